@@ -1,0 +1,40 @@
+"""Every header compiles alone, so that it can be the first include of any file."""
+
+import re
+import subprocess
+
+from common import Finding
+from compiling import CleanCache, Closure, compile_flags, cuda_include_folder, run_side_by_side
+
+NAME = "headers"
+_ERROR = re.compile(r"^(.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
+
+
+def run(tree):
+    flags = compile_flags(tree)
+    closure, cache = Closure(tree, flags), CleanCache(tree, NAME)
+    have_cuda = cuda_include_folder() is not None
+    waiting = []
+    for path in tree.sources("tensora/", {".h"}):
+        if tree.exceptions.allows(NAME, path) or (closure.needs_cuda(path) and not have_cuda):
+            continue
+        key = closure.key(path)
+        if not cache.has(path, key):
+            waiting.append((path, key))
+
+    def compile_alone(item):
+        command = ["g++", "-fsyntax-only", "-w", *flags, "-I", str(tree.root), "-x", "c++", "-"]
+        return subprocess.run(command, input=f'#include "{item[0]}"\n', capture_output=True, text=True,
+                              cwd=tree.root, check=False)
+
+    findings = []
+    for (path, key), done in zip(waiting, run_side_by_side(tree.jobs, compile_alone, waiting)):
+        if done.returncode == 0:
+            cache.add(path, key)
+            continue
+        error = _ERROR.search(done.stderr)
+        where, line, what = error.groups() if error else (path, 1, done.stderr.strip()[:200])
+        inside = "" if where.endswith(path) else f" (in {where}:{line})"
+        findings.append(Finding(path, 1 if inside else int(line), f"does not compile alone: {what}{inside}"))
+    cache.save()
+    return findings

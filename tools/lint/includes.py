@@ -1,0 +1,66 @@
+"""A folder includes only itself and the folders before it: the house has no cycles."""
+
+import posixpath
+import re
+
+from common import Finding
+
+NAME = "includes"
+ORDER = ["base", "core", "backend", "autograd", "dispatch", "ops", "jit", "amp", "nn", "optim", "data", "io",
+         "distributed", "llm"]
+OUTSIDE = ["apps", "python", "tests", "bench", "examples"]
+UMBRELLA = "tensora/tensora.h"
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
+
+
+def run(tree):
+    known = set(tree.files)
+    findings = []
+    for path in tree.sources():
+        if path == UMBRELLA or path.split("/")[0] not in ["tensora", *OUTSIDE]:
+            continue
+        code = tree.code(path)
+        for match in _INCLUDE.finditer(code):
+            message = _complaint(path, _resolve(path, match.group(1), known))
+            if message and not tree.exceptions.allows(NAME, path):
+                findings.append(Finding(path, code.count("\n", 0, match.start()) + 1, message))
+    return findings
+
+
+def _resolve(path, included, known):
+    """A path from the root of the tree; a file beside the includer wins, as it does for the compiler."""
+    beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), included))
+    return beside if beside in known else included
+
+
+def _complaint(path, included):
+    owner, target = _place(path), _place(included)
+    if target is None:
+        return None
+    if owner is None:
+        return f"the folder of {path} has no place in the order of folders; add it to tools/lint/includes.py"
+    if owner in OUTSIDE:
+        if target in OUTSIDE and target != owner:
+            return f"{owner}/ includes {included}, but the outer folders do not include one another"
+        return None
+    if target in OUTSIDE:
+        return f"tensora/{owner}/ includes {included}: the library includes nothing outside tensora/"
+    if target == UMBRELLA:
+        return f"the library includes its parts, not the umbrella header {UMBRELLA}"
+    if target not in ORDER:
+        return f"{included} is in a folder that has no place in the order of folders"
+    if ORDER.index(target) > ORDER.index(owner):
+        return f"tensora/{owner}/ includes {included}, but {target}/ comes after {owner}/ in the order of folders"
+    return None
+
+
+def _place(path):
+    """The folder that decides, the umbrella header itself, or None for what is not ours."""
+    if path == UMBRELLA:
+        return UMBRELLA
+    parts = path.split("/")
+    if parts[0] == "tensora" and len(parts) > 2:
+        return parts[1]
+    if parts[0] in OUTSIDE and len(parts) > 1:
+        return parts[0]
+    return None

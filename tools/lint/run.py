@@ -1,0 +1,54 @@
+"""Runs the lints and prints `file:line: sentence` for each finding; fails if there is one."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+import banned
+import format as format_lint
+import headers
+import includes
+import length
+import macros
+import paths
+import tidy
+from common import Tree
+
+LINTS = {lint.NAME: lint for lint in (includes, length, macros, banned, paths, format_lint, headers, tidy)}
+
+
+def main():
+    described = "\n".join(f"  {name:9} {lint.__doc__.splitlines()[0]}" for name, lint in LINTS.items())
+    parser = argparse.ArgumentParser(prog="./dev lint", description=f"{__doc__}\n\nlints:\n{described}",
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", metavar="LINT,...", help="run only these lints")
+    parser.add_argument("--all", action="store_true", help="clang-tidy over every source, not only the changed ones")
+    parser.add_argument("--build", help="the build folder, for flags and generated headers")
+    parser.add_argument("--jobs", type=int, default=2)
+    arguments = parser.parse_args()
+
+    names = arguments.only.split(",") if arguments.only else list(LINTS)
+    unknown = [name for name in names if name not in LINTS]
+    if unknown:
+        parser.error(f"there is no lint '{unknown[0]}'; there are: {', '.join(LINTS)}")
+
+    tree = Tree(Path(__file__).resolve().parents[2], arguments.build, arguments.jobs, arguments.all)
+    findings = list(tree.exceptions.malformed)
+    for name in names:
+        started = time.monotonic()
+        found = LINTS[name].run(tree)
+        outcome = f"{len(found)} findings" if found else "clean"
+        print(f"lint: {name:9} {outcome:14} {time.monotonic() - started:6.1f} s", flush=True)
+        findings += found
+    # An entry for headers also serves tidy, so only a run of the lint that owns it can tell it is unused.
+    findings += tree.exceptions.unused(names)
+    for finding in findings:
+        print(finding)
+    print(f"lint: {len(findings)} findings in {len(tree.files)} files" if findings else "lint: clean")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

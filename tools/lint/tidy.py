@@ -1,0 +1,90 @@
+"""clang-tidy over all headers in one unit and over the changed sources, within a bound of time.
+
+With --all every source is checked, however long it takes. What was clean is remembered in the
+build folder, so a second run reaches the files for which the first had no time.
+"""
+
+import re
+import shutil
+import subprocess
+import time
+
+from common import Finding
+from compiling import CleanCache, Closure, compile_flags, cuda_include_folder, run_side_by_side
+
+NAME = "tidy"
+PROGRAM = "clang-tidy-16"
+BOUND_SECONDS = 120
+_WARNING = re.compile(r"^(.*?):(\d+):\d+: (?:warning|error): (.*)$", re.MULTILINE)
+
+
+def run(tree):
+    if not shutil.which(PROGRAM):
+        return [Finding("dev", 1, f"{PROGRAM} is not installed; ./dev lint installs it")]
+    flags = compile_flags(tree)
+    closure, cache = Closure(tree, flags + [tree.text(".clang-tidy")]), CleanCache(tree, NAME)
+    headers = _all_headers_unit(tree, closure)
+    wanted = tree.sources(suffixes={".cpp"}) if tree.everything else changed_sources(tree)
+    wanted = [(path, closure.key(path)) for path in wanted if not closure.needs_cuda(path)]
+    waiting = [(path, key) for path, key in wanted if not cache.has(path, key)]
+    end = None if tree.everything else time.monotonic() + BOUND_SECONDS
+
+    def check(item):
+        if end and item[1] and time.monotonic() > end:
+            return None
+        return _clang_tidy(tree, item[0], flags)
+
+    findings, left_out = set(), []
+    items = [(headers, None), *waiting]
+    for (path, key), found in zip(items, run_side_by_side(tree.jobs, check, items)):
+        if found is None:
+            left_out.append(path)
+            continue
+        findings.update(found)
+        if key and not found:
+            cache.add(path, key)
+    cache.save()
+    if left_out:
+        print(f"tidy: no time for {len(left_out)} changed files; the next run goes on, --all checks every file")
+    return sorted(findings, key=lambda f: (f.path, f.line))
+
+
+def _all_headers_unit(tree, closure):
+    unit = tree.build / "lint" / "all_headers.cpp"
+    unit.parent.mkdir(parents=True, exist_ok=True)
+    have_cuda = cuda_include_folder() is not None
+    headers = [h for h in tree.sources("tensora/", {".h"})
+               if not tree.exceptions.allows("headers", h) and (have_cuda or not closure.needs_cuda(h))]
+    unit.write_text("".join(f'#include "{h}"\n' for h in headers))
+    return str(unit)
+
+
+def _clang_tidy(tree, path, flags):
+    command = [PROGRAM, "--quiet", f"--config-file={tree.root / '.clang-tidy'}",
+               f"--header-filter=^{re.escape(str(tree.root))}/(tensora|tests|bench|apps)/", path, "--", *flags,
+               "-I", str(tree.root), "-x", "c++"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tree.root, check=False)
+    prefix = str(tree.root) + "/"
+    findings = [Finding(where.removeprefix(prefix), int(line), what)
+                for where, line, what in _WARNING.findall(done.stdout)]
+    if done.returncode and not findings:
+        findings = [Finding(path.removeprefix(prefix), 1, f"{PROGRAM} failed: {done.stderr.strip()[:200]}")]
+    return findings
+
+
+def changed_sources(tree):
+    """Sources that differ from the main branch: by commits, in the working tree, or not yet added."""
+    if not (tree.root / ".git").exists():
+        return []
+
+    def git(*words):
+        done = subprocess.run(["git", "-C", str(tree.root), *words], capture_output=True, text=True, check=False)
+        return done.stdout.split("\n") if done.returncode == 0 else []
+
+    head = git("rev-parse", "HEAD")
+    base = git("merge-base", "HEAD", "origin/main")
+    if not base or base == head:
+        base = git("rev-parse", "--verify", "-q", "HEAD~1")
+    changed = set(git("ls-files", "--others", "--exclude-standard"))
+    changed.update(git("diff", "--name-only", base[0] if base else "HEAD"))
+    return [f for f in tree.sources(suffixes={".cpp"}) if f in changed]
