@@ -7,9 +7,13 @@ from common import Finding, line_of
 NAME = "length"
 FILE_LIMIT = 500
 FUNCTION_LIMIT = 70
-_TYPE = re.compile(r"^(?:export\s+|inline\s+|typedef\s+|static\s+|constexpr\s+)*(class|struct|union|enum|namespace)\b")
-_CALLED = re.compile(r"([~\w]+|operator\s*[^\s\w(]+|operator\s*\(\s*\))\s*(?:<[^<>()]*>)?\s*\(")
-
+_LABELS = re.compile(r"\s*(?:(?:public|protected|private)\s*:\s*)*")
+_TYPE = re.compile(r"^(?:inline\s+|typedef\s+|static\s+|constexpr\s+)*(class|struct|union|enum|namespace)\b")
+_TAIL = re.compile(r"[\])]\s*(?:(?:const|noexcept|override|final|mutable|try|&&?)\s*)*(?:(?:->|:|requires).*)?$",
+                   re.DOTALL)
+_LAMBDA = re.compile(r"(?<!operator)\[[^\[\]]*\]\s*(?:<[^>]*>\s*)?(?:\([^()]*\))?[^()]*$")
+_CALLED = re.compile(r"(operator\s*(?:\(\s*\)|\[\s*\]|[^\s\w(]+|\w[\w\s:&*]*)|[~\w]+)\s*(?:<[^<>()]*>)?\s*\(")
+_NOT_A_NAME = {"decltype", "noexcept", "requires", "alignas", "explicit", "__launch_bounds__", "__attribute__"}
 
 def run(tree):
     findings = []
@@ -33,10 +37,10 @@ def functions(code):
         at, symbol = match.start(), match.group(0)
         if symbol == "{":
             if depth_of_function is None:
-                header = code[head:at]
+                label = _LABELS.match(code, head).end()
+                header = code[label:at]
                 if _is_function(header):
-                    depth_of_function, name = depth, _name(header)
-                    start = head + len(header) - len(header.lstrip())
+                    depth_of_function, start, name = depth, label, _name(header)
             depth += 1
         elif symbol == "}":
             depth -= 1
@@ -48,33 +52,30 @@ def functions(code):
 
 
 def _is_function(header):
-    header = re.sub(r"\[\[.*?\]\]|alignas\s*\([^)]*\)", "", header, flags=re.DOTALL).strip()
-    bare = _without_template(header)
-    if ")" not in bare and not re.search(r"\]\s*(mutable|noexcept)?$", bare):
-        return False
-    if _TYPE.match(bare):
-        return False
-    # What stands between the parameters and the body: qualifiers, a trailing return, initialisers.
-    return re.search(r"[\])]\s*(const|noexcept|override|final|mutable|try|&&?|->.*|:.*|requires.*)*\s*$", bare,
-                     re.DOTALL) is not None
-
-
-def _without_template(header):
-    match = re.match(r"template\s*<", header)
-    if not match:
-        return header
-    depth = 0
-    for at in range(match.end() - 1, len(header)):
-        depth += {"<": 1, ">": -1}.get(header[at], 0)
-        if depth == 0:
-            return _without_template(header[at + 1:].strip())
-    return header
+    header = re.sub(r"\[\[.*?\]\]|alignas\s*\([^)]*\)", "", header, flags=re.DOTALL)
+    bare = _without_template(header.strip())
+    # The tail is what may stand between parameters and body: qualifiers, a return type, initialisers.
+    return not _TYPE.match(bare) and _TAIL.search(bare) is not None
 
 
 def _name(header):
     bare = _without_template(header.strip())
-    if re.search(r"\[[^\]]*\]\s*(<[^>]*>)?\s*(\([^()]*\))?[^()]*$", bare) and "[" in bare:
-        field = re.search(r"[.\s](\w+)\s*=\s*\[", bare)
+    if _LAMBDA.search(bare):
+        field = re.search(r"(\w+)\s*=\s*\[[^\[\]]*\][^\[\]]*$", bare)
         return field.group(1) if field else "lambda"
-    called = _CALLED.search(bare)
-    return called.group(1).replace(" ", "") if called else "function"
+    names = [m.group(1) for m in _CALLED.finditer(bare) if m.group(1) not in _NOT_A_NAME]
+    return re.sub(r"\s+", " ", names[0]).strip() if names else "function"
+
+
+def _without_template(header):
+    """The header behind its `template <...>` and the `requires (...)` that may follow it."""
+    match = re.match(r"(template\s*<|requires\s*\()", header)
+    if not match:
+        return header
+    opening, closing = ("<", ">") if match.group(0)[-1] == "<" else ("(", ")")
+    depth = 0
+    for at in range(match.end() - 1, len(header)):
+        depth += {opening: 1, closing: -1}.get(header[at], 0)
+        if depth == 0:
+            return _without_template(header[at + 1:].strip())
+    return header
