@@ -82,7 +82,7 @@ class Tree:
         return (self.root / path).read_text(encoding="utf-8", errors="replace")
 
     def code(self, path):
-        """The text with comments and the insides of literals blanked; lines keep their numbers."""
+        """The text with comments and the insides of literals blanked; every position stays the same."""
         if path not in self._code:
             self._code[path] = blank_comments_and_literals(self.text(path))
         return self._code[path]
@@ -99,10 +99,8 @@ _BLANKED = re.compile(
 def blank_comments_and_literals(text):
     def blank(match):
         piece = match.group(0)
-        inside = "\n" * piece.count("\n")
-        if piece.startswith("/"):
-            return inside or " "
-        return piece[-1] + inside + piece[-1]
+        spaces = re.sub(r"[^\n]", " ", piece)
+        return spaces if piece.startswith("/") else piece[-1] + spaces[1:-1] + piece[-1]
 
     # An include's path is a literal too, but the include lint has to read it.
     return _BLANKED.sub(lambda m: m.group(0) if _is_include(text, m.start()) else blank(m), text)

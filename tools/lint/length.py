@@ -39,7 +39,7 @@ def functions(code):
             if depth_of_function is None:
                 label = _LABELS.match(code, head).end()
                 header = code[label:at]
-                if _is_function(header):
+                if is_function_head(header):
                     depth_of_function, start, name = depth, label, _name(header)
             depth += 1
         elif symbol == "}":
@@ -51,7 +51,7 @@ def functions(code):
         head = at + 1
 
 
-def _is_function(header):
+def is_function_head(header):
     header = re.sub(r"\[\[.*?\]\]|alignas\s*\([^)]*\)", "", header, flags=re.DOTALL)
     bare = _without_template(header.strip())
     # The tail is what may stand between parameters and body: qualifiers, a return type, initialisers.

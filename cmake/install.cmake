@@ -1,0 +1,32 @@
+# What `cmake --install` copies: headers (the generated ones too), libraries, and the package files
+# with which another project says find_package(Tensora) and links Tensora::tensora.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(tensora_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tensora)
+
+# libtensora_cuda.so is opened at run time from beside libtensora.so: it is installed, not exported.
+install(TARGETS tensora EXPORT TensoraTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+set(tensora_libraries tensora)
+if(TARGET tensora_cuda)
+  install(TARGETS tensora_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  list(APPEND tensora_libraries tensora_cuda)
+endif()
+set_target_properties(${tensora_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")
+
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/tensora ${PROJECT_BINARY_DIR}/include/tensora
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+
+install(EXPORT TensoraTargets NAMESPACE Tensora:: DESTINATION ${tensora_package_dir})
+configure_package_config_file(
+  ${PROJECT_SOURCE_DIR}/cmake/TensoraConfig.cmake.in ${PROJECT_BINARY_DIR}/TensoraConfig.cmake
+  INSTALL_DESTINATION ${tensora_package_dir})
+write_basic_package_version_file(
+  ${PROJECT_BINARY_DIR}/TensoraConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/TensoraConfig.cmake
+              ${PROJECT_BINARY_DIR}/TensoraConfigVersion.cmake
+        DESTINATION ${tensora_package_dir})
