@@ -18,7 +18,7 @@ set_target_properties(${tensora_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tensora ${PROJECT_BINARY_DIR}/include/tensora
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h")
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.inc")
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 install(EXPORT TensoraTargets NAMESPACE Tensora:: DESTINATION ${tensora_package_dir})

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -63,15 +64,20 @@ class Tree:
         self.files = sorted(self._list())
         self._code = {}
 
+    def git(self, *words):
+        """What git prints, or None where there is no git or no repository (a tarball, a bare machine)."""
+        if not (self.root / ".git").exists() or not shutil.which("git"):
+            return None
+        done = subprocess.run(["git", "-C", str(self.root), *words], capture_output=True, text=True, check=False)
+        return done.stdout if done.returncode == 0 else None
+
     def _list(self):
-        git = subprocess.run(
-            ["git", "-C", str(self.root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            capture_output=True, text=True, check=False) if (self.root / ".git").exists() else None
-        if git and git.returncode == 0:
-            return {f for f in git.stdout.split("\0") if f and (self.root / f).is_file()}
+        listed = self.git("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+        if listed is not None:
+            return {f for f in listed.split("\0") if f and (self.root / f).is_file()}
         found = set()
         for folder, folders, files in os.walk(self.root):
-            folders[:] = [f for f in folders if f != "build" and not f.startswith(".git")]
+            folders[:] = [f for f in folders if f not in {"build", "dist", ".git", ".cache", "__pycache__"}]
             found.update(str((Path(folder) / f).relative_to(self.root)) for f in files)
         return found
 

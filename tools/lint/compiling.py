@@ -13,32 +13,44 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILI
 _CUDA_HEADER = re.compile(r"(cuda|cublas|nvrtc|nvtx|nvToolsExt|nccl|cudnn)")
 
 
-def compile_flags(tree):
-    """The include folders of the whole build and the definitions that all its files share."""
-    database = tree.build / "compile_commands.json"
-    entries = json.loads(database.read_text()) if database.exists() else []
-    folders, definitions = [], None
-    for entry in entries:
-        found = _flags_of(shlex.split(entry["command"]))
-        folders += [f for f in found[0] if f not in folders]
-        definitions = found[1] if definitions is None else [d for d in definitions if d in found[1]]
-    folders = folders or [("-I", str(tree.root)), ("-I", str(tree.build / "include"))]
-    cuda = cuda_include_folder()
-    if cuda:
-        folders.append(("-isystem", cuda))
-    return ["-std=c++20", *(definitions or []), *(part for folder in folders for part in folder)]
+class Flags:
+    """The flags of a file: its own where the build compiles it as it is, else those all files share.
+
+    Sources that are compiled together as one unit have no entry of their own in the build's database.
+    """
+
+    def __init__(self, tree):
+        database = tree.build / "compile_commands.json"
+        entries = json.loads(database.read_text()) if database.exists() else []
+        folders, shared, self._own = [], None, {}
+        for entry in entries:
+            found, own = _flags_of(shlex.split(entry["command"]))
+            folders += [f for f in found if f not in folders]
+            shared = own if shared is None else [flag for flag in shared if flag in own]
+            file = Path(entry["directory"]) / entry["file"]
+            if file.is_relative_to(tree.root):
+                self._own.setdefault(str(file.relative_to(tree.root)), own)
+        folders = [("-I", str(tree.root)), ("-I", str(tree.build / "include")), *folders]
+        cuda = cuda_include_folder()
+        if cuda:
+            folders.append(("-isystem", cuda))
+        self.shared = ["-std=c++20", *(shared or []), *(part for folder in folders for part in folder)]
+
+    def of(self, path):
+        return self.shared + [flag for flag in self._own.get(path, []) if flag not in self.shared]
 
 
 def _flags_of(words):
-    folders, definitions = [], []
+    """(include folders, definitions and machine flags) of a compile command."""
+    folders, own = [], []
     for word, following in zip(words, [*words[1:], ""]):
         if word in ("-I", "-isystem"):
             folders.append((word, following))
         elif word.startswith("-I"):
             folders.append(("-I", word[2:]))
-        elif word.startswith("-D"):
-            definitions.append(word)
-    return folders, definitions
+        elif word.startswith(("-D", "-m")):
+            own.append(word)
+    return folders, own
 
 
 def cuda_include_folder():
@@ -53,15 +65,19 @@ class Closure:
     def __init__(self, tree, salt):
         self._tree = tree
         self._known = set(tree.files)
+        self._generated = tree.build / "include"
         self._salt = hashlib.sha256("\0".join(salt).encode()).hexdigest()
         self._direct = {}
 
     def _includes(self, path):
+        """(files of the tree or generated ones, other people's headers) that a file includes."""
         if path not in self._direct:
             ours, foreign = set(), set()
             for name in _INCLUDE.findall(self._tree.text(path)):
                 beside = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
                 found = next((p for p in (beside, name) if p in self._known), None)
+                if not found and (self._generated / name).is_file():
+                    found = str(self._generated / name)
                 (ours if found else foreign).add(found or name)
             self._direct[path] = (ours, foreign)
         return self._direct[path]

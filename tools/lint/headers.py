@@ -4,14 +4,14 @@ import re
 import subprocess
 
 from common import Finding
-from compiling import CleanCache, Closure, compile_flags, cuda_include_folder, run_side_by_side
+from compiling import CleanCache, Closure, Flags, cuda_include_folder, run_side_by_side
 
 NAME = "headers"
 _ERROR = re.compile(r"^(.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
 
 
 def run(tree):
-    flags = compile_flags(tree)
+    flags = Flags(tree).shared
     closure, cache = Closure(tree, flags), CleanCache(tree, NAME)
     have_cuda = cuda_include_folder() is not None
     waiting = []
@@ -23,7 +23,7 @@ def run(tree):
             waiting.append((path, key))
 
     def compile_alone(item):
-        command = ["g++", "-fsyntax-only", "-w", *flags, "-I", str(tree.root), "-x", "c++", "-"]
+        command = ["g++", "-fsyntax-only", "-w", *flags, "-x", "c++", "-"]
         return subprocess.run(command, input=f'#include "{item[0]}"\n', capture_output=True, text=True,
                               cwd=tree.root, check=False)
 

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 from common import Finding
-from compiling import CleanCache, Closure, compile_flags, cuda_include_folder, run_side_by_side
+from compiling import CleanCache, Closure, Flags, cuda_include_folder, run_side_by_side
 
 NAME = "tidy"
 PROGRAM = "clang-tidy-16"
@@ -21,18 +21,19 @@ _WARNING = re.compile(r"^(.*?):(\d+):\d+: (?:warning|error): (.*)$", re.MULTILIN
 def run(tree):
     if not shutil.which(PROGRAM):
         return [Finding("dev", 1, f"{PROGRAM} is not installed; ./dev lint installs it")]
-    flags = compile_flags(tree)
-    closure, cache = Closure(tree, flags + [tree.text(".clang-tidy")]), CleanCache(tree, NAME)
+    flags = Flags(tree)
+    closure, cache = Closure(tree, flags.shared + [tree.text(".clang-tidy")]), CleanCache(tree, NAME)
     headers = _all_headers_unit(tree, closure)
     wanted = tree.sources(suffixes={".cpp"}) if tree.everything else changed_sources(tree)
-    wanted = [(path, closure.key(path)) for path in wanted if not closure.needs_cuda(path)]
+    wanted = [(path, closure.key(path)) for path in wanted
+              if not closure.needs_cuda(path) and not tree.exceptions.allows(NAME, path)]
     waiting = [(path, key) for path, key in wanted if not cache.has(path, key)]
     end = None if tree.everything else time.monotonic() + BOUND_SECONDS
 
     def check(item):
         if end and item[1] and time.monotonic() > end:
             return None
-        return _clang_tidy(tree, item[0], flags)
+        return _clang_tidy(tree, item[0], flags.of(item[0]))
 
     findings, left_out = set(), []
     items = [(headers, None), *waiting]
@@ -62,7 +63,7 @@ def _all_headers_unit(tree, closure):
 def _clang_tidy(tree, path, flags):
     command = [PROGRAM, "--quiet", f"--config-file={tree.root / '.clang-tidy'}",
                f"--header-filter=^{re.escape(str(tree.root))}/(tensora|tests|bench|apps)/", path, "--", *flags,
-               "-I", str(tree.root), "-x", "c++"]
+               "-x", "c++"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tree.root, check=False)
     prefix = str(tree.root) + "/"
     findings = [Finding(where.removeprefix(prefix), int(line), what)
@@ -74,17 +75,13 @@ def _clang_tidy(tree, path, flags):
 
 def changed_sources(tree):
     """Sources that differ from the main branch: by commits, in the working tree, or not yet added."""
-    if not (tree.root / ".git").exists():
-        return []
-
     def git(*words):
-        done = subprocess.run(["git", "-C", str(tree.root), *words], capture_output=True, text=True, check=False)
-        return done.stdout.split("\n") if done.returncode == 0 else []
+        return (tree.git(*words) or "").split()
 
     head = git("rev-parse", "HEAD")
     base = git("merge-base", "HEAD", "origin/main")
     if not base or base == head:
-        base = git("rev-parse", "--verify", "-q", "HEAD~1")
+        base = git("rev-parse", "--verify", "-q", "HEAD~1") or head
     changed = set(git("ls-files", "--others", "--exclude-standard"))
-    changed.update(git("diff", "--name-only", base[0] if base else "HEAD"))
+    changed.update(git("diff", "--name-only", *base))
     return [f for f in tree.sources(suffixes={".cpp"}) if f in changed]
