@@ -38,7 +38,7 @@ def functions(code):
         if symbol == "{":
             if depth_of_function is None:
                 label = _LABELS.match(code, head).end()
-                header = code[label:at]
+                header = " ".join(code[label:at].split())
                 if is_function_head(header):
                     depth_of_function, start, name = depth, label, _name(header)
             depth += 1
