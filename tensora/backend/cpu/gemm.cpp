@@ -1,0 +1,429 @@
+#include "tensora/backend/cpu/gemm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+#include <utility>
+
+#include "tensora/backend/cpu/gemm_kernels.h"
+#include "tensora/backend/cpu/gemm_scratch.h"
+#include "tensora/backend/cpu/isa.h"
+#include "tensora/base/check.h"
+#include "tensora/base/thread_pool.h"
+
+// Note [Ways through gemm]
+// 1. few rows or columns: the skinny kernels stream the large operand once, see
+// gemm_skinny_isa.cpp;
+// 2. few outputs and a long k: threads sum slices of k, the partial sums are added at the end;
+// 3. else blocks: b is packed into panels that all threads share, or read in place when so few rows
+//    use it that packing would not pay; threads take rows (or, when these are few, columns) of out.
+// A batch of small matrices is split over the batch, and each matrix then runs on one thread.
+
+namespace tensora::cpu {
+
+namespace {
+
+using Purpose = GemmScratch::Purpose;
+
+constexpr int64_t kSkinnyRows = 16;
+constexpr int64_t kParallelWork = 80 * 80 * 80;       // multiplications worth a second thread
+constexpr int64_t kSliceWork = 128 * 128 * 128;       // ... worth a slice of k
+constexpr int64_t kSharedPackWork = 192 * 192 * 192;  // below it a thread packs for itself
+constexpr int64_t kPackedElements = int64_t{2}
+                                    << 20;  // of b at once; a part of the last-level cache
+constexpr int64_t kStreamedElements = int64_t{1} << 15;  // of a skinny product's b, per task
+
+int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+int64_t round_up(int64_t x, int64_t y) { return ceil_div(x, y) * y; }
+
+template <class T>
+struct Kernels {
+  BlockKernels<T> block;
+  SkinnyKernels<T> skinny;
+};
+
+template <class T>
+const Kernels<T>& kernels() {
+  static const Kernels<T> chosen = [] {
+#if defined(__x86_64__)
+    switch (cpu_isa()) {
+      case Isa::avx512:
+        return Kernels<T>{avx512::block_kernels<T>(), avx512::skinny_kernels<T>()};
+      case Isa::avx2:
+        return Kernels<T>{avx2::block_kernels<T>(), avx2::skinny_kernels<T>()};
+      case Isa::baseline:
+        break;
+    }
+#endif
+    return Kernels<T>{baseline::block_kernels<T>(), baseline::skinny_kernels<T>()};
+  }();
+  return chosen;
+}
+
+/// One matrix of the batch.
+template <class T>
+struct Product {
+  using Compute = gemm_compute_t<T>;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  MatrixView<const T> a = {};
+  MatrixView<const T> b = {};
+  MatrixView<T> out = {};
+  Compute alpha = 1;
+  Compute beta = 0;
+
+  int64_t work() const { return m * n * k; }
+};
+
+/// out^T = b^T @ a^T
+template <class T>
+Product<T> transposed(const Product<T>& p) {
+  const auto flip = [](auto view) {
+    std::swap(view.row_stride, view.col_stride);
+    return view;
+  };
+  return {p.n, p.m, p.k, flip(p.b), flip(p.a), flip(p.out), p.alpha, p.beta};
+}
+
+template <class T>
+bool stored_as_computed() {
+  return sizeof(T) == sizeof(gemm_compute_t<T>);
+}
+
+template <class T>
+void scale_out(const Product<T>& p) {
+  using C = gemm_compute_t<T>;
+  for (int64_t i = 0; i < p.m; ++i) {
+    for (int64_t j = 0; j < p.n; ++j) {
+      T* const place = p.out.at(i, j);
+      *place = p.beta == C{0} ? T(C{0}) : T(p.beta * static_cast<C>(*place));
+    }
+  }
+}
+
+// ---- 1. skinny ----
+
+template <class T>
+bool is_skinny(const Product<T>& p) {
+  return p.m <= kSkinnyRows && (p.b.col_stride == 1 || p.b.row_stride == 1);
+}
+
+template <class T>
+void multiply_skinny(const Product<T>& p) {
+  using C = gemm_compute_t<T>;
+  const SkinnyKernels<T>& skinny = kernels<T>().skinny;
+  C* const dense = GemmScratch::of_this_thread().get<C>(Purpose::dense_a, p.m * p.k);
+  skinny.gather(p.a, p.m, p.k, dense);
+  const bool along_rows = p.b.col_stride == 1;
+  // Whole vectors of columns, and enough of them to read runs of memory.
+  const int64_t grain = along_rows ? std::max<int64_t>(round_up(kStreamedElements / p.k, 64), 256)
+                                   : std::max<int64_t>(round_up(kStreamedElements / p.k, 4), 4);
+  parallel_for(p.n, grain, [&](int64_t begin, int64_t end) {
+    const int64_t n = end - begin;
+    C* const sums = GemmScratch::of_this_thread().get<C>(Purpose::sums, p.m * n);
+    const MatrixView<const T> b = {p.b.at(0, begin), p.b.row_stride, p.b.col_stride};
+    const SkinnyProduct<T> product = {.m = p.m, .n = n, .k = p.k, .a = dense, .b = b, .sums = sums};
+    along_rows ? skinny.along_rows(product) : skinny.along_columns(product);
+    const MatrixView<T> out = {p.out.at(0, begin), p.out.row_stride, p.out.col_stride};
+    kernels<T>().block.finish(p.m, n, sums, out, p.alpha, p.beta);
+  });
+}
+
+// ---- 3. blocks ----
+
+/// Where the block product of a range of k adds up: out itself or sums beside it.
+template <class C>
+struct Target {
+  C* data = nullptr;
+  int64_t row_stride = 0;
+  C alpha = 1;
+  C beta = 0;
+};
+
+struct Range {
+  int64_t begin = 0;
+  int64_t end = 0;
+  int64_t size() const { return end - begin; }
+};
+
+/// Panels of b for `cols` and `depths`, one k_block after the other; null data: read b in place.
+template <class C>
+struct PackedB {
+  const C* data = nullptr;
+  Range cols = {};
+  Range depths = {};
+};
+
+template <class T>
+bool reads_b_in_place(const Product<T>& p) {
+  return stored_as_computed<T>() && p.b.col_stride == 1 && p.m <= 96;
+}
+
+template <class T>
+void pack_columns(const Product<T>& p, const PackedB<gemm_compute_t<T>>& packed, Range cols,
+                  gemm_compute_t<T>* data) {
+  const BlockKernels<T>& block = kernels<T>().block;
+  const int64_t width = round_up(packed.cols.size(), block.vector_width);
+  for (int64_t depth = packed.depths.begin; depth < packed.depths.end; depth += block.k_block) {
+    const int64_t k = std::min(block.k_block, packed.depths.end - depth);
+    const MatrixView<const T> b = {p.b.at(depth, cols.begin), p.b.row_stride, p.b.col_stride};
+    block.pack_b(
+        b, k, cols.size(),
+        data + (depth - packed.depths.begin) * width + (cols.begin - packed.cols.begin) * k);
+  }
+}
+
+/// target[rows, cols] over packed.depths, on this thread. cols begin at a panel of `packed`.
+template <class T>
+void multiply_part(const Product<T>& p, const PackedB<gemm_compute_t<T>>& packed, Range rows,
+                   Range cols, const Target<gemm_compute_t<T>>& target) {
+  using C = gemm_compute_t<T>;
+  const BlockKernels<T>& block = kernels<T>().block;
+  const int64_t width = round_up(packed.cols.size(), block.vector_width);
+  BlockProduct<T> product = {
+      .m = rows.size(),
+      .n = cols.size(),
+      .out = target.data + rows.begin * target.row_stride + cols.begin,
+      .out_row_stride = target.row_stride,
+      .alpha = target.alpha,
+      .beta = target.beta,
+      .scratch = GemmScratch::of_this_thread().get<C>(Purpose::tile, block.scratch),
+  };
+  for (int64_t depth = packed.depths.begin; depth < packed.depths.end; depth += block.k_block) {
+    product.k = std::min(block.k_block, packed.depths.end - depth);
+    product.a = {p.a.at(rows.begin, depth), p.a.row_stride, p.a.col_stride};
+    if (packed.data != nullptr) {
+      product.b_packed = packed.data + (depth - packed.depths.begin) * width +
+                         (cols.begin - packed.cols.begin) * product.k;
+    } else {
+      product.b = {reinterpret_cast<const C*>(p.b.at(depth, cols.begin)), p.b.row_stride, 1};
+    }
+    block.multiply(product);
+    product.beta = C{1};
+  }
+}
+
+template <class C>
+C* packed_b_scratch(int64_t elements) {
+  return GemmScratch::of_this_thread().get<C>(Purpose::packed_b, elements + kPackOverhang);
+}
+
+/// Each thread packs the columns it multiplies: one region, right for middling sizes.
+template <class T>
+void multiply_stripes(const Product<T>& p, const Target<gemm_compute_t<T>>& target) {
+  using C = gemm_compute_t<T>;
+  const int64_t lanes = kernels<T>().block.vector_width;
+  const int64_t vectors = ceil_div(p.n, lanes);
+  parallel_for(vectors, ceil_div(vectors, get_num_threads()), [&](int64_t begin, int64_t end) {
+    PackedB<C> packed = {.cols = {begin * lanes, std::min(end * lanes, p.n)}, .depths = {0, p.k}};
+    C* const data = packed_b_scratch<C>(p.k * (end - begin) * lanes);
+    pack_columns(p, packed, packed.cols, data);
+    packed.data = data;
+    multiply_part(p, packed, {0, p.m}, packed.cols, target);
+  });
+}
+
+/// Splits the rows, or the columns where rows are few, over the threads.
+template <class T>
+void multiply_shared(const Product<T>& p, const PackedB<gemm_compute_t<T>>& packed,
+                     const Target<gemm_compute_t<T>>& target) {
+  const BlockKernels<T>& block = kernels<T>().block;
+  const int64_t threads = get_num_threads();
+  const int64_t panels = ceil_div(p.m, block.panel_height);
+  const bool parallel = p.m * packed.cols.size() * packed.depths.size() >= kParallelWork;
+  if (panels >= 2 * threads || !parallel) {
+    const int64_t height = ceil_div(p.m, panels);
+    const int64_t grain = parallel ? std::clamp<int64_t>(panels / (6 * threads), 1, 12) : panels;
+    parallel_for(panels, grain, [&](int64_t begin, int64_t end) {
+      multiply_part(p, packed, {begin * height, std::min(end * height, p.m)}, packed.cols, target);
+    });
+    return;
+  }
+  const int64_t width = block.panel_width;
+  const int64_t count = ceil_div(packed.cols.size(), width);
+  parallel_for(count, std::max<int64_t>(1, count / (8 * threads)), [&](int64_t begin, int64_t end) {
+    const Range cols = {packed.cols.begin + begin * width,
+                        std::min(packed.cols.begin + end * width, packed.cols.end)};
+    multiply_part(p, packed, {0, p.m}, cols, target);
+  });
+}
+
+template <class T>
+void multiply_blocks(const Product<T>& p, Target<gemm_compute_t<T>> target) {
+  using C = gemm_compute_t<T>;
+  const BlockKernels<T>& block = kernels<T>().block;
+  if (reads_b_in_place(p)) {
+    multiply_shared<T>(p, {.cols = {0, p.n}, .depths = {0, p.k}}, target);
+    return;
+  }
+  const bool alone = in_parallel_region() || get_num_threads() == 1 || p.work() < kParallelWork;
+  if (!alone && p.work() < kSharedPackWork) {
+    multiply_stripes(p, target);
+    return;
+  }
+  const int64_t k_at_once =
+      std::min(p.k, std::max<int64_t>(2048 / block.k_block, 1) * block.k_block);
+  const int64_t n_at_once = std::min(p.n, round_up(kPackedElements / k_at_once, block.panel_width));
+  const C beta = target.beta;
+  for (int64_t col = 0; col < p.n; col += n_at_once) {
+    target.beta = beta;
+    for (int64_t depth = 0; depth < p.k; depth += k_at_once) {
+      PackedB<C> packed = {.cols = {col, std::min(col + n_at_once, p.n)},
+                           .depths = {depth, std::min(depth + k_at_once, p.k)}};
+      const int64_t width = round_up(packed.cols.size(), block.vector_width);
+      C* const data = packed_b_scratch<C>(width * packed.depths.size());
+      const int64_t panels = ceil_div(packed.cols.size(), block.panel_width);
+      const int64_t grain = alone ? panels : ceil_div(kStreamedElements, packed.depths.size() * 48);
+      parallel_for(panels, grain, [&](int64_t begin, int64_t end) {
+        pack_columns(p, packed,
+                     {col + begin * block.panel_width,
+                      std::min(col + end * block.panel_width, packed.cols.end)},
+                     data);
+      });
+      packed.data = data;
+      multiply_shared(p, packed, target);
+      target.beta = C{1};
+    }
+  }
+}
+
+template <class T>
+void finish_rows(const Product<T>& p, const gemm_compute_t<T>* sums) {
+  const int64_t grain = std::max<int64_t>(1, kStreamedElements / p.n);
+  parallel_for(p.m, grain, [&](int64_t begin, int64_t end) {
+    const MatrixView<T> out = {p.out.at(begin, 0), p.out.row_stride, p.out.col_stride};
+    kernels<T>().block.finish(end - begin, p.n, sums + begin * p.n, out, p.alpha, p.beta);
+  });
+}
+
+// ---- 2. slices of k ----
+
+template <class T>
+int64_t slices_of_k(const Product<T>& p) {
+  if (in_parallel_region()) return 1;
+  const int64_t threads = get_num_threads();
+  const int64_t tiles = ceil_div(p.m, 64) * ceil_div(p.n, 64);
+  if (threads == 1 || tiles >= 2 * threads) return 1;
+  return std::clamp<int64_t>(p.work() / kSliceWork, 1, threads * 2);
+}
+
+template <class T>
+void multiply_slices(const Product<T>& p, int64_t slices) {
+  using C = gemm_compute_t<T>;
+  const int64_t outputs = p.m * p.n;
+  C* const sums = GemmScratch::of_this_thread().get<C>(Purpose::sums, slices * outputs);
+  const int64_t k_slice = round_up(ceil_div(p.k, slices), kernels<T>().block.k_block);
+  const int64_t used = ceil_div(p.k, k_slice);
+  parallel_for(used, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t slice = begin; slice < end; ++slice) {
+      Product<T> part = p;
+      part.a.data = p.a.at(0, slice * k_slice);
+      part.b.data = p.b.at(slice * k_slice, 0);
+      part.k = std::min(k_slice, p.k - slice * k_slice);
+      multiply_blocks(part, {.data = sums + slice * outputs, .row_stride = p.n});
+    }
+  });
+  for (int64_t slice = 1; slice < used; ++slice) {
+    for (int64_t i = 0; i < outputs; ++i) sums[i] += sums[slice * outputs + i];
+  }
+  finish_rows(p, sums);
+}
+
+template <class T>
+void multiply(Product<T> p) {
+  using C = gemm_compute_t<T>;
+  if (p.k == 0 || p.alpha == C{0}) {
+    scale_out(p);
+    return;
+  }
+  const Product<T> flipped = transposed(p);
+  if (is_skinny(p) && (p.m <= p.n || !is_skinny(flipped))) {
+    multiply_skinny(p);
+    return;
+  }
+  if (is_skinny(flipped)) {
+    multiply_skinny(flipped);
+    return;
+  }
+  if (p.out.col_stride != 1 && p.out.row_stride == 1) p = flipped;
+  if (const int64_t slices = slices_of_k(p); slices > 1) {
+    multiply_slices(p, slices);
+  } else if (stored_as_computed<T>() && p.out.col_stride == 1) {
+    multiply_blocks(p, {.data = reinterpret_cast<C*>(p.out.data),
+                        .row_stride = p.out.row_stride,
+                        .alpha = p.alpha,
+                        .beta = p.beta});
+  } else {
+    C* const sums = GemmScratch::of_this_thread().get<C>(Purpose::sums, p.m * p.n);
+    multiply_blocks(p, {.data = sums, .row_stride = p.n});
+    finish_rows(p, sums);
+  }
+}
+
+/// Turns a batch into one tall or one wide matrix where an operand is shared and the strides allow.
+template <class T>
+Gemm<T> folded(Gemm<T> g) {
+  if (g.batch <= 1) return g;
+  if (g.b.batch_stride == 0 && g.a.batch_stride == g.m * g.a.row_stride &&
+      g.out.batch_stride == g.m * g.out.row_stride) {
+    g.m *= g.batch;
+    g.batch = 1;
+  } else if (g.a.batch_stride == 0 && g.b.batch_stride == g.n * g.b.col_stride &&
+             g.out.batch_stride == g.n * g.out.col_stride) {
+    g.n *= g.batch;
+    g.batch = 1;
+  }
+  return g;
+}
+
+template <class C>
+C factor(double value, [[maybe_unused]] const char* what) {
+  if constexpr (std::is_floating_point_v<C>) {
+    return static_cast<C>(value);
+  } else {
+    check(value == std::trunc(value) && std::abs(value) < 0x1p63,
+          "gemm: expected a whole number as ", what, " of an integer product, got ", value);
+    return static_cast<C>(static_cast<int64_t>(value));
+  }
+}
+
+}  // namespace
+
+template <class T>
+void gemm(const Gemm<T>& args) {
+  using C = gemm_compute_t<T>;
+  check(args.batch >= 0 && args.m >= 0 && args.n >= 0 && args.k >= 0,
+        "gemm: sizes must not be negative, got batch ", args.batch, ", m ", args.m, ", n ", args.n,
+        ", k ", args.k);
+  if (args.batch == 0 || args.m == 0 || args.n == 0) return;
+  const Gemm<T> g = folded(args);
+  const C alpha = factor<C>(g.alpha, "alpha");
+  const C beta = factor<C>(g.beta, "beta");
+  const auto one = [&](int64_t index) {
+    const auto view = [&]<class U>(const MatrixBatch<U>& x) {
+      return MatrixView<U>{x.data + index * x.batch_stride, x.row_stride, x.col_stride};
+    };
+    multiply(Product<T>{g.m, g.n, g.k, view(g.a), view(g.b), view(g.out), alpha, beta});
+  };
+  const int64_t work = std::max<int64_t>(1, g.m * g.n * g.k);
+  if (g.batch >= int64_t{4} * get_num_threads() || work < kSharedPackWork) {
+    parallel_for(g.batch, ceil_div(kParallelWork, work), [&](int64_t begin, int64_t end) {
+      for (int64_t index = begin; index < end; ++index) one(index);
+    });
+  } else {
+    for (int64_t index = 0; index < g.batch; ++index) one(index);
+  }
+}
+
+template void gemm(const Gemm<float>&);
+template void gemm(const Gemm<double>&);
+template void gemm(const Gemm<Half>&);
+template void gemm(const Gemm<BFloat16>&);
+template void gemm(const Gemm<int64_t>&);
+template void gemm(const Gemm<int32_t>&);
+template void gemm(const Gemm<int16_t>&);
+template void gemm(const Gemm<int8_t>&);
+template void gemm(const Gemm<uint8_t>&);
+
+}  // namespace tensora::cpu

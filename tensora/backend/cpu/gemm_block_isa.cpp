@@ -1,0 +1,352 @@
+// The blocked matrix product: packing and the register tile. Compiled once per instruction set.
+//
+// Note [Register tile]
+// A tile of MR rows by NV vectors of out stays in registers while k runs; each step loads NV
+// vectors of b and multiplies them with MR broadcast elements of a. 24 sums (AVX-512) or 12 (else)
+// hide the latency of two FMA units and leave registers for the operands. A panel of b (k_block x
+// NV vectors) is meant to stay in the first-level cache while the panels of a pass by.
+
+#include "tensora/backend/cpu/gemm_simd.h"
+
+namespace tensora::cpu::TENSORA_ISA {
+
+namespace {
+
+template <class C>
+struct Tile {
+#if defined(__AVX512F__)
+  static constexpr int kRows = 8;
+  static constexpr int kVectors = 3;
+  static constexpr int kDepth = sizeof(C) == 4 ? 192 : 192;
+#else
+  static constexpr int kRows = 6;
+  static constexpr int kVectors = 2;
+  static constexpr int kDepth = 256;
+#endif
+  static constexpr int kWidth = kVectors * kLanes<C>;
+  static constexpr int kRowsInCache = kRows * 18;  // rows of a that are packed at once
+};
+
+template <class C>
+struct TileOut {
+  C* data;
+  int64_t row_stride;
+  int64_t columns;  // valid ones
+  C alpha;
+  C beta;
+};
+
+template <class C>
+[[gnu::always_inline]] inline void blend_row(const C* sums, C* out, int64_t n, C alpha, C beta) {
+  if (beta == C{0}) {
+    for (int64_t j = 0; j < n; ++j) out[j] = alpha * sums[j];
+  } else {
+    for (int64_t j = 0; j < n; ++j) out[j] = alpha * sums[j] + beta * out[j];
+  }
+}
+
+/// Packed: a is a panel [k][MR], otherwise it is read in place with strides.
+template <class C, int MR, int NV, bool Packed>
+void tile_product(int64_t k, MatrixView<const C> a, const C* b, int64_t b_stride,
+                  const TileOut<C>& out) {
+  using V = Vector<C>;
+  constexpr int W = kLanes<C>;
+  V sums[MR][NV];
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) sums[i][j] = V{};
+  }
+  const C* p = a.data;
+  const int64_t rows = Packed ? 1 : a.row_stride;
+  const int64_t step = Packed ? MR : a.col_stride;
+  for (int64_t depth = 0; depth < k; ++depth) {
+    V bv[NV];
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) bv[j] = load<V>(b + j * W);
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; ++i) {
+      const C x = p[i * rows];
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; ++j) sums[i][j] += x * bv[j];
+    }
+    p += step;
+    b += b_stride;
+  }
+  if (out.columns == NV * W) {
+    const C alpha = out.alpha;
+    const C beta = out.beta;
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; ++i) {
+      C* row = out.data + i * out.row_stride;
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; ++j) {
+        V value = alpha * sums[i][j];
+        if (beta != C{0}) value += beta * load<V>(row + j * W);
+        store(row + j * W, value);
+      }
+    }
+    return;
+  }
+  C spilled[MR][NV * W];
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) store(&spilled[i][j * W], sums[i][j]);
+  }
+  for (int i = 0; i < MR; ++i) {
+    blend_row(spilled[i], out.data + i * out.row_stride, out.columns, out.alpha, out.beta);
+  }
+}
+
+template <class C>
+using TileFunction = void (*)(int64_t, MatrixView<const C>, const C*, int64_t, const TileOut<C>&);
+
+template <class C, bool Packed>
+struct TileTable {
+  TileFunction<C> at[Tile<C>::kRows][Tile<C>::kVectors];
+
+  template <int Index = 0>
+  constexpr void fill() {
+    constexpr int kCount = Tile<C>::kRows * Tile<C>::kVectors;
+    if constexpr (Index < kCount) {
+      constexpr int kRow = Index / Tile<C>::kVectors;
+      constexpr int kVector = Index % Tile<C>::kVectors;
+      at[kRow][kVector] = tile_product<C, kRow + 1, kVector + 1, Packed>;
+      fill<Index + 1>();
+    }
+  }
+  constexpr TileTable() : at{} { fill(); }
+};
+
+template <class C, bool Packed>
+constexpr TileTable<C, Packed> kTiles;
+
+/// One group of four lines (contiguous along k) becomes columns of the panel: four loads, a 4x4
+/// transposition, four stores.
+template <class C, class T>
+[[gnu::always_inline]] inline void transpose_4x4(const T* const lines[4], int64_t depth, C* dst,
+                                                 int64_t width) {
+  using V = VectorN<C, 4>;
+  using I = VectorN<std::conditional_t<sizeof(C) == 4, int32_t, int64_t>, 4>;
+  const V r0 = load_wide<C, 4>(lines[0] + depth);
+  const V r1 = load_wide<C, 4>(lines[1] + depth);
+  const V r2 = load_wide<C, 4>(lines[2] + depth);
+  const V r3 = load_wide<C, 4>(lines[3] + depth);
+  const V low01 = __builtin_shuffle(r0, r1, I{0, 4, 1, 5});
+  const V high01 = __builtin_shuffle(r0, r1, I{2, 6, 3, 7});
+  const V low23 = __builtin_shuffle(r2, r3, I{0, 4, 1, 5});
+  const V high23 = __builtin_shuffle(r2, r3, I{2, 6, 3, 7});
+  store(dst, __builtin_shuffle(low01, low23, I{0, 1, 4, 5}));
+  store(dst + width, __builtin_shuffle(low01, low23, I{2, 3, 6, 7}));
+  store(dst + 2 * width, __builtin_shuffle(high01, high23, I{0, 1, 4, 5}));
+  store(dst + 3 * width, __builtin_shuffle(high01, high23, I{2, 3, 6, 7}));
+}
+
+/// Packs `count` lines, each contiguous along k, as [k][width]. Missing lines repeat the last one:
+/// their part of the product is thrown away. Up to kPackOverhang elements after the end are spoilt.
+template <class C, class T>
+void pack_lines(const T* src, int64_t line_stride, int64_t count, int64_t k, int64_t width,
+                C* dst) {
+  const auto line = [&](int64_t i) { return src + min_of(i, count - 1) * line_stride; };
+  int64_t depth = 0;
+  for (; depth + 4 <= k; depth += 4) {
+    // Backwards: the last group may write past `width`, into places that are written later.
+    for (int64_t i = (width - 1) / 4 * 4; i >= 0; i -= 4) {
+      const T* const lines[4] = {line(i), line(i + 1), line(i + 2), line(i + 3)};
+      transpose_4x4<C>(lines, depth, dst + depth * width + i, width);
+    }
+  }
+  for (; depth < k; ++depth) {
+    for (int64_t i = 0; i < width; ++i) dst[depth * width + i] = widen<C>(line(i)[depth]);
+  }
+}
+
+/// The same when neighbouring lines are contiguous: copies.
+template <class C, class T>
+[[gnu::always_inline]] inline void pack_step(const T* src, int64_t count, int64_t width, C* dst) {
+  constexpr int W = kLanes<C> < 16 ? kLanes<C> : 8;
+  int64_t i = 0;
+  for (; i + W <= count; i += W) store(dst + i, load_wide<C, W>(src + i));
+  for (; i < count; ++i) dst[i] = widen<C>(src[i]);
+  for (; i < width; ++i) dst[i] = C{0};
+}
+
+template <class C, class T>
+void pack_strided(const T* src, int64_t line_stride, int64_t k_stride, int64_t count, int64_t k,
+                  int64_t width, C* dst) {
+  for (int64_t depth = 0; depth < k; ++depth) {
+    for (int64_t i = 0; i < width; ++i) {
+      dst[depth * width + i] = i < count ? widen<C>(src[i * line_stride + depth * k_stride]) : C{0};
+    }
+  }
+}
+
+template <class T>
+void pack_a_panel(MatrixView<const T> a, int64_t height, int64_t k, gemm_compute_t<T>* dst) {
+  using C = gemm_compute_t<T>;
+  if (a.col_stride == 1) {
+    pack_lines<C>(a.data, a.row_stride, height, k, height, dst);
+  } else if (a.row_stride == 1) {
+    for (int64_t depth = 0; depth < k; ++depth) {
+      pack_step<C>(a.at(0, depth), height, height, dst + depth * height);
+    }
+  } else {
+    pack_strided<C>(a.data, a.row_stride, a.col_stride, height, k, height, dst);
+  }
+}
+
+template <class C>
+[[gnu::always_inline]] inline int64_t padded(int64_t columns) {
+  constexpr int64_t W = kLanes<C>;
+  return (columns + W - 1) / W * W;
+}
+
+template <class T>
+void pack_b(MatrixView<const T> b, int64_t k, int64_t n, gemm_compute_t<T>* packed) {
+  using C = gemm_compute_t<T>;
+  constexpr int64_t kWidth = Tile<C>::kWidth;
+  if (b.col_stride == 1) {
+    // Row by row, so that memory is read in order.
+    for (int64_t depth = 0; depth < k; ++depth) {
+      for (int64_t col = 0; col < n; col += kWidth) {
+        const int64_t count = min_of(kWidth, n - col);
+        const int64_t width = padded<C>(count);
+        pack_step<C>(b.at(depth, col), count, width, packed + col * k + depth * width);
+      }
+    }
+    return;
+  }
+  for (int64_t col = 0; col < n; col += kWidth) {
+    const int64_t count = min_of(kWidth, n - col);
+    const int64_t width = padded<C>(count);
+    C* dst = packed + col * k;
+    if (b.row_stride == 1) {
+      pack_lines<C>(b.at(0, col), b.col_stride, count, k, width, dst);
+    } else {
+      pack_strided<C>(b.at(0, col), b.col_stride, b.row_stride, count, k, width, dst);
+    }
+  }
+}
+
+/// Whether packing the rows of a pays: it costs about as much as multiplying with a few panels.
+template <class T>
+[[gnu::always_inline]] inline bool packs_a(const BlockProduct<T>& product) {
+  using C = gemm_compute_t<T>;
+  if constexpr (!std::is_same_v<T, C> && !(std::is_integral_v<T> && sizeof(T) == sizeof(C))) {
+    return true;
+  }
+  return product.n > 4 * Tile<C>::kWidth;
+}
+
+template <class C>
+struct PanelOfB {
+  const C* data;
+  int64_t row_stride;
+};
+
+/// Columns col.. of b as the tile reads them. A last panel that is not a whole number of vectors
+/// is copied, because the tile would read past the rows of b.
+template <class T>
+[[gnu::always_inline]] inline PanelOfB<gemm_compute_t<T>> panel_of_b(const BlockProduct<T>& product,
+                                                                     int64_t col, int64_t columns,
+                                                                     gemm_compute_t<T>* scratch) {
+  using C = gemm_compute_t<T>;
+  const int64_t width = padded<C>(columns);
+  if (product.b_packed != nullptr) return {product.b_packed + col * product.k, width};
+  if (columns == width) return {product.b.at(0, col), product.b.row_stride};
+  for (int64_t depth = 0; depth < product.k; ++depth) {
+    pack_step<C>(product.b.at(depth, col), columns, width, scratch + depth * width);
+  }
+  return {scratch, width};
+}
+
+template <class T>
+void multiply(const BlockProduct<T>& product) {
+  using C = gemm_compute_t<T>;
+  constexpr int64_t kWidth = Tile<C>::kWidth;
+  constexpr int64_t kRows = Tile<C>::kRows;
+  const int64_t k = product.k;
+  C* const tail_of_b = product.scratch;
+  C* const packed_a = product.scratch + kWidth * Tile<C>::kDepth;
+  const bool pack = packs_a(product);
+  // Panels of equal height, so that no small rest remains.
+  const int64_t panels = (product.m + kRows - 1) / kRows;
+  const int64_t height = (product.m + panels - 1) / panels;
+  const int64_t rows_at_once = pack ? Tile<C>::kRowsInCache / kRows * height : product.m;
+  for (int64_t row = 0; row < product.m; row += rows_at_once) {
+    const int64_t row_end = min_of(row + rows_at_once, product.m);
+    if (pack) {
+      for (int64_t i = row; i < row_end; i += height) {
+        const MatrixView<const T> a = {product.a.at(i, 0), product.a.row_stride,
+                                       product.a.col_stride};
+        pack_a_panel<T>(a, min_of(height, row_end - i), k, packed_a + (i - row) * k);
+      }
+    }
+    for (int64_t col = 0; col < product.n; col += kWidth) {
+      const int64_t columns = min_of(kWidth, product.n - col);
+      const int64_t vectors = padded<C>(columns) / kLanes<C>;
+      const PanelOfB<C> b = panel_of_b<T>(product, col, columns, tail_of_b);
+      for (int64_t i = row; i < row_end; i += height) {
+        const int64_t rows = min_of(height, row_end - i);
+        const TileOut<C> out = {product.out + i * product.out_row_stride + col,
+                                product.out_row_stride, columns, product.alpha, product.beta};
+        if (pack) {
+          kTiles<C, true>.at[rows - 1][vectors - 1](k, {packed_a + (i - row) * k, 1, rows}, b.data,
+                                                    b.row_stride, out);
+        } else if constexpr (sizeof(T) == sizeof(C)) {
+          const MatrixView<const C> a = {reinterpret_cast<const C*>(product.a.at(i, 0)),
+                                         product.a.row_stride, product.a.col_stride};
+          kTiles<C, false>.at[rows - 1][vectors - 1](k, a, b.data, b.row_stride, out);
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+void finish(int64_t m, int64_t n, const gemm_compute_t<T>* sums, MatrixView<T> out,
+            gemm_compute_t<T> alpha, gemm_compute_t<T> beta) {
+  using C = gemm_compute_t<T>;
+  for (int64_t i = 0; i < m; ++i) {
+    const C* row = sums + i * n;
+    if (beta == C{0}) {
+      for (int64_t j = 0; j < n; ++j) *out.at(i, j) = narrow<T>(alpha * row[j]);
+    } else {
+      for (int64_t j = 0; j < n; ++j) {
+        T* const place = out.at(i, j);
+        *place = narrow<T>(alpha * row[j] + beta * widen<C>(*place));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+const BlockKernels<T>& block_kernels() {
+  using C = gemm_compute_t<T>;
+  static constexpr BlockKernels<T> kernels = {
+      .vector_width = kLanes<C>,
+      .panel_width = Tile<C>::kWidth,
+      .panel_height = Tile<C>::kRows,
+      .k_block = Tile<C>::kDepth,
+      .scratch = (Tile<C>::kWidth + Tile<C>::kRowsInCache) * Tile<C>::kDepth + kPackOverhang,
+      .pack_b = pack_b<T>,
+      .multiply = multiply<T>,
+      .finish = finish<T>,
+  };
+  return kernels;
+}
+
+template const BlockKernels<float>& block_kernels();
+template const BlockKernels<double>& block_kernels();
+template const BlockKernels<Half>& block_kernels();
+template const BlockKernels<BFloat16>& block_kernels();
+template const BlockKernels<int64_t>& block_kernels();
+template const BlockKernels<int32_t>& block_kernels();
+template const BlockKernels<int16_t>& block_kernels();
+template const BlockKernels<int8_t>& block_kernels();
+template const BlockKernels<uint8_t>& block_kernels();
+
+}  // namespace tensora::cpu::TENSORA_ISA

@@ -1,0 +1,142 @@
+#pragma once
+
+// What gemm.cpp knows of the kernels in the *_isa.cpp files. Internal.
+
+#include <cstdint>
+
+#include "tensora/base/half.h"
+
+namespace tensora::cpu {
+
+/// The type that products of T are summed in. Narrow integers wrap at 32 bits and are cut down at
+/// the end, which gives the same bits; unsigned because wrapping is meant.
+template <class T>
+struct GemmCompute;
+template <>
+struct GemmCompute<float> {
+  using type = float;
+};
+template <>
+struct GemmCompute<double> {
+  using type = double;
+};
+template <>
+struct GemmCompute<Half> {
+  using type = float;
+};
+template <>
+struct GemmCompute<BFloat16> {
+  using type = float;
+};
+template <>
+struct GemmCompute<int64_t> {
+  using type = uint64_t;
+};
+template <>
+struct GemmCompute<int32_t> {
+  using type = uint32_t;
+};
+template <>
+struct GemmCompute<int16_t> {
+  using type = uint32_t;
+};
+template <>
+struct GemmCompute<int8_t> {
+  using type = uint32_t;
+};
+template <>
+struct GemmCompute<uint8_t> {
+  using type = uint32_t;
+};
+template <class T>
+using gemm_compute_t = typename GemmCompute<T>::type;
+
+template <class T>
+struct MatrixView {
+  T* data = nullptr;
+  int64_t row_stride = 0;
+  int64_t col_stride = 0;
+
+  T* at(int64_t row, int64_t col) const { return data + row * row_stride + col * col_stride; }
+};
+
+/// out[m, n] = alpha * a[m, k] @ b[k, n] + beta * out[m, n] for k <= k_block, on one thread.
+template <class T>
+struct BlockProduct {
+  using Compute = gemm_compute_t<T>;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  MatrixView<const T> a = {};
+  const Compute* b_packed =
+      nullptr;                       // from pack_b; if null, b is read in place (only T == Compute)
+  MatrixView<const Compute> b = {};  // col_stride 1
+  Compute* out = nullptr;            // col_stride 1
+  int64_t out_row_stride = 0;
+  Compute alpha = 1;
+  Compute beta = 0;
+  Compute* scratch = nullptr;  // BlockKernels::scratch elements
+};
+
+/// Packing may write this many elements past the end.
+inline constexpr int64_t kPackOverhang = 4;
+
+template <class T>
+struct BlockKernels {
+  using Compute = gemm_compute_t<T>;
+  int64_t vector_width;  // packed columns are padded to a multiple of this
+  int64_t panel_width;   // columns of a full panel of b
+  int64_t panel_height;  // rows of a full panel of a
+  int64_t k_block;
+  int64_t scratch;
+  /// Writes b[k, n] as panels into packed: k * round_up(n, vector_width) + kPackOverhang elements.
+  /// The panels from column col on, a multiple of panel_width, begin at packed + k * col.
+  void (*pack_b)(MatrixView<const T> b, int64_t k, int64_t n, Compute* packed);
+  void (*multiply)(const BlockProduct<T>& product);
+  /// out = alpha * sums + beta * out, in Compute; sums[m, n] has row stride n.
+  void (*finish)(int64_t m, int64_t n, const Compute* sums, MatrixView<T> out, Compute alpha,
+                 Compute beta);
+};
+
+/// sums[m, n] = a[m, k] @ b[k, n] for few rows; sums has row stride n. One thread.
+template <class T>
+struct SkinnyProduct {
+  using Compute = gemm_compute_t<T>;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  const Compute* a = nullptr;  // row stride k, col_stride 1
+  MatrixView<const T> b = {};
+  Compute* sums = nullptr;
+};
+
+template <class T>
+struct SkinnyKernels {
+  using Compute = gemm_compute_t<T>;
+  /// Converts a[m, k] to a dense matrix.
+  void (*gather)(MatrixView<const T> a, int64_t m, int64_t k, Compute* dense);
+  void (*along_rows)(const SkinnyProduct<T>& product);     // b.col_stride == 1
+  void (*along_columns)(const SkinnyProduct<T>& product);  // b.row_stride == 1
+};
+
+// One set of kernels for each instruction set, see isa.h.
+namespace baseline {
+template <class T>
+const BlockKernels<T>& block_kernels();
+template <class T>
+const SkinnyKernels<T>& skinny_kernels();
+}  // namespace baseline
+namespace avx2 {
+template <class T>
+const BlockKernels<T>& block_kernels();
+template <class T>
+const SkinnyKernels<T>& skinny_kernels();
+}  // namespace avx2
+namespace avx512 {
+template <class T>
+const BlockKernels<T>& block_kernels();
+template <class T>
+const SkinnyKernels<T>& skinny_kernels();
+}  // namespace avx512
+
+}  // namespace tensora::cpu

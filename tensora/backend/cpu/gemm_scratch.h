@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tensora::cpu {
+
+/// Memory of the calling thread that grows on demand and is reused, one piece per purpose.
+class GemmScratch {
+ public:
+  enum class Purpose { tile, packed_b, sums, dense_a };
+
+  GemmScratch() = default;
+  GemmScratch(const GemmScratch&) = delete;
+  GemmScratch& operator=(const GemmScratch&) = delete;
+  ~GemmScratch();
+
+  /// Uninitialised, aligned to a cache line, valid until the next call for the same purpose.
+  template <class C>
+  C* get(Purpose purpose, int64_t count) {
+    return static_cast<C*>(bytes(purpose, static_cast<size_t>(count) * sizeof(C)));
+  }
+
+  static GemmScratch& of_this_thread();
+
+ private:
+  struct Piece {
+    void* data = nullptr;
+    size_t size = 0;
+  };
+  void* bytes(Purpose purpose, size_t size);
+  Piece pieces_[4];
+};
+
+}  // namespace tensora::cpu

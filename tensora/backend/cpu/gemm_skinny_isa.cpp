@@ -1,0 +1,171 @@
+// Products with few rows of a: each element of b is used only a few times, so the aim is to read b
+// once, in the order of memory, at the speed of memory. Compiled once per instruction set.
+
+#include "tensora/backend/cpu/gemm_simd.h"
+
+namespace tensora::cpu::TENSORA_ISA {
+
+namespace {
+
+template <class T>
+void gather(MatrixView<const T> a, int64_t m, int64_t k, gemm_compute_t<T>* dense) {
+  using C = gemm_compute_t<T>;
+  for (int64_t i = 0; i < m; ++i) {
+    C* row = dense + i * k;
+    if (a.col_stride == 1) {
+      const T* src = a.at(i, 0);
+      for (int64_t depth = 0; depth < k; ++depth) row[depth] = widen<C>(src[depth]);
+    } else {
+      for (int64_t depth = 0; depth < k; ++depth) row[depth] = widen<C>(*a.at(i, depth));
+    }
+  }
+}
+
+constexpr int kDepths = 4;  // rows of b taken at once by along_rows
+
+/// sums[i][0, width) += sum over kDepths of a[i][depth] * b[depth][0, width), width = NV vectors.
+template <class T, int NV>
+[[gnu::always_inline]] inline void add_rows(const SkinnyProduct<T>& product, int64_t depth,
+                                            const T* const b[kDepths], int64_t col) {
+  using C = gemm_compute_t<T>;
+  using V = Vector<C>;
+  constexpr int W = kLanes<C>;
+  V bv[kDepths][NV];
+#pragma GCC unroll 4
+  for (int d = 0; d < kDepths; ++d) {
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) bv[d][j] = load_wide<C, W>(b[d] + col + j * W);
+  }
+  for (int64_t i = 0; i < product.m; ++i) {
+    const C* a = product.a + i * product.k + depth;
+    C* sums = product.sums + i * product.n + col;
+#pragma GCC unroll 4
+    for (int j = 0; j < NV; ++j) {
+      V sum = load<V>(sums + j * W);
+#pragma GCC unroll 4
+      for (int d = 0; d < kDepths; ++d) sum += a[d] * bv[d][j];
+      store(sums + j * W, sum);
+    }
+  }
+}
+
+template <class T>
+void along_rows(const SkinnyProduct<T>& product) {
+  using C = gemm_compute_t<T>;
+  constexpr int W = kLanes<C>;
+  constexpr int NV = 2;
+  // The sums of one sweep stay in the first-level cache.
+  const int64_t span = min_of<int64_t>(product.n, 4096 / product.m / W * W + NV * W);
+  for (int64_t i = 0; i < product.m * product.n; ++i) product.sums[i] = C{0};
+  for (int64_t begin = 0; begin < product.n; begin += span) {
+    const int64_t end = min_of(begin + span, product.n);
+    int64_t depth = 0;
+    for (; depth + kDepths <= product.k; depth += kDepths) {
+      const T* const b[kDepths] = {product.b.at(depth, 0), product.b.at(depth + 1, 0),
+                                   product.b.at(depth + 2, 0), product.b.at(depth + 3, 0)};
+      int64_t col = begin;
+      for (; col + NV * W <= end; col += NV * W) add_rows<T, NV>(product, depth, b, col);
+      for (; col + W <= end; col += W) add_rows<T, 1>(product, depth, b, col);
+      for (; col < end; ++col) {
+        for (int64_t i = 0; i < product.m; ++i) {
+          C& sum = product.sums[i * product.n + col];
+          for (int d = 0; d < kDepths; ++d) {
+            sum += product.a[i * product.k + depth + d] * widen<C>(b[d][col]);
+          }
+        }
+      }
+    }
+    for (; depth < product.k; ++depth) {
+      const T* b = product.b.at(depth, 0);
+      for (int64_t i = 0; i < product.m; ++i) {
+        const C x = product.a[i * product.k + depth];
+        C* sums = product.sums + i * product.n;
+        for (int64_t col = begin; col < end; ++col) sums[col] += x * widen<C>(b[col]);
+      }
+    }
+  }
+}
+
+#if defined(__AVX512F__)
+constexpr int kDotRows = 4;
+#else
+constexpr int kDotRows = 2;
+#endif
+constexpr int kDotColumns = 4;
+
+/// Dot products of `Rows` rows of a with `Columns` columns of b.
+template <class T, int Rows, int Columns>
+void dots(const SkinnyProduct<T>& product, int64_t row, int64_t col) {
+  using C = gemm_compute_t<T>;
+  using V = Vector<C>;
+  constexpr int W = kLanes<C>;
+  const int64_t k = product.k;
+  const C* a = product.a + row * k;
+  const T* b = product.b.at(0, col);
+  const int64_t b_stride = product.b.col_stride;
+  V sums[Rows][Columns];
+#pragma GCC unroll 4
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < Columns; ++j) sums[i][j] = V{};
+  }
+  int64_t depth = 0;
+  for (; depth + W <= k; depth += W) {
+    V bv[Columns];
+#pragma GCC unroll 4
+    for (int j = 0; j < Columns; ++j) bv[j] = load_wide<C, W>(b + j * b_stride + depth);
+#pragma GCC unroll 4
+    for (int i = 0; i < Rows; ++i) {
+      const V x = load<V>(a + i * k + depth);
+#pragma GCC unroll 4
+      for (int j = 0; j < Columns; ++j) sums[i][j] += x * bv[j];
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < Columns; ++j) {
+      C sum = sum_lanes<C, W>(sums[i][j]);
+      for (int64_t d = depth; d < k; ++d) sum += a[i * k + d] * widen<C>(b[j * b_stride + d]);
+      product.sums[(row + i) * product.n + col + j] = sum;
+    }
+  }
+}
+
+template <class T, int Columns>
+void dots_of_all_rows(const SkinnyProduct<T>& product, int64_t col) {
+  int64_t row = 0;
+  for (; row + kDotRows <= product.m; row += kDotRows)
+    dots<T, kDotRows, Columns>(product, row, col);
+  for (; row < product.m; ++row) dots<T, 1, Columns>(product, row, col);
+}
+
+template <class T>
+void along_columns(const SkinnyProduct<T>& product) {
+  int64_t col = 0;
+  for (; col + kDotColumns <= product.n; col += kDotColumns) {
+    dots_of_all_rows<T, kDotColumns>(product, col);
+  }
+  for (; col < product.n; ++col) dots_of_all_rows<T, 1>(product, col);
+}
+
+}  // namespace
+
+template <class T>
+const SkinnyKernels<T>& skinny_kernels() {
+  static constexpr SkinnyKernels<T> kernels = {
+      .gather = gather<T>, .along_rows = along_rows<T>, .along_columns = along_columns<T>};
+  return kernels;
+}
+
+template const SkinnyKernels<float>& skinny_kernels();
+template const SkinnyKernels<double>& skinny_kernels();
+template const SkinnyKernels<Half>& skinny_kernels();
+template const SkinnyKernels<BFloat16>& skinny_kernels();
+template const SkinnyKernels<int64_t>& skinny_kernels();
+template const SkinnyKernels<int32_t>& skinny_kernels();
+template const SkinnyKernels<int16_t>& skinny_kernels();
+template const SkinnyKernels<int8_t>& skinny_kernels();
+template const SkinnyKernels<uint8_t>& skinny_kernels();
+
+}  // namespace tensora::cpu::TENSORA_ISA

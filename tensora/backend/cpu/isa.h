@@ -1,0 +1,14 @@
+#pragma once
+
+namespace tensora::cpu {
+
+/// The instruction sets that hot kernels are compiled for, weakest first.
+enum class Isa { baseline, avx2, avx512 };
+
+/// The best one that this processor, its operating system and this build support. The environment
+/// variable TENSORA_ISA (baseline, avx2 or avx512) can only lower it. Decided once.
+Isa cpu_isa();
+
+const char* name(Isa isa);
+
+}  // namespace tensora::cpu
