@@ -16,7 +16,7 @@ if(TARGET tensora_cuda)
 endif()
 set_target_properties(${tensora_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")
 
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/tensora ${PROJECT_BINARY_DIR}/include/tensora
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/tensora ${generated}/include/tensora
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
         FILES_MATCHING PATTERN "*.h" PATTERN "*.inc")
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -1,5 +1,4 @@
 # Tests of what surrounds the library: the dev script, the lints, the installed package, the documents.
-find_package(Python3 3.10 REQUIRED COMPONENTS Interpreter)
 
 add_test(NAME tools.dev COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tools/dev_test.py)
 add_test(NAME tools.lint COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tools/lint/selftest.py)
@@ -17,7 +16,7 @@ add_test(NAME docs.snippets
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tools/run_doc_snippets.py
                  --root ${PROJECT_SOURCE_DIR} --work ${PROJECT_BINARY_DIR}/doc_snippets
                  --compiler ${CMAKE_CXX_COMPILER} --library $<TARGET_FILE:tensora>
-                 --include ${PROJECT_SOURCE_DIR} --include ${PROJECT_BINARY_DIR}/include
+                 --include ${PROJECT_SOURCE_DIR} --include ${generated}/include
                  "--flag=${sanitizer_flags}")
 add_test(NAME install.find_package
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/find_package/run.py

@@ -30,7 +30,7 @@ class Flags:
             file = Path(entry["directory"]) / entry["file"]
             if file.is_relative_to(tree.root):
                 self._own.setdefault(str(file.relative_to(tree.root)), own)
-        folders = [("-I", str(tree.root)), ("-I", str(tree.build / "include")), *folders]
+        folders = [("-I", str(tree.root)), ("-I", str(tree.build / "generated/include")), *folders]
         cuda = cuda_include_folder()
         if cuda:
             folders.append(("-isystem", cuda))
@@ -65,7 +65,7 @@ class Closure:
     def __init__(self, tree, salt):
         self._tree = tree
         self._known = set(tree.files)
-        self._generated = tree.build / "include"
+        self._generated = tree.build / "generated/include"
         self._salt = hashlib.sha256("\0".join(salt).encode()).hexdigest()
         self._direct = {}
 

@@ -1,5 +1,6 @@
 """Every header compiles alone, so that it can be the first include of any file."""
 
+import os
 import re
 import subprocess
 
@@ -10,12 +11,18 @@ NAME = "headers"
 _ERROR = re.compile(r"^(.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
 
 
+def _generated(tree):
+    """Headers that the build writes; users include them as they do the others."""
+    found = (tree.build / "generated/include").glob("tensora/**/*.h")
+    return sorted(os.path.relpath(path, tree.root) for path in found)
+
+
 def run(tree):
     flags = Flags(tree).shared
     closure, cache = Closure(tree, flags), CleanCache(tree, NAME)
     have_cuda = cuda_include_folder() is not None
     waiting = []
-    for path in tree.sources("tensora/", {".h"}):
+    for path in tree.sources("tensora/", {".h"}) + _generated(tree):
         if tree.exceptions.allows(NAME, path) or (closure.needs_cuda(path) and not have_cuda):
             continue
         key = closure.key(path)
@@ -34,7 +41,7 @@ def run(tree):
             continue
         error = _ERROR.search(done.stderr)
         where, line, what = error.groups() if error else (path, 1, done.stderr.strip()[:200])
-        inside = "" if where.endswith(path) else f" (in {where}:{line})"
+        inside = "" if (tree.root / where).resolve() == (tree.root / path).resolve() else f" (in {where}:{line})"
         findings.append(Finding(path, 1 if inside else int(line), f"does not compile alone: {what}{inside}"))
     cache.save()
     return findings

@@ -59,8 +59,7 @@ def _place(path):
     if path == UMBRELLA:
         return UMBRELLA
     parts = path.split("/")
-    if parts[0] == "tensora" and len(parts) > 2:
-        return parts[1]
-    if parts[0] in OUTSIDE and len(parts) > 1:
-        return parts[0]
-    return None
+    if parts[0] == "tensora":
+        # tensora/ops.h is the umbrella of a folder: it counts as part of it.
+        return parts[1].removesuffix(".h")
+    return parts[0] if parts[0] in OUTSIDE and len(parts) > 1 else None

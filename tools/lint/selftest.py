@@ -52,6 +52,9 @@ class Includes(LintTest):
         self.expect(includes, {"tensora/base/a.cpp": '#include "../nn/b.h"\n', "tensora/nn/b.h": "\n"},
                     "tensora/base/a.cpp:1: tensora/base/ includes tensora/nn/b.h")
 
+    def test_umbrella_of_a_later_folder(self):
+        self.expect(includes, {"tensora/core/a.h": '#include "tensora/ops.h"\n'}, "tensora/core/a.h:1: ")
+
     def test_library_includes_a_test(self):
         self.expect(includes, {"tensora/llm/a.cpp": '#include "tests/b.h"\n'}, "tensora/llm/a.cpp:1: ")
 
@@ -163,6 +166,10 @@ class Headers(LintTest):
     def test_header_that_leans_on_another(self):
         self.expect(headers, {"tensora/base/a.h": "#pragma once\n\nstd::vector<int> f();\n"},
                     "tensora/base/a.h:3: does not compile alone")
+
+    def test_generated_header(self):
+        self.expect(headers, {"build/generated/include/tensora/core/a.h": "\nstd::vector<int> f();\n"},
+                    "build/generated/include/tensora/core/a.h:2: does not compile alone")
 
     def test_clean_is_remembered_until_an_include_changes(self):
         self.expect(headers, {
