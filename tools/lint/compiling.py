@@ -22,14 +22,18 @@ class Flags:
     def __init__(self, tree):
         database = tree.build / "compile_commands.json"
         entries = json.loads(database.read_text()) if database.exists() else []
-        folders, shared, self._own = [], None, {}
+        folders, shared, self._own, self._with_prefix = [], None, {}, set()
         for entry in entries:
-            found, own = _flags_of(shlex.split(entry["command"]))
+            words = shlex.split(entry["command"])
+            found, own = _flags_of(words)
             folders += [f for f in found if f not in folders]
             shared = own if shared is None else [flag for flag in shared if flag in own]
             file = Path(entry["directory"]) / entry["file"]
             if file.is_relative_to(tree.root):
-                self._own.setdefault(str(file.relative_to(tree.root)), own)
+                name = str(file.relative_to(tree.root))
+                self._own.setdefault(name, own)
+                if "-include" in words:
+                    self._with_prefix.add(name)
         folders = [("-I", str(tree.root)), ("-I", str(tree.build / "generated/include")), *folders]
         cuda = cuda_include_folder()
         if cuda:
@@ -38,6 +42,10 @@ class Flags:
 
     def of(self, path):
         return self.shared + [flag for flag in self._own.get(path, []) if flag not in self.shared]
+
+    def compiles_as_is(self, path):
+        """Whether the build compiles this file by itself and puts nothing, such as a prefix header, before it."""
+        return path in self._own and path not in self._with_prefix
 
 
 def _flags_of(words):

@@ -1,4 +1,8 @@
-"""Every header compiles alone, so that it can be the first include of any file."""
+"""Every header compiles alone, so that it can be the first include of any file.
+
+Where foo.cpp includes foo.h first and is compiled as it is, the build proves it for foo.h; the other
+headers are compiled here.
+"""
 
 import os
 import re
@@ -8,6 +12,7 @@ from common import Finding
 from compiling import CleanCache, Closure, Flags, cuda_include_folder, run_side_by_side
 
 NAME = "headers"
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 _ERROR = re.compile(r"^(.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$", re.MULTILINE)
 
 
@@ -17,20 +22,29 @@ def _generated(tree):
     return sorted(os.path.relpath(path, tree.root) for path in found)
 
 
+def _is_proven_by_build(tree, flags, path):
+    source = path.removesuffix(".h") + ".cpp"
+    if not flags.compiles_as_is(source):
+        return False
+    first = _INCLUDE.search(tree.code(source))
+    return first is not None and first.group(1) == path
+
+
 def run(tree):
-    flags = Flags(tree).shared
-    closure, cache = Closure(tree, flags), CleanCache(tree, NAME)
+    flags = Flags(tree)
+    closure, cache = Closure(tree, flags.shared), CleanCache(tree, NAME)
     have_cuda = cuda_include_folder() is not None
     waiting = []
     for path in tree.sources("tensora/", {".h"}) + _generated(tree):
-        if tree.exceptions.allows(NAME, path) or (closure.needs_cuda(path) and not have_cuda):
+        if tree.exceptions.allows(NAME, path) or _is_proven_by_build(tree, flags, path) or (
+                closure.needs_cuda(path) and not have_cuda):
             continue
         key = closure.key(path)
         if not cache.has(path, key):
             waiting.append((path, key))
 
     def compile_alone(item):
-        command = ["g++", "-fsyntax-only", "-w", *flags, "-x", "c++", "-"]
+        command = ["g++", "-fsyntax-only", "-w", *flags.shared, "-x", "c++", "-"]
         return subprocess.run(command, input=f'#include "{item[0]}"\n', capture_output=True, text=True,
                               cwd=tree.root, check=False)
 

@@ -1,5 +1,6 @@
 """Proves that every lint catches a planted violation and stays silent on a clean tree."""
 
+import json
 import shutil
 import sys
 import tempfile
@@ -166,6 +167,18 @@ class Headers(LintTest):
     def test_header_that_leans_on_another(self):
         self.expect(headers, {"tensora/base/a.h": "#pragma once\n\nstd::vector<int> f();\n"},
                     "tensora/base/a.h:3: does not compile alone")
+
+    def test_header_that_the_build_proves(self):
+        broken = {"tensora/base/a.h": "std::vector<int> f();\n", "tensora/base/a.cpp": '#include "tensora/base/a.h"\n'}
+
+        def with_command(command):
+            entry = {"directory": str(self.root / "build"), "file": str(self.root / "tensora/base/a.cpp")}
+            return {**broken, "build/compile_commands.json": json.dumps([{**entry, "command": command}])}
+
+        self.expect(headers, with_command("g++ -c a.cpp"))
+        self.expect(headers, with_command("g++ -include all.h -c a.cpp"), "tensora/base/a.h:1: ")
+        broken["tensora/base/a.cpp"] = "#include <vector>\n" + broken["tensora/base/a.cpp"]
+        self.expect(headers, with_command("g++ -c a.cpp"), "tensora/base/a.h:1: ")
 
     def test_generated_header(self):
         self.expect(headers, {"build/generated/include/tensora/core/a.h": "\nstd::vector<int> f();\n"},
