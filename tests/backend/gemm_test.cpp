@@ -270,12 +270,12 @@ TEST(Gemm, LargeBatchesAndThreads) {
     set_num_threads(threads);
     for (const Layout b : {Layout::rows, Layout::columns, Layout::strided}) {
       expect_right<float>({24, 64, 64, 48, Layout::rows, b});
-      expect_right<float>({3, 150, 140, 160, Layout::columns, b});
-      expect_right<float>({1, 400, 200, 300, Layout::rows, b});
-      expect_right<float>({1, 1, 2000, 1500, Layout::rows, b});
-      expect_right<float>({1, 2000, 8, 600, Layout::rows, b});
-      expect_right<float>({1, 64, 64, 20000, Layout::columns, b});
-      expect_right<Half>({1, 2, 3000, 400, Layout::rows, b});
+      expect_right<float>({3, 130, 140, 120, Layout::columns, b});
+      expect_right<float>({1, 250, 200, 200, Layout::rows, b});
+      expect_right<float>({1, 1, 2000, 500, Layout::rows, b});
+      expect_right<float>({1, 1000, 8, 300, Layout::rows, b});
+      expect_right<float>({1, 40, 40, 9000, Layout::columns, b});
+      expect_right<Half>({1, 2, 1000, 400, Layout::rows, b});
     }
   }
   set_num_threads(before);

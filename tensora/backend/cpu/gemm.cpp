@@ -206,7 +206,7 @@ void multiply_part(const Product<T>& p, const PackedB<gemm_compute_t<T>>& packed
 
 template <class C>
 C* packed_b_scratch(int64_t elements) {
-  return GemmScratch::of_this_thread().get<C>(Purpose::packed_b, elements + kPackOverhang);
+  return GemmScratch::of_this_thread().get<C>(Purpose::packed_b, elements);
 }
 
 /// Each thread packs the columns it multiplies: one region, right for middling sizes.

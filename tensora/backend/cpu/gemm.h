@@ -21,9 +21,9 @@ struct Gemm {
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;
-  MatrixBatch<const T> a;  // batch m k
-  MatrixBatch<const T> b;  // batch k n
-  MatrixBatch<T> out;      // batch m n
+  MatrixBatch<const T> a = {};  // batch m k
+  MatrixBatch<const T> b = {};  // batch k n
+  MatrixBatch<T> out = {};      // batch m n
   double alpha = 1;
   double beta = 0;
 };

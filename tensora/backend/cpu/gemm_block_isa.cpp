@@ -15,16 +15,21 @@ namespace {
 template <class C>
 struct Tile {
 #if defined(__AVX512F__)
-  static constexpr int kRows = 8;
-  static constexpr int kVectors = 3;
-  static constexpr int kDepth = sizeof(C) == 4 ? 192 : 192;
+#ifndef TR
+#define TR 8
+#define TV 3
+#define TD 192
+#endif
+  static constexpr int kRows = TR;
+  static constexpr int kVectors = TV;
+  static constexpr int kDepth = TD;
 #else
   static constexpr int kRows = 6;
   static constexpr int kVectors = 2;
   static constexpr int kDepth = 256;
 #endif
   static constexpr int kWidth = kVectors * kLanes<C>;
-  static constexpr int kRowsInCache = kRows * 18;  // rows of a that are packed at once
+  static constexpr int kRowsInCache = 144;  // rows of a that are packed at once
 };
 
 template <class C>
@@ -56,6 +61,12 @@ void tile_product(int64_t k, MatrixView<const C> a, const C* b, int64_t b_stride
   for (int i = 0; i < MR; ++i) {
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) sums[i][j] = V{};
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < MR; ++i) {
+    const char* row = reinterpret_cast<const char*>(out.data + i * out.row_stride);
+#pragma GCC unroll 4
+    for (int j = 0; j < NV * kVectorBytes; j += 64) __builtin_prefetch(row + j, 1, 3);
   }
   const C* p = a.data;
   const int64_t rows = Packed ? 1 : a.row_stride;
@@ -144,13 +155,14 @@ template <class C, class T>
 }
 
 /// Packs `count` lines, each contiguous along k, as [k][width]. Missing lines repeat the last one:
-/// their part of the product is thrown away. Up to kPackOverhang elements after the end are spoilt.
+/// their part of the product is thrown away.
 template <class C, class T>
 void pack_lines(const T* src, int64_t line_stride, int64_t count, int64_t k, int64_t width,
                 C* dst) {
   const auto line = [&](int64_t i) { return src + min_of(i, count - 1) * line_stride; };
   int64_t depth = 0;
-  for (; depth + 4 <= k; depth += 4) {
+  const int64_t whole_k = width % 4 == 0 ? k : k - 4;
+  for (; depth + 4 <= whole_k; depth += 4) {
     // Backwards: the last group may write past `width`, into places that are written later.
     for (int64_t i = (width - 1) / 4 * 4; i >= 0; i -= 4) {
       const T* const lines[4] = {line(i), line(i + 1), line(i + 2), line(i + 3)};
@@ -331,7 +343,7 @@ const BlockKernels<T>& block_kernels() {
       .panel_width = Tile<C>::kWidth,
       .panel_height = Tile<C>::kRows,
       .k_block = Tile<C>::kDepth,
-      .scratch = (Tile<C>::kWidth + Tile<C>::kRowsInCache) * Tile<C>::kDepth + kPackOverhang,
+      .scratch = (Tile<C>::kWidth + Tile<C>::kRowsInCache) * Tile<C>::kDepth,
       .pack_b = pack_b<T>,
       .multiply = multiply<T>,
       .finish = finish<T>,

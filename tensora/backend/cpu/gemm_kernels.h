@@ -78,9 +78,6 @@ struct BlockProduct {
   Compute* scratch = nullptr;  // BlockKernels::scratch elements
 };
 
-/// Packing may write this many elements past the end.
-inline constexpr int64_t kPackOverhang = 4;
-
 template <class T>
 struct BlockKernels {
   using Compute = gemm_compute_t<T>;
@@ -89,7 +86,7 @@ struct BlockKernels {
   int64_t panel_height;  // rows of a full panel of a
   int64_t k_block;
   int64_t scratch;
-  /// Writes b[k, n] as panels into packed: k * round_up(n, vector_width) + kPackOverhang elements.
+  /// Writes b[k, n] as panels into packed: k * round_up(n, vector_width) elements.
   /// The panels from column col on, a multiple of panel_width, begin at packed + k * col.
   void (*pack_b)(MatrixView<const T> b, int64_t k, int64_t n, Compute* packed);
   void (*multiply)(const BlockProduct<T>& product);

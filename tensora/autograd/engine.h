@@ -1,0 +1,43 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "tensora/autograd/node.h"
+
+namespace tensora {
+
+struct BackwardOptions {
+  bool retain_graph = false;  // keep saved tensors, so that backward can run again
+  bool create_graph = false;  // record the backward itself, for higher-order gradients
+  bool allow_unused = false;  // `grad` only: undefined instead of an error for unreached inputs
+};
+
+/// Accumulates the gradients of `outputs` into the leaves. Undefined entries of `gradients` stand
+/// for 1 and are allowed for single-element outputs.
+void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients = {},
+              BackwardOptions options = {});
+
+/// The gradients of `outputs` with respect to `inputs`; leaves' `.grad()` stay as they are.
+std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                         std::span<const Tensor> gradients = {}, BackwardOptions options = {});
+inline std::vector<Tensor> grad(const Tensor& output, const std::vector<Tensor>& inputs,
+                                BackwardOptions options = {}) {
+  return grad(std::span(&output, 1), inputs, {}, options);
+}
+
+/// Anomaly mode: a backward that produces NaN throws, naming the forward op and where it was
+/// called from.
+bool is_anomaly_enabled();
+class detect_anomaly {
+ public:
+  detect_anomaly();
+  ~detect_anomaly();
+
+ private:
+  bool saved_;
+};
+/// A readable list of the calling functions, for anomaly mode.
+std::string call_stack();
+
+}  // namespace tensora

@@ -1,0 +1,97 @@
+// The autograd methods of Tensor.
+#include <algorithm>
+#include <atomic>
+
+#include "tensora/autograd/engine.h"
+#include "tensora/autograd/grad_mode.h"
+
+namespace tensora {
+
+const Tensor& Tensor::requires_grad_(bool value) const {
+  check(!value || is_floating_point(),
+        "requires_grad_: only floating-point tensors can require gradients, got ", dtype());
+  check(is_leaf(), "requires_grad_: only leaf tensors can be changed; use detach()");
+  check(!value || !is_inference() || is_inference_mode(),
+        "requires_grad_: a tensor made under inference_mode cannot require gradients; clone it");
+  impl().requires_grad = value;
+  // Made now, not at the first use: several threads may build graphs on this leaf at once.
+  if (value && !autograd_meta(*this).accumulator)
+    autograd_meta(*this).accumulator = IntrusivePtr<AccumulateGrad>::adopt(new AccumulateGrad);
+  return *this;
+}
+
+bool Tensor::is_leaf() const {
+  const AutogradMeta* meta = autograd_meta_or_null(*this);
+  return !meta || !meta->grad_fn;
+}
+
+NodePtr Tensor::grad_fn() const {
+  if (is_leaf() && !(impl().autograd && autograd_meta(*this).view)) return nullptr;
+  const Edge edge = gradient_edge(*this);
+  return is_leaf() ? nullptr : edge.node;
+}
+
+Tensor Tensor::grad() const {
+  const AutogradMeta* meta = autograd_meta_or_null(*this);
+  return meta && meta->accumulator ? meta->accumulator->grad() : Tensor();
+}
+
+void Tensor::set_grad(const Tensor& grad) const {
+  if (grad.defined()) {
+    check(grad.sizes() == sizes(), "set_grad: a tensor of shape ", sizes(),
+          " cannot have a gradient of shape ", grad.sizes());
+    check(grad.dtype() == dtype() && grad.device() == device(), "set_grad: expected ", dtype(),
+          " on ", device(), ", got ", grad.dtype(), " on ", grad.device());
+  }
+  AutogradMeta& meta = autograd_meta(*this);
+  if (!meta.accumulator) {
+    if (!grad.defined()) return;
+    meta.accumulator = IntrusivePtr<AccumulateGrad>::adopt(new AccumulateGrad);
+  }
+  meta.accumulator->set_grad(grad);
+}
+
+void Tensor::retain_grad() const {
+  check(requires_grad(), "retain_grad: the tensor does not require gradients");
+  if (is_leaf()) return;
+  AutogradMeta& meta = autograd_meta(*this);
+  if (std::exchange(meta.retains_grad, true)) return;
+  meta.accumulator = IntrusivePtr<AccumulateGrad>::adopt(new AccumulateGrad);
+  register_hook([keeper = meta.accumulator](const Tensor& grad) {
+    Tensors grads;
+    grads.push_back(grad);
+    keeper->backward(std::move(grads));
+    return Tensor();
+  });
+}
+
+void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
+  tensora::backward(std::span(this, 1), std::span(&gradient, 1),
+                    {.retain_graph = retain_graph, .create_graph = create_graph});
+}
+
+std::function<void()> Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
+  check(requires_grad(), "register_hook: the tensor does not require gradients");
+  static std::atomic<uint64_t> next_id{0};
+  const uint64_t id = next_id++;
+  const Edge edge = gradient_edge(*this);
+  edge.node->hooks().push_back({edge.output, id, std::move(hook)});
+  return [node = edge.node, id] {
+    std::erase_if(node->hooks(), [id](const GradHook& other) { return other.id == id; });
+  };
+}
+
+const Tensor& Tensor::detach_() const {
+  check(!is_view(), "detach_: a view cannot be detached in place; use detach()");
+  AutogradMeta* meta = autograd_meta_or_null(*this);
+  if (meta) meta->grad_fn = nullptr;
+  impl().requires_grad = false;
+  return *this;
+}
+
+bool Tensor::is_view() const {
+  const AutogradMeta* meta = autograd_meta_or_null(*this);
+  return meta && meta->view;
+}
+
+}  // namespace tensora

@@ -1,0 +1,84 @@
+#include "tensora/backend/cpu/copy.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tensora/backend/cpu/pointwise.h"
+#include "tensora/base/thread_pool.h"
+
+namespace tensora::cpu::TENSORA_ISA {
+namespace {
+
+constexpr int64_t kBytesPerTask = 256 * 1024;
+
+template <class C>
+void identity_tile(const void*, int64_t n, void* out, const void* const* in) {
+  std::memcpy(out, in[0], static_cast<size_t>(n) * sizeof(C));
+}
+
+// Every source value is exact in its own compute type, so the only rounding is the store's.
+void copy_by_tiles(const View& from, const View& to) {
+  static constexpr Tiles tiles{identity_tile<float>, identity_tile<double>, identity_tile<int32_t>,
+                               identity_tile<int64_t>};
+  const View* const in[] = {&from};
+  const View* const out[] = {&to};
+  run_pointwise({"copy", in, out, to.device, from.dtype}, tiles, nullptr);
+}
+
+// Note [Transposed copies]
+// Reading down columns touches a cache line per element. A block of 32 x 32 is read once into the
+// first-level cache and written out along rows while it is there.
+template <class T>
+void copy_transposed(const T* from, T* to, int64_t rows, int64_t cols, int64_t from_stride,
+                     int64_t to_stride) {
+  constexpr int64_t kBlock = 32;
+  const int64_t row_blocks = (rows + kBlock - 1) / kBlock;
+  parallel_for(row_blocks, std::max<int64_t>(1, 32768 / (kBlock * std::max<int64_t>(cols, 1))),
+               [&](int64_t first, int64_t last) {
+    for (int64_t block = first; block < last; ++block) {
+      const int64_t r0 = block * kBlock, r1 = std::min(rows, r0 + kBlock);
+      for (int64_t c0 = 0; c0 < cols; c0 += kBlock) {
+        const int64_t c1 = std::min(cols, c0 + kBlock);
+        T tile[kBlock][kBlock];
+        for (int64_t c = c0; c < c1; ++c)
+          for (int64_t r = r0; r < r1; ++r) tile[r - r0][c - c0] = from[c * from_stride + r];
+        for (int64_t r = r0; r < r1; ++r)
+          std::memcpy(to + r * to_stride + c0, tile[r - r0],
+                      static_cast<size_t>(c1 - c0) * sizeof(T));
+      }
+    }
+  });
+}
+
+// A plain 2-D transpose of one dtype: rows of `to` are columns of `from`.
+bool is_transpose(const View& from, const View& to) {
+  return from.dtype == to.dtype && from.dim() == 2 && to.dim() == 2 && from.sizes == to.sizes &&
+         from.strides[0] == 1 && to.strides[1] == 1 && from.sizes[0] >= 8 && from.sizes[1] >= 8;
+}
+
+}  // namespace
+
+void copy_elements(const View& from, const View& to) {
+  if (to.numel == 0) return;
+  const bool same_layout = from.sizes == to.sizes && from.dtype == to.dtype &&
+                           ((from.contiguous && to.contiguous) ||
+                            (from.strides == to.strides && is_dense(to.sizes, to.strides)));
+  if (same_layout && to.bytes() < (size_t{16} << 20)) {
+    const auto bytes = static_cast<int64_t>(to.bytes());
+    parallel_for(bytes, kBytesPerTask, [&](int64_t begin, int64_t end) {
+      std::memcpy(to.as<char>() + begin, from.as<char>() + begin,
+                  static_cast<size_t>(end - begin));
+    });
+    return;
+  }
+  if (is_transpose(from, to)) {
+    visit_dtype(to.dtype, [&]<class T>() {
+      copy_transposed(from.as<const T>(), to.as<T>(), to.sizes[0], to.sizes[1], from.strides[1],
+                      to.strides[0]);
+    });
+    return;
+  }
+  copy_by_tiles(from, to);
+}
+
+}  // namespace tensora::cpu::TENSORA_ISA

@@ -1,0 +1,61 @@
+#pragma once
+
+// The CPU's pointwise loop. Everything that depends on a functor is one small vectorised function
+// per compute type (`tile`); strides, broadcasting, dtypes and threads are handled around it, once,
+// in pointwise_isa.cpp.
+
+#include <cstdint>
+#include <utility>
+
+#include "tensora/core/functor.h"
+#include "tensora/core/kernel.h"
+
+namespace tensora::cpu::TENSORA_ISA {
+
+/// out[i] = functor(in[0][i], in[1][i], …) for i < n; all gapless arrays of one compute type.
+using TileFn = void (*)(const void* functor, int64_t n, void* out, const void* const* in);
+
+/// A functor's tiles. Narrow dtypes are computed in a wider one, as PyTorch's rules allow: f16 and
+/// bf16 in float, bool and integers up to 32 bits in int32 (which wraps to the same bits).
+struct Tiles {
+  TileFn f32 = nullptr, f64 = nullptr, i32 = nullptr, i64 = nullptr;
+};
+
+void run_pointwise(const KernelContext& context, const Tiles& tiles, const void* functor);
+
+template <class F, class C, std::size_t... I>
+void tile_loop(const F& functor, int64_t n, C* out, const void* const* in,
+               std::index_sequence<I...>) {
+  const C* const operands[] = {static_cast<const C*>(in[I])...};
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) out[i] = functor.forward(operands[I][i]...);
+}
+
+template <class F, class C>
+void tile(const void* functor, int64_t n, void* out, const void* const* in) {
+  const F local = *static_cast<const F*>(functor);  // a copy the compiler knows not to alias `out`
+  tile_loop<F, C>(local, n, static_cast<C*>(out), in, std::make_index_sequence<F::arity>());
+}
+
+template <class F>
+constexpr Tiles tiles_of() {
+  using functors::Types;
+  Tiles tiles;
+  if constexpr (F::types != Types::integral) {
+    tiles.f32 = tile<F, float>;
+    tiles.f64 = tile<F, double>;
+  }
+  if constexpr (F::types != Types::floating) {
+    tiles.i32 = tile<F, int32_t>;
+    tiles.i64 = tile<F, int64_t>;
+  }
+  return tiles;
+}
+
+template <class F>
+void pointwise_kernel(const KernelContext& context, const F& functor) {
+  static constexpr Tiles tiles = tiles_of<F>();
+  run_pointwise(context, tiles, &functor);
+}
+
+}  // namespace tensora::cpu::TENSORA_ISA

@@ -1,0 +1,199 @@
+#include <algorithm>
+#include <cstring>
+
+#include "tensora/backend/cpu/convert.h"
+#include "tensora/backend/cpu/pointwise.h"
+#include "tensora/backend/cpu/walk.h"
+#include "tensora/base/small_vector.h"
+#include "tensora/base/thread_pool.h"
+
+// Note [Tiles]
+// A pointwise op is cut into tiles of about a thousand elements, numbered along the output. For
+// each tile every operand is brought into a gapless buffer of the compute type (or used where it
+// lies, if it already is that), the functor's vectorised loop runs over the buffers, which stay in
+// the first-level cache, and the result is put where it belongs. So a functor is compiled for four
+// types only, whatever dtypes, strides and broadcasts the operands have, and half types cost a
+// conversion in cache instead of a kernel each. It is also how the JIT fuses ops on the CPU: it
+// runs several functors on one tile.
+
+namespace tensora::cpu::TENSORA_ISA {
+namespace {
+
+constexpr int kMaxOperands = 8;
+constexpr int64_t kTile = 1024;
+constexpr int64_t kGrain = 16 * 1024;            // elements worth waking a thread for
+constexpr size_t kStreamBytes = size_t{16} << 20;  // larger outputs would only evict the cache
+
+struct ComputeType {
+  TileFn fn;
+  size_t bytes;
+  DType dtype;
+  LoadFn (*load)(DType);
+  StoreFn (*store)(DType);
+};
+
+ComputeType compute_type(const KernelContext& context, const Tiles& tiles) {
+  ComputeType result{};
+  switch (context.compute_dtype) {
+    case DType::float64: result = {tiles.f64, 8, DType::float64, load_fn<double>, store_fn<double>}; break;
+    case DType::int64: result = {tiles.i64, 8, DType::int64, load_fn<int64_t>, store_fn<int64_t>}; break;
+    case DType::float16:
+    case DType::bfloat16:
+    case DType::float32: result = {tiles.f32, 4, DType::float32, load_fn<float>, store_fn<float>}; break;
+    default: result = {tiles.i32, 4, DType::int32, load_fn<int32_t>, store_fn<int32_t>};
+  }
+  check(result.fn != nullptr, context.op, ": not supported for ", context.compute_dtype);
+  return result;
+}
+
+struct Operand {
+  const char* data;
+  LoadFn load;         // null: used where it lies
+  bool linear;         // gapless in the order of the output's elements
+  bool single;         // one element for all
+  size_t element_bytes;
+  int index;           // in the walk
+};
+
+struct Job {
+  Walk walk;
+  ComputeType type;
+  const void* functor;
+  Operand in[kMaxOperands];
+  int count;
+  char* out;
+  StoreFn store;  // null: the tile is written where it belongs
+  bool out_linear;
+  bool stream;
+  size_t out_bytes;
+};
+
+void copy_streaming(char* to, const char* from, size_t bytes) {
+#if defined(__AVX512F__)
+  for (size_t i = 0; i < bytes; i += 64)
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i),
+                        _mm512_loadu_si512(reinterpret_cast<const void*>(from + i)));
+#elif defined(__AVX2__)
+  for (size_t i = 0; i < bytes; i += 32)
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i),
+                        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i)));
+#else
+  std::memcpy(to, from, bytes);
+#endif
+}
+
+void finish_streaming() {
+#if defined(__AVX2__)
+  _mm_sfence();
+#endif
+}
+
+void run_tiles(const Job& job, int64_t begin, int64_t end) {
+  alignas(64) char buffers[kMaxOperands + 1][kTile * 8];
+  const void* pointers[kMaxOperands];
+  for (int k = 0; k < job.count; ++k)
+    if (job.in[k].single) {
+      job.in[k].load(job.in[k].data, 0, std::min(kTile, end - begin), buffers[k]);
+      pointers[k] = buffers[k];
+    }
+  char* const result = buffers[kMaxOperands];
+  for (int64_t start = begin; start < end; start += kTile) {
+    const int64_t n = std::min(kTile, end - start);
+    for (int k = 0; k < job.count; ++k) {
+      const Operand& operand = job.in[k];
+      if (operand.single) continue;
+      const char* at = operand.data + start * static_cast<int64_t>(operand.element_bytes);
+      if (operand.linear && !operand.load) {
+        pointers[k] = at;
+        continue;
+      }
+      pointers[k] = buffers[k];
+      if (operand.linear) operand.load(at, 1, n, buffers[k]);
+      else job.walk.gather(operand.index, operand.data, operand.element_bytes, start, n,
+                           operand.load, buffers[k], job.type.bytes);
+    }
+    char* const target = job.out + start * static_cast<int64_t>(job.out_bytes);
+    if (job.out_linear && !job.store && !job.stream) {
+      job.type.fn(job.functor, n, target, pointers);
+      continue;
+    }
+    job.type.fn(job.functor, n, result, pointers);
+    if (job.stream && n == kTile) copy_streaming(target, result, kTile * job.out_bytes);
+    else if (job.stream) std::memcpy(target, result, static_cast<size_t>(n) * job.out_bytes);
+    else if (job.out_linear) job.store(result, target, 1, n);
+    else job.walk.scatter(0, job.out, job.out_bytes, start, n, job.store, result, job.type.bytes);
+  }
+  if (job.stream) finish_streaming();
+}
+
+// Everything gapless, of one layout and already of the compute type: no tiles needed.
+bool run_plain(const KernelContext& context, const ComputeType& type, const void* functor) {
+  const View& out = context.output();
+  if (out.dtype != type.dtype || out.bytes() >= kStreamBytes) return false;
+  const void* pointers[kMaxOperands];
+  for (size_t k = 0; k < context.in.size(); ++k) {
+    const View& view = context.input(k);
+    if (view.dtype != type.dtype || !view.contiguous || view.sizes != out.sizes) return false;
+    pointers[k] = view.data;
+  }
+  if (!out.contiguous) return false;
+  if (out.numel <= kGrain) {
+    type.fn(functor, out.numel, out.data, pointers);
+    return true;
+  }
+  const size_t bytes = type.bytes;
+  parallel_for(out.numel, kGrain, [&](int64_t begin, int64_t end) {
+    const void* shifted[kMaxOperands];
+    const int64_t offset = begin * static_cast<int64_t>(bytes);
+    for (size_t k = 0; k < context.in.size(); ++k)
+      shifted[k] = static_cast<const char*>(pointers[k]) + offset;
+    type.fn(functor, end - begin, static_cast<char*>(out.data) + offset, shifted);
+  });
+  return true;
+}
+
+}  // namespace
+
+void run_pointwise(const KernelContext& context, const Tiles& tiles, const void* functor) {
+  const View& out = context.output();
+  if (out.numel == 0) return;
+  const ComputeType type = compute_type(context, tiles);
+  if (run_plain(context, type, functor)) return;
+
+  Job job;
+  job.type = type;
+  job.functor = functor;
+  job.count = static_cast<int>(context.in.size());
+  ensure(job.count <= kMaxOperands, context.op, ": too many operands");
+  SmallVector<const View*, kMaxOperands + 1> views;
+  views.push_back(&out);
+  for (const View* view : context.in) views.push_back(view);
+  job.walk = Walk(views);
+
+  bool written_in_place = false;
+  for (int k = 0; k < job.count; ++k) {
+    const View& view = context.input(static_cast<size_t>(k));
+    Operand& operand = job.in[k];
+    operand.data = static_cast<const char*>(view.data);
+    operand.element_bytes = element_size(view.dtype);
+    operand.index = k + 1;
+    operand.single = view.numel == 1;
+    operand.linear = job.walk.is_linear(k + 1);
+    operand.load = operand.linear && !operand.single && view.dtype == type.dtype
+                       ? nullptr
+                       : type.load(view.dtype);
+    written_in_place |= view.data == out.data;
+  }
+  job.out = static_cast<char*>(out.data);
+  job.out_bytes = element_size(out.dtype);
+  job.out_linear = job.walk.is_linear(0);
+  job.store = job.out_linear && out.dtype == type.dtype ? nullptr : type.store(out.dtype);
+  job.stream = !job.store && !written_in_place && out.bytes() >= kStreamBytes &&
+               reinterpret_cast<uintptr_t>(out.data) % 64 == 0;
+  const int64_t tile_count = (out.numel + kTile - 1) / kTile;
+  parallel_for(tile_count, kGrain / kTile, [&](int64_t begin, int64_t end) {
+    run_tiles(job, begin * kTile, std::min(end * kTile, out.numel));
+  });
+}
+
+}  // namespace tensora::cpu::TENSORA_ISA

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "tensora/core/device.h"
+
+namespace tensora {
+
+struct View;
+
+/// What an allocator tells about itself; all in bytes except the counts.
+struct MemoryStats {
+  uint64_t allocated = 0;       // in live blocks
+  uint64_t reserved = 0;        // live and cached blocks
+  uint64_t peak_allocated = 0;
+  uint64_t peak_reserved = 0;
+  uint64_t limit = 0;           // 0: none
+  uint64_t largest_free = 0;
+  uint64_t allocations = 0;     // calls so far
+  uint64_t cache_hits = 0;      // of those, served without asking the system
+};
+
+/// Gives and takes back a device's memory. Blocks are aligned to at least 64 bytes.
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+  /// Throws OutOfMemoryError. `bytes` may be 0 (the result is then null).
+  virtual void* allocate(size_t bytes) = 0;
+  /// `bytes` must be what was asked for.
+  virtual void free(void* block, size_t bytes) noexcept = 0;
+  virtual MemoryStats stats() const = 0;
+  /// Gives cached blocks back to the system.
+  virtual void empty_cache() = 0;
+  /// 0 lifts the limit.
+  virtual void set_limit(uint64_t bytes) = 0;
+  virtual void reset_peaks() = 0;
+};
+
+/// What a device implements, beside its kernels. See docs/architecture.md.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual int device_count() = 0;
+  virtual Allocator& allocator(Device device) = 0;
+  /// Copies a gapless run of bytes between two devices of which at least one is this backend's.
+  /// Ordered after the work queued so far; a copy to the host is complete on return.
+  virtual void copy_bytes(void* to, Device to_device, const void* from, Device from_device,
+                          size_t bytes) = 0;
+  /// Waits until everything queued on the device is done.
+  virtual void synchronize(Device device) = 0;
+};
+
+/// The backend of a kind of device. The first call for a kind loads it; a missing library, driver
+/// or device throws an Error that says which.
+Backend& backend(DeviceType type);
+/// Whether `backend(type)` would work and finds a device. Never throws.
+bool is_available(DeviceType type);
+/// Why `is_available` is false; empty when it is true.
+std::string unavailable_reason(DeviceType type);
+/// Throws unless the device exists, saying how many there are.
+void require_device(Device device);
+
+inline Allocator& allocator(Device device) { return backend(device.type).allocator(device); }
+/// Waits until everything queued on the device is done.
+void synchronize(Device device);
+/// Memory statistics of a device.
+MemoryStats memory_stats(Device device = {});
+/// Gives the cached memory of a device back to the system.
+void empty_cache(Device device = {});
+/// Limits what a device's allocator may reserve; 0 lifts the limit.
+void set_memory_limit(Device device, uint64_t bytes);
+
+}  // namespace tensora

@@ -1,0 +1,72 @@
+#pragma once
+
+// The frame of pointwise functors. A functor is one struct: its name, its typing, the forward
+// formula and the gradient formulas, each written once as a template over the value type V. With
+// V = float (or double, int…) it is the body of the CPU loop and of the CUDA kernel; with
+// V = Tensor it is a differentiable expression, which gives gradients of any order. The text is
+// also embedded and compiled by NVRTC, so it includes nothing of the standard library.
+//
+// cmake/generate.py reads the structs of unary.h, binary.h, … and writes from them the public
+// functions, the methods, the registration and the list for the op suite.
+
+#include "tensora/core/scalar.h"
+#include "tensora/base/math.h"
+
+namespace tensora {
+class Tensor;
+}
+
+namespace tensora::functors {
+
+/// Which dtypes go in, in which they meet, and what comes out.
+enum class Types {
+  any,        // promoted, bool included
+  number,     // promoted, without bool
+  integral,   // integers and bool
+  floating,   // integers become the default float
+  predicate,  // promoted; the result is bool
+};
+
+// What a gradient formula reads of the forward: bit masks for `saves_…`.
+inline constexpr unsigned kNothing = 0, kA = 1, kB = 2, kC = 4, kY = 8;
+
+/// The gradient formula's arguments: g is the gradient of the result y; a, b, c the operands.
+template <class V>
+struct Saved {
+  V g, a, b, c, y;
+};
+
+struct PointwiseBase {
+  static constexpr Types types = Types::any;
+  static constexpr bool differentiable = true;  // false: the gradient is zero everywhere
+  static constexpr bool direct = false;         // gradients as tensor expressions, never a kernel
+  static constexpr bool condition_first = false;  // the first operand is a bool and not promoted
+  static constexpr unsigned saves_a = kNothing, saves_b = kNothing, saves_c = kNothing;
+  // Where the op suite draws its samples from, and whether finite differences make sense there.
+  static constexpr double low = -3, high = 3;
+};
+struct Unary : PointwiseBase {
+  static constexpr int arity = 1;
+};
+struct Binary : PointwiseBase {
+  static constexpr int arity = 2;
+};
+struct Ternary : PointwiseBase {
+  static constexpr int arity = 3;
+};
+
+/// A constant or an attribute as a value of type V; for tensors it stays a Scalar.
+template <class V>
+struct Literal {
+  TENSORA_HD static constexpr V of(Scalar value) { return value.to<V>(); }
+};
+template <>
+struct Literal<Tensor> {
+  static constexpr Scalar of(Scalar value) { return value; }
+};
+template <class V>
+constexpr auto lit(Scalar value) {
+  return Literal<V>::of(value);
+}
+
+}  // namespace tensora::functors

@@ -1,0 +1,44 @@
+#pragma once
+
+// A number of unknown type, as in `x + 2` or `x * 0.5`. Also compiled by NVRTC inside functors.
+
+#include "tensora/base/half.h"
+
+namespace tensora {
+
+class Scalar {
+ public:
+  enum class Kind : unsigned char { boolean, integer, floating };
+
+  TENSORA_HD constexpr Scalar() : integer_(0), kind_(Kind::integer) {}
+  TENSORA_HD constexpr Scalar(bool value) : integer_(value), kind_(Kind::boolean) {}
+  TENSORA_HD constexpr Scalar(int value) : integer_(value), kind_(Kind::integer) {}
+  TENSORA_HD constexpr Scalar(unsigned value) : integer_(value), kind_(Kind::integer) {}
+  TENSORA_HD constexpr Scalar(long value) : integer_(value), kind_(Kind::integer) {}
+  TENSORA_HD constexpr Scalar(unsigned long value)
+      : integer_(static_cast<long long>(value)), kind_(Kind::integer) {}
+  TENSORA_HD constexpr Scalar(long long value) : integer_(value), kind_(Kind::integer) {}
+  TENSORA_HD constexpr Scalar(float value) : floating_(value), kind_(Kind::floating) {}
+  TENSORA_HD constexpr Scalar(double value) : floating_(value), kind_(Kind::floating) {}
+
+  TENSORA_HD constexpr Kind kind() const { return kind_; }
+  TENSORA_HD constexpr bool is_floating() const { return kind_ == Kind::floating; }
+
+  template <class T>
+  TENSORA_HD constexpr T to() const {
+    return is_floating() ? static_cast<T>(floating_) : static_cast<T>(integer_);
+  }
+  TENSORA_HD constexpr bool operator==(const Scalar& other) const {
+    return is_floating() || other.is_floating() ? to<double>() == other.to<double>()
+                                                : integer_ == other.integer_;
+  }
+
+ private:
+  union {
+    double floating_;
+    long long integer_;
+  };
+  Kind kind_;
+};
+
+}  // namespace tensora

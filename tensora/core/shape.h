@@ -1,0 +1,123 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tensora/base/check.h"
+
+namespace tensora {
+
+inline constexpr int kMaxDims = 8;
+
+/// Up to eight integers kept inline: sizes, strides, or a list of dims.
+class Shape {
+ public:
+  constexpr Shape() = default;
+  constexpr Shape(std::initializer_list<int64_t> values) {
+    require_fits(values.size());
+    for (int64_t value : values) values_[count_++] = value;
+  }
+  Shape(std::span<const int64_t> values) {
+    require_fits(values.size());
+    for (int64_t value : values) values_[count_++] = value;
+  }
+  Shape(const std::vector<int64_t>& values) : Shape(std::span<const int64_t>(values)) {}
+  static Shape filled(int count, int64_t value) {
+    Shape result;
+    result.resize(count, value);
+    return result;
+  }
+
+  constexpr int size() const { return static_cast<int>(count_); }
+  constexpr bool empty() const { return count_ == 0; }
+  constexpr int64_t* data() { return values_; }
+  constexpr const int64_t* data() const { return values_; }
+  constexpr int64_t* begin() { return values_; }
+  constexpr int64_t* end() { return values_ + count_; }
+  constexpr const int64_t* begin() const { return values_; }
+  constexpr const int64_t* end() const { return values_ + count_; }
+  constexpr int64_t& operator[](int i) { return values_[i]; }
+  constexpr int64_t operator[](int i) const { return values_[i]; }
+  constexpr int64_t back() const { return values_[count_ - 1]; }
+  operator std::span<const int64_t>() const { return {values_, count_}; }
+
+  constexpr void push_back(int64_t value) {
+    require_fits(count_ + 1);
+    values_[count_++] = value;
+  }
+  constexpr void resize(int count, int64_t fill = 0) {
+    require_fits(static_cast<size_t>(count));
+    while (count_ < static_cast<size_t>(count)) values_[count_++] = fill;
+    count_ = static_cast<size_t>(count);
+  }
+  constexpr void insert(int position, int64_t value) {
+    push_back(value);
+    for (int i = size() - 1; i > position; --i) values_[i] = values_[i - 1];
+    values_[position] = value;
+  }
+  constexpr void erase(int position) {
+    for (int i = position; i + 1 < size(); ++i) values_[i] = values_[i + 1];
+    --count_;
+  }
+  constexpr bool contains(int64_t value) const {
+    for (int64_t item : *this)
+      if (item == value) return true;
+    return false;
+  }
+
+  constexpr bool operator==(const Shape& other) const {
+    if (count_ != other.count_) return false;
+    for (size_t i = 0; i < count_; ++i)
+      if (values_[i] != other.values_[i]) return false;
+    return true;
+  }
+
+  /// The product of all entries; the number of elements of a tensor with these sizes.
+  constexpr int64_t numel() const {
+    int64_t product = 1;
+    for (int64_t value : *this) product *= value;
+    return product;
+  }
+
+ private:
+  static constexpr void require_fits(size_t count) {
+    check(count <= kMaxDims, "tensors have at most ", kMaxDims, " dimensions, got ", count);
+  }
+
+  int64_t values_[kMaxDims] = {};
+  size_t count_ = 0;
+};
+using Strides = Shape;
+using Dims = Shape;
+
+/// "[2, 3]"
+void append(std::string& out, const Shape& shape);
+std::string to_string(const Shape& shape);
+
+/// Row-major strides.
+Strides contiguous_strides(const Shape& sizes);
+bool is_contiguous(const Shape& sizes, const Strides& strides);
+/// True when the elements fill a gapless block of memory, each address once, in any dim order.
+bool is_dense(const Shape& sizes, const Strides& strides);
+/// True when two different indices may reach one address (an expanded tensor, say).
+bool may_overlap_itself(const Shape& sizes, const Strides& strides);
+
+/// The common shape of broadcasting; throws, naming `op`, when there is none.
+Shape broadcast_shapes(const Shape& a, const Shape& b, std::string_view op);
+/// Strides that make a tensor of `sizes` look like `target`: 0 along the broadcast dims.
+Strides broadcast_strides(const Shape& sizes, const Strides& strides, const Shape& target);
+bool can_broadcast_to(const Shape& sizes, const Shape& target);
+
+/// Maps -1 to the last of `count` dims, and so on; throws, naming `op`, when out of range. A 0-dim
+/// tensor accepts 0 and -1, as in PyTorch.
+int wrap_dim(int64_t dim, int count, std::string_view op);
+/// The same for a list, which must not name a dim twice. Empty means all dims.
+Dims wrap_dims(const Dims& dims, int count, std::string_view op);
+
+/// Resolves one -1 in `sizes` so that the number of elements becomes `numel`.
+Shape infer_size(const Shape& sizes, int64_t numel, std::string_view op);
+
+}  // namespace tensora

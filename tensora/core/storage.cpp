@@ -1,0 +1,30 @@
+#include "tensora/core/storage.h"
+
+namespace tensora {
+
+IntrusivePtr<Storage> Storage::allocate(size_t bytes, Device device) {
+  auto storage = IntrusivePtr<Storage>::adopt(new Storage);
+  storage->device_ = device;
+  storage->bytes_ = bytes;
+  if (device.is_meta()) return storage;
+  Allocator& source = allocator(device);
+  storage->data_ = source.allocate(bytes);
+  storage->allocator_ = &source;
+  return storage;
+}
+
+IntrusivePtr<Storage> Storage::wrap(void* data, size_t bytes, Device device,
+                                    std::shared_ptr<void> owner) {
+  auto storage = IntrusivePtr<Storage>::adopt(new Storage);
+  storage->device_ = device;
+  storage->bytes_ = bytes;
+  storage->data_ = data;
+  storage->owner_ = std::move(owner);
+  return storage;
+}
+
+Storage::~Storage() {
+  if (allocator_) allocator_->free(data_, bytes_);
+}
+
+}  // namespace tensora

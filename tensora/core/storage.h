@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+
+#include "tensora/base/intrusive_ptr.h"
+#include "tensora/base/object_pool.h"
+#include "tensora/core/backend.h"
+#include "tensora/core/device.h"
+
+namespace tensora {
+
+/// A block of memory on a device that tensors share: its owner, its size, and a counter of the
+/// in-place writes to it (all views of one storage share the counter).
+class Storage final : public RefCounted, public Pooled {
+ public:
+  static IntrusivePtr<Storage> allocate(size_t bytes, Device device);
+  /// Memory that somebody else owns; `owner` is released with the storage.
+  static IntrusivePtr<Storage> wrap(void* data, size_t bytes, Device device,
+                                    std::shared_ptr<void> owner);
+  static void destroy(Storage* storage) { delete storage; }
+  ~Storage();
+
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+  Device device() const { return device_; }
+
+  uint32_t version() const { return version_.load(std::memory_order_relaxed); }
+  void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  Storage() = default;
+
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+  Allocator* allocator_ = nullptr;
+  std::shared_ptr<void> owner_;
+  Device device_;
+  std::atomic<uint32_t> version_{0};
+};
+
+}  // namespace tensora

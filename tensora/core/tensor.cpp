@@ -1,0 +1,76 @@
+#include "tensora/core/tensor.h"
+
+namespace tensora {
+namespace {
+
+// Rejects shapes whose byte count overflows before anything is allocated.
+size_t storage_bytes(const Shape& sizes, const Strides& strides, DType dtype) {
+  int64_t last = 0;
+  for (int i = 0; i < sizes.size(); ++i) {
+    check(sizes[i] >= 0, "empty: sizes must not be negative, got ", sizes);
+    if (sizes[i] == 0) return 0;
+    int64_t reach = 0;
+    const bool overflow = __builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) ||
+                          __builtin_add_overflow(last, reach, &last);
+    check(!overflow && last >= 0, "empty: a tensor of shape ", sizes, " has too many elements");
+  }
+  int64_t bytes = 0;
+  const bool overflow = __builtin_mul_overflow(last + 1, int64_t(element_size(dtype)), &bytes);
+  check(!overflow, "empty: a tensor of shape ", sizes, " has too many elements");
+  return static_cast<size_t>(bytes);
+}
+
+}  // namespace
+
+Tensor make_view(const IntrusivePtr<Storage>& storage, const Shape& sizes, const Strides& strides,
+                 int64_t offset, DType dtype) {
+  auto* impl = new TensorImpl;
+  impl->storage = storage;
+  impl->offset = offset;
+  View& view = impl->view;
+  view.sizes = sizes;
+  view.strides = strides;
+  view.dtype = dtype;
+  view.device = storage->device();
+  if (storage->data())
+    view.data = static_cast<char*>(storage->data()) + offset * int64_t(element_size(dtype));
+  view.update();
+  return Tensor(IntrusivePtr<TensorImpl>::adopt(impl));
+}
+
+Tensor make_tensor(const Shape& sizes, const Strides& strides, DType dtype, Device device) {
+  return make_view(Storage::allocate(storage_bytes(sizes, strides, dtype), device), sizes, strides,
+                   0, dtype);
+}
+
+Tensor wrap_number(Scalar number) {
+  const DType dtype = number.kind() == Scalar::Kind::boolean   ? DType::boolean
+                      : number.kind() == Scalar::Kind::integer ? DType::int64
+                                                               : DType::float64;
+  Tensor result = make_tensor({}, {}, dtype, DeviceType::cpu);
+  if (dtype == DType::boolean) *result.data_ptr<bool>() = number.to<bool>();
+  if (dtype == DType::int64) *result.data_ptr<int64_t>() = number.to<int64_t>();
+  if (dtype == DType::float64) *result.data_ptr<double>() = number.to<double>();
+  result.impl().wrapped_number = true;
+  return result;
+}
+
+Scalar Tensor::item() const {
+  check(numel() == 1, "item: expected a tensor with one element, got shape ", sizes());
+  check(!is_meta(), "item: a meta tensor has no data");
+  alignas(8) char bytes[8];
+  const size_t count = tensora::element_size(dtype());
+  if (is_cpu())
+    __builtin_memcpy(bytes, data_ptr(), count);
+  else
+    tensora::backend(device().type).copy_bytes(bytes, DeviceType::cpu, data_ptr(), device(), count);
+  return visit_dtype(dtype(), [&]<class T>() -> Scalar {
+    T value;
+    __builtin_memcpy(&value, bytes, sizeof value);
+    if constexpr (std::is_same_v<T, bool>) return Scalar(value);
+    else if constexpr (std::is_integral_v<T>) return Scalar(int64_t{value});
+    else return Scalar(double{value});
+  });
+}
+
+}  // namespace tensora

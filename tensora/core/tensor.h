@@ -1,0 +1,156 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tensora/core/scalar.h"
+#include "tensora/core/storage.h"
+#include "tensora/core/view.h"
+
+namespace tensora {
+
+class Tensor;
+class Node;
+struct TensorIndex;
+using TensorList = std::vector<Tensor>;
+
+/// How a factory makes its tensor: `zeros({2, 3}, {.dtype = kFloat64, .device = "cuda"})`.
+struct TensorOptions {
+  std::optional<DType> dtype = {};
+  std::optional<Device> device = {};
+  bool requires_grad = false;
+};
+
+/// Base of the autograd data that hangs on a tensor; its contents belong to autograd/.
+struct AutogradData {
+  virtual ~AutogradData() = default;
+};
+
+/// The body of a tensor; shared by all handles to it.
+struct TensorImpl final : RefCounted, Pooled {
+  View view;
+  IntrusivePtr<Storage> storage;
+  int64_t offset = 0;  // of the first element in the storage, in elements
+  AutogradData* autograd = nullptr;
+  bool requires_grad = false;   // as a leaf, or through its history
+  bool wrapped_number = false;  // came from a C++ number: yields to tensors in type promotion
+  bool inference = false;       // made under inference_mode: never enters a graph
+
+  ~TensorImpl() { delete autograd; }
+  static void destroy(TensorImpl* impl) { delete impl; }
+};
+
+/// A handle to an n-dimensional array. Copying the handle shares the array; `clone` copies it.
+/// Every op of tensora/ops whose first parameter is called `self` is also a method.
+class Tensor {
+ public:
+  Tensor() = default;
+  explicit Tensor(IntrusivePtr<TensorImpl> impl) : impl_(std::move(impl)) {}
+
+  bool defined() const { return static_cast<bool>(impl_); }
+  explicit operator bool() const = delete;  // ask `defined()`, or `item<bool>()`
+
+  const Shape& sizes() const { return impl().view.sizes; }
+  const Shape& shape() const { return sizes(); }
+  int64_t size(int64_t dim) const { return sizes()[wrap_dim(dim, this->dim(), "size")]; }
+  const Strides& strides() const { return impl().view.strides; }
+  int64_t stride(int64_t dim) const { return strides()[wrap_dim(dim, this->dim(), "stride")]; }
+  int dim() const { return sizes().size(); }
+  int64_t numel() const { return impl().view.numel; }
+  DType dtype() const { return impl().view.dtype; }
+  Device device() const { return impl().view.device; }
+  size_t element_size() const { return tensora::element_size(dtype()); }
+  size_t nbytes() const { return impl().view.bytes(); }
+  int64_t storage_offset() const { return impl().offset; }
+  bool is_contiguous() const { return impl().view.contiguous; }
+  bool is_floating_point() const { return tensora::is_floating_point(dtype()); }
+  bool is_cpu() const { return device().is_cpu(); }
+  bool is_cuda() const { return device().is_cuda(); }
+  bool is_meta() const { return device().is_meta(); }
+  bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
+  bool shares_storage(const Tensor& other) const { return impl().storage == other.impl().storage; }
+
+  void* data_ptr() const { return impl().view.data; }
+  /// The address of the first element; throws if `T` is not the tensor's dtype.
+  template <class T>
+  T* data_ptr() const {
+    check(dtype() == dtype_of<T>, "data_ptr: the tensor holds ", dtype(), ", not ", dtype_of<T>);
+    return static_cast<T*>(data_ptr());
+  }
+  /// The single element as a number; waits for the device.
+  Scalar item() const;
+  template <class T>
+  T item() const {
+    return item().to<T>();
+  }
+
+  /// The same tensor on the host, or on the first GPU; itself if it is there already.
+  Tensor cpu() const;
+  Tensor cuda() const;
+
+  /// Element or sub-tensor along the first dim, as `x[i]`; a view.
+  Tensor operator[](int64_t index) const;
+  /// NumPy-style indexing: `x.index({1, Slice(0, 4), None, Ellipsis})`; see ops/index/index.h.
+  Tensor index(std::initializer_list<TensorIndex> indices) const;
+  /// Assignment to such a part.
+  const Tensor& index_put_(std::initializer_list<TensorIndex> indices, const Tensor& value) const;
+
+  // Autograd.
+  bool requires_grad() const { return impl().requires_grad; }
+  const Tensor& requires_grad_(bool value = true) const;
+  bool is_leaf() const;
+  /// The graph node that made this tensor; null for a leaf.
+  IntrusivePtr<Node> grad_fn() const;
+  /// The accumulated gradient; undefined before the first backward.
+  Tensor grad() const;
+  void set_grad(const Tensor& grad) const;
+  /// Keeps the gradient of this non-leaf tensor in `grad()`.
+  void retain_grad() const;
+  /// Fills `grad()` of the leaves this tensor was computed from. `gradient` may be left out for a
+  /// single element.
+  void backward(const Tensor& gradient = {}, bool retain_graph = false,
+                bool create_graph = false) const;
+  /// Calls `hook` with the gradient of this tensor when it is known; what it returns, if defined,
+  /// replaces the gradient. The result undoes the registration when called.
+  std::function<void()> register_hook(std::function<Tensor(const Tensor&)> hook) const;
+  /// The same data outside the graph.
+  Tensor detach() const;
+  /// Cuts this tensor itself out of the graph.
+  const Tensor& detach_() const;
+  /// Counts in-place writes to the storage.
+  uint32_t version() const { return impl().storage->version(); }
+  bool is_inference() const { return impl().inference; }
+  /// Whether this is a view that autograd tracks as part of another tensor.
+  bool is_view() const;
+
+  /// PyTorch's printed form.
+  std::string to_string() const;
+
+#include "tensora/core/tensor_methods.inc"
+
+  TensorImpl& impl() const {
+    if (!impl_) [[unlikely]] fail("the tensor is undefined (default-constructed or moved from)");
+    return *impl_;
+  }
+  const IntrusivePtr<TensorImpl>& impl_ptr() const { return impl_; }
+  const View& view_of_data() const { return impl().view; }
+
+ private:
+  IntrusivePtr<TensorImpl> impl_;
+};
+
+inline void append(std::string& out, const Tensor& tensor) { out += tensor.to_string(); }
+
+/// A new tensor with unset contents; the base of all factories.
+Tensor make_tensor(const Shape& sizes, const Strides& strides, DType dtype, Device device);
+/// A tensor over part of an existing storage.
+Tensor make_view(const IntrusivePtr<Storage>& storage, const Shape& sizes, const Strides& strides,
+                 int64_t offset, DType dtype);
+/// A number as a 0-dim CPU tensor that yields to real tensors in type promotion.
+Tensor wrap_number(Scalar number);
+
+}  // namespace tensora

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+
+namespace tensora {
+
+class Tracer;
+
+/// The modes of the current thread that every op looks at. One plain thread-local object, so that
+/// the common case is decided by one load.
+struct ThreadState {
+  bool grad_enabled = true;
+  bool inference_mode = false;
+  bool autocast_enabled = false;
+  uint8_t autocast_dtype = 0;  // a DType
+  Tracer* tracer = nullptr;    // records ops while a function is traced
+};
+
+/// Note [Thread-local state without guards]
+/// `constinit` thread-locals of trivial type need no constructor check at each access, and with
+/// the initial-exec TLS model an access is one instruction. Anything that needs a destructor lives
+/// elsewhere.
+extern thread_local constinit ThreadState thread_state;
+
+}  // namespace tensora

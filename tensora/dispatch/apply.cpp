@@ -1,0 +1,292 @@
+#include <mutex>
+
+#include "tensora/autograd/grad_mode.h"
+#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/op_node.h"
+#include "tensora/dispatch/profiler.h"
+#include "tensora/dispatch/tracer.h"
+
+// Note [The one door]
+// Every op, eager or traced, in any language, passes here, in this order:
+//   autocast → common device → kernel, or the reference → infer → memory → run → history → trace.
+// What must hold for all ops (version counters, gradients, profiling, errors that name the op) is
+// therefore written once. In-place ops are the same ops with their first input as output memory;
+// views are ops whose output is described in input 0's storage and that run nothing.
+
+namespace tensora {
+
+// Generated from the names of the rooms' files.
+void register_all_ops(OpRegistry& registry);
+void register_cpu_kernels();
+
+namespace {
+
+struct Library {
+  OpRegistry ops;
+  Library() {
+    register_all_ops(ops);
+    register_cpu_kernels();
+  }
+};
+
+const Library& library() {
+  static const Library instance;
+  return instance;
+}
+
+// The device the op runs on; throws when the inputs disagree.
+Device common_device(const OpBase& op, Args inputs) {
+  const Tensor* first = nullptr;
+  for (const Arg& input : inputs) {
+    if (!input->defined()) continue;
+    if (!first) {
+      first = &*input;
+      continue;
+    }
+    if (input->device() == first->device() || op.any_device) continue;
+    const auto yields = [&](const Tensor& tensor) {
+      return op.cpu_scalars && tensor.dim() == 0 && tensor.is_cpu();
+    };
+    if (yields(*input)) continue;
+    check(yields(*first), op.name, ": expected all tensors on one device, got ", first->device(),
+          " and ", input->device());
+    first = &*input;
+  }
+  return first ? first->device() : Device();
+}
+
+bool wants_history(Args inputs) {
+  if (!thread_state.grad_enabled) return false;
+  for (const Arg& input : inputs)
+    if (input->defined() && input->requires_grad()) return true;
+  // A view of a base that was given a history after the view was taken.
+  for (const Arg& input : inputs)
+    if (input->defined() && input->impl().autograd && gradient_edge(*input).node) return true;
+  return false;
+}
+
+// Whether the op's own kernel runs, or its definition in other ops does.
+bool runs_reference(const OpBase& op, Device device, bool recording) {
+  if (op.view) return false;
+  if (!op.has_reference) return false;
+  if (recording && op.gradient == Gradient::by_reference) return true;
+  if (device.is_meta()) return !op.infer;
+  if (op.has_kernel(op, device.type)) return false;
+  library();
+  return !op.has_kernel(op, device.type);
+}
+
+void require_kernel(const OpBase& op, Device device) {
+  if (op.has_kernel(op, device.type)) [[likely]] return;
+  library();
+  check(op.has_kernel(op, device.type), op.name, ": there is no ", name(device.type),
+        " kernel for this op");
+}
+
+void run_kernel(const OpBase& op, Args inputs, std::span<const Tensor> outputs, const Infer& infer,
+                Device device, const void* attrs) {
+  require_kernel(op, device);
+  SmallVector<const View*, 4> in_views, out_views;
+  for (const Arg& input : inputs)
+    in_views.push_back(input->defined() ? &input->view_of_data() : nullptr);
+  for (const Tensor& output : outputs) out_views.push_back(&output.view_of_data());
+  const KernelContext context{op.name, in_views, out_views, device, infer.compute_dtype};
+  op.run_kernel(op, context, attrs);
+}
+
+Tensor make_output(const OpBase& op, Args inputs, const OutputSpec& spec, Device device) {
+  if (!op.view) return make_tensor(spec.sizes, spec.strides, spec.dtype, device);
+  return make_view(inputs[0]->impl().storage, spec.sizes, spec.strides, spec.offset, spec.dtype);
+}
+
+void attach_history(std::span<const Tensor> outputs, const NodePtr& node) {
+  uint32_t index = 0;
+  for (const Tensor& output : outputs) {
+    if (output.is_floating_point()) set_history(output, node, index);
+    ++index;
+  }
+}
+
+// Runs the op's definition. Its parts record the history, unless the op has a rule of its own.
+Tensors run_reference(const OpBase& op, Args inputs, const void* attrs, bool recording) {
+  if (!recording || op.gradient == Gradient::by_reference) return op.reference(op, inputs, attrs);
+  auto node = IntrusivePtr<OpNode>::adopt(new OpNode(op, attrs));
+  node->connect(inputs);
+  node->save_inputs(inputs);
+  Tensors outputs;
+  {
+    const no_grad silent;
+    outputs = op.reference(op, inputs, attrs);
+  }
+  node->set_output_count(static_cast<uint32_t>(outputs.size()));
+  node->save_outputs(outputs);
+  attach_history(outputs, IntrusivePtr<Node>(std::move(node)));
+  return outputs;
+}
+
+Tensors dispatch(const OpBase& op, Args inputs, const void* attrs) {
+  const ProfilerRange range(op.name);
+  const Device device = common_device(op, inputs);
+  const bool recording = wants_history(inputs);
+  if (runs_reference(op, device, recording)) return run_reference(op, inputs, attrs, recording);
+
+  Infer infer(op.name, inputs, device);
+  op.infer(op, infer, attrs);
+  Tensors outputs;
+  for (const OutputSpec& spec : infer.outputs)
+    outputs.push_back(make_output(op, inputs, spec, infer.device));
+  IntrusivePtr<OpNode> node;
+  if (recording) {
+    node = IntrusivePtr<OpNode>::adopt(new OpNode(op, attrs));
+    node->connect(inputs);
+    node->save_inputs(inputs);
+  }
+  if (!op.view && !device.is_meta()) run_kernel(op, inputs, outputs, infer, device, attrs);
+  if (recording) {
+    node->set_output_count(static_cast<uint32_t>(outputs.size()));
+    node->save_outputs(outputs);
+    attach_history(outputs, IntrusivePtr<Node>(std::move(node)));
+  }
+  if (op.view && !thread_state.inference_mode) track_view(outputs[0], *inputs[0]);
+  if (thread_state.inference_mode)
+    for (const Tensor& output : outputs) output.impl().inference = true;
+  return outputs;
+}
+
+// In-place: the result must fit into the first input as it is.
+void check_result_fits(const OpBase& op, const Tensor& target, const OutputSpec& spec) {
+  check(spec.sizes == target.sizes(), op.name, "_: the result of shape ", spec.sizes,
+        " does not fit in place into shape ", target.sizes());
+  const bool fits = spec.dtype == target.dtype() ||
+                    (is_floating_point(target.dtype()) ||
+                     (!is_floating_point(spec.dtype) &&
+                      (target.dtype() != kBool || spec.dtype == kBool)));
+  check(fits, op.name, "_: a result of dtype ", spec.dtype, " cannot be stored in place as ",
+        target.dtype());
+  check(!may_overlap_itself(target.sizes(), target.strides()), op.name,
+        "_: several elements of the tensor share one memory location (it was expanded); clone it");
+}
+
+// An input that overlaps the written tensor without being laid out exactly like it would be read
+// after parts of it were overwritten.
+bool overlaps_partly(const Tensor& target, const Tensor& input) {
+  if (!input.shares_storage(target) || input.numel() == 0) return false;
+  const View &a = target.view_of_data(), &b = input.view_of_data();
+  if (a.data == b.data && a.sizes == b.sizes && a.strides == b.strides) return false;
+  const auto last = [](const View& view) {
+    int64_t reach = 0;
+    for (int i = 0; i < view.dim(); ++i) reach += view.strides[i] * (view.sizes[i] - 1);
+    return static_cast<char*>(view.data) + (reach + 1) * int64_t(element_size(view.dtype));
+  };
+  return static_cast<char*>(a.data) < last(b) && static_cast<char*>(b.data) < last(a);
+}
+
+Tensor detached_copy(const Tensor& tensor) {
+  Tensor copy = make_tensor(tensor.sizes(), contiguous_strides(tensor.sizes()), tensor.dtype(),
+                            tensor.device());
+  const no_grad silent;
+  engine_ops().copy_(copy, tensor);
+  return copy;
+}
+
+}  // namespace
+
+namespace detail {
+
+Tensors apply_all(const OpBase& op, Args inputs, const void* attrs) {
+  SmallVector<Tensor, 4> cast_inputs;
+  SmallVector<Arg, 4> cast_args;
+  if (thread_state.autocast_enabled && autocast_inputs(op, inputs, cast_inputs)) {
+    for (const Tensor& tensor : cast_inputs) cast_args.emplace_back(tensor);
+    inputs = cast_args;
+  }
+  Tracer* tracer = std::exchange(thread_state.tracer, nullptr);
+  if (!tracer) [[likely]] return dispatch(op, inputs, attrs);
+  struct Restore {
+    Tracer* tracer;
+    ~Restore() { thread_state.tracer = tracer; }
+  } restore{tracer};
+  Tensors outputs = dispatch(op, inputs, attrs);
+  tracer->record(op, inputs, outputs, attrs);
+  return outputs;
+}
+
+Tensor apply_one(const OpBase& op, Args inputs, const void* attrs) {
+  Tensors outputs = apply_all(op, inputs, attrs);
+  return std::move(outputs[0]);
+}
+
+const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
+  const Tensor& target = *inputs[0];
+  check_inplace(target, op.name);
+  check(!thread_state.tracer, op.name, "_: in-place ops cannot be traced");
+  const ProfilerRange range(op.name);
+  const Device device = common_device(op, inputs);
+  check(device == target.device(), op.name, "_: the tensor is on ", target.device(),
+        ", the other operands on ", device);
+  Infer infer(op.name, inputs, device);
+  op.infer(op, infer, attrs);
+  check_result_fits(op, target, infer.outputs[0]);
+
+  SmallVector<Tensor, 4> copies;  // of inputs that the write would disturb
+  SmallVector<Arg, 4> safe;
+  copies.reserve(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (i != 0 && inputs[i]->defined() && overlaps_partly(target, *inputs[i]))
+      safe.emplace_back(copies.emplace_back(detached_copy(*inputs[i])));
+    else
+      safe.push_back(inputs[i]);
+  }
+  const bool recording = wants_history(inputs);
+  IntrusivePtr<OpNode> node;
+  if (recording) {
+    node = IntrusivePtr<OpNode>::adopt(new OpNode(op, attrs));
+    node->connect(inputs);
+    node->save_inputs(inputs);
+  }
+  if (!device.is_meta()) run_kernel(op, safe, {&target, 1}, infer, device, attrs);
+  target.impl().storage->bump_version();
+  if (recording) {
+    node->save_outputs({&target, 1});
+    rebase_history(target, IntrusivePtr<Node>(std::move(node)));
+  }
+  return target;
+}
+
+void fail_unknown_attr(std::string_view op, std::string_view attr) {
+  fail(op, ": there is no argument called '", attr, "'");
+}
+
+}  // namespace detail
+
+SmallVector<Arg, 8> args_of(std::span<const Tensor> tensors) {
+  SmallVector<Arg, 8> result;
+  for (const Tensor& tensor : tensors) result.emplace_back(tensor);
+  return result;
+}
+
+void OpRegistry::add(const OpBase& op) {
+  ensure(find(op.name) == nullptr, "two ops are called '", op.name, "'");
+  ops_.push_back(&op);
+}
+
+const OpBase* OpRegistry::find(std::string_view name) const {
+  for (const OpBase* op : ops_)
+    if (op->name == name) return op;
+  return nullptr;
+}
+
+const OpRegistry& op_registry() { return library().ops; }
+
+Tensors apply_by_name(std::string_view name, std::span<const Tensor> inputs,
+                      std::span<const std::pair<std::string, AttrValue>> attrs) {
+  const OpBase* op = op_registry().find(name);
+  check(op != nullptr, "there is no op called '", name, "'");
+  Tensors outputs;
+  op->with_attrs(*op, attrs, [&](const void* values) {
+    outputs = detail::apply_all(*op, args_of(inputs), values);
+  });
+  return outputs;
+}
+
+}  // namespace tensora

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "tensora/dispatch/op.h"
+
+namespace tensora {
+
+/// A tensor kept for backward, with the version it had.
+struct SavedTensor {
+  Tensor tensor;
+  uint32_t version;
+  uint32_t slot;  // in(i) or out(i)
+};
+
+/// The graph node of any op: its attributes, what it saved, and what its inputs looked like.
+class OpNode final : public Node, public Pooled {
+ public:
+  OpNode(const OpBase& op, const void* attrs);
+  ~OpNode() override;
+
+  std::string_view name() const override { return op_.name; }
+  Tensors backward(Tensors grads) override;
+  void release() override;
+
+  /// Adds the edges of the inputs and remembers their shapes.
+  void connect(Args inputs);
+  /// Keeps what the gradients of the connected inputs need, of the inputs before the op ran...
+  void save_inputs(Args inputs);
+  /// ...and of the outputs after it.
+  void save_outputs(std::span<const Tensor> outputs);
+
+ private:
+  friend class Vjp;
+  struct InputInfo {
+    Shape sizes;
+    DType dtype;
+    Device device;
+  };
+  const SavedTensor& saved(uint32_t slot) const;
+  uint32_t wanted_slots() const;
+  void fit_to_input(Tensor& grad, size_t i) const;
+
+  const OpBase& op_;
+  void* attrs_;
+  alignas(16) std::byte inline_attrs_[48];
+  SmallVector<SavedTensor, 2> saved_;
+  SmallVector<InputInfo, 2> inputs_;
+  bool released_ = false;
+};
+
+}  // namespace tensora

@@ -1,0 +1,98 @@
+#include "tensora/ops/copy/copy.h"
+
+
+namespace tensora {
+
+constinit OpDef<NoAttrs> copy_op = define(Op<NoAttrs>{
+    .name = "copy",
+    .infer =
+        [](Infer& infer, const NoAttrs&) {
+          infer.check(can_broadcast_to(infer[1].sizes(), infer[0].sizes()), "a source of shape ",
+                      infer[1].sizes(), " cannot be broadcast to shape ", infer[0].sizes());
+          infer.output(infer[0].sizes(), infer[0].dtype());
+        },
+    .vjp = [](Vjp& vjp, const NoAttrs&) { vjp.set(1, vjp.grad()); },
+});
+
+constinit OpDef<NoAttrs> clone_op = define(Op<NoAttrs>{
+    .name = "clone",
+    .infer =
+        [](Infer& infer, const NoAttrs&) {
+          const Tensor& x = infer[0];
+          if (is_dense(x.sizes(), x.strides())) infer.output(x.sizes(), x.strides(), x.dtype());
+          else infer.output(x.sizes(), x.dtype());
+        },
+    .vjp = [](Vjp& vjp, const NoAttrs&) { vjp.set(0, vjp.grad()); },
+});
+
+constinit OpDef<NoAttrs> contiguous_op = define(Op<NoAttrs>{
+    .name = "contiguous",
+    .infer = [](Infer& infer, const NoAttrs&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
+    .vjp = [](Vjp& vjp, const NoAttrs&) { vjp.set(0, vjp.grad()); },
+});
+
+constinit OpDef<CastAttrs> cast_op = define(Op<CastAttrs>{
+    .name = "cast",
+    .infer =
+        [](Infer& infer, const CastAttrs& attrs) {
+          const Tensor& x = infer[0];
+          if (is_dense(x.sizes(), x.strides())) infer.output(x.sizes(), x.strides(), attrs.dtype);
+          else infer.output(x.sizes(), attrs.dtype);
+        },
+    .vjp = [](Vjp& vjp, const CastAttrs&) { vjp.set(0, vjp.grad()); },  // the engine casts back
+});
+
+constinit OpDef<ToDeviceAttrs> to_device_op = define(Op<ToDeviceAttrs>{
+    .name = "to_device",
+    .infer =
+        [](Infer& infer, const ToDeviceAttrs& attrs) {
+          infer.check(infer[0].is_contiguous(), "expected a contiguous tensor");
+          infer.device = attrs.device;
+          infer.output(infer[0].sizes(), infer[0].dtype());
+        },
+    .vjp = [](Vjp& vjp, const ToDeviceAttrs&) { vjp.set(0, vjp.grad()); },  // sent back likewise
+});
+
+void register_copy(OpRegistry& registry) {
+  for (const OpDef<NoAttrs>* op : {&copy_op, &clone_op, &contiguous_op}) registry.add(*op);
+  registry.add(cast_op);
+  registry.add(to_device_op);
+}
+
+const Tensor& copy_(const Tensor& self, const Tensor& src) {
+  if (self.device() == src.device()) return apply_inplace(copy_op, {self, src});
+  // Cross the bus once, in the source's own dtype and without gaps.
+  return apply_inplace(copy_op, {self, to(src, self.device())});
+}
+
+Tensor clone(const Tensor& self) { return apply(clone_op, {self}); }
+
+Tensor contiguous(const Tensor& self) {
+  return self.is_contiguous() ? self : apply(contiguous_op, {self});
+}
+
+Tensor to(const Tensor& self, DType dtype) {
+  return self.dtype() == dtype ? self : apply(cast_op, {self}, {dtype});
+}
+
+Tensor to(const Tensor& self, Device device) {
+  if (self.device() == device) return self;
+  check(!self.is_meta(), "to: a meta tensor has no data to copy to ", device);
+  require_device(device);
+  return apply(to_device_op, {contiguous(self)}, {device});
+}
+
+Tensor to(const Tensor& self, Device device, DType dtype) {
+  // Narrow before the transfer, widen after it.
+  if (element_size(dtype) < element_size(self.dtype())) return to(to(self, dtype), device);
+  return to(to(self, device), dtype);
+}
+
+Tensor type_as(const Tensor& self, const Tensor& other) {
+  return to(self, other.device(), other.dtype());
+}
+
+Tensor Tensor::cpu() const { return tensora::to(*this, DeviceType::cpu); }
+Tensor Tensor::cuda() const { return tensora::to(*this, DeviceType::cuda); }
+
+}  // namespace tensora

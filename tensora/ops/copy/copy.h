@@ -1,0 +1,38 @@
+#pragma once
+
+#include "tensora/dispatch/op.h"
+
+namespace tensora {
+
+extern OpDef<NoAttrs> copy_op, clone_op, contiguous_op;
+
+struct CastAttrs {
+  DType dtype = DType::float32;
+};
+constexpr auto describe(std::type_identity<CastAttrs>) {
+  return std::tuple{field("dtype", &CastAttrs::dtype)};
+}
+extern OpDef<CastAttrs> cast_op;
+
+struct ToDeviceAttrs {
+  Device device;
+};
+constexpr auto describe(std::type_identity<ToDeviceAttrs>) {
+  return std::tuple{field("device", &ToDeviceAttrs::device)};
+}
+extern OpDef<ToDeviceAttrs> to_device_op;
+
+/// Writes `src`, broadcast and cast, into `self`; the two may be on different devices.
+const Tensor& copy_(const Tensor& self, const Tensor& src);
+/// A copy with memory of its own.
+Tensor clone(const Tensor& self);
+/// `self` if it is row-major and gapless, else such a copy.
+Tensor contiguous(const Tensor& self);
+
+/// `self` if nothing changes, else a copy of another dtype or on another device.
+Tensor to(const Tensor& self, DType dtype);
+Tensor to(const Tensor& self, Device device);
+Tensor to(const Tensor& self, Device device, DType dtype);
+Tensor type_as(const Tensor& self, const Tensor& other);
+
+}  // namespace tensora

@@ -1,0 +1,21 @@
+#include "tensora/ops/copy/fill.h"
+
+namespace tensora {
+
+constinit OpDef<FillAttrs> fill_op = define(Op<FillAttrs>{
+    .name = "fill",
+    .infer = [](Infer& infer, const FillAttrs&) {
+      infer.output(infer[0].sizes(), infer[0].dtype());
+    },
+    .vjp = [](Vjp&, const FillAttrs&) {},  // nothing of the old contents remains
+});
+
+void register_fill(OpRegistry& registry) { registry.add(fill_op); }
+
+const Tensor& fill_(const Tensor& self, Scalar value) {
+  return apply_inplace(fill_op, {self}, {value});
+}
+Tensor fill(const Tensor& self, Scalar value) { return apply(fill_op, {self}, {value}); }
+const Tensor& zero_(const Tensor& self) { return fill_(self, 0); }
+
+}  // namespace tensora

@@ -1,0 +1,119 @@
+#include "tensora/ops/creation/empty.h"
+
+#include "tensora/autograd/grad_mode.h"
+#include "tensora/core/thread_state.h"
+#include "tensora/ops/copy/fill.h"
+
+namespace tensora {
+namespace {
+
+Tensor finished(Tensor tensor, const TensorOptions& options) {
+  if (thread_state.inference_mode) tensor.impl().inference = true;
+  if (options.requires_grad) tensor.requires_grad_();
+  return tensor;
+}
+
+Tensor filled(const Tensor& tensor, Scalar value, const TensorOptions& options) {
+  {
+    const no_grad silent;
+    fill_(tensor, value);
+  }
+  return finished(tensor, options);
+}
+
+TensorOptions without_grad(TensorOptions options) {
+  options.requires_grad = false;
+  return options;
+}
+
+TensorOptions options_like(const Tensor& self, TensorOptions options) {
+  if (!options.dtype) options.dtype = self.dtype();
+  if (!options.device) options.device = self.device();
+  return options;
+}
+
+}  // namespace
+
+Tensor empty_strided(const Shape& sizes, const Strides& strides, const TensorOptions& options) {
+  check(sizes.size() == strides.size(), "empty_strided: ", sizes.size(), " sizes but ",
+        strides.size(), " strides");
+  for (int64_t stride : strides)
+    check(stride >= 0, "empty_strided: strides must not be negative, got ", strides);
+  const Device device = options.device.value_or(Device());
+  if (!device.is_cpu()) require_device(device);
+  return finished(make_tensor(sizes, strides, options.dtype.value_or(default_dtype()), device),
+                  options);
+}
+
+Tensor empty(const Shape& sizes, const TensorOptions& options) {
+  for (int64_t size : sizes)
+    check(size >= 0, "empty: sizes must not be negative, got ", sizes);
+  return empty_strided(sizes, contiguous_strides(sizes), options);
+}
+
+Tensor zeros(const Shape& sizes, const TensorOptions& options) {
+  return filled(empty(sizes, without_grad(options)), 0, options);
+}
+
+Tensor ones(const Shape& sizes, const TensorOptions& options) {
+  return filled(empty(sizes, without_grad(options)), 1, options);
+}
+
+Tensor full(const Shape& sizes, Scalar value, const TensorOptions& options) {
+  TensorOptions typed = options;
+  if (!typed.dtype) {
+    const Scalar::Kind kind = value.kind();
+    typed.dtype = kind == Scalar::Kind::floating  ? default_dtype()
+                  : kind == Scalar::Kind::integer ? DType::int64
+                                                  : DType::boolean;
+  }
+  return filled(empty(sizes, without_grad(typed)), value, options);
+}
+
+Tensor empty_like(const Tensor& self, const TensorOptions& options) {
+  const Strides strides = is_dense(self.sizes(), self.strides())
+                              ? self.strides()
+                              : contiguous_strides(self.sizes());
+  return empty_strided(self.sizes(), strides, options_like(self, options));
+}
+
+Tensor zeros_like(const Tensor& self, const TensorOptions& options) {
+  return filled(empty_like(self, without_grad(options)), 0, options);
+}
+
+Tensor ones_like(const Tensor& self, const TensorOptions& options) {
+  return filled(empty_like(self, without_grad(options)), 1, options);
+}
+
+Tensor full_like(const Tensor& self, Scalar value, const TensorOptions& options) {
+  return filled(empty_like(self, without_grad(options)), value, options);
+}
+
+Tensor new_empty(const Tensor& self, const Shape& sizes, const TensorOptions& options) {
+  return empty(sizes, options_like(self, options));
+}
+
+Tensor new_zeros(const Tensor& self, const Shape& sizes, const TensorOptions& options) {
+  return zeros(sizes, options_like(self, options));
+}
+
+Tensor new_ones(const Tensor& self, const Shape& sizes, const TensorOptions& options) {
+  return ones(sizes, options_like(self, options));
+}
+
+Tensor new_full(const Tensor& self, const Shape& sizes, Scalar value,
+                const TensorOptions& options) {
+  return full(sizes, value, options_like(self, options));
+}
+
+Tensor from_blob(void* data, const Shape& sizes, const TensorOptions& options,
+                 std::shared_ptr<void> owner) {
+  check(data != nullptr || sizes.numel() == 0, "from_blob: the address is null");
+  const DType dtype = options.dtype.value_or(default_dtype());
+  const size_t bytes = static_cast<size_t>(sizes.numel()) * element_size(dtype);
+  const auto storage =
+      Storage::wrap(data, bytes, options.device.value_or(Device()), std::move(owner));
+  return finished(make_view(storage, sizes, contiguous_strides(sizes), 0, dtype), options);
+}
+
+}  // namespace tensora

@@ -1,0 +1,38 @@
+// The ops that the autograd engine, which stands below them, needs.
+#include "tensora/autograd/node.h"
+#include "tensora/dispatch/op.h"
+#include "tensora/ops.h"
+#include "tensora/ops/operators.h"
+
+namespace tensora {
+namespace {
+
+Tensor cast_to(const Tensor& tensor, DType dtype, Device device) {
+  return to(tensor, device, dtype);
+}
+
+bool has_nan(const Tensor&) {
+  return false;
+}
+
+}  // namespace
+
+void register_engine_hooks(OpRegistry&) {
+  set_engine_ops({
+      .add = [](const Tensor& a, const Tensor& b) { return add(a, b); },
+      .add_ = [](const Tensor& a, const Tensor& b) { add_(a, b); },
+      .ones_like = [](const Tensor& x) { return ones_like(x); },
+      .zeros = [](const Shape& sizes, DType dtype, Device device) {
+        return zeros(sizes, {.dtype = dtype, .device = device});
+      },
+      .clone = [](const Tensor& x) { return x.is_contiguous() ? clone(x) : contiguous(x); },
+      .copy_ = [](const Tensor& target, const Tensor& from) { copy_(target, from); },
+      .as_strided = [](const Tensor& x, const Shape& sizes, const Strides& strides,
+                       int64_t offset) { return as_strided(x, sizes, strides, offset); },
+      .sum_to = nullptr,
+      .cast = cast_to,
+      .has_nan = has_nan,
+  });
+}
+
+}  // namespace tensora

@@ -1,0 +1,82 @@
+#include "tensora/ops/pointwise/pointwise.h"
+
+namespace tensora {
+namespace {
+
+using functors::Types;
+
+int category(DType dtype) { return is_floating_point(dtype) ? 2 : dtype == kBool ? 0 : 1; }
+
+// A plain C++ number counts by its category alone: 0.5 is "some float", not float64.
+DType type_of_number(const Tensor& tensor) {
+  if (!tensor.impl().wrapped_number) return tensor.dtype();
+  return is_floating_point(tensor.dtype()) ? default_dtype() : tensor.dtype();
+}
+
+// Dense inputs of one layout give an output of the same layout, as in PyTorch: a permuted tensor
+// stays permuted, and the loop stays linear.
+bool common_layout(const Infer& infer, const Shape& sizes, Strides& strides) {
+  const Tensor* pattern = nullptr;
+  for (const Arg& input : infer.inputs) {
+    if (input->sizes() != sizes) continue;
+    if (!pattern) pattern = &*input;
+    else if (input->strides() != pattern->strides()) return false;
+  }
+  if (!pattern || !is_dense(sizes, pattern->strides())) return false;
+  strides = pattern->strides();
+  return true;
+}
+
+}  // namespace
+
+DType result_type(Args inputs) {
+  // Per priority (dims, 0-dim, number): the promoted dtype seen so far.
+  DType promoted[3];
+  bool seen[3] = {};
+  for (const Arg& input : inputs) {
+    const int priority = input->impl().wrapped_number ? 2 : input->dim() == 0 ? 1 : 0;
+    const DType dtype = type_of_number(*input);
+    promoted[priority] = seen[priority] ? promote_types(promoted[priority], dtype) : dtype;
+    seen[priority] = true;
+  }
+  bool any = false;
+  DType result = DType::boolean;
+  for (int priority = 0; priority < 3; ++priority) {
+    if (!seen[priority]) continue;
+    if (!any) result = promoted[priority];
+    else if (category(promoted[priority]) > category(result))
+      result = promote_types(result, promoted[priority]);
+    any = true;
+  }
+  return result;
+}
+
+void infer_pointwise(Infer& infer, Types types, bool condition_first) {
+  const Args operands = condition_first ? infer.inputs.subspan(1) : infer.inputs;
+  if (condition_first)
+    infer.check(infer[0].dtype() == kBool, "expected a bool condition, got ", infer[0].dtype());
+  const Tensor& first = *operands[0];
+  DType dtype = first.dtype();
+  Shape sizes = infer[0].sizes();
+  bool uniform = !first.impl().wrapped_number;
+  for (size_t i = 1; i < infer.inputs.size(); ++i)
+    if (infer[i].sizes() != sizes) sizes = broadcast_shapes(sizes, infer[i].sizes(), infer.op);
+  for (const Arg& operand : operands) uniform &= operand->dtype() == dtype;
+  if (!uniform) dtype = result_type(operands);
+
+  if (types == Types::floating && !is_floating_point(dtype)) dtype = default_dtype();
+  if (types == Types::integral)
+    infer.check(!is_floating_point(dtype), "expected integer or bool tensors, got ", dtype);
+  if (types == Types::number)
+    infer.check(dtype != kBool, "bool tensors are not supported; cast them, or use a logical op");
+  infer.compute_dtype = dtype;
+  const DType result = types == Types::predicate ? kBool : dtype;
+
+  bool contiguous = true;
+  for (const Arg& input : infer.inputs) contiguous &= input->is_contiguous();
+  Strides strides;
+  if (!contiguous && common_layout(infer, sizes, strides)) infer.output(sizes, strides, result);
+  else infer.output(sizes, result);
+}
+
+}  // namespace tensora

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "tensora/dispatch/op.h"
+
+namespace tensora {
+
+struct AsStridedAttrs {
+  Shape sizes;
+  Strides strides;
+  int64_t offset = 0;
+  // The input's own geometry, which the gradient needs; set by as_strided().
+  Strides input_strides = {};
+  int64_t input_offset = 0;
+};
+constexpr auto describe(std::type_identity<AsStridedAttrs>) {
+  return std::tuple{field("sizes", &AsStridedAttrs::sizes),
+                    field("strides", &AsStridedAttrs::strides),
+                    field("offset", &AsStridedAttrs::offset),
+                    field("input_strides", &AsStridedAttrs::input_strides),
+                    field("input_offset", &AsStridedAttrs::input_offset)};
+}
+extern OpDef<AsStridedAttrs> as_strided_op;
+
+/// The geometry of an as_strided call and of the tensor it was taken from.
+struct AsStridedBackwardAttrs {
+  Shape input_sizes;
+  Strides input_strides;
+  Shape sizes;
+  Strides strides;
+  int64_t offset = 0;  // of the view, from the input's first element
+};
+constexpr auto describe(std::type_identity<AsStridedBackwardAttrs>) {
+  using A = AsStridedBackwardAttrs;
+  return std::tuple{field("input_sizes", &A::input_sizes),
+                    field("input_strides", &A::input_strides), field("sizes", &A::sizes),
+                    field("strides", &A::strides), field("offset", &A::offset)};
+}
+extern OpDef<AsStridedBackwardAttrs> as_strided_backward_op;
+
+/// A view of the storage of `self` with any geometry; `storage_offset` defaults to that of `self`.
+Tensor as_strided(const Tensor& self, const Shape& size, const Strides& stride,
+                  std::optional<int64_t> storage_offset = {});
+
+}  // namespace tensora

@@ -1,0 +1,14 @@
+#pragma once
+
+// The whole public interface.
+
+#include "tensora/autograd/engine.h"
+#include "tensora/autograd/grad_mode.h"
+#include "tensora/base/thread_pool.h"
+#include "tensora/core/backend.h"
+#include "tensora/core/device.h"
+#include "tensora/core/tensor.h"
+#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/profiler.h"
+#include "tensora/ops.h"
+#include "tensora/ops/operators.h"
