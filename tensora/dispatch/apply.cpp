@@ -167,12 +167,13 @@ void check_result_fits(const OpBase& op, const Tensor& target, const OutputSpec&
         "_: several elements of the tensor share one memory location (it was expanded); clone it");
 }
 
-// An input that overlaps the written tensor without being laid out exactly like it would be read
-// after parts of it were overwritten.
-bool overlaps_partly(const Tensor& target, const Tensor& input) {
+// Whether the op would read parts of `input` after they were overwritten. A pointwise op may read
+// a tensor laid out exactly like the one it writes.
+bool is_disturbed(const OpBase& op, const Tensor& target, const Tensor& input) {
   if (!input.shares_storage(target) || input.numel() == 0) return false;
   const View &a = target.view_of_data(), &b = input.view_of_data();
-  if (a.data == b.data && a.sizes == b.sizes && a.strides == b.strides) return false;
+  if (op.pointwise && a.data == b.data && a.sizes == b.sizes && a.strides == b.strides)
+    return false;
   const auto last = [](const View& view) {
     int64_t reach = 0;
     for (int i = 0; i < view.dim(); ++i) reach += view.strides[i] * (view.sizes[i] - 1);
@@ -232,7 +233,7 @@ const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
   SmallVector<Arg, 4> safe;
   copies.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (i != 0 && inputs[i]->defined() && overlaps_partly(target, *inputs[i]))
+    if (i != 0 && inputs[i]->defined() && is_disturbed(op, target, *inputs[i]))
       safe.emplace_back(copies.emplace_back(detached_copy(*inputs[i])));
     else
       safe.push_back(inputs[i]);

@@ -1,0 +1,107 @@
+#include "tensora/ops/matrix/addmm.h"
+
+#include "tensora/ops.h"
+#include "tensora/ops/matrix/matmul.h"
+#include "tensora/ops/operators.h"
+
+namespace tensora {
+namespace {
+
+void check_dims(std::string_view op, const Tensor& a, const Tensor& b, int a_dim, int b_dim) {
+  check(a.dim() == a_dim && b.dim() == b_dim, op, ": expected factors of ", a_dim, " and ", b_dim,
+        " dimensions, got shapes ", a.sizes(), " and ", b.sizes());
+}
+
+}  // namespace
+
+constinit OpDef<AddmmAttrs> addmm_op = define(Op<AddmmAttrs>{
+    .name = "addmm",
+    .infer =
+        [](Infer& infer, const AddmmAttrs& attrs) {
+          const Tensor &input = infer[0], &a = infer[1], &b = infer[2];
+          infer.check(a.dtype() == b.dtype() && a.dtype() == input.dtype(),
+                      "expected all operands to have one dtype, got ", input.dtype(), ", ",
+                      a.dtype(), " and ", b.dtype());
+          infer.check(a.dtype() != kBool, "bool tensors are not supported");
+          infer.check(is_floating_point(a.dtype()) ||
+                          (!attrs.alpha.is_floating() && !attrs.beta.is_floating()),
+                      "beta and alpha must be integers for integer tensors");
+          infer.check(a.size(-1) == b.size(-2), "shapes ", a.sizes(), " and ", b.sizes(),
+                      " cannot be multiplied (", a.size(-1), " columns against ", b.size(-2),
+                      " rows)");
+          Shape sizes = a.sizes();
+          infer.check(a.dim() == b.dim() && (a.dim() == 2 || a.size(0) == b.size(0)),
+                      "the batches of ", a.sizes(), " and ", b.sizes(), " differ");
+          sizes[sizes.size() - 1] = b.size(-1);
+          infer.check(can_broadcast_to(input.sizes(), sizes), "the input of shape ", input.sizes(),
+                      " does not broadcast to the product's shape ", sizes);
+          infer.output(sizes, a.dtype());
+        },
+    .vjp =
+        [](Vjp& vjp, const AddmmAttrs& attrs) {
+          const Tensor& g = vjp.grad();
+          if (vjp.needs(0)) vjp.set(0, scaled(g, attrs.beta));
+          if (vjp.needs(1))
+            vjp.set(1, scaled(matmul(g, transpose(vjp.input(2), -2, -1)), attrs.alpha));
+          if (vjp.needs(2))
+            vjp.set(2, scaled(matmul(transpose(vjp.input(1), -2, -1), g), attrs.alpha));
+        },
+    .saves = {0, in(2), in(1)},
+    .autocast = Autocast::lower,
+});
+
+void register_addmm(OpRegistry& registry) { registry.add(addmm_op); }
+
+Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Scalar beta,
+             Scalar alpha) {
+  check_dims("addmm", mat1, mat2, 2, 2);
+  return apply(addmm_op, {self, mat1, mat2}, {beta, alpha});
+}
+
+const Tensor& addmm_(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Scalar beta,
+                     Scalar alpha) {
+  check_dims("addmm_", mat1, mat2, 2, 2);
+  return apply_inplace(addmm_op, {self, mat1, mat2}, {beta, alpha});
+}
+
+Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, Scalar beta,
+               Scalar alpha) {
+  check_dims("baddbmm", batch1, batch2, 3, 3);
+  return apply(addmm_op, {self, batch1, batch2}, {beta, alpha});
+}
+
+const Tensor& baddbmm_(const Tensor& self, const Tensor& batch1, const Tensor& batch2, Scalar beta,
+                       Scalar alpha) {
+  check_dims("baddbmm_", batch1, batch2, 3, 3);
+  return apply_inplace(addmm_op, {self, batch1, batch2}, {beta, alpha});
+}
+
+Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, Scalar beta, Scalar alpha) {
+  check_dims("addmv", mat, vec, 2, 1);
+  const Tensor column = self.dim() == 0 ? self : unsqueeze(self, 1);
+  return squeeze(addmm(column, mat, unsqueeze(vec, 1), beta, alpha), 1);
+}
+
+Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha) {
+  check_dims("addr", vec1, vec2, 1, 1);
+  return addmm(self, unsqueeze(vec1, 1), unsqueeze(vec2, 0), beta, alpha);
+}
+
+Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  check(weight.dim() == 2, "linear: weight must have 2 dimensions (out, in), got shape ",
+        weight.sizes());
+  check(input.dim() >= 1 && input.size(-1) == weight.size(1), "linear: input of shape ",
+        input.sizes(), " does not fit weight of shape ", weight.sizes(), " (out, in)");
+  const Tensor transposed = transpose(weight, 0, 1);
+  if (!bias.defined()) return matmul(input, transposed);
+  check(bias.dim() == 1 && bias.size(0) == weight.size(0), "linear: bias must have shape [",
+        weight.size(0), "], got ", bias.sizes());
+  if (input.dim() == 2) return addmm(bias, input, transposed);
+  if (input.dim() == 1) return squeeze(addmm(bias, unsqueeze(input, 0), transposed), 0);
+  Shape sizes = input.sizes();
+  sizes[sizes.size() - 1] = weight.size(0);
+  const int64_t rows = input.numel() / std::max<int64_t>(input.size(-1), 1);
+  return reshape(addmm(bias, reshape(input, {rows, input.size(-1)}), transposed), sizes);
+}
+
+}  // namespace tensora

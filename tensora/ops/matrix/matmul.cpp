@@ -1,0 +1,105 @@
+#include "tensora/ops/matrix/matmul.h"
+
+#include "tensora/ops.h"
+#include "tensora/ops/operators.h"
+
+namespace tensora {
+namespace {
+
+Shape batch_of(const Tensor& x) {
+  Shape batch = x.sizes();
+  batch.resize(x.dim() - 2);
+  return batch;
+}
+
+void check_dim(const Tensor& x, int expected, std::string_view op, std::string_view argument) {
+  check(x.dim() == expected, op, ": ", argument, " must have ", expected, " dimensions, got shape ",
+        x.sizes());
+}
+
+}  // namespace
+
+constinit OpDef<NoAttrs> matmul_op = define(Op<NoAttrs>{
+    .name = "matmul",
+    .infer =
+        [](Infer& infer, const NoAttrs&) {
+          const Tensor &a = infer[0], &b = infer[1];
+          infer.check(a.dim() >= 2 && b.dim() >= 2, "expected matrices, got shapes ", a.sizes(),
+                      " and ", b.sizes());
+          infer.check(a.dtype() == b.dtype(), "expected both operands to have one dtype, got ",
+                      a.dtype(), " and ", b.dtype());
+          infer.check(a.dtype() != kBool, "bool tensors are not supported");
+          infer.check(a.size(-1) == b.size(-2), "shapes ", a.sizes(), " and ", b.sizes(),
+                      " cannot be multiplied (", a.size(-1), " columns against ", b.size(-2),
+                      " rows)");
+          Shape sizes = broadcast_shapes(batch_of(a), batch_of(b), infer.op);
+          sizes.push_back(a.size(-2));
+          sizes.push_back(b.size(-1));
+          infer.output(sizes, a.dtype());
+        },
+    .vjp =
+        [](Vjp& vjp, const NoAttrs&) {
+          const Tensor& g = vjp.grad();
+          if (vjp.needs(0)) vjp.set(0, apply(matmul_op, {g, transpose(vjp.input(1), -2, -1)}));
+          if (vjp.needs(1)) vjp.set(1, apply(matmul_op, {transpose(vjp.input(0), -2, -1), g}));
+        },
+    .saves = {in(1), in(0)},
+    .autocast = Autocast::lower,
+});
+
+void register_matmul(OpRegistry& registry) { registry.add(matmul_op); }
+
+Tensor matmul(const Tensor& self, const Tensor& other) {
+  check(self.dim() >= 1 && other.dim() >= 1,
+        "matmul: both operands need at least one dimension, got shapes ", self.sizes(), " and ",
+        other.sizes());
+  if (self.dim() == 1) {
+    const Tensor result = matmul(unsqueeze(self, 0), other.dim() == 1 ? unsqueeze(other, 1) : other);
+    return other.dim() == 1 ? squeeze(squeeze(result, -1), -1) : squeeze(result, -2);
+  }
+  if (other.dim() == 1) return squeeze(matmul(self, unsqueeze(other, 1)), -1);
+  if (self.dim() > 2 && other.dim() == 2 && self.is_contiguous()) {
+    // One tall matrix instead of a batch: one product, and no sum over the batch in the gradient.
+    Shape sizes = self.sizes();
+    sizes[sizes.size() - 1] = other.size(1);
+    const int64_t columns = self.size(-1);
+    const int64_t rows = columns == 0 ? sizes.numel() / std::max<int64_t>(other.size(1), 1)
+                                      : self.numel() / columns;
+    return reshape(apply(matmul_op, {reshape(self, {rows, columns}), other}), sizes);
+  }
+  return apply(matmul_op, {self, other});
+}
+
+Tensor mm(const Tensor& self, const Tensor& mat2) {
+  check_dim(self, 2, "mm", "self");
+  check_dim(mat2, 2, "mm", "mat2");
+  return apply(matmul_op, {self, mat2});
+}
+
+Tensor bmm(const Tensor& self, const Tensor& mat2) {
+  check_dim(self, 3, "bmm", "self");
+  check_dim(mat2, 3, "bmm", "mat2");
+  check(self.size(0) == mat2.size(0), "bmm: the batches differ: ", self.sizes(), " and ",
+        mat2.sizes());
+  return apply(matmul_op, {self, mat2});
+}
+
+Tensor mv(const Tensor& self, const Tensor& vec) {
+  check_dim(self, 2, "mv", "self");
+  check_dim(vec, 1, "mv", "vec");
+  return matmul(self, vec);
+}
+
+Tensor dot(const Tensor& self, const Tensor& other) {
+  check_dim(self, 1, "dot", "self");
+  check_dim(other, 1, "dot", "other");
+  return matmul(self, other);
+}
+
+Tensor outer(const Tensor& self, const Tensor& vec2) {
+  check_dim(self, 1, "outer", "self");
+  check_dim(vec2, 1, "outer", "vec2");
+  return unsqueeze(self, 1) * unsqueeze(vec2, 0);
+}
+
+}  // namespace tensora
