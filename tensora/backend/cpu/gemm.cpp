@@ -155,6 +155,15 @@ struct PackedB {
   Range depths = {};
 };
 
+/// The columns of panels begin..end of `cols`.
+template <class T>
+Range panel_range(Range cols, int64_t begin, int64_t end) {
+  const BlockKernels<T>& block = kernels<T>().block;
+  const bool last = end == block.panels(cols.size());
+  return {cols.begin + begin * block.panel_width,
+          last ? cols.end : cols.begin + end * block.panel_width};
+}
+
 template <class T>
 bool reads_b_in_place(const Product<T>& p) {
   return stored_as_computed<T>() && p.b.col_stride == 1 && p.m <= 96;
@@ -182,25 +191,28 @@ void multiply_part(const Product<T>& p, const PackedB<gemm_compute_t<T>>& packed
   const BlockKernels<T>& block = kernels<T>().block;
   const int64_t width = round_up(packed.cols.size(), block.vector_width);
   BlockProduct<T> product = {
-      .m = rows.size(),
       .n = cols.size(),
-      .out = target.data + rows.begin * target.row_stride + cols.begin,
       .out_row_stride = target.row_stride,
       .alpha = target.alpha,
-      .beta = target.beta,
       .scratch = GemmScratch::of_this_thread().get<C>(Purpose::tile, block.scratch),
   };
-  for (int64_t depth = packed.depths.begin; depth < packed.depths.end; depth += block.k_block) {
-    product.k = std::min(block.k_block, packed.depths.end - depth);
-    product.a = {p.a.at(rows.begin, depth), p.a.row_stride, p.a.col_stride};
-    if (packed.data != nullptr) {
-      product.b_packed = packed.data + (depth - packed.depths.begin) * width +
-                         (cols.begin - packed.cols.begin) * product.k;
-    } else {
-      product.b = {reinterpret_cast<const C*>(p.b.at(depth, cols.begin)), p.b.row_stride, 1};
+  // Rows outside, k inside: a block of out stays near while it is summed up.
+  for (int64_t row = rows.begin; row < rows.end; row += product.m) {
+    product.m = std::min(block.row_block, rows.end - row);
+    product.out = target.data + row * target.row_stride + cols.begin;
+    product.beta = target.beta;
+    for (int64_t depth = packed.depths.begin; depth < packed.depths.end; depth += block.k_block) {
+      product.k = std::min(block.k_block, packed.depths.end - depth);
+      product.a = {p.a.at(row, depth), p.a.row_stride, p.a.col_stride};
+      if (packed.data != nullptr) {
+        product.b_packed = packed.data + (depth - packed.depths.begin) * width +
+                           (cols.begin - packed.cols.begin) * product.k;
+      } else {
+        product.b = {reinterpret_cast<const C*>(p.b.at(depth, cols.begin)), p.b.row_stride, 1};
+      }
+      block.multiply(product);
+      product.beta = C{1};
     }
-    block.multiply(product);
-    product.beta = C{1};
   }
 }
 
@@ -240,12 +252,9 @@ void multiply_shared(const Product<T>& p, const PackedB<gemm_compute_t<T>>& pack
     });
     return;
   }
-  const int64_t width = block.panel_width;
-  const int64_t count = ceil_div(packed.cols.size(), width);
+  const int64_t count = block.panels(packed.cols.size());
   parallel_for(count, std::max<int64_t>(1, count / (8 * threads)), [&](int64_t begin, int64_t end) {
-    const Range cols = {packed.cols.begin + begin * width,
-                        std::min(packed.cols.begin + end * width, packed.cols.end)};
-    multiply_part(p, packed, {0, p.m}, cols, target);
+    multiply_part(p, packed, {0, p.m}, panel_range<T>(packed.cols, begin, end), target);
   });
 }
 
@@ -273,13 +282,10 @@ void multiply_blocks(const Product<T>& p, Target<gemm_compute_t<T>> target) {
                            .depths = {depth, std::min(depth + k_at_once, p.k)}};
       const int64_t width = round_up(packed.cols.size(), block.vector_width);
       C* const data = packed_b_scratch<C>(width * packed.depths.size());
-      const int64_t panels = ceil_div(packed.cols.size(), block.panel_width);
+      const int64_t panels = block.panels(packed.cols.size());
       const int64_t grain = alone ? panels : ceil_div(kStreamedElements, packed.depths.size() * 48);
       parallel_for(panels, grain, [&](int64_t begin, int64_t end) {
-        pack_columns(p, packed,
-                     {col + begin * block.panel_width,
-                      std::min(col + end * block.panel_width, packed.cols.end)},
-                     data);
+        pack_columns(p, packed, panel_range<T>(packed.cols, begin, end), data);
       });
       packed.data = data;
       multiply_shared(p, packed, target);

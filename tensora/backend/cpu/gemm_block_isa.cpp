@@ -15,21 +15,19 @@ namespace {
 template <class C>
 struct Tile {
 #if defined(__AVX512F__)
-#ifndef TR
-#define TR 8
-#define TV 3
-#define TD 192
-#endif
-  static constexpr int kRows = TR;
-  static constexpr int kVectors = TV;
-  static constexpr int kDepth = TD;
+  static constexpr int kRows = 8;
+  static constexpr int kVectors = 3;
+  static constexpr int kDepth = 384;
+  static constexpr int kRowsInCache = 240;  // rows of a that are packed at once
+  static constexpr int kGroup = 10;         // panels of b that stay in the second-level cache
 #else
   static constexpr int kRows = 6;
   static constexpr int kVectors = 2;
   static constexpr int kDepth = 256;
+  static constexpr int kRowsInCache = 144;
+  static constexpr int kGroup = 1;
 #endif
   static constexpr int kWidth = kVectors * kLanes<C>;
-  static constexpr int kRowsInCache = 144;  // rows of a that are packed at once
 };
 
 template <class C>
@@ -133,8 +131,7 @@ struct TileTable {
 template <class C, bool Packed>
 constexpr TileTable<C, Packed> kTiles;
 
-/// One group of four lines (contiguous along k) becomes columns of the panel: four loads, a 4x4
-/// transposition, four stores.
+/// Four lines (contiguous along k) become columns of a panel, for four steps of k.
 template <class C, class T>
 [[gnu::always_inline]] inline void transpose_4x4(const T* const lines[4], int64_t depth, C* dst,
                                                  int64_t width) {
@@ -159,27 +156,40 @@ template <class C, class T>
 template <class C, class T>
 void pack_lines(const T* src, int64_t line_stride, int64_t count, int64_t k, int64_t width,
                 C* dst) {
-  const auto line = [&](int64_t i) { return src + min_of(i, count - 1) * line_stride; };
-  int64_t depth = 0;
+  const T* lines[Tile<C>::kWidth + 4];
+  for (int64_t i = 0; i < width + 3; ++i) lines[i] = src + min_of(i, count - 1) * line_stride;
+  const int64_t last_group = (width - 1) / 4 * 4;
+  // The last group may write past `width`. Such places are written again later if groups are done
+  // backwards and the final steps of k one by one.
   const int64_t whole_k = width % 4 == 0 ? k : k - 4;
+  int64_t depth = 0;
+  // A whole cache line of each line at a time: lines a power of two apart evict each other.
+  for (; depth + 16 <= whole_k; depth += 16) {
+    for (int64_t i = last_group; i >= 0; i -= 4) {
+#pragma GCC unroll 4
+      for (int64_t d = depth; d < depth + 16; d += 4) {
+        transpose_4x4<C>(lines + i, d, dst + d * width + i, width);
+      }
+    }
+  }
   for (; depth + 4 <= whole_k; depth += 4) {
-    // Backwards: the last group may write past `width`, into places that are written later.
-    for (int64_t i = (width - 1) / 4 * 4; i >= 0; i -= 4) {
-      const T* const lines[4] = {line(i), line(i + 1), line(i + 2), line(i + 3)};
-      transpose_4x4<C>(lines, depth, dst + depth * width + i, width);
+    for (int64_t i = last_group; i >= 0; i -= 4) {
+      transpose_4x4<C>(lines + i, depth, dst + depth * width + i, width);
     }
   }
   for (; depth < k; ++depth) {
-    for (int64_t i = 0; i < width; ++i) dst[depth * width + i] = widen<C>(line(i)[depth]);
+    for (int64_t i = 0; i < width; ++i) dst[depth * width + i] = widen<C>(lines[i][depth]);
   }
 }
 
 /// The same when neighbouring lines are contiguous: copies.
 template <class C, class T>
 [[gnu::always_inline]] inline void pack_step(const T* src, int64_t count, int64_t width, C* dst) {
-  constexpr int W = kLanes<C> < 16 ? kLanes<C> : 8;
+  constexpr int W = kLanes<C>;
+  constexpr int kHalf = W / 2;
   int64_t i = 0;
   for (; i + W <= count; i += W) store(dst + i, load_wide<C, W>(src + i));
+  for (; i + kHalf <= count; i += kHalf) store(dst + i, load_wide<C, kHalf>(src + i));
   for (; i < count; ++i) dst[i] = widen<C>(src[i]);
   for (; i < width; ++i) dst[i] = C{0};
 }
@@ -214,23 +224,40 @@ template <class C>
   return (columns + W - 1) / W * W;
 }
 
+/// The width of the next panel when `rest` columns are left. 3 + 1 vectors would leave a slow
+/// narrow panel at the end, so it is 2 + 2; see BlockKernels::panels.
+template <class C>
+[[gnu::always_inline]] inline int64_t panel_columns(int64_t rest) {
+  constexpr int64_t kWidth = Tile<C>::kWidth;
+  constexpr int64_t kEven = (Tile<C>::kVectors + 1) / 2 * kLanes<C>;
+  if (Tile<C>::kVectors > 2 && padded<C>(rest) == 2 * kEven) return kEven;
+  return min_of(kWidth, rest);
+}
+
+template <class C>
+int64_t panels(int64_t n) {
+  constexpr int64_t kWidth = Tile<C>::kWidth;
+  const int64_t whole = n / kWidth;
+  const bool evened = Tile<C>::kVectors > 2 && padded<C>(n - whole * kWidth) == kLanes<C>;
+  return n % kWidth == 0 || (evened && whole > 0) ? whole : whole + 1;
+}
+
 template <class T>
 void pack_b(MatrixView<const T> b, int64_t k, int64_t n, gemm_compute_t<T>* packed) {
   using C = gemm_compute_t<T>;
-  constexpr int64_t kWidth = Tile<C>::kWidth;
   if (b.col_stride == 1) {
     // Row by row, so that memory is read in order.
     for (int64_t depth = 0; depth < k; ++depth) {
-      for (int64_t col = 0; col < n; col += kWidth) {
-        const int64_t count = min_of(kWidth, n - col);
+      for (int64_t col = 0, count = 0; col < n; col += count) {
+        count = panel_columns<C>(n - col);
         const int64_t width = padded<C>(count);
         pack_step<C>(b.at(depth, col), count, width, packed + col * k + depth * width);
       }
     }
     return;
   }
-  for (int64_t col = 0; col < n; col += kWidth) {
-    const int64_t count = min_of(kWidth, n - col);
+  for (int64_t col = 0, count = 0; col < n; col += count) {
+    count = panel_columns<C>(n - col);
     const int64_t width = padded<C>(count);
     C* dst = packed + col * k;
     if (b.row_stride == 1) {
@@ -278,6 +305,7 @@ void multiply(const BlockProduct<T>& product) {
   using C = gemm_compute_t<T>;
   constexpr int64_t kWidth = Tile<C>::kWidth;
   constexpr int64_t kRows = Tile<C>::kRows;
+  constexpr int64_t kGroup = Tile<C>::kGroup * kWidth;
   const int64_t k = product.k;
   C* const tail_of_b = product.scratch;
   C* const packed_a = product.scratch + kWidth * Tile<C>::kDepth;
@@ -295,21 +323,26 @@ void multiply(const BlockProduct<T>& product) {
         pack_a_panel<T>(a, min_of(height, row_end - i), k, packed_a + (i - row) * k);
       }
     }
-    for (int64_t col = 0; col < product.n; col += kWidth) {
-      const int64_t columns = min_of(kWidth, product.n - col);
-      const int64_t vectors = padded<C>(columns) / kLanes<C>;
-      const PanelOfB<C> b = panel_of_b<T>(product, col, columns, tail_of_b);
+    for (int64_t group = 0, group_end = 0; group < product.n; group = group_end) {
+      // The narrowed panels at the end stay with the group before them.
+      const int64_t rest = product.n - group;
+      group_end = rest < kGroup + kWidth ? product.n : group + kGroup;
       for (int64_t i = row; i < row_end; i += height) {
         const int64_t rows = min_of(height, row_end - i);
-        const TileOut<C> out = {product.out + i * product.out_row_stride + col,
-                                product.out_row_stride, columns, product.alpha, product.beta};
-        if (pack) {
-          kTiles<C, true>.at[rows - 1][vectors - 1](k, {packed_a + (i - row) * k, 1, rows}, b.data,
-                                                    b.row_stride, out);
-        } else if constexpr (sizeof(T) == sizeof(C)) {
-          const MatrixView<const C> a = {reinterpret_cast<const C*>(product.a.at(i, 0)),
-                                         product.a.row_stride, product.a.col_stride};
-          kTiles<C, false>.at[rows - 1][vectors - 1](k, a, b.data, b.row_stride, out);
+        for (int64_t col = group, columns = 0; col < group_end; col += columns) {
+          columns = panel_columns<C>(product.n - col);
+          const int64_t vectors = padded<C>(columns) / kLanes<C>;
+          const PanelOfB<C> b = panel_of_b<T>(product, col, columns, tail_of_b);
+          const TileOut<C> out = {product.out + i * product.out_row_stride + col,
+                                  product.out_row_stride, columns, product.alpha, product.beta};
+          if (pack) {
+            kTiles<C, true>.at[rows - 1][vectors - 1](k, {packed_a + (i - row) * k, 1, rows},
+                                                      b.data, b.row_stride, out);
+          } else if constexpr (sizeof(T) == sizeof(C)) {
+            const MatrixView<const C> a = {reinterpret_cast<const C*>(product.a.at(i, 0)),
+                                           product.a.row_stride, product.a.col_stride};
+            kTiles<C, false>.at[rows - 1][vectors - 1](k, a, b.data, b.row_stride, out);
+          }
         }
       }
     }
@@ -342,8 +375,10 @@ const BlockKernels<T>& block_kernels() {
       .vector_width = kLanes<C>,
       .panel_width = Tile<C>::kWidth,
       .panel_height = Tile<C>::kRows,
+      .row_block = Tile<C>::kRowsInCache,
       .k_block = Tile<C>::kDepth,
       .scratch = (Tile<C>::kWidth + Tile<C>::kRowsInCache) * Tile<C>::kDepth,
+      .panels = panels<C>,
       .pack_b = pack_b<T>,
       .multiply = multiply<T>,
       .finish = finish<T>,

@@ -84,8 +84,12 @@ struct BlockKernels {
   int64_t vector_width;  // packed columns are padded to a multiple of this
   int64_t panel_width;   // columns of a full panel of b
   int64_t panel_height;  // rows of a full panel of a
+  int64_t row_block;     // rows of a that are packed at once
   int64_t k_block;
   int64_t scratch;
+  /// Into how many pieces n columns can be cut, at multiples of panel_width, without cutting a
+  /// panel; the last piece may be wider than one panel.
+  int64_t (*panels)(int64_t n);
   /// Writes b[k, n] as panels into packed: k * round_up(n, vector_width) elements.
   /// The panels from column col on, a multiple of panel_width, begin at packed + k * col.
   void (*pack_b)(MatrixView<const T> b, int64_t k, int64_t n, Compute* packed);
