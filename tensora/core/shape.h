@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -20,6 +21,10 @@ class Shape {
     require_fits(values.size());
     for (int64_t value : values) values_[count_++] = value;
   }
+  /// A single number stands for a list of one: `sum(x, -1)`.
+  template <std::integral Int>
+    requires(!std::same_as<Int, bool>)
+  constexpr Shape(Int value) : values_{static_cast<int64_t>(value)}, count_(1) {}
   Shape(std::span<const int64_t> values) {
     require_fits(values.size());
     for (int64_t value : values) values_[count_++] = value;

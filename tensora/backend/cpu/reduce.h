@@ -1,0 +1,193 @@
+#pragma once
+
+// The CPU's reductions. Everything that depends on the reduction is a handful of small vectorised
+// functions on gapless tiles (`ReduceTiles`); dims, strides, dtypes and threads are handled around
+// them, once, in reduce_isa.cpp.
+//
+// A reduction is a functor over a compute type C:
+//   using Value = C;      what comes in
+//   using Lane;           accumulates a short run, in registers
+//   using Acc;            accumulates the results of runs; wider than Lane where rounding matters
+//   using Out;            what is stored
+//   Lane lane() const;                      the neutral element
+//   Lane step(Lane, C) const;               takes one element in
+//   Lane merge(Lane, Lane) const;
+//   Acc widen(Lane) const;
+//   Acc combine(Acc, Acc) const;
+//   Out finish(Acc) const;
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "tensora/core/kernel.h"
+
+namespace tensora::cpu::TENSORA_ISA {
+
+/// The type-erased functions of one reduction for one compute type. `f` is the functor, `x` gapless
+/// rows of compute values, `row_stride` elements apart. Accumulators are updated, never overwritten,
+/// except by `init`.
+struct ReduceTiles {
+  void (*init)(const void* f, void* acc, int64_t n) = nullptr;
+  /// acc[r] takes in x[r][0 … n). `index` is the position of column 0 in the reduced range.
+  void (*rows)(const void* f, const void* x, int64_t row_stride, int64_t rows, int64_t n,
+               int64_t index, void* acc) = nullptr;
+  /// acc[j] takes in x[0 … rows)[j]. `index` is the position of row 0 in the reduced range.
+  void (*columns)(const void* f, const void* x, int64_t row_stride, int64_t rows, int64_t n,
+                  int64_t index, void* acc) = nullptr;
+  /// acc[i] takes in later[i], whose elements came after those of acc[i].
+  void (*combine)(const void* f, void* acc, const void* later, int64_t n) = nullptr;
+  /// The results, as gapless arrays of the types named in `outputs`.
+  void (*finish)(const void* f, const void* acc, int64_t n, void* const* out) = nullptr;
+
+  DType compute = DType::float32;  // float32, float64, int64; uint8 reads 1-byte dtypes raw
+  DType outputs[2] = {};
+  int64_t acc_bytes = 0;
+  bool indexed = false;  // uses `index`, so elements must arrive in logical order
+};
+
+/// Columns that one call of `columns` gets at most.
+inline constexpr int64_t kReduceColumns = 1024;
+/// Bytes that one accumulator takes at most.
+inline constexpr int64_t kMaxAccBytes = 32;
+
+/// Reduces the dims of `in` whose bit is set in `mask` into the outputs, whose dims are the kept
+/// ones in order (dims of size 1 do not count). The result depends on no thread count.
+void run_reduction(const View& in, uint32_t mask, std::span<const View* const> out,
+                   const ReduceTiles& tiles, const void* functor);
+
+// ---- tiles of a functor ------------------------------------------------------------------------
+
+/// Elements folded into lanes before they are widened: bounds the rounding error of float lanes.
+inline constexpr int64_t kRunBlock = 4096;
+inline constexpr int64_t kRowBlock = 32;
+
+template <class F>
+inline constexpr int kLanes = 256 / static_cast<int>(sizeof(typename F::Lane));
+
+/// Up to kRunBlock elements, in many independent chains so that the loop vectorises without any
+/// licence to reorder additions.
+template <class F>
+inline typename F::Lane reduce_block(const F& f, const typename F::Value* x, int64_t n) {
+  using Lane = typename F::Lane;
+  constexpr int lanes = kLanes<F>;
+  if (n < lanes / 4) {
+    Lane lane = f.lane();
+    for (int64_t i = 0; i < n; ++i) lane = f.step(lane, x[i]);
+    return lane;
+  }
+  alignas(64) Lane lane[lanes];
+  for (int j = 0; j < lanes; ++j) lane[j] = f.lane();
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+#pragma omp simd
+    for (int j = 0; j < lanes; ++j) lane[j] = f.step(lane[j], x[i + j]);
+  }
+  const int rest = static_cast<int>(n - i);
+#pragma omp simd
+  for (int j = 0; j < rest; ++j) lane[j] = f.step(lane[j], x[i + j]);
+  for (int half = lanes / 2; half > 0; half /= 2) {
+#pragma omp simd
+    for (int j = 0; j < half; ++j) lane[j] = f.merge(lane[j], lane[j + half]);
+  }
+  return lane[0];
+}
+
+template <class F>
+void init_tile(const void* functor, void* acc, int64_t n) {
+  using Acc = typename F::Acc;
+  const F& f = *static_cast<const F*>(functor);
+  std::fill_n(static_cast<Acc*>(acc), n, f.widen(f.lane()));
+}
+
+template <class F>
+void rows_tile(const void* functor, const void* from, int64_t row_stride, int64_t rows, int64_t n,
+               int64_t, void* to) {
+  using Acc = typename F::Acc;
+  const F f = *static_cast<const F*>(functor);
+  Acc* const acc = static_cast<Acc*>(to);
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto* x = static_cast<const typename F::Value*>(from) + r * row_stride;
+    Acc total = acc[r];
+    for (int64_t i = 0; i < n; i += kRunBlock)
+      total = f.combine(total, f.widen(reduce_block(f, x + i, std::min(kRunBlock, n - i))));
+    acc[r] = total;
+  }
+}
+
+template <class F>
+void columns_tile(const void* functor, const void* from, int64_t row_stride, int64_t rows,
+                  int64_t n, int64_t, void* to) {
+  using Lane = typename F::Lane;
+  using Acc = typename F::Acc;
+  const F f = *static_cast<const F*>(functor);
+  Acc* const acc = static_cast<Acc*>(to);
+  alignas(64) Lane lane[kReduceColumns];
+  for (int64_t r = 0; r < rows; r += kRowBlock) {
+    const auto* x = static_cast<const typename F::Value*>(from) + r * row_stride;
+    const int64_t height = std::min(kRowBlock, rows - r);
+    for (int64_t j = 0; j < n; ++j) lane[j] = f.lane();
+    for (int64_t i = 0; i < height; ++i, x += row_stride) {
+#pragma omp simd
+      for (int64_t j = 0; j < n; ++j) lane[j] = f.step(lane[j], x[j]);
+    }
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) acc[j] = f.combine(acc[j], f.widen(lane[j]));
+  }
+}
+
+template <class F>
+void combine_tile(const void* functor, void* to, const void* from, int64_t n) {
+  using Acc = typename F::Acc;
+  const F f = *static_cast<const F*>(functor);
+  Acc* const acc = static_cast<Acc*>(to);
+  const Acc* const later = static_cast<const Acc*>(from);
+  for (int64_t i = 0; i < n; ++i) acc[i] = f.combine(acc[i], later[i]);
+}
+
+template <class F>
+void finish_tile(const void* functor, const void* from, int64_t n, void* const* out) {
+  const F f = *static_cast<const F*>(functor);
+  const auto* const acc = static_cast<const typename F::Acc*>(from);
+  auto* const to = static_cast<typename F::Out*>(out[0]);
+  for (int64_t i = 0; i < n; ++i) to[i] = f.finish(acc[i]);
+}
+
+/// The tiles of a functor with a single output.
+template <class F>
+constexpr ReduceTiles reduce_tiles() {
+  static_assert(sizeof(typename F::Acc) <= kMaxAccBytes);
+  return {.init = init_tile<F>,
+          .rows = rows_tile<F>,
+          .columns = columns_tile<F>,
+          .combine = combine_tile<F>,
+          .finish = finish_tile<F>,
+          .compute = dtype_of<typename F::Value>,
+          .outputs = {dtype_of<typename F::Out>, {}},
+          .acc_bytes = sizeof(typename F::Acc)};
+}
+
+/// Reduces input 0 into the outputs.
+template <class F>
+void reduce(const KernelContext& context, uint32_t mask, const F& functor) {
+  static constexpr ReduceTiles tiles = reduce_tiles<F>();
+  run_reduction(context.input(0), mask, context.out, tiles, &functor);
+}
+
+/// Calls body.template operator()<C>() with the compute type that serves a floating `dtype`: double
+/// for itself, float for the others.
+template <class Body>
+void visit_compute_floating(DType dtype, Body&& body) {
+  if (dtype == DType::float64) body.template operator()<double>();
+  else body.template operator()<float>();
+}
+
+/// The same with int64 for bool and the integers.
+template <class Body>
+void visit_compute(DType dtype, Body&& body) {
+  if (is_floating_point(dtype)) visit_compute_floating(dtype, body);
+  else body.template operator()<int64_t>();
+}
+
+}  // namespace tensora::cpu::TENSORA_ISA

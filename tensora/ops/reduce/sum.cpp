@@ -1,0 +1,106 @@
+#include "tensora/ops/reduce/sum.h"
+
+#include "tensora/ops.h"
+#include "tensora/ops/operators.h"
+#include "tensora/ops/reduce/reduce_common.h"
+
+namespace tensora {
+namespace {
+
+void infer_sum(Infer& infer, const ReduceAttrs& attrs) {
+  const Tensor& x = infer[0];
+  const uint32_t mask = reduced_mask(attrs.dim, x.dim(), infer.op);
+  const DType natural = x.is_floating_point() ? x.dtype() : DType::int64;
+  infer.output(reduced_sizes(x.sizes(), mask, attrs.keepdim), attrs.dtype.value_or(natural));
+}
+
+// Casting to bool first is "any nonzero", which no wider compute type preserves.
+Tensor cast_if_bool(const Tensor& self, std::optional<DType> dtype) {
+  return dtype == kBool ? to(self, kBool) : self;
+}
+
+}  // namespace
+
+Dims broadcast_dims(const Shape& from, const Shape& to) {
+  const int added = to.size() - from.size();
+  Dims result;
+  for (int d = 0; d < to.size(); ++d)
+    if (d < added || (from[d - added] == 1 && to[d] != 1)) result.push_back(d);
+  return result;
+}
+
+constinit OpDef<ReduceAttrs> sum_op = define(Op<ReduceAttrs>{
+    .name = "sum",
+    .infer = infer_sum,
+    .vjp =
+        [](Vjp& vjp, const ReduceAttrs& attrs) {
+          vjp.set(0, unreduce(vjp.grad(), vjp.input_sizes(0), attrs.dim, attrs.keepdim));
+        },
+});
+
+constinit OpDef<ReduceAttrs> mean_op = define(Op<ReduceAttrs>{
+    .name = "mean",
+    .infer =
+        [](Infer& infer, const ReduceAttrs& attrs) {
+          const DType dtype = attrs.dtype.value_or(infer[0].dtype());
+          infer.check(is_floating_point(dtype),
+                      "expected a floating-point dtype, got ", dtype,
+                      "; cast the tensor or pass dtype");
+          const uint32_t mask = reduced_mask(attrs.dim, infer[0].dim(), infer.op);
+          infer.output(reduced_sizes(infer[0].sizes(), mask, attrs.keepdim), dtype);
+        },
+    .vjp =
+        [](Vjp& vjp, const ReduceAttrs& attrs) {
+          // Scaled before it is repeated: one small tensor.
+          const int64_t count = reduced_count(vjp.input_sizes(0), attrs.dim, "mean");
+          vjp.set(0, unreduce(vjp.grad() / Scalar(static_cast<double>(count)),
+                              vjp.input_sizes(0), attrs.dim, attrs.keepdim));
+        },
+});
+
+constinit OpDef<SumToAttrs> sum_to_op = define(Op<SumToAttrs>{
+    .name = "sum_to",
+    .infer =
+        [](Infer& infer, const SumToAttrs& attrs) {
+          infer.check(can_broadcast_to(attrs.size, infer[0].sizes()), "shape ", attrs.size,
+                      " does not broadcast to the tensor's shape ", infer[0].sizes());
+          infer.output(attrs.size, infer[0].dtype());
+        },
+    .vjp =
+        [](Vjp& vjp, const SumToAttrs& attrs) {
+          const Shape& sizes = vjp.input_sizes(0);
+          const int added = sizes.size() - attrs.size.size();
+          Dims leading, repeated;
+          Shape padded = attrs.size;
+          for (int d = 0; d < added; ++d) padded.insert(0, 1);
+          for (int64_t d : broadcast_dims(attrs.size, sizes))
+            (d < added ? leading : repeated).push_back(d);
+          Tensor grad = vjp.grad();
+          if (!leading.empty()) {
+            for (int d = 0; d < added; ++d) padded[d] = sizes[d];
+            grad = unreduce(grad, padded, leading, false);
+          }
+          if (!repeated.empty()) grad = unreduce(grad, sizes, repeated, true);
+          vjp.set(0, grad);
+        },
+});
+
+void register_sum(OpRegistry& registry) {
+  registry.add(sum_op);
+  registry.add(mean_op);
+  registry.add(sum_to_op);
+}
+
+Tensor sum(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
+  return apply(sum_op, {cast_if_bool(self, dtype)}, {dim, keepdim, dtype});
+}
+
+Tensor mean(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
+  return apply(mean_op, {self}, {dim, keepdim, dtype});
+}
+
+Tensor sum_to(const Tensor& self, const Shape& size) {
+  return self.sizes() == size ? self : apply(sum_to_op, {self}, {size});
+}
+
+}  // namespace tensora

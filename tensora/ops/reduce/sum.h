@@ -1,0 +1,30 @@
+#pragma once
+
+#include "tensora/dispatch/op.h"
+
+namespace tensora {
+
+struct ReduceAttrs;
+extern OpDef<ReduceAttrs> sum_op, mean_op;
+
+struct SumToAttrs {
+  Shape size;
+};
+constexpr auto describe(std::type_identity<SumToAttrs>) {
+  return std::tuple{field("size", &SumToAttrs::size)};
+}
+extern OpDef<SumToAttrs> sum_to_op;
+
+/// The sum over `dim` (all dims if empty). Integers and bools are summed as int64; `dtype`, if
+/// given, is what the elements are cast to first.
+Tensor sum(const Tensor& self, const Dims& dim = {}, bool keepdim = false,
+           std::optional<DType> dtype = {});
+/// The average; NaN where there is nothing to average. Needs a floating dtype.
+Tensor mean(const Tensor& self, const Dims& dim = {}, bool keepdim = false,
+            std::optional<DType> dtype = {});
+/// The dims of `to` along which broadcasting repeats a tensor of shape `from`.
+Dims broadcast_dims(const Shape& from, const Shape& to);
+/// Sums over the dims along which a tensor of shape `size` was broadcast to the shape of `self`.
+Tensor sum_to(const Tensor& self, const Shape& size);
+
+}  // namespace tensora
