@@ -59,6 +59,9 @@ def _place(path):
     if path == UMBRELLA:
         return UMBRELLA
     parts = path.split("/")
+    # A room's sample inputs live with the op, but are compiled into the op suite.
+    if path.endswith("_cases.cpp"):
+        return "tests"
     if parts[0] == "tensora":
         # tensora/ops.h is the umbrella of a folder: it counts as part of it.
         return parts[1].removesuffix(".h")

@@ -70,6 +70,7 @@ class Includes(LintTest):
             "tensora/ops/a.cpp": '#include "tensora/base/b.h"\n#include "tensora/ops/c.h"\n#include <vector>\n',
             "tensora/tensora.h": '#include "tensora/llm/b.h"\n',
             "tensora/core/a.h": '// #include "tensora/ops/b.h"\n',
+            "tensora/ops/a_cases.cpp": '#include "tests/suite/cases.h"\n',
             "tests/a.cpp": '#include "tensora/tensora.h"\n',
         })
 
