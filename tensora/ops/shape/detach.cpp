@@ -1,0 +1,29 @@
+#include "tensora/ops/shape/detach.h"
+
+#include "tensora/autograd/grad_mode.h"
+
+namespace tensora {
+
+constinit OpDef<NoAttrs> detach_op = define(Op<NoAttrs>{
+    .name = "detach",
+    .infer =
+        [](Infer& infer, const NoAttrs&) {
+          const Tensor& x = infer[0];
+          infer.view(x.sizes(), x.strides(), x.storage_offset());
+        },
+    .vjp = [](Vjp&, const NoAttrs&) {},  // nothing flows back, which is the point
+    .view = true,
+});
+
+void register_detach(OpRegistry& registry) { registry.add(detach_op); }
+
+Tensor Tensor::detach() const {
+  const no_grad silent;
+  Tensor alias = apply(detach_op, {*this});
+  // A tracked view would take part in its base's history when either is written to.
+  delete std::exchange(alias.impl().autograd, nullptr);
+  alias.impl().inference = is_inference();
+  return alias;
+}
+
+}  // namespace tensora

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "tensora/dispatch/op.h"
+
+namespace tensora {
+
+/// Elements `start`, `start + step`, … below `end` of one dim.
+struct SliceAttrs {
+  int64_t dim = 0;
+  int64_t start = 0;
+  int64_t end = 0;
+  int64_t step = 1;
+};
+constexpr auto describe(std::type_identity<SliceAttrs>) {
+  using A = SliceAttrs;
+  return std::tuple{field("dim", &A::dim), field("start", &A::start), field("end", &A::end),
+                    field("step", &A::step)};
+}
+extern OpDef<SliceAttrs> slice_op;
+
+struct SelectAttrs {
+  int64_t dim = 0;
+  int64_t index = 0;
+};
+constexpr auto describe(std::type_identity<SelectAttrs>) {
+  return std::tuple{field("dim", &SelectAttrs::dim), field("index", &SelectAttrs::index)};
+}
+extern OpDef<SelectAttrs> select_op;
+
+/// Zeros of shape `sizes` with the input at the place of a slice.
+struct SliceBackwardAttrs {
+  Shape sizes;
+  int64_t dim = 0;
+  int64_t start = 0;
+  int64_t step = 1;
+};
+constexpr auto describe(std::type_identity<SliceBackwardAttrs>) {
+  using A = SliceBackwardAttrs;
+  return std::tuple{field("sizes", &A::sizes), field("dim", &A::dim), field("start", &A::start),
+                    field("step", &A::step)};
+}
+extern OpDef<SliceBackwardAttrs> slice_backward_op;
+
+/// `length` elements of one dim from `start`, which may count from the end.
+Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length);
+/// The part at one index of a dim, which may count from the end; that dim disappears.
+Tensor select(const Tensor& self, int64_t dim, int64_t index);
+/// Python's slice of one dim: bounds may count from the end and are cut to the size.
+Tensor slice(const Tensor& self, int64_t dim = 0, std::optional<int64_t> start = {},
+             std::optional<int64_t> end = {}, int64_t step = 1);
+
+}  // namespace tensora
