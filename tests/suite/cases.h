@@ -15,6 +15,8 @@
 
 #include <functional>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -54,14 +56,20 @@ inline ArrayList one(Array array) { return {std::move(array)}; }
 /// How one input is made: uniform in [low, high), or `values` (row-major) where given. `dtype`
 /// fixes the dtype (an index, a mask); otherwise the case's dtypes are tried one after another.
 struct Input {
-  Shape sizes;
+  Shape sizes = {};
   double low = -3;
   double high = 3;
   std::optional<DType> dtype = {};
   std::vector<double> values = {};
 };
 
-enum class Mode { value, grad, view, inplace, error, determinism, perf };
+enum class Mode {
+  value, grad, view, inplace, error, determinism, perf, support, meta, coverage
+};
+
+/// The device, and the dtype, under test; for cases whose `run` makes tensors itself.
+Device device();
+DType dtype();
 
 /// Dtype sets for cases.
 std::vector<DType> floating_dtypes();   // float16 bfloat16 float32 float64
@@ -71,12 +79,12 @@ std::vector<DType> integer_dtypes();    // the integers
 std::vector<DType> integral_dtypes();   // the integers and bool
 
 struct Case {
-  std::string op;    // the op's (function's) name
-  std::string name;  // what is special about this sample
-  std::vector<Input> inputs;
-  std::function<Out(In)> run;
+  std::string op = {};    // the op's (function's) name
+  std::string name = {};  // what is special about this sample
+  std::vector<Input> inputs = {};
+  std::function<Out(In)> run = nullptr;
   /// The definition, naively, in float64. Must not call the library's ops.
-  std::function<ArrayList(Arrays)> reference;
+  std::function<ArrayList(Arrays)> reference = nullptr;
   std::vector<DType> dtypes = floating_dtypes();
   /// The in-place form, writing into input 0; null if there is none.
   std::function<void(In)> inplace = nullptr;
@@ -92,6 +100,8 @@ struct Case {
   bool big = false;
   /// True for views: the output must share the storage of input 0.
   bool is_view = false;
+  /// The dtype of single outputs (indices, masks) where set; the others follow `output_dtype`.
+  std::vector<std::optional<DType>> output_dtypes = {};
 };
 
 struct ErrorCase {

@@ -1,0 +1,169 @@
+#include "tests/suite/tables.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <mutex>
+#include <set>
+
+#include "tensora/dispatch/op.h"
+#include "tests/suite/samples.h"
+
+namespace tensora::suite {
+namespace {
+
+double seconds_of(const Check& check, const Inputs& inputs) {
+  const auto begin = std::chrono::steady_clock::now();
+  const Out outputs = check.sample.run(inputs.tensors());
+  synchronize(check.setting.device);
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Gradients of the sum of all outputs; whether any arrived.
+bool run_backward(const Check& check) {
+  const Inputs inputs(check, draw_inputs(check));
+  std::vector<Tensor> leaves;
+  for (size_t i = 0; i < check.sample.inputs.size(); ++i)
+    if (!check.sample.inputs[i].dtype && inputs[i].is_floating_point())
+      leaves.push_back(inputs[i].requires_grad_());
+  std::vector<Tensor> outputs, seeds;
+  for (const Tensor& output : check.sample.run(inputs.tensors())) {
+    if (!output.requires_grad()) continue;
+    outputs.push_back(output);
+    seeds.push_back(ones_like(output));
+  }
+  if (leaves.empty() || outputs.empty()) return false;
+  const std::vector<Tensor> grads = grad(outputs, leaves, seeds, {.allow_unused = true});
+  return std::any_of(grads.begin(), grads.end(), [](const Tensor& g) { return g.defined(); });
+}
+
+bool succeeds(const std::function<bool()>& body) {
+  try {
+    return body();
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+constexpr DType kColumns[] = {kBool,    kUInt8,   kInt8,     kInt16,   kInt32,
+                              kInt64,   kFloat16, kBFloat16, kFloat32, kFloat64};
+
+// "yes", "grad" where gradients flow too, or "".
+std::string support_of(const Case& sample, DType dtype, const Setting& setting) {
+  const Check check{sample, dtype, setting};
+  const UnderTest under_test(setting.device, dtype);
+  const bool runs = succeeds([&] {
+    const Inputs inputs(check, draw_inputs(check));
+    sample.run(inputs.tensors());
+    return true;
+  });
+  if (!runs) return "";
+  return is_floating_point(dtype) && succeeds([&] { return run_backward(check); }) ? "grad" : "yes";
+}
+
+// Collects the names of all ops that run while it exists.
+class SeenOps {
+ public:
+  SeenOps() { set_range_observer(&observer_); }
+  ~SeenOps() { set_range_observer(nullptr); }
+  SeenOps(const SeenOps&) = delete;
+  SeenOps& operator=(const SeenOps&) = delete;
+  static bool contains(std::string_view op) { return names_.contains(std::string(op)); }
+
+ private:
+  static void begin(const char* name) {
+    const std::lock_guard lock(mutex_);
+    names_.emplace(name);
+  }
+  static constexpr RangeObserver observer_{begin, [] {}};
+  static inline std::mutex mutex_;
+  static inline std::set<std::string> names_;
+};
+
+void run_everything(const Case& sample, DType dtype, const Setting& setting) {
+  const Profiler ranges;  // without one, nobody observes; a new one each time frees the events
+  const UnderTest under_test(setting.device, dtype);
+  const Check check{sample, dtype, setting};
+  succeeds([&] {
+    const Inputs inputs(check, draw_inputs(check));
+    sample.run(inputs.tensors());
+    return true;
+  });
+  if (is_floating_point(dtype)) succeeds([&] { return run_backward(check); });
+  if (sample.inplace)
+    succeeds([&] {
+      const Inputs inputs(check, draw_inputs(check));
+      sample.inplace(inputs.tensors());
+      return true;
+    });
+}
+
+}  // namespace
+
+std::string measure(const Check& check) {
+  const Inputs inputs(check, draw_inputs(check));
+  double bytes = 0;
+  for (const Tensor& input : inputs.tensors()) bytes += static_cast<double>(input.nbytes());
+  for (const Tensor& output : check.sample.run(inputs.tensors()))
+    bytes += static_cast<double>(output.nbytes());
+  std::vector<double> times;
+  double total = 0;
+  do {
+    times.push_back(seconds_of(check, inputs));
+    total += times.back();
+  } while (!check.setting.quick && (times.size() < 5 || (total < 0.3 && times.size() < 200)));
+  std::nth_element(times.begin(), times.begin() + static_cast<int64_t>(times.size() / 2),
+                   times.end());
+  const double median = times[times.size() / 2];
+  char text[64];
+  std::snprintf(text, sizeof text, "%.3f ms, %.2f GB/s", median * 1e3, bytes / median * 1e-9);
+  return text;
+}
+
+void write_support_table(const Cases& cases, const Options& options, const Setting& setting,
+                         Report& report) {
+  std::map<std::string, std::map<DType, std::string>> table;
+  for (const Case& sample : cases.samples) {
+    if (sample.big || !selects(options, sample.op, sample.name)) continue;
+    std::map<DType, std::string>& row = table[sample.op];
+    report.run({.op = sample.op, .sample = sample.name, .dtype = "-", .mode = Mode::support}, [&] {
+      for (DType dtype : kColumns) {
+        std::string& cell = row[dtype];
+        if (cell != "grad") cell = std::max(cell, support_of(sample, dtype, setting));
+      }
+      return std::string();
+    });
+  }
+  std::ofstream file(options.support_path);
+  file << "# What runs on " << to_string(setting.device)
+       << "\n\n`grad`: with gradients; `yes`: without; empty: refused with an error.\n\n| op |";
+  for (DType dtype : kColumns) file << " " << tensora::name(dtype) << " |";
+  file << "\n|---|";
+  for (size_t i = 0; i < std::size(kColumns); ++i) file << "---|";
+  for (const auto& [op, row] : table) {
+    file << "\n| " << op << " |";
+    for (DType dtype : kColumns) file << " " << row.at(dtype) << " |";
+  }
+  file << "\n";
+  file.close();
+  check(file.good(), "support: the table could not be written to '", options.support_path, "'");
+}
+
+void check_coverage(const Cases& cases, const Options& options, const Setting& setting,
+                    Report& report) {
+  const SeenOps seen;
+  for (const Case& sample : cases.samples)
+    if (!sample.big)
+      for (DType dtype : sample.dtypes) run_everything(sample, dtype, setting);
+  for (const OpBase* op : op_registry().all()) {
+    const std::string op_name(op->name);
+    if (!selects(options, op_name, "")) continue;
+    report.run({.op = op_name, .sample = "any", .dtype = "-", .mode = Mode::coverage}, [&] {
+      require(SeenOps::contains(op_name),
+              "no sample case reaches this op; list some in its room's _cases.cpp");
+      return std::string();
+    });
+  }
+}
+
+}  // namespace tensora::suite

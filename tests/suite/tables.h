@@ -1,0 +1,22 @@
+#pragma once
+
+// The modes that look at all cases together: perf, support, coverage.
+
+#include "tests/suite/harness.h"
+#include "tests/suite/report.h"
+
+namespace tensora::suite {
+
+/// Times one big case; the median as text, with the bandwidth its inputs and outputs make.
+std::string measure(const Check& check);
+
+/// Writes which op runs in which dtype, with or without gradient, as a Markdown table.
+void write_support_table(const Cases& cases, const Options& options, const Setting& setting,
+                         Report& report);
+
+/// Runs every case forward, backward and in place, and fails for each registered op that none of
+/// them reached.
+void check_coverage(const Cases& cases, const Options& options, const Setting& setting,
+                    Report& report);
+
+}  // namespace tensora::suite
