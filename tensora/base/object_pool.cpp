@@ -24,9 +24,11 @@ struct ThreadPoolOfBlocks {
 // constructor check; the sentinel below returns the blocks when the thread ends.
 thread_local constinit ThreadPoolOfBlocks blocks;
 thread_local constinit bool thread_is_ending = false;
+thread_local constinit bool sentinel_armed = false;
 
 struct ReturnBlocksAtThreadEnd {
-  bool armed = false;
+  // Called once per thread: the first use of a thread-local registers its destructor.
+  void arm() { sentinel_armed = true; }
   ~ReturnBlocksAtThreadEnd() {
     thread_is_ending = true;
     for (std::size_t index = 0; index < kClasses; ++index) {
@@ -61,7 +63,7 @@ void pool_free(void* memory, std::size_t bytes) noexcept {
     ::operator delete(memory);
     return;
   }
-  if (blocks.count[index] == 0) return_blocks.armed = true;  // touches it, so its destructor will run
+  if (!sentinel_armed) [[unlikely]] return_blocks.arm();
   auto* block = static_cast<FreeBlock*>(memory);
   block->next = blocks.head[index];
   blocks.head[index] = block;

@@ -22,20 +22,28 @@ size_t storage_bytes(const Shape& sizes, const Strides& strides, DType dtype) {
 
 }  // namespace
 
-Tensor make_view(const IntrusivePtr<Storage>& storage, const Shape& sizes, const Strides& strides,
-                 int64_t offset, DType dtype) {
-  auto* impl = new TensorImpl;
-  impl->storage = storage;
-  impl->offset = offset;
+namespace {
+
+Tensor finish(TensorImpl* impl, IntrusivePtr<Storage>&& storage, int64_t offset, DType dtype) {
   View& view = impl->view;
-  view.sizes = sizes;
-  view.strides = strides;
   view.dtype = dtype;
   view.device = storage->device();
   if (storage->data())
     view.data = static_cast<char*>(storage->data()) + offset * int64_t(element_size(dtype));
-  view.update();
+  impl->offset = offset;
+  impl->storage = std::move(storage);
   return Tensor(IntrusivePtr<TensorImpl>::adopt(impl));
+}
+
+}  // namespace
+
+Tensor make_view(IntrusivePtr<Storage> storage, const Shape& sizes, const Strides& strides,
+                 int64_t offset, DType dtype) {
+  auto* impl = new TensorImpl;
+  impl->view.sizes = sizes;
+  impl->view.strides = strides;
+  impl->view.update();
+  return finish(impl, std::move(storage), offset, dtype);
 }
 
 Tensor make_tensor(const Shape& sizes, const Strides& strides, DType dtype, Device device) {
@@ -43,11 +51,34 @@ Tensor make_tensor(const Shape& sizes, const Strides& strides, DType dtype, Devi
                    0, dtype);
 }
 
+Tensor make_tensor(const Shape& sizes, DType dtype, Device device) {
+  // The common case of every op: sizes, strides, count and the overflow check in one loop.
+  Strides strides;
+  strides.resize(sizes.size());
+  int64_t count = 1, step = 1;
+  bool overflow = false;
+  for (int i = sizes.size() - 1; i >= 0; --i) {
+    check(sizes[i] >= 0, "empty: sizes must not be negative, got ", sizes);
+    strides[i] = step;
+    count *= sizes[i];
+    overflow |= __builtin_mul_overflow(step, sizes[i] == 0 ? 1 : sizes[i], &step);
+  }
+  int64_t bytes = 0;
+  overflow |= __builtin_mul_overflow(step, int64_t(element_size(dtype)), &bytes);
+  check(!overflow, "empty: a tensor of shape ", sizes, " has too many elements");
+  auto storage = Storage::allocate(count == 0 ? 0 : static_cast<size_t>(bytes), device);
+  auto* impl = new TensorImpl;
+  impl->view.sizes = sizes;
+  impl->view.strides = strides;
+  impl->view.numel = count;
+  return finish(impl, std::move(storage), 0, dtype);
+}
+
 Tensor wrap_number(Scalar number) {
   const DType dtype = number.kind() == Scalar::Kind::boolean   ? DType::boolean
                       : number.kind() == Scalar::Kind::integer ? DType::int64
                                                                : DType::float64;
-  Tensor result = make_tensor({}, {}, dtype, DeviceType::cpu);
+  Tensor result = make_tensor({}, dtype, DeviceType::cpu);
   if (dtype == DType::boolean) *result.data_ptr<bool>() = number.to<bool>();
   if (dtype == DType::int64) *result.data_ptr<int64_t>() = number.to<int64_t>();
   if (dtype == DType::float64) *result.data_ptr<double>() = number.to<double>();

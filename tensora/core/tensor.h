@@ -146,9 +146,10 @@ class Tensor {
 inline void append(std::string& out, const Tensor& tensor) { out += tensor.to_string(); }
 
 /// A new tensor with unset contents; the base of all factories.
+Tensor make_tensor(const Shape& sizes, DType dtype, Device device);
 Tensor make_tensor(const Shape& sizes, const Strides& strides, DType dtype, Device device);
 /// A tensor over part of an existing storage.
-Tensor make_view(const IntrusivePtr<Storage>& storage, const Shape& sizes, const Strides& strides,
+Tensor make_view(IntrusivePtr<Storage> storage, const Shape& sizes, const Strides& strides,
                  int64_t offset, DType dtype);
 /// A number as a 0-dim CPU tensor that yields to real tensors in type promotion.
 Tensor wrap_number(Scalar number);

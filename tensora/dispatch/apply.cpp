@@ -95,6 +95,7 @@ void run_kernel(const OpBase& op, Args inputs, std::span<const Tensor> outputs, 
 }
 
 Tensor make_output(const OpBase& op, Args inputs, const OutputSpec& spec, Device device) {
+  if (spec.row_major) return make_tensor(spec.sizes, spec.dtype, device);
   if (!op.view) return make_tensor(spec.sizes, spec.strides, spec.dtype, device);
   return make_view(inputs[0]->impl().storage, spec.sizes, spec.strides, spec.offset, spec.dtype);
 }
@@ -182,8 +183,20 @@ bool is_disturbed(const OpBase& op, const Tensor& target, const Tensor& input) {
   return static_cast<char*>(a.data) < last(b) && static_cast<char*>(b.data) < last(a);
 }
 
+// A device without a kernel for the op computes the result aside and copies it in.
+void run_inplace_kernel(const OpBase& op, Args inputs, std::span<const Tensor> targets,
+                        const Infer& infer, Device device, const void* attrs) {
+  if (!op.has_reference || op.has_kernel(op, device.type)) {
+    run_kernel(op, inputs, targets, infer, device, attrs);
+    return;
+  }
+  const no_grad silent;
+  const Tensors results = dispatch(op, inputs, attrs);
+  for (size_t i = 0; i < targets.size(); ++i) engine_ops().copy_(targets[i], results[i]);
+}
+
 Tensor detached_copy(const Tensor& tensor) {
-  Tensor copy = make_tensor(tensor.sizes(), contiguous_strides(tensor.sizes()), tensor.dtype(),
+  Tensor copy = make_tensor(tensor.sizes(), tensor.dtype(),
                             tensor.device());
   const no_grad silent;
   engine_ops().copy_(copy, tensor);
@@ -218,40 +231,46 @@ Tensor apply_one(const OpBase& op, Args inputs, const void* attrs) {
 }
 
 const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
-  const Tensor& target = *inputs[0];
-  check_inplace(target, op.name);
   check(!thread_state.tracer, op.name, "_: in-place ops cannot be traced");
   const ProfilerRange range(op.name);
   const Device device = common_device(op, inputs);
-  check(device == target.device(), op.name, "_: the tensor is on ", target.device(),
-        ", the other operands on ", device);
   Infer infer(op.name, inputs, device);
   op.infer(op, infer, attrs);
-  check_result_fits(op, target, infer.outputs[0]);
-
+  // Output number i is written into input number i.
+  const size_t written = infer.outputs.size();
+  Tensors targets;
+  for (size_t i = 0; i < written; ++i) {
+    targets.push_back(*inputs[i]);
+    check_inplace(targets[i], op.name);
+    check(device == targets[i].device(), op.name, "_: the tensor is on ", targets[i].device(),
+          ", the other operands on ", device);
+    check_result_fits(op, targets[i], infer.outputs[i]);
+  }
   SmallVector<Tensor, 4> copies;  // of inputs that the write would disturb
   SmallVector<Arg, 4> safe;
   copies.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (i != 0 && inputs[i]->defined() && is_disturbed(op, target, *inputs[i]))
+    if (i >= written && inputs[i]->defined() && is_disturbed(op, targets[0], *inputs[i]))
       safe.emplace_back(copies.emplace_back(detached_copy(*inputs[i])));
     else
       safe.push_back(inputs[i]);
   }
   const bool recording = wants_history(inputs);
+  check(!recording || written == 1, op.name,
+        "_: writes several tensors in place, which has no gradient; use no_grad");
   IntrusivePtr<OpNode> node;
   if (recording) {
     node = IntrusivePtr<OpNode>::adopt(new OpNode(op, attrs));
     node->connect(inputs);
     node->save_inputs(inputs);
   }
-  if (!device.is_meta()) run_kernel(op, safe, {&target, 1}, infer, device, attrs);
-  target.impl().storage->bump_version();
+  if (!device.is_meta()) run_inplace_kernel(op, safe, targets, infer, device, attrs);
+  for (const Tensor& target : targets) target.impl().storage->bump_version();
   if (recording) {
-    node->save_outputs({&target, 1});
-    rebase_history(target, IntrusivePtr<Node>(std::move(node)));
+    node->save_outputs(targets);
+    rebase_history(targets[0], IntrusivePtr<Node>(std::move(node)));
   }
-  return target;
+  return *inputs[0];
 }
 
 void fail_unknown_attr(std::string_view op, std::string_view attr) {

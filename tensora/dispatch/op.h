@@ -103,9 +103,10 @@ void from_attr_value(const AttrValue& from, std::optional<T>& to) {
 /// One output as `infer` describes it.
 struct OutputSpec {
   Shape sizes;
-  Strides strides;     // row-major unless set otherwise
+  Strides strides;     // only read if not `row_major`
   int64_t offset = 0;  // views only: in elements, from the start of the storage
   DType dtype = DType::float32;
+  bool row_major = true;
 };
 
 /// The context of `infer`: reads the inputs, checks the user's arguments, describes the outputs.
@@ -123,16 +124,15 @@ class Infer {
   void output(const Shape& sizes, DType dtype) {
     OutputSpec& spec = outputs.emplace_back();
     spec.sizes = sizes;
-    spec.strides = contiguous_strides(sizes);
     spec.dtype = dtype;
   }
   /// An output with given strides.
   void output(const Shape& sizes, const Strides& strides, DType dtype) {
-    outputs.push_back({sizes, strides, 0, dtype});
+    outputs.push_back({sizes, strides, 0, dtype, false});
   }
   /// For view ops: the output lies in the storage of input 0.
   void view(const Shape& sizes, const Strides& strides, int64_t offset) {
-    outputs.push_back({sizes, strides, offset, inputs[0]->dtype()});
+    outputs.push_back({sizes, strides, offset, inputs[0]->dtype(), false});
   }
 
   std::string_view op;

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "tensora/dispatch/op.h"
+
+namespace tensora {
+
+struct AdamAttrs {
+  double lr = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  int64_t step = 1;        // counted from 1
+  bool decoupled = false;  // AdamW: the decay acts on the parameter, not on the gradient
+};
+constexpr auto describe(std::type_identity<AdamAttrs>) {
+  using A = AdamAttrs;
+  return std::tuple{field("lr", &A::lr),     field("beta1", &A::beta1),
+                    field("beta2", &A::beta2), field("eps", &A::eps),
+                    field("weight_decay", &A::weight_decay), field("step", &A::step),
+                    field("decoupled", &A::decoupled)};
+}
+/// (param, exp_avg, exp_avg_sq, grad) -> the new (param, exp_avg, exp_avg_sq).
+extern OpDef<AdamAttrs> adam_op;
+
+/// One step of Adam or AdamW in a single pass over memory; writes the first three tensors.
+void adam_(const Tensor& param, const Tensor& exp_avg, const Tensor& exp_avg_sq, const Tensor& grad,
+           const AdamAttrs& attrs);
+
+}  // namespace tensora

@@ -1,0 +1,57 @@
+#include <cmath>
+
+#include "tests/suite/cases.h"
+#include "tensora/ops/optim/adam.h"
+
+namespace tensora::suite {
+namespace {
+
+ArrayList reference(Arrays in, const AdamAttrs& a) {
+  ArrayList out = {in[0], in[1], in[2]};
+  const double step = static_cast<double>(a.step);
+  for (int64_t i = 0; i < in[0].numel(); ++i) {
+    const double g = in[3][i] + (a.decoupled ? 0 : a.weight_decay * in[0][i]);
+    out[1][i] = a.beta1 * in[1][i] + (1 - a.beta1) * g;
+    out[2][i] = a.beta2 * in[2][i] + (1 - a.beta2) * g * g;
+    const double m = out[1][i] / (1 - std::pow(a.beta1, step));
+    const double v = out[2][i] / (1 - std::pow(a.beta2, step));
+    const double kept = a.decoupled ? in[0][i] * (1 - a.lr * a.weight_decay) : in[0][i];
+    out[0][i] = kept - a.lr * m / (std::sqrt(v) + a.eps);
+  }
+  return out;
+}
+
+}  // namespace
+
+void adam_cases(Cases& cases) {
+  const std::pair<const char*, AdamAttrs> samples[] = {
+      {"first step", {}},
+      {"later step", {.lr = 0.1, .step = 17}},
+      {"weight decay", {.lr = 0.1, .weight_decay = 0.3, .step = 3}},
+      {"AdamW", {.lr = 0.1, .weight_decay = 0.3, .step = 3, .decoupled = true}},
+  };
+  for (const auto& [name, attrs] : samples) {
+    for (const Shape& sizes : {Shape{7}, Shape{3, 700}, Shape{0}}) {
+      cases.add({.op = "adam",
+                 .name = concat(name, " ", sizes),
+                 .inputs = {{sizes}, {sizes}, {.sizes = sizes, .low = 0.01, .high = 1}, {sizes}},
+                 .run =
+                     [attrs = attrs](In x) {
+                       const Tensors out = apply_all(adam_op, {x[0], x[1], x[2], x[3]}, attrs);
+                       return Out{out[0], out[1], out[2]};
+                     },
+                 .reference = [attrs = attrs](Arrays x) { return reference(x, attrs); },
+                 .tolerance = 4,
+                 .opt_out = {{Mode::grad, "an optimizer step has no gradient"},
+                             {Mode::view, "parameters are contiguous by contract"}}});
+    }
+  }
+  cases.error("adam", "shapes differ", "all tensors must be", [] {
+    adam_(zeros({2}), zeros({2}), zeros({2}), zeros({3}), {});
+  });
+  cases.error("adam", "step zero", "counted from 1", [] {
+    adam_(zeros({2}), zeros({2}), zeros({2}), zeros({2}), {.step = 0});
+  });
+}
+
+}  // namespace tensora::suite
