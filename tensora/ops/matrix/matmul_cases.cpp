@@ -144,7 +144,7 @@ void add_fused(Cases& cases) {
                .run = [](In x) { return one(linear(x[0], x[1], x[2])); },
                .reference =
                    [](Arrays x) {
-                     Array turned({4, 5});
+                     Array turned(Shape{4, 5});
                      Array::each({4, 5}, [&](const Shape& i) {
                        turned.at(i) = x[1].at({i[1], i[0]});
                      });
