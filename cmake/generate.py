@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes the code that follows from the names and declarations in tensora/ops.
 
-Read: every functor struct in ops/pointwise/*.h, every function declaration in ops/**/*.h whose
-first parameter is called `self`, and the file names of the rooms. Written: the functions, methods
+Read: every functor struct in ops/pointwise/*.h, every function declaration in ops/**/*.h with a
+parameter `const Tensor& self`, and the file names of the rooms. Written: the functions, methods
 and registrations that would otherwise be lists somebody has to keep in step.
 
 A file is rewritten only when its text changed, so that an unrelated edit rebuilds nothing.
@@ -30,9 +30,10 @@ class Functor:
         self.struct, self.arity, self.header = struct, arity, header
         self.name = re.search(r'name = "(\w+)"', body).group(1)
         self.inplace = "inplace = false" not in body
-        self.direct = "direct = true" in body
         self.internal = "internal = true" in body
-        self.vjps = [i for i, letter in enumerate("abc") if f" vjp_{letter}(" in body]
+        # A gradient that reads nothing of the forward needs no kernel of its own.
+        self.backwards = [i for i, letter in enumerate("abc")
+                          if f" vjp_{letter}(" in body and f"saves_{letter} = " in body]
         forward = re.search(r"\bforward\(([^)]*)\)", body).group(1)
         self.operands = [part.split()[-1] for part in forward.split(",")]
         # Data members with a default are the op's attributes.
@@ -49,22 +50,19 @@ class Functor:
         suffix = "" if self.arity == 1 else "_" + self.operands[i]
         return f"{self.name}_backward{suffix}"
 
-    def backwards(self):
-        return [] if self.direct else self.vjps
-
-
 def read_functors(header):
     text = header.read_text()
     bases = {"Unary": 1, "Binary": 2, "Ternary": 3}
-    # A struct may derive from a local family struct that itself derives from Unary, ….
-    for struct, base in re.findall(r"^struct (\w+) : (\w+) \{", text, re.M):
-        if base in bases and struct not in bases:
-            bases[struct] = bases[base]
+    bodies = {base: "" for base in bases}
     functors = []
     for match in re.finditer(r"^struct (\w+) : (\w+) \{\n(.*?)^\};", text, re.M | re.S):
         struct, base, body = match.groups()
-        if base in bases and 'name = "' in body:
-            functors.append(Functor(struct, bases[base], body, header))
+        if base not in bases:
+            continue
+        # What a family struct states holds for the functors that derive from it.
+        bases[struct], bodies[struct] = bases[base], bodies[base] + body
+        if 'name = "' in body:
+            functors.append(Functor(struct, bases[base], bodies[struct], header))
     return functors
 
 
@@ -96,7 +94,7 @@ def generate_pointwise(headers, out):
             specialised.append(f"template <>\nconst OpDef<{f.type}>& pointwise_op<{f.type}>() "
                                f"{{\n  return {f.name}_op;\n}}\n")
             register.append(f"  registry.add({f.name}_op);\n")
-            for i in f.backwards():
+            for i in f.backwards:
                 name = f.backward_name(i)
                 definitions.append(f"constinit OpDef<{f.backward_type(i)}> {name}_op =\n    "
                                    f'define_pointwise_backward<{f.type}, {i}>("{name}");\n')
@@ -145,7 +143,7 @@ def generate_pointwise(headers, out):
     for header, functors in headers:
         lines = "".join(
             f"  set<{kind}>();\n" for f in functors
-            for kind in [f.type] + [f.backward_type(i) for i in f.backwards()])
+            for kind in [f.type] + [f.backward_type(i) for i in f.backwards])
         write(out / f"src/pointwise_{header.stem}_cpu.cpp",
               NOTICE + '#include "tensora/backend/cpu/pointwise.h"\n'
               + '#include "tensora/ops/pointwise/pointwise.h"\n'
@@ -176,18 +174,18 @@ def generate_pointwise(headers, out):
 # ---- methods --------------------------------------------------------------------------------
 
 def declarations_with_self(text):
-    """Function declarations (return type, name, parameters) whose first parameter is `self`."""
+    """Function declarations (return type, name, parameters) with a parameter `const Tensor& self`."""
     text = re.sub(r"//[^\n]*", "", text)
-    pattern = (r"^((?:const )?[\w:]+(?:<[^;{}()]*?>)?&?) (\w+)\(\s*const Tensor& self\s*"
-               r"((?:,[^;{}]*?)?)\);")
+    pattern = (r"^((?:const )?[\w:]+(?:<[^;{}()]*?>)?&?) (\w+)\("
+               r"([^;{}()]*\bconst Tensor& self\b(?:[^;{}]|\{\})*?)\);")
     for match in re.finditer(pattern, text, re.M | re.S):
         yield match.group(1), match.group(2), " ".join(match.group(3).split())
 
 
 def split_parameters(text):
-    """`, int64_t dim = -1, Dims d = {}` -> ["int64_t dim = -1", "Dims d = {}"]."""
+    """`int64_t dim = -1, Dims d = {}` -> ["int64_t dim = -1", "Dims d = {}"]."""
     parts, depth, current = [], 0, ""
-    for letter in text.lstrip(", "):
+    for letter in text:
         depth += letter in "({<[" and 1 or letter in ")}>]" and -1 or 0
         if letter == "," and depth == 0:
             parts.append(current.strip())
@@ -200,16 +198,17 @@ def split_parameters(text):
 def generate_methods(headers, out):
     declared, defined = [], []
     for header in headers:
-        for result, name, rest in declarations_with_self(header.read_text()):
-            parameters = split_parameters(rest)
+        for result, name, text in declarations_with_self(header.read_text()):
+            parameters = split_parameters(text)
             names = [p.split("=")[0].split()[-1].lstrip("&*") for p in parameters]
+            call = ", ".join("*this" if n == "self" else n for n in names)
+            parameters.remove("const Tensor& self")
             plain = [p.split("=")[0].strip() for p in parameters]
             # A struct of attributes is known only to the op's own header.
             if any(re.search(r"\b\w+(Attrs|Options)\b", p) and "TensorOptions" not in p
                    for p in parameters):
                 continue
             declared.append(f"  {result} {name}({', '.join(parameters)}) const;\n")
-            call = ", ".join(["*this"] + names)
             defined.append(f"{result} Tensor::{name}({', '.join(plain)}) const {{ "
                            f"return tensora::{name}({call}); }}\n")
     write(out / "include/tensora/core/tensor_methods.inc",
@@ -278,7 +277,7 @@ def generate_registration(ops, headers, out):
 
 def generate_embedded(root, headers, out):
     files = ["tensora/base/host_device.h", "tensora/base/half.h", "tensora/base/math.h",
-             "tensora/core/scalar.h", "tensora/core/functor.h"]
+             "tensora/base/special.h", "tensora/core/scalar.h", "tensora/core/functor.h"]
     files += [f"tensora/ops/pointwise/{h.name}" for h, _ in headers]
     text = NOTICE + '#include "tensora/jit/embedded.h"\n\nnamespace tensora::jit {\n\n'
     text += "const EmbeddedFile embedded_files[] = {\n"

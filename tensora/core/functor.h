@@ -9,8 +9,8 @@
 // cmake/generate.py reads the structs of unary.h, binary.h, … and writes from them the public
 // functions, the methods, the registration and the list for the op suite.
 
-#include "tensora/core/scalar.h"
 #include "tensora/base/math.h"
+#include "tensora/core/scalar.h"
 
 namespace tensora {
 class Tensor;
@@ -20,14 +20,24 @@ namespace tensora::functors {
 
 /// Which dtypes go in, in which they meet, and what comes out.
 enum class Types {
-  any,        // promoted, bool included
-  number,     // promoted, without bool
-  integral,   // integers and bool
-  floating,   // integers become the default float
-  predicate,  // promoted; the result is bool
+  any,            // promoted, bool included
+  number,         // promoted, without bool
+  integral,       // integers and bool
+  integer,        // integers without bool
+  floating,       // integers become the default float
+  floating_only,  // integers are refused
+  predicate,      // promoted; the result is bool
 };
+/// Which loops a functor is compiled for.
+constexpr bool computes_floats(Types types) {
+  return types != Types::integral && types != Types::integer;
+}
+constexpr bool computes_integers(Types types) {
+  return types != Types::floating && types != Types::floating_only;
+}
 
-// What a gradient formula reads of the forward: bit masks for `saves_…`.
+// What a gradient formula reads of the forward: bit masks for `saves_…`. A formula that reads
+// nothing but g is applied as it is; the others become a fused kernel each.
 inline constexpr unsigned kNothing = 0, kA = 1, kB = 2, kC = 4, kY = 8;
 
 /// The gradient formula's arguments: g is the gradient of the result y; a, b, c the operands.
@@ -38,8 +48,7 @@ struct Saved {
 
 struct PointwiseBase {
   static constexpr Types types = Types::any;
-  static constexpr bool differentiable = true;  // false: the gradient is zero everywhere
-  static constexpr bool direct = false;         // gradients as tensor expressions, never a kernel
+  static constexpr bool differentiable = true;    // false: the gradient is zero everywhere
   static constexpr bool condition_first = false;  // the first operand is a bool and not promoted
   static constexpr unsigned saves_a = kNothing, saves_b = kNothing, saves_c = kNothing;
   // Where the op suite draws its samples from, and whether finite differences make sense there.

@@ -39,13 +39,12 @@ void tile(const void* functor, int64_t n, void* out, const void* const* in) {
 
 template <class F>
 constexpr Tiles tiles_of() {
-  using functors::Types;
   Tiles tiles;
-  if constexpr (F::types != Types::integral) {
+  if constexpr (functors::computes_floats(F::types)) {
     tiles.f32 = tile<F, float>;
     tiles.f64 = tile<F, double>;
   }
-  if constexpr (F::types != Types::floating) {
+  if constexpr (functors::computes_integers(F::types)) {
     tiles.i32 = tile<F, int32_t>;
     tiles.i64 = tile<F, int64_t>;
   }

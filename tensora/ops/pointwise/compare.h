@@ -7,23 +7,98 @@ namespace tensora::functors {
 struct Predicate : Binary {
   static constexpr auto types = Types::predicate;
   static constexpr auto differentiable = false;
+  static constexpr auto inplace = false;
+};
+struct UnaryPredicate : Unary {
+  static constexpr auto types = Types::predicate;
+  static constexpr auto differentiable = false;
+  static constexpr auto inplace = false;
+};
+
+struct Eq : Predicate {
+  static constexpr auto name = "eq";
+  template <class V>
+  constexpr V forward(V self, V other) const {
+    return V(self == other);
+  }
+};
+
+struct Ne : Predicate {
+  static constexpr auto name = "ne";
+  template <class V>
+  constexpr V forward(V self, V other) const {
+    return V(self != other);
+  }
+};
+
+struct Lt : Predicate {
+  static constexpr auto name = "lt";
+  template <class V>
+  constexpr V forward(V self, V other) const {
+    return V(self < other);
+  }
+};
+
+struct Le : Predicate {
+  static constexpr auto name = "le";
+  template <class V>
+  constexpr V forward(V self, V other) const {
+    return V(self <= other);
+  }
 };
 
 struct Gt : Predicate {
   static constexpr auto name = "gt";
-  static constexpr auto inplace = false;
   template <class V>
   constexpr V forward(V self, V other) const {
     return V(self > other);
   }
 };
 
-struct Lt : Predicate {
-  static constexpr auto name = "lt";
-  static constexpr auto inplace = false;
+struct Ge : Predicate {
+  static constexpr auto name = "ge";
   template <class V>
   constexpr V forward(V self, V other) const {
-    return V(self < other);
+    return V(self >= other);
+  }
+};
+
+/// For floating-point operands; the function isclose sees to that.
+struct Isclose : Predicate {
+  static constexpr auto name = "isclose";
+  static constexpr auto internal = true;
+  double rtol = 1e-5;
+  double atol = 1e-8;
+  bool equal_nan = false;
+  template <class V>
+  constexpr V forward(V self, V other) const {
+    const bool near = isfinite(other) & (abs(self - other) <= V(atol) + abs(V(rtol) * other));
+    const bool both_nan = isnan(self) & isnan(other) & equal_nan;
+    return V((self == other) | near | both_nan);
+  }
+};
+
+struct Isnan : UnaryPredicate {
+  static constexpr auto name = "isnan";
+  template <class V>
+  constexpr V forward(V self) const {
+    return V(isnan(self));
+  }
+};
+
+struct Isfinite : UnaryPredicate {
+  static constexpr auto name = "isfinite";
+  template <class V>
+  constexpr V forward(V self) const {
+    return V(isfinite(self));
+  }
+};
+
+struct Isinf : UnaryPredicate {
+  static constexpr auto name = "isinf";
+  template <class V>
+  constexpr V forward(V self) const {
+    return V(!isnan(self) & !isfinite(self));
   }
 };
 

@@ -13,14 +13,27 @@ DType type_of_number(const Tensor& tensor) {
   return is_floating_point(tensor.dtype()) ? default_dtype() : tensor.dtype();
 }
 
+void check_types(const Infer& infer, Types types, DType dtype) {
+  if (types == Types::integral)
+    infer.check(!is_floating_point(dtype), "expected integer or bool tensors, got ", dtype);
+  if (types == Types::integer)
+    infer.check(is_integral(dtype), "expected integer tensors, got ", dtype);
+  if (types == Types::floating_only)
+    infer.check(is_floating_point(dtype), "expected floating-point tensors, got ", dtype);
+  if (types == Types::number)
+    infer.check(dtype != kBool, "bool tensors are not supported; cast them, or use a logical op");
+}
+
 // Dense inputs of one layout give an output of the same layout, as in PyTorch: a permuted tensor
 // stays permuted, and the loop stays linear.
 bool common_layout(const Infer& infer, const Shape& sizes, Strides& strides) {
   const Tensor* pattern = nullptr;
   for (const Arg& input : infer.inputs) {
     if (input->sizes() != sizes) continue;
-    if (!pattern) pattern = &*input;
-    else if (input->strides() != pattern->strides()) return false;
+    if (!pattern)
+      pattern = &*input;
+    else if (input->strides() != pattern->strides())
+      return false;
   }
   if (!pattern || !is_dense(sizes, pattern->strides())) return false;
   strides = pattern->strides();
@@ -43,7 +56,8 @@ DType result_type(Args inputs) {
   DType result = DType::boolean;
   for (int priority = 0; priority < 3; ++priority) {
     if (!seen[priority]) continue;
-    if (!any) result = promoted[priority];
+    if (!any)
+      result = promoted[priority];
     else if (category(promoted[priority]) > category(result))
       result = promote_types(result, promoted[priority]);
     any = true;
@@ -65,18 +79,17 @@ void infer_pointwise(Infer& infer, Types types, bool condition_first) {
   if (!uniform) dtype = result_type(operands);
 
   if (types == Types::floating && !is_floating_point(dtype)) dtype = default_dtype();
-  if (types == Types::integral)
-    infer.check(!is_floating_point(dtype), "expected integer or bool tensors, got ", dtype);
-  if (types == Types::number)
-    infer.check(dtype != kBool, "bool tensors are not supported; cast them, or use a logical op");
+  check_types(infer, types, dtype);
   infer.compute_dtype = dtype;
   const DType result = types == Types::predicate ? kBool : dtype;
 
   bool contiguous = true;
   for (const Arg& input : infer.inputs) contiguous &= input->is_contiguous();
   Strides strides;
-  if (!contiguous && common_layout(infer, sizes, strides)) infer.output(sizes, strides, result);
-  else infer.output(sizes, result);
+  if (!contiguous && common_layout(infer, sizes, strides))
+    infer.output(sizes, strides, result);
+  else
+    infer.output(sizes, result);
 }
 
 }  // namespace tensora

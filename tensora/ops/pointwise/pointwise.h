@@ -3,8 +3,8 @@
 // How a functor becomes an op. The functors are in unary.h, binary.h, …; the functions that users
 // call are in the generated header functions.h.
 
-#include "tensora/dispatch/op.h"
 #include "tensora/core/functor.h"
+#include "tensora/dispatch/op.h"
 
 namespace tensora {
 
@@ -27,8 +27,8 @@ template <class F, int I>
 struct Backward : PointwiseBase {
   F functor;
   static constexpr unsigned saves = I == 0 ? F::saves_a : I == 1 ? F::saves_b : F::saves_c;
-  static constexpr int arity = 1 + bool(saves & kA) + bool(saves & kB) + bool(saves & kC) +
-                               bool(saves & kY);
+  static constexpr int arity =
+      1 + bool(saves & kA) + bool(saves & kB) + bool(saves & kC) + bool(saves & kY);
   static constexpr auto types = Types::floating;
 
   template <class V>
@@ -44,9 +44,12 @@ struct Backward : PointwiseBase {
   }
   template <class V>
   static constexpr V gradient(const F& functor, const Saved<V>& s) {
-    if constexpr (I == 0) return functor.vjp_a(s);
-    else if constexpr (I == 1) return functor.vjp_b(s);
-    else return functor.vjp_c(s);
+    if constexpr (I == 0)
+      return functor.vjp_a(s);
+    else if constexpr (I == 1)
+      return functor.vjp_b(s);
+    else
+      return functor.vjp_c(s);
   }
   template <class V, class... Vs>
   constexpr V forward(V g, Vs... saved) const {
@@ -99,7 +102,7 @@ void pointwise_vjp_of(Vjp& vjp, const F& functor) {
                             saved_operand<F>(vjp, B::saves, functors::kB),
                             saved_operand<F>(vjp, B::saves, functors::kC),
                             saved_operand<F>(vjp, B::saves, functors::kY)};
-  if constexpr (F::direct) {
+  if constexpr (B::saves == functors::kNothing) {
     vjp.set(I, B::gradient(functor, s));
   } else {
     SmallVector<Arg, 5> operands;
@@ -128,9 +131,7 @@ template <class F>
 consteval OpDef<F> define_pointwise() {
   return define(Op<F>{
       .name = F::name,
-      .infer = [](Infer& infer, const F&) {
-        infer_pointwise(infer, F::types, F::condition_first);
-      },
+      .infer = [](Infer& infer, const F&) { infer_pointwise(infer, F::types, F::condition_first); },
       .vjp = detail::pointwise_vjp<F>,
       .saves = {detail::slots(F::saves_a), detail::slots(F::saves_b), detail::slots(F::saves_c)},
       .pointwise = true,

@@ -1,0 +1,191 @@
+#pragma once
+
+#include "tensora/core/functor.h"
+
+namespace tensora::functors {
+
+inline constexpr double kSqrtHalf = 0.70710678118654752;
+inline constexpr double kGaussScale = 0.39894228040143268;     // 1 / sqrt(2 pi)
+inline constexpr double kGeluTwiceScale = 1.5957691216057308;  // 2 sqrt(2 / pi)
+inline constexpr double kGeluCubic = 0.044715;
+inline constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
+inline constexpr double kSeluScale = 1.0507009873554804934193349852946;
+
+struct Elu : Unary {
+  static constexpr auto name = "elu";
+  static constexpr auto types = Types::floating_only;
+  static constexpr unsigned saves_a = kA;
+  Scalar alpha = 1;
+  template <class V>
+  constexpr V forward(V self) const {
+    const V curve = lit<V>(alpha) * expm1(self);
+    return select(self > lit<V>(0), self, curve);
+  }
+  template <class V>
+  constexpr V vjp_a(const Saved<V>& s) const {
+    const V slope = s.g * lit<V>(alpha) * exp(s.a);
+    return select(s.a > lit<V>(0), s.g, slope);
+  }
+};
+
+struct Selu : Unary {
+  static constexpr auto name = "selu";
+  static constexpr auto types = Types::floating_only;
+  static constexpr unsigned saves_a = kA;
+  template <class V>
+  constexpr V forward(V self) const {
+    const V curve = V(kSeluAlpha) * expm1(self);
+    return V(kSeluScale) * select(self > V(0), self, curve);
+  }
+  template <class V>
+  constexpr V vjp_a(const Saved<V>& s) const {
+    const V slope = s.g * exp(s.a) * lit<V>(kSeluAlpha);
+    return select(s.a > lit<V>(0), s.g, slope) * lit<V>(kSeluScale);
+  }
+};
+
+struct Celu : Unary {
+  static constexpr auto name = "celu";
+  static constexpr auto types = Types::floating_only;
+  static constexpr auto internal = true;
+  static constexpr unsigned saves_a = kA;
+  Scalar alpha = 1;
+  template <class V>
+  constexpr V forward(V self) const {
+    const V curve = lit<V>(alpha) * expm1(self / lit<V>(alpha));
+    return select(self > lit<V>(0), self, curve);
+  }
+  template <class V>
+  constexpr V vjp_a(const Saved<V>& s) const {
+    const V slope = s.g * exp(s.a / lit<V>(alpha));
+    return select(s.a > lit<V>(0), s.g, slope);
+  }
+};
+
+struct Gelu : Unary {
+  static constexpr auto name = "gelu";
+  static constexpr auto types = Types::floating_only;
+  static constexpr auto internal = true;
+  static constexpr unsigned saves_a = kA;
+  template <class V>
+  constexpr V forward(V self) const {
+    return self * (erf(self * V(kSqrtHalf)) + V(1)) * V(0.5);
+  }
+  template <class V>
+  constexpr V vjp_a(const Saved<V>& s) const {
+    const V share = (erf(s.a * lit<V>(kSqrtHalf)) + lit<V>(1)) * lit<V>(0.5);
+    const V density = exp(s.a * s.a * lit<V>(-0.5)) * lit<V>(kGaussScale);
+    return s.g * (share + s.a * density);
+  }
+};
+
+struct GeluTanh : Unary {
+  static constexpr auto name = "gelu_tanh";
+  static constexpr auto types = Types::floating_only;
+  static constexpr auto internal = true;
+  static constexpr unsigned saves_a = kA;
+  template <class V>
+  constexpr V forward(V self) const {
+    // (1 + tanh(z)) / 2 is the sigmoid of 2 z.
+    const V z = self * (self * self * V(kGeluCubic) + V(1)) * V(kGeluTwiceScale);
+    return self * sigmoid(z);
+  }
+  template <class V>
+  constexpr V vjp_a(const Saved<V>& s) const {
+    const V square = s.a * s.a;
+    const V z = s.a * (square * lit<V>(kGeluCubic) + lit<V>(1)) * lit<V>(kGeluTwiceScale);
+    const V slope = (square * lit<V>(3 * kGeluCubic) + lit<V>(1)) * lit<V>(kGeluTwiceScale);
+    const V share = sigmoid(z);
+    return s.g * (share + s.a * share * (lit<V>(1) - share) * slope);
+  }
+};
+
+struct Silu : Unary {
+  static constexpr auto name = "silu";
+  static constexpr auto types = Types::floating_only;
+  static constexpr unsigned saves_a = kA;
+  template <class V>
+  constexpr V forward(V self) const {
+    return self / (exp(-self) + V(1));
+  }
+  template <class V>
+  constexpr V vjp_a(const Saved<V>& s) const {
+    const V share = sigmoid(s.a);
+    return s.g * share * (s.a * (lit<V>(1) - share) + lit<V>(1));
+  }
+};
+
+struct Mish : Unary {
+  static constexpr auto name = "mish";
+  static constexpr auto types = Types::floating_only;
+  static constexpr unsigned saves_a = kA;
+  template <class V>
+  constexpr V forward(V self) const {
+    // tanh(log(1 + n)) = w / (w + 2) with n = exp(x), w = n (n + 2).
+    const V n = exp(self);
+    const V w = n * (n + V(2));
+    return self * select(self > V(20), V(1), w / (w + V(2)));
+  }
+  template <class V>
+  constexpr V vjp_a(const Saved<V>& s) const {
+    const V n = exp(minimum(s.a, lit<V>(20)));
+    const V w = n * (n + lit<V>(2));
+    const V t = w / (w + lit<V>(2));
+    const V rest =
+        (t + lit<V>(1)) * lit<V>(2) / (w + lit<V>(2));  // 1 - t * t, without cancellation
+    return s.g * (t + s.a * rest * (n / (n + lit<V>(1))));
+  }
+};
+
+struct Softplus : Unary {
+  static constexpr auto name = "softplus";
+  static constexpr auto types = Types::floating_only;
+  static constexpr auto inplace = false;
+  static constexpr unsigned saves_a = kA;
+  Scalar beta = 1;
+  Scalar threshold = 20;
+  template <class V>
+  constexpr V forward(V self) const {
+    const V z = self * lit<V>(beta);
+    const V curve = log1p(exp(z)) / lit<V>(beta);
+    return select(z > lit<V>(threshold), self, curve);
+  }
+  template <class V>
+  constexpr V vjp_a(const Saved<V>& s) const {
+    const V z = s.a * lit<V>(beta);
+    return select(z > lit<V>(threshold), s.g, s.g * sigmoid(z));
+  }
+};
+
+struct Logsigmoid : Unary {
+  static constexpr auto name = "logsigmoid";
+  static constexpr auto types = Types::floating_only;
+  static constexpr auto inplace = false;
+  static constexpr unsigned saves_a = kA;
+  template <class V>
+  constexpr V forward(V self) const {
+    return minimum(self, V(0)) - log1p(exp(-abs(self)));
+  }
+  template <class V>
+  constexpr V vjp_a(const Saved<V>& s) const {
+    return s.g * sigmoid(-s.a);
+  }
+};
+
+struct Tanhshrink : Unary {
+  static constexpr auto name = "tanhshrink";
+  static constexpr auto types = Types::floating;
+  static constexpr auto inplace = false;
+  static constexpr unsigned saves_a = kA;
+  template <class V>
+  constexpr V forward(V self) const {
+    return self - tanh(self);
+  }
+  template <class V>
+  constexpr V vjp_a(const Saved<V>& s) const {
+    const V t = tanh(s.a);
+    return s.g * t * t;
+  }
+};
+
+}  // namespace tensora::functors

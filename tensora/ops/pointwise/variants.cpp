@@ -1,0 +1,240 @@
+#include "tensora/ops/pointwise/variants.h"
+
+#include "tensora/ops/copy/copy.h"
+#include "tensora/ops/pointwise/describe.h"
+#include "tensora/ops/pointwise/functions.h"
+
+namespace tensora {
+namespace {
+
+using namespace functors;
+
+double largest_finite(DType dtype) {
+  switch (dtype) {
+    case DType::float16:
+      return 65504;
+    case DType::bfloat16:
+      return 3.3895313892515355e38;
+    case DType::float32:
+      return 3.4028234663852886e38;
+    default:
+      return 1.7976931348623157e308;
+  }
+}
+
+NanToNum nan_to_num_functor(const Tensor& self, double nan, std::optional<double> posinf,
+                            std::optional<double> neginf) {
+  const double largest = largest_finite(self.dtype());
+  return {{}, nan, posinf.value_or(largest), neginf.value_or(-largest)};
+}
+
+enum class Rounding { none, trunc, floor };
+
+Rounding parse_rounding(std::optional<std::string_view> mode) {
+  if (!mode) return Rounding::none;
+  if (*mode == "trunc") return Rounding::trunc;
+  check(*mode == "floor", "div: rounding_mode must be none, \"trunc\" or \"floor\", got \"", *mode,
+        "\"");
+  return Rounding::floor;
+}
+
+RoundDecimals round_functor(int64_t decimals) {
+  double by = 1;
+  for (int64_t i = 0; i < std::min<int64_t>(std::abs(decimals), 400); ++i) by *= 10;
+  return {{}, decimals < 0 ? 1 / by : by};
+}
+
+void check_bounds(bool has_min, bool has_max) {
+  check(has_min || has_max, "clamp: at least one of min and max must be given");
+}
+
+void check_integer_power(const Tensor& self, Scalar exponent) {
+  check(self.is_floating_point() || exponent.is_floating() || exponent.to<int64_t>() >= 0,
+        "pow: integers to negative integer powers are not allowed, got exponent ",
+        exponent.to<int64_t>());
+}
+
+void check_same_dtype(std::string_view op, const Tensor& a, const Tensor& b) {
+  check(a.dtype() == b.dtype(), op, ": expected operands of one dtype, got ", a.dtype(), " and ",
+        b.dtype());
+}
+
+void check_celu(Scalar alpha) { check(!(alpha == 0), "celu: alpha must not be 0"); }
+
+}  // namespace
+
+Tensor clamp(const Tensor& self, std::optional<Scalar> min, std::optional<Scalar> max) {
+  check_bounds(min.has_value(), max.has_value());
+  if (!max) return clamp_min(self, *min);
+  if (!min) return clamp_max(self, *max);
+  return apply(pointwise_op<Clamp>(), {self, wrap_number(*min), wrap_number(*max)});
+}
+
+Tensor clamp(const Tensor& self, const Tensor& min, const Tensor& max) {
+  check_bounds(min.defined(), max.defined());
+  if (!max.defined()) return clamp_min(self, min);
+  if (!min.defined()) return clamp_max(self, max);
+  return apply(pointwise_op<Clamp>(), {self, min, max});
+}
+
+const Tensor& clamp_(const Tensor& self, std::optional<Scalar> min, std::optional<Scalar> max) {
+  check_bounds(min.has_value(), max.has_value());
+  if (!max) return clamp_min_(self, *min);
+  if (!min) return clamp_max_(self, *max);
+  return apply_inplace(pointwise_op<Clamp>(), {self, wrap_number(*min), wrap_number(*max)});
+}
+
+const Tensor& clamp_(const Tensor& self, const Tensor& min, const Tensor& max) {
+  check_bounds(min.defined(), max.defined());
+  if (!max.defined()) return clamp_min_(self, min);
+  if (!min.defined()) return clamp_max_(self, max);
+  return apply_inplace(pointwise_op<Clamp>(), {self, min, max});
+}
+
+Tensor div(const Tensor& self, const Tensor& other, std::optional<std::string_view> rounding_mode) {
+  switch (parse_rounding(rounding_mode)) {
+    case Rounding::trunc:
+      return apply(pointwise_op<DivTrunc>(), {self, other});
+    case Rounding::floor:
+      return floor_divide(self, other);
+    default:
+      return div(self, other);
+  }
+}
+
+Tensor div(const Tensor& self, Scalar other, std::optional<std::string_view> rounding_mode) {
+  return div(self, wrap_number(other), rounding_mode);
+}
+
+const Tensor& div_(const Tensor& self, const Tensor& other,
+                   std::optional<std::string_view> rounding_mode) {
+  switch (parse_rounding(rounding_mode)) {
+    case Rounding::trunc:
+      return apply_inplace(pointwise_op<DivTrunc>(), {self, other});
+    case Rounding::floor:
+      return floor_divide_(self, other);
+    default:
+      return div_(self, other);
+  }
+}
+
+const Tensor& div_(const Tensor& self, Scalar other,
+                   std::optional<std::string_view> rounding_mode) {
+  return div_(self, wrap_number(other), rounding_mode);
+}
+
+Tensor pow(const Tensor& self, const Tensor& exponent) {
+  return apply(pointwise_op<Pow>(), {self, exponent});
+}
+
+Tensor pow(const Tensor& self, Scalar exponent) {
+  check_integer_power(self, exponent);
+  const bool keeps_dtype =
+      self.dtype() != kBool && (self.is_floating_point() || !exponent.is_floating());
+  if (keeps_dtype && exponent == 2) return square(self);
+  if (self.is_floating_point() && exponent == 0.5) return sqrt(self);
+  if (self.is_floating_point() && exponent == -0.5) return rsqrt(self);
+  if (self.is_floating_point() && exponent == -1) return reciprocal(self);
+  return pow(self, wrap_number(exponent));
+}
+
+Tensor pow(Scalar self, const Tensor& exponent) { return pow(wrap_number(self), exponent); }
+
+const Tensor& pow_(const Tensor& self, const Tensor& exponent) {
+  return apply_inplace(pointwise_op<Pow>(), {self, exponent});
+}
+
+const Tensor& pow_(const Tensor& self, Scalar exponent) {
+  check_integer_power(self, exponent);
+  return pow_(self, wrap_number(exponent));
+}
+
+Tensor round(const Tensor& self, int64_t decimals) {
+  return apply(pointwise_op<RoundDecimals>(), {self}, round_functor(decimals));
+}
+
+const Tensor& round_(const Tensor& self, int64_t decimals) {
+  return apply_inplace(pointwise_op<RoundDecimals>(), {self}, round_functor(decimals));
+}
+
+Tensor nan_to_num(const Tensor& self, double nan, std::optional<double> posinf,
+                  std::optional<double> neginf) {
+  if (!self.is_floating_point()) return clone(self);
+  return apply(pointwise_op<NanToNum>(), {self}, nan_to_num_functor(self, nan, posinf, neginf));
+}
+
+const Tensor& nan_to_num_(const Tensor& self, double nan, std::optional<double> posinf,
+                          std::optional<double> neginf) {
+  if (!self.is_floating_point()) return self;
+  return apply_inplace(pointwise_op<NanToNum>(), {self},
+                       nan_to_num_functor(self, nan, posinf, neginf));
+}
+
+Tensor logit(const Tensor& self, std::optional<double> eps) {
+  return apply(pointwise_op<Logit>(), {self}, Logit{{}, eps.value_or(-1)});
+}
+
+const Tensor& logit_(const Tensor& self, std::optional<double> eps) {
+  return apply_inplace(pointwise_op<Logit>(), {self}, Logit{{}, eps.value_or(-1)});
+}
+
+Tensor polygamma(int64_t n, const Tensor& self) {
+  check(n >= 0 && n < 100, "polygamma: n must be in [0, 100), got ", n);
+  if (n == 0) return digamma(self);
+  return apply(pointwise_op<Polygamma>(), {self}, Polygamma{{}, static_cast<int>(n)});
+}
+
+Tensor heaviside(const Tensor& self, const Tensor& values) {
+  check_same_dtype("heaviside", self, values);
+  return apply(pointwise_op<Heaviside>(), {self, values});
+}
+
+const Tensor& heaviside_(const Tensor& self, const Tensor& values) {
+  check_same_dtype("heaviside_", self, values);
+  return apply_inplace(pointwise_op<Heaviside>(), {self, values});
+}
+
+Tensor bitwise_not(const Tensor& self) {
+  if (self.dtype() == kBool) return logical_not(self);
+  return apply(pointwise_op<BitwiseNot>(), {self});
+}
+
+const Tensor& bitwise_not_(const Tensor& self) {
+  if (self.dtype() == kBool) return logical_not_(self);
+  return apply_inplace(pointwise_op<BitwiseNot>(), {self});
+}
+
+Tensor gelu(const Tensor& self, std::string_view approximate) {
+  if (approximate == "none") return apply(pointwise_op<Gelu>(), {self});
+  check(approximate == "tanh", "gelu: approximate must be \"none\" or \"tanh\", got \"",
+        approximate, "\"");
+  return apply(pointwise_op<GeluTanh>(), {self});
+}
+
+Tensor celu(const Tensor& self, Scalar alpha) {
+  check_celu(alpha);
+  return apply(pointwise_op<Celu>(), {self}, Celu{{}, alpha});
+}
+
+const Tensor& celu_(const Tensor& self, Scalar alpha) {
+  check_celu(alpha);
+  return apply_inplace(pointwise_op<Celu>(), {self}, Celu{{}, alpha});
+}
+
+Tensor softshrink(const Tensor& self, Scalar lambd) {
+  check(lambd.to<double>() >= 0, "softshrink: lambd must not be negative, got ",
+        lambd.to<double>());
+  return apply(pointwise_op<Softshrink>(), {self}, Softshrink{{}, lambd});
+}
+
+Tensor isclose(const Tensor& self, const Tensor& other, double rtol, double atol, bool equal_nan) {
+  check_same_dtype("isclose", self, other);
+  check(rtol >= 0, "isclose: rtol must not be negative, got ", rtol);
+  check(atol >= 0, "isclose: atol must not be negative, got ", atol);
+  const Isclose functor{{}, rtol, atol, equal_nan};
+  if (self.is_floating_point()) return apply(pointwise_op<Isclose>(), {self, other}, functor);
+  // Integers need the tolerances in floating point.
+  return apply(pointwise_op<Isclose>(), {to(self, kFloat64), to(other, kFloat64)}, functor);
+}
+
+}  // namespace tensora
