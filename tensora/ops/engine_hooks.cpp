@@ -1,4 +1,5 @@
 // The ops that the autograd engine, which stands below them, needs.
+#include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/node.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
@@ -11,8 +12,12 @@ Tensor cast_to(const Tensor& tensor, DType dtype, Device device) {
   return to(tensor, device, dtype);
 }
 
-bool has_nan(const Tensor&) {
-  return false;
+// The maximum is NaN as soon as one element is: one pass and one number from the device.
+bool has_nan(const Tensor& tensor) {
+  if (!tensor.is_floating_point() || tensor.numel() == 0 || tensor.is_meta()) return false;
+  const no_grad silent;
+  const double maximum = amax(tensor).item<double>();
+  return maximum != maximum;
 }
 
 }  // namespace

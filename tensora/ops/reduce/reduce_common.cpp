@@ -49,6 +49,15 @@ uint32_t reduced_mask(const Dims& dim, int rank, std::string_view op) {
   return mask;
 }
 
+uint32_t nonempty_mask(const Infer& infer, const Dims& dim) {
+  const Shape& sizes = infer[0].sizes();
+  const uint32_t mask = reduced_mask(dim, sizes.size(), infer.op);
+  for (int d = 0; d < sizes.size(); ++d)
+    infer.check(!(mask >> d & 1) || sizes[d] != 0, "cannot reduce over dim ", d,
+                ", which has size 0, because there is no result for nothing; got shape ", sizes);
+  return mask;
+}
+
 Shape reduced_sizes(const Shape& sizes, uint32_t mask, bool keepdim) {
   Shape result;
   for (int d = 0; d < sizes.size(); ++d) {

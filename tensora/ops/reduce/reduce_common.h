@@ -27,6 +27,10 @@ inline int64_t reduced_count(const Shape& sizes, const Dims& dim, std::string_vi
   return reduced_count(sizes, reduced_mask(dim, sizes.size(), op));
 }
 
+/// The mask of `dim`, all of whose sizes are checked not to be 0, for reductions without a neutral
+/// element.
+uint32_t nonempty_mask(const Infer& infer, const Dims& dim);
+
 /// A view of a reduction's result, or of its gradient, that repeats it along the reduced dims, in
 /// the input's shape `sizes`.
 Tensor unreduce(const Tensor& result, const Shape& sizes, const Dims& dim, bool keepdim);

@@ -1,6 +1,6 @@
 #include "tensora/ops/reduce/sum.h"
 
-#include "tensora/ops.h"
+#include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/reduce_common.h"
 
@@ -58,6 +58,28 @@ constinit OpDef<ReduceAttrs> mean_op = define(Op<ReduceAttrs>{
         },
 });
 
+constinit OpDef<ReduceAttrs> nansum_op = define(Op<ReduceAttrs>{
+    .name = "nansum",
+    .infer = infer_sum,
+    .vjp =
+        [](Vjp& vjp, const ReduceAttrs& attrs) {
+          const Tensor x = vjp.input(0);
+          const Tensor grad = unreduce(vjp.grad(), x.sizes(), attrs.dim, attrs.keepdim);
+          vjp.set(0, where(isnan(x), 0, grad));
+        },
+    .saves = {in(0)},
+});
+
+constinit OpDef<ReduceAttrs> count_nonzero_op = define(Op<ReduceAttrs>{
+    .name = "count_nonzero",
+    .infer =
+        [](Infer& infer, const ReduceAttrs& attrs) {
+          const uint32_t mask = reduced_mask(attrs.dim, infer[0].dim(), infer.op);
+          infer.output(reduced_sizes(infer[0].sizes(), mask, attrs.keepdim), kInt64);
+        },
+    .gradient = Gradient::not_differentiable,
+});
+
 constinit OpDef<SumToAttrs> sum_to_op = define(Op<SumToAttrs>{
     .name = "sum_to",
     .infer =
@@ -86,8 +108,8 @@ constinit OpDef<SumToAttrs> sum_to_op = define(Op<SumToAttrs>{
 });
 
 void register_sum(OpRegistry& registry) {
-  registry.add(sum_op);
-  registry.add(mean_op);
+  for (const OpDef<ReduceAttrs>* op : {&sum_op, &mean_op, &nansum_op, &count_nonzero_op})
+    registry.add(*op);
   registry.add(sum_to_op);
 }
 
@@ -97,6 +119,21 @@ Tensor sum(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DTyp
 
 Tensor mean(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
   return apply(mean_op, {self}, {dim, keepdim, dtype});
+}
+
+Tensor nansum(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
+  return apply(nansum_op, {cast_if_bool(self, dtype)}, {dim, keepdim, dtype});
+}
+
+Tensor nanmean(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
+  const DType computed = dtype.value_or(self.dtype());
+  check(is_floating_point(computed), "nanmean: expected a floating-point dtype, got ", computed,
+        "; cast the tensor or pass dtype");
+  return nansum(self, dim, keepdim, dtype) / sum(logical_not(isnan(self)), dim, keepdim);
+}
+
+Tensor count_nonzero(const Tensor& self, const Dims& dim) {
+  return apply(count_nonzero_op, {self}, {dim});
 }
 
 Tensor sum_to(const Tensor& self, const Shape& size) {

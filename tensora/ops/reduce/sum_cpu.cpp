@@ -1,30 +1,38 @@
 #include "tensora/ops/reduce/sum.h"
 
-#include "tensora/backend/cpu/reduce.h"
+#include "tensora/backend/cpu/reduce_functors.h"
 #include "tensora/ops/reduce/reduce_common.h"
 
 namespace tensora::cpu::TENSORA_ISA {
 namespace {
 
 template <class C>
-struct Sum {
-  using Value = C;
-  using Lane = C;
-  using Acc = std::conditional_t<std::is_floating_point_v<C>, double, C>;
-  using Out = Acc;
-  Lane lane() const { return 0; }
-  Lane step(Lane lane, C x) const { return lane + x; }
-  Lane merge(Lane a, Lane b) const { return a + b; }
-  Acc widen(Lane lane) const { return lane; }
-  Acc combine(Acc a, Acc b) const { return a + b; }
-  Out finish(Acc acc) const { return acc; }
-};
-
-template <class C>
 struct Mean : Sum<C> {
   using Out = double;
   double count = 1;
   double finish(double acc) const { return acc / count; }
+};
+
+template <class C>
+struct NanSum : Sum<C> {
+  C step(C lane, C x) const { return lane + (x == x ? x : C(0)); }
+};
+
+// The lanes are as wide as the elements, so that comparisons need no repacking; bytes are counted
+// in 16 bits, which a run cannot overflow.
+template <class C>
+struct CountNonzero {
+  using Value = C;
+  using Lane = std::conditional_t<sizeof(C) == 1, uint16_t,
+                                  std::conditional_t<sizeof(C) == 4, int32_t, int64_t>>;
+  using Acc = int64_t;
+  using Out = int64_t;
+  Lane lane() const { return 0; }
+  Lane step(Lane lane, C x) const { return static_cast<Lane>(lane + (x != 0)); }
+  Lane merge(Lane a, Lane b) const { return static_cast<Lane>(a + b); }
+  Acc widen(Lane lane) const { return lane; }
+  Acc combine(Acc a, Acc b) const { return a + b; }
+  Out finish(Acc acc) const { return acc; }
 };
 
 void sum_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
@@ -40,6 +48,18 @@ void mean_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
                          [&]<class C>() { reduce(context, mask, Mean<C>{{}, count}); });
 }
 
+void nansum_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
+  const uint32_t mask = reduced_mask(attrs.dim, context.input(0).dim(), context.op);
+  visit_compute(context.output().dtype, [&]<class C>() { reduce(context, mask, NanSum<C>{}); });
+}
+
+void count_nonzero_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
+  const View& in = context.input(0);
+  const uint32_t mask = reduced_mask(attrs.dim, in.dim(), context.op);
+  if (element_size(in.dtype) == 1) return reduce(context, mask, CountNonzero<uint8_t>{});
+  visit_compute(in.dtype, [&]<class C>() { reduce(context, mask, CountNonzero<C>{}); });
+}
+
 void sum_to_kernel(const KernelContext& context, const SumToAttrs& attrs) {
   const View& in = context.input(0);
   uint32_t mask = 0;
@@ -52,6 +72,8 @@ void sum_to_kernel(const KernelContext& context, const SumToAttrs& attrs) {
 void register_sum_cpu() {
   sum_op.set_kernel(DeviceType::cpu, sum_kernel);
   mean_op.set_kernel(DeviceType::cpu, mean_kernel);
+  nansum_op.set_kernel(DeviceType::cpu, nansum_kernel);
+  count_nonzero_op.set_kernel(DeviceType::cpu, count_nonzero_kernel);
   sum_to_op.set_kernel(DeviceType::cpu, sum_to_kernel);
 }
 

@@ -1,0 +1,73 @@
+#include "tensora/ops/reduce/p_norm.h"
+
+#include <cmath>
+
+#include "tensora/ops/copy/copy.h"
+#include "tensora/ops/operators.h"
+#include "tensora/ops/reduce/reduce_common.h"
+#include "tensora/ops/reduce/sum.h"
+
+namespace tensora {
+namespace {
+
+Tensor zero_where(const Tensor& condition, const Tensor& x) { return where(condition, 0, x); }
+
+// The slope of |x|^p over p: sign(x) |x|^(p-1), in a form that has no pole it can avoid.
+Tensor power_slope(const Tensor& x, double p) {
+  if (p < 1) return zero_where(eq(x, 0), sign(x) * pow(abs(x), Scalar(p - 1)));
+  if (p < 2) return sign(x) * pow(abs(x), Scalar(p - 1));
+  return x * pow(abs(x), Scalar(p - 2));
+}
+
+Tensor norm_gradient(const Tensor& grad, const Tensor& x, const Tensor& norm,
+                     const NormAttrs& attrs) {
+  const auto repeated = [&](const Tensor& y) {
+    return unreduce(y, x.sizes(), attrs.dim, attrs.keepdim);
+  };
+  const double p = attrs.p;
+  if (p == 1) return repeated(grad) * sign(x);
+  // Zero vectors get the subgradient 0.
+  if (p == 2) return repeated(zero_where(eq(norm, 0), grad / norm)) * x;
+  if (std::isinf(p)) {
+    const Tensor chosen = eq(abs(x), repeated(norm));
+    return repeated(grad / sum(chosen, attrs.dim, attrs.keepdim)) * chosen * sign(x);
+  }
+  const Tensor scale = zero_where(eq(norm, 0), grad * pow(norm, Scalar(1 - p)));
+  return repeated(scale) * power_slope(x, p);
+}
+
+}  // namespace
+
+constinit OpDef<NormAttrs> norm_op = define(Op<NormAttrs>{
+    .name = "norm",
+    .infer =
+        [](Infer& infer, const NormAttrs& attrs) {
+          const Tensor& x = infer[0];
+          const DType dtype = attrs.dtype.value_or(x.dtype());
+          infer.check(is_floating_point(x.dtype()) && is_floating_point(dtype),
+                      "expected floating-point dtypes, got a tensor of ", x.dtype(),
+                      " and a result of ", dtype);
+          infer.check(!std::isnan(attrs.p), "p must be a number, got NaN");
+          const bool chooses = std::isinf(attrs.p) || attrs.p < 0;
+          const uint32_t mask = chooses ? nonempty_mask(infer, attrs.dim)
+                                        : reduced_mask(attrs.dim, x.dim(), infer.op);
+          infer.output(reduced_sizes(x.sizes(), mask, attrs.keepdim), dtype);
+        },
+    .vjp =
+        [](Vjp& vjp, const NormAttrs& attrs) {
+          if (attrs.p == 0) return;  // counting has no slope
+          const Tensor x = to(vjp.input(0), vjp.grad().dtype());
+          vjp.set(0, norm_gradient(vjp.grad(), x, vjp.output(), attrs));
+        },
+    .saves = {in(0) | out(0)},
+    .autocast = Autocast::full,
+});
+
+void register_p_norm(OpRegistry& registry) { registry.add(norm_op); }
+
+Tensor norm(const Tensor& self, Scalar p, const Dims& dim, bool keepdim,
+            std::optional<DType> dtype) {
+  return apply(norm_op, {self}, {p.to<double>(), dim, keepdim, dtype});
+}
+
+}  // namespace tensora

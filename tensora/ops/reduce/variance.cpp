@@ -1,0 +1,109 @@
+#include "tensora/ops/reduce/variance.h"
+
+#include <algorithm>
+
+#include "tensora/ops/operators.h"
+#include "tensora/ops/reduce/reduce_common.h"
+#include "tensora/ops/reduce/sum.h"
+
+namespace tensora {
+namespace {
+
+template <int outputs>
+void infer_variance(Infer& infer, const VarianceAttrs& attrs) {
+  const Tensor& x = infer[0];
+  infer.check(x.is_floating_point(), "expected a floating-point dtype, got ", x.dtype());
+  const uint32_t mask = reduced_mask(attrs.dim, x.dim(), infer.op);
+  for (int k = 0; k < outputs; ++k)
+    infer.output(reduced_sizes(x.sizes(), mask, attrs.keepdim), x.dtype());
+}
+
+// The gradient of x through the variance, given that of the variance.
+Tensor variance_gradient(const Tensor& grad, const Tensor& x, const VarianceAttrs& attrs) {
+  const double count = static_cast<double>(reduced_count(x.sizes(), attrs.dim, "var"));
+  const double factor = 2 / std::max(0.0, count - attrs.correction);
+  const Tensor scaled = unreduce(grad * factor, x.sizes(), attrs.dim, attrs.keepdim);
+  const Tensor center = unreduce(mean(x, attrs.dim, attrs.keepdim), x.sizes(), attrs.dim,
+                                 attrs.keepdim);
+  return scaled * (x - center);
+}
+
+// The gradient of the variance, given that of its square root; 0 where that has no slope.
+Tensor through_root(const Tensor& grad, const Tensor& root) {
+  return where(eq(root, 0), 0, grad / (root * 2));
+}
+
+Tensor mean_gradient(const Tensor& grad, const Shape& sizes, const VarianceAttrs& attrs) {
+  const double count = static_cast<double>(reduced_count(sizes, attrs.dim, "mean"));
+  return unreduce(grad / count, sizes, attrs.dim, attrs.keepdim);
+}
+
+template <bool root>
+void variance_vjp(Vjp& vjp, const VarianceAttrs& attrs) {
+  const Tensor grad = root ? through_root(vjp.grad(), vjp.output()) : vjp.grad();
+  vjp.set(0, variance_gradient(grad, vjp.input(0), attrs));
+}
+
+template <bool root>
+void variance_mean_vjp(Vjp& vjp, const VarianceAttrs& attrs) {
+  Tensor total;
+  if (vjp.grad(0).defined()) {
+    const Tensor grad = root ? through_root(vjp.grad(0), vjp.output(0)) : vjp.grad(0);
+    total = variance_gradient(grad, vjp.input(0), attrs);
+  }
+  if (vjp.grad(1).defined()) {
+    const Tensor part = mean_gradient(vjp.grad(1), vjp.input_sizes(0), attrs);
+    total = total.defined() ? total + part : part;
+  }
+  vjp.set(0, total);
+}
+
+std::tuple<Tensor, Tensor> pair(const OpDef<VarianceAttrs>& op, const Tensor& self,
+                                const VarianceAttrs& attrs) {
+  Tensors both = apply_all(op, {self}, attrs);
+  return {std::move(both[0]), std::move(both[1])};
+}
+
+}  // namespace
+
+constinit OpDef<VarianceAttrs> var_op = define(Op<VarianceAttrs>{
+    .name = "var", .infer = infer_variance<1>, .vjp = variance_vjp<false>, .saves = {in(0)}});
+constinit OpDef<VarianceAttrs> std_op = define(Op<VarianceAttrs>{.name = "std",
+                                                                 .infer = infer_variance<1>,
+                                                                 .vjp = variance_vjp<true>,
+                                                                 .saves = {in(0) | out(0)}});
+constinit OpDef<VarianceAttrs> var_mean_op = define(Op<VarianceAttrs>{
+    .name = "var_mean",
+    .infer = infer_variance<2>,
+    .vjp = variance_mean_vjp<false>,
+    .saves = {in(0)}});
+constinit OpDef<VarianceAttrs> std_mean_op = define(Op<VarianceAttrs>{
+    .name = "std_mean",
+    .infer = infer_variance<2>,
+    .vjp = variance_mean_vjp<true>,
+    .saves = {in(0) | out(0)}});
+
+void register_variance(OpRegistry& registry) {
+  for (const OpDef<VarianceAttrs>* op : {&var_op, &std_op, &var_mean_op, &std_mean_op})
+    registry.add(*op);
+}
+
+Tensor var(const Tensor& self, const Dims& dim, double correction, bool keepdim) {
+  return apply(var_op, {self}, {dim, correction, keepdim});
+}
+
+Tensor std(const Tensor& self, const Dims& dim, double correction, bool keepdim) {
+  return apply(std_op, {self}, {dim, correction, keepdim});
+}
+
+std::tuple<Tensor, Tensor> var_mean(const Tensor& self, const Dims& dim, double correction,
+                                    bool keepdim) {
+  return pair(var_mean_op, self, {dim, correction, keepdim});
+}
+
+std::tuple<Tensor, Tensor> std_mean(const Tensor& self, const Dims& dim, double correction,
+                                    bool keepdim) {
+  return pair(std_mean_op, self, {dim, correction, keepdim});
+}
+
+}  // namespace tensora
