@@ -7,6 +7,8 @@
 #include "tensora/base/thread_pool.h"
 #include "tensora/core/backend.h"
 #include "tensora/core/device.h"
+#include "tensora/core/print.h"
+#include "tensora/core/random.h"
 #include "tensora/core/tensor.h"
 #include "tensora/dispatch/autocast.h"
 #include "tensora/dispatch/profiler.h"

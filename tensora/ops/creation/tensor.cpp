@@ -1,0 +1,131 @@
+#include "tensora/ops/creation/tensor.h"
+
+#include "tensora/autograd/grad_mode.h"
+#include "tensora/ops/copy/copy.h"
+#include "tensora/ops/creation/empty.h"
+
+namespace tensora {
+namespace {
+
+DType inferred(Scalar::Kind kind) {
+  return kind == Scalar::Kind::floating  ? default_dtype()
+         : kind == Scalar::Kind::integer ? kInt64
+                                         : kBool;
+}
+
+// Moves a freshly filled host tensor to where and what the options ask for.
+Tensor finished(const Tensor& host, DType dtype, const TensorOptions& options) {
+  const no_grad silent;
+  Tensor result = to(host, dtype);
+  if (options.device) result = to(result, *options.device);
+  if (options.requires_grad) result.requires_grad_();
+  return result;
+}
+
+template <class T>
+void store(const Tensor& host, const std::vector<Scalar>& values) {
+  T* target = host.data_ptr<T>();
+  for (const Scalar& value : values) *target++ = value.to<T>();
+}
+
+}  // namespace
+
+void NestedList::add(const NestedList& item) {
+  const int64_t index = count_ < 0 ? 0 : count_;
+  count_ = index + 1;
+  if (index == 0) {
+    sizes_ = item.sizes_;
+    category_ = item.category_;
+  } else {
+    category_ = std::max(category_, item.category_);
+  }
+  values_.insert(values_.end(), item.values_.begin(), item.values_.end());
+  if (ragged_dim_ >= 0) return;
+  if (item.ragged_dim_ >= 0) {
+    ragged_dim_ = item.ragged_dim_ + 1;
+    ragged_expected_ = item.ragged_expected_;
+    ragged_got_ = item.ragged_got_;
+    return;
+  }
+  const int depth = std::min(sizes_.size(), item.sizes_.size());
+  for (int d = 0; d < depth; ++d) {
+    if (item.sizes_[d] == sizes_[d]) continue;
+    ragged_dim_ = d + 1;
+    ragged_expected_ = sizes_[d];
+    ragged_got_ = item.sizes_[d];
+    return;
+  }
+  if (sizes_.size() == item.sizes_.size()) return;
+  // A number among lists, or the other way round: -1 stands for the number.
+  ragged_dim_ = depth + 1;
+  ragged_expected_ = sizes_.size() > depth ? sizes_[depth] : -1;
+  ragged_got_ = item.sizes_.size() > depth ? item.sizes_[depth] : -1;
+}
+
+void NestedList::finish() {
+  if (count_ < 0) count_ = 0;
+  sizes_.insert(0, count_);
+}
+
+const Shape& NestedList::sizes() const {
+  if (ragged_dim_ < 0) return sizes_;
+  const auto what = [](int64_t count) {
+    return count < 0 ? std::string("a number") : concat("a list of length ", count);
+  };
+  fail("tensor: the lists are ragged: expected ", what(ragged_expected_), " at dim ", ragged_dim_,
+       ", got ", what(ragged_got_));
+}
+
+Tensor tensor(const NestedList& data, const TensorOptions& options) {
+  const Shape& sizes = data.sizes();
+  // Numbers pass through a type that holds them exactly, so that int64 keeps all its digits.
+  const bool floating = data.category() == Scalar::Kind::floating;
+  const Tensor host = empty(sizes, {.dtype = floating ? kFloat64 : kInt64});
+  if (floating)
+    store<double>(host, data.values());
+  else
+    store<int64_t>(host, data.values());
+  return finished(host, options.dtype.value_or(inferred(data.category())), options);
+}
+
+Tensor detail::tensor_from(const void* data, int64_t count, DType dtype,
+                           const TensorOptions& options) {
+  const Tensor host = empty({count}, {.dtype = dtype});
+  if (count != 0) __builtin_memcpy(host.data_ptr(), data, host.nbytes());
+  const DType wanted = is_floating_point(dtype) ? default_dtype() : kInt64;
+  return finished(host, options.dtype.value_or(wanted), options);
+}
+
+template <class T>
+std::vector<T> to_vector(const Tensor& tensor) {
+  check(!tensor.is_meta(), "to_vector: a meta tensor has no data");
+  const no_grad silent;
+  const Tensor host = contiguous(to(tensor.detach().cpu(), dtype_of<T>));
+  const T* data = host.data_ptr<T>();
+  return std::vector<T>(data, data + host.numel());
+}
+template std::vector<bool> to_vector(const Tensor&);
+template std::vector<uint8_t> to_vector(const Tensor&);
+template std::vector<int8_t> to_vector(const Tensor&);
+template std::vector<int16_t> to_vector(const Tensor&);
+template std::vector<int32_t> to_vector(const Tensor&);
+template std::vector<int64_t> to_vector(const Tensor&);
+template std::vector<Half> to_vector(const Tensor&);
+template std::vector<BFloat16> to_vector(const Tensor&);
+template std::vector<float> to_vector(const Tensor&);
+template std::vector<double> to_vector(const Tensor&);
+
+Scalar at(const Tensor& self, const Shape& index) {
+  check(index.size() == self.dim(), "at: expected ", self.dim(), " indices for shape ",
+        self.sizes(), ", got ", index);
+  int64_t offset = self.storage_offset();
+  for (int d = 0; d < index.size(); ++d) {
+    const int64_t size = self.sizes()[d];
+    check(index[d] >= -size && index[d] < size, "at: index ", index[d], " is out of range for dim ",
+          d, " of size ", size);
+    offset += (index[d] < 0 ? index[d] + size : index[d]) * self.strides()[d];
+  }
+  return make_view(self.impl().storage, {}, {}, offset, self.dtype()).item();
+}
+
+}  // namespace tensora
