@@ -7,19 +7,24 @@ import subprocess
 from pathlib import Path
 
 from common import Finding, Tree
+from compiling import run_side_by_side
 
 NAME = "format"
 PROGRAM = "clang-format-16"
+BATCH = 20
 _WARNING = re.compile(r"^(.*?):(\d+):\d+: (?:error|warning): code should be clang-formatted", re.MULTILINE)
 
 
 def _clang_format(tree, *options):
+    """What clang-format says about all sources, a batch of them per process."""
     files = tree.sources()
-    if not files:
-        return ""
-    command = ["xargs", "-0", "-P", str(tree.jobs), "-n", "40", PROGRAM, "--style=file", *options]
-    done = subprocess.run(command, input="\0".join(files), cwd=tree.root, capture_output=True, text=True, check=False)
-    return done.stderr
+    batches = [files[at:at + BATCH] for at in range(0, len(files), BATCH)]
+
+    def work(batch):
+        command = [PROGRAM, "--style=file", *options, *batch]
+        return subprocess.run(command, cwd=tree.root, capture_output=True, text=True, check=False).stderr
+
+    return "".join(run_side_by_side(tree.jobs, work, batches))
 
 
 def run(tree):
