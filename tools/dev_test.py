@@ -88,34 +88,34 @@ class Dev(unittest.TestCase):
         self.assertTrue(log.endswith(" -R ops\n"), log)
 
     def test_installs_what_is_missing_and_says_why(self):
-        status, output, log = self.dev("build", MISSING="libdnnl-dev")
+        status, output, log = self.dev("build", MISSING="libgtest-dev")
         self.assertEqual(status, 0, output)
-        self.assertRegex(output, r"libdnnl-dev +oneDNN")
-        self.assertRegex(log, r"apt-get .*install -y --no-install-recommends libdnnl-dev\n")
+        self.assertRegex(output, r"libgtest-dev +GoogleTest")
+        self.assertRegex(log, r"apt-get .*install -y --no-install-recommends libgtest-dev\n")
         self.assertNotIn("clang", log)
 
     def test_updates_the_package_lists_after_a_failure(self):
         (self.tree / "stale").touch()
-        status, output, log = self.dev("build", MISSING="libdnnl-dev")
+        status, output, log = self.dev("build", MISSING="libgtest-dev")
         self.assertEqual(status, 0, output)
         self.assertIn(" update\n", log)
-        self.assertEqual(log.count("libdnnl-dev\n"), log.count("apt-get") - 1, log)
+        self.assertEqual(log.count("libgtest-dev\n"), log.count("apt-get") - 1, log)
 
     def test_names_the_command_when_apt_fails(self):
-        status, output, _ = self.dev("build", MISSING="libdnnl-dev", APT_BROKEN="1")
+        status, output, _ = self.dev("build", MISSING="libgtest-dev", APT_BROKEN="1")
         self.assertEqual(status, 1)
         self.assertIn("please run as root: apt-get update && apt-get install -y", output)
 
     def test_names_the_command_where_it_may_not_install(self):
-        status, output, log = self.dev("build", MISSING="libdnnl-dev", TENSORA_NO_INSTALL="1")
+        status, output, log = self.dev("build", MISSING="libgtest-dev", TENSORA_NO_INSTALL="1")
         self.assertEqual(status, 1)
-        self.assertIn("install -y --no-install-recommends libdnnl-dev", output)
+        self.assertIn("install -y --no-install-recommends libgtest-dev", output)
         self.assertNotIn("apt-get", log)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can become somebody else")
     def test_neither_root_nor_sudo(self):
         self.folder.chmod(0o755)
-        status, output, log = self.dev("build", user=NOBODY, MISSING="libdnnl-dev")
+        status, output, log = self.dev("build", user=NOBODY, MISSING="libgtest-dev")
         self.assertEqual(status, 1)
         self.assertIn("not root and there is no sudo here; please run as root: apt-get update", output)
         self.assertNotIn("apt-get", log)
