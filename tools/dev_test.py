@@ -98,8 +98,7 @@ class Dev(unittest.TestCase):
         (self.tree / "stale").touch()
         status, output, log = self.dev("build", MISSING="libgtest-dev")
         self.assertEqual(status, 0, output)
-        self.assertIn(" update\n", log)
-        self.assertEqual(log.count("libgtest-dev\n"), log.count("apt-get") - 1, log)
+        self.assertRegex(log, r"install -y .*\n.* update\n.* install -y ")
 
     def test_names_the_command_when_apt_fails(self):
         status, output, _ = self.dev("build", MISSING="libgtest-dev", APT_BROKEN="1")
