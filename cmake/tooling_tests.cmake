@@ -23,3 +23,6 @@ add_test(NAME install.find_package
                  --cmake ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR}
                  --work ${PROJECT_BINARY_DIR}/find_package
                  --compiler ${CMAKE_CXX_COMPILER} "--flags=${sanitizer_flags}")
+add_test(NAME docs.add_an_op
+         COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/add_an_op_test.py
+                 --root ${PROJECT_SOURCE_DIR} --build ${PROJECT_BINARY_DIR})

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Performs the steps of docs/add-an-op.md in a scratch copy and runs the op suite on the new ops.
+
+Only what the new op changes is compiled; everything else is linked from the finished build, since
+new functions and methods leave the layout of all classes as it is.
+"""
+import argparse
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+ISAS = ("baseline", "avx2", "avx512")
+
+
+def code_blocks(document):
+    """(kind, path, text) of every block that starts with `// file:` or `// append:`."""
+    pattern = r"```cpp\n// (file|append): (\S+)\n(.*?)```"
+    return re.findall(pattern, document.read_text(), re.S)
+
+
+def apply_blocks(blocks, tree):
+    written = []
+    for kind, name, text in blocks:
+        path = tree / name
+        if kind == "file":
+            path.write_text(text)
+            written.append(path)
+        else:  # before the closing line of the namespace
+            old = path.read_text()
+            head, tail = old.rsplit("}  // namespace", 1)
+            path.write_text(f"{head}{text}\n}}  // namespace{tail}")
+    return written
+
+
+class Builder:
+    def __init__(self, root, build, scratch):
+        self.root, self.build, self.scratch = root, build, scratch
+        self.tree, self.generated = scratch / "src", scratch / "generated"
+        self.commands = json.loads((build / "compile_commands.json").read_text())
+
+    def flags_like(self, sample, contains):
+        """The compiler call of an existing file, without its input and outputs."""
+        for entry in self.commands:
+            if entry["file"].endswith(sample) and contains in entry["command"]:
+                words = shlex.split(entry["command"])
+                break
+        else:
+            raise SystemExit(f"no compile command like {sample} ({contains})")
+        while words[0].endswith("ccache"):
+            words = words[1:]
+        kept, skip = [], False
+        for word in words:
+            if skip or word in ("-c", entry["file"]):
+                skip = False
+                continue
+            if word in ("-o", "-MF", "-MT", "-MD"):
+                skip = word != "-MD"
+                continue
+            word = word.replace(f"-I{self.build}/generated", f"-I{self.generated}")
+            kept.append(f"-I{self.tree}" if word == f"-I{self.root}" else word)
+        return kept
+
+    def compile(self, source, flags, tag):
+        target = self.scratch / "objects" / f"{tag}.{source.name}.o"
+        target.parent.mkdir(exist_ok=True)
+        subprocess.run([*flags, "-c", str(source), "-o", str(target)], check=True)
+        return target
+
+    def objects_of(self, folder, replaced):
+        found = sorted(folder.rglob("*.o"))
+        return [str(o) for o in found if o.name[:-len(".o")] not in replaced]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=pathlib.Path, required=True)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    arguments = parser.parse_args()
+    root, build = arguments.root.resolve(), arguments.build.resolve()
+    scratch = build / "add_an_op"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir()
+    b = Builder(root, build, scratch)
+    for part in ("tensora", "tests/suite"):
+        shutil.copytree(root / part, b.tree / part)
+    blocks = code_blocks(root / "docs/add-an-op.md")
+    written = apply_blocks(blocks, b.tree)
+    subprocess.run([sys.executable, str(root / "cmake/generate.py"), str(b.tree),
+                    str(b.generated)], check=True)
+    changed = [p for p in sorted((b.generated / "src").glob("*.cpp"))
+               if not (build / "generated/src" / p.name).exists()
+               or (build / "generated/src" / p.name).read_text() != p.read_text()]
+
+    jobs = []
+    for source in written + changed:
+        if source.suffix != ".cpp" or source.name == "register_cuda_kernels.cpp":
+            continue
+        if source.name.endswith("_cpu.cpp"):
+            for isa in ISAS:
+                if any(f"TENSORA_ISA={isa}" in e["command"] for e in b.commands):
+                    flags = b.flags_like("copy/copy_cpu.cpp", f"TENSORA_ISA={isa} ")
+                    jobs.append((source, flags, isa))
+        elif source.name.endswith("_cases.cpp") or source.name == "register_cases.cpp":
+            jobs.append((source, b.flags_like("matmul_cases.cpp", ""), "cases"))
+        else:
+            jobs.append((source, b.flags_like("dispatch/apply.cpp", ""), "plain"))
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = list(pool.map(lambda job: (job[2], b.compile(*job)), jobs))
+
+    replaced = {p.name for p in changed}
+    compiler = jobs[0][1][0]
+    sanitize = [f for f in b.flags_like("dispatch/apply.cpp", "") if f.startswith("-fsanitize")]
+    fresh = lambda tag: [str(o) for t, o in results if t == tag]
+    objects = []
+    for tag in ("plain", *ISAS):  # the order of Note [One kernel, several instruction sets]
+        objects += fresh(tag) + b.objects_of(build / f"CMakeFiles/tensora_{tag}.dir", replaced)
+    library = scratch / "libtensora.so.0"
+    subprocess.run([compiler, "-shared", *sanitize, "-Wl,-soname,libtensora.so.0", *objects, "-o",
+                    str(library), "-lmvec", "-lm", "-ldl", "-lpthread"], check=True)
+    suite = b.objects_of(build / "tests/CMakeFiles/tensora-ops.dir", replaced)
+    program = scratch / "tensora-ops"
+    subprocess.run([compiler, *sanitize, *suite, *fresh("cases"), str(library), "-o", str(program),
+                    f"-Wl,-rpath,{scratch}", "-lpthread"], check=True)
+
+    ops = re.findall(r'name = "(\w+)"', "".join(text for _, _, text in blocks))
+    for op in ops:
+        print(f"--- the suite on {op}", flush=True)
+        result = subprocess.run([str(program), "--filter", op], text=True, capture_output=True)
+        print(result.stdout[-2000:], result.stderr[-2000:])
+        count = re.findall(r"(\d+) passed, (\d+) failed", result.stdout)
+        if result.returncode != 0 or not count or int(count[-1][0]) < 10:
+            raise SystemExit(f"the suite did not pass on {op}")
+
+
+if __name__ == "__main__":
+    main()
