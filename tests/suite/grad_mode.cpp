@@ -38,13 +38,6 @@ std::vector<size_t> wanted_inputs(const Case& sample) {
   return result;
 }
 
-// The floating outputs of a run, in order.
-std::vector<Tensor> chosen(const Problem& problem, const Out& outputs) {
-  std::vector<Tensor> result;
-  for (size_t i : problem.outputs) result.push_back(outputs[i]);
-  return result;
-}
-
 Problem make_problem(const Check& check) {
   Problem problem{check, draw_inputs(check), wanted_inputs(check.sample), {}, {}};
   const Inputs inputs(check, problem.values);
