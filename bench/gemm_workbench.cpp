@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <vector>
@@ -174,17 +175,28 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// Aligned as a tensor is.
+struct AlignedFloats {
+  explicit AlignedFloats(int64_t count)
+      : data(static_cast<float*>(
+            ::operator new (static_cast<size_t>(count) * sizeof(float), std::align_val_t{64}))),
+        size(count) {}
+  ~AlignedFloats() { ::operator delete (data, std::align_val_t{64}); }
+  AlignedFloats(const AlignedFloats&) = delete;
+  AlignedFloats& operator=(const AlignedFloats&) = delete;
+  float* data;
+  int64_t size;
+};
+
 struct Buffers {
-  std::vector<float> a, b, out;
+  AlignedFloats a, b, out;
   explicit Buffers(const Shape& s)
-      : a(static_cast<size_t>(s.batch * s.m * s.k)),
-        b(static_cast<size_t>(s.batch * s.k * s.n)),
-        out(static_cast<size_t>(s.batch * s.m * s.n)) {
+      : a(s.batch * s.m * s.k), b(s.batch * s.k * s.n), out(s.batch * s.m * s.n) {
     uint32_t state = 1;
     for (auto* values : {&a, &b}) {
-      for (float& value : *values) {
+      for (int64_t i = 0; i < values->size; ++i) {
         state = state * 1664525u + 1013904223u;
-        value = static_cast<float>(state >> 16) / 65536.f - 0.5f;
+        values->data[i] = static_cast<float>(state >> 16) / 65536.f - 0.5f;
       }
     }
   }
@@ -322,8 +334,7 @@ int main(int argc, char** argv) {
         if (shape.batch > 1 && layout.a_transposed) continue;
         if (shape_text(shape).find(wanted) == std::string::npos) continue;
         Buffers buffers(shape);
-        const Problem problem{shape, layout, buffers.a.data(), buffers.b.data(),
-                              buffers.out.data()};
+        const Problem problem{shape, layout, buffers.a.data, buffers.b.data, buffers.out.data};
         for (const auto& library : libraries) {
           if (!library->present()) continue;
           const double error = error_of(*library, problem);

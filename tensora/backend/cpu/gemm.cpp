@@ -25,7 +25,8 @@ namespace {
 
 using Purpose = GemmScratch::Purpose;
 
-constexpr int64_t kSkinnyRows = 16;
+constexpr int64_t kSkinnyRows = 8;                    // of a, when rows of b are contiguous
+constexpr int64_t kSkinnyRowsForDots = 16;            // of a, when columns of b are contiguous
 constexpr int64_t kParallelWork = 80 * 80 * 80;       // multiplications worth a second thread
 constexpr int64_t kSliceWork = 128 * 128 * 128;       // ... worth a slice of k
 constexpr int64_t kSharedPackWork = 192 * 192 * 192;  // below it a thread packs for itself
@@ -106,7 +107,8 @@ void scale_out(const Product<T>& p) {
 
 template <class T>
 bool is_skinny(const Product<T>& p) {
-  return p.m <= kSkinnyRows && (p.b.col_stride == 1 || p.b.row_stride == 1);
+  return (p.m <= kSkinnyRows && p.b.col_stride == 1) ||
+         (p.m <= kSkinnyRowsForDots && p.b.row_stride == 1);
 }
 
 template <class T>
@@ -115,7 +117,7 @@ void multiply_skinny(const Product<T>& p) {
   const SkinnyKernels<T>& skinny = kernels<T>().skinny;
   C* const dense = GemmScratch::of_this_thread().get<C>(Purpose::dense_a, p.m * p.k);
   skinny.gather(p.a, p.m, p.k, dense);
-  const bool along_rows = p.b.col_stride == 1;
+  const bool along_rows = p.m <= kSkinnyRows && p.b.col_stride == 1;
   // Whole vectors of columns, and enough of them to read runs of memory.
   const int64_t grain = along_rows ? std::max<int64_t>(round_up(kStreamedElements / p.k, 64), 256)
                                    : std::max<int64_t>(round_up(kStreamedElements / p.k, 4), 4);
@@ -166,7 +168,8 @@ Range panel_range(Range cols, int64_t begin, int64_t end) {
 
 template <class T>
 bool reads_b_in_place(const Product<T>& p) {
-  return stored_as_computed<T>() && p.b.col_stride == 1 && p.m <= 96;
+  // A large b is read faster by packing: in place, each row of a panel is on another page.
+  return stored_as_computed<T>() && p.b.col_stride == 1 && p.m <= 96 && p.k * p.n <= 1 << 17;
 }
 
 template <class T>

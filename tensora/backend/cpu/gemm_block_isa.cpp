@@ -48,6 +48,8 @@ template <class C>
   }
 }
 
+constexpr int64_t kRowsAhead = 12;
+
 /// Packed: a is a panel [k][MR], otherwise it is read in place with strides.
 template <class C, int MR, int NV, bool Packed>
 void tile_product(int64_t k, MatrixView<const C> a, const C* b, int64_t b_stride,
@@ -73,6 +75,11 @@ void tile_product(int64_t k, MatrixView<const C> a, const C* b, int64_t b_stride
     V bv[NV];
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) bv[j] = load<V>(b + j * W);
+    if constexpr (!Packed) {
+      // Rows of b in place lie on different pages, where the processor does not look ahead itself.
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; ++j) __builtin_prefetch(b + kRowsAhead * b_stride + j * W, 0, 3);
+    }
 #pragma GCC unroll 16
     for (int i = 0; i < MR; ++i) {
       const C x = p[i * rows];
@@ -275,7 +282,7 @@ template <class T>
   if constexpr (!std::is_same_v<T, C> && !(std::is_integral_v<T> && sizeof(T) == sizeof(C))) {
     return true;
   }
-  return product.n > 4 * Tile<C>::kWidth;
+  return product.n > 192;
 }
 
 template <class C>

@@ -99,7 +99,7 @@ struct BlockKernels {
                  Compute beta);
 };
 
-/// sums[m, n] = a[m, k] @ b[k, n] for few rows; sums has row stride n. One thread.
+/// sums[m, n] = a[m, k] @ b[k, n] for m <= 16; sums has row stride n. One thread.
 template <class T>
 struct SkinnyProduct {
   using Compute = gemm_compute_t<T>;

@@ -21,12 +21,23 @@ void gather(MatrixView<const T> a, int64_t m, int64_t k, gemm_compute_t<T>* dens
   }
 }
 
-constexpr int kDepths = 4;  // rows of b taken at once by along_rows
+constexpr int kDepths = 4;             // rows of b taken at once by along_rows
+constexpr int kMostRows = 16;          // of a
+constexpr int64_t kSumsAtOnce = 4096;  // fit into the first-level cache beside the rows of b
+
+/// The sums of one sweep, apart from out: rows whose distance is a multiple of 4096 bytes, as they
+/// often are in out and in b, slow each other down.
+template <class C>
+struct Sums {
+  C* data;
+  int64_t row_stride;
+};
 
 /// sums[i][0, width) += sum over kDepths of a[i][depth] * b[depth][0, width), width = NV vectors.
 template <class T, int NV>
 [[gnu::always_inline]] inline void add_rows(const SkinnyProduct<T>& product, int64_t depth,
-                                            const T* const b[kDepths], int64_t col) {
+                                            const T* const b[kDepths], int64_t col,
+                                            const Sums<gemm_compute_t<T>>& sums) {
   using C = gemm_compute_t<T>;
   using V = Vector<C>;
   constexpr int W = kLanes<C>;
@@ -38,50 +49,68 @@ template <class T, int NV>
   }
   for (int64_t i = 0; i < product.m; ++i) {
     const C* a = product.a + i * product.k + depth;
-    C* sums = product.sums + i * product.n + col;
+    const C x[kDepths] = {a[0], a[1], a[2], a[3]};
+    C* row = sums.data + i * sums.row_stride + col;
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) {
-      V sum = load<V>(sums + j * W);
+      V sum = load<V>(row + j * W);
 #pragma GCC unroll 4
-      for (int d = 0; d < kDepths; ++d) sum += a[d] * bv[d][j];
-      store(sums + j * W, sum);
+      for (int d = 0; d < kDepths; ++d) sum += x[d] * bv[d][j];
+      store(row + j * W, sum);
     }
+  }
+}
+
+/// One row of b, or the columns after the last whole vector.
+template <class T>
+[[gnu::always_inline]] inline void add_rest(const SkinnyProduct<T>& product, int64_t depth,
+                                            const T* b, int64_t begin, int64_t end,
+                                            const Sums<gemm_compute_t<T>>& sums) {
+  using C = gemm_compute_t<T>;
+  for (int64_t i = 0; i < product.m; ++i) {
+    const C x = product.a[i * product.k + depth];
+    C* row = sums.data + i * sums.row_stride;
+    for (int64_t col = begin; col < end; ++col) row[col] += x * widen<C>(b[col]);
+  }
+}
+
+/// Sums of the columns begin..begin + width.
+template <class T>
+void sweep_rows(const SkinnyProduct<T>& product, int64_t begin, int64_t width,
+                const Sums<gemm_compute_t<T>>& sums) {
+  constexpr int W = kLanes<gemm_compute_t<T>>;
+  constexpr int NV = 2;
+  int64_t depth = 0;
+  for (; depth + kDepths <= product.k; depth += kDepths) {
+    const T* const b[kDepths] = {product.b.at(depth, begin), product.b.at(depth + 1, begin),
+                                 product.b.at(depth + 2, begin), product.b.at(depth + 3, begin)};
+    int64_t col = 0;
+    for (; col + NV * W <= width; col += NV * W) add_rows<T, NV>(product, depth, b, col, sums);
+    for (; col + W <= width; col += W) add_rows<T, 1>(product, depth, b, col, sums);
+    if (col < width) {
+      for (int d = 0; d < kDepths; ++d) add_rest<T>(product, depth + d, b[d], col, width, sums);
+    }
+  }
+  for (; depth < product.k; ++depth) {
+    add_rest<T>(product, depth, product.b.at(depth, begin), 0, width, sums);
   }
 }
 
 template <class T>
 void along_rows(const SkinnyProduct<T>& product) {
   using C = gemm_compute_t<T>;
-  constexpr int W = kLanes<C>;
-  constexpr int NV = 2;
-  // The sums of one sweep stay in the first-level cache.
-  const int64_t span = min_of<int64_t>(product.n, 4096 / product.m / W * W + NV * W);
-  for (int64_t i = 0; i < product.m * product.n; ++i) product.sums[i] = C{0};
+  constexpr int64_t W = kLanes<C>;
+  alignas(64) C memory[kSumsAtOnce + kMostRows * W];
+  const int64_t span = kSumsAtOnce / product.m / W * W;
+  const Sums<C> sums = {memory, span + W};
   for (int64_t begin = 0; begin < product.n; begin += span) {
-    const int64_t end = min_of(begin + span, product.n);
-    int64_t depth = 0;
-    for (; depth + kDepths <= product.k; depth += kDepths) {
-      const T* const b[kDepths] = {product.b.at(depth, 0), product.b.at(depth + 1, 0),
-                                   product.b.at(depth + 2, 0), product.b.at(depth + 3, 0)};
-      int64_t col = begin;
-      for (; col + NV * W <= end; col += NV * W) add_rows<T, NV>(product, depth, b, col);
-      for (; col + W <= end; col += W) add_rows<T, 1>(product, depth, b, col);
-      for (; col < end; ++col) {
-        for (int64_t i = 0; i < product.m; ++i) {
-          C& sum = product.sums[i * product.n + col];
-          for (int d = 0; d < kDepths; ++d) {
-            sum += product.a[i * product.k + depth + d] * widen<C>(b[d][col]);
-          }
-        }
-      }
-    }
-    for (; depth < product.k; ++depth) {
-      const T* b = product.b.at(depth, 0);
-      for (int64_t i = 0; i < product.m; ++i) {
-        const C x = product.a[i * product.k + depth];
-        C* sums = product.sums + i * product.n;
-        for (int64_t col = begin; col < end; ++col) sums[col] += x * widen<C>(b[col]);
-      }
+    const int64_t width = min_of(span, product.n - begin);
+    for (int64_t i = 0; i < product.m * sums.row_stride; ++i) memory[i] = C{0};
+    sweep_rows<T>(product, begin, width, sums);
+    for (int64_t i = 0; i < product.m; ++i) {
+      const C* row = sums.data + i * sums.row_stride;
+      C* out = product.sums + i * product.n + begin;
+      for (int64_t col = 0; col < width; ++col) out[col] = row[col];
     }
   }
 }
