@@ -30,6 +30,8 @@ constexpr int64_t kSkinnyRowsForDots = 16;            // of a, when columns of b
 constexpr int64_t kParallelWork = 80 * 80 * 80;       // multiplications worth a second thread
 constexpr int64_t kSliceWork = 128 * 128 * 128;       // ... worth a slice of k
 constexpr int64_t kSharedPackWork = 192 * 192 * 192;  // below it a thread packs for itself
+constexpr int64_t kThinRows = 64;
+constexpr int64_t kPieceElements = int64_t{1} << 16;  // of b in a thread's own cache
 constexpr int64_t kPackedElements = int64_t{2}
                                     << 20;  // of b at once; a part of the last-level cache
 constexpr int64_t kStreamedElements = int64_t{1} << 15;  // of a skinny product's b, per task
@@ -239,6 +241,32 @@ void multiply_stripes(const Product<T>& p, const Target<gemm_compute_t<T>>& targ
   });
 }
 
+/// Few rows and a large b: each piece of b is packed and used while it is in the cache.
+template <class T>
+void multiply_thin(const Product<T>& p, const Target<gemm_compute_t<T>>& target) {
+  using C = gemm_compute_t<T>;
+  const BlockKernels<T>& block = kernels<T>().block;
+  const int64_t panels = block.panels(p.n);
+  const int64_t at_once =
+      std::max<int64_t>(1, kPieceElements / (block.k_block * block.panel_width));
+  const int64_t grain = p.work() < kParallelWork ? panels : at_once;
+  parallel_for(panels, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t panel = begin; panel < end; panel += at_once) {
+      const Range cols = panel_range<T>({0, p.n}, panel, std::min(panel + at_once, end));
+      Target<C> sums = target;
+      C* const data =
+          packed_b_scratch<C>(round_up(cols.size(), block.vector_width) * block.k_block);
+      for (int64_t depth = 0; depth < p.k; depth += block.k_block) {
+        PackedB<C> packed = {.cols = cols, .depths = {depth, std::min(depth + block.k_block, p.k)}};
+        pack_columns(p, packed, cols, data);
+        packed.data = data;
+        multiply_part(p, packed, {0, p.m}, cols, sums);
+        sums.beta = C{1};
+      }
+    }
+  });
+}
+
 /// Splits the rows, or the columns where rows are few, over the threads.
 template <class T>
 void multiply_shared(const Product<T>& p, const PackedB<gemm_compute_t<T>>& packed,
@@ -267,6 +295,10 @@ void multiply_blocks(const Product<T>& p, Target<gemm_compute_t<T>> target) {
   const BlockKernels<T>& block = kernels<T>().block;
   if (reads_b_in_place(p)) {
     multiply_shared<T>(p, {.cols = {0, p.n}, .depths = {0, p.k}}, target);
+    return;
+  }
+  if (p.m <= kThinRows && p.k * p.n > kPieceElements) {
+    multiply_thin(p, target);
     return;
   }
   const bool alone = in_parallel_region() || get_num_threads() == 1 || p.work() < kParallelWork;
