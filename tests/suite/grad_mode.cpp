@@ -41,7 +41,7 @@ std::vector<size_t> wanted_inputs(const Case& sample) {
 Problem make_problem(const Check& check) {
   Problem problem{check, draw_inputs(check), wanted_inputs(check.sample), {}, {}};
   const Inputs inputs(check, problem.values);
-  const Out outputs = check.sample.run(inputs.tensors());
+  const Out outputs = run(check, inputs.tensors());
   Numbers numbers(seed_of(check, 101));
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (!outputs[i].is_floating_point()) continue;
@@ -55,7 +55,7 @@ Problem make_problem(const Check& check) {
 double loss_at(const Problem& problem, const ArrayList& values) {
   const no_grad silent;
   const Inputs inputs(problem.check, values);
-  const Out outputs = problem.check.sample.run(inputs.tensors());
+  const Out outputs = run(problem.check, inputs.tensors());
   double sum = 0;
   for (size_t k = 0; k < problem.outputs.size(); ++k) {
     const Array output = read(outputs[problem.outputs[k]]);
@@ -78,7 +78,7 @@ Gradients gradients_at(const Problem& problem, const ArrayList& values,
   const Inputs inputs(check, values, layout);
   Gradients result;
   for (size_t i : problem.wanted) result.leaves.push_back(inputs[i].requires_grad_());
-  const Out outputs = check.sample.run(inputs.tensors());
+  const Out outputs = run(check, inputs.tensors());
   std::vector<Tensor> recorded;
   for (size_t k = 0; k < problem.outputs.size(); ++k) {
     const Tensor& output = outputs[problem.outputs[k]];

@@ -30,7 +30,7 @@ void check_layout(const Check& check, const ArrayList& values, const Tensor& res
     return i == 0 ? layout.of(sizes) : contiguous_layout(sizes);
   });
   const uint32_t version = inputs[0].version();
-  check.sample.inplace(inputs.tensors());
+  run_inplace(check, inputs.tensors());
   require(inputs[0].version() > version, layout.name, ": the version counter did not move");
   inputs.placed(0).require_guards_intact(layout.name);
   for (size_t i = 1; i < values.size(); ++i)
@@ -44,11 +44,11 @@ void check_layout(const Check& check, const ArrayList& values, const Tensor& res
 void check_on_leaf(const Check& check, const ArrayList& values) {
   const Inputs inputs(check, values);
   inputs[0].requires_grad_();
-  require(throws_error([&] { check.sample.inplace(inputs.tensors()); }),
+  require(throws_error([&] { run_inplace(check, inputs.tensors()); }),
           "writing to a leaf that requires grad must throw");
   inputs.require_unchanged();
   const no_grad silent;
-  check.sample.inplace(inputs.tensors());  // allowed where nothing is recorded
+  run_inplace(check, inputs.tensors());  // allowed where nothing is recorded
 }
 
 // The gradients through the in-place form, applied to an intermediate result, are those of the
@@ -66,8 +66,8 @@ void check_gradient(const Check& check, const ArrayList& values, bool through_vi
     if (through_view)
       operands[0] = as_strided(operands[0], operands[0].sizes(), operands[0].strides());
     Tensor result = operands[0];
-    if (form == 0) result = check.sample.run(operands)[0];
-    else check.sample.inplace(operands);
+    if (form == 0) result = run(check, operands)[0];
+    else run_inplace(check, operands);
     Numbers numbers(seed_of(check, 201));
     const Array weights = draw_weights(result.sizes(), numbers);
     const Placed seed(weights, result.dtype(), contiguous_layout(result.sizes()),
@@ -94,10 +94,10 @@ bool differentiable(const Check& check) {
 void check_inplace_form(const Check& check) {
   const ArrayList values = draw_inputs(check);
   const Inputs plain(check, values);
-  const Out outputs = check.sample.run(plain.tensors());
+  const Out outputs = run(check, plain.tensors());
   const Tensor& target = plain[0];
   if (outputs[0].sizes() != target.sizes() || !can_store(outputs[0].dtype(), target.dtype())) {
-    require(throws_error([&] { check.sample.inplace(plain.tensors()); }), "a result of ",
+    require(throws_error([&] { run_inplace(check, plain.tensors()); }), "a result of ",
             outputs[0].dtype(), " ", outputs[0].sizes(), " cannot be stored in ", target.dtype(),
             " ", target.sizes(), ", yet nothing was thrown");
     plain.require_unchanged();

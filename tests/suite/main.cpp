@@ -1,5 +1,7 @@
 // tensora-ops: every op through every mode. See cases.h for how ops join in.
+#include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "tests/suite/tables.h"
 

@@ -16,6 +16,11 @@ int64_t extent_of(const Shape& sizes, const Strides& strides, int64_t offset) {
   return offset + 1;
 }
 
+size_t position_of(const Shape& index, const Strides& strides, int64_t offset) {
+  for (int d = 0; d < index.size(); ++d) offset += index[d] * strides[d];
+  return static_cast<size_t>(offset);
+}
+
 Layout make_layout(const Shape& sizes, const Strides& strides, int64_t offset) {
   return {strides, offset, extent_of(sizes, strides, offset)};
 }
@@ -98,14 +103,10 @@ Placed::Placed(const Array& values, DType dtype, const Layout& layout, Device de
   const size_t width = element_size(dtype);
   const size_t extent_bytes = static_cast<size_t>(layout.extent) * width;
   memory_ = std::make_shared<std::vector<std::byte>>(extent_bytes + 2 * kGuardBytes, kGuard);
-  is_element_.assign(memory_->size(), false);
   int64_t position = 0;
   Array::each(values.sizes, [&](const Shape& index) {
-    int64_t element = layout.offset;
-    for (int d = 0; d < index.size(); ++d) element += index[d] * layout.strides[d];
-    const size_t at = kGuardBytes + static_cast<size_t>(element) * width;
+    const size_t at = kGuardBytes + position_of(index, layout.strides, layout.offset) * width;
     store_element(memory_->data() + at, dtype, values[position++]);
-    std::fill_n(is_element_.begin() + static_cast<int64_t>(at), width, true);
   });
   before_ = *memory_;
 
@@ -133,15 +134,29 @@ std::vector<std::byte> Placed::bytes_now() const {
   return now;
 }
 
+// Per byte, whether it belongs to an element.
+std::vector<bool> Placed::element_bytes() const {
+  std::vector<bool> result(memory_->size(), false);
+  const size_t width = tensor_.element_size();
+  Array::each(tensor_.sizes(), [&](const Shape& index) {
+    const size_t at =
+        kGuardBytes + position_of(index, tensor_.strides(), tensor_.storage_offset()) * width;
+    std::fill_n(result.begin() + static_cast<int64_t>(at), width, true);
+  });
+  return result;
+}
+
 void Placed::require_unchanged(std::string_view what) const {
+  if (bytes_now() == before_) return;
   require_guards_intact(what);
-  require(bytes_now() == before_, what, " was modified");
+  throw Failure(concat(what, " was modified"));
 }
 
 void Placed::require_guards_intact(std::string_view what) const {
   const std::vector<std::byte> now = bytes_now();
+  const std::vector<bool> is_element = element_bytes();
   for (size_t i = 0; i < now.size(); ++i)
-    require(is_element_[i] || now[i] == kGuard, what, ": a byte outside of its elements (at ",
+    require(is_element[i] || now[i] == kGuard, what, ": a byte outside of its elements (at ",
             static_cast<int64_t>(i) - static_cast<int64_t>(kGuardBytes),
             " from the start of the storage) was written");
 }

@@ -104,6 +104,16 @@ void Inputs::require_unchanged() const {
   for (size_t i = 0; i < placed_.size(); ++i) placed_[i].require_unchanged(concat("input ", i));
 }
 
+Out run(const Check& check, In inputs) {
+  manual_seed(check.setting.seed);
+  return check.sample.run(inputs);
+}
+
+void run_inplace(const Check& check, In inputs) {
+  manual_seed(check.setting.seed);
+  check.sample.inplace(inputs);
+}
+
 Array read(const Tensor& tensor) {
   const no_grad silent;
   const Tensor host = tensor.is_cpu() ? tensor : tensor.cpu();

@@ -59,10 +59,10 @@ class Placed {
 
  private:
   std::vector<std::byte> bytes_now() const;
+  std::vector<bool> element_bytes() const;
 
   std::shared_ptr<std::vector<std::byte>> memory_;  // the host's copy; the tensor's own on a CPU
   std::vector<std::byte> before_;
-  std::vector<bool> is_element_;  // per byte
   Tensor tensor_;
 };
 
@@ -82,6 +82,10 @@ class Inputs {
   std::vector<Placed> placed_;
   std::vector<Tensor> tensors_;
 };
+
+/// Runs a case, or its in-place form, with the random stream at its beginning.
+Out run(const Check& check, In inputs);
+void run_inplace(const Check& check, In inputs);
 
 /// The elements of a tensor on any device, in row-major order.
 Array read(const Tensor& tensor);

@@ -14,7 +14,7 @@ namespace {
 
 double seconds_of(const Check& check, const Inputs& inputs) {
   const auto begin = std::chrono::steady_clock::now();
-  const Out outputs = check.sample.run(inputs.tensors());
+  const Out outputs = run(check, inputs.tensors());
   synchronize(check.setting.device);
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
@@ -27,7 +27,7 @@ bool run_backward(const Check& check) {
     if (!check.sample.inputs[i].dtype && inputs[i].is_floating_point())
       leaves.push_back(inputs[i].requires_grad_());
   std::vector<Tensor> outputs, seeds;
-  for (const Tensor& output : check.sample.run(inputs.tensors())) {
+  for (const Tensor& output : run(check, inputs.tensors())) {
     if (!output.requires_grad()) continue;
     outputs.push_back(output);
     seeds.push_back(ones_like(output));
@@ -54,7 +54,7 @@ std::string support_of(const Case& sample, DType dtype, const Setting& setting) 
   const UnderTest under_test(setting.device, dtype);
   const bool runs = succeeds([&] {
     const Inputs inputs(check, draw_inputs(check));
-    sample.run(inputs.tensors());
+    run(check, inputs.tensors());
     return true;
   });
   if (!runs) return "";
@@ -86,14 +86,14 @@ void run_everything(const Case& sample, DType dtype, const Setting& setting) {
   const Check check{sample, dtype, setting};
   succeeds([&] {
     const Inputs inputs(check, draw_inputs(check));
-    sample.run(inputs.tensors());
+    run(check, inputs.tensors());
     return true;
   });
   if (is_floating_point(dtype)) succeeds([&] { return run_backward(check); });
   if (sample.inplace)
     succeeds([&] {
       const Inputs inputs(check, draw_inputs(check));
-      sample.inplace(inputs.tensors());
+      run_inplace(check, inputs.tensors());
       return true;
     });
 }
@@ -104,7 +104,7 @@ std::string measure(const Check& check) {
   const Inputs inputs(check, draw_inputs(check));
   double bytes = 0;
   for (const Tensor& input : inputs.tensors()) bytes += static_cast<double>(input.nbytes());
-  for (const Tensor& output : check.sample.run(inputs.tensors()))
+  for (const Tensor& output : run(check, inputs.tensors()))
     bytes += static_cast<double>(output.nbytes());
   std::vector<double> times;
   double total = 0;

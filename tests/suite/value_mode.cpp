@@ -67,7 +67,7 @@ void check_expanded(const Check& check, const ArrayList& drawn) {
   const Inputs plain(check, values);
   Out expected;
   try {
-    expected = check.sample.run(plain.tensors());
+    expected = run(check, plain.tensors());
   } catch (const Error&) {
     return;  // the op cannot take such values
   }
@@ -76,7 +76,7 @@ void check_expanded(const Check& check, const ArrayList& drawn) {
     if (const int d = first_long_dim(sizes); d >= 0) layout.strides[d] = 0;
     return layout;
   });
-  require_same(check.sample.run(expanded.tensors()), expected, check.sample.tolerance, "expanded");
+  require_same(run(check, expanded.tensors()), expected, check.sample.tolerance, "expanded");
   expanded.require_unchanged();
 }
 
@@ -103,7 +103,7 @@ void check_value(const Check& check) {
   require(check.sample.reference != nullptr, "the case has no reference; give one, or opt out");
   const ArrayList values = draw_inputs(check);
   const Inputs inputs(check, values);
-  const Out outputs = check.sample.run(inputs.tensors());
+  const Out outputs = run(check, inputs.tensors());
   inputs.require_unchanged();
   require_shape_and_dtype(check, outputs);
   require_matches_reference(check, values, outputs);
@@ -115,12 +115,12 @@ void check_value(const Check& check) {
 void check_view(const Check& check) {
   const ArrayList values = draw_inputs(check);
   const Inputs plain(check, values);
-  const Out expected = check.sample.run(plain.tensors());
+  const Out expected = run(check, plain.tensors());
   const std::span<const NamedLayout> layouts = strided_layouts();
   for (size_t k = 0; k < layouts.size(); ++k) {
     const Inputs strided(check, values,
                          [&](const Shape& sizes, size_t) { return layouts[k].of(sizes); });
-    require_same(check.sample.run(strided.tensors()), expected, check.sample.tolerance,
+    require_same(run(check, strided.tensors()), expected, check.sample.tolerance,
                  layouts[k].name);
     strided.require_unchanged();
     if (values.size() < 2) continue;
@@ -129,7 +129,7 @@ void check_view(const Check& check) {
       if ((k + input) % 4 == 3) return contiguous_layout(sizes);
       return layouts[(k + 2 * input) % layouts.size()].of(sizes);
     });
-    require_same(check.sample.run(mixed.tensors()), expected, check.sample.tolerance,
+    require_same(run(check, mixed.tensors()), expected, check.sample.tolerance,
                  concat("mixed layouts, input 0 ", layouts[k].name));
     mixed.require_unchanged();
   }
@@ -141,7 +141,7 @@ void check_determinism(const Check& check) {
   const Inputs inputs(check, values);
   const auto run_with = [&](int threads) {
     set_num_threads(threads);
-    return check.sample.run(inputs.tensors());
+    return run(check, inputs.tensors());
   };
   struct Restore {
     int threads;
@@ -156,12 +156,12 @@ void check_determinism(const Check& check) {
 void check_meta(const Check& check) {
   const ArrayList values = draw_inputs(check);
   const Inputs inputs(check, values);
-  const Out expected = check.sample.run(inputs.tensors());
+  const Out expected = run(check, inputs.tensors());
   const Setting shapes_only{.device = DeviceType::meta, .seed = check.setting.seed};
   const Check meta{check.sample, check.dtype, shapes_only};
   const UnderTest under_test(shapes_only.device, check.dtype);
   const Inputs shapes(meta, values);
-  const Out got = check.sample.run(shapes.tensors());
+  const Out got = run(check, shapes.tensors());
   require(got.size() == expected.size(), "another number of outputs");
   for (size_t i = 0; i < got.size(); ++i) {
     require(got[i].is_meta(), "output ", i, " is on ", got[i].device());
