@@ -17,13 +17,14 @@ struct Tile {
 #if defined(__AVX512F__)
   static constexpr int kRows = 8;
   static constexpr int kVectors = 3;
-  static constexpr int kDepth = 384;
+  static constexpr int kDepth =
+      376;  // panels of b then do not begin a multiple of 4096 bytes apart
   static constexpr int kRowsInCache = 240;  // rows of a that are packed at once
   static constexpr int kGroup = 10;         // panels of b that stay in the second-level cache
 #else
   static constexpr int kRows = 6;
   static constexpr int kVectors = 2;
-  static constexpr int kDepth = 256;
+  static constexpr int kDepth = 248;  // as above
   static constexpr int kRowsInCache = 144;
   static constexpr int kGroup = 1;
 #endif
