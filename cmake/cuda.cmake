@@ -1,8 +1,7 @@
 # The CUDA backend: every *_cuda.cu of the rooms, the generated pointwise kernels and backend/cuda,
 # in one library that is opened only when a CUDA device is asked for.
 set(build_cuda OFF)
-file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS tensora/*.cu tensora/backend/cuda/*.cpp
-     tensora/jit/emit_cuda*.cpp)
+file(GLOB_RECURSE cuda_sources CONFIGURE_DEPENDS tensora/*.cu tensora/backend/cuda/*.cpp)
 if(NOT TENSORA_CUDA STREQUAL "OFF" AND cuda_sources)
   include(CheckLanguage)
   check_language(CUDA)
@@ -13,17 +12,31 @@ if(NOT TENSORA_CUDA STREQUAL "OFF" AND cuda_sources)
   endif()
 endif()
 if(build_cuda)
+  # Note [One PTX, several architectures]
+  # Most of a kernel's compile time is spent on the way to PTX. One PTX for compute capability 8.0
+  # is assembled for 8.0 and 9.0, and shipped for the driver to compile on anything newer.
+  set(CMAKE_CUDA_ARCHITECTURES OFF)
   enable_language(CUDA)
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know it yet
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  endif()
   find_package(CUDAToolkit REQUIRED)
   file(GLOB generated_cuda ${generated}/src/*_cuda.cu)
   add_library(tensora_cuda SHARED ${cuda_sources} ${generated_cuda}
               ${generated}/src/register_cuda_kernels.cpp)
-  set_target_properties(tensora_cuda PROPERTIES CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON
-                        CUDA_ARCHITECTURES "80-real;90" CUDA_RUNTIME_LIBRARY Static)
+  set_target_properties(tensora_cuda PROPERTIES CUDA_STANDARD 20
+                        CUDA_ARCHITECTURES OFF CUDA_RUNTIME_LIBRARY Static)
   target_include_directories(tensora_cuda PRIVATE ${PROJECT_SOURCE_DIR} ${generated}/include)
+  target_include_directories(tensora_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
   target_compile_options(tensora_cuda PRIVATE
-    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --extended-lambda -Xcudafe
-      --diag_suppress=20012,20013,20014,20015 --threads=2>)
-  target_link_libraries(tensora_cuda PRIVATE tensora CUDA::cublasLt CUDA::nvrtc CUDA::cuda_driver)
+    $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --extended-lambda
+      -diag-suppress=20012,20013,20014,20015
+      "-gencode=arch=compute_80,code=[sm_80,sm_90,compute_80]">
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wno-sign-conversion
+      $<$<BOOL:${TENSORA_WERROR}>:-Werror>>)
+  # cuBLASLt and NVRTC are opened when they are first needed, so that a machine without them still
+  # has everything else.
+  target_link_libraries(tensora_cuda PRIVATE tensora dl)
   target_link_options(tensora_cuda PRIVATE $<$<CONFIG:Release>:-Wl,-s>)
 endif()

@@ -277,13 +277,18 @@ def generate_registration(ops, headers, out):
 
 def generate_embedded(root, headers, out):
     files = ["tensora/base/host_device.h", "tensora/base/half.h", "tensora/base/math.h",
-             "tensora/base/special.h", "tensora/core/scalar.h", "tensora/core/functor.h"]
+             "tensora/base/special.h", "tensora/core/scalar.h", "tensora/core/functor.h",
+             "tensora/backend/cuda/elements.cuh", "tensora/backend/cuda/fused.cuh"]
     files += [f"tensora/ops/pointwise/{h.name}" for h, _ in headers]
     text = NOTICE + '#include "tensora/jit/embedded.h"\n\nnamespace tensora::jit {\n\n'
     text += "const EmbeddedFile embedded_files[] = {\n"
     for name in files:
         text += f'    {{"{name}", R"__source__({(root / name).read_text()})__source__"}},\n'
-    text += f"}};\nconst int embedded_file_count = {len(files)};\n\n}}  // namespace tensora::jit\n"
+    text += f"}};\nconst int embedded_file_count = {len(files)};\n\n"
+    names = [(f.name, f.type) for _, functors in headers for f in functors]
+    text += "const FunctorName functor_names[] = {\n"
+    text += "".join(f'    {{"{name}", "{kind}"}},\n' for name, kind in names)
+    text += f"}};\nconst int functor_name_count = {len(names)};\n\n}}  // namespace tensora::jit\n"
     write(out / "src/embedded_functors.cpp", text)
 
 

@@ -2,12 +2,20 @@
 
 namespace tensora::jit {
 
-/// The functor headers as text, for run-time compilation.
+/// The functor headers as text, for run-time compilation; generated.
 struct EmbeddedFile {
   const char* name;
   const char* text;
 };
 extern const EmbeddedFile embedded_files[];
 extern const int embedded_file_count;
+
+/// The C++ type behind a pointwise op: {"add", "functors::Add"}.
+struct FunctorName {
+  const char* op;
+  const char* type;
+};
+extern const FunctorName functor_names[];
+extern const int functor_name_count;
 
 }  // namespace tensora::jit

@@ -1,0 +1,48 @@
+#pragma once
+
+// The host's side of walking several strided arrays in step: which dims are left after joining,
+// and how the work is cut so that a kernel can count in 32 bits.
+
+#include <cstdint>
+#include <span>
+
+#include "tensora/base/function_ref.h"
+#include "tensora/core/view.h"
+
+namespace tensora::cuda {
+
+inline constexpr int kMaxArrays = 13;
+
+/// Dim 0 is the innermost; strides are in bytes.
+struct HostWalk {
+  int arrays = 0;
+  int dims = 0;
+  int64_t sizes[kMaxDims] = {};
+  int64_t strides[kMaxArrays][kMaxDims] = {};
+  char* data[kMaxArrays] = {};
+  int64_t count() const {
+    int64_t product = 1;
+    for (int d = 0; d < dims; ++d) product *= sizes[d];
+    return product;
+  }
+};
+
+/// The walk over an output (array 0) and operands broadcast to it: dims ordered by the output's
+/// memory, neighbouring dims joined where all arrays allow it.
+HostWalk make_walk(std::span<const View* const> views);
+
+/// Whether array k lies such that groups of `group` elements along dim 0 can be accessed as one:
+/// gapless and aligned.
+bool has_groups(const HostWalk& walk, int k, int64_t element_bytes, int64_t group);
+
+/// Calls body(part, is_last) for parts that together cover the walk, each with fewer than 2^31
+/// steps and offsets below 2^31 bytes.
+void each_part(const HostWalk& walk, FunctionRef<void(const HostWalk& part, bool is_last)> body);
+
+/// Multiplier and shift of Note [Division by multiplication].
+struct DivisorNumbers {
+  unsigned divisor, multiplier, shift;
+};
+DivisorNumbers divisor_numbers(int64_t divisor);
+
+}  // namespace tensora::cuda

@@ -1,0 +1,156 @@
+#include <algorithm>
+
+#include "tensora/base/thread_pool.h"
+#include "tensora/jit/fusion.h"
+
+// Note [Fusing by tiles]
+// The program's shape is cut into tiles of a few thousand elements. For each tile every op's own
+// kernel runs on it, one after the other; intermediate values live in buffers of a tile's size that
+// stay in the first-level cache, so memory sees the inputs and the outputs only. The kernels are
+// the eager ones, on the same dtypes: the results are the same bits.
+
+namespace tensora::jit {
+namespace {
+
+constexpr int64_t kTileElements = 2048;
+constexpr int64_t kTilesPerTask = 8;
+
+/// Cuts a shape into tiles that are boxes: a stretch of one dim with everything inside it.
+struct Tiling {
+  int dim = 0;           // the dim that is cut; those before it are counted one by one
+  int64_t rows = 1;      // of that dim per tile
+  int64_t per_dim = 1;   // tiles along it
+  int64_t count = 1;     // of all tiles
+
+  explicit Tiling(const Shape& sizes) {
+    int64_t inside = 1;
+    dim = sizes.size() - 1;
+    while (dim > 0 && inside * sizes[dim] <= kTileElements / 2) inside *= sizes[dim--];
+    if (dim < 0) return;
+    rows = std::clamp<int64_t>(kTileElements / inside, 1, std::max<int64_t>(sizes[dim], 1));
+    per_dim = (sizes[dim] + rows - 1) / rows;
+    count = per_dim;
+    for (int d = 0; d < dim; ++d) count *= sizes[d];
+  }
+};
+
+class CpuKernel final : public FusedKernel {
+ public:
+  explicit CpuKernel(const Program& program) : program_(program), tiling_(program.sizes) {
+    plan_buffers();
+  }
+
+  void run(std::span<const View* const> inputs, std::span<const View* const> outputs) override {
+    if (program_.sizes.numel() == 0) return;
+    std::vector<View> whole;
+    for (const View* input : inputs) {
+      View& view = whole.emplace_back(*input);
+      const bool single = input->numel == 1;  // the kernels know best how to repeat it
+      view.strides = single ? Strides{}
+                            : broadcast_strides(input->sizes, input->strides, program_.sizes);
+      view.sizes = single ? Shape{} : program_.sizes;
+      view.update();
+    }
+    parallel_for(tiling_.count, kTilesPerTask,
+                 [&](int64_t begin, int64_t end) { run_tiles(whole, outputs, begin, end); });
+  }
+
+ private:
+  // Values that are not results share buffers: one is free again after its last reader.
+  void plan_buffers() {
+    const int inputs = program_.input_count();
+    const auto values = program_.dtypes.size();
+    std::vector<int> last_use(values, -1);
+    for (size_t i = 0; i < program_.instructions.size(); ++i)
+      for (int operand : program_.instructions[i].operands)
+        last_use[static_cast<size_t>(operand)] = static_cast<int>(i);
+    buffer_of_.assign(values, -1);
+    std::vector<int> free;
+    for (size_t i = 0; i < program_.instructions.size(); ++i) {
+      const size_t result = static_cast<size_t>(inputs) + i;
+      const auto& outputs = program_.outputs;
+      if (std::find(outputs.begin(), outputs.end(), static_cast<int>(result)) == outputs.end()) {
+        if (free.empty()) free.push_back(buffers_++);
+        buffer_of_[result] = free.back();
+        free.pop_back();
+      }
+      for (int operand : program_.instructions[i].operands) {
+        const auto id = static_cast<size_t>(operand);
+        if (last_use[id] != static_cast<int>(i) || buffer_of_[id] < 0) continue;
+        free.push_back(buffer_of_[id]);
+        last_use[id] = -1;  // an operand may occur twice
+      }
+    }
+  }
+
+  // The part of a tensor of the program's shape that lies in a tile.
+  View part(const View& whole, int64_t tile) const {
+    if (whole.dim() == 0) return whole;
+    View view = whole;
+    int64_t rest = tile / tiling_.per_dim;
+    const int64_t first = tile % tiling_.per_dim * tiling_.rows;
+    int64_t offset = 0;
+    for (int d = tiling_.dim - 1; d >= 0; --d) {
+      offset += rest % program_.sizes[d] * whole.strides[d];
+      rest /= program_.sizes[d];
+      view.sizes[d] = 1;
+    }
+    offset += first * whole.strides[tiling_.dim];
+    view.sizes[tiling_.dim] = std::min(tiling_.rows, program_.sizes[tiling_.dim] - first);
+    view.data = view.as<char>() + offset * static_cast<int64_t>(element_size(view.dtype));
+    view.update();
+    return view;
+  }
+
+  void run_tiles(const std::vector<View>& inputs, std::span<const View* const> outputs,
+                 int64_t begin, int64_t end) const {
+    const int64_t elements = std::min(kTileElements, program_.sizes.numel());
+    const auto bytes = static_cast<size_t>(elements) * 8;
+    const auto memory = std::make_unique<std::byte[]>(bytes * static_cast<size_t>(buffers_));
+    std::vector<View> values(program_.dtypes.size());
+    for (int64_t tile = begin; tile < end; ++tile) {
+      for (size_t i = 0; i < inputs.size(); ++i) values[i] = part(inputs[i], tile);
+      Shape sizes;
+      for (size_t i = 0; i < outputs.size(); ++i) {
+        View& view = values[static_cast<size_t>(program_.outputs[i])];
+        view = part(*outputs[i], tile);
+        sizes = view.sizes;
+      }
+      for (size_t id = inputs.size(); id < values.size(); ++id) {
+        if (buffer_of_[id] < 0) continue;
+        View& view = values[id];
+        view.data = memory.get() + bytes * static_cast<size_t>(buffer_of_[id]);
+        view.dtype = program_.dtypes[id];
+        view.sizes = sizes;
+        view.strides = contiguous_strides(sizes);
+        view.update();
+      }
+      execute(values);
+    }
+  }
+
+  void execute(std::vector<View>& values) const {
+    size_t result = static_cast<size_t>(program_.input_count());
+    for (const Program::Instruction& instruction : program_.instructions) {
+      SmallVector<const View*, 4> in;
+      for (int operand : instruction.operands) in.push_back(&values[static_cast<size_t>(operand)]);
+      const View* const out = &values[result++];
+      const KernelContext context{instruction.op->name, {in.data(), in.size()}, {&out, 1},
+                                  program_.device, instruction.compute_dtype};
+      instruction.op->run_kernel(*instruction.op, context, instruction.attrs.get());
+    }
+  }
+
+  const Program program_;
+  const Tiling tiling_;
+  std::vector<int> buffer_of_;  // per value; -1: an input or a result
+  int buffers_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<FusedKernel> emit_cpu(const Program& program) {
+  return std::make_unique<CpuKernel>(program);
+}
+
+}  // namespace tensora::jit
