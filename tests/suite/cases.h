@@ -63,20 +63,18 @@ struct Input {
   std::vector<double> values = {};
 };
 
-enum class Mode {
-  value, grad, view, inplace, error, determinism, perf, support, meta, coverage
-};
+enum class Mode { value, grad, view, inplace, error, determinism, perf, support, meta, coverage };
 
 /// The device, and the dtype, under test; for cases whose `run` makes tensors itself.
 Device device();
 DType dtype();
 
 /// Dtype sets for cases.
-std::vector<DType> floating_dtypes();   // float16 bfloat16 float32 float64
-std::vector<DType> number_dtypes();     // those and the integers
-std::vector<DType> all_dtypes();        // those and bool
-std::vector<DType> integer_dtypes();    // the integers
-std::vector<DType> integral_dtypes();   // the integers and bool
+std::vector<DType> floating_dtypes();  // float16 bfloat16 float32 float64
+std::vector<DType> number_dtypes();    // those and the integers
+std::vector<DType> all_dtypes();       // those and bool
+std::vector<DType> integer_dtypes();   // the integers
+std::vector<DType> integral_dtypes();  // the integers and bool
 
 struct Case {
   std::string op = {};    // the op's (function's) name

@@ -6,25 +6,25 @@
 namespace tensora::suite {
 namespace {
 
-constexpr double kStep = 3e-6;         // of the central differences
-constexpr int64_t kAllElements = 48;   // inputs up to this size are checked element by element
-constexpr int kProbes = 12;            // single elements checked in larger ones
+constexpr double kStep = 3e-6;        // of the central differences
+constexpr int64_t kAllElements = 48;  // inputs up to this size are checked element by element
+constexpr int kProbes = 12;           // single elements checked in larger ones
 
 // One case prepared for differentiation: input values, and the weights of the outputs that make
 // a scalar of them.
 struct Problem {
   Check check;
   ArrayList values;
-  std::vector<size_t> wanted;  // inputs to differentiate with respect to
-  ArrayList weights;           // one per floating output
+  std::vector<size_t> wanted;   // inputs to differentiate with respect to
+  ArrayList weights;            // one per floating output
   std::vector<size_t> outputs;  // which outputs those are
 };
 
 // The gradients of one evaluation, and what they were computed from.
 struct Gradients {
-  std::vector<Tensor> leaves;    // the wanted inputs
-  std::vector<Tensor> seeds;     // the gradients of the outputs
-  std::vector<Tensor> grads;     // undefined: zero
+  std::vector<Tensor> leaves;  // the wanted inputs
+  std::vector<Tensor> seeds;   // the gradients of the outputs
+  std::vector<Tensor> grads;   // undefined: zero
 };
 
 std::vector<size_t> wanted_inputs(const Case& sample) {
@@ -69,8 +69,8 @@ struct GradOptions {
   bool strided = false;  // inputs and output gradients that are not contiguous
 };
 
-Gradients gradients_at(const Problem& problem, const ArrayList& values,
-                       const ArrayList& weights, GradOptions options) {
+Gradients gradients_at(const Problem& problem, const ArrayList& values, const ArrayList& weights,
+                       GradOptions options) {
   const Check& check = problem.check;
   const auto layout = [&](const Shape& sizes, size_t i) {
     return options.strided ? strided_layouts()[i % 2].of(sizes) : contiguous_layout(sizes);
@@ -163,8 +163,7 @@ Array moved(const Array& from, const Array& direction, double step) {
 
 // d/dt of <v, gradient(x + t u, w + t s)> at 0, where the gradient is taken along output weights w.
 double second_order_numeric(const Problem& problem, const ArrayList& projections,
-                            const ArrayList& input_directions,
-                            const ArrayList& weight_directions) {
+                            const ArrayList& input_directions, const ArrayList& weight_directions) {
   double sides[2];
   for (int side = 0; side < 2; ++side) {
     const double step = side == 0 ? kStep : -kStep;
@@ -175,8 +174,7 @@ double second_order_numeric(const Problem& problem, const ArrayList& projections
     }
     for (size_t k = 0; k < weights.size(); ++k)
       weights[k] = moved(weights[k], weight_directions[k], step);
-    const ArrayList grads =
-        arrays_of(problem, gradients_at(problem, values, weights, {}));
+    const ArrayList grads = arrays_of(problem, gradients_at(problem, values, weights, {}));
     sides[side] = 0;
     for (size_t k = 0; k < grads.size(); ++k) sides[side] += dot(grads[k], projections[k]);
   }
@@ -211,7 +209,8 @@ void check_second_order(const Problem& problem, const Gradients& first) {
     size_t seed = first.leaves.size();
     for (const Array& weight : problem.weights) {
       const Array direction = draw_weights(weight.sizes, numbers);
-      if (seed < second.size()) analytic += dot(array_of(second[seed++], direction.sizes), direction);
+      if (seed < second.size())
+        analytic += dot(array_of(second[seed++], direction.sizes), direction);
       weight_directions.push_back(direction);
     }
     require_near(analytic,
@@ -252,8 +251,8 @@ void check_all_orders(const Check& check) {
   check_first_order(problem, first);
   const Gradients recorded =
       gradients_at(problem, problem.values, problem.weights, {.create_graph = true});
-  const ArrayList strided = arrays_of(
-      problem, gradients_at(problem, problem.values, problem.weights, {.strided = true}));
+  const ArrayList strided =
+      arrays_of(problem, gradients_at(problem, problem.values, problem.weights, {.strided = true}));
   const ArrayList again = arrays_of(problem, recorded);
   for (size_t k = 0; k < first.size(); ++k) {
     const Tolerance tight = tolerance_of(kFloat64, check.sample.tolerance);

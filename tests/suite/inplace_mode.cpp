@@ -38,7 +38,8 @@ void check_layout(const Check& check, const ArrayList& values, const Tensor& res
   Array expected = read(result);
   const DType dtype = inputs[0].dtype();
   for (double& value : expected.values) value = rounded(value, dtype);
-  require_close(read(inputs[0]), expected, tolerance_of(dtype, check.sample.tolerance), layout.name);
+  require_close(read(inputs[0]), expected, tolerance_of(dtype, check.sample.tolerance),
+                layout.name);
 }
 
 void check_on_leaf(const Check& check, const ArrayList& values) {
@@ -66,13 +67,16 @@ void check_gradient(const Check& check, const ArrayList& values, bool through_vi
     if (through_view)
       operands[0] = as_strided(operands[0], operands[0].sizes(), operands[0].strides());
     Tensor result = operands[0];
-    if (form == 0) result = run(check, operands)[0];
-    else run_inplace(check, operands);
+    if (form == 0)
+      result = run(check, operands)[0];
+    else
+      run_inplace(check, operands);
     Numbers numbers(seed_of(check, 201));
     const Array weights = draw_weights(result.sizes(), numbers);
     const Placed seed(weights, result.dtype(), contiguous_layout(result.sizes()),
                       check.setting.device);
-    for (const Tensor& grad : grad({&result, 1}, wanted, {&seed.tensor(), 1}, {.allow_unused = true}))
+    for (const Tensor& grad :
+         grad({&result, 1}, wanted, {&seed.tensor(), 1}, {.allow_unused = true}))
       grads[form].push_back(grad.defined() ? read(grad) : Array());
   }
   for (size_t k = 0; k < grads[0].size(); ++k) {

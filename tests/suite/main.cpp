@@ -18,25 +18,38 @@ using CheckFunction = void (*)(const Check&);
 
 CheckFunction function_of(Mode mode) {
   switch (mode) {
-    case Mode::value: return check_value;
-    case Mode::grad: return check_grad;
-    case Mode::view: return check_view;
-    case Mode::inplace: return check_inplace_form;
-    case Mode::determinism: return check_determinism;
-    case Mode::meta: return check_meta;
-    default: return nullptr;
+    case Mode::value:
+      return check_value;
+    case Mode::grad:
+      return check_grad;
+    case Mode::view:
+      return check_view;
+    case Mode::inplace:
+      return check_inplace_form;
+    case Mode::determinism:
+      return check_determinism;
+    case Mode::meta:
+      return check_meta;
+    default:
+      return nullptr;
   }
 }
 
 // Whether a mode has anything to say about a case; unlike an opt-out this needs no reason.
 bool applies(Mode mode, const Case& sample) {
   switch (mode) {
-    case Mode::perf: return sample.big;
-    case Mode::determinism: return true;
-    case Mode::inplace: return !sample.big && sample.inplace != nullptr;
-    case Mode::view: return !sample.big && !sample.inputs.empty();
-    case Mode::grad: return !sample.big && !sample.inputs.empty();
-    default: return !sample.big;
+    case Mode::perf:
+      return sample.big;
+    case Mode::determinism:
+      return true;
+    case Mode::inplace:
+      return !sample.big && sample.inplace != nullptr;
+    case Mode::view:
+      return !sample.big && !sample.inputs.empty();
+    case Mode::grad:
+      return !sample.big && !sample.inputs.empty();
+    default:
+      return !sample.big;
   }
 }
 
@@ -72,8 +85,10 @@ void run_case(Mode mode, const Case& sample, const Options& options, const Setti
   for (DType dtype : dtypes_of(mode, sample, options)) {
     const Check check{sample, dtype, setting};
     if (!sampled(check)) continue;
-    const Result what{.op = sample.op, .sample = sample.name,
-                      .dtype = std::string(tensora::name(dtype)), .mode = mode};
+    const Result what{.op = sample.op,
+                      .sample = sample.name,
+                      .dtype = std::string(tensora::name(dtype)),
+                      .mode = mode};
     if (const auto reason = sample.opt_out.find(mode); reason != sample.opt_out.end()) {
       report.skip(what, reason->second);
       continue;
@@ -143,7 +158,9 @@ int run(const Options& options) {
                  reason.c_str());
     return kExitNoDevice;
   }
-  const Setting setting{.device = options.device, .seed = options.seed, .quick = options.quick,
+  const Setting setting{.device = options.device,
+                        .seed = options.seed,
+                        .quick = options.quick,
                         .max_threads = get_num_threads()};
   device_under_test = options.device;
   Cases cases;

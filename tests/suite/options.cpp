@@ -13,15 +13,9 @@ struct NamedMode {
   Mode mode;
 };
 constexpr NamedMode kModes[] = {
-    {"value", Mode::value},
-    {"grad", Mode::grad},
-    {"view", Mode::view},
-    {"inplace", Mode::inplace},
-    {"error", Mode::error},
-    {"determinism", Mode::determinism},
-    {"perf", Mode::perf},
-    {"support", Mode::support},
-    {"meta", Mode::meta},
+    {"value", Mode::value},       {"grad", Mode::grad},       {"view", Mode::view},
+    {"inplace", Mode::inplace},   {"error", Mode::error},     {"determinism", Mode::determinism},
+    {"perf", Mode::perf},         {"support", Mode::support}, {"meta", Mode::meta},
     {"coverage", Mode::coverage},
 };
 
@@ -53,24 +47,34 @@ uint64_t parse_number(std::string_view option, const std::string& text) {
 
 // Sets an option that takes a value. False if there is none of that name.
 bool set_option(Options& options, const std::string& option, const std::string& value) {
-  if (option == "--device") options.device = Device(value);
-  else if (option == "--filter") options.filters = split(value);
-  else if (option == "--json") options.json_path = value;
-  else if (option == "--output") options.support_path = value;
-  else if (option == "--seed") options.seed = parse_number(option, value);
+  if (option == "--device")
+    options.device = Device(value);
+  else if (option == "--filter")
+    options.filters = split(value);
+  else if (option == "--json")
+    options.json_path = value;
+  else if (option == "--output")
+    options.support_path = value;
+  else if (option == "--seed")
+    options.seed = parse_number(option, value);
   else if (option == "--mode")
     for (const std::string& part : split(value)) options.modes.push_back(parse_mode(part));
   else if (option == "--dtype")
     for (const std::string& part : split(value)) options.dtypes.push_back(parse_dtype(part));
-  else return false;
+  else
+    return false;
   return true;
 }
 
 bool set_flag(Options& options, const std::string& option) {
-  if (option == "--quick") options.quick = true;
-  else if (option == "--list") options.list = true;
-  else if (option == "--help" || option == "-h") options.help = true;
-  else return false;
+  if (option == "--quick")
+    options.quick = true;
+  else if (option == "--list")
+    options.list = true;
+  else if (option == "--help" || option == "-h")
+    options.help = true;
+  else
+    return false;
   return true;
 }
 
@@ -95,7 +99,8 @@ Options parse_options(std::span<const char* const> arguments) {
       value = option.substr(equals + 1);
       option.resize(equals);
     } else {
-      check(i + 1 < arguments.size(), "'", option, "' is no option, or lacks its value; see --help");
+      check(i + 1 < arguments.size(), "'", option,
+            "' is no option, or lacks its value; see --help");
       value = arguments[++i];
     }
     check(set_option(options, option, value), "there is no option '", option, "'; see --help");
@@ -124,9 +129,10 @@ std::string usage() {
 
 bool selects(const Options& options, const std::string& op, const std::string& sample) {
   if (options.filters.empty()) return true;
-  return std::any_of(options.filters.begin(), options.filters.end(), [&](const std::string& filter) {
-    return matches(filter, op) || matches(filter, op + "/" + sample);
-  });
+  return std::any_of(options.filters.begin(), options.filters.end(),
+                     [&](const std::string& filter) {
+                       return matches(filter, op) || matches(filter, op + "/" + sample);
+                     });
 }
 
 }  // namespace tensora::suite

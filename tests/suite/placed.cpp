@@ -61,9 +61,7 @@ Layout stepped(const Shape& sizes) {
   return make_layout(sizes, strides_in_order(sizes, row_major(sizes.size()), 2, 0), 1);
 }
 
-Layout with_offset(const Shape& sizes) {
-  return make_layout(sizes, contiguous_strides(sizes), 3);
-}
+Layout with_offset(const Shape& sizes) { return make_layout(sizes, contiguous_strides(sizes), 3); }
 
 Layout padded_rows(const Shape& sizes) {
   return make_layout(sizes, strides_in_order(sizes, row_major(sizes.size()), 1, 5), 2);
@@ -85,9 +83,12 @@ Layout rotated_with_gaps(const Shape& sizes) {
 }
 
 constexpr NamedLayout kLayouts[] = {
-    {"transposed", transposed},       {"column-major", column_major},
-    {"sliced with step", stepped},    {"with storage offset", with_offset},
-    {"with padded rows", padded_rows}, {"unit dims with odd strides", unit_dims_odd},
+    {"transposed", transposed},
+    {"column-major", column_major},
+    {"sliced with step", stepped},
+    {"with storage offset", with_offset},
+    {"with padded rows", padded_rows},
+    {"unit dims with odd strides", unit_dims_odd},
     {"rotated dims with gaps", rotated_with_gaps},
 };
 
@@ -118,8 +119,8 @@ Placed::Placed(const Array& values, DType dtype, const Layout& layout, Device de
     // Behind the elements, the guard is part of the storage.
     storage = Storage::allocate(extent_bytes + kGuardBytes, device);
     if (!device.is_meta())
-      backend(device.type).copy_bytes(storage->data(), device, start, Device(),
-                                      extent_bytes + kGuardBytes);
+      backend(device.type)
+          .copy_bytes(storage->data(), device, start, Device(), extent_bytes + kGuardBytes);
   }
   tensor_ = make_view(storage, values.sizes, layout.strides, layout.offset, dtype);
 }
@@ -128,9 +129,9 @@ std::vector<std::byte> Placed::bytes_now() const {
   std::vector<std::byte> now = *memory_;
   const Device device = tensor_.device();
   if (!device.is_cpu() && !device.is_meta())
-    backend(device.type).copy_bytes(now.data() + kGuardBytes, Device(),
-                                    tensor_.impl().storage->data(), device,
-                                    now.size() - kGuardBytes);
+    backend(device.type)
+        .copy_bytes(now.data() + kGuardBytes, Device(), tensor_.impl().storage->data(), device,
+                    now.size() - kGuardBytes);
   return now;
 }
 

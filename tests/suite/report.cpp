@@ -36,8 +36,10 @@ std::string quoted(const std::string& text) {
   std::string result = "\"";
   for (char letter : text) {
     if (letter == '"' || letter == '\\') result += '\\';
-    if (letter == '\n') result += "\\n";
-    else if (static_cast<unsigned char>(letter) >= 0x20) result += letter;
+    if (letter == '\n')
+      result += "\\n";
+    else if (static_cast<unsigned char>(letter) >= 0x20)
+      result += letter;
   }
   return result + '"';
 }
@@ -60,8 +62,7 @@ void Report::run(Result what, const std::function<std::string()>& body) {
     what.outcome = Outcome::failed;
     what.message = error.what();
   }
-  what.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  what.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   running_check[0] = '\0';
   add(std::move(what));
 }

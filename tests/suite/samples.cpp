@@ -8,11 +8,14 @@ namespace tensora::suite {
 void store_element(void* address, DType dtype, double value) {
   visit_dtype(dtype, [&]<class T>() {
     T element;
-    if constexpr (std::is_same_v<T, bool>) element = value != 0;
+    if constexpr (std::is_same_v<T, bool>)
+      element = value != 0;
     else if constexpr (std::is_integral_v<T>)
       element = static_cast<T>(std::isfinite(value) ? static_cast<int64_t>(value) : 0);
-    else if constexpr (std::is_same_v<T, double>) element = value;
-    else element = T(static_cast<float>(value));
+    else if constexpr (std::is_same_v<T, double>)
+      element = value;
+    else
+      element = T(static_cast<float>(value));
     std::memcpy(address, &element, sizeof element);
   });
 }
@@ -21,8 +24,10 @@ double load_element(const void* address, DType dtype) {
   return visit_dtype(dtype, [&]<class T>() -> double {
     T element;
     std::memcpy(&element, address, sizeof element);
-    if constexpr (std::is_integral_v<T>) return static_cast<double>(element);
-    else return static_cast<double>(element);
+    if constexpr (std::is_integral_v<T>)
+      return static_cast<double>(element);
+    else
+      return static_cast<double>(element);
   });
 }
 
@@ -137,11 +142,16 @@ ArrayList read_all(const Out& tensors) {
 
 Tolerance tolerance_of(DType dtype, double factor) {
   switch (dtype) {
-    case DType::float64: return {1e-9 * factor, 1e-9 * factor};
-    case DType::float32: return {1e-5 * factor, 1e-5 * factor};
-    case DType::float16: return {2e-3 * factor, 2e-3 * factor};
-    case DType::bfloat16: return {2e-2 * factor, 2e-2 * factor};
-    default: return {};
+    case DType::float64:
+      return {1e-9 * factor, 1e-9 * factor};
+    case DType::float32:
+      return {1e-5 * factor, 1e-5 * factor};
+    case DType::float16:
+      return {2e-3 * factor, 2e-3 * factor};
+    case DType::bfloat16:
+      return {2e-2 * factor, 2e-2 * factor};
+    default:
+      return {};
   }
 }
 

@@ -91,7 +91,8 @@ void run_inplace(const Check& check, In inputs);
 Array read(const Tensor& tensor);
 ArrayList read_all(const Out& tensors);
 
-/// How far apart two elements of a dtype may be: |got - expected| <= absolute + relative * |expected|.
+/// How far apart two elements of a dtype may be: |got - expected| <= absolute + relative *
+/// |expected|.
 struct Tolerance {
   double relative = 0;
   double absolute = 0;

@@ -45,8 +45,8 @@ bool succeeds(const std::function<bool()>& body) {
   }
 }
 
-constexpr DType kColumns[] = {kBool,    kUInt8,   kInt8,     kInt16,   kInt32,
-                              kInt64,   kFloat16, kBFloat16, kFloat32, kFloat64};
+constexpr DType kColumns[] = {kBool,  kUInt8,   kInt8,     kInt16,   kInt32,
+                              kInt64, kFloat16, kBFloat16, kFloat32, kFloat64};
 
 // "yes", "grad" where gradients flow too, or "".
 std::string support_of(const Case& sample, DType dtype, const Setting& setting) {

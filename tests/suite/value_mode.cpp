@@ -120,8 +120,7 @@ void check_view(const Check& check) {
   for (size_t k = 0; k < layouts.size(); ++k) {
     const Inputs strided(check, values,
                          [&](const Shape& sizes, size_t) { return layouts[k].of(sizes); });
-    require_same(run(check, strided.tensors()), expected, check.sample.tolerance,
-                 layouts[k].name);
+    require_same(run(check, strided.tensors()), expected, check.sample.tolerance, layouts[k].name);
     strided.require_unchanged();
     if (values.size() < 2) continue;
     // Inputs that lie differently from one another; every fourth is contiguous.

@@ -38,34 +38,41 @@ void add_copy_into(Cases& cases) {
     const char* name;
     Shape target, source;
   };
-  const Sample samples[] = {{"same shape", {3, 4}, {3, 4}}, {"row", {3, 4}, {4}},
-                            {"column", {3, 4}, {3, 1}},     {"scalar", {2, 3}, {}},
-                            {"0-dim", {}, {}},              {"empty", {0, 3}, {0, 3}},
-                            {"4-D", {2, 3, 1, 4}, {3, 1, 1}}};
+  const Sample samples[] = {
+      {"same shape", {3, 4}, {3, 4}},  {"row", {3, 4}, {4}}, {"column", {3, 4}, {3, 1}},
+      {"scalar", {2, 3}, {}},          {"0-dim", {}, {}},    {"empty", {0, 3}, {0, 3}},
+      {"4-D", {2, 3, 1, 4}, {3, 1, 1}}};
   for (const Sample& sample : samples) {
     cases.add({.op = "copy",
                .name = sample.name,
                .inputs = {{sample.target}, {sample.source}},
-               .run = [](In x) { return one(apply(copy_op, {x[0], x[1]})); },
+               .run =
+                   [](In x) {
+                     return one(apply(copy_op, {x[0], x[1]}));
+                   },
                .reference = [](Arrays x) { return one(x[1].broadcast_to(x[0].sizes)); },
                .dtypes = all_dtypes(),
                .inplace = [](In x) { copy_(x[0], x[1]); }});
     cases.add({.op = "copy",
                .name = concat(sample.name, " from float32"),
                .inputs = {{sample.target}, {.sizes = sample.source, .low = 0, .dtype = kFloat32}},
-               .run = [](In x) { return one(apply(copy_op, {x[0], x[1]})); },
+               .run =
+                   [](In x) {
+                     return one(apply(copy_op, {x[0], x[1]}));
+                   },
                .reference = [](Arrays x) { return one(x[1].broadcast_to(x[0].sizes)); },
                .dtypes = all_dtypes(),
                .inplace = [](In x) { copy_(x[0], x[1]); },
                .grad_inputs = {{0}}});
   }
-  cases.error("copy", "source does not fit", "cannot be broadcast",
-              [] { copy_(zeros({2, 3}), zeros({2})); });
-  cases.error("copy", "source too large", "cannot be broadcast",
-              [] { copy_(zeros({3}), zeros({2, 3})); });
-  cases.error("copy", "into an expanded tensor", "share one memory location", [] {
-    copy_(as_strided(zeros({1}), {3}, {0}), zeros({3}));
+  cases.error("copy", "source does not fit", "cannot be broadcast", [] {
+    copy_(zeros({2, 3}), zeros({2}));
   });
+  cases.error("copy", "source too large", "cannot be broadcast", [] {
+    copy_(zeros({3}), zeros({2, 3}));
+  });
+  cases.error("copy", "into an expanded tensor", "share one memory location",
+              [] { copy_(as_strided(zeros({1}), {3}, {0}), zeros({3})); });
 }
 
 void add_casts(Cases& cases) {
