@@ -100,7 +100,7 @@ template <class T>
 std::vector<T> to_vector(const Tensor& tensor) {
   check(!tensor.is_meta(), "to_vector: a meta tensor has no data");
   const no_grad silent;
-  const Tensor host = contiguous(to(tensor.detach().cpu(), dtype_of<T>));
+  const Tensor host = contiguous(to(tensor.cpu(), dtype_of<T>));
   const T* data = host.data_ptr<T>();
   return std::vector<T>(data, data + host.numel());
 }

@@ -7,9 +7,11 @@
 // Note [Same numbers everywhere]
 // Every value is computed from integers by additions, multiplications, divisions and square roots
 // alone, each rounded once as IEEE 754 demands; no library function takes part. What could still
-// differ is whether a compiler joins a multiplication and an addition into one rounding (FMA).
-// `product` forbids that. So float32 and float64 results are the same bits on every CPU,
-// with every instruction set, and in CUDA unless it is compiled with -use_fast_math.
+// differ is whether a compiler joins a multiplication and an addition into one rounding (FMA). The
+// sources that include this header are therefore compiled with -ffp-contract=off, and in CUDA
+// `product` asks for a multiplication that is never joined. So float32 and float64 results are the
+// same bits on every CPU, with every instruction set and number of threads, and in CUDA unless it
+// is compiled with -use_fast_math.
 
 #include "tensora/base/half.h"
 #include "tensora/core/philox.h"
@@ -20,21 +22,15 @@ namespace tensora {
 TENSORA_HD inline float product(float a, float b) {
 #if defined(__CUDA_ARCH__)
   return __fmul_rn(a, b);
-#elif defined(__clang__)
-#pragma clang fp contract(off)
-  return a * b;
 #else
-  return __builtin_assoc_barrier(a * b);
+  return a * b;
 #endif
 }
 TENSORA_HD inline double product(double a, double b) {
 #if defined(__CUDA_ARCH__)
   return __dmul_rn(a, b);
-#elif defined(__clang__)
-#pragma clang fp contract(off)
-  return a * b;
 #else
-  return __builtin_assoc_barrier(a * b);
+  return a * b;
 #endif
 }
 
