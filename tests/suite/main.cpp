@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "tests/suite/mistakes.h"
 #include "tests/suite/tables.h"
 
 namespace tensora::suite {
@@ -165,6 +166,7 @@ int run(const Options& options) {
   device_under_test = options.device;
   Cases cases;
   add_all_cases(cases);
+  general_mistakes(cases);
   if (options.list) {
     list_cases(cases, options);
     return 0;

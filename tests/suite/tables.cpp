@@ -84,11 +84,15 @@ void run_everything(const Case& sample, DType dtype, const Setting& setting) {
   const Profiler ranges;  // without one, nobody observes; a new one each time frees the events
   const UnderTest under_test(setting.device, dtype);
   const Check check{sample, dtype, setting};
-  succeeds([&] {
-    const Inputs inputs(check, draw_inputs(check));
-    run(check, inputs.tensors());
-    return true;
-  });
+  const auto strided = [](const Shape& sizes, size_t) { return strided_layouts()[0].of(sizes); };
+  // Some ops only have work to do on tensors that are not contiguous.
+  for (bool contiguous : {true, false})
+    succeeds([&] {
+      const ArrayList values = draw_inputs(check);
+      const Inputs inputs = contiguous ? Inputs(check, values) : Inputs(check, values, strided);
+      run(check, inputs.tensors());
+      return true;
+    });
   if (is_floating_point(dtype)) succeeds([&] { return run_backward(check); });
   if (sample.inplace)
     succeeds([&] {
