@@ -20,27 +20,49 @@ StoreFn store_from(DType compute, DType dtype) {
   }
 }
 
-// Puts n gapless values at the elements [start, start + n) of `out`, in row-major order.
-void scatter_rows(const View& out, StoreFn store, const char* from, size_t from_bytes,
-                  int64_t start, int64_t n) {
-  if (out.dim() == 0) return store(from, out.data, 1, n);
-  const int inner = out.dim() - 1;
-  const int64_t width = out.sizes[inner], element = static_cast<int64_t>(element_size(out.dtype));
+// Calls run(offset, count) for each stretch of [start, start + n), in row-major order, that lies
+// in one row; offsets in elements.
+template <class Run>
+void each_row(const View& view, int64_t start, int64_t n, const Run& run) {
+  if (view.dim() == 0) return run(0, n);
+  const int inner = view.dim() - 1;
+  const int64_t width = view.sizes[inner];
   while (n > 0) {
-    int64_t rest = start / width, offset = start % width * out.strides[inner];
+    int64_t rest = start / width, offset = start % width * view.strides[inner];
     const int64_t count = std::min(n, width - start % width);
     for (int d = inner - 1; d >= 0; --d) {
-      offset += rest % out.sizes[d] * out.strides[d];
-      rest /= out.sizes[d];
+      offset += rest % view.sizes[d] * view.strides[d];
+      rest /= view.sizes[d];
     }
-    store(from, static_cast<char*>(out.data) + offset * element, out.strides[inner], count);
-    from += count * static_cast<int64_t>(from_bytes);
+    run(offset, count);
     start += count;
     n -= count;
   }
 }
 
+int64_t inner_stride(const View& view) {
+  return view.dim() == 0 ? 1 : view.strides[view.dim() - 1];
+}
+
+void scatter_rows(const View& out, StoreFn store, int64_t start, int64_t n, const char* from,
+                  size_t from_bytes) {
+  each_row(out, start, n, [&](int64_t offset, int64_t count) {
+    store(from, out.as<char>() + offset * static_cast<int64_t>(element_size(out.dtype)),
+          inner_stride(out), count);
+    from += count * static_cast<int64_t>(from_bytes);
+  });
+}
+
 }  // namespace
+
+void gather_rows(const View& in, LoadFn load, int64_t start, int64_t n, void* to, size_t to_bytes) {
+  char* target = static_cast<char*>(to);
+  each_row(in, start, n, [&](int64_t offset, int64_t count) {
+    load(in.as<char>() + offset * static_cast<int64_t>(element_size(in.dtype)), inner_stride(in),
+         count, target);
+    target += count * static_cast<int64_t>(to_bytes);
+  });
+}
 
 void run_generate(const View& out, GenerateFn fn, DType compute, const void* functor) {
   if (out.numel == 0) return;
@@ -60,7 +82,7 @@ void run_generate(const View& out, GenerateFn fn, DType compute, const void* fun
       if (out.contiguous)
         store(buffer, target, 1, n);
       else
-        scatter_rows(out, store, buffer, bytes, start, n);
+        scatter_rows(out, store, start, n, buffer, bytes);
     }
   });
 }

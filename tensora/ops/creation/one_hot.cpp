@@ -1,0 +1,40 @@
+#include "tensora/ops/creation/one_hot.h"
+
+#include <algorithm>
+
+#include "tensora/ops/creation/tensor.h"
+
+namespace tensora {
+
+constinit OpDef<OneHotAttrs> one_hot_op = define(Op<OneHotAttrs>{
+    .name = "one_hot",
+    .infer =
+        [](Infer& infer, const OneHotAttrs& attrs) {
+          infer.check(infer[0].dtype() == kInt64, "expected class numbers of dtype int64, got ",
+                      infer[0].dtype());
+          infer.check(attrs.num_classes >= 0, "num_classes must not be negative, got ",
+                      attrs.num_classes);
+          infer.check(attrs.num_classes > 0 || infer[0].numel() == 0,
+                      "num_classes must be above zero for a tensor that is not empty");
+          Shape sizes = infer[0].sizes();
+          sizes.push_back(attrs.num_classes);
+          infer.output(sizes, kInt64);
+        },
+    .gradient = Gradient::not_differentiable,
+});
+
+void register_one_hot(OpRegistry& registry) { registry.add(one_hot_op); }
+
+Tensor one_hot(const Tensor& self, int64_t num_classes) {
+  if (num_classes == -1) {
+    check(self.numel() > 0, "one_hot: cannot infer num_classes from an empty tensor");
+    check(self.dtype() == kInt64, "one_hot: expected class numbers of dtype int64, got ",
+          self.dtype());
+    const std::vector<int64_t> classes = to_vector<int64_t>(self);
+    num_classes = *std::max_element(classes.begin(), classes.end()) + 1;
+    check(num_classes > 0, "one_hot: class numbers must not be negative");
+  }
+  return apply(one_hot_op, {self}, {num_classes});
+}
+
+}  // namespace tensora

@@ -1,0 +1,19 @@
+#pragma once
+
+#include "tensora/dispatch/op.h"
+
+namespace tensora {
+
+struct OneHotAttrs {
+  int64_t num_classes = 1;
+};
+constexpr auto describe(std::type_identity<OneHotAttrs>) {
+  return std::tuple{field("num_classes", &OneHotAttrs::num_classes)};
+}
+extern OpDef<OneHotAttrs> one_hot_op;
+
+/// An int64 tensor with one more dim, of size `num_classes`, that holds a 1 at the place each
+/// element of `self` names, and zeros elsewhere. -1 takes the largest element as the last class.
+Tensor one_hot(const Tensor& self, int64_t num_classes = -1);
+
+}  // namespace tensora
