@@ -1,0 +1,199 @@
+#include "tensora/backend/cpu/memory.h"
+
+#include <atomic>
+#include <cstring>
+#include <random>
+#include <thread>
+
+#include "tests/helpers.h"
+
+namespace tensora {
+namespace {
+
+using testing::contains, testing::error_of;
+
+Allocator& host() { return cpu::host_allocator(); }
+
+/// Leaves the allocator without limit and cache, whatever a test did.
+class MemoryTest : public ::testing::Test {
+ protected:
+  void SetUp() override { TearDown(); }
+  void TearDown() override {
+    host().set_limit(0);
+    host().empty_cache();
+    host().reset_peaks();
+  }
+};
+
+constexpr size_t kLarge = size_t{8} << 20;
+
+TEST_F(MemoryTest, FreedBlocksAreUsedAgainWithoutTheSystem) {
+  void* first = host().allocate(kLarge);
+  host().free(first, kLarge);
+  const MemoryStats before = host().stats();
+  void* second = host().allocate(kLarge);
+  const MemoryStats after = host().stats();
+  EXPECT_EQ(second, first);
+  EXPECT_EQ(after.reserved, before.reserved);
+  EXPECT_EQ(after.cache_hits, before.cache_hits + 1);
+  EXPECT_EQ(after.allocations, before.allocations + 1);
+  host().free(second, kLarge);
+}
+
+TEST_F(MemoryTest, NeighbouringSizesShareBlocks) {
+  void* first = host().allocate(kLarge - 100);
+  host().free(first, kLarge - 100);
+  void* second = host().allocate(kLarge - 5000);
+  EXPECT_EQ(second, first);
+  host().free(second, kLarge - 5000);
+}
+
+TEST_F(MemoryTest, AThousandTensorsOfOneSizeReserveItOnce) {
+  { const Tensor warm = empty({1 << 20}); }
+  const uint64_t reserved = memory_stats().reserved;
+  for (int i = 0; i < 1000; ++i) {
+    const Tensor x = empty({1 << 20});
+    ASSERT_EQ(memory_stats().reserved, reserved);
+  }
+}
+
+TEST_F(MemoryTest, StatisticsFollowLiveBlocks) {
+  const MemoryStats before = host().stats();
+  void* a = host().allocate(kLarge);
+  void* b = host().allocate(kLarge);
+  const MemoryStats both = host().stats();
+  EXPECT_GE(both.allocated, before.allocated + 2 * kLarge);
+  EXPECT_LE(both.allocated, before.allocated + 2 * kLarge * 9 / 8);  // at most 12.5 % is lost
+  EXPECT_GE(both.peak_allocated, both.allocated);
+  host().free(a, kLarge);
+  host().free(b, kLarge);
+  const MemoryStats after = host().stats();
+  EXPECT_EQ(after.allocated, before.allocated);
+  EXPECT_EQ(after.peak_allocated, both.peak_allocated);
+  EXPECT_GE(after.largest_free, kLarge);
+  host().reset_peaks();
+  EXPECT_EQ(host().stats().peak_allocated, after.allocated);
+}
+
+TEST_F(MemoryTest, EmptyCacheGivesEverythingFreeBack) {
+  void* kept = host().allocate(kLarge);
+  void* freed = host().allocate(kLarge);
+  host().free(freed, kLarge);
+  host().empty_cache();
+  const MemoryStats stats = host().stats();
+  EXPECT_EQ(stats.reserved, stats.allocated);
+  EXPECT_EQ(stats.largest_free, 0u);
+  host().free(kept, kLarge);
+}
+
+// Blocks up to 1 KiB come from the pool of small objects, with the heap's alignment.
+TEST_F(MemoryTest, AlignedForVectorsAndHugePages) {
+  const auto require_aligned = [](size_t bytes, size_t alignment) {
+    void* blocks[5];
+    for (void*& block : blocks) {
+      block = host().allocate(bytes);
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % alignment, 0u) << bytes;
+      std::memset(block, 1, bytes);
+    }
+    for (void* block : blocks) host().free(block, bytes);
+  };
+  for (const size_t bytes : {size_t{1}, size_t{63}, size_t{100}, size_t{1024}})
+    require_aligned(bytes, 16);
+  for (const size_t bytes : {size_t{1025}, size_t{5000}, size_t{1} << 20})
+    require_aligned(bytes, 64);
+  require_aligned(kLarge, size_t{2} << 20);
+}
+
+TEST_F(MemoryTest, NothingCostsNothing) {
+  EXPECT_EQ(host().allocate(0), nullptr);
+  host().free(nullptr, 0);
+  EXPECT_EQ(zeros({0, 5}).numel(), 0);
+}
+
+TEST_F(MemoryTest, LimitIsKeptAndCanBeLifted) {
+  const uint64_t used = host().stats().reserved;
+  set_memory_limit(DeviceType::cpu, used + kLarge);
+  EXPECT_THROW(host().allocate(4 * kLarge), OutOfMemoryError);
+  const std::string message = error_of([] { empty({int64_t(4 * kLarge)}); });
+  for (const char* part :
+       {"out of memory", "configured limit", "allocated", "reserved", "set_memory_limit"})
+    EXPECT_TRUE(contains(message, part)) << message;
+  set_memory_limit(DeviceType::cpu, 0);
+  void* block = host().allocate(4 * kLarge);
+  EXPECT_NE(block, nullptr);
+  host().free(block, 4 * kLarge);
+}
+
+TEST_F(MemoryTest, TheCacheIsGivenUpBeforeTheLimitStrikes) {
+  const uint64_t used = host().stats().reserved;
+  void* cached = host().allocate(kLarge);
+  host().free(cached, kLarge);
+  host().set_limit(used + 2 * kLarge + kLarge / 2);
+  void* larger = nullptr;
+  EXPECT_NO_THROW(larger = host().allocate(2 * kLarge));
+  host().free(larger, 2 * kLarge);
+}
+
+TEST_F(MemoryTest, ImpossibleSizesThrowAndTheProcessGoesOn) {
+  EXPECT_THROW(empty({int64_t{1} << 60}, {.dtype = kUInt8}), OutOfMemoryError);
+  EXPECT_THROW(empty({int64_t{1} << 45}, {.dtype = kUInt8}), OutOfMemoryError);
+  EXPECT_TRUE(contains(error_of([] {
+                         empty({int64_t{1} << 62, int64_t{1} << 62});
+                       }),
+                       "too many elements"));
+  EXPECT_TRUE(contains(error_of([] { empty({int64_t{1} << 61}, {.dtype = kFloat64}); }),
+                       "too many elements"));
+  EXPECT_THROW(host().allocate(SIZE_MAX), OutOfMemoryError);
+  EXPECT_EQ(to_vector<float>(ones({1000}) + 1), std::vector<float>(1000, 2));
+}
+
+TEST_F(MemoryTest, ThreadsDoNotDisturbOneAnother) {
+  std::vector<std::thread> threads;
+  std::atomic<int> spoiled = 0;
+  for (unsigned seed = 0; seed < 4; ++seed)
+    threads.emplace_back([seed, &spoiled] {
+      std::mt19937 random(seed);
+      struct Block {
+        unsigned char* data;
+        size_t bytes;
+      };
+      std::vector<Block> live;
+      const auto release = [&](size_t i) {
+        const Block block = live[i];
+        for (size_t k = 0; k < block.bytes; k += 509)
+          if (block.data[k] != static_cast<unsigned char>(seed)) ++spoiled;
+        host().free(block.data, block.bytes);
+        live[i] = live.back();
+        live.pop_back();
+      };
+      for (int step = 0; step < 3000; ++step) {
+        if (live.size() > 30 || (!live.empty() && random() % 2 == 0)) {
+          release(random() % live.size());
+          continue;
+        }
+        const size_t bytes = 1 + random() % (random() % 8 == 0 ? 300'000 : 3000);
+        auto* data = static_cast<unsigned char*>(host().allocate(bytes));
+        std::memset(data, static_cast<int>(seed), bytes);
+        live.push_back({data, bytes});
+        if (step % 500 == 0) host().empty_cache();
+      }
+      while (!live.empty()) release(0);
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(spoiled, 0);
+}
+
+TEST_F(MemoryTest, BlocksMayBeFreedByAnotherThread) {
+  const uint64_t before = host().stats().allocated;
+  for (const size_t bytes : {size_t{64}, size_t{800}, size_t{40'000}}) {
+    std::vector<void*> blocks;
+    for (int i = 0; i < 100; ++i) blocks.push_back(host().allocate(bytes));
+    std::thread([&] {
+      for (void* block : blocks) host().free(block, bytes);
+    }).join();
+  }
+  EXPECT_EQ(host().stats().allocated, before);
+}
+
+}  // namespace
+}  // namespace tensora
