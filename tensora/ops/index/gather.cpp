@@ -1,0 +1,172 @@
+#include "tensora/ops/index/gather.h"
+
+#include "tensora/ops/creation/empty.h"
+#include "tensora/ops/index/index.h"
+#include "tensora/ops/shape/expand.h"
+#include "tensora/ops/shape/reshape.h"
+#include "tensora/ops/shape/slice.h"
+
+namespace tensora {
+namespace {
+
+// A 0-dim tensor counts as one of one element.
+Shape widened(const Shape& sizes) { return sizes.empty() ? Shape{1} : sizes; }
+
+void check_index(const Infer& infer, const Shape& self, const Tensor& index, int64_t dim) {
+  infer.check(index.dtype() == kInt64 || index.dtype() == kInt32,
+              "expected an index of dtype int64 or int32, got ", index.dtype());
+  const int at = wrap_dim(dim, self.size(), infer.op);
+  const Shape data = widened(self), places = widened(index.sizes());
+  infer.check(places.size() == data.size(),
+              "index and self must have the same number of "
+              "dimensions, got ",
+              index.sizes(), " and ", self);
+  if (index.numel() == 0) return;
+  for (int d = 0; d < data.size(); ++d)
+    infer.check(d == at || places[d] <= data[d], "index of shape ", index.sizes(),
+                " must not be larger than self of shape ", self, " apart from dimension ", at);
+}
+
+void infer_scatter(Infer& infer, const GatherAttrs& attrs) {
+  const Tensor &self = infer[0], &index = infer[1], &src = infer[2];
+  check_index(infer, self.sizes(), index, attrs.dim);
+  infer.check(src.sizes() == index.sizes(), "expected a src of the index's shape ", index.sizes(),
+              ", got ", src.sizes());
+  infer.check(src.dtype() == self.dtype(), "expected a src of dtype ", self.dtype(), ", got ",
+              src.dtype());
+  infer.output(self.sizes(), self.dtype());
+}
+
+// The part of src that the index covers; PyTorch lets src be larger.
+Tensor covered(const Tensor& src, const Tensor& index, std::string_view op) {
+  if (src.sizes() == index.sizes()) return src;
+  if (index.numel() == 0) return view(slice(ravel(src), 0, 0, 0), index.sizes());
+  check(src.dim() == index.dim(), op,
+        ": index and src must have the same number of dimensions, "
+        "got ",
+        index.sizes(), " and ", src.sizes());
+  Tensor part = src;
+  for (int d = 0; d < index.dim(); ++d) {
+    check(index.sizes()[d] <= src.sizes()[d], op, ": index of shape ", index.sizes(),
+          " must not be larger than src of shape ", src.sizes());
+    if (index.sizes()[d] < src.sizes()[d]) part = narrow(part, d, 0, index.sizes()[d]);
+  }
+  return part;
+}
+
+Tensor repeated(Scalar value, const Tensor& self, const Shape& sizes) {
+  return expand(full({}, value, {.dtype = self.dtype(), .device = self.device()}), sizes);
+}
+
+constexpr Saves kIndex = {in(1), 0, in(1)};
+
+}  // namespace
+
+constinit OpDef<GatherAttrs> gather_op = define(Op<GatherAttrs>{
+    .name = "gather",
+    .infer =
+        [](Infer& infer, const GatherAttrs& attrs) {
+          check_index(infer, infer[0].sizes(), infer[1], attrs.dim);
+          infer.output(infer[1].sizes(), infer[0].dtype());
+        },
+    .vjp =
+        [](Vjp& vjp, const GatherAttrs& attrs) {
+          vjp.set(0, apply(gather_backward_op, {vjp.grad(), vjp.input(1)},
+                           {vjp.input_sizes(0), attrs.dim}));
+        },
+    .saves = kIndex,
+});
+
+constinit OpDef<GatherBackwardAttrs> gather_backward_op = define(Op<GatherBackwardAttrs>{
+    .name = "gather_backward",
+    .infer =
+        [](Infer& infer, const GatherBackwardAttrs& attrs) {
+          check_index(infer, attrs.sizes, infer[1], attrs.dim);
+          infer.check(infer[0].sizes() == infer[1].sizes(), "expected a gradient of shape ",
+                      infer[1].sizes(), ", got ", infer[0].sizes());
+          infer.output(attrs.sizes, infer[0].dtype());
+        },
+    .vjp =
+        [](Vjp& vjp, const GatherBackwardAttrs& attrs) {
+          vjp.set(0, gather(vjp.grad(), attrs.dim, vjp.input(1)));
+        },
+    .saves = kIndex,
+});
+
+constinit OpDef<GatherAttrs> scatter_op = define(Op<GatherAttrs>{
+    .name = "scatter",
+    .infer = infer_scatter,
+    .vjp =
+        [](Vjp& vjp, const GatherAttrs& attrs) {
+          const Tensor index = vjp.input(1);
+          if (vjp.needs(0)) vjp.set(0, scatter(vjp.grad(), attrs.dim, index, 0));
+          if (vjp.needs(2)) vjp.set(2, gather(vjp.grad(), attrs.dim, index));
+        },
+    .saves = kIndex,
+});
+
+constinit OpDef<GatherAttrs> scatter_add_op = define(Op<GatherAttrs>{
+    .name = "scatter_add",
+    .infer = infer_scatter,
+    .vjp =
+        [](Vjp& vjp, const GatherAttrs& attrs) {
+          if (vjp.needs(0)) vjp.set(0, vjp.grad());
+          if (vjp.needs(2)) vjp.set(2, gather(vjp.grad(), attrs.dim, vjp.input(1)));
+        },
+    .saves = {0, 0, in(1)},
+});
+
+void register_gather(OpRegistry& registry) {
+  for (const auto* op : {&gather_op, &scatter_op, &scatter_add_op}) registry.add(*op);
+  registry.add(gather_backward_op);
+}
+
+Tensor gather(const Tensor& self, int64_t dim, const Tensor& index) {
+  return apply(gather_op, {self, index}, {dim});
+}
+
+Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
+  return apply(scatter_op, {self, index, covered(src, index, "scatter")}, {dim});
+}
+Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, Scalar value) {
+  return apply(scatter_op, {self, index, repeated(value, self, index.sizes())}, {dim});
+}
+const Tensor& scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
+  return apply_inplace(scatter_op, {self, index, covered(src, index, "scatter")}, {dim});
+}
+const Tensor& scatter_(const Tensor& self, int64_t dim, const Tensor& index, Scalar value) {
+  return apply_inplace(scatter_op, {self, index, repeated(value, self, index.sizes())}, {dim});
+}
+
+Tensor scatter_add(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
+  return apply(scatter_add_op, {self, index, covered(src, index, "scatter_add")}, {dim});
+}
+const Tensor& scatter_add_(const Tensor& self, int64_t dim, const Tensor& index,
+                           const Tensor& src) {
+  return apply_inplace(scatter_add_op, {self, index, covered(src, index, "scatter_add")}, {dim});
+}
+
+Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<int64_t> dim) {
+  if (!dim) return gather(ravel(self), 0, ravel(indices));
+  check(self.dim() == indices.dim(),
+        "take_along_dim: self and indices must have the same number "
+        "of dimensions, got ",
+        self.sizes(), " and ", indices.sizes());
+  const int at = wrap_dim(*dim, self.dim(), "take_along_dim");
+  if (self.dim() == 0) return gather(self, 0, indices);
+  Shape data = self.sizes(), places = indices.sizes();
+  data[at] = places[at] = 1;
+  const Shape common = broadcast_shapes(data, places, "take_along_dim");
+  data = places = common;
+  data[at] = self.sizes()[at];
+  places[at] = indices.sizes()[at];
+  return gather(expand(self, data), at, expand(indices, places));
+}
+
+Tensor take(const Tensor& self, const Tensor& index) {
+  check(index.dtype() == kInt64 || index.dtype() == kInt32,
+        "take: expected an index of dtype int64 or int32, got ", index.dtype());
+  return apply(index_op, {ravel(self), index}, {{0}});
+}
+
+}  // namespace tensora

@@ -1,0 +1,109 @@
+#pragma once
+
+#include "tensora/dispatch/op.h"
+
+namespace tensora {
+
+// ---- what stands between the brackets ----------------------------------------------------------
+
+/// Inserts a dim of size 1.
+struct NoneIndex {};
+inline constexpr NoneIndex None{};
+/// As many full slices as are needed.
+struct EllipsisIndex {};
+inline constexpr EllipsisIndex Ellipsis{};
+
+/// Python's start:stop:step.
+struct Slice {
+  std::optional<int64_t> start = {};
+  std::optional<int64_t> stop = {};
+  int64_t step = 1;
+
+  Slice() = default;
+  Slice(std::optional<int64_t> from, std::optional<int64_t> to = {}, int64_t by = 1)
+      : start(from), stop(to), step(by) {}
+};
+
+/// One entry of `x.index({1, Slice(0, 4), None, Ellipsis, mask, positions})`.
+struct TensorIndex {
+  enum class Kind : uint8_t { none, ellipsis, integer, boolean, slice, tensor };
+
+  TensorIndex(NoneIndex) : kind(Kind::none) {}
+  TensorIndex(EllipsisIndex) : kind(Kind::ellipsis) {}
+  TensorIndex(Slice value) : kind(Kind::slice), slice(value) {}
+  TensorIndex(Tensor value) : kind(Kind::tensor), tensor(std::move(value)) {}
+  template <std::integral Int>
+  TensorIndex(Int value)
+      : kind(std::same_as<Int, bool> ? Kind::boolean : Kind::integer),
+        integer(static_cast<int64_t>(value)) {}
+
+  Kind kind;
+  int64_t integer = 0;
+  Slice slice;
+  Tensor tensor;
+};
+using TensorIndices = std::span<const TensorIndex>;
+
+/// NumPy's and PyTorch's indexing. Integers, slices, None and Ellipsis give a view; integer and
+/// bool tensors, which may be mixed in, select elements and give a copy. Their common shape stands
+/// where the first of them stood if they are neighbours, else in front.
+Tensor index(const Tensor& x, TensorIndices indices);
+/// Writes `value`, broadcast and cast, to the places `indices` select; with `accumulate` adds it,
+/// as often as a place occurs.
+const Tensor& index_put_(const Tensor& x, TensorIndices indices, const Tensor& value,
+                         bool accumulate = false);
+const Tensor& index_put_(const Tensor& x, TensorIndices indices, Scalar value);
+
+// ---- the ops ---------------------------------------------------------------------------------
+
+/// Whether an index tensor may count from the end.
+enum class Negative : uint8_t { wrapped, refused };
+
+/// Input 0 indexed along `dims` by the following inputs, one integer tensor per dim.
+struct IndexAttrs {
+  Dims dims;
+  Negative negative = Negative::wrapped;
+};
+constexpr auto describe(std::type_identity<IndexAttrs>) {
+  return std::tuple{field("dims", &IndexAttrs::dims), field("negative", &IndexAttrs::negative)};
+}
+extern OpDef<IndexAttrs> index_op, index_select_op;
+
+/// Zeros of shape `sizes`, with the input added up at the places it was read from.
+struct IndexBackwardAttrs {
+  Shape sizes;
+  Dims dims;
+  Negative negative = Negative::wrapped;
+};
+constexpr auto describe(std::type_identity<IndexBackwardAttrs>) {
+  using A = IndexBackwardAttrs;
+  return std::tuple{field("sizes", &A::sizes), field("dims", &A::dims),
+                    field("negative", &A::negative)};
+}
+extern OpDef<IndexBackwardAttrs> index_backward_op;
+
+/// Input 0 with input 1 written, or added, to the places that the following inputs select.
+struct IndexPutAttrs {
+  Dims dims;
+  bool accumulate = false;
+  Negative negative = Negative::wrapped;
+};
+constexpr auto describe(std::type_identity<IndexPutAttrs>) {
+  using A = IndexPutAttrs;
+  return std::tuple{field("dims", &A::dims), field("accumulate", &A::accumulate),
+                    field("negative", &A::negative)};
+}
+extern OpDef<IndexPutAttrs> index_put_op, index_add_op, index_copy_op, index_fill_op;
+
+/// How the result of indexing is laid out: dims before, of, and after the index tensors.
+struct IndexedShape {
+  Shape sizes;
+  int index_start = 0;  // the first dim that comes from the index tensors
+  int index_dims = 0;
+  Dims kept;  // the dims of the indexed tensor behind the other dims, in order
+};
+/// Throws, naming `op`, if the index tensors cannot be broadcast together.
+IndexedShape indexed_shape(const Shape& sizes, const Dims& dims,
+                           std::span<const Shape* const> index_sizes, std::string_view op);
+
+}  // namespace tensora

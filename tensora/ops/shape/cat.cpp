@@ -1,0 +1,133 @@
+#include "tensora/ops/shape/cat.h"
+
+#include "tensora/ops/creation/empty.h"
+#include "tensora/ops/shape/reshape.h"
+#include "tensora/ops/shape/slice.h"
+
+namespace tensora {
+namespace {
+
+// See cat() in the header: PyTorch's legacy rule.
+bool is_ignored(const Shape& sizes) { return sizes.size() == 1 && sizes[0] == 0; }
+
+DType promoted_dtype(const Infer& infer) {
+  DType dtype = infer[0].dtype();
+  for (const Arg& input : infer.inputs) dtype = promote_types(dtype, input->dtype());
+  return dtype;
+}
+
+void infer_cat(Infer& infer, const CatAttrs& attrs) {
+  infer.check(!infer.inputs.empty(), "expected at least one tensor");
+  const Tensor* pattern = nullptr;
+  for (size_t i = 0; i < infer.inputs.size(); ++i) {
+    infer.check(infer[i].dim() > 0, "0-dim tensors cannot be joined (tensor ", i,
+                " is one); use stack");
+    if (!pattern && !is_ignored(infer[i].sizes())) pattern = &infer[i];
+  }
+  if (!pattern) pattern = &infer[0];
+  const int dim = wrap_dim(attrs.dim, pattern->dim(), infer.op);
+  Shape sizes = pattern->sizes();
+  sizes[dim] = 0;
+  for (size_t i = 0; i < infer.inputs.size(); ++i) {
+    if (is_ignored(infer[i].sizes())) continue;
+    Shape others = infer[i].sizes();
+    const int64_t size = others.size() == sizes.size() ? others[dim] : 0;
+    if (others.size() == sizes.size()) others[dim] = sizes[dim];
+    infer.check(others == sizes, "sizes must match except in dimension ", dim, ", got ",
+                pattern->sizes(), " and ", infer[i].sizes(), " (tensor ", i, ")");
+    sizes[dim] += size;
+  }
+  infer.output(sizes, promoted_dtype(infer));
+}
+
+void infer_stack(Infer& infer, const CatAttrs& attrs) {
+  infer.check(!infer.inputs.empty(), "expected at least one tensor");
+  const int dim = wrap_dim(attrs.dim, infer[0].dim() + 1, infer.op);
+  Shape sizes = infer[0].sizes();
+  for (size_t i = 1; i < infer.inputs.size(); ++i)
+    infer.check(infer[i].sizes() == sizes, "expected tensors of one shape, got ", sizes, " and ",
+                infer[i].sizes(), " (tensor ", i, ")");
+  sizes.insert(dim, static_cast<int64_t>(infer.inputs.size()));
+  infer.output(sizes, promoted_dtype(infer));
+}
+
+std::vector<Tensor> with_dims(const std::vector<Tensor>& tensors, Tensor (*widen)(const Tensor&)) {
+  std::vector<Tensor> result;
+  for (const Tensor& tensor : tensors) result.push_back(widen(tensor));
+  return result;
+}
+
+}  // namespace
+
+constinit OpDef<CatAttrs> cat_op = define(Op<CatAttrs>{
+    .name = "cat",
+    .infer = infer_cat,
+    .vjp =
+        [](Vjp& vjp, const CatAttrs& attrs) {
+          const int dim = wrap_dim(attrs.dim, vjp.grad().dim(), "cat");
+          int64_t start = 0;
+          for (size_t i = 0; i < vjp.input_count(); ++i) {
+            const Shape& sizes = vjp.input_sizes(i);
+            if (is_ignored(sizes)) continue;
+            if (vjp.needs(i)) vjp.set(i, narrow(vjp.grad(), dim, start, sizes[dim]));
+            start += sizes[dim];
+          }
+        },
+});
+
+constinit OpDef<CatAttrs> stack_op = define(Op<CatAttrs>{
+    .name = "stack",
+    .infer = infer_stack,
+    .vjp =
+        [](Vjp& vjp, const CatAttrs& attrs) {
+          for (size_t i = 0; i < vjp.input_count(); ++i)
+            if (vjp.needs(i)) vjp.set(i, select(vjp.grad(), attrs.dim, static_cast<int64_t>(i)));
+        },
+});
+
+void register_cat(OpRegistry& registry) {
+  registry.add(cat_op);
+  registry.add(stack_op);
+}
+
+Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
+  return apply(cat_op, args_of(tensors), {dim});
+}
+Tensor concatenate(const std::vector<Tensor>& tensors, int64_t dim) { return cat(tensors, dim); }
+Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
+  return apply(stack_op, args_of(tensors), {dim});
+}
+
+Tensor hstack(const std::vector<Tensor>& tensors) {
+  check(!tensors.empty(), "hstack: expected at least one tensor");
+  return cat(with_dims(tensors, atleast_1d), tensors[0].dim() <= 1 ? 0 : 1);
+}
+Tensor vstack(const std::vector<Tensor>& tensors) {
+  check(!tensors.empty(), "vstack: expected at least one tensor");
+  return cat(with_dims(tensors, atleast_2d), 0);
+}
+Tensor dstack(const std::vector<Tensor>& tensors) {
+  check(!tensors.empty(), "dstack: expected at least one tensor");
+  return cat(with_dims(tensors, atleast_3d), 2);
+}
+
+Tensor block_diag(const std::vector<Tensor>& tensors) {
+  if (tensors.empty()) return empty({1, 0});
+  const std::vector<Tensor> blocks = with_dims(tensors, atleast_2d);
+  int64_t columns = 0;
+  for (const Tensor& block : blocks) {
+    check(block.dim() == 2, "block_diag: expected tensors of at most 2 dimensions, got shape ",
+          block.sizes());
+    columns += block.sizes()[1];
+  }
+  std::vector<Tensor> rows;
+  int64_t start = 0;
+  for (const Tensor& block : blocks) {
+    const Shape sizes{block.sizes()[0], columns};
+    rows.push_back(apply(slice_backward_op, {block}, {sizes, 1, start, 1}));
+    start += block.sizes()[1];
+  }
+  return cat(rows, 0);
+}
+
+}  // namespace tensora

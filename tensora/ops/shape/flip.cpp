@@ -1,0 +1,79 @@
+#include "tensora/ops/shape/flip.h"
+
+#include "tensora/ops/copy/copy.h"
+#include "tensora/ops/shape/cat.h"
+#include "tensora/ops/shape/permute.h"
+#include "tensora/ops/shape/reshape.h"
+#include "tensora/ops/shape/slice.h"
+
+namespace tensora {
+namespace {
+
+Tensor roll_one(const Tensor& self, int64_t shift, int64_t dim) {
+  const int64_t size = self.size(dim);
+  if (self.numel() == 0) return clone(self);
+  const int64_t start = ((-shift) % size + size) % size;
+  if (start == 0) return clone(self);
+  return cat({narrow(self, dim, start, size - start), narrow(self, dim, 0, start)}, dim);
+}
+
+}  // namespace
+
+constinit OpDef<FlipAttrs> flip_op = define(Op<FlipAttrs>{
+    .name = "flip",
+    .infer =
+        [](Infer& infer, const FlipAttrs& attrs) {
+          wrap_dims(attrs.dims, infer[0].dim(), infer.op);
+          infer.output(infer[0].sizes(), infer[0].dtype());
+        },
+    .vjp = [](Vjp& vjp, const FlipAttrs& attrs) { vjp.set(0, flip(vjp.grad(), attrs.dims)); },
+});
+
+void register_flip(OpRegistry& registry) { registry.add(flip_op); }
+
+Tensor flip(const Tensor& self, const Dims& dims) { return apply(flip_op, {self}, {dims}); }
+
+Tensor fliplr(const Tensor& self) {
+  check(self.dim() >= 2, "fliplr: expected a tensor with at least 2 dimensions, got ", self.dim());
+  return flip(self, {1});
+}
+
+Tensor flipud(const Tensor& self) {
+  check(self.dim() >= 1, "flipud: expected a tensor with at least one dimension");
+  return flip(self, {0});
+}
+
+Tensor roll(const Tensor& self, const Shape& shifts, const Dims& dims) {
+  check(!shifts.empty(), "roll: shifts must not be empty");
+  if (dims.empty()) {
+    check(shifts.size() == 1, "roll: several shifts need as many dims, got ", shifts);
+    return reshape(roll_one(ravel(self), shifts[0], 0), self.sizes());
+  }
+  check(shifts.size() == dims.size(), "roll: shifts ", shifts, " and dims ", dims,
+        " must have the same length");
+  check(self.dim() > 0, "roll: a 0-dim tensor has no dims to roll along");
+  Tensor result = self;
+  for (int i = 0; i < dims.size(); ++i) {
+    wrap_dim(dims[i], self.dim(), "roll");
+    result = roll_one(result, shifts[i], dims[i]);
+  }
+  return result;
+}
+
+Tensor rot90(const Tensor& self, int64_t k, const Dims& dims) {
+  check(dims.size() == 2, "rot90: expected two dims, got ", dims);
+  check(self.dim() >= 2, "rot90: expected a tensor with at least 2 dimensions, got ", self.dim());
+  const Dims plane = wrap_dims(dims, self.dim(), "rot90");
+  switch (((k % 4) + 4) % 4) {
+    case 1:
+      return flip(transpose(self, plane[0], plane[1]), {plane[0]});
+    case 2:
+      return flip(self, plane);
+    case 3:
+      return flip(transpose(self, plane[0], plane[1]), {plane[1]});
+    default:
+      return clone(self);
+  }
+}
+
+}  // namespace tensora

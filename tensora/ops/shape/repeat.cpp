@@ -1,0 +1,71 @@
+#include "tensora/ops/shape/repeat.h"
+
+#include "tensora/ops/copy/copy.h"
+#include "tensora/ops/shape/expand.h"
+#include "tensora/ops/shape/reshape.h"
+
+namespace tensora {
+namespace {
+
+// Neighbouring dims of which only the first is repeated, seen as one.
+struct Group {
+  int64_t repeats;
+  int64_t size;
+};
+
+}  // namespace
+
+// One strided copy: [s0, s1] becomes [1, s0, 1, s1], is expanded to [r0, s0, r1, s1] and copied.
+Tensor repeat(const Tensor& self, const Shape& repeats) {
+  check(repeats.size() >= self.dim(), "repeat: expected at least ", self.dim(),
+        " repeats for a tensor of shape ", self.sizes(), ", got ", repeats);
+  const int lead = repeats.size() - self.dim();
+  Shape result;
+  SmallVector<Group, kMaxDims> groups;
+  for (int d = 0; d < repeats.size(); ++d) {
+    check(repeats[d] >= 0, "repeat: repeats must not be negative, got ", repeats);
+    const int64_t size = d < lead ? 1 : self.sizes()[d - lead];
+    result.push_back(size * repeats[d]);
+    if (repeats[d] == 1 && !groups.empty())
+      groups.back().size *= size;
+    else
+      groups.push_back({repeats[d], size});
+  }
+  if (groups.size() <= kMaxDims / 2) {
+    Shape separate, expanded;
+    for (const Group& group : groups) {
+      separate.push_back(1);
+      separate.push_back(group.size);
+      expanded.push_back(group.repeats);
+      expanded.push_back(group.size);
+    }
+    const Tensor many = expand(reshape(self, separate), expanded);
+    return reshape(many.numel() == self.numel() ? clone(many) : contiguous(many), result);
+  }
+  // More repeated dims than that trick has room for: in two rounds.
+  Shape first = repeats, second = repeats;
+  for (int d = 0; d < repeats.size(); ++d) (d < repeats.size() / 2 ? first : second)[d] = 1;
+  return repeat(repeat(self, first), second);
+}
+
+Tensor tile(const Tensor& self, const Shape& dims) {
+  Shape repeats = dims;
+  while (repeats.size() < self.dim()) repeats.insert(0, 1);
+  return repeat(self, repeats);
+}
+
+Tensor repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int64_t> dim) {
+  check(repeats >= 0, "repeat_interleave: repeats must not be negative, got ", repeats);
+  if (!dim) return repeat_interleave(ravel(self), repeats, 0);
+  const Tensor source = atleast_1d(self);
+  const int at = wrap_dim(*dim, source.dim(), "repeat_interleave");
+  Shape result = source.sizes();
+  result[at] *= repeats;
+  int64_t outer = 1, inner = 1;
+  for (int d = 0; d <= at; ++d) outer *= source.sizes()[d];
+  for (int d = at + 1; d < source.dim(); ++d) inner *= source.sizes()[d];
+  const Tensor many = expand(reshape(source, {outer, 1, inner}), {outer, repeats, inner});
+  return reshape(repeats == 1 ? clone(many) : contiguous(many), result);
+}
+
+}  // namespace tensora

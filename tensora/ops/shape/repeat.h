@@ -1,0 +1,15 @@
+#pragma once
+
+#include "tensora/dispatch/op.h"
+
+namespace tensora {
+
+/// Copies of `self` side by side, `repeats[d]` of them along dim d; more entries than dims add
+/// leading dims.
+Tensor repeat(const Tensor& self, const Shape& repeats);
+/// The same, with `dims` filled up with leading ones.
+Tensor tile(const Tensor& self, const Shape& dims);
+/// Every element `repeats` times in a row along `dim`; without a dim, of the flattened tensor.
+Tensor repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int64_t> dim = {});
+
+}  // namespace tensora

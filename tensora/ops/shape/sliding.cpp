@@ -1,0 +1,68 @@
+#include "tensora/ops/shape/sliding.h"
+
+namespace tensora {
+namespace {
+
+// The shape of the windows over a tensor of shape `sizes`.
+Shape window_sizes(const Shape& sizes, const SlidingAttrs& attrs, std::string_view op) {
+  const int dim = wrap_dim(attrs.dimension, sizes.size(), op);
+  const int64_t total = sizes.empty() ? 1 : sizes[dim];
+  check(attrs.size >= 0 && attrs.size <= total, op, ": window size must be between 0 and ", total,
+        ", the size of dimension ", dim, ", got ", attrs.size);
+  check(attrs.step > 0, op, ": step must be positive, got ", attrs.step);
+  Shape result = sizes;
+  if (!sizes.empty()) result[dim] = (total - attrs.size) / attrs.step + 1;
+  result.push_back(attrs.size);
+  return result;
+}
+
+}  // namespace
+
+constinit OpDef<SlidingAttrs> sliding_op = define(Op<SlidingAttrs>{
+    .name = "unfold",
+    .infer =
+        [](Infer& infer, const SlidingAttrs& attrs) {
+          const Tensor& x = infer[0];
+          const Shape sizes = window_sizes(x.sizes(), attrs, infer.op);
+          const int dim = wrap_dim(attrs.dimension, x.dim(), infer.op);
+          Strides strides = x.strides();
+          strides.push_back(x.dim() == 0 ? 1 : strides[dim]);
+          if (x.dim() > 0) strides[dim] *= attrs.step;
+          infer.view(sizes, strides, x.storage_offset());
+        },
+    .vjp =
+        [](Vjp& vjp, const SlidingAttrs& attrs) {
+          vjp.set(0, apply(sliding_backward_op, {vjp.grad()},
+                           {vjp.input_sizes(0), attrs.dimension, attrs.size, attrs.step}));
+        },
+    .view = true,
+});
+
+constinit OpDef<SlidingBackwardAttrs> sliding_backward_op = define(Op<SlidingBackwardAttrs>{
+    .name = "unfold_backward",
+    .infer =
+        [](Infer& infer, const SlidingBackwardAttrs& attrs) {
+          const Shape expected =
+              window_sizes(attrs.sizes, {attrs.dimension, attrs.size, attrs.step}, infer.op);
+          infer.check(infer[0].sizes() == expected, "expected windows of shape ", expected,
+                      ", got ", infer[0].sizes());
+          infer.check(is_floating_point(infer[0].dtype()), "expected a floating-point dtype, got ",
+                      infer[0].dtype());
+          infer.output(attrs.sizes, infer[0].dtype());
+        },
+    .vjp =
+        [](Vjp& vjp, const SlidingBackwardAttrs& attrs) {
+          vjp.set(0, unfold(vjp.grad(), attrs.dimension, attrs.size, attrs.step));
+        },
+});
+
+void register_sliding(OpRegistry& registry) {
+  registry.add(sliding_op);
+  registry.add(sliding_backward_op);
+}
+
+Tensor unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t step) {
+  return apply(sliding_op, {self}, {dimension, size, step});
+}
+
+}  // namespace tensora

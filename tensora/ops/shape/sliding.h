@@ -1,0 +1,38 @@
+#pragma once
+
+#include "tensora/dispatch/op.h"
+
+namespace tensora {
+
+/// Windows of `size` elements, `step` apart, along one dim.
+struct SlidingAttrs {
+  int64_t dimension = 0;
+  int64_t size = 1;
+  int64_t step = 1;
+};
+constexpr auto describe(std::type_identity<SlidingAttrs>) {
+  using A = SlidingAttrs;
+  return std::tuple{field("dimension", &A::dimension), field("size", &A::size),
+                    field("step", &A::step)};
+}
+extern OpDef<SlidingAttrs> sliding_op;
+
+/// Adds the windows up where they came from, in a tensor of shape `sizes`.
+struct SlidingBackwardAttrs {
+  Shape sizes;
+  int64_t dimension = 0;
+  int64_t size = 1;
+  int64_t step = 1;
+};
+constexpr auto describe(std::type_identity<SlidingBackwardAttrs>) {
+  using A = SlidingBackwardAttrs;
+  return std::tuple{field("sizes", &A::sizes), field("dimension", &A::dimension),
+                    field("size", &A::size), field("step", &A::step)};
+}
+extern OpDef<SlidingBackwardAttrs> sliding_backward_op;
+
+/// A view of all windows of `size` elements, `step` apart, along `dimension`; the elements of a
+/// window become a new last dim.
+Tensor unfold(const Tensor& self, int64_t dimension, int64_t size, int64_t step);
+
+}  // namespace tensora

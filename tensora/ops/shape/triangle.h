@@ -1,0 +1,21 @@
+#pragma once
+
+#include "tensora/dispatch/op.h"
+
+namespace tensora {
+
+struct TriangleAttrs {
+  int64_t diagonal = 0;
+};
+constexpr auto describe(std::type_identity<TriangleAttrs>) {
+  return std::tuple{field("diagonal", &TriangleAttrs::diagonal)};
+}
+extern OpDef<TriangleAttrs> tril_op, triu_op;
+
+/// Matrices with the part above (`tril`) or below (`triu`) a diagonal set to zero.
+Tensor tril(const Tensor& self, int64_t diagonal = 0);
+Tensor triu(const Tensor& self, int64_t diagonal = 0);
+const Tensor& tril_(const Tensor& self, int64_t diagonal = 0);
+const Tensor& triu_(const Tensor& self, int64_t diagonal = 0);
+
+}  // namespace tensora
