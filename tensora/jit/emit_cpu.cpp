@@ -7,7 +7,9 @@
 // The program's shape is cut into tiles of a few thousand elements. For each tile every op's own
 // kernel runs on it, one after the other; intermediate values live in buffers of a tile's size that
 // stay in the first-level cache, so memory sees the inputs and the outputs only. The kernels are
-// the eager ones, on the same dtypes: the results are the same bits.
+// the eager ones, on the same dtypes, so every intermediate value is rounded as eager ops round it.
+// (Where a tile's rows are not whole vectors, the last elements of a row go through the scalar
+// versions of functions such as exp, which may differ from the vector ones in the last bit.)
 
 namespace tensora::jit {
 namespace {
@@ -17,12 +19,13 @@ constexpr int64_t kTilesPerTask = 8;
 
 /// Cuts a shape into tiles that are boxes: a stretch of one dim with everything inside it.
 struct Tiling {
-  int dim = 0;           // the dim that is cut; those before it are counted one by one
-  int64_t rows = 1;      // of that dim per tile
-  int64_t per_dim = 1;   // tiles along it
-  int64_t count = 1;     // of all tiles
+  Shape sizes;
+  int dim = 0;          // the dim that is cut; those before it are counted one by one
+  int64_t rows = 1;     // of that dim per tile
+  int64_t per_dim = 1;  // tiles along it
+  int64_t count = 1;    // of all tiles
 
-  explicit Tiling(const Shape& sizes) {
+  explicit Tiling(const Shape& shape) : sizes(shape) {
     int64_t inside = 1;
     dim = sizes.size() - 1;
     while (dim > 0 && inside * sizes[dim] <= kTileElements / 2) inside *= sizes[dim--];
@@ -36,23 +39,24 @@ struct Tiling {
 
 class CpuKernel final : public FusedKernel {
  public:
-  explicit CpuKernel(const Program& program) : program_(program), tiling_(program.sizes) {
-    plan_buffers();
-  }
+  explicit CpuKernel(const Program& program) : program_(program) { plan_buffers(); }
 
   void run(std::span<const View* const> inputs, std::span<const View* const> outputs) override {
     if (program_.sizes.numel() == 0) return;
-    std::vector<View> whole;
-    for (const View* input : inputs) {
-      View& view = whole.emplace_back(*input);
-      const bool single = input->numel == 1;  // the kernels know best how to repeat it
-      view.strides = single ? Strides{}
-                            : broadcast_strides(input->sizes, input->strides, program_.sizes);
-      view.sizes = single ? Shape{} : program_.sizes;
-      view.update();
+    // Arrays that lie gapless in one order are one long row.
+    bool linear = true;
+    for (const View* input : inputs)
+      linear &= input->numel == 1 || (input->contiguous && input->sizes == program_.sizes);
+    const Tiling tiling(linear ? Shape{program_.sizes.numel()} : program_.sizes);
+    std::vector<View> in, out;
+    for (const View* input : inputs) in.push_back(spread(*input, tiling.sizes));
+    for (const View* output : outputs) {
+      out.push_back(*output);
+      out.back().sizes = tiling.sizes;
+      out.back().strides = contiguous_strides(tiling.sizes);
     }
-    parallel_for(tiling_.count, kTilesPerTask,
-                 [&](int64_t begin, int64_t end) { run_tiles(whole, outputs, begin, end); });
+    parallel_for(tiling.count, kTilesPerTask,
+                 [&](int64_t begin, int64_t end) { run_tiles(tiling, in, out, begin, end); });
   }
 
  private:
@@ -83,37 +87,49 @@ class CpuKernel final : public FusedKernel {
     }
   }
 
-  // The part of a tensor of the program's shape that lies in a tile.
-  View part(const View& whole, int64_t tile) const {
+  // An input as a tensor of the program's shape; a single element stays one, because the kernels
+  // know best how to repeat it.
+  View spread(const View& input, const Shape& sizes) const {
+    View view = input;
+    const bool single = input.numel == 1;
+    const bool same = input.numel == sizes.numel() && sizes != program_.sizes;
+    view.strides = single ? Strides{}
+                   : same ? contiguous_strides(sizes)
+                          : broadcast_strides(input.sizes, input.strides, sizes);
+    view.sizes = single ? Shape{} : sizes;
+    view.update();
+    return view;
+  }
+
+  // The part of a tensor that lies in a tile.
+  static View part(const Tiling& tiling, const View& whole, int64_t tile) {
     if (whole.dim() == 0) return whole;
     View view = whole;
-    int64_t rest = tile / tiling_.per_dim;
-    const int64_t first = tile % tiling_.per_dim * tiling_.rows;
-    int64_t offset = 0;
-    for (int d = tiling_.dim - 1; d >= 0; --d) {
-      offset += rest % program_.sizes[d] * whole.strides[d];
-      rest /= program_.sizes[d];
+    int64_t rest = tile / tiling.per_dim;
+    const int64_t first = tile % tiling.per_dim * tiling.rows;
+    int64_t offset = first * whole.strides[tiling.dim];
+    for (int d = tiling.dim - 1; d >= 0; --d) {
+      offset += rest % tiling.sizes[d] * whole.strides[d];
+      rest /= tiling.sizes[d];
       view.sizes[d] = 1;
     }
-    offset += first * whole.strides[tiling_.dim];
-    view.sizes[tiling_.dim] = std::min(tiling_.rows, program_.sizes[tiling_.dim] - first);
+    view.sizes[tiling.dim] = std::min(tiling.rows, tiling.sizes[tiling.dim] - first);
     view.data = view.as<char>() + offset * static_cast<int64_t>(element_size(view.dtype));
     view.update();
     return view;
   }
 
-  void run_tiles(const std::vector<View>& inputs, std::span<const View* const> outputs,
-                 int64_t begin, int64_t end) const {
-    const int64_t elements = std::min(kTileElements, program_.sizes.numel());
-    const auto bytes = static_cast<size_t>(elements) * 8;
+  void run_tiles(const Tiling& tiling, const std::vector<View>& inputs,
+                 const std::vector<View>& outputs, int64_t begin, int64_t end) const {
+    const auto bytes = static_cast<size_t>(std::min(kTileElements, program_.sizes.numel())) * 8;
     const auto memory = std::make_unique<std::byte[]>(bytes * static_cast<size_t>(buffers_));
     std::vector<View> values(program_.dtypes.size());
     for (int64_t tile = begin; tile < end; ++tile) {
-      for (size_t i = 0; i < inputs.size(); ++i) values[i] = part(inputs[i], tile);
+      for (size_t i = 0; i < inputs.size(); ++i) values[i] = part(tiling, inputs[i], tile);
       Shape sizes;
       for (size_t i = 0; i < outputs.size(); ++i) {
         View& view = values[static_cast<size_t>(program_.outputs[i])];
-        view = part(*outputs[i], tile);
+        view = part(tiling, outputs[i], tile);
         sizes = view.sizes;
       }
       for (size_t id = inputs.size(); id < values.size(); ++id) {
@@ -135,14 +151,16 @@ class CpuKernel final : public FusedKernel {
       SmallVector<const View*, 4> in;
       for (int operand : instruction.operands) in.push_back(&values[static_cast<size_t>(operand)]);
       const View* const out = &values[result++];
-      const KernelContext context{instruction.op->name, {in.data(), in.size()}, {&out, 1},
-                                  program_.device, instruction.compute_dtype};
+      const KernelContext context{instruction.op->name,
+                                  {in.data(), in.size()},
+                                  {&out, 1},
+                                  program_.device,
+                                  instruction.compute_dtype};
       instruction.op->run_kernel(*instruction.op, context, instruction.attrs.get());
     }
   }
 
   const Program program_;
-  const Tiling tiling_;
   std::vector<int> buffer_of_;  // per value; -1: an input or a result
   int buffers_ = 0;
 };

@@ -26,28 +26,42 @@ constexpr size_t kFunctorAlignment = 16;
 
 std::string_view element_type(DType dtype) {
   switch (dtype) {
-    case DType::boolean: return "bool";
-    case DType::uint8: return "unsigned char";
-    case DType::int8: return "signed char";
-    case DType::int16: return "short";
-    case DType::int32: return "int";
-    case DType::int64: return "long";
-    case DType::float16: return "Half";
-    case DType::bfloat16: return "BFloat16";
-    case DType::float32: return "float";
-    case DType::float64: return "double";
+    case DType::boolean:
+      return "bool";
+    case DType::uint8:
+      return "unsigned char";
+    case DType::int8:
+      return "signed char";
+    case DType::int16:
+      return "short";
+    case DType::int32:
+      return "int";
+    case DType::int64:
+      return "long";
+    case DType::float16:
+      return "Half";
+    case DType::bfloat16:
+      return "BFloat16";
+    case DType::float32:
+      return "float";
+    case DType::float64:
+      return "double";
   }
   return {};
 }
 
 std::string_view compute_type(DType dtype) {
   switch (dtype) {
-    case DType::float64: return "double";
-    case DType::int64: return "long";
+    case DType::float64:
+      return "double";
+    case DType::int64:
+      return "long";
     case DType::float16:
     case DType::bfloat16:
-    case DType::float32: return "float";
-    default: return "int";
+    case DType::float32:
+      return "float";
+    default:
+      return "int";
   }
 }
 
@@ -82,11 +96,11 @@ class Writer {
     out_ += "};\n\n";
   }
 
-  // One element: x0, x1, … are the inputs as they are stored, v… the values as eager ops store them.
+  // One element: x0, x1, … are the inputs as they are stored, v… the values as eager ops store
+  // them.
   void write_compute() {
     out_ += "__device__ inline void compute(const Functors& functors";
-    for (size_t i = 0; i < inputs(); ++i)
-      out_ += concat(", ", type(static_cast<int>(i)), " v", i);
+    for (size_t i = 0; i < inputs(); ++i) out_ += concat(", ", type(static_cast<int>(i)), " v", i);
     for (size_t i = 0; i < program_.outputs.size(); ++i)
       out_ += concat(", ", type(program_.outputs[i]), "& y", i);
     out_ += ") {\n";
@@ -97,8 +111,8 @@ class Writer {
       out_ += concat("  const ", type(result), " v", result, " = store_value<", type(result),
                      ">(static_cast<", compute, ">(functors.f", i, ".forward(");
       for (size_t k = 0; k < instruction.operands.size(); ++k)
-        out_ += concat(k == 0 ? "" : ", ", "load_value<", compute, ">(v", instruction.operands[k],
-                       ")");
+        out_ +=
+            concat(k == 0 ? "" : ", ", "load_value<", compute, ">(v", instruction.operands[k], ")");
       out_ += ")));\n";
     }
     for (size_t i = 0; i < program_.outputs.size(); ++i)
@@ -108,15 +122,16 @@ class Writer {
 
   // Arrays of the walk: outputs, then the inputs that are not constants.
   void write_kernel() {
-    out_ += concat("constexpr int V = ", layout_.group, ";\n\nextern \"C\" __global__ void ",
-                   "__launch_bounds__(kThreads)\nfused(const __grid_constant__ FusedParams params, ",
-                   "const __grid_constant__ Functors functors) {\n",
-                   "  const unsigned index = blockIdx.x * kThreads + threadIdx.x;\n",
-                   "  if (index > params.count || (index == params.count && params.tail == 0)) ",
-                   "return;\n  unsigned at[kMaxFusedArrays];\n",
-                   "  params.walk.offsets(index, at);\n");
+    out_ +=
+        concat("constexpr int V = ", layout_.group, ";\n\nextern \"C\" __global__ void ",
+               "__launch_bounds__(kThreads)\nfused(const __grid_constant__ FusedParams params, ",
+               "const __grid_constant__ Functors functors) {\n",
+               "  const unsigned index = blockIdx.x * kThreads + threadIdx.x;\n",
+               "  if (index > params.count || (index == params.count && params.tail == 0)) ",
+               "return;\n  int at[kMaxFusedArrays];\n", "  params.walk.offsets(index, at);\n");
     write_constants();
-    out_ += "  if (index == params.count) {\n    for (unsigned i = 0; i < params.tail; ++i)\n      ";
+    out_ +=
+        "  if (index == params.count) {\n    for (unsigned i = 0; i < params.tail; ++i)\n      ";
     write_call("i");
     out_ += "    return;\n  }\n";
     write_loads();
@@ -136,17 +151,17 @@ class Writer {
   void write_constants() {
     for (size_t i = 0; i < inputs(); ++i)
       if (layout_.inputs[i] == Input::constant)
-        out_ += concat("  const ", type(static_cast<int>(i)), " x", i, " = *reinterpret_cast<const ",
-                       type(static_cast<int>(i)), "*>(&params.constants[", i, "]);\n");
+        out_ +=
+            concat("  const ", type(static_cast<int>(i)), " x", i, " = *reinterpret_cast<const ",
+                   type(static_cast<int>(i)), "*>(&params.constants[", i, "]);\n");
   }
 
   void write_loads() {
     for (size_t i = 0; i < inputs(); ++i) {
       if (layout_.inputs[i] == Input::constant) continue;
       const std::string_view element = type(static_cast<int>(i));
-      const std::string kind = layout_.inputs[i] == Input::vector
-                                   ? concat("Pack<", element, ", V>")
-                                   : std::string(element);
+      const std::string kind = layout_.inputs[i] == Input::vector ? concat("Pack<", element, ", V>")
+                                                                  : std::string(element);
       out_ += concat("  const auto x", i, " = *reinterpret_cast<const ", kind, "*>(params.data[",
                      array_of(i), "] + at[", array_of(i), "]);\n");
     }
@@ -234,15 +249,18 @@ class CudaKernel final : public FusedKernel {
     bool vector = walk.dims == 1 || walk.sizes[0] % group_ == 0;
     const int outputs = static_cast<int>(program_.outputs.size());
     for (int k = 0; k < walk.arrays && vector; ++k)
-      vector = cuda::has_groups(walk, k, bytes(k), group_) ||
-               (k >= outputs && walk.strides[k][0] == 0);
+      vector =
+          cuda::has_groups(walk, k, bytes(k), group_) || (k >= outputs && walk.strides[k][0] == 0);
     FusedLayout layout;
     layout.group = vector ? group_ : 1;
     int k = outputs;
     for (bool host : program_.host_inputs) {
-      if (host) layout.inputs.push_back(Input::constant);
-      else if (!vector) layout.inputs.push_back(Input::element), ++k;
-      else layout.inputs.push_back(walk.strides[k++][0] == 0 ? Input::repeat : Input::vector);
+      if (host)
+        layout.inputs.push_back(Input::constant);
+      else if (!vector)
+        layout.inputs.push_back(Input::element), ++k;
+      else
+        layout.inputs.push_back(walk.strides[k++][0] == 0 ? Input::repeat : Input::vector);
     }
     return layout;
   }
@@ -253,13 +271,13 @@ class CudaKernel final : public FusedKernel {
     if (found != kernels_.end()) return found->second;
     const int device = program_.device.index;
     const cuda::DeviceInfo& info = cuda::device_info(device);
-    const std::string code = cuda_machine_code(cuda_source(program_, layout),
-                                               concat("sm_", info.major, info.minor));
+    const std::string code =
+        cuda_machine_code(cuda_source(program_, layout), concat("sm_", info.major, info.minor));
     cuda::use_device(device);
     cudaLibrary_t library = nullptr;
-    cuda::check_cuda(cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr,
-                                         nullptr, 0),
-                     "loading a fused kernel");
+    cuda::check_cuda(
+        cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
+        "loading a fused kernel");
     cudaKernel_t kernel = nullptr;
     cuda::check_cuda(cudaLibraryGetKernel(&kernel, library, "fused"), "loading a fused kernel");
     kernels_.emplace(layout, kernel);

@@ -63,8 +63,7 @@ std::vector<Tensor> Fused::run(std::span<const Tensor> inputs) const {
       const GraphNode& node = code->graph.nodes[static_cast<size_t>(step.node)];
       SmallVector<Arg, 4> args;
       for (int id : node.inputs) args.emplace_back(id < 0 ? undefined : at(id));
-      Tensors results =
-          detail::apply_all(*node.op, {args.data(), args.size()}, node.attrs.get());
+      Tensors results = detail::apply_all(*node.op, {args.data(), args.size()}, node.attrs.get());
       for (size_t i = 0; i < results.size(); ++i) at(node.outputs[i]) = std::move(results[i]);
       continue;
     }

@@ -55,8 +55,10 @@ void* CachingAllocator::allocate(size_t requested) {
   ++stats_.allocations;
   if (!pending_.empty()) collect_reached(false);
   Block* block = take_cached(bytes, stream, small);
-  if (block) ++stats_.cache_hits;
-  else block = new_segment(bytes, requested, stream, small);
+  if (block)
+    ++stats_.cache_hits;
+  else
+    block = new_segment(bytes, requested, stream, small);
   split(*block, bytes);
   block->is_free = false;
   block->requested = requested;
@@ -144,8 +146,10 @@ void CachingAllocator::free(void* address, size_t) noexcept {
   blocks_.erase(found);
   stats_.allocated -= block->bytes;
   block->requested = 0;
-  if (block->other_users.empty()) make_free(block);
-  else start_waiting(*block);
+  if (block->other_users.empty())
+    make_free(block);
+  else
+    start_waiting(*block);
 }
 
 void CachingAllocator::make_free(Block* block) {
@@ -288,8 +292,7 @@ std::vector<BlockInfo> CachingAllocator::snapshot() const {
   const auto add = [&](const Block& block) {
     auto segment = segments_.upper_bound(block.address);
     --segment;
-    result.push_back(
-        {block.address, block.bytes, block.requested, block.is_free, segment->first});
+    result.push_back({block.address, block.bytes, block.requested, block.is_free, segment->first});
   };
   for (const auto& [address, block] : blocks_) add(*block);
   for (const auto& [stream, pool] : pools_) {
@@ -317,15 +320,15 @@ void CachingAllocator::throw_out_of_memory(size_t bytes, std::string_view reason
   for (const auto& [stream, pool] : pools_)
     if (!pool.large.empty())
       largest_free = std::max<uint64_t>(largest_free, (*pool.large.rbegin())->bytes);
-  throw OutOfMemoryError(concat(
-      "cuda:", device_, ": out of memory: ", mebibytes(bytes), " asked for, but ", reason,
-      " (allocated ", mebibytes(stats_.allocated), ", reserved ", mebibytes(stats_.reserved),
-      ", limit ", stats_.limit == 0 ? std::string("none") : mebibytes(stats_.limit),
-      ", largest cached free block ", mebibytes(largest_free), "; the device has ",
-      mebibytes(free_bytes), " free of ", mebibytes(total_bytes), "). Largest live blocks: ",
-      largest.empty() ? std::string("none") : largest,
-      ". Free tensors you no longer need, use a smaller batch or a narrower dtype, or call "
-      "empty_cache."));
+  throw OutOfMemoryError(
+      concat("cuda:", device_, ": out of memory: ", mebibytes(bytes), " asked for, but ", reason,
+             " (allocated ", mebibytes(stats_.allocated), ", reserved ", mebibytes(stats_.reserved),
+             ", limit ", stats_.limit == 0 ? std::string("none") : mebibytes(stats_.limit),
+             ", largest cached free block ", mebibytes(largest_free), "; the device has ",
+             mebibytes(free_bytes), " free of ", mebibytes(total_bytes),
+             "). Largest live blocks: ", largest.empty() ? std::string("none") : largest,
+             ". Free tensors you no longer need, use a smaller batch or a narrower dtype, or call "
+             "empty_cache."));
 }
 
 CachingAllocator& caching_allocator(int device) {
@@ -335,8 +338,8 @@ CachingAllocator& caching_allocator(int device) {
     for (int i = 0; i < device_count(); ++i) all->push_back(std::make_unique<CachingAllocator>(i));
     return all;
   }();
-  check(device >= 0 && static_cast<size_t>(device) < allocators->size(), "cuda: there is no device ",
-        device);
+  check(device >= 0 && static_cast<size_t>(device) < allocators->size(),
+        "cuda: there is no device ", device);
   return *(*allocators)[static_cast<size_t>(device)];
 }
 

@@ -18,7 +18,8 @@ std::string recent_launches();
 
 /// Throws an Error that names the call, CUDA's reason and the last ops launched.
 inline void check_cuda(cudaError_t status, std::string_view call) {
-  if (status != cudaSuccess) [[unlikely]] fail_cuda(status, call);
+  if (status != cudaSuccess) [[unlikely]]
+    fail_cuda(status, call);
 }
 
 }  // namespace tensora::cuda

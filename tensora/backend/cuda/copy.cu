@@ -31,7 +31,7 @@ void copy_by_elements(std::string_view op, const View& from, const View& to, DTy
 struct TransposeParams {
   const char* from;
   char* to;
-  unsigned size_x, size_y;            // x: the source's inner dim, y: the target's
+  unsigned size_x, size_y;              // x: the source's inner dim, y: the target's
   unsigned from_stride_y, to_stride_x;  // in bytes
   Divisor tiles_x, tiles_y;
   Walk<2> rest;  // the other dims: array 0 the target, 1 the source
@@ -48,7 +48,7 @@ __global__ void transpose_kernel(const __grid_constant__ TransposeParams params)
   const unsigned x0 = (blockIdx.x - above * params.tiles_x.divisor) * kTile<T>;
   const unsigned batch = params.tiles_y.divide(above);
   const unsigned y0 = (above - batch * params.tiles_y.divisor) * kTile<T>;
-  unsigned at[2];
+  int at[2];
   params.rest.offsets(batch, at);
   const char* const from = params.from + at[1];
   char* const to = params.to + at[0];
@@ -71,11 +71,10 @@ Divisor divisor_of(int64_t number) {
 // The dim along which the source is gapless while the target is along dim 0; 0 if there is none.
 int transposed_dim(const HostWalk& walk, int64_t bytes) {
   constexpr int64_t kWorthwhile = 8;
-  if (walk.strides[0][0] != bytes || walk.strides[1][0] == bytes || walk.strides[1][0] == 0)
+  if (walk.strides[0][0] != bytes || walk.strides[1][0] == bytes || walk.strides[1][0] <= 0)
     return 0;
   for (int d = 1; d < walk.dims; ++d)
-    if (walk.strides[1][d] == bytes && walk.sizes[d] >= kWorthwhile &&
-        walk.sizes[0] >= kWorthwhile)
+    if (walk.strides[1][d] == bytes && walk.sizes[d] >= kWorthwhile && walk.sizes[0] >= kWorthwhile)
       return d;
   return 0;
 }
@@ -118,10 +117,14 @@ bool copy_transposed(std::string_view op, const View& from, const View& to) {
   each_part(walk, [&](const HostWalk& part, bool) {
     const int dim = transposed_dim(walk, bytes);
     const int device = to.device.index;
-    if (bytes == 1) launch_transpose<uint8_t>(op, device, part, dim);
-    else if (bytes == 2) launch_transpose<uint16_t>(op, device, part, dim);
-    else if (bytes == 4) launch_transpose<uint32_t>(op, device, part, dim);
-    else launch_transpose<uint64_t>(op, device, part, dim);
+    if (bytes == 1)
+      launch_transpose<uint8_t>(op, device, part, dim);
+    else if (bytes == 2)
+      launch_transpose<uint16_t>(op, device, part, dim);
+    else if (bytes == 4)
+      launch_transpose<uint32_t>(op, device, part, dim);
+    else
+      launch_transpose<uint64_t>(op, device, part, dim);
   });
   return true;
 }

@@ -1,8 +1,8 @@
 #pragma once
 
-// What pointwise kernels do around the arithmetic: turning a thread's number into addresses, reading
-// and writing groups of elements, converting between dtypes. The text is also embedded and compiled
-// by NVRTC for fused kernels, so it includes nothing of the standard library.
+// What pointwise kernels do around the arithmetic: turning a thread's number into addresses,
+// reading and writing groups of elements, converting between dtypes. The text is also embedded and
+// compiled by NVRTC for fused kernels, so it includes nothing of the standard library.
 
 #include "tensora/base/half.h"
 
@@ -21,15 +21,16 @@ struct Divisor {
   __device__ unsigned divide(unsigned n) const { return (__umulhi(n, multiplier) + n) >> shift; }
 };
 
-/// How K arrays are walked in step. Dim 0 is the innermost. Offsets are in bytes and below 2^31:
-/// the host cuts larger work into several launches.
+/// How K arrays are walked in step. Dim 0 is the innermost. Offsets are in bytes and between -2^31
+/// and 2^31: the host cuts larger work into several launches. Negative strides wrap around.
 template <int K>
 struct Walk {
   int dims;
   Divisor sizes[kMaxWalkDims];
   unsigned strides[K][kMaxWalkDims];
 
-  __device__ void offsets(unsigned index, unsigned (&at)[K]) const {
+  __device__ void offsets(unsigned index, int (&offset)[K]) const {
+    unsigned at[K];
 #pragma unroll
     for (int k = 0; k < K; ++k) at[k] = 0;
 #pragma unroll 1
@@ -41,7 +42,7 @@ struct Walk {
       index = rest;
     }
 #pragma unroll
-    for (int k = 0; k < K; ++k) at[k] += index * strides[k][dims - 1];
+    for (int k = 0; k < K; ++k) offset[k] = static_cast<int>(at[k] + index * strides[k][dims - 1]);
   }
 };
 
@@ -73,18 +74,23 @@ inline constexpr bool is_bool_type<bool> = true;
 /// An element as a value of the compute type; the same rules as the CPU's convert.h.
 template <class C, class T>
 __device__ inline C load_value(T value) {
-  if constexpr (is_half_type<T>) return static_cast<C>(static_cast<float>(value));
-  else return static_cast<C>(value);
+  if constexpr (is_half_type<T>)
+    return static_cast<C>(static_cast<float>(value));
+  else
+    return static_cast<C>(value);
 }
 
 /// A computed value as an element.
 template <class T, class C>
 __device__ inline T store_value(C value) {
-  if constexpr (is_bool_type<T>) return value != C(0);
-  else if constexpr (is_half_type<T>) return T(static_cast<float>(value));
+  if constexpr (is_bool_type<T>)
+    return value != C(0);
+  else if constexpr (is_half_type<T>)
+    return T(static_cast<float>(value));
   else if constexpr (is_float_type<C> && !is_float_type<T> && sizeof(T) < 4)
     return static_cast<T>(static_cast<int>(value));  // wraps like PyTorch's casts
-  else return static_cast<T>(value);
+  else
+    return static_cast<T>(value);
 }
 
 /// V elements that travel in accesses of up to 16 bytes.

@@ -17,7 +17,8 @@ template <bool largest, class C>
 __device__ inline C worst() {
   if constexpr (sizeof(C) == 8 && C(1) / C(2) == C(0))
     return largest ? INT64_MIN : INT64_MAX;
-  else return largest ? -static_cast<C>(INFINITY) : static_cast<C>(INFINITY);
+  else
+    return largest ? -static_cast<C>(INFINITY) : static_cast<C>(INFINITY);
 }
 
 }  // namespace tensora::cuda

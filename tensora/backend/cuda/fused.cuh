@@ -12,8 +12,8 @@ struct FusedParams {
   Walk<kMaxFusedArrays> walk;
   char* data[kMaxFusedArrays];
   unsigned long long constants[kMaxFusedArrays];  // inputs from the host, as bits of their dtype
-  unsigned count;  // groups, or elements
-  unsigned tail;   // elements after the last whole group
+  unsigned count;                                 // groups, or elements
+  unsigned tail;                                  // elements after the last whole group
 };
 
 }  // namespace tensora::cuda

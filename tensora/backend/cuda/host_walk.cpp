@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 
 namespace tensora::cuda {
 namespace {
@@ -12,7 +13,7 @@ bool fits_32_bits(const HostWalk& walk) {
   if (walk.count() >= kLimit) return false;
   for (int k = 0; k < walk.arrays; ++k) {
     int64_t reach = 0;
-    for (int d = 0; d < walk.dims; ++d) reach += (walk.sizes[d] - 1) * walk.strides[k][d];
+    for (int d = 0; d < walk.dims; ++d) reach += (walk.sizes[d] - 1) * std::abs(walk.strides[k][d]);
     if (reach >= kLimit) return false;
   }
   return true;
@@ -72,8 +73,7 @@ HostWalk make_walk(std::span<const View* const> views) {
     walk.dims = 1;
     walk.sizes[0] = out.numel;
     for (int k = 0; k < walk.arrays; ++k)
-      walk.strides[k][0] =
-          static_cast<int64_t>(element_size(views[static_cast<size_t>(k)]->dtype));
+      walk.strides[k][0] = static_cast<int64_t>(element_size(views[static_cast<size_t>(k)]->dtype));
   }
   return walk;
 }

@@ -63,8 +63,8 @@ const CublasLt& lt() {
 void check_lt(cublasStatus_t status, const Matmul& args, std::string_view call) {
   check(status == CUBLAS_STATUS_SUCCESS, args.op, ": cuBLASLt's ", call, " failed with status ",
         static_cast<int>(status), " for ", args.dtype, " [", args.batch, ", ", args.m, ", ", args.k,
-        "] @ [", args.batch, ", ", args.k, ", ", args.n, "]; last ops launched: ",
-        recent_launches());
+        "] @ [", args.batch, ", ", args.k, ", ", args.n,
+        "]; last ops launched: ", recent_launches());
 }
 
 cublasLtHandle_t handle(int device) {
@@ -83,10 +83,14 @@ std::atomic<bool> tf32{false};
 
 cudaDataType_t data_type(DType dtype) {
   switch (dtype) {
-    case DType::float16: return CUDA_R_16F;
-    case DType::bfloat16: return CUDA_R_16BF;
-    case DType::float64: return CUDA_R_64F;
-    default: return CUDA_R_32F;
+    case DType::float16:
+      return CUDA_R_16F;
+    case DType::bfloat16:
+      return CUDA_R_16BF;
+    case DType::float64:
+      return CUDA_R_64F;
+    default:
+      return CUDA_R_32F;
   }
 }
 
@@ -189,10 +193,10 @@ void allow_tf32(bool allowed) { tf32.store(allowed, std::memory_order_relaxed); 
 bool tf32_allowed() { return tf32.load(std::memory_order_relaxed); }
 
 bool is_blas_layout(const MatrixBatch& matrix, int64_t rows, int64_t cols) {
-  const bool row_major = (matrix.col_stride == 1 || cols == 1) &&
-                         (matrix.row_stride >= cols || rows == 1);
-  const bool col_major = (matrix.row_stride == 1 || rows == 1) &&
-                         (matrix.col_stride >= rows || cols == 1);
+  const bool row_major =
+      (matrix.col_stride == 1 || cols == 1) && (matrix.row_stride >= cols || rows == 1);
+  const bool col_major =
+      (matrix.row_stride == 1 || rows == 1) && (matrix.col_stride >= rows || cols == 1);
   return row_major || col_major;
 }
 
@@ -215,13 +219,24 @@ void blas_matmul(const Matmul& args) {
   const OwnedLayout layout_b(make_layout(args, args.b, args.k, args.n, b), lt().layout_destroy);
   const OwnedLayout layout_out(make_layout(args, args.out, args.m, args.n, out),
                                lt().layout_destroy);
-  const Key key = {args.device, static_cast<int64_t>(args.dtype), args.batch, args.m, args.n,
-                   args.k, a.transposed, b.transposed, a.leading, b.leading, out.leading,
-                   tf32_allowed(), alignment_of(args.a.data), alignment_of(args.b.data),
+  const Key key = {args.device,
+                   static_cast<int64_t>(args.dtype),
+                   args.batch,
+                   args.m,
+                   args.n,
+                   args.k,
+                   a.transposed,
+                   b.transposed,
+                   a.leading,
+                   b.leading,
+                   out.leading,
+                   tf32_allowed(),
+                   alignment_of(args.a.data),
+                   alignment_of(args.b.data),
                    alignment_of(args.out.data),
                    (args.a.batch_stride == 0) + 2 * (args.b.batch_stride == 0)};
-  const cublasLtMatmulAlgo_t algorithm = find_algorithm(args, key, desc.get(), layout_b.get(),
-                                                        layout_a.get(), layout_out.get());
+  const cublasLtMatmulAlgo_t algorithm =
+      find_algorithm(args, key, desc.get(), layout_b.get(), layout_a.get(), layout_out.get());
   const Scratch workspace(args.device, kWorkspaceBytes);
   const float alpha = static_cast<float>(args.alpha), beta = static_cast<float>(args.beta);
   const bool wide = args.dtype == DType::float64;

@@ -71,7 +71,8 @@ std::string compile_cuda(const std::string& source, std::span<const VirtualFile>
   const RuntimeProgram program(source, files);
   const std::string target = "--gpu-architecture=" + architecture;
   // Functors are constexpr functions without an execution space of their own.
-  const char* const options[] = {target.c_str(), "-std=c++20", "--device-as-default-execution-space",
+  const char* const options[] = {target.c_str(), "-std=c++20",
+                                 "--device-as-default-execution-space",
                                  "--diag-suppress=20012,20013,20014,20015,177"};
   const nvrtcResult result = nvrtc().compile(program.get(), 4, options);
   check(result == NVRTC_SUCCESS, "cuda: a generated kernel does not compile:\n", program.log());

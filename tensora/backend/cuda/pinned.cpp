@@ -119,7 +119,8 @@ void copy_to_host(int device, void* to, const void* from, size_t bytes) {
     if (!part.staging) return;
     const cudaError_t status = cudaEventSynchronize(part.event);
     cudaEventDestroy(part.event);
-    if (status == cudaSuccess) host_copy(static_cast<char*>(to) + part.at, part.staging, part.bytes);
+    if (status == cudaSuccess)
+      host_copy(static_cast<char*>(to) + part.at, part.staging, part.bytes);
     pool.free_now(part.staging);
     part.staging = nullptr;
     check_cuda(status, "the copy to the host");

@@ -29,12 +29,19 @@ struct Choice {
 Choice choose(const KernelContext& context, const FunctorKernels& kernels) {
   Choice choice{};
   switch (context.compute_dtype) {
-    case DType::float64: choice = {&kernels.f64, DType::float64, kGroup<double>}; break;
-    case DType::int64: choice = {&kernels.i64, DType::int64, kGroup<int64_t>}; break;
+    case DType::float64:
+      choice = {&kernels.f64, DType::float64, kGroup<double>};
+      break;
+    case DType::int64:
+      choice = {&kernels.i64, DType::int64, kGroup<int64_t>};
+      break;
     case DType::float16:
     case DType::bfloat16:
-    case DType::float32: choice = {&kernels.f32, DType::float32, kGroup<float>}; break;
-    default: choice = {&kernels.i32, DType::int32, kGroup<int>};
+    case DType::float32:
+      choice = {&kernels.f32, DType::float32, kGroup<float>};
+      break;
+    default:
+      choice = {&kernels.i32, DType::int32, kGroup<int>};
   }
   check(choice.kernels->vector != nullptr, context.op, ": not supported for ",
         context.compute_dtype);
@@ -49,7 +56,9 @@ bool is_near(DType dtype, DType compute) {
   return false;
 }
 
-bool is_constant(const View& view, Device device) { return view.device.is_cpu() && device.is_cuda(); }
+bool is_constant(const View& view, Device device) {
+  return view.device.is_cpu() && device.is_cuda();
+}
 
 bool can_vectorise(const KernelContext& context, const HostWalk& walk, const Choice& choice) {
   if (walk.dims > 1 && walk.sizes[0] % choice.group != 0) return false;
@@ -87,10 +96,10 @@ void launch(const KernelContext& context, const HostWalk& whole, const Choice& c
   for (size_t i = 0; i < N; ++i) {
     const View& view = context.input(i);
     params.in[i].dtype = view.dtype;
-    params.in[i].access = is_constant(view, context.device)    ? Access::constant
-                          : !vector                            ? Access::element
-                          : whole.strides[i + 1][0] == 0       ? Access::repeat
-                                                               : Access::vector;
+    params.in[i].access = is_constant(view, context.device) ? Access::constant
+                          : !vector                         ? Access::element
+                          : whole.strides[i + 1][0] == 0    ? Access::repeat
+                                                            : Access::vector;
     if (params.in[i].access == Access::constant)
       params.in[i].value = host_value(view, choice.dtype);
   }
@@ -124,15 +133,24 @@ void run_pointwise(const KernelContext& context, const FunctorKernels& kernels, 
   const HostWalk walk = make_walk({views.data(), views.size()});
   const bool vector = can_vectorise(context, walk, choice);
   switch (arity) {
-    case 1: return launch<1>(context, walk, choice, vector, functor);
-    case 2: return launch<2>(context, walk, choice, vector, functor);
-    case 3: return launch<3>(context, walk, choice, vector, functor);
-    case 4: return launch<4>(context, walk, choice, vector, functor);
-    case 5: return launch<5>(context, walk, choice, vector, functor);
-    case 6: return launch<6>(context, walk, choice, vector, functor);
-    case 7: return launch<7>(context, walk, choice, vector, functor);
-    case 8: return launch<8>(context, walk, choice, vector, functor);
-    default: fail_internal(context.op, ": a pointwise op of ", arity, " operands");
+    case 1:
+      return launch<1>(context, walk, choice, vector, functor);
+    case 2:
+      return launch<2>(context, walk, choice, vector, functor);
+    case 3:
+      return launch<3>(context, walk, choice, vector, functor);
+    case 4:
+      return launch<4>(context, walk, choice, vector, functor);
+    case 5:
+      return launch<5>(context, walk, choice, vector, functor);
+    case 6:
+      return launch<6>(context, walk, choice, vector, functor);
+    case 7:
+      return launch<7>(context, walk, choice, vector, functor);
+    case 8:
+      return launch<8>(context, walk, choice, vector, functor);
+    default:
+      fail_internal(context.op, ": a pointwise op of ", arity, " operands");
   }
 }
 

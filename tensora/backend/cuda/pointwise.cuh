@@ -51,39 +51,55 @@ __device__ inline void visit_near(DType dtype, Body&& body) {
   if constexpr (sizeof(C) == 8) {
     body.template operator()<C>();
   } else if constexpr (is_float_type<C>) {
-    if (dtype == DType::float16) body.template operator()<Half>();
-    else if (dtype == DType::bfloat16) body.template operator()<BFloat16>();
-    else body.template operator()<float>();
+    if (dtype == DType::float16)
+      body.template operator()<Half>();
+    else if (dtype == DType::bfloat16)
+      body.template operator()<BFloat16>();
+    else
+      body.template operator()<float>();
   } else {
-    if (dtype == DType::int16) body.template operator()<short>();
-    else if (dtype == DType::int8) body.template operator()<signed char>();
-    else if (dtype == DType::uint8) body.template operator()<unsigned char>();
-    else body.template operator()<int>();
+    if (dtype == DType::int16)
+      body.template operator()<short>();
+    else if (dtype == DType::int8)
+      body.template operator()<signed char>();
+    else if (dtype == DType::uint8)
+      body.template operator()<unsigned char>();
+    else
+      body.template operator()<int>();
   }
 }
 
 template <class Body>
 __device__ inline void visit_any(DType dtype, Body&& body) {
   switch (dtype) {
-    case DType::boolean: return body.template operator()<bool>();
-    case DType::uint8: return body.template operator()<unsigned char>();
-    case DType::int8: return body.template operator()<signed char>();
-    case DType::int16: return body.template operator()<short>();
-    case DType::int32: return body.template operator()<int>();
-    case DType::int64: return body.template operator()<int64_t>();
-    case DType::float16: return body.template operator()<Half>();
-    case DType::bfloat16: return body.template operator()<BFloat16>();
-    case DType::float32: return body.template operator()<float>();
-    case DType::float64: return body.template operator()<double>();
+    case DType::boolean:
+      return body.template operator()<bool>();
+    case DType::uint8:
+      return body.template operator()<unsigned char>();
+    case DType::int8:
+      return body.template operator()<signed char>();
+    case DType::int16:
+      return body.template operator()<short>();
+    case DType::int32:
+      return body.template operator()<int>();
+    case DType::int64:
+      return body.template operator()<int64_t>();
+    case DType::float16:
+      return body.template operator()<Half>();
+    case DType::bfloat16:
+      return body.template operator()<BFloat16>();
+    case DType::float32:
+      return body.template operator()<float>();
+    case DType::float64:
+      return body.template operator()<double>();
   }
 }
 
 template <class C>
 __device__ inline C load_near(const char* from, DType dtype) {
   C value{};
-  visit_near<C>(dtype, [&]<class T>() {
-    value = load_value<C>(*reinterpret_cast<const T*>(from));
-  });
+  visit_near<C>(dtype,
+                [&]<class T>() { value = load_value<C>(*reinterpret_cast<const T*>(from)); });
   return value;
 }
 
@@ -101,7 +117,7 @@ __device__ __noinline__ void store_any(char* to, DType dtype, C value) {
 }
 
 template <class C, int N>
-__device__ inline void load_operand(const PointwiseParams<N>& params, int k, unsigned at,
+__device__ inline void load_operand(const PointwiseParams<N>& params, int k, int at,
                                     C (&values)[kGroup<C>]) {
   const InputParams& in = params.in[k];
   if (in.access == Access::vector) {
@@ -124,9 +140,8 @@ __device__ inline void run_tail(const PointwiseParams<F::arity>& params, const F
       return load_near<C>(in.data + n * (group_bytes / kGroup<C>), in.dtype);
     };
     const C result = functor.forward(value(params.in[I], params.walk.strides[I + 1][0])...);
-    visit_near<C>(params.out_dtype, [&]<class T>() {
-      reinterpret_cast<T*>(params.out)[n] = store_value<T>(result);
-    });
+    visit_near<C>(params.out_dtype,
+                  [&]<class T>() { reinterpret_cast<T*>(params.out)[n] = store_value<T>(result); });
   }
 }
 
@@ -138,7 +153,7 @@ __device__ inline void run_group(const PointwiseParams<F::arity>& params, const 
     if (group == params.count) run_tail<F, C>(params, functor, group, operands);
     return;
   }
-  unsigned at[F::arity + 1];
+  int at[F::arity + 1];
   params.walk.offsets(group, at);
   C values[F::arity][kGroup<C>];
   (load_operand<C>(params, I, at[I + 1], values[I]), ...);
@@ -153,9 +168,9 @@ __device__ inline void run_element(const PointwiseParams<F::arity>& params, cons
                                    std::index_sequence<I...>) {
   const unsigned index = blockIdx.x * kThreads + threadIdx.x;
   if (index >= params.count) return;
-  unsigned at[F::arity + 1];
+  int at[F::arity + 1];
   params.walk.offsets(index, at);
-  const auto value = [&](const InputParams& in, unsigned offset) {
+  const auto value = [&](const InputParams& in, int offset) {
     return in.access == Access::constant ? in.value.template as<C>()
                                          : load_any<C>(in.data + offset, in.dtype);
   };

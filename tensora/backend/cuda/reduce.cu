@@ -90,7 +90,8 @@ Plan make_plan(const KernelContext& context, uint32_t mask, bool indexed) {
   Plan plan;
   for (int i = 0; i < in.dim(); ++i) {
     const int d = order[i];
-    if (mask >> d & 1) plan.reduced.add(in.sizes[d], in.strides[d] * bytes, 0, 0);
+    if (mask >> d & 1)
+      plan.reduced.add(in.sizes[d], in.strides[d] * bytes, 0, 0);
     else
       plan.kept.add(in.sizes[d], in.strides[d] * bytes, out_strides[0][d], out_strides[1][d]);
   }
@@ -126,18 +127,32 @@ Shape2d column_block(unsigned groups) {
   return {x, kReduceThreads / x};
 }
 
-}  // namespace
+// How the kernels read the input: along the reduced dims or across them, in groups or not.
+struct Access2d {
+  bool columns, vector;
+};
 
-void run_reduction(const KernelContext& context, uint32_t mask, const ReduceKernels& kernels,
-                   const void* functor) {
-  const View &in = context.input(0), &out = context.output();
-  if (out.numel == 0) return;
-  Plan plan = make_plan(context, mask, kernels.indexed);
-  const int64_t outputs = plan.kept.count(), steps = in.numel == 0 ? 0 : plan.reduced.count();
-  constexpr int64_t kLimit = int64_t{1} << 31;
-  check(outputs < kLimit && steps < kLimit, context.op,
-        ": more than 2^31 results or elements per result are not supported on cuda");
+Access2d choose_access(const View& in, const Plan& plan, int64_t steps, int64_t group) {
+  const auto bytes = static_cast<int64_t>(element_size(in.dtype));
+  const int64_t alignment = std::min<int64_t>(16, bytes * group);
+  const bool inner_reduced = plan.reduced.dims > 0 && plan.reduced.strides[0][0] == bytes;
+  const bool inner_kept = plan.kept.dims > 0 && plan.kept.strides[0][0] == bytes;
+  const bool columns = inner_kept && steps > 1 && !inner_reduced;
+  const bool aligned =
+      steps > 0 && reinterpret_cast<uintptr_t>(in.data) % static_cast<uintptr_t>(alignment) == 0 &&
+      plan.kept.aligned_outer(alignment) && plan.reduced.aligned_outer(alignment);
+  if (columns)
+    return {true, aligned && plan.kept.sizes[0] % group == 0 &&
+                      plan.reduced.strides[0][0] % alignment == 0};
+  // Rows that begin anywhere else than at a multiple of the alignment cannot be read in groups.
+  return {false, aligned && inner_reduced &&
+                     (plan.kept.dims == 0 || plan.kept.strides[0][0] % alignment == 0) &&
+                     (plan.reduced.dims == 1 || plan.reduced.sizes[0] % group == 0)};
+}
 
+ReduceParams make_params(const KernelContext& context, Plan plan, int64_t steps, int64_t group,
+                         Access2d access) {
+  const View& in = context.input(0);
   ReduceParams params{};
   params.in = in.as<const char>();
   params.in_dtype = in.dtype;
@@ -146,55 +161,51 @@ void run_reduction(const KernelContext& context, uint32_t mask, const ReduceKern
     params.out[o] = context.output(o).as<char>();
     params.out_dtype[o] = context.output(o).dtype;
   }
-  params.outputs = static_cast<unsigned>(outputs);
+  params.outputs = static_cast<unsigned>(plan.kept.count());
   params.finish = device_walk<3>(plan.kept);
-
-  const int64_t bytes = params.element_bytes, group = kernels.group;
-  const int64_t alignment = std::min<int64_t>(16, bytes * group);
-  const bool aligned = reinterpret_cast<uintptr_t>(in.data) % static_cast<uintptr_t>(alignment) == 0 &&
-                       plan.kept.aligned_outer(alignment) && plan.reduced.aligned_outer(alignment);
-  const bool inner_reduced = plan.reduced.dims > 0 && plan.reduced.strides[0][0] == bytes;
-  const bool inner_kept = plan.kept.dims > 0 && plan.kept.strides[0][0] == bytes;
-  const bool columns = inner_kept && steps > 1 && !inner_reduced;
-  bool vector = aligned && steps > 0;
-  if (columns) {
-    vector = vector && plan.kept.sizes[0] % group == 0 &&
-             plan.reduced.strides[0][0] % alignment == 0;
-  } else {
-    // Rows that begin anywhere else than at a multiple of the alignment cannot be read in groups.
-    vector = vector && inner_reduced &&
-             (plan.kept.dims == 0 || plan.kept.strides[0][0] % alignment == 0) &&
-             (plan.reduced.dims == 1 || plan.reduced.sizes[0] % group == 0);
-  }
-  if (columns && vector) {
+  if (access.vector && access.columns) {
     params.out_step[0] = plan.kept.strides[1][0];
     params.out_step[1] = plan.kept.strides[2][0];
     plan.kept.group(group);
-  }
-  if (!columns && vector) {
+  } else if (access.vector) {
     params.tail = static_cast<unsigned>(plan.reduced.sizes[0] % group);
     plan.reduced.group(group);
   }
   params.steps = steps == 0 ? 0 : static_cast<unsigned>(plan.reduced.count());
   params.kept = device_walk<3>(plan.kept);
   params.reduced = device_walk<1>(plan.reduced);
+  params.lanes = static_cast<unsigned>(plan.kept.count());
+  return params;
+}
 
-  const auto lanes = static_cast<unsigned>(plan.kept.count());
-  const Shape2d block = columns ? column_block(lanes) : row_block(params.steps);
-  const unsigned per_block = columns ? block.x : block.y;
-  const unsigned blocks = (lanes + per_block - 1) / per_block;
-  choose_splits(params, blocks, columns ? block.y : block.x, context.device.index);
+}  // namespace
 
+void run_reduction(const KernelContext& context, uint32_t mask, const ReduceKernels& kernels,
+                   const void* functor) {
+  const View &in = context.input(0), &out = context.output();
+  if (out.numel == 0) return;
+  const int device = context.device.index;
+  const Plan plan = make_plan(context, mask, kernels.indexed);
+  const int64_t steps = in.numel == 0 ? 0 : plan.reduced.count();
+  constexpr int64_t kLimit = int64_t{1} << 31;
+  check(plan.kept.count() < kLimit && steps < kLimit, context.op,
+        ": more than 2^31 results or elements per result are not supported on cuda");
+  const Access2d access = choose_access(in, plan, steps, kernels.group);
+  ReduceParams params = make_params(context, plan, steps, kernels.group, access);
+
+  const Shape2d block = access.columns ? column_block(params.lanes) : row_block(params.steps);
+  const unsigned per_block = access.columns ? block.x : block.y;
+  const unsigned blocks = (params.lanes + per_block - 1) / per_block;
+  choose_splits(params, blocks, access.columns ? block.y : block.x, device);
   std::optional<Scratch> scratch;
   if (params.splits > 1) {
-    scratch.emplace(context.device.index,
-                    size_t{params.splits} * params.outputs * kernels.acc_bytes);
+    scratch.emplace(device, size_t{params.splits} * params.outputs * kernels.acc_bytes);
     params.partial = scratch->data();
   }
   void* args[] = {&params, const_cast<void*>(functor)};
-  const Launch launch{context.op, context.device.index};
-  const void* kernel = columns ? (vector ? kernels.columns_vector : kernels.columns)
-                               : (vector ? kernels.rows_vector : kernels.rows);
+  const Launch launch{context.op, device};
+  const void* kernel = access.columns ? (access.vector ? kernels.columns_vector : kernels.columns)
+                                      : (access.vector ? kernels.rows_vector : kernels.rows);
   launch.run(kernel, dim3(blocks, params.splits), dim3(block.x, block.y), args);
   if (params.splits > 1)
     launch.run(kernels.combine, dim3((params.outputs + kReduceThreads - 1) / kReduceThreads),

@@ -28,7 +28,8 @@ namespace tensora::cuda {
 
 inline constexpr unsigned kReduceThreads = 256;
 
-/// The functor's result at element `at` of the outputs; the kept walk's arrays are in, out 0, out 1.
+/// The functor's result at element `at` of the outputs; the kept walk's arrays are in, out 0,
+/// out 1.
 template <class F>
 __device__ inline void store_result(const F& functor, const ReduceParams& params,
                                     const long long (&at)[3], typename F::Acc acc) {
@@ -41,10 +42,11 @@ __device__ inline void store_result(const F& functor, const ReduceParams& params
 template <class F>
 __device__ inline void leave(const F& functor, const ReduceParams& params, unsigned output,
                              const long long (&at)[3], typename F::Acc acc) {
-  if (params.splits == 1) store_result(functor, params, at, acc);
+  if (params.splits == 1)
+    store_result(functor, params, at, acc);
   else
-    reinterpret_cast<typename F::Acc*>(params.partial)[size_t{blockIdx.y} * params.outputs +
-                                                       output] = acc;
+    reinterpret_cast<typename F::Acc*>(
+        params.partial)[size_t{blockIdx.y} * params.outputs + output] = acc;
 }
 
 // Rows: the threads of a row share the reduced range of one result. blockDim.x of them, a power of
@@ -78,11 +80,14 @@ __global__ void __launch_bounds__(kReduceThreads)
 #pragma unroll
       for (int i = 0; i < V; ++i) lanes[i] = functor.step(lanes[i], values[i], step * V + i);
     }
-    if (kVector && params.tail != 0 && end == params.steps && threadIdx.x < params.tail) {
-      // One reduced dim: what does not fill a group, an element per thread.
-      const unsigned index = params.steps * V + threadIdx.x;
-      const char* const from = in + static_cast<long long>(index) * params.element_bytes;
-      lanes[0] = functor.step(lanes[0], load_any<C>(from, params.in_dtype), index);
+    if constexpr (kVector) {
+      // One reduced dim: the last split takes what does not fill a group, element by element.
+      const unsigned tail = end == params.steps ? params.tail : 0;
+      for (unsigned t = threadIdx.x; t < tail; t += blockDim.x) {
+        const unsigned index = params.steps * V + t;
+        const char* const from = in + static_cast<long long>(index) * params.element_bytes;
+        lanes[0] = functor.step(lanes[0], load_any<C>(from, params.in_dtype), index);
+      }
     }
   }
   Acc acc = lanes[0];
@@ -173,10 +178,14 @@ struct ReduceKernels {
 template <class F>
 ReduceKernels reduce_kernels() {
   const auto address = [](auto* kernel) { return reinterpret_cast<const void*>(kernel); };
-  return {address(&reduce_rows<F, false>),    address(&reduce_rows<F, true>),
-          address(&reduce_columns<F, false>), address(&reduce_columns<F, true>),
-          address(&combine_splits<F>),        kGroup<typename F::Value>,
-          sizeof(typename F::Acc),            F::kIndexed};
+  return {address(&reduce_rows<F, false>),
+          address(&reduce_rows<F, true>),
+          address(&reduce_columns<F, false>),
+          address(&reduce_columns<F, true>),
+          address(&combine_splits<F>),
+          kGroup<typename F::Value>,
+          sizeof(typename F::Acc),
+          F::kIndexed};
 }
 
 /// Reduces the dims of input 0 whose bit is set in `mask` into the outputs, whose dims are the kept
@@ -194,15 +203,19 @@ void reduce(const KernelContext& context, uint32_t mask, const F& functor) {
 /// for itself, float for the others.
 template <class Body>
 void visit_compute_floating(DType dtype, Body&& body) {
-  if (dtype == DType::float64) body.template operator()<double>();
-  else body.template operator()<float>();
+  if (dtype == DType::float64)
+    body.template operator()<double>();
+  else
+    body.template operator()<float>();
 }
 
 /// The same with int64 for bool and the integers.
 template <class Body>
 void visit_compute(DType dtype, Body&& body) {
-  if (is_floating_point(dtype)) visit_compute_floating(dtype, body);
-  else body.template operator()<int64_t>();
+  if (is_floating_point(dtype))
+    visit_compute_floating(dtype, body);
+  else
+    body.template operator()<int64_t>();
 }
 
 }  // namespace tensora::cuda

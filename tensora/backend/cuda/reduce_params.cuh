@@ -33,12 +33,14 @@ struct WideWalk {
 struct ReduceParams {
   const char* in;
   char* out[2];
-  char* partial;         // accumulators: splits x outputs
-  WideWalk<1> reduced;   // of the input, in steps: elements, or groups where rows are vectors
-  WideWalk<3> kept;      // in, out 0, out 1; in groups where columns are vectors
-  WideWalk<3> finish;    // the same in elements
+  char* partial;          // accumulators: splits x outputs
+  WideWalk<1> reduced;    // of the input, in steps: elements, or groups where rows are vectors
+  WideWalk<3> kept;       // in, out 0, out 1; in groups where columns are vectors
+  WideWalk<3> finish;     // the same in elements
   long long out_step[2];  // bytes between neighbours of a group of results
-  unsigned outputs, steps, tail, splits, steps_per_split, element_bytes;
+  unsigned outputs;       // results
+  unsigned lanes;         // results, or groups of them where columns are vectors
+  unsigned steps, tail, splits, steps_per_split, element_bytes;
   DType in_dtype, out_dtype[2];
 };
 

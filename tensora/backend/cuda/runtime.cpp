@@ -11,22 +11,22 @@ namespace {
 
 constexpr int kMaxDevices = 64;
 
-std::string version_text(int version) {
-  return concat(version / 1000, ".", version % 1000 / 10);
-}
+std::string version_text(int version) { return concat(version / 1000, ".", version % 1000 / 10); }
 
 // Asks the driver in the order in which things can be missing.
 int find_devices() {
   int driver = 0;
   check_cuda(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
   check(driver != 0, "cuda: no NVIDIA driver was found on this machine (libcuda.so.1 is missing)");
-  check(driver / 1000 >= CUDART_VERSION / 1000, "cuda: the NVIDIA driver is too old: it supports CUDA ",
-        version_text(driver), ", this library needs ", CUDART_VERSION / 1000, ".0 or newer");
+  check(driver / 1000 >= CUDART_VERSION / 1000,
+        "cuda: the NVIDIA driver is too old: it supports CUDA ", version_text(driver),
+        ", this library needs ", CUDART_VERSION / 1000, ".0 or newer");
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) {
     cudaGetLastError();
-    fail("cuda: the NVIDIA driver is there, but no device was found (is CUDA_VISIBLE_DEVICES set?)");
+    fail(
+        "cuda: the NVIDIA driver is there, but no device was found (is CUDA_VISIBLE_DEVICES set?)");
   }
   check_cuda(status, "cudaGetDeviceCount");
   return std::min(count, kMaxDevices);
@@ -87,7 +87,8 @@ void Launch::run(const void* kernel, dim3 grid, dim3 block, void** args) const {
   note_launch(op);
   const cudaError_t status =
       cudaLaunchKernel(kernel, grid, block, args, shared_bytes, current_stream(device));
-  if (status != cudaSuccess) [[unlikely]] fail_cuda(status, concat("the launch of ", op));
+  if (status != cudaSuccess) [[unlikely]]
+    fail_cuda(status, concat("the launch of ", op));
 }
 
 }  // namespace tensora::cuda

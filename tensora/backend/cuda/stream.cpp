@@ -93,9 +93,7 @@ StreamGuard::StreamGuard(Stream stream)
   set_current_stream(stream_.device().index, as_stream(stream_.handle()));
 }
 
-StreamGuard::~StreamGuard() {
-  set_current_stream(stream_.device().index, as_stream(previous_));
-}
+StreamGuard::~StreamGuard() { set_current_stream(stream_.device().index, as_stream(previous_)); }
 
 Event::Event(Device device, Timing timing) : device_(device) {
   require_cuda_device(device, "Event");

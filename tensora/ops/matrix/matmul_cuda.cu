@@ -117,8 +117,10 @@ void multiply(const KernelContext& context, const View& a, const View& b, const 
                       .out = matrices(out, out_at, inner < 0 ? 0 : out_steps[inner]),
                       .alpha = alpha,
                       .beta = beta};
-    if (is_floating_point(out.dtype)) blas_matmul(args);
-    else run_integers(args);
+    if (is_floating_point(out.dtype))
+      blas_matmul(args);
+    else
+      run_integers(args);
   }
 }
 

@@ -4,20 +4,23 @@
 namespace tensora::cuda {
 namespace {
 
+constexpr int kFloats = kValuesPerCounter<float>, kDoubles = kValuesPerCounter<double>,
+              kIntegers = kValuesPerCounter<long long>;
+
 template <class Distribution>
 void floating_kernel(const KernelContext& context, const Distribution& distribution) {
   if (context.output().dtype == kFloat64)
-    generate_random<double, kValuesPerCounter<double>>(context, distribution);
+    generate_random<double, kDoubles>(context, distribution);
   else
-    generate_random<float, kValuesPerCounter<float>>(context, distribution);
+    generate_random<float, kFloats>(context, distribution);
 }
 
 void bernoulli_kernel(const KernelContext& context, const Bernoulli& bernoulli) {
-  generate_random<float, kValuesPerCounter<float>>(context, bernoulli);
+  generate_random<float, kFloats>(context, bernoulli);
 }
 
 void random_kernel_of_integers(const KernelContext& context, const RandomInteger& integers) {
-  generate_random<long long, kValuesPerCounter<long long>>(context, integers);
+  generate_random<long long, kIntegers>(context, integers);
 }
 
 }  // namespace

@@ -26,8 +26,10 @@ struct Chosen {
     return ties && b.index < a.index ? b : a;
   }
   __device__ auto first(Acc acc) const {
-    if constexpr (values) return acc.value;
-    else return int64_t{acc.index};
+    if constexpr (values)
+      return acc.value;
+    else
+      return int64_t{acc.index};
   }
   __device__ int64_t second(Acc acc) const { return acc.index; }
 };
@@ -37,8 +39,10 @@ void chosen_kernel(const KernelContext& context, const DimAttrs& attrs) {
   const View& in = context.input(0);
   const uint32_t mask = reduced_mask(attrs.dim ? Dims{*attrs.dim} : Dims{}, in.dim(), context.op);
   visit_compute(in.dtype, [&]<class C>() {
-    if (context.out.size() == 2) reduce(context, mask, Chosen<C, largest, true>{});
-    else reduce(context, mask, Chosen<C, largest, false>{});
+    if (context.out.size() == 2)
+      reduce(context, mask, Chosen<C, largest, true>{});
+    else
+      reduce(context, mask, Chosen<C, largest, false>{});
   });
 }
 

@@ -16,23 +16,27 @@ struct PickParams {
 
 // Elements are moved by their bits: only the size of the dtype matters.
 template <class T, bool put>
-__global__ void __launch_bounds__(kThreads) pick_elements(const __grid_constant__ PickParams params) {
+__global__ void __launch_bounds__(kThreads)
+    pick_elements(const __grid_constant__ PickParams params) {
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= params.count) return;
-  unsigned at[3];
+  int at[3];
   params.walk.offsets(i, at);
   const int64_t index = *reinterpret_cast<const int64_t*>(params.indices + at[0]);
   T* const whole = reinterpret_cast<T*>(params.whole + at[2] + index * params.step);
   T* const picked = reinterpret_cast<T*>(params.picked + at[1]);
-  if constexpr (put) *whole = *picked;
-  else *picked = *whole;
+  if constexpr (put)
+    *whole = *picked;
+  else
+    *picked = *whole;
 }
 
 // `whole` without the picked dim, or with size 1 there, in the shape of `indices`.
 View lines_of(View whole, const View& indices, const PickAttrs& attrs) {
   const int dim = static_cast<int>(attrs.dim);
   if (whole.dim() == 0) return whole;
-  if (attrs.keepdim) whole.sizes[dim] = 1;
+  if (attrs.keepdim)
+    whole.sizes[dim] = 1;
   else {
     whole.sizes.erase(dim);
     whole.strides.erase(dim);
@@ -59,10 +63,14 @@ void run(const KernelContext& context, const View& whole, const View& indices, c
     params.count = static_cast<unsigned>(part.count());
     const Launch launch{context.op, context.device.index};
     const dim3 blocks((params.count + kThreads - 1) / kThreads);
-    if (bytes == 1) launch(pick_elements<uint8_t, put>, blocks, dim3(kThreads), params);
-    else if (bytes == 2) launch(pick_elements<uint16_t, put>, blocks, dim3(kThreads), params);
-    else if (bytes == 4) launch(pick_elements<uint32_t, put>, blocks, dim3(kThreads), params);
-    else launch(pick_elements<uint64_t, put>, blocks, dim3(kThreads), params);
+    if (bytes == 1)
+      launch(pick_elements<uint8_t, put>, blocks, dim3(kThreads), params);
+    else if (bytes == 2)
+      launch(pick_elements<uint16_t, put>, blocks, dim3(kThreads), params);
+    else if (bytes == 4)
+      launch(pick_elements<uint32_t, put>, blocks, dim3(kThreads), params);
+    else
+      launch(pick_elements<uint64_t, put>, blocks, dim3(kThreads), params);
   });
 }
 

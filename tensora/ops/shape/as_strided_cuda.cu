@@ -30,7 +30,9 @@ __global__ void gather_overlaps(const T* grad, T* out, int64_t count, int64_t of
   const auto enter = [&](int d) {
     const int64_t stride = view.strides[d], left = distance[d], beyond = left - view.reach[d + 1];
     index[d] = stride == 0 || beyond <= 0 ? 0 : (beyond + stride - 1) / stride;
-    last[d] = left < 0 ? -1 : stride == 0 ? view.sizes[d] - 1 : min(view.sizes[d] - 1, left / stride);
+    last[d] = left < 0      ? -1
+              : stride == 0 ? view.sizes[d] - 1
+                            : min(view.sizes[d] - 1, left / stride);
   };
   int d = 0;
   enter(0);
@@ -68,8 +70,7 @@ Geometry geometry_of(const View& grad, const AsStridedBackwardAttrs& attrs) {
 }
 
 View strided_part(View view, const AsStridedBackwardAttrs& attrs) {
-  view.data =
-      view.as<char>() + attrs.offset * static_cast<int64_t>(element_size(view.dtype));
+  view.data = view.as<char>() + attrs.offset * static_cast<int64_t>(element_size(view.dtype));
   view.sizes = attrs.sizes;
   view.strides = attrs.strides;
   view.update();

@@ -1,0 +1,52 @@
+#include "tensora/ops/reduce/logsumexp.h"
+
+#include "tensora/backend/cuda/extremum.cuh"
+#include "tensora/backend/cuda/reduce.cuh"
+#include "tensora/ops/reduce/reduce_common.h"
+
+namespace tensora::cuda {
+namespace {
+
+// The maximum so far, and the sum of the exponentials relative to it; memory is read once.
+template <class C>
+struct LogSumExp {
+  using Value = C;
+  struct Acc {
+    C maximum, sum;
+  };
+  static constexpr bool kIndexed = false;
+  static constexpr int kOutputs = 1;
+
+  // What is subtracted before exp: the maximum, but an infinite one would make NaN of itself.
+  __device__ static C shift_for(C maximum) { return isinf(maximum) ? C(0) : maximum; }
+  __device__ static C power(C x) { return math::exp(x); }
+
+  __device__ Acc init() const { return {worst<true, C>(), 0}; }
+  __device__ Acc step(Acc acc, C x, unsigned) const {
+    if (!replaces<true>(x, acc.maximum)) {
+      acc.sum += power(x - shift_for(acc.maximum));
+      return acc;
+    }
+    const C shift = shift_for(x);
+    return {x, acc.sum * power(shift_for(acc.maximum) - shift) + power(x - shift)};
+  }
+  __device__ Acc combine(Acc a, Acc b) const {
+    const C maximum = replaces<true>(b.maximum, a.maximum) ? b.maximum : a.maximum;
+    const C shift = shift_for(maximum);
+    return {maximum, a.sum * power(shift_for(a.maximum) - shift) +
+                         b.sum * power(shift_for(b.maximum) - shift)};
+  }
+  __device__ C first(Acc acc) const { return math::log(acc.sum) + shift_for(acc.maximum); }
+};
+
+void logsumexp_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
+  const uint32_t mask = reduced_mask(attrs.dim, context.input(0).dim(), context.op);
+  visit_compute_floating(context.output().dtype,
+                         [&]<class C>() { reduce(context, mask, LogSumExp<C>{}); });
+}
+
+}  // namespace
+
+void register_logsumexp_cuda() { logsumexp_op.set_kernel(DeviceType::cuda, logsumexp_kernel); }
+
+}  // namespace tensora::cuda
