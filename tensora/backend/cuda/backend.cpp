@@ -1,6 +1,7 @@
 #include "tensora/core/backend.h"
 
 #include "tensora/backend/cuda/allocator.h"
+#include "tensora/backend/cuda/fault.h"
 #include "tensora/backend/cuda/pinned.h"
 #include "tensora/backend/cuda/runtime.h"
 #include "tensora/base/check.h"
@@ -25,7 +26,11 @@ class CudaBackend final : public Backend {
   void copy_bytes(void* to, Device to_device, const void* from, Device from_device,
                   size_t bytes) override {
     if (bytes == 0) return;
-    if (to_device.is_cpu()) return copy_to_host(from_device.index, to, from, bytes);
+    if (to_device.is_cpu()) {
+      copy_to_host(from_device.index, to, from, bytes);
+      throw_noted_fault(from_device.index);
+      return;
+    }
     if (from_device.is_cpu()) return copy_to_device(to_device.index, to, from, bytes);
     if (to_device == from_device) {
       use_device(to_device.index);
@@ -40,6 +45,7 @@ class CudaBackend final : public Backend {
   void synchronize(Device device) override {
     use_device(device.index);
     check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    throw_noted_fault(device.index);
   }
 
  private:

@@ -1,0 +1,52 @@
+#include "tensora/backend/cuda/fault.h"
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <string_view>
+
+#include "tensora/backend/cuda/runtime.h"
+#include "tensora/base/check.h"
+
+namespace tensora::cuda {
+namespace {
+
+std::mutex mutex;
+
+std::map<int, Fault*>& faults() {
+  static auto* notes = new std::map<int, Fault*>;
+  return *notes;
+}
+
+}  // namespace
+
+Fault* device_fault(int device) {
+  std::lock_guard lock(mutex);
+  Fault*& fault = faults()[device];
+  if (fault) return fault;
+  const DeviceGuard guard(device);
+  void* memory = nullptr;
+  check_cuda(cudaHostAlloc(&memory, sizeof(Fault), cudaHostAllocMapped | cudaHostAllocPortable),
+             "cudaHostAlloc");
+  std::memset(memory, 0, sizeof(Fault));
+  return fault = static_cast<Fault*>(memory);
+}
+
+void throw_noted_fault(int device) {
+  Fault noted;
+  {
+    std::lock_guard lock(mutex);
+    const auto found = faults().find(device);
+    if (found == faults().end()) return;
+    // Written by the device behind the compiler's back.
+    volatile Fault* const fault = found->second;
+    if (fault->is_set == 0) return;
+    noted = {fault->op, fault->index, fault->limit, fault->dim, 1};
+    fault->is_set = 0;
+  }
+  fail(std::string_view(noted.op), ": index ", noted.index, " is out of bounds for dimension ",
+       noted.dim, " with size ", noted.limit);
+}
+
+}  // namespace tensora::cuda

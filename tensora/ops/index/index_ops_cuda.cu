@@ -1,0 +1,261 @@
+#include "tensora/backend/cuda/copy.h"
+#include "tensora/backend/cuda/indexing.cuh"
+#include "tensora/backend/cuda/launch_walk.cuh"
+#include "tensora/backend/cuda/runtime.h"
+#include "tensora/backend/cuda/scratch.h"
+#include "tensora/base/small_vector.h"
+#include "tensora/ops/index/index.h"
+
+// Note [Indexed copies on the GPU]
+// Indexing pairs a plain array (the result, or the values to write) with an indexed one:
+//   plain[outer, place, inner]  <->  indexed[outer, offset of place, inner]
+// A first kernel per index tensor adds up the offsets of all places. Then a thread moves one
+// element; where values are added, a thread goes through all places in order, because places may
+// occur more than once.
+
+namespace tensora::cuda {
+namespace {
+
+constexpr long long kNowhere = -(1ll << 62);  // the place of a wrong index
+
+struct PlaceParams {
+  Walk<2> walk;  // places, index
+  char *places, *index;
+  long long step;  // bytes between neighbours of the indexed array along the dim
+  IndexLimits limits;
+  DType index_dtype;
+  unsigned count;
+};
+
+__global__ void __launch_bounds__(kThreads) add_places(const __grid_constant__ PlaceParams params) {
+  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= params.count) return;
+  int at[2];
+  params.walk.offsets(i, at);
+  long long& place = *reinterpret_cast<long long*>(params.places + at[0]);
+  const long long position = checked_index(params.index, at[1], params.index_dtype, params.limits);
+  if (position < 0)
+    place = kNowhere;
+  else if (place != kNowhere)
+    place += position * params.step;
+}
+
+struct MoveParams {
+  Walk<3> walk;    // plain, indexed, places
+  Walk<1> middle;  // sums only: the places' dims in the plain array
+  char *plain, *indexed, *places;
+  unsigned count, place_count;
+};
+
+enum class Action { read, write };
+
+template <class T, Action kAction>
+__global__ void __launch_bounds__(kThreads)
+    move_elements(const __grid_constant__ MoveParams params) {
+  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= params.count) return;
+  int at[3];
+  params.walk.offsets(i, at);
+  const long long place = *reinterpret_cast<const long long*>(params.places + at[2]);
+  if (place == kNowhere) return;
+  T* const plain = reinterpret_cast<T*>(params.plain + at[0]);
+  T* const indexed = reinterpret_cast<T*>(params.indexed + at[1] + place);
+  if constexpr (kAction == Action::read)
+    *plain = *indexed;
+  else
+    *indexed = *plain;
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    add_elements(const __grid_constant__ MoveParams params) {
+  using Acc = accumulate_t<T>;
+  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= params.count) return;
+  int at[3];
+  params.walk.offsets(i, at);
+  for (unsigned p = 0; p < params.place_count; ++p) {
+    const long long place = reinterpret_cast<const long long*>(params.places)[p];
+    if (place == kNowhere) continue;
+    int within[1];
+    params.middle.offsets(p, within);
+    const T plain = *reinterpret_cast<const T*>(params.plain + at[0] + within[0]);
+    T* const indexed = reinterpret_cast<T*>(params.indexed + at[1] + place);
+    *indexed = T(static_cast<Acc>(*indexed) + static_cast<Acc>(plain));
+  }
+}
+
+dim3 blocks_for(unsigned count) { return dim3((count + kThreads - 1) / kThreads); }
+
+/// The three arrays of an indexed copy as views of one shape.
+struct Arrays {
+  View plain, indexed, places;
+  Shape common;      // of the places
+  Strides in_plain;  // their strides in the plain array
+  int first = 0;     // their first dim in the plain array
+};
+
+class IndexedCopy {
+ public:
+  IndexedCopy(const KernelContext& context, const View& plain, const View& indexed,
+              const Dims& dims, Negative negative, std::span<const View* const> indices)
+      : context_(context),
+        arrays_(lay_out(plain, indexed, dims, indices)),
+        scratch_(context.device.index, static_cast<size_t>(arrays_.common.numel()) * 8) {
+    arrays_.places.data = scratch_.data();
+    View flat = arrays_.places;
+    flat.sizes = arrays_.common;
+    flat.strides = contiguous_strides(arrays_.common);
+    flat.update();
+    fill_elements(context.op, flat, 0);
+    for (int i = 0; i < dims.size(); ++i)
+      find_places(flat, *indices[static_cast<size_t>(i)], indexed, static_cast<int>(dims[i]),
+                  negative);
+  }
+
+  template <Action kAction>
+  void move() const {
+    each_launch(arrays_, [&](const MoveParams& params, const Launch& run) {
+      const dim3 blocks = blocks_for(params.count), threads(kThreads);
+      switch (element_size(arrays_.plain.dtype)) {
+        case 1:
+          return run(move_elements<uint8_t, kAction>, blocks, threads, params);
+        case 2:
+          return run(move_elements<uint16_t, kAction>, blocks, threads, params);
+        case 4:
+          return run(move_elements<uint32_t, kAction>, blocks, threads, params);
+        default:
+          return run(move_elements<uint64_t, kAction>, blocks, threads, params);
+      }
+    });
+  }
+
+  void add() const {
+    Arrays lines = arrays_;
+    for (View* view : {&lines.plain, &lines.indexed, &lines.places}) {
+      for (int d = 0; d < lines.common.size(); ++d) view->sizes[lines.first + d] = 1;
+      view->update();
+    }
+    each_launch(lines, [&](const MoveParams& params, const Launch& run) {
+      visit_dtype(lines.plain.dtype, [&]<class T>() {
+        run(add_elements<T>, blocks_for(params.count), dim3(kThreads), params);
+      });
+    });
+  }
+
+ private:
+  Arrays lay_out(const View& plain, const View& indexed, const Dims& dims,
+                 std::span<const View* const> indices) const {
+    SmallVector<const Shape*, kMaxDims> index_sizes;
+    for (const View* index : indices) index_sizes.push_back(&index->sizes);
+    const IndexedShape shape =
+        indexed_shape(indexed.sizes, dims, {index_sizes.data(), index_sizes.size()}, context_.op);
+    Arrays arrays{plain, indexed, plain, {}, {}, shape.index_start};
+    arrays.indexed.sizes = arrays.places.sizes = plain.sizes;
+    arrays.indexed.strides = arrays.places.strides = Strides::filled(plain.dim(), 0);
+    arrays.places.dtype = DType::int64;
+    for (int d = 0; d < plain.dim(); ++d) {
+      const int within = d - shape.index_start;
+      if (within >= 0 && within < shape.index_dims) {
+        arrays.common.push_back(plain.sizes[d]);
+        arrays.in_plain.push_back(plain.strides[d]);
+        continue;
+      }
+      const auto source = static_cast<int>(shape.kept[within < 0 ? d : d - shape.index_dims]);
+      arrays.indexed.strides[d] = indexed.strides[source];
+    }
+    const Strides steps = contiguous_strides(arrays.common);
+    for (int d = 0; d < steps.size(); ++d) arrays.places.strides[shape.index_start + d] = steps[d];
+    return arrays;
+  }
+
+  void find_places(const View& flat, const View& index, const View& indexed, int dim,
+                   Negative negative) const {
+    if (flat.numel == 0) return;
+    const View* const views[] = {&flat, &index};
+    PlaceParams params{};
+    params.step = indexed.strides[dim] * static_cast<int64_t>(element_size(indexed.dtype));
+    const int64_t size = indexed.sizes[dim];
+    params.limits = {context_.op.data(), device_fault(context_.device.index),
+                     negative == Negative::wrapped ? -size : 0, size, dim};
+    params.index_dtype = index.dtype;
+    each_part(make_walk(views), [&](const HostWalk& part, bool) {
+      fill_walk(params.walk, part);
+      params.places = part.data[0];
+      params.index = part.data[1];
+      params.count = static_cast<unsigned>(part.count());
+      Launch{context_.op, context_.device.index}(add_places, blocks_for(params.count),
+                                                 dim3(kThreads), params);
+    });
+  }
+
+  template <class Body>
+  void each_launch(const Arrays& arrays, Body&& launch) const {
+    if (arrays.plain.numel == 0) return;
+    MoveParams params{};
+    View middle = arrays_.plain;
+    middle.sizes = arrays_.common;
+    middle.strides = arrays_.in_plain;
+    middle.update();
+    // In logical order: the places' numbers count that way.
+    HostWalk places;
+    places.arrays = 1;
+    for (int d = middle.dim() - 1; d >= 0; --d) {
+      places.sizes[places.dims] = middle.sizes[d];
+      places.strides[0][places.dims++] =
+          middle.strides[d] * static_cast<int64_t>(element_size(middle.dtype));
+    }
+    if (places.dims == 0) places.sizes[places.dims++] = 1;
+    fill_walk(params.middle, places);
+    params.place_count = static_cast<unsigned>(arrays_.common.numel());
+    const View* const views[] = {&arrays.plain, &arrays.indexed, &arrays.places};
+    each_part(make_walk(views), [&](const HostWalk& part, bool) {
+      fill_walk(params.walk, part);
+      params.plain = part.data[0];
+      params.indexed = part.data[1];
+      params.places = part.data[2];
+      params.count = static_cast<unsigned>(part.count());
+      launch(params, Launch{context_.op, context_.device.index});
+    });
+  }
+
+  const KernelContext& context_;
+  Arrays arrays_;
+  Scratch scratch_;
+};
+
+void index_kernel(const KernelContext& context, const IndexAttrs& attrs) {
+  IndexedCopy(context, context.output(), context.input(0), attrs.dims, attrs.negative,
+              context.in.subspan(1))
+      .move<Action::read>();
+}
+
+void index_backward_kernel(const KernelContext& context, const IndexBackwardAttrs& attrs) {
+  fill_elements(context.op, context.output(), 0);
+  IndexedCopy(context, context.input(0), context.output(), attrs.dims, attrs.negative,
+              context.in.subspan(1))
+      .add();
+}
+
+void index_put_kernel(const KernelContext& context, const IndexPutAttrs& attrs) {
+  const View& out = context.output();
+  if (context.input(0).data != out.data) copy_elements(context.op, context.input(0), out);
+  const IndexedCopy copy(context, context.input(1), out, attrs.dims, attrs.negative,
+                         context.in.subspan(2));
+  if (attrs.accumulate)
+    copy.add();
+  else
+    copy.move<Action::write>();
+}
+
+}  // namespace
+
+void register_index_ops_cuda() {
+  for (const auto* op : {&index_op, &index_select_op})
+    op->set_kernel(DeviceType::cuda, index_kernel);
+  for (const auto* op : {&index_put_op, &index_add_op, &index_copy_op, &index_fill_op})
+    op->set_kernel(DeviceType::cuda, index_put_kernel);
+  index_backward_op.set_kernel(DeviceType::cuda, index_backward_kernel);
+}
+
+}  // namespace tensora::cuda
