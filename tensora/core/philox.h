@@ -23,7 +23,11 @@ TENSORA_HD inline PhiloxWords philox(unsigned long long seed, unsigned long long
   unsigned key0 = static_cast<unsigned>(seed), key1 = static_cast<unsigned>(seed >> 32);
   unsigned c0 = static_cast<unsigned>(counter), c1 = static_cast<unsigned>(counter >> 32);
   unsigned c2 = 0, c3 = 0;
+#if defined(__CUDACC__)
+#pragma unroll
+#else
 #pragma GCC unroll 10
+#endif
   for (int round = 0; round < 10; ++round) {
     const unsigned long long a = 0xD2511F53ull * c0, b = 0xCD9E8D57ull * c2;
     c0 = static_cast<unsigned>(b >> 32) ^ c1 ^ key0;

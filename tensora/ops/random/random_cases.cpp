@@ -155,6 +155,26 @@ void fill_random_cases(Cases& cases, const Shape& sizes) {
       [](int64_t i) { return integer(i, -100, 127); });
 }
 
+void big_cases(Cases& cases) {
+  const auto add_big = [&](std::string op, std::vector<DType> dtypes, void (*fill)(const Tensor&)) {
+    cases.add({.op = std::move(op),
+               .name = "large",
+               .inputs = {{{1 << 22}}},
+               .run =
+                   [fill](In x) {
+                     const no_grad silent;
+                     fill(x[0]);
+                     return one(x[0]);
+                   },
+               .dtypes = std::move(dtypes),
+               .big = true});
+  };
+  add_big("uniform_", {kFloat32, kFloat64}, [](const Tensor& x) { uniform_(x); });
+  add_big("normal_", {kBFloat16, kFloat32, kFloat64}, [](const Tensor& x) { normal_(x); });
+  add_big("bernoulli_", {kFloat32}, [](const Tensor& x) { bernoulli_(x, 0.1); });
+  add_big("random_", {kInt64}, [](const Tensor& x) { random_(x, 0, 1000); });
+}
+
 void bernoulli_tensor_cases(Cases& cases) {
   for (const Shape& sizes : {Shape{}, Shape{7}, Shape{3, 50}, Shape{0, 4}})
     cases.add({.op = "bernoulli",
@@ -239,10 +259,12 @@ void sample_cases(Cases& cases) {
                .reference =
                    [n](Arrays) {
                      std::vector<std::pair<uint64_t, int64_t>> keys;
+                     int index_bits = 0;
+                     while ((int64_t{1} << index_bits) < n) ++index_bits;
                      for (int64_t i = 0; i < n; ++i) {
                        const Place p = place_of(i, 2);
                        const uint32_t* w = p.words.word + 2 * p.value;
-                       keys.emplace_back(uint64_t{w[0]} << 32 | w[1], i);
+                       keys.emplace_back((uint64_t{w[0]} << 32 | w[1]) >> index_bits, i);
                      }
                      std::sort(keys.begin(), keys.end());
                      Array result({n});
@@ -275,6 +297,7 @@ void random_cases(Cases& cases) {
   for (const Shape& sizes :
        {Shape{}, Shape{1}, Shape{5, 3}, Shape{0, 3}, Shape{2, 3, 41}, Shape{130}, Shape{3, 700}})
     fill_random_cases(cases, sizes);
+  big_cases(cases);
   bernoulli_tensor_cases(cases);
   sample_cases(cases);
   mistakes(cases);

@@ -49,7 +49,11 @@ TENSORA_HD inline double square_root(double value) { return __builtin_sqrt(value
 template <class V, int N>
 TENSORA_HD inline V polynomial(V x, const V (&coefficients)[N]) {
   V sum = coefficients[0];
+#if defined(__CUDACC__)
+#pragma unroll
+#else
 #pragma GCC unroll 16
+#endif
   for (int i = 1; i < N; ++i) sum = product(sum, x) + coefficients[i];
   return sum;
 }
