@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/tensor.h"
 
 namespace tensora {
@@ -19,6 +20,12 @@ constinit OpDef<OneHotAttrs> one_hot_op = define(Op<OneHotAttrs>{
           Shape sizes = infer[0].sizes();
           sizes.push_back(attrs.num_classes);
           infer.output(sizes, kInt64);
+        },
+    .reference =
+        [](Args in, const OneHotAttrs& attrs) {
+          // For devices without a kernel.
+          const Tensor rows = apply(one_hot_op, {to(*in[0], DeviceType::cpu)}, attrs);
+          return Tensors{to(rows, in[0]->device())};
         },
     .gradient = Gradient::not_differentiable,
 });

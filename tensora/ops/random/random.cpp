@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/creation/tensor.h"
 #include "tensora/ops/operators.h"
@@ -112,6 +113,14 @@ constinit OpDef<RandomAttrs> bernoulli_tensor_op = define(Op<RandomAttrs>{
                       infer[0].sizes());
           infer.output(infer[0].sizes(), infer[0].dtype());
         },
+    .reference =
+        [](Args in, const RandomAttrs& attrs) {
+          // For devices without a kernel: the same numbers, drawn on the host.
+          const Tensor drawn =
+              apply(bernoulli_tensor_op, {to(*in[0], DeviceType::cpu), to(*in[1], DeviceType::cpu)},
+                    attrs);
+          return Tensors{to(drawn, in[0]->device())};
+        },
     .vjp = [](Vjp&, const RandomAttrs&) {},  // constant almost everywhere
     .cpu_scalars = true,
 });
@@ -156,7 +165,10 @@ const Tensor& bernoulli_(const Tensor& self, double p) {
 const Tensor& bernoulli_(const Tensor& self, const Tensor& p) {
   const PhiloxState state =
       current_generator().reserve(philox_counters(self.numel(), values_per_counter(p.dtype())));
-  return apply_inplace(bernoulli_tensor_op, {self, p}, {state.seed, state.offset});
+  const RandomAttrs attrs{state.seed, state.offset};
+  if (bernoulli_tensor_op.kernel(self.device().type) || self.is_meta() || self.is_cpu())
+    return apply_inplace(bernoulli_tensor_op, {self, p}, attrs);
+  return copy_(self, apply(bernoulli_tensor_op, {self, p}, attrs));
 }
 
 const Tensor& random_(const Tensor& self, int64_t low, int64_t high) {

@@ -1,6 +1,7 @@
 #include "tensora/ops/random/sample.h"
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 
 namespace tensora {
@@ -33,6 +34,12 @@ constinit OpDef<MultinomialAttrs> multinomial_op = define(Op<MultinomialAttrs>{
           sizes[sizes.size() - 1] = attrs.num_samples;
           infer.output(sizes, kInt64);
         },
+    .reference =
+        [](Args in, const MultinomialAttrs& attrs) {
+          // For devices without a kernel: the same numbers, drawn on the host.
+          const Tensor drawn = apply(multinomial_op, {to(*in[0], DeviceType::cpu)}, attrs);
+          return Tensors{to(drawn, in[0]->device())};
+        },
     .gradient = Gradient::not_differentiable,
 });
 
@@ -54,12 +61,14 @@ Tensor randperm(int64_t n, const TensorOptions& options) {
     return int64_t{1} << (8 * static_cast<int>(element_size(type)) - 1);
   };
   check(n <= largest(dtype), "randperm: ", dtype, " cannot hold all numbers below ", n);
-  TensorOptions plain{.dtype = dtype, .device = options.device};
-  const Tensor result = empty({n}, plain);
+  const Device device = options.device.value_or(Device());
+  if (!device.is_meta()) require_device(device);
+  Tensor result = empty({n}, {.dtype = dtype, .device = device.is_meta() ? device : Device()});
   {
     const no_grad silent;
     const PhiloxState state = current_generator().reserve(philox_counters(n, 2));
     apply_inplace(randperm_op, {result}, {state.seed, state.offset});
+    result = to(result, device);
   }
   if (options.requires_grad) result.requires_grad_();
   return result;
