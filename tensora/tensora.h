@@ -2,7 +2,9 @@
 
 // The whole public interface.
 
+#include "tensora/autograd/checkpoint.h"
 #include "tensora/autograd/engine.h"
+#include "tensora/autograd/function.h"
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/core/backend.h"

@@ -117,56 +117,71 @@ struct Capture {
   Tensor grad;
 };
 
-// The nodes from which a capture can be reached; all others need not run.
-std::unordered_set<const Node*> nodes_towards(const std::vector<Capture>& captures,
-                                              std::span<const Edge> roots) {
-  std::unordered_set<const Node*> wanted, seen;
-  for (const Capture& capture : captures) wanted.insert(capture.node);
+// Which nodes have to run so that gradients reach the captures; all others need not.
+struct Plan {
+  std::unordered_set<const Node*> captured;
+  std::unordered_set<const Node*> executed;  // those with a capture beyond them
+  bool wants(const Node* node) const { return executed.contains(node) || captured.contains(node); }
+};
+
+// `stop_at_captures`: nothing flows past a capture, even if another one lies beyond it.
+Plan make_plan(const std::vector<Capture>& captures, std::span<const Edge> roots,
+               bool stop_at_captures) {
+  Plan plan;
+  std::unordered_set<const Node*> seen;
+  for (const Capture& capture : captures)
+    if (capture.node) plan.captured.insert(capture.node);
   struct Step {
     const Node* node;
     size_t next_edge;
   };
   std::vector<Step> path;
+  const auto enter = [&](const Node* node) {
+    const bool end = stop_at_captures && plan.captured.contains(node);
+    if (seen.insert(node).second && !end) path.push_back({node, 0});
+    else if (!path.empty() && plan.wants(node)) plan.executed.insert(path.back().node);
+  };
   for (const Edge& root : roots) {
-    if (root.node && seen.insert(root.node.get()).second) path.push_back({root.node.get(), 0});
+    if (root.node) enter(root.node.get());
     while (!path.empty()) {
       Step& step = path.back();
-      if (step.next_edge == step.node->edges().size()) {
-        const Node* done = step.node;
-        path.pop_back();
-        if (wanted.contains(done) && !path.empty()) wanted.insert(path.back().node);
+      if (step.next_edge < step.node->edges().size()) {
+        if (const Node* next = step.node->edges()[step.next_edge++].node.get()) enter(next);
         continue;
       }
-      const Node* next = step.node->edges()[step.next_edge++].node.get();
-      if (!next) continue;
-      if (seen.insert(next).second) path.push_back({next, 0});
-      else if (wanted.contains(next)) wanted.insert(step.node);
+      const Node* done = step.node;
+      path.pop_back();
+      if (!path.empty() && plan.wants(done)) plan.executed.insert(path.back().node);
     }
   }
-  return wanted;
+  return plan;
 }
 
 class Run {
  public:
-  Run(BackwardOptions options, std::vector<Capture>* captures)
-      : options_(options), captures_(captures) {}
+  explicit Run(BackwardOptions options) : options_(options) {}
+
+  /// Gradients end in `captures` instead of being accumulated into leaves.
+  void capture_into(std::vector<Capture>& captures, std::span<const Edge> roots,
+                    bool stop_at_captures) {
+    captures_ = &captures;
+    plan_ = make_plan(captures, roots, stop_at_captures);
+  }
 
   void go(std::span<const Edge> roots, std::span<Tensor> grads) {
     const GradModeGuard mode(options_.create_graph);
-    std::unordered_set<const Node*> wanted;
-    if (captures_) wanted = nodes_towards(*captures_, roots);
     for (size_t i = 0; i < roots.size(); ++i)
-      if (roots[i].node) deliver(roots[i], std::move(grads[i]), wanted);
+      if (roots[i].node) deliver(roots[i], std::move(grads[i]));
     while (!pending_.empty()) {
       Pending current = pending_.pop();
-      step(current, wanted);
+      step(current);
     }
   }
 
  private:
-  void deliver(const Edge& edge, Tensor&& grad, const std::unordered_set<const Node*>& wanted) {
-    if (captures_ && !wanted.contains(edge.node.get())) return;
-    if (!captures_ && edge.node->is_leaf() && !edge.node->has_hooks()) {
+  void deliver(const Edge& edge, Tensor&& grad) {
+    if (captures_ && !plan_.wants(edge.node.get())) return;
+    if (!captures_ && edge.node->is_leaf() && !edge.node->waits_for_all()) {
       // Sums commute: a leaf can take each part as it comes, and nothing has to wait.
       Tensors grads;
       grads.push_back(std::move(grad));
@@ -176,10 +191,13 @@ class Run {
     accumulate(pending_.at(edge.node).grads[edge.output], std::move(grad));
   }
 
-  void step(Pending& current, const std::unordered_set<const Node*>& wanted) {
+  void step(Pending& current) {
     Node& node = *current.node;
     if (node.has_hooks()) run_hooks(node, current.grads);
-    if (captures_ && capture(node, current.grads)) return;
+    if (captures_) {
+      if (plan_.captured.contains(&node)) capture(node, current.grads);
+      if (!plan_.executed.contains(&node)) return;
+    }
     if (std::none_of(current.grads.begin(), current.grads.end(),
                      [](const Tensor& grad) { return grad.defined(); }))
       return;
@@ -188,22 +206,20 @@ class Run {
     if (is_anomaly_enabled()) check_anomaly(node, results);
     const std::span<const Edge> edges = node.edges();
     for (size_t i = 0; i < results.size() && i < edges.size(); ++i)
-      if (edges[i].node && results[i].defined()) deliver(edges[i], std::move(results[i]), wanted);
+      if (edges[i].node && results[i].defined()) deliver(edges[i], std::move(results[i]));
   }
 
   static void run_hooks(Node& node, Tensors& grads) {
-    for (GradHook& hook : std::vector<GradHook>(node.hooks())) {
+    for (const GradHook& hook : std::vector<GradHook>(node.hooks())) {
       Tensor& grad = grads[hook.output];
       if (!grad.defined()) continue;
       if (Tensor replaced = hook.call(grad); replaced.defined()) grad = std::move(replaced);
     }
   }
 
-  // Keeps what was asked for. True when nothing beyond this node is wanted.
-  bool capture(const Node& node, const Tensors& grads) {
+  void capture(const Node& node, const Tensors& grads) {
     for (Capture& wanted : *captures_)
       if (wanted.node == &node) wanted.grad = grads[wanted.output];
-    return node.is_leaf();  // captured instead of accumulated
   }
 
   static void check_anomaly(const Node& node, const Tensors& results) {
@@ -215,9 +231,25 @@ class Run {
   }
 
   BackwardOptions options_;
-  std::vector<Capture>* captures_;
+  std::vector<Capture>* captures_ = nullptr;
+  Plan plan_;
   PendingSet pending_;
 };
+
+// The gradient that `output` starts with: what the user gave, or 1.
+Tensor root_gradient(std::string_view op, const Tensor& output, const Tensor& given) {
+  if (!given.defined()) {
+    check(output.numel() == 1, op, ": the gradient can be left out only for a single-element "
+          "output, got shape ", output.sizes());
+    return engine_ops().ones_like(output);
+  }
+  check(given.sizes() == output.sizes(), op, ": the gradient of an output of shape ",
+        output.sizes(), " cannot have shape ", given.sizes());
+  check(given.device() == output.device(), op, ": the gradient of an output on ", output.device(),
+        " cannot be on ", given.device());
+  if (given.dtype() == output.dtype()) return given;
+  return engine_ops().cast(given, output.dtype(), output.device());
+}
 
 // Checks outputs and fills in the gradients that were left out.
 void prepare_roots(std::string_view op, std::span<const Tensor> outputs,
@@ -226,20 +258,13 @@ void prepare_roots(std::string_view op, std::span<const Tensor> outputs,
   check(gradients.empty() || gradients.size() == outputs.size(), op, ": expected ", outputs.size(),
         " gradients, got ", gradients.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const Tensor& output = outputs[i];
-    check(output.requires_grad(), op, ": output ", i,
+    Edge root = gradient_edge(outputs[i]);
+    check(static_cast<bool>(root.node), op, ": output ", i,
           " does not require grad and has no history; was it computed under no_grad, or from "
           "tensors without requires_grad?");
-    Tensor gradient = gradients.empty() ? Tensor() : gradients[i];
-    if (!gradient.defined()) {
-      check(output.numel() == 1, op, ": the gradient can be left out only for a single-element "
-            "output, got shape ", output.sizes());
-      gradient = engine_ops().ones_like(output);
-    }
-    check(gradient.sizes() == output.sizes(), op, ": the gradient of an output of shape ",
-          output.sizes(), " cannot have shape ", gradient.sizes());
-    roots.push_back(gradient_edge(output));
-    grads.push_back(std::move(gradient));
+    roots.push_back(std::move(root));
+    grads.push_back(
+        root_gradient(op, outputs[i], gradients.empty() ? Tensor() : gradients[i]));
   }
 }
 
@@ -251,7 +276,7 @@ void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients
   std::vector<Tensor> grads;
   prepare_roots("backward", outputs, gradients, roots, grads);
   options.retain_graph |= options.create_graph;
-  Run(options, nullptr).go(roots, grads);
+  Run(options).go(roots, grads);
 }
 
 std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
@@ -263,17 +288,31 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
   std::vector<Capture> captures;
   std::vector<Edge> kept_alive;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    check(inputs[i].requires_grad(), "grad: input ", i, " does not require grad");
     kept_alive.push_back(gradient_edge(inputs[i]));
+    check(static_cast<bool>(kept_alive.back().node), "grad: input ", i, " does not require grad");
     captures.push_back({kept_alive.back().node.get(), kept_alive.back().output, {}});
   }
-  Run(options, &captures).go(roots, grads);
+  Run run(options);
+  run.capture_into(captures, roots, /*stop_at_captures=*/false);
+  run.go(roots, grads);
   std::vector<Tensor> result;
   for (size_t i = 0; i < inputs.size(); ++i) {
     check(captures[i].grad.defined() || options.allow_unused, "grad: input ", i,
           " was not used to compute the outputs; pass allow_unused to get an undefined gradient");
     result.push_back(std::move(captures[i].grad));
   }
+  return result;
+}
+
+std::vector<Tensor> gradients_at(std::span<const Edge> targets, std::span<const Edge> roots,
+                                 std::vector<Tensor> gradients, BackwardOptions options) {
+  std::vector<Capture> captures;
+  for (const Edge& target : targets) captures.push_back({target.node.get(), target.output, {}});
+  Run run(options);
+  run.capture_into(captures, roots, /*stop_at_captures=*/true);
+  run.go(roots, gradients);
+  std::vector<Tensor> result;
+  for (Capture& capture : captures) result.push_back(std::move(capture.grad));
   return result;
 }
 

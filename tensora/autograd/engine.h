@@ -26,6 +26,11 @@ inline std::vector<Tensor> grad(const Tensor& output, const std::vector<Tensor>&
   return grad(std::span(&output, 1), inputs, {}, options);
 }
 
+/// What arrives at `targets` when `gradients` start from `roots`; nothing flows past a target. For
+/// nodes whose backward runs a graph of its own.
+std::vector<Tensor> gradients_at(std::span<const Edge> targets, std::span<const Edge> roots,
+                                 std::vector<Tensor> gradients, BackwardOptions options);
+
 /// Anomaly mode: a backward that produces NaN throws, naming the forward op and where it was
 /// called from.
 bool is_anomaly_enabled();

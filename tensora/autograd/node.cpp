@@ -1,5 +1,8 @@
 #include "tensora/autograd/node.h"
 
+#include <algorithm>
+#include <atomic>
+
 #include "tensora/autograd/grad_mode.h"
 
 namespace tensora {
@@ -34,6 +37,43 @@ void Node::destroy(Node* node) {
   doomed = nullptr;
 }
 
+void InputInfo::fit(Tensor& grad, std::string_view op) const {
+  if (grad.sizes() != sizes) {
+    check(can_broadcast_to(sizes, grad.sizes()), "backward of '", op, "' gave a gradient of shape ",
+          grad.sizes(), " for an input of shape ", sizes);
+    grad = engine_ops().sum_to(grad, sizes);
+  }
+  if (grad.dtype() != dtype || grad.device() != device)
+    grad = engine_ops().cast(grad, dtype, device);
+}
+
+namespace {
+
+uint64_t next_hook_id() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
+}  // namespace
+
+uint64_t Node::add_hook(uint32_t output, std::function<Tensor(const Tensor&)> call) {
+  if (!hooks_) hooks_ = std::make_unique<std::vector<GradHook>>();
+  const auto end = std::find_if(hooks_->begin(), hooks_->end(),
+                                [](const GradHook& hook) { return hook.last; });
+  const uint64_t id = next_hook_id();
+  hooks_->insert(end, {output, id, std::move(call)});
+  return id;
+}
+
+uint64_t Node::add_last_hook(uint32_t output, std::function<Tensor(const Tensor&)> call) {
+  if (!hooks_) hooks_ = std::make_unique<std::vector<GradHook>>();
+  return hooks_->emplace_back(GradHook{output, next_hook_id(), std::move(call), true}).id;
+}
+
+void Node::remove_hook(uint64_t id) {
+  if (hooks_) std::erase_if(*hooks_, [id](const GradHook& hook) { return hook.id == id; });
+}
+
 Tensor AccumulateGrad::grad() const {
   std::lock_guard lock(mutex_);
   return grad_;
@@ -47,6 +87,7 @@ void AccumulateGrad::set_grad(Tensor grad) {
 void AccumulateGrad::add_after_hook(std::function<void(const Tensor&)> hook) {
   std::lock_guard lock(mutex_);
   after_hooks_.push_back(std::move(hook));
+  wait_for_all();
 }
 
 Tensors AccumulateGrad::backward(Tensors grads) {
@@ -85,21 +126,19 @@ NodePtr renewed_view_history(const Tensor& view, const Tensor& base) {
   return autograd_meta(again).grad_fn;
 }
 
-void renew_if_stale(const Tensor& tensor, AutogradMeta& meta) {
-  ViewOrigin* view = meta.view.get();
-  if (!view || view->seen_version == tensor.version()) return;
-  view->seen_version = tensor.version();
-  if (!view->base.requires_grad()) return;
-  meta.grad_fn = renewed_view_history(tensor, view->base);
-  meta.output = 0;
-  tensor.impl().requires_grad = true;
-}
-
 IntrusivePtr<AccumulateGrad>& accumulator_of(AutogradMeta& meta) {
   if (!meta.accumulator) {
     meta.accumulator = IntrusivePtr<AccumulateGrad>::adopt(new AccumulateGrad);
   }
   return meta.accumulator;
+}
+
+// A gradient that is retained is that of the newest contents: its hook moves along.
+void replace_history(const Tensor& tensor, const NodePtr& node) {
+  AutogradMeta& meta = autograd_meta(tensor);
+  if (meta.retains_grad) meta.grad_fn->remove_hook(meta.retain_hook);
+  set_history(tensor, node, 0);
+  if (meta.retains_grad) keep_gradient(meta);
 }
 
 // Note [In-place on views]
@@ -160,10 +199,29 @@ class WriteIntoBase final : public Node, public Pooled {
 
 }  // namespace
 
+void renew_view_history(const Tensor& tensor) {
+  AutogradMeta& meta = autograd_meta(tensor);
+  ViewOrigin* view = meta.view.get();
+  if (!view || view->seen_version == tensor.version()) return;
+  view->seen_version = tensor.version();
+  if (!tensor.is_floating_point() || !view->base.requires_grad()) return;
+  replace_history(tensor, renewed_view_history(tensor, view->base));
+}
+
+void keep_gradient(AutogradMeta& meta) {
+  meta.retain_hook =
+      meta.grad_fn->add_last_hook(meta.output, [keeper = meta.accumulator](const Tensor& grad) {
+        Tensors grads;
+        grads.push_back(grad);
+        keeper->backward(std::move(grads));
+        return Tensor();
+      });
+}
+
 Edge gradient_edge(const Tensor& tensor) {
   AutogradMeta* meta = autograd_meta_or_null(tensor);
-  if (meta) renew_if_stale(tensor, *meta);
-  if (!tensor.requires_grad()) return {};
+  if (meta) renew_view_history(tensor);
+  if (!tensor.impl().requires_grad) return {};
   if (!meta) meta = &autograd_meta(tensor);
   if (meta->grad_fn) return {meta->grad_fn, meta->output};
   return {IntrusivePtr<Node>(IntrusivePtr<AccumulateGrad>(accumulator_of(*meta))), 0};
@@ -186,16 +244,13 @@ void track_view(const Tensor& view, const Tensor& source) {
 void rebase_history(const Tensor& tensor, const NodePtr& node) {
   AutogradMeta& meta = autograd_meta(tensor);
   if (!meta.view) {
-    set_history(tensor, node, 0);
+    replace_history(tensor, node);
     return;
   }
   const Tensor base = meta.view->base;
-  const NodePtr write = NodePtr::adopt(new WriteIntoBase(base, tensor, node));
-  set_history(base, write, 0);
-  meta.grad_fn = renewed_view_history(tensor, base);
-  meta.output = 0;
+  replace_history(base, NodePtr::adopt(new WriteIntoBase(base, tensor, node)));
   meta.view->seen_version = tensor.version();
-  tensor.impl().requires_grad = true;
+  replace_history(tensor, renewed_view_history(tensor, base));
 }
 
 void check_inplace(const Tensor& tensor, std::string_view op) {

@@ -7,6 +7,7 @@
 
 #include "tensora/base/small_vector.h"
 #include "tensora/core/tensor.h"
+#include "tensora/core/thread_state.h"
 
 namespace tensora {
 
@@ -25,12 +26,14 @@ struct GradHook {
   uint32_t output;
   uint64_t id;
   std::function<Tensor(const Tensor&)> call;
+  bool last = false;  // sees what the other hooks made of the gradient
 };
 
 /// One step of the backward graph: turns gradients of an op's outputs into gradients of its
 /// inputs. Nodes point from outputs towards leaves, so the graph can hold no cycle.
 class Node : public RefCounted {
  public:
+  Node() : region_(thread_state.graph_region) {}
   virtual ~Node() = default;
   virtual std::string_view name() const = 0;
   /// `grads` has one entry per output (undefined: zero); the result one per edge.
@@ -44,6 +47,8 @@ class Node : public RefCounted {
   uint32_t output_count() const { return output_count_; }
   /// Longer than that of every node it leads to: descending depth is a topological order.
   uint32_t depth() const { return depth_; }
+  /// The checkpoint in whose body the node was made; 0 outside of any.
+  uint32_t region() const { return region_; }
 
   void add_edge(Edge edge) {
     if (edge.node && edge.node->depth_ >= depth_) depth_ = edge.node->depth_ + 1;
@@ -51,11 +56,16 @@ class Node : public RefCounted {
   }
   void set_output_count(uint32_t count) { output_count_ = count; }
 
-  std::vector<GradHook>& hooks() {
-    if (!hooks_) hooks_ = std::make_unique<std::vector<GradHook>>();
-    return *hooks_;
-  }
+  /// Adds a hook on the gradient of one output; returns its id.
+  uint64_t add_hook(uint32_t output, std::function<Tensor(const Tensor&)> call);
+  /// The same for a hook that runs after all ordinary ones.
+  uint64_t add_last_hook(uint32_t output, std::function<Tensor(const Tensor&)> call);
+  void remove_hook(uint64_t id);
+  /// Only where has_hooks().
+  const std::vector<GradHook>& hooks() const { return *hooks_; }
   bool has_hooks() const { return hooks_ && !hooks_->empty(); }
+  /// Whether the node must see its whole gradient at once, not part by part.
+  bool waits_for_all() const { return has_hooks() || waits_for_all_; }
 
   /// Where the op was called, kept in anomaly mode.
   std::unique_ptr<std::string> created_at;
@@ -63,11 +73,29 @@ class Node : public RefCounted {
   /// See Note [Freeing long graphs].
   static void destroy(Node* node);
 
+ protected:
+  void wait_for_all() { waits_for_all_ = true; }
+
  private:
   SmallVector<Edge, 2> edges_;
   std::unique_ptr<std::vector<GradHook>> hooks_;
   uint32_t output_count_ = 1;
   uint32_t depth_ = 1;
+  uint32_t region_;
+  bool waits_for_all_ = false;
+};
+
+/// What a gradient must look like to flow into an input.
+struct InputInfo {
+  Shape sizes = {};
+  DType dtype = DType::float32;
+  Device device = {};
+
+  static InputInfo of(const Tensor& tensor) {
+    return {tensor.sizes(), tensor.dtype(), tensor.device()};
+  }
+  /// Sums a gradient of a broadcast shape and casts it; `op` is named when that is impossible.
+  void fit(Tensor& grad, std::string_view op) const;
 };
 
 /// The end of a path: adds what arrives to a leaf's gradient. It owns the gradient, and the leaf
@@ -80,6 +108,7 @@ class AccumulateGrad final : public Node, public Pooled {
 
   Tensor grad() const;
   void set_grad(Tensor grad);
+  /// Called with the leaf's gradient after each backward that reached the leaf.
   void add_after_hook(std::function<void(const Tensor&)> hook);
 
  private:
@@ -101,6 +130,7 @@ struct AutogradMeta final : AutogradData, Pooled {
   IntrusivePtr<AccumulateGrad> accumulator;    // a leaf's, or where retain_grad keeps the gradient
   std::unique_ptr<ViewOrigin> view;
   bool retains_grad = false;
+  uint64_t retain_hook = 0;                    // on grad_fn, where `retains_grad`
 };
 
 /// The meta of a tensor, made if absent.
@@ -114,6 +144,10 @@ inline AutogradMeta* autograd_meta_or_null(const Tensor& tensor) {
 Edge gradient_edge(const Tensor& tensor);
 /// Makes `tensor` output number `output` of `node`.
 void set_history(const Tensor& tensor, const NodePtr& node, uint32_t output);
+/// If `tensor` is a view whose base was written to since, gives it the base's new history.
+void renew_view_history(const Tensor& tensor);
+/// Hooks the accumulator of a tensor that retains its gradient to its present history.
+void keep_gradient(AutogradMeta& meta);
 /// Declares `view` a differentiable view of `source` (or of the base that `source` views).
 void track_view(const Tensor& view, const Tensor& source);
 /// After an in-place op on `tensor`, recorded as `node`: the tensor, and if it is a view its base,

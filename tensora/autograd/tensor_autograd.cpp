@@ -1,7 +1,4 @@
 // The autograd methods of Tensor.
-#include <algorithm>
-#include <atomic>
-
 #include "tensora/autograd/engine.h"
 #include "tensora/autograd/grad_mode.h"
 
@@ -20,15 +17,19 @@ const Tensor& Tensor::requires_grad_(bool value) const {
   return *this;
 }
 
+bool Tensor::gets_history_from_base() const {
+  renew_view_history(*this);
+  return impl().requires_grad;
+}
+
 bool Tensor::is_leaf() const {
   const AutogradMeta* meta = autograd_meta_or_null(*this);
+  if (meta) renew_view_history(*this);
   return !meta || !meta->grad_fn;
 }
 
 NodePtr Tensor::grad_fn() const {
-  if (is_leaf() && !(impl().autograd && autograd_meta(*this).view)) return nullptr;
-  const Edge edge = gradient_edge(*this);
-  return is_leaf() ? nullptr : edge.node;
+  return is_leaf() ? nullptr : gradient_edge(*this).node;
 }
 
 Tensor Tensor::grad() const {
@@ -57,12 +58,7 @@ void Tensor::retain_grad() const {
   AutogradMeta& meta = autograd_meta(*this);
   if (std::exchange(meta.retains_grad, true)) return;
   meta.accumulator = IntrusivePtr<AccumulateGrad>::adopt(new AccumulateGrad);
-  register_hook([keeper = meta.accumulator](const Tensor& grad) {
-    Tensors grads;
-    grads.push_back(grad);
-    keeper->backward(std::move(grads));
-    return Tensor();
-  });
+  keep_gradient(meta);
 }
 
 void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
@@ -72,19 +68,19 @@ void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_gra
 
 std::function<void()> Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {
   check(requires_grad(), "register_hook: the tensor does not require gradients");
-  static std::atomic<uint64_t> next_id{0};
-  const uint64_t id = next_id++;
   const Edge edge = gradient_edge(*this);
-  edge.node->hooks().push_back({edge.output, id, std::move(hook)});
-  return [node = edge.node, id] {
-    std::erase_if(node->hooks(), [id](const GradHook& other) { return other.id == id; });
-  };
+  const uint64_t id = edge.node->add_hook(edge.output, std::move(hook));
+  return [node = edge.node, id] { node->remove_hook(id); };
 }
 
 const Tensor& Tensor::detach_() const {
   check(!is_view(), "detach_: a view cannot be detached in place; use detach()");
   AutogradMeta* meta = autograd_meta_or_null(*this);
-  if (meta) meta->grad_fn = nullptr;
+  if (meta) {
+    if (meta->retains_grad) meta->grad_fn->remove_hook(meta->retain_hook);
+    meta->retains_grad = false;
+    meta->grad_fn = nullptr;
+  }
   impl().requires_grad = false;
   return *this;
 }

@@ -92,7 +92,6 @@ TENSORA_MATH_FUNCTION(acos)
 TENSORA_MATH_FUNCTION(atan)
 TENSORA_MATH_FUNCTION(sinh)
 TENSORA_MATH_FUNCTION(cosh)
-TENSORA_MATH_FUNCTION(tanh)
 TENSORA_MATH_FUNCTION(asinh)
 TENSORA_MATH_FUNCTION(acosh)
 TENSORA_MATH_FUNCTION(atanh)
@@ -258,6 +257,18 @@ TENSORA_HD inline T xlogy(T x, T y) {
   const T product = x * log(y);
   return select((x == T(0)) & (y == y), T(0), product);
 }
+
+/// To 2.5 ulp and faster than the C library's: near zero a polynomial (of least relative error on
+/// [0, 0.55]), beyond it 1 - 2 / (exp(2 x) + 1), where nothing cancels.
+TENSORA_HD inline float tanh(float x) {
+  const float magnitude = abs(x), square = x * x;
+  const float cubic =
+      ((0.016437582f * square - 0.052671814f) * square + 0.13320725f) * square - 0.33332947f;
+  const float near = magnitude + magnitude * square * cubic;
+  const float far = 1.0f - 2.0f / (exp(magnitude + magnitude) + 1.0f);
+  return copysign(select(magnitude < 0.55f, near, far), x);
+}
+TENSORA_HD inline double tanh(double x) { return ::tanh(x); }
 template <class T>
 TENSORA_HD inline T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));

@@ -11,6 +11,14 @@ constexpr std::size_t kGranule = 64;
 constexpr std::size_t kClasses = 16;             // up to 1 KiB; larger requests go to the heap
 constexpr uint32_t kMaxFreePerClass = 4096;      // bounds what an idle thread can hold
 
+// AddressSanitizer sees an overrun or a use after free only if each block is the heap's own, of
+// exactly the size asked for.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kReusesBlocks = false;
+#else
+constexpr bool kReusesBlocks = true;
+#endif
+
 struct FreeBlock {
   FreeBlock* next;
 };
@@ -48,7 +56,7 @@ constexpr std::size_t class_of(std::size_t bytes) { return (bytes + kGranule - 1
 
 void* pool_allocate(std::size_t bytes) {
   const std::size_t index = class_of(bytes);
-  if (index >= kClasses) return ::operator new(bytes);
+  if (!kReusesBlocks || index >= kClasses) return ::operator new(bytes);
   if (FreeBlock* block = blocks.head[index]) [[likely]] {
     blocks.head[index] = block->next;
     --blocks.count[index];
@@ -59,7 +67,7 @@ void* pool_allocate(std::size_t bytes) {
 
 void pool_free(void* memory, std::size_t bytes) noexcept {
   const std::size_t index = class_of(bytes);
-  if (index >= kClasses || thread_is_ending || blocks.count[index] >= kMaxFreePerClass) {
+  if (!kReusesBlocks || index >= kClasses || thread_is_ending || blocks.count[index] >= kMaxFreePerClass) {
     ::operator delete(memory);
     return;
   }

@@ -92,20 +92,18 @@ TENSORA_HD inline T hurwitz_zeta(T s, T x) {
   return sum;
 }
 
-/// The n-th derivative of digamma. Orders above one are NaN for x <= 0.
+/// The n-th derivative of digamma.
 template <Floating T>
 TENSORA_HD inline T polygamma(int n, T x) {
   if (n == 0) return digamma(x);
-  constexpr T pi = T(3.14159265358979324);
-  const bool reflect = (n == 1) & (x < T(0.5));
-  const T z = select(reflect, T(1) - x, x);
+  const T s = T(n + 1);
   T factor = n % 2 ? T(1) : T(-1);
   for (int k = 2; k <= n; ++k) factor *= T(k);
-  const T direct = factor * hurwitz_zeta(T(n + 1), z);
-  const T sine = sin(pi * (x - rint(x)));
-  const T mirrored = pi * pi / (sine * sine) - direct;
-  const T not_a_number = (z - z) / (z - z);
-  return select(reflect, mirrored, select(z > T(0), direct, not_a_number));
+  if (x > T(0)) return factor * hurwitz_zeta(s, x);
+  // The terms up to the last negative one are, mirrored, a difference of two series.
+  const T part = x - floor(x);
+  const T mirrored = hurwitz_zeta(s, T(1) - part) - hurwitz_zeta(s, T(1) - x);
+  return factor * (hurwitz_zeta(s, part) + (n % 2 ? mirrored : -mirrored));
 }
 
 }  // namespace tensora::math

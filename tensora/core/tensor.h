@@ -100,7 +100,9 @@ class Tensor {
   const Tensor& index_put_(std::initializer_list<TensorIndex> indices, const Tensor& value) const;
 
   // Autograd.
-  bool requires_grad() const { return impl().requires_grad; }
+  bool requires_grad() const {
+    return impl().requires_grad || (impl().autograd && gets_history_from_base());
+  }
   const Tensor& requires_grad_(bool value = true) const;
   bool is_leaf() const;
   /// The graph node that made this tensor; null for a leaf.
@@ -140,6 +142,9 @@ class Tensor {
   const View& view_of_data() const { return impl().view; }
 
  private:
+  // A view whose base was written to after the view was taken shares the base's new history.
+  bool gets_history_from_base() const;
+
   IntrusivePtr<TensorImpl> impl_;
 };
 

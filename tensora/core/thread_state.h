@@ -13,6 +13,7 @@ struct ThreadState {
   bool inference_mode = false;
   bool autocast_enabled = false;
   uint8_t autocast_dtype = 0;  // a DType
+  uint32_t graph_region = 0;   // graph nodes made now belong to this checkpoint; 0: to none
   Tracer* tracer = nullptr;    // records ops while a function is traced
 };
 

@@ -59,9 +59,6 @@ bool wants_history(Args inputs) {
   if (!thread_state.grad_enabled) return false;
   for (const Arg& input : inputs)
     if (input->defined() && input->requires_grad()) return true;
-  // A view of a base that was given a history after the view was taken.
-  for (const Arg& input : inputs)
-    if (input->defined() && input->impl().autograd && gradient_edge(*input).node) return true;
   return false;
 }
 
@@ -69,8 +66,8 @@ bool wants_history(Args inputs) {
 bool runs_reference(const OpBase& op, Device device, bool recording) {
   if (op.view) return false;
   if (!op.has_reference) return false;
-  if (recording && op.gradient == Gradient::by_reference) return true;
-  if (device.is_meta()) return !op.infer;
+  if (!op.infer || (recording && op.gradient == Gradient::by_reference)) return true;
+  if (device.is_meta()) return false;
   if (op.has_kernel(op, device.type)) return false;
   library();
   return !op.has_kernel(op, device.type);
@@ -148,7 +145,8 @@ Tensors dispatch(const OpBase& op, Args inputs, const void* attrs) {
     node->save_outputs(outputs);
     attach_history(outputs, IntrusivePtr<Node>(std::move(node)));
   }
-  if (op.view && !thread_state.inference_mode) track_view(outputs[0], *inputs[0]);
+  if (op.view && !thread_state.inference_mode)
+    for (const Tensor& output : outputs) track_view(output, *inputs[0]);
   if (thread_state.inference_mode)
     for (const Tensor& output : outputs) output.impl().inference = true;
   return outputs;
@@ -232,6 +230,14 @@ Tensor apply_one(const OpBase& op, Args inputs, const void* attrs) {
 
 const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
   check(!thread_state.tracer, op.name, "_: in-place ops cannot be traced");
+  const bool recording = wants_history(inputs);
+  // What is recorded as its definition, op by op, is computed aside and copied in.
+  if (!op.infer || (recording && op.gradient == Gradient::by_reference)) {
+    check_inplace(*inputs[0], op.name);
+    const Tensor result = std::move(dispatch(op, inputs, attrs)[0]);
+    engine_ops().copy_(*inputs[0], result);
+    return *inputs[0];
+  }
   const ProfilerRange range(op.name);
   const Device device = common_device(op, inputs);
   Infer infer(op.name, inputs, device);
@@ -255,14 +261,13 @@ const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
     else
       safe.push_back(inputs[i]);
   }
-  const bool recording = wants_history(inputs);
   check(!recording || written == 1, op.name,
         "_: writes several tensors in place, which has no gradient; use no_grad");
   IntrusivePtr<OpNode> node;
   if (recording) {
     node = IntrusivePtr<OpNode>::adopt(new OpNode(op, attrs));
     node->connect(inputs);
-    node->save_inputs(inputs);
+    node->save_inputs(inputs, targets);
   }
   if (!device.is_meta()) run_inplace_kernel(op, safe, targets, infer, device, attrs);
   for (const Tensor& target : targets) target.impl().storage->bump_version();

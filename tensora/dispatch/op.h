@@ -212,7 +212,7 @@ struct OpBase {
   Saves saves;
   uint32_t attrs_size;
 
-  // Thunks to the typed parts.
+  // Thunks to the typed parts; `infer` is null for composites that are only a reference.
   void (*infer)(const OpBase&, Infer&, const void* attrs);
   Tensors (*reference)(const OpBase&, Args, const void* attrs);
   void (*vjp)(const OpBase&, Vjp&, const void* attrs);
@@ -310,9 +310,10 @@ consteval OpDef<Attrs> define(Op<Attrs> op) {
   def.saves = op.saves;
   def.attrs_size = sizeof(Attrs);
   using detail::attrs_of, detail::typed;
-  def.infer = [](const OpBase& base, Infer& infer, const void* attrs) {
-    typed<Attrs>(base).typed.infer(infer, attrs_of<Attrs>(attrs));
-  };
+  if (op.infer)
+    def.infer = [](const OpBase& base, Infer& infer, const void* attrs) {
+      typed<Attrs>(base).typed.infer(infer, attrs_of<Attrs>(attrs));
+    };
   def.reference = [](const OpBase& base, Args in, const void* attrs) {
     return typed<Attrs>(base).typed.reference(in, attrs_of<Attrs>(attrs));
   };

@@ -24,10 +24,7 @@ void OpNode::connect(Args inputs) {
       continue;
     }
     add_edge(gradient_edge(*input));
-    InputInfo& info = inputs_.emplace_back();
-    info.sizes = input->sizes();
-    info.dtype = input->dtype();
-    info.device = input->device();
+    inputs_.emplace_back(InputInfo::of(*input));
   }
 }
 
@@ -38,11 +35,43 @@ uint32_t OpNode::wanted_slots() const {
   return slots;
 }
 
-void OpNode::save_inputs(Args inputs) {
+namespace {
+
+// The contents and the history that a tensor has before it is overwritten. Saving the tensor itself
+// would save neither, and close a cycle with the history it is about to get.
+Tensor preserved(const Tensor& tensor) {
+  Tensor copy = [&] {
+    const no_grad silent;
+    return engine_ops().clone(tensor);
+  }();
+  if (const Edge edge = gradient_edge(tensor); edge.node) set_history(copy, edge.node, edge.output);
+  return copy;
+}
+
+bool shares_storage(const Tensor& tensor, std::span<const Tensor> others) {
+  for (const Tensor& other : others)
+    if (tensor.shares_storage(other)) return true;
+  return false;
+}
+
+}  // namespace
+
+void OpNode::save_inputs(Args inputs, std::span<const Tensor> overwritten) {
   const uint32_t slots = wanted_slots() & 0xffffu;
-  for (size_t i = 0; i < inputs.size() && i < 16; ++i)
-    if ((slots & in(static_cast<int>(i))) && inputs[i]->defined())
-      saved_.push_back({*inputs[i], inputs[i]->version(), in(static_cast<int>(i))});
+  for (size_t i = 0; i < inputs.size() && i < 16; ++i) {
+    const uint32_t slot = in(static_cast<int>(i));
+    const Tensor& input = *inputs[i];
+    if (!(slots & slot) || !input.defined()) continue;
+    check(!input.is_inference(), op_.name, ": a tensor made under inference_mode cannot be saved "
+          "for backward; clone it outside of inference_mode");
+    if (shares_storage(input, overwritten)) {
+      Tensor copy = preserved(input);
+      const uint32_t version = copy.version();
+      saved_.push_back({std::move(copy), version, slot});
+    } else {
+      saved_.push_back({input, input.version(), slot});
+    }
+  }
 }
 
 void OpNode::save_outputs(std::span<const Tensor> outputs) {
@@ -81,19 +110,8 @@ Tensors OpNode::backward(Tensors grads) {
   Vjp vjp(*this, grads, results);
   op_.vjp(op_, vjp, attrs_);
   for (size_t i = 0; i < results.size(); ++i)
-    if (results[i].defined() && edges()[i].node) fit_to_input(results[i], i);
+    if (results[i].defined() && edges()[i].node) inputs_[i].fit(results[i], op_.name);
   return results;
-}
-
-void OpNode::fit_to_input(Tensor& grad, size_t i) const {
-  const InputInfo& info = inputs_[i];
-  if (grad.sizes() != info.sizes) {
-    ensure(can_broadcast_to(info.sizes, grad.sizes()), "backward of '", op_.name,
-           "' gave a gradient of shape ", grad.sizes(), " for an input of shape ", info.sizes);
-    grad = engine_ops().sum_to(grad, info.sizes);
-  }
-  if (grad.dtype() != info.dtype || grad.device() != info.device)
-    grad = engine_ops().cast(grad, info.dtype, info.device);
 }
 
 Tensor Vjp::input(size_t i) const { return node_.saved(in(static_cast<int>(i))).tensor; }

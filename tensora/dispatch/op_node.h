@@ -23,21 +23,16 @@ class OpNode final : public Node, public Pooled {
 
   /// Adds the edges of the inputs and remembers their shapes.
   void connect(Args inputs);
-  /// Keeps what the gradients of the connected inputs need, of the inputs before the op ran...
-  void save_inputs(Args inputs);
+  /// Keeps what the gradients of the connected inputs need, of the inputs before the op ran
+  /// (copies of those that lie where the op is about to write) ...
+  void save_inputs(Args inputs, std::span<const Tensor> overwritten = {});
   /// ...and of the outputs after it.
   void save_outputs(std::span<const Tensor> outputs);
 
  private:
   friend class Vjp;
-  struct InputInfo {
-    Shape sizes;
-    DType dtype;
-    Device device;
-  };
   const SavedTensor& saved(uint32_t slot) const;
   uint32_t wanted_slots() const;
-  void fit_to_input(Tensor& grad, size_t i) const;
 
   const OpBase& op_;
   void* attrs_;

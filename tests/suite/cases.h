@@ -30,6 +30,7 @@ struct Array {
   std::vector<double> values;
 
   Array() = default;
+  explicit Array(std::initializer_list<int64_t> shape) : Array(Shape(shape)) {}
   explicit Array(const Shape& shape, double value = 0)
       : sizes(shape), values(static_cast<size_t>(shape.numel()), value) {}
   int64_t numel() const { return static_cast<int64_t>(values.size()); }

@@ -53,7 +53,16 @@ struct RowTypes {
   std::vector<DType> whole = {};
   std::function<DType(DType)> whole_output = nullptr;
   std::function<DType(DType)> output = nullptr;
+  std::map<Mode, std::string> opt_out = {};
 };
+
+/// What a table of predicates has in common.
+inline RowTypes predicate_types() {
+  return {.whole = integral_dtypes(),
+          .whole_output = always_bool,
+          .output = always_bool,
+          .opt_out = {{Mode::grad, "the result is bool"}}};
+}
 
 inline void add_unary(Cases& cases, const UnaryRow& row, const RowTypes& types) {
   Case sample{.op = row.op,
@@ -64,7 +73,8 @@ inline void add_unary(Cases& cases, const UnaryRow& row, const RowTypes& types) 
                   },
               .dtypes = types.dtypes,
               .output_dtype = types.output,
-              .tolerance = row.tolerance};
+              .tolerance = row.tolerance,
+              .opt_out = types.opt_out};
   if (row.inplace) sample.inplace = [inplace = row.inplace](In x) { inplace(x[0]); };
   const auto add = [&](const char* name, Input input) {
     sample.name = name;
@@ -105,7 +115,8 @@ inline void add_binary(Cases& cases, const BinaryRow& row, const RowTypes& types
                     return map_elements(x, [&](const double* v) { return formula(v[0], v[1]); });
                   },
               .dtypes = types.dtypes,
-              .output_dtype = types.output};
+              .output_dtype = types.output,
+              .opt_out = types.opt_out};
   if (row.inplace) sample.inplace = [inplace = row.inplace](In x) { inplace(x[0], x[1]); };
   const auto add = [&](const char* name, Shape a, Shape b) {
     sample.name = name;
@@ -147,7 +158,7 @@ inline void add_binary(Cases& cases, const BinaryRow& row, const RowTypes& types
 /// The gradients that `run` gives for outputs weighted by one, as outputs of a case.
 inline Out gradients(In inputs, const std::function<Tensor(In)>& run) {
   std::vector<Tensor> leaves;
-  for (const Tensor& input : inputs) leaves.push_back(detach(input).requires_grad_());
+  for (const Tensor& input : inputs) leaves.push_back(input.detach().requires_grad_());
   run(leaves).sum().backward();
   Out result;
   for (const Tensor& leaf : leaves) result.push_back(leaf.grad());

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tensora/backend/cpu/gemm_kernels.h"
+#include "tensora/backend/cpu/gemm_library.h"
 #include "tensora/backend/cpu/gemm_scratch.h"
 #include "tensora/backend/cpu/isa.h"
 #include "tensora/base/check.h"
@@ -17,6 +18,8 @@
 // 2. few outputs and a long k: threads sum slices of k, the partial sums are added at the end;
 // 3. else blocks: b is packed into panels that all threads share, or read in place when so few rows
 //    use it that packing would not pay; threads take rows (or, when these are few, columns) of out.
+// Plain float and double products of middling and large size go to an installed library before 2
+// and 3, in pieces that our threads share; see Note [Libraries on request].
 // A batch of small matrices is split over the batch, and each matrix then runs on one thread.
 
 namespace tensora::cpu {
@@ -31,6 +34,7 @@ constexpr int64_t kParallelWork = 80 * 80 * 80;       // multiplications worth a
 constexpr int64_t kSliceWork = 128 * 128 * 128;       // ... worth a slice of k
 constexpr int64_t kSharedPackWork = 192 * 192 * 192;  // below it a thread packs for itself
 constexpr int64_t kThinRows = 64;
+constexpr int64_t kLargeWork = 1024 * 1024 * 1024;  // pieces of it are large enough to be several
 constexpr int64_t kPieceElements = int64_t{1} << 16;  // of b in a thread's own cache
 constexpr int64_t kPackedElements = int64_t{2}
                                     << 20;  // of b at once; a part of the last-level cache
@@ -371,6 +375,47 @@ void multiply_slices(const Product<T>& p, int64_t slices) {
   finish_rows(p, sums);
 }
 
+// ---- libraries ----
+
+/// Whether a library can read the matrix where it lies, and how: rows or columns are contiguous.
+template <class T>
+bool as_stored(const MatrixView<const T>& x, int64_t rows, int64_t cols, int64_t& ld,
+               bool& transposed) {
+  transposed = x.col_stride != 1;
+  ld = transposed ? x.col_stride : x.row_stride;
+  return (transposed ? x.row_stride == 1 : true) && ld >= std::max<int64_t>(transposed ? rows : cols, 1);
+}
+
+template <class T>
+bool multiply_by_library(const Product<T>& p) {
+  LibraryGemm<T> library = nullptr;
+  if constexpr (std::is_same_v<T, float>) library = library_gemm_f32(p.m, p.n, p.k);
+  if constexpr (std::is_same_v<T, double>) library = library_gemm_f64(p.m, p.n, p.k);
+  LibraryProduct<T> whole = {.m = p.m, .n = p.n, .k = p.k};
+  if (!library || p.out.col_stride != 1 || p.out.row_stride < p.n ||
+      !as_stored<T>(p.a, p.m, p.k, whole.a_ld, whole.a_transposed) ||
+      !as_stored<T>(p.b, p.k, p.n, whole.b_ld, whole.b_transposed))
+    return false;
+  whole.out_ld = p.out.row_stride;
+  whole.alpha = p.alpha;
+  whole.beta = p.beta;
+  // Each piece packs the operand that is not cut, so the pieces are as few as sharing allows.
+  const int64_t threads = in_parallel_region() ? 1 : get_num_threads();
+  const bool cut_rows = p.m >= p.n;
+  const int64_t extent = cut_rows ? p.m : p.n;
+  const int64_t pieces = std::clamp<int64_t>(extent / 48, 1, p.work() >= kLargeWork ? 2 * threads : threads);
+  const int64_t grain = round_up(ceil_div(extent, pieces), 16);
+  parallel_for(extent, threads == 1 ? extent : grain, [&](int64_t begin, int64_t end) {
+    LibraryProduct<T> part = whole;
+    (cut_rows ? part.m : part.n) = end - begin;
+    part.a = cut_rows ? p.a.at(begin, 0) : p.a.data;
+    part.b = cut_rows ? p.b.data : p.b.at(0, begin);
+    part.out = cut_rows ? p.out.at(begin, 0) : p.out.at(0, begin);
+    library(part);
+  });
+  return true;
+}
+
 template <class T>
 void multiply(Product<T> p) {
   using C = gemm_compute_t<T>;
@@ -388,6 +433,8 @@ void multiply(Product<T> p) {
     return;
   }
   if (p.out.col_stride != 1 && p.out.row_stride == 1) p = flipped;
+  if constexpr (std::is_floating_point_v<T>)
+    if (multiply_by_library(p)) return;
   if (const int64_t slices = slices_of_k(p); slices > 1) {
     multiply_slices(p, slices);
   } else if (stored_as_computed<T>() && p.out.col_stride == 1) {

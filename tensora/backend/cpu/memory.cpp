@@ -48,8 +48,8 @@ class HostAllocator final : public Allocator {
   void* allocate(size_t bytes) override {
     if (bytes == 0) return nullptr;
     if (bytes <= kSmall) {
-      void* block = pool_allocate(rounded_small(bytes));
-      return block;
+      // The pool's blocks have the heap's alignment of 16; vector loads here are unaligned loads.
+      return pool_allocate(bytes);
     }
     check_plausible(bytes);
     const SizeClass wanted = size_class(bytes);
@@ -80,7 +80,7 @@ class HostAllocator final : public Allocator {
   void free(void* block, size_t bytes) noexcept override {
     if (!block) return;
     if (bytes <= kSmall) {
-      pool_free(block, rounded_small(bytes));
+      pool_free(block, bytes);
       return;
     }
     const SizeClass kept = size_class(bytes);
@@ -119,10 +119,6 @@ class HostAllocator final : public Allocator {
   }
 
  private:
-  // Pool blocks have 64-byte granules but the heap's alignment of 16; a granule more lets small
-  // tensors share the pool's classes. Vector loads here are unaligned loads.
-  static size_t rounded_small(size_t bytes) { return std::max<size_t>(bytes, 64); }
-
   static size_t class_bytes(int index) {
     const int exponent = 10 + (index - 1) / kStepsPerDoubling;
     const size_t steps = static_cast<size_t>((index - 1) % kStepsPerDoubling) + 1;

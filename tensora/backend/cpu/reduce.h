@@ -66,18 +66,10 @@ inline constexpr int64_t kRowBlock = 32;
 template <class F>
 inline constexpr int kLanes = 256 / static_cast<int>(sizeof(typename F::Lane));
 
-/// Up to kRunBlock elements, in many independent chains so that the loop vectorises without any
-/// licence to reorder additions.
-template <class F>
-inline typename F::Lane reduce_block(const F& f, const typename F::Value* x, int64_t n) {
-  using Lane = typename F::Lane;
-  constexpr int lanes = kLanes<F>;
-  if (n < lanes / 4) {
-    Lane lane = f.lane();
-    for (int64_t i = 0; i < n; ++i) lane = f.step(lane, x[i]);
-    return lane;
-  }
-  alignas(64) Lane lane[lanes];
+/// Many independent chains, so that the loop vectorises without any licence to reorder additions.
+template <int lanes, class F>
+inline typename F::Lane reduce_lanes(const F& f, const typename F::Value* x, int64_t n) {
+  alignas(64) typename F::Lane lane[lanes];
   for (int j = 0; j < lanes; ++j) lane[j] = f.lane();
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
@@ -87,11 +79,23 @@ inline typename F::Lane reduce_block(const F& f, const typename F::Value* x, int
   const int rest = static_cast<int>(n - i);
 #pragma omp simd
   for (int j = 0; j < rest; ++j) lane[j] = f.step(lane[j], x[i + j]);
+#pragma GCC unroll 8
   for (int half = lanes / 2; half > 0; half /= 2) {
 #pragma omp simd
     for (int j = 0; j < half; ++j) lane[j] = f.merge(lane[j], lane[j + half]);
   }
   return lane[0];
+}
+
+/// Up to kRunBlock elements. Short runs use few lanes, which are sooner merged.
+template <class F>
+inline typename F::Lane reduce_block(const F& f, const typename F::Value* x, int64_t n) {
+  constexpr int lanes = kLanes<F>;
+  if (n >= 4 * lanes) return reduce_lanes<lanes>(f, x, n);
+  if (n >= lanes / 4) return reduce_lanes<lanes / 4>(f, x, n);
+  typename F::Lane lane = f.lane();
+  for (int64_t i = 0; i < n; ++i) lane = f.step(lane, x[i]);
+  return lane;
 }
 
 template <class F>

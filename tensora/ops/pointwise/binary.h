@@ -164,7 +164,7 @@ struct Pow : Binary {
   }
   template <class V>
   constexpr V vjp_b(const Saved<V>& s) const {
-    const V slope = s.g * s.y * log(s.a);
+    const V slope = xlogy(s.g * s.y, s.a);
     return select((s.a == lit<V>(0)) & (s.b >= lit<V>(0)), lit<V>(0), slope);
   }
 };

@@ -1,5 +1,7 @@
 #include "tensora/ops/pointwise/pointwise.h"
 
+#include "tensora/ops/creation/empty.h"
+
 namespace tensora {
 namespace {
 
@@ -63,6 +65,11 @@ DType result_type(Args inputs) {
     any = true;
   }
   return result;
+}
+
+Tensor unwrap_number(const Tensor& operand) {
+  if (!operand.impl().wrapped_number) return operand;
+  return full({}, operand.item(), {.dtype = kFloat64});
 }
 
 void infer_pointwise(Infer& infer, Types types, bool condition_first) {

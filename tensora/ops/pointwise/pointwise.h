@@ -15,6 +15,9 @@ const OpDef<F>& pointwise_op();
 /// The typing and the shape rule that all pointwise ops share.
 void infer_pointwise(Infer& infer, functors::Types types, bool condition_first);
 
+/// A number that was saved for a gradient, as a tensor that keeps its precision in expressions.
+Tensor unwrap_number(const Tensor& operand);
+
 /// The dtype in which operands meet, by PyTorch's rules: tensors with dims count before 0-dim
 /// tensors, and those before plain numbers, unless a later one is of a higher category.
 DType result_type(Args inputs);
@@ -148,7 +151,8 @@ consteval OpDef<functors::Backward<F, I>> define_pointwise_backward(std::string_
       .reference =
           [](Args in, const B& backward) {
             Tensor operands[B::arity];
-            for (int i = 0; i < B::arity; ++i) operands[i] = *in[static_cast<size_t>(i)];
+            for (int i = 0; i < B::arity; ++i)
+              operands[i] = unwrap_number(*in[static_cast<size_t>(i)]);
             Tensors result;
             result.push_back(B::gradient(backward.functor, B::unpack(operands)));
             return result;

@@ -3,6 +3,7 @@
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/pointwise/describe.h"
 #include "tensora/ops/pointwise/functions.h"
+#include "tensora/ops/reduce/any_all.h"
 
 namespace tensora {
 namespace {
@@ -235,6 +236,14 @@ Tensor isclose(const Tensor& self, const Tensor& other, double rtol, double atol
   if (self.is_floating_point()) return apply(pointwise_op<Isclose>(), {self, other}, functor);
   // Integers need the tolerances in floating point.
   return apply(pointwise_op<Isclose>(), {to(self, kFloat64), to(other, kFloat64)}, functor);
+}
+
+bool allclose(const Tensor& self, const Tensor& other, double rtol, double atol, bool equal_nan) {
+  return all(isclose(self, other, rtol, atol, equal_nan)).item<bool>();
+}
+
+bool equal(const Tensor& self, const Tensor& other) {
+  return self.sizes() == other.sizes() && all(eq(self, other)).item<bool>();
 }
 
 }  // namespace tensora

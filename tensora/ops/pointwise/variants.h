@@ -63,5 +63,9 @@ Tensor softshrink(const Tensor& self, Scalar lambd = 0.5);
 /// themselves, NaN to NaN only with `equal_nan`.
 Tensor isclose(const Tensor& self, const Tensor& other, double rtol = 1e-5, double atol = 1e-8,
                bool equal_nan = false);
+/// Whether all elements are close; whether shapes and all elements are equal. Wait for the device.
+bool allclose(const Tensor& self, const Tensor& other, double rtol = 1e-5, double atol = 1e-8,
+              bool equal_nan = false);
+bool equal(const Tensor& self, const Tensor& other);
 
 }  // namespace tensora

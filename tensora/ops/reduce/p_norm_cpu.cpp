@@ -28,9 +28,10 @@ struct Norm2 : Sum<C> {
 template <class C>
 struct NormP : Sum<C> {
   C p;
-  explicit NormP(double power) : p(static_cast<C>(power)) {}
+  double inverse;
+  explicit NormP(double power) : p(static_cast<C>(power)), inverse(1 / power) {}
   C step(C lane, C x) const { return lane + math::pow(math::abs(x), p); }
-  double finish(double acc) const { return std::pow(acc, 1 / static_cast<double>(p)); }
+  double finish(double acc) const { return std::pow(acc, inverse); }
 };
 
 template <class C, bool largest>

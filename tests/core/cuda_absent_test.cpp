@@ -1,0 +1,28 @@
+// Asking for CUDA where there is none: a clear sentence, and the process goes on.
+#include <gtest/gtest.h>
+
+#include "tensora/tensora.h"
+
+namespace tensora::test {
+namespace {
+
+TEST(CudaAbsent, TheReasonIsTold) {
+  if (is_available(DeviceType::cuda)) GTEST_SKIP() << "there is a CUDA device";
+  const std::string reason = unavailable_reason(DeviceType::cuda);
+  EXPECT_EQ(reason.rfind("cuda: ", 0), 0u) << reason;
+  for (int i = 0; i < 2; ++i) {
+    try {
+      zeros({2, 3}, {.device = "cuda"});
+      FAIL() << "nothing was thrown";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.what(), reason);
+    }
+  }
+  EXPECT_THROW(ones({2}).cuda(), Error);
+  EXPECT_THROW(synchronize(DeviceType::cuda), Error);
+  EXPECT_TRUE(best_device().is_cpu());
+  EXPECT_EQ((ones({2}) + 1).sum().item<float>(), 4);
+}
+
+}  // namespace
+}  // namespace tensora::test

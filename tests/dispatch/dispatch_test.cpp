@@ -1,0 +1,286 @@
+#include "tensora/dispatch/op.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "tensora/dispatch/op_node.h"
+#include "tensora/dispatch/tracer.h"
+#include "tests/dispatch/json.h"
+#include "tests/helpers.h"
+
+namespace tensora::testing {
+namespace {
+
+// ---- devices ----------------------------------------------------------------------------------
+
+TEST(Devices, MixingThemIsAnErrorThatNamesBoth) {
+  const Tensor cpu = zeros({2}), meta = zeros({2}, {.device = "meta"});
+  const std::string text = error_of([&] { (void)(cpu + meta); });
+  EXPECT_TRUE(contains(text, "add")) << text;
+  EXPECT_TRUE(contains(text, "cpu") && contains(text, "meta")) << text;
+  EXPECT_FALSE(error_of([&] { cpu.add_(meta); }).empty());
+  EXPECT_FALSE(error_of([&] { meta.add_(cpu); }).empty());
+}
+
+TEST(Devices, CpuNumbersJoinAnyDevice) {
+  const Tensor meta = zeros({2}, {.device = "meta"});
+  EXPECT_TRUE((meta * 2).is_meta());
+  EXPECT_TRUE((meta * tensor(2.0)).is_meta());
+  EXPECT_TRUE((tensor(2.0) * meta).is_meta());
+}
+
+TEST(Devices, MetaTensorsHaveShapesButNoData) {
+  const Tensor x = zeros({3, 1}, {.device = "meta", .requires_grad = true});
+  const Tensor y = (x * zeros({4}, {.device = "meta"})).sum(1);
+  EXPECT_EQ(y.sizes(), Shape{3});
+  y.sum().backward();
+  EXPECT_EQ(x.grad().sizes(), (Shape{3, 1}));
+  EXPECT_TRUE(contains(error_of([&] { y.sum().item(); }), "meta"));
+}
+
+TEST(Devices, HugeMetaTensorsCostNothing) {
+  const Tensor x = empty({1 << 20, 1 << 20}, {.device = "meta"});
+  EXPECT_EQ((x + x).numel(), int64_t{1} << 40);
+}
+
+TEST(Devices, AbsentDeviceSaysSo) {
+  if (is_available(DeviceType::cuda)) GTEST_SKIP() << "there is a GPU";
+  EXPECT_FALSE(error_of([] { zeros({2}, {.device = "cuda"}); }).empty());
+  EXPECT_FALSE(unavailable_reason(DeviceType::cuda).empty());
+}
+
+// ---- autocast ---------------------------------------------------------------------------------
+
+TEST(Autocast, MatrixProductsRunInTheLowerType) {
+  const Tensor a = ones({2, 3}), b = ones({3, 2});
+  {
+    const autocast lower(kBFloat16);
+    EXPECT_EQ(matmul(a, b).dtype(), kBFloat16);
+    EXPECT_EQ((a + a).dtype(), kFloat32);
+    const autocast off(kBFloat16, /*enabled=*/false);
+    EXPECT_EQ(matmul(a, b).dtype(), kFloat32);
+  }
+  EXPECT_EQ(matmul(a, b).dtype(), kFloat32);
+}
+
+TEST(Autocast, Float64StaysAsItIs) {
+  const autocast lower(kBFloat16);
+  const Tensor a = ones({2, 2}, {.dtype = kFloat64});
+  EXPECT_EQ(matmul(a, a).dtype(), kFloat64);
+}
+
+TEST(Autocast, GradientsComeBackInTheParametersType) {
+  const Tensor w = ones({3, 2}, {.requires_grad = true});
+  {
+    const autocast lower(kBFloat16);
+    matmul(ones({2, 3}), w).sum().backward();
+  }
+  EXPECT_EQ(w.grad().dtype(), kFloat32);
+  EXPECT_EQ(values(w.grad()), (Values{2, 2, 2, 2, 2, 2}));
+}
+
+TEST(Autocast, OnlyHalfTypes) {
+  EXPECT_FALSE(error_of([] { const autocast wrong(kFloat32); }).empty());
+}
+
+// ---- profiler ---------------------------------------------------------------------------------
+
+std::string text_of(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+TEST(Profiler, WritesChromeJson) {
+  const std::string path = ::testing::TempDir() + "tensora_trace.json";
+  {
+    const Profiler profiler;
+    const ProfilerRange mine("my \"scope\"\n");
+    const Tensor x = leaf({1, 2});
+    exp(x).sum().backward();
+    profiler.write_chrome_trace(path);
+    EXPECT_TRUE(contains(profiler.table(), "exp"));
+  }
+  const std::string text = text_of(path);
+  EXPECT_TRUE(is_valid_json(text)) << text;
+  for (std::string_view op : {"exp", "sum", "exp_backward"})
+    EXPECT_TRUE(contains(text, concat("\"name\":\"", op, "\""))) << op;
+  std::remove(path.c_str());
+}
+
+TEST(Profiler, OneAtATimeAndOffAfterwards) {
+  {
+    const Profiler first;
+    EXPECT_TRUE(contains(error_of([] { const Profiler second; }), "already running"));
+    exp(constant({1}));
+    EXPECT_TRUE(contains(first.table(), "exp"));
+  }
+  EXPECT_FALSE(detail::profiling.load());
+  const Profiler next;
+  EXPECT_FALSE(contains(next.table(), "exp"));
+}
+
+TEST(Profiler, UnwritablePath) {
+  const Profiler profiler;
+  EXPECT_TRUE(contains(error_of([&] { profiler.write_chrome_trace("/no/such/folder/x.json"); }),
+                       "could not be written"));
+}
+
+TEST(Json, TheCheckerItselfWorks) {
+  EXPECT_TRUE(is_valid_json(R"({"a": [1, -2.5e3, true, null, "x\"\u00e9"], "b": {}})"));
+  for (const char* wrong : {"", "{", "[1,]", "{\"a\" 1}", "\"\n\"", "nul", "[1] 2"})
+    EXPECT_FALSE(is_valid_json(wrong)) << wrong;
+}
+
+// ---- tracer -----------------------------------------------------------------------------------
+
+struct Recorder : Tracer {
+  std::vector<std::string> ops;
+  void record(const OpBase& op, Args inputs, std::span<const Tensor> outputs,
+              const void* attrs) override {
+    ops.push_back(concat(op.name, "(", to_string(op.list_attrs(attrs)), ") ", inputs.size(), " -> ",
+                         outputs[0].sizes()));
+  }
+};
+
+struct Tracing {
+  explicit Tracing(Tracer& tracer) { thread_state.tracer = &tracer; }
+  ~Tracing() { thread_state.tracer = nullptr; }
+};
+
+TEST(Tracer, SeesOpsWithTheirAttributes) {
+  Recorder recorder;
+  const Tensor x = ones({2, 3});
+  {
+    const Tracing tracing(recorder);
+    exp(x.add(x, 2).transpose(0, 1));
+  }
+  exp(x);
+  ASSERT_EQ(recorder.ops.size(), 3u);
+  EXPECT_EQ(recorder.ops[0], "add(alpha=2) 2 -> [2, 3]");
+  EXPECT_TRUE(contains(recorder.ops[1], "-> [3, 2]"));
+  EXPECT_EQ(recorder.ops[2], "exp() 1 -> [3, 2]");
+}
+
+TEST(Tracer, IsStillThereAfterAnError) {
+  Recorder recorder;
+  const Tracing tracing(recorder);
+  EXPECT_FALSE(error_of([] { (void)(zeros({2}) + zeros({3})); }).empty());
+  EXPECT_EQ(thread_state.tracer, &recorder);
+}
+
+TEST(Tracer, InPlaceOpsAreRefused) {
+  Recorder recorder;
+  const Tensor x = zeros({2});
+  const Tracing tracing(recorder);
+  EXPECT_TRUE(contains(error_of([&] { x.add_(1); }), "cannot be traced"));
+}
+
+// ---- ops by name ------------------------------------------------------------------------------
+
+TEST(ApplyByName, WithAttributes) {
+  const std::vector<Tensor> inputs{constant({1, 2}), constant({10, 20})};
+  const std::pair<std::string, AttrValue> alpha[] = {{"alpha", to_attr_value(3)}};
+  EXPECT_EQ(values(apply_by_name("add", inputs, alpha)[0]), (Values{31, 62}));
+  EXPECT_EQ(values(apply_by_name("add", inputs, {})[0]), (Values{11, 22}));
+}
+
+TEST(ApplyByName, Mistakes) {
+  const std::vector<Tensor> inputs{constant({1}), constant({2})};
+  EXPECT_TRUE(contains(error_of([] { apply_by_name("no_such_op", {}, {}); }), "no_such_op"));
+  const std::pair<std::string, AttrValue> unknown[] = {{"beta", to_attr_value(3)}};
+  EXPECT_TRUE(contains(error_of([&] { apply_by_name("add", inputs, unknown); }), "'beta'"));
+}
+
+TEST(Registry, NamesAreUniqueAndEveryOpStatesItsGradient) {
+  std::map<std::string_view, int> names;
+  for (const OpBase* op : op_registry().all()) {
+    EXPECT_EQ(++names[op->name], 1) << op->name;
+    EXPECT_NE(op->gradient, Gradient::unstated) << op->name;
+  }
+  EXPECT_EQ(op_registry().find("exp")->name, "exp");
+  EXPECT_EQ(op_registry().find("no_such_op"), nullptr);
+}
+
+// ---- ops of the test's own --------------------------------------------------------------------
+
+struct FactorAttrs {
+  double factor = 2;
+};
+constexpr auto describe(std::type_identity<FactorAttrs>) {
+  return std::tuple{field("factor", &FactorAttrs::factor)};
+}
+Tensors times(Args in, const FactorAttrs& attrs) { return Tensors{*in[0] * attrs.factor}; }
+
+constinit OpDef<FactorAttrs> composite_op = define(Op<FactorAttrs>{
+    .name = "test_composite",
+    .reference = times,
+    .gradient = Gradient::by_reference,
+});
+constinit OpDef<FactorAttrs> own_rule_op = define(Op<FactorAttrs>{
+    .name = "test_own_rule",
+    .infer = [](Infer& infer,
+                const FactorAttrs&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
+    .reference = times,
+    .vjp = [](Vjp& vjp, const FactorAttrs&) { vjp.set(0, vjp.grad() * 100); },
+});
+constinit OpDef<FactorAttrs> no_gradient_op = define(Op<FactorAttrs>{
+    .name = "test_no_gradient",
+    .infer = [](Infer& infer,
+                const FactorAttrs&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
+    .reference = times,
+    .gradient = Gradient::not_differentiable,
+});
+constinit OpDef<FactorAttrs> no_kernel_op = define(Op<FactorAttrs>{
+    .name = "test_no_kernel",
+    .infer = [](Infer& infer,
+                const FactorAttrs&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
+    .gradient = Gradient::not_differentiable,
+});
+
+TEST(Reference, RunsWhereThereIsNoKernel) {
+  const Tensor x = leaf({1, 2});
+  const Tensor y = apply(composite_op, {x}, {3});
+  EXPECT_EQ(values(y), (Values{3, 6}));
+  y.sum().backward();
+  EXPECT_EQ(values(x.grad()), (Values{3, 3}));
+}
+
+TEST(Reference, OwnRuleWins) {
+  const Tensor x = leaf({1, 2});
+  apply(own_rule_op, {x}, {3}).sum().backward();
+  EXPECT_EQ(values(x.grad()), (Values{100, 100}));
+}
+
+TEST(Reference, WorksOnMetaTensors) {
+  const Tensor meta = zeros({2}, {.device = "meta"});
+  EXPECT_EQ(apply(composite_op, {meta}).sizes(), Shape{2});
+  EXPECT_EQ(apply(own_rule_op, {meta}).sizes(), Shape{2});
+}
+
+TEST(Reference, WorksInPlace) {
+  const Tensor x = constant({1, 2});
+  apply_inplace(composite_op, {x}, {3});
+  apply_inplace(own_rule_op, {x}, {2});
+  EXPECT_EQ(values(x), (Values{6, 12}));
+  const Tensor w = leaf({1, 2});
+  const Tensor y = w * 1;
+  apply_inplace(composite_op, {y}, {3});
+  y.sum().backward();
+  EXPECT_EQ(values(w.grad()), (Values{3, 3}));
+}
+
+TEST(Gradients, NotDifferentiableThrowsByName) {
+  const Tensor x = leaf({1});
+  const Tensor y = apply(no_gradient_op, {x});
+  EXPECT_TRUE(
+      contains(error_of([&] { y.backward(); }), "'test_no_gradient' is not differentiable"));
+}
+
+TEST(Kernels, MissingKernelIsNamed) {
+  const std::string text = error_of([] { apply(no_kernel_op, {constant({1})}); });
+  EXPECT_TRUE(contains(text, "test_no_kernel") && contains(text, "cpu kernel")) << text;
+}
+
+}  // namespace
+}  // namespace tensora::testing

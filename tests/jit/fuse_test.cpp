@@ -1,0 +1,151 @@
+// Tracing and fusing on the CPU: traced equals eager, bit for bit where the tiles fall on whole
+// vectors, and within the last bits elsewhere.
+#include "tensora/jit/fuse.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "tensora/tensora.h"
+
+namespace tensora::test {
+namespace {
+
+using Function = std::function<Tensor(std::span<const Tensor>)>;
+
+Tensor sample(const Shape& sizes, DType dtype = kFloat32) {
+  Tensor values = empty(sizes, {.dtype = kFloat64});
+  double* data = values.data_ptr<double>();
+  for (int64_t i = 0; i < values.numel(); ++i)
+    data[i] = static_cast<double>((i * 7919) % 4001) / 1000.0 - 2;
+  return values.to(dtype);
+}
+
+void expect_identical(const Tensor& actual, const Tensor& expected) {
+  ASSERT_EQ(to_string(actual.sizes()), to_string(expected.sizes()));
+  ASSERT_EQ(name(actual.dtype()), name(expected.dtype()));
+  const Tensor a = actual.contiguous(), b = expected.contiguous();
+  EXPECT_EQ(std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()), 0);
+}
+
+void expect_close(const Tensor& actual, const Tensor& expected, double tolerance) {
+  ASSERT_EQ(to_string(actual.sizes()), to_string(expected.sizes()));
+  ASSERT_EQ(name(actual.dtype()), name(expected.dtype()));
+  const Tensor a = actual.to(kFloat64).contiguous(), b = expected.to(kFloat64).contiguous();
+  for (int64_t i = 0; i < a.numel(); ++i) {
+    const double x = a.data_ptr<double>()[i], y = b.data_ptr<double>()[i];
+    ASSERT_LE(std::abs(x - y), tolerance * (1e-3 + std::abs(y))) << "element " << i;
+  }
+}
+
+void expect_same(const Function& function, const std::vector<Tensor>& inputs, int kernels = 1) {
+  const jit::Fused fused = jit::fuse(function, inputs);
+  EXPECT_EQ(fused.kernel_count(inputs), kernels) << fused.describe(inputs);
+  const Tensor actual = fused.run(inputs)[0], expected = function(inputs);
+  const bool half = element_size(expected.dtype()) == 2;
+  bool linear = true;
+  for (const Tensor& input : inputs)
+    linear &= input.is_contiguous() && input.sizes() == expected.sizes();
+  if (linear)
+    expect_identical(actual, expected);
+  else
+    expect_close(actual, expected, half ? 1e-2 : 2e-6);
+}
+
+// In statements of its own: the order in which operands are evaluated is the compiler's choice.
+Tensor chain(std::span<const Tensor> in) {
+  const Tensor left = gelu(in[0] * in[1] + 1);
+  const Tensor right = sigmoid(in[0]);
+  return left * right;
+}
+
+TEST(Fuse, Chain) {
+  expect_same(chain, {sample({100, 37}), sample({100, 37})});
+  expect_same(chain, {sample({100003}), sample({100003})});
+}
+TEST(Fuse, Broadcasting) {
+  expect_same(chain, {sample({64, 40}), sample({40})});
+  expect_same(chain, {sample({3000, 3}), sample({3})});
+  expect_same(chain, {sample({5, 64, 40}), sample({64, 1})});
+  expect_same(chain, {sample({7, 5000}), sample({7, 1})});
+  expect_same(chain, {sample({64, 40}), sample({})});
+  expect_same(chain, {sample({}), sample({})});
+}
+TEST(Fuse, Empty) { expect_same(chain, {sample({0, 3}), sample({3})}); }
+TEST(Fuse, StridedInputs) {
+  expect_same(chain, {sample({200, 300}).transpose(0, 1), sample({300, 1})});
+  expect_same(chain, {sample({200, 300}).narrow(1, 3, 100), sample({100})});
+}
+TEST(Fuse, HalfTypesRoundAsEagerOpsDo) {
+  expect_same(chain, {sample({100, 33}, kBFloat16), sample({100, 33}, kBFloat16)});
+  expect_same(chain, {sample({100, 33}, kBFloat16), sample({33}, kBFloat16)});
+  expect_same(chain, {sample({100, 33}, kFloat16), sample({33}, kFloat16)});
+}
+TEST(Fuse, MixedDtypesAndAttributes) {
+  expect_same(
+      [](auto in) {
+        const Tensor other = in[1] * 2.5;  // of a smaller shape: a kernel of its own
+        const Tensor greater = in[0] > in[1];
+        return where(greater, add(in[0], in[1], 3), other);
+      },
+      {sample({50, 8}, kFloat64), sample({8}, kInt64)}, 2);
+}
+TEST(Fuse, OtherOpsCutTheRun) {
+  expect_same([](auto in) { return tanh(matmul(relu(in[0] + 1), in[1]) * 0.1) + in[2]; },
+              {sample({32, 16}), sample({16, 24}), sample({24})}, 3);
+}
+TEST(Fuse, ValuesNeededLaterAreResults) {
+  expect_same(
+      [](auto in) {
+        const Tensor y = exp(in[0] * 2);
+        return y + y.sum({1}, true) * 2;
+      },
+      {sample({32, 16})}, 4);
+}
+TEST(Fuse, NewShapesAreTracedAgain) {
+  const jit::Fused fused = jit::fuse(chain, std::vector<Tensor>{sample({4}), sample({4})});
+  const Tensor x = sample({5, 6}), y = sample({6});
+  expect_close(fused(x, y), chain(std::vector<Tensor>{x, y}), 2e-6);
+}
+TEST(Fuse, CapturedTensorsAreConstants) {
+  const Tensor captured = sample({6});
+  expect_same([&](auto in) { return (in[0] + captured) * captured; }, {sample({5, 6})});
+}
+TEST(Fuse, DescribesTheGraph) {
+  const std::vector<Tensor> inputs = {sample({2, 3}), sample({3})};
+  const std::string text = jit::fuse(chain, inputs).describe(inputs);
+  EXPECT_NE(text.find("mul(%0, %1) : float32 [2, 3]"), std::string::npos) << text;
+  EXPECT_NE(text.find("fused: mul add gelu sigmoid mul"), std::string::npos) << text;
+}
+TEST(Fuse, MistakesAreNamed) {
+  const jit::Fused fused = jit::fuse(chain, std::vector<Tensor>{sample({4}), sample({4})});
+  const Tensor x = sample({4});
+  x.requires_grad_();
+  EXPECT_THROW(fused(x, x), Error);
+  EXPECT_THROW(jit::fuse([](auto in) { return in[0].add_(1); }, std::vector<Tensor>{sample({4})}),
+               Error);
+}
+
+TEST(Fuse, Timing) {
+  const std::vector<Tensor> inputs = {sample({1 << 22}), sample({1 << 22})};
+  const jit::Fused fused = jit::fuse(chain, inputs);
+  const auto milliseconds = [](const auto& body) {
+    double best = 1e9;
+    for (int i = 0; i < 5; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      body();
+      const std::chrono::duration<double, std::milli> time =
+          std::chrono::steady_clock::now() - start;
+      best = std::min(best, time.count());
+    }
+    return best;
+  };
+  const double one_by_one = milliseconds([&] { chain(inputs); });
+  const double together = milliseconds([&] { fused.run(inputs); });
+  std::printf("gelu(x*y+1)*sigmoid(x), 4 Mi float32 on cpu: eager %.2f ms, fused %.2f ms\n",
+              one_by_one, together);
+}
+
+}  // namespace
+}  // namespace tensora::test
