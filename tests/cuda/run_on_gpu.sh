@@ -11,8 +11,8 @@
 set -euo pipefail
 
 pack() {
-  local build=$1 bundle=${2:-gpu_bundle.tar.gz} stage
-  stage=$(mktemp -d)
+  local build=$1 bundle=${2:-gpu_bundle.tar.gz}
+  stage=$(mktemp -d)  # not local: the trap below reads it after this function
   trap 'rm -rf "$stage"' EXIT
   mkdir -p "$stage/bin" "$stage/lib" "$stage/carry"
   for program in tensora-cuda-tests tensora-ops tensora-cuda-bench; do
@@ -21,7 +21,7 @@ pack() {
   cp -L "$build/lib/libtensora.so.0" "$build/lib/libtensora_cuda.so" "$stage/lib/"
   # Everything but the C and C++ runtime, whose newer versions run programs of older ones.
   ldd "$build/lib/libtensora.so.0" | awk '/=> \// {print $3}' |
-    grep -Ev '/(libc|libm|libmvec|libpthread|libdl|librt|libstdc\+\+|libgcc_s)\.so' |
+    { grep -Ev '/(libc|libm|libmvec|libpthread|libdl|librt|libstdc\+\+|libgcc_s)\.so' || true; } |
     while read -r library; do cp -L "$library" "$stage/carry/"; done
   strip --strip-unneeded "$stage"/bin/* "$stage"/carry/* 2>/dev/null || true
   tar -C "$stage" -czf "$bundle" .
@@ -35,6 +35,10 @@ step() {
   local name=$1 filter=$2
   shift 2
   echo "=== $name"
+  if [[ $1 == bin/* && ! -x $1 ]]; then
+    echo "--- $name: $1 is not in the bundle"
+    return
+  fi
   local status=0 start=$SECONDS
   timeout 420 "$@" >"$logs/$name.log" 2>&1 || status=$?
   grep -E "$filter" "$logs/$name.log" | tail -n "${LINES_SHOWN:-70}" || true
