@@ -35,7 +35,7 @@ void expect_close(const Tensor& actual, const Tensor& expected, double tolerance
   const Tensor a = actual.to(kFloat64).contiguous(), b = expected.to(kFloat64).contiguous();
   for (int64_t i = 0; i < a.numel(); ++i) {
     const double x = a.data_ptr<double>()[i], y = b.data_ptr<double>()[i];
-    ASSERT_LE(std::abs(x - y), tolerance * (1e-3 + std::abs(y))) << "element " << i;
+    ASSERT_LE(std::abs(x - y), tolerance * (0.1 + std::abs(y))) << "element " << i;
   }
 }
 
