@@ -68,14 +68,10 @@ bool runs_reference(const OpBase& op, Device device, bool recording) {
   if (!op.has_reference) return false;
   if (!op.infer || (recording && op.gradient == Gradient::by_reference)) return true;
   if (device.is_meta()) return false;
-  if (op.has_kernel(op, device.type)) return false;
-  library();
   return !op.has_kernel(op, device.type);
 }
 
 void require_kernel(const OpBase& op, Device device) {
-  if (op.has_kernel(op, device.type)) [[likely]] return;
-  library();
   check(op.has_kernel(op, device.type), op.name, ": there is no ", name(device.type),
         " kernel for this op");
 }
@@ -206,6 +202,7 @@ Tensor detached_copy(const Tensor& tensor) {
 namespace detail {
 
 Tensors apply_all(const OpBase& op, Args inputs, const void* attrs) {
+  library();  // the first op of the process fills the kernel slots and the engine's hooks
   SmallVector<Tensor, 4> cast_inputs;
   SmallVector<Arg, 4> cast_args;
   if (thread_state.autocast_enabled && autocast_inputs(op, inputs, cast_inputs)) {
@@ -229,6 +226,7 @@ Tensor apply_one(const OpBase& op, Args inputs, const void* attrs) {
 }
 
 const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
+  library();
   check(!thread_state.tracer, op.name, "_: in-place ops cannot be traced");
   const bool recording = wants_history(inputs);
   // What is recorded as its definition, op by op, is computed aside and copied in.
