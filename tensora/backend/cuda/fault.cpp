@@ -1,12 +1,11 @@
 #include "tensora/backend/cuda/fault.h"
 
-#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <string_view>
 
-#include "tensora/backend/cuda/runtime.h"
+#include "tensora/backend/cuda/pinned.h"
 #include "tensora/base/check.h"
 
 namespace tensora::cuda {
@@ -25,10 +24,8 @@ Fault* device_fault(int device) {
   std::lock_guard lock(mutex);
   Fault*& fault = faults()[device];
   if (fault) return fault;
-  const DeviceGuard guard(device);
-  void* memory = nullptr;
-  check_cuda(cudaHostAlloc(&memory, sizeof(Fault), cudaHostAllocMapped | cudaHostAllocPortable),
-             "cudaHostAlloc");
+  // Every device can write pinned memory at the host's address of it.
+  void* const memory = pinned_pool().allocate(sizeof(Fault));
   std::memset(memory, 0, sizeof(Fault));
   return fault = static_cast<Fault*>(memory);
 }
