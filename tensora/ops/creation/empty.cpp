@@ -46,8 +46,7 @@ Tensor empty_strided(const Shape& sizes, const Strides& strides, const TensorOpt
 }
 
 Tensor empty(const Shape& sizes, const TensorOptions& options) {
-  for (int64_t size : sizes)
-    check(size >= 0, "empty: sizes must not be negative, got ", sizes);
+  for (int64_t size : sizes) check(size >= 0, "empty: sizes must not be negative, got ", sizes);
   return empty_strided(sizes, contiguous_strides(sizes), options);
 }
 
@@ -71,9 +70,8 @@ Tensor full(const Shape& sizes, Scalar value, const TensorOptions& options) {
 }
 
 Tensor empty_like(const Tensor& self, const TensorOptions& options) {
-  const Strides strides = is_dense(self.sizes(), self.strides())
-                              ? self.strides()
-                              : contiguous_strides(self.sizes());
+  const Strides strides =
+      is_dense(self.sizes(), self.strides()) ? self.strides() : contiguous_strides(self.sizes());
   return empty_strided(self.sizes(), strides, options_like(self, options));
 }
 
