@@ -172,15 +172,19 @@ TENSORA_HD constexpr bool isfinite(T x) {
 /// NaN if either is.
 template <class T>
 TENSORA_HD constexpr T maximum(T a, T b) {
-  return (a > b) | isnan(a) ? a : b;
+  const T larger = a > b ? a : b;  // b if that is NaN
+  return isnan(a) ? a : larger;
 }
 template <class T>
 TENSORA_HD constexpr T minimum(T a, T b) {
-  return (a < b) | isnan(a) ? a : b;
+  const T smaller = a < b ? a : b;
+  return isnan(a) ? a : smaller;
 }
+/// NaN passes, as x; the bounds must not be NaN.
 template <class T>
 TENSORA_HD constexpr T clamp(T x, T low, T high) {
-  return minimum(maximum(x, low), high);
+  const T raised = x < low ? low : x;
+  return raised > high ? high : raised;
 }
 
 // ---- division --------------------------------------------------------------------------------
@@ -251,6 +255,12 @@ TENSORA_HD inline float hypot(float x, float y) { return ::hypotf(x, y); }
 TENSORA_HD inline double hypot(double x, double y) { return ::hypot(x, y); }
 TENSORA_HD inline float rsqrt(float x) { return 1.0f / sqrt(x); }
 TENSORA_HD inline double rsqrt(double x) { return 1.0 / sqrt(x); }
+/// log(1 + x) for 0 <= x <= 1: faster than log1p, as exact. The quotient is what 1 + x rounds off.
+template <class T>
+TENSORA_HD inline T log1p_of_fraction(T x) {
+  const T sum = T(1) + x;
+  return log(sum) + (x - (sum - T(1))) / sum;
+}
 /// x * log(y), and 0 for x = 0.
 template <class T>
 TENSORA_HD inline T xlogy(T x, T y) {

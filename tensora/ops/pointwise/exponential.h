@@ -153,7 +153,7 @@ struct Logaddexp : Binary {
   template <class V>
   constexpr V forward(V self, V other) const {
     const V larger = maximum(self, other);
-    const V sum = larger + log1p(exp(-abs(self - other)));
+    const V sum = larger + log1p_of_fraction(exp(-abs(self - other)));
     return select((self == other) & !isfinite(self), larger, sum);
   }
   template <class V>
@@ -174,7 +174,7 @@ struct Logaddexp2 : Binary {
   template <class V>
   constexpr V forward(V self, V other) const {
     const V larger = maximum(self, other);
-    const V sum = larger + log1p(exp2(-abs(self - other))) * V(1 / kLn2);
+    const V sum = larger + log1p_of_fraction(exp2(-abs(self - other))) * V(1 / kLn2);
     return select((self == other) & !isfinite(self), larger, sum);
   }
   template <class V>

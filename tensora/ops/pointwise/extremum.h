@@ -126,7 +126,7 @@ struct Clamp : Ternary {
   static constexpr unsigned saves_a = kA | kB | kC, saves_b = kA | kB | kC, saves_c = kA | kB | kC;
   template <class V>
   constexpr V forward(V self, V min, V max) const {
-    return clamp(self, min, max);
+    return select(isnan(min) | isnan(max), min + max, clamp(self, min, max));
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {

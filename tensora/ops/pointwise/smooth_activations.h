@@ -147,7 +147,7 @@ struct Softplus : Unary {
   template <class V>
   constexpr V forward(V self) const {
     const V z = self * lit<V>(beta);
-    const V curve = log1p(exp(z)) / lit<V>(beta);
+    const V curve = (maximum(z, V(0)) + log1p_of_fraction(exp(-abs(z)))) / lit<V>(beta);
     return select(z > lit<V>(threshold), self, curve);
   }
   template <class V>
@@ -164,7 +164,7 @@ struct Logsigmoid : Unary {
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
-    return minimum(self, V(0)) - log1p(exp(-abs(self)));
+    return minimum(self, V(0)) - log1p_of_fraction(exp(-abs(self)));
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
