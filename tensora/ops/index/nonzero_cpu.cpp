@@ -43,29 +43,52 @@ void nonzero_count_kernel(const KernelContext& context, const NoAttrs&) {
   *context.output().as<int64_t>() = total;
 }
 
+// Writes the multi-index of each flat position.
+void write_rows(const Shape& sizes, const int64_t* positions, int64_t count, int64_t* to) {
+  const int dims = sizes.size();
+  if (dims == 1) {
+    std::copy_n(positions, count, to);
+    return;
+  }
+  for (int64_t k = 0; k < count; ++k, to += dims) {
+    int64_t rest = positions[k];
+    for (int d = dims - 1; d > 0; --d) {
+      to[d] = rest % sizes[d];
+      rest /= sizes[d];
+    }
+    if (dims > 0) to[0] = rest;
+  }
+}
+
+template <class T>
+void write_block(const View& in, int64_t begin, int64_t end, int64_t* to) {
+  constexpr int64_t kChunk = 512;
+  int64_t found[kChunk];
+  const T* const from = in.as<const T>();
+  while (begin < end) {
+    const int64_t stop = std::min(end, begin + kChunk);
+    int64_t count = 0;
+    // Without a branch, which random masks would mispredict every other time.
+    for (int64_t i = begin; i < stop; ++i) {
+      found[count] = i;
+      count += is_nonzero(from[i]);
+    }
+    write_rows(in.sizes, found, count, to);
+    to += count * in.dim();
+    begin = stop;
+  }
+}
+
 template <class T>
 void write_indices(const View& in, int64_t* out, int64_t expected, std::string_view op) {
   std::vector<int64_t> starts = count_blocks<T>(in);
   int64_t total = 0;
   for (int64_t& start : starts) total += std::exchange(start, total);
   check(total == expected, op, ": expected ", expected, " elements, found ", total);
-  const T* const from = in.as<const T>();
-  const int dims = in.dim();
   parallel_for(block_count(in.numel), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block) {
-      int64_t* to = out + starts[static_cast<size_t>(block)] * dims;
-      const int64_t last = std::min(in.numel, (block + 1) * kBlock);
-      for (int64_t i = block * kBlock; i < last; ++i) {
-        if (!is_nonzero(from[i])) continue;
-        int64_t rest = i;
-        for (int d = dims - 1; d > 0; --d) {
-          to[d] = rest % in.sizes[d];
-          rest /= in.sizes[d];
-        }
-        if (dims > 0) to[0] = rest;
-        to += dims;
-      }
-    }
+    for (int64_t block = begin; block < end; ++block)
+      write_block<T>(in, block * kBlock, std::min(in.numel, (block + 1) * kBlock),
+                     out + starts[static_cast<size_t>(block)] * in.dim());
   });
 }
 

@@ -22,8 +22,8 @@ constinit OpDef<AsStridedAttrs> as_strided_op = define(Op<AsStridedAttrs>{
             infer.check(attrs.sizes[i] >= 0 && attrs.strides[i] >= 0,
                         "sizes and strides must not be negative, got ", attrs.sizes, " and ",
                         attrs.strides);
-          const int64_t available = static_cast<int64_t>(infer[0].impl().storage->bytes() /
-                                                         infer[0].element_size());
+          const int64_t available =
+              static_cast<int64_t>(infer[0].impl().storage->bytes() / infer[0].element_size());
           const int64_t needed = extent(attrs.sizes, attrs.strides, attrs.offset);
           infer.check(attrs.offset >= 0 && needed <= available, "size ", attrs.sizes, ", stride ",
                       attrs.strides, " and offset ", attrs.offset, " reach element ", needed - 1,
@@ -45,7 +45,8 @@ constinit OpDef<AsStridedBackwardAttrs> as_strided_backward_op = define(Op<AsStr
         [](Infer& infer, const AsStridedBackwardAttrs& attrs) {
           infer.check(is_dense(attrs.input_sizes, attrs.input_strides),
                       "the gradient of as_strided needs an input without gaps or overlaps, got "
-                      "sizes ", attrs.input_sizes, " and strides ", attrs.input_strides);
+                      "sizes ",
+                      attrs.input_sizes, " and strides ", attrs.input_strides);
           const int64_t reached = extent(attrs.sizes, attrs.strides, attrs.offset);
           infer.check(attrs.offset >= 0 && reached <= attrs.input_sizes.numel(),
                       "the view reaches beyond its input, so the gradient cannot flow back");
@@ -53,8 +54,8 @@ constinit OpDef<AsStridedBackwardAttrs> as_strided_backward_op = define(Op<AsStr
         },
     .vjp =
         [](Vjp& vjp, const AsStridedBackwardAttrs& attrs) {
-          Tensor laid_out = make_tensor(attrs.input_sizes, attrs.input_strides,
-                                        vjp.grad().dtype(), vjp.grad().device());
+          Tensor laid_out = make_tensor(attrs.input_sizes, attrs.input_strides, vjp.grad().dtype(),
+                                        vjp.grad().device());
           engine_ops().copy_(laid_out, vjp.grad());
           vjp.set(0, as_strided(laid_out, attrs.sizes, attrs.strides, attrs.offset));
         },

@@ -1,6 +1,10 @@
 #include "tensora/ops/shape/repeat.h"
 
+#include <algorithm>
+
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/creation/empty.h"
+#include "tensora/ops/index/index_select.h"
 #include "tensora/ops/shape/expand.h"
 #include "tensora/ops/shape/reshape.h"
 
@@ -66,6 +70,29 @@ Tensor repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int6
   for (int d = at + 1; d < source.dim(); ++d) inner *= source.sizes()[d];
   const Tensor many = expand(reshape(source, {outer, 1, inner}), {outer, repeats, inner});
   return reshape(repeats == 1 ? clone(many) : contiguous(many), result);
+}
+
+Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optional<int64_t> dim) {
+  if (!dim) return repeat_interleave(ravel(self), repeats, 0);
+  check(repeats.dtype() == kInt64 || repeats.dtype() == kInt32,
+        "repeat_interleave: expected repeats of dtype int64 or int32, got ", repeats.dtype());
+  check(repeats.dim() <= 1, "repeat_interleave: expected 0-D or 1-D repeats, got ", repeats.dim(),
+        " dimensions");
+  const Tensor counts = contiguous(to(repeats.detach(), DeviceType::cpu, kInt64));
+  if (counts.numel() == 1) return repeat_interleave(self, counts.item<int64_t>(), dim);
+  const int64_t size = self.size(*dim);
+  check(counts.numel() == size, "repeat_interleave: expected as many repeats as dimension ", *dim,
+        " has entries, ", size, ", got ", counts.numel());
+  const int64_t* const count = counts.data_ptr<int64_t>();
+  int64_t total = 0;
+  for (int64_t i = 0; i < size; ++i) {
+    check(count[i] >= 0, "repeat_interleave: repeats must not be negative, got ", count[i]);
+    total += count[i];
+  }
+  const Tensor positions = empty({total}, {.dtype = kInt64});
+  int64_t* next = positions.data_ptr<int64_t>();
+  for (int64_t i = 0; i < size; ++i) next = std::fill_n(next, count[i], i);
+  return index_select(self, *dim, to(positions, self.device()));
 }
 
 }  // namespace tensora

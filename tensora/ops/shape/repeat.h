@@ -11,5 +11,9 @@ Tensor repeat(const Tensor& self, const Shape& repeats);
 Tensor tile(const Tensor& self, const Shape& dims);
 /// Every element `repeats` times in a row along `dim`; without a dim, of the flattened tensor.
 Tensor repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int64_t> dim = {});
+/// The same with a number of its own for each entry of the dim, or one for all; reads `repeats` on
+/// the host.
+Tensor repeat_interleave(const Tensor& self, const Tensor& repeats,
+                         std::optional<int64_t> dim = {});
 
 }  // namespace tensora

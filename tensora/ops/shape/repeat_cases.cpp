@@ -19,9 +19,7 @@ Array repeated(const Array& x, const Shape& repeats) {
   return result;
 }
 
-}  // namespace
-
-void repeat_cases(Cases& cases) {
+void add_repeat(Cases& cases) {
   struct Sample {
     const char* name;
     Shape sizes, repeats;
@@ -67,6 +65,9 @@ void repeat_cases(Cases& cases) {
                    return one(repeated(x[0], {2, 3}));
                  },
              .dtypes = all_dtypes()});
+}
+
+void add_interleaved(Cases& cases) {
   struct Interleaved {
     const char* name;
     Shape sizes;
@@ -109,6 +110,53 @@ void repeat_cases(Cases& cases) {
                    return one(result);
                  },
              .dtypes = all_dtypes()});
+}
+
+void add_interleaved_by_tensor(Cases& cases) {
+  cases.add({.op = "repeat_interleave",
+             .name = "by a tensor",
+             .inputs = {{{2, 3}}, {.sizes = {3}, .dtype = kInt64, .values = {2, 0, 1}}},
+             .run = [](In x) { return one(repeat_interleave(x[0], x[1], -1)); },
+             .reference =
+                 [](Arrays x) {
+                   Array result(Shape{2, 3});
+                   for (int64_t i = 0; i < 2; ++i) {
+                     result.at({i, 0}) = result.at({i, 1}) = x[0].at({i, 0});
+                     result.at({i, 2}) = x[0].at({i, 2});
+                   }
+                   return one(result);
+                 },
+             .dtypes = all_dtypes(),
+             .opt_out = {{Mode::meta, "the shape depends on data"}}});
+  cases.add({.op = "repeat_interleave",
+             .name = "by a 0-dim tensor",
+             .inputs = {{{2, 2}}, {.sizes = {}, .dtype = kInt32, .values = {2}}},
+             .run = [](In x) { return one(repeat_interleave(x[0], x[1])); },
+             .reference =
+                 [](Arrays x) {
+                   Array result(Shape{8});
+                   for (int64_t i = 0; i < 8; ++i) result[i] = x[0][i / 2];
+                   return one(result);
+                 },
+             .dtypes = all_dtypes(),
+             .opt_out = {{Mode::meta, "the shape depends on data"}}});
+}
+
+}  // namespace
+
+void repeat_cases(Cases& cases) {
+  add_repeat(cases);
+  add_interleaved(cases);
+  add_interleaved_by_tensor(cases);
+  cases.error("repeat_interleave", "number of repeats", "expected as many repeats as dimension 0",
+              [] { repeat_interleave(zeros({3}), zeros({2}, {.dtype = kInt64}), 0); });
+  cases.error("repeat_interleave", "dtype of repeats", "repeats of dtype int64 or int32",
+              [] { repeat_interleave(zeros({3}), zeros({3}), 0); });
+  cases.error("repeat_interleave", "dims of repeats", "expected 0-D or 1-D repeats", [] {
+    repeat_interleave(zeros({3}), zeros({3, 1}, {.dtype = kInt64}), 0);
+  });
+  cases.error("repeat_interleave", "negative entry", "repeats must not be negative, got -1",
+              [] { repeat_interleave(zeros({2}), full({2}, -1, {.dtype = kInt64}), 0); });
   cases.error("repeat", "too few", "expected at least 2 repeats", [] {
     repeat(zeros({2, 3}), {2});
   });
