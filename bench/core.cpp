@@ -37,12 +37,16 @@ void overhead() {
     const bool correct = close(value(), expected, 1e-6);
     report(name, bench::measure(body).median_s * 1e9, "ns", correct);
   };
-  row("add1", [&] { return (x + one).item<double>(); }, 2, [&] { const Tensor y = x + one; });
-  row("add1_grad", [&] { return (leaf + one).item<double>(); }, 2,
+  row(
+      "add1", [&] { return (x + one).item<double>(); }, 2, [&] { const Tensor y = x + one; });
+  row(
+      "add1_grad", [&] { return (leaf + one).item<double>(); }, 2,
       [&] { const Tensor y = leaf + one; });
-  row("add1_inplace", [&] { return x.clone().add_(one).item<double>(); }, 2,
-      [&] { x.add_(one); });
-  row("empty1", [&] { return double(empty({1}).numel()); }, 1, [&] { const Tensor y = empty({1}); });
+  row(
+      "add1_inplace", [&] { return x.clone().add_(one).item<double>(); }, 2, [&] { x.add_(one); });
+  row(
+      "empty1", [&] { return double(empty({1}).numel()); }, 1,
+      [&] { const Tensor y = empty({1}); });
 
   if (skip("chain100_backward")) return;
   // 50 times (y * 1) + 1: only the backward is timed, per op.
@@ -65,7 +69,8 @@ void pointwise() {
   constexpr int64_t count = int64_t{16} << 20;
   manual_seed(1);
   const Tensor x = randn({count}), y = randn({count});
-  const auto row = [&](const char* name, int arrays, auto&& op, double (*expected)(double, double)) {
+  const auto row = [&](const char* name, int arrays, auto&& op,
+                       double (*expected)(double, double)) {
     if (skip(name)) return;
     const Tensor result = op();
     bool correct = true;
@@ -75,14 +80,20 @@ void pointwise() {
     const double seconds = bench::measure([&] { const Tensor out = op(); }).median_s;
     report(name, double(arrays) * double(count) * 4 / seconds * 1e-9, "GB/s", correct);
   };
-  row("relu_16M", 2, [&] { return relu(x); }, [](double a, double) { return std::max(a, 0.0); });
-  row("add_16M", 3, [&] { return add(x, y); }, [](double a, double b) { return a + b; });
-  row("exp_16M", 2, [&] { return exp(x); }, [](double a, double) { return std::exp(a); });
-  row("sigmoid_16M", 2, [&] { return sigmoid(x); },
+  row(
+      "relu_16M", 2, [&] { return relu(x); }, [](double a, double) { return std::max(a, 0.0); });
+  row(
+      "add_16M", 3, [&] { return add(x, y); }, [](double a, double b) { return a + b; });
+  row(
+      "exp_16M", 2, [&] { return exp(x); }, [](double a, double) { return std::exp(a); });
+  row(
+      "sigmoid_16M", 2, [&] { return sigmoid(x); },
       [](double a, double) { return 1 / (1 + std::exp(-a)); });
-  row("gelu_16M", 2, [&] { return gelu(x); },
+  row(
+      "gelu_16M", 2, [&] { return gelu(x); },
       [](double a, double) { return a * 0.5 * std::erfc(-a / std::sqrt(2.0)); });
-  row("tanh_16M", 2, [&] { return tanh(x); }, [](double a, double) { return std::tanh(a); });
+  row(
+      "tanh_16M", 2, [&] { return tanh(x); }, [](double a, double) { return std::tanh(a); });
 }
 
 // The speed at which the same pool can merely read memory: the ceiling of a reduction.
@@ -91,15 +102,15 @@ double read_bandwidth(const Tensor& x) {
   const int64_t count = static_cast<int64_t>(x.nbytes() / 8);
   std::atomic<uint64_t> sink{0};
   const double seconds = bench::measure([&] {
-    parallel_for(count, 1 << 16, [&](int64_t begin, int64_t end) {
-      uint64_t lanes[16] = {};
-      int64_t i = begin;
-      for (; i + 16 <= end; i += 16)
-        for (int lane = 0; lane < 16; ++lane) lanes[lane] ^= words[i + lane];
-      for (int lane = 1; lane < 16; ++lane) lanes[0] ^= lanes[lane];
-      sink.fetch_xor(lanes[0], std::memory_order_relaxed);
-    });
-  }).median_s;
+                           parallel_for(count, 1 << 16, [&](int64_t begin, int64_t end) {
+                             uint64_t lanes[16] = {};
+                             int64_t i = begin;
+                             for (; i + 16 <= end; i += 16)
+                               for (int lane = 0; lane < 16; ++lane) lanes[lane] ^= words[i + lane];
+                             for (int lane = 1; lane < 16; ++lane) lanes[0] ^= lanes[lane];
+                             sink.fetch_xor(lanes[0], std::memory_order_relaxed);
+                           });
+                         }).median_s;
   return double(x.nbytes()) / seconds * 1e-9;
 }
 

@@ -179,9 +179,9 @@ double seconds_now() {
 struct AlignedFloats {
   explicit AlignedFloats(int64_t count)
       : data(static_cast<float*>(
-            ::operator new (static_cast<size_t>(count) * sizeof(float), std::align_val_t{64}))),
+            ::operator new(static_cast<size_t>(count) * sizeof(float), std::align_val_t{64}))),
         size(count) {}
-  ~AlignedFloats() { ::operator delete (data, std::align_val_t{64}); }
+  ~AlignedFloats() { ::operator delete(data, std::align_val_t{64}); }
   AlignedFloats(const AlignedFloats&) = delete;
   AlignedFloats& operator=(const AlignedFloats&) = delete;
   float* data;

@@ -56,10 +56,14 @@ void reductions() {
   if (std::strstr("reduce", wanted) == nullptr) return;
   const auto x = torch::rand({16384, 4096});
   const double bytes = double(x.numel()) * 4;
-  row("reduce_sum_all", bytes, "GB/s", [&] { const auto z = x.sum(); }, 1.0);
-  row("reduce_sum_rows", bytes, "GB/s", [&] { const auto z = x.sum(1); }, 1.0);
-  row("reduce_sum_cols", bytes, "GB/s", [&] { const auto z = x.sum(0); }, 1.0);
-  row("reduce_max_all", bytes, "GB/s", [&] { const auto z = x.amax(); }, 1.0);
+  row(
+      "reduce_sum_all", bytes, "GB/s", [&] { const auto z = x.sum(); }, 1.0);
+  row(
+      "reduce_sum_rows", bytes, "GB/s", [&] { const auto z = x.sum(1); }, 1.0);
+  row(
+      "reduce_sum_cols", bytes, "GB/s", [&] { const auto z = x.sum(0); }, 1.0);
+  row(
+      "reduce_max_all", bytes, "GB/s", [&] { const auto z = x.amax(); }, 1.0);
 }
 
 void training() {
@@ -72,14 +76,17 @@ void training() {
     const auto x = torch::randn({batch, 784});
     const auto labels = torch::randint(0, 10, {batch}, torch::kLong);
     const std::string name = "mlp_b" + std::to_string(batch);
-    row(name.c_str(), 1e3, "ms", [&] {
-      optimizer.zero_grad();
-      auto loss = torch::nn::functional::cross_entropy(model->forward(x), labels);
-      loss.backward();
-      optimizer.step();
-      volatile float value = loss.item<float>();
-      (void)value;
-    }, 2.0);
+    row(
+        name.c_str(), 1e3, "ms",
+        [&] {
+          optimizer.zero_grad();
+          auto loss = torch::nn::functional::cross_entropy(model->forward(x), labels);
+          loss.backward();
+          optimizer.step();
+          volatile float value = loss.item<float>();
+          (void)value;
+        },
+        2.0);
   }
 }
 

@@ -138,8 +138,10 @@ Plan make_plan(const std::vector<Capture>& captures, std::span<const Edge> roots
   std::vector<Step> path;
   const auto enter = [&](const Node* node) {
     const bool end = stop_at_captures && plan.captured.contains(node);
-    if (seen.insert(node).second && !end) path.push_back({node, 0});
-    else if (!path.empty() && plan.wants(node)) plan.executed.insert(path.back().node);
+    if (seen.insert(node).second && !end)
+      path.push_back({node, 0});
+    else if (!path.empty() && plan.wants(node))
+      plan.executed.insert(path.back().node);
   };
   for (const Edge& root : roots) {
     if (root.node) enter(root.node.get());
@@ -239,8 +241,10 @@ class Run {
 // The gradient that `output` starts with: what the user gave, or 1.
 Tensor root_gradient(std::string_view op, const Tensor& output, const Tensor& given) {
   if (!given.defined()) {
-    check(output.numel() == 1, op, ": the gradient can be left out only for a single-element "
-          "output, got shape ", output.sizes());
+    check(output.numel() == 1, op,
+          ": the gradient can be left out only for a single-element "
+          "output, got shape ",
+          output.sizes());
     return engine_ops().ones_like(output);
   }
   check(given.sizes() == output.sizes(), op, ": the gradient of an output of shape ",
@@ -263,8 +267,7 @@ void prepare_roots(std::string_view op, std::span<const Tensor> outputs,
           " does not require grad and has no history; was it computed under no_grad, or from "
           "tensors without requires_grad?");
     roots.push_back(std::move(root));
-    grads.push_back(
-        root_gradient(op, outputs[i], gradients.empty() ? Tensor() : gradients[i]));
+    grads.push_back(root_gradient(op, outputs[i], gradients.empty() ? Tensor() : gradients[i]));
   }
 }
 

@@ -58,8 +58,8 @@ uint64_t next_hook_id() {
 
 uint64_t Node::add_hook(uint32_t output, std::function<Tensor(const Tensor&)> call) {
   if (!hooks_) hooks_ = std::make_unique<std::vector<GradHook>>();
-  const auto end = std::find_if(hooks_->begin(), hooks_->end(),
-                                [](const GradHook& hook) { return hook.last; });
+  const auto end =
+      std::find_if(hooks_->begin(), hooks_->end(), [](const GradHook& hook) { return hook.last; });
   const uint64_t id = next_hook_id();
   hooks_->insert(end, {output, id, std::move(call)});
   return id;
@@ -99,8 +99,10 @@ Tensors AccumulateGrad::backward(Tensors grads) {
     // A gradient nobody else holds becomes ours without a copy.
     const bool sole_owner = incoming.impl().use_count() == 1 &&
                             incoming.impl().storage->use_count() == 1 && incoming.is_contiguous();
-    if (recording) grad_ = incoming;
-    else grad_ = sole_owner ? std::move(incoming) : engine_ops().clone(incoming);
+    if (recording)
+      grad_ = incoming;
+    else
+      grad_ = sole_owner ? std::move(incoming) : engine_ops().clone(incoming);
   } else if (recording) {
     grad_ = engine_ops().add(grad_, incoming);
   } else {
@@ -121,8 +123,8 @@ namespace {
 // The gradient of a view whose base was rewritten: the base's, read through the view's geometry.
 NodePtr renewed_view_history(const Tensor& view, const Tensor& base) {
   const enable_grad recording;
-  const Tensor again = engine_ops().as_strided(base, view.sizes(), view.strides(),
-                                               view.storage_offset());
+  const Tensor again =
+      engine_ops().as_strided(base, view.sizes(), view.strides(), view.storage_offset());
   return autograd_meta(again).grad_fn;
 }
 
@@ -149,8 +151,11 @@ void replace_history(const Tensor& tensor, const NodePtr& node) {
 class WriteIntoBase final : public Node, public Pooled {
  public:
   WriteIntoBase(const Tensor& base, const Tensor& view, NodePtr writer)
-      : writer_(std::move(writer)), base_sizes_(base.sizes()), base_strides_(base.strides()),
-        view_sizes_(view.sizes()), view_strides_(view.strides()),
+      : writer_(std::move(writer)),
+        base_sizes_(base.sizes()),
+        base_strides_(base.strides()),
+        view_sizes_(view.sizes()),
+        view_strides_(view.strides()),
         offset_(view.storage_offset() - base.storage_offset()) {
     add_edge(gradient_edge_of_history(base));
     // The writer's first edge is the view's own old contents; it flows through the base.
@@ -173,9 +178,8 @@ class WriteIntoBase final : public Node, public Pooled {
     Tensors writer_grads;
     writer_grads.push_back(ops.clone(part));
     Tensors inputs = writer_->backward(std::move(writer_grads));
-    const Tensor old_part = inputs[0].defined()
-                                ? inputs[0]
-                                : ops.zeros(view_sizes_, part.dtype(), part.device());
+    const Tensor old_part =
+        inputs[0].defined() ? inputs[0] : ops.zeros(view_sizes_, part.dtype(), part.device());
     ops.copy_(part, old_part);
     result[0] = std::move(whole);
     for (size_t i = 1; i < result.size(); ++i) result[i] = std::move(inputs[i]);

@@ -119,18 +119,18 @@ class AccumulateGrad final : public Node, public Pooled {
 
 /// How a view lies in the tensor it was taken from.
 struct ViewOrigin {
-  Tensor base;             // never itself a tracked view
-  uint32_t seen_version;   // the storage's version for which `grad_fn` is right
+  Tensor base;            // never itself a tracked view
+  uint32_t seen_version;  // the storage's version for which `grad_fn` is right
 };
 
 /// What autograd hangs on a tensor.
 struct AutogradMeta final : AutogradData, Pooled {
   NodePtr grad_fn;
-  uint32_t output = 0;                         // which output of grad_fn this tensor is
-  IntrusivePtr<AccumulateGrad> accumulator;    // a leaf's, or where retain_grad keeps the gradient
+  uint32_t output = 0;                       // which output of grad_fn this tensor is
+  IntrusivePtr<AccumulateGrad> accumulator;  // a leaf's, or where retain_grad keeps the gradient
   std::unique_ptr<ViewOrigin> view;
   bool retains_grad = false;
-  uint64_t retain_hook = 0;                    // on grad_fn, where `retains_grad`
+  uint64_t retain_hook = 0;  // on grad_fn, where `retains_grad`
 };
 
 /// The meta of a tensor, made if absent.
@@ -164,10 +164,10 @@ struct EngineOps {
   void (*add_)(const Tensor&, const Tensor&);
   Tensor (*ones_like)(const Tensor&);
   Tensor (*zeros)(const Shape&, DType, Device);
-  Tensor (*clone)(const Tensor&);                        // contiguous
+  Tensor (*clone)(const Tensor&);  // contiguous
   void (*copy_)(const Tensor& to, const Tensor& from);
   Tensor (*as_strided)(const Tensor&, const Shape&, const Strides&, int64_t offset);
-  Tensor (*sum_to)(const Tensor&, const Shape&);         // undoes broadcasting
+  Tensor (*sum_to)(const Tensor&, const Shape&);  // undoes broadcasting
   Tensor (*cast)(const Tensor&, DType, Device);
   bool (*has_nan)(const Tensor&);
 };

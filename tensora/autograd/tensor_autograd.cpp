@@ -28,9 +28,7 @@ bool Tensor::is_leaf() const {
   return !meta || !meta->grad_fn;
 }
 
-NodePtr Tensor::grad_fn() const {
-  return is_leaf() ? nullptr : gradient_edge(*this).node;
-}
+NodePtr Tensor::grad_fn() const { return is_leaf() ? nullptr : gradient_edge(*this).node; }
 
 Tensor Tensor::grad() const {
   const AutogradMeta* meta = autograd_meta_or_null(*this);

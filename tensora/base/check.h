@@ -58,7 +58,8 @@ template <class... Parts>
 /// Throws Error with the concatenated parts unless `ok`. For the user's mistakes.
 template <class... Parts>
 constexpr void check(bool ok, const Parts&... parts) {
-  if (!ok) [[unlikely]] fail(parts...);
+  if (!ok) [[unlikely]]
+    fail(parts...);
 }
 
 template <class... Parts>
@@ -69,7 +70,8 @@ template <class... Parts>
 /// Throws InternalError unless `ok`. For our own invariants.
 template <class... Parts>
 constexpr void ensure(bool ok, const Parts&... parts) {
-  if (!ok) [[unlikely]] fail_internal(parts...);
+  if (!ok) [[unlikely]]
+    fail_internal(parts...);
 }
 
 }  // namespace tensora

@@ -18,8 +18,7 @@ class FunctionRef<Result(Args...)> {
   template <class F>
     requires(!std::same_as<std::remove_cvref_t<F>, FunctionRef> &&
              std::is_invocable_r_v<Result, F&, Args...>)
-  FunctionRef(F&& callable)
-  noexcept {
+  FunctionRef(F&& callable) noexcept {
     if constexpr (std::is_function_v<std::remove_reference_t<F>>) {
       target_.function = reinterpret_cast<void (*)()>(&callable);
       call_ = [](Target target, Args... args) -> Result {

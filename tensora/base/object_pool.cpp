@@ -8,8 +8,8 @@ namespace tensora {
 namespace {
 
 constexpr std::size_t kGranule = 64;
-constexpr std::size_t kClasses = 16;             // up to 1 KiB; larger requests go to the heap
-constexpr uint32_t kMaxFreePerClass = 4096;      // bounds what an idle thread can hold
+constexpr std::size_t kClasses = 16;         // up to 1 KiB; larger requests go to the heap
+constexpr uint32_t kMaxFreePerClass = 4096;  // bounds what an idle thread can hold
 
 // AddressSanitizer sees an overrun or a use after free only if each block is the heap's own, of
 // exactly the size asked for.
@@ -67,11 +67,13 @@ void* pool_allocate(std::size_t bytes) {
 
 void pool_free(void* memory, std::size_t bytes) noexcept {
   const std::size_t index = class_of(bytes);
-  if (!kReusesBlocks || index >= kClasses || thread_is_ending || blocks.count[index] >= kMaxFreePerClass) {
+  if (!kReusesBlocks || index >= kClasses || thread_is_ending ||
+      blocks.count[index] >= kMaxFreePerClass) {
     ::operator delete(memory);
     return;
   }
-  if (!sentinel_armed) [[unlikely]] return_blocks.arm();
+  if (!sentinel_armed) [[unlikely]]
+    return_blocks.arm();
   auto* block = static_cast<FreeBlock*>(memory);
   block->next = blocks.head[index];
   blocks.head[index] = block;

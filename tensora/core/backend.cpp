@@ -43,9 +43,12 @@ Backend* load_cuda() {
 
 Backend* load(DeviceType type) {
   switch (type) {
-    case DeviceType::cpu: return &cpu_backend();
-    case DeviceType::cuda: return load_cuda();
-    case DeviceType::meta: break;
+    case DeviceType::cpu:
+      return &cpu_backend();
+    case DeviceType::cuda:
+      return load_cuda();
+    case DeviceType::meta:
+      break;
   }
   fail("the ", name(type), " device has no memory and no backend");
 }
@@ -54,7 +57,8 @@ Backend* load(DeviceType type) {
 
 Backend& backend(DeviceType type) {
   std::atomic<Backend*>& slot = backends[static_cast<size_t>(type)];
-  if (Backend* found = slot.load(std::memory_order_acquire)) [[likely]] return *found;
+  if (Backend* found = slot.load(std::memory_order_acquire)) [[likely]]
+    return *found;
   static std::mutex loading;
   std::lock_guard lock(loading);
   if (Backend* found = slot.load(std::memory_order_acquire)) return *found;

@@ -12,14 +12,14 @@ struct View;
 
 /// What an allocator tells about itself; all in bytes except the counts.
 struct MemoryStats {
-  uint64_t allocated = 0;       // in live blocks
-  uint64_t reserved = 0;        // live and cached blocks
+  uint64_t allocated = 0;  // in live blocks
+  uint64_t reserved = 0;   // live and cached blocks
   uint64_t peak_allocated = 0;
   uint64_t peak_reserved = 0;
-  uint64_t limit = 0;           // 0: none
+  uint64_t limit = 0;  // 0: none
   uint64_t largest_free = 0;
-  uint64_t allocations = 0;     // calls so far
-  uint64_t cache_hits = 0;      // of those, served without asking the system
+  uint64_t allocations = 0;  // calls so far
+  uint64_t cache_hits = 0;   // of those, served without asking the system
 };
 
 /// Gives and takes back a device's memory. Blocks are aligned to at least 64 bytes.

@@ -7,15 +7,16 @@ namespace tensora {
 namespace {
 
 constexpr std::array<std::string_view, kDTypeCount> kNames = {
-    "bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"};
+    "bool",  "uint8",   "int8",     "int16",   "int32",
+    "int64", "float16", "bfloat16", "float32", "float64"};
 
 struct Synonym {
   std::string_view text;
   DType dtype;
 };
-constexpr Synonym kSynonyms[] = {{"half", DType::float16}, {"float", DType::float32},
+constexpr Synonym kSynonyms[] = {{"half", DType::float16},   {"float", DType::float32},
                                  {"double", DType::float64}, {"short", DType::int16},
-                                 {"int", DType::int32}, {"long", DType::int64}};
+                                 {"int", DType::int32},      {"long", DType::int64}};
 
 std::atomic<DType> default_dtype_value{DType::float32};
 
@@ -28,7 +29,8 @@ DType parse_dtype(std::string_view text) {
     if (kNames[i] == text) return static_cast<DType>(i);
   for (const Synonym& synonym : kSynonyms)
     if (synonym.text == text) return synonym.dtype;
-  fail("dtype: unknown name '", text, "'; known are bool uint8 int8 int16 int32 int64 float16 "
+  fail("dtype: unknown name '", text,
+       "'; known are bool uint8 int8 int16 int32 int64 float16 "
        "bfloat16 float32 float64");
 }
 
@@ -45,7 +47,8 @@ DType promote_types(DType a, DType b) {
 DType default_dtype() { return default_dtype_value.load(std::memory_order_relaxed); }
 
 void set_default_dtype(DType dtype) {
-  check(is_floating_point(dtype), "set_default_dtype: expected a floating-point dtype, got ", dtype);
+  check(is_floating_point(dtype), "set_default_dtype: expected a floating-point dtype, got ",
+        dtype);
   default_dtype_value.store(dtype, std::memory_order_relaxed);
 }
 

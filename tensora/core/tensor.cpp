@@ -98,9 +98,12 @@ Scalar Tensor::item() const {
   return visit_dtype(dtype(), [&]<class T>() -> Scalar {
     T value;
     __builtin_memcpy(&value, bytes, sizeof value);
-    if constexpr (std::is_same_v<T, bool>) return Scalar(value);
-    else if constexpr (std::is_integral_v<T>) return Scalar(int64_t{value});
-    else return Scalar(double{value});
+    if constexpr (std::is_same_v<T, bool>)
+      return Scalar(value);
+    else if constexpr (std::is_integral_v<T>)
+      return Scalar(int64_t{value});
+    else
+      return Scalar(double{value});
   });
 }
 

@@ -135,7 +135,8 @@ class Tensor {
 #include "tensora/core/tensor_methods.inc"
 
   TensorImpl& impl() const {
-    if (!impl_) [[unlikely]] fail("the tensor is undefined (default-constructed or moved from)");
+    if (!impl_) [[unlikely]]
+      fail("the tensor is undefined (default-constructed or moved from)");
     return *impl_;
   }
   const IntrusivePtr<TensorImpl>& impl_ptr() const { return impl_; }

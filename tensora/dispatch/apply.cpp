@@ -152,10 +152,10 @@ Tensors dispatch(const OpBase& op, Args inputs, const void* attrs) {
 void check_result_fits(const OpBase& op, const Tensor& target, const OutputSpec& spec) {
   check(spec.sizes == target.sizes(), op.name, "_: the result of shape ", spec.sizes,
         " does not fit in place into shape ", target.sizes());
-  const bool fits = spec.dtype == target.dtype() ||
-                    (is_floating_point(target.dtype()) ||
-                     (!is_floating_point(spec.dtype) &&
-                      (target.dtype() != kBool || spec.dtype == kBool)));
+  const bool fits =
+      spec.dtype == target.dtype() ||
+      (is_floating_point(target.dtype()) ||
+       (!is_floating_point(spec.dtype) && (target.dtype() != kBool || spec.dtype == kBool)));
   check(fits, op.name, "_: a result of dtype ", spec.dtype, " cannot be stored in place as ",
         target.dtype());
   check(!may_overlap_itself(target.sizes(), target.strides()), op.name,
@@ -190,8 +190,7 @@ void run_inplace_kernel(const OpBase& op, Args inputs, std::span<const Tensor> t
 }
 
 Tensor detached_copy(const Tensor& tensor) {
-  Tensor copy = make_tensor(tensor.sizes(), tensor.dtype(),
-                            tensor.device());
+  Tensor copy = make_tensor(tensor.sizes(), tensor.dtype(), tensor.device());
   const no_grad silent;
   engine_ops().copy_(copy, tensor);
   return copy;
@@ -210,7 +209,8 @@ Tensors apply_all(const OpBase& op, Args inputs, const void* attrs) {
     inputs = cast_args;
   }
   Tracer* tracer = std::exchange(thread_state.tracer, nullptr);
-  if (!tracer) [[likely]] return dispatch(op, inputs, attrs);
+  if (!tracer) [[likely]]
+    return dispatch(op, inputs, attrs);
   struct Restore {
     Tracer* tracer;
     ~Restore() { thread_state.tracer = tracer; }

@@ -87,13 +87,25 @@ void from_attr_value(const AttrValue& from, Shape& to) {
 
 void append(std::string& out, const AttrValue& value) {
   switch (value.kind) {
-    case Kind::none: out += "None"; break;
-    case Kind::boolean: out += value.integer ? "True" : "False"; break;
-    case Kind::integer: append(out, value.integer); break;
-    case Kind::floating: append(out, value.floating); break;
-    case Kind::ints: append(out, value.ints); break;
+    case Kind::none:
+      out += "None";
+      break;
+    case Kind::boolean:
+      out += value.integer ? "True" : "False";
+      break;
+    case Kind::integer:
+      append(out, value.integer);
+      break;
+    case Kind::floating:
+      append(out, value.floating);
+      break;
+    case Kind::ints:
+      append(out, value.ints);
+      break;
     case Kind::dtype:
-    case Kind::text: out += value.text; break;
+    case Kind::text:
+      out += value.text;
+      break;
   }
 }
 

@@ -36,18 +36,26 @@ constexpr std::tuple<> describe(std::type_identity<NoAttrs>) { return {}; }
 template <class Struct, class Member>
 struct Field {
   std::string_view name;
-  Member Struct::* member;
+  Member Struct::*member;
 };
 /// One attribute in the field list of `describe`.
 template <class Struct, class Member>
-constexpr Field<Struct, Member> field(std::string_view name, Member Struct::* member) {
+constexpr Field<Struct, Member> field(std::string_view name, Member Struct::*member) {
   return {name, member};
 }
 
 /// An attribute's value, for whatever treats ops generically: printing, hashing, Python's keyword
 /// arguments, saved graphs.
 struct AttrValue {
-  enum class Kind : uint8_t { none, boolean, integer, floating, ints, dtype, text } kind = Kind::none;
+  enum class Kind : uint8_t {
+    none,
+    boolean,
+    integer,
+    floating,
+    ints,
+    dtype,
+    text
+  } kind = Kind::none;
   int64_t integer = 0;
   double floating = 0;
   Shape ints;
@@ -118,7 +126,8 @@ class Infer {
   const Tensor& operator[](size_t i) const { return *inputs[i]; }
   template <class... Parts>
   void check(bool ok, const Parts&... parts) const {
-    if (!ok) [[unlikely]] fail(op, ": ", parts...);
+    if (!ok) [[unlikely]]
+      fail(op, ": ", parts...);
   }
   /// An output with row-major strides.
   void output(const Shape& sizes, DType dtype) {
@@ -137,7 +146,7 @@ class Infer {
 
   std::string_view op;
   Args inputs;
-  Device device;  // of the outputs; `infer` may change it
+  Device device;                         // of the outputs; `infer` may change it
   DType compute_dtype = DType::float32;  // pointwise ops: in which the inputs meet
   SmallVector<OutputSpec, 2> outputs;
 };

@@ -62,7 +62,8 @@ void OpNode::save_inputs(Args inputs, std::span<const Tensor> overwritten) {
     const uint32_t slot = in(static_cast<int>(i));
     const Tensor& input = *inputs[i];
     if (!(slots & slot) || !input.defined()) continue;
-    check(!input.is_inference(), op_.name, ": a tensor made under inference_mode cannot be saved "
+    check(!input.is_inference(), op_.name,
+          ": a tensor made under inference_mode cannot be saved "
           "for backward; clone it outside of inference_mode");
     if (shares_storage(input, overwritten)) {
       Tensor copy = preserved(input);

@@ -39,10 +39,12 @@ class ProfilerRange {
  public:
   explicit ProfilerRange(std::string_view name)
       : active_(detail::profiling.load(std::memory_order_relaxed)) {
-    if (active_) [[unlikely]] detail::begin_range(name);
+    if (active_) [[unlikely]]
+      detail::begin_range(name);
   }
   ~ProfilerRange() {
-    if (active_) [[unlikely]] detail::end_range();
+    if (active_) [[unlikely]]
+      detail::end_range();
   }
   ProfilerRange(const ProfilerRange&) = delete;
   ProfilerRange& operator=(const ProfilerRange&) = delete;

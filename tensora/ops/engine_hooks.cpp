@@ -27,9 +27,8 @@ void register_engine_hooks(OpRegistry&) {
       .add = [](const Tensor& a, const Tensor& b) { return add(a, b); },
       .add_ = [](const Tensor& a, const Tensor& b) { add_(a, b); },
       .ones_like = [](const Tensor& x) { return ones_like(x); },
-      .zeros = [](const Shape& sizes, DType dtype, Device device) {
-        return zeros(sizes, {.dtype = dtype, .device = device});
-      },
+      .zeros = [](const Shape& sizes, DType dtype,
+                  Device device) { return zeros(sizes, {.dtype = dtype, .device = device}); },
       .clone = [](const Tensor& x) { return x.is_contiguous() ? clone(x) : contiguous(x); },
       .copy_ = [](const Tensor& target, const Tensor& from) { copy_(target, from); },
       .as_strided = [](const Tensor& x, const Shape& sizes, const Strides& strides,

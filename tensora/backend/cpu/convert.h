@@ -23,12 +23,14 @@ inline C convert_element(T value) {
 
 template <class T, class C>
 inline T store_element(C value) {
-  if constexpr (std::is_same_v<T, bool>) return value != C(0);
+  if constexpr (std::is_same_v<T, bool>)
+    return value != C(0);
   else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
     return T(static_cast<float>(value));
   else if constexpr (std::is_floating_point_v<C> && std::is_integral_v<T> && sizeof(T) < 4)
     return static_cast<T>(static_cast<int32_t>(value));  // wraps like PyTorch's casts
-  else return static_cast<T>(value);
+  else
+    return static_cast<T>(value);
 }
 
 template <class T, class C>
@@ -48,8 +50,9 @@ void load_tile(const void* from, int64_t stride, int64_t n, void* to) {
 #if defined(__F16C__)
   if constexpr (std::is_same_v<T, Half> && std::is_same_v<C, float>)
     for (; i + 8 <= n; i += 8)
-      _mm256_storeu_ps(target + i, _mm256_cvtph_ps(_mm_loadu_si128(
-                                       reinterpret_cast<const __m128i*>(source + i))));
+      _mm256_storeu_ps(
+          target + i,
+          _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i))));
 #endif
 #pragma omp simd
   for (int64_t j = i; j < n; ++j) target[j] = convert_element<C>(source[j]);

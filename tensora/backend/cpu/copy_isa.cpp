@@ -35,19 +35,20 @@ void copy_transposed(const T* from, T* to, int64_t rows, int64_t cols, int64_t f
   const int64_t row_blocks = (rows + kBlock - 1) / kBlock;
   parallel_for(row_blocks, std::max<int64_t>(1, 32768 / (kBlock * std::max<int64_t>(cols, 1))),
                [&](int64_t first, int64_t last) {
-    for (int64_t block = first; block < last; ++block) {
-      const int64_t r0 = block * kBlock, r1 = std::min(rows, r0 + kBlock);
-      for (int64_t c0 = 0; c0 < cols; c0 += kBlock) {
-        const int64_t c1 = std::min(cols, c0 + kBlock);
-        T tile[kBlock][kBlock];
-        for (int64_t c = c0; c < c1; ++c)
-          for (int64_t r = r0; r < r1; ++r) tile[r - r0][c - c0] = from[c * from_stride + r];
-        for (int64_t r = r0; r < r1; ++r)
-          std::memcpy(to + r * to_stride + c0, tile[r - r0],
-                      static_cast<size_t>(c1 - c0) * sizeof(T));
-      }
-    }
-  });
+                 for (int64_t block = first; block < last; ++block) {
+                   const int64_t r0 = block * kBlock, r1 = std::min(rows, r0 + kBlock);
+                   for (int64_t c0 = 0; c0 < cols; c0 += kBlock) {
+                     const int64_t c1 = std::min(cols, c0 + kBlock);
+                     T tile[kBlock][kBlock];
+                     for (int64_t c = c0; c < c1; ++c)
+                       for (int64_t r = r0; r < r1; ++r)
+                         tile[r - r0][c - c0] = from[c * from_stride + r];
+                     for (int64_t r = r0; r < r1; ++r)
+                       std::memcpy(to + r * to_stride + c0, tile[r - r0],
+                                   static_cast<size_t>(c1 - c0) * sizeof(T));
+                   }
+                 }
+               });
 }
 
 // A plain 2-D transpose of one dtype: rows of `to` are columns of `from`.
@@ -66,8 +67,7 @@ void copy_elements(const View& from, const View& to) {
   if (same_layout && to.bytes() < (size_t{16} << 20)) {
     const auto bytes = static_cast<int64_t>(to.bytes());
     parallel_for(bytes, kBytesPerTask, [&](int64_t begin, int64_t end) {
-      std::memcpy(to.as<char>() + begin, from.as<char>() + begin,
-                  static_cast<size_t>(end - begin));
+      std::memcpy(to.as<char>() + begin, from.as<char>() + begin, static_cast<size_t>(end - begin));
     });
     return;
   }

@@ -34,7 +34,7 @@ constexpr int64_t kParallelWork = 80 * 80 * 80;       // multiplications worth a
 constexpr int64_t kSliceWork = 128 * 128 * 128;       // ... worth a slice of k
 constexpr int64_t kSharedPackWork = 192 * 192 * 192;  // below it a thread packs for itself
 constexpr int64_t kThinRows = 64;
-constexpr int64_t kLargeWork = 1024 * 1024 * 1024;  // pieces of it are large enough to be several
+constexpr int64_t kLargeWork = 1024 * 1024 * 1024;    // pieces of it are large enough to be several
 constexpr int64_t kPieceElements = int64_t{1} << 16;  // of b in a thread's own cache
 constexpr int64_t kPackedElements = int64_t{2}
                                     << 20;  // of b at once; a part of the last-level cache
@@ -383,13 +383,15 @@ bool as_stored(const MatrixView<const T>& x, int64_t rows, int64_t cols, int64_t
                bool& transposed) {
   transposed = x.col_stride != 1;
   ld = transposed ? x.col_stride : x.row_stride;
-  return (transposed ? x.row_stride == 1 : true) && ld >= std::max<int64_t>(transposed ? rows : cols, 1);
+  return (transposed ? x.row_stride == 1 : true) &&
+         ld >= std::max<int64_t>(transposed ? rows : cols, 1);
 }
 
 template <class T>
 bool multiply_by_library(const Product<T>& p) {
   LibraryGemm<T> library = nullptr;
-  if constexpr (std::is_same_v<T, float>) library = library_gemm_f32(p.m, p.n, p.k);
+  if constexpr (std::is_same_v<T, float>)
+    library = library_gemm_f32(p.m, p.n, p.k, p.b.col_stride != 1);
   if constexpr (std::is_same_v<T, double>) library = library_gemm_f64(p.m, p.n, p.k);
   LibraryProduct<T> whole = {.m = p.m, .n = p.n, .k = p.k};
   if (!library || p.out.col_stride != 1 || p.out.row_stride < p.n ||
@@ -403,7 +405,8 @@ bool multiply_by_library(const Product<T>& p) {
   const int64_t threads = in_parallel_region() ? 1 : get_num_threads();
   const bool cut_rows = p.m >= p.n;
   const int64_t extent = cut_rows ? p.m : p.n;
-  const int64_t pieces = std::clamp<int64_t>(extent / 48, 1, p.work() >= kLargeWork ? 2 * threads : threads);
+  const int64_t pieces =
+      std::clamp<int64_t>(extent / 48, 1, p.work() >= kLargeWork ? 2 * threads : threads);
   const int64_t grain = round_up(ceil_div(extent, pieces), 16);
   parallel_for(extent, threads == 1 ? extent : grain, [&](int64_t begin, int64_t end) {
     LibraryProduct<T> part = whole;

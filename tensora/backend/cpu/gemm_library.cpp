@@ -7,6 +7,8 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "tensora/backend/cpu/isa.h"
+
 // Note [Libraries on request]
 // Large products are the one place where decades of tuning per processor pay, so OpenBLAS and
 // oneDNN run them where they are installed. They are opened when first needed, not linked: a
@@ -91,27 +93,38 @@ void run_onednn_f32(const LibraryProduct<float>& p) {
 
 bool fits_int(int64_t m, int64_t n, int64_t k) { return std::max({m, n, k}) < int64_t{1} << 30; }
 
-// Where libraries win: measured with bench/gemm_workbench on AVX-512 and AVX2 machines.
-constexpr int64_t kLibraryRows = 48;                 // fewer: our thin kernels read b only once
-constexpr int64_t kLibraryWork = 96 * 96 * 96;       // smaller: the call costs more than it gains
-constexpr int64_t kOpenBlasWork = 384 * 384 * 384;   // from here packing, as OpenBLAS does, pays
+// Where libraries win, as bench/gemm_workbench shows. With AVX-512 oneDNN is ahead from about 96
+// cubed on, and OpenBLAS's path for tiny matrices below that unless b is transposed; with AVX2
+// oneDNN falls behind at sizes that want packing, and OpenBLAS takes those.
+constexpr int64_t kLibraryRows = 48;  // fewer: our thin kernels read b only once
+constexpr int64_t kTinyWork = 40 * 40 * 40;
+constexpr int64_t kLibraryWork = 96 * 96 * 96;
+constexpr int64_t kPackedWork = 384 * 384 * 384;
 
-bool worth_it(int64_t m, int64_t n, int64_t k) {
-  return m >= kLibraryRows && n >= kLibraryRows && k >= 32 && m * n * k >= kLibraryWork &&
+bool worth_it(int64_t m, int64_t n, int64_t k, int64_t least_work) {
+  return m >= kLibraryRows && n >= kLibraryRows && k >= 32 && m * n * k >= least_work &&
          fits_int(m, n, k);
 }
 
 }  // namespace
 
-LibraryGemm<float> library_gemm_f32(int64_t m, int64_t n, int64_t k) {
-  if (!worth_it(m, n, k)) return nullptr;
+LibraryGemm<float> library_gemm_f32(int64_t m, int64_t n, int64_t k, bool b_transposed) {
+  if (!worth_it(m, n, k, kTinyWork)) return nullptr;
   const Libraries& found = libraries();
-  if (found.sgemm && (m * n * k >= kOpenBlasWork || !found.dnnl_sgemm)) return run_openblas_f32;
-  return found.dnnl_sgemm ? run_onednn_f32 : nullptr;
+  const LibraryGemm<float> openblas = found.sgemm ? run_openblas_f32 : nullptr;
+  const LibraryGemm<float> onednn = found.dnnl_sgemm ? run_onednn_f32 : nullptr;
+  const int64_t work = m * n * k;
+  if (cpu_isa() == Isa::avx512) {
+    if (work < kLibraryWork) return b_transposed ? nullptr : openblas;
+    return onednn ? onednn : openblas;
+  }
+  if (work < kLibraryWork) return nullptr;
+  const bool packing_pays = work >= kPackedWork && !(b_transposed && work < 8 * kPackedWork);
+  return (packing_pays && openblas) || !onednn ? openblas : onednn;
 }
 
 LibraryGemm<double> library_gemm_f64(int64_t m, int64_t n, int64_t k) {
-  return worth_it(m, n, k) && libraries().dgemm ? run_openblas_f64 : nullptr;
+  return worth_it(m, n, k, kLibraryWork) && libraries().dgemm ? run_openblas_f64 : nullptr;
 }
 
 const char* gemm_libraries() {

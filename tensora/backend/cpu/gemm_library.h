@@ -27,7 +27,7 @@ using LibraryGemm = void (*)(const LibraryProduct<T>&);
 
 /// The library to use for a product of this size, or null where our own kernels win or no library
 /// is installed. Libraries are opened at the first product large enough for them.
-LibraryGemm<float> library_gemm_f32(int64_t m, int64_t n, int64_t k);
+LibraryGemm<float> library_gemm_f32(int64_t m, int64_t n, int64_t k, bool b_transposed);
 LibraryGemm<double> library_gemm_f64(int64_t m, int64_t n, int64_t k);
 
 /// The names of the libraries that were found, for reports: "OpenBLAS, oneDNN" or "none".

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kMaxOperands = 8;
 constexpr int64_t kTile = 1024;
-constexpr int64_t kGrain = 16 * 1024;            // elements worth waking a thread for
+constexpr int64_t kGrain = 16 * 1024;              // elements worth waking a thread for
 constexpr size_t kStreamBytes = size_t{16} << 20;  // larger outputs would only evict the cache
 
 struct ComputeType {
@@ -35,12 +35,19 @@ struct ComputeType {
 ComputeType compute_type(const KernelContext& context, const Tiles& tiles) {
   ComputeType result{};
   switch (context.compute_dtype) {
-    case DType::float64: result = {tiles.f64, 8, DType::float64, load_fn<double>, store_fn<double>}; break;
-    case DType::int64: result = {tiles.i64, 8, DType::int64, load_fn<int64_t>, store_fn<int64_t>}; break;
+    case DType::float64:
+      result = {tiles.f64, 8, DType::float64, load_fn<double>, store_fn<double>};
+      break;
+    case DType::int64:
+      result = {tiles.i64, 8, DType::int64, load_fn<int64_t>, store_fn<int64_t>};
+      break;
     case DType::float16:
     case DType::bfloat16:
-    case DType::float32: result = {tiles.f32, 4, DType::float32, load_fn<float>, store_fn<float>}; break;
-    default: result = {tiles.i32, 4, DType::int32, load_fn<int32_t>, store_fn<int32_t>};
+    case DType::float32:
+      result = {tiles.f32, 4, DType::float32, load_fn<float>, store_fn<float>};
+      break;
+    default:
+      result = {tiles.i32, 4, DType::int32, load_fn<int32_t>, store_fn<int32_t>};
   }
   check(result.fn != nullptr, context.op, ": not supported for ", context.compute_dtype);
   return result;
@@ -48,11 +55,11 @@ ComputeType compute_type(const KernelContext& context, const Tiles& tiles) {
 
 struct Operand {
   const char* data;
-  LoadFn load;         // null: used where it lies
-  bool linear;         // gapless in the order of the output's elements
-  bool single;         // one element for all
+  LoadFn load;  // null: used where it lies
+  bool linear;  // gapless in the order of the output's elements
+  bool single;  // one element for all
   size_t element_bytes;
-  int index;           // in the walk
+  int index;  // in the walk
 };
 
 struct Job {
@@ -108,9 +115,11 @@ void run_tiles(const Job& job, int64_t begin, int64_t end) {
         continue;
       }
       pointers[k] = buffers[k];
-      if (operand.linear) operand.load(at, 1, n, buffers[k]);
-      else job.walk.gather(operand.index, operand.data, operand.element_bytes, start, n,
-                           operand.load, buffers[k], job.type.bytes);
+      if (operand.linear)
+        operand.load(at, 1, n, buffers[k]);
+      else
+        job.walk.gather(operand.index, operand.data, operand.element_bytes, start, n, operand.load,
+                        buffers[k], job.type.bytes);
     }
     char* const target = job.out + start * static_cast<int64_t>(job.out_bytes);
     if (job.out_linear && !job.store && !job.stream) {
@@ -118,10 +127,14 @@ void run_tiles(const Job& job, int64_t begin, int64_t end) {
       continue;
     }
     job.type.fn(job.functor, n, result, pointers);
-    if (job.stream && n == kTile) copy_streaming(target, result, kTile * job.out_bytes);
-    else if (job.stream) std::memcpy(target, result, static_cast<size_t>(n) * job.out_bytes);
-    else if (job.out_linear) job.store(result, target, 1, n);
-    else job.walk.scatter(0, job.out, job.out_bytes, start, n, job.store, result, job.type.bytes);
+    if (job.stream && n == kTile)
+      copy_streaming(target, result, kTile * job.out_bytes);
+    else if (job.stream)
+      std::memcpy(target, result, static_cast<size_t>(n) * job.out_bytes);
+    else if (job.out_linear)
+      job.store(result, target, 1, n);
+    else
+      job.walk.scatter(0, job.out, job.out_bytes, start, n, job.store, result, job.type.bytes);
   }
   if (job.stream) finish_streaming();
 }

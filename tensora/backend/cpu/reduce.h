@@ -26,8 +26,8 @@
 namespace tensora::cpu::TENSORA_ISA {
 
 /// The type-erased functions of one reduction for one compute type. `f` is the functor, `x` gapless
-/// rows of compute values, `row_stride` elements apart. Accumulators are updated, never overwritten,
-/// except by `init`.
+/// rows of compute values, `row_stride` elements apart. Accumulators are updated, never
+/// overwritten, except by `init`.
 struct ReduceTiles {
   void (*init)(const void* f, void* acc, int64_t n) = nullptr;
   /// acc[r] takes in x[r][0 … n). `index` is the position of column 0 in the reduced range.
@@ -183,15 +183,19 @@ void reduce(const KernelContext& context, uint32_t mask, const F& functor) {
 /// for itself, float for the others.
 template <class Body>
 void visit_compute_floating(DType dtype, Body&& body) {
-  if (dtype == DType::float64) body.template operator()<double>();
-  else body.template operator()<float>();
+  if (dtype == DType::float64)
+    body.template operator()<double>();
+  else
+    body.template operator()<float>();
 }
 
 /// The same with int64 for bool and the integers.
 template <class Body>
 void visit_compute(DType dtype, Body&& body) {
-  if (is_floating_point(dtype)) visit_compute_floating(dtype, body);
-  else body.template operator()<int64_t>();
+  if (is_floating_point(dtype))
+    visit_compute_floating(dtype, body);
+  else
+    body.template operator()<int64_t>();
 }
 
 }  // namespace tensora::cpu::TENSORA_ISA

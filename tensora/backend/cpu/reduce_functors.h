@@ -38,8 +38,10 @@ struct Extremum {
   static constexpr bool replaces(C x, C y) { return beats(x, y) | ((x != x) & (y == y)); }
   Lane lane() const {
     using Limits = std::numeric_limits<C>;
-    if constexpr (Limits::has_infinity) return largest ? -Limits::infinity() : Limits::infinity();
-    else return largest ? Limits::lowest() : Limits::max();
+    if constexpr (Limits::has_infinity)
+      return largest ? -Limits::infinity() : Limits::infinity();
+    else
+      return largest ? Limits::lowest() : Limits::max();
   }
   Lane step(Lane lane, C x) const { return beats(x, lane) | (x != x) ? x : lane; }
   Lane merge(Lane a, Lane b) const { return step(a, b); }

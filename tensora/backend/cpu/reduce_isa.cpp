@@ -21,9 +21,9 @@ namespace {
 
 constexpr int64_t kTaskElements = 32 * 1024;  // worth waking a thread for
 constexpr int64_t kMaxChunks = 64;
-constexpr int64_t kBatch = 64;        // outputs that the rows form accumulates at once
+constexpr int64_t kBatch = 64;  // outputs that the rows form accumulates at once
 constexpr int64_t kBufferBytes = 32 * 1024;
-constexpr int64_t kWide = 256;        // to which narrow columns are widened
+constexpr int64_t kWide = 256;  // to which narrow columns are widened
 
 struct Dim {
   int64_t size, in, out;  // strides in elements
@@ -119,18 +119,25 @@ class Reduction {
 
 LoadFn load_for(DType compute, DType dtype) {
   switch (compute) {
-    case DType::float32: return load_fn<float>(dtype);
-    case DType::float64: return load_fn<double>(dtype);
-    case DType::int64: return load_fn<int64_t>(dtype);
-    default: return load_tile<uint8_t, uint8_t>;
+    case DType::float32:
+      return load_fn<float>(dtype);
+    case DType::float64:
+      return load_fn<double>(dtype);
+    case DType::int64:
+      return load_fn<int64_t>(dtype);
+    default:
+      return load_tile<uint8_t, uint8_t>;
   }
 }
 
 StoreFn store_for(DType compute, DType dtype) {
   switch (compute) {
-    case DType::float32: return store_fn<float>(dtype);
-    case DType::float64: return store_fn<double>(dtype);
-    default: return store_fn<int64_t>(dtype);
+    case DType::float32:
+      return store_fn<float>(dtype);
+    case DType::float64:
+      return store_fn<double>(dtype);
+    default:
+      return store_fn<int64_t>(dtype);
   }
 }
 
@@ -189,9 +196,8 @@ void Reduction::run() {
 // ---- rows --------------------------------------------------------------------------------------
 
 void Reduction::run_rows() {
-  const int64_t chunks = outputs_ >= kMaxChunks
-                             ? 1
-                             : std::clamp(count_ / kTaskElements, int64_t(1), kMaxChunks);
+  const int64_t chunks =
+      outputs_ >= kMaxChunks ? 1 : std::clamp(count_ / kTaskElements, int64_t(1), kMaxChunks);
   const int64_t acc_bytes = tiles_.acc_bytes;
   if (chunks == 1) {
     const int64_t grain = std::max<int64_t>(1, kTaskElements / std::max<int64_t>(count_, 1));
@@ -236,8 +242,7 @@ void Reduction::reduce_rows(int64_t output, int64_t outputs, int64_t begin, int6
   });
 }
 
-void Reduction::take_rows(const char* x, int64_t rows, int64_t n, int64_t index,
-                          char* acc) const {
+void Reduction::take_rows(const char* x, int64_t rows, int64_t n, int64_t index, char* acc) const {
   const int64_t row_stride = row_.in, stride = run_.in;
   if (same_type_ && (stride == 1 || n == 1)) {
     tiles_.rows(functor_, x, row_stride, rows, n, index, acc);
@@ -258,7 +263,8 @@ void Reduction::take_rows(const char* x, int64_t rows, int64_t n, int64_t index,
   for (int64_t r = 0; r < rows; r += step) {
     const int64_t height = std::min(step, rows - r);
     const char* const from = x + r * row_stride * element_bytes_;
-    if (row_stride == n * stride) load_(from, stride, height * n, buffer);
+    if (row_stride == n * stride)
+      load_(from, stride, height * n, buffer);
     else
       for (int64_t i = 0; i < height; ++i)
         load_(from + i * row_stride * element_bytes_, stride, n, buffer + i * n * compute_bytes_);
@@ -281,7 +287,8 @@ void Reduction::run_columns() {
   };
   const int64_t slot = width * tiles_.acc_bytes;
   if (chunks == 1) {
-    const int64_t grain = std::max<int64_t>(1, kTaskElements / std::max<int64_t>(count_ * width, 1));
+    const int64_t grain =
+        std::max<int64_t>(1, kTaskElements / std::max<int64_t>(count_ * width, 1));
     parallel_for(tile_count, grain, [&](int64_t first, int64_t last) {
       alignas(64) char acc[kReduceColumns * kMaxAccBytes];
       for (int64_t tile = first; tile < last; ++tile) {
@@ -335,7 +342,8 @@ void Reduction::take_columns(const char* x, int64_t rows, int64_t n, int64_t ind
   for (int64_t r = 0; r < rows; r += step) {
     const int64_t height = std::min(step, rows - r);
     const char* const from = x + r * row_stride * element_bytes_;
-    if (row_stride == n * stride) load_(from, stride, height * n, buffer);
+    if (row_stride == n * stride)
+      load_(from, stride, height * n, buffer);
     else
       for (int64_t i = 0; i < height; ++i)
         load_(from + i * row_stride * element_bytes_, stride, n, buffer + i * n * compute_bytes_);

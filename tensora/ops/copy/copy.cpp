@@ -1,6 +1,5 @@
 #include "tensora/ops/copy/copy.h"
 
-
 namespace tensora {
 
 constinit OpDef<NoAttrs> copy_op = define(Op<NoAttrs>{
@@ -19,8 +18,10 @@ constinit OpDef<NoAttrs> clone_op = define(Op<NoAttrs>{
     .infer =
         [](Infer& infer, const NoAttrs&) {
           const Tensor& x = infer[0];
-          if (is_dense(x.sizes(), x.strides())) infer.output(x.sizes(), x.strides(), x.dtype());
-          else infer.output(x.sizes(), x.dtype());
+          if (is_dense(x.sizes(), x.strides()))
+            infer.output(x.sizes(), x.strides(), x.dtype());
+          else
+            infer.output(x.sizes(), x.dtype());
         },
     .vjp = [](Vjp& vjp, const NoAttrs&) { vjp.set(0, vjp.grad()); },
 });
@@ -36,8 +37,10 @@ constinit OpDef<CastAttrs> cast_op = define(Op<CastAttrs>{
     .infer =
         [](Infer& infer, const CastAttrs& attrs) {
           const Tensor& x = infer[0];
-          if (is_dense(x.sizes(), x.strides())) infer.output(x.sizes(), x.strides(), attrs.dtype);
-          else infer.output(x.sizes(), attrs.dtype);
+          if (is_dense(x.sizes(), x.strides()))
+            infer.output(x.sizes(), x.strides(), attrs.dtype);
+          else
+            infer.output(x.sizes(), attrs.dtype);
         },
     .vjp = [](Vjp& vjp, const CastAttrs&) { vjp.set(0, vjp.grad()); },  // the engine casts back
 });

@@ -4,9 +4,8 @@ namespace tensora {
 
 constinit OpDef<FillAttrs> fill_op = define(Op<FillAttrs>{
     .name = "fill",
-    .infer = [](Infer& infer, const FillAttrs&) {
-      infer.output(infer[0].sizes(), infer[0].dtype());
-    },
+    .infer = [](Infer& infer,
+                const FillAttrs&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
     .vjp = [](Vjp&, const FillAttrs&) {},  // nothing of the old contents remains
 });
 

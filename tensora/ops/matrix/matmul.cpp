@@ -54,7 +54,8 @@ Tensor matmul(const Tensor& self, const Tensor& other) {
         "matmul: both operands need at least one dimension, got shapes ", self.sizes(), " and ",
         other.sizes());
   if (self.dim() == 1) {
-    const Tensor result = matmul(unsqueeze(self, 0), other.dim() == 1 ? unsqueeze(other, 1) : other);
+    const Tensor result =
+        matmul(unsqueeze(self, 0), other.dim() == 1 ? unsqueeze(other, 1) : other);
     return other.dim() == 1 ? squeeze(squeeze(result, -1), -1) : squeeze(result, -2);
   }
   if (other.dim() == 1) return squeeze(matmul(self, unsqueeze(other, 1)), -1);
@@ -63,8 +64,8 @@ Tensor matmul(const Tensor& self, const Tensor& other) {
     Shape sizes = self.sizes();
     sizes[sizes.size() - 1] = other.size(1);
     const int64_t columns = self.size(-1);
-    const int64_t rows = columns == 0 ? sizes.numel() / std::max<int64_t>(other.size(1), 1)
-                                      : self.numel() / columns;
+    const int64_t rows =
+        columns == 0 ? sizes.numel() / std::max<int64_t>(other.size(1), 1) : self.numel() / columns;
     return reshape(apply(matmul_op, {reshape(self, {rows, columns}), other}), sizes);
   }
   return apply(matmul_op, {self, other});

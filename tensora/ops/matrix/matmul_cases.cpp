@@ -50,11 +50,11 @@ Array matmul_reference(const Array& a, const Array& b) {
 
 void add_products(Cases& cases) {
   const std::pair<Shape, Shape> shapes[] = {
-      {{3, 4}, {4, 5}},       {{1, 7}, {7, 1}},          {{17, 33}, {33, 19}},
-      {{4}, {4}},             {{4}, {4, 3}},             {{3, 4}, {4}},
-      {{2, 3, 4}, {4, 5}},    {{2, 3, 4}, {2, 4, 5}},    {{2, 1, 3, 4}, {5, 4, 2}},
-      {{3, 4}, {2, 4, 5}},    {{2, 3, 4}, {4}},          {{0, 4}, {4, 3}},
-      {{3, 0}, {0, 2}},       {{0, 3, 4}, {4, 2}},       {{64, 48}, {48, 80}},
+      {{3, 4}, {4, 5}},    {{1, 7}, {7, 1}},       {{17, 33}, {33, 19}},
+      {{4}, {4}},          {{4}, {4, 3}},          {{3, 4}, {4}},
+      {{2, 3, 4}, {4, 5}}, {{2, 3, 4}, {2, 4, 5}}, {{2, 1, 3, 4}, {5, 4, 2}},
+      {{3, 4}, {2, 4, 5}}, {{2, 3, 4}, {4}},       {{0, 4}, {4, 3}},
+      {{3, 0}, {0, 2}},    {{0, 3, 4}, {4, 2}},    {{64, 48}, {48, 80}},
   };
   for (const auto& [a, b] : shapes)
     cases.add({.op = "matmul",
@@ -93,9 +93,9 @@ void add_fused(Cases& cases) {
     Shape input, a, b;
     double beta, alpha;
   };
-  const Sample samples[] = {{{3, 5}, {3, 4}, {4, 5}, 1, 1},   {{5}, {3, 4}, {4, 5}, 1, 1},
-                            {{3, 1}, {3, 4}, {4, 5}, 2, -3},  {{}, {3, 4}, {4, 5}, 0.5, 2},
-                            {{3, 5}, {3, 4}, {4, 5}, 0, 1},   {{2}, {3, 0}, {0, 2}, 1, 1}};
+  const Sample samples[] = {{{3, 5}, {3, 4}, {4, 5}, 1, 1},  {{5}, {3, 4}, {4, 5}, 1, 1},
+                            {{3, 1}, {3, 4}, {4, 5}, 2, -3}, {{}, {3, 4}, {4, 5}, 0.5, 2},
+                            {{3, 5}, {3, 4}, {4, 5}, 0, 1},  {{2}, {3, 0}, {0, 2}, 1, 1}};
   for (const Sample& s : samples) {
     const Scalar beta = s.beta, alpha = s.alpha;
     const bool fits = s.input.size() == 2 && s.input[1] == s.b[1] && s.input[0] == s.a[0];
@@ -104,9 +104,8 @@ void add_fused(Cases& cases) {
                .inputs = {{s.input}, {s.a}, {s.b}},
                .run = [=](In x) { return one(addmm(x[0], x[1], x[2], beta, alpha)); },
                .reference = [=](Arrays x) { return one(addmm_reference(x, s.beta, s.alpha)); },
-               .inplace = fits ? std::function<void(In)>([=](In x) {
-                 x[0].addmm_(x[1], x[2], beta, alpha);
-               })
+               .inplace = fits ? std::function<void(In)>(
+                                     [=](In x) { x[0].addmm_(x[1], x[2], beta, alpha); })
                                : nullptr,
                .tolerance = 4});
   }
@@ -117,69 +116,82 @@ void add_fused(Cases& cases) {
              .reference = [](Arrays x) { return one(addmm_reference(x, 1, 1)); },
              .inplace = [](In x) { x[0].baddbmm_(x[1], x[2]); },
              .tolerance = 4});
-  cases.add({.op = "addmv",
-             .name = "3 by 4",
-             .inputs = {{{3}}, {{3, 4}}, {{4}}},
-             .run = [](In x) { return one(addmv(x[0], x[1], x[2])); },
-             .reference =
-                 [](Arrays x) {
-                   const ArrayList as_matrices = {reshaped(x[0], {3, 1}), x[1],
-                                                  reshaped(x[2], {4, 1})};
-                   return one(reshaped(addmm_reference(as_matrices, 1, 1), {3}));
-                 },
-             .tolerance = 4});
-  cases.add({.op = "addr",
-             .name = "3 by 4",
-             .inputs = {{{3, 4}}, {{3}}, {{4}}},
-             .run = [](In x) { return one(addr(x[0], x[1], x[2], 2, 3)); },
-             .reference = [](Arrays x) {
-               const ArrayList as_matrices = {x[0], reshaped(x[1], {3, 1}),
-                                              reshaped(x[2], {1, 4})};
-               return one(addmm_reference(as_matrices, 2, 3));
-             }});
+  cases.add(
+      {.op = "addmv",
+       .name = "3 by 4",
+       .inputs = {{{3}}, {{3, 4}}, {{4}}},
+       .run = [](In x) { return one(addmv(x[0], x[1], x[2])); },
+       .reference =
+           [](Arrays x) {
+             const ArrayList as_matrices = {reshaped(x[0], {3, 1}), x[1], reshaped(x[2], {4, 1})};
+             return one(reshaped(addmm_reference(as_matrices, 1, 1), {3}));
+           },
+       .tolerance = 4});
+  cases.add(
+      {.op = "addr",
+       .name = "3 by 4",
+       .inputs = {{{3, 4}}, {{3}}, {{4}}},
+       .run = [](In x) { return one(addr(x[0], x[1], x[2], 2, 3)); },
+       .reference =
+           [](Arrays x) {
+             const ArrayList as_matrices = {x[0], reshaped(x[1], {3, 1}), reshaped(x[2], {1, 4})};
+             return one(addmm_reference(as_matrices, 2, 3));
+           }});
   for (const Shape& input : {Shape{4}, Shape{3, 4}, Shape{2, 3, 4}, Shape{0, 4}})
-    cases.add({.op = "linear",
-               .name = concat("input ", input),
-               .inputs = {{input}, {{5, 4}}, {{5}}},
-               .run = [](In x) { return one(linear(x[0], x[1], x[2])); },
-               .reference =
-                   [](Arrays x) {
-                     Array turned(Shape{4, 5});
-                     Array::each({4, 5}, [&](const Shape& i) {
-                       turned.at(i) = x[1].at({i[1], i[0]});
-                     });
-                     Array out = matmul_reference(x[0], turned);
-                     const Array bias = x[2].broadcast_to(out.sizes);
-                     for (int64_t i = 0; i < out.numel(); ++i) out[i] += bias[i];
-                     return one(out);
-                   },
-               .tolerance = 4});
+    cases.add(
+        {.op = "linear",
+         .name = concat("input ", input),
+         .inputs = {{input}, {{5, 4}}, {{5}}},
+         .run = [](In x) { return one(linear(x[0], x[1], x[2])); },
+         .reference =
+             [](Arrays x) {
+               Array turned(Shape{4, 5});
+               Array::each({4, 5}, [&](const Shape& i) { turned.at(i) = x[1].at({i[1], i[0]}); });
+               Array out = matmul_reference(x[0], turned);
+               const Array bias = x[2].broadcast_to(out.sizes);
+               for (int64_t i = 0; i < out.numel(); ++i) out[i] += bias[i];
+               return one(out);
+             },
+         .tolerance = 4});
 }
 
 void add_errors(Cases& cases) {
-  cases.error("matmul", "inner sizes differ", "cannot be multiplied",
-              [] { matmul(zeros({2, 3}), zeros({4, 5})); });
-  cases.error("matmul", "0-dim", "at least one dimension",
-              [] { matmul(zeros({}), zeros({4, 5})); });
-  cases.error("matmul", "dtypes differ", "one dtype",
-              [] { matmul(zeros({2, 3}), zeros({3, 2}, {.dtype = kFloat64})); });
-  cases.error("matmul", "bool", "bool tensors are not supported",
-              [] { matmul(zeros({2, 3}, {.dtype = kBool}), zeros({3, 2}, {.dtype = kBool})); });
-  cases.error("matmul", "batches differ", "cannot be broadcast together",
-              [] { matmul(zeros({2, 3, 4}), zeros({3, 4, 5})); });
-  cases.error("mm", "not a matrix", "must have 2 dimensions", [] { mm(zeros({2}), zeros({2, 2})); });
-  cases.error("bmm", "batches differ", "the batches differ",
-              [] { bmm(zeros({2, 3, 4}), zeros({3, 4, 5})); });
-  cases.error("mv", "not a vector", "must have 1 dimensions",
-              [] { mv(zeros({2, 2}), zeros({2, 2})); });
-  cases.error("dot", "not vectors", "must have 1 dimensions",
-              [] { dot(zeros({2, 2}), zeros({2})); });
-  cases.error("addmm", "input does not broadcast", "does not broadcast",
-              [] { addmm(zeros({3}), zeros({2, 3}), zeros({3, 2})); });
-  cases.error("linear", "sizes differ", "does not fit weight",
-              [] { linear(zeros({2, 3}), zeros({5, 4})); });
-  cases.error("linear", "bias", "bias must have shape",
-              [] { linear(zeros({2, 4}), zeros({5, 4}), zeros({4})); });
+  cases.error("matmul", "inner sizes differ", "cannot be multiplied", [] {
+    matmul(zeros({2, 3}), zeros({4, 5}));
+  });
+  cases.error("matmul", "0-dim", "at least one dimension", [] {
+    matmul(zeros({}), zeros({4, 5}));
+  });
+  cases.error("matmul", "dtypes differ", "one dtype", [] {
+    matmul(zeros({2, 3}), zeros({3, 2}, {.dtype = kFloat64}));
+  });
+  cases.error("matmul", "bool", "bool tensors are not supported", [] {
+    matmul(zeros({2, 3}, {.dtype = kBool}), zeros({3, 2}, {.dtype = kBool}));
+  });
+  cases.error("matmul", "batches differ", "cannot be broadcast together", [] {
+    matmul(zeros({2, 3, 4}), zeros({3, 4, 5}));
+  });
+  cases.error("mm", "not a matrix", "must have 2 dimensions", [] {
+    mm(zeros({2}), zeros({2, 2}));
+  });
+  cases.error("bmm", "batches differ", "the batches differ", [] {
+    bmm(zeros({2, 3, 4}), zeros({3, 4, 5}));
+  });
+  cases.error("mv", "not a vector", "must have 1 dimensions", [] {
+    mv(zeros({2, 2}), zeros({2, 2}));
+  });
+  cases.error("dot", "not vectors", "must have 1 dimensions", [] {
+    dot(zeros({2, 2}), zeros({2}));
+  });
+  cases.error("addmm", "input does not broadcast", "does not broadcast", [] {
+    addmm(zeros({3}), zeros({2, 3}), zeros({3, 2}));
+  });
+  cases.error("linear", "sizes differ", "does not fit weight", [] {
+    linear(zeros({2, 3}), zeros({5, 4}));
+  });
+  cases.error("linear", "bias", "bias must have shape", [] {
+    linear(zeros({2, 4}), zeros({5, 4}), zeros({4}));
+  });
 }
 
 }  // namespace

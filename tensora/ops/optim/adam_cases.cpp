@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "tests/suite/cases.h"
 #include "tensora/ops/optim/adam.h"
+#include "tests/suite/cases.h"
 
 namespace tensora::suite {
 namespace {
@@ -46,12 +46,10 @@ void adam_cases(Cases& cases) {
                              {Mode::view, "parameters are contiguous by contract"}}});
     }
   }
-  cases.error("adam", "shapes differ", "all tensors must be", [] {
-    adam_(zeros({2}), zeros({2}), zeros({2}), zeros({3}), {});
-  });
-  cases.error("adam", "step zero", "counted from 1", [] {
-    adam_(zeros({2}), zeros({2}), zeros({2}), zeros({2}), {.step = 0});
-  });
+  cases.error("adam", "shapes differ", "all tensors must be",
+              [] { adam_(zeros({2}), zeros({2}), zeros({2}), zeros({3}), {}); });
+  cases.error("adam", "step zero", "counted from 1",
+              [] { adam_(zeros({2}), zeros({2}), zeros({2}), zeros({2}), {.step = 0}); });
 }
 
 }  // namespace tensora::suite

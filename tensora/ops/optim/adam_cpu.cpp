@@ -16,10 +16,12 @@ struct Rates {
   C beta1, beta2, step_size, inverse_root_correction, eps, coupled_decay, decoupled_factor;
 
   explicit Rates(const AdamAttrs& a)
-      : beta1(C(a.beta1)), beta2(C(a.beta2)),
+      : beta1(C(a.beta1)),
+        beta2(C(a.beta2)),
         step_size(C(a.lr / (1 - std::pow(a.beta1, double(a.step))))),
         inverse_root_correction(C(1 / std::sqrt(1 - std::pow(a.beta2, double(a.step))))),
-        eps(C(a.eps)), coupled_decay(C(a.decoupled ? 0 : a.weight_decay)),
+        eps(C(a.eps)),
+        coupled_decay(C(a.decoupled ? 0 : a.weight_decay)),
         decoupled_factor(C(a.decoupled ? 1 - a.lr * a.weight_decay : 1)) {}
 };
 
@@ -75,8 +77,7 @@ void adam_kernel(const KernelContext& context, const AdamAttrs& attrs) {
     check(view->contiguous, "adam: parameters, moments and gradients must be contiguous");
   for (const View* view : context.out)
     check(view->contiguous, "adam: parameters and moments must be contiguous");
-  visit_floating(context.output().dtype, "adam",
-                 [&]<class T>() { run<T>(context, attrs); });
+  visit_floating(context.output().dtype, "adam", [&]<class T>() { run<T>(context, attrs); });
 }
 
 }  // namespace

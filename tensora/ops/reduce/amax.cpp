@@ -59,10 +59,11 @@ constinit OpDef<ReduceAttrs> max_op = define(Op<ReduceAttrs>{
     .name = "max", .infer = infer_extremum, .vjp = full_extremum_vjp, .saves = {in(0) | out(0)}});
 constinit OpDef<ReduceAttrs> min_op = define(Op<ReduceAttrs>{
     .name = "min", .infer = infer_extremum, .vjp = full_extremum_vjp, .saves = {in(0) | out(0)}});
-constinit OpDef<ReduceAttrs> aminmax_op = define(Op<ReduceAttrs>{.name = "aminmax",
-                                                                 .infer = infer_aminmax,
-                                                                 .vjp = aminmax_vjp,
-                                                                 .saves = {in(0) | out(0) | out(1)}});
+constinit OpDef<ReduceAttrs> aminmax_op =
+    define(Op<ReduceAttrs>{.name = "aminmax",
+                           .infer = infer_aminmax,
+                           .vjp = aminmax_vjp,
+                           .saves = {in(0) | out(0) | out(1)}});
 
 void register_amax(OpRegistry& registry) {
   for (const OpDef<ReduceAttrs>* op : {&amax_op, &amin_op, &max_op, &min_op, &aminmax_op})

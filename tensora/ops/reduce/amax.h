@@ -7,8 +7,8 @@ namespace tensora {
 struct ReduceAttrs;
 extern OpDef<ReduceAttrs> amax_op, amin_op, max_op, min_op, aminmax_op;
 
-/// The largest (smallest) element over `dim` (all dims if empty); NaN if there is one. Elements that
-/// tie share the gradient evenly.
+/// The largest (smallest) element over `dim` (all dims if empty); NaN if there is one. Elements
+/// that tie share the gradient evenly.
 Tensor amax(const Tensor& self, const Dims& dim = {}, bool keepdim = false);
 Tensor amin(const Tensor& self, const Dims& dim = {}, bool keepdim = false);
 /// Both in one pass: (min, max).

@@ -23,24 +23,24 @@ double smallest(const Values& values) {
 }
 
 void over_dims(Cases& cases) {
-  const ReduceCase highest{.op = "amax",
-                           .run = [](const Tensor& x, const Dims& dim,
-                                     bool keepdim) { return amax(x, dim, keepdim); },
-                           .fold = largest,
-                           .dtypes = all_dtypes()};
-  const ReduceCase lowest{.op = "amin",
-                          .run = [](const Tensor& x, const Dims& dim,
-                                    bool keepdim) { return amin(x, dim, keepdim); },
-                          .fold = smallest,
-                          .dtypes = all_dtypes()};
+  const ReduceCase highest{
+      .op = "amax",
+      .run = [](const Tensor& x, const Dims& dim, bool keepdim) { return amax(x, dim, keepdim); },
+      .fold = largest,
+      .dtypes = all_dtypes()};
+  const ReduceCase lowest{
+      .op = "amin",
+      .run = [](const Tensor& x, const Dims& dim, bool keepdim) { return amin(x, dim, keepdim); },
+      .fold = smallest,
+      .dtypes = all_dtypes()};
   for (ReduceCase reduction : {highest, lowest}) {
     add_reductions(cases, reduction, reduce_samples());
     add_reductions(cases, reduction, long_reduce_samples());
-    add_dim_errors(cases, reduction.op, [run = reduction.run](const Tensor& x, const Dims& dim) {
-      run(x, dim, false);
+    add_dim_errors(cases, reduction.op,
+                   [run = reduction.run](const Tensor& x, const Dims& dim) { run(x, dim, false); });
+    cases.error(reduction.op, "over an empty dim", "has size 0", [run = reduction.run] {
+      run(ones({3, 0}), {1}, false);
     });
-    cases.error(reduction.op, "over an empty dim", "has size 0",
-                [run = reduction.run] { run(ones({3, 0}), {1}, false); });
     reduction.dtypes = floating_dtypes();
     reduction.opt_out = {{Mode::grad, "NaN and infinities"}};
     add_reduction(cases, reduction, {"NaN wins, rows", {4, 2}, {1}},
@@ -60,16 +60,14 @@ void over_dims(Cases& cases) {
 }
 
 void over_everything(Cases& cases) {
-  const ReduceCase highest{
-      .op = "max",
-      .run = [](const Tensor& x, const Dims&, bool) { return max(x); },
-      .fold = largest,
-      .dtypes = all_dtypes()};
-  const ReduceCase lowest{
-      .op = "min",
-      .run = [](const Tensor& x, const Dims&, bool) { return min(x); },
-      .fold = smallest,
-      .dtypes = all_dtypes()};
+  const ReduceCase highest{.op = "max",
+                           .run = [](const Tensor& x, const Dims&, bool) { return max(x); },
+                           .fold = largest,
+                           .dtypes = all_dtypes()};
+  const ReduceCase lowest{.op = "min",
+                          .run = [](const Tensor& x, const Dims&, bool) { return min(x); },
+                          .fold = smallest,
+                          .dtypes = all_dtypes()};
   for (ReduceCase reduction : {highest, lowest}) {
     for (const Shape& sizes : {Shape{3, 4, 5}, Shape{}, Shape{1}, Shape{700}, Shape{3, 50000}}) {
       const ReduceSample sample{"all", sizes, {}};
@@ -84,8 +82,8 @@ void over_everything(Cases& cases) {
   }
   cases.add(gradient_case("max", "ties share the gradient", {4}, {5, 2, 5, 3}, {0.5, 0, 0.5, 0},
                           [](const Tensor& x) { return max(x); }));
-  cases.add(gradient_case("max", "NaN gets the gradient", {4}, {5, kNan, 5, kNan},
-                          {0, 0.5, 0, 0.5}, [](const Tensor& x) { return max(x); }));
+  cases.add(gradient_case("max", "NaN gets the gradient", {4}, {5, kNan, 5, kNan}, {0, 0.5, 0, 0.5},
+                          [](const Tensor& x) { return max(x); }));
   cases.add(gradient_case("min", "ties share the gradient", {4}, {2, 2, 5, 3}, {0.5, 0.5, 0, 0},
                           [](const Tensor& x) { return min(x); }));
 }

@@ -31,9 +31,8 @@ void any_all_cases(Cases& cases) {
   for (ReduceCase reduction : {some, every}) {
     add_reductions(cases, reduction, reduce_samples());
     add_reductions(cases, reduction, empty_reduce_samples());
-    add_dim_errors(cases, reduction.op, [run = reduction.run](const Tensor& x, const Dims& dim) {
-      run(x, dim, false);
-    });
+    add_dim_errors(cases, reduction.op,
+                   [run = reduction.run](const Tensor& x, const Dims& dim) { run(x, dim, false); });
     // One element that differs, wherever it lies.
     for (const size_t odd : {size_t(0), size_t(777), size_t(99999)}) {
       const bool rare = reduction.op == "any";

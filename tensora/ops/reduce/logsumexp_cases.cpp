@@ -9,23 +9,21 @@ namespace tensora::suite {
 void logsumexp_cases(Cases& cases) {
   constexpr double inf = std::numeric_limits<double>::infinity();
   constexpr double nan = std::numeric_limits<double>::quiet_NaN();
-  const ReduceCase reduction{
-      .op = "logsumexp",
-      .run = [](const Tensor& x, const Dims& dim,
-                bool keepdim) { return logsumexp(x, dim, keepdim); },
-      .fold =
-          [](const Values& values) {
-            double highest = -inf;
-            for (double value : values) highest = std::max(highest, value);
-            if (std::isinf(highest)) highest = 0;
-            double total = 0;
-            for (double value : values) total += std::exp(value - highest);
-            return std::log(total) + highest;
-          }};
+  const ReduceCase reduction{.op = "logsumexp",
+                             .run = [](const Tensor& x, const Dims& dim,
+                                       bool keepdim) { return logsumexp(x, dim, keepdim); },
+                             .fold =
+                                 [](const Values& values) {
+                                   double highest = -inf;
+                                   for (double value : values) highest = std::max(highest, value);
+                                   if (std::isinf(highest)) highest = 0;
+                                   double total = 0;
+                                   for (double value : values) total += std::exp(value - highest);
+                                   return std::log(total) + highest;
+                                 }};
   add_reductions(cases, reduction, reduce_samples());
   add_reductions(cases, reduction, long_reduce_samples());
-  add_dim_errors(cases, "logsumexp",
-                 [](const Tensor& x, const Dims& dim) { logsumexp(x, dim); });
+  add_dim_errors(cases, "logsumexp", [](const Tensor& x, const Dims& dim) { logsumexp(x, dim); });
 
   ReduceCase special = reduction;
   special.opt_out = {{Mode::grad, "infinite"}};

@@ -33,9 +33,12 @@ struct LogSumExp {
     void take(const Acc& other) {
       const C joint = Highest().step(maximum, other.maximum);
       const double shift = shift_for(joint);
-      sum = sum * std::exp(shift_for(maximum) - shift) +
-            other.sum * std::exp(shift_for(other.maximum) - shift);
+      sum = rescaled(shift) + other.rescaled(shift);
       maximum = joint;
+    }
+    // Nothing stays nothing, however far the shift moves.
+    double rescaled(double shift) const {
+      return sum == 0 ? 0 : sum * std::exp(shift_for(maximum) - shift);
     }
   };
 
@@ -78,8 +81,7 @@ struct LogSumExp {
     }
   }
   static void combine(const void*, void* to, const void* from, int64_t n) {
-    for (int64_t i = 0; i < n; ++i)
-      static_cast<Acc*>(to)[i].take(static_cast<const Acc*>(from)[i]);
+    for (int64_t i = 0; i < n; ++i) static_cast<Acc*>(to)[i].take(static_cast<const Acc*>(from)[i]);
   }
   static void finish(const void*, const void* from, int64_t n, void* const* out) {
     const Acc* const acc = static_cast<const Acc*>(from);

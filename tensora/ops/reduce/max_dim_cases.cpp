@@ -31,22 +31,20 @@ void add_with_values(Cases& cases, const ReduceSample& sample, const std::vector
                      const Values& values = {}) {
   if (sample.dim.size() != 1) return;
   for (const bool largest : {true, false}) {
-    cases.add({.op = largest ? "max" : "min",
-               .name = concat("with indices, ", sample.name),
-               .inputs = {{.sizes = sample.sizes, .values = values}},
-               .run =
-                   [sample, largest](In x) {
-                     const auto [best, index] = largest
-                                                    ? max(x[0], sample.dim[0], sample.keepdim)
-                                                    : min(x[0], sample.dim[0], sample.keepdim);
-                     return Out{best, index};
-                   },
-               .reference =
-                   [sample, largest](Arrays x) {
-                     return expected(x[0], sample.dim, sample.keepdim, largest);
-                   },
-               .dtypes = dtypes,
-               .output_dtypes = {std::nullopt, kInt64}});
+    cases.add(
+        {.op = largest ? "max" : "min",
+         .name = concat("with indices, ", sample.name),
+         .inputs = {{.sizes = sample.sizes, .values = values}},
+         .run =
+             [sample, largest](In x) {
+               const auto [best, index] = largest ? max(x[0], sample.dim[0], sample.keepdim)
+                                                  : min(x[0], sample.dim[0], sample.keepdim);
+               return Out{best, index};
+             },
+         .reference = [sample, largest](
+                          Arrays x) { return expected(x[0], sample.dim, sample.keepdim, largest); },
+         .dtypes = dtypes,
+         .output_dtypes = {std::nullopt, kInt64}});
     if (!values.empty()) cases.samples.back().opt_out = {{Mode::grad, "ties or NaN"}};
   }
 }

@@ -111,8 +111,7 @@ struct Chosen {
 template <bool largest>
 void chosen_kernel(const KernelContext& context, const DimAttrs& attrs) {
   const View& in = context.input(0);
-  const uint32_t mask =
-      reduced_mask(attrs.dim ? Dims{*attrs.dim} : Dims{}, in.dim(), context.op);
+  const uint32_t mask = reduced_mask(attrs.dim ? Dims{*attrs.dim} : Dims{}, in.dim(), context.op);
   visit_compute(in.dtype, [&]<class C>() {
     static constexpr ReduceTiles both = Chosen<C, largest>::tiles(true);
     static constexpr ReduceTiles index = Chosen<C, largest>::tiles(false);

@@ -46,8 +46,7 @@ void p_norm_cases(Cases& cases) {
       nothing.opt_out = {{Mode::grad, "no slope"}};
       add_reductions(cases, nothing, empty_reduce_samples());
     } else {
-      cases.error("norm", concat("of nothing, p = ", p), "has size 0",
-                  [p] { norm(ones({0}), p); });
+      cases.error("norm", concat("of nothing, p = ", p), "has size 0", [p] { norm(ones({0}), p); });
     }
     for (size_t i = before; i < cases.samples.size(); ++i)
       cases.samples[i].name += concat(", p = ", p);
@@ -72,9 +71,8 @@ void p_norm_cases(Cases& cases) {
   add_dim_errors(cases, "norm", [](const Tensor& x, const Dims& dim) { norm(x, 2, dim); });
   cases.error("norm", "of integers", "expected floating-point dtypes",
               [] { norm(ones({3}, {.dtype = kInt64})); });
-  cases.error("norm", "p is NaN", "p must be a number", [] {
-    norm(ones({3}), std::numeric_limits<double>::quiet_NaN());
-  });
+  cases.error("norm", "p is NaN", "p must be a number",
+              [] { norm(ones({3}), std::numeric_limits<double>::quiet_NaN()); });
 }
 
 }  // namespace tensora::suite

@@ -44,12 +44,18 @@ struct NormInf : Extremum<C, largest> {
 void norm_kernel(const KernelContext& context, const NormAttrs& attrs) {
   const uint32_t mask = reduced_mask(attrs.dim, context.input(0).dim(), context.op);
   visit_compute_floating(context.output().dtype, [&]<class C>() {
-    if (attrs.p == 2) reduce(context, mask, Norm2<C>{});
-    else if (attrs.p == 1) reduce(context, mask, Norm1<C>{});
-    else if (attrs.p == 0) reduce(context, mask, Norm0<C>{});
-    else if (!std::isinf(attrs.p)) reduce(context, mask, NormP<C>(attrs.p));
-    else if (attrs.p > 0) reduce(context, mask, NormInf<C, true>{});
-    else reduce(context, mask, NormInf<C, false>{});
+    if (attrs.p == 2)
+      reduce(context, mask, Norm2<C>{});
+    else if (attrs.p == 1)
+      reduce(context, mask, Norm1<C>{});
+    else if (attrs.p == 0)
+      reduce(context, mask, Norm0<C>{});
+    else if (!std::isinf(attrs.p))
+      reduce(context, mask, NormP<C>(attrs.p));
+    else if (attrs.p > 0)
+      reduce(context, mask, NormInf<C, true>{});
+    else
+      reduce(context, mask, NormInf<C, false>{});
   });
 }
 

@@ -10,8 +10,8 @@ namespace {
 // Calls body(position, offset of the chosen element in `whole`, offset in `picked`) for elements
 // [begin, end) of `indices`.
 template <class Body>
-void each_picked(const View& indices, const View& whole, const View& picked,
-                 const PickAttrs& attrs, int64_t begin, int64_t end, Body&& body) {
+void each_picked(const View& indices, const View& whole, const View& picked, const PickAttrs& attrs,
+                 int64_t begin, int64_t end, Body&& body) {
   const int dim = static_cast<int>(attrs.dim);
   const int64_t* const chosen = indices.as<const int64_t>();
   for (int64_t i = begin; i < end; ++i) {
@@ -33,10 +33,14 @@ void each_picked(const View& indices, const View& whole, const View& picked,
 template <class Body>
 void visit_bits(DType dtype, Body&& body) {
   switch (element_size(dtype)) {
-    case 1: return body.template operator()<uint8_t>();
-    case 2: return body.template operator()<uint16_t>();
-    case 4: return body.template operator()<uint32_t>();
-    default: return body.template operator()<uint64_t>();
+    case 1:
+      return body.template operator()<uint8_t>();
+    case 2:
+      return body.template operator()<uint16_t>();
+    case 4:
+      return body.template operator()<uint32_t>();
+    default:
+      return body.template operator()<uint64_t>();
   }
 }
 

@@ -14,13 +14,13 @@ double product(const Values& values) {
 }  // namespace
 
 void prod_cases(Cases& cases) {
-  const ReduceCase reduction{.op = "prod",
-                             .run = [](const Tensor& x, const Dims& dim,
-                                       bool keepdim) { return prod(x, dim, keepdim); },
-                             .fold = product,
-                             .low = 0.9,
-                             .high = 1.15,
-                             .tolerance = 5};
+  const ReduceCase reduction{
+      .op = "prod",
+      .run = [](const Tensor& x, const Dims& dim, bool keepdim) { return prod(x, dim, keepdim); },
+      .fold = product,
+      .low = 0.9,
+      .high = 1.15,
+      .tolerance = 5};
   add_reductions(cases, reduction, reduce_samples());
   add_reductions(cases, reduction, empty_reduce_samples());
   add_dim_errors(cases, "prod", [](const Tensor& x, const Dims& dim) { prod(x, dim); });
@@ -37,8 +37,7 @@ void prod_cases(Cases& cases) {
   // The gradient at zeros, of first and second order, along any dims.
   ReduceCase zeros = reduction;
   zeros.low = -3;
-  add_reduction(cases, zeros, {"zeros, rows", {4, 3}, {1}},
-                {1, 2, 3, 0, 2, -3, 0, 0, 2, 0, 0, 0});
+  add_reduction(cases, zeros, {"zeros, rows", {4, 3}, {1}}, {1, 2, 3, 0, 2, -3, 0, 0, 2, 0, 0, 0});
   add_reduction(cases, zeros, {"zeros, columns", {3, 4}, {0}},
                 {1, 2, 0, 0, 1.5, 2, 2, -3, 0, 0, 2, 1});
   add_reduction(cases, zeros, {"one zero among many", {7}, {}}, {1, 2, 0.5, 0, -1, 2, 1.5});

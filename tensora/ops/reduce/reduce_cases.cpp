@@ -53,12 +53,9 @@ std::span<const ReduceSample> reduce_samples() {
 
 std::span<const ReduceSample> long_reduce_samples() {
   static const std::vector<ReduceSample> samples = {
-      {"one long run", {150000}, {}},
-      {"few long rows", {3, 70000}, {1}},
-      {"many rows", {1000, 100}, {1}},
-      {"long columns", {4000, 30}, {0}},
-      {"long wide columns", {100, 1500}, {0}},
-      {"long narrow columns", {50000, 3}, {0}},
+      {"one long run", {150000}, {}},           {"few long rows", {3, 70000}, {1}},
+      {"many rows", {1000, 100}, {1}},          {"long columns", {4000, 30}, {0}},
+      {"long wide columns", {100, 1500}, {0}},  {"long narrow columns", {50000, 3}, {0}},
       {"channels", {4, 3, 150, 60}, {0, 2, 3}},
   };
   return samples;
@@ -80,10 +77,8 @@ Case make_case(const ReduceCase& reduction, const ReduceSample& sample) {
   return {.op = reduction.op,
           .name = sample.name,
           .inputs = {{.sizes = sample.sizes, .low = reduction.low, .high = reduction.high}},
-          .run =
-              [reduction, sample](In x) {
-                return one(reduction.run(x[0], sample.dim, sample.keepdim));
-              },
+          .run = [reduction,
+                  sample](In x) { return one(reduction.run(x[0], sample.dim, sample.keepdim)); },
           .reference =
               [reduction, sample](Arrays x) {
                 return one(reduced(x[0], sample.dim, sample.keepdim, reduction.fold));
@@ -145,7 +140,10 @@ void reduce_cases(Cases& cases) {
     cases.add({.op = "unreduce",
                .name = keepdim ? "second order of sum, keepdim" : "second order of sum",
                .inputs = {{{3, 4, 2}}},
-               .run = [keepdim](In x) { return one(sum(x[0] * x[0] * x[0], {0, 2}, keepdim)); },
+               .run =
+                   [keepdim](In x) {
+                     return one(sum(x[0] * x[0] * x[0], {0, 2}, keepdim));
+                   },
                .reference =
                    [keepdim](Arrays x) {
                      return one(reduced(x[0], {0, 2}, keepdim, [](const Values& values) {

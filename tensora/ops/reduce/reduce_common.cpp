@@ -21,8 +21,8 @@ constinit OpDef<UnreduceAttrs> unreduce_op = define(Op<UnreduceAttrs>{
         [](Infer& infer, const UnreduceAttrs& attrs) {
           const Tensor& x = infer[0];
           const uint32_t mask = reduced_mask(attrs.dim, attrs.sizes.size(), infer.op);
-          infer.check(x.sizes() == reduced_sizes(attrs.sizes, mask, attrs.keepdim),
-                      "shape ", x.sizes(), " is not what reducing dims ", attrs.dim, " of shape ",
+          infer.check(x.sizes() == reduced_sizes(attrs.sizes, mask, attrs.keepdim), "shape ",
+                      x.sizes(), " is not what reducing dims ", attrs.dim, " of shape ",
                       attrs.sizes, " leaves");
           Strides strides;
           int next = 0;
@@ -61,8 +61,10 @@ uint32_t nonempty_mask(const Infer& infer, const Dims& dim) {
 Shape reduced_sizes(const Shape& sizes, uint32_t mask, bool keepdim) {
   Shape result;
   for (int d = 0; d < sizes.size(); ++d) {
-    if (!(mask >> d & 1)) result.push_back(sizes[d]);
-    else if (keepdim) result.push_back(1);
+    if (!(mask >> d & 1))
+      result.push_back(sizes[d]);
+    else if (keepdim)
+      result.push_back(1);
   }
   return result;
 }

@@ -43,8 +43,7 @@ constinit OpDef<ReduceAttrs> mean_op = define(Op<ReduceAttrs>{
     .infer =
         [](Infer& infer, const ReduceAttrs& attrs) {
           const DType dtype = attrs.dtype.value_or(infer[0].dtype());
-          infer.check(is_floating_point(dtype),
-                      "expected a floating-point dtype, got ", dtype,
+          infer.check(is_floating_point(dtype), "expected a floating-point dtype, got ", dtype,
                       "; cast the tensor or pass dtype");
           const uint32_t mask = reduced_mask(attrs.dim, infer[0].dim(), infer.op);
           infer.output(reduced_sizes(infer[0].sizes(), mask, attrs.keepdim), dtype);
@@ -53,8 +52,8 @@ constinit OpDef<ReduceAttrs> mean_op = define(Op<ReduceAttrs>{
         [](Vjp& vjp, const ReduceAttrs& attrs) {
           // Scaled before it is repeated: one small tensor.
           const int64_t count = reduced_count(vjp.input_sizes(0), attrs.dim, "mean");
-          vjp.set(0, unreduce(vjp.grad() / Scalar(static_cast<double>(count)),
-                              vjp.input_sizes(0), attrs.dim, attrs.keepdim));
+          vjp.set(0, unreduce(vjp.grad() / Scalar(static_cast<double>(count)), vjp.input_sizes(0),
+                              attrs.dim, attrs.keepdim));
         },
 });
 

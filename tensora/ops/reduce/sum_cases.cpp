@@ -25,13 +25,13 @@ Values without_nan(const Values& values) {
 }
 
 void sums(Cases& cases) {
-  const ReduceCase sums{.op = "sum",
-                        .run = [](const Tensor& x, const Dims& dim,
-                                  bool keepdim) { return sum(x, dim, keepdim); },
-                        .fold = total,
-                        .dtypes = all_dtypes(),
-                        .output_dtype = int_to_int64,
-                        .low = -1};
+  const ReduceCase sums{
+      .op = "sum",
+      .run = [](const Tensor& x, const Dims& dim, bool keepdim) { return sum(x, dim, keepdim); },
+      .fold = total,
+      .dtypes = all_dtypes(),
+      .output_dtype = int_to_int64,
+      .low = -1};
   add_reductions(cases, sums, reduce_samples());
   add_reductions(cases, sums, long_reduce_samples());
   add_reductions(cases, sums, empty_reduce_samples());
@@ -46,10 +46,10 @@ void sums(Cases& cases) {
 }
 
 void means(Cases& cases) {
-  const ReduceCase means{.op = "mean",
-                         .run = [](const Tensor& x, const Dims& dim,
-                                   bool keepdim) { return mean(x, dim, keepdim); },
-                         .fold = average};
+  const ReduceCase means{
+      .op = "mean",
+      .run = [](const Tensor& x, const Dims& dim, bool keepdim) { return mean(x, dim, keepdim); },
+      .fold = average};
   add_reductions(cases, means, reduce_samples());
   add_reductions(cases, means, long_reduce_samples());
   ReduceCase empty = means;
@@ -64,9 +64,15 @@ void casts(Cases& cases) {
   struct Cast {
     DType from, to;
   };
-  for (const Cast cast : {Cast{kFloat32, kFloat64}, {kFloat16, kFloat32}, {kInt32, kFloat32},
-                          {kInt64, kInt32}, {kFloat32, kInt64}, {kBool, kInt32},
-                          {kUInt8, kUInt8}, {kFloat32, kBool}, {kFloat64, kFloat16}})
+  for (const Cast cast : {Cast{kFloat32, kFloat64},
+                          {kFloat16, kFloat32},
+                          {kInt32, kFloat32},
+                          {kInt64, kInt32},
+                          {kFloat32, kInt64},
+                          {kBool, kInt32},
+                          {kUInt8, kUInt8},
+                          {kFloat32, kBool},
+                          {kFloat64, kFloat16}})
     cases.add({.op = "sum",
                .name = concat("of ", cast.from, " as ", cast.to),
                .inputs = {{.sizes = {4, 5}}},
@@ -76,7 +82,7 @@ void casts(Cases& cases) {
                      return one(reduced(x[0], {1}, false, [cast](const Values& values) {
                        double result = 0;
                        for (double value : values)
-                         result += cast.to == kBool               ? value != 0
+                         result += cast.to == kBool             ? value != 0
                                    : is_floating_point(cast.to) ? value
                                                                 : std::trunc(value);
                        return result;
@@ -107,10 +113,10 @@ void nan_sums(Cases& cases) {
   floating.dtypes = floating_dtypes();
   add_reduction(cases, floating, {"with NaN", {3, 3}, {1}}, values);
   add_reduction(cases, floating, {"with NaN, columns", {3, 3}, {0}}, values);
-  const ReduceCase means{
-      .op = "nanmean",
-      .run = [](const Tensor& x, const Dims& dim, bool keepdim) { return nanmean(x, dim, keepdim); },
-      .fold = [](const Values& group) { return average(without_nan(group)); }};
+  const ReduceCase means{.op = "nanmean",
+                         .run = [](const Tensor& x, const Dims& dim,
+                                   bool keepdim) { return nanmean(x, dim, keepdim); },
+                         .fold = [](const Values& group) { return average(without_nan(group)); }};
   add_reductions(cases, means, reduce_samples());
   add_reduction(cases, means, {"with NaN", {3, 3}, {0}}, values);
   ReduceCase nothing = means;
@@ -149,7 +155,7 @@ void sums_to_shape(Cases& cases) {
     Shape from, to;
     Dims dim;
   };
-  const Target targets[] = {{{2, 3, 4}, {3, 1}, {0, 2}},   {{2, 3, 4}, {}, {}},
+  const Target targets[] = {{{2, 3, 4}, {3, 1}, {0, 2}},    {{2, 3, 4}, {}, {}},
                             {{2, 3, 4}, {1, 1, 4}, {0, 1}}, {{3, 4}, {4}, {0}},
                             {{5, 1, 3}, {1, 3}, {0}},       {{2, 3}, {1, 1}, {0, 1}},
                             {{0, 3}, {1, 3}, {0}}};
@@ -165,8 +171,7 @@ void sums_to_shape(Cases& cases) {
                      return one(result);
                    },
                .dtypes = floating_dtypes()});
-  cases.error("sum_to", "not a broadcast", "does not broadcast",
-              [] { sum_to(ones({2, 3}), {2}); });
+  cases.error("sum_to", "not a broadcast", "does not broadcast", [] { sum_to(ones({2, 3}), {2}); });
 }
 
 }  // namespace

@@ -44,8 +44,9 @@ void mean_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
   const View& in = context.input(0);
   const uint32_t mask = reduced_mask(attrs.dim, in.dim(), context.op);
   const double count = static_cast<double>(reduced_count(in.sizes, mask));
-  visit_compute_floating(context.output().dtype,
-                         [&]<class C>() { reduce(context, mask, Mean<C>{{}, count}); });
+  visit_compute_floating(context.output().dtype, [&]<class C>() {
+    reduce(context, mask, Mean<C>{{}, count});
+  });
 }
 
 void nansum_kernel(const KernelContext& context, const ReduceAttrs& attrs) {

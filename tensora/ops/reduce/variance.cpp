@@ -23,8 +23,8 @@ Tensor variance_gradient(const Tensor& grad, const Tensor& x, const VarianceAttr
   const double count = static_cast<double>(reduced_count(x.sizes(), attrs.dim, "var"));
   const double factor = 2 / std::max(0.0, count - attrs.correction);
   const Tensor scaled = unreduce(grad * factor, x.sizes(), attrs.dim, attrs.keepdim);
-  const Tensor center = unreduce(mean(x, attrs.dim, attrs.keepdim), x.sizes(), attrs.dim,
-                                 attrs.keepdim);
+  const Tensor center =
+      unreduce(mean(x, attrs.dim, attrs.keepdim), x.sizes(), attrs.dim, attrs.keepdim);
   return scaled * (x - center);
 }
 
@@ -72,16 +72,16 @@ constinit OpDef<VarianceAttrs> std_op = define(Op<VarianceAttrs>{.name = "std",
                                                                  .infer = infer_variance<1>,
                                                                  .vjp = variance_vjp<true>,
                                                                  .saves = {in(0) | out(0)}});
-constinit OpDef<VarianceAttrs> var_mean_op = define(Op<VarianceAttrs>{
-    .name = "var_mean",
-    .infer = infer_variance<2>,
-    .vjp = variance_mean_vjp<false>,
-    .saves = {in(0)}});
-constinit OpDef<VarianceAttrs> std_mean_op = define(Op<VarianceAttrs>{
-    .name = "std_mean",
-    .infer = infer_variance<2>,
-    .vjp = variance_mean_vjp<true>,
-    .saves = {in(0) | out(0)}});
+constinit OpDef<VarianceAttrs> var_mean_op =
+    define(Op<VarianceAttrs>{.name = "var_mean",
+                             .infer = infer_variance<2>,
+                             .vjp = variance_mean_vjp<false>,
+                             .saves = {in(0)}});
+constinit OpDef<VarianceAttrs> std_mean_op =
+    define(Op<VarianceAttrs>{.name = "std_mean",
+                             .infer = infer_variance<2>,
+                             .vjp = variance_mean_vjp<true>,
+                             .saves = {in(0) | out(0)}});
 
 void register_variance(OpRegistry& registry) {
   for (const OpDef<VarianceAttrs>* op : {&var_op, &std_op, &var_mean_op, &std_mean_op})

@@ -22,9 +22,9 @@ Tensor var(const Tensor& self, const Dims& dim = {}, double correction = 1, bool
 /// Its square root.
 Tensor std(const Tensor& self, const Dims& dim = {}, double correction = 1, bool keepdim = false);
 /// Together with the mean: (var, mean) and (std, mean).
-std::tuple<Tensor, Tensor> var_mean(const Tensor& self, const Dims& dim = {},
-                                    double correction = 1, bool keepdim = false);
-std::tuple<Tensor, Tensor> std_mean(const Tensor& self, const Dims& dim = {},
-                                    double correction = 1, bool keepdim = false);
+std::tuple<Tensor, Tensor> var_mean(const Tensor& self, const Dims& dim = {}, double correction = 1,
+                                    bool keepdim = false);
+std::tuple<Tensor, Tensor> std_mean(const Tensor& self, const Dims& dim = {}, double correction = 1,
+                                    bool keepdim = false);
 
 }  // namespace tensora

@@ -92,14 +92,12 @@ struct Variance {
 #pragma omp simd
         for (int64_t j = 0; j < n; ++j) squares[j] += (x[j] - center[j]) * (x[j] - center[j]);
       }
-      for (int64_t j = 0; j < n; ++j)
-        acc[j].take(size, first[j], offset[j], center[j], squares[j]);
+      for (int64_t j = 0; j < n; ++j) acc[j].take(size, first[j], offset[j], center[j], squares[j]);
     }
   }
   static void combine(const void*, void* to, const void* from, int64_t n) {
     const Acc* const later = static_cast<const Acc*>(from);
-    for (int64_t i = 0; i < n; ++i)
-      static_cast<Acc*>(to)[i].take(later[i]);
+    for (int64_t i = 0; i < n; ++i) static_cast<Acc*>(to)[i].take(later[i]);
   }
   template <bool with_mean>
   static void finish(const void* functor, const void* from, int64_t n, void* const* out) {
