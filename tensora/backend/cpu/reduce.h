@@ -64,7 +64,7 @@ inline constexpr int64_t kRunBlock = 4096;
 inline constexpr int64_t kRowBlock = 32;
 
 template <class F>
-inline constexpr int kLanes = 256 / static_cast<int>(sizeof(typename F::Lane));
+inline constexpr int kReduceLanes = 256 / static_cast<int>(sizeof(typename F::Lane));
 
 /// Many independent chains, so that the loop vectorises without any licence to reorder additions.
 template <int lanes, class F>
@@ -90,7 +90,7 @@ inline typename F::Lane reduce_lanes(const F& f, const typename F::Value* x, int
 /// Up to kRunBlock elements. Short runs use few lanes, which are sooner merged.
 template <class F>
 inline typename F::Lane reduce_block(const F& f, const typename F::Value* x, int64_t n) {
-  constexpr int lanes = kLanes<F>;
+  constexpr int lanes = kReduceLanes<F>;
   if (n >= 4 * lanes) return reduce_lanes<lanes>(f, x, n);
   if (n >= lanes / 4) return reduce_lanes<lanes / 4>(f, x, n);
   typename F::Lane lane = f.lane();

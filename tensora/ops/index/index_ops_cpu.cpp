@@ -109,10 +109,14 @@ Plan make_plan(std::string_view op, const View& plain, const View& indexed, cons
   return plan;
 }
 
-// What happens to a run: `plain` and `indexed` with their steps.
+// What happens to an element, and to a run of them with its steps on both sides.
 struct Read {
   template <class T>
-  static void run(T* plain, const T* indexed, int64_t n, int64_t plain_step, int64_t indexed_step) {
+  static void element(T& plain, const T& indexed) {
+    plain = indexed;
+  }
+  template <class T>
+  static void run(T* plain, T* indexed, int64_t n, int64_t plain_step, int64_t indexed_step) {
     if (plain_step == 1 && indexed_step == 1) {
       std::memcpy(plain, indexed, static_cast<size_t>(n) * sizeof(T));
       return;
@@ -120,28 +124,33 @@ struct Read {
     for (int64_t i = 0; i < n; ++i) plain[i * plain_step] = indexed[i * indexed_step];
   }
 };
+
+// Writing and adding; values are often expanded, so a step of 0 has its own loop.
+template <class Action, class T>
+void write_run(const T* plain, T* indexed, int64_t n, int64_t plain_step, int64_t indexed_step) {
+  if (plain_step == 1 && indexed_step == 1) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) Action::element(plain[i], indexed[i]);
+  } else if (plain_step == 0 && indexed_step == 1) {
+    const T value = *plain;
+#pragma omp simd
+    for (int64_t i = 0; i < n; ++i) Action::element(value, indexed[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i)
+      Action::element(plain[i * plain_step], indexed[i * indexed_step]);
+  }
+}
 struct Write {
   template <class T>
-  static void run(const T* plain, T* indexed, int64_t n, int64_t plain_step, int64_t indexed_step) {
-    if (plain_step == 1 && indexed_step == 1) {
-      std::memcpy(indexed, plain, static_cast<size_t>(n) * sizeof(T));
-      return;
-    }
-    for (int64_t i = 0; i < n; ++i) indexed[i * indexed_step] = plain[i * plain_step];
+  static void element(const T& plain, T& indexed) {
+    indexed = plain;
   }
 };
 struct Accumulation {
   template <class T>
-  static void run(const T* plain, T* indexed, int64_t n, int64_t plain_step, int64_t indexed_step) {
+  static void element(const T& plain, T& indexed) {
     using Acc = accumulate_t<T>;
-    const auto add = [](T a, T b) { return T(static_cast<Acc>(a) + static_cast<Acc>(b)); };
-    if (plain_step == 1 && indexed_step == 1) {
-#pragma omp simd
-      for (int64_t i = 0; i < n; ++i) indexed[i] = add(indexed[i], plain[i]);
-      return;
-    }
-    for (int64_t i = 0; i < n; ++i)
-      indexed[i * indexed_step] = add(indexed[i * indexed_step], plain[i * plain_step]);
+    indexed = T(static_cast<Acc>(indexed) + static_cast<Acc>(plain));
   }
 };
 
@@ -149,8 +158,12 @@ struct Accumulation {
 template <class Action, class T>
 void move_line(const Plan& plan, T* plain, T* indexed, int64_t begin, int64_t end) {
   const int64_t step = plan.middle.plain[0];
-  const int64_t* places = plan.places.data();
-  for (int64_t b = begin; b < end; ++b) Action::run(plain + b * step, indexed + places[b], 1, 1, 1);
+  const int64_t* const places = plan.places.data();
+  if (step == 1) {
+    for (int64_t b = begin; b < end; ++b) Action::element(plain[b], indexed[places[b]]);
+    return;
+  }
+  for (int64_t b = begin; b < end; ++b) Action::element(plain[b * step], indexed[places[b]]);
 }
 
 template <class T>
@@ -206,9 +219,10 @@ void write_places(const Plan& plan, T* plain, T* indexed) {
       for (int64_t b = 0; b < places; ++b) {
         int64_t place_plain = 0, unused = 0;
         plan.middle.offsets(b, place_plain, unused);
-        Action::run(plain + at_plain + place_plain,
-                    indexed + at_indexed + plan.places[static_cast<size_t>(b)],
-                    std::min(kColumns, length - column), plan.run.plain[0], plan.run.indexed[0]);
+        write_run<Action>(plain + at_plain + place_plain,
+                          indexed + at_indexed + plan.places[static_cast<size_t>(b)],
+                          std::min(kColumns, length - column), plan.run.plain[0],
+                          plan.run.indexed[0]);
       }
     }
   });

@@ -10,12 +10,12 @@
 
 namespace tensora::cpu::TENSORA_ISA {
 
-constexpr int kLanes = kPhiloxLanes;
+constexpr int kRandomLanes = kPhiloxLanes;
 
 // The words of 32 successive counters, word by word. See Note [Lanes].
-inline void philox_block(uint64_t seed, uint64_t counter, unsigned (&words)[4][kLanes]) {
+inline void philox_block(uint64_t seed, uint64_t counter, unsigned (&words)[4][kRandomLanes]) {
 #pragma omp simd
-  for (int lane = 0; lane < kLanes; ++lane) {
+  for (int lane = 0; lane < kRandomLanes; ++lane) {
     const PhiloxWords four = philox(seed, counter + static_cast<uint64_t>(lane));
     words[0][lane] = four.word[0];
     words[1][lane] = four.word[1];
@@ -27,27 +27,27 @@ inline void philox_block(uint64_t seed, uint64_t counter, unsigned (&words)[4][k
 // Flattened: a call left in the loop would keep it from being vectorised.
 template <class V, class Distribution>
 [[gnu::flatten]] void block_values(const Distribution& distribution,
-                                   const unsigned (&words)[4][kLanes], V* to) {
+                                   const unsigned (&words)[4][kRandomLanes], V* to) {
   constexpr int per_counter = kValuesPerCounter<V>;
 #pragma omp simd
-  for (int lane = 0; lane < kLanes; ++lane) {
+  for (int lane = 0; lane < kRandomLanes; ++lane) {
     const unsigned four[4] = {words[0][lane], words[1][lane], words[2][lane], words[3][lane]};
     V values[per_counter];
     distribution.values(four, values);
-    for (int k = 0; k < per_counter; ++k) to[k * kLanes + lane] = values[k];
+    for (int k = 0; k < per_counter; ++k) to[k * kRandomLanes + lane] = values[k];
   }
 }
 
 template <class Distribution, class V>
 void random_tile(const void* functor, int64_t start, int64_t n, void* to) {
-  constexpr int64_t block = kLanes * kValuesPerCounter<V>;
+  constexpr int64_t block = kRandomLanes * kValuesPerCounter<V>;
   static_assert(kGenerateTile % block == 0);
   const Distribution distribution = *static_cast<const Distribution*>(functor);
   V* target = static_cast<V*>(to);
-  uint64_t counter =
-      distribution.offset + static_cast<uint64_t>(start / block) * static_cast<uint64_t>(kLanes);
-  unsigned words[4][kLanes];
-  for (; n > 0; n -= block, target += block, counter += kLanes) {
+  uint64_t counter = distribution.offset +
+                     static_cast<uint64_t>(start / block) * static_cast<uint64_t>(kRandomLanes);
+  unsigned words[4][kRandomLanes];
+  for (; n > 0; n -= block, target += block, counter += kRandomLanes) {
     philox_block(distribution.seed, counter, words);
     if (n >= block) {
       block_values(distribution, words, target);

@@ -22,7 +22,7 @@ void logsumexp_cases(Cases& cases) {
                                    return std::log(total) + highest;
                                  }};
   add_reductions(cases, reduction, reduce_samples());
-  add_reductions(cases, reduction, long_reduce_samples());
+  add_long_reductions(cases, reduction);
   add_dim_errors(cases, "logsumexp", [](const Tensor& x, const Dims& dim) { logsumexp(x, dim); });
 
   ReduceCase special = reduction;

@@ -38,7 +38,8 @@ void p_norm_cases(Cases& cases) {
     if (p != 2) reduction.low = 0.3;
     const size_t before = cases.samples.size();
     add_reductions(cases, reduction, reduce_samples());
-    if (p == 2 || p == kInf) add_reductions(cases, reduction, long_reduce_samples());
+    if (p == 2) add_long_reductions(cases, reduction);
+
     reduction.low = -3;
     add_reduction(cases, reduction, {"signs", {2, 3}, {1}}, {-1, 2, -3, 2.5, -0.5, 1});
     if (p >= 0 && p < kInf) {

@@ -53,10 +53,13 @@ std::span<const ReduceSample> reduce_samples() {
 
 std::span<const ReduceSample> long_reduce_samples() {
   static const std::vector<ReduceSample> samples = {
-      {"one long run", {150000}, {}},           {"few long rows", {3, 70000}, {1}},
-      {"many rows", {1000, 100}, {1}},          {"long columns", {4000, 30}, {0}},
-      {"long wide columns", {100, 1500}, {0}},  {"long narrow columns", {50000, 3}, {0}},
-      {"channels", {4, 3, 150, 60}, {0, 2, 3}},
+      {"one long run", {70000}, {}},
+      {"few long rows", {2, 70000}, {1}},
+      {"many rows", {1000, 100}, {1}},
+      {"long columns", {4000, 30}, {0}},
+      {"long wide columns", {100, 1500}, {0}},
+      {"long narrow columns", {30000, 3}, {0}},
+      {"channels", {3, 2, 150, 80}, {0, 2, 3}},
   };
   return samples;
 }
@@ -90,6 +93,19 @@ Case make_case(const ReduceCase& reduction, const ReduceSample& sample) {
 }
 
 }  // namespace
+
+std::vector<DType> long_dtypes(std::span<const DType> dtypes) {
+  std::vector<DType> result;
+  for (DType dtype : dtypes)
+    if (dtype == kFloat16 || dtype == kFloat32 || dtype == kFloat64 || dtype == kInt32)
+      result.push_back(dtype);
+  return result;
+}
+
+void add_long_reductions(Cases& cases, ReduceCase reduction) {
+  reduction.dtypes = long_dtypes(reduction.dtypes);
+  add_reductions(cases, reduction, long_reduce_samples());
+}
 
 void add_reductions(Cases& cases, const ReduceCase& reduction,
                     std::span<const ReduceSample> samples) {

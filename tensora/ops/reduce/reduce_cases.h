@@ -38,6 +38,9 @@ struct ReduceCase {
 /// One case per sample.
 void add_reductions(Cases& cases, const ReduceCase& reduction,
                     std::span<const ReduceSample> samples);
+/// The same for the long samples, with one dtype of each kind to save time.
+void add_long_reductions(Cases& cases, ReduceCase reduction);
+std::vector<DType> long_dtypes(std::span<const DType> dtypes);
 /// A case with given values.
 void add_reduction(Cases& cases, const ReduceCase& reduction, const ReduceSample& sample,
                    const Values& values);

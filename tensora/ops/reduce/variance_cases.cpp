@@ -106,7 +106,11 @@ void special_values(Cases& cases) {
 void variance_cases(Cases& cases) {
   samples_of(cases, reduce_samples(), 1);
   samples_of(cases, reduce_samples(), 0);
+  const size_t before = cases.samples.size();
   samples_of(cases, long_reduce_samples(), 1);
+  for (size_t i = before; i < cases.samples.size(); ++i)
+    cases.samples[i].dtypes = long_dtypes(cases.samples[i].dtypes);
+
   const ReduceSample rows{"rows", {5, 37}, {1}};
   samples_of(cases, {&rows, 1}, 2.5);
   special_values(cases);
