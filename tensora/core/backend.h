@@ -22,7 +22,8 @@ struct MemoryStats {
   uint64_t cache_hits = 0;   // of those, served without asking the system
 };
 
-/// Gives and takes back a device's memory. Blocks are aligned to at least 64 bytes.
+/// Gives and takes back a device's memory. Blocks over 1 KiB are aligned to at least 64 bytes,
+/// smaller ones to 16.
 class Allocator {
  public:
   virtual ~Allocator() = default;
