@@ -36,7 +36,10 @@ struct CountNonzero {
 };
 
 void sum_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
-  const uint32_t mask = reduced_mask(attrs.dim, context.input(0).dim(), context.op);
+  const View& in = context.input(0);
+  const uint32_t mask = reduced_mask(attrs.dim, in.dim(), context.op);
+  // A mask is counted byte by byte, several times faster than as int64.
+  if (in.dtype == kBool) return reduce(context, mask, CountNonzero<uint8_t>{});
   visit_compute(context.output().dtype, [&]<class C>() { reduce(context, mask, Sum<C>{}); });
 }
 
