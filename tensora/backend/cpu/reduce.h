@@ -15,6 +15,7 @@
 //   Acc widen(Lane) const;
 //   Acc combine(Acc, Acc) const;
 //   Out finish(Acc) const;
+//   void finish_all(Out*, int64_t n) const;  optional: a last step on n results
 
 #include <algorithm>
 #include <cstdint>
@@ -150,12 +151,30 @@ void combine_tile(const void* functor, void* to, const void* from, int64_t n) {
   for (int64_t i = 0; i < n; ++i) acc[i] = f.combine(acc[i], later[i]);
 }
 
+// Note [One function for every element]
+// The C library's vector functions differ from its scalar ones in the last bit. A loop over n
+// results would use the one for full vectors and the other for the rest, and n depends on how the
+// outputs were split among threads. So such functions are applied to full vectors only.
+template <class Function>
+void map_in_full_vectors(double* values, int64_t n, Function function) {
+  constexpr int64_t width = 8;
+  for (int64_t i = 0; i < n; i += width) {
+    alignas(64) double block[width];
+    const int64_t count = std::min(width, n - i);
+    for (int64_t j = 0; j < width; ++j) block[j] = values[i + std::min(j, count - 1)];
+#pragma omp simd
+    for (int64_t j = 0; j < width; ++j) block[j] = function(block[j]);
+    std::copy_n(block, count, values + i);
+  }
+}
+
 template <class F>
 void finish_tile(const void* functor, const void* from, int64_t n, void* const* out) {
   const F f = *static_cast<const F*>(functor);
   const auto* const acc = static_cast<const typename F::Acc*>(from);
   auto* const to = static_cast<typename F::Out*>(out[0]);
   for (int64_t i = 0; i < n; ++i) to[i] = f.finish(acc[i]);
+  if constexpr (requires { f.finish_all(to, n); }) f.finish_all(to, n);
 }
 
 /// The tiles of a functor with a single output.

@@ -85,8 +85,10 @@ struct LogSumExp {
   }
   static void finish(const void*, const void* from, int64_t n, void* const* out) {
     const Acc* const acc = static_cast<const Acc*>(from);
-    for (int64_t i = 0; i < n; ++i)
-      static_cast<double*>(out[0])[i] = std::log(acc[i].sum) + shift_for(acc[i].maximum);
+    double* const to = static_cast<double*>(out[0]);
+    for (int64_t i = 0; i < n; ++i) to[i] = acc[i].sum;
+    map_in_full_vectors(to, n, [](double sum) { return math::log(sum); });
+    for (int64_t i = 0; i < n; ++i) to[i] += shift_for(acc[i].maximum);
   }
   static constexpr ReduceTiles tiles() {
     return {.init = init,

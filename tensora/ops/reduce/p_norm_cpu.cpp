@@ -31,7 +31,9 @@ struct NormP : Sum<C> {
   double inverse;
   explicit NormP(double power) : p(static_cast<C>(power)), inverse(1 / power) {}
   C step(C lane, C x) const { return lane + math::pow(math::abs(x), p); }
-  double finish(double acc) const { return std::pow(acc, inverse); }
+  void finish_all(double* sums, int64_t n) const {
+    map_in_full_vectors(sums, n, [this](double sum) { return math::pow(sum, inverse); });
+  }
 };
 
 template <class C, bool largest>
