@@ -1,6 +1,27 @@
 #include "tests/suite/cases.h"
 
+#include <utility>
+
+#include "tests/suite/harness.h"
+
 namespace tensora::suite {
+namespace {
+
+Device device_under_test;
+DType dtype_under_test = kFloat32;
+
+}  // namespace
+
+Device device() { return device_under_test; }
+DType dtype() { return dtype_under_test; }
+
+UnderTest::UnderTest(Device device, DType dtype)
+    : saved_device_(std::exchange(device_under_test, device)),
+      saved_dtype_(std::exchange(dtype_under_test, dtype)) {}
+UnderTest::~UnderTest() {
+  device_under_test = saved_device_;
+  dtype_under_test = saved_dtype_;
+}
 
 int64_t Array::offset(const Shape& index) const {
   int64_t position = 0;

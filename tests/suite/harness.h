@@ -10,7 +10,7 @@ namespace tensora::suite {
 
 /// What holds for a whole run.
 struct Setting {
-  Device device;
+  Device device = {};
   uint64_t seed = 0;
   bool quick = false;  // a deterministic subsample, for slow builds
   int max_threads = 1;

@@ -1,16 +1,12 @@
 // tensora-ops: every op through every mode. See cases.h for how ops join in.
 #include <algorithm>
 #include <cstdio>
-#include <utility>
 
 #include "tests/suite/mistakes.h"
 #include "tests/suite/tables.h"
 
 namespace tensora::suite {
 namespace {
-
-Device device_under_test;
-DType dtype_under_test = kFloat32;
 
 constexpr int kExitFailed = 1, kExitUsage = 2;
 constexpr int kExitNoDevice = 77;  // which ctest takes for "skipped"
@@ -163,7 +159,7 @@ int run(const Options& options) {
                         .seed = options.seed,
                         .quick = options.quick,
                         .max_threads = get_num_threads()};
-  device_under_test = options.device;
+  const UnderTest under_test(options.device, kFloat32);
   Cases cases;
   add_all_cases(cases);
   general_mistakes(cases);
@@ -173,24 +169,13 @@ int run(const Options& options) {
   }
   Report report;
   for (Mode mode : options.modes) run_mode(mode, cases, options, setting, report);
+  check(!report.empty(), "no check fits the options; --list shows what there is");
   if (!options.json_path.empty()) report.write_json(options.json_path, options);
   report.print_summary();
   return report.failed() ? kExitFailed : 0;
 }
 
 }  // namespace
-
-Device device() { return device_under_test; }
-DType dtype() { return dtype_under_test; }
-
-UnderTest::UnderTest(Device device, DType dtype)
-    : saved_device_(std::exchange(device_under_test, device)),
-      saved_dtype_(std::exchange(dtype_under_test, dtype)) {}
-UnderTest::~UnderTest() {
-  device_under_test = saved_device_;
-  dtype_under_test = saved_dtype_;
-}
-
 }  // namespace tensora::suite
 
 int main(int argc, char** argv) {

@@ -29,6 +29,7 @@ class Report {
 
   void print_summary() const;
   void write_json(const std::string& path, const Options& options) const;
+  bool empty() const { return results_.empty(); }
   bool failed() const { return counts_[static_cast<size_t>(Outcome::failed)] != 0; }
 
  private:
