@@ -123,7 +123,8 @@ def main():
     library = scratch / "libtensora.so.0"
     subprocess.run([compiler, "-shared", *sanitize, "-Wl,-soname,libtensora.so.0", *objects, "-o",
                     str(library), "-lmvec", "-lm", "-ldl", "-lpthread"], check=True)
-    suite = b.objects_of(build / "tests/CMakeFiles/tensora-ops.dir", replaced)
+    suite = [o for target in ("tensora-ops", "tensora_suite")
+             for o in b.objects_of(build / f"tests/CMakeFiles/{target}.dir", replaced)]
     program = scratch / "tensora-ops"
     subprocess.run([compiler, *sanitize, *suite, *fresh("cases"), str(library), "-o", str(program),
                     f"-Wl,-rpath,{scratch}", "-lpthread"], check=True)

@@ -18,6 +18,7 @@ struct Problem {
   std::vector<size_t> wanted;   // inputs to differentiate with respect to
   ArrayList weights;            // one per floating output
   std::vector<size_t> outputs;  // which outputs those are
+  bool finite = true;           // whether all of them are
 };
 
 // The gradients of one evaluation, and what they were computed from.
@@ -50,7 +51,10 @@ Problem make_problem(const Check& check) {
     Array weights = draw_weights(outputs[i].sizes(), numbers);
     const Array values = read(outputs[i]);
     for (int64_t k = 0; k < values.numel(); ++k)
-      if (!std::isfinite(values[k])) weights[k] = 0;  // nor has infinity
+      if (!std::isfinite(values[k])) {  // nor has infinity
+        weights[k] = 0;
+        problem.finite = false;
+      }
     problem.weights.push_back(std::move(weights));
   }
   return problem;
@@ -244,22 +248,28 @@ bool takes(const Case& sample, DType dtype) {
   return false;
 }
 
-// float32 gradients against those in float64 of the same inputs.
-void check_single_precision(const Check& check) {
-  const Check single{check.sample, kFloat32, check.setting};
-  Problem narrow = make_problem(single);
-  Problem wide{check, narrow.values, narrow.wanted, narrow.weights, narrow.outputs};
-  for (Array& weight : wide.weights)
-    for (double& value : weight.values) value = rounded(value, kFloat32);
-  const ArrayList got = [&] {
-    const UnderTest under_test(check.setting.device, kFloat32);
-    return arrays_of(narrow, gradients_at(narrow, narrow.values, wide.weights, {}));
-  }();
-  const ArrayList expected = arrays_of(wide, gradients_at(wide, wide.values, wide.weights, {}));
+// Gradients in a narrower dtype against those in float64 of the same inputs.
+void check_precision(const Check& check, DType dtype) {
+  const auto in_dtype = [&](DType used, auto&& body) {
+    const UnderTest under_test(check.setting.device, used);
+    return body();
+  };
+  Problem narrow = in_dtype(dtype, [&] {
+    return make_problem({check.sample, dtype, check.setting});
+  });
+  for (Array& weight : narrow.weights)
+    for (double& value : weight.values) value = rounded(value, dtype);
+  if (!narrow.finite) return;
+  const Problem wide{check, narrow.values, narrow.wanted, narrow.weights, narrow.outputs};
+  const auto gradients = [](const Problem& problem) {
+    return arrays_of(problem, gradients_at(problem, problem.values, problem.weights, {}));
+  };
+  const ArrayList got = in_dtype(dtype, [&] { return gradients(narrow); });
+  const ArrayList expected = gradients(wide);
   const double factor = 10 * check.sample.tolerance;
   for (size_t k = 0; k < got.size(); ++k)
-    require_close(got[k], expected[k], tolerance_of(kFloat32, factor),
-                  concat("float32 gradient of input ", wide.wanted[k], " against float64"));
+    require_close(got[k], expected[k], tolerance_of(dtype, factor),
+                  concat(dtype, " gradient of input ", wide.wanted[k], " against float64"));
 }
 
 // Gradients of inputs, and from output gradients, that are not contiguous.
@@ -286,7 +296,8 @@ void check_all_orders(const Check& check) {
     require_close(again[k], first[k], tolerance_of(kFloat64, check.sample.tolerance),
                   concat("gradient of input ", problem.wanted[k], " with create_graph"));
   check_second_order(problem, recorded);
-  if (takes(check.sample, kFloat32)) check_single_precision(check);
+  for (DType dtype : {kFloat32, kFloat16, kBFloat16})
+    if (takes(check.sample, dtype)) check_precision(check, dtype);
 }
 
 }  // namespace
