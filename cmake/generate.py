@@ -122,7 +122,7 @@ def generate_pointwise(headers, out):
     for header, functors in headers:
         for f in functors:
             fields = ", ".join(f'field("{n}", &{f.struct}::{n})' for _, n, _ in f.fields)
-            body = f"return std::tuple{{{fields}}};" if fields else "return std::tuple<>{};"
+            body = f"return tensora::fields({fields});"
             describes.append(f"constexpr auto describe(std::type_identity<{f.struct}>) "
                              f"{{ {body} }}\n")
     includes = "".join(f'#include "tensora/ops/pointwise/{h.name}"\n' for h, _ in headers)

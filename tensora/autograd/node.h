@@ -1,10 +1,10 @@
 #pragma once
 
 #include <functional>
-#include <mutex>
 #include <string_view>
 #include <vector>
 
+#include "tensora/base/mutex.h"
 #include "tensora/base/small_vector.h"
 #include "tensora/core/tensor.h"
 #include "tensora/core/thread_state.h"
@@ -112,7 +112,7 @@ class AccumulateGrad final : public Node, public Pooled {
   void add_after_hook(std::function<void(const Tensor&)> hook);
 
  private:
-  mutable std::mutex mutex_;  // several graphs in several threads may share a leaf
+  mutable Mutex mutex_;  // several graphs in several threads may share a leaf
   Tensor grad_;
   std::vector<std::function<void(const Tensor&)>> after_hooks_;
 };

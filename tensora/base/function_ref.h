@@ -1,7 +1,6 @@
 #pragma once
 
 #include <concepts>
-#include <memory>
 #include <type_traits>
 #include <utility>
 
@@ -26,7 +25,7 @@ class FunctionRef<Result(Args...)> {
             std::forward<Args>(args)...);
       };
     } else {
-      target_.object = const_cast<void*>(static_cast<const void*>(std::addressof(callable)));
+      target_.object = const_cast<void*>(static_cast<const void*>(__builtin_addressof(callable)));
       call_ = [](Target target, Args... args) -> Result {
         return (*static_cast<std::remove_reference_t<F>*>(target.object))(
             std::forward<Args>(args)...);

@@ -25,26 +25,29 @@ struct FreeBlock {
 
 struct ThreadPoolOfBlocks {
   std::array<FreeBlock*, kClasses> head{};
-  std::array<uint32_t, kClasses> count{};
+  // How many more blocks each list takes: none before the sentinel below is armed, nor after it
+  // ran, so that the free of a block asks one question.
+  std::array<uint32_t, kClasses> room{};
 };
 
 // See Note [Thread-local state without guards]: plain data, zero-initialised, reached without a
 // constructor check; the sentinel below returns the blocks when the thread ends.
 thread_local constinit ThreadPoolOfBlocks blocks;
-thread_local constinit bool thread_is_ending = false;
 thread_local constinit bool sentinel_armed = false;
 
 struct ReturnBlocksAtThreadEnd {
   // Called once per thread: the first use of a thread-local registers its destructor.
-  void arm() { sentinel_armed = true; }
+  void arm() {
+    sentinel_armed = true;
+    blocks.room.fill(kMaxFreePerClass);
+  }
   ~ReturnBlocksAtThreadEnd() {
-    thread_is_ending = true;
     for (std::size_t index = 0; index < kClasses; ++index) {
       while (FreeBlock* block = blocks.head[index]) {
         blocks.head[index] = block->next;
         ::operator delete(block);
       }
-      blocks.count[index] = 0;
+      blocks.room[index] = 0;
     }
   }
 };
@@ -59,7 +62,7 @@ void* pool_allocate(std::size_t bytes) {
   if (!kReusesBlocks || index >= kClasses) return ::operator new(bytes);
   if (FreeBlock* block = blocks.head[index]) [[likely]] {
     blocks.head[index] = block->next;
-    --blocks.count[index];
+    ++blocks.room[index];
     return block;
   }
   return ::operator new((index + 1) * kGranule);
@@ -67,17 +70,18 @@ void* pool_allocate(std::size_t bytes) {
 
 void pool_free(void* memory, std::size_t bytes) noexcept {
   const std::size_t index = class_of(bytes);
-  if (!kReusesBlocks || index >= kClasses || thread_is_ending ||
-      blocks.count[index] >= kMaxFreePerClass) {
+  if (!kReusesBlocks || index >= kClasses) {
     ::operator delete(memory);
     return;
   }
-  if (!sentinel_armed) [[unlikely]]
+  if (blocks.room[index] == 0) [[unlikely]] {
+    if (sentinel_armed) return ::operator delete(memory);  // full, or the thread is ending
     return_blocks.arm();
+  }
   auto* block = static_cast<FreeBlock*>(memory);
   block->next = blocks.head[index];
   blocks.head[index] = block;
-  ++blocks.count[index];
+  --blocks.room[index];
 }
 
 }  // namespace tensora

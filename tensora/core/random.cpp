@@ -1,5 +1,6 @@
 #include "tensora/core/random.h"
 
+#include <mutex>
 #include <random>
 #include <utility>
 

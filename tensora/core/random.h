@@ -2,8 +2,8 @@
 
 #include <array>
 #include <cstdint>
-#include <mutex>
 
+#include "tensora/base/mutex.h"
 #include "tensora/core/philox.h"
 
 namespace tensora {
@@ -51,7 +51,7 @@ class Generator {
   Generator fork();
 
  private:
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   PhiloxState state_;
 };
 

@@ -20,11 +20,8 @@ size_t storage_bytes(const Shape& sizes, const Strides& strides, DType dtype) {
   return static_cast<size_t>(bytes);
 }
 
-}  // namespace
-
-namespace {
-
-Tensor finish(TensorImpl* impl, IntrusivePtr<Storage>&& storage, int64_t offset, DType dtype) {
+Tensor finish(IntrusivePtr<TensorImpl>&& impl, IntrusivePtr<Storage>&& storage, int64_t offset,
+              DType dtype) {
   View& view = impl->view;
   view.dtype = dtype;
   view.device = storage->device();
@@ -32,18 +29,18 @@ Tensor finish(TensorImpl* impl, IntrusivePtr<Storage>&& storage, int64_t offset,
     view.data = static_cast<char*>(storage->data()) + offset * int64_t(element_size(dtype));
   impl->offset = offset;
   impl->storage = std::move(storage);
-  return Tensor(IntrusivePtr<TensorImpl>::adopt(impl));
+  return Tensor(std::move(impl));
 }
 
 }  // namespace
 
 Tensor make_view(IntrusivePtr<Storage> storage, const Shape& sizes, const Strides& strides,
                  int64_t offset, DType dtype) {
-  auto* impl = new TensorImpl;
+  auto impl = IntrusivePtr<TensorImpl>::adopt(new TensorImpl);
   impl->view.sizes = sizes;
   impl->view.strides = strides;
   impl->view.update();
-  return finish(impl, std::move(storage), offset, dtype);
+  return finish(std::move(impl), std::move(storage), offset, dtype);
 }
 
 Tensor make_tensor(const Shape& sizes, const Strides& strides, DType dtype, Device device) {
@@ -52,26 +49,25 @@ Tensor make_tensor(const Shape& sizes, const Strides& strides, DType dtype, Devi
 }
 
 Tensor make_tensor(const Shape& sizes, DType dtype, Device device) {
-  // The common case of every op: sizes, strides, count and the overflow check in one loop.
-  Strides strides;
-  strides.resize(sizes.size());
+  // The common case of every op: strides, count and the overflow check in one loop.
+  auto result = IntrusivePtr<TensorImpl>::adopt(new TensorImpl);
+  View& view = result->view;
+  view.sizes = sizes;
+  view.strides = sizes;
   int64_t count = 1, step = 1;
   bool overflow = false;
   for (int i = sizes.size() - 1; i >= 0; --i) {
     check(sizes[i] >= 0, "empty: sizes must not be negative, got ", sizes);
-    strides[i] = step;
+    view.strides[i] = step;
     count *= sizes[i];
     overflow |= __builtin_mul_overflow(step, sizes[i] == 0 ? 1 : sizes[i], &step);
   }
   int64_t bytes = 0;
   overflow |= __builtin_mul_overflow(step, int64_t(element_size(dtype)), &bytes);
   check(!overflow, "empty: a tensor of shape ", sizes, " has too many elements");
-  auto storage = Storage::allocate(count == 0 ? 0 : static_cast<size_t>(bytes), device);
-  auto* impl = new TensorImpl;
-  impl->view.sizes = sizes;
-  impl->view.strides = strides;
-  impl->view.numel = count;
-  return finish(impl, std::move(storage), 0, dtype);
+  view.numel = count;
+  return finish(std::move(result),
+                Storage::allocate(count == 0 ? 0 : static_cast<size_t>(bytes), device), 0, dtype);
 }
 
 Tensor wrap_number(Scalar number) {

@@ -1,4 +1,5 @@
-#include <mutex>
+#include <atomic>
+#include <vector>
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/dispatch/autocast.h"
@@ -29,13 +30,22 @@ struct Library {
   }
 };
 
+std::atomic<bool> library_is_ready{false};
+
 const Library& library() {
   static const Library instance;
+  library_is_ready.store(true, std::memory_order_release);
   return instance;
 }
 
-// The device the op runs on; throws when the inputs disagree.
-Device common_device(const OpBase& op, Args inputs) {
+// The first op of the process fills the kernel slots and the engine's hooks.
+void require_library() {
+  if (!library_is_ready.load(std::memory_order_acquire)) [[unlikely]]
+    library();
+}
+
+// The device that inputs on several devices agree on; throws when they do not.
+[[gnu::noinline]] Device settle_device(const OpBase& op, Args inputs) {
   const Tensor* first = nullptr;
   for (const Arg& input : inputs) {
     if (!input->defined()) continue;
@@ -52,14 +62,27 @@ Device common_device(const OpBase& op, Args inputs) {
           " and ", input->device());
     first = &*input;
   }
-  return first ? first->device() : Device();
+  return first->device();
 }
 
-bool wants_history(Args inputs) {
-  if (!thread_state.grad_enabled) return false;
-  for (const Arg& input : inputs)
-    if (input->defined() && input->requires_grad()) return true;
-  return false;
+struct Situation {
+  Device device;   // the op runs on
+  bool recording;  // an input needs a gradient
+};
+
+// What the inputs say together; throws when they disagree about the device.
+Situation situation_of(const OpBase& op, Args inputs) {
+  const TensorImpl* first = nullptr;
+  bool agree = true, wanted = false;
+  for (const Arg& input : inputs) {
+    if (!input->defined()) continue;
+    const TensorImpl& impl = input->impl();
+    if (!first) first = &impl;
+    agree &= impl.view.device == first->view.device;
+    wanted |= input->requires_grad();
+  }
+  return {.device = !first ? Device() : agree ? first->view.device : settle_device(op, inputs),
+          .recording = wanted && thread_state.grad_enabled};
 }
 
 // Whether the op's own kernel runs, or its definition in other ops does.
@@ -68,22 +91,29 @@ bool runs_reference(const OpBase& op, Device device, bool recording) {
   if (!op.has_reference) return false;
   if (!op.infer || (recording && op.gradient == Gradient::by_reference)) return true;
   if (device.is_meta()) return false;
-  return !op.has_kernel(op, device.type);
-}
-
-void require_kernel(const OpBase& op, Device device) {
-  check(op.has_kernel(op, device.type), op.name, ": there is no ", name(device.type),
-        " kernel for this op");
+  return !op.has_kernel(device.type);
 }
 
 void run_kernel(const OpBase& op, Args inputs, std::span<const Tensor> outputs, const Infer& infer,
                 Device device, const void* attrs) {
-  require_kernel(op, device);
-  SmallVector<const View*, 4> in_views, out_views;
-  for (const Arg& input : inputs)
-    in_views.push_back(input->defined() ? &input->view_of_data() : nullptr);
-  for (const Tensor& output : outputs) out_views.push_back(&output.view_of_data());
-  const KernelContext context{op.name, in_views, out_views, device, infer.compute_dtype};
+  if (!op.has_kernel(device.type)) [[unlikely]]
+    fail(op.name, ": there is no ", name(device.type), " kernel for this op");
+  constexpr size_t kFew = 8;
+  const View* few[kFew];
+  std::vector<const View*> many;
+  const View** views = few;
+  if (inputs.size() + outputs.size() > kFew) [[unlikely]] {
+    many.resize(inputs.size() + outputs.size());
+    views = many.data();
+  }
+  const View** next = views;
+  for (const Arg& input : inputs) *next++ = input->defined() ? &input->impl().view : nullptr;
+  for (const Tensor& output : outputs) *next++ = &output.impl().view;
+  const KernelContext context{.op = op.name,
+                              .in = {views, inputs.size()},
+                              .out = {views + inputs.size(), outputs.size()},
+                              .device = device,
+                              .compute_dtype = infer.compute_dtype};
   op.run_kernel(op, context, attrs);
 }
 
@@ -118,10 +148,9 @@ Tensors run_reference(const OpBase& op, Args inputs, const void* attrs, bool rec
   return outputs;
 }
 
-Tensors dispatch(const OpBase& op, Args inputs, const void* attrs) {
+Tensors dispatch(const OpBase& op, Args inputs, const void* attrs, Situation now) {
   const ProfilerRange range(op.name);
-  const Device device = common_device(op, inputs);
-  const bool recording = wants_history(inputs);
+  const auto [device, recording] = now;
   if (runs_reference(op, device, recording)) return run_reference(op, inputs, attrs, recording);
 
   Infer infer(op.name, inputs, device);
@@ -180,13 +209,33 @@ bool is_disturbed(const OpBase& op, const Tensor& target, const Tensor& input) {
 // A device without a kernel for the op computes the result aside and copies it in.
 void run_inplace_kernel(const OpBase& op, Args inputs, std::span<const Tensor> targets,
                         const Infer& infer, Device device, const void* attrs) {
-  if (!op.has_reference || op.has_kernel(op, device.type)) {
+  if (!op.has_reference || op.has_kernel(device.type)) {
     run_kernel(op, inputs, targets, infer, device, attrs);
     return;
   }
   const no_grad silent;
-  const Tensors results = dispatch(op, inputs, attrs);
+  const Tensors results = dispatch(op, inputs, attrs, situation_of(op, inputs));
   for (size_t i = 0; i < targets.size(); ++i) engine_ops().copy_(targets[i], results[i]);
+}
+
+// The door where autocast changes the inputs or a tracer looks on.
+[[gnu::noinline]] Tensors dispatch_observed(const OpBase& op, Args inputs, const void* attrs) {
+  SmallVector<Tensor, 4> cast_inputs;
+  SmallVector<Arg, 4> cast_args;
+  if (thread_state.autocast_enabled && autocast_inputs(op, inputs, cast_inputs)) {
+    for (const Tensor& tensor : cast_inputs) cast_args.emplace_back(tensor);
+    inputs = cast_args;
+  }
+  const Situation now = situation_of(op, inputs);
+  Tracer* tracer = std::exchange(thread_state.tracer, nullptr);
+  if (!tracer) return dispatch(op, inputs, attrs, now);
+  struct Restore {
+    Tracer* tracer;
+    ~Restore() { thread_state.tracer = tracer; }
+  } restore{tracer};
+  Tensors outputs = dispatch(op, inputs, attrs, now);
+  tracer->record(op, inputs, outputs, attrs);
+  return outputs;
 }
 
 Tensor detached_copy(const Tensor& tensor) {
@@ -201,43 +250,43 @@ Tensor detached_copy(const Tensor& tensor) {
 namespace detail {
 
 Tensors apply_all(const OpBase& op, Args inputs, const void* attrs) {
-  library();  // the first op of the process fills the kernel slots and the engine's hooks
-  SmallVector<Tensor, 4> cast_inputs;
-  SmallVector<Arg, 4> cast_args;
-  if (thread_state.autocast_enabled && autocast_inputs(op, inputs, cast_inputs)) {
-    for (const Tensor& tensor : cast_inputs) cast_args.emplace_back(tensor);
-    inputs = cast_args;
-  }
-  Tracer* tracer = std::exchange(thread_state.tracer, nullptr);
-  if (!tracer) [[likely]]
-    return dispatch(op, inputs, attrs);
-  struct Restore {
-    Tracer* tracer;
-    ~Restore() { thread_state.tracer = tracer; }
-  } restore{tracer};
-  Tensors outputs = dispatch(op, inputs, attrs);
-  tracer->record(op, inputs, outputs, attrs);
-  return outputs;
+  require_library();
+  if (thread_state.autocast_enabled || thread_state.tracer) [[unlikely]]
+    return dispatch_observed(op, inputs, attrs);
+  return dispatch(op, inputs, attrs, situation_of(op, inputs));
 }
 
 Tensor apply_one(const OpBase& op, Args inputs, const void* attrs) {
-  Tensors outputs = apply_all(op, inputs, attrs);
-  return std::move(outputs[0]);
+  require_library();
+  if (thread_state.autocast_enabled || thread_state.tracer) [[unlikely]]
+    return std::move(dispatch_observed(op, inputs, attrs)[0]);
+  const Situation now = situation_of(op, inputs);
+  // The short way: a kernel fills one fresh tensor, and nobody keeps a record of it.
+  if (!now.recording && !op.view && op.infer && op.has_kernel(now.device.type) &&
+      !thread_state.inference_mode) {
+    const ProfilerRange range(op.name);
+    Infer infer(op.name, inputs, now.device);
+    op.infer(op, infer, attrs);
+    const Tensor output = make_output(op, inputs, infer.outputs[0], infer.device);
+    run_kernel(op, inputs, {&output, 1}, infer, now.device, attrs);
+    return output;
+  }
+  return std::move(dispatch(op, inputs, attrs, now)[0]);
 }
 
 const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
-  library();
+  require_library();
   check(!thread_state.tracer, op.name, "_: in-place ops cannot be traced");
-  const bool recording = wants_history(inputs);
+  const Situation now = situation_of(op, inputs);
+  const auto [device, recording] = now;
   // What is recorded as its definition, op by op, is computed aside and copied in.
   if (!op.infer || (recording && op.gradient == Gradient::by_reference)) {
     check_inplace(*inputs[0], op.name);
-    const Tensor result = std::move(dispatch(op, inputs, attrs)[0]);
+    const Tensor result = std::move(dispatch(op, inputs, attrs, now)[0]);
     engine_ops().copy_(*inputs[0], result);
     return *inputs[0];
   }
   const ProfilerRange range(op.name);
-  const Device device = common_device(op, inputs);
   Infer infer(op.name, inputs, device);
   op.infer(op, infer, attrs);
   // Output number i is written into input number i.

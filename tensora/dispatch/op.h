@@ -2,7 +2,6 @@
 
 #include <array>
 #include <atomic>
-#include <tuple>
 #include <type_traits>
 
 #include "tensora/autograd/node.h"
@@ -29,10 +28,6 @@ SmallVector<Arg, 8> args_of(std::span<const Tensor> tensors);
 
 // ---- attributes ------------------------------------------------------------------------------
 
-/// For ops without attributes.
-struct NoAttrs {};
-constexpr std::tuple<> describe(std::type_identity<NoAttrs>) { return {}; }
-
 template <class Struct, class Member>
 struct Field {
   std::string_view name;
@@ -43,6 +38,16 @@ template <class Struct, class Member>
 constexpr Field<Struct, Member> field(std::string_view name, Member Struct::*member) {
   return {name, member};
 }
+/// The field list itself: something that calls `body` with all fields. A closure, because a
+/// std::tuple per op would be most of what including the ops costs.
+template <class... Fields>
+constexpr auto fields(Fields... listed) {
+  return [=](auto&& body) { body(listed...); };
+}
+
+/// For ops without attributes.
+struct NoAttrs {};
+constexpr auto describe(std::type_identity<NoAttrs>) { return fields(); }
 
 /// An attribute's value, for whatever treats ops generically: printing, hashing, Python's keyword
 /// arguments, saved graphs.
@@ -226,30 +231,38 @@ struct OpBase {
   Tensors (*reference)(const OpBase&, Args, const void* attrs);
   void (*vjp)(const OpBase&, Vjp&, const void* attrs);
   void (*run_kernel)(const OpBase&, const KernelContext&, const void* attrs);
-  bool (*has_kernel)(const OpBase&, DeviceType);
   void (*copy_attrs)(void* to, const void* from);
   void (*destroy_attrs)(void* attrs);
   std::vector<std::pair<std::string_view, AttrValue>> (*list_attrs)(const void* attrs);
   /// Calls `body` with default attributes changed by `values`; unknown names throw.
   void (*with_attrs)(const OpBase&, std::span<const std::pair<std::string, AttrValue>> values,
                      const std::function<void(const void* attrs)>& body);
+
+  // One kernel slot per kind of device; what is in them is known to OpDef<Attrs>.
+  using AnyKernel = void (*)();
+  mutable AnyKernel kernels[kDeviceTypeCount];
+
+  bool has_kernel(DeviceType device) const { return kernel_slot(device) != nullptr; }
+  /// Kernels are set while their library is being opened; several threads may already look.
+  AnyKernel kernel_slot(DeviceType device) const {
+    return std::atomic_ref(kernels[static_cast<int>(device)]).load(std::memory_order_acquire);
+  }
 };
 
 template <class Attrs>
 using Kernel = void (*)(const KernelContext&, const Attrs&);
 
-/// An op together with its kernel slots, one per kind of device.
+/// An op as its room describes it.
 template <class Attrs>
 struct OpDef : OpBase {
   Op<Attrs> typed;
-  mutable Kernel<Attrs> kernels[kDeviceTypeCount] = {};
 
-  /// Kernels are set while their library is being opened; several threads may already look.
   void set_kernel(DeviceType device, Kernel<Attrs> kernel) const {
-    std::atomic_ref(kernels[static_cast<int>(device)]).store(kernel, std::memory_order_release);
+    std::atomic_ref(kernels[static_cast<int>(device)])
+        .store(reinterpret_cast<AnyKernel>(kernel), std::memory_order_release);
   }
   Kernel<Attrs> kernel(DeviceType device) const {
-    return std::atomic_ref(kernels[static_cast<int>(device)]).load(std::memory_order_acquire);
+    return reinterpret_cast<Kernel<Attrs>>(kernel_slot(device));
   }
 };
 
@@ -267,12 +280,9 @@ const Attrs& attrs_of(const void* attrs) {
 template <class Attrs>
 std::vector<std::pair<std::string_view, AttrValue>> list_attrs(const void* attrs) {
   std::vector<std::pair<std::string_view, AttrValue>> result;
-  std::apply(
-      [&](auto... fields) {
-        (result.emplace_back(fields.name, to_attr_value(attrs_of<Attrs>(attrs).*fields.member)),
-         ...);
-      },
-      describe(std::type_identity<Attrs>{}));
+  describe(std::type_identity<Attrs>{})([&](auto... listed) {
+    (result.emplace_back(listed.name, to_attr_value(attrs_of<Attrs>(attrs).*listed.member)), ...);
+  });
   return result;
 }
 
@@ -284,13 +294,11 @@ void with_attrs(const OpBase& op, std::span<const std::pair<std::string, AttrVal
   Attrs attrs{};
   for (const auto& [wanted, value] : values) {
     bool found = false;
-    std::apply(
-        [&](auto... fields) {
-          ((fields.name == wanted ? (from_attr_value(value, attrs.*fields.member), found = true)
-                                  : false),
-           ...);
-        },
-        describe(std::type_identity<Attrs>{}));
+    describe(std::type_identity<Attrs>{})([&](auto... listed) {
+      ((listed.name == wanted ? (from_attr_value(value, attrs.*listed.member), found = true)
+                              : false),
+       ...);
+    });
     if (!found) fail_unknown_attr(op.name, wanted);
   }
   body(&attrs);
@@ -331,9 +339,6 @@ consteval OpDef<Attrs> define(Op<Attrs> op) {
   };
   def.run_kernel = [](const OpBase& base, const KernelContext& context, const void* attrs) {
     typed<Attrs>(base).kernel(context.device.type)(context, attrs_of<Attrs>(attrs));
-  };
-  def.has_kernel = [](const OpBase& base, DeviceType device) {
-    return typed<Attrs>(base).kernel(device) != nullptr;
   };
   def.copy_attrs = [](void* to, const void* from) { new (to) Attrs(attrs_of<Attrs>(from)); };
   def.destroy_attrs = [](void* attrs) { static_cast<Attrs*>(attrs)->~Attrs(); };

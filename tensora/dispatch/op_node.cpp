@@ -17,22 +17,18 @@ OpNode::~OpNode() {
 }
 
 void OpNode::connect(Args inputs) {
-  for (const Arg& input : inputs) {
-    if (!input->defined()) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& input = *inputs[i];
+    InputInfo& info = inputs_.emplace_back();
+    if (!input.defined()) {
       add_edge({});
-      inputs_.emplace_back();
       continue;
     }
-    add_edge(gradient_edge(*input));
-    inputs_.emplace_back(InputInfo::of(*input));
+    info = InputInfo::of(input);
+    Edge edge = gradient_edge(input);
+    if (edge.node) wanted_ |= op_.saves[std::min<size_t>(i, op_.saves.size() - 1)];
+    add_edge(std::move(edge));
   }
-}
-
-uint32_t OpNode::wanted_slots() const {
-  uint32_t slots = 0;
-  for (size_t i = 0; i < edges().size(); ++i)
-    if (edges()[i].node) slots |= op_.saves[std::min<size_t>(i, op_.saves.size() - 1)];
-  return slots;
 }
 
 namespace {
@@ -57,7 +53,8 @@ bool shares_storage(const Tensor& tensor, std::span<const Tensor> others) {
 }  // namespace
 
 void OpNode::save_inputs(Args inputs, std::span<const Tensor> overwritten) {
-  const uint32_t slots = wanted_slots() & 0xffffu;
+  const uint32_t slots = wanted_ & 0xffffu;
+  if (slots == 0) return;
   for (size_t i = 0; i < inputs.size() && i < 16; ++i) {
     const uint32_t slot = in(static_cast<int>(i));
     const Tensor& input = *inputs[i];
@@ -76,11 +73,11 @@ void OpNode::save_inputs(Args inputs, std::span<const Tensor> overwritten) {
 }
 
 void OpNode::save_outputs(std::span<const Tensor> outputs) {
-  const uint32_t slots = wanted_slots();
+  if (wanted_ >> 16 == 0) return;
   for (size_t i = 0; i < outputs.size(); ++i) {
     const uint32_t slot = out(static_cast<int>(i));
     // An output that carried this node as its history would close a cycle: keep it without.
-    if (slots & slot) saved_.push_back({shallow_detach(outputs[i]), outputs[i].version(), slot});
+    if (wanted_ & slot) saved_.push_back({shallow_detach(outputs[i]), outputs[i].version(), slot});
   }
 }
 

@@ -32,9 +32,9 @@ class OpNode final : public Node, public Pooled {
  private:
   friend class Vjp;
   const SavedTensor& saved(uint32_t slot) const;
-  uint32_t wanted_slots() const;
 
   const OpBase& op_;
+  uint32_t wanted_ = 0;  // slots that the gradients of the connected inputs need
   void* attrs_;
   alignas(16) std::byte inline_attrs_[48];
   SmallVector<SavedTensor, 2> saved_;

@@ -208,7 +208,7 @@ struct FactorAttrs {
   double factor = 2;
 };
 constexpr auto describe(std::type_identity<FactorAttrs>) {
-  return std::tuple{field("factor", &FactorAttrs::factor)};
+  return fields(field("factor", &FactorAttrs::factor));
 }
 Tensors times(Args in, const FactorAttrs& attrs) { return Tensors{*in[0] * attrs.factor}; }
 

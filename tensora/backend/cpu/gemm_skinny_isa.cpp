@@ -23,7 +23,8 @@ void gather(MatrixView<const T> a, int64_t m, int64_t k, gemm_compute_t<T>* dens
 
 constexpr int kDepths = 4;             // rows of b taken at once by along_rows
 constexpr int kMostRows = 16;          // of a
-constexpr int64_t kSumsAtOnce = 4096;  // fit into the first-level cache beside the rows of b
+constexpr int64_t kLineBytes = 64;     // of the cache
+constexpr int64_t kSumsAtOnce = 16384;  // in the second-level cache: longer runs of b win over L1
 
 /// The sums of one sweep, apart from out: rows whose distance is a multiple of 4096 bytes, as they
 /// often are in out and in b, slow each other down.
@@ -34,9 +35,11 @@ struct Sums {
 };
 
 /// sums[i][0, width) += sum over kDepths of a[i][depth] * b[depth][0, width), width = NV vectors.
+/// `ahead` is how far from b the rows of the next depths lie. They are fetched now: each row is on
+/// a page of its own, where the processor's own prefetching starts anew.
 template <class T, int NV>
 [[gnu::always_inline]] inline void add_rows(const SkinnyProduct<T>& product, int64_t depth,
-                                            const T* const b[kDepths], int64_t col,
+                                            const T* const b[kDepths], int64_t ahead, int64_t col,
                                             const Sums<gemm_compute_t<T>>& sums) {
   using C = gemm_compute_t<T>;
   using V = Vector<C>;
@@ -46,6 +49,9 @@ template <class T, int NV>
   for (int d = 0; d < kDepths; ++d) {
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) bv[d][j] = load_wide<C, W>(b[d] + col + j * W);
+#pragma GCC unroll 4
+    for (int64_t byte = 0; byte < NV * W * int64_t(sizeof(T)); byte += kLineBytes)
+      __builtin_prefetch(reinterpret_cast<const char*>(b[d] + ahead + col) + byte);
   }
   for (int64_t i = 0; i < product.m; ++i) {
     const C* a = product.a + i * product.k + depth;
@@ -84,9 +90,11 @@ void sweep_rows(const SkinnyProduct<T>& product, int64_t begin, int64_t width,
   for (; depth + kDepths <= product.k; depth += kDepths) {
     const T* const b[kDepths] = {product.b.at(depth, begin), product.b.at(depth + 1, begin),
                                  product.b.at(depth + 2, begin), product.b.at(depth + 3, begin)};
+    const int64_t ahead = depth + 2 * kDepths <= product.k ? kDepths * product.b.row_stride : 0;
     int64_t col = 0;
-    for (; col + NV * W <= width; col += NV * W) add_rows<T, NV>(product, depth, b, col, sums);
-    for (; col + W <= width; col += W) add_rows<T, 1>(product, depth, b, col, sums);
+    for (; col + NV * W <= width; col += NV * W)
+      add_rows<T, NV>(product, depth, b, ahead, col, sums);
+    for (; col + W <= width; col += W) add_rows<T, 1>(product, depth, b, ahead, col, sums);
     if (col < width) {
       for (int d = 0; d < kDepths; ++d) add_rest<T>(product, depth + d, b[d], col, width, sums);
     }

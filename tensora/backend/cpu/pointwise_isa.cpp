@@ -28,26 +28,37 @@ struct ComputeType {
   TileFn fn;
   size_t bytes;
   DType dtype;
-  LoadFn (*load)(DType);
-  StoreFn (*store)(DType);
+
+  LoadFn load(DType from) const {
+    return dtype == DType::float64   ? load_fn<double>(from)
+           : dtype == DType::int64   ? load_fn<int64_t>(from)
+           : dtype == DType::float32 ? load_fn<float>(from)
+                                     : load_fn<int32_t>(from);
+  }
+  StoreFn store(DType to) const {
+    return dtype == DType::float64   ? store_fn<double>(to)
+           : dtype == DType::int64   ? store_fn<int64_t>(to)
+           : dtype == DType::float32 ? store_fn<float>(to)
+                                     : store_fn<int32_t>(to);
+  }
 };
 
 ComputeType compute_type(const KernelContext& context, const Tiles& tiles) {
   ComputeType result{};
   switch (context.compute_dtype) {
     case DType::float64:
-      result = {tiles.f64, 8, DType::float64, load_fn<double>, store_fn<double>};
+      result = {tiles.f64, 8, DType::float64};
       break;
     case DType::int64:
-      result = {tiles.i64, 8, DType::int64, load_fn<int64_t>, store_fn<int64_t>};
+      result = {tiles.i64, 8, DType::int64};
       break;
     case DType::float16:
     case DType::bfloat16:
     case DType::float32:
-      result = {tiles.f32, 4, DType::float32, load_fn<float>, store_fn<float>};
+      result = {tiles.f32, 4, DType::float32};
       break;
     default:
-      result = {tiles.i32, 4, DType::int32, load_fn<int32_t>, store_fn<int32_t>};
+      result = {tiles.i32, 4, DType::int32};
   }
   check(result.fn != nullptr, context.op, ": not supported for ", context.compute_dtype);
   return result;

@@ -10,7 +10,7 @@ struct CastAttrs {
   DType dtype = DType::float32;
 };
 constexpr auto describe(std::type_identity<CastAttrs>) {
-  return std::tuple{field("dtype", &CastAttrs::dtype)};
+  return fields(field("dtype", &CastAttrs::dtype));
 }
 extern OpDef<CastAttrs> cast_op;
 
@@ -18,7 +18,7 @@ struct ToDeviceAttrs {
   Device device;
 };
 constexpr auto describe(std::type_identity<ToDeviceAttrs>) {
-  return std::tuple{field("device", &ToDeviceAttrs::device)};
+  return fields(field("device", &ToDeviceAttrs::device));
 }
 extern OpDef<ToDeviceAttrs> to_device_op;
 

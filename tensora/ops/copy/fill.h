@@ -8,7 +8,7 @@ struct FillAttrs {
   Scalar value = 0;
 };
 constexpr auto describe(std::type_identity<FillAttrs>) {
-  return std::tuple{field("value", &FillAttrs::value)};
+  return fields(field("value", &FillAttrs::value));
 }
 extern OpDef<FillAttrs> fill_op;
 

@@ -8,7 +8,7 @@ struct OneHotAttrs {
   int64_t num_classes = 1;
 };
 constexpr auto describe(std::type_identity<OneHotAttrs>) {
-  return std::tuple{field("num_classes", &OneHotAttrs::num_classes)};
+  return fields(field("num_classes", &OneHotAttrs::num_classes));
 }
 extern OpDef<OneHotAttrs> one_hot_op;
 

@@ -6,23 +6,23 @@
 namespace tensora {
 
 constexpr auto describe(std::type_identity<Arange>) {
-  return std::tuple{field("start", &Arange::start), field("step", &Arange::step)};
+  return fields(field("start", &Arange::start), field("step", &Arange::step));
 }
 constexpr auto describe(std::type_identity<Linspace>) {
-  return std::tuple{field("start", &Linspace::start), field("end", &Linspace::end),
-                    field("steps", &Linspace::steps)};
+  return fields(field("start", &Linspace::start), field("end", &Linspace::end),
+                    field("steps", &Linspace::steps));
 }
 constexpr auto describe(std::type_identity<Logspace>) {
-  return std::tuple{field("start", &Logspace::start), field("end", &Logspace::end),
-                    field("steps", &Logspace::steps), field("base", &Logspace::base)};
+  return fields(field("start", &Logspace::start), field("end", &Logspace::end),
+                    field("steps", &Logspace::steps), field("base", &Logspace::base));
 }
 constexpr auto describe(std::type_identity<Eye>) {
-  return std::tuple{field("columns", &Eye::columns)};
+  return fields(field("columns", &Eye::columns));
 }
 constexpr auto describe(std::type_identity<TriangleIndices>) {
-  return std::tuple{
+  return fields(
       field("rows", &TriangleIndices::rows), field("columns", &TriangleIndices::columns),
-      field("diagonal", &TriangleIndices::diagonal), field("lower", &TriangleIndices::lower)};
+      field("diagonal", &TriangleIndices::diagonal), field("lower", &TriangleIndices::lower));
 }
 // These ops overwrite their one input, whose shape, dtype and device they keep.
 extern OpDef<Arange> arange_op;

@@ -9,7 +9,7 @@ struct GatherAttrs {
   int64_t dim = 0;
 };
 constexpr auto describe(std::type_identity<GatherAttrs>) {
-  return std::tuple{field("dim", &GatherAttrs::dim)};
+  return fields(field("dim", &GatherAttrs::dim));
 }
 /// gather: (self, index). scatter, scatter_add: (self, index, src).
 extern OpDef<GatherAttrs> gather_op, scatter_op, scatter_add_op;
@@ -20,8 +20,8 @@ struct GatherBackwardAttrs {
   int64_t dim = 0;
 };
 constexpr auto describe(std::type_identity<GatherBackwardAttrs>) {
-  return std::tuple{field("sizes", &GatherBackwardAttrs::sizes),
-                    field("dim", &GatherBackwardAttrs::dim)};
+  return fields(field("sizes", &GatherBackwardAttrs::sizes),
+                    field("dim", &GatherBackwardAttrs::dim));
 }
 extern OpDef<GatherBackwardAttrs> gather_backward_op;
 

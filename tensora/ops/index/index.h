@@ -65,7 +65,7 @@ struct IndexAttrs {
   Negative negative = Negative::wrapped;
 };
 constexpr auto describe(std::type_identity<IndexAttrs>) {
-  return std::tuple{field("dims", &IndexAttrs::dims), field("negative", &IndexAttrs::negative)};
+  return fields(field("dims", &IndexAttrs::dims), field("negative", &IndexAttrs::negative));
 }
 extern OpDef<IndexAttrs> index_op, index_select_op;
 
@@ -77,8 +77,8 @@ struct IndexBackwardAttrs {
 };
 constexpr auto describe(std::type_identity<IndexBackwardAttrs>) {
   using A = IndexBackwardAttrs;
-  return std::tuple{field("sizes", &A::sizes), field("dims", &A::dims),
-                    field("negative", &A::negative)};
+  return fields(field("sizes", &A::sizes), field("dims", &A::dims),
+                    field("negative", &A::negative));
 }
 extern OpDef<IndexBackwardAttrs> index_backward_op;
 
@@ -90,8 +90,8 @@ struct IndexPutAttrs {
 };
 constexpr auto describe(std::type_identity<IndexPutAttrs>) {
   using A = IndexPutAttrs;
-  return std::tuple{field("dims", &A::dims), field("accumulate", &A::accumulate),
-                    field("negative", &A::negative)};
+  return fields(field("dims", &A::dims), field("accumulate", &A::accumulate),
+                    field("negative", &A::negative));
 }
 extern OpDef<IndexPutAttrs> index_put_op, index_add_op, index_copy_op, index_fill_op;
 

@@ -11,7 +11,7 @@ struct NonzeroAttrs {
   int64_t count = 0;  // as nonzero_count_op found it
 };
 constexpr auto describe(std::type_identity<NonzeroAttrs>) {
-  return std::tuple{field("count", &NonzeroAttrs::count)};
+  return fields(field("count", &NonzeroAttrs::count));
 }
 extern OpDef<NonzeroAttrs> nonzero_op;
 

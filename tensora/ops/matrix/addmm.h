@@ -9,7 +9,7 @@ struct AddmmAttrs {
   Scalar alpha = 1;
 };
 constexpr auto describe(std::type_identity<AddmmAttrs>) {
-  return std::tuple{field("beta", &AddmmAttrs::beta), field("alpha", &AddmmAttrs::alpha)};
+  return fields(field("beta", &AddmmAttrs::beta), field("alpha", &AddmmAttrs::alpha));
 }
 /// beta * input + alpha * mat1 @ mat2 in one pass over the result; input broadcasts.
 extern OpDef<AddmmAttrs> addmm_op;

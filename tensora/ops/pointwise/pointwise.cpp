@@ -16,14 +16,20 @@ DType type_of_number(const Tensor& tensor) {
 }
 
 void check_types(const Infer& infer, Types types, DType dtype) {
-  if (types == Types::integral)
-    infer.check(!is_floating_point(dtype), "expected integer or bool tensors, got ", dtype);
-  if (types == Types::integer)
-    infer.check(is_integral(dtype), "expected integer tensors, got ", dtype);
-  if (types == Types::floating_only)
-    infer.check(is_floating_point(dtype), "expected floating-point tensors, got ", dtype);
-  if (types == Types::number)
-    infer.check(dtype != kBool, "bool tensors are not supported; cast them, or use a logical op");
+  switch (types) {
+    case Types::integral:
+      return infer.check(!is_floating_point(dtype), "expected integer or bool tensors, got ",
+                         dtype);
+    case Types::integer:
+      return infer.check(is_integral(dtype), "expected integer tensors, got ", dtype);
+    case Types::floating_only:
+      return infer.check(is_floating_point(dtype), "expected floating-point tensors, got ", dtype);
+    case Types::number:
+      return infer.check(dtype != kBool,
+                         "bool tensors are not supported; cast them, or use a logical op");
+    default:
+      return;
+  }
 }
 
 // Dense inputs of one layout give an output of the same layout, as in PyTorch: a permuted tensor
@@ -77,21 +83,26 @@ void infer_pointwise(Infer& infer, Types types, bool condition_first) {
   if (condition_first)
     infer.check(infer[0].dtype() == kBool, "expected a bool condition, got ", infer[0].dtype());
   const Tensor& first = *operands[0];
+  const Shape& first_sizes = infer[0].sizes();
   DType dtype = first.dtype();
-  Shape sizes = infer[0].sizes();
-  bool uniform = !first.impl().wrapped_number;
-  for (size_t i = 1; i < infer.inputs.size(); ++i)
-    if (infer[i].sizes() != sizes) sizes = broadcast_shapes(sizes, infer[i].sizes(), infer.op);
-  for (const Arg& operand : operands) uniform &= operand->dtype() == dtype;
-  if (!uniform) dtype = result_type(operands);
+  bool one_dtype = !first.impl().wrapped_number, one_shape = true, contiguous = true;
+  for (const Arg& input : infer.inputs) {
+    const View& view = input->view_of_data();
+    one_shape &= &view.sizes == &first_sizes || view.sizes == first_sizes;
+    contiguous &= view.contiguous;
+  }
+  for (const Arg& operand : operands) one_dtype &= operand->dtype() == dtype;
+  if (!one_dtype) dtype = result_type(operands);
 
   if (types == Types::floating && !is_floating_point(dtype)) dtype = default_dtype();
   check_types(infer, types, dtype);
   infer.compute_dtype = dtype;
   const DType result = types == Types::predicate ? kBool : dtype;
+  if (one_shape && contiguous) return infer.output(first_sizes, result);
 
-  bool contiguous = true;
-  for (const Arg& input : infer.inputs) contiguous &= input->is_contiguous();
+  Shape sizes = first_sizes;
+  for (const Arg& input : infer.inputs)
+    if (input->sizes() != sizes) sizes = broadcast_shapes(sizes, input->sizes(), infer.op);
   Strides strides;
   if (!contiguous && common_layout(infer, sizes, strides))
     infer.output(sizes, strides, result);

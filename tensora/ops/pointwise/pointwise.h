@@ -63,7 +63,7 @@ struct Backward : PointwiseBase {
 
 template <class F, int I>
 constexpr auto describe(std::type_identity<Backward<F, I>>) {
-  return std::tuple{field("functor", &Backward<F, I>::functor)};
+  return fields(field("functor", &Backward<F, I>::functor));
 }
 
 // The functor inside a Backward's attributes is shown as its own attributes.

@@ -11,25 +11,25 @@
 namespace tensora {
 
 constexpr auto describe(std::type_identity<Uniform>) {
-  return std::tuple{field("seed", &Uniform::seed), field("offset", &Uniform::offset),
+  return fields(field("seed", &Uniform::seed), field("offset", &Uniform::offset),
                     field("from", &Uniform::from), field("to", &Uniform::to),
-                    field("bits", &Uniform::bits)};
+                    field("bits", &Uniform::bits));
 }
 constexpr auto describe(std::type_identity<Normal>) {
-  return std::tuple{field("seed", &Normal::seed), field("offset", &Normal::offset),
-                    field("mean", &Normal::mean), field("std", &Normal::std)};
+  return fields(field("seed", &Normal::seed), field("offset", &Normal::offset),
+                    field("mean", &Normal::mean), field("std", &Normal::std));
 }
 constexpr auto describe(std::type_identity<Exponential>) {
-  return std::tuple{field("seed", &Exponential::seed), field("offset", &Exponential::offset),
-                    field("lambd", &Exponential::lambd)};
+  return fields(field("seed", &Exponential::seed), field("offset", &Exponential::offset),
+                    field("lambd", &Exponential::lambd));
 }
 constexpr auto describe(std::type_identity<Bernoulli>) {
-  return std::tuple{field("seed", &Bernoulli::seed), field("offset", &Bernoulli::offset),
-                    field("p", &Bernoulli::p)};
+  return fields(field("seed", &Bernoulli::seed), field("offset", &Bernoulli::offset),
+                    field("p", &Bernoulli::p));
 }
 constexpr auto describe(std::type_identity<RandomInteger>) {
-  return std::tuple{field("seed", &RandomInteger::seed), field("offset", &RandomInteger::offset),
-                    field("low", &RandomInteger::low), field("range", &RandomInteger::range)};
+  return fields(field("seed", &RandomInteger::seed), field("offset", &RandomInteger::offset),
+                    field("low", &RandomInteger::low), field("range", &RandomInteger::range));
 }
 // These ops overwrite their first input, whose shape, dtype and device they keep.
 extern OpDef<Uniform> uniform_op;
@@ -43,7 +43,7 @@ struct RandomAttrs {
   uint64_t seed = 0, offset = 0;
 };
 constexpr auto describe(std::type_identity<RandomAttrs>) {
-  return std::tuple{field("seed", &RandomAttrs::seed), field("offset", &RandomAttrs::offset)};
+  return fields(field("seed", &RandomAttrs::seed), field("offset", &RandomAttrs::offset));
 }
 /// Inputs: the tensor to overwrite, and the probability of a 1 for each of its elements.
 extern OpDef<RandomAttrs> bernoulli_tensor_op;

@@ -9,7 +9,7 @@ struct DimAttrs {
   bool keepdim = false;
 };
 constexpr auto describe(std::type_identity<DimAttrs>) {
-  return std::tuple{field("dim", &DimAttrs::dim), field("keepdim", &DimAttrs::keepdim)};
+  return fields(field("dim", &DimAttrs::dim), field("keepdim", &DimAttrs::keepdim));
 }
 extern OpDef<DimAttrs> max_dim_op, min_dim_op, argmax_op, argmin_op;
 

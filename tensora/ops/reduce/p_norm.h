@@ -11,8 +11,8 @@ struct NormAttrs {
   std::optional<DType> dtype = {};
 };
 constexpr auto describe(std::type_identity<NormAttrs>) {
-  return std::tuple{field("p", &NormAttrs::p), field("dim", &NormAttrs::dim),
-                    field("keepdim", &NormAttrs::keepdim), field("dtype", &NormAttrs::dtype)};
+  return fields(field("p", &NormAttrs::p), field("dim", &NormAttrs::dim),
+                    field("keepdim", &NormAttrs::keepdim), field("dtype", &NormAttrs::dtype));
 }
 extern OpDef<NormAttrs> norm_op;
 

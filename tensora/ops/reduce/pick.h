@@ -12,8 +12,8 @@ struct PickAttrs {
   bool keepdim = false;  // whether the picked tensor still has `dim`, with size 1
 };
 constexpr auto describe(std::type_identity<PickAttrs>) {
-  return std::tuple{field("sizes", &PickAttrs::sizes), field("dim", &PickAttrs::dim),
-                    field("keepdim", &PickAttrs::keepdim)};
+  return fields(field("sizes", &PickAttrs::sizes), field("dim", &PickAttrs::dim),
+                    field("keepdim", &PickAttrs::keepdim));
 }
 extern OpDef<PickAttrs> pick_op, put_picked_op;
 

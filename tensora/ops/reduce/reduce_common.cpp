@@ -11,8 +11,8 @@ struct UnreduceAttrs {
   bool keepdim = false;
 };
 constexpr auto describe(std::type_identity<UnreduceAttrs>) {
-  return std::tuple{field("sizes", &UnreduceAttrs::sizes), field("dim", &UnreduceAttrs::dim),
-                    field("keepdim", &UnreduceAttrs::keepdim)};
+  return fields(field("sizes", &UnreduceAttrs::sizes), field("dim", &UnreduceAttrs::dim),
+                    field("keepdim", &UnreduceAttrs::keepdim));
 }
 
 constinit OpDef<UnreduceAttrs> unreduce_op = define(Op<UnreduceAttrs>{

@@ -12,8 +12,8 @@ struct ReduceAttrs {
   std::optional<DType> dtype = {};
 };
 constexpr auto describe(std::type_identity<ReduceAttrs>) {
-  return std::tuple{field("dim", &ReduceAttrs::dim), field("keepdim", &ReduceAttrs::keepdim),
-                    field("dtype", &ReduceAttrs::dtype)};
+  return fields(field("dim", &ReduceAttrs::dim), field("keepdim", &ReduceAttrs::keepdim),
+                    field("dtype", &ReduceAttrs::dtype));
 }
 
 /// Bit d is set if dim d is reduced. Throws, naming `op`, for a dim that is out of range or named

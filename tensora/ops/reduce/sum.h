@@ -11,7 +11,7 @@ struct SumToAttrs {
   Shape size;
 };
 constexpr auto describe(std::type_identity<SumToAttrs>) {
-  return std::tuple{field("size", &SumToAttrs::size)};
+  return fields(field("size", &SumToAttrs::size));
 }
 extern OpDef<SumToAttrs> sum_to_op;
 

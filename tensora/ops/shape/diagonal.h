@@ -11,7 +11,7 @@ struct DiagonalAttrs {
 };
 constexpr auto describe(std::type_identity<DiagonalAttrs>) {
   using A = DiagonalAttrs;
-  return std::tuple{field("offset", &A::offset), field("dim1", &A::dim1), field("dim2", &A::dim2)};
+  return fields(field("offset", &A::offset), field("dim1", &A::dim1), field("dim2", &A::dim2));
 }
 extern OpDef<DiagonalAttrs> diagonal_op;
 
@@ -24,8 +24,8 @@ struct DiagEmbedAttrs {
 };
 constexpr auto describe(std::type_identity<DiagEmbedAttrs>) {
   using A = DiagEmbedAttrs;
-  return std::tuple{field("sizes", &A::sizes), field("offset", &A::offset), field("dim1", &A::dim1),
-                    field("dim2", &A::dim2)};
+  return fields(field("sizes", &A::sizes), field("offset", &A::offset), field("dim1", &A::dim1),
+                    field("dim2", &A::dim2));
 }
 extern OpDef<DiagEmbedAttrs> diag_embed_op;
 

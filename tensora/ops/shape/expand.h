@@ -8,7 +8,7 @@ struct ExpandAttrs {
   Shape size;
 };
 constexpr auto describe(std::type_identity<ExpandAttrs>) {
-  return std::tuple{field("size", &ExpandAttrs::size)};
+  return fields(field("size", &ExpandAttrs::size));
 }
 extern OpDef<ExpandAttrs> expand_op;
 

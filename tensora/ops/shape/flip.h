@@ -8,7 +8,7 @@ struct FlipAttrs {
   Dims dims;
 };
 constexpr auto describe(std::type_identity<FlipAttrs>) {
-  return std::tuple{field("dims", &FlipAttrs::dims)};
+  return fields(field("dims", &FlipAttrs::dims));
 }
 extern OpDef<FlipAttrs> flip_op;
 

@@ -8,7 +8,7 @@ struct PermuteAttrs {
   Dims dims;
 };
 constexpr auto describe(std::type_identity<PermuteAttrs>) {
-  return std::tuple{field("dims", &PermuteAttrs::dims)};
+  return fields(field("dims", &PermuteAttrs::dims));
 }
 extern OpDef<PermuteAttrs> permute_op;
 

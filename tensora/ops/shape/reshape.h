@@ -8,7 +8,7 @@ struct ViewAttrs {
   Shape size;
 };
 constexpr auto describe(std::type_identity<ViewAttrs>) {
-  return std::tuple{field("size", &ViewAttrs::size)};
+  return fields(field("size", &ViewAttrs::size));
 }
 extern OpDef<ViewAttrs> view_op;
 

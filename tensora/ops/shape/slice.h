@@ -13,8 +13,8 @@ struct SliceAttrs {
 };
 constexpr auto describe(std::type_identity<SliceAttrs>) {
   using A = SliceAttrs;
-  return std::tuple{field("dim", &A::dim), field("start", &A::start), field("end", &A::end),
-                    field("step", &A::step)};
+  return fields(field("dim", &A::dim), field("start", &A::start), field("end", &A::end),
+                    field("step", &A::step));
 }
 extern OpDef<SliceAttrs> slice_op;
 
@@ -23,7 +23,7 @@ struct SelectAttrs {
   int64_t index = 0;
 };
 constexpr auto describe(std::type_identity<SelectAttrs>) {
-  return std::tuple{field("dim", &SelectAttrs::dim), field("index", &SelectAttrs::index)};
+  return fields(field("dim", &SelectAttrs::dim), field("index", &SelectAttrs::index));
 }
 extern OpDef<SelectAttrs> select_op;
 
@@ -36,8 +36,8 @@ struct SliceBackwardAttrs {
 };
 constexpr auto describe(std::type_identity<SliceBackwardAttrs>) {
   using A = SliceBackwardAttrs;
-  return std::tuple{field("sizes", &A::sizes), field("dim", &A::dim), field("start", &A::start),
-                    field("step", &A::step)};
+  return fields(field("sizes", &A::sizes), field("dim", &A::dim), field("start", &A::start),
+                    field("step", &A::step));
 }
 extern OpDef<SliceBackwardAttrs> slice_backward_op;
 

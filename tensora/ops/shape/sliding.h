@@ -12,8 +12,8 @@ struct SlidingAttrs {
 };
 constexpr auto describe(std::type_identity<SlidingAttrs>) {
   using A = SlidingAttrs;
-  return std::tuple{field("dimension", &A::dimension), field("size", &A::size),
-                    field("step", &A::step)};
+  return fields(field("dimension", &A::dimension), field("size", &A::size),
+                    field("step", &A::step));
 }
 extern OpDef<SlidingAttrs> sliding_op;
 
@@ -26,8 +26,8 @@ struct SlidingBackwardAttrs {
 };
 constexpr auto describe(std::type_identity<SlidingBackwardAttrs>) {
   using A = SlidingBackwardAttrs;
-  return std::tuple{field("sizes", &A::sizes), field("dimension", &A::dimension),
-                    field("size", &A::size), field("step", &A::step)};
+  return fields(field("sizes", &A::sizes), field("dimension", &A::dimension),
+                    field("size", &A::size), field("step", &A::step));
 }
 extern OpDef<SlidingBackwardAttrs> sliding_backward_op;
 

@@ -12,7 +12,7 @@ struct SplitAttrs {
 };
 constexpr auto describe(std::type_identity<SplitAttrs>) {
   using A = SplitAttrs;
-  return std::tuple{field("dim", &A::dim), field("size", &A::size), field("sizes", &A::sizes)};
+  return fields(field("dim", &A::dim), field("size", &A::size), field("sizes", &A::sizes));
 }
 extern OpDef<SplitAttrs> split_op;
 
@@ -20,7 +20,7 @@ struct UnbindAttrs {
   int64_t dim = 0;
 };
 constexpr auto describe(std::type_identity<UnbindAttrs>) {
-  return std::tuple{field("dim", &UnbindAttrs::dim)};
+  return fields(field("dim", &UnbindAttrs::dim));
 }
 extern OpDef<UnbindAttrs> unbind_op;
 

@@ -8,7 +8,7 @@ struct TriangleAttrs {
   int64_t diagonal = 0;
 };
 constexpr auto describe(std::type_identity<TriangleAttrs>) {
-  return std::tuple{field("diagonal", &TriangleAttrs::diagonal)};
+  return fields(field("diagonal", &TriangleAttrs::diagonal));
 }
 extern OpDef<TriangleAttrs> tril_op, triu_op;
 
