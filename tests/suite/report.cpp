@@ -20,6 +20,13 @@ std::string label(const Result& result) {
   return concat(result.op, "/", result.sample, " ", result.dtype, " ", name(result.mode));
 }
 
+// Sanitizers want the fatal signals for themselves.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kNamesCrashes = false;
+#else
+constexpr bool kNamesCrashes = true;
+#endif
+
 // A crash cannot be counted, but it can say where it happened.
 char running_check[256] = "";
 
@@ -47,9 +54,8 @@ std::string quoted(const std::string& text) {
 }  // namespace
 
 Report::Report() : terminal_(isatty(STDERR_FILENO) != 0) {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  if (!kNamesCrashes) return;
   for (int fatal : {SIGSEGV, SIGFPE, SIGBUS, SIGILL, SIGABRT}) signal(fatal, name_crashed_check);
-#endif
 }
 
 void Report::run(Result what, const std::function<std::string()>& body) {
