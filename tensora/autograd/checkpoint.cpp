@@ -5,6 +5,7 @@
 
 #include "tensora/autograd/engine.h"
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/autograd/queued_node.h"
 #include "tensora/core/random.h"
 
 // Note [Checkpointing]
@@ -131,13 +132,14 @@ Recording record(const Body& body, const TensorList& inputs) {
   return result;
 }
 
-class CheckpointNode final : public Node {
+class CheckpointNode final : public QueuedNode {
  public:
   CheckpointNode(Body body, const TensorList& inputs, const Modes& modes, CheckpointOptions options)
       : body_(std::move(body)), inputs_(inputs), modes_(modes), options_(options) {
     for (const Tensor& input : inputs) {
       versions_.push_back(input.defined() ? input.version() : 0);
       add_edge(input.defined() ? gradient_edge(input) : Edge());
+      if (input.defined()) take_queue(input.device());
     }
   }
   std::string_view name() const override { return "checkpoint"; }

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
 #include <unordered_set>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/autograd/queues.h"
 
 namespace tensora {
 namespace {
@@ -173,7 +175,7 @@ class Run {
   void go(std::span<const Edge> roots, std::span<Tensor> grads) {
     const GradModeGuard mode(options_.create_graph);
     for (size_t i = 0; i < roots.size(); ++i)
-      if (roots[i].node) deliver(roots[i], std::move(grads[i]));
+      if (roots[i].node) deliver(roots[i], std::move(grads[i]), Queue());
     while (!pending_.empty()) {
       Pending current = pending_.pop();
       step(current);
@@ -181,8 +183,12 @@ class Run {
   }
 
  private:
-  void deliver(const Edge& edge, Tensor&& grad) {
+  /// `made_on`: the queue of the node that the gradient comes from.
+  void deliver(const Edge& edge, Tensor&& grad, const Queue& made_on) {
     if (captures_ && !plan_.wants(edge.node.get())) return;
+    const Queue queue = queues_.of(*edge.node);
+    queues_.hand_over(grad, made_on, queue);
+    const QueueScope scope(queue);
     if (!captures_ && edge.node->is_leaf() && !edge.node->waits_for_all()) {
       // Sums commute: a leaf can take each part as it comes, and nothing has to wait.
       Tensors grads;
@@ -195,9 +201,11 @@ class Run {
 
   void step(Pending& current) {
     Node& node = *current.node;
+    const Queue queue = queues_.of(node);
+    std::optional<QueueScope> scope(queue);
     if (node.has_hooks()) run_hooks(node, current.grads);
     if (captures_) {
-      if (plan_.captured.contains(&node)) capture(node, current.grads);
+      if (plan_.captured.contains(&node)) capture(node, current.grads, queue);
       if (!plan_.executed.contains(&node)) return;
     }
     if (std::none_of(current.grads.begin(), current.grads.end(),
@@ -206,9 +214,10 @@ class Run {
     Tensors results = node.backward(std::move(current.grads));
     if (!options_.retain_graph) node.release();
     if (is_anomaly_enabled()) check_anomaly(node, results);
+    scope.reset();
     const std::span<const Edge> edges = node.edges();
     for (size_t i = 0; i < results.size() && i < edges.size(); ++i)
-      if (edges[i].node && results[i].defined()) deliver(edges[i], std::move(results[i]));
+      if (edges[i].node && results[i].defined()) deliver(edges[i], std::move(results[i]), queue);
   }
 
   static void run_hooks(Node& node, Tensors& grads) {
@@ -219,9 +228,12 @@ class Run {
     }
   }
 
-  void capture(const Node& node, const Tensors& grads) {
-    for (Capture& wanted : *captures_)
-      if (wanted.node == &node) wanted.grad = grads[wanted.output];
+  void capture(const Node& node, const Tensors& grads, const Queue& queue) {
+    for (Capture& wanted : *captures_) {
+      if (wanted.node != &node) continue;
+      wanted.grad = grads[wanted.output];
+      queues_.hand_over(wanted.grad, queue, Queue());
+    }
   }
 
   static void check_anomaly(const Node& node, const Tensors& results) {
@@ -236,6 +248,7 @@ class Run {
   std::vector<Capture>* captures_ = nullptr;
   Plan plan_;
   PendingSet pending_;
+  const BackwardQueues queues_;
 };
 
 // The gradient that `output` starts with: what the user gave, or 1.

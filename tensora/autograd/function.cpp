@@ -67,6 +67,7 @@ void FunctionNode::add_argument(const Tensor& argument) {
   add_edge(recording ? gradient_edge(argument) : Edge());
   arguments_.push_back(argument.defined() ? InputInfo::of(argument) : InputInfo());
   argument_tensors_.push_back(argument);
+  if (argument.defined()) take_queue(argument.device());
 }
 
 bool FunctionNode::records() const {

@@ -6,7 +6,7 @@
 #include <typeinfo>
 
 #include "tensora/autograd/grad_mode.h"
-#include "tensora/autograd/node.h"
+#include "tensora/autograd/queued_node.h"
 
 namespace tensora {
 
@@ -48,7 +48,7 @@ class Context {
 };
 
 /// The graph node of a custom function.
-class FunctionNode final : public Node {
+class FunctionNode final : public QueuedNode {
  public:
   using Backward = TensorList (*)(Context&, const TensorList& grads);
   FunctionNode(const std::type_info& type, Backward backward);

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/autograd/queued_node.h"
 
 namespace tensora {
 namespace {
@@ -149,7 +150,7 @@ void replace_history(const Tensor& tensor, const NodePtr& node) {
 // gradient of the whole base, hands the written part to the op that wrote, and passes the rest,
 // with zeros in the written part or what the op gives back for its old contents, to the base's
 // former history.
-class WriteIntoBase final : public Node, public Pooled {
+class WriteIntoBase final : public QueuedNode, public Pooled {
  public:
   WriteIntoBase(const Tensor& base, const Tensor& view, NodePtr writer)
       : writer_(std::move(writer)),
@@ -158,6 +159,7 @@ class WriteIntoBase final : public Node, public Pooled {
         view_sizes_(view.sizes()),
         view_strides_(view.strides()),
         offset_(view.storage_offset() - base.storage_offset()) {
+    take_queue(base.device());
     add_edge(gradient_edge_of_history(base));
     // The writer's first edge is the view's own old contents; it flows through the base.
     bool first = true;

@@ -132,9 +132,11 @@ void attach_history(std::span<const Tensor> outputs, const NodePtr& node) {
 }
 
 // Runs the op's definition. Its parts record the history, unless the op has a rule of its own.
-Tensors run_reference(const OpBase& op, Args inputs, const void* attrs, bool recording) {
+Tensors run_reference(const OpBase& op, Args inputs, Device device, const void* attrs,
+                      bool recording) {
   if (!recording || op.gradient == Gradient::by_reference) return op.reference(op, inputs, attrs);
   auto node = IntrusivePtr<OpNode>::adopt(new OpNode(op, attrs));
+  node->take_queue(device);
   node->connect(inputs);
   node->save_inputs(inputs);
   Tensors outputs;
@@ -151,7 +153,8 @@ Tensors run_reference(const OpBase& op, Args inputs, const void* attrs, bool rec
 Tensors dispatch(const OpBase& op, Args inputs, const void* attrs, Situation now) {
   const ProfilerRange range(op.name);
   const auto [device, recording] = now;
-  if (runs_reference(op, device, recording)) return run_reference(op, inputs, attrs, recording);
+  if (runs_reference(op, device, recording))
+    return run_reference(op, inputs, device, attrs, recording);
 
   Infer infer(op.name, inputs, device);
   op.infer(op, infer, attrs);
@@ -161,6 +164,7 @@ Tensors dispatch(const OpBase& op, Args inputs, const void* attrs, Situation now
   IntrusivePtr<OpNode> node;
   if (recording) {
     node = IntrusivePtr<OpNode>::adopt(new OpNode(op, attrs));
+    node->take_queue(device);
     node->connect(inputs);
     node->save_inputs(inputs);
   }
@@ -313,6 +317,7 @@ const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
   IntrusivePtr<OpNode> node;
   if (recording) {
     node = IntrusivePtr<OpNode>::adopt(new OpNode(op, attrs));
+    node->take_queue(device);
     node->connect(inputs);
     node->save_inputs(inputs, targets);
   }

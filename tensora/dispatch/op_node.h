@@ -1,5 +1,6 @@
 #pragma once
 
+#include "tensora/autograd/queued_node.h"
 #include "tensora/dispatch/op.h"
 
 namespace tensora {
@@ -12,7 +13,7 @@ struct SavedTensor {
 };
 
 /// The graph node of any op: its attributes, what it saved, and what its inputs looked like.
-class OpNode final : public Node, public Pooled {
+class OpNode final : public QueuedNode, public Pooled {
  public:
   OpNode(const OpBase& op, const void* attrs);
   ~OpNode() override;

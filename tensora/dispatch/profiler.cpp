@@ -28,6 +28,12 @@ std::mutex events_mutex;
 std::vector<Event> events;
 std::atomic<uint32_t> next_thread{0};
 std::atomic<const RangeObserver*> observer{nullptr};
+std::atomic<bool> collecting{false};
+
+// Ranges are noticed for a profiler, which keeps them, and for an observer, which is only told.
+void update_profiling() {
+  detail::profiling.store(collecting.load() || observer.load() != nullptr);
+}
 
 double now_us() {
   using namespace std::chrono;
@@ -68,6 +74,7 @@ void end_range() {
   OpenRange range = std::move(ranges.open.back());
   ranges.open.pop_back();
   if (const RangeObserver* extra = observer.load()) extra->end();
+  if (!collecting.load(std::memory_order_relaxed)) return;
   const double duration = now_us() - range.begin_us;
   std::lock_guard lock(events_mutex);
   events.push_back({std::move(range.name), ranges.thread, range.begin_us, duration});
@@ -75,15 +82,22 @@ void end_range() {
 
 }  // namespace detail
 
-void set_range_observer(const RangeObserver* extra) { observer.store(extra); }
+void set_range_observer(const RangeObserver* extra) {
+  observer.store(extra);
+  update_profiling();
+}
 
 Profiler::Profiler() {
   std::lock_guard lock(events_mutex);
-  check(!detail::profiling.exchange(true), "Profiler: another profiler is already running");
+  check(!collecting.exchange(true), "Profiler: another profiler is already running");
   events.clear();
+  update_profiling();
 }
 
-Profiler::~Profiler() { detail::profiling.store(false); }
+Profiler::~Profiler() {
+  collecting.store(false);
+  update_profiling();
+}
 
 void Profiler::write_chrome_trace(const std::string& path) const {
   std::ofstream file(path);

@@ -81,7 +81,6 @@ class SeenOps {
 };
 
 void run_everything(const Case& sample, DType dtype, const Setting& setting) {
-  const Profiler ranges;  // without one, nobody observes; a new one each time frees the events
   const UnderTest under_test(setting.device, dtype);
   const Check check{sample, dtype, setting};
   const auto strided = [](const Shape& sizes, size_t) { return strided_layouts()[0].of(sizes); };

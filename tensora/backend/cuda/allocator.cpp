@@ -1,8 +1,12 @@
 #include "tensora/backend/cuda/allocator.h"
 
 #include <algorithm>
+#include <bit>
 
+#include "tensora/backend/cuda/capture.h"
+#include "tensora/backend/cuda/fork.h"
 #include "tensora/backend/cuda/runtime.h"
+#include "tensora/backend/cuda/wait.h"
 #include "tensora/base/check.h"
 
 // Note [Stream-ordered free]
@@ -18,6 +22,13 @@
 // get a segment of their own, rounded up to 2 MiB. The smallest free block that fits is cut, the
 // rest stays free; neighbours that are free are joined again. The two kinds keep apart, so that
 // a small tensor with a long life does not pin a large segment.
+//
+// Note [Bins]
+// A network allocates the same few small sizes again and again. Cutting and joining at every turn
+// would cost more than the launch's own share of the time, so a small block that is freed keeps its
+// size and goes into the bin of that size, from which the next request of the size takes it: two
+// pointer moves. Blocks in bins are joined only when nothing else fits, before the device is asked
+// for more; each is joined at most once per free, as it would be without bins.
 
 namespace tensora::cuda {
 namespace {
@@ -28,7 +39,8 @@ constexpr size_t kSmallSegment = size_t{2} << 20;
 constexpr size_t kMiddleRequest = size_t{10} << 20;
 constexpr size_t kMiddleSegment = size_t{20} << 20;
 constexpr size_t kSegmentStep = size_t{2} << 20;
-constexpr size_t kLargestListed = 5;
+constexpr size_t kLargestRequest = size_t{1} << 46;  // beyond any device
+static_assert(kSmallRequest / kGranule == BlockPool::kBins);
 
 size_t rounded(size_t bytes, size_t step) { return (bytes + step - 1) / step * step; }
 
@@ -38,79 +50,176 @@ size_t segment_bytes(size_t bytes) {
   return rounded(bytes, kSegmentStep);
 }
 
-std::string mebibytes(uint64_t bytes) {
-  return concat(bytes >> 20, ".", (bytes & ((1u << 20) - 1)) * 10 >> 20, " MiB");
-}
+size_t bin_of(size_t bytes) { return bytes / kGranule - 1; }
 
 }  // namespace
 
 void* CachingAllocator::allocate(size_t requested) {
   if (requested == 0) return nullptr;
   std::lock_guard lock(mutex_);
-  // A size beyond any machine would overflow when rounded up.
-  if (requested > (size_t{1} << 50)) throw_out_of_memory(requested, "no device is that large");
+  if (requested > kLargestRequest) throw_out_of_memory(requested, "no device is that large");
   const size_t bytes = rounded(requested, kGranule);
-  const bool small = bytes <= kSmallRequest;
-  const cudaStream_t stream = current_stream(device_);
+  BlockPool& pool = current_pool();
   ++stats_.allocations;
-  if (!pending_.empty()) collect_reached(false);
-  Block* block = take_cached(bytes, stream, small);
-  if (block)
-    ++stats_.cache_hits;
-  else
-    block = new_segment(bytes, requested, stream, small);
-  split(*block, bytes);
-  block->is_free = false;
+  Block* block = take_binned(pool, bytes);
+  if (!block) {
+    block = find_or_make(pool, bytes, requested);
+    split(*block, bytes);
+  }
+  block->state = Block::State::live;
   block->requested = requested;
-  blocks_.emplace(block->address, block);
-  stats_.allocated += block->bytes;
-  stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
+  count_live(*block, true);
   return block->address;
 }
 
-Block* CachingAllocator::take_cached(size_t bytes, cudaStream_t stream, bool small) {
-  Pool& pool = pools_[stream];
-  FreeBlocks& list = small ? pool.small : pool.large;
+void CachingAllocator::free(void* address, size_t) noexcept {
+  if (!address || is_forked()) return;
+  std::lock_guard lock(mutex_);
+  Block* const block = blocks_.find(address);
+  if (!block || block->state != Block::State::live) return;
+  count_live(*block, false);
+  block->requested = 0;
+  if (block->other_users.empty()) [[likely]]
+    return make_free(block);
+  block->state = Block::State::waiting;
+  // An event recorded now might become part of the graph.
+  if (Capture* capture = current_capture())
+    capture->freed_while_used.push_back(address);
+  else
+    start_waiting(*block);
+}
+
+void CachingAllocator::count_live(const Block& block, bool born) {
+  ClassCount& in_class = classes_[static_cast<size_t>(std::bit_width(block.requested - 1))];
+  if (born) {
+    ++in_class.allocations;
+    ++in_class.live_blocks;
+    in_class.live_bytes += block.bytes;
+    requested_ += block.requested;
+    stats_.allocated += block.bytes;
+    stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
+  } else {
+    --in_class.live_blocks;
+    in_class.live_bytes -= block.bytes;
+    requested_ -= block.requested;
+    stats_.allocated -= block.bytes;
+  }
+}
+
+// ---- finding a block ---------------------------------------------------------------------------
+
+BlockPool& CachingAllocator::current_pool() {
+  const Capture* const capture = current_capture();
+  return pool_of(current_stream(device_),
+                 capture && capture->device == device_ ? capture->graph : 0);
+}
+
+BlockPool& CachingAllocator::pool_of(cudaStream_t stream, uint64_t graph) {
+  const auto fits = [&](const BlockPool& pool) {
+    return pool.stream == stream && pool.graph == graph;
+  };
+  if (last_pool_ && fits(*last_pool_)) [[likely]]
+    return *last_pool_;
+  for (const auto& pool : pools_)
+    if (fits(*pool)) return *(last_pool_ = pool.get());
+  pools_.push_back(std::make_unique<BlockPool>());
+  last_pool_ = pools_.back().get();
+  last_pool_->stream = stream;
+  last_pool_->graph = graph;
+  return *last_pool_;
+}
+
+Block* CachingAllocator::take_binned(BlockPool& pool, size_t bytes) {
+  if (bytes > kSmallRequest) return nullptr;
+  const size_t bin = bin_of(bytes);
+  Block* const block = pool.bins[bin];
+  if (!block) return nullptr;
+  pool.bins[bin] = block->next_binned;
+  if (!block->next_binned) pool.used_bins[bin / 64] &= ~(uint64_t{1} << bin % 64);
+  ++stats_.cache_hits;
+  return block;
+}
+
+Block* CachingAllocator::take_listed(BlockPool& pool, size_t bytes, bool small) {
+  BlockPool::List& list = pool.list(small);
   Block key;
   key.bytes = bytes;
   const auto found = list.lower_bound(&key);
   if (found == list.end()) return nullptr;
-  Block* block = *found;
+  Block* const block = *found;
   list.erase(found);
+  ++stats_.cache_hits;
   return block;
 }
 
-Block* CachingAllocator::new_segment(size_t bytes, size_t requested, cudaStream_t stream,
-                                     bool small) {
+// From the cheapest source to the dearest: free blocks, blocks that other streams have left by now,
+// joined bins, the device.
+Block* CachingAllocator::find_or_make(BlockPool& pool, size_t bytes, size_t requested) {
+  const bool small = bytes <= kSmallRequest;
+  if (Block* block = take_listed(pool, bytes, small)) return block;
+  if (!pending_.empty()) {
+    collect_reached(false);
+    if (Block* block = take_binned(pool, bytes)) return block;
+    if (Block* block = take_listed(pool, bytes, small)) return block;
+  }
+  if (small) {
+    join(pool);
+    if (Block* block = take_listed(pool, bytes, small)) return block;
+  }
+  return new_segment(pool, bytes, requested);
+}
+
+Block* CachingAllocator::new_segment(BlockPool& pool, size_t bytes, size_t requested) {
   const size_t segment = segment_bytes(bytes);
-  const auto over_limit = [&] {
-    return stats_.limit != 0 && stats_.reserved + segment > stats_.limit;
+  const auto excess = [&] {
+    const uint64_t after = stats_.reserved + segment;
+    return stats_.limit != 0 && after > stats_.limit ? after - stats_.limit : 0;
   };
-  if (over_limit()) {
-    collect_reached(true);
-    release_cached();
-    if (over_limit()) throw_out_of_memory(requested, "the configured limit is reached");
+  if (excess() > 0) {
+    join_all();
+    release_cached(excess());
+    if (excess() > 0) {
+      collect_reached(true);
+      release_cached(SIZE_MAX);
+    }
+    if (excess() > 0) throw_out_of_memory(requested, "the configured limit is reached");
   }
   void* address = from_device(segment);
+  // First only as much as is missing, what was unused longest; then everything.
+  if (!address) {
+    join_all();
+    if (release_cached(missing_on_device(segment)) > 0) address = from_device(segment);
+  }
   if (!address) {
     collect_reached(true);
-    release_cached();
+    join_all();
+    release_cached(SIZE_MAX);
     address = from_device(segment);
   }
   if (!address) throw_out_of_memory(requested, "the device's memory is full");
   auto block = std::make_unique<Block>();
   block->address = static_cast<char*>(address);
   block->bytes = segment;
-  block->stream = stream;
-  block->small = small;
+  block->pool = &pool;
+  block->small = bytes <= kSmallRequest;
   segments_.emplace(block->address, segment);
+  blocks_.insert(block.get());
   stats_.reserved += segment;
   stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
   return block.release();
 }
 
+size_t CachingAllocator::missing_on_device(size_t bytes) const {
+  const DeviceGuard guard(device_);
+  size_t available = 0, total = 0;
+  cudaMemGetInfo(&available, &total);
+  return available < bytes ? bytes - available : bytes;  // else it is there, but not in one piece
+}
+
 void* CachingAllocator::from_device(size_t bytes) {
   const DeviceGuard guard(device_);
+  const OutsideCapture outside;
+  count_wait();
   void* address = nullptr;
   const cudaError_t status = cudaMalloc(&address, bytes);
   if (status == cudaSuccess) return address;
@@ -126,73 +235,94 @@ void CachingAllocator::split(Block& block, size_t bytes) {
   auto* remainder = new Block;
   remainder->address = block.address + bytes;
   remainder->bytes = rest;
-  remainder->stream = block.stream;
+  remainder->pool = block.pool;
   remainder->small = block.small;
   remainder->before = &block;
   remainder->after = block.after;
+  remainder->freed_at = block.freed_at;
   if (block.after) block.after->before = remainder;
   block.after = remainder;
   block.bytes = bytes;
-  remainder->is_free = true;
-  free_blocks(*remainder).insert(remainder);
+  remainder->state = Block::State::listed;
+  blocks_.insert(remainder);
+  remainder->pool->list(remainder->small).insert(remainder);
 }
 
-void CachingAllocator::free(void* address, size_t) noexcept {
-  if (!address) return;
-  std::lock_guard lock(mutex_);
-  const auto found = blocks_.find(address);
-  if (found == blocks_.end()) return;
-  Block* block = found->second;
-  blocks_.erase(found);
-  stats_.allocated -= block->bytes;
-  block->requested = 0;
-  if (block->other_users.empty())
-    make_free(block);
-  else
-    start_waiting(*block);
-}
+// ---- freeing and joining -----------------------------------------------------------------------
 
 void CachingAllocator::make_free(Block* block) {
-  block->is_free = true;
-  block = merged(block);
-  free_blocks(*block).insert(block);
+  block->freed_at = stats_.allocations;
+  if (!block->small || block->bytes > kSmallRequest) return list_block(block);
+  BlockPool& pool = *block->pool;
+  const size_t bin = bin_of(block->bytes);
+  block->state = Block::State::binned;
+  block->next_binned = pool.bins[bin];
+  pool.bins[bin] = block;
+  pool.used_bins[bin / 64] |= uint64_t{1} << bin % 64;
 }
 
-// Joins a block with the free neighbours, which leave their list.
-Block* CachingAllocator::merged(Block* block) {
+// Joins a block with its listed neighbours and lists the result.
+void CachingAllocator::list_block(Block* block) {
+  const auto is_listed = [](const Block* neighbour) {
+    return neighbour && neighbour->state == Block::State::listed;
+  };
   const auto absorb_next = [this](Block* first) {
-    Block* second = first->after;
+    Block* const second = first->after;
     first->bytes += second->bytes;
+    first->freed_at = std::max(first->freed_at, second->freed_at);
     first->after = second->after;
     if (second->after) second->after->before = first;
+    blocks_.erase(second);
     delete second;
   };
-  if (block->after && block->after->is_free) {
-    free_blocks(*block->after).erase(block->after);
+  BlockPool::List& list = block->pool->list(block->small);
+  if (is_listed(block->after)) {
+    list.erase(block->after);
     absorb_next(block);
   }
-  if (block->before && block->before->is_free) {
+  if (is_listed(block->before)) {
     block = block->before;
-    free_blocks(*block).erase(block);
+    list.erase(block);
     absorb_next(block);
   }
-  return block;
+  block->state = Block::State::listed;
+  list.insert(block);
 }
+
+// Empties the bins of a pool into its list.
+void CachingAllocator::join(BlockPool& pool) {
+  for (size_t word = 0; word < pool.used_bins.size(); ++word) {
+    while (pool.used_bins[word] != 0) {
+      const size_t bin = word * 64 + static_cast<size_t>(std::countr_zero(pool.used_bins[word]));
+      Block* block = pool.bins[bin];
+      pool.bins[bin] = nullptr;
+      pool.used_bins[word] &= pool.used_bins[word] - 1;
+      while (block) {
+        Block* const next = block->next_binned;
+        list_block(block);
+        block = next;
+      }
+    }
+  }
+}
+
+void CachingAllocator::join_all() {
+  for (const auto& pool : pools_) join(*pool);
+}
+
+// ---- blocks that several streams use -----------------------------------------------------------
 
 void CachingAllocator::record_stream(void* address, cudaStream_t stream) {
   std::lock_guard lock(mutex_);
-  const auto found = blocks_.find(address);
-  if (found == blocks_.end()) return;  // memory that somebody else owns
-  Block& block = *found->second;
-  if (stream == block.stream) return;
-  auto& users = block.other_users;
+  Block* const block = blocks_.find(address);
+  if (!block) return;  // memory that somebody else owns
+  if (stream == block->pool->stream) return;
+  auto& users = block->other_users;
   if (std::find(users.begin(), users.end(), stream) == users.end()) users.push_back(stream);
 }
 
 void CachingAllocator::start_waiting(Block& block) {
-  int previous = 0;
-  cudaGetDevice(&previous);
-  cudaSetDevice(device_);
+  const DeviceGuard guard(device_);
   for (cudaStream_t stream : block.other_users) {
     cudaEvent_t event = nullptr;
     if (!spare_events_.empty()) {
@@ -203,81 +333,93 @@ void CachingAllocator::start_waiting(Block& block) {
     }
     // Without an event the stream is waited for here: slow, but never wrong.
     if (!event || cudaEventRecord(event, stream) != cudaSuccess) {
-      cudaStreamSynchronize(stream);
+      wait_for_stream(stream);
       if (event) spare_events_.push_back(event);
       continue;
     }
-    pending_.push_back({event, &block});
-    ++block.waiting;
+    pending_.push_back({event, stream, &block});
+    ++block.events;
   }
   block.other_users.clear();
-  cudaSetDevice(previous);
-  if (block.waiting == 0) make_free(&block);
+  if (block.events == 0) make_free(&block);
+}
+
+void CachingAllocator::finish_frees(const std::vector<void*>& addresses) {
+  std::lock_guard lock(mutex_);
+  for (void* address : addresses) start_waiting(*blocks_.find(address));
 }
 
 void CachingAllocator::collect_reached(bool wait) {
+  const OutsideCapture outside;
+  std::vector<cudaStream_t> busy;  // events of a stream are reached in the order of recording
   size_t kept = 0;
   for (const Pending& entry : pending_) {
-    const cudaError_t status =
-        wait ? cudaEventSynchronize(entry.event) : cudaEventQuery(entry.event);
+    const bool behind = std::find(busy.begin(), busy.end(), entry.stream) != busy.end();
+    const cudaError_t status = wait     ? wait_for_event(entry.event)
+                               : behind ? cudaErrorNotReady
+                                        : cudaEventQuery(entry.event);
     if (status == cudaErrorNotReady) {
+      if (!behind) busy.push_back(entry.stream);
       pending_[kept++] = entry;
       continue;
     }
     spare_events_.push_back(entry.event);
-    if (--entry.block->waiting == 0) make_free(entry.block);
+    if (--entry.block->events == 0) make_free(entry.block);
   }
   pending_.resize(kept);
 }
 
-// Gives whole free segments back to the device. cudaFree waits for the device, so nothing that is
-// still queued can touch them.
-void CachingAllocator::release_cached() {
-  int previous = 0;
-  cudaGetDevice(&previous);
-  cudaSetDevice(device_);
-  for (auto& [stream, pool] : pools_) {
-    for (FreeBlocks* list : {&pool.small, &pool.large}) {
-      for (auto it = list->begin(); it != list->end();) {
-        Block* block = *it;
-        if (block->before || block->after) {
-          ++it;
-          continue;
-        }
-        it = list->erase(it);
-        cudaFree(block->address);
-        stats_.reserved -= block->bytes;
-        segments_.erase(block->address);
-        delete block;
-      }
-    }
+// ---- giving memory back ------------------------------------------------------------------------
+
+// Gives whole free segments back to the device until `wanted` bytes are free, those that were
+// unused longest first. Returns how many it gave.
+size_t CachingAllocator::release_cached(size_t wanted) {
+  std::vector<Block*> whole;
+  for (const auto& pool : pools_) {
+    if (pool->graph != 0) continue;  // a replay writes there
+    for (const bool small : {true, false})
+      for (Block* block : pool->list(small))
+        if (!block->before && !block->after) whole.push_back(block);
   }
-  cudaSetDevice(previous);
+  std::sort(whole.begin(), whole.end(),
+            [](const Block* a, const Block* b) { return a->freed_at < b->freed_at; });
+  size_t released = 0;
+  for (Block* block : whole) {
+    if (released >= wanted) break;
+    released += block->bytes;
+    release_segment(block);
+  }
+  if (released > 0) ++collections_;
+  return released;
 }
 
-MemoryStats CachingAllocator::stats() const {
-  std::lock_guard lock(mutex_);
-  MemoryStats result = stats_;
-  for (const auto& [stream, pool] : pools_)
-    for (const FreeBlocks* list : {&pool.small, &pool.large})
-      if (!list->empty())
-        result.largest_free = std::max<uint64_t>(result.largest_free, (*list->rbegin())->bytes);
-  return result;
+// cudaFree waits for the device, so nothing that is still queued can touch the segment.
+void CachingAllocator::release_segment(Block* block) {
+  const DeviceGuard guard(device_);
+  const OutsideCapture outside;
+  count_wait();
+  cudaFree(block->address);
+  stats_.reserved -= block->bytes;
+  segments_.erase(block->address);
+  block->pool->list(block->small).erase(block);
+  blocks_.erase(block);
+  delete block;
 }
 
 void CachingAllocator::empty_cache() {
   std::lock_guard lock(mutex_);
+  refuse_capture("empty_cache");
   collect_reached(true);
-  release_cached();
+  join_all();
+  release_cached(SIZE_MAX);
 }
 
 void CachingAllocator::set_limit(uint64_t bytes) {
   std::lock_guard lock(mutex_);
   stats_.limit = bytes;
-  if (bytes != 0 && stats_.reserved > bytes) {
-    collect_reached(true);
-    release_cached();
-  }
+  if (bytes == 0 || stats_.reserved <= bytes) return;
+  join_all();
+  release_cached(stats_.reserved - bytes);
 }
 
 void CachingAllocator::reset_peaks() {
@@ -286,49 +428,31 @@ void CachingAllocator::reset_peaks() {
   stats_.peak_reserved = stats_.reserved;
 }
 
-std::vector<BlockInfo> CachingAllocator::snapshot() const {
+// ---- the memory of graphs ----------------------------------------------------------------------
+
+std::vector<cudaStream_t> CachingAllocator::streams_of_graph(uint64_t graph) const {
   std::lock_guard lock(mutex_);
-  std::vector<BlockInfo> result;
-  const auto add = [&](const Block& block) {
-    auto segment = segments_.upper_bound(block.address);
-    --segment;
-    result.push_back({block.address, block.bytes, block.requested, block.is_free, segment->first});
-  };
-  for (const auto& [address, block] : blocks_) add(*block);
-  for (const auto& [stream, pool] : pools_) {
-    for (const Block* block : pool.small) add(*block);
-    for (const Block* block : pool.large) add(*block);
-  }
-  std::sort(result.begin(), result.end(),
-            [](const BlockInfo& a, const BlockInfo& b) { return a.address < b.address; });
-  return result;
+  std::vector<cudaStream_t> streams;
+  for (const auto& pool : pools_)
+    if (pool->graph == graph) streams.push_back(pool->stream);
+  return streams;
 }
 
-void CachingAllocator::throw_out_of_memory(size_t bytes, std::string_view reason) const {
-  size_t free_bytes = 0, total_bytes = 0;
-  {
-    const DeviceGuard guard(device_);
-    cudaMemGetInfo(&free_bytes, &total_bytes);
+void CachingAllocator::release_graph(uint64_t graph) {
+  std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < pools_.size(); ++i) {
+    if (pools_[i]->graph != graph) continue;
+    const std::unique_ptr<BlockPool> old = std::move(pools_[i]);
+    pools_.erase(pools_.begin() + static_cast<ptrdiff_t>(i--));
+    last_pool_ = nullptr;
+    BlockPool& heir = pool_of(old->stream, 0);
+    join(*old);
+    blocks_.each([&](Block& block) {
+      if (block.pool == old.get()) block.pool = &heir;
+    });
+    heir.small.merge(old->small);
+    heir.large.merge(old->large);
   }
-  std::vector<size_t> live;
-  for (const auto& [address, block] : blocks_) live.push_back(block->requested);
-  std::sort(live.rbegin(), live.rend());
-  std::string largest;
-  for (size_t i = 0; i < std::min(live.size(), kLargestListed); ++i)
-    largest += concat(i == 0 ? "" : ", ", mebibytes(live[i]));
-  uint64_t largest_free = 0;
-  for (const auto& [stream, pool] : pools_)
-    if (!pool.large.empty())
-      largest_free = std::max<uint64_t>(largest_free, (*pool.large.rbegin())->bytes);
-  throw OutOfMemoryError(
-      concat("cuda:", device_, ": out of memory: ", mebibytes(bytes), " asked for, but ", reason,
-             " (allocated ", mebibytes(stats_.allocated), ", reserved ", mebibytes(stats_.reserved),
-             ", limit ", stats_.limit == 0 ? std::string("none") : mebibytes(stats_.limit),
-             ", largest cached free block ", mebibytes(largest_free), "; the device has ",
-             mebibytes(free_bytes), " free of ", mebibytes(total_bytes),
-             "). Largest live blocks: ", largest.empty() ? std::string("none") : largest,
-             ". Free tensors you no longer need, use a smaller batch or a narrower dtype, or call "
-             "empty_cache."));
 }
 
 CachingAllocator& caching_allocator(int device) {

@@ -1,10 +1,20 @@
 #include "tensora/core/backend.h"
 
 #include "tensora/backend/cuda/allocator.h"
+#include "tensora/backend/cuda/capture.h"
+#include "tensora/backend/cuda/checked.h"
 #include "tensora/backend/cuda/fault.h"
+#include "tensora/backend/cuda/order.h"
 #include "tensora/backend/cuda/pinned.h"
+#include "tensora/backend/cuda/queues.h"
 #include "tensora/backend/cuda/runtime.h"
+#include "tensora/backend/cuda/wait.h"
 #include "tensora/base/check.h"
+
+namespace tensora {
+// Defined by dispatch/nvtx.cu, which is part of this library.
+void start_nvtx_if_asked();
+}  // namespace tensora
 
 namespace tensora::jit {
 // Defined by jit/emit_cuda.cu, which is part of this library.
@@ -27,24 +37,30 @@ class CudaBackend final : public Backend {
                   size_t bytes) override {
     if (bytes == 0) return;
     if (to_device.is_cpu()) {
+      refuse_capture("a copy to the host (item, cpu, nonzero, a printed tensor)");
       copy_to_host(from_device.index, to, from, bytes);
       throw_noted_fault(from_device.index);
       return;
     }
-    if (from_device.is_cpu()) return copy_to_device(to_device.index, to, from, bytes);
+    if (from_device.is_cpu()) {
+      refuse_capture("a copy from the host");
+      return copy_to_device(to_device.index, to, from, bytes);
+    }
     if (to_device == from_device) {
       use_device(to_device.index);
       check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice,
                                  current_stream(to_device.index)),
                  "the copy on the device");
+      after_launch("copy", to_device.index);
       return;
     }
     copy_between(to, to_device.index, from, from_device.index, bytes);
   }
 
   void synchronize(Device device) override {
+    refuse_capture("synchronize");
     use_device(device.index);
-    check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    check_cuda(wait_for_device(), "cudaDeviceSynchronize");
     throw_noted_fault(device.index);
   }
 
@@ -52,27 +68,15 @@ class CudaBackend final : public Backend {
   // Queued on the source's stream between two events, so that it is ordered on both devices.
   static void copy_between(void* to, int to_device, const void* from, int from_device,
                            size_t bytes) {
-    const cudaStream_t source = current_stream(from_device), target = current_stream(to_device);
-    order(target, to_device, source, from_device);
+    const DeviceStream source{from_device, current_stream(from_device)};
+    const DeviceStream target{to_device, current_stream(to_device)};
+    order_streams(target, source);
     {
       const DeviceGuard guard(from_device);
-      check_cuda(cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, source),
+      check_cuda(cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, source.stream),
                  "the copy between devices");
     }
-    order(source, from_device, target, to_device);
-  }
-
-  /// Work queued later on `second` starts after the work queued so far on `first`.
-  static void order(cudaStream_t first, int first_device, cudaStream_t second, int second_device) {
-    cudaEvent_t event = nullptr;
-    {
-      const DeviceGuard guard(first_device);
-      check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
-      check_cuda(cudaEventRecord(event, first), "cudaEventRecord");
-    }
-    const DeviceGuard guard(second_device);
-    check_cuda(cudaStreamWaitEvent(second, event, 0), "cudaStreamWaitEvent");
-    cudaEventDestroy(event);  // takes effect when the event was reached
+    order_streams(source, target);
   }
 };
 
@@ -86,6 +90,8 @@ extern "C" tensora::Backend* tensora_cuda_backend() {
   static auto* instance = [] {
     tensora::cuda::register_cuda_kernels();
     tensora::jit::register_emit_cuda();
+    tensora::cuda::register_queues();
+    tensora::start_nvtx_if_asked();
     return new tensora::cuda::CudaBackend;
   }();
   return instance;

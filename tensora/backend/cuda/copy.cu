@@ -1,5 +1,6 @@
 #include "tensora/backend/cuda/copy.h"
 
+#include "tensora/backend/cuda/checked.h"
 #include "tensora/backend/cuda/launch_walk.cuh"
 #include "tensora/backend/cuda/pointwise.cuh"
 #include "tensora/backend/cuda/runtime.h"
@@ -142,6 +143,7 @@ void copy_elements(std::string_view op, const View& from, const View& to) {
     check_cuda(cudaMemcpyAsync(to.data, from.data, to.bytes(), cudaMemcpyDeviceToDevice,
                                current_stream(to.device.index)),
                "the copy on the device");
+    after_launch(op, to.device.index);
     return;
   }
   if (from.dtype == to.dtype && copy_transposed(op, from, to)) return;

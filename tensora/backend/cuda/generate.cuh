@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "tensora/backend/cuda/capture.h"
 #include "tensora/backend/cuda/copy.h"
 #include "tensora/backend/cuda/pointwise.cuh"
 #include "tensora/backend/cuda/runtime.h"
@@ -28,12 +29,16 @@ __global__ void __launch_bounds__(kThreads)
 /// A thread per counter; see Note [Lanes] in core/philox.h.
 template <class Distribution, class V, int kPerCounter>
 __global__ void __launch_bounds__(kThreads)
-    random_kernel(const Distribution distribution, char* out, DType dtype, int64_t count) {
+    random_kernel(const Distribution distribution, const ReplayRandom* replay, char* out,
+                  DType dtype, int64_t count) {
   const int64_t thread = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const int64_t first =
       thread / kPhiloxLanes * (kPhiloxLanes * kPerCounter) + thread % kPhiloxLanes;
   if (first >= count) return;
-  const PhiloxWords words = philox(distribution.seed, distribution.offset + thread);
+  // See Note [Random numbers in a graph].
+  const unsigned long long seed = replay ? replay->seed : distribution.seed;
+  const unsigned long long start = distribution.offset + (replay ? replay->offset : 0);
+  const PhiloxWords words = philox(seed, start + thread);
   V values[kPerCounter];
   distribution.values(words.word, values);
   visit_any(dtype, [&]<class T>() {
@@ -71,12 +76,15 @@ void generate_sequence(const KernelContext& context, const Values& values) {
 }
 
 template <class V, int kPerCounter, class Distribution>
-void generate_random(const KernelContext& context, const Distribution& distribution) {
+void generate_random(const KernelContext& context, Distribution distribution) {
+  PhiloxState state{distribution.seed, distribution.offset};
+  const ReplayRandom* const replay = replay_random(context.op, state);
+  distribution.offset = state.offset;
   generate(context, [&](const View& out) {
     const auto counters = static_cast<int64_t>(philox_counters(out.numel, kPerCounter));
     const dim3 blocks(static_cast<unsigned>((counters + kThreads - 1) / kThreads));
     Launch{context.op, context.device.index}(random_kernel<Distribution, V, kPerCounter>, blocks,
-                                             dim3(kThreads), distribution, out.as<char>(),
+                                             dim3(kThreads), distribution, replay, out.as<char>(),
                                              out.dtype, out.numel);
   });
 }

@@ -38,10 +38,32 @@ void visit_parts(const HostWalk& walk, bool is_last,
 
 }  // namespace
 
+namespace {
+
+// Most ops meet gapless arrays of one shape, and numbers: a single dim, found without a look at the
+// strides.
+bool make_plain_walk(HostWalk& walk, std::span<const View* const> views) {
+  const View& out = *views[0];
+  for (int k = 0; k < walk.arrays; ++k) {
+    const View& view = *views[static_cast<size_t>(k)];
+    const bool alike = view.contiguous && view.sizes == out.sizes;
+    if (!alike && (view.numel != 1 || view.dim() > out.dim())) return false;
+    const bool repeats = !alike && out.numel != 1;
+    walk.strides[k][0] = repeats ? 0 : static_cast<int64_t>(element_size(view.dtype));
+    walk.data[k] = static_cast<char*>(view.data);
+  }
+  walk.dims = 1;
+  walk.sizes[0] = out.numel;
+  return true;
+}
+
+}  // namespace
+
 HostWalk make_walk(std::span<const View* const> views) {
   HostWalk walk;
   walk.arrays = static_cast<int>(views.size());
   ensure(walk.arrays <= kMaxArrays, "make_walk: too many arrays");
+  if (make_plain_walk(walk, views)) return walk;
   const View& out = *views[0];
   Strides steps[kMaxArrays];
   for (int k = 0; k < walk.arrays; ++k) {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "tensora/backend/cuda/checked.h"
 #include "tensora/backend/cuda/dynamic_library.h"
 #include "tensora/backend/cuda/runtime.h"
 #include "tensora/backend/cuda/scratch.h"
@@ -248,6 +249,7 @@ void blas_matmul(const Matmul& args) {
                        layout_out.get(), args.out.data, layout_out.get(), &algorithm,
                        workspace.data(), kWorkspaceBytes, current_stream(args.device)),
            args, "matmul");
+  after_launch(args.op, args.device);
 }
 
 }  // namespace tensora::cuda

@@ -4,7 +4,9 @@
 #include <bit>
 #include <cstring>
 
+#include "tensora/backend/cuda/capture.h"
 #include "tensora/backend/cuda/runtime.h"
+#include "tensora/backend/cuda/wait.h"
 #include "tensora/base/check.h"
 #include "tensora/base/thread_pool.h"
 
@@ -19,7 +21,7 @@ namespace {
 
 constexpr size_t kSmallestBlock = 4096;
 constexpr size_t kChunk = size_t{4} << 20;
-constexpr size_t kMaxResting = 8;
+constexpr size_t kMaxRestingBytes = size_t{64} << 20;
 constexpr int64_t kBytesPerTask = 512 * 1024;
 
 void host_copy(void* to, const void* from, size_t bytes) {
@@ -41,6 +43,8 @@ void* PinnedPool::allocate(size_t bytes) {
     list.pop_back();
     return block;
   }
+  const OutsideCapture outside;
+  count_wait();
   void* block = nullptr;
   check_cuda(cudaHostAlloc(&block, wanted, cudaHostAllocPortable), "cudaHostAlloc");
   sizes_[block] = wanted;
@@ -59,9 +63,10 @@ void PinnedPool::free_after(void* block, cudaStream_t stream) {
   }
   check_cuda(cudaEventRecord(event, stream), "cudaEventRecord");
   resting_.push_back({event, block});
+  resting_bytes_ += sizes_.at(block);
   // Bounds the staging memory: beyond this the processor is ahead of the engine anyway.
-  if (resting_.size() > kMaxResting)
-    check_cuda(cudaEventSynchronize(resting_.front().event), "cudaEventSynchronize");
+  if (resting_bytes_ > kMaxRestingBytes)
+    check_cuda(wait_for_event(resting_.front().event), "cudaEventSynchronize");
 }
 
 void PinnedPool::free_now(void* block) {
@@ -79,7 +84,9 @@ void PinnedPool::collect_reached() {
   std::erase_if(resting_, [this](const Resting& entry) {
     if (cudaEventQuery(entry.event) == cudaErrorNotReady) return false;
     spare_events_.push_back(entry.event);
-    free_[sizes_.at(entry.block)].push_back(entry.block);
+    const size_t bytes = sizes_.at(entry.block);
+    resting_bytes_ -= bytes;
+    free_[bytes].push_back(entry.block);
     return true;
   });
 }
@@ -117,7 +124,7 @@ void copy_to_host(int device, void* to, const void* from, size_t bytes) {
   // Takes what the engine has brought into a staging block out of it.
   const auto finish = [&](Part& part) {
     if (!part.staging) return;
-    const cudaError_t status = cudaEventSynchronize(part.event);
+    const cudaError_t status = wait_for_event(part.event);
     cudaEventDestroy(part.event);
     if (status == cudaSuccess)
       host_copy(static_cast<char*>(to) + part.at, part.staging, part.bytes);

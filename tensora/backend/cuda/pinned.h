@@ -34,6 +34,7 @@ class PinnedPool {
   std::deque<Resting> resting_;
   std::vector<cudaEvent_t> spare_events_;
   size_t reserved_ = 0;
+  size_t resting_bytes_ = 0;
 };
 
 PinnedPool& pinned_pool();

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <vector>
 
+#include "tensora/backend/cuda/checked.h"
+#include "tensora/backend/cuda/fork.h"
 #include "tensora/base/check.h"
 
 namespace tensora::cuda {
@@ -29,6 +31,7 @@ int find_devices() {
         "cuda: the NVIDIA driver is there, but no device was found (is CUDA_VISIBLE_DEVICES set?)");
   }
   check_cuda(status, "cudaGetDeviceCount");
+  watch_forks();
   return std::min(count, kMaxDevices);
 }
 
@@ -44,7 +47,7 @@ DeviceInfo read_info(int index) {
 }
 
 // Null is CUDA's default stream, on which every thread starts.
-thread_local std::array<cudaStream_t, kMaxDevices> streams{};
+thread_local constinit std::array<cudaStream_t, kMaxDevices> streams{};
 
 }  // namespace
 
@@ -63,17 +66,24 @@ const DeviceInfo& device_info(int index) {
 }
 
 void use_device(int index) {
+  require_not_forked();
+  // Other libraries of the process may change the current device, so it is asked for; on a machine
+  // with one device there is nothing to change.
+  if (device_count() == 1) return;
   int current = -1;
   check_cuda(cudaGetDevice(&current), "cudaGetDevice");
   if (current != index) check_cuda(cudaSetDevice(index), "cudaSetDevice");
 }
 
-DeviceGuard::DeviceGuard(int index) {
-  check_cuda(cudaGetDevice(&previous_), "cudaGetDevice");
-  if (previous_ != index) check_cuda(cudaSetDevice(index), "cudaSetDevice");
+// Also used where nothing may be thrown; a failure shows in the call that the guard is for.
+DeviceGuard::DeviceGuard(int index) : previous_(index) {
+  if (device_count() == 1) return;
+  if (cudaGetDevice(&previous_) == cudaSuccess && previous_ != index) cudaSetDevice(index);
 }
 
-DeviceGuard::~DeviceGuard() { cudaSetDevice(previous_); }
+DeviceGuard::~DeviceGuard() {
+  if (device_count() > 1) cudaSetDevice(previous_);
+}
 
 cudaStream_t current_stream(int device) { return streams[static_cast<size_t>(device)]; }
 
@@ -89,6 +99,7 @@ void Launch::run(const void* kernel, dim3 grid, dim3 block, void** args) const {
       cudaLaunchKernel(kernel, grid, block, args, shared_bytes, current_stream(device));
   if (status != cudaSuccess) [[unlikely]]
     fail_cuda(status, concat("the launch of ", op));
+  after_launch(op, device);
 }
 
 }  // namespace tensora::cuda

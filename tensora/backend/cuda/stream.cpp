@@ -4,7 +4,12 @@
 #include <utility>
 #include <vector>
 
+#include "tensora/backend/cuda/capture.h"
+#include "tensora/backend/cuda/fault.h"
+#include "tensora/backend/cuda/fork.h"
+#include "tensora/backend/cuda/order.h"
 #include "tensora/backend/cuda/runtime.h"
+#include "tensora/backend/cuda/wait.h"
 #include "tensora/base/check.h"
 #include "tensora/core/backend.h"
 
@@ -15,6 +20,7 @@ cudaStream_t as_stream(void* handle) { return static_cast<cudaStream_t>(handle);
 cudaEvent_t as_event(void* handle) { return static_cast<cudaEvent_t>(handle); }
 
 void require_cuda_device(Device device, std::string_view what) {
+  require_not_forked();
   check(device.is_cuda(), what, ": expected a cuda device, got ", device);
   require_device(device);
 }
@@ -70,11 +76,16 @@ Stream Stream::current(Device device) {
 }
 
 void Stream::synchronize() const {
+  refuse_capture("Stream::synchronize");
+  require_not_forked();
   const DeviceGuard guard(device_.index);
-  check_cuda(cudaStreamSynchronize(as_stream(handle_)), "cudaStreamSynchronize");
+  check_cuda(wait_for_stream(as_stream(handle_)), "cudaStreamSynchronize");
+  throw_noted_fault(device_.index);
 }
 
 bool Stream::is_idle() const {
+  refuse_capture("Stream::is_idle");
+  require_not_forked();
   const DeviceGuard guard(device_.index);
   const cudaError_t status = cudaStreamQuery(as_stream(handle_));
   if (status == cudaErrorNotReady) return false;
@@ -127,14 +138,37 @@ void Event::record(const Stream& stream) {
 }
 
 void Event::synchronize() const {
-  check_cuda(cudaEventSynchronize(as_event(handle_)), "cudaEventSynchronize");
+  refuse_capture("Event::synchronize");
+  require_not_forked();
+  check_cuda(wait_for_event(as_event(handle_)), "cudaEventSynchronize");
+  throw_noted_fault(device_.index);
 }
 
 bool Event::is_done() const {
+  refuse_capture("Event::is_done");
+  require_not_forked();
   const cudaError_t status = cudaEventQuery(as_event(handle_));
   if (status == cudaErrorNotReady) return false;
   check_cuda(status, "cudaEventQuery");
   return true;
+}
+
+void order_streams(DeviceStream first, DeviceStream second) {
+  if (first.stream == second.stream && first.device == second.device) return;
+  // What a stream was told to wait for is fixed by the call, so one event per device serves again
+  // and again.
+  static std::mutex mutex;
+  static auto* events = new std::vector<cudaEvent_t>(static_cast<size_t>(device_count()));
+  std::lock_guard lock(mutex);
+  cudaEvent_t& event = (*events)[static_cast<size_t>(first.device)];
+  {
+    const DeviceGuard guard(first.device);
+    if (!event)
+      check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+    check_cuda(cudaEventRecord(event, first.stream), "cudaEventRecord");
+  }
+  const DeviceGuard guard(second.device);
+  check_cuda(cudaStreamWaitEvent(second.stream, event, 0), "cudaStreamWaitEvent");
 }
 
 float Event::milliseconds_since(const Event& start) const {

@@ -2,6 +2,7 @@
 
 // Streams and events as objects. No CUDA header is needed to use them.
 
+#include <cstdint>
 #include <memory>
 
 #include "tensora/core/device.h"
@@ -80,5 +81,9 @@ class Event {
   Device device_;
   void* handle_ = nullptr;
 };
+
+/// How often this process has waited for a device so far, on purpose or as a side effect; see
+/// Note [Counted waits] in wait.h. A step that keeps the device busy leaves it unchanged.
+uint64_t wait_count() noexcept;
 
 }  // namespace tensora::cuda

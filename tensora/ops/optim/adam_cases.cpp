@@ -44,8 +44,31 @@ void adam_cases(Cases& cases) {
                  .tolerance = 4,
                  .opt_out = {{Mode::grad, "an optimizer step has no gradient"},
                              {Mode::view, "parameters are contiguous by contract"}}});
+      // The step as a tensor of the same number.
+      const auto step = static_cast<double>(attrs.step);
+      cases.add({.op = "adam",
+                 .name = concat(name, " counted ", sizes),
+                 .inputs = {{sizes}, {sizes}, {.sizes = sizes, .low = 0.01, .high = 1}, {sizes}},
+                 .run =
+                     [attrs = attrs, step](In x) {
+                       const Tensor number =
+                           full({}, step, {.dtype = kFloat32, .device = x[0].device()});
+                       AdamAttrs unnumbered = attrs;
+                       unnumbered.step = 1;
+                       const Tensors out =
+                           apply_all(adam_op, {x[0], x[1], x[2], x[3], number}, unnumbered);
+                       return Out{out[0], out[1], out[2]};
+                     },
+                 .reference = [attrs = attrs](Arrays x) { return reference(x, attrs); },
+                 .tolerance = 4,
+                 .opt_out = {{Mode::grad, "an optimizer step has no gradient"},
+                             {Mode::view, "parameters are contiguous by contract"}}});
     }
   }
+  cases.error("adam", "a step of the wrong dtype", "one float32 number", [] {
+    const Tensor x = zeros({2});
+    adam_(x, zeros({2}), zeros({2}), zeros({2}), ones({}, {.dtype = kInt64}), {});
+  });
   cases.error("adam", "shapes differ", "all tensors must be",
               [] { adam_(zeros({2}), zeros({2}), zeros({2}), zeros({3}), {}); });
   cases.error("adam", "step zero", "counted from 1",

@@ -15,11 +15,11 @@ template <class C>
 struct Rates {
   C beta1, beta2, step_size, inverse_root_correction, eps, coupled_decay, decoupled_factor;
 
-  explicit Rates(const AdamAttrs& a)
+  Rates(const AdamAttrs& a, double step_number)
       : beta1(C(a.beta1)),
         beta2(C(a.beta2)),
-        step_size(C(a.lr / (1 - std::pow(a.beta1, double(a.step))))),
-        inverse_root_correction(C(1 / std::sqrt(1 - std::pow(a.beta2, double(a.step))))),
+        step_size(C(a.lr / (1 - std::pow(a.beta1, step_number)))),
+        inverse_root_correction(C(1 / std::sqrt(1 - std::pow(a.beta2, step_number)))),
         eps(C(a.eps)),
         coupled_decay(C(a.decoupled ? 0 : a.weight_decay)),
         decoupled_factor(C(a.decoupled ? 1 - a.lr * a.weight_decay : 1)) {}
@@ -54,7 +54,9 @@ void step_tiled(const Rates<C>& rates, int64_t begin, int64_t end, T* const tens
 template <class T>
 void run(const KernelContext& context, const AdamAttrs& attrs) {
   using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
-  const Rates<C> rates(attrs);
+  const bool counted = context.in.size() > 4;
+  const Rates<C> rates(
+      attrs, counted ? double{*context.input(4).as<float>()} : static_cast<double>(attrs.step));
   const View* const outputs[] = {context.out[0], context.out[1], context.out[2]};
   // Out of place the results start as copies of the inputs.
   for (size_t i = 0; i < 3; ++i) {

@@ -1,0 +1,45 @@
+#pragma once
+
+#include "tensora/core/device.h"
+
+namespace tensora {
+
+// Note [Queues]
+// A device such as a GPU works through queues (streams): ops return when they are queued. Code that
+// runs ops of several queues, as backward does, has to know which is current and to order one
+// behind another without making the host wait. A backend with queues brings a QueueControl; where
+// there is none (the CPU, or a backend that nobody has asked for yet) there is nothing to order.
+
+/// One of a device's queues; without a device that has them, none.
+struct Queue {
+  Device device;
+  void* handle = nullptr;  // null may be a device's default queue
+
+  bool is_none() const { return device.is_cpu(); }
+  bool operator==(const Queue&) const = default;
+};
+
+class QueueControl {
+ public:
+  virtual ~QueueControl() = default;
+  /// The queue on which this thread works.
+  virtual Queue current(Device device) = 0;
+  virtual void set_current(const Queue& queue) = 0;
+  /// Work queued later on `second` starts after the work queued so far on `first`.
+  virtual void order(const Queue& first, const Queue& second) = 0;
+  /// Memory that belongs to another queue is used by work on `user`: freed, it rests until that
+  /// work is done.
+  virtual void keep_for(void* memory, const Queue& user) = 0;
+  /// Whether this thread may work on the queue now; no while it records another one.
+  virtual bool is_usable(const Queue& queue) = 0;
+};
+
+/// Null where the kind of device has no queues, or its backend is not loaded.
+QueueControl* queue_control(DeviceType type);
+/// Called once, by the backend. The object must live for ever.
+void set_queue_control(DeviceType type, QueueControl* control);
+
+/// The queue on which this thread works for the device.
+Queue current_queue(Device device);
+
+}  // namespace tensora
