@@ -10,7 +10,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 NOBODY = 65534
-REAL = ["bash", "env", "dirname", "readlink", "nproc", "grep", "cat", "rm", "sed", "sort", "paste", "uname"]
+REAL = ["bash", "env", "dirname", "readlink", "nproc", "grep", "cat", "rm", "sed", "sort", "paste", "uname",
+        "realpath", "basename"]
 PRESENT = ["g++", "python3", "clang-format-16", "clang-tidy-16"]
 LOGGING = '#!/bin/bash\necho "${0##*/} $*" >>"$LOG"\n'
 STAND_INS = {
@@ -18,7 +19,7 @@ STAND_INS = {
     "cmake": LOGGING + '[[ $* != *--preset* ]] || { mkdir -p "$TREE/build"; touch "$TREE/build/build.ninja"; \n'
                        'echo "CMAKE_HOME_DIRECTORY:INTERNAL=$TREE" >"$TREE/build/CMakeCache.txt"; }\n',
     "ctest": LOGGING,
-    "ninja": LOGGING + '[[ $* != *"-t query"* || $* == *-core ]] || exit 1\n'
+    "ninja": LOGGING + '[[ $* != *"-t query"* || $* == *-core || $CUDA$* == yes*cuda-tests ]] || exit 1\n'
                        '[[ $* != *"-t targets"* ]] || echo "tensora-bench-core: phony"\n',
     "dpkg-query": LOGGING + 'shift 3\nfor p in "$@"; do [[ " $MISSING " == *" $p "* ]] || echo "installed $p"; done\n',
     "apt-get": LOGGING + '[[ $* != *install* || ! -e $TREE/stale ]] || { rm "$TREE/stale"; exit 100; }\n'
@@ -65,7 +66,7 @@ class Dev(unittest.TestCase):
     def test_help(self):
         status, output, log = self.dev("help")
         self.assertEqual((status, log), (0, ""))
-        for command in ["build", "test", "demo", "bench", "lint", "format", "clean", "help"]:
+        for command in ["build", "test", "demo", "bench", "gpu-test", "lint", "format", "clean", "help"]:
             self.assertIn(f"\n  {command} ", output)
 
     def test_configures_once_and_never_calls_apt_when_all_is_there(self):
@@ -86,6 +87,27 @@ class Dev(unittest.TestCase):
         self.assertIn("cmake --preset asan\n", log)
         self.assertIn(f"ctest --test-dir {self.tree}/build/asan ", log)
         self.assertTrue(log.endswith(" -R ops\n"), log)
+
+    def test_gpu_test(self):
+        status, output, log = self.dev("gpu-test")
+        self.assertEqual(status, 1)
+        self.assertIn("has no CUDA backend", output)
+        script = self.tree / "tests/cuda/run_on_gpu.sh"
+        script.parent.mkdir(parents=True)
+        script.write_text('echo "script $* OUT=$OUT" >>"$LOG"\n')
+        status, output, log = self.dev("gpu-test", "--pack", "a bundle", CUDA="yes")
+        self.assertEqual(status, 0, output)
+        self.assertIn("--target tensora-cuda-tests tensora-ops ", log)
+        self.assertTrue(log.endswith(f"script pack {self.tree}/build {self.folder}/a bundle OUT=\n"), log)
+        self.assertEqual(self.dev("gpu-test", "--pack", "b", "ops", CUDA="yes")[0], 2)
+        status, output, log = self.dev("gpu-test", "ops", CUDA="yes")
+        self.assertEqual(status, 0, output)
+        self.assertIn("no NVIDIA GPU here", output)
+        (self.bin / "nvidia-smi").write_text("#!/bin/bash\necho 'GPU 0: one'\n")
+        (self.bin / "nvidia-smi").chmod(0o755)
+        log = self.dev("gpu-test", "ops", "launch", CUDA="yes")[2]
+        bundle = f"{self.tree}/build/gpu_bundle.tar.gz"
+        self.assertTrue(log.endswith(f"script {bundle} ops launch OUT={self.tree}/build/gpu_test\n"), log)
 
     def test_installs_what_is_missing_and_says_why(self):
         status, output, log = self.dev("build", MISSING="libgtest-dev")

@@ -1,75 +1,119 @@
 #!/usr/bin/env bash
-# Runs the CUDA tests on a machine that has a GPU but not necessarily a compiler or our libraries.
+# Runs the CUDA tests on a machine that has a GPU but not necessarily a compiler, our libraries or a
+# network; `./dev gpu-test` is the way to it.
 #
-#   tests/cuda/run_on_gpu.sh pack BUILD [BUNDLE]   on the machine that built: writes BUNDLE
-#                                                  (default: gpu_bundle.tar.gz)
-#   tests/cuda/run_on_gpu.sh [BUNDLE] [STEP...]    on the machine with the GPU; steps: tests ops
-#                                                  bench sanitize (default: tests ops bench)
+#   run_on_gpu.sh pack BUILD [BUNDLE]   on the machine that built: writes BUNDLE
+#                                       (default: gpu_bundle.tar.gz)
+#   run_on_gpu.sh [BUNDLE] [STEP...]    on the machine with the GPU
 #
-# The bundle holds the programs, our two libraries and those of the distribution that they need and
-# that another machine may lack. The driver, cuBLASLt and NVRTC come from the machine itself.
+# The bundle holds the programs, our two libraries, those of the distribution that they need and
+# that another machine may lack, and this script: unpack it, and `./run_on_gpu.sh` runs it where it
+# lies. The driver, cuBLASLt and NVRTC come from the machine itself.
+#
+# Steps: tests      the CUDA backend's own tests
+#        ops        the op suite on the GPU
+#        checked    the tests again with every launch waited for and checked
+#        bench      speed of the loops, of matmul and of launches
+#        launch     what a launch costs, piece by piece
+#        allocator  our memory allocator on the patterns of training
+#        memcheck, racecheck   small tests under NVIDIA's compute-sanitizer
+# Without a step: tests ops bench launch allocator.
+#
+# Under $OUT (default: here) stand results.json, which sums the steps up, and gpu_logs/ with all
+# that they printed: the tests' and the op suite's own JSON beside their logs.
 set -euo pipefail
+
+programs="tensora-cuda-tests tensora-ops tensora-cuda-bench tensora-bench-cuda_launch
+          tensora-bench-cuda_allocator"
 
 pack() {
   local build=$1 bundle=${2:-gpu_bundle.tar.gz}
   stage=$(mktemp -d)  # not local: the trap below reads it after this function
   trap 'rm -rf "$stage"' EXIT
   mkdir -p "$stage/bin" "$stage/lib" "$stage/carry"
-  for program in tensora-cuda-tests tensora-ops tensora-cuda-bench; do
+  for program in $programs; do
     [ -x "$build/bin/$program" ] && cp "$build/bin/$program" "$stage/bin/"
   done
   cp -L "$build/lib/libtensora.so.0" "$build/lib/libtensora_cuda.so" "$stage/lib/"
+  cp "${BASH_SOURCE[0]}" "$stage/run_on_gpu.sh"
   # Everything but the C and C++ runtime, whose newer versions run programs of older ones.
   ldd "$build/lib/libtensora.so.0" | awk '/=> \// {print $3}' |
     { grep -Ev '/(libc|libm|libmvec|libpthread|libdl|librt|libstdc\+\+|libgcc_s)\.so' || true; } |
     while read -r library; do cp -L "$library" "$stage/carry/"; done
   strip --strip-unneeded "$stage"/bin/* "$stage"/carry/* 2>/dev/null || true
   tar -C "$stage" -czf "$bundle" .
-  echo "carried libraries:"
-  ls -l "$stage/carry" | awk 'NR > 1 {print "  " $NF, $5}'
   ls -l "$bundle" | awk '{print "bundle:", $NF, $5, "bytes"}'
 }
 
-# Runs one step, keeps its whole output in a log and prints what matters.
+# Runs one step, keeps its whole output in a log, prints what matters and adds a line of JSON.
 step() {
   local name=$1 filter=$2
   shift 2
   echo "=== $name"
-  if [[ $1 == bin/* && ! -x $1 ]]; then
-    echo "--- $name: $1 is not in the bundle"
-    return
+  local status=0 start=$SECONDS needed=$1
+  [ "$needed" = env ] && needed=$3
+  if ! command -v "$needed" >/dev/null; then
+    echo "--- $name: $needed is not there" | tee "$logs/$name.log"
+    status=127
+  else
+    timeout "${STEP_SECONDS:-420}" "$@" >"$logs/$name.log" 2>&1 || status=$?
+    grep -E "$filter" "$logs/$name.log" | tail -n "${LINES_SHOWN:-70}" || true
+    echo "--- $name: exit $status after $((SECONDS - start)) s"
   fi
-  local status=0 start=$SECONDS
-  timeout 420 "$@" >"$logs/$name.log" 2>&1 || status=$?
-  grep -E "$filter" "$logs/$name.log" | tail -n "${LINES_SHOWN:-70}" || true
-  echo "--- $name: exit $status after $((SECONDS - start)) s"
   [ "$status" -eq 0 ] || failed="$failed $name"
+  results+=("{\"step\": \"$name\", \"exit\": $status, \"seconds\": $((SECONDS - start)), \"log\": \"gpu_logs/$name.log\"}")
+}
+
+write_results() {
+  local separator="" line
+  {
+    printf '{"gpu": "%s",\n "passed": %s,\n "steps": [' "$gpu" \
+      "$([ -z "$failed" ] && echo true || echo false)"
+    for line in "${results[@]}"; do
+      printf '%s\n  %s' "$separator" "$line"
+      separator=","
+    done
+    printf '\n ]}\n'
+  } >"$out/results.json"
 }
 
 run() {
-  local bundle=gpu_bundle.tar.gz failed="" logs where
-  logs=$(realpath "${OUT:-.}")/gpu_logs
+  local bundle=gpu_bundle.tar.gz failed="" results=() logs out where gpu
+  out=$(realpath "${OUT:-.}")
+  logs=$out/gpu_logs
   if [ $# -gt 0 ] && [ -f "$1" ]; then bundle=$1; shift; fi
-  where=$(mktemp -d)
-  tar -C "$where" -xzf "$bundle"
+  where=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
+  if [ ! -d "$where/bin" ] || [ -f "$bundle" ]; then
+    where=$(mktemp -d)
+    tar -C "$where" -xzf "$bundle"
+  fi
   mkdir -p "$logs"
   export LD_LIBRARY_PATH="$where/lib:$where/carry:/usr/local/cuda/lib64:/usr/local/cuda/lib:${LD_LIBRARY_PATH:-}"
-  nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || true
+  gpu=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader | head -1) || true
+  echo "GPU: ${gpu:-none found}"
   for program in "$where"/bin/*; do
     ldd "$program" | grep "not found" && echo "missing for $program" || true
   done
   cd "$where"
-  for wanted in ${*:-tests ops bench}; do
+  local verdicts='^\[  (FAILED|PASSED|SKIPPED)|Failure|^/|  [A-Z].*:|element |which|terminate|what'
+  local tests=bin/tensora-cuda-tests small='*SizesAround*:*Broadcast*:*Reductions*:*Graph*:*Wrong*'
+  for wanted in ${*:-tests ops bench launch allocator}; do
     case $wanted in
-      tests) step tests '^\[  (FAILED|PASSED|SKIPPED)|Failure|^/|  [A-Z].*:|element |which|gelu|terminate|what' \
-               bin/tensora-cuda-tests --gtest_color=no ;;
-      ops) step ops 'fail|FAIL|passed|cuda|rror' bin/tensora-ops --device cuda ;;
+      tests) step tests "$verdicts" $tests --gtest_color=no --gtest_output="json:$logs/tests.json" ;;
+      ops) step ops 'fail|FAIL|passed|cuda|rror' \
+             bin/tensora-ops --device cuda --json "$logs/ops.json" ;;
+      checked) step checked "$verdicts" env TENSORA_CUDA_CHECKED=1 $tests --gtest_color=no \
+                 --gtest_filter=-*NeverWaits* ;;
       bench) step bench . bin/tensora-cuda-bench ;;
-      sanitize) step sanitize 'ERROR|=====|PASSED|FAILED' \
-               compute-sanitizer --tool memcheck bin/tensora-cuda-tests --gtest_filter='*SizesAround*:*Broadcast*:*Reductions*' ;;
+      launch) step launch . bin/tensora-bench-cuda_launch ;;
+      allocator) step allocator . bin/tensora-bench-cuda_allocator ;;
+      memcheck | racecheck) step "$wanted" 'ERROR|=====|PASSED|FAILED' compute-sanitizer \
+                              --tool "$wanted" --error-exitcode 9 $tests --gtest_filter="$small" ;;
       *) echo "unknown step $wanted" >&2; exit 2 ;;
     esac
   done
+  write_results
+  echo "results: $out/results.json"
   [ -z "$failed" ] && echo "all green" || { echo "failed:$failed"; exit 1; }
 }
 

@@ -128,13 +128,15 @@ class Banned(LintTest):
               void* p = malloc(8);
               auto* q = new float[8];
               cudaMalloc(&p, 8);
+              cudaEventSynchronize(e);
             }
             """)
         found = sorted(self.findings(banned, {"tensora/core/a.cpp": text}),
                        key=lambda finding: int(finding.split(":")[1]))
         words = [finding.split(": ")[1] for finding in found]
-        self.assertEqual(words, ["abort", "exit", "assert", "printf", "fprintf", "malloc", "new", "cudaMalloc"])
-        self.assertEqual([finding.split(":")[1] for finding in found], [str(line) for line in range(2, 10)])
+        self.assertEqual(words, ["abort", "exit", "assert", "printf", "fprintf", "malloc", "new", "cudaMalloc",
+                                 "cudaEventSynchronize"])
+        self.assertEqual([finding.split(":")[1] for finding in found], [str(line) for line in range(2, 11)])
 
     def test_what_is_allowed(self):
         self.expect(banned, {

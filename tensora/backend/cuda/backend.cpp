@@ -1,5 +1,8 @@
 #include "tensora/core/backend.h"
 
+#include <mutex>
+#include <set>
+
 #include "tensora/backend/cuda/allocator.h"
 #include "tensora/backend/cuda/capture.h"
 #include "tensora/backend/cuda/checked.h"
@@ -65,9 +68,28 @@ class CudaBackend final : public Backend {
   }
 
  private:
+  // Between some devices memory can be reached directly, once that is asked for; without, the
+  // driver copies through the host.
+  static void allow_direct_copies(int from_device, int to_device) {
+    static std::mutex mutex;
+    static auto* asked = new std::set<std::pair<int, int>>;
+    std::lock_guard lock(mutex);
+    if (!asked->emplace(from_device, to_device).second) return;
+    int possible = 0;
+    check_cuda(cudaDeviceCanAccessPeer(&possible, from_device, to_device),
+               "cudaDeviceCanAccessPeer");
+    if (!possible) return;
+    const DeviceGuard guard(from_device);
+    const cudaError_t status = cudaDeviceEnablePeerAccess(to_device, 0);
+    cudaGetLastError();  // another library may have asked before
+    if (status != cudaErrorPeerAccessAlreadyEnabled)
+      check_cuda(status, "cudaDeviceEnablePeerAccess");
+  }
+
   // Queued on the source's stream between two events, so that it is ordered on both devices.
   static void copy_between(void* to, int to_device, const void* from, int from_device,
                            size_t bytes) {
+    allow_direct_copies(from_device, to_device);
     const DeviceStream source{from_device, current_stream(from_device)};
     const DeviceStream target{to_device, current_stream(to_device)};
     order_streams(target, source);
@@ -75,6 +97,7 @@ class CudaBackend final : public Backend {
       const DeviceGuard guard(from_device);
       check_cuda(cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, source.stream),
                  "the copy between devices");
+      note_launch("copy");
     }
     order_streams(source, target);
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tensora/backend/cuda/capture.h"
+#include "tensora/backend/cuda/fork.h"
 #include "tensora/backend/cuda/runtime.h"
 #include "tensora/backend/cuda/wait.h"
 #include "tensora/base/check.h"
@@ -72,6 +73,29 @@ void PinnedPool::free_after(void* block, cudaStream_t stream) {
 void PinnedPool::free_now(void* block) {
   std::lock_guard lock(mutex_);
   free_[sizes_.at(block)].push_back(block);
+}
+
+void PinnedPool::note_use(void* block, DeviceStream user) {
+  std::lock_guard lock(mutex_);
+  const auto [known, is_new] = users_.emplace(block, user);
+  if (is_new) return;
+  order_streams(known->second, user);
+  known->second = user;
+}
+
+void PinnedPool::free(void* block) {
+  if (is_forked()) return;
+  std::unique_lock lock(mutex_);
+  const auto user = users_.extract(block);
+  lock.unlock();
+  if (user.empty()) return free_now(block);
+  const DeviceGuard guard(user.mapped().device);
+  free_after(block, user.mapped().stream);
+}
+
+bool PinnedPool::holds(const void* block) const {
+  std::lock_guard lock(mutex_);
+  return sizes_.contains(block);
 }
 
 size_t PinnedPool::reserved() const {

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <vector>
 
+#include "tensora/backend/cuda/order.h"
+
 namespace tensora::cuda {
 
 /// Page-locked host memory, which the device reads and writes directly and asynchronously. Blocks
@@ -19,6 +21,10 @@ class PinnedPool {
   void free_after(void* block, cudaStream_t stream);
   /// Nothing queued uses the block.
   void free_now(void* block);
+  /// The block of a tensor: work that note_use told of may still use it.
+  void free(void* block);
+  void note_use(void* block, DeviceStream user);
+  bool holds(const void* block) const;
   size_t reserved() const;
 
  private:
@@ -30,7 +36,8 @@ class PinnedPool {
 
   mutable std::mutex mutex_;
   std::map<size_t, std::vector<void*>> free_;
-  std::map<void*, size_t> sizes_;
+  std::map<const void*, size_t> sizes_;
+  std::map<void*, DeviceStream> users_;  // the last; it was ordered behind the others
   std::deque<Resting> resting_;
   std::vector<cudaEvent_t> spare_events_;
   size_t reserved_ = 0;

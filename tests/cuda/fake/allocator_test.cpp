@@ -23,7 +23,7 @@ class CudaAllocator : public ::testing::Test {
     memory.set_limit(0);
     memory.empty_cache();
     ASSERT_EQ(memory.stats().allocated, 0u);
-    ASSERT_EQ(fake.used, 0u);
+    ASSERT_EQ(fake.used[0], 0u);
   }
   void* take(size_t bytes) { return memory.allocate(bytes); }
   void give(void* block) { memory.free(block, 0); }
@@ -51,7 +51,7 @@ TEST_F(CudaAllocator, BlocksInBinsAreJoinedBeforeTheDeviceIsAsked) {
   give(joined);
   give(rest);
   memory.empty_cache();
-  EXPECT_EQ(fake.used, 0u);
+  EXPECT_EQ(fake.used[0], 0u);
 }
 
 TEST_F(CudaAllocator, LargeBlocksSplitAndMerge) {
@@ -65,7 +65,7 @@ TEST_F(CudaAllocator, LargeBlocksSplitAndMerge) {
   for (size_t i : {0, 1, 5, 6, 7}) give(parts[i]);
   give(middle);
   memory.empty_cache();
-  EXPECT_EQ(fake.used, 0u);
+  EXPECT_EQ(fake.used[0], 0u);
 }
 
 TEST_F(CudaAllocator, CountsBySize) {
@@ -232,7 +232,7 @@ TEST_F(CudaAllocator, RandomUseNeverOverlapsAndGivesAllBack) {
   for (const Live& block : live) give(block.address);
   EXPECT_EQ(memory.stats().allocated, 0u);
   memory.empty_cache();
-  EXPECT_EQ(fake.used, 0u);
+  EXPECT_EQ(fake.used[0], 0u);
 }
 
 TEST_F(CudaAllocator, ForeignMemoryAndDoubleFreesAreIgnored) {

@@ -40,8 +40,12 @@ const bool configured = [] {
   return true;
 }();
 
-std::map<void*, size_t>& allocations() {
-  static auto* all = new std::map<void*, size_t>;
+struct Allocation {
+  size_t bytes;
+  int device;
+};
+std::map<void*, Allocation>& allocations() {
+  static auto* all = new std::map<void*, Allocation>;
   return *all;
 }
 
@@ -114,16 +118,17 @@ cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 cudaError_t cudaMalloc(void** address, size_t bytes) {
   if (forbidden_now()) return cudaErrorStreamCaptureUnsupported;
-  if (fake.used + bytes > fake.memory) return cudaErrorMemoryAllocation;
+  if (fake.used[device] + bytes > fake.memory) return cudaErrorMemoryAllocation;
   *address = std::aligned_alloc(512, bytes);
-  allocations()[*address] = bytes;
-  fake.used += bytes;
+  allocations()[*address] = {bytes, device};
+  fake.used[device] += bytes;
   ++fake.mallocs;
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* address) {
   if (forbidden_now()) return cudaErrorStreamCaptureUnsupported;
-  fake.used -= allocations().at(address);
+  const Allocation& freed = allocations().at(address);
+  fake.used[freed.device] -= freed.bytes;
   allocations().erase(address);
   std::free(address);
   return cudaSuccess;
@@ -134,7 +139,7 @@ cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned) {
   return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total) {
-  *free_bytes = fake.memory - fake.used;
+  *free_bytes = fake.memory - fake.used[device];
   *total = fake.memory;
   return cudaSuccess;
 }
@@ -147,6 +152,15 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t byt
                                 cudaStream_t stream) {
   std::memcpy(to, from, bytes);
   return queue_on(stream);
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int* possible, int, int) {
+  *possible = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) {
+  ++fake.peers_enabled;
+  return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {

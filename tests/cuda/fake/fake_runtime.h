@@ -15,7 +15,7 @@ namespace tensora::test {
 struct FakeCuda {
   // What the machine is like; set before the first use.
   int driver = CUDART_VERSION;
-  int devices = 1;
+  int devices = 2;
   size_t memory = size_t{1} << 30;  // of each device
 
   // What goes wrong.
@@ -29,8 +29,9 @@ struct FakeCuda {
   uint64_t waits = 0;
   uint64_t events_recorded = 0;
   uint64_t stream_waits = 0;  // streams told to wait for an event
-  size_t used = 0;            // device memory
+  size_t used[2] = {};        // memory of each device
   size_t mallocs = 0;
+  size_t peers_enabled = 0;
   cudaStream_t last_stream = nullptr;  // of the last launch
 };
 extern FakeCuda fake;

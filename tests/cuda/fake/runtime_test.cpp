@@ -8,6 +8,7 @@
 #include "tensora/backend/cuda/checked.h"
 #include "tensora/backend/cuda/graph.h"
 #include "tensora/backend/cuda/memory.h"
+#include "tensora/backend/cuda/pinned_tensor.h"
 #include "tensora/tensora.h"
 #include "tests/cuda/fake/fake_runtime.h"
 
@@ -196,6 +197,49 @@ TEST_F(CudaRuntime, RandomOpsAdvanceTheGeneratorAtEachReplay) {
         });
       },
       "generator");
+}
+
+TEST_F(CudaRuntime, PinnedTensorsAreCopiedWithoutWaiting) {
+  const Tensor target = empty({4}, {.device = kCuda});
+  const Tensor host = cuda::pin(arange(4).to(kFloat32));
+  Tensor back = cuda::pinned_empty({4});
+  EXPECT_TRUE(cuda::is_pinned(host));
+  EXPECT_FALSE(cuda::is_pinned(ones({4})));
+  const uint64_t waits = cuda::wait_count();
+  cuda::copy_async(target, host);
+  cuda::copy_async(back, target);
+  EXPECT_EQ(cuda::wait_count(), waits);
+  EXPECT_EQ(back.sum().item<float>(), 6);
+  EXPECT_EQ((host + back)[3].item<float>(), 6);
+  // The memory of a tensor that dies is not handed out while the copy may still run.
+  fake.busy = true;
+  const void* const place = back.data_ptr();
+  cuda::copy_async(back, target);
+  back = Tensor();
+  EXPECT_NE(cuda::pinned_empty({4}).data_ptr(), place);
+  fake.busy = false;
+  bool again = false;
+  std::vector<Tensor> held;
+  for (int i = 0; i < 8; ++i)
+    again |= held.emplace_back(cuda::pinned_empty({4})).data_ptr() == place;
+  EXPECT_TRUE(again);
+  expect_says([&] { cuda::copy_async(target, ones({4})); }, "pinned");
+  expect_says([&] { cuda::copy_async(target, cuda::pinned_empty({5})); }, "of shape");
+  expect_says([&] { cuda::pin(target); }, "on the host");
+}
+
+TEST_F(CudaRuntime, CopiesBetweenDevicesAreDirectAndOrdered) {
+  const Tensor x = arange(5).to(kFloat32).cuda();
+  const uint64_t orders = fake.stream_waits, waits = cuda::wait_count();
+  const size_t peers = fake.peers_enabled;
+  const Tensor y = x.to(Device("cuda:1"));
+  EXPECT_EQ(y.device(), Device("cuda:1"));
+  EXPECT_EQ(fake.stream_waits, orders + 2);  // the copy waits for the target, the target for it
+  EXPECT_EQ(fake.peers_enabled, peers + 1);
+  x.to(Device("cuda:1"));
+  EXPECT_EQ(fake.peers_enabled, peers + 1);
+  EXPECT_EQ(cuda::wait_count(), waits + 1);  // for the second device's first segment
+  EXPECT_EQ(y.cpu().sum().item<float>(), 10);
 }
 
 TEST_F(CudaRuntime, MistakesAreNamed) {
