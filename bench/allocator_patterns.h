@@ -166,7 +166,7 @@ class Patterns {
     std::vector<Block> blocks;
     for (size_t phase = 0; phase < 12; ++phase) {
       const size_t bytes = (350 + 37 * phase) * kMiB;
-      size_t live = 5 * kGiB / bytes;
+      const size_t live = 5 * kGiB / 2 / bytes;
       for (size_t i = 0; i < live; ++i) blocks.push_back(take(bytes));
       for (size_t i = 0; i < 100; ++i) {
         const size_t which = i % live;

@@ -2,6 +2,7 @@
 //   host       microseconds until the call returns, while the device's queue is short
 //   sustained  microseconds per call of a long run, which the slower of host and device decides
 // The bare launches below Tensora's rows are CUDA's own price.
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <cstring>
@@ -27,6 +28,14 @@ constexpr const char* kEmptyKernels = R"(
 )";
 
 void require(cudaError_t status) { check(status == cudaSuccess, cudaGetErrorString(status)); }
+
+template <class Function>
+Function* driver_function(const char* name) {
+  void* address = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+  require(cudaGetDriverEntryPointByVersion(name, &address, 12000, cudaEnableDefault, &found));
+  return reinterpret_cast<Function*>(address);
+}
 
 cudaKernel_t empty_kernel(const char* name) {
   static const cudaLibrary_t library = [] {
@@ -79,6 +88,18 @@ void bare_launches() {
   row("cudaLaunchKernel, nothing, default stream", launch("empty8", nullptr));
   row("cudaLaunchKernel, nothing, own stream", launch("empty8", side));
   row("cudaLaunchKernel, nothing, 512 bytes of parameters", launch("empty512", nullptr));
+  cudaFunction_t function = nullptr;
+  const auto of_kernel = driver_function<decltype(cuKernelGetFunction)>("cuKernelGetFunction");
+  check(of_kernel(&function, empty_kernel("empty512")) == CUDA_SUCCESS, "cuKernelGetFunction");
+  const auto by_driver =
+      [&, call = driver_function<decltype(cuLaunchKernel)>("cuLaunchKernel")](cudaStream_t stream) {
+        return [call, stream, function, &args] {
+          check(call(function, 1, 1, 1, 256, 1, 1, 0, stream, args, nullptr) == CUDA_SUCCESS,
+                "cuLaunchKernel");
+        };
+      };
+  row("cuLaunchKernel, nothing, 512 bytes of parameters", by_driver(nullptr));
+  row("cuLaunchKernel, nothing, 512 bytes, own stream", by_driver(side));
   row("cudaGetDevice", [] {
     int device = 0;
     require(cudaGetDevice(&device));

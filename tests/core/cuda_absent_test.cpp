@@ -1,14 +1,15 @@
 // Asking for CUDA where there is none: a clear sentence, and the process goes on.
 #include <gtest/gtest.h>
 
+#include "tensora/backend/cuda/cuda.h"
 #include "tensora/tensora.h"
 
 namespace tensora::test {
 namespace {
 
 TEST(CudaAbsent, TheReasonIsTold) {
-  if (is_available(DeviceType::cuda)) GTEST_SKIP() << "there is a CUDA device";
-  const std::string reason = unavailable_reason(DeviceType::cuda);
+  if (cuda::is_available()) GTEST_SKIP() << "there is a CUDA device";
+  const std::string reason = cuda::unavailable_reason();
   EXPECT_EQ(reason.rfind("cuda: ", 0), 0u) << reason;
   for (int i = 0; i < 2; ++i) {
     try {

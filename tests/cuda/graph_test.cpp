@@ -158,6 +158,42 @@ TEST_F(GraphOnGpu, ReplaysOnSeveralStreamsAreOrdered) {
   EXPECT_EQ(x.amin().item<float>(), 12);
 }
 
+TEST_F(GraphOnGpu, BranchesOnASecondStream) {
+  const Tensor x = full({1 << 16}, 1.0, {.device = kCuda}), w = ones({1 << 16}, {.device = kCuda});
+  w.requires_grad_();
+  w.set_grad(zeros({1 << 16}, {.device = kCuda}));
+  const cuda::Stream side;
+  Tensor y;
+  const auto branches = [&](bool joined) {
+    w.grad().zero_();
+    cuda::Event start, done;
+    start.record();
+    side.wait(start);
+    Tensor a;
+    {
+      const cuda::StreamGuard guard(side);
+      a = tanh(x * w);
+      done.record();
+    }
+    const Tensor b = x * w * 3;
+    if (!joined) return;
+    cuda::Stream::current().wait(done);
+    y = (a + b).sum();
+    y.backward();
+  };
+  cuda::Graph graph;
+  EXPECT_NE(message_of([&] { graph.capture([&] { branches(false); }); }).find("second stream"),
+            std::string::npos);
+  graph.capture([&] { branches(true); });
+  for (double value : {0.5, 2.0}) {
+    x.fill_(value);
+    graph.replay();
+    const Tensor host = full({1 << 16}, value, {.dtype = kFloat32}), t = tanh(host);
+    expect_close(y, (t + host * 3).sum(), 1e-4);
+    expect_close(w.grad(), host * (1 - t * t) + host * 3, 1e-5);
+  }
+}
+
 // y = w2 tanh(w1 x), trained by Adam.
 struct Network {
   Tensor w1, w2, x, target, step;

@@ -22,7 +22,8 @@ namespace tensora::cuda {
 /// that stays reserved as long as the graph does; `y` above therefore holds the result of the
 /// latest replay. Tensors made before, like `x`, must be kept alive by the caller. Numbers that the
 /// host passes with a launch (a learning rate, `x + 2`) are recorded as they are. Random ops draw
-/// new numbers at each replay, the same ones as without a graph.
+/// new numbers at each replay, the same ones as without a graph. A graph is used by one thread at a
+/// time.
 class Graph {
  public:
   explicit Graph(Device device = DeviceType::cuda);

@@ -4,7 +4,6 @@
 #include <mutex>
 #include <vector>
 
-#include "tensora/backend/cuda/checked.h"
 #include "tensora/backend/cuda/fork.h"
 #include "tensora/base/check.h"
 
@@ -89,17 +88,6 @@ cudaStream_t current_stream(int device) { return streams[static_cast<size_t>(dev
 
 void set_current_stream(int device, cudaStream_t stream) {
   streams[static_cast<size_t>(device)] = stream;
-}
-
-void Launch::run(const void* kernel, dim3 grid, dim3 block, void** args) const {
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  use_device(device);
-  note_launch(op);
-  const cudaError_t status =
-      cudaLaunchKernel(kernel, grid, block, args, shared_bytes, current_stream(device));
-  if (status != cudaSuccess) [[unlikely]]
-    fail_cuda(status, concat("the launch of ", op));
-  after_launch(op, device);
 }
 
 }  // namespace tensora::cuda

@@ -1,5 +1,7 @@
 #include "tests/cuda/fake/fake_runtime.h"
 
+#include <cuda.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -253,6 +255,22 @@ cudaError_t cudaLaunchKernel(const void*, dim3, dim3, void**, size_t, cudaStream
   ++fake.launches;
   return fake.next_launch == cudaSuccess ? queue_on(stream)
                                          : std::exchange(fake.next_launch, cudaSuccess);
+}
+CUresult fake_cuLaunchKernel(CUfunction kernel, unsigned, unsigned, unsigned, unsigned, unsigned,
+                             unsigned, unsigned, CUstream stream, void** args, void**) {
+  return static_cast<CUresult>(cudaLaunchKernel(kernel, dim3(), dim3(), args, 0, stream));
+}
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** address, unsigned,
+                                             unsigned long long,
+                                             cudaDriverEntryPointQueryResult* found) {
+  const bool known = std::strcmp(name, "cuLaunchKernel") == 0;
+  *address = known ? reinterpret_cast<void*>(fake_cuLaunchKernel) : nullptr;
+  *found = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const void* symbol) {
+  *function = static_cast<cudaFunction_t>(const_cast<void*>(symbol));
+  return cudaSuccess;
 }
 cudaError_t cudaLibraryLoadData(cudaLibrary_t*, const void*, cudaJitOption*, void**, unsigned,
                                 cudaLibraryOption*, void**, unsigned) {

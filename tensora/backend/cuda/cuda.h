@@ -1,0 +1,21 @@
+#pragma once
+
+// Everything that a program may want of the CUDA backend beyond tensors on a CUDA device. Programs
+// that use more than the functions below link libtensora_cuda. No CUDA header is needed.
+
+#include "tensora/backend/cuda/checked.h"
+#include "tensora/backend/cuda/graph.h"
+#include "tensora/backend/cuda/memory.h"
+#include "tensora/backend/cuda/pinned_tensor.h"
+#include "tensora/backend/cuda/stream.h"
+#include "tensora/core/backend.h"
+
+namespace tensora::cuda {
+
+/// Whether tensors can be put on a CUDA device. Never throws.
+inline bool is_available() { return tensora::is_available(DeviceType::cuda); }
+/// Why not: the library, the driver, a driver that is too old, or a device is missing; empty if
+/// they are there.
+inline std::string unavailable_reason() { return tensora::unavailable_reason(DeviceType::cuda); }
+
+}  // namespace tensora::cuda
