@@ -89,8 +89,10 @@ run() {
   fi
   mkdir -p "$logs"
   export LD_LIBRARY_PATH="$where/lib:$where/carry:/usr/local/cuda/lib64:/usr/local/cuda/lib:${LD_LIBRARY_PATH:-}"
-  gpu=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader | head -1) || true
-  echo "GPU: ${gpu:-none found}"
+  # Without a GPU the tests would skip, which must not look like success.
+  gpu=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>&1 | head -1) ||
+    { echo "no GPU is found here (nvidia-smi: $gpu)" >&2; exit 1; }
+  echo "GPU: $gpu"
   for program in "$where"/bin/*; do
     ldd "$program" | grep "not found" && echo "missing for $program" || true
   done
