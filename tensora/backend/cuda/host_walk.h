@@ -13,13 +13,29 @@ namespace tensora::cuda {
 
 inline constexpr int kMaxArrays = 13;
 
-/// Dim 0 is the innermost; strides are in bytes.
+/// Dim 0 is the innermost; strides are in bytes. What lies beyond `arrays` and `dims` is unset: a
+/// walk is made and copied at every launch, and most have three arrays and one dim.
 struct HostWalk {
   int arrays = 0;
   int dims = 0;
-  int64_t sizes[kMaxDims] = {};
-  int64_t strides[kMaxArrays][kMaxDims] = {};
-  char* data[kMaxArrays] = {};
+  int64_t sizes[kMaxDims];
+  int64_t strides[kMaxArrays][kMaxDims];
+  char* data[kMaxArrays];
+
+  HostWalk() {
+    for (auto& array : strides) array[0] = 0;  // a walk of one step may leave them so
+  }
+  HostWalk(const HostWalk& other) { *this = other; }
+  HostWalk& operator=(const HostWalk& other) {
+    arrays = other.arrays;
+    dims = other.dims;
+    for (int d = 0; d < dims; ++d) sizes[d] = other.sizes[d];
+    for (int k = 0; k < arrays; ++k) {
+      for (int d = 0; d < dims; ++d) strides[k][d] = other.strides[k][d];
+      data[k] = other.data[k];
+    }
+    return *this;
+  }
   int64_t count() const {
     int64_t product = 1;
     for (int d = 0; d < dims; ++d) product *= sizes[d];

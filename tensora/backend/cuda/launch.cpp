@@ -37,13 +37,14 @@ thread_local constinit std::array<Known, 1 << kKnownBits> known{};
 CUfunction find_function(const void* kernel) {
   const OutsideCapture outside;
   cudaFunction_t function = nullptr;
-  if (cudaGetFuncBySymbol(&function, kernel) == cudaSuccess) return function;
+  const cudaError_t status = cudaGetFuncBySymbol(&function, kernel);
+  if (status == cudaSuccess) return function;
   cudaGetLastError();
   static const auto of_kernel =
       driver_function<decltype(cuKernelGetFunction)>("cuKernelGetFunction");
   const auto handle = static_cast<CUkernel>(const_cast<void*>(kernel));
-  check_cuda(static_cast<cudaError_t>(of_kernel(&function, handle)), "cuKernelGetFunction");
-  return function;
+  if (of_kernel(&function, handle) == CUDA_SUCCESS) return function;
+  fail_cuda(status, "finding a kernel");  // or an earlier kernel's fault
 }
 
 CUfunction function_of(const void* kernel, int device) {
