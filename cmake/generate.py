@@ -84,6 +84,36 @@ def functor_signatures(functor):
         yield first, operands, fields, plain, call, attrs
 
 
+def backends_of(root):
+    """The folders of tensora/backend that are libraries of their own: all but the CPU's."""
+    return sorted(p for p in (root / "tensora/backend").iterdir() if p.is_dir() and p.name != "cpu")
+
+
+def generate_pointwise_kernels(backend, headers, out):
+    """One source per functor header for a backend that has a pointwise loop: pointwise.cuh, or .h."""
+    for loop, suffix in (("pointwise.cuh", "cu"), ("pointwise.h", "cpp")):
+        if (backend / loop).exists():
+            break
+    else:
+        return
+    name = backend.name
+    for header, functors in headers:
+        write(out / f"src/pointwise_{header.stem}_{name}.{suffix}",
+              NOTICE + f'#include "tensora/backend/{name}/{loop}"\n'
+              + '#include "tensora/ops/pointwise/pointwise.h"\n'
+              + f'#include "tensora/ops/pointwise/{header.name}"\n'
+              + f"\nnamespace tensora::{name} {{\nnamespace {{\n\ntemplate <class F>\n"
+              + f"void set() {{\n  pointwise_op<F>().set_kernel(Device(\"{name}\").type, "
+              + "pointwise_kernel<F>);\n}\n\n}  // namespace\n\n"
+              + f"void register_pointwise_{header.stem}_{name}() {{\n{set_calls(functors)}}}\n\n"
+              + f"}}  // namespace tensora::{name}\n")
+
+
+def set_calls(functors):
+    return "".join(f"  set<{kind}>();\n" for f in functors
+                   for kind in [f.type] + [f.backward_type(i) for i in f.backwards])
+
+
 def generate_pointwise(headers, out):
     declarations, definitions, specialised, register = [], [], [], []
     methods = []
@@ -141,9 +171,6 @@ def generate_pointwise(headers, out):
           + "\nvoid register_pointwise_ops(OpRegistry& registry) {\n" + "".join(register)
           + "}\n\n}  // namespace tensora\n")
     for header, functors in headers:
-        lines = "".join(
-            f"  set<{kind}>();\n" for f in functors
-            for kind in [f.type] + [f.backward_type(i) for i in f.backwards])
         write(out / f"src/pointwise_{header.stem}_cpu.cpp",
               NOTICE + '#include "tensora/backend/cpu/pointwise.h"\n'
               + '#include "tensora/ops/pointwise/pointwise.h"\n'
@@ -151,17 +178,8 @@ def generate_pointwise(headers, out):
               + "\nnamespace tensora::cpu::TENSORA_ISA {\nnamespace {\n\ntemplate <class F>\n"
               + "void set() {\n  pointwise_op<F>().set_kernel(DeviceType::cpu, "
               + "pointwise_kernel<F>);\n}\n\n}  // namespace\n\n"
-              + f"void register_pointwise_{header.stem}_cpu() {{\n{lines}}}\n\n"
+              + f"void register_pointwise_{header.stem}_cpu() {{\n{set_calls(functors)}}}\n\n"
               + "}  // namespace tensora::cpu::TENSORA_ISA\n")
-        write(out / f"src/pointwise_{header.stem}_cuda.cu",
-              NOTICE + '#include "tensora/backend/cuda/pointwise.cuh"\n'
-              + '#include "tensora/ops/pointwise/pointwise.h"\n'
-              + f'#include "tensora/ops/pointwise/{header.name}"\n'
-              + "\nnamespace tensora::cuda {\nnamespace {\n\ntemplate <class F>\n"
-              + "void set() {\n  pointwise_op<F>().set_kernel(DeviceType::cuda, "
-              + "pointwise_kernel<F>);\n}\n\n}  // namespace\n\n"
-              + f"void register_pointwise_{header.stem}_cuda() {{\n{lines}}}\n\n"
-              + "}  // namespace tensora::cuda\n")
     entries = "".join(
         f"  visit.template operator()<{f.type}>();\n" for _, fs in headers for f in fs)
     write(out / "include/tensora/ops/pointwise/all.h",
@@ -227,10 +245,25 @@ def stems(paths, suffix):
     return sorted(p.name[:-len(suffix)] for p in paths if p.name.endswith(suffix))
 
 
+def generate_backend_list(backend, ops, headers, out):
+    """The function that sets all kernels of a backend: those of the rooms and the pointwise ones."""
+    name = backend.name
+    rooms = sorted(p.stem for p in ops.rglob(f"*_{name}.*") if p.suffix in (".cpp", ".cu"))
+    rooms += [f"pointwise_{h.stem}_{name}" for h, _ in headers
+              if any((out / "src").glob(f"pointwise_{h.stem}_{name}.*"))]
+    text = NOTICE + f"namespace tensora::{name} {{\n\n"
+    text += "".join(f"void register_{n}();\n" for n in rooms)
+    text += f"\nvoid register_{name}_kernels() {{\n"
+    text += "".join(f"  register_{n}();\n" for n in rooms)
+    text += f"}}\n\n}}  // namespace tensora::{name}\n"
+    write(out / f"src/register_{name}_kernels.cpp", text)
+
+
 def generate_registration(ops, headers, out):
     sources = sorted(ops.rglob("*.cpp"))
+    others = ("_cpu", "_cases", *(f"_{b.name}" for b in backends_of(ops.parent.parent)))
     plain = [p for p in sources
-             if not p.stem.endswith(("_cpu", "_cases")) and "void register_" in p.read_text()]
+             if not p.stem.endswith(others) and "void register_" in p.read_text()]
     names = sorted(p.stem for p in plain) + ["pointwise_ops"]
     text = NOTICE + '#include "tensora/dispatch/op.h"\n\nnamespace tensora {\n\n'
     text += "".join(f"void register_{n}(OpRegistry& registry);\n" for n in names)
@@ -257,14 +290,6 @@ def generate_registration(ops, headers, out):
              "    default: return cpu::baseline::register_kernels();\n  }\n}\n\n"
              "}  // namespace tensora\n")
     write(out / "src/register_cpu_kernels.cpp", text)
-
-    kernels = stems(ops.rglob("*.cu"), "_cuda.cu") + [f"pointwise_{h.stem}" for h, _ in headers]
-    text = NOTICE + "namespace tensora::cuda {\n\n"
-    text += "".join(f"void register_{n}_cuda();\n" for n in kernels)
-    text += "\nvoid register_cuda_kernels() {\n"
-    text += "".join(f"  register_{n}_cuda();\n" for n in kernels)
-    text += "}\n\n}  // namespace tensora::cuda\n"
-    write(out / "src/register_cuda_kernels.cpp", text)
 
     cases = stems(sources, "_cases.cpp")
     text = NOTICE + '#include "tests/suite/cases.h"\n\nnamespace tensora::suite {\n\n'
@@ -323,6 +348,9 @@ def main():
     public.append(arguments.out / "include/tensora/ops/pointwise/functions.h")
     generate_methods(public, arguments.out)
     generate_registration(ops, headers, arguments.out)
+    for backend in backends_of(arguments.root):
+        generate_pointwise_kernels(backend, headers, arguments.out)
+        generate_backend_list(backend, ops, headers, arguments.out)
     generate_embedded(arguments.root, headers, arguments.out)
     generate_umbrella(arguments.root, ops, arguments.out)
 

@@ -242,6 +242,10 @@ void set_history(const Tensor& tensor, const NodePtr& node, uint32_t output) {
 }
 
 void track_view(const Tensor& view, const Tensor& source) {
+  if (source.is_inference()) {  // which nobody changes here, so there is nothing to track
+    view.impl().inference = true;
+    return;
+  }
   AutogradMeta* source_meta = autograd_meta_or_null(source);
   Tensor base = source_meta && source_meta->view ? source_meta->view->base : source;
   autograd_meta(view).view =

@@ -1,11 +1,13 @@
 #include "tensora/core/backend.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <vector>
 
 #include "tensora/base/check.h"
 
@@ -18,39 +20,38 @@ namespace {
 
 std::array<std::atomic<Backend*>, kDeviceTypeCount> backends;
 
-// libtensora_cuda.so lies beside libtensora.so; TENSORA_CUDA_LIBRARY names another place.
-std::string cuda_library_path() {
-  if (const char* path = std::getenv("TENSORA_CUDA_LIBRARY")) return path;
+// libtensora_NAME.so lies beside libtensora.so; TENSORA_NAME_LIBRARY names another place.
+std::string library_path(std::string_view kind) {
+  std::string variable = concat("TENSORA_", kind, "_LIBRARY");
+  for (char& letter : variable)
+    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+  if (const char* path = std::getenv(variable.c_str())) return path;
+  const std::string file = concat("libtensora_", kind, ".so");
   Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&cuda_library_path), &info) == 0) return "libtensora_cuda.so";
+  if (dladdr(reinterpret_cast<void*>(&library_path), &info) == 0) return file;
   const std::string self = info.dli_fname;
   const size_t slash = self.rfind('/');
-  return slash == std::string::npos ? "libtensora_cuda.so"
-                                    : self.substr(0, slash + 1) + "libtensora_cuda.so";
+  return slash == std::string::npos ? file : self.substr(0, slash + 1) + file;
 }
 
-// Opens the CUDA library and asks it for its backend. Throws a sentence that says what is missing.
-Backend* load_cuda() {
-  const std::string path = cuda_library_path();
+// Opens a backend's library and asks it for the backend. Throws a sentence that says what is
+// missing; so does the entry point when the driver or the device is.
+Backend* open_library(std::string_view kind) {
+  const std::string path = library_path(kind);
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (!library) fail("cuda: the CUDA backend library could not be opened (", dlerror(), ")");
-  // The entry point throws Error when the driver or the device is missing.
+  if (!library) fail(kind, ": the backend's library could not be opened (", dlerror(), ")");
   using Entry = Backend* (*)();
-  auto entry = reinterpret_cast<Entry>(dlsym(library, "tensora_cuda_backend"));
-  check(entry != nullptr, "cuda: ", path, " is not a Tensora CUDA backend");
+  const std::string symbol = concat("tensora_", kind, "_backend");
+  auto entry = reinterpret_cast<Entry>(dlsym(library, symbol.c_str()));
+  check(entry != nullptr, kind, ": ", path, " is no backend for Tensora: it has no function ",
+        symbol);
   return entry();
 }
 
 Backend* load(DeviceType type) {
-  switch (type) {
-    case DeviceType::cpu:
-      return &cpu_backend();
-    case DeviceType::cuda:
-      return load_cuda();
-    case DeviceType::meta:
-      break;
-  }
-  fail("the ", name(type), " device has no memory and no backend");
+  if (type == DeviceType::cpu) return &cpu_backend();
+  check(type != DeviceType::meta, "the meta device has no memory and no backend");
+  return open_library(name(type));
 }
 
 }  // namespace
@@ -65,6 +66,10 @@ Backend& backend(DeviceType type) {
   Backend* loaded = load(type);
   slot.store(loaded, std::memory_order_release);
   return *loaded;
+}
+
+bool has_backend_library(std::string_view kind) {
+  return access(library_path(kind).c_str(), R_OK) == 0;
 }
 
 std::string unavailable_reason(DeviceType type) {
@@ -83,6 +88,16 @@ void require_device(Device device) {
   const int count = backend(device.type).device_count();
   check(device.index < count, "device: ", device, " was asked for, but there ",
         count == 1 ? "is only 1" : concat("are only ", count), " of kind ", name(device.type));
+}
+
+void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes) {
+  if (from_device.is_cpu())
+    return backend(to_device.type).copy_bytes(to, to_device, from, from_device, bytes);
+  if (to_device.is_cpu() || to_device.type == from_device.type)
+    return backend(from_device.type).copy_bytes(to, to_device, from, from_device, bytes);
+  std::vector<std::byte> host(bytes);
+  backend(from_device.type).copy_bytes(host.data(), Device(), from, from_device, bytes);
+  backend(to_device.type).copy_bytes(to, to_device, host.data(), Device(), bytes);
 }
 
 void synchronize(Device device) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "tensora/core/device.h"
 
@@ -39,7 +40,9 @@ class Allocator {
   virtual void reset_peaks() = 0;
 };
 
-/// What a device implements, beside its kernels. See docs/architecture.md.
+/// What a device implements, beside its kernels. A backend other than the CPU's is a library,
+/// libtensora_NAME.so, with a function `extern "C" Backend* tensora_NAME_backend()`, which sets the
+/// kernels and throws an Error if the device cannot be used. See docs/add-a-backend.md.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -56,6 +59,8 @@ class Backend {
 /// The backend of a kind of device. The first call for a kind loads it; a missing library, driver
 /// or device throws an Error that says which.
 Backend& backend(DeviceType type);
+/// Whether a library for devices of that name is there; it is not opened.
+bool has_backend_library(std::string_view kind);
 /// Whether `backend(type)` would work and finds a device. Never throws.
 bool is_available(DeviceType type);
 /// Why `is_available` is false; empty when it is true.
@@ -64,6 +69,9 @@ std::string unavailable_reason(DeviceType type);
 void require_device(Device device);
 
 inline Allocator& allocator(Device device) { return backend(device.type).allocator(device); }
+/// Copies a gapless run of bytes between any two devices that have memory, through the host if they
+/// are of different kinds. Ordered as Backend::copy_bytes is.
+void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes);
 /// Waits until everything queued on the device is done.
 void synchronize(Device device);
 /// Memory statistics of a device.

@@ -6,14 +6,17 @@
 
 namespace tensora {
 
-/// Kinds of devices. `meta` tensors have shapes and dtypes but no data.
+/// Kinds of devices. `meta` tensors have shapes and dtypes but no data. A kind that has no
+/// enumerator is known by its name alone, `Device("toy").type`, and gets the next free number when
+/// it is first named; see docs/add-a-backend.md.
 enum class DeviceType : int8_t { cpu, cuda, meta };
-inline constexpr int kDeviceTypeCount = 3;
+/// How many kinds one process can have: each op has a kernel slot for each of them.
+inline constexpr int kDeviceTypeCount = 8;
 
 std::string_view name(DeviceType type);
 
-/// Where a tensor lives: "cpu", "cuda", "cuda:1", "meta". Making a Device touches no hardware; the
-/// device is looked for when a tensor is put there.
+/// Where a tensor lives: "cpu", "cuda", "cuda:1", "meta", or the name of another backend. Making a
+/// Device touches no hardware; the device is looked for when a tensor is put there.
 struct Device {
   DeviceType type = DeviceType::cpu;
   int8_t index = 0;

@@ -97,7 +97,8 @@ bool runs_reference(const OpBase& op, Device device, bool recording) {
 void run_kernel(const OpBase& op, Args inputs, std::span<const Tensor> outputs, const Infer& infer,
                 Device device, const void* attrs) {
   if (!op.has_kernel(device.type)) [[unlikely]]
-    fail(op.name, ": there is no ", name(device.type), " kernel for this op");
+    fail(op.name, ": there is no ", name(device.type),
+         " kernel for this op, and no definition in other ops; move its inputs to the cpu");
   constexpr size_t kFew = 8;
   const View* few[kFew];
   std::vector<const View*> many;

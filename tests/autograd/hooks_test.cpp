@@ -159,6 +159,24 @@ TEST(GradMode, InferenceTensorsStayOutOfGraphs) {
   EXPECT_EQ(values(w.grad()), (Values{3}));
 }
 
+TEST(GradMode, ViewsOfInferenceTensorsAreInferenceTensors) {
+  const Tensor w = leaf({3, 4});
+  Tensor x;
+  {
+    const inference_mode only;
+    x = constant({1, 2, 3, 4}).view({2, 2});
+  }
+  for (const Tensor& view : {x.transpose(0, 1), x[0], x.view({4}), x[1].unsqueeze(0), x.detach()}) {
+    EXPECT_TRUE(view.is_inference());
+    EXPECT_TRUE(contains(error_of([&] { view.add_(1); }), "inference_mode"));
+  }
+  EXPECT_TRUE(contains(error_of([&] { (void)(w * x[0]); }), "inference_mode"));
+  EXPECT_FALSE((x[0] + 1).is_inference());
+  EXPECT_FALSE(constant({1, 2}).view({2, 1}).is_inference());
+  (w * clone(x[1])).sum().backward();
+  EXPECT_EQ(values(w.grad()), (Values{3, 4}));
+}
+
 TEST(Detach, SharesDataAndCutsTheGraph) {
   const Tensor x = leaf({2});
   const Tensor y = x * 3;

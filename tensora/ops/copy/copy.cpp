@@ -1,5 +1,7 @@
 #include "tensora/ops/copy/copy.h"
 
+#include "tensora/ops/creation/empty.h"
+
 namespace tensora {
 
 constinit OpDef<NoAttrs> copy_op = define(Op<NoAttrs>{
@@ -52,6 +54,17 @@ constinit OpDef<ToDeviceAttrs> to_device_op = define(Op<ToDeviceAttrs>{
           infer.check(infer[0].is_contiguous(), "expected a contiguous tensor");
           infer.device = attrs.device;
           infer.output(infer[0].sizes(), infer[0].dtype());
+        },
+    .reference =
+        [](Args in, const ToDeviceAttrs& attrs) {
+          // No backend needs a kernel for this: each has copy_bytes.
+          const View& from = in[0]->view_of_data();
+          check(from.contiguous, "to_device: expected a contiguous tensor");
+          Tensors result;
+          result.push_back(empty(from.sizes, {.dtype = from.dtype, .device = attrs.device}));
+          if (!attrs.device.is_meta() && from.numel != 0)
+            copy_bytes(result[0].data_ptr(), attrs.device, from.data, from.device, from.bytes());
+          return result;
         },
     .vjp = [](Vjp& vjp, const ToDeviceAttrs&) { vjp.set(0, vjp.grad()); },  // sent back likewise
 });
