@@ -135,6 +135,10 @@ void attach_history(std::span<const Tensor> outputs, const NodePtr& node) {
 // Runs the op's definition. Its parts record the history, unless the op has a rule of its own.
 Tensors run_reference(const OpBase& op, Args inputs, Device device, const void* attrs,
                       bool recording) {
+  if (op.infer) {  // for its checks: a mistake reads the same on every device
+    Infer infer(op.name, inputs, device);
+    op.infer(op, infer, attrs);
+  }
   if (!recording || op.gradient == Gradient::by_reference) return op.reference(op, inputs, attrs);
   auto node = IntrusivePtr<OpNode>::adopt(new OpNode(op, attrs));
   node->take_queue(device);

@@ -3,6 +3,21 @@
 #include "tensora/ops/creation/empty.h"
 
 namespace tensora {
+namespace {
+
+// The ops below as a copy into new memory, for devices where only `copy` has a kernel.
+Tensors copied(const Tensor& from, const Strides& strides, DType dtype) {
+  Tensors result;
+  result.push_back(empty_strided(from.sizes(), strides, {.dtype = dtype, .device = from.device()}));
+  copy_(result[0], from);
+  return result;
+}
+
+Strides kept_strides(const Tensor& x) {
+  return is_dense(x.sizes(), x.strides()) ? x.strides() : contiguous_strides(x.sizes());
+}
+
+}  // namespace
 
 constinit OpDef<NoAttrs> copy_op = define(Op<NoAttrs>{
     .name = "copy",
@@ -25,12 +40,20 @@ constinit OpDef<NoAttrs> clone_op = define(Op<NoAttrs>{
           else
             infer.output(x.sizes(), x.dtype());
         },
+    .reference =
+        [](Args in, const NoAttrs&) {
+          return copied(*in[0], kept_strides(*in[0]), in[0]->dtype());
+        },
     .vjp = [](Vjp& vjp, const NoAttrs&) { vjp.set(0, vjp.grad()); },
 });
 
 constinit OpDef<NoAttrs> contiguous_op = define(Op<NoAttrs>{
     .name = "contiguous",
     .infer = [](Infer& infer, const NoAttrs&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
+    .reference =
+        [](Args in, const NoAttrs&) {
+          return copied(*in[0], contiguous_strides(in[0]->sizes()), in[0]->dtype());
+        },
     .vjp = [](Vjp& vjp, const NoAttrs&) { vjp.set(0, vjp.grad()); },
 });
 
@@ -43,6 +66,10 @@ constinit OpDef<CastAttrs> cast_op = define(Op<CastAttrs>{
             infer.output(x.sizes(), x.strides(), attrs.dtype);
           else
             infer.output(x.sizes(), attrs.dtype);
+        },
+    .reference =
+        [](Args in, const CastAttrs& attrs) {
+          return copied(*in[0], kept_strides(*in[0]), attrs.dtype);
         },
     .vjp = [](Vjp& vjp, const CastAttrs&) { vjp.set(0, vjp.grad()); },  // the engine casts back
 });
@@ -59,7 +86,6 @@ constinit OpDef<ToDeviceAttrs> to_device_op = define(Op<ToDeviceAttrs>{
         [](Args in, const ToDeviceAttrs& attrs) {
           // No backend needs a kernel for this: each has copy_bytes.
           const View& from = in[0]->view_of_data();
-          check(from.contiguous, "to_device: expected a contiguous tensor");
           Tensors result;
           result.push_back(empty(from.sizes, {.dtype = from.dtype, .device = attrs.device}));
           if (!attrs.device.is_meta() && from.numel != 0)

@@ -37,6 +37,15 @@ constinit OpDef<AddmmAttrs> addmm_op = define(Op<AddmmAttrs>{
                       " does not broadcast to the product's shape ", sizes);
           infer.output(sizes, a.dtype());
         },
+    .reference =
+        [](Args in, const AddmmAttrs& attrs) {
+          const Tensor product = scaled(matmul(*in[1], *in[2]), attrs.alpha);
+          // A factor of 0 leaves the input out, even if it holds NaN.
+          Tensors result;
+          result.push_back(attrs.beta.to<double>() == 0 ? product
+                                                        : product + scaled(*in[0], attrs.beta));
+          return result;
+        },
     .vjp =
         [](Vjp& vjp, const AddmmAttrs& attrs) {
           const Tensor& g = vjp.grad();

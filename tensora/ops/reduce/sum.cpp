@@ -3,6 +3,7 @@
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/reduce_common.h"
+#include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
 namespace {
@@ -48,6 +49,16 @@ constinit OpDef<ReduceAttrs> mean_op = define(Op<ReduceAttrs>{
           const uint32_t mask = reduced_mask(attrs.dim, infer[0].dim(), infer.op);
           infer.output(reduced_sizes(infer[0].sizes(), mask, attrs.keepdim), dtype);
         },
+    .reference =
+        [](Args in, const ReduceAttrs& attrs) {
+          const Tensor x = to(*in[0], attrs.dtype.value_or(in[0]->dtype()));
+          const int64_t count = reduced_count(x.sizes(), attrs.dim, "mean");
+          // The sum of half-precision numbers may not fit where their mean does.
+          const DType wide = promote_types(x.dtype(), kFloat32);
+          Tensors result;
+          result.push_back(to(sum(x, attrs.dim, attrs.keepdim, wide) / count, x.dtype()));
+          return result;
+        },
     .vjp =
         [](Vjp& vjp, const ReduceAttrs& attrs) {
           // Scaled before it is repeated: one small tensor.
@@ -60,6 +71,13 @@ constinit OpDef<ReduceAttrs> mean_op = define(Op<ReduceAttrs>{
 constinit OpDef<ReduceAttrs> nansum_op = define(Op<ReduceAttrs>{
     .name = "nansum",
     .infer = infer_sum,
+    .reference =
+        [](Args in, const ReduceAttrs& attrs) {
+          Tensors result;
+          result.push_back(
+              sum(where(isnan(*in[0]), 0, *in[0]), attrs.dim, attrs.keepdim, attrs.dtype));
+          return result;
+        },
     .vjp =
         [](Vjp& vjp, const ReduceAttrs& attrs) {
           const Tensor x = vjp.input(0);
@@ -76,6 +94,12 @@ constinit OpDef<ReduceAttrs> count_nonzero_op = define(Op<ReduceAttrs>{
           const uint32_t mask = reduced_mask(attrs.dim, infer[0].dim(), infer.op);
           infer.output(reduced_sizes(infer[0].sizes(), mask, attrs.keepdim), kInt64);
         },
+    .reference =
+        [](Args in, const ReduceAttrs& attrs) {
+          Tensors result;
+          result.push_back(sum(ne(*in[0], 0), attrs.dim, attrs.keepdim));
+          return result;
+        },
     .gradient = Gradient::not_differentiable,
 });
 
@@ -86,6 +110,15 @@ constinit OpDef<SumToAttrs> sum_to_op = define(Op<SumToAttrs>{
           infer.check(can_broadcast_to(attrs.size, infer[0].sizes()), "shape ", attrs.size,
                       " does not broadcast to the tensor's shape ", infer[0].sizes());
           infer.output(attrs.size, infer[0].dtype());
+        },
+    .reference =
+        [](Args in, const SumToAttrs& attrs) {
+          const Dims repeated = broadcast_dims(attrs.size, in[0]->sizes());
+          Tensors result;
+          result.push_back(repeated.empty()
+                               ? clone(*in[0])
+                               : view(sum(*in[0], repeated, false, in[0]->dtype()), attrs.size));
+          return result;
         },
     .vjp =
         [](Vjp& vjp, const SumToAttrs& attrs) {

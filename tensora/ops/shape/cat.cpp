@@ -1,5 +1,6 @@
 #include "tensora/ops/shape/cat.h"
 
+#include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/shape/reshape.h"
 #include "tensora/ops/shape/slice.h"
@@ -51,6 +52,23 @@ void infer_stack(Infer& infer, const CatAttrs& attrs) {
   infer.output(sizes, promoted_dtype(infer));
 }
 
+// Copies the parts one after the other.
+Tensors joined(Args in, const CatAttrs& attrs) {
+  Infer infer("cat", in, in[0]->device());
+  infer_cat(infer, attrs);
+  const OutputSpec& spec = infer.outputs[0];
+  Tensors result;
+  result.push_back(empty(spec.sizes, {.dtype = spec.dtype, .device = infer.device}));
+  const int dim = wrap_dim(attrs.dim, spec.sizes.size(), "cat");
+  int64_t start = 0;
+  for (const Arg& part : in) {
+    if (is_ignored(part->sizes())) continue;
+    copy_(narrow(result[0], dim, start, part->sizes()[dim]), *part);
+    start += part->sizes()[dim];
+  }
+  return result;
+}
+
 std::vector<Tensor> with_dims(const std::vector<Tensor>& tensors, Tensor (*widen)(const Tensor&)) {
   std::vector<Tensor> result;
   for (const Tensor& tensor : tensors) result.push_back(widen(tensor));
@@ -62,6 +80,7 @@ std::vector<Tensor> with_dims(const std::vector<Tensor>& tensors, Tensor (*widen
 constinit OpDef<CatAttrs> cat_op = define(Op<CatAttrs>{
     .name = "cat",
     .infer = infer_cat,
+    .reference = joined,
     .vjp =
         [](Vjp& vjp, const CatAttrs& attrs) {
           const int dim = wrap_dim(attrs.dim, vjp.grad().dim(), "cat");
@@ -78,6 +97,15 @@ constinit OpDef<CatAttrs> cat_op = define(Op<CatAttrs>{
 constinit OpDef<CatAttrs> stack_op = define(Op<CatAttrs>{
     .name = "stack",
     .infer = infer_stack,
+    .reference =
+        [](Args in, const CatAttrs& attrs) {
+          const int64_t dim = wrap_dim(attrs.dim, in[0]->dim() + 1, "stack");
+          std::vector<Tensor> parts;
+          for (const Arg& part : in) parts.push_back(unsqueeze(*part, dim));
+          Tensors result;
+          result.push_back(cat(parts, dim));
+          return result;
+        },
     .vjp =
         [](Vjp& vjp, const CatAttrs& attrs) {
           for (size_t i = 0; i < vjp.input_count(); ++i)

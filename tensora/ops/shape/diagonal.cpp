@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/creation/empty.h"
 #include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
@@ -56,6 +57,14 @@ constinit OpDef<DiagEmbedAttrs> diag_embed_op = define(Op<DiagEmbedAttrs>{
           infer.check(infer[0].sizes() == at.sizes, "a diagonal of shape ", infer[0].sizes(),
                       " does not fit into shape ", attrs.sizes, ", which needs ", at.sizes);
           infer.output(attrs.sizes, infer[0].dtype());
+        },
+    .reference =
+        [](Args in, const DiagEmbedAttrs& attrs) {
+          const Tensor& part = *in[0];
+          Tensors result;
+          result.push_back(zeros(attrs.sizes, {.dtype = part.dtype(), .device = part.device()}));
+          copy_(diagonal(result[0], attrs.offset, attrs.dim1, attrs.dim2), part);
+          return result;
         },
     .vjp =
         [](Vjp& vjp, const DiagEmbedAttrs& attrs) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "tensora/ops/copy/copy.h"
+#include "tensora/ops/creation/empty.h"
 #include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
@@ -92,6 +94,16 @@ constinit OpDef<SliceBackwardAttrs> slice_backward_op = define(Op<SliceBackwardA
           infer.check(fits, "a slice of shape ", part, " does not fit into shape ", attrs.sizes,
                       " from ", attrs.start, " by ", attrs.step);
           infer.output(attrs.sizes, infer[0].dtype());
+        },
+    .reference =
+        [](Args in, const SliceBackwardAttrs& attrs) {
+          const Tensor& part = *in[0];
+          Tensors result;
+          result.push_back(zeros(attrs.sizes, {.dtype = part.dtype(), .device = part.device()}));
+          const int64_t count = part.size(attrs.dim);
+          const int64_t end = attrs.start + count * attrs.step;
+          copy_(slice(result[0], attrs.dim, attrs.start, end, attrs.step), part);
+          return result;
         },
     .vjp =
         [](Vjp& vjp, const SliceBackwardAttrs& attrs) {

@@ -1,5 +1,10 @@
 #include "tensora/ops/shape/sliding.h"
 
+#include "tensora/ops/creation/empty.h"
+#include "tensora/ops/pointwise/functions.h"
+#include "tensora/ops/shape/reshape.h"
+#include "tensora/ops/shape/slice.h"
+
 namespace tensora {
 namespace {
 
@@ -49,6 +54,21 @@ constinit OpDef<SlidingBackwardAttrs> sliding_backward_op = define(Op<SlidingBac
           infer.check(is_floating_point(infer[0].dtype()), "expected a floating-point dtype, got ",
                       infer[0].dtype());
           infer.output(attrs.sizes, infer[0].dtype());
+        },
+    .reference =
+        [](Args in, const SlidingBackwardAttrs& attrs) {
+          const Tensor& windows = *in[0];
+          Tensors result;
+          result.push_back(
+              zeros(attrs.sizes, {.dtype = windows.dtype(), .device = windows.device()}));
+          const Tensor line = attrs.sizes.empty() ? view(result[0], {1}) : result[0];
+          const int64_t dim = wrap_dim(attrs.dimension, line.dim(), "unfold_backward");
+          const int64_t count = attrs.sizes.empty() ? 1 : windows.size(dim);
+          // Element i of all windows at once: those never overlap.
+          for (int64_t i = 0; i < attrs.size; ++i)
+            add_(slice(line, dim, i, i + (count - 1) * attrs.step + 1, attrs.step),
+                 select(windows, -1, i));
+          return result;
         },
     .vjp =
         [](Vjp& vjp, const SlidingBackwardAttrs& attrs) {
