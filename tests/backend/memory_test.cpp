@@ -124,6 +124,59 @@ TEST_F(MemoryTest, LimitIsKeptAndCanBeLifted) {
   host().free(block, 4 * kLarge);
 }
 
+TEST_F(MemoryTest, RunningOutTellsWhatIsThereAndWhatToDo) {
+  const auto mebibytes = [](int64_t count) { return empty({count << 20}, {.dtype = kUInt8}); };
+  const uint64_t used = host().stats().reserved;
+  std::vector<Tensor> live;
+  for (int i = 0; i < 3; ++i) live.push_back(mebibytes(16));
+  live.push_back(mebibytes(64));
+  (void)mebibytes(32);                                              // stays in the cache
+  set_memory_limit(DeviceType::cpu, used + (uint64_t{115} << 20));  // 3 MiB above the live ones
+  const std::string message = error_of([&] { mebibytes(4); });
+  for (const char* part :
+       {"4 MiB (4194304 bytes) do not fit into the configured limit", "allocated 112",
+        "reserved 112", "limit 115", "largest free block 3 MiB",
+        "Largest live tensors: 64 MiB, 3 x 16 MiB", "smaller batch", "set_memory_limit"})
+    EXPECT_TRUE(contains(message, part)) << part << " is not in: " << message;
+  const std::string impossible = error_of([&] { mebibytes(int64_t{1} << 40); });
+  EXPECT_TRUE(contains(impossible, "any machine's address space")) << impossible;
+  // With the advice followed, the process goes on.
+  live.pop_back();
+  EXPECT_NO_THROW(mebibytes(4));
+}
+
+TEST_F(MemoryTest, SmallBlocksAreCountedWhoeverFreesThem) {
+  const MemoryStats before = host().stats();
+  constexpr size_t kBytes = 100;
+  std::vector<void*> blocks(50);
+  for (void*& block : blocks) block = host().allocate(kBytes);
+  std::vector<void*> others(30);
+  std::thread([&] {
+    for (void*& block : others) block = host().allocate(kBytes);
+    for (size_t i = 0; i < 20; ++i) host().free(blocks[i], kBytes);
+  }).join();
+  // The thread is gone, what it counted is not.
+  const MemoryStats during = host().stats();
+  EXPECT_EQ(during.allocated, before.allocated + 60 * kBytes);
+  EXPECT_EQ(during.reserved, before.reserved + 60 * kBytes);
+  EXPECT_EQ(during.allocations, before.allocations + 80);
+  EXPECT_GE(during.peak_allocated, during.allocated);
+  for (size_t i = 20; i < blocks.size(); ++i) host().free(blocks[i], kBytes);
+  std::thread([&] {
+    for (void* block : others) host().free(block, kBytes);
+  }).join();
+  EXPECT_EQ(host().stats().allocated, before.allocated);
+}
+
+TEST_F(MemoryTest, SmallTensorsShowInTheStatistics) {
+  const uint64_t before = memory_stats().allocated;
+  std::vector<Tensor> kept;
+  for (int i = 0; i < 10; ++i) kept.push_back(ones({16}));
+  EXPECT_EQ(memory_stats().allocated, before + 10 * 64);
+  kept.clear();
+  EXPECT_EQ(memory_stats().allocated, before);
+}
+
 TEST_F(MemoryTest, TheCacheIsGivenUpBeforeTheLimitStrikes) {
   const uint64_t used = host().stats().reserved;
   void* cached = host().allocate(kLarge);

@@ -6,8 +6,12 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cmath>
 #include <cstdlib>
+#include <fstream>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tensora/base/check.h"
@@ -43,13 +47,124 @@ SizeClass size_class(size_t bytes) {
   return {index, (size_t{1} << exponent) + steps * step};
 }
 
+// Note [Counting small blocks]
+// A tensor of a few elements costs some tens of nanoseconds, so its memory must not be counted by
+// an atomic operation or under a lock. Each thread counts what it allocates and frees in an object
+// of its own, with plain loads and stores, and whoever asks adds them up. A thread that frees what
+// another one allocated ends up below zero: only the total means something. The objects outlive
+// their threads, with what they counted, and pass to new ones.
+struct SmallCounts {
+  std::atomic<int64_t> bytes = 0;  // written by one thread, read by all
+  std::atomic<uint64_t> allocations = 0;
+
+  void add(int64_t more_bytes, uint64_t more_allocations) {
+    bytes.store(bytes.load(std::memory_order_relaxed) + more_bytes, std::memory_order_relaxed);
+    allocations.store(allocations.load(std::memory_order_relaxed) + more_allocations,
+                      std::memory_order_relaxed);
+  }
+};
+
+// See Note [Thread-local state without guards].
+thread_local constinit SmallCounts* counts_of_thread = nullptr;
+thread_local constinit bool thread_is_ending = false;
+
+class AllSmallCounts {
+ public:
+  /// The counts of a thread that has none yet.
+  SmallCounts* take() {
+    const std::lock_guard lock(mutex_);
+    if (unowned_.empty()) return all_.emplace_back(new SmallCounts);
+    SmallCounts* counts = unowned_.back();
+    unowned_.pop_back();
+    return counts;
+  }
+  void give_back(SmallCounts* counts) {
+    const std::lock_guard lock(mutex_);
+    unowned_.push_back(counts);
+  }
+  /// For a thread whose thread-local objects are being destroyed.
+  void add_at_thread_end(int64_t bytes, uint64_t allocations) {
+    const std::lock_guard lock(mutex_);
+    late_.add(bytes, allocations);
+  }
+  void add_to(MemoryStats& stats) const {
+    const std::lock_guard lock(mutex_);
+    int64_t bytes = late_.bytes.load(std::memory_order_relaxed);
+    stats.allocations += late_.allocations.load(std::memory_order_relaxed);
+    for (const SmallCounts* counts : all_) {
+      bytes += counts->bytes.load(std::memory_order_relaxed);
+      stats.allocations += counts->allocations.load(std::memory_order_relaxed);
+    }
+    // Threads go on while this adds up, so that a block may be seen freed but not allocated.
+    const auto live = static_cast<uint64_t>(std::max<int64_t>(bytes, 0));
+    for (uint64_t* field :
+         {&stats.allocated, &stats.reserved, &stats.peak_allocated, &stats.peak_reserved})
+      *field += live;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<SmallCounts*> all_, unowned_;
+  SmallCounts late_;
+};
+
+AllSmallCounts& all_small_counts() {
+  static auto* instance = new AllSmallCounts;  // never destroyed, as the allocator itself
+  return *instance;
+}
+
+struct GiveBackAtThreadEnd {
+  void arm() {}  // the first use of a thread-local registers its destructor
+  ~GiveBackAtThreadEnd() {
+    thread_is_ending = true;
+    all_small_counts().give_back(std::exchange(counts_of_thread, nullptr));
+  }
+};
+thread_local GiveBackAtThreadEnd give_back_at_thread_end;
+
+[[gnu::noinline]] void count_small_first(int64_t bytes, uint64_t allocations) {
+  if (thread_is_ending) return all_small_counts().add_at_thread_end(bytes, allocations);
+  counts_of_thread = all_small_counts().take();
+  give_back_at_thread_end.arm();
+  counts_of_thread->add(bytes, allocations);
+}
+
+void count_small(int64_t bytes, uint64_t allocations) {
+  if (SmallCounts* counts = counts_of_thread) [[likely]]
+    return counts->add(bytes, allocations);
+  count_small_first(bytes, allocations);
+}
+
+std::string readable(uint64_t bytes) {
+  if (bytes < 1024) return concat(bytes, " bytes");
+  constexpr std::string_view units[] = {"KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes) / 1024;
+  size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(units)) {
+    value /= 1024;
+    ++unit;
+  }
+  return concat(std::round(value * 10) / 10, " ", units[unit]);
+}
+
+/// What the system could still give, in bytes; 0 if it does not say.
+uint64_t available_memory() {
+  std::ifstream info("/proc/meminfo");
+  for (std::string line; std::getline(info, line);)
+    if (line.starts_with("MemAvailable:"))
+      return std::strtoull(line.c_str() + 13, nullptr, 10) << 10;
+  return 0;
+}
+
 class HostAllocator final : public Allocator {
  public:
   void* allocate(size_t bytes) override {
     if (bytes == 0) return nullptr;
     if (bytes <= kSmall) {
       // The pool's blocks have the heap's alignment of 16; vector loads here are unaligned loads.
-      return pool_allocate(bytes);
+      void* block = pool_allocate(bytes);
+      count_small(static_cast<int64_t>(bytes), 1);
+      return block;
     }
     check_plausible(bytes);
     const SizeClass wanted = size_class(bytes);
@@ -60,7 +175,7 @@ class HostAllocator final : public Allocator {
       void* block = list.back();
       list.pop_back();
       ++stats_.cache_hits;
-      note_allocated(wanted.bytes);
+      note_allocated(wanted);
       return block;
     }
     if (over_limit(wanted.bytes)) release_cached();
@@ -73,7 +188,7 @@ class HostAllocator final : public Allocator {
     if (!block) throw_out_of_memory(bytes, "the system's memory");
     stats_.reserved += wanted.bytes;
     stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
-    note_allocated(wanted.bytes);
+    note_allocated(wanted);
     return block;
   }
 
@@ -81,11 +196,13 @@ class HostAllocator final : public Allocator {
     if (!block) return;
     if (bytes <= kSmall) {
       pool_free(block, bytes);
+      count_small(-static_cast<int64_t>(bytes), 0);
       return;
     }
     const SizeClass kept = size_class(bytes);
     std::lock_guard lock(mutex_);
     stats_.allocated -= kept.bytes;
+    --live_[static_cast<size_t>(kept.index)];
     try {
       free_[static_cast<size_t>(kept.index)].push_back(block);
     } catch (...) {
@@ -94,10 +211,12 @@ class HostAllocator final : public Allocator {
   }
 
   MemoryStats stats() const override {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     MemoryStats result = stats_;
     for (int i = 0; i < kClasses; ++i)
       if (!free_[static_cast<size_t>(i)].empty()) result.largest_free = class_bytes(i);
+    lock.unlock();
+    all_small_counts().add_to(result);
     return result;
   }
 
@@ -136,8 +255,9 @@ class HostAllocator final : public Allocator {
     return stats_.limit != 0 && stats_.reserved + bytes > stats_.limit;
   }
 
-  void note_allocated(size_t bytes) {
-    stats_.allocated += bytes;
+  void note_allocated(const SizeClass& block) {
+    stats_.allocated += block.bytes;
+    ++live_[static_cast<size_t>(block.index)];
     stats_.peak_allocated = std::max(stats_.peak_allocated, stats_.allocated);
   }
 
@@ -159,17 +279,39 @@ class HostAllocator final : public Allocator {
     }
   }
 
+  // "2 x 1 GiB, 8 MiB": from the largest down. A block is up to 12.5 % larger than its tensor.
+  std::string largest_live() const {
+    constexpr int kListed = 5;
+    std::string result;
+    int listed = 0;
+    for (int i = kClasses - 1; i > 0 && listed < kListed; --i) {
+      const uint32_t count = live_[static_cast<size_t>(i)];
+      if (count == 0) continue;
+      result += concat(listed++ == 0 ? "" : ", ", count > 1 ? concat(count, " x ") : "",
+                       readable(class_bytes(i)));
+    }
+    return result.empty() ? "none" : result;
+  }
+
+  // Called with the lock held, after the cache was given up.
   [[noreturn]] void throw_out_of_memory(size_t bytes, std::string_view what) const {
-    throw OutOfMemoryError(concat(
-        "cpu: out of memory: ", bytes, " bytes do not fit into ", what, " (allocated ",
-        stats_.allocated, ", reserved ", stats_.reserved, ", limit ",
-        stats_.limit == 0 ? std::string("none") : std::to_string(stats_.limit),
-        " bytes). Free tensors you no longer need, use a smaller batch, or raise the limit with "
-        "set_memory_limit."));
+    MemoryStats stats = stats_;
+    all_small_counts().add_to(stats);
+    const uint64_t within_limit = stats_.limit - std::min(stats_.limit, stats_.reserved);
+    const bool limited = stats_.limit != 0;
+    throw OutOfMemoryError(
+        concat("cpu: out of memory: ", readable(bytes), " (", bytes, " bytes) do not fit into ",
+               what, " (allocated ", readable(stats.allocated), ", reserved ",
+               readable(stats.reserved), ", limit ", limited ? readable(stats.limit) : "none",
+               ", largest free block ", readable(limited ? within_limit : available_memory()),
+               "). Largest live tensors: ", largest_live(),
+               ". Free tensors you no longer need, use a smaller batch or a narrower dtype, run "
+               "what needs no gradients under no_grad, or raise the limit with set_memory_limit."));
   }
 
   mutable std::mutex mutex_;
   std::array<std::vector<void*>, kClasses> free_;
+  std::array<uint32_t, kClasses> live_{};  // how many blocks of each class are in use
   MemoryStats stats_;
 };
 

@@ -228,6 +228,12 @@ void add_gradients_at_ties(Cases& cases) {
       cases, "minimum", "ties are halved", {a, b}, [](In x) { return minimum(x[0], x[1]); },
       expect({0.5, 1, 0}, {0.5, 0, 1}));
   add_gradient(
+      cases, "maximum", "spelled max", {a, b}, [](In x) { return max(x[0], x[1]); },
+      expect({0.5, 0, 1}, {0.5, 1, 0}));
+  add_gradient(
+      cases, "minimum", "spelled min", {a, b}, [](In x) { return x[0].min(x[1]); },
+      expect({0.5, 1, 0}, {0.5, 0, 1}));
+  add_gradient(
       cases, "fmax", "ties go to the first", {a, b}, [](In x) { return fmax(x[0], x[1]); },
       expect({1, 0, 1}, {0, 1, 0}));
   add_gradient(

@@ -17,5 +17,8 @@ std::tuple<Tensor, Tensor> aminmax(const Tensor& self, std::optional<int64_t> di
 /// The largest (smallest) of all elements. With a dim, see max_dim.h.
 Tensor max(const Tensor& self);
 Tensor min(const Tensor& self);
+/// PyTorch's other spelling of maximum and minimum, element by element.
+Tensor max(const Tensor& self, const Tensor& other);
+Tensor min(const Tensor& self, const Tensor& other);
 
 }  // namespace tensora
