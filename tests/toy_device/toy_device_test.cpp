@@ -256,7 +256,6 @@ TEST(ToyDevice, Prints) {
             "tensor([1.0000, 2.5000], device='toy:0', dtype=torch.float64)");
 }
 
-
 TEST(ToyDevice, ALibraryThatIsNoBackend) {
   EXPECT_TRUE(contains(error_of([] { Device device("nosuch"); }), "unknown kind in 'nosuch'"));
   // Any readable file makes the name known; it is opened when a tensor is to go there.
