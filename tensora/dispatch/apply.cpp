@@ -81,7 +81,9 @@ Situation situation_of(const OpBase& op, Args inputs) {
     agree &= impl.view.device == first->view.device;
     wanted |= input->requires_grad();
   }
-  return {.device = !first ? Device() : agree ? first->view.device : settle_device(op, inputs),
+  return {.device = !first  ? Device()
+                    : agree ? first->view.device
+                            : settle_device(op, inputs),
           .recording = wanted && thread_state.grad_enabled};
 }
 
@@ -300,6 +302,8 @@ const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
   op.infer(op, infer, attrs);
   // Output number i is written into input number i.
   const size_t written = infer.outputs.size();
+  check(written <= inputs.size(), op.name, "_: ", written, " results do not fit in place into ",
+        inputs.size(), " inputs");
   Tensors targets;
   for (size_t i = 0; i < written; ++i) {
     targets.push_back(*inputs[i]);
@@ -340,6 +344,10 @@ void fail_unknown_attr(std::string_view op, std::string_view attr) {
 }
 
 }  // namespace detail
+
+void Infer::fail_input_count(std::string_view bound, size_t count) const {
+  fail(op, ": expected ", bound, count, count == 1 ? " input" : " inputs", ", got ", inputs.size());
+}
 
 SmallVector<Arg, 8> args_of(std::span<const Tensor> tensors) {
   SmallVector<Arg, 8> result;

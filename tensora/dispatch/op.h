@@ -128,7 +128,16 @@ class Infer {
   Infer(std::string_view op_name, Args op_inputs, Device op_device)
       : op(op_name), inputs(op_inputs), device(op_device) {}
 
-  const Tensor& operator[](size_t i) const { return *inputs[i]; }
+  /// Throws if there are not that many inputs, as can happen when an op is called by its name.
+  const Tensor& operator[](size_t i) const {
+    if (i >= inputs.size()) [[unlikely]]
+      fail_input_count("at least ", i + 1);
+    return *inputs[i];
+  }
+  void expect_inputs(size_t count) const {
+    if (inputs.size() != count) [[unlikely]]
+      fail_input_count("", count);
+  }
   template <class... Parts>
   void check(bool ok, const Parts&... parts) const {
     if (!ok) [[unlikely]]
@@ -154,6 +163,9 @@ class Infer {
   Device device;                         // of the outputs; `infer` may change it
   DType compute_dtype = DType::float32;  // pointwise ops: in which the inputs meet
   SmallVector<OutputSpec, 2> outputs;
+
+ private:
+  [[noreturn]] void fail_input_count(std::string_view bound, size_t count) const;
 };
 
 class OpNode;

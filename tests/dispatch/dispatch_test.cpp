@@ -192,6 +192,17 @@ TEST(ApplyByName, Mistakes) {
   EXPECT_TRUE(contains(error_of([&] { apply_by_name("add", inputs, unknown); }), "'beta'"));
 }
 
+TEST(ApplyByName, WrongNumbersOfInputs) {
+  const std::vector<Tensor> inputs{constant({1}), constant({2}), constant({3})};
+  const auto message = [&](std::string_view op, size_t count) {
+    return error_of([&] { apply_by_name(op, std::span(inputs).first(count), {}); });
+  };
+  EXPECT_EQ(message("add", 1), "add: expected 2 inputs, got 1");
+  EXPECT_EQ(message("exp", 2), "exp: expected 1 input, got 2");
+  EXPECT_EQ(message("matmul", 1), "matmul: expected at least 2 inputs, got 1");
+  EXPECT_EQ(message("sum", 0), "sum: expected at least 1 input, got 0");
+}
+
 TEST(Registry, NamesAreUniqueAndEveryOpStatesItsGradient) {
   std::map<std::string_view, int> names;
   for (const OpBase* op : op_registry().all()) {

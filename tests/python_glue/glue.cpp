@@ -261,16 +261,26 @@ std::vector<std::pair<std::string_view, AttrValue>> defaults_of(const OpBase& op
   return result;
 }
 
+/// How Python spells an attribute whose name is a word of its own language: `from_`.
+std::string python_name(std::string_view attr) {
+  static const Owned module(PyImport_ImportModule("keyword"));
+  const std::string name(attr);
+  const Owned is_keyword(PyObject_CallMethod(module.get(), "iskeyword", "s", name.c_str()));
+  return is_keyword.get() == Py_True ? name + "_" : name;
+}
+
 Attrs collect_attrs(const Function& function, PyObject* keywords) {
   Attrs attrs;
   PyObject *key = nullptr, *value = nullptr;
   for (Py_ssize_t at = 0; keywords && PyDict_Next(keywords, &at, &key, &value);) {
     const std::string name = to_text(key);
     const auto known = defaults_of(*function.op);
-    if (std::none_of(known.begin(), known.end(), [&](auto& attr) { return attr.first == name; }))
+    const auto found = std::find_if(known.begin(), known.end(),
+                                    [&](auto& attr) { return python_name(attr.first) == name; });
+    if (found == known.end())
       raise(PyExc_TypeError, tensora::concat(function.name, "() has no argument '", name,
                                              "'; it has (", tensora::to_string(known), ")"));
-    attrs.emplace_back(name, to_attr(value));
+    attrs.emplace_back(found->first, to_attr(value));
   }
   return attrs;
 }
@@ -299,7 +309,8 @@ std::string signature_of(const OpBase& op, const std::string& name) {
   std::string text = name + "($module, *inputs";
   for (const auto& [attr, value] : defaults_of(op)) {
     const bool quoted = value.kind == AttrValue::Kind::text || value.kind == AttrValue::Kind::dtype;
-    text += tensora::concat(", ", attr, "=", quoted ? "'" : "", value, quoted ? "'" : "");
+    text +=
+        tensora::concat(", ", python_name(attr), "=", quoted ? "'" : "", value, quoted ? "'" : "");
   }
   return text + ")\n--\n\n";
 }

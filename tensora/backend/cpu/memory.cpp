@@ -59,8 +59,9 @@ struct SmallCounts {
 
   void add(int64_t more_bytes, uint64_t more_allocations) {
     bytes.store(bytes.load(std::memory_order_relaxed) + more_bytes, std::memory_order_relaxed);
-    allocations.store(allocations.load(std::memory_order_relaxed) + more_allocations,
-                      std::memory_order_relaxed);
+    if (more_allocations != 0)
+      allocations.store(allocations.load(std::memory_order_relaxed) + more_allocations,
+                        std::memory_order_relaxed);
   }
 };
 

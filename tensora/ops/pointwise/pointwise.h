@@ -134,7 +134,11 @@ template <class F>
 consteval OpDef<F> define_pointwise() {
   return define(Op<F>{
       .name = F::name,
-      .infer = [](Infer& infer, const F&) { infer_pointwise(infer, F::types, F::condition_first); },
+      .infer =
+          [](Infer& infer, const F&) {
+            infer.expect_inputs(F::arity);
+            infer_pointwise(infer, F::types, F::condition_first);
+          },
       .vjp = detail::pointwise_vjp<F>,
       .saves = {detail::slots(F::saves_a), detail::slots(F::saves_b), detail::slots(F::saves_c)},
       .pointwise = true,
@@ -147,7 +151,11 @@ consteval OpDef<functors::Backward<F, I>> define_pointwise_backward(std::string_
   using B = functors::Backward<F, I>;
   return define(Op<B>{
       .name = name,
-      .infer = [](Infer& infer, const B&) { infer_pointwise(infer, B::types, false); },
+      .infer =
+          [](Infer& infer, const B&) {
+            infer.expect_inputs(B::arity);
+            infer_pointwise(infer, B::types, false);
+          },
       .reference =
           [](Args in, const B& backward) {
             Tensor operands[B::arity];
