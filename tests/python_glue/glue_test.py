@@ -140,7 +140,8 @@ class Everything(unittest.TestCase):
     def test_wrong_inputs_never_crash(self):
         functions = [f for name, f in vars(glue).items() if inspect.isbuiltin(f)]
         for function in functions:
-            for inputs in ([None], [Tensor([1.0])], [Tensor([[True]]), 2], [Tensor([]), None, 3.5]):
+            for inputs in ([None], [Tensor([1.0])], [Tensor([1.0]), None], [Tensor([[True]]), 2],
+                           [Tensor([1.0]), Tensor([0]), None], [Tensor([]), None, 3.5]):
                 try:
                     function(*inputs)
                 except (glue.Error, MemoryError):

@@ -23,6 +23,7 @@ constinit OpDef<NoAttrs> copy_op = define(Op<NoAttrs>{
     .name = "copy",
     .infer =
         [](Infer& infer, const NoAttrs&) {
+          infer.expect_inputs(2);
           infer.check(can_broadcast_to(infer[1].sizes(), infer[0].sizes()), "a source of shape ",
                       infer[1].sizes(), " cannot be broadcast to shape ", infer[0].sizes());
           infer.output(infer[0].sizes(), infer[0].dtype());
@@ -34,6 +35,7 @@ constinit OpDef<NoAttrs> clone_op = define(Op<NoAttrs>{
     .name = "clone",
     .infer =
         [](Infer& infer, const NoAttrs&) {
+          infer.expect_inputs(1);
           const Tensor& x = infer[0];
           if (is_dense(x.sizes(), x.strides()))
             infer.output(x.sizes(), x.strides(), x.dtype());
@@ -49,7 +51,11 @@ constinit OpDef<NoAttrs> clone_op = define(Op<NoAttrs>{
 
 constinit OpDef<NoAttrs> contiguous_op = define(Op<NoAttrs>{
     .name = "contiguous",
-    .infer = [](Infer& infer, const NoAttrs&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
+    .infer =
+        [](Infer& infer, const NoAttrs&) {
+          infer.expect_inputs(1);
+          infer.output(infer[0].sizes(), infer[0].dtype());
+        },
     .reference =
         [](Args in, const NoAttrs&) {
           return copied(*in[0], contiguous_strides(in[0]->sizes()), in[0]->dtype());
@@ -61,6 +67,7 @@ constinit OpDef<CastAttrs> cast_op = define(Op<CastAttrs>{
     .name = "cast",
     .infer =
         [](Infer& infer, const CastAttrs& attrs) {
+          infer.expect_inputs(1);
           const Tensor& x = infer[0];
           if (is_dense(x.sizes(), x.strides()))
             infer.output(x.sizes(), x.strides(), attrs.dtype);
@@ -78,6 +85,7 @@ constinit OpDef<ToDeviceAttrs> to_device_op = define(Op<ToDeviceAttrs>{
     .name = "to_device",
     .infer =
         [](Infer& infer, const ToDeviceAttrs& attrs) {
+          infer.expect_inputs(1);
           infer.check(infer[0].is_contiguous(), "expected a contiguous tensor");
           infer.device = attrs.device;
           infer.output(infer[0].sizes(), infer[0].dtype());

@@ -12,8 +12,14 @@ template <class Values>
 consteval OpDef<Values> define_sequence(std::string_view name) {
   return define(Op<Values>{
       .name = name,
-      .infer = [](Infer& infer,
-                  const Values&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
+      .infer =
+          [](Infer& infer, const Values& values) {
+            infer.expect_inputs(1);
+            if constexpr (std::is_same_v<Values, TriangleIndices>)
+              infer.check(infer[0].numel() == 2 * values.count(), "expected room for ",
+                          values.count(), " pairs, got ", infer[0].numel(), " elements");
+            infer.output(infer[0].sizes(), infer[0].dtype());
+          },
       .gradient = Gradient::not_differentiable,
   });
 }

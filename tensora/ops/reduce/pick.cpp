@@ -18,8 +18,11 @@ constinit OpDef<PickAttrs> pick_op = define(Op<PickAttrs>{
 
 constinit OpDef<PickAttrs> put_picked_op = define(Op<PickAttrs>{
     .name = "put_picked",
-    .infer = [](Infer& infer,
-                const PickAttrs& attrs) { infer.output(attrs.sizes, infer[0].dtype()); },
+    .infer =
+        [](Infer& infer, const PickAttrs& attrs) {
+          infer.check(infer[1].sizes() == infer[0].sizes(), "expected an index for each value");
+          infer.output(attrs.sizes, infer[0].dtype());
+        },
     .vjp =
         [](Vjp& vjp, const PickAttrs& attrs) {
           if (vjp.needs(0)) vjp.set(0, pick(vjp.grad(), vjp.input(1), attrs));
