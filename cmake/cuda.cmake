@@ -29,9 +29,11 @@ if(build_cuda)
                         CUDA_ARCHITECTURES OFF CUDA_RUNTIME_LIBRARY Static)
   target_include_directories(tensora_cuda PRIVATE ${PROJECT_SOURCE_DIR} ${generated}/include)
   target_include_directories(tensora_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
+  # Kernels shrink to a fourth when packed for size; a module is unpacked when it is first used.
   target_compile_options(tensora_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --extended-lambda
       -diag-suppress=20012,20013,20014,20015
+      --compress-mode=size
       "-gencode=arch=compute_80,code=[sm_80,sm_90,compute_80]">
     $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wno-sign-conversion
       $<$<BOOL:${TENSORA_WERROR}>:-Werror>>)

@@ -61,6 +61,10 @@ inline constexpr bool is_half_type<Half> = true;
 template <>
 inline constexpr bool is_half_type<BFloat16> = true;
 template <class T>
+inline constexpr bool is_bfloat16_type = false;
+template <>
+inline constexpr bool is_bfloat16_type<BFloat16> = true;
+template <class T>
 inline constexpr bool is_float_type = false;
 template <>
 inline constexpr bool is_float_type<float> = true;
@@ -80,11 +84,30 @@ __device__ inline C load_value(T value) {
     return static_cast<C>(value);
 }
 
+/// Rounds in one instruction, where BFloat16's own constructor takes six.
+__device__ inline BFloat16 round_to_bfloat16(float value) {
+  BFloat16 result;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+  return result;
+}
+/// Two elements in one word, by one instruction.
+template <class T>
+__device__ inline unsigned round_pair(float low, float high) {
+  unsigned word;
+  if constexpr (is_bfloat16_type<T>)
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  else
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+}
+
 /// A computed value as an element.
 template <class T, class C>
 __device__ inline T store_value(C value) {
   if constexpr (is_bool_type<T>)
     return value != C(0);
+  else if constexpr (is_bfloat16_type<T>)
+    return round_to_bfloat16(static_cast<float>(value));
   else if constexpr (is_half_type<T>)
     return T(static_cast<float>(value));
   else if constexpr (is_float_type<C> && !is_float_type<T> && sizeof(T) < 4)
@@ -99,19 +122,64 @@ struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) Pack {
   T items[V];
 };
 
-template <class T, class C, int V>
-__device__ inline void load_pack(const char* from, C (&to)[V]) {
-  const auto pack = *reinterpret_cast<const Pack<T, V>*>(from);
+// Note [Fetch first, convert later]
+// A thread that converts an operand before it asks for the next one waits for memory once per
+// operand. So the bytes of all operands are fetched first, as plain words whose dtype does not
+// matter yet, and a thread's loads are on their way together.
+struct RawGroup {
+  unsigned words[4];
+};
+
+/// 1, 2, 4, 8 or 16 bytes, aligned to as much.
+template <int bytes>
+__device__ inline void fetch(const char* from, RawGroup& to) {
+  if constexpr (bytes == 16) {
+    const auto pack = *reinterpret_cast<const Pack<unsigned, 4>*>(from);
 #pragma unroll
-  for (int i = 0; i < V; ++i) to[i] = load_value<C>(pack.items[i]);
+    for (int i = 0; i < 4; ++i) to.words[i] = pack.items[i];
+  } else if constexpr (bytes == 8) {
+    const auto pack = *reinterpret_cast<const Pack<unsigned, 2>*>(from);
+    to.words[0] = pack.items[0];
+    to.words[1] = pack.items[1];
+  } else if constexpr (bytes == 4) {
+    to.words[0] = *reinterpret_cast<const unsigned*>(from);
+  } else if constexpr (bytes == 2) {
+    to.words[0] = *reinterpret_cast<const unsigned short*>(from);
+  } else {
+    to.words[0] = *reinterpret_cast<const unsigned char*>(from);
+  }
 }
 
+/// Element i of a fetched group.
+template <class T>
+__device__ inline T element_of(const RawGroup& raw, int i) {
+  if constexpr (sizeof(T) == 8)
+    return __builtin_bit_cast(
+        T, raw.words[2 * i] | static_cast<unsigned long long>(raw.words[2 * i + 1]) << 32);
+  else if constexpr (sizeof(T) == 4)
+    return __builtin_bit_cast(T, raw.words[i]);
+  else if constexpr (sizeof(T) == 2)
+    return __builtin_bit_cast(T, static_cast<unsigned short>(raw.words[i / 2] >> (i % 2 * 16)));
+  else
+    return static_cast<T>(static_cast<unsigned char>(raw.words[i / 4] >> (i % 4 * 8)));
+}
+
+/// Stores V computed values side by side.
 template <class T, class C, int V>
 __device__ inline void store_pack(char* to, const C (&from)[V]) {
-  Pack<T, V> pack;
+  if constexpr (is_half_type<T> && V % 2 == 0) {
+    Pack<unsigned, V / 2> pack;
 #pragma unroll
-  for (int i = 0; i < V; ++i) pack.items[i] = store_value<T>(from[i]);
-  *reinterpret_cast<Pack<T, V>*>(to) = pack;
+    for (int i = 0; i < V / 2; ++i)
+      pack.items[i] = round_pair<T>(static_cast<float>(from[2 * i]),  //
+                                    static_cast<float>(from[2 * i + 1]));
+    *reinterpret_cast<Pack<unsigned, V / 2>*>(to) = pack;
+  } else {
+    Pack<T, V> pack;
+#pragma unroll
+    for (int i = 0; i < V; ++i) pack.items[i] = store_value<T>(from[i]);
+    *reinterpret_cast<Pack<T, V>*>(to) = pack;
+  }
 }
 
 }  // namespace tensora::cuda

@@ -8,8 +8,7 @@ namespace tensora::cuda {
 /// leaves it to nobody.
 template <bool largest, class C>
 __device__ inline bool replaces(C x, C best) {
-  if (best != best) return false;
-  return x != x || (largest ? x > best : x < best);
+  return !(largest ? x <= best : x >= best) && best == best;
 }
 
 /// What every other value replaces or equals.

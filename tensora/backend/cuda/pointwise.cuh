@@ -1,10 +1,11 @@
 #pragma once
 
-// The CUDA pointwise loop. What depends on a functor are two kernels per compute type, one for
-// groups of elements in 16-byte accesses and one for anything else; both take the operands' dtypes
-// at run time. See Note [Two kernels per functor] in pointwise.cu.
+// The CUDA pointwise loop. What depends on a functor are two or three kernels per compute type, for
+// groups of elements in wide accesses and for anything else; they take the operands' dtypes at run
+// time. See Note [Kernels of a functor] in pointwise.cu.
 
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 #include "tensora/backend/cuda/elements.cuh"
@@ -28,6 +29,7 @@ struct InputParams {
   RawValue value;  // Access::constant
   DType dtype;
   Access access;
+  unsigned char width;  // bytes of an element
 };
 
 template <int N>
@@ -40,9 +42,14 @@ struct PointwiseParams {
   DType out_dtype;
 };
 
-/// Elements per thread of the vector kernel: two accesses of 16 bytes in the compute type.
+/// Elements of one access of the vector kernel: 16 bytes of the compute type.
 template <class C>
-inline constexpr int kGroup = 32 / static_cast<int>(sizeof(C));
+inline constexpr int kGroup = 16 / static_cast<int>(sizeof(C));
+/// Elements of one access of the half kernel: 16 bytes of a 16-bit type.
+inline constexpr int kHalfGroup = 8;
+/// Accesses of a thread that are on their way together, per operand. Neighbouring threads access
+/// neighbouring groups, so a thread's own lie kThreads groups apart.
+inline constexpr int kGroupsPerThread = 2;
 
 // The dtypes that the vector kernel of each compute type reads and writes; see can_vectorise().
 template <class C, class Body>
@@ -67,6 +74,17 @@ __device__ inline void visit_near(DType dtype, Body&& body) {
     else
       body.template operator()<int>();
   }
+}
+
+// The element types that operands of a kernel with groups of G elements can have.
+template <class C, int G, class Body>
+__device__ inline void visit_grouped(DType dtype, Body&& body) {
+  if constexpr (G == kGroup<C>)
+    visit_near<C>(dtype, body);
+  else if (dtype == DType::float16)
+    body.template operator()<Half>();
+  else
+    body.template operator()<BFloat16>();
 }
 
 template <class Body>
@@ -116,51 +134,107 @@ __device__ __noinline__ void store_any(char* to, DType dtype, C value) {
   visit_any(dtype, [&]<class T>() { *reinterpret_cast<T*>(to) = store_value<T>(value); });
 }
 
-template <class C, int N>
-__device__ inline void load_operand(const PointwiseParams<N>& params, int k, int at,
-                                    C (&values)[kGroup<C>]) {
-  const InputParams& in = params.in[k];
+// The thread's groups of one operand, as they lie in memory; see Note [Fetch first, convert later].
+template <class C, int G>
+__device__ inline void fetch_operand(const InputParams& in, const int (&at)[kGroupsPerThread],
+                                     RawGroup (&raw)[kGroupsPerThread]) {
+  const auto fetch_all = [&]<int width>(std::integral_constant<int, width>) {
+    if (in.access == Access::vector) {
+#pragma unroll
+      for (int u = 0; u < kGroupsPerThread; ++u) fetch<width * G>(in.data + at[u], raw[u]);
+    } else {
+#pragma unroll
+      for (int u = 0; u < kGroupsPerThread; ++u) fetch<width>(in.data + at[u], raw[u]);
+    }
+  };
+  if (in.access == Access::constant) return;
+  if constexpr (G == kHalfGroup) {
+    fetch_all(std::integral_constant<int, 2>());
+  } else {
+    if (in.width == sizeof(C)) return fetch_all(std::integral_constant<int, sizeof(C)>());
+    if constexpr (sizeof(C) == 4)
+      if (in.width == 2) return fetch_all(std::integral_constant<int, 2>());
+    fetch_all(std::integral_constant<int, 1>());
+  }
+}
+
+template <class C, int G>
+__device__ inline void convert_operand(const InputParams& in,
+                                       const RawGroup (&raw)[kGroupsPerThread],
+                                       C (&values)[kGroupsPerThread][G]) {
   if (in.access == Access::vector) {
-    visit_near<C>(in.dtype, [&]<class T>() { load_pack<T>(in.data + at, values); });
+    visit_grouped<C, G>(in.dtype, [&]<class T>() {
+#pragma unroll
+      for (int u = 0; u < kGroupsPerThread; ++u)
+#pragma unroll
+        for (int i = 0; i < G; ++i) values[u][i] = load_value<C>(element_of<T>(raw[u], i));
+    });
     return;
   }
-  const C value = in.access == Access::constant ? in.value.template as<C>()
-                                                : load_near<C>(in.data + at, in.dtype);
+  C repeated[kGroupsPerThread];
+  if (in.access == Access::constant) {
 #pragma unroll
-  for (int i = 0; i < kGroup<C>; ++i) values[i] = value;
+    for (int u = 0; u < kGroupsPerThread; ++u) repeated[u] = in.value.template as<C>();
+  } else {
+    visit_grouped<C, G>(in.dtype, [&]<class T>() {
+#pragma unroll
+      for (int u = 0; u < kGroupsPerThread; ++u)
+        repeated[u] = load_value<C>(element_of<T>(raw[u], 0));
+    });
+  }
+#pragma unroll
+  for (int u = 0; u < kGroupsPerThread; ++u)
+#pragma unroll
+    for (int i = 0; i < G; ++i) values[u][i] = repeated[u];
 }
 
-template <class F, class C, std::size_t... I>
+// The elements after the last whole group: a thread each.
+template <class F, class C, int G, std::size_t... I>
 __device__ inline void run_tail(const PointwiseParams<F::arity>& params, const F& functor,
-                                unsigned group, std::index_sequence<I...>) {
-  for (unsigned i = 0; i < params.tail; ++i) {
-    const unsigned n = group * kGroup<C> + i;
-    const auto value = [&](const InputParams& in, unsigned group_bytes) {
-      if (in.access == Access::constant) return in.value.template as<C>();
-      return load_near<C>(in.data + n * (group_bytes / kGroup<C>), in.dtype);
-    };
-    const C result = functor.forward(value(params.in[I], params.walk.strides[I + 1][0])...);
-    visit_near<C>(params.out_dtype,
-                  [&]<class T>() { reinterpret_cast<T*>(params.out)[n] = store_value<T>(result); });
-  }
+                                std::index_sequence<I...>) {
+  const unsigned n = params.count * G + threadIdx.x;
+  const auto value = [&](const InputParams& in) {
+    if (in.access == Access::constant) return in.value.template as<C>();
+    const unsigned element = in.access == Access::repeat ? 0 : n;
+    return load_near<C>(in.data + element * in.width, in.dtype);
+  };
+  const C result = functor.forward(value(params.in[I])...);
+  visit_grouped<C, G>(params.out_dtype, [&]<class T>() {
+    reinterpret_cast<T*>(params.out)[n] = store_value<T>(result);
+  });
 }
 
-template <class F, class C, std::size_t... I>
-__device__ inline void run_group(const PointwiseParams<F::arity>& params, const F& functor,
-                                 std::index_sequence<I...> operands) {
-  const unsigned group = blockIdx.x * kThreads + threadIdx.x;
-  if (group >= params.count) {
-    if (group == params.count) run_tail<F, C>(params, functor, group, operands);
-    return;
-  }
-  int at[F::arity + 1];
-  params.walk.offsets(group, at);
-  C values[F::arity][kGroup<C>];
-  (load_operand<C>(params, I, at[I + 1], values[I]), ...);
-  C result[kGroup<C>];
+template <class F, class C, int G, std::size_t... I>
+__device__ inline void run_groups(const PointwiseParams<F::arity>& params, const F& functor,
+                                  std::index_sequence<I...> operands) {
+  constexpr int U = kGroupsPerThread;
+  if (blockIdx.x + 1 == gridDim.x && threadIdx.x < params.tail)
+    run_tail<F, C, G>(params, functor, operands);
+  const unsigned first = blockIdx.x * (kThreads * U) + threadIdx.x;
+  if (first >= params.count) return;
+  int at[F::arity + 1][U];
 #pragma unroll
-  for (int i = 0; i < kGroup<C>; ++i) result[i] = functor.forward(values[I][i]...);
-  visit_near<C>(params.out_dtype, [&]<class T>() { store_pack<T>(params.out + at[0], result); });
+  for (int u = 0; u < U; ++u) {
+    // Beyond the end the last group is computed once more, and not stored.
+    int offsets[F::arity + 1];
+    params.walk.offsets(min(first + u * kThreads, params.count - 1), offsets);
+#pragma unroll
+    for (int k = 0; k <= F::arity; ++k) at[k][u] = offsets[k];
+  }
+  RawGroup raw[F::arity][U];
+  (fetch_operand<C, G>(params.in[I], at[I + 1], raw[I]), ...);
+  C values[F::arity][U][G];
+  (convert_operand<C, G>(params.in[I], raw[I], values[I]), ...);
+  C result[U][G];
+#pragma unroll
+  for (int u = 0; u < U; ++u)
+#pragma unroll
+    for (int i = 0; i < G; ++i) result[u][i] = functor.forward(values[I][u][i]...);
+  visit_grouped<C, G>(params.out_dtype, [&]<class T>() {
+#pragma unroll
+    for (int u = 0; u < U; ++u)
+      if (first + u * kThreads < params.count) store_pack<T>(params.out + at[0][u], result[u]);
+  });
 }
 
 template <class F, class C, std::size_t... I>
@@ -178,10 +252,10 @@ __device__ inline void run_element(const PointwiseParams<F::arity>& params, cons
   store_any<C>(params.out + at[0], params.out_dtype, result);
 }
 
-template <class F, class C>
+template <class F, class C, int G>
 __global__ void __launch_bounds__(kThreads)
     vector_kernel(const __grid_constant__ PointwiseParams<F::arity> params, const F functor) {
-  run_group<F, C>(params, functor, std::make_index_sequence<F::arity>());
+  run_groups<F, C, G>(params, functor, std::make_index_sequence<F::arity>());
 }
 
 template <class F, class C>
@@ -191,14 +265,15 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 /// A functor's kernels for one compute type; null where the functor does not take it.
-struct KernelPair {
+struct KernelSet {
   const void* vector = nullptr;
   const void* element = nullptr;
+  const void* half = nullptr;  // of float only
 };
 /// Narrow dtypes are computed in a wider one: f16 and bf16 in float, bool and integers up to 32
 /// bits in int32.
 struct FunctorKernels {
-  KernelPair f32, f64, i32, i64;
+  KernelSet f32, f64, i32, i64;
 };
 
 /// Chooses the kernel, cuts the work into launches and queues them on the current stream.
@@ -206,21 +281,24 @@ void run_pointwise(const KernelContext& context, const FunctorKernels& kernels, 
                    const void* functor);
 
 template <class F, class C>
-KernelPair kernel_pair() {
-  return {reinterpret_cast<const void*>(&vector_kernel<F, C>),
-          reinterpret_cast<const void*>(&element_kernel<F, C>)};
+KernelSet kernel_set() {
+  KernelSet kernels{reinterpret_cast<const void*>(&vector_kernel<F, C, kGroup<C>>),
+                    reinterpret_cast<const void*>(&element_kernel<F, C>)};
+  if constexpr (std::is_same_v<C, float>)
+    kernels.half = reinterpret_cast<const void*>(&vector_kernel<F, C, kHalfGroup>);
+  return kernels;
 }
 
 template <class F>
 FunctorKernels functor_kernels() {
   FunctorKernels kernels;
   if constexpr (functors::computes_floats(F::types)) {
-    kernels.f32 = kernel_pair<F, float>();
-    kernels.f64 = kernel_pair<F, double>();
+    kernels.f32 = kernel_set<F, float>();
+    kernels.f64 = kernel_set<F, double>();
   }
   if constexpr (functors::computes_integers(F::types)) {
-    kernels.i32 = kernel_pair<F, int>();
-    kernels.i64 = kernel_pair<F, int64_t>();
+    kernels.i32 = kernel_set<F, int>();
+    kernels.i64 = kernel_set<F, int64_t>();
   }
   return kernels;
 }

@@ -11,7 +11,7 @@
 namespace tensora::cuda {
 namespace {
 
-constexpr int64_t kBlocksPerMultiprocessor = 8;
+constexpr int64_t kRowBlocksPerMultiprocessor = 16, kColumnBlocksPerMultiprocessor = 8;
 constexpr int64_t kMinStepsPerThread = 8;
 
 /// Dims with the strides of up to three arrays, in bytes; dim 0 is the innermost.
@@ -99,8 +99,8 @@ Plan make_plan(const KernelContext& context, uint32_t mask, bool indexed) {
 }
 
 // The split of the reduced range: enough blocks for the device, enough steps for each thread.
-void choose_splits(ReduceParams& params, int64_t blocks, int64_t threads_per_result, int device) {
-  const int64_t wanted = device_info(device).multiprocessors * kBlocksPerMultiprocessor;
+void choose_splits(ReduceParams& params, int64_t blocks, int64_t threads_per_result,
+                   int64_t wanted) {
   const int64_t useful =
       params.steps / std::max<int64_t>(threads_per_result * kMinStepsPerThread, 1);
   const int64_t splits = std::clamp<int64_t>(wanted / std::max<int64_t>(blocks, 1), 1,
@@ -116,9 +116,12 @@ struct Shape2d {
   unsigned x, y;
 };
 
-// Threads of a row, rows of a block: powers of two.
-Shape2d row_block(unsigned steps) {
-  const unsigned x = std::clamp(std::bit_ceil(std::max(steps / 2, 1u)), 1u, kReduceThreads);
+// Threads of a row, rows of a block: powers of two. A thread should have all its loads to do; where
+// there are rows enough to fill the device, half a block is enough for one.
+Shape2d row_block(unsigned steps, unsigned rows, int device) {
+  const auto enough = static_cast<unsigned>(device_info(device).multiprocessors) * 16;
+  const unsigned limit = rows >= enough ? kReduceThreads / 2 : kReduceThreads;
+  const unsigned x = std::clamp(std::bit_floor(std::max(steps / kLoads, 1u)), 1u, limit);
   return {x, kReduceThreads / x};
 }
 
@@ -132,14 +135,22 @@ struct Access2d {
   bool columns, vector;
 };
 
-Access2d choose_access(const View& in, const Plan& plan, int64_t steps, int64_t group) {
+// Elements of one load; kLoadElements of the kernels.
+int64_t load_elements(DType dtype) {
+  const auto bytes = static_cast<int64_t>(element_size(dtype));
+  return bytes == 1 ? 8 : 16 / bytes;
+}
+
+Access2d choose_access(const View& in, const Plan& plan, int64_t steps, bool reads_directly) {
   const auto bytes = static_cast<int64_t>(element_size(in.dtype));
+  const int64_t group = load_elements(in.dtype);
   const int64_t alignment = std::min<int64_t>(16, bytes * group);
   const bool inner_reduced = plan.reduced.dims > 0 && plan.reduced.strides[0][0] == bytes;
   const bool inner_kept = plan.kept.dims > 0 && plan.kept.strides[0][0] == bytes;
   const bool columns = inner_kept && steps > 1 && !inner_reduced;
   const bool aligned =
-      steps > 0 && reinterpret_cast<uintptr_t>(in.data) % static_cast<uintptr_t>(alignment) == 0 &&
+      reads_directly && steps > 0 &&
+      reinterpret_cast<uintptr_t>(in.data) % static_cast<uintptr_t>(alignment) == 0 &&
       plan.kept.aligned_outer(alignment) && plan.reduced.aligned_outer(alignment);
   if (columns)
     return {true, aligned && plan.kept.sizes[0] % group == 0 &&
@@ -150,13 +161,12 @@ Access2d choose_access(const View& in, const Plan& plan, int64_t steps, int64_t 
                      (plan.reduced.dims == 1 || plan.reduced.sizes[0] % group == 0)};
 }
 
-ReduceParams make_params(const KernelContext& context, Plan plan, int64_t steps, int64_t group,
-                         Access2d access) {
+ReduceParams make_params(const KernelContext& context, Plan plan, int64_t steps, Access2d access) {
   const View& in = context.input(0);
+  const int64_t group = load_elements(in.dtype);
   ReduceParams params{};
   params.in = in.as<const char>();
   params.in_dtype = in.dtype;
-  params.element_bytes = static_cast<unsigned>(element_size(in.dtype));
   for (size_t o = 0; o < context.out.size() && o < 2; ++o) {
     params.out[o] = context.output(o).as<char>();
     params.out_dtype[o] = context.output(o).dtype;
@@ -190,13 +200,17 @@ void run_reduction(const KernelContext& context, uint32_t mask, const ReduceKern
   constexpr int64_t kLimit = int64_t{1} << 31;
   check(plan.kept.count() < kLimit && steps < kLimit, context.op,
         ": more than 2^31 results or elements per result are not supported on cuda");
-  const Access2d access = choose_access(in, plan, steps, kernels.group);
-  ReduceParams params = make_params(context, plan, steps, kernels.group, access);
+  const Access2d access = choose_access(in, plan, steps, kernels.reads_directly(in.dtype));
+  ReduceParams params = make_params(context, plan, steps, access);
 
-  const Shape2d block = access.columns ? column_block(params.lanes) : row_block(params.steps);
+  const Shape2d block =
+      access.columns ? column_block(params.lanes) : row_block(params.steps, params.outputs, device);
   const unsigned per_block = access.columns ? block.x : block.y;
   const unsigned blocks = (params.lanes + per_block - 1) / per_block;
-  choose_splits(params, blocks, access.columns ? block.y : block.x, device);
+  choose_splits(
+      params, blocks, access.columns ? block.y : block.x,
+      device_info(device).multiprocessors *
+          (access.columns ? kColumnBlocksPerMultiprocessor : kRowBlocksPerMultiprocessor));
   std::optional<Scratch> scratch;
   if (params.splits > 1) {
     scratch.emplace(device, size_t{params.splits} * params.outputs * kernels.acc_bytes);
@@ -207,9 +221,11 @@ void run_reduction(const KernelContext& context, uint32_t mask, const ReduceKern
   const void* kernel = access.columns ? (access.vector ? kernels.columns_vector : kernels.columns)
                                       : (access.vector ? kernels.rows_vector : kernels.rows);
   launch.run(kernel, dim3(blocks, params.splits), dim3(block.x, block.y), args);
-  if (params.splits > 1)
-    launch.run(kernels.combine, dim3((params.outputs + kReduceThreads - 1) / kReduceThreads),
-               dim3(kReduceThreads), args);
+  if (params.splits > 1) {
+    const Shape2d shape = column_block(params.outputs);
+    launch.run(kernels.combine, dim3((params.outputs + shape.x - 1) / shape.x),
+               dim3(shape.x, shape.y), args);
+  }
 }
 
 }  // namespace tensora::cuda

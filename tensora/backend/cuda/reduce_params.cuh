@@ -40,7 +40,7 @@ struct ReduceParams {
   long long out_step[2];  // bytes between neighbours of a group of results
   unsigned outputs;       // results
   unsigned lanes;         // results, or groups of them where columns are vectors
-  unsigned steps, tail, splits, steps_per_split, element_bytes;
+  unsigned steps, tail, splits, steps_per_split;
   DType in_dtype, out_dtype[2];
 };
 

@@ -11,6 +11,39 @@ inline constexpr double kGeluCubic = 0.044715;
 inline constexpr double kSeluAlpha = 1.6732632423543772848170429916717;
 inline constexpr double kSeluScale = 1.0507009873554804934193349852946;
 
+// Note [The normal distribution in float]
+// P(X < x), by its tail q(|x|) = P(X < -|x|) = t P(t) exp(-x * x / 2) with t = 1 / (1 + 0.3 |x|)
+// and a polynomial P, fitted to least relative error (times 1 + x * x / 2, which exp's argument is
+// off by anyway). Nothing cancels, so the result is good to 8e-7 of itself down to x = -3 and to
+// 8e-6 in the far tail, where 1 + erf has no digits left; and it takes two thirds of erf's
+// instructions, which is what GELU of 16-bit floats on a GPU spends its time on.
+inline TENSORA_HD float normal_cdf(float x) {
+  const float magnitude = abs(x), exponent = x * x * -0.72134752f;  // to base 2
+  const float denominator = 0.3f * magnitude + 1.0f;
+#if defined(__CUDA_ARCH__)
+  float t, power;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(t) : "f"(denominator));
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(exponent));
+#else
+  const float t = 1.0f / denominator, power = exp2(exponent);
+#endif
+  float p = 0.0362079228f;
+  p = p * t - 0.159049077f;
+  p = p * t + 0.208803222f;
+  p = p * t - 0.0551814701f;
+  p = p * t + 0.128908884f;
+  p = p * t + 0.0999547915f;
+  p = p * t + 0.120722853f;
+  p = p * t + 0.119632887f;
+  const float tail = p * t * power;
+  return select(x > 0.0f, 1.0f - tail, tail);
+}
+/// The same for double and for tensors.
+template <class V>
+constexpr V normal_cdf(const V& x) {
+  return (erf(x * lit<V>(kSqrtHalf)) + lit<V>(1)) * lit<V>(0.5);
+}
+
 struct Elu : Unary {
   static constexpr auto name = "elu";
   static constexpr auto types = Types::floating_only;
@@ -69,11 +102,11 @@ struct Gelu : Unary {
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
-    return self * (erf(self * V(kSqrtHalf)) + V(1)) * V(0.5);
+    return self * normal_cdf(self);
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    const V share = (erf(s.a * lit<V>(kSqrtHalf)) + lit<V>(1)) * lit<V>(0.5);
+    const V share = normal_cdf(s.a);
     const V density = exp(s.a * s.a * lit<V>(-0.5)) * lit<V>(kGaussScale);
     return s.g * (share + s.a * density);
   }

@@ -7,6 +7,8 @@ namespace tensora::cuda {
 namespace {
 
 // The extremum and its position. Of several that tie the first is taken, whichever thread saw it.
+// A lane starts with the worst value at no position. One that met nothing better keeps that; if all
+// did, everything is the worst value, and the first position is the answer.
 template <class C, bool largest, bool values>
 struct Chosen {
   using Value = C;
@@ -17,11 +19,14 @@ struct Chosen {
   static constexpr unsigned kNone = 0xffffffffu;
   static constexpr bool kIndexed = true;
   static constexpr int kOutputs = values ? 2 : 1;
-  __device__ Acc init() const { return {C(0), kNone}; }
-  __device__ Acc step(Acc acc, C x, unsigned index) const { return combine(acc, {x, index}); }
+  __device__ Acc init() const { return {worst<largest, C>(), kNone}; }
+  // Positions rise within a lane, so the first of equals stays.
+  __device__ Acc step(Acc acc, C x, unsigned index) const {
+    const bool better = replaces<largest>(x, acc.value);
+    return {better ? x : acc.value, better ? index : acc.index};
+  }
   __device__ Acc combine(Acc a, Acc b) const {
-    if (b.index == kNone) return a;
-    if (a.index == kNone || replaces<largest>(b.value, a.value)) return b;
+    if (replaces<largest>(b.value, a.value)) return b;
     const bool ties = !replaces<largest>(a.value, b.value);
     return ties && b.index < a.index ? b : a;
   }
@@ -29,9 +34,9 @@ struct Chosen {
     if constexpr (values)
       return acc.value;
     else
-      return int64_t{acc.index};
+      return second(acc);
   }
-  __device__ int64_t second(Acc acc) const { return acc.index; }
+  __device__ int64_t second(Acc acc) const { return acc.index == kNone ? 0 : acc.index; }
 };
 
 template <bool largest>
