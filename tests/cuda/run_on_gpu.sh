@@ -13,7 +13,8 @@
 # Steps: tests      the CUDA backend's own tests
 #        ops        the op suite on the GPU
 #        checked    the tests again with every launch waited for and checked
-#        bench      speed of the loops, of matmul and of launches
+#        bench      speed of the loops, of matmul and of launches, beside PyTorch where it is
+#        matmul     the versions of the matmul workbench
 #        launch     what a launch costs, piece by piece
 #        allocator  our memory allocator on the patterns of training
 #        memcheck, racecheck   small tests under NVIDIA's compute-sanitizer
@@ -23,8 +24,8 @@
 # that they printed: the tests' and the op suite's own JSON beside their logs.
 set -euo pipefail
 
-programs="tensora-cuda-tests tensora-ops tensora-cuda-bench tensora-bench-cuda_launch
-          tensora-bench-cuda_allocator"
+programs="tensora-cuda-tests tensora-ops tensora-bench-cuda tensora-bench-cuda_matmul
+          tensora-bench-cuda_launch tensora-bench-cuda_allocator"
 
 pack() {
   local build=$1 bundle=${2:-gpu_bundle.tar.gz}
@@ -36,11 +37,12 @@ pack() {
   done
   cp -L "$build/lib/libtensora.so.0" "$build/lib/libtensora_cuda.so" "$stage/lib/"
   cp "${BASH_SOURCE[0]}" "$stage/run_on_gpu.sh"
+  cp "$(dirname "${BASH_SOURCE[0]}")/../../bench/cuda.py" "$stage/bin/"
   # Everything but the C and C++ runtime, whose newer versions run programs of older ones.
   ldd "$build/lib/libtensora.so.0" | awk '/=> \// {print $3}' |
     { grep -Ev '/(libc|libm|libmvec|libpthread|libdl|librt|libstdc\+\+|libgcc_s)\.so' || true; } |
     while read -r library; do cp -L "$library" "$stage/carry/"; done
-  strip --strip-unneeded "$stage"/bin/* "$stage"/carry/* 2>/dev/null || true
+  strip --strip-unneeded "$stage"/bin/tensora-* "$stage"/carry/* 2>/dev/null || true
   tar -C "$stage" -czf "$bundle" .
   ls -l "$bundle" | awk '{print "bundle:", $NF, $5, "bytes"}'
 }
@@ -93,7 +95,7 @@ run() {
   gpu=$(nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>&1 | head -1) ||
     { echo "no GPU is found here (nvidia-smi: $gpu)" >&2; exit 1; }
   echo "GPU: $gpu"
-  for program in "$where"/bin/*; do
+  for program in "$where"/bin/tensora-*; do
     ldd "$program" | grep "not found" && echo "missing for $program" || true
   done
   cd "$where"
@@ -106,7 +108,9 @@ run() {
              bin/tensora-ops --device cuda --json "$logs/ops.json" ;;
       checked) step checked "$verdicts" env TENSORA_CUDA_CHECKED=1 $tests --gtest_color=no \
                  --gtest_filter=-*NeverWaits* ;;
-      bench) step bench . bin/tensora-cuda-bench ;;
+      bench) step bench . python3 bin/cuda.py --program bin/tensora-bench-cuda \
+               --json "$logs/bench.json" ;;
+      matmul) step matmul . bin/tensora-bench-cuda_matmul ;;
       launch) step launch . bin/tensora-bench-cuda_launch ;;
       allocator) step allocator . bin/tensora-bench-cuda_allocator ;;
       memcheck | racecheck)
