@@ -164,6 +164,14 @@ __device__ inline T element_of(const RawGroup& raw, int i) {
     return static_cast<T>(static_cast<unsigned char>(raw.words[i / 4] >> (i % 4 * 8)));
 }
 
+/// V elements side by side as values of the compute type.
+template <class T, class C, int V>
+__device__ inline void load_pack(const char* from, C (&to)[V]) {
+  const auto pack = *reinterpret_cast<const Pack<T, V>*>(from);
+#pragma unroll
+  for (int i = 0; i < V; ++i) to[i] = load_value<C>(pack.items[i]);
+}
+
 /// Stores V computed values side by side.
 template <class T, class C, int V>
 __device__ inline void store_pack(char* to, const C (&from)[V]) {
