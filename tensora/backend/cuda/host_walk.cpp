@@ -40,14 +40,15 @@ void visit_parts(const HostWalk& walk, bool is_last,
 
 namespace {
 
-// Most ops meet gapless arrays of one shape, and numbers: a single dim, found without a look at the
-// strides.
+// Most ops meet gapless arrays of one shape, and numbers: a single dim, without sorting and
+// joining.
 bool make_plain_walk(HostWalk& walk, std::span<const View* const> views) {
   const View& out = *views[0];
   for (int k = 0; k < walk.arrays; ++k) {
     const View& view = *views[static_cast<size_t>(k)];
-    const bool alike = view.contiguous && view.sizes == out.sizes;
-    if (!alike && (view.numel != 1 || view.dim() > out.dim())) return false;
+    // Not by view.contiguous and view.numel: kernels pass views of their own making, too.
+    const bool alike = view.sizes == out.sizes && is_contiguous(view.sizes, view.strides);
+    if (!alike && (view.sizes.numel() != 1 || view.dim() > out.dim())) return false;
     const bool repeats = !alike && out.numel != 1;
     walk.strides[k][0] = repeats ? 0 : static_cast<int64_t>(element_size(view.dtype));
     walk.data[k] = static_cast<char*>(view.data);
