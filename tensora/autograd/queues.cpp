@@ -3,24 +3,27 @@
 namespace tensora {
 
 Queue BackwardQueues::of(const Node& node) const {
-  if (!control_) return {};
+  if (!active_) return {};
   const auto* const queued = dynamic_cast<const QueuedNode*>(&node);
   if (!queued || queued->queue().is_none()) return {};
   // Mostly there is only one queue.
   const Queue& queue = queued->queue();
-  if (queue == control_->current(queue.device) || !control_->is_usable(queue)) return {};
+  QueueControl& control = *queue_control(queue.device.type);
+  if (queue == control.current(queue.device) || !control.is_usable(queue)) return {};
   return queue;
 }
 
 void BackwardQueues::hand_over(const Tensor& grad, const Queue& from, const Queue& to) const {
-  if (from == to || !grad.defined() || grad.is_cpu() || !control_) return;
+  if (!active_ || from == to || !grad.defined()) return;
+  QueueControl* const control = queue_control(grad.device().type);
+  if (!control) return;
   // A gradient on a third device was moved there by an op that saw to the order itself.
-  const Queue callers = control_->current(grad.device());
+  const Queue callers = control->current(grad.device());
   const Queue& first = from.device == grad.device() ? from : callers;
   const Queue& second = to.device == grad.device() ? to : callers;
   if (first == second) return;
-  control_->order(first, second);
-  control_->keep_for(grad.impl().storage->data(), second);
+  control->order(first, second);
+  control->keep_for(grad.impl().storage->data(), second);
 }
 
 QueueScope::QueueScope(const Queue& queue) {

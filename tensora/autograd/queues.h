@@ -17,14 +17,14 @@ namespace tensora {
 class BackwardQueues {
  public:
   /// Called where backward was called from: what is current now is the caller's.
-  BackwardQueues() : control_(queue_control(DeviceType::cuda)) {}
+  BackwardQueues() : active_(has_queues()) {}
 
   /// Where the node runs; none stands for the caller's.
   Queue of(const Node& node) const;
   void hand_over(const Tensor& grad, const Queue& from, const Queue& to) const;
 
  private:
-  QueueControl* control_;  // null: no device with queues is in use
+  bool active_;  // some device with queues is in use
 };
 
 /// Makes a queue current for a scope; none changes nothing.

@@ -34,6 +34,8 @@ class QueueControl {
   virtual bool is_usable(const Queue& queue) = 0;
 };
 
+/// Whether any backend with queues is loaded.
+bool has_queues();
 /// Null where the kind of device has no queues, or its backend is not loaded.
 QueueControl* queue_control(DeviceType type);
 /// Called once, by the backend. The object must live for ever.

@@ -44,17 +44,18 @@ namespace {
 // joining.
 bool make_plain_walk(HostWalk& walk, std::span<const View* const> views) {
   const View& out = *views[0];
+  const int64_t count = out.sizes.numel();
   for (int k = 0; k < walk.arrays; ++k) {
     const View& view = *views[static_cast<size_t>(k)];
     // Not by view.contiguous and view.numel: kernels pass views of their own making, too.
     const bool alike = view.sizes == out.sizes && is_contiguous(view.sizes, view.strides);
     if (!alike && (view.sizes.numel() != 1 || view.dim() > out.dim())) return false;
-    const bool repeats = !alike && out.numel != 1;
+    const bool repeats = !alike && count != 1;
     walk.strides[k][0] = repeats ? 0 : static_cast<int64_t>(element_size(view.dtype));
     walk.data[k] = static_cast<char*>(view.data);
   }
   walk.dims = 1;
-  walk.sizes[0] = out.numel;
+  walk.sizes[0] = count;
   return true;
 }
 
