@@ -1,4 +1,5 @@
 // Modes that look at results: value, view, determinism, meta, error.
+#include "tensora/core/determinism.h"
 #include "tests/suite/samples.h"
 
 namespace tensora::suite {
@@ -144,8 +145,12 @@ void check_determinism(const Check& check) {
   };
   struct Restore {
     int threads;
-    ~Restore() { set_num_threads(threads); }
+    ~Restore() {
+      set_num_threads(threads);
+      set_deterministic(false);
+    }
   } restore{check.setting.max_threads};
+  set_deterministic(true);
   const Out first = run_with(check.setting.max_threads);
   require_bitwise_equal(run_with(check.setting.max_threads), first, "the second run");
   require_bitwise_equal(run_with(1), first, "with one thread");

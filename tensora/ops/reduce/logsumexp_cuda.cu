@@ -20,6 +20,10 @@ struct LogSumExp {
   // What is subtracted before exp: the maximum, but an infinite one would make NaN of itself.
   __device__ static C shift_for(C maximum) { return isinf(maximum) ? C(0) : maximum; }
   __device__ static C power(C x) { return math::exp(x); }
+  // Nothing stays nothing, however far the shift moves.
+  __device__ static C rescaled(Acc acc, C shift) {
+    return acc.sum == 0 ? C(0) : acc.sum * power(shift_for(acc.maximum) - shift);
+  }
 
   __device__ Acc init() const { return {worst<true, C>(), 0}; }
   __device__ Acc step(Acc acc, C x, unsigned) const {
@@ -28,13 +32,12 @@ struct LogSumExp {
       return acc;
     }
     const C shift = shift_for(x);
-    return {x, acc.sum * power(shift_for(acc.maximum) - shift) + power(x - shift)};
+    return {x, rescaled(acc, shift) + power(x - shift)};
   }
   __device__ Acc combine(Acc a, Acc b) const {
     const C maximum = replaces<true>(b.maximum, a.maximum) ? b.maximum : a.maximum;
     const C shift = shift_for(maximum);
-    return {maximum, a.sum * power(shift_for(a.maximum) - shift) +
-                         b.sum * power(shift_for(b.maximum) - shift)};
+    return {maximum, rescaled(a, shift) + rescaled(b, shift)};
   }
   __device__ C first(Acc acc) const { return math::log(acc.sum) + shift_for(acc.maximum); }
 };
