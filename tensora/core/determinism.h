@@ -7,4 +7,18 @@ namespace tensora {
 bool is_deterministic();
 void set_deterministic(bool deterministic);
 
+/// Sets it for a scope.
+class DeterministicScope {
+ public:
+  explicit DeterministicScope(bool deterministic) : previous_(is_deterministic()) {
+    set_deterministic(deterministic);
+  }
+  ~DeterministicScope() { set_deterministic(previous_); }
+  DeterministicScope(const DeterministicScope&) = delete;
+  DeterministicScope& operator=(const DeterministicScope&) = delete;
+
+ private:
+  bool previous_;
+};
+
 }  // namespace tensora

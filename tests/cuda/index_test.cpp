@@ -47,7 +47,7 @@ TEST_F(IndexOnGpu, WrongIndicesAreReportedAndSurvived) {
       {"index_put",
        [&] { return index_put_(x.clone(), std::vector<TensorIndex>{bad_rows}, two_rows, true); },
        "index 9 .*size 4"},
-      {"take",
+      {"index",
        [&] {
          return take(line, indices({1, 5}));
        },
@@ -64,7 +64,7 @@ TEST_F(IndexOnGpu, WrongIndicesAreReportedAndSurvived) {
        "index 3 .*size 3"},
   };
   for (const bool deterministic : {false, true}) {
-    set_deterministic(deterministic);
+    const DeterministicScope scope(deterministic);
     for (const Mistake& mistake : mistakes) {
       SCOPED_TRACE(concat(mistake.op, deterministic ? ", deterministic" : ""));
       std::string text;
@@ -80,7 +80,6 @@ TEST_F(IndexOnGpu, WrongIndicesAreReportedAndSurvived) {
       expect_close(x + 1, x.cpu() + 1, 0);
     }
   }
-  set_deterministic(false);
 }
 
 TEST_F(IndexOnGpu, WrongWritesLeaveTheRestAlone) {
@@ -104,7 +103,7 @@ TEST_F(IndexOnGpu, CollidingSums) {
   const int64_t n = 20000;
   const Tensor rows = sample({n}, kInt64, 0, 7);
   for (const bool deterministic : {false, true}) {
-    set_deterministic(deterministic);
+    const DeterministicScope scope(deterministic);
     for (DType dtype : {kUInt8, kInt8, kInt16, kInt32, kInt64, kFloat32, kFloat64}) {
       SCOPED_TRACE(concat(dtype, deterministic ? ", deterministic" : ""));
       const double tolerance = dtype == kFloat32 ? 1e-4 : dtype == kFloat64 ? 1e-9 : 0;
@@ -121,24 +120,22 @@ TEST_F(IndexOnGpu, CollidingSums) {
           index_add(table.transpose(0, 1), 1, rows, wide.transpose(0, 1)), tolerance);
     }
   }
-  set_deterministic(false);
 }
 
 TEST_F(IndexOnGpu, HalfSumsOfFewValues) {
   const Tensor rows = sample({64}, kInt64, 0, 16);
   for (const bool deterministic : {false, true}) {
-    set_deterministic(deterministic);
+    const DeterministicScope scope(deterministic);
     for (DType dtype : {kFloat16, kBFloat16, kBool}) {
       const Tensor line = sample({64}, dtype, 0, 3), target = sample({16}, dtype, 0, 3);
       expect_close(scatter_add(target.cuda(), 0, rows.cuda(), line.cuda()),
                    scatter_add(target, 0, rows, line), dtype == kBFloat16 ? 4e-2 : 5e-3);
     }
   }
-  set_deterministic(false);
 }
 
 TEST_F(IndexOnGpu, DeterministicMeansTheSameBitsAndTheLastWrite) {
-  set_deterministic(true);
+  const DeterministicScope scope(true);
   const int64_t n = 100000;
   const Tensor rows = sample({n}, kInt64, 0, 11).cuda(), line = sample({n}).cuda();
   const Tensor first = zeros({11}, {.device = kCuda}).index_add(0, rows, line);
@@ -148,7 +145,6 @@ TEST_F(IndexOnGpu, DeterministicMeansTheSameBitsAndTheLastWrite) {
   expect_close(scatter(target.cuda(), 0, rows, line), scatter(target, 0, host_rows, host_line), 0);
   expect_close(index_copy(target.cuda(), 0, rows, line),
                index_copy(target, 0, host_rows, host_line), 0);
-  set_deterministic(false);
 }
 
 TEST_F(IndexOnGpu, NonzeroAndMaskedSelect) {

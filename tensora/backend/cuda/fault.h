@@ -11,7 +11,7 @@ namespace tensora::cuda {
 // stays until the host has read it.
 struct Fault {
   const char* op;
-  const char* sentence;  // what was expected; null for an index
+  const char* sentence;  // what was expected, in the host's memory; null for an index
   long long index, limit;
   int dim;
   int state;  // of the note: 0 none, 1 being written, 2 complete

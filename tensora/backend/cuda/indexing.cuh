@@ -9,6 +9,7 @@
 namespace tensora::cuda {
 
 /// Leaves a note, unless there is one. Of threads that find something wrong at once, one writes.
+/// The texts must come from the host: a literal in a kernel lies in the device's memory.
 __device__ inline void note_fault(Fault* fault, const char* op, const char* sentence,
                                   long long index = 0, long long limit = 0, int dim = 0) {
   if (atomicCAS(&fault->state, 0, 1) != 0) return;

@@ -30,7 +30,7 @@ struct ThresholdParams {
   char* out;
   int64_t count;
   DType p_dtype, out_dtype;
-  const char* op;
+  const char *op, *expectation;
   Fault* fault;
 };
 
@@ -53,8 +53,7 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t i = first + k * kPhiloxLanes;
     if (i >= params.count) continue;
     const V p = load_any<V>(params.p + i * p_bytes, params.p_dtype);
-    if (!(p >= 0 && p <= 1))
-      note_fault(params.fault, params.op, "expected probabilities between 0 and 1");
+    if (!(p >= 0 && p <= 1)) note_fault(params.fault, params.op, params.expectation);
     store_any<float>(params.out + i * out_bytes, params.out_dtype, values[k] < p ? 1.f : 0.f);
   }
 }
@@ -80,6 +79,7 @@ void bernoulli_tensor_kernel(const KernelContext& context, const RandomAttrs& at
     params.p_dtype = p.dtype;
     params.out_dtype = out.dtype;
     params.op = "bernoulli";
+    params.expectation = "expected probabilities between 0 and 1";
     params.fault = device_fault(device);
     const bool wide = p.dtype == kFloat64;
     const auto counters =

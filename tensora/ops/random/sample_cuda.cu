@@ -64,7 +64,7 @@ struct WeightParams {
   int64_t row_bytes, category_bytes;
   int64_t rows, categories, samples;
   double* largest /* rows */;
-  const char* op;
+  const char *op, *invalid, *zero_sum, *too_few;  // the last three: what may be wrong
   Fault* fault;
   DType dtype;
   bool replacement;
@@ -98,13 +98,11 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (threadIdx.x != 0) return;
   if (!all_valid)
-    note_fault(params.fault, params.op, "a weight is negative, infinite or NaN");
+    note_fault(params.fault, params.op, params.invalid);
   else if (positive == 0)
-    note_fault(params.fault, params.op, "the weights of a row sum to zero");
+    note_fault(params.fault, params.op, params.zero_sum);
   else if (!params.replacement && positive < params.samples)
-    note_fault(params.fault, params.op,
-               "cannot draw that many without replacement: a row has fewer categories of weight "
-               "above zero");
+    note_fault(params.fault, params.op, params.too_few);
   params.largest[row] = all_valid ? largest[0] : 0;
 }
 
@@ -236,6 +234,10 @@ void multinomial_kernel(const KernelContext& context, const MultinomialAttrs& at
   params.samples = attrs.num_samples;
   params.replacement = attrs.replacement;
   params.op = context.op.data();
+  params.invalid = "a weight is negative, infinite or NaN";
+  params.zero_sum = "the weights of a row sum to zero";
+  params.too_few =
+      "cannot draw that many without replacement: a row has fewer categories of weight above zero";
   params.fault = device_fault(device);
   params.dtype = weights.dtype;
   const Scratch largest(device, static_cast<size_t>(params.rows) * sizeof(double));

@@ -2,6 +2,7 @@
 
 #include "tensora/backend/cuda/extremum.cuh"
 #include "tensora/backend/cuda/reduce.cuh"
+#include "tensora/backend/cuda/rows.cuh"
 #include "tensora/ops/reduce/reduce_common.h"
 
 namespace tensora::cuda {
@@ -42,10 +43,27 @@ struct LogSumExp {
   __device__ C first(Acc acc) const { return math::log(acc.sum) + shift_for(acc.maximum); }
 };
 
+// The same of a row on the chip: the maximum is known before the first exponential.
+template <class C>
+struct LogSumExpOfRow {
+  using Value = C;
+  template <class Row>
+  __device__ RowResults<C> operator()(const Row& row) const {
+    const auto larger = [](C a, C b) { return replaces<true>(b, a) ? b : a; };
+    const C shift = LogSumExp<C>::shift_for(row.fold(worst<true, C>(), larger, larger));
+    return {math::log(row.sum([&](C x) { return math::exp(x - shift); })) + shift};
+  }
+};
+
 void logsumexp_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
   const uint32_t mask = reduced_mask(attrs.dim, context.input(0).dim(), context.op);
-  visit_compute_floating(context.output().dtype,
-                         [&]<class C>() { reduce(context, mask, LogSumExp<C>{}); });
+  const std::optional<RowsParams> rows = rows_of(context, mask);
+  visit_compute_floating(context.output().dtype, [&]<class C>() {
+    if (rows)
+      run_rows(context, *rows, LogSumExpOfRow<C>{});
+    else
+      reduce(context, mask, LogSumExp<C>{});
+  });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "tensora/backend/cuda/reduce.cuh"
+#include "tensora/backend/cuda/rows.cuh"
 #include "tensora/ops/reduce/reduce_common.h"
 #include "tensora/ops/reduce/variance.h"
 
@@ -46,13 +47,40 @@ struct Variance {
   }
 };
 
+// The same of a row on the chip: first the mean, as a distance from one of the elements, then the
+// squared distances from it, corrected for its rounding.
+template <class C>
+struct VarianceOfRow {
+  using Value = C;
+  double divisor;
+  bool root;
+
+  template <class Row>
+  __device__ RowResults<C> operator()(const Row& row) const {
+    const C count = static_cast<C>(row.length);
+    const auto larger = [](C a, C b) { return b > a ? b : a; };
+    const C any = row.fold(-static_cast<C>(INFINITY), larger, larger);
+    const C center = any + row.sum([&](C x) { return x - any; }) / count;
+    const C rest = row.sum([&](C x) { return x - center; });
+    const C squares = row.sum([&](C x) { return (x - center) * (x - center); });
+    const C distance = squares - rest * (rest / count);
+    const double variance = static_cast<double>(distance < C(0) ? C(0) : distance) / divisor;
+    return {static_cast<C>(root ? sqrt(variance) : variance), center + rest / count};
+  }
+};
+
 template <bool root>
 void variance_kernel(const KernelContext& context, const VarianceAttrs& attrs) {
   const View& in = context.input(0);
   const uint32_t mask = reduced_mask(attrs.dim, in.dim(), context.op);
   const auto count = static_cast<double>(reduced_count(in.sizes, mask));
+  const double divisor = std::max(0.0, count - attrs.correction);
+  const std::optional<RowsParams> rows = rows_of(context, mask);
   visit_compute_floating(in.dtype, [&]<class C>() {
-    reduce(context, mask, Variance<C>{std::max(0.0, count - attrs.correction), root});
+    if (rows)
+      run_rows(context, *rows, VarianceOfRow<C>{divisor, root});
+    else
+      reduce(context, mask, Variance<C>{divisor, root});
   });
 }
 
