@@ -14,8 +14,7 @@ struct CumulativeAttrs {
 };
 constexpr auto describe(std::type_identity<CumulativeAttrs>) {
   using A = CumulativeAttrs;
-  return std::tuple{field("dim", &A::dim), field("reverse", &A::reverse),
-                    field("dtype", &A::dtype)};
+  return fields(field("dim", &A::dim), field("reverse", &A::reverse), field("dtype", &A::dtype));
 }
 extern OpDef<CumulativeAttrs> cumsum_op, cumprod_op;
 
@@ -25,7 +24,7 @@ struct LinearScanAttrs {
 };
 constexpr auto describe(std::type_identity<LinearScanAttrs>) {
   using A = LinearScanAttrs;
-  return std::tuple{field("dim", &A::dim), field("reverse", &A::reverse)};
+  return fields(field("dim", &A::dim), field("reverse", &A::reverse));
 }
 extern OpDef<LinearScanAttrs> linear_scan_op;
 
