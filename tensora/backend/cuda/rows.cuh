@@ -111,7 +111,7 @@ template <class F, int kItems, unsigned kGroupThreads>
 __global__ void __launch_bounds__(kRowThreads)
     rows_kernel(const __grid_constant__ RowsParams params, const F functor) {
   using C = typename F::Value;
-  const unsigned number = (blockIdx.x * kRowThreads + threadIdx.x) / kGroupThreads;
+  const unsigned number = blockIdx.x * (kRowThreads / kGroupThreads) + threadIdx.x / kGroupThreads;
   if (number >= params.rows) return;  // a whole group
   Row<C, kItems, kGroupThreads> row;
   row.length = params.length;

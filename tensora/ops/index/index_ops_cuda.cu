@@ -26,6 +26,7 @@ struct PlaceParams {
   long long step;  // bytes between neighbours of the indexed array along the dim
   IndexLimits limits;
   DType index_dtype;
+  bool is_first;  // of the index tensors: nothing is there yet
   unsigned count;
 };
 
@@ -36,10 +37,8 @@ __global__ void __launch_bounds__(kThreads) add_places(const __grid_constant__ P
   params.walk.offsets(i, at);
   long long& place = *reinterpret_cast<long long*>(params.places + at[0]);
   const long long position = checked_index(params.index, at[1], params.index_dtype, params.limits);
-  if (position < 0)
-    place = kNowhere;
-  else if (place != kNowhere)
-    place += position * params.step;
+  const long long others = params.is_first ? 0 : place;
+  place = position < 0 || others == kNowhere ? kNowhere : others + position * params.step;
 }
 
 struct MoveParams {
@@ -103,10 +102,9 @@ class IndexedCopy {
     flat.sizes = arrays_.common;
     flat.strides = contiguous_strides(arrays_.common);
     flat.update();
-    fill_elements(context.op, flat, 0);
     for (int i = 0; i < dims.size(); ++i)
-      find_places(flat, *indices[static_cast<size_t>(i)], indexed, static_cast<int>(dims[i]),
-                  negative);
+      add_index(flat, *indices[static_cast<size_t>(i)], indexed, static_cast<int>(dims[i]),
+                negative, i == 0);
   }
 
   void read() const {
@@ -147,8 +145,8 @@ class IndexedCopy {
     return arrays;
   }
 
-  void find_places(const View& flat, const View& index, const View& indexed, int dim,
-                   Negative negative) const {
+  void add_index(const View& flat, const View& index, const View& indexed, int dim,
+                 Negative negative, bool is_first) const {
     if (flat.numel == 0) return;
     const View* const views[] = {&flat, &index};
     PlaceParams params{};
@@ -157,6 +155,7 @@ class IndexedCopy {
     params.limits = {context_.op.data(), device_fault(context_.device.index),
                      negative == Negative::wrapped ? -size : 0, size, dim};
     params.index_dtype = index.dtype;
+    params.is_first = is_first;
     each_part(make_walk(views), [&](const HostWalk& part, bool) {
       fill_walk(params.walk, part);
       params.places = part.data[0];

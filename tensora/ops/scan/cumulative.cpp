@@ -135,4 +135,9 @@ Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t dim, bool reverse) 
   return apply(linear_scan_op, {a, b}, {dim, reverse});
 }
 
+Tensor product_of_others(const Tensor& x, int64_t dim) {
+  const Tensor before = apply(cumprod_op, {x}, {dim}), behind = apply(cumprod_op, {x}, {dim, true});
+  return neighbours(before, dim, true, 1) * neighbours(behind, dim, false, 1);
+}
+
 }  // namespace tensora

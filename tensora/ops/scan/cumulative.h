@@ -40,4 +40,7 @@ const Tensor& cumprod_(const Tensor& x, int64_t dim);
 /// result[i] = a[i] * result[i + 1] + b[i]. Both operands have one shape and floating dtype.
 Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t dim, bool reverse = false);
 
+/// Element i of the result is the product of all elements along `dim` but element i.
+Tensor product_of_others(const Tensor& x, int64_t dim);
+
 }  // namespace tensora

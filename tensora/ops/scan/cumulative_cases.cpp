@@ -191,6 +191,26 @@ void linear_samples(Cases& cases) {
                .opt_out = {{Mode::grad, "too many elements; the small samples have it"}}});
 }
 
+void others(Cases& cases) {
+  for (const int64_t dim : {0, 1})
+    cases.add({.op = "product_of_others",
+               .name = concat("along ", dim),
+               .inputs = {{.sizes = {3, 4}, .values = {1, 2, 0, 3, -1, 2, 0, 0, 1.5, 2, 3, 0.5}}},
+               .run = [=](In x) { return one(product_of_others(x[0], dim)); },
+               .reference =
+                   [=](Arrays x) {
+                     Array out(x[0].sizes, 1);
+                     Array::each(out.sizes, [&](const Shape& at) {
+                       Shape other = at;
+                       for (int64_t i = 0; i < out.sizes[static_cast<int>(dim)]; ++i) {
+                         other[static_cast<int>(dim)] = i;
+                         if (other != at) out.at(at) *= x[0].at(other);
+                       }
+                     });
+                     return one(out);
+                   }});
+}
+
 void mistakes(Cases& cases) {
   cases.error("cumsum", "dim out of range", "cumsum: dimension out of range", [] {
     cumsum(zeros({2, 3}), 2);
@@ -228,6 +248,7 @@ void cumulative_cases(Cases& cases) {
   zeros_and_specials(cases);
   dtype_argument(cases);
   linear_samples(cases);
+  others(cases);
   mistakes(cases);
   big_samples(cases);
 }
