@@ -17,7 +17,7 @@
 #        matmul     the versions of the matmul workbench
 #        launch     what a launch costs, piece by piece
 #        allocator  our memory allocator on the patterns of training
-#        memcheck, racecheck   small tests under NVIDIA's compute-sanitizer
+#        memcheck, racecheck, synccheck   small tests and ops under NVIDIA's compute-sanitizer
 # Without a step: tests ops bench launch allocator.
 #
 # Under $OUT (default: here) stand results.json, which sums the steps up, and gpu_logs/ with all

@@ -26,6 +26,7 @@ void random_kernel_of_integers(const KernelContext& context, const RandomInteger
 
 struct ThresholdParams {
   Uniform uniform;
+  const ReplayRandom* replay;
   const char* p;
   char* out;
   int64_t count;
@@ -43,7 +44,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t first =
       thread / kPhiloxLanes * (kPhiloxLanes * kPerCounter) + thread % kPhiloxLanes;
   if (first >= params.count) return;
-  const PhiloxWords words = philox(params.uniform.seed, params.uniform.offset + thread);
+  const PhiloxWords words = words_of(params.uniform, params.replay, thread);
   V values[kPerCounter];
   params.uniform.values(words.word, values);
   const auto p_bytes = static_cast<int64_t>(element_size(params.p_dtype));
@@ -73,6 +74,7 @@ void bernoulli_tensor_kernel(const KernelContext& context, const RandomAttrs& at
     }
     ThresholdParams params{};
     params.uniform = Uniform{.seed = attrs.seed, .offset = attrs.offset};
+    params.replay = replay_of(context, params.uniform);
     params.p = p.as<const char>();
     params.out = out.as<char>();
     params.count = out.numel;

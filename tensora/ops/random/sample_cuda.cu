@@ -15,15 +15,10 @@ dim3 blocks_for(int64_t count) {
   return dim3(static_cast<unsigned>((count + kThreads - 1) / kThreads));
 }
 
-// Fills gapless memory with the numbers of a distribution, as a tensor of that dtype would be.
 template <class V, class Distribution>
-void draw(const KernelContext& context, const Distribution& distribution, void* to, int64_t count,
-          DType dtype) {
-  constexpr int kPerCounter = kValuesPerCounter<V>;
-  const auto counters = static_cast<int64_t>(philox_counters(count, kPerCounter));
-  Launch{context.op, context.device.index}(random_kernel<Distribution, V, kPerCounter>,
-                                           blocks_for(counters), dim3(kThreads), distribution,
-                                           static_cast<char*>(to), dtype, count);
+void draw(const KernelContext& context, const Distribution& distribution, void* to, int64_t count) {
+  draw_random<V, kValuesPerCounter<V>>(context, distribution, to,
+                                       std::is_same_v<V, double> ? kFloat64 : kInt64, count);
 }
 
 // ---- randperm: see Note [Shuffling by sorting] --------------------------------------------------
@@ -46,7 +41,7 @@ void randperm_kernel(const KernelContext& context, const RandomAttrs& attrs) {
   const int device = context.device.index;
   const PairMemory memory(device, n);
   const SortPairs pairs = memory.pairs(0);
-  draw<long long>(context, RandomInteger{attrs.seed, attrs.offset, 0, 0}, pairs.keys, n, kInt64);
+  draw<long long>(context, RandomInteger{attrs.seed, attrs.offset, 0, 0}, pairs.keys, n);
   const Launch launch{context.op, device};
   launch(number_values, blocks_for(n), dim3(kThreads), pairs.values, n);
   // The lowest bits of a word give way to the element's number, in whose order the pairs are.
@@ -194,7 +189,7 @@ void draw_with_replacement(const KernelContext& context, const MultinomialAttrs&
   auto* const through = reinterpret_cast<unsigned long long*>(scratch.data());
   run_scan(context.op, device, CumulativeWeights{params, through}, params.rows, params.categories,
            ScanLayout::rows);
-  draw<long long>(context, RandomInteger{attrs.seed, attrs.offset, 0, 0}, out, count, kInt64);
+  draw<long long>(context, RandomInteger{attrs.seed, attrs.offset, 0, 0}, out, count);
   Launch{context.op, device}(find_categories, blocks_for(count), dim3(kThreads), through,
                              reinterpret_cast<long long*>(out), params.categories, params.samples,
                              count);
@@ -206,7 +201,7 @@ void draw_without_replacement(const KernelContext& context, const MultinomialAtt
   const int64_t all = params.rows * params.categories, count = params.rows * params.samples;
   const PairMemory memory(device, all);
   SortPairs pairs = memory.pairs(0), spare = memory.pairs(1);
-  draw<double>(context, Exponential{attrs.seed, attrs.offset}, pairs.keys, all, kFloat64);
+  draw<double>(context, Exponential{attrs.seed, attrs.offset}, pairs.keys, all);
   const Launch launch{context.op, device};
   launch(find_arrivals, blocks_for(all), dim3(kThreads), params, pairs);
   SortPairs sorted = sort_pairs(context.op, device, pairs, spare, all, 0, 64);
