@@ -1,4 +1,6 @@
 // A slice of each kind of op: what CUDA computes is what the CPU computes.
+#include "tensora/dispatch/op.h"
+#include "tensora/ops/scan/cumulative.h"
 #include "tests/cuda/gpu.h"
 
 namespace tensora::test {
@@ -12,6 +14,15 @@ void expect_same(const Binary& op, const Tensor& a, const Tensor& b, double tole
 }
 
 class OpsOnGpu : public Gpu {};
+
+// A definition in other ops would do, but none of the foundation's ops should need it: some of
+// those definitions go through the host.
+TEST_F(OpsOnGpu, EveryOpHasAKernel) {
+  for (const OpBase* op : op_registry().all()) {
+    if (op->view || !op->infer || op->name == "to_device") continue;  // that is its definition
+    EXPECT_TRUE(op->has_kernel(DeviceType::cuda)) << op->name;
+  }
+}
 
 TEST_F(OpsOnGpu, CopyThereAndBack) {
   for (const Shape& sizes : {Shape{}, Shape{0}, Shape{1}, Shape{1000, 7}, Shape{3 << 20}}) {
@@ -137,6 +148,42 @@ TEST_F(OpsOnGpu, EmptyReductions) {
   const Tensor x = empty({0, 4});
   expect_close(x.cuda().sum({0}), x.sum({0}), 0);
   expect_close(x.cuda().sum({1}), x.sum({1}), 0);
+}
+
+// Rows of every length around a warp's, a block's and what fits on the chip.
+TEST_F(OpsOnGpu, RowsOnTheChip) {
+  for (int64_t length : {31, 32, 33, 255, 256, 257, 1023, 1024, 1025, 2048, 2049, 8191, 8192, 8193})
+    for (DType dtype : {kFloat32, kFloat64, kBFloat16})
+      for (int64_t rows : {1, 3, 200}) {
+        SCOPED_TRACE(concat(rows, " x ", length, " ", dtype));
+        const double tolerance = dtype == kBFloat16 ? 2e-2 : dtype == kFloat64 ? 1e-9 : 2e-5;
+        const Tensor whole = sample({rows, length + 1}, dtype, 100, 104), on_gpu = whole.cuda();
+        // Once gapless, once with rows that begin anywhere.
+        for (const int64_t skipped : {0, 1}) {
+          const Tensor x = whole.narrow(1, skipped, length), y = on_gpu.narrow(1, skipped, length);
+          expect_close(logsumexp(y, 1), logsumexp(x, 1), tolerance);
+          expect_close(var(y, 1), var(x, 1), tolerance);
+          const auto [spread, center] = std_mean(y, 1, 0);
+          const auto [expected_spread, expected_center] = std_mean(x, 1, 0);
+          expect_close(spread, expected_spread, tolerance);
+          expect_close(center, expected_center, tolerance);
+        }
+      }
+}
+
+TEST_F(OpsOnGpu, Scans) {
+  for (const Shape& sizes : {Shape{1 << 22}, Shape{3, 1 << 18}, Shape{1 << 18, 3}, Shape{500, 4097},
+                             Shape{4097, 500}, Shape{70000, 33}, Shape{20, 300, 50}})
+    for (int64_t dim = 0; dim < sizes.size(); ++dim) {
+      SCOPED_TRACE(concat(sizes, " along ", dim));
+      const Tensor counts = sample(sizes, kInt32, -9, 10);
+      expect_close(cumsum(counts.cuda(), dim), cumsum(counts, dim), 0);
+      const Tensor x = sample(sizes, kFloat64, -1, 1);
+      expect_close(cumsum(x.cuda(), dim), cumsum(x, dim), 1e-9);
+      expect_close(cumsum(x.cuda().transpose(0, -1), dim), cumsum(x.transpose(0, -1), dim), 1e-9);
+    }
+  const Tensor x = sample({5000003}, kFloat32).cuda(), once = cumsum(x, 0);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(equal(cumsum(x, 0), once));
 }
 
 TEST_F(OpsOnGpu, SumsAreDeterministic) {

@@ -17,7 +17,7 @@
 #        matmul     the versions of the matmul workbench
 #        launch     what a launch costs, piece by piece
 #        allocator  our memory allocator on the patterns of training
-#        memcheck, racecheck   small tests under NVIDIA's compute-sanitizer
+#        memcheck, racecheck, synccheck   small tests and ops under NVIDIA's compute-sanitizer
 # Without a step: tests ops bench launch allocator.
 #
 # Under $OUT (default: here) stand results.json, which sums the steps up, and gpu_logs/ with all
@@ -79,6 +79,15 @@ write_results() {
   } >"$out/results.json"
 }
 
+# The ops that a tool of compute-sanitizer looks at: accesses out of bounds are looked for in all
+# that compute addresses of their own, races in those whose threads share memory.
+sanitized_ops() {
+  local shared=sum,amax,argmax,var,logsumexp,norm,prod,cumsum,cumprod,linear_scan,nonzero,randperm
+  shared=$shared,multinomial,scatter_add,index_add,contiguous,matmul
+  [ "$1" = memcheck ] || { echo "$shared"; return; }
+  echo "$shared,add,where,index,gather,scatter,take,one_hot,unfold,cat,flip,tril,diag,bernoulli,adam"
+}
+
 run() {
   local bundle=gpu_bundle.tar.gz failed="" results=() logs out where gpu
   out=$(realpath "${OUT:-.}")
@@ -101,6 +110,8 @@ run() {
   cd "$where"
   local verdicts='^\[  (FAILED|PASSED|SKIPPED)|Failure|^/|  [A-Z].*:|element |which|terminate|what'
   local tests=bin/tensora-cuda-tests small='*SizesAround*:*Broadcast*:*Reductions*:*Graph*:*Wrong*'
+  local sanitizer="compute-sanitizer --error-exitcode 9 --print-limit 20 --tool"
+  local found='ERROR SUMMARY|RACECHECK SUMMARY|=========     at|=========     by|passed|PASSED|FAILED'
   for wanted in ${*:-tests ops bench launch allocator}; do
     case $wanted in
       tests) step tests "$verdicts" $tests --gtest_color=no --gtest_output="json:$logs/tests.json" ;;
@@ -113,12 +124,13 @@ run() {
       matmul) step matmul . bin/tensora-bench-cuda_matmul ;;
       launch) step launch . bin/tensora-bench-cuda_launch ;;
       allocator) step allocator . bin/tensora-bench-cuda_allocator ;;
-      memcheck | racecheck)
+      memcheck | racecheck | synccheck)
         # The tests make calls fail on purpose, which memcheck would report.
         local refusals=""
-        [ "$wanted" = racecheck ] || refusals="--report-api-errors no"
-        step "$wanted" 'ERROR|=====|PASSED|FAILED' compute-sanitizer --tool "$wanted" \
-          --error-exitcode 9 $refusals $tests --gtest_filter="$small" ;;
+        [ "$wanted" != memcheck ] || refusals="--report-api-errors no"
+        step "$wanted" "$found" $sanitizer "$wanted" $refusals $tests --gtest_filter="$small"
+        step "${wanted}_ops" "$found" $sanitizer "$wanted" $refusals bin/tensora-ops --device cuda \
+          --quick --mode value --dtype float32,int64 --filter "$(sanitized_ops "$wanted")" ;;
       *) echo "unknown step $wanted" >&2; exit 2 ;;
     esac
   done

@@ -116,11 +116,16 @@ Placed::Placed(const Array& values, DType dtype, const Layout& layout, Device de
   if (device.is_cpu()) {
     storage = Storage::wrap(start, extent_bytes, device, memory_);
   } else {
-    // Behind the elements, the guard is part of the storage.
-    storage = Storage::allocate(extent_bytes + kGuardBytes, device);
-    if (!device.is_meta())
+    const IntrusivePtr<Storage> guarded = Storage::allocate(memory_->size(), device);
+    if (device.is_meta()) {
+      storage = guarded;
+    } else {
       backend(device.type)
-          .copy_bytes(storage->data(), device, start, Device(), extent_bytes + kGuardBytes);
+          .copy_bytes(guarded->data(), device, memory_->data(), Device(), memory_->size());
+      // The tensor's storage lies between the guards and keeps them alive.
+      storage = Storage::wrap(static_cast<std::byte*>(guarded->data()) + kGuardBytes, extent_bytes,
+                              device, std::make_shared<IntrusivePtr<Storage>>(guarded));
+    }
   }
   tensor_ = make_view(storage, values.sizes, layout.strides, layout.offset, dtype);
 }
@@ -130,8 +135,9 @@ std::vector<std::byte> Placed::bytes_now() const {
   const Device device = tensor_.device();
   if (!device.is_cpu() && !device.is_meta())
     backend(device.type)
-        .copy_bytes(now.data() + kGuardBytes, Device(), tensor_.impl().storage->data(), device,
-                    now.size() - kGuardBytes);
+        .copy_bytes(now.data(), Device(),
+                    static_cast<const std::byte*>(tensor_.impl().storage->data()) - kGuardBytes,
+                    device, now.size());
   return now;
 }
 

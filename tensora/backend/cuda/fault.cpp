@@ -38,12 +38,14 @@ void throw_noted_fault(int device) {
     if (found == faults().end()) return;
     // Written by the device behind the compiler's back.
     volatile Fault* const fault = found->second;
-    if (fault->is_set == 0) return;
-    noted = {fault->op, fault->index, fault->limit, fault->dim, 1};
-    fault->is_set = 0;
+    if (fault->state != 2) return;
+    noted = {fault->op, fault->sentence, fault->index, fault->limit, fault->dim, 0};
+    fault->state = 0;
   }
-  fail(std::string_view(noted.op), ": index ", noted.index, " is out of bounds for dimension ",
-       noted.dim, " with size ", noted.limit);
+  const std::string_view op(noted.op);
+  check(!noted.sentence, op, ": ", noted.sentence ? noted.sentence : "");
+  fail(op, ": index ", noted.index, " is out of bounds for dimension ", noted.dim, " with size ",
+       noted.limit);
 }
 
 }  // namespace tensora::cuda

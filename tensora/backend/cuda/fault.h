@@ -2,16 +2,19 @@
 
 namespace tensora::cuda {
 
-// Note [Wrong indices on the device]
+// Note [Wrong values on the device]
 // A kernel cannot throw, and an access out of bounds would end the process's whole use of the GPU.
 // So kernels that follow a user's indices check each one; a wrong one is not followed but noted, in
 // memory that the host can read without asking the device. The next time the host waits for the
-// device anyway (item, a copy to the host, synchronize), it finds the note and throws.
+// device anyway (item, a copy to the host, synchronize), it finds the note and throws. Kernels note
+// other values that they cannot work with (a probability of 2) in the same way. The first note
+// stays until the host has read it.
 struct Fault {
   const char* op;
+  const char* sentence;  // what was expected, in the host's memory; null for an index
   long long index, limit;
   int dim;
-  int is_set;
+  int state;  // of the note: 0 none, 1 being written, 2 complete
 };
 
 /// The note of a device.

@@ -26,6 +26,15 @@ __global__ void __launch_bounds__(kThreads)
   visit_any(dtype, [&]<class T>() { reinterpret_cast<T*>(out)[i] = store_value<T>(value); });
 }
 
+/// The words of counter number `thread` of a distribution. See Note [Random numbers in a graph].
+template <class Distribution>
+__device__ inline PhiloxWords words_of(const Distribution& distribution, const ReplayRandom* replay,
+                                       int64_t thread) {
+  const unsigned long long seed = replay ? replay->seed : distribution.seed;
+  const unsigned long long start = distribution.offset + (replay ? replay->offset : 0);
+  return philox(seed, start + thread);
+}
+
 /// A thread per counter; see Note [Lanes] in core/philox.h.
 template <class Distribution, class V, int kPerCounter>
 __global__ void __launch_bounds__(kThreads)
@@ -35,10 +44,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t first =
       thread / kPhiloxLanes * (kPhiloxLanes * kPerCounter) + thread % kPhiloxLanes;
   if (first >= count) return;
-  // See Note [Random numbers in a graph].
-  const unsigned long long seed = replay ? replay->seed : distribution.seed;
-  const unsigned long long start = distribution.offset + (replay ? replay->offset : 0);
-  const PhiloxWords words = philox(seed, start + thread);
+  const PhiloxWords words = words_of(distribution, replay, thread);
   V values[kPerCounter];
   distribution.values(words.word, values);
   visit_any(dtype, [&]<class T>() {
@@ -75,17 +81,31 @@ void generate_sequence(const KernelContext& context, const Values& values) {
   });
 }
 
-template <class V, int kPerCounter, class Distribution>
-void generate_random(const KernelContext& context, Distribution distribution) {
+/// Makes a distribution start where this replay's numbers do, if a graph is being recorded.
+template <class Distribution>
+const ReplayRandom* replay_of(const KernelContext& context, Distribution& distribution) {
   PhiloxState state{distribution.seed, distribution.offset};
   const ReplayRandom* const replay = replay_random(context.op, state);
   distribution.offset = state.offset;
+  return replay;
+}
+
+/// Fills gapless memory.
+template <class V, int kPerCounter, class Distribution>
+void draw_random(const KernelContext& context, Distribution distribution, void* to, DType dtype,
+                 int64_t count) {
+  const ReplayRandom* const replay = replay_of(context, distribution);
+  const auto counters = static_cast<int64_t>(philox_counters(count, kPerCounter));
+  const dim3 blocks(static_cast<unsigned>((counters + kThreads - 1) / kThreads));
+  Launch{context.op, context.device.index}(random_kernel<Distribution, V, kPerCounter>, blocks,
+                                           dim3(kThreads), distribution, replay,
+                                           static_cast<char*>(to), dtype, count);
+}
+
+template <class V, int kPerCounter, class Distribution>
+void generate_random(const KernelContext& context, const Distribution& distribution) {
   generate(context, [&](const View& out) {
-    const auto counters = static_cast<int64_t>(philox_counters(out.numel, kPerCounter));
-    const dim3 blocks(static_cast<unsigned>((counters + kThreads - 1) / kThreads));
-    Launch{context.op, context.device.index}(random_kernel<Distribution, V, kPerCounter>, blocks,
-                                             dim3(kThreads), distribution, replay, out.as<char>(),
-                                             out.dtype, out.numel);
+    draw_random<V, kPerCounter>(context, distribution, out.data, out.dtype, out.numel);
   });
 }
 

@@ -14,4 +14,48 @@ inline View part_of(View view, int dim, int64_t start, int64_t step, int64_t cou
   return view;
 }
 
+/// A view of the shape of `like` that holds no elements: the distance of an address in it from its
+/// `data` is the position along `dim`. Walked in step with others, it tells a kernel where it is.
+inline View positions_along(const View& like, int dim) {
+  static char origin;
+  View positions = like;
+  positions.data = &origin;
+  positions.dtype = DType::uint8;
+  positions.strides = Strides::filled(like.dim(), 0);
+  positions.strides[dim] = 1;
+  positions.update();
+  return positions;
+}
+
+/// The same with the number of the element, counted row by row.
+inline View numbers_of(const View& like) {
+  View numbers = positions_along(like, 0);
+  numbers.strides = contiguous_strides(like.sizes);
+  numbers.update();
+  return numbers;
+}
+
+/// From a view's first element to behind its last.
+inline int64_t extent_bytes(const View& view) {
+  int64_t reach = 1;
+  for (int d = 0; d < view.dim(); ++d) reach += (view.sizes[d] - 1) * view.strides[d];
+  return reach * static_cast<int64_t>(element_size(view.dtype));
+}
+
+/// Calls `body.template operator()<T>()` with an unsigned integer of an element's size: moving
+/// elements does not depend on what they mean.
+template <class Body>
+void visit_element_size(DType dtype, Body&& body) {
+  switch (element_size(dtype)) {
+    case 1:
+      return body.template operator()<uint8_t>();
+    case 2:
+      return body.template operator()<uint16_t>();
+    case 4:
+      return body.template operator()<uint32_t>();
+    default:
+      return body.template operator()<uint64_t>();
+  }
+}
+
 }  // namespace tensora::cuda

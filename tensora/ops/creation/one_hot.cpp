@@ -1,9 +1,7 @@
 #include "tensora/ops/creation/one_hot.h"
 
-#include <algorithm>
-
 #include "tensora/ops/copy/copy.h"
-#include "tensora/ops/creation/tensor.h"
+#include "tensora/ops/reduce/amax.h"
 
 namespace tensora {
 
@@ -37,8 +35,7 @@ Tensor one_hot(const Tensor& self, int64_t num_classes) {
     check(self.numel() > 0, "one_hot: cannot infer num_classes from an empty tensor");
     check(self.dtype() == kInt64, "one_hot: expected class numbers of dtype int64, got ",
           self.dtype());
-    const std::vector<int64_t> classes = to_vector<int64_t>(self);
-    num_classes = *std::max_element(classes.begin(), classes.end()) + 1;
+    num_classes = amax(self).item<int64_t>() + 1;
     check(num_classes > 0, "one_hot: class numbers must not be negative");
   }
   return apply(one_hot_op, {self}, {num_classes});

@@ -3,7 +3,10 @@
 #include "tensora/backend/cuda/copy.h"
 #include "tensora/backend/cuda/indexing.cuh"
 #include "tensora/backend/cuda/launch_walk.cuh"
+#include "tensora/backend/cuda/ordered.h"
+#include "tensora/backend/cuda/parts.h"
 #include "tensora/backend/cuda/runtime.h"
+#include "tensora/core/determinism.h"
 
 // All four ops pair `plain[i]` with `data[i, its dim-th entry replaced by index[i]]` for every i in
 // the index's shape.
@@ -12,52 +15,61 @@ namespace tensora::cuda {
 namespace {
 
 struct GatherParams {
-  Walk<3> walk;  // plain, index, data (at position 0 of `dim`)
+  Walk<4> walk;  // plain, index, data (at position 0 of `dim`), the element's number
   char *plain, *index, *data;
   long long step;  // bytes between neighbours of the data along `dim`
   IndexLimits limits;
   DType index_dtype;
   unsigned count;
-  // Sums only: the size of `dim` in the index, and the steps along it, in bytes.
-  unsigned along;
-  long long plain_step, index_step;
+  // For writes in order only:
+  SortPairs pairs;
+  long long first_number, first_offset;  // of the part
+  uint64_t nowhere;
 };
 
-enum class Action { read, write };
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    read_elements(const __grid_constant__ GatherParams params) {
+  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= params.count) return;
+  int at[4];
+  params.walk.offsets(i, at);
+  const long long position = checked_index(params.index, at[1], params.index_dtype, params.limits);
+  *reinterpret_cast<T*>(params.plain + at[0]) =
+      position < 0 ? T(0)
+                   : *reinterpret_cast<const T*>(params.data + at[2] + position * params.step);
+}
+
+enum class Action { write, add };
 
 template <class T, Action kAction>
 __global__ void __launch_bounds__(kThreads)
-    move_elements(const __grid_constant__ GatherParams params) {
+    write_elements(const __grid_constant__ GatherParams params) {
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= params.count) return;
-  int at[3];
+  int at[4];
   params.walk.offsets(i, at);
   const long long position = checked_index(params.index, at[1], params.index_dtype, params.limits);
   if (position < 0) return;
-  T* const plain = reinterpret_cast<T*>(params.plain + at[0]);
+  const T plain = *reinterpret_cast<const T*>(params.plain + at[0]);
   T* const data = reinterpret_cast<T*>(params.data + at[2] + position * params.step);
-  if constexpr (kAction == Action::read)
-    *plain = *data;
+  if constexpr (kAction == Action::write)
+    *data = plain;
   else
-    *data = *plain;
+    atomic_add(data, plain);
 }
 
-// Sums: a thread goes along `dim` in order, so that colliding places have one result.
-template <class T>
-__global__ void __launch_bounds__(kThreads) add_lines(const __grid_constant__ GatherParams params) {
-  using Acc = accumulate_t<T>;
+__global__ void __launch_bounds__(kThreads)
+    find_places(const __grid_constant__ GatherParams params) {
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= params.count) return;
-  int at[3];
+  int at[4];
   params.walk.offsets(i, at);
-  for (unsigned k = 0; k < params.along; ++k) {
-    const long long position = checked_index(params.index + k * params.index_step, at[1],
-                                             params.index_dtype, params.limits);
-    if (position < 0) continue;
-    const T plain = *reinterpret_cast<const T*>(params.plain + at[0] + k * params.plain_step);
-    T* const data = reinterpret_cast<T*>(params.data + at[2] + position * params.step);
-    *data = T(static_cast<Acc>(*data) + static_cast<Acc>(plain));
-  }
+  const long long position = checked_index(params.index, at[1], params.index_dtype, params.limits);
+  const long long number = params.first_number + at[3];
+  const long long offset = params.first_offset + at[2] + position * params.step;
+  params.pairs.keys[number] = position < 0 ? params.nowhere : static_cast<uint64_t>(offset);
+  params.pairs.values[number] = static_cast<uint32_t>(number);
 }
 
 View widened(View view) {
@@ -67,85 +79,126 @@ View widened(View view) {
   return view;
 }
 
-// Calls launch(params) for each part of the work. `lines` leaves `dim` to the kernel.
+dim3 blocks_for(const GatherParams& params) {
+  return dim3((params.count + kThreads - 1) / kThreads);
+}
+
+/// The arrays of one op, in the shape of the index.
+struct Arrays {
+  View plain, index, data, numbers;
+  int dim;
+
+  Arrays(const KernelContext& context, const View& plain_view, const View& index_view,
+         const View& data_view, int64_t along)
+      : plain(widened(plain_view)), index(widened(index_view)), data(widened(data_view)) {
+    dim = wrap_dim(along, index.dim(), context.op);
+    numbers = numbers_of(index);
+  }
+};
+
+// Calls launch(params) for each part of the work.
 template <class Body>
-void each_launch(const KernelContext& context, const View& plain0, const View& index0,
-                 const View& data0, int64_t wanted, bool lines, Body&& launch) {
-  if (index0.numel == 0) return;
-  View plain = widened(plain0), index = widened(index0), data = widened(data0);
-  const int dim = wrap_dim(wanted, index.dim(), context.op);
-  const auto bytes = static_cast<int64_t>(element_size(data.dtype));
-  GatherParams params{};
-  params.step = data.strides[dim] * bytes;
+void each_launch(const KernelContext& context, const Arrays& arrays, GatherParams params,
+                 Body&& launch) {
+  if (arrays.index.numel == 0) return;
+  View plain = arrays.plain, data = arrays.data;
+  const int dim = arrays.dim;
+  params.step = data.strides[dim] * static_cast<int64_t>(element_size(data.dtype));
   params.limits = {context.op.data(), device_fault(context.device.index), 0, data.sizes[dim], dim};
-  params.index_dtype = index.dtype;
-  params.along = static_cast<unsigned>(index.sizes[dim]);
-  params.plain_step = plain.strides[dim] * bytes;
-  params.index_step = index.strides[dim] * static_cast<int64_t>(element_size(index.dtype));
-  if (lines) index.sizes[dim] = 1;
+  params.index_dtype = arrays.index.dtype;
   data.strides[dim] = 0;
-  for (View* view : {&plain, &data, &index}) {
-    view->sizes = index.sizes;
+  for (View* view : {&plain, &data}) {
+    view->sizes = arrays.index.sizes;
     view->update();
   }
-  const View* const views[] = {&plain, &index, &data};
+  const View* const views[] = {&plain, &arrays.index, &data, &arrays.numbers};
   each_part(make_walk(views), [&](const HostWalk& part, bool) {
     fill_walk(params.walk, part);
     params.plain = part.data[0];
     params.index = part.data[1];
     params.data = part.data[2];
+    params.first_offset = part.data[2] - data.as<char>();
+    params.first_number = part.data[3] - arrays.numbers.as<char>();
     params.count = static_cast<unsigned>(part.count());
-    launch(params, dim3((params.count + kThreads - 1) / kThreads));
+    launch(params);
   });
 }
 
-template <Action kAction>
-void move(const KernelContext& context, const View& plain, const View& index, const View& data,
-          int64_t dim) {
-  const Launch run{context.op, context.device.index};
-  each_launch(context, plain, index, data, dim, false,
-              [&](const GatherParams& params, dim3 blocks) {
-                switch (element_size(data.dtype)) {
-                  case 1:
-                    return run(move_elements<uint8_t, kAction>, blocks, dim3(kThreads), params);
-                  case 2:
-                    return run(move_elements<uint16_t, kAction>, blocks, dim3(kThreads), params);
-                  case 4:
-                    return run(move_elements<uint32_t, kAction>, blocks, dim3(kThreads), params);
-                  default:
-                    return run(move_elements<uint64_t, kAction>, blocks, dim3(kThreads), params);
-                }
-              });
+// See Note [Order of colliding writes].
+void write_ordered(const KernelContext& context, const Arrays& arrays, Action action) {
+  const int device = context.device.index;
+  const int64_t count = arrays.index.numel;
+  if (count == 0) return;
+  const PairMemory memory(device, count);
+  GatherParams params{};
+  params.pairs = memory.pairs(0);
+  params.nowhere = static_cast<uint64_t>(extent_bytes(arrays.data));
+  each_launch(context, arrays, params, [&](const GatherParams& part) {
+    Launch{context.op, device}(find_places, blocks_for(part), dim3(kThreads), part);
+  });
+  View one_line;  // the values of an index of any shape are one line
+  one_line.dtype = arrays.data.dtype;
+  OrderedWrite job{.op = context.op,
+                   .device = device,
+                   .pairs = params.pairs,
+                   .spare = memory.pairs(1),
+                   .count = count,
+                   .nowhere = params.nowhere,
+                   .values = arrays.plain,
+                   .plain_lines = one_line,
+                   .data_lines = one_line};
+  job.values.sizes = arrays.index.sizes;
+  job.plain_lines.data = arrays.plain.data;
+  job.data_lines.data = arrays.data.data;
+  action == Action::write ? write_in_order(job) : add_in_order(job);
 }
 
-void add(const KernelContext& context, const View& plain, const View& index, const View& data,
-         int64_t dim) {
-  each_launch(context, plain, index, data, dim, true, [&](const GatherParams& params, dim3 blocks) {
-    visit_dtype(data.dtype, [&]<class T>() {
-      Launch{context.op, context.device.index}(add_lines<T>, blocks, dim3(kThreads), params);
+void write(const KernelContext& context, const Arrays& arrays) {
+  if (is_deterministic()) return write_ordered(context, arrays, Action::write);
+  const Launch run{context.op, context.device.index};
+  each_launch(context, arrays, {}, [&](const GatherParams& params) {
+    visit_element_size(arrays.data.dtype, [&]<class T>() {
+      run(write_elements<T, Action::write>, blocks_for(params), dim3(kThreads), params);
+    });
+  });
+}
+
+void add(const KernelContext& context, const Arrays& arrays) {
+  if (is_deterministic() && is_floating_point(arrays.data.dtype))
+    return write_ordered(context, arrays, Action::add);
+  const Launch run{context.op, context.device.index};
+  each_launch(context, arrays, {}, [&](const GatherParams& params) {
+    visit_dtype(arrays.data.dtype, [&]<class T>() {
+      run(write_elements<T, Action::add>, blocks_for(params), dim3(kThreads), params);
     });
   });
 }
 
 void gather_kernel(const KernelContext& context, const GatherAttrs& attrs) {
-  move<Action::read>(context, context.output(), context.input(1), context.input(0), attrs.dim);
+  const Arrays arrays(context, context.output(), context.input(1), context.input(0), attrs.dim);
+  const Launch run{context.op, context.device.index};
+  each_launch(context, arrays, {}, [&](const GatherParams& params) {
+    visit_element_size(arrays.data.dtype, [&]<class T>() {
+      run(read_elements<T>, blocks_for(params), dim3(kThreads), params);
+    });
+  });
 }
 
 void gather_backward_kernel(const KernelContext& context, const GatherBackwardAttrs& attrs) {
   fill_elements(context.op, context.output(), 0);
-  add(context, context.input(0), context.input(1), context.output(), attrs.dim);
+  add(context, {context, context.input(0), context.input(1), context.output(), attrs.dim});
 }
 
 void scatter_kernel(const KernelContext& context, const GatherAttrs& attrs) {
   const View& out = context.output();
   if (context.input(0).data != out.data) copy_elements(context.op, context.input(0), out);
-  move<Action::write>(context, context.input(2), context.input(1), out, attrs.dim);
+  write(context, {context, context.input(2), context.input(1), out, attrs.dim});
 }
 
 void scatter_add_kernel(const KernelContext& context, const GatherAttrs& attrs) {
   const View& out = context.output();
   if (context.input(0).data != out.data) copy_elements(context.op, context.input(0), out);
-  add(context, context.input(2), context.input(1), out, attrs.dim);
+  add(context, {context, context.input(2), context.input(1), out, attrs.dim});
 }
 
 }  // namespace

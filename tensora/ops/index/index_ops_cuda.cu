@@ -1,17 +1,19 @@
 #include "tensora/backend/cuda/copy.h"
 #include "tensora/backend/cuda/indexing.cuh"
 #include "tensora/backend/cuda/launch_walk.cuh"
+#include "tensora/backend/cuda/ordered.h"
+#include "tensora/backend/cuda/parts.h"
 #include "tensora/backend/cuda/runtime.h"
 #include "tensora/backend/cuda/scratch.h"
 #include "tensora/base/small_vector.h"
+#include "tensora/core/determinism.h"
 #include "tensora/ops/index/index.h"
 
 // Note [Indexed copies on the GPU]
 // Indexing pairs a plain array (the result, or the values to write) with an indexed one:
 //   plain[outer, place, inner]  <->  indexed[outer, offset of place, inner]
-// A first kernel per index tensor adds up the offsets of all places. Then a thread moves one
-// element; where values are added, a thread goes through all places in order, because places may
-// occur more than once.
+// A first kernel per index tensor adds up the offsets of all places. Then a thread moves, or adds,
+// one element. Places may occur more than once: see Note [Order of colliding writes].
 
 namespace tensora::cuda {
 namespace {
@@ -24,6 +26,7 @@ struct PlaceParams {
   long long step;  // bytes between neighbours of the indexed array along the dim
   IndexLimits limits;
   DType index_dtype;
+  bool is_first;  // of the index tensors: nothing is there yet
   unsigned count;
 };
 
@@ -34,20 +37,17 @@ __global__ void __launch_bounds__(kThreads) add_places(const __grid_constant__ P
   params.walk.offsets(i, at);
   long long& place = *reinterpret_cast<long long*>(params.places + at[0]);
   const long long position = checked_index(params.index, at[1], params.index_dtype, params.limits);
-  if (position < 0)
-    place = kNowhere;
-  else if (place != kNowhere)
-    place += position * params.step;
+  const long long others = params.is_first ? 0 : place;
+  place = position < 0 || others == kNowhere ? kNowhere : others + position * params.step;
 }
 
 struct MoveParams {
-  Walk<3> walk;    // plain, indexed, places
-  Walk<1> middle;  // sums only: the places' dims in the plain array
+  Walk<3> walk;  // plain, indexed, places
   char *plain, *indexed, *places;
-  unsigned count, place_count;
+  unsigned count;
 };
 
-enum class Action { read, write };
+enum class Action { read, write, add };
 
 template <class T, Action kAction>
 __global__ void __launch_bounds__(kThreads)
@@ -57,32 +57,26 @@ __global__ void __launch_bounds__(kThreads)
   int at[3];
   params.walk.offsets(i, at);
   const long long place = *reinterpret_cast<const long long*>(params.places + at[2]);
-  if (place == kNowhere) return;
   T* const plain = reinterpret_cast<T*>(params.plain + at[0]);
+  if (place == kNowhere) {
+    if constexpr (kAction == Action::read) *plain = T(0);
+    return;
+  }
   T* const indexed = reinterpret_cast<T*>(params.indexed + at[1] + place);
   if constexpr (kAction == Action::read)
     *plain = *indexed;
-  else
+  else if constexpr (kAction == Action::write)
     *indexed = *plain;
+  else
+    atomic_add(indexed, *plain);
 }
 
-template <class T>
 __global__ void __launch_bounds__(kThreads)
-    add_elements(const __grid_constant__ MoveParams params) {
-  using Acc = accumulate_t<T>;
-  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
-  if (i >= params.count) return;
-  int at[3];
-  params.walk.offsets(i, at);
-  for (unsigned p = 0; p < params.place_count; ++p) {
-    const long long place = reinterpret_cast<const long long*>(params.places)[p];
-    if (place == kNowhere) continue;
-    int within[1];
-    params.middle.offsets(p, within);
-    const T plain = *reinterpret_cast<const T*>(params.plain + at[0] + within[0]);
-    T* const indexed = reinterpret_cast<T*>(params.indexed + at[1] + place);
-    *indexed = T(static_cast<Acc>(*indexed) + static_cast<Acc>(plain));
-  }
+    pair_places(const long long* places, SortPairs pairs, uint64_t nowhere, int64_t count) {
+  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (i >= count) return;
+  pairs.keys[i] = places[i] == kNowhere ? nowhere : static_cast<uint64_t>(places[i]);
+  pairs.values[i] = static_cast<uint32_t>(i);
 }
 
 dim3 blocks_for(unsigned count) { return dim3((count + kThreads - 1) / kThreads); }
@@ -101,46 +95,28 @@ class IndexedCopy {
               const Dims& dims, Negative negative, std::span<const View* const> indices)
       : context_(context),
         arrays_(lay_out(plain, indexed, dims, indices)),
+        indexed_extent_(static_cast<uint64_t>(extent_bytes(indexed))),
         scratch_(context.device.index, static_cast<size_t>(arrays_.common.numel()) * 8) {
     arrays_.places.data = scratch_.data();
     View flat = arrays_.places;
     flat.sizes = arrays_.common;
     flat.strides = contiguous_strides(arrays_.common);
     flat.update();
-    fill_elements(context.op, flat, 0);
     for (int i = 0; i < dims.size(); ++i)
-      find_places(flat, *indices[static_cast<size_t>(i)], indexed, static_cast<int>(dims[i]),
-                  negative);
+      add_index(flat, *indices[static_cast<size_t>(i)], indexed, static_cast<int>(dims[i]),
+                negative, i == 0);
   }
 
-  template <Action kAction>
-  void move() const {
-    each_launch(arrays_, [&](const MoveParams& params, const Launch& run) {
-      const dim3 blocks = blocks_for(params.count), threads(kThreads);
-      switch (element_size(arrays_.plain.dtype)) {
-        case 1:
-          return run(move_elements<uint8_t, kAction>, blocks, threads, params);
-        case 2:
-          return run(move_elements<uint16_t, kAction>, blocks, threads, params);
-        case 4:
-          return run(move_elements<uint32_t, kAction>, blocks, threads, params);
-        default:
-          return run(move_elements<uint64_t, kAction>, blocks, threads, params);
-      }
-    });
+  void read() const {
+    visit_element_size(arrays_.plain.dtype, [&]<class T>() { move<T, Action::read>(); });
   }
-
+  void write() const {
+    if (is_deterministic()) return in_order(write_in_order);
+    visit_element_size(arrays_.plain.dtype, [&]<class T>() { move<T, Action::write>(); });
+  }
   void add() const {
-    Arrays lines = arrays_;
-    for (View* view : {&lines.plain, &lines.indexed, &lines.places}) {
-      for (int d = 0; d < lines.common.size(); ++d) view->sizes[lines.first + d] = 1;
-      view->update();
-    }
-    each_launch(lines, [&](const MoveParams& params, const Launch& run) {
-      visit_dtype(lines.plain.dtype, [&]<class T>() {
-        run(add_elements<T>, blocks_for(params.count), dim3(kThreads), params);
-      });
-    });
+    if (is_deterministic() && is_floating_point(arrays_.plain.dtype)) return in_order(add_in_order);
+    visit_dtype(arrays_.plain.dtype, [&]<class T>() { move<T, Action::add>(); });
   }
 
  private:
@@ -169,8 +145,8 @@ class IndexedCopy {
     return arrays;
   }
 
-  void find_places(const View& flat, const View& index, const View& indexed, int dim,
-                   Negative negative) const {
+  void add_index(const View& flat, const View& index, const View& indexed, int dim,
+                 Negative negative, bool is_first) const {
     if (flat.numel == 0) return;
     const View* const views[] = {&flat, &index};
     PlaceParams params{};
@@ -179,6 +155,7 @@ class IndexedCopy {
     params.limits = {context_.op.data(), device_fault(context_.device.index),
                      negative == Negative::wrapped ? -size : 0, size, dim};
     params.index_dtype = index.dtype;
+    params.is_first = is_first;
     each_part(make_walk(views), [&](const HostWalk& part, bool) {
       fill_walk(params.walk, part);
       params.places = part.data[0];
@@ -189,45 +166,61 @@ class IndexedCopy {
     });
   }
 
-  template <class Body>
-  void each_launch(const Arrays& arrays, Body&& launch) const {
-    if (arrays.plain.numel == 0) return;
-    MoveParams params{};
-    View middle = arrays_.plain;
-    middle.sizes = arrays_.common;
-    middle.strides = arrays_.in_plain;
-    middle.update();
-    // In logical order: the places' numbers count that way.
-    HostWalk places;
-    places.arrays = 1;
-    for (int d = middle.dim() - 1; d >= 0; --d) {
-      places.sizes[places.dims] = middle.sizes[d];
-      places.strides[0][places.dims++] =
-          middle.strides[d] * static_cast<int64_t>(element_size(middle.dtype));
-    }
-    if (places.dims == 0) places.sizes[places.dims++] = 1;
-    fill_walk(params.middle, places);
-    params.place_count = static_cast<unsigned>(arrays_.common.numel());
-    const View* const views[] = {&arrays.plain, &arrays.indexed, &arrays.places};
+  template <class T, Action kAction>
+  void move() const {
+    if (arrays_.plain.numel == 0) return;
+    const View* const views[] = {&arrays_.plain, &arrays_.indexed, &arrays_.places};
     each_part(make_walk(views), [&](const HostWalk& part, bool) {
+      MoveParams params{};
       fill_walk(params.walk, part);
       params.plain = part.data[0];
       params.indexed = part.data[1];
       params.places = part.data[2];
       params.count = static_cast<unsigned>(part.count());
-      launch(params, Launch{context_.op, context_.device.index});
+      Launch{context_.op, context_.device.index}(move_elements<T, kAction>,
+                                                 blocks_for(params.count), dim3(kThreads), params);
     });
+  }
+
+  void in_order(void (*write)(const OrderedWrite&)) const {
+    const int device = context_.device.index;
+    const int64_t count = arrays_.common.numel();
+    check(count < int64_t{1} << 31, context_.op,
+          ": more than 2^31 places in deterministic order are not supported on cuda");
+    if (count == 0) return;
+    const PairMemory memory(device, count);
+    OrderedWrite job;
+    job.op = context_.op;
+    job.device = device;
+    job.pairs = memory.pairs(0);
+    job.spare = memory.pairs(1);
+    job.count = count;
+    job.nowhere = indexed_extent_;
+    job.values = arrays_.plain;
+    job.values.sizes = arrays_.common;
+    job.values.strides = arrays_.in_plain;
+    job.plain_lines = arrays_.plain;
+    job.data_lines = arrays_.indexed;
+    for (View* lines : {&job.plain_lines, &job.data_lines}) {
+      for (int d = 0; d < arrays_.common.size(); ++d) lines->sizes[arrays_.first + d] = 1;
+      lines->update();
+    }
+    Launch{context_.op, device}(pair_places, blocks_for(static_cast<unsigned>(count)),
+                                dim3(kThreads), arrays_.places.as<const long long>(), job.pairs,
+                                job.nowhere, count);
+    write(job);
   }
 
   const KernelContext& context_;
   Arrays arrays_;
+  uint64_t indexed_extent_;
   Scratch scratch_;
 };
 
 void index_kernel(const KernelContext& context, const IndexAttrs& attrs) {
   IndexedCopy(context, context.output(), context.input(0), attrs.dims, attrs.negative,
               context.in.subspan(1))
-      .move<Action::read>();
+      .read();
 }
 
 void index_backward_kernel(const KernelContext& context, const IndexBackwardAttrs& attrs) {
@@ -245,7 +238,7 @@ void index_put_kernel(const KernelContext& context, const IndexPutAttrs& attrs) 
   if (attrs.accumulate)
     copy.add();
   else
-    copy.move<Action::write>();
+    copy.write();
 }
 
 }  // namespace

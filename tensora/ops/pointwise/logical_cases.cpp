@@ -149,12 +149,12 @@ void add_closeness(Cases& cases) {
              .run =
                  [](In x) {
                    const Tensor y = add(x[0], 1);
-                   return one(
-                       full({1},
-                            Scalar(allclose(x[0], x[0]) && !allclose(x[0], y) &&
-                                   allclose(x[0], y, 0, 2) && equal(x[0], x[0]) &&
-                                   !equal(x[0], y) && !equal(x[0], add(x[0], zeros({1, 1, 1})))),
-                            {.dtype = kBool, .device = device()}));
+                   const Tensor wider = zeros({1, 1, 1}, {.device = device()});
+                   return one(full({1},
+                                   Scalar(allclose(x[0], x[0]) && !allclose(x[0], y) &&
+                                          allclose(x[0], y, 0, 2) && equal(x[0], x[0]) &&
+                                          !equal(x[0], y) && !equal(x[0], add(x[0], wider))),
+                                   {.dtype = kBool, .device = device()}));
                  },
              .reference = [](Arrays) { return one(array_of_values({1})); },
              .output_dtype = always_bool,

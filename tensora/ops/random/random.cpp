@@ -165,10 +165,7 @@ const Tensor& bernoulli_(const Tensor& self, double p) {
 const Tensor& bernoulli_(const Tensor& self, const Tensor& p) {
   const PhiloxState state =
       current_generator().reserve(philox_counters(self.numel(), values_per_counter(p.dtype())));
-  const RandomAttrs attrs{state.seed, state.offset};
-  if (bernoulli_tensor_op.kernel(self.device().type) || self.is_meta() || self.is_cpu())
-    return apply_inplace(bernoulli_tensor_op, {self, p}, attrs);
-  return copy_(self, apply(bernoulli_tensor_op, {self, p}, attrs));
+  return apply_inplace(bernoulli_tensor_op, {self, p}, {state.seed, state.offset});
 }
 
 const Tensor& random_(const Tensor& self, int64_t low, int64_t high) {

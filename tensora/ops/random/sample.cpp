@@ -13,6 +13,12 @@ constinit OpDef<RandomAttrs> randperm_op = define(Op<RandomAttrs>{
           infer.check(infer[0].dim() == 1, "expected a vector, got shape ", infer[0].sizes());
           infer.output(infer[0].sizes(), infer[0].dtype());
         },
+    .reference =
+        [](Args in, const RandomAttrs& attrs) {
+          // For devices without a kernel: the same numbers, drawn on the host.
+          const Tensor drawn = empty(in[0]->sizes(), {.dtype = in[0]->dtype()});
+          return Tensors{to(apply_inplace(randperm_op, {drawn}, attrs), in[0]->device())};
+        },
     .gradient = Gradient::not_differentiable,
 });
 
@@ -62,13 +68,11 @@ Tensor randperm(int64_t n, const TensorOptions& options) {
   };
   check(n <= largest(dtype), "randperm: ", dtype, " cannot hold all numbers below ", n);
   const Device device = options.device.value_or(Device());
-  if (!device.is_meta()) require_device(device);
-  Tensor result = empty({n}, {.dtype = dtype, .device = device.is_meta() ? device : Device()});
+  const Tensor result = empty({n}, {.dtype = dtype, .device = device});
   {
     const no_grad silent;
     const PhiloxState state = current_generator().reserve(philox_counters(n, 2));
     apply_inplace(randperm_op, {result}, {state.seed, state.offset});
-    result = to(result, device);
   }
   if (options.requires_grad) result.requires_grad_();
   return result;

@@ -10,6 +10,7 @@
 #include "tensora/base/thread_pool.h"
 #include "tensora/ops/random/random_tile.h"
 #include "tensora/ops/random/sample.h"
+#include "tensora/ops/random/sample_values.h"
 
 // Note [Shuffling by sorting]
 // A permutation is the order of n random 64-bit words, in each of which the number of the element
@@ -100,19 +101,19 @@ void randperm_kernel(const KernelContext& context, const RandomAttrs& attrs) {
 
 enum class Fault { none, invalid, zero_sum, too_few };
 
-// Draws by the cumulative weights: the category whose stretch holds the random point.
-Fault draw_with_replacement(std::span<double> w, std::span<const double> points, int64_t* to) {
-  double sum = 0;
-  size_t last = 0;  // the last category of weight above zero: rounding must not go beyond it
-  for (size_t i = 0; i < w.size(); ++i) {
-    if (w[i] > 0) last = i;
-    w[i] = sum += w[i];
-  }
-  if (!(sum > 0)) return Fault::zero_sum;
-  for (const double point : points) {
-    const auto found =
-        static_cast<size_t>(std::upper_bound(w.begin(), w.end(), sum * point) - w.begin());
-    *to++ = static_cast<int64_t>(std::min(found, last));
+// Draws by the cumulative weights: the category whose stretch holds the random point. See
+// Note [Weights as integers].
+Fault draw_with_replacement(std::span<const double> w, std::span<const long long> words,
+                            int64_t* to) {
+  const double largest = *std::max_element(w.begin(), w.end());
+  if (largest == 0) return Fault::zero_sum;
+  const int exponent = weight_exponent(largest, std::ssize(w));
+  std::vector<uint64_t> through(w.size());
+  uint64_t sum = 0;
+  for (size_t i = 0; i < w.size(); ++i) through[i] = sum += integer_weight(w[i], exponent);
+  for (const long long word : words) {
+    const uint64_t point = random_point(word, sum);
+    *to++ = std::upper_bound(through.begin(), through.end(), point) - through.begin();
   }
   return Fault::none;
 }
@@ -121,10 +122,10 @@ Fault draw_with_replacement(std::span<double> w, std::span<const double> points,
 // drawn. That is the distribution of drawing one after another without putting back.
 Fault draw_without_replacement(std::span<const double> w, std::span<const double> times,
                                int64_t count, int64_t* to) {
-  std::vector<std::pair<double, int64_t>> arrivals;
+  std::vector<std::pair<uint64_t, int64_t>> arrivals;
   arrivals.reserve(w.size());
   for (size_t i = 0; i < w.size(); ++i)
-    if (w[i] > 0) arrivals.emplace_back(times[i] / w[i], static_cast<int64_t>(i));
+    if (w[i] > 0) arrivals.emplace_back(arrival(times[i], w[i]), static_cast<int64_t>(i));
   if (arrivals.empty()) return Fault::zero_sum;
   if (static_cast<int64_t>(arrivals.size()) < count) return Fault::too_few;
   std::partial_sort(arrivals.begin(), arrivals.begin() + count, arrivals.end());
@@ -132,29 +133,37 @@ Fault draw_without_replacement(std::span<const double> w, std::span<const double
   return Fault::none;
 }
 
+// The random numbers of a row.
+template <class V>
+std::span<const V> row_of(const std::vector<V>& drawn, int64_t row, int64_t per_row) {
+  return {drawn.data() + row * per_row, static_cast<size_t>(per_row)};
+}
+
 void multinomial_kernel(const KernelContext& context, const MultinomialAttrs& attrs) {
   const View &weights = context.input(0), &out = context.output();
   const int64_t categories = weights.sizes.back(), rows = weights.numel / categories;
   const int64_t samples = attrs.num_samples;
   const int64_t per_row = attrs.replacement ? samples : categories;
-  const std::vector<double> random =
-      attrs.replacement ? drawn<double>(Uniform{attrs.seed, attrs.offset}, rows * per_row)
-                        : drawn<double>(Exponential{attrs.seed, attrs.offset}, rows * per_row);
+  std::vector<long long> words;
+  std::vector<double> times;
+  if (attrs.replacement)
+    words = drawn<long long>(RandomInteger{attrs.seed, attrs.offset, 0, 0}, rows * per_row);
+  else
+    times = drawn<double>(Exponential{attrs.seed, attrs.offset}, rows * per_row);
   const LoadFn load = load_fn<double>(weights.dtype);
   std::atomic<Fault> fault = Fault::none;
   parallel_for(rows, std::max<int64_t>(1, 4096 / categories), [&](int64_t begin, int64_t end) {
     std::vector<double> w(static_cast<size_t>(categories));
     for (int64_t row = begin; row < end; ++row) {
       gather_rows(weights, load, row * categories, categories, w.data(), sizeof(double));
-      const std::span<const double> mine(random.data() + row * per_row,
-                                         static_cast<size_t>(per_row));
       int64_t* const to = out.as<int64_t>() + row * samples;
       Fault found = Fault::none;
       for (const double weight : w)
-        if (!(weight >= 0) || std::isinf(weight)) found = Fault::invalid;
+        if (!is_valid_weight(weight)) found = Fault::invalid;
       if (found == Fault::none)
-        found = attrs.replacement ? draw_with_replacement(w, mine, to)
-                                  : draw_without_replacement(w, mine, samples, to);
+        found = attrs.replacement
+                    ? draw_with_replacement(w, row_of(words, row, per_row), to)
+                    : draw_without_replacement(w, row_of(times, row, per_row), samples, to);
       if (found != Fault::none) fault.store(found, std::memory_order_relaxed);
     }
   });

@@ -1,39 +1,20 @@
 #include "tensora/ops/reduce/prod.h"
 
-#include <vector>
-
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/any_all.h"
 #include "tensora/ops/reduce/reduce_common.h"
-#include "tensora/ops/shape/cat.h"
+#include "tensora/ops/scan/cumulative.h"
 #include "tensora/ops/shape/permute.h"
 #include "tensora/ops/shape/reshape.h"
-#include "tensora/ops/shape/slice.h"
 
 namespace tensora {
 namespace {
 
 // Note [The gradient of a product with zeros]
-// grad * y / x fails at zeros, where the product of the other elements is wanted. Multiply pairwise
-// up a tree instead, and walk down it again: what multiplies an element is what multiplies its
-// parent, times its sibling. No division, O(n) work, and differentiable to any order.
-
-// x is [rows, n] and outer [rows, 1]; gives outer times the product of the other elements of a row.
-Tensor times_others(const Tensor& x, const Tensor& outer) {
-  const int64_t n = x.size(1);
-  if (n == 1) return outer;
-  const int64_t half = n / 2;
-  const Tensor left = narrow(x, 1, 0, half), right = narrow(x, 1, half, half);
-  Tensor parents = left * right;
-  const bool odd = n % 2 != 0;
-  if (odd) parents = cat({parents, narrow(x, 1, n - 1, 1)}, 1);
-  const Tensor above = times_others(parents, outer);
-  const Tensor paired = odd ? narrow(above, 1, 0, half) : above;
-  std::vector<Tensor> parts = {paired * right, paired * left};
-  if (odd) parts.push_back(narrow(above, 1, half, 1));
-  return cat(parts, 1);
-}
+// grad * y / x fails at zeros, where the product of the other elements is wanted: that of those
+// before times that of those behind, two running products. No division, O(n) work, and
+// differentiable to any order.
 
 Tensor safe_gradient(const Tensor& grad, const Tensor& x, uint32_t mask) {
   Dims order, inverse = Shape::filled(x.dim(), 0);
@@ -45,11 +26,13 @@ Tensor safe_gradient(const Tensor& grad, const Tensor& x, uint32_t mask) {
   const Tensor moved = permute(x, order);
   const int64_t count = reduced_count(x.sizes(), mask);
   const int64_t rows = x.numel() / count;
-  const Tensor flat = times_others(reshape(moved, {rows, count}), reshape(grad, {rows, 1}));
+  const Tensor flat =
+      product_of_others(reshape(moved, {rows, count}), 1) * reshape(grad, {rows, 1});
   return permute(reshape(flat, moved.sizes()), inverse);
 }
 
-bool has_zero(const Tensor& x) { return !all(x).item<bool>(); }
+// Looking for zeros costs little on the CPU; elsewhere the host would have to wait for the answer.
+bool can_divide(const Tensor& x) { return x.is_cpu() && all(x).item<bool>(); }
 
 void prod_vjp(Vjp& vjp, const ReduceAttrs& attrs) {
   const Tensor grad = vjp.grad(), x = to(vjp.input(0), grad.dtype());
@@ -57,7 +40,7 @@ void prod_vjp(Vjp& vjp, const ReduceAttrs& attrs) {
     vjp.set(0, x);
     return;
   }
-  if (x.is_meta() || has_zero(x)) {
+  if (!can_divide(x)) {
     vjp.set(0, safe_gradient(grad, x, reduced_mask(attrs.dim, x.dim(), "prod")));
     return;
   }

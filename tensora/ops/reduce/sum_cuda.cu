@@ -1,4 +1,4 @@
-#include "tensora/backend/cuda/reduce.cuh"
+#include "tensora/backend/cuda/reduce_count.cuh"
 #include "tensora/ops/reduce/reduce_common.h"
 #include "tensora/ops/reduce/sum.h"
 
@@ -25,6 +25,11 @@ struct Mean : Sum<C> {
   __device__ C first(C acc) const { return acc / count; }
 };
 
+template <class C>
+struct NanSum : Sum<C> {
+  __device__ C step(C acc, C x, unsigned) const { return x == x ? acc + x : acc; }
+};
+
 void sum_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
   const uint32_t mask = reduced_mask(attrs.dim, context.input(0).dim(), context.op);
   visit_compute(context.output().dtype, [&]<class C>() { reduce(context, mask, Sum<C>{}); });
@@ -38,6 +43,17 @@ void mean_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
                          [&]<class C>() { reduce(context, mask, Mean<C>(count)); });
 }
 
+void nansum_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
+  const uint32_t mask = reduced_mask(attrs.dim, context.input(0).dim(), context.op);
+  visit_compute(context.output().dtype, [&]<class C>() { reduce(context, mask, NanSum<C>{}); });
+}
+
+void count_nonzero_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
+  const View& in = context.input(0);
+  const uint32_t mask = reduced_mask(attrs.dim, in.dim(), context.op);
+  visit_compute(in.dtype, [&]<class C>() { reduce(context, mask, CountNonzero<C>{}); });
+}
+
 void sum_to_kernel(const KernelContext& context, const SumToAttrs& attrs) {
   uint32_t mask = 0;
   for (int64_t d : broadcast_dims(attrs.size, context.input(0).sizes)) mask |= 1u << d;
@@ -49,6 +65,8 @@ void sum_to_kernel(const KernelContext& context, const SumToAttrs& attrs) {
 void register_sum_cuda() {
   sum_op.set_kernel(DeviceType::cuda, sum_kernel);
   mean_op.set_kernel(DeviceType::cuda, mean_kernel);
+  nansum_op.set_kernel(DeviceType::cuda, nansum_kernel);
+  count_nonzero_op.set_kernel(DeviceType::cuda, count_nonzero_kernel);
   sum_to_op.set_kernel(DeviceType::cuda, sum_to_kernel);
 }
 

@@ -1,12 +1,13 @@
 #include "tensora/ops/shape/repeat.h"
 
-#include <algorithm>
-
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/index/index_select.h"
+#include "tensora/ops/reduce/amax.h"
+#include "tensora/ops/scan/cumulative.h"
 #include "tensora/ops/shape/expand.h"
 #include "tensora/ops/shape/reshape.h"
+#include "tensora/ops/shape/slice.h"
 
 namespace tensora {
 namespace {
@@ -78,21 +79,21 @@ Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optiona
         "repeat_interleave: expected repeats of dtype int64 or int32, got ", repeats.dtype());
   check(repeats.dim() <= 1, "repeat_interleave: expected 0-D or 1-D repeats, got ", repeats.dim(),
         " dimensions");
-  const Tensor counts = contiguous(to(repeats.detach(), DeviceType::cpu, kInt64));
+  const Tensor counts = to(repeats.detach(), self.device(), kInt64);
   if (counts.numel() == 1) return repeat_interleave(self, counts.item<int64_t>(), dim);
   const int64_t size = self.size(*dim);
   check(counts.numel() == size, "repeat_interleave: expected as many repeats as dimension ", *dim,
         " has entries, ", size, ", got ", counts.numel());
-  const int64_t* const count = counts.data_ptr<int64_t>();
-  int64_t total = 0;
-  for (int64_t i = 0; i < size; ++i) {
-    check(count[i] >= 0, "repeat_interleave: repeats must not be negative, got ", count[i]);
-    total += count[i];
-  }
-  const Tensor positions = empty({total}, {.dtype = kInt64});
-  int64_t* next = positions.data_ptr<int64_t>();
-  for (int64_t i = 0; i < size; ++i) next = std::fill_n(next, count[i], i);
-  return index_select(self, *dim, to(positions, self.device()));
+  if (size == 0) return clone(self);
+  const int64_t lowest = amin(counts).item<int64_t>();
+  check(lowest >= 0, "repeat_interleave: repeats must not be negative, got ", lowest);
+  // Entry i fills the positions up to ends[i]; a position takes the entry that as many have ended
+  // before.
+  const Tensor ends = cumsum(counts, 0);
+  const int64_t total = select(ends, 0, size - 1).item<int64_t>();
+  const Tensor ended = index_add(zeros({total + 1}, {.dtype = kInt64, .device = self.device()}), 0,
+                                 ends, ones_like(ends));
+  return index_select(self, *dim, narrow(cumsum(ended, 0), 0, 0, total));
 }
 
 }  // namespace tensora

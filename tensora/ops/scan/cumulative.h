@@ -1,0 +1,46 @@
+#pragma once
+
+// Internal header
+
+#include "tensora/dispatch/op.h"
+
+namespace tensora {
+
+/// A scan along one dim, from its beginning, or in `reverse` from its end.
+struct CumulativeAttrs {
+  int64_t dim = 0;
+  bool reverse = false;
+  std::optional<DType> dtype = {};
+};
+constexpr auto describe(std::type_identity<CumulativeAttrs>) {
+  using A = CumulativeAttrs;
+  return fields(field("dim", &A::dim), field("reverse", &A::reverse), field("dtype", &A::dtype));
+}
+extern OpDef<CumulativeAttrs> cumsum_op, cumprod_op;
+
+struct LinearScanAttrs {
+  int64_t dim = 0;
+  bool reverse = false;
+};
+constexpr auto describe(std::type_identity<LinearScanAttrs>) {
+  using A = LinearScanAttrs;
+  return fields(field("dim", &A::dim), field("reverse", &A::reverse));
+}
+extern OpDef<LinearScanAttrs> linear_scan_op;
+
+/// Element i of the result is the sum of elements 0 … i along `dim`. Integers and bools are summed
+/// as int64; `dtype`, if given, is what the elements are cast to first.
+Tensor cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype = {});
+const Tensor& cumsum_(const Tensor& x, int64_t dim);
+/// The same with products.
+Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype = {});
+const Tensor& cumprod_(const Tensor& x, int64_t dim);
+
+/// result[i] = a[i] * result[i - 1] + b[i] along `dim`, where result[-1] is 0; in `reverse`,
+/// result[i] = a[i] * result[i + 1] + b[i]. Both operands have one shape and floating dtype.
+Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t dim, bool reverse = false);
+
+/// Element i of the result is the product of all elements along `dim` but element i.
+Tensor product_of_others(const Tensor& x, int64_t dim);
+
+}  // namespace tensora
