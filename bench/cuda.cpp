@@ -29,39 +29,39 @@ bool all_correct = true;
 using Body = std::function<Tensor()>;
 using Check = std::function<bool(const Tensor& result)>;
 
+double group_ms(const Body& body, int calls) {
+  cuda::Event start(kCuda, cuda::Event::Timing::on), end(kCuda, cuda::Event::Timing::on);
+  start.record();
+  for (int i = 0; i < calls; ++i) body();
+  end.record();
+  end.synchronize();
+  return static_cast<double>(end.milliseconds_since(start)) / calls;
+}
+
 /// Milliseconds per call on the device: the median of several groups of calls.
 double device_ms(const Body& body) {
-  const auto group_ms = [&](int calls) {
-    cuda::Event start(kCuda, cuda::Event::Timing::on), end(kCuda, cuda::Event::Timing::on);
-    start.record();
-    for (int i = 0; i < calls; ++i) body();
-    end.record();
-    end.synchronize();
-    return static_cast<double>(end.milliseconds_since(start)) / calls;
-  };
-  group_ms(3);
-  const double once = group_ms(3);
-  const int calls = std::clamp(static_cast<int>(10 / std::max(once, 1e-4)), 3, 1000);
+  group_ms(body, 3);
+  const double once = group_ms(body, 3);
+  const int calls = std::clamp(static_cast<int>(10 / std::max(once, 1e-4)), 1, 1000);
   std::vector<double> times;
-  for (int group = 0; group < 7; ++group) times.push_back(group_ms(calls));
+  for (int group = 0; group < 7; ++group) times.push_back(group_ms(body, calls));
   std::sort(times.begin(), times.end());
   return times[times.size() / 2];
 }
 
-/// The same of a recorded graph of several calls: what the device needs,
-/// without the host.
+/// The same of a recorded graph of up to ten calls: what the device needs, without the host.
 double graph_ms(const Body& body) {
-  constexpr int kCalls = 10;
-  body();
+  const double once = group_ms(body, 3);
+  const int calls = std::clamp(static_cast<int>(1 / std::max(once, 1e-4)), 1, 10);
   cuda::Graph graph(kCuda);
   graph.capture([&] {
-    for (int i = 0; i < kCalls; ++i) body();
+    for (int i = 0; i < calls; ++i) body();
   });
   return device_ms([&] {
            graph.replay();
            return Tensor();
          }) /
-         kCalls;
+         calls;
 }
 
 /// What a row moves or computes; bench/cuda.py turns it into TB/s or TFLOP/s.

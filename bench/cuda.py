@@ -35,32 +35,34 @@ def load_torch():
     return torch
 
 
-def device_ms(torch, body, share=1):
-    """Milliseconds per call, the median of several groups; a call stands for 1 / share of one."""
-    def group(calls):
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        for _ in range(calls):
-            body()
-        end.record()
-        end.synchronize()
-        return start.elapsed_time(end) / calls
-    group(3)
-    calls = min(max(int(10 / max(group(3), 1e-4)), 3), 1000)
-    return statistics.median(group(calls) for _ in range(7)) * share
+def group_ms(torch, body, calls):
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(calls):
+        body()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / calls
 
 
-def graph_ms(torch, body, calls=10):
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            body()
+def device_ms(torch, body):
+    """Milliseconds per call, the median of several groups of calls."""
+    group_ms(torch, body, 3)
+    calls = min(max(int(10 / max(group_ms(torch, body, 3), 1e-4)), 1), 1000)
+    return statistics.median(group_ms(torch, body, calls) for _ in range(7))
+
+
+def graph_ms(torch, body):
+    """The same of a recorded graph of up to ten calls."""
+    with torch.cuda.stream(torch.cuda.Stream()):
+        group_ms(torch, body, 3)
+        calls = min(max(int(1 / max(group_ms(torch, body, 3), 1e-4)), 1), 10)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         for _ in range(calls):
             body()
-    return device_ms(torch, graph.replay, 1 / calls)
+    return device_ms(torch, graph.replay) / calls
 
 
 def loop_rows(torch, name):
