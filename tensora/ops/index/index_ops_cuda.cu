@@ -142,6 +142,8 @@ class IndexedCopy {
     }
     const Strides steps = contiguous_strides(arrays.common);
     for (int d = 0; d < steps.size(); ++d) arrays.places.strides[shape.index_start + d] = steps[d];
+    arrays.indexed.update();
+    arrays.places.update();
     return arrays;
   }
 
