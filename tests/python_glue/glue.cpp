@@ -263,7 +263,7 @@ std::vector<std::pair<std::string_view, AttrValue>> defaults_of(const OpBase& op
 
 /// How Python spells an attribute whose name is a word of its own language: `from_`.
 std::string python_name(std::string_view attr) {
-  static const Owned module(PyImport_ImportModule("keyword"));
+  const Owned module(PyImport_ImportModule("keyword"));
   const std::string name(attr);
   const Owned is_keyword(PyObject_CallMethod(module.get(), "iskeyword", "s", name.c_str()));
   return is_keyword.get() == Py_True ? name + "_" : name;

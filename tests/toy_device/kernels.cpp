@@ -195,7 +195,8 @@ void register_kernels() {
     (pointwise_op<F>().set_kernel(toy, pointwise_kernel<F>), ...);
   };
   using namespace functors;
-  set.template operator()<Add, Sub, Mul, Div, Neg, Exp, Sqrt, Tanh, Relu, Gt, Ne, Isnan, Where>();
+  set.template operator()<Add, Sub, Mul, Div, DivTrunc, FloorDivide, Neg, Exp, Sqrt, Tanh, Relu, Gt,
+                          Ne, Isnan, Where>();
 }
 
 }  // namespace tensora::toy

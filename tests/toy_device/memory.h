@@ -9,7 +9,7 @@
 namespace tensora::toy {
 
 inline constexpr int kDeviceCount = 2;
-inline constexpr size_t kCapacity = size_t{64} << 20;  // bytes per device
+inline constexpr size_t kCapacity = size_t{256} << 20;  // bytes per device
 
 /// The memory of one toy device, and its allocator.
 ///

@@ -1,5 +1,9 @@
 #include "tensora/ops/shape/as_strided.h"
 
+#include "tensora/ops/copy/copy.h"
+#include "tensora/ops/copy/fill.h"
+#include "tensora/ops/creation/empty.h"
+
 namespace tensora {
 namespace {
 
@@ -51,6 +55,22 @@ constinit OpDef<AsStridedBackwardAttrs> as_strided_backward_op = define(Op<AsStr
           infer.check(attrs.offset >= 0 && reached <= attrs.input_sizes.numel(),
                       "the view reaches beyond its input, so the gradient cannot flow back");
           infer.output(attrs.input_sizes, attrs.input_strides, infer[0].dtype());
+        },
+    .reference =
+        [](Args in, const AsStridedBackwardAttrs& attrs) {
+          const Tensor& grad = *in[0];
+          Tensors result;
+          // Elements that several indices reach are summed, which the host's kernel does.
+          if (may_overlap_itself(attrs.sizes, attrs.strides)) {
+            const Tensor summed = apply(as_strided_backward_op, {to(grad, DeviceType::cpu)}, attrs);
+            result.push_back(to(summed, grad.device()));
+            return result;
+          }
+          result.push_back(empty_strided(attrs.input_sizes, attrs.input_strides,
+                                         {.dtype = grad.dtype(), .device = grad.device()}));
+          zero_(result[0]);
+          copy_(as_strided(result[0], attrs.sizes, attrs.strides, attrs.offset), grad);
+          return result;
         },
     .vjp =
         [](Vjp& vjp, const AsStridedBackwardAttrs& attrs) {
