@@ -7,11 +7,13 @@
 // CUDA graph: what the device needs, without the host.
 //
 //   tensora-bench-cuda [--filter TEXT]     one line of JSON per row
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <functional>
 #include <string>
+#include <thread>
 
 #include "bench/mlp.h"
 #include "tensora/backend/cuda/graph.h"
@@ -57,6 +59,8 @@ double graph_ms(const Body& body) {
   graph.capture([&] {
     for (int i = 0; i < calls; ++i) body();
   });
+  // See Note [The power limit] in cuda.py.
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
   return device_ms([&] {
            graph.replay();
            return Tensor();
