@@ -268,6 +268,17 @@ TENSORA_HD inline T xlogy(T x, T y) {
   return select((x == T(0)) & (y == y), T(0), product);
 }
 
+/// 1 / x for x > 1, to 1 ulp: on a GPU one instruction, where an exact division takes ten.
+TENSORA_HD inline float quick_reciprocal(float x) {
+#if defined(__CUDA_ARCH__)
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#else
+  return 1.0f / x;
+#endif
+}
+
 /// To 2.5 ulp and faster than the C library's: near zero a polynomial (of least relative error on
 /// [0, 0.55]), beyond it 1 - 2 / (exp(2 x) + 1), where nothing cancels.
 TENSORA_HD inline float tanh(float x) {
@@ -275,7 +286,7 @@ TENSORA_HD inline float tanh(float x) {
   const float cubic =
       ((0.016437582f * square - 0.052671814f) * square + 0.13320725f) * square - 0.33332947f;
   const float near = magnitude + magnitude * square * cubic;
-  const float far = 1.0f - 2.0f / (exp(magnitude + magnitude) + 1.0f);
+  const float far = 1.0f - 2.0f * quick_reciprocal(exp(magnitude + magnitude) + 1.0f);
   return copysign(select(magnitude < 0.55f, near, far), x);
 }
 TENSORA_HD inline double tanh(double x) { return ::tanh(x); }
