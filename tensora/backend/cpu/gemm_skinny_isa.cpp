@@ -21,9 +21,9 @@ void gather(MatrixView<const T> a, int64_t m, int64_t k, gemm_compute_t<T>* dens
   }
 }
 
-constexpr int kDepths = 4;             // rows of b taken at once by along_rows
-constexpr int kMostRows = 16;          // of a
-constexpr int64_t kLineBytes = 64;     // of the cache
+constexpr int kDepths = 4;              // rows of b taken at once by along_rows
+constexpr int kMostRows = 16;           // of a
+constexpr int64_t kLineBytes = 64;      // of the cache
 constexpr int64_t kSumsAtOnce = 16384;  // in the second-level cache: longer runs of b win over L1
 
 /// The sums of one sweep, apart from out: rows whose distance is a multiple of 4096 bytes, as they

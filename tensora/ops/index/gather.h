@@ -21,7 +21,7 @@ struct GatherBackwardAttrs {
 };
 constexpr auto describe(std::type_identity<GatherBackwardAttrs>) {
   return fields(field("sizes", &GatherBackwardAttrs::sizes),
-                    field("dim", &GatherBackwardAttrs::dim));
+                field("dim", &GatherBackwardAttrs::dim));
 }
 extern OpDef<GatherBackwardAttrs> gather_backward_op;
 

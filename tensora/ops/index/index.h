@@ -78,7 +78,7 @@ struct IndexBackwardAttrs {
 constexpr auto describe(std::type_identity<IndexBackwardAttrs>) {
   using A = IndexBackwardAttrs;
   return fields(field("sizes", &A::sizes), field("dims", &A::dims),
-                    field("negative", &A::negative));
+                field("negative", &A::negative));
 }
 extern OpDef<IndexBackwardAttrs> index_backward_op;
 
@@ -91,7 +91,7 @@ struct IndexPutAttrs {
 constexpr auto describe(std::type_identity<IndexPutAttrs>) {
   using A = IndexPutAttrs;
   return fields(field("dims", &A::dims), field("accumulate", &A::accumulate),
-                    field("negative", &A::negative));
+                field("negative", &A::negative));
 }
 extern OpDef<IndexPutAttrs> index_put_op, index_add_op, index_copy_op, index_fill_op;
 

@@ -10,10 +10,9 @@ struct MultinomialAttrs {
   bool replacement = false;
 };
 constexpr auto describe(std::type_identity<MultinomialAttrs>) {
-  return fields(field("seed", &MultinomialAttrs::seed),
-                    field("offset", &MultinomialAttrs::offset),
-                    field("num_samples", &MultinomialAttrs::num_samples),
-                    field("replacement", &MultinomialAttrs::replacement));
+  return fields(field("seed", &MultinomialAttrs::seed), field("offset", &MultinomialAttrs::offset),
+                field("num_samples", &MultinomialAttrs::num_samples),
+                field("replacement", &MultinomialAttrs::replacement));
 }
 /// Overwrites its input, a vector on the host, with a permutation; other devices get a copy. See
 /// Note [Shuffling by sorting].

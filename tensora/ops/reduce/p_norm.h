@@ -12,7 +12,7 @@ struct NormAttrs {
 };
 constexpr auto describe(std::type_identity<NormAttrs>) {
   return fields(field("p", &NormAttrs::p), field("dim", &NormAttrs::dim),
-                    field("keepdim", &NormAttrs::keepdim), field("dtype", &NormAttrs::dtype));
+                field("keepdim", &NormAttrs::keepdim), field("dtype", &NormAttrs::dtype));
 }
 extern OpDef<NormAttrs> norm_op;
 

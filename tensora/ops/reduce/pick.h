@@ -13,7 +13,7 @@ struct PickAttrs {
 };
 constexpr auto describe(std::type_identity<PickAttrs>) {
   return fields(field("sizes", &PickAttrs::sizes), field("dim", &PickAttrs::dim),
-                    field("keepdim", &PickAttrs::keepdim));
+                field("keepdim", &PickAttrs::keepdim));
 }
 extern OpDef<PickAttrs> pick_op, put_picked_op;
 

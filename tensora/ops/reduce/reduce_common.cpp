@@ -12,7 +12,7 @@ struct UnreduceAttrs {
 };
 constexpr auto describe(std::type_identity<UnreduceAttrs>) {
   return fields(field("sizes", &UnreduceAttrs::sizes), field("dim", &UnreduceAttrs::dim),
-                    field("keepdim", &UnreduceAttrs::keepdim));
+                field("keepdim", &UnreduceAttrs::keepdim));
 }
 
 constinit OpDef<UnreduceAttrs> unreduce_op = define(Op<UnreduceAttrs>{

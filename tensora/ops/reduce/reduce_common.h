@@ -13,7 +13,7 @@ struct ReduceAttrs {
 };
 constexpr auto describe(std::type_identity<ReduceAttrs>) {
   return fields(field("dim", &ReduceAttrs::dim), field("keepdim", &ReduceAttrs::keepdim),
-                    field("dtype", &ReduceAttrs::dtype));
+                field("dtype", &ReduceAttrs::dtype));
 }
 
 /// Bit d is set if dim d is reduced. Throws, naming `op`, for a dim that is out of range or named

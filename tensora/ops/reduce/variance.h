@@ -10,9 +10,8 @@ struct VarianceAttrs {
   bool keepdim = false;
 };
 constexpr auto describe(std::type_identity<VarianceAttrs>) {
-  return fields(field("dim", &VarianceAttrs::dim),
-                    field("correction", &VarianceAttrs::correction),
-                    field("keepdim", &VarianceAttrs::keepdim));
+  return fields(field("dim", &VarianceAttrs::dim), field("correction", &VarianceAttrs::correction),
+                field("keepdim", &VarianceAttrs::keepdim));
 }
 extern OpDef<VarianceAttrs> var_op, std_op, var_mean_op, std_mean_op;
 

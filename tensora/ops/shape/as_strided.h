@@ -13,11 +13,10 @@ struct AsStridedAttrs {
   int64_t input_offset = 0;
 };
 constexpr auto describe(std::type_identity<AsStridedAttrs>) {
-  return fields(field("sizes", &AsStridedAttrs::sizes),
-                    field("strides", &AsStridedAttrs::strides),
-                    field("offset", &AsStridedAttrs::offset),
-                    field("input_strides", &AsStridedAttrs::input_strides),
-                    field("input_offset", &AsStridedAttrs::input_offset));
+  return fields(field("sizes", &AsStridedAttrs::sizes), field("strides", &AsStridedAttrs::strides),
+                field("offset", &AsStridedAttrs::offset),
+                field("input_strides", &AsStridedAttrs::input_strides),
+                field("input_offset", &AsStridedAttrs::input_offset));
 }
 extern OpDef<AsStridedAttrs> as_strided_op;
 
@@ -31,9 +30,9 @@ struct AsStridedBackwardAttrs {
 };
 constexpr auto describe(std::type_identity<AsStridedBackwardAttrs>) {
   using A = AsStridedBackwardAttrs;
-  return fields(field("input_sizes", &A::input_sizes),
-                    field("input_strides", &A::input_strides), field("sizes", &A::sizes),
-                    field("strides", &A::strides), field("offset", &A::offset));
+  return fields(field("input_sizes", &A::input_sizes), field("input_strides", &A::input_strides),
+                field("sizes", &A::sizes), field("strides", &A::strides),
+                field("offset", &A::offset));
 }
 extern OpDef<AsStridedBackwardAttrs> as_strided_backward_op;
 

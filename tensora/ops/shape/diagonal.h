@@ -25,7 +25,7 @@ struct DiagEmbedAttrs {
 constexpr auto describe(std::type_identity<DiagEmbedAttrs>) {
   using A = DiagEmbedAttrs;
   return fields(field("sizes", &A::sizes), field("offset", &A::offset), field("dim1", &A::dim1),
-                    field("dim2", &A::dim2));
+                field("dim2", &A::dim2));
 }
 extern OpDef<DiagEmbedAttrs> diag_embed_op;
 

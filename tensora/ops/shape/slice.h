@@ -14,7 +14,7 @@ struct SliceAttrs {
 constexpr auto describe(std::type_identity<SliceAttrs>) {
   using A = SliceAttrs;
   return fields(field("dim", &A::dim), field("start", &A::start), field("end", &A::end),
-                    field("step", &A::step));
+                field("step", &A::step));
 }
 extern OpDef<SliceAttrs> slice_op;
 
@@ -37,7 +37,7 @@ struct SliceBackwardAttrs {
 constexpr auto describe(std::type_identity<SliceBackwardAttrs>) {
   using A = SliceBackwardAttrs;
   return fields(field("sizes", &A::sizes), field("dim", &A::dim), field("start", &A::start),
-                    field("step", &A::step));
+                field("step", &A::step));
 }
 extern OpDef<SliceBackwardAttrs> slice_backward_op;
 

@@ -13,7 +13,7 @@ struct SlidingAttrs {
 constexpr auto describe(std::type_identity<SlidingAttrs>) {
   using A = SlidingAttrs;
   return fields(field("dimension", &A::dimension), field("size", &A::size),
-                    field("step", &A::step));
+                field("step", &A::step));
 }
 extern OpDef<SlidingAttrs> sliding_op;
 
@@ -27,7 +27,7 @@ struct SlidingBackwardAttrs {
 constexpr auto describe(std::type_identity<SlidingBackwardAttrs>) {
   using A = SlidingBackwardAttrs;
   return fields(field("sizes", &A::sizes), field("dimension", &A::dimension),
-                    field("size", &A::size), field("step", &A::step));
+                field("size", &A::size), field("step", &A::step));
 }
 extern OpDef<SlidingBackwardAttrs> sliding_backward_op;
 
