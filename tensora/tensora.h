@@ -8,6 +8,7 @@
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/core/backend.h"
+#include "tensora/core/determinism.h"
 #include "tensora/core/device.h"
 #include "tensora/core/print.h"
 #include "tensora/core/random.h"

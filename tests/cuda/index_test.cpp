@@ -1,7 +1,6 @@
 // Indices on the GPU: wrong ones are reported and survived, colliding ones add up.
 #include <regex>
 
-#include "tensora/core/determinism.h"
 #include "tests/cuda/gpu.h"
 
 namespace tensora::test {
@@ -47,7 +46,7 @@ TEST_F(IndexOnGpu, WrongIndicesAreReportedAndSurvived) {
       {"index_put",
        [&] { return index_put_(x.clone(), std::vector<TensorIndex>{bad_rows}, two_rows, true); },
        "index 9 .*size 4"},
-      {"index",
+      {"take",
        [&] {
          return take(line, indices({1, 5}));
        },

@@ -1,6 +1,5 @@
 // A slice of each kind of op: what CUDA computes is what the CPU computes.
 #include "tensora/dispatch/op.h"
-#include "tensora/ops/scan/cumulative.h"
 #include "tests/cuda/gpu.h"
 
 namespace tensora::test {

@@ -1,5 +1,4 @@
 // Modes that look at results: value, view, determinism, meta, error.
-#include "tensora/core/determinism.h"
 #include "tests/suite/samples.h"
 
 namespace tensora::suite {

@@ -166,7 +166,7 @@ Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<i
 Tensor take(const Tensor& self, const Tensor& index) {
   check(index.dtype() == kInt64 || index.dtype() == kInt32,
         "take: expected an index of dtype int64 or int32, got ", index.dtype());
-  return apply(index_op, {ravel(self), index}, {{0}});
+  return apply(take_op, {ravel(self), index}, {{0}});
 }
 
 }  // namespace tensora

@@ -29,7 +29,7 @@ extern OpDef<GatherBackwardAttrs> gather_backward_op;
 /// shape of `index`, which may be smaller than `self` in the other dims.
 Tensor gather(const Tensor& self, int64_t dim, const Tensor& index);
 /// `self` with src[i][j] written to [index[i][j]][j], for all places of `index`. Of several values
-/// for one place the last stays.
+/// for one place the last stays; on CUDA any of them, unless is_deterministic().
 Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src);
 Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, Scalar value);
 const Tensor& scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src);

@@ -67,7 +67,7 @@ struct IndexAttrs {
 constexpr auto describe(std::type_identity<IndexAttrs>) {
   return fields(field("dims", &IndexAttrs::dims), field("negative", &IndexAttrs::negative));
 }
-extern OpDef<IndexAttrs> index_op, index_select_op;
+extern OpDef<IndexAttrs> index_op, index_select_op, take_op;
 
 /// Zeros of shape `sizes`, with the input added up at the places it was read from.
 struct IndexBackwardAttrs {

@@ -112,6 +112,7 @@ IndexedShape indexed_shape(const Shape& sizes, const Dims& dims,
 // Several names for one op each: errors and profiles speak of what the user called.
 constinit OpDef<IndexAttrs> index_op = define_index("index");
 constinit OpDef<IndexAttrs> index_select_op = define_index("index_select");
+constinit OpDef<IndexAttrs> take_op = define_index("take");
 constinit OpDef<IndexPutAttrs> index_put_op = define_index_put("index_put");
 constinit OpDef<IndexPutAttrs> index_add_op = define_index_put("index_add");
 constinit OpDef<IndexPutAttrs> index_copy_op = define_index_put("index_copy");
@@ -135,7 +136,7 @@ constinit OpDef<IndexBackwardAttrs> index_backward_op = define(Op<IndexBackwardA
 });
 
 void register_index_ops(OpRegistry& registry) {
-  for (const auto* op : {&index_op, &index_select_op}) registry.add(*op);
+  for (const auto* op : {&index_op, &index_select_op, &take_op}) registry.add(*op);
   for (const auto* op : {&index_put_op, &index_add_op, &index_copy_op, &index_fill_op})
     registry.add(*op);
   registry.add(index_backward_op);

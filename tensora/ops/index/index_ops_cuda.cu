@@ -246,7 +246,7 @@ void index_put_kernel(const KernelContext& context, const IndexPutAttrs& attrs) 
 }  // namespace
 
 void register_index_ops_cuda() {
-  for (const auto* op : {&index_op, &index_select_op})
+  for (const auto* op : {&index_op, &index_select_op, &take_op})
     op->set_kernel(DeviceType::cuda, index_kernel);
   for (const auto* op : {&index_put_op, &index_add_op, &index_copy_op, &index_fill_op})
     op->set_kernel(DeviceType::cuda, index_put_kernel);

@@ -248,7 +248,6 @@ struct RandomInteger {
     }
   }
 
- private:
   /// The upper half of the 128-bit product.
   TENSORA_HD static unsigned long long high_product(unsigned long long a, unsigned long long b) {
     const unsigned long long a0 = a & 0xffffffffu, a1 = a >> 32, b0 = b & 0xffffffffu, b1 = b >> 32;

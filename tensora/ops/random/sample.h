@@ -14,8 +14,7 @@ constexpr auto describe(std::type_identity<MultinomialAttrs>) {
                 field("num_samples", &MultinomialAttrs::num_samples),
                 field("replacement", &MultinomialAttrs::replacement));
 }
-/// Overwrites its input, a vector on the host, with a permutation; other devices get a copy. See
-/// Note [Shuffling by sorting].
+/// Overwrites its input, a vector, with a permutation. See Note [Shuffling by sorting].
 extern OpDef<RandomAttrs> randperm_op;
 extern OpDef<MultinomialAttrs> multinomial_op;
 

@@ -112,7 +112,7 @@ Fault draw_with_replacement(std::span<const double> w, std::span<const long long
   uint64_t sum = 0;
   for (size_t i = 0; i < w.size(); ++i) through[i] = sum += integer_weight(w[i], exponent);
   for (const long long word : words) {
-    const uint64_t point = random_point(word, sum);
+    const uint64_t point = RandomInteger::high_product(static_cast<uint64_t>(word), sum);
     *to++ = std::upper_bound(through.begin(), through.end(), point) - through.begin();
   }
   return Fault::none;

@@ -143,7 +143,8 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= count) return;
   const unsigned long long* const row = through + i / samples * categories;
-  const unsigned long long point = random_point(out[i], row[categories - 1]);
+  const unsigned long long point =
+      RandomInteger::high_product(static_cast<unsigned long long>(out[i]), row[categories - 1]);
   int64_t low = 0, high = categories - 1;  // the last one has the rest
   while (low < high) {
     const int64_t middle = (low + high) / 2;

@@ -32,15 +32,6 @@ TENSORA_HD inline unsigned long long integer_weight(double weight, int exponent)
   return scaled == 0 ? 1 : scaled;
 }
 
-/// A random word as an integer in [0, range).
-TENSORA_HD inline unsigned long long random_point(long long word, unsigned long long range) {
-  const unsigned long long bits = static_cast<unsigned long long>(word);
-  const unsigned words[4] = {static_cast<unsigned>(bits >> 32), static_cast<unsigned>(bits)};
-  long long points[2];
-  RandomInteger{.range = range}.values(words, points);
-  return static_cast<unsigned long long>(points[0]);
-}
-
 /// False for what cannot be drawn by: a weight that is negative, infinite or NaN.
 TENSORA_HD inline bool is_valid_weight(double weight) {
   return weight >= 0 && weight - weight == 0;

@@ -1,7 +1,5 @@
 #pragma once
 
-// Internal header
-
 #include "tensora/dispatch/op.h"
 
 namespace tensora {
@@ -30,11 +28,11 @@ extern OpDef<LinearScanAttrs> linear_scan_op;
 
 /// Element i of the result is the sum of elements 0 … i along `dim`. Integers and bools are summed
 /// as int64; `dtype`, if given, is what the elements are cast to first.
-Tensor cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype = {});
-const Tensor& cumsum_(const Tensor& x, int64_t dim);
+Tensor cumsum(const Tensor& self, int64_t dim, std::optional<DType> dtype = {});
+const Tensor& cumsum_(const Tensor& self, int64_t dim);
 /// The same with products.
-Tensor cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype = {});
-const Tensor& cumprod_(const Tensor& x, int64_t dim);
+Tensor cumprod(const Tensor& self, int64_t dim, std::optional<DType> dtype = {});
+const Tensor& cumprod_(const Tensor& self, int64_t dim);
 
 /// result[i] = a[i] * result[i - 1] + b[i] along `dim`, where result[-1] is 0; in `reverse`,
 /// result[i] = a[i] * result[i + 1] + b[i]. Both operands have one shape and floating dtype.

@@ -1,6 +1,5 @@
 #include <limits>
 
-#include "tensora/ops/scan/cumulative.h"
 #include "tests/suite/cases.h"
 
 namespace tensora::suite {
