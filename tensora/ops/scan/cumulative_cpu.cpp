@@ -46,7 +46,7 @@ struct Scanned {
         across(of.strides.back()),
         bytes(static_cast<int64_t>(element_size(of.dtype))),
         view(&of) {
-    if (!reverse) return;
+    if (!reverse || of.numel == 0) return;
     data += (of.sizes[dim] - 1) * step * bytes;
     step = -step;
   }
