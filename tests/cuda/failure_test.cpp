@@ -18,16 +18,6 @@ class FailureOnGpu : public Gpu {
   }
 };
 
-template <class Body>
-std::string message_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 bool says(const std::string& message, std::string_view part) {
   const bool found = message.find(part) != std::string::npos;
   if (!found) std::fprintf(stderr, "'%s' is missing from: %s\n", part.data(), message.c_str());

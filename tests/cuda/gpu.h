@@ -15,6 +15,17 @@ class Gpu : public ::testing::Test {
   }
 };
 
+/// What an Error that `body` throws says.
+template <class Body>
+std::string message_of(Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
 inline const Device kCuda = Device(DeviceType::cuda);
 
 /// The same values in shape, dtype and, within the tolerance, in number; NaN equals NaN.

@@ -10,16 +10,6 @@ namespace {
 
 class GraphOnGpu : public Gpu {};
 
-template <class Body>
-std::string message_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST_F(GraphOnGpu, ReplaysWithNewInputs) {
   const Tensor x = zeros({1000}, {.device = kCuda});
   Tensor y;

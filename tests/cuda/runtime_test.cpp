@@ -9,16 +9,6 @@ namespace {
 
 class RuntimeOnGpu : public Gpu {};
 
-template <class Body>
-std::string message_of(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
-
 TEST_F(RuntimeOnGpu, BlocksAreReused) {
   empty_cache(kCuda);
   const void* first = nullptr;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "tensora/backend/cpu/parts.h"
 #include "tensora/base/thread_pool.h"
 
 namespace tensora::cpu::TENSORA_ISA {
@@ -29,26 +30,11 @@ void each_picked(const View& indices, const View& whole, const View& picked, con
   }
 }
 
-// Elements are moved by their bits: only the size of the dtype matters.
-template <class Body>
-void visit_bits(DType dtype, Body&& body) {
-  switch (element_size(dtype)) {
-    case 1:
-      return body.template operator()<uint8_t>();
-    case 2:
-      return body.template operator()<uint16_t>();
-    case 4:
-      return body.template operator()<uint32_t>();
-    default:
-      return body.template operator()<uint64_t>();
-  }
-}
-
 constexpr int64_t kGrain = 4096;
 
 void pick_kernel(const KernelContext& context, const PickAttrs& attrs) {
   const View &whole = context.input(0), &indices = context.input(1), &picked = context.output();
-  visit_bits(whole.dtype, [&]<class T>() {
+  visit_element_size(whole.dtype, [&]<class T>() {
     parallel_for(indices.numel, kGrain, [&](int64_t begin, int64_t end) {
       each_picked(indices, whole, picked, attrs, begin, end, [&](int64_t from, int64_t to) {
         picked.as<T>()[to] = whole.as<const T>()[from];
@@ -63,7 +49,7 @@ void put_picked_kernel(const KernelContext& context, const PickAttrs& attrs) {
   parallel_for(bytes, 1 << 18, [&](int64_t begin, int64_t end) {
     std::memset(whole.as<char>() + begin, 0, static_cast<size_t>(end - begin));
   });
-  visit_bits(whole.dtype, [&]<class T>() {
+  visit_element_size(whole.dtype, [&]<class T>() {
     parallel_for(indices.numel, kGrain, [&](int64_t begin, int64_t end) {
       each_picked(indices, whole, picked, attrs, begin, end, [&](int64_t to, int64_t from) {
         whole.as<T>()[to] = picked.as<const T>()[from];
