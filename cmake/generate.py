@@ -276,7 +276,7 @@ def generate_registration(ops, headers, out):
     text = NOTICE + '#include "tensora/backend/cpu/isa.h"\n'
     for isa in ISAS:
         guard = isa != "baseline"
-        text += "\n#if defined(__x86_64__)\n" if guard else "\n"
+        text += f"\n#if defined(TENSORA_HAS_{isa.upper()})\n" if guard else "\n"
         text += f"namespace tensora::cpu::{isa} {{\n"
         text += "".join(f"void register_{n}_cpu();\n" for n in kernels)
         text += "static void register_kernels() {\n"
@@ -284,8 +284,9 @@ def generate_registration(ops, headers, out):
         text += f"}}\n}}  // namespace tensora::cpu::{isa}\n"
         text += "#endif\n" if guard else ""
     text += ("\nnamespace tensora {\n\nvoid register_cpu_kernels() {\n"
-             "  switch (cpu::cpu_isa()) {\n#if defined(__x86_64__)\n"
-             "    case cpu::Isa::avx512: return cpu::avx512::register_kernels();\n"
+             "  switch (cpu::cpu_isa()) {\n#if defined(TENSORA_HAS_AVX512)\n"
+             "    case cpu::Isa::avx512: return cpu::avx512::register_kernels();\n#endif\n"
+             "#if defined(TENSORA_HAS_AVX2)\n"
              "    case cpu::Isa::avx2: return cpu::avx2::register_kernels();\n#endif\n"
              "    default: return cpu::baseline::register_kernels();\n  }\n}\n\n"
              "}  // namespace tensora\n")

@@ -52,15 +52,13 @@ struct Kernels {
 template <class T>
 const Kernels<T>& kernels() {
   static const Kernels<T> chosen = [] {
-#if defined(__x86_64__)
-    switch (cpu_isa()) {
-      case Isa::avx512:
-        return Kernels<T>{avx512::block_kernels<T>(), avx512::skinny_kernels<T>()};
-      case Isa::avx2:
-        return Kernels<T>{avx2::block_kernels<T>(), avx2::skinny_kernels<T>()};
-      case Isa::baseline:
-        break;
-    }
+#if defined(TENSORA_HAS_AVX512)
+    if (cpu_isa() == Isa::avx512)
+      return Kernels<T>{avx512::block_kernels<T>(), avx512::skinny_kernels<T>()};
+#endif
+#if defined(TENSORA_HAS_AVX2)
+    if (cpu_isa() == Isa::avx2)
+      return Kernels<T>{avx2::block_kernels<T>(), avx2::skinny_kernels<T>()};
 #endif
     return Kernels<T>{baseline::block_kernels<T>(), baseline::skinny_kernels<T>()};
   }();

@@ -13,15 +13,19 @@ namespace {
 Isa supported_isa() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("f16c");
-  if (!avx2) return Isa::baseline;
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  return avx512 ? Isa::avx512 : Isa::avx2;
-#else
-  return Isa::baseline;
+  [[maybe_unused]] const bool avx2 = __builtin_cpu_supports("avx2") &&
+                                     __builtin_cpu_supports("fma") &&
+                                     __builtin_cpu_supports("f16c");
+#if defined(TENSORA_HAS_AVX512)
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    return Isa::avx512;
 #endif
+#if defined(TENSORA_HAS_AVX2)
+  if (avx2) return Isa::avx2;
+#endif
+#endif
+  return Isa::baseline;
 }
 
 Isa chosen_isa() {
