@@ -1,11 +1,11 @@
 // The caching allocator on a device of 1 GiB.
-#include "tensora/backend/cuda/allocator.h"
+#include "tensora/backend/cuda/memory/allocator.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "tensora/backend/cuda/fork.h"
+#include "tensora/backend/cuda/runtime/fork.h"
 #include "tensora/base/check.h"
 #include "tensora/tensora.h"
 #include "tests/cuda/fake/fake_runtime.h"
