@@ -5,6 +5,7 @@
 
 #include "tensora/backend/cuda/memory/memory.h"
 #include "tensora/backend/cuda/memory/pinned_tensor.h"
+#include "tensora/backend/cuda/memory/red_zones.h"
 #include "tensora/backend/cuda/runtime/checked.h"
 #include "tensora/backend/cuda/runtime/graph.h"
 #include "tensora/backend/cuda/runtime/stream.h"

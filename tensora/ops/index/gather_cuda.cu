@@ -129,7 +129,7 @@ void write_ordered(const KernelContext& context, const Arrays& arrays, Action ac
   const int device = context.device.index;
   const int64_t count = arrays.index.numel;
   if (count == 0) return;
-  const PairMemory memory(device, count);
+  const PairMemory memory(context.op, device, count);
   GatherParams params{};
   params.pairs = memory.pairs(0);
   params.nowhere = static_cast<uint64_t>(extent_bytes(arrays.data));

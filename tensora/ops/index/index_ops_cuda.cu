@@ -187,10 +187,8 @@ class IndexedCopy {
   void in_order(void (*write)(const OrderedWrite&)) const {
     const int device = context_.device.index;
     const int64_t count = arrays_.common.numel();
-    check(count < int64_t{1} << 31, context_.op,
-          ": more than 2^31 places in deterministic order are not supported on cuda");
     if (count == 0) return;
-    const PairMemory memory(device, count);
+    const PairMemory memory(context_.op, device, count);
     OrderedWrite job;
     job.op = context_.op;
     job.device = device;

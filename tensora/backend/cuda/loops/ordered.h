@@ -8,6 +8,7 @@
 
 #include "tensora/backend/cuda/loops/sort.h"
 #include "tensora/backend/cuda/memory/scratch.h"
+#include "tensora/base/check.h"
 #include "tensora/core/view.h"
 
 namespace tensora::cuda {
@@ -35,8 +36,8 @@ struct OrderedWrite {
 /// Memory for an OrderedWrite's pairs.
 class PairMemory {
  public:
-  PairMemory(int device, int64_t count)
-      : count_(static_cast<size_t>(count)), scratch_(device, 2 * count_ * kPairBytes) {}
+  PairMemory(std::string_view op, int device, int64_t count)
+      : count_(checked_count(op, count)), scratch_(device, 2 * count_ * kPairBytes) {}
   /// Number 0 or 1.
   SortPairs pairs(size_t number) const {
     auto* const keys = reinterpret_cast<uint64_t*>(scratch_.data());
@@ -46,6 +47,12 @@ class PairMemory {
 
  private:
   static constexpr size_t kPairBytes = sizeof(uint64_t) + sizeof(uint32_t);
+  static size_t checked_count(std::string_view op, int64_t count) {
+    check(count < int64_t{1} << 31, op, ": ", count,
+          " values cannot be put in a deterministic order on cuda, at most 2^31 - 1 can; "
+          "set_deterministic(false) allows any order");
+    return static_cast<size_t>(count);
+  }
   size_t count_;
   Scratch scratch_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "tensora/backend/cuda/memory/red_zones.h"
 #include "tensora/backend/cuda/runtime/capture.h"
 #include "tensora/backend/cuda/runtime/fork.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
@@ -58,7 +59,8 @@ void* CachingAllocator::allocate(size_t requested) {
   if (requested == 0) return nullptr;
   std::lock_guard lock(mutex_);
   if (requested > kLargestRequest) throw_out_of_memory(requested, "no device is that large");
-  const size_t bytes = rounded(requested, kGranule);
+  const bool guarded = has_red_zones() && !current_capture();
+  const size_t bytes = rounded(requested, kGranule) + (guarded ? 2 * kRedZone : 0);
   BlockPool& pool = current_pool();
   ++stats_.allocations;
   Block* block = take_binned(pool, bytes);
@@ -68,15 +70,29 @@ void* CachingAllocator::allocate(size_t requested) {
   }
   block->state = Block::State::live;
   block->requested = requested;
+  block->guarded = guarded;
   count_live(*block, true);
-  return block->address;
+  if (!guarded) [[likely]]
+    return block->address;
+  fill_red_zones(*block);
+  return block->address + kRedZone;
+}
+
+// A block by the address its caller has.
+Block* CachingAllocator::find(const void* address) const {
+  if (Block* const block = blocks_.find(address)) [[likely]]
+    return block;
+  Block* const block = blocks_.find(static_cast<const char*>(address) - kRedZone);
+  return block && block->guarded ? block : nullptr;
 }
 
 void CachingAllocator::free(void* address, size_t) noexcept {
   if (!address || is_forked()) return;
   std::lock_guard lock(mutex_);
-  Block* const block = blocks_.find(address);
+  Block* const block = find(address);
   if (!block || block->state != Block::State::live) return;
+  if (block->guarded && !current_capture() && wait_for_device() == cudaSuccess) [[unlikely]]
+    look_at_red_zones(*block);
   count_live(*block, false);
   block->requested = 0;
   if (block->other_users.empty()) [[likely]]
@@ -314,7 +330,7 @@ void CachingAllocator::join_all() {
 
 void CachingAllocator::record_stream(void* address, cudaStream_t stream) {
   std::lock_guard lock(mutex_);
-  Block* const block = blocks_.find(address);
+  Block* const block = find(address);
   if (!block) return;  // memory that somebody else owns
   if (stream == block->pool->stream) return;
   auto& users = block->other_users;
@@ -346,7 +362,7 @@ void CachingAllocator::start_waiting(Block& block) {
 
 void CachingAllocator::finish_frees(const std::vector<void*>& addresses) {
   std::lock_guard lock(mutex_);
-  for (void* address : addresses) start_waiting(*blocks_.find(address));
+  for (void* address : addresses) start_waiting(*find(address));
 }
 
 void CachingAllocator::collect_reached(bool wait) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,6 +18,8 @@
 namespace tensora::cuda {
 
 struct BlockPool;
+
+constexpr size_t kRedZone = 512;  // bytes; blocks stay aligned. See Note [Red zones]
 
 /// One stretch of a segment.
 struct Block {
@@ -37,6 +40,7 @@ struct Block {
   uint64_t freed_at = 0;  // by the count of allocations
   State state = State::live;
   bool small = false;
+  bool guarded = false;                   // the caller's memory begins behind a red zone
   int events = 0;                         // of other streams, still to be reached
   std::vector<cudaStream_t> other_users;  // see record_stream
 
@@ -76,6 +80,8 @@ class CachingAllocator final : public Allocator {
 
   /// Says that work queued on `stream` uses the block: after its free it rests until that is done.
   void record_stream(void* address, cudaStream_t stream);
+  /// Throws if a kernel wrote outside its memory; see Note [Red zones].
+  void check_red_zones();
   MemoryReport report() const;
   std::vector<BlockInfo> snapshot() const;
 
@@ -96,6 +102,9 @@ class CachingAllocator final : public Allocator {
     Block* block;
   };
 
+  Block* find(const void* address) const;
+  void fill_red_zones(const Block& block);
+  void look_at_red_zones(const Block& block) noexcept;
   BlockPool& current_pool();
   BlockPool& pool_of(cudaStream_t stream, uint64_t graph);
   Block* take_binned(BlockPool& pool, size_t bytes);
@@ -128,6 +137,7 @@ class CachingAllocator final : public Allocator {
   MemoryStats stats_;
   uint64_t requested_ = 0;
   uint64_t collections_ = 0;
+  std::string damage_;  // found in a red zone and not yet thrown
   struct ClassCount {
     uint64_t allocations = 0, live_blocks = 0, live_bytes = 0;
   };

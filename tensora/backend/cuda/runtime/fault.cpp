@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "tensora/backend/cuda/memory/pinned.h"
+#include "tensora/backend/cuda/memory/red_zones.h"
 #include "tensora/base/check.h"
 
 namespace tensora::cuda {
@@ -31,6 +32,7 @@ Fault* device_fault(int device) {
 }
 
 void throw_noted_fault(int device) {
+  check_red_zones(device);
   Fault noted;
   {
     std::lock_guard lock(mutex);
