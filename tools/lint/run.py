@@ -15,11 +15,12 @@ import length
 import macros
 import notes
 import paths
+import reference
 import tidy
 from common import Tree
 
-LINTS = {lint.NAME: lint for lint in (includes, forward, length, macros, banned, notes, paths, format_lint, headers,
-                                        tidy)}
+LINTS = {lint.NAME: lint for lint in (includes, forward, length, macros, banned, notes, paths, reference, format_lint,
+                                        headers, tidy)}
 
 
 def main():
