@@ -3,13 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdlib>
+#include <limits>
 #include <map>
+#include <mutex>
 #include <optional>
+#include <vector>
 
 #include "tensora/backend/cuda/matmul/matmul_library.h"
 #include "tensora/backend/cuda/memory/scratch.h"
+#include "tensora/backend/cuda/runtime/capture.h"
 #include "tensora/backend/cuda/runtime/checked.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
+#include "tensora/backend/cuda/runtime/wait.h"
+#include "tensora/core/determinism.h"
 
 // Note [Row-major through a column-major library]
 // cuBLASLt thinks in columns. A row-major matrix is the transpose of a column-major one in the same
@@ -21,6 +28,7 @@ namespace tensora::cuda {
 namespace {
 
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+constexpr size_t kMaxPlans = 4096;  // per thread, and of tuned ones; more than any network needs
 
 void check_lt(cublasStatus_t status, const Matmul& args, std::string_view call) {
   check(status == CUBLAS_STATUS_SUCCESS, args.op, ": cuBLASLt's ", call, " failed with status ",
@@ -30,6 +38,17 @@ void check_lt(cublasStatus_t status, const Matmul& args, std::string_view call) 
 }
 
 std::atomic<bool> tf32{false};
+
+bool tuning_asked_for() {
+  const char* const value = std::getenv("TENSORA_CUDA_TUNE_MATMUL");
+  return value && *value != '\0' && std::string_view(value) != "0";
+}
+
+std::atomic<bool> tuning{tuning_asked_for()};
+
+bool tunes_now() {
+  return tuning.load(std::memory_order_relaxed) && !is_deterministic() && !current_capture();
+}
 
 cudaDataType_t data_type(DType dtype) {
   switch (dtype) {
@@ -135,7 +154,10 @@ uint32_t alignment_of(const void* address) {
   return static_cast<uint32_t>(std::min<uintptr_t>(256, bits & -bits));
 }
 
-void choose_algorithm(Plan& plan, const Matmul& args) {
+using Candidates = std::vector<cublasLtMatmulHeuristicResult_t>;
+
+// The algorithms that the library recommends, the best guess first; up to `count`.
+Candidates recommended(Plan& plan, const Matmul& args, size_t count) {
   cublasLtMatmulPreferenceOpaque_t preference;
   check_lt(cublas_lt().preference_init(&preference, sizeof preference), args, "preference");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
@@ -146,14 +168,117 @@ void choose_algorithm(Plan& plan, const Matmul& args) {
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(args.a.data));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(args.out.data));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(args.out.data));
-  int count = 0;
-  const cublasStatus_t status =
-      cublas_lt().get_heuristic(cublas_lt_handle(args.device), &plan.description, &plan.b, &plan.a,
-                                &plan.out, &plan.out, &preference, 1, &plan.algorithm, &count);
-  plan.exists = status == CUBLAS_STATUS_SUCCESS && count > 0;
+  Candidates found(count);
+  int returned = 0;
+  const cublasStatus_t status = cublas_lt().get_heuristic(
+      cublas_lt_handle(args.device), &plan.description, &plan.b, &plan.a, &plan.out, &plan.out,
+      &preference, static_cast<int>(count), found.data(), &returned);
+  found.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<size_t>(returned) : 0);
+  return found;
 }
 
-Plan make_plan(const Matmul& args, Layout a, Layout b, Layout out) {
+// Queues the product; the result goes to `to`, which lies as args.out does.
+cublasStatus_t enqueue(Plan& plan, const Matmul& args, const cublasLtMatmulAlgo_t& algorithm,
+                       void* to, void* workspace, size_t workspace_bytes) {
+  cublasLtMatmulDescOpaque_t description = plan.description;
+  set_addresses(description, args.epilogue);
+  const float alpha = static_cast<float>(args.alpha), beta = static_cast<float>(args.beta);
+  const bool wide = args.dtype == DType::float64;
+  return cublas_lt().matmul(
+      cublas_lt_handle(args.device), &description,
+      wide ? static_cast<const void*>(&args.alpha) : &alpha, args.b.data, &plan.b, args.a.data,
+      &plan.a, wide ? static_cast<const void*>(&args.beta) : &beta, args.out.data, &plan.out, to,
+      &plan.out, &algorithm, workspace, workspace_bytes, current_stream(args.device));
+}
+
+// From the first element of the result to behind its last.
+size_t result_bytes(const Matmul& args) {
+  const int64_t elements = (args.batch - 1) * args.out.batch_stride +
+                           (args.m - 1) * std::max(args.out.row_stride, args.n) + args.n;
+  return static_cast<size_t>(elements) * element_size(args.dtype);
+}
+
+/// Milliseconds of device time between two calls.
+class Stopwatch {
+ public:
+  explicit Stopwatch(cudaStream_t stream) : stream_(stream) {
+    for (cudaEvent_t* event : {&begin_, &end_})
+      check_cuda(cudaEventCreateWithFlags(event, cudaEventDefault), "cudaEventCreate");
+  }
+  ~Stopwatch() {
+    for (cudaEvent_t event : {begin_, end_}) cudaEventDestroy(event);
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+  void start() { check_cuda(cudaEventRecord(begin_, stream_), "cudaEventRecord"); }
+  float stop() {
+    check_cuda(cudaEventRecord(end_, stream_), "cudaEventRecord");
+    check_cuda(wait_for_event(end_), "timing a matrix product");
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, begin_, end_), "cudaEventElapsedTime");
+    return milliseconds;
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
+// The fastest candidate. Results go to scratch memory: with a beta, the product's own memory is an
+// input. What an epilogue leaves beside the result is the same every time.
+cublasLtMatmulHeuristicResult_t fastest(Plan& plan, const Matmul& args,
+                                        const Candidates& candidates) {
+  constexpr int kRuns = 5, kRounds = 3;
+  const Scratch result(args.device, result_bytes(args));
+  const Scratch workspace(args.device, kWorkspaceBytes);
+  Stopwatch watch(current_stream(args.device));
+  size_t best = 0;
+  float best_time = std::numeric_limits<float>::infinity();
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const auto run = [&] {
+      return enqueue(plan, args, candidates[i].algo, result.data(), workspace.data(),
+                     kWorkspaceBytes);
+    };
+    if (run() != CUBLAS_STATUS_SUCCESS) continue;  // and warms up
+    for (int round = 0; round < kRounds; ++round) {
+      watch.start();
+      for (int k = 0; k < kRuns; ++k) run();
+      const float time = watch.stop();
+      if (time >= best_time) continue;
+      best_time = time;
+      best = i;
+    }
+  }
+  return candidates[best];
+}
+
+/// Everything that a plan depends on.
+using Key = std::array<int64_t, 22>;
+
+// What was timed serves all threads.
+cublasLtMatmulHeuristicResult_t tuned_algorithm(Plan& plan, const Matmul& args, const Key& key,
+                                                const Candidates& candidates) {
+  static std::mutex mutex;
+  static auto* known = new std::map<Key, cublasLtMatmulHeuristicResult_t>;
+  std::lock_guard lock(mutex);
+  const auto found = known->find(key);
+  if (found != known->end()) return found->second;
+  if (known->size() >= kMaxPlans) known->clear();
+  return known->emplace(key, fastest(plan, args, candidates)).first->second;
+}
+
+void choose_algorithm(Plan& plan, const Matmul& args, const Key& key) {
+  constexpr size_t kCandidates = 8;
+  const bool tunes = tunes_now();
+  const Candidates candidates = recommended(plan, args, tunes ? kCandidates : 1);
+  plan.exists = !candidates.empty();
+  if (!plan.exists) return;
+  plan.algorithm = tunes && candidates.size() > 1 ? tuned_algorithm(plan, args, key, candidates)
+                                                  : candidates.front();
+}
+
+Plan make_plan(const Matmul& args, const Key& key, Layout a, Layout b, Layout out) {
   Plan plan{};
   const cudaDataType_t scale = args.dtype == DType::float64 ? CUDA_R_64F : CUDA_R_32F;
   check_lt(cublas_lt().desc_init(&plan.description, sizeof plan.description,
@@ -170,12 +295,9 @@ Plan make_plan(const Matmul& args, Layout a, Layout b, Layout out) {
   describe(plan.a, args, args.a, args.m, args.k, a);
   describe(plan.b, args, args.b, args.k, args.n, b);
   describe(plan.out, args, args.out, args.m, args.n, out);
-  choose_algorithm(plan, args);
+  choose_algorithm(plan, args, key);
   return plan;
 }
-
-/// Everything that a plan depends on.
-using Key = std::array<int64_t, 21>;
 
 // A plan is made once per problem and thread: asking the library takes longer than small products.
 Plan& find_plan(const Matmul& args) {
@@ -192,6 +314,7 @@ Plan& find_plan(const Matmul& args) {
                    static_cast<int64_t>(epilogue_of(args.epilogue)),
                    args.device,
                    tf32_allowed(),
+                   tunes_now(),
                    a.leading,
                    b.leading,
                    out.leading,
@@ -206,13 +329,17 @@ Plan& find_plan(const Matmul& args) {
   thread_local std::map<Key, Plan> plans;
   const auto found = plans.find(key);
   if (found != plans.end()) return found->second;
-  return plans.emplace(key, make_plan(args, a, b, out)).first->second;
+  if (plans.size() >= kMaxPlans) plans.clear();
+  return plans.emplace(key, make_plan(args, key, a, b, out)).first->second;
 }
 
 }  // namespace
 
 void allow_tf32(bool allowed) { tf32.store(allowed, std::memory_order_relaxed); }
 bool tf32_allowed() { return tf32.load(std::memory_order_relaxed); }
+
+void set_matmul_tuning(bool on) { tuning.store(on, std::memory_order_relaxed); }
+bool matmul_tuning() { return tuning.load(std::memory_order_relaxed); }
 
 bool is_blas_layout(const MatrixBatch& matrix, int64_t rows, int64_t cols) {
   const bool row_major =
@@ -231,21 +358,12 @@ bool blas_matmul(const Matmul& args) {
           args.k, "] @ [", args.k, ", ", args.n, "]");
     return false;
   }
-  cublasLtMatmulDescOpaque_t description = plan.description;
-  set_addresses(description, args.epilogue);
   std::optional<Scratch> workspace;
   const size_t workspace_bytes = plan.algorithm.workspaceSize;
   if (workspace_bytes > 0) workspace.emplace(args.device, workspace_bytes);
-  const float alpha = static_cast<float>(args.alpha), beta = static_cast<float>(args.beta);
-  const bool wide = args.dtype == DType::float64;
   note_launch(args.op);
-  check_lt(cublas_lt().matmul(cublas_lt_handle(args.device), &description,
-                              wide ? static_cast<const void*>(&args.alpha) : &alpha, args.b.data,
-                              &plan.b, args.a.data, &plan.a,
-                              wide ? static_cast<const void*>(&args.beta) : &beta, args.out.data,
-                              &plan.out, args.out.data, &plan.out, &plan.algorithm.algo,
-                              workspace ? workspace->data() : nullptr, workspace_bytes,
-                              current_stream(args.device)),
+  check_lt(enqueue(plan, args, plan.algorithm.algo, args.out.data,
+                   workspace ? workspace->data() : nullptr, workspace_bytes),
            args, "matmul");
   after_launch(args.op, args.device);
   return true;

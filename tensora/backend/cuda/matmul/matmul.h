@@ -66,4 +66,12 @@ bool blas_matmul(const Matmul& args);
 void allow_tf32(bool allowed);
 bool tf32_allowed();
 
+/// The first product of each shape is computed by several of the library's algorithms, which are
+/// timed, and the fastest is used from then on; by default the one that the library recommends is.
+/// On at start where the environment says TENSORA_CUDA_TUNE_MATMUL=1. Algorithms may differ in the
+/// last bits, so nothing is timed while is_deterministic(), nor while a graph is recorded: run a
+/// step first.
+void set_matmul_tuning(bool on);
+bool matmul_tuning();
+
 }  // namespace tensora::cuda
