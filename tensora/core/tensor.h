@@ -9,21 +9,13 @@
 
 #include "tensora/core/scalar.h"
 #include "tensora/core/storage.h"
+#include "tensora/core/tensor_options.h"
 #include "tensora/core/view.h"
 
 namespace tensora {
 
-class Tensor;
 class Node;
 struct TensorIndex;
-using TensorList = std::vector<Tensor>;
-
-/// How a factory makes its tensor: `zeros({2, 3}, {.dtype = kFloat64, .device = "cuda"})`.
-struct TensorOptions {
-  std::optional<DType> dtype = {};
-  std::optional<Device> device = {};
-  bool requires_grad = false;
-};
 
 /// Base of the autograd data that hangs on a tensor; its contents belong to autograd/.
 struct AutogradData {

@@ -70,12 +70,34 @@ struct Situation {
   bool recording;  // an input needs a gradient
 };
 
-// What the inputs say together; throws when they disagree about the device.
+[[noreturn, gnu::cold, gnu::noinline]] void fail_input_count(const OpBase& op, size_t count) {
+  const size_t least = op.inputs.least(), most = op.inputs.most();
+  const auto expected = op.inputs.ends_in_list() ? concat("at least ", least)
+                        : least == most          ? concat(most)
+                                                 : concat(least, " to ", most);
+  std::string names;
+  for (size_t i = 0; i < op.inputs.size(); ++i) names += concat(i == 0 ? "" : ", ", op.inputs[i]);
+  fail(op.name, ": expected ", expected, most == 1 ? " input (" : " inputs (", names, "), got ",
+       count);
+}
+
+[[gnu::cold, gnu::noinline]] void require_optional(const OpBase& op, size_t i) {
+  const bool in_list = op.inputs.ends_in_list() && i + 1 >= op.inputs.size();
+  check(op.inputs.is_optional(i), op.name, ": input '", op.inputs[i], "'",
+        in_list ? concat(" number ", i + 1 - op.inputs.size()) : "", " is undefined");
+}
+
+// What the inputs say together; throws when they disagree about the device, or lack one.
 Situation situation_of(const OpBase& op, Args inputs) {
   const TensorImpl* first = nullptr;
   bool agree = true, wanted = false;
+  if (inputs.size() < op.inputs.least() || inputs.size() > op.inputs.most()) [[unlikely]]
+    fail_input_count(op, inputs.size());
   for (const Arg& input : inputs) {
-    if (!input->defined()) continue;
+    if (!input->defined()) [[unlikely]] {
+      require_optional(op, static_cast<size_t>(&input - inputs.data()));
+      continue;
+    }
     const TensorImpl& impl = input->impl();
     if (!first) first = &impl;
     agree &= impl.view.device == first->view.device;
@@ -345,10 +367,6 @@ void fail_unknown_attr(std::string_view op, std::string_view attr) {
 
 }  // namespace detail
 
-void Infer::fail_input_count(std::string_view bound, size_t count) const {
-  fail(op, ": expected ", bound, count, count == 1 ? " input" : " inputs", ", got ", inputs.size());
-}
-
 SmallVector<Arg, 8> args_of(std::span<const Tensor> tensors) {
   SmallVector<Arg, 8> result;
   for (const Tensor& tensor : tensors) result.emplace_back(tensor);
@@ -369,9 +387,11 @@ const OpBase* OpRegistry::find(std::string_view name) const {
 const OpRegistry& op_registry() { return library().ops; }
 
 Tensors apply_by_name(std::string_view name, std::span<const Tensor> inputs,
-                      std::span<const std::pair<std::string, AttrValue>> attrs) {
+                      std::span<const std::pair<std::string, AttrValue>> attrs, Reach reach) {
   const OpBase* op = op_registry().find(name);
   check(op != nullptr, "there is no op called '", name, "'");
+  check(!op->internal || reach == Reach::everything, "'", name,
+        "' is an internal op, which trusts its arguments and is not meant to be called by name");
   Tensors outputs;
   op->with_attrs(*op, attrs, [&](const void* values) {
     outputs = detail::apply_all(*op, args_of(inputs), values);

@@ -9,7 +9,7 @@ namespace tensora {
 struct SavedTensor {
   Tensor tensor;
   uint32_t version;
-  uint32_t slot;  // in(i) or out(i)
+  int64_t slot;  // input i, or output -1 - i
 };
 
 /// The graph node of any op: its attributes, what it saved, and what its inputs looked like.
@@ -32,10 +32,10 @@ class OpNode final : public QueuedNode, public Pooled {
 
  private:
   friend class Vjp;
-  const SavedTensor& saved(uint32_t slot) const;
+  const SavedTensor& saved(int64_t slot) const;
 
   const OpBase& op_;
-  uint32_t wanted_ = 0;  // slots that the gradients of the connected inputs need
+  Slots wanted_;  // what the gradients of the connected inputs need
   void* attrs_;
   alignas(16) std::byte inline_attrs_[48];
   SmallVector<SavedTensor, 2> saved_;

@@ -197,10 +197,13 @@ TEST(ApplyByName, WrongNumbersOfInputs) {
   const auto message = [&](std::string_view op, size_t count) {
     return error_of([&] { apply_by_name(op, std::span(inputs).first(count), {}); });
   };
-  EXPECT_EQ(message("add", 1), "add: expected 2 inputs, got 1");
-  EXPECT_EQ(message("exp", 2), "exp: expected 1 input, got 2");
-  EXPECT_EQ(message("matmul", 1), "matmul: expected at least 2 inputs, got 1");
-  EXPECT_EQ(message("sum", 0), "sum: expected at least 1 input, got 0");
+  EXPECT_EQ(message("add", 1), "add: expected 2 inputs (self, other), got 1");
+  EXPECT_EQ(message("exp", 2), "exp: expected 1 input (self), got 2");
+  EXPECT_EQ(message("matmul", 1), "matmul: expected 2 inputs (self, other), got 1");
+  EXPECT_EQ(message("sum", 0), "sum: expected 1 input (self), got 0");
+  EXPECT_EQ(message("adam", 1),
+            "adam: expected 4 to 5 inputs (param, exp_avg, exp_avg_sq, grad, step), got 1");
+  EXPECT_EQ(message("index", 0), "index: expected at least 1 inputs (self, indices), got 0");
 }
 
 TEST(Registry, NamesAreUniqueAndEveryOpStatesItsGradient) {
@@ -225,11 +228,13 @@ Tensors times(Args in, const FactorAttrs& attrs) { return Tensors{*in[0] * attrs
 
 constinit OpDef<FactorAttrs> composite_op = define(Op<FactorAttrs>{
     .name = "test_composite",
+    .inputs = {"self"},
     .reference = times,
     .gradient = Gradient::by_reference,
 });
 constinit OpDef<FactorAttrs> own_rule_op = define(Op<FactorAttrs>{
     .name = "test_own_rule",
+    .inputs = {"self"},
     .infer = [](Infer& infer,
                 const FactorAttrs&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
     .reference = times,
@@ -237,6 +242,7 @@ constinit OpDef<FactorAttrs> own_rule_op = define(Op<FactorAttrs>{
 });
 constinit OpDef<FactorAttrs> no_gradient_op = define(Op<FactorAttrs>{
     .name = "test_no_gradient",
+    .inputs = {"self"},
     .infer = [](Infer& infer,
                 const FactorAttrs&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
     .reference = times,
@@ -244,6 +250,8 @@ constinit OpDef<FactorAttrs> no_gradient_op = define(Op<FactorAttrs>{
 });
 constinit OpDef<FactorAttrs> no_kernel_op = define(Op<FactorAttrs>{
     .name = "test_no_kernel",
+    .inputs = {"self"},
+    .primitive = true,
     .infer = [](Infer& infer,
                 const FactorAttrs&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
     .gradient = Gradient::not_differentiable,

@@ -69,6 +69,8 @@ bool set_option(Options& options, const std::string& option, const std::string& 
 bool set_flag(Options& options, const std::string& option) {
   if (option == "--quick")
     options.quick = true;
+  else if (option == "--definitions")
+    options.definitions = true;
   else if (option == "--list")
     options.list = true;
   else if (option == "--help" || option == "-h")
@@ -122,6 +124,9 @@ std::string usage() {
          "  --dtype LIST           only these dtypes\n"
          "  --seed N               of the sample values (0)\n"
          "  --quick                a deterministic subsample, for slow builds\n"
+         "  --definitions          ops that have a definition in other ops run it in place of "
+         "their\n"
+         "                         kernel, as on a device that has kernels for primitives only\n"
          "  --json FILE            writes every check with its outcome\n"
          "  --output FILE          where `support` writes its table (support.md)\n"
          "  --list                 names the cases and runs nothing\n";

@@ -1,9 +1,13 @@
 #include "tensora/ops/copy/fill.h"
 
+#include "tensora/dispatch/op.h"
+
 namespace tensora {
 
 constinit OpDef<FillAttrs> fill_op = define(Op<FillAttrs>{
     .name = "fill",
+    .inputs = {"self"},
+    .primitive = true,
     .infer = [](Infer& infer,
                 const FillAttrs&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
     .vjp = [](Vjp&, const FillAttrs&) {},  // nothing of the old contents remains

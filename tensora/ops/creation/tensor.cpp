@@ -1,3 +1,4 @@
+// Registers nothing: factories, which run no op or those of other rooms.
 #include "tensora/ops/creation/tensor.h"
 
 #include "tensora/autograd/grad_mode.h"

@@ -1,5 +1,6 @@
 #include "tensora/ops/matrix/addmm.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
@@ -16,6 +17,7 @@ void check_dims(std::string_view op, const Tensor& a, const Tensor& b, int a_dim
 
 constinit OpDef<AddmmAttrs> addmm_op = define(Op<AddmmAttrs>{
     .name = "addmm",
+    .inputs = {"self", "mat1", "mat2"},
     .infer =
         [](Infer& infer, const AddmmAttrs& attrs) {
           const Tensor &input = infer[0], &a = infer[1], &b = infer[2];
@@ -55,7 +57,7 @@ constinit OpDef<AddmmAttrs> addmm_op = define(Op<AddmmAttrs>{
           if (vjp.needs(2))
             vjp.set(2, scaled(matmul(transpose(vjp.input(1), -2, -1), g), attrs.alpha));
         },
-    .saves = {0, in(2), in(1)},
+    .saves = {{}, in(2), in(1)},
     .autocast = Autocast::lower,
 });
 
@@ -95,6 +97,8 @@ Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar b
   check_dims("addr", vec1, vec2, 1, 1);
   return addmm(self, unsqueeze(vec1, 1), unsqueeze(vec2, 0), beta, alpha);
 }
+
+Tensor linear(const Tensor& input, const Tensor& weight) { return linear(input, weight, {}); }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   check(weight.dim() == 2, "linear: weight must have 2 dimensions (out, in), got shape ",

@@ -1,8 +1,12 @@
 #include "tensora/ops/shape/as_strided.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/copy/fill.h"
 #include "tensora/ops/creation/empty.h"
+#include "tensora/ops/creation/sequence.h"
+#include "tensora/ops/index/gather.h"
+#include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
 namespace {
@@ -18,6 +22,7 @@ int64_t extent(const Shape& sizes, const Strides& strides, int64_t offset) {
 
 constinit OpDef<AsStridedAttrs> as_strided_op = define(Op<AsStridedAttrs>{
     .name = "as_strided",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const AsStridedAttrs& attrs) {
           infer.check(attrs.sizes.size() == attrs.strides.size(), "got ", attrs.sizes.size(),
@@ -45,6 +50,8 @@ constinit OpDef<AsStridedAttrs> as_strided_op = define(Op<AsStridedAttrs>{
 
 constinit OpDef<AsStridedBackwardAttrs> as_strided_backward_op = define(Op<AsStridedBackwardAttrs>{
     .name = "as_strided_backward",
+    .inputs = {"grad"},
+    .internal = true,
     .infer =
         [](Infer& infer, const AsStridedBackwardAttrs& attrs) {
           infer.check(is_dense(attrs.input_sizes, attrs.input_strides),
@@ -60,10 +67,14 @@ constinit OpDef<AsStridedBackwardAttrs> as_strided_backward_op = define(Op<AsStr
         [](Args in, const AsStridedBackwardAttrs& attrs) {
           const Tensor& grad = *in[0];
           Tensors result;
-          // Elements that several indices reach are summed, which the host's kernel does.
           if (may_overlap_itself(attrs.sizes, attrs.strides)) {
-            const Tensor summed = apply(as_strided_backward_op, {to(grad, DeviceType::cpu)}, attrs);
-            result.push_back(to(summed, grad.device()));
+            // Elements that several indices reach are summed, in the order of memory.
+            const int64_t count = attrs.input_sizes.numel();
+            const Tensor places = as_strided(arange(count, {.device = grad.device()}), attrs.sizes,
+                                             attrs.strides, attrs.offset);
+            const Tensor zero = zeros({count}, {.dtype = grad.dtype(), .device = grad.device()});
+            const Tensor summed = scatter_add(zero, 0, ravel(places), ravel(grad));
+            result.push_back(as_strided(summed, attrs.input_sizes, attrs.input_strides, 0));
             return result;
           }
           result.push_back(empty_strided(attrs.input_sizes, attrs.input_strides,

@@ -1,5 +1,6 @@
 #include "tensora/ops/shape/cat.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/shape/reshape.h"
@@ -79,6 +80,7 @@ std::vector<Tensor> with_dims(const std::vector<Tensor>& tensors, Tensor (*widen
 
 constinit OpDef<CatAttrs> cat_op = define(Op<CatAttrs>{
     .name = "cat",
+    .inputs = {"tensors..."},
     .infer = infer_cat,
     .reference = joined,
     .vjp =
@@ -96,6 +98,7 @@ constinit OpDef<CatAttrs> cat_op = define(Op<CatAttrs>{
 
 constinit OpDef<CatAttrs> stack_op = define(Op<CatAttrs>{
     .name = "stack",
+    .inputs = {"tensors..."},
     .infer = infer_stack,
     .reference =
         [](Args in, const CatAttrs& attrs) {
