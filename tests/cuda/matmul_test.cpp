@@ -1,6 +1,6 @@
 // The product's epilogues, called as a fused op would, against the same computed op by op on the
 // CPU; and the shapes that must not cost a copy.
-#include "tensora/backend/cuda/matmul.h"
+#include "tensora/backend/cuda/matmul/matmul.h"
 
 #include "tests/cuda/gpu.h"
 

@@ -1,10 +1,10 @@
-#include "tensora/backend/cuda/copy.h"
-#include "tensora/backend/cuda/indexing.cuh"
-#include "tensora/backend/cuda/launch_walk.cuh"
-#include "tensora/backend/cuda/ordered.h"
-#include "tensora/backend/cuda/parts.h"
-#include "tensora/backend/cuda/runtime.h"
-#include "tensora/backend/cuda/scratch.h"
+#include "tensora/backend/cuda/loops/copy.h"
+#include "tensora/backend/cuda/loops/indexing.cuh"
+#include "tensora/backend/cuda/loops/launch_walk.cuh"
+#include "tensora/backend/cuda/loops/ordered.h"
+#include "tensora/backend/cuda/loops/parts.h"
+#include "tensora/backend/cuda/memory/scratch.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/base/small_vector.h"
 #include "tensora/core/determinism.h"
 #include "tensora/ops/index/index.h"
@@ -187,10 +187,8 @@ class IndexedCopy {
   void in_order(void (*write)(const OrderedWrite&)) const {
     const int device = context_.device.index;
     const int64_t count = arrays_.common.numel();
-    check(count < int64_t{1} << 31, context_.op,
-          ": more than 2^31 places in deterministic order are not supported on cuda");
     if (count == 0) return;
-    const PairMemory memory(device, count);
+    const PairMemory memory(context_.op, device, count);
     OrderedWrite job;
     job.op = context_.op;
     job.device = device;

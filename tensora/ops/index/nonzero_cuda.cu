@@ -1,7 +1,7 @@
 #include "tensora/ops/index/nonzero.h"
 
-#include "tensora/backend/cuda/reduce_count.cuh"
-#include "tensora/backend/cuda/scan.cuh"
+#include "tensora/backend/cuda/loops/reduce_count.cuh"
+#include "tensora/backend/cuda/loops/scan.cuh"
 
 namespace tensora::cuda {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <optional>
 
-#include "tensora/backend/cuda/copy.h"
-#include "tensora/backend/cuda/matmul.h"
-#include "tensora/backend/cuda/runtime.h"
-#include "tensora/backend/cuda/scratch.h"
+#include "tensora/backend/cuda/loops/copy.h"
+#include "tensora/backend/cuda/matmul/matmul.h"
+#include "tensora/backend/cuda/memory/scratch.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/ops/matrix/addmm.h"
 
 namespace tensora::cuda {

@@ -2,10 +2,10 @@
 
 #include <bit>
 
-#include "tensora/backend/cuda/generate.cuh"
-#include "tensora/backend/cuda/indexing.cuh"
-#include "tensora/backend/cuda/ordered.h"
-#include "tensora/backend/cuda/scan.cuh"
+#include "tensora/backend/cuda/loops/generate.cuh"
+#include "tensora/backend/cuda/loops/indexing.cuh"
+#include "tensora/backend/cuda/loops/ordered.h"
+#include "tensora/backend/cuda/loops/scan.cuh"
 #include "tensora/ops/random/sample_values.h"
 
 namespace tensora::cuda {
