@@ -158,7 +158,7 @@ class Tensor {
 };
 
 namespace detail {
-/// Tells this thread's interceptor that the host is about to read an element.
+// Tells this thread's interceptor that the host is about to read an element.
 void announce_read(const Tensor& tensor);
 }  // namespace detail
 

@@ -145,6 +145,7 @@ Tracer::Known& Tracer::capture(const Tensor& tensor) {
   check(!memories_.contains(actual), "jit: a view of a traced tensor was made without an op");
   IntrusivePtr<Storage>& storage = captured_storages_[actual];
   if (!storage) storage = Storage::allocate(actual->bytes(), DeviceType::meta);
+  captured_.push_back(tensor);
   const Tensor stand_in = make_stand_in(tensor, storage);
   Memory& memory = memories_[storage.get()];
   if (memory.writes != 0) {

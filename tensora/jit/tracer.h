@@ -71,7 +71,8 @@ class Tracer final : public Interceptor {
   // The storages of inputs and of captured tensors, each with its stand-in. They are kept apart
   // even where they are one: another call's inputs will not share the captured tensors' memory.
   std::unordered_map<const Storage*, IntrusivePtr<Storage>> input_storages_, captured_storages_;
-  std::vector<Tensor> stand_ins_;  // alive: an address must not be used again while we trace
+  // Alive, so that no address is used again while we trace.
+  std::vector<Tensor> stand_ins_, captured_;
 };
 
 }  // namespace tensora::jit
