@@ -66,7 +66,12 @@ class Tensor {
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
   bool shares_storage(const Tensor& other) const { return impl().storage == other.impl().storage; }
 
-  void* data_ptr() const { return impl().view.data; }
+  void* data_ptr() const {
+    const View& view = impl().view;
+    if (!view.data) [[unlikely]]
+      check_data_can_be_missing();
+    return view.data;
+  }
   /// The address of the first element; throws if `T` is not the tensor's dtype.
   template <class T>
   T* data_ptr() const {
@@ -138,8 +143,16 @@ class Tensor {
   // A view whose base was written to after the view was taken shares the base's new history.
   bool gets_history_from_base() const;
 
+  // Tensors of a function that is being traced stand for data that is not there.
+  void check_data_can_be_missing() const;
+
   IntrusivePtr<TensorImpl> impl_;
 };
+
+namespace detail {
+// Tells this thread's interceptor that the host is about to read an element.
+void announce_read(const Tensor& tensor);
+}  // namespace detail
 
 inline void append(std::string& out, const Tensor& tensor) { out += tensor.to_string(); }
 

@@ -4,7 +4,7 @@
 
 namespace tensora {
 
-class Tracer;
+class Interceptor;
 
 /// The modes of the current thread that every op looks at. One plain thread-local object, so that
 /// the common case is decided by one load.
@@ -12,9 +12,9 @@ struct ThreadState {
   bool grad_enabled = true;
   bool inference_mode = false;
   bool autocast_enabled = false;
-  uint8_t autocast_dtype = 0;  // a DType
-  uint32_t graph_region = 0;   // graph nodes made now belong to this checkpoint; 0: to none
-  Tracer* tracer = nullptr;    // records ops while a function is traced
+  uint8_t autocast_dtype = 0;          // a DType
+  uint32_t graph_region = 0;           // graph nodes made now belong to this checkpoint; 0: to none
+  Interceptor* interceptor = nullptr;  // the topmost that sees ops before they run
 };
 
 /// Note [Thread-local state without guards]

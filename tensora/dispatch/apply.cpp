@@ -3,13 +3,14 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/interceptor.h"
 #include "tensora/dispatch/op_node.h"
 #include "tensora/dispatch/profiler.h"
-#include "tensora/dispatch/tracer.h"
 
 // Note [The one door]
 // Every op, eager or traced, in any language, passes here, in this order:
-//   autocast → common device → kernel, or the reference → infer → memory → run → history → trace.
+//   autocast → interceptors → common device → kernel, or the reference → infer → memory → run →
+//   history.
 // What must hold for all ops (version counters, gradients, profiling, errors that name the op) is
 // therefore written once. In-place ops are the same ops with their first input as output memory;
 // views are ops whose output is described in input 0's storage and that run nothing.
@@ -251,7 +252,17 @@ void run_inplace_kernel(const OpBase& op, Args inputs, std::span<const Tensor> t
   for (size_t i = 0; i < targets.size(); ++i) engine_ops().copy_(targets[i], results[i]);
 }
 
-// The door where autocast changes the inputs or a tracer looks on.
+// Hands a call to the topmost interceptor; what that one calls goes to the ones below it.
+[[gnu::noinline]] Tensors intercepted(const Call& call) {
+  struct Lowered {
+    Interceptor* top = thread_state.interceptor;
+    Lowered() { thread_state.interceptor = top->below(); }
+    ~Lowered() { thread_state.interceptor = top; }
+  } lowered;
+  return lowered.top->intercept(call);
+}
+
+// The door where autocast changes the inputs or an interceptor stands before it.
 [[gnu::noinline]] Tensors dispatch_observed(const OpBase& op, Args inputs, const void* attrs) {
   SmallVector<Tensor, 4> cast_inputs;
   SmallVector<Arg, 4> cast_args;
@@ -259,16 +270,8 @@ void run_inplace_kernel(const OpBase& op, Args inputs, std::span<const Tensor> t
     for (const Tensor& tensor : cast_inputs) cast_args.emplace_back(tensor);
     inputs = cast_args;
   }
-  const Situation now = situation_of(op, inputs);
-  Tracer* tracer = std::exchange(thread_state.tracer, nullptr);
-  if (!tracer) return dispatch(op, inputs, attrs, now);
-  struct Restore {
-    Tracer* tracer;
-    ~Restore() { thread_state.tracer = tracer; }
-  } restore{tracer};
-  Tensors outputs = dispatch(op, inputs, attrs, now);
-  tracer->record(op, inputs, outputs, attrs);
-  return outputs;
+  if (thread_state.interceptor) return intercepted({op, inputs, attrs});
+  return dispatch(op, inputs, attrs, situation_of(op, inputs));
 }
 
 Tensor detached_copy(const Tensor& tensor) {
@@ -284,14 +287,14 @@ namespace detail {
 
 Tensors apply_all(const OpBase& op, Args inputs, const void* attrs) {
   require_library();
-  if (thread_state.autocast_enabled || thread_state.tracer) [[unlikely]]
+  if (thread_state.autocast_enabled || thread_state.interceptor) [[unlikely]]
     return dispatch_observed(op, inputs, attrs);
   return dispatch(op, inputs, attrs, situation_of(op, inputs));
 }
 
 Tensor apply_one(const OpBase& op, Args inputs, const void* attrs) {
   require_library();
-  if (thread_state.autocast_enabled || thread_state.tracer) [[unlikely]]
+  if (thread_state.autocast_enabled || thread_state.interceptor) [[unlikely]]
     return std::move(dispatch_observed(op, inputs, attrs)[0]);
   const Situation now = situation_of(op, inputs);
   // The short way: a kernel fills one fresh tensor, and nobody keeps a record of it.
@@ -309,7 +312,10 @@ Tensor apply_one(const OpBase& op, Args inputs, const void* attrs) {
 
 const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
   require_library();
-  check(!thread_state.tracer, op.name, "_: in-place ops cannot be traced");
+  if (thread_state.interceptor) [[unlikely]] {
+    intercepted({op, inputs, attrs, true});
+    return *inputs[0];
+  }
   const Situation now = situation_of(op, inputs);
   const auto [device, recording] = now;
   // What is recorded as its definition, op by op, is computed aside and copied in.
@@ -366,6 +372,17 @@ void fail_unknown_attr(std::string_view op, std::string_view attr) {
 }
 
 }  // namespace detail
+
+Device device_of(const Call& call) { return situation_of(call.op, call.inputs).device; }
+
+Tensors Interceptor::proceed(const Call& call) {
+  if (!call.inplace) return detail::apply_all(call.op, call.inputs, call.attrs);
+  Tensors written;
+  written.push_back(detail::apply_inplace(call.op, call.inputs, call.attrs));
+  return written;
+}
+
+void detail::announce_read(const Tensor& tensor) { thread_state.interceptor->before_read(tensor); }
 
 SmallVector<Arg, 8> args_of(std::span<const Tensor> tensors) {
   SmallVector<Arg, 8> result;
