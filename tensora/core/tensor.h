@@ -116,6 +116,11 @@ class Tensor {
   /// Calls `hook` with the gradient of this tensor when it is known; what it returns, if defined,
   /// replaces the gradient. The result undoes the registration when called.
   std::function<void()> register_hook(std::function<Tensor(const Tensor&)> hook) const;
+  /// Calls `hook` with this leaf as soon as a backward has completed its gradient, while the rest
+  /// still runs; it may read, replace or reset `grad()` and write to the leaf. The handle it gets
+  /// shares the leaf's data and gradient. The result undoes the registration when called.
+  std::function<void()> register_post_accumulate_grad_hook(
+      std::function<void(const Tensor& leaf)> hook) const;
   /// The same data outside the graph.
   Tensor detach() const;
   /// Cuts this tensor itself out of the graph.
