@@ -13,9 +13,7 @@ Tensors copied(const Tensor& from, const Strides& strides, DType dtype) {
   return result;
 }
 
-Strides kept_strides(const Tensor& x) {
-  return is_dense(x.sizes(), x.strides()) ? x.strides() : contiguous_strides(x.sizes());
-}
+Strides kept_strides(const Tensor& x) { return tensora::kept_strides(x.sizes(), x.strides()); }
 
 }  // namespace
 
@@ -37,10 +35,7 @@ constinit OpDef<NoAttrs> clone_op = define(Op<NoAttrs>{
         [](Infer& infer, const NoAttrs&) {
           infer.expect_inputs(1);
           const Tensor& x = infer[0];
-          if (is_dense(x.sizes(), x.strides()))
-            infer.output(x.sizes(), x.strides(), x.dtype());
-          else
-            infer.output(x.sizes(), x.dtype());
+          infer.output(x.sizes(), kept_strides(x), x.dtype());
         },
     .reference =
         [](Args in, const NoAttrs&) {
@@ -69,10 +64,7 @@ constinit OpDef<CastAttrs> cast_op = define(Op<CastAttrs>{
         [](Infer& infer, const CastAttrs& attrs) {
           infer.expect_inputs(1);
           const Tensor& x = infer[0];
-          if (is_dense(x.sizes(), x.strides()))
-            infer.output(x.sizes(), x.strides(), attrs.dtype);
-          else
-            infer.output(x.sizes(), attrs.dtype);
+          infer.output(x.sizes(), kept_strides(x), attrs.dtype);
         },
     .reference =
         [](Args in, const CastAttrs& attrs) {

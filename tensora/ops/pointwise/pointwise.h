@@ -15,6 +15,9 @@ const OpDef<F>& pointwise_op();
 /// The typing and the shape rule that all pointwise ops share.
 void infer_pointwise(Infer& infer, functors::Types types, bool condition_first);
 
+/// The factor of a sum must be an element of its dtype: 1.5 is no factor for integers.
+void check_alpha(const Infer& infer, Scalar alpha);
+
 /// A number that was saved for a gradient, as a tensor that keeps its precision in expressions.
 Tensor unwrap_number(const Tensor& operand);
 
@@ -135,9 +138,11 @@ consteval OpDef<F> define_pointwise() {
   return define(Op<F>{
       .name = F::name,
       .infer =
-          [](Infer& infer, const F&) {
+          [](Infer& infer, const F& functor) {
             infer.expect_inputs(F::arity);
             infer_pointwise(infer, F::types, F::condition_first);
+            if constexpr (F::arity == 2 && requires { functor.alpha; })
+              check_alpha(infer, functor.alpha);
           },
       .vjp = detail::pointwise_vjp<F>,
       .saves = {detail::slots(F::saves_a), detail::slots(F::saves_b), detail::slots(F::saves_c)},

@@ -7,11 +7,8 @@
 namespace tensora {
 namespace {
 
-// One past the last element that a geometry reaches.
 int64_t extent(const Shape& sizes, const Strides& strides, int64_t offset) {
-  if (sizes.numel() == 0) return offset;
-  for (int i = 0; i < sizes.size(); ++i) offset += (sizes[i] - 1) * strides[i];
-  return offset + 1;
+  return storage_extent(sizes, strides, offset, "as_strided");
 }
 
 }  // namespace
