@@ -78,11 +78,15 @@ class Tensor {
     check(dtype() == dtype_of<T>, "data_ptr: the tensor holds ", dtype(), ", not ", dtype_of<T>);
     return static_cast<T*>(data_ptr());
   }
-  /// The single element as a number; waits for the device.
+  /// The single element as a number; waits for the device. Throws if `T` cannot hold it.
   Scalar item() const;
   template <class T>
   T item() const {
-    return item().to<T>();
+    const Scalar value = item();
+    if constexpr (std::is_arithmetic_v<T>)
+      check(value.fits<T>(), "item: the element ", to_string(),
+            " cannot be converted to the type that was asked for without overflow");
+    return value.to<T>();
   }
 
   /// The same tensor on the host, or on the first GPU; itself if it is there already.

@@ -85,6 +85,17 @@ void space_cases(Cases& cases) {
   add_made(
       cases, "linspace", "integers", integer_dtypes(), [] { return linspace(0, 8, 5, here()); },
       [] { return vector_of(5, [](int64_t i) { return 2. * double(i); }); });
+  add_made(
+      cases, "linspace", "integers from fractions, cut first", {kInt8, kInt32, kInt64},
+      [] { return linspace(-2.7, 9.3, 7, here()); },
+      [] {
+        const double expected[] = {-2, 0, 1, 3, 5, 7, 9};
+        return vector_of(7, [&](int64_t i) { return expected[i]; });
+      });
+  cases.error("linspace", "an end beyond the dtype", "without overflow",
+              [] { linspace(0, 300, 4, {.dtype = kInt8}); });
+  cases.error("linspace", "bool", "bool is not supported",
+              [] { linspace(0, 1, 2, {.dtype = kBool}); });
   cases.error("linspace", "negative steps", "number of steps", [] { linspace(0, 1, -1); });
   cases.error("logspace", "negative steps", "number of steps", [] { logspace(0, 1, -1); });
 }

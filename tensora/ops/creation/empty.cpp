@@ -112,9 +112,8 @@ Tensor full(const Shape& sizes, Scalar value, const TensorOptions& options) {
 }
 
 Tensor empty_like(const Tensor& self, const TensorOptions& options) {
-  const Strides strides =
-      is_dense(self.sizes(), self.strides()) ? self.strides() : contiguous_strides(self.sizes());
-  return empty_strided(self.sizes(), strides, options_like(self, options));
+  return empty_strided(self.sizes(), kept_strides(self.sizes(), self.strides()),
+                       options_like(self, options));
 }
 
 Tensor zeros_like(const Tensor& self, const TensorOptions& options) {
@@ -148,9 +147,11 @@ Tensor new_full(const Tensor& self, const Shape& sizes, Scalar value,
 
 Tensor from_blob(void* data, const Shape& sizes, const TensorOptions& options,
                  std::shared_ptr<void> owner) {
+  for (int64_t size : sizes) check(size >= 0, "from_blob: sizes must not be negative, got ", sizes);
   check(data != nullptr || sizes.numel() == 0, "from_blob: the address is null");
   const DType dtype = options.dtype.value_or(default_dtype());
-  const size_t bytes = static_cast<size_t>(sizes.numel()) * element_size(dtype);
+  const auto bytes = static_cast<size_t>(
+      multiply_sizes(sizes.numel(), static_cast<int64_t>(element_size(dtype)), "from_blob"));
   const auto storage =
       Storage::wrap(data, bytes, options.device.value_or(Device()), std::move(owner));
   return finished(make_view(storage, sizes, contiguous_strides(sizes), 0, dtype), options);

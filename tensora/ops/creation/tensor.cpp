@@ -2,6 +2,7 @@
 #include "tensora/ops/creation/tensor.h"
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/core/fit_scalar.h"
 #include "tensora/core/thread_state.h"
 #include "tensora/ops/copy/copy.h"
 
@@ -89,7 +90,10 @@ Tensor tensor(const NestedList& data, const TensorOptions& options) {
     store<double>(host, data.values());
   else
     store<int64_t>(host, data.values());
-  return finished(host, options.dtype.value_or(inferred(data.category())), options);
+  const DType dtype = options.dtype.value_or(inferred(data.category()));
+  if (!is_floating_point(dtype))
+    for (const Scalar& value : data.values()) fit_scalar(value, dtype, "tensor");
+  return finished(host, dtype, options);
 }
 
 Tensor detail::tensor_from(const void* data, int64_t count, DType dtype,

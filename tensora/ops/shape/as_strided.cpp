@@ -12,20 +12,8 @@
 namespace tensora {
 namespace {
 
-// One past the last element that a geometry reaches; throws where no number can tell it.
 int64_t extent(const Shape& sizes, const Strides& strides, int64_t offset) {
-  for (const int64_t size : sizes)
-    if (size == 0) return offset;
-  bool overflow = false;
-  for (int i = 0; i < sizes.size(); ++i) {
-    int64_t reach = 0;
-    overflow |= __builtin_mul_overflow(sizes[i] - 1, strides[i], &reach);
-    overflow |= __builtin_add_overflow(offset, reach, &offset);
-  }
-  overflow |= __builtin_add_overflow(offset, 1, &offset);
-  check(!overflow, "as_strided: size ", sizes, " and stride ", strides,
-        " reach beyond any storage");
-  return offset;
+  return storage_extent(sizes, strides, offset, "as_strided");
 }
 
 // Note [The gradient of as_strided]
