@@ -10,7 +10,7 @@ namespace tensora::cuda {
 
 // Note [Checked mode]
 // Ops are queued, so the error of one shows at some later call, and a wrong index shows when the
-// host next waits (Note [Wrong indices on the device]). In checked mode the host waits after every
+// host next waits (Note [Wrong values on the device]). In checked mode the host waits after every
 // launch and looks for both: slow, and exact. Kernels check indices in either mode. A graph being
 // recorded runs nothing, so nothing is waited for; its replay is checked as one.
 
