@@ -32,3 +32,6 @@ add_test(NAME generate
 add_test(NAME docs.add_a_backend
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/add_a_backend_test.py
                  --root ${PROJECT_SOURCE_DIR} --build ${PROJECT_BINARY_DIR})
+add_test(NAME docs.settings
+         COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/settings_test.py
+                 --root ${PROJECT_SOURCE_DIR})

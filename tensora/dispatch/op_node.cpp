@@ -5,17 +5,6 @@
 
 namespace tensora {
 
-OpNode::OpNode(const OpBase& op, const void* attrs) : op_(op) {
-  attrs_ = op.attrs_size <= sizeof inline_attrs_ ? inline_attrs_ : pool_allocate(op.attrs_size);
-  op.copy_attrs(attrs_, attrs);
-  if (is_anomaly_enabled()) created_at = std::make_unique<std::string>(call_stack());
-}
-
-OpNode::~OpNode() {
-  op_.destroy_attrs(attrs_);
-  if (attrs_ != inline_attrs_) pool_free(attrs_, op_.attrs_size);
-}
-
 void OpNode::connect(Args inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Tensor& input = *inputs[i];
@@ -108,7 +97,7 @@ Tensors OpNode::backward(Tensors grads) {
         "' is not differentiable");
   Tensors results(edges().size());
   Vjp vjp(*this, grads, results);
-  op_.vjp(op_, vjp, attrs_);
+  op_.vjp(op_, vjp, attrs_.get());
   for (size_t i = 0; i < results.size(); ++i)
     if (results[i].defined() && edges()[i].node) inputs_[i].fit(results[i], op_.name);
   return results;

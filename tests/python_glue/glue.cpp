@@ -193,12 +193,15 @@ PyObject* tensor_backward(PyObject* self, PyObject* gradient) {
 PyObject* tensor_repr(PyObject* self) {
   return guarded([&] { return PyUnicode_FromString(tensor_of(self).to_string().c_str()); });
 }
+PyObject* to_tuple(const tensora::Shape& numbers) {
+  return make_tuple(static_cast<size_t>(numbers.size()),
+                    [&](size_t i) { return PyLong_FromLongLong(numbers[static_cast<int>(i)]); });
+}
 PyObject* tensor_shape(PyObject* self, void*) {
-  return guarded([&] {
-    const tensora::Shape& sizes = tensor_of(self).sizes();
-    return make_tuple(static_cast<size_t>(sizes.size()),
-                      [&](size_t i) { return PyLong_FromLongLong(sizes[static_cast<int>(i)]); });
-  });
+  return guarded([&] { return to_tuple(tensor_of(self).sizes()); });
+}
+PyObject* tensor_strides(PyObject* self, void*) {
+  return guarded([&] { return to_tuple(tensor_of(self).strides()); });
 }
 PyObject* tensor_dtype(PyObject* self, void*) {
   return PyUnicode_FromString(std::string(tensora::name(tensor_of(self).dtype())).c_str());
@@ -219,6 +222,7 @@ PyMethodDef tensor_methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef tensor_properties[] = {
     {"shape", tensor_shape, nullptr, nullptr, nullptr},
+    {"strides", tensor_strides, nullptr, nullptr, nullptr},
     {"dtype", tensor_dtype, nullptr, nullptr, nullptr},
     {"device", tensor_device, nullptr, nullptr, nullptr},
     {"requires_grad", tensor_requires_grad, nullptr, nullptr, nullptr},

@@ -28,6 +28,8 @@ CheckFunction function_of(Mode mode) {
       return check_determinism;
     case Mode::meta:
       return check_meta;
+    case Mode::jit:
+      return check_jit;
     default:
       return nullptr;
   }

@@ -14,9 +14,7 @@ Tensors copied(const Tensor& from, const Strides& strides, DType dtype) {
   return result;
 }
 
-Strides kept_strides(const Tensor& x) {
-  return is_dense(x.sizes(), x.strides()) ? x.strides() : contiguous_strides(x.sizes());
-}
+Strides kept_strides(const Tensor& x) { return tensora::kept_strides(x.sizes(), x.strides()); }
 
 }  // namespace
 
@@ -39,10 +37,7 @@ constinit OpDef<NoAttrs> clone_op = define(Op<NoAttrs>{
     .infer =
         [](Infer& infer, const NoAttrs&) {
           const Tensor& x = infer[0];
-          if (is_dense(x.sizes(), x.strides()))
-            infer.output(x.sizes(), x.strides(), x.dtype());
-          else
-            infer.output(x.sizes(), x.dtype());
+          infer.output(x.sizes(), kept_strides(x), x.dtype());
         },
     .reference =
         [](Args in, const NoAttrs&) {
@@ -68,10 +63,7 @@ constinit OpDef<CastAttrs> cast_op = define(Op<CastAttrs>{
     .infer =
         [](Infer& infer, const CastAttrs& attrs) {
           const Tensor& x = infer[0];
-          if (is_dense(x.sizes(), x.strides()))
-            infer.output(x.sizes(), x.strides(), attrs.dtype);
-          else
-            infer.output(x.sizes(), attrs.dtype);
+          infer.output(x.sizes(), kept_strides(x), attrs.dtype);
         },
     .reference =
         [](Args in, const CastAttrs& attrs) {

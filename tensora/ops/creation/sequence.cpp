@@ -1,9 +1,11 @@
 #include "tensora/ops/creation/sequence.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/core/fit_scalar.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
@@ -135,7 +137,11 @@ Tensor triangle(const TriangleIndices& values, std::string_view op, const Tensor
         values.rows, " and ", values.columns);
   const DType dtype = options.dtype.value_or(kInt64);
   check(dtype == kInt32 || dtype == kInt64, op, ": expected int32 or int64, got ", dtype);
-  return sequence(triangle_indices_op, {2, values.count()}, values, kInt64, options);
+  multiply_sizes(values.rows, values.columns, op);  // no triangle has more elements
+  // Beyond the matrix a diagonal has no further effect, and must not overflow.
+  TriangleIndices inside = values;
+  inside.diagonal = std::clamp(values.diagonal, -values.rows - 1, values.columns + 1);
+  return sequence(triangle_indices_op, {2, inside.count()}, inside, kInt64, options);
 }
 
 }  // namespace
@@ -170,12 +176,20 @@ Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& option
 
 Tensor linspace(Scalar start, Scalar end, int64_t steps, const TensorOptions& options) {
   check_steps("linspace", steps);
+  const DType dtype = options.dtype.value_or(default_dtype());
+  check(dtype != kBool, "linspace: bool is not supported");
+  start = fit_scalar(start, dtype, "linspace");  // integers are cut before they are divided
+  end = fit_scalar(end, dtype, "linspace");
   return sequence(linspace_op, {steps}, Linspace{start, end, steps}, default_dtype(), options);
 }
 
 Tensor logspace(Scalar start, Scalar end, int64_t steps, double base,
                 const TensorOptions& options) {
   check_steps("logspace", steps);
+  const DType dtype = options.dtype.value_or(default_dtype());
+  check(dtype != kBool, "logspace: bool is not supported");
+  start = fit_scalar(start, dtype, "logspace");
+  end = fit_scalar(end, dtype, "logspace");
   return sequence(logspace_op, {steps}, Logspace{start, end, steps, base}, default_dtype(),
                   options);
 }

@@ -4,6 +4,7 @@
 #include "tensora/ops.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
+#include "tensora/ops/pointwise/pointwise.h"
 
 namespace tensora {
 namespace {
@@ -95,7 +96,15 @@ Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, Scalar be
 
 Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha) {
   check_dims("addr", vec1, vec2, 1, 1);
-  return addmm(self, unsqueeze(vec1, 1), unsqueeze(vec2, 0), beta, alpha);
+  const DType dtype = result_type(args_of(std::array{self, vec1, vec2}));
+  check(is_floating_point(dtype) || (!alpha.is_floating() && !beta.is_floating()),
+        "addr: beta and alpha must be integers for ", dtype, " tensors");
+  const auto product = [&](DType in) {
+    return addmm(to(self, in), unsqueeze(to(vec1, in), 1), unsqueeze(to(vec2, in), 0), beta, alpha);
+  };
+  if (dtype != kBool) return product(dtype);
+  // "or" of "and": counted, and asked whether there is anything.
+  return ne(product(kInt64), 0);
 }
 
 Tensor linear(const Tensor& input, const Tensor& weight) { return linear(input, weight, {}); }
@@ -113,7 +122,9 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   if (input.dim() == 1) return squeeze(addmm(bias, unsqueeze(input, 0), transposed), 0);
   Shape sizes = input.sizes();
   sizes[sizes.size() - 1] = weight.size(0);
-  const int64_t rows = input.numel() / std::max<int64_t>(input.size(-1), 1);
+  Shape batch = input.sizes();
+  batch.resize(batch.size() - 1);
+  const int64_t rows = batch.numel();
   return reshape(addmm(bias, reshape(input, {rows, input.size(-1)}), transposed), sizes);
 }
 

@@ -30,6 +30,24 @@ Tensors stepped(Args in, const AdamAttrs& a) {
   return Tensors{to(moved, dtype), to(m, dtype), to(v, dtype)};
 }
 
+// Dims of one element have strides without a meaning.
+bool laid_out_alike(const Tensor& a, const Tensor& b) {
+  for (int i = 0; i < a.dim(); ++i)
+    if (a.sizes()[i] > 1 && a.strides()[i] != b.strides()[i]) return false;
+  return true;
+}
+
+// The gradient in the parameter's layout, whatever made it.
+Tensor laid_out_like(const Tensor& param, const Tensor& grad) {
+  if (grad.sizes() != param.sizes() || laid_out_alike(grad, param) ||
+      !is_dense(param.sizes(), param.strides()))
+    return grad;
+  Tensor result = empty_strided(param.sizes(), param.strides(),
+                                {.dtype = grad.dtype(), .device = grad.device()});
+  copy_(result, grad);
+  return result;
+}
+
 }  // namespace
 
 constinit OpDef<AdamAttrs> adam_op = define(Op<AdamAttrs>{
@@ -49,7 +67,14 @@ constinit OpDef<AdamAttrs> adam_op = define(Op<AdamAttrs>{
             infer.check(infer[i].sizes() == param.sizes() && infer[i].dtype() == param.dtype(),
                         "all tensors must be ", param.dtype(), " of shape ", param.sizes(),
                         ", got ", infer[i].dtype(), " of shape ", infer[i].sizes());
-          for (int i = 0; i < 3; ++i) infer.output(param.sizes(), param.dtype());
+          infer.check(is_dense(param.sizes(), param.strides()),
+                      "the parameter must lie in memory without gaps, got shape ", param.sizes(),
+                      " and strides ", param.strides());
+          for (size_t i = 1; i < 4; ++i)
+            infer.check(laid_out_alike(infer[i], param),
+                        "parameter, moments and gradient must be laid out alike, got strides ",
+                        param.strides(), " and ", infer[i].strides());
+          for (int i = 0; i < 3; ++i) infer.output(param.sizes(), param.strides(), param.dtype());
         },
     .reference = stepped,
     .gradient = Gradient::not_differentiable,
@@ -60,13 +85,13 @@ void register_adam(OpRegistry& registry) { registry.add(adam_op); }
 void adam_(const Tensor& param, const Tensor& exp_avg, const Tensor& exp_avg_sq, const Tensor& grad,
            const AdamAttrs& attrs) {
   const no_grad silent;
-  apply_inplace(adam_op, {param, exp_avg, exp_avg_sq, grad}, attrs);
+  apply_inplace(adam_op, {param, exp_avg, exp_avg_sq, laid_out_like(param, grad)}, attrs);
 }
 
 void adam_(const Tensor& param, const Tensor& exp_avg, const Tensor& exp_avg_sq, const Tensor& grad,
            const Tensor& step, const AdamAttrs& attrs) {
   const no_grad silent;
-  apply_inplace(adam_op, {param, exp_avg, exp_avg_sq, grad, step}, attrs);
+  apply_inplace(adam_op, {param, exp_avg, exp_avg_sq, laid_out_like(param, grad), step}, attrs);
 }
 
 }  // namespace tensora

@@ -10,6 +10,9 @@ namespace tensora {
 /// The typing and the shape rule that all pointwise ops share.
 void infer_pointwise(Infer& infer, functors::Types types, bool condition_first);
 
+/// The factor of a sum must be an element of its dtype: 1.5 is no factor for integers.
+void check_alpha(const Infer& infer, Scalar alpha);
+
 /// A number that was saved for a gradient, as a tensor that keeps its precision in expressions.
 Tensor unwrap_number(const Tensor& operand);
 
@@ -71,7 +74,12 @@ consteval OpDef<F> define_pointwise(InputNames operands) {
       .name = F::name,
       .inputs = operands,
       .primitive = true,
-      .infer = [](Infer& infer, const F&) { infer_pointwise(infer, F::types, F::condition_first); },
+      .infer =
+          [](Infer& infer, const F& functor) {
+            infer_pointwise(infer, F::types, F::condition_first);
+            if constexpr (F::arity == 2 && requires { functor.alpha; })
+              check_alpha(infer, functor.alpha);
+          },
       .vjp = detail::pointwise_vjp<F>,
       .saves = {detail::slots(F::saves_a), detail::slots(F::saves_b), detail::slots(F::saves_c)},
       .pointwise = true,

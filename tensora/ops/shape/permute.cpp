@@ -72,7 +72,8 @@ Tensor t(const Tensor& self) {
 }
 
 Tensor mT(const Tensor& self) {
-  check(self.dim() >= 2, "mT: expected a tensor with at least 2 dimensions, got ", self.dim());
+  check(self.dim() != 1, "mT: expected a matrix or a batch of matrices, got shape ", self.sizes());
+  if (self.dim() == 0) return permute(self, {});
   return exchange(self, -2, -1, "mT");
 }
 

@@ -75,7 +75,8 @@ Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim) {
   if (first == last) return self;
   Shape sizes;
   for (int d = 0; d <= first; ++d) sizes.push_back(self.sizes()[d]);
-  for (int d = first + 1; d <= last; ++d) sizes[first] *= self.sizes()[d];
+  for (int d = first + 1; d <= last; ++d)
+    sizes[first] = multiply_sizes(sizes[first], self.sizes()[d], "flatten");
   for (int d = last + 1; d < self.dim(); ++d) sizes.push_back(self.sizes()[d]);
   return reshape(self, sizes);
 }

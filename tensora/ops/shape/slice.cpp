@@ -36,8 +36,11 @@ constinit OpDef<SliceAttrs> slice_op = define(Op<SliceAttrs>{
           const int dim = static_cast<int>(at.dim);
           Shape sizes = x.sizes();
           Strides strides = x.strides();
-          sizes[dim] = (at.end - at.start + at.step - 1) / at.step;
-          strides[dim] *= at.step;
+          const int64_t span = at.end - at.start;
+          sizes[dim] = span / at.step + (span % at.step != 0);
+          // A step so large that this overflows leaves one element, whose stride has no effect.
+          if (__builtin_mul_overflow(strides[dim], at.step, &strides[dim]))
+            strides[dim] = x.strides()[dim];
           // An empty slice at the very end must not point beyond the storage.
           const int64_t skipped = sizes[dim] == 0 ? 0 : at.start * x.strides()[dim];
           infer.view(sizes, strides, x.storage_offset() + skipped);
@@ -94,7 +97,9 @@ constinit OpDef<SliceBackwardAttrs> slice_backward_op = define(Op<SliceBackwardA
             if (d != dim)
               fits = part[d] == attrs.sizes[d];
             else
-              fits = part[d] == 0 || attrs.start + (part[d] - 1) * attrs.step < attrs.sizes[d];
+              fits =
+                  part[d] == 0 || (attrs.start < attrs.sizes[d] &&
+                                   part[d] - 1 <= (attrs.sizes[d] - 1 - attrs.start) / attrs.step);
           }
           infer.check(fits, "a slice of shape ", part, " does not fit into shape ", attrs.sizes,
                       " from ", attrs.start, " by ", attrs.step);
@@ -106,7 +111,7 @@ constinit OpDef<SliceBackwardAttrs> slice_backward_op = define(Op<SliceBackwardA
           Tensors result;
           result.push_back(zeros(attrs.sizes, {.dtype = part.dtype(), .device = part.device()}));
           const int64_t count = part.size(attrs.dim);
-          const int64_t end = attrs.start + count * attrs.step;
+          const int64_t end = count == 0 ? attrs.start : attrs.start + (count - 1) * attrs.step + 1;
           copy_(slice(result[0], attrs.dim, attrs.start, end, attrs.step), part);
           return result;
         },

@@ -34,7 +34,9 @@ constinit OpDef<SlidingAttrs> sliding_op = define(Op<SlidingAttrs>{
           const int dim = wrap_dim(attrs.dimension, x.dim(), infer.op);
           Strides strides = x.strides();
           strides.push_back(x.dim() == 0 ? 1 : strides[dim]);
-          if (x.dim() > 0) strides[dim] *= attrs.step;
+          // A step so large that this overflows leaves one window, whose stride has no effect.
+          if (x.dim() > 0 && __builtin_mul_overflow(strides[dim], attrs.step, &strides[dim]))
+            strides[dim] = x.strides()[dim];
           infer.view(sizes, strides, x.storage_offset());
         },
     .vjp =
