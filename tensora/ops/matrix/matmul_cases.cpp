@@ -195,6 +195,70 @@ void add_fused(Cases& cases) {
          .tolerance = 4});
 }
 
+void add_corners(Cases& cases) {
+  cases.add({.op = "linear",
+             .name = "no input features",
+             .inputs = {{{2, 3, 0}}, {{4, 0}}, {{4}}},
+             .run = [](In x) { return one(linear(x[0], x[1], x[2])); },
+             .reference =
+                 [](Arrays x) {
+                   return one(x[2].broadcast_to({2, 3, 4}));
+                 }});
+  const auto outer_of = [](Arrays x) {
+    return one(addmm_reference(
+        std::array{x[0], reshaped(x[1], {x[1].numel(), 1}), reshaped(x[2], {1, x[2].numel()})}, 2,
+        3));
+  };
+  const auto add_outer = [&](DType self, DType vec1, DType vec2, DType result) {
+    cases.add({.op = "addr",
+               .name = concat(self, ", ", vec1, " and ", vec2),
+               .inputs = {{.sizes = {3, 2}, .low = 0, .dtype = self},
+                          {.sizes = {3}, .low = 0, .dtype = vec1},
+                          {.sizes = {2}, .low = 0, .dtype = vec2}},
+               .run = [](In x) { return one(addr(x[0], x[1], x[2], 2, 3)); },
+               .reference = outer_of,
+               .dtypes = {kFloat32},
+               .output_dtype = [result](DType) { return result; },
+               .tolerance = 4});
+  };
+  add_outer(kInt64, kFloat32, kInt8, kFloat32);
+  add_outer(kInt8, kInt8, kInt64, kInt64);
+  add_outer(kFloat32, kInt64, kFloat64, kFloat64);
+  cases.add({.op = "addr",
+             .name = "bool",
+             .inputs = {{.sizes = {2, 2}, .values = {0, 1, 0, 0}},
+                        {.sizes = {2}, .values = {1, 0}},
+                        {.sizes = {2}, .values = {1, 0}}},
+             .run = [](In x) { return one(addr(x[0], x[1], x[2])); },
+             .reference =
+                 [](Arrays) {
+                   Array result({2, 2});
+                   result.values = {1, 1, 0, 0};
+                   return one(result);
+                 },
+             .dtypes = {kBool},
+             .opt_out = {{Mode::view, "the expected result belongs to these very values"}}});
+  cases.error("addr", "a float alpha for integers", "must be integers", [] {
+    addr(zeros({1, 1}, {.dtype = kInt64}), zeros({1}, {.dtype = kInt64}),
+         zeros({1}, {.dtype = kInt64}), 1, 1.5);
+  });
+  // One row, whose stride is anything: row-major all the same.
+  cases.add(
+      {.op = "addmm",
+       .name = "into a transposed column",
+       .inputs = {{{5, 1}}, {{1, 3}}, {{3, 5}}},
+       .run =
+           [](In x) {
+             const Tensor target = transpose(clone(x[0]), 0, 1);
+             return one(addmm_(target, x[1], x[2], 2, 0.5));
+           },
+       .reference =
+           [](Arrays x) {
+             return one(addmm_reference(std::array{reshaped(x[0], {1, 5}), x[1], x[2]}, 2, 0.5));
+           },
+       .tolerance = 4});
+}
+
 void add_errors(Cases& cases) {
   cases.error("matmul", "inner sizes differ", "cannot be multiplied", [] {
     matmul(zeros({2, 3}), zeros({4, 5}));
@@ -240,6 +304,7 @@ void matmul_cases(Cases& cases) {
   add_products(cases);
   add_large_products(cases);
   add_fused(cases);
+  add_corners(cases);
   add_errors(cases);
 }
 
