@@ -1,5 +1,7 @@
 #include "tensora/core/tensor.h"
 
+#include "tensora/core/thread_state.h"
+
 namespace tensora {
 namespace {
 
@@ -78,9 +80,16 @@ Tensor wrap_number(Scalar number) {
   return result;
 }
 
+void Tensor::check_data_can_be_missing() const {
+  check(numel() == 0 || is_meta(),
+        "data_ptr: the tensor belongs to a function that is being traced and has no data");
+}
+
 Scalar Tensor::item() const {
   check(numel() == 1, "item: expected a tensor with one element, got shape ", sizes());
   check(!is_meta(), "item: a meta tensor has no data");
+  if (thread_state.interceptor) [[unlikely]]
+    detail::announce_read(*this);
   alignas(8) char bytes[8];
   const size_t count = tensora::element_size(dtype());
   if (is_cpu())

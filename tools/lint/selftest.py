@@ -11,10 +11,12 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 import banned
 import format as format_lint
+import forward
 import headers
 import includes
 import length
 import macros
+import notes
 import paths
 import tidy
 from common import EXCEPTIONS_FILE, Tree, blank_comments_and_literals
@@ -44,6 +46,34 @@ class LintTest(unittest.TestCase):
             self.assertTrue(finding.startswith(start), f"{finding!r} does not start with {start!r}")
 
 
+class Forward(LintTest):
+    def test_upward_declaration(self):
+        self.expect(forward, {"tensora/core/a.h": "class Node;\nstruct Here;\n",
+                              "tensora/autograd/node.h": "class Node : public X {\n};\n",
+                              "tensora/base/b.h": "struct Here {\n};\n"},
+                    "tensora/core/a.h:1: 'Node' belongs to tensora/autograd/")
+
+    def test_own_and_lower_folders(self):
+        self.expect(forward, {"tensora/ops/a.h": "class Node;\nstruct Mine;\n",
+                              "tensora/ops/b.h": "struct Mine final {\n};\n",
+                              "tensora/autograd/node.h": "class Node {\n};\n"})
+
+    def test_exception(self):
+        self.expect(forward, {"tensora/core/a.h": "class Node;\n", "tensora/autograd/n.h": "class Node {\n};\n",
+                              EXCEPTIONS_FILE: "forward tensora/core/a.h:Node for a reason\n"})
+
+
+class Notes(LintTest):
+    def test_dangling_citation(self):
+        self.expect(notes, {"tensora/a.h": "// Note [Tiles]\n// why\n", "tensora/b.h": "// See Note [Tile].\n",
+                            "docs/c.md": "see Note [Tiles]\n"},
+                    "tensora/b.h:1: there is no Note [Tile]")
+
+    def test_two_of_one_title(self):
+        self.expect(notes, {"tensora/a.h": "// Note [Tiles]\n", "tensora/b.h": "\n// Note [Tiles]\n"},
+                    "tensora/b.h:2: Note [Tiles] is also in tensora/a.h")
+
+
 class Includes(LintTest):
     def test_upward_include(self):
         self.expect(includes, {"tensora/core/a.h": '// first\n#include "tensora/ops/b.h"\n'},
@@ -64,6 +94,14 @@ class Includes(LintTest):
 
     def test_folder_without_a_place(self):
         self.expect(includes, {"tensora/attic/a.cpp": '#include "tensora/base/b.h"\n'}, "tensora/attic/a.cpp:1: ")
+
+    def test_kernel_that_sees_tensor(self):
+        self.expect(includes, {
+            "tensora/core/tensor.h": "\n",
+            "tensora/ops/a/a.h": '#include "tensora/core/tensor.h"\n',
+            "tensora/ops/a/a.cpp": '#include "tensora/ops/a/a.h"\n',
+            "tensora/ops/a/a_cuda.cu": '#include "tensora/ops/a/a.h"\n'},
+            "tensora/ops/a/a_cuda.cu:1: a kernel sees tensora/core/tensor.h")
 
     def test_what_is_allowed(self):
         self.expect(includes, {

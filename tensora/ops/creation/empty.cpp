@@ -1,10 +1,49 @@
+// Registers nothing: factories, which run no op or those of other rooms.
 #include "tensora/ops/creation/empty.h"
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/core/thread_state.h"
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/fill.h"
 
 namespace tensora {
+
+struct EmptyStridedAttrs {
+  Shape size;
+  Strides stride;
+  DType dtype = DType::float32;
+  Device device = {};
+};
+constexpr auto describe(std::type_identity<EmptyStridedAttrs>) {
+  using A = EmptyStridedAttrs;
+  return fields(field("size", &A::size), field("stride", &A::stride), field("dtype", &A::dtype),
+                field("device", &A::device));
+}
+
+constinit OpDef<EmptyStridedAttrs> empty_strided_op = define(Op<EmptyStridedAttrs>{
+    .name = "empty_strided",
+    .infer =
+        [](Infer& infer, const EmptyStridedAttrs& attrs) {
+          infer.expect_inputs(0);
+          infer.check(attrs.size.size() == attrs.stride.size(), attrs.size.size(), " sizes but ",
+                      attrs.stride.size(), " strides");
+          for (int64_t stride : attrs.stride)
+            infer.check(stride >= 0, "strides must not be negative, got ", attrs.stride);
+          infer.device = attrs.device;
+          infer.output(attrs.size, attrs.stride, attrs.dtype);
+        },
+    .reference =
+        [](Args, const EmptyStridedAttrs& attrs) {
+          if (!attrs.device.is_cpu()) require_device(attrs.device);
+          Tensors result;
+          result.push_back(make_tensor(attrs.size, attrs.stride, attrs.dtype, attrs.device));
+          return result;
+        },
+    .gradient = Gradient::not_differentiable,
+});
+
+void register_empty(OpRegistry& registry) { registry.add(empty_strided_op); }
+
 namespace {
 
 Tensor finished(Tensor tensor, const TensorOptions& options) {
@@ -41,8 +80,11 @@ Tensor empty_strided(const Shape& sizes, const Strides& strides, const TensorOpt
     check(stride >= 0, "empty_strided: strides must not be negative, got ", strides);
   const Device device = options.device.value_or(Device());
   if (!device.is_cpu()) require_device(device);
-  return finished(make_tensor(sizes, strides, options.dtype.value_or(default_dtype()), device),
-                  options);
+  const DType dtype = options.dtype.value_or(default_dtype());
+  // Memory without contents needs no op, unless somebody follows where tensors come from.
+  if (thread_state.interceptor) [[unlikely]]
+    return finished(apply(empty_strided_op, Args{}, {sizes, strides, dtype, device}), options);
+  return finished(make_tensor(sizes, strides, dtype, device), options);
 }
 
 Tensor empty(const Shape& sizes, const TensorOptions& options) {

@@ -1,9 +1,11 @@
+// Registers nothing: functions of other ops.
 #include "tensora/ops/index/index_select.h"
 
 #include "tensora/core/fit_scalar.h"
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
-#include "tensora/ops/index/index.h"
+#include "tensora/ops/index/index_ops.h"
 #include "tensora/ops/pointwise/functions.h"
 #include "tensora/ops/shape/expand.h"
 #include "tensora/ops/shape/reshape.h"

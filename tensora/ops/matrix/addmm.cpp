@@ -1,9 +1,10 @@
 #include "tensora/ops/matrix/addmm.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
-#include "tensora/ops/pointwise/pointwise.h"
+#include "tensora/ops/pointwise/define_pointwise.h"
 
 namespace tensora {
 namespace {
@@ -17,6 +18,7 @@ void check_dims(std::string_view op, const Tensor& a, const Tensor& b, int a_dim
 
 constinit OpDef<AddmmAttrs> addmm_op = define(Op<AddmmAttrs>{
     .name = "addmm",
+    .inputs = {"self", "mat1", "mat2"},
     .infer =
         [](Infer& infer, const AddmmAttrs& attrs) {
           const Tensor &input = infer[0], &a = infer[1], &b = infer[2];
@@ -56,7 +58,7 @@ constinit OpDef<AddmmAttrs> addmm_op = define(Op<AddmmAttrs>{
           if (vjp.needs(2))
             vjp.set(2, scaled(matmul(transpose(vjp.input(1), -2, -1), g), attrs.alpha));
         },
-    .saves = {0, in(2), in(1)},
+    .saves = {{}, in(2), in(1)},
     .autocast = Autocast::lower,
 });
 
@@ -104,6 +106,8 @@ Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar b
   // "or" of "and": counted, and asked whether there is anything.
   return ne(product(kInt64), 0);
 }
+
+Tensor linear(const Tensor& input, const Tensor& weight) { return linear(input, weight, {}); }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   check(weight.dim() == 2, "linear: weight must have 2 dimensions (out, in), got shape ",

@@ -48,6 +48,46 @@ Array matmul_reference(const Array& a, const Array& b) {
   return reshaped(out, sizes);
 }
 
+// The same for two plain matrices, fast enough for large ones.
+Array large_reference(const Array& a, const Array& b) {
+  const int64_t m = a.sizes[0], k = a.sizes[1], n = b.sizes[1];
+  Array out({m, n});
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t depth = 0; depth < k; ++depth)
+      for (int64_t j = 0; j < n; ++j) out[i * n + j] += a[i * k + depth] * b[depth * n + j];
+  return out;
+}
+
+// Products that are split over threads, by each of the ways: few rows, a large b, columns, rows,
+// slices of k; those from 96 cubed and from 384 cubed on may go to a library.
+void add_large_products(Cases& cases) {
+  struct Sample {
+    int64_t m, n, k;
+    std::vector<DType> dtypes;
+  };
+  const std::vector<DType> wide = {kFloat32, kFloat64};
+  const Sample samples[] = {
+      {4, 1500, 300, floating_dtypes()},
+      {40, 700, 300, floating_dtypes()},
+      {100, 90, 100, {kBFloat16, kFloat32, kFloat64, kInt16, kInt64}},
+      {200, 210, 190, floating_dtypes()},
+      {33, 40, 5000, wide},
+      {400, 390, 385, wide},
+  };
+  for (const Sample& s : samples)
+    cases.add({.op = "matmul",
+               .name = concat("large ", s.m, " x ", s.n, " x ", s.k),
+               .inputs = {{.sizes = {s.m, s.k}, .low = -2, .high = 2},
+                          {.sizes = {s.k, s.n}, .low = -2, .high = 2}},
+               .run = [](In x) { return one(matmul(x[0], x[1])); },
+               .reference = [](Arrays x) { return one(large_reference(x[0], x[1])); },
+               .dtypes = s.dtypes,
+               .tolerance = 16,
+               .opt_out = {{Mode::grad,
+                            "differences along 10,000 elements would take minutes; the "
+                            "gradient is two products, which the other modes check"}}});
+}
+
 void add_products(Cases& cases) {
   const std::pair<Shape, Shape> shapes[] = {
       {{3, 4}, {4, 5}},    {{1, 7}, {7, 1}},       {{17, 33}, {33, 19}},
@@ -262,6 +302,7 @@ void add_errors(Cases& cases) {
 
 void matmul_cases(Cases& cases) {
   add_products(cases);
+  add_large_products(cases);
   add_fused(cases);
   add_corners(cases);
   add_errors(cases);

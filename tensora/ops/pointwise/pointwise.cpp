@@ -1,4 +1,5 @@
-#include "tensora/ops/pointwise/pointwise.h"
+// Registers nothing: the rules that all functors share; their ops are generated.
+#include "tensora/ops/pointwise/define_pointwise.h"
 
 #include "tensora/core/fit_scalar.h"
 #include "tensora/ops/creation/empty.h"

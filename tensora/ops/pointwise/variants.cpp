@@ -1,6 +1,8 @@
+// Registers nothing: functions of other ops.
 #include "tensora/ops/pointwise/variants.h"
 
 #include "tensora/core/fit_scalar.h"
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/pointwise/describe.h"
 #include "tensora/ops/pointwise/functions.h"

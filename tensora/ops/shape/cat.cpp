@@ -1,8 +1,9 @@
 #include "tensora/ops/shape/cat.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
-#include "tensora/ops/pointwise/pointwise.h"
+#include "tensora/ops/pointwise/define_pointwise.h"
 #include "tensora/ops/shape/reshape.h"
 #include "tensora/ops/shape/slice.h"
 
@@ -80,6 +81,7 @@ std::vector<Tensor> with_dims(const std::vector<Tensor>& tensors, Tensor (*widen
 
 constinit OpDef<CatAttrs> cat_op = define(Op<CatAttrs>{
     .name = "cat",
+    .inputs = {"tensors..."},
     .infer = infer_cat,
     .reference = joined,
     .vjp =
@@ -97,6 +99,7 @@ constinit OpDef<CatAttrs> cat_op = define(Op<CatAttrs>{
 
 constinit OpDef<CatAttrs> stack_op = define(Op<CatAttrs>{
     .name = "stack",
+    .inputs = {"tensors..."},
     .infer = infer_stack,
     .reference =
         [](Args in, const CatAttrs& attrs) {

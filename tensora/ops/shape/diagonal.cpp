@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/shape/reshape.h"
@@ -34,6 +35,7 @@ DiagonalGeometry diagonal_geometry(const Shape& sizes, const Strides& strides,
 
 constinit OpDef<DiagonalAttrs> diagonal_op = define(Op<DiagonalAttrs>{
     .name = "diagonal",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const DiagonalAttrs& attrs) {
           const Tensor& x = infer[0];
@@ -50,6 +52,7 @@ constinit OpDef<DiagonalAttrs> diagonal_op = define(Op<DiagonalAttrs>{
 
 constinit OpDef<DiagEmbedAttrs> diag_embed_op = define(Op<DiagEmbedAttrs>{
     .name = "diag_embed",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const DiagEmbedAttrs& attrs) {
           const DiagonalGeometry at =

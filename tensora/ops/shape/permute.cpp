@@ -1,5 +1,7 @@
 #include "tensora/ops/shape/permute.h"
 
+#include "tensora/dispatch/op.h"
+
 #include <utility>
 
 namespace tensora {
@@ -28,6 +30,7 @@ Tensor exchange(const Tensor& self, int64_t dim0, int64_t dim1, std::string_view
 
 constinit OpDef<PermuteAttrs> permute_op = define(Op<PermuteAttrs>{
     .name = "permute",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const PermuteAttrs& attrs) {
           const Tensor& x = infer[0];

@@ -1,3 +1,4 @@
+// Registers nothing: functions of other ops.
 #include "tensora/ops/shape/repeat.h"
 
 #include "tensora/ops/copy/copy.h"

@@ -1,5 +1,6 @@
 #include "tensora/ops/shape/reshape.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 
 namespace tensora {
@@ -38,6 +39,7 @@ std::optional<Strides> strides_as(const Shape& from, const Strides& strides, con
 
 constinit OpDef<ViewAttrs> view_op = define(Op<ViewAttrs>{
     .name = "view",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const ViewAttrs& attrs) {
           const Tensor& x = infer[0];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/shape/reshape.h"
@@ -27,6 +28,7 @@ SliceAttrs resolve(const SliceAttrs& attrs, const Shape& sizes, std::string_view
 
 constinit OpDef<SliceAttrs> slice_op = define(Op<SliceAttrs>{
     .name = "slice",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const SliceAttrs& attrs) {
           const Tensor& x = infer[0];
@@ -54,6 +56,7 @@ constinit OpDef<SliceAttrs> slice_op = define(Op<SliceAttrs>{
 
 constinit OpDef<SelectAttrs> select_op = define(Op<SelectAttrs>{
     .name = "select",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const SelectAttrs& attrs) {
           const Tensor& x = infer[0];
@@ -83,6 +86,8 @@ constinit OpDef<SelectAttrs> select_op = define(Op<SelectAttrs>{
 
 constinit OpDef<SliceBackwardAttrs> slice_backward_op = define(Op<SliceBackwardAttrs>{
     .name = "slice_backward",
+    .inputs = {"grad"},
+    .internal = true,
     .infer =
         [](Infer& infer, const SliceBackwardAttrs& attrs) {
           const int dim = wrap_dim(attrs.dim, attrs.sizes.size(), infer.op);

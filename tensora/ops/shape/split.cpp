@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/shape/cat.h"
 #include "tensora/ops/shape/expand.h"
@@ -60,6 +61,7 @@ std::vector<Tensor> to_vector(Tensors tensors) {
 
 constinit OpDef<SplitAttrs> split_op = define(Op<SplitAttrs>{
     .name = "split",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const SplitAttrs& attrs) {
           const Tensor& x = infer[0];
@@ -92,6 +94,7 @@ constinit OpDef<SplitAttrs> split_op = define(Op<SplitAttrs>{
 
 constinit OpDef<UnbindAttrs> unbind_op = define(Op<UnbindAttrs>{
     .name = "unbind",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const UnbindAttrs& attrs) {
           const Tensor& x = infer[0];
