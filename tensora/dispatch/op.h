@@ -140,7 +140,7 @@ consteval OpDef<Attrs> define(Op<Attrs> op) {
   if (op.gradient == Gradient::vjp && !op.vjp) throw "Gradient::vjp needs .vjp";
   if (op.gradient == Gradient::by_reference && !op.reference) throw "by_reference needs .reference";
   if (!op.infer && !op.reference) throw "an op needs .infer, or .reference alone for a composite";
-  if (op.inputs.size() == 0) throw "an op names its inputs: .inputs = {\"self\"}";
+  if (!op.inputs.stated()) throw "an op names its inputs: .inputs = {\"self\"}";
   if (!op.reference && !op.primitive && !op.view)
     throw "an op needs .reference, its definition in other ops, or says .primitive = true";
   if (op.reference && op.primitive) throw "an op with a .reference is not .primitive";

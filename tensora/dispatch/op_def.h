@@ -30,7 +30,13 @@ class InputNames {
   static constexpr size_t kUnlimited = ~size_t{0};
 
   constexpr InputNames() = default;
-  constexpr InputNames(std::initializer_list<std::string_view> names) {
+  /// For ops that make something of nothing.
+  static constexpr InputNames none() {
+    InputNames result;
+    result.stated_ = true;
+    return result;
+  }
+  constexpr InputNames(std::initializer_list<std::string_view> names) : stated_(true) {
     for (std::string_view name : names) add(name);
   }
   constexpr void add(std::string_view name) {
@@ -46,6 +52,7 @@ class InputNames {
     if (!optional && !list) least_ = count_;
   }
 
+  constexpr bool stated() const { return stated_; }
   /// How many are named; the last may be a list.
   constexpr size_t size() const { return count_; }
   /// How many an op can be called with.
@@ -62,6 +69,7 @@ class InputNames {
   std::string_view names_[kMost] = {};
   bool optional_[kMost] = {};
   size_t count_ = 0, least_ = 0, most_ = 0;
+  bool stated_ = false;
 };
 
 /// A set of an op's inputs and outputs. The last bit stands for all that follow.

@@ -1,4 +1,3 @@
-// Registers nothing: factories, which run no op or those of other rooms.
 #include "tensora/ops/creation/empty.h"
 
 #include "tensora/autograd/grad_mode.h"
@@ -22,9 +21,9 @@ constexpr auto describe(std::type_identity<EmptyStridedAttrs>) {
 
 constinit OpDef<EmptyStridedAttrs> empty_strided_op = define(Op<EmptyStridedAttrs>{
     .name = "empty_strided",
+    .inputs = InputNames::none(),
     .infer =
         [](Infer& infer, const EmptyStridedAttrs& attrs) {
-          infer.expect_inputs(0);
           infer.check(attrs.size.size() == attrs.stride.size(), attrs.size.size(), " sizes but ",
                       attrs.stride.size(), " strides");
           for (int64_t stride : attrs.stride)

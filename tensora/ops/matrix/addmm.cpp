@@ -5,6 +5,10 @@
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/define_pointwise.h"
+<<<<<<< HEAD
+=======
+#include "tensora/ops/pointwise/pointwise.h"
+>>>>>>> main
 
 namespace tensora {
 namespace {
