@@ -108,7 +108,8 @@ void add_scatter(Cases& cases) {
   const Input ones_there{.sizes = {4096}, .values = std::vector<double>(4096, 1)};
   const std::map<Mode, std::string> values_only = {{Mode::grad, "is about the sum"},
                                                    {Mode::view, "is about the sum"},
-                                                   {Mode::meta, "needs values"}};
+                                                   {Mode::meta, "needs values"},
+                                                   {Mode::jit, "needs values"}};
   cases.add({.op = "scatter_add",
              .name = "many to one place",
              .inputs = {{.sizes = {1}, .values = {0}}, nowhere, ones_there},

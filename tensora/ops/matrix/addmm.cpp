@@ -5,7 +5,6 @@
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/define_pointwise.h"
-#include "tensora/ops/pointwise/pointwise.h"
 
 namespace tensora {
 namespace {

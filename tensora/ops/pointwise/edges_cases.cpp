@@ -229,7 +229,8 @@ void layouts(Cases& cases) {
                .opt_out = {{Mode::grad, "has no inputs"},
                            {Mode::view, "has no inputs"},
                            {Mode::inplace, "has no inputs"},
-                           {Mode::meta, "has no inputs"}}});
+                           {Mode::meta, "has no inputs"},
+                           {Mode::jit, "has no inputs"}}});
 }
 
 }  // namespace
