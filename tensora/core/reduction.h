@@ -29,6 +29,13 @@
 //                                        another, knowing the first's result: made of one number,
 //                                        its member `center`
 //   Acc of_run(C first, Lane1 seen, const Look2&, Lane2 seen_then, double count) const;
+//
+// Note [Taken again]
+// Squares overflow where their root would not. A functor may say so and have the elements of a part
+// that overflowed, which is rare, taken in again by a slower one:
+//   bool fits(Acc) const;
+//   auto wide() const;                   a functor over double with the same Acc: lanes and widen
+//   auto over_double() const;            the functor itself over double, for two looks
 
 #include "tensora/base/math.h"
 

@@ -117,6 +117,18 @@ TEST(ReduceFunctors, VarianceWithAnOutlierFirst) {
   EXPECT_NEAR(f.finish(by_lanes(f, x, 4, 8)), distance, 2e-5 * distance);
 }
 
+TEST(ReduceFunctors, VarianceThatOverflowsIsTakenAgain) {
+  const std::vector<float> x = {1e25f, 2e25f, 3e25f};
+  const Variance<float> f{{}, 2, true};
+  EXPECT_FALSE(f.fits(by_lanes(f, x, 1, 1)));
+  EXPECT_FALSE(f.fits(by_looks(f, x, 1)));
+  WideVariance::Lane lane = f.wide().lane();
+  for (const float value : x) lane = f.wide().step(lane, value);
+  EXPECT_TRUE(f.fits(f.wide().widen(lane)));
+  EXPECT_NEAR(f.finish(f.wide().widen(lane)) / 1e25, 1, 1e-6);
+  EXPECT_TRUE(f.fits(by_lanes(f, {1, 2, 3}, 1, 1)));
+}
+
 TEST(ReduceFunctors, LogSumExp) {
   const LogSumExp<float> f;
   for (const double center : {0.0, 500.0, -500.0}) {

@@ -102,6 +102,21 @@ concept LooksTwice = requires(const F f, typename F::Value x) { f.first_look(x);
 template <class F>
 concept HasParts = requires { typename F::PartA; };
 
+/// See Note [Taken again].
+template <class F, class C>
+inline typename F::Acc again_if_needed(const F& f, typename F::Acc acc, const C* x, int64_t step,
+                                       int64_t n) {
+  if constexpr (requires { f.wide(); }) {
+    if (f.fits(acc)) [[likely]]
+      return acc;
+    const auto wide = f.wide();
+    auto lane = wide.lane();
+    for (int64_t i = 0; i < n; ++i) lane = wide.step(lane, x[i * step]);
+    return wide.widen(lane);
+  }
+  return acc;
+}
+
 /// A run of up to kRunBlock elements, which stay in the first-level cache.
 template <class F>
 inline typename F::Acc reduce_run(const F& f, const typename F::Value* x, int64_t n) {
@@ -109,7 +124,7 @@ inline typename F::Acc reduce_run(const F& f, const typename F::Value* x, int64_
     const auto count = static_cast<double>(n);
     const auto seen = reduce_block(f.first_look(x[0]), x, n);
     const auto look = f.second_look(x[0], seen, count);
-    return f.of_run(x[0], seen, look, reduce_block(look, x, n), count);
+    return again_if_needed(f, f.of_run(x[0], seen, look, reduce_block(look, x, n), count), x, 1, n);
   } else if constexpr (HasParts<F>) {
     return {reduce_run(f.part_a, x, n), reduce_run(f.part_b, x, n)};
   } else {
@@ -161,7 +176,8 @@ inline void reduce_columns(const F& f, const typename F::Value* x, int64_t row_s
     const auto second = [&](int64_t j) { return Second(centers[j]); };
     step_columns(second, seen_then, x, row_stride, height, n);
     for (int64_t j = 0; j < n; ++j)
-      take(j, f.of_run(x[j], seen[j], second(j), seen_then[j], count));
+      take(j, again_if_needed(f, f.of_run(x[j], seen[j], second(j), seen_then[j], count), x + j,
+                              row_stride, height));
   } else {
     alignas(64) typename F::Lane lane[kReduceColumns];
     step_columns([&](int64_t) { return f; }, lane, x, row_stride, height, n);

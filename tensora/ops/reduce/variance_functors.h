@@ -16,6 +16,33 @@ namespace tensora::reductions {
 //               in their squares, but no more than kRun of them are added up.
 // One division serves many elements.
 
+/// A part: its elements' number, mean and summed squared distance from the mean.
+struct Moments {
+  double count, mean, distance;
+};
+
+TENSORA_HD inline Moments combine_moments(Moments a, Moments b) {
+  if (b.count == 0) return a;
+  if (a.count == 0) return b;
+  const double total = a.count + b.count, delta = b.mean - a.mean;
+  return {total, a.mean + delta * b.count / total,
+          a.distance + (b.distance + delta * delta * a.count * b.count / total)};
+}
+
+/// Element by element, in double. See Note [Taken again].
+struct WideVariance : Reduction {
+  using Value = double;
+  using Lane = Moments;
+  using Acc = Moments;
+  TENSORA_HD Lane lane() const { return {0, 0, 0}; }
+  TENSORA_HD Lane step(Lane lane, double x) const {
+    const double count = lane.count + 1, delta = x - lane.mean, mean = lane.mean + delta / count;
+    return {count, mean, lane.distance + delta * (x - mean)};
+  }
+  TENSORA_HD Lane merge(Lane a, Lane b) const { return combine_moments(a, b); }
+  TENSORA_HD Acc widen(Lane lane) const { return lane; }
+};
+
 /// The variance, or with `root` the standard deviation; output 1 is the mean.
 template <class C>
 struct Variance : Reduction {
@@ -26,9 +53,7 @@ struct Variance : Reduction {
         distance;    // mean: from the first; both of all but the last count % kRun elements
     C sum, squares;  // of those, as distances from first + mean
   };
-  struct Acc {
-    double count, mean, distance;  // distance: sum of squares
-  };
+  using Acc = Moments;
   using Out = double;
   static constexpr int kOutputs = 2;
   double divisor;  // n - correction
@@ -60,13 +85,12 @@ struct Variance : Reduction {
     return {static_cast<double>(lane.count), static_cast<double>(lane.first) + lane.mean,
             static_cast<double>(lane.distance)};
   }
-  TENSORA_HD Acc combine(Acc a, Acc b) const {
-    if (b.count == 0) return a;
-    if (a.count == 0) return b;
-    const double total = a.count + b.count, delta = b.mean - a.mean;
-    return {total, a.mean + delta * b.count / total,
-            a.distance + (b.distance + delta * delta * a.count * b.count / total)};
+  TENSORA_HD Acc combine(Acc a, Acc b) const { return combine_moments(a, b); }
+  TENSORA_HD bool fits(Acc acc) const {
+    return acc.distance - acc.distance == 0 && acc.mean - acc.mean == 0;  // both finite
   }
+  TENSORA_HD WideVariance wide() const { return {}; }
+  TENSORA_HD Variance<double> over_double() const { return {{}, divisor, root}; }
   TENSORA_HD Out finish(Acc acc) const {
     const double variance = acc.distance / divisor;
     return root ? math::sqrt(variance) : variance;

@@ -150,6 +150,24 @@ __device__ inline void take_any(const F& functor, const ReduceParams& params, co
   }
 }
 
+/// The elements [first, last) of each of a thread's steps, of G each, in double: see
+/// Note [Taken again] in core/reduction.h.
+template <class T, class F>
+__device__ inline typename F::Lane take_again(const F& wide, const ReduceParams& params,
+                                              const char* in, unsigned begin, unsigned stride,
+                                              unsigned end, int first, int last) {
+  typename F::Lane lane = wide.lane();
+#pragma unroll 1
+  for (unsigned step = begin; step < end; step += stride) {
+    long long at[1];
+    params.reduced.offsets(step, at);
+#pragma unroll 1
+    for (int i = first; i < last; ++i)
+      lane = wide.step(lane, load_value<double>(reinterpret_cast<const T*>(in + at[0])[i]));
+  }
+  return lane;
+}
+
 template <class Lane, int kCount>
 struct Lanes {
   Lane values[kCount];
@@ -200,8 +218,10 @@ __global__ void __launch_bounds__(kReduceThreads)
   const unsigned end = active ? min(params.steps, begin + params.steps_per_split) : 0;
   const char* const in = params.in + at[0];
   Lanes<typename F::Lane, kLanes<C>> lanes(functor);
+  Acc acc;
   if (!kVector && !reads_directly<C>(params.in_dtype)) {
     take_any(functor, params, in, begin + threadIdx.x, blockDim.x, end, lanes.values[0]);
+    acc = lanes.join(functor);
   } else {
     visit_reduced<C>(params.in_dtype, [&]<class T>() {
       constexpr int G = kVector ? kLoadElements<T> : 1;
@@ -214,9 +234,20 @@ __global__ void __launch_bounds__(kReduceThreads)
           const C value = load_value<C>(reinterpret_cast<const T*>(in)[index]);
           lanes.values[0] = step_lane(functor, lanes.values[0], value, index);
         }
+      acc = lanes.join(functor);
+      if constexpr (requires { functor.wide(); }) {
+        if (functor.fits(acc)) return;
+        const auto wide = functor.wide();
+        auto lane = take_again<T>(wide, params, in, begin + threadIdx.x, blockDim.x, end, 0, G);
+        if (kVector && active && end == params.steps)
+          for (unsigned t = threadIdx.x; t < params.tail; t += blockDim.x)
+            lane = wide.step(
+                lane, load_value<double>(reinterpret_cast<const T*>(in)[params.steps * G + t]));
+        acc = wide.widen(lane);
+      }
     });
   }
-  accs[threadIdx.x] = lanes.join(functor);
+  accs[threadIdx.x] = acc;
   join_threads(functor, accs, threadIdx.x, blockDim.x, 1);
   if (active && threadIdx.x == 0) leave(functor, params, output, at, accs[0]);
 }
@@ -258,7 +289,15 @@ __global__ void __launch_bounds__(kReduceThreads)
     Lanes<typename F::Lane, G> lanes(functor);
     take_steps<T, G, true>(functor, params, in, begin + threadIdx.y, blockDim.y, end, lanes.values);
 #pragma unroll
-    for (int i = 0; i < G; ++i) finish(functor.widen(lanes.values[i]), i, G);
+    for (int i = 0; i < G; ++i) {
+      Acc acc = functor.widen(lanes.values[i]);
+      if constexpr (requires { functor.wide(); }) {
+        if (!functor.fits(acc))
+          acc = functor.wide().widen(take_again<T>(functor.wide(), params, in, begin + threadIdx.y,
+                                                   blockDim.y, end, i, i + 1));
+      }
+      finish(acc, i, G);
+    }
   });
 }
 

@@ -135,10 +135,23 @@ struct LooksAtRow {
     const double count = row.length;
     const auto seen = row.fold(functor.first_look(first));
     const auto look = functor.second_look(first, seen, count);
-    const auto acc = functor.of_run(first, seen, look, row.fold(look), count);
+    auto acc = functor.of_run(first, seen, look, row.fold(look), count);
+    // All threads have the same sums. See Note [Taken again] in core/reduction.h.
+    if constexpr (requires { functor.wide(); }) {
+      if (!functor.fits(acc)) acc = in_double(row, first, count);
+    }
     RowResults<Value> results{static_cast<Value>(functor.finish(acc))};
     if constexpr (F::kOutputs == 2) results.second = static_cast<Value>(functor.second(acc));
     return results;
+  }
+
+ private:
+  template <class Row>
+  __device__ typename F::Acc in_double(const Row& row, double first, double count) const {
+    const auto wide = functor.over_double();
+    const auto seen = row.fold(wide.first_look(first));
+    const auto look = wide.second_look(first, seen, count);
+    return wide.of_run(first, seen, look, row.fold(look), count);
   }
 };
 
