@@ -20,6 +20,8 @@ void append(std::string& out, double value) {
 
 void throw_error(const std::string& message) { throw Error(message); }
 
+void throw_undefined_tensor() { throw UndefinedTensorError(); }
+
 void throw_internal_error(const std::string& message) {
   throw InternalError("internal error, please report it: " + message);
 }

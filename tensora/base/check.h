@@ -20,6 +20,13 @@ class InternalError : public Error {
   using Error::Error;
 };
 
+/// A tensor that was never set, or was moved from, is used. Who knows the op and the argument catches
+/// this and says so.
+class UndefinedTensorError : public Error {
+ public:
+  UndefinedTensorError() : Error("the tensor is undefined (default-constructed or moved from)") {}
+};
+
 /// Memory (or a configured limit) is exhausted; the process can free tensors and go on.
 class OutOfMemoryError : public Error {
  public:
@@ -49,6 +56,7 @@ template <class... Parts>
 
 [[noreturn]] void throw_error(const std::string& message);
 [[noreturn]] void throw_internal_error(const std::string& message);
+[[noreturn]] void throw_undefined_tensor();
 
 template <class... Parts>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) {

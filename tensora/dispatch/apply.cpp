@@ -65,6 +65,22 @@ void require_library() {
   return first->device();
 }
 
+[[noreturn, gnu::cold]] void fail_undefined(const OpBase& op, Args inputs) {
+  size_t i = 0;
+  while (i < inputs.size() && inputs[i]->defined()) ++i;
+  if (i == inputs.size()) throw;
+  fail(op.name, ": argument ", i, " is undefined (default-constructed or moved from)");
+}
+
+// A rule that reads an undefined tensor does not know whose it is; here op and place are known.
+void run_infer(const OpBase& op, Infer& infer, const void* attrs) {
+  try {
+    op.infer(op, infer, attrs);
+  } catch (const UndefinedTensorError&) {
+    fail_undefined(op, infer.inputs);
+  }
+}
+
 struct Situation {
   Device device;   // the op runs on
   bool recording;  // an input needs a gradient
@@ -139,7 +155,7 @@ Tensors run_reference(const OpBase& op, Args inputs, Device device, const void* 
                       bool recording) {
   if (op.infer) {  // for its checks: a mistake reads the same on every device
     Infer infer(op.name, inputs, device);
-    op.infer(op, infer, attrs);
+    run_infer(op, infer, attrs);
   }
   if (!recording || op.gradient == Gradient::by_reference) return op.reference(op, inputs, attrs);
   auto node = IntrusivePtr<OpNode>::adopt(new OpNode(op, attrs));
@@ -164,7 +180,7 @@ Tensors dispatch(const OpBase& op, Args inputs, const void* attrs, Situation now
     return run_reference(op, inputs, device, attrs, recording);
 
   Infer infer(op.name, inputs, device);
-  op.infer(op, infer, attrs);
+  run_infer(op, infer, attrs);
   Tensors outputs;
   for (const OutputSpec& spec : infer.outputs)
     outputs.push_back(make_output(op, inputs, spec, infer.device));
@@ -277,7 +293,7 @@ Tensor apply_one(const OpBase& op, Args inputs, const void* attrs) {
       !thread_state.inference_mode) {
     const ProfilerRange range(op.name);
     Infer infer(op.name, inputs, now.device);
-    op.infer(op, infer, attrs);
+    run_infer(op, infer, attrs);
     const Tensor output = make_output(op, inputs, infer.outputs[0], infer.device);
     run_kernel(op, inputs, {&output, 1}, infer, now.device, attrs);
     return output;
@@ -299,7 +315,7 @@ const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
   }
   const ProfilerRange range(op.name);
   Infer infer(op.name, inputs, device);
-  op.infer(op, infer, attrs);
+  run_infer(op, infer, attrs);
   // Output number i is written into input number i.
   const size_t written = infer.outputs.size();
   check(written <= inputs.size(), op.name, "_: ", written, " results do not fit in place into ",
