@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """`./dev bench core`: our figures beside LibTorch's, from one run.
 
-Each round runs ours, LibTorch as installed, and LibTorch tuned (BLIS for matrix products, a malloc
-that keeps its memory), one after the other; the table shows the medians over the rounds. A row of
+Each round runs ours, LibTorch as installed, and LibTorch tuned (a malloc that keeps its memory), one after the other; the table shows the medians over the rounds. A row of
 ours whose result was wrong counts as a failure, whatever its speed.
 """
 import argparse
-import glob
 import json
 import os
 import pathlib
+import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -19,20 +19,48 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 HIGHER_IS_BETTER = {"GB/s"}
 
 
-def build_libtorch_peer(build):
-    """The path of the LibTorch program, or None with a sentence why there is none."""
+def find_libtorch(python):
+    """Version, include folders, library folder and library names of PyTorch: that of the wheel which
+    `python` imports (the peer is the newest one: pip install torch), or else Debian's libtorch-dev."""
+    find = ("import importlib.util, pathlib; spec = importlib.util.find_spec('torch'); "
+            "print(pathlib.Path(spec.origin).parent if spec else '')")
+    for interpreter in [python] if python else [sys.executable, shutil.which("python3")]:
+        if not interpreter:
+            continue
+        done = subprocess.run([interpreter, "-c", find], capture_output=True, text=True)
+        folder = pathlib.Path(done.stdout.strip() or "/nowhere")
+        if (folder / "include/torch").exists():
+            version = re.search(r"__version__ = '([^']+)'", (folder / "version.py").read_text())
+            include = folder / "include"
+            return (version.group(1), [include, include / "torch/csrc/api/include"], folder / "lib",
+                    ["torch_cpu", "c10"])
     headers = pathlib.Path("/usr/include/torch/csrc/api/include")
-    if not headers.exists():
-        print("LibTorch is not installed (Debian: libtorch-dev): no peer columns", file=sys.stderr)
+    if headers.exists():
+        return "Debian's", [headers], None, ["torch", "torch_cpu", "c10"]
+    return None
+
+
+def build_libtorch_peer(build, python):
+    """The path of the LibTorch program, or None with a sentence why there is none."""
+    found = find_libtorch(python)
+    if not found:
+        print("PyTorch was not found: no peer columns. In a virtual environment, `pip install torch`, "
+              "and name its interpreter with --python", file=sys.stderr)
         return None
-    source, program = ROOT / "bench/peers/libtorch_core.cpp", build / "peers/libtorch_core"
+    version, includes, libraries, names = found
+    print(f"the peer is PyTorch {version}", file=sys.stderr)
+    source = ROOT / "bench/peers/libtorch_core.cpp"
+    program = build / f"peers/libtorch_core-{re.sub(r'[^0-9a-z.]', '_', version)}"
     newest = max(source.stat().st_mtime, (ROOT / "bench/timing.h").stat().st_mtime)
     if program.exists() and program.stat().st_mtime > newest:
         return program
     program.parent.mkdir(parents=True, exist_ok=True)
     print("building the LibTorch peer …", file=sys.stderr)
-    command = ["g++", "-std=c++17", "-O2", "-w", f"-I{ROOT}", f"-I{headers}", str(source), "-o",
-               str(program), "-ltorch", "-ltorch_cpu", "-lc10"]
+    command = ["g++", "-std=c++20", "-O2", "-w", f"-I{ROOT}", *(f"-I{i}" for i in includes),
+               str(source), "-o", str(program)]
+    if libraries:
+        command += [f"-L{libraries}", f"-Wl,-rpath,{libraries}"]
+    command += [f"-l{name}" for name in names]
     if subprocess.run(command).returncode != 0:
         print("the LibTorch peer could not be built: no peer columns", file=sys.stderr)
         return None
@@ -40,13 +68,8 @@ def build_libtorch_peer(build):
 
 
 def tuned_environment():
-    environment = dict(os.environ, MALLOC_MMAP_MAX_="0", MALLOC_TRIM_THRESHOLD_="100000000000",
-                       MALLOC_TOP_PAD_="268435456")
-    blis = glob.glob("/usr/lib/*/blis-openmp")
-    if blis:
-        paths = [blis[0], environment.get("LD_LIBRARY_PATH", "")]
-        environment["LD_LIBRARY_PATH"] = ":".join(p for p in paths if p)
-    return environment
+    return dict(os.environ, MALLOC_MMAP_MAX_="0", MALLOC_TRIM_THRESHOLD_="100000000000",
+                MALLOC_TOP_PAD_="268435456")
 
 
 def run(program, pattern, environment=None):
@@ -99,10 +122,11 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--filter", default="", help="only rows whose name contains this")
+    parser.add_argument("--python", help="the interpreter whose PyTorch is the peer")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     arguments = parser.parse_args()
     ours_program = arguments.build / "bin/tensora-bench-core"
-    peer = build_libtorch_peer(arguments.build)
+    peer = build_libtorch_peer(arguments.build, arguments.python)
     ours, default, tuned = {}, {}, {}
     correct = {}
     for number in range(arguments.rounds):
