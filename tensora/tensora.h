@@ -15,6 +15,7 @@
 #include "tensora/core/tensor.h"
 #include "tensora/core/text.h"
 #include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/build_info.h"
 #include "tensora/dispatch/profiler.h"
 #include "tensora/ops.h"
 #include "tensora/ops/libtorch_names.h"
