@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT / "cmake"))
 import generate  # noqa: E402  (the functors are read as the build reads them)
 
 PAGES = {  # pages beside the rooms: title, headers
-    "tensor": ("Tensors", ["core/tensor.h", "core/options.h", "core/shape.h", "core/dtype.h", "core/device.h",
+    "tensor": ("Tensors", ["core/tensor.h", "core/tensor_options.h", "core/shape.h", "core/dtype.h", "core/device.h",
                            "core/scalar.h", "core/accessor.h", "core/print.h", "core/text.h",
                            "ops/operators.h", "ops/libtorch_names.h"]),
     "autograd": ("Autograd", ["autograd/grad_mode.h", "autograd/engine.h", "autograd/function.h",

@@ -201,7 +201,7 @@ std::string Tensor::to_string() const {
   const std::string prefix = "tensor(";
   const int indent = static_cast<int>(prefix.size());
   std::string text = prefix;
-  if (is_meta()) {
+  if (is_meta() || (!view_of_data().data && numel() != 0)) {  // no data, or none while traced
     text += "...";
   } else if (numel() == 0) {
     text += "[]";

@@ -30,6 +30,24 @@ class Scalar {
   TENSORA_HD constexpr T to() const {
     return is_floating() ? static_cast<T>(floating_) : static_cast<T>(integer_);
   }
+  /// Whether `T` can hold the number, by PyTorch's rule: fractions are cut off, any float can be
+  /// infinite, anything can be true, and an unsigned type wraps negative integers, down to -max.
+  template <class T>
+  constexpr bool fits() const {
+    if constexpr (T(2) == T(1)) {  // bool
+      return true;
+    } else if constexpr (T(0.5) != T(0)) {
+      const double value = to<double>(), converted = static_cast<double>(to<T>());
+      return converted - converted == 0 || value - value != 0;
+    } else {
+      constexpr bool is_signed = T(-1) < T(0);
+      constexpr double limit = 2.0 * static_cast<double>(1ull << (8 * sizeof(T) - 1 - is_signed));
+      if (is_floating()) return floating_ >= (is_signed ? -limit : 0) && floating_ < limit;
+      if constexpr (sizeof(T) == 8) return true;
+      const double value = static_cast<double>(integer_);
+      return value >= (is_signed ? -limit : 1 - limit) && value < limit;
+    }
+  }
   // LibTorch's names.
   constexpr bool toBool() const { return to<bool>(); }
   constexpr int toInt() const { return to<int>(); }

@@ -5,9 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "tensora/core/options.h"
 #include "tensora/core/scalar.h"
 #include "tensora/core/shape.h"
+#include "tensora/core/tensor_options.h"
 
 namespace tensora {
 

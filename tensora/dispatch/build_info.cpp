@@ -17,16 +17,6 @@ std::string compiler() {
 #endif
 }
 
-std::string missing_from(std::string_view in_use) {
-  std::string missing;
-  for (const std::string_view library : {"OpenBLAS", "oneDNN"}) {
-    if (in_use.find(library) != std::string_view::npos) continue;
-    missing += concat(missing.empty() ? "" : "; ", library,
-                      " was not found, or TENSORA_BLAS turns it off");
-  }
-  return missing;
-}
-
 }  // namespace
 
 BuildInfo build_info() {
@@ -34,7 +24,7 @@ BuildInfo build_info() {
                  .compiler = compiler(),
                  .instruction_set = cpu::name(cpu::cpu_isa()),
                  .matrix_libraries = cpu::gemm_libraries(),
-                 .missing_libraries = missing_from(cpu::gemm_libraries()),
+                 .missing_libraries = cpu::refused_gemm_libraries(),
                  .threads = get_num_threads(),
                  .devices = {}};
   for (const DeviceType type : {DeviceType::cpu, DeviceType::cuda}) {

@@ -337,13 +337,55 @@ TEST(LibTorchContainers, KeysByIdentity) {
 TEST(LibTorchErrors, UndefinedTensors) {
   const auto x = torch::ones({2});
   const torch::Tensor none;
-  EXPECT_TRUE(contains(error_of([&] { x + none; }), "add: argument 1 is undefined"));
-  EXPECT_TRUE(contains(error_of([&] { torch::add(none, x); }), "add: argument 0 is undefined"));
+  EXPECT_TRUE(contains(error_of([&] { x + none; }), "add: input 'other' is undefined"));
+  EXPECT_TRUE(contains(error_of([&] { torch::add(none, x); }), "add: input 'self' is undefined"));
   EXPECT_TRUE(contains(error_of([&] { none.exp(); }), "exp: called on an undefined tensor"));
   EXPECT_TRUE(contains(error_of([&] { none.sum(); }), "sum: called on an undefined tensor"));
   EXPECT_TRUE(contains(error_of([&] { torch::matmul(x, none); }), "matmul: "));
-  EXPECT_TRUE(contains(error_of([&] { torch::cat({x, none}); }), "cat: argument 1 is undefined"));
-  EXPECT_TRUE(contains(error_of([&] { x.copy_(none); }), "copy_: "));
+  EXPECT_TRUE(contains(error_of([&] {
+                         torch::cat({x, none});
+                       }),
+                       "cat: input 'tensors' number 1 is undefined"));
+  EXPECT_TRUE(contains(error_of([&] { x.copy_(none); }), "copy_: a tensor is undefined"));
+  EXPECT_TRUE(
+      contains(error_of([&] { torch::reshape(none, {2}); }), "reshape: a tensor is undefined"));
+  EXPECT_TRUE(contains(error_of([&] { torch::one_hot(none); }), "one_hot: a tensor is undefined"));
+}
+
+// An error names the function that was called, not one of those it is made of, and tells its
+// shapes.
+TEST(LibTorchErrors, NameTheFunctionThatWasCalled) {
+  const auto a = torch::ones({2, 3}), b = torch::ones({4, 5}), v = torch::ones({3}),
+             w = torch::ones({4});
+  const auto starts = [](const auto& body, const std::string& text) {
+    const std::string error = error_of(body);
+    EXPECT_EQ(error.substr(0, text.size()), text);
+  };
+  starts([&] { zeros({-1}); }, "zeros: sizes must not be negative, got [-1]");
+  starts([&] { ones({-1}); }, "ones: sizes");
+  starts([&] { full({-1}, 1); }, "full: sizes");
+  starts([&] { randn({-1}); }, "randn: sizes");
+  starts([&] { rand({-1}); }, "rand: sizes");
+  starts([&] { randint(3, {-1}); }, "randint: sizes");
+  starts([&] { randn({2}, kInt64); }, "randn: expected a floating-point dtype, got int64");
+  starts([&] { zeros({1LL << 40, 1LL << 40}); }, "zeros: a tensor of shape [1099511627776");
+  starts([&] { a.new_zeros({-1}); }, "new_zeros: sizes");
+  starts([&] { mm(a, b); }, "mm: shapes [2, 3] and [4, 5] cannot be multiplied");
+  starts([&] { mm(a, v); }, "mm: mat2 must have 2 dimensions, got shape [3]");
+  starts([&] { mm(a, a.to(kInt)); }, "mm: expected both operands to have one dtype");
+  starts([&] { mv(a, w); }, "mv: shapes [2, 3] and [4] cannot be multiplied");
+  starts([&] { matmul(v, b); }, "matmul: shapes [3] and [4, 5] cannot be multiplied");
+  starts([&] { dot(v, w); }, "dot: expected vectors of one length, got shapes [3] and [4]");
+  starts([&] { addr(a, w, w); }, "addr: ");
+  starts([&] { addmv(v, a, w); }, "addmv: ");
+  starts([&] { max(a, 5); }, "max: dimension out of range");
+  starts([&] { max(zeros({0})); }, "max: cannot reduce");
+  starts([&] { min(a, w); }, "min: shapes [2, 3] and [4] cannot be broadcast together");
+  starts([&] { hstack({a, b}); }, "hstack: sizes must match");
+  starts([&] { view_as(a, b); }, "view_as: ");
+  starts([&] { expand_as(a, b); }, "expand_as: ");
+  starts([&] { broadcast_to(a, {7, 3}); }, "broadcast_to: ");
+  starts([&] { bernoulli(a, 2); }, "bernoulli: expected p between 0 and 1, got 2");
 }
 
 }  // namespace

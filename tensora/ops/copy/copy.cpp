@@ -1,5 +1,6 @@
 #include "tensora/ops/copy/copy.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/creation/empty.h"
 
 namespace tensora {
@@ -13,17 +14,16 @@ Tensors copied(const Tensor& from, const Strides& strides, DType dtype) {
   return result;
 }
 
-Strides kept_strides(const Tensor& x) {
-  return is_dense(x.sizes(), x.strides()) ? x.strides() : contiguous_strides(x.sizes());
-}
+Strides kept_strides(const Tensor& x) { return tensora::kept_strides(x.sizes(), x.strides()); }
 
 }  // namespace
 
 constinit OpDef<NoAttrs> copy_op = define(Op<NoAttrs>{
     .name = "copy",
+    .inputs = {"self", "src"},
+    .primitive = true,
     .infer =
         [](Infer& infer, const NoAttrs&) {
-          infer.expect_inputs(2);
           infer.check(can_broadcast_to(infer[1].sizes(), infer[0].sizes()), "a source of shape ",
                       infer[1].sizes(), " cannot be broadcast to shape ", infer[0].sizes());
           infer.output(infer[0].sizes(), infer[0].dtype());
@@ -33,14 +33,11 @@ constinit OpDef<NoAttrs> copy_op = define(Op<NoAttrs>{
 
 constinit OpDef<NoAttrs> clone_op = define(Op<NoAttrs>{
     .name = "clone",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const NoAttrs&) {
-          infer.expect_inputs(1);
           const Tensor& x = infer[0];
-          if (is_dense(x.sizes(), x.strides()))
-            infer.output(x.sizes(), x.strides(), x.dtype());
-          else
-            infer.output(x.sizes(), x.dtype());
+          infer.output(x.sizes(), kept_strides(x), x.dtype());
         },
     .reference =
         [](Args in, const NoAttrs&) {
@@ -51,11 +48,8 @@ constinit OpDef<NoAttrs> clone_op = define(Op<NoAttrs>{
 
 constinit OpDef<NoAttrs> contiguous_op = define(Op<NoAttrs>{
     .name = "contiguous",
-    .infer =
-        [](Infer& infer, const NoAttrs&) {
-          infer.expect_inputs(1);
-          infer.output(infer[0].sizes(), infer[0].dtype());
-        },
+    .inputs = {"self"},
+    .infer = [](Infer& infer, const NoAttrs&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
     .reference =
         [](Args in, const NoAttrs&) {
           return copied(*in[0], contiguous_strides(in[0]->sizes()), in[0]->dtype());
@@ -65,14 +59,11 @@ constinit OpDef<NoAttrs> contiguous_op = define(Op<NoAttrs>{
 
 constinit OpDef<CastAttrs> cast_op = define(Op<CastAttrs>{
     .name = "cast",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const CastAttrs& attrs) {
-          infer.expect_inputs(1);
           const Tensor& x = infer[0];
-          if (is_dense(x.sizes(), x.strides()))
-            infer.output(x.sizes(), x.strides(), attrs.dtype);
-          else
-            infer.output(x.sizes(), attrs.dtype);
+          infer.output(x.sizes(), kept_strides(x), attrs.dtype);
         },
     .reference =
         [](Args in, const CastAttrs& attrs) {
@@ -83,9 +74,9 @@ constinit OpDef<CastAttrs> cast_op = define(Op<CastAttrs>{
 
 constinit OpDef<ToDeviceAttrs> to_device_op = define(Op<ToDeviceAttrs>{
     .name = "to_device",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const ToDeviceAttrs& attrs) {
-          infer.expect_inputs(1);
           infer.check(infer[0].is_contiguous(), "expected a contiguous tensor");
           infer.device = attrs.device;
           infer.output(infer[0].sizes(), infer[0].dtype());

@@ -1,11 +1,19 @@
 #include "tensora/ops/copy/fill.h"
 
+#include "tensora/core/fit_scalar.h"
+#include "tensora/dispatch/op.h"
+
 namespace tensora {
 
 constinit OpDef<FillAttrs> fill_op = define(Op<FillAttrs>{
     .name = "fill",
-    .infer = [](Infer& infer,
-                const FillAttrs&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
+    .inputs = {"self"},
+    .primitive = true,
+    .infer =
+        [](Infer& infer, const FillAttrs& attrs) {
+          fit_scalar(attrs.value, infer[0].dtype(), infer.op);
+          infer.output(infer[0].sizes(), infer[0].dtype());
+        },
     .vjp = [](Vjp&, const FillAttrs&) {},  // nothing of the old contents remains
 });
 

@@ -2,9 +2,47 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/core/thread_state.h"
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/fill.h"
 
 namespace tensora {
+
+struct EmptyStridedAttrs {
+  Shape size;
+  Strides stride;
+  DType dtype = DType::float32;
+  Device device = {};
+};
+constexpr auto describe(std::type_identity<EmptyStridedAttrs>) {
+  using A = EmptyStridedAttrs;
+  return fields(field("size", &A::size), field("stride", &A::stride), field("dtype", &A::dtype),
+                field("device", &A::device));
+}
+
+constinit OpDef<EmptyStridedAttrs> empty_strided_op = define(Op<EmptyStridedAttrs>{
+    .name = "empty_strided",
+    .inputs = InputNames::none(),
+    .infer =
+        [](Infer& infer, const EmptyStridedAttrs& attrs) {
+          infer.check(attrs.size.size() == attrs.stride.size(), attrs.size.size(), " sizes but ",
+                      attrs.stride.size(), " strides");
+          for (int64_t stride : attrs.stride)
+            infer.check(stride >= 0, "strides must not be negative, got ", attrs.stride);
+          infer.device = attrs.device;
+          infer.output(attrs.size, attrs.stride, attrs.dtype);
+        },
+    .reference =
+        [](Args, const EmptyStridedAttrs& attrs) {
+          if (!attrs.device.is_cpu()) require_device(attrs.device);
+          Tensors result;
+          result.push_back(make_tensor(attrs.size, attrs.stride, attrs.dtype, attrs.device));
+          return result;
+        },
+    .gradient = Gradient::not_differentiable,
+});
+
+void register_empty(OpRegistry& registry) { registry.add(empty_strided_op); }
+
 namespace {
 
 Tensor finished(Tensor tensor, const TensorOptions& options) {
@@ -26,23 +64,25 @@ TensorOptions without_grad(TensorOptions options) {
   return options;
 }
 
-// Memory for a factory; the sizes are the user's.
-Tensor allocated(std::string_view factory, const Shape& sizes, const Strides& strides,
-                 const TensorOptions& options) {
-  int64_t last = 0;  // of the elements, as the strides walk
+// Under the name of the factory that the user called.
+void check_sizes(std::string_view factory, const Shape& sizes, DType dtype) {
+  auto bytes = static_cast<int64_t>(element_size(dtype));
   bool overflow = false;
-  for (int d = 0; d < sizes.size(); ++d) {
-    check(sizes[d] >= 0, factory, ": sizes must not be negative, got ", sizes);
-    int64_t reach = 0;
-    overflow |= __builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) ||
-                __builtin_add_overflow(last, reach, &last);
+  for (int64_t size : sizes) {
+    check(size >= 0, factory, ": sizes must not be negative, got ", sizes);
+    overflow |= __builtin_mul_overflow(bytes, size, &bytes);
   }
-  const DType dtype = options.dtype.value_or(default_dtype());
-  overflow |= __builtin_mul_overflow(last, int64_t(element_size(dtype)), &last);
   check(!overflow || sizes.contains(0), factory, ": a tensor of shape ", sizes,
         " has too many elements");
+}
+
+Tensor allocated(const Shape& sizes, const Strides& strides, const TensorOptions& options) {
+  const DType dtype = options.dtype.value_or(default_dtype());
   const Device device = options.device.value_or(Device());
   if (!device.is_cpu()) require_device(device);
+  // Memory without contents needs no op, unless somebody follows where tensors come from.
+  if (thread_state.interceptor) [[unlikely]]
+    return finished(apply(empty_strided_op, Args{}, {sizes, strides, dtype, device}), options);
   return finished(make_tensor(sizes, strides, dtype, device), options);
 }
 
@@ -59,7 +99,9 @@ Tensor empty_strided(const Shape& sizes, const Strides& strides, const TensorOpt
         strides.size(), " strides");
   for (int64_t stride : strides)
     check(stride >= 0, "empty_strided: strides must not be negative, got ", strides);
-  return allocated("empty_strided", sizes, strides, options);
+  for (int64_t size : sizes)
+    check(size >= 0, "empty_strided: sizes must not be negative, got ", sizes);
+  return allocated(sizes, strides, options);
 }
 
 Tensor empty(const Shape& sizes, const TensorOptions& options) {
@@ -67,7 +109,8 @@ Tensor empty(const Shape& sizes, const TensorOptions& options) {
 }
 
 Tensor empty_for(std::string_view factory, const Shape& sizes, const TensorOptions& options) {
-  return allocated(factory, sizes, contiguous_strides(sizes), options);
+  check_sizes(factory, sizes, options.dtype.value_or(default_dtype()));
+  return allocated(sizes, contiguous_strides(sizes), options);
 }
 
 Tensor zeros(const Shape& sizes, const TensorOptions& options) {
@@ -90,9 +133,8 @@ Tensor full(const Shape& sizes, Scalar value, const TensorOptions& options) {
 }
 
 Tensor empty_like(const Tensor& self, const TensorOptions& options) {
-  const Strides strides =
-      is_dense(self.sizes(), self.strides()) ? self.strides() : contiguous_strides(self.sizes());
-  return empty_strided(self.sizes(), strides, options_like(self, options));
+  return empty_strided(self.sizes(), kept_strides(self.sizes(), self.strides()),
+                       options_like(self, options));
 }
 
 Tensor zeros_like(const Tensor& self, const TensorOptions& options) {
@@ -108,20 +150,20 @@ Tensor full_like(const Tensor& self, Scalar value, const TensorOptions& options)
 }
 
 Tensor new_empty(const Tensor& self, const Shape& sizes, const TensorOptions& options) {
-  return empty(sizes, options_like(self, options));
+  return empty_for("new_empty", sizes, options_like(self, options));
 }
 
 Tensor new_zeros(const Tensor& self, const Shape& sizes, const TensorOptions& options) {
-  return zeros(sizes, options_like(self, options));
+  return called_as("new_zeros", [&] { return zeros(sizes, options_like(self, options)); });
 }
 
 Tensor new_ones(const Tensor& self, const Shape& sizes, const TensorOptions& options) {
-  return ones(sizes, options_like(self, options));
+  return called_as("new_ones", [&] { return ones(sizes, options_like(self, options)); });
 }
 
 Tensor new_full(const Tensor& self, const Shape& sizes, Scalar value,
                 const TensorOptions& options) {
-  return full(sizes, value, options_like(self, options));
+  return called_as("new_full", [&] { return full(sizes, value, options_like(self, options)); });
 }
 
 namespace {
@@ -130,20 +172,12 @@ namespace {
 size_t blob_bytes(const Shape& sizes, const Strides& strides, DType dtype) {
   check(sizes.size() == strides.size(), "from_blob: ", sizes.size(), " sizes but ", strides.size(),
         " strides");
-  int64_t last = 0;
-  bool overflow = false;
-  for (int d = 0; d < sizes.size(); ++d) {
-    check(sizes[d] >= 0, "from_blob: sizes must not be negative, got ", sizes);
-    check(strides[d] >= 0, "from_blob: strides must not be negative, got ", strides);
-    int64_t reach = 0;
-    overflow |= __builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) ||
-                __builtin_add_overflow(last, reach, &last);
-  }
-  if (sizes.contains(0)) return 0;
-  int64_t bytes = 0;
-  overflow |= __builtin_mul_overflow(last + 1, int64_t(element_size(dtype)), &bytes);
-  check(!overflow, "from_blob: a tensor of shape ", sizes, " has too many elements");
-  return static_cast<size_t>(bytes);
+  for (int64_t size : sizes) check(size >= 0, "from_blob: sizes must not be negative, got ", sizes);
+  for (int64_t stride : strides)
+    check(stride >= 0, "from_blob: strides must not be negative, got ", strides);
+  const int64_t extent = storage_extent(sizes, strides, 0, "from_blob");
+  const auto bytes = static_cast<int64_t>(element_size(dtype));
+  return static_cast<size_t>(multiply_sizes(extent, bytes, "from_blob"));
 }
 
 template <class Void>

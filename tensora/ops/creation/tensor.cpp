@@ -1,8 +1,10 @@
+// Registers nothing: factories, which run no op or those of other rooms.
 #include "tensora/ops/creation/tensor.h"
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/core/fit_scalar.h"
+#include "tensora/core/thread_state.h"
 #include "tensora/ops/copy/copy.h"
-#include "tensora/ops/creation/empty.h"
 
 namespace tensora {
 namespace {
@@ -17,6 +19,9 @@ DType inferred(Scalar::Kind kind) {
 Tensor finished(const Tensor& host, DType dtype, const TensorOptions& options) {
   const no_grad silent;
   Tensor result = to(host, dtype);
+  // An interceptor may keep the numbers; each run of the function has a tensor of its own.
+  if (thread_state.interceptor && result.is_same(host)) [[unlikely]]
+    result = clone(result);
   if (options.device) result = to(result, *options.device);
   if (options.requires_grad) result.requires_grad_();
   return result;
@@ -80,17 +85,20 @@ Tensor tensor(const NestedList& data, const TensorOptions& options) {
   const Shape& sizes = data.sizes();
   // Numbers pass through a type that holds them exactly, so that int64 keeps all its digits.
   const bool floating = data.category() == Scalar::Kind::floating;
-  const Tensor host = empty(sizes, {.dtype = floating ? kFloat64 : kInt64});
+  const Tensor host = make_tensor(sizes, floating ? kFloat64 : kInt64, Device());
   if (floating)
     store<double>(host, data.values());
   else
     store<int64_t>(host, data.values());
-  return finished(host, options.dtype.value_or(inferred(data.category())), options);
+  const DType dtype = options.dtype.value_or(inferred(data.category()));
+  if (!is_floating_point(dtype))
+    for (const Scalar& value : data.values()) fit_scalar(value, dtype, "tensor");
+  return finished(host, dtype, options);
 }
 
 Tensor detail::tensor_from(const void* data, int64_t count, DType dtype,
                            const TensorOptions& options) {
-  const Tensor host = empty({count}, {.dtype = dtype});
+  const Tensor host = make_tensor({count}, dtype, Device());
   if (count != 0) __builtin_memcpy(host.data_ptr(), data, host.nbytes());
   const bool usual_float = dtype == kFloat32 || dtype == kFloat64;
   const DType wanted = usual_float ? default_dtype() : dtype == kInt32 ? kInt64 : dtype;

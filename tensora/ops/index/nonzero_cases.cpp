@@ -24,7 +24,8 @@ Input sparse(const Shape& sizes) {
 }  // namespace
 
 void nonzero_cases(Cases& cases) {
-  const std::map<Mode, std::string> needs_data = {{Mode::meta, "the shape depends on data"}};
+  const std::map<Mode, std::string> needs_data = {{Mode::meta, "the shape depends on data"},
+                                                  {Mode::jit, "the shape depends on data"}};
   for (const Shape& sizes : {Shape{}, Shape{7}, Shape{3, 4}, Shape{2, 3, 2}, Shape{0, 3}}) {
     for (const auto& [name, run] : {std::pair{"nonzero", &nonzero}, {"argwhere", &argwhere}})
       cases.add({.op = name,

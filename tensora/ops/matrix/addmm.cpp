@@ -1,8 +1,10 @@
 #include "tensora/ops/matrix/addmm.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
+#include "tensora/ops/pointwise/pointwise.h"
 
 namespace tensora {
 namespace {
@@ -16,6 +18,7 @@ void check_dims(std::string_view op, const Tensor& a, const Tensor& b, int a_dim
 
 constinit OpDef<AddmmAttrs> addmm_op = define(Op<AddmmAttrs>{
     .name = "addmm",
+    .inputs = {"self", "mat1", "mat2"},
     .infer =
         [](Infer& infer, const AddmmAttrs& attrs) {
           const Tensor &input = infer[0], &a = infer[1], &b = infer[2];
@@ -55,7 +58,7 @@ constinit OpDef<AddmmAttrs> addmm_op = define(Op<AddmmAttrs>{
           if (vjp.needs(2))
             vjp.set(2, scaled(matmul(transpose(vjp.input(1), -2, -1), g), attrs.alpha));
         },
-    .saves = {0, in(2), in(1)},
+    .saves = {{}, in(2), in(1)},
     .autocast = Autocast::lower,
 });
 
@@ -75,26 +78,45 @@ const Tensor& addmm_(const Tensor& self, const Tensor& mat1, const Tensor& mat2,
 
 Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, Scalar beta,
                Scalar alpha) {
-  check_dims("baddbmm", batch1, batch2, 3, 3);
-  return apply(addmm_op, {self, batch1, batch2}, {beta, alpha});
+  return called_as("baddbmm", [&]() {
+    check_dims("baddbmm", batch1, batch2, 3, 3);
+    return apply(addmm_op, {self, batch1, batch2}, {beta, alpha});
+  });
 }
 
 const Tensor& baddbmm_(const Tensor& self, const Tensor& batch1, const Tensor& batch2, Scalar beta,
                        Scalar alpha) {
-  check_dims("baddbmm_", batch1, batch2, 3, 3);
-  return apply_inplace(addmm_op, {self, batch1, batch2}, {beta, alpha});
+  return called_as("baddbmm_", [&]() -> const Tensor& {
+    check_dims("baddbmm_", batch1, batch2, 3, 3);
+    return apply_inplace(addmm_op, {self, batch1, batch2}, {beta, alpha});
+  });
 }
 
 Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, Scalar beta, Scalar alpha) {
-  check_dims("addmv", mat, vec, 2, 1);
-  const Tensor column = self.dim() == 0 ? self : unsqueeze(self, 1);
-  return squeeze(addmm(column, mat, unsqueeze(vec, 1), beta, alpha), 1);
+  return called_as("addmv", [&]() {
+    check_dims("addmv", mat, vec, 2, 1);
+    const Tensor column = self.dim() == 0 ? self : unsqueeze(self, 1);
+    return squeeze(addmm(column, mat, unsqueeze(vec, 1), beta, alpha), 1);
+  });
 }
 
 Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha) {
-  check_dims("addr", vec1, vec2, 1, 1);
-  return addmm(self, unsqueeze(vec1, 1), unsqueeze(vec2, 0), beta, alpha);
+  return called_as("addr", [&]() {
+    check_dims("addr", vec1, vec2, 1, 1);
+    const DType dtype = result_type(args_of(std::array{self, vec1, vec2}));
+    check(is_floating_point(dtype) || (!alpha.is_floating() && !beta.is_floating()),
+          "addr: beta and alpha must be integers for ", dtype, " tensors");
+    const auto product = [&](DType in) {
+      return addmm(to(self, in), unsqueeze(to(vec1, in), 1), unsqueeze(to(vec2, in), 0), beta,
+                   alpha);
+    };
+    if (dtype != kBool) return product(dtype);
+    // "or" of "and": counted, and asked whether there is anything.
+    return ne(product(kInt64), 0);
+  });
 }
+
+Tensor linear(const Tensor& input, const Tensor& weight) { return linear(input, weight, {}); }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   check(weight.dim() == 2, "linear: weight must have 2 dimensions (out, in), got shape ",
@@ -109,7 +131,9 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   if (input.dim() == 1) return squeeze(addmm(bias, unsqueeze(input, 0), transposed), 0);
   Shape sizes = input.sizes();
   sizes[sizes.size() - 1] = weight.size(0);
-  const int64_t rows = input.numel() / std::max<int64_t>(input.size(-1), 1);
+  Shape batch = input.sizes();
+  batch.resize(batch.size() - 1);
+  const int64_t rows = batch.numel();
   return reshape(addmm(bias, reshape(input, {rows, input.size(-1)}), transposed), sizes);
 }
 

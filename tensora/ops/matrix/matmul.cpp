@@ -1,6 +1,7 @@
 #include "tensora/ops/matrix/matmul.h"
 
 #include "tensora/core/thread_state.h"
+#include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"
 
@@ -33,6 +34,8 @@ void check_product(const Tensor& a, const Tensor& b, std::string_view op) {
 
 constinit OpDef<NoAttrs> matmul_op = define(Op<NoAttrs>{
     .name = "matmul",
+    .inputs = {"self", "other"},
+    .primitive = true,
     .infer =
         [](Infer& infer, const NoAttrs&) {
           const Tensor &a = infer[0], &b = infer[1];

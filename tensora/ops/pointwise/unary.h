@@ -36,6 +36,7 @@ struct Abs : Unary {
 struct Square : Unary {
   static constexpr auto name = "square";
   static constexpr auto types = Types::number;
+  static constexpr auto internal = true;
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/shape/permute.h"
 #include "tensora/ops/shape/reshape.h"
 
@@ -34,6 +35,7 @@ Shape expanded_sizes(const Infer& infer, const Shape& asked) {
 
 constinit OpDef<ExpandAttrs> expand_op = define(Op<ExpandAttrs>{
     .name = "expand",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const ExpandAttrs& attrs) {
           const Tensor& x = infer[0];
@@ -47,8 +49,12 @@ constinit OpDef<ExpandAttrs> expand_op = define(Op<ExpandAttrs>{
 void register_expand(OpRegistry& registry) { registry.add(expand_op); }
 
 Tensor expand(const Tensor& self, const Shape& size) { return apply(expand_op, {self}, {size}); }
-Tensor expand_as(const Tensor& self, const Tensor& other) { return expand(self, other.sizes()); }
-Tensor broadcast_to(const Tensor& self, const Shape& size) { return expand(self, size); }
+Tensor expand_as(const Tensor& self, const Tensor& other) {
+  return called_as("expand_as", [&] { return expand(self, other.sizes()); });
+}
+Tensor broadcast_to(const Tensor& self, const Shape& size) {
+  return called_as("broadcast_to", [&] { return expand(self, size); });
+}
 
 std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors) {
   Shape size;

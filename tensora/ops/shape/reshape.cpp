@@ -1,5 +1,6 @@
 #include "tensora/ops/shape/reshape.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 
 namespace tensora {
@@ -38,6 +39,7 @@ std::optional<Strides> strides_as(const Shape& from, const Strides& strides, con
 
 constinit OpDef<ViewAttrs> view_op = define(Op<ViewAttrs>{
     .name = "view",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const ViewAttrs& attrs) {
           const Tensor& x = infer[0];
@@ -55,7 +57,9 @@ constinit OpDef<ViewAttrs> view_op = define(Op<ViewAttrs>{
 void register_reshape(OpRegistry& registry) { registry.add(view_op); }
 
 Tensor view(const Tensor& self, const Shape& size) { return apply(view_op, {self}, {size}); }
-Tensor view_as(const Tensor& self, const Tensor& other) { return view(self, other.sizes()); }
+Tensor view_as(const Tensor& self, const Tensor& other) {
+  return called_as("view_as", [&] { return view(self, other.sizes()); });
+}
 
 Tensor reshape(const Tensor& self, const Shape& shape) {
   const Shape size = infer_size(shape, self.numel(), "reshape");
@@ -63,7 +67,9 @@ Tensor reshape(const Tensor& self, const Shape& shape) {
     return view(self, size);
   return view(contiguous(self), size);
 }
-Tensor reshape_as(const Tensor& self, const Tensor& other) { return reshape(self, other.sizes()); }
+Tensor reshape_as(const Tensor& self, const Tensor& other) {
+  return called_as("reshape_as", [&] { return reshape(self, other.sizes()); });
+}
 
 Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim) {
   const int first = wrap_dim(start_dim, self.dim(), "flatten");
@@ -73,7 +79,8 @@ Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim) {
   if (first == last) return self;
   Shape sizes;
   for (int d = 0; d <= first; ++d) sizes.push_back(self.sizes()[d]);
-  for (int d = first + 1; d <= last; ++d) sizes[first] *= self.sizes()[d];
+  for (int d = first + 1; d <= last; ++d)
+    sizes[first] = multiply_sizes(sizes[first], self.sizes()[d], "flatten");
   for (int d = last + 1; d < self.dim(); ++d) sizes.push_back(self.sizes()[d]);
   return reshape(self, sizes);
 }

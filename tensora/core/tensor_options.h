@@ -3,13 +3,17 @@
 #include <concepts>
 #include <cstddef>
 #include <optional>
+#include <tuple>
 #include <type_traits>
+#include <vector>
 
 #include "tensora/core/device.h"
 #include "tensora/core/dtype.h"
 
 namespace tensora {
 
+class Tensor;
+using TensorList = std::vector<Tensor>;
 struct TensorOptions;
 
 /// Dense memory walked by strides is the only layout there is.
