@@ -31,8 +31,8 @@ struct enable_grad : GradModeGuard {
   enable_grad() : GradModeGuard(true) {}
 };
 
-/// Like no_grad, and the tensors made here can never enter a graph, which saves bookkeeping. `false`
-/// leaves the mode for a scope, and records again.
+/// Like no_grad, and the tensors made here can never enter a graph, which saves bookkeeping.
+/// `false` leaves the mode for a scope, and records again.
 class inference_mode {
  public:
   explicit inference_mode(bool enabled = true)
