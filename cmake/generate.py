@@ -309,7 +309,7 @@ def generate_backend_list(backend, ops, headers, out):
 
 
 def generate_registration(ops, headers, out):
-    sources = [p for p in ops.rglob("*.cpp") if p.parent != ops]
+    sources = list(ops.rglob("*.cpp"))
     kinds = ("_cpu", "_cases", *(f"_{b.name}" for b in backends_of(ops.parent.parent)))
     plain = [p for p in sources if not p.stem.endswith(kinds)]
     names = registrations(plain, "", r"void register_{}\(OpRegistry&") + ["pointwise_ops"]

@@ -136,8 +136,11 @@ void run_kernel(const OpBase& op, Args inputs, std::span<const Tensor> outputs, 
   const View** next = views;
   for (const Arg& input : inputs) *next++ = input->defined() ? &input->impl().view : nullptr;
   for (const Tensor& output : outputs) *next++ = &output.impl().view;
+  // Optional inputs that are undefined at the end count as left out.
+  size_t given = inputs.size();
+  while (given > 0 && !inputs[given - 1]->defined()) --given;
   const KernelContext context{.op = op.name,
-                              .in = {views, inputs.size()},
+                              .in = {views, given},
                               .out = {views + inputs.size(), outputs.size()},
                               .device = device,
                               .compute_dtype = infer.compute_dtype};

@@ -30,7 +30,13 @@ class InputNames {
   static constexpr size_t kUnlimited = ~size_t{0};
 
   constexpr InputNames() = default;
-  constexpr InputNames(std::initializer_list<std::string_view> names) {
+  /// For ops that make something of nothing.
+  static constexpr InputNames none() {
+    InputNames result;
+    result.stated_ = true;
+    return result;
+  }
+  constexpr InputNames(std::initializer_list<std::string_view> names) : stated_(true) {
     for (std::string_view name : names) add(name);
   }
   /// For an op that makes tensors from its attributes alone.

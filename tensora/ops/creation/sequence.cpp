@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/core/fit_scalar.h"
@@ -64,11 +63,14 @@ void check_values(const Infer& infer, const Eye& a) {
               a.columns);
 }
 void check_values(const Infer& infer, const TriangleIndices& a) {
-  constexpr int64_t kMost = int64_t{1} << 30;  // their products count elements
-  infer.check(a.rows >= 0 && a.columns >= 0 && a.rows <= kMost && a.columns <= kMost,
-              "rows and columns must be between 0 and ", kMost, ", got ", a.rows, " and ",
+  infer.check(a.rows >= 0 && a.columns >= 0, "rows and columns must not be negative, got ", a.rows,
+              " and ", a.columns);
+  constexpr int64_t kMost = int64_t{1} << 61;  // counting must not overflow
+  infer.check(a.rows < kMost && a.columns < kMost, "too many rows or columns: ", a.rows, " and ",
               a.columns);
-  infer.check(std::abs(a.diagonal) <= kMost, "diagonal is out of range: ", a.diagonal);
+  multiply_sizes(a.rows, a.columns, infer.op);
+  infer.check(a.diagonal >= -a.rows - 1 && a.diagonal <= a.columns + 1, "diagonal ", a.diagonal,
+              " is outside of ", a.rows, " rows and ", a.columns, " columns");
   infer.check(infer[0].numel() == 2 * a.count(), "expected room for ", a.count(), " pairs, got ",
               infer[0].numel(), " elements");
 }

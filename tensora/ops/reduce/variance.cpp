@@ -40,11 +40,11 @@ Tensor mean_gradient(const Tensor& grad, const Shape& sizes, const VarianceAttrs
   return unreduce(grad / count, sizes, attrs.dim, attrs.keepdim);
 }
 
-// The variance (or its root), and the mean, in other ops; half types in float.
+// The variance (or its root), and the mean, in other ops; in double, where squares have room.
 template <bool root, int outputs>
 Tensors variance_reference(Args in, const VarianceAttrs& attrs) {
   const DType dtype = in[0]->dtype();
-  const Tensor x = to(*in[0], promote_types(dtype, kFloat32));
+  const Tensor x = to(*in[0], kFloat64);
   const auto count = static_cast<double>(reduced_count(x.sizes(), attrs.dim, "var"));
   const Tensor center = mean(x, attrs.dim, attrs.keepdim);
   const Tensor distance = x - unreduce(center, x.sizes(), attrs.dim, attrs.keepdim);
