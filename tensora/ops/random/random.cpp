@@ -41,6 +41,12 @@ void check_floating(std::string_view op, const Tensor& self) {
   check(self.is_floating_point(), op, ": expected a floating-point tensor, got ", self.dtype());
 }
 
+// For factories, which would otherwise speak of the op that fills.
+void check_floating(std::string_view op, const TensorOptions& options) {
+  const DType dtype = options.dtype();
+  check(is_floating_point(dtype), op, ": expected a floating-point dtype, got ", dtype);
+}
+
 void check_probability(double p) {
   check(p >= 0 && p <= 1, "bernoulli_: expected p between 0 and 1, got ", p);
 }
@@ -174,7 +180,8 @@ const Tensor& random_(const Tensor& self, int64_t low, int64_t high) {
 }
 
 Tensor rand(const Shape& sizes, const TensorOptions& options) {
-  return filled(empty(sizes, without_grad(options)), options,
+  check_floating("rand", options);
+  return filled(empty_for("rand", sizes, without_grad(options)), options,
                 [](const Tensor& result) { uniform_(result); });
 }
 
@@ -184,7 +191,8 @@ Tensor rand_like(const Tensor& self, const TensorOptions& options) {
 }
 
 Tensor randn(const Shape& sizes, const TensorOptions& options) {
-  return filled(empty(sizes, without_grad(options)), options,
+  check_floating("randn", options);
+  return filled(empty_for("randn", sizes, without_grad(options)), options,
                 [](const Tensor& result) { normal_(result); });
 }
 
@@ -198,7 +206,7 @@ Tensor randint(int64_t high, const Shape& sizes, const TensorOptions& options) {
 }
 
 Tensor randint(int64_t low, int64_t high, const Shape& sizes, const TensorOptions& options) {
-  return filled(empty(sizes, integers_by_default(options)), options,
+  return filled(empty_for("randint", sizes, integers_by_default(options)), options,
                 [&](const Tensor& result) { random_(result, low, high); });
 }
 
@@ -219,7 +227,7 @@ Tensor bernoulli(const Tensor& self) {
 
 Tensor bernoulli(const Tensor& self, double p) {
   const no_grad silent;
-  return bernoulli_(empty_like(self), p);
+  return called_as("bernoulli", [&] { return bernoulli_(empty_like(self), p); });
 }
 
 Tensor normal(const Tensor& mean, const Tensor& std) {
@@ -247,7 +255,7 @@ Tensor normal(double mean, const Tensor& std) {
 
 Tensor normal(double mean, double std, const Shape& sizes, const TensorOptions& options) {
   check(std >= 0, "normal: expected std >= 0, got ", std);
-  return filled(empty(sizes, without_grad(options)), options,
+  return filled(empty_for("normal", sizes, without_grad(options)), options,
                 [&](const Tensor& result) { normal_(result, mean, std); });
 }
 
