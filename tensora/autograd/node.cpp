@@ -211,7 +211,7 @@ void renew_view_history(const Tensor& tensor) {
   ViewOrigin* view = meta.view.get();
   if (!view || view->seen_version == tensor.version()) return;
   view->seen_version = tensor.version();
-  if (!tensor.is_floating_point() || !view->base.requires_grad()) return;
+  if (!is_differentiable(tensor.dtype()) || !view->base.requires_grad()) return;
   replace_history(tensor, renewed_view_history(tensor, view->base));
 }
 

@@ -65,6 +65,18 @@ void require_library() {
   return first->device();
 }
 
+[[noreturn, gnu::noinline]] void fail_dtype(const OpBase& op, DType dtype) {
+  fail(op.name, ": not supported for ", dtype,
+       is_quantized(dtype)           ? "; dequantize it"
+       : !dtype_info(dtype).computes ? ", which only stores values; cast it"
+                                     : "");
+}
+
+void check_accepted(const OpBase& op, Args inputs) {
+  for (const Arg& input : inputs)
+    if (input->defined() && !contains(op.accepts, input->dtype())) fail_dtype(op, input->dtype());
+}
+
 struct Situation {
   Device device;   // the op runs on
   bool recording;  // an input needs a gradient
@@ -73,14 +85,17 @@ struct Situation {
 // What the inputs say together; throws when they disagree about the device.
 Situation situation_of(const OpBase& op, Args inputs) {
   const TensorImpl* first = nullptr;
-  bool agree = true, wanted = false;
+  bool agree = true, wanted = false, accepted = true;
   for (const Arg& input : inputs) {
     if (!input->defined()) continue;
     const TensorImpl& impl = input->impl();
     if (!first) first = &impl;
     agree &= impl.view.device == first->view.device;
+    accepted &= contains(op.accepts, impl.view.dtype);
     wanted |= input->requires_grad();
   }
+  if (!accepted) [[unlikely]]
+    check_accepted(op, inputs);
   return {.device = !first  ? Device()
                     : agree ? first->view.device
                             : settle_device(op, inputs),
@@ -121,6 +136,8 @@ void run_kernel(const OpBase& op, Args inputs, std::span<const Tensor> outputs, 
 }
 
 Tensor make_output(const OpBase& op, Args inputs, const OutputSpec& spec, Device device) {
+  if (!contains(op.accepts, spec.dtype)) [[unlikely]]
+    fail_dtype(op, spec.dtype);
   if (spec.row_major) return make_tensor(spec.sizes, spec.dtype, device);
   if (!op.view) return make_tensor(spec.sizes, spec.strides, spec.dtype, device);
   return make_view(inputs[0]->impl().storage, spec.sizes, spec.strides, spec.offset, spec.dtype);
@@ -129,7 +146,7 @@ Tensor make_output(const OpBase& op, Args inputs, const OutputSpec& spec, Device
 void attach_history(std::span<const Tensor> outputs, const NodePtr& node) {
   uint32_t index = 0;
   for (const Tensor& output : outputs) {
-    if (output.is_floating_point()) set_history(output, node, index);
+    if (is_differentiable(output.dtype())) set_history(output, node, index);
     ++index;
   }
 }
@@ -192,10 +209,7 @@ Tensors dispatch(const OpBase& op, Args inputs, const void* attrs, Situation now
 void check_result_fits(const OpBase& op, const Tensor& target, const OutputSpec& spec) {
   check(spec.sizes == target.sizes(), op.name, "_: the result of shape ", spec.sizes,
         " does not fit in place into shape ", target.sizes());
-  const bool fits =
-      spec.dtype == target.dtype() ||
-      (is_floating_point(target.dtype()) ||
-       (!is_floating_point(spec.dtype) && (target.dtype() != kBool || spec.dtype == kBool)));
+  const bool fits = dtype_info(spec.dtype).category <= dtype_info(target.dtype()).category;
   check(fits, op.name, "_: a result of dtype ", spec.dtype, " cannot be stored in place as ",
         target.dtype());
   check(!may_overlap_itself(target.sizes(), target.strides()), op.name,
@@ -212,7 +226,7 @@ bool is_disturbed(const OpBase& op, const Tensor& target, const Tensor& input) {
   const auto last = [](const View& view) {
     int64_t reach = 0;
     for (int i = 0; i < view.dim(); ++i) reach += view.strides[i] * (view.sizes[i] - 1);
-    return static_cast<char*>(view.data) + (reach + 1) * int64_t(element_size(view.dtype));
+    return static_cast<char*>(view.data) + bytes_of(view.dtype, reach + 1);
   };
   return static_cast<char*>(a.data) < last(b) && static_cast<char*>(b.data) < last(a);
 }

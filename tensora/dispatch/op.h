@@ -226,6 +226,9 @@ struct Op {
   bool pointwise = false;    // element i of the output depends on element i of the inputs alone
   bool cpu_scalars = false;  // 0-dim CPU inputs may join tensors of another device
   bool any_device = false;   // inputs on different devices are meant
+  /// The dtypes of inputs and outputs; others are refused at the door, by name. Views, and ops
+  /// that are a reference alone, take all.
+  DTypeSet accepts = kRealDTypes;
 };
 
 /// The part of an op that needs no knowledge of its attributes' type.
@@ -236,6 +239,7 @@ struct OpBase {
   bool view, pointwise, cpu_scalars, any_device;
   bool has_reference;
   Saves saves;
+  DTypeSet accepts;
   uint32_t attrs_size;
 
   // Thunks to the typed parts; `infer` is null for composites that are only a reference.
@@ -337,6 +341,7 @@ consteval OpDef<Attrs> define(Op<Attrs> op) {
   def.any_device = op.any_device;
   def.has_reference = op.reference != nullptr;
   def.saves = op.saves;
+  def.accepts = op.view || !op.infer ? kAllDTypes : op.accepts;
   def.attrs_size = sizeof(Attrs);
   using detail::attrs_of, detail::typed;
   if (op.infer)

@@ -23,12 +23,14 @@ class Run {
     const GraphNode& node = graph_->nodes[static_cast<size_t>(index)];
     if (!node.op->pointwise || node.outputs.size() != 1) return false;
     const Value& out = value(node.outputs[0]);
+    // Fused code and its buffers are made for real numbers.
+    if (!contains(kRealDTypes, out.dtype)) return false;
     // Devices with a compiler need the functor's source; the CPU runs the op's own kernel.
     if (!out.device.is_cpu() && functor_type(*node.op).empty()) return false;
     if (!nodes_.empty() && (out.sizes != sizes_ || out.device != device_)) return false;
     std::vector<int> inputs = inputs_;
     for (int id : node.inputs) {
-      if (id < 0) return false;
+      if (id < 0 || !contains(kRealDTypes, value(id).dtype)) return false;
       const bool made_here = std::find(made_.begin(), made_.end(), id) != made_.end();
       if (!made_here && std::find(inputs.begin(), inputs.end(), id) == inputs.end())
         inputs.push_back(id);

@@ -42,12 +42,20 @@ Choice choose(const KernelContext& context, const FunctorKernels& kernels) {
     case DType::float16:
     case DType::bfloat16:
     case DType::float32:
+    case DType::float8_e4m3fn:
+    case DType::float8_e5m2:
       choice = {&kernels.f32, DType::float32, kGroup<float>};
+      break;
+    case DType::complex64:
+      choice = {&kernels.c64, DType::complex64, 0};
+      break;
+    case DType::complex128:
+      choice = {&kernels.c128, DType::complex128, 0};
       break;
     default:
       choice = {&kernels.i32, DType::int32, kGroup<int>};
   }
-  check(choice.kernels->vector != nullptr, context.op, ": not supported for ",
+  check(choice.kernels->element != nullptr, context.op, ": not supported for ",
         context.compute_dtype);
   return choice;
 }
@@ -100,17 +108,28 @@ Grouping choose_grouping(const KernelContext& context, const HostWalk& walk, con
   if (choice.kernels->half && is_all_half(context) &&
       can_vectorise(context, walk, choice.dtype, kHalfGroup))
     return {choice.kernels->half, kHalfGroup};
-  if (can_vectorise(context, walk, choice.dtype, choice.group))
+  if (choice.kernels->vector && can_vectorise(context, walk, choice.dtype, choice.group))
     return {choice.kernels->vector, choice.group};
   return {choice.kernels->element, 0};
 }
 
+// Complex numbers meet in complex compute types only, so no imaginary part is lost.
+template <class C, class T>
+C host_converted(T value) {
+  if constexpr (is_complex_type<T> && !is_complex_type<C>)
+    return static_cast<C>(value.re);
+  else if constexpr (is_complex_type<C> && !is_complex_type<T>)
+    return C(static_cast<decltype(C::re)>(value));
+  else
+    return static_cast<C>(value);
+}
+
 RawValue host_value(const View& view, DType compute) {
   RawValue raw{};
-  visit_dtype(view.dtype, [&]<class T>() {
+  visit_element(view.dtype, [&]<class T>() {
     const T value = *view.as<const T>();
-    visit_dtype(compute, [&]<class C>() {
-      const C converted = static_cast<C>(value);
+    visit_computing(compute, [&]<class C>() {
+      const C converted = host_converted<C>(value);
       std::memcpy(raw.bytes, &converted, sizeof converted);
     });
   });

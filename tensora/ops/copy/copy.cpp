@@ -13,6 +13,12 @@ Tensors copied(const Tensor& from, const Strides& strides, DType dtype) {
   return result;
 }
 
+// Only the quant ops look into blocks.
+void check_conversion(const Infer& infer, DType from, DType to) {
+  infer.check(from == to || (!is_quantized(from) && !is_quantized(to)), "cannot convert ", from,
+              " to ", to, "; use quantize or dequantize");
+}
+
 Strides kept_strides(const Tensor& x) {
   return is_dense(x.sizes(), x.strides()) ? x.strides() : contiguous_strides(x.sizes());
 }
@@ -26,9 +32,11 @@ constinit OpDef<NoAttrs> copy_op = define(Op<NoAttrs>{
           infer.expect_inputs(2);
           infer.check(can_broadcast_to(infer[1].sizes(), infer[0].sizes()), "a source of shape ",
                       infer[1].sizes(), " cannot be broadcast to shape ", infer[0].sizes());
+          check_conversion(infer, infer[1].dtype(), infer[0].dtype());
           infer.output(infer[0].sizes(), infer[0].dtype());
         },
     .vjp = [](Vjp& vjp, const NoAttrs&) { vjp.set(1, vjp.grad()); },
+    .accepts = kAllDTypes,
 });
 
 constinit OpDef<NoAttrs> clone_op = define(Op<NoAttrs>{
@@ -47,6 +55,7 @@ constinit OpDef<NoAttrs> clone_op = define(Op<NoAttrs>{
           return copied(*in[0], kept_strides(*in[0]), in[0]->dtype());
         },
     .vjp = [](Vjp& vjp, const NoAttrs&) { vjp.set(0, vjp.grad()); },
+    .accepts = kAllDTypes,
 });
 
 constinit OpDef<NoAttrs> contiguous_op = define(Op<NoAttrs>{
@@ -61,6 +70,7 @@ constinit OpDef<NoAttrs> contiguous_op = define(Op<NoAttrs>{
           return copied(*in[0], contiguous_strides(in[0]->sizes()), in[0]->dtype());
         },
     .vjp = [](Vjp& vjp, const NoAttrs&) { vjp.set(0, vjp.grad()); },
+    .accepts = kAllDTypes,
 });
 
 constinit OpDef<CastAttrs> cast_op = define(Op<CastAttrs>{
@@ -69,6 +79,7 @@ constinit OpDef<CastAttrs> cast_op = define(Op<CastAttrs>{
         [](Infer& infer, const CastAttrs& attrs) {
           infer.expect_inputs(1);
           const Tensor& x = infer[0];
+          check_conversion(infer, x.dtype(), attrs.dtype);
           if (is_dense(x.sizes(), x.strides()))
             infer.output(x.sizes(), x.strides(), attrs.dtype);
           else
@@ -79,6 +90,7 @@ constinit OpDef<CastAttrs> cast_op = define(Op<CastAttrs>{
           return copied(*in[0], kept_strides(*in[0]), attrs.dtype);
         },
     .vjp = [](Vjp& vjp, const CastAttrs&) { vjp.set(0, vjp.grad()); },  // the engine casts back
+    .accepts = kAllDTypes,
 });
 
 constinit OpDef<ToDeviceAttrs> to_device_op = define(Op<ToDeviceAttrs>{
@@ -101,6 +113,7 @@ constinit OpDef<ToDeviceAttrs> to_device_op = define(Op<ToDeviceAttrs>{
           return result;
         },
     .vjp = [](Vjp& vjp, const ToDeviceAttrs&) { vjp.set(0, vjp.grad()); },  // sent back likewise
+    .accepts = kAllDTypes,
 });
 
 void register_copy(OpRegistry& registry) {

@@ -4,9 +4,14 @@ namespace tensora {
 
 constinit OpDef<FillAttrs> fill_op = define(Op<FillAttrs>{
     .name = "fill",
-    .infer = [](Infer& infer,
-                const FillAttrs&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
+    .infer =
+        [](Infer& infer, const FillAttrs& attrs) {
+          infer.check(!attrs.value.is_complex() || infer[0].is_complex(),
+                      "a complex number cannot be stored as ", infer[0].dtype());
+          infer.output(infer[0].sizes(), infer[0].dtype());
+        },
     .vjp = [](Vjp&, const FillAttrs&) {},  // nothing of the old contents remains
+    .accepts = kElementDTypes,
 });
 
 void register_fill(OpRegistry& registry) { registry.add(fill_op); }

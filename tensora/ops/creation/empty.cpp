@@ -62,9 +62,10 @@ Tensor full(const Shape& sizes, Scalar value, const TensorOptions& options) {
   TensorOptions typed = options;
   if (!typed.dtype) {
     const Scalar::Kind kind = value.kind();
-    typed.dtype = kind == Scalar::Kind::floating  ? default_dtype()
-                  : kind == Scalar::Kind::integer ? DType::int64
-                                                  : DType::boolean;
+    typed.dtype = kind == Scalar::Kind::complex    ? complex_dtype(default_dtype())
+                  : kind == Scalar::Kind::floating ? default_dtype()
+                  : kind == Scalar::Kind::integer  ? DType::int64
+                                                   : DType::boolean;
   }
   return filled(empty(sizes, without_grad(typed)), value, options);
 }
@@ -108,7 +109,7 @@ Tensor from_blob(void* data, const Shape& sizes, const TensorOptions& options,
                  std::shared_ptr<void> owner) {
   check(data != nullptr || sizes.numel() == 0, "from_blob: the address is null");
   const DType dtype = options.dtype.value_or(default_dtype());
-  const size_t bytes = static_cast<size_t>(sizes.numel()) * element_size(dtype);
+  const auto bytes = static_cast<size_t>(bytes_of(dtype, sizes.numel()));
   const auto storage =
       Storage::wrap(data, bytes, options.device.value_or(Device()), std::move(owner));
   return finished(make_view(storage, sizes, contiguous_strides(sizes), 0, dtype), options);

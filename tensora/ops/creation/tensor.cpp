@@ -8,9 +8,10 @@ namespace tensora {
 namespace {
 
 DType inferred(Scalar::Kind kind) {
-  return kind == Scalar::Kind::floating  ? default_dtype()
-         : kind == Scalar::Kind::integer ? kInt64
-                                         : kBool;
+  return kind == Scalar::Kind::complex    ? complex_dtype(default_dtype())
+         : kind == Scalar::Kind::floating ? default_dtype()
+         : kind == Scalar::Kind::integer  ? kInt64
+                                          : kBool;
 }
 
 // Moves a freshly filled host tensor to where and what the options ask for.
@@ -79,20 +80,30 @@ const Shape& NestedList::sizes() const {
 Tensor tensor(const NestedList& data, const TensorOptions& options) {
   const Shape& sizes = data.sizes();
   // Numbers pass through a type that holds them exactly, so that int64 keeps all its digits.
-  const bool floating = data.category() == Scalar::Kind::floating;
-  const Tensor host = empty(sizes, {.dtype = floating ? kFloat64 : kInt64});
-  if (floating)
+  const Scalar::Kind kind = data.category();
+  const DType dtype = options.dtype.value_or(inferred(kind));
+  const bool is_complex = kind == Scalar::Kind::complex, floating = kind == Scalar::Kind::floating;
+  check(!is_complex || tensora::is_complex(dtype), "tensor: complex numbers cannot be stored as ",
+        dtype);
+  const Tensor host = empty(sizes, {.dtype = is_complex ? kComplex128
+                                             : floating ? kFloat64
+                                                        : kInt64});
+  if (is_complex)
+    store<Complex<double>>(host, data.values());
+  else if (floating)
     store<double>(host, data.values());
   else
     store<int64_t>(host, data.values());
-  return finished(host, options.dtype.value_or(inferred(data.category())), options);
+  return finished(host, dtype, options);
 }
 
 Tensor detail::tensor_from(const void* data, int64_t count, DType dtype,
                            const TensorOptions& options) {
   const Tensor host = empty({count}, {.dtype = dtype});
   if (count != 0) __builtin_memcpy(host.data_ptr(), data, host.nbytes());
-  const DType wanted = is_floating_point(dtype) ? default_dtype() : kInt64;
+  const DType wanted = is_complex(dtype)          ? complex_dtype(default_dtype())
+                       : is_floating_point(dtype) ? default_dtype()
+                                                  : kInt64;
   return finished(host, options.dtype.value_or(wanted), options);
 }
 
@@ -114,6 +125,10 @@ template std::vector<Half> to_vector(const Tensor&);
 template std::vector<BFloat16> to_vector(const Tensor&);
 template std::vector<float> to_vector(const Tensor&);
 template std::vector<double> to_vector(const Tensor&);
+template std::vector<Complex<float>> to_vector(const Tensor&);
+template std::vector<Complex<double>> to_vector(const Tensor&);
+template std::vector<Float8E4M3> to_vector(const Tensor&);
+template std::vector<Float8E5M2> to_vector(const Tensor&);
 
 Scalar at(const Tensor& self, const Shape& index) {
   check(index.size() == self.dim(), "at: expected ", self.dim(), " indices for shape ",

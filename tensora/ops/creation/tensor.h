@@ -11,6 +11,8 @@ class NestedList {
   template <class T>
     requires std::is_arithmetic_v<T>
   NestedList(T value) : NestedList(Scalar(value)) {}
+  template <class T>
+  NestedList(Complex<T> value) : NestedList(Scalar(value)) {}
   NestedList(Half value) : NestedList(Scalar(static_cast<float>(value))) {}
   NestedList(BFloat16 value) : NestedList(Scalar(static_cast<float>(value))) {}
   NestedList(std::initializer_list<NestedList> items) {
@@ -26,7 +28,7 @@ class NestedList {
   /// Throws if the lists are ragged.
   const Shape& sizes() const;
   const std::vector<Scalar>& values() const { return values_; }
-  /// bool if all numbers are, an integer if none is floating, else floating.
+  /// bool if all numbers are, an integer if none is floating, complex if one is, else floating.
   Scalar::Kind category() const { return category_; }
 
  private:
@@ -44,8 +46,8 @@ class NestedList {
 };
 
 /// A tensor of the given numbers: `tensor({{1, 2}, {3, 4}})`, `tensor(0.5)`. Without a dtype in the
-/// options, bools give bool, integers int64, and anything with a floating-point number the
-/// default dtype.
+/// options, bools give bool, integers int64, anything with a floating-point number the
+/// default dtype, and with a complex one the complex dtype of its precision.
 Tensor tensor(const NestedList& data, const TensorOptions& options = {});
 
 namespace detail {
@@ -54,7 +56,8 @@ Tensor tensor_from(const void* data, int64_t count, DType dtype, const TensorOpt
 
 /// The same for a flat vector, copied in one go.
 template <class T>
-  requires std::is_arithmetic_v<T> && (!std::is_same_v<T, bool>) && requires { DTypeOf<T>::value; }
+  requires(std::is_arithmetic_v<T> || is_complex_type<T>) && (!std::is_same_v<T, bool>) &&
+          requires { DTypeOf<T>::value; }
 Tensor tensor(const std::vector<T>& data, const TensorOptions& options = {}) {
   return detail::tensor_from(data.data(), static_cast<int64_t>(data.size()), dtype_of<T>, options);
 }

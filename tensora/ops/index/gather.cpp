@@ -75,6 +75,7 @@ constinit OpDef<GatherAttrs> gather_op = define(Op<GatherAttrs>{
                            {vjp.input_sizes(0), attrs.dim}));
         },
     .saves = kIndex,
+    .accepts = kElementDTypes,
 });
 
 constinit OpDef<GatherBackwardAttrs> gather_backward_op = define(Op<GatherBackwardAttrs>{
@@ -91,6 +92,7 @@ constinit OpDef<GatherBackwardAttrs> gather_backward_op = define(Op<GatherBackwa
           vjp.set(0, gather(vjp.grad(), attrs.dim, vjp.input(1)));
         },
     .saves = kIndex,
+    .accepts = kComputingDTypes,
 });
 
 constinit OpDef<GatherAttrs> scatter_op = define(Op<GatherAttrs>{
@@ -103,6 +105,7 @@ constinit OpDef<GatherAttrs> scatter_op = define(Op<GatherAttrs>{
           if (vjp.needs(2)) vjp.set(2, gather(vjp.grad(), attrs.dim, index));
         },
     .saves = kIndex,
+    .accepts = kElementDTypes,
 });
 
 constinit OpDef<GatherAttrs> scatter_add_op = define(Op<GatherAttrs>{
@@ -114,6 +117,7 @@ constinit OpDef<GatherAttrs> scatter_add_op = define(Op<GatherAttrs>{
           if (vjp.needs(2)) vjp.set(2, gather(vjp.grad(), attrs.dim, vjp.input(1)));
         },
     .saves = {0, 0, in(1)},
+    .accepts = kComputingDTypes,
 });
 
 void register_gather(OpRegistry& registry) {

@@ -145,7 +145,7 @@ void gather_kernel(const KernelContext& context, const GatherAttrs& attrs) {
 void gather_backward_kernel(const KernelContext& context, const GatherBackwardAttrs& attrs) {
   const View& out = context.output();
   zero_elements(out);
-  visit_dtype(out.dtype, [&]<class T>() {
+  visit_computing(out.dtype, [&]<class T>() {
     walk<Sum, T>(context, context.input(0), context.input(1), out, attrs.dim);
   });
 }
@@ -161,7 +161,7 @@ void scatter_kernel(const KernelContext& context, const GatherAttrs& attrs) {
 void scatter_add_kernel(const KernelContext& context, const GatherAttrs& attrs) {
   const View& out = context.output();
   if (context.input(0).data != out.data) copy_elements(context.input(0), out);
-  visit_dtype(out.dtype, [&]<class T>() {
+  visit_computing(out.dtype, [&]<class T>() {
     walk<Sum, T>(context, context.input(2), context.input(1), out, attrs.dim);
   });
 }

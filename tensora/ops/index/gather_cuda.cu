@@ -164,11 +164,11 @@ void write(const KernelContext& context, const Arrays& arrays) {
 }
 
 void add(const KernelContext& context, const Arrays& arrays) {
-  if (is_deterministic() && is_floating_point(arrays.data.dtype))
+  if (is_deterministic() && is_differentiable(arrays.data.dtype))
     return write_ordered(context, arrays, Action::add);
   const Launch run{context.op, context.device.index};
   each_launch(context, arrays, {}, [&](const GatherParams& params) {
-    visit_dtype(arrays.data.dtype, [&]<class T>() {
+    visit_computing(arrays.data.dtype, [&]<class T>() {
       run(write_elements<T, Action::add>, blocks_for(params), dim3(kThreads), params);
     });
   });

@@ -82,12 +82,18 @@ constexpr Saves kIndexInputs = {0x1fe};       // inputs 1 to 8
 constexpr Saves kPutInputs = {0x3fc, 0x3fc};  // inputs 2 to 9
 
 consteval OpDef<IndexAttrs> define_index(std::string_view name) {
-  return define(
-      Op<IndexAttrs>{.name = name, .infer = infer_index, .vjp = index_vjp, .saves = kIndexInputs});
+  return define(Op<IndexAttrs>{.name = name,
+                               .infer = infer_index,
+                               .vjp = index_vjp,
+                               .saves = kIndexInputs,
+                               .accepts = kElementDTypes});
 }
 consteval OpDef<IndexPutAttrs> define_index_put(std::string_view name) {
-  return define(Op<IndexPutAttrs>{
-      .name = name, .infer = infer_index_put, .vjp = index_put_vjp, .saves = kPutInputs});
+  return define(Op<IndexPutAttrs>{.name = name,
+                                  .infer = infer_index_put,
+                                  .vjp = index_put_vjp,
+                                  .saves = kPutInputs,
+                                  .accepts = kElementDTypes});
 }
 
 }  // namespace
@@ -133,6 +139,7 @@ constinit OpDef<IndexBackwardAttrs> index_backward_op = define(Op<IndexBackwardA
                            {attrs.dims, attrs.negative}));
         },
     .saves = kIndexInputs,
+    .accepts = kComputingDTypes,
 });
 
 void register_index_ops(OpRegistry& registry) {

@@ -115,8 +115,8 @@ class IndexedCopy {
     visit_element_size(arrays_.plain.dtype, [&]<class T>() { move<T, Action::write>(); });
   }
   void add() const {
-    if (is_deterministic() && is_floating_point(arrays_.plain.dtype)) return in_order(add_in_order);
-    visit_dtype(arrays_.plain.dtype, [&]<class T>() { move<T, Action::add>(); });
+    if (is_deterministic() && is_differentiable(arrays_.plain.dtype)) return in_order(add_in_order);
+    visit_computing(arrays_.plain.dtype, [&]<class T>() { move<T, Action::add>(); });
   }
 
  private:

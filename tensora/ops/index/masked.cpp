@@ -19,6 +19,9 @@ void check_mask(const Tensor& mask, std::string_view op) {
 
 // The value in the category of `self`, so that it does not widen the result.
 MaskedFill filling(const Tensor& self, Scalar value) {
+  check(!value.is_complex() || self.is_complex(),
+        "masked_fill: a complex value cannot be stored as ", self.dtype());
+  if (self.is_complex()) return {{}, value};
   if (self.dtype() == kBool) return {{}, value.to<bool>()};
   if (!self.is_floating_point()) return {{}, value.to<int64_t>()};
   return {{}, value};

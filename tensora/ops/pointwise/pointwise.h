@@ -13,7 +13,7 @@ template <class F>
 const OpDef<F>& pointwise_op();
 
 /// The typing and the shape rule that all pointwise ops share.
-void infer_pointwise(Infer& infer, functors::Types types, bool condition_first);
+void infer_pointwise(Infer& infer, functors::Types types, bool condition_first, bool real_result);
 
 /// A number that was saved for a gradient, as a tensor that keeps its precision in expressions.
 Tensor unwrap_number(const Tensor& operand);
@@ -33,6 +33,7 @@ struct Backward : PointwiseBase {
   static constexpr int arity =
       1 + bool(saves & kA) + bool(saves & kB) + bool(saves & kC) + bool(saves & kY);
   static constexpr auto types = Types::floating;
+  static constexpr bool complex = F::complex;
 
   template <class V>
   static constexpr Saved<V> unpack(const V* operands) {
@@ -131,18 +132,25 @@ void pointwise_vjp(Vjp& vjp, const F& functor) {
 }  // namespace detail
 
 template <class F>
+consteval DTypeSet accepted_dtypes() {
+  return kRealDTypes | (F::complex ? kComplexDTypes : 0) |
+         (F::float8 ? set_of(kFloat8E4M3) | set_of(kFloat8E5M2) : 0);
+}
+
+template <class F>
 consteval OpDef<F> define_pointwise() {
   return define(Op<F>{
       .name = F::name,
       .infer =
           [](Infer& infer, const F&) {
             infer.expect_inputs(F::arity);
-            infer_pointwise(infer, F::types, F::condition_first);
+            infer_pointwise(infer, F::types, F::condition_first, F::real_result);
           },
       .vjp = detail::pointwise_vjp<F>,
       .saves = {detail::slots(F::saves_a), detail::slots(F::saves_b), detail::slots(F::saves_c)},
       .pointwise = true,
       .cpu_scalars = true,
+      .accepts = accepted_dtypes<F>(),
   });
 }
 
@@ -154,7 +162,7 @@ consteval OpDef<functors::Backward<F, I>> define_pointwise_backward(std::string_
       .infer =
           [](Infer& infer, const B&) {
             infer.expect_inputs(B::arity);
-            infer_pointwise(infer, B::types, false);
+            infer_pointwise(infer, B::types, false, false);
           },
       .reference =
           [](Args in, const B& backward) {
@@ -168,6 +176,7 @@ consteval OpDef<functors::Backward<F, I>> define_pointwise_backward(std::string_
       .gradient = Gradient::by_reference,
       .pointwise = true,
       .cpu_scalars = true,
+      .accepts = accepted_dtypes<B>(),
   });
 }
 

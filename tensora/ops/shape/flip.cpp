@@ -27,6 +27,7 @@ constinit OpDef<FlipAttrs> flip_op = define(Op<FlipAttrs>{
           infer.output(infer[0].sizes(), infer[0].dtype());
         },
     .vjp = [](Vjp& vjp, const FlipAttrs& attrs) { vjp.set(0, flip(vjp.grad(), attrs.dims)); },
+    .accepts = kElementDTypes,
 });
 
 void register_flip(OpRegistry& registry) { registry.add(flip_op); }

@@ -16,6 +16,7 @@ constinit OpDef<TriangleAttrs> tril_op = define(Op<TriangleAttrs>{
     .infer = infer_triangle,
     .vjp = [](Vjp& vjp,
               const TriangleAttrs& attrs) { vjp.set(0, tril(vjp.grad(), attrs.diagonal)); },
+    .accepts = kElementDTypes,
 });
 
 constinit OpDef<TriangleAttrs> triu_op = define(Op<TriangleAttrs>{
@@ -23,6 +24,7 @@ constinit OpDef<TriangleAttrs> triu_op = define(Op<TriangleAttrs>{
     .infer = infer_triangle,
     .vjp = [](Vjp& vjp,
               const TriangleAttrs& attrs) { vjp.set(0, triu(vjp.grad(), attrs.diagonal)); },
+    .accepts = kElementDTypes,
 });
 
 void register_triangle(OpRegistry& registry) {
