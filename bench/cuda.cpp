@@ -16,9 +16,9 @@
 #include <thread>
 
 #include "bench/mlp.h"
-#include "tensora/backend/cuda/graph.h"
-#include "tensora/backend/cuda/matmul.h"
-#include "tensora/backend/cuda/stream.h"
+#include "tensora/backend/cuda/matmul/matmul.h"
+#include "tensora/backend/cuda/runtime/graph.h"
+#include "tensora/backend/cuda/runtime/stream.h"
 #include "tensora/tensora.h"
 
 namespace tensora {

@@ -9,8 +9,8 @@
 #include <functional>
 
 #include "bench/timing.h"
-#include "tensora/backend/cuda/graph.h"
-#include "tensora/backend/cuda/stream.h"
+#include "tensora/backend/cuda/runtime/graph.h"
+#include "tensora/backend/cuda/runtime/stream.h"
 #include "tensora/tensora.h"
 
 namespace tensora {

@@ -15,8 +15,8 @@
 #include <cstdlib>
 #include <functional>
 
-#include "tensora/backend/cuda/check.h"
-#include "tensora/backend/cuda/stream.h"
+#include "tensora/backend/cuda/runtime/check.h"
+#include "tensora/backend/cuda/runtime/stream.h"
 #include "tensora/tensora.h"
 
 namespace tensora {

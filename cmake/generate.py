@@ -91,7 +91,7 @@ def backends_of(root):
 
 def generate_pointwise_kernels(backend, headers, out):
     """One source per functor header for a backend that has a pointwise loop: pointwise.cuh, or .h."""
-    for loop, suffix in (("pointwise.cuh", "cu"), ("pointwise.h", "cpp")):
+    for loop, suffix in (("loops/pointwise.cuh", "cu"), ("pointwise.h", "cpp")):
         if (backend / loop).exists():
             break
     else:
@@ -307,7 +307,7 @@ def generate_embedded(root, headers, out):
     files = ["tensora/base/host_device.h", "tensora/base/half.h", "tensora/base/float8.h",
              "tensora/base/complex.h", "tensora/base/math.h", "tensora/base/complex_math.h",
              "tensora/base/special.h", "tensora/core/scalar.h", "tensora/core/functor.h",
-             "tensora/backend/cuda/elements.cuh", "tensora/backend/cuda/fused.cuh"]
+             "tensora/backend/cuda/loops/elements.cuh", "tensora/backend/cuda/loops/fused.cuh"]
     files += [f"tensora/ops/pointwise/{h.name}" for h, _ in headers]
     text = NOTICE + '#include "tensora/jit/embedded.h"\n\nnamespace tensora::jit {\n\n'
     text += "const EmbeddedFile embedded_files[] = {\n"

@@ -4,10 +4,10 @@
 #include <map>
 #include <mutex>
 
-#include "tensora/backend/cuda/fused.cuh"
-#include "tensora/backend/cuda/launch_walk.cuh"
-#include "tensora/backend/cuda/nvrtc.h"
-#include "tensora/backend/cuda/runtime.h"
+#include "tensora/backend/cuda/loops/fused.cuh"
+#include "tensora/backend/cuda/loops/launch_walk.cuh"
+#include "tensora/backend/cuda/runtime/nvrtc.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/jit/embedded.h"
 
 // Note [One text, three compilers]
@@ -72,7 +72,7 @@ class Writer {
   Writer(const Program& program, const FusedLayout& layout) : program_(program), layout_(layout) {}
 
   std::string text() {
-    out_ = "#include \"tensora/backend/cuda/fused.cuh\"\n";
+    out_ = "#include \"tensora/backend/cuda/loops/fused.cuh\"\n";
     for (int i = 0; i < embedded_file_count; ++i)
       if (std::string_view(embedded_files[i].name).starts_with("tensora/ops/pointwise/"))
         out_ += concat("#include \"", embedded_files[i].name, "\"\n");

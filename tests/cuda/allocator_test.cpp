@@ -1,9 +1,9 @@
 // The allocator under kernels that really run late: blocks are never handed out too early.
 #include <random>
 
-#include "tensora/backend/cuda/memory.h"
-#include "tensora/backend/cuda/pinned_tensor.h"
-#include "tensora/backend/cuda/stream.h"
+#include "tensora/backend/cuda/memory/memory.h"
+#include "tensora/backend/cuda/memory/pinned_tensor.h"
+#include "tensora/backend/cuda/runtime/stream.h"
 #include "tests/cuda/gpu.h"
 
 namespace tensora::test {

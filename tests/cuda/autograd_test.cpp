@@ -1,7 +1,7 @@
 // Gradients, and gradients of gradients, on CUDA equal those of the CPU.
 #include <cmath>
 
-#include "tensora/backend/cuda/stream.h"
+#include "tensora/backend/cuda/runtime/stream.h"
 #include "tests/cuda/gpu.h"
 
 namespace tensora::test {

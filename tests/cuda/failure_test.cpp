@@ -3,8 +3,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tensora/backend/cuda/checked.h"
-#include "tensora/backend/cuda/stream.h"
+#include "tensora/backend/cuda/runtime/checked.h"
+#include "tensora/backend/cuda/runtime/stream.h"
 #include "tests/cuda/gpu.h"
 
 namespace tensora::test {

@@ -1,8 +1,8 @@
 // Recorded graphs: the same results as eager runs, memory of their own, and clear refusals.
-#include "tensora/backend/cuda/graph.h"
+#include "tensora/backend/cuda/runtime/graph.h"
 
-#include "tensora/backend/cuda/memory.h"
-#include "tensora/backend/cuda/stream.h"
+#include "tensora/backend/cuda/memory/memory.h"
+#include "tensora/backend/cuda/runtime/stream.h"
 #include "tests/cuda/gpu.h"
 
 namespace tensora::test {

@@ -1,7 +1,8 @@
 // The product's epilogues, called as a fused op would, against the same computed op by op on the
 // CPU; and the shapes that must not cost a copy.
-#include "tensora/backend/cuda/matmul.h"
+#include "tensora/backend/cuda/matmul/matmul.h"
 
+#include "tensora/backend/cuda/runtime/stream.h"
 #include "tests/cuda/gpu.h"
 
 namespace tensora::test {
@@ -135,6 +136,76 @@ TEST_F(MatmulOnGpu, BroadcastAndStridedBatches) {
                  matmul(b.transpose(1, 2), a.transpose(2, 3)), tolerance(dtype));
     expect_close(matmul(ca.narrow(2, 1, 8), cb), matmul(a.narrow(2, 1, 8), b), tolerance(dtype));
   }
+}
+
+// A linear layer's decode step and its mirror image take our own kernel; sizes and strides beside
+// those that it reads take the library.
+TEST_F(MatmulOnGpu, Vectors) {
+  for (DType dtype : {kFloat16, kBFloat16, kFloat32, kFloat64})
+    for (const int64_t inner : {256, 1000, 1008, 4096, 4104})
+      for (const int64_t rows : {1, 5, 700, 2049}) {
+        SCOPED_TRACE(concat(dtype, " ", rows, " ", inner));
+        const double allowed = dtype == kFloat64 ? 1e-12 : dtype == kFloat32 ? 1e-4 : 3e-2;
+        const Tensor x = sample({1, inner}, dtype, -1, 1), w = sample({rows, inner}, dtype, -1, 1);
+        const Tensor bias = sample({rows}, dtype), cx = x.cuda(), cw = w.cuda();
+        const Tensor exact = matmul(x.to(kFloat64), w.to(kFloat64).transpose(0, 1));
+        const auto expect = [&](const Tensor& got, const Tensor& expected) {
+          expect_close(got.to(kFloat64), expected, allowed);
+        };
+        expect(matmul(cx, cw.transpose(0, 1)), exact);
+        expect(matmul(cw, cx.transpose(0, 1)), exact.transpose(0, 1));
+        expect(linear(cx, cw, bias.cuda()), exact + bias.to(kFloat64));
+        expect(addmm(bias.cuda(), cx, cw.transpose(0, 1), 2, 0.5),
+               exact * 0.5 + bias.to(kFloat64) * 2);
+        // Rows with a gap, and a vector that begins at an odd place.
+        expect(matmul(cx.narrow(1, 1, inner - 8), cw.narrow(1, 1, inner - 8).transpose(0, 1)),
+               matmul(x.narrow(1, 1, inner - 8).to(kFloat64),
+                      w.narrow(1, 1, inner - 8).to(kFloat64).transpose(0, 1)));
+        const Tensor batch = sample({3, rows, inner}, dtype, -1, 1);
+        expect(matmul(batch.cuda(), cx.transpose(0, 1)),
+               matmul(batch.to(kFloat64), x.to(kFloat64).transpose(0, 1)));
+      }
+}
+
+TEST_F(MatmulOnGpu, InPlaceOnAnyLayoutOfARowOrColumn) {
+  for (const bool column : {false, true}) {
+    const Tensor a = sample({5, 3}), b = sample({3, 1});
+    const Tensor host = sample({1, 5}), device = host.cuda();
+    if (column) {
+      host.transpose(0, 1).addmm_(a, b);
+      device.transpose(0, 1).addmm_(a.cuda(), b.cuda());
+    } else {
+      host.addmm_(b.transpose(0, 1), a.transpose(0, 1));
+      device.addmm_(b.cuda().transpose(0, 1), a.cuda().transpose(0, 1));
+    }
+    expect_close(device, host);
+  }
+}
+
+TEST_F(MatmulOnGpu, TuningTimesEachShapeOnce) {
+  cuda::set_matmul_tuning(true);
+  const Tensor x = sample({72, 136}), w = sample({88, 136}), bias = sample({88});
+  const Tensor cx = x.cuda(), cw = w.cuda(), cbias = bias.cuda();
+  const uint64_t before = cuda::wait_count();
+  const Tensor first = linear(cx, cw, cbias);
+  EXPECT_GT(cuda::wait_count(), before);
+  const uint64_t tuned = cuda::wait_count();
+  for (int i = 0; i < 3; ++i) linear(cx, cw, cbias);
+  EXPECT_EQ(cuda::wait_count(), tuned);
+  expect_close(first, linear(x, w, bias), 1e-4);
+  // A beta other than 0: the result's memory is an input, which timing must not touch.
+  const Tensor sum = sample({72, 88}), csum = sum.cuda();
+  csum.addmm_(cx, cw.transpose(0, 1));
+  expect_close(csum, addmm(sum, x, w.transpose(0, 1)), 1e-4);
+  {
+    const DeterministicScope scope(true);
+    const Tensor y = sample({40, 136}).cuda();
+    synchronize(kCuda);
+    const uint64_t waits = cuda::wait_count();
+    matmul(y, cw.transpose(0, 1));
+    EXPECT_EQ(cuda::wait_count(), waits);
+  }
+  cuda::set_matmul_tuning(false);
 }
 
 }  // namespace

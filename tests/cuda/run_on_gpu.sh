@@ -13,6 +13,7 @@
 # Steps: tests      the CUDA backend's own tests
 #        ops        the op suite on the GPU
 #        checked    the tests again with every launch waited for and checked
+#        redzones   the op suite with red zones around every tensor, checked after each launch
 #        bench      speed of the loops, of matmul and of launches, beside PyTorch where it is
 #        matmul     the versions of the matmul workbench
 #        launch     what a launch costs, piece by piece
@@ -53,7 +54,9 @@ step() {
   shift 2
   echo "=== $name"
   local status=0 start=$SECONDS needed=$1
-  [ "$needed" = env ] && needed=$3
+  if [ "$needed" = env ]; then
+    for needed in "${@:2}"; do case $needed in *=*) ;; *) break ;; esac; done
+  fi
   if ! command -v "$needed" >/dev/null; then
     echo "--- $name: $needed is not there" | tee "$logs/$name.log"
     status=127
@@ -119,6 +122,9 @@ run() {
              bin/tensora-ops --device cuda --json "$logs/ops.json" ;;
       checked) step checked "$verdicts" env TENSORA_CUDA_CHECKED=1 $tests --gtest_color=no \
                  --gtest_filter='-*NeverWaits*:*WithoutWaiting*:*NamesTheLastOps*' ;;
+      redzones) step redzones 'fail|FAIL|passed|cuda|rror' \
+                  env TENSORA_CUDA_CHECKED=1 TENSORA_CUDA_RED_ZONES=1 bin/tensora-ops \
+                  --device cuda --quick --mode value,view,inplace ;;
       bench) step bench . python3 bin/cuda.py --program bin/tensora-bench-cuda \
                --json "$logs/bench.json" ;;
       matmul) step matmul . bin/tensora-bench-cuda_matmul ;;

@@ -1,7 +1,7 @@
 // Memory, streams, events and the errors of the CUDA backend.
 #include <thread>
 
-#include "tensora/backend/cuda/stream.h"
+#include "tensora/backend/cuda/runtime/stream.h"
 #include "tests/cuda/gpu.h"
 
 namespace tensora::test {

@@ -16,7 +16,7 @@ RULES = [
     (_CALL + r"cuda(?:Malloc|MallocAsync|MallocManaged|MallocHost|HostAlloc)\s*\(",
      "device memory comes from the allocator of backend/cuda only"),
     (_CALL + r"cuda(?:DeviceSynchronize|StreamSynchronize|EventSynchronize|Memcpy|Memset)\s*\(",
-     "the host waits for the device only through the counted functions of backend/cuda/wait.h"),
+     "the host waits for the device only through the counted functions of backend/cuda/runtime/wait.h"),
 ]
 _COMPILED = [(re.compile(pattern), sentence) for pattern, sentence in RULES]
 

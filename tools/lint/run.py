@@ -8,15 +8,19 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 import banned
 import format as format_lint
+import forward
 import headers
 import includes
 import length
 import macros
+import notes
 import paths
+import reference
 import tidy
 from common import Tree
 
-LINTS = {lint.NAME: lint for lint in (includes, length, macros, banned, paths, format_lint, headers, tidy)}
+LINTS = {lint.NAME: lint for lint in (includes, forward, length, macros, banned, notes, paths, reference, format_lint,
+                                        headers, tidy)}
 
 
 def main():

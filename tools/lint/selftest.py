@@ -11,10 +11,12 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 import banned
 import format as format_lint
+import forward
 import headers
 import includes
 import length
 import macros
+import notes
 import paths
 import tidy
 from common import EXCEPTIONS_FILE, Tree, blank_comments_and_literals
@@ -42,6 +44,34 @@ class LintTest(unittest.TestCase):
         self.assertEqual(len(found), len(starts), found)
         for finding, start in zip(found, starts):
             self.assertTrue(finding.startswith(start), f"{finding!r} does not start with {start!r}")
+
+
+class Forward(LintTest):
+    def test_upward_declaration(self):
+        self.expect(forward, {"tensora/core/a.h": "class Node;\nstruct Here;\n",
+                              "tensora/autograd/node.h": "class Node : public X {\n};\n",
+                              "tensora/base/b.h": "struct Here {\n};\n"},
+                    "tensora/core/a.h:1: 'Node' belongs to tensora/autograd/")
+
+    def test_own_and_lower_folders(self):
+        self.expect(forward, {"tensora/ops/a.h": "class Node;\nstruct Mine;\n",
+                              "tensora/ops/b.h": "struct Mine final {\n};\n",
+                              "tensora/autograd/node.h": "class Node {\n};\n"})
+
+    def test_exception(self):
+        self.expect(forward, {"tensora/core/a.h": "class Node;\n", "tensora/autograd/n.h": "class Node {\n};\n",
+                              EXCEPTIONS_FILE: "forward tensora/core/a.h:Node for a reason\n"})
+
+
+class Notes(LintTest):
+    def test_dangling_citation(self):
+        self.expect(notes, {"tensora/a.h": "// Note [Tiles]\n// why\n", "tensora/b.h": "// See Note [Tile].\n",
+                            "docs/c.md": "see Note [Tiles]\n"},
+                    "tensora/b.h:1: there is no Note [Tile]")
+
+    def test_two_of_one_title(self):
+        self.expect(notes, {"tensora/a.h": "// Note [Tiles]\n", "tensora/b.h": "\n// Note [Tiles]\n"},
+                    "tensora/b.h:2: Note [Tiles] is also in tensora/a.h")
 
 
 class Includes(LintTest):

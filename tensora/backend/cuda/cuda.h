@@ -3,11 +3,12 @@
 // Everything that a program may want of the CUDA backend beyond tensors on a CUDA device. Programs
 // that use more than the functions below link libtensora_cuda. No CUDA header is needed.
 
-#include "tensora/backend/cuda/checked.h"
-#include "tensora/backend/cuda/graph.h"
-#include "tensora/backend/cuda/memory.h"
-#include "tensora/backend/cuda/pinned_tensor.h"
-#include "tensora/backend/cuda/stream.h"
+#include "tensora/backend/cuda/memory/memory.h"
+#include "tensora/backend/cuda/memory/pinned_tensor.h"
+#include "tensora/backend/cuda/memory/red_zones.h"
+#include "tensora/backend/cuda/runtime/checked.h"
+#include "tensora/backend/cuda/runtime/graph.h"
+#include "tensora/backend/cuda/runtime/stream.h"
 #include "tensora/core/backend.h"
 
 namespace tensora::cuda {

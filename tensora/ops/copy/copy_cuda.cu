@@ -1,4 +1,4 @@
-#include "tensora/backend/cuda/copy.h"
+#include "tensora/backend/cuda/loops/copy.h"
 #include "tensora/ops/copy/copy.h"
 
 namespace tensora::cuda {

@@ -1,9 +1,9 @@
 #include "tensora/ops/creation/one_hot.h"
 
-#include "tensora/backend/cuda/indexing.cuh"
-#include "tensora/backend/cuda/launch_walk.cuh"
-#include "tensora/backend/cuda/parts.h"
-#include "tensora/backend/cuda/runtime.h"
+#include "tensora/backend/cuda/loops/indexing.cuh"
+#include "tensora/backend/cuda/loops/launch_walk.cuh"
+#include "tensora/backend/cuda/loops/parts.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
 
 namespace tensora::cuda {
 namespace {

@@ -1,4 +1,4 @@
-#include "tensora/backend/cuda/generate.cuh"
+#include "tensora/backend/cuda/loops/generate.cuh"
 #include "tensora/ops/creation/sequence.h"
 
 namespace tensora::cuda {

@@ -1,11 +1,11 @@
 #include "tensora/ops/index/gather.h"
 
-#include "tensora/backend/cuda/copy.h"
-#include "tensora/backend/cuda/indexing.cuh"
-#include "tensora/backend/cuda/launch_walk.cuh"
-#include "tensora/backend/cuda/ordered.h"
-#include "tensora/backend/cuda/parts.h"
-#include "tensora/backend/cuda/runtime.h"
+#include "tensora/backend/cuda/loops/copy.h"
+#include "tensora/backend/cuda/loops/indexing.cuh"
+#include "tensora/backend/cuda/loops/launch_walk.cuh"
+#include "tensora/backend/cuda/loops/ordered.h"
+#include "tensora/backend/cuda/loops/parts.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/core/determinism.h"
 
 // All four ops pair `plain[i]` with `data[i, its dim-th entry replaced by index[i]]` for every i in
@@ -129,7 +129,7 @@ void write_ordered(const KernelContext& context, const Arrays& arrays, Action ac
   const int device = context.device.index;
   const int64_t count = arrays.index.numel;
   if (count == 0) return;
-  const PairMemory memory(device, count);
+  const PairMemory memory(context.op, device, count);
   GatherParams params{};
   params.pairs = memory.pairs(0);
   params.nowhere = static_cast<uint64_t>(extent_bytes(arrays.data));

@@ -1,10 +1,12 @@
-#include "tensora/backend/cuda/copy.h"
-#include "tensora/backend/cuda/indexing.cuh"
-#include "tensora/backend/cuda/launch_walk.cuh"
-#include "tensora/backend/cuda/ordered.h"
-#include "tensora/backend/cuda/parts.h"
-#include "tensora/backend/cuda/runtime.h"
-#include "tensora/backend/cuda/scratch.h"
+#include <optional>
+
+#include "tensora/backend/cuda/loops/copy.h"
+#include "tensora/backend/cuda/loops/indexing.cuh"
+#include "tensora/backend/cuda/loops/launch_walk.cuh"
+#include "tensora/backend/cuda/loops/ordered.h"
+#include "tensora/backend/cuda/loops/parts.h"
+#include "tensora/backend/cuda/memory/scratch.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/base/small_vector.h"
 #include "tensora/core/determinism.h"
 #include "tensora/ops/index/index.h"
@@ -12,8 +14,10 @@
 // Note [Indexed copies on the GPU]
 // Indexing pairs a plain array (the result, or the values to write) with an indexed one:
 //   plain[outer, place, inner]  <->  indexed[outer, offset of place, inner]
-// A first kernel per index tensor adds up the offsets of all places. Then a thread moves, or adds,
-// one element. Places may occur more than once: see Note [Order of colliding writes].
+// With one index tensor, as for index_select, take and embeddings, a thread follows the index and
+// moves, or adds, one element. With several, a first kernel per index tensor adds up the offsets of
+// all places, which the threads then read. Places may occur more than once: see
+// Note [Order of colliding writes].
 
 namespace tensora::cuda {
 namespace {
@@ -49,6 +53,40 @@ struct MoveParams {
 
 enum class Action { read, write, add };
 
+// `place` is null where the index was wrong.
+template <class T, Action kAction>
+__device__ inline void move_element(T* plain, T* place) {
+  if constexpr (kAction == Action::read)
+    *plain = place ? *place : T(0);
+  else if (!place)
+    return;
+  else if constexpr (kAction == Action::write)
+    *place = *plain;
+  else
+    atomic_add(place, *plain);
+}
+
+struct FollowParams {
+  Walk<3> walk;  // plain, indexed (at position 0 of the dim), index
+  char *plain, *indexed, *index;
+  long long step;  // as in PlaceParams
+  IndexLimits limits;
+  DType index_dtype;
+  unsigned count;
+};
+
+template <class T, Action kAction>
+__global__ void __launch_bounds__(kThreads)
+    follow_index(const __grid_constant__ FollowParams params) {
+  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= params.count) return;
+  int at[3];
+  params.walk.offsets(i, at);
+  const long long position = checked_index(params.index, at[2], params.index_dtype, params.limits);
+  char* const place = position < 0 ? nullptr : params.indexed + at[1] + position * params.step;
+  move_element<T, kAction>(reinterpret_cast<T*>(params.plain + at[0]), reinterpret_cast<T*>(place));
+}
+
 template <class T, Action kAction>
 __global__ void __launch_bounds__(kThreads)
     move_elements(const __grid_constant__ MoveParams params) {
@@ -57,18 +95,9 @@ __global__ void __launch_bounds__(kThreads)
   int at[3];
   params.walk.offsets(i, at);
   const long long place = *reinterpret_cast<const long long*>(params.places + at[2]);
-  T* const plain = reinterpret_cast<T*>(params.plain + at[0]);
-  if (place == kNowhere) {
-    if constexpr (kAction == Action::read) *plain = T(0);
-    return;
-  }
-  T* const indexed = reinterpret_cast<T*>(params.indexed + at[1] + place);
-  if constexpr (kAction == Action::read)
-    *plain = *indexed;
-  else if constexpr (kAction == Action::write)
-    *indexed = *plain;
-  else
-    atomic_add(indexed, *plain);
+  move_element<T, kAction>(
+      reinterpret_cast<T*>(params.plain + at[0]),
+      reinterpret_cast<T*>(place == kNowhere ? nullptr : params.indexed + at[1] + place));
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -81,7 +110,7 @@ __global__ void __launch_bounds__(kThreads)
 
 dim3 blocks_for(unsigned count) { return dim3((count + kThreads - 1) / kThreads); }
 
-/// The three arrays of an indexed copy as views of one shape.
+/// The arrays of an indexed copy as views of one shape.
 struct Arrays {
   View plain, indexed, places;
   Shape common;      // of the places
@@ -94,29 +123,22 @@ class IndexedCopy {
   IndexedCopy(const KernelContext& context, const View& plain, const View& indexed,
               const Dims& dims, Negative negative, std::span<const View* const> indices)
       : context_(context),
-        arrays_(lay_out(plain, indexed, dims, indices)),
-        indexed_extent_(static_cast<uint64_t>(extent_bytes(indexed))),
-        scratch_(context.device.index, static_cast<size_t>(arrays_.common.numel()) * 8) {
-    arrays_.places.data = scratch_.data();
-    View flat = arrays_.places;
-    flat.sizes = arrays_.common;
-    flat.strides = contiguous_strides(arrays_.common);
-    flat.update();
-    for (int i = 0; i < dims.size(); ++i)
-      add_index(flat, *indices[static_cast<size_t>(i)], indexed, static_cast<int>(dims[i]),
-                negative, i == 0);
-  }
+        source_(indexed),
+        dims_(dims),
+        negative_(negative),
+        indices_(indices),
+        arrays_(lay_out(plain, indexed, dims, indices)) {}
 
-  void read() const {
-    visit_element_size(arrays_.plain.dtype, [&]<class T>() { move<T, Action::read>(); });
+  void read() {
+    visit_element_size(arrays_.plain.dtype, [&]<class T>() { run<T, Action::read>(); });
   }
-  void write() const {
+  void write() {
     if (is_deterministic()) return in_order(write_in_order);
-    visit_element_size(arrays_.plain.dtype, [&]<class T>() { move<T, Action::write>(); });
+    visit_element_size(arrays_.plain.dtype, [&]<class T>() { run<T, Action::write>(); });
   }
-  void add() const {
+  void add() {
     if (is_deterministic() && is_differentiable(arrays_.plain.dtype)) return in_order(add_in_order);
-    visit_computing(arrays_.plain.dtype, [&]<class T>() { move<T, Action::add>(); });
+    visit_computing(arrays_.plain.dtype, [&]<class T>() { run<T, Action::add>(); });
   }
 
  private:
@@ -147,15 +169,34 @@ class IndexedCopy {
     return arrays;
   }
 
-  void add_index(const View& flat, const View& index, const View& indexed, int dim,
-                 Negative negative, bool is_first) const {
+  int64_t step_along(int dim) const {
+    return source_.strides[dim] * static_cast<int64_t>(element_size(source_.dtype));
+  }
+  IndexLimits limits_of(int dim) const {
+    const int64_t size = source_.sizes[dim];
+    return {context_.op.data(), device_fault(context_.device.index),
+            negative_ == Negative::wrapped ? -size : 0, size, dim};
+  }
+
+  // The offsets of all places, for several index tensors or to be sorted.
+  void find_places() {
+    if (places_) return;
+    places_.emplace(context_.device.index, static_cast<size_t>(arrays_.common.numel()) * 8);
+    arrays_.places.data = places_->data();
+    View flat = arrays_.places;
+    flat.sizes = arrays_.common;
+    flat.strides = contiguous_strides(arrays_.common);
+    flat.update();
+    for (int i = 0; i < dims_.size(); ++i)
+      add_index(flat, *indices_[static_cast<size_t>(i)], static_cast<int>(dims_[i]), i == 0);
+  }
+
+  void add_index(const View& flat, const View& index, int dim, bool is_first) const {
     if (flat.numel == 0) return;
     const View* const views[] = {&flat, &index};
     PlaceParams params{};
-    params.step = indexed.strides[dim] * static_cast<int64_t>(element_size(indexed.dtype));
-    const int64_t size = indexed.sizes[dim];
-    params.limits = {context_.op.data(), device_fault(context_.device.index),
-                     negative == Negative::wrapped ? -size : 0, size, dim};
+    params.step = step_along(dim);
+    params.limits = limits_of(dim);
     params.index_dtype = index.dtype;
     params.is_first = is_first;
     each_part(make_walk(views), [&](const HostWalk& part, bool) {
@@ -169,8 +210,40 @@ class IndexedCopy {
   }
 
   template <class T, Action kAction>
+  void run() {
+    if (arrays_.plain.numel == 0) return find_places();  // wrong indices are noted all the same
+    if (indices_.size() == 1) return follow<T, kAction>();
+    find_places();
+    move<T, kAction>();
+  }
+
+  template <class T, Action kAction>
+  void follow() const {
+    View index = arrays_.places;
+    index.data = indices_[0]->data;
+    index.dtype = indices_[0]->dtype;
+    for (int d = 0; d < indices_[0]->dim(); ++d)
+      index.strides[arrays_.first + d] = indices_[0]->strides[d];
+    index.update();
+    FollowParams params{};
+    const auto dim = static_cast<int>(dims_[0]);
+    params.step = step_along(dim);
+    params.limits = limits_of(dim);
+    params.index_dtype = index.dtype;
+    const View* const views[] = {&arrays_.plain, &arrays_.indexed, &index};
+    each_part(make_walk(views), [&](const HostWalk& part, bool) {
+      fill_walk(params.walk, part);
+      params.plain = part.data[0];
+      params.indexed = part.data[1];
+      params.index = part.data[2];
+      params.count = static_cast<unsigned>(part.count());
+      Launch{context_.op, context_.device.index}(follow_index<T, kAction>, blocks_for(params.count),
+                                                 dim3(kThreads), params);
+    });
+  }
+
+  template <class T, Action kAction>
   void move() const {
-    if (arrays_.plain.numel == 0) return;
     const View* const views[] = {&arrays_.plain, &arrays_.indexed, &arrays_.places};
     each_part(make_walk(views), [&](const HostWalk& part, bool) {
       MoveParams params{};
@@ -184,20 +257,19 @@ class IndexedCopy {
     });
   }
 
-  void in_order(void (*write)(const OrderedWrite&)) const {
+  void in_order(void (*write)(const OrderedWrite&)) {
     const int device = context_.device.index;
     const int64_t count = arrays_.common.numel();
-    check(count < int64_t{1} << 31, context_.op,
-          ": more than 2^31 places in deterministic order are not supported on cuda");
     if (count == 0) return;
-    const PairMemory memory(device, count);
+    find_places();
+    const PairMemory memory(context_.op, device, count);
     OrderedWrite job;
     job.op = context_.op;
     job.device = device;
     job.pairs = memory.pairs(0);
     job.spare = memory.pairs(1);
     job.count = count;
-    job.nowhere = indexed_extent_;
+    job.nowhere = static_cast<uint64_t>(extent_bytes(source_));
     job.values = arrays_.plain;
     job.values.sizes = arrays_.common;
     job.values.strides = arrays_.in_plain;
@@ -214,9 +286,12 @@ class IndexedCopy {
   }
 
   const KernelContext& context_;
+  const View source_;
+  const Dims dims_;
+  const Negative negative_;
+  const std::span<const View* const> indices_;
   Arrays arrays_;
-  uint64_t indexed_extent_;
-  Scratch scratch_;
+  std::optional<Scratch> places_;
 };
 
 void index_kernel(const KernelContext& context, const IndexAttrs& attrs) {
@@ -235,8 +310,8 @@ void index_backward_kernel(const KernelContext& context, const IndexBackwardAttr
 void index_put_kernel(const KernelContext& context, const IndexPutAttrs& attrs) {
   const View& out = context.output();
   if (context.input(0).data != out.data) copy_elements(context.op, context.input(0), out);
-  const IndexedCopy copy(context, context.input(1), out, attrs.dims, attrs.negative,
-                         context.in.subspan(2));
+  IndexedCopy copy(context, context.input(1), out, attrs.dims, attrs.negative,
+                   context.in.subspan(2));
   if (attrs.accumulate)
     copy.add();
   else

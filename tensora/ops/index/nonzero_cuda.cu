@@ -1,46 +1,61 @@
 #include "tensora/ops/index/nonzero.h"
 
-#include "tensora/backend/cuda/reduce_count.cuh"
-#include "tensora/backend/cuda/scan.cuh"
+#include "tensora/backend/cuda/loops/compact.cuh"
+#include "tensora/backend/cuda/loops/host_walk.h"
 
 namespace tensora::cuda {
 namespace {
 
-// How many elements before and up to each one are not zero: that is the row of the result which an
-// element that is not zero gets.
-struct NonzeroRows {
-  using Acc = long long;
-  struct Line {};
+/// The elements that are not zero; NaN is not.
+struct NotZero {
   const char* in;
+  DType dtype;
+  bool aligned;  // 16 bytes can be read at once
+
+  explicit NotZero(const View& view)
+      : in(view.as<const char>()),
+        dtype(view.dtype),
+        aligned(reinterpret_cast<uintptr_t>(view.data) % 16 == 0) {}
+
+  __device__ unsigned flags(long long first, int present) const {
+    unsigned result = 0;
+    visit_any(dtype, [&]<class T>() {
+      const T* const from = reinterpret_cast<const T*>(in) + first;
+      T values[kCompactItems];
+      if (aligned && present == kCompactItems) {
+        uint4 words[sizeof(T)];
+#pragma unroll
+        for (unsigned w = 0; w < sizeof(T); ++w)
+          words[w] = __ldg(reinterpret_cast<const uint4*>(from) + w);
+        __builtin_memcpy(values, words, sizeof values);
+      } else {
+#pragma unroll
+        for (int k = 0; k < kCompactItems; ++k) values[k] = k < present ? from[k] : T(0);
+      }
+#pragma unroll
+      for (int k = 0; k < kCompactItems; ++k)
+        result |= static_cast<unsigned>(load_value<accumulate_t<T>>(values[k]) != 0) << k;
+    });
+    return result;
+  }
+};
+
+/// Their indices, a row of the result each.
+struct NonzeroRows : NotZero {
   int64_t* out /* count dims */;
   long long count;
   long long sizes[kMaxDims];
+  Divisor divisors[kMaxDims];
   int dims;
-  DType dtype;
+  bool narrow;  // positions are below 2^31, which Divisor needs
 
-  __device__ Line line(unsigned) const { return {}; }
-  __device__ Acc init() const { return 0; }
-  __device__ Acc combine(Acc a, Acc b) const { return a + b; }
-  __device__ void load(Line, long long first, int present, Acc (&values)[kScanItems]) const {
-    visit_any(dtype, [&]<class T>() {
-      const T* const from = reinterpret_cast<const T*>(in) + first;
-#pragma unroll
-      for (int k = 0; k < kScanItems; ++k)
-        values[k] = k < present && load_value<accumulate_t<T>>(from[k]) != 0;
-    });
-  }
-  __device__ void store(Line, long long first, int present, Acc before,
-                        const Acc (&through)[kScanItems]) const {
-#pragma unroll
-    for (int k = 0; k < kScanItems; ++k) {
-      const Acc row = k == 0 ? before : through[k - 1];
-      // Rows beyond `count` exist only if the elements changed since they were counted.
-      if (k < present && through[k] != row && row < count) write_row(out + row * dims, first + k);
-    }
-  }
-  __device__ void write_row(int64_t* to, long long position) const {
+  __device__ void store(long long row, long long position) const {
+    // Rows beyond `count` exist only if the elements changed since they were counted.
+    if (row >= count) return;
+    int64_t* const to = out + row * dims;
     for (int d = dims - 1; d > 0; --d) {
-      const long long rest = position / sizes[d];
+      const long long rest =
+          narrow ? divisors[d].divide(static_cast<unsigned>(position)) : position / sizes[d];
       to[d] = position - rest * sizes[d];
       position = rest;
     }
@@ -50,20 +65,21 @@ struct NonzeroRows {
 
 void nonzero_count_kernel(const KernelContext& context, const NoAttrs&) {
   const View& in = context.input(0);
-  const uint32_t all = (1u << in.dim()) - 1;
-  visit_compute(in.dtype, [&]<class C>() { reduce(context, all, CountNonzero<C>{}); });
+  run_count(context.op, context.device.index, NotZero(in), in.numel,
+            context.output().as<int64_t>());
 }
 
 void nonzero_kernel(const KernelContext& context, const NonzeroAttrs& attrs) {
   const View& in = context.input(0);
-  NonzeroRows rows{};
-  rows.in = in.as<const char>();
-  rows.out = context.output().as<int64_t>();
-  rows.count = attrs.count;
-  rows.dims = in.dim();
-  rows.dtype = in.dtype;
-  for (int d = 0; d < in.dim(); ++d) rows.sizes[d] = in.sizes[d];
-  run_scan(context.op, context.device.index, rows, 1, in.numel, ScanLayout::rows);
+  NonzeroRows rows{NotZero(in), context.output().as<int64_t>(), attrs.count, {}, {},
+                   in.dim(),    in.numel < int64_t{1} << 31};
+  for (int d = 0; d < in.dim(); ++d) {
+    rows.sizes[d] = in.sizes[d];
+    if (!rows.narrow) continue;
+    const DivisorNumbers numbers = divisor_numbers(std::max<int64_t>(in.sizes[d], 1));
+    rows.divisors[d] = {numbers.divisor, numbers.multiplier, numbers.shift};
+  }
+  run_compact(context.op, context.device.index, rows, in.numel);
 }
 
 }  // namespace

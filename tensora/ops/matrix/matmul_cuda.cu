@@ -2,10 +2,11 @@
 
 #include <optional>
 
-#include "tensora/backend/cuda/copy.h"
-#include "tensora/backend/cuda/matmul.h"
-#include "tensora/backend/cuda/runtime.h"
-#include "tensora/backend/cuda/scratch.h"
+#include "tensora/backend/cuda/loops/copy.h"
+#include "tensora/backend/cuda/matmul/matmul.h"
+#include "tensora/backend/cuda/matmul/vector_matmul.h"
+#include "tensora/backend/cuda/memory/scratch.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/ops/matrix/addmm.h"
 
 namespace tensora::cuda {
@@ -121,7 +122,7 @@ bool multiply(const KernelContext& context, const View& a, const View& b, const 
                       .epilogue = epilogue};
     if (!is_floating_point(out.dtype))
       run_integers(args);
-    else if (!blas_matmul(args))
+    else if (!vector_matmul(args) && !blas_matmul(args))
       return false;
   }
   return true;
@@ -202,15 +203,16 @@ void addmm_kernel(const KernelContext& context, const AddmmAttrs& attrs) {
   if (beta == 1 &&
       multiply_with_bias(context, input, context.input(1), context.input(2), out, alpha))
     return;
-  // The library writes row-major results; another layout (in place) goes through a copy.
+  // The library writes row-major results; another layout (in place) goes through a copy. Dims of
+  // size 1 may have any stride in a contiguous view; the library is told the usual ones.
   View result = out;
   std::optional<Scratch> copy;
   if (!out.contiguous) {
     copy.emplace(context.device.index, out.bytes());
     result.data = copy->data();
-    result.strides = contiguous_strides(out.sizes);
-    result.update();
   }
+  result.strides = contiguous_strides(out.sizes);
+  result.update();
   // With beta 0 the input is not read at all: its NaNs do not matter.
   if (beta != 0 && input.data != result.data) copy_elements(context.op, input, result);
   multiply_any(context, context.input(1), context.input(2), result, alpha, beta);

@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "tensora/backend/cuda/capture.h"
-#include "tensora/backend/cuda/elements.cuh"
-#include "tensora/backend/cuda/runtime.h"
+#include "tensora/backend/cuda/loops/elements.cuh"
+#include "tensora/backend/cuda/runtime/capture.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/ops/optim/adam.h"
 
 namespace tensora::cuda {

@@ -1,5 +1,5 @@
-#include "tensora/backend/cuda/elements.cuh"
-#include "tensora/backend/cuda/runtime.h"
+#include "tensora/backend/cuda/loops/elements.cuh"
+#include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/ops/quant/q8_0.h"
 #include "tensora/ops/quant/quantize.h"
 

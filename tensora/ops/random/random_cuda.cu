@@ -1,5 +1,5 @@
-#include "tensora/backend/cuda/generate.cuh"
-#include "tensora/backend/cuda/indexing.cuh"
+#include "tensora/backend/cuda/loops/generate.cuh"
+#include "tensora/backend/cuda/loops/indexing.cuh"
 #include "tensora/ops/random/random.h"
 
 namespace tensora::cuda {

@@ -2,10 +2,10 @@
 
 #include <bit>
 
-#include "tensora/backend/cuda/generate.cuh"
-#include "tensora/backend/cuda/indexing.cuh"
-#include "tensora/backend/cuda/ordered.h"
-#include "tensora/backend/cuda/scan.cuh"
+#include "tensora/backend/cuda/loops/generate.cuh"
+#include "tensora/backend/cuda/loops/indexing.cuh"
+#include "tensora/backend/cuda/loops/ordered.h"
+#include "tensora/backend/cuda/loops/scan.cuh"
 #include "tensora/ops/random/sample_values.h"
 
 namespace tensora::cuda {
@@ -39,7 +39,7 @@ void randperm_kernel(const KernelContext& context, const RandomAttrs& attrs) {
   const int64_t n = out.numel;
   if (n == 0) return;
   const int device = context.device.index;
-  const PairMemory memory(device, n);
+  const PairMemory memory(context.op, device, n);
   const SortPairs pairs = memory.pairs(0);
   draw<long long>(context, RandomInteger{attrs.seed, attrs.offset, 0, 0}, pairs.keys, n);
   const Launch launch{context.op, device};
@@ -200,7 +200,7 @@ void draw_without_replacement(const KernelContext& context, const MultinomialAtt
                               const WeightParams& params, int64_t* out) {
   const int device = context.device.index;
   const int64_t all = params.rows * params.categories, count = params.rows * params.samples;
-  const PairMemory memory(device, all);
+  const PairMemory memory(context.op, device, all);
   SortPairs pairs = memory.pairs(0), spare = memory.pairs(1);
   draw<double>(context, Exponential{attrs.seed, attrs.offset}, pairs.keys, all);
   const Launch launch{context.op, device};

@@ -1,8 +1,8 @@
 #include "tensora/ops/reduce/logsumexp.h"
 
-#include "tensora/backend/cuda/extremum.cuh"
-#include "tensora/backend/cuda/reduce.cuh"
-#include "tensora/backend/cuda/rows.cuh"
+#include "tensora/backend/cuda/loops/extremum.cuh"
+#include "tensora/backend/cuda/loops/reduce.cuh"
+#include "tensora/backend/cuda/loops/rows.cuh"
 #include "tensora/ops/reduce/reduce_common.h"
 
 namespace tensora::cuda {

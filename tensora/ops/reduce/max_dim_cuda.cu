@@ -1,5 +1,5 @@
-#include "tensora/backend/cuda/extremum.cuh"
-#include "tensora/backend/cuda/reduce.cuh"
+#include "tensora/backend/cuda/loops/extremum.cuh"
+#include "tensora/backend/cuda/loops/reduce.cuh"
 #include "tensora/ops/reduce/max_dim.h"
 #include "tensora/ops/reduce/reduce_common.h"
 

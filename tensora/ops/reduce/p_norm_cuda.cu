@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "tensora/backend/cuda/extremum.cuh"
-#include "tensora/backend/cuda/reduce.cuh"
+#include "tensora/backend/cuda/loops/extremum.cuh"
+#include "tensora/backend/cuda/loops/reduce.cuh"
 #include "tensora/ops/reduce/reduce_common.h"
 
 namespace tensora::cuda {

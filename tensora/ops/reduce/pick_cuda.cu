@@ -1,6 +1,6 @@
-#include "tensora/backend/cuda/copy.h"
-#include "tensora/backend/cuda/launch_walk.cuh"
-#include "tensora/backend/cuda/runtime.h"
+#include "tensora/backend/cuda/loops/copy.h"
+#include "tensora/backend/cuda/loops/launch_walk.cuh"
+#include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/ops/reduce/pick.h"
 
 namespace tensora::cuda {

@@ -1,4 +1,4 @@
-#include "tensora/backend/cuda/reduce.cuh"
+#include "tensora/backend/cuda/loops/reduce.cuh"
 #include "tensora/ops/reduce/prod.h"
 #include "tensora/ops/reduce/reduce_common.h"
 

@@ -1,4 +1,4 @@
-#include "tensora/backend/cuda/reduce_count.cuh"
+#include "tensora/backend/cuda/loops/reduce_count.cuh"
 #include "tensora/ops/reduce/reduce_common.h"
 #include "tensora/ops/reduce/sum.h"
 

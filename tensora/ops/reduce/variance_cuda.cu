@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "tensora/backend/cuda/reduce.cuh"
-#include "tensora/backend/cuda/rows.cuh"
+#include "tensora/backend/cuda/loops/reduce.cuh"
+#include "tensora/backend/cuda/loops/rows.cuh"
 #include "tensora/ops/reduce/reduce_common.h"
 #include "tensora/ops/reduce/variance.h"
 

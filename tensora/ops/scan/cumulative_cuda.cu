@@ -1,6 +1,6 @@
 #include "tensora/ops/scan/cumulative.h"
 
-#include "tensora/backend/cuda/scan_lines.cuh"
+#include "tensora/backend/cuda/loops/scan_lines.cuh"
 
 namespace tensora::cuda {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "tensora/backend/cuda/copy.h"
-#include "tensora/backend/cuda/runtime.h"
+#include "tensora/backend/cuda/loops/copy.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/ops/shape/as_strided.h"
 
 namespace tensora::cuda {

@@ -1,5 +1,5 @@
-#include "tensora/backend/cuda/copy.h"
-#include "tensora/backend/cuda/parts.h"
+#include "tensora/backend/cuda/loops/copy.h"
+#include "tensora/backend/cuda/loops/parts.h"
 #include "tensora/ops/shape/cat.h"
 
 namespace tensora::cuda {

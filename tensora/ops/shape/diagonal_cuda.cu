@@ -1,4 +1,4 @@
-#include "tensora/backend/cuda/copy.h"
+#include "tensora/backend/cuda/loops/copy.h"
 #include "tensora/ops/shape/diagonal.h"
 
 namespace tensora::cuda {

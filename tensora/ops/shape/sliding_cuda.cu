@@ -1,9 +1,9 @@
 #include "tensora/ops/shape/sliding.h"
 
-#include "tensora/backend/cuda/copy.h"
-#include "tensora/backend/cuda/launch_walk.cuh"
-#include "tensora/backend/cuda/parts.h"
-#include "tensora/backend/cuda/runtime.h"
+#include "tensora/backend/cuda/loops/copy.h"
+#include "tensora/backend/cuda/loops/launch_walk.cuh"
+#include "tensora/backend/cuda/loops/parts.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
 
 namespace tensora::cuda {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "tensora/backend/cuda/host_walk.h"
-#include "tensora/backend/cuda/reduce_params.cuh"
-#include "tensora/backend/cuda/runtime.h"
+#include "tensora/backend/cuda/loops/host_walk.h"
+#include "tensora/backend/cuda/loops/reduce_params.cuh"
+#include "tensora/backend/cuda/runtime/runtime.h"
 
 namespace tensora::cuda {
 namespace {

@@ -1,11 +1,12 @@
 // The caching allocator on a device of 1 GiB.
-#include "tensora/backend/cuda/allocator.h"
+#include "tensora/backend/cuda/memory/allocator.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "tensora/backend/cuda/fork.h"
+#include "tensora/backend/cuda/memory/red_zones.h"
+#include "tensora/backend/cuda/runtime/fork.h"
 #include "tensora/base/check.h"
 #include "tensora/tensora.h"
 #include "tests/cuda/fake/fake_runtime.h"
@@ -248,6 +249,80 @@ TEST_F(CudaAllocator, ForeignMemoryAndDoubleFreesAreIgnored) {
   EXPECT_NE(first, second);
   give(first);
   give(second);
+}
+
+class RedZones : public CudaAllocator {
+ protected:
+  void SetUp() override {
+    CudaAllocator::SetUp();
+    cuda::set_red_zones(true);
+  }
+  void TearDown() override { cuda::set_red_zones(false); }
+  // What the next look finds.
+  std::string damage() {
+    try {
+      cuda::check_red_zones(0);
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  }
+};
+
+TEST_F(RedZones, WritesWithinATensorAreNoDamage) {
+  for (const size_t bytes : {1, 511, 512, 513, 1000, 3 << 20}) {
+    auto* const block = static_cast<char*>(take(bytes));
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % 512, 0u);
+    EXPECT_EQ(static_cast<unsigned char>(block[bytes - 1]), 0xff);  // not yet written
+    std::fill_n(block, bytes, '\0');
+    EXPECT_EQ(damage(), "");
+    give(block);
+    EXPECT_EQ(damage(), "");
+  }
+  EXPECT_EQ(memory.stats().allocated, 0u);
+}
+
+TEST_F(RedZones, AWriteOutsideIsFoundWhileTheTensorLives) {
+  for (const ptrdiff_t at : {-512, -1, 1000, 1024, 1535}) {
+    auto* const block = static_cast<char*>(take(1000));
+    const char before = block[at];
+    block[at] = 1;
+    const std::string text = damage();
+    const std::string where =
+        at < 0 ? concat(-at, " bytes before") : concat(at - 1000, " bytes behind");
+    EXPECT_NE(text.find(where), std::string::npos) << at << ": " << text;
+    EXPECT_NE(text.find("a tensor of 1000 bytes"), std::string::npos) << text;
+    block[at] = before;
+    give(block);
+  }
+  EXPECT_EQ(damage(), "");
+}
+
+TEST_F(RedZones, AWriteOutsideIsFoundWhenTheTensorIsFreed) {
+  auto* const block = static_cast<char*>(take(4 << 20));
+  block[4 << 20] = 1;
+  give(block);
+  EXPECT_NE(damage().find("0 bytes behind the end"), std::string::npos);
+  EXPECT_EQ(damage(), "");  // told once
+}
+
+TEST_F(RedZones, SynchronizeLooks) {
+  auto* const block = static_cast<char*>(take(100));
+  block[100] = 1;
+  EXPECT_THROW(synchronize(DeviceType::cuda), Error);
+  block[100] = static_cast<char>(0xa5);
+  give(block);
+}
+
+TEST_F(RedZones, BlocksFromBeforeAreFreedAsTheyWere) {
+  cuda::set_red_zones(false);
+  void* const plain = take(1000);
+  cuda::set_red_zones(true);
+  void* const guarded = take(1000);
+  cuda::set_red_zones(false);
+  give(plain);
+  give(guarded);
+  EXPECT_EQ(memory.stats().allocated, 0u);
 }
 
 }  // namespace

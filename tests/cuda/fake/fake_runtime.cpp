@@ -150,6 +150,10 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   if (!stream || !stream->capturing) std::memcpy(to, from, bytes);
   return queue_on(stream);
 }
+cudaError_t cudaMemsetAsync(void* address, int value, size_t bytes, cudaStream_t stream) {
+  if (!stream || !stream->capturing) std::memset(address, value, bytes);
+  return queue_on(stream);
+}
 cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t bytes,
                                 cudaStream_t stream) {
   std::memcpy(to, from, bytes);

@@ -1,5 +1,5 @@
 // How several arrays are walked in step: as few dims as all of them allow.
-#include "tensora/backend/cuda/host_walk.h"
+#include "tensora/backend/cuda/loops/host_walk.h"
 
 #include <gtest/gtest.h>
 

@@ -5,10 +5,10 @@
 
 #include <source_location>
 
-#include "tensora/backend/cuda/checked.h"
-#include "tensora/backend/cuda/graph.h"
-#include "tensora/backend/cuda/memory.h"
-#include "tensora/backend/cuda/pinned_tensor.h"
+#include "tensora/backend/cuda/memory/memory.h"
+#include "tensora/backend/cuda/memory/pinned_tensor.h"
+#include "tensora/backend/cuda/runtime/checked.h"
+#include "tensora/backend/cuda/runtime/graph.h"
 #include "tensora/tensora.h"
 #include "tests/cuda/fake/fake_runtime.h"
 

@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""`./dev bench ops`: every op family beside PyTorch, from one run; the rows below 1.0x come last.
+
+Ours come from tensora-bench-ops (bench/ops.cpp); PyTorch's rows have the same names and inputs, and
+a row of ours whose result is not PyTorch's counts as a failure, whatever its speed. Each round runs
+one after the other; the table shows the medians over the rounds.
+"""
+import argparse
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+GOLDEN = 0.6180339887498949
+TOLERANCE = {"f64": 1e-9, "f32": 2e-4, "f16": 5e-3, "bf16": 3e-2, "i64": 1e-2}
+
+
+# ---- PyTorch's rows ---------------------------------------------------------------------------
+
+def fractions(torch, count, step):
+    multiples = torch.arange(count, dtype=torch.float64) * step
+    return multiples - multiples.floor()
+
+
+class Inputs:
+    def __init__(self, torch, device, dtype):
+        self.torch, self.device, self.dtype = torch, device, dtype
+
+    def values(self, *sizes, step=GOLDEN):
+        flat = (fractions(self.torch, math.prod(sizes), step) - 0.5) * 4
+        return flat.reshape(sizes).to(self.dtype).to(self.device)
+
+    def indices(self, *sizes, below):
+        flat = (fractions(self.torch, math.prod(sizes), 0.7548776662466927) * below).floor()
+        return flat.long().reshape(sizes).to(self.device)
+
+
+def pointwise(torch, make):
+    F = torch.nn.functional
+    x, y = make.values(4096, 4096), make.values(4096, 4096, step=0.3247179572447460)
+    line, column = make.values(4096), make.values(4096, 1)
+    other = torch.bfloat16 if make.dtype == torch.float32 else torch.float32
+    return {"add": lambda: x + y, "add_row": lambda: x + line, "add_column": lambda: x + column,
+            "add_number": lambda: x + 2.0, "mul_": lambda: x.mul_(1.0), "relu": lambda: F.relu(x),
+            "exp": lambda: x.exp(), "sigmoid": lambda: x.sigmoid(), "tanh": lambda: x.tanh(),
+            "gelu": lambda: F.gelu(x), "silu": lambda: F.silu(x), "sin": lambda: x.sin(),
+            "erf": lambda: x.erf(), "pow": lambda: x.pow(3.0), "clamp": lambda: x.clamp(-1, 1),
+            "where": lambda: torch.where(x > 0, x, y), "cast": lambda: x.to(other),
+            "transposed_copy": lambda: x.t().contiguous()}
+
+
+def reduce(torch, make):
+    x = make.values(8192, 4096)
+    return {"sum_all": lambda: x.sum(), "sum_rows": lambda: x.sum(1), "sum_cols": lambda: x.sum(0),
+            "mean_rows": lambda: x.mean(1), "var_rows": lambda: x.var(1), "var_cols": lambda: x.var(0),
+            "amax_all": lambda: x.amax(), "amax_rows": lambda: x.amax(1),
+            "max_rows": lambda: x.max(1).values, "argmax_rows": lambda: x.argmax(1),
+            "logsumexp_rows": lambda: x.logsumexp(1), "norm_rows": lambda: x.norm(2, 1),
+            "prod_rows": lambda: x.prod(1), "any_rows": lambda: (x > 100).any(1),
+            "cumsum_rows": lambda: x.cumsum(1), "cumsum_cols": lambda: x.cumsum(0)}
+
+
+def index(torch, make):
+    table, rows = make.values(32768, 1024), make.indices(16384, below=32768)
+    source, places = make.values(16384, 1024), make.indices(4096, 4096, below=4096)
+    square = make.values(4096, 4096)
+    mask = square > 1
+    return {"index_select": lambda: table.index_select(0, rows),
+            "gather": lambda: square.gather(1, places),
+            "scatter": lambda: square.scatter(1, places, 2.0),
+            "scatter_add": lambda: torch.zeros_like(square).scatter_add(1, places, square),
+            "index_add": lambda: table.index_add(0, rows, source),
+            "masked_fill": lambda: square.masked_fill(mask, 0.0),
+            "masked_select": lambda: square.masked_select(mask), "nonzero": lambda: mask.nonzero(),
+            "cat_rows": lambda: torch.cat([square, square], 0),
+            "cat_cols": lambda: torch.cat([square, square], 1), "flip": lambda: square.flip(1),
+            "roll": lambda: square.roll(17, 1), "tril": lambda: square.tril()}
+
+
+def random(torch, make):
+    sizes, options = (4096, 4096), {"device": make.device}
+    weights = make.values(64, 32768).abs() + 0.01
+    quarter = torch.full(sizes, 0.25, **options)
+    return {"rand.f32": lambda: torch.rand(sizes, **options).mean(),
+            "randn.f32": lambda: torch.randn(sizes, **options).var(),
+            "bernoulli.f32": lambda: torch.full(sizes, 0.25, **options).bernoulli().mean(),
+            "randperm.i64": lambda: torch.randperm(1 << 22, **options).mean(dtype=torch.float64),
+            "multinomial.f32": lambda: weights.multinomial(256, True).mean(dtype=torch.float64),
+            "multinomial_without.f32": lambda: weights.multinomial(256).mean(dtype=torch.float64)}
+
+
+def matrix_row(torch, make, shape):
+    if shape.startswith("bmm_"):
+        batch, m, k, n = map(int, shape[4:].split("x"))
+        a, b = make.values(batch, m, k), make.values(batch, k, n)
+        return lambda: torch.bmm(a, b)
+    m, k, n = map(int, shape.rstrip("t").split("x"))
+    a = make.values(m, k)
+    b = make.values(n, k).t() if shape.endswith("t") else make.values(k, n)
+    return lambda: a @ b
+
+
+class Peer:
+    """PyTorch's rows, made when they are asked for."""
+
+    def __init__(self, torch, device):
+        self.torch, self.device, self.families = torch, device, {}
+
+    def body(self, name):
+        family, row = name.split(".", 1)
+        dtype = {"f32": self.torch.float32, "bf16": self.torch.bfloat16, "f16": self.torch.float16,
+                 "f64": self.torch.float64, "i64": self.torch.float32}[name.rsplit(".", 1)[1]]
+        make = Inputs(self.torch, self.device, dtype)
+        if family == "matrix":
+            return matrix_row(self.torch, make, row.rsplit(".", 1)[0])
+        if (family, dtype) not in self.families:
+            self.families = {(family, dtype): globals()[family](self.torch, make)}
+        rows = self.families[family, dtype]
+        return rows[row if family == "random" else row.rsplit(".", 1)[0]]
+
+    def wait(self):
+        if self.device == "cuda":
+            self.torch.cuda.synchronize()
+
+    def milliseconds(self, body):
+        def group(calls):
+            self.wait()
+            begin = time.perf_counter()
+            for _ in range(calls):
+                body()
+            self.wait()
+            return (time.perf_counter() - begin) / calls * 1e3
+        group(2)
+        calls = min(max(int(20 / max(group(2), 1e-4)), 1), 2000)
+        return statistics.median(group(calls) for _ in range(9))
+
+    def fingerprint(self, result):
+        flat = result.cpu().double().reshape(-1)
+        count = flat.numel()
+        places = [i * (count - 1) // 7 for i in range(8)] if count else []
+        return [count, flat.sum().item(), flat.abs().sum().item(), *(flat[i].item() for i in places)]
+
+
+def agree(name, ours, theirs):
+    if name.startswith("random."):  # other numbers, equal in the mean
+        return math.isclose(ours[1], theirs[1], rel_tol=2e-2)
+    tolerance = TOLERANCE[name.rsplit(".", 1)[1]]
+    scale = theirs[2] / max(theirs[0], 1)
+    near = lambda a, b, room: a == b or abs(a - b) <= tolerance * room
+    return (ours[0] == theirs[0] and near(ours[1], theirs[1], theirs[2])
+            and near(ours[2], theirs[2], theirs[2])
+            and all(near(a, b, abs(b) + scale) for a, b in zip(ours[3:], theirs[3:])))
+
+
+# ---- the table --------------------------------------------------------------------------------
+
+def run_ours(program, device, pattern):
+    done = subprocess.run([str(program), "--device", device, "--filter", pattern],
+                          stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{program.name} failed with status {done.returncode}")
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def measure(arguments, torch):
+    """name -> {ours: [ms], theirs: [ms], correct}"""
+    rows = {}
+    peer = Peer(torch, arguments.device) if torch else None
+    for number in range(arguments.rounds):
+        print(f"round {number + 1} of {arguments.rounds} …", file=sys.stderr)
+        for row in run_ours(arguments.program, arguments.device, arguments.filter):
+            entry = rows.setdefault(row["name"], {"ours": [], "theirs": [], "correct": True})
+            entry["ours"].append(row["ms"])
+            if peer:
+                body = peer.body(row["name"])
+                theirs = peer.fingerprint(body())
+                entry["correct"] &= agree(row["name"], row["fingerprint"], theirs)
+                entry["theirs"].append(peer.milliseconds(body))
+    return rows
+
+
+def show(rows):
+    print(f"{'row':38}{'ours ms':>10}{'PyTorch ms':>12}{'x PyTorch':>11}")
+    for row in sorted(rows, key=lambda row: -(row["ratio"] or math.inf)):
+        theirs = "-" if row["theirs"] is None else f"{row['theirs']:.4g}"
+        ratio = "-" if row["ratio"] is None else f"{row['ratio']:.2f}"
+        print(f"{row['name']:38}{row['ours']:>10.4g}{theirs:>12}{ratio:>11}"
+              f"{'' if row['correct'] else '   WRONG RESULT'}")
+    behind = [row["name"] for row in rows if row["ratio"] and row["ratio"] < 1]
+    print(f"\n{len(rows)} rows, {len(behind)} below 1.0x")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--filter", default="", help="only rows whose name contains this")
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--json", type=pathlib.Path, help="also write the rows to this file")
+    parser.add_argument("--python", help="an interpreter that has PyTorch")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--program", type=pathlib.Path, help="tensora-bench-ops, if not in the build")
+    arguments = parser.parse_args()
+    if arguments.python:
+        rest = [a for i, a in enumerate(sys.argv) if a != "--python" and sys.argv[i - 1] != "--python"]
+        os.execv(arguments.python, [arguments.python, *rest])
+    arguments.program = arguments.program or arguments.build / "bin/tensora-bench-ops"
+    try:
+        import torch
+        print(f"the peer is PyTorch {torch.__version__}, {torch.get_num_threads()} threads",
+              file=sys.stderr)
+    except ImportError:
+        torch = None
+        print("PyTorch was not found: no peer column, and no check. In a virtual environment, "
+              "`pip install torch`, and name its interpreter with --python", file=sys.stderr)
+    rows = []
+    for name, entry in measure(arguments, torch).items():
+        ours = statistics.median(entry["ours"])
+        theirs = statistics.median(entry["theirs"]) if entry["theirs"] else None
+        rows.append({"name": name, "ours": ours, "theirs": theirs, "correct": entry["correct"],
+                     "ratio": theirs / ours if theirs else None})
+    show(rows)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+    sys.exit(0 if all(row["correct"] for row in rows) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+#pragma once
+
+// Filling tensors with values that follow from the element's position: sequences and random
+// numbers.
+
+#include <optional>
+
+#include "tensora/backend/cuda/loops/copy.h"
+#include "tensora/backend/cuda/loops/pointwise.cuh"
+#include "tensora/backend/cuda/memory/scratch.h"
+#include "tensora/backend/cuda/runtime/capture.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
+// The unrolling that philox.h asks GCC for, nvcc does of its own accord.
+#pragma nv_diag_suppress 1675
+#include "tensora/core/philox.h"
+
+namespace tensora::cuda {
+
+/// out[i] = values.at<V>(i)
+template <class Values, class V>
+__global__ void __launch_bounds__(kThreads)
+    sequence_kernel(const Values values, char* out, DType dtype, int64_t count) {
+  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (i >= count) return;
+  const V value = values.template at<V>(i);
+  visit_any(dtype, [&]<class T>() { reinterpret_cast<T*>(out)[i] = store_value<T>(value); });
+}
+
+/// The words of counter number `thread` of a distribution. See Note [Random numbers in a graph].
+template <class Distribution>
+__device__ inline PhiloxWords words_of(const Distribution& distribution, const ReplayRandom* replay,
+                                       int64_t thread) {
+  const unsigned long long seed = replay ? replay->seed : distribution.seed;
+  const unsigned long long start = distribution.offset + (replay ? replay->offset : 0);
+  return philox(seed, start + thread);
+}
+
+/// A thread per counter; see Note [Lanes] in core/philox.h.
+template <class Distribution, class V, int kPerCounter>
+__global__ void __launch_bounds__(kThreads)
+    random_kernel(const Distribution distribution, const ReplayRandom* replay, char* out,
+                  DType dtype, int64_t count) {
+  const int64_t thread = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const int64_t first =
+      thread / kPhiloxLanes * (kPhiloxLanes * kPerCounter) + thread % kPhiloxLanes;
+  if (first >= count) return;
+  const PhiloxWords words = words_of(distribution, replay, thread);
+  V values[kPerCounter];
+  distribution.values(words.word, values);
+  visit_any(dtype, [&]<class T>() {
+#pragma unroll
+    for (int k = 0; k < kPerCounter; ++k) {
+      const int64_t i = first + k * kPhiloxLanes;
+      if (i < count) reinterpret_cast<T*>(out)[i] = store_value<T>(values[k]);
+    }
+  });
+}
+
+/// Calls launch(view) with a contiguous view of the output's shape, and puts the values where they
+/// belong.
+template <class LaunchBody>
+void generate(const KernelContext& context, LaunchBody&& launch) {
+  const View& out = context.output();
+  if (out.numel == 0) return;
+  if (out.contiguous) return launch(out);
+  const Scratch scratch(context.device.index, out.bytes());
+  View gapless = out;
+  gapless.data = scratch.data();
+  gapless.strides = contiguous_strides(out.sizes);
+  gapless.update();
+  launch(gapless);
+  copy_elements(context.op, gapless, out);
+}
+
+template <class V, class Values>
+void generate_sequence(const KernelContext& context, const Values& values) {
+  generate(context, [&](const View& out) {
+    const dim3 blocks(static_cast<unsigned>((out.numel + kThreads - 1) / kThreads));
+    Launch{context.op, context.device.index}(sequence_kernel<Values, V>, blocks, dim3(kThreads),
+                                             values, out.as<char>(), out.dtype, out.numel);
+  });
+}
+
+/// Makes a distribution start where this replay's numbers do, if a graph is being recorded.
+template <class Distribution>
+const ReplayRandom* replay_of(const KernelContext& context, Distribution& distribution) {
+  PhiloxState state{distribution.seed, distribution.offset};
+  const ReplayRandom* const replay = replay_random(context.op, state);
+  distribution.offset = state.offset;
+  return replay;
+}
+
+/// Fills gapless memory.
+template <class V, int kPerCounter, class Distribution>
+void draw_random(const KernelContext& context, Distribution distribution, void* to, DType dtype,
+                 int64_t count) {
+  const ReplayRandom* const replay = replay_of(context, distribution);
+  const auto counters = static_cast<int64_t>(philox_counters(count, kPerCounter));
+  const dim3 blocks(static_cast<unsigned>((counters + kThreads - 1) / kThreads));
+  Launch{context.op, context.device.index}(random_kernel<Distribution, V, kPerCounter>, blocks,
+                                           dim3(kThreads), distribution, replay,
+                                           static_cast<char*>(to), dtype, count);
+}
+
+template <class V, int kPerCounter, class Distribution>
+void generate_random(const KernelContext& context, const Distribution& distribution) {
+  generate(context, [&](const View& out) {
+    draw_random<V, kPerCounter>(context, distribution, out.data, out.dtype, out.numel);
+  });
+}
+
+}  // namespace tensora::cuda

@@ -1,0 +1,206 @@
+#include "tensora/backend/cuda/loops/pointwise.cuh"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tensora/backend/cuda/loops/host_walk.h"
+#include "tensora/backend/cuda/loops/launch_walk.cuh"
+#include "tensora/backend/cuda/runtime/runtime.h"
+#include "tensora/base/small_vector.h"
+
+// Note [Kernels of a functor]
+// There are ten dtypes, up to three operands, and any strides; a kernel per combination would be
+// a library of gigabytes. Pointwise ops wait for memory, so the few instructions that a uniform
+// branch on a dtype costs are free. A functor is compiled for four compute types, and for each as
+//   vector kernel   a thread computes groups of 16 bytes' worth of elements (in the compute type),
+//                   each in one access; operands are such groups too, or one element repeated (a
+//                   broadcast), or a constant from the host;
+//   half kernel     the same for float16 and bfloat16 alone, in groups of 8. Half the bytes leave
+//                   half the time for twice the elements: what a thread does once, like finding
+//                   its addresses, must serve more of them;
+//   element kernel  a thread computes one element; any strides, any dtypes.
+// Numbers from the host (x + 2) are passed with the launch: no copy, no wait.
+
+namespace tensora::cuda {
+namespace {
+
+struct Choice {
+  const KernelSet* kernels;
+  DType dtype;  // of the compute type
+  int64_t group;
+};
+
+Choice choose(const KernelContext& context, const FunctorKernels& kernels) {
+  Choice choice{};
+  switch (context.compute_dtype) {
+    case DType::float64:
+      choice = {&kernels.f64, DType::float64, kGroup<double>};
+      break;
+    case DType::int64:
+      choice = {&kernels.i64, DType::int64, kGroup<int64_t>};
+      break;
+    case DType::float16:
+    case DType::bfloat16:
+    case DType::float32:
+    case DType::float8_e4m3fn:
+    case DType::float8_e5m2:
+      choice = {&kernels.f32, DType::float32, kGroup<float>};
+      break;
+    case DType::complex64:
+      choice = {&kernels.c64, DType::complex64, 0};
+      break;
+    case DType::complex128:
+      choice = {&kernels.c128, DType::complex128, 0};
+      break;
+    default:
+      choice = {&kernels.i32, DType::int32, kGroup<int>};
+  }
+  check(choice.kernels->element != nullptr, context.op, ": not supported for ",
+        context.compute_dtype);
+  return choice;
+}
+
+// The dtypes of visit_near().
+bool is_near(DType dtype, DType compute) {
+  if (dtype == compute || dtype == DType::boolean) return true;
+  if (compute == DType::float32) return dtype == DType::float16 || dtype == DType::bfloat16;
+  if (compute == DType::int32) return is_integral(dtype) && dtype != DType::int64;
+  return false;
+}
+
+bool is_constant(const View& view, Device device) {
+  return view.device.is_cpu() && device.is_cuda();
+}
+
+bool can_vectorise(const KernelContext& context, const HostWalk& walk, DType compute,
+                   int64_t group) {
+  if (walk.dims > 1 && walk.sizes[0] % group != 0) return false;
+  const auto groups = [&](int k, const View& view) {
+    return is_near(view.dtype, compute) &&
+           has_groups(walk, k, static_cast<int64_t>(element_size(view.dtype)), group);
+  };
+  if (!groups(0, context.output())) return false;
+  for (size_t i = 0; i < context.in.size(); ++i) {
+    const View& view = context.input(i);
+    const int k = static_cast<int>(i) + 1;
+    const bool repeats = walk.strides[k][0] == 0 && is_near(view.dtype, compute);
+    if (!is_constant(view, context.device) && !repeats && !groups(k, view)) return false;
+  }
+  return true;
+}
+
+bool is_all_half(const KernelContext& context) {
+  const auto is_half = [](DType dtype) {
+    return dtype == DType::float16 || dtype == DType::bfloat16;
+  };
+  for (const View* view : context.in)
+    if (!is_constant(*view, context.device) && !is_half(view->dtype)) return false;
+  return is_half(context.output().dtype);
+}
+
+/// A kernel and the elements of a group; 0 for the element kernel.
+struct Grouping {
+  const void* kernel;
+  int64_t group;
+};
+
+Grouping choose_grouping(const KernelContext& context, const HostWalk& walk, const Choice& choice) {
+  if (choice.kernels->half && is_all_half(context) &&
+      can_vectorise(context, walk, choice.dtype, kHalfGroup))
+    return {choice.kernels->half, kHalfGroup};
+  if (choice.kernels->vector && can_vectorise(context, walk, choice.dtype, choice.group))
+    return {choice.kernels->vector, choice.group};
+  return {choice.kernels->element, 0};
+}
+
+// Complex numbers meet in complex compute types only, so no imaginary part is lost.
+template <class C, class T>
+C host_converted(T value) {
+  if constexpr (is_complex_type<T> && !is_complex_type<C>)
+    return static_cast<C>(value.re);
+  else if constexpr (is_complex_type<C> && !is_complex_type<T>)
+    return C(static_cast<decltype(C::re)>(value));
+  else
+    return static_cast<C>(value);
+}
+
+RawValue host_value(const View& view, DType compute) {
+  RawValue raw{};
+  visit_element(view.dtype, [&]<class T>() {
+    const T value = *view.as<const T>();
+    visit_computing(compute, [&]<class C>() {
+      const C converted = host_converted<C>(value);
+      std::memcpy(raw.bytes, &converted, sizeof converted);
+    });
+  });
+  return raw;
+}
+
+template <int N>
+void launch(const KernelContext& context, const HostWalk& whole, const Choice& choice,
+            const void* functor) {
+  const auto [kernel, group] = choose_grouping(context, whole, choice);
+  const bool vector = group != 0;
+  PointwiseParams<N> params;
+  params.out_dtype = context.output().dtype;
+  for (size_t i = 0; i < N; ++i) {
+    const View& view = context.input(i);
+    params.in[i].dtype = view.dtype;
+    params.in[i].width = static_cast<unsigned char>(element_size(view.dtype));
+    params.in[i].access = is_constant(view, context.device) ? Access::constant
+                          : !vector                         ? Access::element
+                          : whole.strides[i + 1][0] == 0    ? Access::repeat
+                                                            : Access::vector;
+    if (params.in[i].access == Access::constant)
+      params.in[i].value = host_value(view, choice.dtype);
+  }
+  HostWalk walk = whole;
+  const int64_t tail = vector ? walk.sizes[0] % group : 0;
+  if (vector) group_inner(walk, group);
+  each_part(walk, [&](const HostWalk& part, bool is_last) {
+    fill_walk(params.walk, part);
+    params.out = part.data[0];
+    for (int i = 0; i < N; ++i) params.in[i].data = part.data[i + 1];
+    params.count = static_cast<unsigned>(part.count());
+    params.tail = is_last ? static_cast<unsigned>(tail) : 0;
+    const unsigned per_block = kThreads * (vector ? kGroupsPerThread : 1);
+    const dim3 blocks(std::max((params.count + per_block - 1) / per_block, 1u));
+    void* args[] = {&params, const_cast<void*>(functor)};
+    Launch{context.op, context.device.index}.run(kernel, blocks, dim3(kThreads), args);
+  });
+}
+
+}  // namespace
+
+void run_pointwise(const KernelContext& context, const FunctorKernels& kernels, int arity,
+                   const void* functor) {
+  const View& out = context.output();
+  if (out.numel == 0) return;
+  const Choice choice = choose(context, kernels);
+  SmallVector<const View*, 9> views;
+  views.push_back(&out);
+  for (const View* view : context.in) views.push_back(view);
+  const HostWalk walk = make_walk({views.data(), views.size()});
+  switch (arity) {
+    case 1:
+      return launch<1>(context, walk, choice, functor);
+    case 2:
+      return launch<2>(context, walk, choice, functor);
+    case 3:
+      return launch<3>(context, walk, choice, functor);
+    case 4:
+      return launch<4>(context, walk, choice, functor);
+    case 5:
+      return launch<5>(context, walk, choice, functor);
+    case 6:
+      return launch<6>(context, walk, choice, functor);
+    case 7:
+      return launch<7>(context, walk, choice, functor);
+    case 8:
+      return launch<8>(context, walk, choice, functor);
+    default:
+      fail_internal(context.op, ": a pointwise op of ", arity, " operands");
+  }
+}
+
+}  // namespace tensora::cuda

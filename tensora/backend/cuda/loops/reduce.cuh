@@ -1,0 +1,340 @@
+#pragma once
+
+// Reductions over any dims. What depends on the reduction are four kernels per compute type; dims,
+// strides, dtypes and the cutting of the work are handled around them.
+//
+// A reduction is a functor over a compute type C:
+//   using Value = C;                            what comes in
+//   using Acc;                                  accumulates
+//   static constexpr bool kIndexed;             uses `index`, the position in the reduced range
+//   static constexpr int kOutputs;
+//   Acc init() const;                           the neutral element
+//   Acc step(Acc, C, unsigned index) const;     takes one element in
+//   Acc combine(Acc, Acc) const;                the second came later, or beside the first
+//   auto first(Acc) const;                      what is stored in output 0
+//   auto second(Acc) const;                     in output 1, if kOutputs is 2 and there is one
+//
+// Note [Deterministic reductions]
+// No atomics: which thread adds what to what is decided by the shape alone. Where there are too few
+// results to fill the device, the reduced range is cut into splits; each leaves a partial
+// accumulator per result in scratch memory, and a second kernel combines them in a fixed order.
+//
+// Note [Loads in flight]
+// A reduction does nothing but wait for memory, so what counts is how many bytes are on their way.
+// The input's dtype is looked at once, outside the loop; inside, a thread issues kLoads loads of up
+// to 16 bytes before it uses the first, and spreads the elements over kLanes accumulators, which
+// also keeps the runs that one accumulator adds up short.
+
+#include <cstdint>
+
+#include "tensora/backend/cuda/loops/pointwise.cuh"
+#include "tensora/backend/cuda/loops/reduce_params.cuh"
+
+namespace tensora::cuda {
+
+inline constexpr unsigned kReduceThreads = 256;
+
+/// The functor's result at element `at` of the outputs; the kept walk's arrays are in, out 0,
+/// out 1.
+template <class F>
+__device__ inline void store_result(const F& functor, const ReduceParams& params,
+                                    const long long (&at)[3], typename F::Acc acc) {
+  store_any(params.out[0] + at[1], params.out_dtype[0], functor.first(acc));
+  if constexpr (F::kOutputs == 2) {
+    if (params.out[1]) store_any(params.out[1] + at[2], params.out_dtype[1], functor.second(acc));
+  }
+}
+
+template <class F>
+__device__ inline void leave(const F& functor, const ReduceParams& params, unsigned output,
+                             const long long (&at)[3], typename F::Acc acc) {
+  if (params.splits == 1)
+    store_result(functor, params, at, acc);
+  else
+    reinterpret_cast<typename F::Acc*>(
+        params.partial)[size_t{blockIdx.y} * params.outputs + output] = acc;
+}
+
+/// Accumulators of a thread.
+template <class C>
+inline constexpr int kLanes = 32 / static_cast<int>(sizeof(C));
+/// Loads of a thread that are on their way together.
+inline constexpr unsigned kLoads = 4;
+
+/// Elements of type T that one load brings: up to 16 bytes, 8 of them at most.
+template <class T>
+inline constexpr int kLoadElements = sizeof(T) == 1 ? 8 : 16 / static_cast<int>(sizeof(T));
+
+/// Whether the fast loops of compute type C read `dtype`.
+template <class C>
+TENSORA_HD constexpr bool reads_directly(DType dtype) {
+  if (sizeof(C) == 4)
+    return dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16;
+  if (is_float_type<C>) return dtype == DType::float64;
+  return dtype == DType::int64 || dtype == DType::int32 || dtype == DType::uint8 ||
+         dtype == DType::int8 || dtype == DType::boolean;
+}
+
+// The input's element type, outside the loop; bool is read as the bytes 0 and 1.
+template <class C, class Body>
+__device__ inline void visit_reduced(DType dtype, Body&& body) {
+  if constexpr (sizeof(C) == 4) {
+    if (dtype == DType::float16)
+      body.template operator()<Half>();
+    else if (dtype == DType::bfloat16)
+      body.template operator()<BFloat16>();
+    else
+      body.template operator()<float>();
+  } else if constexpr (is_float_type<C>) {
+    body.template operator()<double>();
+  } else {
+    if (dtype == DType::int64)
+      body.template operator()<int64_t>();
+    else if (dtype == DType::int32)
+      body.template operator()<int>();
+    else if (dtype == DType::int8)
+      body.template operator()<signed char>();
+    else
+      body.template operator()<unsigned char>();
+  }
+}
+
+/// Takes the steps begin, begin + stride, … below `end` into the lanes. One step is a load of G
+/// elements; kAcross: they belong to as many results, else to one.
+template <class T, int G, bool kAcross, class F, int kCount>
+__device__ inline void take_steps(const F& functor, const ReduceParams& params, const char* in,
+                                  unsigned begin, unsigned stride, unsigned end,
+                                  typename F::Acc (&lanes)[kCount]) {
+  const auto take = [&](const RawGroup& raw, unsigned step, unsigned load) {
+#pragma unroll
+    for (int i = 0; i < G; ++i) {
+      auto& lane = lanes[kAcross ? i : (load * G + i) % kCount];
+      const unsigned index = kAcross ? step : step * G + i;
+      lane = functor.step(lane, load_value<typename F::Value>(element_of<T>(raw, i)), index);
+    }
+  };
+  unsigned step = begin;
+  if (params.reduced.dims == 1) {
+    const long long bytes = params.reduced.strides[0][0];
+    while (step < end && end - step > (kLoads - 1) * stride) {
+      RawGroup raw[kLoads];
+#pragma unroll
+      for (unsigned load = 0; load < kLoads; ++load)
+        fetch<sizeof(T) * G>(in + (step + load * stride) * bytes, raw[load]);
+#pragma unroll
+      for (unsigned load = 0; load < kLoads; ++load) take(raw[load], step + load * stride, load);
+      step += kLoads * stride;
+    }
+  }
+#pragma unroll 1
+  for (; step < end; step += stride) {
+    long long at[1];
+    params.reduced.offsets(step, at);
+    RawGroup raw;
+    fetch<sizeof(T) * G>(in + at[0], raw);
+    take(raw, step, 0);
+  }
+}
+
+/// The same for any dtype, element by element.
+template <class F>
+__device__ inline void take_any(const F& functor, const ReduceParams& params, const char* in,
+                                unsigned begin, unsigned stride, unsigned end,
+                                typename F::Acc& lane) {
+#pragma unroll 1
+  for (unsigned step = begin; step < end; step += stride) {
+    long long at[1];
+    params.reduced.offsets(step, at);
+    const auto value = load_any<typename F::Value>(in + at[0], params.in_dtype);
+    lane = functor.step(lane, value, step);
+  }
+}
+
+template <class Acc, int kCount>
+struct Lanes {
+  Acc values[kCount];
+
+  template <class F>
+  __device__ explicit Lanes(const F& functor) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) values[i] = functor.init();
+  }
+  /// Pairwise.
+  template <class F>
+  __device__ Acc join(const F& functor) {
+#pragma unroll
+    for (int half = kCount / 2; half > 0; half /= 2)
+#pragma unroll
+      for (int i = 0; i < half; ++i) values[i] = functor.combine(values[i], values[i + half]);
+    return values[0];
+  }
+};
+
+/// Combines accs[0], accs[stride], … accs[(count - 1) * stride] of `count` threads (a power of two)
+/// into the first; `rank` is the thread's number among them. All threads of the block call this.
+template <class F>
+__device__ inline void join_threads(const F& functor, typename F::Acc* accs, unsigned rank,
+                                    unsigned count, unsigned stride) {
+  for (unsigned half = count / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (rank < half)
+      accs[rank * stride] = functor.combine(accs[rank * stride], accs[(rank + half) * stride]);
+  }
+}
+
+// Rows: the threads of a row share the reduced range of one result. blockDim.x of them, a power of
+// two, reduce together; blockDim.y results per block.
+template <class F, bool kVector>
+__global__ void __launch_bounds__(kReduceThreads)
+    reduce_rows(const __grid_constant__ ReduceParams params, const F functor) {
+  using C = typename F::Value;
+  using Acc = typename F::Acc;
+  __shared__ alignas(16) unsigned char shared[kReduceThreads * sizeof(Acc)];
+  Acc* const accs = reinterpret_cast<Acc*>(shared) + threadIdx.y * blockDim.x;
+
+  const unsigned output = blockIdx.x * blockDim.y + threadIdx.y;
+  const bool active = output < params.outputs;
+  long long at[3] = {0, 0, 0};
+  if (active) params.kept.offsets(output, at);
+  const unsigned begin = blockIdx.y * params.steps_per_split;
+  const unsigned end = active ? min(params.steps, begin + params.steps_per_split) : 0;
+  const char* const in = params.in + at[0];
+  Lanes<Acc, kLanes<C>> lanes(functor);
+  if (!kVector && !reads_directly<C>(params.in_dtype)) {
+    take_any(functor, params, in, begin + threadIdx.x, blockDim.x, end, lanes.values[0]);
+  } else {
+    visit_reduced<C>(params.in_dtype, [&]<class T>() {
+      constexpr int G = kVector ? kLoadElements<T> : 1;
+      take_steps<T, G, false>(functor, params, in, begin + threadIdx.x, blockDim.x, end,
+                              lanes.values);
+      // One reduced dim: the last split takes what does not fill a load, element by element.
+      if (kVector && active && end == params.steps)
+        for (unsigned t = threadIdx.x; t < params.tail; t += blockDim.x) {
+          const unsigned index = params.steps * G + t;
+          const C value = load_value<C>(reinterpret_cast<const T*>(in)[index]);
+          lanes.values[0] = functor.step(lanes.values[0], value, index);
+        }
+    });
+  }
+  accs[threadIdx.x] = lanes.join(functor);
+  join_threads(functor, accs, threadIdx.x, blockDim.x, 1);
+  if (active && threadIdx.x == 0) leave(functor, params, output, at, accs[0]);
+}
+
+// Columns: neighbouring threads hold neighbouring results, as many each as a load brings, and walk
+// down the reduced range; blockDim.y threads share a column.
+template <class F, bool kVector>
+__global__ void __launch_bounds__(kReduceThreads)
+    reduce_columns(const __grid_constant__ ReduceParams params, const F functor) {
+  using C = typename F::Value;
+  using Acc = typename F::Acc;
+  __shared__ alignas(16) unsigned char shared[kReduceThreads * sizeof(Acc)];
+  Acc* const accs = reinterpret_cast<Acc*>(shared) + threadIdx.x;
+
+  const unsigned group = blockIdx.x * blockDim.x + threadIdx.x;
+  const bool active = group < params.lanes;
+  long long at[3] = {0, 0, 0};
+  if (active) params.kept.offsets(group, at);
+  const unsigned begin = blockIdx.y * params.steps_per_split;
+  const unsigned end = active ? min(params.steps, begin + params.steps_per_split) : 0;
+  const char* const in = params.in + at[0];
+  const auto finish = [&](Acc acc, unsigned i, unsigned width) {
+    accs[threadIdx.y * blockDim.x] = acc;
+    join_threads(functor, accs, threadIdx.y, blockDim.y, blockDim.x);
+    if (active && threadIdx.y == 0) {
+      // The outputs of a group lie side by side, as its inputs do.
+      const long long here[3] = {0, at[1] + i * params.out_step[0], at[2] + i * params.out_step[1]};
+      leave(functor, params, group * width + i, here, accs[0]);
+    }
+    __syncthreads();
+  };
+  if (!kVector && !reads_directly<C>(params.in_dtype)) {
+    Acc acc = functor.init();
+    take_any(functor, params, in, begin + threadIdx.y, blockDim.y, end, acc);
+    return finish(acc, 0, 1);
+  }
+  visit_reduced<C>(params.in_dtype, [&]<class T>() {
+    constexpr int G = kVector ? kLoadElements<T> : 1;
+    Lanes<Acc, G> lanes(functor);
+    take_steps<T, G, true>(functor, params, in, begin + threadIdx.y, blockDim.y, end, lanes.values);
+#pragma unroll
+    for (int i = 0; i < G; ++i) finish(lanes.values[i], i, G);
+  });
+}
+
+// blockDim.y threads share the splits of a result; neighbouring threads have neighbouring results.
+template <class F>
+__global__ void __launch_bounds__(kReduceThreads)
+    combine_splits(const __grid_constant__ ReduceParams params, const F functor) {
+  using Acc = typename F::Acc;
+  __shared__ alignas(16) unsigned char shared[kReduceThreads * sizeof(Acc)];
+  Acc* const accs = reinterpret_cast<Acc*>(shared) + threadIdx.x;
+  const unsigned output = blockIdx.x * blockDim.x + threadIdx.x;
+  const bool active = output < params.outputs;
+  const auto* const partial = reinterpret_cast<const Acc*>(params.partial);
+  Acc acc = functor.init();
+  if (active) {
+#pragma unroll 4
+    for (unsigned split = threadIdx.y; split < params.splits; split += blockDim.y)
+      acc = functor.combine(acc, partial[size_t{split} * params.outputs + output]);
+  }
+  accs[threadIdx.y * blockDim.x] = acc;
+  join_threads(functor, accs, threadIdx.y, blockDim.y, blockDim.x);
+  if (!active || threadIdx.y != 0) return;
+  long long at[3];
+  params.finish.offsets(output, at);
+  store_result(functor, params, at, accs[0]);
+}
+
+/// A reduction's kernels for one compute type.
+struct ReduceKernels {
+  const void *rows, *rows_vector, *columns, *columns_vector, *combine;
+  bool (*reads_directly)(DType);
+  size_t acc_bytes;
+  bool indexed;
+};
+
+template <class F>
+ReduceKernels reduce_kernels() {
+  const auto address = [](auto* kernel) { return reinterpret_cast<const void*>(kernel); };
+  return {address(&reduce_rows<F, false>),
+          address(&reduce_rows<F, true>),
+          address(&reduce_columns<F, false>),
+          address(&reduce_columns<F, true>),
+          address(&combine_splits<F>),
+          reads_directly<typename F::Value>,
+          sizeof(typename F::Acc),
+          F::kIndexed};
+}
+
+/// Reduces the dims of input 0 whose bit is set in `mask` into the outputs, whose dims are the kept
+/// ones in order (dims of size 1 do not count).
+void run_reduction(const KernelContext& context, uint32_t mask, const ReduceKernels& kernels,
+                   const void* functor);
+
+template <class F>
+void reduce(const KernelContext& context, uint32_t mask, const F& functor) {
+  static const ReduceKernels kernels = reduce_kernels<F>();
+  run_reduction(context, mask, kernels, &functor);
+}
+
+/// Calls body.template operator()<C>() with the compute type that serves a floating `dtype`: double
+/// for itself, float for the others.
+template <class Body>
+void visit_compute_floating(DType dtype, Body&& body) {
+  if (dtype == DType::float64)
+    body.template operator()<double>();
+  else
+    body.template operator()<float>();
+}
+
+/// The same with int64 for bool and the integers.
+template <class Body>
+void visit_compute(DType dtype, Body&& body) {
+  if (is_floating_point(dtype))
+    visit_compute_floating(dtype, body);
+  else
+    body.template operator()<int64_t>();
+}
+
+}  // namespace tensora::cuda

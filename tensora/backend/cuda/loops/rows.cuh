@@ -1,0 +1,151 @@
+#pragma once
+
+// Rows that fit on the chip. A group of threads, a warp or a block, reads a row once into its
+// registers; what is computed about it may then look at every element several times: the maximum
+// first, then the exponentials below it, and memory is still read once.
+//
+// A computation is a functor over a compute type C:
+//   using Value = C;
+//   template <class Row> RowResults<C> operator()(const Row& row) const;
+// which all threads of the group call together, each with its part of the row, and which returns
+// what is stored for it. It learns about the whole row through Row::fold.
+
+#include <cstdint>
+#include <optional>
+
+#include "tensora/backend/cuda/loops/pointwise.cuh"
+#include "tensora/backend/cuda/runtime/runtime.h"
+
+namespace tensora::cuda {
+
+inline constexpr unsigned kRowThreads = 256;  // per block
+inline constexpr unsigned kWarp = 32;
+
+/// A thread's part of a row that `kGroup` threads hold together: kItems elements at most, in packs
+/// of kPack neighbours.
+template <class C, int kItems, unsigned kGroupThreads>
+struct Row {
+  static constexpr int kPack = 16 / static_cast<int>(sizeof(C));
+  static constexpr int kCapacity = kItems * static_cast<int>(kGroupThreads);
+  C values[kItems];
+  int length;
+  unsigned lane;  // this thread's number in the group
+
+  /// Where item k of this thread stands in the row.
+  __device__ int position(int k) const {
+    return (k / kPack * static_cast<int>(kGroupThreads) + static_cast<int>(lane)) * kPack +
+           k % kPack;
+  }
+
+  /// combine(…) of step(start, element) over all elements; every thread gets the same result. The
+  /// order is fixed by the row's length.
+  template <class A, class Step, class Combine>
+  __device__ A fold(A start, Step step, Combine combine) const {
+    A acc = start;
+#pragma unroll
+    for (int k = 0; k < kItems; ++k)
+      if (position(k) < length) acc = step(acc, values[k]);
+#pragma unroll
+    for (unsigned distance = kWarp / 2; distance > 0; distance /= 2)
+      acc = combine(acc, __shfl_xor_sync(0xffffffffu, acc, distance));
+    if constexpr (kGroupThreads > kWarp) {
+      __shared__ A warps[kGroupThreads / kWarp];
+      __syncthreads();  // an earlier fold may still be read
+      if (lane % kWarp == 0) warps[lane / kWarp] = acc;
+      __syncthreads();
+      acc = warps[0];
+#pragma unroll
+      for (unsigned w = 1; w < kGroupThreads / kWarp; ++w) acc = combine(acc, warps[w]);
+    }
+    return acc;
+  }
+  template <class Step>
+  __device__ C sum(Step step) const {
+    return fold(
+        C(0), [&](C acc, C x) { return acc + step(x); }, [](C a, C b) { return a + b; });
+  }
+};
+
+struct RowsParams {
+  const char* in /* rows length */;
+  char* out /* rows */;
+  char* second_out;     // or null
+  long long row_bytes;  // between rows of the input
+  unsigned rows;
+  int length;
+  bool vector;  // rows begin where packs can be read
+  DType in_dtype, out_dtype;
+};
+
+template <class C, int kItems, unsigned kGroupThreads>
+__device__ inline void load_row(const RowsParams& params, const char* from,
+                                Row<C, kItems, kGroupThreads>& row) {
+  using R = Row<C, kItems, kGroupThreads>;
+  constexpr int kPack = R::kPack;
+  visit_any(params.in_dtype, [&]<class T>() {
+#pragma unroll
+    for (int k = 0; k < kItems; k += kPack) {
+      const int first = row.position(k);
+      C pack[kPack] = {};
+      if (params.vector && first + kPack <= params.length) {
+        load_pack<T>(from + first * static_cast<int>(sizeof(T)), pack);
+      } else {
+#pragma unroll
+        for (int i = 0; i < kPack; ++i)
+          if (first + i < params.length)
+            pack[i] = load_value<C>(reinterpret_cast<const T*>(from)[first + i]);
+      }
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) row.values[k + i] = pack[i];
+    }
+  });
+}
+
+/// What is stored for a row in output 0 and, if there is one, in output 1.
+template <class C>
+struct RowResults {
+  C first, second = {};
+};
+
+template <class F, int kItems, unsigned kGroupThreads>
+__global__ void __launch_bounds__(kRowThreads)
+    rows_kernel(const __grid_constant__ RowsParams params, const F functor) {
+  using C = typename F::Value;
+  const unsigned number = blockIdx.x * (kRowThreads / kGroupThreads) + threadIdx.x / kGroupThreads;
+  if (number >= params.rows) return;  // a whole group
+  Row<C, kItems, kGroupThreads> row;
+  row.length = params.length;
+  row.lane = threadIdx.x % kGroupThreads;
+  load_row(params, params.in + number * params.row_bytes, row);
+  const RowResults<C> results = functor(row);
+  if (row.lane != 0) return;
+  const auto bytes = static_cast<long long>(element_size(params.out_dtype));
+  store_any<C>(params.out + number * bytes, params.out_dtype, results.first);
+  if (params.second_out)
+    store_any<C>(params.second_out + number * bytes, params.out_dtype, results.second);
+}
+
+/// Input 0 as rows of neighbouring elements that are reduced, if it lies so and they fit.
+std::optional<RowsParams> rows_of(const KernelContext& context, uint32_t reduced);
+
+inline constexpr int kLongestRow = 8192;
+
+template <class F>
+void run_rows(const KernelContext& context, const RowsParams& params, const F& functor) {
+  const Launch launch{context.op, context.device.index};
+  const auto run = [&](auto* kernel, unsigned group) {
+    const unsigned per_block = kRowThreads / group;
+    launch(kernel, dim3((params.rows + per_block - 1) / per_block), dim3(kRowThreads), params,
+           functor);
+  };
+  if (params.length <= 8 * 32)
+    run(rows_kernel<F, 8, kWarp>, kWarp);
+  else if (params.length <= 32 * 32)
+    run(rows_kernel<F, 32, kWarp>, kWarp);
+  else if (params.length <= 8 * 256)
+    run(rows_kernel<F, 8, kRowThreads>, kRowThreads);
+  else
+    run(rows_kernel<F, kLongestRow / 256, kRowThreads>, kRowThreads);
+}
+
+}  // namespace tensora::cuda

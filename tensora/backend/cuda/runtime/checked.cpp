@@ -1,0 +1,36 @@
+#include "tensora/backend/cuda/runtime/checked.h"
+
+#include <cstdlib>
+
+#include "tensora/backend/cuda/runtime/capture.h"
+#include "tensora/backend/cuda/runtime/fault.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
+#include "tensora/backend/cuda/runtime/wait.h"
+#include "tensora/base/check.h"
+
+namespace tensora::cuda {
+namespace {
+
+bool asked_for() {
+  const char* const value = std::getenv("TENSORA_CUDA_CHECKED");
+  return value && *value != '\0' && std::string_view(value) != "0";
+}
+
+}  // namespace
+
+namespace detail {
+
+std::atomic<bool> checked{asked_for()};
+
+void wait_and_check(std::string_view op, int device) {
+  if (current_capture()) return;
+  check_cuda(wait_for_stream(current_stream(device)), concat("the op '", op, "'"));
+  throw_noted_fault(device);
+}
+
+}  // namespace detail
+
+bool is_checked() noexcept { return detail::checked.load(std::memory_order_relaxed); }
+void set_checked(bool on) noexcept { detail::checked.store(on, std::memory_order_relaxed); }
+
+}  // namespace tensora::cuda

@@ -1,0 +1,74 @@
+#include <cuda.h>
+
+#include <array>
+
+#include "tensora/backend/cuda/runtime/capture.h"
+#include "tensora/backend/cuda/runtime/checked.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
+#include "tensora/base/check.h"
+
+// Note [Launching through the driver]
+// cudaLaunchKernel is given the address of a kernel's host stub and looks up, at every call, which
+// function of which device that is. A thread launches the same few kernels over and over, so it
+// remembers the functions and calls the driver itself.
+
+namespace tensora::cuda {
+namespace {
+
+template <class Function>
+Function* driver_function(const char* name) {
+  void* address = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  check_cuda(cudaGetDriverEntryPointByVersion(name, &address, 12000, cudaEnableDefault, &found),
+             name);
+  check(found == cudaDriverEntryPointSuccess, "cuda: the driver has no ", name);
+  return reinterpret_cast<Function*>(address);
+}
+
+struct Known {
+  const void* kernel = nullptr;
+  int device = 0;
+  CUfunction function = nullptr;
+};
+constexpr int kKnownBits = 8;
+thread_local constinit std::array<Known, 1 << kKnownBits> known{};
+
+// A kernel is given by its host stub, or, where it was compiled at run time, by its handle.
+CUfunction find_function(const void* kernel) {
+  const OutsideCapture outside;
+  cudaFunction_t function = nullptr;
+  const cudaError_t status = cudaGetFuncBySymbol(&function, kernel);
+  if (status == cudaSuccess) return function;
+  cudaGetLastError();
+  static const auto of_kernel =
+      driver_function<decltype(cuKernelGetFunction)>("cuKernelGetFunction");
+  const auto handle = static_cast<CUkernel>(const_cast<void*>(kernel));
+  if (of_kernel(&function, handle) == CUDA_SUCCESS) return function;
+  fail_cuda(status, "finding a kernel");  // or an earlier kernel's fault
+}
+
+CUfunction function_of(const void* kernel, int device) {
+  const auto bits = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(kernel));
+  Known& entry = known[(bits * 0x9e3779b97f4a7c15u) >> (64 - kKnownBits)];
+  if (entry.kernel != kernel || entry.device != device) [[unlikely]]
+    entry = {kernel, device, find_function(kernel)};
+  return entry.function;
+}
+
+}  // namespace
+
+void Launch::run(const void* kernel, dim3 grid, dim3 block, void** args) const {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  use_device(device);
+  note_launch(op);
+  static const auto launch = driver_function<decltype(cuLaunchKernel)>("cuLaunchKernel");
+  const CUresult status =
+      launch(function_of(kernel, device), grid.x, grid.y, grid.z, block.x, block.y, block.z,
+             shared_bytes, current_stream(device), args, nullptr);
+  // The driver's codes are the runtime's.
+  if (status != CUDA_SUCCESS) [[unlikely]]
+    fail_cuda(static_cast<cudaError_t>(status), concat("the launch of ", op));
+  after_launch(op, device);
+}
+
+}  // namespace tensora::cuda

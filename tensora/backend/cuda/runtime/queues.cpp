@@ -1,0 +1,40 @@
+// The CUDA streams as the queues of core/queue.h.
+#include "tensora/backend/cuda/runtime/queues.h"
+#include "tensora/backend/cuda/memory/allocator.h"
+#include "tensora/backend/cuda/runtime/capture.h"
+#include "tensora/backend/cuda/runtime/order.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
+#include "tensora/core/queue.h"
+
+namespace tensora::cuda {
+namespace {
+
+cudaStream_t stream_of(const Queue& queue) { return static_cast<cudaStream_t>(queue.handle); }
+
+class StreamControl final : public QueueControl {
+ public:
+  Queue current(Device device) override { return {device, current_stream(device.index)}; }
+  void set_current(const Queue& queue) override {
+    set_current_stream(queue.device.index, stream_of(queue));
+  }
+  void order(const Queue& first, const Queue& second) override {
+    order_streams({first.device.index, stream_of(first)}, {second.device.index, stream_of(second)});
+  }
+  void keep_for(void* memory, const Queue& user) override {
+    caching_allocator(user.device.index).record_stream(memory, stream_of(user));
+  }
+  // A graph holds only what is queued on streams that take part in the recording.
+  bool is_usable(const Queue& queue) override {
+    if (!current_capture()) return true;
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    const DeviceGuard guard(queue.device.index);
+    return cudaStreamIsCapturing(stream_of(queue), &status) == cudaSuccess &&
+           status == cudaStreamCaptureStatusActive;
+  }
+};
+
+}  // namespace
+
+void register_queues() { set_queue_control(DeviceType::cuda, new StreamControl); }
+
+}  // namespace tensora::cuda
