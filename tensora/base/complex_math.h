@@ -61,6 +61,12 @@ template <class T>
 TENSORA_HD inline Complex<T> log(Complex<T> z) {
   return {log(hypot(z.re, z.im)), atan2(z.im, z.re)};
 }
+/// x * log(y), and 0 for x = 0.
+template <class T>
+TENSORA_HD inline Complex<T> xlogy(Complex<T> x, Complex<T> y) {
+  const Complex<T> product = x * log(y);
+  return x == Complex<T>(T(0)) && y == y ? Complex<T>(T(0)) : product;
+}
 /// The root with a real part that is not negative. The larger of its parts comes from a sum
 /// without cancellation, the other from the product of both, im / 2.
 template <class T>

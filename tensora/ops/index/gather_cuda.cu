@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kThreads)
   params.walk.offsets(i, at);
   const long long position = checked_index(params.index, at[1], params.index_dtype, params.limits);
   *reinterpret_cast<T*>(params.plain + at[0]) =
-      position < 0 ? T(0)
+      position < 0 ? T{}
                    : *reinterpret_cast<const T*>(params.data + at[2] + position * params.step);
 }
 

@@ -57,7 +57,7 @@ enum class Action { read, write, add };
 template <class T, Action kAction>
 __device__ inline void move_element(T* plain, T* place) {
   if constexpr (kAction == Action::read)
-    *plain = place ? *place : T(0);
+    *plain = place ? *place : T{};
   else if (!place)
     return;
   else if constexpr (kAction == Action::write)

@@ -24,7 +24,7 @@ void check_types(const Infer& infer, Types types, DType dtype) {
     case Types::integer:
       return infer.check(is_integral(dtype), "expected integer tensors, got ", dtype);
     case Types::floating_only:
-      return infer.check(is_floating_point(dtype), "expected floating-point tensors, got ", dtype);
+      return infer.check(is_differentiable(dtype), "expected floating-point tensors, got ", dtype);
     case Types::number:
       return infer.check(dtype != kBool,
                          "bool tensors are not supported; cast them, or use a logical op");

@@ -9,7 +9,7 @@
 #include "tensora/base/small_vector.h"
 
 // Note [Kernels of a functor]
-// There are ten dtypes, up to three operands, and any strides; a kernel per combination would be
+// There are a dozen dtypes, up to three operands, and any strides; a kernel per combination would be
 // a library of gigabytes. Pointwise ops wait for memory, so the few instructions that a uniform
 // branch on a dtype costs are free. A functor is compiled for four compute types, and for each as
 //   vector kernel   a thread computes groups of 16 bytes' worth of elements (in the compute type),
