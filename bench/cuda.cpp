@@ -97,6 +97,7 @@ bool close(const Tensor& got, const Tensor& expected, double tolerance) {
 
 constexpr int64_t kRows = 65536, kCols = 4096;
 constexpr int64_t kSide = 16384;  // as many elements, 268 million, in a square
+constexpr int64_t kLongRows = 1024;
 
 /// The first and the last rows, which the CPU can check.
 Tensor ends(const Tensor& x) {
@@ -179,6 +180,22 @@ class Loops {
         });
   }
 
+  void variances() const {
+    const auto exact = [](In x, int64_t dim) { return x.cpu().to(kFloat64).var(Dims{dim}); };
+    row(
+        type_ + "var_rows", {.bytes = bytes_}, [&] { return x_.var(Dims{1}); },
+        [&](In result) { return close(ends(result), exact(ends(x_), 1), tolerance_ * 4); });
+    const Tensor wide = x_.view({kLongRows, -1});  // rows that do not fit on the chip
+    row(
+        type_ + "var_long_rows", {.bytes = bytes_}, [&] { return wide.var(Dims{1}); },
+        [&](In result) { return close(ends(result), exact(ends(wide), 1), tolerance_ * 4); });
+    row(
+        type_ + "var_cols", {.bytes = bytes_}, [&] { return x_.var(Dims{0}); },
+        [&](In result) {
+          return close(result.narrow(0, 0, 2), exact(x_.narrow(1, 0, 2), 0), tolerance_ * 4);
+        });
+  }
+
  private:
   using Binary = std::function<Tensor(In, In)>;
 
@@ -203,6 +220,52 @@ void loops(DType dtype, const std::string& type) {
   rows.copies();
   rows.pointwise();
   rows.reductions();
+  rows.variances();
+}
+
+/// Whether `places` are all different and below n.
+bool all_different(const Tensor& places, int64_t n) {
+  const Tensor seen = zeros({n}, {.device = kCuda}).index_fill(0, places, 1);
+  return seen.sum({0}, false, kFloat64).item<double>() == static_cast<double>(places.numel());
+}
+
+/// Choosing elements: by a mask, by indices, at random.
+void choices() {
+  constexpr int64_t kCount = int64_t{1} << 24, kTable = 50257, kWidth = 768, kTokens = 16384;
+  manual_seed(4);
+  const Tensor x = randn({kCount}, {.device = kCuda}), mask = x > 0;
+  const Tensor square = mask.view({4096, 4096});
+  const auto sum = [](In numbers) { return numbers.sum({}, false, kFloat64).item<double>(); };
+  row(
+      "nonzero", {}, [&] { return nonzero(mask); },
+      [&](In result) { return equal(result.cpu(), nonzero(mask.cpu())); });
+  row(
+      "nonzero_2d", {}, [&] { return nonzero(square); },
+      [&](In result) { return equal(result.cpu(), nonzero(square.cpu())); });
+  row(
+      "masked_select", {}, [&] { return masked_select(x, mask); },
+      [&](In result) { return equal(result.cpu(), masked_select(x.cpu(), mask.cpu())); });
+  const Tensor table = randn({kTable, kWidth}, {.device = kCuda});
+  const Tensor tokens = randint(0, kTable, {kTokens}, {.device = kCuda});
+  row(
+      "index_select", {.bytes = 2.0 * kTokens * kWidth * 4},
+      [&] { return index_select(table, 0, tokens); },
+      [&](In result) { return equal(result.cpu(), index_select(table.cpu(), 0, tokens.cpu())); });
+  for (const int64_t n : {int64_t{1} << 20, kCount})
+    row(
+        concat("randperm_", n >> 20, "M"), {}, [&] { return randperm(n, {.device = kCuda}); },
+        [&](In result) { return all_different(result, n); });
+  const Tensor one_row = rand({1 << 20}, {.device = kCuda});
+  const Tensor rows = rand({256, 32768}, {.device = kCuda});
+  row(
+      "multinomial_1M", {}, [&] { return multinomial(one_row, 64); },
+      [&](In result) { return all_different(result, one_row.numel()); });
+  row(
+      "multinomial_256x32768", {}, [&] { return multinomial(rows, 64); },
+      [&](In result) {
+        return all_different(result.select(0, 0), 32768) &&
+               all_different(result.select(0, 255), 32768) && sum(result) > 0;
+      });
 }
 
 struct Product {
@@ -231,6 +294,7 @@ bool product_is_close(const Tensor& result, const Tensor& a, const Tensor& b, co
 }
 
 void products(DType dtype, const std::string& type, double tolerance) {
+  const std::string kind = type + (cuda::matmul_tuning() ? ".matmul_tuned." : ".matmul.");
   const Product all[] = {
       {1, 1024, 1024, 1024, false, false}, {1, 4096, 4096, 4096, false, false},
       {1, 8192, 8192, 8192, false, false}, {1, 1, 4096, 4096, false, false},
@@ -253,7 +317,7 @@ void products(DType dtype, const std::string& type, double tolerance) {
     const Tensor bias = p.bias ? randn({p.n}, options) : Tensor();
     const double flops = 2.0 * static_cast<double>(p.batch * p.m) * static_cast<double>(p.k * p.n);
     row(
-        type + ".matmul." + name_of(p), {.flops = flops},
+        kind + name_of(p), {.flops = flops},
         [&] { return p.bias ? addmm(bias, a, b) : matmul(a, b); },
         [&](const Tensor& result) { return product_is_close(result, a, b, bias, tolerance); },
         graph_ms);
@@ -297,11 +361,15 @@ int run() {
   training();
   loops(kFloat32, "f32");
   loops(kBFloat16, "bf16");
+  choices();
   products(kBFloat16, "bf16", 1e-2);
   products(kFloat16, "f16", 2e-3);
   products(kFloat32, "f32", 1e-5);
   cuda::allow_tf32(true);
   products(kFloat32, "tf32", 2e-3);
+  cuda::set_matmul_tuning(true);
+  products(kFloat32, "tf32", 2e-3);
+  cuda::set_matmul_tuning(false);
   cuda::allow_tf32(false);
   products(kFloat64, "f64", 1e-13);
   return all_correct ? 0 : 1;

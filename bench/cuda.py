@@ -18,7 +18,7 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-ROWS, COLS, SIDE = 65536, 4096, 16384
+ROWS, COLS, SIDE, LONG_ROWS = 65536, 4096, 16384, 1024
 
 
 # ---- PyTorch's rows ---------------------------------------------------------------------------
@@ -84,16 +84,38 @@ def loop_rows(torch, name):
         "sigmoid": lambda: torch.sigmoid(x), "tanh": lambda: torch.tanh(x),
         "gelu": lambda: F.gelu(x), "sum_all": lambda: x.sum(), "sum_rows": lambda: x.sum(1),
         "sum_cols": lambda: x.sum(0), "max_rows": lambda: x.max(1),
-        "transposed_copy": lambda: turned.copy_(square.t()),
+        "transposed_copy": lambda: turned.copy_(square.t()), "var_rows": lambda: x.var(1),
+        "var_long_rows": lambda: x.view(LONG_ROWS, -1).var(1), "var_cols": lambda: x.var(0),
     }
     for row, body in bodies.items():
         yield f"{name}.{row}", lambda body=body: device_ms(torch, body)
 
 
+def choice_rows(torch):
+    """Choosing elements by a mask, by indices, at random: see choices in bench/cuda.cpp."""
+    x = torch.randn(1 << 24, device="cuda")
+    mask, square = x > 0, (x > 0).view(4096, 4096)
+    table = torch.randn(50257, 768, device="cuda")
+    tokens = torch.randint(0, 50257, (16384,), device="cuda")
+    one_row = torch.rand(1 << 20, device="cuda")
+    rows = torch.rand(256, 32768, device="cuda")
+    bodies = {
+        "nonzero": lambda: mask.nonzero(), "nonzero_2d": lambda: square.nonzero(),
+        "masked_select": lambda: torch.masked_select(x, mask),
+        "index_select": lambda: torch.index_select(table, 0, tokens),
+        "randperm_1M": lambda: torch.randperm(1 << 20, device="cuda"),
+        "randperm_16M": lambda: torch.randperm(1 << 24, device="cuda"),
+        "multinomial_1M": lambda: torch.multinomial(one_row, 64),
+        "multinomial_256x32768": lambda: torch.multinomial(rows, 64),
+    }
+    for row, body in bodies.items():
+        yield row, lambda body=body: device_ms(torch, body)
+
+
 def product_row(torch, name):
     """`bf16.matmul.64x512x512x512t+bias`: see name_of in bench/cuda.cpp."""
     type_name, sizes, transposed, bias = re.fullmatch(
-        r"(\w+)\.matmul\.([\dx]+)(t?)(\+bias)?", name).groups()
+        r"(\w+)\.matmul(?:_tuned)?\.([\dx]+)(t?)(\+bias)?", name).groups()
     dtype = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32,
              "tf32": torch.float32, "f64": torch.float64}[type_name]
     *batch, m, k, n = map(int, sizes.split("x"))
@@ -140,12 +162,15 @@ def peer_times(torch, names):
             times[name] = measure()
     with torch.no_grad():
         for kind in ("f32", "bf16"):
-            if any(name.startswith(kind + ".") and ".matmul." not in name for name in names):
+            if any(name.startswith(kind + ".") and ".matmul" not in name for name in names):
                 for name, measure in loop_rows(torch, kind):
                     note(name, measure)
                 torch.cuda.empty_cache()
+        for name, measure in choice_rows(torch):
+            note(name, measure)
+        torch.cuda.empty_cache()
         for name in names:
-            if ".matmul." in name:
+            if ".matmul" in name:
                 times[name] = product_row(torch, name)
                 torch.cuda.empty_cache()
     torch.backends.cuda.matmul.allow_tf32 = False

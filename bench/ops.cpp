@@ -26,7 +26,7 @@ Tensor fractions(int64_t n, double step = 0.6180339887498949) {
   return multiples - floor(multiples);
 }
 Tensor values(const Shape& sizes, DType dtype = kFloat32, double step = 0.6180339887498949) {
-  return ((fractions(sizes.numel(), step) - 0.5) * 4).reshape(sizes).to(dtype).to(device);
+  return ((fractions(sizes.numel(), step) - 0.25) * 4).reshape(sizes).to(dtype).to(device);
 }
 Tensor indices(const Shape& sizes, int64_t below) {
   return floor(fractions(sizes.numel(), 0.7548776662466927) * double(below))

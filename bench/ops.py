@@ -32,7 +32,7 @@ class Inputs:
         self.torch, self.device, self.dtype = torch, device, dtype
 
     def values(self, *sizes, step=GOLDEN):
-        flat = (fractions(self.torch, math.prod(sizes), step) - 0.5) * 4
+        flat = (fractions(self.torch, math.prod(sizes), step) - 0.25) * 4
         return flat.reshape(sizes).to(self.dtype).to(self.device)
 
     def indices(self, *sizes, below):

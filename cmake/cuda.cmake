@@ -14,7 +14,22 @@ endif()
 if(build_cuda)
   # Note [One PTX, several architectures]
   # Most of a kernel's compile time is spent on the way to PTX. One PTX for compute capability 8.0
-  # is assembled for 8.0 and 9.0, and shipped for the driver to compile on anything newer.
+  # is assembled for 8.0 and 9.0, and shipped for the driver to compile on anything newer. What only
+  # Hopper has (wgmma, setmaxnreg) exists for one architecture that nothing else runs: a source
+  # whose name ends in _sm90a.cu is compiled for it alone, and the host asks runs_sm90a(device)
+  # (backend/cuda/runtime/runtime.h) before it launches such a kernel.
+  function(tensora_cuda_architectures)  # of the sources given
+    foreach(source ${ARGN})
+      if(source MATCHES "_sm90a\\.cu$")
+        set(architecture "-gencode=arch=compute_90a,code=sm_90a")
+      elseif(source MATCHES "\\.cu$")
+        set(architecture "-gencode=arch=compute_80,code=[sm_80,sm_90,compute_80]")
+      else()
+        continue()
+      endif()
+      set_property(SOURCE ${source} APPEND PROPERTY COMPILE_OPTIONS ${architecture})
+    endforeach()
+  endfunction()
   set(CMAKE_CUDA_ARCHITECTURES OFF)
   enable_language(CUDA)
   if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know it yet
@@ -25,6 +40,7 @@ if(build_cuda)
   file(GLOB generated_cuda ${generated}/src/*_cuda.cu)
   add_library(tensora_cuda SHARED ${cuda_sources} ${generated_cuda}
               ${generated}/src/register_cuda_kernels.cpp)
+  tensora_cuda_architectures(${cuda_sources} ${generated_cuda})
   set_target_properties(tensora_cuda PROPERTIES CUDA_STANDARD 20
                         CUDA_ARCHITECTURES OFF CUDA_RUNTIME_LIBRARY Static)
   target_include_directories(tensora_cuda PRIVATE ${PROJECT_SOURCE_DIR} ${generated}/include)
@@ -33,8 +49,7 @@ if(build_cuda)
   target_compile_options(tensora_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr --extended-lambda
       -diag-suppress=20012,20013,20014,20015
-      --compress-mode=size
-      "-gencode=arch=compute_80,code=[sm_80,sm_90,compute_80]">
+      --compress-mode=size>
     $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wno-sign-conversion
       $<$<BOOL:${TENSORA_WERROR}>:-Werror>>)
   # cuBLASLt and NVRTC are opened when they are first needed, so that a machine without them still

@@ -26,6 +26,12 @@ add_test(NAME install.find_package
 add_test(NAME docs.add_an_op
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/add_an_op_test.py
                  --root ${PROJECT_SOURCE_DIR} --build ${PROJECT_BINARY_DIR})
+add_test(NAME generate
+         COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/generate_test.py
+                 ${PROJECT_SOURCE_DIR})
 add_test(NAME docs.add_a_backend
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/add_a_backend_test.py
                  --root ${PROJECT_SOURCE_DIR} --build ${PROJECT_BINARY_DIR})
+add_test(NAME docs.settings
+         COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/settings_test.py
+                 --root ${PROJECT_SOURCE_DIR})

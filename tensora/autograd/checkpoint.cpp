@@ -41,39 +41,6 @@ class RegionScope {
   uint32_t saved_;
 };
 
-// The switches that decide what the body computes, as they were in the first run.
-class Modes {
- public:
-  Modes() : state_(thread_state), random_(current_generator().state()) {}
-
-  /// Sets them for a scope.
-  class Scope {
-   public:
-    Scope(const Modes& modes, bool with_random) : saved_(thread_state) {
-      thread_state.autocast_enabled = modes.state_.autocast_enabled;
-      thread_state.autocast_dtype = modes.state_.autocast_dtype;
-      if (!with_random) return;
-      generator_.set_state(modes.random_);
-      random_.emplace(generator_);
-    }
-    ~Scope() {
-      thread_state.autocast_enabled = saved_.autocast_enabled;
-      thread_state.autocast_dtype = saved_.autocast_dtype;
-    }
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-
-   private:
-    ThreadState saved_;
-    Generator generator_;
-    std::optional<GeneratorScope> random_;
-  };
-
- private:
-  ThreadState state_;
-  PhiloxState random_;
-};
-
 // One run of the body: its outputs, and where its graph touches the outside.
 struct Recording {
   TensorList outputs;
@@ -132,10 +99,19 @@ Recording record(const Body& body, const TensorList& inputs) {
   return result;
 }
 
+// What the second run needs to compute what the first one did: the thread's modes, as a whole, and
+// the random numbers. `record` itself decides about recording.
+struct Conditions {
+  Modes modes = thread_state;
+  PhiloxState random = current_generator().state();
+};
+
 class CheckpointNode final : public QueuedNode {
  public:
-  CheckpointNode(Body body, const TensorList& inputs, const Modes& modes, CheckpointOptions options)
-      : body_(std::move(body)), inputs_(inputs), modes_(modes), options_(options) {
+  CheckpointNode(Body body, const TensorList& inputs, const Conditions& conditions,
+                 CheckpointOptions options)
+      : body_(std::move(body)), inputs_(inputs), conditions_(conditions), options_(options) {
+    note_caller();
     for (const Tensor& input : inputs) {
       versions_.push_back(input.defined() ? input.version() : 0);
       add_edge(input.defined() ? gradient_edge(input) : Edge());
@@ -152,11 +128,7 @@ class CheckpointNode final : public QueuedNode {
       check(!inputs_[i].defined() || inputs_[i].version() == versions_[i], "backward: input ", i,
             " of a checkpoint was changed in place since; clone it before");
     const bool create_graph = is_grad_enabled();
-    Recording again;
-    {
-      const Modes::Scope modes(modes_, options_.preserve_random_state);
-      again = record(body_, inputs_);
-    }
+    Recording again = record_again();
     require_same_captures(again.captured);
 
     std::vector<Edge> roots;
@@ -173,6 +145,15 @@ class CheckpointNode final : public QueuedNode {
     for (Tensor& grad : gradients_at(targets, roots, std::move(root_grads),
                                      {.retain_graph = create_graph, .create_graph = create_graph}))
       results.push_back(std::move(grad));
+    // Hooks that the body put on its inputs belong to this run; those on what it captured see the
+    // whole gradient, outside.
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (!targets[i].node) continue;
+      Tensors one;
+      one.push_back(std::move(results[i]));
+      targets[i].node->run_hooks(one);
+      results[i] = std::move(one[0]);
+    }
     return results;
   }
 
@@ -183,6 +164,17 @@ class CheckpointNode final : public QueuedNode {
   }
 
  private:
+  Recording record_again() const {
+    const ModesScope modes(conditions_.modes);
+    Generator generator;
+    std::optional<GeneratorScope> random;
+    if (options_.preserve_random_state) {
+      generator.set_state(conditions_.random);
+      random.emplace(generator);
+    }
+    return record(body_, inputs_);
+  }
+
   void require_same_captures(std::span<const Edge> captured) const {
     const std::span<const Edge> before = edges().subspan(inputs_.size());
     bool same = captured.size() == before.size();
@@ -197,7 +189,7 @@ class CheckpointNode final : public QueuedNode {
   Body body_;
   TensorList inputs_;
   std::vector<uint32_t> versions_;
-  Modes modes_;
+  Conditions conditions_;
   CheckpointOptions options_;
   bool released_ = false;
 };
@@ -206,9 +198,10 @@ class CheckpointNode final : public QueuedNode {
 
 TensorList checkpoint(const Body& body, const TensorList& inputs, CheckpointOptions options) {
   if (!is_grad_enabled()) return body(inputs);
-  const Modes modes;
+  const Conditions conditions;
   Recording first = record(body, inputs);
-  auto node = IntrusivePtr<CheckpointNode>::adopt(new CheckpointNode(body, inputs, modes, options));
+  auto node =
+      IntrusivePtr<CheckpointNode>::adopt(new CheckpointNode(body, inputs, conditions, options));
   for (const Edge& edge : first.captured) node->add_edge(edge);
   node->set_output_count(static_cast<uint32_t>(first.outputs.size()));
   uint32_t index = 0;

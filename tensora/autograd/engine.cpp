@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "tensora/autograd/grad_mode.h"
@@ -11,47 +12,63 @@
 namespace tensora {
 namespace {
 
+// Note [Order of backward]
+// A node's rank is its place in the order in which nodes were made, as a Lamport clock tells it:
+// each thread counts, and a node that leads to one of another thread takes a greater rank than that
+// one. So a node outranks all nodes it leads to, and taking the pending node of highest rank first
+// guarantees that nothing more can arrive at it: no counting pass over the graph is needed. The
+// order is that of forward, reversed: what was made last is undone first, and the pending nodes
+// stay as few as forward had live tensors.
+//
+// A leaf takes each part of its gradient as it comes, because sums commute. Only a leaf with hooks
+// has to wait until the gradient is complete, and then must not wait longer: its hooks send
+// gradients to other processes, or step the optimizer, while backward still runs. Its place is
+// right behind the last of its users, the one of lowest rank. That depends on the graph, of which
+// a leaf may serve many, so it is looked up by a walk over this one; in a process without such
+// leaves nothing is done.
+using Place = uint64_t;  // in the order of a run; greater ones come first
+Place place_of(const Node& node) { return 2 * node.rank(); }
+Place place_behind(const Node& node) { return 2 * node.rank() - 1; }
+
 // A node that some gradient has reached, and what arrived so far.
 struct Pending {
   NodePtr node;
+  Place place = 0;
   Tensors grads;
 };
 
-// Note [Order of backward]
-// Every node is deeper than all nodes it leads to, so taking the deepest pending node first
-// guarantees that nothing more can arrive at it: no counting pass over the graph is needed, and
-// the set of pending nodes stays as narrow as the network.
 class PendingSet {
  public:
   bool empty() const { return heap_.empty(); }
 
-  Pending& at(const NodePtr& node) {
+  /// `place` is called if the node is new.
+  template <class PlaceOf>
+  Pending& at(const NodePtr& node, PlaceOf&& place) {
     if (2 * (heap_.size() + 1) > table_.size()) enlarge();
     Pending*& slot = table_[slot_of(node.get())];
     if (slot) return *slot;
     Pending* fresh = take_spare();
     fresh->node = node;
+    fresh->place = place(*node);
     fresh->grads.resize(node->output_count());
     slot = fresh;
     heap_.push_back(fresh);
-    std::push_heap(heap_.begin(), heap_.end(), shallower);
+    std::push_heap(heap_.begin(), heap_.end(), comes_later);
     return *fresh;
   }
 
   Pending pop() {
-    std::pop_heap(heap_.begin(), heap_.end(), shallower);
-    Pending* deepest = heap_.back();
+    std::pop_heap(heap_.begin(), heap_.end(), comes_later);
+    Pending* first = heap_.back();
     heap_.pop_back();
-    erase(slot_of(deepest->node.get()));
-    Pending result = std::move(*deepest);
-    spare_.push_back(deepest);
+    erase(slot_of(first->node.get()));
+    Pending result = std::move(*first);
+    spare_.push_back(first);
     return result;
   }
 
  private:
-  static bool shallower(const Pending* a, const Pending* b) {
-    return a->node->depth() < b->node->depth();
-  }
+  static bool comes_later(const Pending* a, const Pending* b) { return a->place < b->place; }
 
   // The table is open-addressed with linear probing; at most half of it is full.
   size_t home_of(const Node* node) const {
@@ -161,6 +178,56 @@ Plan make_plan(const std::vector<Capture>& captures, std::span<const Edge> roots
   return plan;
 }
 
+// Where the leaves with hooks come. `wants` tells which nodes will run.
+template <class Wants>
+std::unordered_map<const Node*, Place> places_of_leaves(std::span<const Edge> roots, Wants wants) {
+  std::unordered_map<const Node*, Place> places;
+  std::unordered_set<const Node*> seen;
+  std::vector<const Node*> path;
+  for (const Edge& root : roots)
+    if (root.node && seen.insert(root.node.get()).second) path.push_back(root.node.get());
+  while (!path.empty()) {
+    const Node& node = *path.back();
+    path.pop_back();
+    if (!wants(node)) continue;
+    for (const Edge& edge : node.edges()) {
+      if (!edge.node) continue;
+      if (edge.node->is_leaf()) {
+        if (!static_cast<const AccumulateGrad&>(*edge.node).waits_for_all()) continue;
+        Place& place = places.try_emplace(edge.node.get(), ~Place{0}).first->second;
+        place = std::min(place, place_behind(node));
+      } else if (seen.insert(edge.node.get()).second) {
+        path.push_back(edge.node.get());
+      }
+    }
+  }
+  return places;
+}
+
+using Callbacks = std::vector<std::function<void()>>;
+thread_local constinit Callbacks* callbacks_of_run = nullptr;
+
+// What is queued by queue_callback while it lives.
+class CallbackQueue {
+ public:
+  CallbackQueue() : outer_(std::exchange(callbacks_of_run, &queued_)) {}
+  ~CallbackQueue() { callbacks_of_run = outer_; }
+  CallbackQueue(const CallbackQueue&) = delete;
+  CallbackQueue& operator=(const CallbackQueue&) = delete;
+
+  void run() {
+    for (size_t i = 0; i < queued_.size(); ++i) {
+      const std::function<void()> callback =
+          std::move(queued_[i]);  // others may be added meanwhile
+      callback();
+    }
+  }
+
+ private:
+  Callbacks queued_;
+  Callbacks* outer_;
+};
+
 class Run {
  public:
   explicit Run(BackwardOptions options) : options_(options) {}
@@ -169,11 +236,29 @@ class Run {
   void capture_into(std::vector<Capture>& captures, std::span<const Edge> roots,
                     bool stop_at_captures) {
     captures_ = &captures;
+    stop_at_captures_ = stop_at_captures;
     plan_ = make_plan(captures, roots, stop_at_captures);
   }
 
+  /// A run that the user asked for, and that ends with the callbacks.
   void go(std::span<const Edge> roots, std::span<Tensor> grads) {
     const GradModeGuard mode(options_.create_graph);
+    CallbackQueue callbacks;
+    go_through(roots, grads);
+    callbacks.run();
+  }
+
+  /// A run that is part of another one.
+  void go_within(std::span<const Edge> roots, std::span<Tensor> grads) {
+    const GradModeGuard mode(options_.create_graph);
+    go_through(roots, grads);
+  }
+
+ private:
+  void go_through(std::span<const Edge> roots, std::span<Tensor> grads) {
+    if (AccumulateGrad::hook_count().load(std::memory_order_relaxed) > 0)
+      leaves_ = places_of_leaves(
+          roots, [&](const Node& node) { return !captures_ || plan_.executed.contains(&node); });
     for (size_t i = 0; i < roots.size(); ++i)
       if (roots[i].node) deliver(roots[i], std::move(grads[i]), Queue());
     while (!pending_.empty()) {
@@ -182,30 +267,38 @@ class Run {
     }
   }
 
- private:
+  // A leaf that is not in the list got its hook during this run, and comes last.
+  Place place_in_run(const Node& node) const {
+    if (!node.is_leaf()) return place_of(node);
+    const auto listed = leaves_.find(&node);
+    return listed == leaves_.end() ? 0 : listed->second;
+  }
+
   /// `made_on`: the queue of the node that the gradient comes from.
   void deliver(const Edge& edge, Tensor&& grad, const Queue& made_on) {
     if (captures_ && !plan_.wants(edge.node.get())) return;
     const Queue queue = queues_.of(*edge.node);
     queues_.hand_over(grad, made_on, queue);
     const QueueScope scope(queue);
-    if (!captures_ && edge.node->is_leaf() && !edge.node->waits_for_all()) {
-      // Sums commute: a leaf can take each part as it comes, and nothing has to wait.
+    if (!captures_ && edge.node->is_leaf() &&
+        !static_cast<const AccumulateGrad&>(*edge.node).waits_for_all()) {
       Tensors grads;
       grads.push_back(std::move(grad));
       edge.node->backward(std::move(grads));
       return;
     }
-    accumulate(pending_.at(edge.node).grads[edge.output], std::move(grad));
+    Pending& pending = pending_.at(edge.node, [&](const Node& node) { return place_in_run(node); });
+    accumulate(pending.grads[edge.output], std::move(grad));
   }
 
   void step(Pending& current) {
     Node& node = *current.node;
     const Queue queue = queues_.of(node);
     std::optional<QueueScope> scope(queue);
-    if (node.has_hooks()) run_hooks(node, current.grads);
+    const bool captured = captures_ && plan_.captured.contains(&node);
+    if (!(captured && stop_at_captures_)) node.run_hooks(current.grads);
     if (captures_) {
-      if (plan_.captured.contains(&node)) capture(node, current.grads, queue);
+      if (captured) capture(node, current.grads, queue);
       if (!plan_.executed.contains(&node)) return;
     }
     if (std::none_of(current.grads.begin(), current.grads.end(),
@@ -220,14 +313,6 @@ class Run {
       if (edges[i].node && results[i].defined()) deliver(edges[i], std::move(results[i]), queue);
   }
 
-  static void run_hooks(Node& node, Tensors& grads) {
-    for (const GradHook& hook : std::vector<GradHook>(node.hooks())) {
-      Tensor& grad = grads[hook.output];
-      if (!grad.defined()) continue;
-      if (Tensor replaced = hook.call(grad); replaced.defined()) grad = std::move(replaced);
-    }
-  }
-
   void capture(const Node& node, const Tensors& grads, const Queue& queue) {
     for (Capture& wanted : *captures_) {
       if (wanted.node != &node) continue;
@@ -240,13 +325,17 @@ class Run {
     for (size_t i = 0; i < results.size(); ++i) {
       if (!results[i].defined() || !engine_ops().has_nan(results[i])) continue;
       fail("anomaly: the backward of '", node.name(), "' returned NaN for input ", i,
-           node.created_at ? concat("; its forward was called from:\n", *node.created_at) : "");
+           node.created_at()
+               ? concat("; its forward was called from:\n", node.created_at()->to_string())
+               : "");
     }
   }
 
   BackwardOptions options_;
   std::vector<Capture>* captures_ = nullptr;
+  bool stop_at_captures_ = false;
   Plan plan_;
+  std::unordered_map<const Node*, Place> leaves_;
   PendingSet pending_;
   const BackwardQueues queues_;
 };
@@ -285,6 +374,12 @@ void prepare_roots(std::string_view op, std::span<const Tensor> outputs,
 }
 
 }  // namespace
+
+void queue_callback(std::function<void()> callback) {
+  check(callbacks_of_run != nullptr,
+        "queue_callback: no backward is running on this thread, so there is no end to wait for");
+  callbacks_of_run->push_back(std::move(callback));
+}
 
 void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients,
               BackwardOptions options) {
@@ -326,7 +421,7 @@ std::vector<Tensor> gradients_at(std::span<const Edge> targets, std::span<const 
   for (const Edge& target : targets) captures.push_back({target.node.get(), target.output, {}});
   Run run(options);
   run.capture_into(captures, roots, /*stop_at_captures=*/true);
-  run.go(roots, gradients);
+  run.go_within(roots, gradients);
   std::vector<Tensor> result;
   for (Capture& capture : captures) result.push_back(std::move(capture.grad));
   return result;

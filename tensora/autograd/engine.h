@@ -26,23 +26,23 @@ inline std::vector<Tensor> grad(const Tensor& output, const std::vector<Tensor>&
   return grad(std::span(&output, 1), inputs, {}, options);
 }
 
-/// What arrives at `targets` when `gradients` start from `roots`; nothing flows past a target. For
-/// nodes whose backward runs a graph of its own.
+/// What arrives at `targets`, before their hooks, when `gradients` start from `roots`; nothing
+/// flows past a target. For nodes whose backward runs a graph of its own.
 std::vector<Tensor> gradients_at(std::span<const Edge> targets, std::span<const Edge> roots,
                                  std::vector<Tensor> gradients, BackwardOptions options);
+
+/// Called during backward, by a hook or a node: `callback` runs once when that backward has ended,
+/// in the order of the calls. Callbacks may queue further ones. Dropped if backward throws.
+void queue_callback(std::function<void()> callback);
 
 /// Anomaly mode: a backward that produces NaN throws, naming the forward op and where it was
 /// called from.
 bool is_anomaly_enabled();
-class detect_anomaly {
- public:
-  detect_anomaly();
-  ~detect_anomaly();
-
- private:
-  bool saved_;
+/// For the whole process, except threads within a detect_anomaly scope.
+void set_detect_anomaly(bool enabled);
+/// Sets it for a scope of the current thread.
+struct detect_anomaly : OverrideScope<&Modes::anomaly> {
+  explicit detect_anomaly(bool enabled = true) : OverrideScope(enabled) {}
 };
-/// A readable list of the calling functions, for anomaly mode.
-std::string call_stack();
 
 }  // namespace tensora

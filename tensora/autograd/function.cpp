@@ -60,7 +60,9 @@ bool Context::needs_input_grad(size_t i) const {
 }
 
 FunctionNode::FunctionNode(const std::type_info& type, Backward backward)
-    : name_(readable_name(type)), backward_(backward), context_(*this) {}
+    : name_(readable_name(type)), backward_(backward), context_(*this) {
+  note_caller();
+}
 
 void FunctionNode::add_argument(const Tensor& argument) {
   const bool recording = argument.defined() && is_grad_enabled();
@@ -104,7 +106,7 @@ void FunctionNode::finish(TensorList& outputs) {
   for (const Tensor& dirty : context_.dirty_) {
     check(holds(argument_tensors_, dirty) && holds(outputs, dirty), name_,
           ": a tensor marked as dirty must be an input, and be returned");
-    check_inplace(dirty, name_);
+    check_inplace(dirty, name_, records());
   }
   for (const Tensor& output : outputs) {
     check(output.defined(), name_, ": forward returned an undefined tensor");

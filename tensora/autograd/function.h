@@ -1,6 +1,7 @@
 #pragma once
 
 #include <any>
+#include <iterator>
 #include <map>
 #include <type_traits>
 #include <typeinfo>
@@ -29,7 +30,7 @@ class Context {
   /// By default backward sees zeros for outputs that nothing depended on; without, undefined
   /// tensors.
   void set_materialize_grads(bool value) { materialize_grads_ = value; }
-  /// Whether argument `i` of forward wants a gradient.
+  /// Whether argument `i` of forward wants a gradient; a list counts as many as it has tensors.
   bool needs_input_grad(size_t i) const;
 
  private:
@@ -58,7 +59,7 @@ class FunctionNode final : public QueuedNode {
   void release() override;
 
   Context& context() { return context_; }
-  /// Declares the next argument of forward; undefined for what is no tensor.
+  /// Declares the next tensor of forward's arguments; undefined for what is no tensor.
   void add_argument(const Tensor& argument);
   bool records() const;
   /// Gives the outputs of forward their history; some are replaced by aliases.
@@ -77,6 +78,49 @@ class FunctionNode final : public QueuedNode {
   bool released_ = false;
 };
 
+namespace detail {
+
+template <class T>
+concept TensorArgument = std::is_convertible_v<const T&, Tensor>;
+template <class T>
+concept OptionalTensorArgument = std::is_same_v<T, std::optional<Tensor>>;
+template <class T>
+concept TensorListArgument = requires(const T& list) {
+  { *std::begin(list) } -> std::convertible_to<const Tensor&>;
+  std::end(list);
+};
+
+/// Whether tensors can be reached through a `T`: by iteration, by `*`, or as parts of a tuple.
+template <class T>
+constexpr bool holds_tensors() {
+  if constexpr (std::is_function_v<T>) {
+    return false;
+  } else if constexpr (TensorArgument<T>) {
+    return true;
+  } else if constexpr (requires(const T& x) { std::begin(x), std::end(x); }) {
+    using Element = std::remove_cvref_t<decltype(*std::begin(std::declval<const T&>()))>;
+    if constexpr (!std::is_same_v<Element, T>) return holds_tensors<Element>();
+    return false;
+  } else if constexpr (requires(const T& x) { *x; }) {
+    return holds_tensors<std::remove_cvref_t<decltype(*std::declval<const T&>())>>();
+  } else if constexpr (requires { std::tuple_size<T>::value; }) {
+    return []<size_t... i>(std::index_sequence<i...>) {
+      return (holds_tensors<std::remove_cvref_t<std::tuple_element_t<i, T>>>() || ...);
+    }(std::make_index_sequence<std::tuple_size_v<T>>());
+  } else {
+    return false;
+  }
+}
+
+/// What forward of a custom function may take. Tensors inside other arguments (lists of lists,
+/// pointers, pairs, maps) would stay outside the graph unnoticed.
+template <class T>
+concept FunctionArgument =
+    TensorArgument<std::remove_cvref_t<T>> || OptionalTensorArgument<std::remove_cvref_t<T>> ||
+    TensorListArgument<std::remove_cvref_t<T>> || !holds_tensors<std::remove_cvref_t<T>>();
+
+}  // namespace detail
+
 /// A differentiable function with a backward of its own:
 ///
 ///   struct Scale : Function<Scale> {
@@ -90,16 +134,18 @@ class FunctionNode final : public QueuedNode {
 ///   };
 ///   Tensor y = Scale::apply(x, 2.0);
 ///
-/// `forward` runs without recording and returns a Tensor or a TensorList. `backward` gets one
-/// gradient per output and returns one per argument of forward, undefined where there is none; if
-/// it consists of differentiable ops, the function can be differentiated again.
+/// `forward` runs without recording and returns a Tensor or a TensorList. Its arguments are
+/// tensors, optional tensors, lists of tensors, and anything without tensors. `backward` gets one
+/// gradient per output and returns one per argument of forward, and for a list one per tensor in
+/// it, undefined where there is none; if it consists of differentiable ops, the function can be
+/// differentiated again.
 template <class T>
 class Function {
  public:
-  template <class... Arguments>
+  template <detail::FunctionArgument... Arguments>
   static auto apply(Arguments&&... arguments) {
     auto node = IntrusivePtr<FunctionNode>::adopt(new FunctionNode(typeid(T), T::backward));
-    (node->add_argument(as_tensor(arguments)), ...);
+    (add(*node, arguments), ...);
     using Result = decltype(T::forward(node->context(), arguments...));
     TensorList outputs;
     {
@@ -118,11 +164,16 @@ class Function {
 
  private:
   template <class Argument>
-  static Tensor as_tensor(const Argument& argument) {
-    if constexpr (std::is_same_v<Argument, Tensor>)
-      return argument;
-    else
-      return {};
+  static void add(FunctionNode& node, const Argument& argument) {
+    if constexpr (detail::TensorArgument<Argument>) {
+      node.add_argument(argument);
+    } else if constexpr (detail::OptionalTensorArgument<Argument>) {
+      node.add_argument(argument.value_or(Tensor()));
+    } else if constexpr (detail::TensorListArgument<Argument>) {
+      for (const Tensor& tensor : argument) node.add_argument(tensor);
+    } else {
+      node.add_argument(Tensor());
+    }
   }
 };
 

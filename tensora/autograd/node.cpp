@@ -1,11 +1,9 @@
 #include "tensora/autograd/node.h"
 
 #include <algorithm>
-#include <atomic>
-#include <mutex>
 
+#include "tensora/autograd/engine.h"
 #include "tensora/autograd/grad_mode.h"
-#include "tensora/autograd/queued_node.h"
 
 namespace tensora {
 namespace {
@@ -17,6 +15,11 @@ EngineOps engine_ops_table;
 // chain by 100,000 nested destructors. Instead the outermost destroy of a thread runs a loop, and
 // nested ones only queue their node.
 thread_local constinit std::vector<Node*>* doomed = nullptr;
+
+uint64_t next_hook_id() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
 
 }  // namespace
 
@@ -39,6 +42,10 @@ void Node::destroy(Node* node) {
   doomed = nullptr;
 }
 
+void Node::note_caller() {
+  if (is_anomaly_enabled()) created_at_ = std::make_unique<CallStack>(CallStack::here());
+}
+
 void InputInfo::fit(Tensor& grad, std::string_view op) const {
   if (grad.sizes() != sizes) {
     check(can_broadcast_to(sizes, grad.sizes()), "backward of '", op, "' gave a gradient of shape ",
@@ -49,31 +56,63 @@ void InputInfo::fit(Tensor& grad, std::string_view op) const {
     grad = engine_ops().cast(grad, dtype, device);
 }
 
-namespace {
-
-uint64_t next_hook_id() {
-  static std::atomic<uint64_t> last{0};
-  return ++last;
+uint64_t Node::insert_hook(GradHook hook) {
+  if (!hooks_) hooks_ = std::make_unique<std::vector<GradHook>>();
+  const auto end = std::find_if(hooks_->begin(), hooks_->end(),
+                                [&](const GradHook& other) { return other.last > hook.last; });
+  hook.id = next_hook_id();
+  if (is_leaf()) ++AccumulateGrad::hook_count();
+  return hooks_->insert(end, std::move(hook))->id;
 }
 
-}  // namespace
-
 uint64_t Node::add_hook(uint32_t output, std::function<Tensor(const Tensor&)> call) {
-  if (!hooks_) hooks_ = std::make_unique<std::vector<GradHook>>();
-  const auto end =
-      std::find_if(hooks_->begin(), hooks_->end(), [](const GradHook& hook) { return hook.last; });
-  const uint64_t id = next_hook_id();
-  hooks_->insert(end, {output, id, std::move(call)});
-  return id;
+  return insert_hook({.output = output, .id = 0, .call = std::move(call)});
 }
 
 uint64_t Node::add_last_hook(uint32_t output, std::function<Tensor(const Tensor&)> call) {
-  if (!hooks_) hooks_ = std::make_unique<std::vector<GradHook>>();
-  return hooks_->emplace_back(GradHook{output, next_hook_id(), std::move(call), true}).id;
+  return insert_hook({.output = output, .id = 0, .call = std::move(call), .last = true});
 }
 
 void Node::remove_hook(uint64_t id) {
-  if (hooks_) std::erase_if(*hooks_, [id](const GradHook& hook) { return hook.id == id; });
+  if (!hooks_) return;
+  const size_t removed =
+      std::erase_if(*hooks_, [id](const GradHook& hook) { return hook.id == id; });
+  if (is_leaf()) AccumulateGrad::hook_count() -= static_cast<int64_t>(removed);
+}
+
+void Node::run_hooks(Tensors& grads) const {
+  if (!has_hooks()) return;
+  // A copy: a hook may remove itself, or add others.
+  for (const GradHook& hook : std::vector<GradHook>(*hooks_)) {
+    Tensor& grad = grads[hook.output];
+    if (!grad.defined()) continue;
+    Tensor replaced = hook.call(grad);
+    if (!replaced.defined()) continue;
+    check(replaced.sizes() == grad.sizes() && replaced.dtype() == grad.dtype() &&
+              replaced.device() == grad.device(),
+          "backward: a hook on output ", hook.output, " of '", name(), "' was given a gradient of ",
+          grad.dtype(), " of shape ", grad.sizes(), " on ", grad.device(), " and returned ",
+          replaced.dtype(), " of shape ", replaced.sizes(), " on ", replaced.device(),
+          "; what replaces a gradient must look like it");
+    grad = std::move(replaced);
+  }
+}
+
+// ---- AccumulateGrad --------------------------------------------------------------------------
+
+std::atomic<int64_t>& AccumulateGrad::hook_count() {
+  static constinit std::atomic<int64_t> count{0};
+  return count;
+}
+
+AccumulateGrad::AccumulateGrad(const Tensor& leaf) {
+  if (!leaf.is_contiguous() && is_dense(leaf.sizes(), leaf.strides()))
+    layout_ = std::make_unique<Strides>(leaf.strides());
+}
+
+AccumulateGrad::~AccumulateGrad() {
+  const size_t hooks = after_hooks_.size() + (has_hooks() ? this->hooks().size() : 0);
+  if (hooks > 0) hook_count() -= static_cast<int64_t>(hooks);
 }
 
 Tensor AccumulateGrad::grad() const {
@@ -83,211 +122,73 @@ Tensor AccumulateGrad::grad() const {
 
 void AccumulateGrad::set_grad(Tensor grad) {
   std::lock_guard lock(mutex_);
-  grad_ = std::move(grad);
+  std::swap(grad_, grad);  // the old one is freed after the lock
 }
 
-void AccumulateGrad::add_after_hook(std::function<void(const Tensor&)> hook) {
+uint64_t AccumulateGrad::add_after_hook(const Tensor& leaf, AfterHook hook) {
   std::lock_guard lock(mutex_);
-  after_hooks_.push_back(std::move(hook));
-  wait_for_all();
+  if (!leaf_.defined()) leaf_ = shallow_detach(leaf);
+  after_hooks_.push_back({next_hook_id(), std::move(hook)});
+  ++after_hook_count_;
+  ++hook_count();
+  return after_hooks_.back().id;
+}
+
+void AccumulateGrad::remove_after_hook(uint64_t id) {
+  std::lock_guard lock(mutex_);
+  const size_t removed =
+      std::erase_if(after_hooks_, [id](const Registered& hook) { return hook.id == id; });
+  after_hook_count_ -= static_cast<uint32_t>(removed);
+  hook_count() -= static_cast<int64_t>(removed);
+}
+
+// Dims of one element have strides without a meaning.
+bool AccumulateGrad::has_layout(const Tensor& grad) const {
+  if (!layout_) return grad.is_contiguous();
+  for (int i = 0; i < grad.dim(); ++i)
+    if (grad.sizes()[i] > 1 && grad.strides()[i] != (*layout_)[i]) return false;
+  return true;
+}
+
+void AccumulateGrad::take_in(Tensor& incoming) {
+  const EngineOps& ops = engine_ops();
+  if (grad_.defined()) {
+    if (is_grad_enabled())
+      grad_ = ops.add(grad_, incoming);
+    else
+      ops.add_(grad_, incoming);
+    return;
+  }
+  // A gradient nobody else holds becomes ours without a copy.
+  const bool sole_owner = incoming.impl().use_count() == 1 &&
+                          incoming.impl().storage->use_count() == 1 && has_layout(incoming);
+  if (is_grad_enabled() || sole_owner) {
+    grad_ = std::move(incoming);
+  } else if (layout_) {
+    grad_ = make_tensor(incoming.sizes(), *layout_, incoming.dtype(), incoming.device());
+    ops.copy_(grad_, incoming);
+  } else {
+    grad_ = ops.clone(incoming);
+  }
 }
 
 Tensors AccumulateGrad::backward(Tensors grads) {
-  Tensor& incoming = grads[0];
-  if (!incoming.defined()) return {};
-  std::lock_guard lock(mutex_);
-  const bool recording = is_grad_enabled();
-  if (!grad_.defined()) {
-    // A gradient nobody else holds becomes ours without a copy.
-    const bool sole_owner = incoming.impl().use_count() == 1 &&
-                            incoming.impl().storage->use_count() == 1 && incoming.is_contiguous();
-    if (recording)
-      grad_ = incoming;
-    else
-      grad_ = sole_owner ? std::move(incoming) : engine_ops().clone(incoming);
-  } else if (recording) {
-    grad_ = engine_ops().add(grad_, incoming);
-  } else {
-    engine_ops().add_(grad_, incoming);
+  if (!grads[0].defined()) return {};
+  std::vector<Registered> hooks;
+  Tensor leaf;
+  {
+    std::lock_guard lock(mutex_);
+    take_in(grads[0]);
+    if (after_hooks_.empty()) return {};
+    hooks = after_hooks_;
+    leaf = shallow_detach(leaf_);
   }
-  for (auto& hook : after_hooks_) hook(grad_);
+  // Outside the lock: hooks read and set the gradient. The leaf itself may be gone while its graph
+  // lives, and must not be owned from here; another handle to its data and gradient is as good.
+  leaf.impl().requires_grad = true;
+  autograd_meta(leaf).accumulator = IntrusivePtr<AccumulateGrad>::share(this);
+  for (const Registered& hook : hooks) hook.call(leaf);
   return {};
-}
-
-AutogradMeta& autograd_meta(const Tensor& tensor) {
-  TensorImpl& impl = tensor.impl();
-  if (!impl.autograd) impl.autograd = new AutogradMeta;
-  return *static_cast<AutogradMeta*>(impl.autograd);
-}
-
-namespace {
-
-// The gradient of a view whose base was rewritten: the base's, read through the view's geometry.
-NodePtr renewed_view_history(const Tensor& view, const Tensor& base) {
-  const enable_grad recording;
-  const Tensor again =
-      engine_ops().as_strided(base, view.sizes(), view.strides(), view.storage_offset());
-  return autograd_meta(again).grad_fn;
-}
-
-IntrusivePtr<AccumulateGrad>& accumulator_of(AutogradMeta& meta) {
-  if (!meta.accumulator) {
-    meta.accumulator = IntrusivePtr<AccumulateGrad>::adopt(new AccumulateGrad);
-  }
-  return meta.accumulator;
-}
-
-// A gradient that is retained is that of the newest contents: its hook moves along.
-void replace_history(const Tensor& tensor, const NodePtr& node) {
-  AutogradMeta& meta = autograd_meta(tensor);
-  if (meta.retains_grad) meta.grad_fn->remove_hook(meta.retain_hook);
-  set_history(tensor, node, 0);
-  if (meta.retains_grad) keep_gradient(meta);
-}
-
-// Note [In-place on views]
-// Writing through a view changes its base. The base's new history is this node: it takes the
-// gradient of the whole base, hands the written part to the op that wrote, and passes the rest,
-// with zeros in the written part or what the op gives back for its old contents, to the base's
-// former history.
-class WriteIntoBase final : public QueuedNode, public Pooled {
- public:
-  WriteIntoBase(const Tensor& base, const Tensor& view, NodePtr writer)
-      : writer_(std::move(writer)),
-        base_sizes_(base.sizes()),
-        base_strides_(base.strides()),
-        view_sizes_(view.sizes()),
-        view_strides_(view.strides()),
-        offset_(view.storage_offset() - base.storage_offset()) {
-    take_queue(base.device());
-    add_edge(gradient_edge_of_history(base));
-    // The writer's first edge is the view's own old contents; it flows through the base.
-    bool first = true;
-    for (const Edge& edge : writer_->edges()) {
-      if (!first) add_edge(edge);
-      first = false;
-    }
-  }
-  std::string_view name() const override { return "WriteIntoBase"; }
-  void release() override { writer_->release(); }
-
-  Tensors backward(Tensors grads) override {
-    Tensors result(edges().size());
-    if (!grads[0].defined()) return result;
-    const EngineOps& ops = engine_ops();
-    Tensor whole = make_tensor(base_sizes_, base_strides_, grads[0].dtype(), grads[0].device());
-    ops.copy_(whole, grads[0]);
-    Tensor part = ops.as_strided(whole, view_sizes_, view_strides_, offset_);
-    Tensors writer_grads;
-    writer_grads.push_back(ops.clone(part));
-    Tensors inputs = writer_->backward(std::move(writer_grads));
-    const Tensor old_part =
-        inputs[0].defined() ? inputs[0] : ops.zeros(view_sizes_, part.dtype(), part.device());
-    ops.copy_(part, old_part);
-    result[0] = std::move(whole);
-    for (size_t i = 1; i < result.size(); ++i) result[i] = std::move(inputs[i]);
-    return result;
-  }
-
- private:
-  static Edge gradient_edge_of_history(const Tensor& base) {
-    AutogradMeta* meta = autograd_meta_or_null(base);
-    if (!meta || !meta->grad_fn) return {};
-    return {meta->grad_fn, meta->output};
-  }
-
-  NodePtr writer_;
-  Shape base_sizes_;
-  Strides base_strides_;
-  Shape view_sizes_;
-  Strides view_strides_;
-  int64_t offset_;
-};
-
-}  // namespace
-
-void renew_view_history(const Tensor& tensor) {
-  AutogradMeta& meta = autograd_meta(tensor);
-  ViewOrigin* view = meta.view.get();
-  if (!view || view->seen_version == tensor.version()) return;
-  view->seen_version = tensor.version();
-  if (!is_differentiable(tensor.dtype()) || !view->base.requires_grad()) return;
-  replace_history(tensor, renewed_view_history(tensor, view->base));
-}
-
-void keep_gradient(AutogradMeta& meta) {
-  meta.retain_hook =
-      meta.grad_fn->add_last_hook(meta.output, [keeper = meta.accumulator](const Tensor& grad) {
-        Tensors grads;
-        grads.push_back(grad);
-        keeper->backward(std::move(grads));
-        return Tensor();
-      });
-}
-
-Edge gradient_edge(const Tensor& tensor) {
-  AutogradMeta* meta = autograd_meta_or_null(tensor);
-  if (meta) renew_view_history(tensor);
-  if (!tensor.impl().requires_grad) return {};
-  if (!meta) meta = &autograd_meta(tensor);
-  if (meta->grad_fn) return {meta->grad_fn, meta->output};
-  return {IntrusivePtr<Node>(IntrusivePtr<AccumulateGrad>(accumulator_of(*meta))), 0};
-}
-
-void set_history(const Tensor& tensor, const NodePtr& node, uint32_t output) {
-  AutogradMeta& meta = autograd_meta(tensor);
-  meta.grad_fn = node;
-  meta.output = output;
-  tensor.impl().requires_grad = true;
-}
-
-void track_view(const Tensor& view, const Tensor& source) {
-  if (source.is_inference()) {  // which nobody changes here, so there is nothing to track
-    view.impl().inference = true;
-    return;
-  }
-  AutogradMeta* source_meta = autograd_meta_or_null(source);
-  Tensor base = source_meta && source_meta->view ? source_meta->view->base : source;
-  autograd_meta(view).view =
-      std::make_unique<ViewOrigin>(ViewOrigin{std::move(base), view.version()});
-}
-
-void rebase_history(const Tensor& tensor, const NodePtr& node) {
-  AutogradMeta& meta = autograd_meta(tensor);
-  if (!meta.view) {
-    replace_history(tensor, node);
-    return;
-  }
-  const Tensor base = meta.view->base;
-  replace_history(base, NodePtr::adopt(new WriteIntoBase(base, tensor, node)));
-  meta.view->seen_version = tensor.version();
-  replace_history(tensor, renewed_view_history(tensor, base));
-}
-
-void check_inplace(const Tensor& tensor, std::string_view op) {
-  check(!tensor.is_inference() || is_inference_mode(), op,
-        "_: a tensor made under inference_mode cannot be changed in place outside it; clone it");
-  if (!is_grad_enabled()) return;
-  AutogradMeta* meta = autograd_meta_or_null(tensor);
-  if (meta && meta->view) {
-    const Tensor& base = meta->view->base;
-    check(!(base.requires_grad() && base.is_leaf()), op,
-          "_: a view of a leaf tensor that requires grad is being used in an in-place operation; "
-          "wrap it in no_grad, or work on a clone");
-  }
-  check(!(tensor.requires_grad() && tensor.is_leaf()), op,
-        "_: a leaf tensor that requires grad is being used in an in-place operation; wrap it in "
-        "no_grad, or work on a clone");
-}
-
-Tensor shallow_detach(const Tensor& tensor) {
-  const TensorImpl& impl = tensor.impl();
-  auto* copy = new TensorImpl;
-  copy->view = impl.view;
-  copy->storage = impl.storage;
-  copy->offset = impl.offset;
-  copy->inference = impl.inference;
-  return Tensor(IntrusivePtr<TensorImpl>::adopt(copy));
 }
 
 }  // namespace tensora

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string_view>
 #include <vector>
 
+#include "tensora/autograd/call_stack.h"
 #include "tensora/base/mutex.h"
 #include "tensora/base/small_vector.h"
 #include "tensora/core/tensor.h"
@@ -33,7 +35,7 @@ struct GradHook {
 /// inputs. Nodes point from outputs towards leaves, so the graph can hold no cycle.
 class Node : public RefCounted {
  public:
-  Node() : region_(thread_state.graph_region) {}
+  Node() : rank_(++thread_state.last_rank), region_(thread_state.graph_region) {}
   virtual ~Node() = default;
   virtual std::string_view name() const = 0;
   /// `grads` has one entry per output (undefined: zero); the result one per edge.
@@ -45,13 +47,15 @@ class Node : public RefCounted {
 
   std::span<const Edge> edges() const { return edges_; }
   uint32_t output_count() const { return output_count_; }
-  /// Longer than that of every node it leads to: descending depth is a topological order.
-  uint32_t depth() const { return depth_; }
+  /// Greater than that of every node it leads to. See Note [Order of backward] in engine.cpp.
+  uint64_t rank() const { return rank_; }
   /// The checkpoint in whose body the node was made; 0 outside of any.
   uint32_t region() const { return region_; }
 
+  /// All edges are added before the node becomes anybody's history.
   void add_edge(Edge edge) {
-    if (edge.node && edge.node->depth_ >= depth_) depth_ = edge.node->depth_ + 1;
+    if (edge.node && edge.node->rank_ >= rank_)  // it was made by another thread
+      thread_state.last_rank = rank_ = edge.node->rank_ + 1;
     edges_.push_back(std::move(edge));
   }
   void set_output_count(uint32_t count) { output_count_ = count; }
@@ -64,25 +68,25 @@ class Node : public RefCounted {
   /// Only where has_hooks().
   const std::vector<GradHook>& hooks() const { return *hooks_; }
   bool has_hooks() const { return hooks_ && !hooks_->empty(); }
-  /// Whether the node must see its whole gradient at once, not part by part.
-  bool waits_for_all() const { return has_hooks() || waits_for_all_; }
+  /// Calls the hooks on `grads`, one entry per output, and puts in what they return.
+  void run_hooks(Tensors& grads) const;
 
-  /// Where the op was called, kept in anomaly mode.
-  std::unique_ptr<std::string> created_at;
+  /// In anomaly mode, keeps where the op was called.
+  void note_caller();
+  const CallStack* created_at() const { return created_at_.get(); }
 
   /// See Note [Freeing long graphs].
   static void destroy(Node* node);
 
- protected:
-  void wait_for_all() { waits_for_all_ = true; }
-
  private:
+  uint64_t insert_hook(GradHook hook);
+
   SmallVector<Edge, 2> edges_;
   std::unique_ptr<std::vector<GradHook>> hooks_;
+  std::unique_ptr<CallStack> created_at_;
+  uint64_t rank_;
   uint32_t output_count_ = 1;
-  uint32_t depth_ = 1;
   uint32_t region_;
-  bool waits_for_all_ = false;
 };
 
 /// What a gradient must look like to flow into an input.
@@ -102,25 +106,64 @@ struct InputInfo {
 /// owns it, so that neither needs to point back.
 class AccumulateGrad final : public Node, public Pooled {
  public:
+  using AfterHook = std::function<void(const Tensor& leaf)>;
+
+  /// The gradient will be laid out as `leaf` is, if that has no gaps, and otherwise row-major.
+  explicit AccumulateGrad(const Tensor& leaf);
+  ~AccumulateGrad() override;
   std::string_view name() const override { return "AccumulateGrad"; }
   bool is_leaf() const override { return true; }
   Tensors backward(Tensors grads) override;
 
   Tensor grad() const;
   void set_grad(Tensor grad);
-  /// Called with the leaf's gradient after each backward that reached the leaf.
-  void add_after_hook(std::function<void(const Tensor&)> hook);
+  /// `hook` is called after each backward that reached the leaf; returns its id.
+  uint64_t add_after_hook(const Tensor& leaf, AfterHook hook);
+  void remove_after_hook(uint64_t id);
+  /// Whether hooks must see the whole gradient at once; otherwise it may come part by part.
+  bool waits_for_all() const {
+    return has_hooks() || after_hook_count_.load(std::memory_order_relaxed) > 0;
+  }
+  /// How many hooks all leaves of the process have, of both kinds.
+  static std::atomic<int64_t>& hook_count();
 
  private:
+  void take_in(Tensor& incoming);
+  bool has_layout(const Tensor& grad) const;
+
+  struct Registered {
+    uint64_t id;
+    AfterHook call;
+  };
   mutable Mutex mutex_;  // several graphs in several threads may share a leaf
   Tensor grad_;
-  std::vector<std::function<void(const Tensor&)>> after_hooks_;
+  std::unique_ptr<const Strides> layout_;  // null: row-major
+  Tensor leaf_;                            // the leaf's data, for the hooks; only if there are any
+  std::vector<Registered> after_hooks_;
+  std::atomic<uint32_t> after_hook_count_{0};
 };
 
-/// How a view lies in the tensor it was taken from.
+/// The way from a base to one of its views: the op that was applied last, and the steps before it.
+/// The same view can so be taken of other contents, a new history or a gradient.
+class ViewStep : public RefCounted {
+ public:
+  virtual ~ViewStep() = default;
+  /// What the op makes of its input.
+  virtual Tensor apply_to(const Tensor& input) const = 0;
+  /// The view of `base`, all steps taken.
+  Tensor view_of(const Tensor& base) const;
+  static void destroy(ViewStep* step);
+
+  IntrusivePtr<ViewStep> before;
+};
+
+/// Of which tensor a view is a part.
 struct ViewOrigin {
-  Tensor base;            // never itself a tracked view
-  uint32_t seen_version;  // the storage's version for which `grad_fn` is right
+  Tensor base;                   // never itself a tracked view
+  IntrusivePtr<ViewStep> steps;  // null: the tensor is no view
+  uint32_t seen_version = 0;     // the storage's version for which the view's `grad_fn` is right
+  bool recorded = true;          // false: taken under no_grad or inference_mode
+  explicit operator bool() const { return static_cast<bool>(steps); }
 };
 
 /// What autograd hangs on a tensor.
@@ -128,7 +171,7 @@ struct AutogradMeta final : AutogradData, Pooled {
   NodePtr grad_fn;
   uint32_t output = 0;                       // which output of grad_fn this tensor is
   IntrusivePtr<AccumulateGrad> accumulator;  // a leaf's, or where retain_grad keeps the gradient
-  std::unique_ptr<ViewOrigin> view;
+  ViewOrigin view;
   bool retains_grad = false;
   uint64_t retain_hook = 0;  // on grad_fn, where `retains_grad`
 };
@@ -148,13 +191,17 @@ void set_history(const Tensor& tensor, const NodePtr& node, uint32_t output);
 void renew_view_history(const Tensor& tensor);
 /// Hooks the accumulator of a tensor that retains its gradient to its present history.
 void keep_gradient(AutogradMeta& meta);
-/// Declares `view` a differentiable view of `source` (or of the base that `source` views).
-void track_view(const Tensor& view, const Tensor& source);
+/// Declares `view` a differentiable view of `source` (or of the base that `source` views), taken by
+/// `step`.
+void track_view(const Tensor& view, const Tensor& source, IntrusivePtr<ViewStep> step);
+/// The accumulator of a tensor, made if absent.
+AccumulateGrad& accumulator_of(const Tensor& tensor);
 /// After an in-place op on `tensor`, recorded as `node`: the tensor, and if it is a view its base,
 /// get the new history. See Note [In-place on views].
 void rebase_history(const Tensor& tensor, const NodePtr& node);
 /// Throws where PyTorch forbids writing in place: leaves that need a gradient, and the like.
-void check_inplace(const Tensor& tensor, std::string_view op);
+/// `recording`: an operand needs a gradient.
+void check_inplace(const Tensor& tensor, std::string_view op, bool recording);
 /// A shallow copy outside the graph, sharing the data.
 Tensor shallow_detach(const Tensor& tensor);
 
@@ -166,7 +213,6 @@ struct EngineOps {
   Tensor (*zeros)(const Shape&, DType, Device);
   Tensor (*clone)(const Tensor&);  // contiguous
   void (*copy_)(const Tensor& to, const Tensor& from);
-  Tensor (*as_strided)(const Tensor&, const Shape&, const Strides&, int64_t offset);
   Tensor (*sum_to)(const Tensor&, const Shape&);  // undoes broadcasting
   Tensor (*cast)(const Tensor&, DType, Device);
   bool (*has_nan)(const Tensor&);

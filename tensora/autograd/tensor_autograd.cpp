@@ -12,8 +12,7 @@ const Tensor& Tensor::requires_grad_(bool value) const {
         "requires_grad_: a tensor made under inference_mode cannot require gradients; clone it");
   impl().requires_grad = value;
   // Made now, not at the first use: several threads may build graphs on this leaf at once.
-  if (value && !autograd_meta(*this).accumulator)
-    autograd_meta(*this).accumulator = IntrusivePtr<AccumulateGrad>::adopt(new AccumulateGrad);
+  if (value) accumulator_of(*this);
   return *this;
 }
 
@@ -42,12 +41,9 @@ void Tensor::set_grad(const Tensor& grad) const {
     check(grad.dtype() == dtype() && grad.device() == device(), "set_grad: expected ", dtype(),
           " on ", device(), ", got ", grad.dtype(), " on ", grad.device());
   }
-  AutogradMeta& meta = autograd_meta(*this);
-  if (!meta.accumulator) {
-    if (!grad.defined()) return;
-    meta.accumulator = IntrusivePtr<AccumulateGrad>::adopt(new AccumulateGrad);
-  }
-  meta.accumulator->set_grad(grad);
+  const AutogradMeta* meta = autograd_meta_or_null(*this);
+  if (!grad.defined() && !(meta && meta->accumulator)) return;
+  accumulator_of(*this).set_grad(grad);
 }
 
 void Tensor::retain_grad() const {
@@ -55,7 +51,7 @@ void Tensor::retain_grad() const {
   if (is_leaf()) return;
   AutogradMeta& meta = autograd_meta(*this);
   if (std::exchange(meta.retains_grad, true)) return;
-  meta.accumulator = IntrusivePtr<AccumulateGrad>::adopt(new AccumulateGrad);
+  meta.accumulator = IntrusivePtr<AccumulateGrad>::adopt(new AccumulateGrad(*this));
   keep_gradient(meta);
 }
 
@@ -69,6 +65,18 @@ std::function<void()> Tensor::register_hook(std::function<Tensor(const Tensor&)>
   const Edge edge = gradient_edge(*this);
   const uint64_t id = edge.node->add_hook(edge.output, std::move(hook));
   return [node = edge.node, id] { node->remove_hook(id); };
+}
+
+std::function<void()> Tensor::register_post_accumulate_grad_hook(
+    std::function<void(const Tensor&)> hook) const {
+  check(requires_grad(),
+        "register_post_accumulate_grad_hook: the tensor does not require gradients");
+  check(is_leaf(),
+        "register_post_accumulate_grad_hook: only a leaf accumulates its gradient; use "
+        "register_hook for a tensor that was computed");
+  const auto accumulator = IntrusivePtr<AccumulateGrad>::share(&accumulator_of(*this));
+  const uint64_t id = accumulator->add_after_hook(*this, std::move(hook));
+  return [accumulator, id] { accumulator->remove_after_hook(id); };
 }
 
 const Tensor& Tensor::detach_() const {
@@ -85,7 +93,7 @@ const Tensor& Tensor::detach_() const {
 
 bool Tensor::is_view() const {
   const AutogradMeta* meta = autograd_meta_or_null(*this);
-  return meta && meta->view;
+  return meta && static_cast<bool>(meta->view);
 }
 
 }  // namespace tensora

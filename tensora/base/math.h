@@ -191,7 +191,8 @@ TENSORA_HD constexpr T clamp(T x, T low, T high) {
 
 // Note [Integer division]
 // The processor traps on x / 0 and on the quotient that overflows, INT_MIN / -1, and a trap would
-// end the process. Here x / 0 is 0 and the overflow wraps around.
+// end the process. The overflow wraps around. The CPU's loop throws before it comes to x / 0; on a
+// GPU, which cannot throw without being waited for, x / 0 is 0 and the remainder is x.
 template <Integer T>
 TENSORA_HD constexpr T div_trunc(T a, T b) {
   const T divisor = b == T(0) || b == T(-1) ? T(1) : b;

@@ -76,7 +76,7 @@ TENSORA_HD inline T hurwitz_zeta(T s, T x) {
   for (int k = 0; k < 10; ++k) sum += pow(x + T(k), -s);
   const T far = x + T(10);
   T power = pow(far, -s);
-  sum += power * (far / (s - T(1)) + T(0.5));
+  sum += pow(far, T(1) - s) / (s - T(1)) + power * T(0.5);  // 0 at infinity
   // B(2j) / (2j)!
   constexpr T factors[] = {T(1.0 / 12),          T(-1.0 / 720),
                            T(1.0 / 30240),       T(-1.0 / 1209600),
@@ -101,8 +101,8 @@ TENSORA_HD inline T polygamma(int n, T x) {
   for (int k = 2; k <= n; ++k) factor *= T(k);
   if (x > T(0)) return factor * hurwitz_zeta(s, x);
   // The terms up to the last negative one are, mirrored, a difference of two series.
-  const T part = x - floor(x);
-  const T mirrored = hurwitz_zeta(s, T(1) - part) - hurwitz_zeta(s, T(1) - x);
+  const T part = x - floor(x), rest = (floor(x) + T(1)) - x;  // 1 - part, without rounding
+  const T mirrored = hurwitz_zeta(s, rest) - hurwitz_zeta(s, T(1) - x);
   return factor * (hurwitz_zeta(s, part) + (n % 2 ? mirrored : -mirrored));
 }
 

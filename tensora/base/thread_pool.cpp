@@ -5,17 +5,15 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <chrono>
-#include <cstdlib>
 #include <exception>
 #include <mutex>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "tensora/base/check.h"
+#include "tensora/base/settings.h"
 
 // Note [One region, one gate]
 // The pool has one job slot. `gate_` says whether the slot may be entered (kOpen) and how many
@@ -69,14 +67,8 @@ int allowed_hardware_threads() {
 }
 
 int default_num_threads() {
-  const char* text = std::getenv("TENSORA_NUM_THREADS");
-  if (text == nullptr || *text == '\0') return std::min(allowed_hardware_threads(), kMaxThreads);
-  const std::string_view view = text;
-  int n = 0;
-  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), n);
-  check(error == std::errc{} && end == view.data() + view.size() && n >= 1 && n <= kMaxThreads,
-        "TENSORA_NUM_THREADS: expected a number from 1 to ", kMaxThreads, ", got \"", view, "\"");
-  return n;
+  const int hardware = std::min(allowed_hardware_threads(), kMaxThreads);
+  return static_cast<int>(number_setting("TENSORA_NUM_THREADS", 1, kMaxThreads, hardware));
 }
 
 class RegionMark {

@@ -5,11 +5,11 @@
 
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <mutex>
 #include <vector>
 
 #include "tensora/base/check.h"
+#include "tensora/base/settings.h"
 
 namespace tensora {
 
@@ -25,7 +25,8 @@ std::string library_path(std::string_view kind) {
   std::string variable = concat("TENSORA_", kind, "_LIBRARY");
   for (char& letter : variable)
     if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
-  if (const char* path = std::getenv(variable.c_str())) return path;
+  if (const std::string_view path = path_setting(variable.c_str()); !path.empty())
+    return std::string(path);
   const std::string file = concat("libtensora_", kind, ".so");
   Dl_info info;
   if (dladdr(reinterpret_cast<void*>(&library_path), &info) == 0) return file;
@@ -34,17 +35,28 @@ std::string library_path(std::string_view kind) {
   return slash == std::string::npos ? file : self.substr(0, slash + 1) + file;
 }
 
+template <class Function>
+Function find(void* library, const std::string& symbol) {
+  return reinterpret_cast<Function>(dlsym(library, symbol.c_str()));
+}
+
 // Opens a backend's library and asks it for the backend. Throws a sentence that says what is
 // missing; so does the entry point when the driver or the device is.
 Backend* open_library(std::string_view kind) {
   const std::string path = library_path(kind);
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) fail(kind, ": the backend's library could not be opened (", dlerror(), ")");
-  using Entry = Backend* (*)();
   const std::string symbol = concat("tensora_", kind, "_backend");
-  auto entry = reinterpret_cast<Entry>(dlsym(library, symbol.c_str()));
+  const auto entry = find<Backend* (*)()>(library, symbol);
   check(entry != nullptr, kind, ": ", path, " is no backend for Tensora: it has no function ",
         symbol);
+  const auto abi = find<int (*)()>(library, concat("tensora_", kind, "_abi"));
+  check(abi != nullptr, kind, ": ", path,
+        " does not say for which Tensora it was built: it has no ", "function tensora_", kind,
+        "_abi; compile it with this Tensora's headers");
+  check(abi() == kBackendAbi, kind, ": ", path, " was built for version ", abi(),
+        " of the interface between Tensora and its backends, but this Tensora has version ",
+        kBackendAbi, "; compile it with this Tensora's headers");
   return entry();
 }
 
@@ -55,6 +67,12 @@ Backend* load(DeviceType type) {
 }
 
 }  // namespace
+
+void Allocator::set_cache_limit(uint64_t) {
+  fail(
+      "set_cache_limit: the cache of this device has no limit of its own; empty_cache gives back "
+      "what it holds");
+}
 
 Backend& backend(DeviceType type) {
   std::atomic<Backend*>& slot = backends[static_cast<size_t>(type)];
@@ -107,5 +125,6 @@ void synchronize(Device device) {
 MemoryStats memory_stats(Device device) { return allocator(device).stats(); }
 void empty_cache(Device device) { allocator(device).empty_cache(); }
 void set_memory_limit(Device device, uint64_t bytes) { allocator(device).set_limit(bytes); }
+void set_cache_limit(Device device, uint64_t bytes) { allocator(device).set_cache_limit(bytes); }
 
 }  // namespace tensora

@@ -21,6 +21,8 @@ struct MemoryStats {
   uint64_t largest_free = 0;
   uint64_t allocations = 0;  // calls so far
   uint64_t cache_hits = 0;   // of those, served without asking the system
+  uint64_t cache_limit = 0;  // most that freed blocks may keep; 0 where it cannot be set
+  uint64_t returned = 0;     // to the system, since the process began
 };
 
 /// Gives and takes back a device's memory. Blocks over 1 KiB are aligned to at least 64 bytes,
@@ -37,11 +39,18 @@ class Allocator {
   virtual void empty_cache() = 0;
   /// 0 lifts the limit.
   virtual void set_limit(uint64_t bytes) = 0;
+  /// Limits what is kept of freed blocks. Throws unless the allocator has such a limit.
+  virtual void set_cache_limit(uint64_t bytes);
   virtual void reset_peaks() = 0;
 };
 
+/// The version of what a backend's library and libtensora share: the classes here, the views and
+/// contexts that kernels see, the ops' kernel slots. Raised with every change of their layout.
+inline constexpr int kBackendAbi = 1;
+
 /// What a device implements, beside its kernels. A backend other than the CPU's is a library,
-/// libtensora_NAME.so, with a function `extern "C" Backend* tensora_NAME_backend()`, which sets the
+/// libtensora_NAME.so, with two functions: `extern "C" int tensora_NAME_abi()` returns the
+/// kBackendAbi that it was compiled with, and `extern "C" Backend* tensora_NAME_backend()` sets the
 /// kernels and throws an Error if the device cannot be used. See docs/add-a-backend.md.
 class Backend {
  public:
@@ -80,5 +89,9 @@ MemoryStats memory_stats(Device device = {});
 void empty_cache(Device device = {});
 /// Limits what a device's allocator may reserve; 0 lifts the limit.
 void set_memory_limit(Device device, uint64_t bytes);
+/// Limits what a device's allocator keeps of freed memory for later tensors: beyond it, what was
+/// used longest ago goes back to the system. The CPU keeps a quarter of the machine's memory unless
+/// TENSORA_CPU_CACHE_LIMIT says otherwise. Throws for a device whose cache has no limit.
+void set_cache_limit(Device device, uint64_t bytes);
 
 }  // namespace tensora

@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "tensora/base/check.h"
+
 namespace tensora {
 
 /// Kinds of devices. `meta` tensors have shapes and dtypes but no data. A kind that has no
@@ -23,7 +25,10 @@ struct Device {
 
   constexpr Device() = default;
   constexpr Device(DeviceType device_type, int device_index = 0)
-      : type(device_type), index(static_cast<int8_t>(device_index)) {}
+      : type(device_type), index(static_cast<int8_t>(device_index)) {
+    check(device_index >= 0 && device_index < 128, "device: the number must be in [0, 128), got ",
+          device_index);
+  }
   Device(std::string_view text);
   Device(const char* text) : Device(std::string_view(text)) {}
   Device(const std::string& text) : Device(std::string_view(text)) {}

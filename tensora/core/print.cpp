@@ -244,7 +244,8 @@ std::string Tensor::to_string() const {
   const std::string prefix = "tensor(";
   const int indent = static_cast<int>(prefix.size());
   std::string text = prefix;
-  if (is_meta() || is_quantized()) {
+  // Blocks are not shown, and there is no data, or none while traced.
+  if (is_meta() || is_quantized() || (!view_of_data().data && numel() != 0)) {
     text += "...";
   } else if (numel() == 0) {
     text += "[]";

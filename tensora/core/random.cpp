@@ -1,15 +1,31 @@
 #include "tensora/core/random.h"
 
-#include <mutex>
 #include <random>
 #include <utility>
 
+#include "tensora/base/fork.h"
 #include "tensora/core/tensor.h"
 
 namespace tensora {
 namespace {
 
 constinit thread_local Generator* scoped_generator = nullptr;
+
+// One lock for the states of all generators: it is held for a few instructions only, and one lock
+// can be kept usable over a fork, which a lock in every generator could not.
+constinit Mutex states;
+
+class StateLock {
+ public:
+  StateLock() {
+    static const bool held = (hold_over_fork(states), true);
+    static_cast<void>(held);
+    states.lock();
+  }
+  ~StateLock() { states.unlock(); }
+  StateLock(const StateLock&) = delete;
+  StateLock& operator=(const StateLock&) = delete;
+};
 
 uint64_t entropy() {
   std::random_device device;
@@ -37,19 +53,19 @@ uint64_t Generator::seed() {
 }
 
 PhiloxState Generator::reserve(uint64_t counters) {
-  const std::lock_guard lock(mutex_);
+  const StateLock lock;
   const PhiloxState start = state_;
   state_.offset += counters;
   return start;
 }
 
 PhiloxState Generator::state() const {
-  const std::lock_guard lock(mutex_);
+  const StateLock lock;
   return state_;
 }
 
 void Generator::set_state(const PhiloxState& state) {
-  const std::lock_guard lock(mutex_);
+  const StateLock lock;
   state_ = state;
 }
 

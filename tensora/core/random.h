@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdint>
 
-#include "tensora/base/mutex.h"
 #include "tensora/core/philox.h"
 
 namespace tensora {
@@ -51,7 +50,6 @@ class Generator {
   Generator fork();
 
  private:
-  mutable Mutex mutex_;
   PhiloxState state_;
 };
 

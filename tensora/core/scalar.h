@@ -42,6 +42,24 @@ class Scalar {
     else
       return is_floating() || is_complex() ? static_cast<T>(floating_) : static_cast<T>(integer_);
   }
+  /// Whether `T` can hold the number, by PyTorch's rule: fractions are cut off, any float can be
+  /// infinite, anything can be true, and an unsigned type wraps negative integers, down to -max.
+  template <class T>
+  constexpr bool fits() const {
+    if constexpr (T(2) == T(1)) {  // bool
+      return true;
+    } else if constexpr (T(0.5) != T(0)) {
+      const double value = to<double>(), converted = static_cast<double>(to<T>());
+      return converted - converted == 0 || value - value != 0;
+    } else {
+      constexpr bool is_signed = T(-1) < T(0);
+      constexpr double limit = 2.0 * static_cast<double>(1ull << (8 * sizeof(T) - 1 - is_signed));
+      if (is_floating()) return floating_ >= (is_signed ? -limit : 0) && floating_ < limit;
+      if constexpr (sizeof(T) == 8) return true;
+      const double value = static_cast<double>(integer_);
+      return value >= (is_signed ? -limit : 1 - limit) && value < limit;
+    }
+  }
   TENSORA_HD constexpr bool operator==(const Scalar& other) const {
     if (kind_ <= Kind::integer && other.kind_ <= Kind::integer) return integer_ == other.integer_;
     return to<double>() == other.to<double>() && imaginary_ == other.imaginary_;

@@ -44,9 +44,15 @@ class Shape {
   constexpr int64_t* end() { return values_ + count_; }
   constexpr const int64_t* begin() const { return values_; }
   constexpr const int64_t* end() const { return values_ + count_; }
-  constexpr int64_t& operator[](int i) { return values_[i]; }
-  constexpr int64_t operator[](int i) const { return values_[i]; }
-  constexpr int64_t back() const { return values_[count_ - 1]; }
+  constexpr int64_t& operator[](int i) {
+    require_inside(i);
+    return values_[i];
+  }
+  constexpr int64_t operator[](int i) const {
+    require_inside(i);
+    return values_[i];
+  }
+  constexpr int64_t back() const { return (*this)[size() - 1]; }
   operator std::span<const int64_t>() const { return {values_, count_}; }
 
   constexpr void push_back(int64_t value) {
@@ -80,10 +86,14 @@ class Shape {
     return true;
   }
 
-  /// The product of all entries; the number of elements of a tensor with these sizes.
+  /// The product of all entries; the number of elements of a tensor with these sizes. Throws where
+  /// that does not fit into int64; if one of the sizes is 0, it is 0 whatever the others are.
   constexpr int64_t numel() const {
     int64_t product = 1;
-    for (int64_t value : *this) product *= value;
+    bool overflow = false;
+    for (int64_t value : *this) overflow |= __builtin_mul_overflow(product, value, &product);
+    if (overflow) [[unlikely]]
+      return numel_after_overflow();
     return product;
   }
 
@@ -91,6 +101,13 @@ class Shape {
   static constexpr void require_fits(size_t count) {
     check(count <= kMaxDims, "tensors have at most ", kMaxDims, " dimensions, got ", count);
   }
+  // One comparison: a negative number is a huge unsigned one.
+  constexpr void require_inside(int i) const {
+    if (static_cast<size_t>(i) >= count_) [[unlikely]]
+      fail_index(i);
+  }
+  [[noreturn, gnu::cold]] void fail_index(int i) const;
+  [[gnu::cold]] int64_t numel_after_overflow() const;
 
   int64_t values_[kMaxDims] = {};
   size_t count_ = 0;
@@ -102,9 +119,23 @@ using Dims = Shape;
 void append(std::string& out, const Shape& shape);
 std::string to_string(const Shape& shape);
 
+/// a + b, a * b; throw, naming `op`, where the result does not fit into int64.
+int64_t add_sizes(int64_t a, int64_t b, std::string_view op);
+int64_t multiply_sizes(int64_t a, int64_t b, std::string_view op);
+/// One past the last element that a view reaches, counted from the start of its storage: `offset`
+/// if it has no elements. Throws, naming `op`, where that does not fit into int64.
+int64_t storage_extent(const Shape& sizes, const Strides& strides, int64_t offset,
+                       std::string_view op);
+
 /// Row-major strides.
 Strides contiguous_strides(const Shape& sizes);
 bool is_contiguous(const Shape& sizes, const Strides& strides);
+/// The strides of a gapless tensor of these sizes whose dims lie in memory in the order that
+/// `patterns` have them in: the first of them that tells two dims apart decides, as in PyTorch.
+Strides dense_strides(const Shape& sizes, std::span<const Strides> patterns);
+/// The strides of a copy that keeps the layout: the same ones if there are no gaps, else the same
+/// order of the dims without them.
+Strides kept_strides(const Shape& sizes, const Strides& strides);
 /// True when the elements fill a gapless block of memory, each address once, in any dim order.
 bool is_dense(const Shape& sizes, const Strides& strides);
 /// True when two different indices may reach one address (an expanded tensor, say).

@@ -1,5 +1,7 @@
 #include "tensora/core/tensor.h"
 
+#include "tensora/core/thread_state.h"
+
 namespace tensora {
 namespace {
 
@@ -19,19 +21,12 @@ void check_blocks(const Shape& sizes, const Strides& strides, int64_t offset, DT
 
 // Rejects shapes whose byte count overflows before anything is allocated.
 size_t storage_bytes(const Shape& sizes, const Strides& strides, DType dtype) {
-  int64_t last = 0;
-  for (int i = 0; i < sizes.size(); ++i) {
-    check(sizes[i] >= 0, "empty: sizes must not be negative, got ", sizes);
-    if (sizes[i] == 0) return 0;
-    int64_t reach = 0;
-    const bool overflow = __builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) ||
-                          __builtin_add_overflow(last, reach, &last);
-    check(!overflow && last >= 0, "empty: a tensor of shape ", sizes, " has too many elements");
-  }
+  for (int64_t size : sizes) check(size >= 0, "empty: sizes must not be negative, got ", sizes);
+  const int64_t elements = storage_extent(sizes, strides, 0, "empty");
   int64_t bytes = 0;
-  const bool overflow = __builtin_mul_overflow(last + 1, int64_t(element_size(dtype)), &bytes);
+  const bool overflow = __builtin_mul_overflow(elements, int64_t(element_size(dtype)), &bytes);
   check(!overflow, "empty: a tensor of shape ", sizes, " has too many elements");
-  return static_cast<size_t>(bytes_of(dtype, last + 1));
+  return static_cast<size_t>(bytes_of(dtype, elements));
 }
 
 Tensor finish(IntrusivePtr<TensorImpl>&& impl, IntrusivePtr<Storage>&& storage, int64_t offset,
@@ -73,9 +68,12 @@ Tensor make_tensor(const Shape& sizes, DType dtype, Device device) {
   for (int i = sizes.size() - 1; i >= 0; --i) {
     check(sizes[i] >= 0, "empty: sizes must not be negative, got ", sizes);
     view.strides[i] = step;
-    count *= sizes[i];
-    overflow |= __builtin_mul_overflow(step, sizes[i] == 0 ? 1 : sizes[i], &step);
+    if (sizes[i] == 0)
+      count = 0;
+    else
+      overflow |= __builtin_mul_overflow(step, sizes[i], &step);
   }
+  if (count != 0) count = step;
   int64_t bytes = 0;
   overflow |= __builtin_mul_overflow(step, int64_t(element_size(dtype)), &bytes);
   check(!overflow, "empty: a tensor of shape ", sizes, " has too many elements");
@@ -99,10 +97,17 @@ Tensor wrap_number(Scalar number) {
   return result;
 }
 
+void Tensor::check_data_can_be_missing() const {
+  check(numel() == 0 || is_meta(),
+        "data_ptr: the tensor belongs to a function that is being traced and has no data");
+}
+
 Scalar Tensor::item() const {
   check(numel() == 1, "item: expected a tensor with one element, got shape ", sizes());
   check(!is_meta(), "item: a meta tensor has no data");
   check(!is_quantized(), "item: a ", dtype(), " tensor has no elements of its own; dequantize it");
+  if (thread_state.interceptor) [[unlikely]]
+    detail::announce_read(*this);
   alignas(kMaxElementSize) char bytes[kMaxElementSize];
   const size_t count = tensora::element_size(dtype());
   if (is_cpu())

@@ -9,21 +9,13 @@
 
 #include "tensora/core/scalar.h"
 #include "tensora/core/storage.h"
+#include "tensora/core/tensor_options.h"
 #include "tensora/core/view.h"
 
 namespace tensora {
 
-class Tensor;
 class Node;
 struct TensorIndex;
-using TensorList = std::vector<Tensor>;
-
-/// How a factory makes its tensor: `zeros({2, 3}, {.dtype = kFloat64, .device = "cuda"})`.
-struct TensorOptions {
-  std::optional<DType> dtype = {};
-  std::optional<Device> device = {};
-  bool requires_grad = false;
-};
 
 /// Base of the autograd data that hangs on a tensor; its contents belong to autograd/.
 struct AutogradData {
@@ -81,18 +73,27 @@ class Tensor {
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
   bool shares_storage(const Tensor& other) const { return impl().storage == other.impl().storage; }
 
-  void* data_ptr() const { return impl().view.data; }
+  void* data_ptr() const {
+    const View& view = impl().view;
+    if (!view.data) [[unlikely]]
+      check_data_can_be_missing();
+    return view.data;
+  }
   /// The address of the first element; throws if `T` is not the tensor's dtype.
   template <class T>
   T* data_ptr() const {
     check(dtype() == dtype_of<T>, "data_ptr: the tensor holds ", dtype(), ", not ", dtype_of<T>);
     return static_cast<T*>(data_ptr());
   }
-  /// The single element as a number; waits for the device.
+  /// The single element as a number; waits for the device. Throws if `T` cannot hold it.
   Scalar item() const;
   template <class T>
   T item() const {
-    return item().to<T>();
+    const Scalar value = item();
+    if constexpr (std::is_arithmetic_v<T>)
+      check(value.fits<T>(), "item: the element ", to_string(),
+            " cannot be converted to the type that was asked for without overflow");
+    return value.to<T>();
   }
 
   /// The same tensor on the host, or on the first GPU; itself if it is there already.
@@ -126,6 +127,11 @@ class Tensor {
   /// Calls `hook` with the gradient of this tensor when it is known; what it returns, if defined,
   /// replaces the gradient. The result undoes the registration when called.
   std::function<void()> register_hook(std::function<Tensor(const Tensor&)> hook) const;
+  /// Calls `hook` with this leaf as soon as a backward has completed its gradient, while the rest
+  /// still runs; it may read, replace or reset `grad()` and write to the leaf. The handle it gets
+  /// shares the leaf's data and gradient. The result undoes the registration when called.
+  std::function<void()> register_post_accumulate_grad_hook(
+      std::function<void(const Tensor& leaf)> hook) const;
   /// The same data outside the graph.
   Tensor detach() const;
   /// Cuts this tensor itself out of the graph.
@@ -153,8 +159,16 @@ class Tensor {
   // A view whose base was written to after the view was taken shares the base's new history.
   bool gets_history_from_base() const;
 
+  // Tensors of a function that is being traced stand for data that is not there.
+  void check_data_can_be_missing() const;
+
   IntrusivePtr<TensorImpl> impl_;
 };
+
+namespace detail {
+// Tells this thread's interceptor that the host is about to read an element.
+void announce_read(const Tensor& tensor);
+}  // namespace detail
 
 inline void append(std::string& out, const Tensor& tensor) { out += tensor.to_string(); }
 

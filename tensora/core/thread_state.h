@@ -4,17 +4,31 @@
 
 namespace tensora {
 
-class Tracer;
+class Interceptor;
 
-/// The modes of the current thread that every op looks at. One plain thread-local object, so that
-/// the common case is decided by one load.
-struct ThreadState {
+/// A thread's word on a switch that also has a value for the whole process: a scope sets it, and
+/// ends by putting back what it found, so that scopes of different threads cannot disturb one
+/// another.
+enum class Override : uint8_t { none, off, on };
+
+/// All that decides how an op runs and what it records. It is one plain value: whatever repeats or
+/// moves work (a checkpoint's second run, another thread) takes it as a whole, and a mode added
+/// here goes along.
+struct Modes {
   bool grad_enabled = true;
   bool inference_mode = false;
   bool autocast_enabled = false;
-  uint8_t autocast_dtype = 0;  // a DType
-  uint32_t graph_region = 0;   // graph nodes made now belong to this checkpoint; 0: to none
-  Tracer* tracer = nullptr;    // records ops while a function is traced
+  uint8_t autocast_dtype = 0;               // a DType
+  Override deterministic = Override::none;  // see core/determinism.h
+  Override anomaly = Override::none;        // see autograd/engine.h
+};
+
+/// What belongs to the current thread: its modes, and beside them what has a meaning only here and
+/// now. One plain thread-local object, so that the common case is decided by one load.
+struct ThreadState : Modes {
+  uint32_t graph_region = 0;           // graph nodes made now belong to this checkpoint; 0: to none
+  uint64_t last_rank = 0;              // of the graph nodes made here; see Note [Order of backward]
+  Interceptor* interceptor = nullptr;  // the topmost that sees ops before they run
 };
 
 /// Note [Thread-local state without guards]
@@ -22,5 +36,34 @@ struct ThreadState {
 /// the initial-exec TLS model an access is one instruction. Anything that needs a destructor lives
 /// elsewhere.
 extern thread_local constinit ThreadState thread_state;
+
+/// Runs a scope in given modes, such as those of another thread or an earlier time.
+class ModesScope {
+ public:
+  explicit ModesScope(const Modes& modes) : saved_(thread_state) {
+    static_cast<Modes&>(thread_state) = modes;
+  }
+  ~ModesScope() { static_cast<Modes&>(thread_state) = saved_; }
+  ModesScope(const ModesScope&) = delete;
+  ModesScope& operator=(const ModesScope&) = delete;
+
+ private:
+  Modes saved_;
+};
+
+/// The base of scopes that set one `Override` of the current thread.
+template <Override Modes::*member>
+class OverrideScope {
+ public:
+  explicit OverrideScope(bool value) : saved_(thread_state.*member) {
+    thread_state.*member = value ? Override::on : Override::off;
+  }
+  ~OverrideScope() { thread_state.*member = saved_; }
+  OverrideScope(const OverrideScope&) = delete;
+  OverrideScope& operator=(const OverrideScope&) = delete;
+
+ private:
+  Override saved_;
+};
 
 }  // namespace tensora

@@ -3,13 +3,14 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/interceptor.h"
 #include "tensora/dispatch/op_node.h"
 #include "tensora/dispatch/profiler.h"
-#include "tensora/dispatch/tracer.h"
 
 // Note [The one door]
 // Every op, eager or traced, in any language, passes here, in this order:
-//   autocast → common device → kernel, or the reference → infer → memory → run → history → trace.
+//   autocast → interceptors → common device → kernel, or the reference → infer → memory → run →
+//   history.
 // What must hold for all ops (version counters, gradients, profiling, errors that name the op) is
 // therefore written once. In-place ops are the same ops with their first input as output memory;
 // views are ops whose output is described in input 0's storage and that run nothing.
@@ -82,24 +83,47 @@ struct Situation {
   bool recording;  // an input needs a gradient
 };
 
-// What the inputs say together; throws when they disagree about the device.
+[[noreturn, gnu::cold, gnu::noinline]] void fail_input_count(const OpBase& op, size_t count) {
+  const size_t least = op.inputs.least(), most = op.inputs.most();
+  const auto expected = op.inputs.ends_in_list() ? concat("at least ", least)
+                        : least == most          ? concat(most)
+                                                 : concat(least, " to ", most);
+  std::string names;
+  for (size_t i = 0; i < op.inputs.size(); ++i) names += concat(i == 0 ? "" : ", ", op.inputs[i]);
+  fail(op.name, ": expected ", expected, most == 1 ? " input (" : " inputs (", names, "), got ",
+       count);
+}
+
+[[gnu::cold, gnu::noinline]] void require_optional(const OpBase& op, size_t i) {
+  const bool in_list = op.inputs.ends_in_list() && i + 1 >= op.inputs.size();
+  check(op.inputs.is_optional(i), op.name, ": input '", op.inputs[i], "'",
+        in_list ? concat(" number ", i + 1 - op.inputs.size()) : "", " is undefined");
+}
+
+// What the inputs say together; throws when they disagree about the device, or lack one.
 Situation situation_of(const OpBase& op, Args inputs) {
   const TensorImpl* first = nullptr;
-  bool agree = true, wanted = false, accepted = true;
+  bool agree = true, recording = false, accepted = true;
+  if (inputs.size() < op.inputs.least() || inputs.size() > op.inputs.most()) [[unlikely]]
+    fail_input_count(op, inputs.size());
   for (const Arg& input : inputs) {
-    if (!input->defined()) continue;
+    if (!input->defined()) [[unlikely]] {
+      require_optional(op, static_cast<size_t>(&input - inputs.data()));
+      continue;
+    }
     const TensorImpl& impl = input->impl();
     if (!first) first = &impl;
     agree &= impl.view.device == first->view.device;
     accepted &= contains(op.accepts, impl.view.dtype);
-    wanted |= input->requires_grad();
+    // Asked only while recording: a view without history may refuse to answer then.
+    recording |= thread_state.grad_enabled && input->requires_grad();
   }
   if (!accepted) [[unlikely]]
     check_accepted(op, inputs);
   return {.device = !first  ? Device()
                     : agree ? first->view.device
                             : settle_device(op, inputs),
-          .recording = wanted && thread_state.grad_enabled};
+          .recording = recording};
 }
 
 // Whether the op's own kernel runs, or its definition in other ops does.
@@ -127,8 +151,11 @@ void run_kernel(const OpBase& op, Args inputs, std::span<const Tensor> outputs, 
   const View** next = views;
   for (const Arg& input : inputs) *next++ = input->defined() ? &input->impl().view : nullptr;
   for (const Tensor& output : outputs) *next++ = &output.impl().view;
+  // Optional inputs that are undefined at the end count as left out.
+  size_t given = inputs.size();
+  while (given > 0 && !inputs[given - 1]->defined()) --given;
   const KernelContext context{.op = op.name,
-                              .in = {views, inputs.size()},
+                              .in = {views, given},
                               .out = {views + inputs.size(), outputs.size()},
                               .device = device,
                               .compute_dtype = infer.compute_dtype};
@@ -174,6 +201,37 @@ Tensors run_reference(const OpBase& op, Args inputs, Device device, const void* 
   return outputs;
 }
 
+Tensors dispatch(const OpBase& op, Args inputs, const void* attrs, Situation now);
+
+// A view op that was applied, so that it can be applied again.
+class OpViewStep final : public ViewStep, public Pooled {
+ public:
+  OpViewStep(const OpBase& op, const void* attrs, size_t output)
+      : op_(op), attrs_(op, attrs), output_(output) {}
+  Tensor apply_to(const Tensor& input) const override {
+    const Arg arg(input);
+    const Args inputs(&arg, 1);
+    return dispatch(op_, inputs, attrs_.get(), situation_of(op_, inputs))[output_];
+  }
+
+ private:
+  const OpBase& op_;
+  const OpAttrs attrs_;
+  const size_t output_;
+};
+
+// A view of an inference tensor is one too, and nothing is tracked: nobody changes it elsewhere.
+// A view of any other tensor is an ordinary one, wherever it is taken.
+void track_views(const OpBase& op, const Tensor& source, std::span<const Tensor> views,
+                 const void* attrs) {
+  for (size_t i = 0; i < views.size(); ++i) {
+    if (source.is_inference())
+      views[i].impl().inference = true;
+    else
+      track_view(views[i], source, IntrusivePtr<OpViewStep>::adopt(new OpViewStep(op, attrs, i)));
+  }
+}
+
 Tensors dispatch(const OpBase& op, Args inputs, const void* attrs, Situation now) {
   const ProfilerRange range(op.name);
   const auto [device, recording] = now;
@@ -198,9 +256,9 @@ Tensors dispatch(const OpBase& op, Args inputs, const void* attrs, Situation now
     node->save_outputs(outputs);
     attach_history(outputs, IntrusivePtr<Node>(std::move(node)));
   }
-  if (op.view && !thread_state.inference_mode)
-    for (const Tensor& output : outputs) track_view(output, *inputs[0]);
-  if (thread_state.inference_mode)
+  if (op.view)
+    track_views(op, *inputs[0], outputs, attrs);
+  else if (thread_state.inference_mode)
     for (const Tensor& output : outputs) output.impl().inference = true;
   return outputs;
 }
@@ -216,19 +274,30 @@ void check_result_fits(const OpBase& op, const Tensor& target, const OutputSpec&
         "_: several elements of the tensor share one memory location (it was expanded); clone it");
 }
 
-// Whether the op would read parts of `input` after they were overwritten. A pointwise op may read
-// a tensor laid out exactly like the one it writes.
-bool is_disturbed(const OpBase& op, const Tensor& target, const Tensor& input) {
-  if (!input.shares_storage(target) || input.numel() == 0) return false;
-  const View &a = target.view_of_data(), &b = input.view_of_data();
-  if (op.pointwise && a.data == b.data && a.sizes == b.sizes && a.strides == b.strides)
-    return false;
-  const auto last = [](const View& view) {
-    int64_t reach = 0;
-    for (int i = 0; i < view.dim(); ++i) reach += view.strides[i] * (view.sizes[i] - 1);
-    return static_cast<char*>(view.data) + bytes_of(view.dtype, reach + 1);
-  };
-  return static_cast<char*>(a.data) < last(b) && static_cast<char*>(b.data) < last(a);
+// The memory that a tensor's elements lie in, from the first byte to one past the last.
+std::pair<const char*, const char*> span_of(const View& view) {
+  int64_t reach = 0;
+  for (int i = 0; i < view.dim(); ++i) reach += view.strides[i] * (view.sizes[i] - 1);
+  const char* const first = static_cast<const char*>(view.data);
+  return {first, first + bytes_of(view.dtype, reach + 1)};
+}
+
+// Whether the op would read parts of input `i` after it has written there. A pointwise op may read
+// a tensor laid out exactly like the one it writes, and what is written into its own input was
+// meant so.
+bool is_disturbed(const OpBase& op, std::span<const Tensor> targets, Args inputs, size_t i) {
+  const Tensor& input = *inputs[i];
+  if (!input.defined() || input.numel() == 0) return false;
+  const View& b = input.view_of_data();
+  for (size_t k = 0; k < targets.size(); ++k) {
+    if (k == i || !input.shares_storage(targets[k]) || targets[k].numel() == 0) continue;
+    const View& a = targets[k].view_of_data();
+    if (op.pointwise && a.data == b.data && a.sizes == b.sizes && a.strides == b.strides) continue;
+    const auto [a_first, a_last] = span_of(a);
+    const auto [b_first, b_last] = span_of(b);
+    if (a_first < b_last && b_first < a_last) return true;
+  }
+  return false;
 }
 
 // A device without a kernel for the op computes the result aside and copies it in.
@@ -243,7 +312,17 @@ void run_inplace_kernel(const OpBase& op, Args inputs, std::span<const Tensor> t
   for (size_t i = 0; i < targets.size(); ++i) engine_ops().copy_(targets[i], results[i]);
 }
 
-// The door where autocast changes the inputs or a tracer looks on.
+// Hands a call to the topmost interceptor; what that one calls goes to the ones below it.
+[[gnu::noinline]] Tensors intercepted(const Call& call) {
+  struct Lowered {
+    Interceptor* top = thread_state.interceptor;
+    Lowered() { thread_state.interceptor = top->below(); }
+    ~Lowered() { thread_state.interceptor = top; }
+  } lowered;
+  return lowered.top->intercept(call);
+}
+
+// The door where autocast changes the inputs or an interceptor stands before it.
 [[gnu::noinline]] Tensors dispatch_observed(const OpBase& op, Args inputs, const void* attrs) {
   SmallVector<Tensor, 4> cast_inputs;
   SmallVector<Arg, 4> cast_args;
@@ -251,20 +330,16 @@ void run_inplace_kernel(const OpBase& op, Args inputs, std::span<const Tensor> t
     for (const Tensor& tensor : cast_inputs) cast_args.emplace_back(tensor);
     inputs = cast_args;
   }
-  const Situation now = situation_of(op, inputs);
-  Tracer* tracer = std::exchange(thread_state.tracer, nullptr);
-  if (!tracer) return dispatch(op, inputs, attrs, now);
-  struct Restore {
-    Tracer* tracer;
-    ~Restore() { thread_state.tracer = tracer; }
-  } restore{tracer};
-  Tensors outputs = dispatch(op, inputs, attrs, now);
-  tracer->record(op, inputs, outputs, attrs);
-  return outputs;
+  if (thread_state.interceptor) return intercepted({op, inputs, attrs});
+  return dispatch(op, inputs, attrs, situation_of(op, inputs));
 }
 
+// Laid out as the tensor is, if that has no gaps: some kernels want their operands alike.
 Tensor detached_copy(const Tensor& tensor) {
-  Tensor copy = make_tensor(tensor.sizes(), tensor.dtype(), tensor.device());
+  const bool dense = is_dense(tensor.sizes(), tensor.strides());
+  Tensor copy =
+      make_tensor(tensor.sizes(), dense ? tensor.strides() : contiguous_strides(tensor.sizes()),
+                  tensor.dtype(), tensor.device());
   const no_grad silent;
   engine_ops().copy_(copy, tensor);
   return copy;
@@ -276,14 +351,14 @@ namespace detail {
 
 Tensors apply_all(const OpBase& op, Args inputs, const void* attrs) {
   require_library();
-  if (thread_state.autocast_enabled || thread_state.tracer) [[unlikely]]
+  if (thread_state.autocast_enabled || thread_state.interceptor) [[unlikely]]
     return dispatch_observed(op, inputs, attrs);
   return dispatch(op, inputs, attrs, situation_of(op, inputs));
 }
 
 Tensor apply_one(const OpBase& op, Args inputs, const void* attrs) {
   require_library();
-  if (thread_state.autocast_enabled || thread_state.tracer) [[unlikely]]
+  if (thread_state.autocast_enabled || thread_state.interceptor) [[unlikely]]
     return std::move(dispatch_observed(op, inputs, attrs)[0]);
   const Situation now = situation_of(op, inputs);
   // The short way: a kernel fills one fresh tensor, and nobody keeps a record of it.
@@ -301,12 +376,17 @@ Tensor apply_one(const OpBase& op, Args inputs, const void* attrs) {
 
 const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
   require_library();
-  check(!thread_state.tracer, op.name, "_: in-place ops cannot be traced");
-  const Situation now = situation_of(op, inputs);
+  if (thread_state.interceptor) [[unlikely]] {
+    intercepted({op, inputs, attrs, true});
+    return *inputs[0];
+  }
+  Situation now = situation_of(op, inputs);
+  // A tensor of integers can be written to, but gets no history by it.
+  now.recording &= is_differentiable(inputs[0]->dtype());
   const auto [device, recording] = now;
   // What is recorded as its definition, op by op, is computed aside and copied in.
   if (!op.infer || (recording && op.gradient == Gradient::by_reference)) {
-    check_inplace(*inputs[0], op.name);
+    check_inplace(*inputs[0], op.name, recording);
     const Tensor result = std::move(dispatch(op, inputs, attrs, now)[0]);
     engine_ops().copy_(*inputs[0], result);
     return *inputs[0];
@@ -321,16 +401,16 @@ const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
   Tensors targets;
   for (size_t i = 0; i < written; ++i) {
     targets.push_back(*inputs[i]);
-    check_inplace(targets[i], op.name);
+    check_inplace(targets[i], op.name, recording);
     check(device == targets[i].device(), op.name, "_: the tensor is on ", targets[i].device(),
           ", the other operands on ", device);
     check_result_fits(op, targets[i], infer.outputs[i]);
   }
-  SmallVector<Tensor, 4> copies;  // of inputs that the write would disturb
+  SmallVector<Tensor, 4> copies;  // of inputs that the writes would disturb
   SmallVector<Arg, 4> safe;
   copies.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (i >= written && inputs[i]->defined() && is_disturbed(op, targets[0], *inputs[i]))
+    if (is_disturbed(op, targets, inputs, i))
       safe.emplace_back(copies.emplace_back(detached_copy(*inputs[i])));
     else
       safe.push_back(inputs[i]);
@@ -359,9 +439,16 @@ void fail_unknown_attr(std::string_view op, std::string_view attr) {
 
 }  // namespace detail
 
-void Infer::fail_input_count(std::string_view bound, size_t count) const {
-  fail(op, ": expected ", bound, count, count == 1 ? " input" : " inputs", ", got ", inputs.size());
+Device device_of(const Call& call) { return situation_of(call.op, call.inputs).device; }
+
+Tensors Interceptor::proceed(const Call& call) {
+  if (!call.inplace) return detail::apply_all(call.op, call.inputs, call.attrs);
+  Tensors written;
+  written.push_back(detail::apply_inplace(call.op, call.inputs, call.attrs));
+  return written;
 }
+
+void detail::announce_read(const Tensor& tensor) { thread_state.interceptor->before_read(tensor); }
 
 SmallVector<Arg, 8> args_of(std::span<const Tensor> tensors) {
   SmallVector<Arg, 8> result;
@@ -383,9 +470,11 @@ const OpBase* OpRegistry::find(std::string_view name) const {
 const OpRegistry& op_registry() { return library().ops; }
 
 Tensors apply_by_name(std::string_view name, std::span<const Tensor> inputs,
-                      std::span<const std::pair<std::string, AttrValue>> attrs) {
+                      std::span<const std::pair<std::string, AttrValue>> attrs, Reach reach) {
   const OpBase* op = op_registry().find(name);
   check(op != nullptr, "there is no op called '", name, "'");
+  check(!op->internal || reach == Reach::everything, "'", name,
+        "' is an internal op, which trusts its arguments and is not meant to be called by name");
   Tensors outputs;
   op->with_attrs(*op, attrs, [&](const void* values) {
     outputs = detail::apply_all(*op, args_of(inputs), values);

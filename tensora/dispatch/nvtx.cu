@@ -3,9 +3,7 @@
 // Header-only: it looks for a tool at the first range and loads what the tool brings.
 #include <nvtx3/nvToolsExt.h>
 
-#include <cstdlib>
-#include <string_view>
-
+#include "tensora/base/settings.h"
 #include "tensora/dispatch/profiler.h"
 
 namespace tensora {
@@ -20,8 +18,7 @@ NvtxRanges::NvtxRanges() { set_range_observer(&kObserver); }
 NvtxRanges::~NvtxRanges() { set_range_observer(nullptr); }
 
 void start_nvtx_if_asked() {
-  const char* const value = std::getenv("TENSORA_NVTX");
-  if (value && std::string_view(value) == "1") set_range_observer(&kObserver);
+  if (switch_setting("TENSORA_NVTX", false)) set_range_observer(&kObserver);
 }
 
 }  // namespace tensora

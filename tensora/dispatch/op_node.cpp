@@ -5,17 +5,6 @@
 
 namespace tensora {
 
-OpNode::OpNode(const OpBase& op, const void* attrs) : op_(op) {
-  attrs_ = op.attrs_size <= sizeof inline_attrs_ ? inline_attrs_ : pool_allocate(op.attrs_size);
-  op.copy_attrs(attrs_, attrs);
-  if (is_anomaly_enabled()) created_at = std::make_unique<std::string>(call_stack());
-}
-
-OpNode::~OpNode() {
-  op_.destroy_attrs(attrs_);
-  if (attrs_ != inline_attrs_) pool_free(attrs_, op_.attrs_size);
-}
-
 void OpNode::connect(Args inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Tensor& input = *inputs[i];
@@ -26,12 +15,15 @@ void OpNode::connect(Args inputs) {
     }
     info = InputInfo::of(input);
     Edge edge = gradient_edge(input);
-    if (edge.node) wanted_ |= op_.saves[std::min<size_t>(i, op_.saves.size() - 1)];
+    if (edge.node) wanted_ = wanted_ | op_.saves[i];
     add_edge(std::move(edge));
   }
 }
 
 namespace {
+
+int64_t input_slot(size_t i) { return static_cast<int64_t>(i); }
+int64_t output_slot(size_t i) { return -1 - static_cast<int64_t>(i); }
 
 // The contents and the history that a tensor has before it is overwritten. Saving the tensor itself
 // would save neither, and close a cycle with the history it is about to get.
@@ -53,12 +45,11 @@ bool shares_storage(const Tensor& tensor, std::span<const Tensor> others) {
 }  // namespace
 
 void OpNode::save_inputs(Args inputs, std::span<const Tensor> overwritten) {
-  const uint32_t slots = wanted_ & 0xffffu;
-  if (slots == 0) return;
-  for (size_t i = 0; i < inputs.size() && i < 16; ++i) {
-    const uint32_t slot = in(static_cast<int>(i));
+  if (wanted_.inputs == 0) return;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int64_t slot = input_slot(i);
     const Tensor& input = *inputs[i];
-    if (!(slots & slot) || !input.defined()) continue;
+    if (!wanted_.has_input(i) || !input.defined()) continue;
     check(!input.is_inference(), op_.name,
           ": a tensor made under inference_mode cannot be saved "
           "for backward; clone it outside of inference_mode");
@@ -73,11 +64,11 @@ void OpNode::save_inputs(Args inputs, std::span<const Tensor> overwritten) {
 }
 
 void OpNode::save_outputs(std::span<const Tensor> outputs) {
-  if (wanted_ >> 16 == 0) return;
+  if (wanted_.outputs == 0) return;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const uint32_t slot = out(static_cast<int>(i));
     // An output that carried this node as its history would close a cycle: keep it without.
-    if (wanted_ & slot) saved_.push_back({shallow_detach(outputs[i]), outputs[i].version(), slot});
+    if (wanted_.has_output(i))
+      saved_.push_back({shallow_detach(outputs[i]), outputs[i].version(), output_slot(i)});
   }
 }
 
@@ -86,7 +77,7 @@ void OpNode::release() {
   saved_.clear();
 }
 
-const SavedTensor& OpNode::saved(uint32_t slot) const {
+const SavedTensor& OpNode::saved(int64_t slot) const {
   for (const SavedTensor& candidate : saved_) {
     if (candidate.slot != slot) continue;
     check(candidate.tensor.version() == candidate.version, "backward: a tensor of shape ",
@@ -106,16 +97,16 @@ Tensors OpNode::backward(Tensors grads) {
         "' is not differentiable");
   Tensors results(edges().size());
   Vjp vjp(*this, grads, results);
-  op_.vjp(op_, vjp, attrs_);
+  op_.vjp(op_, vjp, attrs_.get());
   for (size_t i = 0; i < results.size(); ++i)
     if (results[i].defined() && edges()[i].node) inputs_[i].fit(results[i], op_.name);
   return results;
 }
 
-Tensor Vjp::input(size_t i) const { return node_.saved(in(static_cast<int>(i))).tensor; }
+Tensor Vjp::input(size_t i) const { return node_.saved(input_slot(i)).tensor; }
 
 Tensor Vjp::output(size_t i) const {
-  const Tensor& kept = node_.saved(out(static_cast<int>(i))).tensor;
+  const Tensor& kept = node_.saved(output_slot(i)).tensor;
   if (!is_grad_enabled()) return kept;
   Tensor result = shallow_detach(kept);
   set_history(result, NodePtr::share(&node_), static_cast<uint32_t>(i));

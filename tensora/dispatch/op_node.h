@@ -9,14 +9,35 @@ namespace tensora {
 struct SavedTensor {
   Tensor tensor;
   uint32_t version;
-  uint32_t slot;  // in(i) or out(i)
+  int64_t slot;  // input i, or output -1 - i
+};
+
+/// A copy of an op's attributes, in place if they are few.
+class OpAttrs {
+ public:
+  OpAttrs(const OpBase& op, const void* attrs) : op_(op) {
+    memory_ = op.attrs_size <= sizeof inline_ ? inline_ : pool_allocate(op.attrs_size);
+    op.copy_attrs(memory_, attrs);
+  }
+  ~OpAttrs() {
+    op_.destroy_attrs(memory_);
+    if (memory_ != inline_) pool_free(memory_, op_.attrs_size);
+  }
+  OpAttrs(const OpAttrs&) = delete;
+  OpAttrs& operator=(const OpAttrs&) = delete;
+
+  const void* get() const { return memory_; }
+
+ private:
+  const OpBase& op_;
+  void* memory_;
+  alignas(16) std::byte inline_[48];
 };
 
 /// The graph node of any op: its attributes, what it saved, and what its inputs looked like.
 class OpNode final : public QueuedNode, public Pooled {
  public:
-  OpNode(const OpBase& op, const void* attrs);
-  ~OpNode() override;
+  OpNode(const OpBase& op, const void* attrs) : op_(op), attrs_(op, attrs) { note_caller(); }
 
   std::string_view name() const override { return op_.name; }
   Tensors backward(Tensors grads) override;
@@ -32,12 +53,11 @@ class OpNode final : public QueuedNode, public Pooled {
 
  private:
   friend class Vjp;
-  const SavedTensor& saved(uint32_t slot) const;
+  const SavedTensor& saved(int64_t slot) const;
 
   const OpBase& op_;
-  uint32_t wanted_ = 0;  // slots that the gradients of the connected inputs need
-  void* attrs_;
-  alignas(16) std::byte inline_attrs_[48];
+  Slots wanted_;  // what the gradients of the connected inputs need
+  const OpAttrs attrs_;
   SmallVector<SavedTensor, 2> saved_;
   SmallVector<InputInfo, 2> inputs_;
   bool released_ = false;

@@ -47,13 +47,14 @@ class CpuKernel final : public FusedKernel {
     bool linear = true;
     for (const View* input : inputs)
       linear &= input->numel == 1 || (input->contiguous && input->sizes == program_.sizes);
+    for (const View* output : outputs) linear &= output->contiguous;
     const Tiling tiling(linear ? Shape{program_.sizes.numel()} : program_.sizes);
     std::vector<View> in, out;
     for (const View* input : inputs) in.push_back(spread(*input, tiling.sizes));
     for (const View* output : outputs) {
       out.push_back(*output);
       out.back().sizes = tiling.sizes;
-      out.back().strides = contiguous_strides(tiling.sizes);
+      if (linear) out.back().strides = contiguous_strides(tiling.sizes);
     }
     parallel_for(tiling.count, kTilesPerTask,
                  [&](int64_t begin, int64_t end) { run_tiles(tiling, in, out, begin, end); });
@@ -121,7 +122,9 @@ class CpuKernel final : public FusedKernel {
 
   void run_tiles(const Tiling& tiling, const std::vector<View>& inputs,
                  const std::vector<View>& outputs, int64_t begin, int64_t end) const {
-    const auto bytes = static_cast<size_t>(std::min(kTileElements, program_.sizes.numel())) * 8;
+    size_t width = 0;
+    for (DType dtype : program_.dtypes) width = std::max(width, element_size(dtype));
+    const auto bytes = static_cast<size_t>(std::min(kTileElements, program_.sizes.numel())) * width;
     const auto memory = std::make_unique<std::byte[]>(bytes * static_cast<size_t>(buffers_));
     std::vector<View> values(program_.dtypes.size());
     for (int64_t tile = begin; tile < end; ++tile) {

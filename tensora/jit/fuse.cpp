@@ -1,109 +1,127 @@
 #include "tensora/jit/fuse.h"
 
-#include "tensora/autograd/grad_mode.h"
+#include <algorithm>
+#include <list>
+#include <mutex>
+
+#include "tensora/core/determinism.h"
 #include "tensora/core/thread_state.h"
+#include "tensora/jit/compiled.h"
 
 namespace tensora::jit {
 
-struct Fused::Compiled {
-  Graph graph;
-  std::vector<Step> steps;
-  std::vector<std::unique_ptr<FusedKernel>> kernels;  // one per step; null for single nodes
-};
-
 struct Fused::State {
+  struct Version {
+    std::string signature;
+    std::shared_ptr<const Compiled> code;
+  };
   Function function;
+  size_t limit = 0;
   std::mutex mutex;
-  std::map<std::string, std::shared_ptr<Compiled>> versions;
+  std::list<Version> versions;      // the one used last comes first
+  bool depends_on_offsets = false;  // some version does
+  CacheStatistics statistics;
 };
 
 namespace {
 
-std::string signature(std::span<const Tensor> inputs) {
-  std::string text;
-  for (const Tensor& input : inputs)
-    text += concat(input.dtype(), input.sizes(), input.device(), ";");
+// Whatever the trace may have depended on, apart from the function itself.
+std::string signature(std::span<const Tensor> inputs, bool with_offsets) {
+  std::string text = concat(default_dtype(), is_deterministic());
+  if (thread_state.autocast_enabled)
+    text += concat(" autocast ", static_cast<DType>(thread_state.autocast_dtype));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& input = inputs[i];
+    text += concat(";", input.dtype(), input.sizes(), input.strides(), input.device(),
+                   input.impl().wrapped_number, input.is_inference());
+    size_t first = 0;  // that lies in the same storage
+    while (!inputs[first].shares_storage(input)) ++first;
+    const bool shared = std::any_of(inputs.begin(), inputs.end(), [&](const Tensor& other) {
+      return &other != &input && other.shares_storage(input);
+    });
+    if (shared || with_offsets)
+      text += concat("@", first, "+", input.storage_offset(), "/", input.impl().storage->bytes());
+  }
   return text;
+}
+
+void check_inputs(std::span<const Tensor> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    check(inputs[i].defined(), "jit: input ", i, " of the fused function is undefined");
 }
 
 }  // namespace
 
-Fused::Fused(Function function) : state_(std::make_shared<State>()) {
+Fused::Fused(Function function, size_t max_versions) : state_(std::make_shared<State>()) {
+  check(function != nullptr, "jit: there is no function to fuse");
+  check(max_versions > 0, "jit: a fused function keeps at least one version, got a limit of 0");
   state_->function = std::move(function);
+  state_->limit = max_versions;
 }
 
-std::shared_ptr<Fused::Compiled> Fused::compiled(std::span<const Tensor> inputs) const {
-  const std::string key = signature(inputs);
-  std::lock_guard lock(state_->mutex);
-  std::shared_ptr<Compiled>& found = state_->versions[key];
-  if (found) return found;
-  auto fresh = std::make_shared<Compiled>();
-  fresh->graph = trace(state_->function, inputs);
-  fresh->steps = fuse_pointwise(fresh->graph);
-  for (const Step& step : fresh->steps)
-    fresh->kernels.push_back(step.program ? emit(*step.program) : nullptr);
-  return found = std::move(fresh);
+std::shared_ptr<const Compiled> Fused::compiled(std::span<const Tensor> inputs) const {
+  check_inputs(inputs);
+  State& state = *state_;
+  const std::lock_guard lock(state.mutex);
+  const std::string wanted = signature(inputs, state.depends_on_offsets);
+  const auto found =
+      std::find_if(state.versions.begin(), state.versions.end(),
+                   [&](const State::Version& version) { return version.signature == wanted; });
+  if (found != state.versions.end()) {
+    ++state.statistics.hits;
+    state.versions.splice(state.versions.begin(), state.versions, found);
+    return found->code;
+  }
+  ++state.statistics.misses;
+  auto code = std::make_shared<const Compiled>(trace(state.function, inputs));
+  state.depends_on_offsets |= code->graph().depends_on_offsets;
+  state.versions.push_front({signature(inputs, state.depends_on_offsets), code});
+  if (state.versions.size() > state.limit) {
+    state.versions.pop_back();
+    ++state.statistics.evictions;
+  }
+  return code;
 }
 
 std::vector<Tensor> Fused::run(std::span<const Tensor> inputs) const {
-  if (thread_state.grad_enabled)
-    for (const Tensor& input : inputs)
-      check(!input.requires_grad(),
-            "jit: gradients through a fused function are not supported; use no_grad");
-  const std::shared_ptr<Compiled> code = compiled(inputs);
-  const no_grad silent;
-  std::vector<Tensor> values(code->graph.values.size());
-  const auto at = [&](int id) -> Tensor& { return values[static_cast<size_t>(id)]; };
-  for (size_t i = 0; i < values.size(); ++i) values[i] = code->graph.values[i].constant;
-  for (size_t i = 0; i < inputs.size(); ++i) at(code->graph.inputs[i]) = inputs[i];
-  static const Tensor undefined;
-  for (size_t s = 0; s < code->steps.size(); ++s) {
-    const Step& step = code->steps[s];
-    if (!step.program) {
-      const GraphNode& node = code->graph.nodes[static_cast<size_t>(step.node)];
-      SmallVector<Arg, 4> args;
-      for (int id : node.inputs) args.emplace_back(id < 0 ? undefined : at(id));
-      Tensors results = detail::apply_all(*node.op, {args.data(), args.size()}, node.attrs.get());
-      for (size_t i = 0; i < results.size(); ++i) at(node.outputs[i]) = std::move(results[i]);
-      continue;
-    }
-    SmallVector<const View*, 8> in, out;
-    for (int id : step.inputs) in.push_back(&at(id).view_of_data());
-    for (int id : step.outputs) {
-      const Value& value = code->graph.values[static_cast<size_t>(id)];
-      at(id) = make_tensor(value.sizes, contiguous_strides(value.sizes), value.dtype, value.device);
-      out.push_back(&at(id).view_of_data());
-    }
-    code->kernels[s]->run({in.data(), in.size()}, {out.data(), out.size()});
+  if (thread_state.interceptor) return state_->function(inputs);
+  const std::shared_ptr<const Compiled> code = compiled(inputs);
+  if (thread_state.grad_enabled) {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      check(!inputs[i].requires_grad(), "jit: input ", i,
+            " requires grad, and gradients through a fused function are not supported; use no_grad "
+            "or detach it");
+    for (const Value& value : code->graph().values)
+      check(!value.constant.defined() || !value.constant.requires_grad(),
+            "jit: the function captured a tensor of shape ", value.sizes,
+            " that requires grad, and gradients through a fused function are not supported; use "
+            "no_grad or detach it");
   }
-  std::vector<Tensor> results;
-  for (int id : code->graph.outputs) results.push_back(at(id));
-  return results;
+  return code->run(inputs);
 }
 
 std::string Fused::describe(std::span<const Tensor> inputs) const {
-  const std::shared_ptr<Compiled> code = compiled(inputs);
-  std::string text = to_string(code->graph);
-  for (const Step& step : code->steps) {
-    if (!step.program) continue;
-    text += "fused:";
-    for (const Program::Instruction& instruction : step.program->instructions)
-      text += concat(" ", instruction.op->name);
-    text += "\n";
-  }
-  return text;
+  return compiled(inputs)->describe();
 }
 
 int Fused::kernel_count(std::span<const Tensor> inputs) const {
-  return static_cast<int>(compiled(inputs)->steps.size());
+  return compiled(inputs)->kernel_count();
+}
+
+CacheStatistics Fused::statistics() const {
+  const std::lock_guard lock(state_->mutex);
+  CacheStatistics result = state_->statistics;
+  result.versions = state_->versions.size();
+  result.limit = state_->limit;
+  return result;
 }
 
 Fused fuse(std::function<Tensor(std::span<const Tensor>)> function,
            std::span<const Tensor> example_inputs) {
+  check(function != nullptr, "jit: there is no function to fuse");
   Fused fused([function = std::move(function)](std::span<const Tensor> inputs) {
     return std::vector<Tensor>{function(inputs)};
   });
-  const no_grad silent;
   fused.kernel_count(example_inputs);
   return fused;
 }

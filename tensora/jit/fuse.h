@@ -1,20 +1,37 @@
 #pragma once
 
-#include <map>
-#include <mutex>
-
-#include "tensora/jit/fusion.h"
+#include "tensora/jit/graph.h"
 
 namespace tensora::jit {
 
+class Compiled;
+
+/// What a fused function did with its compiled versions.
+struct CacheStatistics {
+  uint64_t hits = 0, misses = 0, evictions = 0;
+  size_t versions = 0;  // that are kept now
+  size_t limit = 0;     // of them; the one that was not used for the longest time goes first
+};
+
 /// A function of tensors that runs as few kernels as its ops allow. A handle; copies share what was
 /// compiled. Thread-safe.
+///
+/// A call does what the function itself would do: it writes to the inputs and captured tensors that
+/// the function writes to, draws random numbers anew, and reads captured tensors as they are at the
+/// time of the call. Fixed when a version is traced are the path through the function's branches,
+/// numbers, and which tensors it captured. Each sort of inputs has a version: their dtypes, sizes,
+/// strides, devices and which of them share memory, and the autocast, the default dtype and the
+/// determinism that hold in the thread.
+///
+/// Where ops are intercepted, as in the trace of another function, the function itself is called.
 class Fused {
  public:
-  explicit Fused(Function function);
+  static constexpr size_t kDefaultVersions = 64;
 
-  /// Runs the function. Inputs of new shapes, dtypes or devices are traced and compiled first.
-  /// Inputs that require gradients throw while gradients are recorded.
+  explicit Fused(Function function, size_t max_versions = kDefaultVersions);
+
+  /// Runs the function. Inputs of a new sort are traced and compiled first. Inputs or captured
+  /// tensors that require gradients throw while gradients are recorded.
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
 
   template <class... Tensors>
@@ -26,17 +43,16 @@ class Fused {
   std::string describe(std::span<const Tensor> inputs) const;
   /// How many kernels a call with inputs like these launches.
   int kernel_count(std::span<const Tensor> inputs) const;
+  CacheStatistics statistics() const;
 
  private:
-  struct Compiled;
   struct State;
-  std::shared_ptr<Compiled> compiled(std::span<const Tensor> inputs) const;
+  std::shared_ptr<const Compiled> compiled(std::span<const Tensor> inputs) const;
 
   std::shared_ptr<State> state_;
 };
 
-/// Traces `function` on the example inputs and compiles it. Shapes and branches are fixed by the
-/// trace; numbers and tensors that the function captured are constants.
+/// Traces `function` on the example inputs and compiles it.
 Fused fuse(std::function<Tensor(std::span<const Tensor>)> function,
            std::span<const Tensor> example_inputs);
 

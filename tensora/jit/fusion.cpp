@@ -4,11 +4,20 @@
 #include <array>
 #include <atomic>
 
-#include "tensora/core/backend.h"
 #include "tensora/jit/embedded.h"
 
 namespace tensora::jit {
 namespace {
+
+std::array<std::atomic<Emitter>, kDeviceTypeCount> emitters;
+
+// A device whose library names no emitter runs its ops one by one. One with a compiler needs the
+// functor's source; the CPU runs the op's own kernel.
+bool can_fuse(const OpBase& op, Device device) {
+  if (device.is_cpu()) return op.has_kernel(device.type);
+  return emitters[static_cast<size_t>(device.type)].load(std::memory_order_acquire) != nullptr &&
+         !functor_type(op).empty();
+}
 
 /// Nodes first … last (exclusive) of a graph that run as one.
 class Run {
@@ -21,12 +30,12 @@ class Run {
   /// Adds a node if it can share a kernel with the others.
   bool add(int index) {
     const GraphNode& node = graph_->nodes[static_cast<size_t>(index)];
-    if (!node.op->pointwise || node.outputs.size() != 1) return false;
+    if (node.kind != GraphNode::Kind::op || !node.op->pointwise || node.outputs.size() != 1)
+      return false;
     const Value& out = value(node.outputs[0]);
     // Fused code and its buffers are made for real numbers.
     if (!contains(kRealDTypes, out.dtype)) return false;
-    // Devices with a compiler need the functor's source; the CPU runs the op's own kernel.
-    if (!out.device.is_cpu() && functor_type(*node.op).empty()) return false;
+    if (!can_fuse(*node.op, out.device)) return false;
     if (!nodes_.empty() && (out.sizes != sizes_ || out.device != device_)) return false;
     std::vector<int> inputs = inputs_;
     for (int id : node.inputs) {
@@ -74,7 +83,7 @@ class Run {
   }
 
  private:
-  const Value& value(int id) const { return graph_->values[static_cast<size_t>(id)]; }
+  const Value& value(int id) const { return graph_->value(id); }
 
   bool needed_outside(int id) const {
     if (std::find(graph_->outputs.begin(), graph_->outputs.end(), id) != graph_->outputs.end())
@@ -91,8 +100,6 @@ class Run {
   Shape sizes_;
   Device device_;
 };
-
-std::array<std::atomic<Emitter>, kDeviceTypeCount> emitters;
 
 }  // namespace
 
@@ -130,7 +137,6 @@ void set_emitter(DeviceType device, Emitter emitter) {
 
 std::unique_ptr<FusedKernel> emit(const Program& program) {
   if (program.device.is_cpu()) return emit_cpu(program);
-  backend(program.device.type);  // opens the device's library
   const Emitter emitter =
       emitters[static_cast<size_t>(program.device.type)].load(std::memory_order_acquire);
   check(emitter != nullptr, "jit: there is no code generator for ", program.device);

@@ -26,7 +26,7 @@ struct Program {
 /// The C++ type of a pointwise op's functor, whose source is embedded; empty if it is not.
 std::string_view functor_type(const OpBase& op);
 
-/// What a program was compiled to. Inputs broadcast to the program's shape; outputs are contiguous.
+/// What a program was compiled to. Inputs broadcast to the program's shape; outputs have it.
 class FusedKernel {
  public:
   virtual ~FusedKernel() = default;

@@ -1,64 +1,40 @@
-#include <unordered_map>
-
 #include "tensora/autograd/grad_mode.h"
-#include "tensora/core/thread_state.h"
-#include "tensora/dispatch/tracer.h"
-#include "tensora/jit/graph.h"
+#include "tensora/core/random.h"
+#include "tensora/jit/tracer.h"
+
+// Note [Tracing without data]
+// The function runs on stand-ins: meta tensors that name the device of the tensor they stand for.
+// Every op they meet is checked and described by its `infer`, as on a meta tensor, and becomes a
+// node; nothing is computed and no memory is taken. Tensors that the function captured are known by
+// reference: when the graph runs, it reads (and writes) what they hold then, as the function would.
+// What is not an op is fixed by the trace: branches, numbers, and which tensors were captured.
+// Random ops draw from a stream of the trace's own, so that tracing uses nothing of the thread's;
+// see Graph::random_counters.
 
 namespace tensora::jit {
 namespace {
 
-class GraphTracer final : public Tracer {
- public:
-  int add_input(const Tensor& tensor) {
-    const int id = add_value(tensor);
-    graph.inputs.push_back(id);
-    return id;
+// Nodes whose results nobody needs. Ops have no effects but their results.
+void remove_unused(Graph& graph) {
+  std::vector<bool> used(graph.values.size(), false);
+  const auto use = [&](const std::vector<int>& ids) {
+    for (int id : ids)
+      if (id >= 0) used[static_cast<size_t>(id)] = true;
+  };
+  use(graph.outputs);
+  std::vector<GraphNode> kept;
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    GraphNode& node = graph.nodes[i];
+    bool needed = node.kind == GraphNode::Kind::update;
+    for (int id : node.outputs) needed |= used[static_cast<size_t>(id)];
+    if (!needed) continue;
+    use(node.inputs);
+    kept.insert(kept.begin(), std::move(node));
   }
-
-  void record(const OpBase& op, Args inputs, std::span<const Tensor> outputs,
-              const void* attrs) override {
-    GraphNode node{&op, AttrsCopy(op, attrs), {}, {}};
-    for (const Arg& input : inputs) node.inputs.push_back(input->defined() ? find(*input) : -1);
-    for (const Tensor& output : outputs) node.outputs.push_back(add_value(output));
-    if (op.pointwise) {
-      Infer infer(op.name, inputs, outputs[0].device());
-      op.infer(op, infer, attrs);
-      node.compute_dtype = infer.compute_dtype;
-    }
-    graph.nodes.push_back(std::move(node));
-  }
-
-  /// The value of a tensor; one that no traced op made is a constant.
-  int find(const Tensor& tensor) {
-    const auto found = ids_.find(&tensor.impl());
-    if (found != ids_.end()) return found->second;
-    const int id = add_value(tensor);
-    graph.values[static_cast<size_t>(id)].constant = tensor;
-    return id;
-  }
-
-  Graph graph;
-
- private:
-  int add_value(const Tensor& tensor) {
-    const int id = static_cast<int>(graph.values.size());
-    graph.values.push_back({tensor.sizes(), tensor.dtype(), tensor.device(), {}});
-    // An op may hand its input through (a view of everything, say): the latest name counts.
-    ids_[&tensor.impl()] = id;
-    alive_.push_back(tensor);
-    return id;
-  }
-
-  std::unordered_map<const TensorImpl*, int> ids_;
-  std::vector<Tensor> alive_;  // an address must not be used again while we trace
-};
-
-struct Installed {
-  explicit Installed(Tracer& tracer) : previous(std::exchange(thread_state.tracer, &tracer)) {}
-  ~Installed() { thread_state.tracer = previous; }
-  Tracer* previous;
-};
+  graph.nodes = std::move(kept);
+  for (size_t i = 0; i < used.size(); ++i)
+    if (!used[i]) graph.values[i].constant = {};
+}
 
 }  // namespace
 
@@ -73,17 +49,29 @@ AttrsCopy::AttrsCopy(const OpBase& op, const void* attrs) {
 }
 
 Graph trace(const Function& function, std::span<const Tensor> inputs) {
-  check(!thread_state.tracer, "jit: a function that is being traced cannot trace another");
-  GraphTracer tracer;
-  for (const Tensor& input : inputs) tracer.add_input(input);
+  check(!thread_state.interceptor,
+        "jit: a function that is being traced cannot trace another; call a fused one instead");
+  Tracer tracer;
+  std::vector<Tensor> stand_ins;
+  for (const Tensor& input : inputs) stand_ins.push_back(tracer.add_input(input));
+  Generator stream(kTracedSeed);
+  const PhiloxState before = current_generator().state();
   std::vector<Tensor> outputs;
   {
     const no_grad silent;
-    const Installed installed(tracer);
-    outputs = function(inputs);
+    const GeneratorScope drawing(stream);
+    const InterceptorScope installed(tracer);
+    outputs = function(stand_ins);
   }
-  for (const Tensor& output : outputs) tracer.graph.outputs.push_back(tracer.find(output));
-  return std::move(tracer.graph);
+  const PhiloxState after = current_generator().state();
+  check(after.seed == before.seed && after.offset >= before.offset &&
+            stream.state().seed == kTracedSeed,
+        "jit: the function seeds a random generator (manual_seed), which cannot be traced; seed it "
+        "before the call");
+  Graph graph = tracer.finish(outputs);
+  graph.random_counters = stream.state().offset;
+  remove_unused(graph);
+  return graph;
 }
 
 std::string to_string(const Graph& graph) {
@@ -94,12 +82,19 @@ std::string to_string(const Graph& graph) {
         text += ids[i] < 0 ? concat(i == 0 ? "" : ", ", "none")
                            : concat(i == 0 ? "" : ", ", "%", ids[i]);
     };
+    constexpr std::string_view kNames[] = {"", "view", "write", "update"};
     list(node.outputs);
-    text += concat(" = ", node.op->name, "(");
+    text += concat(" = ", node.op ? node.op->name : kNames[static_cast<size_t>(node.kind)], "(");
     list(node.inputs);
-    const auto attrs = node.op->list_attrs(node.attrs.get());
-    if (!attrs.empty()) text += concat(", ", tensora::to_string(attrs));
-    const Value& first = graph.values[static_cast<size_t>(node.outputs[0])];
+    if (node.op) {
+      const auto attrs = node.op->list_attrs(node.attrs.get());
+      if (!attrs.empty())
+        text += concat(node.inputs.empty() ? "" : ", ", tensora::to_string(attrs));
+    } else if (node.kind != GraphNode::Kind::update) {
+      text += concat(", sizes=", node.part.sizes, ", strides=", node.part.strides,
+                     ", offset_bytes=", node.part.offset_bytes);
+    }
+    const Value& first = graph.value(node.outputs[0]);
     text += concat(") : ", first.dtype, " ", first.sizes, "\n");
   }
   return text;

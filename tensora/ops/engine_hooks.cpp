@@ -37,8 +37,6 @@ void register_engine_hooks(OpRegistry&) {
                   Device device) { return zeros(sizes, {.dtype = dtype, .device = device}); },
       .clone = [](const Tensor& x) { return x.is_contiguous() ? clone(x) : contiguous(x); },
       .copy_ = [](const Tensor& target, const Tensor& from) { copy_(target, from); },
-      .as_strided = [](const Tensor& x, const Shape& sizes, const Strides& strides,
-                       int64_t offset) { return as_strided(x, sizes, strides, offset); },
       .sum_to = [](const Tensor& x, const Shape& sizes) { return sum_to(x, sizes); },
       .cast = cast_to,
       .has_nan = has_nan,

@@ -182,5 +182,37 @@ TEST(Checkpoint, HooksInsideTheBodyRunInBackward) {
   EXPECT_EQ(values(x.grad()), (Values{20}));
 }
 
+TEST(Checkpoint, HooksOnWhatTheBodyCapturesSeeTheWholeGradientOnce) {
+  const Tensor x = leaf({1}), w = leaf({2});
+  std::vector<Values> seen;
+  w.register_hook([&](const Tensor& grad) {
+    seen.push_back(values(grad));
+    return grad * 10;
+  });
+  int after = 0;
+  w.register_post_accumulate_grad_hook([&](const Tensor&) { ++after; });
+  const auto inner = [&](const Tensor& in) { return in * w; };
+  const auto outer = [&](const Tensor& in) { return checkpoint(inner, in) * w; };
+  (checkpoint(outer, x) * w).backward();  // x w³
+  EXPECT_EQ(seen, (std::vector<Values>{{12}}));
+  EXPECT_EQ(values(w.grad()), (Values{120}));
+  EXPECT_EQ(after, 1);
+}
+
+TEST(Checkpoint, HooksOfTheBodyOnItsInputRunOnce) {
+  const Tensor x = leaf({1});
+  int calls = 0;
+  const auto body = [&](const Tensor& in) {
+    in.register_hook([&](const Tensor& grad) {
+      ++calls;
+      return grad * 10;
+    });
+    return in * 2 + in * 3;
+  };
+  checkpoint(body, x).backward();
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(values(x.grad()), (Values{50}));
+}
+
 }  // namespace
 }  // namespace tensora::testing

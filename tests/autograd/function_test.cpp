@@ -198,5 +198,51 @@ TEST(Function, NonDifferentiableOutputs) {
   EXPECT_FALSE(out[1].requires_grad());
 }
 
+struct WeightedSum : Function<WeightedSum> {
+  static Tensor forward(Context& context, const TensorList& terms,
+                        const std::optional<Tensor>& bias, const std::vector<double>& weights) {
+    context.data["weights"] = weights;
+    Tensor total = zeros_like(terms[0]);
+    for (size_t i = 0; i < terms.size(); ++i) total = total + terms[i] * weights[i];
+    return bias ? total + *bias : total;
+  }
+  static TensorList backward(Context& context, const TensorList& grads) {
+    TensorList result;
+    for (double weight : std::any_cast<std::vector<double>>(context.data["weights"]))
+      result.push_back(grads[0] * weight);
+    result.push_back(context.needs_input_grad(result.size()) ? grads[0] : Tensor());
+    result.emplace_back();
+    return result;
+  }
+};
+
+TEST(Function, ListsAndOptionalTensorsAreArguments) {
+  const Tensor a = leaf({1, 2}), b = leaf({3, 4}), bias = leaf({5, 6});
+  const TensorList terms{a, b};
+  const std::vector<double> weights{2, 3};
+  WeightedSum::apply(terms, std::optional(bias), weights).sum().backward();
+  EXPECT_EQ(values(a.grad()), (Values{2, 2}));
+  EXPECT_EQ(values(b.grad()), (Values{3, 3}));
+  EXPECT_EQ(values(bias.grad()), (Values{1, 1}));
+  const Tensor y = WeightedSum::apply(terms, std::optional<Tensor>(), weights);
+  EXPECT_EQ(values(y), (Values{11, 16}));
+  y.sum().backward();
+  EXPECT_EQ(values(a.grad()), (Values{4, 4}));
+}
+
+// Tensors where nobody would look for them are refused when the program is compiled.
+template <class T>
+constexpr bool accepted = detail::FunctionArgument<T>;
+static_assert(accepted<const Tensor&> && accepted<TensorList> && accepted<std::optional<Tensor>> &&
+              accepted<std::span<const Tensor>> && accepted<std::array<Tensor, 2>&>);
+static_assert(accepted<double> && accepted<std::string> && accepted<const char (&)[4]> &&
+              accepted<Shape> && accepted<std::vector<std::vector<double>>> &&
+              accepted<std::map<std::string, int>> && accepted<std::function<Tensor(Tensor)>> &&
+              accepted<Tensor (*)(Tensor)> && accepted<void*>);
+static_assert(!accepted<std::vector<TensorList>> && !accepted<std::optional<TensorList>> &&
+              !accepted<const Tensor*> && !accepted<std::pair<Tensor, int>> &&
+              !accepted<std::tuple<int, TensorList>> && !accepted<std::map<std::string, Tensor>> &&
+              !accepted<std::shared_ptr<Tensor>>);
+
 }  // namespace
 }  // namespace tensora::testing

@@ -1,7 +1,10 @@
 #include "tensora/backend/cpu/memory.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <thread>
 
@@ -17,12 +20,17 @@ Allocator& host() { return cpu::host_allocator(); }
 /// Leaves the allocator without limit and cache, whatever a test did.
 class MemoryTest : public ::testing::Test {
  protected:
+  MemoryTest() : cache_limit_(host().stats().cache_limit) {}
   void SetUp() override { TearDown(); }
   void TearDown() override {
     host().set_limit(0);
+    host().set_cache_limit(cache_limit_);
     host().empty_cache();
     host().reset_peaks();
   }
+
+ private:
+  const uint64_t cache_limit_;
 };
 
 constexpr size_t kLarge = size_t{8} << 20;
@@ -84,6 +92,78 @@ TEST_F(MemoryTest, EmptyCacheGivesEverythingFreeBack) {
   EXPECT_EQ(stats.reserved, stats.allocated);
   EXPECT_EQ(stats.largest_free, 0u);
   host().free(kept, kLarge);
+}
+
+/// Pages of this process that are in memory, in bytes.
+uint64_t resident() {
+  uint64_t all = 0, in_memory = 0;
+  std::ifstream("/proc/self/statm") >> all >> in_memory;
+  return in_memory * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+void* allocate_and_touch(size_t bytes) {
+  void* const block = host().allocate(bytes);
+  std::memset(block, 1, bytes);
+  return block;
+}
+
+TEST_F(MemoryTest, TheCacheKeepsNoMoreThanItsLimit) {
+  const uint64_t before = host().stats().returned;
+  set_cache_limit(DeviceType::cpu, 3 * kLarge);
+  EXPECT_EQ(memory_stats().cache_limit, 3 * kLarge);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 6; ++i) blocks.push_back(host().allocate(kLarge));
+  for (void* block : blocks) host().free(block, kLarge);
+  const MemoryStats stats = host().stats();
+  EXPECT_EQ(stats.reserved - stats.allocated, 3 * kLarge);
+  EXPECT_EQ(stats.returned, before + 3 * kLarge);
+  // Those freed last were kept.
+  EXPECT_EQ(host().allocate(kLarge), blocks[5]);
+  host().free(blocks[5], kLarge);
+  host().set_cache_limit(kLarge);
+  EXPECT_EQ(host().stats().reserved - host().stats().allocated, kLarge);
+  // A block larger than the limit is not kept, nor is anything with a limit of 0.
+  host().free(host().allocate(2 * kLarge), 2 * kLarge);
+  EXPECT_LE(host().stats().reserved - host().stats().allocated, kLarge);
+  host().set_cache_limit(0);
+  host().free(host().allocate(5000), 5000);
+  EXPECT_EQ(host().stats().reserved, host().stats().allocated);
+}
+
+TEST_F(MemoryTest, WhatWasFreedLongestAgoGoesFirst) {
+  void* const small = host().allocate(kLarge);
+  void* const large = host().allocate(2 * kLarge);
+  host().free(small, kLarge);
+  host().free(large, 2 * kLarge);
+  host().set_cache_limit(2 * kLarge);
+  EXPECT_EQ(host().stats().reserved - host().stats().allocated, 2 * kLarge);
+  EXPECT_EQ(host().allocate(2 * kLarge), large);
+  host().free(large, 2 * kLarge);
+}
+
+TEST_F(MemoryTest, TheDefaultIsAShareOfTheMachine) {
+  const uint64_t limit = memory_stats().cache_limit;
+  const uint64_t machine =
+      static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  EXPECT_GT(limit, 0u);
+  EXPECT_LE(limit, machine / 4);
+}
+
+TEST_F(MemoryTest, MemoryThatIsGivenBackLeavesTheProcess) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizers keep freed memory";
+#endif
+  constexpr size_t kBytes = size_t{256} << 20;
+  const uint64_t before = resident();
+  // One large block, and many that come from the heap.
+  std::vector<void*> blocks;
+  for (int i = 0; i < 128; ++i) blocks.push_back(allocate_and_touch(kBytes / 256));
+  void* const large = allocate_and_touch(kBytes / 2);
+  EXPECT_GT(resident(), before + kBytes * 9 / 10);
+  host().free(large, kBytes / 2);
+  for (void* block : blocks) host().free(block, kBytes / 256);
+  host().empty_cache();
+  EXPECT_LT(resident(), before + kBytes / 10);
 }
 
 // Blocks up to 1 KiB come from the pool of small objects, with the heap's alignment.

@@ -91,7 +91,7 @@ TEST(ComplexNumbers, CreationAndItem) {
   EXPECT_EQ(to_vector<Z>(tensor({Z(1, -2)}))[0], Z(1, -2));
   EXPECT_EQ(tensor(std::vector<Complex<float>>{{1, 2}}).dtype(), kComplex64);
   EXPECT_TRUE(contains(error_of([] { tensor({Z(1, 1)}, {.dtype = kFloat32}); }),
-                       "complex numbers cannot be stored as float32"));
+                       "a complex number cannot be stored as float32"));
   EXPECT_TRUE(contains(error_of([] { zeros({2}).fill_(Z(0, 1)); }), "complex number"));
 }
 

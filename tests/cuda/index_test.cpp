@@ -158,7 +158,7 @@ TEST_F(IndexOnGpu, NonzeroAndMaskedSelect) {
 }
 
 TEST_F(IndexOnGpu, RandomOrdersAndDrawsAreTheHosts) {
-  for (int64_t n : {1, 2, 31, 4096, 4097, 100003, 3000000}) {
+  for (int64_t n : {1, 2, 31, 1023, 1024, 1025, 4096, 4097, 100003, 3000000}) {
     manual_seed(3);
     const Tensor host = randperm(n);
     manual_seed(3);
@@ -172,6 +172,20 @@ TEST_F(IndexOnGpu, RandomOrdersAndDrawsAreTheHosts) {
       manual_seed(5);
       EXPECT_TRUE(equal(multinomial(weights.cuda(), 6, replacement).cpu(), host)) << sizes.size();
     }
+  }
+  // One round of the race, several, and so many samples that everything is sorted.
+  for (const int64_t samples : {1, 700, 1024, 1025, 5000}) {
+    const Tensor weights = sample({2, 200003}, kFloat32, -1, 2).clamp_min(0);
+    manual_seed(9);
+    const Tensor host = multinomial(weights, samples);
+    manual_seed(9);
+    EXPECT_TRUE(equal(multinomial(weights.cuda(), samples).cpu(), host)) << samples;
+  }
+  for (DType dtype : {kInt32, kFloat64, kInt16}) {  // and into strides
+    manual_seed(11);
+    const Tensor host = randperm(2000, {.dtype = dtype});
+    manual_seed(11);
+    EXPECT_TRUE(equal(randperm(2000, {.dtype = dtype, .device = kCuda}).cpu(), host));
   }
   for (DType dtype : {kFloat16, kFloat32, kFloat64}) {
     const Tensor p = sample({77, 130}, dtype, 0, 1), row = sample({130}, dtype, 0, 1);

@@ -3,8 +3,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "tensora/dispatch/interceptor.h"
 #include "tensora/dispatch/op_node.h"
-#include "tensora/dispatch/tracer.h"
 #include "tests/dispatch/json.h"
 #include "tests/helpers.h"
 
@@ -132,48 +132,108 @@ TEST(Json, TheCheckerItselfWorks) {
     EXPECT_FALSE(is_valid_json(wrong)) << wrong;
 }
 
-// ---- tracer -----------------------------------------------------------------------------------
+// ---- interceptors -----------------------------------------------------------------------------
 
-struct Recorder : Tracer {
-  std::vector<std::string> ops;
-  void record(const OpBase& op, Args inputs, std::span<const Tensor> outputs,
-              const void* attrs) override {
-    ops.push_back(concat(op.name, "(", to_string(op.list_attrs(attrs)), ") ", inputs.size(), " -> ",
-                         outputs[0].sizes()));
+/// Notes the calls that pass.
+struct Recorder : Interceptor {
+  std::vector<std::string> calls;
+  Tensors intercept(const Call& call) override {
+    calls.push_back(concat(call.op.name, call.inplace ? "_" : "", "(",
+                           to_string(call.op.list_attrs(call.attrs)), ") ", call.inputs.size()));
+    return proceed(call);
   }
 };
 
-struct Tracing {
-  explicit Tracing(Tracer& tracer) { thread_state.tracer = &tracer; }
-  ~Tracing() { thread_state.tracer = nullptr; }
-};
-
-TEST(Tracer, SeesOpsWithTheirAttributes) {
+TEST(Interceptor, SeesCallsWithTheirAttributes) {
   Recorder recorder;
   const Tensor x = ones({2, 3});
+  Tensor y;
   {
-    const Tracing tracing(recorder);
-    exp(x.add(x, 2).transpose(0, 1));
+    const InterceptorScope installed(recorder);
+    y = exp(x.add(x, 2).transpose(0, 1));
+    x.add_(1);
   }
   exp(x);
-  ASSERT_EQ(recorder.ops.size(), 3u);
-  EXPECT_EQ(recorder.ops[0], "add(alpha=2) 2 -> [2, 3]");
-  EXPECT_TRUE(contains(recorder.ops[1], "-> [3, 2]"));
-  EXPECT_EQ(recorder.ops[2], "exp() 1 -> [3, 2]");
+  ASSERT_EQ(recorder.calls.size(), 4u);
+  EXPECT_EQ(recorder.calls[0], "add(alpha=2) 2");
+  EXPECT_EQ(recorder.calls[2], "exp() 1");
+  EXPECT_EQ(recorder.calls[3], "add_(alpha=1) 2");
+  EXPECT_EQ(to_string(y.sizes()), "[3, 2]");
+  EXPECT_EQ(values(x), (Values{2, 2, 2, 2, 2, 2}));
 }
 
-TEST(Tracer, IsStillThereAfterAnError) {
+TEST(Interceptor, SeesWhereTensorsComeFrom) {
   Recorder recorder;
-  const Tracing tracing(recorder);
+  const InterceptorScope installed(recorder);
+  EXPECT_EQ(to_string(zeros({2}).sizes()), "[2]");
+  ASSERT_EQ(recorder.calls.size(), 2u);
+  EXPECT_TRUE(contains(recorder.calls[0], "empty_strided(size=[2]"));
+  EXPECT_EQ(recorder.calls[1], "fill_(value=0) 1");
+}
+
+TEST(Interceptor, IsStillThereAfterAnError) {
+  Recorder recorder;
+  const InterceptorScope installed(recorder);
   EXPECT_FALSE(error_of([] { (void)(zeros({2}) + zeros({3})); }).empty());
-  EXPECT_EQ(thread_state.tracer, &recorder);
+  EXPECT_EQ(thread_state.interceptor, &recorder);
 }
 
-TEST(Tracer, InPlaceOpsAreRefused) {
+/// Runs sub where add was called, by the public function.
+struct AddBecomesSub : Interceptor {
+  Tensors intercept(const Call& call) override {
+    if (call.op.name != "add") return proceed(call);
+    Tensors results;
+    results.push_back(sub(*call.inputs[0], *call.inputs[1]));
+    return results;
+  }
+};
+
+TEST(Interceptor, TheTopmostComesFirst) {
+  const Tensor a = constant({5}), b = constant({2});
+  AddBecomesSub rewriting;
   Recorder recorder;
-  const Tensor x = zeros({2});
-  const Tracing tracing(recorder);
-  EXPECT_TRUE(contains(error_of([&] { x.add_(1); }), "cannot be traced"));
+  {
+    const InterceptorScope below(recorder);
+    const InterceptorScope above(rewriting);
+    EXPECT_EQ(values(a + b), (Values{3}));
+  }
+  EXPECT_EQ(recorder.calls, std::vector<std::string>{"sub(alpha=1) 2"});
+  recorder.calls.clear();
+  {
+    const InterceptorScope below(rewriting);
+    const InterceptorScope above(recorder);
+    EXPECT_EQ(values(a + b), (Values{3}));
+  }
+  EXPECT_EQ(recorder.calls, std::vector<std::string>{"add(alpha=1) 2"});
+  EXPECT_EQ(thread_state.interceptor, nullptr);
+}
+
+TEST(Interceptor, ComesAfterAutocast) {
+  struct Dtypes : Interceptor {
+    std::vector<std::string> seen;
+    Tensors intercept(const Call& call) override {
+      seen.push_back(concat(call.op.name, " ", call.inputs[0]->dtype()));
+      return proceed(call);
+    }
+  } recorder;
+  const Tensor x = ones({2, 2});
+  const InterceptorScope installed(recorder);
+  const autocast lower(kBFloat16);
+  EXPECT_EQ(mm(x, x).dtype(), kBFloat16);
+  EXPECT_EQ(recorder.seen,
+            (std::vector<std::string>{"cast float32", "cast float32", "mm bfloat16"}));
+}
+
+TEST(Interceptor, HearsOfReads) {
+  struct Listener : Interceptor {
+    int reads = 0;
+    Tensors intercept(const Call& call) override { return proceed(call); }
+    void before_read(const Tensor&) override { ++reads; }
+  } listener;
+  const Tensor x = constant({5}).sum();
+  const InterceptorScope installed(listener);
+  EXPECT_EQ(x.item<double>(), 5);
+  EXPECT_EQ(listener.reads, 1);
 }
 
 // ---- ops by name ------------------------------------------------------------------------------
@@ -197,10 +257,13 @@ TEST(ApplyByName, WrongNumbersOfInputs) {
   const auto message = [&](std::string_view op, size_t count) {
     return error_of([&] { apply_by_name(op, std::span(inputs).first(count), {}); });
   };
-  EXPECT_EQ(message("add", 1), "add: expected 2 inputs, got 1");
-  EXPECT_EQ(message("exp", 2), "exp: expected 1 input, got 2");
-  EXPECT_EQ(message("matmul", 1), "matmul: expected at least 2 inputs, got 1");
-  EXPECT_EQ(message("sum", 0), "sum: expected at least 1 input, got 0");
+  EXPECT_EQ(message("add", 1), "add: expected 2 inputs (self, other), got 1");
+  EXPECT_EQ(message("exp", 2), "exp: expected 1 input (self), got 2");
+  EXPECT_EQ(message("matmul", 1), "matmul: expected 2 inputs (self, other), got 1");
+  EXPECT_EQ(message("sum", 0), "sum: expected 1 input (self), got 0");
+  EXPECT_EQ(message("adam", 1),
+            "adam: expected 4 to 5 inputs (param, exp_avg, exp_avg_sq, grad, step), got 1");
+  EXPECT_EQ(message("index", 0), "index: expected at least 1 inputs (self, indices), got 0");
 }
 
 TEST(Registry, NamesAreUniqueAndEveryOpStatesItsGradient) {
@@ -225,11 +288,13 @@ Tensors times(Args in, const FactorAttrs& attrs) { return Tensors{*in[0] * attrs
 
 constinit OpDef<FactorAttrs> composite_op = define(Op<FactorAttrs>{
     .name = "test_composite",
+    .inputs = {"self"},
     .reference = times,
     .gradient = Gradient::by_reference,
 });
 constinit OpDef<FactorAttrs> own_rule_op = define(Op<FactorAttrs>{
     .name = "test_own_rule",
+    .inputs = {"self"},
     .infer = [](Infer& infer,
                 const FactorAttrs&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
     .reference = times,
@@ -237,6 +302,7 @@ constinit OpDef<FactorAttrs> own_rule_op = define(Op<FactorAttrs>{
 });
 constinit OpDef<FactorAttrs> no_gradient_op = define(Op<FactorAttrs>{
     .name = "test_no_gradient",
+    .inputs = {"self"},
     .infer = [](Infer& infer,
                 const FactorAttrs&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
     .reference = times,
@@ -244,6 +310,8 @@ constinit OpDef<FactorAttrs> no_gradient_op = define(Op<FactorAttrs>{
 });
 constinit OpDef<FactorAttrs> no_kernel_op = define(Op<FactorAttrs>{
     .name = "test_no_kernel",
+    .inputs = {"self"},
+    .primitive = true,
     .infer = [](Infer& infer,
                 const FactorAttrs&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
     .gradient = Gradient::not_differentiable,

@@ -1,8 +1,8 @@
 // A trial: a Python module made from the op registry alone. It knows no op by name. Every op
-// becomes a function whose keyword arguments are the op's attributes, with a signature that
-// inspect.signature understands; an op that computes also gets a form that ends in `_` and writes
-// into its first input. The real Python package will be another thing; this proves that the
-// descriptions suffice for it.
+// becomes a function of its inputs, by position or name, whose keyword arguments are the op's
+// attributes, with a signature that inspect.signature understands; an op that computes also gets a
+// form that ends in `_` and writes into its first input. The real Python package will be another
+// thing; this proves that the descriptions suffice for it.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
@@ -95,13 +95,15 @@ AttrValue to_attr(PyObject* object) {
   }
   if (!is_sequence(object))
     raise(PyExc_TypeError, tensora::concat("an argument cannot be a ", Py_TYPE(object)->tp_name));
-  result.kind = AttrValue::Kind::ints;
+  bool fractions = false;
   for_each_item(object, [&](PyObject* item) {
     const auto number = to_number(item);
-    if (!number || number->is_floating()) raise(PyExc_TypeError, "expected a list of integers");
+    if (!number) raise(PyExc_TypeError, "expected a list of numbers");
+    fractions |= number->is_floating();
     result.ints.push_back(number->to<int64_t>());
+    result.floats.push_back(number->to<double>());
   });
-  return result;
+  return fractions ? tensora::to_attr_value(result.floats) : tensora::to_attr_value(result.ints);
 }
 
 PyObject* from_number(tensora::Scalar number) {
@@ -191,12 +193,15 @@ PyObject* tensor_backward(PyObject* self, PyObject* gradient) {
 PyObject* tensor_repr(PyObject* self) {
   return guarded([&] { return PyUnicode_FromString(tensor_of(self).to_string().c_str()); });
 }
+PyObject* to_tuple(const tensora::Shape& numbers) {
+  return make_tuple(static_cast<size_t>(numbers.size()),
+                    [&](size_t i) { return PyLong_FromLongLong(numbers[static_cast<int>(i)]); });
+}
 PyObject* tensor_shape(PyObject* self, void*) {
-  return guarded([&] {
-    const tensora::Shape& sizes = tensor_of(self).sizes();
-    return make_tuple(static_cast<size_t>(sizes.size()),
-                      [&](size_t i) { return PyLong_FromLongLong(sizes[static_cast<int>(i)]); });
-  });
+  return guarded([&] { return to_tuple(tensor_of(self).sizes()); });
+}
+PyObject* tensor_strides(PyObject* self, void*) {
+  return guarded([&] { return to_tuple(tensor_of(self).strides()); });
 }
 PyObject* tensor_dtype(PyObject* self, void*) {
   return PyUnicode_FromString(std::string(tensora::name(tensor_of(self).dtype())).c_str());
@@ -217,6 +222,7 @@ PyMethodDef tensor_methods[] = {
     {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef tensor_properties[] = {
     {"shape", tensor_shape, nullptr, nullptr, nullptr},
+    {"strides", tensor_strides, nullptr, nullptr, nullptr},
     {"dtype", tensor_dtype, nullptr, nullptr, nullptr},
     {"device", tensor_device, nullptr, nullptr, nullptr},
     {"requires_grad", tensor_requires_grad, nullptr, nullptr, nullptr},
@@ -269,11 +275,30 @@ std::string python_name(std::string_view attr) {
   return is_keyword.get() == Py_True ? name + "_" : name;
 }
 
-Attrs collect_attrs(const Function& function, PyObject* keywords) {
+/// Puts a keyword argument among the inputs; false if the op has no input of that name.
+bool take_input(const Function& function, const std::string& name, PyObject* value,
+                std::vector<Tensor>& inputs) {
+  const tensora::InputNames& names = function.op->inputs;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (python_name(names[i]) != name) continue;
+    if (i < inputs.size() && inputs[i].defined())
+      raise(PyExc_TypeError, function.name + "() got '" + name + "' twice");
+    std::vector<Tensor> given;
+    collect_inputs(value, given);
+    inputs.resize(std::max(inputs.size(), i + given.size()));
+    std::copy(given.begin(), given.end(), inputs.begin() + static_cast<ptrdiff_t>(i));
+    return true;
+  }
+  return false;
+}
+
+/// The keyword arguments: inputs by their names, and attributes.
+Attrs collect_keywords(const Function& function, PyObject* keywords, std::vector<Tensor>& inputs) {
   Attrs attrs;
   PyObject *key = nullptr, *value = nullptr;
   for (Py_ssize_t at = 0; keywords && PyDict_Next(keywords, &at, &key, &value);) {
     const std::string name = to_text(key);
+    if (take_input(function, name, value, inputs)) continue;
     const auto known = defaults_of(*function.op);
     const auto found = std::find_if(known.begin(), known.end(),
                                     [&](auto& attr) { return python_name(attr.first) == name; });
@@ -290,8 +315,7 @@ PyObject* call_op(PyObject* self, PyObject* args, PyObject* keywords) {
     const auto& function = *static_cast<const Function*>(PyCapsule_GetPointer(self, nullptr));
     std::vector<Tensor> inputs;
     collect_inputs(args, inputs);
-    if (inputs.empty()) raise(PyExc_TypeError, function.name + "() needs at least one input");
-    const Attrs attrs = collect_attrs(function, keywords);
+    const Attrs attrs = collect_keywords(function, keywords, inputs);
     if (function.inplace) {
       function.op->with_attrs(*function.op, attrs, [&](const void* values) {
         tensora::detail::apply_inplace(*function.op, tensora::args_of(inputs), values);
@@ -304,9 +328,15 @@ PyObject* call_op(PyObject* self, PyObject* args, PyObject* keywords) {
   });
 }
 
-/// "add($module, *inputs, alpha=1)", which Python shows as the function's signature.
+/// "add($module, self, other, *, alpha=1)", which Python shows as the function's signature.
 std::string signature_of(const OpBase& op, const std::string& name) {
-  std::string text = name + "($module, *inputs";
+  std::string text = name + "($module";
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const bool list = op.inputs.ends_in_list() && i + 1 == op.inputs.size();
+    text += tensora::concat(", ", list ? "*" : "", python_name(op.inputs[i]),
+                            op.inputs.is_optional(i) ? "=None" : "");
+  }
+  if (!op.inputs.ends_in_list() && !defaults_of(op).empty()) text += ", *";
   for (const auto& [attr, value] : defaults_of(op)) {
     const bool quoted = value.kind == AttrValue::Kind::text || value.kind == AttrValue::Kind::dtype;
     text +=
@@ -352,6 +382,7 @@ PyMODINIT_FUNC PyInit_tensora_glue() {
     tensor_type = reinterpret_cast<PyTypeObject*>(type.get());
     error_type = error.get();
     for (const OpBase* op : tensora::op_registry().all()) {
+      if (op->internal) continue;
       add_function(module.get(), *op, false);
       if (!op->view) add_function(module.get(), *op, true);
     }

@@ -64,7 +64,19 @@ struct Input {
   std::vector<double> values = {};
 };
 
-enum class Mode { value, grad, view, inplace, error, determinism, perf, support, meta, coverage };
+enum class Mode {
+  value,
+  grad,
+  view,
+  inplace,
+  error,
+  determinism,
+  perf,
+  support,
+  meta,
+  coverage,
+  jit
+};
 
 /// The device, and the dtype, under test; for cases whose `run` makes tensors itself.
 Device device();

@@ -41,6 +41,7 @@ void check_grad(const Check& check);
 void check_inplace_form(const Check& check);
 void check_determinism(const Check& check);
 void check_meta(const Check& check);
+void check_jit(const Check& check);
 
 /// Runs an error case: the right message, and a library that still works afterwards.
 void check_error(const ErrorCase& mistake);

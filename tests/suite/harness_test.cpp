@@ -48,8 +48,8 @@ Case running(std::function<Out(In)> run) {
 }
 
 TEST(Harness, AcceptsACorrectOp) {
-  for (CheckMode mode :
-       {check_value, check_view, check_grad, check_inplace_form, check_determinism, check_meta})
+  for (CheckMode mode : {check_value, check_view, check_grad, check_inplace_form, check_determinism,
+                         check_meta, check_jit})
     EXPECT_EQ(failure(mode, doubling()), "");
   for (DType dtype : number_dtypes())
     EXPECT_EQ(failure(check_value, doubling(), dtype), "") << name(dtype);
@@ -272,6 +272,19 @@ TEST(Samples, DependOnTheSeedAlone) {
   };
   EXPECT_EQ(draw(zero), draw(again));
   EXPECT_NE(draw(zero), draw(other));
+}
+
+TEST(JitMode, AFunctionThatLooksAtData) {
+  EXPECT_TRUE(contains(
+      failure(check_jit, running([](In x) { return one(x[0] * x[0].sum().item<double>()); })),
+      "a result of 'sum'"));
+}
+
+TEST(JitMode, AnInPlaceFormThatDoesSomethingElse) {
+  int calls = 0;
+  Case sample = doubling();
+  sample.inplace = [&](In x) { x[0].mul_(++calls); };
+  EXPECT_TRUE(contains(failure(check_jit, sample), "in place, traced inputs"));
 }
 
 }  // namespace

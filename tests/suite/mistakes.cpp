@@ -32,12 +32,12 @@ void add_tensor_mistakes(Cases& cases) {
   cases.error("size", "dim out of range", "dimension out of range", [] { ones({2}).size(1); });
   cases.error("dtype", "unknown name", "float12", [] { parse_dtype("float12"); });
   cases.error("device", "unknown name", "toaster", [] { Device("toaster"); });
-  cases.error("device", "no such index", "", [] { zeros({1}, {.device = "cuda:99"}); });
+  cases.error("device", "no such index", "cuda", [] { zeros({1}, {.device = "cuda:99"}); });
   cases.error("device", "mixed", "one device",
               [] { (void)(ones({2}, {.device = device()}) + ones({2}, {.device = "meta"})); });
   cases.error("device", "mixed in place", "device",
               [] { ones({2}, {.device = device()}).add_(ones({2}, {.device = "meta"})); });
-  cases.error("set_num_threads", "none", "", [] { set_num_threads(0); });
+  cases.error("set_num_threads", "none", "set_num_threads", [] { set_num_threads(0); });
 }
 
 void add_graph_mistakes(Cases& cases) {

@@ -16,7 +16,7 @@ constexpr NamedMode kModes[] = {
     {"value", Mode::value},       {"grad", Mode::grad},       {"view", Mode::view},
     {"inplace", Mode::inplace},   {"error", Mode::error},     {"determinism", Mode::determinism},
     {"perf", Mode::perf},         {"support", Mode::support}, {"meta", Mode::meta},
-    {"coverage", Mode::coverage},
+    {"coverage", Mode::coverage}, {"jit", Mode::jit},
 };
 
 std::vector<std::string> split(std::string_view list) {
@@ -69,6 +69,8 @@ bool set_option(Options& options, const std::string& option, const std::string& 
 bool set_flag(Options& options, const std::string& option) {
   if (option == "--quick")
     options.quick = true;
+  else if (option == "--definitions")
+    options.definitions = true;
   else if (option == "--list")
     options.list = true;
   else if (option == "--help" || option == "-h")
@@ -117,11 +119,14 @@ std::string usage() {
          "Runs the sample cases of the ops and closes with 'N passed, N failed'.\n"
          "  --device cpu|cuda[:N]  where the ops run (cpu)\n"
          "  --mode LIST            of value, grad, view, inplace, error, determinism, meta,\n"
-         "                         coverage, perf, support (all but the last two)\n"
+         "                         jit, coverage, perf, support (all but the last two)\n"
          "  --filter LIST          only ops, or op/case pairs, that contain or match one of these\n"
          "  --dtype LIST           only these dtypes\n"
          "  --seed N               of the sample values (0)\n"
          "  --quick                a deterministic subsample, for slow builds\n"
+         "  --definitions          ops that have a definition in other ops run it in place of "
+         "their\n"
+         "                         kernel, as on a device that has kernels for primitives only\n"
          "  --json FILE            writes every check with its outcome\n"
          "  --output FILE          where `support` writes its table (support.md)\n"
          "  --list                 names the cases and runs nothing\n";

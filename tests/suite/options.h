@@ -14,6 +14,7 @@ struct Options {
   std::string support_path = "support.md";
   uint64_t seed = 0;
   bool quick = false;
+  bool definitions = false;  // ops run their definitions in other ops instead of their kernels
   bool list = false;
   bool help = false;
 };

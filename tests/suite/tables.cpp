@@ -62,7 +62,8 @@ std::string support_of(const Case& sample, DType dtype, const Setting& setting) 
   return is_floating_point(dtype) && succeeds([&] { return run_backward(check); }) ? "grad" : "yes";
 }
 
-// Collects the names of all ops that run while it exists.
+// Collects the names of the ops that run while it exists, and keeps those of calls that came back:
+// an op that threw was not tried.
 class SeenOps {
  public:
   SeenOps() { set_range_observer(&observer_); }
@@ -70,16 +71,23 @@ class SeenOps {
   SeenOps(const SeenOps&) = delete;
   SeenOps& operator=(const SeenOps&) = delete;
   static bool contains(std::string_view op) { return names_.contains(std::string(op)); }
+  static void keep_if(bool succeeded) {
+    const std::lock_guard lock(mutex_);
+    if (succeeded) names_.merge(pending_);
+    pending_.clear();
+  }
 
  private:
   static void begin(const char* name) {
     const std::lock_guard lock(mutex_);
-    names_.emplace(name);
+    pending_.emplace(name);
   }
   static constexpr RangeObserver observer_{begin, [] {}};
   static inline std::mutex mutex_;
-  static inline std::set<std::string> names_;
+  static inline std::set<std::string> names_, pending_;
 };
+
+void keep_if_succeeds(const std::function<bool()>& body) { SeenOps::keep_if(succeeds(body)); }
 
 void run_everything(const Case& sample, DType dtype, const Setting& setting) {
   const UnderTest under_test(setting.device, dtype);
@@ -87,15 +95,19 @@ void run_everything(const Case& sample, DType dtype, const Setting& setting) {
   const auto strided = [](const Shape& sizes, size_t) { return strided_layouts()[0].of(sizes); };
   // Some ops only have work to do on tensors that are not contiguous.
   for (bool contiguous : {true, false})
-    succeeds([&] {
+    keep_if_succeeds([&] {
       const ArrayList values = draw_inputs(check);
       const Inputs inputs = contiguous ? Inputs(check, values) : Inputs(check, values, strided);
       run(check, inputs.tensors());
       return true;
     });
-  if (is_floating_point(dtype)) succeeds([&] { return run_backward(check); });
+  if (is_floating_point(dtype))
+    keep_if_succeeds([&] {
+      run_backward(check);
+      return true;
+    });
   if (sample.inplace)
-    succeeds([&] {
+    keep_if_succeeds([&] {
       const Inputs inputs(check, draw_inputs(check));
       run_inplace(check, inputs.tensors());
       return true;

@@ -174,6 +174,7 @@ void check_meta(const Check& check) {
 }
 
 void check_error(const ErrorCase& mistake) {
+  require(!mistake.message.empty(), "the case expects no message, so that any error would do");
   std::string text;
   try {
     mistake.run();

@@ -43,7 +43,9 @@ class ToyBackend final : public Backend {
 }  // namespace
 }  // namespace tensora::toy
 
-/// What tensora/core/backend.cpp looks for in libtensora_toy.so.
+// What tensora/core/backend.cpp looks for in libtensora_toy.so.
+extern "C" int tensora_toy_abi() { return tensora::kBackendAbi; }
+
 extern "C" tensora::Backend* tensora_toy_backend() {
   static auto* instance = [] {
     tensora::toy::register_kernels();

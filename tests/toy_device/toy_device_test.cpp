@@ -1,4 +1,5 @@
 // The backend contract, kept by a third device: what docs/add-a-backend.md promises.
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -44,6 +45,27 @@ TEST(ToyDevice, IsFoundByNameAndCounted) {
   EXPECT_EQ(name(kToy.type), "toy");
   EXPECT_EQ(unavailable_reason(kToy.type), "");
   EXPECT_EQ(backend(kToy.type).device_count(), 2);
+}
+
+TEST(ToyDevice, ALibraryOfAnotherVersionIsRefused) {
+  const Device stale("stale");
+  const std::string message = unavailable_reason(stale.type);
+  EXPECT_TRUE(contains(message, concat("was built for version ", kBackendAbi + 7, " of")))
+      << message;
+  EXPECT_TRUE(contains(message, concat("this Tensora has version ", kBackendAbi, ";"))) << message;
+  EXPECT_EQ(error_of([&] { ones({2}, {.device = stale}); }), message);
+  // What the environment names instead has no such functions.
+  Dl_info info;
+  ASSERT_NE(
+      dladdr(reinterpret_cast<void*>(static_cast<bool (*)(DeviceType)>(&is_available)), &info), 0);
+  setenv("TENSORA_STALE_LIBRARY", info.dli_fname, 1);
+  EXPECT_TRUE(contains(unavailable_reason(stale.type), "it has no function tensora_stale_backend"));
+  unsetenv("TENSORA_STALE_LIBRARY");
+}
+
+TEST(ToyDevice, ItsSymbolsStayItsOwn) {
+  ones({2}, {.device = kToy});
+  EXPECT_EQ(dlsym(RTLD_DEFAULT, "tensora_toy_backend"), nullptr);
 }
 
 TEST(ToyDevice, NamesAreGivenOnceByAllThreads) {

@@ -1,4 +1,5 @@
-"""A folder includes only itself and the folders before it: the house has no cycles."""
+"""A folder includes only itself and the folders before it: the house has no cycles. Kernels do not
+reach the class Tensor, so that a new method or op does not recompile them."""
 
 import posixpath
 import re
@@ -10,6 +11,7 @@ ORDER = ["base", "core", "backend", "autograd", "dispatch", "ops", "jit", "amp",
          "distributed", "llm"]
 OUTSIDE = ["apps", "python", "tests", "bench", "examples"]
 UMBRELLA = "tensora/tensora.h"
+TENSOR = "tensora/core/tensor.h"
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -24,7 +26,35 @@ def run(tree):
             message = _complaint(path, _resolve(path, match.group(1), known))
             if message and not tree.exceptions.allows(NAME, path):
                 findings.append(Finding(path, code.count("\n", 0, match.start()) + 1, message))
+        chain = _way_to_tensor(tree, path, known) if _is_kernel(path) else None
+        if chain and not tree.exceptions.allows(NAME, path):
+            findings.append(Finding(path, 1, f"a kernel sees {TENSOR}, which every new op changes: "
+                                             + " -> ".join(chain)))
     return findings
+
+
+def _is_kernel(path):
+    inside = path.startswith(("tensora/ops/", "tensora/backend/"))
+    return inside and path.endswith(("_cpu.cpp", "_isa.cpp", ".cu"))
+
+
+def _way_to_tensor(tree, path, known):
+    """The includes that lead from a source to the class Tensor; None if none do."""
+    came_from, pending = {path: None}, [path]
+    while pending:
+        current = pending.pop()
+        if current == TENSOR:
+            chain = []
+            while current:
+                chain.append(current)
+                current = came_from[current]
+            return chain[::-1]
+        for match in _INCLUDE.finditer(tree.code(current)):
+            target = _resolve(current, match.group(1), known)
+            if target in known and target not in came_from:
+                came_from[target] = current
+                pending.append(target)
+    return None
 
 
 def _resolve(path, included, known):

@@ -95,6 +95,14 @@ class Includes(LintTest):
     def test_folder_without_a_place(self):
         self.expect(includes, {"tensora/attic/a.cpp": '#include "tensora/base/b.h"\n'}, "tensora/attic/a.cpp:1: ")
 
+    def test_kernel_that_sees_tensor(self):
+        self.expect(includes, {
+            "tensora/core/tensor.h": "\n",
+            "tensora/ops/a/a.h": '#include "tensora/core/tensor.h"\n',
+            "tensora/ops/a/a.cpp": '#include "tensora/ops/a/a.h"\n',
+            "tensora/ops/a/a_cuda.cu": '#include "tensora/ops/a/a.h"\n'},
+            "tensora/ops/a/a_cuda.cu:1: a kernel sees tensora/core/tensor.h")
+
     def test_what_is_allowed(self):
         self.expect(includes, {
             "tensora/ops/a.cpp": '#include "tensora/base/b.h"\n#include "tensora/ops/c.h"\n#include <vector>\n',

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
-#include <utility>
 
-#include "tensora/backend/cpu/gemm_kernels.h"
 #include "tensora/backend/cpu/gemm_library.h"
+#include "tensora/backend/cpu/gemm_product.h"
 #include "tensora/backend/cpu/gemm_scratch.h"
 #include "tensora/backend/cpu/isa.h"
 #include "tensora/base/check.h"
 #include "tensora/base/thread_pool.h"
+#include "tensora/core/determinism.h"
 
 // Note [Ways through gemm]
 // 1. few rows or columns: the skinny kernels stream the large operand once, see
@@ -21,6 +21,14 @@
 // Plain float and double products of middling and large size go to an installed library before 2
 // and 3, in pieces that our threads share; see Note [Libraries on request].
 // A batch of small matrices is split over the batch, and each matrix then runs on one thread.
+//
+// Note [Same bits for any number of threads]
+// The way, the slices of k and the blocks of k follow from the shape alone, and columns are shared
+// out in whole panels, so an element is summed in one order however many threads there are and
+// whether the pool was free. Only a library's product is cut by the number of threads: its kernels
+// round differently at the edges of a piece, and each piece packs an operand again, so that pieces
+// for more threads than there are would cost time. They depend on the shape and get_num_threads();
+// in deterministic mode they are cut as for kDeterministicThreads.
 
 namespace tensora::cpu {
 
@@ -32,16 +40,14 @@ constexpr int64_t kSkinnyRows = 8;                    // of a, when rows of b ar
 constexpr int64_t kSkinnyRowsForDots = 16;            // of a, when columns of b are contiguous
 constexpr int64_t kParallelWork = 80 * 80 * 80;       // multiplications worth a second thread
 constexpr int64_t kSliceWork = 128 * 128 * 128;       // ... worth a slice of k
+constexpr int64_t kMostSlices = 32;                   // of k, for as many threads
 constexpr int64_t kSharedPackWork = 192 * 192 * 192;  // below it a thread packs for itself
 constexpr int64_t kThinRows = 64;
-constexpr int64_t kLargeWork = 1024 * 1024 * 1024;    // pieces of it are large enough to be several
 constexpr int64_t kPieceElements = int64_t{1} << 16;  // of b in a thread's own cache
 constexpr int64_t kPackedElements = int64_t{2}
                                     << 20;  // of b at once; a part of the last-level cache
 constexpr int64_t kStreamedElements = int64_t{1} << 15;  // of a skinny product's b, per task
-
-int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
-int64_t round_up(int64_t x, int64_t y) { return ceil_div(x, y) * y; }
+constexpr int kDeterministicThreads = 8;
 
 template <class T>
 struct Kernels {
@@ -63,32 +69,6 @@ const Kernels<T>& kernels() {
     return Kernels<T>{baseline::block_kernels<T>(), baseline::skinny_kernels<T>()};
   }();
   return chosen;
-}
-
-/// One matrix of the batch.
-template <class T>
-struct Product {
-  using Compute = gemm_compute_t<T>;
-  int64_t m = 0;
-  int64_t n = 0;
-  int64_t k = 0;
-  MatrixView<const T> a = {};
-  MatrixView<const T> b = {};
-  MatrixView<T> out = {};
-  Compute alpha = 1;
-  Compute beta = 0;
-
-  int64_t work() const { return m * n * k; }
-};
-
-/// out^T = b^T @ a^T
-template <class T>
-Product<T> transposed(const Product<T>& p) {
-  const auto flip = [](auto view) {
-    std::swap(view.row_stride, view.col_stride);
-    return view;
-  };
-  return {p.n, p.m, p.k, flip(p.b), flip(p.a), flip(p.out), p.alpha, p.beta};
 }
 
 template <class T>
@@ -232,11 +212,11 @@ C* packed_b_scratch(int64_t elements) {
 template <class T>
 void multiply_stripes(const Product<T>& p, const Target<gemm_compute_t<T>>& target) {
   using C = gemm_compute_t<T>;
-  const int64_t lanes = kernels<T>().block.vector_width;
-  const int64_t vectors = ceil_div(p.n, lanes);
-  parallel_for(vectors, ceil_div(vectors, get_num_threads()), [&](int64_t begin, int64_t end) {
-    PackedB<C> packed = {.cols = {begin * lanes, std::min(end * lanes, p.n)}, .depths = {0, p.k}};
-    C* const data = packed_b_scratch<C>(p.k * (end - begin) * lanes);
+  const BlockKernels<T>& block = kernels<T>().block;
+  const int64_t panels = block.panels(p.n);
+  parallel_for(panels, ceil_div(panels, get_num_threads()), [&](int64_t begin, int64_t end) {
+    PackedB<C> packed = {.cols = panel_range<T>({0, p.n}, begin, end), .depths = {0, p.k}};
+    C* const data = packed_b_scratch<C>(p.k * round_up(packed.cols.size(), block.vector_width));
     pack_columns(p, packed, packed.cols, data);
     packed.data = data;
     multiply_part(p, packed, {0, p.m}, packed.cols, target);
@@ -344,11 +324,9 @@ void finish_rows(const Product<T>& p, const gemm_compute_t<T>* sums) {
 
 template <class T>
 int64_t slices_of_k(const Product<T>& p) {
-  if (in_parallel_region()) return 1;
-  const int64_t threads = get_num_threads();
   const int64_t tiles = ceil_div(p.m, 64) * ceil_div(p.n, 64);
-  if (threads == 1 || tiles >= 2 * threads) return 1;
-  return std::clamp<int64_t>(p.work() / kSliceWork, 1, threads * 2);
+  return std::clamp<int64_t>(p.work() / kSliceWork, 1,
+                             std::max<int64_t>(1, kMostSlices / (tiles * tiles)));
 }
 
 template <class T>
@@ -371,50 +349,6 @@ void multiply_slices(const Product<T>& p, int64_t slices) {
     for (int64_t i = 0; i < outputs; ++i) sums[i] += sums[slice * outputs + i];
   }
   finish_rows(p, sums);
-}
-
-// ---- libraries ----
-
-/// Whether a library can read the matrix where it lies, and how: rows or columns are contiguous.
-template <class T>
-bool as_stored(const MatrixView<const T>& x, int64_t rows, int64_t cols, int64_t& ld,
-               bool& transposed) {
-  transposed = x.col_stride != 1;
-  ld = transposed ? x.col_stride : x.row_stride;
-  return (transposed ? x.row_stride == 1 : true) &&
-         ld >= std::max<int64_t>(transposed ? rows : cols, 1);
-}
-
-template <class T>
-bool multiply_by_library(const Product<T>& p) {
-  LibraryGemm<T> library = nullptr;
-  if constexpr (std::is_same_v<T, float>)
-    library = library_gemm_f32(p.m, p.n, p.k, p.b.col_stride != 1);
-  if constexpr (std::is_same_v<T, double>) library = library_gemm_f64(p.m, p.n, p.k);
-  LibraryProduct<T> whole = {.m = p.m, .n = p.n, .k = p.k};
-  if (!library || p.out.col_stride != 1 || p.out.row_stride < p.n ||
-      !as_stored<T>(p.a, p.m, p.k, whole.a_ld, whole.a_transposed) ||
-      !as_stored<T>(p.b, p.k, p.n, whole.b_ld, whole.b_transposed))
-    return false;
-  whole.out_ld = p.out.row_stride;
-  whole.alpha = p.alpha;
-  whole.beta = p.beta;
-  // Each piece packs the operand that is not cut, so the pieces are as few as sharing allows.
-  const int64_t threads = in_parallel_region() ? 1 : get_num_threads();
-  const bool cut_rows = p.m >= p.n;
-  const int64_t extent = cut_rows ? p.m : p.n;
-  const int64_t pieces =
-      std::clamp<int64_t>(extent / 48, 1, p.work() >= kLargeWork ? 2 * threads : threads);
-  const int64_t grain = round_up(ceil_div(extent, pieces), 16);
-  parallel_for(extent, threads == 1 ? extent : grain, [&](int64_t begin, int64_t end) {
-    LibraryProduct<T> part = whole;
-    (cut_rows ? part.m : part.n) = end - begin;
-    part.a = cut_rows ? p.a.at(begin, 0) : p.a.data;
-    part.b = cut_rows ? p.b.data : p.b.at(0, begin);
-    part.out = cut_rows ? p.out.at(begin, 0) : p.out.at(0, begin);
-    library(part);
-  });
-  return true;
 }
 
 template <class T>
@@ -486,23 +420,31 @@ void gemm(const Gemm<T>& args) {
         "gemm: sizes must not be negative, got batch ", args.batch, ", m ", args.m, ", n ", args.n,
         ", k ", args.k);
   if (args.batch == 0 || args.m == 0 || args.n == 0) return;
+  allowed_gemm_libraries();  // a setting that means nothing is told before anything is multiplied
   const Gemm<T> g = folded(args);
   const C alpha = factor<C>(g.alpha, "alpha");
   const C beta = factor<C>(g.beta, "beta");
+  const int64_t threads = is_deterministic() ? kDeterministicThreads : get_num_threads();
+  const int64_t work = std::max<int64_t>(1, g.m * g.n * g.k);
+  const bool by_batch = g.batch >= 4 * threads || (g.batch > 1 && work < kSharedPackWork);
   const auto one = [&](int64_t index) {
     const auto view = [&]<class U>(const MatrixBatch<U>& x) {
       return MatrixView<U>{x.data + index * x.batch_stride, x.row_stride, x.col_stride};
     };
-    multiply(Product<T>{g.m, g.n, g.k, view(g.a), view(g.b), view(g.out), alpha, beta});
+    multiply(Product<T>{.m = g.m,
+                        .n = g.n,
+                        .k = g.k,
+                        .a = view(g.a),
+                        .b = view(g.b),
+                        .out = view(g.out),
+                        .alpha = alpha,
+                        .beta = beta,
+                        .library_pieces = by_batch ? 1 : threads});
   };
-  const int64_t work = std::max<int64_t>(1, g.m * g.n * g.k);
-  if (g.batch >= int64_t{4} * get_num_threads() || work < kSharedPackWork) {
-    parallel_for(g.batch, ceil_div(kParallelWork, work), [&](int64_t begin, int64_t end) {
-      for (int64_t index = begin; index < end; ++index) one(index);
-    });
-  } else {
-    for (int64_t index = 0; index < g.batch; ++index) one(index);
-  }
+  const int64_t grain = by_batch ? ceil_div(kParallelWork, work) : g.batch;
+  parallel_for(g.batch, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t index = begin; index < end; ++index) one(index);
+  });
 }
 
 template void gemm(const Gemm<float>&);

@@ -1,97 +1,91 @@
 #include "tensora/backend/cpu/gemm_library.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
-#include <cstdlib>
-#include <initializer_list>
-#include <string_view>
+#include <atomic>
+#include <type_traits>
 
+#include "tensora/backend/cpu/gemm_installed.h"
 #include "tensora/backend/cpu/isa.h"
-
-// Note [Libraries on request]
-// Large products are the one place where decades of tuning per processor pay, so OpenBLAS and
-// oneDNN run them where they are installed. They are opened when first needed, not linked: a
-// program that multiplies nothing large starts without their 70 MB, and one on a machine without
-// them still works, on our own kernels. TENSORA_BLAS=off does without them on purpose. They are
-// always called from our own pool's threads and never start threads of their own.
+#include "tensora/base/check.h"
+#include "tensora/base/settings.h"
+#include "tensora/base/thread_pool.h"
 
 namespace tensora::cpu {
 namespace {
 
 constexpr int kRowMajor = 101, kNoTranspose = 111, kTranspose = 112;  // of the CBLAS interface
 
-using Sgemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int,
-                       float, float*, int);
-using Dgemm = void (*)(int, int, int, int, int, int, double, const double*, int, const double*, int,
-                       double, double*, int);
-using DnnlSgemm = int (*)(char, char, int64_t, int64_t, int64_t, float, const float*, int64_t,
-                          const float*, int64_t, float, float*, int64_t);
-using SetThreads = void (*)(int);
-
-struct Libraries {
-  Sgemm sgemm = nullptr;
-  Dgemm dgemm = nullptr;
-  DnnlSgemm dnnl_sgemm = nullptr;
-  SetThreads omp_set_num_threads = nullptr;
-
-  Libraries() {
-    const char* choice = std::getenv("TENSORA_BLAS");
-    if (choice && std::string_view(choice) == "off") return;
-    if (void* blas = open({"libopenblas.so.0", "libopenblas.so"})) {
-      sgemm = find<Sgemm>(blas, "cblas_sgemm");
-      dgemm = find<Dgemm>(blas, "cblas_dgemm");
-      // Harmless in the serial build; keeps a threaded one from starting its pool.
-      if (auto set = find<SetThreads>(blas, "openblas_set_num_threads")) set(1);
-    }
-    if (void* dnnl = open({"libdnnl.so.3", "libdnnl.so.2", "libdnnl.so"})) {
-      dnnl_sgemm = find<DnnlSgemm>(dnnl, "dnnl_sgemm");
-      omp_set_num_threads = find<SetThreads>(dnnl, "omp_set_num_threads");
-      // Without a way to keep it on one thread it would fight with our pool.
-      if (!omp_set_num_threads) dnnl_sgemm = nullptr;
-    }
-  }
-
-  static void* open(std::initializer_list<const char*> names) {
-    for (const char* name : names)
-      if (void* library = dlopen(name, RTLD_LAZY | RTLD_LOCAL)) return library;
-    return nullptr;
-  }
-  template <class F>
-  static F find(void* library, const char* symbol) {
-    return reinterpret_cast<F>(dlsym(library, symbol));
-  }
+/// out (m n, row-major) = alpha * op(a) @ op(b) + beta * out, on the calling thread alone. `a_ld`
+/// and `b_ld` are the distances between rows of a and b as they are stored.
+template <class T>
+struct LibraryProduct {
+  int64_t m = 0, n = 0, k = 0;
+  const T* a = nullptr;
+  int64_t a_ld = 0;
+  bool a_transposed = false;
+  const T* b = nullptr;
+  int64_t b_ld = 0;
+  bool b_transposed = false;
+  T* out = nullptr;
+  int64_t out_ld = 0;
+  T alpha = 1, beta = 0;
 };
 
-const Libraries& libraries() {
-  static const Libraries found;
-  return found;
-}
+template <class T>
+using LibraryGemm = void (*)(const LibraryProduct<T>&);
 
 int narrow(int64_t value) { return static_cast<int>(value); }
 
-template <class T, class Function>
-void run_cblas(Function function, const LibraryProduct<T>& p) {
+template <class T>
+void run_openblas(const LibraryProduct<T>& p) {
+  const auto function = [] {
+    if constexpr (std::is_same_v<T, float>)
+      return openblas().sgemm;
+    else
+      return openblas().dgemm;
+  }();
+  const OpenBlasOnThisThread scope;
   function(kRowMajor, p.a_transposed ? kTranspose : kNoTranspose,
            p.b_transposed ? kTranspose : kNoTranspose, narrow(p.m), narrow(p.n), narrow(p.k),
            p.alpha, p.a, narrow(p.a_ld), p.b, narrow(p.b_ld), p.beta, p.out, narrow(p.out_ld));
 }
 
-void run_openblas_f32(const LibraryProduct<float>& p) { run_cblas(libraries().sgemm, p); }
-void run_openblas_f64(const LibraryProduct<double>& p) { run_cblas(libraries().dgemm, p); }
-
-void run_onednn_f32(const LibraryProduct<float>& p) {
-  // OpenMP keeps its thread count per thread, so each of ours says so once.
-  static thread_local const bool single = [] {
-    libraries().omp_set_num_threads(1);
-    return true;
-  }();
-  static_cast<void>(single);
-  libraries().dnnl_sgemm(p.a_transposed ? 'T' : 'N', p.b_transposed ? 'T' : 'N', p.m, p.n, p.k,
-                         p.alpha, p.a, p.a_ld, p.b, p.b_ld, p.beta, p.out, p.out_ld);
+void run_onednn(const LibraryProduct<float>& p) {
+  const OneDnnOnThisThread scope;
+  const int status =
+      onednn().sgemm(p.a_transposed ? 'T' : 'N', p.b_transposed ? 'T' : 'N', p.m, p.n, p.k, p.alpha,
+                     p.a, p.a_ld, p.b, p.b_ld, p.beta, p.out, p.out_ld);
+  check(status == 0, "matmul: oneDNN could not multiply ", p.m, " by ", p.k, " with ", p.k, " by ",
+        p.n, " (status ", status, ")");
 }
 
-bool fits_int(int64_t m, int64_t n, int64_t k) { return std::max({m, n, k}) < int64_t{1} << 30; }
+// ---- which one ----
+
+bool may_use(GemmLibraries library) {
+  const GemmLibraries allowed = allowed_gemm_libraries();
+  return allowed == library || allowed == GemmLibraries::automatic;
+}
+bool has_openblas() { return may_use(GemmLibraries::openblas) && openblas().sgemm; }
+bool has_onednn() { return may_use(GemmLibraries::onednn) && onednn().sgemm; }
+
+void require(GemmLibraries library) {
+  if (library == GemmLibraries::openblas)
+    check(openblas().sgemm != nullptr,
+          "TENSORA_BLAS: OpenBLAS was asked for and cannot be used: ", openblas().refusal);
+  if (library == GemmLibraries::onednn)
+    check(onednn().sgemm != nullptr,
+          "TENSORA_BLAS: oneDNN was asked for and cannot be used: ", onednn().refusal);
+}
+
+std::atomic<GemmLibraries>& allowed_slot() {
+  static std::atomic<GemmLibraries> slot = [] {
+    const auto chosen = static_cast<GemmLibraries>(
+        choice_setting("TENSORA_BLAS", {"auto", "off", "openblas", "onednn"}, 0));
+    require(chosen);
+    return chosen;
+  }();
+  return slot;
+}
 
 // Where libraries win, as bench/gemm_workbench shows. With AVX-512 oneDNN is ahead from about 96
 // cubed on, and OpenBLAS's path for tiny matrices below that unless b is transposed; with AVX2
@@ -100,38 +94,102 @@ constexpr int64_t kLibraryRows = 48;  // fewer: our thin kernels read b only onc
 constexpr int64_t kTinyWork = 40 * 40 * 40;
 constexpr int64_t kLibraryWork = 96 * 96 * 96;
 constexpr int64_t kPackedWork = 384 * 384 * 384;
+constexpr int64_t kLargeWork = 1024 * 1024 * 1024;  // pieces of it are large enough to be several
 
-bool worth_it(int64_t m, int64_t n, int64_t k, int64_t least_work) {
-  return m >= kLibraryRows && n >= kLibraryRows && k >= 32 && m * n * k >= least_work &&
-         fits_int(m, n, k);
+template <class T>
+bool worth_it(const Product<T>& p, int64_t least_work) {
+  return p.m >= kLibraryRows && p.n >= kLibraryRows && p.k >= 32 && p.work() >= least_work &&
+         std::max({p.m, p.n, p.k}) < int64_t{1} << 30;
+}
+
+LibraryGemm<float> library_for(const Product<float>& p) {
+  if (!worth_it(p, kTinyWork)) return nullptr;
+  const LibraryGemm<float> openblas = has_openblas() ? run_openblas<float> : nullptr;
+  const LibraryGemm<float> onednn = has_onednn() ? run_onednn : nullptr;
+  const bool b_transposed = p.b.col_stride != 1;
+  if (cpu_isa() == Isa::avx512) {
+    if (p.work() < kLibraryWork) return b_transposed ? nullptr : openblas;
+    return onednn ? onednn : openblas;
+  }
+  if (p.work() < kLibraryWork) return nullptr;
+  const bool packing_pays =
+      p.work() >= kPackedWork && !(b_transposed && p.work() < 8 * kPackedWork);
+  return (packing_pays && openblas) || !onednn ? openblas : onednn;
+}
+
+LibraryGemm<double> library_for(const Product<double>& p) {
+  return worth_it(p, kLibraryWork) && has_openblas() ? run_openblas<double> : nullptr;
+}
+
+// ---- in pieces ----
+
+/// Whether a library can read the matrix where it lies, and how: rows or columns are contiguous.
+template <class T>
+bool as_stored(const MatrixView<const T>& x, int64_t rows, int64_t cols, int64_t& ld,
+               bool& transposed) {
+  transposed = x.col_stride != 1;
+  ld = transposed ? x.col_stride : x.row_stride;
+  return (transposed ? x.row_stride == 1 : true) &&
+         ld >= std::max<int64_t>(transposed ? rows : cols, 1) && ld < int64_t{1} << 30;
+}
+
+template <class T>
+bool multiply_in_pieces(const Product<T>& p) {
+  const LibraryGemm<T> library = library_for(p);
+  LibraryProduct<T> whole = {.m = p.m, .n = p.n, .k = p.k};
+  if (!library || p.out.col_stride != 1 || p.out.row_stride < p.n ||
+      !as_stored<T>(p.a, p.m, p.k, whole.a_ld, whole.a_transposed) ||
+      !as_stored<T>(p.b, p.k, p.n, whole.b_ld, whole.b_transposed))
+    return false;
+  whole.out_ld = p.out.row_stride;
+  whole.alpha = p.alpha;
+  whole.beta = p.beta;
+  // Each piece packs the operand that is not cut, so the pieces are as few as sharing allows.
+  const bool cut_rows = p.m >= p.n;
+  const int64_t extent = cut_rows ? p.m : p.n;
+  const int64_t most =
+      p.library_pieces > 1 && p.work() >= kLargeWork ? 2 * p.library_pieces : p.library_pieces;
+  const int64_t size = round_up(ceil_div(extent, std::clamp<int64_t>(extent / 48, 1, most)), 16);
+  // A library's kernels round differently at the edges of a piece, so the pieces stay what they are
+  // even where one thread gets several.
+  parallel_for(ceil_div(extent, size), 1, [&](int64_t first, int64_t last) {
+    for (int64_t begin = first * size; begin < std::min(last * size, extent); begin += size) {
+      LibraryProduct<T> part = whole;
+      (cut_rows ? part.m : part.n) = std::min(size, extent - begin);
+      part.a = cut_rows ? p.a.at(begin, 0) : p.a.data;
+      part.b = cut_rows ? p.b.data : p.b.at(0, begin);
+      part.out = cut_rows ? p.out.at(begin, 0) : p.out.at(0, begin);
+      library(part);
+    }
+  });
+  return true;
 }
 
 }  // namespace
 
-LibraryGemm<float> library_gemm_f32(int64_t m, int64_t n, int64_t k, bool b_transposed) {
-  if (!worth_it(m, n, k, kTinyWork)) return nullptr;
-  const Libraries& found = libraries();
-  const LibraryGemm<float> openblas = found.sgemm ? run_openblas_f32 : nullptr;
-  const LibraryGemm<float> onednn = found.dnnl_sgemm ? run_onednn_f32 : nullptr;
-  const int64_t work = m * n * k;
-  if (cpu_isa() == Isa::avx512) {
-    if (work < kLibraryWork) return b_transposed ? nullptr : openblas;
-    return onednn ? onednn : openblas;
-  }
-  if (work < kLibraryWork) return nullptr;
-  const bool packing_pays = work >= kPackedWork && !(b_transposed && work < 8 * kPackedWork);
-  return (packing_pays && openblas) || !onednn ? openblas : onednn;
+GemmLibraries allowed_gemm_libraries() { return allowed_slot().load(std::memory_order_relaxed); }
+
+void set_gemm_libraries(GemmLibraries allowed) {
+  require(allowed);
+  allowed_slot().store(allowed, std::memory_order_relaxed);
 }
 
-LibraryGemm<double> library_gemm_f64(int64_t m, int64_t n, int64_t k) {
-  return worth_it(m, n, k, kLibraryWork) && libraries().dgemm ? run_openblas_f64 : nullptr;
+std::string gemm_libraries() {
+  std::string names = has_openblas() ? openblas().version : "";
+  if (has_onednn()) names += concat(names.empty() ? "" : ", ", onednn().version);
+  return names.empty() ? "none" : names;
 }
 
-const char* gemm_libraries() {
-  const Libraries& found = libraries();
-  if (found.sgemm && found.dnnl_sgemm) return "OpenBLAS, oneDNN";
-  if (found.sgemm) return "OpenBLAS";
-  return found.dnnl_sgemm ? "oneDNN" : "none";
+std::string refused_gemm_libraries() {
+  std::string reasons;
+  if (may_use(GemmLibraries::openblas) && !openblas().sgemm)
+    reasons = concat("OpenBLAS: ", openblas().refusal, ". ");
+  if (may_use(GemmLibraries::onednn) && !onednn().sgemm)
+    reasons += concat("oneDNN: ", onednn().refusal, ".");
+  return reasons;
 }
+
+bool multiply_by_library(const Product<float>& p) { return multiply_in_pieces(p); }
+bool multiply_by_library(const Product<double>& p) { return multiply_in_pieces(p); }
 
 }  // namespace tensora::cpu

@@ -1,36 +1,28 @@
 #pragma once
 
-// Internal header: matrix products of installed libraries, for the shapes where they win.
+// Matrix products of installed libraries, for the shapes where they win.
 
 #include <cstdint>
+#include <string>
+
+#include "tensora/backend/cpu/gemm_product.h"
 
 namespace tensora::cpu {
 
-/// out (m n, row-major) = alpha * op(a) @ op(b) + beta * out, on the calling thread alone. `a_ld`
-/// and `b_ld` are the distances between rows of a and b as they are stored.
-template <class T>
-struct LibraryProduct {
-  int64_t m = 0, n = 0, k = 0;
-  const T* a = nullptr;
-  int64_t a_ld = 0;
-  bool a_transposed = false;
-  const T* b = nullptr;
-  int64_t b_ld = 0;
-  bool b_transposed = false;
-  T* out = nullptr;
-  int64_t out_ld = 0;
-  T alpha = 1, beta = 0;
-};
+enum class GemmLibraries { automatic, off, openblas, onednn };
 
-template <class T>
-using LibraryGemm = void (*)(const LibraryProduct<T>&);
+/// Which libraries large products may use: what TENSORA_BLAS says (auto, off, openblas or onednn)
+/// until this is called. Throws if the one that is asked for cannot be used.
+void set_gemm_libraries(GemmLibraries allowed);
+GemmLibraries allowed_gemm_libraries();
 
-/// The library to use for a product of this size, or null where our own kernels win or no library
-/// is installed. Libraries are opened at the first product large enough for them.
-LibraryGemm<float> library_gemm_f32(int64_t m, int64_t n, int64_t k, bool b_transposed);
-LibraryGemm<double> library_gemm_f64(int64_t m, int64_t n, int64_t k);
+/// The libraries in use, for reports: "OpenBLAS 0.3.21, oneDNN 2.6.3" or "none".
+std::string gemm_libraries();
+/// Why those that are missing there are not used, a sentence each; empty if none is.
+std::string refused_gemm_libraries();
 
-/// The names of the libraries that were found, for reports: "OpenBLAS, oneDNN" or "none".
-const char* gemm_libraries();
+/// Computes the product if a library is better at it than our own kernels. Internal.
+bool multiply_by_library(const Product<float>& p);
+bool multiply_by_library(const Product<double>& p);
 
 }  // namespace tensora::cpu

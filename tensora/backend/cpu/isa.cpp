@@ -1,10 +1,8 @@
 #include "tensora/backend/cpu/isa.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <string_view>
 
-#include "tensora/base/check.h"
+#include "tensora/base/settings.h"
 
 namespace tensora::cpu {
 
@@ -29,12 +27,10 @@ Isa supported_isa() {
 }
 
 Isa chosen_isa() {
-  const char* text = std::getenv("TENSORA_ISA");
-  if (text == nullptr || *text == '\0') return supported_isa();
-  for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512}) {
-    if (std::string_view(text) == name(isa)) return std::min(isa, supported_isa());
-  }
-  fail("TENSORA_ISA: expected baseline, avx2 or avx512, got \"", std::string_view(text), "\"");
+  const Isa best = supported_isa();
+  const size_t wanted =
+      choice_setting("TENSORA_ISA", {"baseline", "avx2", "avx512"}, static_cast<size_t>(best));
+  return std::min(static_cast<Isa>(wanted), best);
 }
 
 }  // namespace

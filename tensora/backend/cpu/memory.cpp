@@ -1,5 +1,6 @@
 #include "tensora/backend/cpu/memory.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -15,14 +16,18 @@
 #include <vector>
 
 #include "tensora/base/check.h"
+#include "tensora/base/fork.h"
 #include "tensora/base/object_pool.h"
+#include "tensora/base/settings.h"
 
 // Note [Pages are the cost]
 // A large fresh array from the system is a promise: the kernel hands over its pages one by one at
 // the first touch, zeroed, and takes all of them back at the free. On big pointwise ops that costs
 // four to seven times the arithmetic. So blocks are rounded up to size classes (eight per power
 // of two, at most 12.5 % waste) and a freed block goes to the list of its class. Blocks of 2 MiB
-// and more are aligned for huge pages and ask for them.
+// and more are aligned for huge pages and ask for them; they are mapped, not taken from the heap,
+// so that a freed one leaves the process at once. What is kept has a limit: beyond it, the blocks
+// that were freed longest ago go back to the system.
 
 namespace tensora::cpu {
 namespace {
@@ -71,6 +76,7 @@ thread_local constinit bool thread_is_ending = false;
 
 class AllSmallCounts {
  public:
+  AllSmallCounts() { hold_over_fork(mutex_); }
   /// The counts of a thread that has none yet.
   SmallCounts* take() {
     const std::lock_guard lock(mutex_);
@@ -104,7 +110,7 @@ class AllSmallCounts {
   }
 
  private:
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::vector<SmallCounts*> all_, unowned_;
   SmallCounts late_;
 };
@@ -148,17 +154,37 @@ std::string readable(uint64_t bytes) {
   return concat(std::round(value * 10) / 10, " ", units[unit]);
 }
 
-/// What the system could still give, in bytes; 0 if it does not say.
-uint64_t available_memory() {
+/// A line of /proc/meminfo, in bytes; 0 if the system does not say.
+uint64_t memory_info(std::string_view key) {
   std::ifstream info("/proc/meminfo");
   for (std::string line; std::getline(info, line);)
-    if (line.starts_with("MemAvailable:"))
-      return std::strtoull(line.c_str() + 13, nullptr, 10) << 10;
+    if (line.starts_with(key)) return std::strtoull(line.c_str() + key.size(), nullptr, 10) << 10;
   return 0;
+}
+
+/// What the system could still give.
+uint64_t available_memory() { return memory_info("MemAvailable:"); }
+
+/// The machine's memory, or what a container may use of it.
+uint64_t usable_memory() {
+  uint64_t bytes = memory_info("MemTotal:");
+  for (const char* path :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    uint64_t limit = 0;
+    if (std::ifstream(path) >> limit && limit > 0) bytes = std::min(bytes, limit);
+  }
+  return bytes;
 }
 
 class HostAllocator final : public Allocator {
  public:
+  HostAllocator() {
+    const uint64_t usable = usable_memory();
+    stats_.cache_limit = bytes_setting("TENSORA_CPU_CACHE_LIMIT", usable, usable / 4);
+    all_small_counts();  // its lock is taken while ours is held
+    hold_over_fork(mutex_);
+  }
+
   void* allocate(size_t bytes) override {
     if (bytes == 0) return nullptr;
     if (bytes <= kSmall) {
@@ -171,9 +197,9 @@ class HostAllocator final : public Allocator {
     const SizeClass wanted = size_class(bytes);
     std::unique_lock lock(mutex_);
     ++stats_.allocations;
-    std::vector<void*>& list = free_[static_cast<size_t>(wanted.index)];
+    std::vector<FreeBlock>& list = free_[static_cast<size_t>(wanted.index)];
     if (!list.empty()) {
-      void* block = list.back();
+      void* block = list.back().address;
       list.pop_back();
       ++stats_.cache_hits;
       note_allocated(wanted);
@@ -205,10 +231,11 @@ class HostAllocator final : public Allocator {
     stats_.allocated -= kept.bytes;
     --live_[static_cast<size_t>(kept.index)];
     try {
-      free_[static_cast<size_t>(kept.index)].push_back(block);
+      free_[static_cast<size_t>(kept.index)].push_back({block, ++frees_});
     } catch (...) {
-      to_system(block, kept.bytes);
+      give_back(block, kept.bytes);
     }
+    shrink_cache();
   }
 
   MemoryStats stats() const override {
@@ -224,12 +251,21 @@ class HostAllocator final : public Allocator {
   void empty_cache() override {
     std::lock_guard lock(mutex_);
     release_cached();
+#if defined(__GLIBC__)
+    malloc_trim(0);  // the heap keeps what it gets back, too
+#endif
   }
 
   void set_limit(uint64_t bytes) override {
     std::lock_guard lock(mutex_);
     stats_.limit = bytes;
     if (bytes != 0 && stats_.reserved > bytes) release_cached();
+  }
+
+  void set_cache_limit(uint64_t bytes) override {
+    std::lock_guard lock(mutex_);
+    stats_.cache_limit = bytes;
+    shrink_cache();
   }
 
   void reset_peaks() override {
@@ -239,6 +275,11 @@ class HostAllocator final : public Allocator {
   }
 
  private:
+  struct FreeBlock {
+    void* address;
+    uint64_t freed_at;  // by the count of frees
+  };
+
   static size_t class_bytes(int index) {
     const int exponent = 10 + (index - 1) / kStepsPerDoubling;
     const size_t steps = static_cast<size_t>((index - 1) % kStepsPerDoubling) + 1;
@@ -263,20 +304,61 @@ class HostAllocator final : public Allocator {
   }
 
   static void* from_system(size_t bytes) {
-    const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
-    void* block = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-    if (block && bytes >= kHugePage) madvise(block, bytes, MADV_HUGEPAGE);
+    return bytes >= kHugePage ? map_pages(bytes) : std::aligned_alloc(kAlignment, bytes);
+  }
+
+#if defined(__SANITIZE_ADDRESS__)
+  // Only the heap's blocks are watched for overruns and use after free.
+  static void* map_pages(size_t bytes) {
+    return std::aligned_alloc(kHugePage, (bytes + kHugePage - 1) / kHugePage * kHugePage);
+  }
+  static void unmap_pages(void* block, size_t) { std::free(block); }
+#else
+  static void* map_pages(size_t bytes) {
+    // A page's worth too much, so that an aligned part can be cut out.
+    const size_t length = bytes + kHugePage;
+    void* const mapped =
+        mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED) return nullptr;
+    char* const begin = static_cast<char*>(mapped);
+    const size_t before = -reinterpret_cast<uintptr_t>(begin) % kHugePage;
+    char* const block = begin + before;
+    if (before != 0) munmap(begin, before);
+    munmap(block + bytes, kHugePage - before);
+    madvise(block, bytes, MADV_HUGEPAGE);
     return block;
   }
-  static void to_system(void* block, size_t) { std::free(block); }
+  static void unmap_pages(void* block, size_t bytes) { munmap(block, bytes); }
+#endif
+
+  void give_back(void* block, size_t bytes) {
+    bytes >= kHugePage ? unmap_pages(block, bytes) : std::free(block);
+    stats_.reserved -= bytes;
+    stats_.returned += bytes;
+  }
+
+  // Each list is in the order of freeing: blocks are added and taken at its end.
+  void shrink_cache() {
+    while (stats_.reserved - stats_.allocated > stats_.cache_limit) {
+      int oldest = 0;
+      uint64_t freed_at = UINT64_MAX;
+      for (int i = 0; i < kClasses; ++i) {
+        const std::vector<FreeBlock>& list = free_[static_cast<size_t>(i)];
+        if (list.empty() || list.front().freed_at >= freed_at) continue;
+        oldest = i;
+        freed_at = list.front().freed_at;
+      }
+      std::vector<FreeBlock>& list = free_[static_cast<size_t>(oldest)];
+      give_back(list.front().address, class_bytes(oldest));
+      list.erase(list.begin());
+    }
+  }
 
   void release_cached() {
     for (int i = 0; i < kClasses; ++i) {
-      for (void* block : free_[static_cast<size_t>(i)]) {
-        to_system(block, class_bytes(i));
-        stats_.reserved -= class_bytes(i);
-      }
-      free_[static_cast<size_t>(i)].clear();
+      std::vector<FreeBlock>& list = free_[static_cast<size_t>(i)];
+      for (const FreeBlock& block : list) give_back(block.address, class_bytes(i));
+      list.clear();
     }
   }
 
@@ -310,9 +392,10 @@ class HostAllocator final : public Allocator {
                "what needs no gradients under no_grad, or raise the limit with set_memory_limit."));
   }
 
-  mutable std::mutex mutex_;
-  std::array<std::vector<void*>, kClasses> free_;
+  mutable Mutex mutex_;
+  std::array<std::vector<FreeBlock>, kClasses> free_;
   std::array<uint32_t, kClasses> live_{};  // how many blocks of each class are in use
+  uint64_t frees_ = 0;
   MemoryStats stats_;
 };
 

@@ -5,6 +5,7 @@
 // in pointwise_isa.cpp.
 
 #include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "tensora/core/functor.h"
@@ -31,8 +32,19 @@ void tile_loop(const F& functor, int64_t n, C* out, const void* const* in,
   for (int64_t i = 0; i < n; ++i) out[i] = functor.forward(operands[I][i]...);
 }
 
+// A zero among the divisors of integers; the processor would trap. See Note [Integer division].
+template <class C>
+void refuse_zero(const char* op, int64_t n, const void* divisors) {
+  const C* const values = static_cast<const C*>(divisors);
+  bool found = false;
+#pragma omp simd reduction(| : found)
+  for (int64_t i = 0; i < n; ++i) found |= values[i] == 0;
+  check(!found, op, ": integers cannot be divided by zero (ZeroDivisionError)");
+}
+
 template <class F, class C>
 void tile(const void* functor, int64_t n, void* out, const void* const* in) {
+  if constexpr (F::divides && std::is_integral_v<C>) refuse_zero<C>(F::name, n, in[1]);
   const F local = *static_cast<const F*>(functor);  // a copy the compiler knows not to alias `out`
   tile_loop<F, C>(local, n, static_cast<C*>(out), in, std::make_index_sequence<F::arity>());
 }

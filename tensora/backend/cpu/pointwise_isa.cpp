@@ -190,6 +190,14 @@ bool run_plain(const KernelContext& context, const ComputeType& type, const void
   return true;
 }
 
+// Whether integers of one dtype must be cut to the narrower one in which the operands meet. Only
+// 0-dim operands can be wider than that: they yield in type promotion.
+bool is_cut(DType from, DType compute) {
+  const auto is_whole = [](DType dtype) { return dtype_info(dtype).category <= Category::integer; };
+  return is_whole(from) && is_whole(compute) && element_size(compute) < 4 &&
+         promote_types(from, compute) != compute;
+}
+
 }  // namespace
 
 void run_pointwise(const KernelContext& context, const Tiles& tiles, const void* functor) {
@@ -209,6 +217,7 @@ void run_pointwise(const KernelContext& context, const Tiles& tiles, const void*
   job.walk = Walk(views);
 
   bool written_in_place = false;
+  alignas(8) char cut[kMaxOperands][8];
   for (int k = 0; k < job.count; ++k) {
     const View& view = context.input(static_cast<size_t>(k));
     Operand& operand = job.in[k];
@@ -221,6 +230,13 @@ void run_pointwise(const KernelContext& context, const Tiles& tiles, const void*
                        ? nullptr
                        : type.load(view.dtype);
     written_in_place |= view.data == out.data;
+    if (operand.single && is_cut(view.dtype, context.compute_dtype)) {
+      alignas(8) char wide[8];
+      operand.load(view.data, 0, 1, wide);
+      type.store(context.compute_dtype)(wide, cut[k], 1, 1);
+      operand.data = cut[k];
+      operand.load = type.load(context.compute_dtype);
+    }
   }
   job.out = static_cast<char*>(out.data);
   job.out_bytes = element_size(out.dtype);

@@ -19,9 +19,9 @@ void check_parts(std::string_view op, const Tensor& first, const Tensor& second)
 
 constinit OpDef<NoAttrs> view_as_real_op = define(Op<NoAttrs>{
     .name = "view_as_real",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const NoAttrs&) {
-          infer.expect_inputs(1);
           const Tensor& x = infer[0];
           infer.check(x.is_complex(), "expected a complex tensor, got ", x.dtype());
           Shape sizes = x.sizes();
@@ -38,9 +38,9 @@ constinit OpDef<NoAttrs> view_as_real_op = define(Op<NoAttrs>{
 
 constinit OpDef<NoAttrs> view_as_complex_op = define(Op<NoAttrs>{
     .name = "view_as_complex",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const NoAttrs&) {
-          infer.expect_inputs(1);
           const Tensor& x = infer[0];
           infer.check(x.dtype() == kFloat32 || x.dtype() == kFloat64,
                       "expected a float32 or float64 tensor, got ", x.dtype());

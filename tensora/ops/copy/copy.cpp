@@ -1,5 +1,6 @@
 #include "tensora/ops/copy/copy.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/creation/empty.h"
 
 namespace tensora {
@@ -19,17 +20,16 @@ void check_conversion(const Infer& infer, DType from, DType to) {
               " to ", to, "; use quantize or dequantize");
 }
 
-Strides kept_strides(const Tensor& x) {
-  return is_dense(x.sizes(), x.strides()) ? x.strides() : contiguous_strides(x.sizes());
-}
+Strides kept_strides(const Tensor& x) { return tensora::kept_strides(x.sizes(), x.strides()); }
 
 }  // namespace
 
 constinit OpDef<NoAttrs> copy_op = define(Op<NoAttrs>{
     .name = "copy",
+    .inputs = {"self", "src"},
+    .primitive = true,
     .infer =
         [](Infer& infer, const NoAttrs&) {
-          infer.expect_inputs(2);
           infer.check(can_broadcast_to(infer[1].sizes(), infer[0].sizes()), "a source of shape ",
                       infer[1].sizes(), " cannot be broadcast to shape ", infer[0].sizes());
           check_conversion(infer, infer[1].dtype(), infer[0].dtype());
@@ -41,14 +41,11 @@ constinit OpDef<NoAttrs> copy_op = define(Op<NoAttrs>{
 
 constinit OpDef<NoAttrs> clone_op = define(Op<NoAttrs>{
     .name = "clone",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const NoAttrs&) {
-          infer.expect_inputs(1);
           const Tensor& x = infer[0];
-          if (is_dense(x.sizes(), x.strides()))
-            infer.output(x.sizes(), x.strides(), x.dtype());
-          else
-            infer.output(x.sizes(), x.dtype());
+          infer.output(x.sizes(), kept_strides(x), x.dtype());
         },
     .reference =
         [](Args in, const NoAttrs&) {
@@ -60,11 +57,8 @@ constinit OpDef<NoAttrs> clone_op = define(Op<NoAttrs>{
 
 constinit OpDef<NoAttrs> contiguous_op = define(Op<NoAttrs>{
     .name = "contiguous",
-    .infer =
-        [](Infer& infer, const NoAttrs&) {
-          infer.expect_inputs(1);
-          infer.output(infer[0].sizes(), infer[0].dtype());
-        },
+    .inputs = {"self"},
+    .infer = [](Infer& infer, const NoAttrs&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
     .reference =
         [](Args in, const NoAttrs&) {
           return copied(*in[0], contiguous_strides(in[0]->sizes()), in[0]->dtype());
@@ -75,15 +69,12 @@ constinit OpDef<NoAttrs> contiguous_op = define(Op<NoAttrs>{
 
 constinit OpDef<CastAttrs> cast_op = define(Op<CastAttrs>{
     .name = "cast",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const CastAttrs& attrs) {
-          infer.expect_inputs(1);
           const Tensor& x = infer[0];
           check_conversion(infer, x.dtype(), attrs.dtype);
-          if (is_dense(x.sizes(), x.strides()))
-            infer.output(x.sizes(), x.strides(), attrs.dtype);
-          else
-            infer.output(x.sizes(), attrs.dtype);
+          infer.output(x.sizes(), kept_strides(x), attrs.dtype);
         },
     .reference =
         [](Args in, const CastAttrs& attrs) {
@@ -95,9 +86,9 @@ constinit OpDef<CastAttrs> cast_op = define(Op<CastAttrs>{
 
 constinit OpDef<ToDeviceAttrs> to_device_op = define(Op<ToDeviceAttrs>{
     .name = "to_device",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const ToDeviceAttrs& attrs) {
-          infer.expect_inputs(1);
           infer.check(infer[0].is_contiguous(), "expected a contiguous tensor");
           infer.device = attrs.device;
           infer.output(infer[0].sizes(), infer[0].dtype());

@@ -84,7 +84,7 @@ void add_casts(Cases& cases) {
                  .reference = same,
                  .dtypes = element_dtypes(),
                  .output_dtype = [target](DType) { return target; },
-                 .opt_out = is_differentiable(target) && target != kFloat64
+                 .opt_out = target != kFloat64
                                 ? std::map<Mode, std::string>{{Mode::grad, "rounding has steps"}}
                                 : std::map<Mode, std::string>{}});
     }

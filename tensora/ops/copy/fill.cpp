@@ -1,13 +1,17 @@
 #include "tensora/ops/copy/fill.h"
 
+#include "tensora/core/fit_scalar.h"
+#include "tensora/dispatch/op.h"
+
 namespace tensora {
 
 constinit OpDef<FillAttrs> fill_op = define(Op<FillAttrs>{
     .name = "fill",
+    .inputs = {"self"},
+    .primitive = true,
     .infer =
         [](Infer& infer, const FillAttrs& attrs) {
-          infer.check(!attrs.value.is_complex() || infer[0].is_complex(),
-                      "a complex number cannot be stored as ", infer[0].dtype());
+          fit_scalar(attrs.value, infer[0].dtype(), infer.op);
           infer.output(infer[0].sizes(), infer[0].dtype());
         },
     .vjp = [](Vjp&, const FillAttrs&) {},  // nothing of the old contents remains

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/op_def.h"
 
 namespace tensora {
 

@@ -27,6 +27,17 @@ void fill_cases(Cases& cases) {
              .run = [](In x) { return one(fill(x[0], 3)); },
              .dtypes = {kFloat32},
              .big = true});
+  cases.add({.op = "fill",
+             .name = "an expanded tensor without elements",
+             .inputs = {{{1, 0}}},
+             .run =
+                 [](In x) {
+                   return one(fill_(expand(clone(x[0]), {3, 0}), 1));
+                 },
+             .reference =
+                 [](Arrays) {
+                   return one(Array({3, 0}));
+                 }});
   cases.error("fill", "an expanded tensor", "share one memory location",
               [] { fill_(as_strided(zeros({1}), {3}, {0}), 1); });
   cases.error("fill", "a leaf that requires grad", "leaf",

@@ -1,4 +1,5 @@
 #include "tensora/backend/cpu/pointwise.h"
+#include "tensora/core/fit_scalar.h"
 #include "tensora/ops/copy/fill.h"
 
 namespace tensora::cpu::TENSORA_ISA {
@@ -21,7 +22,7 @@ void fill_kernel(const KernelContext& context, const FillAttrs& attrs) {
   static constexpr Tiles tiles{fill_tile<float>,          fill_tile<double>,
                                fill_tile<int32_t>,        fill_tile<int64_t>,
                                fill_tile<Complex<float>>, fill_tile<Complex<double>>};
-  const Constant constant{attrs.value};
+  const Constant constant{fit_scalar(attrs.value, context.output().dtype, context.op)};
   KernelContext no_inputs = context;
   no_inputs.in = {};
   no_inputs.compute_dtype = context.output().dtype;

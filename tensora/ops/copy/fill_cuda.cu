@@ -1,11 +1,13 @@
 #include "tensora/backend/cuda/loops/copy.h"
+#include "tensora/core/fit_scalar.h"
 #include "tensora/ops/copy/fill.h"
 
 namespace tensora::cuda {
 namespace {
 
 void fill_kernel(const KernelContext& context, const FillAttrs& attrs) {
-  fill_elements(context.op, context.output(), attrs.value);
+  const View& out = context.output();
+  fill_elements(context.op, out, fit_scalar(attrs.value, out.dtype, context.op));
 }
 
 }  // namespace

@@ -85,6 +85,17 @@ void space_cases(Cases& cases) {
   add_made(
       cases, "linspace", "integers", integer_dtypes(), [] { return linspace(0, 8, 5, here()); },
       [] { return vector_of(5, [](int64_t i) { return 2. * double(i); }); });
+  add_made(
+      cases, "linspace", "integers from fractions, cut first", {kInt8, kInt32, kInt64},
+      [] { return linspace(-2.7, 9.3, 7, here()); },
+      [] {
+        const double expected[] = {-2, 0, 1, 3, 5, 7, 9};
+        return vector_of(7, [&](int64_t i) { return expected[i]; });
+      });
+  cases.error("linspace", "an end beyond the dtype", "without overflow",
+              [] { linspace(0, 300, 4, {.dtype = kInt8}); });
+  cases.error("linspace", "bool", "bool is not supported",
+              [] { linspace(0, 1, 2, {.dtype = kBool}); });
   cases.error("linspace", "negative steps", "number of steps", [] { linspace(0, 1, -1); });
   cases.error("logspace", "negative steps", "number of steps", [] { logspace(0, 1, -1); });
 }
@@ -159,7 +170,8 @@ void one_hot_cases(Cases& cases) {
                      },
                  .dtypes = {kInt64},
                  .opt_out = classes < 0
-                                ? std::map<Mode, std::string>{{Mode::meta, "reads the values"}}
+                                ? std::map<Mode, std::string>{{Mode::meta, "reads the values"},
+                                                              {Mode::jit, "reads the values"}}
                                 : std::map<Mode, std::string>{}});
     }
   cases.error("one_hot", "a float tensor", "int64", [] { one_hot(zeros({2})); });
@@ -167,6 +179,29 @@ void one_hot_cases(Cases& cases) {
   cases.error("one_hot", "a negative class", "out of range", [] { one_hot(arange(-1, 2), 3); });
   cases.error("one_hot", "no classes", "above zero", [] { one_hot(arange(2), 0); });
   cases.error("one_hot", "nothing to infer from", "empty tensor", [] { one_hot(arange(0)); });
+}
+
+void empty_cases(Cases& cases) {
+  // What `empty` is where ops are intercepted.
+  add_made(
+      cases, "empty_strided", "by name, then filled", all_dtypes(),
+      [] {
+        const std::pair<std::string, AttrValue> attrs[] = {{"size", to_attr_value(Shape{2, 3})},
+                                                           {"stride", to_attr_value(Shape{1, 2})},
+                                                           {"dtype", to_attr_value(dtype())},
+                                                           {"device", to_attr_value(device())}};
+        const Tensor made = apply_by_name("empty_strided", {}, attrs)[0];
+        ensure(made.stride(1) == 2, "empty_strided: the strides were not taken");
+        return fill(made, 1);
+      },
+      [] {
+        return Array(Shape{2, 3}, 1);
+      });
+  cases.error("empty_strided", "too few strides", "2 sizes but 1 strides", [] {
+    const std::pair<std::string, AttrValue> attrs[] = {{"size", to_attr_value(Shape{2, 3})},
+                                                       {"stride", to_attr_value(Shape{1})}};
+    apply_by_name("empty_strided", {}, attrs);
+  });
 }
 
 void tensor_cases(Cases& cases) {
@@ -216,6 +251,7 @@ void creation_cases(Cases& cases) {
   eye_cases(cases);
   triangle_cases(cases);
   one_hot_cases(cases);
+  empty_cases(cases);
   tensor_cases(cases);
 }
 

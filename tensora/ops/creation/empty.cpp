@@ -2,9 +2,47 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/core/thread_state.h"
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/fill.h"
 
 namespace tensora {
+
+struct EmptyStridedAttrs {
+  Shape size;
+  Strides stride;
+  DType dtype = DType::float32;
+  Device device = {};
+};
+constexpr auto describe(std::type_identity<EmptyStridedAttrs>) {
+  using A = EmptyStridedAttrs;
+  return fields(field("size", &A::size), field("stride", &A::stride), field("dtype", &A::dtype),
+                field("device", &A::device));
+}
+
+constinit OpDef<EmptyStridedAttrs> empty_strided_op = define(Op<EmptyStridedAttrs>{
+    .name = "empty_strided",
+    .inputs = InputNames::none(),
+    .infer =
+        [](Infer& infer, const EmptyStridedAttrs& attrs) {
+          infer.check(attrs.size.size() == attrs.stride.size(), attrs.size.size(), " sizes but ",
+                      attrs.stride.size(), " strides");
+          for (int64_t stride : attrs.stride)
+            infer.check(stride >= 0, "strides must not be negative, got ", attrs.stride);
+          infer.device = attrs.device;
+          infer.output(attrs.size, attrs.stride, attrs.dtype);
+        },
+    .reference =
+        [](Args, const EmptyStridedAttrs& attrs) {
+          if (!attrs.device.is_cpu()) require_device(attrs.device);
+          Tensors result;
+          result.push_back(make_tensor(attrs.size, attrs.stride, attrs.dtype, attrs.device));
+          return result;
+        },
+    .gradient = Gradient::not_differentiable,
+});
+
+void register_empty(OpRegistry& registry) { registry.add(empty_strided_op); }
+
 namespace {
 
 Tensor finished(Tensor tensor, const TensorOptions& options) {
@@ -41,8 +79,11 @@ Tensor empty_strided(const Shape& sizes, const Strides& strides, const TensorOpt
     check(stride >= 0, "empty_strided: strides must not be negative, got ", strides);
   const Device device = options.device.value_or(Device());
   if (!device.is_cpu()) require_device(device);
-  return finished(make_tensor(sizes, strides, options.dtype.value_or(default_dtype()), device),
-                  options);
+  const DType dtype = options.dtype.value_or(default_dtype());
+  // Memory without contents needs no op, unless somebody follows where tensors come from.
+  if (thread_state.interceptor) [[unlikely]]
+    return finished(apply(empty_strided_op, Args{}, {sizes, strides, dtype, device}), options);
+  return finished(make_tensor(sizes, strides, dtype, device), options);
 }
 
 Tensor empty(const Shape& sizes, const TensorOptions& options) {
@@ -62,18 +103,16 @@ Tensor full(const Shape& sizes, Scalar value, const TensorOptions& options) {
   TensorOptions typed = options;
   if (!typed.dtype) {
     const Scalar::Kind kind = value.kind();
-    typed.dtype = kind == Scalar::Kind::complex    ? complex_dtype(default_dtype())
-                  : kind == Scalar::Kind::floating ? default_dtype()
-                  : kind == Scalar::Kind::integer  ? DType::int64
-                                                   : DType::boolean;
+    typed.dtype = kind == Scalar::Kind::floating  ? default_dtype()
+                  : kind == Scalar::Kind::integer ? DType::int64
+                                                  : DType::boolean;
   }
   return filled(empty(sizes, without_grad(typed)), value, options);
 }
 
 Tensor empty_like(const Tensor& self, const TensorOptions& options) {
-  const Strides strides =
-      is_dense(self.sizes(), self.strides()) ? self.strides() : contiguous_strides(self.sizes());
-  return empty_strided(self.sizes(), strides, options_like(self, options));
+  return empty_strided(self.sizes(), kept_strides(self.sizes(), self.strides()),
+                       options_like(self, options));
 }
 
 Tensor zeros_like(const Tensor& self, const TensorOptions& options) {
@@ -107,8 +146,10 @@ Tensor new_full(const Tensor& self, const Shape& sizes, Scalar value,
 
 Tensor from_blob(void* data, const Shape& sizes, const TensorOptions& options,
                  std::shared_ptr<void> owner) {
+  for (int64_t size : sizes) check(size >= 0, "from_blob: sizes must not be negative, got ", sizes);
   check(data != nullptr || sizes.numel() == 0, "from_blob: the address is null");
   const DType dtype = options.dtype.value_or(default_dtype());
+  multiply_sizes(sizes.numel(), static_cast<int64_t>(element_size(dtype)), "from_blob");
   const auto bytes = static_cast<size_t>(bytes_of(dtype, sizes.numel()));
   const auto storage =
       Storage::wrap(data, bytes, options.device.value_or(Device()), std::move(owner));

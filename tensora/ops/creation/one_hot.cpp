@@ -1,12 +1,17 @@
 #include "tensora/ops/creation/one_hot.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/creation/sequence.h"
+#include "tensora/ops/pointwise/functions.h"
 #include "tensora/ops/reduce/amax.h"
+#include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
 
 constinit OpDef<OneHotAttrs> one_hot_op = define(Op<OneHotAttrs>{
     .name = "one_hot",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const OneHotAttrs& attrs) {
           infer.check(infer[0].dtype() == kInt64, "expected class numbers of dtype int64, got ",
@@ -21,9 +26,15 @@ constinit OpDef<OneHotAttrs> one_hot_op = define(Op<OneHotAttrs>{
         },
     .reference =
         [](Args in, const OneHotAttrs& attrs) {
-          // For devices without a kernel.
-          const Tensor rows = apply(one_hot_op, {to(*in[0], DeviceType::cpu)}, attrs);
-          return Tensors{to(rows, in[0]->device())};
+          const Tensor& classes = *in[0];
+          if (classes.numel() > 0) {
+            const auto [least, most] = aminmax(classes);
+            const int64_t low = least.item<int64_t>(), high = most.item<int64_t>();
+            check(low >= 0 && high < attrs.num_classes, "one_hot: class ", low < 0 ? low : high,
+                  " is out of range for num_classes ", attrs.num_classes);
+          }
+          const Tensor columns = arange(attrs.num_classes, {.device = classes.device()});
+          return Tensors{to(eq(unsqueeze(classes, -1), columns), kInt64)};
         },
     .gradient = Gradient::not_differentiable,
 });

@@ -1,27 +1,99 @@
 #include "tensora/ops/creation/sequence.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/core/fit_scalar.h"
+#include "tensora/dispatch/op.h"
+#include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
+#include "tensora/ops/index/nonzero.h"
+#include "tensora/ops/operators.h"
+#include "tensora/ops/shape/permute.h"
+#include "tensora/ops/shape/reshape.h"
+#include "tensora/ops/shape/triangle.h"
 
 namespace tensora {
 namespace {
 
+// The number of each element, as a tensor of the same shape.
+Tensor positions(const Tensor& self) {
+  return reshape(arange(self.numel(), {.device = self.device()}), self.sizes());
+}
+
+// See Linspace::position.
+Tensor linspace_values(const Tensor& self, Scalar start, Scalar end, int64_t steps) {
+  const double first = start.to<double>(), last = end.to<double>();
+  const double step = steps > 1 ? (last - first) / static_cast<double>(steps - 1) : 0;
+  const Tensor i = to(positions(self), kFloat64);
+  const Tensor from_start = i * step + first;
+  if (steps == 1) return from_start;
+  return where(lt(i, steps / 2), from_start, last - (steps - 1 - i) * step);
+}
+
+// The sequences in other ops; arange has none.
+Tensor values_of(const Tensor& self, const Linspace& a) {
+  return linspace_values(self, a.start, a.end, a.steps);
+}
+Tensor values_of(const Tensor& self, const Logspace& a) {
+  return pow(full({}, a.base, {.dtype = kFloat64, .device = self.device()}),
+             linspace_values(self, a.start, a.end, a.steps));
+}
+Tensor values_of(const Tensor& self, const Eye& a) {
+  const Tensor i = positions(self);
+  const int64_t columns = std::max<int64_t>(a.columns, 1);  // an empty tensor may have none
+  return eq(floor_divide(i, columns), remainder(i, columns));
+}
+Tensor values_of(const Tensor& self, const TriangleIndices& a) {
+  const Tensor all = ones({a.rows, a.columns}, {.dtype = kBool, .device = self.device()});
+  const Tensor places = nonzero(a.lower ? tril(all, a.diagonal) : triu(all, a.diagonal));
+  return reshape(transpose(places, 0, 1), self.sizes());
+}
+
+void check_values(const Infer&, const Arange&) {}
+void check_values(const Infer& infer, const Linspace& a) {
+  infer.check(a.steps >= 0, "number of steps must not be negative, got ", a.steps);
+}
+void check_values(const Infer& infer, const Logspace& a) {
+  infer.check(a.steps >= 0, "number of steps must not be negative, got ", a.steps);
+}
+void check_values(const Infer& infer, const Eye& a) {
+  infer.check(a.columns > 0 || infer[0].numel() == 0, "columns must be above zero, got ",
+              a.columns);
+}
+void check_values(const Infer& infer, const TriangleIndices& a) {
+  infer.check(a.rows >= 0 && a.columns >= 0, "rows and columns must not be negative, got ", a.rows,
+              " and ", a.columns);
+  constexpr int64_t kMost = int64_t{1} << 61;  // counting must not overflow
+  infer.check(a.rows < kMost && a.columns < kMost, "too many rows or columns: ", a.rows, " and ",
+              a.columns);
+  multiply_sizes(a.rows, a.columns, infer.op);
+  infer.check(a.diagonal >= -a.rows - 1 && a.diagonal <= a.columns + 1, "diagonal ", a.diagonal,
+              " is outside of ", a.rows, " rows and ", a.columns, " columns");
+  infer.check(infer[0].numel() == 2 * a.count(), "expected room for ", a.count(), " pairs, got ",
+              infer[0].numel(), " elements");
+}
+
 template <class Values>
 consteval OpDef<Values> define_sequence(std::string_view name) {
-  return define(Op<Values>{
+  Op<Values> op{
       .name = name,
+      .inputs = {"self"},
       .infer =
           [](Infer& infer, const Values& values) {
-            infer.expect_inputs(1);
-            if constexpr (std::is_same_v<Values, TriangleIndices>)
-              infer.check(infer[0].numel() == 2 * values.count(), "expected room for ",
-                          values.count(), " pairs, got ", infer[0].numel(), " elements");
+            check_values(infer, values);
             infer.output(infer[0].sizes(), infer[0].dtype());
           },
       .gradient = Gradient::not_differentiable,
-  });
+  };
+  if constexpr (std::is_same_v<Values, Arange>)
+    op.primitive = true;
+  else
+    op.reference = [](Args in, const Values& values) {
+      return Tensors{to(values_of(*in[0], values), in[0]->dtype())};
+    };
+  return define(op);
 }
 
 template <class Values>
@@ -67,7 +139,11 @@ Tensor triangle(const TriangleIndices& values, std::string_view op, const Tensor
         values.rows, " and ", values.columns);
   const DType dtype = options.dtype.value_or(kInt64);
   check(dtype == kInt32 || dtype == kInt64, op, ": expected int32 or int64, got ", dtype);
-  return sequence(triangle_indices_op, {2, values.count()}, values, kInt64, options);
+  multiply_sizes(values.rows, values.columns, op);  // no triangle has more elements
+  // Beyond the matrix a diagonal has no further effect, and must not overflow.
+  TriangleIndices inside = values;
+  inside.diagonal = std::clamp(values.diagonal, -values.rows - 1, values.columns + 1);
+  return sequence(triangle_indices_op, {2, inside.count()}, inside, kInt64, options);
 }
 
 }  // namespace
@@ -102,12 +178,20 @@ Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& option
 
 Tensor linspace(Scalar start, Scalar end, int64_t steps, const TensorOptions& options) {
   check_steps("linspace", steps);
+  const DType dtype = options.dtype.value_or(default_dtype());
+  check(dtype != kBool, "linspace: bool is not supported");
+  start = fit_scalar(start, dtype, "linspace");  // integers are cut before they are divided
+  end = fit_scalar(end, dtype, "linspace");
   return sequence(linspace_op, {steps}, Linspace{start, end, steps}, default_dtype(), options);
 }
 
 Tensor logspace(Scalar start, Scalar end, int64_t steps, double base,
                 const TensorOptions& options) {
   check_steps("logspace", steps);
+  const DType dtype = options.dtype.value_or(default_dtype());
+  check(dtype != kBool, "logspace: bool is not supported");
+  start = fit_scalar(start, dtype, "logspace");
+  end = fit_scalar(end, dtype, "logspace");
   return sequence(logspace_op, {steps}, Logspace{start, end, steps, base}, default_dtype(),
                   options);
 }

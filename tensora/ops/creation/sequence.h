@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/op_def.h"
 #include "tensora/ops/creation/sequence_values.h"
 
 namespace tensora {

@@ -1,8 +1,10 @@
+// Registers nothing: factories, which run no op or those of other rooms.
 #include "tensora/ops/creation/tensor.h"
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/core/fit_scalar.h"
+#include "tensora/core/thread_state.h"
 #include "tensora/ops/copy/copy.h"
-#include "tensora/ops/creation/empty.h"
 
 namespace tensora {
 namespace {
@@ -18,6 +20,9 @@ DType inferred(Scalar::Kind kind) {
 Tensor finished(const Tensor& host, DType dtype, const TensorOptions& options) {
   const no_grad silent;
   Tensor result = to(host, dtype);
+  // An interceptor may keep the numbers; each run of the function has a tensor of its own.
+  if (thread_state.interceptor && result.is_same(host)) [[unlikely]]
+    result = clone(result);
   if (options.device) result = to(result, *options.device);
   if (options.requires_grad) result.requires_grad_();
   return result;
@@ -83,23 +88,22 @@ Tensor tensor(const NestedList& data, const TensorOptions& options) {
   const Scalar::Kind kind = data.category();
   const DType dtype = options.dtype.value_or(inferred(kind));
   const bool is_complex = kind == Scalar::Kind::complex, floating = kind == Scalar::Kind::floating;
-  check(!is_complex || tensora::is_complex(dtype), "tensor: complex numbers cannot be stored as ",
-        dtype);
-  const Tensor host = empty(sizes, {.dtype = is_complex ? kComplex128
-                                             : floating ? kFloat64
-                                                        : kInt64});
+  const DType exact = is_complex ? kComplex128 : floating ? kFloat64 : kInt64;
+  const Tensor host = make_tensor(sizes, exact, Device());
   if (is_complex)
     store<Complex<double>>(host, data.values());
   else if (floating)
     store<double>(host, data.values());
   else
     store<int64_t>(host, data.values());
+  if (is_complex || !is_floating_point(dtype))
+    for (const Scalar& value : data.values()) fit_scalar(value, dtype, "tensor");
   return finished(host, dtype, options);
 }
 
 Tensor detail::tensor_from(const void* data, int64_t count, DType dtype,
                            const TensorOptions& options) {
-  const Tensor host = empty({count}, {.dtype = dtype});
+  const Tensor host = make_tensor({count}, dtype, Device());
   if (count != 0) __builtin_memcpy(host.data_ptr(), data, host.nbytes());
   const DType wanted = is_complex(dtype)          ? complex_dtype(default_dtype())
                        : is_floating_point(dtype) ? default_dtype()

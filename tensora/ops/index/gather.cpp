@@ -1,7 +1,8 @@
 #include "tensora/ops/index/gather.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/creation/empty.h"
-#include "tensora/ops/index/index.h"
+#include "tensora/ops/index/index_ops.h"
 #include "tensora/ops/shape/expand.h"
 #include "tensora/ops/shape/reshape.h"
 #include "tensora/ops/shape/slice.h"
@@ -58,12 +59,14 @@ Tensor repeated(Scalar value, const Tensor& self, const Shape& sizes) {
   return expand(full({}, value, {.dtype = self.dtype(), .device = self.device()}), sizes);
 }
 
-constexpr Saves kIndex = {in(1), 0, in(1)};
+constexpr Saves kIndex = {in(1), {}, in(1)};
 
 }  // namespace
 
 constinit OpDef<GatherAttrs> gather_op = define(Op<GatherAttrs>{
     .name = "gather",
+    .inputs = {"self", "index"},
+    .primitive = true,
     .infer =
         [](Infer& infer, const GatherAttrs& attrs) {
           check_index(infer, infer[0].sizes(), infer[1], attrs.dim);
@@ -80,12 +83,20 @@ constinit OpDef<GatherAttrs> gather_op = define(Op<GatherAttrs>{
 
 constinit OpDef<GatherBackwardAttrs> gather_backward_op = define(Op<GatherBackwardAttrs>{
     .name = "gather_backward",
+    .inputs = {"grad", "index"},
+    .internal = true,
     .infer =
         [](Infer& infer, const GatherBackwardAttrs& attrs) {
           check_index(infer, attrs.sizes, infer[1], attrs.dim);
           infer.check(infer[0].sizes() == infer[1].sizes(), "expected a gradient of shape ",
                       infer[1].sizes(), ", got ", infer[0].sizes());
           infer.output(attrs.sizes, infer[0].dtype());
+        },
+    .reference =
+        [](Args in, const GatherBackwardAttrs& attrs) {
+          const Tensor zero =
+              zeros(attrs.sizes, {.dtype = in[0]->dtype(), .device = in[0]->device()});
+          return Tensors{scatter_add(zero, attrs.dim, *in[1], *in[0])};
         },
     .vjp =
         [](Vjp& vjp, const GatherBackwardAttrs& attrs) {
@@ -97,6 +108,8 @@ constinit OpDef<GatherBackwardAttrs> gather_backward_op = define(Op<GatherBackwa
 
 constinit OpDef<GatherAttrs> scatter_op = define(Op<GatherAttrs>{
     .name = "scatter",
+    .inputs = {"self", "index", "src"},
+    .primitive = true,
     .infer = infer_scatter,
     .vjp =
         [](Vjp& vjp, const GatherAttrs& attrs) {
@@ -110,13 +123,15 @@ constinit OpDef<GatherAttrs> scatter_op = define(Op<GatherAttrs>{
 
 constinit OpDef<GatherAttrs> scatter_add_op = define(Op<GatherAttrs>{
     .name = "scatter_add",
+    .inputs = {"self", "index", "src"},
+    .primitive = true,
     .infer = infer_scatter,
     .vjp =
         [](Vjp& vjp, const GatherAttrs& attrs) {
           if (vjp.needs(0)) vjp.set(0, vjp.grad());
           if (vjp.needs(2)) vjp.set(2, gather(vjp.grad(), attrs.dim, vjp.input(1)));
         },
-    .saves = {0, 0, in(1)},
+    .saves = {{}, {}, in(1)},
     .accepts = kComputingDTypes,
 });
 

@@ -103,6 +103,29 @@ void add_scatter(Cases& cases) {
                .run = [=](In x) { return one(scatter_add(x[0], sample.dim, x[1], x[2])); },
                .reference = [=](Arrays x) { return one(scattered(x, sample, 1)); },
                .inplace = [=](In x) { scatter_add_(x[0], sample.dim, x[1], x[2]); }});
+  // Rounded to a half type at every step, the sums would stop at 256 or 2,048.
+  const Input nowhere{.sizes = {4096}, .dtype = kInt64, .values = std::vector<double>(4096, 0)};
+  const Input ones_there{.sizes = {4096}, .values = std::vector<double>(4096, 1)};
+  const std::map<Mode, std::string> values_only = {{Mode::grad, "is about the sum"},
+                                                   {Mode::view, "is about the sum"},
+                                                   {Mode::meta, "needs values"}};
+  cases.add({.op = "scatter_add",
+             .name = "many to one place",
+             .inputs = {{.sizes = {1}, .values = {0}}, nowhere, ones_there},
+             .run = [](In x) { return one(scatter_add(x[0], 0, x[1], x[2])); },
+             .reference = [](Arrays) { return one(Array({1}, 4096)); },
+             .inplace = [](In x) { scatter_add_(x[0], 0, x[1], x[2]); },
+             .opt_out = values_only});
+  cases.add({.op = "gather",
+             .name = "gradient of many from one place",
+             .inputs = {{{1}}, nowhere},
+             .run =
+                 [](In x) {
+                   const Tensor leaf = x[0].detach().requires_grad_();
+                   return one(grad(sum(gather(leaf, 0, x[1])), {leaf})[0]);
+                 },
+             .reference = [](Arrays) { return one(Array({1}, 4096)); },
+             .opt_out = values_only});
   cases.add({.op = "scatter",
              .name = "a larger source",
              .inputs = {{{3, 3}}, {.sizes = {1, 2}, .dtype = kInt64, .values = {2, 0}}, {{2, 3}}},

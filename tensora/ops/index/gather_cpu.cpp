@@ -1,5 +1,7 @@
 #include "tensora/ops/index/gather.h"
 
+#include <vector>
+
 #include "tensora/backend/cpu/parts.h"
 #include "tensora/core/kernel.h"
 
@@ -68,8 +70,8 @@ struct Geometry {
 };
 
 // Elements [begin, end) of a line. If the line runs along `dim`, the data side does not move on.
-template <class Action, class T, class I>
-void walk_line(const Geometry& g, T* plain, const I* index, T* data, int64_t begin, int64_t end) {
+template <class Action, class T, class I, class D>
+void walk_line(const Geometry& g, T* plain, const I* index, D* data, int64_t begin, int64_t end) {
   const int64_t plain_step = g.plain[g.line_dim], index_step = g.index[g.line_dim];
   const int64_t data_step = g.line_dim == g.dim ? 0 : g.data[g.line_dim];
   const int64_t stride = g.data[g.dim];
@@ -79,8 +81,8 @@ void walk_line(const Geometry& g, T* plain, const I* index, T* data, int64_t beg
   }
 }
 
-template <class Action, class T, class I>
-void walk_all(const Geometry& g, T* plain, const I* index, T* data) {
+template <class Action, class T, class I, class D>
+void walk_all(const Geometry& g, T* plain, const I* index, D* data) {
   const int64_t total = g.sizes.numel();
   if (total == 0) return;
   constexpr int64_t kCost = 16;  // bytes moved per element, about
@@ -118,21 +120,43 @@ struct Write {
   }
 };
 struct Sum {
-  template <class T>
-  static void apply(const T& plain, T& data) {
-    using Acc = accumulate_t<T>;
-    data = T(static_cast<Acc>(data) + static_cast<Acc>(plain));
+  template <class T, class D>
+  static void apply(const T& plain, D& data) {
+    using Acc = accumulate_t<D>;
+    data = static_cast<D>(static_cast<Acc>(data) + static_cast<Acc>(plain));
   }
 };
 
-template <class Action, class T>
+template <class Action, class T, class D = T>
 void walk(const KernelContext& context, const View& plain, const View& index, const View& data,
           int64_t dim) {
   const Geometry geometry(context.op, plain, index, data, dim);
   if (index.dtype == DType::int64)
-    walk_all<Action>(geometry, plain.as<T>(), index.as<const int64_t>(), data.as<T>());
+    walk_all<Action>(geometry, plain.as<T>(), index.as<const int64_t>(), data.as<D>());
   else
-    walk_all<Action>(geometry, plain.as<T>(), index.as<const int32_t>(), data.as<T>());
+    walk_all<Action>(geometry, plain.as<T>(), index.as<const int32_t>(), data.as<D>());
+}
+
+// Adds to `data`. Half types are summed in float: rounded at every step, a sum of ones would stop
+// at 256 or 2,048.
+void add(const KernelContext& context, const View& plain, const View& index, const View& data,
+         int64_t dim) {
+  visit_computing(data.dtype, [&]<class T>() {
+    using Acc = accumulate_t<T>;
+    if constexpr (std::is_same_v<Acc, float> && !std::is_same_v<T, float>) {
+      std::vector<float> sums(static_cast<size_t>(data.numel));
+      View wide = data;
+      wide.data = sums.data();
+      wide.dtype = kFloat32;
+      wide.strides = contiguous_strides(data.sizes);
+      wide.update();
+      copy_elements(data, wide);
+      walk<Sum, T, float>(context, plain, index, wide, dim);
+      copy_elements(wide, data);
+    } else {
+      walk<Sum, T>(context, plain, index, data, dim);
+    }
+  });
 }
 
 void gather_kernel(const KernelContext& context, const GatherAttrs& attrs) {
@@ -145,9 +169,7 @@ void gather_kernel(const KernelContext& context, const GatherAttrs& attrs) {
 void gather_backward_kernel(const KernelContext& context, const GatherBackwardAttrs& attrs) {
   const View& out = context.output();
   zero_elements(out);
-  visit_computing(out.dtype, [&]<class T>() {
-    walk<Sum, T>(context, context.input(0), context.input(1), out, attrs.dim);
-  });
+  add(context, context.input(0), context.input(1), out, attrs.dim);
 }
 
 void scatter_kernel(const KernelContext& context, const GatherAttrs& attrs) {
@@ -161,9 +183,7 @@ void scatter_kernel(const KernelContext& context, const GatherAttrs& attrs) {
 void scatter_add_kernel(const KernelContext& context, const GatherAttrs& attrs) {
   const View& out = context.output();
   if (context.input(0).data != out.data) copy_elements(context.input(0), out);
-  visit_computing(out.dtype, [&]<class T>() {
-    walk<Sum, T>(context, context.input(2), context.input(1), out, attrs.dim);
-  });
+  add(context, context.input(2), context.input(1), out, attrs.dim);
 }
 
 }  // namespace

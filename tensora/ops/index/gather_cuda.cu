@@ -5,6 +5,7 @@
 #include "tensora/backend/cuda/loops/launch_walk.cuh"
 #include "tensora/backend/cuda/loops/ordered.h"
 #include "tensora/backend/cuda/loops/parts.h"
+#include "tensora/backend/cuda/memory/scratch.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/core/determinism.h"
 
@@ -42,7 +43,8 @@ __global__ void __launch_bounds__(kThreads)
 
 enum class Action { write, add };
 
-template <class T, Action kAction>
+// T: of the plain side; D: of the data.
+template <class T, class D, Action kAction>
 __global__ void __launch_bounds__(kThreads)
     write_elements(const __grid_constant__ GatherParams params) {
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
@@ -52,11 +54,11 @@ __global__ void __launch_bounds__(kThreads)
   const long long position = checked_index(params.index, at[1], params.index_dtype, params.limits);
   if (position < 0) return;
   const T plain = *reinterpret_cast<const T*>(params.plain + at[0]);
-  T* const data = reinterpret_cast<T*>(params.data + at[2] + position * params.step);
+  D* const data = reinterpret_cast<D*>(params.data + at[2] + position * params.step);
   if constexpr (kAction == Action::write)
     *data = plain;
   else
-    atomic_add(data, plain);
+    atomic_add(data, static_cast<D>(plain));
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -158,7 +160,7 @@ void write(const KernelContext& context, const Arrays& arrays) {
   const Launch run{context.op, context.device.index};
   each_launch(context, arrays, {}, [&](const GatherParams& params) {
     visit_element_size(arrays.data.dtype, [&]<class T>() {
-      run(write_elements<T, Action::write>, blocks_for(params), dim3(kThreads), params);
+      run(write_elements<T, T, Action::write>, blocks_for(params), dim3(kThreads), params);
     });
   });
 }
@@ -167,10 +169,26 @@ void add(const KernelContext& context, const Arrays& arrays) {
   if (is_deterministic() && is_differentiable(arrays.data.dtype))
     return write_ordered(context, arrays, Action::add);
   const Launch run{context.op, context.device.index};
-  each_launch(context, arrays, {}, [&](const GatherParams& params) {
-    visit_computing(arrays.data.dtype, [&]<class T>() {
-      run(write_elements<T, Action::add>, blocks_for(params), dim3(kThreads), params);
-    });
+  const View& data = arrays.data;
+  visit_computing(data.dtype, [&]<class T>() {
+    if constexpr (std::is_same_v<accumulate_t<T>, float> && !std::is_same_v<T, float>) {
+      // Half types are summed in float, as on the CPU.
+      const Scratch sums(context.device.index, static_cast<size_t>(data.numel) * sizeof(float));
+      Arrays wide = arrays;
+      wide.data.data = sums.data();
+      wide.data.dtype = kFloat32;
+      wide.data.strides = contiguous_strides(data.sizes);
+      wide.data.update();
+      copy_elements(context.op, data, wide.data);
+      each_launch(context, wide, {}, [&](const GatherParams& params) {
+        run(write_elements<T, float, Action::add>, blocks_for(params), dim3(kThreads), params);
+      });
+      copy_elements(context.op, wide.data, data);
+    } else {
+      each_launch(context, arrays, {}, [&](const GatherParams& params) {
+        run(write_elements<T, T, Action::add>, blocks_for(params), dim3(kThreads), params);
+      });
+    }
   });
 }
 

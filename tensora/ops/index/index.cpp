@@ -1,4 +1,8 @@
+// Registers nothing: functions of other ops.
 #include "tensora/ops/index/index.h"
+
+#include "tensora/dispatch/op.h"
+#include "tensora/ops/index/index_ops.h"
 
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"

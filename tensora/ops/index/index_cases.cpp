@@ -259,7 +259,7 @@ std::vector<Sample> gathers() {
 
 std::map<Mode, std::string> opt_outs(const Sample& sample) {
   if (!sample.needs_data) return {};
-  return {{Mode::meta, "the shape depends on data"}};
+  return {{Mode::meta, "the shape depends on data"}, {Mode::jit, "the shape depends on data"}};
 }
 
 void add_reading(Cases& cases, const Sample& sample) {

@@ -1,6 +1,7 @@
 // The ops behind indexing with integer tensors: reading, adding back, writing.
+#include "tensora/ops/index/index_ops.h"
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/creation/empty.h"
-#include "tensora/ops/index/index.h"
 #include "tensora/ops/shape/expand.h"
 
 namespace tensora {
@@ -78,22 +79,37 @@ void index_put_vjp(Vjp& vjp, const IndexPutAttrs& attrs) {
     vjp.set(1, apply(index_op, args(with_indices<2>(vjp, {grad})), {attrs.dims, attrs.negative}));
 }
 
-constexpr Saves kIndexInputs = {0x1fe};       // inputs 1 to 8
-constexpr Saves kPutInputs = {0x3fc, 0x3fc};  // inputs 2 to 9
+constexpr Saves kIndexInputs = {in_from(1)};
+constexpr Saves kPutInputs = {in_from(2), in_from(2)};
 
-consteval OpDef<IndexAttrs> define_index(std::string_view name) {
-  return define(Op<IndexAttrs>{.name = name,
-                               .infer = infer_index,
-                               .vjp = index_vjp,
-                               .saves = kIndexInputs,
-                               .accepts = kElementDTypes});
+// The first op of a family is primitive; the others are defined by it.
+consteval OpDef<IndexAttrs> define_index(std::string_view name, bool primitive = false) {
+  Op<IndexAttrs> op{.name = name,
+                    .inputs = {"self", "indices..."},
+                    .primitive = primitive,
+                    .infer = infer_index,
+                    .vjp = index_vjp,
+                    .saves = kIndexInputs,
+                    .accepts = kElementDTypes};
+  if (!primitive)
+    op.reference = [](Args in, const IndexAttrs& attrs) {
+      return Tensors{apply(index_op, in, attrs)};
+    };
+  return define(op);
 }
-consteval OpDef<IndexPutAttrs> define_index_put(std::string_view name) {
-  return define(Op<IndexPutAttrs>{.name = name,
-                                  .infer = infer_index_put,
-                                  .vjp = index_put_vjp,
-                                  .saves = kPutInputs,
-                                  .accepts = kElementDTypes});
+consteval OpDef<IndexPutAttrs> define_index_put(std::string_view name, bool primitive = false) {
+  Op<IndexPutAttrs> op{.name = name,
+                       .inputs = {"self", "values", "indices..."},
+                       .primitive = primitive,
+                       .infer = infer_index_put,
+                       .vjp = index_put_vjp,
+                       .saves = kPutInputs,
+                       .accepts = kElementDTypes};
+  if (!primitive)
+    op.reference = [](Args in, const IndexPutAttrs& attrs) {
+      return Tensors{apply(index_put_op, in, attrs)};
+    };
+  return define(op);
 }
 
 }  // namespace
@@ -116,22 +132,33 @@ IndexedShape indexed_shape(const Shape& sizes, const Dims& dims,
 }
 
 // Several names for one op each: errors and profiles speak of what the user called.
-constinit OpDef<IndexAttrs> index_op = define_index("index");
+constinit OpDef<IndexAttrs> index_op = define_index("index", true);
 constinit OpDef<IndexAttrs> index_select_op = define_index("index_select");
 constinit OpDef<IndexAttrs> take_op = define_index("take");
-constinit OpDef<IndexPutAttrs> index_put_op = define_index_put("index_put");
+constinit OpDef<IndexPutAttrs> index_put_op = define_index_put("index_put", true);
 constinit OpDef<IndexPutAttrs> index_add_op = define_index_put("index_add");
 constinit OpDef<IndexPutAttrs> index_copy_op = define_index_put("index_copy");
 constinit OpDef<IndexPutAttrs> index_fill_op = define_index_put("index_fill");
 
 constinit OpDef<IndexBackwardAttrs> index_backward_op = define(Op<IndexBackwardAttrs>{
     .name = "index_backward",
+    .inputs = {"grad", "indices..."},
+    .internal = true,
     .infer =
         [](Infer& infer, const IndexBackwardAttrs& attrs) {
           const IndexedShape places = infer_places(infer, attrs.sizes, attrs.dims, 1);
           infer.check(infer[0].sizes() == places.sizes, "expected values of shape ", places.sizes,
                       ", got ", infer[0].sizes());
           infer.output(attrs.sizes, infer[0].dtype());
+        },
+    .reference =
+        [](Args in, const IndexBackwardAttrs& attrs) {
+          const Tensor zero =
+              zeros(attrs.sizes, {.dtype = in[0]->dtype(), .device = in[0]->device()});
+          SmallVector<Arg, 8> inputs{zero};
+          inputs.append_range(in.begin(), in.end());
+          return Tensors{apply(index_put_op, Args(inputs.data(), inputs.size()),
+                               {attrs.dims, /*accumulate=*/true, attrs.negative})};
         },
     .vjp =
         [](Vjp& vjp, const IndexBackwardAttrs& attrs) {

@@ -2,7 +2,7 @@
 
 #include "tensora/backend/cpu/parts.h"
 #include "tensora/core/kernel.h"
-#include "tensora/ops/index/index.h"
+#include "tensora/ops/index/index_ops.h"
 
 // Note [Indexed copies]
 // Indexing pairs a plain array (the result, or the values to write) with an indexed one:

@@ -9,7 +9,7 @@
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/base/small_vector.h"
 #include "tensora/core/determinism.h"
-#include "tensora/ops/index/index.h"
+#include "tensora/ops/index/index_ops.h"
 
 // Note [Indexed copies on the GPU]
 // Indexing pairs a plain array (the result, or the values to write) with an indexed one:

@@ -1,8 +1,11 @@
+// Registers nothing: functions of other ops.
 #include "tensora/ops/index/index_select.h"
 
+#include "tensora/core/fit_scalar.h"
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
-#include "tensora/ops/index/index.h"
+#include "tensora/ops/index/index_ops.h"
 #include "tensora/ops/pointwise/functions.h"
 #include "tensora/ops/shape/expand.h"
 #include "tensora/ops/shape/reshape.h"
@@ -74,8 +77,23 @@ struct Writer {
   }
 };
 
+// In the source's dtype: integers cut the fraction of `alpha` off, as in PyTorch.
 Tensor times(const Tensor& source, Scalar alpha) {
-  return alpha == 1 ? source : mul(source, alpha);
+  return alpha == 1 ? source : mul(source, fit_scalar(alpha, source.dtype(), "index_add"));
+}
+
+// index_fill with a value that has a gradient: that is the sum over the filled places, each once
+// however often the index names it.
+Tensor chosen(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
+  check(value.dim() == 0, "index_fill: expected a 0-dim value, got ", value.dim(), " dimensions");
+  const Tensor target = atleast_1d(self);
+  const int at = wrap_dim(dim, self.dim(), "index_fill");
+  Shape line = Shape::filled(target.dim(), 1);
+  line[at] = target.sizes()[at];
+  const Tensor mask =
+      index_fill(zeros({line[at]}, {.dtype = kBool, .device = self.device()}), 0, index, true);
+  const Tensor result = where(view(mask, line), to(value, self.device(), self.dtype()), target);
+  return self.dim() == 0 ? reshape(result, {}) : result;
 }
 
 }  // namespace
@@ -118,11 +136,13 @@ const Tensor& index_fill_(const Tensor& self, int64_t dim, const Tensor& index, 
   return writer.in_place(writer.filled(value), writer.filling());
 }
 Tensor index_fill(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& value) {
+  if (value.requires_grad()) return chosen(self, dim, index, value);
   const Writer writer(index_fill_op, self, dim, index);
   return writer.out_of_place(writer.filled(value), writer.filling());
 }
 const Tensor& index_fill_(const Tensor& self, int64_t dim, const Tensor& index,
                           const Tensor& value) {
+  if (value.requires_grad()) return copy_(self, chosen(self, dim, index, value));
   const Writer writer(index_fill_op, self, dim, index);
   return writer.in_place(writer.filled(value), writer.filling());
 }

@@ -139,6 +139,31 @@ void add_writing(Cases& cases) {
                    return one(written(inputs, rows, 0, 1));
                  },
              .inplace = [](In x) { index_fill_(x[0], 0, x[1], x[2]); }});
+  cases.add({.op = "index_add",
+             .name = "integers by a float alpha, which is cut",
+             .inputs = {{.sizes = {3}, .values = {1, 2, 3}},
+                        {.sizes = {2}, .dtype = kInt64, .values = {0, 2}},
+                        {.sizes = {2}, .values = {3, 5}}},
+             .run = [](In x) { return one(index_add(x[0], 0, x[1], x[2], 2.9)); },
+             .reference =
+                 [](Arrays x) {
+                   Array result = x[0];
+                   result[0] += 2 * x[2][0];
+                   result[2] += 2 * x[2][1];
+                   return one(result);
+                 },
+             .dtypes = integer_dtypes()});
+  cases.add(
+      {.op = "index_fill",
+       .name = "gradient of a value at repeated places",
+       .inputs = {{{3, 2}}, {.sizes = {3}, .dtype = kInt64, .values = {0, 0, 1}}, {{}}},
+       .run =
+           [](In x) {
+             const Tensor value = x[2].detach().requires_grad_();
+             return one(grad(sum(index_fill(x[0], 0, x[1], value)), {value})[0]);
+           },
+       .reference = [](Arrays) { return one(Array({}, 4)); },
+       .opt_out = {{Mode::grad, "the case is a gradient itself"}, {Mode::meta, "needs values"}}});
   cases.add({.op = "index_fill",
              .name = "counted from the end",
              .inputs = {{{4}}, {.sizes = {1}, .dtype = kInt64, .values = {-1}}},

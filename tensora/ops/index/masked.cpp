@@ -1,5 +1,8 @@
+// Registers nothing: functions of other ops.
 #include "tensora/ops/index/masked.h"
 
+#include "tensora/core/fit_scalar.h"
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/index/index_select.h"
 #include "tensora/ops/index/nonzero.h"
@@ -19,12 +22,7 @@ void check_mask(const Tensor& mask, std::string_view op) {
 
 // The value in the category of `self`, so that it does not widen the result.
 MaskedFill filling(const Tensor& self, Scalar value) {
-  check(!value.is_complex() || self.is_complex(),
-        "masked_fill: a complex value cannot be stored as ", self.dtype());
-  if (self.is_complex()) return {{}, value};
-  if (self.dtype() == kBool) return {{}, value.to<bool>()};
-  if (!self.is_floating_point()) return {{}, value.to<int64_t>()};
-  return {{}, value};
+  return {{}, fit_scalar(value, self.dtype(), "masked_fill")};
 }
 
 Tensor chosen(const Tensor& self, const Tensor& mask, const Tensor& value) {

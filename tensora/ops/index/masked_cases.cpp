@@ -82,7 +82,8 @@ void add_select(Cases& cases) {
                      return one(result);
                    },
                .dtypes = all_dtypes(),
-               .opt_out = {{Mode::meta, "the shape depends on data"}}});
+               .opt_out = {{Mode::meta, "the shape depends on data"},
+                           {Mode::jit, "the shape depends on data"}}});
 }
 
 }  // namespace

@@ -24,7 +24,9 @@ Input sparse(const Shape& sizes) {
 }  // namespace
 
 void nonzero_cases(Cases& cases) {
-  const std::map<Mode, std::string> needs_data = {{Mode::meta, "the shape depends on data"}};
+  const std::map<Mode, std::string> needs_data = {{Mode::grad, "the result is integers"},
+                                                  {Mode::meta, "the shape depends on data"},
+                                                  {Mode::jit, "the shape depends on data"}};
   for (const Shape& sizes : {Shape{}, Shape{7}, Shape{3, 4}, Shape{2, 3, 2}, Shape{0, 3}}) {
     for (const auto& [name, run] : {std::pair{"nonzero", &nonzero}, {"argwhere", &argwhere}})
       cases.add({.op = name,
@@ -66,7 +68,8 @@ void nonzero_cases(Cases& cases) {
              .run = [](In x) { return one(apply(nonzero_count_op, {x[0].contiguous()})); },
              .reference = [](Arrays) { return one(Array(Shape{}, 8)); },
              .dtypes = all_dtypes(),
-             .output_dtype = [](DType) { return kInt64; }});
+             .output_dtype = [](DType) { return kInt64; },
+             .opt_out = {{Mode::grad, "the result is an integer"}}});
   cases.error("nonzero", "meta", "depends on data",
               [] { nonzero(zeros({2}, {.device = DeviceType::meta})); });
 }

@@ -1,8 +1,10 @@
 #include "tensora/ops/matrix/addmm.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
+#include "tensora/ops/pointwise/pointwise.h"
 
 namespace tensora {
 namespace {
@@ -22,6 +24,7 @@ Tensor added_product(const Tensor& input, const Tensor& product, Scalar beta, Sc
 
 constinit OpDef<AddmmAttrs> addmm_op = define(Op<AddmmAttrs>{
     .name = "addmm",
+    .inputs = {"self", "mat1", "mat2"},
     .infer =
         [](Infer& infer, const AddmmAttrs& attrs) {
           const Tensor &input = infer[0], &a = infer[1], &b = infer[2];
@@ -58,7 +61,7 @@ constinit OpDef<AddmmAttrs> addmm_op = define(Op<AddmmAttrs>{
           if (vjp.needs(2))
             vjp.set(2, scaled(matmul(transpose(vjp.input(1), -2, -1), g), attrs.alpha));
         },
-    .saves = {0, in(2), in(1)},
+    .saves = {{}, in(2), in(1)},
     .autocast = Autocast::lower,
 });
 
@@ -98,8 +101,18 @@ Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, Scalar be
 
 Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha) {
   check_dims("addr", vec1, vec2, 1, 1);
-  return addmm(self, unsqueeze(vec1, 1), unsqueeze(vec2, 0), beta, alpha);
+  const DType dtype = result_type(args_of(std::array{self, vec1, vec2}));
+  check(is_floating_point(dtype) || (!alpha.is_floating() && !beta.is_floating()),
+        "addr: beta and alpha must be integers for ", dtype, " tensors");
+  const auto product = [&](DType in) {
+    return addmm(to(self, in), unsqueeze(to(vec1, in), 1), unsqueeze(to(vec2, in), 0), beta, alpha);
+  };
+  if (dtype != kBool) return product(dtype);
+  // "or" of "and": counted, and asked whether there is anything.
+  return ne(product(kInt64), 0);
 }
+
+Tensor linear(const Tensor& input, const Tensor& weight) { return linear(input, weight, {}); }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   check(weight.dim() == 2, "linear: weight must have 2 dimensions (out, in), got shape ",
@@ -114,7 +127,9 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   if (input.dim() == 1) return squeeze(addmm(bias, unsqueeze(input, 0), transposed), 0);
   Shape sizes = input.sizes();
   sizes[sizes.size() - 1] = weight.size(0);
-  const int64_t rows = input.numel() / std::max<int64_t>(input.size(-1), 1);
+  Shape batch = input.sizes();
+  batch.resize(batch.size() - 1);
+  const int64_t rows = batch.numel();
   return reshape(addmm(bias, reshape(input, {rows, input.size(-1)}), transposed), sizes);
 }
 

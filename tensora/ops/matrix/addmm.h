@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/op_def.h"
 
 namespace tensora {
 
@@ -29,6 +29,7 @@ Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar b
             Scalar alpha = 1);
 
 /// input @ weight^T + bias; weight: out in, bias: out or undefined.
-Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias = {});
+Tensor linear(const Tensor& input, const Tensor& weight);
+Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias);
 
 }  // namespace tensora

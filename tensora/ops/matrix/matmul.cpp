@@ -1,5 +1,6 @@
 #include "tensora/ops/matrix/matmul.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"
 
@@ -21,6 +22,8 @@ void check_dim(const Tensor& x, int expected, std::string_view op, std::string_v
 
 constinit OpDef<NoAttrs> matmul_op = define(Op<NoAttrs>{
     .name = "matmul",
+    .inputs = {"self", "other"},
+    .primitive = true,
     .infer =
         [](Infer& infer, const NoAttrs&) {
           const Tensor &a = infer[0], &b = infer[1];

@@ -48,6 +48,46 @@ Array matmul_reference(const Array& a, const Array& b) {
   return reshaped(out, sizes);
 }
 
+// The same for two plain matrices, fast enough for large ones.
+Array large_reference(const Array& a, const Array& b) {
+  const int64_t m = a.sizes[0], k = a.sizes[1], n = b.sizes[1];
+  Array out({m, n});
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t depth = 0; depth < k; ++depth)
+      for (int64_t j = 0; j < n; ++j) out[i * n + j] += a[i * k + depth] * b[depth * n + j];
+  return out;
+}
+
+// Products that are split over threads, by each of the ways: few rows, a large b, columns, rows,
+// slices of k; those from 96 cubed and from 384 cubed on may go to a library.
+void add_large_products(Cases& cases) {
+  struct Sample {
+    int64_t m, n, k;
+    std::vector<DType> dtypes;
+  };
+  const std::vector<DType> wide = {kFloat32, kFloat64};
+  const Sample samples[] = {
+      {4, 1500, 300, floating_dtypes()},
+      {40, 700, 300, floating_dtypes()},
+      {100, 90, 100, {kBFloat16, kFloat32, kFloat64, kInt16, kInt64}},
+      {200, 210, 190, floating_dtypes()},
+      {33, 40, 5000, wide},
+      {400, 390, 385, wide},
+  };
+  for (const Sample& s : samples)
+    cases.add({.op = "matmul",
+               .name = concat("large ", s.m, " x ", s.n, " x ", s.k),
+               .inputs = {{.sizes = {s.m, s.k}, .low = -2, .high = 2},
+                          {.sizes = {s.k, s.n}, .low = -2, .high = 2}},
+               .run = [](In x) { return one(matmul(x[0], x[1])); },
+               .reference = [](Arrays x) { return one(large_reference(x[0], x[1])); },
+               .dtypes = s.dtypes,
+               .tolerance = 16,
+               .opt_out = {{Mode::grad,
+                            "differences along 10,000 elements would take minutes; the "
+                            "gradient is two products, which the other modes check"}}});
+}
+
 void add_products(Cases& cases) {
   const std::pair<Shape, Shape> shapes[] = {
       {{3, 4}, {4, 5}},    {{1, 7}, {7, 1}},       {{17, 33}, {33, 19}},
@@ -155,6 +195,70 @@ void add_fused(Cases& cases) {
          .tolerance = 4});
 }
 
+void add_corners(Cases& cases) {
+  cases.add({.op = "linear",
+             .name = "no input features",
+             .inputs = {{{2, 3, 0}}, {{4, 0}}, {{4}}},
+             .run = [](In x) { return one(linear(x[0], x[1], x[2])); },
+             .reference =
+                 [](Arrays x) {
+                   return one(x[2].broadcast_to({2, 3, 4}));
+                 }});
+  const auto outer_of = [](Arrays x) {
+    return one(addmm_reference(
+        std::array{x[0], reshaped(x[1], {x[1].numel(), 1}), reshaped(x[2], {1, x[2].numel()})}, 2,
+        3));
+  };
+  const auto add_outer = [&](DType self, DType vec1, DType vec2, DType result) {
+    cases.add({.op = "addr",
+               .name = concat(self, ", ", vec1, " and ", vec2),
+               .inputs = {{.sizes = {3, 2}, .low = 0, .dtype = self},
+                          {.sizes = {3}, .low = 0, .dtype = vec1},
+                          {.sizes = {2}, .low = 0, .dtype = vec2}},
+               .run = [](In x) { return one(addr(x[0], x[1], x[2], 2, 3)); },
+               .reference = outer_of,
+               .dtypes = {kFloat32},
+               .output_dtype = [result](DType) { return result; },
+               .tolerance = 4});
+  };
+  add_outer(kInt64, kFloat32, kInt8, kFloat32);
+  add_outer(kInt8, kInt8, kInt64, kInt64);
+  add_outer(kFloat32, kInt64, kFloat64, kFloat64);
+  cases.add({.op = "addr",
+             .name = "bool",
+             .inputs = {{.sizes = {2, 2}, .values = {0, 1, 0, 0}},
+                        {.sizes = {2}, .values = {1, 0}},
+                        {.sizes = {2}, .values = {1, 0}}},
+             .run = [](In x) { return one(addr(x[0], x[1], x[2])); },
+             .reference =
+                 [](Arrays) {
+                   Array result({2, 2});
+                   result.values = {1, 1, 0, 0};
+                   return one(result);
+                 },
+             .dtypes = {kBool},
+             .opt_out = {{Mode::view, "the expected result belongs to these very values"}}});
+  cases.error("addr", "a float alpha for integers", "must be integers", [] {
+    addr(zeros({1, 1}, {.dtype = kInt64}), zeros({1}, {.dtype = kInt64}),
+         zeros({1}, {.dtype = kInt64}), 1, 1.5);
+  });
+  // One row, whose stride is anything: row-major all the same.
+  cases.add(
+      {.op = "addmm",
+       .name = "into a transposed column",
+       .inputs = {{{5, 1}}, {{1, 3}}, {{3, 5}}},
+       .run =
+           [](In x) {
+             const Tensor target = transpose(clone(x[0]), 0, 1);
+             return one(addmm_(target, x[1], x[2], 2, 0.5));
+           },
+       .reference =
+           [](Arrays x) {
+             return one(addmm_reference(std::array{reshaped(x[0], {1, 5}), x[1], x[2]}, 2, 0.5));
+           },
+       .tolerance = 4});
+}
+
 void add_errors(Cases& cases) {
   cases.error("matmul", "inner sizes differ", "cannot be multiplied", [] {
     matmul(zeros({2, 3}), zeros({4, 5}));
@@ -198,7 +302,9 @@ void add_errors(Cases& cases) {
 
 void matmul_cases(Cases& cases) {
   add_products(cases);
+  add_large_products(cases);
   add_fused(cases);
+  add_corners(cases);
   add_errors(cases);
 }
 

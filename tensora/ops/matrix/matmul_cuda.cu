@@ -200,19 +200,19 @@ void matmul_kernel(const KernelContext& context, const NoAttrs&) {
 void addmm_kernel(const KernelContext& context, const AddmmAttrs& attrs) {
   const View &input = context.input(0), &out = context.output();
   const double alpha = attrs.alpha.to<double>(), beta = attrs.beta.to<double>();
-  if (beta == 1 &&
-      multiply_with_bias(context, input, context.input(1), context.input(2), out, alpha))
-    return;
-  // The library writes row-major results; another layout (in place) goes through a copy. Dims of
-  // size 1 may have any stride in a contiguous view; the library is told the usual ones.
+  // The library writes row-major results; another layout (in place) goes through a copy. A
+  // contiguous one may still have other strides, where a dim has one element.
   View result = out;
+  result.strides = contiguous_strides(out.sizes);
+  result.update();
+  if (beta == 1 && out.contiguous &&
+      multiply_with_bias(context, input, context.input(1), context.input(2), result, alpha))
+    return;
   std::optional<Scratch> copy;
   if (!out.contiguous) {
     copy.emplace(context.device.index, out.bytes());
     result.data = copy->data();
   }
-  result.strides = contiguous_strides(out.sizes);
-  result.update();
   // With beta 0 the input is not read at all: its NaNs do not matter.
   if (beta != 0 && input.data != result.data) copy_elements(context.op, input, result);
   multiply_any(context, context.input(1), context.input(2), result, alpha, beta);

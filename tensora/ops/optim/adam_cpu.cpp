@@ -51,6 +51,7 @@ void step_tiled(const Rates<C>& rates, int64_t begin, int64_t end, T* const tens
   }
 }
 
+// All tensors have one layout without gaps, so their elements can be taken in the order of memory.
 template <class T>
 void run(const KernelContext& context, const AdamAttrs& attrs) {
   using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
@@ -75,10 +76,6 @@ void run(const KernelContext& context, const AdamAttrs& attrs) {
 }
 
 void adam_kernel(const KernelContext& context, const AdamAttrs& attrs) {
-  for (const View* view : context.in)
-    check(view->contiguous, "adam: parameters, moments and gradients must be contiguous");
-  for (const View* view : context.out)
-    check(view->contiguous, "adam: parameters and moments must be contiguous");
   visit_floating(context.output().dtype, "adam", [&]<class T>() { run<T>(context, attrs); });
 }
 

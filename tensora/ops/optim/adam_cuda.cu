@@ -35,6 +35,7 @@ struct Arrays {
   T *new_param, *new_average, *new_square;
 };
 
+// All arrays have one layout without gaps, so their elements can be taken in the order of memory.
 template <class T, class C>
 __global__ void __launch_bounds__(kThreads)
     adam_step(const Rates<C> rates, const Clock clock, const Arrays<T> arrays, int64_t count) {
@@ -63,10 +64,6 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 void adam_kernel(const KernelContext& context, const AdamAttrs& attrs) {
-  for (const View* view : context.in)
-    check(view->contiguous, "adam: parameters, moments and gradients must be contiguous");
-  for (const View* view : context.out)
-    check(view->contiguous, "adam: parameters and moments must be contiguous");
   const bool counted = context.in.size() > 4;
   check(
       counted || !current_capture(),

@@ -4,6 +4,9 @@
 
 namespace tensora::functors {
 
+// At NaN the gradients pass or stop as in PyTorch: most formulas ask where the gradient is cut off,
+// which NaN never is.
+
 struct Relu : Unary {
   static constexpr auto name = "relu";
   static constexpr auto types = Types::number;
@@ -14,7 +17,7 @@ struct Relu : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return select(s.y > lit<V>(0), s.g, lit<V>(0));
+    return select(s.y <= lit<V>(0), lit<V>(0), s.g);
   }
 };
 
@@ -45,7 +48,7 @@ struct Hardtanh : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return select((s.a > lit<V>(min_val)) & (s.a < lit<V>(max_val)), s.g, lit<V>(0));
+    return select((s.a <= lit<V>(min_val)) | (s.a >= lit<V>(max_val)), lit<V>(0), s.g);
   }
 };
 
@@ -60,7 +63,7 @@ struct Relu6 : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return select((s.a > lit<V>(0)) & (s.a < lit<V>(6)), s.g, lit<V>(0));
+    return select((s.a <= lit<V>(0)) | (s.a >= lit<V>(6)), lit<V>(0), s.g);
   }
 };
 

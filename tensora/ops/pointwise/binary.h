@@ -74,7 +74,7 @@ struct Div : Binary {
   }
   template <class V>
   constexpr V vjp_b(const Saved<V>& s) const {
-    return -s.g * conj(s.a / (s.b * s.b));
+    return -s.g * conj(s.a / s.b / s.b);  // the square might overflow
   }
 };
 
@@ -82,6 +82,7 @@ struct Div : Binary {
 struct DivTrunc : Binary {
   static constexpr auto name = "div_trunc";
   static constexpr auto types = Types::number;
+  static constexpr auto divides = true;
   static constexpr auto internal = true;
   template <class V>
   constexpr V forward(V self, V other) const {
@@ -100,6 +101,7 @@ struct DivTrunc : Binary {
 struct FloorDivide : Binary {
   static constexpr auto name = "floor_divide";
   static constexpr auto types = Types::number;
+  static constexpr auto divides = true;
   static constexpr double low = 0.5, high = 4;
   template <class V>
   constexpr V forward(V self, V other) const {
@@ -118,6 +120,7 @@ struct FloorDivide : Binary {
 struct Remainder : Binary {
   static constexpr auto name = "remainder";
   static constexpr auto types = Types::number;
+  static constexpr auto divides = true;
   static constexpr unsigned saves_b = kA | kB;
   template <class V>
   constexpr V forward(V self, V other) const {
@@ -129,13 +132,15 @@ struct Remainder : Binary {
   }
   template <class V>
   constexpr V vjp_b(const Saved<V>& s) const {
-    return -s.g * floor(s.a / s.b);
+    // The quotient that belongs to the remainder: a / b may round up to the next integer.
+    return -s.g * ((s.a - remainder(s.a, s.b)) / s.b);
   }
 };
 
 struct Fmod : Binary {
   static constexpr auto name = "fmod";
   static constexpr auto types = Types::number;
+  static constexpr auto divides = true;
   static constexpr unsigned saves_b = kA | kB;
   template <class V>
   constexpr V forward(V self, V other) const {

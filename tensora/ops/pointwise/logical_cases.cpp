@@ -129,7 +129,8 @@ void add_closeness(Cases& cases) {
                      return one(array_of_values({1, 0, equal_nan ? 1.0 : 0.0, 1, 0, 0, 1}));
                    },
                .output_dtype = always_bool,
-               .opt_out = {{Mode::view, "the reference belongs to the listed values"}}});
+               .opt_out = {{Mode::grad, "the result is bool"},
+                           {Mode::view, "the reference belongs to the listed values"}}});
   cases.add(
       {.op = "isclose",
        .name = "integers",
@@ -158,7 +159,9 @@ void add_closeness(Cases& cases) {
                  },
              .reference = [](Arrays) { return one(array_of_values({1})); },
              .output_dtype = always_bool,
-             .opt_out = {{Mode::meta, "needs the values"}}});
+             .opt_out = {{Mode::grad, "the result is bool"},
+                         {Mode::meta, "needs the values"},
+                         {Mode::jit, "needs the values"}}});
   cases.error("isclose", "two dtypes", "expected operands of one dtype, got float32 and float64",
               [] { isclose(ones({2}), ones({2}, {.dtype = kFloat64})); });
   cases.error("isclose", "negative rtol", "rtol must not be negative",

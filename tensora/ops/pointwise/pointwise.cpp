@@ -1,5 +1,7 @@
-#include "tensora/ops/pointwise/pointwise.h"
+// Registers nothing: the rules that all functors share; their ops are generated.
+#include "tensora/ops/pointwise/define_pointwise.h"
 
+#include "tensora/core/fit_scalar.h"
 #include "tensora/ops/creation/empty.h"
 
 namespace tensora {
@@ -33,20 +35,18 @@ void check_types(const Infer& infer, Types types, DType dtype) {
   }
 }
 
-// Dense inputs of one layout give an output of the same layout, as in PyTorch: a permuted tensor
-// stays permuted, and the loop stays linear.
-bool common_layout(const Infer& infer, const Shape& sizes, Strides& strides) {
-  const Tensor* pattern = nullptr;
+// The strides of the output, as in PyTorch: dense inputs of one layout give that layout, and
+// otherwise the dims keep the order in memory that they have in the inputs. A permuted tensor stays
+// permuted, with or without gaps, and the loop stays linear.
+Strides common_layout(const Infer& infer, const Shape& sizes) {
+  SmallVector<Strides, 4> patterns;
+  bool alike = true;
   for (const Arg& input : infer.inputs) {
-    if (input->sizes() != sizes) continue;
-    if (!pattern)
-      pattern = &*input;
-    else if (input->strides() != pattern->strides())
-      return false;
+    patterns.push_back(broadcast_strides(input->sizes(), input->strides(), sizes));
+    alike &= input->sizes() == sizes && patterns[0] == patterns.back();
   }
-  if (!pattern || !is_dense(sizes, pattern->strides())) return false;
-  strides = pattern->strides();
-  return true;
+  if (alike && is_dense(sizes, patterns[0])) return patterns[0];
+  return dense_strides(sizes, {patterns.data(), patterns.size()});
 }
 
 }  // namespace
@@ -74,6 +74,17 @@ DType result_type(Args inputs) {
   return result;
 }
 
+void check_alpha(const Infer& infer, Scalar alpha) {
+  infer.check(!alpha.is_complex() || is_complex(infer.compute_dtype), "alpha must be real for ",
+              infer.compute_dtype, " tensors");
+  if (is_differentiable(infer.compute_dtype)) return;
+  infer.check(!alpha.is_floating(), "alpha must be an integer for ", infer.compute_dtype,
+              " tensors, got ", alpha.to<double>());
+  infer.check(alpha.kind() != Scalar::Kind::boolean || infer.compute_dtype == kBool,
+              "alpha must be a number for ", infer.compute_dtype, " tensors, got a bool");
+  fit_scalar(alpha, infer.compute_dtype, infer.op);
+}
+
 Tensor unwrap_number(const Tensor& operand) {
   if (!operand.impl().wrapped_number) return operand;
   return full({}, operand.item(), {.dtype = operand.is_complex() ? kComplex128 : kFloat64});
@@ -82,7 +93,8 @@ Tensor unwrap_number(const Tensor& operand) {
 void infer_pointwise(Infer& infer, Types types, bool condition_first, bool real_result) {
   const Args operands = condition_first ? infer.inputs.subspan(1) : infer.inputs;
   if (condition_first)
-    infer.check(infer[0].dtype() == kBool, "expected a bool condition, got ", infer[0].dtype());
+    infer.check(infer[0].dtype() == kBool || infer[0].dtype() == kUInt8,
+                "expected a condition of dtype bool or uint8, got ", infer[0].dtype());
   const Tensor& first = *operands[0];
   const Shape& first_sizes = infer[0].sizes();
   DType dtype = first.dtype();
@@ -104,11 +116,10 @@ void infer_pointwise(Infer& infer, Types types, bool condition_first, bool real_
   Shape sizes = first_sizes;
   for (const Arg& input : infer.inputs)
     if (input->sizes() != sizes) sizes = broadcast_shapes(sizes, input->sizes(), infer.op);
-  Strides strides;
-  if (!contiguous && common_layout(infer, sizes, strides))
-    infer.output(sizes, strides, result);
-  else
+  if (contiguous)
     infer.output(sizes, result);
+  else
+    infer.output(sizes, common_layout(infer, sizes), result);
 }
 
 }  // namespace tensora

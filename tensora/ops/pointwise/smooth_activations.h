@@ -57,7 +57,7 @@ struct Elu : Unary {
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
     const V slope = s.g * lit<V>(alpha) * exp(s.a);
-    return select(s.a > lit<V>(0), s.g, slope);
+    return select(s.a <= lit<V>(0), slope, s.g);
   }
 };
 
@@ -73,7 +73,7 @@ struct Selu : Unary {
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
     const V slope = s.g * exp(s.a) * lit<V>(kSeluAlpha);
-    return select(s.a > lit<V>(0), s.g, slope) * lit<V>(kSeluScale);
+    return select(s.a <= lit<V>(0), slope, s.g) * lit<V>(kSeluScale);
   }
 };
 
@@ -91,7 +91,7 @@ struct Celu : Unary {
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
     const V slope = s.g * exp(s.a / lit<V>(alpha));
-    return select(s.a > lit<V>(0), s.g, slope);
+    return select(s.a <= lit<V>(0), slope, s.g);
   }
 };
 
@@ -161,12 +161,13 @@ struct Mish : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    const V n = exp(minimum(s.a, lit<V>(20)));
+    const V x = minimum(s.a, lit<V>(20));  // beyond, the slope is 1 to the last digit
+    const V n = exp(x);
     const V w = n * (n + lit<V>(2));
     const V t = w / (w + lit<V>(2));
     const V rest =
         (t + lit<V>(1)) * lit<V>(2) / (w + lit<V>(2));  // 1 - t * t, without cancellation
-    return s.g * (t + s.a * rest * (n / (n + lit<V>(1))));
+    return s.g * (t + x * rest * (n / (n + lit<V>(1))));
   }
 };
 

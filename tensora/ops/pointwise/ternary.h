@@ -80,7 +80,7 @@ struct Addcdiv : Ternary {
   Scalar value = 1;
   template <class V>
   constexpr V forward(V self, V tensor1, V tensor2) const {
-    return self + lit<V>(value) * (tensor1 / tensor2);
+    return self + lit<V>(value) * tensor1 / tensor2;
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {

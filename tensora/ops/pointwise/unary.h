@@ -39,6 +39,7 @@ struct Abs : Unary {
 struct Square : Unary {
   static constexpr auto name = "square";
   static constexpr auto types = Types::number;
+  static constexpr auto internal = true;
   static constexpr bool complex = true;
   static constexpr unsigned saves_a = kA;
   template <class V>

@@ -1,5 +1,8 @@
+// Registers nothing: functions of other ops.
 #include "tensora/ops/pointwise/variants.h"
 
+#include "tensora/core/fit_scalar.h"
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/describe.h"
@@ -50,11 +53,17 @@ void check_bounds(bool has_min, bool has_max) {
   check(has_min || has_max, "clamp: at least one of min and max must be given");
 }
 
+bool is_bool_power(const Tensor& self, Scalar exponent) {
+  return self.dtype() == kBool && exponent.kind() == Scalar::Kind::boolean;
+}
+
 void check_integer_power(const Tensor& self, Scalar exponent) {
   check(is_differentiable(self.dtype()) || exponent.is_floating() || exponent.is_complex() ||
             exponent.to<int64_t>() >= 0,
         "pow: integers to negative integer powers are not allowed, got exponent ",
         exponent.to<int64_t>());
+  if (is_integral(self.dtype()) && !exponent.is_floating())
+    fit_scalar(exponent, self.dtype(), "pow");
 }
 
 void check_same_dtype(std::string_view op, const Tensor& a, const Tensor& b) {
@@ -70,7 +79,7 @@ Tensor clamp(const Tensor& self, std::optional<Scalar> min, std::optional<Scalar
   check_bounds(min.has_value(), max.has_value());
   if (!max) return clamp_min(self, *min);
   if (!min) return clamp_max(self, *max);
-  return apply(pointwise_op<Clamp>(), {self, wrap_number(*min), wrap_number(*max)});
+  return apply(pointwise_op<Clamp>(), {self, wrap_number(*min), wrap_number(*max)}, {{}, true});
 }
 
 Tensor clamp(const Tensor& self, const Tensor& min, const Tensor& max) {
@@ -84,7 +93,8 @@ const Tensor& clamp_(const Tensor& self, std::optional<Scalar> min, std::optiona
   check_bounds(min.has_value(), max.has_value());
   if (!max) return clamp_min_(self, *min);
   if (!min) return clamp_max_(self, *max);
-  return apply_inplace(pointwise_op<Clamp>(), {self, wrap_number(*min), wrap_number(*max)});
+  return apply_inplace(pointwise_op<Clamp>(), {self, wrap_number(*min), wrap_number(*max)},
+                       {{}, true});
 }
 
 const Tensor& clamp_(const Tensor& self, const Tensor& min, const Tensor& max) {
@@ -93,6 +103,38 @@ const Tensor& clamp_(const Tensor& self, const Tensor& min, const Tensor& max) {
   if (!min.defined()) return clamp_max_(self, max);
   return apply_inplace(pointwise_op<Clamp>(), {self, min, max});
 }
+
+Tensor clamp_min(const Tensor& self, const Tensor& min) {
+  return apply(pointwise_op<ClampMin>(), {self, min});
+}
+Tensor clamp_min(const Tensor& self, Scalar min) {
+  return apply(pointwise_op<ClampMin>(), {self, wrap_number(min)}, {{}, true});
+}
+const Tensor& clamp_min_(const Tensor& self, const Tensor& min) {
+  return apply_inplace(pointwise_op<ClampMin>(), {self, min});
+}
+const Tensor& clamp_min_(const Tensor& self, Scalar min) {
+  return apply_inplace(pointwise_op<ClampMin>(), {self, wrap_number(min)}, {{}, true});
+}
+
+Tensor clamp_max(const Tensor& self, const Tensor& max) {
+  return apply(pointwise_op<ClampMax>(), {self, max});
+}
+Tensor clamp_max(const Tensor& self, Scalar max) {
+  return apply(pointwise_op<ClampMax>(), {self, wrap_number(max)}, {{}, true});
+}
+const Tensor& clamp_max_(const Tensor& self, const Tensor& max) {
+  return apply_inplace(pointwise_op<ClampMax>(), {self, max});
+}
+const Tensor& clamp_max_(const Tensor& self, Scalar max) {
+  return apply_inplace(pointwise_op<ClampMax>(), {self, wrap_number(max)}, {{}, true});
+}
+
+Tensor square(const Tensor& self) {
+  if (self.dtype() == kBool) return square(to(self, kInt64));
+  return apply(pointwise_op<Square>(), {self});
+}
+const Tensor& square_(const Tensor& self) { return apply_inplace(pointwise_op<Square>(), {self}); }
 
 Tensor div(const Tensor& self, const Tensor& other, std::optional<std::string_view> rounding_mode) {
   switch (parse_rounding(rounding_mode)) {
@@ -131,6 +173,7 @@ Tensor pow(const Tensor& self, const Tensor& exponent) {
 }
 
 Tensor pow(const Tensor& self, Scalar exponent) {
+  if (is_bool_power(self, exponent)) return logical_or(self, logical_not(wrap_number(exponent)));
   check_integer_power(self, exponent);
   const bool keeps_dtype =
       self.dtype() != kBool && (is_differentiable(self.dtype()) || !exponent.is_floating());
@@ -149,6 +192,7 @@ const Tensor& pow_(const Tensor& self, const Tensor& exponent) {
 }
 
 const Tensor& pow_(const Tensor& self, Scalar exponent) {
+  if (is_bool_power(self, exponent)) return logical_or_(self, logical_not(wrap_number(exponent)));
   check_integer_power(self, exponent);
   return pow_(self, wrap_number(exponent));
 }

@@ -13,6 +13,19 @@ Tensor clamp(const Tensor& self, const Tensor& min, const Tensor& max = {});
 const Tensor& clamp_(const Tensor& self, std::optional<Scalar> min, std::optional<Scalar> max = {});
 const Tensor& clamp_(const Tensor& self, const Tensor& min, const Tensor& max = {});
 
+Tensor clamp_min(const Tensor& self, const Tensor& min);
+Tensor clamp_min(const Tensor& self, Scalar min);
+const Tensor& clamp_min_(const Tensor& self, const Tensor& min);
+const Tensor& clamp_min_(const Tensor& self, Scalar min);
+Tensor clamp_max(const Tensor& self, const Tensor& max);
+Tensor clamp_max(const Tensor& self, Scalar max);
+const Tensor& clamp_max_(const Tensor& self, const Tensor& max);
+const Tensor& clamp_max_(const Tensor& self, Scalar max);
+
+/// Of bools it is int64, as in PyTorch.
+Tensor square(const Tensor& self);
+const Tensor& square_(const Tensor& self);
+
 /// The quotient, rounded towards zero ("trunc") or down ("floor") and then of the operands' own
 /// dtype; unrounded without a mode.
 Tensor div(const Tensor& self, const Tensor& other, std::optional<std::string_view> rounding_mode);

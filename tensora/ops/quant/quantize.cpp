@@ -14,9 +14,10 @@ constexpr DTypeSet kAccepted = dtypes_where([](const DTypeInfo& info) {
 
 constinit OpDef<QuantizeAttrs> quantize_op = define(Op<QuantizeAttrs>{
     .name = "quantize",
+    .inputs = {"self"},
+    .primitive = true,
     .infer =
         [](Infer& infer, const QuantizeAttrs& attrs) {
-          infer.expect_inputs(1);
           const Tensor& x = infer[0];
           infer.check(is_floating_point(x.dtype()), "expected a floating-point tensor, got ",
                       x.dtype());
@@ -33,9 +34,10 @@ constinit OpDef<QuantizeAttrs> quantize_op = define(Op<QuantizeAttrs>{
 
 constinit OpDef<DequantizeAttrs> dequantize_op = define(Op<DequantizeAttrs>{
     .name = "dequantize",
+    .inputs = {"self"},
+    .primitive = true,
     .infer =
         [](Infer& infer, const DequantizeAttrs& attrs) {
-          infer.expect_inputs(1);
           infer.check(infer[0].is_quantized(), "expected a quantized tensor, got ",
                       infer[0].dtype());
           infer.check(is_floating_point(attrs.dtype), "expected a floating-point dtype, got ",

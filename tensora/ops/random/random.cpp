@@ -4,6 +4,7 @@
 #include <numbers>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/creation/tensor.h"
@@ -16,6 +17,9 @@ template <class Distribution>
 consteval OpDef<Distribution> define_random(std::string_view name) {
   return define(Op<Distribution>{
       .name = name,
+      .inputs = {"self"},
+      .primitive = true,
+      .internal = true,
       .infer = [](Infer& infer,
                   const Distribution&) { infer.output(infer[0].sizes(), infer[0].dtype()); },
       .vjp = [](Vjp&, const Distribution&) {},  // nothing of the old contents remains
@@ -117,6 +121,9 @@ constinit OpDef<RandomInteger> random_op = define_random<RandomInteger>("random"
 
 constinit OpDef<RandomAttrs> bernoulli_tensor_op = define(Op<RandomAttrs>{
     .name = "bernoulli_tensor",
+    .inputs = {"self", "p"},
+    .primitive = true,
+    .internal = true,
     .infer =
         [](Infer& infer, const RandomAttrs&) {
           infer.check(infer[1].is_floating_point(),
@@ -125,14 +132,6 @@ constinit OpDef<RandomAttrs> bernoulli_tensor_op = define(Op<RandomAttrs>{
                       "probabilities of shape ", infer[1].sizes(), " cannot be broadcast to shape ",
                       infer[0].sizes());
           infer.output(infer[0].sizes(), infer[0].dtype());
-        },
-    .reference =
-        [](Args in, const RandomAttrs& attrs) {
-          // For devices without a kernel: the same numbers, drawn on the host.
-          const Tensor drawn =
-              apply(bernoulli_tensor_op, {to(*in[0], DeviceType::cpu), to(*in[1], DeviceType::cpu)},
-                    attrs);
-          return Tensors{to(drawn, in[0]->device())};
         },
     .vjp = [](Vjp&, const RandomAttrs&) {},  // constant almost everywhere
     .cpu_scalars = true,

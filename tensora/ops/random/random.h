@@ -1,7 +1,7 @@
 #pragma once
 
 #include "tensora/core/random.h"
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/op_def.h"
 #include "tensora/ops/random/random_values.h"
 
 // Random tensors. The state that an op's numbers come from is among its attributes, so an op stays

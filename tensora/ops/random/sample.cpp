@@ -1,29 +1,29 @@
 #include "tensora/ops/random/sample.h"
 
 #include "tensora/autograd/grad_mode.h"
-#include "tensora/ops/copy/copy.h"
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/creation/empty.h"
 
 namespace tensora {
 
 constinit OpDef<RandomAttrs> randperm_op = define(Op<RandomAttrs>{
     .name = "randperm",
+    .inputs = {"self"},
+    .primitive = true,
+    .internal = true,
     .infer =
         [](Infer& infer, const RandomAttrs&) {
           infer.check(infer[0].dim() == 1, "expected a vector, got shape ", infer[0].sizes());
           infer.output(infer[0].sizes(), infer[0].dtype());
-        },
-    .reference =
-        [](Args in, const RandomAttrs& attrs) {
-          // For devices without a kernel: the same numbers, drawn on the host.
-          const Tensor drawn = empty(in[0]->sizes(), {.dtype = in[0]->dtype()});
-          return Tensors{to(apply_inplace(randperm_op, {drawn}, attrs), in[0]->device())};
         },
     .gradient = Gradient::not_differentiable,
 });
 
 constinit OpDef<MultinomialAttrs> multinomial_op = define(Op<MultinomialAttrs>{
     .name = "multinomial",
+    .inputs = {"self"},
+    .primitive = true,
+    .internal = true,
     .infer =
         [](Infer& infer, const MultinomialAttrs& attrs) {
           const Tensor& weights = infer[0];
@@ -39,12 +39,6 @@ constinit OpDef<MultinomialAttrs> multinomial_op = define(Op<MultinomialAttrs>{
           Shape sizes = weights.sizes();
           sizes[sizes.size() - 1] = attrs.num_samples;
           infer.output(sizes, kInt64);
-        },
-    .reference =
-        [](Args in, const MultinomialAttrs& attrs) {
-          // For devices without a kernel: the same numbers, drawn on the host.
-          const Tensor drawn = apply(multinomial_op, {to(*in[0], DeviceType::cpu)}, attrs);
-          return Tensors{to(drawn, in[0]->device())};
         },
     .gradient = Gradient::not_differentiable,
 });

@@ -1,7 +1,9 @@
 #include "tensora/ops/random/sample.h"
 
 #include <bit>
+#include <climits>
 
+#include "tensora/backend/cuda/loops/block_sort.cuh"
 #include "tensora/backend/cuda/loops/generate.cuh"
 #include "tensora/backend/cuda/loops/indexing.cuh"
 #include "tensora/backend/cuda/loops/ordered.h"
@@ -21,44 +23,13 @@ void draw(const KernelContext& context, const Distribution& distribution, void* 
                                        std::is_same_v<V, double> ? kFloat64 : kInt64, count);
 }
 
-// ---- randperm: see Note [Shuffling by sorting] --------------------------------------------------
-
-__global__ void number_values(uint32_t* values, int64_t count) {
-  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (i < count) values[i] = static_cast<uint32_t>(i);
-}
-
-__global__ void store_values(const uint32_t* values, char* out, DType dtype, int64_t step,
-                             int64_t count) {
-  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (i < count) store_any<int64_t>(out + i * step, dtype, values[i]);
-}
-
-void randperm_kernel(const KernelContext& context, const RandomAttrs& attrs) {
-  const View& out = context.output();
-  const int64_t n = out.numel;
-  if (n == 0) return;
-  const int device = context.device.index;
-  const PairMemory memory(context.op, device, n);
-  const SortPairs pairs = memory.pairs(0);
-  draw<long long>(context, RandomInteger{attrs.seed, attrs.offset, 0, 0}, pairs.keys, n);
-  const Launch launch{context.op, device};
-  launch(number_values, blocks_for(n), dim3(kThreads), pairs.values, n);
-  // The lowest bits of a word give way to the element's number, in whose order the pairs are.
-  const int number_bits = std::bit_width(std::bit_ceil(static_cast<uint64_t>(n)) - 1);
-  const SortPairs sorted =
-      sort_pairs(context.op, device, pairs, memory.pairs(1), n, number_bits, 64);
-  launch(store_values, blocks_for(n), dim3(kThreads), sorted.values, out.as<char>(), out.dtype,
-         out.strides[0] * static_cast<int64_t>(element_size(out.dtype)), n);
-}
-
-// ---- multinomial --------------------------------------------------------------------------------
+struct RowState;
 
 struct WeightParams {
   const char* weights /* rows categories */;
   int64_t row_bytes, category_bytes;
   int64_t rows, categories, samples;
-  double* largest /* rows */;
+  RowState* states /* rows */;
   const char *op, *invalid, *zero_sum, *too_few;  // the last three: what may be wrong
   Fault* fault;
   DType dtype;
@@ -69,36 +40,56 @@ struct WeightParams {
   }
 };
 
-// A block looks through a row: its largest weight, and whether it can be drawn from.
+/// What is known of a row. All three are filled by atomics whose order does not matter; weights
+/// above zero are ordered as their bits are.
+struct RowState {
+  unsigned long long largest, positive, invalid;
+
+  __device__ double largest_weight() const {
+    return invalid != 0 ? 0 : __longlong_as_double(static_cast<long long>(largest));
+  }
+};
+
+constexpr int64_t kInspected = 16 * kThreads;  // weights of a row that a block looks at
+
 __global__ void __launch_bounds__(kThreads)
-    inspect_rows(const __grid_constant__ WeightParams params) {
-  __shared__ double largest[kThreads];
-  const int64_t row = blockIdx.x;
+    inspect_weights(const __grid_constant__ WeightParams params) {
+  const int64_t row = blockIdx.x, begin = blockIdx.y * kInspected;
+  const int64_t end = min(begin + kInspected, params.categories);
   double mine = 0;
   bool valid = true;
-  int positive = 0;
-  for (int64_t first = 0; first < params.categories; first += kThreads) {
-    const int64_t category = first + threadIdx.x;
-    const double weight = category < params.categories ? params.weight(row, category) : 0;
+  unsigned positive = 0;
+  for (int64_t category = begin + threadIdx.x; category < end; category += kThreads) {
+    const double weight = params.weight(row, category);
     valid = valid && is_valid_weight(weight);
     mine = max(mine, weight);
-    positive += __syncthreads_count(weight > 0);
+    positive += weight > 0;
   }
-  largest[threadIdx.x] = mine;
-  const bool all_valid = __syncthreads_and(valid);
-  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
-    if (threadIdx.x < half)
-      largest[threadIdx.x] = max(largest[threadIdx.x], largest[threadIdx.x + half]);
-    __syncthreads();
+#pragma unroll
+  for (unsigned distance = 16; distance > 0; distance /= 2) {
+    mine = max(mine, __shfl_xor_sync(0xffffffffu, mine, distance));
+    positive += __shfl_xor_sync(0xffffffffu, positive, distance);
   }
-  if (threadIdx.x != 0) return;
-  if (!all_valid)
+  valid = __all_sync(0xffffffffu, valid);
+  if (threadIdx.x % 32 != 0) return;
+  RowState& state = params.states[row];
+  if (mine > 0)
+    atomicMax(&state.largest, static_cast<unsigned long long>(__double_as_longlong(mine)));
+  if (positive > 0) atomicAdd(&state.positive, static_cast<unsigned long long>(positive));
+  if (!valid) atomicMax(&state.invalid, 1ull);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    judge_rows(const __grid_constant__ WeightParams params) {
+  const int64_t row = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (row >= params.rows) return;
+  const RowState& state = params.states[row];
+  if (state.invalid != 0)
     note_fault(params.fault, params.op, params.invalid);
-  else if (positive == 0)
+  else if (state.positive == 0)
     note_fault(params.fault, params.op, params.zero_sum);
-  else if (!params.replacement && positive < params.samples)
+  else if (!params.replacement && state.positive < static_cast<uint64_t>(params.samples))
     note_fault(params.fault, params.op, params.too_few);
-  params.largest[row] = all_valid ? largest[0] : 0;
 }
 
 // The cumulative weights of each row. See Note [Weights as integers].
@@ -113,7 +104,7 @@ struct CumulativeWeights {
   unsigned long long* through /* rows categories */;
 
   __device__ Line line(unsigned number) const {
-    const double largest = params.largest[number];
+    const double largest = params.states[number].largest_weight();
     const bool usable = largest > 0;
     return {number, usable ? weight_exponent(largest, params.categories) : 0, usable};
   }
@@ -156,6 +147,53 @@ __global__ void __launch_bounds__(kThreads)
   out[i] = low;
 }
 
+// Note [A race in rounds]
+// Drawing without replacement is a race in which the first `samples` categories to arrive win. A
+// block sorts a stretch of a row's arrivals and passes on those that can still win; rounds follow
+// until one stretch is left, whose first ones are the result. For more samples than half a stretch,
+// everything is sorted at once instead.
+
+constexpr unsigned kRaceThreads = 256;
+constexpr int64_t kStretch = 2048, kMostInRace = kStretch / 2;
+
+struct Arrival {
+  unsigned long long time;
+  long long category;
+};
+
+struct RaceParams {
+  const double* times;       // first round: rows runners, for weights that follow
+  const Arrival* arrivals;   // later ones: the winners of the round before
+  Arrival* winners;          // rows stretches samples; null in the last round,
+  int64_t* out;              // which writes here: rows samples
+  int64_t runners, samples;  // per row
+};
+
+__global__ void __launch_bounds__(kRaceThreads)
+    race(const __grid_constant__ WeightParams weights, const __grid_constant__ RaceParams params) {
+  __shared__ Arrival runners[kStretch];
+  const int64_t row = blockIdx.x, begin = blockIdx.y * kStretch;
+  const auto count = static_cast<unsigned>(min(kStretch, params.runners - begin));
+  for (unsigned i = threadIdx.x; i < count; i += kRaceThreads) {
+    const int64_t runner = row * params.runners + begin + i;
+    runners[i] =
+        params.times
+            ? Arrival{arrival(params.times[runner], weights.weight(row, begin + i)), begin + i}
+            : params.arrivals[runner];
+  }
+  sort_block(runners, count, [](const Arrival& a, const Arrival& b) {
+    return a.time != b.time ? a.time < b.time : a.category < b.category;
+  });
+  for (unsigned i = threadIdx.x; i < params.samples; i += kRaceThreads) {
+    // A last stretch may have too few; what never arrives takes their places.
+    const Arrival winner = i < count ? runners[i] : Arrival{~0ull, LLONG_MAX};
+    if (params.winners)
+      params.winners[(row * gridDim.y + blockIdx.y) * params.samples + i] = winner;
+    else
+      params.out[row * params.samples + i] = winner.category;
+  }
+}
+
 // keys[i], a random time, becomes when category i arrives.
 __global__ void __launch_bounds__(kThreads)
     find_arrivals(const __grid_constant__ WeightParams params, SortPairs pairs) {
@@ -196,8 +234,8 @@ void draw_with_replacement(const KernelContext& context, const MultinomialAttrs&
                              count);
 }
 
-void draw_without_replacement(const KernelContext& context, const MultinomialAttrs& attrs,
-                              const WeightParams& params, int64_t* out) {
+void sort_arrivals(const KernelContext& context, const MultinomialAttrs& attrs,
+                   const WeightParams& params, int64_t* out) {
   const int device = context.device.index;
   const int64_t all = params.rows * params.categories, count = params.rows * params.samples;
   const PairMemory memory(context.op, device, all);
@@ -214,6 +252,55 @@ void draw_without_replacement(const KernelContext& context, const MultinomialAtt
   }
   launch(take_first, blocks_for(count), dim3(kThreads), sorted.values, out, params.categories,
          params.samples, count);
+}
+
+int64_t stretches_of(int64_t runners) { return (runners + kStretch - 1) / kStretch; }
+
+// See Note [A race in rounds].
+void draw_without_replacement(const KernelContext& context, const MultinomialAttrs& attrs,
+                              const WeightParams& weights, int64_t* out) {
+  if (weights.samples > kMostInRace || stretches_of(weights.categories) > 65535)
+    return sort_arrivals(context, attrs, weights, out);
+  const int device = context.device.index;
+  const int64_t all = weights.rows * weights.categories;
+  const Scratch times(device, static_cast<size_t>(all) * sizeof(double));
+  draw<double>(context, Exponential{attrs.seed, attrs.offset}, times.data(), all);
+  // The first round has the most winners; rounds take turns between two arrays of that size.
+  const auto arrivals =
+      static_cast<size_t>(weights.rows * stretches_of(weights.categories) * weights.samples);
+  const Scratch winners[2] = {{device, arrivals * sizeof(Arrival)},
+                              {device, arrivals * sizeof(Arrival)}};
+  RaceParams params{};
+  params.times = reinterpret_cast<const double*>(times.data());
+  params.runners = weights.categories;
+  params.samples = weights.samples;
+  params.out = out;
+  for (int round = 0;; ++round) {
+    const int64_t stretches = stretches_of(params.runners);
+    params.winners =
+        stretches == 1 ? nullptr : reinterpret_cast<Arrival*>(winners[round % 2].data());
+    Launch{context.op, device}(
+        race, dim3(static_cast<unsigned>(weights.rows), static_cast<unsigned>(stretches)),
+        dim3(kRaceThreads), weights, params);
+    if (stretches == 1) return;
+    params.times = nullptr;
+    params.arrivals = params.winners;
+    params.runners = stretches * params.samples;
+  }
+}
+
+void inspect(const KernelContext& context, const WeightParams& params) {
+  const int device = context.device.index;
+  const size_t bytes = static_cast<size_t>(params.rows) * sizeof(RowState);
+  const int64_t parts = (params.categories + kInspected - 1) / kInspected;
+  check(parts <= 65535, context.op, ": ", params.categories,
+        " categories are too many on cuda, at most ", 65535 * kInspected, " are supported");
+  use_device(device);
+  check_cuda(cudaMemsetAsync(params.states, 0, bytes, current_stream(device)), context.op);
+  const Launch launch{context.op, device};
+  launch(inspect_weights, dim3(static_cast<unsigned>(params.rows), static_cast<unsigned>(parts)),
+         dim3(kThreads), params);
+  launch(judge_rows, blocks_for(params.rows), dim3(kThreads), params);
 }
 
 void multinomial_kernel(const KernelContext& context, const MultinomialAttrs& attrs) {
@@ -236,10 +323,9 @@ void multinomial_kernel(const KernelContext& context, const MultinomialAttrs& at
       "cannot draw that many without replacement: a row has fewer categories of weight above zero";
   params.fault = device_fault(device);
   params.dtype = weights.dtype;
-  const Scratch largest(device, static_cast<size_t>(params.rows) * sizeof(double));
-  params.largest = reinterpret_cast<double*>(largest.data());
-  Launch{context.op, device}(inspect_rows, dim3(static_cast<unsigned>(params.rows)), dim3(kThreads),
-                             params);
+  const Scratch states(device, static_cast<size_t>(params.rows) * sizeof(RowState));
+  params.states = reinterpret_cast<RowState*>(states.data());
+  inspect(context, params);
   if (attrs.replacement)
     draw_with_replacement(context, attrs, params, out.as<int64_t>());
   else
@@ -248,9 +334,6 @@ void multinomial_kernel(const KernelContext& context, const MultinomialAttrs& at
 
 }  // namespace
 
-void register_sample_cuda() {
-  randperm_op.set_kernel(DeviceType::cuda, randperm_kernel);
-  multinomial_op.set_kernel(DeviceType::cuda, multinomial_kernel);
-}
+void register_sample_cuda() { multinomial_op.set_kernel(DeviceType::cuda, multinomial_kernel); }
 
 }  // namespace tensora::cuda

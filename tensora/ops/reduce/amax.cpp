@@ -1,5 +1,6 @@
 #include "tensora/ops/reduce/amax.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/reduce_common.h"
 #include "tensora/ops/reduce/sum.h"
@@ -51,19 +52,44 @@ void aminmax_vjp(Vjp& vjp, const ReduceAttrs& attrs) {
 
 }  // namespace
 
-constinit OpDef<ReduceAttrs> amax_op = define(Op<ReduceAttrs>{
-    .name = "amax", .infer = infer_extremum, .vjp = extremum_vjp, .saves = {in(0) | out(0)}});
-constinit OpDef<ReduceAttrs> amin_op = define(Op<ReduceAttrs>{
-    .name = "amin", .infer = infer_extremum, .vjp = extremum_vjp, .saves = {in(0) | out(0)}});
+constinit OpDef<ReduceAttrs> amax_op = define(Op<ReduceAttrs>{.name = "amax",
+                                                              .inputs = {"self"},
+                                                              .primitive = true,
+                                                              .infer = infer_extremum,
+                                                              .vjp = extremum_vjp,
+                                                              .saves = {in(0) | out(0)}});
+constinit OpDef<ReduceAttrs> amin_op = define(Op<ReduceAttrs>{.name = "amin",
+                                                              .inputs = {"self"},
+                                                              .primitive = true,
+                                                              .infer = infer_extremum,
+                                                              .vjp = extremum_vjp,
+                                                              .saves = {in(0) | out(0)}});
 constinit OpDef<ReduceAttrs> max_op = define(Op<ReduceAttrs>{
-    .name = "max", .infer = infer_extremum, .vjp = full_extremum_vjp, .saves = {in(0) | out(0)}});
+    .name = "max",
+    .inputs = {"self"},
+    .infer = infer_extremum,
+    .reference = [](Args in,
+                    const ReduceAttrs& attrs) { return Tensors{apply(amax_op, in, attrs)}; },
+    .vjp = full_extremum_vjp,
+    .saves = {in(0) | out(0)}});
 constinit OpDef<ReduceAttrs> min_op = define(Op<ReduceAttrs>{
-    .name = "min", .infer = infer_extremum, .vjp = full_extremum_vjp, .saves = {in(0) | out(0)}});
-constinit OpDef<ReduceAttrs> aminmax_op =
-    define(Op<ReduceAttrs>{.name = "aminmax",
-                           .infer = infer_aminmax,
-                           .vjp = aminmax_vjp,
-                           .saves = {in(0) | out(0) | out(1)}});
+    .name = "min",
+    .inputs = {"self"},
+    .infer = infer_extremum,
+    .reference = [](Args in,
+                    const ReduceAttrs& attrs) { return Tensors{apply(amin_op, in, attrs)}; },
+    .vjp = full_extremum_vjp,
+    .saves = {in(0) | out(0)}});
+constinit OpDef<ReduceAttrs> aminmax_op = define(
+    Op<ReduceAttrs>{.name = "aminmax",
+                    .inputs = {"self"},
+                    .infer = infer_aminmax,
+                    .reference =
+                        [](Args in, const ReduceAttrs& attrs) {
+                          return Tensors{apply(amin_op, in, attrs), apply(amax_op, in, attrs)};
+                        },
+                    .vjp = aminmax_vjp,
+                    .saves = {in(0) | out(0) | out(1)}});
 
 void register_amax(OpRegistry& registry) {
   for (const OpDef<ReduceAttrs>* op : {&amax_op, &amin_op, &max_op, &min_op, &aminmax_op})

@@ -1,6 +1,10 @@
 #include "tensora/ops/reduce/any_all.h"
 
+#include "tensora/dispatch/op.h"
+#include "tensora/ops/copy/copy.h"
+#include "tensora/ops/pointwise/functions.h"
 #include "tensora/ops/reduce/reduce_common.h"
+#include "tensora/ops/reduce/sum.h"
 
 namespace tensora {
 namespace {
@@ -11,12 +15,30 @@ void infer_any_all(Infer& infer, const ReduceAttrs& attrs) {
                infer[0].dtype() == kUInt8 ? kUInt8 : kBool);
 }
 
+Tensors as_answer(const Tensor& self, const Tensor& truth) {
+  return Tensors{to(truth, self.dtype() == kUInt8 ? kUInt8 : kBool)};
+}
+
 }  // namespace
 
 constinit OpDef<ReduceAttrs> any_op = define(Op<ReduceAttrs>{
-    .name = "any", .infer = infer_any_all, .gradient = Gradient::not_differentiable});
+    .name = "any",
+    .inputs = {"self"},
+    .infer = infer_any_all,
+    .reference =
+        [](Args in, const ReduceAttrs& attrs) {
+          return as_answer(*in[0], ne(sum(ne(*in[0], 0), attrs.dim, attrs.keepdim), 0));
+        },
+    .gradient = Gradient::not_differentiable});
 constinit OpDef<ReduceAttrs> all_op = define(Op<ReduceAttrs>{
-    .name = "all", .infer = infer_any_all, .gradient = Gradient::not_differentiable});
+    .name = "all",
+    .inputs = {"self"},
+    .infer = infer_any_all,
+    .reference =
+        [](Args in, const ReduceAttrs& attrs) {
+          return as_answer(*in[0], eq(sum(eq(*in[0], 0), attrs.dim, attrs.keepdim), 0));
+        },
+    .gradient = Gradient::not_differentiable});
 
 void register_any_all(OpRegistry& registry) {
   registry.add(any_op);

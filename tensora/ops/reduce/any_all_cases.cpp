@@ -16,7 +16,8 @@ void any_all_cases(Cases& cases) {
             return static_cast<double>(result);
           },
       .dtypes = all_dtypes(),
-      .output_dtype = output_dtype};
+      .output_dtype = output_dtype,
+      .opt_out = {{Mode::grad, "the result is bool"}}};
   const ReduceCase every{
       .op = "all",
       .run = [](const Tensor& x, const Dims& dim, bool keepdim) { return all(x, dim, keepdim); },
@@ -27,7 +28,8 @@ void any_all_cases(Cases& cases) {
             return static_cast<double>(result);
           },
       .dtypes = all_dtypes(),
-      .output_dtype = output_dtype};
+      .output_dtype = output_dtype,
+      .opt_out = {{Mode::grad, "the result is bool"}}};
   for (ReduceCase reduction : {some, every}) {
     add_reductions(cases, reduction, reduce_samples());
     add_reductions(cases, reduction, empty_reduce_samples());

@@ -1,7 +1,12 @@
 #include "tensora/ops/reduce/max_dim.h"
 
+#include "tensora/dispatch/op.h"
+#include "tensora/ops/creation/sequence.h"
+#include "tensora/ops/pointwise/functions.h"
+#include "tensora/ops/reduce/amax.h"
 #include "tensora/ops/reduce/pick.h"
 #include "tensora/ops/reduce/reduce_common.h"
+#include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
 namespace {
@@ -12,6 +17,7 @@ Shape result_sizes(const Infer& infer, const DimAttrs& attrs) {
 }
 
 void infer_values_and_indices(Infer& infer, const DimAttrs& attrs) {
+  infer.check(attrs.dim.has_value(), "expected a dim");
   const Shape sizes = result_sizes(infer, attrs);
   infer.output(sizes, infer[0].dtype());
   infer.output(sizes, kInt64);
@@ -19,6 +25,35 @@ void infer_values_and_indices(Infer& infer, const DimAttrs& attrs) {
 
 void infer_indices(Infer& infer, const DimAttrs& attrs) {
   infer.output(result_sizes(infer, attrs), kInt64);
+}
+
+// The position of the first element that is the extremum, or NaN if that is.
+template <bool largest>
+Tensor first_extremum(const Tensor& self, const DimAttrs& attrs) {
+  const Tensor x = attrs.dim && self.dim() > 0 ? self : ravel(self);
+  const int dim = wrap_dim(attrs.dim && self.dim() > 0 ? *attrs.dim : 0, x.dim(), "argmax");
+  const int64_t n = x.sizes()[dim];
+  const Tensor extremum = largest ? amax(x, {dim}, true) : amin(x, {dim}, true);
+  const Tensor chosen = where(isnan(extremum), isnan(x), eq(x, extremum));
+  Shape along = Shape::filled(x.dim(), 1);
+  along[dim] = n;
+  const Tensor places = reshape(arange(n, {.device = x.device()}), along);
+  const Tensor first = amin(where(chosen, places, n), {dim}, false);
+  const uint32_t mask = reduced_mask(attrs.dim ? Dims{*attrs.dim} : Dims{}, self.dim(), "argmax");
+  return reshape(first, reduced_sizes(self.sizes(), mask, attrs.keepdim));
+}
+
+template <bool largest>
+Tensors indices_reference(Args in, const DimAttrs& attrs) {
+  return Tensors{first_extremum<largest>(*in[0], attrs)};
+}
+
+template <bool largest>
+Tensors values_reference(Args in, const DimAttrs& attrs) {
+  const Tensor& x = *in[0];
+  const Tensor indices = first_extremum<largest>(x, attrs);
+  const int dim = wrap_dim(*attrs.dim, x.dim(), "max");
+  return Tensors{pick(x, indices, {x.sizes(), dim, attrs.keepdim}), indices};
 }
 
 void chosen_vjp(Vjp& vjp, const DimAttrs& attrs) {
@@ -35,14 +70,30 @@ std::tuple<Tensor, Tensor> values_and_indices(const OpDef<DimAttrs>& op, const T
 
 }  // namespace
 
-constinit OpDef<DimAttrs> max_dim_op = define(Op<DimAttrs>{
-    .name = "max_dim", .infer = infer_values_and_indices, .vjp = chosen_vjp, .saves = {out(1)}});
-constinit OpDef<DimAttrs> min_dim_op = define(Op<DimAttrs>{
-    .name = "min_dim", .infer = infer_values_and_indices, .vjp = chosen_vjp, .saves = {out(1)}});
-constinit OpDef<DimAttrs> argmax_op = define(Op<DimAttrs>{
-    .name = "argmax", .infer = infer_indices, .gradient = Gradient::not_differentiable});
-constinit OpDef<DimAttrs> argmin_op = define(Op<DimAttrs>{
-    .name = "argmin", .infer = infer_indices, .gradient = Gradient::not_differentiable});
+constinit OpDef<DimAttrs> max_dim_op = define(Op<DimAttrs>{.name = "max_dim",
+                                                           .inputs = {"self"},
+                                                           .infer = infer_values_and_indices,
+                                                           .reference = values_reference<true>,
+                                                           .vjp = chosen_vjp,
+                                                           .saves = {out(1)}});
+constinit OpDef<DimAttrs> min_dim_op = define(Op<DimAttrs>{.name = "min_dim",
+                                                           .inputs = {"self"},
+                                                           .infer = infer_values_and_indices,
+                                                           .reference = values_reference<false>,
+                                                           .vjp = chosen_vjp,
+                                                           .saves = {out(1)}});
+constinit OpDef<DimAttrs> argmax_op =
+    define(Op<DimAttrs>{.name = "argmax",
+                        .inputs = {"self"},
+                        .infer = infer_indices,
+                        .reference = indices_reference<true>,
+                        .gradient = Gradient::not_differentiable});
+constinit OpDef<DimAttrs> argmin_op =
+    define(Op<DimAttrs>{.name = "argmin",
+                        .inputs = {"self"},
+                        .infer = infer_indices,
+                        .reference = indices_reference<false>,
+                        .gradient = Gradient::not_differentiable});
 
 void register_max_dim(OpRegistry& registry) {
   for (const OpDef<DimAttrs>* op : {&max_dim_op, &min_dim_op, &argmax_op, &argmin_op})

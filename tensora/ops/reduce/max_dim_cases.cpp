@@ -70,7 +70,8 @@ void add_positions(Cases& cases, const ReduceSample& sample, const std::vector<D
                      return one(expected(x[0], sample.dim, sample.keepdim, largest)[1]);
                    },
                .dtypes = dtypes,
-               .output_dtype = [](DType) { return kInt64; }});
+               .output_dtype = [](DType) { return kInt64; },
+               .opt_out = {{Mode::grad, "the result is integers"}}});
 }
 
 void errors(Cases& cases) {

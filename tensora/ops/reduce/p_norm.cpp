@@ -2,8 +2,10 @@
 
 #include <cmath>
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
+#include "tensora/ops/reduce/amax.h"
 #include "tensora/ops/reduce/reduce_common.h"
 #include "tensora/ops/reduce/sum.h"
 
@@ -36,10 +38,25 @@ Tensor norm_gradient(const Tensor& grad, const Tensor& x, const Tensor& norm,
   return repeated(scale) * power_slope(x, p);
 }
 
+// The norm in other ops, half types in float.
+Tensor norm_of(const Tensor& self, const NormAttrs& attrs) {
+  const DType dtype = attrs.dtype.value_or(self.dtype());
+  const Tensor x = to(self, promote_types(dtype, kFloat32));
+  const double p = attrs.p;
+  const auto total = [&](const Tensor& y) { return sum(y, attrs.dim, attrs.keepdim); };
+  if (p == 0) return to(total(ne(x, 0)), dtype);
+  if (p == 1) return to(total(abs(x)), dtype);
+  if (p == 2) return to(sqrt(total(x * x)), dtype);
+  if (!std::isinf(p)) return to(pow(total(pow(abs(x), Scalar(p))), Scalar(1 / p)), dtype);
+  return to(p > 0 ? amax(abs(x), attrs.dim, attrs.keepdim) : amin(abs(x), attrs.dim, attrs.keepdim),
+            dtype);
+}
+
 }  // namespace
 
 constinit OpDef<NormAttrs> norm_op = define(Op<NormAttrs>{
     .name = "norm",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const NormAttrs& attrs) {
           const Tensor& x = infer[0];
@@ -53,6 +70,7 @@ constinit OpDef<NormAttrs> norm_op = define(Op<NormAttrs>{
                                         : reduced_mask(attrs.dim, x.dim(), infer.op);
           infer.output(reduced_sizes(x.sizes(), mask, attrs.keepdim), dtype);
         },
+    .reference = [](Args in, const NormAttrs& attrs) { return Tensors{norm_of(*in[0], attrs)}; },
     .vjp =
         [](Vjp& vjp, const NormAttrs& attrs) {
           if (attrs.p == 0) return;  // counting has no slope

@@ -2,7 +2,7 @@
 
 // Internal header: the gradient of reductions that choose one element.
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/op_def.h"
 
 namespace tensora {
 

@@ -1,5 +1,6 @@
 #include "tensora/ops/reduce/prod.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/any_all.h"
@@ -51,6 +52,8 @@ void prod_vjp(Vjp& vjp, const ReduceAttrs& attrs) {
 
 constinit OpDef<ReduceAttrs> prod_op = define(Op<ReduceAttrs>{
     .name = "prod",
+    .inputs = {"self"},
+    .primitive = true,
     .infer =
         [](Infer& infer, const ReduceAttrs& attrs) {
           const Tensor& x = infer[0];

@@ -147,7 +147,8 @@ Case gradient_case(const std::string& op, const std::string& name, const Shape& 
           .dtypes = {kFloat32, kFloat64},
           .opt_out = {{Mode::grad, "the case is a gradient itself"},
                       {Mode::view, "the expected gradient belongs to these very values"},
-                      {Mode::meta, "needs values"}}};
+                      {Mode::meta, "needs values"},
+                      {Mode::jit, "needs values"}}};
 }
 
 // What the reductions are made of.

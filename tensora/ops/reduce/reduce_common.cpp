@@ -1,5 +1,6 @@
 #include "tensora/ops/reduce/reduce_common.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/reduce/sum.h"
 
 namespace tensora {
@@ -17,6 +18,8 @@ constexpr auto describe(std::type_identity<UnreduceAttrs>) {
 
 constinit OpDef<UnreduceAttrs> unreduce_op = define(Op<UnreduceAttrs>{
     .name = "unreduce",
+    .inputs = {"self"},
+    .internal = true,
     .infer =
         [](Infer& infer, const UnreduceAttrs& attrs) {
           const Tensor& x = infer[0];

@@ -2,7 +2,7 @@
 
 // Internal header: what all reductions share.
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/op_def.h"
 
 namespace tensora {
 

@@ -1,5 +1,6 @@
 #include "tensora/ops/reduce/sum.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/reduce_common.h"
@@ -41,6 +42,8 @@ Dims broadcast_dims(const Shape& from, const Shape& to) {
 
 constinit OpDef<ReduceAttrs> sum_op = define(Op<ReduceAttrs>{
     .name = "sum",
+    .inputs = {"self"},
+    .primitive = true,
     .infer = infer_sum,
     .vjp =
         [](Vjp& vjp, const ReduceAttrs& attrs) {
@@ -51,6 +54,7 @@ constinit OpDef<ReduceAttrs> sum_op = define(Op<ReduceAttrs>{
 
 constinit OpDef<ReduceAttrs> mean_op = define(Op<ReduceAttrs>{
     .name = "mean",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const ReduceAttrs& attrs) {
           const DType dtype = attrs.dtype.value_or(infer[0].dtype());
@@ -82,6 +86,7 @@ constinit OpDef<ReduceAttrs> mean_op = define(Op<ReduceAttrs>{
 
 constinit OpDef<ReduceAttrs> nansum_op = define(Op<ReduceAttrs>{
     .name = "nansum",
+    .inputs = {"self"},
     .infer = infer_sum,
     .reference =
         [](Args in, const ReduceAttrs& attrs) {
@@ -101,6 +106,7 @@ constinit OpDef<ReduceAttrs> nansum_op = define(Op<ReduceAttrs>{
 
 constinit OpDef<ReduceAttrs> count_nonzero_op = define(Op<ReduceAttrs>{
     .name = "count_nonzero",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const ReduceAttrs& attrs) {
           const uint32_t mask = reduced_mask(attrs.dim, infer[0].dim(), infer.op);
@@ -117,6 +123,7 @@ constinit OpDef<ReduceAttrs> count_nonzero_op = define(Op<ReduceAttrs>{
 
 constinit OpDef<SumToAttrs> sum_to_op = define(Op<SumToAttrs>{
     .name = "sum_to",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const SumToAttrs& attrs) {
           infer.check(can_broadcast_to(attrs.size, infer[0].sizes()), "shape ", attrs.size,

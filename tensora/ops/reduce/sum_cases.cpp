@@ -141,7 +141,8 @@ void counts(Cases& cases) {
           },
       .dtypes = all_dtypes(),
       .output_dtype = [](DType) { return kInt64; },
-      .low = -1};
+      .low = -1,
+      .opt_out = {{Mode::grad, "the result is integers"}}};
   for (const auto samples : {reduce_samples(), empty_reduce_samples()})
     for (const ReduceSample& sample : samples)
       if (!sample.keepdim) add_reductions(cases, counts, {&sample, 1});

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tensora/dispatch/op.h"
+#include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/reduce_common.h"
 #include "tensora/ops/reduce/sum.h"
@@ -38,6 +40,21 @@ Tensor mean_gradient(const Tensor& grad, const Shape& sizes, const VarianceAttrs
   return unreduce(grad / count, sizes, attrs.dim, attrs.keepdim);
 }
 
+// The variance (or its root), and the mean, in other ops; in double, where squares have room.
+template <bool root, int outputs>
+Tensors variance_reference(Args in, const VarianceAttrs& attrs) {
+  const DType dtype = in[0]->dtype();
+  const Tensor x = to(*in[0], kFloat64);
+  const auto count = static_cast<double>(reduced_count(x.sizes(), attrs.dim, "var"));
+  const Tensor center = mean(x, attrs.dim, attrs.keepdim);
+  const Tensor distance = x - unreduce(center, x.sizes(), attrs.dim, attrs.keepdim);
+  const Tensor variance = sum(distance * distance, attrs.dim, attrs.keepdim) /
+                          Scalar(std::max(0.0, count - attrs.correction));
+  Tensors result{to(root ? sqrt(variance) : variance, dtype)};
+  if (outputs == 2) result.push_back(to(center, dtype));
+  return result;
+}
+
 template <bool root>
 void variance_vjp(Vjp& vjp, const VarianceAttrs& attrs) {
   const Tensor grad = root ? through_root(vjp.grad(), vjp.output()) : vjp.grad();
@@ -66,20 +83,32 @@ std::tuple<Tensor, Tensor> pair(const OpDef<VarianceAttrs>& op, const Tensor& se
 
 }  // namespace
 
-constinit OpDef<VarianceAttrs> var_op = define(Op<VarianceAttrs>{
-    .name = "var", .infer = infer_variance<1>, .vjp = variance_vjp<false>, .saves = {in(0)}});
-constinit OpDef<VarianceAttrs> std_op = define(Op<VarianceAttrs>{.name = "std",
-                                                                 .infer = infer_variance<1>,
-                                                                 .vjp = variance_vjp<true>,
-                                                                 .saves = {in(0) | out(0)}});
+constinit OpDef<VarianceAttrs> var_op =
+    define(Op<VarianceAttrs>{.name = "var",
+                             .inputs = {"self"},
+                             .infer = infer_variance<1>,
+                             .reference = variance_reference<false, 1>,
+                             .vjp = variance_vjp<false>,
+                             .saves = {in(0)}});
+constinit OpDef<VarianceAttrs> std_op =
+    define(Op<VarianceAttrs>{.name = "std",
+                             .inputs = {"self"},
+                             .infer = infer_variance<1>,
+                             .reference = variance_reference<true, 1>,
+                             .vjp = variance_vjp<true>,
+                             .saves = {in(0) | out(0)}});
 constinit OpDef<VarianceAttrs> var_mean_op =
     define(Op<VarianceAttrs>{.name = "var_mean",
+                             .inputs = {"self"},
                              .infer = infer_variance<2>,
+                             .reference = variance_reference<false, 2>,
                              .vjp = variance_mean_vjp<false>,
                              .saves = {in(0)}});
 constinit OpDef<VarianceAttrs> std_mean_op =
     define(Op<VarianceAttrs>{.name = "std_mean",
+                             .inputs = {"self"},
                              .infer = infer_variance<2>,
+                             .reference = variance_reference<true, 2>,
                              .vjp = variance_mean_vjp<true>,
                              .saves = {in(0) | out(0)}});
 

@@ -84,6 +84,17 @@ void special_values(Cases& cases) {
     const ReduceSample single{"of one element", {3, 1}, {1}};
     add_reductions(cases, nothing, {&single, 1});
   }
+  // The squares overflow float, their root does not.
+  ReduceCase large = spread(1, true);
+  large.dtypes = {kFloat32};
+  large.opt_out = {{Mode::grad, "too large for differences"}};
+  const Values huge = {1e25, 2e25, 3e25, -1e25, 1e25, 3e38};
+  add_reduction(cases, large, {"of large numbers, rows", {2, 3}, {1}}, huge);
+  add_reduction(cases, large, {"of large numbers, columns", {3, 2}, {0}}, huge);
+  ReduceCase infinite = spread(1, false);
+  infinite.dtypes = {kFloat32};
+  infinite.opt_out = large.opt_out;
+  add_reduction(cases, infinite, {"that overflows is infinite", {2, 3}, {1}}, huge);
   // Far from zero, a sum of squares would lose every digit.
   Values far;
   for (int i = 0; i < 6000; ++i) far.push_back(10000 + (i * 37 % 101) / 64.0);

@@ -53,6 +53,21 @@ struct Variance {
     }
   };
 
+  // The same in double, for floats whose distances or squares overflowed.
+  static Acc wide_block(const C* x, int64_t step, int64_t n) {
+    Acc acc{0, 0, 0};
+    for (int64_t i = 0; i < n; ++i) {
+      const double value = static_cast<double>(x[i * step]), delta = value - acc.mean;
+      acc.count += 1;
+      acc.mean += delta / acc.count;
+      acc.distance += delta * (value - acc.mean);
+    }
+    return acc;
+  }
+  static bool overflowed(double offset, double squares) {
+    return !std::isfinite(offset) || !std::isfinite(squares);
+  }
+
   static void init(const void*, void* to, int64_t n) {
     std::fill_n(static_cast<Acc*>(to), n, Acc{0, 0, 0});
   }
@@ -67,7 +82,10 @@ struct Variance {
         const double offset = reduce_block(Distance<C>(first), x + i, count);
         const C center = static_cast<C>(first + offset / size);
         const double squares = reduce_block(SquaredDistance<C>(center), x + i, count);
-        static_cast<Acc*>(to)[r].take(size, first, offset, center, squares);
+        if (overflowed(offset, squares)) [[unlikely]]
+          static_cast<Acc*>(to)[r].take(wide_block(x + i, 1, count));
+        else
+          static_cast<Acc*>(to)[r].take(size, first, offset, center, squares);
       }
     }
   }
@@ -92,7 +110,12 @@ struct Variance {
 #pragma omp simd
         for (int64_t j = 0; j < n; ++j) squares[j] += (x[j] - center[j]) * (x[j] - center[j]);
       }
-      for (int64_t j = 0; j < n; ++j) acc[j].take(size, first[j], offset[j], center[j], squares[j]);
+      for (int64_t j = 0; j < n; ++j) {
+        if (overflowed(offset[j], squares[j])) [[unlikely]]
+          acc[j].take(wide_block(first + j, row_stride, height));
+        else
+          acc[j].take(size, first[j], offset[j], center[j], squares[j]);
+      }
     }
   }
   static void combine(const void*, void* to, const void* from, int64_t n) {

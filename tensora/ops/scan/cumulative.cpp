@@ -1,5 +1,6 @@
 #include "tensora/ops/scan/cumulative.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/operators.h"
@@ -77,6 +78,8 @@ const Tensor& scan_inplace(const OpDef<CumulativeAttrs>& op, const Tensor& self,
 
 constinit OpDef<CumulativeAttrs> cumsum_op = define(Op<CumulativeAttrs>{
     .name = "cumsum",
+    .inputs = {"self"},
+    .primitive = true,
     .infer = infer_cumulative,
     .vjp =
         [](Vjp& vjp, const CumulativeAttrs& attrs) {
@@ -87,6 +90,8 @@ constinit OpDef<CumulativeAttrs> cumsum_op = define(Op<CumulativeAttrs>{
 
 constinit OpDef<CumulativeAttrs> cumprod_op = define(Op<CumulativeAttrs>{
     .name = "cumprod",
+    .inputs = {"self"},
+    .primitive = true,
     .infer = infer_cumulative,
     .vjp = cumprod_vjp,
     .saves = {in(0) | out(0)},
@@ -95,6 +100,8 @@ constinit OpDef<CumulativeAttrs> cumprod_op = define(Op<CumulativeAttrs>{
 
 constinit OpDef<LinearScanAttrs> linear_scan_op = define(Op<LinearScanAttrs>{
     .name = "linear_scan",
+    .inputs = {"a", "b"},
+    .primitive = true,
     .infer =
         [](Infer& infer, const LinearScanAttrs& attrs) {
           const Tensor &a = infer[0], &b = infer[1];

@@ -1,23 +1,58 @@
 #include "tensora/ops/shape/as_strided.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/copy/fill.h"
 #include "tensora/ops/creation/empty.h"
+#include "tensora/ops/creation/sequence.h"
+#include "tensora/ops/index/gather.h"
+#include "tensora/ops/operators.h"
+#include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
 namespace {
 
-// One past the last element that a geometry reaches.
 int64_t extent(const Shape& sizes, const Strides& strides, int64_t offset) {
-  if (sizes.numel() == 0) return offset;
-  for (int i = 0; i < sizes.size(); ++i) offset += (sizes[i] - 1) * strides[i];
-  return offset + 1;
+  return storage_extent(sizes, strides, offset, "as_strided");
+}
+
+// Note [The gradient of as_strided]
+// A view may leave its input: it may begin before it, end behind it, or lie between its elements.
+// Then input and view meet in a frame, a piece of the storage that holds both: the view's gradient
+// is added up there, and the input's is read from it. Where several indices of the input share an
+// element, the input was expanded, and its gradient is shared out among them, as in PyTorch.
+Tensor gradient_of_input(const Vjp& vjp, const AsStridedAttrs& attrs) {
+  const Shape& sizes = vjp.input_sizes(0);
+  const Tensor& grad = vjp.grad();
+  check(attrs.input_offset && attrs.input_strides.size() == sizes.size(),
+        "as_strided: called by name, its gradient needs input_strides and input_offset");
+  const int64_t offset = attrs.offset - *attrs.input_offset;
+  const int64_t end =
+      std::max(extent(sizes, attrs.input_strides, 0), extent(attrs.sizes, attrs.strides, offset));
+  if (is_dense(sizes, attrs.input_strides) && offset >= 0 && end <= sizes.numel())
+    return apply(as_strided_backward_op, {grad},
+                 {sizes, attrs.input_strides, attrs.sizes, attrs.strides, offset});
+  if (sizes.numel() == 0 || grad.numel() == 0)
+    return zeros(sizes, {.dtype = grad.dtype(), .device = grad.device()});
+  const int64_t begin = std::min<int64_t>(offset, 0);
+  const Shape frame{end - begin};
+  const auto sum_in_frame = [&](const Tensor& x, const Strides& strides, int64_t at) {
+    return apply(as_strided_backward_op, {x}, {frame, {1}, x.sizes(), strides, at - begin});
+  };
+  const auto read_from_frame = [&](const Tensor& x) {
+    return as_strided(x, sizes, attrs.input_strides, -begin);
+  };
+  const Tensor result = read_from_frame(sum_in_frame(grad, attrs.strides, offset));
+  if (!may_overlap_itself(sizes, attrs.input_strides)) return result;
+  const Tensor one = ones(sizes, {.dtype = grad.dtype(), .device = grad.device()});
+  return result / read_from_frame(sum_in_frame(one, attrs.input_strides, 0));
 }
 
 }  // namespace
 
 constinit OpDef<AsStridedAttrs> as_strided_op = define(Op<AsStridedAttrs>{
     .name = "as_strided",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const AsStridedAttrs& attrs) {
           infer.check(attrs.sizes.size() == attrs.strides.size(), "got ", attrs.sizes.size(),
@@ -28,23 +63,23 @@ constinit OpDef<AsStridedAttrs> as_strided_op = define(Op<AsStridedAttrs>{
                         attrs.strides);
           const int64_t available =
               static_cast<int64_t>(infer[0].impl().storage->bytes() / infer[0].element_size());
-          const int64_t needed = extent(attrs.sizes, attrs.strides, attrs.offset);
-          infer.check(attrs.offset >= 0 && needed <= available, "size ", attrs.sizes, ", stride ",
-                      attrs.strides, " and offset ", attrs.offset, " reach element ", needed - 1,
+          const int64_t offset =
+              attrs.input_offset ? attrs.offset - *attrs.input_offset + infer[0].storage_offset()
+                                 : attrs.offset;
+          const int64_t needed = extent(attrs.sizes, attrs.strides, offset);
+          infer.check(offset >= 0 && needed <= available, "size ", attrs.sizes, ", stride ",
+                      attrs.strides, " and offset ", offset, " reach element ", needed - 1,
                       " of a storage of ", available, " elements");
-          infer.view(attrs.sizes, attrs.strides, attrs.offset);
+          infer.view(attrs.sizes, attrs.strides, offset);
         },
-    .vjp =
-        [](Vjp& vjp, const AsStridedAttrs& attrs) {
-          vjp.set(0, apply(as_strided_backward_op, {vjp.grad()},
-                           {vjp.input_sizes(0), attrs.input_strides, attrs.sizes, attrs.strides,
-                            attrs.offset - attrs.input_offset}));
-        },
+    .vjp = [](Vjp& vjp, const AsStridedAttrs& attrs) { vjp.set(0, gradient_of_input(vjp, attrs)); },
     .view = true,
 });
 
 constinit OpDef<AsStridedBackwardAttrs> as_strided_backward_op = define(Op<AsStridedBackwardAttrs>{
     .name = "as_strided_backward",
+    .inputs = {"grad"},
+    .internal = true,
     .infer =
         [](Infer& infer, const AsStridedBackwardAttrs& attrs) {
           infer.check(is_dense(attrs.input_sizes, attrs.input_strides),
@@ -60,10 +95,14 @@ constinit OpDef<AsStridedBackwardAttrs> as_strided_backward_op = define(Op<AsStr
         [](Args in, const AsStridedBackwardAttrs& attrs) {
           const Tensor& grad = *in[0];
           Tensors result;
-          // Elements that several indices reach are summed, which the host's kernel does.
           if (may_overlap_itself(attrs.sizes, attrs.strides)) {
-            const Tensor summed = apply(as_strided_backward_op, {to(grad, DeviceType::cpu)}, attrs);
-            result.push_back(to(summed, grad.device()));
+            // Elements that several indices reach are summed, in the order of memory.
+            const int64_t count = attrs.input_sizes.numel();
+            const Tensor places = as_strided(arange(count, {.device = grad.device()}), attrs.sizes,
+                                             attrs.strides, attrs.offset);
+            const Tensor zero = zeros({count}, {.dtype = grad.dtype(), .device = grad.device()});
+            const Tensor summed = scatter_add(zero, 0, ravel(places), ravel(grad));
+            result.push_back(as_strided(summed, attrs.input_sizes, attrs.input_strides, 0));
             return result;
           }
           result.push_back(empty_strided(attrs.input_sizes, attrs.input_strides,

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/op_def.h"
 
 namespace tensora {
 
@@ -8,9 +8,11 @@ struct AsStridedAttrs {
   Shape sizes;
   Strides strides;
   int64_t offset = 0;
-  // The input's own geometry, which the gradient needs; set by as_strided().
+  // The input's own geometry, which the gradient needs; set by as_strided(). Where the input's
+  // offset is given, the view starts `offset - *input_offset` elements behind whatever is the
+  // input.
   Strides input_strides = {};
-  int64_t input_offset = 0;
+  std::optional<int64_t> input_offset = {};
 };
 constexpr auto describe(std::type_identity<AsStridedAttrs>) {
   return fields(field("sizes", &AsStridedAttrs::sizes), field("strides", &AsStridedAttrs::strides),

@@ -1,7 +1,9 @@
 #include "tensora/ops/shape/cat.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
+#include "tensora/ops/pointwise/pointwise.h"
 #include "tensora/ops/shape/reshape.h"
 #include "tensora/ops/shape/slice.h"
 
@@ -36,7 +38,7 @@ void infer_cat(Infer& infer, const CatAttrs& attrs) {
     if (others.size() == sizes.size()) others[dim] = sizes[dim];
     infer.check(others == sizes, "sizes must match except in dimension ", dim, ", got ",
                 pattern->sizes(), " and ", infer[i].sizes(), " (tensor ", i, ")");
-    sizes[dim] += size;
+    sizes[dim] = add_sizes(sizes[dim], size, infer.op);
   }
   infer.output(sizes, promoted_dtype(infer));
 }
@@ -79,6 +81,7 @@ std::vector<Tensor> with_dims(const std::vector<Tensor>& tensors, Tensor (*widen
 
 constinit OpDef<CatAttrs> cat_op = define(Op<CatAttrs>{
     .name = "cat",
+    .inputs = {"tensors..."},
     .infer = infer_cat,
     .reference = joined,
     .vjp =
@@ -97,6 +100,7 @@ constinit OpDef<CatAttrs> cat_op = define(Op<CatAttrs>{
 
 constinit OpDef<CatAttrs> stack_op = define(Op<CatAttrs>{
     .name = "stack",
+    .inputs = {"tensors..."},
     .infer = infer_stack,
     .reference =
         [](Args in, const CatAttrs& attrs) {
@@ -143,12 +147,15 @@ Tensor dstack(const std::vector<Tensor>& tensors) {
 
 Tensor block_diag(const std::vector<Tensor>& tensors) {
   if (tensors.empty()) return empty({1, 0});
-  const std::vector<Tensor> blocks = with_dims(tensors, atleast_2d);
+  // A 0-dim block yields to the others in type promotion, so it must be asked before it is widened.
+  const DType dtype = result_type(args_of(tensors));
+  std::vector<Tensor> blocks = with_dims(tensors, atleast_2d);
+  for (Tensor& block : blocks) block = to(block, dtype);
   int64_t columns = 0;
   for (const Tensor& block : blocks) {
     check(block.dim() == 2, "block_diag: expected tensors of at most 2 dimensions, got shape ",
           block.sizes());
-    columns += block.sizes()[1];
+    columns = add_sizes(columns, block.sizes()[1], "block_diag");
   }
   std::vector<Tensor> rows;
   int64_t start = 0;

@@ -163,6 +163,20 @@ void cat_cases(Cases& cases) {
   add_cat(cases);
   add_stack(cases);
   add_stacks_by_name(cases);
+  cases.add({.op = "block_diag",
+             .name = "a 0-dim block yields in type promotion",
+             .inputs = {{.sizes = {}, .dtype = kFloat64}, {.sizes = {1, 2}, .dtype = kFloat32}},
+             .run =
+                 [](In x) {
+                   return one(block_diag({x[0], x[1]}));
+                 },
+             .reference =
+                 [](Arrays x) {
+                   Array result({2, 3});
+                   result.values = {x[0][0], 0, 0, 0, x[1][0], x[1][1]};
+                   return one(result);
+                 },
+             .dtypes = {kFloat32}});
   cases.error("cat", "no tensors", "at least one tensor", [] { cat({}); });
   cases.error("cat", "0-dim", "0-dim tensors cannot be joined", [] {
     cat({zeros({}), zeros({})});

@@ -1,11 +1,13 @@
 #include "tensora/ops/shape/detach.h"
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/dispatch/op.h"
 
 namespace tensora {
 
 constinit OpDef<NoAttrs> detach_op = define(Op<NoAttrs>{
     .name = "detach",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const NoAttrs&) {
           const Tensor& x = infer[0];

@@ -1,8 +1,8 @@
 #include "tensora/ops/shape/diagonal.h"
 
 #include <algorithm>
-#include <cstdlib>
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/shape/reshape.h"
@@ -16,8 +16,10 @@ DiagonalGeometry diagonal_geometry(const Shape& sizes, const Strides& strides,
   const int dim1 = wrap_dim(attrs.dim1, sizes.size(), op);
   const int dim2 = wrap_dim(attrs.dim2, sizes.size(), op);
   check(dim1 != dim2, op, ": dim1 and dim2 must differ, got ", attrs.dim1, " and ", attrs.dim2);
-  const int64_t below = std::max<int64_t>(-attrs.offset, 0);
-  const int64_t above = std::max<int64_t>(attrs.offset, 0);
+  // Beyond the matrix every diagonal is empty.
+  const int64_t offset = std::clamp(attrs.offset, -sizes[dim1], sizes[dim2]);
+  const int64_t below = std::max<int64_t>(-offset, 0);
+  const int64_t above = std::max<int64_t>(offset, 0);
   const int64_t length = std::max<int64_t>(std::min(sizes[dim1] - below, sizes[dim2] - above), 0);
   DiagonalGeometry result;
   for (int d = 0; d < sizes.size(); ++d) {
@@ -33,6 +35,7 @@ DiagonalGeometry diagonal_geometry(const Shape& sizes, const Strides& strides,
 
 constinit OpDef<DiagonalAttrs> diagonal_op = define(Op<DiagonalAttrs>{
     .name = "diagonal",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const DiagonalAttrs& attrs) {
           const Tensor& x = infer[0];
@@ -49,6 +52,7 @@ constinit OpDef<DiagonalAttrs> diagonal_op = define(Op<DiagonalAttrs>{
 
 constinit OpDef<DiagEmbedAttrs> diag_embed_op = define(Op<DiagEmbedAttrs>{
     .name = "diag_embed",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const DiagEmbedAttrs& attrs) {
           const DiagonalGeometry at =
@@ -87,7 +91,8 @@ Tensor diag_embed(const Tensor& self, int64_t offset, int64_t dim1, int64_t dim2
   const int first = wrap_dim(dim1, self.dim() + 1, "diag_embed");
   const int second = wrap_dim(dim2, self.dim() + 1, "diag_embed");
   check(first != second, "diag_embed: dim1 and dim2 must differ, got ", dim1, " and ", dim2);
-  const int64_t side = self.sizes().back() + std::abs(offset);
+  const int64_t shift = offset < 0 ? multiply_sizes(offset, -1, "diag_embed") : offset;
+  const int64_t side = add_sizes(self.sizes().back(), shift, "diag_embed");
   Shape sizes = self.sizes();
   sizes.resize(sizes.size() - 1);
   sizes.insert(std::min(first, second), side);

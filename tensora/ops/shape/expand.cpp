@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/shape/permute.h"
 #include "tensora/ops/shape/reshape.h"
 
@@ -34,6 +35,7 @@ Shape expanded_sizes(const Infer& infer, const Shape& asked) {
 
 constinit OpDef<ExpandAttrs> expand_op = define(Op<ExpandAttrs>{
     .name = "expand",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const ExpandAttrs& attrs) {
           const Tensor& x = infer[0];

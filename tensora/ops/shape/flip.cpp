@@ -1,6 +1,10 @@
 #include "tensora/ops/shape/flip.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/creation/sequence.h"
+#include "tensora/ops/index/index_select.h"
+#include "tensora/ops/operators.h"
 #include "tensora/ops/shape/cat.h"
 #include "tensora/ops/shape/permute.h"
 #include "tensora/ops/shape/reshape.h"
@@ -12,7 +16,7 @@ namespace {
 Tensor roll_one(const Tensor& self, int64_t shift, int64_t dim) {
   const int64_t size = self.size(dim);
   if (self.numel() == 0) return clone(self);
-  const int64_t start = ((-shift) % size + size) % size;
+  const int64_t start = (size - shift % size) % size;
   if (start == 0) return clone(self);
   return cat({narrow(self, dim, start, size - start), narrow(self, dim, 0, start)}, dim);
 }
@@ -21,10 +25,22 @@ Tensor roll_one(const Tensor& self, int64_t shift, int64_t dim) {
 
 constinit OpDef<FlipAttrs> flip_op = define(Op<FlipAttrs>{
     .name = "flip",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const FlipAttrs& attrs) {
           wrap_dims(attrs.dims, infer[0].dim(), infer.op);
           infer.output(infer[0].sizes(), infer[0].dtype());
+        },
+    .reference =
+        [](Args in, const FlipAttrs& attrs) {
+          Tensor result = *in[0];
+          if (result.dim() == 0) return Tensors{clone(result)};
+          for (int64_t dim : attrs.dims) {
+            const int64_t last = result.size(dim) - 1;
+            const Tensor backwards = last - arange(last + 1, {.device = result.device()});
+            result = index_select(result, dim, backwards);
+          }
+          return Tensors{attrs.dims.empty() ? clone(result) : result};
         },
     .vjp = [](Vjp& vjp, const FlipAttrs& attrs) { vjp.set(0, flip(vjp.grad(), attrs.dims)); },
     .accepts = kElementDTypes,

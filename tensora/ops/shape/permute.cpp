@@ -1,5 +1,7 @@
 #include "tensora/ops/shape/permute.h"
 
+#include "tensora/dispatch/op.h"
+
 #include <utility>
 
 namespace tensora {
@@ -28,6 +30,7 @@ Tensor exchange(const Tensor& self, int64_t dim0, int64_t dim1, std::string_view
 
 constinit OpDef<PermuteAttrs> permute_op = define(Op<PermuteAttrs>{
     .name = "permute",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const PermuteAttrs& attrs) {
           const Tensor& x = infer[0];
@@ -69,7 +72,8 @@ Tensor t(const Tensor& self) {
 }
 
 Tensor mT(const Tensor& self) {
-  check(self.dim() >= 2, "mT: expected a tensor with at least 2 dimensions, got ", self.dim());
+  check(self.dim() != 1, "mT: expected a matrix or a batch of matrices, got shape ", self.sizes());
+  if (self.dim() == 0) return permute(self, {});
   return exchange(self, -2, -1, "mT");
 }
 

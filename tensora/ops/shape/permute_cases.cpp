@@ -79,6 +79,7 @@ const Sample kSamples[] = {
     {"t", "vector", {5}, {0}, [](const Tensor& x) { return t(x); }},
     {"t", "0-dim", {}, {}, [](const Tensor& x) { return t(x); }},
     {"mT", "batch", {2, 3, 4}, {0, 2, 1}, [](const Tensor& x) { return mT(x); }},
+    {"mT", "0-dim", {}, {}, [](const Tensor& x) { return mT(x); }},
     {"movedim", "one", {2, 3, 4}, {1, 2, 0}, [](const Tensor& x) { return movedim(x, 0, -1); }},
     {"movedim", "back", {2, 3, 4}, {2, 0, 1}, [](const Tensor& x) { return movedim(x, 2, 0); }},
     {"movedim",
@@ -121,7 +122,7 @@ void permute_cases(Cases& cases) {
     swapdims(zeros({2, 3}), -3, 0);
   });
   cases.error("t", "three dims", "at most 2 dimensions", [] { t(zeros({2, 3, 4})); });
-  cases.error("mT", "one dim", "at least 2 dimensions", [] { mT(zeros({2})); });
+  cases.error("mT", "one dim", "a matrix or a batch of matrices", [] { mT(zeros({2})); });
   cases.error("movedim", "lengths", "must name the same number of dims", [] {
     movedim(zeros({2, 3}), {0, 1}, {0});
   });

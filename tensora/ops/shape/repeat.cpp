@@ -1,3 +1,4 @@
+// Registers nothing: functions of other ops.
 #include "tensora/ops/shape/repeat.h"
 
 #include "tensora/ops/copy/copy.h"
@@ -30,9 +31,9 @@ Tensor repeat(const Tensor& self, const Shape& repeats) {
   for (int d = 0; d < repeats.size(); ++d) {
     check(repeats[d] >= 0, "repeat: repeats must not be negative, got ", repeats);
     const int64_t size = d < lead ? 1 : self.sizes()[d - lead];
-    result.push_back(size * repeats[d]);
+    result.push_back(multiply_sizes(size, repeats[d], "repeat"));
     if (repeats[d] == 1 && !groups.empty())
-      groups.back().size *= size;
+      groups.back().size = multiply_sizes(groups.back().size, size, "repeat");
     else
       groups.push_back({repeats[d], size});
   }
@@ -65,10 +66,12 @@ Tensor repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int6
   const Tensor source = atleast_1d(self);
   const int at = wrap_dim(*dim, source.dim(), "repeat_interleave");
   Shape result = source.sizes();
-  result[at] *= repeats;
+  result[at] = multiply_sizes(result[at], repeats, "repeat_interleave");
   int64_t outer = 1, inner = 1;
-  for (int d = 0; d <= at; ++d) outer *= source.sizes()[d];
-  for (int d = at + 1; d < source.dim(); ++d) inner *= source.sizes()[d];
+  for (int d = 0; d < source.dim(); ++d) {
+    int64_t& side = d <= at ? outer : inner;
+    side = multiply_sizes(side, source.sizes()[d], "repeat_interleave");
+  }
   const Tensor many = expand(reshape(source, {outer, 1, inner}), {outer, repeats, inner});
   return reshape(repeats == 1 ? clone(many) : contiguous(many), result);
 }

@@ -127,7 +127,8 @@ void add_interleaved_by_tensor(Cases& cases) {
                    return one(result);
                  },
              .dtypes = element_dtypes(),
-             .opt_out = {{Mode::meta, "the shape depends on data"}}});
+             .opt_out = {{Mode::meta, "the shape depends on data"},
+                         {Mode::jit, "the shape depends on data"}}});
   cases.add({.op = "repeat_interleave",
              .name = "by a 0-dim tensor",
              .inputs = {{{2, 2}}, {.sizes = {}, .dtype = kInt32, .values = {2}}},
@@ -139,7 +140,8 @@ void add_interleaved_by_tensor(Cases& cases) {
                    return one(result);
                  },
              .dtypes = element_dtypes(),
-             .opt_out = {{Mode::meta, "the shape depends on data"}}});
+             .opt_out = {{Mode::meta, "the shape depends on data"},
+                         {Mode::jit, "the shape depends on data"}}});
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "tensora/ops/shape/reshape.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 
 namespace tensora {
@@ -38,6 +39,7 @@ std::optional<Strides> strides_as(const Shape& from, const Strides& strides, con
 
 constinit OpDef<ViewAttrs> view_op = define(Op<ViewAttrs>{
     .name = "view",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const ViewAttrs& attrs) {
           const Tensor& x = infer[0];
@@ -73,7 +75,8 @@ Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim) {
   if (first == last) return self;
   Shape sizes;
   for (int d = 0; d <= first; ++d) sizes.push_back(self.sizes()[d]);
-  for (int d = first + 1; d <= last; ++d) sizes[first] *= self.sizes()[d];
+  for (int d = first + 1; d <= last; ++d)
+    sizes[first] = multiply_sizes(sizes[first], self.sizes()[d], "flatten");
   for (int d = last + 1; d < self.dim(); ++d) sizes.push_back(self.sizes()[d]);
   return reshape(self, sizes);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/shape/reshape.h"
@@ -27,6 +28,7 @@ SliceAttrs resolve(const SliceAttrs& attrs, const Shape& sizes, std::string_view
 
 constinit OpDef<SliceAttrs> slice_op = define(Op<SliceAttrs>{
     .name = "slice",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const SliceAttrs& attrs) {
           const Tensor& x = infer[0];
@@ -34,8 +36,11 @@ constinit OpDef<SliceAttrs> slice_op = define(Op<SliceAttrs>{
           const int dim = static_cast<int>(at.dim);
           Shape sizes = x.sizes();
           Strides strides = x.strides();
-          sizes[dim] = (at.end - at.start + at.step - 1) / at.step;
-          strides[dim] *= at.step;
+          const int64_t span = at.end - at.start;
+          sizes[dim] = span / at.step + (span % at.step != 0);
+          // A step so large that this overflows leaves one element, whose stride has no effect.
+          if (__builtin_mul_overflow(strides[dim], at.step, &strides[dim]))
+            strides[dim] = x.strides()[dim];
           // An empty slice at the very end must not point beyond the storage.
           const int64_t skipped = sizes[dim] == 0 ? 0 : at.start * x.strides()[dim];
           infer.view(sizes, strides, x.storage_offset() + skipped);
@@ -51,6 +56,7 @@ constinit OpDef<SliceAttrs> slice_op = define(Op<SliceAttrs>{
 
 constinit OpDef<SelectAttrs> select_op = define(Op<SelectAttrs>{
     .name = "select",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const SelectAttrs& attrs) {
           const Tensor& x = infer[0];
@@ -80,6 +86,8 @@ constinit OpDef<SelectAttrs> select_op = define(Op<SelectAttrs>{
 
 constinit OpDef<SliceBackwardAttrs> slice_backward_op = define(Op<SliceBackwardAttrs>{
     .name = "slice_backward",
+    .inputs = {"grad"},
+    .internal = true,
     .infer =
         [](Infer& infer, const SliceBackwardAttrs& attrs) {
           const int dim = wrap_dim(attrs.dim, attrs.sizes.size(), infer.op);
@@ -89,7 +97,9 @@ constinit OpDef<SliceBackwardAttrs> slice_backward_op = define(Op<SliceBackwardA
             if (d != dim)
               fits = part[d] == attrs.sizes[d];
             else
-              fits = part[d] == 0 || attrs.start + (part[d] - 1) * attrs.step < attrs.sizes[d];
+              fits =
+                  part[d] == 0 || (attrs.start < attrs.sizes[d] &&
+                                   part[d] - 1 <= (attrs.sizes[d] - 1 - attrs.start) / attrs.step);
           }
           infer.check(fits, "a slice of shape ", part, " does not fit into shape ", attrs.sizes,
                       " from ", attrs.start, " by ", attrs.step);
@@ -101,7 +111,7 @@ constinit OpDef<SliceBackwardAttrs> slice_backward_op = define(Op<SliceBackwardA
           Tensors result;
           result.push_back(zeros(attrs.sizes, {.dtype = part.dtype(), .device = part.device()}));
           const int64_t count = part.size(attrs.dim);
-          const int64_t end = attrs.start + count * attrs.step;
+          const int64_t end = count == 0 ? attrs.start : attrs.start + (count - 1) * attrs.step + 1;
           copy_(slice(result[0], attrs.dim, attrs.start, end, attrs.step), part);
           return result;
         },

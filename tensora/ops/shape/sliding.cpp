@@ -1,5 +1,6 @@
 #include "tensora/ops/shape/sliding.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/pointwise/functions.h"
 #include "tensora/ops/shape/reshape.h"
@@ -25,6 +26,7 @@ Shape window_sizes(const Shape& sizes, const SlidingAttrs& attrs, std::string_vi
 
 constinit OpDef<SlidingAttrs> sliding_op = define(Op<SlidingAttrs>{
     .name = "unfold",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const SlidingAttrs& attrs) {
           const Tensor& x = infer[0];
@@ -32,7 +34,9 @@ constinit OpDef<SlidingAttrs> sliding_op = define(Op<SlidingAttrs>{
           const int dim = wrap_dim(attrs.dimension, x.dim(), infer.op);
           Strides strides = x.strides();
           strides.push_back(x.dim() == 0 ? 1 : strides[dim]);
-          if (x.dim() > 0) strides[dim] *= attrs.step;
+          // A step so large that this overflows leaves one window, whose stride has no effect.
+          if (x.dim() > 0 && __builtin_mul_overflow(strides[dim], attrs.step, &strides[dim]))
+            strides[dim] = x.strides()[dim];
           infer.view(sizes, strides, x.storage_offset());
         },
     .vjp =
@@ -45,6 +49,8 @@ constinit OpDef<SlidingAttrs> sliding_op = define(Op<SlidingAttrs>{
 
 constinit OpDef<SlidingBackwardAttrs> sliding_backward_op = define(Op<SlidingBackwardAttrs>{
     .name = "unfold_backward",
+    .inputs = {"grad"},
+    .internal = true,
     .infer =
         [](Infer& infer, const SlidingBackwardAttrs& attrs) {
           const Shape expected =

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/shape/cat.h"
 #include "tensora/ops/shape/expand.h"
@@ -38,7 +39,7 @@ void check_split(const Infer& infer, const SplitAttrs& attrs) {
   int64_t sum = 0;
   for (int64_t size : attrs.sizes) {
     infer.check(size >= 0, "split sizes must not be negative, got ", attrs.sizes);
-    sum += size;
+    sum = add_sizes(sum, size, infer.op);
   }
   infer.check(sum == total, "the split sizes ", attrs.sizes, " must add up to ", total,
               ", the size of dimension ", attrs.dim, ", but give ", sum);
@@ -60,6 +61,7 @@ std::vector<Tensor> to_vector(Tensors tensors) {
 
 constinit OpDef<SplitAttrs> split_op = define(Op<SplitAttrs>{
     .name = "split",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const SplitAttrs& attrs) {
           const Tensor& x = infer[0];
@@ -92,6 +94,7 @@ constinit OpDef<SplitAttrs> split_op = define(Op<SplitAttrs>{
 
 constinit OpDef<UnbindAttrs> unbind_op = define(Op<UnbindAttrs>{
     .name = "unbind",
+    .inputs = {"self"},
     .infer =
         [](Infer& infer, const UnbindAttrs& attrs) {
           const Tensor& x = infer[0];
@@ -156,7 +159,7 @@ std::vector<Tensor> chunk(const Tensor& self, int64_t chunks, int64_t dim) {
   const int64_t total = self.size(dim);
   if (total == 0)
     return split_with_sizes(self, std::vector<int64_t>(static_cast<size_t>(chunks), 0), dim);
-  return split(self, (total + chunks - 1) / chunks, dim);
+  return split(self, total / chunks + (total % chunks != 0), dim);
 }
 
 std::vector<Tensor> tensor_split(const Tensor& self, int64_t sections, int64_t dim) {

@@ -1,5 +1,11 @@
 #include "tensora/ops/shape/triangle.h"
 
+#include "tensora/dispatch/op.h"
+#include "tensora/ops/creation/sequence.h"
+#include "tensora/ops/index/masked.h"
+#include "tensora/ops/operators.h"
+#include "tensora/ops/shape/reshape.h"
+
 namespace tensora {
 namespace {
 
@@ -9,11 +15,23 @@ void infer_triangle(Infer& infer, const TriangleAttrs&) {
   infer.output(infer[0].sizes(), infer[0].dtype());
 }
 
+// The elements for which column - row is at most, or at least, `diagonal`, and zeros.
+template <bool lower>
+Tensors masked(Args in, const TriangleAttrs& attrs) {
+  const Tensor& x = *in[0];
+  const TensorOptions options{.device = x.device()};
+  const Tensor distance = arange(x.size(-1), options) - unsqueeze(arange(x.size(-2), options), 1);
+  const Tensor kept = lower ? le(distance, attrs.diagonal) : ge(distance, attrs.diagonal);
+  return Tensors{masked_fill(x, logical_not(kept), 0)};
+}
+
 }  // namespace
 
 constinit OpDef<TriangleAttrs> tril_op = define(Op<TriangleAttrs>{
     .name = "tril",
+    .inputs = {"self"},
     .infer = infer_triangle,
+    .reference = masked<true>,
     .vjp = [](Vjp& vjp,
               const TriangleAttrs& attrs) { vjp.set(0, tril(vjp.grad(), attrs.diagonal)); },
     .accepts = kElementDTypes,
@@ -21,7 +39,9 @@ constinit OpDef<TriangleAttrs> tril_op = define(Op<TriangleAttrs>{
 
 constinit OpDef<TriangleAttrs> triu_op = define(Op<TriangleAttrs>{
     .name = "triu",
+    .inputs = {"self"},
     .infer = infer_triangle,
+    .reference = masked<false>,
     .vjp = [](Vjp& vjp,
               const TriangleAttrs& attrs) { vjp.set(0, triu(vjp.grad(), attrs.diagonal)); },
     .accepts = kElementDTypes,

@@ -9,6 +9,7 @@
 #include "tensora/backend/cuda/loops/sort.h"
 #include "tensora/backend/cuda/memory/scratch.h"
 #include "tensora/base/check.h"
+#include "tensora/core/determinism.h"
 #include "tensora/core/view.h"
 
 namespace tensora::cuda {
@@ -49,8 +50,8 @@ class PairMemory {
   static constexpr size_t kPairBytes = sizeof(uint64_t) + sizeof(uint32_t);
   static size_t checked_count(std::string_view op, int64_t count) {
     check(count < int64_t{1} << 31, op, ": ", count,
-          " values cannot be put in a deterministic order on cuda, at most 2^31 - 1 can; "
-          "set_deterministic(false) allows any order");
+          " values cannot be sorted on cuda, at most 2^31 - 1 can",
+          is_deterministic() ? "; without set_deterministic they need not be" : "");
     return static_cast<size_t>(count);
   }
   size_t count_;

@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 
+#include "tensora/backend/cuda/loops/copy.h"
 #include "tensora/backend/cuda/loops/host_walk.h"
 #include "tensora/backend/cuda/loops/launch_walk.cuh"
+#include "tensora/backend/cuda/memory/scratch.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/base/small_vector.h"
 
 // Note [Kernels of a functor]
-// There are a dozen dtypes, up to three operands, and any strides; a kernel per combination would be
-// a library of gigabytes. Pointwise ops wait for memory, so the few instructions that a uniform
+// There are a dozen dtypes, up to three operands, and any strides; a kernel per combination would
+// be a library of gigabytes. Pointwise ops wait for memory, so the few instructions that a uniform
 // branch on a dtype costs are free. A functor is compiled for four compute types, and for each as
 //   vector kernel   a thread computes groups of 16 bytes' worth of elements (in the compute type),
 //                   each in one access; operands are such groups too, or one element repeated (a
@@ -66,6 +69,14 @@ bool is_near(DType dtype, DType compute) {
   if (compute == DType::float32) return dtype == DType::float16 || dtype == DType::bfloat16;
   if (compute == DType::int32) return is_integral(dtype) && dtype != DType::int64;
   return false;
+}
+
+// Whether integers of one dtype must be cut to the narrower one in which the operands meet. Only
+// 0-dim operands can be wider than that: they yield in type promotion.
+bool is_cut(DType from, DType meet) {
+  const auto is_whole = [](DType dtype) { return dtype_info(dtype).category <= Category::integer; };
+  return is_whole(from) && is_whole(meet) && element_size(meet) < 4 &&
+         promote_types(from, meet) != meet;
 }
 
 bool is_constant(const View& view, Device device) {
@@ -124,12 +135,17 @@ C host_converted(T value) {
     return static_cast<C>(value);
 }
 
-RawValue host_value(const View& view, DType compute) {
+// The number in the type `compute` of the loop. Integers are cut to the dtype `meet` in which the
+// operands meet, which may be narrower; see is_cut().
+RawValue host_value(const View& view, DType compute, DType meet) {
   RawValue raw{};
   visit_element(view.dtype, [&]<class T>() {
     const T value = *view.as<const T>();
     visit_computing(compute, [&]<class C>() {
-      const C converted = host_converted<C>(value);
+      C converted = host_converted<C>(value);
+      if (is_cut(view.dtype, meet))
+        visit_dtype(meet,
+                    [&]<class M>() { converted = host_converted<C>(host_converted<M>(value)); });
       std::memcpy(raw.bytes, &converted, sizeof converted);
     });
   });
@@ -152,7 +168,7 @@ void launch(const KernelContext& context, const HostWalk& whole, const Choice& c
                           : whole.strides[i + 1][0] == 0    ? Access::repeat
                                                             : Access::vector;
     if (params.in[i].access == Access::constant)
-      params.in[i].value = host_value(view, choice.dtype);
+      params.in[i].value = host_value(view, choice.dtype, context.compute_dtype);
   }
   HostWalk walk = whole;
   const int64_t tail = vector ? walk.sizes[0] % group : 0;
@@ -170,12 +186,36 @@ void launch(const KernelContext& context, const HostWalk& whole, const Choice& c
   });
 }
 
+// The same with the operands on the device that must be cut copied in their final dtype.
+void run_with_cut_operands(const KernelContext& context, const FunctorKernels& kernels, int arity,
+                           const void* functor) {
+  SmallVector<const View*, 8> views;
+  SmallVector<View, 8> cut;
+  cut.reserve(context.in.size());
+  std::deque<Scratch> memory;
+  for (const View* view : context.in) {
+    views.push_back(view);
+    if (is_constant(*view, context.device) || !is_cut(view->dtype, context.compute_dtype)) continue;
+    View& copy = cut.emplace_back(*view);
+    copy.dtype = context.compute_dtype;
+    copy.data = memory.emplace_back(context.device.index, copy.bytes()).data();
+    copy_elements(context.op, *view, copy);
+    views.back() = &copy;
+  }
+  KernelContext narrow = context;
+  narrow.in = {views.data(), views.size()};
+  run_pointwise(narrow, kernels, arity, functor);
+}
+
 }  // namespace
 
 void run_pointwise(const KernelContext& context, const FunctorKernels& kernels, int arity,
                    const void* functor) {
   const View& out = context.output();
   if (out.numel == 0) return;
+  for (const View* view : context.in)
+    if (!is_constant(*view, context.device) && is_cut(view->dtype, context.compute_dtype))
+      return run_with_cut_operands(context, kernels, arity, functor);
   const Choice choice = choose(context, kernels);
   SmallVector<const View*, 9> views;
   views.push_back(&out);

@@ -13,6 +13,7 @@
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/backend/cuda/runtime/wait.h"
 #include "tensora/base/check.h"
+#include "tensora/base/settings.h"
 
 namespace tensora {
 // Defined by dispatch/nvtx.cu, which is part of this library.
@@ -106,10 +107,14 @@ class CudaBackend final : public Backend {
 }  // namespace
 }  // namespace tensora::cuda
 
-/// The entry point that tensora/core/backend.cpp looks up. Throws Error when the driver or the
+// What tensora/core/backend.cpp looks up.
+extern "C" int tensora_cuda_abi() { return tensora::kBackendAbi; }
+
+/// Throws Error when the driver or the
 /// device is missing.
 extern "C" tensora::Backend* tensora_cuda_backend() {
   tensora::cuda::device_count();
+  if (tensora::switch_setting("TENSORA_CUDA_CHECKED", false)) tensora::cuda::set_checked(true);
   static auto* instance = [] {
     tensora::cuda::register_cuda_kernels();
     tensora::jit::register_emit_cuda();

@@ -1,7 +1,5 @@
 #include "tensora/backend/cuda/runtime/checked.h"
 
-#include <cstdlib>
-
 #include "tensora/backend/cuda/runtime/capture.h"
 #include "tensora/backend/cuda/runtime/fault.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
@@ -9,18 +7,9 @@
 #include "tensora/base/check.h"
 
 namespace tensora::cuda {
-namespace {
-
-bool asked_for() {
-  const char* const value = std::getenv("TENSORA_CUDA_CHECKED");
-  return value && *value != '\0' && std::string_view(value) != "0";
-}
-
-}  // namespace
-
 namespace detail {
 
-std::atomic<bool> checked{asked_for()};
+std::atomic<bool> checked = false;
 
 void wait_and_check(std::string_view op, int device) {
   if (current_capture()) return;

@@ -14,7 +14,7 @@ namespace tensora::cuda {
 // launch and looks for both: slow, and exact. Kernels check indices in either mode. A graph being
 // recorded runs nothing, so nothing is waited for; its replay is checked as one.
 
-/// On at start where the environment says TENSORA_CUDA_CHECKED=1.
+/// On from the first use of CUDA where the environment says TENSORA_CUDA_CHECKED=1.
 bool is_checked() noexcept;
 void set_checked(bool on) noexcept;
 

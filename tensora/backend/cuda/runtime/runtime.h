@@ -25,6 +25,11 @@ struct DeviceInfo {
 /// or that the driver is too old; throws again when asked again.
 int device_count();
 const DeviceInfo& device_info(int index);
+/// Whether a device runs the kernels of sources called *_sm90a.cu, which use instructions that only
+/// Hopper has. See Note [One PTX, several architectures] in cmake/cuda.cmake.
+inline bool runs_sm90a(int index) {
+  return device_info(index).major == 9 && device_info(index).minor == 0;
+}
 
 /// Makes a device the thread's current one for the CUDA runtime.
 void use_device(int index);

@@ -1,0 +1,207 @@
+#include "tensora/backend/cpu/gemm_installed.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <initializer_list>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "tensora/base/check.h"
+#include "tensora/base/fork.h"
+
+// Note [Libraries on request]
+// Large products are the one place where decades of tuning per processor pay, so OpenBLAS and
+// oneDNN run them where they are installed. They are opened when first needed, not linked: a
+// program that multiplies nothing large starts without their 70 MB, and one on a machine without
+// them still works, on our own kernels. TENSORA_BLAS=off does without them on purpose.
+//
+// Note [Libraries and threads]
+// They are called from several of our pool's threads at once, and must not start threads of their
+// own meanwhile.
+//   OpenBLAS: only the build with pthreads will do. The serial one has no locks around its buffers:
+//   two threads inside it give wrong products. The one with OpenMP rearranges its buffers whenever
+//   the calling thread's OpenMP setting differs from that of the call before.
+//   oneDNN: dnnl_sgemm holds no state between calls but kernels that are made once, under a lock;
+//   its buffers belong to the call.
+// A library that the program itself has loaded for all to see takes part in every symbol that we
+// would open beside it. Then it is that one or none.
+
+namespace tensora::cpu {
+namespace {
+
+template <class Function>
+bool find(void* library, const char* symbol, Function& function) {
+  function = reinterpret_cast<Function>(dlsym(library, symbol));
+  return function != nullptr;
+}
+
+/// The folder of the C library; a distribution's other libraries are found from there.
+std::string system_folder() {
+  void* const libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+  if (!libc) return {};
+  const link_map* map = nullptr;
+  const bool known = dlinfo(libc, RTLD_DI_LINKMAP, &map) == 0;
+  const std::string path = known ? map->l_name : "";
+  dlclose(libc);
+  return path.substr(0, path.rfind('/') + 1);
+}
+
+std::string file_of(const void* function) {
+  Dl_info info;
+  return dladdr(function, &info) != 0 && info.dli_fname ? info.dli_fname : "it";
+}
+
+struct ThreadCount {
+  void (*set)(int) = nullptr;
+  int (*get)() = nullptr;
+};
+
+// ---- OpenBLAS ----
+
+struct OpenedOpenBlas : OpenBlas {
+  ThreadCount threads;
+
+  OpenedOpenBlas() {
+    if (dlsym(RTLD_DEFAULT, "openblas_get_parallel")) {
+      take(RTLD_DEFAULT);
+      return;
+    }
+    // Debian keeps its builds side by side, and libopenblas.so.0 is the one that the machine's
+    // owner chose; Fedora tells them apart by a letter.
+    const std::string folder = system_folder();
+    for (const std::string& name :
+         {folder + "openblas-pthread/libopenblas.so.0", std::string("libopenblasp.so.0"),
+          std::string("libopenblas.so.0"), std::string("libopenblas.so")}) {
+      void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+      if (!library) continue;
+      if (take(library)) return;
+      dlclose(library);
+    }
+    if (refusal.empty()) refusal = "no libopenblas.so.0 was found";
+  }
+
+  bool take(void* library) {
+    int (*parallel)() = nullptr;
+    const char* (*config)() = nullptr;
+    if (!find(library, "openblas_get_parallel", parallel) ||
+        !find(library, "openblas_get_config", config) ||
+        !find(library, "openblas_set_num_threads", threads.set) ||
+        !find(library, "openblas_get_num_threads", threads.get)) {
+      refusal = "the library found does not say how it was built";
+      return false;
+    }
+    constexpr int kPthreads = 1, kOpenMp = 2;
+    if (const int build = parallel(); build != kPthreads) {
+      refusal = concat(file_of(reinterpret_cast<void*>(parallel)), " is built ",
+                       build == kOpenMp ? "with OpenMP" : "without threads",
+                       " and gives wrong results when several threads call it at once; install the "
+                       "build with pthreads (Debian, Ubuntu: libopenblas0-pthread)");
+      return false;
+    }
+    Sgemm s = nullptr;
+    Dgemm d = nullptr;
+    if (!find(library, "cblas_sgemm", s) || !find(library, "cblas_dgemm", d)) {
+      refusal = "the library found has no CBLAS interface";
+      return false;
+    }
+    sgemm = s;
+    dgemm = d;
+    refusal.clear();
+    const std::string_view text = config();  // OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH …
+    version = text.substr(0, text.find(' ', text.find(' ') + 1));
+    return true;
+  }
+};
+
+const OpenedOpenBlas& opened_openblas() {
+  static const OpenedOpenBlas opened;
+  return opened;
+}
+
+struct OpenBlasScopes {
+  Mutex mutex;
+  int count = 0;
+  int previous = 1;
+
+  OpenBlasScopes() { hold_over_fork(mutex); }
+};
+
+OpenBlasScopes& openblas_scopes() {
+  static auto* scopes = new OpenBlasScopes;
+  return *scopes;
+}
+
+// ---- oneDNN ----
+
+struct OpenedOneDnn : OneDnn {
+  ThreadCount threads;
+
+  OpenedOneDnn() {
+    void* library = RTLD_DEFAULT;
+    if (!dlsym(RTLD_DEFAULT, "dnnl_sgemm")) {
+      for (const char* name : {"libdnnl.so.3", "libdnnl.so.2", "libdnnl.so"})
+        if ((library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) != nullptr) break;
+      if (!library) {
+        refusal = "no libdnnl.so was found";
+        return;
+      }
+    }
+    // The OpenMP that it meets is the program's, if that has one.
+    for (void* place : {RTLD_DEFAULT, library})
+      if (find(place, "omp_set_num_threads", threads.set) &&
+          find(place, "omp_get_max_threads", threads.get))
+        break;
+    if (!threads.set || !threads.get) {
+      refusal = "it does not use OpenMP, so it cannot be kept on the threads that call it";
+      return;
+    }
+    if (!find(library, "dnnl_sgemm", sgemm)) refusal = "it has no function dnnl_sgemm";
+    version = "oneDNN";
+    struct Version {
+      int major, minor, patch;
+    };
+    if (const Version* (*function)() = nullptr; find(library, "dnnl_version", function))
+      version =
+          concat("oneDNN ", function()->major, ".", function()->minor, ".", function()->patch);
+  }
+};
+
+const OpenedOneDnn& opened_onednn() {
+  static const OpenedOneDnn opened;
+  return opened;
+}
+
+}  // namespace
+
+const OpenBlas& openblas() { return opened_openblas(); }
+const OneDnn& onednn() { return opened_onednn(); }
+
+OpenBlasOnThisThread::OpenBlasOnThisThread() {
+  OpenBlasScopes& scopes = openblas_scopes();
+  const ThreadCount& threads = opened_openblas().threads;
+  const std::lock_guard lock(scopes.mutex);
+  if (scopes.count++ > 0) return;
+  scopes.previous = threads.get();
+  if (scopes.previous != 1) threads.set(1);
+}
+
+OpenBlasOnThisThread::~OpenBlasOnThisThread() {
+  OpenBlasScopes& scopes = openblas_scopes();
+  const ThreadCount& threads = opened_openblas().threads;
+  const std::lock_guard lock(scopes.mutex);
+  // A number other than 1 was set by the program meanwhile and stays.
+  if (--scopes.count == 0 && scopes.previous != 1 && threads.get() == 1)
+    threads.set(scopes.previous);
+}
+
+OneDnnOnThisThread::OneDnnOnThisThread() : previous_(opened_onednn().threads.get()) {
+  if (previous_ != 1) opened_onednn().threads.set(1);
+}
+
+OneDnnOnThisThread::~OneDnnOnThisThread() {
+  if (previous_ != 1) opened_onednn().threads.set(previous_);
+}
+
+}  // namespace tensora::cpu

@@ -1,0 +1,54 @@
+#pragma once
+
+// The installed libraries of matrix products, opened at the first call. Internal.
+
+#include <cstdint>
+#include <string>
+
+namespace tensora::cpu {
+
+/// OpenBLAS, in a build that several threads may call at once.
+struct OpenBlas {
+  using Sgemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int,
+                         float, float*, int);
+  using Dgemm = void (*)(int, int, int, int, int, int, double, const double*, int, const double*,
+                         int, double, double*, int);
+  Sgemm sgemm = nullptr;  // null, as dgemm, where it is not used
+  Dgemm dgemm = nullptr;
+  std::string version;  // "OpenBLAS 0.3.21"
+  std::string refusal;  // why it is not used
+};
+const OpenBlas& openblas();
+
+/// While it lives, OpenBLAS runs on the threads that call it. Its number of threads is one for the
+/// whole process: the first scope notes what the program had set, the last one restores it.
+class OpenBlasOnThisThread {
+ public:
+  OpenBlasOnThisThread();
+  ~OpenBlasOnThisThread();
+  OpenBlasOnThisThread(const OpenBlasOnThisThread&) = delete;
+  OpenBlasOnThisThread& operator=(const OpenBlasOnThisThread&) = delete;
+};
+
+struct OneDnn {
+  using Sgemm = int (*)(char, char, int64_t, int64_t, int64_t, float, const float*, int64_t,
+                        const float*, int64_t, float, float*, int64_t);
+  Sgemm sgemm = nullptr;
+  std::string version;
+  std::string refusal;
+};
+const OneDnn& onednn();
+
+/// The same for oneDNN, which asks OpenMP; there the number belongs to the calling thread.
+class OneDnnOnThisThread {
+ public:
+  OneDnnOnThisThread();
+  ~OneDnnOnThisThread();
+  OneDnnOnThisThread(const OneDnnOnThisThread&) = delete;
+  OneDnnOnThisThread& operator=(const OneDnnOnThisThread&) = delete;
+
+ private:
+  int previous_;
+};
+
+}  // namespace tensora::cpu

@@ -1,0 +1,54 @@
+// Gradients are laid out as their leaves are, if those have no gaps.
+#include "tests/helpers.h"
+
+namespace tensora::testing {
+namespace {
+
+Tensor channels_last(const Shape& sizes /* N C H W */) {
+  const Tensor x =
+      empty_strided(sizes, {sizes[1] * sizes[2] * sizes[3], 1, sizes[1] * sizes[3], sizes[1]},
+                    {.dtype = kFloat64});
+  x.copy_(arange(0, sizes.numel(), 1, {.dtype = kFloat64}).view(sizes));
+  return x;
+}
+
+TEST(GradientLayout, FollowsADenseLeaf) {
+  const Tensor x = channels_last({2, 3, 4, 5}).requires_grad_();
+  ASSERT_FALSE(x.is_contiguous());
+  const Tensor row_major = ones({2, 3, 4, 5}, {.dtype = kFloat64});
+  x.mul(row_major).backward(row_major);  // the gradient arrives row-major
+  EXPECT_EQ(x.grad().strides(), x.strides());
+  EXPECT_EQ(values(x.grad()), Values(120, 1));
+  const void* address = x.grad().data_ptr();
+  (x * x).sum().backward();
+  EXPECT_EQ(x.grad().strides(), x.strides());
+  EXPECT_EQ(x.grad().data_ptr(), address);
+  EXPECT_EQ(values(x.grad()), values(x.detach() * 2 + 1));
+}
+
+TEST(GradientLayout, IsRowMajorForALeafWithGaps) {
+  const Tensor x = channels_last({2, 3, 4, 4}).slice(3, 0, 4, 2).detach().requires_grad_();
+  (x * x).sum().backward();
+  EXPECT_TRUE(x.grad().is_contiguous());
+  const Tensor expanded = constant({1, 2}).expand({3, 2}).detach().requires_grad_();
+  (expanded * 2).sum().backward();
+  EXPECT_TRUE(expanded.grad().is_contiguous());
+}
+
+TEST(GradientLayout, AdamTakesIt) {
+  const Tensor x = channels_last({2, 3, 4, 5}).requires_grad_();
+  const Tensor plain = contiguous(x.detach()).requires_grad_();
+  for (const Tensor& param : {x, plain}) {
+    const Tensor average = zeros_like(param.detach()), square = zeros_like(param.detach());
+    for (int64_t step = 1; step <= 3; ++step) {
+      param.set_grad({});
+      (param * param).sum().backward();
+      adam_(param, average, square, param.grad(), {.lr = 0.1, .step = step});
+    }
+  }
+  EXPECT_EQ(values(x), values(plain));
+  EXPECT_FALSE(x.is_contiguous());
+}
+
+}  // namespace
+}  // namespace tensora::testing

@@ -1,0 +1,200 @@
+// Random programs of ops, views and in-place writes: what is traced and compiled does exactly what
+// the eager program does, to its outputs, its inputs and the tensors it captured.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "tensora/jit/fuse.h"
+#include "tensora/tensora.h"
+
+namespace tensora::test {
+namespace {
+
+constexpr int kPrograms = 300;
+constexpr int kSteps = 14;
+
+/// Small integers as float64: all ops below are exact on them.
+Tensor numbers(const Shape& sizes, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Tensor result = empty(sizes, {.dtype = kFloat64});
+  double* data = result.data_ptr<double>();
+  for (int64_t i = 0; i < result.numel(); ++i) data[i] = static_cast<double>(random() % 9) - 4;
+  return result;
+}
+
+/// A program is a seed: its choices depend on it and on the shapes and strides it meets.
+class Program {
+ public:
+  explicit Program(uint64_t seed) : random_(seed) {}
+
+  std::vector<Tensor> run(std::span<const Tensor> inputs, const Tensor& captured) {
+    pool_.assign(inputs.begin(), inputs.end());
+    pool_.push_back(captured);
+    for (int step = 0; step < kSteps; ++step) {
+      const Tensor x = any(), y = any();
+      const size_t kind = pick(3);
+      if (kind == 0)
+        pool_.push_back(computed(x, fitted(y, x.sizes())));
+      else if (kind == 1)
+        pool_.push_back(viewed(x));
+      else if (x.numel() == 1 || !may_overlap_itself(x.sizes(), x.strides()))
+        write(x, fitted(y, x.sizes()));
+    }
+    return pool_;
+  }
+
+ private:
+  size_t pick(size_t count) { return random_() % count; }
+  int64_t pick(int64_t count) { return static_cast<int64_t>(random_() % uint64_t(count)); }
+  const Tensor& any() { return pool_[pick(pool_.size())]; }
+
+  // Something of `y` that can be broadcast to the sizes.
+  Tensor fitted(const Tensor& y, const Shape& sizes) {
+    if (y.sizes() == sizes || y.numel() == 0) return y.sizes() == sizes ? y : full({}, 2.0);
+    return y.reshape({-1}).select(0, pick(y.numel()));
+  }
+
+  Tensor computed(const Tensor& x, const Tensor& y) {
+    switch (pick(size_t{8})) {
+      case 0:
+        return clamp(x + y, -8, 8);
+      case 1:
+        return clamp(x * y, -8, 8);
+      case 2:
+        return maximum(x, y) - 1;
+      case 3:
+        return x.dim() == 0 ? -x : x.sum({0}).clamp(-8, 8);
+      case 4:
+        return zeros(x.sizes(), {.dtype = kFloat64}).add_(y);
+      case 5:
+        return x.contiguous();
+      case 6:
+        return cat({x.reshape({-1}), y.reshape({-1})});
+      default:
+        return randint(-3, 4, x.sizes(), {.dtype = kFloat64});
+    }
+  }
+
+  Tensor viewed(const Tensor& x) {
+    if (x.dim() == 0) return x.unsqueeze(0);
+    const int64_t dim = pick(int64_t{x.dim()});
+    const int64_t size = x.size(dim);
+    switch (pick(size_t{8})) {
+      case 0:
+        return size == 0 ? x : x.select(dim, pick(size));
+      case 1:
+        return x.slice(dim, pick(size + 1), {}, 1 + pick(int64_t{2}));
+      case 2:
+        return x.transpose(dim, 0);
+      case 3:
+        return x.reshape({-1});
+      case 4:
+        return x.dim() < 4 ? x.unsqueeze(dim) : x;
+      case 5:
+        return size == 1 ? x.expand(widened(x.sizes(), dim)) : x.detach();
+      case 6:
+        return x.dim() == 2 ? x.diagonal() : x;
+      default:
+        return x.narrow(dim, 0, size);
+    }
+  }
+
+  static Shape widened(Shape sizes, int64_t dim) {
+    sizes[static_cast<int>(dim)] = 3;
+    return sizes;
+  }
+
+  void write(const Tensor& x, const Tensor& y) {
+    switch (pick(size_t{7})) {
+      case 0:
+        x.add_(y).clamp_(-8, 8);
+        return;
+      case 1:
+        x.mul_(y).clamp_(-8, 8);
+        return;
+      case 2:
+        x.copy_(y);
+        return;
+      case 3:
+        x.fill_(static_cast<double>(pick(size_t{5})));
+        return;
+      case 4:
+        x.random_(-2, 3);
+        return;
+      case 5:
+        x.masked_fill_(x > 0, 1);
+        return;
+      default:
+        x.neg_();
+        return;
+    }
+  }
+
+  std::mt19937_64 random_;
+  std::vector<Tensor> pool_;
+};
+
+/// Inputs that share memory with one another in some programs, and lie in different ways.
+std::vector<Tensor> inputs_of(uint64_t program, uint64_t draw) {
+  const Tensor x = numbers({4, 6}, 10 * draw + 1), y = numbers({6, 4}, 10 * draw + 2);
+  const Tensor wide = numbers({5, 12}, 10 * draw + 3);
+  switch (program % 4) {
+    case 0:
+      return {x, y};
+    case 1:
+      return {x, x.select(0, 2), y.transpose(0, 1)};
+    case 2:
+      return {x.select(1, 3), x, x};
+    default:
+      return {wide.slice(1, 2, 10, 2), y};
+  }
+}
+
+std::vector<double> contents(const Tensor& tensor) { return to_vector<double>(tensor); }
+
+/// Everything that can be seen after a run.
+void expect_same(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_EQ(to_string(actual[i].sizes()), to_string(expected[i].sizes())) << "tensor " << i;
+    ASSERT_EQ(to_string(actual[i].strides()), to_string(expected[i].strides())) << "tensor " << i;
+    ASSERT_EQ(contents(actual[i]), contents(expected[i])) << "tensor " << i;
+    for (size_t k = 0; k < i; ++k)
+      ASSERT_EQ(actual[i].shares_storage(actual[k]), expected[i].shares_storage(expected[k]))
+          << "tensors " << k << " and " << i;
+  }
+}
+
+TEST(RandomPrograms, TracedEqualsEager) {
+  for (uint64_t program = 0; program < kPrograms; ++program) {
+    SCOPED_TRACE(concat("program ", program));
+    const Tensor captured = numbers({3, 4}, 77), captured_too = captured.clone();
+    const auto running = [&](const Tensor& capture) {
+      return [&capture, program](std::span<const Tensor> in) {
+        return Program(program).run(in, capture);
+      };
+    };
+    const jit::Fused fused(running(captured));
+    for (uint64_t draw = 0; draw < 3; ++draw) {
+      std::vector<Tensor> here = inputs_of(program, draw), there = inputs_of(program, draw);
+      manual_seed(draw);
+      std::vector<Tensor> expected = running(captured_too)(there);
+      manual_seed(draw);
+      std::vector<Tensor> actual = fused.run(here);
+      actual.insert(actual.end(), here.begin(), here.end());
+      actual.push_back(captured);
+      expected.insert(expected.end(), there.begin(), there.end());
+      expected.push_back(captured_too);
+      expect_same(actual, expected);
+      if (HasFailure()) {
+        ADD_FAILURE() << fused.describe(inputs_of(program, draw));
+        return;
+      }
+    }
+    EXPECT_EQ(fused.statistics().misses, 1u);
+  }
+}
+
+}  // namespace
+}  // namespace tensora::test

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Compares random calls of Tensora with PyTorch: values, dtypes, shapes, strides, gradients, errors.
+
+    PYTHONPATH=build/tests/python_glue tools/fuzz/run.py [--count N] [--seed S] [--only OP,...]
+
+Needs PyTorch (`pip install torch`) and the Python module that the tests build (target tensora_glue);
+says so and does nothing where one is missing. A finding is printed with the call that shows it, and
+makes the exit status 1; what differs on purpose is listed in known.py.
+"""
+import argparse
+import math
+import random
+import sys
+import warnings
+
+try:
+    import torch
+    import tensora_glue as glue
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(0)
+
+from known import reason
+from ops import FAMILIES, LOOSE
+
+ERRORS = (RuntimeError, IndexError, TypeError, ValueError, MemoryError, OverflowError, NotImplementedError)
+DIGITS = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 4e-6, "float64": 1e-11}
+
+
+def flat(items):
+    return [x for item in items for x in flat(item)] if isinstance(items, list) else [items]
+
+
+def close(ours, theirs, dtype, loose):
+    if isinstance(theirs, float) and math.isnan(theirs):
+        return isinstance(ours, float) and math.isnan(ours)
+    if dtype not in DIGITS or math.isinf(theirs):
+        return ours == theirs
+    tolerance = DIGITS[dtype] * (100 if loose else 1)
+    return abs(ours - theirs) <= tolerance * max(1e-2 if not loose else 1, abs(theirs))
+
+
+def outcome(function, tensors):
+    try:
+        result = function(*tensors)
+        return list(result) if isinstance(result, (tuple, list)) else [result], ""
+    except ERRORS as error:
+        return None, f"{type(error).__name__}: {error}".split("\n")[0]
+
+
+def compare_tensors(ours, theirs, call, what):
+    dtype = str(theirs.dtype)[6:]
+    if (ours.dtype, tuple(ours.shape)) != (dtype, tuple(theirs.shape)):
+        return what + "type", f"{ours.dtype} {ours.shape}", f"{dtype} {tuple(theirs.shape)}"
+    a, b = flat(ours.tolist()), flat(theirs.tolist())
+    loose = call.op in LOOSE or what
+    if not all(close(x, y, dtype, loose) for x, y in zip(a, b)):
+        return what + "value", ours.tolist(), theirs.tolist()
+    if call.strides and not what and tuple(ours.strides) != tuple(theirs.stride()):
+        return "strides", ours.strides, theirs.stride()
+    return None
+
+
+def gradients(call, ours, theirs):
+    """The first difference of the leaves' gradients, or nothing."""
+    leaves = [leaf for x in call.inputs for leaf in x.leaves]
+    if not leaves or not call.grads or len(ours) != 1 or not theirs[0].requires_grad:
+        return None
+    start = torch.ones_like(theirs[0])
+    torch_failed = outcome(lambda: theirs[0].backward(start), [])[1]
+    seed = glue.view(glue.Tensor([1.0] * start.numel(), dtype=ours[0].dtype), size=list(ours[0].shape))
+    failed = outcome(lambda: ours[0].backward(seed), [])[1]
+    if bool(torch_failed) != bool(failed):
+        return "gradient raise", failed or "no error", torch_failed or "no error"
+    for our_leaf, their_leaf in leaves:
+        if failed or their_leaf.grad is None or their_leaf.numel() == 0:
+            continue
+        if our_leaf.grad is None:
+            if bool((their_leaf.grad != 0).any()):
+                return "gradient", None, their_leaf.grad.tolist()
+            continue
+        found = compare_tensors(our_leaf.grad, their_leaf.grad, call, "gradient ")
+        if found:
+            return found
+    return None
+
+
+def compare(call):
+    ours, our_error = outcome(call.ours, [x.ours for x in call.inputs])
+    theirs, their_error = outcome(call.theirs, [x.theirs for x in call.inputs])
+    if bool(our_error) != bool(their_error):
+        return "raise", our_error or "no error", their_error or "no error"
+    if our_error:
+        return None
+    if len(ours) != len(theirs):
+        return "count", len(ours), len(theirs)
+    for a, b in zip(ours, theirs):
+        found = compare_tensors(a, b.detach(), call, "")
+        if found:
+            return found
+    return gradients(call, ours, theirs)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    arguments.add_argument("--count", type=int, default=20000)
+    arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--only", default="")
+    arguments.add_argument("--show", type=int, default=3, help="findings to print per op and kind")
+    options = arguments.parse_args()
+    warnings.simplefilter("ignore")
+    only = set(filter(None, options.only.split(",")))
+    calls = [(family, op) for family, ops in FAMILIES.items() for op in ops
+             if hasattr(glue, op) and (not only or op in only)]
+    findings, meant = {}, 0
+    for number in range(options.count):
+        rng = random.Random(options.seed * 1_000_003 + number)
+        family, op = rng.choice(calls)
+        call = family(rng, glue, op)
+        difference = compare(call)
+        if difference is None:
+            continue
+        kind, ours, theirs = difference
+        if reason(call, kind, str(ours), str(theirs)):
+            meant += 1
+            continue
+        seen = findings.setdefault((op, kind), [0])
+        seen[0] += 1
+        if seen[0] <= options.show:
+            print(f"--- {op} {call.text}: {kind}\n  tensora {ours}\n  pytorch {theirs}")
+            for x in call.inputs:
+                print("   ", x.text)
+    print(f"{options.count} calls of {len(calls)} ops, seed {options.seed}: "
+          f"{sum(seen[0] for seen in findings.values())} differ, {meant} more on purpose")
+    for (op, kind), seen in sorted(findings.items()):
+        print(f"  {seen[0]:6} {op} {kind}")
+    return 1 if findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
