@@ -103,9 +103,10 @@ Tensor full(const Shape& sizes, Scalar value, const TensorOptions& options) {
   TensorOptions typed = options;
   if (!typed.dtype) {
     const Scalar::Kind kind = value.kind();
-    typed.dtype = kind == Scalar::Kind::floating  ? default_dtype()
-                  : kind == Scalar::Kind::integer ? DType::int64
-                                                  : DType::boolean;
+    typed.dtype = kind == Scalar::Kind::complex    ? complex_dtype(default_dtype())
+                  : kind == Scalar::Kind::floating ? default_dtype()
+                  : kind == Scalar::Kind::integer  ? DType::int64
+                                                   : DType::boolean;
   }
   return filled(empty(sizes, without_grad(typed)), value, options);
 }
