@@ -11,6 +11,14 @@ namespace {
 
 using Kind = GraphNode::Kind;
 
+// Fused functions run under no_grad, and the history of a view taken there is never renewed.
+class UnrecordedView final : public ViewStep, public Pooled {
+ public:
+  Tensor apply_to(const Tensor&) const override {
+    fail_internal("jit: a view that was taken without recording has no history to renew");
+  }
+};
+
 Tensor part_of(const Tensor& tensor, const Part& part) {
   const int64_t start = tensor.storage_offset() * static_cast<int64_t>(tensor.element_size());
   const auto width = static_cast<int64_t>(element_size(part.dtype));
@@ -117,11 +125,12 @@ void Compiled::run_node(size_t step, std::vector<Tensor>& values, PhiloxState st
       return;
     }
     case Kind::view: {
-      Tensor view = part_of(at(node.inputs[0]), node.part);
-      if (thread_state.inference_mode)
+      const Tensor& source = at(node.inputs[0]);
+      Tensor view = part_of(source, node.part);
+      if (source.is_inference())
         view.impl().inference = true;
       else
-        track_view(view, at(node.inputs[0]));
+        track_view(view, source, IntrusivePtr<UnrecordedView>::adopt(new UnrecordedView));
       at(node.outputs[0]) = std::move(view);
       return;
     }

@@ -221,7 +221,7 @@ TEST(Interceptor, ComesAfterAutocast) {
   const autocast lower(kBFloat16);
   EXPECT_EQ(mm(x, x).dtype(), kBFloat16);
   EXPECT_EQ(recorder.seen,
-            (std::vector<std::string>{"cast float32", "cast float32", "mm bfloat16"}));
+            (std::vector<std::string>{"cast float32", "cast float32", "matmul bfloat16"}));
 }
 
 TEST(Interceptor, HearsOfReads) {

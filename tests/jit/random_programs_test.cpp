@@ -33,7 +33,7 @@ class Program {
     pool_.push_back(captured);
     for (int step = 0; step < kSteps; ++step) {
       const Tensor x = any(), y = any();
-      const size_t kind = pick(3);
+      const size_t kind = pick(size_t{3});
       if (kind == 0)
         pool_.push_back(computed(x, fitted(y, x.sizes())));
       else if (kind == 1)

@@ -4,6 +4,7 @@
 #include "tensora/ops.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
+#include "tensora/ops/pointwise/define_pointwise.h"
 #include "tensora/ops/pointwise/pointwise.h"
 
 namespace tensora {

@@ -3,6 +3,7 @@
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
+#include "tensora/ops/pointwise/define_pointwise.h"
 #include "tensora/ops/pointwise/pointwise.h"
 #include "tensora/ops/shape/reshape.h"
 #include "tensora/ops/shape/slice.h"
