@@ -28,6 +28,8 @@ Scalar floating(Scalar value, double largest, DType dtype, std::string_view op) 
 }  // namespace
 
 Scalar fit_scalar(Scalar value, DType dtype, std::string_view op) {
+  check(!value.is_complex() || is_complex(dtype) || dtype == kBool, op,
+        ": a complex number cannot be stored as ", dtype);
   switch (dtype) {
     case DType::boolean:
       return value.to<bool>();

@@ -9,21 +9,34 @@ namespace {
 
 using namespace reductions;
 
+void sum_along(const KernelContext& context, uint32_t mask) {
+  if (is_complex(context.output().dtype))
+    return run_on_parts(context, [&](const KernelContext& parts) { sum_along(parts, mask); });
+  visit_compute(context.output().dtype, [&]<class C>() { reduce(context, mask, Sum<C>{}); });
+}
+
 void sum_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
   const View& in = context.input(0);
   const uint32_t mask = reduced_mask(attrs.dim, in.dim(), context.op);
   // A mask is counted byte by byte, several times faster than as int64.
   if (in.dtype == kBool) return reduce(context, mask, CountNonzero<uint8_t>{});
-  visit_compute(context.output().dtype, [&]<class C>() { reduce(context, mask, Sum<C>{}); });
+  sum_along(context, mask);
+}
+
+void mean_along(const KernelContext& context, uint32_t mask, double count) {
+  if (is_complex(context.output().dtype))
+    return run_on_parts(context,
+                        [&](const KernelContext& parts) { mean_along(parts, mask, count); });
+  visit_compute_floating(context.output().dtype, [&]<class C>() {
+    reduce(context, mask, Mean<C>{{}, count});
+  });
 }
 
 void mean_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
   const View& in = context.input(0);
   const uint32_t mask = reduced_mask(attrs.dim, in.dim(), context.op);
   const double count = static_cast<double>(reduced_count(in.sizes, mask));
-  visit_compute_floating(context.output().dtype, [&]<class C>() {
-    reduce(context, mask, Mean<C>{{}, count});
-  });
+  mean_along(context, mask, count);
 }
 
 void nansum_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
@@ -42,7 +55,7 @@ void sum_to_kernel(const KernelContext& context, const SumToAttrs& attrs) {
   const View& in = context.input(0);
   uint32_t mask = 0;
   for (int64_t d : broadcast_dims(attrs.size, in.sizes)) mask |= 1u << d;
-  visit_compute(context.output().dtype, [&]<class C>() { reduce(context, mask, Sum<C>{}); });
+  sum_along(context, mask);
 }
 
 }  // namespace

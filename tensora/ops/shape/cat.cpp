@@ -95,6 +95,7 @@ constinit OpDef<CatAttrs> cat_op = define(Op<CatAttrs>{
             start += sizes[dim];
           }
         },
+    .accepts = kElementDTypes,
 });
 
 constinit OpDef<CatAttrs> stack_op = define(Op<CatAttrs>{
@@ -115,6 +116,7 @@ constinit OpDef<CatAttrs> stack_op = define(Op<CatAttrs>{
           for (size_t i = 0; i < vjp.input_count(); ++i)
             if (vjp.needs(i)) vjp.set(i, select(vjp.grad(), attrs.dim, static_cast<int64_t>(i)));
         },
+    .accepts = kElementDTypes,
 });
 
 void register_cat(OpRegistry& registry) {

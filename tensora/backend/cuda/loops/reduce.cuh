@@ -61,9 +61,11 @@ inline constexpr int kLoadElements = sizeof(T) == 1 ? 8 : 16 / static_cast<int>(
 /// Whether the fast loops of compute type C read `dtype`.
 template <class C>
 TENSORA_HD constexpr bool reads_directly(DType dtype) {
-  if (sizeof(C) == 4) return is_floating_point(dtype) && dtype != DType::float64;
+  if (sizeof(C) == 4)
+    return dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16;
   if (is_float_type<C>) return dtype == DType::float64;
-  return dtype == DType::int64 || dtype == DType::int32 || element_size(dtype) == 1;
+  return dtype == DType::int64 || dtype == DType::int32 || dtype == DType::uint8 ||
+         dtype == DType::int8 || dtype == DType::boolean;
 }
 
 // The input's element type, outside the loop; bool is read as the bytes 0 and 1.
