@@ -224,12 +224,16 @@ TEST(Inputs, InternalOpsAreForThoseWhoAsk) {
   EXPECT_EQ(values(apply_by_name("pick", inputs, attrs, Reach::everything)[0]), Values{6});
 }
 
-TEST(Registry, EveryInputHasAName) {
+TEST(Registry, EveryInputHasANameOfItsOwn) {
   for (const OpBase* op : op_registry().all()) {
     EXPECT_TRUE(op->inputs.stated()) << op->name;
     for (size_t i = 0; i < op->inputs.size(); ++i) {
       EXPECT_FALSE(op->inputs[i].empty()) << op->name;
       for (size_t k = 0; k < i; ++k) EXPECT_NE(op->inputs[i], op->inputs[k]) << op->name;
+      op->with_attrs(*op, {}, [&](const void* attrs) {
+        for (const auto& attr : op->list_attrs(attrs))
+          EXPECT_NE(attr.first, op->inputs[i]) << op->name;
+      });
     }
   }
 }
