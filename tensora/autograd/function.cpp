@@ -99,7 +99,7 @@ void FunctionNode::take_output(Tensor& output, uint32_t index) {
     if (index != 0) point_history_to(output, index);
   } else {
     output = as_argument_alias(output);
-    if (output.is_floating_point() && !holds(context_.non_differentiable_, original))
+    if (is_differentiable(output.dtype()) && !holds(context_.non_differentiable_, original))
       set_history(output, NodePtr::share(this), index);
   }
   for (Context::Saved& saved : context_.saved_) {

@@ -114,7 +114,7 @@ class WriteIntoBase final : public QueuedNode, public Pooled {
 void renew_view_history(const Tensor& tensor) {
   ViewOrigin& view = autograd_meta(tensor).view;
   if (!view || view.seen_version == tensor.version()) return;
-  if (tensor.is_floating_point() && view.base.requires_grad()) {
+  if (is_differentiable(tensor.dtype()) && view.base.requires_grad()) {
     if (!view.recorded && !is_grad_enabled()) return;
     check(view.recorded, "a view of shape ", tensor.sizes(),
           " was taken under no_grad or inference_mode, and its base or another view of it was "
@@ -176,6 +176,8 @@ void rebase_history(const Tensor& tensor, const NodePtr& node) {
 void check_inplace(const Tensor& tensor, std::string_view op, bool recording) {
   check(!tensor.is_inference() || is_inference_mode(), op,
         "_: a tensor made under inference_mode cannot be changed in place outside it; clone it");
+  check(!tensor.impl().storage->read_only(), op,
+        "_: the tensor wraps const memory, which cannot be changed in place; clone it");
   if (!is_grad_enabled()) return;
   AutogradMeta* meta = autograd_meta_or_null(tensor);
   if (meta && meta->view) {

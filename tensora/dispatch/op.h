@@ -115,15 +115,16 @@ template <class Attrs>
 void with_attrs(const OpBase& op, std::span<const std::pair<std::string, AttrValue>> values,
                 const std::function<void(const void*)>& body) {
   Attrs attrs{};
-  for (const auto& [wanted, value] : values) {
+  for (const auto& wanted : values) {  // no structured binding: clang 14 cannot capture one
     bool found = false;
     describe(std::type_identity<Attrs>{})([&](auto... listed) {
-      ((listed.name == wanted
-            ? (from_attr_value(AttrPlace{op.name, wanted}, value, listed.of(attrs)), found = true)
+      ((listed.name == wanted.first
+            ? (from_attr_value(AttrPlace{op.name, wanted.first}, wanted.second, listed.of(attrs)),
+               found = true)
             : false),
        ...);
     });
-    if (!found) fail_unknown_attr(op.name, wanted);
+    if (!found) fail_unknown_attr(op.name, wanted.first);
   }
   body(&attrs);
 }
@@ -157,6 +158,7 @@ consteval OpDef<Attrs> define(Op<Attrs> op) {
   def.any_device = op.any_device;
   def.has_reference = op.reference != nullptr;
   def.saves = op.saves;
+  def.accepts = op.view || !op.infer ? kAllDTypes : op.accepts;
   def.attrs_size = sizeof(Attrs);
   using detail::attrs_of, detail::typed;
   if (op.infer)

@@ -30,16 +30,17 @@ class InputNames {
   static constexpr size_t kUnlimited = ~size_t{0};
 
   constexpr InputNames() = default;
-  /// For ops that make something of nothing.
-  static constexpr InputNames none() {
-    InputNames result;
-    result.stated_ = true;
-    return result;
-  }
-  constexpr InputNames(std::initializer_list<std::string_view> names) : stated_(true) {
+  constexpr InputNames(std::initializer_list<std::string_view> names) {
     for (std::string_view name : names) add(name);
   }
+  /// For an op that makes tensors from its attributes alone.
+  static constexpr InputNames none() {
+    InputNames names;
+    names.stated_ = true;
+    return names;
+  }
   constexpr void add(std::string_view name) {
+    stated_ = true;
     if (count_ == kMost)
       throw "an op has at most twelve named inputs; end with a list, \"name...\"";
     if (most_ == kUnlimited) throw "a list of inputs comes last";
@@ -145,6 +146,9 @@ struct Op {
   bool pointwise = false;    // element i of the output depends on element i of the inputs alone
   bool cpu_scalars = false;  // 0-dim CPU inputs may join tensors of another device
   bool any_device = false;   // inputs on different devices are meant
+  /// The dtypes of inputs and outputs; others are refused at the door, by name. Views, and ops
+  /// that are a reference alone, take all.
+  DTypeSet accepts = kRealDTypes;
 };
 
 // ---- ops ---------------------------------------------------------------------------------------
@@ -158,6 +162,7 @@ struct OpBase {
   bool view, pointwise, cpu_scalars, any_device, internal, primitive;
   bool has_reference;
   Saves saves;
+  DTypeSet accepts;
   uint32_t attrs_size;
 
   // Thunks to the typed parts; `infer` is null for composites that are only a reference.

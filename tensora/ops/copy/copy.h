@@ -29,10 +29,16 @@ Tensor clone(const Tensor& self);
 /// `self` if it is row-major and gapless, else such a copy.
 Tensor contiguous(const Tensor& self);
 
-/// `self` if nothing changes, else a copy of another dtype or on another device.
+/// `self` if nothing changes, else a copy of another dtype or on another device. A complex number
+/// as a real one is its real part; PyTorch says so in a warning each time, here it is said once.
 Tensor to(const Tensor& self, DType dtype);
 Tensor to(const Tensor& self, Device device);
 Tensor to(const Tensor& self, Device device, DType dtype);
+Tensor to(const Tensor& self, DType dtype, Device device);
+/// As the options say; what they leave open stays as it is.
+Tensor to(const Tensor& self, const TensorOptions& options);
+/// To the dtype and the device of `other`.
+Tensor to(const Tensor& self, const Tensor& other);
 Tensor type_as(const Tensor& self, const Tensor& other);
 
 }  // namespace tensora

@@ -10,9 +10,10 @@ namespace tensora {
 namespace {
 
 DType inferred(Scalar::Kind kind) {
-  return kind == Scalar::Kind::floating  ? default_dtype()
-         : kind == Scalar::Kind::integer ? kInt64
-                                         : kBool;
+  return kind == Scalar::Kind::complex    ? complex_dtype(default_dtype())
+         : kind == Scalar::Kind::floating ? default_dtype()
+         : kind == Scalar::Kind::integer  ? kInt64
+                                          : kBool;
 }
 
 // Moves a freshly filled host tensor to where and what the options ask for.
@@ -84,14 +85,18 @@ const Shape& NestedList::sizes() const {
 Tensor tensor(const NestedList& data, const TensorOptions& options) {
   const Shape& sizes = data.sizes();
   // Numbers pass through a type that holds them exactly, so that int64 keeps all its digits.
-  const bool floating = data.category() == Scalar::Kind::floating;
-  const Tensor host = make_tensor(sizes, floating ? kFloat64 : kInt64, Device());
-  if (floating)
+  const Scalar::Kind kind = data.category();
+  const DType dtype = options.dtype.value_or(inferred(kind));
+  const bool is_complex = kind == Scalar::Kind::complex, floating = kind == Scalar::Kind::floating;
+  const DType exact = is_complex ? kComplex128 : floating ? kFloat64 : kInt64;
+  const Tensor host = make_tensor(sizes, exact, Device());
+  if (is_complex)
+    store<Complex<double>>(host, data.values());
+  else if (floating)
     store<double>(host, data.values());
   else
     store<int64_t>(host, data.values());
-  const DType dtype = options.dtype.value_or(inferred(data.category()));
-  if (!is_floating_point(dtype))
+  if (is_complex || !is_floating_point(dtype))
     for (const Scalar& value : data.values()) fit_scalar(value, dtype, "tensor");
   return finished(host, dtype, options);
 }
@@ -100,7 +105,11 @@ Tensor detail::tensor_from(const void* data, int64_t count, DType dtype,
                            const TensorOptions& options) {
   const Tensor host = make_tensor({count}, dtype, Device());
   if (count != 0) __builtin_memcpy(host.data_ptr(), data, host.nbytes());
-  const DType wanted = is_floating_point(dtype) ? default_dtype() : kInt64;
+  const bool usual_float = dtype == kFloat32 || dtype == kFloat64;
+  const DType wanted = is_complex(dtype) ? complex_dtype(default_dtype())
+                       : usual_float     ? default_dtype()
+                       : dtype == kInt32 ? kInt64
+                                         : dtype;
   return finished(host, options.dtype.value_or(wanted), options);
 }
 
@@ -122,17 +131,13 @@ template std::vector<Half> to_vector(const Tensor&);
 template std::vector<BFloat16> to_vector(const Tensor&);
 template std::vector<float> to_vector(const Tensor&);
 template std::vector<double> to_vector(const Tensor&);
+template std::vector<Complex<float>> to_vector(const Tensor&);
+template std::vector<Complex<double>> to_vector(const Tensor&);
+template std::vector<Float8E4M3> to_vector(const Tensor&);
+template std::vector<Float8E5M2> to_vector(const Tensor&);
 
 Scalar at(const Tensor& self, const Shape& index) {
-  check(index.size() == self.dim(), "at: expected ", self.dim(), " indices for shape ",
-        self.sizes(), ", got ", index);
-  int64_t offset = self.storage_offset();
-  for (int d = 0; d < index.size(); ++d) {
-    const int64_t size = self.sizes()[d];
-    check(index[d] >= -size && index[d] < size, "at: index ", index[d], " is out of range for dim ",
-          d, " of size ", size);
-    offset += (index[d] < 0 ? index[d] + size : index[d]) * self.strides()[d];
-  }
+  const int64_t offset = self.storage_offset() + self.element_offset(index);
   return make_view(self.impl().storage, {}, {}, offset, self.dtype()).item();
 }
 

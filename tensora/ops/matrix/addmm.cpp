@@ -5,7 +5,6 @@
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/define_pointwise.h"
-#include "tensora/ops/pointwise/pointwise.h"
 
 namespace tensora {
 namespace {
@@ -13,6 +12,12 @@ namespace {
 void check_dims(std::string_view op, const Tensor& a, const Tensor& b, int a_dim, int b_dim) {
   check(a.dim() == a_dim && b.dim() == b_dim, op, ": expected factors of ", a_dim, " and ", b_dim,
         " dimensions, got shapes ", a.sizes(), " and ", b.sizes());
+}
+
+// A factor of 0 leaves the input out, even if it holds NaN.
+Tensor added_product(const Tensor& input, const Tensor& product, Scalar beta, Scalar alpha) {
+  const Tensor result = scaled(product, alpha);
+  return beta == 0 ? result : result + scaled(input, beta);
 }
 
 }  // namespace
@@ -43,11 +48,8 @@ constinit OpDef<AddmmAttrs> addmm_op = define(Op<AddmmAttrs>{
         },
     .reference =
         [](Args in, const AddmmAttrs& attrs) {
-          const Tensor product = scaled(matmul(*in[1], *in[2]), attrs.alpha);
-          // A factor of 0 leaves the input out, even if it holds NaN.
           Tensors result;
-          result.push_back(attrs.beta.to<double>() == 0 ? product
-                                                        : product + scaled(*in[0], attrs.beta));
+          result.push_back(added_product(*in[0], matmul(*in[1], *in[2]), attrs.beta, attrs.alpha));
           return result;
         },
     .vjp =
@@ -68,6 +70,7 @@ void register_addmm(OpRegistry& registry) { registry.add(addmm_op); }
 Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Scalar beta,
              Scalar alpha) {
   check_dims("addmm", mat1, mat2, 2, 2);
+  if (mat1.is_complex()) return added_product(self, matmul(mat1, mat2), beta, alpha);
   return apply(addmm_op, {self, mat1, mat2}, {beta, alpha});
 }
 
@@ -79,33 +82,43 @@ const Tensor& addmm_(const Tensor& self, const Tensor& mat1, const Tensor& mat2,
 
 Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, Scalar beta,
                Scalar alpha) {
-  check_dims("baddbmm", batch1, batch2, 3, 3);
-  return apply(addmm_op, {self, batch1, batch2}, {beta, alpha});
+  return called_as("baddbmm", [&]() {
+    check_dims("baddbmm", batch1, batch2, 3, 3);
+    if (batch1.is_complex()) return added_product(self, bmm(batch1, batch2), beta, alpha);
+    return apply(addmm_op, {self, batch1, batch2}, {beta, alpha});
+  });
 }
 
 const Tensor& baddbmm_(const Tensor& self, const Tensor& batch1, const Tensor& batch2, Scalar beta,
                        Scalar alpha) {
-  check_dims("baddbmm_", batch1, batch2, 3, 3);
-  return apply_inplace(addmm_op, {self, batch1, batch2}, {beta, alpha});
+  return called_as("baddbmm_", [&]() -> const Tensor& {
+    check_dims("baddbmm_", batch1, batch2, 3, 3);
+    return apply_inplace(addmm_op, {self, batch1, batch2}, {beta, alpha});
+  });
 }
 
 Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, Scalar beta, Scalar alpha) {
-  check_dims("addmv", mat, vec, 2, 1);
-  const Tensor column = self.dim() == 0 ? self : unsqueeze(self, 1);
-  return squeeze(addmm(column, mat, unsqueeze(vec, 1), beta, alpha), 1);
+  return called_as("addmv", [&]() {
+    check_dims("addmv", mat, vec, 2, 1);
+    const Tensor column = self.dim() == 0 ? self : unsqueeze(self, 1);
+    return squeeze(addmm(column, mat, unsqueeze(vec, 1), beta, alpha), 1);
+  });
 }
 
 Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha) {
-  check_dims("addr", vec1, vec2, 1, 1);
-  const DType dtype = result_type(args_of(std::array{self, vec1, vec2}));
-  check(is_floating_point(dtype) || (!alpha.is_floating() && !beta.is_floating()),
-        "addr: beta and alpha must be integers for ", dtype, " tensors");
-  const auto product = [&](DType in) {
-    return addmm(to(self, in), unsqueeze(to(vec1, in), 1), unsqueeze(to(vec2, in), 0), beta, alpha);
-  };
-  if (dtype != kBool) return product(dtype);
-  // "or" of "and": counted, and asked whether there is anything.
-  return ne(product(kInt64), 0);
+  return called_as("addr", [&]() {
+    check_dims("addr", vec1, vec2, 1, 1);
+    const DType dtype = result_type(args_of(std::array{self, vec1, vec2}));
+    check(is_floating_point(dtype) || (!alpha.is_floating() && !beta.is_floating()),
+          "addr: beta and alpha must be integers for ", dtype, " tensors");
+    const auto product = [&](DType in) {
+      return addmm(to(self, in), unsqueeze(to(vec1, in), 1), unsqueeze(to(vec2, in), 0), beta,
+                   alpha);
+    };
+    if (dtype != kBool) return product(dtype);
+    // "or" of "and": counted, and asked whether there is anything.
+    return ne(product(kInt64), 0);
+  });
 }
 
 Tensor linear(const Tensor& input, const Tensor& weight) { return linear(input, weight, {}); }

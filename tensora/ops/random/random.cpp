@@ -1,6 +1,7 @@
 #include "tensora/ops/random/random.h"
 
 #include <cmath>
+#include <numbers>
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/dispatch/op.h"
@@ -39,6 +40,24 @@ int values_per_counter(DType dtype) { return dtype == kFloat64 ? 2 : 4; }
 
 void check_floating(std::string_view op, const Tensor& self) {
   check(self.is_floating_point(), op, ": expected a floating-point tensor, got ", self.dtype());
+}
+
+// For factories, which would otherwise speak of the op that fills.
+void check_floating(std::string_view op, const TensorOptions& options) {
+  const DType dtype = options.dtype();
+  check(is_differentiable(dtype), op, ": expected a floating-point dtype, got ", dtype);
+}
+
+void check_floating_or_complex(std::string_view op, const Tensor& self) {
+  check(is_differentiable(self.dtype()), op, ": expected a floating-point tensor, got ",
+        self.dtype());
+}
+
+// Fills a complex tensor by its parts.
+template <class Fill>
+const Tensor& of_parts(const Tensor& self, const Fill& fill) {
+  fill(view_as_real(self));
+  return self;
 }
 
 void check_probability(double p) {
@@ -134,17 +153,23 @@ void register_random(OpRegistry& registry) {
 }
 
 const Tensor& uniform_(const Tensor& self, double from, double to) {
-  check_floating("uniform_", self);
+  check_floating_or_complex("uniform_", self);
   check(from <= to, "uniform_: expected from <= to, got from ", from, " and to ", to);
   check(std::isfinite(to - from), "uniform_: the range from ", from, " to ", to, " is too large");
   const int bits = self.dtype() == kFloat16 ? 11 : self.dtype() == kBFloat16 ? 8 : 24;
+  if (self.is_complex())
+    return of_parts(self, [&](const Tensor& parts) { uniform_(parts, from, to); });
   return fill_random(uniform_op, self, values_per_counter(self.dtype()),
                      Uniform{.from = from, .to = to, .bits = bits});
 }
 
 const Tensor& normal_(const Tensor& self, double mean, double std) {
-  check_floating("normal_", self);
+  check_floating_or_complex("normal_", self);
   check(std >= 0, "normal_: expected std >= 0, got ", std);
+  if (self.is_complex())
+    return of_parts(self, [&](const Tensor& parts) {
+      normal_(parts, mean, std / std::numbers::sqrt2);  // the parts share the variance
+    });
   return fill_random(normal_op, self, values_per_counter(self.dtype()),
                      Normal{.mean = mean, .std = std});
 }
@@ -174,7 +199,8 @@ const Tensor& random_(const Tensor& self, int64_t low, int64_t high) {
 }
 
 Tensor rand(const Shape& sizes, const TensorOptions& options) {
-  return filled(empty(sizes, without_grad(options)), options,
+  check_floating("rand", options);
+  return filled(empty_for("rand", sizes, without_grad(options)), options,
                 [](const Tensor& result) { uniform_(result); });
 }
 
@@ -184,7 +210,8 @@ Tensor rand_like(const Tensor& self, const TensorOptions& options) {
 }
 
 Tensor randn(const Shape& sizes, const TensorOptions& options) {
-  return filled(empty(sizes, without_grad(options)), options,
+  check_floating("randn", options);
+  return filled(empty_for("randn", sizes, without_grad(options)), options,
                 [](const Tensor& result) { normal_(result); });
 }
 
@@ -198,7 +225,7 @@ Tensor randint(int64_t high, const Shape& sizes, const TensorOptions& options) {
 }
 
 Tensor randint(int64_t low, int64_t high, const Shape& sizes, const TensorOptions& options) {
-  return filled(empty(sizes, integers_by_default(options)), options,
+  return filled(empty_for("randint", sizes, integers_by_default(options)), options,
                 [&](const Tensor& result) { random_(result, low, high); });
 }
 
@@ -219,7 +246,7 @@ Tensor bernoulli(const Tensor& self) {
 
 Tensor bernoulli(const Tensor& self, double p) {
   const no_grad silent;
-  return bernoulli_(empty_like(self), p);
+  return called_as("bernoulli", [&] { return bernoulli_(empty_like(self), p); });
 }
 
 Tensor normal(const Tensor& mean, const Tensor& std) {
@@ -247,7 +274,7 @@ Tensor normal(double mean, const Tensor& std) {
 
 Tensor normal(double mean, double std, const Shape& sizes, const TensorOptions& options) {
   check(std >= 0, "normal: expected std >= 0, got ", std);
-  return filled(empty(sizes, without_grad(options)), options,
+  return filled(empty_for("normal", sizes, without_grad(options)), options,
                 [&](const Tensor& result) { normal_(result, mean, std); });
 }
 
