@@ -1,9 +1,10 @@
 // Trains a small classifier on a synthetic data set: two interleaved spirals that no straight line
-// can separate.
+// can separate. With --info, prints what the library is and found on this machine.
 #include <unistd.h>
 
 #include <cmath>
 #include <cstdio>
+#include <string_view>
 #include <vector>
 
 #include "tensora/ops/optim/adam.h"
@@ -116,9 +117,15 @@ int run() {
 
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
   try {
-    return run();
+    if (count == 1) return run();
+    if (count == 2 && std::string_view(arguments[1]) == "--info") {
+      std::printf("%s", build_info().to_string().c_str());
+      return 0;
+    }
+    std::fprintf(stderr, "usage: tensora-demo [--info]\n");
+    return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tensora-demo: %s\n", error.what());
     return 1;

@@ -41,7 +41,8 @@ if(build_cuda)
   add_library(tensora_cuda SHARED ${cuda_sources} ${generated_cuda}
               ${generated}/src/register_cuda_kernels.cpp)
   tensora_cuda_architectures(${cuda_sources} ${generated_cuda})
-  set_target_properties(tensora_cuda PROPERTIES CUDA_STANDARD 20
+  add_library(Tensora::cuda ALIAS tensora_cuda)
+  set_target_properties(tensora_cuda PROPERTIES EXPORT_NAME cuda CUDA_STANDARD 20
                         CUDA_ARCHITECTURES OFF CUDA_RUNTIME_LIBRARY Static)
   target_include_directories(tensora_cuda PRIVATE ${PROJECT_SOURCE_DIR} ${generated}/include)
   target_include_directories(tensora_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
@@ -54,6 +55,6 @@ if(build_cuda)
       $<$<BOOL:${TENSORA_WERROR}>:-Werror>>)
   # cuBLASLt and NVRTC are opened when they are first needed, so that a machine without them still
   # has everything else.
-  target_link_libraries(tensora_cuda PRIVATE tensora dl)
+  target_link_libraries(tensora_cuda PUBLIC tensora PRIVATE dl)
   target_link_options(tensora_cuda PRIVATE $<$<CONFIG:Release>:-Wl,-s>)
 endif()

@@ -1,17 +1,19 @@
 # What `cmake --install` copies: headers (the generated ones too), libraries, and the package files
-# with which another project says find_package(Tensora) and links Tensora::tensora.
+# with which another project says find_package(Tensora) and links Tensora::tensora, or Tensora::cuda
+# to use more of the CUDA backend than tensors on a CUDA device (tensora/backend/cuda/cuda.h).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(tensora_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tensora)
 
-# libtensora_cuda.so is opened at run time from beside libtensora.so: it is installed, not exported.
 install(TARGETS tensora EXPORT TensoraTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 set(tensora_libraries tensora)
 if(TARGET tensora_cuda)
-  install(TARGETS tensora_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS tensora_cuda EXPORT TensoraTargets
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+          INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   list(APPEND tensora_libraries tensora_cuda)
 endif()
 set_target_properties(${tensora_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")

@@ -23,6 +23,14 @@ add_test(NAME install.find_package
                  --cmake ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR}
                  --work ${PROJECT_BINARY_DIR}/find_package
                  --compiler ${CMAKE_CXX_COMPILER} "--flags=${sanitizer_flags}")
+add_test(NAME install.subproject
+         COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/subproject/run.py
+                 --cmake ${CMAKE_COMMAND} --work ${PROJECT_BINARY_DIR}/subproject
+                 --compiler ${CMAKE_CXX_COMPILER})
+add_test(NAME headers.clang
+         COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/headers/clang_test.py
+                 --include ${PROJECT_SOURCE_DIR} --include ${generated}/include)
+set_tests_properties(headers.clang PROPERTIES SKIP_RETURN_CODE 77)
 add_test(NAME docs.add_an_op
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/add_an_op_test.py
                  --root ${PROJECT_SOURCE_DIR} --build ${PROJECT_BINARY_DIR})

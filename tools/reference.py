@@ -16,13 +16,14 @@ sys.path.insert(0, str(ROOT / "cmake"))
 import generate  # noqa: E402  (the functors are read as the build reads them)
 
 PAGES = {  # pages beside the rooms: title, headers
-    "tensor": ("Tensors", ["core/tensor.h", "core/shape.h", "core/dtype.h", "core/device.h", "core/scalar.h",
-                           "core/print.h", "ops/operators.h"]),
+    "tensor": ("Tensors", ["core/tensor.h", "core/tensor_options.h", "core/shape.h", "core/dtype.h", "core/device.h",
+                           "core/scalar.h", "core/accessor.h", "core/print.h", "core/text.h",
+                           "ops/operators.h", "ops/libtorch_names.h"]),
     "autograd": ("Autograd", ["autograd/grad_mode.h", "autograd/engine.h", "autograd/function.h",
                               "autograd/checkpoint.h", "dispatch/autocast.h"]),
     "runtime": ("Threads, devices, random numbers, profiling",
                 ["base/thread_pool.h", "core/backend.h", "core/random.h", "core/determinism.h",
-                 "dispatch/profiler.h"]),
+                 "dispatch/profiler.h", "dispatch/build_info.h"]),
     "cuda": ("CUDA", ["backend/cuda/cuda.h", "backend/cuda/runtime/stream.h", "backend/cuda/runtime/graph.h",
                       "backend/cuda/memory/memory.h", "backend/cuda/memory/pinned_tensor.h"]),
 }

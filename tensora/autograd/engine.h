@@ -25,6 +25,12 @@ inline std::vector<Tensor> grad(const Tensor& output, const std::vector<Tensor>&
                                 BackwardOptions options = {}) {
   return grad(std::span(&output, 1), inputs, {}, options);
 }
+inline std::vector<Tensor> grad(const std::vector<Tensor>& outputs,
+                                const std::vector<Tensor>& inputs,
+                                const std::vector<Tensor>& gradients = {},
+                                BackwardOptions options = {}) {
+  return grad(std::span(outputs), inputs, gradients, options);
+}
 
 /// What arrives at `targets`, before their hooks, when `gradients` start from `roots`; nothing
 /// flows past a target. For nodes whose backward runs a graph of its own.

@@ -32,10 +32,12 @@ struct enable_grad : GradModeGuard {
 };
 
 /// Like no_grad, and the tensors made here can never enter a graph, which saves bookkeeping.
+/// `false` leaves the mode for a scope, and records again.
 class inference_mode {
  public:
-  inference_mode() : grad_(false), saved_(thread_state.inference_mode) {
-    thread_state.inference_mode = true;
+  explicit inference_mode(bool enabled = true)
+      : grad_(!enabled), saved_(thread_state.inference_mode) {
+    thread_state.inference_mode = enabled;
   }
   ~inference_mode() { thread_state.inference_mode = saved_; }
 

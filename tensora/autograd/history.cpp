@@ -176,6 +176,8 @@ void rebase_history(const Tensor& tensor, const NodePtr& node) {
 void check_inplace(const Tensor& tensor, std::string_view op, bool recording) {
   check(!tensor.is_inference() || is_inference_mode(), op,
         "_: a tensor made under inference_mode cannot be changed in place outside it; clone it");
+  check(!tensor.impl().storage->read_only(), op,
+        "_: the tensor wraps const memory, which cannot be changed in place; clone it");
   if (!is_grad_enabled()) return;
   AutogradMeta* meta = autograd_meta_or_null(tensor);
   if (meta && meta->view) {

@@ -1,6 +1,12 @@
 #include "tensora/base/check.h"
 
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <execinfo.h>
+
 #include <cstdio>
+#include <cstdlib>
+#include <typeinfo>
 
 namespace tensora {
 
@@ -19,6 +25,54 @@ void append(std::string& out, double value) {
 }
 
 void throw_error(const std::string& message) { throw Error(message); }
+
+namespace {
+
+// "reshape" for the mangled name of tensora::reshape(...); empty for what is not ours.
+std::string function_of(const char* symbol) {
+  int status = 0;
+  char* text = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
+  std::string name = status == 0 && text ? text : "";
+  std::free(text);
+  name = name.substr(0, name.find('('));
+  if (name.rfind("tensora::", 0) != 0) return {};
+  return name.substr(name.rfind("::") + 2);
+}
+
+// The function through which the caller's code entered this library, as far as symbols tell: most
+// functions look at their arguments before an op does, and none of them needs a check of its own.
+std::string entered_function() {
+  void* frames[64];
+  const int count = backtrace(frames, 64);
+  Dl_info here, info;
+  std::string outermost;
+  if (!dladdr(reinterpret_cast<void*>(&throw_undefined_tensor), &here)) return {};
+  for (int i = 0; i < count; ++i) {
+    if (!dladdr(frames[i], &info) || info.dli_fbase != here.dli_fbase) break;
+    if (!info.dli_sname) continue;
+    if (std::string name = function_of(info.dli_sname); !name.empty()) outermost = std::move(name);
+  }
+  return outermost == "throw_undefined_tensor" ? std::string() : outermost;
+}
+
+}  // namespace
+
+void throw_undefined_tensor() {
+  const std::string function = entered_function();
+  throw UndefinedTensorError(concat(function, function.empty() ? "" : ": ",
+                                    "a tensor is undefined (default-constructed or moved from)"));
+}
+
+void rethrow_as(std::string_view function) {
+  try {
+    throw;
+  } catch (const Error& error) {
+    if (typeid(error) != typeid(Error)) throw;
+    const std::string_view text = error.what();
+    const size_t colon = text.find(": ");
+    throw Error(concat(function, ": ", colon < text.find(' ') ? text.substr(colon + 2) : text));
+  }
+}
 
 void throw_internal_error(const std::string& message) {
   throw InternalError("internal error, please report it: " + message);

@@ -20,6 +20,13 @@ class InternalError : public Error {
   using Error::Error;
 };
 
+/// A tensor that was never set, or was moved from, is used. Where op and argument are known this is
+/// caught and told in their words.
+class UndefinedTensorError : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Memory (or a configured limit) is exhausted; the process can free tensors and go on.
 class OutOfMemoryError : public Error {
  public:
@@ -49,6 +56,8 @@ template <class... Parts>
 
 [[noreturn]] void throw_error(const std::string& message);
 [[noreturn]] void throw_internal_error(const std::string& message);
+[[noreturn]] void throw_undefined_tensor();
+[[noreturn]] void rethrow_as(std::string_view function);
 
 template <class... Parts>
 [[noreturn, gnu::cold, gnu::noinline]] void fail(const Parts&... parts) {
@@ -60,6 +69,17 @@ template <class... Parts>
 constexpr void check(bool ok, const Parts&... parts) {
   if (!ok) [[unlikely]]
     fail(parts...);
+}
+
+/// Runs the parts of a composed function. What they complain of is told under the name of
+/// `function`, which is the one that the user called.
+template <class Body>
+auto called_as(std::string_view function, const Body& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const Error&) {
+    rethrow_as(function);
+  }
 }
 
 template <class... Parts>

@@ -19,6 +19,8 @@ class Scalar {
   TENSORA_HD constexpr Scalar(unsigned long value)
       : integer_(static_cast<long long>(value)), kind_(Kind::integer) {}
   TENSORA_HD constexpr Scalar(long long value) : integer_(value), kind_(Kind::integer) {}
+  TENSORA_HD constexpr Scalar(unsigned long long value)
+      : integer_(static_cast<long long>(value)), kind_(Kind::integer) {}
   TENSORA_HD constexpr Scalar(float value) : floating_(value), kind_(Kind::floating) {}
   TENSORA_HD constexpr Scalar(double value) : floating_(value), kind_(Kind::floating) {}
   /// A complex number, ours or std::complex.
@@ -59,6 +61,17 @@ class Scalar {
       const double value = static_cast<double>(integer_);
       return value >= (is_signed ? -limit : 1 - limit) && value < limit;
     }
+  }
+  // LibTorch's names.
+  constexpr bool toBool() const { return to<bool>(); }
+  constexpr int toInt() const { return to<int>(); }
+  constexpr long long toLong() const { return to<long long>(); }
+  constexpr float toFloat() const { return to<float>(); }
+  constexpr double toDouble() const { return to<double>(); }
+  constexpr bool isFloatingPoint() const { return is_floating(); }
+  constexpr bool isBoolean() const { return kind_ == Kind::boolean; }
+  constexpr bool isIntegral(bool include_bool = false) const {
+    return kind_ == Kind::integer || (include_bool && isBoolean());
   }
   TENSORA_HD constexpr bool operator==(const Scalar& other) const {
     if (kind_ <= Kind::integer && other.kind_ <= Kind::integer) return integer_ == other.integer_;

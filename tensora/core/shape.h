@@ -54,6 +54,7 @@ class Shape {
   }
   constexpr int64_t back() const { return (*this)[size() - 1]; }
   operator std::span<const int64_t>() const { return {values_, count_}; }
+  std::vector<int64_t> vec() const { return {begin(), end()}; }
 
   constexpr void push_back(int64_t value) {
     require_fits(count_ + 1);

@@ -24,6 +24,13 @@ IntrusivePtr<Storage> Storage::wrap(void* data, size_t bytes, Device device,
   return storage;
 }
 
+IntrusivePtr<Storage> Storage::wrap(const void* data, size_t bytes, Device device,
+                                    std::shared_ptr<void> owner) {
+  auto storage = wrap(const_cast<void*>(data), bytes, device, std::move(owner));
+  storage->read_only_ = true;
+  return storage;
+}
+
 Storage::~Storage() {
   if (allocator_) allocator_->free(data_, bytes_);
 }

@@ -17,12 +17,16 @@ class Storage final : public RefCounted, public Pooled {
   /// Memory that somebody else owns; `owner` is released with the storage.
   static IntrusivePtr<Storage> wrap(void* data, size_t bytes, Device device,
                                     std::shared_ptr<void> owner);
+  /// The same for memory that must not be written to.
+  static IntrusivePtr<Storage> wrap(const void* data, size_t bytes, Device device,
+                                    std::shared_ptr<void> owner);
   static void destroy(Storage* storage) { delete storage; }
   ~Storage();
 
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
+  bool read_only() const { return read_only_; }
 
   uint32_t version() const { return version_.load(std::memory_order_relaxed); }
   void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
@@ -35,6 +39,7 @@ class Storage final : public RefCounted, public Pooled {
   Allocator* allocator_ = nullptr;
   std::shared_ptr<void> owner_;
   Device device_;
+  bool read_only_ = false;
   std::atomic<uint32_t> version_{0};
 };
 

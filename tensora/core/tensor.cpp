@@ -97,6 +97,26 @@ Tensor wrap_number(Scalar number) {
   return result;
 }
 
+int64_t Tensor::element_offset(const Shape& index) const {
+  check(index.size() == dim(), "at: expected ", dim(), " indices for shape ", sizes(), ", got ",
+        index);
+  int64_t offset = 0;
+  for (int d = 0; d < index.size(); ++d) {
+    const int64_t size = sizes()[d];
+    check(index[d] >= -size && index[d] < size, "at: index ", index[d], " is out of range for dim ",
+          d, " of size ", size);
+    offset += (index[d] < 0 ? index[d] + size : index[d]) * strides()[d];
+  }
+  return offset;
+}
+
+TensorIterator Tensor::begin() const {
+  check(dim() > 0, "begin: a tensor without dims cannot be iterated over");
+  return {*this, 0};
+}
+
+TensorIterator Tensor::end() const { return {*this, size(0)}; }
+
 void Tensor::check_data_can_be_missing() const {
   check(numel() == 0 || is_meta(),
         "data_ptr: the tensor belongs to a function that is being traced and has no data");

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "tensora/core/accessor.h"
 #include "tensora/core/scalar.h"
 #include "tensora/core/storage.h"
 #include "tensora/core/tensor_options.h"
@@ -14,6 +15,7 @@
 
 namespace tensora {
 
+class TensorIterator;
 class Node;
 struct TensorIndex;
 
@@ -31,6 +33,7 @@ struct TensorImpl final : RefCounted, Pooled {
   bool requires_grad = false;   // as a leaf, or through its history
   bool wrapped_number = false;  // came from a C++ number: yields to tensors in type promotion
   bool inference = false;       // made under inference_mode: never enters a graph
+  bool selected_copy = false;   // by `x.index({mask})`: writing to it would not reach x
 
   ~TensorImpl() { delete autograd; }
   static void destroy(TensorImpl* impl) { delete impl; }
@@ -42,6 +45,17 @@ class Tensor {
  public:
   Tensor() = default;
   explicit Tensor(IntrusivePtr<TensorImpl> impl) : impl_(std::move(impl)) {}
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+  ~Tensor() = default;
+
+  /// A named tensor becomes another handle; a temporary is written to, so that `x[0] = y` and
+  /// `x.index({Slice(), 1}) = 5` change x.
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & noexcept = default;
+  const Tensor& operator=(const Tensor& value) && { return write(value); }
+  const Tensor& operator=(Tensor&& value) && { return write(value); }
+  const Tensor& operator=(Scalar value) && { return write(value); }
 
   bool defined() const { return static_cast<bool>(impl_); }
   explicit operator bool() const = delete;  // ask `defined()`, or `item<bool>()`
@@ -53,14 +67,23 @@ class Tensor {
   int64_t stride(int64_t dim) const { return strides()[wrap_dim(dim, this->dim(), "stride")]; }
   int dim() const { return sizes().size(); }
   int64_t numel() const { return impl().view.numel; }
+  int64_t ndimension() const { return dim(); }
   DType dtype() const { return impl().view.dtype; }
+  DType scalar_type() const { return dtype(); }
   Device device() const { return impl().view.device; }
+  int get_device() const { return device().index; }
+  /// Dtype, device and whether it requires grad, for a factory to make another one like it.
+  TensorOptions options() const {
+    return {.dtype = dtype(), .device = device(), .requires_grad = requires_grad()};
+  }
+  Layout layout() const { return Layout::strided; }
   /// Bytes of an element; a quantized tensor has none, only blocks.
   size_t element_size() const {
     check(!tensora::is_quantized(dtype()), "element_size: a ", dtype(), " tensor has blocks of ",
           tensora::element_size(dtype()), " bytes");
     return tensora::element_size(dtype());
   }
+  size_t itemsize() const { return element_size(); }
   size_t nbytes() const { return impl().view.bytes(); }
   int64_t storage_offset() const { return impl().offset; }
   bool is_contiguous() const { return impl().view.contiguous; }
@@ -85,6 +108,30 @@ class Tensor {
     check(dtype() == dtype_of<T>, "data_ptr: the tensor holds ", dtype(), ", not ", dtype_of<T>);
     return static_cast<T*>(data_ptr());
   }
+  template <class T>
+  const T* const_data_ptr() const {
+    return data_ptr<std::remove_const_t<T>>();
+  }
+  template <class T>
+  T* mutable_data_ptr() const {
+    return data_ptr<T>();
+  }
+  /// Unchecked access to the elements of a CPU tensor that has N dims: `accessor<float,
+  /// 2>()[i][j]`.
+  template <class T, int N>
+  TensorAccessor<T, N> accessor() const {
+    check(dim() == N, "accessor: expected a tensor of ", N, " dims, got shape ", sizes());
+    check(is_cpu(), "accessor: the tensor is on ", device(), ", not on the cpu");
+    return {elements<T>("accessor"), sizes().data(), strides().data()};
+  }
+  /// One element of a CPU tensor, to read or write; negative indices count from the end.
+  template <class T>
+  T& at(const Shape& index) const {
+    check(is_cpu(), "at: the tensor is on ", device(), ", not on the cpu");
+    return elements<T>("at")[element_offset(index)];
+  }
+  /// How far the element at `index` lies behind the first, in elements of the storage.
+  int64_t element_offset(const Shape& index) const;
   /// The single element as a number; waits for the device. Throws if `T` cannot hold it.
   Scalar item() const;
   template <class T>
@@ -102,16 +149,25 @@ class Tensor {
 
   /// Element or sub-tensor along the first dim, as `x[i]`; a view.
   Tensor operator[](int64_t index) const;
+  /// The same as `index({i})`: `x[mask]`, `x[Slice(1, 3)]`.
+  Tensor operator[](const TensorIndex& index) const;
   /// NumPy-style indexing: `x.index({1, Slice(0, 4), None, Ellipsis})`; see ops/index/index.h.
   Tensor index(std::initializer_list<TensorIndex> indices) const;
+  Tensor index(const std::vector<TensorIndex>& indices) const;
   /// Assignment to such a part.
   const Tensor& index_put_(std::initializer_list<TensorIndex> indices, const Tensor& value) const;
+  const Tensor& index_put_(std::initializer_list<TensorIndex> indices, Scalar value) const;
+  const Tensor& index_put_(const std::vector<TensorIndex>& indices, const Tensor& value) const;
+  /// The parts along the first dim, one after the other: `for (const Tensor& row : x)`.
+  TensorIterator begin() const;
+  TensorIterator end() const;
 
   // Autograd.
   bool requires_grad() const {
     return impl().requires_grad || (impl().autograd && gets_history_from_base());
   }
   const Tensor& requires_grad_(bool value = true) const;
+  const Tensor& set_requires_grad(bool value) const { return requires_grad_(value); }
   bool is_leaf() const;
   /// The graph node that made this tensor; null for a leaf.
   IntrusivePtr<Node> grad_fn() const;
@@ -149,13 +205,22 @@ class Tensor {
 
   TensorImpl& impl() const {
     if (!impl_) [[unlikely]]
-      fail("the tensor is undefined (default-constructed or moved from)");
+      throw_undefined_tensor();
     return *impl_;
   }
   const IntrusivePtr<TensorImpl>& impl_ptr() const { return impl_; }
   const View& view_of_data() const { return impl().view; }
 
  private:
+  const Tensor& write(const Tensor& value) const;
+  const Tensor& write(Scalar value) const;
+  template <class T>
+  T* elements(std::string_view op) const {
+    using Element = std::remove_const_t<T>;
+    check(dtype() == dtype_of<Element>, op, ": the tensor holds ", dtype(), ", not ",
+          dtype_of<Element>);
+    return static_cast<T*>(data_ptr());
+  }
   // A view whose base was written to after the view was taken shares the base's new history.
   bool gets_history_from_base() const;
 
@@ -170,6 +235,32 @@ namespace detail {
 void announce_read(const Tensor& tensor);
 }  // namespace detail
 
+/// Walks the first dim of a tensor.
+class TensorIterator {
+ public:
+  using value_type = Tensor;
+  using difference_type = int64_t;
+
+  TensorIterator() = default;
+  TensorIterator(Tensor tensor, int64_t position)
+      : tensor_(std::move(tensor)), position_(position) {}
+  Tensor operator*() const { return tensor_[position_]; }
+  TensorIterator& operator++() {
+    ++position_;
+    return *this;
+  }
+  TensorIterator operator++(int) {
+    TensorIterator before = *this;
+    ++position_;
+    return before;
+  }
+  bool operator==(const TensorIterator& other) const { return position_ == other.position_; }
+
+ private:
+  Tensor tensor_;
+  int64_t position_ = 0;
+};
+
 inline void append(std::string& out, const Tensor& tensor) { out += tensor.to_string(); }
 
 /// A new tensor with unset contents; the base of all factories.
@@ -182,3 +273,23 @@ Tensor make_view(IntrusivePtr<Storage> storage, const Shape& sizes, const Stride
 Tensor wrap_number(Scalar number);
 
 }  // namespace tensora
+
+// In sets and maps a tensor is known by its identity: two handles to one tensor are one key.
+template <>
+struct std::hash<tensora::Tensor> {
+  size_t operator()(const tensora::Tensor& tensor) const noexcept {
+    return std::hash<const void*>()(tensor.impl_ptr().get());
+  }
+};
+template <>
+struct std::equal_to<tensora::Tensor> {
+  bool operator()(const tensora::Tensor& a, const tensora::Tensor& b) const noexcept {
+    return a.is_same(b);
+  }
+};
+template <>
+struct std::less<tensora::Tensor> {
+  bool operator()(const tensora::Tensor& a, const tensora::Tensor& b) const noexcept {
+    return std::less<const void*>()(a.impl_ptr().get(), b.impl_ptr().get());
+  }
+};

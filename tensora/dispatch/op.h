@@ -115,15 +115,16 @@ template <class Attrs>
 void with_attrs(const OpBase& op, std::span<const std::pair<std::string, AttrValue>> values,
                 const std::function<void(const void*)>& body) {
   Attrs attrs{};
-  for (const auto& [wanted, value] : values) {
+  for (const auto& wanted : values) {  // no structured binding: clang 14 cannot capture one
     bool found = false;
     describe(std::type_identity<Attrs>{})([&](auto... listed) {
-      ((listed.name == wanted
-            ? (from_attr_value(AttrPlace{op.name, wanted}, value, listed.of(attrs)), found = true)
+      ((listed.name == wanted.first
+            ? (from_attr_value(AttrPlace{op.name, wanted.first}, wanted.second, listed.of(attrs)),
+               found = true)
             : false),
        ...);
     });
-    if (!found) fail_unknown_attr(op.name, wanted);
+    if (!found) fail_unknown_attr(op.name, wanted.first);
   }
   body(&attrs);
 }

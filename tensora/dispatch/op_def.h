@@ -39,7 +39,14 @@ class InputNames {
   constexpr InputNames(std::initializer_list<std::string_view> names) : stated_(true) {
     for (std::string_view name : names) add(name);
   }
+  /// For an op that makes tensors from its attributes alone.
+  static constexpr InputNames none() {
+    InputNames names;
+    names.stated_ = true;
+    return names;
+  }
   constexpr void add(std::string_view name) {
+    stated_ = true;
     if (count_ == kMost)
       throw "an op has at most twelve named inputs; end with a list, \"name...\"";
     if (most_ == kUnlimited) throw "a list of inputs comes last";

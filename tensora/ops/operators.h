@@ -12,6 +12,31 @@ namespace tensora {
 
 inline Tensor operator-(const Tensor& a) { return neg(a); }
 inline Tensor operator~(const Tensor& a) { return bitwise_not(a); }
+inline Tensor operator!(const Tensor& a) { return logical_not(a); }
+// Element by element; unlike those of bools, both operands are always computed.
+inline Tensor operator&&(const Tensor& a, const Tensor& b) { return logical_and(a, b); }
+inline Tensor operator||(const Tensor& a, const Tensor& b) { return logical_or(a, b); }
+// Templates, since a number would be converted to Scalar no better than to the built-in's bool.
+template <class Number>
+  requires std::is_arithmetic_v<Number>
+Tensor operator&&(const Tensor& a, Number b) {
+  return logical_and(a, Scalar(b));
+}
+template <class Number>
+  requires std::is_arithmetic_v<Number>
+Tensor operator||(const Tensor& a, Number b) {
+  return logical_or(a, Scalar(b));
+}
+template <class Number>
+  requires std::is_arithmetic_v<Number>
+Tensor operator&&(Number a, const Tensor& b) {
+  return logical_and(b, Scalar(a));
+}
+template <class Number>
+  requires std::is_arithmetic_v<Number>
+Tensor operator||(Number a, const Tensor& b) {
+  return logical_or(b, Scalar(a));
+}
 
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }

@@ -53,6 +53,10 @@ def main():
     if str(moved) not in linked:
         sys.exit(f"the example does not use the installed library:\n{linked}")
     print(run(project / "example", cwd=work), end="")
+    if list(moved.glob("lib*/libtensora_cuda.so*")):
+        print(run(project / "graph", cwd=work), end="")
+    else:
+        print("Tensora::cuda: skipped, this build has no CUDA")
     print("find_package: installed, moved, found, built and ran README's program")
 
 

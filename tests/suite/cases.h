@@ -114,6 +114,8 @@ struct Case {
   bool is_view = false;
   /// The dtype of single outputs (indices, masks) where set; the others follow `output_dtype`.
   std::vector<std::optional<DType>> output_dtypes = {};
+  /// The seed of the random stream, where the reference knows it; otherwise that of the run.
+  std::optional<uint64_t> seed = {};
 };
 
 struct ErrorCase {

@@ -113,12 +113,12 @@ void Inputs::require_unchanged() const {
 }
 
 Out run(const Check& check, In inputs) {
-  manual_seed(check.setting.seed);
+  manual_seed(check.sample.seed.value_or(check.setting.seed));
   return check.sample.run(inputs);
 }
 
 void run_inplace(const Check& check, In inputs) {
-  manual_seed(check.setting.seed);
+  manual_seed(check.sample.seed.value_or(check.setting.seed));
   check.sample.inplace(inputs);
 }
 

@@ -142,9 +142,18 @@ Tensor to(const Tensor& self, Device device, DType dtype) {
   return to(to(self, device), dtype);
 }
 
-Tensor type_as(const Tensor& self, const Tensor& other) {
+Tensor to(const Tensor& self, DType dtype, Device device) { return to(self, device, dtype); }
+
+Tensor to(const Tensor& self, const TensorOptions& options) {
+  check(!options.requires_grad, "to: cannot make the result require grad; call requires_grad_()");
+  return to(self, options.device.value_or(self.device()), options.dtype.value_or(self.dtype()));
+}
+
+Tensor to(const Tensor& self, const Tensor& other) {
   return to(self, other.device(), other.dtype());
 }
+
+Tensor type_as(const Tensor& self, const Tensor& other) { return to(self, other); }
 
 Tensor Tensor::cpu() const { return tensora::to(*this, DeviceType::cpu); }
 Tensor Tensor::cuda() const { return tensora::to(*this, DeviceType::cuda); }

@@ -34,6 +34,11 @@ Tensor contiguous(const Tensor& self);
 Tensor to(const Tensor& self, DType dtype);
 Tensor to(const Tensor& self, Device device);
 Tensor to(const Tensor& self, Device device, DType dtype);
+Tensor to(const Tensor& self, DType dtype, Device device);
+/// As the options say; what they leave open stays as it is.
+Tensor to(const Tensor& self, const TensorOptions& options);
+/// To the dtype and the device of `other`.
+Tensor to(const Tensor& self, const Tensor& other);
 Tensor type_as(const Tensor& self, const Tensor& other);
 
 }  // namespace tensora

@@ -64,6 +64,28 @@ TensorOptions without_grad(TensorOptions options) {
   return options;
 }
 
+// Under the name of the factory that the user called.
+void check_sizes(std::string_view factory, const Shape& sizes, DType dtype) {
+  auto bytes = static_cast<int64_t>(element_size(dtype));
+  bool overflow = false;
+  for (int64_t size : sizes) {
+    check(size >= 0, factory, ": sizes must not be negative, got ", sizes);
+    overflow |= __builtin_mul_overflow(bytes, size, &bytes);
+  }
+  check(!overflow || sizes.contains(0), factory, ": a tensor of shape ", sizes,
+        " has too many elements");
+}
+
+Tensor allocated(const Shape& sizes, const Strides& strides, const TensorOptions& options) {
+  const DType dtype = options.dtype.value_or(default_dtype());
+  const Device device = options.device.value_or(Device());
+  if (!device.is_cpu()) require_device(device);
+  // Memory without contents needs no op, unless somebody follows where tensors come from.
+  if (thread_state.interceptor) [[unlikely]]
+    return finished(apply(empty_strided_op, Args{}, {sizes, strides, dtype, device}), options);
+  return finished(make_tensor(sizes, strides, dtype, device), options);
+}
+
 TensorOptions options_like(const Tensor& self, TensorOptions options) {
   if (!options.dtype) options.dtype = self.dtype();
   if (!options.device) options.device = self.device();
@@ -77,26 +99,26 @@ Tensor empty_strided(const Shape& sizes, const Strides& strides, const TensorOpt
         strides.size(), " strides");
   for (int64_t stride : strides)
     check(stride >= 0, "empty_strided: strides must not be negative, got ", strides);
-  const Device device = options.device.value_or(Device());
-  if (!device.is_cpu()) require_device(device);
-  const DType dtype = options.dtype.value_or(default_dtype());
-  // Memory without contents needs no op, unless somebody follows where tensors come from.
-  if (thread_state.interceptor) [[unlikely]]
-    return finished(apply(empty_strided_op, Args{}, {sizes, strides, dtype, device}), options);
-  return finished(make_tensor(sizes, strides, dtype, device), options);
+  for (int64_t size : sizes)
+    check(size >= 0, "empty_strided: sizes must not be negative, got ", sizes);
+  return allocated(sizes, strides, options);
 }
 
 Tensor empty(const Shape& sizes, const TensorOptions& options) {
-  for (int64_t size : sizes) check(size >= 0, "empty: sizes must not be negative, got ", sizes);
-  return empty_strided(sizes, contiguous_strides(sizes), options);
+  return empty_for("empty", sizes, options);
+}
+
+Tensor empty_for(std::string_view factory, const Shape& sizes, const TensorOptions& options) {
+  check_sizes(factory, sizes, options.dtype.value_or(default_dtype()));
+  return allocated(sizes, contiguous_strides(sizes), options);
 }
 
 Tensor zeros(const Shape& sizes, const TensorOptions& options) {
-  return filled(empty(sizes, without_grad(options)), 0, options);
+  return filled(empty_for("zeros", sizes, without_grad(options)), 0, options);
 }
 
 Tensor ones(const Shape& sizes, const TensorOptions& options) {
-  return filled(empty(sizes, without_grad(options)), 1, options);
+  return filled(empty_for("ones", sizes, without_grad(options)), 1, options);
 }
 
 Tensor full(const Shape& sizes, Scalar value, const TensorOptions& options) {
@@ -108,7 +130,7 @@ Tensor full(const Shape& sizes, Scalar value, const TensorOptions& options) {
                   : kind == Scalar::Kind::integer  ? DType::int64
                                                    : DType::boolean;
   }
-  return filled(empty(sizes, without_grad(typed)), value, options);
+  return filled(empty_for("full", sizes, without_grad(typed)), value, options);
 }
 
 Tensor empty_like(const Tensor& self, const TensorOptions& options) {
@@ -129,32 +151,77 @@ Tensor full_like(const Tensor& self, Scalar value, const TensorOptions& options)
 }
 
 Tensor new_empty(const Tensor& self, const Shape& sizes, const TensorOptions& options) {
-  return empty(sizes, options_like(self, options));
+  return empty_for("new_empty", sizes, options_like(self, options));
 }
 
 Tensor new_zeros(const Tensor& self, const Shape& sizes, const TensorOptions& options) {
-  return zeros(sizes, options_like(self, options));
+  return called_as("new_zeros", [&] { return zeros(sizes, options_like(self, options)); });
 }
 
 Tensor new_ones(const Tensor& self, const Shape& sizes, const TensorOptions& options) {
-  return ones(sizes, options_like(self, options));
+  return called_as("new_ones", [&] { return ones(sizes, options_like(self, options)); });
 }
 
 Tensor new_full(const Tensor& self, const Shape& sizes, Scalar value,
                 const TensorOptions& options) {
-  return full(sizes, value, options_like(self, options));
+  return called_as("new_full", [&] { return full(sizes, value, options_like(self, options)); });
 }
+
+namespace {
+
+// How many bytes the elements reach over.
+size_t blob_bytes(const Shape& sizes, const Strides& strides, DType dtype) {
+  check(sizes.size() == strides.size(), "from_blob: ", sizes.size(), " sizes but ", strides.size(),
+        " strides");
+  for (int64_t size : sizes) check(size >= 0, "from_blob: sizes must not be negative, got ", sizes);
+  for (int64_t stride : strides)
+    check(stride >= 0, "from_blob: strides must not be negative, got ", strides);
+  const int64_t extent = storage_extent(sizes, strides, 0, "from_blob");
+  multiply_sizes(extent, static_cast<int64_t>(element_size(dtype)), "from_blob");
+  return static_cast<size_t>(bytes_of(dtype, extent));
+}
+
+template <class Void>
+Tensor wrapped(Void* data, const Shape& sizes, const Strides& strides, const TensorOptions& options,
+               std::shared_ptr<void> owner) {
+  const DType dtype = options.dtype.value_or(default_dtype());
+  const size_t bytes = blob_bytes(sizes, strides, dtype);
+  check(data != nullptr || bytes == 0, "from_blob: the address is null");
+  const auto storage =
+      Storage::wrap(data, bytes, options.device.value_or(Device()), std::move(owner));
+  return finished(make_view(storage, sizes, strides, 0, dtype), options);
+}
+
+}  // namespace
 
 Tensor from_blob(void* data, const Shape& sizes, const TensorOptions& options,
                  std::shared_ptr<void> owner) {
-  for (int64_t size : sizes) check(size >= 0, "from_blob: sizes must not be negative, got ", sizes);
-  check(data != nullptr || sizes.numel() == 0, "from_blob: the address is null");
-  const DType dtype = options.dtype.value_or(default_dtype());
-  multiply_sizes(sizes.numel(), static_cast<int64_t>(element_size(dtype)), "from_blob");
-  const auto bytes = static_cast<size_t>(bytes_of(dtype, sizes.numel()));
-  const auto storage =
-      Storage::wrap(data, bytes, options.device.value_or(Device()), std::move(owner));
-  return finished(make_view(storage, sizes, contiguous_strides(sizes), 0, dtype), options);
+  return wrapped(data, sizes, contiguous_strides(sizes), options, std::move(owner));
+}
+
+Tensor from_blob(const void* data, const Shape& sizes, const TensorOptions& options,
+                 std::shared_ptr<void> owner) {
+  return wrapped(data, sizes, contiguous_strides(sizes), options, std::move(owner));
+}
+
+Tensor from_blob(void* data, const Shape& sizes, const Strides& strides,
+                 const TensorOptions& options, std::shared_ptr<void> owner) {
+  return wrapped(data, sizes, strides, options, std::move(owner));
+}
+
+Tensor from_blob(const void* data, const Shape& sizes, const Strides& strides,
+                 const TensorOptions& options, std::shared_ptr<void> owner) {
+  return wrapped(data, sizes, strides, options, std::move(owner));
+}
+
+Tensor from_blob(void* data, const Shape& sizes, std::function<void(void*)> deleter,
+                 const TensorOptions& options) {
+  return from_blob(data, sizes, contiguous_strides(sizes), std::move(deleter), options);
+}
+
+Tensor from_blob(void* data, const Shape& sizes, const Strides& strides,
+                 std::function<void(void*)> deleter, const TensorOptions& options) {
+  return wrapped(data, sizes, strides, options, std::shared_ptr<void>(data, std::move(deleter)));
 }
 
 }  // namespace tensora

@@ -7,6 +7,8 @@ namespace tensora {
 /// A tensor with unset contents.
 Tensor empty(const Shape& sizes, const TensorOptions& options = {});
 Tensor empty_strided(const Shape& sizes, const Strides& strides, const TensorOptions& options = {});
+/// The same for a factory that will fill it: errors carry that factory's name.
+Tensor empty_for(std::string_view factory, const Shape& sizes, const TensorOptions& options);
 /// Contents 0, 1 or `value`. Without a dtype, `full` takes it from the number's kind.
 Tensor zeros(const Shape& sizes, const TensorOptions& options = {});
 Tensor ones(const Shape& sizes, const TensorOptions& options = {});
@@ -25,8 +27,20 @@ Tensor new_ones(const Tensor& self, const Shape& sizes, const TensorOptions& opt
 Tensor new_full(const Tensor& self, const Shape& sizes, Scalar value,
                 const TensorOptions& options = {});
 
-/// Wraps memory that the caller owns. `owner`, if given, is released with the last tensor on it.
+/// Wraps memory that the caller owns, row-major or with `strides`. `owner`, if given, is released
+/// with the last tensor on it; `deleter`, if given, is then called with the address. A tensor over
+/// const memory cannot be written to in place.
 Tensor from_blob(void* data, const Shape& sizes, const TensorOptions& options = {},
                  std::shared_ptr<void> owner = {});
+Tensor from_blob(const void* data, const Shape& sizes, const TensorOptions& options = {},
+                 std::shared_ptr<void> owner = {});
+Tensor from_blob(void* data, const Shape& sizes, const Strides& strides,
+                 const TensorOptions& options = {}, std::shared_ptr<void> owner = {});
+Tensor from_blob(const void* data, const Shape& sizes, const Strides& strides,
+                 const TensorOptions& options = {}, std::shared_ptr<void> owner = {});
+Tensor from_blob(void* data, const Shape& sizes, std::function<void(void*)> deleter,
+                 const TensorOptions& options = {});
+Tensor from_blob(void* data, const Shape& sizes, const Strides& strides,
+                 std::function<void(void*)> deleter, const TensorOptions& options = {});
 
 }  // namespace tensora

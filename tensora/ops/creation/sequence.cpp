@@ -100,7 +100,7 @@ template <class Values>
 Tensor sequence(const OpDef<Values>& op, const Shape& sizes, const Values& values, DType dtype,
                 const TensorOptions& options) {
   TensorOptions plain{.dtype = options.dtype.value_or(dtype), .device = options.device};
-  const Tensor result = empty(sizes, plain);
+  const Tensor result = empty_for(op.name, sizes, plain);
   {
     const no_grad silent;
     apply_inplace(op, {result}, values);

@@ -105,9 +105,11 @@ Tensor detail::tensor_from(const void* data, int64_t count, DType dtype,
                            const TensorOptions& options) {
   const Tensor host = make_tensor({count}, dtype, Device());
   if (count != 0) __builtin_memcpy(host.data_ptr(), data, host.nbytes());
-  const DType wanted = is_complex(dtype)          ? complex_dtype(default_dtype())
-                       : is_floating_point(dtype) ? default_dtype()
-                                                  : kInt64;
+  const bool usual_float = dtype == kFloat32 || dtype == kFloat64;
+  const DType wanted = is_complex(dtype) ? complex_dtype(default_dtype())
+                       : usual_float     ? default_dtype()
+                       : dtype == kInt32 ? kInt64
+                                         : dtype;
   return finished(host, options.dtype.value_or(wanted), options);
 }
 
@@ -135,15 +137,7 @@ template std::vector<Float8E4M3> to_vector(const Tensor&);
 template std::vector<Float8E5M2> to_vector(const Tensor&);
 
 Scalar at(const Tensor& self, const Shape& index) {
-  check(index.size() == self.dim(), "at: expected ", self.dim(), " indices for shape ",
-        self.sizes(), ", got ", index);
-  int64_t offset = self.storage_offset();
-  for (int d = 0; d < index.size(); ++d) {
-    const int64_t size = self.sizes()[d];
-    check(index[d] >= -size && index[d] < size, "at: index ", index[d], " is out of range for dim ",
-          d, " of size ", size);
-    offset += (index[d] < 0 ? index[d] + size : index[d]) * self.strides()[d];
-  }
+  const int64_t offset = self.storage_offset() + self.element_offset(index);
   return make_view(self.impl().storage, {}, {}, offset, self.dtype()).item();
 }
 

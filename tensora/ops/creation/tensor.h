@@ -1,5 +1,7 @@
 #pragma once
 
+#include <iterator>
+
 #include "tensora/core/tensor.h"
 
 namespace tensora {
@@ -19,9 +21,16 @@ class NestedList {
     for (const NestedList& item : items) add(item);
     finish();
   }
-  template <class T>
-  NestedList(const std::vector<T>& items) {
-    for (const auto& item : items) add(NestedList(static_cast<T>(item)));
+  /// A vector, array, span, … of numbers or of such lists.
+  template <class List>
+    requires requires(const List& list) {
+      list.begin() != list.end();
+      typename List::value_type;
+      requires !std::is_base_of_v<Tensor, List>;
+    }
+  NestedList(const List& items) {
+    using Item = std::remove_cv_t<typename List::value_type>;
+    for (const auto& item : items) add(NestedList(static_cast<const Item&>(item)));
     finish();
   }
 
@@ -54,12 +63,23 @@ namespace detail {
 Tensor tensor_from(const void* data, int64_t count, DType dtype, const TensorOptions& options);
 }
 
-/// The same for a flat vector, copied in one go.
-template <class T>
-  requires(std::is_arithmetic_v<T> || is_complex_type<T>) && (!std::is_same_v<T, bool>) &&
-          requires { DTypeOf<T>::value; }
-Tensor tensor(const std::vector<T>& data, const TensorOptions& options = {}) {
-  return detail::tensor_from(data.data(), static_cast<int64_t>(data.size()), dtype_of<T>, options);
+/// Elements of a dtype's C++ type that lie side by side: a vector, array, span, C array, ….
+template <class List>
+concept ElementList = requires(const List& list) {
+  std::size(list);
+  DTypeOf<std::remove_cvref_t<decltype(*std::data(list))>>::value;
+};
+/// The same for such a list, copied in one go. Without a dtype in the options, int and int64_t give
+/// int64, float and double the default dtype, and other types their own.
+template <ElementList List>
+Tensor tensor(const List& data, const TensorOptions& options = {}) {
+  using T = std::remove_cvref_t<decltype(*std::data(data))>;
+  return detail::tensor_from(std::data(data), static_cast<int64_t>(std::size(data)), dtype_of<T>,
+                             options);
+}
+template <ElementList List, SingleOption Option>
+Tensor tensor(const List& data, const Option& option) {
+  return tensor(data, as_options(option));
 }
 
 /// The elements in row-major order, converted to `T` (any C++ type of a dtype).

@@ -5,6 +5,7 @@
 #include "tensora/ops/index/index_ops.h"
 
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/copy/fill.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/index/nonzero.h"
 #include "tensora/ops/pointwise/functions.h"
@@ -148,7 +149,11 @@ Tensor fitted(const Tensor& value, const Shape& shape, const Tensor& target) {
 
 Tensor index(const Tensor& x, TensorIndices indices) {
   const Resolved at(x, indices, "index");
-  if (at.has_tensors()) return apply(index_op, at.inputs({at.view()}), {at.dims()});
+  if (at.has_tensors()) {
+    Tensor result = apply(index_op, at.inputs({at.view()}), {at.dims()});
+    result.impl().selected_copy = true;
+    return result;
+  }
   return at.view().is_same(x) ? view(x, x.sizes()) : at.view();
 }
 
@@ -172,13 +177,50 @@ const Tensor& index_put_(const Tensor& x, TensorIndices indices, Scalar value) {
   return index_put_(x, indices, full({}, value, {.dtype = x.dtype(), .device = x.device()}));
 }
 
+// ---- what Tensor declares --------------------------------------------------------------------
+
 Tensor Tensor::index(std::initializer_list<TensorIndex> indices) const {
   return tensora::index(*this, {indices.begin(), indices.size()});
+}
+
+Tensor Tensor::index(const std::vector<TensorIndex>& indices) const {
+  return tensora::index(*this, indices);
+}
+
+Tensor Tensor::operator[](const TensorIndex& index) const {
+  return tensora::index(*this, {&index, 1});
 }
 
 const Tensor& Tensor::index_put_(std::initializer_list<TensorIndex> indices,
                                  const Tensor& value) const {
   return tensora::index_put_(*this, {indices.begin(), indices.size()}, value);
+}
+
+const Tensor& Tensor::index_put_(std::initializer_list<TensorIndex> indices, Scalar value) const {
+  return tensora::index_put_(*this, {indices.begin(), indices.size()}, value);
+}
+
+const Tensor& Tensor::index_put_(const std::vector<TensorIndex>& indices,
+                                 const Tensor& value) const {
+  return tensora::index_put_(*this, indices, value);
+}
+
+namespace {
+void require_not_selected(const Tensor& target) {
+  check(!target.impl().selected_copy,
+        "operator=: indices with tensors select a copy, so that assigning to it would change "
+        "nothing else; use x.index_put_({...}, value)");
+}
+}  // namespace
+
+const Tensor& Tensor::write(const Tensor& value) const {
+  require_not_selected(*this);
+  return tensora::copy_(*this, value);
+}
+
+const Tensor& Tensor::write(Scalar value) const {
+  require_not_selected(*this);
+  return tensora::fill_(*this, value);
 }
 
 }  // namespace tensora

@@ -6,10 +6,9 @@ namespace tensora {
 
 // ---- what stands between the brackets ----------------------------------------------------------
 
-/// Inserts a dim of size 1.
-struct NoneIndex {};
-inline constexpr NoneIndex None{};
-/// As many full slices as are needed.
+/// Inserts a dim of size 1; in a slice, a bound that is left out.
+inline constexpr std::nullopt_t None = std::nullopt;
+/// As many full slices as are needed; the text "..." means the same.
 struct EllipsisIndex {};
 inline constexpr EllipsisIndex Ellipsis{};
 
@@ -20,16 +19,20 @@ struct Slice {
   int64_t step = 1;
 
   Slice() = default;
-  Slice(std::optional<int64_t> from, std::optional<int64_t> to = {}, int64_t by = 1)
-      : start(from), stop(to), step(by) {}
+  Slice(std::optional<int64_t> from, std::optional<int64_t> to = {}, std::optional<int64_t> by = {})
+      : start(from), stop(to), step(by.value_or(1)) {}
 };
 
 /// One entry of `x.index({1, Slice(0, 4), None, Ellipsis, mask, positions})`.
 struct TensorIndex {
   enum class Kind : uint8_t { none, ellipsis, integer, boolean, slice, tensor };
 
-  TensorIndex(NoneIndex) : kind(Kind::none) {}
+  TensorIndex(std::nullopt_t) : kind(Kind::none) {}
   TensorIndex(EllipsisIndex) : kind(Kind::ellipsis) {}
+  TensorIndex(const char* dots) : kind(Kind::ellipsis) {
+    check(std::string_view(dots) == "...",
+          "index: the only text that can stand among indices is \"...\", got \"", dots, "\"");
+  }
   TensorIndex(Slice value) : kind(Kind::slice), slice(value) {}
   TensorIndex(Tensor value) : kind(Kind::tensor), tensor(std::move(value)) {}
   template <std::integral Int>

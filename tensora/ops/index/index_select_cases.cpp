@@ -153,17 +153,18 @@ void add_writing(Cases& cases) {
                    return one(result);
                  },
              .dtypes = integer_dtypes()});
-  cases.add(
-      {.op = "index_fill",
-       .name = "gradient of a value at repeated places",
-       .inputs = {{{3, 2}}, {.sizes = {3}, .dtype = kInt64, .values = {0, 0, 1}}, {{}}},
-       .run =
-           [](In x) {
-             const Tensor value = x[2].detach().requires_grad_();
-             return one(grad(sum(index_fill(x[0], 0, x[1], value)), {value})[0]);
-           },
-       .reference = [](Arrays) { return one(Array({}, 4)); },
-       .opt_out = {{Mode::grad, "the case is a gradient itself"}, {Mode::meta, "needs values"}}});
+  cases.add({.op = "index_fill",
+             .name = "gradient of a value at repeated places",
+             .inputs = {{{3, 2}}, {.sizes = {3}, .dtype = kInt64, .values = {0, 0, 1}}, {{}}},
+             .run =
+                 [](In x) {
+                   const Tensor value = x[2].detach().requires_grad_();
+                   return one(grad(sum(index_fill(x[0], 0, x[1], value)), {value})[0]);
+                 },
+             .reference = [](Arrays) { return one(Array({}, 4)); },
+             .opt_out = {{Mode::grad, "the case is a gradient itself"},
+                         {Mode::meta, "needs values"},
+                         {Mode::jit, "gradients are not traced"}}});
   cases.add({.op = "index_fill",
              .name = "counted from the end",
              .inputs = {{{4}}, {.sizes = {1}, .dtype = kInt64, .values = {-1}}},

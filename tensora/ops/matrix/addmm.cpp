@@ -5,7 +5,6 @@
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/define_pointwise.h"
-#include "tensora/ops/pointwise/pointwise.h"
 
 namespace tensora {
 namespace {
@@ -83,34 +82,43 @@ const Tensor& addmm_(const Tensor& self, const Tensor& mat1, const Tensor& mat2,
 
 Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, Scalar beta,
                Scalar alpha) {
-  check_dims("baddbmm", batch1, batch2, 3, 3);
-  if (batch1.is_complex()) return added_product(self, bmm(batch1, batch2), beta, alpha);
-  return apply(addmm_op, {self, batch1, batch2}, {beta, alpha});
+  return called_as("baddbmm", [&]() {
+    check_dims("baddbmm", batch1, batch2, 3, 3);
+    if (batch1.is_complex()) return added_product(self, bmm(batch1, batch2), beta, alpha);
+    return apply(addmm_op, {self, batch1, batch2}, {beta, alpha});
+  });
 }
 
 const Tensor& baddbmm_(const Tensor& self, const Tensor& batch1, const Tensor& batch2, Scalar beta,
                        Scalar alpha) {
-  check_dims("baddbmm_", batch1, batch2, 3, 3);
-  return apply_inplace(addmm_op, {self, batch1, batch2}, {beta, alpha});
+  return called_as("baddbmm_", [&]() -> const Tensor& {
+    check_dims("baddbmm_", batch1, batch2, 3, 3);
+    return apply_inplace(addmm_op, {self, batch1, batch2}, {beta, alpha});
+  });
 }
 
 Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, Scalar beta, Scalar alpha) {
-  check_dims("addmv", mat, vec, 2, 1);
-  const Tensor column = self.dim() == 0 ? self : unsqueeze(self, 1);
-  return squeeze(addmm(column, mat, unsqueeze(vec, 1), beta, alpha), 1);
+  return called_as("addmv", [&]() {
+    check_dims("addmv", mat, vec, 2, 1);
+    const Tensor column = self.dim() == 0 ? self : unsqueeze(self, 1);
+    return squeeze(addmm(column, mat, unsqueeze(vec, 1), beta, alpha), 1);
+  });
 }
 
 Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha) {
-  check_dims("addr", vec1, vec2, 1, 1);
-  const DType dtype = result_type(args_of(std::array{self, vec1, vec2}));
-  check(is_floating_point(dtype) || (!alpha.is_floating() && !beta.is_floating()),
-        "addr: beta and alpha must be integers for ", dtype, " tensors");
-  const auto product = [&](DType in) {
-    return addmm(to(self, in), unsqueeze(to(vec1, in), 1), unsqueeze(to(vec2, in), 0), beta, alpha);
-  };
-  if (dtype != kBool) return product(dtype);
-  // "or" of "and": counted, and asked whether there is anything.
-  return ne(product(kInt64), 0);
+  return called_as("addr", [&]() {
+    check_dims("addr", vec1, vec2, 1, 1);
+    const DType dtype = result_type(args_of(std::array{self, vec1, vec2}));
+    check(is_floating_point(dtype) || (!alpha.is_floating() && !beta.is_floating()),
+          "addr: beta and alpha must be integers for ", dtype, " tensors");
+    const auto product = [&](DType in) {
+      return addmm(to(self, in), unsqueeze(to(vec1, in), 1), unsqueeze(to(vec2, in), 0), beta,
+                   alpha);
+    };
+    if (dtype != kBool) return product(dtype);
+    // "or" of "and": counted, and asked whether there is anything.
+    return ne(product(kInt64), 0);
+  });
 }
 
 Tensor linear(const Tensor& input, const Tensor& weight) { return linear(input, weight, {}); }

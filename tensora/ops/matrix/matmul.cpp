@@ -1,5 +1,6 @@
 #include "tensora/ops/matrix/matmul.h"
 
+#include "tensora/core/thread_state.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"
@@ -14,8 +15,19 @@ Shape batch_of(const Tensor& x) {
 }
 
 void check_dim(const Tensor& x, int expected, std::string_view op, std::string_view argument) {
+  check(x.defined(), op, ": ", argument, " is undefined");
   check(x.dim() == expected, op, ": ", argument, " must have ", expected, " dimensions, got shape ",
         x.sizes());
+}
+
+// What the op would find too, but in the shapes it is given and under its own name.
+void check_product(const Tensor& a, const Tensor& b, std::string_view op) {
+  check(thread_state.autocast_enabled || a.dtype() == b.dtype(), op,
+        ": expected both operands to have one dtype, got ", a.dtype(), " and ", b.dtype());
+  check(a.dtype() != kBool, op, ": bool tensors are not supported");
+  const int64_t columns = a.size(-1), rows = b.size(b.dim() == 1 ? 0 : -2);
+  check(columns == rows, op, ": shapes ", a.sizes(), " and ", b.sizes(), " cannot be multiplied (",
+        columns, " columns against ", rows, " rows)");
 }
 
 }  // namespace
@@ -31,10 +43,7 @@ constinit OpDef<NoAttrs> matmul_op = define(Op<NoAttrs>{
                       " and ", b.sizes());
           infer.check(a.dtype() == b.dtype(), "expected both operands to have one dtype, got ",
                       a.dtype(), " and ", b.dtype());
-          infer.check(a.dtype() != kBool, "bool tensors are not supported");
-          infer.check(a.size(-1) == b.size(-2), "shapes ", a.sizes(), " and ", b.sizes(),
-                      " cannot be multiplied (", a.size(-1), " columns against ", b.size(-2),
-                      " rows)");
+          check_product(a, b, infer.op);
           Shape sizes = broadcast_shapes(batch_of(a), batch_of(b), infer.op);
           sizes.push_back(a.size(-2));
           sizes.push_back(b.size(-1));
@@ -64,9 +73,12 @@ Tensor product(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 Tensor matmul(const Tensor& self, const Tensor& other) {
+  check(self.defined() && other.defined(), "matmul: ", self.defined() ? "other" : "self",
+        " is undefined");
   check(self.dim() >= 1 && other.dim() >= 1,
         "matmul: both operands need at least one dimension, got shapes ", self.sizes(), " and ",
         other.sizes());
+  check_product(self, other, "matmul");
   if (self.dim() == 1) {
     const Tensor result =
         matmul(unsqueeze(self, 0), other.dim() == 1 ? unsqueeze(other, 1) : other);
@@ -88,6 +100,7 @@ Tensor matmul(const Tensor& self, const Tensor& other) {
 Tensor mm(const Tensor& self, const Tensor& mat2) {
   check_dim(self, 2, "mm", "self");
   check_dim(mat2, 2, "mm", "mat2");
+  check_product(self, mat2, "mm");
   return product(self, mat2);
 }
 
@@ -96,18 +109,23 @@ Tensor bmm(const Tensor& self, const Tensor& mat2) {
   check_dim(mat2, 3, "bmm", "mat2");
   check(self.size(0) == mat2.size(0), "bmm: the batches differ: ", self.sizes(), " and ",
         mat2.sizes());
+  check_product(self, mat2, "bmm");
   return product(self, mat2);
 }
 
 Tensor mv(const Tensor& self, const Tensor& vec) {
   check_dim(self, 2, "mv", "self");
   check_dim(vec, 1, "mv", "vec");
+  check_product(self, vec, "mv");
   return matmul(self, vec);
 }
 
 Tensor dot(const Tensor& self, const Tensor& other) {
   check_dim(self, 1, "dot", "self");
   check_dim(other, 1, "dot", "other");
+  check(self.sizes() == other.sizes(), "dot: expected vectors of one length, got shapes ",
+        self.sizes(), " and ", other.sizes());
+  check_product(self, other, "dot");
   return matmul(self, other);
 }
 

@@ -37,12 +37,16 @@ void check_types(const Infer& infer, Types types, DType dtype) {
 
 // The strides of the output, as in PyTorch: dense inputs of one layout give that layout, and
 // otherwise the dims keep the order in memory that they have in the inputs. A permuted tensor stays
-// permuted, with or without gaps, and the loop stays linear.
+// permuted, with or without gaps, and the loop stays linear. An input of another dtype counts as
+// the copy that PyTorch would make of it.
 Strides common_layout(const Infer& infer, const Shape& sizes) {
   SmallVector<Strides, 4> patterns;
   bool alike = true;
   for (const Arg& input : infer.inputs) {
-    patterns.push_back(broadcast_strides(input->sizes(), input->strides(), sizes));
+    const Strides strides = input->dtype() == infer.compute_dtype
+                                ? input->strides()
+                                : kept_strides(input->sizes(), input->strides());
+    patterns.push_back(broadcast_strides(input->sizes(), strides, sizes));
     alike &= input->sizes() == sizes && patterns[0] == patterns.back();
   }
   if (alike && is_dense(sizes, patterns[0])) return patterns[0];
@@ -75,13 +79,13 @@ DType result_type(Args inputs) {
 }
 
 void check_alpha(const Infer& infer, Scalar alpha) {
+  infer.check(alpha.kind() != Scalar::Kind::boolean || infer.compute_dtype == kBool,
+              "alpha must be a number for ", infer.compute_dtype, " tensors, got a bool");
   infer.check(!alpha.is_complex() || is_complex(infer.compute_dtype), "alpha must be real for ",
               infer.compute_dtype, " tensors");
   if (is_differentiable(infer.compute_dtype)) return;
   infer.check(!alpha.is_floating(), "alpha must be an integer for ", infer.compute_dtype,
               " tensors, got ", alpha.to<double>());
-  infer.check(alpha.kind() != Scalar::Kind::boolean || infer.compute_dtype == kBool,
-              "alpha must be a number for ", infer.compute_dtype, " tensors, got a bool");
   fit_scalar(alpha, infer.compute_dtype, infer.op);
 }
 

@@ -291,7 +291,8 @@ Tensor isclose(const Tensor& self, const Tensor& other, double rtol, double atol
 }
 
 bool allclose(const Tensor& self, const Tensor& other, double rtol, double atol, bool equal_nan) {
-  return all(isclose(self, other, rtol, atol, equal_nan)).item<bool>();
+  return called_as("allclose",
+                   [&]() { return all(isclose(self, other, rtol, atol, equal_nan)).item<bool>(); });
 }
 
 bool equal(const Tensor& self, const Tensor& other) {

@@ -42,6 +42,12 @@ void check_floating(std::string_view op, const Tensor& self) {
   check(self.is_floating_point(), op, ": expected a floating-point tensor, got ", self.dtype());
 }
 
+// For factories, which would otherwise speak of the op that fills.
+void check_floating(std::string_view op, const TensorOptions& options) {
+  const DType dtype = options.dtype();
+  check(is_differentiable(dtype), op, ": expected a floating-point dtype, got ", dtype);
+}
+
 void check_floating_or_complex(std::string_view op, const Tensor& self) {
   check(is_differentiable(self.dtype()), op, ": expected a floating-point tensor, got ",
         self.dtype());
@@ -193,7 +199,8 @@ const Tensor& random_(const Tensor& self, int64_t low, int64_t high) {
 }
 
 Tensor rand(const Shape& sizes, const TensorOptions& options) {
-  return filled(empty(sizes, without_grad(options)), options,
+  check_floating("rand", options);
+  return filled(empty_for("rand", sizes, without_grad(options)), options,
                 [](const Tensor& result) { uniform_(result); });
 }
 
@@ -203,7 +210,8 @@ Tensor rand_like(const Tensor& self, const TensorOptions& options) {
 }
 
 Tensor randn(const Shape& sizes, const TensorOptions& options) {
-  return filled(empty(sizes, without_grad(options)), options,
+  check_floating("randn", options);
+  return filled(empty_for("randn", sizes, without_grad(options)), options,
                 [](const Tensor& result) { normal_(result); });
 }
 
@@ -217,7 +225,7 @@ Tensor randint(int64_t high, const Shape& sizes, const TensorOptions& options) {
 }
 
 Tensor randint(int64_t low, int64_t high, const Shape& sizes, const TensorOptions& options) {
-  return filled(empty(sizes, integers_by_default(options)), options,
+  return filled(empty_for("randint", sizes, integers_by_default(options)), options,
                 [&](const Tensor& result) { random_(result, low, high); });
 }
 
@@ -238,7 +246,7 @@ Tensor bernoulli(const Tensor& self) {
 
 Tensor bernoulli(const Tensor& self, double p) {
   const no_grad silent;
-  return bernoulli_(empty_like(self), p);
+  return called_as("bernoulli", [&] { return bernoulli_(empty_like(self), p); });
 }
 
 Tensor normal(const Tensor& mean, const Tensor& std) {
@@ -266,7 +274,7 @@ Tensor normal(double mean, const Tensor& std) {
 
 Tensor normal(double mean, double std, const Shape& sizes, const TensorOptions& options) {
   check(std >= 0, "normal: expected std >= 0, got ", std);
-  return filled(empty(sizes, without_grad(options)), options,
+  return filled(empty_for("normal", sizes, without_grad(options)), options,
                 [&](const Tensor& result) { normal_(result, mean, std); });
 }
 

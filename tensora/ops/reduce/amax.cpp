@@ -111,7 +111,11 @@ std::tuple<Tensor, Tensor> aminmax(const Tensor& self, std::optional<int64_t> di
 
 Tensor max(const Tensor& self) { return apply(max_op, {self}); }
 Tensor min(const Tensor& self) { return apply(min_op, {self}); }
-Tensor max(const Tensor& self, const Tensor& other) { return maximum(self, other); }
-Tensor min(const Tensor& self, const Tensor& other) { return minimum(self, other); }
+Tensor max(const Tensor& self, const Tensor& other) {
+  return called_as("max", [&] { return maximum(self, other); });
+}
+Tensor min(const Tensor& self, const Tensor& other) {
+  return called_as("min", [&] { return minimum(self, other); });
+}
 
 }  // namespace tensora

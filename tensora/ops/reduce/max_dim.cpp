@@ -101,11 +101,11 @@ void register_max_dim(OpRegistry& registry) {
 }
 
 std::tuple<Tensor, Tensor> max(const Tensor& self, int64_t dim, bool keepdim) {
-  return values_and_indices(max_dim_op, self, dim, keepdim);
+  return called_as("max", [&]() { return values_and_indices(max_dim_op, self, dim, keepdim); });
 }
 
 std::tuple<Tensor, Tensor> min(const Tensor& self, int64_t dim, bool keepdim) {
-  return values_and_indices(min_dim_op, self, dim, keepdim);
+  return called_as("min", [&]() { return values_and_indices(min_dim_op, self, dim, keepdim); });
 }
 
 Tensor argmax(const Tensor& self, std::optional<int64_t> dim, bool keepdim) {

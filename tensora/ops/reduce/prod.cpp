@@ -73,4 +73,6 @@ Tensor prod(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DTy
   return apply(prod_op, {dtype == kBool ? to(self, kBool) : self}, {dim, keepdim, dtype});
 }
 
+Tensor prod(const Tensor& self, DType dtype) { return prod(self, {}, false, dtype); }
+
 }  // namespace tensora

@@ -11,5 +11,6 @@ extern OpDef<ReduceAttrs> prod_op;
 /// if given, is what the elements are cast to first.
 Tensor prod(const Tensor& self, const Dims& dim = {}, bool keepdim = false,
             std::optional<DType> dtype = {});
+Tensor prod(const Tensor& self, DType dtype);
 
 }  // namespace tensora

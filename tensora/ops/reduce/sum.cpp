@@ -173,6 +173,10 @@ Tensor mean(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DTy
   return apply(mean_op, {cast_first(self, dtype)}, {dim, keepdim, dtype});
 }
 
+Tensor sum(const Tensor& self, DType dtype) { return sum(self, {}, false, dtype); }
+
+Tensor mean(const Tensor& self, DType dtype) { return mean(self, {}, false, dtype); }
+
 Tensor nansum(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
   return apply(nansum_op, {cast_first(self, dtype)}, {dim, keepdim, dtype});
 }

@@ -19,9 +19,11 @@ extern OpDef<SumToAttrs> sum_to_op;
 /// given, is what the elements are cast to first.
 Tensor sum(const Tensor& self, const Dims& dim = {}, bool keepdim = false,
            std::optional<DType> dtype = {});
+Tensor sum(const Tensor& self, DType dtype);
 /// The average; NaN where there is nothing to average. Needs a floating dtype.
 Tensor mean(const Tensor& self, const Dims& dim = {}, bool keepdim = false,
             std::optional<DType> dtype = {});
+Tensor mean(const Tensor& self, DType dtype);
 /// The same of the elements that are not NaN.
 Tensor nansum(const Tensor& self, const Dims& dim = {}, bool keepdim = false,
               std::optional<DType> dtype = {});

@@ -1,39 +1,13 @@
 #include "tensora/ops/reduce/sum.h"
 
-#include "tensora/backend/cpu/reduce_functors.h"
+#include "tensora/backend/cpu/reduce.h"
 #include "tensora/ops/reduce/reduce_common.h"
+#include "tensora/ops/reduce/sum_functors.h"
 
 namespace tensora::cpu::TENSORA_ISA {
 namespace {
 
-template <class C>
-struct Mean : Sum<C> {
-  using Out = double;
-  double count = 1;
-  double finish(double acc) const { return acc / count; }
-};
-
-template <class C>
-struct NanSum : Sum<C> {
-  C step(C lane, C x) const { return lane + (x == x ? x : C(0)); }
-};
-
-// The lanes are as wide as the elements, so that comparisons need no repacking; bytes are counted
-// in 16 bits, which a run cannot overflow.
-template <class C>
-struct CountNonzero {
-  using Value = C;
-  using Lane = std::conditional_t<sizeof(C) == 1, uint16_t,
-                                  std::conditional_t<sizeof(C) == 4, int32_t, int64_t>>;
-  using Acc = int64_t;
-  using Out = int64_t;
-  Lane lane() const { return 0; }
-  Lane step(Lane lane, C x) const { return static_cast<Lane>(lane + (x != 0)); }
-  Lane merge(Lane a, Lane b) const { return static_cast<Lane>(a + b); }
-  Acc widen(Lane lane) const { return lane; }
-  Acc combine(Acc a, Acc b) const { return a + b; }
-  Out finish(Acc acc) const { return acc; }
-};
+using namespace reductions;
 
 void sum_along(const KernelContext& context, uint32_t mask) {
   if (is_complex(context.output().dtype))

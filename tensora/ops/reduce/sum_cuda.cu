@@ -1,34 +1,12 @@
-#include "tensora/backend/cuda/loops/reduce_count.cuh"
+#include "tensora/backend/cuda/loops/reduce.cuh"
 #include "tensora/ops/reduce/reduce_common.h"
 #include "tensora/ops/reduce/sum.h"
+#include "tensora/ops/reduce/sum_functors.h"
 
 namespace tensora::cuda {
 namespace {
 
-// Floats are summed in float: every thread adds a short run, and the runs are added pairwise.
-template <class C>
-struct Sum {
-  using Value = C;
-  using Acc = C;
-  static constexpr bool kIndexed = false;
-  static constexpr int kOutputs = 1;
-  __device__ Acc init() const { return 0; }
-  __device__ Acc step(Acc acc, C x, unsigned) const { return acc + x; }
-  __device__ Acc combine(Acc a, Acc b) const { return a + b; }
-  __device__ C first(Acc acc) const { return acc; }
-};
-
-template <class C>
-struct Mean : Sum<C> {
-  C count;
-  explicit Mean(double number) : count(static_cast<C>(number)) {}
-  __device__ C first(C acc) const { return acc / count; }
-};
-
-template <class C>
-struct NanSum : Sum<C> {
-  __device__ C step(C acc, C x, unsigned) const { return x == x ? acc + x : acc; }
-};
+using namespace reductions;
 
 void sum_along(const KernelContext& context, uint32_t mask) {
   if (is_complex(context.output().dtype))
@@ -45,8 +23,9 @@ void mean_along(const KernelContext& context, uint32_t mask, double count) {
   if (is_complex(context.output().dtype))
     return run_on_parts(context,
                         [&](const KernelContext& parts) { mean_along(parts, mask, count); });
-  visit_compute_floating(context.output().dtype,
-                         [&]<class C>() { reduce(context, mask, Mean<C>(count)); });
+  visit_compute_floating(context.output().dtype, [&]<class C>() {
+    reduce(context, mask, Mean<C>{{}, count});
+  });
 }
 
 void mean_kernel(const KernelContext& context, const ReduceAttrs& attrs) {

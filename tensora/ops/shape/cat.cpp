@@ -4,7 +4,6 @@
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/pointwise/define_pointwise.h"
-#include "tensora/ops/pointwise/pointwise.h"
 #include "tensora/ops/shape/reshape.h"
 #include "tensora/ops/shape/slice.h"
 
@@ -134,16 +133,22 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
 }
 
 Tensor hstack(const std::vector<Tensor>& tensors) {
-  check(!tensors.empty(), "hstack: expected at least one tensor");
-  return cat(with_dims(tensors, atleast_1d), tensors[0].dim() <= 1 ? 0 : 1);
+  return called_as("hstack", [&]() {
+    check(!tensors.empty(), "hstack: expected at least one tensor");
+    return cat(with_dims(tensors, atleast_1d), tensors[0].dim() <= 1 ? 0 : 1);
+  });
 }
 Tensor vstack(const std::vector<Tensor>& tensors) {
-  check(!tensors.empty(), "vstack: expected at least one tensor");
-  return cat(with_dims(tensors, atleast_2d), 0);
+  return called_as("vstack", [&]() {
+    check(!tensors.empty(), "vstack: expected at least one tensor");
+    return cat(with_dims(tensors, atleast_2d), 0);
+  });
 }
 Tensor dstack(const std::vector<Tensor>& tensors) {
-  check(!tensors.empty(), "dstack: expected at least one tensor");
-  return cat(with_dims(tensors, atleast_3d), 2);
+  return called_as("dstack", [&]() {
+    check(!tensors.empty(), "dstack: expected at least one tensor");
+    return cat(with_dims(tensors, atleast_3d), 2);
+  });
 }
 
 Tensor block_diag(const std::vector<Tensor>& tensors) {

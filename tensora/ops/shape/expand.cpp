@@ -49,8 +49,12 @@ constinit OpDef<ExpandAttrs> expand_op = define(Op<ExpandAttrs>{
 void register_expand(OpRegistry& registry) { registry.add(expand_op); }
 
 Tensor expand(const Tensor& self, const Shape& size) { return apply(expand_op, {self}, {size}); }
-Tensor expand_as(const Tensor& self, const Tensor& other) { return expand(self, other.sizes()); }
-Tensor broadcast_to(const Tensor& self, const Shape& size) { return expand(self, size); }
+Tensor expand_as(const Tensor& self, const Tensor& other) {
+  return called_as("expand_as", [&] { return expand(self, other.sizes()); });
+}
+Tensor broadcast_to(const Tensor& self, const Shape& size) {
+  return called_as("broadcast_to", [&] { return expand(self, size); });
+}
 
 std::vector<Tensor> broadcast_tensors(const std::vector<Tensor>& tensors) {
   Shape size;

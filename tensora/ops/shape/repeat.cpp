@@ -55,9 +55,11 @@ Tensor repeat(const Tensor& self, const Shape& repeats) {
 }
 
 Tensor tile(const Tensor& self, const Shape& dims) {
-  Shape repeats = dims;
-  while (repeats.size() < self.dim()) repeats.insert(0, 1);
-  return repeat(self, repeats);
+  return called_as("tile", [&]() {
+    Shape repeats = dims;
+    while (repeats.size() < self.dim()) repeats.insert(0, 1);
+    return repeat(self, repeats);
+  });
 }
 
 Tensor repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int64_t> dim) {

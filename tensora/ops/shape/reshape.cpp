@@ -57,7 +57,9 @@ constinit OpDef<ViewAttrs> view_op = define(Op<ViewAttrs>{
 void register_reshape(OpRegistry& registry) { registry.add(view_op); }
 
 Tensor view(const Tensor& self, const Shape& size) { return apply(view_op, {self}, {size}); }
-Tensor view_as(const Tensor& self, const Tensor& other) { return view(self, other.sizes()); }
+Tensor view_as(const Tensor& self, const Tensor& other) {
+  return called_as("view_as", [&] { return view(self, other.sizes()); });
+}
 
 Tensor reshape(const Tensor& self, const Shape& shape) {
   const Shape size = infer_size(shape, self.numel(), "reshape");
@@ -65,7 +67,9 @@ Tensor reshape(const Tensor& self, const Shape& shape) {
     return view(self, size);
   return view(contiguous(self), size);
 }
-Tensor reshape_as(const Tensor& self, const Tensor& other) { return reshape(self, other.sizes()); }
+Tensor reshape_as(const Tensor& self, const Tensor& other) {
+  return called_as("reshape_as", [&] { return reshape(self, other.sizes()); });
+}
 
 Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim) {
   const int first = wrap_dim(start_dim, self.dim(), "flatten");

@@ -1,0 +1,23 @@
+#include "tests/helpers.h"
+
+namespace tensora::testing {
+namespace {
+
+TEST(BuildInfo, SaysWhatIsInUse) {
+  const BuildInfo info = build_info();
+  EXPECT_TRUE(contains(info.version, "."));
+  EXPECT_FALSE(info.compiler.empty());
+  EXPECT_EQ(info.threads, get_num_threads());
+  ASSERT_GE(info.devices.size(), 2u);
+  EXPECT_EQ(info.devices[0].name, "cpu");
+  EXPECT_EQ(info.devices[0].count, 1);
+  for (const BuildInfo::DeviceKind& kind : info.devices)
+    EXPECT_EQ(kind.count == 0, !kind.unavailable_reason.empty()) << kind.name;
+  const std::string text = info.to_string();
+  for (const std::string& part : {info.version, info.compiler, info.instruction_set,
+                                  info.matrix_libraries, info.devices[1].unavailable_reason})
+    EXPECT_TRUE(contains(text, part)) << part << " in\n" << text;
+}
+
+}  // namespace
+}  // namespace tensora::testing
