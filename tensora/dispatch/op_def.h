@@ -30,13 +30,7 @@ class InputNames {
   static constexpr size_t kUnlimited = ~size_t{0};
 
   constexpr InputNames() = default;
-  /// For ops that make something of nothing.
-  static constexpr InputNames none() {
-    InputNames result;
-    result.stated_ = true;
-    return result;
-  }
-  constexpr InputNames(std::initializer_list<std::string_view> names) : stated_(true) {
+  constexpr InputNames(std::initializer_list<std::string_view> names) {
     for (std::string_view name : names) add(name);
   }
   /// For an op that makes tensors from its attributes alone.
