@@ -23,10 +23,9 @@ struct Domain {
 /// `op` on complex tensors of one shape, element by element `formula`; `real` where the result is.
 void elementwise(Cases& cases, std::string op, size_t count, Op run, Formula formula,
                  Domain domain = {}, bool real = false) {
-  std::string name = "complex";
   for (const Shape& sizes : {Shape{3, 4, 2}, Shape{0, 2}, Shape{700, 2}}) {
     cases.add({.op = op,
-               .name = concat(name, " ", sizes),
+               .name = concat("complex, of ", count, " ", sizes),
                .inputs = std::vector<Input>(count, {sizes, domain.low, domain.high}),
                .run =
                    [run](In x) {
@@ -167,9 +166,10 @@ void mixed(Cases& cases) {
 
 // Ops that move or add complex numbers: on the parts they are the same ops on a real tensor.
 void movements(Cases& cases) {
-  const auto same = [&](std::string op, std::function<Tensor(const Tensor&)> run) {
+  const auto same = [&](std::string op, std::function<Tensor(const Tensor&)> run,
+                        std::string name = "complex") {
     cases.add({.op = op,
-               .name = "complex",
+               .name = name,
                .inputs = {{{4, 3, 2}}},
                .run = [run](In x) { return one(as_parts(run(as_complex(x[0])))); },
                .reference =
@@ -209,7 +209,8 @@ void movements(Cases& cases) {
     return gather(x, 1, rows);
   });
   same("sum", [](const Tensor& x) { return sum(x, {0}); });
-  same("sum", [](const Tensor& x) { return sum(x); });
+  same(
+      "sum", [](const Tensor& x) { return sum(x); }, "complex, all");
   same("mean", [](const Tensor& x) { return mean(x, {-1}, true); });
   same("as_strided", [](const Tensor& x) { return as_strided(x, {3, 2}, {2, 1}); });
 }
