@@ -355,7 +355,8 @@ def generate_cpu_list(sources, headers, out):
 # ---- embedded functor sources and the umbrella header ----------------------------------------
 
 def generate_embedded(root, headers, out):
-    files = ["tensora/base/host_device.h", "tensora/base/half.h", "tensora/base/math.h",
+    files = ["tensora/base/host_device.h", "tensora/base/half.h", "tensora/base/float8.h",
+             "tensora/base/complex.h", "tensora/base/math.h", "tensora/base/complex_math.h",
              "tensora/base/special.h", "tensora/core/scalar.h", "tensora/core/functor.h",
              "tensora/backend/cuda/loops/elements.cuh", "tensora/backend/cuda/loops/fused.cuh"]
     files += [f"tensora/ops/pointwise/{h.name}" for h, _ in headers]

@@ -114,7 +114,7 @@ class WriteIntoBase final : public QueuedNode, public Pooled {
 void renew_view_history(const Tensor& tensor) {
   ViewOrigin& view = autograd_meta(tensor).view;
   if (!view || view.seen_version == tensor.version()) return;
-  if (tensor.is_floating_point() && view.base.requires_grad()) {
+  if (is_differentiable(tensor.dtype()) && view.base.requires_grad()) {
     if (!view.recorded && !is_grad_enabled()) return;
     check(view.recorded, "a view of shape ", tensor.sizes(),
           " was taken under no_grad or inference_mode, and its base or another view of it was "

@@ -5,7 +5,7 @@
 namespace tensora {
 
 const Tensor& Tensor::requires_grad_(bool value) const {
-  check(!value || is_floating_point(),
+  check(!value || is_differentiable(dtype()),
         "requires_grad_: only floating-point tensors can require gradients, got ", dtype());
   check(is_leaf(), "requires_grad_: only leaf tensors can be changed; use detach()");
   check(!value || !is_inference() || is_inference_mode(),

@@ -1,54 +1,63 @@
 #include "tensora/core/dtype.h"
 
-#include <array>
+#include <algorithm>
 #include <atomic>
 
 namespace tensora {
 namespace {
 
-constexpr std::array<std::string_view, kDTypeCount> kNames = {
-    "bool",  "uint8",   "int8",     "int16",   "int32",
-    "int64", "float16", "bfloat16", "float32", "float64"};
-
 struct Synonym {
   std::string_view text;
   DType dtype;
 };
-constexpr Synonym kSynonyms[] = {{"half", DType::float16},   {"float", DType::float32},
-                                 {"double", DType::float64}, {"short", DType::int16},
-                                 {"int", DType::int32},      {"long", DType::int64}};
+constexpr Synonym kSynonyms[] = {
+    {"half", kFloat16}, {"float", kFloat32}, {"double", kFloat64},   {"short", kInt16},
+    {"int", kInt32},    {"long", kInt64},    {"cfloat", kComplex64}, {"cdouble", kComplex128}};
+
+// What the table says of a dtype and what its C++ type is are one thing.
+template <class... T>
+consteval bool agree() {
+  return ((sizeof(T) == element_size(dtype_of<T>) && sizeof(T) <= kMaxElementSize &&
+           dtype_of<accumulate_t<T>> == dtype_info(dtype_of<T>).accumulates) &&
+          ...);
+}
+static_assert(agree<bool, uint8_t, int8_t, int16_t, int32_t, int64_t, Half, BFloat16, float, double,
+                    Complex<float>, Complex<double>, Float8E4M3, Float8E5M2>());
 
 std::atomic<DType> default_dtype_value{DType::float32};
 
 }  // namespace
 
-std::string_view name(DType dtype) { return kNames[static_cast<size_t>(dtype)]; }
-
 DType parse_dtype(std::string_view text) {
-  for (size_t i = 0; i < kNames.size(); ++i)
-    if (kNames[i] == text) return static_cast<DType>(i);
+  for (const DTypeInfo& info : dtype_info_table)
+    if (info.name == text) return info.dtype;
   for (const Synonym& synonym : kSynonyms)
     if (synonym.text == text) return synonym.dtype;
-  fail("dtype: unknown name '", text,
-       "'; known are bool uint8 int8 int16 int32 int64 float16 "
-       "bfloat16 float32 float64");
+  std::string known;
+  for (const DTypeInfo& info : dtype_info_table) known += concat(" ", info.name);
+  fail("dtype: unknown name '", text, "'; known are", known);
 }
 
 DType promote_types(DType a, DType b) {
   if (a == b) return a;
-  if (a > b) std::swap(a, b);
-  // Unlike neighbours whose union neither can hold go one step up: uint8 with a signed type needs
-  // a wider signed one, the two 16-bit floats need float32.
-  if (a == DType::uint8 && b == DType::int8) return DType::int16;
-  if (a == DType::float16 && b == DType::bfloat16) return DType::float32;
-  return b;
+  const DTypeInfo *low = &dtype_info(a), *high = &dtype_info(b);
+  check(low->computes && high->computes, "promote_types: there is no common dtype of ", a, " and ",
+        b, "; cast one of them");
+  if (low->category > high->category) std::swap(low, high);
+  // A complex dtype has parts as wide as what it meets.
+  if (high->category == Category::complex)
+    return low->bits == 64 && is_differentiable(low->dtype) ? kComplex128 : high->dtype;
+  if (low->category != high->category) return high->dtype;
+  // Neither holds the other where both are as wide.
+  if (low->bits == high->bits) return low->tie;
+  return low->bits > high->bits ? low->dtype : high->dtype;
 }
 
 DType default_dtype() { return default_dtype_value.load(std::memory_order_relaxed); }
 
 void set_default_dtype(DType dtype) {
-  check(is_floating_point(dtype), "set_default_dtype: expected a floating-point dtype, got ",
-        dtype);
+  check(is_floating_point(dtype) && dtype_info(dtype).computes,
+        "set_default_dtype: expected a floating-point dtype that computes, got ", dtype);
   default_dtype_value.store(dtype, std::memory_order_relaxed);
 }
 

@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "tensora/base/check.h"
+#include "tensora/base/complex.h"
+#include "tensora/base/float8.h"
 #include "tensora/base/half.h"
 
 namespace tensora {
 
-/// Element types, in PyTorch's order of promotion within each category.
+/// Element types. Their order says nothing; what is known of each stands in `dtype_info`.
 enum class DType : uint8_t {
   boolean,
   uint8,
@@ -22,82 +24,177 @@ enum class DType : uint8_t {
   float16,
   bfloat16,
   float32,
-  float64
+  float64,
+  complex64,
+  complex128,
+  float8_e4m3fn,
+  float8_e5m2,
+  q8_0,  // GGUF's: blocks of 32 numbers, a float16 scale and 32 int8
 };
-inline constexpr int kDTypeCount = 10;
+inline constexpr int kDTypeCount = 15;
 
 inline constexpr DType kBool = DType::boolean, kUInt8 = DType::uint8, kInt8 = DType::int8,
                        kInt16 = DType::int16, kInt32 = DType::int32, kInt64 = DType::int64,
                        kFloat16 = DType::float16, kBFloat16 = DType::bfloat16,
-                       kFloat32 = DType::float32, kFloat64 = DType::float64;
+                       kFloat32 = DType::float32, kFloat64 = DType::float64,
+                       kComplex64 = DType::complex64, kComplex128 = DType::complex128,
+                       kFloat8E4M3 = DType::float8_e4m3fn, kFloat8E5M2 = DType::float8_e5m2,
+                       kQ8_0 = DType::q8_0;
 
-constexpr size_t element_size(DType dtype) {
-  constexpr uint8_t sizes[kDTypeCount] = {1, 1, 1, 2, 4, 8, 2, 2, 4, 8};
-  return sizes[static_cast<int>(dtype)];
+/// In PyTorch's order of promotion: of two categories the later one wins.
+enum class Category : uint8_t { boolean, integer, floating, complex, quantized };
+
+/// All that the library knows about a dtype; a new one is a new row of the table below.
+struct DTypeInfo {
+  DType dtype;
+  std::string_view name;
+  Category category;
+  uint8_t bits;           // of one number; of each part of a complex one
+  uint8_t block_numbers;  // in one element of the storage: 1, but for quantized dtypes
+  uint8_t block_bytes;
+  bool computes;      // arithmetic is defined; the others store, convert and move values only
+  DType accumulates;  // in which sums are kept
+  DType tie;          // what it becomes with a dtype of the same category and as many bits
+};
+
+inline constexpr DTypeInfo dtype_info_table[kDTypeCount] = {
+    {kBool, "bool", Category::boolean, 8, 1, 1, true, kInt64, kBool},
+    {kUInt8, "uint8", Category::integer, 8, 1, 1, true, kInt64, kInt16},
+    {kInt8, "int8", Category::integer, 8, 1, 1, true, kInt64, kInt16},
+    {kInt16, "int16", Category::integer, 16, 1, 2, true, kInt64, kInt16},
+    {kInt32, "int32", Category::integer, 32, 1, 4, true, kInt64, kInt32},
+    {kInt64, "int64", Category::integer, 64, 1, 8, true, kInt64, kInt64},
+    {kFloat16, "float16", Category::floating, 16, 1, 2, true, kFloat32, kFloat32},
+    {kBFloat16, "bfloat16", Category::floating, 16, 1, 2, true, kFloat32, kFloat32},
+    {kFloat32, "float32", Category::floating, 32, 1, 4, true, kFloat32, kFloat32},
+    {kFloat64, "float64", Category::floating, 64, 1, 8, true, kFloat64, kFloat64},
+    {kComplex64, "complex64", Category::complex, 32, 1, 8, true, kComplex64, kComplex64},
+    {kComplex128, "complex128", Category::complex, 64, 1, 16, true, kComplex128, kComplex128},
+    {kFloat8E4M3, "float8_e4m3fn", Category::floating, 8, 1, 1, false, kFloat32, kFloat8E4M3},
+    {kFloat8E5M2, "float8_e5m2", Category::floating, 8, 1, 1, false, kFloat32, kFloat8E5M2},
+    {kQ8_0, "q8_0", Category::quantized, 8, 32, 34, false, kFloat32, kQ8_0},
+};
+consteval bool rows_follow_the_enum() {
+  for (int i = 0; i < kDTypeCount; ++i)
+    if (dtype_info_table[i].dtype != static_cast<DType>(i)) return false;
+  return true;
 }
-constexpr bool is_floating_point(DType dtype) { return dtype >= DType::float16; }
+static_assert(rows_follow_the_enum());
+
+constexpr const DTypeInfo& dtype_info(DType dtype) {
+  return dtype_info_table[static_cast<int>(dtype)];
+}
+
+/// Bytes of an element; of a quantized dtype, of a block. `bytes_of` serves both.
+constexpr size_t element_size(DType dtype) { return dtype_info(dtype).block_bytes; }
+/// Bytes of that many numbers in a row; quantized ones must be whole blocks.
+constexpr int64_t bytes_of(DType dtype, int64_t numbers) {
+  const DTypeInfo& info = dtype_info(dtype);
+  return (info.block_numbers == 1 ? numbers : numbers / info.block_numbers) * info.block_bytes;
+}
+inline constexpr size_t kMaxElementSize = 16;  // of dtypes without blocks
+
+constexpr bool is_floating_point(DType dtype) {
+  return dtype_info(dtype).category == Category::floating;
+}
 /// Integers without bool, as in PyTorch.
-constexpr bool is_integral(DType dtype) { return dtype >= DType::uint8 && dtype <= DType::int64; }
+constexpr bool is_integral(DType dtype) { return dtype_info(dtype).category == Category::integer; }
+constexpr bool is_complex(DType dtype) { return dtype_info(dtype).category == Category::complex; }
+constexpr bool is_quantized(DType dtype) {
+  return dtype_info(dtype).category == Category::quantized;
+}
+/// Whether gradients of such numbers exist.
+constexpr bool is_differentiable(DType dtype) {
+  return is_floating_point(dtype) || is_complex(dtype);
+}
+/// The dtype of a complex dtype's parts; any other dtype itself.
+constexpr DType real_dtype(DType dtype) {
+  return dtype == kComplex64 ? kFloat32 : dtype == kComplex128 ? kFloat64 : dtype;
+}
+/// The complex dtype with parts of a floating dtype; complex64 for the narrow ones.
+constexpr DType complex_dtype(DType dtype) {
+  return dtype_info(dtype).bits == 64 && is_differentiable(dtype) ? kComplex128 : kComplex64;
+}
+
+/// A set of dtypes, a bit each: what an op takes.
+using DTypeSet = uint32_t;
+constexpr DTypeSet set_of(DType dtype) { return DTypeSet{1} << static_cast<int>(dtype); }
+template <class Predicate>
+consteval DTypeSet dtypes_where(Predicate predicate) {
+  DTypeSet result = 0;
+  for (const DTypeInfo& info : dtype_info_table)
+    if (predicate(info)) result |= set_of(info.dtype);
+  return result;
+}
+constexpr bool contains(DTypeSet set, DType dtype) { return (set & set_of(dtype)) != 0; }
+/// bool, integers and the floating types that compute.
+inline constexpr DTypeSet kRealDTypes = dtypes_where(
+    [](const DTypeInfo& info) { return info.computes && info.category <= Category::floating; });
+inline constexpr DTypeSet kComplexDTypes =
+    dtypes_where([](const DTypeInfo& info) { return info.category == Category::complex; });
+inline constexpr DTypeSet kComputingDTypes = kRealDTypes | kComplexDTypes;
+/// Whatever has elements of its own: all but the quantized.
+inline constexpr DTypeSet kElementDTypes =
+    dtypes_where([](const DTypeInfo& info) { return info.block_numbers == 1; });
+inline constexpr DTypeSet kAllDTypes = dtypes_where([](const DTypeInfo&) { return true; });
 
 /// "float32", "int64", "bool", …
-std::string_view name(DType dtype);
+constexpr std::string_view name(DType dtype) { return dtype_info(dtype).name; }
 /// Accepts the names of `name()` and PyTorch's synonyms ("float", "long", "half", …).
 DType parse_dtype(std::string_view text);
 inline void append(std::string& out, DType dtype) { out += name(dtype); }
 
-/// PyTorch's `promote_types`.
+/// PyTorch's `promote_types`; throws where one of two different dtypes does not compute.
 DType promote_types(DType a, DType b);
 
 /// What float factories and integer-to-float promotion give: float32 unless changed.
 DType default_dtype();
 void set_default_dtype(DType dtype);
 
+/// The dtype whose elements are C++'s `T`, and the type in which sums of them are kept.
 template <class T>
 struct DTypeOf;
-template <>
-struct DTypeOf<bool> {
-  static constexpr DType value = DType::boolean;
+template <DType dtype, class Sum>
+struct ElementOf {
+  static constexpr DType value = dtype;
+  using accumulate = Sum;
 };
 template <>
-struct DTypeOf<uint8_t> {
-  static constexpr DType value = DType::uint8;
-};
+struct DTypeOf<bool> : ElementOf<kBool, int64_t> {};
 template <>
-struct DTypeOf<int8_t> {
-  static constexpr DType value = DType::int8;
-};
+struct DTypeOf<uint8_t> : ElementOf<kUInt8, int64_t> {};
 template <>
-struct DTypeOf<int16_t> {
-  static constexpr DType value = DType::int16;
-};
+struct DTypeOf<int8_t> : ElementOf<kInt8, int64_t> {};
 template <>
-struct DTypeOf<int32_t> {
-  static constexpr DType value = DType::int32;
-};
+struct DTypeOf<int16_t> : ElementOf<kInt16, int64_t> {};
 template <>
-struct DTypeOf<int64_t> {
-  static constexpr DType value = DType::int64;
-};
+struct DTypeOf<int32_t> : ElementOf<kInt32, int64_t> {};
 template <>
-struct DTypeOf<Half> {
-  static constexpr DType value = DType::float16;
-};
+struct DTypeOf<int64_t> : ElementOf<kInt64, int64_t> {};
 template <>
-struct DTypeOf<BFloat16> {
-  static constexpr DType value = DType::bfloat16;
-};
+struct DTypeOf<Half> : ElementOf<kFloat16, float> {};
 template <>
-struct DTypeOf<float> {
-  static constexpr DType value = DType::float32;
-};
+struct DTypeOf<BFloat16> : ElementOf<kBFloat16, float> {};
 template <>
-struct DTypeOf<double> {
-  static constexpr DType value = DType::float64;
-};
+struct DTypeOf<float> : ElementOf<kFloat32, float> {};
+template <>
+struct DTypeOf<double> : ElementOf<kFloat64, double> {};
+template <>
+struct DTypeOf<Complex<float>> : ElementOf<kComplex64, Complex<float>> {};
+template <>
+struct DTypeOf<Complex<double>> : ElementOf<kComplex128, Complex<double>> {};
+template <>
+struct DTypeOf<Float8E4M3> : ElementOf<kFloat8E4M3, float> {};
+template <>
+struct DTypeOf<Float8E5M2> : ElementOf<kFloat8E5M2, float> {};
 template <class T>
 inline constexpr DType dtype_of = DTypeOf<T>::value;
+/// Half types accumulate in float, integers in int64.
+template <class T>
+using accumulate_t = typename DTypeOf<T>::accumulate;
 
-/// Calls `body.template operator()<T>()` with the C++ type of `dtype`.
+/// Calls `body.template operator()<T>()` with the C++ type of a real dtype that computes: what the
+/// kernels of ops are written for, unless their description says more.
 template <class Body>
 decltype(auto) visit_dtype(DType dtype, Body&& body) {
   switch (dtype) {
@@ -121,11 +218,33 @@ decltype(auto) visit_dtype(DType dtype, Body&& body) {
       return body.template operator()<float>();
     case DType::float64:
       return body.template operator()<double>();
+    default:
+      fail("there is no kernel for ", dtype);
   }
-  fail_internal("visit_dtype: no such dtype ", static_cast<int>(dtype));
 }
 
-/// The same for the four floating types; anything else throws, naming `op`.
+/// The same for complex dtypes too.
+template <class Body>
+decltype(auto) visit_computing(DType dtype, Body&& body) {
+  if (dtype == DType::complex64) return body.template operator()<Complex<float>>();
+  if (dtype == DType::complex128) return body.template operator()<Complex<double>>();
+  return visit_dtype(dtype, body);
+}
+
+/// The same for every dtype that is not quantized.
+template <class Body>
+decltype(auto) visit_element(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::float8_e4m3fn:
+      return body.template operator()<Float8E4M3>();
+    case DType::float8_e5m2:
+      return body.template operator()<Float8E5M2>();
+    default:
+      return visit_computing(dtype, body);
+  }
+}
+
+/// The same for the four floating types that compute; anything else throws, naming `op`.
 template <class Body>
 decltype(auto) visit_floating(DType dtype, std::string_view op, Body&& body) {
   switch (dtype) {
@@ -142,28 +261,28 @@ decltype(auto) visit_floating(DType dtype, std::string_view op, Body&& body) {
   }
 }
 
-/// The type in which sums of `T` are kept: half types in float, integers in int64.
-template <class T>
-struct Accumulate {
-  using type = int64_t;
+/// Sixteen bytes that are moved as one.
+struct alignas(16) Bytes16 {
+  uint64_t words[2];
 };
-template <>
-struct Accumulate<Half> {
-  using type = float;
-};
-template <>
-struct Accumulate<BFloat16> {
-  using type = float;
-};
-template <>
-struct Accumulate<float> {
-  using type = float;
-};
-template <>
-struct Accumulate<double> {
-  using type = double;
-};
-template <class T>
-using accumulate_t = typename Accumulate<T>::type;
+/// Calls `body.template operator()<T>()` with a type of an element's size: moving elements does not
+/// depend on what they mean.
+template <class Body>
+decltype(auto) visit_element_size(DType dtype, Body&& body) {
+  switch (element_size(dtype)) {
+    case 1:
+      return body.template operator()<uint8_t>();
+    case 2:
+      return body.template operator()<uint16_t>();
+    case 4:
+      return body.template operator()<uint32_t>();
+    case 8:
+      return body.template operator()<uint64_t>();
+    case 16:
+      return body.template operator()<Bytes16>();
+    default:
+      fail_internal("visit_element_size: called for ", dtype);
+  }
+}
 
 }  // namespace tensora

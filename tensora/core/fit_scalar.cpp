@@ -3,35 +3,52 @@
 namespace tensora {
 namespace {
 
+[[noreturn, gnu::cold]] void fail_overflow(Scalar value, DType dtype, std::string_view op) {
+  const std::string number =
+      value.is_floating() ? concat(value.to<double>()) : concat(value.to<int64_t>());
+  fail(op, ": value ", number, " cannot be converted to ", dtype, " without overflow");
+}
+
 template <class T>
-T fitted(Scalar value, DType dtype, std::string_view op) {
-  if (!value.fits<T>()) [[unlikely]] {
-    const std::string number =
-        value.is_floating() ? concat(value.to<double>()) : concat(value.to<int64_t>());
-    fail(op, ": value ", number, " cannot be converted to ", dtype, " without overflow");
-  }
+T integer(Scalar value, DType dtype, std::string_view op) {
+  if (!value.fits<T>()) [[unlikely]]
+    fail_overflow(value, dtype, op);
   return value.to<T>();
+}
+
+// Infinities and NaN are numbers of every floating type.
+Scalar floating(Scalar value, double largest, DType dtype, std::string_view op) {
+  const double number = value.to<double>();
+  const bool finite = number - number == 0;
+  if (finite && (number > largest || number < -largest)) [[unlikely]]
+    fail_overflow(value, dtype, op);
+  return value;
 }
 
 }  // namespace
 
 Scalar fit_scalar(Scalar value, DType dtype, std::string_view op) {
+  check(!value.is_complex() || is_complex(dtype) || dtype == kBool, op,
+        ": a complex number cannot be stored as ", dtype);
   switch (dtype) {
     case DType::boolean:
       return value.to<bool>();
     case DType::uint8:
-      return int{fitted<uint8_t>(value, dtype, op)};
+      return int{integer<uint8_t>(value, dtype, op)};
     case DType::int8:
-      return int{fitted<int8_t>(value, dtype, op)};
+      return int{integer<int8_t>(value, dtype, op)};
     case DType::int16:
-      return int{fitted<int16_t>(value, dtype, op)};
+      return int{integer<int16_t>(value, dtype, op)};
     case DType::int32:
-      return fitted<int32_t>(value, dtype, op);
+      return integer<int32_t>(value, dtype, op);
     case DType::int64:
-      return fitted<int64_t>(value, dtype, op);
+      return integer<int64_t>(value, dtype, op);
+    case DType::float16:
+      return floating(value, 65504, dtype, op);
+    case DType::bfloat16:
+      return floating(value, 0x1.fep127, dtype, op);
     case DType::float32:
-      fitted<float>(value, dtype, op);
-      return value;
+      return floating(value, 0x1.fffffep127, dtype, op);
     default:
       return value;
   }

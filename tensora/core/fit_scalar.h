@@ -8,7 +8,7 @@
 namespace tensora {
 
 /// The number as an element of `dtype` holds it: 0.5 is `true` as a bool and 0 as an integer.
-/// Throws, naming `op`, where it is beyond the dtype's range; 16-bit floats become infinite.
+/// Throws, naming `op`, where it is finite and beyond the dtype's range.
 Scalar fit_scalar(Scalar value, DType dtype, std::string_view op);
 
 }  // namespace tensora

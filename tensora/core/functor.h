@@ -9,6 +9,7 @@
 // cmake/generate.py reads the structs of unary.h, binary.h, … and writes from them the public
 // functions, the methods, the registration and the list for the op suite.
 
+#include "tensora/base/complex_math.h"
 #include "tensora/base/math.h"
 #include "tensora/core/scalar.h"
 
@@ -50,7 +51,10 @@ struct PointwiseBase {
   static constexpr Types types = Types::any;
   static constexpr bool differentiable = true;    // false: the gradient is zero everywhere
   static constexpr bool condition_first = false;  // the first operand is a bool and not promoted
-  static constexpr bool divides = false;  // integers by the second operand, which must not be 0
+  static constexpr bool divides = false;      // integers by the second operand, which must not be 0
+  static constexpr bool complex = false;      // the formulas hold for complex numbers too
+  static constexpr bool real_result = false;  // and give a real number of a complex one
+  static constexpr bool float8 = false;       // the op reads and chooses values, no more
   static constexpr unsigned saves_a = kNothing, saves_b = kNothing, saves_c = kNothing;
   // Where the op suite draws its samples from, and whether finite differences make sense there.
   static constexpr double low = -3, high = 3;

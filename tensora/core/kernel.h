@@ -19,4 +19,13 @@ struct KernelContext {
   const View& output(size_t i = 0) const { return *out[i]; }
 };
 
+/// Calls `run` with the same op on the parts of complex arrays, as real ones with one dim more at
+/// the end: how a kernel that is linear in its one input does complex numbers too.
+template <class Run>
+void run_on_parts(const KernelContext& context, Run&& run) {
+  const View in = parts_as_reals(context.input(0)), out = parts_as_reals(context.output());
+  const View *const ins[] = {&in}, *const outs[] = {&out};
+  run(KernelContext{context.op, ins, outs, context.device, out.dtype});
+}
+
 }  // namespace tensora

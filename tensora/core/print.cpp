@@ -26,11 +26,68 @@ std::string formatted(char conversion, int precision, double value) {
   return text;
 }
 
+// How all numbers of a tensor (or all real, or all imaginary parts) are written.
+class Format {
+ public:
+  explicit Format(const PrintOptions& options) : options_(options) {}
+
+  size_t width() const { return width_; }
+  void widen(const std::string& text, size_t extra = 0) {
+    width_ = std::max(width_, text.size() + extra);
+  }
+
+  /// Chooses notation and width; `each_value(body)` calls body with every number.
+  template <class EachValue>
+  void choose(const EachValue& each_value) {
+    double smallest = INFINITY, largest = 0;  // of the finite values that are not zero
+    const auto each_finite = [&](const auto& body) {
+      each_value([&](double value) {
+        if (std::isfinite(value) && value != 0) body(value);
+      });
+    };
+    each_finite([&](double value) {
+      smallest = std::min(smallest, std::abs(value));
+      largest = std::max(largest, std::abs(value));
+      whole_ = whole_ && value == std::ceil(value);
+    });
+    if (largest == 0) return;
+    scientific_ = largest / smallest > 1000 || largest > 1e8 || (!whole_ && smallest < 1e-4);
+    each_finite([&](double value) {
+      if (scientific_)
+        widen(formatted('e', options_.precision, value));
+      else if (whole_)
+        widen(formatted('f', 0, value), 1);
+      else
+        widen(formatted('f', options_.precision, value));
+    });
+    scientific_ = options_.sci_mode.value_or(scientific_);
+  }
+
+  std::string text(double value) const {
+    if (scientific_) return formatted('e', options_.precision, value);
+    const std::string digits = formatted('f', whole_ ? 0 : options_.precision, value);
+    return whole_ && std::isfinite(value) ? digits + '.' : digits;
+  }
+  std::string padded(const std::string& text) const {
+    return std::string(width_ - std::min(width_, text.size()), ' ') + text;
+  }
+
+ private:
+  const PrintOptions& options_;
+  bool whole_ = true;
+  bool scientific_ = false;
+  size_t width_ = 1;
+};
+
 // One tensor on its way to text: its elements, and the format they all share.
 class Printer {
  public:
   Printer(const View& view, const PrintOptions& options)
-      : view_(view), options_(options), summarize_(view.numel > options.threshold) {
+      : view_(view),
+        options_(options),
+        summarize_(view.numel > options.threshold),
+        format_(options),
+        imaginary_(options) {
     choose_format();
   }
 
@@ -56,9 +113,13 @@ class Printer {
       if (i >= 0) each_shown(dim + 1, offset + i * view_.strides[dim], body);
   }
 
-  double floating(int64_t offset) const {
-    return visit_dtype(view_.dtype, [&]<class T>() -> double {
-      return static_cast<double>(view_.as<T>()[offset]);
+  // A floating-point number, or a complex one.
+  Complex<double> number(int64_t offset) const {
+    return visit_element(view_.dtype, [&]<class T>() -> Complex<double> {
+      if constexpr (is_complex_type<T>)
+        return view_.as<T>()[offset];
+      else
+        return static_cast<double>(view_.as<T>()[offset]);
     });
   }
 
@@ -69,58 +130,38 @@ class Printer {
     });
   }
 
-  void widen(const std::string& text, size_t extra = 0) {
-    width_ = std::max(width_, text.size() + extra);
-  }
-
   void choose_format() {
-    if (!is_floating_point(view_.dtype)) {
-      each_shown(0, 0, [&](int64_t offset) { widen(integer(offset)); });
+    if (!is_differentiable(view_.dtype)) {
+      each_shown(0, 0, [&](int64_t offset) { format_.widen(integer(offset)); });
       return;
     }
-    double smallest = INFINITY, largest = 0;  // of the finite values that are not zero
-    const auto each_value = [&](const auto& body) {
-      each_shown(0, 0, [&](int64_t offset) {
-        const double value = floating(offset);
-        if (std::isfinite(value) && value != 0) body(value);
-      });
-    };
-    each_value([&](double value) {
-      smallest = std::min(smallest, std::abs(value));
-      largest = std::max(largest, std::abs(value));
-      whole_ = whole_ && value == std::ceil(value);
+    format_.choose([&](const auto& body) {
+      each_shown(0, 0, [&](int64_t offset) { body(number(offset).re); });
     });
-    if (largest == 0) return;
-    scientific_ = largest / smallest > 1000 || largest > 1e8 || (!whole_ && smallest < 1e-4);
-    each_value([&](double value) {
-      if (scientific_)
-        widen(formatted('e', options_.precision, value));
-      else if (whole_)
-        widen(formatted('f', 0, value), 1);
-      else
-        widen(formatted('f', options_.precision, value));
+    if (!is_complex(view_.dtype)) return;
+    imaginary_.choose([&](const auto& body) {
+      each_shown(0, 0, [&](int64_t offset) { body(number(offset).im); });
     });
-    scientific_ = options_.sci_mode.value_or(scientific_);
   }
 
   std::string element(int64_t offset) const {
-    std::string text;
-    if (!is_floating_point(view_.dtype)) {
-      text = integer(offset);
-    } else {
-      const double value = floating(offset);
-      if (scientific_)
-        text = formatted('e', options_.precision, value);
-      else
-        text = formatted('f', whole_ ? 0 : options_.precision, value);
-      if (whole_ && !scientific_ && std::isfinite(value)) text += '.';
-    }
-    return std::string(width_ - std::min(width_, text.size()), ' ') + text;
+    if (!is_differentiable(view_.dtype)) return format_.padded(integer(offset));
+    const Complex<double> value = number(offset);
+    const std::string real = format_.padded(format_.text(value.re));
+    if (!is_complex(view_.dtype)) return real;
+    const std::string imaginary = imaginary_.text(value.im) + "j";
+    return real + (imaginary[0] == '-' ? "" : "+") + imaginary;
+  }
+
+  // Between the beginnings of neighbours in a row.
+  int64_t element_width() const {
+    const size_t imaginary = is_complex(view_.dtype) ? imaginary_.width() + 1 : 0;
+    return static_cast<int64_t>(format_.width() + 2 + imaginary);
   }
 
   std::string print_row(int dim, int64_t offset, int indent) const {
     const int64_t room = options_.linewidth - indent;
-    const int64_t per_line = std::max<int64_t>(1, room / static_cast<int64_t>(width_ + 2));
+    const int64_t per_line = std::max<int64_t>(1, room / element_width());
     std::string text = "[";
     int64_t count = 0;
     for (const int64_t i : shown(dim)) {
@@ -149,9 +190,8 @@ class Printer {
   const View& view_;
   const PrintOptions& options_;
   bool summarize_;
-  bool whole_ = true;
-  bool scientific_ = false;
-  size_t width_ = 1;
+  Format format_;     // of numbers, or of the real parts of complex ones
+  Format imaginary_;  // of their imaginary parts
 };
 
 // A tuple as Python writes it.
@@ -165,10 +205,13 @@ std::vector<std::string> suffixes(const Tensor& tensor) {
   std::vector<std::string> result;
   if (!tensor.is_cpu()) result.push_back(concat("device='", tensor.device(), "'"));
   const DType dtype = tensor.dtype();
-  const bool hidden = tensor.is_meta() || tensor.numel() == 0;  // nothing tells the dtype
-  if (tensor.is_meta() || (tensor.numel() == 0 && tensor.dim() != 1))
+  const bool blocks = tensor.is_quantized();
+  const bool hidden = tensor.is_meta() || tensor.numel() == 0 || blocks;  // nothing tells the dtype
+  if (tensor.is_meta() || blocks || (tensor.numel() == 0 && tensor.dim() != 1))
     result.push_back("size=" + tuple(tensor.sizes()));
-  const bool usual = dtype == default_dtype() || (!hidden && (dtype == kInt64 || dtype == kBool));
+  const bool usual =
+      dtype == default_dtype() ||
+      (!hidden && (dtype == kInt64 || dtype == kBool || dtype == complex_dtype(default_dtype())));
   if (!usual) result.push_back(concat("dtype=torch.", dtype));
   if (const std::string name = grad_fn_name(tensor); !name.empty())
     result.push_back("grad_fn=<" + name + ">");
@@ -201,7 +244,8 @@ std::string Tensor::to_string() const {
   const std::string prefix = "tensor(";
   const int indent = static_cast<int>(prefix.size());
   std::string text = prefix;
-  if (is_meta() || (!view_of_data().data && numel() != 0)) {  // no data, or none while traced
+  // Blocks are not shown, and there is no data, or none while traced.
+  if (is_meta() || is_quantized() || (!view_of_data().data && numel() != 0)) {
     text += "...";
   } else if (numel() == 0) {
     text += "[]";

@@ -2,13 +2,14 @@
 
 // A number of unknown type, as in `x + 2` or `x * 0.5`. Also compiled by NVRTC inside functors.
 
+#include "tensora/base/complex.h"
 #include "tensora/base/half.h"
 
 namespace tensora {
 
 class Scalar {
  public:
-  enum class Kind : unsigned char { boolean, integer, floating };
+  enum class Kind : unsigned char { boolean, integer, floating, complex };
 
   TENSORA_HD constexpr Scalar() : integer_(0), kind_(Kind::integer) {}
   TENSORA_HD constexpr Scalar(bool value) : integer_(value), kind_(Kind::boolean) {}
@@ -22,13 +23,26 @@ class Scalar {
       : integer_(static_cast<long long>(value)), kind_(Kind::integer) {}
   TENSORA_HD constexpr Scalar(float value) : floating_(value), kind_(Kind::floating) {}
   TENSORA_HD constexpr Scalar(double value) : floating_(value), kind_(Kind::floating) {}
+  /// A complex number, ours or std::complex.
+  template <class Z>
+    requires requires(const Z& z, double part) {
+      part = z.real();
+      part = z.imag();
+    }
+  TENSORA_HD constexpr Scalar(const Z& z)
+      : floating_(z.real()), imaginary_(z.imag()), kind_(Kind::complex) {}
 
   TENSORA_HD constexpr Kind kind() const { return kind_; }
   TENSORA_HD constexpr bool is_floating() const { return kind_ == Kind::floating; }
+  TENSORA_HD constexpr bool is_complex() const { return kind_ == Kind::complex; }
 
+  /// Of a complex number a real type gets the real part.
   template <class T>
   TENSORA_HD constexpr T to() const {
-    return is_floating() ? static_cast<T>(floating_) : static_cast<T>(integer_);
+    if constexpr (is_complex_type<T>)
+      return Complex<double>(to<double>(), imaginary_);
+    else
+      return is_floating() || is_complex() ? static_cast<T>(floating_) : static_cast<T>(integer_);
   }
   /// Whether `T` can hold the number, by PyTorch's rule: fractions are cut off, any float can be
   /// infinite, anything can be true, and an unsigned type wraps negative integers, down to -max.
@@ -60,8 +74,8 @@ class Scalar {
     return kind_ == Kind::integer || (include_bool && isBoolean());
   }
   TENSORA_HD constexpr bool operator==(const Scalar& other) const {
-    return is_floating() || other.is_floating() ? to<double>() == other.to<double>()
-                                                : integer_ == other.integer_;
+    if (kind_ <= Kind::integer && other.kind_ <= Kind::integer) return integer_ == other.integer_;
+    return to<double>() == other.to<double>() && imaginary_ == other.imaginary_;
   }
 
  private:
@@ -69,7 +83,14 @@ class Scalar {
     double floating_;
     long long integer_;
   };
+  double imaginary_ = 0;
   Kind kind_;
 };
+
+TENSORA_HD constexpr Scalar conj(Scalar value) {
+  if (!value.is_complex()) return value;
+  const auto z = value.to<Complex<double>>();
+  return Complex<double>(z.re, -z.im);
+}
 
 }  // namespace tensora

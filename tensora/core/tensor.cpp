@@ -5,6 +5,20 @@
 namespace tensora {
 namespace {
 
+// A quantized tensor consists of whole blocks along its last dim, and so does every view of it.
+void check_blocks(const Shape& sizes, const Strides& strides, int64_t offset, DType dtype) {
+  const int64_t block = dtype_info(dtype).block_numbers;
+  if (block == 1) [[likely]]
+    return;
+  const int last = sizes.size() - 1;
+  bool whole = last >= 0 && sizes[last] % block == 0 && offset % block == 0;
+  for (int d = 0; whole && d <= last; ++d)
+    whole = sizes[d] <= 1 || (d == last ? strides[d] == 1 : strides[d] % block == 0);
+  check(whole, "a ", dtype, " tensor consists of blocks of ", block,
+        " numbers along its last dim; sizes ", sizes, ", strides ", strides, " and offset ", offset,
+        " would divide them");
+}
+
 // Rejects shapes whose byte count overflows before anything is allocated.
 size_t storage_bytes(const Shape& sizes, const Strides& strides, DType dtype) {
   for (int64_t size : sizes) check(size >= 0, "empty: sizes must not be negative, got ", sizes);
@@ -12,16 +26,16 @@ size_t storage_bytes(const Shape& sizes, const Strides& strides, DType dtype) {
   int64_t bytes = 0;
   const bool overflow = __builtin_mul_overflow(elements, int64_t(element_size(dtype)), &bytes);
   check(!overflow, "empty: a tensor of shape ", sizes, " has too many elements");
-  return static_cast<size_t>(bytes);
+  return static_cast<size_t>(bytes_of(dtype, elements));
 }
 
 Tensor finish(IntrusivePtr<TensorImpl>&& impl, IntrusivePtr<Storage>&& storage, int64_t offset,
               DType dtype) {
   View& view = impl->view;
+  check_blocks(view.sizes, view.strides, offset, dtype);
   view.dtype = dtype;
   view.device = storage->device();
-  if (storage->data())
-    view.data = static_cast<char*>(storage->data()) + offset * int64_t(element_size(dtype));
+  if (storage->data()) view.data = static_cast<char*>(storage->data()) + bytes_of(dtype, offset);
   impl->offset = offset;
   impl->storage = std::move(storage);
   return Tensor(std::move(impl));
@@ -65,17 +79,20 @@ Tensor make_tensor(const Shape& sizes, DType dtype, Device device) {
   check(!overflow, "empty: a tensor of shape ", sizes, " has too many elements");
   view.numel = count;
   return finish(std::move(result),
-                Storage::allocate(count == 0 ? 0 : static_cast<size_t>(bytes), device), 0, dtype);
+                Storage::allocate(static_cast<size_t>(bytes_of(dtype, count)), device), 0, dtype);
 }
 
 Tensor wrap_number(Scalar number) {
   const DType dtype = number.kind() == Scalar::Kind::boolean   ? DType::boolean
                       : number.kind() == Scalar::Kind::integer ? DType::int64
+                      : number.is_complex()                    ? DType::complex128
                                                                : DType::float64;
   Tensor result = make_tensor({}, dtype, DeviceType::cpu);
   if (dtype == DType::boolean) *result.data_ptr<bool>() = number.to<bool>();
   if (dtype == DType::int64) *result.data_ptr<int64_t>() = number.to<int64_t>();
   if (dtype == DType::float64) *result.data_ptr<double>() = number.to<double>();
+  if (dtype == DType::complex128)
+    *result.data_ptr<Complex<double>>() = number.to<Complex<double>>();
   result.impl().wrapped_number = true;
   return result;
 }
@@ -108,21 +125,24 @@ void Tensor::check_data_can_be_missing() const {
 Scalar Tensor::item() const {
   check(numel() == 1, "item: expected a tensor with one element, got shape ", sizes());
   check(!is_meta(), "item: a meta tensor has no data");
+  check(!is_quantized(), "item: a ", dtype(), " tensor has no elements of its own; dequantize it");
   if (thread_state.interceptor) [[unlikely]]
     detail::announce_read(*this);
-  alignas(8) char bytes[8];
+  alignas(kMaxElementSize) char bytes[kMaxElementSize];
   const size_t count = tensora::element_size(dtype());
   if (is_cpu())
     __builtin_memcpy(bytes, data_ptr(), count);
   else
     tensora::backend(device().type).copy_bytes(bytes, DeviceType::cpu, data_ptr(), device(), count);
-  return visit_dtype(dtype(), [&]<class T>() -> Scalar {
+  return visit_element(dtype(), [&]<class T>() -> Scalar {
     T value;
     __builtin_memcpy(&value, bytes, sizeof value);
     if constexpr (std::is_same_v<T, bool>)
       return Scalar(value);
     else if constexpr (std::is_integral_v<T>)
       return Scalar(int64_t{value});
+    else if constexpr (is_complex_type<T>)
+      return Scalar(value);
     else
       return Scalar(double{value});
   });

@@ -77,12 +77,19 @@ class Tensor {
     return {.dtype = dtype(), .device = device(), .requires_grad = requires_grad()};
   }
   Layout layout() const { return Layout::strided; }
-  size_t element_size() const { return tensora::element_size(dtype()); }
+  /// Bytes of an element; a quantized tensor has none, only blocks.
+  size_t element_size() const {
+    check(!tensora::is_quantized(dtype()), "element_size: a ", dtype(), " tensor has blocks of ",
+          tensora::element_size(dtype()), " bytes");
+    return tensora::element_size(dtype());
+  }
   size_t itemsize() const { return element_size(); }
   size_t nbytes() const { return impl().view.bytes(); }
   int64_t storage_offset() const { return impl().offset; }
   bool is_contiguous() const { return impl().view.contiguous; }
   bool is_floating_point() const { return tensora::is_floating_point(dtype()); }
+  bool is_complex() const { return tensora::is_complex(dtype()); }
+  bool is_quantized() const { return tensora::is_quantized(dtype()); }
   bool is_cpu() const { return device().is_cpu(); }
   bool is_cuda() const { return device().is_cuda(); }
   bool is_meta() const { return device().is_meta(); }

@@ -26,8 +26,8 @@ struct Modes {
 /// What belongs to the current thread: its modes, and beside them what has a meaning only here and
 /// now. One plain thread-local object, so that the common case is decided by one load.
 struct ThreadState : Modes {
-  uint32_t graph_region = 0;  // graph nodes made now belong to this checkpoint; 0: to none
-  uint64_t last_rank = 0;     // of the graph nodes made here; see Note [Order of backward]
+  uint32_t graph_region = 0;           // graph nodes made now belong to this checkpoint; 0: to none
+  uint64_t last_rank = 0;              // of the graph nodes made here; see Note [Order of backward]
   Interceptor* interceptor = nullptr;  // the topmost that sees ops before they run
 };
 

@@ -21,12 +21,34 @@ struct View {
     return static_cast<T*>(data);
   }
   int dim() const { return sizes.size(); }
-  size_t bytes() const { return static_cast<size_t>(numel) * element_size(dtype); }
+  size_t bytes() const { return static_cast<size_t>(bytes_of(dtype, numel)); }
   /// Call after `sizes` or `strides` changed.
   void update() {
     numel = sizes.numel();
     contiguous = is_contiguous(sizes, strides);
   }
 };
+
+/// A complex array as the real one of its parts, with a last dim of 2.
+inline View parts_as_reals(View view) {
+  view.dtype = real_dtype(view.dtype);
+  for (int64_t& stride : view.strides) stride *= 2;
+  view.sizes.push_back(2);
+  view.strides.push_back(1);
+  view.update();
+  return view;
+}
+
+/// A quantized array as bytes: what moves whole blocks needs no other knowledge of them.
+inline View blocks_as_bytes(View view) {
+  const DTypeInfo& info = dtype_info(view.dtype);
+  const int last = view.dim() - 1;
+  for (int d = 0; d < last; ++d)
+    view.strides[d] = view.strides[d] / info.block_numbers * info.block_bytes;
+  view.sizes[last] = view.sizes[last] / info.block_numbers * info.block_bytes;
+  view.dtype = DType::uint8;
+  view.update();
+  return view;
+}
 
 }  // namespace tensora

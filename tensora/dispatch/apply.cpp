@@ -66,6 +66,18 @@ void require_library() {
   return first->device();
 }
 
+[[noreturn, gnu::noinline]] void fail_dtype(const OpBase& op, DType dtype) {
+  fail(op.name, ": not supported for ", dtype,
+       is_quantized(dtype)           ? "; dequantize it"
+       : !dtype_info(dtype).computes ? ", which only stores values; cast it"
+                                     : "");
+}
+
+void check_accepted(const OpBase& op, Args inputs) {
+  for (const Arg& input : inputs)
+    if (input->defined() && !contains(op.accepts, input->dtype())) fail_dtype(op, input->dtype());
+}
+
 struct Situation {
   Device device;   // the op runs on
   bool recording;  // an input needs a gradient
@@ -91,7 +103,7 @@ struct Situation {
 // What the inputs say together; throws when they disagree about the device, or lack one.
 Situation situation_of(const OpBase& op, Args inputs) {
   const TensorImpl* first = nullptr;
-  bool agree = true, recording = false;
+  bool agree = true, recording = false, accepted = true;
   if (inputs.size() < op.inputs.least() || inputs.size() > op.inputs.most()) [[unlikely]]
     fail_input_count(op, inputs.size());
   for (const Arg& input : inputs) {
@@ -102,9 +114,12 @@ Situation situation_of(const OpBase& op, Args inputs) {
     const TensorImpl& impl = input->impl();
     if (!first) first = &impl;
     agree &= impl.view.device == first->view.device;
+    accepted &= contains(op.accepts, impl.view.dtype);
     // Asked only while recording: a view without history may refuse to answer then.
     recording |= thread_state.grad_enabled && input->requires_grad();
   }
+  if (!accepted) [[unlikely]]
+    check_accepted(op, inputs);
   return {.device = !first  ? Device()
                     : agree ? first->view.device
                             : settle_device(op, inputs),
@@ -148,6 +163,8 @@ void run_kernel(const OpBase& op, Args inputs, std::span<const Tensor> outputs, 
 }
 
 Tensor make_output(const OpBase& op, Args inputs, const OutputSpec& spec, Device device) {
+  if (!contains(op.accepts, spec.dtype)) [[unlikely]]
+    fail_dtype(op, spec.dtype);
   if (spec.row_major) return make_tensor(spec.sizes, spec.dtype, device);
   if (!op.view) return make_tensor(spec.sizes, spec.strides, spec.dtype, device);
   return make_view(inputs[0]->impl().storage, spec.sizes, spec.strides, spec.offset, spec.dtype);
@@ -156,7 +173,7 @@ Tensor make_output(const OpBase& op, Args inputs, const OutputSpec& spec, Device
 void attach_history(std::span<const Tensor> outputs, const NodePtr& node) {
   uint32_t index = 0;
   for (const Tensor& output : outputs) {
-    if (output.is_floating_point()) set_history(output, node, index);
+    if (is_differentiable(output.dtype())) set_history(output, node, index);
     ++index;
   }
 }
@@ -250,10 +267,7 @@ Tensors dispatch(const OpBase& op, Args inputs, const void* attrs, Situation now
 void check_result_fits(const OpBase& op, const Tensor& target, const OutputSpec& spec) {
   check(spec.sizes == target.sizes(), op.name, "_: the result of shape ", spec.sizes,
         " does not fit in place into shape ", target.sizes());
-  const bool fits =
-      spec.dtype == target.dtype() ||
-      (is_floating_point(target.dtype()) ||
-       (!is_floating_point(spec.dtype) && (target.dtype() != kBool || spec.dtype == kBool)));
+  const bool fits = dtype_info(spec.dtype).category <= dtype_info(target.dtype()).category;
   check(fits, op.name, "_: a result of dtype ", spec.dtype, " cannot be stored in place as ",
         target.dtype());
   check(!may_overlap_itself(target.sizes(), target.strides()), op.name,
@@ -265,7 +279,7 @@ std::pair<const char*, const char*> span_of(const View& view) {
   int64_t reach = 0;
   for (int i = 0; i < view.dim(); ++i) reach += view.strides[i] * (view.sizes[i] - 1);
   const char* const first = static_cast<const char*>(view.data);
-  return {first, first + (reach + 1) * int64_t(element_size(view.dtype))};
+  return {first, first + bytes_of(view.dtype, reach + 1)};
 }
 
 // Whether the op would read parts of input `i` after it has written there. A pointwise op may read
@@ -368,7 +382,7 @@ const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
   }
   Situation now = situation_of(op, inputs);
   // A tensor of integers can be written to, but gets no history by it.
-  now.recording &= inputs[0]->is_floating_point();
+  now.recording &= is_differentiable(inputs[0]->dtype());
   const auto [device, recording] = now;
   // What is recorded as its definition, op by op, is computed aside and copied in.
   if (!op.infer || (recording && op.gradient == Gradient::by_reference)) {

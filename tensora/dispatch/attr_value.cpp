@@ -82,6 +82,10 @@ AttrValue to_attr_value(double value) {
   return result;
 }
 AttrValue to_attr_value(Scalar value) {
+  if (value.is_complex()) {
+    const auto z = value.to<Complex<double>>();
+    return text_value(concat("(", z.re, z.im < 0 ? "" : "+", z.im, "j)"));
+  }
   if (value.is_floating()) return to_attr_value(value.to<double>());
   if (value.kind() == Scalar::Kind::boolean) return to_attr_value(value.to<bool>());
   return integer_value(value.to<int64_t>());
@@ -180,7 +184,8 @@ size_t find_name(AttrPlace place, const AttrValue& from, std::span<const std::st
 
 void append_words(AttrWords& words, Scalar value) {
   append_words(words, value.kind());
-  if (value.is_floating())
+  if (value.is_complex()) append_words(words, value.to<Complex<double>>().imag());
+  if (value.is_floating() || value.is_complex())
     append_words(words, value.to<double>());
   else
     append_words(words, value.to<int64_t>());

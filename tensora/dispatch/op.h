@@ -158,6 +158,7 @@ consteval OpDef<Attrs> define(Op<Attrs> op) {
   def.any_device = op.any_device;
   def.has_reference = op.reference != nullptr;
   def.saves = op.saves;
+  def.accepts = op.view || !op.infer ? kAllDTypes : op.accepts;
   def.attrs_size = sizeof(Attrs);
   using detail::attrs_of, detail::typed;
   if (op.infer)

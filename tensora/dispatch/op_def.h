@@ -146,6 +146,9 @@ struct Op {
   bool pointwise = false;    // element i of the output depends on element i of the inputs alone
   bool cpu_scalars = false;  // 0-dim CPU inputs may join tensors of another device
   bool any_device = false;   // inputs on different devices are meant
+  /// The dtypes of inputs and outputs; others are refused at the door, by name. Views, and ops
+  /// that are a reference alone, take all.
+  DTypeSet accepts = kRealDTypes;
 };
 
 // ---- ops ---------------------------------------------------------------------------------------
@@ -159,6 +162,7 @@ struct OpBase {
   bool view, pointwise, cpu_scalars, any_device, internal, primitive;
   bool has_reference;
   Saves saves;
+  DTypeSet accepts;
   uint32_t attrs_size;
 
   // Thunks to the typed parts; `infer` is null for composites that are only a reference.

@@ -46,8 +46,9 @@ std::string_view element_type(DType dtype) {
       return "float";
     case DType::float64:
       return "double";
+    default:
+      fail_internal("jit: a fused kernel was asked for ", dtype);
   }
-  return {};
 }
 
 std::string_view compute_type(DType dtype) {

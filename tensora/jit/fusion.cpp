@@ -33,11 +33,13 @@ class Run {
     if (node.kind != GraphNode::Kind::op || !node.op->pointwise || node.outputs.size() != 1)
       return false;
     const Value& out = value(node.outputs[0]);
+    // Fused code and its buffers are made for real numbers.
+    if (!contains(kRealDTypes, out.dtype)) return false;
     if (!can_fuse(*node.op, out.device)) return false;
     if (!nodes_.empty() && (out.sizes != sizes_ || out.device != device_)) return false;
     std::vector<int> inputs = inputs_;
     for (int id : node.inputs) {
-      if (id < 0) return false;
+      if (id < 0 || !contains(kRealDTypes, value(id).dtype)) return false;
       const bool made_here = std::find(made_.begin(), made_.end(), id) != made_.end();
       if (!made_here && std::find(inputs.begin(), inputs.end(), id) == inputs.end())
         inputs.push_back(id);

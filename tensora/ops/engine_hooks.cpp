@@ -12,11 +12,17 @@ Tensor cast_to(const Tensor& tensor, DType dtype, Device device) {
   return to(tensor, device, dtype);
 }
 
+// What amax takes: the parts of complex numbers, 8-bit floats as wider ones.
+Tensor as_reals(const Tensor& tensor) {
+  if (tensor.is_complex()) return view_as_real(tensor);
+  return dtype_info(tensor.dtype()).computes ? tensor : to(tensor, kFloat32);
+}
+
 // The maximum is NaN as soon as one element is: one pass and one number from the device.
 bool has_nan(const Tensor& tensor) {
-  if (!tensor.is_floating_point() || tensor.numel() == 0 || tensor.is_meta()) return false;
+  if (!is_differentiable(tensor.dtype()) || tensor.numel() == 0 || tensor.is_meta()) return false;
   const no_grad silent;
-  const double maximum = amax(tensor).item<double>();
+  const double maximum = amax(as_reals(tensor)).item<double>();
   return maximum != maximum;
 }
 

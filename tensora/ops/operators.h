@@ -3,6 +3,7 @@
 // Arithmetic and comparison operators on tensors and numbers, and the spellings that functors use
 // when their value type is Tensor.
 
+#include "tensora/ops/complex/complex.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/pointwise/functions.h"
 #include "tensora/ops/pointwise/variants.h"

@@ -103,6 +103,35 @@ TEST(Print, Options) {
   EXPECT_TRUE(contains(error_of([] { set_printoptions({.edgeitems = -1}); }), "edgeitems"));
 }
 
+TEST(Print, Complex) {
+  using Z = Complex<double>;
+  EXPECT_EQ(text({{Z(1.5, 2), Z(-0.0, -0.25)}, {Z(100), Z(0, 1e-3)}}),
+            "tensor([[  1.5000+2.0000e+00j,  -0.0000-2.5000e-01j],\n"
+            "        [100.0000+0.0000e+00j,   0.0000+1.0000e-03j]])");
+  EXPECT_EQ(text({Z(1e-6, 1), Z(2)}), "tensor([1.0000e-06+1.j, 2.0000e+00+0.j])");
+  EXPECT_EQ(text({Z(NAN, 1), Z(INFINITY, -INFINITY)}), "tensor([nan+1.j, inf-infj])");
+  EXPECT_EQ(text(Z(0.5, -1)), "tensor(0.5000-1.j)");
+  EXPECT_EQ(text({Z(1, 2)}, {.dtype = kComplex128}), "tensor([1.+2.j], dtype=torch.complex128)");
+  EXPECT_EQ(text({Z(0, 1)}, {.requires_grad = true}), "tensor([0.+1.j], requires_grad=True)");
+  EXPECT_EQ(zeros({2, 0}, {.dtype = kComplex64}).to_string(),
+            "tensor([], size=(2, 0), dtype=torch.complex64)");
+  EXPECT_EQ((arange(12) * Z(1, -0.5)).to_string(),
+            "tensor([ 0.+0.0000j,  1.-0.5000j,  2.-1.0000j,  3.-1.5000j,  4.-2.0000j,\n"
+            "         5.-2.5000j,  6.-3.0000j,  7.-3.5000j,  8.-4.0000j,  9.-4.5000j,\n"
+            "        10.-5.0000j, 11.-5.5000j])");
+  EXPECT_EQ(zeros({1001}, {.dtype = kComplex64}).to_string(),
+            "tensor([0.+0.j, 0.+0.j, 0.+0.j,  ..., 0.+0.j, 0.+0.j, 0.+0.j])");
+}
+
+TEST(Print, Float8AndQuantized) {
+  EXPECT_EQ(text({1.5, -448., 0.002}, {.dtype = kFloat8E4M3}),
+            "tensor([ 1.5000e+00, -4.4800e+02,  1.9531e-03], dtype=torch.float8_e4m3fn)");
+  EXPECT_EQ(text({1.5, -2., 3.}, {.dtype = kFloat8E5M2}),
+            "tensor([ 1.5000, -2.0000,  3.0000], dtype=torch.float8_e5m2)");
+  EXPECT_EQ(quantize(ones({2, 32}), kQ8_0).to_string(),
+            "tensor(..., size=(2, 32), dtype=torch.q8_0)");
+}
+
 TEST(Print, Streams) {
   std::ostringstream stream;
   stream << tensor({1, 2});

@@ -5,43 +5,60 @@ namespace {
 
 using testing::contains, testing::error_of;
 
-// PyTorch's promote_types, rows and columns in the order of the enum: b u8 i8 i16 i32 i64 f16 bf16
-// f32 f64.
-constexpr std::string_view kTable[kDTypeCount][kDTypeCount] = {
+// PyTorch's promote_types of the dtypes that compute, rows and columns in this order: b u8 i8 i16
+// i32 i64 f16 bf16 f32 f64 c64 c128.
+constexpr int kComputing = 12;
+constexpr std::string_view kTable[kComputing][kComputing] = {
     {"bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
-     "float64"},
+     "float64", "complex64", "complex128"},
     {"uint8", "uint8", "int16", "int16", "int32", "int64", "float16", "bfloat16", "float32",
-     "float64"},
+     "float64", "complex64", "complex128"},
     {"int8", "int16", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32",
-     "float64"},
+     "float64", "complex64", "complex128"},
     {"int16", "int16", "int16", "int16", "int32", "int64", "float16", "bfloat16", "float32",
-     "float64"},
+     "float64", "complex64", "complex128"},
     {"int32", "int32", "int32", "int32", "int32", "int64", "float16", "bfloat16", "float32",
-     "float64"},
+     "float64", "complex64", "complex128"},
     {"int64", "int64", "int64", "int64", "int64", "int64", "float16", "bfloat16", "float32",
-     "float64"},
+     "float64", "complex64", "complex128"},
     {"float16", "float16", "float16", "float16", "float16", "float16", "float16", "float32",
-     "float32", "float64"},
+     "float32", "float64", "complex64", "complex128"},
     {"bfloat16", "bfloat16", "bfloat16", "bfloat16", "bfloat16", "bfloat16", "float32", "bfloat16",
-     "float32", "float64"},
+     "float32", "float64", "complex64", "complex128"},
     {"float32", "float32", "float32", "float32", "float32", "float32", "float32", "float32",
-     "float32", "float64"},
+     "float32", "float64", "complex64", "complex128"},
     {"float64", "float64", "float64", "float64", "float64", "float64", "float64", "float64",
-     "float64", "float64"},
+     "float64", "float64", "complex128", "complex128"},
+    {"complex64", "complex64", "complex64", "complex64", "complex64", "complex64", "complex64",
+     "complex64", "complex64", "complex128", "complex64", "complex128"},
+    {"complex128", "complex128", "complex128", "complex128", "complex128", "complex128",
+     "complex128", "complex128", "complex128", "complex128", "complex128", "complex128"},
 };
 
 TEST(Promotion, FullTable) {
-  for (int a = 0; a < kDTypeCount; ++a)
-    for (int b = 0; b < kDTypeCount; ++b) {
+  for (int a = 0; a < kComputing; ++a)
+    for (int b = 0; b < kComputing; ++b) {
       const DType x = static_cast<DType>(a), y = static_cast<DType>(b);
       EXPECT_EQ(name(promote_types(x, y)), kTable[a][b]) << name(x) << " with " << name(y);
       EXPECT_EQ(promote_types(x, y), promote_types(y, x)) << name(x) << " with " << name(y);
     }
 }
 
+TEST(Promotion, WhatOnlyStoresMeetsNothingElse) {
+  for (const DTypeInfo& info : dtype_info_table) {
+    if (info.computes) continue;
+    EXPECT_EQ(promote_types(info.dtype, info.dtype), info.dtype);
+    for (const DTypeInfo& other : dtype_info_table) {
+      if (other.dtype == info.dtype) continue;
+      EXPECT_TRUE(contains(error_of([&] { promote_types(info.dtype, other.dtype); }),
+                           "there is no common dtype"));
+    }
+  }
+}
+
 TEST(Promotion, OfTensorsWithDims) {
-  for (int a = 0; a < kDTypeCount; ++a)
-    for (int b = 0; b < kDTypeCount; ++b) {
+  for (int a = 0; a < kComputing; ++a)
+    for (int b = 0; b < kComputing; ++b) {
       const Tensor x = ones({2}, {.dtype = static_cast<DType>(a)});
       const Tensor y = ones({2}, {.dtype = static_cast<DType>(b)});
       EXPECT_EQ(name((x + y).dtype()), kTable[a][b]) << name(x.dtype()) << " + " << name(y.dtype());
@@ -59,6 +76,16 @@ TEST(Promotion, ZeroDimTensorsAndNumbersYieldWithinTheirCategory) {
   EXPECT_EQ((f16 + 0.5).dtype(), kFloat16);
   EXPECT_EQ((ones({2}, {.dtype = kBool}) + 1).dtype(), kInt64);
   EXPECT_EQ((full({}, 1, {.dtype = kInt32}) + full({}, 1, {.dtype = kInt64})).dtype(), kInt64);
+  const Complex<double> i(0, 1);
+  EXPECT_EQ((i8 + i).dtype(), kComplex64);
+  EXPECT_EQ((ones({2}) + i).dtype(), kComplex64);
+  EXPECT_EQ((ones({2}, {.dtype = kFloat64}) + i).dtype(), kComplex128);
+  EXPECT_EQ((ones({2}, {.dtype = kComplex64}) + full({}, 1., {.dtype = kFloat64})).dtype(),
+            kComplex64);
+  EXPECT_EQ((ones({2}, {.dtype = kFloat64}) + full({}, i, {.dtype = kComplex64})).dtype(),
+            kComplex128);
+  // PyTorch gives complex32, which is not among our dtypes.
+  EXPECT_EQ((f16 + i).dtype(), kComplex64);
 }
 
 TEST(Promotion, DefaultDtype) {
@@ -75,6 +102,7 @@ TEST(DType, NamesRoundTrip) {
     EXPECT_EQ(parse_dtype(name(static_cast<DType>(i))), static_cast<DType>(i));
   EXPECT_EQ(parse_dtype("long"), kInt64);
   EXPECT_EQ(parse_dtype("half"), kFloat16);
+  EXPECT_EQ(parse_dtype("cdouble"), kComplex128);
   EXPECT_TRUE(contains(error_of([] { parse_dtype("float8"); }), "unknown name 'float8'"));
 }
 

@@ -72,4 +72,10 @@ std::vector<DType> all_dtypes() {
   return result;
 }
 
+std::vector<DType> element_dtypes() {
+  std::vector<DType> result = all_dtypes();
+  for (DType dtype : {kFloat8E4M3, kFloat8E5M2, kComplex64, kComplex128}) result.push_back(dtype);
+  return result;
+}
+
 }  // namespace tensora::suite

@@ -86,6 +86,7 @@ DType dtype();
 std::vector<DType> floating_dtypes();  // float16 bfloat16 float32 float64
 std::vector<DType> number_dtypes();    // those and the integers
 std::vector<DType> all_dtypes();       // those and bool
+std::vector<DType> element_dtypes();   // those, the 8-bit floats and the complex dtypes
 std::vector<DType> integer_dtypes();   // the integers
 std::vector<DType> integral_dtypes();  // the integers and bool
 
@@ -113,6 +114,8 @@ struct Case {
   bool is_view = false;
   /// The dtype of single outputs (indices, masks) where set; the others follow `output_dtype`.
   std::vector<std::optional<DType>> output_dtypes = {};
+  /// The seed of the random stream, where the reference knows it; otherwise that of the run.
+  std::optional<uint64_t> seed = {};
 };
 
 struct ErrorCase {

@@ -6,9 +6,7 @@ namespace {
 
 // PyTorch's rule: a result may lose precision, but not change its category downwards.
 bool can_store(DType result, DType target) {
-  const auto category = [](DType dtype) {
-    return is_floating_point(dtype) ? 2 : dtype == kBool ? 0 : 1;
-  };
+  const auto category = [](DType dtype) { return dtype_info(dtype).category; };
   return category(result) <= category(target);
 }
 

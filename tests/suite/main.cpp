@@ -148,10 +148,11 @@ std::string missing(Device device) {
   return {};
 }
 
-// Leaves the kernels of primitives: all other ops run as they do on a device that lacks theirs.
+// Leaves the kernels of primitives: all other ops run as they do on a device that lacks theirs. The
+// pointwise gradients stay, whose formula and kernel are one text.
 void drop_kernels_of_defined_ops(DeviceType device) {
   for (const OpBase* op : op_registry().all())
-    if (op->has_reference) op->kernels[static_cast<int>(device)] = nullptr;
+    if (op->has_reference && !op->pointwise) op->kernels[static_cast<int>(device)] = nullptr;
 }
 
 int run(const Options& options) {

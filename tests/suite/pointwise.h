@@ -176,7 +176,8 @@ inline void add_gradient(Cases& cases, const char* op, const char* name, std::ve
              .dtypes = {kFloat32, kFloat64},
              .opt_out = {{Mode::grad, "the outputs are gradients already"},
                          {Mode::view, "the expected gradients belong to the listed values"},
-                         {Mode::meta, "gradients of unset values"}}});
+                         {Mode::meta, "gradients of unset values"},
+                         {Mode::jit, "gradients are not traced"}}});
 }
 
 inline Array array_of_values(std::vector<double> values) {

@@ -6,7 +6,7 @@
 namespace tensora::suite {
 
 void store_element(void* address, DType dtype, double value) {
-  visit_dtype(dtype, [&]<class T>() {
+  visit_element(dtype, [&]<class T>() {
     T element;
     if constexpr (std::is_same_v<T, bool>)
       element = value != 0;
@@ -14,6 +14,8 @@ void store_element(void* address, DType dtype, double value) {
       element = static_cast<T>(std::isfinite(value) ? static_cast<int64_t>(value) : 0);
     else if constexpr (std::is_same_v<T, double>)
       element = value;
+    else if constexpr (is_complex_type<T>)
+      element = Complex<double>(value);
     else
       element = T(static_cast<float>(value));
     std::memcpy(address, &element, sizeof element);
@@ -21,18 +23,18 @@ void store_element(void* address, DType dtype, double value) {
 }
 
 double load_element(const void* address, DType dtype) {
-  return visit_dtype(dtype, [&]<class T>() -> double {
+  return visit_element(dtype, [&]<class T>() -> double {
     T element;
     std::memcpy(&element, address, sizeof element);
-    if constexpr (std::is_integral_v<T>)
-      return static_cast<double>(element);
+    if constexpr (is_complex_type<T>)
+      return element.re;
     else
       return static_cast<double>(element);
   });
 }
 
 double rounded(double value, DType dtype) {
-  std::byte bytes[8];
+  std::byte bytes[kMaxElementSize];
   store_element(bytes, dtype, value);
   return load_element(bytes, dtype);
 }
@@ -64,7 +66,7 @@ double draw_one(const Input& input, DType dtype, Numbers& numbers) {
   if (dtype == kBool) return part < 0.5 ? 0 : 1;
   const double low = dtype == kUInt8 ? std::max(input.low, 0.0) : input.low;
   const double value = low + part * (std::max(input.high, low + 1e-9) - low);
-  return is_floating_point(dtype) ? value : std::floor(value);
+  return is_differentiable(dtype) ? value : std::floor(value);
 }
 
 }  // namespace
@@ -111,12 +113,12 @@ void Inputs::require_unchanged() const {
 }
 
 Out run(const Check& check, In inputs) {
-  manual_seed(check.setting.seed);
+  manual_seed(check.sample.seed.value_or(check.setting.seed));
   return check.sample.run(inputs);
 }
 
 void run_inplace(const Check& check, In inputs) {
-  manual_seed(check.setting.seed);
+  manual_seed(check.sample.seed.value_or(check.setting.seed));
   check.sample.inplace(inputs);
 }
 
@@ -144,8 +146,10 @@ ArrayList read_all(const Out& tensors) {
 Tolerance tolerance_of(DType dtype, double factor) {
   switch (dtype) {
     case DType::float64:
+    case DType::complex128:
       return {1e-9 * factor, 1e-9 * factor};
     case DType::float32:
+    case DType::complex64:
       return {1e-5 * factor, 1e-5 * factor};
     case DType::float16:
       return {2e-3 * factor, 2e-3 * factor};

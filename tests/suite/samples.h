@@ -6,7 +6,9 @@
 
 namespace tensora::suite {
 
-/// Stores `value` as an element of `dtype`; integers wrap around, as kernels do.
+/// Stores `value` as an element of `dtype`; integers wrap around, as kernels do. Of complex
+/// elements the suite's arrays hold the real part: what is special about them, complex_cases.cpp
+/// checks.
 void store_element(void* address, DType dtype, double value);
 double load_element(const void* address, DType dtype);
 /// `value` after a round trip through `dtype`.

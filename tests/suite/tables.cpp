@@ -45,8 +45,9 @@ bool succeeds(const std::function<bool()>& body) {
   }
 }
 
-constexpr DType kColumns[] = {kBool,  kUInt8,   kInt8,     kInt16,   kInt32,
-                              kInt64, kFloat16, kBFloat16, kFloat32, kFloat64};
+constexpr DType kColumns[] = {kBool,      kUInt8,      kInt8,       kInt16,     kInt32,
+                              kInt64,     kFloat16,    kBFloat16,   kFloat32,   kFloat64,
+                              kComplex64, kComplex128, kFloat8E4M3, kFloat8E5M2};
 
 // "yes", "grad" where gradients flow too, or "".
 std::string support_of(const Case& sample, DType dtype, const Setting& setting) {

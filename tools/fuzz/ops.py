@@ -49,7 +49,8 @@ def binary(rng, glue, name):
     b_type = a_type if rng.random() < 0.6 else rng.choice(ALL)
     grads = [t in FLOATS and rng.random() < 0.5 for t in (a_type, b_type)]
     a = make(rng, a_type, sizes, grads[0])
-    if rng.random() < 0.25 and name not in ("maximum", "minimum", "fmax", "fmin", "atan2", "hypot"):
+    tensors_only = name.startswith("logical") or name in ("maximum", "minimum", "fmax", "fmin", "atan2", "hypot")
+    if rng.random() < 0.25 and not tensors_only:
         number = rng.choice([0, 1, 2, -1, -2, 3, 127, 300, 0.5, -1.5, 2.0])
         marks = {"number": True} if name.startswith("clamp") else {}
         return Call(name, [a], lambda x: getattr(glue, name)(x, number, **marks),
@@ -78,12 +79,16 @@ def reduction(rng, glue, name):
     dims = rng.sample(range(len(sizes)), rng.randint(0, len(sizes))) if sizes else []
     if rng.random() < 0.1:
         dims = [rng.choice(EXTREME)]
-    keep = rng.random() < 0.5
+    if name == "prod":
+        dims = dims[:1]
+    keep = bool(dims) and rng.random() < 0.5
     function = getattr(torch, name)
     extra = {"correction": 1} if name in ("var", "std") else {}
 
     def theirs(x):
-        if not dims and name not in ("sum", "mean", "var", "std", "amax", "amin"):
+        if name == "prod":
+            return function(x, dim=dims[0], keepdim=keep) if dims else function(x)
+        if not dims and name in ("all", "any"):
             return function(x)
         return function(x, dim=dims or None, keepdim=keep, **extra) if name not in ("amax", "amin") \
             else function(x, dim=dims, keepdim=keep)

@@ -13,9 +13,17 @@
 
 namespace tensora::cpu::TENSORA_ISA {
 
+// Types that convert from and to float alone.
+template <class T>
+inline constexpr bool is_small_float =
+    std::is_same_v<T, Half> || std::is_same_v<T, BFloat16> || std::is_same_v<T, Float8E4M3> ||
+    std::is_same_v<T, Float8E5M2>;
+
 template <class C, class T>
 inline C convert_element(T value) {
-  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+  if constexpr (is_complex_type<C> && !is_complex_type<T>)
+    return C(convert_element<decltype(C::re)>(value));
+  else if constexpr (is_small_float<T>)
     return static_cast<C>(static_cast<float>(value));
   else
     return static_cast<C>(value);
@@ -25,7 +33,9 @@ template <class T, class C>
 inline T store_element(C value) {
   if constexpr (std::is_same_v<T, bool>)
     return value != C(0);
-  else if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+  else if constexpr (is_complex_type<C> && !is_complex_type<T>)
+    return store_element<T>(value.re);
+  else if constexpr (is_small_float<T>)
     return T(static_cast<float>(value));
   else if constexpr (std::is_floating_point_v<C> && std::is_integral_v<T> && sizeof(T) < 4)
     return static_cast<T>(static_cast<int32_t>(value));  // wraps like PyTorch's casts
@@ -82,13 +92,25 @@ using LoadFn = void (*)(const void* from, int64_t stride, int64_t n, void* to);
 /// The reverse.
 using StoreFn = void (*)(const void* from, void* to, int64_t stride, int64_t n);
 
+// Which dtypes meet which compute types: complex ones all, the 8-bit floats are loaded as float and
+// stored from anything.
 template <class C>
 LoadFn load_fn(DType dtype) {
-  return visit_dtype(dtype, []<class T>() -> LoadFn { return load_tile<T, C>; });
+  constexpr auto load = []<class T>() -> LoadFn { return load_tile<T, C>; };
+  if constexpr (is_complex_type<C>) return visit_element(dtype, load);
+  if constexpr (std::is_same_v<C, float>) {
+    if (dtype == DType::float8_e4m3fn) return load_tile<Float8E4M3, float>;
+    if (dtype == DType::float8_e5m2) return load_tile<Float8E5M2, float>;
+  }
+  return visit_dtype(dtype, load);
 }
 template <class C>
 StoreFn store_fn(DType dtype) {
-  return visit_dtype(dtype, []<class T>() -> StoreFn { return store_tile<T, C>; });
+  constexpr auto store = []<class T>() -> StoreFn { return store_tile<T, C>; };
+  if constexpr (is_complex_type<C>) return visit_element(dtype, store);
+  if (dtype == DType::float8_e4m3fn) return store_tile<Float8E4M3, C>;
+  if (dtype == DType::float8_e5m2) return store_tile<Float8E5M2, C>;
+  return visit_dtype(dtype, store);
 }
 
 }  // namespace tensora::cpu::TENSORA_ISA

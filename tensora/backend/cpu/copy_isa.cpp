@@ -16,13 +16,16 @@ void identity_tile(const void*, int64_t n, void* out, const void* const* in) {
   std::memcpy(out, in[0], static_cast<size_t>(n) * sizeof(C));
 }
 
-// Every source value is exact in its own compute type, so the only rounding is the store's.
+// Every source value is exact in its own compute type, so the only rounding is the store's; or, as
+// a real number becomes complex, the load's.
 void copy_by_tiles(const View& from, const View& to) {
-  static constexpr Tiles tiles{identity_tile<float>, identity_tile<double>, identity_tile<int32_t>,
-                               identity_tile<int64_t>};
+  static constexpr Tiles tiles{identity_tile<float>,          identity_tile<double>,
+                               identity_tile<int32_t>,        identity_tile<int64_t>,
+                               identity_tile<Complex<float>>, identity_tile<Complex<double>>};
+  const bool widens = is_complex(to.dtype) && !is_complex(from.dtype);
   const View* const in[] = {&from};
   const View* const out[] = {&to};
-  run_pointwise({"copy", in, out, to.device, from.dtype}, tiles, nullptr);
+  run_pointwise({"copy", in, out, to.device, widens ? to.dtype : from.dtype}, tiles, nullptr);
 }
 
 // Note [Transposed copies]
@@ -61,6 +64,7 @@ bool is_transpose(const View& from, const View& to) {
 
 void copy_elements(const View& from, const View& to) {
   if (to.numel == 0) return;
+  if (is_quantized(to.dtype)) return copy_elements(blocks_as_bytes(from), blocks_as_bytes(to));
   const bool same_layout = from.sizes == to.sizes && from.dtype == to.dtype &&
                            ((from.contiguous && to.contiguous) ||
                             (from.strides == to.strides && is_dense(to.sizes, to.strides)));
@@ -72,7 +76,7 @@ void copy_elements(const View& from, const View& to) {
     return;
   }
   if (is_transpose(from, to)) {
-    visit_dtype(to.dtype, [&]<class T>() {
+    visit_element_size(to.dtype, [&]<class T>() {
       copy_transposed(from.as<const T>(), to.as<T>(), to.sizes[0], to.sizes[1], from.strides[1],
                       to.strides[0]);
     });

@@ -6,48 +6,11 @@
 // hide the latency of two FMA units and leave registers for the operands. A panel of b (k_block x
 // NV vectors) is meant to stay in the first-level cache while the panels of a pass by.
 
-#include "tensora/backend/cpu/gemm_simd.h"
+#include "tensora/backend/cpu/gemm_tile.h"
 
 namespace tensora::cpu::TENSORA_ISA {
 
 namespace {
-
-template <class C>
-struct Tile {
-#if defined(__AVX512F__)
-  static constexpr int kRows = 8;
-  static constexpr int kVectors = 3;
-  static constexpr int kDepth =
-      376;  // panels of b then do not begin a multiple of 4096 bytes apart
-  static constexpr int kRowsInCache = 240;  // rows of a that are packed at once
-  static constexpr int kGroup = 10;         // panels of b that stay in the second-level cache
-#else
-  static constexpr int kRows = 6;
-  static constexpr int kVectors = 2;
-  static constexpr int kDepth = 248;  // as above
-  static constexpr int kRowsInCache = 144;
-  static constexpr int kGroup = 1;
-#endif
-  static constexpr int kWidth = kVectors * kLanes<C>;
-};
-
-template <class C>
-struct TileOut {
-  C* data;
-  int64_t row_stride;
-  int64_t columns;  // valid ones
-  C alpha;
-  C beta;
-};
-
-template <class C>
-[[gnu::always_inline]] inline void blend_row(const C* sums, C* out, int64_t n, C alpha, C beta) {
-  if (beta == C{0}) {
-    for (int64_t j = 0; j < n; ++j) out[j] = alpha * sums[j];
-  } else {
-    for (int64_t j = 0; j < n; ++j) out[j] = alpha * sums[j] + beta * out[j];
-  }
-}
 
 constexpr int64_t kRowsAhead = 12;
 
@@ -90,30 +53,7 @@ void tile_product(int64_t k, MatrixView<const C> a, const C* b, int64_t b_stride
     p += step;
     b += b_stride;
   }
-  if (out.columns == NV * W) {
-    const C alpha = out.alpha;
-    const C beta = out.beta;
-#pragma GCC unroll 16
-    for (int i = 0; i < MR; ++i) {
-      C* row = out.data + i * out.row_stride;
-#pragma GCC unroll 4
-      for (int j = 0; j < NV; ++j) {
-        V value = alpha * sums[i][j];
-        if (beta != C{0}) value += beta * load<V>(row + j * W);
-        store(row + j * W, value);
-      }
-    }
-    return;
-  }
-  C spilled[MR][NV * W];
-#pragma GCC unroll 16
-  for (int i = 0; i < MR; ++i) {
-#pragma GCC unroll 4
-    for (int j = 0; j < NV; ++j) store(&spilled[i][j * W], sums[i][j]);
-  }
-  for (int i = 0; i < MR; ++i) {
-    blend_row(spilled[i], out.data + i * out.row_stride, out.columns, out.alpha, out.beta);
-  }
+  write_tile<C, MR, NV>(sums, out);
 }
 
 template <class C>
@@ -139,55 +79,14 @@ struct TileTable {
 template <class C, bool Packed>
 constexpr TileTable<C, Packed> kTiles;
 
-/// Four lines (contiguous along k) become columns of a panel, for four steps of k.
+/// Packs `count` lines, each contiguous along k. Missing lines repeat the last one: their part of
+/// the product is thrown away.
 template <class C, class T>
-[[gnu::always_inline]] inline void transpose_4x4(const T* const lines[4], int64_t depth, C* dst,
-                                                 int64_t width) {
-  using V = VectorN<C, 4>;
-  using I = VectorN<std::conditional_t<sizeof(C) == 4, int32_t, int64_t>, 4>;
-  const V r0 = load_wide<C, 4>(lines[0] + depth);
-  const V r1 = load_wide<C, 4>(lines[1] + depth);
-  const V r2 = load_wide<C, 4>(lines[2] + depth);
-  const V r3 = load_wide<C, 4>(lines[3] + depth);
-  const V low01 = __builtin_shuffle(r0, r1, I{0, 4, 1, 5});
-  const V high01 = __builtin_shuffle(r0, r1, I{2, 6, 3, 7});
-  const V low23 = __builtin_shuffle(r2, r3, I{0, 4, 1, 5});
-  const V high23 = __builtin_shuffle(r2, r3, I{2, 6, 3, 7});
-  store(dst, __builtin_shuffle(low01, low23, I{0, 1, 4, 5}));
-  store(dst + width, __builtin_shuffle(low01, low23, I{2, 3, 6, 7}));
-  store(dst + 2 * width, __builtin_shuffle(high01, high23, I{0, 1, 4, 5}));
-  store(dst + 3 * width, __builtin_shuffle(high01, high23, I{2, 3, 6, 7}));
-}
-
-/// Packs `count` lines, each contiguous along k, as [k][width]. Missing lines repeat the last one:
-/// their part of the product is thrown away.
-template <class C, class T>
-void pack_lines(const T* src, int64_t line_stride, int64_t count, int64_t k, int64_t width,
-                C* dst) {
+void pack_contiguous(const T* src, int64_t line_stride, int64_t count, int64_t k, int64_t width,
+                     C* dst) {
   const T* lines[Tile<C>::kWidth + 4];
   for (int64_t i = 0; i < width + 3; ++i) lines[i] = src + min_of(i, count - 1) * line_stride;
-  const int64_t last_group = (width - 1) / 4 * 4;
-  // The last group may write past `width`. Such places are written again later if groups are done
-  // backwards and the final steps of k one by one.
-  const int64_t whole_k = width % 4 == 0 ? k : k - 4;
-  int64_t depth = 0;
-  // A whole cache line of each line at a time: lines a power of two apart evict each other.
-  for (; depth + 16 <= whole_k; depth += 16) {
-    for (int64_t i = last_group; i >= 0; i -= 4) {
-#pragma GCC unroll 4
-      for (int64_t d = depth; d < depth + 16; d += 4) {
-        transpose_4x4<C>(lines + i, d, dst + d * width + i, width);
-      }
-    }
-  }
-  for (; depth + 4 <= whole_k; depth += 4) {
-    for (int64_t i = last_group; i >= 0; i -= 4) {
-      transpose_4x4<C>(lines + i, depth, dst + depth * width + i, width);
-    }
-  }
-  for (; depth < k; ++depth) {
-    for (int64_t i = 0; i < width; ++i) dst[depth * width + i] = widen<C>(lines[i][depth]);
-  }
+  pack_lines<C>(lines, k, width, dst);
 }
 
 /// The same when neighbouring lines are contiguous: copies.
@@ -216,7 +115,7 @@ template <class T>
 void pack_a_panel(MatrixView<const T> a, int64_t height, int64_t k, gemm_compute_t<T>* dst) {
   using C = gemm_compute_t<T>;
   if (a.col_stride == 1) {
-    pack_lines<C>(a.data, a.row_stride, height, k, height, dst);
+    pack_contiguous<C>(a.data, a.row_stride, height, k, height, dst);
   } else if (a.row_stride == 1) {
     for (int64_t depth = 0; depth < k; ++depth) {
       pack_step<C>(a.at(0, depth), height, height, dst + depth * height);
@@ -224,22 +123,6 @@ void pack_a_panel(MatrixView<const T> a, int64_t height, int64_t k, gemm_compute
   } else {
     pack_strided<C>(a.data, a.row_stride, a.col_stride, height, k, height, dst);
   }
-}
-
-template <class C>
-[[gnu::always_inline]] inline int64_t padded(int64_t columns) {
-  constexpr int64_t W = kLanes<C>;
-  return (columns + W - 1) / W * W;
-}
-
-/// The width of the next panel when `rest` columns are left. 3 + 1 vectors would leave a slow
-/// narrow panel at the end, so it is 2 + 2; see BlockKernels::panels.
-template <class C>
-[[gnu::always_inline]] inline int64_t panel_columns(int64_t rest) {
-  constexpr int64_t kWidth = Tile<C>::kWidth;
-  constexpr int64_t kEven = (Tile<C>::kVectors + 1) / 2 * kLanes<C>;
-  if (Tile<C>::kVectors > 2 && padded<C>(rest) == 2 * kEven) return kEven;
-  return min_of(kWidth, rest);
 }
 
 template <class C>
@@ -269,7 +152,7 @@ void pack_b(MatrixView<const T> b, int64_t k, int64_t n, gemm_compute_t<T>* pack
     const int64_t width = padded<C>(count);
     C* dst = packed + col * k;
     if (b.row_stride == 1) {
-      pack_lines<C>(b.at(0, col), b.col_stride, count, k, width, dst);
+      pack_contiguous<C>(b.at(0, col), b.col_stride, count, k, width, dst);
     } else {
       pack_strided<C>(b.at(0, col), b.col_stride, b.row_stride, count, k, width, dst);
     }

@@ -139,5 +139,11 @@ const BlockKernels<T>& block_kernels();
 template <class T>
 const SkinnyKernels<T>& skinny_kernels();
 }  // namespace avx512
+// For processors with AVX-512 and its BF16 extension.
+namespace avx512bf16 {
+/// The same kernels with those that multiply pairs in their place.
+BlockKernels<BFloat16> block_kernels(BlockKernels<BFloat16> kernels);
+SkinnyKernels<BFloat16> skinny_kernels();
+}  // namespace avx512bf16
 
 }  // namespace tensora::cpu

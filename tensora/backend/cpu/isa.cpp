@@ -40,6 +40,14 @@ Isa cpu_isa() {
   return isa;
 }
 
+bool multiplies_bf16() {
+#if defined(__x86_64__)
+  return cpu_isa() == Isa::avx512 && __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
 const char* name(Isa isa) {
   switch (isa) {
     case Isa::baseline:

@@ -11,4 +11,7 @@ Isa cpu_isa();
 
 const char* name(Isa isa);
 
+/// Whether the instruction set in force is avx512 and the processor multiplies pairs of bfloat16.
+bool multiplies_bf16();
+
 }  // namespace tensora::cpu

@@ -12,22 +12,6 @@ namespace tensora::cpu::TENSORA_ISA {
 
 inline constexpr int64_t kBytesPerPart = 128 * 1024;
 
-/// Calls `body.template operator()<T>()` with an unsigned integer of an element's size: moving
-/// elements does not depend on what they mean.
-template <class Body>
-decltype(auto) visit_element_size(DType dtype, Body&& body) {
-  switch (element_size(dtype)) {
-    case 1:
-      return body.template operator()<uint8_t>();
-    case 2:
-      return body.template operator()<uint16_t>();
-    case 4:
-      return body.template operator()<uint32_t>();
-    default:
-      return body.template operator()<uint64_t>();
-  }
-}
-
 /// How many items of `bytes` each make a task of a sensible size.
 inline int64_t items_per_task(int64_t bytes) {
   return std::max<int64_t>(1, kBytesPerPart / std::max<int64_t>(1, bytes));
@@ -52,9 +36,9 @@ inline void zero_elements(const View& target) {
                  });
     return;
   }
-  int64_t nothing = 0;
+  alignas(kMaxElementSize) char nothing[kMaxElementSize] = {};
   View source = target;
-  source.data = &nothing;
+  source.data = nothing;
   source.strides = Strides::filled(target.dim(), 0);
   source.update();
   copy_elements(source, target);

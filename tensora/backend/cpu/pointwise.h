@@ -19,7 +19,7 @@ using TileFn = void (*)(const void* functor, int64_t n, void* out, const void* c
 /// A functor's tiles. Narrow dtypes are computed in a wider one, as PyTorch's rules allow: f16 and
 /// bf16 in float, bool and integers up to 32 bits in int32 (which wraps to the same bits).
 struct Tiles {
-  TileFn f32 = nullptr, f64 = nullptr, i32 = nullptr, i64 = nullptr;
+  TileFn f32 = nullptr, f64 = nullptr, i32 = nullptr, i64 = nullptr, c64 = nullptr, c128 = nullptr;
 };
 
 void run_pointwise(const KernelContext& context, const Tiles& tiles, const void* functor);
@@ -59,6 +59,10 @@ constexpr Tiles tiles_of() {
   if constexpr (functors::computes_integers(F::types)) {
     tiles.i32 = tile<F, int32_t>;
     tiles.i64 = tile<F, int64_t>;
+  }
+  if constexpr (F::complex) {
+    tiles.c64 = tile<F, Complex<float>>;
+    tiles.c128 = tile<F, Complex<double>>;
   }
   return tiles;
 }

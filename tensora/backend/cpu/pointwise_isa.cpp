@@ -12,15 +12,15 @@
 // each tile every operand is brought into a gapless buffer of the compute type (or used where it
 // lies, if it already is that), the functor's vectorised loop runs over the buffers, which stay in
 // the first-level cache, and the result is put where it belongs. So a functor is compiled for four
-// types only, whatever dtypes, strides and broadcasts the operands have, and half types cost a
-// conversion in cache instead of a kernel each. It is also how the JIT fuses ops on the CPU: it
-// runs several functors on one tile.
+// types only (six if it takes complex numbers), whatever dtypes, strides and broadcasts the
+// operands have, and half types cost a conversion in cache instead of a kernel each. It is also how
+// the JIT fuses ops on the CPU: it runs several functors on one tile.
 
 namespace tensora::cpu::TENSORA_ISA {
 namespace {
 
 constexpr int kMaxOperands = 8;
-constexpr int64_t kTile = 1024;
+constexpr int64_t kTile = 1024;                    // half as many where an element takes 16 bytes
 constexpr int64_t kGrain = 16 * 1024;              // elements worth waking a thread for
 constexpr size_t kStreamBytes = size_t{16} << 20;  // larger outputs would only evict the cache
 
@@ -29,17 +29,22 @@ struct ComputeType {
   size_t bytes;
   DType dtype;
 
+  int64_t tile() const { return bytes > 8 ? kTile / 2 : kTile; }
   LoadFn load(DType from) const {
-    return dtype == DType::float64   ? load_fn<double>(from)
-           : dtype == DType::int64   ? load_fn<int64_t>(from)
-           : dtype == DType::float32 ? load_fn<float>(from)
-                                     : load_fn<int32_t>(from);
+    return dtype == DType::float64      ? load_fn<double>(from)
+           : dtype == DType::int64      ? load_fn<int64_t>(from)
+           : dtype == DType::float32    ? load_fn<float>(from)
+           : dtype == DType::complex64  ? load_fn<Complex<float>>(from)
+           : dtype == DType::complex128 ? load_fn<Complex<double>>(from)
+                                        : load_fn<int32_t>(from);
   }
   StoreFn store(DType to) const {
-    return dtype == DType::float64   ? store_fn<double>(to)
-           : dtype == DType::int64   ? store_fn<int64_t>(to)
-           : dtype == DType::float32 ? store_fn<float>(to)
-                                     : store_fn<int32_t>(to);
+    return dtype == DType::float64      ? store_fn<double>(to)
+           : dtype == DType::int64      ? store_fn<int64_t>(to)
+           : dtype == DType::float32    ? store_fn<float>(to)
+           : dtype == DType::complex64  ? store_fn<Complex<float>>(to)
+           : dtype == DType::complex128 ? store_fn<Complex<double>>(to)
+                                        : store_fn<int32_t>(to);
   }
 };
 
@@ -55,7 +60,15 @@ ComputeType compute_type(const KernelContext& context, const Tiles& tiles) {
     case DType::float16:
     case DType::bfloat16:
     case DType::float32:
+    case DType::float8_e4m3fn:
+    case DType::float8_e5m2:
       result = {tiles.f32, 4, DType::float32};
+      break;
+    case DType::complex64:
+      result = {tiles.c64, 8, DType::complex64};
+      break;
+    case DType::complex128:
+      result = {tiles.c128, 16, DType::complex128};
       break;
     default:
       result = {tiles.i32, 4, DType::int32};
@@ -108,15 +121,16 @@ void finish_streaming() {
 
 void run_tiles(const Job& job, int64_t begin, int64_t end) {
   alignas(64) char buffers[kMaxOperands + 1][kTile * 8];
+  const int64_t tile = job.type.tile();
   const void* pointers[kMaxOperands];
   for (int k = 0; k < job.count; ++k)
     if (job.in[k].single) {
-      job.in[k].load(job.in[k].data, 0, std::min(kTile, end - begin), buffers[k]);
+      job.in[k].load(job.in[k].data, 0, std::min(tile, end - begin), buffers[k]);
       pointers[k] = buffers[k];
     }
   char* const result = buffers[kMaxOperands];
-  for (int64_t start = begin; start < end; start += kTile) {
-    const int64_t n = std::min(kTile, end - start);
+  for (int64_t start = begin; start < end; start += tile) {
+    const int64_t n = std::min(tile, end - start);
     for (int k = 0; k < job.count; ++k) {
       const Operand& operand = job.in[k];
       if (operand.single) continue;
@@ -138,8 +152,8 @@ void run_tiles(const Job& job, int64_t begin, int64_t end) {
       continue;
     }
     job.type.fn(job.functor, n, result, pointers);
-    if (job.stream && n == kTile)
-      copy_streaming(target, result, kTile * job.out_bytes);
+    if (job.stream && n == tile)
+      copy_streaming(target, result, static_cast<size_t>(tile) * job.out_bytes);
     else if (job.stream)
       std::memcpy(target, result, static_cast<size_t>(n) * job.out_bytes);
     else if (job.out_linear)
@@ -179,7 +193,8 @@ bool run_plain(const KernelContext& context, const ComputeType& type, const void
 // Whether integers of one dtype must be cut to the narrower one in which the operands meet. Only
 // 0-dim operands can be wider than that: they yield in type promotion.
 bool is_cut(DType from, DType compute) {
-  return !is_floating_point(from) && !is_floating_point(compute) && element_size(compute) < 4 &&
+  const auto is_whole = [](DType dtype) { return dtype_info(dtype).category <= Category::integer; };
+  return is_whole(from) && is_whole(compute) && element_size(compute) < 4 &&
          promote_types(from, compute) != compute;
 }
 
@@ -229,9 +244,9 @@ void run_pointwise(const KernelContext& context, const Tiles& tiles, const void*
   job.store = job.out_linear && out.dtype == type.dtype ? nullptr : type.store(out.dtype);
   job.stream = !job.store && !written_in_place && out.bytes() >= kStreamBytes &&
                reinterpret_cast<uintptr_t>(out.data) % 64 == 0;
-  const int64_t tile_count = (out.numel + kTile - 1) / kTile;
-  parallel_for(tile_count, kGrain / kTile, [&](int64_t begin, int64_t end) {
-    run_tiles(job, begin * kTile, std::min(end * kTile, out.numel));
+  const int64_t tile = type.tile(), tile_count = (out.numel + tile - 1) / tile;
+  parallel_for(tile_count, kGrain / tile, [&](int64_t begin, int64_t end) {
+    run_tiles(job, begin * tile, std::min(end * tile, out.numel));
   });
 }
 

@@ -4,18 +4,8 @@
 // functions on gapless tiles (`ReduceTiles`); dims, strides, dtypes and threads are handled around
 // them, once, in reduce_isa.cpp.
 //
-// A reduction is a functor over a compute type C:
-//   using Value = C;      what comes in
-//   using Lane;           accumulates a short run, in registers
-//   using Acc;            accumulates the results of runs; wider than Lane where rounding matters
-//   using Out;            what is stored
-//   Lane lane() const;                      the neutral element
-//   Lane step(Lane, C) const;               takes one element in
-//   Lane merge(Lane, Lane) const;
-//   Acc widen(Lane) const;
-//   Acc combine(Acc, Acc) const;
-//   Out finish(Acc) const;
-//   void finish_all(Out*, int64_t n) const;  optional: a last step on n results
+// core/reduction.h describes the functors that tiles are made of. One whose results are found in
+// another way, as positions are, writes its tiles itself.
 
 #include <algorithm>
 #include <cstdint>
@@ -23,6 +13,7 @@
 #include <utility>
 
 #include "tensora/core/kernel.h"
+#include "tensora/core/reduction.h"
 
 namespace tensora::cpu::TENSORA_ISA {
 
@@ -107,6 +98,41 @@ void init_tile(const void* functor, void* acc, int64_t n) {
 }
 
 template <class F>
+concept LooksTwice = requires(const F f, typename F::Value x) { f.first_look(x); };
+template <class F>
+concept HasParts = requires { typename F::PartA; };
+
+/// See Note [Taken again].
+template <class F, class C>
+inline typename F::Acc again_if_needed(const F& f, typename F::Acc acc, const C* x, int64_t step,
+                                       int64_t n) {
+  if constexpr (requires { f.wide(); }) {
+    if (f.fits(acc)) [[likely]]
+      return acc;
+    const auto wide = f.wide();
+    auto lane = wide.lane();
+    for (int64_t i = 0; i < n; ++i) lane = wide.step(lane, x[i * step]);
+    return wide.widen(lane);
+  }
+  return acc;
+}
+
+/// A run of up to kRunBlock elements, which stay in the first-level cache.
+template <class F>
+inline typename F::Acc reduce_run(const F& f, const typename F::Value* x, int64_t n) {
+  if constexpr (LooksTwice<F>) {
+    const auto count = static_cast<double>(n);
+    const auto seen = reduce_block(f.first_look(x[0]), x, n);
+    const auto look = f.second_look(x[0], seen, count);
+    return again_if_needed(f, f.of_run(x[0], seen, look, reduce_block(look, x, n), count), x, 1, n);
+  } else if constexpr (HasParts<F>) {
+    return {reduce_run(f.part_a, x, n), reduce_run(f.part_b, x, n)};
+  } else {
+    return f.widen(reduce_block(f, x, n));
+  }
+}
+
+template <class F>
 void rows_tile(const void* functor, const void* from, int64_t row_stride, int64_t rows, int64_t n,
                int64_t, void* to) {
   using Acc = typename F::Acc;
@@ -116,29 +142,67 @@ void rows_tile(const void* functor, const void* from, int64_t row_stride, int64_
     const auto* x = static_cast<const typename F::Value*>(from) + r * row_stride;
     Acc total = acc[r];
     for (int64_t i = 0; i < n; i += kRunBlock)
-      total = f.combine(total, f.widen(reduce_block(f, x + i, std::min(kRunBlock, n - i))));
+      total = f.combine(total, reduce_run(f, x + i, std::min(kRunBlock, n - i)));
     acc[r] = total;
+  }
+}
+
+/// lane[j] takes in x[0 … height)[j] by the functor of column j, functor(j).
+template <class Functor, class Lane, class C>
+inline void step_columns(const Functor& functor, Lane* lane, const C* x, int64_t row_stride,
+                         int64_t height, int64_t n) {
+  for (int64_t j = 0; j < n; ++j) lane[j] = functor(j).lane();
+  for (int64_t i = 0; i < height; ++i, x += row_stride) {
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) lane[j] = functor(j).step(lane[j], x[j]);
+  }
+}
+
+/// take(j, acc) for each of n columns of up to kRowBlock rows.
+template <class F, class Take>
+inline void reduce_columns(const F& f, const typename F::Value* x, int64_t row_stride,
+                           int64_t height, int64_t n, Take&& take) {
+  if constexpr (LooksTwice<F>) {
+    using First = decltype(f.first_look(x[0]));
+    using Second = decltype(f.second_look(x[0], typename First::Lane(), 0.0));
+    const auto count = static_cast<double>(height);
+    alignas(64) typename First::Lane seen[kReduceColumns];
+    alignas(64) typename Second::Lane seen_then[kReduceColumns];
+    alignas(64) typename F::Value centers[kReduceColumns];
+    const auto first = [&](int64_t j) { return f.first_look(x[j]); };
+    step_columns(first, seen, x, row_stride, height, n);
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) centers[j] = f.second_look(x[j], seen[j], count).center;
+    const auto second = [&](int64_t j) { return Second(centers[j]); };
+    step_columns(second, seen_then, x, row_stride, height, n);
+    for (int64_t j = 0; j < n; ++j)
+      take(j, again_if_needed(f, f.of_run(x[j], seen[j], second(j), seen_then[j], count), x + j,
+                              row_stride, height));
+  } else {
+    alignas(64) typename F::Lane lane[kReduceColumns];
+    step_columns([&](int64_t) { return f; }, lane, x, row_stride, height, n);
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) take(j, f.widen(lane[j]));
   }
 }
 
 template <class F>
 void columns_tile(const void* functor, const void* from, int64_t row_stride, int64_t rows,
                   int64_t n, int64_t, void* to) {
-  using Lane = typename F::Lane;
-  using Acc = typename F::Acc;
   const F f = *static_cast<const F*>(functor);
-  Acc* const acc = static_cast<Acc*>(to);
-  alignas(64) Lane lane[kReduceColumns];
+  auto* const acc = static_cast<typename F::Acc*>(to);
   for (int64_t r = 0; r < rows; r += kRowBlock) {
-    const auto* x = static_cast<const typename F::Value*>(from) + r * row_stride;
+    const auto* const x = static_cast<const typename F::Value*>(from) + r * row_stride;
     const int64_t height = std::min(kRowBlock, rows - r);
-    for (int64_t j = 0; j < n; ++j) lane[j] = f.lane();
-    for (int64_t i = 0; i < height; ++i, x += row_stride) {
-#pragma omp simd
-      for (int64_t j = 0; j < n; ++j) lane[j] = f.step(lane[j], x[j]);
+    if constexpr (HasParts<F>) {
+      reduce_columns(f.part_a, x, row_stride, height, n,
+                     [&](int64_t j, auto part) { acc[j].a = f.part_a.combine(acc[j].a, part); });
+      reduce_columns(f.part_b, x, row_stride, height, n,
+                     [&](int64_t j, auto part) { acc[j].b = f.part_b.combine(acc[j].b, part); });
+    } else {
+      reduce_columns(f, x, row_stride, height, n,
+                     [&](int64_t j, auto part) { acc[j] = f.combine(acc[j], part); });
     }
-#pragma omp simd
-    for (int64_t j = 0; j < n; ++j) acc[j] = f.combine(acc[j], f.widen(lane[j]));
   }
 }
 
@@ -155,16 +219,15 @@ void combine_tile(const void* functor, void* to, const void* from, int64_t n) {
 // The C library's vector functions differ from its scalar ones in the last bit. A loop over n
 // results would use the one for full vectors and the other for the rest, and n depends on how the
 // outputs were split among threads. So such functions are applied to full vectors only.
-template <class Function>
-void map_in_full_vectors(double* values, int64_t n, Function function) {
+template <class F, class Out>
+void finish_in_full_vectors(const F& f, const typename F::Acc* acc, int64_t n, Out* to) {
   constexpr int64_t width = 8;
   for (int64_t i = 0; i < n; i += width) {
-    alignas(64) double block[width];
+    alignas(64) Out block[width];
     const int64_t count = std::min(width, n - i);
-    for (int64_t j = 0; j < width; ++j) block[j] = values[i + std::min(j, count - 1)];
 #pragma omp simd
-    for (int64_t j = 0; j < width; ++j) block[j] = function(block[j]);
-    std::copy_n(block, count, values + i);
+    for (int64_t j = 0; j < width; ++j) block[j] = f.finish(acc[i + std::min(j, count - 1)]);
+    std::copy_n(block, count, to + i);
   }
 }
 
@@ -173,13 +236,28 @@ void finish_tile(const void* functor, const void* from, int64_t n, void* const* 
   const F f = *static_cast<const F*>(functor);
   const auto* const acc = static_cast<const typename F::Acc*>(from);
   auto* const to = static_cast<typename F::Out*>(out[0]);
-  for (int64_t i = 0; i < n; ++i) to[i] = f.finish(acc[i]);
-  if constexpr (requires { f.finish_all(to, n); }) f.finish_all(to, n);
+  if constexpr (F::kMathInFinish)
+    finish_in_full_vectors(f, acc, n, to);
+  else
+    for (int64_t i = 0; i < n; ++i) to[i] = f.finish(acc[i]);
+  if constexpr (F::kOutputs == 2) {
+    auto* const beside = static_cast<decltype(f.second(acc[0]))*>(out[1]);
+    for (int64_t i = 0; i < n; ++i) beside[i] = f.second(acc[i]);
+  }
 }
 
-/// The tiles of a functor with a single output.
+template <class F>
+constexpr DType second_dtype() {
+  if constexpr (F::kOutputs == 2)
+    return dtype_of<decltype(std::declval<const F&>().second(std::declval<typename F::Acc>()))>;
+  else
+    return {};
+}
+
+/// The tiles of a functor.
 template <class F>
 constexpr ReduceTiles reduce_tiles() {
+  static_assert(!F::kIndexed, "positions need tiles of their own");
   static_assert(sizeof(typename F::Acc) <= kMaxAccBytes);
   return {.init = init_tile<F>,
           .rows = rows_tile<F>,
@@ -187,7 +265,7 @@ constexpr ReduceTiles reduce_tiles() {
           .combine = combine_tile<F>,
           .finish = finish_tile<F>,
           .compute = dtype_of<typename F::Value>,
-          .outputs = {dtype_of<typename F::Out>, {}},
+          .outputs = {dtype_of<typename F::Out>, second_dtype<F>()},
           .acc_bytes = sizeof(typename F::Acc)};
 }
 

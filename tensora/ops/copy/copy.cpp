@@ -14,6 +14,12 @@ Tensors copied(const Tensor& from, const Strides& strides, DType dtype) {
   return result;
 }
 
+// Only the quant ops look into blocks.
+void check_conversion(const Infer& infer, DType from, DType to) {
+  infer.check(from == to || (!is_quantized(from) && !is_quantized(to)), "cannot convert ", from,
+              " to ", to, "; use quantize or dequantize");
+}
+
 Strides kept_strides(const Tensor& x) { return tensora::kept_strides(x.sizes(), x.strides()); }
 
 }  // namespace
@@ -26,9 +32,11 @@ constinit OpDef<NoAttrs> copy_op = define(Op<NoAttrs>{
         [](Infer& infer, const NoAttrs&) {
           infer.check(can_broadcast_to(infer[1].sizes(), infer[0].sizes()), "a source of shape ",
                       infer[1].sizes(), " cannot be broadcast to shape ", infer[0].sizes());
+          check_conversion(infer, infer[1].dtype(), infer[0].dtype());
           infer.output(infer[0].sizes(), infer[0].dtype());
         },
     .vjp = [](Vjp& vjp, const NoAttrs&) { vjp.set(1, vjp.grad()); },
+    .accepts = kAllDTypes,
 });
 
 constinit OpDef<NoAttrs> clone_op = define(Op<NoAttrs>{
@@ -44,6 +52,7 @@ constinit OpDef<NoAttrs> clone_op = define(Op<NoAttrs>{
           return copied(*in[0], kept_strides(*in[0]), in[0]->dtype());
         },
     .vjp = [](Vjp& vjp, const NoAttrs&) { vjp.set(0, vjp.grad()); },
+    .accepts = kAllDTypes,
 });
 
 constinit OpDef<NoAttrs> contiguous_op = define(Op<NoAttrs>{
@@ -55,6 +64,7 @@ constinit OpDef<NoAttrs> contiguous_op = define(Op<NoAttrs>{
           return copied(*in[0], contiguous_strides(in[0]->sizes()), in[0]->dtype());
         },
     .vjp = [](Vjp& vjp, const NoAttrs&) { vjp.set(0, vjp.grad()); },
+    .accepts = kAllDTypes,
 });
 
 constinit OpDef<CastAttrs> cast_op = define(Op<CastAttrs>{
@@ -63,6 +73,7 @@ constinit OpDef<CastAttrs> cast_op = define(Op<CastAttrs>{
     .infer =
         [](Infer& infer, const CastAttrs& attrs) {
           const Tensor& x = infer[0];
+          check_conversion(infer, x.dtype(), attrs.dtype);
           infer.output(x.sizes(), kept_strides(x), attrs.dtype);
         },
     .reference =
@@ -70,6 +81,7 @@ constinit OpDef<CastAttrs> cast_op = define(Op<CastAttrs>{
           return copied(*in[0], kept_strides(*in[0]), attrs.dtype);
         },
     .vjp = [](Vjp& vjp, const CastAttrs&) { vjp.set(0, vjp.grad()); },  // the engine casts back
+    .accepts = kAllDTypes,
 });
 
 constinit OpDef<ToDeviceAttrs> to_device_op = define(Op<ToDeviceAttrs>{
@@ -92,6 +104,7 @@ constinit OpDef<ToDeviceAttrs> to_device_op = define(Op<ToDeviceAttrs>{
           return result;
         },
     .vjp = [](Vjp& vjp, const ToDeviceAttrs&) { vjp.set(0, vjp.grad()); },  // sent back likewise
+    .accepts = kAllDTypes,
 });
 
 void register_copy(OpRegistry& registry) {

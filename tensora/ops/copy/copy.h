@@ -29,7 +29,8 @@ Tensor clone(const Tensor& self);
 /// `self` if it is row-major and gapless, else such a copy.
 Tensor contiguous(const Tensor& self);
 
-/// `self` if nothing changes, else a copy of another dtype or on another device.
+/// `self` if nothing changes, else a copy of another dtype or on another device. A complex number
+/// as a real one is its real part; PyTorch says so in a warning each time, here it is said once.
 Tensor to(const Tensor& self, DType dtype);
 Tensor to(const Tensor& self, Device device);
 Tensor to(const Tensor& self, Device device, DType dtype);

@@ -16,13 +16,13 @@ void add_copies(Cases& cases) {
                .inputs = {{sizes}},
                .run = [](In x) { return one(clone(x[0])); },
                .reference = same,
-               .dtypes = all_dtypes()});
+               .dtypes = element_dtypes()});
     cases.add({.op = "contiguous",
                .name = to_string(sizes),
                .inputs = {{sizes}},
                .run = [](In x) { return one(contiguous(x[0])); },
                .reference = same,
-               .dtypes = all_dtypes()});
+               .dtypes = element_dtypes()});
   }
   cases.add({.op = "clone",
              .name = "large",
@@ -50,7 +50,7 @@ void add_copy_into(Cases& cases) {
                      return one(apply(copy_op, {x[0], x[1]}));
                    },
                .reference = [](Arrays x) { return one(x[1].broadcast_to(x[0].sizes)); },
-               .dtypes = all_dtypes(),
+               .dtypes = element_dtypes(),
                .inplace = [](In x) { copy_(x[0], x[1]); }});
     cases.add({.op = "copy",
                .name = concat(sample.name, " from float32"),
@@ -60,7 +60,7 @@ void add_copy_into(Cases& cases) {
                      return one(apply(copy_op, {x[0], x[1]}));
                    },
                .reference = [](Arrays x) { return one(x[1].broadcast_to(x[0].sizes)); },
-               .dtypes = all_dtypes(),
+               .dtypes = element_dtypes(),
                .inplace = [](In x) { copy_(x[0], x[1]); },
                .grad_inputs = {{0}}});
   }
@@ -75,14 +75,14 @@ void add_copy_into(Cases& cases) {
 }
 
 void add_casts(Cases& cases) {
-  for (DType target : all_dtypes()) {
+  for (DType target : element_dtypes()) {
     for (const Shape& sizes : {Shape{3, 5}, Shape{}, Shape{0}}) {
       cases.add({.op = "cast",
                  .name = concat("to ", target, " ", sizes),
                  .inputs = {{.sizes = sizes, .low = target == kUInt8 ? 0.0 : -3.0}},
                  .run = [target](In x) { return one(to(x[0], target)); },
                  .reference = same,
-                 .dtypes = all_dtypes(),
+                 .dtypes = element_dtypes(),
                  .output_dtype = [target](DType) { return target; },
                  .opt_out = target != kFloat64
                                 ? std::map<Mode, std::string>{{Mode::grad, "rounding has steps"}}
@@ -102,7 +102,7 @@ void add_casts(Cases& cases) {
              .inputs = {{{3, 2}}, {.sizes = {1}, .dtype = kFloat64}},
              .run = [](In x) { return one(type_as(x[0], x[1])); },
              .reference = same,
-             .dtypes = all_dtypes(),
+             .dtypes = element_dtypes(),
              .output_dtype = [](DType) { return kFloat64; }});
 }
 
@@ -117,7 +117,7 @@ void add_transfers(Cases& cases) {
                      return one(apply(to_device_op, {dense}, {dense.device()}));
                    },
                .reference = same,
-               .dtypes = all_dtypes()});
+               .dtypes = element_dtypes()});
   }
   cases.error("to", "data of a meta tensor", "a meta tensor has no data",
               [] { zeros({2}, {.device = "meta"}).cpu(); });

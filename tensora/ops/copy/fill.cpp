@@ -15,6 +15,7 @@ constinit OpDef<FillAttrs> fill_op = define(Op<FillAttrs>{
           infer.output(infer[0].sizes(), infer[0].dtype());
         },
     .vjp = [](Vjp&, const FillAttrs&) {},  // nothing of the old contents remains
+    .accepts = kElementDTypes,
 });
 
 void register_fill(OpRegistry& registry) { registry.add(fill_op); }

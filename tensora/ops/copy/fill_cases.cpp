@@ -10,7 +10,7 @@ void fill_cases(Cases& cases) {
                  .inputs = {{sizes}},
                  .run = [value](In x) { return one(fill(x[0], value)); },
                  .reference = [value](Arrays x) { return one(Array(x[0].sizes, value)); },
-                 .dtypes = all_dtypes(),
+                 .dtypes = element_dtypes(),
                  .inplace = [value](In x) { fill_(x[0], value); }});
     }
     cases.add({.op = "zero_",
@@ -18,7 +18,7 @@ void fill_cases(Cases& cases) {
                .inputs = {{sizes}},
                .run = [](In x) { return one(fill(x[0], 0)); },
                .reference = [](Arrays x) { return one(Array(x[0].sizes)); },
-               .dtypes = all_dtypes(),
+               .dtypes = element_dtypes(),
                .inplace = [](In x) { zero_(x[0]); }});
   }
   cases.add({.op = "fill",

@@ -19,8 +19,9 @@ void fill_tile(const void* functor, int64_t n, void* out, const void* const*) {
 }
 
 void fill_kernel(const KernelContext& context, const FillAttrs& attrs) {
-  static constexpr Tiles tiles{fill_tile<float>, fill_tile<double>, fill_tile<int32_t>,
-                               fill_tile<int64_t>};
+  static constexpr Tiles tiles{fill_tile<float>,          fill_tile<double>,
+                               fill_tile<int32_t>,        fill_tile<int64_t>,
+                               fill_tile<Complex<float>>, fill_tile<Complex<double>>};
   const Constant constant{fit_scalar(attrs.value, context.output().dtype, context.op)};
   KernelContext no_inputs = context;
   no_inputs.in = {};

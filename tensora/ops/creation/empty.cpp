@@ -125,9 +125,10 @@ Tensor full(const Shape& sizes, Scalar value, const TensorOptions& options) {
   TensorOptions typed = options;
   if (!typed.dtype) {
     const Scalar::Kind kind = value.kind();
-    typed.dtype = kind == Scalar::Kind::floating  ? default_dtype()
-                  : kind == Scalar::Kind::integer ? DType::int64
-                                                  : DType::boolean;
+    typed.dtype = kind == Scalar::Kind::complex    ? complex_dtype(default_dtype())
+                  : kind == Scalar::Kind::floating ? default_dtype()
+                  : kind == Scalar::Kind::integer  ? DType::int64
+                                                   : DType::boolean;
   }
   return filled(empty_for("full", sizes, without_grad(typed)), value, options);
 }
@@ -176,8 +177,8 @@ size_t blob_bytes(const Shape& sizes, const Strides& strides, DType dtype) {
   for (int64_t stride : strides)
     check(stride >= 0, "from_blob: strides must not be negative, got ", strides);
   const int64_t extent = storage_extent(sizes, strides, 0, "from_blob");
-  const auto bytes = static_cast<int64_t>(element_size(dtype));
-  return static_cast<size_t>(multiply_sizes(extent, bytes, "from_blob"));
+  multiply_sizes(extent, static_cast<int64_t>(element_size(dtype)), "from_blob");
+  return static_cast<size_t>(bytes_of(dtype, extent));
 }
 
 template <class Void>

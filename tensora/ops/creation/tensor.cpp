@@ -10,9 +10,10 @@ namespace tensora {
 namespace {
 
 DType inferred(Scalar::Kind kind) {
-  return kind == Scalar::Kind::floating  ? default_dtype()
-         : kind == Scalar::Kind::integer ? kInt64
-                                         : kBool;
+  return kind == Scalar::Kind::complex    ? complex_dtype(default_dtype())
+         : kind == Scalar::Kind::floating ? default_dtype()
+         : kind == Scalar::Kind::integer  ? kInt64
+                                          : kBool;
 }
 
 // Moves a freshly filled host tensor to where and what the options ask for.
@@ -23,6 +24,7 @@ Tensor finished(const Tensor& host, DType dtype, const TensorOptions& options) {
   if (thread_state.interceptor && result.is_same(host)) [[unlikely]]
     result = clone(result);
   if (options.device) result = to(result, *options.device);
+  if (thread_state.inference_mode) result.impl().inference = true;
   if (options.requires_grad) result.requires_grad_();
   return result;
 }
@@ -84,14 +86,18 @@ const Shape& NestedList::sizes() const {
 Tensor tensor(const NestedList& data, const TensorOptions& options) {
   const Shape& sizes = data.sizes();
   // Numbers pass through a type that holds them exactly, so that int64 keeps all its digits.
-  const bool floating = data.category() == Scalar::Kind::floating;
-  const Tensor host = make_tensor(sizes, floating ? kFloat64 : kInt64, Device());
-  if (floating)
+  const Scalar::Kind kind = data.category();
+  const DType dtype = options.dtype.value_or(inferred(kind));
+  const bool is_complex = kind == Scalar::Kind::complex, floating = kind == Scalar::Kind::floating;
+  const DType exact = is_complex ? kComplex128 : floating ? kFloat64 : kInt64;
+  const Tensor host = make_tensor(sizes, exact, Device());
+  if (is_complex)
+    store<Complex<double>>(host, data.values());
+  else if (floating)
     store<double>(host, data.values());
   else
     store<int64_t>(host, data.values());
-  const DType dtype = options.dtype.value_or(inferred(data.category()));
-  if (!is_floating_point(dtype))
+  if (is_complex || !is_floating_point(dtype))
     for (const Scalar& value : data.values()) fit_scalar(value, dtype, "tensor");
   return finished(host, dtype, options);
 }
@@ -101,7 +107,10 @@ Tensor detail::tensor_from(const void* data, int64_t count, DType dtype,
   const Tensor host = make_tensor({count}, dtype, Device());
   if (count != 0) __builtin_memcpy(host.data_ptr(), data, host.nbytes());
   const bool usual_float = dtype == kFloat32 || dtype == kFloat64;
-  const DType wanted = usual_float ? default_dtype() : dtype == kInt32 ? kInt64 : dtype;
+  const DType wanted = is_complex(dtype) ? complex_dtype(default_dtype())
+                       : usual_float     ? default_dtype()
+                       : dtype == kInt32 ? kInt64
+                                         : dtype;
   return finished(host, options.dtype.value_or(wanted), options);
 }
 
@@ -123,6 +132,10 @@ template std::vector<Half> to_vector(const Tensor&);
 template std::vector<BFloat16> to_vector(const Tensor&);
 template std::vector<float> to_vector(const Tensor&);
 template std::vector<double> to_vector(const Tensor&);
+template std::vector<Complex<float>> to_vector(const Tensor&);
+template std::vector<Complex<double>> to_vector(const Tensor&);
+template std::vector<Float8E4M3> to_vector(const Tensor&);
+template std::vector<Float8E5M2> to_vector(const Tensor&);
 
 Scalar at(const Tensor& self, const Shape& index) {
   const int64_t offset = self.storage_offset() + self.element_offset(index);

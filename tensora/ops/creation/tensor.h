@@ -13,6 +13,8 @@ class NestedList {
   template <class T>
     requires std::is_arithmetic_v<T>
   NestedList(T value) : NestedList(Scalar(value)) {}
+  template <class T>
+  NestedList(Complex<T> value) : NestedList(Scalar(value)) {}
   NestedList(Half value) : NestedList(Scalar(static_cast<float>(value))) {}
   NestedList(BFloat16 value) : NestedList(Scalar(static_cast<float>(value))) {}
   NestedList(std::initializer_list<NestedList> items) {
@@ -35,7 +37,7 @@ class NestedList {
   /// Throws if the lists are ragged.
   const Shape& sizes() const;
   const std::vector<Scalar>& values() const { return values_; }
-  /// bool if all numbers are, an integer if none is floating, else floating.
+  /// bool if all numbers are, an integer if none is floating, complex if one is, else floating.
   Scalar::Kind category() const { return category_; }
 
  private:
@@ -53,8 +55,8 @@ class NestedList {
 };
 
 /// A tensor of the given numbers: `tensor({{1, 2}, {3, 4}})`, `tensor(0.5)`. Without a dtype in the
-/// options, bools give bool, integers int64, and anything with a floating-point number the
-/// default dtype.
+/// options, bools give bool, integers int64, anything with a floating-point number the
+/// default dtype, and with a complex one the complex dtype of its precision.
 Tensor tensor(const NestedList& data, const TensorOptions& options = {});
 
 namespace detail {

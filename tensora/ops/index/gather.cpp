@@ -78,6 +78,7 @@ constinit OpDef<GatherAttrs> gather_op = define(Op<GatherAttrs>{
                            {vjp.input_sizes(0), attrs.dim}));
         },
     .saves = kIndex,
+    .accepts = kElementDTypes,
 });
 
 constinit OpDef<GatherBackwardAttrs> gather_backward_op = define(Op<GatherBackwardAttrs>{
@@ -102,6 +103,7 @@ constinit OpDef<GatherBackwardAttrs> gather_backward_op = define(Op<GatherBackwa
           vjp.set(0, gather(vjp.grad(), attrs.dim, vjp.input(1)));
         },
     .saves = kIndex,
+    .accepts = kComputingDTypes,
 });
 
 constinit OpDef<GatherAttrs> scatter_op = define(Op<GatherAttrs>{
@@ -116,6 +118,7 @@ constinit OpDef<GatherAttrs> scatter_op = define(Op<GatherAttrs>{
           if (vjp.needs(2)) vjp.set(2, gather(vjp.grad(), attrs.dim, index));
         },
     .saves = kIndex,
+    .accepts = kElementDTypes,
 });
 
 constinit OpDef<GatherAttrs> scatter_add_op = define(Op<GatherAttrs>{
@@ -129,6 +132,7 @@ constinit OpDef<GatherAttrs> scatter_add_op = define(Op<GatherAttrs>{
           if (vjp.needs(2)) vjp.set(2, gather(vjp.grad(), attrs.dim, vjp.input(1)));
         },
     .saves = {{}, {}, in(1)},
+    .accepts = kComputingDTypes,
 });
 
 void register_gather(OpRegistry& registry) {

@@ -141,7 +141,7 @@ void walk(const KernelContext& context, const View& plain, const View& index, co
 // at 256 or 2,048.
 void add(const KernelContext& context, const View& plain, const View& index, const View& data,
          int64_t dim) {
-  visit_dtype(data.dtype, [&]<class T>() {
+  visit_computing(data.dtype, [&]<class T>() {
     using Acc = accumulate_t<T>;
     if constexpr (std::is_same_v<Acc, float> && !std::is_same_v<T, float>) {
       std::vector<float> sums(static_cast<size_t>(data.numel));

@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kThreads)
   params.walk.offsets(i, at);
   const long long position = checked_index(params.index, at[1], params.index_dtype, params.limits);
   *reinterpret_cast<T*>(params.plain + at[0]) =
-      position < 0 ? T(0)
+      position < 0 ? T{}
                    : *reinterpret_cast<const T*>(params.data + at[2] + position * params.step);
 }
 
@@ -166,11 +166,11 @@ void write(const KernelContext& context, const Arrays& arrays) {
 }
 
 void add(const KernelContext& context, const Arrays& arrays) {
-  if (is_deterministic() && is_floating_point(arrays.data.dtype))
+  if (is_deterministic() && is_differentiable(arrays.data.dtype))
     return write_ordered(context, arrays, Action::add);
   const Launch run{context.op, context.device.index};
   const View& data = arrays.data;
-  visit_dtype(data.dtype, [&]<class T>() {
+  visit_computing(data.dtype, [&]<class T>() {
     if constexpr (std::is_same_v<accumulate_t<T>, float> && !std::is_same_v<T, float>) {
       // Half types are summed in float, as on the CPU.
       const Scratch sums(context.device.index, static_cast<size_t>(data.numel) * sizeof(float));

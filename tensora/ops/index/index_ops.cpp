@@ -89,7 +89,8 @@ consteval OpDef<IndexAttrs> define_index(std::string_view name, bool primitive =
                     .primitive = primitive,
                     .infer = infer_index,
                     .vjp = index_vjp,
-                    .saves = kIndexInputs};
+                    .saves = kIndexInputs,
+                    .accepts = kElementDTypes};
   if (!primitive)
     op.reference = [](Args in, const IndexAttrs& attrs) {
       return Tensors{apply(index_op, in, attrs)};
@@ -102,7 +103,8 @@ consteval OpDef<IndexPutAttrs> define_index_put(std::string_view name, bool prim
                        .primitive = primitive,
                        .infer = infer_index_put,
                        .vjp = index_put_vjp,
-                       .saves = kPutInputs};
+                       .saves = kPutInputs,
+                       .accepts = kElementDTypes};
   if (!primitive)
     op.reference = [](Args in, const IndexPutAttrs& attrs) {
       return Tensors{apply(index_put_op, in, attrs)};
@@ -164,6 +166,7 @@ constinit OpDef<IndexBackwardAttrs> index_backward_op = define(Op<IndexBackwardA
                            {attrs.dims, attrs.negative}));
         },
     .saves = kIndexInputs,
+    .accepts = kComputingDTypes,
 });
 
 void register_index_ops(OpRegistry& registry) {

@@ -229,8 +229,8 @@ void write_places(const Plan& plan, T* plain, T* indexed) {
 }
 
 void add_at_places(const Plan& plan, const View& values, const View& out) {
-  visit_dtype(out.dtype,
-              [&]<class T>() { write_places<Accumulation>(plan, values.as<T>(), out.as<T>()); });
+  visit_computing(
+      out.dtype, [&]<class T>() { write_places<Accumulation>(plan, values.as<T>(), out.as<T>()); });
 }
 
 void index_kernel(const KernelContext& context, const IndexAttrs& attrs) {

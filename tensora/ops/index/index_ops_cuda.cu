@@ -57,7 +57,7 @@ enum class Action { read, write, add };
 template <class T, Action kAction>
 __device__ inline void move_element(T* plain, T* place) {
   if constexpr (kAction == Action::read)
-    *plain = place ? *place : T(0);
+    *plain = place ? *place : T{};
   else if (!place)
     return;
   else if constexpr (kAction == Action::write)
@@ -137,8 +137,8 @@ class IndexedCopy {
     visit_element_size(arrays_.plain.dtype, [&]<class T>() { run<T, Action::write>(); });
   }
   void add() {
-    if (is_deterministic() && is_floating_point(arrays_.plain.dtype)) return in_order(add_in_order);
-    visit_dtype(arrays_.plain.dtype, [&]<class T>() { run<T, Action::add>(); });
+    if (is_deterministic() && is_differentiable(arrays_.plain.dtype)) return in_order(add_in_order);
+    visit_computing(arrays_.plain.dtype, [&]<class T>() { run<T, Action::add>(); });
   }
 
  private:

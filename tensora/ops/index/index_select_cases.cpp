@@ -59,13 +59,13 @@ void add_select(Cases& cases) {
                      });
                      return one(result);
                    },
-               .dtypes = all_dtypes()});
+               .dtypes = element_dtypes()});
   cases.add({.op = "index_select",
              .name = "0-dim",
              .inputs = {{{}}, {.sizes = {1}, .dtype = kInt64, .values = {0}}},
              .run = [](In x) { return one(index_select(x[0], 0, x[1])); },
              .reference = [](Arrays x) { return one(x[0]); },
-             .dtypes = all_dtypes()});
+             .dtypes = element_dtypes()});
   cases.add({.op = "index_select",
              .name = "large",
              .inputs = {{{4096, 512}}, {.sizes = {4096}, .low = 0, .high = 4095, .dtype = kInt64}},
@@ -90,7 +90,7 @@ void add_writing(Cases& cases) {
                .inputs = {{sample.sizes}, sample.index(), {sample.chosen()}},
                .run = [=](In x) { return one(index_copy(x[0], sample.dim, x[1], x[2])); },
                .reference = [=](Arrays x) { return one(written(x, sample, 0, 1)); },
-               .dtypes = all_dtypes(),
+               .dtypes = element_dtypes(),
                .inplace = [=](In x) { index_copy_(x[0], sample.dim, x[1], x[2]); }});
   std::vector<Sample> all = samples();
   all.push_back({"repeated rows", {4, 3}, 0, {1, 1, 3, 1}});
@@ -112,7 +112,7 @@ void add_writing(Cases& cases) {
                      const Array inputs[] = {x[0], x[1], ones};
                      return one(written(inputs, sample, 0, 1));
                    },
-               .dtypes = all_dtypes(),
+               .dtypes = element_dtypes(),
                .inplace = [=](In x) { index_fill_(x[0], sample.dim, x[1], 1); }});
   }
   const Sample rows = samples()[0];
@@ -153,17 +153,18 @@ void add_writing(Cases& cases) {
                    return one(result);
                  },
              .dtypes = integer_dtypes()});
-  cases.add(
-      {.op = "index_fill",
-       .name = "gradient of a value at repeated places",
-       .inputs = {{{3, 2}}, {.sizes = {3}, .dtype = kInt64, .values = {0, 0, 1}}, {{}}},
-       .run =
-           [](In x) {
-             const Tensor value = x[2].detach().requires_grad_();
-             return one(grad(sum(index_fill(x[0], 0, x[1], value)), {value})[0]);
-           },
-       .reference = [](Arrays) { return one(Array({}, 4)); },
-       .opt_out = {{Mode::grad, "the case is a gradient itself"}, {Mode::meta, "needs values"}}});
+  cases.add({.op = "index_fill",
+             .name = "gradient of a value at repeated places",
+             .inputs = {{{3, 2}}, {.sizes = {3}, .dtype = kInt64, .values = {0, 0, 1}}, {{}}},
+             .run =
+                 [](In x) {
+                   const Tensor value = x[2].detach().requires_grad_();
+                   return one(grad(sum(index_fill(x[0], 0, x[1], value)), {value})[0]);
+                 },
+             .reference = [](Arrays) { return one(Array({}, 4)); },
+             .opt_out = {{Mode::grad, "the case is a gradient itself"},
+                         {Mode::meta, "needs values"},
+                         {Mode::jit, "gradients are not traced"}}});
   cases.add({.op = "index_fill",
              .name = "counted from the end",
              .inputs = {{{4}}, {.sizes = {1}, .dtype = kInt64, .values = {-1}}},

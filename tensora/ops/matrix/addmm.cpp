@@ -5,7 +5,6 @@
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/define_pointwise.h"
-#include "tensora/ops/pointwise/pointwise.h"
 
 namespace tensora {
 namespace {
@@ -13,6 +12,12 @@ namespace {
 void check_dims(std::string_view op, const Tensor& a, const Tensor& b, int a_dim, int b_dim) {
   check(a.dim() == a_dim && b.dim() == b_dim, op, ": expected factors of ", a_dim, " and ", b_dim,
         " dimensions, got shapes ", a.sizes(), " and ", b.sizes());
+}
+
+// A factor of 0 leaves the input out, even if it holds NaN.
+Tensor added_product(const Tensor& input, const Tensor& product, Scalar beta, Scalar alpha) {
+  const Tensor result = scaled(product, alpha);
+  return beta == 0 ? result : result + scaled(input, beta);
 }
 
 }  // namespace
@@ -43,11 +48,8 @@ constinit OpDef<AddmmAttrs> addmm_op = define(Op<AddmmAttrs>{
         },
     .reference =
         [](Args in, const AddmmAttrs& attrs) {
-          const Tensor product = scaled(matmul(*in[1], *in[2]), attrs.alpha);
-          // A factor of 0 leaves the input out, even if it holds NaN.
           Tensors result;
-          result.push_back(attrs.beta.to<double>() == 0 ? product
-                                                        : product + scaled(*in[0], attrs.beta));
+          result.push_back(added_product(*in[0], matmul(*in[1], *in[2]), attrs.beta, attrs.alpha));
           return result;
         },
     .vjp =
@@ -68,6 +70,7 @@ void register_addmm(OpRegistry& registry) { registry.add(addmm_op); }
 Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Scalar beta,
              Scalar alpha) {
   check_dims("addmm", mat1, mat2, 2, 2);
+  if (mat1.is_complex()) return added_product(self, matmul(mat1, mat2), beta, alpha);
   return apply(addmm_op, {self, mat1, mat2}, {beta, alpha});
 }
 
@@ -81,6 +84,7 @@ Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, S
                Scalar alpha) {
   return called_as("baddbmm", [&]() {
     check_dims("baddbmm", batch1, batch2, 3, 3);
+    if (batch1.is_complex()) return added_product(self, bmm(batch1, batch2), beta, alpha);
     return apply(addmm_op, {self, batch1, batch2}, {beta, alpha});
   });
 }

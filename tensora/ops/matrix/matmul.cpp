@@ -61,6 +61,17 @@ constinit OpDef<NoAttrs> matmul_op = define(Op<NoAttrs>{
 
 void register_matmul(OpRegistry& registry) { registry.add(matmul_op); }
 
+namespace {
+
+Tensor product(const Tensor& a, const Tensor& b) {
+  if (!a.is_complex() || !b.is_complex() || a.dtype() != b.dtype()) return apply(matmul_op, {a, b});
+  const Tensor x = contiguous(real(a)), y = contiguous(imag(a));
+  const Tensor u = contiguous(real(b)), v = contiguous(imag(b));
+  return complex(product(x, u) - product(y, v), product(x, v) + product(y, u));
+}
+
+}  // namespace
+
 Tensor matmul(const Tensor& self, const Tensor& other) {
   check(self.defined() && other.defined(), "matmul: ", self.defined() ? "other" : "self",
         " is undefined");
@@ -81,16 +92,16 @@ Tensor matmul(const Tensor& self, const Tensor& other) {
     const int64_t columns = self.size(-1);
     const int64_t rows =
         columns == 0 ? sizes.numel() / std::max<int64_t>(other.size(1), 1) : self.numel() / columns;
-    return reshape(apply(matmul_op, {reshape(self, {rows, columns}), other}), sizes);
+    return reshape(product(reshape(self, {rows, columns}), other), sizes);
   }
-  return apply(matmul_op, {self, other});
+  return product(self, other);
 }
 
 Tensor mm(const Tensor& self, const Tensor& mat2) {
   check_dim(self, 2, "mm", "self");
   check_dim(mat2, 2, "mm", "mat2");
   check_product(self, mat2, "mm");
-  return apply(matmul_op, {self, mat2});
+  return product(self, mat2);
 }
 
 Tensor bmm(const Tensor& self, const Tensor& mat2) {
@@ -99,7 +110,7 @@ Tensor bmm(const Tensor& self, const Tensor& mat2) {
   check(self.size(0) == mat2.size(0), "bmm: the batches differ: ", self.sizes(), " and ",
         mat2.sizes());
   check_product(self, mat2, "bmm");
-  return apply(matmul_op, {self, mat2});
+  return product(self, mat2);
 }
 
 Tensor mv(const Tensor& self, const Tensor& vec) {

@@ -6,6 +6,7 @@ namespace tensora::functors {
 
 struct Add : Binary {
   static constexpr auto name = "add";
+  static constexpr bool complex = true;
   Scalar alpha = 1;
   template <class V>
   constexpr V forward(V self, V other) const {
@@ -17,13 +18,14 @@ struct Add : Binary {
   }
   template <class V>
   constexpr V vjp_b(const Saved<V>& s) const {
-    return scaled(s.g, alpha);
+    return scaled(s.g, conj(alpha));
   }
 };
 
 struct Sub : Binary {
   static constexpr auto name = "sub";
   static constexpr auto types = Types::number;
+  static constexpr bool complex = true;
   Scalar alpha = 1;
   template <class V>
   constexpr V forward(V self, V other) const {
@@ -35,12 +37,13 @@ struct Sub : Binary {
   }
   template <class V>
   constexpr V vjp_b(const Saved<V>& s) const {
-    return -scaled(s.g, alpha);
+    return -scaled(s.g, conj(alpha));
   }
 };
 
 struct Mul : Binary {
   static constexpr auto name = "mul";
+  static constexpr bool complex = true;
   static constexpr unsigned saves_a = kB, saves_b = kA;
   template <class V>
   constexpr V forward(V self, V other) const {
@@ -48,17 +51,18 @@ struct Mul : Binary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return s.g * s.b;
+    return s.g * conj(s.b);
   }
   template <class V>
   constexpr V vjp_b(const Saved<V>& s) const {
-    return s.g * s.a;
+    return s.g * conj(s.a);
   }
 };
 
 struct Div : Binary {
   static constexpr auto name = "div";
   static constexpr auto types = Types::floating;
+  static constexpr bool complex = true;
   static constexpr unsigned saves_a = kB, saves_b = kA | kB;
   template <class V>
   constexpr V forward(V self, V other) const {
@@ -66,11 +70,11 @@ struct Div : Binary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return s.g / s.b;
+    return s.g / conj(s.b);
   }
   template <class V>
   constexpr V vjp_b(const Saved<V>& s) const {
-    return -s.g * (s.a / s.b / s.b);  // the square might overflow
+    return -s.g * conj(s.a / s.b / s.b);  // the square might overflow
   }
 };
 
@@ -156,6 +160,7 @@ struct Pow : Binary {
   static constexpr auto name = "pow";
   static constexpr auto types = Types::number;
   static constexpr auto internal = true;
+  static constexpr bool complex = true;
   static constexpr double low = 0.1, high = 3;
   static constexpr unsigned saves_a = kA | kB, saves_b = kA | kB | kY;
   template <class V>
@@ -164,13 +169,13 @@ struct Pow : Binary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    const V slope = s.g * s.b * pow(s.a, s.b - lit<V>(1));
+    const V slope = s.g * conj(s.b * pow(s.a, s.b - lit<V>(1)));
     return select(s.b == lit<V>(0), lit<V>(0), slope);
   }
   template <class V>
   constexpr V vjp_b(const Saved<V>& s) const {
-    const V slope = xlogy(s.g * s.y, s.a);
-    return select((s.a == lit<V>(0)) & (s.b >= lit<V>(0)), lit<V>(0), slope);
+    const V slope = conj(xlogy(conj(s.g) * s.y, s.a));
+    return select((s.a == lit<V>(0)) & nonnegative(s.b), lit<V>(0), slope);
   }
 };
 

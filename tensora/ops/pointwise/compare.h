@@ -17,6 +17,8 @@ struct UnaryPredicate : Unary {
 
 struct Eq : Predicate {
   static constexpr auto name = "eq";
+  static constexpr bool complex = true;
+  static constexpr bool float8 = true;
   template <class V>
   constexpr V forward(V self, V other) const {
     return V(self == other);
@@ -25,6 +27,8 @@ struct Eq : Predicate {
 
 struct Ne : Predicate {
   static constexpr auto name = "ne";
+  static constexpr bool complex = true;
+  static constexpr bool float8 = true;
   template <class V>
   constexpr V forward(V self, V other) const {
     return V(self != other);
@@ -80,6 +84,8 @@ struct Isclose : Predicate {
 
 struct Isnan : UnaryPredicate {
   static constexpr auto name = "isnan";
+  static constexpr bool complex = true;
+  static constexpr bool float8 = true;
   template <class V>
   constexpr V forward(V self) const {
     return V(isnan(self));
@@ -88,6 +94,8 @@ struct Isnan : UnaryPredicate {
 
 struct Isfinite : UnaryPredicate {
   static constexpr auto name = "isfinite";
+  static constexpr bool complex = true;
+  static constexpr bool float8 = true;
   template <class V>
   constexpr V forward(V self) const {
     return V(isfinite(self));
@@ -96,9 +104,11 @@ struct Isfinite : UnaryPredicate {
 
 struct Isinf : UnaryPredicate {
   static constexpr auto name = "isinf";
+  static constexpr bool complex = true;
+  static constexpr bool float8 = true;
   template <class V>
   constexpr V forward(V self) const {
-    return V(!isnan(self) & !isfinite(self));
+    return V(isinf(self));
   }
 };
 

@@ -8,7 +8,7 @@
 namespace tensora {
 
 /// The typing and the shape rule that all pointwise ops share.
-void infer_pointwise(Infer& infer, functors::Types types, bool condition_first);
+void infer_pointwise(Infer& infer, functors::Types types, bool condition_first, bool real_result);
 
 /// The factor of a sum must be an element of its dtype: 1.5 is no factor for integers.
 void check_alpha(const Infer& infer, Scalar alpha);
@@ -67,6 +67,12 @@ void pointwise_vjp(Vjp& vjp, const F& functor) {
 
 }  // namespace detail
 
+template <class F>
+consteval DTypeSet accepted_dtypes() {
+  return kRealDTypes | (F::complex ? kComplexDTypes : 0) |
+         (F::float8 ? set_of(kFloat8E4M3) | set_of(kFloat8E5M2) : 0);
+}
+
 /// The op of a functor; `operands` are the names of its formula's parameters.
 template <class F>
 consteval OpDef<F> define_pointwise(InputNames operands) {
@@ -76,7 +82,7 @@ consteval OpDef<F> define_pointwise(InputNames operands) {
       .primitive = true,
       .infer =
           [](Infer& infer, const F& functor) {
-            infer_pointwise(infer, F::types, F::condition_first);
+            infer_pointwise(infer, F::types, F::condition_first, F::real_result);
             if constexpr (F::arity == 2 && requires { functor.alpha; })
               check_alpha(infer, functor.alpha);
           },
@@ -84,6 +90,7 @@ consteval OpDef<F> define_pointwise(InputNames operands) {
       .saves = {detail::slots(F::saves_a), detail::slots(F::saves_b), detail::slots(F::saves_c)},
       .pointwise = true,
       .cpu_scalars = true,
+      .accepts = accepted_dtypes<F>(),
   });
 }
 
@@ -99,7 +106,7 @@ consteval OpDef<functors::Backward<F, I>> define_pointwise_backward(std::string_
       .name = name,
       .inputs = inputs,
       .internal = true,
-      .infer = [](Infer& infer, const B&) { infer_pointwise(infer, B::types, false); },
+      .infer = [](Infer& infer, const B&) { infer_pointwise(infer, B::types, false, false); },
       .reference =
           [](Args in, const B& backward) {
             Tensor operands[B::arity];
@@ -112,6 +119,7 @@ consteval OpDef<functors::Backward<F, I>> define_pointwise_backward(std::string_
       .gradient = Gradient::by_reference,
       .pointwise = true,
       .cpu_scalars = true,
+      .accepts = accepted_dtypes<B>(),
   });
 }
 

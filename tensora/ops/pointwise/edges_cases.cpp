@@ -55,7 +55,8 @@ void gradients(Cases& cases, const char* op, std::string name, std::vector<Numbe
              .dtypes = {kFloat32},
              .opt_out = {{Mode::grad, "the case is a gradient itself"},
                          {Mode::view, "the expected gradient belongs to these very values"},
-                         {Mode::meta, "needs values"}}});
+                         {Mode::meta, "needs values"},
+                         {Mode::jit, "gradients are not traced"}}});
 }
 
 void ties(Cases& cases) {
@@ -228,7 +229,8 @@ void layouts(Cases& cases) {
                .opt_out = {{Mode::grad, "has no inputs"},
                            {Mode::view, "has no inputs"},
                            {Mode::inplace, "has no inputs"},
-                           {Mode::meta, "has no inputs"}}});
+                           {Mode::meta, "has no inputs"},
+                           {Mode::jit, "has no inputs"}}});
 }
 
 }  // namespace

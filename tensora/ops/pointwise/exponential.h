@@ -10,6 +10,7 @@ inline constexpr double kNan = __builtin_bit_cast(double, 0x7ff8000000000000ull)
 struct Exp : Unary {
   static constexpr auto name = "exp";
   static constexpr auto types = Types::floating;
+  static constexpr bool complex = true;
   static constexpr unsigned saves_a = kY;
   template <class V>
   constexpr V forward(V self) const {
@@ -17,7 +18,7 @@ struct Exp : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return s.g * s.y;
+    return s.g * conj(s.y);
   }
 };
 
@@ -52,6 +53,7 @@ struct Expm1 : Unary {
 struct Log : Unary {
   static constexpr auto name = "log";
   static constexpr auto types = Types::floating;
+  static constexpr bool complex = true;
   static constexpr double low = 0.1, high = 4;
   static constexpr unsigned saves_a = kA;
   template <class V>
@@ -60,7 +62,7 @@ struct Log : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return s.g / s.a;
+    return s.g / conj(s.a);
   }
 };
 

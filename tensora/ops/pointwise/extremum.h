@@ -84,13 +84,13 @@ struct Fmin : Binary {
 
 // Note [Ties of clamp]
 // Where an element equals a bound, PyTorch halves the gradient between them if the bound is a
-// tensor, and stops it if the bound is a number. NaN passes the one and not the other.
+// tensor, and stops it if the bound is a `number`. NaN passes the one and not the other.
 
 struct ClampMin : Binary {
   static constexpr auto name = "clamp_min";
   static constexpr auto internal = true;
   static constexpr unsigned saves_a = kA | kB, saves_b = kA | kB;
-  bool number = false;  // bounds, as opposed to tensors
+  bool number = false;
   template <class V>
   constexpr V forward(V self, V min) const {
     return maximum(self, min);
@@ -110,7 +110,7 @@ struct ClampMax : Binary {
   static constexpr auto name = "clamp_max";
   static constexpr auto internal = true;
   static constexpr unsigned saves_a = kA | kB, saves_b = kA | kB;
-  bool number = false;  // bounds, as opposed to tensors
+  bool number = false;
   template <class V>
   constexpr V forward(V self, V max) const {
     return minimum(self, max);
@@ -132,7 +132,7 @@ struct Clamp : Ternary {
   static constexpr auto types = Types::number;
   static constexpr auto internal = true;
   static constexpr unsigned saves_a = kA | kB | kC, saves_b = kA | kB | kC, saves_c = kA | kB | kC;
-  bool number = false;  // bounds, as opposed to tensors
+  bool number = false;
   template <class V>
   constexpr V forward(V self, V min, V max) const {
     return select(isnan(min) | isnan(max), min + max, clamp(self, min, max));

@@ -8,6 +8,8 @@ namespace tensora::functors {
 struct MaskedFill : Binary {
   static constexpr auto name = "masked_fill";
   static constexpr auto internal = true;
+  static constexpr bool complex = true;
+  static constexpr bool float8 = true;
   static constexpr unsigned saves_a = kB;
   Scalar value = 0;
   template <class V>

@@ -9,23 +9,24 @@ namespace {
 
 using functors::Types;
 
-int category(DType dtype) { return is_floating_point(dtype) ? 2 : dtype == kBool ? 0 : 1; }
+Category category(DType dtype) { return dtype_info(dtype).category; }
 
 // A plain C++ number counts by its category alone: 0.5 is "some float", not float64.
 DType type_of_number(const Tensor& tensor) {
   if (!tensor.impl().wrapped_number) return tensor.dtype();
+  if (tensor.is_complex()) return complex_dtype(default_dtype());
   return is_floating_point(tensor.dtype()) ? default_dtype() : tensor.dtype();
 }
 
 void check_types(const Infer& infer, Types types, DType dtype) {
   switch (types) {
     case Types::integral:
-      return infer.check(!is_floating_point(dtype), "expected integer or bool tensors, got ",
-                         dtype);
+      return infer.check(category(dtype) <= Category::integer,
+                         "expected integer or bool tensors, got ", dtype);
     case Types::integer:
       return infer.check(is_integral(dtype), "expected integer tensors, got ", dtype);
     case Types::floating_only:
-      return infer.check(is_floating_point(dtype), "expected floating-point tensors, got ", dtype);
+      return infer.check(is_differentiable(dtype), "expected floating-point tensors, got ", dtype);
     case Types::number:
       return infer.check(dtype != kBool,
                          "bool tensors are not supported; cast them, or use a logical op");
@@ -36,12 +37,16 @@ void check_types(const Infer& infer, Types types, DType dtype) {
 
 // The strides of the output, as in PyTorch: dense inputs of one layout give that layout, and
 // otherwise the dims keep the order in memory that they have in the inputs. A permuted tensor stays
-// permuted, with or without gaps, and the loop stays linear.
+// permuted, with or without gaps, and the loop stays linear. An input of another dtype counts as
+// the copy that PyTorch would make of it.
 Strides common_layout(const Infer& infer, const Shape& sizes) {
   SmallVector<Strides, 4> patterns;
   bool alike = true;
   for (const Arg& input : infer.inputs) {
-    patterns.push_back(broadcast_strides(input->sizes(), input->strides(), sizes));
+    const Strides strides = input->dtype() == infer.compute_dtype
+                                ? input->strides()
+                                : kept_strides(input->sizes(), input->strides());
+    patterns.push_back(broadcast_strides(input->sizes(), strides, sizes));
     alike &= input->sizes() == sizes && patterns[0] == patterns.back();
   }
   if (alike && is_dense(sizes, patterns[0])) return patterns[0];
@@ -74,20 +79,22 @@ DType result_type(Args inputs) {
 }
 
 void check_alpha(const Infer& infer, Scalar alpha) {
-  if (is_floating_point(infer.compute_dtype)) return;
-  infer.check(!alpha.is_floating(), "alpha must be an integer for ", infer.compute_dtype,
-              " tensors, got ", alpha.to<double>());
   infer.check(alpha.kind() != Scalar::Kind::boolean || infer.compute_dtype == kBool,
               "alpha must be a number for ", infer.compute_dtype, " tensors, got a bool");
+  infer.check(!alpha.is_complex() || is_complex(infer.compute_dtype), "alpha must be real for ",
+              infer.compute_dtype, " tensors");
+  if (is_differentiable(infer.compute_dtype)) return;
+  infer.check(!alpha.is_floating(), "alpha must be an integer for ", infer.compute_dtype,
+              " tensors, got ", alpha.to<double>());
   fit_scalar(alpha, infer.compute_dtype, infer.op);
 }
 
 Tensor unwrap_number(const Tensor& operand) {
   if (!operand.impl().wrapped_number) return operand;
-  return full({}, operand.item(), {.dtype = kFloat64});
+  return full({}, operand.item(), {.dtype = operand.is_complex() ? kComplex128 : kFloat64});
 }
 
-void infer_pointwise(Infer& infer, Types types, bool condition_first) {
+void infer_pointwise(Infer& infer, Types types, bool condition_first, bool real_result) {
   const Args operands = condition_first ? infer.inputs.subspan(1) : infer.inputs;
   if (condition_first)
     infer.check(infer[0].dtype() == kBool || infer[0].dtype() == kUInt8,
@@ -104,10 +111,10 @@ void infer_pointwise(Infer& infer, Types types, bool condition_first) {
   for (const Arg& operand : operands) one_dtype &= operand->dtype() == dtype;
   if (!one_dtype) dtype = result_type(operands);
 
-  if (types == Types::floating && !is_floating_point(dtype)) dtype = default_dtype();
+  if (types == Types::floating && !is_differentiable(dtype)) dtype = default_dtype();
   check_types(infer, types, dtype);
   infer.compute_dtype = dtype;
-  const DType result = types == Types::predicate ? kBool : dtype;
+  const DType result = types == Types::predicate ? kBool : real_result ? real_dtype(dtype) : dtype;
   if (one_shape && contiguous) return infer.output(first_sizes, result);
 
   Shape sizes = first_sizes;

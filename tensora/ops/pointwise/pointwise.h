@@ -23,6 +23,7 @@ struct Backward : PointwiseBase {
   static constexpr int arity =
       1 + bool(saves & kA) + bool(saves & kB) + bool(saves & kC) + bool(saves & kY);
   static constexpr auto types = Types::floating;
+  static constexpr bool complex = F::complex;
 
   template <class V>
   static constexpr Saved<V> unpack(const V* operands) {

@@ -8,6 +8,8 @@ struct Where : Ternary {
   static constexpr auto name = "where";
   static constexpr auto inplace = false;
   static constexpr auto condition_first = true;
+  static constexpr bool complex = true;
+  static constexpr bool float8 = true;
   static constexpr unsigned saves_b = kA, saves_c = kA;
   template <class V>
   constexpr V forward(V condition, V self, V other) const {
@@ -50,6 +52,7 @@ struct Lerp : Ternary {
 struct Addcmul : Ternary {
   static constexpr auto name = "addcmul";
   static constexpr auto types = Types::number;
+  static constexpr bool complex = true;
   static constexpr unsigned saves_b = kC, saves_c = kB;
   Scalar value = 1;
   template <class V>
@@ -62,11 +65,11 @@ struct Addcmul : Ternary {
   }
   template <class V>
   constexpr V vjp_b(const Saved<V>& s) const {
-    return s.g * s.c * lit<V>(value);
+    return s.g * conj(s.c * lit<V>(value));
   }
   template <class V>
   constexpr V vjp_c(const Saved<V>& s) const {
-    return s.g * s.b * lit<V>(value);
+    return s.g * conj(s.b * lit<V>(value));
   }
 };
 

@@ -9,6 +9,7 @@ inline constexpr double kPi = 3.14159265358979324;
 struct Sin : Unary {
   static constexpr auto name = "sin";
   static constexpr auto types = Types::floating;
+  static constexpr bool complex = true;
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -16,13 +17,14 @@ struct Sin : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return s.g * cos(s.a);
+    return s.g * conj(cos(s.a));
   }
 };
 
 struct Cos : Unary {
   static constexpr auto name = "cos";
   static constexpr auto types = Types::floating;
+  static constexpr bool complex = true;
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -30,7 +32,7 @@ struct Cos : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return -s.g * sin(s.a);
+    return -s.g * conj(sin(s.a));
   }
 };
 
@@ -124,6 +126,7 @@ struct Cosh : Unary {
 struct Tanh : Unary {
   static constexpr auto name = "tanh";
   static constexpr auto types = Types::floating;
+  static constexpr bool complex = true;
   static constexpr unsigned saves_a = kY;
   template <class V>
   constexpr V forward(V self) const {
@@ -131,7 +134,7 @@ struct Tanh : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return s.g * (lit<V>(1) - s.y * s.y);
+    return s.g * conj(lit<V>(1) - s.y * s.y);
   }
 };
 

@@ -9,6 +9,7 @@ inline constexpr double kRadiansPerDegree = 0.017453292519943295;
 struct Neg : Unary {
   static constexpr auto name = "neg";
   static constexpr auto types = Types::number;
+  static constexpr bool complex = true;
   template <class V>
   constexpr V forward(V self) const {
     return -self;
@@ -22,6 +23,8 @@ struct Neg : Unary {
 struct Abs : Unary {
   static constexpr auto name = "abs";
   static constexpr auto types = Types::number;
+  static constexpr bool complex = true;
+  static constexpr bool real_result = true;
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -29,7 +32,7 @@ struct Abs : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return s.g * sign(s.a);
+    return s.g * sgn(s.a);
   }
 };
 
@@ -37,6 +40,7 @@ struct Square : Unary {
   static constexpr auto name = "square";
   static constexpr auto types = Types::number;
   static constexpr auto internal = true;
+  static constexpr bool complex = true;
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -44,13 +48,14 @@ struct Square : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return s.g * s.a * lit<V>(2);
+    return s.g * conj(s.a) * lit<V>(2);
   }
 };
 
 struct Reciprocal : Unary {
   static constexpr auto name = "reciprocal";
   static constexpr auto types = Types::floating;
+  static constexpr bool complex = true;
   static constexpr unsigned saves_a = kY;
   template <class V>
   constexpr V forward(V self) const {
@@ -58,13 +63,14 @@ struct Reciprocal : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return -s.g * s.y * s.y;
+    return -s.g * conj(s.y * s.y);
   }
 };
 
 struct Sqrt : Unary {
   static constexpr auto name = "sqrt";
   static constexpr auto types = Types::floating;
+  static constexpr bool complex = true;
   static constexpr double low = 0.1, high = 4;
   static constexpr unsigned saves_a = kY;
   template <class V>
@@ -73,13 +79,14 @@ struct Sqrt : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return s.g / (s.y * lit<V>(2));
+    return s.g / (conj(s.y) * lit<V>(2));
   }
 };
 
 struct Rsqrt : Unary {
   static constexpr auto name = "rsqrt";
   static constexpr auto types = Types::floating;
+  static constexpr bool complex = true;
   static constexpr double low = 0.1, high = 4;
   static constexpr unsigned saves_a = kY;
   template <class V>
@@ -88,7 +95,7 @@ struct Rsqrt : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return s.g * s.y * s.y * s.y * lit<V>(-0.5);
+    return s.g * conj(s.y * s.y * s.y) * lit<V>(-0.5);
   }
 };
 

@@ -4,6 +4,7 @@
 #include "tensora/core/fit_scalar.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/describe.h"
 #include "tensora/ops/pointwise/functions.h"
 #include "tensora/ops/reduce/any_all.h"
@@ -57,7 +58,8 @@ bool is_bool_power(const Tensor& self, Scalar exponent) {
 }
 
 void check_integer_power(const Tensor& self, Scalar exponent) {
-  check(self.is_floating_point() || exponent.is_floating() || exponent.to<int64_t>() >= 0,
+  check(is_differentiable(self.dtype()) || exponent.is_floating() || exponent.is_complex() ||
+            exponent.to<int64_t>() >= 0,
         "pow: integers to negative integer powers are not allowed, got exponent ",
         exponent.to<int64_t>());
   if (is_integral(self.dtype()) && !exponent.is_floating())
@@ -174,11 +176,12 @@ Tensor pow(const Tensor& self, Scalar exponent) {
   if (is_bool_power(self, exponent)) return logical_or(self, logical_not(wrap_number(exponent)));
   check_integer_power(self, exponent);
   const bool keeps_dtype =
-      self.dtype() != kBool && (self.is_floating_point() || !exponent.is_floating());
+      self.dtype() != kBool && (is_differentiable(self.dtype()) || !exponent.is_floating());
+  const bool floating = is_differentiable(self.dtype());
   if (keeps_dtype && exponent == 2) return square(self);
-  if (self.is_floating_point() && exponent == 0.5) return sqrt(self);
-  if (self.is_floating_point() && exponent == -0.5) return rsqrt(self);
-  if (self.is_floating_point() && exponent == -1) return reciprocal(self);
+  if (floating && exponent == 0.5) return sqrt(self);
+  if (floating && exponent == -0.5) return rsqrt(self);
+  if (floating && exponent == -1) return reciprocal(self);
   return pow(self, wrap_number(exponent));
 }
 
@@ -276,6 +279,11 @@ Tensor isclose(const Tensor& self, const Tensor& other, double rtol, double atol
   check_same_dtype("isclose", self, other);
   check(rtol >= 0, "isclose: rtol must not be negative, got ", rtol);
   check(atol >= 0, "isclose: atol must not be negative, got ", atol);
+  if (self.is_complex()) {
+    const Tensor distance = abs(self - other), same = eq(self, other);
+    const Tensor near = isfinite(distance) & (distance <= abs(other) * rtol + atol);
+    return equal_nan ? same | near | (isnan(self) & isnan(other)) : same | near;
+  }
   const Isclose functor{{}, rtol, atol, equal_nan};
   if (self.is_floating_point()) return apply(pointwise_op<Isclose>(), {self, other}, functor);
   // Integers need the tolerances in floating point.

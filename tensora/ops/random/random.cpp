@@ -1,6 +1,7 @@
 #include "tensora/ops/random/random.h"
 
 #include <cmath>
+#include <numbers>
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/dispatch/op.h"
@@ -44,7 +45,19 @@ void check_floating(std::string_view op, const Tensor& self) {
 // For factories, which would otherwise speak of the op that fills.
 void check_floating(std::string_view op, const TensorOptions& options) {
   const DType dtype = options.dtype();
-  check(is_floating_point(dtype), op, ": expected a floating-point dtype, got ", dtype);
+  check(is_differentiable(dtype), op, ": expected a floating-point dtype, got ", dtype);
+}
+
+void check_floating_or_complex(std::string_view op, const Tensor& self) {
+  check(is_differentiable(self.dtype()), op, ": expected a floating-point tensor, got ",
+        self.dtype());
+}
+
+// Fills a complex tensor by its parts.
+template <class Fill>
+const Tensor& of_parts(const Tensor& self, const Fill& fill) {
+  fill(view_as_real(self));
+  return self;
 }
 
 void check_probability(double p) {
@@ -140,17 +153,23 @@ void register_random(OpRegistry& registry) {
 }
 
 const Tensor& uniform_(const Tensor& self, double from, double to) {
-  check_floating("uniform_", self);
+  check_floating_or_complex("uniform_", self);
   check(from <= to, "uniform_: expected from <= to, got from ", from, " and to ", to);
   check(std::isfinite(to - from), "uniform_: the range from ", from, " to ", to, " is too large");
   const int bits = self.dtype() == kFloat16 ? 11 : self.dtype() == kBFloat16 ? 8 : 24;
+  if (self.is_complex())
+    return of_parts(self, [&](const Tensor& parts) { uniform_(parts, from, to); });
   return fill_random(uniform_op, self, values_per_counter(self.dtype()),
                      Uniform{.from = from, .to = to, .bits = bits});
 }
 
 const Tensor& normal_(const Tensor& self, double mean, double std) {
-  check_floating("normal_", self);
+  check_floating_or_complex("normal_", self);
   check(std >= 0, "normal_: expected std >= 0, got ", std);
+  if (self.is_complex())
+    return of_parts(self, [&](const Tensor& parts) {
+      normal_(parts, mean, std / std::numbers::sqrt2);  // the parts share the variance
+    });
   return fill_random(normal_op, self, values_per_counter(self.dtype()),
                      Normal{.mean = mean, .std = std});
 }

@@ -97,17 +97,13 @@ double integer(int64_t i, double low, double range) {
 void add(Cases& cases, std::string op, std::string name, const Shape& sizes,
          std::vector<DType> dtypes, std::function<void(const Tensor&)> fill,
          std::function<double(int64_t)> value) {
-  const auto seeded = [fill](const Tensor& x) {
-    manual_seed(kSeed);
-    fill(x);
-  };
   cases.add({.op = std::move(op),
              .name = concat(name, " ", sizes),
              .inputs = {{sizes}},
              .run =
-                 [seeded](In x) {
+                 [fill](In x) {
                    Tensor result = clone(x[0]);
-                   seeded(result);
+                   fill(result);
                    return one(result);
                  },
              .reference =
@@ -117,8 +113,9 @@ void add(Cases& cases, std::string op, std::string name, const Shape& sizes,
                    return one(result);
                  },
              .dtypes = std::move(dtypes),
-             .inplace = [seeded](In x) { seeded(x[0]); },
-             .tolerance = 4});
+             .inplace = [fill](In x) { fill(x[0]); },
+             .tolerance = 4,
+             .seed = kSeed});
 }
 
 void fill_random_cases(Cases& cases, const Shape& sizes) {
@@ -180,11 +177,7 @@ void bernoulli_tensor_cases(Cases& cases) {
     cases.add({.op = "bernoulli",
                .name = concat("probabilities ", sizes),
                .inputs = {{.sizes = sizes, .low = 0, .high = 1}},
-               .run =
-                   [](In x) {
-                     manual_seed(kSeed);
-                     return one(bernoulli(x[0]));
-                   },
+               .run = [](In x) { return one(bernoulli(x[0])); },
                .reference =
                    [](Arrays x) {
                      // Half types are compared with 24 random bits too.
@@ -198,7 +191,8 @@ void bernoulli_tensor_cases(Cases& cases) {
                      }
                      return one(result);
                    },
-               .opt_out = {{Mode::grad, "a step function"}}});
+               .opt_out = {{Mode::grad, "a step function"}},
+               .seed = kSeed});
   cases.error("bernoulli", "a probability above 1", "between 0 and 1",
               [] { bernoulli(full({3}, 1.5)); });
   cases.error("bernoulli", "a NaN", "between 0 and 1", [] { bernoulli(full({3}, NAN)); });
@@ -251,11 +245,7 @@ void sample_cases(Cases& cases) {
   for (int64_t n : {0, 1, 7, 300, 5000})
     cases.add({.op = "randperm",
                .name = concat(n),
-               .run =
-                   [n](In) {
-                     manual_seed(kSeed);
-                     return one(randperm(n, {.dtype = dtype(), .device = device()}));
-                   },
+               .run = [n](In) { return one(randperm(n, {.dtype = dtype(), .device = device()})); },
                .reference =
                    [n](Arrays) {
                      std::vector<std::pair<uint64_t, int64_t>> keys;
@@ -274,7 +264,8 @@ void sample_cases(Cases& cases) {
                .dtypes = {kInt16, kInt32, kInt64, kFloat32, kFloat64},
                .opt_out = {{Mode::grad, "has no inputs"},
                            {Mode::view, "has no inputs"},
-                           {Mode::inplace, "has no inputs"}}});
+                           {Mode::inplace, "has no inputs"}},
+               .seed = kSeed});
   // One category holds all the weight, or all categories are drawn: the result is known.
   cases.add({.op = "multinomial",
              .name = "certain categories",

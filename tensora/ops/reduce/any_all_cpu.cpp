@@ -2,24 +2,12 @@
 
 #include "tensora/backend/cpu/reduce.h"
 #include "tensora/ops/reduce/reduce_common.h"
+#include "tensora/ops/reduce/sum_functors.h"
 
 namespace tensora::cpu::TENSORA_ISA {
 namespace {
 
-template <class C, bool every>
-struct Truth {
-  using Value = C;
-  using Lane = std::conditional_t<sizeof(C) == 1, uint8_t,
-                                  std::conditional_t<sizeof(C) == 4, int32_t, int64_t>>;
-  using Acc = Lane;
-  using Out = int64_t;
-  Lane lane() const { return every; }
-  Lane step(Lane lane, C x) const { return merge(lane, x != 0); }
-  Lane merge(Lane a, Lane b) const { return static_cast<Lane>(every ? a & b : a | b); }
-  Acc widen(Lane lane) const { return lane; }
-  Acc combine(Acc a, Acc b) const { return merge(a, b); }
-  Out finish(Acc acc) const { return acc; }
-};
+using reductions::Truth;
 
 template <bool every>
 void truth_kernel(const KernelContext& context, const ReduceAttrs& attrs) {

@@ -1,21 +1,12 @@
 #include "tensora/backend/cuda/loops/reduce.cuh"
 #include "tensora/ops/reduce/any_all.h"
 #include "tensora/ops/reduce/reduce_common.h"
+#include "tensora/ops/reduce/sum_functors.h"
 
 namespace tensora::cuda {
 namespace {
 
-template <class C, bool every>
-struct Truth {
-  using Value = C;
-  using Acc = int;
-  static constexpr bool kIndexed = false;
-  static constexpr int kOutputs = 1;
-  __device__ Acc init() const { return every; }
-  __device__ Acc step(Acc acc, C x, unsigned) const { return combine(acc, x != C(0)); }
-  __device__ Acc combine(Acc a, Acc b) const { return every ? a & b : a | b; }
-  __device__ int first(Acc acc) const { return acc; }
-};
+using namespace reductions;
 
 template <bool every>
 void truth_kernel(const KernelContext& context, const ReduceAttrs& attrs) {

@@ -1,6 +1,7 @@
 #include "tensora/ops/reduce/max_dim.h"
 
-#include "tensora/backend/cpu/reduce_functors.h"
+#include "tensora/backend/cpu/reduce.h"
+#include "tensora/ops/reduce/extremum_functors.h"
 #include "tensora/ops/reduce/reduce_common.h"
 
 namespace tensora::cpu::TENSORA_ISA {
@@ -26,24 +27,15 @@ int64_t find_first(const C* x, int64_t n, C wanted) {
   return i;
 }
 
-// The extremum with its position.
-template <class C, bool largest>
-struct Chosen {
-  using Best = Extremum<C, largest>;
-  struct Acc {
-    C value;
-    int64_t index;  // -1: nothing seen yet
-
-    void take(C other, int64_t position) {
-      if (index < 0 || Best::replaces(other, value)) *this = {other, position};
-    }
-  };
+// The tiles of reductions::Chosen.
+template <class F>
+struct ChosenTiles {
+  using C = typename F::Value;
+  using Best = typename F::Best;
+  using Acc = typename F::Acc;
   // As wide as the values, so that both are selected by one mask.
   using Index = std::conditional_t<sizeof(C) == 4, int32_t, int64_t>;
 
-  static void init(const void*, void* to, int64_t n) {
-    std::fill_n(static_cast<Acc*>(to), n, Acc{C(0), -1});
-  }
   // The value first, by the vectorised loop; its position is looked up only where a block improves.
   static void rows(const void*, const void* from, int64_t row_stride, int64_t rows, int64_t n,
                    int64_t index, void* to) {
@@ -78,31 +70,18 @@ struct Chosen {
           position[j] = better ? i : position[j];
         }
       }
-      for (int64_t j = 0; j < n; ++j) acc[j].take(value[j], index + r + position[j]);
+      for (int64_t j = 0; j < n; ++j)
+        acc[j] = F().combine(acc[j], {value[j], index + r + position[j]});
     }
   }
-  static void combine(const void*, void* to, const void* from, int64_t n) {
-    const Acc* const later = static_cast<const Acc*>(from);
-    for (int64_t i = 0; i < n; ++i)
-      if (later[i].index >= 0) static_cast<Acc*>(to)[i].take(later[i].value, later[i].index);
-  }
-  static void finish_both(const void*, const void* from, int64_t n, void* const* out) {
-    const Acc* const acc = static_cast<const Acc*>(from);
-    for (int64_t i = 0; i < n; ++i) static_cast<C*>(out[0])[i] = acc[i].value;
-    for (int64_t i = 0; i < n; ++i) static_cast<int64_t*>(out[1])[i] = acc[i].index;
-  }
-  static void finish_index(const void*, const void* from, int64_t n, void* const* out) {
-    const Acc* const acc = static_cast<const Acc*>(from);
-    for (int64_t i = 0; i < n; ++i) static_cast<int64_t*>(out[0])[i] = acc[i].index;
-  }
-  static constexpr ReduceTiles tiles(bool with_values) {
-    return {.init = init,
+  static constexpr ReduceTiles tiles() {
+    return {.init = init_tile<F>,
             .rows = rows,
             .columns = columns,
-            .combine = combine,
-            .finish = with_values ? finish_both : finish_index,
+            .combine = combine_tile<F>,
+            .finish = finish_tile<F>,
             .compute = dtype_of<C>,
-            .outputs = {with_values ? dtype_of<C> : kInt64, kInt64},
+            .outputs = {dtype_of<typename F::Out>, kInt64},
             .acc_bytes = sizeof(Acc),
             .indexed = true};
   }
@@ -112,10 +91,15 @@ template <bool largest>
 void chosen_kernel(const KernelContext& context, const DimAttrs& attrs) {
   const View& in = context.input(0);
   const uint32_t mask = reduced_mask(attrs.dim ? Dims{*attrs.dim} : Dims{}, in.dim(), context.op);
+  const auto run = [&]<class F>(const F& functor) {
+    static constexpr ReduceTiles tiles = ChosenTiles<F>::tiles();
+    run_reduction(in, mask, context.out, tiles, &functor);
+  };
   visit_compute(in.dtype, [&]<class C>() {
-    static constexpr ReduceTiles both = Chosen<C, largest>::tiles(true);
-    static constexpr ReduceTiles index = Chosen<C, largest>::tiles(false);
-    run_reduction(in, mask, context.out, context.out.size() == 2 ? both : index, nullptr);
+    if (context.out.size() == 2)
+      run(reductions::Chosen<C, largest, true>{});
+    else
+      run(reductions::Chosen<C, largest, false>{});
   });
 }
 

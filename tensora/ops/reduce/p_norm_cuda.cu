@@ -2,48 +2,68 @@
 
 #include <cmath>
 
-#include "tensora/backend/cuda/loops/extremum.cuh"
 #include "tensora/backend/cuda/loops/reduce.cuh"
+#include "tensora/ops/reduce/extremum_functors.h"
 #include "tensora/ops/reduce/reduce_common.h"
+#include "tensora/ops/reduce/sum_functors.h"
 
 namespace tensora::cuda {
 namespace {
 
-// One functor for all p: the branch is the same for every thread, and memory is what takes time.
+using namespace reductions;
+
+// One functor for all p, to compile one set of kernels: the branch is the same for every thread,
+// and memory is what takes time.
 template <class C>
-struct Norm {
+struct AnyNorm : Reduction {
   enum class Kind { count, sum, squares, powers, largest, smallest };
   using Value = C;
-  using Acc = C;
-  static constexpr bool kIndexed = false;
-  static constexpr int kOutputs = 1;
+  using Lane = C;
+  using Acc = double;
+  using Out = double;
   Kind kind;
-  C p;
+  NormP<C> powers;
 
-  __device__ Acc init() const { return kind == Kind::smallest ? worst<false, C>() : C(0); }
-  __device__ Acc step(Acc acc, C x, unsigned) const {
-    const C magnitude = fabs(x);
+  explicit AnyNorm(double p) : kind(kind_of(p)), powers(p) {}
+
+  // body(functor) with the norm's own functor.
+  template <class Body>
+  __device__ auto visit(Body&& body) const {
     switch (kind) {
       case Kind::count:
-        return acc + C(x != C(0));
+        return body(Norm0<C>{});
       case Kind::sum:
-        return acc + magnitude;
+        return body(Norm1<C>{});
       case Kind::squares:
-        return acc + x * x;
+        return body(Norm2<C>{});
       case Kind::powers:
-        return acc + pow(magnitude, p);
+        return body(powers);
+      case Kind::largest:
+        return body(NormInf<C, true>{});
       default:
-        return combine(acc, magnitude);
+        return body(NormInf<C, false>{});
     }
   }
-  __device__ Acc combine(Acc a, Acc b) const {
-    if (kind == Kind::largest) return replaces<true>(b, a) ? b : a;
-    if (kind == Kind::smallest) return replaces<false>(b, a) ? b : a;
-    return a + b;
+  __device__ Lane lane() const {
+    return visit([](const auto& norm) { return norm.lane(); });
   }
-  __device__ C first(Acc acc) const {
-    if (kind == Kind::squares) return sqrt(acc);
-    return kind == Kind::powers ? pow(acc, C(1) / p) : acc;
+  __device__ Lane step(Lane lane, C x) const {
+    return visit([&](const auto& norm) { return norm.step(lane, x); });
+  }
+  __device__ Lane merge(Lane a, Lane b) const {
+    return visit([&](const auto& norm) { return norm.merge(a, b); });
+  }
+  __device__ Acc widen(Lane lane) const { return lane; }
+  __device__ Acc combine(Acc a, Acc b) const {
+    return visit([&](const auto& norm) -> double {
+      using N = typename std::remove_cvref_t<decltype(norm)>::Acc;
+      return norm.combine(static_cast<N>(a), static_cast<N>(b));
+    });
+  }
+  __device__ Out finish(Acc acc) const {
+    return visit([&](const auto& norm) -> double {
+      return norm.finish(static_cast<typename std::remove_cvref_t<decltype(norm)>::Acc>(acc));
+    });
   }
 
   static Kind kind_of(double p) {
@@ -57,9 +77,8 @@ struct Norm {
 
 void norm_kernel(const KernelContext& context, const NormAttrs& attrs) {
   const uint32_t mask = reduced_mask(attrs.dim, context.input(0).dim(), context.op);
-  visit_compute_floating(context.output().dtype, [&]<class C>() {
-    reduce(context, mask, Norm<C>{Norm<C>::kind_of(attrs.p), static_cast<C>(attrs.p)});
-  });
+  visit_compute_floating(context.output().dtype,
+                         [&]<class C>() { reduce(context, mask, AnyNorm<C>(attrs.p)); });
 }
 
 }  // namespace

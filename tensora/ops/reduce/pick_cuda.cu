@@ -63,14 +63,9 @@ void run(const KernelContext& context, const View& whole, const View& indices, c
     params.count = static_cast<unsigned>(part.count());
     const Launch launch{context.op, context.device.index};
     const dim3 blocks((params.count + kThreads - 1) / kThreads);
-    if (bytes == 1)
-      launch(pick_elements<uint8_t, put>, blocks, dim3(kThreads), params);
-    else if (bytes == 2)
-      launch(pick_elements<uint16_t, put>, blocks, dim3(kThreads), params);
-    else if (bytes == 4)
-      launch(pick_elements<uint32_t, put>, blocks, dim3(kThreads), params);
-    else
-      launch(pick_elements<uint64_t, put>, blocks, dim3(kThreads), params);
+    visit_element_size(whole.dtype, [&]<class T>() {
+      launch(pick_elements<T, put>, blocks, dim3(kThreads), params);
+    });
   });
 }
 

@@ -9,16 +9,25 @@
 namespace tensora {
 namespace {
 
+void check_parts(const Infer& infer, DType from, DType to) {
+  infer.check(is_complex(from) == is_complex(to), "cannot sum ", from, " as ", to,
+              "; cast the tensor");
+}
+
 void infer_sum(Infer& infer, const ReduceAttrs& attrs) {
   const Tensor& x = infer[0];
   const uint32_t mask = reduced_mask(attrs.dim, x.dim(), infer.op);
-  const DType natural = x.is_floating_point() ? x.dtype() : DType::int64;
-  infer.output(reduced_sizes(x.sizes(), mask, attrs.keepdim), attrs.dtype.value_or(natural));
+  const DType natural = is_differentiable(x.dtype()) ? x.dtype() : DType::int64;
+  const DType result = attrs.dtype.value_or(natural);
+  check_parts(infer, x.dtype(), result);
+  infer.output(reduced_sizes(x.sizes(), mask, attrs.keepdim), result);
 }
 
-// Casting to bool first is "any nonzero", which no wider compute type preserves.
-Tensor cast_if_bool(const Tensor& self, std::optional<DType> dtype) {
-  return dtype == kBool ? to(self, kBool) : self;
+// Casting to bool first is "any nonzero", which no wider compute type preserves; and the kernels
+// turn no real number into a complex one.
+Tensor cast_first(const Tensor& self, std::optional<DType> dtype) {
+  const bool other = dtype && (dtype == kBool || is_complex(*dtype) != self.is_complex());
+  return other ? to(self, *dtype) : self;
 }
 
 }  // namespace
@@ -40,6 +49,7 @@ constinit OpDef<ReduceAttrs> sum_op = define(Op<ReduceAttrs>{
         [](Vjp& vjp, const ReduceAttrs& attrs) {
           vjp.set(0, unreduce(vjp.grad(), vjp.input_sizes(0), attrs.dim, attrs.keepdim));
         },
+    .accepts = kComputingDTypes,
 });
 
 constinit OpDef<ReduceAttrs> mean_op = define(Op<ReduceAttrs>{
@@ -48,8 +58,9 @@ constinit OpDef<ReduceAttrs> mean_op = define(Op<ReduceAttrs>{
     .infer =
         [](Infer& infer, const ReduceAttrs& attrs) {
           const DType dtype = attrs.dtype.value_or(infer[0].dtype());
-          infer.check(is_floating_point(dtype), "expected a floating-point dtype, got ", dtype,
+          infer.check(is_differentiable(dtype), "expected a floating-point dtype, got ", dtype,
                       "; cast the tensor or pass dtype");
+          check_parts(infer, infer[0].dtype(), dtype);
           const uint32_t mask = reduced_mask(attrs.dim, infer[0].dim(), infer.op);
           infer.output(reduced_sizes(infer[0].sizes(), mask, attrs.keepdim), dtype);
         },
@@ -70,6 +81,7 @@ constinit OpDef<ReduceAttrs> mean_op = define(Op<ReduceAttrs>{
           vjp.set(0, unreduce(vjp.grad() / Scalar(static_cast<double>(count)), vjp.input_sizes(0),
                               attrs.dim, attrs.keepdim));
         },
+    .accepts = kComputingDTypes,
 });
 
 constinit OpDef<ReduceAttrs> nansum_op = define(Op<ReduceAttrs>{
@@ -144,6 +156,7 @@ constinit OpDef<SumToAttrs> sum_to_op = define(Op<SumToAttrs>{
           if (!repeated.empty()) grad = unreduce(grad, sizes, repeated, true);
           vjp.set(0, grad);
         },
+    .accepts = kComputingDTypes,
 });
 
 void register_sum(OpRegistry& registry) {
@@ -153,11 +166,11 @@ void register_sum(OpRegistry& registry) {
 }
 
 Tensor sum(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
-  return apply(sum_op, {cast_if_bool(self, dtype)}, {dim, keepdim, dtype});
+  return apply(sum_op, {cast_first(self, dtype)}, {dim, keepdim, dtype});
 }
 
 Tensor mean(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
-  return apply(mean_op, {self}, {dim, keepdim, dtype});
+  return apply(mean_op, {cast_first(self, dtype)}, {dim, keepdim, dtype});
 }
 
 Tensor sum(const Tensor& self, DType dtype) { return sum(self, {}, false, dtype); }
@@ -165,7 +178,7 @@ Tensor sum(const Tensor& self, DType dtype) { return sum(self, {}, false, dtype)
 Tensor mean(const Tensor& self, DType dtype) { return mean(self, {}, false, dtype); }
 
 Tensor nansum(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
-  return apply(nansum_op, {cast_if_bool(self, dtype)}, {dim, keepdim, dtype});
+  return apply(nansum_op, {cast_first(self, dtype)}, {dim, keepdim, dtype});
 }
 
 Tensor nanmean(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype) {

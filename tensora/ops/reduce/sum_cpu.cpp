@@ -1,55 +1,42 @@
 #include "tensora/ops/reduce/sum.h"
 
-#include "tensora/backend/cpu/reduce_functors.h"
+#include "tensora/backend/cpu/reduce.h"
 #include "tensora/ops/reduce/reduce_common.h"
+#include "tensora/ops/reduce/sum_functors.h"
 
 namespace tensora::cpu::TENSORA_ISA {
 namespace {
 
-template <class C>
-struct Mean : Sum<C> {
-  using Out = double;
-  double count = 1;
-  double finish(double acc) const { return acc / count; }
-};
+using namespace reductions;
 
-template <class C>
-struct NanSum : Sum<C> {
-  C step(C lane, C x) const { return lane + (x == x ? x : C(0)); }
-};
-
-// The lanes are as wide as the elements, so that comparisons need no repacking; bytes are counted
-// in 16 bits, which a run cannot overflow.
-template <class C>
-struct CountNonzero {
-  using Value = C;
-  using Lane = std::conditional_t<sizeof(C) == 1, uint16_t,
-                                  std::conditional_t<sizeof(C) == 4, int32_t, int64_t>>;
-  using Acc = int64_t;
-  using Out = int64_t;
-  Lane lane() const { return 0; }
-  Lane step(Lane lane, C x) const { return static_cast<Lane>(lane + (x != 0)); }
-  Lane merge(Lane a, Lane b) const { return static_cast<Lane>(a + b); }
-  Acc widen(Lane lane) const { return lane; }
-  Acc combine(Acc a, Acc b) const { return a + b; }
-  Out finish(Acc acc) const { return acc; }
-};
+void sum_along(const KernelContext& context, uint32_t mask) {
+  if (is_complex(context.output().dtype))
+    return run_on_parts(context, [&](const KernelContext& parts) { sum_along(parts, mask); });
+  visit_compute(context.output().dtype, [&]<class C>() { reduce(context, mask, Sum<C>{}); });
+}
 
 void sum_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
   const View& in = context.input(0);
   const uint32_t mask = reduced_mask(attrs.dim, in.dim(), context.op);
   // A mask is counted byte by byte, several times faster than as int64.
   if (in.dtype == kBool) return reduce(context, mask, CountNonzero<uint8_t>{});
-  visit_compute(context.output().dtype, [&]<class C>() { reduce(context, mask, Sum<C>{}); });
+  sum_along(context, mask);
+}
+
+void mean_along(const KernelContext& context, uint32_t mask, double count) {
+  if (is_complex(context.output().dtype))
+    return run_on_parts(context,
+                        [&](const KernelContext& parts) { mean_along(parts, mask, count); });
+  visit_compute_floating(context.output().dtype, [&]<class C>() {
+    reduce(context, mask, Mean<C>{{}, count});
+  });
 }
 
 void mean_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
   const View& in = context.input(0);
   const uint32_t mask = reduced_mask(attrs.dim, in.dim(), context.op);
   const double count = static_cast<double>(reduced_count(in.sizes, mask));
-  visit_compute_floating(context.output().dtype, [&]<class C>() {
-    reduce(context, mask, Mean<C>{{}, count});
-  });
+  mean_along(context, mask, count);
 }
 
 void nansum_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
@@ -68,7 +55,7 @@ void sum_to_kernel(const KernelContext& context, const SumToAttrs& attrs) {
   const View& in = context.input(0);
   uint32_t mask = 0;
   for (int64_t d : broadcast_dims(attrs.size, in.sizes)) mask |= 1u << d;
-  visit_compute(context.output().dtype, [&]<class C>() { reduce(context, mask, Sum<C>{}); });
+  sum_along(context, mask);
 }
 
 }  // namespace

@@ -1,46 +1,38 @@
-#include "tensora/backend/cuda/loops/reduce_count.cuh"
+#include "tensora/backend/cuda/loops/reduce.cuh"
 #include "tensora/ops/reduce/reduce_common.h"
 #include "tensora/ops/reduce/sum.h"
+#include "tensora/ops/reduce/sum_functors.h"
 
 namespace tensora::cuda {
 namespace {
 
-// Floats are summed in float: every thread adds a short run, and the runs are added pairwise.
-template <class C>
-struct Sum {
-  using Value = C;
-  using Acc = C;
-  static constexpr bool kIndexed = false;
-  static constexpr int kOutputs = 1;
-  __device__ Acc init() const { return 0; }
-  __device__ Acc step(Acc acc, C x, unsigned) const { return acc + x; }
-  __device__ Acc combine(Acc a, Acc b) const { return a + b; }
-  __device__ C first(Acc acc) const { return acc; }
-};
+using namespace reductions;
 
-template <class C>
-struct Mean : Sum<C> {
-  C count;
-  explicit Mean(double number) : count(static_cast<C>(number)) {}
-  __device__ C first(C acc) const { return acc / count; }
-};
-
-template <class C>
-struct NanSum : Sum<C> {
-  __device__ C step(C acc, C x, unsigned) const { return x == x ? acc + x : acc; }
-};
+void sum_along(const KernelContext& context, uint32_t mask) {
+  if (is_complex(context.output().dtype))
+    return run_on_parts(context, [&](const KernelContext& parts) { sum_along(parts, mask); });
+  visit_compute(context.output().dtype, [&]<class C>() { reduce(context, mask, Sum<C>{}); });
+}
 
 void sum_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
   const uint32_t mask = reduced_mask(attrs.dim, context.input(0).dim(), context.op);
-  visit_compute(context.output().dtype, [&]<class C>() { reduce(context, mask, Sum<C>{}); });
+  sum_along(context, mask);
+}
+
+void mean_along(const KernelContext& context, uint32_t mask, double count) {
+  if (is_complex(context.output().dtype))
+    return run_on_parts(context,
+                        [&](const KernelContext& parts) { mean_along(parts, mask, count); });
+  visit_compute_floating(context.output().dtype, [&]<class C>() {
+    reduce(context, mask, Mean<C>{{}, count});
+  });
 }
 
 void mean_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
   const View& in = context.input(0);
   const uint32_t mask = reduced_mask(attrs.dim, in.dim(), context.op);
   const auto count = static_cast<double>(reduced_count(in.sizes, mask));
-  visit_compute_floating(context.output().dtype,
-                         [&]<class C>() { reduce(context, mask, Mean<C>(count)); });
+  mean_along(context, mask, count);
 }
 
 void nansum_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
@@ -57,7 +49,7 @@ void count_nonzero_kernel(const KernelContext& context, const ReduceAttrs& attrs
 void sum_to_kernel(const KernelContext& context, const SumToAttrs& attrs) {
   uint32_t mask = 0;
   for (int64_t d : broadcast_dims(attrs.size, context.input(0).sizes)) mask |= 1u << d;
-  visit_compute(context.output().dtype, [&]<class C>() { reduce(context, mask, Sum<C>{}); });
+  sum_along(context, mask);
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/reduce_common.h"
 #include "tensora/ops/reduce/sum.h"
+#include "tensora/ops/shape/reshape.h"
+#include "tensora/ops/shape/slice.h"
 
 namespace tensora {
 namespace {
@@ -46,12 +48,21 @@ Tensors variance_reference(Args in, const VarianceAttrs& attrs) {
   const DType dtype = in[0]->dtype();
   const Tensor x = to(*in[0], kFloat64);
   const auto count = static_cast<double>(reduced_count(x.sizes(), attrs.dim, "var"));
-  const Tensor center = mean(x, attrs.dim, attrs.keepdim);
-  const Tensor distance = x - unreduce(center, x.sizes(), attrs.dim, attrs.keepdim);
+  // Seen from one of the elements, equal ones have a variance of exactly 0.
+  const uint32_t mask = reduced_mask(attrs.dim, x.dim(), "var");
+  Tensor origin = x;
+  for (int d = 0; d < x.dim(); ++d)
+    if (mask >> d & 1) origin = narrow(origin, d, 0, std::min<int64_t>(1, x.sizes()[d]));
+  const Tensor offset = count > 0 ? x - origin : x;
+  const Tensor center = mean(offset, attrs.dim, true);
+  const Tensor distance = offset - center;
   const Tensor variance = sum(distance * distance, attrs.dim, attrs.keepdim) /
                           Scalar(std::max(0.0, count - attrs.correction));
   Tensors result{to(root ? sqrt(variance) : variance, dtype)};
-  if (outputs == 2) result.push_back(to(center, dtype));
+  if (outputs == 2) {
+    const Tensor average = count > 0 ? center + origin : center;
+    result.push_back(to(reshape(average, reduced_sizes(x.sizes(), mask, attrs.keepdim)), dtype));
+  }
   return result;
 }
 

@@ -118,6 +118,7 @@ constinit OpDef<AsStridedBackwardAttrs> as_strided_backward_op = define(Op<AsStr
           engine_ops().copy_(laid_out, vjp.grad());
           vjp.set(0, as_strided(laid_out, attrs.sizes, attrs.strides, attrs.offset));
         },
+    .accepts = kComputingDTypes,
 });
 
 void register_as_strided(OpRegistry& registry) {

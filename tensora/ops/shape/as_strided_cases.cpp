@@ -24,7 +24,7 @@ void add(Cases& cases, const char* name, const Shape& from, const Shape& sizes,
                    });
                    return one(result);
                  },
-             .dtypes = all_dtypes(),
+             .dtypes = element_dtypes(),
              .is_view = true});
 }
 

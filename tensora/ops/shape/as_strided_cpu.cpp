@@ -25,7 +25,7 @@ void scatter_add(const View& grad, T* out, const AsStridedBackwardAttrs& attrs) 
 void as_strided_backward_kernel(const KernelContext& context, const AsStridedBackwardAttrs& attrs) {
   const View& out = context.output();
   std::memset(out.data, 0, out.bytes());
-  visit_dtype(out.dtype, [&]<class T>() { scatter_add(context.input(0), out.as<T>(), attrs); });
+  visit_computing(out.dtype, [&]<class T>() { scatter_add(context.input(0), out.as<T>(), attrs); });
 }
 
 }  // namespace

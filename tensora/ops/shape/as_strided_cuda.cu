@@ -86,7 +86,7 @@ void as_strided_backward_kernel(const KernelContext& context, const AsStridedBac
     return;
   }
   const Geometry view = geometry_of(grad, attrs);
-  visit_dtype(out.dtype, [&]<class T>() {
+  visit_computing(out.dtype, [&]<class T>() {
     const dim3 blocks(static_cast<unsigned>((out.numel + 255) / 256));
     Launch{context.op, context.device.index}(gather_overlaps<T>, blocks, dim3(256),
                                              grad.as<const T>(), out.as<T>(), out.numel,

@@ -4,7 +4,6 @@
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/pointwise/define_pointwise.h"
-#include "tensora/ops/pointwise/pointwise.h"
 #include "tensora/ops/shape/reshape.h"
 #include "tensora/ops/shape/slice.h"
 
@@ -96,6 +95,7 @@ constinit OpDef<CatAttrs> cat_op = define(Op<CatAttrs>{
             start += sizes[dim];
           }
         },
+    .accepts = kElementDTypes,
 });
 
 constinit OpDef<CatAttrs> stack_op = define(Op<CatAttrs>{
@@ -116,6 +116,7 @@ constinit OpDef<CatAttrs> stack_op = define(Op<CatAttrs>{
           for (size_t i = 0; i < vjp.input_count(); ++i)
             if (vjp.needs(i)) vjp.set(i, select(vjp.grad(), attrs.dim, static_cast<int64_t>(i)));
         },
+    .accepts = kElementDTypes,
 });
 
 void register_cat(OpRegistry& registry) {

@@ -56,7 +56,7 @@ void add_cat(Cases& cases) {
                      return one(
                          joined(x, static_cast<int>(dim < 0 ? dim + x[0].sizes.size() : dim)));
                    },
-               .dtypes = all_dtypes()});
+               .dtypes = element_dtypes()});
   cases.add({.op = "cat",
              .name = "an empty vector among matrices",
              .inputs = {{{2, 3}}, {{0}}, {{1, 3}}},
@@ -66,7 +66,7 @@ void add_cat(Cases& cases) {
                    const Array kept[] = {x[0], x[2]};
                    return one(joined(kept, 0));
                  },
-             .dtypes = all_dtypes()});
+             .dtypes = element_dtypes()});
   cases.add({.op = "cat",
              .name = "promoted",
              .inputs = {{{2, 3}}, {.sizes = {2, 2}, .dtype = kInt32}},
@@ -110,7 +110,7 @@ void add_stack(Cases& cases) {
                      for (const Array& part : x) parts.push_back(reshaped(part, widened));
                      return one(joined(parts, at));
                    },
-               .dtypes = all_dtypes()});
+               .dtypes = element_dtypes()});
 }
 
 void add_stacks_by_name(Cases& cases) {
@@ -141,7 +141,7 @@ void add_stacks_by_name(Cases& cases) {
                                             reshaped(x[1], sample.widened)};
                      return one(joined(parts, sample.dim));
                    },
-               .dtypes = all_dtypes()});
+               .dtypes = element_dtypes()});
   cases.add({.op = "block_diag",
              .name = "matrix, vector, number",
              .inputs = {{{2, 3}}, {{2}}, {{}}},
@@ -154,7 +154,7 @@ void add_stacks_by_name(Cases& cases) {
                    result.at({3, 5}) = x[2][0];
                    return one(result);
                  },
-             .dtypes = all_dtypes()});
+             .dtypes = element_dtypes()});
 }
 
 }  // namespace

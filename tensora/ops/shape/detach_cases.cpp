@@ -9,7 +9,7 @@ void detach_cases(Cases& cases) {
                .inputs = {{sizes}},
                .run = [](In x) { return one(x[0].detach()); },
                .reference = [](Arrays x) { return one(x[0]); },
-               .dtypes = all_dtypes(),
+               .dtypes = element_dtypes(),
                .grad_inputs = std::vector<int>{},
                .is_view = true});
   // What is written to the alias of a leaf is allowed, as in PyTorch, and seen by both.

@@ -74,6 +74,7 @@ constinit OpDef<DiagEmbedAttrs> diag_embed_op = define(Op<DiagEmbedAttrs>{
         [](Vjp& vjp, const DiagEmbedAttrs& attrs) {
           vjp.set(0, diagonal(vjp.grad(), attrs.offset, attrs.dim1, attrs.dim2));
         },
+    .accepts = kElementDTypes,
 });
 
 void register_diagonal(OpRegistry& registry) {

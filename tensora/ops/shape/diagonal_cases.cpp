@@ -58,7 +58,7 @@ void add_diagonal(Cases& cases) {
                     In x) { return one(diagonal(x[0], plane.offset, plane.dim1, plane.dim2)); },
          .reference = [plane = plane,
                        length = length](Arrays x) { return one(diagonal_of(x[0], plane, length)); },
-         .dtypes = all_dtypes(),
+         .dtypes = element_dtypes(),
          .is_view = true});
 }
 
@@ -79,7 +79,7 @@ void add_embedding(Cases& cases) {
          .run = [plane = plane](
                     In x) { return one(diag_embed(x[0], plane.offset, plane.dim1, plane.dim2)); },
          .reference = [plane = plane](Arrays x) { return one(embedded(x[0], plane, plane.sizes)); },
-         .dtypes = all_dtypes()});
+         .dtypes = element_dtypes()});
   cases.add({.op = "diag",
              .name = "of a vector",
              .inputs = {{{3}}},
@@ -88,7 +88,7 @@ void add_embedding(Cases& cases) {
                  [](Arrays x) {
                    return one(embedded(x[0], {"", {}, 1, 0, 1}, {4, 4}));
                  },
-             .dtypes = all_dtypes()});
+             .dtypes = element_dtypes()});
   cases.add({.op = "diag",
              .name = "of a matrix",
              .inputs = {{{3, 4}}},
@@ -97,7 +97,7 @@ void add_embedding(Cases& cases) {
                  [](Arrays x) {
                    return one(diagonal_of(x[0], {"", {}, -1, 0, 1}, 2));
                  },
-             .dtypes = all_dtypes()});
+             .dtypes = element_dtypes()});
   cases.add({.op = "diagflat",
              .name = "of a matrix",
              .inputs = {{{2, 2}}},
@@ -108,7 +108,7 @@ void add_embedding(Cases& cases) {
                    for (int64_t i = 0; i < 4; ++i) result.at({i, i}) = x[0][i];
                    return one(result);
                  },
-             .dtypes = all_dtypes()});
+             .dtypes = element_dtypes()});
 }
 
 }  // namespace

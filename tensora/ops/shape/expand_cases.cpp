@@ -91,7 +91,7 @@ void add_lists(Cases& cases) {
                    for (const Array& array : x) result.push_back(array.broadcast_to({3, 4}));
                    return result;
                  },
-             .dtypes = all_dtypes()});
+             .dtypes = element_dtypes()});
   struct Grid {
     const char* indexing;
     int order[3];  // which dim each input runs along
@@ -118,7 +118,7 @@ void add_lists(Cases& cases) {
                      }
                      return result;
                    },
-               .dtypes = all_dtypes()});
+               .dtypes = element_dtypes()});
 }
 
 }  // namespace
@@ -130,7 +130,7 @@ void expand_cases(Cases& cases) {
                .inputs = {{sample.from}},
                .run = [run = sample.run](In x) { return one(run(x[0])); },
                .reference = [to = sample.to](Arrays x) { return one(x[0].broadcast_to(to)); },
-               .dtypes = all_dtypes(),
+               .dtypes = element_dtypes(),
                .is_view = true});
   add_lists(cases);
   cases.error("expand", "mismatch", "the expanded size 4 must match the existing size 3",

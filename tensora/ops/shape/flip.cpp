@@ -43,6 +43,7 @@ constinit OpDef<FlipAttrs> flip_op = define(Op<FlipAttrs>{
           return Tensors{attrs.dims.empty() ? clone(result) : result};
         },
     .vjp = [](Vjp& vjp, const FlipAttrs& attrs) { vjp.set(0, flip(vjp.grad(), attrs.dims)); },
+    .accepts = kElementDTypes,
 });
 
 void register_flip(OpRegistry& registry) { registry.add(flip_op); }

@@ -51,7 +51,7 @@ void add_flips(Cases& cases) {
                .inputs = {{sample.sizes}},
                .run = [run = sample.run](In x) { return one(run(x[0])); },
                .reference = [dims = sample.dims](Arrays x) { return one(flipped(x[0], dims)); },
-               .dtypes = all_dtypes()});
+               .dtypes = element_dtypes()});
 }
 
 void add_rolls(Cases& cases) {
@@ -82,7 +82,7 @@ void add_rolls(Cases& cases) {
                        return index;
                      }));
                    },
-               .dtypes = all_dtypes()});
+               .dtypes = element_dtypes()});
   cases.add({.op = "roll",
              .name = "flattened",
              .inputs = {{{2, 3}}},
@@ -93,7 +93,7 @@ void add_rolls(Cases& cases) {
                    for (int64_t i = 0; i < 6; ++i) result[(i + 2) % 6] = x[0][i];
                    return one(result);
                  },
-             .dtypes = all_dtypes()});
+             .dtypes = element_dtypes()});
 }
 
 void add_rotations(Cases& cases) {
@@ -114,7 +114,7 @@ void add_rotations(Cases& cases) {
                      }
                      return one(turned);
                    },
-               .dtypes = all_dtypes()});
+               .dtypes = element_dtypes()});
 }
 
 }  // namespace

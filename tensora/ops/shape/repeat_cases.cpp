@@ -43,7 +43,7 @@ void add_repeat(Cases& cases) {
                .inputs = {{sample.sizes}},
                .run = [=](In x) { return one(repeat(x[0], sample.repeats)); },
                .reference = [=](Arrays x) { return one(repeated(x[0], sample.repeats)); },
-               .dtypes = all_dtypes()});
+               .dtypes = element_dtypes()});
   cases.add({.op = "tile",
              .name = "fewer entries than dims",
              .inputs = {{{2, 3}}},
@@ -52,7 +52,7 @@ void add_repeat(Cases& cases) {
                  [](Arrays x) {
                    return one(repeated(x[0], {1, 2}));
                  },
-             .dtypes = all_dtypes()});
+             .dtypes = element_dtypes()});
   cases.add({.op = "tile",
              .name = "more entries than dims",
              .inputs = {{{2}}},
@@ -64,7 +64,7 @@ void add_repeat(Cases& cases) {
                  [](Arrays x) {
                    return one(repeated(x[0], {2, 3}));
                  },
-             .dtypes = all_dtypes()});
+             .dtypes = element_dtypes()});
 }
 
 void add_interleaved(Cases& cases) {
@@ -98,7 +98,7 @@ void add_interleaved(Cases& cases) {
                });
                return one(result);
              },
-         .dtypes = all_dtypes()});
+         .dtypes = element_dtypes()});
   cases.add({.op = "repeat_interleave",
              .name = "flattened",
              .inputs = {{{2, 2}}},
@@ -109,7 +109,7 @@ void add_interleaved(Cases& cases) {
                    for (int64_t i = 0; i < 8; ++i) result[i] = x[0][i / 2];
                    return one(result);
                  },
-             .dtypes = all_dtypes()});
+             .dtypes = element_dtypes()});
 }
 
 void add_interleaved_by_tensor(Cases& cases) {
@@ -126,7 +126,7 @@ void add_interleaved_by_tensor(Cases& cases) {
                    }
                    return one(result);
                  },
-             .dtypes = all_dtypes(),
+             .dtypes = element_dtypes(),
              .opt_out = {{Mode::meta, "the shape depends on data"},
                          {Mode::jit, "the shape depends on data"}}});
   cases.add({.op = "repeat_interleave",
@@ -139,7 +139,7 @@ void add_interleaved_by_tensor(Cases& cases) {
                    for (int64_t i = 0; i < 8; ++i) result[i] = x[0][i / 2];
                    return one(result);
                  },
-             .dtypes = all_dtypes(),
+             .dtypes = element_dtypes(),
              .opt_out = {{Mode::meta, "the shape depends on data"},
                          {Mode::jit, "the shape depends on data"}}});
 }

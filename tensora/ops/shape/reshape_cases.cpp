@@ -216,7 +216,7 @@ void reshape_cases(Cases& cases) {
                      result.values = x[0].values;
                      return one(result);
                    },
-               .dtypes = all_dtypes(),
+               .dtypes = element_dtypes(),
                .is_view = true};
     // Most strides do not allow a view; the cases of reshape cover them.
     if (added.op == "view" || added.op == "view_as")

@@ -122,6 +122,7 @@ constinit OpDef<SliceBackwardAttrs> slice_backward_op = define(Op<SliceBackwardA
           const int64_t end = count == 0 ? attrs.start : attrs.start + (count - 1) * attrs.step + 1;
           vjp.set(0, slice(vjp.grad(), dim, attrs.start, end, attrs.step));
         },
+    .accepts = kElementDTypes,
 });
 
 void register_slice(OpRegistry& registry) {

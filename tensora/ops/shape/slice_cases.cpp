@@ -105,7 +105,7 @@ void add_selections(Cases& cases) {
                      result.sizes.erase(sample.dim);
                      return one(result);
                    },
-               .dtypes = all_dtypes(),
+               .dtypes = element_dtypes(),
                .is_view = true});
 }
 
@@ -125,7 +125,7 @@ void add_backward(Cases& cases) {
                    });
                    return one(result);
                  },
-             .dtypes = all_dtypes()});
+             .dtypes = element_dtypes()});
 }
 
 void add_errors(Cases& cases) {
@@ -170,7 +170,7 @@ void slice_cases(Cases& cases) {
                    [sample](Arrays x) {
                      return one(sliced(x[0], sample.dim, sample.start, sample.step, sample.count));
                    },
-               .dtypes = all_dtypes(),
+               .dtypes = element_dtypes(),
                .is_view = true});
   add_selections(cases);
   add_backward(cases);

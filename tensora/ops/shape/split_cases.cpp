@@ -110,7 +110,7 @@ void add_unbind(Cases& cases) {
                      for (Array& part : result) part.sizes.erase(at);
                      return result;
                    },
-               .dtypes = all_dtypes(),
+               .dtypes = element_dtypes(),
                .is_view = true});
 }
 
@@ -177,7 +177,7 @@ void split_cases(Cases& cases) {
                .run = [run = sample.run](In x) { return run(x[0]); },
                .reference = [dim = sample.dim, bounds = sample.bounds](
                                 Arrays x) { return parts_of(x[0], dim, bounds); },
-               .dtypes = all_dtypes(),
+               .dtypes = element_dtypes(),
                .is_view = true});
   add_unbind(cases);
   add_unused_parts(cases);

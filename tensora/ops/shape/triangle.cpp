@@ -34,6 +34,7 @@ constinit OpDef<TriangleAttrs> tril_op = define(Op<TriangleAttrs>{
     .reference = masked<true>,
     .vjp = [](Vjp& vjp,
               const TriangleAttrs& attrs) { vjp.set(0, tril(vjp.grad(), attrs.diagonal)); },
+    .accepts = kElementDTypes,
 });
 
 constinit OpDef<TriangleAttrs> triu_op = define(Op<TriangleAttrs>{
@@ -43,6 +44,7 @@ constinit OpDef<TriangleAttrs> triu_op = define(Op<TriangleAttrs>{
     .reference = masked<false>,
     .vjp = [](Vjp& vjp,
               const TriangleAttrs& attrs) { vjp.set(0, triu(vjp.grad(), attrs.diagonal)); },
+    .accepts = kElementDTypes,
 });
 
 void register_triangle(OpRegistry& registry) {

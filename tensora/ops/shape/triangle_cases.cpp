@@ -35,7 +35,7 @@ void triangle_cases(Cases& cases) {
          .inputs = {{sample.sizes}},
          .run = [=](In x) { return one(tril(x[0], sample.diagonal)); },
          .reference = [=](Arrays x) { return one(triangle(x[0], sample.diagonal, Keep::lower)); },
-         .dtypes = all_dtypes(),
+         .dtypes = element_dtypes(),
          .inplace = [=](In x) { tril_(x[0], sample.diagonal); }});
     cases.add(
         {.op = "triu",
@@ -43,7 +43,7 @@ void triangle_cases(Cases& cases) {
          .inputs = {{sample.sizes}},
          .run = [=](In x) { return one(triu(x[0], sample.diagonal)); },
          .reference = [=](Arrays x) { return one(triangle(x[0], sample.diagonal, Keep::upper)); },
-         .dtypes = all_dtypes(),
+         .dtypes = element_dtypes(),
          .inplace = [=](In x) { triu_(x[0], sample.diagonal); }});
   }
   cases.error("tril", "one dim", "at least 2 dimensions", [] { tril(zeros({3})); });

@@ -31,7 +31,7 @@ void copy_columns(const T* from, int64_t from_stride, T* to, int64_t to_stride, 
 
 template <class T>
 void zero_columns(T* to, int64_t stride, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) to[i * stride] = 0;
+  for (int64_t i = begin; i < end; ++i) to[i * stride] = T{};
 }
 
 enum class Keep { lower, upper };

@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads)
       const bool kept = kLower ? beyond <= 0 : beyond >= 0;
       const char* const from = params.in + at[0] + row * params.in_row + col * params.in_col;
       char* const to = params.out + at[1] + row * params.out_row + col * params.out_col;
-      *reinterpret_cast<T*>(to) = kept ? *reinterpret_cast<const T*>(from) : T(0);
+      *reinterpret_cast<T*>(to) = kept ? *reinterpret_cast<const T*>(from) : T{};
     }
   }
 }
@@ -79,14 +79,9 @@ void triangle_kernel(const KernelContext& context, const TriangleAttrs& attrs) {
   const dim3 grid(static_cast<unsigned>((params.cols + kThreads - 1) / kThreads),
                   at_most(params.rows), at_most(batches));
   const Launch launch{context.op, context.device.index};
-  if (bytes == 1)
-    launch(triangle<uint8_t, kLower>, grid, dim3(kThreads), params);
-  else if (bytes == 2)
-    launch(triangle<uint16_t, kLower>, grid, dim3(kThreads), params);
-  else if (bytes == 4)
-    launch(triangle<uint32_t, kLower>, grid, dim3(kThreads), params);
-  else
-    launch(triangle<uint64_t, kLower>, grid, dim3(kThreads), params);
+  visit_element_size(out.dtype, [&]<class T>() {
+    launch(triangle<T, kLower>, grid, dim3(kThreads), params);
+  });
 }
 
 }  // namespace

@@ -9,13 +9,15 @@ namespace tensora::cuda {
 namespace {
 
 struct Identity : functors::Unary {
+  static constexpr bool complex = true;
   template <class V>
   constexpr V forward(V self) const {
     return self;
   }
 };
 
-// Every source value is exact in its own compute type, so the only rounding is the store's.
+// Every source value is exact in its own compute type, so the only rounding is the store's; or, as
+// a real number becomes complex, the load's.
 void copy_by_elements(std::string_view op, const View& from, const View& to, DType compute) {
   static const FunctorKernels kernels = functor_kernels<Identity>();
   const Identity identity;
@@ -167,6 +169,7 @@ int transposed_dim(const HostWalk& walk, int64_t bytes) {
 
 // Whether every access of turn_kernel is aligned and whole.
 bool has_squares(const HostWalk& walk, int dim, int64_t bytes) {
+  if (bytes == 16) return false;  // an element is an access already
   const int64_t square = bytes == 1 ? 8 : 16 / bytes, access = square * bytes;
   if (walk.sizes[0] % square != 0 || walk.sizes[dim] % square != 0) return false;
   for (int k = 0; k < 2; ++k) {
@@ -211,10 +214,9 @@ void launch_transpose(std::string_view op, int device, const HostWalk& walk, int
   fill_walk(params.rest, rest);
   const dim3 blocks(static_cast<unsigned>(tiles_x * tiles_y * rest.count()));
   const Launch launch{op, device};
-  if (squares)
-    launch(turn_kernel<bytes>, blocks, dim3(kThreads), params);
-  else
-    launch(tile_kernel<T>, blocks, dim3(kTileThreadsX, kTileThreadsY), params);
+  if constexpr (bytes < 16)
+    if (squares) return launch(turn_kernel<bytes>, blocks, dim3(kThreads), params);
+  launch(tile_kernel<T>, blocks, dim3(kTileThreadsX, kTileThreadsY), params);
 }
 
 bool copy_transposed(std::string_view op, const View& from, const View& to) {
@@ -225,14 +227,7 @@ bool copy_transposed(std::string_view op, const View& from, const View& to) {
   each_part(walk, [&](const HostWalk& part, bool) {
     const int dim = transposed_dim(walk, bytes);
     const int device = to.device.index;
-    if (bytes == 1)
-      launch_transpose<uint8_t>(op, device, part, dim);
-    else if (bytes == 2)
-      launch_transpose<uint16_t>(op, device, part, dim);
-    else if (bytes == 4)
-      launch_transpose<uint32_t>(op, device, part, dim);
-    else
-      launch_transpose<uint64_t>(op, device, part, dim);
+    visit_element_size(to.dtype, [&]<class T>() { launch_transpose<T>(op, device, part, dim); });
   });
   return true;
 }
@@ -241,6 +236,7 @@ bool copy_transposed(std::string_view op, const View& from, const View& to) {
 
 void copy_elements(std::string_view op, const View& from, const View& to) {
   if (to.numel == 0) return;
+  if (is_quantized(to.dtype)) return copy_elements(op, blocks_as_bytes(from), blocks_as_bytes(to));
   const bool same_layout = from.sizes == to.sizes && from.dtype == to.dtype &&
                            ((from.contiguous && to.contiguous) ||
                             (from.strides == to.strides && is_dense(to.sizes, to.strides)));
@@ -254,16 +250,22 @@ void copy_elements(std::string_view op, const View& from, const View& to) {
     return;
   }
   if (from.dtype == to.dtype && copy_transposed(op, from, to)) return;
-  copy_by_elements(op, from, to, from.dtype);
+  const bool widens = is_complex(to.dtype) && !is_complex(from.dtype);
+  copy_by_elements(op, from, to, widens ? to.dtype : from.dtype);
 }
 
 void fill_elements(std::string_view op, const View& to, Scalar value) {
   if (to.numel == 0) return;
+  auto complex = value.to<Complex<double>>();
   double floating = value.to<double>();
-  int64_t integer = value.to<int64_t>();
+  int64_t integer = value.is_complex() ? 0 : value.to<int64_t>();
   View number;
-  number.data = value.is_floating() ? static_cast<void*>(&floating) : &integer;
-  number.dtype = value.is_floating() ? DType::float64 : DType::int64;
+  number.data = value.is_complex()    ? static_cast<void*>(&complex)
+                : value.is_floating() ? static_cast<void*>(&floating)
+                                      : &integer;
+  number.dtype = value.is_complex()    ? DType::complex128
+                 : value.is_floating() ? DType::float64
+                                       : DType::int64;
   copy_by_elements(op, number, to, to.dtype);
 }
 

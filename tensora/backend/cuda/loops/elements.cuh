@@ -4,6 +4,8 @@
 // reading and writing groups of elements, converting between dtypes. The text is also embedded and
 // compiled by NVRTC for fused kernels, so it includes nothing of the standard library.
 
+#include "tensora/base/complex.h"
+#include "tensora/base/float8.h"
 #include "tensora/base/half.h"
 
 namespace tensora::cuda {
@@ -61,6 +63,12 @@ inline constexpr bool is_half_type<Half> = true;
 template <>
 inline constexpr bool is_half_type<BFloat16> = true;
 template <class T>
+inline constexpr bool is_float8_type = false;
+template <>
+inline constexpr bool is_float8_type<Float8E4M3> = true;
+template <>
+inline constexpr bool is_float8_type<Float8E5M2> = true;
+template <class T>
 inline constexpr bool is_bfloat16_type = false;
 template <>
 inline constexpr bool is_bfloat16_type<BFloat16> = true;
@@ -78,7 +86,9 @@ inline constexpr bool is_bool_type<bool> = true;
 /// An element as a value of the compute type; the same rules as the CPU's convert.h.
 template <class C, class T>
 __device__ inline C load_value(T value) {
-  if constexpr (is_half_type<T>)
+  if constexpr (is_complex_type<C> && !is_complex_type<T>)
+    return C(load_value<decltype(C::re)>(value));
+  else if constexpr (is_half_type<T> || is_float8_type<T>)
     return static_cast<C>(static_cast<float>(value));
   else
     return static_cast<C>(value);
@@ -106,9 +116,11 @@ template <class T, class C>
 __device__ inline T store_value(C value) {
   if constexpr (is_bool_type<T>)
     return value != C(0);
+  else if constexpr (is_complex_type<C> && !is_complex_type<T>)
+    return store_value<T>(value.re);
   else if constexpr (is_bfloat16_type<T>)
     return round_to_bfloat16(static_cast<float>(value));
-  else if constexpr (is_half_type<T>)
+  else if constexpr (is_half_type<T> || is_float8_type<T>)
     return T(static_cast<float>(value));
   else if constexpr (is_float_type<C> && !is_float_type<T> && sizeof(T) < 4)
     return static_cast<T>(static_cast<int>(value));  // wraps like PyTorch's casts

@@ -45,7 +45,10 @@ __device__ inline long long checked_index(const char* indices, int at, DType dty
 /// Adds to an element that other threads may be adding to.
 template <class T>
 __device__ inline void atomic_add(T* to, T value) {
-  if constexpr (sizeof(T) == 8 && !is_float_type<T>) {
+  if constexpr (is_complex_type<T>) {
+    atomicAdd(&to->re, value.re);
+    atomicAdd(&to->im, value.im);
+  } else if constexpr (sizeof(T) == 8 && !is_float_type<T>) {
     atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
   } else if constexpr (sizeof(T) >= 4) {
     atomicAdd(to, value);

@@ -125,16 +125,9 @@ void write_in_order(const OrderedWrite& job) {
   const int64_t threads = params.count * params.line_count;
   const dim3 blocks(static_cast<unsigned>((threads + kThreads - 1) / kThreads));
   const Launch launch{job.op, job.device};
-  switch (element_size(job.values.dtype)) {
-    case 1:
-      return launch(write_last<uint8_t>, blocks, dim3(kThreads), params);
-    case 2:
-      return launch(write_last<uint16_t>, blocks, dim3(kThreads), params);
-    case 4:
-      return launch(write_last<uint32_t>, blocks, dim3(kThreads), params);
-    default:
-      return launch(write_last<uint64_t>, blocks, dim3(kThreads), params);
-  }
+  visit_element_size(job.values.dtype, [&]<class T>() {
+    launch(write_last<T>, blocks, dim3(kThreads), params);
+  });
 }
 
 void add_in_order(const OrderedWrite& job) {

@@ -42,20 +42,4 @@ inline int64_t extent_bytes(const View& view) {
   return reach * static_cast<int64_t>(element_size(view.dtype));
 }
 
-/// Calls `body.template operator()<T>()` with an unsigned integer of an element's size: moving
-/// elements does not depend on what they mean.
-template <class Body>
-void visit_element_size(DType dtype, Body&& body) {
-  switch (element_size(dtype)) {
-    case 1:
-      return body.template operator()<uint8_t>();
-    case 2:
-      return body.template operator()<uint16_t>();
-    case 4:
-      return body.template operator()<uint32_t>();
-    default:
-      return body.template operator()<uint64_t>();
-  }
-}
-
 }  // namespace tensora::cuda

@@ -12,8 +12,8 @@
 #include "tensora/base/small_vector.h"
 
 // Note [Kernels of a functor]
-// There are ten dtypes, up to three operands, and any strides; a kernel per combination would be
-// a library of gigabytes. Pointwise ops wait for memory, so the few instructions that a uniform
+// There are a dozen dtypes, up to three operands, and any strides; a kernel per combination would
+// be a library of gigabytes. Pointwise ops wait for memory, so the few instructions that a uniform
 // branch on a dtype costs are free. A functor is compiled for four compute types, and for each as
 //   vector kernel   a thread computes groups of 16 bytes' worth of elements (in the compute type),
 //                   each in one access; operands are such groups too, or one element repeated (a
@@ -45,12 +45,20 @@ Choice choose(const KernelContext& context, const FunctorKernels& kernels) {
     case DType::float16:
     case DType::bfloat16:
     case DType::float32:
+    case DType::float8_e4m3fn:
+    case DType::float8_e5m2:
       choice = {&kernels.f32, DType::float32, kGroup<float>};
+      break;
+    case DType::complex64:
+      choice = {&kernels.c64, DType::complex64, 0};
+      break;
+    case DType::complex128:
+      choice = {&kernels.c128, DType::complex128, 0};
       break;
     default:
       choice = {&kernels.i32, DType::int32, kGroup<int>};
   }
-  check(choice.kernels->vector != nullptr, context.op, ": not supported for ",
+  check(choice.kernels->element != nullptr, context.op, ": not supported for ",
         context.compute_dtype);
   return choice;
 }
@@ -66,7 +74,8 @@ bool is_near(DType dtype, DType compute) {
 // Whether integers of one dtype must be cut to the narrower one in which the operands meet. Only
 // 0-dim operands can be wider than that: they yield in type promotion.
 bool is_cut(DType from, DType meet) {
-  return !is_floating_point(from) && !is_floating_point(meet) && element_size(meet) < 4 &&
+  const auto is_whole = [](DType dtype) { return dtype_info(dtype).category <= Category::integer; };
+  return is_whole(from) && is_whole(meet) && element_size(meet) < 4 &&
          promote_types(from, meet) != meet;
 }
 
@@ -110,21 +119,33 @@ Grouping choose_grouping(const KernelContext& context, const HostWalk& walk, con
   if (choice.kernels->half && is_all_half(context) &&
       can_vectorise(context, walk, choice.dtype, kHalfGroup))
     return {choice.kernels->half, kHalfGroup};
-  if (can_vectorise(context, walk, choice.dtype, choice.group))
+  if (choice.kernels->vector && can_vectorise(context, walk, choice.dtype, choice.group))
     return {choice.kernels->vector, choice.group};
   return {choice.kernels->element, 0};
+}
+
+// Complex numbers meet in complex compute types only, so no imaginary part is lost.
+template <class C, class T>
+C host_converted(T value) {
+  if constexpr (is_complex_type<T> && !is_complex_type<C>)
+    return static_cast<C>(value.re);
+  else if constexpr (is_complex_type<C> && !is_complex_type<T>)
+    return C(static_cast<decltype(C::re)>(value));
+  else
+    return static_cast<C>(value);
 }
 
 // The number in the type `compute` of the loop. Integers are cut to the dtype `meet` in which the
 // operands meet, which may be narrower; see is_cut().
 RawValue host_value(const View& view, DType compute, DType meet) {
   RawValue raw{};
-  visit_dtype(view.dtype, [&]<class T>() {
+  visit_element(view.dtype, [&]<class T>() {
     const T value = *view.as<const T>();
-    visit_dtype(compute, [&]<class C>() {
-      C converted = static_cast<C>(value);
+    visit_computing(compute, [&]<class C>() {
+      C converted = host_converted<C>(value);
       if (is_cut(view.dtype, meet))
-        visit_dtype(meet, [&]<class M>() { converted = static_cast<C>(static_cast<M>(value)); });
+        visit_dtype(meet,
+                    [&]<class M>() { converted = host_converted<C>(host_converted<M>(value)); });
       std::memcpy(raw.bytes, &converted, sizeof converted);
     });
   });

@@ -15,8 +15,8 @@
 namespace tensora::cuda {
 
 /// A number of the compute type, as bits.
-struct alignas(8) RawValue {
-  unsigned char bytes[8];
+struct alignas(kMaxElementSize) RawValue {
+  unsigned char bytes[kMaxElementSize];
 
   template <class C>
   __device__ C as() const {
@@ -87,6 +87,7 @@ __device__ inline void visit_grouped(DType dtype, Body&& body) {
     body.template operator()<BFloat16>();
 }
 
+// The real dtypes that compute.
 template <class Body>
 __device__ inline void visit_any(DType dtype, Body&& body) {
   switch (dtype) {
@@ -110,7 +111,21 @@ __device__ inline void visit_any(DType dtype, Body&& body) {
       return body.template operator()<float>();
     case DType::float64:
       return body.template operator()<double>();
+    default:
+      return;
   }
+}
+
+// The dtypes that meet compute type C: see load_fn and store_fn of the CPU's convert.h.
+template <class C, class Body>
+__device__ inline void visit_meeting(DType dtype, Body&& body) {
+  if constexpr (is_complex_type<C>) {
+    if (dtype == DType::complex64) return body.template operator()<Complex<float>>();
+    if (dtype == DType::complex128) return body.template operator()<Complex<double>>();
+  }
+  if (dtype == DType::float8_e4m3fn) return body.template operator()<Float8E4M3>();
+  if (dtype == DType::float8_e5m2) return body.template operator()<Float8E5M2>();
+  visit_any(dtype, body);
 }
 
 template <class C>
@@ -126,12 +141,13 @@ __device__ inline C load_near(const char* from, DType dtype) {
 template <class C>
 __device__ __noinline__ C load_any(const char* from, DType dtype) {
   C value{};
-  visit_any(dtype, [&]<class T>() { value = load_value<C>(*reinterpret_cast<const T*>(from)); });
+  visit_meeting<C>(
+      dtype, [&]<class T>() { value = load_value<C>(*reinterpret_cast<const T*>(from)); });
   return value;
 }
 template <class C>
 __device__ __noinline__ void store_any(char* to, DType dtype, C value) {
-  visit_any(dtype, [&]<class T>() { *reinterpret_cast<T*>(to) = store_value<T>(value); });
+  visit_meeting<C>(dtype, [&]<class T>() { *reinterpret_cast<T*>(to) = store_value<T>(value); });
 }
 
 // The thread's groups of one operand, as they lie in memory; see Note [Fetch first, convert later].
@@ -271,9 +287,9 @@ struct KernelSet {
   const void* half = nullptr;  // of float only
 };
 /// Narrow dtypes are computed in a wider one: f16 and bf16 in float, bool and integers up to 32
-/// bits in int32.
+/// bits in int32. Complex numbers have the element kernel alone.
 struct FunctorKernels {
-  KernelSet f32, f64, i32, i64;
+  KernelSet f32, f64, i32, i64, c64, c128;
 };
 
 /// Chooses the kernel, cuts the work into launches and queues them on the current stream.
@@ -299,6 +315,10 @@ FunctorKernels functor_kernels() {
   if constexpr (functors::computes_integers(F::types)) {
     kernels.i32 = kernel_set<F, int>();
     kernels.i64 = kernel_set<F, int64_t>();
+  }
+  if constexpr (F::complex) {
+    kernels.c64.element = reinterpret_cast<const void*>(&element_kernel<F, Complex<float>>);
+    kernels.c128.element = reinterpret_cast<const void*>(&element_kernel<F, Complex<double>>);
   }
   return kernels;
 }

@@ -3,16 +3,8 @@
 // Reductions over any dims. What depends on the reduction are four kernels per compute type; dims,
 // strides, dtypes and the cutting of the work are handled around them.
 //
-// A reduction is a functor over a compute type C:
-//   using Value = C;                            what comes in
-//   using Acc;                                  accumulates
-//   static constexpr bool kIndexed;             uses `index`, the position in the reduced range
-//   static constexpr int kOutputs;
-//   Acc init() const;                           the neutral element
-//   Acc step(Acc, C, unsigned index) const;     takes one element in
-//   Acc combine(Acc, Acc) const;                the second came later, or beside the first
-//   auto first(Acc) const;                      what is stored in output 0
-//   auto second(Acc) const;                     in output 1, if kOutputs is 2 and there is one
+// core/reduction.h describes the functors. A thread accumulates lanes, threads and splits are
+// combined as accumulators.
 //
 // Note [Deterministic reductions]
 // No atomics: which thread adds what to what is decided by the shape alone. Where there are too few
@@ -29,6 +21,7 @@
 
 #include "tensora/backend/cuda/loops/pointwise.cuh"
 #include "tensora/backend/cuda/loops/reduce_params.cuh"
+#include "tensora/core/reduction.h"
 
 namespace tensora::cuda {
 
@@ -39,7 +32,7 @@ inline constexpr unsigned kReduceThreads = 256;
 template <class F>
 __device__ inline void store_result(const F& functor, const ReduceParams& params,
                                     const long long (&at)[3], typename F::Acc acc) {
-  store_any(params.out[0] + at[1], params.out_dtype[0], functor.first(acc));
+  store_any(params.out[0] + at[1], params.out_dtype[0], functor.finish(acc));
   if constexpr (F::kOutputs == 2) {
     if (params.out[1]) store_any(params.out[1] + at[2], params.out_dtype[1], functor.second(acc));
   }
@@ -68,9 +61,11 @@ inline constexpr int kLoadElements = sizeof(T) == 1 ? 8 : 16 / static_cast<int>(
 /// Whether the fast loops of compute type C read `dtype`.
 template <class C>
 TENSORA_HD constexpr bool reads_directly(DType dtype) {
-  if (sizeof(C) == 4) return is_floating_point(dtype) && dtype != DType::float64;
+  if (sizeof(C) == 4)
+    return dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16;
   if (is_float_type<C>) return dtype == DType::float64;
-  return dtype == DType::int64 || dtype == DType::int32 || element_size(dtype) == 1;
+  return dtype == DType::int64 || dtype == DType::int32 || dtype == DType::uint8 ||
+         dtype == DType::int8 || dtype == DType::boolean;
 }
 
 // The input's element type, outside the loop; bool is read as the bytes 0 and 1.
@@ -97,18 +92,27 @@ __device__ inline void visit_reduced(DType dtype, Body&& body) {
   }
 }
 
+template <class F>
+__device__ inline typename F::Lane step_lane(const F& functor, typename F::Lane lane,
+                                             typename F::Value value, unsigned index) {
+  if constexpr (F::kIndexed)
+    return functor.step(lane, value, index);
+  else
+    return functor.step(lane, value);
+}
+
 /// Takes the steps begin, begin + stride, … below `end` into the lanes. One step is a load of G
 /// elements; kAcross: they belong to as many results, else to one.
 template <class T, int G, bool kAcross, class F, int kCount>
 __device__ inline void take_steps(const F& functor, const ReduceParams& params, const char* in,
                                   unsigned begin, unsigned stride, unsigned end,
-                                  typename F::Acc (&lanes)[kCount]) {
+                                  typename F::Lane (&lanes)[kCount]) {
   const auto take = [&](const RawGroup& raw, unsigned step, unsigned load) {
 #pragma unroll
     for (int i = 0; i < G; ++i) {
       auto& lane = lanes[kAcross ? i : (load * G + i) % kCount];
       const unsigned index = kAcross ? step : step * G + i;
-      lane = functor.step(lane, load_value<typename F::Value>(element_of<T>(raw, i)), index);
+      lane = step_lane(functor, lane, load_value<typename F::Value>(element_of<T>(raw, i)), index);
     }
   };
   unsigned step = begin;
@@ -138,33 +142,51 @@ __device__ inline void take_steps(const F& functor, const ReduceParams& params, 
 template <class F>
 __device__ inline void take_any(const F& functor, const ReduceParams& params, const char* in,
                                 unsigned begin, unsigned stride, unsigned end,
-                                typename F::Acc& lane) {
+                                typename F::Lane& lane) {
 #pragma unroll 1
   for (unsigned step = begin; step < end; step += stride) {
     long long at[1];
     params.reduced.offsets(step, at);
     const auto value = load_any<typename F::Value>(in + at[0], params.in_dtype);
-    lane = functor.step(lane, value, step);
+    lane = step_lane(functor, lane, value, step);
   }
 }
 
-template <class Acc, int kCount>
+/// The elements [first, last) of each of a thread's steps, of G each, in double: see
+/// Note [Taken again] in core/reduction.h.
+template <class T, class F>
+__device__ inline typename F::Lane take_again(const F& wide, const ReduceParams& params,
+                                              const char* in, unsigned begin, unsigned stride,
+                                              unsigned end, int first, int last) {
+  typename F::Lane lane = wide.lane();
+#pragma unroll 1
+  for (unsigned step = begin; step < end; step += stride) {
+    long long at[1];
+    params.reduced.offsets(step, at);
+#pragma unroll 1
+    for (int i = first; i < last; ++i)
+      lane = wide.step(lane, load_value<double>(reinterpret_cast<const T*>(in + at[0])[i]));
+  }
+  return lane;
+}
+
+template <class Lane, int kCount>
 struct Lanes {
-  Acc values[kCount];
+  Lane values[kCount];
 
   template <class F>
   __device__ explicit Lanes(const F& functor) {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) values[i] = functor.init();
+    for (int i = 0; i < kCount; ++i) values[i] = functor.lane();
   }
   /// Pairwise.
   template <class F>
-  __device__ Acc join(const F& functor) {
+  __device__ typename F::Acc join(const F& functor) {
 #pragma unroll
     for (int half = kCount / 2; half > 0; half /= 2)
 #pragma unroll
-      for (int i = 0; i < half; ++i) values[i] = functor.combine(values[i], values[i + half]);
-    return values[0];
+      for (int i = 0; i < half; ++i) values[i] = functor.merge(values[i], values[i + half]);
+    return functor.widen(values[0]);
   }
 };
 
@@ -197,9 +219,11 @@ __global__ void __launch_bounds__(kReduceThreads)
   const unsigned begin = blockIdx.y * params.steps_per_split;
   const unsigned end = active ? min(params.steps, begin + params.steps_per_split) : 0;
   const char* const in = params.in + at[0];
-  Lanes<Acc, kLanes<C>> lanes(functor);
+  Lanes<typename F::Lane, kLanes<C>> lanes(functor);
+  Acc acc;
   if (!kVector && !reads_directly<C>(params.in_dtype)) {
     take_any(functor, params, in, begin + threadIdx.x, blockDim.x, end, lanes.values[0]);
+    acc = lanes.join(functor);
   } else {
     visit_reduced<C>(params.in_dtype, [&]<class T>() {
       constexpr int G = kVector ? kLoadElements<T> : 1;
@@ -210,11 +234,22 @@ __global__ void __launch_bounds__(kReduceThreads)
         for (unsigned t = threadIdx.x; t < params.tail; t += blockDim.x) {
           const unsigned index = params.steps * G + t;
           const C value = load_value<C>(reinterpret_cast<const T*>(in)[index]);
-          lanes.values[0] = functor.step(lanes.values[0], value, index);
+          lanes.values[0] = step_lane(functor, lanes.values[0], value, index);
         }
+      acc = lanes.join(functor);
+      if constexpr (requires { functor.wide(); }) {
+        if (functor.fits(acc)) return;
+        const auto wide = functor.wide();
+        auto lane = take_again<T>(wide, params, in, begin + threadIdx.x, blockDim.x, end, 0, G);
+        if (kVector && active && end == params.steps)
+          for (unsigned t = threadIdx.x; t < params.tail; t += blockDim.x)
+            lane = wide.step(
+                lane, load_value<double>(reinterpret_cast<const T*>(in)[params.steps * G + t]));
+        acc = wide.widen(lane);
+      }
     });
   }
-  accs[threadIdx.x] = lanes.join(functor);
+  accs[threadIdx.x] = acc;
   join_threads(functor, accs, threadIdx.x, blockDim.x, 1);
   if (active && threadIdx.x == 0) leave(functor, params, output, at, accs[0]);
 }
@@ -247,16 +282,24 @@ __global__ void __launch_bounds__(kReduceThreads)
     __syncthreads();
   };
   if (!kVector && !reads_directly<C>(params.in_dtype)) {
-    Acc acc = functor.init();
-    take_any(functor, params, in, begin + threadIdx.y, blockDim.y, end, acc);
-    return finish(acc, 0, 1);
+    typename F::Lane lane = functor.lane();
+    take_any(functor, params, in, begin + threadIdx.y, blockDim.y, end, lane);
+    return finish(functor.widen(lane), 0, 1);
   }
   visit_reduced<C>(params.in_dtype, [&]<class T>() {
     constexpr int G = kVector ? kLoadElements<T> : 1;
-    Lanes<Acc, G> lanes(functor);
+    Lanes<typename F::Lane, G> lanes(functor);
     take_steps<T, G, true>(functor, params, in, begin + threadIdx.y, blockDim.y, end, lanes.values);
 #pragma unroll
-    for (int i = 0; i < G; ++i) finish(lanes.values[i], i, G);
+    for (int i = 0; i < G; ++i) {
+      Acc acc = functor.widen(lanes.values[i]);
+      if constexpr (requires { functor.wide(); }) {
+        if (!functor.fits(acc))
+          acc = functor.wide().widen(take_again<T>(functor.wide(), params, in, begin + threadIdx.y,
+                                                   blockDim.y, end, i, i + 1));
+      }
+      finish(acc, i, G);
+    }
   });
 }
 
@@ -270,7 +313,7 @@ __global__ void __launch_bounds__(kReduceThreads)
   const unsigned output = blockIdx.x * blockDim.x + threadIdx.x;
   const bool active = output < params.outputs;
   const auto* const partial = reinterpret_cast<const Acc*>(params.partial);
-  Acc acc = functor.init();
+  Acc acc = functor.widen(functor.lane());
   if (active) {
 #pragma unroll 4
     for (unsigned split = threadIdx.y; split < params.splits; split += blockDim.y)

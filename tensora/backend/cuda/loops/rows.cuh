@@ -8,13 +8,15 @@
 //   using Value = C;
 //   template <class Row> RowResults<C> operator()(const Row& row) const;
 // which all threads of the group call together, each with its part of the row, and which returns
-// what is stored for it. It learns about the whole row through Row::fold.
+// what is stored for it. It learns about the whole row through Row::fold. LooksAtRow makes one of a
+// reduction (Note [Two looks] in core/reduction.h).
 
 #include <cstdint>
 #include <optional>
 
 #include "tensora/backend/cuda/loops/pointwise.cuh"
 #include "tensora/backend/cuda/runtime/runtime.h"
+#include "tensora/core/reduction.h"
 
 namespace tensora::cuda {
 
@@ -59,10 +61,24 @@ struct Row {
     }
     return acc;
   }
-  template <class Step>
-  __device__ C sum(Step step) const {
+  /// The same by a functor of core/reduction.h.
+  template <class F>
+  __device__ typename F::Lane fold(const F& functor) const {
+    using Lane = typename F::Lane;
     return fold(
-        C(0), [&](C acc, C x) { return acc + step(x); }, [](C a, C b) { return a + b; });
+        functor.lane(), [&](Lane lane, C x) { return functor.step(lane, x); },
+        [&](Lane a, Lane b) { return functor.merge(a, b); });
+  }
+  /// The row's first element, to every thread.
+  __device__ C first() const {
+    C value = __shfl_sync(0xffffffffu, values[0], 0);
+    if constexpr (kGroupThreads > kWarp) {
+      __shared__ C shared;
+      if (lane == 0) shared = value;
+      __syncthreads();
+      value = shared;
+    }
+    return value;
   }
 };
 
@@ -105,6 +121,38 @@ __device__ inline void load_row(const RowsParams& params, const char* from,
 template <class C>
 struct RowResults {
   C first, second = {};
+};
+
+/// A reduction that looks twice at a row.
+template <class F>
+struct LooksAtRow {
+  using Value = typename F::Value;
+  F functor;
+
+  template <class Row>
+  __device__ RowResults<Value> operator()(const Row& row) const {
+    const Value first = row.first();
+    const double count = row.length;
+    const auto seen = row.fold(functor.first_look(first));
+    const auto look = functor.second_look(first, seen, count);
+    auto acc = functor.of_run(first, seen, look, row.fold(look), count);
+    // All threads have the same sums. See Note [Taken again] in core/reduction.h.
+    if constexpr (requires { functor.wide(); }) {
+      if (!functor.fits(acc)) acc = in_double(row, first, count);
+    }
+    RowResults<Value> results{static_cast<Value>(functor.finish(acc))};
+    if constexpr (F::kOutputs == 2) results.second = static_cast<Value>(functor.second(acc));
+    return results;
+  }
+
+ private:
+  template <class Row>
+  __device__ typename F::Acc in_double(const Row& row, double first, double count) const {
+    const auto wide = functor.over_double();
+    const auto seen = row.fold(wide.first_look(first));
+    const auto look = wide.second_look(first, seen, count);
+    return wide.of_run(first, seen, look, row.fold(look), count);
+  }
 };
 
 template <class F, int kItems, unsigned kGroupThreads>

@@ -39,12 +39,7 @@ void check_lt(cublasStatus_t status, const Matmul& args, std::string_view call) 
 
 std::atomic<bool> tf32{false};
 
-bool tuning_asked_for() {
-  const char* const value = std::getenv("TENSORA_CUDA_TUNE_MATMUL");
-  return value && *value != '\0' && std::string_view(value) != "0";
-}
-
-std::atomic<bool> tuning{tuning_asked_for()};
+std::atomic<bool> tuning{false};
 
 bool tunes_now() {
   return tuning.load(std::memory_order_relaxed) && !is_deterministic() && !current_capture();

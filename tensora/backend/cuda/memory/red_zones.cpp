@@ -18,12 +18,7 @@ namespace {
 constexpr unsigned char kPattern = 0xa5;
 constexpr int kUnwritten = 0xff;
 
-bool asked_for() {
-  const char* const value = std::getenv("TENSORA_CUDA_RED_ZONES");
-  return value && *value != '\0' && std::string_view(value) != "0";
-}
-
-std::atomic<bool> wanted{asked_for()};
+std::atomic<bool> wanted{false};
 
 // Behind the tensor lie the rest of its last granule and one whole zone.
 size_t bytes_behind(const Block& block) {

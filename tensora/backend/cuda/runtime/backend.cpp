@@ -3,8 +3,10 @@
 #include <mutex>
 #include <set>
 
+#include "tensora/backend/cuda/matmul/matmul.h"
 #include "tensora/backend/cuda/memory/allocator.h"
 #include "tensora/backend/cuda/memory/pinned.h"
+#include "tensora/backend/cuda/memory/red_zones.h"
 #include "tensora/backend/cuda/runtime/capture.h"
 #include "tensora/backend/cuda/runtime/checked.h"
 #include "tensora/backend/cuda/runtime/fault.h"
@@ -115,6 +117,9 @@ extern "C" int tensora_cuda_abi() { return tensora::kBackendAbi; }
 extern "C" tensora::Backend* tensora_cuda_backend() {
   tensora::cuda::device_count();
   if (tensora::switch_setting("TENSORA_CUDA_CHECKED", false)) tensora::cuda::set_checked(true);
+  if (tensora::switch_setting("TENSORA_CUDA_RED_ZONES", false)) tensora::cuda::set_red_zones(true);
+  if (tensora::switch_setting("TENSORA_CUDA_TUNE_MATMUL", false))
+    tensora::cuda::set_matmul_tuning(true);
   static auto* instance = [] {
     tensora::cuda::register_cuda_kernels();
     tensora::jit::register_emit_cuda();

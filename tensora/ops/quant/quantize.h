@@ -1,0 +1,34 @@
+#pragma once
+
+// Quantized tensors hold blocks of numbers with a common scale, as files of language models do.
+// They can be made, copied, moved to another device, sliced along rows, and brought back; every
+// other op refuses them by name. A new block type is a row in core/dtype.h, a header like q8_0.h
+// and a branch in the kernels here.
+
+#include "tensora/dispatch/op_def.h"
+
+namespace tensora {
+
+struct QuantizeAttrs {
+  DType dtype = DType::q8_0;
+};
+constexpr auto describe(std::type_identity<QuantizeAttrs>) {
+  return fields(field("dtype", &QuantizeAttrs::dtype));
+}
+extern OpDef<QuantizeAttrs> quantize_op;
+
+struct DequantizeAttrs {
+  DType dtype = DType::float32;
+};
+constexpr auto describe(std::type_identity<DequantizeAttrs>) {
+  return fields(field("dtype", &DequantizeAttrs::dtype));
+}
+extern OpDef<DequantizeAttrs> dequantize_op;
+
+/// The nearest numbers that `dtype` can hold, block by block along the last dim, whose size must be
+/// whole blocks.
+Tensor quantize(const Tensor& self, DType dtype);
+/// The numbers of a quantized tensor.
+Tensor dequantize(const Tensor& self, DType dtype = DType::float32);
+
+}  // namespace tensora
