@@ -17,7 +17,7 @@
 namespace tensora {
 namespace {
 
-Device device;
+Device place;  // where the ops run
 std::string wanted;
 
 /// n numbers that look random, in [0, 1): the fractions of multiples of the golden ratio.
@@ -26,22 +26,22 @@ Tensor fractions(int64_t n, double step = 0.6180339887498949) {
   return multiples - floor(multiples);
 }
 Tensor values(const Shape& sizes, DType dtype = kFloat32, double step = 0.6180339887498949) {
-  return ((fractions(sizes.numel(), step) - 0.25) * 4).reshape(sizes).to(dtype).to(device);
+  return ((fractions(sizes.numel(), step) - 0.25) * 4).reshape(sizes).to(dtype).to(place);
 }
 Tensor indices(const Shape& sizes, int64_t below) {
   return floor(fractions(sizes.numel(), 0.7548776662466927) * double(below))
       .to(kInt64)
       .reshape(sizes)
-      .to(device);
+      .to(place);
 }
 
 /// Milliseconds per call: groups of calls that end in a wait for the device.
 double milliseconds(const std::function<Tensor()>& body) {
   const auto group = [&](int calls) {
-    synchronize(device);
+    synchronize(place);
     const double begin = bench::now();
     for (int i = 0; i < calls; ++i) body();
-    synchronize(device);
+    synchronize(place);
     return (bench::now() - begin) / calls * 1e3;
   };
   group(2);
@@ -179,12 +179,12 @@ void matrix(DType dtype, const std::string& type) {
 /// Rows whose numbers the peer cannot repeat: their means are compared.
 void random() {
   if (!any_wanted("random")) return;
-  const TensorOptions options = {.dtype = kFloat32, .device = device};
+  const TensorOptions options = {.dtype = kFloat32, .device = place};
   row("random.rand.f32", [&] { return mean(rand({4096, 4096}, options)); });
   row("random.randn.f32", [&] { return var(randn({4096, 4096}, options)); });
   row("random.bernoulli.f32", [&] { return mean(bernoulli(full({4096, 4096}, 0.25, options))); });
   row("random.randperm.i64",
-      [&] { return mean(randperm(1 << 22, {.device = device}), {}, false, kFloat64); });
+      [&] { return mean(randperm(1 << 22, {.device = place}), {}, false, kFloat64); });
   const Tensor weights = values({64, 32768}, kFloat32).abs() + 0.01;
   row("random.multinomial.f32",
       [&] { return mean(multinomial(weights, 256, true), {}, false, kFloat64); });
@@ -210,7 +210,7 @@ void run() {
 
 int main(int argc, char** argv) {
   for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::strcmp(argv[i], "--device") == 0) tensora::device = tensora::Device(argv[i + 1]);
+    if (std::strcmp(argv[i], "--device") == 0) tensora::place = tensora::Device(argv[i + 1]);
     if (std::strcmp(argv[i], "--filter") == 0) tensora::wanted = argv[i + 1];
   }
   tensora::run();

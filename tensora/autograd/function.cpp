@@ -22,6 +22,14 @@ bool holds(const TensorList& list, const Tensor& tensor) {
   return false;
 }
 
+// The node that a tensor has as its history wrote it as output number `index`.
+void point_history_to(const Tensor& tensor, uint32_t index) {
+  AutogradMeta& meta = autograd_meta(tensor);
+  if (meta.retains_grad) meta.grad_fn->remove_hook(meta.retain_hook);
+  meta.output = index;
+  if (meta.retains_grad) keep_gradient(meta);
+}
+
 }  // namespace
 
 void Context::save_for_backward(TensorList tensors) {
@@ -88,6 +96,7 @@ void FunctionNode::take_output(Tensor& output, uint32_t index) {
   const Tensor original = output;
   if (holds(context_.dirty_, output)) {
     rebase_history(output, NodePtr::share(this));
+    if (index != 0) point_history_to(output, index);
   } else {
     output = as_argument_alias(output);
     if (is_differentiable(output.dtype()) && !holds(context_.non_differentiable_, original))
@@ -107,6 +116,8 @@ void FunctionNode::finish(TensorList& outputs) {
     check(holds(argument_tensors_, dirty) && holds(outputs, dirty), name_,
           ": a tensor marked as dirty must be an input, and be returned");
     check_inplace(dirty, name_, records());
+    check(!dirty.is_view() || (outputs.size() == 1 && argument_tensors_[0].is_same(dirty)), name_,
+          ": a view that is marked as dirty must be the first argument and the only output");
   }
   for (const Tensor& output : outputs) {
     check(output.defined(), name_, ": forward returned an undefined tensor");

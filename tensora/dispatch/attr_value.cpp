@@ -184,7 +184,8 @@ size_t find_name(AttrPlace place, const AttrValue& from, std::span<const std::st
 
 void append_words(AttrWords& words, Scalar value) {
   append_words(words, value.kind());
-  if (value.is_floating())
+  if (value.is_complex()) append_words(words, value.to<Complex<double>>().imag());
+  if (value.is_floating() || value.is_complex())
     append_words(words, value.to<double>());
   else
     append_words(words, value.to<int64_t>());

@@ -198,6 +198,32 @@ TEST(Function, NonDifferentiableOutputs) {
   EXPECT_FALSE(out[1].requires_grad());
 }
 
+// Returns 2 a, and b, which it has multiplied by 3 in place.
+struct WritesItsSecondArgument : Function<WritesItsSecondArgument> {
+  static TensorList forward(Context& context, const Tensor& a, const Tensor& b) {
+    b.mul_(3);
+    context.mark_dirty({b});
+    return {a * 2, b};
+  }
+  static TensorList backward(Context&, const TensorList& grads) {
+    return {grads[0] * 2, grads[1] * 3};
+  }
+};
+
+TEST(Function, DirtyArgumentsNeedNotComeFirst) {
+  const Tensor x = leaf({1}), y = leaf({2});
+  const Tensor a = x * 1, b = y * 1;
+  b.retain_grad();
+  const TensorList out = WritesItsSecondArgument::apply(a, b);
+  (out[0] * 10 + out[1] * 100).backward();
+  EXPECT_EQ(values(x.grad()), (Values{20}));
+  EXPECT_EQ(values(y.grad()), (Values{300}));
+  EXPECT_EQ(values(b.grad()), (Values{100}));
+  const Tensor base = y * 1;
+  EXPECT_TRUE(contains(error_of([&] { WritesItsSecondArgument::apply(a, base.view({1})); }),
+                       "first argument"));
+}
+
 struct WeightedSum : Function<WeightedSum> {
   static Tensor forward(Context& context, const TensorList& terms,
                         const std::optional<Tensor>& bias, const std::vector<double>& weights) {

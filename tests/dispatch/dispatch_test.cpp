@@ -262,7 +262,7 @@ TEST(ApplyByName, WrongNumbersOfInputs) {
   EXPECT_EQ(message("matmul", 1), "matmul: expected 2 inputs (self, other), got 1");
   EXPECT_EQ(message("sum", 0), "sum: expected 1 input (self), got 0");
   EXPECT_EQ(message("adam", 1),
-            "adam: expected 4 to 5 inputs (param, exp_avg, exp_avg_sq, grad, step), got 1");
+            "adam: expected 4 to 5 inputs (param, exp_avg, exp_avg_sq, grad, state_step), got 1");
   EXPECT_EQ(message("index", 0), "index: expected at least 1 inputs (self, indices), got 0");
 }
 

@@ -287,5 +287,23 @@ TEST(JitMode, AnInPlaceFormThatDoesSomethingElse) {
   EXPECT_TRUE(contains(failure(check_jit, sample), "in place, traced inputs"));
 }
 
+TEST(GradMode, WithoutAGradientACaseOptsOut) {
+  const std::string nothing = failure(check_grad, running([](In x) { return one(argmax(x[0])); }));
+  EXPECT_TRUE(contains(nothing, "opt out of grad")) << nothing;
+}
+
+TEST(ErrorMode, AMessageMustBeNamed) {
+  const auto run = [](const char* message) {
+    try {
+      check_error({"op", "name", message, [] { fail("anything"); }});
+    } catch (const Failure& failure) {
+      return std::string(failure.what());
+    }
+    return std::string();
+  };
+  EXPECT_TRUE(contains(run(""), "any error would do"));
+  EXPECT_EQ(run("anything"), "");
+}
+
 }  // namespace
 }  // namespace tensora::suite

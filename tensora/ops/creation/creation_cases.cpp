@@ -139,8 +139,10 @@ void triangle_cases(Cases& cases) {
             [=] { return make(sizes[0], sizes[1], diagonal, here()); },
             [=] { return triangle(sizes[0], sizes[1], diagonal, lower); });
       };
-      add("tril_indices", tril_indices, true);
-      add("triu_indices", triu_indices, false);
+      add(
+          "tril_indices", [](auto... arguments) { return tril_indices(arguments...); }, true);
+      add(
+          "triu_indices", [](auto... arguments) { return triu_indices(arguments...); }, false);
     }
   cases.error("tril_indices", "negative size", "must not be negative", [] { tril_indices(-1, 2); });
   cases.error("triu_indices", "a float dtype", "int32 or int64",

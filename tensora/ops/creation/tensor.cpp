@@ -24,6 +24,7 @@ Tensor finished(const Tensor& host, DType dtype, const TensorOptions& options) {
   if (thread_state.interceptor && result.is_same(host)) [[unlikely]]
     result = clone(result);
   if (options.device) result = to(result, *options.device);
+  if (thread_state.inference_mode) result.impl().inference = true;
   if (options.requires_grad) result.requires_grad_();
   return result;
 }

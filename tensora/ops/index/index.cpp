@@ -207,6 +207,7 @@ const Tensor& Tensor::index_put_(const std::vector<TensorIndex>& indices,
 
 namespace {
 void require_not_selected(const Tensor& target) {
+  check(target.defined(), "operator=: the temporary tensor that is written to is undefined");
   check(!target.impl().selected_copy,
         "operator=: indices with tensors select a copy, so that assigning to it would change "
         "nothing else; use x.index_put_({...}, value)");

@@ -52,7 +52,7 @@ Tensor laid_out_like(const Tensor& param, const Tensor& grad) {
 
 constinit OpDef<AdamAttrs> adam_op = define(Op<AdamAttrs>{
     .name = "adam",
-    .inputs = {"param", "exp_avg", "exp_avg_sq", "grad", "step?"},
+    .inputs = {"param", "exp_avg", "exp_avg_sq", "grad", "state_step?"},
     .infer =
         [](Infer& infer, const AdamAttrs& attrs) {
           const Tensor& param = infer[0];

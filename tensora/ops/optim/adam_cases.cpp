@@ -21,6 +21,48 @@ ArrayList reference(Arrays in, const AdamAttrs& a) {
   return out;
 }
 
+void add_channels_last(Cases& cases) {
+  cases.add({.op = "adam",
+             .name = "channels last",
+             .inputs = {{{2, 3, 4, 5}},
+                        {{2, 3, 4, 5}},
+                        {.sizes = {2, 3, 4, 5}, .low = 0.01, .high = 1},
+                        {{2, 3, 4, 5}}},
+             .run =
+                 [](In x) {
+                   Out laid_out;
+                   for (size_t i = 0; i < 3; ++i) {
+                     laid_out.push_back(
+                         empty_strided({2, 3, 4, 5}, {60, 1, 15, 3},
+                                       {.dtype = x[i].dtype(), .device = x[i].device()}));
+                     copy_(laid_out[i], x[i]);
+                   }
+                   adam_(laid_out[0], laid_out[1], laid_out[2], x[3], {.lr = 0.1, .step = 2});
+                   return laid_out;
+                 },
+             .reference = [](Arrays x) { return reference(x, {.lr = 0.1, .step = 2}); },
+             .tolerance = 4,
+             .opt_out = {{Mode::grad, "an optimizer step has no gradient"}}});
+}
+
+void add_mistakes(Cases& cases) {
+  cases.error("adam", "gaps", "without gaps", [] {
+    const Tensor x = zeros({4, 4}).slice(1, 0, 4, 2);
+    adam_(x, zeros({4, 2}), zeros({4, 2}), zeros({4, 2}), {});
+  });
+  cases.error("adam", "moments of another layout", "laid out alike", [] {
+    adam_(zeros({3, 2}).t(), zeros({2, 3}), zeros({2, 3}), zeros({2, 3}), {});
+  });
+  cases.error("adam", "a step of the wrong dtype", "one float32 number", [] {
+    const Tensor x = zeros({2});
+    adam_(x, zeros({2}), zeros({2}), zeros({2}), ones({}, {.dtype = kInt64}), {});
+  });
+  cases.error("adam", "shapes differ", "all tensors must be",
+              [] { adam_(zeros({2}), zeros({2}), zeros({2}), zeros({3}), {}); });
+  cases.error("adam", "step zero", "counted from 1",
+              [] { adam_(zeros({2}), zeros({2}), zeros({2}), zeros({2}), {.step = 0}); });
+}
+
 }  // namespace
 
 void adam_cases(Cases& cases) {
@@ -66,42 +108,8 @@ void adam_cases(Cases& cases) {
                        {Mode::view, "the tensors have one layout without gaps by contract"}}});
     }
   }
-  cases.add({.op = "adam",
-             .name = "channels last",
-             .inputs = {{{2, 3, 4, 5}},
-                        {{2, 3, 4, 5}},
-                        {.sizes = {2, 3, 4, 5}, .low = 0.01, .high = 1},
-                        {{2, 3, 4, 5}}},
-             .run =
-                 [](In x) {
-                   Out laid_out;
-                   for (size_t i = 0; i < 3; ++i) {
-                     laid_out.push_back(
-                         empty_strided({2, 3, 4, 5}, {60, 1, 15, 3},
-                                       {.dtype = x[i].dtype(), .device = x[i].device()}));
-                     copy_(laid_out[i], x[i]);
-                   }
-                   adam_(laid_out[0], laid_out[1], laid_out[2], x[3], {.lr = 0.1, .step = 2});
-                   return laid_out;
-                 },
-             .reference = [](Arrays x) { return reference(x, {.lr = 0.1, .step = 2}); },
-             .tolerance = 4,
-             .opt_out = {{Mode::grad, "an optimizer step has no gradient"}}});
-  cases.error("adam", "gaps", "without gaps", [] {
-    const Tensor x = zeros({4, 4}).slice(1, 0, 4, 2);
-    adam_(x, zeros({4, 2}), zeros({4, 2}), zeros({4, 2}), {});
-  });
-  cases.error("adam", "moments of another layout", "laid out alike", [] {
-    adam_(zeros({3, 2}).t(), zeros({2, 3}), zeros({2, 3}), zeros({2, 3}), {});
-  });
-  cases.error("adam", "a step of the wrong dtype", "one float32 number", [] {
-    const Tensor x = zeros({2});
-    adam_(x, zeros({2}), zeros({2}), zeros({2}), ones({}, {.dtype = kInt64}), {});
-  });
-  cases.error("adam", "shapes differ", "all tensors must be",
-              [] { adam_(zeros({2}), zeros({2}), zeros({2}), zeros({3}), {}); });
-  cases.error("adam", "step zero", "counted from 1",
-              [] { adam_(zeros({2}), zeros({2}), zeros({2}), zeros({2}), {.step = 0}); });
+  add_channels_last(cases);
+  add_mistakes(cases);
 }
 
 }  // namespace tensora::suite

@@ -1,5 +1,6 @@
 #include "tensora/ops/quant/quantize.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 
 namespace tensora {

@@ -5,7 +5,7 @@
 // other op refuses them by name. A new block type is a row in core/dtype.h, a header like q8_0.h
 // and a branch in the kernels here.
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/op_def.h"
 
 namespace tensora {
 
