@@ -118,7 +118,8 @@ TEST_F(DeterminismOnGpu, OfRepeatedWritesTheLastStays) {
 
 TEST_F(DeterminismOnGpu, TooManyValuesAreRefusedByName) {
   const std::string text = message_of([] { cuda::PairMemory("scatter_add", 0, int64_t{1} << 31); });
-  EXPECT_NE(text.find("scatter_add: 2147483648 values cannot be sorted"), std::string::npos) << text;
+  EXPECT_NE(text.find("scatter_add: 2147483648 values cannot be sorted"), std::string::npos)
+      << text;
 }
 
 // Paths that promise the same bits without being asked.

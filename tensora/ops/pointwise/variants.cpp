@@ -179,6 +179,7 @@ Tensor pow(const Tensor& self, Scalar exponent) {
       self.dtype() != kBool && (is_differentiable(self.dtype()) || !exponent.is_floating());
   const bool floating = is_differentiable(self.dtype());
   if (keeps_dtype && exponent == 2) return square(self);
+  if (keeps_dtype && exponent == 3) return apply(pointwise_op<Cube>(), {self});
   if (floating && exponent == 0.5) return sqrt(self);
   if (floating && exponent == -0.5) return rsqrt(self);
   if (floating && exponent == -1) return reciprocal(self);
@@ -194,6 +195,9 @@ const Tensor& pow_(const Tensor& self, const Tensor& exponent) {
 const Tensor& pow_(const Tensor& self, Scalar exponent) {
   if (is_bool_power(self, exponent)) return logical_or_(self, logical_not(wrap_number(exponent)));
   check_integer_power(self, exponent);
+  if (is_differentiable(self.dtype()) && exponent == 2) return square_(self);
+  if (is_differentiable(self.dtype()) && exponent == 3)
+    return apply_inplace(pointwise_op<Cube>(), {self});
   return pow_(self, wrap_number(exponent));
 }
 

@@ -125,9 +125,8 @@ void write_in_order(const OrderedWrite& job) {
   const int64_t threads = params.count * params.line_count;
   const dim3 blocks(static_cast<unsigned>((threads + kThreads - 1) / kThreads));
   const Launch launch{job.op, job.device};
-  visit_element_size(job.values.dtype, [&]<class T>() {
-    launch(write_last<T>, blocks, dim3(kThreads), params);
-  });
+  visit_element_size(job.values.dtype,
+                     [&]<class T>() { launch(write_last<T>, blocks, dim3(kThreads), params); });
 }
 
 void add_in_order(const OrderedWrite& job) {

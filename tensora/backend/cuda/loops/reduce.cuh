@@ -152,22 +152,40 @@ __device__ inline void take_any(const F& functor, const ReduceParams& params, co
   }
 }
 
-/// The elements [first, last) of each of a thread's steps, of G each, in double: see
-/// Note [Taken again] in core/reduction.h.
+/// A thread's share of a result: the elements [first, last) of each of its steps.
+struct Slice {
+  const char* in;
+  unsigned begin, stride, end;
+  int first, last;
+};
+
+/// See Note [Taken again] in core/reduction.h. `tail` elements follow the last step, dealt out to
+/// the threads.
 template <class T, class F>
-__device__ inline typename F::Lane take_again(const F& wide, const ReduceParams& params,
-                                              const char* in, unsigned begin, unsigned stride,
-                                              unsigned end, int first, int last) {
-  typename F::Lane lane = wide.lane();
+__device__ inline typename F::Acc again_if_needed(const F& functor, typename F::Acc acc,
+                                                  const ReduceParams& params, const Slice& slice,
+                                                  unsigned tail) {
+  if constexpr (requires { functor.wide(); }) {
+    if (functor.fits(acc)) return acc;
+    const auto wide = functor.wide();
+    auto lane = wide.lane();
+    const auto take = [&](const char* from, unsigned i) {
+      lane = wide.step(lane, load_value<double>(reinterpret_cast<const T*>(from)[i]));
+    };
 #pragma unroll 1
-  for (unsigned step = begin; step < end; step += stride) {
-    long long at[1];
-    params.reduced.offsets(step, at);
+    for (unsigned step = slice.begin; step < slice.end; step += slice.stride) {
+      long long at[1];
+      params.reduced.offsets(step, at);
 #pragma unroll 1
-    for (int i = first; i < last; ++i)
-      lane = wide.step(lane, load_value<double>(reinterpret_cast<const T*>(in + at[0])[i]));
+      for (int i = slice.first; i < slice.last; ++i) take(slice.in + at[0], i);
+    }
+#pragma unroll 1
+    for (unsigned t = threadIdx.x; t < tail; t += slice.stride)
+      take(slice.in, params.steps * slice.last + t);
+    return wide.widen(lane);
+  } else {
+    return acc;
   }
-  return lane;
 }
 
 template <class Lane, int kCount>
@@ -236,17 +254,9 @@ __global__ void __launch_bounds__(kReduceThreads)
           const C value = load_value<C>(reinterpret_cast<const T*>(in)[index]);
           lanes.values[0] = step_lane(functor, lanes.values[0], value, index);
         }
-      acc = lanes.join(functor);
-      if constexpr (requires { functor.wide(); }) {
-        if (functor.fits(acc)) return;
-        const auto wide = functor.wide();
-        auto lane = take_again<T>(wide, params, in, begin + threadIdx.x, blockDim.x, end, 0, G);
-        if (kVector && active && end == params.steps)
-          for (unsigned t = threadIdx.x; t < params.tail; t += blockDim.x)
-            lane = wide.step(
-                lane, load_value<double>(reinterpret_cast<const T*>(in)[params.steps * G + t]));
-        acc = wide.widen(lane);
-      }
+      const Slice slice{in, begin + threadIdx.x, blockDim.x, end, 0, G};
+      const unsigned tail = kVector && active && end == params.steps ? params.tail : 0;
+      acc = again_if_needed<T>(functor, lanes.join(functor), params, slice, tail);
     });
   }
   accs[threadIdx.x] = acc;
@@ -292,12 +302,8 @@ __global__ void __launch_bounds__(kReduceThreads)
     take_steps<T, G, true>(functor, params, in, begin + threadIdx.y, blockDim.y, end, lanes.values);
 #pragma unroll
     for (int i = 0; i < G; ++i) {
-      Acc acc = functor.widen(lanes.values[i]);
-      if constexpr (requires { functor.wide(); }) {
-        if (!functor.fits(acc))
-          acc = functor.wide().widen(take_again<T>(functor.wide(), params, in, begin + threadIdx.y,
-                                                   blockDim.y, end, i, i + 1));
-      }
+      const Slice slice{in, begin + threadIdx.y, blockDim.y, end, i, i + 1};
+      const Acc acc = again_if_needed<T>(functor, functor.widen(lanes.values[i]), params, slice, 0);
       finish(acc, i, G);
     }
   });

@@ -123,6 +123,21 @@ struct RowResults {
   C first, second = {};
 };
 
+/// See Note [Taken again] in core/reduction.h. All threads have the same sums, and go the same way.
+template <class F, class Row>
+__device__ inline typename F::Acc again_if_needed(const F& functor, typename F::Acc acc,
+                                                  const Row& row, double first, double count) {
+  if constexpr (requires { functor.over_double(); }) {
+    if (functor.fits(acc)) return acc;
+    const auto wide = functor.over_double();
+    const auto seen = row.fold(wide.first_look(first));
+    const auto look = wide.second_look(first, seen, count);
+    return wide.of_run(first, seen, look, row.fold(look), count);
+  } else {
+    return acc;
+  }
+}
+
 /// A reduction that looks twice at a row.
 template <class F>
 struct LooksAtRow {
@@ -135,23 +150,11 @@ struct LooksAtRow {
     const double count = row.length;
     const auto seen = row.fold(functor.first_look(first));
     const auto look = functor.second_look(first, seen, count);
-    auto acc = functor.of_run(first, seen, look, row.fold(look), count);
-    // All threads have the same sums. See Note [Taken again] in core/reduction.h.
-    if constexpr (requires { functor.wide(); }) {
-      if (!functor.fits(acc)) acc = in_double(row, first, count);
-    }
+    const auto acc = again_if_needed(
+        functor, functor.of_run(first, seen, look, row.fold(look), count), row, first, count);
     RowResults<Value> results{static_cast<Value>(functor.finish(acc))};
     if constexpr (F::kOutputs == 2) results.second = static_cast<Value>(functor.second(acc));
     return results;
-  }
-
- private:
-  template <class Row>
-  __device__ typename F::Acc in_double(const Row& row, double first, double count) const {
-    const auto wide = functor.over_double();
-    const auto seen = row.fold(wide.first_look(first));
-    const auto look = wide.second_look(first, seen, count);
-    return wide.of_run(first, seen, look, row.fold(look), count);
   }
 };
 
