@@ -20,10 +20,10 @@ class UnrecordedView final : public ViewStep, public Pooled {
 };
 
 Tensor part_of(const Tensor& tensor, const Part& part) {
-  const int64_t start = tensor.storage_offset() * static_cast<int64_t>(tensor.element_size());
-  const auto width = static_cast<int64_t>(element_size(part.dtype));
+  const int64_t start = bytes_of(tensor.dtype(), tensor.storage_offset());
+  const DTypeInfo& info = dtype_info(part.dtype);
   return make_view(tensor.impl().storage, part.sizes, part.strides,
-                   (start + part.offset_bytes) / width, part.dtype);
+                   (start + part.offset_bytes) / info.block_bytes * info.block_numbers, part.dtype);
 }
 
 Tensor make_like(const Value& value) {

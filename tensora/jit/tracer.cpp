@@ -14,13 +14,12 @@ namespace tensora::jit {
 namespace {
 
 int64_t first_byte(const Tensor& tensor) {
-  return tensor.storage_offset() * static_cast<int64_t>(tensor.element_size());
+  return bytes_of(tensor.dtype(), tensor.storage_offset());
 }
 int64_t end_byte(const Tensor& tensor) {
   int64_t last = 0;
   for (int d = 0; d < tensor.dim(); ++d) last += (tensor.sizes()[d] - 1) * tensor.strides()[d];
-  const auto width = static_cast<int64_t>(tensor.element_size());
-  return first_byte(tensor) + (tensor.numel() == 0 ? 0 : (last + 1) * width);
+  return first_byte(tensor) + (tensor.numel() == 0 ? 0 : bytes_of(tensor.dtype(), last + 1));
 }
 bool reaches_beyond(const Tensor& part, const Tensor& base) {
   return part.numel() != 0 &&

@@ -192,6 +192,7 @@ struct Logaddexp2 : Binary {
 struct Xlogy : Binary {
   static constexpr auto name = "xlogy";
   static constexpr auto types = Types::floating;
+  static constexpr bool complex = true;
   static constexpr unsigned saves_a = kA | kB, saves_b = kA | kB;
   template <class V>
   constexpr V forward(V self, V other) const {
@@ -199,11 +200,11 @@ struct Xlogy : Binary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return select((s.a == lit<V>(0)) & (s.b <= lit<V>(0)), lit<V>(0), xlogy(s.g, s.b));
+    return select((s.a == lit<V>(0)) & nonnegative(-s.b), lit<V>(0), conj(xlogy(conj(s.g), s.b)));
   }
   template <class V>
   constexpr V vjp_b(const Saved<V>& s) const {
-    return s.g * s.a / s.b;
+    return s.g * conj(s.a) / conj(s.b);
   }
 };
 

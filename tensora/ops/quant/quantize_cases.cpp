@@ -71,7 +71,7 @@ void quantize_cases(Cases& cases) {
   cases.error("add", "quantized", "add: not supported for q8_0; dequantize it",
               [=] { add(q(), q()); });
   cases.error("matmul", "quantized", "matmul: not supported for q8_0; dequantize it", [=] {
-    matmul(q(), zeros({64, 2}, {.device = device()}));
+    matmul(q(), quantize(zeros({64, 64}, {.device = device()}), kQ8_0));
   });
   cases.error("cast", "quantized", "use quantize or dequantize", [=] { to(q(), kFloat32); });
   cases.error("fill", "quantized", "fill: not supported for q8_0", [=] { zero_(q()); });
