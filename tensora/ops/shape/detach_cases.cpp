@@ -10,8 +10,8 @@ void detach_cases(Cases& cases) {
                .run = [](In x) { return one(x[0].detach()); },
                .reference = [](Arrays x) { return one(x[0]); },
                .dtypes = element_dtypes(),
-               .grad_inputs = std::vector<int>{},
-               .is_view = true});
+               .is_view = true,
+               .opt_out = {{Mode::grad, "detaching is what stops a gradient"}}});
   // What is written to the alias of a leaf is allowed, as in PyTorch, and seen by both.
   cases.add({.op = "detach",
              .name = "written to",
@@ -23,7 +23,7 @@ void detach_cases(Cases& cases) {
                    return one(leaf.detach());
                  },
              .reference = [](Arrays x) { return one(Array(x[0].sizes, 2)); },
-             .grad_inputs = std::vector<int>{}});
+             .opt_out = {{Mode::grad, "detaching is what stops a gradient"}}});
 }
 
 }  // namespace tensora::suite
