@@ -10,8 +10,8 @@ void detach_cases(Cases& cases) {
                .run = [](In x) { return one(x[0].detach()); },
                .reference = [](Arrays x) { return one(x[0]); },
                .dtypes = element_dtypes(),
-               .is_view = true,
-               .opt_out = {{Mode::grad, "detaching is what stops a gradient"}}});
+               .opt_out = {{Mode::grad, "detaching is what stops a gradient"}},
+               .is_view = true});
   // What is written to the alias of a leaf is allowed, as in PyTorch, and seen by both.
   cases.add({.op = "detach",
              .name = "written to",
