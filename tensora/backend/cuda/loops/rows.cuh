@@ -91,6 +91,7 @@ struct RowsParams {
   int length;
   bool vector;  // rows begin where packs can be read
   DType in_dtype, out_dtype;
+  int out_bytes;  // per element: a kernel cannot read the table of dtypes
 };
 
 template <class C, int kItems, unsigned kGroupThreads>
@@ -170,7 +171,7 @@ __global__ void __launch_bounds__(kRowThreads)
   load_row(params, params.in + number * params.row_bytes, row);
   const RowResults<C> results = functor(row);
   if (row.lane != 0) return;
-  const auto bytes = static_cast<long long>(element_size(params.out_dtype));
+  const long long bytes = params.out_bytes;
   store_any<C>(params.out + number * bytes, params.out_dtype, results.first);
   if (params.second_out)
     store_any<C>(params.second_out + number * bytes, params.out_dtype, results.second);
