@@ -131,7 +131,7 @@ IndexedShape indexed_shape(const Shape& sizes, const Dims& dims,
   return result;
 }
 
-// Several names for one op each: errors and profiles speak of what the user called.
+// The same op under several names: errors and profiles show the function that the user called.
 constinit OpDef<IndexAttrs> index_op = define_index("index", true);
 constinit OpDef<IndexAttrs> index_select_op = define_index("index_select");
 constinit OpDef<IndexAttrs> take_op = define_index("take");

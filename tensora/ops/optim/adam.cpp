@@ -30,7 +30,7 @@ Tensors stepped(Args in, const AdamAttrs& a) {
   return Tensors{to(moved, dtype), to(m, dtype), to(v, dtype)};
 }
 
-// Dims of one element have strides without a meaning.
+// The strides of dims of one element have no meaning.
 bool laid_out_alike(const Tensor& a, const Tensor& b) {
   for (int i = 0; i < a.dim(); ++i)
     if (a.sizes()[i] > 1 && a.strides()[i] != b.strides()[i]) return false;
