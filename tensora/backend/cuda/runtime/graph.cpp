@@ -20,8 +20,8 @@
 // what is queued there becomes a node of the graph and does not run. Three things follow.
 //   Memory: a recorded kernel writes to the same addresses at each replay, so these must serve
 //   nothing else. Blocks come from a pool of the graph; freed ones are used again only within the
-//   recording, where stream order makes that right, and go to the stream's ordinary pool when the
-//   graph is gone and its last replay is behind.
+//   recording, where stream order makes that safe, and go to the stream's ordinary pool when the
+//   graph is destroyed and its last replay has finished.
 //   Waiting: nothing runs, so waiting for a result would never end. refuse_capture() guards every
 //   place where the host waits or reads, and names it.
 //   Everything else of ours (dispatch, autograd, allocation) happens once, while recording; a
@@ -85,7 +85,7 @@ void Graph::Recorded::begin(Capture& capture) {
   set_current_capture(&capture);
 }
 
-// Null where CUDA gave the recording up.
+// Null if CUDA abandoned the capture.
 cudaGraph_t Graph::Recorded::end(Capture& capture) {
   const DeviceGuard guard(device.index);
   set_current_capture(nullptr);
@@ -114,8 +114,8 @@ void Graph::Recorded::instantiate(cudaGraph_t graph) {
   }
 }
 
-// The graph's memory may be used by others as soon as the last replay, which may still run, is
-// behind: its streams are made to wait for that.
+// The graph's memory may be reused once the last replay, which may still be running, is
+// over: its streams are made to wait for that.
 void Graph::Recorded::forget() noexcept {
   if (is_forked()) return;
   const DeviceGuard guard(device.index);
