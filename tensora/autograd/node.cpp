@@ -93,7 +93,7 @@ void Node::run_hooks(Tensors& grads) const {
           "backward: a hook on output ", hook.output, " of '", name(), "' was given a gradient of ",
           grad.dtype(), " of shape ", grad.sizes(), " on ", grad.device(), " and returned ",
           replaced.dtype(), " of shape ", replaced.sizes(), " on ", replaced.device(),
-          "; what replaces a gradient must look like it");
+          "; a replacement must have the same dtype, shape and device");
     grad = std::move(replaced);
   }
 }

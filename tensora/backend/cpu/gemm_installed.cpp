@@ -154,7 +154,7 @@ struct OpenedOneDnn : OneDnn {
           find(place, "omp_get_max_threads", threads.get))
         break;
     if (!threads.set || !threads.get) {
-      refusal = "it does not use OpenMP, so it cannot be kept on the threads that call it";
+      refusal = "it does not use OpenMP, so it cannot be restricted to the calling thread";
       return;
     }
     if (!find(library, "dnnl_sgemm", sgemm)) refusal = "it has no function dnnl_sgemm";

@@ -71,7 +71,7 @@ void check_values(const Infer& infer, const TriangleIndices& a) {
   multiply_sizes(a.rows, a.columns, infer.op);
   infer.check(a.diagonal >= -a.rows - 1 && a.diagonal <= a.columns + 1, "diagonal ", a.diagonal,
               " is outside of ", a.rows, " rows and ", a.columns, " columns");
-  infer.check(infer[0].numel() == 2 * a.count(), "expected room for ", a.count(), " pairs, got ",
+  infer.check(infer[0].numel() == 2 * a.count(), "expected space for ", a.count(), " pairs, got ",
               infer[0].numel(), " elements");
 }
 

@@ -31,7 +31,7 @@ struct TensorIndex {
   TensorIndex(EllipsisIndex) : kind(Kind::ellipsis) {}
   TensorIndex(const char* dots) : kind(Kind::ellipsis) {
     check(std::string_view(dots) == "...",
-          "index: the only text that can stand among indices is \"...\", got \"", dots, "\"");
+          "index: the only string that is an index is \"...\", got \"", dots, "\"");
   }
   TensorIndex(Slice value) : kind(Kind::slice), slice(value) {}
   TensorIndex(Tensor value) : kind(Kind::tensor), tensor(std::move(value)) {}

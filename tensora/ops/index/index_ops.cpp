@@ -28,8 +28,7 @@ IndexedShape infer_places(const Infer& infer, const Shape& sizes, const Dims& di
   }
   for (int i = 0; i < dims.size(); ++i)
     infer.check(dims[i] >= (i == 0 ? 0 : dims[i - 1] + 1) && dims[i] < sizes.size(),
-                "the indexed dims must rise and lie within ", sizes.size(), " dimensions, got ",
-                dims);
+                "the indexed dims must be ascending and less than ", sizes.size(), ", got ", dims);
   return indexed_shape(sizes, dims, {index_sizes.data(), index_sizes.size()}, infer.op);
 }
 

@@ -68,12 +68,13 @@ constinit OpDef<AdamAttrs> adam_op = define(Op<AdamAttrs>{
                         "all tensors must be ", param.dtype(), " of shape ", param.sizes(),
                         ", got ", infer[i].dtype(), " of shape ", infer[i].sizes());
           infer.check(is_dense(param.sizes(), param.strides()),
-                      "the parameter must lie in memory without gaps, got shape ", param.sizes(),
+                      "the parameter must be dense (without gaps), got shape ", param.sizes(),
                       " and strides ", param.strides());
           for (size_t i = 1; i < 4; ++i)
-            infer.check(laid_out_alike(infer[i], param),
-                        "parameter, moments and gradient must be laid out alike, got strides ",
-                        param.strides(), " and ", infer[i].strides());
+            infer.check(
+                laid_out_alike(infer[i], param),
+                "parameter, moments and gradient must be laid out alike (equal strides), got ",
+                param.strides(), " and ", infer[i].strides());
           for (int i = 0; i < 3; ++i) infer.output(param.sizes(), param.strides(), param.dtype());
         },
     .reference = stepped,

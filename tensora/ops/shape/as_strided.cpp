@@ -83,12 +83,12 @@ constinit OpDef<AsStridedBackwardAttrs> as_strided_backward_op = define(Op<AsStr
     .infer =
         [](Infer& infer, const AsStridedBackwardAttrs& attrs) {
           infer.check(is_dense(attrs.input_sizes, attrs.input_strides),
-                      "the gradient of as_strided needs an input without gaps or overlaps, got "
+                      "the gradient of as_strided needs a dense input, got "
                       "sizes ",
                       attrs.input_sizes, " and strides ", attrs.input_strides);
           const int64_t reached = extent(attrs.sizes, attrs.strides, attrs.offset);
           infer.check(attrs.offset >= 0 && reached <= attrs.input_sizes.numel(),
-                      "the view reaches beyond its input, so the gradient cannot flow back");
+                      "the view reaches beyond its input, so its gradient cannot be computed");
           infer.output(attrs.input_sizes, attrs.input_strides, infer[0].dtype());
         },
     .reference =

@@ -51,7 +51,7 @@ class PairMemory {
   static size_t checked_count(std::string_view op, int64_t count) {
     check(count < int64_t{1} << 31, op, ": ", count,
           " values cannot be sorted on cuda, at most 2^31 - 1 can",
-          is_deterministic() ? "; without set_deterministic they need not be" : "");
+          is_deterministic() ? "; without set_deterministic no sort is needed" : "");
     return static_cast<size_t>(count);
   }
   size_t count_;

@@ -43,9 +43,10 @@ Capture* current_capture() noexcept { return this_capture; }
 void set_current_capture(Capture* capture) noexcept { this_capture = capture; }
 
 void refuse_capture(std::string_view what) {
-  check(!this_capture, "Graph::capture: ", what,
-        " cannot be part of a graph: the host would need a result that exists only at the replay, "
-        "or memory that is gone by then; do it before or after the recording");
+  check(
+      !this_capture, "Graph::capture: ", what,
+      " cannot be part of a graph: the host would need a result that exists only during a replay, "
+      "or memory that is freed by then; do it before or after the capture");
 }
 
 struct Graph::Recorded {
@@ -148,7 +149,7 @@ Device Graph::device() const { return recorded_->device; }
 
 void Graph::capture(const std::function<void()>& body) {
   Recorded& recorded = *recorded_;
-  check(!is_recorded(), "Graph::capture: this graph is recorded already; make another");
+  check(!is_recorded(), "Graph::capture: this graph is recorded already; create another one");
   check(!this_capture, "Graph::capture: this thread is recording a graph already");
   require_not_forked();
   const StreamGuard on(recorded.stream);
@@ -166,7 +167,8 @@ void Graph::capture(const std::function<void()>& body) {
     recorded.forget();
     if (failure) std::rethrow_exception(failure);
     fail(
-        "Graph::capture: CUDA gave the recording up: the body used the device past Tensora, or "
+        "Graph::capture: CUDA abandoned the capture: the body bypassed Tensora to use the device, "
+        "or "
         "left work on a second stream that the first does not wait for; last ops launched: ",
         recent_launches());
   }
