@@ -58,7 +58,7 @@ constinit OpDef<NoAttrs> view_as_complex_op = define(Op<NoAttrs>{
             even &= strides[d] % 2 == 0 || sizes[d] <= 1 || x.numel() == 0;
             strides[d] /= 2;
           }
-          infer.check(even, "pairs must begin at even places, got strides ", x.strides(),
+          infer.check(even, "pairs must begin at even offsets, got strides ", x.strides(),
                       " and offset ", x.storage_offset());
           infer.outputs.push_back(
               {sizes, strides, x.storage_offset() / 2, complex_dtype(x.dtype()), false});
