@@ -72,8 +72,9 @@ class PendingSet {
 
   // An open-addressing hash table with linear probing, at most half full.
   size_t home_of(const Node* node) const {
+    constexpr uint64_t fibonacci = 0x9e3779b97f4a7c15u;  // 2^64 divided by the golden ratio
     const auto bits = reinterpret_cast<uintptr_t>(node);
-    return (bits >> 6) * 0x9e3779b97f4a7c15u >> shift_;
+    return (bits >> 6) * fibonacci >> shift_;
   }
   size_t slot_of(const Node* node) const {
     size_t i = home_of(node);

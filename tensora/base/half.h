@@ -45,11 +45,14 @@ struct Half {
     typedef float Lanes __attribute__((vector_size(16)));
     return static_cast<unsigned short>(__builtin_ia32_vcvtps2ph(Lanes{value}, 0)[0]);
 #else
+    constexpr unsigned float_infinity = 0x7f800000u, half_infinity = 0x7c00u, half_nan = 0x7e00u;
+    constexpr unsigned overflow = 0x477ff000u;  // 65520, the smallest that rounds to infinity
+    constexpr unsigned normal = 0x38800000u;    // 2^-14, the smallest normal number
     const unsigned sign = (bits_of(value) >> 16) & 0x8000u;
     const unsigned magnitude = bits_of(value) & 0x7fffffffu;
-    if (magnitude > 0x7f800000u) return static_cast<unsigned short>(sign | 0x7e00u);   // NaN
-    if (magnitude >= 0x477ff000u) return static_cast<unsigned short>(sign | 0x7c00u);  // overflow
-    if (magnitude < 0x38800000u) {
+    if (magnitude > float_infinity) return static_cast<unsigned short>(sign | half_nan);
+    if (magnitude >= overflow) return static_cast<unsigned short>(sign | half_infinity);
+    if (magnitude < normal) {
       // Subnormal: adding 0.5 lines the fraction up at the right bit, and the float adder rounds.
       const float aligned = float_of(magnitude) + 0.5f;
       return static_cast<unsigned short>(sign | (bits_of(aligned) - 0x3f000000u));
@@ -71,8 +74,9 @@ struct BFloat16 {
   TENSORA_HD static unsigned short encode(float value) {
     const unsigned raw = bits_of(value);
     const unsigned rounded = (raw + 0x7fffu + ((raw >> 16) & 1u)) >> 16;  // to nearest even
-    const bool is_nan = (raw & 0x7fffffffu) > 0x7f800000u;
-    return static_cast<unsigned short>(is_nan ? 0x7fc0u : rounded);
+    constexpr unsigned infinity = 0x7f800000u, nan = 0x7fc0u;             // of float, of bfloat16
+    const bool is_nan = (raw & 0x7fffffffu) > infinity;
+    return static_cast<unsigned short>(is_nan ? nan : rounded);
   }
 };
 

@@ -209,9 +209,11 @@ bool attrs_equal(const OpBase& op, const void* a, const void* b) {
 }
 
 size_t attrs_hash(const OpBase& op, const void* attrs) {
-  uint64_t hash = 0x9e3779b97f4a7c15u;
+  // The golden ratio and MurmurHash3's multiplier.
+  constexpr uint64_t start = 0x9e3779b97f4a7c15u, factor = 0xff51afd7ed558ccdu;
+  uint64_t hash = start;
   for (uint64_t word : op.attr_words(attrs)) {
-    hash = (hash ^ word) * 0xff51afd7ed558ccdu;
+    hash = (hash ^ word) * factor;
     hash ^= hash >> 32;
   }
   return hash;

@@ -69,8 +69,9 @@ template <class C, class T>
     // The exponent of a shifted half is 112 too small; the product corrects it, subnormals too.
     const unsigned magnitude = static_cast<unsigned>(value.bits & 0x7fffu) << 13;
     float result = __builtin_bit_cast(float, magnitude) * 0x1p112f;
-    if ((value.bits & 0x7c00u) == 0x7c00u) {
-      result = __builtin_bit_cast(float, magnitude | 0x7f800000u);
+    constexpr unsigned half_infinity = 0x7c00u, float_infinity = 0x7f800000u;
+    if ((value.bits & half_infinity) == half_infinity) {
+      result = __builtin_bit_cast(float, magnitude | float_infinity);
     }
     const unsigned sign = static_cast<unsigned>(value.bits & 0x8000u) << 16;
     return __builtin_bit_cast(float, __builtin_bit_cast(unsigned, result) | sign);
@@ -117,15 +118,18 @@ template <class T, class C>
 #if defined(__F16C__)
     result.bits = _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT);
 #else
+    // As in Half::encode.
+    constexpr unsigned float_infinity = 0x7f800000u, half_infinity = 0x7c00u, half_nan = 0x7e00u;
+    constexpr unsigned overflow = 0x477ff000u, normal = 0x38800000u;
     const unsigned raw = __builtin_bit_cast(unsigned, value);
     const unsigned sign = (raw >> 16) & 0x8000u;
     const unsigned magnitude = raw & 0x7fffffffu;
     unsigned half = 0;
-    if (magnitude > 0x7f800000u) {
-      half = 0x7e00u;
-    } else if (magnitude >= 0x477ff000u) {
-      half = 0x7c00u;
-    } else if (magnitude < 0x38800000u) {
+    if (magnitude > float_infinity) {
+      half = half_nan;
+    } else if (magnitude >= overflow) {
+      half = half_infinity;
+    } else if (magnitude < normal) {
       // Subnormal: adding 0.5 lines the fraction up, and the float adder rounds.
       const float aligned = __builtin_bit_cast(float, magnitude) + 0.5f;
       half = __builtin_bit_cast(unsigned, aligned) - 0x3f000000u;
@@ -137,10 +141,11 @@ template <class T, class C>
     return result;
   } else if constexpr (std::is_same_v<T, BFloat16>) {
     const unsigned raw = __builtin_bit_cast(unsigned, value);
-    const bool is_nan = (raw & 0x7fffffffu) > 0x7f800000u;
+    constexpr unsigned infinity = 0x7f800000u, nan = 0x7fc0u;  // of float, of bfloat16
+    const bool is_nan = (raw & 0x7fffffffu) > infinity;
     BFloat16 result;
     result.bits =
-        static_cast<unsigned short>(is_nan ? 0x7fc0u : (raw + 0x7fffu + ((raw >> 16) & 1u)) >> 16);
+        static_cast<unsigned short>(is_nan ? nan : (raw + 0x7fffu + ((raw >> 16) & 1u)) >> 16);
     return result;
   } else {
     return static_cast<T>(value);

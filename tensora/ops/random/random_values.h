@@ -61,9 +61,10 @@ TENSORA_HD inline V polynomial(V x, const V (&coefficients)[N]) {
 /// ln of a normal number in (0, 1]: the number is m 2^e with m between sqrt(1/2) and sqrt(2), and
 /// ln m = 2 artanh((m - 1) / (m + 1)), whose series ends early there.
 TENSORA_HD inline float log_of(float x) {
-  const unsigned shifted = tensora::bits_of(x) - 0x3f3504f3u;
+  const unsigned base = 0x3f3504f3u;  // the bits of sqrt(1/2)
+  const unsigned shifted = tensora::bits_of(x) - base;
   const int exponent = static_cast<int>(shifted) >> 23;
-  const float m = float_of((shifted & 0x7fffffu) + 0x3f3504f3u);
+  const float m = float_of((shifted & 0x7fffffu) + base);
   const float s = (m - 1) / (m + 1);
   const float series[] = {2 / 9.f, 2 / 7.f, 2 / 5.f, 2 / 3.f};
   const float square = product(s, s);
@@ -71,7 +72,7 @@ TENSORA_HD inline float log_of(float x) {
   return product(static_cast<float>(exponent), 0.693147181f) + (tail + product(s, 2.f));
 }
 TENSORA_HD inline double log_of(double x) {
-  const unsigned long long base = 0x3fe6a09e667f3bcdull;
+  const unsigned long long base = 0x3fe6a09e667f3bcdull;  // the bits of sqrt(1/2)
   const unsigned long long shifted = bits_of(x) - base;
   const int exponent = static_cast<int>(shifted >> 32) >> 20;
   const double m = double_of((shifted & 0xfffffffffffffull) + base);

@@ -50,9 +50,10 @@ class AddressTable {
   size_t mask() const { return slots_.size() - 1; }
   size_t next(size_t i) const { return (i + 1) & mask(); }
   size_t home_of(const void* address) const {
-    // Blocks start at multiples of 512; the multiplication spreads what is left.
+    // Blocks start at multiples of 512; the multiplication spreads the remaining bits.
+    constexpr uint64_t fibonacci = 0x9e3779b97f4a7c15u;  // 2^64 divided by the golden ratio
     const auto bits = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(address) >> 9);
-    return static_cast<size_t>((bits * 0x9e3779b97f4a7c15u) >> 32) & mask();
+    return static_cast<size_t>((bits * fibonacci) >> 32) & mask();
   }
   void place(T* object) {
     size_t i = home_of(object->address);

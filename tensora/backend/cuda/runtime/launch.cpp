@@ -49,7 +49,8 @@ CUfunction find_function(const void* kernel) {
 
 CUfunction function_of(const void* kernel, int device) {
   const auto bits = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(kernel));
-  Known& entry = known[(bits * 0x9e3779b97f4a7c15u) >> (64 - kKnownBits)];
+  constexpr uint64_t fibonacci = 0x9e3779b97f4a7c15u;  // 2^64 divided by the golden ratio
+  Known& entry = known[(bits * fibonacci) >> (64 - kKnownBits)];
   if (entry.kernel != kernel || entry.device != device) [[unlikely]]
     entry = {kernel, device, find_function(kernel)};
   return entry.function;
