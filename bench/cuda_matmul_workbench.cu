@@ -3,7 +3,7 @@
 //   naive      a thread per result; every operand element is read n times from the caches
 //   tiled      a block shares tiles of both operands in shared memory: n / 32 reads
 //   registers  a thread computes 8 x 8 results from registers: shared memory is read 8 times less
-//   tensor     bf16 on the tensor cores, with the next tiles on their way while these are computed
+//   tensor     bf16 on the tensor cores, with the next tiles in flight while these are computed
 //
 // The first three are float32. All compute c = a @ b of row-major n x n matrices, n a multiple of
 // 128: what happens at the edges is left out, to show the rest. Every version is checked against
@@ -23,7 +23,7 @@ namespace tensora {
 namespace {
 
 // ---- 1: naive ---------------------------------------------------------------------------------
-// Two loads per multiplication. Threads of a warp share a row of a and read neighbouring columns of
+// Two loads per multiplication. Threads of a warp share a row of a and read adjacent columns of
 // b, so at least no memory transaction is wasted.
 __global__ void naive(const float* a, const float* b, float* c, int n) {
   const int row = blockIdx.y * blockDim.y + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;
@@ -55,7 +55,7 @@ __global__ void tiled(const float* a, const float* b, float* c, int n) {
 // ---- 3: registers -----------------------------------------------------------------------------
 // 256 threads compute 128 x 128 results, 8 x 8 each. For every k a thread reads 8 + 8 numbers and
 // does 64 multiplications. The tile of a is stored transposed so that both reads are 16 bytes wide;
-// the two halves of a thread's columns lie 64 apart, so that neighbours read neighbouring banks.
+// the two halves of a thread's columns lie 64 apart, so that adjacent threads read adjacent banks.
 constexpr int kSide = 128, kDepth = 8;
 
 __global__ void __launch_bounds__(256) registers(const float* a, const float* b, float* c, int n) {
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(256)
     const unsigned tile_a = stage_address(slice);
     multiply_slice(tile_a, tile_a + kTileBytes, warp_row, warp_col, sums);
   }
-  // A thread holds two neighbouring results in each of two rows, 8 apart.
+  // A thread holds two adjacent results in each of two rows, 8 apart.
   for (int i = 0; i < 4; ++i)
     for (int j = 0; j < 4; ++j)
       for (int half = 0; half < 2; ++half) {

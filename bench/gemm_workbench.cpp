@@ -1,7 +1,7 @@
 // The CPU matrix product beside OpenBLAS, BLIS and oneDNN.
 //
 // Checks every library against a naive product in double, then times them interleaved (one call of
-// each in turn, so that all meet the same clock and the same neighbours) and prints medians.
+// each in turn, so that all run at the same clock and machine load) and prints medians.
 // The libraries are loaded at run time, each with the threads it would use itself; a missing one
 // leaves its column empty.
 //

@@ -43,8 +43,8 @@ TENSORA_HD inline PhiloxWords philox(unsigned long long seed, unsigned long long
 /// Note [Lanes]
 /// A counter gives four words, enough for four or two values. The values are dealt out in blocks
 /// of 32 counters: value k of the counter in lane l goes to element 32 k + l of the block. So a
-/// warp, or a vector register, that holds 32 (or 16, or 8) neighbouring counters writes
-/// neighbouring elements, and no transposition is needed anywhere.
+/// warp, or a vector register, that holds 32 (or 16, or 8) adjacent counters writes
+/// adjacent elements, and no transposition is needed anywhere.
 inline constexpr int kPhiloxLanes = 32;
 
 /// How many counters `count` elements use up when a counter gives `per_counter` values.

@@ -153,7 +153,7 @@ class Printer {
     return real + (imaginary[0] == '-' ? "" : "+") + imaginary;
   }
 
-  // Between the beginnings of neighbours in a row.
+  // The distance between the starts of adjacent elements in a row, in characters.
   int64_t element_width() const {
     const size_t imaginary = is_complex(view_.dtype) ? imaginary_.width() + 1 : 0;
     return static_cast<int64_t>(format_.width() + 2 + imaginary);

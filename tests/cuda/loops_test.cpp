@@ -8,7 +8,7 @@ namespace {
 
 class LoopsOnGpu : public Gpu {};
 
-// Whole groups, groups and a rest, nothing but a rest; gapless, shifted by one element, in rows.
+// Whole groups, groups and a rest, nothing but a rest; contiguous, shifted by one element, in rows.
 TEST_F(LoopsOnGpu, PointwiseAroundGroups) {
   for (DType dtype : {kBFloat16, kFloat16, kFloat32, kFloat64, kInt32, kUInt8, kBool})
     for (int64_t n : {1, 5, 8, 31, 32, 4096, 4097, 8200, 40003}) {

@@ -157,7 +157,7 @@ TEST_F(OpsOnGpu, RowsOnTheChip) {
         SCOPED_TRACE(concat(rows, " x ", length, " ", dtype));
         const double tolerance = dtype == kBFloat16 ? 2e-2 : dtype == kFloat64 ? 1e-9 : 2e-5;
         const Tensor whole = sample({rows, length + 1}, dtype, 100, 104), on_gpu = whole.cuda();
-        // Once gapless, once with rows that begin anywhere.
+        // Once contiguous, once with unaligned rows.
         for (const int64_t skipped : {0, 1}) {
           const Tensor x = whole.narrow(1, skipped, length), y = on_gpu.narrow(1, skipped, length);
           expect_close(logsumexp(y, 1), logsumexp(x, 1), tolerance);

@@ -95,8 +95,8 @@ class Reduction {
   void take_rows(const char* x, int64_t rows, int64_t n, int64_t index, char* acc) const;
   void reduce_columns(int64_t tile, int64_t begin, int64_t end, char* acc) const;
   void take_columns(const char* x, int64_t rows, int64_t n, int64_t index, char* acc) const;
-  void gapless_columns(const char* x, int64_t row_stride, int64_t rows, int64_t n, int64_t index,
-                       char* acc) const;
+  void contiguous_columns(const char* x, int64_t row_stride, int64_t rows, int64_t n, int64_t index,
+                          char* acc) const;
   void store(const char* acc, int64_t n, int64_t offset, int64_t stride) const;
   int64_t out_offset(int64_t output) const;
   const char* at(int64_t offset) const { return data_ + offset * element_bytes_; }
@@ -335,7 +335,7 @@ void Reduction::take_columns(const char* x, int64_t rows, int64_t n, int64_t ind
                              char* acc) const {
   const int64_t row_stride = run_.in, stride = row_.in;
   if (same_type_ && stride == 1) {
-    gapless_columns(x, row_stride, rows, n, index, acc);
+    contiguous_columns(x, row_stride, rows, n, index, acc);
     return;
   }
   alignas(64) char buffer[kBufferBytes];
@@ -348,14 +348,14 @@ void Reduction::take_columns(const char* x, int64_t rows, int64_t n, int64_t ind
     else
       for (int64_t i = 0; i < height; ++i)
         load_(from + i * row_stride * element_bytes_, stride, n, buffer + i * n * compute_bytes_);
-    gapless_columns(buffer, n, height, n, index + r, acc);
+    contiguous_columns(buffer, n, height, n, index + r, acc);
   }
 }
 
 // A few columns would leave vectors mostly empty. Where rows are contiguous, k of
 // them count as one row of k·n columns, and the k groups are combined at the end.
-void Reduction::gapless_columns(const char* x, int64_t row_stride, int64_t rows, int64_t n,
-                                int64_t index, char* acc) const {
+void Reduction::contiguous_columns(const char* x, int64_t row_stride, int64_t rows, int64_t n,
+                                   int64_t index, char* acc) const {
   const int64_t k = kWide / n;
   if (k > 1 && row_stride == n && rows >= 2 * k && !tiles_.indexed) {
     alignas(64) char wide[kWide * kMaxAccBytes];

@@ -7,7 +7,7 @@
 namespace tensora {
 namespace {
 
-bool are_neighbours(const Dims& dims) {
+bool are_adjacent(const Dims& dims) {
   for (int i = 1; i < dims.size(); ++i)
     if (dims[i] != dims[i - 1] + 1) return false;
   return true;
@@ -118,7 +118,7 @@ IndexedShape indexed_shape(const Shape& sizes, const Dims& dims,
   Shape common;
   for (const Shape* index : index_sizes) common = broadcast_shapes(common, *index, op);
   IndexedShape result;
-  result.index_start = are_neighbours(dims) ? static_cast<int>(dims[0]) : 0;
+  result.index_start = are_adjacent(dims) ? static_cast<int>(dims[0]) : 0;
   result.index_dims = common.size();
   for (int d = 0; d < sizes.size(); ++d)
     if (!dims.contains(d)) result.kept.push_back(d);

@@ -101,7 +101,7 @@ void randperm_kernel(const KernelContext& context, const RandomAttrs& attrs) {
 
 enum class Fault { none, invalid, zero_sum, too_few };
 
-// Draws by the cumulative weights: the category whose stretch holds the random point. See
+// Draws by the cumulative weights: the category whose interval holds the random point. See
 // Note [Weights as integers].
 Fault draw_with_replacement(std::span<const double> w, std::span<const long long> words,
                             int64_t* to) {

@@ -127,7 +127,7 @@ struct CumulativeWeights {
   }
 };
 
-// `out` holds a random word per sample, and gets the category whose stretch holds its point.
+// `out` holds a random word per sample, and gets the category whose interval holds its point.
 __global__ void __launch_bounds__(kThreads)
     find_categories(const unsigned long long* through, long long* out /* rows samples */,
                     int64_t categories, int64_t samples, int64_t count) {
@@ -149,12 +149,12 @@ __global__ void __launch_bounds__(kThreads)
 
 // Note [A race in rounds]
 // Drawing without replacement is a race in which the first `samples` categories to arrive win. A
-// block sorts a stretch of a row's arrivals and passes on those that can still win; rounds follow
-// until one stretch is left, whose first ones are the result. For more samples than half a stretch,
+// block sorts a chunk of a row's arrivals and passes on those that can still win; rounds follow
+// until one chunk is left, whose first ones are the result. For more samples than half a chunk,
 // everything is sorted at once instead.
 
 constexpr unsigned kRaceThreads = 256;
-constexpr int64_t kStretch = 2048, kMostInRace = kStretch / 2;
+constexpr int64_t kChunk = 2048, kMostInRace = kChunk / 2;
 
 struct Arrival {
   unsigned long long time;
@@ -164,16 +164,16 @@ struct Arrival {
 struct RaceParams {
   const double* times;       // first round: rows runners, for weights that follow
   const Arrival* arrivals;   // later ones: the winners of the round before
-  Arrival* winners;          // rows stretches samples; null in the last round,
+  Arrival* winners;          // rows chunks samples; null in the last round,
   int64_t* out;              // which writes here: rows samples
   int64_t runners, samples;  // per row
 };
 
 __global__ void __launch_bounds__(kRaceThreads)
     race(const __grid_constant__ WeightParams weights, const __grid_constant__ RaceParams params) {
-  __shared__ Arrival runners[kStretch];
-  const int64_t row = blockIdx.x, begin = blockIdx.y * kStretch;
-  const auto count = static_cast<unsigned>(min(kStretch, params.runners - begin));
+  __shared__ Arrival runners[kChunk];
+  const int64_t row = blockIdx.x, begin = blockIdx.y * kChunk;
+  const auto count = static_cast<unsigned>(min(kChunk, params.runners - begin));
   for (unsigned i = threadIdx.x; i < count; i += kRaceThreads) {
     const int64_t runner = row * params.runners + begin + i;
     runners[i] =
@@ -185,7 +185,7 @@ __global__ void __launch_bounds__(kRaceThreads)
     return a.time != b.time ? a.time < b.time : a.category < b.category;
   });
   for (unsigned i = threadIdx.x; i < params.samples; i += kRaceThreads) {
-    // A last stretch may have too few; what never arrives takes their places.
+    // The last chunk may have too few; what never arrives takes their places.
     const Arrival winner = i < count ? runners[i] : Arrival{~0ull, LLONG_MAX};
     if (params.winners)
       params.winners[(row * gridDim.y + blockIdx.y) * params.samples + i] = winner;
@@ -254,12 +254,12 @@ void sort_arrivals(const KernelContext& context, const MultinomialAttrs& attrs,
          params.samples, count);
 }
 
-int64_t stretches_of(int64_t runners) { return (runners + kStretch - 1) / kStretch; }
+int64_t chunks_of(int64_t runners) { return (runners + kChunk - 1) / kChunk; }
 
 // See Note [A race in rounds].
 void draw_without_replacement(const KernelContext& context, const MultinomialAttrs& attrs,
                               const WeightParams& weights, int64_t* out) {
-  if (weights.samples > kMostInRace || stretches_of(weights.categories) > 65535)
+  if (weights.samples > kMostInRace || chunks_of(weights.categories) > 65535)
     return sort_arrivals(context, attrs, weights, out);
   const int device = context.device.index;
   const int64_t all = weights.rows * weights.categories;
@@ -267,7 +267,7 @@ void draw_without_replacement(const KernelContext& context, const MultinomialAtt
   draw<double>(context, Exponential{attrs.seed, attrs.offset}, times.data(), all);
   // The first round has the most winners; rounds take turns between two arrays of that size.
   const auto arrivals =
-      static_cast<size_t>(weights.rows * stretches_of(weights.categories) * weights.samples);
+      static_cast<size_t>(weights.rows * chunks_of(weights.categories) * weights.samples);
   const Scratch winners[2] = {{device, arrivals * sizeof(Arrival)},
                               {device, arrivals * sizeof(Arrival)}};
   RaceParams params{};
@@ -276,16 +276,15 @@ void draw_without_replacement(const KernelContext& context, const MultinomialAtt
   params.samples = weights.samples;
   params.out = out;
   for (int round = 0;; ++round) {
-    const int64_t stretches = stretches_of(params.runners);
-    params.winners =
-        stretches == 1 ? nullptr : reinterpret_cast<Arrival*>(winners[round % 2].data());
+    const int64_t chunks = chunks_of(params.runners);
+    params.winners = chunks == 1 ? nullptr : reinterpret_cast<Arrival*>(winners[round % 2].data());
     Launch{context.op, device}(
-        race, dim3(static_cast<unsigned>(weights.rows), static_cast<unsigned>(stretches)),
+        race, dim3(static_cast<unsigned>(weights.rows), static_cast<unsigned>(chunks)),
         dim3(kRaceThreads), weights, params);
-    if (stretches == 1) return;
+    if (chunks == 1) return;
     params.times = nullptr;
     params.arrivals = params.winners;
-    params.runners = stretches * params.samples;
+    params.runners = chunks * params.samples;
   }
 }
 

@@ -20,7 +20,7 @@ void infer_cumulative(Infer& infer, const CumulativeAttrs& attrs) {
 }
 
 // Element i - 1 (i + 1 if not `forward`) in place of element i; `edge` where there is none.
-Tensor neighbours(const Tensor& x, int64_t dim, bool forward, double edge) {
+Tensor shifted(const Tensor& x, int64_t dim, bool forward, double edge) {
   const int64_t n = x.size(dim);
   Shape sizes = x.sizes();
   sizes[wrap_dim(dim, x.dim(), "linear_scan")] = 1;
@@ -38,8 +38,8 @@ void cumprod_vjp(Vjp& vjp, const CumulativeAttrs& attrs) {
   const Tensor grad = vjp.grad(), x = to(vjp.input(0), grad.dtype());
   if (x.numel() == 0) return vjp.set(0, grad);
   const bool forward = !attrs.reverse;
-  const Tensor before = neighbours(vjp.output(), attrs.dim, forward, 1);
-  const Tensor factors = neighbours(x, attrs.dim, !forward, 0);
+  const Tensor before = shifted(vjp.output(), attrs.dim, forward, 1);
+  const Tensor factors = shifted(x, attrs.dim, !forward, 0);
   vjp.set(0, before * linear_scan(factors, grad, attrs.dim, forward));
 }
 
@@ -54,8 +54,8 @@ void linear_scan_vjp(Vjp& vjp, const LinearScanAttrs& attrs) {
     return;
   }
   const Tensor sums =
-      linear_scan(neighbours(vjp.input(0), attrs.dim, !forward, 0), grad, attrs.dim, forward);
-  if (vjp.needs(0)) vjp.set(0, sums * neighbours(vjp.output(), attrs.dim, forward, 0));
+      linear_scan(shifted(vjp.input(0), attrs.dim, !forward, 0), grad, attrs.dim, forward);
+  if (vjp.needs(0)) vjp.set(0, sums * shifted(vjp.output(), attrs.dim, forward, 0));
   if (vjp.needs(1)) vjp.set(1, sums);
 }
 
@@ -144,7 +144,7 @@ Tensor linear_scan(const Tensor& a, const Tensor& b, int64_t dim, bool reverse) 
 
 Tensor product_of_others(const Tensor& x, int64_t dim) {
   const Tensor before = apply(cumprod_op, {x}, {dim}), behind = apply(cumprod_op, {x}, {dim, true});
-  return neighbours(before, dim, true, 1) * neighbours(behind, dim, false, 1);
+  return shifted(before, dim, true, 1) * shifted(behind, dim, false, 1);
 }
 
 }  // namespace tensora

@@ -93,12 +93,12 @@ class Scan {
     }
     // Adjacent lines together: the states of a block of them are kept while all advance along the
     // dim.
-    const int64_t width = out.sizes[last], stretches = (width + kTile - 1) / kTile;
+    const int64_t width = out.sizes[last], tiles = (width + kTile - 1) / kTile;
     const int64_t groups = out.numel / (length * width);
-    parallel_for(groups * stretches, 1, [&](int64_t begin, int64_t end) {
+    parallel_for(groups * tiles, 1, [&](int64_t begin, int64_t end) {
       for (int64_t k = begin; k < end; ++k) {
-        const int64_t first = k % stretches * kTile;
-        beside(k / stretches, skipped | 1u << last, length, first, std::min(kTile, width - first));
+        const int64_t first = k % tiles * kTile;
+        beside(k / tiles, skipped | 1u << last, length, first, std::min(kTile, width - first));
       }
     });
   }

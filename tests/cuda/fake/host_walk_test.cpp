@@ -27,7 +27,7 @@ void expect_walk(const HostWalk& walk, const std::vector<int64_t>& sizes,
   }
 }
 
-TEST(HostWalk, GaplessArraysAreOneDim) {
+TEST(HostWalk, ContiguousArraysAreOneDim) {
   const Tensor x = zeros({2, 3, 4});
   expect_walk(walk_of({x, x, zeros({2, 3, 4}, {.dtype = kFloat64})}), {24}, {{4}, {4}, {8}});
 }
@@ -41,7 +41,7 @@ TEST(HostWalk, Broadcasting) {
               {{4, 12}, {4, 12}, {4, 0}});
   expect_walk(walk_of({zeros({2, 3}), zeros({2, 1})}), {3, 2}, {{4, 12}, {0, 4}});
 }
-TEST(HostWalk, AlikeButNotGapless) {
+TEST(HostWalk, AlikeButNotContiguous) {
   const Tensor x = zeros({3, 2}).transpose(0, 1);
   expect_walk(walk_of({x, x}), {6}, {{4}, {4}});
   expect_walk(walk_of({zeros({2, 3}), x}), {3, 2}, {{4, 12}, {8, 4}});

@@ -48,7 +48,7 @@ struct LineScan {
     for (int n = 0; n < kInputs; ++n) {
       const char* const from = data[n + 1] + line.at[n + 1] + first * step[n + 1];
       visit_any(dtype[n + 1], [&]<class T>() {
-        if (count == kScanItems && is_gapless<T>(from, step[n + 1])) {
+        if (count == kScanItems && is_packed<T>(from, step[n + 1])) {
           load_pack<T>(from, in[n]);
           return;
         }
@@ -70,7 +70,7 @@ struct LineScan {
                         const Acc (&through)[kScanItems]) const {
     char* const to = data[0] + line.at[0] + first * step[0];
     visit_any(dtype[0], [&]<class T>() {
-      if (count == kScanItems && is_gapless<T>(to, step[0])) {
+      if (count == kScanItems && is_packed<T>(to, step[0])) {
         C results[kScanItems];
 #pragma unroll
         for (int k = 0; k < kScanItems; ++k) results[k] = functor.result(through[k]);
@@ -87,7 +87,7 @@ struct LineScan {
  private:
   // Whether kScanItems elements can be accessed as one.
   template <class T>
-  __device__ static bool is_gapless(const char* address, long long step) {
+  __device__ static bool is_packed(const char* address, long long step) {
     return step == sizeof(T) &&
            reinterpret_cast<size_t>(address) % alignof(Pack<T, kScanItems>) == 0;
   }
