@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kThreads)
   float largest = fabsf(value);
 #pragma unroll
   for (int distance = kNumbers / 2; distance > 0; distance /= 2) {
-    const float other = __shfl_xor_sync(0xffffffffu, largest, distance);
+    const float other = __shfl_xor_sync(kWholeWarp, largest, distance);
     // NaN stays: it is not below anything.
     largest = largest <= other || other != other ? other : largest;
   }

@@ -67,10 +67,10 @@ __global__ void __launch_bounds__(kThreads)
   }
 #pragma unroll
   for (unsigned distance = 16; distance > 0; distance /= 2) {
-    mine = max(mine, __shfl_xor_sync(0xffffffffu, mine, distance));
-    positive += __shfl_xor_sync(0xffffffffu, positive, distance);
+    mine = max(mine, __shfl_xor_sync(kWholeWarp, mine, distance));
+    positive += __shfl_xor_sync(kWholeWarp, positive, distance);
   }
-  valid = __all_sync(0xffffffffu, valid);
+  valid = __all_sync(kWholeWarp, valid);
   if (threadIdx.x % 32 != 0) return;
   RowState& state = params.states[row];
   if (mine > 0)

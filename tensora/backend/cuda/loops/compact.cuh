@@ -55,13 +55,13 @@ __device__ inline unsigned long long look_back(const CompactParams& params, unsi
     if (other >= 0) do {
         word = params.published[other];
       } while (word == 0);
-    const unsigned known = __ballot_sync(0xffffffffu, (word & published::kPrefix) != 0);
+    const unsigned known = __ballot_sync(kWholeWarp, (word & published::kPrefix) != 0);
     const unsigned last =
         known == 0 ? 31 : static_cast<unsigned>(__ffs(static_cast<int>(known))) - 1;
     unsigned long long sum = lane <= last ? word & published::kValue : 0;
 #pragma unroll
     for (unsigned distance = 16; distance > 0; distance /= 2)
-      sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+      sum += __shfl_xor_sync(kWholeWarp, sum, distance);
     before += sum;
     if (known != 0) return before;
   }
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kCompactThreads)
   unsigned through = mine;
 #pragma unroll
   for (unsigned delta = 1; delta < 32; delta *= 2) {
-    const unsigned below = __shfl_up_sync(0xffffffffu, through, delta);
+    const unsigned below = __shfl_up_sync(kWholeWarp, through, delta);
     if (lane >= delta) through += below;
   }
   if (lane == 31) warps[warp] = through;
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kCompactThreads)
     mine += __popc(functor.flags(first, present_items(first, count)));
 #pragma unroll
   for (unsigned distance = 16; distance > 0; distance /= 2)
-    mine += __shfl_xor_sync(0xffffffffu, mine, distance);
+    mine += __shfl_xor_sync(kWholeWarp, mine, distance);
   if (threadIdx.x % 32 == 0 && mine != 0) atomicAdd(total, mine);
 }
 

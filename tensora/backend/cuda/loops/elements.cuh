@@ -12,6 +12,7 @@ namespace tensora::cuda {
 
 inline constexpr int kThreads = 256;  // per block, of all pointwise kernels
 inline constexpr int kMaxWalkDims = 8;
+inline constexpr unsigned kWholeWarp = 0xffffffffu;  // all lanes take part in a shuffle or vote
 
 // Note [Division by multiplication]
 // A kernel splits its element number into an index per dim, and a division by a number that is

@@ -49,7 +49,7 @@ struct Row {
       if (position(k) < length) acc = step(acc, values[k]);
 #pragma unroll
     for (unsigned distance = kWarp / 2; distance > 0; distance /= 2)
-      acc = combine(acc, __shfl_xor_sync(0xffffffffu, acc, distance));
+      acc = combine(acc, __shfl_xor_sync(kWholeWarp, acc, distance));
     if constexpr (kGroupThreads > kWarp) {
       __shared__ A warps[kGroupThreads / kWarp];
       __syncthreads();  // an earlier fold may still be read
@@ -71,7 +71,7 @@ struct Row {
   }
   /// The row's first element, to every thread.
   __device__ C first() const {
-    C value = __shfl_sync(0xffffffffu, values[0], 0);
+    C value = __shfl_sync(kWholeWarp, values[0], 0);
     if constexpr (kGroupThreads > kWarp) {
       __shared__ C shared;
       if (lane == 0) shared = value;

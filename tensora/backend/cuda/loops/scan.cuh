@@ -52,7 +52,7 @@ __device__ inline A shuffle_up(A value, unsigned delta) {
   unsigned words[sizeof(A) / sizeof(unsigned)];
   __builtin_memcpy(words, &value, sizeof(A));
 #pragma unroll
-  for (unsigned& word : words) word = __shfl_up_sync(0xffffffffu, word, delta);
+  for (unsigned& word : words) word = __shfl_up_sync(kWholeWarp, word, delta);
   __builtin_memcpy(&value, words, sizeof(A));
   return value;
 }

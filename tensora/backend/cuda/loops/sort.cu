@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kSortThreads)
     const bool present = i < params.count;
     keys[r] = present ? params.keys[i] : 0;
     const unsigned digit = present ? digit_of(keys[r], params) : kBins;
-    const unsigned same = __match_any_sync(0xffffffffu, digit);
+    const unsigned same = __match_any_sync(kWholeWarp, digit);
     const unsigned below = __popc(same & ((1u << lane) - 1));
     ranks[r] = present ? before[warp][digit] + below : 0;
     __syncwarp();

@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kWarps * 32)
   float sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
 #pragma unroll
   for (unsigned distance = 16; distance > 0; distance /= 2)
-    sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+    sum += __shfl_xor_sync(kWholeWarp, sum, distance);
   if (lane != 0) return;
   T& out =
       *reinterpret_cast<T*>(params.out + number * params.out_bytes + blockIdx.y * params.out_batch);
