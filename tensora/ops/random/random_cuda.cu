@@ -54,7 +54,8 @@ __global__ void __launch_bounds__(kThreads)
     if (i >= params.count) continue;
     const V p = load_any<V>(params.p + i * params.p_bytes, params.p_dtype);
     if (!(p >= 0 && p <= 1)) note_fault(params.fault, params.op, params.expectation);
-    store_any<float>(params.out + i * params.out_bytes, params.out_dtype, values[k] < p ? 1.f : 0.f);
+    store_any<float>(params.out + i * params.out_bytes, params.out_dtype,
+                     values[k] < p ? 1.f : 0.f);
   }
 }
 
