@@ -76,7 +76,7 @@ struct Wide {
     const long double whole = std::rint(x.value);
     if (x.value < 0.5L)
       return x.value == whole ? Wide(std::numeric_limits<long double>::quiet_NaN())
-                              : digamma(1 - x.value) - pi / std::tan(pi * (x.value - whole));
+                              : digamma(Wide(1 - x.value)) - pi / std::tan(pi * (x.value - whole));
     long double far = x.value, shift = 0;
     for (; far < 40; ++far) shift += 1 / far;
     const long double q = 1 / (far * far);

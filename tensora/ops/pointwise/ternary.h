@@ -28,7 +28,7 @@ struct Where : Ternary {
 struct Lerp : Ternary {
   static constexpr auto name = "lerp";
   static constexpr auto types = Types::floating_only;
-  static constexpr double ulp = 4;
+  static constexpr double ulp = 5;
   static constexpr bool ulp_of_operands = true;
   static constexpr unsigned saves_a = kC, saves_b = kC, saves_c = kA | kB;
   template <class V>
