@@ -164,6 +164,13 @@ def generate_pointwise(headers, out):
           NOTICE + "#pragma once\n\n#include \"tensora/ops/pointwise/pointwise.h\"\n" + includes
           + "\nnamespace tensora::functors {\n\n" + "".join(describes)
           + "\n}  // namespace tensora::functors\n")
+    visits = "".join(f"  visit.template operator()<{f.type}>();\n"
+                     for _, functors in headers for f in functors)
+    write(out / "include/tensora/ops/pointwise/all.h",
+          NOTICE + "#pragma once\n\n#include \"tensora/ops/pointwise/describe.h\"\n"
+          + "\nnamespace tensora {\n\n/// Calls visit.operator()<F>() for every functor F.\n"
+          + "template <class Visit>\nvoid for_each_functor(Visit&& visit) {\n" + visits
+          + "}\n\n}  // namespace tensora\n")
     write(out / "src/pointwise_ops.cpp",
           NOTICE + '#include "tensora/ops/pointwise/define_pointwise.h"\n'
           + '#include "tensora/ops/pointwise/describe.h"\n'

@@ -47,6 +47,20 @@ struct Saved {
   V g, a, b, c, y;
 };
 
+// Note [Bounds in ULP]
+// The op suite holds every float result against the exact one, in units in the last place. `ulp` is
+// the bound for float32 and float64, on every device and instruction set; 0.5, the default, is a
+// correctly rounded result. The functions of glibc's vector part are within 4, and so are CUDA's
+// but for the few that say so. Narrower floats are computed in float32 and rounded once more: 0.5
+// stays, all else is within 1 of their units. Where terms cancel, or a step in between underflows,
+// digits are lost that no bound of this kind can hold: results below `ulp_scale` are measured in
+// its units, and with `ulp_of_operands` those below the largest operand in that operand's. Where a
+// rounded step in between comes to lie on the other side of a jump, the result is off by
+// `ulp_step`.
+
+/// The bound of what calls one function of the C library.
+inline constexpr double kLibraryUlp = 4;
+
 struct PointwiseBase {
   static constexpr Types types = Types::any;
   static constexpr bool differentiable = true;    // false: the gradient is zero everywhere
@@ -58,6 +72,11 @@ struct PointwiseBase {
   static constexpr unsigned saves_a = kNothing, saves_b = kNothing, saves_c = kNothing;
   // Where the op suite draws its samples from, and whether finite differences make sense there.
   static constexpr double low = -3, high = 3;
+  // How far a result may be from the exact one; see Note [Bounds in ULP].
+  static constexpr double ulp = 0.5;
+  static constexpr double ulp_scale = 0;
+  static constexpr bool ulp_of_operands = false;
+  static constexpr double ulp_step = 0;
 };
 struct Unary : PointwiseBase {
   static constexpr int arity = 1;

@@ -8,6 +8,7 @@
 #include <random>
 #include <thread>
 
+#include "tensora/backend/cpu/red_zones.h"
 #include "tests/helpers.h"
 
 namespace tensora {
@@ -329,6 +330,27 @@ TEST_F(MemoryTest, BlocksMayBeFreedByAnotherThread) {
     }).join();
   }
   EXPECT_EQ(host().stats().allocated, before);
+}
+
+TEST_F(MemoryTest, RedZonesTellOfWritesOutside) {
+  for (const size_t bytes : {size_t{24}, size_t{1000}, size_t{40'000}, kLarge}) {
+    void* const plain = host().allocate(bytes);
+    cpu::set_red_zones(true);
+    auto* const block = static_cast<unsigned char*>(host().allocate(bytes));
+    EXPECT_EQ(block[0] & block[bytes - 1], 0xff);
+    std::memset(block, 0, bytes);
+    EXPECT_EQ(error_of([] { cpu::check_red_zones(); }), "");
+    block[bytes + 3] = 0;
+    EXPECT_TRUE(contains(error_of([] { cpu::check_red_zones(); }),
+                         concat("3 bytes behind the end of a tensor of ", bytes, " bytes")));
+    EXPECT_EQ(error_of([] { cpu::check_red_zones(); }), "");
+    block[-5] = 0;
+    // Blocks are freed as they were allocated, whatever holds by then.
+    host().free(plain, bytes);
+    cpu::set_red_zones(false);
+    host().free(block, bytes);
+    EXPECT_TRUE(contains(error_of([] { cpu::check_red_zones(); }), "5 bytes before a tensor of"));
+  }
 }
 
 }  // namespace

@@ -75,7 +75,8 @@ enum class Mode {
   support,
   meta,
   coverage,
-  jit
+  jit,
+  ulp
 };
 
 /// The device, and the dtype, under test; for cases whose `run` makes tensors itself.

@@ -4,9 +4,10 @@
 
 #include <cstring>
 
+#include "tensora/ops/pointwise/all.h"
 #include "tests/helpers.h"
-#include "tests/suite/options.h"
 #include "tests/suite/samples.h"
+#include "tests/suite/tables.h"
 
 namespace tensora::suite {
 namespace {
@@ -55,6 +56,22 @@ TEST(Harness, AcceptsACorrectOp) {
     EXPECT_EQ(failure(check_value, doubling(), dtype), "") << name(dtype);
 }
 
+TEST(UlpMode, AnotherFormulaIsFound) {
+  const auto fails = [] {
+    Report report;
+    const char* const arguments[] = {"--filter", "hardsigmoid", "--dtype", "float32"};
+    check_ulp(parse_options(arguments), {}, report);
+    EXPECT_FALSE(report.empty());
+    return report.failed();
+  };
+  EXPECT_FALSE(fails());
+  auto& kernel = pointwise_op<functors::Hardsigmoid>().kernels[static_cast<int>(DeviceType::cpu)];
+  const auto right = kernel;
+  kernel = pointwise_op<functors::Relu6>().kernels[static_cast<int>(DeviceType::cpu)];
+  EXPECT_TRUE(fails());
+  kernel = right;
+}
+
 TEST(ValueMode, WrongNumbers) {
   const std::string text = failure(check_value, running([](In x) {
                                      const Tensor y = x[0] * 2;
@@ -73,6 +90,36 @@ TEST(ValueMode, NanAndInfinityCount) {
                         return one(y);
                       })),
               "");
+}
+
+TEST(ValueMode, FreshOutputsAreGuarded) {
+  // 12 elements of 8 bytes; the write lands before, or behind them.
+  for (auto [at, words] : {std::pair{12, "0 bytes behind the end of a tensor of 96 bytes"},
+                           std::pair{-1, "8 bytes before a tensor of 96 bytes"}})
+    for (CheckMode mode : {check_value, check_view}) {
+      const std::string text = failure(mode, running([at](In x) {
+                                         const Tensor y = x[0] * 2;
+                                         y.data_ptr<double>()[at] = 1;
+                                         return one(y);
+                                       }));
+      EXPECT_TRUE(contains(text, words)) << text;
+    }
+  // Scratch that is gone when the op returns, too.
+  const std::string text = failure(check_value, running([](In x) {
+                                     x[0].exp().data_ptr<double>()[12] = 1;
+                                     return one(x[0] * 2);
+                                   }));
+  EXPECT_TRUE(contains(text, "a kernel wrote outside its memory")) << text;
+  EXPECT_EQ(failure(check_value, doubling()), "") << "each damage is told once";
+}
+
+TEST(ValueMode, UnwrittenElementsShow) {
+  EXPECT_TRUE(contains(failure(check_value, running([](In x) {
+                                 const Tensor y = empty_like(x[0]);
+                                 y.slice(0, 0, 2).copy_(x[0].slice(0, 0, 2) * 2);
+                                 return one(y);
+                               })),
+                       "nan"));
 }
 
 TEST(ValueMode, WrongShapeDtypeOrCount) {

@@ -110,6 +110,7 @@ void run_case(Mode mode, const Case& sample, const Options& options, const Setti
 void run_mode(Mode mode, const Cases& cases, const Options& options, const Setting& setting,
               Report& report) {
   if (mode == Mode::support) return write_support_table(cases, options, setting, report);
+  if (mode == Mode::ulp) return check_ulp(options, setting, report);
   if (mode == Mode::coverage) return check_coverage(cases, options, setting, report);
   if (mode == Mode::error) {
     for (const ErrorCase& mistake : cases.errors)

@@ -16,7 +16,7 @@ constexpr NamedMode kModes[] = {
     {"value", Mode::value},       {"grad", Mode::grad},       {"view", Mode::view},
     {"inplace", Mode::inplace},   {"error", Mode::error},     {"determinism", Mode::determinism},
     {"perf", Mode::perf},         {"support", Mode::support}, {"meta", Mode::meta},
-    {"coverage", Mode::coverage}, {"jit", Mode::jit},
+    {"coverage", Mode::coverage}, {"jit", Mode::jit},         {"ulp", Mode::ulp},
 };
 
 std::vector<std::string> split(std::string_view list) {
@@ -119,7 +119,7 @@ std::string usage() {
          "Runs the sample cases of the ops and closes with 'N passed, N failed'.\n"
          "  --device cpu|cuda[:N]  where the ops run (cpu)\n"
          "  --mode LIST            of value, grad, view, inplace, error, determinism, meta,\n"
-         "                         jit, coverage, perf, support (all but the last two)\n"
+         "                         jit, ulp, coverage, perf, support (all but the last two)\n"
          "  --filter LIST          only ops, or op/case pairs, that contain or match one of these\n"
          "  --dtype LIST           only these dtypes\n"
          "  --seed N               of the sample values (0)\n"

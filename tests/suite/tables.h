@@ -1,6 +1,7 @@
 #pragma once
 
-// The modes that look at all cases together: perf, support, coverage.
+// The modes that look at all cases together: perf, support, coverage; and ulp, which
+// looks at the functors themselves.
 
 #include "tests/suite/harness.h"
 #include "tests/suite/report.h"
@@ -18,5 +19,8 @@ void write_support_table(const Cases& cases, const Options& options, const Setti
 /// them reached.
 void check_coverage(const Cases& cases, const Options& options, const Setting& setting,
                     Report& report);
+
+/// Fails for each pointwise functor whose results are further from the exact ones than it states.
+void check_ulp(const Options& options, const Setting& setting, Report& report);
 
 }  // namespace tensora::suite

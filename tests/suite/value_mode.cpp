@@ -1,8 +1,23 @@
 // Modes that look at results: value, view, determinism, meta, error.
+#include "tensora/backend/cpu/red_zones.h"
 #include "tests/suite/samples.h"
 
 namespace tensora::suite {
 namespace {
+
+/// Guards around what ops allocate on the host, outputs and scratch alike; inputs have their own.
+/// On CUDA, TENSORA_CUDA_RED_ZONES does it.
+class GuardedOutputs {
+ public:
+  GuardedOutputs() : before_(cpu::has_red_zones()) { cpu::set_red_zones(true); }
+  ~GuardedOutputs() { cpu::set_red_zones(before_); }
+  GuardedOutputs(const GuardedOutputs&) = delete;
+  GuardedOutputs& operator=(const GuardedOutputs&) = delete;
+  void require_intact() const { cpu::check_red_zones(); }
+
+ private:
+  bool before_;
+};
 
 void require_shape_and_dtype(const Check& check, const Out& outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
@@ -103,10 +118,12 @@ DType expected_dtype(const Check& check, size_t i) {
 
 void check_value(const Check& check) {
   require(check.sample.reference != nullptr, "the case has no reference; give one, or opt out");
+  const GuardedOutputs guards;
   const ArrayList values = draw_inputs(check);
   const Inputs inputs(check, values);
   const Out outputs = run(check, inputs.tensors());
   inputs.require_unchanged();
+  guards.require_intact();
   require_shape_and_dtype(check, outputs);
   require_matches_reference(check, values, outputs);
   if (check.sample.is_view)
@@ -115,6 +132,7 @@ void check_value(const Check& check) {
 }
 
 void check_view(const Check& check) {
+  const GuardedOutputs guards;
   const ArrayList values = draw_inputs(check);
   const Inputs plain(check, values);
   const Out expected = run(check, plain.tensors());
@@ -135,6 +153,7 @@ void check_view(const Check& check) {
     mixed.require_unchanged();
   }
   check_expanded(check, values);
+  guards.require_intact();
 }
 
 void check_determinism(const Check& check) {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "tensora/backend/cpu/red_zones.h"
 #include "tensora/base/check.h"
 #include "tensora/base/fork.h"
 #include "tensora/base/object_pool.h"
@@ -188,55 +189,18 @@ class HostAllocator final : public Allocator {
 
   void* allocate(size_t bytes) override {
     if (bytes == 0) return nullptr;
-    if (bytes <= kSmall) {
-      // The pool's blocks have the heap's alignment of 16; vector loads here are unaligned loads.
-      void* block = pool_allocate(bytes);
-      count_small(static_cast<int64_t>(bytes), 1);
-      return block;
+    if (red_zones_wanted.load(std::memory_order_relaxed)) [[unlikely]] {
+      check_plausible(bytes);
+      return surround(allocate_block(bytes + 2 * kRedZone), bytes);
     }
-    check_plausible(bytes);
-    const SizeClass wanted = size_class(bytes);
-    std::unique_lock lock(mutex_);
-    ++stats_.allocations;
-    std::vector<FreeBlock>& list = free_[static_cast<size_t>(wanted.index)];
-    if (!list.empty()) {
-      void* block = list.back().address;
-      list.pop_back();
-      ++stats_.cache_hits;
-      note_allocated(wanted);
-      return block;
-    }
-    if (over_limit(wanted.bytes)) release_cached();
-    if (over_limit(wanted.bytes)) throw_out_of_memory(bytes, "the configured limit");
-    void* block = from_system(wanted.bytes);
-    if (!block) {
-      release_cached();
-      block = from_system(wanted.bytes);
-    }
-    if (!block) throw_out_of_memory(bytes, "the system's memory");
-    stats_.reserved += wanted.bytes;
-    stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
-    note_allocated(wanted);
-    return block;
+    return allocate_block(bytes);
   }
 
   void free(void* block, size_t bytes) noexcept override {
     if (!block) return;
-    if (bytes <= kSmall) {
-      pool_free(block, bytes);
-      count_small(-static_cast<int64_t>(bytes), 0);
-      return;
-    }
-    const SizeClass kept = size_class(bytes);
-    std::lock_guard lock(mutex_);
-    stats_.allocated -= kept.bytes;
-    --live_[static_cast<size_t>(kept.index)];
-    try {
-      free_[static_cast<size_t>(kept.index)].push_back({block, ++frees_});
-    } catch (...) {
-      give_back(block, kept.bytes);
-    }
-    shrink_cache();
+    if (surrounded_blocks.load(std::memory_order_relaxed) != 0 && unsurround(block)) [[unlikely]]
+      return free_block(static_cast<char*>(block) - kRedZone, bytes + 2 * kRedZone);
+    free_block(block, bytes);
   }
 
   MemoryStats stats() const override {
@@ -280,6 +244,57 @@ class HostAllocator final : public Allocator {
     void* address;
     uint64_t freed_at;  // by the count of frees
   };
+
+  void* allocate_block(size_t bytes) {
+    if (bytes <= kSmall) {
+      // The pool's blocks have the heap's alignment of 16; vector loads here are unaligned loads.
+      void* block = pool_allocate(bytes);
+      count_small(static_cast<int64_t>(bytes), 1);
+      return block;
+    }
+    check_plausible(bytes);
+    const SizeClass wanted = size_class(bytes);
+    std::unique_lock lock(mutex_);
+    ++stats_.allocations;
+    std::vector<FreeBlock>& list = free_[static_cast<size_t>(wanted.index)];
+    if (!list.empty()) {
+      void* block = list.back().address;
+      list.pop_back();
+      ++stats_.cache_hits;
+      note_allocated(wanted);
+      return block;
+    }
+    if (over_limit(wanted.bytes)) release_cached();
+    if (over_limit(wanted.bytes)) throw_out_of_memory(bytes, "the configured limit");
+    void* block = from_system(wanted.bytes);
+    if (!block) {
+      release_cached();
+      block = from_system(wanted.bytes);
+    }
+    if (!block) throw_out_of_memory(bytes, "the system's memory");
+    stats_.reserved += wanted.bytes;
+    stats_.peak_reserved = std::max(stats_.peak_reserved, stats_.reserved);
+    note_allocated(wanted);
+    return block;
+  }
+
+  void free_block(void* block, size_t bytes) noexcept {
+    if (bytes <= kSmall) {
+      pool_free(block, bytes);
+      count_small(-static_cast<int64_t>(bytes), 0);
+      return;
+    }
+    const SizeClass kept = size_class(bytes);
+    std::lock_guard lock(mutex_);
+    stats_.allocated -= kept.bytes;
+    --live_[static_cast<size_t>(kept.index)];
+    try {
+      free_[static_cast<size_t>(kept.index)].push_back({block, ++frees_});
+    } catch (...) {
+      give_back(block, kept.bytes);
+    }
+    shrink_cache();
+  }
 
   static size_t class_bytes(int index) {
     const int exponent = 10 + (index - 1) / kStepsPerDoubling;

@@ -24,6 +24,7 @@ struct Relu : Unary {
 struct LeakyRelu : Unary {
   static constexpr auto name = "leaky_relu";
   static constexpr auto types = Types::floating_only;
+  static constexpr double ulp = 1;  // the slope is rounded, too
   static constexpr unsigned saves_a = kA;
   Scalar negative_slope = 0.01;
   template <class V>
@@ -70,6 +71,7 @@ struct Relu6 : Unary {
 struct Hardsigmoid : Unary {
   static constexpr auto name = "hardsigmoid";
   static constexpr auto types = Types::floating_only;
+  static constexpr double ulp = 1.5;
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -84,6 +86,7 @@ struct Hardsigmoid : Unary {
 struct Hardswish : Unary {
   static constexpr auto name = "hardswish";
   static constexpr auto types = Types::floating_only;
+  static constexpr double ulp = 2;
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -149,6 +152,7 @@ struct Threshold : Unary {
 struct Softsign : Unary {
   static constexpr auto name = "softsign";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = 2;
   static constexpr auto inplace = false;
   static constexpr unsigned saves_a = kA;
   template <class V>

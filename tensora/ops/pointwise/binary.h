@@ -82,6 +82,7 @@ struct Div : Binary {
 struct DivTrunc : Binary {
   static constexpr auto name = "div_trunc";
   static constexpr auto types = Types::number;
+  static constexpr double ulp = 1, ulp_step = 1;  // the quotient is rounded first
   static constexpr auto divides = true;
   static constexpr auto internal = true;
   template <class V>
@@ -101,6 +102,7 @@ struct DivTrunc : Binary {
 struct FloorDivide : Binary {
   static constexpr auto name = "floor_divide";
   static constexpr auto types = Types::number;
+  static constexpr double ulp = 1, ulp_step = 1;  // the quotient is rounded first
   static constexpr auto divides = true;
   static constexpr double low = 0.5, high = 4;
   template <class V>
@@ -159,6 +161,7 @@ struct Fmod : Binary {
 struct Pow : Binary {
   static constexpr auto name = "pow";
   static constexpr auto types = Types::number;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr auto internal = true;
   static constexpr bool complex = true;
   static constexpr double low = 0.1, high = 3;

@@ -10,6 +10,7 @@ inline constexpr double kNan = __builtin_bit_cast(double, 0x7ff8000000000000ull)
 struct Exp : Unary {
   static constexpr auto name = "exp";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr bool complex = true;
   static constexpr unsigned saves_a = kY;
   template <class V>
@@ -25,6 +26,7 @@ struct Exp : Unary {
 struct Exp2 : Unary {
   static constexpr auto name = "exp2";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr unsigned saves_a = kY;
   template <class V>
   constexpr V forward(V self) const {
@@ -39,6 +41,7 @@ struct Exp2 : Unary {
 struct Expm1 : Unary {
   static constexpr auto name = "expm1";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr unsigned saves_a = kY;
   template <class V>
   constexpr V forward(V self) const {
@@ -53,6 +56,7 @@ struct Expm1 : Unary {
 struct Log : Unary {
   static constexpr auto name = "log";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr bool complex = true;
   static constexpr double low = 0.1, high = 4;
   static constexpr unsigned saves_a = kA;
@@ -69,6 +73,7 @@ struct Log : Unary {
 struct Log2 : Unary {
   static constexpr auto name = "log2";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr double low = 0.1, high = 4;
   static constexpr unsigned saves_a = kA;
   template <class V>
@@ -84,6 +89,7 @@ struct Log2 : Unary {
 struct Log10 : Unary {
   static constexpr auto name = "log10";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr double low = 0.1, high = 4;
   static constexpr unsigned saves_a = kA;
   template <class V>
@@ -99,6 +105,7 @@ struct Log10 : Unary {
 struct Log1p : Unary {
   static constexpr auto name = "log1p";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr double low = -0.9, high = 4;
   static constexpr unsigned saves_a = kA;
   template <class V>
@@ -114,6 +121,7 @@ struct Log1p : Unary {
 struct Sigmoid : Unary {
   static constexpr auto name = "sigmoid";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = 6, ulp_scale = 1e-30;  // exp(-self) overflows first
   static constexpr unsigned saves_a = kY;
   template <class V>
   constexpr V forward(V self) const {
@@ -129,6 +137,7 @@ struct Sigmoid : Unary {
 struct Logit : Unary {
   static constexpr auto name = "logit";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = 6, ulp_scale = 1;  // a zero at 0.5
   static constexpr auto internal = true;
   static constexpr double low = 0.1, high = 0.9;
   static constexpr unsigned saves_a = kA;
@@ -150,6 +159,8 @@ struct Logit : Unary {
 struct Logaddexp : Binary {
   static constexpr auto name = "logaddexp";
   static constexpr auto types = Types::floating_only;
+  static constexpr double ulp = 6;
+  static constexpr bool ulp_of_operands = true;
   static constexpr auto inplace = false;
   static constexpr unsigned saves_a = kA | kB, saves_b = kA | kB;
   template <class V>
@@ -171,6 +182,8 @@ struct Logaddexp : Binary {
 struct Logaddexp2 : Binary {
   static constexpr auto name = "logaddexp2";
   static constexpr auto types = Types::floating_only;
+  static constexpr double ulp = 6;
+  static constexpr bool ulp_of_operands = true;
   static constexpr auto inplace = false;
   static constexpr unsigned saves_a = kA | kB, saves_b = kA | kB;
   template <class V>
@@ -193,6 +206,7 @@ struct Xlogy : Binary {
   static constexpr auto name = "xlogy";
   static constexpr auto types = Types::floating;
   static constexpr bool complex = true;
+  static constexpr double ulp = 2 * kLibraryUlp + 1;  // the product may lie lower in its power of 2
   static constexpr unsigned saves_a = kA | kB, saves_b = kA | kB;
   template <class V>
   constexpr V forward(V self, V other) const {

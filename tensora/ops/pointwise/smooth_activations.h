@@ -41,12 +41,13 @@ inline TENSORA_HD float normal_cdf(float x) {
 /// The same for double and for tensors.
 template <class V>
 constexpr V normal_cdf(const V& x) {
-  return (erf(x * lit<V>(kSqrtHalf)) + lit<V>(1)) * lit<V>(0.5);
+  return erfc(x * lit<V>(-kSqrtHalf)) * lit<V>(0.5);  // 1 + erf would cancel
 }
 
 struct Elu : Unary {
   static constexpr auto name = "elu";
   static constexpr auto types = Types::floating_only;
+  static constexpr double ulp = kLibraryUlp + 1;
   static constexpr unsigned saves_a = kA;
   Scalar alpha = 1;
   template <class V>
@@ -64,6 +65,7 @@ struct Elu : Unary {
 struct Selu : Unary {
   static constexpr auto name = "selu";
   static constexpr auto types = Types::floating_only;
+  static constexpr double ulp = 2 * kLibraryUlp + 1;  // as xlogy's
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -80,6 +82,7 @@ struct Selu : Unary {
 struct Celu : Unary {
   static constexpr auto name = "celu";
   static constexpr auto types = Types::floating_only;
+  static constexpr double ulp = kLibraryUlp + 1;
   static constexpr auto internal = true;
   static constexpr unsigned saves_a = kA;
   Scalar alpha = 1;
@@ -98,6 +101,8 @@ struct Celu : Unary {
 struct Gelu : Unary {
   static constexpr auto name = "gelu";
   static constexpr auto types = Types::floating_only;
+  // In the tail exp(-x * x / 2) takes the rounding of its argument times that argument.
+  static constexpr double ulp = 16, ulp_scale = 0.01;
   static constexpr auto internal = true;
   static constexpr unsigned saves_a = kA;
   template <class V>
@@ -115,6 +120,8 @@ struct Gelu : Unary {
 struct GeluTanh : Unary {
   static constexpr auto name = "gelu_tanh";
   static constexpr auto types = Types::floating_only;
+  // In the tail exp takes the rounding of its argument times that argument.
+  static constexpr double ulp = 16, ulp_scale = 0.01;
   static constexpr auto internal = true;
   static constexpr unsigned saves_a = kA;
   template <class V>
@@ -136,6 +143,7 @@ struct GeluTanh : Unary {
 struct Silu : Unary {
   static constexpr auto name = "silu";
   static constexpr auto types = Types::floating_only;
+  static constexpr double ulp = 7, ulp_scale = 1e-30;  // exp(-self) overflows first
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -151,6 +159,7 @@ struct Silu : Unary {
 struct Mish : Unary {
   static constexpr auto name = "mish";
   static constexpr auto types = Types::floating_only;
+  static constexpr double ulp = 10, ulp_scale = 1e-30;  // exp(self) underflows first
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -174,6 +183,7 @@ struct Mish : Unary {
 struct Softplus : Unary {
   static constexpr auto name = "softplus";
   static constexpr auto types = Types::floating_only;
+  static constexpr double ulp = 8;
   static constexpr auto inplace = false;
   static constexpr unsigned saves_a = kA;
   Scalar beta = 1;
@@ -194,6 +204,7 @@ struct Softplus : Unary {
 struct Logsigmoid : Unary {
   static constexpr auto name = "logsigmoid";
   static constexpr auto types = Types::floating_only;
+  static constexpr double ulp = 8;
   static constexpr auto inplace = false;
   static constexpr unsigned saves_a = kA;
   template <class V>
@@ -209,6 +220,8 @@ struct Logsigmoid : Unary {
 struct Tanhshrink : Unary {
   static constexpr auto name = "tanhshrink";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp + 1;
+  static constexpr bool ulp_of_operands = true;
   static constexpr auto inplace = false;
   static constexpr unsigned saves_a = kA;
   template <class V>

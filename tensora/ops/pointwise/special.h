@@ -10,6 +10,7 @@ inline constexpr double kTwoOverSqrtPi = 1.1283791670955126;
 struct Erf : Unary {
   static constexpr auto name = "erf";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -24,6 +25,7 @@ struct Erf : Unary {
 struct Erfc : Unary {
   static constexpr auto name = "erfc";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = 5;  // of CUDA's
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -38,6 +40,7 @@ struct Erfc : Unary {
 struct Erfinv : Unary {
   static constexpr auto name = "erfinv";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = 6;
   static constexpr double low = -0.9, high = 0.9;
   static constexpr unsigned saves_a = kY;
   template <class V>
@@ -53,6 +56,7 @@ struct Erfinv : Unary {
 struct Lgamma : Unary {
   static constexpr auto name = "lgamma";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = 6, ulp_scale = 1;  // of CUDA's, about the zeros
   static constexpr double low = 0.1, high = 4;
   static constexpr unsigned saves_a = kA;
   template <class V>
@@ -68,6 +72,7 @@ struct Lgamma : Unary {
 struct Digamma : Unary {
   static constexpr auto name = "digamma";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = 16, ulp_scale = 1;  // zeros; a sum of ten terms
   static constexpr double low = 0.1, high = 4;
   static constexpr unsigned saves_a = kA;
   template <class V>
@@ -83,6 +88,7 @@ struct Digamma : Unary {
 struct Polygamma : Unary {
   static constexpr auto name = "polygamma";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = 16;  // a sum of twenty powers
   static constexpr auto internal = true;
   static constexpr double low = 0.1, high = 4;
   static constexpr unsigned saves_a = kA;

@@ -28,6 +28,8 @@ struct Where : Ternary {
 struct Lerp : Ternary {
   static constexpr auto name = "lerp";
   static constexpr auto types = Types::floating_only;
+  static constexpr double ulp = 5;
+  static constexpr bool ulp_of_operands = true;
   static constexpr unsigned saves_a = kC, saves_b = kC, saves_c = kA | kB;
   template <class V>
   constexpr V forward(V self, V end, V weight) const {
@@ -52,6 +54,8 @@ struct Lerp : Ternary {
 struct Addcmul : Ternary {
   static constexpr auto name = "addcmul";
   static constexpr auto types = Types::number;
+  static constexpr double ulp = 2;
+  static constexpr bool ulp_of_operands = true;
   static constexpr bool complex = true;
   static constexpr unsigned saves_b = kC, saves_c = kB;
   Scalar value = 1;
@@ -76,6 +80,8 @@ struct Addcmul : Ternary {
 struct Addcdiv : Ternary {
   static constexpr auto name = "addcdiv";
   static constexpr auto types = Types::floating_only;
+  static constexpr double ulp = 2;
+  static constexpr bool ulp_of_operands = true;
   static constexpr unsigned saves_b = kC, saves_c = kB | kC;
   Scalar value = 1;
   template <class V>

@@ -9,6 +9,7 @@ inline constexpr double kPi = 3.14159265358979324;
 struct Sin : Unary {
   static constexpr auto name = "sin";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr bool complex = true;
   static constexpr unsigned saves_a = kA;
   template <class V>
@@ -24,6 +25,7 @@ struct Sin : Unary {
 struct Cos : Unary {
   static constexpr auto name = "cos";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr bool complex = true;
   static constexpr unsigned saves_a = kA;
   template <class V>
@@ -39,6 +41,7 @@ struct Cos : Unary {
 struct Tan : Unary {
   static constexpr auto name = "tan";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr double low = -1.3, high = 1.3;
   static constexpr unsigned saves_a = kY;
   template <class V>
@@ -54,6 +57,7 @@ struct Tan : Unary {
 struct Asin : Unary {
   static constexpr auto name = "asin";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr double low = -0.9, high = 0.9;
   static constexpr unsigned saves_a = kA;
   template <class V>
@@ -69,6 +73,7 @@ struct Asin : Unary {
 struct Acos : Unary {
   static constexpr auto name = "acos";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr double low = -0.9, high = 0.9;
   static constexpr unsigned saves_a = kA;
   template <class V>
@@ -84,6 +89,7 @@ struct Acos : Unary {
 struct Atan : Unary {
   static constexpr auto name = "atan";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -98,6 +104,7 @@ struct Atan : Unary {
 struct Sinh : Unary {
   static constexpr auto name = "sinh";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -112,6 +119,7 @@ struct Sinh : Unary {
 struct Cosh : Unary {
   static constexpr auto name = "cosh";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -126,6 +134,7 @@ struct Cosh : Unary {
 struct Tanh : Unary {
   static constexpr auto name = "tanh";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr bool complex = true;
   static constexpr unsigned saves_a = kY;
   template <class V>
@@ -141,6 +150,7 @@ struct Tanh : Unary {
 struct Asinh : Unary {
   static constexpr auto name = "asinh";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -155,6 +165,7 @@ struct Asinh : Unary {
 struct Acosh : Unary {
   static constexpr auto name = "acosh";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr double low = 1.1, high = 4;
   static constexpr unsigned saves_a = kA;
   template <class V>
@@ -170,6 +181,7 @@ struct Acosh : Unary {
 struct Atanh : Unary {
   static constexpr auto name = "atanh";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr double low = -0.9, high = 0.9;
   static constexpr unsigned saves_a = kA;
   template <class V>
@@ -185,6 +197,7 @@ struct Atanh : Unary {
 struct Sinc : Unary {
   static constexpr auto name = "sinc";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp + 2, ulp_scale = 1;  // zeros at the integers
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -209,6 +222,7 @@ struct Sinc : Unary {
 struct Atan2 : Binary {
   static constexpr auto name = "atan2";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr unsigned saves_a = kA | kB, saves_b = kA | kB;
   template <class V>
   constexpr V forward(V self, V other) const {
@@ -229,6 +243,7 @@ struct Atan2 : Binary {
 struct Hypot : Binary {
   static constexpr auto name = "hypot";
   static constexpr auto types = Types::floating_only;
+  static constexpr double ulp = kLibraryUlp;
   static constexpr unsigned saves_a = kA | kY, saves_b = kB | kY;
   template <class V>
   constexpr V forward(V self, V other) const {

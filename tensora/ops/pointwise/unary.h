@@ -56,6 +56,7 @@ struct Square : Unary {
 struct Cube : Unary {
   static constexpr auto name = "cube";
   static constexpr auto types = Types::number;
+  static constexpr double ulp = 2;
   static constexpr auto internal = true;
   static constexpr bool complex = true;
   static constexpr unsigned saves_a = kA;
@@ -103,6 +104,7 @@ struct Sqrt : Unary {
 struct Rsqrt : Unary {
   static constexpr auto name = "rsqrt";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = 2;
   static constexpr bool complex = true;
   static constexpr double low = 0.1, high = 4;
   static constexpr unsigned saves_a = kY;
@@ -119,6 +121,7 @@ struct Rsqrt : Unary {
 struct Deg2rad : Unary {
   static constexpr auto name = "deg2rad";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = 1;  // the factor is rounded, too
   template <class V>
   constexpr V forward(V self) const {
     return self * lit<V>(kRadiansPerDegree);
@@ -132,6 +135,7 @@ struct Deg2rad : Unary {
 struct Rad2deg : Unary {
   static constexpr auto name = "rad2deg";
   static constexpr auto types = Types::floating;
+  static constexpr double ulp = 1;  // the factor is rounded, too
   template <class V>
   constexpr V forward(V self) const {
     return self * lit<V>(1 / kRadiansPerDegree);
