@@ -140,6 +140,21 @@ void reductions() {
   report("reduce_read_ceiling_again", read_bandwidth(x), "GB/s", true);
 }
 
+// Products small enough that waiting for another thread can cost more than the product.
+void products() {
+  for (const int64_t n : {128, 256}) {
+    const std::string name = "matmul_" + std::to_string(n);
+    if (skip(name.c_str())) continue;
+    manual_seed(4);
+    const Tensor a = randn({n, n}), b = randn({n, n});
+    const Tensor exact = matmul(a.to(kFloat64), b.to(kFloat64));
+    const bool correct =
+        (matmul(a, b).to(kFloat64) - exact).abs().amax().item<double>() < 1e-5 * double(n);
+    const double seconds = bench::measure([&] { const Tensor c = matmul(a, b); }).mean_s;
+    report(name.c_str(), seconds * 1e6, "us", correct);
+  }
+}
+
 void training() {
   for (const int64_t batch : {64, 256}) {
     const std::string name = "mlp_b" + std::to_string(batch);
@@ -162,6 +177,7 @@ int main(int argc, char** argv) {
   overhead();
   pointwise();
   reductions();
+  products();
   training();
   return all_correct ? 0 : 1;
 }

@@ -87,17 +87,19 @@ def median(samples):
     return statistics.median(samples) if samples else None
 
 
+NEIGHBOUR_ROWS = ("matmul_", "mlp_")
+
+
 def with_neighbour(program):
-    """Our training step with one busy process beside it, as a share of the quiet speed."""
-    quiet = run(program, "mlp_b256")["mlp_b256"]["value"]
+    """The small products and the training step with one busy process beside them."""
     neighbour = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         time.sleep(0.2)
-        busy = run(program, "mlp_b256")["mlp_b256"]["value"]
+        return {f"{name}_with_neighbour": row for pattern in NEIGHBOUR_ROWS
+                for name, row in run(program, pattern).items()}
     finally:
         neighbour.kill()
         neighbour.wait()
-    return quiet / busy
 
 
 def speedup(unit, ours, theirs):
@@ -135,6 +137,12 @@ def main():
             ours.setdefault(name, {"unit": row["unit"], "samples": []})["samples"].append(
                 row["value"])
             correct[name] = correct.get(name, True) and row["correct"]
+        for name, row in with_neighbour(ours_program).items() if not arguments.filter else ():
+            ours.setdefault(name, {"unit": row["unit"], "samples": []})["samples"].append(row["value"])
+            correct[name] = correct.get(name, True) and row["correct"]
+        if peer and not arguments.filter:
+            for name, row in with_neighbour(peer).items():
+                default.setdefault(name, []).append(row["value"])
         if peer:
             for store, environment in ((default, None), (tuned, tuned_environment())):
                 for name, row in run(peer, arguments.filter, environment).items():
@@ -147,11 +155,6 @@ def main():
                      "tuned": theirs_tuned, "speedup": speedup(unit, value, theirs),
                      "speedup_tuned": speedup(unit, value, theirs_tuned),
                      "correct": correct[name]})
-    if not arguments.filter:
-        share = with_neighbour(ours_program)
-        rows.append({"name": "mlp_b256_with_neighbour", "unit": "share", "ours": share,
-                     "libtorch": None, "tuned": None, "speedup": None, "speedup_tuned": None,
-                     "correct": True})
     show(rows)
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1) + "\n")

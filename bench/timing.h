@@ -26,6 +26,7 @@ inline long forced_switches() {
 struct Timing {
   double median_s = 0;
   double best_s = 0;
+  double mean_s = 0;  // of all samples, disturbed ones too: what a caller waits
   int samples = 0;
 };
 
@@ -47,9 +48,12 @@ Timing measure(Body&& body, double seconds = 0.5) {
     all.push_back(taken);
     if (forced_switches() == switches) clean.push_back(taken);
   }
+  double total = 0;
+  for (const double taken : all) total += taken;
+  const double mean = total / static_cast<double>(all.size());
   std::vector<double>& kept = clean.size() >= 5 ? clean : all;
   std::sort(kept.begin(), kept.end());
-  return {kept[kept.size() / 2], kept[0], static_cast<int>(kept.size())};
+  return {kept[kept.size() / 2], kept[0], mean, static_cast<int>(kept.size())};
 }
 
 /// One line per result, for bench/core.py.

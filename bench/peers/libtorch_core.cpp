@@ -66,6 +66,16 @@ void reductions() {
       "reduce_max_all", bytes, "GB/s", [&] { const auto z = x.amax(); }, 1.0);
 }
 
+void products() {
+  for (const int64_t n : {128, 256}) {
+    const std::string name = "matmul_" + std::to_string(n);
+    if (name.find(wanted) == std::string::npos) continue;
+    const auto a = torch::randn({n, n}), b = torch::randn({n, n});
+    const double seconds = bench::measure([&] { const auto c = torch::matmul(a, b); }).mean_s;
+    bench::report(name.c_str(), seconds * 1e6, "us", true);
+  }
+}
+
 void training() {
   for (const int64_t batch : {64, 256}) {
     torch::manual_seed(3);
@@ -97,5 +107,6 @@ int main(int argc, char** argv) {
   overhead();
   pointwise();
   reductions();
+  products();
   training();
 }

@@ -14,9 +14,9 @@
 #include "tensora/base/check.h"
 
 // Note [Names of functions]
-// The dynamic linker knows only the functions that a file exports; those of an ordinary program,
-// and all static ones, it does not. The full symbol table is in the file itself unless it was
-// stripped, so it is read from there, and only when a trace is printed.
+// The dynamic linker knows only exported functions, and neither those of an ordinary program nor
+// static ones. The full symbol table is in the file itself unless it was stripped, so it is read
+// from there, but only when a trace is printed.
 
 namespace tensora {
 namespace {
@@ -121,7 +121,7 @@ std::string CallStack::to_string() const {
   std::map<std::string, std::vector<Function>> files;
   std::string result;
   for (void* address : addresses_) {
-    // A return address lies behind the call, which may be the last instruction of its function.
+    // A return address follows the call, which may be the last instruction of its function.
     const Place place = place_of(reinterpret_cast<uintptr_t>(address) - 1);
     const auto [entry, fresh] = files.try_emplace(place.file);
     if (fresh) entry->second = functions_of(place.file);

@@ -5,12 +5,12 @@
 
 namespace tensora {
 
-/// The functions that were being executed at one moment, for anomaly mode.
+/// A captured call stack, for anomaly mode.
 class CallStack {
  public:
-  /// Of the caller.
+  /// The stack of the caller.
   static CallStack here();
-  /// One line per function, innermost first, by name where the program's files tell it.
+  /// One line per function, innermost first, with names where the symbol tables have them.
   std::string to_string() const;
 
  private:

@@ -13,8 +13,8 @@
 // body captured (parameters, usually): their edges become edges of the checkpoint's node, beside
 // those of the inputs, and the graph is dropped. Backward builds the graph again and runs it from
 // the outputs to those edges. So the checkpoint is an ordinary node: grad(), hooks, nesting and
-// higher orders need no special treatment. Nodes know in whose body they were made (`region`);
-// everything made elsewhere lies outside and is where the search ends.
+// higher orders need no special treatment. A node knows the checkpoint in whose body it was created
+// (`region`); the search ends at nodes that were created elsewhere.
 
 namespace tensora {
 namespace {
@@ -99,8 +99,8 @@ Recording record(const Body& body, const TensorList& inputs) {
   return result;
 }
 
-// What the second run needs to compute what the first one did: the thread's modes, as a whole, and
-// the random numbers. `record` itself decides about recording.
+// What the second run needs to compute the same as the first: all modes of the thread and the state
+// of the random numbers. `record` itself decides about recording.
 struct Conditions {
   Modes modes = thread_state;
   PhiloxState random = current_generator().state();

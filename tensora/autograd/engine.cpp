@@ -13,19 +13,19 @@ namespace tensora {
 namespace {
 
 // Note [Order of backward]
-// A node's rank is its place in the order in which nodes were made, as a Lamport clock tells it:
-// each thread counts, and a node that leads to one of another thread takes a greater rank than that
-// one. So a node outranks all nodes it leads to, and taking the pending node of highest rank first
-// guarantees that nothing more can arrive at it: no counting pass over the graph is needed. The
-// order is that of forward, reversed: what was made last is undone first, and the pending nodes
-// stay as few as forward had live tensors.
+// A node's rank is its position in the order of creation, given by a Lamport clock: each thread
+// counts, and a node with an edge to a node of another thread takes a greater rank than that one.
+// So a node outranks all its successors, and when the pending node of highest rank is taken, no
+// further gradient can arrive at it: no pass to count dependencies is needed. Backward visits nodes
+// in the reverse order of forward, so there are never more pending nodes than forward had live
+// tensors.
 //
-// A leaf takes each part of its gradient as it comes, because sums commute. Only a leaf with hooks
-// has to wait until the gradient is complete, and then must not wait longer: its hooks send
-// gradients to other processes, or step the optimizer, while backward still runs. Its place is
-// right behind the last of its users, the one of lowest rank. That depends on the graph, of which
-// a leaf may serve many, so it is looked up by a walk over this one; in a process without such
-// leaves nothing is done.
+// A leaf accumulates each part of its gradient as it arrives, because sums commute. Only a leaf
+// with hooks has to wait until the gradient is complete, and must not wait longer: its hooks send
+// gradients to other processes, or step the optimizer, while backward is still running. It runs
+// immediately after the last of its users, the one of lowest rank. Which one that is depends on the
+// graph (a leaf may be part of many), so it is found by traversing this graph; in a process without
+// such leaves the traversal is skipped.
 using Place = uint64_t;  // in the order of a run; greater ones come first
 Place place_of(const Node& node) { return 2 * node.rank(); }
 Place place_behind(const Node& node) { return 2 * node.rank() - 1; }
@@ -70,7 +70,7 @@ class PendingSet {
  private:
   static bool comes_later(const Pending* a, const Pending* b) { return a->place < b->place; }
 
-  // The table is open-addressed with linear probing; at most half of it is full.
+  // An open-addressing hash table with linear probing, at most half full.
   size_t home_of(const Node* node) const {
     const auto bits = reinterpret_cast<uintptr_t>(node);
     return (bits >> 6) * 0x9e3779b97f4a7c15u >> shift_;
@@ -83,7 +83,7 @@ class PendingSet {
   void erase(size_t hole) {
     const size_t mask = table_.size() - 1;
     table_[hole] = nullptr;
-    // Entries behind the hole move up unless that would put them before their home.
+    // Entries after the hole move into it unless that would put them before their home slot.
     for (size_t i = (hole + 1) & mask; table_[i]; i = (i + 1) & mask) {
       const size_t home = home_of(table_[i]->node.get());
       if (((i - home) & mask) < ((i - hole) & mask)) continue;
@@ -178,7 +178,7 @@ Plan make_plan(const std::vector<Capture>& captures, std::span<const Edge> roots
   return plan;
 }
 
-// Where the leaves with hooks come. `wants` tells which nodes will run.
+// The places of the leaves with hooks. `wants` says which nodes will run.
 template <class Wants>
 std::unordered_map<const Node*, Place> places_of_leaves(std::span<const Edge> roots, Wants wants) {
   std::unordered_map<const Node*, Place> places;
@@ -267,7 +267,7 @@ class Run {
     }
   }
 
-  // A leaf that is not in the list got its hook during this run, and comes last.
+  // A leaf that is not in the list got its hook during this run, and runs last.
   Place place_in_run(const Node& node) const {
     if (!node.is_leaf()) return place_of(node);
     const auto listed = leaves_.find(&node);

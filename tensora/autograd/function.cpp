@@ -86,7 +86,7 @@ bool FunctionNode::records() const {
   return false;
 }
 
-// An input that is returned as it came would carry two histories: the output becomes an alias.
+// An input that is returned unchanged would have two histories: the output becomes an alias.
 Tensor FunctionNode::as_argument_alias(const Tensor& output) const {
   const bool untracked = !output.is_view() && !holds(argument_tensors_, output);
   return untracked ? output : shallow_detach(output);
@@ -105,7 +105,7 @@ void FunctionNode::take_output(Tensor& output, uint32_t index) {
   for (Context::Saved& saved : context_.saved_) {
     if (!saved.tensor.defined() || !saved.tensor.is_same(original)) continue;
     if (holds(argument_tensors_, original) && !holds(context_.dirty_, original)) continue;
-    // An output that carried this node as its history would close a cycle: keep it without.
+    // An output whose history is this node would create a reference cycle: save it without history.
     saved.tensor = shallow_detach(original);
     saved.output = static_cast<int>(index);
   }

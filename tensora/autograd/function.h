@@ -13,21 +13,21 @@ namespace tensora {
 
 class FunctionNode;
 
-/// What the two halves of a custom function share.
+/// What forward and backward of a custom function share.
 class Context {
  public:
   /// Keeps tensors for backward: inputs, outputs or intermediates of forward. Call it once.
   void save_for_backward(TensorList tensors);
   /// What was saved, in order; throws if one of them was changed in place since.
   TensorList saved_tensors() const;
-  /// Anything else that backward wants to know: numbers, shapes, …
+  /// Anything else that backward needs: numbers, shapes, …
   std::map<std::string, std::any> data;
 
   /// These outputs of forward take no part in the graph.
   void mark_non_differentiable(const TensorList& outputs);
   /// Forward changed these inputs in place, and returns them.
   void mark_dirty(const TensorList& inputs);
-  /// By default backward sees zeros for outputs that nothing depended on; without, undefined
+  /// By default backward gets zeros for outputs that nothing depended on; if false, undefined
   /// tensors.
   void set_materialize_grads(bool value) { materialize_grads_ = value; }
   /// Whether argument `i` of forward wants a gradient; a list counts as many as it has tensors.
@@ -59,7 +59,8 @@ class FunctionNode final : public QueuedNode {
   void release() override;
 
   Context& context() { return context_; }
-  /// Declares the next tensor of forward's arguments; undefined for what is no tensor.
+  /// Declares the next tensor among forward's arguments; undefined for an argument that is no
+  /// tensor.
   void add_argument(const Tensor& argument);
   bool records() const;
   /// Gives the outputs of forward their history; some are replaced by aliases.
@@ -113,7 +114,7 @@ constexpr bool holds_tensors() {
 }
 
 /// What forward of a custom function may take. Tensors inside other arguments (lists of lists,
-/// pointers, pairs, maps) would stay outside the graph unnoticed.
+/// pointers, pairs, maps) would silently stay outside the graph.
 template <class T>
 concept FunctionArgument =
     TensorArgument<std::remove_cvref_t<T>> || OptionalTensorArgument<std::remove_cvref_t<T>> ||

@@ -36,7 +36,7 @@ void ViewStep::destroy(ViewStep* step) {
 
 namespace {
 
-// The edge of a view whose base was rewritten: the same view, taken of the base as it is now.
+// The edge of a view whose base was rewritten: the same view of the base as it is now.
 Edge renewed_edge(const ViewOrigin& view) {
   const enable_grad recording;
   const Tensor again = view.steps->view_of(view.base);
@@ -44,7 +44,7 @@ Edge renewed_edge(const ViewOrigin& view) {
   return {meta.grad_fn, meta.output};
 }
 
-// A gradient that is retained is that of the newest contents: its hook moves along.
+// retain_grad keeps the gradient of the newest contents: its hook moves to the new history.
 void replace_history(const Tensor& tensor, const Edge& edge) {
   AutogradMeta& meta = autograd_meta(tensor);
   if (meta.retains_grad) meta.grad_fn->remove_hook(meta.retain_hook);
@@ -53,11 +53,11 @@ void replace_history(const Tensor& tensor, const Edge& edge) {
 }
 
 // Note [In-place on views]
-// Writing through a view changes its base. The base's new history is this node: it takes the
-// gradient of the whole base, hands the written part to the op that wrote, and passes the rest,
-// with zeros in the written part or what the op gives back for its old contents, to the base's
-// former history. The written part is found as the view was: by the same view ops, applied to the
-// gradient, which is therefore laid out as the base was.
+// Writing through a view changes its base. The base's new history is this node. It takes the
+// gradient of the whole base and passes the written part to the op that wrote it. The rest goes to
+// the base's former history, with the written part replaced by zeros or by the op's gradient for
+// its old contents. The written part is extracted by the view's own ops, applied to the gradient,
+// which therefore has the base's layout.
 class WriteIntoBase final : public QueuedNode, public Pooled {
  public:
   WriteIntoBase(const ViewOrigin& view, NodePtr writer)
@@ -110,7 +110,7 @@ class WriteIntoBase final : public QueuedNode, public Pooled {
 // Note [Views taken without recording]
 // A view taken under no_grad or inference_mode has no history of its own, and its base may have
 // one. Writing to such a view while recording, or using it after its base has changed, could mean
-// either to take part in the base's history or to stay out of it. PyTorch refuses both, so do we.
+// either to take part in the base's history or to stay out of it. Like PyTorch, we refuse both.
 void renew_view_history(const Tensor& tensor) {
   ViewOrigin& view = autograd_meta(tensor).view;
   if (!view || view.seen_version == tensor.version()) return;

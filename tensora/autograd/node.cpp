@@ -12,8 +12,8 @@ EngineOps engine_ops_table;
 
 // Note [Freeing long graphs]
 // A node owns its edges, so the last reference to the end of a 100,000-op chain would free the
-// chain by 100,000 nested destructors. Instead the outermost destroy of a thread runs a loop, and
-// nested ones only queue their node.
+// chain by 100,000 nested destructors. Instead the outermost destroy() of a thread runs a loop, and
+// nested calls only queue their node.
 thread_local constinit std::vector<Node*>* doomed = nullptr;
 
 uint64_t next_hook_id() {
@@ -93,7 +93,7 @@ void Node::run_hooks(Tensors& grads) const {
           "backward: a hook on output ", hook.output, " of '", name(), "' was given a gradient of ",
           grad.dtype(), " of shape ", grad.sizes(), " on ", grad.device(), " and returned ",
           replaced.dtype(), " of shape ", replaced.sizes(), " on ", replaced.device(),
-          "; what replaces a gradient must look like it");
+          "; a replacement must have the same dtype, shape and device");
     grad = std::move(replaced);
   }
 }
@@ -142,7 +142,7 @@ void AccumulateGrad::remove_after_hook(uint64_t id) {
   hook_count() -= static_cast<int64_t>(removed);
 }
 
-// Dims of one element have strides without a meaning.
+// The strides of dims of one element have no meaning.
 bool AccumulateGrad::has_layout(const Tensor& grad) const {
   if (!layout_) return grad.is_contiguous();
   for (int i = 0; i < grad.dim(); ++i)
@@ -159,7 +159,7 @@ void AccumulateGrad::take_in(Tensor& incoming) {
       ops.add_(grad_, incoming);
     return;
   }
-  // A gradient nobody else holds becomes ours without a copy.
+  // A gradient with no other owner is taken over without a copy.
   const bool sole_owner = incoming.impl().use_count() == 1 &&
                           incoming.impl().storage->use_count() == 1 && has_layout(incoming);
   if (is_grad_enabled() || sole_owner) {
@@ -184,7 +184,7 @@ Tensors AccumulateGrad::backward(Tensors grads) {
     leaf = shallow_detach(leaf_);
   }
   // Outside the lock: hooks read and set the gradient. The leaf itself may be gone while its graph
-  // lives, and must not be owned from here; another handle to its data and gradient is as good.
+  // lives, and must not be owned from here; another handle to its data and gradient serves as well.
   leaf.impl().requires_grad = true;
   autograd_meta(leaf).accumulator = IntrusivePtr<AccumulateGrad>::share(this);
   for (const Registered& hook : hooks) hook.call(leaf);

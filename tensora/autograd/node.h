@@ -32,7 +32,7 @@ struct GradHook {
 };
 
 /// One step of the backward graph: turns gradients of an op's outputs into gradients of its
-/// inputs. Nodes point from outputs towards leaves, so the graph can hold no cycle.
+/// inputs. Edges lead from outputs towards leaves, so the graph has no cycles.
 class Node : public RefCounted {
  public:
   Node() : rank_(++thread_state.last_rank), region_(thread_state.graph_region) {}
@@ -42,17 +42,17 @@ class Node : public RefCounted {
   virtual Tensors backward(Tensors grads) = 0;
   /// Frees what the node saved; a second backward through it then fails.
   virtual void release() {}
-  /// Whether gradients end here.
+  /// Whether this node is a leaf's: gradients end here.
   virtual bool is_leaf() const { return false; }
 
   std::span<const Edge> edges() const { return edges_; }
   uint32_t output_count() const { return output_count_; }
-  /// Greater than that of every node it leads to. See Note [Order of backward] in engine.cpp.
+  /// Greater than that of every node it has an edge to. See Note [Order of backward] in engine.cpp.
   uint64_t rank() const { return rank_; }
   /// The checkpoint in whose body the node was made; 0 outside of any.
   uint32_t region() const { return region_; }
 
-  /// All edges are added before the node becomes anybody's history.
+  /// All edges must be added before the node becomes a tensor's history.
   void add_edge(Edge edge) {
     if (edge.node && edge.node->rank_ >= rank_)  // it was made by another thread
       thread_state.last_rank = rank_ = edge.node->rank_ + 1;
@@ -62,16 +62,16 @@ class Node : public RefCounted {
 
   /// Adds a hook on the gradient of one output; returns its id.
   uint64_t add_hook(uint32_t output, std::function<Tensor(const Tensor&)> call);
-  /// The same for a hook that runs after all ordinary ones.
+  /// The same for a hook that runs after all ordinary hooks.
   uint64_t add_last_hook(uint32_t output, std::function<Tensor(const Tensor&)> call);
   void remove_hook(uint64_t id);
   /// Only where has_hooks().
   const std::vector<GradHook>& hooks() const { return *hooks_; }
   bool has_hooks() const { return hooks_ && !hooks_->empty(); }
-  /// Calls the hooks on `grads`, one entry per output, and puts in what they return.
+  /// Calls the hooks on `grads`, one entry per output, and replaces entries by what they return.
   void run_hooks(Tensors& grads) const;
 
-  /// In anomaly mode, keeps where the op was called.
+  /// In anomaly mode, remembers the call stack of the forward op.
   void note_caller();
   const CallStack* created_at() const { return created_at_.get(); }
 
@@ -89,7 +89,7 @@ class Node : public RefCounted {
   uint32_t region_;
 };
 
-/// What a gradient must look like to flow into an input.
+/// The properties that the gradient of an input must have.
 struct InputInfo {
   Shape sizes = {};
   DType dtype = DType::float32;
@@ -102,13 +102,13 @@ struct InputInfo {
   void fit(Tensor& grad, std::string_view op) const;
 };
 
-/// The end of a path: adds what arrives to a leaf's gradient. It owns the gradient, and the leaf
-/// owns it, so that neither needs to point back.
+/// The node of a leaf: adds what arrives to the leaf's gradient. The node owns the gradient, and
+/// the leaf owns the node, so that no back reference is needed.
 class AccumulateGrad final : public Node, public Pooled {
  public:
   using AfterHook = std::function<void(const Tensor& leaf)>;
 
-  /// The gradient will be laid out as `leaf` is, if that has no gaps, and otherwise row-major.
+  /// The gradient will have the strides of `leaf` if that is dense, and otherwise be row-major.
   explicit AccumulateGrad(const Tensor& leaf);
   ~AccumulateGrad() override;
   std::string_view name() const override { return "AccumulateGrad"; }
@@ -120,7 +120,7 @@ class AccumulateGrad final : public Node, public Pooled {
   /// `hook` is called after each backward that reached the leaf; returns its id.
   uint64_t add_after_hook(const Tensor& leaf, AfterHook hook);
   void remove_after_hook(uint64_t id);
-  /// Whether hooks must see the whole gradient at once; otherwise it may come part by part.
+  /// Whether hooks need the complete gradient; otherwise it may be accumulated part by part.
   bool waits_for_all() const {
     return has_hooks() || after_hook_count_.load(std::memory_order_relaxed) > 0;
   }
@@ -143,14 +143,14 @@ class AccumulateGrad final : public Node, public Pooled {
   std::atomic<uint32_t> after_hook_count_{0};
 };
 
-/// The way from a base to one of its views: the op that was applied last, and the steps before it.
-/// The same view can so be taken of other contents, a new history or a gradient.
+/// How a view was taken of its base: the op that was applied last, and the steps before it. They
+/// can be replayed on new contents of the base, or on its gradient.
 class ViewStep : public RefCounted {
  public:
   virtual ~ViewStep() = default;
-  /// What the op makes of its input.
+  /// Applies this step's op.
   virtual Tensor apply_to(const Tensor& input) const = 0;
-  /// The view of `base`, all steps taken.
+  /// Applies all steps to `base`.
   Tensor view_of(const Tensor& base) const;
   static void destroy(ViewStep* step);
 
@@ -166,7 +166,7 @@ struct ViewOrigin {
   explicit operator bool() const { return static_cast<bool>(steps); }
 };
 
-/// What autograd hangs on a tensor.
+/// Autograd's data of a tensor.
 struct AutogradMeta final : AutogradData, Pooled {
   NodePtr grad_fn;
   uint32_t output = 0;                       // which output of grad_fn this tensor is
@@ -205,7 +205,7 @@ void check_inplace(const Tensor& tensor, std::string_view op, bool recording);
 /// A shallow copy outside the graph, sharing the data.
 Tensor shallow_detach(const Tensor& tensor);
 
-/// What the engine needs of the ops, which stand above it; filled at start-up by ops/.
+/// The ops that the engine needs. It must not include ops/, which fills these in at start-up.
 struct EngineOps {
   Tensor (*add)(const Tensor&, const Tensor&);
   void (*add_)(const Tensor&, const Tensor&);

@@ -17,7 +17,7 @@ void BackwardQueues::hand_over(const Tensor& grad, const Queue& from, const Queu
   if (!active_ || from == to || !grad.defined()) return;
   QueueControl* const control = queue_control(grad.device().type);
   if (!control) return;
-  // A gradient on a third device was moved there by an op that saw to the order itself.
+  // A gradient on a third device was moved there by an op that synchronizes by itself.
   const Queue callers = control->current(grad.device());
   const Queue& first = from.device == grad.device() ? from : callers;
   const Queue& second = to.device == grad.device() ? to : callers;

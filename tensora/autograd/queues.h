@@ -8,18 +8,18 @@ namespace tensora {
 
 // Note [Queues of backward]
 // A node's backward runs on the queue on which its forward ran, so that branches that overlapped in
-// forward overlap in backward too. A gradient that goes from a node on one queue to a node on
-// another is handed over: the second queue waits for what the first holds so far, and the
-// gradient's memory rests, once freed, until the second has used it. The host never waits. Leaves
-// take their gradients on the queue that was current where backward was called, so whatever the
-// caller queues next sees them complete.
+// forward overlap in backward too. Where a gradient passes from a node on one queue to a node on
+// another, the second queue waits for the work that is on the first, and the gradient's memory,
+// once freed, is not reused until the second queue has finished with it. The host never waits.
+// Leaves accumulate on the queue that was current when backward was called, so whatever the caller
+// queues next sees complete gradients.
 
 class BackwardQueues {
  public:
-  /// Called where backward was called from: what is current now is the caller's.
+  /// To be constructed when backward is called: the queues that are current now are the caller's.
   BackwardQueues() : active_(has_queues()) {}
 
-  /// Where the node runs; none stands for the caller's.
+  /// The queue on which the node runs; none means the caller's.
   Queue of(const Node& node) const;
   void hand_over(const Tensor& grad, const Queue& from, const Queue& to) const;
 

@@ -11,7 +11,7 @@ const Tensor& Tensor::requires_grad_(bool value) const {
   check(!value || !is_inference() || is_inference_mode(),
         "requires_grad_: a tensor made under inference_mode cannot require gradients; clone it");
   impl().requires_grad = value;
-  // Made now, not at the first use: several threads may build graphs on this leaf at once.
+  // Created now, not at the first use: several threads may build graphs on this leaf at once.
   if (value) accumulator_of(*this);
   return *this;
 }

@@ -39,8 +39,8 @@ std::string function_of(const char* symbol) {
   return name.substr(name.rfind("::") + 2);
 }
 
-// The function through which the caller's code entered this library, as far as symbols tell: most
-// functions look at their arguments before an op does, and none of them needs a check of its own.
+// The function through which the caller's code entered this library, as far as the symbols show:
+// most functions use their arguments before an op checks them, and none needs a check of its own.
 std::string entered_function() {
   void* frames[64];
   const int count = backtrace(frames, 64);

@@ -7,21 +7,21 @@
 
 namespace tensora {
 
-/// What every mistake of a user throws. The message names the op, the argument, what was expected
-/// and what came.
+/// Thrown for every mistake of the user. The message names the op and the argument and says what
+/// was expected and what was given.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// A broken promise inside the library: always our bug, never the user's.
+/// A violated invariant of the library: always our bug, never the user's.
 class InternalError : public Error {
  public:
   using Error::Error;
 };
 
-/// A tensor that was never set, or was moved from, is used. Where op and argument are known this is
-/// caught and told in their words.
+/// An undefined tensor (default-constructed or moved from) was used. Where op and argument are
+/// known, this is caught and rethrown with their names.
 class UndefinedTensorError : public Error {
  public:
   using Error::Error;
@@ -33,7 +33,8 @@ class OutOfMemoryError : public Error {
   using Error::Error;
 };
 
-// Message parts. A type joins in by defining `append(std::string&, const T&)` in its namespace.
+// Message parts. A type becomes printable here by defining `append(std::string&, const T&)` in its
+// namespace.
 inline void append(std::string& out, std::string_view text) { out += text; }
 inline void append(std::string& out, const std::string& text) { out += text; }
 inline void append(std::string& out, const char* text) { out += text; }
@@ -71,8 +72,8 @@ constexpr void check(bool ok, const Parts&... parts) {
     fail(parts...);
 }
 
-/// Runs the parts of a composed function. What they complain of is told under the name of
-/// `function`, which is the one that the user called.
+/// Runs the body of a function that is composed of ops. Errors of those ops are reported under the
+/// name of `function`, which is what the user called.
 template <class Body>
 auto called_as(std::string_view function, const Body& body) -> decltype(body()) {
   try {

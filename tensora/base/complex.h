@@ -1,8 +1,8 @@
 #pragma once
 
-// Complex numbers, for host, device and NVRTC alike: <complex> is none of the three's common
-// ground, and reading it would cost every user of the library. The functions of complex numbers are
-// in complex_math.h.
+// Complex numbers for the host, nvcc and NVRTC alike: <complex> does not work in all three, and
+// including it would slow down the compilation of every program that uses the library. The
+// functions of complex numbers are in complex_math.h.
 
 #include "tensora/base/host_device.h"
 

@@ -17,7 +17,7 @@ template <class T>
 TENSORA_HD constexpr T conj(T x) {
   return x;
 }
-/// Whether the real part is; false for NaN.
+/// Whether the real part is not negative; false for NaN.
 template <class T>
 TENSORA_HD constexpr bool nonnegative(Complex<T> z) {
   return z.re >= T(0);

@@ -8,9 +8,9 @@
 
 namespace tensora {
 
-// Rounds |value| to the nearest number of a format with that many fraction bits, to even at ties;
-// the result counts the format's numbers from zero on and may lie beyond its largest. A value
-// below the smallest normal number is lined up at the right bit by an addition, and the float
+// Rounds |value| to the nearest number of a format with that many fraction bits, ties to even. The
+// result is the number's bit pattern without the sign, and may exceed that of the largest number. A
+// value below the smallest normal number is lined up at the right bit by an addition, and the float
 // adder rounds.
 template <int fraction_bits, int bias>
 TENSORA_HD inline unsigned float8_magnitude(float value) {
@@ -24,8 +24,8 @@ TENSORA_HD inline unsigned float8_magnitude(float value) {
   return (rounded >> shift) - (static_cast<unsigned>(127 - bias) << fraction_bits);
 }
 
-/// 4 exponent bits, 3 fraction bits, no infinity: what is too large, infinities too, becomes the
-/// largest number, 448.
+/// 4 exponent bits, 3 fraction bits, no infinity: overflow and infinities become the largest
+/// number, 448.
 struct Float8E4M3 {
   unsigned char bits;
 

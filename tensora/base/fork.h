@@ -5,9 +5,9 @@
 namespace tensora {
 
 /// Keeps a lock that lives as long as the process usable in a forked child, where a thread that
-/// held it would be lost: fork() waits for it and releases it on both sides. The locks are taken in
-/// the order opposite to that of these calls, so a lock that is taken while another one is held
-/// comes before that other one.
+/// held it would no longer exist: fork() acquires the lock first and releases it in both processes.
+/// Locks are acquired in the reverse order of registration, so a lock that is taken while another
+/// one is held must be registered before that other one.
 void hold_over_fork(Mutex& mutex);
 
 }  // namespace tensora

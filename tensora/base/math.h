@@ -10,7 +10,7 @@
 extern "C" {
 // Note [Vector maths]
 // glibc ships SIMD versions of these for x86; the pragma tells the compiler so without asking for
-// -ffast-math, which would give up NaN and infinity. Only an unconditional call is vectorised, so
+// -ffast-math, which would break NaN and infinity. Only an unconditional call is vectorised, so
 // functors compute first and `select` afterwards.
 #if defined(__x86_64__)
 #define TENSORA_SIMD _Pragma("omp declare simd notinbranch")
@@ -104,13 +104,13 @@ TENSORA_MATH_FUNCTION(trunc)
 TENSORA_MATH_FUNCTION(rint)
 #undef TENSORA_MATH_FUNCTION
 
-/// True of integer types; bool is computed as int.
+/// True for integer types; bool is computed as int.
 template <class T>
 concept Integer = T(1) / T(2) == T(0);
 template <class T>
 concept Floating = T(1) / T(2) != T(0);
 
-/// `condition ? yes : no`, spelt as a function so that tensors can have it too.
+/// `condition ? yes : no`, written as a function so that tensors can have it too.
 template <class T>
 TENSORA_HD constexpr T select(bool condition, T yes, T no) {
   return condition ? yes : no;
@@ -191,8 +191,8 @@ TENSORA_HD constexpr T clamp(T x, T low, T high) {
 
 // Note [Integer division]
 // The processor traps on x / 0 and on the quotient that overflows, INT_MIN / -1, and a trap would
-// end the process. The overflow wraps around. The CPU's loop throws before it comes to x / 0; on a
-// GPU, which cannot throw without being waited for, x / 0 is 0 and the remainder is x.
+// end the process. The overflow wraps around. The CPU's loop throws before it computes x / 0; on a
+// GPU, where an error would require a synchronization, x / 0 is 0 and the remainder is x.
 template <Integer T>
 TENSORA_HD constexpr T div_trunc(T a, T b) {
   const T divisor = b == T(0) || b == T(-1) ? T(1) : b;
@@ -241,7 +241,7 @@ TENSORA_HD inline T div_floor(T a, T b) {
 
 TENSORA_HD inline float pow(float x, float y) { return ::powf(x, y); }
 TENSORA_HD inline double pow(double x, double y) { return ::pow(x, y); }
-/// Wraps around; a negative exponent gives the reciprocal cut to an integer.
+/// Wraps around on overflow; a negative exponent gives the reciprocal truncated to an integer.
 template <Integer T>
 TENSORA_HD constexpr T pow(T x, T y) {
   if (y < T(0)) return x == T(1) ? T(1) : x == T(-1) ? (y % T(2) ? T(-1) : T(1)) : T(0);
@@ -256,7 +256,8 @@ TENSORA_HD inline float hypot(float x, float y) { return ::hypotf(x, y); }
 TENSORA_HD inline double hypot(double x, double y) { return ::hypot(x, y); }
 TENSORA_HD inline float rsqrt(float x) { return 1.0f / sqrt(x); }
 TENSORA_HD inline double rsqrt(double x) { return 1.0 / sqrt(x); }
-/// log(1 + x) for 0 <= x <= 1: faster than log1p, as exact. The quotient is what 1 + x rounds off.
+/// log(1 + x) for 0 <= x <= 1: faster than log1p and as accurate. The quotient restores what 1 + x
+/// rounds off.
 template <class T>
 TENSORA_HD inline T log1p_of_fraction(T x) {
   const T sum = T(1) + x;
@@ -269,7 +270,8 @@ TENSORA_HD inline T xlogy(T x, T y) {
   return select((x == T(0)) & (y == y), T(0), product);
 }
 
-/// 1 / x for x > 1, to 1 ulp: on a GPU one instruction, where an exact division takes ten.
+/// 1 / x for x > 1, to 1 ulp: on a GPU one instruction, where a correctly rounded division takes
+/// ten.
 TENSORA_HD inline float quick_reciprocal(float x) {
 #if defined(__CUDA_ARCH__)
   float result;

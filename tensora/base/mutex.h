@@ -4,8 +4,8 @@
 
 namespace tensora {
 
-/// What std::mutex is, without the clocks and error codes that its header drags into every file
-/// that includes ours. Locked by std::lock_guard and its like.
+/// Like std::mutex, without the clocks and error codes that its header brings into every file that
+/// includes ours. Works with std::lock_guard and the like.
 class Mutex {
  public:
   Mutex() = default;

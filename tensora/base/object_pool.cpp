@@ -11,8 +11,8 @@ constexpr std::size_t kGranule = 64;
 constexpr std::size_t kClasses = 16;         // up to 1 KiB; larger requests go to the heap
 constexpr uint32_t kMaxFreePerClass = 4096;  // bounds what an idle thread can hold
 
-// AddressSanitizer sees an overrun or a use after free only if each block is the heap's own, of
-// exactly the size asked for.
+// AddressSanitizer detects a buffer overflow or a use after free only if each block comes from the
+// heap with exactly the requested size.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kReusesBlocks = false;
 #else
@@ -25,8 +25,8 @@ struct FreeBlock {
 
 struct ThreadPoolOfBlocks {
   std::array<FreeBlock*, kClasses> head{};
-  // How many more blocks each list takes: none before the sentinel below is armed, nor after it
-  // ran, so that the free of a block asks one question.
+  // How many more blocks each list accepts: none before the sentinel below is armed, nor after it
+  // ran, so that freeing a block needs only one comparison.
   std::array<uint32_t, kClasses> room{};
 };
 

@@ -5,8 +5,8 @@
 namespace tensora {
 
 /// Memory for small, short-lived objects (tensor headers, storages, graph nodes): a free list per
-/// thread and size class, so that an allocation costs a few nanoseconds. Blocks may be freed by
-/// another thread than the one that allocated them. `bytes` must be the same in both calls.
+/// thread and size class, so that an allocation costs a few nanoseconds. A block may be
+/// freed by a thread other than the one that allocated it. `bytes` must be the same in both calls.
 void* pool_allocate(std::size_t bytes);
 void pool_free(void* block, std::size_t bytes) noexcept;
 

@@ -12,12 +12,12 @@ namespace tensora {
 /// The text of an environment variable; empty where it is not set.
 std::string_view setting(const char* name);
 
-/// The same for what names a file to be loaded: not heard in a program that runs with more rights
-/// than its user has.
+/// The same for a path of a file to be loaded: ignored in a program that runs with more privileges
+/// than its user (secure_getenv).
 std::string_view path_setting(const char* name);
 
-// These throw an Error that names the setting, its value and what is accepted; where the variable
-// is not set or empty they return `otherwise`.
+// These throw an Error that names the setting, its value and what is accepted; if the variable is
+// unset or empty they return `otherwise`.
 
 /// The position of the value in `accepted`.
 size_t choice_setting(const char* name, std::initializer_list<std::string_view> accepted,

@@ -51,7 +51,7 @@ TENSORA_HD inline T digamma(T x) {
   constexpr T pi = T(3.14159265358979324);
   const bool reflect = x < T(0.5);
   const T z = select(reflect, T(1) - x, x);
-  // By its recurrence to an argument above ten, where the asymptotic series is exact enough.
+  // The recurrence leads to an argument above ten, where the asymptotic series is accurate enough.
   T shift = 0;
   for (int k = 0; k < 10; ++k) shift += T(1) / (z + T(k));
   const T far = z + T(10);

@@ -17,10 +17,10 @@
 
 // Note [One region, one gate]
 // The pool has one job slot. `gate_` says whether the slot may be entered (kOpen) and how many
-// workers are inside. The caller fills the slot, opens the gate and works along; when nothing is
-// left to claim it closes the gate and waits only for the workers that did enter. A worker that
-// sleeps through a short region therefore costs nothing. The slot is written only while the gate is
-// closed and nobody is inside, which is what makes its plain members safe to read.
+// workers are inside. The caller fills the slot, opens the gate and takes part in the work; when
+// nothing is left to claim it closes the gate and waits only for the workers that did enter. A
+// worker that sleeps through a short region therefore costs nothing. The slot is written only while
+// the gate is closed and nobody is inside, which is what makes its plain members safe to read.
 
 namespace tensora {
 
@@ -80,7 +80,7 @@ class RegionMark {
 };
 
 /// The work of one region, split on demand into ranges that shrink towards the end: few claims at
-/// first, and little to wait for at last.
+/// first, and short waits at the end.
 struct Job {
   const RangeBody* body = nullptr;
   int64_t n = 0;
@@ -184,7 +184,7 @@ class Pool {
     try {
       while (workers_->size() < wanted) workers_->emplace_back([this, start] { serve(start); });
     } catch (const std::system_error&) {
-      // The system refuses more threads: go on with those we have.
+      // The system refuses to create more threads: go on with those we have.
     }
     return !workers_->empty();
   }

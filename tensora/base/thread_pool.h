@@ -22,7 +22,7 @@ int get_num_threads();
 /// Throws if n < 1 or when called from inside a parallel region.
 void set_num_threads(int n);
 
-/// True while this thread executes the body of a region that was really split.
+/// True while this thread executes the body of a region that runs on several threads.
 inline bool in_parallel_region() { return detail::inside_parallel_region; }
 
 /// Calls body(begin, end) for disjoint ranges that together cover [0, n).
@@ -31,9 +31,9 @@ inline bool in_parallel_region() { return detail::inside_parallel_region; }
 /// be shorter). The ranges depend only on n, grain and the number of threads, never on timing; who
 /// runs which one is decided while running, so that a slow thread does not hold up the others.
 ///
-/// The body runs inline, in one piece, when n <= grain, inside another region, or while another
-/// thread is using the pool. If a body throws, ranges not yet begun are dropped and the first
-/// exception reaches the caller.
+/// The body runs inline, as a single range, when n <= grain, inside another region, or while
+/// another thread is using the pool. If a body throws, ranges not yet begun are dropped and the
+/// first exception reaches the caller.
 inline void parallel_for(int64_t n, int64_t grain, RangeBody body) {
   if (n <= 0) return;
   if (n <= grain || in_parallel_region()) {

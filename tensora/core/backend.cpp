@@ -40,8 +40,8 @@ Function find(void* library, const std::string& symbol) {
   return reinterpret_cast<Function>(dlsym(library, symbol.c_str()));
 }
 
-// Opens a backend's library and asks it for the backend. Throws a sentence that says what is
-// missing; so does the entry point when the driver or the device is.
+// Opens a backend's library and asks it for the backend. Throws an Error that says what is missing;
+// the entry point does the same if the driver or the device is.
 Backend* open_library(std::string_view kind) {
   const std::string path = library_path(kind);
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -14,7 +14,7 @@ constexpr Synonym kSynonyms[] = {
     {"half", kFloat16}, {"float", kFloat32}, {"double", kFloat64},   {"short", kInt16},
     {"int", kInt32},    {"long", kInt64},    {"cfloat", kComplex64}, {"cdouble", kComplex128}};
 
-// What the table says of a dtype and what its C++ type is are one thing.
+// The table must agree with the C++ types.
 template <class... T>
 consteval bool agree() {
   return ((sizeof(T) == element_size(dtype_of<T>) && sizeof(T) <= kMaxElementSize &&
@@ -44,11 +44,11 @@ DType promote_types(DType a, DType b) {
   check(low->computes && high->computes, "promote_types: there is no common dtype of ", a, " and ",
         b, "; cast one of them");
   if (low->category > high->category) std::swap(low, high);
-  // A complex dtype has parts as wide as what it meets.
+  // The parts of a complex result are as wide as the other dtype.
   if (high->category == Category::complex)
     return low->bits == 64 && is_differentiable(low->dtype) ? kComplex128 : high->dtype;
   if (low->category != high->category) return high->dtype;
-  // Neither holds the other where both are as wide.
+  // Of equal width, neither dtype can represent the other.
   if (low->bits == high->bits) return low->tie;
   return low->bits > high->bits ? low->dtype : high->dtype;
 }

@@ -13,7 +13,7 @@
 
 namespace tensora {
 
-/// Element types. Their order says nothing; what is known of each stands in `dtype_info`.
+/// Element types. Their order has no meaning; `dtype_info` has the properties of each.
 enum class DType : uint8_t {
   boolean,
   uint8,
@@ -53,8 +53,8 @@ struct DTypeInfo {
   uint8_t block_numbers;  // in one element of the storage: 1, but for quantized dtypes
   uint8_t block_bytes;
   bool computes;      // arithmetic is defined; the others store, convert and move values only
-  DType accumulates;  // in which sums are kept
-  DType tie;          // what it becomes with a dtype of the same category and as many bits
+  DType accumulates;  // the dtype of its sums
+  DType tie;          // the result with a dtype of the same category and width
 };
 
 inline constexpr DTypeInfo dtype_info_table[kDTypeCount] = {
@@ -87,7 +87,7 @@ constexpr const DTypeInfo& dtype_info(DType dtype) {
 
 /// Bytes of an element; of a quantized dtype, of a block. `bytes_of` serves both.
 constexpr size_t element_size(DType dtype) { return dtype_info(dtype).block_bytes; }
-/// Bytes of that many numbers in a row; quantized ones must be whole blocks.
+/// Bytes of that many contiguous numbers; of a quantized dtype, a whole number of blocks.
 constexpr int64_t bytes_of(DType dtype, int64_t numbers) {
   const DTypeInfo& info = dtype_info(dtype);
   return (info.block_numbers == 1 ? numbers : numbers / info.block_numbers) * info.block_bytes;
@@ -116,7 +116,7 @@ constexpr DType complex_dtype(DType dtype) {
   return dtype_info(dtype).bits == 64 && is_differentiable(dtype) ? kComplex128 : kComplex64;
 }
 
-/// A set of dtypes, a bit each: what an op takes.
+/// A set of dtypes, one bit each: what an op accepts.
 using DTypeSet = uint32_t;
 constexpr DTypeSet set_of(DType dtype) { return DTypeSet{1} << static_cast<int>(dtype); }
 template <class Predicate>
@@ -133,7 +133,7 @@ inline constexpr DTypeSet kRealDTypes = dtypes_where(
 inline constexpr DTypeSet kComplexDTypes =
     dtypes_where([](const DTypeInfo& info) { return info.category == Category::complex; });
 inline constexpr DTypeSet kComputingDTypes = kRealDTypes | kComplexDTypes;
-/// Whatever has elements of its own: all but the quantized.
+/// Every dtype with individual elements: all but the quantized ones.
 inline constexpr DTypeSet kElementDTypes =
     dtypes_where([](const DTypeInfo& info) { return info.block_numbers == 1; });
 inline constexpr DTypeSet kAllDTypes = dtypes_where([](const DTypeInfo&) { return true; });
@@ -151,7 +151,7 @@ DType promote_types(DType a, DType b);
 DType default_dtype();
 void set_default_dtype(DType dtype);
 
-/// The dtype whose elements are C++'s `T`, and the type in which sums of them are kept.
+/// The dtype whose elements are the C++ type `T`, and the type in which they are accumulated.
 template <class T>
 struct DTypeOf;
 template <DType dtype, class Sum>
@@ -261,7 +261,7 @@ decltype(auto) visit_floating(DType dtype, std::string_view op, Body&& body) {
   }
 }
 
-/// Sixteen bytes that are moved as one.
+/// Sixteen bytes that are moved as one unit.
 struct alignas(16) Bytes16 {
   uint64_t words[2];
 };

@@ -16,7 +16,7 @@ T integer(Scalar value, DType dtype, std::string_view op) {
   return value.to<T>();
 }
 
-// Infinities and NaN are numbers of every floating type.
+// Every floating type represents infinities and NaN.
 Scalar floating(Scalar value, double largest, DType dtype, std::string_view op) {
   const double number = value.to<double>();
   const bool finite = number - number == 0;

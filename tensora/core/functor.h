@@ -1,6 +1,6 @@
 #pragma once
 
-// The frame of pointwise functors. A functor is one struct: its name, its typing, the forward
+// The protocol of pointwise functors. A functor is one struct: its name, its typing, the forward
 // formula and the gradient formulas, each written once as a template over the value type V. With
 // V = float (or double, int…) it is the body of the CPU loop and of the CUDA kernel; with
 // V = Tensor it is a differentiable expression, which gives gradients of any order. The text is
@@ -19,7 +19,7 @@ class Tensor;
 
 namespace tensora::functors {
 
-/// Which dtypes go in, in which they meet, and what comes out.
+/// Which dtypes are accepted, how they are promoted, and what dtype the result has.
 enum class Types {
   any,            // promoted, bool included
   number,         // promoted, without bool

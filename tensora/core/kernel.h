@@ -19,8 +19,8 @@ struct KernelContext {
   const View& output(size_t i = 0) const { return *out[i]; }
 };
 
-/// Calls `run` with the same op on the parts of complex arrays, as real ones with one dim more at
-/// the end: how a kernel that is linear in its one input does complex numbers too.
+/// Calls `run` with the same op on the parts of complex arrays, as real arrays with one more dim at
+/// the end. A kernel that is linear in its only input supports complex numbers that way.
 template <class Run>
 void run_on_parts(const KernelContext& context, Run&& run) {
   const View in = parts_as_reals(context.input(0)), out = parts_as_reals(context.output());

@@ -5,10 +5,11 @@
 namespace tensora {
 
 // Note [Queues]
-// A device such as a GPU works through queues (streams): ops return when they are queued. Code that
-// runs ops of several queues, as backward does, has to know which is current and to order one
-// behind another without making the host wait. A backend with queues brings a QueueControl; where
-// there is none (the CPU, or a backend that nobody has asked for yet) there is nothing to order.
+// A device such as a GPU executes work from queues (streams): an op returns as soon as it is
+// queued. Code that runs ops on several queues, as backward does, has to know which queue is
+// current, and to make one wait for another without blocking the host. A backend with queues
+// provides a QueueControl; without one (the CPU, or a backend that is not loaded) there is nothing
+// to order.
 
 /// One of a device's queues; without a device that has them, none.
 struct Queue {
@@ -27,10 +28,10 @@ class QueueControl {
   virtual void set_current(const Queue& queue) = 0;
   /// Work queued later on `second` starts after the work queued so far on `first`.
   virtual void order(const Queue& first, const Queue& second) = 0;
-  /// Memory that belongs to another queue is used by work on `user`: freed, it rests until that
-  /// work is done.
+  /// Memory that belongs to another queue is used by work on `user`: once freed, it is not reused
+  /// until that work is done.
   virtual void keep_for(void* memory, const Queue& user) = 0;
-  /// Whether this thread may work on the queue now; no while it records another one.
+  /// Whether this thread may use the queue now; false while it captures another one.
   virtual bool is_usable(const Queue& queue) = 0;
 };
 
@@ -38,7 +39,7 @@ class QueueControl {
 bool has_queues();
 /// Null where the kind of device has no queues, or its backend is not loaded.
 QueueControl* queue_control(DeviceType type);
-/// Called once, by the backend. The object must live for ever.
+/// Called once, by the backend. The object must never be destroyed.
 void set_queue_control(DeviceType type, QueueControl* control);
 
 /// The queue on which this thread works for the device.

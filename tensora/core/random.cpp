@@ -12,7 +12,7 @@ namespace {
 constinit thread_local Generator* scoped_generator = nullptr;
 
 // One lock for the states of all generators: it is held for a few instructions only, and one lock
-// can be kept usable over a fork, which a lock in every generator could not.
+// can be kept usable across a fork, which a lock in every generator could not.
 constinit Mutex states;
 
 class StateLock {

@@ -1,9 +1,10 @@
 #pragma once
 
-// The frame of reductions. A reduction is one functor: what it accumulates, how an element goes in,
-// how two parts are combined and what comes out, each written once. The loops of the CPU
-// (backend/cpu/reduce.h) and of CUDA (backend/cuda/loops/reduce.cuh, rows.cuh) are built around it.
-// Like core/functor.h the text is fit for NVRTC: it includes nothing of the standard library.
+// The protocol of reductions. A reduction is one functor: what it accumulates, how an element is
+// added, how two partial results are combined and what is returned, each written once. The loops of
+// the CPU (backend/cpu/reduce.h) and of CUDA (backend/cuda/loops/reduce.cuh, rows.cuh) are built
+// around it. Like core/functor.h this compiles with NVRTC: it includes nothing of the standard
+// library.
 //
 // A functor over a compute type C (float, double, int64_t; on the CPU also bytes):
 //   using Value = C;                     what comes in
@@ -11,7 +12,7 @@
 //   using Acc;                           accumulates runs; wider than Lane where rounding matters
 //   using Out;                           what is stored
 //   Lane lane() const;                   the neutral element
-//   Lane step(Lane, C) const;            takes one element in
+//   Lane step(Lane, C) const;            accumulates one element
 //   Lane step(Lane, C, unsigned index) const;       the same where kIndexed
 //   Lane merge(Lane, Lane) const;
 //   Acc widen(Lane) const;
@@ -20,10 +21,10 @@
 //   auto second(Acc) const;              for output 1, where kOutputs is 2
 //
 // Note [Two looks]
-// Some reductions are better off if they may look twice at a run of elements: for the exponentials
-// below the largest, for the distances from the mean. Where a loop has the run in cache or in
-// registers, that costs no memory traffic, and each look is a plain reduction that vectorises. Such
-// a functor says beside the above:
+// Some reductions profit from two passes ("looks") over a run of elements: the first finds the
+// maximum or the mean, the second sums the exponentials or the deviations. Where a loop has the run
+// in cache or in registers, that costs no memory traffic, and each pass is a plain reduction that
+// vectorises. Such a functor also has:
 //   auto first_look(C first) const;                     a functor; `first` is an element of the run
 //   auto second_look(C first, Lane1 seen, double count) const;
 //                                        another, knowing the first's result: made of one number,
@@ -31,8 +32,8 @@
 //   Acc of_run(C first, Lane1 seen, const Look2&, Lane2 seen_then, double count) const;
 //
 // Note [Taken again]
-// Squares overflow where their root would not. A functor may say so and have the elements of a part
-// that overflowed, which is rare, taken in again by a slower one:
+// Squares may overflow where the final result would not. A functor may detect that and have the
+// elements of the part that overflowed, which is rare, reduced again by a slower functor:
 //   bool fits(Acc) const;
 //   auto wide() const;                   a functor over double with the same Acc: lanes and widen
 //   auto over_double() const;            the functor itself over double, for two looks
@@ -59,7 +60,7 @@ inline constexpr bool is_float = C(1) / C(2) != C(0);
 template <class C>
 using sum_t = typename detail::Choose<is_float<C>, double, long>::type;
 
-/// What a functor need not say.
+/// Defaults of a functor.
 struct Reduction {
   static constexpr bool kIndexed = false;  // needs the position of each element, in logical order
   static constexpr int kOutputs = 1;

@@ -36,7 +36,7 @@ class Scalar {
   TENSORA_HD constexpr bool is_floating() const { return kind_ == Kind::floating; }
   TENSORA_HD constexpr bool is_complex() const { return kind_ == Kind::complex; }
 
-  /// Of a complex number a real type gets the real part.
+  /// Converting a complex number to a real type takes the real part.
   template <class T>
   TENSORA_HD constexpr T to() const {
     if constexpr (is_complex_type<T>)
@@ -44,7 +44,7 @@ class Scalar {
     else
       return is_floating() || is_complex() ? static_cast<T>(floating_) : static_cast<T>(integer_);
   }
-  /// Whether `T` can hold the number, by PyTorch's rule: fractions are cut off, any float can be
+  /// Whether `T` can hold the number, by PyTorch's rule: fractions are truncated, any float can be
   /// infinite, anything can be true, and an unsigned type wraps negative integers, down to -max.
   template <class T>
   constexpr bool fits() const {

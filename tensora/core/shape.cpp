@@ -80,7 +80,7 @@ bool is_contiguous(const Shape& sizes, const Strides& strides) {
 
 namespace {
 
-// 1 if dim `inner` belongs further out in memory than `outer`, -1 if not, 0 if nothing tells.
+// 1 if dim `inner` has to be outside of `outer` in memory, -1 if not, 0 if the patterns do not say.
 int compare_dims(int inner, int outer, const Shape& sizes, std::span<const Strides> patterns) {
   for (const Strides& strides : patterns) {
     if (strides[inner] == 0 || strides[outer] == 0) continue;
@@ -90,7 +90,7 @@ int compare_dims(int inner, int outer, const Shape& sizes, std::span<const Strid
   return 0;
 }
 
-// Dims of more than one element, ordered by growing stride.
+// Dims of more than one element, by ascending stride.
 Dims dims_by_stride(const Shape& sizes, const Strides& strides) {
   Dims order;
   for (int i = 0; i < sizes.size(); ++i)
@@ -104,8 +104,9 @@ Dims dims_by_stride(const Shape& sizes, const Strides& strides) {
 }  // namespace
 
 Strides dense_strides(const Shape& sizes, std::span<const Strides> patterns) {
-  // Dims from the innermost outwards, sorted by insertion: where nothing tells two dims apart, the
-  // later dim lies further in, and a dim passes those only if one beyond them must be passed.
+  // Dims from the innermost outwards, by insertion sort. Where the patterns do not order two dims,
+  // the later dim is the inner one, and a dim moves past such dims only if it must move past one
+  // beyond them.
   Dims order;
   for (int d = sizes.size() - 1; d >= 0; --d) order.push_back(d);
   for (int i = 1; i < order.size(); ++i) {

@@ -102,7 +102,7 @@ class Shape {
   static constexpr void require_fits(size_t count) {
     check(count <= kMaxDims, "tensors have at most ", kMaxDims, " dimensions, got ", count);
   }
-  // One comparison: a negative number is a huge unsigned one.
+  // One comparison: a negative number becomes a huge unsigned one.
   constexpr void require_inside(int i) const {
     if (static_cast<size_t>(i) >= count_) [[unlikely]]
       fail_index(i);
@@ -131,15 +131,15 @@ int64_t storage_extent(const Shape& sizes, const Strides& strides, int64_t offse
 /// Row-major strides.
 Strides contiguous_strides(const Shape& sizes);
 bool is_contiguous(const Shape& sizes, const Strides& strides);
-/// The strides of a gapless tensor of these sizes whose dims lie in memory in the order that
-/// `patterns` have them in: the first of them that tells two dims apart decides, as in PyTorch.
+/// The strides of a dense tensor of these sizes whose dims have the same order in memory as those
+/// of `patterns`: for each two dims, the first pattern that orders them decides, as in PyTorch.
 Strides dense_strides(const Shape& sizes, std::span<const Strides> patterns);
-/// The strides of a copy that keeps the layout: the same ones if there are no gaps, else the same
-/// order of the dims without them.
+/// The strides of a copy that keeps the layout: the same strides if they are dense, else dense
+/// strides with the same order of dims.
 Strides kept_strides(const Shape& sizes, const Strides& strides);
-/// True when the elements fill a gapless block of memory, each address once, in any dim order.
+/// True when the elements fill a contiguous block of memory without overlaps, in any order of dims.
 bool is_dense(const Shape& sizes, const Strides& strides);
-/// True when two different indices may reach one address (an expanded tensor, say).
+/// True when two different indices may have the same address (an expanded tensor, say).
 bool may_overlap_itself(const Shape& sizes, const Strides& strides);
 
 /// The common shape of broadcasting; throws, naming `op`, when there is none.

@@ -7,7 +7,7 @@ IntrusivePtr<Storage> Storage::allocate(size_t bytes, Device device) {
   storage->device_ = device;
   storage->bytes_ = bytes;
   if (device.is_meta()) return storage;
-  static Allocator& host = tensora::allocator(DeviceType::cpu);  // spares two indirections
+  static Allocator& host = tensora::allocator(DeviceType::cpu);  // saves two indirections
   Allocator& source = device.is_cpu() ? host : tensora::allocator(device);
   storage->data_ = source.allocate(bytes);
   storage->allocator_ = &source;

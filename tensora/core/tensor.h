@@ -49,8 +49,8 @@ class Tensor {
   Tensor(Tensor&&) noexcept = default;
   ~Tensor() = default;
 
-  /// A named tensor becomes another handle; a temporary is written to, so that `x[0] = y` and
-  /// `x.index({Slice(), 1}) = 5` change x.
+  /// Assignment to a named tensor rebinds the handle; assignment to a temporary writes to it, so
+  /// that `x[0] = y` and `x.index({Slice(), 1}) = 5` change x.
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & noexcept = default;
   const Tensor& operator=(const Tensor& value) && { return write(value); }
@@ -130,7 +130,7 @@ class Tensor {
     check(is_cpu(), "at: the tensor is on ", device(), ", not on the cpu");
     return elements<T>("at")[element_offset(index)];
   }
-  /// How far the element at `index` lies behind the first, in elements of the storage.
+  /// The offset of the element at `index` from the first one, in elements of the storage.
   int64_t element_offset(const Shape& index) const;
   /// The single element as a number; waits for the device. Throws if `T` cannot hold it.
   Scalar item() const;
@@ -190,7 +190,7 @@ class Tensor {
       std::function<void(const Tensor& leaf)> hook) const;
   /// The same data outside the graph.
   Tensor detach() const;
-  /// Cuts this tensor itself out of the graph.
+  /// Detaches this tensor itself from the graph.
   const Tensor& detach_() const;
   /// Counts in-place writes to the storage.
   uint32_t version() const { return impl().storage->version(); }
@@ -221,7 +221,7 @@ class Tensor {
           dtype_of<Element>);
     return static_cast<T*>(data_ptr());
   }
-  // A view whose base was written to after the view was taken shares the base's new history.
+  // A view whose base was written to after the view was taken has the base's new history.
   bool gets_history_from_base() const;
 
   // Tensors of a function that is being traced stand for data that is not there.
@@ -263,7 +263,7 @@ class TensorIterator {
 
 inline void append(std::string& out, const Tensor& tensor) { out += tensor.to_string(); }
 
-/// A new tensor with unset contents; the base of all factories.
+/// A new tensor with uninitialised contents; the base of all factories.
 Tensor make_tensor(const Shape& sizes, DType dtype, Device device);
 Tensor make_tensor(const Shape& sizes, const Strides& strides, DType dtype, Device device);
 /// A tensor over part of an existing storage.
@@ -274,7 +274,7 @@ Tensor wrap_number(Scalar number);
 
 }  // namespace tensora
 
-// In sets and maps a tensor is known by its identity: two handles to one tensor are one key.
+// As a key of sets and maps a tensor is its identity: two handles to one tensor are equal.
 template <>
 struct std::hash<tensora::Tensor> {
   size_t operator()(const tensora::Tensor& tensor) const noexcept {

@@ -16,15 +16,15 @@ class Tensor;
 using TensorList = std::vector<Tensor>;
 struct TensorOptions;
 
-/// Dense memory walked by strides is the only layout there is.
+/// Strided is the only layout.
 enum class Layout : uint8_t { strided };
 
 // Note [Options by name and by call]
 // Options are an aggregate, so that `{.dtype = kFloat64}` reads as it does everywhere here, and
 // LibTorch's programs say `TensorOptions().dtype(kFloat64).device("cuda")`. A member and a member
 // function cannot share a name, so the members are callable: a call gives the options they belong
-// to, with this one changed. A setting therefore has to lie in a TensorOptions to be called; taken
-// out of it, it is only the optional value that it derives from.
+// to, with this one changed. A setting can therefore be called only as a member of a
+// TensorOptions; copied out of it, it is only the optional value that it derives from.
 
 /// A member of TensorOptions: an optional value that can also be called.
 template <class T>

@@ -6,14 +6,13 @@ namespace tensora {
 
 class Interceptor;
 
-/// A thread's word on a switch that also has a value for the whole process: a scope sets it, and
-/// ends by putting back what it found, so that scopes of different threads cannot disturb one
-/// another.
+/// A thread's override of a switch that also has a value for the whole process: a scope sets it and
+/// finally restores what it found, so that scopes of different threads do not interfere.
 enum class Override : uint8_t { none, off, on };
 
-/// All that decides how an op runs and what it records. It is one plain value: whatever repeats or
-/// moves work (a checkpoint's second run, another thread) takes it as a whole, and a mode added
-/// here goes along.
+/// Everything that decides how an op runs and what it records. It is one plain value: code that
+/// repeats work or moves it to another thread (a checkpoint's second run, say) copies it as a
+/// whole, including any mode that is added later.
 struct Modes {
   bool grad_enabled = true;
   bool inference_mode = false;
@@ -23,8 +22,8 @@ struct Modes {
   Override anomaly = Override::none;        // see autograd/engine.h
 };
 
-/// What belongs to the current thread: its modes, and beside them what has a meaning only here and
-/// now. One plain thread-local object, so that the common case is decided by one load.
+/// The state of the current thread: its modes, and what must not be copied to another thread or
+/// time. One plain thread-local object, so that the common case is decided by one load.
 struct ThreadState : Modes {
   uint32_t graph_region = 0;           // graph nodes made now belong to this checkpoint; 0: to none
   uint64_t last_rank = 0;              // of the graph nodes made here; see Note [Order of backward]

@@ -6,7 +6,7 @@
 
 namespace tensora {
 
-/// What a kernel sees of a tensor: an address and how to walk from it. Owns nothing.
+/// What a kernel sees of a tensor: an address, sizes, strides and a dtype. Owns nothing.
 struct View {
   void* data = nullptr;
   Shape sizes;
@@ -39,7 +39,7 @@ inline View parts_as_reals(View view) {
   return view;
 }
 
-/// A quantized array as bytes: what moves whole blocks needs no other knowledge of them.
+/// A quantized array as bytes: enough to move whole blocks.
 inline View blocks_as_bytes(View view) {
   const DTypeInfo& info = dtype_info(view.dtype);
   const int last = view.dim() - 1;

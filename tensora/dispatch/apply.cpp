@@ -78,9 +78,10 @@ void check_accepted(const OpBase& op, Args inputs) {
     if (input->defined() && !contains(op.accepts, input->dtype())) fail_dtype(op, input->dtype());
 }
 
-struct Situation {
-  Device device;   // the op runs on
-  bool recording;  // an input needs a gradient
+// What the inputs decide about a call.
+struct CallInfo {
+  Device device;   // where the op runs
+  bool recording;  // whether history is recorded: an input requires grad
 };
 
 [[noreturn, gnu::cold, gnu::noinline]] void fail_input_count(const OpBase& op, size_t count) {
@@ -100,8 +101,9 @@ struct Situation {
         in_list ? concat(" number ", i + 1 - op.inputs.size()) : "", " is undefined");
 }
 
-// What the inputs say together; throws when they disagree about the device, or lack one.
-Situation situation_of(const OpBase& op, Args inputs) {
+// Throws when the inputs are too few or too many, on different devices, or of a dtype that the op
+// does not accept.
+CallInfo inspect_inputs(const OpBase& op, Args inputs) {
   const TensorImpl* first = nullptr;
   bool agree = true, recording = false, accepted = true;
   if (inputs.size() < op.inputs.least() || inputs.size() > op.inputs.most()) [[unlikely]]
@@ -115,7 +117,7 @@ Situation situation_of(const OpBase& op, Args inputs) {
     if (!first) first = &impl;
     agree &= impl.view.device == first->view.device;
     accepted &= contains(op.accepts, impl.view.dtype);
-    // Asked only while recording: a view without history may refuse to answer then.
+    // requires_grad() is asked only while recording: for a view taken under no_grad it may throw.
     recording |= thread_state.grad_enabled && input->requires_grad();
   }
   if (!accepted) [[unlikely]]
@@ -201,7 +203,7 @@ Tensors run_reference(const OpBase& op, Args inputs, Device device, const void* 
   return outputs;
 }
 
-Tensors dispatch(const OpBase& op, Args inputs, const void* attrs, Situation now);
+Tensors dispatch(const OpBase& op, Args inputs, const void* attrs, CallInfo info);
 
 // A view op that was applied, so that it can be applied again.
 class OpViewStep final : public ViewStep, public Pooled {
@@ -211,7 +213,7 @@ class OpViewStep final : public ViewStep, public Pooled {
   Tensor apply_to(const Tensor& input) const override {
     const Arg arg(input);
     const Args inputs(&arg, 1);
-    return dispatch(op_, inputs, attrs_.get(), situation_of(op_, inputs))[output_];
+    return dispatch(op_, inputs, attrs_.get(), inspect_inputs(op_, inputs))[output_];
   }
 
  private:
@@ -220,8 +222,8 @@ class OpViewStep final : public ViewStep, public Pooled {
   const size_t output_;
 };
 
-// A view of an inference tensor is one too, and nothing is tracked: nobody changes it elsewhere.
-// A view of any other tensor is an ordinary one, wherever it is taken.
+// A view of an inference tensor is an inference tensor too and is not tracked. A view of any other
+// tensor is an ordinary view, even when it is taken under inference_mode.
 void track_views(const OpBase& op, const Tensor& source, std::span<const Tensor> views,
                  const void* attrs) {
   for (size_t i = 0; i < views.size(); ++i) {
@@ -232,9 +234,9 @@ void track_views(const OpBase& op, const Tensor& source, std::span<const Tensor>
   }
 }
 
-Tensors dispatch(const OpBase& op, Args inputs, const void* attrs, Situation now) {
+Tensors dispatch(const OpBase& op, Args inputs, const void* attrs, CallInfo info) {
   const ProfilerRange range(op.name);
-  const auto [device, recording] = now;
+  const auto [device, recording] = info;
   if (runs_reference(op, device, recording))
     return run_reference(op, inputs, device, attrs, recording);
 
@@ -282,10 +284,11 @@ std::pair<const char*, const char*> span_of(const View& view) {
   return {first, first + bytes_of(view.dtype, reach + 1)};
 }
 
-// Whether the op would read parts of input `i` after it has written there. A pointwise op may read
-// a tensor laid out exactly like the one it writes, and what is written into its own input was
-// meant so.
-bool is_disturbed(const OpBase& op, std::span<const Tensor> targets, Args inputs, size_t i) {
+// Whether the op might read elements of input `i` that it has already overwritten. Input `i` is
+// allowed to be its own target, and a pointwise op may read a tensor that has exactly the address,
+// sizes and strides of a target.
+bool is_overwritten_early(const OpBase& op, std::span<const Tensor> targets, Args inputs,
+                          size_t i) {
   const Tensor& input = *inputs[i];
   if (!input.defined() || input.numel() == 0) return false;
   const View& b = input.view_of_data();
@@ -300,7 +303,8 @@ bool is_disturbed(const OpBase& op, std::span<const Tensor> targets, Args inputs
   return false;
 }
 
-// A device without a kernel for the op computes the result aside and copies it in.
+// Where the device has no kernel for the op, the definition computes a new tensor, which is copied
+// into the target.
 void run_inplace_kernel(const OpBase& op, Args inputs, std::span<const Tensor> targets,
                         const Infer& infer, Device device, const void* attrs) {
   if (!op.has_reference || op.has_kernel(device.type)) {
@@ -308,7 +312,7 @@ void run_inplace_kernel(const OpBase& op, Args inputs, std::span<const Tensor> t
     return;
   }
   const no_grad silent;
-  const Tensors results = dispatch(op, inputs, attrs, situation_of(op, inputs));
+  const Tensors results = dispatch(op, inputs, attrs, inspect_inputs(op, inputs));
   for (size_t i = 0; i < targets.size(); ++i) engine_ops().copy_(targets[i], results[i]);
 }
 
@@ -322,7 +326,7 @@ void run_inplace_kernel(const OpBase& op, Args inputs, std::span<const Tensor> t
   return lowered.top->intercept(call);
 }
 
-// The door where autocast changes the inputs or an interceptor stands before it.
+// The slow path: autocast may change the inputs, or an interceptor sees the call first.
 [[gnu::noinline]] Tensors dispatch_observed(const OpBase& op, Args inputs, const void* attrs) {
   SmallVector<Tensor, 4> cast_inputs;
   SmallVector<Arg, 4> cast_args;
@@ -331,10 +335,10 @@ void run_inplace_kernel(const OpBase& op, Args inputs, std::span<const Tensor> t
     inputs = cast_args;
   }
   if (thread_state.interceptor) return intercepted({op, inputs, attrs});
-  return dispatch(op, inputs, attrs, situation_of(op, inputs));
+  return dispatch(op, inputs, attrs, inspect_inputs(op, inputs));
 }
 
-// Laid out as the tensor is, if that has no gaps: some kernels want their operands alike.
+// Keeps the strides of a dense tensor: some kernels need operands of the same layout.
 Tensor detached_copy(const Tensor& tensor) {
   const bool dense = is_dense(tensor.sizes(), tensor.strides());
   Tensor copy =
@@ -353,25 +357,25 @@ Tensors apply_all(const OpBase& op, Args inputs, const void* attrs) {
   require_library();
   if (thread_state.autocast_enabled || thread_state.interceptor) [[unlikely]]
     return dispatch_observed(op, inputs, attrs);
-  return dispatch(op, inputs, attrs, situation_of(op, inputs));
+  return dispatch(op, inputs, attrs, inspect_inputs(op, inputs));
 }
 
 Tensor apply_one(const OpBase& op, Args inputs, const void* attrs) {
   require_library();
   if (thread_state.autocast_enabled || thread_state.interceptor) [[unlikely]]
     return std::move(dispatch_observed(op, inputs, attrs)[0]);
-  const Situation now = situation_of(op, inputs);
-  // The short way: a kernel fills one fresh tensor, and nobody keeps a record of it.
-  if (!now.recording && !op.view && op.infer && op.has_kernel(now.device.type) &&
+  const CallInfo info = inspect_inputs(op, inputs);
+  // The fast path: a kernel fills one new tensor, and nothing is recorded.
+  if (!info.recording && !op.view && op.infer && op.has_kernel(info.device.type) &&
       !thread_state.inference_mode) {
     const ProfilerRange range(op.name);
-    Infer infer(op.name, inputs, now.device);
+    Infer infer(op.name, inputs, info.device);
     op.infer(op, infer, attrs);
     const Tensor output = make_output(op, inputs, infer.outputs[0], infer.device);
-    run_kernel(op, inputs, {&output, 1}, infer, now.device, attrs);
+    run_kernel(op, inputs, {&output, 1}, infer, info.device, attrs);
     return output;
   }
-  return std::move(dispatch(op, inputs, attrs, now)[0]);
+  return std::move(dispatch(op, inputs, attrs, info)[0]);
 }
 
 const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
@@ -380,14 +384,14 @@ const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
     intercepted({op, inputs, attrs, true});
     return *inputs[0];
   }
-  Situation now = situation_of(op, inputs);
-  // A tensor of integers can be written to, but gets no history by it.
-  now.recording &= is_differentiable(inputs[0]->dtype());
-  const auto [device, recording] = now;
-  // What is recorded as its definition, op by op, is computed aside and copied in.
+  CallInfo info = inspect_inputs(op, inputs);
+  // An integer tensor can be written to, but never gets a history.
+  info.recording &= is_differentiable(inputs[0]->dtype());
+  const auto [device, recording] = info;
+  // An op that is differentiated through its definition writes a new tensor, which is copied in.
   if (!op.infer || (recording && op.gradient == Gradient::by_reference)) {
     check_inplace(*inputs[0], op.name, recording);
-    const Tensor result = std::move(dispatch(op, inputs, attrs, now)[0]);
+    const Tensor result = std::move(dispatch(op, inputs, attrs, info)[0]);
     engine_ops().copy_(*inputs[0], result);
     return *inputs[0];
   }
@@ -406,11 +410,11 @@ const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
           ", the other operands on ", device);
     check_result_fits(op, targets[i], infer.outputs[i]);
   }
-  SmallVector<Tensor, 4> copies;  // of inputs that the writes would disturb
+  SmallVector<Tensor, 4> copies;  // of inputs that the writes would overwrite too early
   SmallVector<Arg, 4> safe;
   copies.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (is_disturbed(op, targets, inputs, i))
+    if (is_overwritten_early(op, targets, inputs, i))
       safe.emplace_back(copies.emplace_back(detached_copy(*inputs[i])));
     else
       safe.push_back(inputs[i]);
@@ -439,7 +443,7 @@ void fail_unknown_attr(std::string_view op, std::string_view attr) {
 
 }  // namespace detail
 
-Device device_of(const Call& call) { return situation_of(call.op, call.inputs).device; }
+Device device_of(const Call& call) { return inspect_inputs(call.op, call.inputs).device; }
 
 Tensors Interceptor::proceed(const Call& call) {
   if (!call.inplace) return detail::apply_all(call.op, call.inputs, call.attrs);

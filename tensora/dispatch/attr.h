@@ -38,8 +38,8 @@ template <class Struct, class Member>
 constexpr Field<Struct, Member> field(std::string_view name, Member Struct::*member) {
   return {name, member};
 }
-/// The field list itself: something that calls `body` with all fields. A closure, because a
-/// std::tuple per op would be most of what including the ops costs.
+/// The field list itself: calls `body` with all fields. It is a closure, because instantiating a
+/// std::tuple per op would dominate the time to compile the ops' headers.
 template <class... Fields>
 constexpr auto fields(Fields... listed) {
   return [=](auto&& body) { body(listed...); };
@@ -85,7 +85,7 @@ AttrValue to_attr_value(std::vector<double> value);
 AttrValue to_attr_value(std::string value);
 AttrValue to_attr_value(const char* value);
 
-/// Which attribute of which op gets a value, so that a wrong one can be named.
+/// Which attribute of which op gets a value, for error messages.
 struct AttrPlace {
   std::string_view op, attr;
   /// "sum: argument 'dim' must be a list of integers, got all"

@@ -39,7 +39,7 @@ double as_floating(AttrPlace place, const AttrValue& from) {
   return static_cast<double>(from.integer);
 }
 
-// What a text names; `parse` throws if it names nothing, which is told together with the place.
+// Parses a text; if `parse` throws, the error is extended by op and attribute.
 template <class Parse>
 auto parse_text(AttrPlace place, const AttrValue& from, std::string_view what, Parse&& parse) {
   if (from.kind != Kind::text && from.kind != Kind::dtype) place.fail_expected(what, from);

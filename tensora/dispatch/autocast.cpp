@@ -21,7 +21,7 @@ bool autocast_inputs(const OpBase& op, Args inputs, SmallVector<Tensor, 4>& cast
   if (op.autocast == Autocast::as_is) return false;
   const DType lower = static_cast<DType>(thread_state.autocast_dtype);
   const DType target = op.autocast == Autocast::lower ? lower : DType::float32;
-  // float64 is a deliberate choice of the user's and stays.
+  // float64 is a deliberate choice of the user and is left alone.
   const auto changes = [&](const Tensor& tensor) {
     return tensor.defined() && tensor.is_floating_point() && tensor.dtype() != target &&
            tensor.dtype() != DType::float64 && !tensor.impl().wrapped_number;

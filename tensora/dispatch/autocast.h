@@ -5,7 +5,7 @@
 namespace tensora {
 
 /// Ops in the scope run in `dtype` where that is fast and safe (matrix products), in float32 where
-/// precision matters, and otherwise in the dtype that comes.
+/// precision matters, and otherwise in the dtype of their inputs.
 class autocast {
  public:
   explicit autocast(DType dtype = DType::bfloat16, bool enabled = true);

@@ -4,19 +4,19 @@
 #include "tensora/dispatch/op.h"
 
 // Note [Interceptors]
-// An interceptor stands before the door: it sees a call before it runs and decides what becomes of
-// it. It may let it pass (`proceed`), run it with other inputs or other ops, or not run it at all
-// and return tensors that stand for the results. Interceptors form a stack per thread. The topmost
-// one sees a call first; whatever it calls itself goes to the ones below it, and at the bottom is
-// the door, where the parts of a composite op are reported to nobody. An interceptor that wants
-// the parts instead runs the op's reference with itself installed again.
+// An interceptor sees a call before the dispatcher does and decides what happens to it. It may let
+// the call pass (`proceed`), run it with other inputs or as other ops, or not run it at all and
+// return tensors that stand for the results. Each thread has a stack of interceptors. The topmost
+// sees a call first; whatever it calls itself goes to the ones below it, and finally to the
+// dispatcher, which does not report the parts of a composite op. An interceptor that wants to see
+// the parts runs the op's reference with itself installed again.
 //
 // What the stack is for: tracing (jit/trace.cpp) defers every call into a graph; vmap will rewrite
 // a call on batched tensors to one on the arrays below them; sharding will run a call on the local
-// parts and add the communication; lazy fusion will defer calls until a value is asked for. The
-// last three must hear when the host reads elements, which is no op: `before_read`.
+// shards and add the communication; lazy fusion will defer calls until a value is needed. These
+// must know when the host reads elements, which is not an op: `before_read`.
 //
-// The price where nothing is installed is the load and the branch at the door's entry.
+// If none is installed, the cost is one load and one branch per call.
 
 namespace tensora {
 
@@ -28,7 +28,7 @@ struct Call {
   bool inplace = false;  // output number i is written into input number i
 };
 
-/// The device on which a call's inputs meet; throws, naming the op, if they do not.
+/// The device on which a call runs; throws, naming the op, if its inputs are on different devices.
 Device device_of(const Call& call);
 
 /// Sees the calls of the thread that it is installed in. See Note [Interceptors].
@@ -42,8 +42,8 @@ class Interceptor {
   /// Runs, rewrites or defers a call, and returns its outputs. Autocast has already changed the
   /// inputs. What is returned for a call in place is ignored: the caller keeps its tensor.
   virtual Tensors intercept(const Call& call) = 0;
-  /// The host is about to read an element of `tensor`. Whoever deferred its computation makes up
-  /// for it now, or throws.
+  /// The host is about to read an element of `tensor`. An interceptor that deferred its computation
+  /// has to perform it now, or throw.
   virtual void before_read(const Tensor&) {}
 
   Interceptor* below() const { return below_; }

@@ -1,6 +1,6 @@
 #include "tensora/dispatch/nvtx.h"
 
-// Header-only: it looks for a tool at the first range and loads what the tool brings.
+// Header-only: at the first range it looks for a profiler and loads its library.
 #include <nvtx3/nvToolsExt.h>
 
 #include "tensora/base/settings.h"

@@ -23,7 +23,7 @@ class Arg {
 /// The inputs of an op given as a list of tensors.
 SmallVector<Arg, 8> args_of(std::span<const Tensor> tensors);
 
-// ---- what the parts of an op see -------------------------------------------------------------
+// ---- the contexts of an op's functions ------------------------------------------------------
 
 /// One output as `infer` describes it.
 struct OutputSpec {
@@ -131,8 +131,8 @@ void with_attrs(const OpBase& op, std::span<const std::pair<std::string, AttrVal
 
 }  // namespace detail
 
-/// Completes a description. Runs at compile time and refuses an op whose inputs have no names, or
-/// whose gradient or definition nobody stated.
+/// Completes a description. Runs at compile time and rejects an op without names for its inputs, or
+/// without a statement about its gradient or its definition.
 template <class Attrs>
 consteval OpDef<Attrs> define(Op<Attrs> op) {
   if (op.gradient == Gradient::unstated && op.vjp) op.gradient = Gradient::vjp;

@@ -1,7 +1,8 @@
 #pragma once
 
-// What an op is, for those who give it kernels. This header, like the headers of the rooms that
-// include it, knows Tensor by name only: a new method or op does not recompile any kernel.
+// What an op is, as kernels see it. This header, like the ops' headers that include it, only
+// forward-declares Tensor: a new method or op does not recompile any kernel. An op's "room" is the
+// family of files under tensora/ops that holds everything about it (docs/architecture.md).
 
 #include <array>
 #include <atomic>
@@ -60,7 +61,7 @@ class InputNames {
   constexpr size_t least() const { return least_; }
   constexpr size_t most() const { return most_; }
   constexpr bool ends_in_list() const { return most_ == kUnlimited; }
-  /// Of input number `i`; those of a list share one name.
+  /// The name of input number `i`; the inputs of a list share one name.
   constexpr std::string_view operator[](size_t i) const {
     return names_[i < count_ ? i : count_ - 1];
   }
@@ -91,7 +92,7 @@ struct Slots {
 /// Input `i`, or output `i`.
 consteval Slots in(int i) { return {Slots::bit(i), 0}; }
 consteval Slots out(int i) { return {0, Slots::bit(i)}; }
-/// Input `i` and all behind it.
+/// Input `i` and all that follow.
 consteval Slots in_from(int i) { return {~(Slots::bit(i) - 1), 0}; }
 
 /// What an op's gradient needs to keep: `.saves = {in(1), in(0)}` keeps input 1 for the gradient of
@@ -123,7 +124,7 @@ enum class Gradient : uint8_t {
   unstated,            // refused by define()
   vjp,                 // by the rule `.vjp`
   by_reference,        // `.reference` is recorded instead, op by op
-  not_differentiable,  // said out loud; a backward that needs it throws, naming the op
+  not_differentiable,  // stated explicitly; a backward that needs it throws, naming the op
 };
 
 /// What automatic mixed precision does to an op's floating inputs.
@@ -135,7 +136,7 @@ struct Op {
   std::string_view name;
   InputNames inputs;
   bool primitive = false;  // has no definition in other ops: every device needs a kernel for it
-  bool internal = false;   // trusts its arguments, which only our own code gives
+  bool internal = false;   // does not check its arguments; only our own code calls it
   void (*infer)(Infer&, const Attrs&) = nullptr;
   Tensors (*reference)(Args, const Attrs&) = nullptr;
   void (*vjp)(Vjp&, const Attrs&) = nullptr;
@@ -145,9 +146,9 @@ struct Op {
   bool view = false;         // the output shares input 0's storage
   bool pointwise = false;    // element i of the output depends on element i of the inputs alone
   bool cpu_scalars = false;  // 0-dim CPU inputs may join tensors of another device
-  bool any_device = false;   // inputs on different devices are meant
-  /// The dtypes of inputs and outputs; others are refused at the door, by name. Views, and ops
-  /// that are a reference alone, take all.
+  bool any_device = false;   // inputs may be on different devices
+  /// The dtypes of inputs and outputs; the dispatcher refuses others by name. Views, and ops that
+  /// have only a reference, accept all.
   DTypeSet accepts = kRealDTypes;
 };
 
@@ -179,12 +180,12 @@ struct OpBase {
   void (*with_attrs)(const OpBase&, std::span<const std::pair<std::string, AttrValue>> values,
                      const std::function<void(const void* attrs)>& body);
 
-  // One kernel slot per kind of device; what is in them is known to OpDef<Attrs>.
+  // One kernel slot per kind of device; OpDef<Attrs> knows the type of the function in it.
   using AnyKernel = void (*)();
   mutable AnyKernel kernels[kDeviceTypeCount];
 
   bool has_kernel(DeviceType device) const { return kernel_slot(device) != nullptr; }
-  /// Kernels are set while their library is being opened; several threads may already look.
+  /// Kernels are set while their library is being opened; other threads may already read the slots.
   AnyKernel kernel_slot(DeviceType device) const {
     return std::atomic_ref(kernels[static_cast<int>(device)]).load(std::memory_order_acquire);
   }

@@ -26,7 +26,7 @@ int64_t input_slot(size_t i) { return static_cast<int64_t>(i); }
 int64_t output_slot(size_t i) { return -1 - static_cast<int64_t>(i); }
 
 // The contents and the history that a tensor has before it is overwritten. Saving the tensor itself
-// would save neither, and close a cycle with the history it is about to get.
+// would keep neither, and would create a reference cycle with its new history.
 Tensor preserved(const Tensor& tensor) {
   Tensor copy = [&] {
     const no_grad silent;
@@ -66,7 +66,7 @@ void OpNode::save_inputs(Args inputs, std::span<const Tensor> overwritten) {
 void OpNode::save_outputs(std::span<const Tensor> outputs) {
   if (wanted_.outputs == 0) return;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    // An output that carried this node as its history would close a cycle: keep it without.
+    // An output whose history is this node would create a reference cycle: save it without history.
     if (wanted_.has_output(i))
       saved_.push_back({shallow_detach(outputs[i]), outputs[i].version(), output_slot(i)});
   }

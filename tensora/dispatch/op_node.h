@@ -12,7 +12,7 @@ struct SavedTensor {
   int64_t slot;  // input i, or output -1 - i
 };
 
-/// A copy of an op's attributes, in place if they are few.
+/// A copy of an op's attributes, stored inline if they are small.
 class OpAttrs {
  public:
   OpAttrs(const OpBase& op, const void* attrs) : op_(op) {
@@ -45,8 +45,8 @@ class OpNode final : public QueuedNode, public Pooled {
 
   /// Adds the edges of the inputs and remembers their shapes.
   void connect(Args inputs);
-  /// Keeps what the gradients of the connected inputs need, of the inputs before the op ran
-  /// (copies of those that lie where the op is about to write) ...
+  /// Saves what the gradients of the connected inputs need: inputs before the op runs (copies of
+  /// those that the op is about to overwrite) ...
   void save_inputs(Args inputs, std::span<const Tensor> overwritten = {});
   /// ...and of the outputs after it.
   void save_outputs(std::span<const Tensor> outputs);

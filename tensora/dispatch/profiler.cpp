@@ -30,7 +30,7 @@ std::atomic<uint32_t> next_thread{0};
 std::atomic<const RangeObserver*> observer{nullptr};
 std::atomic<bool> collecting{false};
 
-// Ranges are noticed for a profiler, which keeps them, and for an observer, which is only told.
+// Ranges go to a profiler, which records them, and to an observer, which is only notified.
 void update_profiling() {
   detail::profiling.store(collecting.load() || observer.load() != nullptr);
 }

@@ -20,10 +20,10 @@ class UnrecordedView final : public ViewStep, public Pooled {
 };
 
 Tensor part_of(const Tensor& tensor, const Part& part) {
-  const int64_t start = tensor.storage_offset() * static_cast<int64_t>(tensor.element_size());
-  const auto width = static_cast<int64_t>(element_size(part.dtype));
+  const int64_t start = bytes_of(tensor.dtype(), tensor.storage_offset());
+  const DTypeInfo& info = dtype_info(part.dtype);
   return make_view(tensor.impl().storage, part.sizes, part.strides,
-                   (start + part.offset_bytes) / width, part.dtype);
+                   (start + part.offset_bytes) / info.block_bytes * info.block_numbers, part.dtype);
 }
 
 Tensor make_like(const Value& value) {
@@ -32,7 +32,7 @@ Tensor make_like(const Value& value) {
   return result;
 }
 
-// The attributes of a random op whose numbers begin where this run's stream does.
+// The attributes of a random op, with its offset relative to the start of this run.
 std::vector<std::pair<std::string, AttrValue>> drawn_anew(const GraphNode& node,
                                                           PhiloxState stream) {
   std::vector<std::pair<std::string, AttrValue>> attrs;
@@ -50,7 +50,7 @@ std::vector<std::pair<std::string, AttrValue>> drawn_anew(const GraphNode& node,
 Compiled::Compiled(Graph graph) : graph_(std::move(graph)), steps_(fuse_pointwise(graph_)) {
   for (const Step& step : steps_) kernels_.push_back(step.program ? emit(*step.program) : nullptr);
   for (const GraphNode& node : graph_.nodes) updates_ |= node.kind == Kind::update;
-  // From the last step backwards, the first mention of a value is its last use.
+  // Going backwards from the last step, the first mention of a value is its last use.
   std::vector<bool> needed(graph_.values.size(), false);
   for (int id : graph_.outputs) needed[static_cast<size_t>(id)] = true;
   last_uses_.resize(steps_.size());
@@ -67,7 +67,7 @@ Compiled::Compiled(Graph graph) : graph_(std::move(graph)), steps_(fuse_pointwis
   }
 }
 
-// The trace took inputs and captured tensors for separate memory.
+// The trace assumed that inputs and captured tensors do not share memory.
 void Compiled::check_memory(std::span<const Tensor> inputs) const {
   std::vector<bool> is_updated(graph_.values.size(), false);
   for (const GraphNode& node : graph_.nodes)
@@ -87,7 +87,7 @@ Tensor Compiled::written(const GraphNode& node, Tensor root, const Tensor& sourc
   const Part& part = node.part;
   const bool whole = part.offset_bytes == 0 && part.dtype == value.dtype &&
                      part.sizes == value.sizes && part.strides == value.strides;
-  // Memory that nobody else knows is written as it is.
+  // Memory with no other owner is written in place.
   const bool owned = root.impl().use_count() == 1 && root.impl().storage->use_count() == 1;
   Tensor result = owned ? std::move(root) : make_like(value);
   if (!owned && !whole) engine_ops().copy_(result, root);
@@ -114,7 +114,7 @@ void Compiled::run_node(size_t step, std::vector<Tensor>& values, PhiloxState st
         apply_with(node.attrs.get());
       for (size_t i = 0; i < results.size(); ++i) {
         const Value& value = graph_.value(node.outputs[i]);
-        // A device that runs the op's definition may lay out its result in another way.
+        // On a device that runs the op's definition the result may have other strides.
         if (results[i].strides() != value.strides) {
           const Tensor laid_out = make_like(value);
           engine_ops().copy_(laid_out, results[i]);

@@ -12,7 +12,7 @@ class Compiled {
  public:
   explicit Compiled(Graph graph);
 
-  /// Runs the graph on inputs laid out like those it was traced with.
+  /// Runs the graph on inputs with the same shapes and strides as those it was traced with.
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
 
   const Graph& graph() const { return graph_; }

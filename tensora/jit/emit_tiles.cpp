@@ -4,12 +4,12 @@
 #include "tensora/jit/fusion.h"
 
 // Note [Fusing by tiles]
-// The program's shape is cut into tiles of a few thousand elements. For each tile every op's own
-// kernel runs on it, one after the other; intermediate values live in buffers of a tile's size that
-// stay in the first-level cache, so memory sees the inputs and the outputs only. The kernels are
-// the eager ones, on the same dtypes, so every intermediate value is rounded as eager ops round it.
-// (Where a tile's rows are not whole vectors, the last elements of a row go through the scalar
-// versions of functions such as exp, which may differ from the vector ones in the last bit.)
+// The program's shape is split into tiles of a few thousand elements. For each tile the ops' own
+// kernels run one after the other; intermediate values live in buffers of a tile's size that stay
+// in the L1 cache, so only inputs and outputs go through memory. The kernels are the eager ones, on
+// the same dtypes, so every intermediate value is rounded as eager ops round it. (Where a tile's
+// rows are not whole vectors, the last elements of a row go through the scalar versions of
+// functions such as exp, which may differ from the vector ones in the last bit.)
 
 namespace tensora::jit {
 namespace {
@@ -17,10 +17,10 @@ namespace {
 constexpr int64_t kTileElements = 2048;
 constexpr int64_t kTilesPerTask = 8;
 
-/// Cuts a shape into tiles that are boxes: a stretch of one dim with everything inside it.
+/// Splits a shape into tiles that are boxes: a range of one dim with all of the dims inside it.
 struct Tiling {
   Shape sizes;
-  int dim = 0;          // the dim that is cut; those before it are counted one by one
+  int dim = 0;          // the dim that is split; dims before it have one index per tile
   int64_t rows = 1;     // of that dim per tile
   int64_t per_dim = 1;  // tiles along it
   int64_t count = 1;    // of all tiles
@@ -43,7 +43,7 @@ class CpuKernel final : public FusedKernel {
 
   void run(std::span<const View* const> inputs, std::span<const View* const> outputs) override {
     if (program_.sizes.numel() == 0) return;
-    // Arrays that lie gapless in one order are one long row.
+    // Arrays that are dense with the same order of dims are one long row.
     bool linear = true;
     for (const View* input : inputs)
       linear &= input->numel == 1 || (input->contiguous && input->sizes == program_.sizes);

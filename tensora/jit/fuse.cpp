@@ -18,7 +18,7 @@ struct Fused::State {
   Function function;
   size_t limit = 0;
   std::mutex mutex;
-  std::list<Version> versions;      // the one used last comes first
+  std::list<Version> versions;      // most recently used first
   bool depends_on_offsets = false;  // some version does
   CacheStatistics statistics;
 };

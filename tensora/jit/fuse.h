@@ -9,19 +9,18 @@ class Compiled;
 /// What a fused function did with its compiled versions.
 struct CacheStatistics {
   uint64_t hits = 0, misses = 0, evictions = 0;
-  size_t versions = 0;  // that are kept now
-  size_t limit = 0;     // of them; the one that was not used for the longest time goes first
+  size_t versions = 0;  // kept now
+  size_t limit = 0;     // of them; the least recently used one is dropped first
 };
 
 /// A function of tensors that runs as few kernels as its ops allow. A handle; copies share what was
 /// compiled. Thread-safe.
 ///
 /// A call does what the function itself would do: it writes to the inputs and captured tensors that
-/// the function writes to, draws random numbers anew, and reads captured tensors as they are at the
-/// time of the call. Fixed when a version is traced are the path through the function's branches,
-/// numbers, and which tensors it captured. Each sort of inputs has a version: their dtypes, sizes,
-/// strides, devices and which of them share memory, and the autocast, the default dtype and the
-/// determinism that hold in the thread.
+/// the function writes to, draws new random numbers, and reads captured tensors as they are at the
+/// time of the call. A trace fixes the path through the function's branches, its C++ numbers, and
+/// which tensors it captured. There is one version for each combination of the inputs' dtypes,
+/// sizes, strides, devices and aliasing with the thread's autocast, default dtype and determinism.
 ///
 /// Where ops are intercepted, as in the trace of another function, the function itself is called.
 class Fused {
@@ -30,7 +29,7 @@ class Fused {
 
   explicit Fused(Function function, size_t max_versions = kDefaultVersions);
 
-  /// Runs the function. Inputs of a new sort are traced and compiled first. Inputs or captured
+  /// Runs the function. A new combination is traced and compiled first. Inputs or captured
   /// tensors that require gradients throw while gradients are recorded.
   std::vector<Tensor> run(std::span<const Tensor> inputs) const;
 

@@ -17,7 +17,7 @@ struct Program {
   Device device = {};
   std::vector<Instruction> instructions = {};
   std::vector<DType> dtypes = {};      // of every value
-  std::vector<bool> host_inputs = {};  // 0-dim CPU tensors that join another device's, as numbers
+  std::vector<bool> host_inputs = {};  // 0-dim CPU tensors used on another device, as numbers
   std::vector<int> outputs = {};       // values that are needed outside
 
   int input_count() const { return static_cast<int>(host_inputs.size()); }
@@ -53,7 +53,7 @@ struct Step {
 inline constexpr int kMaxFusedInputs = 8;
 inline constexpr int kMaxFusedOutputs = 4;
 
-/// Takes runs of at least two neighbouring pointwise ops of one shape and device together.
+/// Groups runs of at least two consecutive pointwise ops of one shape and device.
 std::vector<Step> fuse_pointwise(const Graph& graph);
 
 }  // namespace tensora::jit

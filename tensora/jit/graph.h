@@ -49,11 +49,11 @@ struct GraphNode {
   Kind kind = Kind::op;
   const OpBase* op = nullptr;  // with `attrs` and `compute_dtype`, of ops only
   AttrsCopy attrs = {};
-  std::vector<int> inputs = {};  // -1: an optional input that is not there
+  std::vector<int> inputs = {};  // -1: an optional input that is undefined
   std::vector<int> outputs = {};
   DType compute_dtype = DType::float32;  // pointwise ops: in which the inputs meet
   Part part = {};                        // of views and writes
-  bool random = false;                   // an op that draws anew whenever the graph runs
+  bool random = false;                   // an op that draws new numbers whenever the graph runs
 };
 
 /// A function of tensors as a list of steps, in the order in which they ran.

@@ -5,16 +5,16 @@
 // Note [Tracing without data]
 // The function runs on stand-ins: meta tensors that name the device of the tensor they stand for.
 // Every op they meet is checked and described by its `infer`, as on a meta tensor, and becomes a
-// node; nothing is computed and no memory is taken. Tensors that the function captured are known by
-// reference: when the graph runs, it reads (and writes) what they hold then, as the function would.
-// What is not an op is fixed by the trace: branches, numbers, and which tensors were captured.
-// Random ops draw from a stream of the trace's own, so that tracing uses nothing of the thread's;
-// see Graph::random_counters.
+// node; nothing is computed and no memory is allocated. Captured tensors are held by reference:
+// when the graph runs, it reads (and writes) what they hold then, as the function would. What is
+// not an op is fixed by the trace: branches, numbers, and which tensors were captured. Random ops
+// draw from a stream of the trace's own, so that tracing uses nothing of the thread's; see
+// Graph::random_counters.
 
 namespace tensora::jit {
 namespace {
 
-// Nodes whose results nobody needs. Ops have no effects but their results.
+// Nodes whose results are not used. Ops have no side effects.
 void remove_unused(Graph& graph) {
   std::vector<bool> used(graph.values.size(), false);
   const auto use = [&](const std::vector<int>& ids) {

@@ -3,24 +3,23 @@
 #include <algorithm>
 
 // Note [Writes as values]
-// A graph knows values, not memory. Every storage that occurs has a root, the tensor from which all
-// its others are cut out, and the root's contents are a value. An in-place op becomes the op
-// itself; its result is the root's next value, or, where the target is a view, the target's part of
-// a copy of the root. Tensors of that memory that are read later are cut out of the new value.
-// Roots that are inputs or captured tensors get their last value written back when everything else
-// is done.
+// A graph is functional: it has values, not memory. Every storage that occurs has a root, a tensor
+// of which all others in the storage are views, and the root's contents are a value. An in-place op
+// becomes its functional form; the result is the root's next value or, if the target is a view, is
+// written into the target's part of a copy of the root. Other tensors in the storage that are read
+// later are extracted from the new value. Roots that are inputs or captured tensors get their last
+// value written back at the end.
 
 namespace tensora::jit {
 namespace {
 
 int64_t first_byte(const Tensor& tensor) {
-  return tensor.storage_offset() * static_cast<int64_t>(tensor.element_size());
+  return bytes_of(tensor.dtype(), tensor.storage_offset());
 }
 int64_t end_byte(const Tensor& tensor) {
   int64_t last = 0;
   for (int d = 0; d < tensor.dim(); ++d) last += (tensor.sizes()[d] - 1) * tensor.strides()[d];
-  const auto width = static_cast<int64_t>(tensor.element_size());
-  return first_byte(tensor) + (tensor.numel() == 0 ? 0 : (last + 1) * width);
+  return first_byte(tensor) + (tensor.numel() == 0 ? 0 : bytes_of(tensor.dtype(), last + 1));
 }
 bool reaches_beyond(const Tensor& part, const Tensor& base) {
   return part.numel() != 0 &&
@@ -41,7 +40,7 @@ const Strides& strides_of(const OutputSpec& spec, Strides& row_major) {
   return row_major = contiguous_strides(spec.sizes);
 }
 
-// Lets stand-ins be what they are, meta tensors, so that the door checks a call and runs nothing.
+// Makes stand-ins plain meta tensors, so that the dispatcher checks a call and runs nothing.
 class AsMeta {
  public:
   explicit AsMeta(std::span<const Tensor> tensors) : tensors_(tensors) {
@@ -208,7 +207,7 @@ void Tracer::write(std::string_view op, Known& target, int result) {
                                      first_byte(part) - first_byte(root.stand_in), part.dtype()}});
     root.value = id;
   }
-  if (!whole && !fits) return;  // to be cut out of the root when it is read
+  if (!whole && !fits) return;  // to be extracted from the root when it is read
   target.value = fits ? result : root.value;
   target.seen = memory.writes;
 }
@@ -230,7 +229,7 @@ Tensors Tracer::intercept(const Call& call) {
   return call.op.infer ? run_op(call) : run_definition(call);
 }
 
-// A composite op is its parts.
+// A composite op is traced as its parts.
 Tensors Tracer::run_definition(const Call& call) {
   const InterceptorScope again(*this);
   Tensors results = call.op.reference(call.op, call.inputs, call.attrs);
@@ -282,7 +281,7 @@ Tensors Tracer::run_view(const Call& call, const Infer& infer, Known& input) {
   const bool from_root = memory.roots.size() == 1;
   const Tensor& base = from_root ? memory.roots[0].stand_in : input.stand_in;
   const int base_value = from_root ? memory.roots[0].value : parent_value;
-  // The one view whose attributes speak of the storage instead of the tensor.
+  // The only view op whose attributes refer to the storage instead of the tensor.
   const bool by_storage = call.op.name == "as_strided";
   graph_.depends_on_offsets |= by_storage;
   Tensors outputs;

@@ -31,7 +31,7 @@ class Tracer final : public Interceptor {
     int value = -1;   // its contents after `seen` writes to its memory
     uint64_t seen = 0;
   };
-  /// A tensor from which all others of its memory are cut out.
+  /// A tensor of which all others in its storage are views.
   struct Root {
     Tensor stand_in;
     int value = -1;   // its contents now
@@ -71,7 +71,7 @@ class Tracer final : public Interceptor {
   // The storages of inputs and of captured tensors, each with its stand-in. They are kept apart
   // even where they are one: another call's inputs will not share the captured tensors' memory.
   std::unordered_map<const Storage*, IntrusivePtr<Storage>> input_storages_, captured_storages_;
-  // Alive, so that no address is used again while we trace.
+  // Kept alive, so that no address is reused during the trace.
   std::vector<Tensor> stand_ins_, captured_;
 };
 

@@ -1,4 +1,4 @@
-// The ops that the autograd engine, which stands below them, needs.
+// The ops that the autograd engine needs, which must not include them.
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/node.h"
 #include "tensora/dispatch/op.h"
@@ -12,7 +12,7 @@ Tensor cast_to(const Tensor& tensor, DType dtype, Device device) {
   return to(tensor, device, dtype);
 }
 
-// What amax takes: the parts of complex numbers, 8-bit floats as wider ones.
+// As amax accepts it: the parts of complex numbers, 8-bit floats as wider ones.
 Tensor as_reals(const Tensor& tensor) {
   if (tensor.is_complex()) return view_as_real(tensor);
   return dtype_info(tensor.dtype()).computes ? tensor : to(tensor, kFloat32);

@@ -26,7 +26,7 @@ TEST(NestedList, VectorsOfEveryKind) {
   EXPECT_EQ(tensor(std::vector<float>{1, 2}).dtype(), kFloat32);
   EXPECT_EQ(tensor(std::vector<double>{1, 2}).dtype(), kFloat32);
   EXPECT_EQ(tensor(std::vector<int>{1, 2}).dtype(), kInt64);
-  EXPECT_EQ(tensor(std::vector<uint8_t>{1, 2}).dtype(), kInt64);
+  EXPECT_EQ(tensor(std::vector<uint8_t>{1, 2}).dtype(), kUInt8);
   EXPECT_EQ(tensor(std::vector<long long>{1, 2}).dtype(), kInt64);
   EXPECT_EQ(to_vector<bool>(tensor(std::vector<bool>{true, false})),
             (std::vector<bool>{true, false}));

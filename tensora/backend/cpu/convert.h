@@ -1,7 +1,7 @@
 #pragma once
 
-// Loading elements of any dtype and stride into a gapless tile of a compute type, and storing them
-// back.
+// Loading elements of any dtype and stride into a contiguous tile of a compute type, and storing
+// them back.
 
 #include <cstdint>
 
@@ -87,13 +87,13 @@ void store_tile(const void* from, void* to, int64_t stride, int64_t n) {
   for (int64_t j = i; j < n; ++j) target[j] = store_element<T>(source[j]);
 }
 
-/// Elements at `from`, `stride` apart (in elements), into n gapless values of the compute type.
+/// Elements at `from`, `stride` apart (in elements), into n contiguous values of the compute type.
 using LoadFn = void (*)(const void* from, int64_t stride, int64_t n, void* to);
 /// The reverse.
 using StoreFn = void (*)(const void* from, void* to, int64_t stride, int64_t n);
 
-// Which dtypes meet which compute types: complex ones all, the 8-bit floats are loaded as float and
-// stored from anything.
+// Which conversions exist: complex compute types convert from and to all dtypes; 8-bit floats are
+// loaded as float and stored from any compute type.
 template <class C>
 LoadFn load_fn(DType dtype) {
   constexpr auto load = []<class T>() -> LoadFn { return load_tile<T, C>; };

@@ -30,7 +30,7 @@ void copy_by_tiles(const View& from, const View& to) {
 
 // Note [Transposed copies]
 // Reading down columns touches a cache line per element. A block of 32 x 32 is read once into the
-// first-level cache and written out along rows while it is there.
+// L1 cache and written out along rows while it is there.
 template <class T>
 void copy_transposed(const T* from, T* to, int64_t rows, int64_t cols, int64_t from_stride,
                      int64_t to_stride) {

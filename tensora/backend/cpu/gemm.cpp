@@ -18,17 +18,17 @@
 // 2. few outputs and a long k: threads sum slices of k, the partial sums are added at the end;
 // 3. else blocks: b is packed into panels that all threads share, or read in place when so few rows
 //    use it that packing would not pay; threads take rows (or, when these are few, columns) of out.
-// Plain float and double products of middling and large size go to an installed library before 2
-// and 3, in pieces that our threads share; see Note [Libraries on request].
+// Plain float and double products of medium and large size go to an installed library before 2 and
+// 3, in parts that are divided among our threads; see Note [Libraries on request].
 // A batch of small matrices is split over the batch, and each matrix then runs on one thread.
 //
 // Note [Same bits for any number of threads]
-// The way, the slices of k and the blocks of k follow from the shape alone, and columns are shared
-// out in whole panels, so an element is summed in one order however many threads there are and
-// whether the pool was free. Only a library's product is cut by the number of threads: its kernels
-// round differently at the edges of a piece, and each piece packs an operand again, so that pieces
-// for more threads than there are would cost time. They depend on the shape and get_num_threads();
-// in deterministic mode they are cut as for kDeterministicThreads.
+// The path, the slices of k and the blocks of k depend on the shape alone, and columns are divided
+// into whole panels, so an element is summed in one order however many threads there are and
+// whether or not the pool was free. Only a library's product is split by the number of threads: its
+// kernels round differently at the edges of a part, and each part packs an operand again, so that
+// parts for more threads than there are would cost time. They depend on the shape and
+// get_num_threads(); in deterministic mode the split is that for kDeterministicThreads.
 
 namespace tensora::cpu {
 
@@ -122,7 +122,7 @@ void multiply_skinny(const Product<T>& p) {
 
 // ---- 3. blocks ----
 
-/// Where the block product of a range of k adds up: out itself or sums beside it.
+/// Where the block product of a range of k accumulates: out itself or separate sums.
 template <class C>
 struct Target {
   C* data = nullptr;
@@ -187,7 +187,7 @@ void multiply_part(const Product<T>& p, const PackedB<gemm_compute_t<T>>& packed
       .alpha = target.alpha,
       .scratch = GemmScratch::of_this_thread().get<C>(Purpose::tile, block.scratch),
   };
-  // Rows outside, k inside: a block of out stays near while it is summed up.
+  // Rows outside, k inside: a block of out stays in cache while it is accumulated.
   for (int64_t row = rows.begin; row < rows.end; row += product.m) {
     product.m = std::min(block.row_block, rows.end - row);
     product.out = target.data + row * target.row_stride + cols.begin;
@@ -212,7 +212,7 @@ C* packed_b_scratch(int64_t elements) {
   return GemmScratch::of_this_thread().get<C>(Purpose::packed_b, elements);
 }
 
-/// Each thread packs the columns it multiplies: one region, right for middling sizes.
+/// Each thread packs the columns it multiplies: one region, best for medium sizes.
 template <class T>
 void multiply_stripes(const Product<T>& p, const Target<gemm_compute_t<T>>& target) {
   using C = gemm_compute_t<T>;
@@ -227,7 +227,7 @@ void multiply_stripes(const Product<T>& p, const Target<gemm_compute_t<T>>& targ
   });
 }
 
-/// Few rows and a large b: each piece of b is packed and used while it is in the cache.
+/// Few rows and a large b: each part of b is packed and used while it is in the cache.
 template <class T>
 void multiply_thin(const Product<T>& p, const Target<gemm_compute_t<T>>& target) {
   using C = gemm_compute_t<T>;
@@ -424,7 +424,7 @@ void gemm(const Gemm<T>& args) {
         "gemm: sizes must not be negative, got batch ", args.batch, ", m ", args.m, ", n ", args.n,
         ", k ", args.k);
   if (args.batch == 0 || args.m == 0 || args.n == 0) return;
-  allowed_gemm_libraries();  // a setting that means nothing is told before anything is multiplied
+  allowed_gemm_libraries();  // an invalid setting is reported before anything is multiplied
   const Gemm<T> g = folded(args);
   const C alpha = factor<C>(g.alpha, "alpha");
   const C beta = factor<C>(g.beta, "beta");

@@ -33,7 +33,7 @@ struct Gemm {
 /// With beta == 0 `out` is never read, so NaNs in it do not leak; with k == 0 or alpha == 0 the
 /// operands are not read and out becomes beta * out. Half and BFloat16 accumulate in float and are
 /// rounded once. Integers wrap; their alpha and beta must be whole numbers. `out` must not overlap
-/// the operands nor itself.
+/// the operands or itself.
 template <class T>
 void gemm(const Gemm<T>& args);
 

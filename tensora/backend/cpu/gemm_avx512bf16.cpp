@@ -1,10 +1,10 @@
 // Products of bfloat16 by the instruction that multiplies pairs: out += a[k] * b[k] + a[k + 1] *
 // b[k + 1], 16 sums at once, exact products summed in float. Compiled for processors with AVX-512
-// and its BF16 extension; what is not here is AVX-512's.
+// and its BF16 extension; all other kernels are those of AVX-512.
 //
 // Note [Pairs along k]
-// The instruction wants the elements of two neighbouring steps of k beside each other. A panel
-// holds them as words of 32 bits, [k / 2][width], an odd last step filled up with zero. Buffers are
+// The instruction needs the elements of two consecutive steps of k next to each other. A panel
+// holds them as 32-bit words, [k / 2][width], with an odd last step padded with zeros. Buffers are
 // those of the float kernels, of which half is used.
 
 #include <immintrin.h>
@@ -118,7 +118,7 @@ void multiply(const BlockProduct<BFloat16>& product) {
   constexpr int64_t kGroup = Panel::kGroup * Panel::kWidth;
   const int64_t k = product.k, words = (k + 1) / 2;
   Word* const packed_a = reinterpret_cast<Word*>(product.scratch);
-  // Panels of equal height, so that no small rest remains.
+  // Panels of equal height, so that no small remainder is left.
   const int64_t panels = (product.m + Panel::kRows - 1) / Panel::kRows;
   const int64_t height = (product.m + panels - 1) / panels;
   const int64_t rows_at_once = Panel::kRowsInCache / Panel::kRows * height;
@@ -231,7 +231,7 @@ constexpr int64_t kSumsAtOnce = 16384;  // see gemm_skinny_isa.cpp
   for (int d = 0; d < kDepths; ++d) {
     const BFloat16* const from = product.b.at(depth + min_of<int64_t>(d, depths - 1), col);
     rows[d] = d < depths ? (__m512i)load_some(from, columns) : (__m512i)Vector<Word>{};
-    // Each row is on a page of its own, where the processor does not look ahead itself.
+    // Each row is on a page of its own, across which the processor does not prefetch.
     __builtin_prefetch(from +
                        (depth + 2 * kDepths <= product.k ? kDepths * product.b.row_stride : 0));
   }

@@ -4,7 +4,7 @@
 // A tile of MR rows by NV vectors of out stays in registers while k runs; each step loads NV
 // vectors of b and multiplies them with MR broadcast elements of a. 24 sums (AVX-512) or 12 (else)
 // hide the latency of two FMA units and leave registers for the operands. A panel of b (k_block x
-// NV vectors) is meant to stay in the first-level cache while the panels of a pass by.
+// NV vectors) is meant to stay in the L1 cache while the panels of a are multiplied with it.
 
 #include "tensora/backend/cpu/gemm_tile.h"
 
@@ -40,7 +40,7 @@ void tile_product(int64_t k, MatrixView<const C> a, const C* b, int64_t b_stride
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) bv[j] = load<V>(b + j * W);
     if constexpr (!Packed) {
-      // Rows of b in place lie on different pages, where the processor does not look ahead itself.
+      // Rows of b in place are on different pages, across which the processor does not prefetch.
 #pragma GCC unroll 4
       for (int j = 0; j < NV; ++j) __builtin_prefetch(b + kRowsAhead * b_stride + j * W, 0, 3);
     }
@@ -80,7 +80,7 @@ template <class C, bool Packed>
 constexpr TileTable<C, Packed> kTiles;
 
 /// Packs `count` lines, each contiguous along k. Missing lines repeat the last one: their part of
-/// the product is thrown away.
+/// the product is discarded.
 template <class C, class T>
 void pack_contiguous(const T* src, int64_t line_stride, int64_t count, int64_t k, int64_t width,
                      C* dst) {
@@ -89,7 +89,7 @@ void pack_contiguous(const T* src, int64_t line_stride, int64_t count, int64_t k
   pack_lines<C>(lines, k, width, dst);
 }
 
-/// The same when neighbouring lines are contiguous: copies.
+/// The same when adjacent lines are contiguous: copies.
 template <class C, class T>
 [[gnu::always_inline]] inline void pack_step(const T* src, int64_t count, int64_t width, C* dst) {
   constexpr int W = kLanes<C>;
@@ -201,7 +201,7 @@ void multiply(const BlockProduct<T>& product) {
   C* const tail_of_b = product.scratch;
   C* const packed_a = product.scratch + kWidth * Tile<C>::kDepth;
   const bool pack = packs_a(product);
-  // Panels of equal height, so that no small rest remains.
+  // Panels of equal height, so that no small remainder is left.
   const int64_t panels = (product.m + kRows - 1) / kRows;
   const int64_t height = (product.m + panels - 1) / panels;
   const int64_t rows_at_once = pack ? Tile<C>::kRowsInCache / kRows * height : product.m;

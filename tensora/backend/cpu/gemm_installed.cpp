@@ -15,18 +15,18 @@
 // Large products are the one place where decades of tuning per processor pay, so OpenBLAS and
 // oneDNN run them where they are installed. They are opened when first needed, not linked: a
 // program that multiplies nothing large starts without their 70 MB, and one on a machine without
-// them still works, on our own kernels. TENSORA_BLAS=off does without them on purpose.
+// them still works, with our own kernels. TENSORA_BLAS=off disables them.
 //
 // Note [Libraries and threads]
 // They are called from several of our pool's threads at once, and must not start threads of their
 // own meanwhile.
-//   OpenBLAS: only the build with pthreads will do. The serial one has no locks around its buffers:
-//   two threads inside it give wrong products. The one with OpenMP rearranges its buffers whenever
+//   OpenBLAS: only the pthreads build works. The serial build has no locks around its buffers: two
+//   threads inside it give wrong products. The OpenMP build rearranges its buffers whenever
 //   the calling thread's OpenMP setting differs from that of the call before.
 //   oneDNN: dnnl_sgemm holds no state between calls but kernels that are made once, under a lock;
 //   its buffers belong to the call.
-// A library that the program itself has loaded for all to see takes part in every symbol that we
-// would open beside it. Then it is that one or none.
+// If the program itself has loaded a library with global symbols, these would take precedence over
+// those of any other build that we open. Then it is that build or none.
 
 namespace tensora::cpu {
 namespace {
@@ -68,8 +68,8 @@ struct OpenedOpenBlas : OpenBlas {
       take(RTLD_DEFAULT);
       return;
     }
-    // Debian keeps its builds side by side, and libopenblas.so.0 is the one that the machine's
-    // owner chose; Fedora tells them apart by a letter.
+    // Debian installs its builds in separate folders, and libopenblas.so.0 is the one that the
+    // administrator chose; Fedora distinguishes them by a letter.
     const std::string folder = system_folder();
     for (const std::string& name :
          {folder + "openblas-pthread/libopenblas.so.0", std::string("libopenblasp.so.0"),
@@ -154,7 +154,7 @@ struct OpenedOneDnn : OneDnn {
           find(place, "omp_get_max_threads", threads.get))
         break;
     if (!threads.set || !threads.get) {
-      refusal = "it does not use OpenMP, so it cannot be kept on the threads that call it";
+      refusal = "it does not use OpenMP, so it cannot be restricted to the calling thread";
       return;
     }
     if (!find(library, "dnnl_sgemm", sgemm)) refusal = "it has no function dnnl_sgemm";
@@ -191,7 +191,7 @@ OpenBlasOnThisThread::~OpenBlasOnThisThread() {
   OpenBlasScopes& scopes = openblas_scopes();
   const ThreadCount& threads = opened_openblas().threads;
   const std::lock_guard lock(scopes.mutex);
-  // A number other than 1 was set by the program meanwhile and stays.
+  // A number other than 1 was set by the program in the meantime and is kept.
   if (--scopes.count == 0 && scopes.previous != 1 && threads.get() == 1)
     threads.set(scopes.previous);
 }

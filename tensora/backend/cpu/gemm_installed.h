@@ -20,8 +20,9 @@ struct OpenBlas {
 };
 const OpenBlas& openblas();
 
-/// While it lives, OpenBLAS runs on the threads that call it. Its number of threads is one for the
-/// whole process: the first scope notes what the program had set, the last one restores it.
+/// While it lives, OpenBLAS runs only on the threads that call it. Its number of threads is a
+/// setting of the whole process: the first scope saves what the program had set, the last one
+/// restores it.
 class OpenBlasOnThisThread {
  public:
   OpenBlasOnThisThread();
@@ -39,7 +40,7 @@ struct OneDnn {
 };
 const OneDnn& onednn();
 
-/// The same for oneDNN, which asks OpenMP; there the number belongs to the calling thread.
+/// The same for oneDNN, which uses OpenMP's setting; that belongs to the calling thread.
 class OneDnnOnThisThread {
  public:
   OneDnnOnThisThread();

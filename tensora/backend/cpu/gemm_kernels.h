@@ -1,6 +1,6 @@
 #pragma once
 
-// What gemm.cpp knows of the kernels in the *_isa.cpp files. Internal.
+// The interface between gemm.cpp and the kernels in the *_isa.cpp files. Internal.
 
 #include <cstdint>
 
@@ -8,8 +8,8 @@
 
 namespace tensora::cpu {
 
-/// The type that products of T are summed in. Narrow integers wrap at 32 bits and are cut down at
-/// the end, which gives the same bits; unsigned because wrapping is meant.
+/// The type in which products of T are accumulated. Narrow integers wrap at 32 bits and are
+/// truncated at the end, which gives the same bits; unsigned because wrapping is intended.
 template <class T>
 struct GemmCompute;
 template <>
@@ -87,8 +87,8 @@ struct BlockKernels {
   int64_t row_block;     // rows of a that are packed at once
   int64_t k_block;
   int64_t scratch;
-  /// Into how many pieces n columns can be cut, at multiples of panel_width, without cutting a
-  /// panel; the last piece may be wider than one panel.
+  /// Into how many parts n columns can be divided, at multiples of panel_width, without splitting a
+  /// panel; the last part may be wider than one panel.
   int64_t (*panels)(int64_t n);
   /// Writes b[k, n] as panels into packed: k * round_up(n, vector_width) elements.
   /// The panels from column col on, a multiple of panel_width, begin at packed + k * col.

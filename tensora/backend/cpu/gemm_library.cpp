@@ -89,12 +89,13 @@ std::atomic<GemmLibraries>& allowed_slot() {
 
 // Where libraries win, as bench/gemm_workbench shows. With AVX-512 oneDNN is ahead from about 96
 // cubed on, and OpenBLAS's path for tiny matrices below that unless b is transposed; with AVX2
-// oneDNN falls behind at sizes that want packing, and OpenBLAS takes those.
+// oneDNN falls behind at sizes that need packing, and OpenBLAS takes those.
 constexpr int64_t kLibraryRows = 48;  // fewer: our thin kernels read b only once
 constexpr int64_t kTinyWork = 40 * 40 * 40;
 constexpr int64_t kLibraryWork = 96 * 96 * 96;
 constexpr int64_t kPackedWork = 384 * 384 * 384;
-constexpr int64_t kLargeWork = 1024 * 1024 * 1024;  // pieces of it are large enough to be several
+constexpr int64_t kLargeWork =
+    1024 * 1024 * 1024;  // its parts are large enough to be split further
 
 template <class T>
 bool worth_it(const Product<T>& p, int64_t least_work) {
@@ -121,9 +122,9 @@ LibraryGemm<double> library_for(const Product<double>& p) {
   return worth_it(p, kLibraryWork) && has_openblas() ? run_openblas<double> : nullptr;
 }
 
-// ---- in pieces ----
+// ---- in parts ----
 
-/// Whether a library can read the matrix where it lies, and how: rows or columns are contiguous.
+/// Whether a library can read the matrix in place, and how: rows or columns are contiguous.
 template <class T>
 bool as_stored(const MatrixView<const T>& x, int64_t rows, int64_t cols, int64_t& ld,
                bool& transposed) {
@@ -144,13 +145,13 @@ bool multiply_in_pieces(const Product<T>& p) {
   whole.out_ld = p.out.row_stride;
   whole.alpha = p.alpha;
   whole.beta = p.beta;
-  // Each piece packs the operand that is not cut, so the pieces are as few as sharing allows.
+  // Each part packs the operand that is not split, so there are as few parts as threads allow.
   const bool cut_rows = p.m >= p.n;
   const int64_t extent = cut_rows ? p.m : p.n;
   const int64_t most =
       p.library_pieces > 1 && p.work() >= kLargeWork ? 2 * p.library_pieces : p.library_pieces;
   const int64_t size = round_up(ceil_div(extent, std::clamp<int64_t>(extent / 48, 1, most)), 16);
-  // A library's kernels round differently at the edges of a piece, so the pieces stay what they are
+  // A library's kernels round differently at the edges of a part, so the parts stay the same
   // even where one thread gets several.
   parallel_for(ceil_div(extent, size), 1, [&](int64_t first, int64_t last) {
     for (int64_t begin = first * size; begin < std::min(last * size, extent); begin += size) {

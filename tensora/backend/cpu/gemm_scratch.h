@@ -5,7 +5,7 @@
 
 namespace tensora::cpu {
 
-/// Memory of the calling thread that grows on demand and is reused, one piece per purpose.
+/// Memory of the calling thread that grows on demand and is reused, one block per purpose.
 class GemmScratch {
  public:
   enum class Purpose { tile, packed_b, sums, dense_a };

@@ -1,11 +1,11 @@
 #pragma once
 
-// Vectors for the *_isa.cpp files of gemm, as wide as the instruction set in force.
+// Vectors for the *_isa.cpp files of gemm, as wide as those of the instruction set.
 //
 // Note [No shared inline code]
 // These files are compiled once for each instruction set. An inline function that is shared with
 // the rest of the library (std::min, Half::decode) may be emitted here with AVX-512 instructions
-// and then be picked by the linker for everybody. So everything called here lives in the
+// and then be chosen by the linker for the whole library. So everything called here lives in the
 // TENSORA_ISA namespace or is a compiler builtin.
 
 #include <cstdint>

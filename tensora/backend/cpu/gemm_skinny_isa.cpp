@@ -1,5 +1,5 @@
 // Products with few rows of a: each element of b is used only a few times, so the aim is to read b
-// once, in the order of memory, at the speed of memory. Compiled once per instruction set.
+// once, in memory order, at full memory bandwidth. Compiled once per instruction set.
 
 #include "tensora/backend/cpu/gemm_simd.h"
 
@@ -24,7 +24,7 @@ void gather(MatrixView<const T> a, int64_t m, int64_t k, gemm_compute_t<T>* dens
 constexpr int kDepths = 4;              // rows of b taken at once by along_rows
 constexpr int kMostRows = 16;           // of a
 constexpr int64_t kLineBytes = 64;      // of the cache
-constexpr int64_t kSumsAtOnce = 16384;  // in the second-level cache: longer runs of b win over L1
+constexpr int64_t kSumsAtOnce = 16384;  // in the L2 cache: longer runs of b matter more than L1
 
 /// The sums of one sweep, apart from out: rows whose distance is a multiple of 4096 bytes, as they
 /// often are in out and in b, slow each other down.
@@ -35,8 +35,8 @@ struct Sums {
 };
 
 /// sums[i][0, width) += sum over kDepths of a[i][depth] * b[depth][0, width), width = NV vectors.
-/// `ahead` is how far from b the rows of the next depths lie. They are fetched now: each row is on
-/// a page of its own, where the processor's own prefetching starts anew.
+/// `ahead` is the distance from b to the rows of the next depths. They are prefetched now: each row
+/// is on a page of its own, where the hardware prefetcher has to start again.
 template <class T, int NV>
 [[gnu::always_inline]] inline void add_rows(const SkinnyProduct<T>& product, int64_t depth,
                                             const T* const b[kDepths], int64_t ahead, int64_t col,

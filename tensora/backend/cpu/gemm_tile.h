@@ -14,7 +14,7 @@ struct Tile {
   static constexpr int kDepth =
       376;  // panels of b then do not begin a multiple of 4096 bytes apart
   static constexpr int kRowsInCache = 240;  // rows of a that are packed at once
-  static constexpr int kGroup = 10;         // panels of b that stay in the second-level cache
+  static constexpr int kGroup = 10;         // panels of b that stay in the L2 cache
 #else
   static constexpr int kRows = 6;
   static constexpr int kVectors = 2;
@@ -99,8 +99,8 @@ template <class C, class T>
 template <class C, class T>
 void pack_lines(const T* const* lines, int64_t k, int64_t width, C* dst) {
   const int64_t last_group = (width - 1) / 4 * 4;
-  // The last group may write past `width`. Such places are written again later if groups are done
-  // backwards and the final steps of k one by one.
+  // The last group may write past `width`. Those elements are overwritten later, because groups are
+  // processed backwards and the final steps of k one by one.
   const int64_t whole_k = width % 4 == 0 ? k : k - 4;
   int64_t depth = 0;
   // A whole cache line of each line at a time: lines a power of two apart evict each other.
@@ -128,7 +128,7 @@ template <class C>
   return (columns + W - 1) / W * W;
 }
 
-/// The width of the next panel when `rest` columns are left. 3 + 1 vectors would leave a slow
+/// The width of the next panel when `rest` columns remain. 3 + 1 vectors would leave a slow
 /// narrow panel at the end, so it is 2 + 2; see BlockKernels::panels.
 template <class C>
 [[gnu::always_inline]] inline int64_t panel_columns(int64_t rest) {

@@ -9,8 +9,8 @@
 
 namespace tensora::cpu::TENSORA_ISA {
 
-/// to[j] = the value of element `start + j`, for j < n; gapless, of the compute type. `start` is a
-/// multiple of kGenerateTile.
+/// to[j] = the value of element `start + j`, for j < n; contiguous, of the compute type. `start` is
+/// a multiple of kGenerateTile.
 using GenerateFn = void (*)(const void* functor, int64_t start, int64_t n, void* to);
 inline constexpr int64_t kGenerateTile = 1024;
 

@@ -20,8 +20,8 @@ StoreFn store_from(DType compute, DType dtype) {
   }
 }
 
-// Calls run(offset, count) for each stretch of [start, start + n), in row-major order, that lies
-// in one row; offsets in elements.
+// Calls run(offset, count) for each range of [start, start + n), in row-major order, that lies
+// within one row; offsets in elements.
 template <class Run>
 void each_row(const View& view, int64_t start, int64_t n, const Run& run) {
   if (view.dim() == 0) return run(0, n);

@@ -11,7 +11,7 @@ Isa cpu_isa();
 
 const char* name(Isa isa);
 
-/// Whether the instruction set in force is avx512 and the processor multiplies pairs of bfloat16.
+/// Whether the instruction set in use is avx512 and the processor has its BF16 extension.
 bool multiplies_bf16();
 
 }  // namespace tensora::cpu

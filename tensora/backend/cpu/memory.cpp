@@ -22,19 +22,19 @@
 #include "tensora/base/settings.h"
 
 // Note [Pages are the cost]
-// A large fresh array from the system is a promise: the kernel hands over its pages one by one at
-// the first touch, zeroed, and takes all of them back at the free. On big pointwise ops that costs
-// four to seven times the arithmetic. So blocks are rounded up to size classes (eight per power
-// of two, at most 12.5 % waste) and a freed block goes to the list of its class. Blocks of 2 MiB
-// and more are aligned for huge pages and ask for them; they are mapped, not taken from the heap,
-// so that a freed one leaves the process at once. What is kept has a limit: beyond it, the blocks
-// that were freed longest ago go back to the system.
+// The pages of a large new array are allocated by the operating system one by one, at the first
+// access, are zeroed, and are all returned when the array is freed. On large pointwise ops that
+// costs four to seven times as much as the arithmetic. So blocks are rounded up to size classes
+// (eight per power of two, at most 12.5 % waste) and a freed block goes to the list of its class.
+// Blocks of 2 MiB and more are aligned for huge pages and request them; they are mapped, not taken
+// from the heap, so that releasing one returns it to the system immediately. The cache has a limit:
+// beyond it, the least recently freed blocks are returned to the system.
 
 namespace tensora::cpu {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kSmall = 1024;  // up to here the per-thread object pool serves
+constexpr size_t kSmall = 1024;  // up to this size the per-thread object pool is used
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr int kStepsPerDoubling = 8;
 constexpr int kClasses = 44 * kStepsPerDoubling;
@@ -56,9 +56,9 @@ SizeClass size_class(size_t bytes) {
 // Note [Counting small blocks]
 // A tensor of a few elements costs some tens of nanoseconds, so its memory must not be counted by
 // an atomic operation or under a lock. Each thread counts what it allocates and frees in an object
-// of its own, with plain loads and stores, and whoever asks adds them up. A thread that frees what
-// another one allocated ends up below zero: only the total means something. The objects outlive
-// their threads, with what they counted, and pass to new ones.
+// of its own, with plain loads and stores, and a reader adds them up. A thread that frees what
+// another one allocated may have a negative count: only the total is meaningful. The objects
+// outlive their threads, keep their counts, and are reused by new threads.
 struct SmallCounts {
   std::atomic<int64_t> bytes = 0;  // written by one thread, read by all
   std::atomic<uint64_t> allocations = 0;
@@ -103,7 +103,8 @@ class AllSmallCounts {
       bytes += counts->bytes.load(std::memory_order_relaxed);
       stats.allocations += counts->allocations.load(std::memory_order_relaxed);
     }
-    // Threads go on while this adds up, so that a block may be seen freed but not allocated.
+    // Threads keep running during the summation, so a block may be counted as freed but not
+    // allocated.
     const auto live = static_cast<uint64_t>(std::max<int64_t>(bytes, 0));
     for (uint64_t* field :
          {&stats.allocated, &stats.reserved, &stats.peak_allocated, &stats.peak_reserved})
@@ -155,7 +156,7 @@ std::string readable(uint64_t bytes) {
   return concat(std::round(value * 10) / 10, " ", units[unit]);
 }
 
-/// A line of /proc/meminfo, in bytes; 0 if the system does not say.
+/// A line of /proc/meminfo, in bytes; 0 if it is not there.
 uint64_t memory_info(std::string_view key) {
   std::ifstream info("/proc/meminfo");
   for (std::string line; std::getline(info, line);)
@@ -163,7 +164,7 @@ uint64_t memory_info(std::string_view key) {
   return 0;
 }
 
-/// What the system could still give.
+/// The memory that is still available.
 uint64_t available_memory() { return memory_info("MemAvailable:"); }
 
 /// The machine's memory, or what a container may use of it.
@@ -216,7 +217,7 @@ class HostAllocator final : public Allocator {
     std::lock_guard lock(mutex_);
     release_cached();
 #if defined(__GLIBC__)
-    malloc_trim(0);  // the heap keeps what it gets back, too
+    malloc_trim(0);  // the heap caches freed memory, too
 #endif
   }
 
@@ -323,14 +324,14 @@ class HostAllocator final : public Allocator {
   }
 
 #if defined(__SANITIZE_ADDRESS__)
-  // Only the heap's blocks are watched for overruns and use after free.
+  // The sanitizer detects buffer overflows and use after free only in blocks of the heap.
   static void* map_pages(size_t bytes) {
     return std::aligned_alloc(kHugePage, (bytes + kHugePage - 1) / kHugePage * kHugePage);
   }
   static void unmap_pages(void* block, size_t) { std::free(block); }
 #else
   static void* map_pages(size_t bytes) {
-    // A page's worth too much, so that an aligned part can be cut out.
+    // Over-allocates, so that an aligned part can be chosen.
     const size_t length = bytes + kHugePage;
     void* const mapped =
         mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -377,7 +378,7 @@ class HostAllocator final : public Allocator {
     }
   }
 
-  // "2 x 1 GiB, 8 MiB": from the largest down. A block is up to 12.5 % larger than its tensor.
+  // "2 x 1 GiB, 8 MiB": in descending order. A block is up to 12.5 % larger than its tensor.
   std::string largest_live() const {
     constexpr int kListed = 5;
     std::string result;
@@ -391,7 +392,7 @@ class HostAllocator final : public Allocator {
     return result.empty() ? "none" : result;
   }
 
-  // Called with the lock held, after the cache was given up.
+  // Called with the lock held, after the cache was released.
   [[noreturn]] void throw_out_of_memory(size_t bytes, std::string_view what) const {
     MemoryStats stats = stats_;
     all_small_counts().add_to(stats);

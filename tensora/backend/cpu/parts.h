@@ -44,7 +44,7 @@ inline void zero_elements(const View& target) {
   copy_elements(source, target);
 }
 
-/// Copies `rows` stretches of `bytes` each, `from_step` and `to_step` bytes apart.
+/// Copies `rows` runs of `bytes` each, `from_step` and `to_step` bytes apart.
 inline void copy_rows(const char* from, int64_t from_step, char* to, int64_t to_step, int64_t rows,
                       int64_t bytes) {
   const auto copy_each = [&](auto fixed) {

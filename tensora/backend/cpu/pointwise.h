@@ -13,7 +13,7 @@
 
 namespace tensora::cpu::TENSORA_ISA {
 
-/// out[i] = functor(in[0][i], in[1][i], …) for i < n; all gapless arrays of one compute type.
+/// out[i] = functor(in[0][i], in[1][i], …) for i < n; all contiguous arrays of one compute type.
 using TileFn = void (*)(const void* functor, int64_t n, void* out, const void* const* in);
 
 /// A functor's tiles. Narrow dtypes are computed in a wider one, as PyTorch's rules allow: f16 and

@@ -8,13 +8,13 @@
 #include "tensora/base/thread_pool.h"
 
 // Note [Tiles]
-// A pointwise op is cut into tiles of about a thousand elements, numbered along the output. For
-// each tile every operand is brought into a gapless buffer of the compute type (or used where it
-// lies, if it already is that), the functor's vectorised loop runs over the buffers, which stay in
-// the first-level cache, and the result is put where it belongs. So a functor is compiled for four
-// types only (six if it takes complex numbers), whatever dtypes, strides and broadcasts the
-// operands have, and half types cost a conversion in cache instead of a kernel each. It is also how
-// the JIT fuses ops on the CPU: it runs several functors on one tile.
+// A pointwise op is split into tiles of about a thousand elements, in the order of the output. For
+// each tile every operand is converted into a contiguous buffer of the compute type (or used in
+// place, if it already is contiguous and of that type), the functor's vectorised loop runs over the
+// buffers, which stay in the L1 cache, and the result is stored in the output. So a functor is
+// compiled for four types only (six if it takes complex numbers), whatever dtypes, strides and
+// broadcasts the operands have, and half types cost a conversion in cache instead of a kernel each.
+// It is also how the JIT fuses ops on the CPU: it runs several functors on one tile.
 
 namespace tensora::cpu::TENSORA_ISA {
 namespace {
@@ -79,8 +79,8 @@ ComputeType compute_type(const KernelContext& context, const Tiles& tiles) {
 
 struct Operand {
   const char* data;
-  LoadFn load;  // null: used where it lies
-  bool linear;  // gapless in the order of the output's elements
+  LoadFn load;  // null: used in place
+  bool linear;  // contiguous in the order of the output's elements
   bool single;  // one element for all
   size_t element_bytes;
   int index;  // in the walk
@@ -93,7 +93,7 @@ struct Job {
   Operand in[kMaxOperands];
   int count;
   char* out;
-  StoreFn store;  // null: the tile is written where it belongs
+  StoreFn store;  // null: the tile is written in place
   bool out_linear;
   bool stream;
   size_t out_bytes;
@@ -164,7 +164,7 @@ void run_tiles(const Job& job, int64_t begin, int64_t end) {
   if (job.stream) finish_streaming();
 }
 
-// Everything gapless, of one layout and already of the compute type: no tiles needed.
+// All arrays dense, with equal strides and of the compute type: no tiles needed.
 bool run_plain(const KernelContext& context, const ComputeType& type, const void* functor) {
   const View& out = context.output();
   if (out.dtype != type.dtype || out.bytes() >= kStreamBytes) return false;
@@ -190,7 +190,7 @@ bool run_plain(const KernelContext& context, const ComputeType& type, const void
   return true;
 }
 
-// Whether integers of one dtype must be cut to the narrower one in which the operands meet. Only
+// Whether integers must be truncated to the narrower dtype to which the operands are promoted. Only
 // 0-dim operands can be wider than that: they yield in type promotion.
 bool is_cut(DType from, DType compute) {
   const auto is_whole = [](DType dtype) { return dtype_info(dtype).category <= Category::integer; };

@@ -1,8 +1,8 @@
 #pragma once
 
 // The CPU's reductions. Everything that depends on the reduction is a handful of small vectorised
-// functions on gapless tiles (`ReduceTiles`); dims, strides, dtypes and threads are handled around
-// them, once, in reduce_isa.cpp.
+// functions on contiguous tiles (`ReduceTiles`); dims, strides, dtypes and threads are handled
+// around them, once, in reduce_isa.cpp.
 //
 // core/reduction.h describes the functors that tiles are made of. One whose results are found in
 // another way, as positions are, writes its tiles itself.
@@ -17,20 +17,20 @@
 
 namespace tensora::cpu::TENSORA_ISA {
 
-/// The type-erased functions of one reduction for one compute type. `f` is the functor, `x` gapless
-/// rows of compute values, `row_stride` elements apart. Accumulators are updated, never
+/// The type-erased functions of one reduction for one compute type. `f` is the functor, `x`
+/// contiguous rows of compute values, `row_stride` elements apart. Accumulators are updated, never
 /// overwritten, except by `init`.
 struct ReduceTiles {
   void (*init)(const void* f, void* acc, int64_t n) = nullptr;
-  /// acc[r] takes in x[r][0 … n). `index` is the position of column 0 in the reduced range.
+  /// acc[r] accumulates x[r][0 … n). `index` is the position of column 0 in the reduced range.
   void (*rows)(const void* f, const void* x, int64_t row_stride, int64_t rows, int64_t n,
                int64_t index, void* acc) = nullptr;
-  /// acc[j] takes in x[0 … rows)[j]. `index` is the position of row 0 in the reduced range.
+  /// acc[j] accumulates x[0 … rows)[j]. `index` is the position of row 0 in the reduced range.
   void (*columns)(const void* f, const void* x, int64_t row_stride, int64_t rows, int64_t n,
                   int64_t index, void* acc) = nullptr;
-  /// acc[i] takes in later[i], whose elements came after those of acc[i].
+  /// acc[i] is combined with later[i], whose elements came after those of acc[i].
   void (*combine)(const void* f, void* acc, const void* later, int64_t n) = nullptr;
-  /// The results, as gapless arrays of the types named in `outputs`.
+  /// The results, as contiguous arrays of the types named in `outputs`.
   void (*finish)(const void* f, const void* acc, int64_t n, void* const* out) = nullptr;
 
   DType compute = DType::float32;  // float32, float64, int64; uint8 reads 1-byte dtypes raw
@@ -45,7 +45,8 @@ inline constexpr int64_t kReduceColumns = 1024;
 inline constexpr int64_t kMaxAccBytes = 32;
 
 /// Reduces the dims of `in` whose bit is set in `mask` into the outputs, whose dims are the kept
-/// ones in order (dims of size 1 do not count). The result depends on no thread count.
+/// ones in order (dims of size 1 do not count). The result does not depend on the number of
+/// threads.
 void run_reduction(const View& in, uint32_t mask, std::span<const View* const> out,
                    const ReduceTiles& tiles, const void* functor);
 
@@ -58,7 +59,7 @@ inline constexpr int64_t kRowBlock = 32;
 template <class F>
 inline constexpr int kReduceLanes = 256 / static_cast<int>(sizeof(typename F::Lane));
 
-/// Many independent chains, so that the loop vectorises without any licence to reorder additions.
+/// Many independent chains, so that the loop vectorises without permission to reorder additions.
 template <int lanes, class F>
 inline typename F::Lane reduce_lanes(const F& f, const typename F::Value* x, int64_t n) {
   alignas(64) typename F::Lane lane[lanes];
@@ -79,7 +80,7 @@ inline typename F::Lane reduce_lanes(const F& f, const typename F::Value* x, int
   return lane[0];
 }
 
-/// Up to kRunBlock elements. Short runs use few lanes, which are sooner merged.
+/// Up to kRunBlock elements. Short runs use few lanes, which are merged faster.
 template <class F>
 inline typename F::Lane reduce_block(const F& f, const typename F::Value* x, int64_t n) {
   constexpr int lanes = kReduceLanes<F>;
@@ -117,7 +118,7 @@ inline typename F::Acc again_if_needed(const F& f, typename F::Acc acc, const C*
   return acc;
 }
 
-/// A run of up to kRunBlock elements, which stay in the first-level cache.
+/// A run of up to kRunBlock elements, which stay in the L1 cache.
 template <class F>
 inline typename F::Acc reduce_run(const F& f, const typename F::Value* x, int64_t n) {
   if constexpr (LooksTwice<F>) {
@@ -147,7 +148,7 @@ void rows_tile(const void* functor, const void* from, int64_t row_stride, int64_
   }
 }
 
-/// lane[j] takes in x[0 … height)[j] by the functor of column j, functor(j).
+/// lane[j] accumulates x[0 … height)[j] by the functor of column j, functor(j).
 template <class Functor, class Lane, class C>
 inline void step_columns(const Functor& functor, Lane* lane, const C* x, int64_t row_stride,
                          int64_t height, int64_t n) {

@@ -10,14 +10,15 @@ namespace tensora::cpu::TENSORA_ISA {
 namespace {
 
 // Note [Reducing any dims]
-// The dims fall into kept and reduced ones; of each kind, neighbours that memory allows are joined.
-// Then one of two forms applies, by whichever kind has the smaller innermost stride:
-//   rows     the innermost dim is reduced: one output after another, each from runs of memory;
-//   columns  the innermost dim is kept: up to kReduceColumns outputs side by side, row upon row.
-// Elements that are not gapless values of the compute type pass through a small buffer.
+// The dims are either kept or reduced; adjacent dims of one kind are merged where the strides
+// allow. Then one of two forms applies, depending on which kind has the smaller innermost stride:
+//   rows     the innermost dim is reduced: one output after another, each from contiguous runs;
+//   columns  the innermost dim is kept: up to kReduceColumns adjacent outputs at once, row by row.
+// Elements that are not contiguous values of the compute type are converted through a small buffer.
 //
-// When there are few outputs, the reduced range is cut into chunks whose accumulators are combined
-// in order. The cuts depend on the sizes alone, so the result is the same for any thread count.
+// When there are few outputs, the reduced range is split into chunks whose accumulators are
+// combined in order. The chunks depend on the sizes alone, so the result is the same for any thread
+// count.
 
 constexpr int64_t kTaskElements = 32 * 1024;  // worth waking a thread for
 constexpr int64_t kMaxChunks = 64;
@@ -39,7 +40,7 @@ void sort_by_stride(DimList& dims) {
       std::swap(dims[j - 1], dims[j]);
 }
 
-// Makes one dim of neighbours that memory allows to be walked as one.
+// Merges adjacent dims whose strides allow it.
 void join(DimList& dims) {
   size_t used = 0;
   for (const Dim dim : dims) {
@@ -54,7 +55,7 @@ void join(DimList& dims) {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Calls run(offset, count) for stretches of [begin, end) of the index space along its last dim.
+// Calls run(offset, count) for runs of [begin, end) of the index space along its last dim.
 template <class Run>
 void each_run(std::span<const Dim> dims, int64_t begin, int64_t end, Run&& run) {
   if (begin >= end) return;
@@ -228,7 +229,7 @@ void Reduction::run_rows() {
   }
 }
 
-// `outputs` neighbours along the innermost kept dim, over [begin, end) of the reduced range.
+// `outputs` adjacent results along the innermost kept dim, over [begin, end) of the reduced range.
 void Reduction::reduce_rows(int64_t output, int64_t outputs, int64_t begin, int64_t end,
                             char* acc) const {
   int64_t base = 0, rest = output;
@@ -301,7 +302,7 @@ void Reduction::run_columns() {
   const int64_t chunk = ceil_div(ceil_div(count_, chunks), kRowBlock) * kRowBlock;
   std::vector<char> partial(static_cast<size_t>(tile_count * chunks * slot));
   parallel_for(tile_count * chunks, 1, [&](int64_t first, int64_t last) {
-    // Chunk by chunk, so that threads read rows side by side.
+    // Chunk by chunk, so that threads read adjacent parts of the same rows.
     for (int64_t i = first; i < last; ++i) {
       const int64_t begin = std::min(count_, i / tile_count * chunk);
       reduce_columns(i % tile_count, begin, std::min(count_, begin + chunk),
@@ -351,7 +352,7 @@ void Reduction::take_columns(const char* x, int64_t rows, int64_t n, int64_t ind
   }
 }
 
-// A few columns would leave vectors mostly empty. Where rows follow each other without gaps, k of
+// A few columns would leave vectors mostly empty. Where rows are contiguous, k of
 // them count as one row of k·n columns, and the k groups are combined at the end.
 void Reduction::gapless_columns(const char* x, int64_t row_stride, int64_t rows, int64_t n,
                                 int64_t index, char* acc) const {

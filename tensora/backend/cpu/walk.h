@@ -12,14 +12,14 @@ namespace tensora::cpu::TENSORA_ISA {
 
 inline constexpr int kMaxWalked = 10;
 
-/// The common index space of an output (array 0) and operands broadcast to it, with dims ordered
-/// by the output's memory and neighbouring dims joined where all arrays allow it.
+/// The common index space of an output (array 0) and operands broadcast to it, with dims ordered by
+/// the output's strides and adjacent dims merged where the strides of all arrays allow it.
 class Walk {
  public:
   Walk() = default;
   explicit Walk(std::span<const View* const> views);
 
-  /// Whether array k lies gapless in the order of the walk.
+  /// Whether array k is contiguous in the order of the walk.
   bool is_linear(int k) const;
   int64_t numel() const { return numel_; }
   int dim() const { return dims_; }
@@ -29,7 +29,7 @@ class Walk {
   /// Elements [start, start + n) of the walk, read from array k, converted by `load` into `to`.
   void gather(int k, const char* data, size_t element_bytes, int64_t start, int64_t n, LoadFn load,
               char* to, size_t to_bytes) const;
-  /// The reverse: writes gapless values into array k.
+  /// The reverse: writes contiguous values into array k.
   void scatter(int k, char* data, size_t element_bytes, int64_t start, int64_t n, StoreFn store,
                const char* from, size_t from_bytes) const;
 

@@ -7,7 +7,7 @@ namespace tensora::cpu::TENSORA_ISA {
 Walk::Walk(std::span<const View* const> views) : count_(static_cast<int>(views.size())) {
   const View& out = *views[0];
   numel_ = out.numel;
-  // Outermost first: by falling stride of the output, so that writes run forward.
+  // Outermost first: by descending stride of the output, so that writes run forward.
   int order[kMaxDims];
   int used = 0;
   for (int d = 0; d < out.dim(); ++d)
@@ -48,7 +48,7 @@ bool Walk::is_linear(int k) const {
   return true;
 }
 
-// Calls run(offset, stride, count) for each stretch along the innermost dim.
+// Calls run(offset, stride, count) for each run along the innermost dim.
 template <class Run>
 void Walk::each_run(int k, int64_t start, int64_t n, Run&& run) const {
   int64_t index[kMaxDims];

@@ -1,6 +1,6 @@
 #pragma once
 
-// Everything that a program may want of the CUDA backend beyond tensors on a CUDA device. Programs
+// Everything that a program may use of the CUDA backend beyond tensors on a CUDA device. Programs
 // that use more than the functions below link libtensora_cuda. No CUDA header is needed.
 
 #include "tensora/backend/cuda/memory/memory.h"

@@ -47,18 +47,18 @@ constinit OpDef<NoAttrs> view_as_complex_op = define(Op<NoAttrs>{
           const int last = x.dim() - 1;
           infer.check(last >= 0 && x.sizes()[last] == 2,
                       "the last dim must have size 2, got shape ", x.sizes());
-          infer.check(x.strides()[last] == 1, "the last dim must have stride 1, got strides ",
-                      x.strides());
+          infer.check(x.strides()[last] == 1 || x.numel() == 0,
+                      "the last dim must have stride 1, got strides ", x.strides());
           bool even = x.storage_offset() % 2 == 0;
           Shape sizes = x.sizes();
           Strides strides = x.strides();
           sizes.resize(last);
           strides.resize(last);
-          for (int64_t& stride : strides) {
-            even &= stride % 2 == 0;
-            stride /= 2;
+          for (int d = 0; d < last; ++d) {
+            even &= strides[d] % 2 == 0 || sizes[d] <= 1 || x.numel() == 0;
+            strides[d] /= 2;
           }
-          infer.check(even, "pairs must begin at even places, got strides ", x.strides(),
+          infer.check(even, "pairs must begin at even offsets, got strides ", x.strides(),
                       " and offset ", x.storage_offset());
           infer.outputs.push_back(
               {sizes, strides, x.storage_offset() / 2, complex_dtype(x.dtype()), false});

@@ -11,7 +11,8 @@ using Z = std::complex<double>;
 using Op = std::function<Tensor(const std::vector<Tensor>&)>;
 using Formula = std::function<Z(const std::vector<Z>&)>;
 
-Tensor as_complex(const Tensor& parts) { return view_as_complex(contiguous(parts)); }
+// A copy, because pairs must begin at even places and the samples lie anywhere.
+Tensor as_complex(const Tensor& parts) { return view_as_complex(clone(contiguous(parts))); }
 Tensor as_parts(const Tensor& x) { return x.is_complex() ? view_as_real(x) : x; }
 
 Z at(const Array& parts, int64_t i) { return {parts[2 * i], parts[2 * i + 1]}; }

@@ -14,7 +14,7 @@ Tensors copied(const Tensor& from, const Strides& strides, DType dtype) {
   return result;
 }
 
-// Only the quant ops look into blocks.
+// Only the quant ops read the contents of blocks.
 void check_conversion(const Infer& infer, DType from, DType to) {
   infer.check(from == to || (!is_quantized(from) && !is_quantized(to)), "cannot convert ", from,
               " to ", to, "; use quantize or dequantize");
@@ -103,7 +103,8 @@ constinit OpDef<ToDeviceAttrs> to_device_op = define(Op<ToDeviceAttrs>{
             copy_bytes(result[0].data_ptr(), attrs.device, from.data, from.device, from.bytes());
           return result;
         },
-    .vjp = [](Vjp& vjp, const ToDeviceAttrs&) { vjp.set(0, vjp.grad()); },  // sent back likewise
+    .vjp = [](Vjp& vjp,
+              const ToDeviceAttrs&) { vjp.set(0, vjp.grad()); },  // the engine moves it back
     .accepts = kAllDTypes,
 });
 
@@ -115,7 +116,7 @@ void register_copy(OpRegistry& registry) {
 
 const Tensor& copy_(const Tensor& self, const Tensor& src) {
   if (self.device() == src.device()) return apply_inplace(copy_op, {self, src});
-  // Cross the bus once, in the source's own dtype and without gaps.
+  // One contiguous transfer, in the source's own dtype.
   return apply_inplace(copy_op, {self, to(src, self.device())});
 }
 

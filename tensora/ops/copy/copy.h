@@ -26,11 +26,11 @@ extern OpDef<ToDeviceAttrs> to_device_op;
 const Tensor& copy_(const Tensor& self, const Tensor& src);
 /// A copy with memory of its own.
 Tensor clone(const Tensor& self);
-/// `self` if it is row-major and gapless, else such a copy.
+/// `self` if it is contiguous (row-major), else a contiguous copy.
 Tensor contiguous(const Tensor& self);
 
 /// `self` if nothing changes, else a copy of another dtype or on another device. A complex number
-/// as a real one is its real part; PyTorch says so in a warning each time, here it is said once.
+/// becomes its real part as a real one (PyTorch warns about that).
 Tensor to(const Tensor& self, DType dtype);
 Tensor to(const Tensor& self, Device device);
 Tensor to(const Tensor& self, Device device, DType dtype);

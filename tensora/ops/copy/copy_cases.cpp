@@ -122,7 +122,7 @@ void add_transfers(Cases& cases) {
   cases.error("to", "data of a meta tensor", "a meta tensor has no data",
               [] { zeros({2}, {.device = "meta"}).cpu(); });
   cases.error("to", "no such CPU", "device", [] { zeros({2}).to(Device("cpu:7")); });
-  cases.error("to", "no such device", "", [] { zeros({2}).to(Device("toaster")); });
+  cases.error("to", "no such device", "toaster", [] { zeros({2}).to(Device("toaster")); });
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ Tensor allocated(const Shape& sizes, const Strides& strides, const TensorOptions
   const DType dtype = options.dtype.value_or(default_dtype());
   const Device device = options.device.value_or(Device());
   if (!device.is_cpu()) require_device(device);
-  // Memory without contents needs no op, unless somebody follows where tensors come from.
+  // Uninitialised memory needs no op, unless an interceptor has to see where tensors come from.
   if (thread_state.interceptor) [[unlikely]]
     return finished(apply(empty_strided_op, Args{}, {sizes, strides, dtype, device}), options);
   return finished(make_tensor(sizes, strides, dtype, device), options);
@@ -169,7 +169,7 @@ Tensor new_full(const Tensor& self, const Shape& sizes, Scalar value,
 
 namespace {
 
-// How many bytes the elements reach over.
+// The extent of the elements in bytes.
 size_t blob_bytes(const Shape& sizes, const Strides& strides, DType dtype) {
   check(sizes.size() == strides.size(), "from_blob: ", sizes.size(), " sizes but ", strides.size(),
         " strides");

@@ -4,7 +4,7 @@
 
 namespace tensora {
 
-/// A tensor with unset contents.
+/// A tensor with uninitialised contents.
 Tensor empty(const Shape& sizes, const TensorOptions& options = {});
 Tensor empty_strided(const Shape& sizes, const Strides& strides, const TensorOptions& options = {});
 /// The same for a factory that will fill it: errors carry that factory's name.

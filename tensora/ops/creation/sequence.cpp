@@ -71,7 +71,7 @@ void check_values(const Infer& infer, const TriangleIndices& a) {
   multiply_sizes(a.rows, a.columns, infer.op);
   infer.check(a.diagonal >= -a.rows - 1 && a.diagonal <= a.columns + 1, "diagonal ", a.diagonal,
               " is outside of ", a.rows, " rows and ", a.columns, " columns");
-  infer.check(infer[0].numel() == 2 * a.count(), "expected room for ", a.count(), " pairs, got ",
+  infer.check(infer[0].numel() == 2 * a.count(), "expected space for ", a.count(), " pairs, got ",
               infer[0].numel(), " elements");
 }
 
@@ -117,7 +117,7 @@ int64_t arange_length(Scalar start, Scalar end, Scalar step) {
   check((by > 0) == (to > from) || to == from, "arange: the bounds ", from, " -> ", to,
         " do not agree with the sign of step ", by);
   if (!start.is_floating() && !end.is_floating() && !step.is_floating()) {
-    // The distance of two int64 fits into uint64.
+    // The difference of two int64 fits into uint64.
     const auto first = start.to<uint64_t>(), last = end.to<uint64_t>();
     const auto magnitude = by > 0 ? step.to<uint64_t>() : -step.to<uint64_t>();
     const uint64_t distance = by > 0 ? last - first : first - last;
@@ -180,7 +180,8 @@ Tensor linspace(Scalar start, Scalar end, int64_t steps, const TensorOptions& op
   check_steps("linspace", steps);
   const DType dtype = options.dtype.value_or(default_dtype());
   check(dtype != kBool, "linspace: bool is not supported");
-  start = fit_scalar(start, dtype, "linspace");  // integers are cut before they are divided
+  start =
+      fit_scalar(start, dtype, "linspace");  // integer bounds are truncated before they are divided
   end = fit_scalar(end, dtype, "linspace");
   return sequence(linspace_op, {steps}, Linspace{start, end, steps}, default_dtype(), options);
 }

@@ -29,15 +29,15 @@ extern OpDef<Logspace> logspace_op;
 extern OpDef<Eye> eye_op;
 extern OpDef<TriangleIndices> triangle_indices_op;
 
-/// start, start + step, … up to but without `end`. Without a dtype: int64 if all three are
+/// start, start + step, … up to, but not including, `end`. Without a dtype: int64 if all three are
 /// integers, else the default dtype.
 Tensor arange(Scalar end, const TensorOptions& options = {});
 Tensor arange(Scalar start, Scalar end, const TensorOptions& options = {});
 Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& options = {});
 
-/// `steps` numbers at equal distances from `start` to `end`, both included.
+/// `steps` evenly spaced numbers from `start` to `end`, both included.
 Tensor linspace(Scalar start, Scalar end, int64_t steps, const TensorOptions& options = {});
-/// base^start … base^end, with exponents at equal distances.
+/// base^start … base^end, with evenly spaced exponents.
 Tensor logspace(Scalar start, Scalar end, int64_t steps, double base = 10,
                 const TensorOptions& options = {});
 

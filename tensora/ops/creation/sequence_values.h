@@ -59,7 +59,7 @@ struct Eye {
   }
 };
 
-/// The coordinates of a triangle's elements, row by row: first all row numbers, then all columns.
+/// The coordinates of a triangle's elements in row-major order: first all rows, then all columns.
 struct TriangleIndices {
   long rows = 0, columns = 0, diagonal = 0;
   bool lower = true;

@@ -16,7 +16,7 @@ DType inferred(Scalar::Kind kind) {
                                           : kBool;
 }
 
-// Moves a freshly filled host tensor to where and what the options ask for.
+// Converts a newly filled host tensor to the dtype and device of the options.
 Tensor finished(const Tensor& host, DType dtype, const TensorOptions& options) {
   const no_grad silent;
   Tensor result = to(host, dtype);

@@ -48,8 +48,8 @@ class NestedList {
   Shape sizes_;         // of one item until finish()
   std::vector<Scalar> values_;
   Scalar::Kind category_ = Scalar::Kind::floating;
-  // Where the lists differ in length first: found while the list is built from inside out, told
-  // when the whole list is there to count dims from.
+  // Where the lists first differ in length: found while the list is built from the inside out, and
+  // reported when the whole list is complete and the dim is known.
   int ragged_dim_ = -1;
   int64_t ragged_expected_ = 0, ragged_got_ = 0;
 };
@@ -63,7 +63,7 @@ namespace detail {
 Tensor tensor_from(const void* data, int64_t count, DType dtype, const TensorOptions& options);
 }
 
-/// Elements of a dtype's C++ type that lie side by side: a vector, array, span, C array, ….
+/// Contiguous elements of a dtype's C++ type: a vector, array, span, C array, ….
 template <class List>
 concept ElementList = requires(const List& list) {
   std::size(list);

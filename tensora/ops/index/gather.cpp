@@ -10,7 +10,7 @@
 namespace tensora {
 namespace {
 
-// A 0-dim tensor counts as one of one element.
+// A 0-dim tensor counts as a 1-D tensor of one element.
 Shape widened(const Shape& sizes) { return sizes.empty() ? Shape{1} : sizes; }
 
 void check_index(const Infer& infer, const Shape& self, const Tensor& index, int64_t dim) {

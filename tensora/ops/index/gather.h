@@ -14,7 +14,7 @@ constexpr auto describe(std::type_identity<GatherAttrs>) {
 /// gather: (self, index). scatter, scatter_add: (self, index, src).
 extern OpDef<GatherAttrs> gather_op, scatter_op, scatter_add_op;
 
-/// Zeros of shape `sizes`, with the input added up at the places it was gathered from.
+/// Zeros of shape `sizes`, with the input summed at the locations it was gathered from.
 struct GatherBackwardAttrs {
   Shape sizes;
   int64_t dim = 0;
@@ -28,8 +28,8 @@ extern OpDef<GatherBackwardAttrs> gather_backward_op;
 /// result[i][j] = self[index[i][j]][j] for dim 0, and likewise for other dims; the result has the
 /// shape of `index`, which may be smaller than `self` in the other dims.
 Tensor gather(const Tensor& self, int64_t dim, const Tensor& index);
-/// `self` with src[i][j] written to [index[i][j]][j], for all places of `index`. Of several values
-/// for one place the last stays; on CUDA any of them, unless is_deterministic().
+/// `self` with src[i][j] written to [index[i][j]][j], for all elements of `index`. If several
+/// values go to one location, the last one stays; on CUDA any of them, unless is_deterministic().
 Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src);
 Tensor scatter(const Tensor& self, int64_t dim, const Tensor& index, Scalar value);
 const Tensor& scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src);

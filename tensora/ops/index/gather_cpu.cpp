@@ -7,8 +7,8 @@
 
 // Note [Gather and scatter]
 // All four ops pair `plain[i]` with `data[i, its dim-th entry replaced by index[i]]` for every i in
-// the index's shape. The dims other than `dim` are divided among threads; along `dim` a thread goes
-// in order, so that colliding writes have one result for any number of threads.
+// the index's shape. The dims other than `dim` are divided among threads; along `dim` a thread
+// works in order, so that the result of colliding writes does not depend on the number of threads.
 
 namespace tensora::cpu::TENSORA_ISA {
 namespace {
@@ -69,7 +69,7 @@ struct Geometry {
   }
 };
 
-// Elements [begin, end) of a line. If the line runs along `dim`, the data side does not move on.
+// Elements [begin, end) of a line. If the line runs along `dim`, only the index moves in the data.
 template <class Action, class T, class I, class D>
 void walk_line(const Geometry& g, T* plain, const I* index, D* data, int64_t begin, int64_t end) {
   const int64_t plain_step = g.plain[g.line_dim], index_step = g.index[g.line_dim];
@@ -85,7 +85,7 @@ template <class Action, class T, class I, class D>
 void walk_all(const Geometry& g, T* plain, const I* index, D* data) {
   const int64_t total = g.sizes.numel();
   if (total == 0) return;
-  constexpr int64_t kCost = 16;  // bytes moved per element, about
+  constexpr int64_t kCost = 16;  // approximate bytes moved per element
   if (g.line_dim == g.dim) {
     parallel_for(total / g.line, items_per_task(g.line * kCost), [&](int64_t begin, int64_t end) {
       for (int64_t number = begin; number < end; ++number) {

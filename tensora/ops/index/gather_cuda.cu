@@ -18,7 +18,7 @@ namespace {
 struct GatherParams {
   Walk<4> walk;  // plain, index, data (at position 0 of `dim`), the element's number
   char *plain, *index, *data;
-  long long step;  // bytes between neighbours of the data along `dim`
+  long long step;  // stride in bytes of the data along `dim`
   IndexLimits limits;
   DType index_dtype;
   unsigned count;

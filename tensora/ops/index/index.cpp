@@ -134,7 +134,8 @@ class Resolved {
   int next_ = 0;  // the dim of view_ that the next entry is about
 };
 
-// The value as `shape` needs it. Leading dims of size 1 may be too many, as in PyTorch.
+// The value in a shape that broadcasts to `shape`. Surplus leading dims of size 1 are dropped, as
+// in PyTorch.
 Tensor fitted(const Tensor& value, const Shape& shape, const Tensor& target) {
   Shape sizes = value.sizes();
   while (sizes.size() > shape.size() && sizes[0] == 1) sizes.erase(0);

@@ -4,7 +4,7 @@
 
 namespace tensora {
 
-// ---- what stands between the brackets ----------------------------------------------------------
+// ---- the entries of an index --------------------------------------------------------------------
 
 /// Inserts a dim of size 1; in a slice, a bound that is left out.
 inline constexpr std::nullopt_t None = std::nullopt;
@@ -31,7 +31,7 @@ struct TensorIndex {
   TensorIndex(EllipsisIndex) : kind(Kind::ellipsis) {}
   TensorIndex(const char* dots) : kind(Kind::ellipsis) {
     check(std::string_view(dots) == "...",
-          "index: the only text that can stand among indices is \"...\", got \"", dots, "\"");
+          "index: the only string that is an index is \"...\", got \"", dots, "\"");
   }
   TensorIndex(Slice value) : kind(Kind::slice), slice(value) {}
   TensorIndex(Tensor value) : kind(Kind::tensor), tensor(std::move(value)) {}
@@ -48,11 +48,11 @@ struct TensorIndex {
 using TensorIndices = std::span<const TensorIndex>;
 
 /// NumPy's and PyTorch's indexing. Integers, slices, None and Ellipsis give a view; integer and
-/// bool tensors, which may be mixed in, select elements and give a copy. Their common shape stands
-/// where the first of them stood if they are neighbours, else in front.
+/// bool tensors, which may be mixed in, select elements and give a copy. Their broadcast shape
+/// takes the place of the first of them if they are adjacent, else it comes first.
 Tensor index(const Tensor& x, TensorIndices indices);
-/// Writes `value`, broadcast and cast, to the places `indices` select; with `accumulate` adds it,
-/// as often as a place occurs.
+/// Writes `value`, broadcast and cast, to the locations that `indices` select; with `accumulate`
+/// adds it, once for each time a location occurs.
 const Tensor& index_put_(const Tensor& x, TensorIndices indices, const Tensor& value,
                          bool accumulate = false);
 const Tensor& index_put_(const Tensor& x, TensorIndices indices, Scalar value);

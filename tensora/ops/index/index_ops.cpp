@@ -28,8 +28,7 @@ IndexedShape infer_places(const Infer& infer, const Shape& sizes, const Dims& di
   }
   for (int i = 0; i < dims.size(); ++i)
     infer.check(dims[i] >= (i == 0 ? 0 : dims[i - 1] + 1) && dims[i] < sizes.size(),
-                "the indexed dims must rise and lie within ", sizes.size(), " dimensions, got ",
-                dims);
+                "the indexed dims must be ascending and less than ", sizes.size(), ", got ", dims);
   return indexed_shape(sizes, dims, {index_sizes.data(), index_sizes.size()}, infer.op);
 }
 
@@ -131,7 +130,7 @@ IndexedShape indexed_shape(const Shape& sizes, const Dims& dims,
   return result;
 }
 
-// Several names for one op each: errors and profiles speak of what the user called.
+// The same op under several names: errors and profiles show the function that the user called.
 constinit OpDef<IndexAttrs> index_op = define_index("index", true);
 constinit OpDef<IndexAttrs> index_select_op = define_index("index_select");
 constinit OpDef<IndexAttrs> take_op = define_index("take");

@@ -22,12 +22,12 @@
 namespace tensora::cuda {
 namespace {
 
-constexpr long long kNowhere = -(1ll << 62);  // the place of a wrong index
+constexpr long long kNowhere = -(1ll << 62);  // marks an invalid index
 
 struct PlaceParams {
   Walk<2> walk;  // places, index
   char *places, *index;
-  long long step;  // bytes between neighbours of the indexed array along the dim
+  long long step;  // stride in bytes of the indexed array along the dim
   IndexLimits limits;
   DType index_dtype;
   bool is_first;  // of the index tensors: nothing is there yet

@@ -77,7 +77,7 @@ struct Writer {
   }
 };
 
-// In the source's dtype: integers cut the fraction of `alpha` off, as in PyTorch.
+// In the source's dtype: for integers the fraction of `alpha` is truncated, as in PyTorch.
 Tensor times(const Tensor& source, Scalar alpha) {
   return alpha == 1 ? source : mul(source, fit_scalar(alpha, source.dtype(), "index_add"));
 }

@@ -115,6 +115,9 @@ void add_writing(Cases& cases) {
                .dtypes = element_dtypes(),
                .inplace = [=](In x) { index_fill_(x[0], sample.dim, x[1], 1); }});
   }
+}
+
+void add_special_writing(Cases& cases) {
   const Sample rows = samples()[0];
   cases.add({.op = "index_add",
              .name = "alpha",
@@ -182,6 +185,7 @@ void add_writing(Cases& cases) {
 void index_select_cases(Cases& cases) {
   add_select(cases);
   add_writing(cases);
+  add_special_writing(cases);
 }
 
 }  // namespace tensora::suite

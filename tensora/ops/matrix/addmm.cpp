@@ -116,7 +116,7 @@ Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar b
                    alpha);
     };
     if (dtype != kBool) return product(dtype);
-    // "or" of "and": counted, and asked whether there is anything.
+    // A bool product is an "or" of "and"s: counted as integers, then compared with 0.
     return ne(product(kInt64), 0);
   });
 }

@@ -30,7 +30,7 @@ void multiply(const View& a, const View& b, const View& out, double alpha, doubl
   batch.resize(out.dim() - 2);
   Strides a_steps = batch_strides(a, batch), b_steps = batch_strides(b, batch),
           out_steps = batch_strides(out, batch);
-  // Joins neighbouring batch dims where every operand allows it.
+  // Merges adjacent batch dims where the strides of every operand allow it.
   for (int d = batch.size() - 1; d > 0; --d) {
     const bool joins = a_steps[d - 1] == a_steps[d] * batch[d] &&
                        b_steps[d - 1] == b_steps[d] * batch[d] &&

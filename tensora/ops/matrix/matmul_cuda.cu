@@ -70,7 +70,7 @@ MatrixBatch matrices(const View& view, int64_t offset, int64_t batch_stride) {
           view.strides[view.dim() - 2], view.strides[view.dim() - 1]};
 }
 
-/// Joins neighbouring batch dims where every operand allows it.
+/// Merges adjacent batch dims where the strides of every operand allow it.
 void join_batches(Shape& batch, Strides& a, Strides& b, Strides& out) {
   for (int d = batch.size() - 1; d > 0; --d) {
     const bool joins = a[d - 1] == a[d] * batch[d] && b[d - 1] == b[d] * batch[d] &&
@@ -128,7 +128,7 @@ bool multiply(const KernelContext& context, const View& a, const View& b, const 
   return true;
 }
 
-/// A view that the library can read: itself, or a gapless copy.
+/// A view that the library can read: itself, or a contiguous copy.
 class Readable {
  public:
   Readable(const KernelContext& context, const View& view) : view_(view) {

@@ -30,7 +30,7 @@ Tensors stepped(Args in, const AdamAttrs& a) {
   return Tensors{to(moved, dtype), to(m, dtype), to(v, dtype)};
 }
 
-// Dims of one element have strides without a meaning.
+// The strides of dims of one element have no meaning.
 bool laid_out_alike(const Tensor& a, const Tensor& b) {
   for (int i = 0; i < a.dim(); ++i)
     if (a.sizes()[i] > 1 && a.strides()[i] != b.strides()[i]) return false;
@@ -68,12 +68,13 @@ constinit OpDef<AdamAttrs> adam_op = define(Op<AdamAttrs>{
                         "all tensors must be ", param.dtype(), " of shape ", param.sizes(),
                         ", got ", infer[i].dtype(), " of shape ", infer[i].sizes());
           infer.check(is_dense(param.sizes(), param.strides()),
-                      "the parameter must lie in memory without gaps, got shape ", param.sizes(),
+                      "the parameter must be dense (without gaps), got shape ", param.sizes(),
                       " and strides ", param.strides());
           for (size_t i = 1; i < 4; ++i)
-            infer.check(laid_out_alike(infer[i], param),
-                        "parameter, moments and gradient must be laid out alike, got strides ",
-                        param.strides(), " and ", infer[i].strides());
+            infer.check(
+                laid_out_alike(infer[i], param),
+                "parameter, moments and gradient must be laid out alike (equal strides), got ",
+                param.strides(), " and ", infer[i].strides());
           for (int i = 0; i < 3; ++i) infer.output(param.sizes(), param.strides(), param.dtype());
         },
     .reference = stepped,

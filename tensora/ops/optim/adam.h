@@ -23,7 +23,7 @@ constexpr auto describe(std::type_identity<AdamAttrs>) {
 extern OpDef<AdamAttrs> adam_op;
 
 /// One step of Adam or AdamW in a single pass over memory; writes the first three tensors, which
-/// have one layout, any without gaps. A gradient of another layout is copied first.
+/// must be dense and have the same strides. A gradient of another layout is copied first.
 void adam_(const Tensor& param, const Tensor& exp_avg, const Tensor& exp_avg_sq, const Tensor& grad,
            const AdamAttrs& attrs);
 /// The same with the number of the step in a float32 tensor of one element on the parameter's

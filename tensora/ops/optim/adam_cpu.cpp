@@ -51,7 +51,7 @@ void step_tiled(const Rates<C>& rates, int64_t begin, int64_t end, T* const tens
   }
 }
 
-// All tensors have one layout without gaps, so their elements can be taken in the order of memory.
+// All tensors are dense and have the same strides, so elements are processed in memory order.
 template <class T>
 void run(const KernelContext& context, const AdamAttrs& attrs) {
   using C = std::conditional_t<std::is_same_v<T, double>, double, float>;

@@ -35,13 +35,13 @@ struct Arrays {
   T *new_param, *new_average, *new_square;
 };
 
-// All arrays have one layout without gaps, so their elements can be taken in the order of memory.
+// All arrays are dense and have the same strides, so elements are processed in memory order.
 template <class T, class C>
 __global__ void __launch_bounds__(kThreads)
     adam_step(const Rates<C> rates, const Clock clock, const Arrays<T> arrays, int64_t count) {
   C step_size = rates.step_size, inverse_root_correction = rates.inverse_root_correction;
   if (clock.step) {
-    __shared__ C corrected[2];  // powers in double are dear: once per block
+    __shared__ C corrected[2];  // powers in double are expensive: once per block
     if (threadIdx.x == 0) {
       const double step = *clock.step;
       corrected[0] = C(clock.lr / (1 - pow(clock.beta1, step)));

@@ -4,8 +4,8 @@
 
 namespace tensora::functors {
 
-// At NaN the gradients pass or stop as in PyTorch: most formulas ask where the gradient is cut off,
-// which NaN never is.
+// At NaN the gradients pass or are zero as in PyTorch: most formulas test where the gradient is
+// zero, and comparisons with NaN are false.
 
 struct Relu : Unary {
   static constexpr auto name = "relu";

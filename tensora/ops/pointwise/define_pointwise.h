@@ -16,8 +16,8 @@ void check_alpha(const Infer& infer, Scalar alpha);
 /// A number that was saved for a gradient, as a tensor that keeps its precision in expressions.
 Tensor unwrap_number(const Tensor& operand);
 
-/// The dtype in which operands meet, by PyTorch's rules: tensors with dims count before 0-dim
-/// tensors, and those before plain numbers, unless a later one is of a higher category.
+/// The dtype to which operands are promoted, by PyTorch's rules: tensors with dims take precedence
+/// over 0-dim tensors, and those over plain numbers, unless the latter are of a higher category.
 DType result_type(Args inputs);
 
 namespace detail {
@@ -57,7 +57,7 @@ concept HasVjp = (I == 0 && requires(F f, functors::Saved<float> s) { f.vjp_a(s)
                  (I == 1 && requires(F f, functors::Saved<float> s) { f.vjp_b(s); }) ||
                  (I == 2 && requires(F f, functors::Saved<float> s) { f.vjp_c(s); });
 
-/// A functor without formulas has the gradient zero: no tensor flows back.
+/// A functor without gradient formulas has the gradient zero: nothing is propagated.
 template <class F>
 void pointwise_vjp(Vjp& vjp, const F& functor) {
   if constexpr (HasVjp<F, 0>) pointwise_vjp_of<F, 0>(vjp, functor);

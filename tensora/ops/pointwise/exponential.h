@@ -159,7 +159,7 @@ struct Logit : Unary {
 struct Logaddexp : Binary {
   static constexpr auto name = "logaddexp";
   static constexpr auto types = Types::floating_only;
-  static constexpr double ulp = 6;
+  static constexpr double ulp = 8;
   static constexpr bool ulp_of_operands = true;
   static constexpr auto inplace = false;
   static constexpr unsigned saves_a = kA | kB, saves_b = kA | kB;
@@ -182,7 +182,7 @@ struct Logaddexp : Binary {
 struct Logaddexp2 : Binary {
   static constexpr auto name = "logaddexp2";
   static constexpr auto types = Types::floating_only;
-  static constexpr double ulp = 6;
+  static constexpr double ulp = 8;
   static constexpr bool ulp_of_operands = true;
   static constexpr auto inplace = false;
   static constexpr unsigned saves_a = kA | kB, saves_b = kA | kB;
@@ -205,6 +205,7 @@ struct Logaddexp2 : Binary {
 struct Xlogy : Binary {
   static constexpr auto name = "xlogy";
   static constexpr auto types = Types::floating;
+  static constexpr bool complex = true;
   static constexpr double ulp = 2 * kLibraryUlp + 1;  // the product may lie lower in its power of 2
   static constexpr unsigned saves_a = kA | kB, saves_b = kA | kB;
   template <class V>
@@ -213,11 +214,11 @@ struct Xlogy : Binary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return select((s.a == lit<V>(0)) & (s.b <= lit<V>(0)), lit<V>(0), xlogy(s.g, s.b));
+    return select((s.a == lit<V>(0)) & nonnegative(-s.b), lit<V>(0), conj(xlogy(conj(s.g), s.b)));
   }
   template <class V>
   constexpr V vjp_b(const Saved<V>& s) const {
-    return s.g * s.a / s.b;
+    return s.g * conj(s.a) / conj(s.b);
   }
 };
 

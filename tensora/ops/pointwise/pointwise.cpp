@@ -35,9 +35,9 @@ void check_types(const Infer& infer, Types types, DType dtype) {
   }
 }
 
-// The strides of the output, as in PyTorch: dense inputs of one layout give that layout, and
+// The strides of the output, as in PyTorch: dense inputs of equal strides give those strides, and
 // otherwise the dims keep the order in memory that they have in the inputs. A permuted tensor stays
-// permuted, with or without gaps, and the loop stays linear. An input of another dtype counts as
+// permuted, dense or not, and the loop stays linear. An input of another dtype counts as
 // the copy that PyTorch would make of it.
 Strides common_layout(const Infer& infer, const Shape& sizes) {
   SmallVector<Strides, 4> patterns;

@@ -62,7 +62,7 @@ void quantize_cases(Cases& cases) {
   cases.error("quantize", "no whole blocks", "must consist of blocks of 32", [] {
     quantize(zeros({2, 33}, {.device = device()}), kQ8_0);
   });
-  cases.error("quantize", "integers", "expected a floating-point tensor, got int64",
+  cases.error("quantize", "integers", "quantize: not supported for int64",
               [] { quantize(zeros({32}, {.dtype = kInt64, .device = device()}), kQ8_0); });
   cases.error("quantize", "to a plain dtype", "expected a quantized dtype, got int8",
               [] { quantize(zeros({32}, {.device = device()}), kInt8); });
@@ -70,8 +70,9 @@ void quantize_cases(Cases& cases) {
               [] { dequantize(zeros({32}, {.device = device()})); });
   cases.error("add", "quantized", "add: not supported for q8_0; dequantize it",
               [=] { add(q(), q()); });
-  cases.error("matmul", "quantized", "matmul: not supported for q8_0; dequantize it",
-              [=] { matmul(q(), q()); });
+  cases.error("matmul", "quantized", "matmul: not supported for q8_0; dequantize it", [=] {
+    matmul(q(), quantize(zeros({64, 64}, {.device = device()}), kQ8_0));
+  });
   cases.error("cast", "quantized", "use quantize or dequantize", [=] { to(q(), kFloat32); });
   cases.error("fill", "quantized", "fill: not supported for q8_0", [=] { zero_(q()); });
   cases.error("slice", "within a block", "consists of blocks of 32 numbers",

@@ -42,7 +42,7 @@ void check_floating(std::string_view op, const Tensor& self) {
   check(self.is_floating_point(), op, ": expected a floating-point tensor, got ", self.dtype());
 }
 
-// For factories, which would otherwise speak of the op that fills.
+// For factories, whose errors would otherwise name the op that fills.
 void check_floating(std::string_view op, const TensorOptions& options) {
   const DType dtype = options.dtype();
   check(is_differentiable(dtype), op, ": expected a floating-point dtype, got ", dtype);
@@ -64,7 +64,7 @@ void check_probability(double p) {
   check(p >= 0 && p <= 1, "bernoulli_: expected p between 0 and 1, got ", p);
 }
 
-// The integers that a dtype represents without a gap, as [-bound, bound].
+// The range [-bound, bound] in which a dtype represents every integer.
 double exact_integers(DType dtype) {
   switch (dtype) {
     case DType::float16:

@@ -31,6 +31,7 @@ struct ThresholdParams {
   char* out;
   int64_t count;
   DType p_dtype, out_dtype;
+  int p_bytes, out_bytes;  // per element: a kernel cannot read the table of dtypes
   const char *op, *expectation;
   Fault* fault;
 };
@@ -47,15 +48,14 @@ __global__ void __launch_bounds__(kThreads)
   const PhiloxWords words = words_of(params.uniform, params.replay, thread);
   V values[kPerCounter];
   params.uniform.values(words.word, values);
-  const auto p_bytes = static_cast<int64_t>(element_size(params.p_dtype));
-  const auto out_bytes = static_cast<int64_t>(element_size(params.out_dtype));
 #pragma unroll
   for (int k = 0; k < kPerCounter; ++k) {
     const int64_t i = first + k * kPhiloxLanes;
     if (i >= params.count) continue;
-    const V p = load_any<V>(params.p + i * p_bytes, params.p_dtype);
+    const V p = load_any<V>(params.p + i * params.p_bytes, params.p_dtype);
     if (!(p >= 0 && p <= 1)) note_fault(params.fault, params.op, params.expectation);
-    store_any<float>(params.out + i * out_bytes, params.out_dtype, values[k] < p ? 1.f : 0.f);
+    store_any<float>(params.out + i * params.out_bytes, params.out_dtype,
+                     values[k] < p ? 1.f : 0.f);
   }
 }
 
@@ -79,6 +79,8 @@ void bernoulli_tensor_kernel(const KernelContext& context, const RandomAttrs& at
     params.out = out.as<char>();
     params.count = out.numel;
     params.p_dtype = p.dtype;
+    params.p_bytes = static_cast<int>(element_size(p.dtype));
+    params.out_bytes = static_cast<int>(element_size(out.dtype));
     params.out_dtype = out.dtype;
     params.op = "bernoulli";
     params.expectation = "expected probabilities between 0 and 1";

@@ -6,10 +6,10 @@
 //
 // Note [Same numbers everywhere]
 // Every value is computed from integers by additions, multiplications, divisions and square roots
-// alone, each rounded once as IEEE 754 demands; no library function takes part. What could still
-// differ is whether a compiler joins a multiplication and an addition into one rounding (FMA). The
-// sources that include this header are therefore compiled with -ffp-contract=off, and in CUDA
-// `product` asks for a multiplication that is never joined. So float32 and float64 results are the
+// alone, each rounded once as IEEE 754 demands; no library function is used. What could still
+// differ is whether a compiler contracts a multiplication and an addition into one rounding (FMA).
+// The sources that include this header are therefore compiled with -ffp-contract=off, and in CUDA
+// `product` is a multiplication that is never contracted. So float32 and float64 results are the
 // same bits on every CPU, with every instruction set and number of threads, and in CUDA unless it
 // is compiled with -use_fast_math.
 

@@ -16,8 +16,8 @@
 // A permutation is the order of n random 64-bit words, in each of which the number of the element
 // takes the place of the lowest bits: it names the element and settles ties, which are too few to
 // matter. Unlike swapping elements one after another this runs in parallel and gives the same
-// permutation on every device. The leading bits are uniform, so dealing the words into buckets by
-// them, and those into buckets by the next bits, leaves almost nothing to sort.
+// permutation on every device. The leading bits are uniform, so distributing the words into buckets
+// by them, and each bucket by the next bits, leaves almost nothing to sort.
 
 namespace tensora::cpu::TENSORA_ISA {
 namespace {
@@ -38,8 +38,8 @@ std::vector<V> drawn(const Distribution& distribution, int64_t n) {
 constexpr int kBucketBits = 11;
 using Starts = std::array<int64_t, (1 << kBucketBits) + 1>;
 
-// Deals n words into 2^bits buckets by the bits below `top`, using `scratch`; starts[b] is where
-// bucket b begins.
+// Distributes n words into 2^bits buckets by the bits below `top`, using `scratch`; starts[b] is
+// where bucket b begins.
 void deal(uint64_t* words, uint64_t* scratch, int64_t n, int top, int bits, Starts& starts) {
   const auto bucket = [&](uint64_t word) { return (word >> (top - bits)) & ((1u << bits) - 1); };
   starts.fill(0);
@@ -119,7 +119,7 @@ Fault draw_with_replacement(std::span<const double> w, std::span<const long long
 }
 
 // A race: each category arrives after an exponential time of its own rate; the first ones are
-// drawn. That is the distribution of drawing one after another without putting back.
+// drawn. That is the distribution of successive draws without replacement.
 Fault draw_without_replacement(std::span<const double> w, std::span<const double> times,
                                int64_t count, int64_t* to) {
   std::vector<std::pair<uint64_t, int64_t>> arrivals;

@@ -6,9 +6,10 @@
 // Note [Weights as integers]
 // Categories are drawn by cumulative weights, and sums of floats depend on the order in which they
 // are added, which differs from device to device. So the weights of a row are scaled by a power of
-// two such that the largest has as many bits as the sum of the row leaves room for, and are cut to
-// integers: those add up exactly in any order. A weight above zero counts at least 1. What is cut
-// off is below 2^-61 of the largest weight times the number of categories.
+// two such that the largest has as many bits as the row's sum permits without overflow, and are
+// truncated to integers, whose sums are exact in any order. A weight above zero counts as at
+// least 1. The truncation error is below 2^-61 of the largest weight times the number of
+// categories.
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// The largest and the smallest, with and without their positions. See core/reduction.h for their
-// frame.
+// The largest and the smallest, with and without their positions. See core/reduction.h for the
+// protocol.
 
 #include "tensora/core/reduction.h"
 
@@ -68,7 +68,7 @@ struct Chosen : Reduction {
   static constexpr unsigned kNone = 0xffffffffu;
 
   TENSORA_HD Lane lane() const { return {Best().lane(), kNone}; }
-  // Positions rise within a lane, so the first of equals stays.
+  // Positions ascend within a lane, so the first of equal elements stays.
   TENSORA_HD Lane step(Lane lane, C x, unsigned index) const {
     const bool better = Best::replaces(x, lane.value);
     return {better ? x : lane.value, better ? index : lane.index};

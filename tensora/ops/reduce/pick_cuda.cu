@@ -10,7 +10,7 @@ struct PickParams {
   Walk<3> walk;  // indices, picked, whole (at position 0 of the picked dim)
   const char* indices;
   char *picked, *whole;
-  int64_t step;  // bytes between neighbours along the picked dim
+  int64_t step;  // stride in bytes along the picked dim
   unsigned count;
 };
 

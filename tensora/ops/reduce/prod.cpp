@@ -13,9 +13,9 @@ namespace tensora {
 namespace {
 
 // Note [The gradient of a product with zeros]
-// grad * y / x fails at zeros, where the product of the other elements is wanted: that of those
-// before times that of those behind, two running products. No division, O(n) work, and
-// differentiable to any order.
+// grad * y / x fails at zeros, where the product of the other elements is needed: the product of
+// the elements before times that of the elements after, two running products. No division, O(n)
+// work, and differentiable to any order.
 
 Tensor safe_gradient(const Tensor& grad, const Tensor& x, uint32_t mask) {
   Dims order, inverse = Shape::filled(x.dim(), 0);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Sums, products, counts and the norms that are sums. See core/reduction.h for their frame.
+// Sums, products, counts and the norms that are sums. See core/reduction.h for the protocol.
 
 #include "tensora/core/reduction.h"
 

@@ -14,7 +14,7 @@ namespace tensora::reductions {
 //               distance from the first element: it has all its digits where the elements lie far
 //               from zero. Where a mean of few elements is far from the next ones, digits are lost
 //               in their squares, but no more than kRun of them are added up.
-// One division serves many elements.
+// One division is shared by many elements.
 
 /// A part: its elements' number, mean and summed squared distance from the mean.
 struct Moments {

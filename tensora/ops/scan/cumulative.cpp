@@ -14,7 +14,7 @@ namespace {
 void infer_cumulative(Infer& infer, const CumulativeAttrs& attrs) {
   const Tensor& x = infer[0];
   wrap_dim(attrs.dim, x.dim(), infer.op);
-  infer.check(x.dim() > 0, "expected a tensor with dims");
+  infer.check(x.dim() > 0, "expected a tensor with at least one dimension");
   const DType natural = x.is_floating_point() ? x.dtype() : DType::int64;
   infer.output(x.sizes(), attrs.dtype.value_or(natural));
 }
@@ -106,7 +106,7 @@ constinit OpDef<LinearScanAttrs> linear_scan_op = define(Op<LinearScanAttrs>{
         [](Infer& infer, const LinearScanAttrs& attrs) {
           const Tensor &a = infer[0], &b = infer[1];
           wrap_dim(attrs.dim, a.dim(), infer.op);
-          infer.check(a.dim() > 0, "expected tensors with dims");
+          infer.check(a.dim() > 0, "expected tensors with at least one dimension");
           infer.check(a.is_floating_point() && a.dtype() == b.dtype(),
                       "expected one floating-point dtype, got ", a.dtype(), " and ", b.dtype());
           infer.check(a.sizes() == b.sizes(), "expected one shape, got ", a.sizes(), " and ",

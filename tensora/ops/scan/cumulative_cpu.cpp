@@ -33,8 +33,8 @@ struct RunningLinear {
 
 constexpr int64_t kTile = 512;
 
-/// An array whose dim `dim` is scanned. Neighbours along that dim, and along the last, lie `step`
-/// and `across` elements apart.
+/// An array whose dim `dim` is scanned. Its strides along that dim and along the last are `step`
+/// and `across`.
 struct Scanned {
   char* data;
   int64_t step, across, bytes;
@@ -91,7 +91,8 @@ class Scan {
                    });
       return;
     }
-    // Lines side by side: the states of a stretch of them are kept while all walk along the dim.
+    // Adjacent lines together: the states of a block of them are kept while all advance along the
+    // dim.
     const int64_t width = out.sizes[last], stretches = (width + kTile - 1) / kTile;
     const int64_t groups = out.numel / (length * width);
     parallel_for(groups * stretches, 1, [&](int64_t begin, int64_t end) {

@@ -17,10 +17,10 @@ int64_t extent(const Shape& sizes, const Strides& strides, int64_t offset) {
 }
 
 // Note [The gradient of as_strided]
-// A view may leave its input: it may begin before it, end behind it, or lie between its elements.
-// Then input and view meet in a frame, a piece of the storage that holds both: the view's gradient
-// is added up there, and the input's is read from it. Where several indices of the input share an
-// element, the input was expanded, and its gradient is shared out among them, as in PyTorch.
+// A view may go beyond its input: it may begin before it, end after it, or lie between its
+// elements. Then a part of the storage that contains both, the frame, connects them: the view's
+// gradient is summed there, and the input's is read from it. Where several indices of the input
+// share an element (the input was expanded), its gradient is divided among them, as in PyTorch.
 Tensor gradient_of_input(const Vjp& vjp, const AsStridedAttrs& attrs) {
   const Shape& sizes = vjp.input_sizes(0);
   const Tensor& grad = vjp.grad();
@@ -83,12 +83,12 @@ constinit OpDef<AsStridedBackwardAttrs> as_strided_backward_op = define(Op<AsStr
     .infer =
         [](Infer& infer, const AsStridedBackwardAttrs& attrs) {
           infer.check(is_dense(attrs.input_sizes, attrs.input_strides),
-                      "the gradient of as_strided needs an input without gaps or overlaps, got "
+                      "the gradient of as_strided needs a dense input, got "
                       "sizes ",
                       attrs.input_sizes, " and strides ", attrs.input_strides);
           const int64_t reached = extent(attrs.sizes, attrs.strides, attrs.offset);
           infer.check(attrs.offset >= 0 && reached <= attrs.input_sizes.numel(),
-                      "the view reaches beyond its input, so the gradient cannot flow back");
+                      "the view reaches beyond its input, so its gradient cannot be computed");
           infer.output(attrs.input_sizes, attrs.input_strides, infer[0].dtype());
         },
     .reference =

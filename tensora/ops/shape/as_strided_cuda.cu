@@ -8,7 +8,7 @@
 namespace tensora::cuda {
 namespace {
 
-// The geometry of a view, dims ordered by falling stride.
+// The geometry of a view, dims in order of descending stride.
 struct Geometry {
   int64_t sizes[kMaxDims], strides[kMaxDims], grad_strides[kMaxDims];
   int64_t reach[kMaxDims + 1];  // the largest offset that the dims from d on can add

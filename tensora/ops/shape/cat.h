@@ -19,7 +19,7 @@ Tensor cat(const std::vector<Tensor>& tensors, int64_t dim = 0);
 Tensor concatenate(const std::vector<Tensor>& tensors, int64_t dim = 0);
 /// Joins tensors of one shape along a new dim.
 Tensor stack(const std::vector<Tensor>& tensors, int64_t dim = 0);
-/// Joins side by side, one below the other, or in depth.
+/// Joins horizontally, vertically, or in depth.
 Tensor hstack(const std::vector<Tensor>& tensors);
 Tensor vstack(const std::vector<Tensor>& tensors);
 Tensor dstack(const std::vector<Tensor>& tensors);

@@ -13,7 +13,7 @@ constinit OpDef<NoAttrs> detach_op = define(Op<NoAttrs>{
           const Tensor& x = infer[0];
           infer.view(x.sizes(), x.strides(), x.storage_offset());
         },
-    .vjp = [](Vjp&, const NoAttrs&) {},  // nothing flows back, which is the point
+    .vjp = [](Vjp&, const NoAttrs&) {},  // detached: no gradient is propagated
     .view = true,
 });
 

@@ -10,7 +10,7 @@ void detach_cases(Cases& cases) {
                .run = [](In x) { return one(x[0].detach()); },
                .reference = [](Arrays x) { return one(x[0]); },
                .dtypes = element_dtypes(),
-               .grad_inputs = std::vector<int>{},
+               .opt_out = {{Mode::grad, "detaching is what stops a gradient"}},
                .is_view = true});
   // What is written to the alias of a leaf is allowed, as in PyTorch, and seen by both.
   cases.add({.op = "detach",
@@ -23,7 +23,7 @@ void detach_cases(Cases& cases) {
                    return one(leaf.detach());
                  },
              .reference = [](Arrays x) { return one(Array(x[0].sizes, 2)); },
-             .grad_inputs = std::vector<int>{}});
+             .opt_out = {{Mode::grad, "detaching is what stops a gradient"}}});
 }
 
 }  // namespace tensora::suite

@@ -16,7 +16,7 @@ const T* row_at(const View& view, int64_t row) {
   return view.as<const T>() + offset;
 }
 
-// Rows whose neighbours lie at a stride of -1, written to gapless memory.
+// Rows of stride -1, written to contiguous memory.
 template <class T>
 void reverse_rows(const View& from, T* to) {
   const int64_t columns = from.sizes.back();

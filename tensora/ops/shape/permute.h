@@ -22,7 +22,7 @@ Tensor swapdims(const Tensor& self, int64_t dim0, int64_t dim1);
 Tensor t(const Tensor& self);
 /// Exchanges the last two dims.
 Tensor mT(const Tensor& self);
-/// Moves dims to new places; the others keep their order.
+/// Moves dims to new positions; the others keep their order.
 Tensor movedim(const Tensor& self, const Dims& source, const Dims& destination);
 
 }  // namespace tensora

@@ -13,7 +13,7 @@
 namespace tensora {
 namespace {
 
-// Neighbouring dims of which only the first is repeated, seen as one.
+// Adjacent dims of which only the first is repeated are treated as one.
 struct Group {
   int64_t repeats;
   int64_t size;
@@ -48,7 +48,7 @@ Tensor repeat(const Tensor& self, const Shape& repeats) {
     const Tensor many = expand(reshape(self, separate), expanded);
     return reshape(many.numel() == self.numel() ? clone(many) : contiguous(many), result);
   }
-  // More repeated dims than that trick has room for: in two rounds.
+  // More repeated dims than kMaxDims allows for: in two rounds.
   Shape first = repeats, second = repeats;
   for (int d = 0; d < repeats.size(); ++d) (d < repeats.size() / 2 ? first : second)[d] = 1;
   return repeat(repeat(self, first), second);

@@ -17,7 +17,7 @@ std::optional<Strides> strides_as(const Shape& from, const Strides& strides, con
   Strides result;
   result.resize(to.size());
   int next = to.size() - 1;
-  int64_t step = strides.back();  // between neighbours of the current block
+  int64_t step = strides.back();  // of the current block
   int64_t old_count = 1, new_count = 1;
   for (int d = from.size() - 1; d >= 0; --d) {
     old_count *= from[d];

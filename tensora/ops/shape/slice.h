@@ -27,7 +27,7 @@ constexpr auto describe(std::type_identity<SelectAttrs>) {
 }
 extern OpDef<SelectAttrs> select_op;
 
-/// Zeros of shape `sizes` with the input at the place of a slice.
+/// Zeros of shape `sizes` with the input in the position of a slice.
 struct SliceBackwardAttrs {
   Shape sizes;
   int64_t dim = 0;
@@ -45,7 +45,7 @@ extern OpDef<SliceBackwardAttrs> slice_backward_op;
 Tensor narrow(const Tensor& self, int64_t dim, int64_t start, int64_t length);
 /// The part at one index of a dim, which may count from the end; that dim disappears.
 Tensor select(const Tensor& self, int64_t dim, int64_t index);
-/// Python's slice of one dim: bounds may count from the end and are cut to the size.
+/// Python's slice of one dim: bounds may count from the end and are clamped to the size.
 Tensor slice(const Tensor& self, int64_t dim = 0, std::optional<int64_t> start = {},
              std::optional<int64_t> end = {}, int64_t step = 1);
 

@@ -13,7 +13,7 @@ struct SlidingParams {
   char *out, *grad;
   int64_t position;                     // of the part's beginning
   int64_t windows, size, step;          // as in the attributes
-  int64_t window_bytes, element_bytes;  // between neighbours in the gradient
+  int64_t window_bytes, element_bytes;  // strides in the gradient
   unsigned count;
 };
 

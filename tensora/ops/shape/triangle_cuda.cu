@@ -79,9 +79,8 @@ void triangle_kernel(const KernelContext& context, const TriangleAttrs& attrs) {
   const dim3 grid(static_cast<unsigned>((params.cols + kThreads - 1) / kThreads),
                   at_most(params.rows), at_most(batches));
   const Launch launch{context.op, context.device.index};
-  visit_element_size(out.dtype, [&]<class T>() {
-    launch(triangle<T, kLower>, grid, dim3(kThreads), params);
-  });
+  visit_element_size(out.dtype,
+                     [&]<class T>() { launch(triangle<T, kLower>, grid, dim3(kThreads), params); });
 }
 
 }  // namespace

@@ -9,8 +9,8 @@ namespace tensora::cuda {
 // no power of two need no padding, and the items may lie anywhere, in shared memory or, where they
 // are too many for it, in the device's.
 
-/// Sorts items[0 … count) by `less`, which no two items may leave undecided. All threads of the
-/// block call; they are in step afterwards.
+/// Sorts items[0 … count) by `less`, which must be a strict total order. Called by all threads of
+/// the block, which are synchronized afterwards.
 template <class T, class Less>
 __device__ inline void sort_block(T* items, unsigned long long count, Less less) {
   const auto order = [&](unsigned long long low, unsigned long long high) {

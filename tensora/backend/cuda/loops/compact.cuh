@@ -1,6 +1,6 @@
 #pragma once
 
-// Putting the chosen elements of a line side by side, in their order.
+// Compaction: packs the selected elements of a line, in their order.
 //
 // A choice is a functor:
 //   unsigned flags(long long first, int present) const;     bit k: element first + k is chosen, for
@@ -12,10 +12,10 @@
 // A block must know how many elements were chosen before its tile. It publishes its own count, then
 // looks at what the tiles before it have published, nearest first and 32 at a time, and adds up
 // counts until it meets a tile that knows its whole prefix; then it publishes its own. So elements
-// are read once, and no block waits for more than its neighbours' counts. Tiles are numbered in the
-// order in which blocks start, hence a block waits only for blocks that run. Sums of integers are
-// the same however far a block had to look, so the result does not depend on timing; scans of
-// floats cannot be made so (Note [Scans in three phases]).
+// are read once, and a block waits only for the counts of the tiles before it. Tiles are numbered
+// in the order in which blocks start, hence a block waits only for blocks that run. Sums of
+// integers are the same however far a block had to look, so the result does not depend on timing;
+// scans of floats cannot be made so (Note [Scans in three phases]).
 
 #include <algorithm>
 
@@ -23,7 +23,7 @@
 
 namespace tensora::cuda {
 
-inline constexpr int kCompactItems = 16;  // neighbouring elements of a thread
+inline constexpr int kCompactItems = 16;  // adjacent elements of a thread
 inline constexpr unsigned kCompactThreads = 256;
 inline constexpr int kCompactTile = kCompactItems * static_cast<int>(kCompactThreads);
 

@@ -27,12 +27,13 @@ void copy_by_elements(std::string_view op, const View& from, const View& to, DTy
 }
 
 // Note [Transposed copies on the GPU]
-// Of two arrays laid out along different dims only one can be walked in its own order; the other
-// would touch a memory sector per element. So a patch is read along the source's dim and written
-// along the target's:
+// Of two arrays that are contiguous along different dims only one can be traversed in memory order;
+// the other would touch a memory sector per element. So a tile is read along the source's dim and
+// written along the target's:
 //   turn_kernel   where sizes and strides allow wide accesses: a thread reads a square of W x W
-//                 elements in W accesses, turns it in its registers and writes it in W accesses. A
-//                 warp's threads form a patch whose rows are whole sectors on both sides.
+//                 elements in W accesses, transposes it in its registers and writes it in W
+//                 accesses. A warp's threads form a tile whose rows are whole sectors on both
+//                 sides.
 //   tile_kernel   anywhere else: a block reads a tile into shared memory, element by element. One
 //                 column of padding keeps the threads of a warp, which read down a column, in
 //                 different banks.
@@ -54,7 +55,7 @@ struct Corner {
 
 __device__ inline Corner corner_of(const TransposeParams& params, unsigned tile_x,
                                    unsigned tile_y) {
-  // Neighbouring blocks write neighbouring parts of the same rows.
+  // Adjacent blocks write adjacent parts of the same rows.
   const unsigned above = params.tiles_y.divide(blockIdx.x);
   const unsigned batch = params.tiles_x.divide(above);
   int at[2];
@@ -67,7 +68,7 @@ __device__ inline Corner corner_of(const TransposeParams& params, unsigned tile_
 /// Elements on a side of a thread's square, for elements of that many bytes.
 template <int bytes>
 inline constexpr unsigned kSquare = bytes == 1 ? 8 : 16 / bytes;
-// How a block's threads lie over its tile, in squares.
+// How a block's threads are arranged over its tile, in squares.
 constexpr unsigned kLanesX = 8, kLanesY = 4, kWarpsX = 2, kWarpsY = 4;
 template <int bytes>
 inline constexpr unsigned kTurnX = kSquare<bytes> * kLanesX * kWarpsX;
@@ -156,7 +157,7 @@ Divisor divisor_of(int64_t number) {
   return {numbers.divisor, numbers.multiplier, numbers.shift};
 }
 
-// The dim along which the source is gapless while the target is along dim 0; 0 if there is none.
+// The dim along which the source is contiguous while the target is along dim 0; 0 if there is none.
 int transposed_dim(const HostWalk& walk, int64_t bytes) {
   constexpr int64_t kWorthwhile = 8;
   if (walk.strides[0][0] != bytes || walk.strides[1][0] == bytes || walk.strides[1][0] <= 0)

@@ -24,7 +24,7 @@ struct Divisor {
 };
 
 /// How K arrays are walked in step. Dim 0 is the innermost. Offsets are in bytes and between -2^31
-/// and 2^31: the host cuts larger work into several launches. Negative strides wrap around.
+/// and 2^31: the host splits larger work into several launches. Negative strides wrap around.
 template <int K>
 struct Walk {
   int dims;
@@ -50,7 +50,7 @@ struct Walk {
 
 /// How a kernel finds an operand's values.
 enum class Access : unsigned char {
-  vector,    // a group lies gapless, aligned
+  vector,    // a group is contiguous and aligned
   repeat,    // one element serves the whole group
   element,   // element by element
   constant,  // the value came with the launch
@@ -128,16 +128,16 @@ __device__ inline T store_value(C value) {
     return static_cast<T>(value);
 }
 
-/// V elements that travel in accesses of up to 16 bytes.
+/// V elements that are moved in accesses of up to 16 bytes.
 template <class T, int V>
 struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) Pack {
   T items[V];
 };
 
 // Note [Fetch first, convert later]
-// A thread that converts an operand before it asks for the next one waits for memory once per
-// operand. So the bytes of all operands are fetched first, as plain words whose dtype does not
-// matter yet, and a thread's loads are on their way together.
+// A thread that converts an operand before it loads the next one waits for memory once per operand.
+// So the bytes of all operands are loaded first, as plain words whose dtype does not matter yet,
+// and all loads of a thread are in flight together.
 struct RawGroup {
   unsigned words[4];
 };
@@ -176,7 +176,7 @@ __device__ inline T element_of(const RawGroup& raw, int i) {
     return static_cast<T>(static_cast<unsigned char>(raw.words[i / 4] >> (i % 4 * 8)));
 }
 
-/// V elements side by side as values of the compute type.
+/// V contiguous elements as values of the compute type.
 template <class T, class C, int V>
 __device__ inline void load_pack(const char* from, C (&to)[V]) {
   const auto pack = *reinterpret_cast<const Pack<T, V>*>(from);
@@ -184,7 +184,7 @@ __device__ inline void load_pack(const char* from, C (&to)[V]) {
   for (int i = 0; i < V; ++i) to[i] = load_value<C>(pack.items[i]);
 }
 
-/// Stores V computed values side by side.
+/// Stores V computed values contiguously.
 template <class T, class C, int V>
 __device__ inline void store_pack(char* to, const C (&from)[V]) {
   if constexpr (is_half_type<T> && V % 2 == 0) {

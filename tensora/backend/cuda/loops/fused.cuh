@@ -1,6 +1,6 @@
 #pragma once
 
-// The frame of fused kernels, shared by the host and, as embedded text, by NVRTC.
+// The parameters of fused kernels, shared by the host and, as embedded text, by NVRTC.
 
 #include "tensora/backend/cuda/loops/elements.cuh"
 

@@ -10,7 +10,7 @@
 #include "tensora/backend/cuda/memory/scratch.h"
 #include "tensora/backend/cuda/runtime/capture.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
-// The unrolling that philox.h asks GCC for, nvcc does of its own accord.
+// nvcc does by itself the unrolling that philox.h asks GCC for.
 #pragma nv_diag_suppress 1675
 #include "tensora/core/philox.h"
 
@@ -56,20 +56,20 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-/// Calls launch(view) with a contiguous view of the output's shape, and puts the values where they
-/// belong.
+/// Calls launch(view) with a contiguous view of the output's shape, and copies the values to the
+/// output if that is not contiguous.
 template <class LaunchBody>
 void generate(const KernelContext& context, LaunchBody&& launch) {
   const View& out = context.output();
   if (out.numel == 0) return;
   if (out.contiguous) return launch(out);
   const Scratch scratch(context.device.index, out.bytes());
-  View gapless = out;
-  gapless.data = scratch.data();
-  gapless.strides = contiguous_strides(out.sizes);
-  gapless.update();
-  launch(gapless);
-  copy_elements(context.op, gapless, out);
+  View packed = out;
+  packed.data = scratch.data();
+  packed.strides = contiguous_strides(out.sizes);
+  packed.update();
+  launch(packed);
+  copy_elements(context.op, packed, out);
 }
 
 template <class V, class Values>
@@ -90,7 +90,7 @@ const ReplayRandom* replay_of(const KernelContext& context, Distribution& distri
   return replay;
 }
 
-/// Fills gapless memory.
+/// Fills contiguous memory.
 template <class V, int kPerCounter, class Distribution>
 void draw_random(const KernelContext& context, Distribution distribution, void* to, DType dtype,
                  int64_t count) {

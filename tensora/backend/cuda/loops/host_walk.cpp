@@ -25,7 +25,7 @@ void visit_parts(const HostWalk& walk, bool is_last,
     body(walk, is_last);
     return;
   }
-  int widest = walk.dims - 1;  // the outermost dim that can be cut
+  int widest = walk.dims - 1;  // the outermost dim that can be split
   while (widest > 0 && walk.sizes[widest] == 1) --widest;
   HostWalk first = walk, second = walk;
   first.sizes[widest] = walk.sizes[widest] / 2;
@@ -40,8 +40,8 @@ void visit_parts(const HostWalk& walk, bool is_last,
 
 namespace {
 
-// Most ops meet gapless arrays of one shape, and numbers: a single dim, without sorting and
-// joining.
+// Most ops have contiguous operands of one shape, and numbers: a single dim, without sorting and
+// merging.
 bool make_plain_walk(HostWalk& walk, std::span<const View* const> views) {
   const View& out = *views[0];
   const int64_t count = out.sizes.numel();
@@ -74,7 +74,7 @@ HostWalk make_walk(std::span<const View* const> views) {
     for (int64_t& step : steps[k]) step *= static_cast<int64_t>(element_size(view.dtype));
     walk.data[k] = static_cast<char*>(view.data);
   }
-  int order[kMaxDims];  // innermost first: by rising stride of the output
+  int order[kMaxDims];  // innermost first: by ascending stride of the output
   int used = 0;
   for (int d = out.dim() - 1; d >= 0; --d)
     if (out.sizes[d] != 1) order[used++] = d;

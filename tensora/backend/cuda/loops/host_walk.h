@@ -1,7 +1,7 @@
 #pragma once
 
-// The host's side of walking several strided arrays in step: which dims are left after joining,
-// and how the work is cut so that a kernel can count in 32 bits.
+// The host's side of traversing several strided arrays together: which dims remain after merging,
+// and how the work is split so that a kernel can count in 32 bits.
 
 #include <cstdint>
 #include <span>
@@ -44,11 +44,11 @@ struct HostWalk {
 };
 
 /// The walk over an output (array 0) and operands broadcast to it: dims ordered by the output's
-/// memory, neighbouring dims joined where all arrays allow it.
+/// strides, adjacent dims merged where the strides of all arrays allow it.
 HostWalk make_walk(std::span<const View* const> views);
 
-/// Whether array k lies such that groups of `group` elements along dim 0 can be accessed as one:
-/// gapless and aligned.
+/// Whether groups of `group` elements of array k along dim 0 can be accessed as one: contiguous and
+/// aligned.
 bool has_groups(const HostWalk& walk, int k, int64_t element_bytes, int64_t group);
 
 /// Calls body(part, is_last) for parts that together cover the walk, each with fewer than 2^31

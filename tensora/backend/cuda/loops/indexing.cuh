@@ -8,8 +8,9 @@
 
 namespace tensora::cuda {
 
-/// Leaves a note, unless there is one. Of threads that find something wrong at once, one writes.
-/// The texts must come from the host: a literal in a kernel lies in the device's memory.
+/// Records an error, unless one is recorded already. If several threads find errors at the same
+/// time, one writes. The texts must come from the host: a literal in a kernel is in the device's
+/// memory.
 __device__ inline void note_fault(Fault* fault, const char* op, const char* sentence,
                                   long long index = 0, long long limit = 0, int dim = 0) {
   if (atomicCAS(&fault->state, 0, 1) != 0) return;
@@ -23,7 +24,7 @@ __device__ inline void note_fault(Fault* fault, const char* op, const char* sent
   note->state = 2;
 }
 
-/// What an index may be, and where a wrong one is noted.
+/// The valid range of an index, and where an invalid one is recorded.
 struct IndexLimits {
   const char* op;
   Fault* fault;
@@ -31,7 +32,7 @@ struct IndexLimits {
   int dim;
 };
 
-/// The position that index number `at` (in bytes) names; -1, with a note, if there is none.
+/// The position that the index at byte offset `at` names; -1, with a record, if it is invalid.
 __device__ inline long long checked_index(const char* indices, int at, DType dtype,
                                           const IndexLimits& limits) {
   const long long index = dtype == DType::int64 ? *reinterpret_cast<const long long*>(indices + at)
@@ -53,7 +54,7 @@ __device__ inline void atomic_add(T* to, T value) {
   } else if constexpr (sizeof(T) >= 4) {
     atomicAdd(to, value);
   } else {
-    // Narrow elements: the aligned word around one is replaced, if nobody else did in between.
+    // Narrow elements: compare-and-swap of the aligned word that contains the element.
     using Acc = accumulate_t<T>;
     constexpr unsigned kMask = (1u << 8 * sizeof(T)) - 1;
     const size_t address = reinterpret_cast<size_t>(to);

@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kThreads)
       *reinterpret_cast<const T*>(params.value_at(line[0], k));
 }
 
-// A running sum that starts anew at each place.
+// A segmented running sum: it restarts at each location.
 template <class T>
 struct SumsOfPlaces {
   using C = accumulate_t<T>;

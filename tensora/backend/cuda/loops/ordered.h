@@ -1,7 +1,7 @@
 #pragma once
 
-// Writing and adding to places that may occur more than once, in an order that does not depend on
-// timing. See Note [Order of colliding writes].
+// Writing and adding to locations that may occur more than once, in an order that does not depend
+// on timing. See Note [Order of colliding writes].
 
 #include <cstdint>
 #include <string_view>
@@ -15,10 +15,10 @@
 namespace tensora::cuda {
 
 // Note [Order of colliding writes]
-// Several values may go to one place. By default every value is a thread's, and which comes last,
-// or in which order floats are added, is up to timing. Where the user asked for determinism, the
-// values are sorted by their places first, stably: then the values of a place lie side by side in
-// their own order, and the last of them is written, or a scan that starts anew at each place adds
+// Several values may go to one location. By default each value has its own thread, and which comes
+// last, or in which order floats are added, depends on timing. If the user asked for determinism,
+// the values are first sorted by location with a stable sort: then the values of a location are
+// adjacent and in their original order, and the last of them is written, or a segmented scan adds
 // them up. Sums of integers are the same in any order and are never sorted.
 
 /// Values that go to places of an array, for each of several lines: value number v of a line, at
@@ -30,7 +30,7 @@ struct OrderedWrite {
   SortPairs spare;
   int64_t count = 0;
   uint64_t nowhere = 0;          // a key above all others: of values that go to no place
-  View values;                   // of a line, in the shape in which they are numbered, row by row
+  View values;                   // of a line, in the shape in which they are numbered, row-major
   View plain_lines, data_lines;  // both in the shape of the lines, at value 0 and offset 0
 };
 
@@ -51,16 +51,16 @@ class PairMemory {
   static size_t checked_count(std::string_view op, int64_t count) {
     check(count < int64_t{1} << 31, op, ": ", count,
           " values cannot be sorted on cuda, at most 2^31 - 1 can",
-          is_deterministic() ? "; without set_deterministic they need not be" : "");
+          is_deterministic() ? "; without set_deterministic no sort is needed" : "");
     return static_cast<size_t>(count);
   }
   size_t count_;
   Scratch scratch_;
 };
 
-/// Of the values of a place the last is written.
+/// The last of the values of a location is written.
 void write_in_order(const OrderedWrite& job);
-/// The values of a place are added to it, in their order; floating dtypes.
+/// The values of a location are added to it, in their order; floating dtypes.
 void add_in_order(const OrderedWrite& job);
 
 }  // namespace tensora::cuda

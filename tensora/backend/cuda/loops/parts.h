@@ -15,7 +15,8 @@ inline View part_of(View view, int dim, int64_t start, int64_t step, int64_t cou
 }
 
 /// A view of the shape of `like` that holds no elements: the distance of an address in it from its
-/// `data` is the position along `dim`. Walked in step with others, it tells a kernel where it is.
+/// `data` is the position along `dim`. Traversed together with others, it tells a kernel its
+/// position.
 inline View positions_along(const View& like, int dim) {
   static char origin;
   View positions = like;
@@ -27,7 +28,7 @@ inline View positions_along(const View& like, int dim) {
   return positions;
 }
 
-/// The same with the number of the element, counted row by row.
+/// The same with the number of the element in row-major order.
 inline View numbers_of(const View& like) {
   View numbers = positions_along(like, 0);
   numbers.strides = contiguous_strides(like.sizes);
@@ -35,7 +36,7 @@ inline View numbers_of(const View& like) {
   return numbers;
 }
 
-/// From a view's first element to behind its last.
+/// From a view's first element to one past its last.
 inline int64_t extent_bytes(const View& view) {
   int64_t reach = 1;
   for (int d = 0; d < view.dim(); ++d) reach += (view.sizes[d] - 1) * view.strides[d];

@@ -13,7 +13,7 @@
 
 // Note [Kernels of a functor]
 // There are a dozen dtypes, up to three operands, and any strides; a kernel per combination would
-// be a library of gigabytes. Pointwise ops wait for memory, so the few instructions that a uniform
+// take gigabytes of code. Pointwise ops are memory-bound, so the few instructions that a uniform
 // branch on a dtype costs are free. A functor is compiled for four compute types, and for each as
 //   vector kernel   a thread computes groups of 16 bytes' worth of elements (in the compute type),
 //                   each in one access; operands are such groups too, or one element repeated (a
@@ -71,7 +71,7 @@ bool is_near(DType dtype, DType compute) {
   return false;
 }
 
-// Whether integers of one dtype must be cut to the narrower one in which the operands meet. Only
+// Whether integers must be truncated to the narrower dtype to which the operands are promoted. Only
 // 0-dim operands can be wider than that: they yield in type promotion.
 bool is_cut(DType from, DType meet) {
   const auto is_whole = [](DType dtype) { return dtype_info(dtype).category <= Category::integer; };
@@ -135,8 +135,8 @@ C host_converted(T value) {
     return static_cast<C>(value);
 }
 
-// The number in the type `compute` of the loop. Integers are cut to the dtype `meet` in which the
-// operands meet, which may be narrower; see is_cut().
+// The number in the type `compute` of the loop. Integers are truncated to the dtype `meet` to which
+// the operands are promoted, which may be narrower; see is_cut().
 RawValue host_value(const View& view, DType compute, DType meet) {
   RawValue raw{};
   visit_element(view.dtype, [&]<class T>() {
@@ -186,7 +186,7 @@ void launch(const KernelContext& context, const HostWalk& whole, const Choice& c
   });
 }
 
-// The same with the operands on the device that must be cut copied in their final dtype.
+// The same, with operands on the device that must be truncated copied to their final dtype.
 void run_with_cut_operands(const KernelContext& context, const FunctorKernels& kernels, int arity,
                            const void* functor) {
   SmallVector<const View*, 8> views;

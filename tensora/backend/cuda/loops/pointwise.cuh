@@ -47,8 +47,8 @@ template <class C>
 inline constexpr int kGroup = 16 / static_cast<int>(sizeof(C));
 /// Elements of one access of the half kernel: 16 bytes of a 16-bit type.
 inline constexpr int kHalfGroup = 8;
-/// Accesses of a thread that are on their way together, per operand. Neighbouring threads access
-/// neighbouring groups, so a thread's own lie kThreads groups apart.
+/// Accesses of a thread that are in flight together, per operand. Adjacent threads access adjacent
+/// groups, so those of one thread are kThreads groups apart.
 inline constexpr int kGroupsPerThread = 2;
 
 // The dtypes that the vector kernel of each compute type reads and writes; see can_vectorise().
@@ -136,13 +136,13 @@ __device__ inline C load_near(const char* from, DType dtype) {
   return value;
 }
 
-// One body per compute type, called: inlined into every operand of every functor, these switches
+// One function per compute type, not inlined: in every operand of every functor, these switches
 // would be most of the library's code.
 template <class C>
 __device__ __noinline__ C load_any(const char* from, DType dtype) {
   C value{};
-  visit_meeting<C>(
-      dtype, [&]<class T>() { value = load_value<C>(*reinterpret_cast<const T*>(from)); });
+  visit_meeting<C>(dtype,
+                   [&]<class T>() { value = load_value<C>(*reinterpret_cast<const T*>(from)); });
   return value;
 }
 template <class C>
@@ -292,7 +292,7 @@ struct FunctorKernels {
   KernelSet f32, f64, i32, i64, c64, c128;
 };
 
-/// Chooses the kernel, cuts the work into launches and queues them on the current stream.
+/// Chooses the kernel, splits the work into launches and queues them on the current stream.
 void run_pointwise(const KernelContext& context, const FunctorKernels& kernels, int arity,
                    const void* functor);
 

@@ -1,19 +1,19 @@
 #pragma once
 
-// Reductions over any dims. What depends on the reduction are four kernels per compute type; dims,
-// strides, dtypes and the cutting of the work are handled around them.
+// Reductions over any dims. Only four kernels per compute type depend on the reduction; dims,
+// strides, dtypes and the partition of the work are handled around them.
 //
 // core/reduction.h describes the functors. A thread accumulates lanes, threads and splits are
 // combined as accumulators.
 //
 // Note [Deterministic reductions]
 // No atomics: which thread adds what to what is decided by the shape alone. Where there are too few
-// results to fill the device, the reduced range is cut into splits; each leaves a partial
+// results to fill the device, the reduced range is divided into splits; each leaves a partial
 // accumulator per result in scratch memory, and a second kernel combines them in a fixed order.
 //
 // Note [Loads in flight]
-// A reduction does nothing but wait for memory, so what counts is how many bytes are on their way.
-// The input's dtype is looked at once, outside the loop; inside, a thread issues kLoads loads of up
+// A reduction is memory-bound, so what counts is how many bytes are in flight. The input's dtype is
+// examined once, outside the loop; inside, a thread issues kLoads loads of up
 // to 16 bytes before it uses the first, and spreads the elements over kLanes accumulators, which
 // also keeps the runs that one accumulator adds up short.
 
@@ -51,7 +51,7 @@ __device__ inline void leave(const F& functor, const ReduceParams& params, unsig
 /// Accumulators of a thread.
 template <class C>
 inline constexpr int kLanes = 32 / static_cast<int>(sizeof(C));
-/// Loads of a thread that are on their way together.
+/// Loads of a thread that are in flight together.
 inline constexpr unsigned kLoads = 4;
 
 /// Elements of type T that one load brings: up to 16 bytes, 8 of them at most.
@@ -264,8 +264,8 @@ __global__ void __launch_bounds__(kReduceThreads)
   if (active && threadIdx.x == 0) leave(functor, params, output, at, accs[0]);
 }
 
-// Columns: neighbouring threads hold neighbouring results, as many each as a load brings, and walk
-// down the reduced range; blockDim.y threads share a column.
+// Columns: adjacent threads hold adjacent results, as many each as a load brings, and go down the
+// reduced range; blockDim.y threads share a column.
 template <class F, bool kVector>
 __global__ void __launch_bounds__(kReduceThreads)
     reduce_columns(const __grid_constant__ ReduceParams params, const F functor) {
@@ -285,7 +285,7 @@ __global__ void __launch_bounds__(kReduceThreads)
     accs[threadIdx.y * blockDim.x] = acc;
     join_threads(functor, accs, threadIdx.y, blockDim.y, blockDim.x);
     if (active && threadIdx.y == 0) {
-      // The outputs of a group lie side by side, as its inputs do.
+      // The outputs of a group are adjacent, as its inputs are.
       const long long here[3] = {0, at[1] + i * params.out_step[0], at[2] + i * params.out_step[1]};
       leave(functor, params, group * width + i, here, accs[0]);
     }
@@ -309,7 +309,7 @@ __global__ void __launch_bounds__(kReduceThreads)
   });
 }
 
-// blockDim.y threads share the splits of a result; neighbouring threads have neighbouring results.
+// blockDim.y threads share the splits of a result; adjacent threads have adjacent results.
 template <class F>
 __global__ void __launch_bounds__(kReduceThreads)
     combine_splits(const __grid_constant__ ReduceParams params, const F functor) {

@@ -1,6 +1,6 @@
 #pragma once
 
-// What a reduction's kernels are told.
+// The parameters of a reduction's kernels.
 
 #include "tensora/backend/cuda/loops/elements.cuh"
 #include "tensora/core/dtype.h"
@@ -37,7 +37,7 @@ struct ReduceParams {
   WideWalk<1> reduced;    // of the input, in steps: elements, or groups where rows are vectors
   WideWalk<3> kept;       // in, out 0, out 1; in groups where columns are vectors
   WideWalk<3> finish;     // the same in elements
-  long long out_step[2];  // bytes between neighbours of a group of results
+  long long out_step[2];  // stride in bytes within a group of results
   unsigned outputs;       // results
   unsigned lanes;         // results, or groups of them where columns are vectors
   unsigned steps, tail, splits, steps_per_split;

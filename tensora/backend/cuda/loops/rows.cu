@@ -37,6 +37,7 @@ std::optional<RowsParams> rows_of(const KernelContext& context, uint32_t reduced
                   params.row_bytes % alignment == 0;
   params.in_dtype = in.dtype;
   params.out_dtype = out.dtype;
+  params.out_bytes = static_cast<int>(element_size(out.dtype));
   return params;
 }
 

@@ -1,8 +1,8 @@
 #pragma once
 
 // Rows that fit on the chip. A group of threads, a warp or a block, reads a row once into its
-// registers; what is computed about it may then look at every element several times: the maximum
-// first, then the exponentials below it, and memory is still read once.
+// registers; the computation may then pass over the elements several times, for the maximum first
+// and then for the exponentials, while memory is read only once.
 //
 // A computation is a functor over a compute type C:
 //   using Value = C;
@@ -24,7 +24,7 @@ inline constexpr unsigned kRowThreads = 256;  // per block
 inline constexpr unsigned kWarp = 32;
 
 /// A thread's part of a row that `kGroup` threads hold together: kItems elements at most, in packs
-/// of kPack neighbours.
+/// of kPack adjacent elements.
 template <class C, int kItems, unsigned kGroupThreads>
 struct Row {
   static constexpr int kPack = 16 / static_cast<int>(sizeof(C));
@@ -33,7 +33,7 @@ struct Row {
   int length;
   unsigned lane;  // this thread's number in the group
 
-  /// Where item k of this thread stands in the row.
+  /// The position of this thread's item k in the row.
   __device__ int position(int k) const {
     return (k / kPack * static_cast<int>(kGroupThreads) + static_cast<int>(lane)) * kPack +
            k % kPack;
@@ -91,6 +91,7 @@ struct RowsParams {
   int length;
   bool vector;  // rows begin where packs can be read
   DType in_dtype, out_dtype;
+  int out_bytes;  // per element: a kernel cannot read the table of dtypes
 };
 
 template <class C, int kItems, unsigned kGroupThreads>
@@ -138,7 +139,7 @@ __device__ inline typename F::Acc again_if_needed(const F& functor, typename F::
   }
 }
 
-/// A reduction that looks twice at a row.
+/// A reduction that passes over a row twice.
 template <class F>
 struct LooksAtRow {
   using Value = typename F::Value;
@@ -170,13 +171,13 @@ __global__ void __launch_bounds__(kRowThreads)
   load_row(params, params.in + number * params.row_bytes, row);
   const RowResults<C> results = functor(row);
   if (row.lane != 0) return;
-  const auto bytes = static_cast<long long>(element_size(params.out_dtype));
+  const long long bytes = params.out_bytes;
   store_any<C>(params.out + number * bytes, params.out_dtype, results.first);
   if (params.second_out)
     store_any<C>(params.second_out + number * bytes, params.out_dtype, results.second);
 }
 
-/// Input 0 as rows of neighbouring elements that are reduced, if it lies so and they fit.
+/// Input 0 as contiguous rows that are reduced, if it has that layout and the rows fit.
 std::optional<RowsParams> rows_of(const KernelContext& context, uint32_t reduced);
 
 inline constexpr int kLongestRow = 8192;

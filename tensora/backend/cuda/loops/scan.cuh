@@ -17,9 +17,9 @@
 //                                                element first + k included
 //
 // Note [Scans in three phases]
-// Lines are independent; where there are too few to fill the device, each is cut into chunks:
+// Lines are independent; where there are too few to fill the device, each is split into chunks:
 //   1. every chunk is combined into its total,
-//   2. the totals of a line are scanned, which gives what lies in front of each chunk,
+//   2. the totals of a line are scanned, which gives the prefix before each chunk,
 //   3. every chunk is scanned, starting from there.
 // The elements are read twice. A single pass in which a block looks back at how far its
 // predecessors have come would read them once, but what it finds there depends on timing, and with
@@ -37,12 +37,12 @@
 namespace tensora::cuda {
 
 inline constexpr unsigned kScanThreads = 256;
-inline constexpr int kScanItems = 8;  // neighbouring elements of a thread
+inline constexpr int kScanItems = 8;  // adjacent elements of a thread
 
 struct ScanParams {
   long long length, chunk;  // elements of a line, of a chunk
   unsigned lines, chunks;
-  char* starts;  // lines x chunks accumulators: totals, then what lies in front
+  char* starts;  // lines x chunks accumulators: totals, then prefixes
 };
 
 /// The value of the thread `delta` lanes below.
@@ -134,8 +134,7 @@ __global__ void __launch_bounds__(kScanThreads)
   }
 }
 
-// Columns: a thread goes along a chunk of its own line; neighbouring threads have neighbouring
-// lines.
+// Columns: a thread goes along a chunk of its own line; adjacent threads have adjacent lines.
 template <class F, ScanPhase kPhase>
 __global__ void __launch_bounds__(kScanThreads)
     scan_columns(const __grid_constant__ ScanParams params, const F functor) {
@@ -158,7 +157,7 @@ __global__ void __launch_bounds__(kScanThreads)
     reinterpret_cast<Acc*>(params.starts)[size_t{number} * params.chunks + blockIdx.y] = carry;
 }
 
-/// Phase 2: the totals of a line's chunks become what lies in front of each.
+/// Phase 2: the totals of a line's chunks become the prefixes before each.
 template <class F>
 struct ChunkStarts {
   using Acc = typename F::Acc;
@@ -182,10 +181,10 @@ struct ChunkStarts {
   }
 };
 
-/// How the lines lie: `rows` of neighbouring elements, or side by side as `columns` do.
+/// The layout of the lines: `rows` are contiguous, `columns` are adjacent to each other.
 enum class ScanLayout { rows, columns };
 
-/// How many chunks each line is cut into, and how long they are.
+/// How many chunks each line is split into, and how long they are.
 inline void cut_lines(ScanParams& params, int64_t blocks, int64_t step, int device) {
   constexpr int64_t kBlocksPerMultiprocessor = 8, kMinSteps = 4, kMaxChunks = 65535;
   const int64_t wanted = device_info(device).multiprocessors * kBlocksPerMultiprocessor / blocks;

@@ -30,7 +30,7 @@ struct LineScan {
   F functor;
   WideWalk<kInputs + 1> lines;  // array 0 is the output
   char* data[kInputs + 1];
-  long long step[kInputs + 1];  // bytes between neighbours of a line
+  long long step[kInputs + 1];  // stride in bytes along a line
   DType dtype[kInputs + 1];
 
   __device__ Line line(unsigned number) const {

@@ -8,10 +8,10 @@ namespace tensora::cuda {
 namespace {
 
 // Note [Radix sort]
-// A pass deals the pairs into 256 bins by eight bits of the key, and keeps the order within a bin:
-// after passes over all bits, the lowest first, the keys are in order. A pass has three steps:
+// A pass distributes the pairs into 256 bins by eight bits of the key, and keeps the order within a
+// bin: after passes over all bits, the lowest first, the keys are sorted. A pass has three steps:
 //   1. every block counts how many of its keys go into each bin;
-//   2. a scan over (bin, block), bin by bin, tells where each block's share of each bin begins;
+//   2. a scan over (bin, block), bin by bin, gives where each block's share of each bin begins;
 //   3. every block moves its pairs there.
 // In step 3 a pair must find how many pairs before it, in its block, go into the same bin. A warp
 // takes its keys in rows of 32: __match_any_sync tells each lane which lanes hold the same digit,

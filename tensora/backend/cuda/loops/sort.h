@@ -5,7 +5,7 @@
 
 namespace tensora::cuda {
 
-/// Keys, and a value that travels with each.
+/// Keys, and a value that moves with each.
 struct SortPairs {
   uint64_t* keys = nullptr;
   uint32_t* values = nullptr;

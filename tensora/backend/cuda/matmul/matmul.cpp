@@ -19,10 +19,10 @@
 #include "tensora/core/determinism.h"
 
 // Note [Row-major through a column-major library]
-// cuBLASLt thinks in columns. A row-major matrix is the transpose of a column-major one in the same
-// memory, and (A B)^T = B^T A^T: so the product is asked for with the operands exchanged, and the
-// result lies as we want it. Transposed operands are read where they are, by the library's own
-// transpose flags. A bias per row of its result is, to us, one per column.
+// cuBLASLt is column-major. A row-major matrix is the transpose of a column-major one in the same
+// memory, and (A B)^T = B^T A^T: so the product is computed with the operands exchanged, and the
+// result is row-major. Transposed operands are read in place, by the library's own transpose flags.
+// A bias per row of its result is, to us, one per column.
 
 namespace tensora::cuda {
 namespace {
@@ -172,7 +172,7 @@ Candidates recommended(Plan& plan, const Matmul& args, size_t count) {
   return found;
 }
 
-// Queues the product; the result goes to `to`, which lies as args.out does.
+// Queues the product; the result goes to `to`, which has the layout of args.out.
 cublasStatus_t enqueue(Plan& plan, const Matmul& args, const cublasLtMatmulAlgo_t& algorithm,
                        void* to, void* workspace, size_t workspace_bytes) {
   cublasLtMatmulDescOpaque_t description = plan.description;
@@ -186,7 +186,7 @@ cublasStatus_t enqueue(Plan& plan, const Matmul& args, const cublasLtMatmulAlgo_
       &plan.out, &algorithm, workspace, workspace_bytes, current_stream(args.device));
 }
 
-// From the first element of the result to behind its last.
+// From the first element of the result to one past its last.
 size_t result_bytes(const Matmul& args) {
   const int64_t elements = (args.batch - 1) * args.out.batch_stride +
                            (args.m - 1) * std::max(args.out.row_stride, args.n) + args.n;
@@ -251,7 +251,7 @@ cublasLtMatmulHeuristicResult_t fastest(Plan& plan, const Matmul& args,
 /// Everything that a plan depends on.
 using Key = std::array<int64_t, 22>;
 
-// What was timed serves all threads.
+// Shared by all threads.
 cublasLtMatmulHeuristicResult_t tuned_algorithm(Plan& plan, const Matmul& args, const Key& key,
                                                 const Candidates& candidates) {
   static std::mutex mutex;

@@ -16,7 +16,7 @@ struct MatrixBatch {
   int64_t col_stride = 0;
 };
 
-/// What is done to a product on its way to memory, which saves a pass over it.
+/// What is done to a product before it is stored, which saves a pass over it.
 struct Epilogue {
   enum class Function {
     none,
@@ -33,9 +33,9 @@ struct Epilogue {
   /// 8); for relu a bit per element (m rows of `aux_stride` bits, a multiple of 128).
   void* aux = nullptr;
   int64_t aux_stride = 0;
-  /// Sums that fall off by the way, none if null; at most one of them. Of the result over its rows
-  /// (n numbers; with relu_gradient or gelu_gradient), of `a` over k (m numbers), of `b` over k
-  /// (n).
+  /// Sums computed along with the product, none if null; at most one of them. Of the result over
+  /// its rows (n numbers; with relu_gradient or gelu_gradient), of `a` over k (m numbers), of `b`
+  /// over k (n).
   void *sums_of_out = nullptr, *sums_of_a = nullptr, *sums_of_b = nullptr;
 };
 
@@ -53,8 +53,8 @@ struct Matmul {
   Epilogue epilogue = {};
 };
 
-/// Whether cuBLASLt can read the matrix where it lies: one of its strides is 1 and the other
-/// reaches over a whole row.
+/// Whether cuBLASLt can read the matrix in place: one of its strides is 1 and the other is at least
+/// the length of a row.
 bool is_blas_layout(const MatrixBatch& matrix, int64_t rows, int64_t cols);
 
 /// float16, bfloat16, float32 or float64 through cuBLASLt; every operand must have a BLAS layout.
@@ -62,14 +62,14 @@ bool is_blas_layout(const MatrixBatch& matrix, int64_t rows, int64_t cols);
 /// operands; without an epilogue it has one or this throws.
 bool blas_matmul(const Matmul& args);
 
-/// Lets float32 products use TF32's 10-bit mantissas on the tensor cores. Off at first.
+/// Lets float32 products use TF32's 10-bit mantissas on the tensor cores. Off by default.
 void allow_tf32(bool allowed);
 bool tf32_allowed();
 
 /// The first product of each shape is computed by several of the library's algorithms, which are
 /// timed, and the fastest is used from then on; by default the one that the library recommends is.
 /// On at start where the environment says TENSORA_CUDA_TUNE_MATMUL=1. Algorithms may differ in the
-/// last bits, so nothing is timed while is_deterministic(), nor while a graph is recorded: run a
+/// last bits, so nothing is timed while is_deterministic(), nor while a graph is captured: run a
 /// step first.
 void set_matmul_tuning(bool on);
 bool matmul_tuning();

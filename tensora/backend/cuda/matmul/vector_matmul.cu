@@ -8,11 +8,11 @@ namespace {
 
 // Note [A vector times rows]
 // x W^T with one row x, and A x with one column x, are the same: every result is the product of x
-// with one row of a matrix whose rows are gapless. Each element of the matrix is used once, so what
-// counts is to have many of its bytes on their way. A warp takes a row, and a thread asks for
-// kLoads times 16 bytes of it before it uses the first; x comes from the caches. The order in which
+// with one row of a matrix whose rows are contiguous. Each element of the matrix is used once, so
+// what counts is to have many of its bytes in flight. A warp takes a row, and a thread loads kLoads
+// times 16 bytes of it before it uses the first; x comes from the caches. The order in which
 // a result's products are added depends on k alone. Where there are too few rows to fill the
-// device, or rows lie where 16 bytes cannot be read at once, the library is better.
+// device, or rows are not aligned to 16 bytes, the library is better.
 
 constexpr unsigned kWarps = 4;  // per block
 constexpr int kLoads = 8;
@@ -21,7 +21,7 @@ constexpr int64_t kMinRowBytes = 512, kRowsPerMultiprocessor = 4;
 struct VectorParams {
   const char *rows, *vector, *bias;  // bias: or null
   char* out;
-  long long row_bytes, out_bytes, bias_bytes;     // between neighbours
+  long long row_bytes, out_bytes, bias_bytes;     // strides
   long long rows_batch, vector_batch, out_batch;  // bytes between the matrices of a batch
   unsigned count, groups;                         // rows; loads of 16 bytes per row
   float alpha, beta;

@@ -6,8 +6,8 @@
 
 namespace tensora::cuda {
 
-/// Finds an object by its `address` member. Open-addressed with linear probing and at most half
-/// full: a look-up is one or two cache lines.
+/// Finds an object by its `address` member. A hash table with open addressing and linear probing,
+/// at most half full: a look-up touches one or two cache lines.
 template <class T>
 class AddressTable {
  public:
@@ -29,7 +29,7 @@ class AddressTable {
     while (slots_[hole] != object) hole = next(hole);
     slots_[hole] = nullptr;
     --count_;
-    // What was pushed past the hole moves up, unless that would put it before its home.
+    // Entries after the hole move into it unless that would put them before their home slot.
     for (size_t i = next(hole); slots_[i]; i = next(i)) {
       const size_t home = home_of(slots_[i]->address);
       if (((i - home) & mask()) < ((i - hole) & mask())) continue;

@@ -11,25 +11,25 @@
 #include "tensora/base/check.h"
 
 // Note [Stream-ordered free]
-// cudaMalloc and cudaFree wait for the device, which would stop every op. So memory is taken from
-// the device in large segments and cut into blocks. A tensor that dies on the host may still be
-// read by kernels queued on its stream; but what its block serves next is queued on the same stream
-// behind those kernels, so the block can be handed out again at once. Free blocks are therefore
-// kept per stream, and a block that other streams used too (record_stream) rests until events on
-// those streams were reached.
+// cudaMalloc and cudaFree wait for the device, which would stall every op. So memory is allocated
+// from the device in large segments and split into blocks. A tensor that is destroyed on the host
+// may still be read by kernels queued on its stream; but the block's next use is queued on the same
+// stream after those kernels, so the block can be reused immediately. Free blocks are therefore
+// kept per stream, and a block that other streams used too (record_stream) is not reused until
+// events on those streams have completed.
 //
 // Note [Segments and blocks]
 // Requests up to 1 MiB share segments of 2 MiB, others up to 10 MiB segments of 20 MiB, larger ones
-// get a segment of their own, rounded up to 2 MiB. The smallest free block that fits is cut, the
-// rest stays free; neighbours that are free are joined again. The two kinds keep apart, so that
+// get a segment of their own, rounded up to 2 MiB. The smallest free block that fits is split, and
+// the rest stays free; adjacent free blocks are merged again. The two kinds are kept apart, so that
 // a small tensor with a long life does not pin a large segment.
 //
 // Note [Bins]
-// A network allocates the same few small sizes again and again. Cutting and joining at every turn
-// would cost more than the launch's own share of the time, so a small block that is freed keeps its
+// A network allocates the same few small sizes again and again. Splitting and merging every time
+// would cost more than the rest of our share of a launch, so a small block that is freed keeps its
 // size and goes into the bin of that size, from which the next request of the size takes it: two
-// pointer moves. Blocks in bins are joined only when nothing else fits, before the device is asked
-// for more; each is joined at most once per free, as it would be without bins.
+// pointer moves. Blocks in bins are merged only when nothing else fits, before more memory is
+// requested from the device; each is merged at most once per free, as it would be without bins.
 
 namespace tensora::cuda {
 namespace {
@@ -168,8 +168,8 @@ Block* CachingAllocator::take_listed(BlockPool& pool, size_t bytes, bool small) 
   return block;
 }
 
-// From the cheapest source to the dearest: free blocks, blocks that other streams have left by now,
-// joined bins, the device.
+// From the cheapest source to the most expensive: free blocks, blocks that other streams have
+// finished with, merged bins, the device.
 Block* CachingAllocator::find_or_make(BlockPool& pool, size_t bytes, size_t requested) {
   const bool small = bytes <= kSmallRequest;
   if (Block* block = take_listed(pool, bytes, small)) return block;
@@ -201,7 +201,7 @@ Block* CachingAllocator::new_segment(BlockPool& pool, size_t bytes, size_t reque
     if (excess() > 0) throw_out_of_memory(requested, "the configured limit is reached");
   }
   void* address = from_device(segment);
-  // First only as much as is missing, what was unused longest; then everything.
+  // First only as much as is missing, least recently used first; then everything.
   if (!address) {
     join_all();
     if (release_cached(missing_on_device(segment)) > 0) address = from_device(segment);
@@ -229,7 +229,7 @@ size_t CachingAllocator::missing_on_device(size_t bytes) const {
   const DeviceGuard guard(device_);
   size_t available = 0, total = 0;
   cudaMemGetInfo(&available, &total);
-  return available < bytes ? bytes - available : bytes;  // else it is there, but not in one piece
+  return available < bytes ? bytes - available : bytes;  // else there is enough, but not contiguous
 }
 
 void* CachingAllocator::from_device(size_t bytes) {
@@ -244,7 +244,7 @@ void* CachingAllocator::from_device(size_t bytes) {
   return nullptr;
 }
 
-// Cuts `bytes` off the front; the rest becomes a free block, unless it is too small to be of use.
+// Splits `bytes` off the front; the rest becomes a free block, unless it is too small to be of use.
 void CachingAllocator::split(Block& block, size_t bytes) {
   const size_t rest = block.bytes - bytes;
   if (rest < (block.small ? kGranule : kSmallRequest)) return;
@@ -264,7 +264,7 @@ void CachingAllocator::split(Block& block, size_t bytes) {
   remainder->pool->list(remainder->small).insert(remainder);
 }
 
-// ---- freeing and joining -----------------------------------------------------------------------
+// ---- freeing and merging -----------------------------------------------------------------------
 
 void CachingAllocator::make_free(Block* block) {
   block->freed_at = stats_.allocations;
@@ -277,7 +277,7 @@ void CachingAllocator::make_free(Block* block) {
   pool.used_bins[bin / 64] |= uint64_t{1} << bin % 64;
 }
 
-// Joins a block with its listed neighbours and lists the result.
+// Merges a block with its listed neighbours and lists the result.
 void CachingAllocator::list_block(Block* block) {
   const auto is_listed = [](const Block* neighbour) {
     return neighbour && neighbour->state == Block::State::listed;
@@ -331,7 +331,7 @@ void CachingAllocator::join_all() {
 void CachingAllocator::record_stream(void* address, cudaStream_t stream) {
   std::lock_guard lock(mutex_);
   Block* const block = find(address);
-  if (!block) return;  // memory that somebody else owns
+  if (!block) return;  // memory that is not ours
   if (stream == block->pool->stream) return;
   auto& users = block->other_users;
   if (std::find(users.begin(), users.end(), stream) == users.end()) users.push_back(stream);
@@ -387,8 +387,8 @@ void CachingAllocator::collect_reached(bool wait) {
 
 // ---- giving memory back ------------------------------------------------------------------------
 
-// Gives whole free segments back to the device until `wanted` bytes are free, those that were
-// unused longest first. Returns how many it gave.
+// Returns entirely free segments to the device until `wanted` bytes are free, least recently used
+// first. Returns how many bytes it freed.
 size_t CachingAllocator::release_cached(size_t wanted) {
   std::vector<Block*> whole;
   for (const auto& pool : pools_) {

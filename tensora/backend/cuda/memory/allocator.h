@@ -21,13 +21,13 @@ struct BlockPool;
 
 constexpr size_t kRedZone = 512;  // bytes; blocks stay aligned. See Note [Red zones]
 
-/// One stretch of a segment.
+/// A part of a segment.
 struct Block {
   enum class State : unsigned char {
     live,
     waiting,  // freed, but other streams still use it
     binned,   // free, kept at its size; see Note [Bins]
-    listed,   // free, joined with its free neighbours
+    listed,   // free, merged with its free neighbours
   };
 
   char* address = nullptr;
@@ -40,8 +40,8 @@ struct Block {
   uint64_t freed_at = 0;  // by the count of allocations
   State state = State::live;
   bool small = false;
-  bool guarded = false;                   // the caller's memory begins behind a red zone
-  int events = 0;                         // of other streams, still to be reached
+  bool guarded = false;                   // the caller's memory begins after a red zone
+  int events = 0;                         // of other streams, not yet completed
   std::vector<cudaStream_t> other_users;  // see record_stream
 
   bool is_free() const { return state >= State::binned; }
@@ -78,15 +78,15 @@ class CachingAllocator final : public Allocator {
   void set_limit(uint64_t bytes) override;
   void reset_peaks() override;
 
-  /// Says that work queued on `stream` uses the block: after its free it rests until that is done.
+  /// Work queued on `stream` uses the block: once freed, it is not reused until that work is done.
   void record_stream(void* address, cudaStream_t stream);
   /// Throws if a kernel wrote outside its memory; see Note [Red zones].
   void check_red_zones();
   MemoryReport report() const;
   std::vector<BlockInfo> snapshot() const;
 
-  /// A graph is gone, or was not recorded: its memory becomes that of its streams, which the caller
-  /// has ordered behind the graph's last replay.
+  /// A graph was destroyed, or its capture failed: its memory goes to its streams, which the caller
+  /// has made wait for the graph's last replay.
   void release_graph(uint64_t graph);
   /// The streams whose blocks a graph holds.
   std::vector<cudaStream_t> streams_of_graph(uint64_t graph) const;

@@ -1,4 +1,4 @@
-// What the allocator tells about itself: statistics, snapshots and the out-of-memory error.
+// The allocator's reports: statistics, snapshots and the out-of-memory error.
 #include "tensora/backend/cuda/memory/memory.h"
 
 #include <algorithm>

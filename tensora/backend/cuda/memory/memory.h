@@ -1,6 +1,6 @@
 #pragma once
 
-// What the CUDA allocator tells about itself beyond MemoryStats. No CUDA header is needed.
+// Reports of the CUDA allocator beyond MemoryStats. No CUDA header is needed.
 
 #include <cstdint>
 #include <vector>
@@ -29,9 +29,10 @@ struct MemoryReport {
   uint64_t requested = 0;    // by the callers, in live blocks; the rest of `allocated` is rounding
   uint64_t in_graphs = 0;    // of `reserved`, what graphs keep
   uint64_t waiting = 0;      // in blocks that were freed while another stream still used them
-  uint64_t segments = 0;     // pieces taken from the device
-  uint64_t collections = 0;  // times that cached segments were given back to make room
-  /// The share of the cached free memory that lies outside the largest free block: 0 is one piece.
+  uint64_t segments = 0;     // allocated from the device
+  uint64_t collections = 0;  // how often cached segments were released to make room
+  /// The share of the cached free memory that lies outside the largest free block: 0 if it is
+  /// contiguous.
   double fragmentation = 0;
   std::vector<SizeClass> histogram;  // of the classes that were ever used, ascending
 };
@@ -51,9 +52,9 @@ MemoryReport memory_report(Device device = DeviceType::cuda);
 /// Every block, in the order of addresses.
 std::vector<BlockInfo> memory_snapshot(Device device = DeviceType::cuda);
 
-/// Says that work queued so far on `stream` uses the tensor's memory, which belongs to another
-/// stream: when the tensor dies the memory rests until that work is done. Call it after queueing
-/// the work.
+/// Records that work queued so far on `stream` uses the tensor's memory, which belongs to another
+/// stream: when the tensor is destroyed, the memory is not reused until that work is done. Call it
+/// after queueing the work.
 void record_stream(const Tensor& tensor, const Stream& stream);
 
 }  // namespace tensora::cuda

@@ -12,10 +12,10 @@
 #include "tensora/base/thread_pool.h"
 
 // Note [Staging]
-// The copy engines reach only page-locked memory. A copy from ordinary memory goes in chunks
+// The copy engines can access only page-locked memory. A copy from pageable memory goes in chunks
 // through pinned blocks: while the engine moves one chunk the processor fills the next. Each block
-// carries an event behind its copy and is used again when that is reached, so nothing waits unless
-// the engine is the slower side.
+// has an event after its copy and is reused when that has completed, so nothing waits unless the
+// engine is the slower side.
 
 namespace tensora::cuda {
 namespace {

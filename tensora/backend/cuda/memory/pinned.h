@@ -17,11 +17,11 @@ namespace tensora::cuda {
 class PinnedPool {
  public:
   void* allocate(size_t bytes);
-  /// The block may still be in use by work queued on `stream`: it rests until that is done.
+  /// The block may still be in use by work queued on `stream`: it is not reused until that is done.
   void free_after(void* block, cudaStream_t stream);
   /// Nothing queued uses the block.
   void free_now(void* block);
-  /// The block of a tensor: work that note_use told of may still use it.
+  /// The block of a tensor: work announced by note_use may still use it.
   void free(void* block);
   void note_use(void* block, DeviceStream user);
   bool holds(const void* block) const;

@@ -20,7 +20,7 @@ constexpr int kUnwritten = 0xff;
 
 std::atomic<bool> wanted{false};
 
-// Behind the tensor lie the rest of its last granule and one whole zone.
+// After the tensor come the rest of its last granule and one whole zone.
 size_t bytes_behind(const Block& block) {
   const size_t over = block.requested % kRedZone;
   return kRedZone + (over == 0 ? 0 : kRedZone - over);
@@ -45,7 +45,7 @@ void CachingAllocator::fill_red_zones(const Block& block) {
              "filling a red zone");
 }
 
-// The first damage is kept until it can be thrown; a device that fails has worse to tell.
+// The first damage is kept until it can be thrown; an error of the device itself takes precedence.
 void CachingAllocator::look_at_red_zones(const Block& block) noexcept {
   if (!damage_.empty()) return;
   std::array<unsigned char, 3 * kRedZone> zones;

@@ -4,7 +4,7 @@
 
 namespace tensora::cuda {
 
-/// Device memory for the kernels of one op. It may go while they are still queued: see
+/// Device memory for the kernels of one op. It may be freed while they are still queued: see
 /// Note [Stream-ordered free].
 class Scratch {
  public:

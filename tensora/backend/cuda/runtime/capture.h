@@ -1,6 +1,6 @@
 #pragma once
 
-// What the rest of the backend has to know of a graph that is being recorded.
+// What the rest of the backend has to know of a graph that is being captured.
 
 #include <cuda_runtime_api.h>
 
@@ -37,7 +37,7 @@ struct Capture {
 Capture* current_capture() noexcept;
 void set_current_capture(Capture* capture) noexcept;
 
-/// Throws where a graph is being recorded: `what` cannot be part of one.
+/// Throws while a graph is being captured: `what` cannot be part of one.
 void refuse_capture(std::string_view what);
 
 /// For kernels that draw random numbers: null, or where the kernel finds at each replay what to add

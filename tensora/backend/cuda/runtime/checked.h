@@ -9,9 +9,9 @@
 namespace tensora::cuda {
 
 // Note [Checked mode]
-// Ops are queued, so the error of one shows at some later call, and a wrong index shows when the
+// Ops are queued, so an op's error is reported by some later call, and an invalid index when the
 // host next waits (Note [Wrong values on the device]). In checked mode the host waits after every
-// launch and looks for both: slow, and exact. Kernels check indices in either mode. A graph being
+// launch and checks for both: slow, but exact. Kernels check indices in either mode. A graph being
 // recorded runs nothing, so nothing is waited for; its replay is checked as one.
 
 /// On from the first use of CUDA where the environment says TENSORA_CUDA_CHECKED=1.

@@ -38,7 +38,7 @@ void throw_noted_fault(int device) {
     std::lock_guard lock(mutex);
     const auto found = faults().find(device);
     if (found == faults().end()) return;
-    // Written by the device behind the compiler's back.
+    // Written by the device, which the compiler does not know.
     volatile Fault* const fault = found->second;
     if (fault->state != 2) return;
     noted = {fault->op, fault->sentence, fault->index, fault->limit, fault->dim, 0};

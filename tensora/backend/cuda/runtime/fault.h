@@ -3,11 +3,11 @@
 namespace tensora::cuda {
 
 // Note [Wrong values on the device]
-// A kernel cannot throw, and an access out of bounds would end the process's whole use of the GPU.
-// So kernels that follow a user's indices check each one; a wrong one is not followed but noted, in
-// memory that the host can read without asking the device. The next time the host waits for the
-// device anyway (item, a copy to the host, synchronize), it finds the note and throws. Kernels note
-// other values that they cannot work with (a probability of 2) in the same way. The first note
+// A kernel cannot throw, and an out-of-bounds access would make the GPU unusable for the process.
+// So kernels check every index that the user gave; an invalid one is skipped and recorded (a
+// "note"), in memory that the host can read without involving the device. The next time the host
+// waits for the device anyway (item, a copy to the host, synchronize), it finds the note and
+// throws. Other invalid values (a probability of 2) are recorded in the same way. The first note
 // stays until the host has read it.
 struct Fault {
   const char* op;

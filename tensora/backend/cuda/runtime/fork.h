@@ -4,7 +4,7 @@ namespace tensora::cuda {
 
 // Note [Forked processes]
 // A child of fork() has a copy of the CUDA context's host memory but not the context: its calls
-// would fail in unclear ways or hang. The first use of CUDA therefore leaves a handler that marks
+// would fail in unclear ways or hang. The first use of CUDA therefore installs a handler that marks
 // each child. In a marked process every use of the device throws, and freeing device memory does
 // nothing, since the memory is the parent's.
 

@@ -20,8 +20,8 @@
 // what is queued there becomes a node of the graph and does not run. Three things follow.
 //   Memory: a recorded kernel writes to the same addresses at each replay, so these must serve
 //   nothing else. Blocks come from a pool of the graph; freed ones are used again only within the
-//   recording, where stream order makes that right, and go to the stream's ordinary pool when the
-//   graph is gone and its last replay is behind.
+//   recording, where stream order makes that safe, and go to the stream's ordinary pool when the
+//   graph is destroyed and its last replay has finished.
 //   Waiting: nothing runs, so waiting for a result would never end. refuse_capture() guards every
 //   place where the host waits or reads, and names it.
 //   Everything else of ours (dispatch, autograd, allocation) happens once, while recording; a
@@ -43,9 +43,10 @@ Capture* current_capture() noexcept { return this_capture; }
 void set_current_capture(Capture* capture) noexcept { this_capture = capture; }
 
 void refuse_capture(std::string_view what) {
-  check(!this_capture, "Graph::capture: ", what,
-        " cannot be part of a graph: the host would need a result that exists only at the replay, "
-        "or memory that is gone by then; do it before or after the recording");
+  check(
+      !this_capture, "Graph::capture: ", what,
+      " cannot be part of a graph: the host would need a result that exists only during a replay, "
+      "or memory that is freed by then; do it before or after the capture");
 }
 
 struct Graph::Recorded {
@@ -85,7 +86,7 @@ void Graph::Recorded::begin(Capture& capture) {
   set_current_capture(&capture);
 }
 
-// Null where CUDA gave the recording up.
+// Null if CUDA abandoned the capture.
 cudaGraph_t Graph::Recorded::end(Capture& capture) {
   const DeviceGuard guard(device.index);
   set_current_capture(nullptr);
@@ -114,8 +115,8 @@ void Graph::Recorded::instantiate(cudaGraph_t graph) {
   }
 }
 
-// The graph's memory may be used by others as soon as the last replay, which may still run, is
-// behind: its streams are made to wait for that.
+// The graph's memory may be reused once the last replay, which may still be running, is
+// over: its streams are made to wait for that.
 void Graph::Recorded::forget() noexcept {
   if (is_forked()) return;
   const DeviceGuard guard(device.index);
@@ -148,7 +149,7 @@ Device Graph::device() const { return recorded_->device; }
 
 void Graph::capture(const std::function<void()>& body) {
   Recorded& recorded = *recorded_;
-  check(!is_recorded(), "Graph::capture: this graph is recorded already; make another");
+  check(!is_recorded(), "Graph::capture: this graph is recorded already; create another one");
   check(!this_capture, "Graph::capture: this thread is recording a graph already");
   require_not_forked();
   const StreamGuard on(recorded.stream);
@@ -166,7 +167,8 @@ void Graph::capture(const std::function<void()>& body) {
     recorded.forget();
     if (failure) std::rethrow_exception(failure);
     fail(
-        "Graph::capture: CUDA gave the recording up: the body used the device past Tensora, or "
+        "Graph::capture: CUDA abandoned the capture: the body bypassed Tensora to use the device, "
+        "or "
         "left work on a second stream that the first does not wait for; last ops launched: ",
         recent_launches());
   }

@@ -4,10 +4,11 @@
 
 // Note [Random numbers in a graph]
 // A random op's launch carries where in the generator's stream its numbers begin; recorded, it
-// would draw the same ones at each replay. So a recorded launch carries the distance from where the
-// recording began, and the kernel adds the place where the replay begins, which it reads from the
-// device. Before a replay the host takes as many counters out of the generator as the recording
-// used, and queues the write of that place. Eager runs and replays thus draw the same numbers.
+// would draw the same ones at each replay. So a recorded launch carries the offset from the
+// beginning of the recording, and the kernel adds the position at which the replay begins, which it
+// reads from device memory. Before a replay the host reserves as many counters of the generator as
+// the recording used, and queues the write of that position. Eager runs and replays thus draw the
+// same numbers.
 
 namespace tensora::cuda {
 namespace {

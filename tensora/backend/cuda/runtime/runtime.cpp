@@ -14,7 +14,7 @@ constexpr int kMaxDevices = 64;
 
 std::string version_text(int version) { return concat(version / 1000, ".", version % 1000 / 10); }
 
-// Asks the driver in the order in which things can be missing.
+// Checks for everything that can be missing, in order.
 int find_devices() {
   int driver = 0;
   check_cuda(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
@@ -66,7 +66,7 @@ const DeviceInfo& device_info(int index) {
 
 void use_device(int index) {
   require_not_forked();
-  // Other libraries of the process may change the current device, so it is asked for; on a machine
+  // Other libraries of the process may change the current device, so it is queried; on a machine
   // with one device there is nothing to change.
   if (device_count() == 1) return;
   int current = -1;

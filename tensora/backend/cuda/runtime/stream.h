@@ -18,7 +18,7 @@ class Stream {
  public:
   /// A queue of its own on `device`.
   explicit Stream(Device device = DeviceType::cuda);
-  /// The one on which this thread queues its work; the device's default stream at first.
+  /// The one on which this thread queues its work; the device's default stream initially.
   static Stream current(Device device = DeviceType::cuda);
 
   Device device() const { return device_; }
@@ -54,7 +54,7 @@ class StreamGuard {
   void* previous_;
 };
 
-/// A mark in a stream. `record` sets it behind the work queued so far.
+/// A marker in a stream. `record` sets it after the work queued so far.
 class Event {
  public:
   enum class Timing : bool { off, on };
@@ -67,10 +67,10 @@ class Event {
   /// On the thread's current stream, or on the given one of the same device.
   void record();
   void record(const Stream& stream);
-  /// Waits for the mark; at once if it was never recorded.
+  /// Waits for the marker; returns immediately if it was never recorded.
   void synchronize() const;
   bool is_done() const;
-  /// The time between two recorded and reached marks with timing.
+  /// The time between two recorded and completed markers with timing.
   float milliseconds_since(const Event& start) const;
 
   Device device() const { return device_; }
