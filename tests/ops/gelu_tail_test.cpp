@@ -7,7 +7,7 @@ namespace {
 
 TEST(Gelu, KeepsItsDigitsInTheTail) {
   // x times the normal distribution's P(X < x); 1 + erf(x / sqrt(2)) has no digit of it left.
-  const std::pair<double, double> known[] = {{-6, -5.919525870226168e-9},
+  const std::pair<double, double> known[] = {{-6, -5.919525870226189e-9},
                                              {-10, -7.619853024160526e-23}};
   for (const auto& [x, expected] : known) {
     const Tensor leaf = full({}, x, {.dtype = kFloat64}).requires_grad_();
