@@ -159,7 +159,7 @@ struct Logit : Unary {
 struct Logaddexp : Binary {
   static constexpr auto name = "logaddexp";
   static constexpr auto types = Types::floating_only;
-  static constexpr double ulp = 6;
+  static constexpr double ulp = 8;
   static constexpr bool ulp_of_operands = true;
   static constexpr auto inplace = false;
   static constexpr unsigned saves_a = kA | kB, saves_b = kA | kB;
@@ -182,7 +182,7 @@ struct Logaddexp : Binary {
 struct Logaddexp2 : Binary {
   static constexpr auto name = "logaddexp2";
   static constexpr auto types = Types::floating_only;
-  static constexpr double ulp = 6;
+  static constexpr double ulp = 8;
   static constexpr bool ulp_of_operands = true;
   static constexpr auto inplace = false;
   static constexpr unsigned saves_a = kA | kB, saves_b = kA | kB;

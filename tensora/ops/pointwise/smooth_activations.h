@@ -121,7 +121,7 @@ struct GeluTanh : Unary {
   static constexpr auto name = "gelu_tanh";
   static constexpr auto types = Types::floating_only;
   // In the tail exp takes the rounding of its argument times that argument.
-  static constexpr double ulp = 16, ulp_scale = 0.01;
+  static constexpr double ulp = 24, ulp_scale = 0.01;
   static constexpr auto internal = true;
   static constexpr unsigned saves_a = kA;
   template <class V>
