@@ -13,7 +13,7 @@ namespace tensora {
 std::string_view setting(const char* name);
 
 /// The same for a path of a file to be loaded: ignored in a program that runs with more privileges
-/// than its user (secure_getenv).
+/// than its user.
 std::string_view path_setting(const char* name);
 
 // These throw an Error that names the setting, its value and what is accepted; if the variable is
