@@ -2,7 +2,7 @@
 """`./dev bench ops`: every op family beside PyTorch, from one run; the rows below 1.0x come last.
 
 Ours come from tensora-bench-ops (bench/ops.cpp); PyTorch's rows have the same names and inputs, and
-a row of ours whose result is not PyTorch's counts as a failure, whatever its speed. Each round runs
+a row of ours whose result is not PyTorch's (in float32, for the half types) counts as a failure, whatever its speed. Each round runs
 one after the other; the table shows the medians over the rounds.
 """
 import argparse
@@ -28,12 +28,14 @@ def fractions(torch, count, step):
 
 
 class Inputs:
-    def __init__(self, torch, device, dtype):
-        self.torch, self.device, self.dtype = torch, device, dtype
+    """`kept` is the dtype in which the inputs, rounded to `dtype`, are then computed with."""
+
+    def __init__(self, torch, device, dtype, kept=None):
+        self.torch, self.device, self.dtype, self.kept = torch, device, dtype, kept or dtype
 
     def values(self, *sizes, step=GOLDEN):
         flat = (fractions(self.torch, math.prod(sizes), step) - 0.25) * 4
-        return flat.reshape(sizes).to(self.dtype).to(self.device)
+        return flat.reshape(sizes).to(self.dtype).to(self.kept).to(self.device)
 
     def indices(self, *sizes, below):
         flat = (fractions(self.torch, math.prod(sizes), 0.7548776662466927) * below).floor()
@@ -111,16 +113,21 @@ class Peer:
     def __init__(self, torch, device):
         self.torch, self.device, self.families = torch, device, {}
 
-    def body(self, name):
+    def body(self, name, wide=False):
+        """`wide`: half types are computed with in float32, as a check of results needs it; PyTorch's own
+        sums of half numbers round at every step."""
         family, row = name.split(".", 1)
         dtype = {"f32": self.torch.float32, "bf16": self.torch.bfloat16, "f16": self.torch.float16,
                  "f64": self.torch.float64, "i64": self.torch.float32}[name.rsplit(".", 1)[1]]
-        make = Inputs(self.torch, self.device, dtype)
+        kept = self.torch.float32 if wide and dtype.itemsize == 2 else dtype
+        make = Inputs(self.torch, self.device, dtype, kept)
         if family == "matrix":
             return matrix_row(self.torch, make, row.rsplit(".", 1)[0])
-        if (family, dtype) not in self.families:
-            self.families = {(family, dtype): globals()[family](self.torch, make)}
-        rows = self.families[family, dtype]
+        key = (family, dtype, kept)
+        if key not in self.families:
+            self.families = {k: v for k, v in self.families.items() if k[:2] == key[:2]}
+            self.families[key] = globals()[family](self.torch, make)
+        rows = self.families[key]
         return rows[row if family == "random" else row.rsplit(".", 1)[0]]
 
     def wait(self):
@@ -178,7 +185,7 @@ def measure(arguments, torch):
             entry["ours"].append(row["ms"])
             if peer:
                 body = peer.body(row["name"])
-                theirs = peer.fingerprint(body())
+                theirs = peer.fingerprint(peer.body(row["name"], wide=True)())
                 entry["correct"] &= agree(row["name"], row["fingerprint"], theirs)
                 entry["theirs"].append(peer.milliseconds(body))
     return rows
