@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """`./dev bench ops`: every op family beside PyTorch, from one run; the rows below 1.0x come last.
 
-Ours come from tensora-bench-ops (bench/ops.cpp); PyTorch's rows have the same names and inputs, and
-a row of ours whose result is not PyTorch's (in float32, for the half types) counts as a failure, whatever its speed. Each round runs
-one after the other; the table shows the medians over the rounds.
+Ours come from tensora-bench-ops (bench/ops.cpp); PyTorch's rows have the same names and inputs. A row
+of ours whose result is not PyTorch's (computed in float32 for the half types) counts as a failure,
+whatever its speed. Each round runs one after the other; the table shows the medians over the rounds.
 """
 import argparse
 import json
