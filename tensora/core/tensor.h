@@ -54,7 +54,7 @@ class Tensor {
   Tensor& operator=(const Tensor&) & = default;
   Tensor& operator=(Tensor&&) & noexcept = default;
   const Tensor& operator=(const Tensor& value) && { return write(value); }
-  const Tensor& operator=(Tensor&& value) && { return write(value); }
+  const Tensor& operator=(Tensor&& value) && { return write(value); }  // NOLINT: it may throw
   const Tensor& operator=(Scalar value) && { return write(value); }
 
   bool defined() const { return static_cast<bool>(impl_); }

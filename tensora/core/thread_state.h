@@ -39,7 +39,7 @@ extern thread_local constinit ThreadState thread_state;
 /// Runs a scope in given modes, such as those of another thread or an earlier time.
 class ModesScope {
  public:
-  explicit ModesScope(const Modes& modes) : saved_(thread_state) {
+  explicit ModesScope(const Modes& modes) : saved_(thread_state) {  // NOLINT: the modes alone
     static_cast<Modes&>(thread_state) = modes;
   }
   ~ModesScope() { static_cast<Modes&>(thread_state) = saved_; }

@@ -28,6 +28,8 @@ class DeterminismOnGpu : public Gpu {
     Gpu::SetUp();
     if (IsSkipped()) return;
     rows = sample({kValues}, kInt64, 0, kPlaces).cuda();
+    side.emplace();
+    noise = full({1 << 22}, 1.f, {.device = kCuda});
   }
   Tensor line(DType dtype) const { return sample({kValues}, dtype).cuda(); }
   Tensor wide(DType dtype) const { return sample({kValues, 6}, dtype).cuda(); }
@@ -36,7 +38,7 @@ class DeterminismOnGpu : public Gpu {
 
   // Work that shifts when blocks of the paths get their turn.
   void disturb() const {
-    const cuda::StreamGuard guard(side);
+    const cuda::StreamGuard guard(*side);
     for (int i = 0; i < 8; ++i) noise.mul_(1.0001f);
   }
   void expect_same_bits(std::span<const Path> paths, std::initializer_list<DType> dtypes) const {
@@ -52,8 +54,8 @@ class DeterminismOnGpu : public Gpu {
   }
 
   Tensor rows;
-  cuda::Stream side;
-  Tensor noise = full({1 << 22}, 1.f, {.device = kCuda});
+  std::optional<cuda::Stream> side;  // made in SetUp: without a GPU there is none
+  Tensor noise;
 };
 
 TEST_F(DeterminismOnGpu, SumsIntoPlaces) {

@@ -118,7 +118,8 @@ def main():
     sanitize = [f for f in b.flags_like("dispatch/apply.cpp", "") if f.startswith("-fsanitize")]
     fresh = lambda tag: [str(o) for t, o in results if t == tag]
     objects = []
-    for tag in ("plain", *ISAS):  # the order of Note [One kernel, several instruction sets]
+    # In the order of Note [One kernel, several instruction sets].
+    for tag in ("plain", *ISAS, "avx512bf16"):
         objects += fresh(tag) + b.objects_of(build / f"CMakeFiles/tensora_{tag}.dir", replaced)
     library = scratch / "libtensora.so.0"
     subprocess.run([compiler, "-shared", *sanitize, "-Wl,-soname,libtensora.so.0", *objects, "-o",

@@ -1,6 +1,6 @@
 // The toy's kernels: copy, fill, sum, the matrix product, and some pointwise functors. They are
 // written to be short: every element is read and written through its dtype, one at a time, and
-// computed in double or int64_t.
+// computed in double, Complex<double> or int64_t.
 #include "tests/toy_device/kernels.h"
 
 #include <array>
@@ -34,13 +34,26 @@ class Operand {
 
   template <class C>
   C load(int64_t at) const {
-    return visit_dtype(view_.dtype,
-                       [&]<class T>() { return static_cast<C>(view_.as<const T>()[at]); });
+    return visit_element(view_.dtype, [&]<class T>() {
+      const T& element = view_.as<const T>()[at];
+      if constexpr (is_complex_type<T> && !is_complex_type<C>)
+        return static_cast<C>(element.real());
+      else if constexpr (is_complex_type<C> && !is_complex_type<T>)
+        return C(static_cast<double>(element));
+      else
+        return static_cast<C>(element);
+    });
   }
   template <class C>
   void store(int64_t at, C value) const {
-    visit_dtype(view_.dtype, [&]<class T>() {
-      if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+    visit_element(view_.dtype, [&]<class T>() {
+      if constexpr (is_complex_type<C> && is_complex_type<T>)
+        view_.as<T>()[at] = T(value);
+      else if constexpr (is_complex_type<C>)
+        store(at, value.real());
+      else if constexpr (is_complex_type<T>)
+        view_.as<T>()[at] = T(Complex<double>(static_cast<double>(value)));
+      else if constexpr (!std::is_arithmetic_v<T>)  // the half and 8-bit floats
         view_.as<T>()[at] = T(static_cast<float>(value));
       else if constexpr (std::is_same_v<T, bool>)
         view_.as<T>()[at] = value != 0;
@@ -50,7 +63,7 @@ class Operand {
   }
 
  private:
-  using Number = std::array<std::byte, 8>;
+  using Number = std::array<std::byte, kMaxElementSize>;
   View view_;
   std::shared_ptr<Number> number_;
 };
@@ -76,7 +89,9 @@ Strides strides_within(const View& view, const Shape& sizes) {
 /// Runs body<C>() with the type in which elements of a dtype are computed.
 template <class Body>
 void visit_compute(DType dtype, Body&& body) {
-  if (is_floating_point(dtype))
+  if (is_complex(dtype))
+    body.template operator()<Complex<double>>();
+  else if (is_floating_point(dtype))
     body.template operator()<double>();
   else
     body.template operator()<int64_t>();
@@ -124,7 +139,9 @@ void pointwise_kernel(const KernelContext& context, const F& functor) {
   const std::array<Operand, F::arity> in = operands_of<F>(context, operands);
   const Operand out(context.output());
   queue(context.device.index).push([in, out, functor, dtype = context.compute_dtype, operands] {
-    if (is_floating_point(dtype)) {
+    if (is_complex(dtype)) {
+      if constexpr (F::complex) run_functor<F, Complex<double>>(functor, in, out, operands);
+    } else if (is_floating_point(dtype)) {
       if constexpr (functors::computes_floats(F::types))
         run_functor<F, double>(functor, in, out, operands);
     } else if constexpr (functors::computes_integers(F::types)) {
@@ -196,7 +213,7 @@ void register_kernels() {
   };
   using namespace functors;
   set.template operator()<Add, Sub, Mul, Div, DivTrunc, FloorDivide, Neg, Exp, Sqrt, Tanh, Relu, Gt,
-                          Ne, Isnan, Where>();
+                          Le, Ne, Isnan, Where, Conj>();
 }
 
 }  // namespace tensora::toy

@@ -1,8 +1,8 @@
 #include "tensora/ops/shape/triangle.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/ops/creation/empty.h"
 #include "tensora/ops/creation/sequence.h"
-#include "tensora/ops/index/masked.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/shape/reshape.h"
 
@@ -22,7 +22,7 @@ Tensors masked(Args in, const TriangleAttrs& attrs) {
   const TensorOptions options{.device = x.device()};
   const Tensor distance = arange(x.size(-1), options) - unsqueeze(arange(x.size(-2), options), 1);
   const Tensor kept = lower ? le(distance, attrs.diagonal) : ge(distance, attrs.diagonal);
-  return Tensors{masked_fill(x, logical_not(kept), 0)};
+  return Tensors{where(kept, x, zeros_like(x))};
 }
 
 }  // namespace
