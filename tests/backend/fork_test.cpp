@@ -44,6 +44,8 @@ class Fork : public ::testing::Test {
   void SetUp() override {
 #if defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "ThreadSanitizer does not allow new threads after a fork";
+#elif defined(__SANITIZE_ADDRESS__)
+    GTEST_SKIP() << "AddressSanitizer's own allocator may be locked in the child";
 #endif
   }
 

@@ -84,7 +84,9 @@ constexpr TileTable<C, Packed> kTiles;
 template <class C, class T>
 void pack_contiguous(const T* src, int64_t line_stride, int64_t count, int64_t k, int64_t width,
                      C* dst) {
-  const T* lines[Tile<C>::kWidth + 4];
+  // A panel of a is as high as a tile, which with short vectors is more than the tile is wide.
+  constexpr int kMost = Tile<C>::kWidth > Tile<C>::kRows ? Tile<C>::kWidth : Tile<C>::kRows;
+  const T* lines[kMost + 3];
   for (int64_t i = 0; i < width + 3; ++i) lines[i] = src + min_of(i, count - 1) * line_stride;
   pack_lines<C>(lines, k, width, dst);
 }
