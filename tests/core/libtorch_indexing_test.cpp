@@ -346,8 +346,8 @@ TEST(LibTorchErrors, UndefinedTensors) {
                          torch::cat({x, none});
                        }),
                        "cat: input 'tensors' number 1 is undefined"));
-#if !defined( \
-    __SANITIZE_ADDRESS__)  // the name is read off the call stack, where its frames lie between
+  // These names are read off the call stack, where a sanitizer's own frames lie between.
+#if !defined(__SANITIZE_ADDRESS__)
   EXPECT_TRUE(contains(error_of([&] { x.copy_(none); }), "copy_: a tensor is undefined"));
   EXPECT_TRUE(
       contains(error_of([&] { torch::reshape(none, {2}); }), "reshape: a tensor is undefined"));
