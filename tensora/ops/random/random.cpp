@@ -87,7 +87,7 @@ void check_integer_bounds(DType dtype, int64_t low, int64_t high) {
     fits = static_cast<double>(low) >= -bound && static_cast<double>(last) <= bound;
   } else if (dtype == kBool) {
     fits = low >= 0 && last <= 1;
-  } else if (dtype != kInt64) {
+  } else if (is_integral(dtype) && dtype != kInt64) {  // what is left the op itself refuses
     const int bits = 8 * static_cast<int>(element_size(dtype));
     const int64_t least = dtype == kUInt8 ? 0 : -(int64_t{1} << (bits - 1));
     const int64_t most = dtype == kUInt8 ? 255 : (int64_t{1} << (bits - 1)) - 1;
