@@ -51,6 +51,7 @@ void register_sample(OpRegistry& registry) {
 Tensor randperm(int64_t n, const TensorOptions& options) {
   check(n >= 0, "randperm: n must not be negative, got ", n);
   const DType dtype = options.dtype.value_or(kInt64);
+  check(contains(kRealDTypes, dtype), "randperm: not supported for ", dtype);
   const auto largest = [](DType type) -> int64_t {
     if (type == kFloat64 || type == kInt64) return int64_t{1} << 53;
     if (type == kBool) return 2;
