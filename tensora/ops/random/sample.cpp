@@ -63,7 +63,7 @@ Tensor randperm(int64_t n, const TensorOptions& options) {
   };
   check(n <= largest(dtype), "randperm: ", dtype, " cannot hold all numbers below ", n);
   const Device device = options.device.value_or(Device());
-  const Tensor result = empty({n}, {.dtype = dtype, .device = device});
+  Tensor result = empty({n}, {.dtype = dtype, .device = device});
   {
     const no_grad silent;
     const PhiloxState state = current_generator().reserve(philox_counters(n, 2));
