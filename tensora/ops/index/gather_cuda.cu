@@ -28,17 +28,59 @@ struct GatherParams {
   uint64_t nowhere;
 };
 
+/// Elements of a thread. It reads all their indices, then all the data, so that it waits for memory
+/// twice and not twice per element.
+constexpr unsigned kPerThread = 4;
+constexpr unsigned kPerBlock = kThreads * kPerThread;
+
+/// Calls body(k, at) for the thread's elements k that exist, with their offsets.
+template <class Body>
+__device__ inline void each_element(const GatherParams& params, Body&& body) {
+  const unsigned first = blockIdx.x * kPerBlock + threadIdx.x;
+#pragma unroll
+  for (unsigned k = 0; k < kPerThread; ++k) {
+    const unsigned i = first + k * kThreads;
+    if (i >= params.count) continue;
+    int at[4];
+    params.walk.offsets(i, at);
+    body(k, at);
+  }
+}
+
+/// What a thread has to do for one of its elements.
+struct Pairing {
+  char* plain;
+  char* data;  // null where the index was wrong, or there is no element
+};
+
+__device__ inline void follow_indices(const GatherParams& params, Pairing (&pairs)[kPerThread]) {
+#pragma unroll
+  for (Pairing& pair : pairs) pair = {nullptr, nullptr};
+  long long index[kPerThread] = {};
+  each_element(params, [&](unsigned k, const int(&at)[4]) {
+    index[k] = raw_index(params.index, at[1], params.index_dtype);
+    pairs[k] = {params.plain + at[0], params.data + at[2]};
+  });
+#pragma unroll
+  for (unsigned k = 0; k < kPerThread; ++k) {
+    if (!pairs[k].plain) continue;
+    const long long position = checked_index(index[k], params.limits);
+    pairs[k].data = position < 0 ? nullptr : pairs[k].data + position * params.step;
+  }
+}
+
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     read_elements(const __grid_constant__ GatherParams params) {
-  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
-  if (i >= params.count) return;
-  int at[4];
-  params.walk.offsets(i, at);
-  const long long position = checked_index(params.index, at[1], params.index_dtype, params.limits);
-  *reinterpret_cast<T*>(params.plain + at[0]) =
-      position < 0 ? T{}
-                   : *reinterpret_cast<const T*>(params.data + at[2] + position * params.step);
+  Pairing pairs[kPerThread];
+  follow_indices(params, pairs);
+  T values[kPerThread] = {};
+#pragma unroll
+  for (unsigned k = 0; k < kPerThread; ++k)
+    if (pairs[k].data) values[k] = *reinterpret_cast<const T*>(pairs[k].data);
+#pragma unroll
+  for (unsigned k = 0; k < kPerThread; ++k)
+    if (pairs[k].plain) *reinterpret_cast<T*>(pairs[k].plain) = values[k];
 }
 
 enum class Action { write, add };
@@ -47,31 +89,33 @@ enum class Action { write, add };
 template <class T, class D, Action kAction>
 __global__ void __launch_bounds__(kThreads)
     write_elements(const __grid_constant__ GatherParams params) {
-  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
-  if (i >= params.count) return;
-  int at[4];
-  params.walk.offsets(i, at);
-  const long long position = checked_index(params.index, at[1], params.index_dtype, params.limits);
-  if (position < 0) return;
-  const T plain = *reinterpret_cast<const T*>(params.plain + at[0]);
-  D* const data = reinterpret_cast<D*>(params.data + at[2] + position * params.step);
-  if constexpr (kAction == Action::write)
-    *data = plain;
-  else
-    atomic_add(data, static_cast<D>(plain));
+  Pairing pairs[kPerThread];
+  follow_indices(params, pairs);
+  T values[kPerThread] = {};
+#pragma unroll
+  for (unsigned k = 0; k < kPerThread; ++k)
+    if (pairs[k].data) values[k] = *reinterpret_cast<const T*>(pairs[k].plain);
+#pragma unroll
+  for (unsigned k = 0; k < kPerThread; ++k) {
+    if (!pairs[k].data) continue;
+    D* const data = reinterpret_cast<D*>(pairs[k].data);
+    if constexpr (kAction == Action::write)
+      *data = values[k];
+    else
+      atomic_add(data, static_cast<D>(values[k]));
+  }
 }
 
 __global__ void __launch_bounds__(kThreads)
     find_places(const __grid_constant__ GatherParams params) {
-  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
-  if (i >= params.count) return;
-  int at[4];
-  params.walk.offsets(i, at);
-  const long long position = checked_index(params.index, at[1], params.index_dtype, params.limits);
-  const long long number = params.first_number + at[3];
-  const long long offset = params.first_offset + at[2] + position * params.step;
-  params.pairs.keys[number] = position < 0 ? params.nowhere : static_cast<uint64_t>(offset);
-  params.pairs.values[number] = static_cast<uint32_t>(number);
+  each_element(params, [&](unsigned, const int(&at)[4]) {
+    const long long position =
+        checked_index(raw_index(params.index, at[1], params.index_dtype), params.limits);
+    const long long number = params.first_number + at[3];
+    const long long offset = params.first_offset + at[2] + position * params.step;
+    params.pairs.keys[number] = position < 0 ? params.nowhere : static_cast<uint64_t>(offset);
+    params.pairs.values[number] = static_cast<uint32_t>(number);
+  });
 }
 
 View widened(View view) {
@@ -82,7 +126,7 @@ View widened(View view) {
 }
 
 dim3 blocks_for(const GatherParams& params) {
-  return dim3((params.count + kThreads - 1) / kThreads);
+  return dim3((params.count + kPerBlock - 1) / kPerBlock);
 }
 
 /// The arrays of one op, in the shape of the index.

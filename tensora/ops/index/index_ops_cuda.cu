@@ -1,3 +1,4 @@
+#include <numeric>
 #include <optional>
 
 #include "tensora/backend/cuda/loops/copy.h"
@@ -108,6 +109,43 @@ __global__ void __launch_bounds__(kThreads)
   pairs.values[i] = static_cast<uint32_t>(i);
 }
 
+// Note [Wide indexed copies]
+// Where the index does not vary along the innermost dim, as for the rows of a table, neighbouring
+// elements have the same position and are moved as one wide element of up to 16 bytes. Adding needs
+// the elements themselves.
+
+/// The dtype whose elements have that many bytes and are moved as they are.
+DType dtype_of_bytes(int64_t bytes) {
+  switch (bytes) {
+    case 1:
+      return DType::uint8;
+    case 2:
+      return DType::int16;
+    case 4:
+      return DType::int32;
+    case 8:
+      return DType::int64;
+    default:
+      return DType::complex128;
+  }
+}
+
+/// Makes a walk over plain, indexed and positions one of wide elements, if it can be; returns their
+/// size in bytes. `step` is the distance between positions in the indexed array, if it is fixed.
+int64_t widen(HostWalk& walk, int64_t bytes, int64_t step) {
+  if (walk.strides[2][0] != 0) return bytes;
+  int64_t group = 16 / bytes;
+  const auto fits = [&] {
+    return walk.sizes[0] % group == 0 && step % (bytes * group) == 0 &&
+           has_groups(walk, 0, bytes, group) && has_groups(walk, 1, bytes, group);
+  };
+  while (group > 1 && !fits()) group /= 2;
+  if (group <= 1) return bytes;
+  for (int k = 0; k < 2; ++k) walk.strides[k][0] *= group;
+  walk.sizes[0] /= group;
+  return bytes * group;
+}
+
 dim3 blocks_for(unsigned count) { return dim3((count + kThreads - 1) / kThreads); }
 
 /// The arrays of an indexed copy as views of one shape.
@@ -129,16 +167,14 @@ class IndexedCopy {
         indices_(indices),
         arrays_(lay_out(plain, indexed, dims, indices)) {}
 
-  void read() {
-    visit_element_size(arrays_.plain.dtype, [&]<class T>() { run<T, Action::read>(); });
-  }
+  void read() { run<Action::read>(); }
   void write() {
     if (is_deterministic()) return in_order(write_in_order);
-    visit_element_size(arrays_.plain.dtype, [&]<class T>() { run<T, Action::write>(); });
+    run<Action::write>();
   }
   void add() {
     if (is_deterministic() && is_differentiable(arrays_.plain.dtype)) return in_order(add_in_order);
-    visit_computing(arrays_.plain.dtype, [&]<class T>() { run<T, Action::add>(); });
+    run<Action::add>();
   }
 
  private:
@@ -209,15 +245,26 @@ class IndexedCopy {
     });
   }
 
-  template <class T, Action kAction>
+  template <Action kAction>
   void run() {
     if (arrays_.plain.numel == 0) return find_places();  // wrong indices are noted all the same
-    if (indices_.size() == 1) return follow<T, kAction>();
+    if (indices_.size() == 1) return follow<kAction>();
     find_places();
-    move<T, kAction>();
+    move<kAction>();
   }
 
-  template <class T, Action kAction>
+  /// body<T>() with the type of the elements that are moved: wide ones, or those that are added.
+  template <Action kAction, class Body>
+  void visit_moved(HostWalk& walk, int64_t step, Body&& body) const {
+    if constexpr (kAction == Action::add) {
+      visit_computing(arrays_.plain.dtype, body);
+    } else {
+      const auto bytes = static_cast<int64_t>(element_size(arrays_.plain.dtype));
+      visit_element_size(dtype_of_bytes(widen(walk, bytes, step)), body);
+    }
+  }
+
+  template <Action kAction>
   void follow() const {
     View index = arrays_.places;
     index.data = indices_[0]->data;
@@ -231,29 +278,37 @@ class IndexedCopy {
     params.limits = limits_of(dim);
     params.index_dtype = index.dtype;
     const View* const views[] = {&arrays_.plain, &arrays_.indexed, &index};
-    each_part(make_walk(views), [&](const HostWalk& part, bool) {
-      fill_walk(params.walk, part);
-      params.plain = part.data[0];
-      params.indexed = part.data[1];
-      params.index = part.data[2];
-      params.count = static_cast<unsigned>(part.count());
-      Launch{context_.op, context_.device.index}(follow_index<T, kAction>, blocks_for(params.count),
-                                                 dim3(kThreads), params);
+    HostWalk walk = make_walk(views);
+    visit_moved<kAction>(walk, params.step, [&]<class T>() {
+      each_part(walk, [&](const HostWalk& part, bool) {
+        fill_walk(params.walk, part);
+        params.plain = part.data[0];
+        params.indexed = part.data[1];
+        params.index = part.data[2];
+        params.count = static_cast<unsigned>(part.count());
+        Launch{context_.op, context_.device.index}(
+            follow_index<T, kAction>, blocks_for(params.count), dim3(kThreads), params);
+      });
     });
   }
 
-  template <class T, Action kAction>
+  template <Action kAction>
   void move() const {
     const View* const views[] = {&arrays_.plain, &arrays_.indexed, &arrays_.places};
-    each_part(make_walk(views), [&](const HostWalk& part, bool) {
-      MoveParams params{};
-      fill_walk(params.walk, part);
-      params.plain = part.data[0];
-      params.indexed = part.data[1];
-      params.places = part.data[2];
-      params.count = static_cast<unsigned>(part.count());
-      Launch{context_.op, context_.device.index}(move_elements<T, kAction>,
-                                                 blocks_for(params.count), dim3(kThreads), params);
+    HostWalk walk = make_walk(views);
+    int64_t step = 0;  // every offset is a multiple of this
+    for (int64_t dim : dims_) step = std::gcd(step, step_along(static_cast<int>(dim)));
+    visit_moved<kAction>(walk, step, [&]<class T>() {
+      each_part(walk, [&](const HostWalk& part, bool) {
+        MoveParams params{};
+        fill_walk(params.walk, part);
+        params.plain = part.data[0];
+        params.indexed = part.data[1];
+        params.places = part.data[2];
+        params.count = static_cast<unsigned>(part.count());
+        Launch{context_.op, context_.device.index}(
+            move_elements<T, kAction>, blocks_for(params.count), dim3(kThreads), params);
+      });
     });
   }
 

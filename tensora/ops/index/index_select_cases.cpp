@@ -34,6 +34,7 @@ const std::vector<Sample>& samples() {
       {"rows", {4, 3}, 0, {3, 0, 1}},
       {"columns", {3, 4}, -1, {2, 0}},
       {"middle", {2, 4, 3}, 1, {0, 3, 1}, kInt32},
+      {"wide rows", {5, 2, 16}, 0, {4, 0, 2}},
       {"vector", {6}, 0, {5, 2, 0, 1}},
       {"none", {3, 2}, 0, {}},
       {"of an empty tensor", {3, 0}, 0, {1, 2}},

@@ -12,11 +12,11 @@ namespace {
 
 using namespace reductions;
 
-// One functor for all p, to compile one set of kernels: the branch is the same for every thread,
-// and memory is what takes time.
+// One functor for all p but 2, to compile one set of kernels; the branch is the same for every
+// thread.
 template <class C>
 struct AnyNorm : Reduction {
-  enum class Kind { count, sum, squares, powers, largest, smallest };
+  enum class Kind { count, sum, powers, largest, smallest };
   using Value = C;
   using Lane = C;
   using Acc = double;
@@ -34,8 +34,6 @@ struct AnyNorm : Reduction {
         return body(Norm0<C>{});
       case Kind::sum:
         return body(Norm1<C>{});
-      case Kind::squares:
-        return body(Norm2<C>{});
       case Kind::powers:
         return body(powers);
       case Kind::largest:
@@ -69,7 +67,6 @@ struct AnyNorm : Reduction {
   static Kind kind_of(double p) {
     if (p == 0) return Kind::count;
     if (p == 1) return Kind::sum;
-    if (p == 2) return Kind::squares;
     if (!std::isinf(p)) return Kind::powers;
     return p > 0 ? Kind::largest : Kind::smallest;
   }
@@ -77,8 +74,10 @@ struct AnyNorm : Reduction {
 
 void norm_kernel(const KernelContext& context, const NormAttrs& attrs) {
   const uint32_t mask = reduced_mask(attrs.dim, context.input(0).dim(), context.op);
-  visit_compute_floating(context.output().dtype,
-                         [&]<class C>() { reduce(context, mask, AnyNorm<C>(attrs.p)); });
+  visit_compute_floating(context.output().dtype, [&]<class C>() {
+    if (attrs.p == 2) return reduce(context, mask, Norm2<C>{});
+    reduce(context, mask, AnyNorm<C>(attrs.p));
+  });
 }
 
 }  // namespace

@@ -39,6 +39,7 @@ void add_flips(Cases& cases) {
          return flip(x, {0, -1});
        }},
       {"flip", "middle", {2, 3, 4}, {1}, [](const Tensor& x) { return flip(x, {1}); }},
+      {"flip", "whole groups", {2, 3, 32}, {2}, [](const Tensor& x) { return flip(x, {2}); }},
       {"flip", "no dims", {2, 3}, {}, [](const Tensor& x) { return flip(x, Dims{}); }},
       {"flip", "0-dim", {}, {}, [](const Tensor& x) { return flip(x, 0); }},
       {"flip", "empty", {0, 3}, {0}, [](const Tensor& x) { return flip(x, 0); }},

@@ -23,10 +23,15 @@ void triangle_cases(Cases& cases) {
     Shape sizes;
     int64_t diagonal;
   };
-  const Sample samples[] = {{"square", {4, 4}, 0},         {"wide", {3, 5}, 1},
-                            {"tall", {5, 3}, -2},          {"batch", {2, 3, 4}, -1},
-                            {"everything", {3, 3}, 10},    {"beyond", {3, 3}, -10},
-                            {"empty", {0, 3}, 0},          {"far away", {2, 2}, INT64_MAX},
+  const Sample samples[] = {{"square", {4, 4}, 0},
+                            {"whole groups", {2, 20, 32}, -1},
+                            {"wide", {3, 5}, 1},
+                            {"tall", {5, 3}, -2},
+                            {"batch", {2, 3, 4}, -1},
+                            {"everything", {3, 3}, 10},
+                            {"beyond", {3, 3}, -10},
+                            {"empty", {0, 3}, 0},
+                            {"far away", {2, 2}, INT64_MAX},
                             {"four dims", {2, 1, 3, 3}, 0}};
   for (const Sample& sample : samples) {
     cases.add(

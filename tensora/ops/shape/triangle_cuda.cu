@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tensora/backend/cuda/loops/elements.cuh"
 #include "tensora/backend/cuda/loops/host_walk.h"
 #include "tensora/backend/cuda/loops/reduce_params.cuh"
 #include "tensora/backend/cuda/runtime/runtime.h"
@@ -35,6 +36,48 @@ __global__ void __launch_bounds__(kThreads)
       *reinterpret_cast<T*>(to) = kept ? *reinterpret_cast<const T*>(from) : T{};
     }
   }
+}
+
+/// Columns of a group: one access of 16 bytes.
+template <class T>
+inline constexpr int kGroup = 16 / static_cast<int>(sizeof(T));
+
+// The same by groups of adjacent columns, where they are contiguous and aligned. A group of which
+// nothing is kept is not read.
+template <class T, bool kLower>
+__global__ void __launch_bounds__(kThreads)
+    triangle_groups(const __grid_constant__ TriangleParams params) {
+  constexpr int G = kGroup<T>;
+  const int64_t col = (int64_t{blockIdx.x} * kThreads + threadIdx.x) * G;
+  if (col >= params.cols) return;
+  for (unsigned batch = blockIdx.z; batch < params.batch_count; batch += gridDim.z) {
+    long long at[2];
+    params.batches.offsets(batch, at);
+    for (int64_t row = blockIdx.y; row < params.rows; row += gridDim.y) {
+      const int64_t beyond = col - row - params.diagonal;
+      const bool some = kLower ? beyond <= 0 : beyond + G > 0;
+      const char* const from = params.in + at[0] + row * params.in_row + col * params.in_col;
+      char* const to = params.out + at[1] + row * params.out_row + col * params.out_col;
+      Pack<T, G> group{};
+      if (some) group = *reinterpret_cast<const Pack<T, G>*>(from);
+#pragma unroll
+      for (int i = 0; i < G; ++i)
+        if (kLower ? beyond + i > 0 : beyond + i < 0) group.items[i] = T{};
+      *reinterpret_cast<Pack<T, G>*>(to) = group;
+    }
+  }
+}
+
+bool has_groups(const TriangleParams& params, int64_t bytes) {
+  const auto is_whole = [](int64_t distance) { return distance % 16 == 0; };
+  bool whole = params.in_col == bytes && params.out_col == bytes && is_whole(params.cols * bytes) &&
+               is_whole(params.in_row) && is_whole(params.out_row) &&
+               is_whole(reinterpret_cast<intptr_t>(params.in)) &&
+               is_whole(reinterpret_cast<intptr_t>(params.out));
+  for (int d = 0; d < params.batches.dims; ++d)
+    whole =
+        whole && is_whole(params.batches.strides[0][d]) && is_whole(params.batches.strides[1][d]);
+  return whole;
 }
 
 WideWalk<2> batch_walk(const View& in, const View& out) {
@@ -76,11 +119,14 @@ void triangle_kernel(const KernelContext& context, const TriangleAttrs& attrs) {
   const auto at_most = [](int64_t count) {
     return static_cast<unsigned>(std::min<int64_t>(count, 65535));
   };
-  const dim3 grid(static_cast<unsigned>((params.cols + kThreads - 1) / kThreads),
-                  at_most(params.rows), at_most(batches));
+  const bool groups = has_groups(params, bytes);
+  const int64_t across = groups ? params.cols * bytes / 16 : params.cols;
+  const dim3 grid(static_cast<unsigned>((across + kThreads - 1) / kThreads), at_most(params.rows),
+                  at_most(batches));
   const Launch launch{context.op, context.device.index};
-  visit_element_size(out.dtype,
-                     [&]<class T>() { launch(triangle<T, kLower>, grid, dim3(kThreads), params); });
+  visit_element_size(out.dtype, [&]<class T>() {
+    launch(groups ? triangle_groups<T, kLower> : triangle<T, kLower>, grid, dim3(kThreads), params);
+  });
 }
 
 }  // namespace

@@ -152,6 +152,63 @@ __global__ void __launch_bounds__(kTileThreadsX* kTileThreadsY)
                             (corner.y + y) * sizeof(T)) = tile[y][x];
 }
 
+// Note [Reversed copies on the GPU]
+// A flipped tensor is the tensor read from its other end. Where it is flipped along the dim that is
+// contiguous in memory, a thread reads the 16 bytes that become its group, and reverses them in its
+// registers.
+struct ReverseParams {
+  Walk<2> walk;  // to, from; in groups
+  char* to;
+  const char* from;
+  unsigned count;
+};
+
+template <int bytes>
+__global__ void __launch_bounds__(kThreads)
+    reverse_kernel(const __grid_constant__ ReverseParams params) {
+  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= params.count) return;
+  int at[2];
+  params.walk.offsets(i, at);
+  RawGroup group, reversed;
+  fetch<16>(params.from + at[1] - (16 - bytes), group);
+#pragma unroll
+  for (int w = 0; w < 4; ++w) {
+    const unsigned word = group.words[bytes == 8 ? w ^ 2 : 3 - w];
+    reversed.words[w] = bytes == 1   ? __byte_perm(word, 0, 0x0123)
+                        : bytes == 2 ? __byte_perm(word, 0, 0x1032)
+                                     : word;
+  }
+  store<16>(params.to + at[0], reversed);
+}
+
+bool copy_reversed(std::string_view op, const View& from, const View& to) {
+  const View* const views[] = {&to, &from};
+  HostWalk walk = make_walk(views);
+  const auto bytes = static_cast<int64_t>(element_size(to.dtype));
+  const int64_t group = 16 / bytes;
+  if (group == 1 || walk.strides[1][0] != -bytes || walk.sizes[0] % group != 0) return false;
+  HostWalk forward = walk;  // the same groups, read from their low end
+  forward.strides[1][0] = bytes;
+  forward.data[1] -= 16 - bytes;
+  if (!has_groups(forward, 0, bytes, group) || !has_groups(forward, 1, bytes, group)) return false;
+  group_inner(walk, group);
+  each_part(walk, [&](const HostWalk& part, bool) {
+    ReverseParams params{};
+    fill_walk(params.walk, part);
+    params.to = part.data[0];
+    params.from = part.data[1];
+    params.count = static_cast<unsigned>(part.count());
+    const dim3 blocks((params.count + kThreads - 1) / kThreads);
+    const Launch launch{op, to.device.index};
+    visit_element_size(to.dtype, [&]<class T>() {
+      if constexpr (sizeof(T) < 16)
+        launch(reverse_kernel<sizeof(T)>, blocks, dim3(kThreads), params);
+    });
+  });
+  return true;
+}
+
 Divisor divisor_of(int64_t number) {
   const DivisorNumbers numbers = divisor_numbers(number);
   return {numbers.divisor, numbers.multiplier, numbers.shift};
@@ -250,7 +307,8 @@ void copy_elements(std::string_view op, const View& from, const View& to) {
     after_launch(op, to.device.index);
     return;
   }
-  if (from.dtype == to.dtype && copy_transposed(op, from, to)) return;
+  if (from.dtype == to.dtype && (copy_transposed(op, from, to) || copy_reversed(op, from, to)))
+    return;
   const bool widens = is_complex(to.dtype) && !is_complex(from.dtype);
   copy_by_elements(op, from, to, widens ? to.dtype : from.dtype);
 }

@@ -32,15 +32,24 @@ struct IndexLimits {
   int dim;
 };
 
-/// The position that the index at byte offset `at` names; -1, with a record, if it is invalid.
-__device__ inline long long checked_index(const char* indices, int at, DType dtype,
-                                          const IndexLimits& limits) {
-  const long long index = dtype == DType::int64 ? *reinterpret_cast<const long long*>(indices + at)
-                                                : *reinterpret_cast<const int*>(indices + at);
+/// The index at byte offset `at`, as it stands there.
+__device__ inline long long raw_index(const char* indices, int at, DType dtype) {
+  return dtype == DType::int64 ? *reinterpret_cast<const long long*>(indices + at)
+                               : *reinterpret_cast<const int*>(indices + at);
+}
+
+/// The position that an index names; -1, with a record, if it is invalid.
+__device__ inline long long checked_index(long long index, const IndexLimits& limits) {
   if (index >= limits.lowest && index < limits.limit)
     return index < 0 ? index + limits.limit : index;
   note_fault(limits.fault, limits.op, nullptr, index, limits.limit, limits.dim);
   return -1;
+}
+
+/// The same for the index at byte offset `at`.
+__device__ inline long long checked_index(const char* indices, int at, DType dtype,
+                                          const IndexLimits& limits) {
+  return checked_index(raw_index(indices, at, dtype), limits);
 }
 
 /// Adds to an element that other threads may be adding to.
