@@ -119,7 +119,7 @@ def main():
     fresh = lambda tag: [str(o) for t, o in results if t == tag]
     objects = []
     # In the order of Note [One kernel, several instruction sets].
-    for tag in ("plain", *ISAS, "avx512bf16"):
+    for tag in ("plain", *ISAS, "avx512bf16", "amx"):
         objects += fresh(tag) + b.objects_of(build / f"CMakeFiles/tensora_{tag}.dir", replaced)
     library = scratch / "libtensora.so.0"
     subprocess.run([compiler, "-shared", *sanitize, "-Wl,-soname,libtensora.so.0", *objects, "-o",

@@ -60,9 +60,11 @@ const Kernels<T>& kernels() {
   static const Kernels<T> chosen = [] {
 #if defined(TENSORA_HAS_AVX512)
     if constexpr (std::is_same_v<T, BFloat16>)
-      if (multiplies_bf16())
-        return Kernels<T>{avx512bf16::block_kernels(avx512::block_kernels<T>()),
+      if (multiplies_bf16()) {
+        const auto pairs = avx512bf16::block_kernels(avx512::block_kernels<T>());
+        return Kernels<T>{multiplies_tiles() ? amx::block_kernels(pairs) : pairs,
                           avx512bf16::skinny_kernels()};
+      }
     if (cpu_isa() == Isa::avx512)
       return Kernels<T>{avx512::block_kernels<T>(), avx512::skinny_kernels<T>()};
 #endif

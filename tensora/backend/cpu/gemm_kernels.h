@@ -145,5 +145,10 @@ namespace avx512bf16 {
 BlockKernels<BFloat16> block_kernels(BlockKernels<BFloat16> kernels);
 SkinnyKernels<BFloat16> skinny_kernels();
 }  // namespace avx512bf16
+// For processors that also have AMX.
+namespace amx {
+/// The same kernels with those that multiply tiles in their place.
+BlockKernels<BFloat16> block_kernels(BlockKernels<BFloat16> kernels);
+}  // namespace amx
 
 }  // namespace tensora::cpu

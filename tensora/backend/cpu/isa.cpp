@@ -2,6 +2,12 @@
 
 #include <algorithm>
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include "tensora/base/settings.h"
 
 namespace tensora::cpu {
@@ -43,6 +49,23 @@ Isa cpu_isa() {
 bool multiplies_bf16() {
 #if defined(__x86_64__)
   return cpu_isa() == Isa::avx512 && __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
+bool multiplies_tiles() {
+#if defined(__x86_64__) && defined(__linux__)
+  static const bool allowed = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    constexpr unsigned kBf16 = 1u << 22, kTiles = 1u << 24;  // of leaf 7, in edx
+    if (!multiplies_bf16() || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+    if (!(d & kBf16) || !(d & kTiles)) return false;
+    // The tiles are 8 KB of state per thread, which Linux saves only for processes that ask.
+    constexpr long kRequestPermission = 0x1023, kTileData = 18;
+    return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  }();
+  return allowed;
 #else
   return false;
 #endif

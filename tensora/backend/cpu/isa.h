@@ -14,4 +14,7 @@ const char* name(Isa isa);
 /// Whether the instruction set in use is avx512 and the processor has its BF16 extension.
 bool multiplies_bf16();
 
+/// Whether it also has AMX for bfloat16, and the operating system lets this process use it.
+bool multiplies_tiles();
+
 }  // namespace tensora::cpu
