@@ -43,10 +43,12 @@ struct Row {
   /// order is fixed by the row's length.
   template <class A, class Step, class Combine>
   __device__ A fold(A start, Step step, Combine combine) const {
-    A acc = start;
+    constexpr int kChains = 4;  // steps that do not wait for one another
+    A chains[kChains] = {start, start, start, start};
 #pragma unroll
     for (int k = 0; k < kItems; ++k)
-      if (position(k) < length) acc = step(acc, values[k]);
+      if (position(k) < length) chains[k % kChains] = step(chains[k % kChains], values[k]);
+    A acc = combine(combine(chains[0], chains[1]), combine(chains[2], chains[3]));
 #pragma unroll
     for (unsigned distance = kWarp / 2; distance > 0; distance /= 2)
       acc = combine(acc, __shfl_xor_sync(kWholeWarp, acc, distance));
@@ -196,6 +198,8 @@ void run_rows(const KernelContext& context, const RowsParams& params, const F& f
     run(rows_kernel<F, 32, kWarp>, kWarp);
   else if (params.length <= 8 * 256)
     run(rows_kernel<F, 8, kRowThreads>, kRowThreads);
+  else if (params.length <= 16 * 256)
+    run(rows_kernel<F, 16, kRowThreads>, kRowThreads);
   else
     run(rows_kernel<F, kLongestRow / 256, kRowThreads>, kRowThreads);
 }
