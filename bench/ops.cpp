@@ -6,76 +6,12 @@
 // answer is the check: each row prints a fingerprint of its result, and bench/ops.py compares.
 //
 //   tensora-bench-ops [--device cpu|cuda] [--filter TEXT]     one line of JSON per row
-#include <cstdio>
 #include <cstring>
-#include <functional>
-#include <string>
 
-#include "bench/timing.h"
-#include "tensora/tensora.h"
+#include "bench/ops.h"
 
-namespace tensora {
+namespace tensora::bench_ops {
 namespace {
-
-Device place;  // where the ops run
-std::string wanted;
-
-/// n numbers that look random, in [0, 1): the fractions of multiples of the golden ratio.
-Tensor fractions(int64_t n, double step = 0.6180339887498949) {
-  const Tensor multiples = mul(arange(n, {.dtype = kFloat64}), step);
-  return multiples - floor(multiples);
-}
-Tensor values(const Shape& sizes, DType dtype = kFloat32, double step = 0.6180339887498949) {
-  return ((fractions(sizes.numel(), step) - 0.25) * 4).reshape(sizes).to(dtype).to(place);
-}
-Tensor indices(const Shape& sizes, int64_t below) {
-  return floor(fractions(sizes.numel(), 0.7548776662466927) * double(below))
-      .to(kInt64)
-      .reshape(sizes)
-      .to(place);
-}
-
-/// Milliseconds per call: groups of calls that end in a wait for the device.
-double milliseconds(const std::function<Tensor()>& body) {
-  const auto group = [&](int calls) {
-    synchronize(place);
-    const double begin = bench::now();
-    for (int i = 0; i < calls; ++i) body();
-    synchronize(place);
-    return (bench::now() - begin) / calls * 1e3;
-  };
-  group(2);
-  const int calls = std::clamp(static_cast<int>(20 / std::max(group(2), 1e-4)), 1, 2000);
-  std::vector<double> times;
-  for (int i = 0; i < 9; ++i) times.push_back(group(calls));
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
-}
-
-void print_fingerprint(const Tensor& result) {
-  const Tensor flat = result.cpu().to(kFloat64).reshape({-1});
-  const double* data = flat.data_ptr<double>();
-  double total = 0, size = 0;
-  for (int64_t i = 0; i < flat.numel(); ++i) total += data[i], size += std::abs(data[i]);
-  std::printf("[%lld, %.17g, %.17g", static_cast<long long>(flat.numel()), total, size);
-  for (int64_t i = 0; i < 8 && flat.numel() > 0; ++i)
-    std::printf(", %.17g", data[i * (flat.numel() - 1) / 7]);
-  std::printf("]");
-}
-
-void row(const std::string& name, const std::function<Tensor()>& body) {
-  if (name.find(wanted) == std::string::npos) return;
-  const Tensor result = body();
-  std::printf("{\"name\": \"%s\", \"fingerprint\": ", name.c_str());
-  print_fingerprint(result);
-  std::printf(", \"ms\": %.6g}\n", milliseconds(body));
-  std::fflush(stdout);
-}
-
-bool any_wanted(const std::string& prefix) {
-  return wanted.empty() || wanted.find(prefix) == 0 || prefix.find(wanted) != std::string::npos ||
-         wanted.find('.') == std::string::npos;
-}
 
 void pointwise(DType dtype, const std::string& type) {
   if (!any_wanted("pointwise")) return;
@@ -203,15 +139,17 @@ void run() {
   matrix(kFloat16, "f16");
   matrix(kFloat64, "f64");
   random();
+  network_rows();
 }
 
 }  // namespace
-}  // namespace tensora
+}  // namespace tensora::bench_ops
 
 int main(int argc, char** argv) {
   for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::strcmp(argv[i], "--device") == 0) tensora::place = tensora::Device(argv[i + 1]);
-    if (std::strcmp(argv[i], "--filter") == 0) tensora::wanted = argv[i + 1];
+    if (std::strcmp(argv[i], "--device") == 0)
+      tensora::bench_ops::place = tensora::Device(argv[i + 1]);
+    if (std::strcmp(argv[i], "--filter") == 0) tensora::bench_ops::wanted = argv[i + 1];
   }
-  tensora::run();
+  tensora::bench_ops::run();
 }

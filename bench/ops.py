@@ -84,6 +84,124 @@ def index(torch, make):
             "roll": lambda: square.roll(17, 1), "tril": lambda: square.tril()}
 
 
+class Both:
+    """A function of tensors, alone and with its backward; bench/ops_nn.cpp has the same rows."""
+
+    def __init__(self, torch, make):
+        self.torch, self.make, self.rows = torch, make, {}
+
+    def add(self, name, inputs, wanted, function):
+        torch, make = self.torch, self.make
+        self.rows[name] = lambda: function(*inputs)
+        leaves = []
+
+        def whole():
+            if not leaves:
+                leaves.extend(x.detach() for x in inputs)
+                for leaf in leaves[:wanted]:
+                    leaf.requires_grad_()
+            result = function(*leaves)
+            gradient = make.values(1).to(result.dtype).reshape(()).expand_as(result).contiguous()
+            return torch.autograd.grad(result, leaves[:wanted], gradient)[0]
+        self.rows[f"{name}_fb"] = whole
+
+
+def sheet(make, rows, columns):
+    narrow = (make.values(rows, 1).to(make.dtype) + make.values(1, columns, step=0.3247179572447460)
+              .to(make.dtype))
+    return narrow.to(make.kept)
+
+
+def norm(torch, make):
+    F, both, gpu = torch.nn.functional, Both(torch, make), make.device == "cuda"
+    x = sheet(make, 16384 if gpu else 2048, 4096)
+    weight, bias = make.values(4096), make.values(4096, step=0.11)
+    both.add("softmax", [x], 1, lambda x: x.softmax(-1))
+    both.add("log_softmax", [x], 1, lambda x: x.log_softmax(-1))
+    both.add("layer_norm", [x, weight, bias], 3, lambda x, w, b: F.layer_norm(x, [4096], w, b))
+    both.add("rms_norm", [x, weight], 2, lambda x, w: F.rms_norm(x, [4096], w))
+    image, scale = make.values(64 if gpu else 2, 256, 56, 56), make.values(256)
+    if make.dtype == torch.bfloat16 and gpu:
+        scale = scale.float()
+    both.add("batch_norm", [image, scale, scale.clone()], 3,
+             lambda x, w, b: F.batch_norm(x, None, None, w, b, True))
+    both.add("group_norm", [image, make.values(256), make.values(256)], 3,
+             lambda x, w, b: F.group_norm(x, 32, w, b))
+    return both.rows
+
+
+def loss(torch, make):
+    F, both, gpu = torch.nn.functional, Both(torch, make), make.device == "cuda"
+    rows, classes = 4096 if gpu else 64, 128256
+    target = make.indices(rows, below=classes)
+    both.add("cross_entropy", [sheet(make, rows, classes)], 1, lambda x: F.cross_entropy(x, target))
+    table = sheet(make, 128256 if gpu else 8192, 2048 if gpu else 512)
+    words = make.indices(16384 if gpu else 4096, below=128256 if gpu else 8192)
+    both.add("embedding", [table], 1, lambda w: F.embedding(words, w))
+    return both.rows
+
+
+def sort(torch, make):
+    gpu = make.device == "cuda"
+    count = 1 << 24 if gpu else 1 << 20
+    flat, lines = make.values(count), make.values(4096 if gpu else 256, 8192)
+    vocabulary = make.values(64 if gpu else 4, 128256)
+    numbers = make.indices(count, below=1 << 20)
+    edges = make.values(1 << 20).sort().values
+    return {"flat": lambda: flat.sort().values, "rows": lambda: lines.sort().values,
+            "topk_8_of_rows": lambda: lines.topk(8).values,
+            "topk_50_of_vocabulary": lambda: vocabulary.topk(50).values,
+            "median_rows": lambda: lines.median(1).values, "unique": lambda: numbers.unique(),
+            "bincount": lambda: numbers.bincount(),
+            "searchsorted": lambda: torch.searchsorted(edges, flat)}
+
+
+def conv(torch, make):
+    F, both, gpu = torch.nn.functional, Both(torch, make), make.device == "cuda"
+    layout = torch.channels_last if gpu else torch.contiguous_format
+    torch.backends.cudnn.benchmark = True
+
+    def layer(name):
+        i, o, kernel, stride, size = map(int, name.split("_"))
+        x = make.values(128 if gpu else 4, i, size, size).contiguous(memory_format=layout)
+        w = make.values(o, i, kernel, kernel, step=0.11).contiguous(memory_format=layout)
+        both.add(name, [x, w], 1 if i == 3 else 2,
+                 lambda x, w: F.conv2d(x, w, None, stride, kernel // 2))
+    for name in ("3_64_7_2_224", "64_64_1_1_56", "64_64_3_1_56", "128_128_3_1_28", "256_512_1_2_56",
+                 "256_256_3_1_14", "1024_256_1_1_14", "512_512_3_1_7"):
+        layer(name)
+    image = make.values(64 if gpu else 4, 64, 112, 112)
+    both.add("max_pool", [image], 1, lambda x: F.max_pool2d(x, 3, 2, 1))
+    both.add("avg_pool", [image], 1, lambda x: F.avg_pool2d(x, 2))
+    return both.rows
+
+
+def attention(torch, make):
+    """On a GPU the fastest of PyTorch's kernels."""
+    F, both, gpu = torch.nn.functional, Both(torch, make), make.device == "cuda"
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    half = gpu and make.kept == make.dtype
+
+    def rows(name):
+        sizes = name.removesuffix("_causal")
+        batch, heads, kv_heads, length, head = map(int, sizes.split("_"))
+        made = lambda h, step: make.values(batch, h, length, head, step=step)
+
+        def run(q, k, v):
+            call = lambda: F.scaled_dot_product_attention(
+                q, k, v, is_causal=name != sizes, enable_gqa=heads != kv_heads)
+            if not half:
+                return call()
+            with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+                return call()
+        both.add(name, [made(heads, 0.618), made(kv_heads, 0.324), made(kv_heads, 0.11)], 3, run)
+    for name in (("4_32_32_4096_128_causal", "4_32_32_4096_128", "4_32_32_4096_64_causal",
+                  "16_32_32_512_128_causal", "32_12_12_1024_64_causal", "2_32_8_8192_128_causal",
+                  "64_16_16_197_64") if gpu else ("1_12_12_1024_64_causal", "1_8_8_512_128")):
+        rows(name)
+    return both.rows
+
+
 def random(torch, make):
     sizes, options = (4096, 4096), {"device": make.device}
     weights = make.values(64, 32768).abs() + 0.01
@@ -147,7 +265,8 @@ class Peer:
         return statistics.median(group(calls) for _ in range(9))
 
     def fingerprint(self, result):
-        flat = result.cpu().double().reshape(-1)
+        flat = result.detach().reshape(-1)
+        flat = flat[::max(1, flat.numel() >> 22)].cpu().double()  # of large results every nth element
         count = flat.numel()
         places = [i * (count - 1) // 7 for i in range(8)] if count else []
         return [count, flat.sum().item(), flat.abs().sum().item(), *(flat[i].item() for i in places)]
