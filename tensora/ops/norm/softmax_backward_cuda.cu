@@ -129,8 +129,8 @@ void run_rows(const KernelContext& context, const RowsOf<3>& params, bool log) {
     run(gradient_rows<C, 8, kPack, 256>, 256);
   else if (params.length <= 8 * 512)
     run(gradient_rows<C, 8, kPack, 512>, 512);
-  else if (params.length <= kLongestHeld)
-    run(gradient_rows<C, 16, kPack, 1024>, 1024);
+  else if (params.length <= kLongestHeld && sizeof(C) == 4)  // doubles would be spilled
+    run(gradient_rows<float, 16, kPack, 1024>, 1024);
   else
     run(gradient_long_rows<C, kPack>, 1024);
 }
