@@ -48,7 +48,7 @@ struct Common {
 
 /// The results of a pack of row `row`: `grad` becomes the gradient of x, and then, where elements
 /// were dropped, that of the input.
-template <int kPack, class C>
+template <bool kFused, int kPack, class C>
 __device__ inline void store_pack_of(const GradientParams& params, const long long (&at)[5],
                                      unsigned row, long long position, C (&grad)[kPack]) {
   const RowArray(&array)[5] = params.rows.array;
@@ -57,7 +57,7 @@ __device__ inline void store_pack_of(const GradientParams& params, const long lo
       store_elements<T>(array[k].data + at[k], array[k].step, position, grad);
     });
   };
-  if (params.adds) {
+  if (kFused && params.adds) {
     C other[kPack];
     visit_row_dtype<kPack>(array[kOfSum].dtype, [&]<class T>() {
       load_elements<T>(array[kOfSum].data + at[kOfSum], array[kOfSum].step, position, other);
@@ -66,7 +66,7 @@ __device__ inline void store_pack_of(const GradientParams& params, const long lo
     for (int i = 0; i < kPack; ++i) grad[i] += other[i];
   }
   store_to(kOfX);
-  if (!params.drops) return;
+  if (!kFused || !params.drops) return;
   const long long start = (params.first_row + row) * params.rows.length + position;
 #pragma unroll
   for (int i = 0; i < kPack; ++i) grad[i] *= static_cast<C>(params.dropping.factor_of(start + i));
@@ -106,7 +106,8 @@ __device__ inline void leave_sums(const GradientParams& params, const Row& sum, 
   }
 }
 
-template <class C, int kPack, unsigned kGroup>
+// kFused: a gradient is added, or elements were dropped.
+template <bool kFused, class C, int kPack, unsigned kGroup>
 __global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup, kGroup < 256 ? 4 : 1024 / kGroup)
     gradient_rows(const __grid_constant__ GradientParams params) {
   constexpr int kItems = 8;
@@ -152,7 +153,7 @@ __global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup, kGroup < 256 ? 4 
       for (int i = 0; i < kPack; ++i)
         grad.values[p][i] =
             statistics.rstd * (grad.values[p][i] - common.constant - common.slope * x.values[p][i]);
-      store_pack_of(params, at, row, Row::position(p, lane), grad.values[p]);
+      store_pack_of<kFused>(params, at, row, Row::position(p, lane), grad.values[p]);
     }
   }
   if (!params.partial) return;
@@ -202,7 +203,7 @@ __global__ void __launch_bounds__(1024)
 #pragma unroll
     for (int k = 0; k < kPack; ++k)
       grad[k] = statistics.rstd * (grad[k] - common.constant - common.slope * value[k]);
-    store_pack_of(params, at, row, i, grad);
+    store_pack_of<true>(params, at, row, i, grad);
   });
 }
 
@@ -264,7 +265,7 @@ RowArray parameter_array(const View* view) {
 
 constexpr long long kLongestHeld = 8 * 1024;
 
-template <class C, int kPack>
+template <bool kFused, class C, int kPack>
 void run_gradient(const KernelContext& context, GradientParams params, const View* of_weight,
                   const View* of_bias) {
   const Launch launch{context.op, context.device.index};
@@ -297,13 +298,13 @@ void run_gradient(const KernelContext& context, GradientParams params, const Vie
       launch(columns_of_gradients<C>, dim3(static_cast<unsigned>((length + 255) / 256), parts),
              dim3(256), params, rows_per_part);
   } else if (group == 32) {
-    run(gradient_rows<C, kPack, 32>);
+    run(gradient_rows<kFused, C, kPack, 32>);
   } else if (group == 256) {
-    run(gradient_rows<C, kPack, 256>);
+    run(gradient_rows<kFused, C, kPack, 256>);
   } else if (group == 512) {
-    run(gradient_rows<C, kPack, 512>);
+    run(gradient_rows<kFused, C, kPack, 512>);
   } else {
-    run(gradient_rows<C, kPack, 1024>);
+    run(gradient_rows<kFused, C, kPack, 1024>);
   }
   if (sums)
     launch(add_up<C>, dim3(static_cast<unsigned>((length + 31) / 32), 2), dim3(32, 32),
@@ -341,14 +342,20 @@ void norm_backward_kernel(const KernelContext& context, const NormBackwardAttrs&
   params.rstd = rstd.array().data;
   params.dropping = dropping_of(context, attrs.p, attrs.seed, attrs.offset);
   const int pack = weight.takes_packs() ? pack_of(lines, dtypes) : 1;
-  if (of_x.dtype == DType::float64)
-    run_gradient<double, 1>(context, params, of_weight, of_bias);
-  else if (pack == 8)
-    run_gradient<float, 8>(context, params, of_weight, of_bias);
-  else if (pack == 4)
-    run_gradient<float, 4>(context, params, of_weight, of_bias);
+  const auto run = [&]<bool kFused>() {
+    if (of_x.dtype == DType::float64)
+      run_gradient<true, double, 1>(context, params, of_weight, of_bias);
+    else if (pack == 8)
+      run_gradient<kFused, float, 8>(context, params, of_weight, of_bias);
+    else if (pack == 4)
+      run_gradient<kFused, float, 4>(context, params, of_weight, of_bias);
+    else
+      run_gradient<true, float, 1>(context, params, of_weight, of_bias);
+  };
+  if (params.adds || params.drops)
+    run.template operator()<true>();
   else
-    run_gradient<float, 1>(context, params, of_weight, of_bias);
+    run.template operator()<false>();
 }
 
 }  // namespace
