@@ -9,10 +9,11 @@ namespace tensora::cuda {
 // no power of two need no padding, and the items may lie anywhere, in shared memory or, where they
 // are too many for it, in the device's.
 
-/// Sorts items[0 … count) by `less`, which must be a strict total order. Called by all threads of
-/// the block, which are synchronized afterwards.
+/// Sorts each run of `longest` items of items[0 … count), a power of two, by `less`, which must be
+/// a strict total order. Called by all threads of the block, which are synchronized afterwards.
 template <class T, class Less>
-__device__ inline void sort_block(T* items, unsigned long long count, Less less) {
+__device__ inline void sort_runs(T* items, unsigned long long count, unsigned long long longest,
+                                 Less less) {
   const auto order = [&](unsigned long long low, unsigned long long high) {
     if (high >= count) return;
     const T a = items[low], b = items[high];
@@ -20,23 +21,30 @@ __device__ inline void sort_block(T* items, unsigned long long count, Less less)
     items[low] = b;
     items[high] = a;
   };
-  unsigned long long size = 1;
-  while (size < count) size *= 2;
+  const unsigned long long pairs = (count + longest - 1) / longest * longest / 2;
   __syncthreads();
-  for (unsigned long long run = 2; run <= size; run *= 2) {
-    for (unsigned long long i = threadIdx.x; i < size / 2; i += blockDim.x) {
+  for (unsigned long long run = 2; run <= longest; run *= 2) {
+    for (unsigned long long i = threadIdx.x; i < pairs; i += blockDim.x) {
       const unsigned long long within = i & (run / 2 - 1), start = (i - within) * 2;
       order(start + within, start + run - 1 - within);
     }
     __syncthreads();
     for (unsigned long long half = run / 4; half > 0; half /= 2) {
-      for (unsigned long long i = threadIdx.x; i < size / 2; i += blockDim.x) {
+      for (unsigned long long i = threadIdx.x; i < pairs; i += blockDim.x) {
         const unsigned long long low = 2 * i - (i & (half - 1));
         order(low, low + half);
       }
       __syncthreads();
     }
   }
+}
+
+/// Sorts items[0 … count) as one run.
+template <class T, class Less>
+__device__ inline void sort_block(T* items, unsigned long long count, Less less) {
+  unsigned long long size = 1;
+  while (size < count) size *= 2;
+  sort_runs(items, count, size, less);
 }
 
 }  // namespace tensora::cuda

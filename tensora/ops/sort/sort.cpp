@@ -1,0 +1,40 @@
+#include "tensora/ops/sort/sort.h"
+
+#include "tensora/dispatch/op.h"
+#include "tensora/ops/sort/chosen.h"
+
+namespace tensora {
+
+constinit OpDef<SortAttrs> sort_op = define(Op<SortAttrs>{
+    .name = "sort",
+    .inputs = {"self"},
+    .primitive = true,
+    .infer =
+        [](Infer& infer, const SortAttrs& attrs) {
+          wrap_dim(attrs.dim, infer[0].dim(), infer.op);
+          infer.output(infer[0].sizes(), infer[0].dtype());
+          infer.output(infer[0].sizes(), kInt64);
+        },
+    .vjp =
+        [](Vjp& vjp, const SortAttrs& attrs) {
+          vjp.set(0, put_chosen(vjp.grad(), vjp.output(1), vjp.input_sizes(0), attrs.dim));
+        },
+    .saves = {out(1)},
+});
+
+void register_sort(OpRegistry& registry) { registry.add(sort_op); }
+
+std::tuple<Tensor, Tensor> sort(const Tensor& self, int64_t dim, bool descending, bool) {
+  return pair_of(apply_all(sort_op, {self}, {dim, descending}));
+}
+
+Tensor argsort(const Tensor& self, int64_t dim, bool descending, bool stable) {
+  return std::get<1>(sort(self.detach(), dim, descending, stable));
+}
+
+Tensor msort(const Tensor& self) {
+  check(self.dim() > 0, "msort: expected a tensor with at least one dimension");
+  return std::get<0>(sort(self, 0));
+}
+
+}  // namespace tensora
