@@ -1,0 +1,192 @@
+#pragma once
+
+// Internal header
+// The inputs that a tile of positions reads, gathered as a matrix that fits into the cache: the
+// matrix as a whole (im2col) is never built.
+
+#include <cstring>
+
+#include "tensora/backend/cpu/convert.h"
+#include "tensora/backend/cpu/gemm_scratch.h"
+#include "tensora/backend/cpu/gemm_tile.h"
+#include "tensora/backend/cpu/memory.h"
+#include "tensora/ops/conv/gather_plan.h"
+
+namespace tensora::cpu::TENSORA_ISA {
+
+/// Memory for one call.
+template <class T>
+class Buffer {
+ public:
+  explicit Buffer(int64_t count)
+      : bytes_(static_cast<size_t>(count) * sizeof(T)),
+        data_(static_cast<T*>(host_allocator().allocate(bytes_))) {}
+  ~Buffer() { host_allocator().free(data_, bytes_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  T* data() const { return data_; }
+
+ private:
+  size_t bytes_;
+  T* data_;
+};
+
+/// Neighbouring positions along the innermost dim; the first is number `at` of its tile.
+struct Run {
+  int64_t image, d, h, w, count, at;
+};
+
+/// Positions first … first + count of a part; images are outermost.
+inline std::vector<Run> runs_of(const GatherPart& part, int64_t first, int64_t count) {
+  const int64_t width = part.axis[2].count, height = part.axis[1].count, depth = part.axis[0].count;
+  std::vector<Run> runs;
+  for (int64_t at = 0; at < count;) {
+    const int64_t line = (first + at) / width, w = (first + at) % width;
+    const int64_t length = std::min(width - w, count - at);
+    runs.push_back({line / height / depth, line / height % depth, line % height, w, length, at});
+    at += length;
+  }
+  return runs;
+}
+
+/// One tap in all dims.
+struct Taps {
+  const Tap *d, *h, *w;
+};
+inline Taps taps_at(const GatherPart& part, int64_t index) {
+  const auto& axis = part.axis;
+  const auto heights = static_cast<int64_t>(axis[1].taps.size());
+  const auto widths = static_cast<int64_t>(axis[2].taps.size());
+  return {&axis[0].taps[static_cast<size_t>(index / widths / heights)],
+          &axis[1].taps[static_cast<size_t>(index / widths % heights)],
+          &axis[2].taps[static_cast<size_t>(index % widths)]};
+}
+
+/// What the positions of a run read through a tap: `inside` of them from `from` on, after `before`
+/// positions in the padding and followed by others there.
+struct Reads {
+  int64_t before = 0, inside = 0;
+  int64_t from = 0;  // offset of the first, without its channel
+};
+template <class T>
+Reads reads_of(const Volumes<const T>& in, const GatherPart& part, const Run& run,
+               const Taps& taps) {
+  if (run.d < taps.d->begin || run.d >= taps.d->end || run.h < taps.h->begin ||
+      run.h >= taps.h->end)
+    return {run.count, 0, 0};
+  const int64_t begin = std::clamp(taps.w->begin, run.w, run.w + run.count);
+  const int64_t end = std::clamp(taps.w->end, begin, run.w + run.count);
+  const auto at = [&](size_t dim, const Tap& tap, int64_t j) {
+    return (j * part.axis[dim].in_step + tap.offset) * in.stride[dim];
+  };
+  const int64_t from = run.image * in.batch_stride + at(0, *taps.d, run.d) + at(1, *taps.h, run.h) +
+                       at(2, *taps.w, begin);
+  return {begin - run.w, end - begin, begin < end ? from : 0};
+}
+
+/// Elements `stride` apart as neighbours of type C.
+template <class T, class C>
+void load_run(const T* from, int64_t stride, int64_t n, C* to) {
+  if constexpr (std::is_same_v<T, C>) {
+    if (stride == 1)
+      std::memcpy(to, from, static_cast<size_t>(n) * sizeof(T));
+    else
+      for (int64_t i = 0; i < n; ++i) to[i] = from[i * stride];
+  } else {
+    load_tile<T, C>(from, stride, n, to);
+  }
+}
+
+/// Row (channel, tap) of the columns: what every position of the tile reads there.
+template <class T, class C>
+void gather_row(const Volumes<const T>& in, const GatherPart& part, std::span<const Run> runs,
+                int64_t channel, const Taps& taps, C* row) {
+  const T* const plane = in.data + channel * in.channel_stride;
+  const int64_t step = part.axis[2].in_step * in.stride[2];
+  for (const Run& run : runs) {
+    const Reads reads = reads_of(in, part, run, taps);
+    C* const to = row + run.at;
+    const int64_t end = reads.before + reads.inside;
+    for (int64_t i = 0; i < reads.before; ++i) to[i] = C{};
+    if (reads.inside > 0) load_run(plane + reads.from, step, reads.inside, to + reads.before);
+    for (int64_t i = end; i < run.count; ++i) to[i] = C{};
+  }
+}
+
+/// A range of the rows of a column matrix, for inputs whose channels lie far apart: row k belongs
+/// to channel k / taps and tap k % taps.
+struct RowRange {
+  int64_t first_channel = 0;  // of the group
+  int64_t begin = 0, end = 0;
+};
+
+/// Rows [k][positions], in panels as BlockKernels::pack_b makes them.
+template <class T, class C>
+void pack_rows(const Volumes<const T>& in, const GatherPart& part, std::span<const Run> runs,
+               int64_t positions, const RowRange& rows, C* row, C* packed) {
+  const int64_t taps = part.taps(), k = rows.end - rows.begin;
+  for (int64_t i = 0; i < k; ++i) {
+    const int64_t index = rows.begin + i;
+    gather_row(in, part, runs, rows.first_channel + index / taps, taps_at(part, index % taps), row);
+    for (int64_t col = 0, count = 0; col < positions; col += count) {
+      count = panel_columns<C>(positions - col);
+      const int64_t width = padded<C>(count);
+      C* const to = packed + col * k + i * width;
+      std::memcpy(to, row + col, static_cast<size_t>(count) * sizeof(C));
+      for (int64_t j = count; j < width; ++j) to[j] = C(0);
+    }
+  }
+}
+
+/// [positions][k] for inputs whose channels are neighbours: k = tap * channels + channel.
+template <class T>
+void gather_pixels(const Volumes<const T>& in, const GatherPart& part, std::span<const Run> runs,
+                   int64_t channels, const RowRange& rows, T* columns) {
+  const int64_t width = rows.end - rows.begin;
+  const int64_t step = part.axis[2].in_step * in.stride[2];
+  for (int64_t k = rows.begin; k < rows.end;) {
+    const int64_t tap = k / channels, channel = k % channels;
+    const int64_t count = std::min(channels - channel, rows.end - k);
+    const Taps taps = taps_at(part, tap);
+    const auto bytes = static_cast<size_t>(count) * sizeof(T);
+    for (const Run& run : runs) {
+      const Reads reads = reads_of(in, part, run, taps);
+      T* to = columns + run.at * width + (k - rows.begin);
+      const T* from = in.data + reads.from + (rows.first_channel + channel) * in.channel_stride;
+      const int64_t end = reads.before + reads.inside;
+      for (int64_t j = 0; j < run.count; ++j, to += width) {
+        if (j >= reads.before && j < end) {
+          std::memcpy(to, from, bytes);
+          from += step;
+        } else {
+          std::memset(to, 0, bytes);
+        }
+      }
+    }
+    k += count;
+  }
+}
+
+/// Tiles of the positions of a part, of at most `most`, a multiple of 16. Large images are cut into
+/// tiles of their own; small ones share a tile if they may.
+struct TileGrid {
+  int64_t unit = 0, tiles_per_unit = 0, tile = 0, count = 0;
+
+  TileGrid(int64_t images, int64_t positions, int64_t most, bool may_share = true) {
+    const bool share = may_share && positions < most / 2;
+    unit = share ? images * positions : positions;
+    tiles_per_unit = (unit + most - 1) / most;
+    constexpr int64_t kWhole = 16;
+    tile = tiles_per_unit == 0
+               ? 0
+               : ((unit + tiles_per_unit - 1) / tiles_per_unit + kWhole - 1) / kWhole * kWhole;
+    tiles_per_unit = tile == 0 ? 0 : (unit + tile - 1) / tile;
+    count = tiles_per_unit * (share ? 1 : images);
+  }
+  int64_t begin(int64_t index) const {
+    return index / tiles_per_unit * unit + index % tiles_per_unit * tile;
+  }
+  int64_t size(int64_t index) const { return std::min(tile, unit - index % tiles_per_unit * tile); }
+};
+
+}  // namespace tensora::cpu::TENSORA_ISA

@@ -1,0 +1,174 @@
+// Registers nothing: these are functions of convolution_op.
+#include "tensora/ops/conv/conv.h"
+
+#include "tensora/dispatch/op.h"
+#include "tensora/ops/conv/convolution.h"
+#include "tensora/ops/conv/convolution_geometry.h"
+#include "tensora/ops/shape/reshape.h"
+#include "tensora/ops/shape/slice.h"
+
+namespace tensora {
+namespace {
+
+// `length` elements along a dim, the tensor first and zeros around it.
+Tensor zeros_around(const Tensor& x, int dim, int64_t before, int64_t after) {
+  if (before == 0 && after == 0) return x;
+  Shape sizes = x.sizes();
+  sizes[dim] += before + after;
+  return apply(slice_backward_op, {x}, {sizes, dim, before, 1});
+}
+
+void check_list(std::string_view name, const Shape& values, int spatial) {
+  check(values.size() == 1 || values.size() == spatial, "convolution: ", name,
+        " must be a number or a list of ", spatial, ", got ", values);
+}
+
+// The input of a convolution that keeps its size, as far as zeros on both sides cannot say it.
+Tensor pad_same(const Tensor& input, const Tensor& weight, ConvolutionAttrs& attrs, int spatial) {
+  for (int64_t stride : attrs.stride)
+    check(stride == 1, "convolution: padding='same' is not supported for strided convolutions");
+  check_list("dilation", attrs.dilation, spatial);
+  const Shape dilation = per_dim(attrs.dilation, spatial);
+  attrs.padding = Shape::filled(spatial, 0);
+  Tensor padded = input;
+  for (int d = 0; d < spatial; ++d) {
+    const int64_t total = (weight.size(d + 2) - 1) * dilation[d];
+    attrs.padding[d] = std::max<int64_t>(total, 0) / 2;
+    if (total > 0) padded = zeros_around(padded, d + 2, 0, total % 2);
+  }
+  return padded;
+}
+
+// The zeros that a transposed convolution's output_padding asks for beyond its stride come from
+// zeros at the end of its input.
+Tensor extend_output(const Tensor& input, ConvolutionAttrs& attrs, int spatial) {
+  for (const auto& [name, values] :
+       {std::pair{"stride", &attrs.stride}, std::pair{"dilation", &attrs.dilation},
+        std::pair{"output_padding", &attrs.output_padding}})
+    check_list(name, *values, spatial);
+  const ConvolutionAttrs all = expanded(attrs, spatial);
+  Tensor extended = input;
+  attrs.output_padding = all.output_padding;
+  for (int d = 0; d < spatial; ++d) {
+    const int64_t extra = all.output_padding[d], stride = all.stride[d];
+    check(
+        extra < stride || extra < all.dilation[d],
+        "convolution: output_padding must be smaller than stride or dilation, got output_padding ",
+        all.output_padding, ", stride ", all.stride, ", dilation ", all.dilation);
+    if (stride < 1 || extra < stride) continue;  // the rule refuses such a stride
+    extended = zeros_around(extended, d + 2, 0, extra / stride);
+    attrs.output_padding[d] = extra % stride;
+  }
+  return extended;
+}
+
+Tensor run(std::string_view function, int spatial, const Tensor& input, const Tensor& weight,
+           const Tensor& bias, ConvolutionAttrs attrs, const ConvPadding& padding) {
+  return called_as(function, [&]() {
+    const bool batched = input.dim() == spatial + 2;
+    check(batched || input.dim() == spatial + 1, "convolution: expected ", spatial + 1,
+          "-dimensional (unbatched) or ", spatial + 2, "-dimensional (batched) input, got shape ",
+          input.sizes());
+    check(weight.dim() == spatial + 2, "convolution: expected a weight of ", spatial + 2,
+          " dimensions, got shape ", weight.sizes());
+    Tensor batch = batched ? input : unsqueeze(input, 0);
+    if (padding.is_rule()) {
+      check(padding.rule() == "same" || padding.rule() == "valid",
+            "convolution: padding must be numbers, 'same' or 'valid', got '", padding.rule(), "'");
+      attrs.padding = 0;
+      if (padding.rule() == "same") batch = pad_same(batch, weight, attrs, spatial);
+    } else {
+      attrs.padding = padding.zeros();
+    }
+    if (attrs.transposed) batch = extend_output(batch, attrs, spatial);
+    const Tensor result = apply(convolution_op, {batch, weight, bias}, attrs);
+    return batched ? result : squeeze(result, 0);
+  });
+}
+
+Tensor plain(std::string_view function, int spatial, const Tensor& input, const Tensor& weight,
+             const Tensor& bias, const Shape& stride, const ConvPadding& padding,
+             const Shape& dilation, int64_t groups) {
+  return run(function, spatial, input, weight, bias,
+             {.stride = stride, .dilation = dilation, .groups = groups}, padding);
+}
+
+Tensor turned(std::string_view function, int spatial, const Tensor& input, const Tensor& weight,
+              const Tensor& bias, const Shape& stride, const Shape& padding,
+              const Shape& output_padding, int64_t groups, const Shape& dilation) {
+  return run(function, spatial, input, weight, bias,
+             {.stride = stride,
+              .dilation = dilation,
+              .transposed = true,
+              .output_padding = output_padding,
+              .groups = groups},
+             padding);
+}
+
+}  // namespace
+
+Tensor convolution(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                   const Shape& stride, const Shape& padding, const Shape& dilation,
+                   bool transposed, const Shape& output_padding, int64_t groups) {
+  const int spatial = weight.dim() - 2;
+  const ConvolutionAttrs attrs{.stride = stride,
+                               .padding = padding,
+                               .dilation = dilation,
+                               .transposed = transposed,
+                               .output_padding = output_padding,
+                               .groups = groups};
+  // Without `transposed` output_padding has no meaning, and PyTorch ignores it.
+  if (!transposed)
+    return plain("convolution", spatial, input, weight, bias, stride, padding, dilation, groups);
+  return run("convolution", spatial, input, weight, bias, attrs, padding);
+}
+
+Tensor conv1d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Shape& stride,
+              const ConvPadding& padding, const Shape& dilation, int64_t groups) {
+  return plain("conv1d", 1, input, weight, bias, stride, padding, dilation, groups);
+}
+Tensor conv1d(const Tensor& input, const Tensor& weight) { return conv1d(input, weight, {}); }
+
+Tensor conv2d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Shape& stride,
+              const ConvPadding& padding, const Shape& dilation, int64_t groups) {
+  return plain("conv2d", 2, input, weight, bias, stride, padding, dilation, groups);
+}
+Tensor conv2d(const Tensor& input, const Tensor& weight) { return conv2d(input, weight, {}); }
+
+Tensor conv3d(const Tensor& input, const Tensor& weight, const Tensor& bias, const Shape& stride,
+              const ConvPadding& padding, const Shape& dilation, int64_t groups) {
+  return plain("conv3d", 3, input, weight, bias, stride, padding, dilation, groups);
+}
+Tensor conv3d(const Tensor& input, const Tensor& weight) { return conv3d(input, weight, {}); }
+
+Tensor conv_transpose1d(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                        const Shape& stride, const Shape& padding, const Shape& output_padding,
+                        int64_t groups, const Shape& dilation) {
+  return turned("conv_transpose1d", 1, input, weight, bias, stride, padding, output_padding, groups,
+                dilation);
+}
+Tensor conv_transpose1d(const Tensor& input, const Tensor& weight) {
+  return conv_transpose1d(input, weight, {});
+}
+
+Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                        const Shape& stride, const Shape& padding, const Shape& output_padding,
+                        int64_t groups, const Shape& dilation) {
+  return turned("conv_transpose2d", 2, input, weight, bias, stride, padding, output_padding, groups,
+                dilation);
+}
+Tensor conv_transpose2d(const Tensor& input, const Tensor& weight) {
+  return conv_transpose2d(input, weight, {});
+}
+
+Tensor conv_transpose3d(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                        const Shape& stride, const Shape& padding, const Shape& output_padding,
+                        int64_t groups, const Shape& dilation) {
+  return turned("conv_transpose3d", 3, input, weight, bias, stride, padding, output_padding, groups,
+                dilation);
+}
+Tensor conv_transpose3d(const Tensor& input, const Tensor& weight) {
+  return conv_transpose3d(input, weight, {});
+}
+
+}  // namespace tensora

@@ -1,0 +1,293 @@
+#pragma once
+
+// Internal header
+// Note [Tiles of a convolution]
+// A tile of positions is gathered into columns (columns.h) and multiplied with the weight by the
+// register tiles of gemm. If the input's channels lie far apart, the columns are the right operand:
+// [channels out, k] @ [k, positions], and whole rows are copied; if they are neighbours, the left
+// one: [positions, k] @ [k, channels out], and whole pixels are copied. k is divided as the kernels
+// need it. Tiles, and the order in which an element is summed, depend on the shapes alone.
+
+#include "tensora/base/thread_pool.h"
+#include "tensora/ops/conv/columns.h"
+
+namespace tensora::cpu::TENSORA_ISA {
+
+/// The weight as the gather sees it: element (group, out channel, in channel, tap).
+template <class T>
+struct WeightView {
+  const T* data = nullptr;
+  int64_t group_stride = 0, out_stride = 0, in_stride = 0;
+  std::array<int64_t, kSpatial> tap_stride = {};
+
+  int64_t offset(const Taps& taps) const {
+    return taps.d->kernel * tap_stride[0] + taps.h->kernel * tap_stride[1] +
+           taps.w->kernel * tap_stride[2];
+  }
+};
+
+template <class T>
+struct GatherArgs {
+  Volumes<const T> in;
+  Volumes<T> out;
+  WeightView<T> weight;
+  const T* bias = nullptr;
+  int64_t bias_stride = 0;
+  int64_t groups = 1;
+
+  int64_t in_channels() const { return in.channels / groups; }
+  int64_t out_channels() const { return out.channels / groups; }
+};
+
+/// The weight of a part as matrices: group, out channel, k.
+template <class T>
+class WeightMatrix {
+ public:
+  WeightMatrix(const GatherArgs<T>& args, const GatherPart& part, bool pixels)
+      : rows_(args.out_channels()),
+        k_(args.in_channels() * part.taps()),
+        dense_(in_place(args, part, pixels) ? 0 : args.groups * rows_ * k_) {
+    if (dense_.data() == nullptr) return;
+    const int64_t taps = part.taps(), channels = args.in_channels();
+    const int64_t grain = std::max<int64_t>(1, (1 << 15) / std::max<int64_t>(1, k_));
+    parallel_for(args.groups * rows_, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t row = begin; row < end; ++row) {
+        const T* const from = args.weight.data + row / rows_ * args.weight.group_stride +
+                              row % rows_ * args.weight.out_stride;
+        T* const to = dense_.data() + row * k_;
+        for (int64_t t = 0; t < taps; ++t) {
+          const T* const source = from + args.weight.offset(taps_at(part, t));
+          const int64_t step = pixels ? 1 : taps;
+          T* const target = to + (pixels ? t * channels : t);
+          for (int64_t c = 0; c < channels; ++c)
+            target[c * step] = source[c * args.weight.in_stride];
+        }
+      }
+    });
+    view_ = {dense_.data(), k_, 1};
+    group_stride_ = rows_ * k_;
+  }
+
+  /// out channel, k
+  MatrixView<const T> group(int64_t g) const {
+    return {view_.data + g * group_stride_, view_.row_stride, view_.col_stride};
+  }
+
+ private:
+  // Whether the elements along k are equally far apart in the weight itself.
+  bool in_place(const GatherArgs<T>& args, const GatherPart& part, bool pixels) {
+    const int64_t taps = part.taps(), channels = args.in_channels();
+    if (k_ == 0) return true;
+    const int64_t first = args.weight.offset(taps_at(part, 0));
+    const int64_t tap_step =
+        taps > 1 ? args.weight.offset(taps_at(part, 1)) - first : args.weight.in_stride;
+    for (int64_t t = 2; t < taps; ++t)
+      if (args.weight.offset(taps_at(part, t)) != first + t * tap_step) return false;
+    const int64_t inner = pixels ? args.weight.in_stride : tap_step;
+    const int64_t outer = pixels ? tap_step : args.weight.in_stride;
+    const int64_t inner_count = pixels ? channels : taps;
+    const int64_t outer_count = pixels ? taps : channels;
+    const int64_t step = inner_count > 1 ? inner : outer;
+    if (inner_count > 1 && outer_count > 1 && outer != inner * inner_count) return false;
+    view_ = {args.weight.data + first, args.weight.out_stride, step};
+    group_stride_ = args.weight.group_stride;
+    return true;
+  }
+
+  int64_t rows_, k_;
+  MatrixView<const T> view_;
+  int64_t group_stride_ = 0;
+  Buffer<T> dense_;
+};
+
+template <class T>
+class GatherProduct {
+  using C = gemm_compute_t<T>;
+  using Purpose = GemmScratch::Purpose;
+  static constexpr bool kStoredAsComputed = std::is_same_v<T, C>;
+
+ public:
+  GatherProduct(const GatherArgs<T>& args, const GatherPart& part)
+      : args_(args),
+        part_(part),
+        pixels_(args.in.channels_inside()),
+        k_(args.in_channels() * part.taps()),
+        matrix_(args, part, pixels_),
+        grid_(args.in.batch, part.positions(), args.out_channels() > 256 ? 96 : 192),
+        panels_(pixels_ ? args.groups * panel_elements() : 0) {}
+
+  void run() const {
+    const int64_t channels = args_.out_channels();
+    if (pixels_) pack_weight();
+    // Few tiles: the channels of the result are divided too.
+    constexpr int64_t kTasks = 16;
+    const int64_t tiles = grid_.count * args_.groups;
+    if (tiles == 0 || channels == 0) return;
+    const int64_t panels = block_.panels(channels);
+    const int64_t wanted =
+        std::clamp<int64_t>(kTasks / tiles, 1, std::min(panels, channels / 48 + 1));
+    const int64_t chunk = (panels + wanted - 1) / wanted * block_.panel_width;
+    const int64_t chunks = (panels * block_.panel_width + chunk - 1) / chunk;
+    parallel_for(tiles * chunks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t first = task % chunks * chunk;
+        const bool last = task % chunks == chunks - 1;  // it may have some channels more
+        const int64_t group = task / chunks % args_.groups;
+        run_tile(group, task / chunks / args_.groups, first, last ? channels - first : chunk);
+      }
+    });
+  }
+
+ private:
+  /// Where a tile's sums go: into the result itself, if it has a matrix's strides there.
+  struct Target {
+    C* data;
+    int64_t row_stride;
+    bool in_place;
+  };
+
+  int64_t panel_elements() const { return k_ * padded<C>(args_.out_channels()); }
+
+  /// The weight as panels of [k, out channels], a block of k after the other.
+  C* panels(int64_t group, int64_t k) const {
+    return panels_.data() + group * panel_elements() + k * padded<C>(args_.out_channels());
+  }
+
+  void pack_weight() const {
+    const int64_t blocks = (k_ + block_.k_block - 1) / block_.k_block;
+    parallel_for(args_.groups * blocks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t group = i / blocks, k = i % blocks * block_.k_block;
+        const MatrixView<const T> rows = matrix_.group(group);
+        const MatrixView<const T> b = {rows.at(0, k), rows.col_stride, rows.row_stride};
+        block_.pack_b(b, std::min(block_.k_block, k_ - k), args_.out_channels(), panels(group, k));
+      }
+    });
+  }
+
+  void run_tile(int64_t group, int64_t index, int64_t first, int64_t channels) const {
+    const int64_t begin = grid_.begin(index), size = grid_.size(index);
+    const std::vector<Run> runs = runs_of(part_, begin, size);
+    const int64_t out_channel = group * args_.out_channels() + first;
+    const Target target = target_of(begin, size, out_channel, channels);
+    const C beta = start(target, size, out_channel, channels);
+    if (pixels_)
+      multiply_pixels(group, runs, size, first, channels, target, beta);
+    else
+      multiply_rows(group, runs, size, first, channels, target, beta);
+    if (!target.in_place) store(runs, out_channel, channels, target);
+  }
+
+  Target target_of(int64_t begin, int64_t size, int64_t channel, int64_t channels) const {
+    if constexpr (kStoredAsComputed) {
+      const Volumes<T>& out = args_.out;
+      const int64_t positions = part_.positions(), spacing = out.position_stride();
+      const bool whole = positions == out.positions() && out.evenly_spaced();
+      const bool one_image = begin / positions == (begin + size - 1) / positions;
+      const bool joined = one_image || out.batch_stride == positions * spacing;
+      T* const data = out.data + begin / positions * out.batch_stride +
+                      begin % positions * spacing + channel * out.channel_stride;
+      if (whole && joined && !pixels_ && spacing == 1) return {data, out.channel_stride, true};
+      if (whole && joined && pixels_ && out.channel_stride == 1) return {data, spacing, true};
+    }
+    const int64_t row = pixels_ ? channels : size;
+    return {GemmScratch::of_this_thread().template get<C>(Purpose::sums, channels * size), row,
+            false};
+  }
+
+  /// Sets the sums to the bias, or to 0 if nothing is added to them; returns beta of what follows.
+  C start(const Target& target, int64_t size, int64_t channel, int64_t channels) const {
+    if (args_.bias == nullptr && k_ > 0) return C(0);
+    const auto bias = [&](int64_t c) {
+      return args_.bias == nullptr
+                 ? C(0)
+                 : convert_element<C>(args_.bias[(channel + c) * args_.bias_stride]);
+    };
+    const int64_t rows = pixels_ ? size : channels, columns = pixels_ ? channels : size;
+    for (int64_t i = 0; i < rows; ++i) {
+      C* const row = target.data + i * target.row_stride;
+      for (int64_t j = 0; j < columns; ++j) row[j] = pixels_ ? bias(j) : bias(i);
+    }
+    return C(1);
+  }
+
+  void multiply_rows(int64_t group, std::span<const Run> runs, int64_t size, int64_t first,
+                     int64_t channels, const Target& target, C beta) const {
+    GemmScratch& scratch = GemmScratch::of_this_thread();
+    const int64_t width = padded<C>(size);
+    const int64_t depth = std::min(k_, block_.k_block);
+    C* const packed = scratch.get<C>(Purpose::packed_b, depth * width);
+    C* const row = scratch.get<C>(Purpose::dense_a, width);
+    const MatrixView<const T> weight = matrix_.group(group);
+    BlockProduct<T> product = {.m = channels,
+                               .n = size,
+                               .b_packed = packed,
+                               .out = target.data,
+                               .out_row_stride = target.row_stride,
+                               .beta = beta,
+                               .scratch = scratch.get<C>(Purpose::tile, block_.scratch)};
+    for (int64_t k = 0; k < k_; k += block_.k_block) {
+      product.k = std::min(block_.k_block, k_ - k);
+      pack_rows<T, C>(args_.in, part_, runs, size, {group * args_.in_channels(), k, k + product.k},
+                      row, packed);
+      product.a = {weight.at(first, k), weight.row_stride, weight.col_stride};
+      block_.multiply(product);
+      product.beta = C(1);
+    }
+  }
+
+  void multiply_pixels(int64_t group, std::span<const Run> runs, int64_t size, int64_t first,
+                       int64_t channels, const Target& target, C beta) const {
+    GemmScratch& scratch = GemmScratch::of_this_thread();
+    const int64_t depth = std::min(k_, block_.k_block);
+    T* const columns = scratch.get<T>(Purpose::dense_a, depth * size);
+    BlockProduct<T> product = {.m = size,
+                               .n = channels,
+                               .out = target.data,
+                               .out_row_stride = target.row_stride,
+                               .beta = beta,
+                               .scratch = scratch.get<C>(Purpose::tile, block_.scratch)};
+    for (int64_t k = 0; k < k_; k += block_.k_block) {
+      product.k = std::min(block_.k_block, k_ - k);
+      gather_pixels(args_.in, part_, runs, args_.in_channels(),
+                    {group * args_.in_channels(), k, k + product.k}, columns);
+      product.a = {columns, product.k, 1};
+      product.b_packed = panels(group, k) + first * product.k;
+      block_.multiply(product);
+      product.beta = C(1);
+    }
+  }
+
+  void store(std::span<const Run> runs, int64_t channel, int64_t channels,
+             const Target& target) const {
+    const Volumes<T>& out = args_.out;
+    for (const Run& run : runs) {
+      const auto at = [&](size_t dim, int64_t j) {
+        return (part_.axis[dim].out_start + j * part_.axis[dim].out_step) * out.stride[dim];
+      };
+      T* const to = out.data + run.image * out.batch_stride + at(0, run.d) + at(1, run.h) +
+                    at(2, run.w) + channel * out.channel_stride;
+      const int64_t step = part_.axis[2].out_step * out.stride[2];
+      if (pixels_) {
+        for (int64_t j = 0; j < run.count; ++j)
+          store_tile<T, C>(target.data + (run.at + j) * target.row_stride, to + j * step,
+                           out.channel_stride, channels);
+      } else {
+        for (int64_t c = 0; c < channels; ++c)
+          store_tile<T, C>(target.data + c * target.row_stride + run.at,
+                           to + c * out.channel_stride, step, run.count);
+      }
+    }
+  }
+
+  const GatherArgs<T>& args_;
+  const GatherPart& part_;
+  const BlockKernels<T>& block_ = block_kernels<T>();
+  bool pixels_;
+  int64_t k_;
+  WeightMatrix<T> matrix_;
+  TileGrid grid_;
+  Buffer<C> panels_;
+};
+
+}  // namespace tensora::cpu::TENSORA_ISA
