@@ -1,0 +1,60 @@
+#pragma once
+
+#include <array>
+
+#include "tensora/dispatch/op_def.h"
+#include "tensora/ops/resample/bands.h"
+
+namespace tensora {
+
+namespace resample {
+constexpr std::array<std::string_view, 4> names_of(std::type_identity<Method>) {
+  return {"nearest", "nearest-exact", "linear", "cubic"};
+}
+}  // namespace resample
+
+/// Resizes the dims behind batch and channels, one to three of them, to `output_size`.
+struct ResizeAttrs {
+  Shape output_size;
+  resample::Method method = resample::Method::nearest;
+  bool align_corners = false, antialias = false;
+  std::vector<double> scales = {};  // output over input as the user stated it; empty if he did not
+};
+constexpr auto describe(std::type_identity<ResizeAttrs>) {
+  using A = ResizeAttrs;
+  return fields(field("output_size", &A::output_size), field("method", &A::method),
+                field("align_corners", &A::align_corners), field("antialias", &A::antialias),
+                field("scales", &A::scales));
+}
+extern OpDef<ResizeAttrs> resize_op;
+
+/// The transposed map: from gradients of the resized dims to those of an input of shape `sizes`.
+struct ResizeBackwardAttrs : ResizeAttrs {
+  Shape sizes = {};
+  bool channels_last = false;
+};
+constexpr auto describe(std::type_identity<ResizeBackwardAttrs>) {
+  using A = ResizeBackwardAttrs;
+  return fields(field("output_size", &A::output_size), field("method", &A::method),
+                field("align_corners", &A::align_corners), field("antialias", &A::antialias),
+                field("scales", &A::scales), field("sizes", &A::sizes),
+                field("channels_last", &A::channels_last));
+}
+extern OpDef<ResizeBackwardAttrs> resize_backward_op;
+
+namespace resample {
+/// How each of depth, height and width is resized; missing ones are copied.
+std::array<BandDim, 3> band_dims(const Shape& sizes, const ResizeAttrs& attrs);
+}  // namespace resample
+
+/// Resizes [N, C, L], [N, C, H, W] or [N, C, D, H, W] to `size`, or by `scale_factor`; one number
+/// serves all dims. Modes: nearest, nearest-exact, linear (3-D), bilinear (4-D), trilinear (5-D),
+/// bicubic (4-D), area. `align_corners`, for the linear and cubic modes, puts the centres of the
+/// corner elements on each other. Coordinates are computed with the scale factor as given, unless
+/// `recompute_scale_factor`. `antialias` widens the filter of bilinear and bicubic when shrinking.
+Tensor interpolate(const Tensor& input, const std::optional<Shape>& size = {},
+                   const std::optional<std::vector<double>>& scale_factor = {},
+                   std::string_view mode = "nearest", std::optional<bool> align_corners = {},
+                   std::optional<bool> recompute_scale_factor = {}, bool antialias = false);
+
+}  // namespace tensora
