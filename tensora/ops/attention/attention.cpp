@@ -38,11 +38,9 @@ void check_lengths(const Infer& infer, const AttentionAttrs& attrs) {
               attrs.max_seqlen_k);
 }
 
-// The order of the query's dims in memory: what a projection of its heads wants to read next.
 Strides strides_like(const Tensor& query, const Shape& sizes) {
   const int64_t heads = sizes[1], rows = sizes[2], size = sizes[3];
-  const Strides& like = query.strides();
-  if (like[1] >= like[2] || query.size(1) == 1) return contiguous_strides(sizes);
+  if (!heads_lie_inside(query)) return contiguous_strides(sizes);
   return {rows * heads * size, size, heads * size, 1};
 }
 
@@ -172,6 +170,10 @@ AttentionAttrs attributes(bool is_causal, std::optional<double> scale, double dr
 }
 
 }  // namespace
+
+bool heads_lie_inside(const Tensor& query) {
+  return query.size(1) > 1 && query.size(2) > 1 && query.strides()[1] < query.strides()[2];
+}
 
 constinit OpDef<AttentionAttrs> attention_op = define(Op<AttentionAttrs>{
     .name = "attention",

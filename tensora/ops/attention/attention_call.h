@@ -49,4 +49,16 @@ void general_backward(std::string_view op, int device, const AttentionCall& call
 void attention_delta(std::string_view op, int device, const AttentionCall& call);
 void attention_mask_gradient(std::string_view op, int device, const AttentionCall& call);
 
+/// bfloat16 and float16 with float sums by mma.sync, any mask: rows contiguous, head sizes up to 256
+/// and multiples of 8. See Note [Attention on tensor cores].
+template <class T>
+void forward_on_tensor_cores(std::string_view op, int device, const AttentionCall& call);
+template <class T>
+void backward_on_tensor_cores(std::string_view op, int device, const AttentionCall& call);
+
+/// Lets a kernel have more dynamic shared memory than the 48 KiB that need no permission.
+void allow_shared_memory(int device, const void* kernel, int bytes);
+/// How much that may be.
+int most_shared_memory(int device);
+
 }  // namespace tensora::cuda

@@ -71,12 +71,51 @@ AttentionCall call_of(const KernelContext& context, size_t first, size_t first_o
   return call;
 }
 
+// Note [Routes of attention]
+// Which kernels run depends on dtypes, sizes and layout, never on values:
+//   bfloat16, float16, rows contiguous and aligned, head sizes multiples of 8 up to 256
+//                     tensor cores by mma.sync (attention_forward_mma.cuh,
+//                     attention_backward_mma.cuh)
+//   everything else   attention_general.cu
+bool fits_chunks(const Array4& array) {
+  bool fits = array.strides[3] == 1 && reinterpret_cast<uintptr_t>(array.data) % 16 == 0;
+  for (int d = 0; d < 3; ++d) fits &= array.strides[d] % 8 == 0;
+  return fits;
+}
+
+bool fits_tensor_cores(const AttentionCall& call) {
+  const bool half =
+      call.query.element == Element::bfloat16 || call.query.element == Element::float16;
+  const auto size_fits = [](int size) { return size > 0 && size <= 256 && size % 8 == 0; };
+  return half && size_fits(call.head_size) && size_fits(call.value_size) &&
+         fits_chunks(call.query) && fits_chunks(call.key) && fits_chunks(call.value) &&
+         fits_chunks(call.result);
+}
+
+// The widest heads need more shared memory than some devices have.
+bool fits_shared_memory(int device, const AttentionCall& call, bool backward) {
+  const int widest = std::max(call.head_size, call.value_size);
+  const int needed = backward ? (widest <= 64    ? 66
+                                 : widest <= 128 ? 129
+                                                 : 193)
+                              : (widest <= 64    ? 48
+                                 : widest <= 128 ? 96
+                                                 : 96);
+  return most_shared_memory(device) >= needed * 1024;
+}
+
 void attention_kernel(const KernelContext& context, const AttentionAttrs& attrs) {
   AttentionCall call = call_of(context, 0, 3, attrs);
   call.result = array_of(context.output(0));
   call.logarithms = context.output(1).data;
   if (context.output(1).numel == 0) return;
-  general_forward(context.op, context.device.index, call);
+  const int device = context.device.index;
+  if (!fits_tensor_cores(call) || !fits_shared_memory(device, call, false))
+    general_forward(context.op, device, call);
+  else if (call.query.element == Element::bfloat16)
+    forward_on_tensor_cores<BFloat16>(context.op, device, call);
+  else
+    forward_on_tensor_cores<Half>(context.op, device, call);
 }
 
 void attention_backward_kernel(const KernelContext& context, const AttentionAttrs& attrs) {
@@ -96,13 +135,34 @@ void attention_backward_kernel(const KernelContext& context, const AttentionAttr
   const Scratch delta(device, std::max<size_t>(context.input(5).bytes(), 16));
   call.delta = delta.data();
   attention_delta(context.op, device, call);
-  general_backward(context.op, device, call);
+  const bool fits = fits_tensor_cores(call) && fits_chunks(call.grad) &&
+                    fits_chunks(call.grad_query) && fits_chunks(call.grad_key) &&
+                    fits_chunks(call.grad_value) && fits_shared_memory(device, call, true);
+  if (!fits)
+    general_backward(context.op, device, call);
+  else if (call.query.element == Element::bfloat16)
+    backward_on_tensor_cores<BFloat16>(context.op, device, call);
+  else
+    backward_on_tensor_cores<Half>(context.op, device, call);
   if (!attrs.mask_gradient) return;
   call.grad_mask = array_of(context.output(3));
   attention_mask_gradient(context.op, device, call);
 }
 
 }  // namespace
+
+void allow_shared_memory(int device, const void* kernel, int bytes) {
+  use_device(device);
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+             "cudaFuncSetAttribute");
+}
+
+int most_shared_memory(int device) {
+  int bytes = 0;
+  check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+             "cudaDeviceGetAttribute");
+  return bytes;
+}
 
 void register_attention_cuda() {
   attention_op.set_kernel(DeviceType::cuda, attention_kernel);

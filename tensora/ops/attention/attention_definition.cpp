@@ -136,7 +136,9 @@ Tensors attention_definition(Args in, const AttentionAttrs& attrs) {
   const Tensor factors = dropout_factors(operands);
   const Tensor weights =
       factors.defined() ? softmax.probabilities * factors : softmax.probabilities;
-  return Tensors{to(by_head(weights, operands.value), dtype), softmax.logsumexp};
+  Tensor result = to(by_head(weights, operands.value), dtype);
+  if (heads_lie_inside(*in[0])) result = transpose(transpose(result, 1, 2).contiguous(), 1, 2);
+  return Tensors{result, softmax.logsumexp};
 }
 
 Tensors attention_backward_definition(Args in, const AttentionAttrs& attrs) {

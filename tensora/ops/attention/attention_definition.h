@@ -11,4 +11,8 @@ namespace tensora {
 Tensors attention_definition(Args in, const AttentionAttrs& attrs);
 Tensors attention_backward_definition(Args in, const AttentionAttrs& attrs);
 
+/// Whether a query's heads lie beside each other within a row, as a projection leaves them. The
+/// result then lies the same way, which is how the next projection reads it.
+bool heads_lie_inside(const Tensor& query);
+
 }  // namespace tensora
