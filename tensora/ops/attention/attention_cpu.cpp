@@ -1,0 +1,239 @@
+#include <cstring>
+
+#include "tensora/ops/attention/attention_tiles.h"
+
+// Note [Attention on the CPU]
+// A task is a block of queries of one head. It walks over the keys in blocks and keeps, per row,
+// the largest score so far, the sum of exponentials relative to it, and the result that goes with
+// them; when the largest score grows, the other two shrink (the online softmax). Keys and values
+// are packed once into the panels that gemm's register tiles read, and shared by all blocks of
+// queries of all heads that use them; only as many heads are packed at a time as fit kPackedBytes.
+
+namespace tensora::cpu::TENSORA_ISA {
+namespace {
+
+constexpr int64_t kPackedBytes = int64_t{64} << 20;
+
+// Keys and values of some (sequence, group) pairs, as panels.
+template <class C>
+struct Packed {
+  int64_t key_width, value_width;  // numbers per key, padded
+  int64_t per_pair;                // numbers per pair
+  Buffer<C> keys, values;
+
+  Packed(const Problem<C>& problem, int64_t pairs, int64_t most_keys)
+      : key_width(problem.query.cols),
+        value_width(padded_width<C>(problem.value.cols)),
+        per_pair(blocks_of(most_keys, kKeyBlock) * kKeyBlock),
+        keys(pairs * per_pair * key_width),
+        values(pairs * per_pair * value_width) {}
+  C* keys_at(int64_t pair, int64_t key) {
+    return keys.data() + (pair * per_pair + key) * key_width;
+  }
+  C* values_at(int64_t pair, int64_t key) {
+    return values.data() + (pair * per_pair + key) * value_width;
+  }
+};
+
+template <class C>
+void pack_block(const Problem<C>& problem, const Sequence& sequence, int64_t group, int64_t key,
+                int64_t pair, Packed<C>& packed) {
+  const int64_t count = std::min(kKeyBlock, sequence.keys - key);
+  const int64_t size = problem.key.cols, width = packed.value_width;
+  Buffer<C> rows(count * std::max(size, width));
+  problem.key.load_rows(sequence.batch, group, sequence.first_key + key, count, size, rows.data());
+  pack<C>({rows.data(), 1, size}, size, count, packed.keys_at(pair, key));
+  problem.value.load_rows(sequence.batch, group, sequence.first_key + key, count, width,
+                          rows.data());
+  pack<C>({rows.data(), width, 1}, count, width, packed.values_at(pair, key));
+}
+
+// The memory of one task.
+template <class C>
+struct Work {
+  Buffer<C> query, scores, result, scratch;
+  C largest[kQueryBlock], total[kQueryBlock];
+
+  explicit Work(const Problem<C>& problem)
+      : query(kQueryBlock * problem.query.cols),
+        scores(kQueryBlock * kKeyBlock),
+        result(kQueryBlock * padded_width<C>(problem.value.cols)),
+        scratch(block_kernels<C>().scratch) {}
+};
+
+// Scores become exponentials relative to the row's largest so far; the sums, and the result so far,
+// follow.
+template <class C>
+void soften_row(const Problem<C>& problem, const TilePlace& tile, int64_t row, int64_t width,
+                Work<C>& work) {
+  C* const scores = work.scores.data() + row * kKeyBlock;
+  const int64_t visible = visible_keys(problem.causal, tile, row);
+  if (problem.mask.data) mask_row(problem.mask, tile, row, scores);
+  C largest = work.largest[row];
+#pragma omp simd reduction(max : largest)
+  for (int64_t j = 0; j < visible; ++j) largest = scores[j] > largest ? scores[j] : largest;
+  const C base = largest == -kInfinite<C> ? C(0) : largest;
+  C total = 0;
+#pragma omp simd reduction(+ : total)
+  for (int64_t j = 0; j < visible; ++j) {
+    const C e = exponential(scores[j] - base);
+    scores[j] = e;
+    total += e;
+  }
+  for (int64_t j = visible; j < tile.cols; ++j) scores[j] = 0;
+  if (largest != work.largest[row]) {
+    const C shrink = exponential(work.largest[row] - base);
+    C* const result = work.result.data() + row * width;
+#pragma omp simd
+    for (int64_t j = 0; j < width; ++j) result[j] *= shrink;
+    work.total[row] *= shrink;
+    work.largest[row] = largest;
+  }
+  work.total[row] += total;
+  if (problem.dropout.on) {
+    C factors[kKeyBlock];
+    dropout_row(problem.dropout, dropout_element(problem, tile, row), visible, factors);
+    for (int64_t j = 0; j < visible; ++j) scores[j] *= factors[j];
+  }
+}
+
+template <class C>
+void finish_rows(const TilePlace& tile, int64_t width, Work<C>& work, const Target& out,
+                 C* logarithms) {
+  for (int64_t i = 0; i < tile.rows; ++i) {
+    C* const result = work.result.data() + i * width;
+    const C total = work.total[i], factor = total == 0 ? C(0) : C(1) / total;
+#pragma omp simd
+    for (int64_t j = 0; j < width; ++j) result[j] *= factor;
+    logarithms[i] = total == 0 ? -kInfinite<C> : work.largest[i] + math::log(total);
+  }
+  const Sequence& sequence = *tile.sequence;
+  out.store_rows(sequence.batch, tile.head, sequence.first_query + tile.query, tile.rows, width,
+                 work.result.data());
+}
+
+template <class C>
+void attend_block(const Problem<C>& problem, TilePlace tile, int64_t pair, Packed<C>& packed,
+                  Work<C>& work, const Target& out, C* logarithms) {
+  const Sequence& sequence = *tile.sequence;
+  const int64_t size = problem.query.cols, width = packed.value_width;
+  problem.query.load_rows(sequence.batch, tile.head, sequence.first_query + tile.query, tile.rows,
+                          size, work.query.data());
+  std::fill_n(work.largest, tile.rows, -kInfinite<C>);
+  std::fill_n(work.total, tile.rows, C(0));
+  std::fill_n(work.result.data(), tile.rows * width, C(0));
+  const int64_t keys =
+      problem.causal ? std::min(sequence.keys, tile.query + tile.rows) : sequence.keys;
+  for (tile.key = 0; tile.key < keys; tile.key += kKeyBlock) {
+    // Packed as a whole block, which is why it is multiplied as one even if fewer keys are visible.
+    tile.cols = std::min(kKeyBlock, sequence.keys - tile.key);
+    multiply_packed<C>(tile.rows, tile.cols, size, {work.query.data(), size, 1},
+                       packed.keys_at(pair, tile.key), work.scores.data(), kKeyBlock, problem.scale,
+                       0, work.scratch.data());
+    for (int64_t i = 0; i < tile.rows; ++i) soften_row(problem, tile, i, width, work);
+    multiply_packed<C>(tile.rows, width, tile.cols, {work.scores.data(), kKeyBlock, 1},
+                       packed.values_at(pair, tile.key), work.result.data(), width, 1, 1,
+                       work.scratch.data());
+  }
+  finish_rows(tile, width, work, out, logarithms);
+}
+
+// One (sequence, group) pair after another, in waves that share the memory for packed keys.
+template <class C>
+void attend(const Problem<C>& problem, const Target& out, C* logarithms) {
+  int64_t most_keys = 0, most_queries = 0;
+  for (const Sequence& sequence : problem.sequences) {
+    most_keys = std::max(most_keys, sequence.keys);
+    most_queries = std::max(most_queries, sequence.queries);
+  }
+  const int64_t pairs = static_cast<int64_t>(problem.sequences.size()) * problem.groups;
+  if (pairs == 0 || most_queries == 0) return;
+  const int64_t per_key = problem.query.cols + padded_width<C>(problem.value.cols);
+  const int64_t bytes = std::max<int64_t>(most_keys, 1) * per_key * int64_t{sizeof(C)};
+  const int64_t wave = std::clamp<int64_t>(kPackedBytes / std::max<int64_t>(bytes, 1), 1, pairs);
+  Packed<C> packed(problem, wave, most_keys);
+  const int64_t key_blocks = blocks_of(most_keys, kKeyBlock);
+  const int64_t query_blocks = blocks_of(most_queries, kQueryBlock);
+  const int64_t shared = problem.heads_per_group();
+  for (int64_t begin = 0; begin < pairs; begin += wave) {
+    const int64_t count = std::min(wave, pairs - begin);
+    const auto sequence_of = [&](int64_t pair) -> const Sequence& {
+      return problem.sequences[static_cast<size_t>((begin + pair) / problem.groups)];
+    };
+    parallel_for(count * key_blocks, 1, [&](int64_t first, int64_t last) {
+      for (int64_t task = first; task < last; ++task) {
+        const int64_t pair = task / key_blocks, key = task % key_blocks * kKeyBlock;
+        if (key < sequence_of(pair).keys)
+          pack_block(problem, sequence_of(pair), (begin + pair) % problem.groups, key, pair,
+                     packed);
+      }
+    });
+    parallel_for(count * shared * query_blocks, 1, [&](int64_t first, int64_t last) {
+      Work<C> work(problem);
+      for (int64_t task = first; task < last; ++task) {
+        const int64_t pair = task / (shared * query_blocks), rest = task % (shared * query_blocks);
+        const Sequence& sequence = sequence_of(pair);
+        // Last blocks first: in causal attention they have the most keys.
+        const int64_t query = (query_blocks - 1 - rest % query_blocks) * kQueryBlock;
+        if (query >= sequence.queries) continue;
+        const TilePlace tile{.sequence = &sequence,
+                             .head = (begin + pair) % problem.groups * shared + rest / query_blocks,
+                             .query = query,
+                             .rows = std::min(kQueryBlock, sequence.queries - query)};
+        attend_block(problem, tile, pair, packed, work, out,
+                     logarithms + (sequence.batch * problem.heads + tile.head) * problem.rows +
+                         sequence.first_query + query);
+      }
+    });
+  }
+}
+
+void attention_kernel(const KernelContext& context, const AttentionAttrs& attrs) {
+  const auto run = [&]<class C>() {
+    const Problem<C> problem =
+        problem_of<C>(context, 0, optional_input(context, 3), optional_input(context, 4),
+                      optional_input(context, 5), attrs);
+    // Tokens of no sequence: the outputs are dense, so all bytes are theirs.
+    if (optional_input(context, 4))
+      for (const View* out : context.out)
+        if (out->numel) std::memset(out->data, 0, out->bytes());
+    attend<C>(problem, Target::of<C>(context.output(0)), context.output(1).as<C>());
+  };
+  if (context.output(0).dtype == DType::float64)
+    run.template operator()<double>();
+  else
+    run.template operator()<float>();
+}
+
+}  // namespace
+
+std::vector<Sequence> sequences_of(std::string_view op, const View& query, const View& key,
+                                   const View* lengths_q, const View* lengths_k,
+                                   int64_t most_keys) {
+  std::vector<Sequence> result;
+  if (!lengths_q) {
+    for (int64_t b = 0; b < query.sizes[0]; ++b)
+      result.push_back({b, 0, query.sizes[2], 0, key.sizes[2]});
+    return result;
+  }
+  const auto start = [](const View& lengths, int64_t i) {
+    return int64_t{lengths.as<const int32_t>()[i * lengths.strides[0]]};
+  };
+  for (int64_t n = 0; n + 1 < lengths_q->sizes[0]; ++n) {
+    const int64_t q = start(*lengths_q, n), k = start(*lengths_k, n);
+    const int64_t q_end = start(*lengths_q, n + 1), k_end = start(*lengths_k, n + 1);
+    check(0 <= q && q <= q_end && q_end <= query.sizes[2] && 0 <= k && k <= k_end &&
+              k_end <= key.sizes[2],
+          op, ": cu_seqlens must increase from 0 to the number of tokens, got sequence ", n,
+          " with queries ", q, " to ", q_end, " of ", query.sizes[2], " and keys ", k, " to ",
+          k_end, " of ", key.sizes[2]);
+    check(k_end - k <= most_keys, op, ": sequence ", n, " has ", k_end - k,
+          " keys, more than max_seqlen_k ", most_keys);
+    result.push_back({0, q, q_end - q, k, k_end - k});
+  }
+  return result;
+}
+
+void register_attention_cpu() { attention_op.set_kernel(DeviceType::cpu, attention_kernel); }
+
+}  // namespace tensora::cpu::TENSORA_ISA

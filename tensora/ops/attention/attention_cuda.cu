@@ -1,0 +1,172 @@
+#include "tensora/backend/cuda/loops/copy.h"
+#include "tensora/backend/cuda/memory/scratch.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
+#include "tensora/ops/attention/attention_call.h"
+
+namespace tensora::cuda {
+namespace {
+
+Element element_of_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::float64:
+      return Element::float64;
+    case DType::float16:
+      return Element::float16;
+    case DType::bfloat16:
+      return Element::bfloat16;
+    case DType::boolean:
+      return Element::boolean;
+    default:
+      return Element::float32;
+  }
+}
+
+Array4 array_of(const View& view) {
+  Array4 result{.data = view.as<char>(), .element = element_of_dtype(view.dtype)};
+  for (int d = 0; d < 4; ++d) result.strides[d] = view.strides[d];
+  return result;
+}
+
+// The inputs that forward and backward share; query is input number `first`.
+AttentionCall call_of(const KernelContext& context, size_t first, size_t first_optional,
+                      const AttentionAttrs& attrs) {
+  const View &q = context.input(first), &k = context.input(first + 1),
+             &v = context.input(first + 2);
+  const View* const mask = optional_input(context, first_optional);
+  const View* const starts_q = optional_input(context, first_optional + 1);
+  const View* const starts_k = optional_input(context, first_optional + 2);
+  constexpr int64_t kMost = int64_t{1} << 30;
+  check(q.sizes[2] < kMost && k.sizes[2] < kMost, context.op,
+        ": at most 2^30 queries and keys fit one head on cuda, got ", q.sizes[2], " and ",
+        k.sizes[2]);
+  AttentionCall call{.query = array_of(q),
+                     .key = array_of(k),
+                     .value = array_of(v),
+                     .dropout = dropout_of(attrs),
+                     .sequences = starts_q ? starts_q->sizes[0] - 1 : q.sizes[0],
+                     .queries = q.sizes[2],
+                     .keys = k.sizes[2],
+                     .dropout_cols = starts_q ? attrs.max_seqlen_k : k.sizes[2],
+                     .heads = static_cast<int>(q.sizes[1]),
+                     .groups = static_cast<int>(k.sizes[1]),
+                     .head_size = static_cast<int>(q.sizes[3]),
+                     .value_size = static_cast<int>(v.sizes[3]),
+                     .scale = scale_of(attrs, q.sizes[3]),
+                     .causal = attrs.is_causal};
+  if (mask) {
+    call.mask = array_of(*mask);
+    for (int d = 0; d < 4; ++d) {
+      call.mask_sizes[d] = mask->sizes[d];
+      if (mask->sizes[d] == 1) call.mask.strides[d] = 0;
+    }
+  }
+  if (starts_q) {
+    call.starts_q = starts_q->as<const int>();
+    call.starts_k = starts_k->as<const int>();
+    call.starts_stride_q = starts_q->strides[0];
+    call.starts_stride_k = starts_k->strides[0];
+    // Tokens of no sequence.
+    for (const View* out : context.out) fill_elements(context.op, *out, 0);
+  }
+  return call;
+}
+
+// Note [Routes of attention]
+// Which kernels run depends on dtypes, sizes and layout, never on values:
+//   bfloat16, float16, rows contiguous and aligned, head sizes multiples of 8 up to 256
+//                     tensor cores by mma.sync (attention_forward_mma.cuh,
+//                     attention_backward_mma.cuh)
+//   everything else   attention_general.cu
+bool fits_chunks(const Array4& array) {
+  bool fits = array.strides[3] == 1 && reinterpret_cast<uintptr_t>(array.data) % 16 == 0;
+  for (int d = 0; d < 3; ++d) fits &= array.strides[d] % 8 == 0;
+  return fits;
+}
+
+bool fits_tensor_cores(const AttentionCall& call) {
+  const bool half =
+      call.query.element == Element::bfloat16 || call.query.element == Element::float16;
+  const auto size_fits = [](int size) { return size > 0 && size <= 256 && size % 8 == 0; };
+  return half && size_fits(call.head_size) && size_fits(call.value_size) &&
+         fits_chunks(call.query) && fits_chunks(call.key) && fits_chunks(call.value) &&
+         fits_chunks(call.result);
+}
+
+// The widest heads need more shared memory than some devices have.
+bool fits_shared_memory(int device, const AttentionCall& call, bool backward) {
+  const int widest = std::max(call.head_size, call.value_size);
+  const int needed = backward ? (widest <= 64    ? 66
+                                 : widest <= 128 ? 129
+                                                 : 193)
+                              : (widest <= 64    ? 48
+                                 : widest <= 128 ? 96
+                                                 : 96);
+  return most_shared_memory(device) >= needed * 1024;
+}
+
+void attention_kernel(const KernelContext& context, const AttentionAttrs& attrs) {
+  AttentionCall call = call_of(context, 0, 3, attrs);
+  call.result = array_of(context.output(0));
+  call.logarithms = context.output(1).data;
+  if (context.output(1).numel == 0) return;
+  const int device = context.device.index;
+  if (!fits_tensor_cores(call) || !fits_shared_memory(device, call, false))
+    general_forward(context.op, device, call);
+  else if (call.query.element == Element::bfloat16)
+    forward_on_tensor_cores<BFloat16>(context.op, device, call);
+  else
+    forward_on_tensor_cores<Half>(context.op, device, call);
+}
+
+void attention_backward_kernel(const KernelContext& context, const AttentionAttrs& attrs) {
+  const int device = context.device.index;
+  AttentionCall call = call_of(context, 1, 6, attrs);
+  if (call.heads == 0) return;
+  call.grad = array_of(context.input(0));
+  call.result = array_of(context.input(4));
+  call.logarithms = context.input(5).data;
+  call.grad_query = array_of(context.output(0));
+  call.grad_key = array_of(context.output(1));
+  call.grad_value = array_of(context.output(2));
+  if (const View* grads = optional_input(context, 9)) {
+    call.grad_logarithms = grads->data;
+    for (int d = 0; d < 3; ++d) call.grad_logarithms_strides[d] = grads->strides[d];
+  }
+  const Scratch delta(device, std::max<size_t>(context.input(5).bytes(), 16));
+  call.delta = delta.data();
+  attention_delta(context.op, device, call);
+  const bool fits = fits_tensor_cores(call) && fits_chunks(call.grad) &&
+                    fits_chunks(call.grad_query) && fits_chunks(call.grad_key) &&
+                    fits_chunks(call.grad_value) && fits_shared_memory(device, call, true);
+  if (!fits)
+    general_backward(context.op, device, call);
+  else if (call.query.element == Element::bfloat16)
+    backward_on_tensor_cores<BFloat16>(context.op, device, call);
+  else
+    backward_on_tensor_cores<Half>(context.op, device, call);
+  if (!attrs.mask_gradient) return;
+  call.grad_mask = array_of(context.output(3));
+  attention_mask_gradient(context.op, device, call);
+}
+
+}  // namespace
+
+void allow_shared_memory(int device, const void* kernel, int bytes) {
+  use_device(device);
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+             "cudaFuncSetAttribute");
+}
+
+int most_shared_memory(int device) {
+  int bytes = 0;
+  check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+             "cudaDeviceGetAttribute");
+  return bytes;
+}
+
+void register_attention_cuda() {
+  attention_op.set_kernel(DeviceType::cuda, attention_kernel);
+  attention_backward_op.set_kernel(DeviceType::cuda, attention_backward_kernel);
+}
+
+}  // namespace tensora::cuda

@@ -1,0 +1,296 @@
+#pragma once
+
+// Internal header
+// What forward and backward on the CPU share: the operands as float tiles, the products of tiles by
+// gemm's kernels, masks, dropout, and the exponential.
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "tensora/backend/cpu/convert.h"
+#include "tensora/backend/cpu/gemm_kernels.h"
+#include "tensora/base/math.h"
+#include "tensora/base/thread_pool.h"
+#include "tensora/ops/attention/attention_problem.h"
+
+namespace tensora::cpu::TENSORA_ISA {
+
+template <class C>
+inline constexpr C kInfinite = std::numeric_limits<C>::infinity();
+
+inline constexpr int64_t kQueryBlock = 96;  // a multiple of the heights of all register tiles
+inline constexpr int64_t kKeyBlock = 192;   // and of the widths; products over keys fit one k block
+
+inline int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
+
+/// Memory for numbers that are written before they are read.
+template <class C>
+class Buffer {
+ public:
+  explicit Buffer(int64_t count) : numbers_(static_cast<size_t>(count)) {}
+  C* data() { return reinterpret_cast<C*>(numbers_.data()); }
+
+ private:
+  // A number whose constructor does nothing, so that the pages are first touched by their user.
+  struct Raw {
+    Raw() {}  // NOLINT
+    C value;
+  };
+  std::vector<Raw> numbers_;
+};
+
+/// One operand: heads of matrices, converted to the compute type as they are loaded.
+struct Operand {
+  const char* data = nullptr;
+  int64_t batch_stride = 0, head_stride = 0, row_stride = 0, col_stride = 0;  // in elements
+  int64_t cols = 0, bytes = 0;                                                // bytes per element
+  LoadFn load = nullptr;
+
+  template <class C>
+  static Operand of(const View& view /* B H N D */) {
+    return {view.as<const char>(),
+            view.strides[0],
+            view.strides[1],
+            view.strides[2],
+            view.strides[3],
+            view.sizes[3],
+            static_cast<int64_t>(element_size(view.dtype)),
+            load_fn<C>(view.dtype)};
+  }
+  const char* at(int64_t batch, int64_t head, int64_t row) const {
+    return data + (batch * batch_stride + head * head_stride + row * row_stride) * bytes;
+  }
+  /// Rows from `row` on into to[count][width], zeros behind the columns.
+  template <class C>
+  void load_rows(int64_t batch, int64_t head, int64_t row, int64_t count, int64_t width,
+                 C* to) const {
+    for (int64_t i = 0; i < count; ++i) {
+      load(at(batch, head, row + i), col_stride, cols, to + i * width);
+      std::fill(to + i * width + cols, to + (i + 1) * width, C(0));
+    }
+  }
+};
+
+/// A tensor to write.
+struct Target {
+  char* data = nullptr;
+  int64_t batch_stride = 0, head_stride = 0, row_stride = 0, col_stride = 0;
+  int64_t cols = 0, bytes = 0;
+  StoreFn store = nullptr;
+
+  template <class C>
+  static Target of(const View& view) {
+    return {view.as<char>(),
+            view.strides[0],
+            view.strides[1],
+            view.strides[2],
+            view.strides[3],
+            view.sizes[3],
+            static_cast<int64_t>(element_size(view.dtype)),
+            store_fn<C>(view.dtype)};
+  }
+  template <class C>
+  void store_rows(int64_t batch, int64_t head, int64_t row, int64_t count, int64_t width,
+                  const C* from) const {
+    for (int64_t i = 0; i < count; ++i)
+      store(from + i * width,
+            data + (batch * batch_stride + head * head_stride + (row + i) * row_stride) * bytes,
+            col_stride, cols);
+  }
+};
+
+/// Where the queries and keys of a sequence lie, and how many they are.
+struct Sequence {
+  int64_t batch = 0, first_query = 0, queries = 0, first_key = 0, keys = 0;
+};
+
+/// The mask that is added to the scores; null data: none.
+struct Mask {
+  const char* data = nullptr;
+  int64_t strides[4] = {};  // 0 along dims that broadcast
+  int64_t bytes = 0;
+  bool is_bool = false;
+  LoadFn load = nullptr;
+};
+
+/// Everything about a call that does not depend on the tile.
+template <class C>
+struct Problem {
+  Operand query = {}, key = {}, value = {};
+  Mask mask = {};
+  AttentionDropout dropout = {};
+  std::vector<Sequence> sequences = {};
+  int64_t heads = 0, groups = 0, rows = 0;  // rows: the queries of a batch
+  int64_t dropout_cols = 0;                 // S in Note [Dropout of a matrix never stored]
+  C scale = 1;
+  bool causal = false;
+
+  int64_t group_of(int64_t head) const { return head / (heads / groups); }
+  int64_t heads_per_group() const { return groups == 0 ? 0 : heads / groups; }
+};
+
+std::vector<Sequence> sequences_of(std::string_view op, const View& query, const View& key,
+                                   const View* lengths_q, const View* lengths_k, int64_t most_keys);
+
+template <class C>
+Problem<C> problem_of(const KernelContext& context, size_t first, const View* mask,
+                      const View* lengths_q, const View* lengths_k, const AttentionAttrs& attrs) {
+  const View &q = context.input(first), &k = context.input(first + 1),
+             &v = context.input(first + 2);
+  Problem<C> problem{
+      .query = Operand::of<C>(q),
+      .key = Operand::of<C>(k),
+      .value = Operand::of<C>(v),
+      .dropout = dropout_of(attrs),
+      .sequences = sequences_of(context.op, q, k, lengths_q, lengths_k, attrs.max_seqlen_k),
+      .heads = q.sizes[1],
+      .groups = k.sizes[1],
+      .rows = q.sizes[2],
+      .dropout_cols = lengths_q ? attrs.max_seqlen_k : k.sizes[2],
+      .scale = static_cast<C>(scale_of(attrs, q.sizes[3])),
+      .causal = attrs.is_causal};
+  if (mask) {
+    problem.mask = {.data = mask->as<const char>(),
+                    .bytes = static_cast<int64_t>(element_size(mask->dtype)),
+                    .is_bool = mask->dtype == DType::boolean,
+                    .load = load_fn<C>(mask->dtype)};
+    for (int d = 0; d < 4; ++d)
+      problem.mask.strides[d] = mask->sizes[d] == 1 ? 0 : mask->strides[d];
+  }
+  return problem;
+}
+
+// ---- products of tiles -------------------------------------------------------------------------
+
+template <class C>
+int64_t padded_width(int64_t n) {
+  const int64_t lanes = block_kernels<C>().vector_width;
+  return (n + lanes - 1) / lanes * lanes;
+}
+
+/// b[k, n] as gemm's panels, k in blocks: k * padded_width(n) numbers.
+template <class C>
+void pack(MatrixView<const C> b, int64_t k, int64_t n, C* packed) {
+  const BlockKernels<C>& kernels = block_kernels<C>();
+  for (int64_t begin = 0; begin < k; begin += kernels.k_block)
+    kernels.pack_b({b.at(begin, 0), b.row_stride, b.col_stride},
+                   std::min(kernels.k_block, k - begin), n, packed + begin * padded_width<C>(n));
+}
+
+/// out[m, n] (rows `out_stride` apart) = alpha * a @ b + beta * out; b as `pack` wrote it.
+template <class C>
+void multiply_packed(int64_t m, int64_t n, int64_t k, MatrixView<const C> a, const C* packed,
+                     C* out, int64_t out_stride, C alpha, C beta, C* scratch) {
+  const BlockKernels<C>& kernels = block_kernels<C>();
+  for (int64_t begin = 0; begin < k || begin == 0; begin += kernels.k_block)
+    kernels.multiply({.m = m,
+                      .n = n,
+                      .k = std::min(kernels.k_block, k - begin),
+                      .a = {a.at(0, begin), a.row_stride, a.col_stride},
+                      .b_packed = packed + begin * padded_width<C>(n),
+                      .out = out,
+                      .out_row_stride = out_stride,
+                      .alpha = alpha,
+                      .beta = begin == 0 ? beta : C(1),
+                      .scratch = scratch});
+}
+
+/// out += a @ b with b[k, n] in place; n is a whole number of vectors, k fits one block.
+template <class C>
+void multiply_plain(int64_t m, int64_t n, int64_t k, MatrixView<const C> a, const C* b, C* out,
+                    C* scratch) {
+  block_kernels<C>().multiply({.m = m,
+                               .n = n,
+                               .k = k,
+                               .a = a,
+                               .b = {b, n, 1},
+                               .out = out,
+                               .out_row_stride = n,
+                               .alpha = 1,
+                               .beta = 1,
+                               .scratch = scratch});
+}
+
+// ---- rows of scores ----------------------------------------------------------------------------
+
+/// exp for scores from which their row's largest was subtracted. To 2 ulp: 2^n times a polynomial
+/// on [-ln 2 / 2, ln 2 / 2]; below the least normal number it is 0.
+inline float exponential(float x) {
+  const float bounded = x < -87.3f ? -87.3f : x;
+  const float n = math::rint(bounded * 1.44269504f);
+  const float r = (bounded - n * 0.693359375f) + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  const float value = (p * r * r + r) + 1.0f;
+  const float power = __builtin_bit_cast(float, (static_cast<int>(n) + 127) << 23);
+  const float result = x < -87.3f ? 0.0f : value * power;
+  return x == x ? result : x;
+}
+inline double exponential(double x) { return math::exp(x); }
+
+/// Sets dropout factors for n elements of the random stream from `first` on.
+template <class C>
+void dropout_row(const AttentionDropout& dropout, int64_t first, int64_t n, C* factors) {
+  const C factor = static_cast<C>(dropout.factor);
+  constexpr int64_t kBlock = 4 * kPhiloxLanes;
+  for (int64_t at = first; at < first + n;) {
+    const int64_t block = at / kBlock, end = std::min((block + 1) * kBlock, first + n);
+    unsigned words[kBlock];
+#pragma omp simd
+    for (int lane = 0; lane < kPhiloxLanes; ++lane) {
+      const PhiloxWords four =
+          philox(dropout.seed, dropout.offset + static_cast<uint64_t>(block * kPhiloxLanes + lane));
+      for (int k = 0; k < 4; ++k) words[k * kPhiloxLanes + lane] = four.word[k];
+    }
+    for (; at < end; ++at)
+      factors[at - first] =
+          dropout.keeps_any && words[at - block * kBlock] <= dropout.last ? factor : C(0);
+  }
+}
+
+/// A tile of scores: queries `query` … of one head against keys `key` …, counted in the sequence.
+struct TilePlace {
+  const Sequence* sequence = nullptr;
+  int64_t head = 0, query = 0, key = 0, rows = 0, cols = 0;
+};
+
+/// How many keys of the tile a causal row sees.
+inline int64_t visible_keys(bool causal, const TilePlace& tile, int64_t row) {
+  if (!causal) return tile.cols;
+  return std::clamp<int64_t>(tile.query + row - tile.key + 1, 0, tile.cols);
+}
+
+/// Adds the mask to one row of scores.
+template <class C>
+void mask_row(const Mask& mask, const TilePlace& tile, int64_t row, C* scores) {
+  const char* from =
+      mask.data + (tile.sequence->batch * mask.strides[0] + tile.head * mask.strides[1] +
+                   (tile.query + row) * mask.strides[2] + tile.key * mask.strides[3]) *
+                      mask.bytes;
+  C values[kKeyBlock];
+  mask.load(from, mask.strides[3], tile.cols, values);
+  if (mask.is_bool) {
+#pragma omp simd
+    for (int64_t j = 0; j < tile.cols; ++j)
+      scores[j] = values[j] != C(0) ? scores[j] : -kInfinite<C>;
+  } else {
+#pragma omp simd
+    for (int64_t j = 0; j < tile.cols; ++j) scores[j] += values[j];
+  }
+}
+
+template <class C>
+int64_t dropout_element(const Problem<C>& problem, const TilePlace& tile, int64_t row) {
+  const Sequence& sequence = *tile.sequence;
+  const int64_t line = (sequence.batch * problem.heads + tile.head) * problem.rows +
+                       sequence.first_query + tile.query + row;
+  return line * problem.dropout_cols + tile.key;
+}
+
+}  // namespace tensora::cpu::TENSORA_ISA
