@@ -2,8 +2,9 @@
 """Writes the code that follows from the names and declarations in tensora/ops.
 
 Read: every functor struct in ops/pointwise/*.h, every function declaration in ops/**/*.h with a
-parameter `const Tensor& self`, and the file names of the rooms. Written: the functions, methods
-and registrations that would otherwise be lists somebody has to keep in step.
+parameter `const Tensor& self`, the second names in ops/aliases.txt, and the file names of the rooms.
+Written: the functions, methods and registrations that would otherwise be lists somebody has to keep
+in step.
 
 A file is rewritten only when its text changed, so that an unrelated edit rebuilds nothing. While a
 room is being written, TENSORA_KEEP_METHODS=1 in the environment also keeps the methods of Tensor and
@@ -203,7 +204,7 @@ def declarations_with_self(text):
     """Function declarations (return type, name, parameters) with a parameter `const Tensor& self`."""
     text = re.sub(r"//[^\n]*", "", text)
     pattern = (r"^((?:const )?[\w:]+(?:<[^;{}()]*?>)?&?) (\w+)\("
-               r"([^;{}()]*\bconst Tensor& self\b(?:[^;{}]|\{\})*?)\);")
+               r"([^;{}()]*\bconst Tensor& self\b(?:[^;{}]|\{[^{}]*\})*?)\);")
     for match in re.finditer(pattern, text, re.M | re.S):
         yield match.group(1), match.group(2), " ".join(match.group(3).split())
 
@@ -269,6 +270,45 @@ def generate_methods(headers, out):
           + "".join(declared))
     write(out / "src/tensor_methods.cpp",
           NOTICE + '#include "tensora/tensora.h"\n\nnamespace tensora {\n\n' + "".join(defined)
+          + "\n}  // namespace tensora\n")
+
+
+# ---- second names ---------------------------------------------------------------------------
+
+def read_aliases(ops):
+    """[(alias, name)] of ops/aliases.txt."""
+    lines = (ops / "aliases.txt").read_text().splitlines()
+    return [tuple(part.strip() for part in line.split("=")) for line in lines if line and line[0] != "#"]
+
+
+def declarations_of(name, texts):
+    """Declarations (result, parameters) of the functions called `name`."""
+    pattern = (rf"^((?:const )?[\w:]+(?:<[^;{{}}()]*?>)?&?) {name}\("
+               r"((?:[^;{}()]|\{[^{}]*\})*)\);")
+    for text in texts:
+        for match in re.finditer(pattern, text, re.M | re.S):
+            yield match.group(1), " ".join(match.group(2).split())
+
+
+def generate_aliases(ops, headers, out):
+    """tensora/ops/aliases.h and its source: for each form of a function one of the second name."""
+    texts = [re.sub(r"//[^\n]*", "", header.read_text()) for header in headers]
+    declared, defined = [], []
+    for alias, name in read_aliases(ops):
+        found = [(alias + suffix, name + suffix, *form) for suffix in ("", "_")
+                 for form in declarations_of(name + suffix, texts)]
+        if not found:
+            raise SystemExit(f"ops/aliases.txt: there is no function {name} for {alias} to stand for")
+        for second, first, result, text in found:
+            parameters = [p.split(" = ")[0] for p in split_parameters(text)]
+            arguments = ", ".join(p.split()[-1].lstrip("&*") for p in parameters)
+            declared.append(f"{result} {second}({text});\n")
+            defined.append(f"{result} {second}({', '.join(parameters)}) {{ return {first}({arguments}); }}\n")
+    write(out / "include/tensora/ops/aliases.h",
+          NOTICE + '#pragma once\n\n#include "tensora/core/tensor.h"\n\nnamespace tensora {\n\n'
+          + "".join(declared) + "\n}  // namespace tensora\n")
+    write(out / "src/aliases.cpp",
+          NOTICE + '#include "tensora/ops.h"\n\nnamespace tensora {\n\n' + "".join(defined)
           + "\n}  // namespace tensora\n")
 
 
@@ -400,7 +440,7 @@ def generate_umbrella(root, ops, out):
                   for factory in factories((root / name).read_text())]
     write(out / "include/tensora/ops.h",
           NOTICE + "#pragma once\n\n"
-          + "".join(f'#include "{n}"\n' for n in names + ["tensora/ops/pointwise/functions.h"])
+          + "".join(f'#include "{n}"\n' for n in names + ["tensora/ops/pointwise/functions.h", "tensora/ops/aliases.h"])
           + "\nnamespace tensora {\n\n// A dtype or a device alone may stand for options.\n"
           + "".join(shorthands) + "\n}  // namespace tensora\n")
 
@@ -416,6 +456,8 @@ def main():
     generate_pointwise(headers, arguments.out)
     public = [h for h in sorted(ops.rglob("*.h"))]
     public.append(arguments.out / "include/tensora/ops/pointwise/functions.h")
+    generate_aliases(ops, public, arguments.out)
+    public.append(arguments.out / "include/tensora/ops/aliases.h")
     generate_methods(public, arguments.out)
     generate_registration(ops, headers, arguments.out)
     for backend in backends_of(arguments.root):

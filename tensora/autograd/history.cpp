@@ -37,9 +37,13 @@ void ViewStep::destroy(ViewStep* step) {
 namespace {
 
 // The edge of a view whose base was rewritten: the same view of the base as it is now.
-Edge renewed_edge(const ViewOrigin& view) {
+Edge renewed_edge(const Tensor& tensor, const ViewOrigin& view) {
   const enable_grad recording;
   const Tensor again = view.steps->view_of(view.base);
+  check(again.sizes() == tensor.sizes() && again.storage_offset() == tensor.storage_offset(),
+        "a view of shape ", tensor.sizes(),
+        " was taken of a tensor whose sizes were changed in place since, so that its gradient is "
+        "not known; take the view again");
   const AutogradMeta& meta = autograd_meta(again);
   return {meta.grad_fn, meta.output};
 }
@@ -121,7 +125,7 @@ void renew_view_history(const Tensor& tensor) {
           "changed in place since, so that it is unclear whether it has the base's gradient; take "
           "the view again, or detach() it");
     view.seen_version = tensor.version();
-    replace_history(tensor, renewed_edge(view));
+    replace_history(tensor, renewed_edge(tensor, view));
   }
   view.seen_version = tensor.version();
 }
@@ -170,7 +174,7 @@ void rebase_history(const Tensor& tensor, const NodePtr& node) {
   }
   replace_history(view.base, {NodePtr::adopt(new WriteIntoBase(view, node)), 0});
   view.seen_version = tensor.version();
-  replace_history(tensor, renewed_edge(view));
+  replace_history(tensor, renewed_edge(tensor, view));
 }
 
 void check_inplace(const Tensor& tensor, std::string_view op, bool recording) {

@@ -4,10 +4,10 @@
 
 namespace tensora::functors {
 
+/// The result is bool; in place it is stored as 0 or 1 of the tensor's dtype.
 struct Predicate : Binary {
   static constexpr auto types = Types::predicate;
   static constexpr auto differentiable = false;
-  static constexpr auto inplace = false;
 };
 struct UnaryPredicate : Unary {
   static constexpr auto types = Types::predicate;

@@ -1,0 +1,105 @@
+// Registers nothing: functions of other ops.
+#include "tensora/ops/pointwise/number_functions.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "tensora/dispatch/op.h"
+#include "tensora/ops/complex/complex.h"
+#include "tensora/ops/copy/copy.h"
+#include "tensora/ops/operators.h"
+#include "tensora/ops/pointwise/define_pointwise.h"
+#include "tensora/ops/pointwise/describe.h"
+
+namespace tensora {
+namespace {
+
+using functors::FrexpExponent, functors::FrexpMantissa, functors::Nextafter;
+
+Nextafter nextafter_functor(DType dtype) {
+  return {{}, dtype == kBFloat16 ? 1 : dtype == kFloat16 ? 2 : 0};
+}
+
+DType power_type(bool complex) { return complex ? kComplex128 : kFloat64; }
+
+const Tensor& check_power_target(const Tensor& self, bool complex) {
+  check(self.dtype() == power_type(complex), "float_power_: the result of dtype ",
+        power_type(complex), " cannot be stored in place as ", self.dtype());
+  return self;
+}
+
+}  // namespace
+
+Tensor nextafter(const Tensor& self, const Tensor& other) {
+  const Arg operands[] = {self, other};
+  return apply(pointwise_op<Nextafter>(), {self, other}, nextafter_functor(result_type(operands)));
+}
+const Tensor& nextafter_(const Tensor& self, const Tensor& other) {
+  const Arg operands[] = {self, other};
+  return apply_inplace(pointwise_op<Nextafter>(), {self, other},
+                       nextafter_functor(result_type(operands)));
+}
+
+std::tuple<Tensor, Tensor> frexp(const Tensor& self) {
+  check(self.is_floating_point(), "frexp: expected a floating-point tensor, got ", self.dtype());
+  Tensor mantissa = apply(pointwise_op<FrexpMantissa>(), {self});
+  return {std::move(mantissa), to(apply(pointwise_op<FrexpExponent>(), {self}), kInt32)};
+}
+
+Tensor ldexp(const Tensor& self, const Tensor& other) { return self * pow(2.0, other); }
+const Tensor& ldexp_(const Tensor& self, const Tensor& other) {
+  return mul_(self, pow(2.0, other));
+}
+
+Tensor float_power(const Tensor& self, const Tensor& exponent) {
+  const DType dtype = power_type(self.is_complex() || exponent.is_complex());
+  return pow(to(self, dtype), to(exponent, dtype));
+}
+Tensor float_power(const Tensor& self, Scalar exponent) {
+  return pow(to(self, power_type(self.is_complex() || exponent.is_complex())), exponent);
+}
+Tensor float_power(Scalar self, const Tensor& exponent) {
+  return pow(self, to(exponent, power_type(self.is_complex() || exponent.is_complex())));
+}
+const Tensor& float_power_(const Tensor& self, const Tensor& exponent) {
+  const bool complex = self.is_complex() || exponent.is_complex();
+  return pow_(check_power_target(self, complex), to(exponent, power_type(complex)));
+}
+const Tensor& float_power_(const Tensor& self, Scalar exponent) {
+  return pow_(check_power_target(self, self.is_complex() || exponent.is_complex()), exponent);
+}
+
+Tensor isreal(const Tensor& self) {
+  if (self.is_complex()) return imag(self) == 0;
+  return ones_like(self, {.dtype = kBool});
+}
+
+Tensor positive(const Tensor& self) {
+  check(self.dtype() != kBool, "positive: bool tensors are not supported");
+  return self;
+}
+
+const Tensor& sgn_(const Tensor& self) {
+  return self.is_complex() ? copy_(self, sgn(self)) : sign_(self);
+}
+
+Tensor rsub(const Tensor& self, const Tensor& other, Scalar alpha) {
+  return called_as("rsub", [&] { return sub(other, self, alpha); });
+}
+Tensor rsub(const Tensor& self, Scalar other, Scalar alpha) {
+  return rsub(self, wrap_number(other), alpha);
+}
+
+Tensor mvlgamma(const Tensor& self, int64_t p) {
+  check(p >= 1, "mvlgamma: p must be at least 1, got ", p);
+  check(self.dtype() != kBool, "mvlgamma: bool tensors are not supported");
+  const auto n = static_cast<double>(p);
+  Tensor sum = lgamma(self);
+  for (int64_t i = 1; i < p; ++i) sum = sum + lgamma(self - static_cast<double>(i) / 2);
+  return sum + n * (n - 1) / 4 * std::log(std::numbers::pi);
+}
+const Tensor& mvlgamma_(const Tensor& self, int64_t p) {
+  return copy_(self, mvlgamma(self.requires_grad() ? clone(self) : self, p));
+}
+
+}  // namespace tensora
