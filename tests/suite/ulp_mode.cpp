@@ -210,7 +210,8 @@ std::string check_functor(DType dtype, const Setting& setting) {
 
 void check_ulp(const Options& options, const Setting& setting, Report& report) {
   for_each_functor([&]<class F>() {
-    if constexpr (functors::computes_floats(F::types) && F::types != functors::Types::predicate) {
+    if constexpr (functors::computes_floats(F::types) && F::types != functors::Types::predicate &&
+                  !requires { F::no_ulp; }) {
       if (!selects(options, F::name, "ulp")) return;
       for (DType dtype : floating_dtypes()) {
         if (!options.dtypes.empty() &&

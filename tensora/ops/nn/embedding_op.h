@@ -1,0 +1,34 @@
+#pragma once
+
+// Internal header: the ops behind embedding and embedding_bag.
+
+#include "tensora/dispatch/op_def.h"
+
+namespace tensora {
+
+/// (weight [V, D], indices) -> the rows, in the shape of the indices and D.
+struct EmbeddingAttrs {
+  int64_t padding_idx = -1;  // gets no gradient
+  bool scale_grad_by_freq = false;
+};
+constexpr auto describe(std::type_identity<EmbeddingAttrs>) {
+  using A = EmbeddingAttrs;
+  return fields(field("padding_idx", &A::padding_idx),
+                field("scale_grad_by_freq", &A::scale_grad_by_freq));
+}
+extern OpDef<EmbeddingAttrs> embedding_op;
+
+/// (grad [R, D], indices [L], rows? [L], scale? [L]) -> the sums [V, D] of the gradient's rows that
+/// belong to each index: row i, or rows[i], of the gradient, times scale[i], goes to indices[i].
+/// Rows below 0 and the index `padding_idx` are left out. In order of i on every device.
+struct EmbeddingBackwardAttrs {
+  int64_t num_embeddings = 0;
+  int64_t padding_idx = -1;
+};
+constexpr auto describe(std::type_identity<EmbeddingBackwardAttrs>) {
+  using A = EmbeddingBackwardAttrs;
+  return fields(field("num_embeddings", &A::num_embeddings), field("padding_idx", &A::padding_idx));
+}
+extern OpDef<EmbeddingBackwardAttrs> embedding_backward_op;
+
+}  // namespace tensora
