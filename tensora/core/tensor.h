@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tensora/core/accessor.h"
+#include "tensora/core/memory_format.h"
 #include "tensora/core/scalar.h"
 #include "tensora/core/storage.h"
 #include "tensora/core/tensor_options.h"

@@ -3,40 +3,11 @@
 // Internal header
 // What a convolution does to sizes and layouts; shared by the rule and the kernels.
 
+#include "tensora/core/memory_format.h"
 #include "tensora/core/view.h"
 #include "tensora/ops/conv/convolution.h"
 
 namespace tensora {
-
-/// Whether C is the innermost of N C L… in memory; as PyTorch decides where sizes of 1 leave it
-/// open.
-inline bool is_channels_last(const Shape& sizes, const Strides& strides) {
-  const int dims = sizes.size();
-  if (dims < 3) return false;
-  int64_t least = 0;
-  const auto in_order = [&](int d) {
-    if (sizes[d] == 0 || strides[d] < least) return false;
-    least = strides[d] * (sizes[d] > 1 ? sizes[d] : 1);
-    return true;
-  };
-  if (!in_order(1)) return false;
-  for (int d = dims - 1; d >= 2; --d)
-    if (!in_order(d)) return false;
-  return least != strides[1] && strides[0] >= least;
-}
-
-inline Strides channels_last_strides(const Shape& sizes) {
-  Strides strides = sizes;
-  int64_t step = 1;
-  const auto place = [&](int d) {
-    strides[d] = step;
-    step *= sizes[d] > 1 ? sizes[d] : 1;
-  };
-  place(1);
-  for (int d = sizes.size() - 1; d >= 2; --d) place(d);
-  place(0);
-  return strides;
-}
 
 /// One number for every spatial dim.
 inline Shape per_dim(const Shape& values, int count) {

@@ -185,7 +185,7 @@ RowsOf<K> rows_of_lines(const Lines<K>& lines, const DType (&dtypes)[K], int out
   for (int k = 0; k < K; ++k) rows.array[k] = {lines.data[k], lines.step[k], dtypes[k]};
   int64_t count = 1;
   for (int d = outer; d < lines.dims; ++d) {
-    const DivisorNumbers numbers = divisor_numbers(lines.sizes[d]);
+    const DivisorNumbers numbers = divisor_numbers(std::max<int64_t>(1, lines.sizes[d]));
     rows.rows.sizes[d - outer] = {numbers.divisor, numbers.multiplier, numbers.shift};
     for (int k = 0; k < K; ++k) rows.rows.strides[k][d - outer] = lines.strides[k][d];
     count *= lines.sizes[d];

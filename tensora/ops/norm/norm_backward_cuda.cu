@@ -292,7 +292,9 @@ void run_gradient(const KernelContext& context, GradientParams params, const Vie
     params.partial = scratch->data();
   }
   const auto run = [&](auto* kernel) { launch(kernel, dim3(parts), dim3(block), params); };
-  if (!held) {
+  if (rows == 0) {
+    // The gradients of weight and bias are sums of nothing.
+  } else if (!held) {
     launch(gradient_long_rows<C, kPack>, dim3(rows), dim3(1024), params);
     if (sums)
       launch(columns_of_gradients<C>, dim3(static_cast<unsigned>((length + 255) / 256), parts),

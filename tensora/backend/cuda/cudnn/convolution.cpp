@@ -186,6 +186,7 @@ std::vector<Plan> make_plans(const Convolution& args, bool accumulate, size_t mo
   how.set(Attribute::convolution_dilations, std::span<const int64_t>(args.dilation));
   how.set(Attribute::convolution_pre_paddings, std::span<const int64_t>(args.padding));
   how.set(Attribute::convolution_post_paddings, std::span<const int64_t>(args.padding));
+  how.finalize();
   const PassAttributes names = attributes_of(args.pass);
   Descriptor& operation = graph.add_operation(names.kind);
   operation.set(names.convolution, how);

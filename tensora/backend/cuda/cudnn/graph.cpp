@@ -188,7 +188,6 @@ std::vector<Plan> Graph::plans_of_mode(int device, const Descriptor& graph, Heur
 std::vector<Plan> Graph::plans(int device, const EngineRules& rules, size_t most) {
   use_device(device);
   const OutsideCapture outside;  // engines may load code
-  for (Descriptor& settings : settings_) settings.finalize();
   std::vector<RawDescriptor> operations;
   for (Descriptor& operation : operations_) {
     operation.finalize();

@@ -118,7 +118,8 @@ class Graph {
   /// An operation; its attributes are set by the caller, and it is finalized when the graph is
   /// built.
   Descriptor& add_operation(Kind kind);
-  /// What an operation refers to (how a convolution is done, say), finalized too.
+  /// What an operation refers to (how a convolution is done, say). The caller finalizes it before
+  /// an operation gets it.
   Descriptor& add_settings(Kind kind);
 
   /// Up to `most` plans, the one that cuDNN recommends first; none if it cannot run the graph.
