@@ -67,8 +67,9 @@ Tensor multi_margin_loss(const Tensor& input, const Tensor& target, double p, do
   check(target.sizes() == wanted || (!batched && target.sizes() == Shape{1}), op,
         ": expected a target of shape ", wanted, ", got ", target.sizes());
   const int64_t classes = input.size(-1);
-  check(!weight.defined() || weight.sizes() == Shape{classes}, op,
-        ": expected a weight for each of ", classes, " classes, got shape ", weight.sizes());
+  if (weight.defined())
+    check(weight.sizes() == Shape{classes}, op, ": expected a weight for each of ", classes,
+          " classes, got shape ", weight.sizes());
   return called_as(op, [&] {
     const Tensor x = batched ? input : unsqueeze(input, 0);
     const Tensor y = reshape(to(target, kInt64), {x.size(0), 1});
