@@ -88,6 +88,9 @@ Tensor normalizer(const Tensor& x) {
   return lse + (lse - lse);
 }
 
+// Without the dim of classes, row-major.
+Tensor per_target(const Tensor& x) { return contiguous(squeeze(x, {1})); }
+
 Tensors cross_entropy_reference(Args in, const CrossEntropyAttrs& attrs) {
   const Tensor x = to(*in[0], wide_dtype(in[0]->dtype())), weight = optional(in, 2);
   const Targets y(*in[1], weight, attrs.ignore_index);
@@ -100,7 +103,7 @@ Tensors cross_entropy_reference(Args in, const CrossEntropyAttrs& attrs) {
     losses = losses + where(y.counts, even, 0);
   }
   const Tensor weights = y.weighted(ones(lse.sizes(), {.dtype = x.dtype(), .device = x.device()}));
-  return Tensors{squeeze(losses, {1}), squeeze(weights, {1}), squeeze(lse, {1})};
+  return Tensors{per_target(losses), per_target(weights), per_target(lse)};
 }
 
 // By the logits alone, so that its own gradient is that of the whole expression.
@@ -126,7 +129,7 @@ Tensors nll_reference(Args in, const CrossEntropyAttrs& attrs) {
   const Targets y(*in[1], optional(in, 2), attrs.ignore_index);
   const Tensor weights =
       y.weighted(ones(y.place.sizes(), {.dtype = x.dtype(), .device = x.device()}));
-  return Tensors{squeeze(y.weighted(-gather(x, 1, y.place)), {1}), squeeze(weights, {1})};
+  return Tensors{per_target(y.weighted(-gather(x, 1, y.place))), per_target(weights)};
 }
 
 Tensors nll_backward_reference(Args in, const CrossEntropyAttrs& attrs) {
