@@ -97,75 +97,97 @@ void load_run(const T* from, int64_t stride, int64_t n, C* to) {
   }
 }
 
-/// Row (channel, tap) of the columns: what every position of the tile reads there.
-template <class T, class C>
-void gather_row(const Volumes<const T>& in, const GatherPart& part, std::span<const Run> runs,
-                int64_t channel, const Taps& taps, C* row) {
-  const T* const plane = in.data + channel * in.channel_stride;
-  const int64_t step = part.axis[2].in_step * in.stride[2];
-  for (const Run& run : runs) {
-    const Reads reads = reads_of(in, part, run, taps);
-    C* const to = row + run.at;
-    const int64_t end = reads.before + reads.inside;
-    for (int64_t i = 0; i < reads.before; ++i) to[i] = C{};
-    if (reads.inside > 0) load_run(plane + reads.from, step, reads.inside, to + reads.before);
-    for (int64_t i = end; i < run.count; ++i) to[i] = C{};
-  }
-}
-
-/// A range of the rows of a column matrix, for inputs whose channels lie far apart: row k belongs
-/// to channel k / taps and tap k % taps.
+/// A range of the k rows of a column matrix.
 struct RowRange {
   int64_t first_channel = 0;  // of the group
   int64_t begin = 0, end = 0;
 };
 
-/// Rows [k][positions], in panels as BlockKernels::pack_b makes them.
-template <class T, class C>
-void pack_rows(const Volumes<const T>& in, const GatherPart& part, std::span<const Run> runs,
-               int64_t positions, const RowRange& rows, C* row, C* packed) {
-  const int64_t taps = part.taps(), k = rows.end - rows.begin;
-  for (int64_t i = 0; i < k; ++i) {
-    const int64_t index = rows.begin + i;
-    gather_row(in, part, runs, rows.first_channel + index / taps, taps_at(part, index % taps), row);
-    for (int64_t col = 0, count = 0; col < positions; col += count) {
-      count = panel_columns<C>(positions - col);
-      const int64_t width = padded<C>(count);
-      C* const to = packed + col * k + i * width;
-      std::memcpy(to, row + col, static_cast<size_t>(count) * sizeof(C));
-      for (int64_t j = count; j < width; ++j) to[j] = C(0);
-    }
-  }
-}
-
-/// [positions][k] for inputs whose channels are neighbours: k = tap * channels + channel.
+/// The columns of some positions.
 template <class T>
-void gather_pixels(const Volumes<const T>& in, const GatherPart& part, std::span<const Run> runs,
-                   int64_t channels, const RowRange& rows, T* columns) {
-  const int64_t width = rows.end - rows.begin;
-  const int64_t step = part.axis[2].in_step * in.stride[2];
-  for (int64_t k = rows.begin; k < rows.end;) {
-    const int64_t tap = k / channels, channel = k % channels;
-    const int64_t count = std::min(channels - channel, rows.end - k);
-    const Taps taps = taps_at(part, tap);
-    const auto bytes = static_cast<size_t>(count) * sizeof(T);
-    for (const Run& run : runs) {
-      const Reads reads = reads_of(in, part, run, taps);
-      T* to = columns + run.at * width + (k - rows.begin);
-      const T* from = in.data + reads.from + (rows.first_channel + channel) * in.channel_stride;
-      const int64_t end = reads.before + reads.inside;
-      for (int64_t j = 0; j < run.count; ++j, to += width) {
-        if (j >= reads.before && j < end) {
-          std::memcpy(to, from, bytes);
-          from += step;
-        } else {
-          std::memset(to, 0, bytes);
-        }
+class ColumnTile {
+ public:
+  ColumnTile(const Volumes<const T>& in, const GatherPart& part, int64_t first, int64_t count)
+      : in_(in),
+        taps_(part.taps()),
+        positions_(count),
+        runs_(runs_of(part, first, count)),
+        step_(part.axis[2].in_step * in.stride[2]) {
+    // The same for all channels.
+    reads_.reserve(static_cast<size_t>(taps_) * runs_.size());
+    for (int64_t t = 0; t < taps_; ++t)
+      for (const Run& run : runs_) reads_.push_back(reads_of(in, part, run, taps_at(part, t)));
+  }
+
+  std::span<const Run> runs() const { return runs_; }
+  int64_t positions() const { return positions_; }
+
+  /// [k][positions] for inputs whose channels lie far apart: k = channel * taps + tap.
+  void gather_rows(const RowRange& rows, T* to) const {
+    for (int64_t k = rows.begin; k < rows.end; ++k, to += positions_)
+      gather_row(rows.first_channel + k / taps_, k % taps_, to);
+  }
+
+  /// The same in panels as BlockKernels::pack_b makes them; `row` has room for one row.
+  template <class C>
+  void pack_rows(const RowRange& rows, C* row, C* packed) const {
+    const int64_t k = rows.end - rows.begin;
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t index = rows.begin + i;
+      gather_row(rows.first_channel + index / taps_, index % taps_, row);
+      for (int64_t col = 0, count = 0; col < positions_; col += count) {
+        count = panel_columns<C>(positions_ - col);
+        const int64_t width = padded<C>(count);
+        C* const to = packed + col * k + i * width;
+        std::memcpy(to, row + col, static_cast<size_t>(count) * sizeof(C));
+        for (int64_t j = count; j < width; ++j) to[j] = C{};
       }
     }
-    k += count;
   }
-}
+
+  /// [positions][k] for inputs whose channels are neighbours: k = tap * channels + channel.
+  void gather_pixels(int64_t channels, const RowRange& rows, T* columns) const {
+    const int64_t width = rows.end - rows.begin;
+    for (int64_t k = rows.begin; k < rows.end;) {
+      const int64_t tap = k / channels, channel = k % channels;
+      const int64_t count = std::min(channels - channel, rows.end - k);
+      const auto bytes = static_cast<size_t>(count) * sizeof(T);
+      const Reads* reads = reads_.data() + tap * static_cast<int64_t>(runs_.size());
+      for (const Run& run : runs_) {
+        T* to = columns + run.at * width + (k - rows.begin);
+        const T* from = in_.data + reads->from + (rows.first_channel + channel);
+        const int64_t end = reads->before + reads->inside;
+        int64_t j = 0;
+        for (; j < reads->before; ++j, to += width) std::memset(to, 0, bytes);
+        for (; j < end; ++j, to += width, from += step_) std::memcpy(to, from, bytes);
+        for (; j < run.count; ++j, to += width) std::memset(to, 0, bytes);
+        ++reads;
+      }
+      k += count;
+    }
+  }
+
+ private:
+  template <class C>
+  void gather_row(int64_t channel, int64_t tap, C* row) const {
+    const T* const plane = in_.data + channel * in_.channel_stride;
+    const Reads* reads = reads_.data() + tap * static_cast<int64_t>(runs_.size());
+    for (const Run& run : runs_) {
+      C* const to = row + run.at;
+      for (int64_t i = 0; i < reads->before; ++i) to[i] = C{};
+      if (reads->inside > 0)
+        load_run(plane + reads->from, step_, reads->inside, to + reads->before);
+      for (int64_t i = reads->before + reads->inside; i < run.count; ++i) to[i] = C{};
+      ++reads;
+    }
+  }
+
+  const Volumes<const T>& in_;
+  int64_t taps_, positions_;
+  std::vector<Run> runs_;
+  int64_t step_;
+  std::vector<Reads> reads_;  // tap, run
+};
 
 /// Tiles of the positions of a part, of at most `most`, a multiple of 16. Large images are cut into
 /// tiles of their own; small ones share a tile if they may.

@@ -4,18 +4,25 @@
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/conv/convolution.h"
 #include "tensora/ops/conv/convolution_geometry.h"
+#include "tensora/ops/shape/permute.h"
 #include "tensora/ops/shape/reshape.h"
 #include "tensora/ops/shape/slice.h"
 
 namespace tensora {
 namespace {
 
-// `length` elements along a dim, the tensor first and zeros around it.
-Tensor zeros_around(const Tensor& x, int dim, int64_t before, int64_t after) {
-  if (before == 0 && after == 0) return x;
+// `after` zeros behind a spatial dim; a channels-last tensor remains one.
+Tensor zeros_behind(const Tensor& x, int dim, int64_t after) {
+  if (after == 0) return x;
+  if (is_channels_last(x.sizes(), x.strides())) {
+    const Tensor pixels = movedim(x, 1, -1);
+    Shape sizes = pixels.sizes();
+    sizes[dim - 1] += after;
+    return movedim(apply(slice_backward_op, {pixels}, {sizes, dim - 1, 0, 1}), -1, 1);
+  }
   Shape sizes = x.sizes();
-  sizes[dim] += before + after;
-  return apply(slice_backward_op, {x}, {sizes, dim, before, 1});
+  sizes[dim] += after;
+  return apply(slice_backward_op, {x}, {sizes, dim, 0, 1});
 }
 
 void check_list(std::string_view name, const Shape& values, int spatial) {
@@ -34,7 +41,7 @@ Tensor pad_same(const Tensor& input, const Tensor& weight, ConvolutionAttrs& att
   for (int d = 0; d < spatial; ++d) {
     const int64_t total = (weight.size(d + 2) - 1) * dilation[d];
     attrs.padding[d] = std::max<int64_t>(total, 0) / 2;
-    if (total > 0) padded = zeros_around(padded, d + 2, 0, total % 2);
+    if (total > 0) padded = zeros_behind(padded, d + 2, total % 2);
   }
   return padded;
 }
@@ -56,7 +63,7 @@ Tensor extend_output(const Tensor& input, ConvolutionAttrs& attrs, int spatial) 
         "convolution: output_padding must be smaller than stride or dilation, got output_padding ",
         all.output_padding, ", stride ", all.stride, ", dilation ", all.dilation);
     if (stride < 1 || extra < stride) continue;  // the rule refuses such a stride
-    extended = zeros_around(extended, d + 2, 0, extra / stride);
+    extended = zeros_behind(extended, d + 2, extra / stride);
     attrs.output_padding[d] = extra % stride;
   }
   return extended;

@@ -46,6 +46,85 @@ void add_scaled(C* row, const C* from, int64_t step, int64_t n, C factor) {
   }
 }
 
+/// The same for kTaps factors, each with a place of its own, in one pass over the row.
+template <int kTaps, class C>
+void add_scaled(C* row, const C* const* from, int64_t step, int64_t n, const C* factors) {
+  if (step == 1) {
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) {
+      C sum = row[j];
+#pragma GCC unroll 8
+      for (int t = 0; t < kTaps; ++t) sum += factors[t] * from[t][j];
+      row[j] = sum;
+    }
+  } else {
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) {
+      C sum = row[j];
+#pragma GCC unroll 8
+      for (int t = 0; t < kTaps; ++t) sum += factors[t] * from[t][j * step];
+      row[j] = sum;
+    }
+  }
+}
+
+/// The taps of one row of a kernel: where all of them read inside they are applied together.
+template <class C>
+class TapRow {
+ public:
+  static constexpr size_t kMost = 8;
+
+  /// `from` is what position 0 reads; it may lie outside of the row.
+  void add(const Tap& tap, const C* from, C factor) {
+    if (tap.begin >= tap.end) return;
+    taps_[count_] = {tap.begin, tap.end};
+    from_[count_] = from;
+    factors_[count_++] = factor;
+  }
+  bool full() const { return count_ == kMost; }
+
+  void apply(C* row, int64_t step) {
+    int64_t begin = 0, end = INT64_MAX;
+    for (size_t t = 0; t < count_; ++t) {
+      begin = std::max(begin, taps_[t].begin);
+      end = std::min(end, taps_[t].end);
+    }
+    for (size_t t = 0; t < count_; ++t) {
+      const auto part = [&](int64_t first, int64_t last) {
+        if (first < last)
+          add_scaled(row + first, from_[t] + first * step, step, last - first, factors_[t]);
+      };
+      if (begin >= end) {
+        part(taps_[t].begin, taps_[t].end);
+      } else {
+        part(taps_[t].begin, begin);
+        part(end, taps_[t].end);
+        from_[t] += begin * step;
+      }
+    }
+    if (begin < end) apply_all(row + begin, step, end - begin);
+    count_ = 0;
+  }
+
+ private:
+  struct Span {
+    int64_t begin, end;
+  };
+
+  void apply_all(C* row, int64_t step, int64_t n) const {
+    size_t t = 0;
+    for (; t + 4 < count_ + 1; t += 4) add_scaled<4>(row, from_ + t, step, n, factors_ + t);
+    if (count_ - t == 3) add_scaled<3>(row, from_ + t, step, n, factors_ + t);
+    if (count_ - t == 2) add_scaled<2>(row, from_ + t, step, n, factors_ + t);
+    if (count_ - t == 1) add_scaled<1>(row, from_ + t, step, n, factors_ + t);
+  }
+
+  Span taps_[kMost];
+  const C* from_[kMost];
+  C factors_[kMost];
+  size_t count_ = 0;
+};
+
 /// What all rows (d, h) of a part read through a pair of taps of the two outer dims.
 template <class Body>
 void each_outer_tap(const GatherPart& part, int64_t d, int64_t h, Body&& body) {
@@ -73,6 +152,7 @@ void direct_rows(const GatherArgs<T>& args, const GatherPart& part) {
     C* const row = scratch.get<C>(Purpose::sums, width);
     C* const storage = scratch.get<C>(Purpose::dense_a, ins * plane_size + 1);
     std::vector<Plane<T, C>> planes;
+    TapRow<C> taps;
     for (int64_t task = begin; task < end; ++task) {
       const int64_t image = task / args.out.channels, channel = task % args.out.channels;
       const int64_t group = channel / outs;
@@ -86,17 +166,18 @@ void direct_rows(const GatherArgs<T>& args, const GatherPart& part) {
         for (int64_t h = 0; h < part.axis[1].count; ++h) {
           std::fill_n(row, width, bias);
           each_outer_tap(part, d, h, [&](const Tap& td, const Tap& th, int64_t at_d, int64_t at_h) {
-            for (const Tap& tw : part.axis[2].taps) {
-              if (tw.begin >= tw.end) continue;
-              for (int64_t c = 0; c < ins; ++c) {
-                const Plane<T, C>& plane = planes[static_cast<size_t>(c)];
-                const C* const from = plane.data + at_d * plane.stride[0] + at_h * plane.stride[1] +
-                                      (tw.begin * step_in + tw.offset) * plane.stride[2];
-                add_scaled<C>(
-                    row + tw.begin, from, step_in * plane.stride[2], tw.end - tw.begin,
+            for (int64_t c = 0; c < ins; ++c) {
+              const Plane<T, C>& plane = planes[static_cast<size_t>(c)];
+              const C* const line = plane.data + at_d * plane.stride[0] + at_h * plane.stride[1];
+              const int64_t step = step_in * plane.stride[2];
+              for (const Tap& tw : part.axis[2].taps) {
+                taps.add(
+                    tw, line + tw.offset * plane.stride[2],
                     convert_element<C>(
                         weight[c * args.weight.in_stride + args.weight.offset({&td, &th, &tw})]));
+                if (taps.full()) taps.apply(row, step);
               }
+              taps.apply(row, step);
             }
           });
           const auto at = [&](size_t dim, int64_t j) {
@@ -111,7 +192,7 @@ void direct_rows(const GatherArgs<T>& args, const GatherPart& part) {
   });
 }
 
-inline constexpr int64_t kGroupBlock = 64;  // groups whose sums stay in the L1 cache
+inline constexpr int64_t kGroupBlock = 32;  // groups whose sums stay in registers
 
 /// Channels first, first + step, … of one pixel in the compute type.
 template <class T, class C>
@@ -159,36 +240,81 @@ class DirectPixels {
   }
 
  private:
+  /// A tap that reads inside from `begin` to `end`; position 0 would read at `from`.
+  struct Read {
+    int64_t tap, from, begin, end;
+  };
+
   void run_line(int64_t line) const {
     const int64_t heights = part_.axis[1].count, depths = part_.axis[0].count;
-    const Run whole = {line / heights / depths, line / heights % depths, line % heights, 0, 1, 0};
-    for (int64_t w = 0; w < part_.axis[2].count; ++w) {
-      Run position = whole;
-      position.w = w;
-      for (int64_t o = 0; o < args_.out_channels(); ++o)
-        for (int64_t g = 0; g < args_.groups; g += kGroupBlock) run_block(position, o, g);
+    const Run start = {line / heights / depths, line / heights % depths, line % heights, 0, 1, 0};
+    const std::vector<Read> reads = reads_of_line(start);
+    int64_t begin = 0, end = part_.axis[2].count;  // where all of them read inside
+    for (const Read& read : reads) {
+      begin = std::max(begin, read.begin);
+      end = std::min(end, read.end);
+    }
+    std::vector<Read> some;
+    Run at = start;
+    for (; at.w < part_.axis[2].count; ++at.w) {
+      const bool all = at.w >= begin && at.w < end;
+      if (!all) {
+        some.clear();
+        for (const Read& read : reads)
+          if (at.w >= read.begin && at.w < read.end) some.push_back(read);
+      }
+      run_position(at, all ? reads : some);
     }
   }
 
-  void run_block(const Run& at, int64_t o, int64_t first) const {
-    const int64_t n = std::min(kGroupBlock, args_.groups - first);
+  std::vector<Read> reads_of_line(const Run& start) const {
+    const auto& axis = part_.axis;
+    std::vector<Read> reads;
+    for (int64_t t = 0; t < taps_; ++t) {
+      const Taps& taps = list_[static_cast<size_t>(t)];
+      if (start.d < taps.d->begin || start.d >= taps.d->end || start.h < taps.h->begin ||
+          start.h >= taps.h->end)
+        continue;
+      const int64_t from = start.image * args_.in.batch_stride +
+                           (start.d * axis[0].in_step + taps.d->offset) * args_.in.stride[0] +
+                           (start.h * axis[1].in_step + taps.h->offset) * args_.in.stride[1] +
+                           taps.w->offset * args_.in.stride[2];
+      reads.push_back({t, from, taps.w->begin, taps.w->end});
+    }
+    return reads;
+  }
+
+  void run_position(const Run& at, std::span<const Read> reads) const {
+    for (int64_t o = 0; o < args_.out_channels(); ++o) {
+      int64_t g = 0;
+      for (; g + kGroupBlock <= args_.groups; g += kGroupBlock)
+        run_block(at, reads, o, g, std::integral_constant<int64_t, kGroupBlock>());
+      if (g < args_.groups) run_block(at, reads, o, g, args_.groups - g);
+    }
+  }
+
+  /// `count` is a constant for whole blocks, whose sums then stay in registers.
+  template <class Count>
+  void run_block(const Run& at, std::span<const Read> reads, int64_t o, int64_t first,
+                 Count count) const {
+    const int64_t n = std::min(kGroupBlock, args_.groups - first);  // not a constant to store_tile
     const int64_t ins = args_.in_channels(), outs = args_.out_channels();
     const Volumes<T>& out = args_.out;
+    const int64_t position = at.w * part_.axis[2].in_step * args_.in.stride[2];
     C sums[kGroupBlock], storage[kGroupBlock];
     for (int64_t g = 0; g < n; ++g)
       sums[g] = args_.bias
                     ? convert_element<C>(args_.bias[((first + g) * outs + o) * args_.bias_stride])
                     : C(0);
-    for (int64_t t = 0; t < taps_; ++t) {
-      const Reads reads = reads_of(args_.in, part_, at, list_[static_cast<size_t>(t)]);
-      if (reads.inside == 0) continue;
+    for (const Read& read : reads) {
       for (int64_t i = 0; i < ins; ++i) {
-        const C* const weight = weight_.data() + ((o * ins + i) * taps_ + t) * args_.groups + first;
+        const C* const weight =
+            weight_.data() + ((o * ins + i) * taps_ + read.tap) * args_.groups + first;
         const C* const from = load_channels<T, C>(
-            args_.in.data + reads.from + (first * ins + i) * args_.in.channel_stride,
+            args_.in.data + read.from + position + (first * ins + i) * args_.in.channel_stride,
             ins * args_.in.channel_stride, n, storage);
 #pragma omp simd
-        for (int64_t g = 0; g < n; ++g) sums[g] += weight[g] * from[g];
+        for (int64_t g = 0; g < static_cast<int64_t>(count); ++g) sums[g] += weight[g] * from[g];
       }
     }
     const auto place = [&](size_t dim, int64_t j) {

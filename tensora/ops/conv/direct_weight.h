@@ -64,31 +64,38 @@ class DirectWeight {
     }
   }
 
+  static constexpr int kLineLanes = 16;  // sums side by side, added at the end of a plane
+
+  static void add_products(C (&lanes)[kLineLanes], const C* x, int64_t step, const C* g,
+                           int64_t grad_step, int64_t n) {
+    int64_t j = 0;
+    if (step == 1 && grad_step == 1)
+      for (; j + kLineLanes <= n; j += kLineLanes) {
+#pragma omp simd
+        for (int l = 0; l < kLineLanes; ++l) lanes[l] += x[j + l] * g[j + l];
+      }
+    for (int l = 0; j < n; ++j, l = (l + 1) % kLineLanes)
+      lanes[l] += x[j * step] * g[j * grad_step];
+  }
+
   /// The sum over one plane of grad times what a tap reads.
   C product(const Plane<T, C>& grad, const Plane<T, C>& in, const Taps& taps) const {
     const auto& axis = part_.axis;
     const int64_t first = taps.w->begin, n = taps.w->end - first;
     const int64_t step = axis[2].in_step * in.stride[2], grad_step = grad.stride[2];
-    C total = 0;
-    if (n <= 0) return total;
+    C lanes[kLineLanes] = {};
+    if (n <= 0) return C(0);
     for (int64_t d = taps.d->begin; d < taps.d->end; ++d) {
       for (int64_t h = taps.h->begin; h < taps.h->end; ++h) {
         const C* const x = in.data + (d * axis[0].in_step + taps.d->offset) * in.stride[0] +
                            (h * axis[1].in_step + taps.h->offset) * in.stride[1] +
                            (first * axis[2].in_step + taps.w->offset) * in.stride[2];
         const C* const g = grad.data + d * grad.stride[0] + h * grad.stride[1] + first * grad_step;
-        C sum = 0;
-        if (step == 1 && grad_step == 1) {
-#pragma omp simd reduction(+ : sum)
-          for (int64_t j = 0; j < n; ++j) sum += x[j] * g[j];
-        } else {
-#pragma omp simd reduction(+ : sum)
-          for (int64_t j = 0; j < n; ++j) sum += x[j * step] * g[j * grad_step];
-        }
-        total += sum;
+        add_products(lanes, x, step, g, grad_step, n);
       }
     }
-    return total;
+    for (int l = 1; l < kLineLanes; ++l) lanes[0] += lanes[l];
+    return lanes[0];
   }
 
   void add_line(int64_t block, int64_t slice, int64_t line) const {

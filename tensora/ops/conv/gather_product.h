@@ -3,10 +3,11 @@
 // Internal header
 // Note [Tiles of a convolution]
 // A tile of positions is gathered into columns (columns.h) and multiplied with the weight by the
-// register tiles of gemm. If the input's channels lie far apart, the columns are the right operand:
-// [channels out, k] @ [k, positions], and whole rows are copied; if they are neighbours, the left
-// one: [positions, k] @ [k, channels out], and whole pixels are copied. k is divided as the kernels
-// need it. Tiles, and the order in which an element is summed, depend on the shapes alone.
+// register tiles of gemm: [positions, k] @ [k, channels out]. The weight is packed once for all
+// tiles. Whole pixels are copied if the input's channels are neighbours in memory, else whole rows.
+// With few output channels the product is turned round, [channels out, k] @ [k, positions], so that
+// vectors are full. k is divided as the kernels need it. Tiles, and the order in which an element
+// is summed, depend on the shapes alone.
 
 #include "tensora/base/thread_pool.h"
 #include "tensora/ops/conv/columns.h"
@@ -49,19 +50,25 @@ class WeightMatrix {
         dense_(in_place(args, part, pixels) ? 0 : args.groups * rows_ * k_) {
     if (dense_.data() == nullptr) return;
     const int64_t taps = part.taps(), channels = args.in_channels();
-    const int64_t grain = std::max<int64_t>(1, (1 << 15) / std::max<int64_t>(1, k_));
-    parallel_for(args.groups * rows_, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t row = begin; row < end; ++row) {
-        const T* const from = args.weight.data + row / rows_ * args.weight.group_stride +
-                              row % rows_ * args.weight.out_stride;
-        T* const to = dense_.data() + row * k_;
-        for (int64_t t = 0; t < taps; ++t) {
-          const T* const source = from + args.weight.offset(taps_at(part, t));
-          const int64_t step = pixels ? 1 : taps;
-          T* const target = to + (pixels ? t * channels : t);
-          for (int64_t c = 0; c < channels; ++c)
-            target[c * step] = source[c * args.weight.in_stride];
-        }
+    std::vector<int64_t> offsets;
+    for (int64_t t = 0; t < taps; ++t) offsets.push_back(args.weight.offset(taps_at(part, t)));
+    // Some rows at a time: in a transposed convolution these are neighbours in the weight.
+    constexpr int64_t kRows = 16;
+    const int64_t blocks = (rows_ + kRows - 1) / kRows;
+    parallel_for(args.groups * blocks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t block = begin; block < end; ++block) {
+        const int64_t group = block / blocks, first = block % blocks * kRows;
+        const int64_t last = std::min(first + kRows, rows_);
+        const T* const from = args.weight.data + group * args.weight.group_stride;
+        T* const to = dense_.data() + group * rows_ * k_;
+        for (int64_t c = 0; c < channels; ++c)
+          for (int64_t row = first; row < last; ++row) {
+            const T* const source = from + row * args.weight.out_stride + c * args.weight.in_stride;
+            T* const target = to + row * k_ + (pixels ? c : c * taps);
+            const int64_t step = pixels ? channels : 1;
+            for (int64_t t = 0; t < taps; ++t)
+              target[t * step] = source[offsets[static_cast<size_t>(t)]];
+          }
       }
     });
     view_ = {dense_.data(), k_, 1};
@@ -111,21 +118,22 @@ class GatherProduct {
       : args_(args),
         part_(part),
         pixels_(args.in.channels_inside()),
+        tall_(pixels_ || args.out_channels() >= kWideEnough),
         k_(args.in_channels() * part.taps()),
         matrix_(args, part, pixels_),
-        grid_(args.in.batch, part.positions(), args.out_channels() > 256 ? 96 : 192),
-        panels_(pixels_ ? args.groups * panel_elements() : 0) {}
+        grid_(args.in.batch, part.positions(), kPositions),
+        panels_(tall_ ? args.groups * panel_elements() : 0) {}
 
   void run() const {
     const int64_t channels = args_.out_channels();
-    if (pixels_) pack_weight();
+    if (tall_) pack_weight();
     // Few tiles: the channels of the result are divided too.
     constexpr int64_t kTasks = 16;
     const int64_t tiles = grid_.count * args_.groups;
     if (tiles == 0 || channels == 0) return;
     const int64_t panels = block_.panels(channels);
     const int64_t wanted =
-        std::clamp<int64_t>(kTasks / tiles, 1, std::min(panels, channels / 48 + 1));
+        std::clamp<int64_t>(kTasks / tiles, 1, std::min(panels, channels / 128 + 1));
     const int64_t chunk = (panels + wanted - 1) / wanted * block_.panel_width;
     const int64_t chunks = (panels * block_.panel_width + chunk - 1) / chunk;
     parallel_for(tiles * chunks, 1, [&](int64_t begin, int64_t end) {
@@ -139,6 +147,9 @@ class GatherProduct {
   }
 
  private:
+  static constexpr int64_t kPositions = 96;   // of a tile
+  static constexpr int64_t kWideEnough = 16;  // channels
+
   /// Where a tile's sums go: into the result itself, if it has a matrix's strides there.
   struct Target {
     C* data;
@@ -167,15 +178,15 @@ class GatherProduct {
 
   void run_tile(int64_t group, int64_t index, int64_t first, int64_t channels) const {
     const int64_t begin = grid_.begin(index), size = grid_.size(index);
-    const std::vector<Run> runs = runs_of(part_, begin, size);
+    const ColumnTile<T> tile(args_.in, part_, begin, size);
     const int64_t out_channel = group * args_.out_channels() + first;
     const Target target = target_of(begin, size, out_channel, channels);
     const C beta = start(target, size, out_channel, channels);
-    if (pixels_)
-      multiply_pixels(group, runs, size, first, channels, target, beta);
+    if (tall_)
+      multiply_tall(group, tile, first, channels, target, beta);
     else
-      multiply_rows(group, runs, size, first, channels, target, beta);
-    if (!target.in_place) store(runs, out_channel, channels, target);
+      multiply_wide(group, tile, first, channels, target, beta);
+    if (!target.in_place) store(tile.runs(), out_channel, channels, target);
   }
 
   Target target_of(int64_t begin, int64_t size, int64_t channel, int64_t channels) const {
@@ -187,10 +198,10 @@ class GatherProduct {
       const bool joined = one_image || out.batch_stride == positions * spacing;
       T* const data = out.data + begin / positions * out.batch_stride +
                       begin % positions * spacing + channel * out.channel_stride;
-      if (whole && joined && !pixels_ && spacing == 1) return {data, out.channel_stride, true};
-      if (whole && joined && pixels_ && out.channel_stride == 1) return {data, spacing, true};
+      if (whole && joined && !tall_ && spacing == 1) return {data, out.channel_stride, true};
+      if (whole && joined && tall_ && out.channel_stride == 1) return {data, spacing, true};
     }
-    const int64_t row = pixels_ ? channels : size;
+    const int64_t row = tall_ ? channels : size;
     return {GemmScratch::of_this_thread().template get<C>(Purpose::sums, channels * size), row,
             false};
   }
@@ -203,18 +214,18 @@ class GatherProduct {
                  ? C(0)
                  : convert_element<C>(args_.bias[(channel + c) * args_.bias_stride]);
     };
-    const int64_t rows = pixels_ ? size : channels, columns = pixels_ ? channels : size;
+    const int64_t rows = tall_ ? size : channels, columns = tall_ ? channels : size;
     for (int64_t i = 0; i < rows; ++i) {
       C* const row = target.data + i * target.row_stride;
-      for (int64_t j = 0; j < columns; ++j) row[j] = pixels_ ? bias(j) : bias(i);
+      for (int64_t j = 0; j < columns; ++j) row[j] = tall_ ? bias(j) : bias(i);
     }
     return C(1);
   }
 
-  void multiply_rows(int64_t group, std::span<const Run> runs, int64_t size, int64_t first,
-                     int64_t channels, const Target& target, C beta) const {
+  void multiply_wide(int64_t group, const ColumnTile<T>& tile, int64_t first, int64_t channels,
+                     const Target& target, C beta) const {
     GemmScratch& scratch = GemmScratch::of_this_thread();
-    const int64_t width = padded<C>(size);
+    const int64_t size = tile.positions(), width = padded<C>(size);
     const int64_t depth = std::min(k_, block_.k_block);
     C* const packed = scratch.get<C>(Purpose::packed_b, depth * width);
     C* const row = scratch.get<C>(Purpose::dense_a, width);
@@ -228,17 +239,17 @@ class GatherProduct {
                                .scratch = scratch.get<C>(Purpose::tile, block_.scratch)};
     for (int64_t k = 0; k < k_; k += block_.k_block) {
       product.k = std::min(block_.k_block, k_ - k);
-      pack_rows<T, C>(args_.in, part_, runs, size, {group * args_.in_channels(), k, k + product.k},
-                      row, packed);
+      tile.pack_rows(RowRange{group * args_.in_channels(), k, k + product.k}, row, packed);
       product.a = {weight.at(first, k), weight.row_stride, weight.col_stride};
       block_.multiply(product);
       product.beta = C(1);
     }
   }
 
-  void multiply_pixels(int64_t group, std::span<const Run> runs, int64_t size, int64_t first,
-                       int64_t channels, const Target& target, C beta) const {
+  void multiply_tall(int64_t group, const ColumnTile<T>& tile, int64_t first, int64_t channels,
+                     const Target& target, C beta) const {
     GemmScratch& scratch = GemmScratch::of_this_thread();
+    const int64_t size = tile.positions();
     const int64_t depth = std::min(k_, block_.k_block);
     T* const columns = scratch.get<T>(Purpose::dense_a, depth * size);
     BlockProduct<T> product = {.m = size,
@@ -249,9 +260,14 @@ class GatherProduct {
                                .scratch = scratch.get<C>(Purpose::tile, block_.scratch)};
     for (int64_t k = 0; k < k_; k += block_.k_block) {
       product.k = std::min(block_.k_block, k_ - k);
-      gather_pixels(args_.in, part_, runs, args_.in_channels(),
-                    {group * args_.in_channels(), k, k + product.k}, columns);
-      product.a = {columns, product.k, 1};
+      const RowRange range = {group * args_.in_channels(), k, k + product.k};
+      if (pixels_) {
+        tile.gather_pixels(args_.in_channels(), range, columns);
+        product.a = {columns, product.k, 1};
+      } else {
+        tile.gather_rows(range, columns);
+        product.a = {columns, 1, size};
+      }
       product.b_packed = panels(group, k) + first * product.k;
       block_.multiply(product);
       product.beta = C(1);
@@ -268,7 +284,13 @@ class GatherProduct {
       T* const to = out.data + run.image * out.batch_stride + at(0, run.d) + at(1, run.h) +
                     at(2, run.w) + channel * out.channel_stride;
       const int64_t step = part_.axis[2].out_step * out.stride[2];
-      if (pixels_) {
+      if (tall_ && out.channel_stride != 1) {
+        for (int64_t c = 0; c < channels; ++c) {
+          const C* const from = target.data + run.at * target.row_stride + c;
+          for (int64_t j = 0; j < run.count; ++j)
+            to[c * out.channel_stride + j * step] = store_element<T>(from[j * target.row_stride]);
+        }
+      } else if (tall_) {
         for (int64_t j = 0; j < run.count; ++j)
           store_tile<T, C>(target.data + (run.at + j) * target.row_stride, to + j * step,
                            out.channel_stride, channels);
@@ -283,7 +305,8 @@ class GatherProduct {
   const GatherArgs<T>& args_;
   const GatherPart& part_;
   const BlockKernels<T>& block_ = block_kernels<T>();
-  bool pixels_;
+  bool pixels_;  // the input's channels are neighbours
+  bool tall_;    // the rows of the product are positions
   int64_t k_;
   WeightMatrix<T> matrix_;
   TileGrid grid_;

@@ -95,10 +95,10 @@ class WeightProduct {
                                .scratch = scratch.get<C>(Purpose::tile, block_.scratch)};
     for (int64_t tile = first; tile < last; ++tile) {
       const int64_t begin = grid_.begin(tile), size = grid_.size(tile);
-      const std::vector<Run> runs = runs_of(part_, begin, size);
+      const ColumnTile<T> gathered_tile(args_.large, part_, begin, size);
       const RowRange range = {group * args_.in_channels(), column, column + columns};
       product.k = size;
-      block_.pack_b(gather(runs, size, range, gathered), size, columns, packed);
+      block_.pack_b(gather(gathered_tile, range, gathered), size, columns, packed);
       const int64_t positions = part_.positions();
       product.a = {small.data + begin / positions * small.batch_stride +
                        begin % positions * small.position_stride() +
@@ -110,18 +110,13 @@ class WeightProduct {
   }
 
   /// positions, columns
-  MatrixView<const T> gather(std::span<const Run> runs, int64_t size, const RowRange& range,
-                             T* to) const {
-    const int64_t columns = range.end - range.begin;
+  MatrixView<const T> gather(const ColumnTile<T>& tile, const RowRange& range, T* to) const {
     if (pixels_) {
-      gather_pixels(args_.large, part_, runs, args_.in_channels(), range, to);
-      return {to, columns, 1};
+      tile.gather_pixels(args_.in_channels(), range, to);
+      return {to, range.end - range.begin, 1};
     }
-    const int64_t taps = part_.taps();
-    for (int64_t k = range.begin; k < range.end; ++k)
-      gather_row<T, T>(args_.large, part_, runs, range.first_channel + k / taps,
-                       taps_at(part_, k % taps), to + (k - range.begin) * size);
-    return {to, 1, size};
+    tile.gather_rows(range, to);
+    return {to, 1, tile.positions()};
   }
 
   void finish_row(int64_t row) const {
