@@ -56,6 +56,10 @@ void forward_on_tensor_cores(std::string_view op, int device, const AttentionCal
 template <class T>
 void backward_on_tensor_cores(std::string_view op, int device, const AttentionCall& call);
 
+/// The same forward by Hopper's own instructions, for devices that run *_sm90a.cu: no mask, dropout
+/// or packed sequences, head sizes up to 128. False, and nothing is queued, where it does not apply.
+bool forward_on_hopper(std::string_view op, int device, const AttentionCall& call);
+
 /// Lets a kernel have more dynamic shared memory than the 48 KiB that need no permission.
 void allow_shared_memory(int device, const void* kernel, int bytes);
 /// How much that may be.
