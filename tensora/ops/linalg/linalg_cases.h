@@ -87,4 +87,51 @@ inline Solved solved(Array a, Array b) {
 inline Array identities(const Array& like) { return plus_identity(Array(like.sizes), 1); }
 inline Array inverted(const Array& a) { return solved(a, identities(a)).x; }
 
+/// Eigenvalues, ascending, and eigenvectors, as columns, by Jacobi's rotations.
+struct Eigen {
+  Array values;
+  Array vectors;
+};
+inline Eigen eigen(Array a) {
+  const int64_t n = columns_of(a);
+  Shape sizes = batch_of(a);
+  sizes.push_back(n);
+  Eigen result{Array(sizes), identities(a)};
+  for (int64_t batch = 0; batch < batch_of(a).numel(); ++batch) {
+    double* const p = a.values.data() + batch * n * n;
+    double* const v = result.vectors.values.data() + batch * n * n;
+    for (int64_t sweep = 0; sweep < 40; ++sweep)
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = i + 1; j < n; ++j) {
+          const double angle = 0.5 * std::atan2(2 * p[i * n + j], p[j * n + j] - p[i * n + i]);
+          const double c = std::cos(angle), s = std::sin(angle);
+          const auto rotate = [&](double& x, double& y) {
+            const double kept = x;
+            x = c * kept - s * y;
+            y = s * kept + c * y;
+          };
+          for (int64_t k = 0; k < n; ++k) rotate(p[i * n + k], p[j * n + k]);
+          for (int64_t k = 0; k < n; ++k) rotate(p[k * n + i], p[k * n + j]);
+          for (int64_t k = 0; k < n; ++k) rotate(v[k * n + i], v[k * n + j]);
+        }
+    for (int64_t i = 0; i < n; ++i)  // in order
+      for (int64_t j = i + 1; j < n; ++j)
+        if (p[j * n + j] < p[i * n + i]) {
+          std::swap(p[i * n + i], p[j * n + j]);
+          for (int64_t k = 0; k < n; ++k) std::swap(v[k * n + i], v[k * n + j]);
+        }
+    for (int64_t i = 0; i < n; ++i) result.values[batch * n + i] = p[i * n + i];
+  }
+  return result;
+}
+
+/// V diag(f(L)) V^T
+inline Array function_of(const Eigen& eigen, const std::function<double(double)>& f) {
+  Array scaled = eigen.vectors;
+  const int64_t n = columns_of(scaled);
+  for (int64_t at = 0; at < scaled.numel(); ++at)
+    scaled[at] *= f(eigen.values[at / (n * n) * n + at % n]);
+  return product(scaled, transposed(eigen.vectors));
+}
+
 }  // namespace tensora::suite
