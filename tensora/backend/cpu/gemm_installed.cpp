@@ -62,6 +62,7 @@ struct ThreadCount {
 
 struct OpenedOpenBlas : OpenBlas {
   ThreadCount threads;
+  void* handle = nullptr;
 
   OpenedOpenBlas() {
     if (dlsym(RTLD_DEFAULT, "openblas_get_parallel")) {
@@ -108,6 +109,7 @@ struct OpenedOpenBlas : OpenBlas {
     }
     sgemm = s;
     dgemm = d;
+    handle = library;
     refusal.clear();
     const std::string_view text = config();  // OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH …
     version = text.substr(0, text.find(' ', text.find(' ') + 1));
@@ -176,6 +178,12 @@ const OpenedOneDnn& opened_onednn() {
 }  // namespace
 
 const OpenBlas& openblas() { return opened_openblas(); }
+
+void* openblas_function(const char* name) {
+  const OpenedOpenBlas& opened = opened_openblas();
+  return opened.sgemm ? dlsym(opened.handle, name) : nullptr;
+}
+
 const OneDnn& onednn() { return opened_onednn(); }
 
 OpenBlasOnThisThread::OpenBlasOnThisThread() {

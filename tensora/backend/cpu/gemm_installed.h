@@ -19,6 +19,8 @@ struct OpenBlas {
   std::string refusal;  // why it is not used
 };
 const OpenBlas& openblas();
+/// A function of that library by its name; null where it has none, or is not used.
+void* openblas_function(const char* name);
 
 /// While it lives, OpenBLAS runs only on the threads that call it. Its number of threads is a
 /// setting of the whole process: the first scope saves what the program had set, the last one
