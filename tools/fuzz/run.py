@@ -22,6 +22,7 @@ except ImportError as missing:
 
 from known import reason
 from ops import FAMILIES, LOOSE
+from samples import weights
 
 ERRORS = (RuntimeError, IndexError, TypeError, ValueError, MemoryError, OverflowError, NotImplementedError)
 DIGITS = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 4e-6, "float64": 1e-11}
@@ -64,16 +65,31 @@ def compare_tensors(ours, theirs, call, what):
     return None
 
 
+def seed_of(tensor):
+    return torch.tensor(weights(tensor.numel()), dtype=tensor.dtype).view(tensor.shape)
+
+
+def our_backward(pairs):
+    """Starts backward at the weighted sum of our outputs."""
+    total = None
+    for output, seed in pairs:
+        given = glue.view(glue.Tensor(seed.flatten().tolist(), dtype=output.dtype), size=list(seed.shape))
+        if len(pairs) == 1:
+            return output.backward(given)
+        part = glue.sum(glue.mul(output, given))
+        total = part if total is None else glue.add(total, part)
+    return total.backward()
+
+
 def gradients(call, ours, theirs):
     """The first difference of the leaves' gradients, or nothing."""
     leaves = [leaf for x in call.inputs for leaf in x.leaves]
-    if not leaves or not call.grads or len(ours) != 1 or not theirs[0].requires_grad or \
-            theirs[0].numel() > 100_000:
+    pairs = [(a, b) for a, b in zip(ours, theirs) if b.requires_grad]
+    if not leaves or not call.grads or not pairs or any(b.numel() > 100_000 for _, b in pairs):
         return None
-    start = torch.ones_like(theirs[0])
-    torch_failed = outcome(lambda: theirs[0].backward(start), [])[1]
-    seed = glue.view(glue.Tensor([1.0] * start.numel(), dtype=ours[0].dtype), size=list(ours[0].shape))
-    failed = outcome(lambda: ours[0].backward(seed), [])[1]
+    seeds = [seed_of(b) for _, b in pairs]
+    torch_failed = outcome(lambda: torch.autograd.backward([b for _, b in pairs], seeds), [])[1]
+    failed = outcome(lambda: our_backward([(a, seed) for (a, _), seed in zip(pairs, seeds)]), [])[1]
     if bool(torch_failed) != bool(failed):
         return "gradient raise", failed or "no error", torch_failed or "no error"
     for our_leaf, their_leaf in leaves:
