@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Compares random calls of Tensora with PyTorch: values, dtypes, shapes, strides, gradients, errors.
 
-    PYTHONPATH=build/tests/python_glue tools/fuzz/run.py [--count N] [--seed S] [--only OP,...]
+    PYTHONPATH=build/tests/python_glue tools/fuzz/run.py [--count N] [--seed S] [--only OP,...] [--programs]
+
+With --programs, random programs of views, in-place ops and gradients take the place of single calls.
 
 Needs PyTorch (`pip install torch`) and the Python module that the tests build (target tensora_glue);
 says so and does nothing where one is missing. A finding is printed with the call that shows it, and
@@ -20,6 +22,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(0)
 
+import programs
 from known import reason
 from ops import FAMILIES, LOOSE
 from samples import weights
@@ -121,14 +124,26 @@ def compare(call):
     return gradients(call, ours, theirs)
 
 
+def compare_parts(ours, theirs, what):
+    """What differs between a program's tensors."""
+    if (ours.dtype, tuple(ours.shape)) != (str(theirs.dtype)[6:], tuple(theirs.shape)):
+        return f"{what} {ours.dtype} {ours.shape}", f"{theirs.dtype} {tuple(theirs.shape)}"
+    if all(close(x, y, ours.dtype, True) for x, y in zip(flat(ours.tolist()), flat(theirs.tolist()))):
+        return None
+    return f"{what} {ours.tolist()}", theirs.tolist()
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     arguments.add_argument("--count", type=int, default=20000)
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--only", default="")
     arguments.add_argument("--show", type=int, default=3, help="findings to print per op and kind")
+    arguments.add_argument("--programs", action="store_true", help="programs instead of single calls")
     options = arguments.parse_args()
     warnings.simplefilter("ignore")
+    if options.programs:
+        return 1 if programs.run(options.count, options.seed, options.show, compare_parts) else 0
     only = set(filter(None, options.only.split(",")))
     calls = [(family, op) for family, ops in FAMILIES.items() for op in ops
              if hasattr(glue, op) and (not only or op in only)]
