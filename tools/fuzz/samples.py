@@ -52,9 +52,9 @@ class Layouts:
     varied = True
 
 
-def make(rng, dtype, sizes, grad=False):
+def make(rng, dtype, sizes, grad=False, varied=True):
     """A tensor of the given sizes in a random layout; a leaf and the views on the way to it."""
-    steps, stored = layout(rng, list(sizes)) if Layouts.varied else ([], list(sizes))
+    steps, stored = layout(rng, list(sizes)) if varied and Layouts.varied else ([], list(sizes))
     count = math.prod(stored)
     flat = torch.tensor(values(rng, dtype, count), dtype=torch_dtype(dtype))
     theirs_leaf = flat.reshape(stored).clone().requires_grad_(grad)
