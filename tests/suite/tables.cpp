@@ -62,6 +62,66 @@ std::string support_of(const Case& sample, DType dtype, const Setting& setting) 
   return is_floating_point(dtype) && succeeds([&] { return run_backward(check); }) ? "grad" : "yes";
 }
 
+struct SupportRow {
+  std::vector<std::string> devices;  // as support_of, of the best of all cases
+  bool inplace = false;
+  std::map<DType, std::string> dtypes;  // on the device under test
+};
+
+// The device under test, and the CPU or the GPU beside it where there is one.
+std::vector<Device> devices_of(const Setting& setting) {
+  std::vector<Device> devices{Device("cpu")};
+  if (is_available(DeviceType::cuda)) devices.emplace_back("cuda");
+  const auto is_it = [&](const Device& device) { return device.type == setting.device.type; };
+  if (std::none_of(devices.begin(), devices.end(), is_it)) devices.push_back(setting.device);
+  return devices;
+}
+
+// The dtype in which a case shows most: one that has gradients, where it has one.
+DType telling_dtype(const Case& sample) {
+  for (DType dtype : {kFloat32, kFloat64})
+    if (std::find(sample.dtypes.begin(), sample.dtypes.end(), dtype) != sample.dtypes.end())
+      return dtype;
+  return sample.dtypes.empty() ? kFloat32 : sample.dtypes[0];
+}
+
+void add_support(SupportRow& row, const Case& sample, const std::vector<Device>& devices,
+                 const Setting& setting) {
+  const auto improve = [](std::string& cell, const std::function<std::string()>& other) {
+    if (cell == "grad") return;
+    const std::string found = other();
+    if (found == "grad" || cell.empty()) cell = found;
+  };
+  row.devices.resize(devices.size());
+  row.inplace |= sample.inplace != nullptr || sample.op.ends_with('_');
+  for (size_t i = 0; i < devices.size(); ++i) {
+    Setting there = setting;
+    there.device = devices[i];
+    improve(row.devices[i], [&] { return support_of(sample, telling_dtype(sample), there); });
+  }
+  for (DType dtype : kColumns)
+    improve(row.dtypes[dtype], [&] { return support_of(sample, dtype, setting); });
+}
+
+void write_table(std::ostream& file, const std::map<std::string, SupportRow>& table,
+                 const std::vector<Device>& devices, const Setting& setting) {
+  file << "# What runs where\n\n`grad`: with gradients; `yes`: without; empty: refused with an "
+          "error. The dtypes are those of "
+       << to_string(setting.device) << ".\n\n| op |";
+  for (const Device& device : devices) file << " " << name(device.type) << " |";
+  file << " in place |";
+  for (DType dtype : kColumns) file << " " << tensora::name(dtype) << " |";
+  file << "\n|---|";
+  for (size_t i = 0; i < devices.size() + 1 + std::size(kColumns); ++i) file << "---|";
+  for (const auto& [op, row] : table) {
+    file << "\n| " << op << " |";
+    for (const std::string& cell : row.devices) file << " " << cell << " |";
+    file << (row.inplace ? " yes |" : " |");
+    for (DType dtype : kColumns) file << " " << row.dtypes.at(dtype) << " |";
+  }
+  file << "\n";
+}
+
 // Collects the names of the ops that run while it exists, and keeps those of calls that came back:
 // an op that threw was not tried.
 class SeenOps {
@@ -138,29 +198,17 @@ std::string measure(const Check& check) {
 
 void write_support_table(const Cases& cases, const Options& options, const Setting& setting,
                          Report& report) {
-  std::map<std::string, std::map<DType, std::string>> table;
+  const std::vector<Device> devices = devices_of(setting);
+  std::map<std::string, SupportRow> table;
   for (const Case& sample : cases.samples) {
     if (sample.big || !selects(options, sample.op, sample.name)) continue;
-    std::map<DType, std::string>& row = table[sample.op];
     report.run({.op = sample.op, .sample = sample.name, .dtype = "-", .mode = Mode::support}, [&] {
-      for (DType dtype : kColumns) {
-        std::string& cell = row[dtype];
-        if (cell != "grad") cell = std::max(cell, support_of(sample, dtype, setting));
-      }
+      add_support(table[sample.op], sample, devices, setting);
       return std::string();
     });
   }
   std::ofstream file(options.support_path);
-  file << "# What runs on " << to_string(setting.device)
-       << "\n\n`grad`: with gradients; `yes`: without; empty: refused with an error.\n\n| op |";
-  for (DType dtype : kColumns) file << " " << tensora::name(dtype) << " |";
-  file << "\n|---|";
-  for (size_t i = 0; i < std::size(kColumns); ++i) file << "---|";
-  for (const auto& [op, row] : table) {
-    file << "\n| " << op << " |";
-    for (DType dtype : kColumns) file << " " << row.at(dtype) << " |";
-  }
-  file << "\n";
+  write_table(file, table, devices, setting);
   file.close();
   check(file.good(), "support: the table could not be written to '", options.support_path, "'");
 }

@@ -1,5 +1,17 @@
 """Differences that are meant; docs/differences-from-pytorch.md says why."""
 HALVES = {"float16", "bfloat16"}
+FLOATS = HALVES | {"float32", "float64"}
+# Which gradients differ where an input is NaN or infinite.
+AT_INFINITY = {"relu6", "hardtanh", "pow", "mish", "softsign", "silu", "gelu", "gelu_tanh", "prod", "digamma",
+               "polygamma", "sinc", "lgamma", "norm", "elu", "selu", "celu", "hardshrink", "cumprod"}
+# Ops that a function chooses, or prepares the operands of; called by name they refuse some.
+BY_FUNCTION = {"pow": "integers to negative powers, and whole exponents, have ops of their own",
+               "square": "of bools the function makes integers",
+               "clamp_min": "the function fits the number to the dtype",
+               "clamp_max": "the function fits the number to the dtype"}
+NO_KERNEL = ("not implemented for", "with a bool tensor", "on a bool tensor", "does not support bool",
+             "not supported for", "is not supported")
+OVERFLOW = ("overflow", "922", "461", "Negative strides", "cannot be represented")
 
 
 def has_special(call):
@@ -7,32 +19,80 @@ def has_special(call):
     return any(x.theirs.is_floating_point() and not bool(x.theirs.isfinite().all()) for x in call.inputs)
 
 
+def has_zero(call):
+    return any(bool((x.theirs == 0).any()) for x in call.inputs)
+
+
+def has_huge(call):
+    return any(bool((x.theirs.double().abs() > 1e15).any()) for x in call.inputs)
+
+
+def has_pole(call):
+    """Whether an input is where the gamma function has its poles."""
+    return any(bool((x.theirs <= 0.5).any()) for x in call.inputs)
+
+
+def of_refusal(call, kind, theirs, numel):
+    """The same for calls that one of the two refuses."""
+    op = call.op
+    if any(words in theirs for words in NO_KERNEL):
+        return "PyTorch has no kernel for this dtype"
+    if kind == "gradient raise" and "slice" not in op:
+        return f"{op} has a gradient here" if "not implemented" in theirs or op == "floor_divide" else ""
+    if op in BY_FUNCTION:
+        return BY_FUNCTION[op]
+    if op in ("split", "slice", "view", "unfold") and (numel == 0 or any(words in theirs for words in OVERFLOW)):
+        return "sizes or strides that overflow"
+    if op == "fill" and call.inputs[0].theirs.numel() == 1:
+        return "PyTorch does not check one element"
+    if op == "addcdiv" and "Integer division" in theirs:
+        return "integers are divided as floats"
+    return ""
+
+
+def of_gradient(call, dtypes):
+    """The same for gradients that are other numbers."""
+    op = call.op
+    if has_special(call) and op in AT_INFINITY:
+        return "gradients at NaN and infinity"
+    if op == "atan2" and len(dtypes) > 1:
+        return "PyTorch squares the operands before it promotes them"
+    if op == "hardsigmoid":
+        return "PyTorch computes with a float32 constant"
+    if op == "digamma" or op == "polygamma" and has_pole(call):
+        return "poles"
+    if op == "logit" and has_zero(call) or op == "acosh":
+        return "the sign of an infinity at the end of the domain"
+    if op in ("var_mean", "std_mean"):
+        return "no degrees of freedom are left" if "correction 0" not in call.text else ""
+    return ""
+
+
 def reason(call, kind, ours, theirs):
     """Why a difference is no finding; empty if it is one."""
     dtypes = {str(x.theirs.dtype)[6:] for x in call.inputs}
     numel = min((x.theirs.numel() for x in call.inputs), default=1)
     op = call.op
-    if kind == "strides" and numel == 0:
-        return "strides of a result without elements"
-    if "raise" in kind and ("not implemented for" in theirs or "with a bool tensor" in theirs or
-                            "on a bool tensor" in theirs):
-        return "PyTorch has no kernel for this dtype"
-    if kind == "gradient raise" and op == "floor_divide":
-        return "floor_divide has the gradient 0"
-    if kind.endswith("value") and dtypes & HALVES and (call.text or len(dtypes) > 1):
+    if "raise" in kind:
+        return of_refusal(call, kind, theirs, numel)
+    if kind == "strides":
+        return "strides of a result without elements" if numel == 0 else \
+            "PyTorch's is row-major" if op == "logsigmoid" else ""
+    if kind.endswith("value") and dtypes & HALVES and (len(dtypes) > 1 or "number" in call.text or
+                                                       "alpha" in call.text or "value" in call.text):
         return "numbers and factors are not rounded to half types first"
-    if kind == "gradient value" and has_special(call) and op in (
-            "relu6", "hardtanh", "pow", "mish", "softsign", "silu", "gelu", "prod", "digamma"):
-        return "gradients at NaN and infinity"
-    if kind == "gradient value" and op in ("hardsigmoid", "digamma"):
-        return "PyTorch computes with a float32 constant; poles"
-    if op in ("split", "slice", "view", "unfold") and "raise" in kind:
-        return "sizes or strides that overflow" if numel == 0 or "922" in theirs or "461" in theirs \
-            or "Negative strides" in theirs else ""
+    if kind == "gradient value":
+        return of_gradient(call, dtypes)
     if op in ("all", "any") and "uint8" in dtypes:
         return "PyTorch answers in uint8"
-    if op in ("pow", "square") and not kind.startswith("gradient"):
+    if op in ("pow", "square", "clamp_min", "clamp_max") and not dtypes & FLOATS:
         return "called by name, without the function that chooses between ops"
-    if op == "fill" and kind == "raise" and call.inputs[0].theirs.numel() == 1:
-        return "PyTorch does not check one element"
+    if op == "polygamma" and (has_special(call) or has_pole(call)):
+        return "polygamma at infinity and at its poles"
+    if op == "prod" and has_huge(call):
+        return "whether 0 meets an infinity depends on the order of the factors"
+    if op == "slice" and kind == "type" and numel == 0:
+        return "sizes or strides that overflow"
+    if op == "softsign" and "int8" in dtypes:
+        return "the negative of -128 overflows"
     return ""

@@ -1,4 +1,5 @@
 """What is compared: for each op its inputs and arguments, and how PyTorch spells it."""
+import tensora_glue as glue
 import torch
 import torch.nn.functional as F
 
@@ -7,13 +8,15 @@ from samples import ALL, EXTREME, FLOATS, INTEGERS, make, shape
 UNARY = ("abs neg sign ceil floor trunc round square sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p "
          "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc logit "
          "isnan isinf isfinite logical_not relu relu6 hardtanh hardsigmoid hardswish softshrink hardshrink "
-         "leaky_relu elu selu celu silu mish softplus logsigmoid softsign tanhshrink gelu clone digamma").split()
+         "leaky_relu elu selu celu silu mish softplus logsigmoid softsign tanhshrink gelu clone digamma "
+         "frac erfinv lgamma sinc deg2rad rad2deg signbit isposinf isneginf contiguous").split()
 BINARY = ("add sub mul div floor_divide remainder fmod pow maximum minimum fmax fmin clamp_min clamp_max atan2 "
           "hypot copysign xlogy eq ne lt le gt ge logical_and logical_or logical_xor bitwise_and bitwise_or "
-          "bitwise_xor").split()
+          "bitwise_xor bitwise_left_shift bitwise_right_shift logaddexp logaddexp2 gcd lcm").split()
 # Wide of one unit in the last place: their derivatives are steep, or PyTorch's own digits are few.
 LOOSE = {"tan", "digamma", "logit", "pow", "remainder", "fmod", "mish", "gelu", "erfc", "tanhshrink",
-         "asinh", "acosh", "atanh", "hardswish", "silu"}
+         "asinh", "acosh", "atanh", "hardswish", "silu", "lgamma", "erfinv", "sinc", "matmul", "addmm", "var",
+         "std", "var_mean", "std_mean", "gelu_tanh", "norm", "logsumexp", "cumprod", "cumsum", "polygamma", "lerp"}
 
 
 class Call:
@@ -25,8 +28,12 @@ class Call:
 
 
 def theirs_of(name):
-    special = {"celu": F.celu, "elu": F.elu, "selu": F.selu, "logsigmoid": F.logsigmoid}
-    return special.get(name) or getattr(torch, name, None) or getattr(F, name)
+    special = {"celu": F.celu, "elu": F.elu, "selu": F.selu, "logsigmoid": F.logsigmoid,
+               "contiguous": torch.Tensor.contiguous}
+    for place in (special.get, *(lambda n, m=m: getattr(m, n, None) for m in (torch, F, torch.linalg, torch.special))):
+        if found := place(name):
+            return found
+    raise KeyError(f"ops.py does not say how PyTorch spells {name}")
 
 
 def broadcastable(rng, sizes):
@@ -49,7 +56,8 @@ def binary(rng, glue, name):
     b_type = a_type if rng.random() < 0.6 else rng.choice(ALL)
     grads = [t in FLOATS and rng.random() < 0.5 for t in (a_type, b_type)]
     a = make(rng, a_type, sizes, grads[0])
-    tensors_only = name.startswith("logical") or name in ("maximum", "minimum", "fmax", "fmin", "atan2", "hypot")
+    tensors_only = name.startswith("logical") or name in (
+        "maximum", "minimum", "fmax", "fmin", "atan2", "hypot", "logaddexp", "logaddexp2", "gcd", "lcm")
     if rng.random() < 0.25 and not tensors_only:
         number = rng.choice([0, 1, 2, -1, -2, 3, 127, 300, 0.5, -1.5, 2.0])
         marks = {"number": True} if name.startswith("clamp") else {}
@@ -156,6 +164,181 @@ def indexing(rng, glue, name):
                 lambda x, i, s: getattr(torch, name)(x, dim, i, s), f"{dim}", grads=name == "scatter_add")
 
 
+# ---- ops that one line describes ------------------------------------------------------------------
+# Of an op: what its inputs are, then its attributes, each a value or a function that draws one, and,
+# where PyTorch spells the call otherwise, PyTorch's function of the inputs and the attributes.
+
+def floats(rng, sizes, _):
+    return make(rng, rng.choice(FLOATS), sizes, True)
+
+
+def anything(rng, sizes, _):
+    dtype = rng.choice(ALL)
+    return make(rng, dtype, sizes, dtype in FLOATS)
+
+
+def integers(rng, sizes, _):
+    return make(rng, rng.choice(INTEGERS), sizes)
+
+
+def alike(rng, sizes, before):
+    """Of the first input's dtype, and of its shape or one that goes with it."""
+    dtype = str(before[0].theirs.dtype)[6:]
+    return make(rng, dtype, broadcastable(rng, list(before[0].theirs.shape)), dtype in FLOATS)
+
+
+def same(rng, sizes, before):
+    """Of the first input's dtype and shape."""
+    dtype = str(before[0].theirs.dtype)[6:]
+    return make(rng, dtype, list(before[0].theirs.shape), dtype in FLOATS)
+
+
+def mask(rng, sizes, _):
+    return make(rng, "bool", broadcastable(rng, sizes))
+
+
+def dim(rng, sizes):
+    if rng.random() < 0.05:
+        return rng.choice(EXTREME)
+    return rng.randrange(-len(sizes), len(sizes)) if sizes else rng.choice([0, -1])
+
+
+def dims(rng, sizes):
+    return rng.sample(range(len(sizes)), rng.randint(0, len(sizes))) if sizes else []
+
+
+def flag(rng, _):
+    return rng.random() < 0.5
+
+
+def one_of(*choices):
+    return lambda rng, _: rng.choice(choices)
+
+
+def places(rng, sizes, before):
+    """Positions in the first dim of the first input, one of them rarely beyond it."""
+    count = before[0].theirs.shape[0] + (1 if rng.random() < 0.05 else 0)
+    return chosen(rng, [rng.randint(0, 4)], lambda: rng.randrange(max(count, 1)))
+
+
+def three_places(rng, sizes, before):
+    order = rng.sample(range(before[0].theirs.shape[0]), 3)
+    return chosen(rng, [3], order.pop)
+
+
+def three_rows(rng, sizes, before):
+    return make(rng, str(before[0].theirs.dtype)[6:], [3, *before[0].theirs.shape[1:]])
+
+
+def classes(rng, sizes, _):
+    return chosen(rng, sizes, lambda: rng.randint(0, 11))
+
+
+def chosen(rng, sizes, draw):
+    """An int64 tensor of drawn elements."""
+    sample = make(rng, "int64", sizes)
+    theirs = torch.tensor([draw() for _ in range(sample.theirs.numel())], dtype=torch.int64).view(sizes)
+    ours = glue.view(glue.Tensor(theirs.flatten().tolist(), dtype="int64"), size=list(sizes))
+    return type(sample)(ours, theirs, f"tensor({theirs.tolist()})", [])
+
+
+class Line:
+    def __init__(self, *inputs, theirs=None, ranks=(0, 1, 2, 3), grads=True, **attributes):
+        self.inputs, self.theirs, self.ranks, self.grads = inputs, theirs, ranks, grads
+        self.attributes = attributes
+
+
+def matrices(rng, sizes, before):
+    """Matrices and vectors whose product most often exists."""
+    if not before:
+        return make(rng, rng.choice(["float32", "float64", "int64"]), sizes, False)
+    first = list(before[0].theirs.shape)
+    inner = first[-1] + (1 if rng.random() < 0.05 else 0)
+    batch = [1 if rng.random() < 0.3 else size for size in first[:-2]]
+    return make(rng, str(before[0].theirs.dtype)[6:], batch + [inner, rng.randint(0, 4)])
+
+
+LINES = {
+    "aminmax": Line(anything, dim=lambda r, s: [dim(r, s)], keepdim=flag, grads=False,
+                    theirs=lambda x, dim, keepdim: torch.aminmax(x, dim=dim[0], keepdim=keepdim)),
+    "argmax": Line(anything, dim=dim, keepdim=flag),
+    "argmin": Line(anything, dim=dim, keepdim=flag),
+    "count_nonzero": Line(anything, dim=dims, theirs=lambda x, dim: torch.count_nonzero(x, dim or None)),
+    "bitwise_not": Line(integers),
+    "cumprod": Line(anything, dim=dim, ranks=(1, 2, 3)),
+    "cumsum": Line(anything, dim=dim, ranks=(1, 2, 3)),
+    "div_trunc": Line(anything, alike, theirs=lambda x, y: torch.div(x, y, rounding_mode="trunc")),
+    "flip": Line(anything, dims=dims),
+    "gelu_tanh": Line(floats, theirs=lambda x: F.gelu(x, approximate="tanh")),
+    "heaviside": Line(anything, alike),
+    "frexp_mantissa": Line(floats, theirs=lambda x: torch.frexp(x)[0]),
+    "frexp_exponent": Line(floats, grads=False, theirs=lambda x: torch.frexp(x)[1].to(x.dtype)),
+    "nextafter": Line(lambda r, s, b: make(r, r.choice(["float32", "float64"]), s, True), alike),
+    "diag_embed": Line(lambda r, s, b: make(r, "float32", [3], True), sizes=[4, 4], offset=one_of(-1, 1),
+                       theirs=lambda x, sizes, offset: torch.diag_embed(x, offset)),
+    "index": Line(anything, places, dims=[0], ranks=(1, 2), theirs=lambda x, i, dims: x[i]),
+    "sum_to": Line(lambda r, s, b: make(r, "float64", [2, 3], True), size=one_of([], [3], [1, 3], [2, 1], [2, 3]),
+                   theirs=lambda x, size: x.sum_to_size(size)),
+    "cast": Line(anything, dtype=one_of(*ALL), theirs=lambda x, dtype: x.to(getattr(torch, dtype))),
+    "as_strided": Line(lambda r, s, b: make(r, "float32", [3, 4], True, varied=False), sizes=[2, 2], strides=one_of([4, 1], [5, 2]),
+                       offset=one_of(0, 1), input_strides=[4, 1], input_offset=0,
+                       theirs=lambda x, sizes, strides, offset, **_: x.as_strided(sizes, strides, offset)),
+    **{name: Line(lambda r, s, b: make(r, r.choice(["float32", "float64", "int64"]), [4, 2], False), three_rows, three_places,
+                  dims=[0], accumulate=name == "index_add", theirs=theirs)
+       for name, theirs in {"index_put": lambda x, v, i, **_: x.index_put((i,), v),
+                            "index_add": lambda x, v, i, **_: x.index_add(0, i, v),
+                            "index_copy": lambda x, v, i, **_: x.index_copy(0, i, v)}.items()},
+    "round_decimals": Line(floats, by=100.0, theirs=lambda x, by: torch.round(x, decimals=2)),
+    "take": Line(anything, places, dims=[0], ranks=(1,), theirs=lambda x, i, dims: x.take(i)),
+    "index_select": Line(anything, places, dims=[0],
+                         ranks=(1, 2), theirs=lambda x, i, dims: x.index_select(dims[0], i)),
+    "isclose": Line(floats, same, rtol=one_of(1e-5, 0.5), atol=one_of(1e-8, 1), equal_nan=flag),
+    "lerp": Line(floats, same, same),
+    "logsumexp": Line(floats, dim=dims, keepdim=flag, ranks=(1, 2, 3),
+                      theirs=lambda x, dim, keepdim: torch.logsumexp(x, dim or list(range(x.dim())), keepdim)),
+    "masked_fill": Line(anything, mask, value=one_of(0, 1)),
+    "matmul": Line(matrices, matrices, ranks=(2, 3)),
+    "max": Line(anything),
+    "max_dim": Line(anything, dim=dim, keepdim=flag, theirs=lambda x, **a: torch.max(x, **a)),
+    "min": Line(anything),
+    "min_dim": Line(anything, dim=dim, keepdim=flag, theirs=lambda x, **a: torch.min(x, **a)),
+    "nansum": Line(anything, dim=dims, keepdim=flag,
+                   theirs=lambda x, dim, keepdim: torch.nansum(x, dim or None, keepdim=bool(keepdim))),
+    "nan_to_num": Line(floats, nan=one_of(0, 1.5), posinf=one_of(2, 7), neginf=one_of(-3, 0)),
+    "norm": Line(floats, p=one_of(0, 1, 2, 3, -1, float("inf"), float("-inf")), dim=dims, keepdim=flag,
+                 theirs=lambda x, p, dim, keepdim: torch.linalg.vector_norm(x, p, dim or None, keepdim)),
+    "permute": Line(anything, dims=lambda r, s: r.sample(range(-len(s), 0), len(s))),
+    "polygamma": Line(floats, n=one_of(1, 2, 3), theirs=lambda x, n: torch.polygamma(n, x)),
+    "std_mean": Line(floats, dim=dims, correction=one_of(0, 1, 2), keepdim=flag,
+                     theirs=lambda x, dim, **a: torch.std_mean(x, dim or None, **a)),
+    "tril": Line(anything, diagonal=one_of(-2, -1, 0, 1, 3), ranks=(1, 2, 3)),
+    "triu": Line(anything, diagonal=one_of(-2, -1, 0, 1, 3), ranks=(1, 2, 3)),
+    "unbind": Line(anything, dim=dim),
+    "var_mean": Line(floats, dim=dims, correction=one_of(0, 1, 2), keepdim=flag,
+                     theirs=lambda x, dim, **a: torch.var_mean(x, dim or None, **a)),
+    "stack": Line(anything, same, dim=lambda r, s: r.randint(-len(s) - 1, len(s)),
+                  theirs=lambda *x, dim: torch.stack(x, dim)),
+    "cat": Line(anything, same, same, dim=dim, theirs=lambda *x, dim: torch.cat(x, dim)),
+    "threshold": Line(floats, threshold=one_of(0, 0.5, -1), value=one_of(0, 3),
+                      theirs=lambda x, threshold, value: F.threshold(x, threshold, value)),
+    "addmm": Line(lambda r, s, b: make(r, "float64", s), lambda r, s, b: make(r, "float64", [s[0], 3]),
+                  lambda r, s, b: make(r, "float64", [3, s[1]]), ranks=(2,), beta=one_of(0, 1, 0.5), alpha=one_of(1, 2)),
+    "one_hot": Line(classes, num_classes=12,
+                    theirs=lambda x, num_classes: F.one_hot(x, num_classes)),
+}
+
+
+def declared(rng, glue, name):
+    line = LINES[name]
+    sizes, inputs = shape(rng, rng.choice(line.ranks)), []
+    for kind in line.inputs:
+        inputs.append(kind(rng, sizes, inputs))
+    attributes = {key: value(rng, sizes) if callable(value) else value for key, value in line.attributes.items()}
+    theirs = line.theirs or theirs_of(name)
+    return Call(name, inputs, lambda *x: getattr(glue, name)(*x, **attributes), lambda *x: theirs(*x, **attributes),
+                " ".join(f"{key} {value}" for key, value in attributes.items()), grads=line.grads)
+
+
 FAMILIES = {
     unary: UNARY,
     binary: BINARY,
@@ -164,4 +347,5 @@ FAMILIES = {
     filling: ["fill"],
     viewing: "select slice diagonal unfold split expand view".split(),
     indexing: "gather scatter scatter_add".split(),
+    declared: list(LINES),
 }

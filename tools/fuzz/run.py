@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Compares random calls of Tensora with PyTorch: values, dtypes, shapes, strides, gradients, errors.
 
-    PYTHONPATH=build/tests/python_glue tools/fuzz/run.py [--count N] [--seed S] [--only OP,...]
+    PYTHONPATH=build/tests/python_glue tools/fuzz/run.py [--count N] [--seed S] [--only OP,...] [--programs]
+
+With --programs, random programs of views, in-place ops and gradients take the place of single calls.
 
 Needs PyTorch (`pip install torch`) and the Python module that the tests build (target tensora_glue);
 says so and does nothing where one is missing. A finding is printed with the call that shows it, and
@@ -20,8 +22,10 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(0)
 
+import programs
 from known import reason
 from ops import FAMILIES, LOOSE
+from samples import weights
 
 ERRORS = (RuntimeError, IndexError, TypeError, ValueError, MemoryError, OverflowError, NotImplementedError)
 DIGITS = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 4e-6, "float64": 1e-11}
@@ -64,16 +68,31 @@ def compare_tensors(ours, theirs, call, what):
     return None
 
 
+def seed_of(tensor):
+    return torch.tensor(weights(tensor.numel()), dtype=tensor.dtype).view(tensor.shape)
+
+
+def our_backward(pairs):
+    """Starts backward at the weighted sum of our outputs."""
+    total = None
+    for output, seed in pairs:
+        given = glue.view(glue.Tensor(seed.flatten().tolist(), dtype=output.dtype), size=list(seed.shape))
+        if len(pairs) == 1:
+            return output.backward(given)
+        part = glue.sum(glue.mul(output, given))
+        total = part if total is None else glue.add(total, part)
+    return total.backward()
+
+
 def gradients(call, ours, theirs):
     """The first difference of the leaves' gradients, or nothing."""
     leaves = [leaf for x in call.inputs for leaf in x.leaves]
-    if not leaves or not call.grads or len(ours) != 1 or not theirs[0].requires_grad or \
-            theirs[0].numel() > 100_000:
+    pairs = [(a, b) for a, b in zip(ours, theirs) if b.requires_grad]
+    if not leaves or not call.grads or not pairs or any(b.numel() > 100_000 for _, b in pairs):
         return None
-    start = torch.ones_like(theirs[0])
-    torch_failed = outcome(lambda: theirs[0].backward(start), [])[1]
-    seed = glue.view(glue.Tensor([1.0] * start.numel(), dtype=ours[0].dtype), size=list(ours[0].shape))
-    failed = outcome(lambda: ours[0].backward(seed), [])[1]
+    seeds = [seed_of(b) for _, b in pairs]
+    torch_failed = outcome(lambda: torch.autograd.backward([b for _, b in pairs], seeds), [])[1]
+    failed = outcome(lambda: our_backward([(a, seed) for (a, _), seed in zip(pairs, seeds)]), [])[1]
     if bool(torch_failed) != bool(failed):
         return "gradient raise", failed or "no error", torch_failed or "no error"
     for our_leaf, their_leaf in leaves:
@@ -105,14 +124,26 @@ def compare(call):
     return gradients(call, ours, theirs)
 
 
+def compare_parts(ours, theirs, what):
+    """What differs between a program's tensors."""
+    if (ours.dtype, tuple(ours.shape)) != (str(theirs.dtype)[6:], tuple(theirs.shape)):
+        return f"{what} {ours.dtype} {ours.shape}", f"{theirs.dtype} {tuple(theirs.shape)}"
+    if all(close(x, y, ours.dtype, True) for x, y in zip(flat(ours.tolist()), flat(theirs.tolist()))):
+        return None
+    return f"{what} {ours.tolist()}", theirs.tolist()
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     arguments.add_argument("--count", type=int, default=20000)
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--only", default="")
     arguments.add_argument("--show", type=int, default=3, help="findings to print per op and kind")
+    arguments.add_argument("--programs", action="store_true", help="programs instead of single calls")
     options = arguments.parse_args()
     warnings.simplefilter("ignore")
+    if options.programs:
+        return 1 if programs.run(options.count, options.seed, options.show, compare_parts) else 0
     only = set(filter(None, options.only.split(",")))
     calls = [(family, op) for family, ops in FAMILIES.items() for op in ops
              if hasattr(glue, op) and (not only or op in only)]

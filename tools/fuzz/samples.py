@@ -29,6 +29,11 @@ def shape(rng, dims=None):
             for _ in range(count)]
 
 
+def weights(count):
+    """Seeds of a gradient: not alike, so that none cancels, and exact in every float dtype."""
+    return [0.5 * (i * 7 % 5) - 0.75 for i in range(count)]
+
+
 def values(rng, dtype, count):
     if dtype == "bool":
         return [rng.random() < 0.5 for _ in range(count)]
@@ -42,9 +47,14 @@ def values(rng, dtype, count):
             for _ in range(count)]
 
 
-def make(rng, dtype, sizes, grad=False):
+class Layouts:
+    """Whether samples have random layouts; goldens are written without."""
+    varied = True
+
+
+def make(rng, dtype, sizes, grad=False, varied=True):
     """A tensor of the given sizes in a random layout; a leaf and the views on the way to it."""
-    steps, stored = layout(rng, list(sizes))
+    steps, stored = layout(rng, list(sizes)) if varied and Layouts.varied else ([], list(sizes))
     count = math.prod(stored)
     flat = torch.tensor(values(rng, dtype, count), dtype=torch_dtype(dtype))
     theirs_leaf = flat.reshape(stored).clone().requires_grad_(grad)

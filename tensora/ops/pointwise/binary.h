@@ -119,6 +119,12 @@ struct FloorDivide : Binary {
   }
 };
 
+/// div_floor under the name that tensors have for it.
+template <class T>
+TENSORA_HD constexpr T floor_divide(T a, T b) {
+  return div_floor(a, b);
+}
+
 struct Remainder : Binary {
   static constexpr auto name = "remainder";
   static constexpr auto types = Types::number;
@@ -134,8 +140,7 @@ struct Remainder : Binary {
   }
   template <class V>
   constexpr V vjp_b(const Saved<V>& s) const {
-    // The quotient that belongs to the remainder: a / b may round up to the next integer.
-    return -s.g * ((s.a - remainder(s.a, s.b)) / s.b);
+    return -s.g * floor_divide(s.a, s.b);
   }
 };
 

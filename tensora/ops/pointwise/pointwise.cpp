@@ -1,6 +1,8 @@
 // Registers nothing: the rules that all functors share; their ops are generated.
 #include "tensora/ops/pointwise/define_pointwise.h"
 
+#include <algorithm>
+
 #include "tensora/core/fit_scalar.h"
 #include "tensora/ops/creation/empty.h"
 
@@ -51,6 +53,17 @@ Strides common_layout(const Infer& infer, const Shape& sizes) {
   }
   if (alike && is_dense(sizes, patterns[0])) return patterns[0];
   return dense_strides(sizes, {patterns.data(), patterns.size()});
+}
+
+// Whether the strides are those of a new tensor, those of dims of size 1 included: where shapes
+// differ, PyTorch orders dims by them too.
+bool is_row_major(const View& view) {
+  int64_t expected = 1;
+  for (int i = view.dim() - 1; i >= 0; --i) {
+    if (view.strides[i] != expected) return false;
+    expected *= std::max<int64_t>(view.sizes[i], 1);
+  }
+  return true;
 }
 
 }  // namespace
@@ -118,8 +131,10 @@ void infer_pointwise(Infer& infer, Types types, bool condition_first, bool real_
   if (one_shape && contiguous) return infer.output(first_sizes, result);
 
   Shape sizes = first_sizes;
-  for (const Arg& input : infer.inputs)
+  for (const Arg& input : infer.inputs) {
     if (input->sizes() != sizes) sizes = broadcast_shapes(sizes, input->sizes(), infer.op);
+    contiguous &= one_shape || is_row_major(input->view_of_data());
+  }
   if (contiguous)
     infer.output(sizes, result);
   else

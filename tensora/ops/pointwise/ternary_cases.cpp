@@ -118,6 +118,15 @@ void add_clamp_by_numbers(Cases& cases) {
   add_gradient(cases, "clamp", "no gradient at the bounds",
                {{.sizes = {5}, .values = {-2, -1, 0, 1, 2}}},
                [](In x) { return clamp(x[0], -1, 1); }, {array_of_values({0, 0, 1, 0, 0})});
+  cases.add({.op = "clamp",
+             .name = "bounds beyond the dtype",
+             .inputs = {{.sizes = {3}, .values = {0, 14, 200}}},
+             .run = [](In x) { return one(clamp(x[0], -1, 300)); },
+             .reference = [](Arrays x) { return one(x[0]); },
+             .dtypes = {kUInt8},
+             .inplace = [](In x) { clamp_(x[0], -1, 300); }});
+  cases.error("clamp", "a min beyond the dtype", "min value 300 is out of the range of uint8",
+              [] { clamp(ones({2}, {.dtype = kUInt8}), 300); });
   cases.error("clamp", "no bound", "at least one of min and max must be given",
               [] { clamp(ones({2}), Tensor(), Tensor()); });
   cases.error("clamp", "bool", "bool tensors are not supported",

@@ -1,6 +1,9 @@
 // Registers nothing: functions of other ops.
 #include "tensora/ops/pointwise/variants.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "tensora/core/fit_scalar.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
@@ -49,6 +52,33 @@ RoundDecimals round_functor(int64_t decimals) {
   return {{}, decimals < 0 ? 1 / by : by};
 }
 
+struct Limits {
+  int64_t least, most;
+};
+Limits limits_of(DType dtype) {
+  if (dtype == kUInt8) return {0, 255};
+  const int bits = 8 * static_cast<int>(element_size(dtype));
+  return {std::numeric_limits<int64_t>::min() >> (64 - bits),
+          std::numeric_limits<int64_t>::max() >> (64 - bits)};
+}
+
+// A bound as an element of integers: one that no element can exceed is moved to the last number of
+// the dtype, and one that every element exceeds is refused.
+Scalar fitted_bound(const Tensor& self, Scalar bound, bool is_min) {
+  if (bound.is_floating() || bound.is_complex() || !is_integral(self.dtype())) return bound;
+  const auto [least, most] = limits_of(self.dtype());
+  const auto value = bound.to<int64_t>();
+  check(is_min ? value <= most : value >= least, "clamp: ", is_min ? "min" : "max", " value ",
+        value, " is out of the range of ", self.dtype());
+  return std::clamp(value, least, most);
+}
+Tensor wrapped_min(const Tensor& self, Scalar min) {
+  return wrap_number(fitted_bound(self, min, true));
+}
+Tensor wrapped_max(const Tensor& self, Scalar max) {
+  return wrap_number(fitted_bound(self, max, false));
+}
+
 void check_bounds(bool has_min, bool has_max) {
   check(has_min || has_max, "clamp: at least one of min and max must be given");
 }
@@ -79,7 +109,8 @@ Tensor clamp(const Tensor& self, std::optional<Scalar> min, std::optional<Scalar
   check_bounds(min.has_value(), max.has_value());
   if (!max) return clamp_min(self, *min);
   if (!min) return clamp_max(self, *max);
-  return apply(pointwise_op<Clamp>(), {self, wrap_number(*min), wrap_number(*max)}, {{}, true});
+  return apply(pointwise_op<Clamp>(), {self, wrapped_min(self, *min), wrapped_max(self, *max)},
+               {{}, true});
 }
 
 Tensor clamp(const Tensor& self, const Tensor& min, const Tensor& max) {
@@ -93,8 +124,8 @@ const Tensor& clamp_(const Tensor& self, std::optional<Scalar> min, std::optiona
   check_bounds(min.has_value(), max.has_value());
   if (!max) return clamp_min_(self, *min);
   if (!min) return clamp_max_(self, *max);
-  return apply_inplace(pointwise_op<Clamp>(), {self, wrap_number(*min), wrap_number(*max)},
-                       {{}, true});
+  return apply_inplace(pointwise_op<Clamp>(),
+                       {self, wrapped_min(self, *min), wrapped_max(self, *max)}, {{}, true});
 }
 
 const Tensor& clamp_(const Tensor& self, const Tensor& min, const Tensor& max) {
@@ -108,26 +139,26 @@ Tensor clamp_min(const Tensor& self, const Tensor& min) {
   return apply(pointwise_op<ClampMin>(), {self, min});
 }
 Tensor clamp_min(const Tensor& self, Scalar min) {
-  return apply(pointwise_op<ClampMin>(), {self, wrap_number(min)}, {{}, true});
+  return apply(pointwise_op<ClampMin>(), {self, wrapped_min(self, min)}, {{}, true});
 }
 const Tensor& clamp_min_(const Tensor& self, const Tensor& min) {
   return apply_inplace(pointwise_op<ClampMin>(), {self, min});
 }
 const Tensor& clamp_min_(const Tensor& self, Scalar min) {
-  return apply_inplace(pointwise_op<ClampMin>(), {self, wrap_number(min)}, {{}, true});
+  return apply_inplace(pointwise_op<ClampMin>(), {self, wrapped_min(self, min)}, {{}, true});
 }
 
 Tensor clamp_max(const Tensor& self, const Tensor& max) {
   return apply(pointwise_op<ClampMax>(), {self, max});
 }
 Tensor clamp_max(const Tensor& self, Scalar max) {
-  return apply(pointwise_op<ClampMax>(), {self, wrap_number(max)}, {{}, true});
+  return apply(pointwise_op<ClampMax>(), {self, wrapped_max(self, max)}, {{}, true});
 }
 const Tensor& clamp_max_(const Tensor& self, const Tensor& max) {
   return apply_inplace(pointwise_op<ClampMax>(), {self, max});
 }
 const Tensor& clamp_max_(const Tensor& self, Scalar max) {
-  return apply_inplace(pointwise_op<ClampMax>(), {self, wrap_number(max)}, {{}, true});
+  return apply_inplace(pointwise_op<ClampMax>(), {self, wrapped_max(self, max)}, {{}, true});
 }
 
 Tensor square(const Tensor& self) {

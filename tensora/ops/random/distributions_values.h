@@ -4,7 +4,6 @@
 // Distributions by inversion: each value follows from one uniform number. Compiled and rounded as
 // those of random_values.h are; see Note [Same numbers everywhere] there.
 
-#include "tensora/base/math.h"
 #include "tensora/ops/random/random_values.h"
 
 namespace tensora {
@@ -51,13 +50,24 @@ TENSORA_HD inline double power_of_two(int k, double) {
   return double_of(static_cast<unsigned long long>(k + 1023) << 52);
 }
 
+/// The nearest whole number of one that is not large: the sum has no digits after the point.
+TENSORA_HD inline float nearest(float x) { return (x + 0x1.8p23f) - 0x1.8p23f; }
+TENSORA_HD inline double nearest(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
+/// The least whole number that is not below x >= 0.
+template <class V>
+TENSORA_HD inline V rounded_up(V x) {
+  if (!(x < V(0x1p52))) return x;
+  const V whole = static_cast<V>(static_cast<long long>(x));
+  return whole < x ? whole + 1 : whole;
+}
+
 /// exp(x) = 2^k exp(r) with |r| <= ln(2) / 2, by the series of exp; the limits are where the result
 /// is 0 or infinite in any case.
 template <class V, int N>
 TENSORA_HD inline V exp_by_series(V x, V limit, V high, V low, const V (&series)[N]) {
   if (x != x) return x;
   const V within = x > limit ? limit : x < -limit ? -limit : x;
-  const V whole = math::rint(product(within, V(1.44269504088896341)));
+  const V whole = nearest(product(within, V(1.44269504088896341)));
   const V rest = (within - product(whole, high)) - product(whole, low);
   const int k = static_cast<int>(whole), half = k / 2;
   const V scaled = product(polynomial(rest, series), power_of_two(half, x));
@@ -124,7 +134,8 @@ struct Geometric {
   TENSORA_HD void values(const unsigned (&w)[4], V (&v)[N]) const {
     const V divisor = static_cast<V>(log_failure);
     random_detail::for_each_number(w, v, [=](auto... words) {
-      const V trials = math::ceil(random_detail::log_of(random_detail::middle(words...)) / divisor);
+      const V trials = random_detail::rounded_up(
+          random_detail::log_of(random_detail::middle(words...)) / divisor);
       return trials < 1 ? V(1) : trials;
     });
   }

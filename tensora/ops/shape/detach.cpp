@@ -8,6 +8,7 @@ namespace tensora {
 constinit OpDef<NoAttrs> detach_op = define(Op<NoAttrs>{
     .name = "detach",
     .inputs = {"self"},
+    .internal = true,  // by itself it does not detach; Tensor::detach() does
     .infer =
         [](Infer& infer, const NoAttrs&) {
           const Tensor& x = infer[0];
