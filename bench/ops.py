@@ -176,6 +176,20 @@ def conv(torch, make):
     return both.rows
 
 
+def optim(torch, make):
+    count = 148 if make.device == "cuda" else 16
+    params = [make.values(838000).requires_grad_() for _ in range(count)]
+    for param in params:
+        param.grad = make.values(838000, step=0.11)
+    optimizer = torch.optim.AdamW(params, lr=1e-3, weight_decay=0.01, fused=True)
+
+    def step():
+        optimizer.step()
+        return params[0]
+    return {"adamw": step,
+            "clip_grad_norm": lambda: torch.nn.utils.clip_grad_norm_(params, 1e9, foreach=True)}
+
+
 def attention(torch, make):
     """On a GPU the fastest of PyTorch's kernels."""
     F, both, gpu = torch.nn.functional, Both(torch, make), make.device == "cuda"

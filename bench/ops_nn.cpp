@@ -141,9 +141,29 @@ void attention(DType dtype, const std::string& type) {
   }
 }
 
+/// A step over as many parameters as GPT-2 has, in as many tensors; on the CPU a tenth of them.
+void optimizers() {
+  if (!any_wanted("optim")) return;
+  std::vector<Tensor> params, grads, means, squares;
+  for (int i = 0; i < sized(148, 16); ++i) {
+    params.push_back(values({838000}));
+    grads.push_back(values({838000}, kFloat32, 0.11));
+    means.push_back(zeros_like(params.back()));
+    squares.push_back(zeros_like(params.back()));
+  }
+  int64_t step = 0;
+  row("optim.adamw.f32", [&] {
+    fused_adamw_(params, grads, means, squares, {}, {.weight_decay = 0.01, .step = ++step});
+    return params[0];
+  });
+  for (size_t i = 0; i < params.size(); ++i) params[i].set_grad(grads[i]);
+  row("optim.clip_grad_norm.f32", [&] { return clip_grad_norm_(params, 1e9); });
+}
+
 }  // namespace
 
 void network_rows() {
+  optimizers();
   for (const auto& [dtype, type] : {std::pair{kFloat32, "f32"}, std::pair{kBFloat16, "bf16"}}) {
     norms(dtype, type);
     losses(dtype, type);
