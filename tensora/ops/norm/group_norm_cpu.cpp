@@ -1,0 +1,150 @@
+#include "tensora/backend/cpu/copy.h"
+#include "tensora/ops/norm/channel_loops.h"
+#include "tensora/ops/norm/group_norm_ops.h"
+#include "tensora/ops/reduce/variance_functors.h"
+
+namespace tensora::cpu::TENSORA_ISA {
+namespace {
+
+const View* optional_input(const KernelContext& context, size_t i) {
+  return i < context.in.size() ? context.in[i] : nullptr;
+}
+
+/// An input in row-major order; copied if it has another.
+class RowMajor {
+ public:
+  explicit RowMajor(const View& view) : view_(view) {
+    if (view.contiguous) return;
+    copy_.reset(new char[view.bytes()]);
+    view_.data = copy_.get();
+    view_.strides = contiguous_strides(view.sizes);
+    view_.update();
+    copy_elements(view, view_);
+  }
+  const View& view() const { return view_; }
+
+ private:
+  std::unique_ptr<char[]> copy_;
+  View view_;
+};
+
+/// values[plane] for every sample and channel: by channel, or by sample and group.
+template <class C>
+std::unique_ptr<C[]> by_plane(const std::unique_ptr<C[]>& values, int64_t planes, int64_t repeat,
+                              int64_t count) {
+  std::unique_ptr<C[]> result(new C[static_cast<size_t>(planes)]);
+  for (int64_t i = 0; i < planes; ++i)
+    result[static_cast<size_t>(i)] = values[static_cast<size_t>(i / repeat % count)];
+  return result;
+}
+
+View flat(View view) {
+  view.sizes = {view.numel};
+  view.strides = {1};
+  view.update();
+  return view;
+}
+
+template <class C>
+void forward(const KernelContext& context, const GroupNormAttrs& attrs) {
+  const RowMajor x(context.input(0));
+  const int64_t channels = x.view().sizes[1], per_group = channels / attrs.num_groups;
+  const View mean = flat(context.output(1)), variance = flat(context.output(2));
+  const int64_t rows = mean.numel, planes = x.view().sizes[0] * channels;
+  if (rows == 0) return;
+  const View groups = as_planes(x.view(), per_group);
+  const reductions::Variance<C> functor{{}, static_cast<double>(groups.sizes[2]), false};
+  static constexpr ReduceTiles tiles = reduce_tiles<reductions::Variance<C>>();
+  const View* const statistics[2] = {&variance, &mean};
+  run_reduction(groups, 5u, statistics, tiles, &functor);
+  if (x.view().numel == 0) return;
+  const auto means = by_plane<C>(channel_values<C>(&mean, rows, 0), planes, per_group, rows),
+             variances =
+                 by_plane<C>(channel_values<C>(&variance, rows, 1), planes, per_group, rows),
+             weights = by_plane<C>(channel_values<C>(optional_input(context, 1), channels, 1),
+                                   planes, 1, channels),
+             biases = by_plane<C>(channel_values<C>(optional_input(context, 2), channels, 0),
+                                  planes, 1, channels);
+  const auto scale = scales<C>(variances.get(), weights.get(), attrs.eps, planes);
+  apply_channels<C>(as_planes(context.output(), 1), as_planes(x.view(), 1), means.get(),
+                    scale.get(), biases.get());
+}
+
+template <class C>
+void backward(const KernelContext& context, const GroupNormBackwardAttrs& attrs) {
+  const RowMajor grad(context.input(0)), x(context.input(1)), mean(context.input(2)),
+      variance(context.input(3));
+  const int64_t samples = x.view().sizes[0], channels = x.view().sizes[1];
+  const int64_t per_group = channels / attrs.num_groups, planes = samples * channels;
+  const int64_t rows = samples * attrs.num_groups;
+  const View mean_view = flat(mean.view()), variance_view = flat(variance.view());
+  const auto ones = channel_values<C>(nullptr, rows, 1);
+  const auto row_variance = channel_values<C>(&variance_view, rows, 1);
+  const auto rstd = scales<C>(row_variance.get(), ones.get(), attrs.eps, rows);
+  const auto means = by_plane<C>(channel_values<C>(&mean_view, rows, 0), planes, per_group, rows);
+  const auto weight = channel_values<C>(optional_input(context, 4), channels, 1);
+  const View gradients = as_planes(grad.view(), 1), elements = as_planes(x.view(), 1);
+  const GradientSums<C> sums(gradients, elements, means.get());
+  // Per plane: dx = scale * g - factor * (x - mean) - term
+  const auto scale = channel_values<C>(nullptr, planes, 0),
+             factor = channel_values<C>(nullptr, planes, 0),
+             term = channel_values<C>(nullptr, planes, 0);
+  const std::unique_ptr<double[]> of_weight(new double[static_cast<size_t>(channels)]()),
+      of_bias(new double[static_cast<size_t>(channels)]());
+  const double count = static_cast<double>(per_group * elements.sizes[2]);
+  for (int64_t row = 0; row < rows; ++row) {
+    const double r = rstd[static_cast<size_t>(row)];
+    double plain = 0, along = 0;
+    for (int64_t d = 0; d < per_group; ++d) {
+      const auto plane = static_cast<size_t>(row * per_group + d);
+      const auto channel = plane % static_cast<size_t>(channels);
+      plain += sums.plain[plane] * weight[channel];
+      along += sums.along[plane] * weight[channel];
+      of_bias[channel] += sums.plain[plane];
+      if (sums.along[plane] != 0) of_weight[channel] += sums.along[plane] * r;
+    }
+    for (int64_t d = 0; d < per_group; ++d) {
+      const auto plane = static_cast<size_t>(row * per_group + d);
+      scale[plane] = static_cast<C>(r * weight[plane % static_cast<size_t>(channels)]);
+      factor[plane] = static_cast<C>(along / count * r * r * r);
+      term[plane] = static_cast<C>(plain / count * r);
+    }
+  }
+  const auto store = [&](const View& to, const double* from) {
+    store_fn<double>(to.dtype)(from, to.data, 1, channels);
+  };
+  size_t next = 1;
+  if (attrs.weight) store(context.output(next++), of_weight.get());
+  if (attrs.bias) store(context.output(next), of_bias.get());
+  const View out = as_planes(context.output(), 1);
+  const View* const views[3] = {&out, &gradients, &elements};
+  transform<C, 3>(ChannelWalk<3>(views), [&](int64_t channel, bool beside, const C* const* in,
+                                             C* to, int64_t n) {
+    const C *const g = in[1], *const v = in[2];
+    for (int64_t j = 0; beside && j < n; ++j) {  // planes of one element
+      const auto plane = static_cast<size_t>(channel + j);
+      to[j] = scale[plane] * g[j] - factor[plane] * (v[j] - means[plane]) - term[plane];
+    }
+    if (beside) return;
+    const auto plane = static_cast<size_t>(channel);
+    const C a = scale[plane], b = factor[plane], center = means[plane], c = term[plane];
+#pragma omp simd
+    for (int64_t j = 0; j < n; ++j) to[j] = a * g[j] - b * (v[j] - center) - c;
+  });
+}
+
+void group_norm_kernel(const KernelContext& context, const GroupNormAttrs& attrs) {
+  visit_compute_floating(context.input(0).dtype, [&]<class C>() { forward<C>(context, attrs); });
+}
+void backward_kernel(const KernelContext& context, const GroupNormBackwardAttrs& attrs) {
+  visit_compute_floating(context.input(1).dtype, [&]<class C>() { backward<C>(context, attrs); });
+}
+
+}  // namespace
+
+void register_group_norm_cpu() {
+  group_norm_op.set_kernel(DeviceType::cpu, group_norm_kernel);
+  group_norm_backward_op.set_kernel(DeviceType::cpu, backward_kernel);
+}
+
+}  // namespace tensora::cpu::TENSORA_ISA
