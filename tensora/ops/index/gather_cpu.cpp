@@ -4,6 +4,7 @@
 
 #include "tensora/backend/cpu/parts.h"
 #include "tensora/core/kernel.h"
+#include "tensora/ops/index/scatter_combine.h"
 
 // Note [Gather and scatter]
 // All four ops pair `plain[i]` with `data[i, its dim-th entry replaced by index[i]]` for every i in
@@ -127,6 +128,24 @@ struct Sum {
   }
 };
 
+struct Product {
+  template <class T, class D>
+  static void apply(const T& plain, D& data) {
+    using Acc = accumulate_t<D>;
+    data = static_cast<D>(static_cast<Acc>(data) * static_cast<Acc>(plain));
+  }
+};
+/// NaN stays.
+template <bool largest>
+struct Extremum {
+  template <class T, class D>
+  static void apply(const T& plain, D& data) {
+    const auto value = static_cast<accumulate_t<D>>(plain),
+               old = static_cast<accumulate_t<D>>(data);
+    if ((largest ? value > old : value < old) || value != value) data = static_cast<D>(value);
+  }
+};
+
 template <class Action, class T, class D = T>
 void walk(const KernelContext& context, const View& plain, const View& index, const View& data,
           int64_t dim) {
@@ -137,26 +156,31 @@ void walk(const KernelContext& context, const View& plain, const View& index, co
     walk_all<Action>(geometry, plain.as<T>(), index.as<const int32_t>(), data.as<D>());
 }
 
-// Adds to `data`. Half types are summed in float: rounded at every step, a sum of ones would stop
-// at 256 or 2,048.
+// Combines with `data`. Half types are combined in float: rounded at every step, a sum of ones
+// would stop at 256 or 2,048.
+template <class Action, class T>
+void combine(const KernelContext& context, const View& plain, const View& index, const View& data,
+             int64_t dim) {
+  using Acc = accumulate_t<T>;
+  if constexpr (std::is_same_v<Acc, float> && !std::is_same_v<T, float>) {
+    std::vector<float> sums(static_cast<size_t>(data.numel));
+    View wide = data;
+    wide.data = sums.data();
+    wide.dtype = kFloat32;
+    wide.strides = contiguous_strides(data.sizes);
+    wide.update();
+    copy_elements(data, wide);
+    walk<Action, T, float>(context, plain, index, wide, dim);
+    copy_elements(wide, data);
+  } else {
+    walk<Action, T>(context, plain, index, data, dim);
+  }
+}
+
 void add(const KernelContext& context, const View& plain, const View& index, const View& data,
          int64_t dim) {
-  visit_computing(data.dtype, [&]<class T>() {
-    using Acc = accumulate_t<T>;
-    if constexpr (std::is_same_v<Acc, float> && !std::is_same_v<T, float>) {
-      std::vector<float> sums(static_cast<size_t>(data.numel));
-      View wide = data;
-      wide.data = sums.data();
-      wide.dtype = kFloat32;
-      wide.strides = contiguous_strides(data.sizes);
-      wide.update();
-      copy_elements(data, wide);
-      walk<Sum, T, float>(context, plain, index, wide, dim);
-      copy_elements(wide, data);
-    } else {
-      walk<Sum, T>(context, plain, index, data, dim);
-    }
-  });
+  visit_computing(data.dtype,
+                  [&]<class T>() { combine<Sum, T>(context, plain, index, data, dim); });
 }
 
 void gather_kernel(const KernelContext& context, const GatherAttrs& attrs) {
@@ -186,9 +210,23 @@ void scatter_add_kernel(const KernelContext& context, const GatherAttrs& attrs) 
   add(context, context.input(2), context.input(1), out, attrs.dim);
 }
 
+void scatter_combine_kernel(const KernelContext& context, const ScatterCombineAttrs& attrs) {
+  const View &index = context.input(1), &src = context.input(2), &out = context.output();
+  if (context.input(0).data != out.data) copy_elements(context.input(0), out);
+  visit_dtype(out.dtype, [&]<class T>() {
+    if (attrs.combine == Combine::prod)
+      combine<Product, T>(context, src, index, out, attrs.dim);
+    else if (attrs.combine == Combine::amax)
+      combine<Extremum<true>, T>(context, src, index, out, attrs.dim);
+    else
+      combine<Extremum<false>, T>(context, src, index, out, attrs.dim);
+  });
+}
+
 }  // namespace
 
 void register_gather_cpu() {
+  scatter_combine_op.set_kernel(DeviceType::cpu, scatter_combine_kernel);
   gather_op.set_kernel(DeviceType::cpu, gather_kernel);
   gather_backward_op.set_kernel(DeviceType::cpu, gather_backward_kernel);
   scatter_op.set_kernel(DeviceType::cpu, scatter_kernel);

@@ -8,6 +8,7 @@
 #include "tensora/backend/cuda/memory/scratch.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/core/determinism.h"
+#include "tensora/ops/index/scatter_combine.h"
 
 // All four ops pair `plain[i]` with `data[i, its dim-th entry replaced by index[i]]` for every i in
 // the index's shape.
@@ -83,7 +84,50 @@ __global__ void __launch_bounds__(kThreads)
     if (pairs[k].plain) *reinterpret_cast<T*>(pairs[k].plain) = values[k];
 }
 
-enum class Action { write, add };
+enum class Action { write, add, multiply, largest, smallest };
+
+/// An element replaced by what `combined` makes of it and other threads may have made before.
+template <class T, class Combined>
+__device__ inline void atomic_replace(T* to, Combined combined) {
+  if constexpr (sizeof(T) == 8) {
+    auto* const word = reinterpret_cast<unsigned long long*>(to);
+    unsigned long long seen = *reinterpret_cast<volatile unsigned long long*>(word), expected;
+    do {
+      expected = seen;
+      const T next = combined(__builtin_bit_cast(T, expected));
+      seen = atomicCAS(word, expected, __builtin_bit_cast(unsigned long long, next));
+    } while (seen != expected);
+  } else {  // compare-and-swap of the aligned word that contains the element
+    constexpr unsigned kMask = ~0u >> (32 - 8 * sizeof(T));
+    const size_t address = reinterpret_cast<size_t>(to);
+    unsigned* const word = reinterpret_cast<unsigned*>(address & ~size_t{3});
+    const unsigned shift = static_cast<unsigned>(address & 3) * 8;
+    unsigned seen = *reinterpret_cast<volatile unsigned*>(word), expected;
+    do {
+      expected = seen;
+      const unsigned old_bits = expected >> shift & kMask;
+      T element;
+      __builtin_memcpy(&element, &old_bits, sizeof(T));
+      element = combined(element);
+      unsigned bits = 0;
+      __builtin_memcpy(&bits, &element, sizeof(T));
+      seen = atomicCAS(word, expected, (expected & ~(kMask << shift)) | bits << shift);
+    } while (seen != expected);
+  }
+}
+
+/// NaN stays.
+template <class D, Action kAction>
+__device__ inline void combine_atomically(D* data, D value) {
+  using C = accumulate_t<D>;
+  const C x = load_value<C>(value);
+  atomic_replace(data, [&](D old) {
+    const C y = load_value<C>(old);
+    if constexpr (kAction == Action::multiply) return store_value<D>(x * y);
+    const bool replaces = kAction == Action::largest ? x > y : x < y;
+    return replaces || x != x ? value : old;
+  });
+}
 
 // T: of the plain side; D: of the data.
 template <class T, class D, Action kAction>
@@ -101,8 +145,10 @@ __global__ void __launch_bounds__(kThreads)
     D* const data = reinterpret_cast<D*>(pairs[k].data);
     if constexpr (kAction == Action::write)
       *data = values[k];
-    else
+    else if constexpr (kAction == Action::add)
       atomic_add(data, static_cast<D>(values[k]));
+    else
+      combine_atomically<D, kAction>(data, static_cast<D>(values[k]));
   }
 }
 
@@ -196,7 +242,8 @@ void write_ordered(const KernelContext& context, const Arrays& arrays, Action ac
   job.values.sizes = arrays.index.sizes;
   job.plain_lines.data = arrays.plain.data;
   job.data_lines.data = arrays.data.data;
-  action == Action::write ? write_in_order(job) : add_in_order(job);
+  if (action == Action::write) return write_in_order(job);
+  action == Action::add ? add_in_order(job) : multiply_in_order(job);
 }
 
 void write(const KernelContext& context, const Arrays& arrays) {
@@ -209,31 +256,34 @@ void write(const KernelContext& context, const Arrays& arrays) {
   });
 }
 
+template <class T, Action kAction>
+void combine(const KernelContext& context, const Arrays& arrays) {
+  const Launch run{context.op, context.device.index};
+  const View& data = arrays.data;
+  if constexpr (std::is_same_v<accumulate_t<T>, float> && !std::is_same_v<T, float>) {
+    // Half types are combined in float, as on the CPU.
+    const Scratch sums(context.device.index, static_cast<size_t>(data.numel) * sizeof(float));
+    Arrays wide = arrays;
+    wide.data.data = sums.data();
+    wide.data.dtype = kFloat32;
+    wide.data.strides = contiguous_strides(data.sizes);
+    wide.data.update();
+    copy_elements(context.op, data, wide.data);
+    each_launch(context, wide, {}, [&](const GatherParams& params) {
+      run(write_elements<T, float, kAction>, blocks_for(params), dim3(kThreads), params);
+    });
+    copy_elements(context.op, wide.data, data);
+  } else {
+    each_launch(context, arrays, {}, [&](const GatherParams& params) {
+      run(write_elements<T, T, kAction>, blocks_for(params), dim3(kThreads), params);
+    });
+  }
+}
+
 void add(const KernelContext& context, const Arrays& arrays) {
   if (is_deterministic() && is_differentiable(arrays.data.dtype))
     return write_ordered(context, arrays, Action::add);
-  const Launch run{context.op, context.device.index};
-  const View& data = arrays.data;
-  visit_computing(data.dtype, [&]<class T>() {
-    if constexpr (std::is_same_v<accumulate_t<T>, float> && !std::is_same_v<T, float>) {
-      // Half types are summed in float, as on the CPU.
-      const Scratch sums(context.device.index, static_cast<size_t>(data.numel) * sizeof(float));
-      Arrays wide = arrays;
-      wide.data.data = sums.data();
-      wide.data.dtype = kFloat32;
-      wide.data.strides = contiguous_strides(data.sizes);
-      wide.data.update();
-      copy_elements(context.op, data, wide.data);
-      each_launch(context, wide, {}, [&](const GatherParams& params) {
-        run(write_elements<T, float, Action::add>, blocks_for(params), dim3(kThreads), params);
-      });
-      copy_elements(context.op, wide.data, data);
-    } else {
-      each_launch(context, arrays, {}, [&](const GatherParams& params) {
-        run(write_elements<T, T, Action::add>, blocks_for(params), dim3(kThreads), params);
-      });
-    }
-  });
+  visit_computing(arrays.data.dtype, [&]<class T>() { combine<T, Action::add>(context, arrays); });
 }
 
 void gather_kernel(const KernelContext& context, const GatherAttrs& attrs) {
@@ -263,9 +313,28 @@ void scatter_add_kernel(const KernelContext& context, const GatherAttrs& attrs) 
   add(context, {context, context.input(2), context.input(1), out, attrs.dim});
 }
 
+// The extrema, and products of integers, are the same in any order.
+void scatter_combine_kernel(const KernelContext& context, const ScatterCombineAttrs& attrs) {
+  const View& out = context.output();
+  if (context.input(0).data != out.data) copy_elements(context.op, context.input(0), out);
+  const Arrays arrays(context, context.input(2), context.input(1), out, attrs.dim);
+  const bool product = attrs.combine == Combine::prod;
+  if (product && is_deterministic() && is_floating_point(out.dtype))
+    return write_ordered(context, arrays, Action::multiply);
+  visit_dtype(out.dtype, [&]<class T>() {
+    if (product)
+      combine<T, Action::multiply>(context, arrays);
+    else if (attrs.combine == Combine::amax)
+      combine<T, Action::largest>(context, arrays);
+    else
+      combine<T, Action::smallest>(context, arrays);
+  });
+}
+
 }  // namespace
 
 void register_gather_cuda() {
+  scatter_combine_op.set_kernel(DeviceType::cuda, scatter_combine_kernel);
   gather_op.set_kernel(DeviceType::cuda, gather_kernel);
   gather_backward_op.set_kernel(DeviceType::cuda, gather_backward_kernel);
   scatter_op.set_kernel(DeviceType::cuda, scatter_kernel);

@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(kThreads)
       *reinterpret_cast<const T*>(params.value_at(line[0], k));
 }
 
-// A segmented running sum: it restarts at each location.
-template <class T>
+// A segmented running sum, or product: it restarts at each location.
+template <class T, bool product>
 struct SumsOfPlaces {
   using C = accumulate_t<T>;
   struct Acc {
@@ -58,8 +58,11 @@ struct SumsOfPlaces {
     params.lines.offsets(number, result.at);
     return result;
   }
-  __device__ Acc init() const { return {C(0), 0}; }
-  __device__ Acc combine(Acc a, Acc b) const { return b.starts ? b : Acc{a.sum + b.sum, a.starts}; }
+  __device__ static C joined(C a, C b) { return product ? a * b : a + b; }
+  __device__ Acc init() const { return {C(product), 0}; }
+  __device__ Acc combine(Acc a, Acc b) const {
+    return b.starts ? b : Acc{joined(a.sum, b.sum), a.starts};
+  }
   __device__ void load(const Line& line, long long first, int count,
                        Acc (&values)[kScanItems]) const {
 #pragma unroll
@@ -78,7 +81,7 @@ struct SumsOfPlaces {
       const uint64_t key = params.keys[first + i];
       if (key == params.nowhere) continue;
       T& target = *reinterpret_cast<T*>(params.data + line.at[1] + key);
-      target = T(load_value<C>(target) + through[i].sum);
+      target = T(joined(load_value<C>(target), through[i].sum));
     }
   }
 };
@@ -129,13 +132,21 @@ void write_in_order(const OrderedWrite& job) {
                      [&]<class T>() { launch(write_last<T>, blocks, dim3(kThreads), params); });
 }
 
-void add_in_order(const OrderedWrite& job) {
+namespace {
+
+template <bool product>
+void combine_in_order(const OrderedWrite& job) {
   if (job.count == 0 || job.plain_lines.numel == 0) return;
   const OrderedParams params = sorted(job);
   visit_floating(job.values.dtype, job.op, [&]<class T>() {
-    run_scan(job.op, job.device, SumsOfPlaces<T>{params}, params.line_count, params.count,
+    run_scan(job.op, job.device, SumsOfPlaces<T, product>{params}, params.line_count, params.count,
              ScanLayout::columns);
   });
 }
+
+}  // namespace
+
+void add_in_order(const OrderedWrite& job) { combine_in_order<false>(job); }
+void multiply_in_order(const OrderedWrite& job) { combine_in_order<true>(job); }
 
 }  // namespace tensora::cuda

@@ -60,7 +60,9 @@ class PairMemory {
 
 /// The last of the values of a location is written.
 void write_in_order(const OrderedWrite& job);
-/// The values of a location are added to it, in their order; floating dtypes.
+/// The values of a location are added to it, or multiplied with it, in their order; floating
+/// dtypes.
 void add_in_order(const OrderedWrite& job);
+void multiply_in_order(const OrderedWrite& job);
 
 }  // namespace tensora::cuda
