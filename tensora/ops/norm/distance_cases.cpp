@@ -149,7 +149,7 @@ void add_local_response(Cases& cases) {
 
 }  // namespace
 
-void distance_cases(Cases& cases) {
+void norm_distance_cases(Cases& cases) {
   add_normalize(cases);
   add_distances(cases);
   add_local_response(cases);

@@ -102,7 +102,7 @@ void integral_cases(Cases& cases) {
 
 }  // namespace
 
-void distance_cases(Cases& cases) {
+void reduce_distance_cases(Cases& cases) {
   norm_cases(cases);
   integral_cases(cases);
 }
