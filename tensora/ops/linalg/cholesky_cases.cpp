@@ -7,10 +7,10 @@
 namespace tensora::suite {
 namespace {
 
-Tensor positive(const Tensor& x) {
+Tensor positive_definite(const Tensor& x) {
   return matmul(x, mT(x)) + eye(x.size(-1), {.dtype = x.dtype(), .device = x.device()});
 }
-Array positive(const Array& x) { return plus_identity(product(x, transposed(x)), 1); }
+Array positive_definite(const Array& x) { return plus_identity(product(x, transposed(x)), 1); }
 
 Array factor(Array a) {
   const int64_t n = columns_of(a);
@@ -32,10 +32,10 @@ void factors(Cases& cases) {
       cases.add({.op = "linalg_cholesky_ex",
                  .name = concat(sizes, upper ? ", upper" : ""),
                  .inputs = {{.sizes = sizes, .low = -1, .high = 1}},
-                 .run = [=](In x) { return one(linalg::cholesky(positive(x[0]), upper)); },
+                 .run = [=](In x) { return one(linalg::cholesky(positive_definite(x[0]), upper)); },
                  .reference =
                      [=](Arrays x) {
-                       const Array lower = factor(positive(x[0]));
+                       const Array lower = factor(positive_definite(x[0]));
                        return one(upper ? transposed(lower) : lower);
                      },
                  .dtypes = {kFloat32, kFloat64},
@@ -47,8 +47,8 @@ void factors(Cases& cases) {
       {.op = "linalg_cholesky_ex",
        .name = "solve",
        .inputs = {{.sizes = {3, 3}, .low = -1, .high = 1}, {{3, 2}}},
-       .run = [](In x) { return one(cholesky_solve(x[1], linalg::cholesky(positive(x[0])))); },
-       .reference = [](Arrays x) { return one(solved(positive(x[0]), x[1]).x); },
+       .run = [](In x) { return one(cholesky_solve(x[1], linalg::cholesky(positive_definite(x[0])))); },
+       .reference = [](Arrays x) { return one(solved(positive_definite(x[0]), x[1]).x); },
        .dtypes = {kFloat32, kFloat64},
        .tolerance = 60});
   cases.add(
@@ -56,8 +56,8 @@ void factors(Cases& cases) {
        .name = "inverse",
        .inputs = {{.sizes = {2, 3, 3}, .low = -1, .high = 1}},
        .run =
-           [](In x) { return one(cholesky_inverse(linalg::cholesky(positive(x[0]), true), true)); },
-       .reference = [](Arrays x) { return one(inverted(positive(x[0]))); },
+           [](In x) { return one(cholesky_inverse(linalg::cholesky(positive_definite(x[0]), true), true)); },
+       .reference = [](Arrays x) { return one(inverted(positive_definite(x[0]))); },
        .dtypes = {kFloat32, kFloat64},
        .tolerance = 60});
 }
