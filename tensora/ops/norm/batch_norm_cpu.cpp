@@ -28,8 +28,8 @@ void batch_norm_kernel(const KernelContext& context, const BatchNormAttrs& attrs
                variance = channel_values<C>(variance_view, channels, 1),
                weight = channel_values<C>(optional_input(context, 3), channels, 1),
                bias = channel_values<C>(optional_input(context, 4), channels, 0);
-    const auto scale = scales<C>(variance.get(), weight.get(), attrs.eps, channels);
-    apply_channels<C>(y, x, mean.get(), scale.get(), bias.get());
+    const auto scale = scales<C>(variance.data(), weight.data(), attrs.eps, channels);
+    apply_channels<C>(y, x, mean.data(), scale.data(), bias.data());
   });
 }
 
@@ -38,10 +38,10 @@ void batch_norm_kernel(const KernelContext& context, const BatchNormAttrs& attrs
 // A sum without terms is 0 whatever it is multiplied by: the deviation of no elements is NaN.
 template <class C>
 void store_channels(const View& to, const double* sums, const C* factors, int64_t channels) {
-  const std::unique_ptr<C[]> results(new C[static_cast<size_t>(channels)]);
+  std::vector<C> results(static_cast<size_t>(channels));
   for (size_t c = 0; c < static_cast<size_t>(channels); ++c)
     results[c] = static_cast<C>(!factors || sums[c] == 0 ? sums[c] : sums[c] * factors[c]);
-  store_fn<C>(to.dtype)(results.get(), to.data, 1, channels);
+  store_fn<C>(to.dtype)(results.data(), to.data, 1, channels);
 }
 
 template <class C>
@@ -52,13 +52,12 @@ void backward(const KernelContext& context, const BatchNormBackwardAttrs& attrs)
              variance = channel_values<C>(context.in[3], channels, 1),
              ones = channel_values<C>(nullptr, channels, 1),
              weight = channel_values<C>(optional_input(context, 4), channels, 1);
-  const auto rstd = scales<C>(variance.get(), ones.get(), attrs.eps, channels);
-  const auto scale = scales<C>(variance.get(), weight.get(), attrs.eps, channels);
+  const auto rstd = scales<C>(variance.data(), ones.data(), attrs.eps, channels);
+  const auto scale = scales<C>(variance.data(), weight.data(), attrs.eps, channels);
   // dx = scale * (g - constant - slope * (x - mean))
-  const auto constant = channel_values<C>(nullptr, channels, 0),
-             slope = channel_values<C>(nullptr, channels, 0);
+  auto constant = channel_values<C>(nullptr, channels, 0), slope = constant;
   if (attrs.training || attrs.weight || attrs.bias) {
-    const GradientSums<C> sums(grad, x, mean.get());
+    const GradientSums<C> sums(grad, x, mean.data());
     const double count = static_cast<double>(x.numel) / static_cast<double>(channels);
     for (size_t c = 0; attrs.training && c < static_cast<size_t>(channels); ++c) {
       constant[c] = static_cast<C>(sums.plain[c] / count);
@@ -66,15 +65,15 @@ void backward(const KernelContext& context, const BatchNormBackwardAttrs& attrs)
     }
     size_t next = 1;
     if (attrs.weight)
-      store_channels<C>(context.output(next++), sums.along.get(), rstd.get(), channels);
-    if (attrs.bias) store_channels<C>(context.output(next), sums.plain.get(), nullptr, channels);
+      store_channels<C>(context.output(next++), sums.along.data(), rstd.data(), channels);
+    if (attrs.bias) store_channels<C>(context.output(next), sums.plain.data(), nullptr, channels);
   }
   const View* const views[3] = {&dx, &grad, &x};
   transform<C, 3>(ChannelWalk<3>(views), [&](int64_t channel, bool beside, const C* const* in,
                                              C* out, int64_t n) {
-    const C *const g = in[1], *const v = in[2], *const s = scale.get() + channel,
-                   *const a = constant.get() + channel, *const b = slope.get() + channel,
-                   *const m = mean.get() + channel;
+    const C *const g = in[1], *const v = in[2], *const s = scale.data() + channel,
+                   *const a = constant.data() + channel, *const b = slope.data() + channel,
+                   *const m = mean.data() + channel;
     if (beside) {
 #pragma omp simd
       for (int64_t j = 0; j < n; ++j) out[j] = s[j] * (g[j] - a[j] - b[j] * (v[j] - m[j]));
@@ -94,13 +93,13 @@ void update_kernel(const KernelContext& context, const BatchNormUpdateAttrs& att
   const int64_t channels = context.output().numel;
   const double count = static_cast<double>(attrs.count);
   for (size_t i = 0; i < 2; ++i) {
-    const auto running = channel_values<double>(&context.input(i), channels, 0),
-               fresh = channel_values<double>(&context.input(i + 2), channels, 0);
+    auto running = channel_values<double>(&context.input(i), channels, 0);
+    const auto fresh = channel_values<double>(&context.input(i + 2), channels, 0);
     const double factor = attrs.momentum * (i == 1 ? count / (count - 1) : 1);
     for (size_t c = 0; c < static_cast<size_t>(channels); ++c)
       running[c] = running[c] * (1 - attrs.momentum) + fresh[c] * factor;
     const View& out = context.output(i);
-    store_fn<double>(out.dtype)(running.get(), out.data, out.strides[0], channels);
+    store_fn<double>(out.dtype)(running.data(), out.data, out.strides[0], channels);
   }
 }
 

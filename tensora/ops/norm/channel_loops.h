@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
+#include <vector>
 
 #include "tensora/backend/cpu/convert.h"
 #include "tensora/backend/cpu/reduce.h"
@@ -19,12 +19,12 @@ inline constexpr int64_t kChannelGrain = 32 * 1024;
 
 /// One value per channel in the compute type; `fallback` where there is none.
 template <class C>
-std::unique_ptr<C[]> channel_values(const View* view, int64_t channels, C fallback) {
-  std::unique_ptr<C[]> values(new C[static_cast<size_t>(channels)]);
+std::vector<C> channel_values(const View* view, int64_t channels, C fallback) {
+  std::vector<C> values(static_cast<size_t>(channels));
   if (view)
-    load_fn<C>(view->dtype)(view->data, view->strides[0], channels, values.get());
+    load_fn<C>(view->dtype)(view->data, view->strides[0], channels, values.data());
   else
-    std::fill_n(values.get(), channels, fallback);
+    std::fill_n(values.data(), channels, fallback);
   return values;
 }
 
@@ -163,8 +163,8 @@ void apply_channels(const View& y, const View& x, const C* mean, const C* scale,
 }
 
 template <class C>
-std::unique_ptr<C[]> scales(const C* variance, const C* weight, double eps, int64_t channels) {
-  std::unique_ptr<C[]> scale(new C[static_cast<size_t>(channels)]);
+std::vector<C> scales(const C* variance, const C* weight, double eps, int64_t channels) {
+  std::vector<C> scale(static_cast<size_t>(channels));
   for (int64_t c = 0; c < channels; ++c)
     scale[static_cast<size_t>(c)] =
         static_cast<C>(weight[c] / std::sqrt(static_cast<double>(variance[c]) + eps));
@@ -177,15 +177,15 @@ class GradientSums {
  public:
   GradientSums(const View& grad, const View& x, const C* mean)
       : views_{&x, &grad}, walk_(views_), mean_(mean), channels_(walk_.channels) {
-    plain.reset(new double[static_cast<size_t>(channels_)]());
-    along.reset(new double[static_cast<size_t>(channels_)]());
+    plain.resize(static_cast<size_t>(channels_));
+    along.resize(static_cast<size_t>(channels_));
     if (x.numel == 0) return;
     if (walk_.channels_adjacent)
       by_rows();
     else
       by_channels();
   }
-  std::unique_ptr<double[]> plain, along;
+  std::vector<double> plain, along;
 
  private:
   static constexpr int64_t kMostParts = 64, kLeastElements = 16 * 1024;
@@ -237,11 +237,11 @@ class GradientSums {
     const int64_t per_part =
         std::max<int64_t>({1, (rows + kMostParts - 1) / kMostParts, kLeastElements / channels_});
     const int64_t parts = (rows + per_part - 1) / per_part;
-    const std::unique_ptr<C[]> partial(new C[static_cast<size_t>(2 * parts * channels_)]());
+    std::vector<C> partial(static_cast<size_t>(2 * parts * channels_));
     parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
       alignas(64) C buffers[2][kChannelTile];
       for (int64_t part = begin; part < end; ++part) {
-        C* const a = partial.get() + 2 * part * channels_;
+        C* const a = partial.data() + 2 * part * channels_;
         C* const b = a + channels_;
         for (int64_t row = part * per_part; row < std::min(rows, (part + 1) * per_part); ++row)
           for (int64_t first = 0; first < channels_; first += kChannelTile) {

@@ -2,8 +2,8 @@
 
 // Arrays whose channels (dim 1) are treated alike: the loops of batch_norm. Memory is read in the
 // order it has:
-//   planes     elements of one channel are adjacent: a block has one channel, and its threads go
-//              through a part of that channel's elements
+//   planes     elements of one channel are adjacent: a block, or for short channels a warp, goes
+//              through a part of one channel's elements
 //   rows       channels are adjacent: a thread has a pack of channels, and goes through the rows
 // Either way the channel's constants stay in registers. A thread's pack is kPack elements.
 
@@ -36,11 +36,12 @@ struct ChannelArrays {
 template <bool kPlanes, int kPack, int K, class Body>
 __device__ inline void each_pack(const ChannelArrays<K>& arrays, Body&& body) {
   if constexpr (kPlanes) {
-    const unsigned channel = blockIdx.x;
+    const unsigned channel = blockIdx.x * blockDim.y + threadIdx.y;
+    if (channel >= arrays.channels) return;
     const unsigned first = blockIdx.y * arrays.per_part;
     const unsigned last = min(arrays.packs, first + arrays.per_part);
 #pragma unroll 4
-    for (unsigned i = first + threadIdx.x; i < last; i += kChannelThreads) {
+    for (unsigned i = first + threadIdx.x; i < last; i += blockDim.x) {
       const unsigned sample = arrays.packs_per_plane.divide(i);
       const long long element =
           static_cast<long long>(i - sample * arrays.packs_per_plane.divisor) * kPack;
@@ -88,8 +89,9 @@ __device__ inline void read_pack(const char* from, C (&to)[kPack]) {
 /// The channel of this thread's element i of a pack; beyond the last one, the last.
 template <bool kPlanes, int kPack, int K>
 __device__ inline unsigned channel_of(const ChannelArrays<K>& arrays, int i) {
-  if constexpr (kPlanes) return blockIdx.x;
-  return min(arrays.channels - 1, (blockIdx.x * blockDim.x + threadIdx.x) * kPack + i);
+  const unsigned channel = kPlanes ? blockIdx.x * blockDim.y + threadIdx.y
+                                   : (blockIdx.x * blockDim.x + threadIdx.x) * kPack + i;
+  return min(arrays.channels - 1, channel);
 }
 
 /// How many channels a thread has constants of.
@@ -110,12 +112,14 @@ __device__ inline void leave_channel_sums(const ChannelArrays<K>& arrays,
   __shared__ ChannelSums<C> shared[kChannelThreads * kChannelsPerThread<kPlanes, kPack>];
   partial += size_t{blockIdx.y} * arrays.channels;
   if constexpr (kPlanes) {
-    const auto sums = across_group<kChannelThreads>(
-        ChannelSums<double>{static_cast<double>(first[0]), static_cast<double>(second[0])},
-        [](ChannelSums<double> a, ChannelSums<double> b) {
-          return ChannelSums<double>{a.first + b.first, a.second + b.second};
-        });
-    if (threadIdx.x == 0) partial[blockIdx.x] = sums;
+    const ChannelSums<double> own{static_cast<double>(first[0]), static_cast<double>(second[0])};
+    const auto add = [](ChannelSums<double> a, ChannelSums<double> b) {
+      return ChannelSums<double>{a.first + b.first, a.second + b.second};
+    };
+    const auto sums = blockDim.x == kWarpThreads ? across_group<kWarpThreads>(own, add)
+                                                 : across_group<kChannelThreads>(own, add);
+    const unsigned channel = blockIdx.x * blockDim.y + threadIdx.y;
+    if (threadIdx.x == 0 && channel < arrays.channels) partial[channel] = sums;
   } else {
     const unsigned width = blockDim.x * kPack;
 #pragma unroll
@@ -225,6 +229,11 @@ ChannelGrid arrange_channels(const View* const (&views)[K], bool planes, int pro
   if (planes) {
     const DivisorNumbers numbers = divisor_numbers(std::max<int64_t>(1, plane / pack));
     arrays.packs_per_plane = {numbers.divisor, numbers.multiplier, numbers.shift};
+    if (steps <= 8 * kWarpThreads) {
+      grid.block = dim3(kWarpThreads, kChannelThreads / kWarpThreads);
+      groups = (arrays.channels + grid.block.y - 1) / grid.block.y;
+      steps_per_block = kWarpThreads;
+    }
   } else {
     const auto packs = static_cast<unsigned>((channels + pack - 1) / pack);
     unsigned across = 1;

@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "tensora/backend/cpu/copy.h"
 #include "tensora/ops/norm/channel_loops.h"
 #include "tensora/ops/norm/group_norm_ops.h"
@@ -15,8 +17,8 @@ class RowMajor {
  public:
   explicit RowMajor(const View& view) : view_(view) {
     if (view.contiguous) return;
-    copy_.reset(new char[view.bytes()]);
-    view_.data = copy_.get();
+    copy_.resize(view.bytes());
+    view_.data = copy_.data();
     view_.strides = contiguous_strides(view.sizes);
     view_.update();
     copy_elements(view, view_);
@@ -24,15 +26,15 @@ class RowMajor {
   const View& view() const { return view_; }
 
  private:
-  std::unique_ptr<char[]> copy_;
+  std::vector<char> copy_;
   View view_;
 };
 
 /// values[plane] for every sample and channel: by channel, or by sample and group.
 template <class C>
-std::unique_ptr<C[]> by_plane(const std::unique_ptr<C[]>& values, int64_t planes, int64_t repeat,
-                              int64_t count) {
-  std::unique_ptr<C[]> result(new C[static_cast<size_t>(planes)]);
+std::vector<C> by_plane(const std::vector<C>& values, int64_t planes, int64_t repeat,
+                        int64_t count) {
+  std::vector<C> result(static_cast<size_t>(planes));
   for (int64_t i = 0; i < planes; ++i)
     result[static_cast<size_t>(i)] = values[static_cast<size_t>(i / repeat % count)];
   return result;
@@ -65,9 +67,9 @@ void forward(const KernelContext& context, const GroupNormAttrs& attrs) {
                                    planes, 1, channels),
              biases = by_plane<C>(channel_values<C>(optional_input(context, 2), channels, 0),
                                   planes, 1, channels);
-  const auto scale = scales<C>(variances.get(), weights.get(), attrs.eps, planes);
-  apply_channels<C>(as_planes(context.output(), 1), as_planes(x.view(), 1), means.get(),
-                    scale.get(), biases.get());
+  const auto scale = scales<C>(variances.data(), weights.data(), attrs.eps, planes);
+  apply_channels<C>(as_planes(context.output(), 1), as_planes(x.view(), 1), means.data(),
+                    scale.data(), biases.data());
 }
 
 template <class C>
@@ -80,17 +82,15 @@ void backward(const KernelContext& context, const GroupNormBackwardAttrs& attrs)
   const View mean_view = flat(mean.view()), variance_view = flat(variance.view());
   const auto ones = channel_values<C>(nullptr, rows, 1);
   const auto row_variance = channel_values<C>(&variance_view, rows, 1);
-  const auto rstd = scales<C>(row_variance.get(), ones.get(), attrs.eps, rows);
+  const auto rstd = scales<C>(row_variance.data(), ones.data(), attrs.eps, rows);
   const auto means = by_plane<C>(channel_values<C>(&mean_view, rows, 0), planes, per_group, rows);
   const auto weight = channel_values<C>(optional_input(context, 4), channels, 1);
   const View gradients = as_planes(grad.view(), 1), elements = as_planes(x.view(), 1);
-  const GradientSums<C> sums(gradients, elements, means.get());
+  const GradientSums<C> sums(gradients, elements, means.data());
   // Per plane: dx = scale * g - factor * (x - mean) - term
-  const auto scale = channel_values<C>(nullptr, planes, 0),
-             factor = channel_values<C>(nullptr, planes, 0),
-             term = channel_values<C>(nullptr, planes, 0);
-  const std::unique_ptr<double[]> of_weight(new double[static_cast<size_t>(channels)]()),
-      of_bias(new double[static_cast<size_t>(channels)]());
+  auto scale = channel_values<C>(nullptr, planes, 0), factor = scale, term = scale;
+  std::vector<double> of_weight(static_cast<size_t>(channels)),
+      of_bias(static_cast<size_t>(channels));
   const double count = static_cast<double>(per_group * elements.sizes[2]);
   for (int64_t row = 0; row < rows; ++row) {
     const double r = rstd[static_cast<size_t>(row)];
@@ -114,8 +114,8 @@ void backward(const KernelContext& context, const GroupNormBackwardAttrs& attrs)
     store_fn<double>(to.dtype)(from, to.data, 1, channels);
   };
   size_t next = 1;
-  if (attrs.weight) store(context.output(next++), of_weight.get());
-  if (attrs.bias) store(context.output(next), of_bias.get());
+  if (attrs.weight) store(context.output(next++), of_weight.data());
+  if (attrs.bias) store(context.output(next), of_bias.data());
   const View out = as_planes(context.output(), 1);
   const View* const views[3] = {&out, &gradients, &elements};
   transform<C, 3>(ChannelWalk<3>(views), [&](int64_t channel, bool beside, const C* const* in,

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
+#include <vector>
 
 #include "tensora/backend/cpu/generate.h"
 #include "tensora/backend/cpu/parts.h"
@@ -74,18 +74,18 @@ class Parameter {
       values_ = view->as<const C>();
       return;
     }
-    copy_.reset(new C[static_cast<size_t>(n)]);
+    copy_.resize(static_cast<size_t>(n));
     if (view)
-      reader.read(0, n, copy_.get());
+      reader.read(0, n, copy_.data());
     else
-      std::fill_n(copy_.get(), n, fallback);
-    values_ = copy_.get();
+      std::fill_n(copy_.data(), n, fallback);
+    values_ = copy_.data();
   }
   const C* at(int64_t i) const { return values_ + i; }
 
  private:
   const C* values_;
-  std::unique_ptr<C[]> copy_;
+  std::vector<C> copy_;
 };
 
 /// Multiplies a run by 1 / (1 - p) where its elements are kept, else by 0.
@@ -298,18 +298,17 @@ class GradientRows {
     const int64_t per_part = std::max(kLeastRows, (rows + kMostParts - 1) / kMostParts);
     const int64_t parts = (rows + per_part - 1) / per_part;
     const bool sums = job_.dweight || job_.dbias;
-    const std::unique_ptr<C[]> partial(sums ? new C[static_cast<size_t>(2 * parts * n_)]()
-                                            : nullptr);
+    std::vector<C> partial(static_cast<size_t>(sums ? 2 * parts * n_ : 0));
     parallel_for(parts, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, per_part * n_)),
                  [&](int64_t begin, int64_t end) {
                    for (int64_t part = begin; part < end; ++part) {
-                     C* const sum = sums ? partial.get() + 2 * part * n_ : nullptr;
+                     C* const sum = sums ? partial.data() + 2 * part * n_ : nullptr;
                      const int64_t last = std::min(rows, (part + 1) * per_part);
                      for (int64_t row = part * per_part; row < last; ++row) of_row(row, sum);
                    }
                  });
-    if (job_.dweight) collect(partial.get(), parts, *job_.dweight);
-    if (job_.dbias) collect(partial.get() + n_, parts, *job_.dbias);
+    if (job_.dweight) collect(partial.data(), parts, *job_.dweight);
+    if (job_.dbias) collect(partial.data() + n_, parts, *job_.dbias);
   }
 
  private:
