@@ -21,15 +21,6 @@ void check_indices(const Infer& infer, const Tensor& indices) {
               "expected indices of dtype int64 or int32, got ", indices.dtype());
 }
 
-// 1 / how often each index occurs.
-Tensor rarity(const Tensor& indices, int64_t rows, const Tensor& like) {
-  const TensorOptions options{.dtype = promote_types(like.dtype(), kFloat32),
-                              .device = like.device()};
-  const Tensor counts =
-      index_add(zeros({rows}, options), 0, indices, ones({indices.numel()}, options));
-  return reciprocal(index_select(counts, 0, indices));
-}
-
 Tensors embedding_backward_reference(Args in, const EmbeddingBackwardAttrs& attrs) {
   const Tensor &grad = *in[0], indices = to(*in[1], kInt64);
   const bool has_rows = in.size() > 2 && in[2]->defined();
@@ -74,7 +65,7 @@ constinit OpDef<EmbeddingAttrs> embedding_op = define(Op<EmbeddingAttrs>{
           const Tensor rows = reshape(vjp.grad(), {indices.numel(), weight[1]});
           const Tensor places = ravel(indices);
           const Tensor scale =
-              attrs.scale_grad_by_freq ? rarity(places, weight[0], rows) : Tensor();
+              attrs.scale_grad_by_freq ? rarity_of(places, weight[0], rows) : Tensor();
           vjp.set(0, apply(embedding_backward_op, {rows, places, Tensor(), scale},
                            {weight[0], attrs.padding_idx}));
         },
@@ -99,8 +90,6 @@ void register_embedding(OpRegistry& registry) {
   registry.add(embedding_backward_op);
 }
 
-namespace {
-
 int64_t wrapped_padding(std::string_view op, std::optional<int64_t> padding_idx, int64_t rows) {
   if (!padding_idx) return -1;
   check(*padding_idx >= -rows && *padding_idx < rows, op, ": padding_idx must be within ", rows,
@@ -108,7 +97,13 @@ int64_t wrapped_padding(std::string_view op, std::optional<int64_t> padding_idx,
   return *padding_idx < 0 ? *padding_idx + rows : *padding_idx;
 }
 
-}  // namespace
+Tensor rarity_of(const Tensor& indices, int64_t rows, const Tensor& like) {
+  const TensorOptions options{.dtype = promote_types(like.dtype(), kFloat32),
+                              .device = like.device()};
+  const Tensor counts =
+      index_add(zeros({rows}, options), 0, indices, ones({indices.numel()}, options));
+  return reciprocal(index_select(counts, 0, indices));
+}
 
 const Tensor& embedding_renorm_(const Tensor& weight, const Tensor& indices, double max_norm,
                                 double norm_type) {

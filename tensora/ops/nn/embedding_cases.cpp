@@ -74,7 +74,7 @@ void add_norms(Cases& cases) {
            [](Arrays) {
              Array rows(Shape{3, 2}), weight(Shape{3, 2});
              const double a = 3 / (5 + 1e-7), b = 4 / (5 + 1e-7);
-                   rows.values = {a, b, 0.3, 0.4, a, b};
+             rows.values = {a, b, 0.3, 0.4, a, b};
              weight.values = {a, b, 0.3, 0.4, 6, 8};
              return ArrayList{rows, weight};
            },

@@ -31,4 +31,9 @@ constexpr auto describe(std::type_identity<EmbeddingBackwardAttrs>) {
 }
 extern OpDef<EmbeddingBackwardAttrs> embedding_backward_op;
 
+/// A row that may count from the end, or -1 if none is given; throws if there is no such row.
+int64_t wrapped_padding(std::string_view op, std::optional<int64_t> padding_idx, int64_t rows);
+/// 1 / how often each of the indices occurs, of the dtype in which `like` is summed.
+Tensor rarity_of(const Tensor& indices, int64_t rows, const Tensor& like);
+
 }  // namespace tensora
