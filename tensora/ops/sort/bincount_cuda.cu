@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kThreads)
   const long long start = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
   visit_any(params.dtype, [&]<class T>() {
     // Integers are counted by number, floats by interval.
-    if constexpr (is_float_type<accumulate_t<T>> == is_float_type<C>)
+    if constexpr (is_float_type<accumulate_t<T>> == is_float_type<C>) {
       for (long long i = start; i < params.count; i += stride) {
         const long long bin = bin_of(load_value<C>(reinterpret_cast<const T*>(params.in)[i]));
         if (bin < 0) continue;
@@ -57,6 +57,7 @@ __global__ void __launch_bounds__(kThreads)
         else
           atomic_add(reinterpret_cast<Out*>(params.out) + bin, static_cast<Out>(value));
       }
+    }
   });
   if constexpr (shared) {
     __syncthreads();
