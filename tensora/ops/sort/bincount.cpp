@@ -1,8 +1,9 @@
-// Registers nothing: counting is scatter_add of ones.
 #include "tensora/ops/sort/bincount.h"
 
 #include <cmath>
 
+#include "tensora/core/determinism.h"
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/creation/sequence.h"
@@ -15,6 +16,7 @@
 #include "tensora/ops/shape/expand.h"
 #include "tensora/ops/shape/reshape.h"
 #include "tensora/ops/shape/slice.h"
+#include "tensora/ops/sort/count_bins.h"
 #include "tensora/ops/sort/searchsorted.h"
 
 namespace tensora {
@@ -52,14 +54,6 @@ void check_floating(const Tensor& self, std::string_view op) {
   check(self.is_floating_point(), op, ": expected a floating-point dtype, got ", self.dtype());
 }
 
-// Equal bins: the position in the range, in units of bins.
-Tensor equal_bins(const Tensor& x, Range range, int64_t bins) {
-  const double width = range.high - range.low;
-  const Tensor place = (x - range.low) * (static_cast<double>(bins) / width);
-  const Tensor bin = clamp_max(to(floor(nan_to_num(place, -1, -1, -1)), kInt64), bins - 1);
-  return where(logical_and(ge(x, range.low), le(x, range.high)), bin, bins);
-}
-
 Tensor equal_edges(const Tensor& x, Range range, int64_t bins) {
   return linspace(range.low, range.high, bins + 1, {.dtype = x.dtype(), .device = x.device()});
 }
@@ -77,7 +71,53 @@ void check_weight(const Tensor& self, const Tensor& weight) {
         ", got ", weight.dtype());
 }
 
+// Integers outside of the bins name the one after the last.
+Tensors count_integers_reference(Args in, const CountIntegersAttrs& attrs) {
+  const bool weighted = in.size() > 1 && in[1]->defined();
+  const Tensor x = to(*in[0], kInt64);
+  const Tensor bin = where(logical_and(ge(x, 0), lt(x, attrs.bins)), x, attrs.bins);
+  return Tensors{contiguous(
+      counted(bin, weighted ? *in[1] : Tensor(), attrs.bins, weighted ? in[1]->dtype() : kInt64))};
+}
+
+Tensors count_intervals_reference(Args in, const CountIntervalsAttrs& attrs) {
+  const Tensor& given = *in[0];
+  const Tensor x = to(given, given.dtype() == kFloat64 ? kFloat64 : kFloat32);
+  const Tensor inside = logical_and(ge(x, attrs.low), le(x, attrs.high));
+  const Tensor place = (where(inside, x, attrs.low) - attrs.low) * static_cast<double>(attrs.bins) /
+                       (attrs.high - attrs.low);
+  const Tensor bin = clamp_max(to(place, kInt64), attrs.bins - 1);
+  return Tensors{contiguous(counted(where(inside, bin, attrs.bins), {}, attrs.bins, kInt64))};
+}
+
 }  // namespace
+
+constinit OpDef<CountIntegersAttrs> count_integers_op = define(Op<CountIntegersAttrs>{
+    .name = "count_integers",
+    .inputs = {"self", "weights?"},
+    .internal = true,
+    .infer =
+        [](Infer& infer, const CountIntegersAttrs& attrs) {
+          infer.output({attrs.bins}, infer.has(1) ? infer[1].dtype() : kInt64);
+        },
+    .reference = count_integers_reference,
+    .gradient = Gradient::not_differentiable,
+});
+
+constinit OpDef<CountIntervalsAttrs> count_intervals_op = define(Op<CountIntervalsAttrs>{
+    .name = "count_intervals",
+    .inputs = {"self"},
+    .internal = true,
+    .infer = [](Infer& infer,
+                const CountIntervalsAttrs& attrs) { infer.output({attrs.bins}, kInt64); },
+    .reference = count_intervals_reference,
+    .gradient = Gradient::not_differentiable,
+});
+
+void register_bincount(OpRegistry& registry) {
+  registry.add(count_integers_op);
+  registry.add(count_intervals_op);
+}
 
 Tensor bincount(const Tensor& self, const Tensor& weights, int64_t minlength) {
   check(self.dim() == 1 && is_integral(self.dtype()),
@@ -94,8 +134,13 @@ Tensor bincount(const Tensor& self, const Tensor& weights, int64_t minlength) {
   const auto [low, high] = aminmax(self);
   const auto smallest = low.item<int64_t>(), largest = high.item<int64_t>();
   check(smallest >= 0, "bincount: expected integers that are not negative, got ", smallest);
-  const Tensor weight = weights.defined() ? weights.detach() : Tensor();
-  return counted(to(self, kInt64), weight, std::max(minlength, largest + 1), dtype);
+  const CountIntegersAttrs attrs{std::max(minlength, largest + 1)};
+  const Tensor integers = contiguous(self);
+  if (!weights.defined()) return apply(count_integers_op, {integers}, attrs);
+  const Tensor weight = contiguous(to(weights.detach(), dtype));
+  if (is_deterministic())
+    return contiguous(counted(to(integers, kInt64), weight, attrs.bins, dtype));
+  return apply(count_integers_op, {integers, weight}, attrs);
 }
 
 Tensor histc(const Tensor& self, int64_t bins, Scalar min, Scalar max) {
@@ -108,8 +153,8 @@ Tensor histc(const Tensor& self, int64_t bins, Scalar min, Scalar max) {
   if (given->low == given->high) given.reset();
   Range range = range_of(x, given, "histc");
   if (range.low == range.high) range = {range.low - 1, range.high + 1};
-  const DType compute = x.dtype() == kFloat64 ? kFloat64 : kFloat32;
-  return to(counted(equal_bins(to(x, compute), range, bins), {}, bins, compute), x.dtype());
+  const Tensor counts = apply(count_intervals_op, {contiguous(x)}, {bins, range.low, range.high});
+  return to(counts, x.dtype());
 }
 
 std::tuple<Tensor, Tensor> histogram(const Tensor& self, const Tensor& bins, const Tensor& weight,
@@ -140,9 +185,7 @@ std::tuple<Tensor, Tensor> histogram(const Tensor& self, int64_t bins,
   if (range) given = Range{range->first, range->second};
   Range found = range_of(x, given, "histogram");
   if (found.low == found.high) found = {found.low - 0.5, found.high + 0.5};
-  const Tensor weights = weight.defined() ? weight.detach() : Tensor();
-  return finished(counted(equal_bins(x, found, bins), weights, bins, x.dtype()),
-                  equal_edges(x, found, bins), density);
+  return histogram(self, equal_edges(x, found, bins), weight, density);
 }
 
 }  // namespace tensora

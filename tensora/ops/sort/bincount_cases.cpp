@@ -35,6 +35,24 @@ void add_bincounts(Cases& cases) {
   add("vector", {6}, {1, 1, 3, 0, 3, 3}, 0);
   add("minlength", {3}, {1, 0, 1}, 5);
   add("empty", {0}, {}, 3);
+  Line many;
+  for (int64_t i = 0; i < 200001; ++i) many.push_back(static_cast<double>(i * 7919 % 101));
+  add("on all threads", {200001}, many, 0);
+  cases.samples.back().dtypes = {kInt64, kUInt8};
+  cases.add({.op = "bincount",
+             .name = "weights on all threads",
+             .inputs = {{.sizes = {200001}, .dtype = kInt64, .values = many}, {{200001}}},
+             .run = [](In x) { return one(bincount(x[0], x[1], 5000)); },
+             .reference =
+                 [](Arrays x) {
+                   Array out({5000});
+                   for (int64_t i = 0; i < 200001; ++i)
+                     out[static_cast<int64_t>(x[0][i])] += x[1][i];
+                   return one(out);
+                 },
+             .dtypes = {kFloat64},
+             .tolerance = 100,
+             .opt_out = data_dependent()});
   cases.add({.op = "bincount",
              .name = "weights",
              .inputs = {{.sizes = {4}, .dtype = kInt64, .values = {2, 0, 2, 2}}, {{4}}},
@@ -62,6 +80,20 @@ void add_histograms(Cases& cases) {
                    out.values = {1, 2, 2, 3};
                    return one(out);
                  },
+             .opt_out = data_dependent()});
+  cases.add({.op = "histc",
+             .name = "on all threads",
+             .inputs = {{.sizes = {150001}, .low = 0, .high = 10}},
+             .run = [](In x) { return one(histc(x[0], 7, 1, 9)); },
+             .reference =
+                 [](Arrays x) {
+                   Array out({7});
+                   for (double v : x[0].values)
+                     if (v >= 1 && v <= 9)
+                       ++out[std::min<int64_t>(6, static_cast<int64_t>((v - 1) * 7 / 8))];
+                   return one(out);
+                 },
+             .dtypes = {kFloat64},
              .opt_out = data_dependent()});
   cases.add({.op = "histc",
              .name = "all",
