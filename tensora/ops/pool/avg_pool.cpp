@@ -97,6 +97,11 @@ constinit OpDef<AvgPoolAttrs> avg_pool_op = define(Op<AvgPoolAttrs>{
           const Shape sizes = pool::check_pool(infer, attrs);
           for (int64_t step : attrs.dilation)
             infer.check(step == 1, "windows cannot be dilated, got dilation ", attrs.dilation);
+          // PyTorch does not count the padding here in 3-D.
+          for (int d = 0; d < 3 && attrs.kernel_size.size() == 3; ++d)
+            infer.check(infer[0].size(d - 3) >= attrs.kernel_size[d], "kernel_size ",
+                        attrs.kernel_size, " is larger than the input, of shape ",
+                        infer[0].sizes());
           infer.check(attrs.divisor_override != 0, "divisor_override must not be 0");
           const bool last = is_channels_last(infer[0].sizes(), infer[0].strides());
           infer.output(sizes, layout_strides(sizes, last), infer[0].dtype());

@@ -95,6 +95,67 @@ std::vector<double> places(const Sample& s) {
   return values;
 }
 
+void add_affine(Cases& cases) {
+  cases.add({.op = "affine_grid",
+             .name = "2-D",
+             .inputs = {{{2, 2, 3}}},
+             .run =
+                 [](In x) {
+                   return one(affine_grid(x[0], {2, 1, 2, 3}, false));
+                 },
+             .reference =
+                 [](Arrays x) {
+                   Array out(Shape{2, 2, 3, 2});
+                   Array::each(out.sizes, [&](const Shape& at) {
+                     const double px = (2.0 * static_cast<double>(at[2]) + 1) / 3 - 1;
+                     const double py = (2.0 * static_cast<double>(at[1]) + 1) / 2 - 1;
+                     out.at(at) = x[0].at({at[0], at[3], 0}) * px +
+                                  x[0].at({at[0], at[3], 1}) * py + x[0].at({at[0], at[3], 2});
+                   });
+                   return one(out);
+                 },
+             .tolerance = 4});
+  cases.add({.op = "affine_grid",
+             .name = "3-D, corners",
+             .inputs = {{{1, 3, 4}}},
+             .run =
+                 [](In x) {
+                   return one(affine_grid(x[0], {1, 1, 1, 2, 3}, true));
+                 },
+             .reference =
+                 [](Arrays x) {
+                   Array out(Shape{1, 1, 2, 3, 3});
+                   Array::each(out.sizes, [&](const Shape& at) {
+                     const double px = static_cast<double>(at[3]) - 1;
+                     const double py = 2 * static_cast<double>(at[2]) - 1;
+                     out.at(at) = x[0].at({0, at[4], 0}) * px + x[0].at({0, at[4], 1}) * py +
+                                  x[0].at({0, at[4], 3});
+                   });
+                   return one(out);
+                 },
+             .tolerance = 4});
+}
+
+void add_errors(Cases& cases) {
+  const auto x = [] { return zeros({1, 2, 4, 4}); };
+  cases.error("grid_sample", "last dim", "the last dim of grid must have size 2", [=] {
+    grid_sample(x(), zeros({1, 2, 2, 3}));
+  });
+  cases.error("grid_sample", "batch", "grid and input must have the same batch, got 2 and 1", [=] {
+    grid_sample(x(), zeros({2, 2, 2, 2}));
+  });
+  cases.error("grid_sample", "mode", "mode must be 'bilinear', 'nearest' or 'bicubic', got 'x'",
+              [=] {
+                grid_sample(x(), zeros({1, 2, 2, 2}), "x");
+              });
+  cases.error("grid_sample", "dtypes", "expected one floating-point dtype", [=] {
+    grid_sample(x(), zeros({1, 2, 2, 2}, {.dtype = kFloat64}));
+  });
+  cases.error("affine_grid", "theta", "theta must have shape [1, 2, 3]", [] {
+    affine_grid(zeros({1, 2, 4}), {1, 1, 2, 2});
+  });
+}
+
 }  // namespace
 
 void grid_sample_cases(Cases& cases) {
@@ -146,61 +207,8 @@ void grid_sample_cases(Cases& cases) {
              grid[0] = g * (x[1][1] - x[1][0]) / 2;
              return ArrayList{input, grid};
            }});
-  cases.add({.op = "affine_grid",
-             .name = "2-D",
-             .inputs = {{{2, 2, 3}}},
-             .run =
-                 [](In x) {
-                   return one(affine_grid(x[0], {2, 1, 2, 3}, false));
-                 },
-             .reference =
-                 [](Arrays x) {
-                   Array out(Shape{2, 2, 3, 2});
-                   Array::each(out.sizes, [&](const Shape& at) {
-                     const double px = (2.0 * static_cast<double>(at[2]) + 1) / 3 - 1;
-                     const double py = (2.0 * static_cast<double>(at[1]) + 1) / 2 - 1;
-                     out.at(at) = x[0].at({at[0], at[3], 0}) * px +
-                                  x[0].at({at[0], at[3], 1}) * py + x[0].at({at[0], at[3], 2});
-                   });
-                   return one(out);
-                 },
-             .tolerance = 4});
-  cases.add({.op = "affine_grid",
-             .name = "3-D, corners",
-             .inputs = {{{1, 3, 4}}},
-             .run =
-                 [](In x) {
-                   return one(affine_grid(x[0], {1, 1, 1, 2, 3}, true));
-                 },
-             .reference =
-                 [](Arrays x) {
-                   Array out(Shape{1, 1, 2, 3, 3});
-                   Array::each(out.sizes, [&](const Shape& at) {
-                     const double px = static_cast<double>(at[3]) - 1;
-                     const double py = 2 * static_cast<double>(at[2]) - 1;
-                     out.at(at) = x[0].at({0, at[4], 0}) * px + x[0].at({0, at[4], 1}) * py +
-                                  x[0].at({0, at[4], 3});
-                   });
-                   return one(out);
-                 },
-             .tolerance = 4});
-  const auto x = [] { return zeros({1, 2, 4, 4}); };
-  cases.error("grid_sample", "last dim", "the last dim of grid must have size 2", [=] {
-    grid_sample(x(), zeros({1, 2, 2, 3}));
-  });
-  cases.error("grid_sample", "batch", "grid and input must have the same batch, got 2 and 1", [=] {
-    grid_sample(x(), zeros({2, 2, 2, 2}));
-  });
-  cases.error("grid_sample", "mode", "mode must be 'bilinear', 'nearest' or 'bicubic', got 'x'",
-              [=] {
-                grid_sample(x(), zeros({1, 2, 2, 2}), "x");
-              });
-  cases.error("grid_sample", "dtypes", "expected one floating-point dtype", [=] {
-    grid_sample(x(), zeros({1, 2, 2, 2}, {.dtype = kFloat64}));
-  });
-  cases.error("affine_grid", "theta", "theta must have shape [1, 2, 3]", [] {
-    affine_grid(zeros({1, 2, 4}), {1, 1, 2, 2});
-  });
+  add_affine(cases);
+  add_errors(cases);
 }
 
 }  // namespace tensora::suite

@@ -140,8 +140,11 @@ std::array<BandDim, 3> resample::band_dims(const Shape& sizes, const ResizeAttrs
                          : in / out;
     else
       dim.step = 1 / attrs.scales[static_cast<size_t>(d)];
-    // PyTorch's nearest copies whenever the size stays, whatever the scale factor is.
-    dim.copies = dim.in == dim.out && (attrs.method == Method::nearest || dim.step == 1);
+    // A size that stays is copied whatever the scale factor is, except, as in PyTorch, by cubic
+    // without antialias, nearest-exact, and nearest in 1-D and 3-D.
+    const bool copies = attrs.antialias || attrs.method == Method::linear ||
+                        (attrs.method == Method::nearest && dims == 2);
+    dim.copies = dim.in == dim.out && (copies || dim.step == 1);
     if (attrs.method == Method::nearest && dim.out == 2 * dim.in) dim.step = 0.5;
   }
   return result;
