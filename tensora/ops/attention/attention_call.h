@@ -49,16 +49,21 @@ void general_backward(std::string_view op, int device, const AttentionCall& call
 void attention_delta(std::string_view op, int device, const AttentionCall& call);
 void attention_mask_gradient(std::string_view op, int device, const AttentionCall& call);
 
-/// bfloat16 and float16 with float sums by mma.sync, any mask: rows contiguous, head sizes up to 256
-/// and multiples of 8. See Note [Attention on tensor cores].
+/// bfloat16 and float16 with float sums by mma.sync, any mask: rows contiguous, head sizes up to
+/// 256 and multiples of 8. See Note [Attention on tensor cores].
 template <class T>
 void forward_on_tensor_cores(std::string_view op, int device, const AttentionCall& call);
 template <class T>
 void backward_on_tensor_cores(std::string_view op, int device, const AttentionCall& call);
 
 /// The same forward by Hopper's own instructions, for devices that run *_sm90a.cu: no mask, dropout
-/// or packed sequences, head sizes up to 128. False, and nothing is queued, where it does not apply.
+/// or packed sequences, head sizes up to 128. False, and nothing is queued, where it does not
+/// apply.
 bool forward_on_hopper(std::string_view op, int device, const AttentionCall& call);
+
+/// The same for few queries per head and many keys, as when a sequence is continued token by token.
+/// False, and nothing is queued, where it does not apply. See Note [Attention of few queries].
+bool forward_of_few_queries(std::string_view op, int device, const AttentionCall& call);
 
 /// Lets a kernel have more dynamic shared memory than the 48 KiB that need no permission.
 void allow_shared_memory(int device, const void* kernel, int bytes);

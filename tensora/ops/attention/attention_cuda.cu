@@ -104,18 +104,23 @@ bool fits_shared_memory(int device, const AttentionCall& call, bool backward) {
   return most_shared_memory(device) >= needed * 1024;
 }
 
+void forward(std::string_view op, int device, const AttentionCall& call) {
+  if (!fits_tensor_cores(call)) return general_forward(op, device, call);
+  if (forward_of_few_queries(op, device, call)) return;
+  if (runs_sm90a(device) && forward_on_hopper(op, device, call)) return;
+  if (!fits_shared_memory(device, call, false)) return general_forward(op, device, call);
+  if (call.query.element == Element::bfloat16)
+    forward_on_tensor_cores<BFloat16>(op, device, call);
+  else
+    forward_on_tensor_cores<Half>(op, device, call);
+}
+
 void attention_kernel(const KernelContext& context, const AttentionAttrs& attrs) {
   AttentionCall call = call_of(context, 0, 3, attrs);
   call.result = array_of(context.output(0));
   call.logarithms = context.output(1).data;
   if (context.output(1).numel == 0) return;
-  const int device = context.device.index;
-  if (!fits_tensor_cores(call) || !fits_shared_memory(device, call, false))
-    general_forward(context.op, device, call);
-  else if (call.query.element == Element::bfloat16)
-    forward_on_tensor_cores<BFloat16>(context.op, device, call);
-  else
-    forward_on_tensor_cores<Half>(context.op, device, call);
+  forward(context.op, context.device.index, call);
 }
 
 void attention_backward_kernel(const KernelContext& context, const AttentionAttrs& attrs) {
