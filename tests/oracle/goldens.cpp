@@ -140,7 +140,7 @@ std::string difference(const Tensor& ours, const Described& theirs, bool loose) 
 /// One call: its lines are collected, and run when the next begins.
 struct Call {
   std::string op, place;
-  bool loose = false, raises = false;
+  bool loose = false, first = false, raises = false;
   std::vector<std::pair<std::string, AttrValue>> attrs;
   std::vector<Tensor> inputs;
   std::vector<Described> outputs;
@@ -171,6 +171,7 @@ struct Call {
     words.next();
     op = words.next();
     loose = words.take("loose");
+    first = words.take("first");
     while (!words.empty()) {
       const std::string_view word = words.next();
       const size_t equals = word.find('=');
@@ -187,6 +188,7 @@ struct Call {
       return raises ? "" : concat("throws: ", error.what());
     }
     if (raises) return "is accepted, which PyTorch refuses";
+    if (first) results.resize(1);
     if (results.size() != outputs.size())
       return concat(results.size(), " outputs where PyTorch has ", outputs.size());
     for (size_t i = 0; i < results.size(); ++i)

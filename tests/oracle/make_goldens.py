@@ -5,7 +5,8 @@ The calls are those that tools/fuzz draws (its ops.py says how an op is called a
 it), a few per op, always the same ones; Tensora is not needed. tests/oracle/goldens.cpp replays them.
 Needs PyTorch (`pip install torch`), and says so where it is missing. A call is written as
 
-    call add alpha=2             the op as apply_by_name knows it, and its attributes; `loose`: few digits
+    call add alpha=2             the op as apply_by_name knows it, and its attributes; `loose`: few digits;
+                                 `first`: PyTorch returns the first output alone
     in float32 2,1 grad 1 2.5    an input: dtype, sizes, whether its gradient is asked for, elements
     num 2                        an input that is a number; `none` one that is left out
     raise                        PyTorch refuses the call; or else its outputs and gradients:
@@ -16,6 +17,7 @@ import argparse
 import keyword
 import pathlib
 import random
+import re
 import sys
 import types
 import warnings
@@ -116,7 +118,8 @@ def golden(call):
         return None
     op, inputs, attributes = call.ours(*[Input(x) for x in call.inputs])
     named = [f"{k[:-1] if keyword.iskeyword(k[:-1]) else k}={attribute(v)}" for k, v in attributes.items()]
-    lines = [" ".join(["call", op, *(["loose"] if call.op in LOOSE else []), *named]), *input_lines(inputs)]
+    marks = (["loose"] if call.op in LOOSE else []) + (["first"] if call.first else [])
+    lines = [" ".join(["call", op, *marks, *named]), *input_lines(inputs)]
     try:
         result = call.theirs(*[x.theirs for x in call.inputs])
         outputs = list(result) if isinstance(result, (tuple, list)) else [result]
@@ -146,6 +149,14 @@ def goldens_of(family, op):
     return found
 
 
+def defined_ops():
+    """The names that the rooms give their ops."""
+    ops, names = HERE.parent.parent / "tensora/ops", set()
+    for path in [*ops.rglob("*.cpp"), *ops.rglob("*.h")]:
+        names.update(re.findall(r'(?:name = |define\w*(?:<[^()]*>)?\(\s*)"(\w+)"', path.read_text()))
+    return names
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=HERE / "goldens")
@@ -153,9 +164,9 @@ def main():
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     folder.mkdir(exist_ok=True)
-    count = size = 0
+    count, size, defined = 0, 0, defined_ops()
     for family, ops in FAMILIES.items():
-        calls = [lines for op in ops for lines in goldens_of(family, op)]
+        calls = [lines for op in ops if op in defined for lines in goldens_of(family, op)]
         text = "# Written by ./dev golden from PyTorch; do not edit.\n" + \
             "".join("\n".join(lines) + "\n" for lines in calls)
         (folder / f"{family.__name__}.txt").write_text(text)

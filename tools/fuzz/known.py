@@ -45,6 +45,8 @@ def of_refusal(call, kind, theirs, numel):
         return "sizes or strides that overflow"
     if op == "fill" and call.inputs[0].theirs.numel() == 1:
         return "PyTorch does not check one element"
+    if op == "cat" and max(x.theirs.numel() for x in call.inputs) == 0:
+        return "PyTorch ignores vectors without elements, and dim with them"
     if op == "addcdiv" and "Integer division" in theirs:
         return "integers are divided as floats"
     return ""
@@ -89,6 +91,8 @@ def reason(call, kind, ours, theirs):
         return "called by name, without the function that chooses between ops"
     if op == "polygamma" and (has_special(call) or has_pole(call)):
         return "polygamma at infinity and at its poles"
+    if op == "isclose" and dtypes & HALVES:
+        return "the tolerance is not rounded to the half type"
     if op == "prod" and has_huge(call):
         return "whether 0 meets an infinity depends on the order of the factors"
     if op == "slice" and kind == "type" and numel == 0:

@@ -1,9 +1,11 @@
 """What is compared: for each op its inputs and arguments, and how PyTorch spells it."""
-import tensora_glue as glue
 import torch
 import torch.nn.functional as F
 
-from samples import ALL, EXTREME, FLOATS, INTEGERS, make, shape
+import rooms
+from lines import (Line, alike, anything, broadcastable, classes, dim, dims, flag, floats, integers, mask, matrices,
+                   one_of, places, same, three_places, three_rows)
+from samples import ALL, EXTREME, FLOATS, make, shape
 
 UNARY = ("abs neg sign ceil floor trunc round square sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p "
          "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf erfc logit "
@@ -16,15 +18,16 @@ BINARY = ("add sub mul div floor_divide remainder fmod pow maximum minimum fmax 
 # Wide of one unit in the last place: their derivatives are steep, or PyTorch's own digits are few.
 LOOSE = {"tan", "digamma", "logit", "pow", "remainder", "fmod", "mish", "gelu", "erfc", "tanhshrink",
          "asinh", "acosh", "atanh", "hardswish", "silu", "lgamma", "erfinv", "sinc", "matmul", "addmm", "var",
-         "std", "var_mean", "std_mean", "gelu_tanh", "norm", "logsumexp", "cumprod", "cumsum", "polygamma", "lerp"}
+         "std", "layer_norm", "rms_norm", "group_norm", "attention", "logcumsumexp", "linalg_det", "linalg_inv_ex",
+         "linalg_solve_ex", "linalg_cholesky_ex", "var_mean", "std_mean", "gelu_tanh", "softmax", "log_softmax", "convolution", "grid_sample", "norm", "logsumexp", "cumprod", "cumsum", "polygamma", "lerp"}
 
 
 class Call:
     """One call of an op: the samples, and a function of either library's tensors."""
 
-    def __init__(self, op, inputs, ours, theirs, text="", strides=False, grads=True):
+    def __init__(self, op, inputs, ours, theirs, text="", strides=False, grads=True, first=False):
         self.op, self.inputs, self.ours, self.theirs = op, inputs, ours, theirs
-        self.text, self.strides, self.grads = text, strides, grads
+        self.text, self.strides, self.grads, self.first = text, strides, grads, first
 
 
 def theirs_of(name):
@@ -34,14 +37,6 @@ def theirs_of(name):
         if found := place(name):
             return found
     raise KeyError(f"ops.py does not say how PyTorch spells {name}")
-
-
-def broadcastable(rng, sizes):
-    """Sizes that go with the given ones, most of the time."""
-    result = [1 if rng.random() < 0.2 else size for size in sizes[rng.choice([0, 0, 0, 1]):]]
-    if result and rng.random() < 0.05:
-        result[0] += 1
-    return result
 
 
 def unary(rng, glue, name):
@@ -165,98 +160,6 @@ def indexing(rng, glue, name):
 
 
 # ---- ops that one line describes ------------------------------------------------------------------
-# Of an op: what its inputs are, then its attributes, each a value or a function that draws one, and,
-# where PyTorch spells the call otherwise, PyTorch's function of the inputs and the attributes.
-
-def floats(rng, sizes, _):
-    return make(rng, rng.choice(FLOATS), sizes, True)
-
-
-def anything(rng, sizes, _):
-    dtype = rng.choice(ALL)
-    return make(rng, dtype, sizes, dtype in FLOATS)
-
-
-def integers(rng, sizes, _):
-    return make(rng, rng.choice(INTEGERS), sizes)
-
-
-def alike(rng, sizes, before):
-    """Of the first input's dtype, and of its shape or one that goes with it."""
-    dtype = str(before[0].theirs.dtype)[6:]
-    return make(rng, dtype, broadcastable(rng, list(before[0].theirs.shape)), dtype in FLOATS)
-
-
-def same(rng, sizes, before):
-    """Of the first input's dtype and shape."""
-    dtype = str(before[0].theirs.dtype)[6:]
-    return make(rng, dtype, list(before[0].theirs.shape), dtype in FLOATS)
-
-
-def mask(rng, sizes, _):
-    return make(rng, "bool", broadcastable(rng, sizes))
-
-
-def dim(rng, sizes):
-    if rng.random() < 0.05:
-        return rng.choice(EXTREME)
-    return rng.randrange(-len(sizes), len(sizes)) if sizes else rng.choice([0, -1])
-
-
-def dims(rng, sizes):
-    return rng.sample(range(len(sizes)), rng.randint(0, len(sizes))) if sizes else []
-
-
-def flag(rng, _):
-    return rng.random() < 0.5
-
-
-def one_of(*choices):
-    return lambda rng, _: rng.choice(choices)
-
-
-def places(rng, sizes, before):
-    """Positions in the first dim of the first input, one of them rarely beyond it."""
-    count = before[0].theirs.shape[0] + (1 if rng.random() < 0.05 else 0)
-    return chosen(rng, [rng.randint(0, 4)], lambda: rng.randrange(max(count, 1)))
-
-
-def three_places(rng, sizes, before):
-    order = rng.sample(range(before[0].theirs.shape[0]), 3)
-    return chosen(rng, [3], order.pop)
-
-
-def three_rows(rng, sizes, before):
-    return make(rng, str(before[0].theirs.dtype)[6:], [3, *before[0].theirs.shape[1:]])
-
-
-def classes(rng, sizes, _):
-    return chosen(rng, sizes, lambda: rng.randint(0, 11))
-
-
-def chosen(rng, sizes, draw):
-    """An int64 tensor of drawn elements."""
-    sample = make(rng, "int64", sizes)
-    theirs = torch.tensor([draw() for _ in range(sample.theirs.numel())], dtype=torch.int64).view(sizes)
-    ours = glue.view(glue.Tensor(theirs.flatten().tolist(), dtype="int64"), size=list(sizes))
-    return type(sample)(ours, theirs, f"tensor({theirs.tolist()})", [])
-
-
-class Line:
-    def __init__(self, *inputs, theirs=None, ranks=(0, 1, 2, 3), grads=True, **attributes):
-        self.inputs, self.theirs, self.ranks, self.grads = inputs, theirs, ranks, grads
-        self.attributes = attributes
-
-
-def matrices(rng, sizes, before):
-    """Matrices and vectors whose product most often exists."""
-    if not before:
-        return make(rng, rng.choice(["float32", "float64", "int64"]), sizes, False)
-    first = list(before[0].theirs.shape)
-    inner = first[-1] + (1 if rng.random() < 0.05 else 0)
-    batch = [1 if rng.random() < 0.3 else size for size in first[:-2]]
-    return make(rng, str(before[0].theirs.dtype)[6:], batch + [inner, rng.randint(0, 4)])
-
 
 LINES = {
     "aminmax": Line(anything, dim=lambda r, s: [dim(r, s)], keepdim=flag, grads=False,
@@ -329,14 +232,14 @@ LINES = {
 
 
 def declared(rng, glue, name):
-    line = LINES[name]
+    line = LINES.get(name) or rooms.LINES[name]
     sizes, inputs = shape(rng, rng.choice(line.ranks)), []
     for kind in line.inputs:
         inputs.append(kind(rng, sizes, inputs))
     attributes = {key: value(rng, sizes) if callable(value) else value for key, value in line.attributes.items()}
     theirs = line.theirs or theirs_of(name)
     return Call(name, inputs, lambda *x: getattr(glue, name)(*x, **attributes), lambda *x: theirs(*x, **attributes),
-                " ".join(f"{key} {value}" for key, value in attributes.items()), grads=line.grads)
+                " ".join(f"{key} {value}" for key, value in attributes.items()), grads=line.grads, first=line.first)
 
 
 FAMILIES = {
@@ -347,5 +250,5 @@ FAMILIES = {
     filling: ["fill"],
     viewing: "select slice diagonal unfold split expand view".split(),
     indexing: "gather scatter scatter_add".split(),
-    declared: list(LINES),
+    declared: [*LINES, *rooms.LINES],
 }

@@ -34,7 +34,8 @@ def weights(count):
     return [0.5 * (i * 7 % 5) - 0.75 for i in range(count)]
 
 
-def values(rng, dtype, count):
+def values(rng, dtype, count, calm=False):
+    """Elements; calm ones are no special values."""
     if dtype == "bool":
         return [rng.random() < 0.5 for _ in range(count)]
     if dtype in INTEGERS:
@@ -42,7 +43,7 @@ def values(rng, dtype, count):
         wide = rng.random() < 0.3
         low, high = (info.min, info.max) if wide else (max(info.min, -4), 5)
         return [rng.randint(low, high) for _ in range(count)]
-    special = rng.random() < 0.3
+    special = not calm and rng.random() < 0.3
     return [rng.choice(SPECIAL) if special and rng.random() < 0.5 else rng.uniform(-4, 4)
             for _ in range(count)]
 
@@ -52,11 +53,11 @@ class Layouts:
     varied = True
 
 
-def make(rng, dtype, sizes, grad=False, varied=True):
+def make(rng, dtype, sizes, grad=False, varied=True, calm=False):
     """A tensor of the given sizes in a random layout; a leaf and the views on the way to it."""
     steps, stored = layout(rng, list(sizes)) if varied and Layouts.varied else ([], list(sizes))
     count = math.prod(stored)
-    flat = torch.tensor(values(rng, dtype, count), dtype=torch_dtype(dtype))
+    flat = torch.tensor(values(rng, dtype, count, calm), dtype=torch_dtype(dtype))
     theirs_leaf = flat.reshape(stored).clone().requires_grad_(grad)
     ours_flat = glue.Tensor(flat.tolist(), dtype=dtype)
     ours_leaf = glue.view(ours_flat, size=stored)
