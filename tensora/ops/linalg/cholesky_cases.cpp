@@ -43,23 +43,27 @@ void factors(Cases& cases) {
                  .opt_out = sizes.numel() > 64
                                 ? std::map<Mode, std::string>{{Mode::grad, "too many elements"}}
                                 : std::map<Mode, std::string>{}});
-  cases.add(
-      {.op = "linalg_cholesky_ex",
-       .name = "solve",
-       .inputs = {{.sizes = {3, 3}, .low = -1, .high = 1}, {{3, 2}}},
-       .run = [](In x) { return one(cholesky_solve(x[1], linalg::cholesky(positive_definite(x[0])))); },
-       .reference = [](Arrays x) { return one(solved(positive_definite(x[0]), x[1]).x); },
-       .dtypes = {kFloat32, kFloat64},
-       .tolerance = 60});
-  cases.add(
-      {.op = "linalg_cholesky_ex",
-       .name = "inverse",
-       .inputs = {{.sizes = {2, 3, 3}, .low = -1, .high = 1}},
-       .run =
-           [](In x) { return one(cholesky_inverse(linalg::cholesky(positive_definite(x[0]), true), true)); },
-       .reference = [](Arrays x) { return one(inverted(positive_definite(x[0]))); },
-       .dtypes = {kFloat32, kFloat64},
-       .tolerance = 60});
+  cases.add({.op = "linalg_cholesky_ex",
+             .name = "solve",
+             .inputs = {{.sizes = {3, 3}, .low = -1, .high = 1}, {{3, 2}}},
+             .run =
+                 [](In x) {
+                   return one(cholesky_solve(x[1], linalg::cholesky(positive_definite(x[0]))));
+                 },
+             .reference = [](Arrays x) { return one(solved(positive_definite(x[0]), x[1]).x); },
+             .dtypes = {kFloat32, kFloat64},
+             .tolerance = 60});
+  cases.add({.op = "linalg_cholesky_ex",
+             .name = "inverse",
+             .inputs = {{.sizes = {2, 3, 3}, .low = -1, .high = 1}},
+             .run =
+                 [](In x) {
+                   return one(
+                       cholesky_inverse(linalg::cholesky(positive_definite(x[0]), true), true));
+                 },
+             .reference = [](Arrays x) { return one(inverted(positive_definite(x[0]))); },
+             .dtypes = {kFloat32, kFloat64},
+             .tolerance = 60});
 }
 
 void failures(Cases& cases) {

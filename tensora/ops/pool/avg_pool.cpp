@@ -42,7 +42,7 @@ Tensors avg_pool_reference(Args in, const AvgPoolAttrs& attrs) {
   const Tensor& x = *in[0];
   const auto [windows, inside, positions] = pool::unfold_windows(x, attrs);
   const Tensor sums = sum(where(inside, windows, 0), {-1});
-  const bool last = is_channels_last(x.sizes(), x.strides());
+  const bool last = keeps_channels_last(x.sizes(), x.strides());
   return Tensors{in_layout(divided(sums, divisors(x.sizes(), attrs, x)), last)};
 }
 
@@ -103,7 +103,7 @@ constinit OpDef<AvgPoolAttrs> avg_pool_op = define(Op<AvgPoolAttrs>{
                         attrs.kernel_size, " is larger than the input, of shape ",
                         infer[0].sizes());
           infer.check(attrs.divisor_override != 0, "divisor_override must not be 0");
-          const bool last = is_channels_last(infer[0].sizes(), infer[0].strides());
+          const bool last = keeps_channels_last(infer[0].sizes(), infer[0].strides());
           infer.output(sizes, layout_strides(sizes, last), infer[0].dtype());
         },
     .reference = avg_pool_reference,
@@ -112,7 +112,7 @@ constinit OpDef<AvgPoolAttrs> avg_pool_op = define(Op<AvgPoolAttrs>{
           AvgPoolBackwardAttrs backward;
           static_cast<AvgPoolAttrs&>(backward) = attrs;
           backward.sizes = vjp.input_sizes(0);
-          backward.channels_last = is_channels_last(vjp.grad().sizes(), vjp.grad().strides());
+          backward.channels_last = keeps_channels_last(vjp.grad().sizes(), vjp.grad().strides());
           vjp.set(0, apply(avg_pool_backward_op, {vjp.grad()}, backward));
         },
     .accepts = kAveraged,

@@ -17,7 +17,7 @@ Tensors max_pool_reference(Args in, const MaxPoolAttrs& attrs) {
   const auto [windows, inside, positions] = pool::unfold_windows(*in[0], attrs);
   // A maximum does not mind the positions that are repeated.
   const auto [values, chosen] = max(windows, -1);
-  const bool last = is_channels_last(in[0]->sizes(), in[0]->strides());
+  const bool last = keeps_channels_last(in[0]->sizes(), in[0]->strides());
   if (!attrs.return_indices) return Tensors{in_layout(values, last)};
   Shape sizes = chosen.sizes();
   sizes.push_back(positions.sizes().back());
@@ -32,7 +32,7 @@ void max_pool_vjp(Vjp& vjp, const MaxPoolAttrs& attrs) {
   MaxPoolBackwardAttrs backward;
   static_cast<PoolAttrs&>(backward) = attrs;
   backward.sizes = vjp.input_sizes(0);
-  backward.channels_last = is_channels_last(indices.sizes(), indices.strides());
+  backward.channels_last = keeps_channels_last(indices.sizes(), indices.strides());
   vjp.set(0, apply(max_pool_backward_op, {vjp.grad(0), indices}, backward));
 }
 
@@ -99,7 +99,7 @@ constinit OpDef<MaxPoolAttrs> max_pool_op = define(Op<MaxPoolAttrs>{
           infer.check(infer[0].dtype() != kBool, "expected numbers, got ", infer[0].dtype());
           const Shape sizes = check_pool(infer, attrs);
           const Strides strides =
-              layout_strides(sizes, is_channels_last(infer[0].sizes(), infer[0].strides()));
+              layout_strides(sizes, keeps_channels_last(infer[0].sizes(), infer[0].strides()));
           infer.output(sizes, strides, infer[0].dtype());
           if (attrs.return_indices) infer.output(sizes, strides, kInt64);
         },

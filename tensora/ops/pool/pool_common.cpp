@@ -5,6 +5,7 @@
 
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/copy/memory_format.h"
 #include "tensora/ops/creation/tensor.h"
 #include "tensora/ops/index/index_select.h"
 #include "tensora/ops/operators.h"
@@ -109,41 +110,9 @@ View as_five_dims(const View& view, int pooled) {
   return result;
 }
 
-bool is_channels_last(const Shape& sizes, const Strides& strides) {
-  const int dims = sizes.size();
-  if ((dims != 4 && dims != 5) || strides[1] == 0) return false;
-  int64_t least = 0;
-  for (int k = 0; k < dims; ++k) {
-    const int d = k == 0 ? 1 : k == dims - 1 ? 0 : dims - k;
-    if (sizes[d] == 0 || strides[d] < least) return false;
-    if (d == 0 && least == strides[1]) return false;  // one position, one channel
-    least = strides[d] * std::max<int64_t>(sizes[d], 1);
-  }
-  return true;
-}
-
-Strides layout_strides(const Shape& sizes, bool channels_last) {
-  Strides strides = contiguous_strides(sizes);
-  if (!channels_last) return strides;
-  int64_t step = 1;
-  const int dims = sizes.size();
-  for (int k = 0; k < dims; ++k) {
-    const int d = k == 0 ? 1 : k == dims - 1 ? 0 : dims - k;
-    strides[d] = step;
-    step *= std::max<int64_t>(sizes[d], 1);
-  }
-  return strides;
-}
-
 Tensor in_layout(const Tensor& x, bool channels_last) {
   if (!channels_last) return contiguous(x);
-  Dims front = {0}, back = {0, x.dim() - 1};
-  for (int d = 2; d < x.dim(); ++d) {
-    front.push_back(d);
-    back.push_back(d - 1);
-  }
-  front.push_back(1);
-  return permute(contiguous(permute(x, front)), back);
+  return contiguous(x, x.dim() == 4 ? MemoryFormat::channels_last : MemoryFormat::channels_last_3d);
 }
 
 Shape check_pool(const Infer& infer, const PoolAttrs& attrs) {

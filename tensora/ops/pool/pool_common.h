@@ -2,6 +2,7 @@
 
 // Internal header: the attributes that the pooling ops share, and their rule.
 
+#include "tensora/core/memory_format.h"
 #include "tensora/dispatch/op_def.h"
 #include "tensora/ops/pool/windows.h"
 
@@ -23,11 +24,14 @@ namespace pool {
 Windows windows_of(const Shape& sizes, const PoolAttrs& attrs);
 /// A view with batch, channel and three pooled dims.
 View as_five_dims(const View& view, int pooled);
-/// True for the layout in which the channels of a position lie side by side: 4-D and 5-D tensors
-/// only, as in PyTorch.
-bool is_channels_last(const Shape& sizes, const Strides& strides);
+/// Whether the result gets that layout too: 4-D and 5-D tensors only, as in PyTorch.
+inline bool keeps_channels_last(const Shape& sizes, const Strides& strides) {
+  return sizes.size() >= 4 && is_channels_last(sizes, strides);
+}
 /// Strides of a dense tensor, with channels last or row-major.
-Strides layout_strides(const Shape& sizes, bool channels_last);
+inline Strides layout_strides(const Shape& sizes, bool channels_last) {
+  return channels_last ? channels_last_strides(sizes) : contiguous_strides(sizes);
+}
 /// The same elements in that layout; for the definitions in other ops.
 Tensor in_layout(const Tensor& x, bool channels_last);
 /// Checks input and attributes; the result's sizes.

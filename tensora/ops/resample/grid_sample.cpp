@@ -166,7 +166,7 @@ constinit OpDef<GridSampleAttrs> grid_sample_op = define(Op<GridSampleAttrs>{
           check_arguments(infer, infer[0], infer[1]);
           Shape sizes = {infer[0].size(0), infer[0].size(1)};
           for (int d = 1; d + 1 < infer[1].dim(); ++d) sizes.push_back(infer[1].sizes()[d]);
-          const bool last = pool::is_channels_last(infer[0].sizes(), infer[0].strides());
+          const bool last = pool::keeps_channels_last(infer[0].sizes(), infer[0].strides());
           infer.output(sizes, pool::layout_strides(sizes, last), infer[0].dtype());
         },
     .reference =
@@ -174,7 +174,7 @@ constinit OpDef<GridSampleAttrs> grid_sample_op = define(Op<GridSampleAttrs>{
           const Tensor& x = *in[0];
           Shape sizes = {x.size(0), x.size(1)};
           for (int d = 1; d + 1 < in[1]->dim(); ++d) sizes.push_back(in[1]->sizes()[d]);
-          const bool last = pool::is_channels_last(x.sizes(), x.strides());
+          const bool last = pool::keeps_channels_last(x.sizes(), x.strides());
           if (sizes.numel() == 0)
             return Tensors{zeros(sizes, {.dtype = x.dtype(), .device = x.device()})};
           return Tensors{pool::in_layout(sampled(x, *in[1], attrs), last)};

@@ -62,7 +62,7 @@ void infer_resize(Infer& infer, const ResizeAttrs& attrs) {
   }
   for (int d = 1; d < sizes.size(); ++d)
     infer.check(sizes[d] > 0, "only the batch of input may be empty, got shape ", sizes);
-  const bool last = pool::is_channels_last(sizes, infer[0].strides());
+  const bool last = pool::keeps_channels_last(sizes, infer[0].strides());
   infer.output(result, pool::layout_strides(result, last), infer[0].dtype());
 }
 
@@ -157,14 +157,14 @@ constinit OpDef<ResizeAttrs> resize_op = define(Op<ResizeAttrs>{
     .reference =
         [](Args in, const ResizeAttrs& attrs) {
           const Tensor& x = *in[0];
-          const bool last = pool::is_channels_last(x.sizes(), x.strides());
+          const bool last = pool::keeps_channels_last(x.sizes(), x.strides());
           return Tensors{pool::in_layout(multiplied(x, x.sizes(), attrs, false), last)};
         },
     .vjp =
         [](Vjp& vjp, const ResizeAttrs& attrs) {
           ResizeBackwardAttrs backward{attrs};
           backward.sizes = vjp.input_sizes(0);
-          backward.channels_last = pool::is_channels_last(vjp.grad().sizes(), vjp.grad().strides());
+          backward.channels_last = pool::keeps_channels_last(vjp.grad().sizes(), vjp.grad().strides());
           vjp.set(0, apply(resize_backward_op, {vjp.grad()}, backward));
         },
 });

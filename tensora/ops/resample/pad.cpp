@@ -81,7 +81,7 @@ constinit OpDef<ConstantPadAttrs> constant_pad_op = define(Op<ConstantPadAttrs>{
             sizes[d] =
                 add_sizes(add_sizes(sizes[d], attrs.before[d], infer.op), attrs.after[d], infer.op);
           }
-          const bool last = pool::is_channels_last(infer[0].sizes(), infer[0].strides());
+          const bool last = pool::keeps_channels_last(infer[0].sizes(), infer[0].strides());
           infer.output(sizes, pool::layout_strides(sizes, last), infer[0].dtype());
         },
     .reference =
@@ -95,7 +95,7 @@ constinit OpDef<ConstantPadAttrs> constant_pad_op = define(Op<ConstantPadAttrs>{
           for (int d = 0; d < x.dim(); ++d)
             if (attrs.before[d] + attrs.after[d] > 0)
               x = cat({block(d, attrs.before[d]), x, block(d, attrs.after[d])}, d);
-          const bool last = pool::is_channels_last(in[0]->sizes(), in[0]->strides());
+          const bool last = pool::keeps_channels_last(in[0]->sizes(), in[0]->strides());
           return Tensors{pool::in_layout(x, last)};
         },
     .vjp =
