@@ -14,7 +14,7 @@
 namespace tensora {
 namespace {
 
-using pool::in_layout, pool::is_channels_last, pool::layout_strides;
+using pool::in_layout, pool::keeps_channels_last, pool::layout_strides;
 
 constexpr DTypeSet kAveraged = dtypes_where([](const DTypeInfo& info) {
   return info.computes && (info.category == Category::floating || info.dtype == kInt64);

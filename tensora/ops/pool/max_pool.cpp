@@ -11,7 +11,7 @@
 namespace tensora {
 namespace {
 
-using pool::check_pool, pool::in_layout, pool::is_channels_last, pool::layout_strides;
+using pool::check_pool, pool::in_layout, pool::keeps_channels_last, pool::layout_strides;
 
 Tensors max_pool_reference(Args in, const MaxPoolAttrs& attrs) {
   const auto [windows, inside, positions] = pool::unfold_windows(*in[0], attrs);
