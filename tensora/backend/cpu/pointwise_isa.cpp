@@ -3,6 +3,7 @@
 
 #include "tensora/backend/cpu/convert.h"
 #include "tensora/backend/cpu/pointwise.h"
+#include "tensora/backend/cpu/stream.h"
 #include "tensora/backend/cpu/walk.h"
 #include "tensora/base/small_vector.h"
 #include "tensora/base/thread_pool.h"
@@ -20,9 +21,8 @@ namespace tensora::cpu::TENSORA_ISA {
 namespace {
 
 constexpr int kMaxOperands = 8;
-constexpr int64_t kTile = 1024;                    // half as many where an element takes 16 bytes
-constexpr int64_t kGrain = 16 * 1024;              // elements worth waking a thread for
-constexpr size_t kStreamBytes = size_t{16} << 20;  // larger outputs would only evict the cache
+constexpr int64_t kTile = 1024;        // half as many where an element takes 16 bytes
+constexpr int64_t kGrain = 16 * 1024;  // elements worth waking a thread for
 
 struct ComputeType {
   TileFn fn;
@@ -98,26 +98,6 @@ struct Job {
   bool stream;
   size_t out_bytes;
 };
-
-void copy_streaming(char* to, const char* from, size_t bytes) {
-#if defined(__AVX512F__)
-  for (size_t i = 0; i < bytes; i += 64)
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(to + i),
-                        _mm512_loadu_si512(reinterpret_cast<const void*>(from + i)));
-#elif defined(__AVX2__)
-  for (size_t i = 0; i < bytes; i += 32)
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i),
-                        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i)));
-#else
-  std::memcpy(to, from, bytes);
-#endif
-}
-
-void finish_streaming() {
-#if defined(__AVX2__)
-  _mm_sfence();
-#endif
-}
 
 void run_tiles(const Job& job, int64_t begin, int64_t end) {
   alignas(64) char buffers[kMaxOperands + 1][kTile * 8];

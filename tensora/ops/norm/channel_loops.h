@@ -9,6 +9,7 @@
 
 #include "tensora/backend/cpu/convert.h"
 #include "tensora/backend/cpu/reduce.h"
+#include "tensora/backend/cpu/stream.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/core/view.h"
 
@@ -117,6 +118,9 @@ void transform(const ChannelWalk<K>& walk, Body&& body) {
   const bool beside = walk.channels_adjacent;
   const int64_t length = beside ? walk.channels : walk.run;
   const int64_t runs = beside ? walk.outer : walk.outer * walk.channels;
+  const View& target = *walk.views[0];
+  const bool stream = target.dtype == dtype_of<C> && streams(target, length) &&
+                      (beside ? walk.channel_stride[0] : walk.step[0]) == 1;
   parallel_for(runs, std::max<int64_t>(1, kChannelGrain / length), [&](int64_t begin, int64_t end) {
     alignas(64) C buffers[K][kChannelTile];
     for (int64_t i = begin; i < end; ++i) {
@@ -135,11 +139,16 @@ void transform(const ChannelWalk<K>& walk, Body&& body) {
           in[k] = read<C>(*walk.views[k], walk.at(k, offset[k] + first * step[k]), step[k], n,
                           buffers[k]);
         char* const to = walk.at(0, offset[0] + first * step[0]);
-        C* const out = place<C>(*walk.views[0], to, step[0], buffers[0]);
+        C* const out = stream ? buffers[0] : place<C>(target, to, step[0], buffers[0]);
         body(beside ? first : channel, beside, in, out, n);
-        write<C>(*walk.views[0], out, to, step[0], n);
+        if (stream)
+          copy_streaming(to, reinterpret_cast<const char*>(out),
+                         static_cast<size_t>(n) * sizeof(C));
+        else
+          write<C>(target, out, to, step[0], n);
       }
     }
+    finish_streaming();
   });
 }
 

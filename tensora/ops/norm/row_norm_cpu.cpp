@@ -7,6 +7,7 @@
 #include "tensora/backend/cpu/generate.h"
 #include "tensora/backend/cpu/parts.h"
 #include "tensora/backend/cpu/reduce.h"
+#include "tensora/backend/cpu/stream.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/ops/random/random_tile.h"
 #include "tensora/ops/reduce/variance_functors.h"
@@ -48,13 +49,21 @@ class Reader {
 template <class C>
 class Writer {
  public:
-  explicit Writer(const View& view) : view_(view), store_(store_fn<C>(view.dtype)) {}
+  /// Large results are streamed if they come in runs of `row` elements; 0: never.
+  Writer(const View& view, int64_t row)
+      : view_(view),
+        store_(store_fn<C>(view.dtype)),
+        in_place_(view.dtype == dtype_of<C>),
+        stream_(in_place_ && row > 0 && streams(view, row)) {}
   /// Where to compute a run: in place if that is possible.
   C* place(int64_t start, C* buffer) const {
-    return view_.dtype == dtype_of<C> ? view_.as<C>() + start : buffer;
+    return in_place_ && !stream_ ? view_.as<C>() + start : buffer;
   }
   void write(const C* values, int64_t start, int64_t n) const {
-    if (view_.dtype == dtype_of<C>) return;
+    if (stream_)
+      copy_streaming(reinterpret_cast<char*>(view_.as<C>() + start),
+                     reinterpret_cast<const char*>(values), static_cast<size_t>(n) * sizeof(C));
+    if (in_place_) return;
     store_(values, view_.as<char>() + start * static_cast<int64_t>(element_size(view_.dtype)), 1,
            n);
   }
@@ -62,6 +71,7 @@ class Writer {
  private:
   const View& view_;
   StoreFn store_;
+  bool in_place_, stream_;
 };
 
 /// A whole parameter in the compute type; `fallback` if it was left out.
@@ -154,7 +164,7 @@ template <class C>
 void add_row(const NormJob& job, const Reader<C>& input, const Reader<C>& residual,
              const Reader<C>& input_bias, const Dropping<C>& dropping, int64_t start, int64_t n) {
   alignas(64) C a[kHeld], b[kHeld], result[kHeld];
-  const Writer<C> writer(*job.sum);
+  const Writer<C> writer(*job.sum, 0);  // it is read again
   for (int64_t i = 0; i < n; i += kHeld) {
     const int64_t count = std::min(kHeld, n - i);
     C* const to = writer.place(start + i, result);
@@ -180,7 +190,7 @@ void norm_rows(const NormJob& job, int64_t n) {
   const bool centred = job.mean != nullptr;
   const Reader<C> input(job.x), residual(job.residual), input_bias(job.input_bias);
   const Reader<C> x(job.sum ? job.sum : job.x);
-  const Writer<C> y(*job.y);
+  const Writer<C> y(*job.y, n);
   const Parameter<C> weight(job.weight, n, 1), bias(job.bias, n, 0);
   const Dropping<C> dropping(job.p, job.seed, job.offset);
   parallel_for(rows, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, n)),
@@ -205,6 +215,7 @@ void norm_rows(const NormJob& job, int64_t n) {
                      y.write(to, start + i, count);
                    }
                  }
+                 finish_streaming();
                });
 }
 
@@ -306,6 +317,7 @@ class GradientRows {
                      const int64_t last = std::min(rows, (part + 1) * per_part);
                      for (int64_t row = part * per_part; row < last; ++row) of_row(row, sum);
                    }
+                   finish_streaming();
                  });
     if (job_.dweight) collect(partial.data(), parts, *job_.dweight);
     if (job_.dbias) collect(partial.data() + n_, parts, *job_.dbias);
@@ -351,7 +363,7 @@ class GradientRows {
     alignas(64) C held[3][kHeld], result[kHeld];
     const C *grad = nullptr, *x = nullptr;
     const Coefficients c = look_at(row, held, grad, x);
-    const Writer<C> dx(*job_.dx), dinput(job_.dinput ? *job_.dinput : *job_.dx);
+    const Writer<C> dx(*job_.dx, n_), dinput(job_.dinput ? *job_.dinput : *job_.dx, n_);
     for (int64_t i = 0; i < n_; i += kHeld) {
       const int64_t count = std::min(kHeld, n_ - i), start = row * n_ + i;
       if (n_ > kHeld) {
@@ -388,7 +400,7 @@ class GradientRows {
   }
 
   void collect(const C* partial, int64_t parts, const View& to) const {
-    const Writer<C> writer(to);
+    const Writer<C> writer(to, 0);
     parallel_for(n_, kHeld, [&](int64_t begin, int64_t end) {
       alignas(64) C result[kHeld];
       for (int64_t i = begin; i < end; i += kHeld) {

@@ -5,6 +5,7 @@
 
 #include "tensora/backend/cpu/convert.h"
 #include "tensora/backend/cpu/reduce.h"
+#include "tensora/backend/cpu/stream.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/ops/norm/lines.h"
 #include "tensora/ops/norm/softmax_math.h"
@@ -25,17 +26,32 @@ struct Side {
   DType dtype;
   int64_t bytes;
 
+  bool stream = false;  // large results pass through the buffer too
+
   explicit Side(DType of) : dtype(of), bytes(static_cast<int64_t>(element_size(of))) {}
-  bool in_place(int64_t step) const { return dtype == dtype_of<C> && step == bytes; }
+  Side(const View& out, int64_t run) : Side(out.dtype) {
+    stream = dtype == dtype_of<C> && streams(out, run);
+  }
+  bool in_place(int64_t step) const { return dtype == dtype_of<C> && step == bytes && !stream; }
   const C* read(const char* from, int64_t step, int64_t n, C* buffer) const {
     if (in_place(step)) return reinterpret_cast<const C*>(from);
     load_fn<C>(dtype)(from, step / bytes, n, buffer);
     return buffer;
   }
   void write(const C* values, char* to, int64_t step, int64_t n) const {
-    if (!in_place(step)) store_fn<C>(dtype)(values, to, step / bytes, n);
+    if (stream)
+      copy_streaming(to, reinterpret_cast<const char*>(values), static_cast<size_t>(n) * sizeof(C));
+    else if (!in_place(step))
+      store_fn<C>(dtype)(values, to, step / bytes, n);
   }
 };
+
+// Whether the elements of a line are adjacent in the output; otherwise lines that are neighbours
+// there are taken together.
+template <int K>
+bool runs_along(const Lines<K>& lines) {
+  return lines.dims == 0 || lines.strides[0][0] >= lines.step[0];
+}
 
 // The sum of e^(x - shift); with kStore also the terms, which may take the place of x.
 template <bool kStore, class C>
@@ -81,7 +97,9 @@ class Forward {
   static constexpr int kArrays = 2;
 
   Forward(const Lines<2>& lines, const KernelContext& context)
-      : lines_(lines), out_(context.output().dtype), in_(context.input(0).dtype) {}
+      : lines_(lines),
+        out_(context.output(), runs_along(lines) && lines.length <= kHeld ? lines.length : 1),
+        in_(context.input(0).dtype) {}
 
   void along(int64_t line) const {
     alignas(64) C held[kHeld];
@@ -202,7 +220,7 @@ class Backward {
 
   Backward(const Lines<3>& lines, const KernelContext& context)
       : lines_(lines),
-        out_(context.output().dtype),
+        out_(context.output(), runs_along(lines) ? lines.length : 1),
         grad_(context.input(0).dtype),
         y_(context.input(1).dtype) {}
 
@@ -286,16 +304,15 @@ class Backward {
   const Side<C> out_, grad_, y_;
 };
 
-// Lines whose elements are adjacent are taken one by one; otherwise lines that are neighbours in
-// memory are taken together. How they are grouped depends on the shape alone.
+// How lines are grouped depends on the shape alone.
 template <class Job, int K>
 void each_line(const Job& job, const Lines<K>& lines) {
   const int64_t length = lines.length;
-  const bool together = lines.dims > 0 && lines.strides[0][0] < lines.step[0];
-  if (!together) {
+  if (runs_along(lines)) {
     parallel_for(lines.count, std::max<int64_t>(1, kGrain / length),
                  [&](int64_t begin, int64_t end) {
                    for (int64_t line = begin; line < end; ++line) job.along(line);
+                   finish_streaming();
                  });
     return;
   }
