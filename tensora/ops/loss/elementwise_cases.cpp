@@ -162,6 +162,9 @@ void add_entropies(Cases& cases) {
        [](In x, Reduction r) { return binary_cross_entropy_with_logits(x[0], x[1], {}, r); },
        [](const double* v) { return logit_entropy_of(v[0], v[1], 1); }},
       false);
+}
+
+void add_divergences(Cases& cases) {
   add_loss(cases, {"kl_div",
                    "probabilities",
                    {numbers({4, 3}, -4, 0), numbers({4, 3}, 0.05, 1)},
@@ -306,6 +309,7 @@ void add_mistakes(Cases& cases) {
 void elementwise_cases(Cases& cases) {
   add_distances(cases);
   add_entropies(cases);
+  add_divergences(cases);
   add_likelihoods(cases);
   add_margins(cases);
   add_mistakes(cases);

@@ -89,6 +89,9 @@ void add_adam(Cases& cases) {
                .tolerance = 8,
                .opt_out = kStep});
   }
+}
+
+void add_masters(Cases& cases) {
   cases.add({.op = "adam_list",
              .name = "master weights, other layouts and an infinite gradient",
              .inputs = {{{6, 4}}, {{6, 4}}},
@@ -274,6 +277,7 @@ void add_mistakes(Cases& cases) {
 
 void multi_tensor_cases(Cases& cases) {
   add_adam(cases);
+  add_masters(cases);
   add_sgd(cases);
   add_clips(cases);
   add_mistakes(cases);
