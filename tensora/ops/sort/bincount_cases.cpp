@@ -106,6 +106,9 @@ void add_histograms(Cases& cases) {
                    return one(out);
                  },
              .opt_out = data_dependent()});
+}
+
+void add_edges(Cases& cases) {
   cases.add({.op = "histogram",
              .name = "edges and weights",
              .inputs = {{.sizes = {6}, .values = {1, 2, 1, 4, 0, -1}},
@@ -146,6 +149,7 @@ void add_histograms(Cases& cases) {
 void bincount_cases(Cases& cases) {
   add_bincounts(cases);
   add_histograms(cases);
+  add_edges(cases);
   cases.error("bincount", "negative", "not negative, got -1",
               [] { bincount(full({2}, -1, {.dtype = kInt64})); });
   cases.error("bincount", "floats", "1-D tensor of integers", [] { bincount(ones({2})); });

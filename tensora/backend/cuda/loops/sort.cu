@@ -129,76 +129,88 @@ __device__ inline unsigned sum_below(unsigned mine) {
   return before;
 }
 
+/// What the threads of a block tell each other while they sort their tile by a digit.
 template <class Key>
-__global__ void __launch_bounds__(kSortThreads, 3)
-    move_pairs(const __grid_constant__ PassParams<Key> params) {
-  __shared__ unsigned before[kWarps][kBins];  // of a warp's keys: counts, then where they begin
-  __shared__ unsigned shifts[kBins];          // from a place in the tile to one in the line
-  __shared__ Key staged[kSortTile];
-  const Place place(params);
+struct TileMemory {
+  unsigned before[kWarps][kBins];  // of a warp's keys: counts, then where they begin
+  unsigned shifts[kBins];          // from a place in the tile to one in the line
+  Key staged[kSortTile];
+};
+
+/// Where each of the thread's keys goes within the tile. `present` of them exist.
+template <class Key>
+__device__ inline void rank_keys(const PassParams<Key>& params, const Place& place,
+                                 TileMemory<Key>& memory, const Key (&keys)[kRows], unsigned begin,
+                                 unsigned present, unsigned (&places)[kRows]) {
   const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
-  for (unsigned w = 0; w < kWarps; ++w) before[w][threadIdx.x] = 0;
+  for (unsigned w = 0; w < kWarps; ++w) memory.before[w][threadIdx.x] = 0;
   __syncthreads();
-  const unsigned tile_start = place.tile * kSortTile;
-  const unsigned present = min(kSortTile, params.count - tile_start);
-  const unsigned begin = warp * (32 * kRows) + lane;
-  Key keys[kRows];
-  unsigned places[kRows];
-#pragma unroll
-  for (unsigned r = 0; r < kRows; ++r) {
-    const unsigned i = begin + r * 32;
-    const long long at = place.line_start + tile_start + i;
-    keys[r] = i < present ? params.keys[at] : 0;
-  }
 #pragma unroll
   for (unsigned r = 0; r < kRows; ++r) {
     const bool here = begin + r * 32 < present;
     const unsigned digit = params.digit(keys[r]);
     const unsigned alike = lanes_alike(digit) & __ballot_sync(kWholeWarp, here);
     const unsigned below = __popc(alike & ((1u << lane) - 1));
-    places[r] = before[warp][digit] + below;
+    places[r] = memory.before[warp][digit] + below;
     __syncwarp();
-    if (here && below == 0) before[warp][digit] += __popc(alike);
+    if (here && below == 0) memory.before[warp][digit] += __popc(alike);
     __syncwarp();
   }
   __syncthreads();
   unsigned count = 0;
 #pragma unroll
-  for (unsigned w = 0; w < kWarps; ++w) count += before[w][threadIdx.x];
+  for (unsigned w = 0; w < kWarps; ++w) count += memory.before[w][threadIdx.x];
   unsigned start = sum_below(count);
-  shifts[threadIdx.x] = place.starts[threadIdx.x * params.tiles + place.tile] - start;
+  memory.shifts[threadIdx.x] = place.starts[threadIdx.x * params.tiles + place.tile] - start;
 #pragma unroll
   for (unsigned w = 0; w < kWarps; ++w) {
-    const unsigned of_warp = before[w][threadIdx.x];
-    before[w][threadIdx.x] = start;
+    const unsigned of_warp = memory.before[w][threadIdx.x];
+    memory.before[w][threadIdx.x] = start;
     start += of_warp;
   }
   __syncthreads();
 #pragma unroll
+  for (unsigned r = 0; r < kRows; ++r) places[r] += memory.before[warp][params.digit(keys[r])];
+}
+
+template <class Key>
+__global__ void __launch_bounds__(kSortThreads, 3)
+    move_pairs(const __grid_constant__ PassParams<Key> params) {
+  __shared__ TileMemory<Key> memory;
+  const Place place(params);
+  const unsigned tile_start = place.tile * kSortTile;
+  const unsigned present = min(kSortTile, params.count - tile_start);
+  // A warp's keys are adjacent, and a row of them is read at once.
+  const unsigned begin = threadIdx.x / 32 * (32 * kRows) + threadIdx.x % 32;
+  const long long tile_at = place.line_start + tile_start;
+  Key keys[kRows];
+#pragma unroll
   for (unsigned r = 0; r < kRows; ++r) {
-    places[r] += before[warp][params.digit(keys[r])];
-    if (begin + r * 32 < present) staged[places[r]] = keys[r];
+    const unsigned i = begin + r * 32;
+    keys[r] = i < present ? params.keys[tile_at + i] : 0;
   }
-  __syncthreads();
+  unsigned places[kRows];
+  rank_keys(params, place, memory, keys, begin, present, places);
   uint32_t values[kRows];
 #pragma unroll
   for (unsigned r = 0; r < kRows; ++r) {
     const unsigned i = begin + r * 32;
-    values[r] = i < present && params.values ? params.values[place.line_start + tile_start + i]
-                                             : tile_start + i;
+    if (i < present) memory.staged[places[r]] = keys[r];
+    values[r] = i < present && params.values ? params.values[tile_at + i] : tile_start + i;
   }
+  __syncthreads();
   unsigned targets[kRows];
 #pragma unroll
   for (unsigned r = 0; r < kRows; ++r) {
     const unsigned i = threadIdx.x + r * kSortThreads;
     if (i >= present) continue;
-    const Key key = staged[i];
-    targets[r] = i + shifts[params.digit(key)];
+    const Key key = memory.staged[i];
+    targets[r] = i + memory.shifts[params.digit(key)];
     params.to_keys[place.line_start + targets[r]] = key;
   }
   __syncthreads();
-  uint32_t* const staged_values = reinterpret_cast<uint32_t*>(staged);
+  uint32_t* const staged_values = reinterpret_cast<uint32_t*>(memory.staged);
 #pragma unroll
   for (unsigned r = 0; r < kRows; ++r)
     if (begin + r * 32 < present) staged_values[places[r]] = values[r];
