@@ -141,7 +141,7 @@ struct OpenedOneDnn : OneDnn {
   ThreadCount threads;
 
   OpenedOneDnn() {
-    void* library = RTLD_DEFAULT;
+    library = RTLD_DEFAULT;
     if (!dlsym(RTLD_DEFAULT, "dnnl_sgemm")) {
       for (const char* name : {"libdnnl.so.3", "libdnnl.so.2", "libdnnl.so"})
         if ((library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) != nullptr) break;

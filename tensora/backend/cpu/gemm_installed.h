@@ -37,6 +37,7 @@ struct OneDnn {
   using Sgemm = int (*)(char, char, int64_t, int64_t, int64_t, float, const float*, int64_t,
                         const float*, int64_t, float, float*, int64_t);
   Sgemm sgemm = nullptr;
+  void* library = nullptr;  // for further functions; RTLD_DEFAULT is null too
   std::string version;
   std::string refusal;
 };

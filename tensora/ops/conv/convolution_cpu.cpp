@@ -1,37 +1,12 @@
 #include "tensora/ops/conv/convolution.h"
 
-#include <optional>
-
+#include "tensora/backend/cpu/conv_library.h"
 #include "tensora/backend/cpu/copy.h"
 #include "tensora/backend/cpu/gemm.h"
-#include "tensora/backend/cpu/parts.h"
-#include "tensora/ops/conv/direct_weight.h"
+#include "tensora/ops/conv/direct.h"
 
 namespace tensora::cpu::TENSORA_ISA {
 namespace {
-
-/// A view whose positions are evenly spaced within an image: itself, or a contiguous copy.
-class EvenlySpaced {
- public:
-  explicit EvenlySpaced(const View& view) : view_(view) {
-    if (volumes_of<char>(view).evenly_spaced()) return;
-    copy_.emplace(static_cast<int64_t>(view.bytes()));
-    view_.data = copy_->data();
-    view_.strides = contiguous_strides(view.sizes);
-    view_.update();
-    copy_elements(view, view_);
-  }
-  const View& view() const { return view_; }
-
- private:
-  View view_;
-  std::optional<Buffer<char>> copy_;
-};
-
-/// One channel per group on one side.
-bool is_direct(int64_t in_channels, int64_t out_channels, int64_t groups) {
-  return groups > 1 ? in_channels == 1 || out_channels == 1 : in_channels * out_channels == 1;
-}
 
 /// A kernel of one element that visits every position.
 bool is_pointwise(const ConvolutionAxes& axes) {
@@ -84,6 +59,43 @@ void gather(const GatherArgs<T>& args, std::span<const GatherPart> parts) {
   }
 }
 
+bool has_strides(const View& view, const Strides& strides) {
+  for (int d = 0; d < view.dim(); ++d)
+    if (view.sizes[d] != 1 && view.strides[d] != strides[d]) return false;
+  return true;
+}
+
+/// See Note [Convolutions by oneDNN].
+bool convolve_in_library(const ConvolutionViews& views, bool transposed, const View* bias) {
+  const View &source = transposed ? views.small : views.large,
+             &result = transposed ? views.large : views.small, &weight = views.weight;
+  const auto is_last = [](const View& view) {
+    return has_strides(view, channels_last_strides(view.sizes));
+  };
+  const bool last = is_last(source) && is_last(result);
+  if ((!last && !(source.contiguous && result.contiguous)) || source.numel == 0 ||
+      (bias && bias->strides[0] != 1 && bias->numel > 1))
+    return false;
+  LibraryConvolution args{.transposed = transposed,
+                          .channels_last = last,
+                          .spatial = source.dim() - 2,
+                          .batch = source.sizes[0],
+                          .large_channels = views.large.sizes[1],
+                          .small_channels = views.small.sizes[1],
+                          .groups = views.attrs.groups,
+                          .source = source.as<const float>(),
+                          .weight = weight.as<const float>(),
+                          .bias = bias ? bias->as<const float>() : nullptr,
+                          .result = result.as<float>()};
+  for (int d = 0; d < weight.dim(); ++d)
+    args.weight_strides[static_cast<size_t>(d)] = weight.strides[d];
+  for (int d = 0; d < args.spatial; ++d)
+    args.axis[static_cast<size_t>(d)] = {views.large.sizes[d + 2], views.small.sizes[d + 2],
+                                         weight.sizes[d + 2],      views.attrs.stride[d],
+                                         views.attrs.padding[d],   views.attrs.dilation[d]};
+  return convolve_by_library(args);
+}
+
 /// small from large, or large from small; the operand that is the result is written.
 template <class T>
 void compute_volumes(const ConvolutionViews& views, bool transposed, const View* bias) {
@@ -108,22 +120,12 @@ void compute_volumes(const ConvolutionViews& views, bool transposed, const View*
     if (bias) put_bias(*bias, result);
     return multiply_pointwise(args);
   }
+  if constexpr (std::is_same_v<T, float>)
+    if (convolve_in_library(views, transposed, bias)) return;
   if (transposed)
     gather<T>(args, transposed_parts(axes));
   else
     gather<T>(args, std::array{plain_part(axes)});
-}
-
-template <class T>
-void compute_weight(const ConvolutionViews& views) {
-  const EvenlySpaced small(views.small);
-  const WeightArgs<T> args = {volumes_of<const T>(views.large), volumes_of<const T>(small.view()),
-                              views.weight, views.attrs.groups};
-  const GatherPart part = plain_part(axes_of(views));
-  if (args.large.batch > 0 && is_direct(args.in_channels(), args.out_channels(), args.groups))
-    DirectWeight<T>(args, part).run();
-  else
-    WeightProduct<T>(args, part).run();
 }
 
 void volumes_kernel(const KernelContext& context, const ConvolutionViews& views, bool transposed,
@@ -152,21 +154,11 @@ void input_grad_kernel(const KernelContext& context, const ConvolutionGradAttrs&
     volumes_kernel(context, {out, grad, weight, attrs}, true, nullptr);
 }
 
-void weight_grad_kernel(const KernelContext& context, const ConvolutionGradAttrs& given) {
-  const View &grad = context.input(0), &input = context.input(1), &out = context.output();
-  if (out.numel == 0) return;
-  const ConvolutionAttrs attrs = expanded(given, grad.dim() - 2);
-  const ConvolutionViews views = attrs.transposed ? ConvolutionViews{grad, input, out, attrs}
-                                                  : ConvolutionViews{input, grad, out, attrs};
-  visit_floating(out.dtype, context.op, [&]<class T>() { compute_weight<T>(views); });
-}
-
 }  // namespace
 
 void register_convolution_cpu() {
   convolution_op.set_kernel(DeviceType::cpu, convolution_kernel);
   convolution_input_grad_op.set_kernel(DeviceType::cpu, input_grad_kernel);
-  convolution_weight_grad_op.set_kernel(DeviceType::cpu, weight_grad_kernel);
 }
 
 }  // namespace tensora::cpu::TENSORA_ISA

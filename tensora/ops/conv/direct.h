@@ -9,184 +9,180 @@
 
 namespace tensora::cpu::TENSORA_ISA {
 
-/// One channel of one image in the compute type: itself, or a dense copy in `storage`.
-template <class T, class C>
-struct Plane {
-  const C* data = nullptr;
-  std::array<int64_t, kSpatial> stride = {};
-
-  static int64_t scratch(const Volumes<const T>& in) {
-    return std::is_same_v<T, C> ? 0 : in.positions();
-  }
-  Plane(const Volumes<const T>& in, int64_t image, int64_t channel, [[maybe_unused]] C* storage) {
-    const T* const from = in.data + image * in.batch_stride + channel * in.channel_stride;
-    if constexpr (std::is_same_v<T, C>) {
-      data = from;
-      stride = in.stride;
-    } else {
-      for (int64_t d = 0, line = 0; d < in.size[0]; ++d)
-        for (int64_t h = 0; h < in.size[1]; ++h, ++line)
-          load_tile<T, C>(from + d * in.stride[0] + h * in.stride[1], in.stride[2], in.size[2],
-                          storage + line * in.size[2]);
-      data = storage;
-      stride = {in.size[1] * in.size[2], in.size[2], 1};
-    }
-  }
-};
-
-/// row[j] += factor * from[j * step]
-template <class C>
-void add_scaled(C* row, const C* from, int64_t step, int64_t n, C factor) {
-  if (step == 1) {
-#pragma omp simd
-    for (int64_t j = 0; j < n; ++j) row[j] += factor * from[j];
-  } else {
-#pragma omp simd
-    for (int64_t j = 0; j < n; ++j) row[j] += factor * from[j * step];
-  }
-}
-
-/// The same for kTaps factors, each with a place of its own, in one pass over the row.
-template <int kTaps, class C>
-void add_scaled(C* row, const C* const* from, int64_t step, int64_t n, const C* factors) {
-  if (step == 1) {
-#pragma omp simd
-    for (int64_t j = 0; j < n; ++j) {
-      C sum = row[j];
-#pragma GCC unroll 8
-      for (int t = 0; t < kTaps; ++t) sum += factors[t] * from[t][j];
-      row[j] = sum;
-    }
-  } else {
-#pragma omp simd
-    for (int64_t j = 0; j < n; ++j) {
-      C sum = row[j];
-#pragma GCC unroll 8
-      for (int t = 0; t < kTaps; ++t) sum += factors[t] * from[t][j * step];
-      row[j] = sum;
-    }
-  }
-}
-
-/// The taps of one row of a kernel: where all of them read inside they are applied together.
-template <class C>
-class TapRow {
+// Note [Flat planes]
+// A channel is copied, with the zeros around it, so that the lines of the copy are as far apart as
+// those of the result are in a buffer of its own. Then a tap is a constant distance: the whole
+// plane is computed as one long line, result[i] = sum over taps of w[t] * copy[i + distance[t]],
+// and what lies between the lines is dropped. With a stride, every remainder modulo the stride has
+// a copy of its own.
+class FlatLayout {
  public:
-  static constexpr size_t kMost = 8;
+  static constexpr int64_t kTogether = 64;  // elements that are computed together, at most
 
-  /// `from` is what position 0 reads; it may lie outside of the row.
-  void add(const Tap& tap, const C* from, C factor) {
-    if (tap.begin >= tap.end) return;
-    taps_[count_] = {tap.begin, tap.end};
-    from_[count_] = from;
-    factors_[count_++] = factor;
-  }
-  bool full() const { return count_ == kMost; }
-
-  void apply(C* row, int64_t step) {
-    int64_t begin = 0, end = INT64_MAX;
-    for (size_t t = 0; t < count_; ++t) {
-      begin = std::max(begin, taps_[t].begin);
-      end = std::min(end, taps_[t].end);
-    }
-    for (size_t t = 0; t < count_; ++t) {
-      const auto part = [&](int64_t first, int64_t last) {
-        if (first < last)
-          add_scaled(row + first, from_[t] + first * step, step, last - first, factors_[t]);
-      };
-      if (begin >= end) {
-        part(taps_[t].begin, taps_[t].end);
-      } else {
-        part(taps_[t].begin, begin);
-        part(end, taps_[t].end);
-        from_[t] += begin * step;
+  explicit FlatLayout(const GatherPart& part) : part_(part) {
+    for (size_t d = 0; d < kSpatial; ++d) {
+      const GatherAxis& a = part.axis[d];
+      if (a.taps.empty()) continue;
+      int64_t most = first_[d] = a.taps.front().offset;
+      for (const Tap& tap : a.taps) {
+        first_[d] = std::min(first_[d], tap.offset);
+        most = std::max(most, tap.offset);
       }
+      extent_[d] = a.count + (most - first_[d]) / a.in_step;
     }
-    if (begin < end) apply_all(row + begin, step, end - begin);
-    count_ = 0;
+    plane_ = extent_[0] * extent_[1] * extent_[2] + 2 * kTogether;
+  }
+
+  /// Elements of all copies of a channel, and of the result.
+  int64_t copies() const { return plane_ * steps(0) * steps(1) * steps(2); }
+  int64_t length() const {
+    const int64_t used =
+        ((part_.axis[0].count - 1) * extent_[1] + part_.axis[1].count - 1) * extent_[2] +
+        part_.axis[2].count;
+    return (used + kTogether - 1) / kTogether * kTogether;
+  }
+  /// Where a line of the result begins.
+  int64_t line(int64_t d, int64_t h) const { return (d * extent_[1] + h) * extent_[2]; }
+
+  int64_t distance(const Taps& taps) const {
+    const Tap* const tap[] = {taps.d, taps.h, taps.w};
+    int64_t copy = 0, place = 0;
+    for (size_t d = 0; d < kSpatial; ++d) {
+      const int64_t ahead = tap[d]->offset - first_[d];
+      copy = copy * steps(d) + ahead % steps(d);
+      place = place * extent_[d] + ahead / steps(d);
+    }
+    return copy * plane_ + place;
+  }
+
+  template <class T, class C>
+  void fill(const Volumes<const T>& in, int64_t image, int64_t channel, C* to) const {
+    const T* const from = in.data + image * in.batch_stride + channel * in.channel_stride;
+    for (int64_t d = 0; d < steps(0); ++d)
+      for (int64_t h = 0; h < steps(1); ++h)
+        for (int64_t w = 0; w < steps(2); ++w, to += plane_) fill_copy(in, from, {d, h, w}, to);
   }
 
  private:
-  struct Span {
-    int64_t begin, end;
-  };
+  int64_t steps(size_t d) const { return part_.axis[d].in_step; }
 
-  void apply_all(C* row, int64_t step, int64_t n) const {
-    size_t t = 0;
-    for (; t + 4 < count_ + 1; t += 4) add_scaled<4>(row, from_ + t, step, n, factors_ + t);
-    if (count_ - t == 3) add_scaled<3>(row, from_ + t, step, n, factors_ + t);
-    if (count_ - t == 2) add_scaled<2>(row, from_ + t, step, n, factors_ + t);
-    if (count_ - t == 1) add_scaled<1>(row, from_ + t, step, n, factors_ + t);
+  template <class T, class C>
+  void fill_copy(const Volumes<const T>& in, const T* from, std::array<int64_t, kSpatial> rest,
+                 C* to) const {
+    const auto place = [&](size_t d, int64_t i) { return first_[d] + rest[d] + i * steps(d); };
+    // The elements i of a line for which 0 <= place(2, i) < size.
+    const auto first_from = [&](int64_t index) {
+      const int64_t missing = index - place(2, 0);
+      return missing <= 0 ? 0 : std::min(extent_[2], (missing + steps(2) - 1) / steps(2));
+    };
+    const int64_t begin = first_from(0), end = std::max(begin, first_from(in.size[2]));
+    for (int64_t d = 0; d < extent_[0]; ++d)
+      for (int64_t h = 0; h < extent_[1]; ++h, to += extent_[2]) {
+        const int64_t at_d = place(0, d), at_h = place(1, h);
+        if (at_d < 0 || at_d >= in.size[0] || at_h < 0 || at_h >= in.size[1] || begin == end) {
+          std::fill_n(to, extent_[2], C(0));
+          continue;
+        }
+        const T* const line = from + at_d * in.stride[0] + at_h * in.stride[1];
+        std::fill_n(to, begin, C(0));
+        load_run(line + place(2, begin) * in.stride[2], steps(2) * in.stride[2], end - begin,
+                 to + begin);
+        std::fill_n(to + end, extent_[2] - end, C(0));
+      }
+    std::fill_n(to, 2 * kTogether, C(0));
   }
 
-  Span taps_[kMost];
-  const C* from_[kMost];
-  C factors_[kMost];
-  size_t count_ = 0;
+  const GatherPart& part_;
+  std::array<int64_t, kSpatial> first_ = {}, extent_ = {1, 1, 1};
+  int64_t plane_ = 0;
 };
 
-/// What all rows (d, h) of a part read through a pair of taps of the two outer dims.
-template <class Body>
-void each_outer_tap(const GatherPart& part, int64_t d, int64_t h, Body&& body) {
-  for (const Tap& depth : part.axis[0].taps) {
-    if (d < depth.begin || d >= depth.end) continue;
-    for (const Tap& height : part.axis[1].taps) {
-      if (h < height.begin || h >= height.end) continue;
-      body(depth, height, d * part.axis[0].in_step + depth.offset,
-           h * part.axis[1].in_step + height.offset);
-    }
+/// N numbers as vectors that stay in registers; N is a multiple of a vector's width.
+template <class C, int64_t N>
+struct Sums {
+  static constexpr int kWidth = kLanes<C>, kVectors = static_cast<int>(N) / kWidth;
+  Vector<C> vectors[kVectors];
+
+  [[gnu::always_inline]] void set(C value) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) vectors[v] = Vector<C>{} + value;
   }
+  /// += factor * x, factor a number or as many numbers
+  [[gnu::always_inline]] void add(C factor, const C* x) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) vectors[v] += factor * load<Vector<C>>(x + v * kWidth);
+  }
+  [[gnu::always_inline]] void add(const C* factors, const C* x) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v)
+      vectors[v] += load<Vector<C>>(factors + v * kWidth) * load<Vector<C>>(x + v * kWidth);
+  }
+  [[gnu::always_inline]] void put(C* to) const {
+#pragma GCC unroll 16
+    for (int v = 0; v < kVectors; ++v) store(to + v * kWidth, vectors[v]);
+  }
+};
+template <class C>
+inline constexpr int64_t kFourVectors = 4 * kLanes<C>;
+
+/// to[i] = bias + sum over taps of factors[t] * (from + distances[t])[i]
+template <class C>
+void combine_flat(C* to, int64_t length, const C* from, std::span<const int64_t> distances,
+                  const C* factors, C bias) {
+  static_assert(FlatLayout::kTogether % kFourVectors<C> == 0);
+  for (int64_t i = 0; i < length; i += kFourVectors<C>) {
+    Sums<C, kFourVectors<C>> sums;
+    sums.set(bias);
+    for (size_t t = 0; t < distances.size(); ++t) sums.add(factors[t], from + distances[t] + i);
+    sums.put(to + i);
+  }
+}
+
+template <class T, class C>
+void store_plane(const Volumes<T>& out, const GatherPart& part, const FlatLayout& layout,
+                 int64_t image, int64_t channel, const C* flat) {
+  const auto at = [&](size_t dim, int64_t j) {
+    return (part.axis[dim].out_start + j * part.axis[dim].out_step) * out.stride[dim];
+  };
+  T* const to = out.data + image * out.batch_stride + channel * out.channel_stride + at(2, 0);
+  for (int64_t d = 0; d < part.axis[0].count; ++d)
+    for (int64_t h = 0; h < part.axis[1].count; ++h)
+      store_tile<T, C>(flat + layout.line(d, h), to + at(0, d) + at(1, h),
+                       part.axis[2].out_step * out.stride[2], part.axis[2].count);
 }
 
 template <class T>
 void direct_rows(const GatherArgs<T>& args, const GatherPart& part) {
   using C = gemm_compute_t<T>;
   using Purpose = GemmScratch::Purpose;
-  const int64_t ins = args.in_channels(), outs = args.out_channels();
-  const int64_t width = part.axis[2].count, step_in = part.axis[2].in_step;
-  const int64_t work = part.positions() * part.taps() * ins;
+  const FlatLayout layout(part);
+  const int64_t ins = args.in_channels(), outs = args.out_channels(), taps = part.taps();
+  std::vector<int64_t> distances, offsets;  // channel, tap
+  for (int64_t c = 0; c < ins; ++c)
+    for (int64_t t = 0; t < taps; ++t) {
+      distances.push_back(c * layout.copies() + layout.distance(taps_at(part, t)));
+      offsets.push_back(c * args.weight.in_stride + args.weight.offset(taps_at(part, t)));
+    }
+  const int64_t work = part.positions() * (taps + 2) * ins * outs;
   const int64_t grain = std::max<int64_t>(1, (1 << 16) / std::max<int64_t>(1, work));
-  parallel_for(args.out.batch * args.out.channels, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(args.out.batch * args.groups, grain, [&](int64_t begin, int64_t end) {
     GemmScratch& scratch = GemmScratch::of_this_thread();
-    const int64_t plane_size = Plane<T, C>::scratch(args.in);
-    C* const row = scratch.get<C>(Purpose::sums, width);
-    C* const storage = scratch.get<C>(Purpose::dense_a, ins * plane_size + 1);
-    std::vector<Plane<T, C>> planes;
-    TapRow<C> taps;
+    C* const sums = scratch.get<C>(Purpose::sums, layout.length());
+    C* const copies = scratch.get<C>(Purpose::dense_a, ins * layout.copies());
+    std::vector<C> factors(offsets.size());
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t image = task / args.out.channels, channel = task % args.out.channels;
-      const int64_t group = channel / outs;
-      planes.clear();
-      for (int64_t c = 0; c < ins; ++c)
-        planes.emplace_back(args.in, image, group * ins + c, storage + c * plane_size);
-      const T* const weight = args.weight.data + group * args.weight.group_stride +
-                              channel % outs * args.weight.out_stride;
-      const C bias = args.bias ? convert_element<C>(args.bias[channel * args.bias_stride]) : C(0);
-      for (int64_t d = 0; d < part.axis[0].count; ++d) {
-        for (int64_t h = 0; h < part.axis[1].count; ++h) {
-          std::fill_n(row, width, bias);
-          each_outer_tap(part, d, h, [&](const Tap& td, const Tap& th, int64_t at_d, int64_t at_h) {
-            for (int64_t c = 0; c < ins; ++c) {
-              const Plane<T, C>& plane = planes[static_cast<size_t>(c)];
-              const C* const line = plane.data + at_d * plane.stride[0] + at_h * plane.stride[1];
-              const int64_t step = step_in * plane.stride[2];
-              for (const Tap& tw : part.axis[2].taps) {
-                taps.add(
-                    tw, line + tw.offset * plane.stride[2],
-                    convert_element<C>(
-                        weight[c * args.weight.in_stride + args.weight.offset({&td, &th, &tw})]));
-                if (taps.full()) taps.apply(row, step);
-              }
-              taps.apply(row, step);
-            }
-          });
-          const auto at = [&](size_t dim, int64_t j) {
-            return (part.axis[dim].out_start + j * part.axis[dim].out_step) * args.out.stride[dim];
-          };
-          T* const to = args.out.data + image * args.out.batch_stride +
-                        channel * args.out.channel_stride + at(0, d) + at(1, h) + at(2, 0);
-          store_tile<T, C>(row, to, part.axis[2].out_step * args.out.stride[2], width);
-        }
+      const int64_t image = task / args.groups, group = task % args.groups;
+      for (int64_t c = 0; c < ins && taps > 0; ++c)
+        layout.fill(args.in, image, group * ins + c, copies + c * layout.copies());
+      for (int64_t o = 0; o < outs; ++o) {
+        const int64_t channel = group * outs + o;
+        const T* const weight =
+            args.weight.data + group * args.weight.group_stride + o * args.weight.out_stride;
+        for (size_t t = 0; t < offsets.size(); ++t)
+          factors[t] = convert_element<C>(weight[offsets[t]]);
+        const C bias = args.bias ? convert_element<C>(args.bias[channel * args.bias_stride]) : C(0);
+        combine_flat<C>(sums, layout.length(), copies, distances, factors.data(), bias);
+        store_plane(args.out, part, layout, image, channel, sums);
       }
     }
   });
@@ -285,44 +281,44 @@ class DirectPixels {
   }
 
   void run_position(const Run& at, std::span<const Read> reads) const {
-    for (int64_t o = 0; o < args_.out_channels(); ++o) {
-      int64_t g = 0;
-      for (; g + kGroupBlock <= args_.groups; g += kGroupBlock)
-        run_block(at, reads, o, g, std::integral_constant<int64_t, kGroupBlock>());
-      if (g < args_.groups) run_block(at, reads, o, g, args_.groups - g);
-    }
+    for (int64_t o = 0; o < args_.out_channels(); ++o)
+      for (int64_t g = 0; g < args_.groups; g += kGroupBlock) run_block(at, reads, o, g);
   }
 
-  /// `count` is a constant for whole blocks, whose sums then stay in registers.
-  template <class Count>
-  void run_block(const Run& at, std::span<const Read> reads, int64_t o, int64_t first,
-                 Count count) const {
-    const int64_t n = std::min(kGroupBlock, args_.groups - first);  // not a constant to store_tile
+  void run_block(const Run& at, std::span<const Read> reads, int64_t o, int64_t first) const {
+    const int64_t n = std::min(kGroupBlock, args_.groups - first);
     const int64_t ins = args_.in_channels(), outs = args_.out_channels();
-    const Volumes<T>& out = args_.out;
     const int64_t position = at.w * part_.axis[2].in_step * args_.in.stride[2];
-    C sums[kGroupBlock], storage[kGroupBlock];
-    for (int64_t g = 0; g < n; ++g)
-      sums[g] = args_.bias
-                    ? convert_element<C>(args_.bias[((first + g) * outs + o) * args_.bias_stride])
-                    : C(0);
-    for (const Read& read : reads) {
-      for (int64_t i = 0; i < ins; ++i) {
-        const C* const weight =
-            weight_.data() + ((o * ins + i) * taps_ + read.tap) * args_.groups + first;
-        const C* const from = load_channels<T, C>(
-            args_.in.data + read.from + position + (first * ins + i) * args_.in.channel_stride,
-            ins * args_.in.channel_stride, n, storage);
-#pragma omp simd
-        for (int64_t g = 0; g < static_cast<int64_t>(count); ++g) sums[g] += weight[g] * from[g];
-      }
+    const Volumes<T>& out = args_.out;
+    C block[kGroupBlock], storage[kGroupBlock];
+    const auto each = [&](auto&& body) {
+      for (const Read& read : reads)
+        for (int64_t i = 0; i < ins; ++i)
+          body(weight_.data() + ((o * ins + i) * taps_ + read.tap) * args_.groups + first,
+               load_channels<T, C>(args_.in.data + read.from + position +
+                                       (first * ins + i) * args_.in.channel_stride,
+                                   ins * args_.in.channel_stride, n, storage));
+    };
+    if (n == kGroupBlock) {
+      Sums<C, kGroupBlock> sums;
+      sums.set(C(0));
+      each([&](const C* weight, const C* from) { sums.add(weight, from); });
+      sums.put(block);
+    } else {
+      std::fill_n(block, kGroupBlock, C(0));
+      each([&](const C* weight, const C* from) {
+        for (int64_t g = 0; g < n; ++g) block[g] += weight[g] * from[g];
+      });
     }
+    if (args_.bias)
+      for (int64_t g = 0; g < n; ++g)
+        block[g] += convert_element<C>(args_.bias[((first + g) * outs + o) * args_.bias_stride]);
     const auto place = [&](size_t dim, int64_t j) {
       return (part_.axis[dim].out_start + j * part_.axis[dim].out_step) * out.stride[dim];
     };
     T* const to = out.data + at.image * out.batch_stride + place(0, at.d) + place(1, at.h) +
                   place(2, at.w) + (first * outs + o) * out.channel_stride;
-    store_tile<T, C>(sums, to, outs * out.channel_stride, n);
+    store_tile<T, C>(block, to, outs * out.channel_stride, n);
   }
 
   const GatherArgs<T>& args_;

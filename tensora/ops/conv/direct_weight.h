@@ -18,6 +18,7 @@ class DirectWeight {
   DirectWeight(const WeightArgs<T>& args, const GatherPart& part)
       : args_(args),
         part_(part),
+        layout_(part),
         taps_(part.taps()),
         ins_(args.in_channels()),
         outs_(args.out_channels()),
@@ -52,79 +53,112 @@ class DirectWeight {
 
   void add_planes(int64_t group, int64_t slice, int64_t image) const {
     GemmScratch& scratch = GemmScratch::of_this_thread();
-    C* const in_storage = scratch.get<C>(Purpose::dense_a, Plane<T, C>::scratch(args_.large) + 1);
-    C* const grad_storage = scratch.get<C>(Purpose::sums, Plane<T, C>::scratch(args_.small) + 1);
-    for (int64_t o = 0; o < outs_; ++o) {
-      const Plane<T, C> grad(args_.small, image, group * outs_ + o, grad_storage);
-      for (int64_t i = 0; i < ins_; ++i) {
-        const Plane<T, C> in(args_.large, image, group * ins_ + i, in_storage);
+    C* const copies = scratch.get<C>(Purpose::dense_a, layout_.copies());
+    C* const grad = scratch.get<C>(Purpose::sums, layout_.length());
+    const Volumes<const T>& small = args_.small;
+    for (int64_t i = 0; i < ins_; ++i) {
+      layout_.fill(args_.large, image, group * ins_ + i, copies);
+      for (int64_t o = 0; o < outs_; ++o) {
+        std::fill_n(grad, layout_.length(), C(0));
+        const T* const from =
+            small.data + image * small.batch_stride + (group * outs_ + o) * small.channel_stride;
+        for (int64_t d = 0; d < small.size[0]; ++d)
+          for (int64_t h = 0; h < small.size[1]; ++h)
+            load_run(from + d * small.stride[0] + h * small.stride[1], small.stride[2],
+                     small.size[2], grad + layout_.line(d, h));
         for (int64_t t = 0; t < taps_; ++t)
-          sums(slice, o, i, t)[group] += product(grad, in, list_[static_cast<size_t>(t)]);
+          sums(slice, o, i, t)[group] += flat_product(
+              grad, copies + layout_.distance(list_[static_cast<size_t>(t)]), layout_.length());
       }
     }
   }
 
-  static constexpr int kLineLanes = 16;  // sums side by side, added at the end of a plane
-
-  static void add_products(C (&lanes)[kLineLanes], const C* x, int64_t step, const C* g,
-                           int64_t grad_step, int64_t n) {
-    int64_t j = 0;
-    if (step == 1 && grad_step == 1)
-      for (; j + kLineLanes <= n; j += kLineLanes) {
-#pragma omp simd
-        for (int l = 0; l < kLineLanes; ++l) lanes[l] += x[j + l] * g[j + l];
-      }
-    for (int l = 0; j < n; ++j, l = (l + 1) % kLineLanes)
-      lanes[l] += x[j * step] * g[j * grad_step];
+  static C flat_product(const C* a, const C* b, int64_t length) {
+    Sums<C, kFourVectors<C>> sums;
+    sums.set(C(0));
+    for (int64_t i = 0; i < length; i += kFourVectors<C>) sums.add(a + i, b + i);
+    C lanes[kFourVectors<C>];
+    sums.put(lanes);
+    C total = 0;
+    for (const C lane : lanes) total += lane;
+    return total;
   }
 
-  /// The sum over one plane of grad times what a tap reads.
-  C product(const Plane<T, C>& grad, const Plane<T, C>& in, const Taps& taps) const {
-    const auto& axis = part_.axis;
-    const int64_t first = taps.w->begin, n = taps.w->end - first;
-    const int64_t step = axis[2].in_step * in.stride[2], grad_step = grad.stride[2];
-    C lanes[kLineLanes] = {};
-    if (n <= 0) return C(0);
-    for (int64_t d = taps.d->begin; d < taps.d->end; ++d) {
-      for (int64_t h = taps.h->begin; h < taps.h->end; ++h) {
-        const C* const x = in.data + (d * axis[0].in_step + taps.d->offset) * in.stride[0] +
-                           (h * axis[1].in_step + taps.h->offset) * in.stride[1] +
-                           (first * axis[2].in_step + taps.w->offset) * in.stride[2];
-        const C* const g = grad.data + d * grad.stride[0] + h * grad.stride[1] + first * grad_step;
-        add_products(lanes, x, step, g, grad_step, n);
+  /// Some channels of the pixels of a line in the compute type: themselves, or a copy.
+  struct Pixels {
+    const C* data;
+    int64_t step;  // from pixel to pixel
+
+    Pixels(const T* from, int64_t pixel_step, int64_t channel_step, int64_t pixels, int64_t n,
+           std::vector<C>& storage) {
+      if constexpr (std::is_same_v<T, C>) {
+        data = from;
+        step = pixel_step;
+        if (channel_step == 1) return;
       }
+      storage.resize(static_cast<size_t>(pixels * kGroupBlock));
+      for (int64_t i = 0; i < pixels; ++i)
+        load_tile<T, C>(from + i * pixel_step, channel_step, n, storage.data() + i * kGroupBlock);
+      data = storage.data();
+      step = kGroupBlock;
     }
-    for (int l = 1; l < kLineLanes; ++l) lanes[0] += lanes[l];
-    return lanes[0];
-  }
+  };
 
   void add_line(int64_t block, int64_t slice, int64_t line) const {
     const int64_t first = block * kGroupBlock, n = std::min(kGroupBlock, args_.groups - first);
     const int64_t heights = part_.axis[1].count, depths = part_.axis[0].count;
+    const int64_t image = line / heights / depths, d = line / heights % depths, h = line % heights;
     const Volumes<const T>&small = args_.small, &large = args_.large;
-    Run at = {line / heights / depths, line / heights % depths, line % heights, 0, 1, 0};
-    C grad_storage[kGroupBlock], in_storage[kGroupBlock];
-    for (; at.w < part_.axis[2].count; ++at.w) {
-      const T* const pixel = small.data + at.image * small.batch_stride + at.d * small.stride[0] +
-                             at.h * small.stride[1] + at.w * small.stride[2];
-      for (int64_t o = 0; o < outs_; ++o) {
-        const C* const grad =
-            load_channels<T, C>(pixel + (first * outs_ + o) * small.channel_stride,
-                                outs_ * small.channel_stride, n, grad_storage);
-        for (int64_t t = 0; t < taps_; ++t) {
-          const Reads reads = reads_of(large, part_, at, list_[static_cast<size_t>(t)]);
-          if (reads.inside == 0) continue;
+    std::vector<C> grad_storage, in_storage;
+    for (int64_t o = 0; o < outs_; ++o) {
+      const Pixels grad(small.data + image * small.batch_stride + d * small.stride[0] +
+                            h * small.stride[1] + (first * outs_ + o) * small.channel_stride,
+                        small.stride[2], outs_ * small.channel_stride, small.size[2], n,
+                        grad_storage);
+      int64_t row = 0;  // of the kernel
+      for (const Tap& td : part_.axis[0].taps)
+        for (const Tap& th : part_.axis[1].taps) {
+          const int64_t tap = row++ * static_cast<int64_t>(part_.axis[2].taps.size());
+          if (d < td.begin || d >= td.end || h < th.begin || h >= th.end) continue;
           for (int64_t i = 0; i < ins_; ++i) {
-            const C* const x = load_channels<T, C>(
-                large.data + reads.from + (first * ins_ + i) * large.channel_stride,
-                ins_ * large.channel_stride, n, in_storage);
-            C* const total = sums(slice, o, i, t) + first;
-#pragma omp simd
-            for (int64_t g = 0; g < n; ++g) total[g] += grad[g] * x[g];
+            const Pixels in(large.data + image * large.batch_stride +
+                                (d * part_.axis[0].in_step + td.offset) * large.stride[0] +
+                                (h * part_.axis[1].in_step + th.offset) * large.stride[1] +
+                                (first * ins_ + i) * large.channel_stride,
+                            large.stride[2], ins_ * large.channel_stride, large.size[2], n,
+                            in_storage);
+            add_row(slice, o, i, tap, first, grad, in);
           }
         }
-      }
     }
+  }
+
+  /// The taps of one row of the kernel.
+  void add_row(int64_t slice, int64_t o, int64_t i, int64_t tap, int64_t first, const Pixels& grad,
+               const Pixels& in) const {
+    const GatherAxis& axis = part_.axis[2];
+    for (const Tap& tw : axis.taps) {
+      C* const total = sums(slice, o, i, tap++) + first;
+      const C* const x = in.data + tw.offset * in.step;
+      const int64_t step = axis.in_step * in.step;
+      add_pixels(total, grad, x, step, tw, std::min(kGroupBlock, args_.groups - first));
+    }
+  }
+
+  static void add_pixels(C* total, const Pixels& grad, const C* x, int64_t step, const Tap& tap,
+                         int64_t n) {
+    C block[kGroupBlock] = {};
+    if (n == kGroupBlock) {
+      Sums<C, kGroupBlock> sums;
+      sums.set(C(0));
+      for (int64_t w = tap.begin; w < tap.end; ++w)
+        sums.add(grad.data + w * grad.step, x + w * step);
+      sums.put(block);
+    } else {
+      for (int64_t w = tap.begin; w < tap.end; ++w)
+        for (int64_t c = 0; c < n; ++c) block[c] += grad.data[w * grad.step + c] * x[w * step + c];
+    }
+    for (int64_t c = 0; c < n; ++c) total[c] += block[c];
   }
 
   void finish() const {
@@ -145,6 +179,7 @@ class DirectWeight {
 
   const WeightArgs<T>& args_;
   const GatherPart& part_;
+  FlatLayout layout_;
   int64_t taps_, ins_, outs_;
   bool pixels_;
   int64_t blocks_, units_, slices_;

@@ -149,4 +149,9 @@ inline std::vector<GatherPart> transposed_parts(const ConvolutionAxes& axes) {
   return parts;
 }
 
+/// One channel per group on one side: computed without a matrix product.
+inline bool is_direct(int64_t in_channels, int64_t out_channels, int64_t groups) {
+  return groups > 1 ? in_channels == 1 || out_channels == 1 : in_channels * out_channels == 1;
+}
+
 }  // namespace tensora::cpu
