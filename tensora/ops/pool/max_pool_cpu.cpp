@@ -57,7 +57,10 @@ class MaxPool {
   using Index = IndexOf<C>;
 
   MaxPool(const View& in, const View& out, const View* places, const Windows& windows)
-      : in_(in), out_(out), places_(places), windows_(windows) {}
+      : in_(in), out_(out), places_(places), windows_(windows) {
+    for (int64_t w = 0; indices && out.numel > 0 && w < out.sizes[4]; ++w)
+      first_columns_.push_back(first_place(0, 0, w) - first_place(0, 0, 0));
+  }
 
   void run() const {
     const View& out = *out_.view;
@@ -90,8 +93,12 @@ class MaxPool {
   void start(int64_t d, int64_t h, C* best, Index* chosen) const {
     const int64_t wide = out_.size(4);
     std::fill_n(best, wide, lowest<C>());
-    if constexpr (indices)
-      for (int64_t w = 0; w < wide; ++w) chosen[w] = first_place(d, h, w);
+    if constexpr (indices) {
+      const Index first = first_place(d, h, 0);
+      const Index* const columns = first_columns_.data();
+#pragma omp simd
+      for (int64_t w = 0; w < wide; ++w) chosen[w] = first + columns[w];
+    }
   }
   void write_places(const Index* chosen, int64_t n, int64_t c, int64_t d, int64_t h, int64_t w,
                     int dim, int64_t count) const {
@@ -100,7 +107,10 @@ class MaxPool {
       int64_t* to = places_->as<int64_t>() + n * strides[0] + c * strides[1] + d * strides[2] +
                     h * strides[3] + w * strides[4];
       const int64_t step = strides[dim];
-      for (int64_t j = 0; j < count; ++j) to[j * step] = chosen[j];
+      if (step == 1)
+        std::copy_n(chosen, count, to);
+      else
+        for (int64_t j = 0; j < count; ++j) to[j * step] = chosen[j];
     }
   }
 
@@ -162,6 +172,7 @@ class MaxPool {
   Runs<C> in_, out_;
   const View* places_;
   Windows windows_;
+  std::vector<Index> first_columns_;  // of the windows of a row, from that of the first one
 };
 
 void max_pool_kernel(const KernelContext& context, const MaxPoolAttrs& attrs) {

@@ -1,5 +1,7 @@
 #include "tensora/ops/resample/interpolate.h"
 
+#include <limits>
+
 #include "tensora/ops/pool/pool_cpu.h"
 
 namespace tensora::cpu::TENSORA_ISA {
@@ -56,6 +58,30 @@ Bands<C> transposed(const Bands<C>& bands, int64_t in) {
   return result;
 }
 
+// The bands of a row where each has one or two entries, entry by entry, so that the loop over the
+// row can be vectorised. A single entry stands twice, the second time with weight 0.
+template <class C>
+struct Pairs {
+  std::vector<int32_t> left, right;
+  std::vector<C> left_weight, right_weight;
+  bool usable = false, single = true;
+
+  void take(const Bands<C>& bands, int64_t in) {
+    usable = bands.widest <= 2 && in <= std::numeric_limits<int32_t>::max();
+    for (size_t i = 0; usable && i < bands.rows.size(); ++i) {
+      const auto& row = bands.rows[i];
+      const C* const weights = bands.weights_of(static_cast<int64_t>(i));
+      usable = row.count > 0;
+      if (!usable) break;
+      if (row.count == 2) single = false;
+      left.push_back(static_cast<int32_t>(row.first));
+      right.push_back(static_cast<int32_t>(row.first + row.count - 1));
+      left_weight.push_back(weights[0]);
+      right_weight.push_back(row.count == 2 ? weights[1] : C(0));
+    }
+  }
+};
+
 template <class C>
 class Resize {
  public:
@@ -65,6 +91,7 @@ class Resize {
       bands_[k] = bands_of<C>(dims[k]);
       if (transpose) bands_[k] = transposed(bands_[k], dims[k].in);
     }
+    pairs_.take(bands_[2], in_.size(4));
   }
 
   void run() const {
@@ -115,24 +142,30 @@ class Resize {
   }
   // Along the width: to[w] += weight * the mix of row x for w.
   void add_mixed(const C* x, C weight, C* to) const {
+    const int64_t wide = out_.size(4);
+    if (pairs_.usable) return add_pairs(x, weight, to, wide);
     const auto* const rows = bands_[2].rows.data();
     const C* const weights = bands_[2].weights.data();
-    const int64_t wide = out_.size(4);
-    if (bands_[2].widest == 1) {
-      for (int64_t w = 0; w < wide; ++w)
-        if (rows[w].count > 0) to[w] += weight * weights[rows[w].weights] * x[rows[w].first];
-      return;
-    }
     for (int64_t w = 0; w < wide; ++w) {
       const C* const from = x + rows[w].first;
       const C* const by = weights + rows[w].weights;
       C sum = 0;
-      if (rows[w].count == 2)
-        sum = by[0] * from[0] + by[1] * from[1];
-      else
-        for (int64_t k = 0; k < rows[w].count; ++k) sum += by[k] * from[k];
+      for (int64_t k = 0; k < rows[w].count; ++k) sum += by[k] * from[k];
       to[w] += weight * sum;
     }
+  }
+  void add_pairs(const C* x, C weight, C* to, int64_t wide) const {
+    const int32_t *const left = pairs_.left.data(), *const right = pairs_.right.data();
+    const C* const left_weight = pairs_.left_weight.data();
+    const C* const right_weight = pairs_.right_weight.data();
+    if (pairs_.single) {
+#pragma omp simd
+      for (int64_t w = 0; w < wide; ++w) to[w] += weight * left_weight[w] * x[left[w]];
+      return;
+    }
+#pragma omp simd
+    for (int64_t w = 0; w < wide; ++w)
+      to[w] += weight * (left_weight[w] * x[left[w]] + right_weight[w] * x[right[w]]);
   }
 
   void channels(int64_t n, int64_t first, int64_t count, int64_t d, int64_t h, int64_t w) const {
@@ -154,6 +187,7 @@ class Resize {
 
   Runs<C> in_, out_;
   Bands<C> bands_[3];
+  Pairs<C> pairs_;
 };
 
 void run_resize(const KernelContext& context, const Shape& sizes, const ResizeAttrs& attrs,

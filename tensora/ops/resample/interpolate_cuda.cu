@@ -75,7 +75,19 @@ __device__ C weight_of(const Bands<C>& bands, int64_t at, int64_t first, int64_t
     return bands.weights[at * bands.width + from - first];
 }
 
-template <class T, class C, int V, bool transposed>
+// V channels: side by side, or, for V > 1 where they are not, `strided`. What a thread finds out
+// about its position then serves several elements.
+template <class T, class C, int V, bool strided>
+__device__ void load_group(const T* from, int64_t stride, C (&to)[V]) {
+  if constexpr (strided) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) to[v] = load_value<C>(from[v * stride]);
+  } else {
+    load_channels<T, C, V>(from, to);
+  }
+}
+
+template <class T, class C, int V, bool strided, bool transposed>
 __global__ void __launch_bounds__(kThreads)
     resize_elements(const __grid_constant__ ResizeParams<C> params) {
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
@@ -98,13 +110,20 @@ __global__ void __launch_bounds__(kThreads)
       for (int64_t w = w_first; w < w_end; ++w) {
         const C weight = outer * weight_of<transposed>(width, at.w, w_first, w);
         C value[V];
-        load_channels<T, C, V>(row + w * params.in_strides.of[4], value);
+        load_group<T, C, V, strided>(row + w * params.in_strides.of[4], params.in_strides.of[1],
+                                     value);
 #pragma unroll
         for (int v = 0; v < V; ++v) sum[v] += weight * value[v];
       }
     }
   }
-  store_channels<T, C, V>(static_cast<T*>(params.out) + params.out_strides.offset(at), sum);
+  T* const to = static_cast<T*>(params.out) + params.out_strides.offset(at);
+  if constexpr (strided) {
+#pragma unroll
+    for (int v = 0; v < V; ++v) to[v * params.out_strides.of[1]] = store_value<T>(sum[v]);
+  } else {
+    store_channels<T, C, V>(to, sum);
+  }
 }
 
 // Divides the scratch memory among the tables of all dims; returns the bytes that they need.
@@ -151,14 +170,20 @@ void run(const KernelContext& context, const View& in, const View& out, const Sh
   params.out_strides = pool_strides(out);
   params.in = in.data;
   params.out = out.data;
-  constexpr int V = static_cast<int>(16 / sizeof(T));
-  const int group = channels_per_thread({&in, &out});
+  constexpr int V = static_cast<int>(16 / sizeof(T)), kStrided = 4;
+  const int packed = channels_per_thread({&in, &out});
+  const int group = packed > 1 ? packed : out.sizes[1] % kStrided == 0 ? kStrided : 1;
   each_box(out, group, [&](const PoolBox& box) {
     params.box = box;
-    if (group == 1)
-      launch(resize_elements<T, C, 1, transposed>, blocks_for(box.count), dim3(kThreads), params);
+    const auto start = [&](auto kernel) {
+      launch(kernel, blocks_for(box.count), dim3(kThreads), params);
+    };
+    if (packed > 1)
+      start(resize_elements<T, C, V, false, transposed>);
+    else if (group > 1)
+      start(resize_elements<T, C, kStrided, true, transposed>);
     else
-      launch(resize_elements<T, C, V, transposed>, blocks_for(box.count), dim3(kThreads), params);
+      start(resize_elements<T, C, 1, false, transposed>);
   });
 }
 
