@@ -44,27 +44,26 @@ void factorisations(Cases& cases) {
                .tolerance = 20});
   for (const Shape& sizes :
        {Shape{4, 4}, Shape{2, 3, 5}, Shape{7, 4}, Shape{90, 90}, Shape{33, 70}})
-    cases.add({.op = "linalg_lu_factor_ex",
-               .name = concat("P L U of ", sizes),
-               .inputs = {{.sizes = sizes, .low = -1, .high = 1}},
-               .run =
-                   [](In x) {
-                     const auto [P, L, U] = linalg::lu(x[0]);
-                     return Out{matmul(P, matmul(L, U)), matmul(P, mT(P)), tril(U, -1), triu(L, 1),
-                                diagonal(L, 0, -2, -1)};
-                   },
-               .reference =
-                   [](Arrays x) {
-                     const int64_t m = rows_of(x[0]), n = columns_of(x[0]), k = std::min(m, n);
-                     const Shape batch = batch_of(x[0]);
-                     Shape ones = batch;
-                     ones.push_back(k);
-                     return ArrayList{x[0], plus_identity(matrices(batch, m, m), 1),
-                                      matrices(batch, k, n), matrices(batch, m, k), Array(ones, 1)};
-                   },
-               .dtypes = {kFloat32, kFloat64},
-               .tolerance = 60,
-               .opt_out = sizes.numel() > 64 ? kLarge : std::map<Mode, std::string>{}});
+    cases.add(
+        {.op = "linalg_lu_factor_ex",
+         .name = concat("P L U of ", sizes),
+         .inputs = {{.sizes = sizes, .low = -1, .high = 1}},
+         .run =
+             [](In x) {
+               const auto [P, L, U] = linalg::lu(x[0]);
+               return Out{matmul(P, matmul(L, U)), tril(U, -1), triu(L, 1), diagonal(L, 0, -2, -1)};
+             },
+         .reference =
+             [](Arrays x) {
+               const int64_t m = rows_of(x[0]), n = columns_of(x[0]), k = std::min(m, n);
+               const Shape batch = batch_of(x[0]);
+               Shape ones = batch;
+               ones.push_back(k);
+               return ArrayList{x[0], matrices(batch, k, n), matrices(batch, m, k), Array(ones, 1)};
+             },
+         .dtypes = {kFloat32, kFloat64},
+         .tolerance = 60,
+         .opt_out = sizes.numel() > 64 ? kLarge : std::map<Mode, std::string>{}});
   cases.add({.op = "pivots_to_permutation",
              .name = "two exchanges",
              .inputs = {{.sizes = {2, 3}, .dtype = kInt32, .values = {2, 2, 3, 4, 3, 3}}},

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "tensora/dispatch/op_def.h"
+
+namespace tensora {
+
+/// The product of square matrices with themselves, `n` times; of their inverses if `n` is negative.
+Tensor matrix_power(const Tensor& self, int64_t n);
+
+namespace linalg {
+
+Tensor matrix_power(const Tensor& A, int64_t n);
+/// The product of all matrices, in the order that needs the fewest multiplications. The first and
+/// the last may be vectors.
+Tensor multi_dot(const std::vector<Tensor>& tensors);
+/// Columns of powers of the elements, x^0 to x^(N-1); N is the length of x if it is 0.
+Tensor vander(const Tensor& x, int64_t N = 0);
+
+}  // namespace linalg
+
+/// The matrix of powers of a vector's elements, x^(N-1) to x^0, or the other way if `increasing`.
+Tensor vander(const Tensor& x, int64_t N = 0, bool increasing = false);
+
+}  // namespace tensora
