@@ -177,6 +177,7 @@ LINES = {
     "frexp_mantissa": Line(floats, theirs=lambda x: torch.frexp(x)[0]),
     "frexp_exponent": Line(floats, grads=False, theirs=lambda x: torch.frexp(x)[1].to(x.dtype)),
     "nextafter": Line(lambda r, s, b: make(r, r.choice(["float32", "float64"]), s, True), alike),
+    "ldexp": Line(floats, lambda r, s, b: make(r, "int32", list(b[0].theirs.shape)), grads=False),
     "diag_embed": Line(lambda r, s, b: make(r, "float32", [3], True), sizes=[4, 4], offset=one_of(-1, 1),
                        theirs=lambda x, sizes, offset: torch.diag_embed(x, offset)),
     "index": Line(anything, places, dims=[0], ranks=(1, 2), theirs=lambda x, i, dims: x[i]),

@@ -14,10 +14,15 @@
 namespace tensora {
 namespace {
 
-using functors::FrexpExponent, functors::FrexpMantissa, functors::Nextafter;
+using functors::FrexpExponent, functors::FrexpMantissa, functors::Ldexp, functors::Nextafter;
 
 Nextafter nextafter_functor(DType dtype) {
   return {{}, dtype == kBFloat16 ? 1 : dtype == kFloat16 ? 2 : 0};
+}
+
+// Then the exponent is added to the number's own, and nothing overflows on the way.
+bool has_whole_exponent(const Tensor& self, const Tensor& other) {
+  return self.is_floating_point() && is_integral(other.dtype());
 }
 
 DType power_type(bool complex) { return complex ? kComplex128 : kFloat64; }
@@ -46,8 +51,12 @@ std::tuple<Tensor, Tensor> frexp(const Tensor& self) {
   return {std::move(mantissa), to(apply(pointwise_op<FrexpExponent>(), {self}), kInt32)};
 }
 
-Tensor ldexp(const Tensor& self, const Tensor& other) { return self * pow(2.0, other); }
+Tensor ldexp(const Tensor& self, const Tensor& other) {
+  if (has_whole_exponent(self, other)) return apply(pointwise_op<Ldexp>(), {self, other});
+  return self * pow(2.0, other);
+}
 const Tensor& ldexp_(const Tensor& self, const Tensor& other) {
+  if (has_whole_exponent(self, other)) return apply_inplace(pointwise_op<Ldexp>(), {self, other});
   return mul_(self, pow(2.0, other));
 }
 

@@ -117,6 +117,46 @@ struct FrexpExponent : Unary {
   }
 };
 
+/// x * 2^n, rounded once, for whole n.
+TENSORA_HD inline float times_power_of_two(float x, float n) {
+  if (isnan(n)) return n;
+  const int power = n > 400 ? 400 : n < -400 ? -400 : static_cast<int>(n);
+#if defined(__CUDA_ARCH__)
+  return ::ldexpf(x, power);
+#else
+  return __builtin_ldexpf(x, power);
+#endif
+}
+TENSORA_HD inline double times_power_of_two(double x, double n) {
+  if (isnan(n)) return n;
+  const int power = n > 2200 ? 2200 : n < -2200 ? -2200 : static_cast<int>(n);
+#if defined(__CUDA_ARCH__)
+  return ::ldexp(x, power);
+#else
+  return __builtin_ldexp(x, power);
+#endif
+}
+template <class V>
+TENSORA_HD inline V times_power_of_two(V x, V n) {
+  return x * exp2(clamp(n, V(-5000), V(5000)));
+}
+
+/// Of a float and an integer; the function ldexp sees to that.
+struct Ldexp : Binary {
+  static constexpr auto name = "ldexp";
+  static constexpr auto types = Types::floating_only;
+  static constexpr auto internal = true;
+  static constexpr unsigned saves_a = kB;
+  template <class V>
+  constexpr V forward(V self, V other) const {
+    return times_power_of_two(self, trunc(other));
+  }
+  template <class V>
+  constexpr V vjp_a(const Saved<V>& s) const {
+    return s.g * exp2(s.b + zero_like(s.g));
+  }
+};
+
 /// The greatest common divisor, as PyTorch computes it: of the most negative number, whose negative
 /// overflows, it may be negative.
 template <class V>

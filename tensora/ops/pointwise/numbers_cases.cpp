@@ -145,6 +145,28 @@ void power_cases(Cases& cases) {
   binary(
       "rsub", [](const Tensor& a, const Tensor& b) { return rsub(a, b, 2); },
       [](double a, double b) { return b - 2 * a; }, {kFloat32, kFloat64}, nullptr);
+  cases.add({.op = "ldexp",
+             .name = "whole exponents",
+             .inputs = {{{5, 3}}, {.sizes = {3}, .dtype = kInt32, .values = {3, -2, 0}}},
+             .run = [](In x) { return one(ldexp(x[0], x[1])); },
+             .reference =
+                 [](Arrays x) {
+                   return map_elements(x, [](const double* v) { return v[0] * std::exp2(v[1]); });
+                 },
+             .inplace = [](In x) { ldexp_(x[0], x[1]); }});
+  cases.add({.op = "ldexp",
+             .name = "from one end of the range to the other",
+             .inputs = {{.sizes = {2}, .values = {0x1p-100, 0x1p100}},
+                        {.sizes = {2}, .dtype = kInt64, .values = {200, -200}}},
+             .run = [](In x) { return one(ldexp(x[0], x[1])); },
+             .reference =
+                 [](Arrays) {
+                   Array out({2});
+                   out.values = {0x1p100, 0x1p-100};
+                   return one(out);
+                 },
+             .dtypes = {kFloat32, kFloat64},
+             .opt_out = no_differences()});
   cases.error("float_power_", "float32", "cannot be stored in place as float32",
               [] { float_power_(ones({2}), 2); });
   cases.error("positive", "bool", "not supported", [] { positive(ones({2}, {.dtype = kBool})); });
