@@ -59,7 +59,7 @@ void powers_cases(Cases& cases) {
              .inputs = {{{3}}},
              .run =
                  [](In x) {
-                   return Out{vander(x[0]), vander(x[0], 4, true)};
+                   return Out{vander_matrix(x[0]), vander_matrix(x[0], 4, true)};
                  },
              .reference =
                  [](Arrays x) {

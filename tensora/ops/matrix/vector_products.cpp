@@ -39,7 +39,6 @@ Tensor vdot(const Tensor& self, const Tensor& other) {
   return called_as("vdot", [&]() { return dot(self.is_complex() ? conj(self) : self, other); });
 }
 
-Tensor ger(const Tensor& self, const Tensor& vec2) { return outer(self, vec2); }
 
 Tensor kron(const Tensor& self, const Tensor& other) {
   check_defined("kron", self, other);

@@ -9,7 +9,6 @@ Tensor inner(const Tensor& self, const Tensor& other);
 /// The sum of products of two vectors, the first one conjugated.
 Tensor vdot(const Tensor& self, const Tensor& other);
 /// `outer` under its older name.
-Tensor ger(const Tensor& self, const Tensor& vec2);
 /// Kronecker's product: each element of `self` times all of `other`, as one tensor.
 Tensor kron(const Tensor& self, const Tensor& other);
 /// The vector product of 3-vectors along `dim`; without it along the first dim of size 3. Other
