@@ -30,8 +30,15 @@ struct Results {
   }
 };
 
+// Blocks that should fit on a processor together: as many loads as possible in flight.
+template <class C, unsigned kGroup>
+inline constexpr int kBlocksWanted = kGroup == 1024   ? 1
+                                     : sizeof(C) == 8 ? 2
+                                     : kGroup == 256  ? 6
+                                                      : 3;
+
 template <class C, int kItems, int kPack, unsigned kGroup>
-__global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup)
+__global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup, kBlocksWanted<C, kGroup>)
     softmax_rows(const __grid_constant__ RowsOf<2> params, bool log) {
   constexpr unsigned kBlock = kGroup < 256 ? 256 : kGroup;
   constexpr bool kQuick = kPack == 8;
