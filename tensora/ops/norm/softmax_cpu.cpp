@@ -25,7 +25,6 @@ template <class C>
 struct Side {
   DType dtype;
   int64_t bytes;
-
   bool stream = false;  // large results pass through the buffer too
 
   explicit Side(DType of) : dtype(of), bytes(static_cast<int64_t>(element_size(of))) {}
