@@ -2,8 +2,10 @@
 #include "tensora/ops/conv/conv.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/ops/complex/complex.h"
 #include "tensora/ops/conv/convolution.h"
 #include "tensora/ops/conv/convolution_geometry.h"
+#include "tensora/ops/operators.h"
 #include "tensora/ops/shape/permute.h"
 #include "tensora/ops/shape/reshape.h"
 #include "tensora/ops/shape/slice.h"
@@ -70,7 +72,29 @@ Tensor extend_output(const Tensor& input, ConvolutionAttrs& attrs, int spatial) 
 }
 
 Tensor run(std::string_view function, int spatial, const Tensor& input, const Tensor& weight,
+           const Tensor& bias, ConvolutionAttrs attrs, const ConvPadding& padding);
+
+// The four products of the parts.
+Tensor run_complex(std::string_view function, int spatial, const Tensor& input,
+                   const Tensor& weight, const Tensor& bias, const ConvolutionAttrs& attrs,
+                   const ConvPadding& padding) {
+  check(weight.dtype() == input.dtype() && (!bias.defined() || bias.dtype() == input.dtype()),
+        function, ": expected one dtype, got ", input.dtype(), " and ",
+        weight.dtype() == input.dtype() ? bias.dtype() : weight.dtype());
+  const Tensor inputs[] = {real(input), imag(input)}, weights[] = {real(weight), imag(weight)};
+  const auto product = [&](int i, int w, const Tensor& added) {
+    return run(function, spatial, inputs[i], weights[w], added, attrs, padding);
+  };
+  const bool has_bias = bias.defined();
+  const Tensor re = product(0, 0, has_bias ? real(bias) : Tensor()) - product(1, 1, Tensor());
+  const Tensor im = product(0, 1, has_bias ? imag(bias) : Tensor()) + product(1, 0, Tensor());
+  return complex(re, im);
+}
+
+Tensor run(std::string_view function, int spatial, const Tensor& input, const Tensor& weight,
            const Tensor& bias, ConvolutionAttrs attrs, const ConvPadding& padding) {
+  if (input.is_complex())
+    return run_complex(function, spatial, input, weight, bias, attrs, padding);
   return called_as(function, [&]() {
     const bool batched = input.dim() == spatial + 2;
     check(batched || input.dim() == spatial + 1, "convolution: expected ", spatial + 1,

@@ -127,6 +127,30 @@ void add_transposed(Cases& cases) {
                  }});
 }
 
+// (1 + 2i) * (3 - i) + i with a kernel of one element.
+void add_complex(Cases& cases) {
+  cases.add({.op = "conv1d",
+             .name = "complex",
+             .inputs = {{{1, 1, 2}}},
+             .run =
+                 [](In x) {
+                   const Tensor imag_unit = full({1}, 1, {.dtype = kFloat32, .device = device()});
+                   const Tensor unit = complex(imag_unit * 0, imag_unit);
+                   const Tensor input = complex(x[0], x[0] * 2);
+                   const Tensor weight = reshape(complex(imag_unit * 3, -imag_unit), {1, 1, 1});
+                   const Tensor out = conv1d(input, weight, unit);
+                   return Out{real(out), imag(out)};
+                 },
+             .reference =
+                 [](Arrays x) {
+                   Array re = x[0], im = x[0];
+                   for (double& v : re.values) v *= 5;         // 3 + 2
+                   for (double& v : im.values) v = 5 * v + 1;  // 6 - 1, and the bias
+                   return ArrayList{re, im};
+                 },
+             .dtypes = {kFloat32}});
+}
+
 void add_errors(Cases& cases) {
   cases.error("conv2d", "dims of input", "conv2d: expected 3-dimensional (unbatched) or", [] {
     conv2d(zeros({2, 2}), zeros({1, 1, 1, 1}));
@@ -154,6 +178,7 @@ void conv_cases(Cases& cases) {
   add_boxes(cases);
   add_lines(cases);
   add_transposed(cases);
+  add_complex(cases);
   add_errors(cases);
 }
 

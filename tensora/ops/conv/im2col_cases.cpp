@@ -35,6 +35,23 @@ Shape columns_of(const Sample& s) {
           s.blocks[0] * s.blocks[1]};
 }
 
+void add_errors(Cases& cases) {
+  cases.error("unfold", "no block", "unfold: an image of size [2, 2] with padding [0] holds no",
+              [] {
+                unfold(zeros({1, 1, 2, 2}), 3);
+              });
+  cases.error("unfold", "dims", "expected a batch of images", [] { unfold(zeros({2, 2}), 1); });
+  cases.error("unfold", "stride", "stride must be positive", [] {
+    unfold(zeros({1, 1, 2, 2}), 1, 1, 0, 0);
+  });
+  cases.error("fold", "rows", "must be divisible by the 4 elements of kernel_size [2]", [] {
+    fold(zeros({1, 3, 4}), {3, 3}, 2);
+  });
+  cases.error("fold", "blocks", "has 2 by 2 blocks, but input of shape [1, 4, 5] has 5", [] {
+    fold(zeros({1, 4, 5}), {3, 3}, 2);
+  });
+}
+
 }  // namespace
 
 void im2col_cases(Cases& cases) {
@@ -97,20 +114,7 @@ void im2col_cases(Cases& cases) {
                  },
              .reference = [](Arrays x) { return one(x[0]); },
              .dtypes = {kFloat32, kComplex64}});
-  cases.error("unfold", "no block", "unfold: an image of size [2, 2] with padding [0] holds no",
-              [] {
-                unfold(zeros({1, 1, 2, 2}), 3);
-              });
-  cases.error("unfold", "dims", "expected a batch of images", [] { unfold(zeros({2, 2}), 1); });
-  cases.error("unfold", "stride", "stride must be positive", [] {
-    unfold(zeros({1, 1, 2, 2}), 1, 1, 0, 0);
-  });
-  cases.error("fold", "rows", "must be divisible by the 4 elements of kernel_size [2]", [] {
-    fold(zeros({1, 3, 4}), {3, 3}, 2);
-  });
-  cases.error("fold", "blocks", "has 2 by 2 blocks, but input of shape [1, 4, 5] has 5", [] {
-    fold(zeros({1, 4, 5}), {3, 3}, 2);
-  });
+  add_errors(cases);
 }
 
 }  // namespace tensora::suite

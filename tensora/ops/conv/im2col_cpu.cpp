@@ -1,6 +1,7 @@
 #include "tensora/ops/conv/im2col.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "tensora/backend/cpu/convert.h"
 #include "tensora/backend/cpu/parts.h"
@@ -28,7 +29,7 @@ struct Inside {
 template <class T>
 void gather_blocks(const View& in /* N C H W */, const View& out /* N C*kernel blocks */,
                    const BlockAxes& axes) {
-  const auto& [high, wide] = axes;
+  const BlockAxis &high = axes[0], &wide = axes[1];
   const int64_t kernel = high.kernel * wide.kernel, channels = in.sizes[1];
   const int64_t length = high.blocks * wide.blocks;
   const int64_t step = wide.stride * in.strides[3];
@@ -64,7 +65,7 @@ template <class T>
 void add_blocks(const View& in /* N C*kernel blocks */, const View& out /* N C H W */,
                 const BlockAxes& axes) {
   using C = accumulate_t<T>;
-  const auto& [high, wide] = axes;
+  const BlockAxis &high = axes[0], &wide = axes[1];
   const int64_t kernel = high.kernel * wide.kernel, channels = out.sizes[1];
   const int64_t lines = out.sizes[0] * channels * high.image, step = in.strides[2];
   parallel_for(lines, items_per_task(wide.image * kernel * 8), [&](int64_t first, int64_t last) {

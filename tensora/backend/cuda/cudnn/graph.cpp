@@ -249,7 +249,11 @@ size_t fastest_plan(std::string_view op, int device, std::span<const Plan> plans
   float best_time = std::numeric_limits<float>::infinity();
   for (size_t i = 0; i < plans.size(); ++i) {
     std::optional<Scratch> workspace;
-    if (plans[i].workspace_bytes() > 0) workspace.emplace(device, plans[i].workspace_bytes());
+    try {
+      if (plans[i].workspace_bytes() > 0) workspace.emplace(device, plans[i].workspace_bytes());
+    } catch (const OutOfMemoryError&) {
+      continue;  // a plan that does not fit is no candidate
+    }
     const auto run = [&] {
       return plans[i].try_run(device, op, bindings, workspace ? workspace->data() : nullptr);
     };

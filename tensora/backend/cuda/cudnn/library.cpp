@@ -57,10 +57,9 @@ struct HandlesOfThread {
 }  // namespace
 
 Library::Library() {
-  const DynamicLibrary opened({"libcudnn.so.9", "libcudnn.so"}, "a convolution");
+  const DynamicLibrary opened({"libcudnn.so.9", "libcudnn.so"}, "a convolution or fused attention");
   opened.load(version, "cudnnGetVersion");
-  check(version() >= 90000, "cuda: a convolution needs cuDNN 9 or newer, found version ",
-        version());
+  check(version() >= 90000, "cuda: a convolution needs cuDNN 9 or newer, found ", version());
   opened.load(error_string, "cudnnGetErrorString");
   opened.load(last_error, "cudnnGetLastErrorString");
   opened.load(create, "cudnnCreate");
