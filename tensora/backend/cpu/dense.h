@@ -128,21 +128,33 @@ void subtract_square(int64_t n, int64_t k, MatrixView<T> x /* n k */, MatrixView
   subtract_square(n - top, k, x_bottom, block_at(out, top, top));
 }
 
+// In a copy whose rows are contiguous, whatever the strides of a are.
+template <class T>
+int64_t factorise_small_cholesky(MatrixView<T> a /* n n */, int64_t n) {
+  T rows[kCholeskyBlock][kCholeskyBlock];
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j <= i; ++j) rows[i][j] = *a.at(i, j);
+  int64_t failed = 0;
+  for (int64_t i = 0; i < n && !failed; ++i) {
+    for (int64_t j = 0; j <= i; ++j) {
+      T sum = 0;
+#pragma omp simd reduction(+ : sum)
+      for (int64_t k = 0; k < j; ++k) sum += rows[i][k] * rows[j][k];
+      const T rest = rows[i][j] - sum;
+      if (i == j && !(rest > 0)) failed = i + 1;
+      rows[i][j] = i == j ? std::sqrt(rest) : rest / rows[j][j];
+    }
+  }
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j <= i; ++j) *a.at(i, j) = rows[i][j];
+  return failed;
+}
+
 /// Replaces the lower triangle of a symmetric matrix by its factor; what lies above is overwritten.
 /// Returns 0, or the order of the first leading minor that is not positive.
 template <class T>
 int64_t factorise_cholesky(MatrixView<T> a /* n n */, int64_t n) {
-  if (n <= kCholeskyBlock) {
-    for (int64_t i = 0; i < n; ++i) {
-      for (int64_t j = 0; j <= i; ++j) {
-        T sum = *a.at(i, j);
-        for (int64_t k = 0; k < j; ++k) sum -= *a.at(i, k) * *a.at(j, k);
-        if (i == j && !(sum > 0)) return i + 1;
-        *a.at(i, j) = i == j ? std::sqrt(sum) : sum / *a.at(j, j);
-      }
-    }
-    return 0;
-  }
+  if (n <= kCholeskyBlock) return factorise_small_cholesky(a, n);
   const int64_t top = n / 2, bottom = n - top;
   if (const int64_t failed = factorise_cholesky(a, top)) return failed;
   const MatrixView<T> lower = block_at(a, top, 0), rest = block_at(a, top, top);

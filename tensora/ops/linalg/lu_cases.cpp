@@ -64,7 +64,7 @@ void factorisations(Cases& cases) {
          .dtypes = {kFloat32, kFloat64},
          .tolerance = 60,
          .opt_out = sizes.numel() > 64 ? kLarge : std::map<Mode, std::string>{}});
-  cases.add({.op = "pivots_to_permutation",
+  cases.add({.op = "linalg_pivots_to_permutation",
              .name = "two exchanges",
              .inputs = {{.sizes = {2, 3}, .dtype = kInt32, .values = {2, 2, 3, 4, 3, 3}}},
              .run =

@@ -2,6 +2,7 @@
 
 #include "tensora/ops/linalg/powers.h"
 
+#include <cmath>
 #include <limits>
 #include <optional>
 
@@ -11,6 +12,8 @@
 #include "tensora/ops/linalg/solve.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
+#include "tensora/ops/reduce/amax.h"
+#include "tensora/ops/reduce/sum.h"
 #include "tensora/ops/scan/cumulative.h"
 #include "tensora/ops/shape/cat.h"
 #include "tensora/ops/shape/expand.h"
@@ -37,6 +40,41 @@ Tensor power_of(std::string_view op, const Tensor& A, int64_t n) {
     if (rest <= 1) return *result;
     square = matmul(square, square);
   }
+}
+
+// Scaling and squaring: the sum of Taylor's series up to A^16, which is exact to rounding for
+// matrices of norm 0.9, of A / 2^s, squared s times. The series is evaluated in powers of A^4.
+constexpr double kSeriesNorm = 0.9;
+
+Tensor series(const Tensor& A) {
+  const Tensor unit = linalg::identity(A.size(-1), A);
+  const Tensor A2 = matmul(A, A), A3 = matmul(A2, A), A4 = matmul(A2, A2);
+  double factorial = 20922789888000.0;  // 16!
+  Tensor sum = A4 / factorial;
+  for (int block = 3; block >= 0; --block) {  // the terms 4 block to 4 block + 3
+    double weights[4];
+    for (int k = 3; k >= 0; --k) {
+      factorial /= 4 * block + k + 1;
+      weights[k] = 1 / factorial;
+    }
+    sum = sum + A3 * weights[3] + A2 * weights[2] + A * weights[1] + unit * weights[0];
+    if (block > 0) sum = matmul(sum, A4);
+  }
+  return sum;
+}
+
+Tensor exponential(std::string_view op, const Tensor& A) {
+  linalg::check_square(op, "A", A);
+  if (A.numel() == 0) return clone(A);
+  int squarings = 0;
+  if (!A.is_meta()) {
+    const double norm = amax(sum(abs(A.detach()), {-2})).item<double>();
+    if (std::isfinite(norm) && norm > kSeriesNorm)
+      squarings = static_cast<int>(std::ceil(std::log2(norm / kSeriesNorm)));
+  }
+  Tensor result = series(A * std::ldexp(1.0, -squarings));
+  for (int i = 0; i < squarings; ++i) result = matmul(result, result);
+  return result;
 }
 
 /// For each chain of factors i to k, after which of them it is cut.
@@ -86,9 +124,51 @@ Tensor multiply_chain(const std::vector<Tensor>& matrices) {
 
 Tensor matrix_power(const Tensor& self, int64_t n) { return power_of("matrix_power", self, n); }
 
+Tensor matrix_exp(const Tensor& self) { return exponential("matrix_exp", self); }
+
 namespace linalg {
 
 Tensor matrix_power(const Tensor& A, int64_t n) { return power_of("linalg.matrix_power", A, n); }
+Tensor matrix_exp(const Tensor& A) { return exponential("linalg.matrix_exp", A); }
+
+Tensor vecdot(const Tensor& x, const Tensor& y, int64_t dim) {
+  check(x.defined() && y.defined(), "linalg.vecdot: ", x.defined() ? "y" : "x", " is undefined");
+  return called_as("linalg.vecdot",
+                   [&]() { return sum((x.is_complex() ? conj(x) : x) * y, {dim}); });
+}
+
+Tensor tensorinv(const Tensor& A, int64_t ind) {
+  check(A.defined(), "linalg.tensorinv: A is undefined");
+  check(ind > 0 && ind <= A.dim(), "linalg.tensorinv: expected a strictly positive ind of at most ",
+        A.dim(), ", got ", ind);
+  Shape first, last;
+  for (int d = 0; d < A.dim(); ++d) (d < ind ? first : last).push_back(A.size(d));
+  check(first.numel() == last.numel(), "linalg.tensorinv: expected the product of the first ", ind,
+        " sizes to be that of the others, got shape ", A.sizes());
+  Shape sizes = last;
+  for (const int64_t size : first) sizes.push_back(size);
+  return called_as("linalg.tensorinv", [&]() {
+    return reshape(inv(reshape(A, {first.numel(), last.numel()})), sizes);
+  });
+}
+
+Tensor tensorsolve(const Tensor& A, const Tensor& B) {
+  check(A.defined() && B.defined(), "linalg.tensorsolve: ", A.defined() ? "B" : "A",
+        " is undefined");
+  check(A.dim() >= B.dim(),
+        "linalg.tensorsolve: expected A to have at least the dims of B, got shapes ", A.sizes(),
+        " and ", B.sizes());
+  Shape sizes;
+  for (int d = B.dim(); d < A.dim(); ++d) sizes.push_back(A.size(d));
+  check(
+      A.numel() == B.numel() * sizes.numel() && sizes.numel() == B.numel(),
+      "linalg.tensorsolve: Expected self to satisfy the requirement prod(self.shape[other.ndim:]) "
+      "== prod(self.shape[:other.ndim]), but got ",
+      sizes.numel(), " != ", B.numel());
+  return called_as("linalg.tensorsolve", [&]() {
+    return reshape(solve(reshape(A, {B.numel(), sizes.numel()}), reshape(B, {B.numel()})), sizes);
+  });
+}
 
 Tensor multi_dot(const std::vector<Tensor>& tensors) {
   check(tensors.size() >= 2, "linalg.multi_dot: expected at least 2 tensors but got ",

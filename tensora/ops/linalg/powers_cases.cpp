@@ -16,9 +16,7 @@ Tensor regular(const Tensor& x) {
   return x + 2 * eye(x.size(-1), {.dtype = x.dtype(), .device = x.device()});
 }
 
-}  // namespace
-
-void powers_cases(Cases& cases) {
+void powers_of(Cases& cases) {
   for (const int64_t n : {0, 1, 2, 5, -1, -3})
     cases.add({.op = "linalg_matrix_power",
                .name = concat(n),
@@ -27,6 +25,60 @@ void powers_cases(Cases& cases) {
                .reference = [=](Arrays x) { return one(power(plus_identity(x[0], 2), n)); },
                .dtypes = {kFloat32, kFloat64},
                .tolerance = 200});
+  for (const double size : {0.2, 1.0, 3.0})
+    cases.add({.op = "linalg_matrix_exp",
+               .name = concat("elements up to ", size),
+               .inputs = {{.sizes = {2, 3, 3}, .low = -size, .high = size}},
+               .run = [](In x) { return one(linalg::matrix_exp(x[0])); },
+               .reference =
+                   [](Arrays x) {
+                     Array sum = identities(x[0]), term = sum;
+                     for (int k = 1; k < 80; ++k) {
+                       term = product(term, x[0]);
+                       for (double& value : term.values) value /= k;
+                       for (int64_t i = 0; i < sum.numel(); ++i) sum[i] += term[i];
+                     }
+                     return one(sum);
+                   },
+               .dtypes = {kFloat32, kFloat64},
+               .tolerance = 400,
+               .opt_out = {{Mode::jit, "the number of squarings depends on the values"}}});
+  cases.add({.op = "linalg_tensorinv",
+             .name = "and tensorsolve",
+             .inputs = {{.sizes = {6, 2, 3}, .low = -0.5, .high = 0.5}, {{6}}},
+             .run =
+                 [](In x) {
+                   const TensorOptions like{.dtype = x[0].dtype(), .device = x[0].device()};
+                   const Tensor a = x[0] + reshape(3 * eye(6, like), {6, 2, 3});
+                   return Out{linalg::tensorinv(a, 1), linalg::tensorsolve(a, x[1])};
+                 },
+             .reference =
+                 [](Arrays x) {
+                   Array a = x[0], b = x[1];
+                   a.sizes = {6, 6};
+                   b.sizes = {6, 1};
+                   a = plus_identity(a, 3);
+                   ArrayList out{inverted(a), solved(a, b).x};
+                   out[0].sizes = {2, 3, 6};
+                   out[1].sizes = {2, 3};
+                   return out;
+                 },
+             .dtypes = {kFloat32, kFloat64},
+             .tolerance = 40});
+  cases.add({.op = "linalg_vecdot",
+             .name = "along the first dim",
+             .inputs = {{{3, 2}}, {{3, 1}}},
+             .run = [](In x) { return one(linalg::vecdot(x[0], x[1], 0)); },
+             .reference =
+                 [](Arrays x) {
+                   Array out(Shape{2});
+                   for (int64_t at = 0; at < 6; ++at) out[at % 2] += x[0][at] * x[1][at / 2];
+                   return one(out);
+                 },
+             .tolerance = 4});
+}
+
+void chains(Cases& cases) {
   cases.add(
       {.op = "linalg_multi_dot",
        .name = "four matrices",
@@ -87,6 +139,13 @@ void powers_cases(Cases& cases) {
   cases.error("linalg_multi_dot", "a batch", "tensor 1 must be 2D but got 3D", [] {
     linalg::multi_dot({ones({2, 3}), ones({1, 3, 4}), ones({4})});
   });
+}
+
+}  // namespace
+
+void powers_cases(Cases& cases) {
+  powers_of(cases);
+  chains(cases);
 }
 
 }  // namespace tensora::suite
