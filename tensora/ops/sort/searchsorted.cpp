@@ -1,9 +1,12 @@
 #include "tensora/ops/sort/searchsorted.h"
 
+#include <limits>
+
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/index/gather.h"
+#include "tensora/ops/index/masked.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/functions.h"
 #include "tensora/ops/reduce/sum.h"
@@ -109,7 +112,12 @@ Tensor isin(const Tensor& elements, const Tensor& test_elements, bool, bool inve
     found = zeros(x.sizes(), {.dtype = kBool, .device = x.device()});
   } else {
     const Tensor sorted = std::get<0>(sort(tests, 0));
-    const Tensor place = clamp_max(searchsorted(sorted, x), tests.numel() - 1);
+    // NaN, which comes last, equals nothing; as infinity it keeps its place in the search.
+    const Tensor ordered =
+        sorted.is_floating_point()
+            ? masked_fill(sorted, isnan(sorted), std::numeric_limits<double>::infinity())
+            : sorted;
+    const Tensor place = clamp_max(searchsorted(ordered, x), tests.numel() - 1);
     found = eq(take(sorted, place), x);
   }
   return invert ? logical_not(found) : found;

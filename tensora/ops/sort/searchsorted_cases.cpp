@@ -115,6 +115,10 @@ void searchsorted_cases(Cases& cases) {
   add_isin(cases, "matrix", {3, 4}, {5}, false);
   add_isin(cases, "inverted", {7}, {2, 2}, true);
   add_isin(cases, "among none", {3}, {0}, false);
+  add_isin(cases, "NaN", {5}, {4}, false);
+  cases.samples.back().inputs = {{.sizes = {5}, .values = {1, kNan, kInf, 2, -kInf}},
+                                 {.sizes = {4}, .values = {kNan, 2, -kInf, 1}}};
+  cases.samples.back().dtypes = floating_dtypes();
   cases.error("searchsorted", "other rows", "agree with input", [] {
     searchsorted(ones({2, 3}), ones({3, 1}));
   });
