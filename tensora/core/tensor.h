@@ -199,6 +199,13 @@ class Tensor {
   /// Whether this is a view that autograd tracks as part of another tensor.
   bool is_view() const;
 
+  /// The same bytes as elements of another dtype. A template, so that `view({})` means a shape.
+  template <class Type>
+    requires std::is_same_v<Type, DType>
+  Tensor view(Type dtype) const {
+    return view_dtype(dtype);
+  }
+
   /// PyTorch's printed form.
   std::string to_string() const;
 

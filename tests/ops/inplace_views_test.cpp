@@ -78,6 +78,14 @@ TEST(Resize, OfASharedStorage) {
   EXPECT_THROW(part.resize_({-1}), Error);
 }
 
+TEST(Names, ViewOfAnotherDtype) {
+  const Tensor x = tensor({1.f}).requires_grad_();
+  EXPECT_EQ(x.view(kInt32).item<int32_t>(), 0x3f800000);
+  EXPECT_EQ(x.view({}).dim(), 0) << "a shape, not a dtype";
+  EXPECT_FALSE(x.view(kFloat16).requires_grad());
+  EXPECT_EQ(zeros({2, 4}).view(kFloat64).sizes(), (Shape{2, 2}));
+}
+
 TEST(Names, OfCastsAndQueries) {
   const Tensor x = tensor({1.5, -2.5});
   EXPECT_EQ(x.half().dtype(), kFloat16);

@@ -11,8 +11,8 @@ namespace tensora::suite {
 /// Times one big case; the median as text, with the bandwidth its inputs and outputs make.
 std::string measure(const Check& check);
 
-/// Writes which op runs on which device and in which dtype, with or without gradient, and whether it
-/// has an in-place form, as a Markdown table.
+/// Writes which op runs on which device and in which dtype, with or without gradient, and whether
+/// it has an in-place form, as a Markdown table.
 void write_support_table(const Cases& cases, const Options& options, const Setting& setting,
                          Report& report);
 

@@ -3,7 +3,8 @@ HALVES = {"float16", "bfloat16"}
 FLOATS = HALVES | {"float32", "float64"}
 # Which gradients differ where an input is NaN or infinite.
 AT_INFINITY = {"relu6", "hardtanh", "pow", "mish", "softsign", "silu", "gelu", "gelu_tanh", "prod", "digamma",
-               "polygamma", "sinc", "lgamma", "norm", "elu", "selu", "celu", "hardshrink", "cumprod"}
+               "polygamma", "sinc", "lgamma", "norm", "elu", "selu", "celu", "hardshrink", "softshrink",
+               "cumprod"}
 # Ops that a function chooses, or prepares the operands of; called by name they refuse some.
 BY_FUNCTION = {"pow": "integers to negative powers, and whole exponents, have ops of their own",
                "square": "of bools the function makes integers",
@@ -59,6 +60,8 @@ def of_gradient(call, dtypes):
         return "gradients at NaN and infinity"
     if op == "atan2" and len(dtypes) > 1:
         return "PyTorch squares the operands before it promotes them"
+    if op == "tan" and dtypes & HALVES:
+        return "its square is rounded to the half type"
     if op == "hardsigmoid":
         return "PyTorch computes with a float32 constant"
     if op == "digamma" or op == "polygamma" and has_pole(call):
@@ -91,11 +94,13 @@ def reason(call, kind, ours, theirs):
         return "called by name, without the function that chooses between ops"
     if op == "polygamma" and (has_special(call) or has_pole(call)):
         return "polygamma at infinity and at its poles"
-    if op == "isclose" and dtypes & HALVES:
-        return "the tolerance is not rounded to the half type"
+    if op in ("isclose", "div_trunc") and dtypes & HALVES:
+        return "tolerance and quotient are not rounded to the half type"
+    if op == "norm" and has_huge(call):
+        return "powers of huge elements overflow; PyTorch takes a single one as it is"
     if op == "prod" and has_huge(call):
         return "whether 0 meets an infinity depends on the order of the factors"
-    if op == "slice" and kind == "type" and numel == 0:
+    if op == "slice" and kind == "type" and (numel == 0 or str(2**63 - 1) in call.text):
         return "sizes or strides that overflow"
     if op == "softsign" and "int8" in dtypes:
         return "the negative of -128 overflows"

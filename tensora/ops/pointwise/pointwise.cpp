@@ -40,12 +40,13 @@ void check_types(const Infer& infer, Types types, DType dtype) {
 // The strides of the output, as in PyTorch: dense inputs of equal strides give those strides, and
 // otherwise the dims keep the order in memory that they have in the inputs. A permuted tensor stays
 // permuted, dense or not, and the loop stays linear. An input of another dtype counts as
-// the copy that PyTorch would make of it.
-Strides common_layout(const Infer& infer, const Shape& sizes) {
+// the copy that PyTorch would make of it; a condition is not cast.
+Strides common_layout(const Infer& infer, const Shape& sizes, bool condition_first) {
   SmallVector<Strides, 4> patterns;
   bool alike = true;
   for (const Arg& input : infer.inputs) {
-    const Strides strides = input->dtype() == infer.compute_dtype
+    const bool as_it_is = condition_first && patterns.empty();
+    const Strides strides = as_it_is || input->dtype() == infer.compute_dtype
                                 ? input->strides()
                                 : kept_strides(input->sizes(), input->strides());
     patterns.push_back(broadcast_strides(input->sizes(), strides, sizes));
@@ -138,7 +139,7 @@ void infer_pointwise(Infer& infer, Types types, bool condition_first, bool real_
   if (contiguous)
     infer.output(sizes, result);
   else
-    infer.output(sizes, common_layout(infer, sizes), result);
+    infer.output(sizes, common_layout(infer, sizes, condition_first), result);
 }
 
 }  // namespace tensora
