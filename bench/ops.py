@@ -93,7 +93,7 @@ class Both:
     def add(self, name, inputs, wanted, function):
         torch, make = self.torch, self.make
         self.rows[name] = lambda: function(*inputs)
-        leaves = []
+        leaves, gradients = [], []
 
         def whole():
             if not leaves:
@@ -101,8 +101,11 @@ class Both:
                 for leaf in leaves[:wanted]:
                     leaf.requires_grad_()
             result = function(*leaves)
-            gradient = make.values(1).to(result.dtype).reshape(()).expand_as(result).contiguous()
-            return torch.autograd.grad(result, leaves[:wanted], gradient)[0]
+            if not gradients:
+                narrow = make.dtype if result.dtype == make.kept else result.dtype
+                gradients.append(Inputs(torch, make.device, narrow, result.dtype).values(
+                    *result.shape, step=0.5698402909980532))
+            return torch.autograd.grad(result, leaves[:wanted], gradients[0])[0]
         self.rows[f"{name}_fb"] = whole
 
 
@@ -208,7 +211,7 @@ def attention(torch, make):
                 return call()
             with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
                 return call()
-        both.add(name, [made(heads, 0.618), made(kv_heads, 0.324), made(kv_heads, 0.11)], 3, run)
+        both.add(name, [made(heads, 0.618033988), made(kv_heads, 0.324717957), made(kv_heads, 0.754877666)], 3, run)
     for name in (("4_32_32_4096_128_causal", "4_32_32_4096_128", "4_32_32_4096_64_causal",
                   "16_32_32_512_128_causal", "32_12_12_1024_64_causal", "2_32_8_8192_128_causal",
                   "64_16_16_197_64") if gpu else ("1_12_12_1024_64_causal", "1_8_8_512_128")):

@@ -184,7 +184,7 @@ Tensor multi_dot(const std::vector<Tensor>& tensors) {
   return column ? squeeze(result, {-1}) : result;
 }
 
-Tensor vander_matrix(const Tensor& x, int64_t N) {
+Tensor vander(const Tensor& x, int64_t N) {
   check(x.defined() && x.dim() >= 1, "linalg.vander: expected at least one dimension");
   check(N >= 0, "linalg.vander: N must not be negative, got ", N);
   const int64_t columns = N == 0 ? x.size(-1) : N;
@@ -198,11 +198,5 @@ Tensor vander_matrix(const Tensor& x, int64_t N) {
 }
 
 }  // namespace linalg
-
-Tensor vander_matrix(const Tensor& x, int64_t N, bool increasing) {
-  check(x.defined() && x.dim() == 1, "vander: expected a vector");
-  const Tensor powers = linalg::vander_matrix(x, N);
-  return increasing ? powers : flip(powers, {-1});
-}
 
 }  // namespace tensora

@@ -24,11 +24,8 @@ Tensor tensorsolve(const Tensor& A, const Tensor& B);
 /// the last may be vectors.
 Tensor multi_dot(const std::vector<Tensor>& tensors);
 /// Columns of powers of the elements, x^0 to x^(N-1); N is the length of x if it is 0.
-Tensor vander_matrix(const Tensor& x, int64_t N = 0);
+Tensor vander(const Tensor& x, int64_t N = 0);
 
 }  // namespace linalg
-
-/// The matrix of powers of a vector's elements, x^(N-1) to x^0, or the other way if `increasing`.
-Tensor vander_matrix(const Tensor& x, int64_t N = 0, bool increasing = false);
 
 }  // namespace tensora

@@ -106,19 +106,19 @@ void chains(Cases& cases) {
                  },
              .dtypes = {kFloat32, kFloat64},
              .tolerance = 20});
-  cases.add({.op = "vander",
-             .name = "both orders",
+  cases.add({.op = "linalg_vander",
+             .name = "powers",
              .inputs = {{{3}}},
              .run =
                  [](In x) {
-                   return Out{vander_matrix(x[0]), vander_matrix(x[0], 4, true)};
+                   return Out{linalg::vander(x[0]), linalg::vander(x[0], 4)};
                  },
              .reference =
                  [](Arrays x) {
                    ArrayList out{Array({3, 3}), Array({3, 4})};
                    for (int64_t i = 0; i < 3; ++i) {
                      for (int64_t k = 0; k < 3; ++k)
-                       out[0][i * 3 + k] = std::pow(x[0][i], static_cast<double>(2 - k));
+                       out[0][i * 3 + k] = std::pow(x[0][i], static_cast<double>(k));
                      for (int64_t k = 0; k < 4; ++k)
                        out[1][i * 4 + k] = std::pow(x[0][i], static_cast<double>(k));
                    }

@@ -39,7 +39,6 @@ Tensor vdot(const Tensor& self, const Tensor& other) {
   return called_as("vdot", [&]() { return dot(self.is_complex() ? conj(self) : self, other); });
 }
 
-
 Tensor kron(const Tensor& self, const Tensor& other) {
   check_defined("kron", self, other);
   const int dims = std::max(self.dim(), other.dim());

@@ -8,7 +8,6 @@ namespace tensora {
 Tensor inner(const Tensor& self, const Tensor& other);
 /// The sum of products of two vectors, the first one conjugated.
 Tensor vdot(const Tensor& self, const Tensor& other);
-/// `outer` under its older name.
 /// Kronecker's product: each element of `self` times all of `other`, as one tensor.
 Tensor kron(const Tensor& self, const Tensor& other);
 /// The vector product of 3-vectors along `dim`; without it along the first dim of size 3. Other

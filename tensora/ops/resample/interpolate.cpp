@@ -164,7 +164,8 @@ constinit OpDef<ResizeAttrs> resize_op = define(Op<ResizeAttrs>{
         [](Vjp& vjp, const ResizeAttrs& attrs) {
           ResizeBackwardAttrs backward{attrs};
           backward.sizes = vjp.input_sizes(0);
-          backward.channels_last = pool::keeps_channels_last(vjp.grad().sizes(), vjp.grad().strides());
+          backward.channels_last =
+              pool::keeps_channels_last(vjp.grad().sizes(), vjp.grad().strides());
           vjp.set(0, apply(resize_backward_op, {vjp.grad()}, backward));
         },
 });
