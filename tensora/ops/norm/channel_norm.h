@@ -21,8 +21,8 @@ struct BatchNormBackwardAttrs {
 };
 constexpr auto describe(std::type_identity<BatchNormBackwardAttrs>) {
   using A = BatchNormBackwardAttrs;
-  return fields(field("training", &A::training), field("eps", &A::eps), field("weight", &A::weight),
-                field("bias", &A::bias));
+  return fields(field("training", &A::training), field("eps", &A::eps),
+                field("weight_gradient", &A::weight), field("bias_gradient", &A::bias));
 }
 
 struct BatchNormUpdateAttrs {

@@ -23,7 +23,7 @@ struct GroupNormBackwardAttrs {
 constexpr auto describe(std::type_identity<GroupNormBackwardAttrs>) {
   using A = GroupNormBackwardAttrs;
   return fields(field("num_groups", &A::num_groups), field("eps", &A::eps),
-                field("weight", &A::weight), field("bias", &A::bias));
+                field("weight_gradient", &A::weight), field("bias_gradient", &A::bias));
 }
 
 /// (input, weight?, bias?) -> (result, mean, var): one mean and biased variance per sample and

@@ -45,9 +45,9 @@ struct NormBackwardAttrs {
 };
 constexpr auto describe(std::type_identity<NormBackwardAttrs>) {
   using A = NormBackwardAttrs;
-  return fields(field("normalized_shape", &A::normalized_shape), field("weight", &A::weight),
-                field("bias", &A::bias), field("p", &A::p), field("seed", &A::seed),
-                field("offset", &A::offset));
+  return fields(field("normalized_shape", &A::normalized_shape),
+                field("weight_gradient", &A::weight), field("bias_gradient", &A::bias),
+                field("p", &A::p), field("seed", &A::seed), field("offset", &A::offset));
 }
 
 // The mean and the reciprocal of the deviation (of the root mean square) of each row are outputs

@@ -213,6 +213,9 @@ constinit OpDef<ListClipAttrs> list_clip_op = define(Op<ListClipAttrs>{
         [](Infer& infer, const ListClipAttrs& attrs) {
           infer.check(!attrs.by_norm || !infer.inputs.empty(), "the norm is missing");
           const Args tensors = clipped(infer.inputs, attrs);
+          infer.check(!tensors.empty(), "expected at least one tensor");
+          const int64_t norms = attrs.by_norm ? infer[infer.inputs.size() - 1].numel() : 1;
+          infer.check(norms == 1, "the norm must be one number, got ", norms);
           check_list(infer, infer.inputs);
           for (const Arg& tensor : tensors) {
             infer.check(is_dense(tensor->sizes(), tensor->strides()),

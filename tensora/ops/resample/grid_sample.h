@@ -1,20 +1,9 @@
 #pragma once
 
-#include <array>
-
 #include "tensora/dispatch/op_def.h"
-#include "tensora/ops/resample/grid_taps.h"
+#include "tensora/ops/resample/grid_modes.h"
 
 namespace tensora {
-
-namespace resample {
-constexpr std::array<std::string_view, 3> names_of(std::type_identity<GridMode>) {
-  return {"bilinear", "nearest", "bicubic"};
-}
-constexpr std::array<std::string_view, 3> names_of(std::type_identity<GridPadding>) {
-  return {"zeros", "border", "reflection"};
-}
-}  // namespace resample
 
 /// input: N C (D) H W; grid: N (d) h w 2 or 3, the last dim in the order x, y, z.
 struct GridSampleAttrs {

@@ -1,4 +1,5 @@
 #include "tensora/ops/resample/grid_sample.h"
+#include "tensora/ops/resample/grid_taps.h"
 
 #include "tensora/ops/pool/pool_cpu.h"
 

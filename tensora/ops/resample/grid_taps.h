@@ -6,11 +6,9 @@
 
 #include "tensora/base/host_device.h"
 #include "tensora/base/math.h"
+#include "tensora/ops/resample/grid_modes.h"
 
 namespace tensora::resample {
-
-enum class GridMode : uint8_t { bilinear, nearest, bicubic };
-enum class GridPadding : uint8_t { zeros, border, reflection };
 
 inline constexpr int kMaxTaps = 4;
 
