@@ -9,10 +9,9 @@
 
 #include "tensora/base/host_device.h"
 #include "tensora/base/math.h"
+#include "tensora/ops/resample/resize_method.h"
 
 namespace tensora::resample {
-
-enum class Method : uint8_t { nearest, nearest_exact, linear, cubic };
 
 /// Resizing of one dim from `in` to `out`; `step` is the distance between outputs, in inputs.
 struct BandDim {

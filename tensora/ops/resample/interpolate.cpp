@@ -7,6 +7,7 @@
 #include "tensora/ops/creation/tensor.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/pool/avg_pool.h"
+#include "tensora/ops/resample/bands.h"
 #include "tensora/ops/shape/permute.h"
 #include "tensora/ops/shape/reshape.h"
 

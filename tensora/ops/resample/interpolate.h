@@ -1,17 +1,9 @@
 #pragma once
 
-#include <array>
-
 #include "tensora/dispatch/op_def.h"
-#include "tensora/ops/resample/bands.h"
+#include "tensora/ops/resample/resize_method.h"
 
 namespace tensora {
-
-namespace resample {
-constexpr std::array<std::string_view, 4> names_of(std::type_identity<Method>) {
-  return {"nearest", "nearest-exact", "linear", "cubic"};
-}
-}  // namespace resample
 
 /// Resizes the dims behind batch and channels, one to three of them, to `output_size`.
 struct ResizeAttrs {
@@ -43,6 +35,7 @@ constexpr auto describe(std::type_identity<ResizeBackwardAttrs>) {
 extern OpDef<ResizeBackwardAttrs> resize_backward_op;
 
 namespace resample {
+struct BandDim;
 /// How each of depth, height and width is resized; missing ones are copied.
 std::array<BandDim, 3> band_dims(const Shape& sizes, const ResizeAttrs& attrs);
 }  // namespace resample

@@ -1,3 +1,4 @@
+#include "tensora/ops/resample/bands.h"
 #include "tensora/ops/resample/interpolate.h"
 
 #include <algorithm>

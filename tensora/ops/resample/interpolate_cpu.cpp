@@ -1,5 +1,7 @@
 #include "tensora/ops/resample/interpolate.h"
 
+#include "tensora/ops/resample/bands.h"
+
 #include <limits>
 
 #include "tensora/ops/pool/pool_cpu.h"

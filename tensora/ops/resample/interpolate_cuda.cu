@@ -1,5 +1,7 @@
 #include "tensora/ops/resample/interpolate.h"
 
+#include "tensora/ops/resample/bands.h"
+
 #include "tensora/backend/cuda/memory/scratch.h"
 #include "tensora/ops/pool/pool_cuda.cuh"
 
