@@ -202,7 +202,7 @@ constexpr int64_t kSumsAtOnce = 16384;  // see gemm_skinny_isa.cpp
 #pragma GCC unroll 2
     for (int d = 0; d < kDepths / 2; ++d) {
       if (2 * d >= depths) break;
-      const Word word = word_of(a + 2 * d, 2 * d + 1 < depths ? a + 2 * d + 1 : nullptr);
+      const Word word = word_of<BFloat16>(a + 2 * d, 2 * d + 1 < depths ? a + 2 * d + 1 : nullptr);
       const Vector<Word> x = word - Vector<Word>{};
 #pragma GCC unroll 2
       for (int j = 0; j < 2; ++j) sum[j] = add_pairs(sum[j], x, pairs[d][j]);

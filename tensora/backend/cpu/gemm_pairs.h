@@ -16,13 +16,15 @@ namespace tensora::cpu::TENSORA_ISA {
 using Word = uint32_t;  // the elements of steps k and k + 1
 inline constexpr int W = kLanes<float>;
 
-[[gnu::always_inline]] inline Word word_of(const BFloat16* low, const BFloat16* high) {
+template <class T>
+[[gnu::always_inline]] inline Word word_of(const T* low, const T* high) {
   return low->bits | (high ? static_cast<Word>(high->bits) << 16 : 0u);
 }
 
 /// Lines (rows of a, columns of b) as a panel of words, [ceil(k / 2)][width].
-inline void pack_pairs(const BFloat16* src, int64_t line_stride, int64_t k_stride, int64_t count,
-                       int64_t k, int64_t width, Word* dst) {
+template <class T>
+void pack_pairs(const T* src, int64_t line_stride, int64_t k_stride, int64_t count, int64_t k,
+                int64_t width, Word* dst) {
   const int64_t whole = k / 2;
   int64_t pair = 0;
   if (k_stride == 1) {
@@ -33,8 +35,8 @@ inline void pack_pairs(const BFloat16* src, int64_t line_stride, int64_t k_strid
     pair = whole;
   } else if (line_stride == 1) {
     for (; pair < whole; ++pair) {
-      const BFloat16* const low = src + 2 * pair * k_stride;
-      const BFloat16* const high = low + k_stride;
+      const T* const low = src + 2 * pair * k_stride;
+      const T* const high = low + k_stride;
       Word* const to = dst + pair * width;
       int64_t i = 0;
       for (; i + W <= count; i += W) {
@@ -50,8 +52,8 @@ inline void pack_pairs(const BFloat16* src, int64_t line_stride, int64_t k_strid
   }
   for (; pair < (k + 1) / 2; ++pair)
     for (int64_t i = 0; i < width; ++i) {
-      const BFloat16* const low = src + min_of(i, count - 1) * line_stride + 2 * pair * k_stride;
-      dst[pair * width + i] = word_of(low, 2 * pair + 1 < k ? low + k_stride : nullptr);
+      const T* const low = src + min_of(i, count - 1) * line_stride + 2 * pair * k_stride;
+      dst[pair * width + i] = word_of<T>(low, 2 * pair + 1 < k ? low + k_stride : nullptr);
     }
 }
 

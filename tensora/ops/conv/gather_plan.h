@@ -105,9 +105,10 @@ inline ConvolutionAxes axes_of(const ConvolutionViews& views) {
   ConvolutionAxes axes;
   const int spatial = views.large.dim() - 2;
   for (int d = 0; d < spatial; ++d) {
-    axes[static_cast<size_t>(kSpatial - spatial + d)] = {
-        views.large.sizes[d + 2], views.small.sizes[d + 2], views.weight.sizes[d + 2],
-        views.attrs.stride[d],    views.attrs.padding[d],   views.attrs.dilation[d]};
+    const int at = kSpatial - spatial + d;
+    axes[static_cast<size_t>(at)] = {views.large.sizes[d + 2],  views.small.sizes[d + 2],
+                                     views.weight.sizes[d + 2], views.attrs.stride[d],
+                                     views.attrs.padding[d],    views.attrs.dilation[d]};
   }
   return axes;
 }

@@ -35,7 +35,9 @@ struct AdamListAttrs {
 };
 constexpr auto describe_layout(auto outer, auto... rest) {
   using L = ListLayout;
-  const auto nested = [=](auto listed) { return NestedField{listed.name, outer, listed}; };
+  const auto nested = [=](auto listed) {
+    return NestedField<decltype(outer), decltype(listed)>{listed.name, outer, listed};
+  };
   return fields(nested(field("count", &L::count)), nested(field("states", &L::states)),
                 nested(field("masters", &L::masters)), nested(field("counted", &L::counted)),
                 nested(field("scaled", &L::scaled)), nested(field("guarded", &L::guarded)),

@@ -52,9 +52,9 @@ struct BandDim {
           math::floor((static_cast<float>(o) + 0.5f) * static_cast<float>(step))));
     } else if (antialias) {
       const double center = step * (static_cast<double>(o) + 0.5);
-      first = static_cast<int64_t>(center - support() + 0.5);
+      first = static_cast<int64_t>(math::floor(center - support() + 0.5));
       first = first < 0 ? 0 : first;
-      end = static_cast<int64_t>(center + support() + 0.5);
+      end = static_cast<int64_t>(math::floor(center + support() + 0.5));
       end = end < in ? end : in;
       return;
     } else {

@@ -35,7 +35,8 @@ Tensor multiplied(Tensor x, const Shape& sizes, const ResizeAttrs& attrs, bool t
   const auto dims = resample::band_dims(sizes, attrs);
   const int pooled = attrs.output_size.size();
   for (int d = 0; d < pooled; ++d) {
-    const Tensor matrix = band_matrix(dims[static_cast<size_t>(3 - pooled + d)], x);
+    const int at = 3 - pooled + d;
+    const Tensor matrix = band_matrix(dims[static_cast<size_t>(at)], x);
     x = transpose(matmul(transpose(x, 2 + d, -1), transposed ? matrix : t(matrix)), 2 + d, -1);
   }
   return x;
