@@ -54,6 +54,8 @@ void search_all(const KernelContext& context, const SearchsortedAttrs& attrs) {
 
 void searchsorted_kernel(const KernelContext& context, const SearchsortedAttrs& attrs) {
   if (context.output().numel == 0) return;
+  check(context.output().data != context.input(0).data, context.op,
+        "_: the result, of positions, cannot be stored in place");
   visit_dtype(context.input(1).dtype, [&]<class T>() {
     if (attrs.out_int32)
       search_all<T, int32_t>(context, attrs);

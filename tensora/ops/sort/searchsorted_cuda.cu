@@ -54,6 +54,8 @@ __global__ void __launch_bounds__(kThreads)
 void searchsorted_kernel(const KernelContext& context, const SearchsortedAttrs& attrs) {
   const View &sequence = context.input(0), &input = context.input(1);
   if (input.numel == 0) return;
+  check(context.output().data != sequence.data, context.op,
+        "_: the result, of positions, cannot be stored in place");
   const int device = context.device.index;
   SearchParams params{};
   params.sequence = sequence.as<const char>();
