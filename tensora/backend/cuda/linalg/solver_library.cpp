@@ -45,8 +45,6 @@ Cusolver::Cusolver() {
   library.load(gesvd, "cusolverDnXgesvd");
   library.load(syevd_size, "cusolverDnXsyevd_bufferSize");
   library.load(syevd, "cusolverDnXsyevd");
-  library.load(syev_batched_size, "cusolverDnXsyevBatched_bufferSize");
-  library.load(syev_batched, "cusolverDnXsyevBatched");
 }
 
 const Cublas& cublas() {

@@ -45,8 +45,6 @@ struct Cusolver {
   decltype(cusolverDnXgesvd)* gesvd;
   decltype(cusolverDnXsyevd_bufferSize)* syevd_size;
   decltype(cusolverDnXsyevd)* syevd;
-  decltype(cusolverDnXsyevBatched_bufferSize)* syev_batched_size;
-  decltype(cusolverDnXsyevBatched)* syev_batched;
 
   Cusolver();
 };
