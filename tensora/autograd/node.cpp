@@ -105,10 +105,17 @@ std::atomic<int64_t>& AccumulateGrad::hook_count() {
   return count;
 }
 
-AccumulateGrad::AccumulateGrad(const Tensor& leaf) {
-  if (!leaf.is_contiguous() && is_dense(leaf.sizes(), leaf.strides()))
-    layout_ = std::make_unique<Strides>(leaf.strides());
+namespace {
+
+// The strides that the gradient of a leaf takes over; null: row-major.
+std::unique_ptr<const Strides> layout_of_gradient(const Tensor& leaf) {
+  if (leaf.is_contiguous() || !is_dense(leaf.sizes(), leaf.strides())) return nullptr;
+  return std::make_unique<Strides>(leaf.strides());
 }
+
+}  // namespace
+
+AccumulateGrad::AccumulateGrad(const Tensor& leaf) : layout_(layout_of_gradient(leaf)) {}
 
 AccumulateGrad::~AccumulateGrad() {
   const size_t hooks = after_hooks_.size() + (has_hooks() ? this->hooks().size() : 0);
@@ -123,6 +130,16 @@ Tensor AccumulateGrad::grad() const {
 void AccumulateGrad::set_grad(Tensor grad) {
   std::lock_guard lock(mutex_);
   std::swap(grad_, grad);  // the old one is freed after the lock
+}
+
+void AccumulateGrad::follow(const Tensor& leaf) {
+  Tensor dropped;  // freed after the lock
+  std::lock_guard lock(mutex_);
+  layout_ = layout_of_gradient(leaf);
+  if (leaf_.defined()) leaf_ = shallow_detach(leaf);
+  if (grad_.defined() && (grad_.sizes() != leaf.sizes() || grad_.dtype() != leaf.dtype() ||
+                          grad_.device() != leaf.device()))
+    std::swap(grad_, dropped);
 }
 
 uint64_t AccumulateGrad::add_after_hook(const Tensor& leaf, AfterHook hook) {

@@ -117,6 +117,8 @@ class AccumulateGrad final : public Node, public Pooled {
 
   Tensor grad() const;
   void set_grad(Tensor grad);
+  /// The leaf holds another array now; a gradient that does not fit it is dropped.
+  void follow(const Tensor& leaf);
   /// `hook` is called after each backward that reached the leaf; returns its id.
   uint64_t add_after_hook(const Tensor& leaf, AfterHook hook);
   void remove_after_hook(uint64_t id);

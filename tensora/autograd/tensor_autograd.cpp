@@ -79,6 +79,21 @@ std::function<void()> Tensor::register_post_accumulate_grad_hook(
   return [accumulator, id] { accumulator->remove_after_hook(id); };
 }
 
+void Tensor::set_data(const Tensor& other) const {
+  check(is_leaf() && !is_view(),
+        "set_data: only a leaf that is no view can be given another array; this tensor was "
+        "computed");
+  check(!requires_grad() || is_differentiable(other.dtype()),
+        "set_data: a tensor that requires gradients cannot hold ", other.dtype());
+  TensorImpl& mine = impl();
+  const TensorImpl& theirs = other.impl();
+  mine.view = theirs.view;
+  mine.storage = theirs.storage;
+  mine.offset = theirs.offset;
+  AutogradMeta* meta = autograd_meta_or_null(*this);
+  if (meta && meta->accumulator) meta->accumulator->follow(*this);
+}
+
 const Tensor& Tensor::detach_() const {
   check(!is_view(), "detach_: a view cannot be detached in place; use detach()");
   AutogradMeta* meta = autograd_meta_or_null(*this);

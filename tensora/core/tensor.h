@@ -191,6 +191,11 @@ class Tensor {
       std::function<void(const Tensor& leaf)> hook) const;
   /// The same data outside the graph.
   Tensor detach() const;
+  /// The same as detach(), by LibTorch's other name.
+  Tensor data() const { return detach(); }
+  /// Makes this leaf, and so every handle to it, hold the array of `other`, which may have another
+  /// shape, dtype, device or layout. Hooks stay; a gradient that no longer fits is dropped.
+  void set_data(const Tensor& other) const;
   /// Detaches this tensor itself from the graph.
   const Tensor& detach_() const;
   /// Counts in-place writes to the storage.

@@ -51,4 +51,28 @@ TEST(GradientLayout, AdamTakesIt) {
 }
 
 }  // namespace
+
+TEST(SetData, MovesEveryHandleToAnotherArray) {
+  const Tensor x = leaf({1, 2, 3});
+  const Tensor other_handle = x;
+  int calls = 0;
+  x.register_post_accumulate_grad_hook([&](const Tensor&) { ++calls; });
+  (x * x).sum().backward();
+  x.set_data(tensor({4.0F, 5.0F}));
+  EXPECT_EQ(other_handle.dtype(), kFloat32);
+  EXPECT_TRUE(other_handle.requires_grad());
+  EXPECT_FALSE(x.grad().defined());  // the old one does not fit
+  (x * x).sum().backward();
+  EXPECT_EQ(values(other_handle.grad()), (Values{8, 10}));
+  EXPECT_EQ(calls, 2);
+  x.set_data(tensor({1.0F, 1.0F}));
+  EXPECT_EQ(values(x.grad()), (Values{8, 10}));  // it fits, and stays
+}
+
+TEST(SetData, RefusesWhatWasComputedAndIntegers) {
+  const Tensor x = leaf({1, 2});
+  EXPECT_TRUE(contains(error_of([&] { (x * 2).set_data(x); }), "set_data: only a leaf"));
+  EXPECT_TRUE(contains(error_of([&] { x.set_data(tensor({1, 2})); }), "cannot hold int64"));
+}
+
 }  // namespace tensora::testing

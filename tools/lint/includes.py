@@ -7,8 +7,8 @@ import re
 from common import Finding
 
 NAME = "includes"
-ORDER = ["base", "core", "backend", "autograd", "dispatch", "ops", "jit", "amp", "nn", "optim", "data", "io",
-         "distributed", "llm"]
+ORDER = ["base", "core", "backend", "autograd", "dispatch", "ops", "jit", "amp", "io", "nn", "optim", "data",
+         "models", "train", "distributed", "llm"]
 OUTSIDE = ["apps", "python", "tests", "bench", "examples"]
 UMBRELLA = "tensora/tensora.h"
 TENSOR = "tensora/core/tensor.h"
