@@ -97,19 +97,20 @@ void soften_row(const Problem<C>& problem, const TilePlace& tile, int64_t row, i
   }
 }
 
+// Rows of the work from `first` on become results, those of the tile.
 template <class C>
-void finish_rows(const TilePlace& tile, int64_t width, Work<C>& work, const Target& out,
-                 C* logarithms) {
+void finish_rows(const TilePlace& tile, int64_t width, int64_t first, Work<C>& work,
+                 const Target& out, C* logarithms) {
   for (int64_t i = 0; i < tile.rows; ++i) {
-    C* const result = work.result.data() + i * width;
-    const C total = work.total[i], factor = total == 0 ? C(0) : C(1) / total;
+    C* const result = work.result.data() + (first + i) * width;
+    const C total = work.total[first + i], factor = total == 0 ? C(0) : C(1) / total;
 #pragma omp simd
     for (int64_t j = 0; j < width; ++j) result[j] *= factor;
-    logarithms[i] = total == 0 ? -kInfinite<C> : work.largest[i] + math::log(total);
+    logarithms[i] = total == 0 ? -kInfinite<C> : work.largest[first + i] + math::log(total);
   }
   const Sequence& sequence = *tile.sequence;
   out.store_rows(sequence.batch, tile.head, sequence.first_query + tile.query, tile.rows, width,
-                 work.result.data());
+                 work.result.data() + first * width);
 }
 
 template <class C>
@@ -135,7 +136,77 @@ void attend_block(const Problem<C>& problem, TilePlace tile, int64_t pair, Packe
                        packed.values_at(pair, tile.key), work.result.data(), width, 1, 1,
                        work.scratch.data());
   }
-  finish_rows(tile, width, work, out, logarithms);
+  finish_rows(tile, width, 0, work, out, logarithms);
+}
+
+// Few queries: packing would cost more than the products. The queries of all heads that share keys
+// are the rows of one product, and keys and values are read once, in place where they are numbers
+// of the compute type side by side.
+constexpr int64_t kFewRows = 16;
+
+template <class C>
+MatrixView<const C> rows_in_place(const Operand& operand, const Sequence& sequence, int64_t group,
+                                  int64_t key, int64_t count, Buffer<C>& memory) {
+  const int64_t first = sequence.first_key + key;
+  if (operand.load == static_cast<LoadFn>(load_tile<C, C>) && operand.col_stride == 1)
+    return {reinterpret_cast<const C*>(operand.at(sequence.batch, group, first)),
+            operand.row_stride, 1};
+  operand.load_rows(sequence.batch, group, first, count, operand.cols, memory.data());
+  return {memory.data(), operand.cols, 1};
+}
+
+template <class C>
+void attend_few(const Problem<C>& problem, const Sequence& sequence, int64_t group, Work<C>& work,
+                const Target& out, C* logarithms) {
+  const SkinnyKernels<C>& kernels = skinny_kernels<C>();
+  const int64_t shared = problem.heads_per_group(), queries = sequence.queries;
+  const int64_t rows = shared * queries, size = problem.query.cols, width = problem.value.cols;
+  const int64_t pitch = padded_width<C>(width);
+  if (rows == 0) return;
+  Buffer<C> dense(kFewRows * kKeyBlock), sums(kFewRows * width),
+      memory(kKeyBlock * std::max(size, width));
+  for (int64_t h = 0; h < shared; ++h)
+    problem.query.load_rows(sequence.batch, group * shared + h, sequence.first_query, queries, size,
+                            work.query.data() + h * queries * size);
+  std::fill_n(work.largest, rows, -kInfinite<C>);
+  std::fill_n(work.total, rows, C(0));
+  std::fill_n(work.result.data(), rows * pitch, C(0));
+  const int64_t keys = problem.causal ? std::min(sequence.keys, queries) : sequence.keys;
+  TilePlace tile{.sequence = &sequence};
+  for (tile.key = 0; tile.key < keys; tile.key += kKeyBlock) {
+    tile.cols = std::min(kKeyBlock, keys - tile.key);
+    const MatrixView<const C> k =
+        rows_in_place(problem.key, sequence, group, tile.key, tile.cols, memory);
+    kernels.along_columns({.m = rows,
+                           .n = tile.cols,
+                           .k = size,
+                           .a = work.query.data(),
+                           .b = {k.data, 1, k.row_stride},
+                           .sums = dense.data()});
+    for (int64_t r = 0; r < rows; ++r) {
+      C *const row = dense.data() + r * tile.cols, *const scores =
+                                                       work.scores.data() + r * kKeyBlock;
+      for (int64_t j = 0; j < tile.cols; ++j) scores[j] = row[j] * problem.scale;
+      tile.head = group * shared + r / queries;
+      tile.query = r % queries - r;  // row r of the tile is query r % queries
+      soften_row(problem, tile, r, pitch, work);
+      std::copy_n(scores, tile.cols, row);
+    }
+    const MatrixView<const C> v =
+        rows_in_place(problem.value, sequence, group, tile.key, tile.cols, memory);
+    kernels.along_rows(
+        {.m = rows, .n = width, .k = tile.cols, .a = dense.data(), .b = v, .sums = sums.data()});
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t d = 0; d < width; ++d)
+        work.result.data()[r * pitch + d] += sums.data()[r * width + d];
+  }
+  // Head by head, as finish_rows stores them.
+  for (int64_t h = 0; h < shared; ++h) {
+    const TilePlace place{.sequence = &sequence, .head = group * shared + h, .rows = queries};
+    finish_rows(place, pitch, h * queries, work, out,
+                logarithms + (sequence.batch * problem.heads + place.head) * problem.rows +
+                    sequence.first_query);
+  }
 }
 
 // One (sequence, group) pair after another, in waves that share the memory for packed keys.
@@ -148,6 +219,16 @@ void attend(const Problem<C>& problem, const Target& out, C* logarithms) {
   }
   const int64_t pairs = static_cast<int64_t>(problem.sequences.size()) * problem.groups;
   if (pairs == 0 || most_queries == 0) return;
+  if (most_queries * problem.heads_per_group() <= kFewRows && problem.query.cols > 0 &&
+      problem.value.cols > 0) {
+    parallel_for(pairs, 1, [&](int64_t first, int64_t last) {
+      Work<C> work(problem);
+      for (int64_t pair = first; pair < last; ++pair)
+        attend_few(problem, problem.sequences[static_cast<size_t>(pair / problem.groups)],
+                   pair % problem.groups, work, out, logarithms);
+    });
+    return;
+  }
   const int64_t per_key = problem.query.cols + padded_width<C>(problem.value.cols);
   const int64_t bytes = std::max<int64_t>(most_keys, 1) * per_key * int64_t{sizeof(C)};
   const int64_t wave = std::clamp<int64_t>(kPackedBytes / std::max<int64_t>(bytes, 1), 1, pairs);
