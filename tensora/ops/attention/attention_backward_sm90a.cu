@@ -150,9 +150,9 @@ __device__ inline void start_scores(unsigned rows, unsigned cols, float (&scores
   for (unsigned k = 0; k < width / 16; ++k) {
     const unsigned at = k / 4 * BackTile<width>::kPanelBytes + k % 4 * 32;
     if (k == 0)
-      multiply_tiles<T, false>(scores, descriptor(rows + at, 16), descriptor(cols + at, 16));
+      set_product<T>(scores, descriptor(rows + at, 16), descriptor(cols + at, 16));
     else
-      multiply_tiles<T, true>(scores, descriptor(rows + at, 16), descriptor(cols + at, 16));
+      add_product<T>(scores, descriptor(rows + at, 16), descriptor(cols + at, 16));
   }
   close_products();
 }

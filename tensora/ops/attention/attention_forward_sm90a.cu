@@ -163,9 +163,9 @@ __device__ inline void start_scores(unsigned query, unsigned key, float (&scores
   for (unsigned k = 0; k < width / 16; ++k) {
     const unsigned at = k / 4 * Tile::kPanelBytes + k % 4 * 32;
     if (k == 0)
-      multiply_tiles<T, false>(scores, descriptor(query + at, 16), descriptor(key + at, 16));
+      set_product<T>(scores, descriptor(query + at, 16), descriptor(key + at, 16));
     else
-      multiply_tiles<T, true>(scores, descriptor(query + at, 16), descriptor(key + at, 16));
+      add_product<T>(scores, descriptor(query + at, 16), descriptor(key + at, 16));
   }
   close_products();
 }
@@ -208,6 +208,18 @@ __device__ inline void store_rows(const AttentionCall& call, int batch, int head
   }
 }
 
+/// The two computing warpgroups take turns in starting products.
+template <bool on>
+struct Turns {
+  int group;
+  __device__ void take() const {
+    if constexpr (on) sync_threads(1 + group, 256);
+  }
+  __device__ void pass() const {
+    if constexpr (on) arrive_threads(2 - group, 256);
+  }
+};
+
 template <class T, int width, bool turns>
 __device__ void compute_tiles(const AttentionCall& call, const TileOrder& tiles, unsigned memory,
                               const Barriers& barriers) {
@@ -218,12 +230,7 @@ __device__ void compute_tiles(const AttentionCall& call, const TileOrder& tiles,
   const unsigned query = memory + static_cast<unsigned>(group) * 64 * 128;
   const auto key_tile = [&](unsigned stage) { return memory + (1 + 2 * stage) * Tile::kTileBytes; };
   const float factor = static_cast<float>(call.scale) * kLog2E;
-  const auto take_turn = [&] {
-    if constexpr (turns) sync_threads(1 + group, 256);
-  };
-  const auto pass_turn = [&] {
-    if constexpr (turns) arrive_threads(2 - group, 256);
-  };
+  const Turns<turns> turn{group};
   if (turns && group == 1) arrive_threads(1, 256);  // the first warpgroup begins
   Ring keys, values;
   unsigned query_parity = 0;
@@ -242,10 +249,10 @@ __device__ void compute_tiles(const AttentionCall& call, const TileOrder& tiles,
     query_parity ^= 1;
     // The last tile of keys, the only one of which something may be hidden.
     wait(barriers.key_full(keys.stage), keys.parity);
-    take_turn();
+    turn.take();
     fence_registers();
     start_scores<T, width>(query, key_tile(keys.stage), scores);
-    pass_turn();
+    turn.pass();
     wait_for_products<0>();
     if (speaks) arrive(barriers.key_empty(keys.stage));
     if (steps == 1 && speaks) arrive(barriers.query_empty());
@@ -255,13 +262,13 @@ __device__ void compute_tiles(const AttentionCall& call, const TileOrder& tiles,
     round_scores<T>(scores, p);
     for (int step = 1; step < steps; ++step) {
       wait(barriers.key_full(keys.stage), keys.parity);
-      take_turn();
+      turn.take();
       fence_registers();
       start_scores<T, width>(query, key_tile(keys.stage), scores);
       wait(barriers.value_full(values.stage), values.parity);
       fence_registers();
       start_results<T, width>(p, key_tile(values.stage) + Tile::kTileBytes, rows.sums);
-      pass_turn();
+      turn.pass();
       wait_for_products<1>();
       if (speaks) arrive(barriers.key_empty(keys.stage));
       if (step + 1 == steps && speaks) arrive(barriers.query_empty());
