@@ -25,20 +25,28 @@ Tensor dealt(const OpDef<Distribution>& op, const Distribution& distribution, co
   return reshape(narrow(rows, 0, 0, like.numel()), like.sizes());
 }
 
+// The result is laid out as the input, so that channels stay last where they are.
+Strides layout_of(const Tensor& input) { return kept_strides(input.sizes(), input.strides()); }
+Tensor laid_out(const Tensor& values, const Tensor& input) {
+  const Tensor result = empty_strided(input.sizes(), layout_of(input),
+                                      {.dtype = input.dtype(), .device = input.device()});
+  return copy_(result, values);
+}
+
 Tensors dropout_reference(Args in, const DropoutAttrs& attrs) {
   const Tensor& x = *in[0];
   const Tensor keeps =
       to(dealt(bernoulli_op, {attrs.seed, attrs.offset, 1 - attrs.p}, x), x.dtype());
   const Tensor scaled = x * (keeps * attrs.scale);
-  if (!attrs.shifts()) return Tensors{contiguous(scaled)};
+  if (!attrs.shifts()) return Tensors{laid_out(scaled, x)};
   const Tensor shifts = where(keeps != 0, attrs.kept, full_like(keeps, attrs.dropped));
-  return Tensors{contiguous(scaled + shifts)};
+  return Tensors{laid_out(scaled + shifts, x)};
 }
 
 Tensors random_slope_reference(Args in, const RandomSlopeAttrs& attrs) {
   const Tensor& x = *in[0];
   const Tensor slopes = dealt(uniform_op, {attrs.seed, attrs.offset, attrs.lower, attrs.upper}, x);
-  return Tensors{contiguous(where(*in[1] <= 0, x * to(slopes, x.dtype()), x))};
+  return Tensors{laid_out(where(*in[1] <= 0, x * to(slopes, x.dtype()), x), x)};
 }
 
 // One op for all orders: the gradient is the same op without the shifts.
@@ -124,7 +132,7 @@ constinit OpDef<DropoutAttrs> dropout_op = define(Op<DropoutAttrs>{
     .infer =
         [](Infer& infer, const DropoutAttrs&) {
           check_floating(infer);
-          infer.output(infer[0].sizes(), infer[0].dtype());
+          infer.output(infer[0].sizes(), layout_of(infer[0]), infer[0].dtype());
         },
     .reference = dropout_reference,
     .vjp = dropout_vjp,
@@ -137,7 +145,7 @@ constinit OpDef<RandomSlopeAttrs> random_slope_op = define(Op<RandomSlopeAttrs>{
     .infer =
         [](Infer& infer, const RandomSlopeAttrs&) {
           check_floating(infer);
-          infer.output(infer[0].sizes(), infer[0].dtype());
+          infer.output(infer[0].sizes(), layout_of(infer[0]), infer[0].dtype());
         },
     .reference = random_slope_reference,
     .vjp =
