@@ -50,7 +50,7 @@ Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double ma
 /// max(0, margin - target * (input1 - input2)) of tensors of one rank.
 Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Tensor& target,
                            double margin = 0, Reduction reduction = Reduction::mean);
-/// log(1 + exp(-target * input)).
+/// log(1 + exp(-target * input)), without overflow: where PyTorch has infinity, a finite number.
 Tensor soft_margin_loss(const Tensor& input, const Tensor& target,
                         Reduction reduction = Reduction::mean);
 
