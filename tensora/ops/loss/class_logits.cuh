@@ -61,24 +61,28 @@ struct ClassTerms {
 struct ClassForwardParams {
   ClassLogits logits;
   ClassTerms terms;
-  void *loss, *weight, *lse;
+  void *loss, *weight, *largest, *log_sum;
 
+  /// `dot` is the weighted sum of logit - base.
   template <class C>
-  __device__ void store(long long row, long long y, C lse_of_row, C logit, C dot) const {
+  __device__ void store(long long row, long long y, C top, C log_of_sum, C logit, C base,
+                        C dot) const {
     const C factor = y < 0 ? C(0) : terms.of<C>(y);
-    C result = y < 0 ? C(0) : C(1 - terms.share) * factor * (lse_of_row - logit);
+    C result = y < 0 ? C(0) : C(1 - terms.share) * factor * (log_of_sum + (top - logit));
     if (y >= 0 && terms.share > 0)
-      result += terms.even<C>(logits.classes) * (lse_of_row * terms.sum<C>(logits.classes) - dot);
+      result += terms.even<C>(logits.classes) *
+                ((log_of_sum + (top - base)) * terms.sum<C>(logits.classes) - dot);
     static_cast<C*>(loss)[row] = result;
     static_cast<C*>(weight)[row] = factor;
-    static_cast<C*>(lse)[row] = lse_of_row;
+    static_cast<C*>(largest)[row] = top;
+    static_cast<C*>(log_sum)[row] = log_of_sum;
   }
 };
 
 struct ClassBackwardParams {
   ClassLogits logits;
   ClassTerms terms;
-  const void *grad, *lse;                      // per row
+  const void *grad, *largest, *log_sum;        // per row
   long long grad_batch_step, grad_inner_step;  // the gradient of a sum is repeated
   char* out;
   long long out_batch_step, out_class_step, out_inner_step;

@@ -24,6 +24,15 @@ __device__ inline float exp_of_difference(float x, float shift) {
 }
 __device__ inline double exp_of_difference(double x, double shift) { return exp(x - shift); }
 
+// What logits are relative to in the weighted sum of them all, so that large ones keep their
+// digits.
+template <class C, class T>
+__device__ inline C base_of(const ClassForwardParams& params, const T* row) {
+  if (!(params.terms.share > 0) || params.logits.classes == 0) return 0;
+  const C first = load_value<C>(row[0]);
+  return isfinite(first) ? first : C(0);
+}
+
 // log(sum(exp(x))) as it is accumulated: the largest x so far, and the sum relative to it.
 template <class C>
 struct Running {
@@ -54,7 +63,7 @@ struct Running {
     dot += other.dot;
   }
   // NaN where the largest is infinite, as in log_softmax.
-  __device__ C result() const { return log(sum) + largest + (largest - largest); }
+  __device__ C log_sum() const { return log(sum) + (largest - largest); }
 };
 
 // Calls body(values, first, count) with the elements of a row in packs: whole ones where they are
@@ -113,12 +122,13 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
   if (row >= params.logits.rows) return;  // a whole group
   const T* const x = params.logits.row<T>(row);
   const bool smooth = params.terms.share > 0;
+  const C base = base_of<C>(params, x);
   Running<C> running;
   each_pack<T, C, kGroup>(x, params.logits.classes, lane, [&](const auto& values, long long first) {
     running.add(values);
     if (smooth)
       for (int i = 0; i < static_cast<int>(sizeof(values) / sizeof(C)); ++i)
-        running.dot += values[i] * params.terms.of<C>(first + i);
+        running.dot += (values[i] - base) * params.terms.of<C>(first + i);
   });
   join_warp(running);
   if constexpr (kGroup > kWarp) {
@@ -142,7 +152,7 @@ __global__ void __launch_bounds__(kRowThreads, kRowBlocks)
   if (lane != 0) return;
   const long long y = params.logits.place(row);
   const C logit = y < 0 ? C(0) : load_value<C>(x[y]);
-  params.store(row, y, running.result(), logit, running.dot);
+  params.store(row, y, running.largest, running.log_sum(), logit, base, running.dot);
 }
 
 // A thread per row; adjacent threads read adjacent targets' logits.
@@ -155,22 +165,24 @@ __global__ void __launch_bounds__(kThreads)
   const T* const x = params.logits.row<T>(row);
   const long long step = params.logits.class_step;
   const bool smooth = params.terms.share > 0;
+  const C base = base_of<C>(params, x);
   Running<C> running;
 #pragma unroll 4
   for (long long c = 0; c < params.logits.classes; ++c) {
     const C single[1] = {load_value<C>(x[c * step])};
     running.add(single);
-    if (smooth) running.dot += single[0] * params.terms.of<C>(c);
+    if (smooth) running.dot += (single[0] - base) * params.terms.of<C>(c);
   }
   const long long y = params.logits.place(row);
   const C logit = y < 0 ? C(0) : load_value<C>(x[y * step]);
-  params.store(row, y, running.result(), logit, running.dot);
+  params.store(row, y, running.largest, running.log_sum(), logit, base, running.dot);
 }
 
-// The gradient of a logit: p * scale - even * weight, and at the target less `strength`.
+// The gradient of a logit: exp(x - largest) * scale - even * weight, and at the target less
+// `strength`.
 template <class C>
 struct Slopes {
-  C strength = 0, scale = 0, even = 0, lse = 0;
+  C strength = 0, scale = 0, even = 0, largest = 0;
   long long y;
 
   __device__ Slopes(const ClassBackwardParams& params, long long row)
@@ -179,15 +191,16 @@ struct Slopes {
     const C grad = params.grad_of<C>(row);
     strength = grad * C(1 - params.terms.share) * params.terms.of<C>(y);
     scale = strength;
-    lse = static_cast<const C*>(params.lse)[row];
+    largest = static_cast<const C*>(params.largest)[row];
     if (params.terms.share > 0) {
       even = grad * params.terms.even<C>(params.logits.classes);
       scale += even * params.terms.sum<C>(params.logits.classes);
     }
+    scale *= exp(-static_cast<const C*>(params.log_sum)[row]);
   }
   /// Of a class that is not the target of this row.
   __device__ C of(const ClassBackwardParams& params, C x, long long c) const {
-    const C value = exp_of_difference(x, lse) * scale;
+    const C value = exp_of_difference(x, largest) * scale;
     return params.terms.share > 0 ? value - even * params.terms.of<C>(c) : value;
   }
 };
@@ -261,7 +274,8 @@ void cross_entropy_kernel(const KernelContext& context, const CrossEntropyAttrs&
   params.terms = terms_of(context, 2, attrs);
   params.loss = context.output(0).data;
   params.weight = context.output(1).data;
-  params.lse = context.output(2).data;
+  params.largest = context.output(2).data;
+  params.log_sum = context.output(3).data;
   const Launch launch{context.op, context.device.index};
   const ClassLogits& logits = params.logits;
   visit_floating(context.input(0).dtype, context.op, [&]<class T>() {
@@ -277,11 +291,13 @@ void cross_entropy_kernel(const KernelContext& context, const CrossEntropyAttrs&
 
 void cross_entropy_backward_kernel(const KernelContext& context, const CrossEntropyAttrs& attrs) {
   if (context.output().numel == 0) return;
-  ClassBackwardParams params = backward_params(context, attrs, 4);
+  ClassBackwardParams params = backward_params(context, attrs, 5);
   const ClassLogits& logits = params.logits;
   const int device = context.device.index;
-  const Packed lse(context.op, device, context.input(3));  // as the forward made it
-  params.lse = lse.view().data;
+  const Packed largest(context.op, device, context.input(3));  // as the forward made them
+  const Packed log_sum(context.op, device, context.input(4));
+  params.largest = largest.view().data;
+  params.log_sum = log_sum.view().data;
   const bool rows = (logits.class_step == 1 && params.out_class_step == 1) || logits.classes == 1;
   const bool warps = rows && logits.classes <= kClassesOfWarp;
   const unsigned per_block = !rows ? kThreads : warps ? kRowThreads / kWarp : 1;
