@@ -1,6 +1,6 @@
 #include <sstream>
 
-#include "helpers.h"
+#include "tests/helpers.h"
 #include "tensora/nn/linear.h"
 #include "tensora/nn/module_list.h"
 #include "tensora/nn/sequential.h"
