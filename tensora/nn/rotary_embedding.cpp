@@ -170,7 +170,7 @@ std::tuple<Tensor, Tensor> RotaryEmbedding::tables(int64_t length, Device device
   int64_t rows = std::min<int64_t>(options_.max_positions, 256);
   while (rows < length) rows *= 2;
   const no_grad silent;
-  const autocast plain(DType::bfloat16, false);
+  const autocast plain(AutocastOptions{.enabled = false});
   const Tensor positions = arange(rows, TensorOptions{.dtype = kFloat32, .device = device});
   const Tensor steps = tensor(per_step, {.dtype = kFloat32}).to(device);
   const Tensor angles = positions.unsqueeze(1) * steps;
