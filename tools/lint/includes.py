@@ -7,7 +7,7 @@ import re
 from common import Finding
 
 NAME = "includes"
-ORDER = ["base", "core", "backend", "autograd", "dispatch", "ops", "jit", "amp", "io", "nn", "optim", "data",
+ORDER = ["base", "core", "backend", "autograd", "dispatch", "ops", "jit", "io", "amp", "nn", "optim", "data",
          "models", "train", "distributed", "llm"]
 OUTSIDE = ["apps", "python", "tests", "bench", "examples"]
 UMBRELLA = "tensora/tensora.h"
