@@ -8,7 +8,7 @@ from common import Finding
 
 NAME = "includes"
 ORDER = ["base", "core", "backend", "autograd", "dispatch", "ops", "jit", "amp", "io", "nn", "optim", "data",
-         "models", "train", "distributed", "llm"]
+         "models", "llm", "train", "distributed"]
 OUTSIDE = ["apps", "python", "tests", "bench", "examples"]
 UMBRELLA = "tensora/tensora.h"
 TENSOR = "tensora/core/tensor.h"

@@ -1,6 +1,6 @@
 #include "tensora/ops/matrix/matmul.h"
 
-#include "tensora/core/thread_state.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"
@@ -22,7 +22,7 @@ void check_dim(const Tensor& x, int expected, std::string_view op, std::string_v
 
 // What the op would find too, but in the shapes it is given and under its own name.
 void check_product(const Tensor& a, const Tensor& b, std::string_view op) {
-  check(thread_state.autocast_enabled || a.dtype() == b.dtype(), op,
+  check(is_autocast_enabled() || a.dtype() == b.dtype(), op,
         ": expected both operands to have one dtype, got ", a.dtype(), " and ", b.dtype());
   check(a.dtype() != kBool, op, ": bool tensors are not supported");
   const int64_t columns = a.size(-1), rows = b.size(b.dim() == 1 ? 0 : -2);
