@@ -36,12 +36,12 @@ Tensor CloneScope::copy_of(const Tensor& tensor) {
 std::shared_ptr<ModuleState> CloneScope::copy_of(const std::shared_ptr<ModuleState>& state) {
   if (!state) return state;
   if (const auto found = states_.find(state.get()); found != states_.end()) return found->second;
-  auto copy = std::make_shared<ModuleState>(*state);
+  const auto copy = std::make_shared<ModuleState>(*state);
+  states_[state.get()] = copy;
   for (auto& [name, tensor] : copy->parameters) tensor = copy_of(tensor);
   for (auto& buffer : copy->buffers) buffer.tensor = copy_of(buffer.tensor);
   for (auto& [name, child] : copy->children)
     if (child) child = child->copy();
-  states_[state.get()] = copy;
   return copy;
 }
 
@@ -117,6 +117,7 @@ void Module::remove_child(size_t index) {
   state_->children.erase(state_->children.begin() + static_cast<std::ptrdiff_t>(index));
 }
 
+const NamedTensors& Module::parameter_list() const { return state_->parameters; }
 const NamedModules& Module::child_list() const { return state_->children; }
 
 // ---- contents

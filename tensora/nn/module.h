@@ -140,6 +140,7 @@ class Module {
   bool is_same(const Module& other) const { return state_ == other.state_; }
 
  protected:
+  const NamedTensors& parameter_list() const;
   const NamedModules& child_list() const;
   void add_child(const std::string& name, ModulePtr module);
   void remove_child(size_t index);
