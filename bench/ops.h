@@ -59,8 +59,8 @@ inline void print_fingerprint(const Tensor& result) {
   double total = 0, size = 0;
   for (int64_t i = 0; i < flat.numel(); ++i) total += data[i], size += std::abs(data[i]);
   std::printf("[%lld, %.17g, %.17g", static_cast<long long>(flat.numel()), total, size);
-  for (int64_t i = 0; i < 8 && flat.numel() > 0; ++i)
-    std::printf(", %.17g", data[i * (flat.numel() - 1) / 7]);
+  for (int64_t i = 0; i < 64 && flat.numel() > 0; ++i)
+    std::printf(", %.17g", data[i * (flat.numel() - 1) / 63]);
   std::printf("]");
 }
 

@@ -10,14 +10,21 @@ class Interceptor;
 /// finally restores what it found, so that scopes of different threads do not interfere.
 enum class Override : uint8_t { none, off, on };
 
+/// Automatic mixed precision, see dispatch/autocast.h: for each kind of device whether it is on (a
+/// bit of `devices`) and the DType that ops are cast to.
+struct AutocastModes {
+  uint8_t devices = 0;
+  bool caches = true;  // casts of parameters are kept while a scope lives
+  uint8_t dtypes[8] = {};
+};
+
 /// Everything that decides how an op runs and what it records. It is one plain value: code that
 /// repeats work or moves it to another thread (a checkpoint's second run, say) copies it as a
 /// whole, including any mode that is added later.
 struct Modes {
   bool grad_enabled = true;
   bool inference_mode = false;
-  bool autocast_enabled = false;
-  uint8_t autocast_dtype = 0;               // a DType
+  AutocastModes autocast;
   Override deterministic = Override::none;  // see core/determinism.h
   Override anomaly = Override::none;        // see autograd/engine.h
 };
@@ -26,6 +33,7 @@ struct Modes {
 /// time. One plain thread-local object, so that the common case is decided by one load.
 struct ThreadState : Modes {
   uint32_t graph_region = 0;           // graph nodes made now belong to this checkpoint; 0: to none
+  uint32_t autocast_scopes = 0;        // that are open; with the last one, the cached casts go
   uint64_t last_rank = 0;              // of the graph nodes made here; see Note [Order of backward]
   Interceptor* interceptor = nullptr;  // the topmost that sees ops before they run
 };

@@ -328,14 +328,13 @@ void run_inplace_kernel(const OpBase& op, Args inputs, std::span<const Tensor> t
 
 // The slow path: autocast may change the inputs, or an interceptor sees the call first.
 [[gnu::noinline]] Tensors dispatch_observed(const OpBase& op, Args inputs, const void* attrs) {
-  SmallVector<Tensor, 4> cast_inputs;
-  SmallVector<Arg, 4> cast_args;
-  if (thread_state.autocast_enabled && autocast_inputs(op, inputs, cast_inputs)) {
-    for (const Tensor& tensor : cast_inputs) cast_args.emplace_back(tensor);
-    inputs = cast_args;
-  }
-  if (thread_state.interceptor) return intercepted({op, inputs, attrs});
-  return dispatch(op, inputs, attrs, inspect_inputs(op, inputs));
+  const auto run = [&](Args given) {
+    if (thread_state.interceptor) return intercepted({op, given, attrs});
+    return dispatch(op, given, attrs, inspect_inputs(op, given));
+  };
+  // An op that has no policy may be defined by ops that have one.
+  if (effective_policy(op.autocast, inputs) == Autocast::as_is) return run(inputs);
+  return run(AutocastCall(op.name, op.autocast, inputs).inputs());
 }
 
 // Keeps the strides of a dense tensor: some kernels need operands of the same layout.
@@ -355,14 +354,14 @@ namespace detail {
 
 Tensors apply_all(const OpBase& op, Args inputs, const void* attrs) {
   require_library();
-  if (thread_state.autocast_enabled || thread_state.interceptor) [[unlikely]]
+  if (is_autocast_enabled() || thread_state.interceptor) [[unlikely]]
     return dispatch_observed(op, inputs, attrs);
   return dispatch(op, inputs, attrs, inspect_inputs(op, inputs));
 }
 
 Tensor apply_one(const OpBase& op, Args inputs, const void* attrs) {
   require_library();
-  if (thread_state.autocast_enabled || thread_state.interceptor) [[unlikely]]
+  if (is_autocast_enabled() || thread_state.interceptor) [[unlikely]]
     return std::move(dispatch_observed(op, inputs, attrs)[0]);
   const CallInfo info = inspect_inputs(op, inputs);
   // The fast path: a kernel fills one new tensor, and nothing is recorded.

@@ -127,8 +127,24 @@ enum class Gradient : uint8_t {
   not_differentiable,  // stated explicitly; a backward that needs it throws, naming the op
 };
 
-/// What automatic mixed precision does to an op's floating inputs.
-enum class Autocast : uint8_t { as_is, lower, full };
+/// What automatic mixed precision does to an op's floating inputs; float64 stays as it is.
+enum class Autocast : uint8_t {
+  as_is,
+  lower,    // they become what the scope asks for
+  full,     // they become float32
+  widest,   // they become float32 if one of them is
+  refused,  // the op throws: its results would not be usable
+};
+/// PyTorch's lists for the CPU and for GPUs differ: `.autocast = {Autocast::as_is, Autocast::full}`
+/// is the policy on the CPU and the one on all other devices; a single one holds for both.
+struct AutocastPolicy {
+  constexpr AutocastPolicy(Autocast everywhere = Autocast::as_is)
+      : AutocastPolicy(everywhere, everywhere) {}
+  constexpr AutocastPolicy(Autocast on_cpu, Autocast on_others) : cpu(on_cpu), others(on_others) {}
+  constexpr Autocast on(DeviceType type) const { return type == DeviceType::cpu ? cpu : others; }
+
+  Autocast cpu, others;
+};
 
 /// The description of an op. See docs/add-an-op.md.
 template <class Attrs>
@@ -142,7 +158,7 @@ struct Op {
   void (*vjp)(Vjp&, const Attrs&) = nullptr;
   Saves saves = {};
   Gradient gradient = Gradient::unstated;
-  Autocast autocast = Autocast::as_is;
+  AutocastPolicy autocast = Autocast::as_is;
   bool view = false;         // the output shares input 0's storage
   bool pointwise = false;    // element i of the output depends on element i of the inputs alone
   bool cpu_scalars = false;  // 0-dim CPU inputs may join tensors of another device
@@ -159,7 +175,7 @@ struct OpBase {
   std::string_view name;
   InputNames inputs;
   Gradient gradient;
-  Autocast autocast;
+  AutocastPolicy autocast;
   bool view, pointwise, cpu_scalars, any_device, internal, primitive;
   bool has_reference;
   Saves saves;

@@ -161,7 +161,7 @@ void Compiled::run_kernel(size_t step, std::vector<Tensor>& values) const {
 std::vector<Tensor> Compiled::run(std::span<const Tensor> inputs) const {
   if (updates_) check_memory(inputs);
   const no_grad silent;
-  const autocast as_traced(DType::bfloat16, false);  // the casts are in the graph
+  const autocast as_traced({.enabled = false});  // the casts are in the graph
   const PhiloxState stream = graph_.random_counters == 0
                                  ? PhiloxState{}
                                  : current_generator().reserve(graph_.random_counters);

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "tensora/core/determinism.h"
-#include "tensora/core/thread_state.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/jit/compiled.h"
 
 namespace tensora::jit {
@@ -28,8 +28,9 @@ namespace {
 // Whatever the trace may have depended on, apart from the function itself.
 std::string signature(std::span<const Tensor> inputs, bool with_offsets) {
   std::string text = concat(default_dtype(), is_deterministic());
-  if (thread_state.autocast_enabled)
-    text += concat(" autocast ", static_cast<DType>(thread_state.autocast_dtype));
+  for (int type = 0; type < kDeviceTypeCount; ++type)
+    if (is_autocast_enabled(static_cast<DeviceType>(type)))
+      text += concat(" autocast ", type, autocast_dtype(static_cast<DeviceType>(type)));
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Tensor& input = inputs[i];
     text += concat(";", input.dtype(), input.sizes(), input.strides(), input.device(),

@@ -72,7 +72,7 @@ TEST(Modes, ACheckpointRestoresThemAll) {
   };
   std::vector<Seen> seen;
   const auto body = [&](const Tensor& in) {
-    seen.push_back({is_deterministic(), is_anomaly_enabled(), thread_state.autocast_enabled,
+    seen.push_back({is_deterministic(), is_anomaly_enabled(), is_autocast_enabled(),
                     is_grad_enabled()});
     return in * in;
   };
@@ -87,7 +87,7 @@ TEST(Modes, ACheckpointRestoresThemAll) {
   ASSERT_EQ(seen.size(), 2u);
   EXPECT_EQ(seen[0], (Seen{true, true, true, true}));
   EXPECT_EQ(seen[1], seen[0]);
-  EXPECT_FALSE(is_deterministic() || is_anomaly_enabled() || thread_state.autocast_enabled);
+  EXPECT_FALSE(is_deterministic() || is_anomaly_enabled() || is_autocast_enabled());
 }
 
 TEST(Modes, TravelAsOneValue) {

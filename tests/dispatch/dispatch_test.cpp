@@ -57,7 +57,7 @@ TEST(Autocast, MatrixProductsRunInTheLowerType) {
     const autocast lower(kBFloat16);
     EXPECT_EQ(matmul(a, b).dtype(), kBFloat16);
     EXPECT_EQ((a + a).dtype(), kFloat32);
-    const autocast off(kBFloat16, /*enabled=*/false);
+    const autocast off({.enabled = false});
     EXPECT_EQ(matmul(a, b).dtype(), kFloat32);
   }
   EXPECT_EQ(matmul(a, b).dtype(), kFloat32);

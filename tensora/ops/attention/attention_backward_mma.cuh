@@ -146,6 +146,37 @@ __device__ inline void store_part(const HeadRows& out, int row, int part, float 
   __syncwarp();
 }
 
+/// Requests the block's own rows, of A and A2.
+template <int width, bool turned>
+__device__ inline void request_own(const AttentionCall& call, const HeadPlace& place, int first,
+                                   unsigned row_tile) {
+  using Tile = BackwardTile<width>;
+  request_rows<Tile::kRows, width, 256>(turned ? rows_of_keys(call.key, place, call.head_size)
+                                               : rows_of_queries(call.query, place, call.head_size),
+                                        first, row_tile);
+  request_rows<Tile::kRows, width, 256>(turned ? rows_of_keys(call.value, place, call.value_size)
+                                               : rows_of_queries(call.grad, place, call.value_size),
+                                        first, row_tile + Tile::kRowBytes);
+}
+
+/// Requests a tile of columns, of B and B2; the logarithms and deltas of queries come with them.
+template <int width, bool turned>
+__device__ inline void request_columns(const AttentionCall& call, const HeadPlace& at, int col,
+                                       unsigned col_tile, float* lines) {
+  using Tile = BackwardTile<width>;
+  const HeadRows b = turned ? rows_of_queries(call.query, at, call.head_size)
+                            : rows_of_keys(call.key, at, call.head_size);
+  const HeadRows b2 = turned ? rows_of_queries(call.grad, at, call.value_size)
+                             : rows_of_keys(call.value, at, call.value_size);
+  request_rows<Tile::kCols, width, 256>(b, col, col_tile);
+  request_rows<Tile::kCols, width, 256>(b2, col, col_tile + Tile::kColBytes);
+  if (turned && threadIdx.x < Tile::kCols) {
+    const float2 values = line_values(call, at, col + static_cast<int>(threadIdx.x));
+    lines[threadIdx.x] = values.x;
+    lines[Tile::kCols + threadIdx.x] = values.y;
+  }
+}
+
 /// One of `tiles` of rows of one (sequence, head or group), and one of `parts` of the columns.
 template <class T, int width, bool turned, bool extras>
 __global__ void __launch_bounds__(256, 1)
@@ -178,24 +209,9 @@ __global__ void __launch_bounds__(256, 1)
     HeadPlace at = place;
     if (turned) at.head = owner * per_group + step / per_head;
     const int col = (begin + step % per_head) * Tile::kCols;
-    const HeadRows b = turned ? rows_of_queries(call.query, at, call.head_size)
-                              : rows_of_keys(call.key, at, call.head_size);
-    const HeadRows b2 = turned ? rows_of_queries(call.grad, at, call.value_size)
-                               : rows_of_keys(call.value, at, call.value_size);
-    request_rows<Tile::kCols, width, 256>(b, col, col_tile(step));
-    request_rows<Tile::kCols, width, 256>(b2, col, col_tile(step) + Tile::kColBytes);
-    if (turned && threadIdx.x < Tile::kCols) {
-      const float2 values = line_values(call, at, col + static_cast<int>(threadIdx.x));
-      lines_of(step)[threadIdx.x] = values.x;
-      lines_of(step)[Tile::kCols + threadIdx.x] = values.y;
-    }
+    request_columns<width, turned>(call, at, col, col_tile(step), lines_of(step));
   };
-  request_rows<Tile::kRows, width, 256>(turned ? rows_of_keys(call.key, place, call.head_size)
-                                               : rows_of_queries(call.query, place, call.head_size),
-                                        first, row_tile);
-  request_rows<Tile::kRows, width, 256>(turned ? rows_of_keys(call.value, place, call.value_size)
-                                               : rows_of_queries(call.grad, place, call.value_size),
-                                        first, row_tile + Tile::kRowBytes);
+  request_own<width, turned>(call, place, first, row_tile);
   if (steps > 0) request(0);
   close_copies();
   const int row = first + static_cast<int>(threadIdx.x) / 32 * 16;

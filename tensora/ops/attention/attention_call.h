@@ -56,10 +56,11 @@ void forward_on_tensor_cores(std::string_view op, int device, const AttentionCal
 template <class T>
 void backward_on_tensor_cores(std::string_view op, int device, const AttentionCall& call);
 
-/// The same forward by Hopper's own instructions, for devices that run *_sm90a.cu: no mask, dropout
+/// The same by Hopper's own instructions, for devices that run *_sm90a.cu: no mask, dropout
 /// or packed sequences, head sizes up to 128. False, and nothing is queued, where it does not
 /// apply.
 bool forward_on_hopper(std::string_view op, int device, const AttentionCall& call);
+bool backward_on_hopper(std::string_view op, int device, const AttentionCall& call);
 
 /// The same for few queries per head and many keys, as when a sequence is continued token by token.
 /// False, and nothing is queued, where it does not apply. See Note [Attention of few queries].

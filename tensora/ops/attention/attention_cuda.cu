@@ -1,3 +1,5 @@
+#include <set>
+
 #include "tensora/backend/cuda/loops/copy.h"
 #include "tensora/backend/cuda/memory/scratch.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
@@ -72,11 +74,16 @@ AttentionCall call_of(const KernelContext& context, size_t first, size_t first_o
 }
 
 // Note [Routes of attention]
-// Which kernels run depends on dtypes, sizes and layout, never on values:
-//   bfloat16, float16, rows contiguous and aligned, head sizes multiples of 8 up to 256
-//                     tensor cores by mma.sync (attention_forward_mma.cuh,
-//                     attention_backward_mma.cuh)
-//   everything else   attention_general.cu
+// Which kernels run depends on dtypes, sizes and layout, never on values. Everything runs by
+// attention_general.cu, unless it is bfloat16 or float16 with contiguous, aligned rows and head
+// sizes that are multiples of 8 up to 256. Of these
+//   - forwards of few queries (16 at most, with those of all heads of a group) run by
+//     attention_decode.cu,
+//   - on Hopper, those with head sizes up to 128, without mask, dropout and packed sequences, by
+//     attention_forward_sm90a.cu and attention_backward_sm90a.cu,
+//   - all others by attention_forward_mma.cuh and attention_backward_mma.cuh.
+// A library's kernel (cuDNN's) would come first in `forward` and `backward`, for the shapes where
+// it was measured to be faster; head sizes beyond 128 on Hopper are the first candidates.
 bool fits_chunks(const Array4& array) {
   bool fits = array.strides[3] == 1 && reinterpret_cast<uintptr_t>(array.data) % 16 == 0;
   for (int d = 0; d < 3; ++d) fits &= array.strides[d] % 8 == 0;
@@ -123,6 +130,18 @@ void attention_kernel(const KernelContext& context, const AttentionAttrs& attrs)
   forward(context.op, context.device.index, call);
 }
 
+void backward(std::string_view op, int device, const AttentionCall& call) {
+  const bool fits = fits_tensor_cores(call) && fits_chunks(call.grad) &&
+                    fits_chunks(call.grad_query) && fits_chunks(call.grad_key) &&
+                    fits_chunks(call.grad_value);
+  if (fits && runs_sm90a(device) && backward_on_hopper(op, device, call)) return;
+  if (!fits || !fits_shared_memory(device, call, true)) return general_backward(op, device, call);
+  if (call.query.element == Element::bfloat16)
+    backward_on_tensor_cores<BFloat16>(op, device, call);
+  else
+    backward_on_tensor_cores<Half>(op, device, call);
+}
+
 void attention_backward_kernel(const KernelContext& context, const AttentionAttrs& attrs) {
   const int device = context.device.index;
   AttentionCall call = call_of(context, 1, 6, attrs);
@@ -140,15 +159,7 @@ void attention_backward_kernel(const KernelContext& context, const AttentionAttr
   const Scratch delta(device, std::max<size_t>(context.input(5).bytes(), 16));
   call.delta = delta.data();
   attention_delta(context.op, device, call);
-  const bool fits = fits_tensor_cores(call) && fits_chunks(call.grad) &&
-                    fits_chunks(call.grad_query) && fits_chunks(call.grad_key) &&
-                    fits_chunks(call.grad_value) && fits_shared_memory(device, call, true);
-  if (!fits)
-    general_backward(context.op, device, call);
-  else if (call.query.element == Element::bfloat16)
-    backward_on_tensor_cores<BFloat16>(context.op, device, call);
-  else
-    backward_on_tensor_cores<Half>(context.op, device, call);
+  backward(context.op, device, call);
   if (!attrs.mask_gradient) return;
   call.grad_mask = array_of(context.output(3));
   attention_mask_gradient(context.op, device, call);
@@ -157,6 +168,8 @@ void attention_backward_kernel(const KernelContext& context, const AttentionAttr
 }  // namespace
 
 void allow_shared_memory(int device, const void* kernel, int bytes) {
+  thread_local std::set<std::pair<const void*, int>> allowed;
+  if (!allowed.emplace(kernel, device).second) return;
   use_device(device);
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
              "cudaFuncSetAttribute");

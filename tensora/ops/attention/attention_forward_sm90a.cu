@@ -1,6 +1,7 @@
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/ops/attention/attention_mma.cuh"
 #include "tensora/ops/attention/hopper.cuh"
+#include "tensora/ops/attention/hopper_maps.h"
 
 // Note [Attention on Hopper]
 // A block has three warpgroups. One thread of the first keeps the TMA busy: queries, and a ring of
@@ -31,23 +32,6 @@ struct HopperTile {
 
 struct HopperMaps {
   CUtensorMap query, key, value;
-};
-
-/// Which tiles of queries there are, and in which order.
-struct HopperTiles {
-  int tiles, heads_together, total;  // per head; heads in a section; of all heads
-
-  struct Place {
-    int first, head, batch;
-  };
-  __device__ Place at(int number, int heads) const {
-    const int all = total / tiles;
-    const int section = number / (heads_together * tiles);
-    const int rest = number - section * heads_together * tiles;
-    const int own = min(heads_together, all - section * heads_together);
-    const int line = section * heads_together + rest % own;
-    return {(tiles - 1 - rest / own) * kRows, line % heads, line / heads};
-  }
 };
 
 /// The barriers of a block, by their addresses in shared memory.
@@ -81,7 +65,7 @@ __device__ inline int key_tiles(const AttentionCall& call, int first) {
 // The thread that loads: keys from the last tile to the first, values one step behind.
 template <int width>
 __device__ void load_tiles(const AttentionCall& call, const HopperMaps& maps,
-                           const HopperTiles& tiles, unsigned memory, const Barriers& barriers) {
+                           const TileOrder& tiles, unsigned memory, const Barriers& barriers) {
   using Tile = HopperTile<width>;
   const auto load = [&](unsigned to, const CUtensorMap& map, int row, int head, int batch,
                         unsigned barrier) {
@@ -97,11 +81,12 @@ __device__ void load_tiles(const AttentionCall& call, const HopperMaps& maps,
   unsigned query_parity = 1;  // the first wait for an empty tile passes
   for (int number = static_cast<int>(blockIdx.x); number < tiles.total;
        number += static_cast<int>(gridDim.x)) {
-    const HopperTiles::Place place = tiles.at(number, call.heads);
-    const int group = place.head / per_group, steps = key_tiles(call, place.first);
+    const TileOrder::Place place = tiles.at(number, call.heads);
+    const int first = (tiles.tiles - 1 - place.tile) * kRows;
+    const int group = place.head / per_group, steps = key_tiles(call, first);
     wait(barriers.query_empty(), query_parity);
     query_parity ^= 1;
-    load(memory, maps.query, place.first, place.head, place.batch, barriers.query_full());
+    load(memory, maps.query, first, place.head, place.batch, barriers.query_full());
     for (int step = 0; step <= steps; ++step) {
       if (step < steps) {
         wait(barriers.key_empty(keys.stage), keys.parity ^ 1);
@@ -177,7 +162,10 @@ __device__ inline void start_scores(unsigned query, unsigned key, float (&scores
 #pragma unroll
   for (unsigned k = 0; k < width / 16; ++k) {
     const unsigned at = k / 4 * Tile::kPanelBytes + k % 4 * 32;
-    multiply_tiles<T>(scores, descriptor(query + at, 16), descriptor(key + at, 16), k > 0);
+    if (k == 0)
+      set_product<T>(scores, descriptor(query + at, 16), descriptor(key + at, 16));
+    else
+      add_product<T>(scores, descriptor(query + at, 16), descriptor(key + at, 16));
   }
   close_products();
 }
@@ -192,8 +180,8 @@ __device__ inline void start_results(const unsigned (&p)[8][4], unsigned value,
 }
 
 template <class T, int width>
-__device__ inline void store_rows(const AttentionCall& call, const HopperTiles::Place& place,
-                                  int row, float factor, Rows<width>& rows) {
+__device__ inline void store_rows(const AttentionCall& call, int batch, int head, int row,
+                                  float factor, Rows<width>& rows) {
   const int lane = static_cast<int>(threadIdx.x) % 32, queries = static_cast<int>(call.queries);
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -203,14 +191,13 @@ __device__ inline void store_rows(const AttentionCall& call, const HopperTiles::
     const float inverse = total == 0 ? 0.0f : 1.0f / total;
     const int query = row + lane / 4 + half * 8;
     if (query >= queries) continue;
-    const int64_t line = (int64_t{place.batch} * call.heads + place.head) * queries + query;
+    const int64_t line = (int64_t{batch} * call.heads + head) * queries + query;
     if (lane % 4 == 0)
       static_cast<float*>(call.logarithms)[line] =
           total == 0 ? kHidden : (rows.largest[half] * factor + __log2f(total)) / kLog2E;
     const Array4& out = call.result;
     char* const to =
-        out.data +
-        (place.batch * out.strides[0] + place.head * out.strides[1] + query * out.strides[2]) * 2;
+        out.data + (batch * out.strides[0] + head * out.strides[1] + query * out.strides[2]) * 2;
 #pragma unroll
     for (int n = 0; n < width / 8; ++n) {
       const int col = n * 8 + lane % 4 * 2;
@@ -221,8 +208,20 @@ __device__ inline void store_rows(const AttentionCall& call, const HopperTiles::
   }
 }
 
+/// The two computing warpgroups take turns in starting products.
+template <bool on>
+struct Turns {
+  int group;
+  __device__ void take() const {
+    if constexpr (on) sync_threads(1 + group, 256);
+  }
+  __device__ void pass() const {
+    if constexpr (on) arrive_threads(2 - group, 256);
+  }
+};
+
 template <class T, int width, bool turns>
-__device__ void compute_tiles(const AttentionCall& call, const HopperTiles& tiles, unsigned memory,
+__device__ void compute_tiles(const AttentionCall& call, const TileOrder& tiles, unsigned memory,
                               const Barriers& barriers) {
   using Tile = HopperTile<width>;
   const int group = static_cast<int>(threadIdx.x) / 128 - 1;  // of the computing warpgroups
@@ -231,12 +230,7 @@ __device__ void compute_tiles(const AttentionCall& call, const HopperTiles& tile
   const unsigned query = memory + static_cast<unsigned>(group) * 64 * 128;
   const auto key_tile = [&](unsigned stage) { return memory + (1 + 2 * stage) * Tile::kTileBytes; };
   const float factor = static_cast<float>(call.scale) * kLog2E;
-  const auto take_turn = [&] {
-    if constexpr (turns) sync_threads(1 + group, 256);
-  };
-  const auto pass_turn = [&] {
-    if constexpr (turns) arrive_threads(2 - group, 256);
-  };
+  const Turns<turns> turn{group};
   if (turns && group == 1) arrive_threads(1, 256);  // the first warpgroup begins
   Ring keys, values;
   unsigned query_parity = 0;
@@ -244,9 +238,10 @@ __device__ void compute_tiles(const AttentionCall& call, const HopperTiles& tile
   unsigned p[8][4];
   for (int number = static_cast<int>(blockIdx.x); number < tiles.total;
        number += static_cast<int>(gridDim.x)) {
-    const HopperTiles::Place place = tiles.at(number, call.heads);
-    const int steps = key_tiles(call, place.first);
-    const int row = place.first + group * 64 + warp * 16;
+    const TileOrder::Place place = tiles.at(number, call.heads);
+    const int first = (tiles.tiles - 1 - place.tile) * kRows;  // the most keys first
+    const int steps = key_tiles(call, first);
+    const int row = first + group * 64 + warp * 16;
     Rows<width> rows = {};
     rows.largest[0] = rows.largest[1] = kHidden;
     float shrink[2];
@@ -254,10 +249,10 @@ __device__ void compute_tiles(const AttentionCall& call, const HopperTiles& tile
     query_parity ^= 1;
     // The last tile of keys, the only one of which something may be hidden.
     wait(barriers.key_full(keys.stage), keys.parity);
-    take_turn();
+    turn.take();
     fence_registers();
     start_scores<T, width>(query, key_tile(keys.stage), scores);
-    pass_turn();
+    turn.pass();
     wait_for_products<0>();
     if (speaks) arrive(barriers.key_empty(keys.stage));
     if (steps == 1 && speaks) arrive(barriers.query_empty());
@@ -267,13 +262,13 @@ __device__ void compute_tiles(const AttentionCall& call, const HopperTiles& tile
     round_scores<T>(scores, p);
     for (int step = 1; step < steps; ++step) {
       wait(barriers.key_full(keys.stage), keys.parity);
-      take_turn();
+      turn.take();
       fence_registers();
       start_scores<T, width>(query, key_tile(keys.stage), scores);
       wait(barriers.value_full(values.stage), values.parity);
       fence_registers();
       start_results<T, width>(p, key_tile(values.stage) + Tile::kTileBytes, rows.sums);
-      pass_turn();
+      turn.pass();
       wait_for_products<1>();
       if (speaks) arrive(barriers.key_empty(keys.stage));
       if (step + 1 == steps && speaks) arrive(barriers.query_empty());
@@ -292,14 +287,14 @@ __device__ void compute_tiles(const AttentionCall& call, const HopperTiles& tile
     wait_for_products<0>();
     if (speaks) arrive(barriers.value_empty(values.stage));
     values.advance();
-    store_rows<T, width>(call, place, row, factor, rows);
+    store_rows<T, width>(call, place.batch, place.head, row, factor, rows);
   }
 }
 
 template <class T, int width, bool turns>
 __global__ void __launch_bounds__(kBlock, 1)
     attention_forward_hopper(const AttentionCall call, const __grid_constant__ HopperMaps maps,
-                             const HopperTiles tiles) {
+                             const TileOrder tiles) {
   extern __shared__ char shared[];
   // The pattern of 128-byte rows repeats every 1024 bytes, so that is where tiles begin.
   const unsigned start = static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -327,59 +322,16 @@ __global__ void __launch_bounds__(kBlock, 1)
   }
 }
 
-// ---- host --------------------------------------------------------------------------------------
-
-using EncodeTiled = decltype(cuTensorMapEncodeTiled);
-
-EncodeTiled* encoder() {
-  static EncodeTiled* const found = [] {
-    void* address = nullptr;
-    cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
-    const cudaError_t status = cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &address,
-                                                                12000, cudaEnableDefault, &result);
-    return status == cudaSuccess && result == cudaDriverEntryPointSuccess
-               ? reinterpret_cast<EncodeTiled*>(address)
-               : nullptr;
-  }();
-  return found;
-}
-
-// B H N D in boxes of 128 rows and 64 elements; what lies outside is read as zero.
-bool describe(const Array4& array, int size, int64_t rows, int64_t heads, int64_t batch,
-              CUtensorMap& map) {
-  const cuuint64_t sizes[4] = {static_cast<cuuint64_t>(size), static_cast<cuuint64_t>(rows),
-                               static_cast<cuuint64_t>(heads), static_cast<cuuint64_t>(batch)};
-  const auto bytes = [&](int dim, int64_t count) {
-    // A dim of one element may have any stride; the TMA wants one that it can represent.
-    return static_cast<cuuint64_t>(count == 1 ? 16 : array.strides[dim] * 2);
-  };
-  const cuuint64_t strides[3] = {bytes(2, rows), bytes(1, heads), bytes(0, batch)};
-  const cuuint32_t box[4] = {64, 128, 1, 1}, steps[4] = {1, 1, 1, 1};
-  const auto type = array.element == Element::bfloat16 ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
-                                                       : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
-  return encoder()(&map, type, 4, array.data, sizes, strides, box, steps,
-                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                   CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
-}
-
 template <class T, int width>
 void launch_hopper(std::string_view op, int device, const AttentionCall& call,
                    const HopperMaps& maps) {
   using Tile = HopperTile<width>;
-  constexpr int64_t kTogetherBytes = 24 << 20;  // about half of the L2 cache
   const auto kernel = attention_forward_hopper<T, width, true>;
-  const int64_t tiles = (call.queries + kRows - 1) / kRows;
-  const int64_t total = call.sequences * call.heads * tiles;
-  check(total < (int64_t{1} << 31), op, ": too many tiles for one launch: ", total);
   const int64_t per_head = call.keys * width * 4 * call.groups / call.heads;
-  const int64_t together =
-      std::clamp<int64_t>(kTogetherBytes / std::max<int64_t>(per_head, 1), 1, total / tiles);
-  const HopperTiles order{static_cast<int>(tiles), static_cast<int>(together),
-                          static_cast<int>(total)};
+  const TileOrder order = tile_order(op, call.queries, call.sequences * call.heads, per_head);
   allow_shared_memory(device, reinterpret_cast<const void*>(kernel), Tile::kShared);
   const auto blocks =
-      static_cast<unsigned>(std::min<int64_t>(total, device_info(device).multiprocessors));
+      static_cast<unsigned>(std::min<int64_t>(order.total, device_info(device).multiprocessors));
   Launch{op, device, Tile::kShared}(kernel, dim3(blocks), dim3(kBlock), call, maps, order);
 }
 
@@ -387,19 +339,12 @@ void launch_hopper(std::string_view op, int device, const AttentionCall& call,
 
 bool forward_on_hopper(std::string_view op, int device, const AttentionCall& call) {
   const int widest = std::max(call.head_size, call.value_size);
-  const auto expanded = [](const Array4& array, int64_t rows, int64_t heads, int64_t batch) {
-    return (array.strides[2] == 0 && rows > 1) || (array.strides[1] == 0 && heads > 1) ||
-           (array.strides[0] == 0 && batch > 1);
-  };
   const int64_t batch = call.sequences, q = call.queries, k = call.keys;
-  if (widest > 128 || has_extras(call) || call.starts_q || k == 0 || q >= (1 << 30) ||
-      k >= (1 << 30) || !encoder() || expanded(call.query, q, call.heads, batch) ||
-      expanded(call.key, k, call.groups, batch) || expanded(call.value, k, call.groups, batch))
-    return false;
+  if (widest > 128 || has_extras(call) || call.starts_q || k == 0) return false;
   HopperMaps maps;
-  if (!describe(call.query, call.head_size, q, call.heads, batch, maps.query) ||
-      !describe(call.key, call.head_size, k, call.groups, batch, maps.key) ||
-      !describe(call.value, call.value_size, k, call.groups, batch, maps.value))
+  if (!describe_boxes(call.query, call.head_size, q, call.heads, batch, 128, maps.query) ||
+      !describe_boxes(call.key, call.head_size, k, call.groups, batch, 128, maps.key) ||
+      !describe_boxes(call.value, call.value_size, k, call.groups, batch, 128, maps.value))
     return false;
   const auto run = [&]<class T>() {
     if (widest <= 64)

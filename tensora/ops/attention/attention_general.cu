@@ -1,6 +1,5 @@
-#include "tensora/backend/cuda/loops/elements.cuh"
 #include "tensora/backend/cuda/runtime/runtime.h"
-#include "tensora/ops/attention/attention_call.h"
+#include "tensora/ops/attention/attention_elements.cuh"
 
 // Note [Attention, one tile for four products]
 // Forward and backward are products W X, where W is never stored: a tile of it is computed from
@@ -24,43 +23,6 @@ template <class C>
 constexpr int kCols = sizeof(C) == 8 ? 32 : 64;  // of a tile of W
 template <class C>
 constexpr int kDepth = sizeof(C) == 8 ? 16 : 32;  // of the slices that are multiplied
-
-template <class C>
-__device__ C load_at(const char* data, int64_t index, Element element) {
-  if constexpr (sizeof(C) == 8) {
-    if (element == Element::float64) return reinterpret_cast<const double*>(data)[index];
-  }
-  switch (element) {
-    case Element::float16:
-      return load_value<C>(reinterpret_cast<const Half*>(data)[index]);
-    case Element::bfloat16:
-      return load_value<C>(reinterpret_cast<const BFloat16*>(data)[index]);
-    case Element::boolean:
-      return C(reinterpret_cast<const bool*>(data)[index]);
-    default:
-      return C(reinterpret_cast<const float*>(data)[index]);
-  }
-}
-
-template <class C>
-__device__ void store_at(char* data, int64_t index, Element element, C value) {
-  if constexpr (sizeof(C) == 8) {
-    if (element == Element::float64) {
-      reinterpret_cast<double*>(data)[index] = value;
-      return;
-    }
-  }
-  switch (element) {
-    case Element::float16:
-      reinterpret_cast<Half*>(data)[index] = store_value<Half>(value);
-      break;
-    case Element::bfloat16:
-      reinterpret_cast<BFloat16*>(data)[index] = store_value<BFloat16>(value);
-      break;
-    default:
-      reinterpret_cast<float*>(data)[index] = static_cast<float>(value);
-  }
-}
 
 /// Some rows of one head of an array.
 struct Rows {
@@ -325,6 +287,40 @@ __device__ void share_tile(const Tile<C>& tile, C factor, Shared<C>& shared) {
       shared.tile[(4 * y + i) * (kCols<C> + 1) + x + kSide * j] = tile[i][j] * factor;
 }
 
+// The rows that a thread has of the result; of the forward also their logarithms.
+template <class C, Product product>
+__device__ void store_product(const AttentionCall& call, const Array4& out, const Place& place,
+                              int owner, int row, int first, const Running<C>& running,
+                              const C (&sums)[4][kWidth / kSide]) {
+  constexpr bool turned = product == Product::grad_key || product == Product::grad_value;
+  const int x = static_cast<int>(threadIdx.x) % kSide, y = static_cast<int>(threadIdx.x) / kSide;
+  const int count = turned ? place.keys : place.queries;
+  const int width = product == Product::forward || product == Product::grad_value ? call.value_size
+                                                                                  : call.head_size;
+  const int64_t start = place.batch * out.strides[0] + owner * out.strides[1] +
+                        (turned ? place.first_key : place.first_query) * out.strides[2];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const int r = row + 4 * y + i;
+    if (r >= count) break;
+    C factor = 1;
+    if constexpr (product == Product::forward) {
+      const C total = running.total[i];
+      factor = total == C(0) ? C(0) : C(1) / total;
+      if (x == 0 && first == 0)
+        static_cast<C*>(call.logarithms)[line_of(call, place, r)] =
+            total == C(0) ? -kInfinite<C> : running.largest[i] + log(total);
+    }
+#pragma unroll
+    for (int j = 0; j < kWidth / kSide; ++j) {
+      const int c = first + x + kSide * j;
+      if (c < width)
+        store_at<C>(out.data, start + r * out.strides[2] + c * out.strides[3], out.element,
+                    sums[i][j] * factor);
+    }
+  }
+}
+
 /// One block's part: `tiles` of rows, and `chunks` of 128 columns of the result.
 template <class C, Product product>
 __global__ void __launch_bounds__(kBlock)
@@ -332,7 +328,6 @@ __global__ void __launch_bounds__(kBlock)
   constexpr bool turned = product == Product::grad_key || product == Product::grad_value;
   constexpr bool second = product == Product::grad_query || product == Product::grad_key;
   __shared__ Shared<C> shared;
-  const int x = static_cast<int>(threadIdx.x) % kSide, y = static_cast<int>(threadIdx.x) / kSide;
   int64_t number = blockIdx.x;
   const int first = static_cast<int>(number % chunks) * kWidth;
   const int row = static_cast<int>(number / chunks % tiles) * kRows;
@@ -340,8 +335,7 @@ __global__ void __launch_bounds__(kBlock)
   const int owners = turned ? call.groups : call.heads, per_group = call.heads / call.groups;
   const int owner = static_cast<int>(number % owners);
   Place place = place_of(call, number / owners, turned ? owner * per_group : owner);
-  const int count = turned ? place.keys : place.queries;
-  if (row >= count) return;
+  if (row >= (turned ? place.keys : place.queries)) return;
   C sums[4][kWidth / kSide] = {};
   Running<C> running;
 #pragma unroll
@@ -375,58 +369,7 @@ __global__ void __launch_bounds__(kBlock)
       multiply_tile(rows_of_x, col, first, shared, sums);
     }
   }
-  const int width = product == Product::forward || product == Product::grad_value ? call.value_size
-                                                                                  : call.head_size;
-  const int64_t start = place.batch * out.strides[0] + owner * out.strides[1] +
-                        (turned ? place.first_key : place.first_query) * out.strides[2];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int r = row + 4 * y + i;
-    if (r >= count) break;
-    C factor = 1;
-    if constexpr (product == Product::forward) {
-      const C total = running.total[i];
-      factor = total == C(0) ? C(0) : C(1) / total;
-      if (x == 0 && first == 0)
-        static_cast<C*>(call.logarithms)[line_of(call, place, r)] =
-            total == C(0) ? -kInfinite<C> : running.largest[i] + log(total);
-    }
-#pragma unroll
-    for (int j = 0; j < kWidth / kSide; ++j) {
-      const int c = first + x + kSide * j;
-      if (c < width)
-        store_at<C>(out.data, start + r * out.strides[2] + c * out.strides[3], out.element,
-                    sums[i][j] * factor);
-    }
-  }
-}
-
-// A warp per row.
-template <class C>
-__global__ void __launch_bounds__(kBlock) row_dots(const AttentionCall call, int64_t lines) {
-  const int64_t line = int64_t{blockIdx.x} * (kBlock / 32) + threadIdx.x / 32;
-  if (line >= lines) return;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int64_t row = line % call.queries, head = line / call.queries % call.heads,
-                batch = line / call.queries / call.heads;
-  const auto at = [&](const Array4& array, int col) {
-    return load_at<C>(array.data,
-                      batch * array.strides[0] + head * array.strides[1] + row * array.strides[2] +
-                          col * array.strides[3],
-                      array.element);
-  };
-  C sum = 0;
-  for (int col = lane; col < call.value_size; col += 32)
-    sum += at(call.grad, col) * at(call.result, col);
-#pragma unroll
-  for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(kWholeWarp, sum, step);
-  if (lane != 0) return;
-  if (call.grad_logarithms) {
-    const int64_t* const strides = call.grad_logarithms_strides;
-    sum -= static_cast<const C*>(
-        call.grad_logarithms)[batch * strides[0] + head * strides[1] + row * strides[2]];
-  }
-  static_cast<C*>(call.delta)[line] = sum;
+  store_product<C, product>(call, out, place, owner, row, first, running, sums);
 }
 
 // A block owns a tile of the mask's gradient and walks over all that this part was added to.
@@ -483,11 +426,6 @@ __global__ void __launch_bounds__(kBlock)
 
 int64_t tiles_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
-unsigned grid_of(std::string_view op, int64_t blocks) {
-  check(blocks < (int64_t{1} << 31), op, ": too many tiles for one launch: ", blocks);
-  return static_cast<unsigned>(blocks);
-}
-
 template <class C, Product product>
 void launch(std::string_view op, int device, const AttentionCall& call, const Array4& out) {
   constexpr bool turned = product == Product::grad_key || product == Product::grad_value;
@@ -502,14 +440,6 @@ void launch(std::string_view op, int device, const AttentionCall& call, const Ar
                      out, static_cast<int>(tiles), static_cast<int>(chunks));
 }
 
-template <class Body>
-void with_compute_type(const AttentionCall& call, Body&& body) {
-  if (call.query.element == Element::float64)
-    body.template operator()<double>();
-  else
-    body.template operator()<float>();
-}
-
 }  // namespace
 
 void general_forward(std::string_view op, int device, const AttentionCall& call) {
@@ -522,15 +452,6 @@ void general_backward(std::string_view op, int device, const AttentionCall& call
     launch<C, Product::grad_query>(op, device, call, call.grad_query);
     launch<C, Product::grad_key>(op, device, call, call.grad_key);
     launch<C, Product::grad_value>(op, device, call, call.grad_value);
-  });
-}
-
-void attention_delta(std::string_view op, int device, const AttentionCall& call) {
-  const int64_t batches = call.starts_q ? 1 : call.sequences;
-  const int64_t lines = batches * call.heads * call.queries;
-  with_compute_type(call, [&]<class C>() {
-    Launch{op, device}(row_dots<C>, dim3(grid_of(op, tiles_of(lines, kBlock / 32))), dim3(kBlock),
-                       call, lines);
   });
 }
 

@@ -1,14 +1,15 @@
 #include "tensora/ops/loss/cross_entropy.h"
 
 #include "tensora/core/thread_state.h"
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/sequence.h"
 #include "tensora/ops/index/gather.h"
 #include "tensora/ops/index/index_select.h"
 #include "tensora/ops/loss/cross_entropy_op.h"
+#include "tensora/ops/norm/softmax.h"
 #include "tensora/ops/operators.h"
-#include "tensora/ops/reduce/logsumexp.h"
+#include "tensora/ops/reduce/amax.h"
 #include "tensora/ops/reduce/sum.h"
 #include "tensora/ops/shape/reshape.h"
 
@@ -82,11 +83,17 @@ Tensor by_class(const Tensor& weight, int dims) {
   return dims == 3 ? reshape(weight, {1, weight.size(0), 1}) : reshape(weight, {1, weight.size(0)});
 }
 
-// NaN where the largest logit is infinite, as in log_softmax.
-Tensor normalizer(const Tensor& x) {
-  const Tensor lse = logsumexp(x, {1}, true);
-  return lse + (lse - lse);
-}
+// The largest logit of each target, and log(sum(exp(x))) of the others relative to it: NaN where
+// the largest is infinite, as in log_softmax.
+struct Normalizer {
+  Tensor largest, lowered, log_sum;
+
+  explicit Normalizer(const Tensor& x)
+      : largest(x.size(1) == 0 ? sum(x, {1}, true) : amax(x, {1}, true)),
+        lowered(x - largest),
+        log_sum(log(sum(exp(lowered), {1}, true))) {}
+  Tensor log_probabilities() const { return lowered - log_sum; }
+};
 
 // Without the dim of classes, row-major.
 Tensor per_target(const Tensor& x) { return contiguous(squeeze(x, {1})); }
@@ -94,26 +101,29 @@ Tensor per_target(const Tensor& x) { return contiguous(squeeze(x, {1})); }
 Tensors cross_entropy_reference(Args in, const CrossEntropyAttrs& attrs) {
   const Tensor x = to(*in[0], wide_dtype(in[0]->dtype())), weight = optional(in, 2);
   const Targets y(*in[1], weight, attrs.ignore_index);
-  const Tensor lse = normalizer(x);
+  const Normalizer norm(x);
   const double share = attrs.label_smoothing;
-  Tensor losses = y.weighted((lse - gather(x, 1, y.place)) * (1 - share));
+  const Tensor each = -norm.log_probabilities();
+  Tensor losses = y.weighted(gather(each, 1, y.place) * (1 - share));
   if (share > 0) {
-    const Tensor each = weight.defined() ? (lse - x) * by_class(weight, x.dim()) : lse - x;
-    const Tensor even = sum(each, {1}, true) * (share / static_cast<double>(x.size(1)));
+    const Tensor all = weight.defined() ? each * by_class(weight, x.dim()) : each;
+    const Tensor even = sum(all, {1}, true) * (share / static_cast<double>(x.size(1)));
     losses = losses + where(y.counts, even, 0);
   }
-  const Tensor weights = y.weighted(ones(lse.sizes(), {.dtype = x.dtype(), .device = x.device()}));
-  return Tensors{per_target(losses), per_target(weights), per_target(lse)};
+  const Tensor weights =
+      y.weighted(ones(losses.sizes(), {.dtype = x.dtype(), .device = x.device()}));
+  return Tensors{per_target(losses), per_target(weights), per_target(norm.largest),
+                 per_target(norm.log_sum)};
 }
 
 // By the logits alone, so that its own gradient is that of the whole expression.
 Tensors cross_entropy_backward_reference(Args in, const CrossEntropyAttrs& attrs) {
   const DType dtype = in[1]->dtype();
-  const Tensor x = to(*in[1], wide_dtype(dtype)), weight = optional(in, 4);
+  const Tensor x = to(*in[1], wide_dtype(dtype)), weight = optional(in, 5);
   const Targets y(*in[2], weight, attrs.ignore_index);
   const Tensor grad = where(y.counts, unsqueeze(*in[0], 1), 0);
   const double share = attrs.label_smoothing, part = share / static_cast<double>(x.size(1));
-  const Tensor p = exp(x - normalizer(x));
+  const Tensor p = exp(Normalizer(x).log_probabilities());
   const Tensor classes = by_class(arange(x.size(1), {.device = x.device()}), x.dim());
   const Tensor strength = y.weighted(grad * (1 - share));
   Tensor result = strength * (p - to(classes == y.place, x.dtype()));
@@ -155,7 +165,7 @@ constinit OpDef<CrossEntropyAttrs> cross_entropy_op = define(Op<CrossEntropyAttr
         [](Infer& infer, const CrossEntropyAttrs& attrs) {
           const Shape sizes = check_classes(infer, 0, 2);
           check_smoothing(infer, attrs, 2);
-          for (int i = 0; i < 3; ++i) infer.output(sizes, wide_dtype(infer[0].dtype()));
+          for (int i = 0; i < 4; ++i) infer.output(sizes, wide_dtype(infer[0].dtype()));
         },
     .reference = cross_entropy_reference,
     .vjp =
@@ -166,15 +176,16 @@ constinit OpDef<CrossEntropyAttrs> cross_entropy_op = define(Op<CrossEntropyAttr
           const bool smooths = has_weight(vjp) && attrs.label_smoothing > 0;
           const Tensor total = smooths ? vjp.input(3) : Tensor();
           vjp.set(0, apply(cross_entropy_backward_op,
-                           {vjp.grad(0), vjp.input(0), vjp.input(1), vjp.output(2), weight, total},
+                           {vjp.grad(0), vjp.input(0), vjp.input(1), vjp.output(2), vjp.output(3),
+                            weight, total},
                            attrs));
         },
-    .saves = {in(0) | in(1) | in(2) | in(3) | out(2)},
+    .saves = {in(0) | in(1) | in(2) | in(3) | out(2) | out(3)},
 });
 
 constinit OpDef<CrossEntropyAttrs> cross_entropy_backward_op = define(Op<CrossEntropyAttrs>{
     .name = "cross_entropy_backward",
-    .inputs = {"grad", "input", "target", "logsumexp", "weight?", "weight_total?"},
+    .inputs = {"grad", "input", "target", "largest", "log_sum", "weight?", "weight_total?"},
     .internal = true,
     .infer = [](Infer& infer, const CrossEntropyAttrs&) { output_like(infer, infer[1]); },
     .reference = cross_entropy_backward_reference,
@@ -226,8 +237,8 @@ struct Flat {
     check(x.dim() >= 1, op, ": expected an input with a dim of classes, got a number");
     check(x.is_floating_point(), op, ": expected a floating-point input, got ", x.dtype());
     if (w.defined()) {
-      check(w.dtype() == x.dtype(), op, ": expected a weight of the input's dtype ", x.dtype(),
-            ", got ", w.dtype());
+      check(w.dtype() == x.dtype() || is_autocast_enabled(), op,
+            ": expected a weight of the input's dtype ", x.dtype(), ", got ", w.dtype());
       weight = to(w, wide_dtype(x.dtype()));
     }
     check(y.dtype() == kInt64 || y.dtype() == kInt32 || y.dtype() == kUInt8, op,
@@ -260,7 +271,7 @@ Tensors called(const OpDef<CrossEntropyAttrs>& op, const Flat& flat, const Tenso
 
 // The kernels compute in float32 whatever comes in; under autocast the result stays that wide.
 DType loss_dtype(const Tensor& input) {
-  return thread_state.autocast_enabled ? wide_dtype(input.dtype()) : input.dtype();
+  return is_autocast_enabled(input.device().type) ? wide_dtype(input.dtype()) : input.dtype();
 }
 
 Tensor weighted_mean(std::string_view op, const Tensor& losses, const Tensor& weights,
@@ -294,7 +305,7 @@ Tensor with_probabilities(const Tensor& input, const Tensor& target, const Tenso
     along[dim] = classes;
     y = y * reshape(to(weight, wide), along);
   }
-  const Tensor losses = sum((logsumexp(x, {dim}, true) - x) * y, {dim});
+  const Tensor losses = -sum(log_softmax(x, dim) * y, {dim});
   if (reduction.kind(op) != Reduction::mean)
     return to(reduce_loss(op, losses, reduction), loss_dtype(input));
   const int64_t count = classes == 0 ? 0 : input.numel() / classes;

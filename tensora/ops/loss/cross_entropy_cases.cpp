@@ -150,6 +150,29 @@ void add_extremes(Cases& cases) {
              .opt_out = {{Mode::grad, "infinite"}}});
 }
 
+// The largest logit and the logarithm of the sum must not meet in one float32.
+void add_large(Cases& cases) {
+  for (double share : {0.0, 0.1})
+    cases.add({.op = "cross_entropy",
+               .name = concat("large logits, smoothing ", share),
+               .inputs = {{.sizes = {2, 3}, .values = {4097, 4096, 4094, -4094, -4096, -4097}},
+                          {.sizes = {2}, .dtype = kInt64, .values = {0, 0}}},
+               .run = [=](In x) { return one(cross_entropy(x[0], x[1], {}, -100, "none", share)); },
+               .reference =
+                   [=](Arrays) {
+                     const auto loss = [&](double second, double third) {
+                       const double total = std::log(1 + std::exp(-second) + std::exp(-third));
+                       return total + share * (second + third) / 3;
+                     };
+                     Array out(Shape{2});
+                     out.values = {loss(1, 3), loss(2, 3)};
+                     return one(out);
+                   },
+               .dtypes = {kFloat32, kFloat64},
+               .tolerance = 4,
+               .opt_out = {{Mode::grad, "differences of numbers this large are coarse"}}});
+}
+
 void add_mistakes(Cases& cases) {
   const auto targets = [](std::vector<int64_t> values) { return tensor(values); };
   cases.error("cross_entropy", "target out of range", "out of bounds", [=] {
@@ -202,6 +225,7 @@ void cross_entropy_cases(Cases& cases) {
   for (const Sample& sample : smoothed) add_sample(cases, sample, true);
   add_probabilities(cases);
   add_extremes(cases);
+  add_large(cases);
   add_mistakes(cases);
 }
 

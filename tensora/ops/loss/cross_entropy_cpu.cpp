@@ -77,20 +77,31 @@ struct Terms {
 
 template <class C>
 struct Results {
-  C *loss, *weight, *lse;
+  C *loss, *weight, *largest, *log_sum;
 
-  void store(int64_t row, int64_t y, C lse_of_row, C logit, C dot, const Terms<C>& terms) const {
-    lse[row] = lse_of_row;
+  /// `dot` is the weighted sum of logit - base.
+  void store(int64_t row, int64_t y, C top, C log_of_sum, C logit, C base, C dot,
+             const Terms<C>& terms) const {
+    largest[row] = top;
+    log_sum[row] = log_of_sum;
     weight[row] = y < 0 ? C(0) : terms.of(y);
-    loss[row] = y < 0 ? C(0) : (1 - terms.share) * terms.of(y) * (lse_of_row - logit);
-    if (y >= 0 && terms.share > 0) loss[row] += terms.even * (lse_of_row * terms.total - dot);
+    loss[row] = y < 0 ? C(0) : (1 - terms.share) * terms.of(y) * (log_of_sum + (top - logit));
+    if (y >= 0 && terms.share > 0)
+      loss[row] += terms.even * ((log_of_sum + (top - base)) * terms.total - dot);
   }
 };
+
+// What logits are relative to in the weighted sum of them all, so that large ones keep their
+// digits.
+template <class C>
+C base_of(C first) {
+  return math::isfinite(first) ? first : C(0);
+}
 
 // log(sum(exp(x))) as it is accumulated: the largest x so far, and the sum relative to it.
 template <class C>
 struct Running {
-  C largest = -std::numeric_limits<C>::infinity();
+  C largest = -std::numeric_limits<C>::infinity(), base = 0;
   double sum = 0, dot = 0;
 
   void add(const C* values, int64_t n) {
@@ -108,20 +119,18 @@ struct Running {
     sum += static_cast<double>(part);
   }
   void add_weighted(const C* values, int64_t first, int64_t n, const Terms<C>& terms) {
+    if (first == 0 && n > 0) base = base_of(values[0]);
     C part = 0;
     if (terms.weight) {
-      for (int64_t i = 0; i < n; ++i) part += values[i] * terms.of(first + i);
+      for (int64_t i = 0; i < n; ++i) part += (values[i] - base) * terms.of(first + i);
     } else {
 #pragma omp simd reduction(+ : part)
-      for (int64_t i = 0; i < n; ++i) part += values[i];
+      for (int64_t i = 0; i < n; ++i) part += values[i] - base;
     }
     dot += static_cast<double>(part);
   }
   // NaN where the largest is infinite, as in log_softmax.
-  C result() const {
-    return static_cast<C>(math::log(sum) + static_cast<double>(largest) +
-                          (static_cast<double>(largest) - static_cast<double>(largest)));
-  }
+  C log_sum() const { return static_cast<C>(math::log(sum)) + (largest - largest); }
 };
 
 template <class C>
@@ -143,7 +152,8 @@ void forward_rows(const Logits& logits, const Terms<C>& terms, const Results<C>&
         if (terms.share > 0) running.add_weighted(tile, first, n, terms);
         if (y >= first && y < first + n) logit = tile[y - first];
       }
-      results.store(row, y, running.result(), logit, static_cast<C>(running.dot), terms);
+      results.store(row, y, running.largest, running.log_sum(), logit, running.base,
+                    static_cast<C>(running.dot), terms);
     }
   });
 }
@@ -156,7 +166,8 @@ void forward_columns(const Logits& logits, const Terms<C>& terms, const Results<
   const int64_t blocks = (logits.inner + kColumns - 1) / kColumns;
   const int64_t step = logits.class_step * logits.bytes;
   parallel_for(logits.x.sizes[0] * blocks, 1, [&](int64_t begin, int64_t end) {
-    C tile[kColumns], largest[kColumns], sum[kColumns], dot[kColumns], logit[kColumns];
+    C tile[kColumns], largest[kColumns], sum[kColumns], base[kColumns], dot[kColumns],
+        logit[kColumns];
     int64_t places[kColumns];
     for (int64_t block = begin; block < end; ++block) {
       const int64_t first = block % blocks * kColumns;
@@ -165,11 +176,13 @@ void forward_columns(const Logits& logits, const Terms<C>& terms, const Results<
       const char* const from = logits.x.as<const char>() + logits.offset(logits.x, row);
       for (int64_t i = 0; i < n; ++i) {
         largest[i] = -std::numeric_limits<C>::infinity();
-        sum[i] = dot[i] = logit[i] = 0;
+        sum[i] = base[i] = dot[i] = logit[i] = 0;
         places[i] = logits.place(row + i);
       }
       for (int64_t c = 0; c < logits.classes; ++c) {
         load(from + c * step, logits.inner_step, n, tile);
+        if (c == 0)
+          for (int64_t i = 0; i < n; ++i) base[i] = base_of(tile[i]);
 #pragma omp simd
         for (int64_t i = 0; i < n; ++i) largest[i] = tile[i] > largest[i] ? tile[i] : largest[i];
       }
@@ -179,33 +192,35 @@ void forward_columns(const Logits& logits, const Terms<C>& terms, const Results<
 #pragma omp simd
         for (int64_t i = 0; i < n; ++i) {
           sum[i] += math::exp(tile[i] - largest[i]);
-          dot[i] += tile[i] * weight;
+          dot[i] += (tile[i] - base[i]) * weight;
           logit[i] = places[i] == c ? tile[i] : logit[i];
         }
       }
       for (int64_t i = 0; i < n; ++i)
-        results.store(row + i, places[i], math::log(sum[i]) + largest[i], logit[i], dot[i], terms);
+        results.store(row + i, places[i], largest[i], math::log(sum[i]), logit[i], base[i], dot[i],
+                      terms);
     }
   });
 }
 
-// One row, or a block of columns of one class: p * scale - even, with what is taken off the target.
+// One row, or a block of columns of one class: exp(x - largest) * scale - even, with what is taken
+// off the target.
 template <class C>
 struct Slopes {
   C strength = 0, scale = 0, even = 0;
 
   Slopes() = default;
-  Slopes(C grad, int64_t y, const Terms<C>& terms) {
+  Slopes(C grad, int64_t y, C log_sum, const Terms<C>& terms) {
     if (y < 0) return;
     strength = grad * (1 - terms.share) * terms.of(y);
     even = grad * terms.even;
-    scale = strength + even * terms.total;
+    scale = (strength + even * terms.total) * math::exp(-log_sum);
   }
 };
 
 template <class C>
-void backward_rows(const Logits& logits, const Terms<C>& terms, const C* grad, const C* lse,
-                   const View& out) {
+void backward_rows(const Logits& logits, const Terms<C>& terms, const C* grad, const C* largest,
+                   const C* log_sum, const View& out) {
   const LoadFn load = load_fn<C>(logits.x.dtype);
   const StoreFn store = store_fn<C>(out.dtype);
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, logits.classes));
@@ -216,8 +231,8 @@ void backward_rows(const Logits& logits, const Terms<C>& terms, const C* grad, c
       const char* const from = logits.x.as<const char>() + logits.offset(logits.x, row);
       char* const to = out.as<char>() + logits.offset(out, row);
       const int64_t y = logits.place(row);
-      const Slopes<C> slopes(grad[row], y, terms);
-      const C shift = lse[row];
+      const Slopes<C> slopes(grad[row], y, log_sum[row], terms);
+      const C shift = largest[row];
       for (int64_t first = 0; first < logits.classes; first += kTile) {
         const int64_t n = std::min(kTile, logits.classes - first);
         if (y < 0) {
@@ -237,8 +252,8 @@ void backward_rows(const Logits& logits, const Terms<C>& terms, const C* grad, c
 }
 
 template <class C>
-void backward_columns(const Logits& logits, const Terms<C>& terms, const C* grad, const C* lse,
-                      const View& out) {
+void backward_columns(const Logits& logits, const Terms<C>& terms, const C* grad, const C* largest,
+                      const C* log_sum, const View& out) {
   const LoadFn load = load_fn<C>(logits.x.dtype);
   const StoreFn store = store_fn<C>(out.dtype);
   const int64_t blocks = (logits.inner + kColumns - 1) / kColumns;
@@ -254,7 +269,7 @@ void backward_columns(const Logits& logits, const Terms<C>& terms, const C* grad
       char* const to = out.as<char>() + logits.offset(out, row);
       for (int64_t i = 0; i < n; ++i) {
         places[i] = logits.place(row + i);
-        const Slopes<C> slopes(grad[row + i], places[i], terms);
+        const Slopes<C> slopes(grad[row + i], places[i], log_sum[row + i], terms);
         strength[i] = slopes.strength;
         scale[i] = slopes.scale;
         even[i] = slopes.even;
@@ -264,7 +279,7 @@ void backward_columns(const Logits& logits, const Terms<C>& terms, const C* grad
         const C weight = terms.of(c);
 #pragma omp simd
         for (int64_t i = 0; i < n; ++i) {
-          const C value = math::exp(tile[i] - lse[row + i]) * scale[i] - even[i] * weight -
+          const C value = math::exp(tile[i] - largest[row + i]) * scale[i] - even[i] * weight -
                           (places[i] == c ? strength[i] : C(0));
           tile[i] = places[i] < 0 ? C(0) : value;
         }
@@ -316,7 +331,7 @@ void cross_entropy_kernel(const KernelContext& context, const CrossEntropyAttrs&
     const Terms<C> terms(optional(context, 2), optional(context, 3), logits.classes,
                          attrs.label_smoothing);
     const Results<C> results{context.output(0).as<C>(), context.output(1).as<C>(),
-                             context.output(2).as<C>()};
+                             context.output(2).as<C>(), context.output(3).as<C>()};
     if (logits.in_columns())
       forward_columns(logits, terms, results);
     else
@@ -327,13 +342,14 @@ void cross_entropy_kernel(const KernelContext& context, const CrossEntropyAttrs&
 void cross_entropy_backward_kernel(const KernelContext& context, const CrossEntropyAttrs& attrs) {
   const Logits logits(context, context.input(1), context.input(2), attrs);
   visit_wide(context.input(0).dtype, [&]<class C>() {
-    const Terms<C> terms(optional(context, 4), optional(context, 5), logits.classes,
+    const Terms<C> terms(optional(context, 5), optional(context, 6), logits.classes,
                          attrs.label_smoothing);
-    const PerRow<C> grad(context.input(0)), lse(context.input(3));
+    const PerRow<C> grad(context.input(0)), largest(context.input(3)), log_sum(context.input(4));
     if (logits.in_columns())
-      backward_columns(logits, terms, grad.data(), lse.data(), context.output());
+      backward_columns(logits, terms, grad.data(), largest.data(), log_sum.data(),
+                       context.output());
     else
-      backward_rows(logits, terms, grad.data(), lse.data(), context.output());
+      backward_rows(logits, terms, grad.data(), largest.data(), log_sum.data(), context.output());
   });
 }
 

@@ -1,10 +1,9 @@
 #include <algorithm>
 
 #include "tensora/backend/cuda/loops/copy.h"
-#include "tensora/backend/cuda/loops/indexing.cuh"
 #include "tensora/backend/cuda/loops/packed.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
-#include "tensora/ops/loss/cross_entropy_op.h"
+#include "tensora/ops/loss/class_logits.cuh"
 
 // See Note [Cross-entropy without probabilities]. Where classes are adjacent, a warp or a block
 // takes a row; where targets are, as in images, a thread takes a row.
@@ -13,57 +12,9 @@ namespace tensora::cuda {
 namespace {
 
 constexpr unsigned kWarp = 32;
-constexpr unsigned kWide = 512;  // threads of a block that takes one row
-constexpr int kInFlight = 4;     // packs of a thread that are loaded together
-
-// Logits [N, C, I] and class numbers [N, I]; strides in elements.
-struct Logits {
-  const char* x;
-  long long rows, classes, inner;
-  long long batch_step, class_step, inner_step;
-  const char* target;
-  long long target_batch_step, target_inner_step;
-  bool long_target;
-  long long ignore_index;
-  const char* op;
-  Fault* fault;
-
-  // -1 where ignored, or wrong.
-  __device__ long long place(long long row) const {
-    const long long at = row / inner * target_batch_step + row % inner * target_inner_step;
-    const long long y = long_target ? reinterpret_cast<const long long*>(target)[at]
-                                    : reinterpret_cast<const int*>(target)[at];
-    if (y == ignore_index) return -1;
-    if (y >= 0 && y < classes) return y;
-    note_fault(fault, op, nullptr, y, classes, 1);
-    return -1;
-  }
-  template <class T>
-  __device__ const T* row(long long number) const {
-    return reinterpret_cast<const T*>(x) + number / inner * batch_step +
-           number % inner * inner_step;
-  }
-};
-
-struct Terms {
-  const void* weight;  // per class, or null
-  long long weight_step;
-  const void* total;  // the sum of the weights, or null
-  double share;       // of the smoothed part
-
-  template <class C>
-  __device__ C of(long long c) const {
-    return weight ? static_cast<const C*>(weight)[c * weight_step] : C(1);
-  }
-  template <class C>
-  __device__ C sum(long long classes) const {
-    return total ? *static_cast<const C*>(total) : C(classes);
-  }
-  template <class C>
-  __device__ C even(long long classes) const {
-    return C(share / static_cast<double>(classes));
-  }
-};
+constexpr unsigned kRowThreads = 256;  // of a block: eight rows, or one
+constexpr unsigned kRowBlocks = 3;     // of a multiprocessor, for whose registers they are compiled
+constexpr int kInFlight = 4;           // packs of a thread that are loaded together
 
 __device__ inline float exp_of_difference(float x, float shift) {
   constexpr float kLog2e = 1.4426950408889634f;
@@ -72,10 +23,15 @@ __device__ inline float exp_of_difference(float x, float shift) {
   return power;
 }
 __device__ inline double exp_of_difference(double x, double shift) { return exp(x - shift); }
-__device__ inline float log_of(float x) { return logf(x); }
-__device__ inline double log_of(double x) { return log(x); }
-__device__ inline float larger(float a, float b) { return fmaxf(a, b); }
-__device__ inline double larger(double a, double b) { return fmax(a, b); }
+
+// What logits are relative to in the weighted sum of them all, so that large ones keep their
+// digits.
+template <class C, class T>
+__device__ inline C base_of(const ClassForwardParams& params, const T* row) {
+  if (!(params.terms.share > 0) || params.logits.classes == 0) return 0;
+  const C first = load_value<C>(row[0]);
+  return isfinite(first) ? first : C(0);
+}
 
 // log(sum(exp(x))) as it is accumulated: the largest x so far, and the sum relative to it.
 template <class C>
@@ -87,7 +43,7 @@ struct Running {
   __device__ void add(const C (&values)[V]) {
     C top = values[0];
 #pragma unroll
-    for (int i = 1; i < V; ++i) top = larger(top, values[i]);
+    for (int i = 1; i < V; ++i) top = max(top, values[i]);
     if (top > largest) {
       sum *= exp_of_difference(largest, top);
       largest = top;
@@ -97,7 +53,7 @@ struct Running {
     for (int i = 0; i < V; ++i) sum += exp_of_difference(values[i], from);
   }
   __device__ void join(const Running& other) {
-    const C top = larger(largest, other.largest);
+    const C top = max(largest, other.largest);
     if (top != C(-__builtin_huge_val()))
       sum =
           sum * exp_of_difference(largest, top) + other.sum * exp_of_difference(other.largest, top);
@@ -107,24 +63,7 @@ struct Running {
     dot += other.dot;
   }
   // NaN where the largest is infinite, as in log_softmax.
-  __device__ C result() const { return log_of(sum) + largest + (largest - largest); }
-};
-
-struct ForwardParams {
-  Logits logits;
-  Terms terms;
-  void *loss, *weight, *lse;
-
-  template <class C>
-  __device__ void store(long long row, long long y, C lse_of_row, C logit, C dot) const {
-    const C factor = y < 0 ? C(0) : terms.of<C>(y);
-    C result = y < 0 ? C(0) : C(1 - terms.share) * factor * (lse_of_row - logit);
-    if (y >= 0 && terms.share > 0)
-      result += terms.even<C>(logits.classes) * (lse_of_row * terms.sum<C>(logits.classes) - dot);
-    static_cast<C*>(loss)[row] = result;
-    static_cast<C*>(weight)[row] = factor;
-    static_cast<C*>(lse)[row] = lse_of_row;
-  }
+  __device__ C log_sum() const { return log(sum) + (largest - largest); }
 };
 
 // Calls body(values, first, count) with the elements of a row in packs: whole ones where they are
@@ -174,21 +113,22 @@ __device__ inline void join_warp(Running<C>& running) {
 }
 
 template <class T, unsigned kGroup>
-__global__ void __launch_bounds__(kGroup == kWarp ? 256 : kGroup)
-    forward_rows(const __grid_constant__ ForwardParams params) {
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks)
+    forward_rows(const __grid_constant__ ClassForwardParams params) {
   using C = accumulate_t<T>;
-  constexpr unsigned kPerBlock = kGroup == kWarp ? 256 / kWarp : 1;
   const unsigned lane = threadIdx.x % kGroup;
-  const long long row = static_cast<long long>(blockIdx.x) * kPerBlock + threadIdx.x / kGroup;
+  const long long row =
+      static_cast<long long>(blockIdx.x) * (kRowThreads / kGroup) + threadIdx.x / kGroup;
   if (row >= params.logits.rows) return;  // a whole group
   const T* const x = params.logits.row<T>(row);
   const bool smooth = params.terms.share > 0;
+  const C base = base_of<C>(params, x);
   Running<C> running;
   each_pack<T, C, kGroup>(x, params.logits.classes, lane, [&](const auto& values, long long first) {
     running.add(values);
     if (smooth)
       for (int i = 0; i < static_cast<int>(sizeof(values) / sizeof(C)); ++i)
-        running.dot += values[i] * params.terms.of<C>(first + i);
+        running.dot += (values[i] - base) * params.terms.of<C>(first + i);
   });
   join_warp(running);
   if constexpr (kGroup > kWarp) {
@@ -212,93 +152,82 @@ __global__ void __launch_bounds__(kGroup == kWarp ? 256 : kGroup)
   if (lane != 0) return;
   const long long y = params.logits.place(row);
   const C logit = y < 0 ? C(0) : load_value<C>(x[y]);
-  params.store(row, y, running.result(), logit, running.dot);
+  params.store(row, y, running.largest, running.log_sum(), logit, base, running.dot);
 }
 
 // A thread per row; adjacent threads read adjacent targets' logits.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    forward_columns(const __grid_constant__ ForwardParams params) {
+    forward_columns(const __grid_constant__ ClassForwardParams params) {
   using C = accumulate_t<T>;
   const long long row = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
   if (row >= params.logits.rows) return;
   const T* const x = params.logits.row<T>(row);
   const long long step = params.logits.class_step;
   const bool smooth = params.terms.share > 0;
+  const C base = base_of<C>(params, x);
   Running<C> running;
 #pragma unroll 4
   for (long long c = 0; c < params.logits.classes; ++c) {
     const C single[1] = {load_value<C>(x[c * step])};
     running.add(single);
-    if (smooth) running.dot += single[0] * params.terms.of<C>(c);
+    if (smooth) running.dot += (single[0] - base) * params.terms.of<C>(c);
   }
   const long long y = params.logits.place(row);
   const C logit = y < 0 ? C(0) : load_value<C>(x[y * step]);
-  params.store(row, y, running.result(), logit, running.dot);
+  params.store(row, y, running.largest, running.log_sum(), logit, base, running.dot);
 }
 
-struct BackwardParams {
-  Logits logits;
-  Terms terms;
-  const void *grad, *lse;                      // per row
-  long long grad_batch_step, grad_inner_step;  // the gradient of a sum is repeated
-  char* out;
-  long long out_batch_step, out_class_step, out_inner_step;
-  long long chunk;  // classes that a block takes
-
-  template <class C>
-  __device__ C grad_of(long long row) const {
-    return static_cast<const C*>(
-        grad)[row / logits.inner * grad_batch_step + row % logits.inner * grad_inner_step];
-  }
-  template <class T>
-  __device__ T* out_row(long long row) const {
-    return reinterpret_cast<T*>(out) + row / logits.inner * out_batch_step +
-           row % logits.inner * out_inner_step;
-  }
-};
-
-// The gradient of a logit: p * scale - even * weight, and at the target less `strength`.
+// The gradient of a logit: exp(x - largest) * scale - even * weight, and at the target less
+// `strength`.
 template <class C>
 struct Slopes {
-  C strength = 0, scale = 0, even = 0, lse = 0;
+  C strength = 0, scale = 0, even = 0, largest = 0;
   long long y;
 
-  __device__ Slopes(const BackwardParams& params, long long row) : y(params.logits.place(row)) {
+  __device__ Slopes(const ClassBackwardParams& params, long long row)
+      : y(params.logits.place(row)) {
     if (y < 0) return;
     const C grad = params.grad_of<C>(row);
     strength = grad * C(1 - params.terms.share) * params.terms.of<C>(y);
     scale = strength;
-    lse = static_cast<const C*>(params.lse)[row];
+    largest = static_cast<const C*>(params.largest)[row];
     if (params.terms.share > 0) {
       even = grad * params.terms.even<C>(params.logits.classes);
       scale += even * params.terms.sum<C>(params.logits.classes);
     }
+    scale *= exp(-static_cast<const C*>(params.log_sum)[row]);
   }
-  __device__ C of(const BackwardParams& params, C x, long long c) const {
-    if (y < 0) return 0;
-    C value = exp_of_difference(x, lse) * scale;
-    if (params.terms.share > 0) value -= even * params.terms.of<C>(c);
-    return c == y ? value - strength : value;
+  /// Of a class that is not the target of this row.
+  __device__ C of(const ClassBackwardParams& params, C x, long long c) const {
+    const C value = exp_of_difference(x, largest) * scale;
+    return params.terms.share > 0 ? value - even * params.terms.of<C>(c) : value;
   }
 };
 
 template <class T, unsigned kGroup>
-__global__ void __launch_bounds__(kGroup == kWarp ? 256 : kGroup)
-    backward_rows(const __grid_constant__ BackwardParams params) {
+__global__ void __launch_bounds__(kRowThreads, kRowBlocks)
+    backward_rows(const __grid_constant__ ClassBackwardParams params) {
   using C = accumulate_t<T>;
-  constexpr unsigned kPerBlock = kGroup == kWarp ? 256 / kWarp : 1;
   const unsigned lane = threadIdx.x % kGroup;
-  const long long row = static_cast<long long>(blockIdx.x) * kPerBlock + threadIdx.x / kGroup;
+  const long long row =
+      static_cast<long long>(blockIdx.x) * (kRowThreads / kGroup) + threadIdx.x / kGroup;
   if (row >= params.logits.rows) return;
   const long long begin = blockIdx.y * params.chunk;
   const long long length = min(params.chunk, params.logits.classes - begin);
   const T* const x = params.logits.row<T>(row) + begin;
   T* const out = params.out_row<T>(row) + begin;
   const Slopes<C> slopes(params, row);
+  if (slopes.y < 0) {
+    for (long long c = lane; c < length; c += kGroup) out[c] = store_value<T>(C(0));
+    return;
+  }
+  const long long target = slopes.y - begin;
   if ((reinterpret_cast<size_t>(x) ^ reinterpret_cast<size_t>(out)) % 16 != 0) {
-    for (long long c = lane; c < length; c += kGroup)
-      out[c] = store_value<T>(slopes.of(params, load_value<C>(x[c]), begin + c));
+    for (long long c = lane; c < length; c += kGroup) {
+      const C value = slopes.of(params, load_value<C>(x[c]), begin + c);
+      out[c] = store_value<T>(c == target ? value - slopes.strength : value);
+    }
     return;
   }
   each_pack<T, C, kGroup>(x, length, lane, [&](const auto& values, long long first) {
@@ -306,13 +235,18 @@ __global__ void __launch_bounds__(kGroup == kWarp ? 256 : kGroup)
     C result[kCount];
 #pragma unroll
     for (int i = 0; i < kCount; ++i) result[i] = slopes.of(params, values[i], begin + first + i);
+    if (target >= first && target < first + kCount) {
+#pragma unroll
+      for (int i = 0; i < kCount; ++i)
+        if (first + i == target) result[i] -= slopes.strength;
+    }
     store_pack<T>(reinterpret_cast<char*>(out + first), result);
   });
 }
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    backward_columns(const __grid_constant__ BackwardParams params) {
+    backward_columns(const __grid_constant__ ClassBackwardParams params) {
   using C = accumulate_t<T>;
   const long long row = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
   if (row >= params.logits.rows) return;
@@ -322,121 +256,51 @@ __global__ void __launch_bounds__(kThreads)
   T* const out = params.out_row<T>(row);
   const Slopes<C> slopes(params, row);
 #pragma unroll 4
-  for (long long c = begin; c < end; ++c)
-    out[c * params.out_class_step] =
-        store_value<T>(slopes.of(params, load_value<C>(x[c * params.logits.class_step]), c));
-}
-
-// Losses of logarithms: the same parameters without the sums.
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    nll_forward(const __grid_constant__ ForwardParams params) {
-  using C = accumulate_t<T>;
-  const long long row = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
-  if (row >= params.logits.rows) return;
-  const long long y = params.logits.place(row);
-  const C factor = y < 0 ? C(0) : params.terms.of<C>(y);
-  const C logit =
-      y < 0 ? C(0) : load_value<C>(params.logits.row<T>(row)[y * params.logits.class_step]);
-  static_cast<C*>(params.loss)[row] = y < 0 ? C(0) : -factor * logit;
-  static_cast<C*>(params.weight)[row] = factor;
-}
-
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    nll_backward(const __grid_constant__ BackwardParams params) {
-  using C = accumulate_t<T>;
-  const long long row = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x;
-  if (row >= params.logits.rows) return;
-  const long long y = params.logits.place(row);
-  if (y < 0) return;
-  params.out_row<T>(row)[y * params.out_class_step] =
-      store_value<T>(-params.terms.of<C>(y) * params.grad_of<C>(row));
-}
-
-Logits logits_of(const KernelContext& context, const View& x, const View& target,
-                 const CrossEntropyAttrs& attrs) {
-  Logits logits{};
-  logits.x = x.as<const char>();
-  logits.classes = x.sizes[1];
-  logits.inner = x.dim() == 3 ? x.sizes[2] : 1;
-  logits.rows = x.sizes[0] * logits.inner;
-  logits.batch_step = x.strides[0];
-  logits.class_step = x.strides[1];
-  logits.inner_step = x.dim() == 3 ? x.strides[2] : 0;
-  logits.target = target.as<const char>();
-  logits.target_batch_step = target.strides[0];
-  logits.target_inner_step = target.dim() == 2 ? target.strides[1] : 0;
-  logits.long_target = target.dtype == kInt64;
-  logits.ignore_index = attrs.ignore_index;
-  logits.op = context.op.data();
-  logits.fault = device_fault(context.device.index);
-  return logits;
-}
-
-Terms terms_of(const KernelContext& context, size_t weight, const CrossEntropyAttrs& attrs) {
-  const auto optional = [&](size_t i) { return i < context.in.size() ? context.in[i] : nullptr; };
-  Terms terms{};
-  if (const View* const view = optional(weight)) {
-    terms.weight = view->data;
-    terms.weight_step = view->strides[0];
+  for (long long c = begin; c < end; ++c) {
+    C value = 0;
+    if (slopes.y >= 0) {
+      value = slopes.of(params, load_value<C>(x[c * params.logits.class_step]), c);
+      if (c == slopes.y) value -= slopes.strength;
+    }
+    out[c * params.out_class_step] = store_value<T>(value);
   }
-  if (const View* const view = optional(weight + 1)) terms.total = view->data;
-  terms.share = attrs.label_smoothing;
-  return terms;
-}
-
-dim3 blocks_for(long long rows, unsigned per_block, unsigned chunks = 1) {
-  return dim3(static_cast<unsigned>((rows + per_block - 1) / per_block), chunks);
 }
 
 constexpr long long kClassesOfWarp = 1024;
 
 void cross_entropy_kernel(const KernelContext& context, const CrossEntropyAttrs& attrs) {
-  ForwardParams params{};
+  ClassForwardParams params{};
   params.logits = logits_of(context, context.input(0), context.input(1), attrs);
   params.terms = terms_of(context, 2, attrs);
   params.loss = context.output(0).data;
   params.weight = context.output(1).data;
-  params.lse = context.output(2).data;
+  params.largest = context.output(2).data;
+  params.log_sum = context.output(3).data;
   const Launch launch{context.op, context.device.index};
-  const Logits& logits = params.logits;
+  const ClassLogits& logits = params.logits;
   visit_floating(context.input(0).dtype, context.op, [&]<class T>() {
     if (logits.class_step != 1 && logits.classes > 1)
       launch(forward_columns<T>, blocks_for(logits.rows, kThreads), dim3(kThreads), params);
     else if (logits.classes <= kClassesOfWarp)
-      launch(forward_rows<T, kWarp>, blocks_for(logits.rows, 256 / kWarp), dim3(256), params);
+      launch(forward_rows<T, kWarp>, blocks_for(logits.rows, kRowThreads / kWarp),
+             dim3(kRowThreads), params);
     else
-      launch(forward_rows<T, kWide>, blocks_for(logits.rows, 1), dim3(kWide), params);
+      launch(forward_rows<T, kRowThreads>, blocks_for(logits.rows, 1), dim3(kRowThreads), params);
   });
-}
-
-BackwardParams backward_params(const KernelContext& context, const CrossEntropyAttrs& attrs,
-                               size_t weight) {
-  BackwardParams params{};
-  params.logits = logits_of(context, context.input(1), context.input(2), attrs);
-  params.terms = terms_of(context, weight, attrs);
-  const View &grad = context.input(0), &out = context.output();
-  params.grad = grad.data;
-  params.grad_batch_step = grad.strides[0];
-  params.grad_inner_step = grad.dim() == 2 ? grad.strides[1] : 0;
-  params.out = out.as<char>();
-  params.out_batch_step = out.strides[0];
-  params.out_class_step = out.strides[1];
-  params.out_inner_step = out.dim() == 3 ? out.strides[2] : 0;
-  return params;
 }
 
 void cross_entropy_backward_kernel(const KernelContext& context, const CrossEntropyAttrs& attrs) {
   if (context.output().numel == 0) return;
-  BackwardParams params = backward_params(context, attrs, 4);
-  const Logits& logits = params.logits;
+  ClassBackwardParams params = backward_params(context, attrs, 5);
+  const ClassLogits& logits = params.logits;
   const int device = context.device.index;
-  const Packed lse(context.op, device, context.input(3));  // as the forward made it
-  params.lse = lse.view().data;
+  const Packed largest(context.op, device, context.input(3));  // as the forward made them
+  const Packed log_sum(context.op, device, context.input(4));
+  params.largest = largest.view().data;
+  params.log_sum = log_sum.view().data;
   const bool rows = (logits.class_step == 1 && params.out_class_step == 1) || logits.classes == 1;
   const bool warps = rows && logits.classes <= kClassesOfWarp;
-  const unsigned per_block = !rows ? kThreads : warps ? 256 / kWarp : 1;
+  const unsigned per_block = !rows ? kThreads : warps ? kRowThreads / kWarp : 1;
   // Few rows are split, so that every multiprocessor has work; splits keep the alignment of packs.
   const long long blocks = (logits.rows + per_block - 1) / per_block;
   const long long wanted = 8ll * device_info(device).multiprocessors / blocks;
@@ -449,30 +313,9 @@ void cross_entropy_backward_kernel(const KernelContext& context, const CrossEntr
     if (!rows)
       launch(backward_columns<T>, grid, dim3(kThreads), params);
     else if (warps)
-      launch(backward_rows<T, kWarp>, grid, dim3(256), params);
+      launch(backward_rows<T, kWarp>, grid, dim3(kRowThreads), params);
     else
-      launch(backward_rows<T, kWide>, grid, dim3(kWide), params);
-  });
-}
-
-void nll_kernel(const KernelContext& context, const CrossEntropyAttrs& attrs) {
-  ForwardParams params{};
-  params.logits = logits_of(context, context.input(0), context.input(1), attrs);
-  params.terms = terms_of(context, 2, attrs);
-  params.loss = context.output(0).data;
-  params.weight = context.output(1).data;
-  visit_floating(context.input(0).dtype, context.op, [&]<class T>() {
-    Launch{context.op, context.device.index}(
-        nll_forward<T>, blocks_for(params.logits.rows, kThreads), dim3(kThreads), params);
-  });
-}
-
-void nll_backward_kernel(const KernelContext& context, const CrossEntropyAttrs& attrs) {
-  fill_elements(context.op, context.output(), 0);
-  const BackwardParams params = backward_params(context, attrs, 3);
-  visit_floating(context.output().dtype, context.op, [&]<class T>() {
-    Launch{context.op, context.device.index}(
-        nll_backward<T>, blocks_for(params.logits.rows, kThreads), dim3(kThreads), params);
+      launch(backward_rows<T, kRowThreads>, grid, dim3(kRowThreads), params);
   });
 }
 
@@ -481,8 +324,6 @@ void nll_backward_kernel(const KernelContext& context, const CrossEntropyAttrs& 
 void register_cross_entropy_cuda() {
   cross_entropy_op.set_kernel(DeviceType::cuda, cross_entropy_kernel);
   cross_entropy_backward_op.set_kernel(DeviceType::cuda, cross_entropy_backward_kernel);
-  nll_op.set_kernel(DeviceType::cuda, nll_kernel);
-  nll_backward_op.set_kernel(DeviceType::cuda, nll_backward_kernel);
 }
 
 }  // namespace tensora::cuda

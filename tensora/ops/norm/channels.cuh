@@ -222,7 +222,7 @@ ChannelGrid arrange_channels(const View* const (&views)[K], bool planes, int pro
     arrays.channel[k] = layout.channel * bytes;
   }
   const int64_t steps = planes ? first.sizes[0] * plane / pack : first.sizes[0] * plane;
-  check(steps < int64_t{1} << 31, "batch_norm: a channel of ", steps, " steps is too long");
+  check(steps < int64_t{1} << 31, "expected channels of fewer than 2^31 elements, got ", steps);
   arrays.packs = static_cast<unsigned>(steps);
   ChannelGrid grid{planes, pack, dim3(), dim3(kChannelThreads)};
   unsigned groups = arrays.channels, steps_per_block = kChannelThreads;

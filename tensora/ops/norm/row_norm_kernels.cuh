@@ -66,8 +66,15 @@ __device__ inline C finish_statistics(const NormParams& params, unsigned row, bo
   return rstd;
 }
 
+// Blocks that should fit on a processor together: as many loads as possible in flight.
+template <bool kAdds, class C, unsigned kGroup>
+inline constexpr int kNormBlocks = kGroup == 1024   ? 1
+                                   : sizeof(C) == 8 ? 2
+                                   : kAdds          ? 3
+                                                    : 5;
+
 template <bool kAdds, class C, int kItems, int kPack, unsigned kGroup>
-__global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup)
+__global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup, kNormBlocks<kAdds, C, kGroup>)
     norm_rows(const __grid_constant__ NormParams params) {
   constexpr unsigned kBlock = kGroup < 256 ? 256 : kGroup;
   using Row = HeldRow<C, kItems, kPack, kGroup>;

@@ -16,7 +16,7 @@ struct Gradient {
   }
 };
 
-// Array 1 is the gradient of the result, array 2 the result.
+// Array 1 is the gradient of the result, array 2 the result; they have one dtype.
 template <class C, int kItems, int kPack, unsigned kGroup>
 __global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup)
     gradient_rows(const __grid_constant__ RowsOf<3> params, bool log) {
@@ -38,14 +38,6 @@ __global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup)
   grad.store(params.array[0].data + at[0], params.array[0], lane, length);
 }
 
-// body(grad, y, element) with the element types of the arrays of gradient and result.
-template <int kPack, class Body>
-__device__ inline void visit_both(const RowArray (&array)[3], Body&& body) {
-  visit_row_dtype<kPack>(array[1].dtype, [&]<class G>() {
-    visit_row_dtype<kPack>(array[2].dtype, [&]<class Y>() { body.template operator()<G, Y>(); });
-  });
-}
-
 template <class C, int kPack>
 __global__ void __launch_bounds__(1024)
     gradient_long_rows(const __grid_constant__ RowsOf<3> params, bool log) {
@@ -55,21 +47,21 @@ __global__ void __launch_bounds__(1024)
   const char *const grads = params.array[1].data + at[1], *const ys = params.array[2].data + at[2];
   char* const out = params.array[0].data + at[0];
   C total = 0;
-  visit_both<kPack>(params.array, [&]<class G, class Y>() {
+  visit_row_dtype<kPack>(params.array[1].dtype, [&]<class T>() {
     for (long long i = threadIdx.x * kPack; i < params.length; i += 1024 * kPack) {
       C grad[kPack], y[kPack];
-      load_elements<G>(grads, params.array[1].step, i, grad);
-      load_elements<Y>(ys, params.array[2].step, i, y);
+      load_elements<T>(grads, params.array[1].step, i, grad);
+      load_elements<T>(ys, params.array[2].step, i, y);
 #pragma unroll
       for (int k = 0; k < kPack; ++k) total += gradient.term(grad[k], y[k]);
     }
   });
   total = sum_across<1024>(total);
-  visit_both<kPack>(params.array, [&]<class G, class Y>() {
+  visit_row_dtype<kPack>(params.array[1].dtype, [&]<class T>() {
     for (long long i = threadIdx.x * kPack; i < params.length; i += 1024 * kPack) {
       C grad[kPack], y[kPack];
-      load_elements<G>(grads, params.array[1].step, i, grad);
-      load_elements<Y>(ys, params.array[2].step, i, y);
+      load_elements<T>(grads, params.array[1].step, i, grad);
+      load_elements<T>(ys, params.array[2].step, i, y);
 #pragma unroll
       for (int k = 0; k < kPack; ++k) grad[k] = gradient.result(grad[k], y[k], total);
       visit_row_dtype<kPack>(params.array[0].dtype, [&]<class R>() {
@@ -90,23 +82,23 @@ __global__ void __launch_bounds__(1024)
   C total[kPack];
 #pragma unroll
   for (int i = 0; i < kPack; ++i) total[i] = 0;
-  visit_both<kPack>(array, [&]<class G, class Y>() {
+  visit_row_dtype<kPack>(array[1].dtype, [&]<class T>() {
 #pragma unroll 4
     for (long long line = threadIdx.y; line < length; line += blockDim.y) {
       C grad[kPack], y[kPack];
-      load_elements<G>(at[1] + line * array[1].step, 0, 0, grad);
-      load_elements<Y>(at[2] + line * array[2].step, 0, 0, y);
+      load_elements<T>(at[1] + line * array[1].step, 0, 0, grad);
+      load_elements<T>(at[2] + line * array[2].step, 0, 0, y);
 #pragma unroll
       for (int i = 0; i < kPack; ++i) total[i] += gradient.term(grad[i], y[i]);
     }
   });
   across_parts<kPack>(total, [](C a, C b) { return a + b; });
-  visit_both<kPack>(array, [&]<class G, class Y>() {
+  visit_row_dtype<kPack>(array[1].dtype, [&]<class T>() {
 #pragma unroll 2
     for (long long line = threadIdx.y; line < length; line += blockDim.y) {
       C grad[kPack], y[kPack];
-      load_elements<G>(at[1] + line * array[1].step, 0, 0, grad);
-      load_elements<Y>(at[2] + line * array[2].step, 0, 0, y);
+      load_elements<T>(at[1] + line * array[1].step, 0, 0, grad);
+      load_elements<T>(at[2] + line * array[2].step, 0, 0, y);
 #pragma unroll
       for (int i = 0; i < kPack; ++i) grad[i] = gradient.result(grad[i], y[i], total[i]);
       visit_row_dtype<kPack>(array[0].dtype, [&]<class R>() {
@@ -139,6 +131,8 @@ template <bool kLog>
 void gradient_kernel(const KernelContext& context, const SoftmaxAttrs& attrs) {
   const View &out = context.output(), &grad = context.input(0), &y = context.input(1);
   if (out.numel == 0) return;
+  check(grad.dtype == y.dtype, context.op, ": expected one dtype, got ", grad.dtype, " and ",
+        y.dtype);
   const View* const views[3] = {&out, &grad, &y};
   const DType dtypes[3] = {out.dtype, grad.dtype, y.dtype};
   const Lines<3> lines = make_lines<3>(views, wrap_dim(attrs.dim, out.dim(), context.op));

@@ -25,13 +25,21 @@ struct Results {
     if (!math::isfinite(maximum)) total = maximum - maximum;
     scale = log ? math::log(total) : C(1) / total;
   }
-  __device__ C of(C x) const {
+  __device__ C of(C x) const { return of(x, highest, scale, log); }
+  __device__ static C of(C x, C highest, C scale, bool log) {
     return log ? (x - highest) - scale : exponential<kQuick>(x - highest) * scale;
   }
 };
 
+// Blocks that should fit on a processor together: as many loads as possible in flight.
+template <class C, unsigned kGroup>
+inline constexpr int kBlocksWanted = kGroup == 1024   ? 1
+                                     : sizeof(C) == 8 ? 2
+                                     : kGroup == 256  ? 6
+                                                      : 3;
+
 template <class C, int kItems, int kPack, unsigned kGroup>
-__global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup)
+__global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup, kBlocksWanted<C, kGroup>)
     softmax_rows(const __grid_constant__ RowsOf<2> params, bool log) {
   constexpr unsigned kBlock = kGroup < 256 ? 256 : kGroup;
   constexpr bool kQuick = kPack == 8;
@@ -87,15 +95,15 @@ __global__ void __launch_bounds__(1024)
   lane = across_group<1024>(lane, [&](Lane a, Lane b) { return functor.merge(a, b); });
   const Results<C, kPack == 8> results(lane.maximum, lane.sum, log);
   visit_row_dtype<kPack>(params.array[1].dtype, [&]<class T>() {
-    visit_row_dtype<kPack>(params.array[0].dtype, [&]<class R>() {
-      for (long long i = threadIdx.x * kPack; i < params.length; i += 1024 * kPack) {
-        C x[kPack];
-        load_elements<T>(in, params.array[1].step, i, x);
+    for (long long i = threadIdx.x * kPack; i < params.length; i += 1024 * kPack) {
+      C x[kPack];
+      load_elements<T>(in, params.array[1].step, i, x);
 #pragma unroll
-        for (int k = 0; k < kPack; ++k) x[k] = results.of(x[k]);
+      for (int k = 0; k < kPack; ++k) x[k] = results.of(x[k]);
+      visit_row_dtype<kPack>(params.array[0].dtype, [&]<class R>() {
         store_elements<R>(out, params.array[0].step, i, x);
-      }
-    });
+      });
+    }
   });
 }
 
@@ -169,18 +177,21 @@ __global__ void __launch_bounds__(1024)
     }
   });
   across_parts<kPack>(lanes, [&](Lane a, Lane b) { return functor.merge(a, b); });
-  visit_row_dtype<kPack>(in.dtype, [&]<class T>() {
-    visit_row_dtype<kPack>(out.dtype, [&]<class R>() {
-#pragma unroll 2
-      for (long long line = threadIdx.y; line < length; line += blockDim.y) {
-        C x[kPack];
-        load_elements<T>(at[1] + line * in.step, 0, 0, x);
+  C scale[kPack];
 #pragma unroll
-        for (int i = 0; i < kPack; ++i)
-          x[i] = Results<C, false>(lanes[i].maximum, lanes[i].sum, log).of(x[i]);
-        store_elements<R>(at[0] + line * out.step, 0, 0, x);
-      }
-    });
+  for (int i = 0; i < kPack; ++i)
+    scale[i] = Results<C, false>(lanes[i].maximum, lanes[i].sum, log).scale;
+  visit_row_dtype<kPack>(in.dtype, [&]<class T>() {
+#pragma unroll 2
+    for (long long line = threadIdx.y; line < length; line += blockDim.y) {
+      C x[kPack];
+      load_elements<T>(at[1] + line * in.step, 0, 0, x);
+#pragma unroll
+      for (int i = 0; i < kPack; ++i)
+        x[i] = Results<C, false>::of(x[i], lanes[i].maximum, scale[i], log);
+      visit_row_dtype<kPack>(
+          out.dtype, [&]<class R>() { store_elements<R>(at[0] + line * out.step, 0, 0, x); });
+    }
   });
 }
 

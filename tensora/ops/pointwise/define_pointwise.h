@@ -88,6 +88,7 @@ consteval OpDef<F> define_pointwise(InputNames operands) {
           },
       .vjp = detail::pointwise_vjp<F>,
       .saves = {detail::slots(F::saves_a), detail::slots(F::saves_b), detail::slots(F::saves_c)},
+      .autocast = {Autocast::as_is, F::full_on_gpu ? Autocast::full : Autocast::as_is},
       .pointwise = true,
       .cpu_scalars = true,
       .accepts = accepted_dtypes<F>(),

@@ -21,17 +21,17 @@ __global__ void __launch_bounds__(kThreads)
   if (i >= params.box.count) return;
   const Place at = params.box.place(i);
   const auto& dims = params.windows.dims;
-  const int64_t d_end = dims[0].end(at.d), h_first = dims[1].first(at.h);
-  const int64_t h_end = dims[1].end(at.h), w_first = dims[2].first(at.w), w_end = dims[2].end(at.w);
+  const int d_end = dims[0].end(at.d), h_first = dims[1].first(at.h);
+  const int h_end = dims[1].end(at.h), w_first = dims[2].first(at.w), w_end = dims[2].end(at.w);
   const T* const from = static_cast<const T*>(params.in) + at.n * params.in_strides.of[0] +
                         at.c * params.in_strides.of[1];
   C sum[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) sum[v] = 0;
-  for (int64_t d = dims[0].first(at.d); d < d_end; ++d)
-    for (int64_t h = h_first; h < h_end; ++h) {
+  for (int d = dims[0].first(at.d); d < d_end; ++d)
+    for (int h = h_first; h < h_end; ++h) {
       const T* const row = from + d * params.in_strides.of[2] + h * params.in_strides.of[3];
-      for (int64_t w = w_first; w < w_end; ++w) {
+      for (int w = w_first; w < w_end; ++w) {
         C value[V];
         load_channels<T, C, V>(row + w * params.in_strides.of[4], value);
 #pragma unroll
@@ -52,15 +52,15 @@ __global__ void __launch_bounds__(kThreads)
   if (i >= params.box.count) return;
   const Place at = params.box.place(i);
   const auto& dims = params.windows.dims;
-  const int64_t d_end = dims[0].end(at.d), h_first = dims[1].first(at.h);
-  const int64_t h_end = dims[1].end(at.h), w_first = dims[2].first(at.w), w_end = dims[2].end(at.w);
+  const int d_end = dims[0].end(at.d), h_first = dims[1].first(at.h);
+  const int h_end = dims[1].end(at.h), w_first = dims[2].first(at.w), w_end = dims[2].end(at.w);
   const T* const from = static_cast<const T*>(params.in) + at.n * params.in_strides.of[0] +
                         at.c * params.in_strides.of[1];
   C sum = 0;
-  for (int64_t d = dims[0].first(at.d); d < d_end; ++d)
-    for (int64_t h = h_first; h < h_end; ++h) {
+  for (int d = dims[0].first(at.d); d < d_end; ++d)
+    for (int h = h_first; h < h_end; ++h) {
       const T* const row = from + d * params.in_strides.of[2] + h * params.in_strides.of[3];
-      for (int64_t w = w_first + lane; w < w_end; w += 32)
+      for (int w = w_first + static_cast<int>(lane); w < w_end; w += 32)
         sum += load_value<C>(row[w * params.in_strides.of[4]]);
     }
 #pragma unroll
@@ -78,15 +78,15 @@ __global__ void __launch_bounds__(kThreads)
   if (i >= params.box.count) return;
   const Place at = params.box.place(i);
   const auto& dims = params.windows.dims;
-  const int64_t d_end = dims[0].end_window(at.d), h_first = dims[1].first_window(at.h);
-  const int64_t h_end = dims[1].end_window(at.h), w_first = dims[2].first_window(at.w);
-  const int64_t w_end = dims[2].end_window(at.w);
+  const int d_end = dims[0].end_window(at.d), h_first = dims[1].first_window(at.h);
+  const int h_end = dims[1].end_window(at.h), w_first = dims[2].first_window(at.w);
+  const int w_end = dims[2].end_window(at.w);
   C sum[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) sum[v] = 0;
-  for (int64_t d = dims[0].first_window(at.d); d < d_end; ++d)
-    for (int64_t h = h_first; h < h_end; ++h)
-      for (int64_t w = w_first; w < w_end; ++w) {
+  for (int d = dims[0].first_window(at.d); d < d_end; ++d)
+    for (int h = h_first; h < h_end; ++h)
+      for (int w = w_first; w < w_end; ++w) {
         C grad[V];
         load_channels<T, C, V>(
             static_cast<const T*>(params.in) + params.in_strides.offset(at.n, at.c, d, h, w), grad);
@@ -97,10 +97,11 @@ __global__ void __launch_bounds__(kThreads)
   store_channels<T, C, V>(static_cast<T*>(params.out) + params.out_strides.offset(at), sum);
 }
 
-AvgPoolParams params_of(const View& in, const View& out, const Shape& sizes,
+AvgPoolParams params_of(std::string_view op, const View& in, const View& out, const Shape& sizes,
                         const AvgPoolAttrs& attrs) {
   AvgPoolParams params;
   params.windows = pool::windows_of(sizes, attrs);
+  check_dims(op, params.windows, {&in, &out});
   params.divisor = attrs.divisor();
   params.in_strides = pool_strides(in);
   params.out_strides = pool_strides(out);
@@ -118,7 +119,7 @@ void visit_averaged(DType dtype, std::string_view op, Body&& body) {
 void avg_pool_kernel(const KernelContext& context, const AvgPoolAttrs& attrs) {
   const View in = pool::as_five_dims(context.input(0), attrs.dims());
   const View out = pool::as_five_dims(context.output(), attrs.dims());
-  AvgPoolParams params = params_of(in, out, context.input(0).sizes, attrs);
+  AvgPoolParams params = params_of(context.op, in, out, context.input(0).sizes, attrs);
   const Launch launch{context.op, context.device.index};
   const pool::WindowDim& width = params.windows.dims[2];
   const int64_t wide = width.adaptive ? width.in / std::max<int64_t>(width.out, 1) : width.kernel;
@@ -144,7 +145,7 @@ void avg_pool_kernel(const KernelContext& context, const AvgPoolAttrs& attrs) {
 void avg_pool_backward_kernel(const KernelContext& context, const AvgPoolBackwardAttrs& attrs) {
   const View grad = pool::as_five_dims(context.input(0), attrs.dims());
   const View out = pool::as_five_dims(context.output(), attrs.dims());
-  AvgPoolParams params = params_of(grad, out, attrs.sizes, attrs);
+  AvgPoolParams params = params_of(context.op, grad, out, attrs.sizes, attrs);
   const Launch launch{context.op, context.device.index};
   visit_averaged(out.dtype, context.op, [&]<class T, class C>() {
     constexpr int V = static_cast<int>(16 / sizeof(T));

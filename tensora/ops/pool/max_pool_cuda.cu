@@ -34,9 +34,12 @@ __global__ void __launch_bounds__(kThreads)
   if (i >= params.box.count) return;
   const Place at = params.box.place(i);
   const auto& dims = params.windows.dims;
-  const int64_t d_first = dims[0].first(at.d), d_end = dims[0].end(at.d);
-  const int64_t h_first = dims[1].first(at.h), h_end = dims[1].end(at.h);
-  const int64_t w_first = dims[2].first(at.w), w_end = dims[2].end(at.w);
+  const int d_first = dims[0].first(at.d), d_end = dims[0].end(at.d);
+  const int h_first = dims[1].first(at.h), h_end = dims[1].end(at.h);
+  const int w_first = dims[2].first(at.w), w_end = dims[2].end(at.w);
+  const int d_step = static_cast<int>(dims[0].dilation),
+            h_step = static_cast<int>(dims[1].dilation);
+  const int w_step = static_cast<int>(dims[2].dilation);
   const T* const from = static_cast<const T*>(params.in) + at.n * params.in_strides.of[0] +
                         at.c * params.in_strides.of[1];
   C best[V];
@@ -44,11 +47,11 @@ __global__ void __launch_bounds__(kThreads)
   const long long start = params.windows.first_place(at.d, at.h, at.w);
 #pragma unroll
   for (int v = 0; v < V; ++v) best[v] = lowest<C>(), chosen[v] = start;
-  for (int64_t d = d_first; d < d_end; d += dims[0].dilation)
-    for (int64_t h = h_first; h < h_end; h += dims[1].dilation) {
+  for (int d = d_first; d < d_end; d += d_step)
+    for (int h = h_first; h < h_end; h += h_step) {
       const T* const row = from + d * params.in_strides.of[2] + h * params.in_strides.of[3];
       const int64_t before = (d * dims[1].in + h) * dims[2].in;
-      for (int64_t w = w_first; w < w_end; w += dims[2].dilation) {
+      for (int w = w_first; w < w_end; w += w_step) {
         C value[V];
         load_channels<T, C, V>(row + w * params.in_strides.of[4], value);
 #pragma unroll
@@ -70,18 +73,21 @@ __global__ void __launch_bounds__(kThreads)
   if (i >= params.box.count) return;
   const Place at = params.box.place(i);
   const auto& dims = params.windows.dims;
-  const int64_t d_first = dims[0].first(at.d), h_first = dims[1].first(at.h);
-  const int64_t w_first = dims[2].first(at.w);
-  const int64_t d_end = dims[0].end(at.d), h_end = dims[1].end(at.h), w_end = dims[2].end(at.w);
+  const int d_first = dims[0].first(at.d), h_first = dims[1].first(at.h);
+  const int w_first = dims[2].first(at.w);
+  const int d_end = dims[0].end(at.d), h_end = dims[1].end(at.h), w_end = dims[2].end(at.w);
+  const int d_step = static_cast<int>(dims[0].dilation),
+            h_step = static_cast<int>(dims[1].dilation);
+  const int w_step = static_cast<int>(dims[2].dilation);
   const T* const from = static_cast<const T*>(params.in) + at.n * params.in_strides.of[0] +
                         at.c * params.in_strides.of[1];
   C best = lowest<C>();
   long long chosen = params.windows.first_place(at.d, at.h, at.w);
-  for (int64_t d = d_first; d < d_end; d += dims[0].dilation)
-    for (int64_t h = h_first; h < h_end; h += dims[1].dilation) {
+  for (int d = d_first; d < d_end; d += d_step)
+    for (int h = h_first; h < h_end; h += h_step) {
       const T* const row = from + d * params.in_strides.of[2] + h * params.in_strides.of[3];
       const int64_t before = (d * dims[1].in + h) * dims[2].in;
-      for (int64_t w = w_first + lane * dims[2].dilation; w < w_end; w += 32 * dims[2].dilation) {
+      for (int w = w_first + static_cast<int>(lane) * w_step; w < w_end; w += 32 * w_step) {
         const C value = load_value<C>(row[w * params.in_strides.of[4]]);
         if (replaces(value, best)) best = value, chosen = before + w;
       }
@@ -120,6 +126,7 @@ void max_pool_kernel(const KernelContext& context, const MaxPoolAttrs& attrs) {
   const View places = pool::as_five_dims(context.output(attrs.return_indices ? 1 : 0), dims);
   MaxPoolParams params;
   params.windows = pool::windows_of(context.input(0).sizes, attrs);
+  check_dims(context.op, params.windows, {&in, &out});
   params.in_strides = pool_strides(in);
   params.out_strides = pool_strides(out);
   params.places_strides = pool_strides(places);
@@ -148,8 +155,7 @@ void max_pool_kernel(const KernelContext& context, const MaxPoolAttrs& attrs) {
   });
 }
 
-// ---- backward
-// ------------------------------------------------------------------------------------
+// ---- backward --------------------------------------------------------------------------------
 
 struct MaxPoolBackwardParams {
   PoolBox box;
@@ -168,16 +174,16 @@ __global__ void __launch_bounds__(kThreads)
   if (i >= params.box.count) return;
   const Place at = params.box.place(i);
   const auto& dims = params.windows.dims;
-  const int64_t d_first = dims[0].first_window(at.d), d_end = dims[0].end_window(at.d);
-  const int64_t h_first = dims[1].first_window(at.h), h_end = dims[1].end_window(at.h);
-  const int64_t w_first = dims[2].first_window(at.w), w_end = dims[2].end_window(at.w);
+  const int d_first = dims[0].first_window(at.d), d_end = dims[0].end_window(at.d);
+  const int h_first = dims[1].first_window(at.h), h_end = dims[1].end_window(at.h);
+  const int w_first = dims[2].first_window(at.w), w_end = dims[2].end_window(at.w);
   const long long place = (at.d * dims[1].in + at.h) * dims[2].in + at.w;
   C sum[V];
 #pragma unroll
   for (int v = 0; v < V; ++v) sum[v] = 0;
-  for (int64_t d = d_first; d < d_end; ++d)
-    for (int64_t h = h_first; h < h_end; ++h)
-      for (int64_t w = w_first; w < w_end; ++w) {
+  for (int d = d_first; d < d_end; ++d)
+    for (int h = h_first; h < h_end; ++h)
+      for (int w = w_first; w < w_end; ++w) {
         long long chosen[V];
         load_channels<long long, long long, V>(
             params.places + params.places_strides.offset(at.n, at.c, d, h, w), chosen);
@@ -203,6 +209,7 @@ void max_pool_backward_kernel(const KernelContext& context, const MaxPoolBackwar
   const View out = pool::as_five_dims(context.output(), dims);
   MaxPoolBackwardParams params;
   params.windows = pool::windows_of(attrs.sizes, attrs);
+  check_dims(context.op, params.windows, {&grad, &out});
   params.grad_strides = pool_strides(grad);
   params.places_strides = pool_strides(places);
   params.out_strides = pool_strides(out);

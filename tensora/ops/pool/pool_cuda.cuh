@@ -11,31 +11,32 @@
 
 namespace tensora::cuda {
 
+/// A position in an array of five dims. Each dim counts in 32 bits: see check_dims.
 struct Place {
-  int64_t n, c, d, h, w;
+  int n, c, d, h, w;
 };
 
 /// The positions of an array that the threads of one launch write, in the order of memory: channels
 /// innermost, in groups, or last. There are fewer than 2^31 of them; the host splits larger arrays.
 struct PoolBox {
   Divisor inner[4];
-  int64_t first[5];
+  int first[5];
   int channel_group;
   bool channels_inner;
   unsigned count;
 
   __device__ Place place(unsigned i) const {
-    int64_t at[5];
+    int at[5];
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
       const unsigned rest = inner[k].divide(i);
-      at[k] = i - rest * inner[k].divisor;
+      at[k] = static_cast<int>(i - rest * inner[k].divisor);
       i = rest;
     }
-    at[4] = i;
-    const int64_t c = (channels_inner ? at[0] : at[3]) * channel_group;
-    const int64_t w = channels_inner ? at[1] : at[0], h = channels_inner ? at[2] : at[1];
-    const int64_t d = channels_inner ? at[3] : at[2];
+    at[4] = static_cast<int>(i);
+    const int c = (channels_inner ? at[0] : at[3]) * channel_group;
+    const int w = channels_inner ? at[1] : at[0], h = channels_inner ? at[2] : at[1];
+    const int d = channels_inner ? at[3] : at[2];
     return {first[0] + at[4], first[1] + c, first[2] + d, first[3] + h, first[4] + w};
   }
 };
@@ -70,6 +71,19 @@ inline int channels_per_thread(std::initializer_list<const View*> views) {
   return static_cast<int>(group);
 }
 
+/// The kernels count along each dim in 32 bits; in all an array may have more elements than that.
+inline void check_dims(std::string_view op, const pool::Windows& windows,
+                       std::initializer_list<const View*> views) {
+  constexpr int64_t kMost = int64_t{1} << 29;
+  for (const View* view : views)
+    for (int d = 0; d < 5; ++d)
+      check(view->sizes[d] <= kMost, op, ": on CUDA a dim can have 2^29 positions at most, got ",
+            view->sizes[d]);
+  for (const pool::WindowDim& dim : windows.dims)
+    check((dim.kernel - 1) * dim.dilation < kMost && dim.stride <= kMost && dim.padding <= kMost,
+          op, ": on CUDA a window can reach over 2^29 positions at most");
+}
+
 /// Calls body(box) for parts of an array that together cover it; `most` threads in each at most.
 template <class Body>
 void each_box(const View& view, int channel_group, const Body& body, int64_t most = 1u << 30) {
@@ -100,7 +114,7 @@ void each_box(const View& view, int channel_group, const Body& body, int64_t mos
       const DivisorNumbers numbers = divisor_numbers(order[k]);
       box.inner[k] = {numbers.divisor, numbers.multiplier, numbers.shift};
     }
-    for (int d = 0; d < 5; ++d) box.first[d] = first[d];
+    for (int d = 0; d < 5; ++d) box.first[d] = static_cast<int>(first[d]);
     box.channel_group = channel_group;
     box.channels_inner = channels_inner;
     box.count = static_cast<unsigned>(count);

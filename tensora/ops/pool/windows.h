@@ -15,37 +15,48 @@ struct WindowDim {
   int64_t in = 1, out = 1, kernel = 1, stride = 1, padding = 0, dilation = 1;
   bool adaptive = false;
 
+  // Positions are of any integer type `I`: kernels on a GPU count in 32 bits.
+
   /// Where window `o` begins; negative if that is in the padding.
-  TENSORA_HD int64_t start(int64_t o) const {
-    return adaptive ? o * in / out : o * stride - padding;
+  template <class I>
+  TENSORA_HD I start(I o) const {
+    return adaptive ? static_cast<I>(o * in / out)
+                    : o * static_cast<I>(stride) - static_cast<I>(padding);
   }
   /// The first position of window `o` that is in the input.
-  TENSORA_HD int64_t first(int64_t o) const {
-    const int64_t begin = start(o);
-    return begin >= 0 ? begin : begin + (-begin + dilation - 1) / dilation * dilation;
+  template <class I>
+  TENSORA_HD I first(I o) const {
+    const I begin = start(o), step = static_cast<I>(dilation);
+    return begin >= 0 ? begin : begin + (-begin + step - 1) / step * step;
   }
   /// One past the last position of window `o` that is in the input.
-  TENSORA_HD int64_t end(int64_t o) const {
-    if (adaptive) return ((o + 1) * in + out - 1) / out;
-    const int64_t past = o * stride - padding + (kernel - 1) * dilation + 1;
-    return past < in ? past : in;
+  template <class I>
+  TENSORA_HD I end(I o) const {
+    if (adaptive) return static_cast<I>(((o + 1) * in + out - 1) / out);
+    const I past = o * static_cast<I>(stride) - static_cast<I>(padding) +
+                   static_cast<I>((kernel - 1) * dilation + 1);
+    return past < static_cast<I>(in) ? past : static_cast<I>(in);
   }
   /// How many positions window `o` has, those in the padding included.
-  TENSORA_HD int64_t padded_size(int64_t o) const {
+  template <class I>
+  TENSORA_HD I padded_size(I o) const {
     if (adaptive) return end(o) - start(o);
-    const int64_t past = o * stride - padding + kernel;
-    return (past < in + padding ? past : in + padding) - start(o);
+    const I past = o * static_cast<I>(stride) + static_cast<I>(kernel - padding);
+    const I most = static_cast<I>(in + padding);
+    return (past < most ? past : most) - start(o);
   }
   /// The windows that can contain input position `i`: from first_window to end_window.
-  TENSORA_HD int64_t first_window(int64_t i) const {
-    if (adaptive) return i * out / in;
-    const int64_t reach = (kernel - 1) * dilation + 1, at = i + padding;
-    return at < reach ? 0 : (at - reach) / stride + 1;
+  template <class I>
+  TENSORA_HD I first_window(I i) const {
+    if (adaptive) return static_cast<I>(i * out / in);
+    const I reach = static_cast<I>((kernel - 1) * dilation + 1), at = i + static_cast<I>(padding);
+    return at < reach ? 0 : (at - reach) / static_cast<I>(stride) + 1;
   }
-  TENSORA_HD int64_t end_window(int64_t i) const {
-    if (adaptive) return ((i + 1) * out + in - 1) / in;
-    const int64_t past = (i + padding) / stride + 1;
-    return past < out ? past : out;
+  template <class I>
+  TENSORA_HD I end_window(I i) const {
+    if (adaptive) return static_cast<I>(((i + 1) * out + in - 1) / in);
+    const I past = (i + static_cast<I>(padding)) / static_cast<I>(stride) + 1;
+    return past < static_cast<I>(out) ? past : static_cast<I>(out);
   }
 };
 
@@ -54,8 +65,9 @@ struct Windows {
 
   /// The first position of a window, in row-major order. A dilated window may jump over a small
   /// input; it then has the input's last position, so that an index is always valid.
-  TENSORA_HD int64_t first_place(int64_t d, int64_t h, int64_t w) const {
-    const int64_t at[3] = {d, h, w};
+  template <class I>
+  TENSORA_HD int64_t first_place(I d, I h, I w) const {
+    const I at[3] = {d, h, w};
     int64_t place = 0;
     for (int k = 0; k < 3; ++k) {
       const int64_t first = dims[k].first(at[k]);
@@ -70,9 +82,10 @@ struct Divisor {
   bool count_padding = true;
   int64_t fixed = 0;  // 0: the number of positions
 
-  TENSORA_HD int64_t of(const Windows& windows, int64_t d, int64_t h, int64_t w) const {
+  template <class I>
+  TENSORA_HD int64_t of(const Windows& windows, I d, I h, I w) const {
     if (fixed != 0) return fixed;
-    const int64_t at[3] = {d, h, w};
+    const I at[3] = {d, h, w};
     int64_t product = 1;
     for (int k = 0; k < 3; ++k) {
       const WindowDim& dim = windows.dims[k];

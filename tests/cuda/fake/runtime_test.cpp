@@ -9,6 +9,7 @@
 #include "tensora/backend/cuda/memory/pinned_tensor.h"
 #include "tensora/backend/cuda/runtime/checked.h"
 #include "tensora/backend/cuda/runtime/graph.h"
+#include "tensora/data.h"
 #include "tensora/tensora.h"
 #include "tests/cuda/fake/fake_runtime.h"
 
@@ -197,6 +198,25 @@ TEST_F(CudaRuntime, RandomOpsAdvanceTheGeneratorAtEachReplay) {
         });
       },
       "generator");
+}
+
+TEST_F(CudaRuntime, ALoaderCopiesItsBatchesWithoutWaiting) {
+  using namespace tensora::data;
+  const Tensor rows = arange(12).to(kFloat32).reshape({6, 2});
+  for (const int workers : {0, 2}) {
+    DataLoader loader(TensorDataset(rows),
+                      {.batch_size = 2, .num_workers = workers, .device = kCuda});
+    loader.next();  // page-locks its first block
+    const uint64_t waits = cuda::wait_count();
+    const Tensor batch = (*loader.next())[0];
+    EXPECT_EQ(batch.device(), kCuda);
+    if (workers == 0) {
+      EXPECT_EQ(cuda::wait_count(), waits);
+    }
+    EXPECT_EQ(batch.cpu().sum().item<float>(), 22);
+  }
+  DataLoader pinning(TensorDataset(rows), {.batch_size = 4, .pin_memory = true});
+  EXPECT_TRUE(cuda::is_pinned((*pinning.next())[0]));
 }
 
 TEST_F(CudaRuntime, PinnedTensorsAreCopiedWithoutWaiting) {

@@ -45,6 +45,8 @@ class PinnedPool {
 };
 
 PinnedPool& pinned_pool();
+/// Offers the pool to code that does not know CUDA: see Note [Pinned memory] in core/pinned.h.
+void register_pinned_memory();
 
 /// Copies to and from pageable host memory through pinned staging blocks. A copy to the device
 /// returns when the source may be changed; a copy to the host when it is complete.

@@ -6,6 +6,7 @@
 #include "tensora/backend/cuda/runtime/checked.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/base/check.h"
+#include "tensora/core/pinned.h"
 #include "tensora/core/queue.h"
 
 namespace tensora::cuda {
@@ -53,6 +54,11 @@ void copy_async(const Tensor& to, const Tensor& from) {
              "the asynchronous copy");
   to.impl().storage->bump_version();
   after_launch("copy_async", device);
+}
+
+void register_pinned_memory() {
+  static constexpr PinnedMemory memory{pinned_empty, is_pinned, copy_async};
+  set_pinned_memory(DeviceType::cuda, &memory);
 }
 
 }  // namespace tensora::cuda

@@ -124,6 +124,7 @@ extern "C" tensora::Backend* tensora_cuda_backend() {
     tensora::cuda::register_cuda_kernels();
     tensora::jit::register_emit_cuda();
     tensora::cuda::register_queues();
+    tensora::cuda::register_pinned_memory();
     tensora::start_nvtx_if_asked();
     return new tensora::cuda::CudaBackend;
   }();

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+// The subcommands, a file each. A function adds its command to the program; what the command does
+// runs when the command line has been read. It throws tensora::Error for what goes wrong.
+
+namespace tensora::cli {
+
+/// A mistake on the command line that only shows when it is carried out; exit code 2.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+void add_completion(CLI::App& app);
+void add_info(CLI::App& app);
+void add_plot(CLI::App& app);
+void add_stories(CLI::App& app);
+
+}  // namespace tensora::cli

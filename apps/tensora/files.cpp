@@ -1,0 +1,58 @@
+#include "files.h"
+
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "commands.h"
+#include "tensora/base/check.h"
+
+namespace tensora::cli {
+namespace {
+
+struct CloseFile {
+  void operator()(FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<FILE, CloseFile>;
+
+}  // namespace
+
+std::string read_file(const std::string& path) {
+  const File opened(path == "-" ? nullptr : std::fopen(path.c_str(), "rb"));
+  FILE* file = path == "-" ? stdin : opened.get();
+  check(file != nullptr, path, ": cannot be opened: ", std::strerror(errno));
+  std::string out;
+  char buffer[1 << 16];
+  while (const size_t count = std::fread(buffer, 1, sizeof(buffer), file))
+    out.append(buffer, count);
+  check(std::ferror(file) == 0, path, ": cannot be read: ", std::strerror(errno));
+  return out;
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  const bool to_stdout = path == "-";
+  const std::string fresh = path + ".new";
+  FILE* file = to_stdout ? stdout : std::fopen(fresh.c_str(), "wb");
+  check(file != nullptr, path, ": cannot be opened for writing: ", std::strerror(errno));
+  bool done = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  done = (to_stdout ? std::fflush(file) : std::fclose(file)) == 0 && done;
+  if (done && !to_stdout) done = std::rename(fresh.c_str(), path.c_str()) == 0;
+  const int reason = errno;
+  if (!done && !to_stdout) std::remove(fresh.c_str());
+  check(done, path, ": cannot be written: ", std::strerror(reason));
+}
+
+int64_t parse_size(const std::string& text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string unit(end, text.data() + text.size());
+  const int shift = unit.empty() ? 0 : unit == "k" || unit == "K" ? 10 : unit == "M" ? 20 : 30;
+  const bool known = shift < 30 || unit == "G";
+  if (error != std::errc() || !known || value < 0 || value > (INT64_MAX >> shift))
+    throw UsageError("expected a size such as 500k, 4M or 1G, got '" + text + "'");
+  return value << shift;
+}
+
+}  // namespace tensora::cli

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace tensora::cli {
+
+/// The whole file; "-" is standard input.
+std::string read_file(const std::string& path);
+/// Writes a file, or nothing of it; "-" is standard output.
+void write_file(const std::string& path, std::string_view text);
+/// "4M" is 4 × 2^20; also k and G.
+int64_t parse_size(const std::string& text);
+
+}  // namespace tensora::cli

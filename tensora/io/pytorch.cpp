@@ -1,0 +1,123 @@
+#include "tensora/io/pytorch.h"
+
+#include "tensora/io/mapped_file.h"
+#include "tensora/io/pickler.h"
+#include "tensora/io/unpickler.h"
+#include "tensora/io/zip_format.h"
+#include "tensora/io/zip_reader.h"
+#include "tensora/io/zip_writer.h"
+#include "tensora/ops.h"
+
+namespace tensora::io {
+namespace {
+
+constexpr std::string_view kPickleName = "/data.pkl";
+constexpr std::string_view kArchive = "archive";
+
+// Before 1.6 PyTorch wrote pickles that were not in an archive, and before that tar files.
+void refuse_legacy(ConstBytes file) {
+  check(file.empty() || file[0] != 0x80,
+        "it has PyTorch's format from before 1.6 (or is a bare pickle), which is not read; load it "
+        "in PyTorch and torch.save it again");
+}
+
+class Checkpoint {
+ public:
+  Checkpoint(std::shared_ptr<MappedFile> file, const LoadOptions& options)
+      : archive_(std::move(file)), options_(options) {
+    for (const ZipEntry& entry : archive_.entries()) {
+      const size_t slash = entry.name.find('/');
+      if (slash != std::string::npos && entry.name.substr(slash) == kPickleName)
+        folder_ = entry.name.substr(0, slash);
+    }
+    check(!folder_.empty(), "it is an archive without data.pkl, so torch.save did not write it");
+    check(!archive_.find(folder_ + "/constants.pkl"),
+          "it is a TorchScript program, of which nothing is loaded; save its state_dict instead");
+    if (const ZipEntry* order = archive_.find(folder_ + "/byteorder")) {
+      const Bytes text = stored(*order).bytes;
+      check(std::string(text.begin(), text.end()) == "little",
+            "it was written by a big-endian machine");
+    }
+  }
+
+  Value load() {
+    const OwnedBytes pickle = stored(entry("data.pkl"));
+    return Unpickler(pickle.bytes, [this](const std::string& key, std::optional<DType> dtype,
+                                          int64_t count) { return storage(key, dtype, count); })
+        .load();
+  }
+
+ private:
+  const ZipEntry& entry(const std::string& name) const {
+    const ZipEntry* found = archive_.find(concat(folder_, "/", name));
+    check(found, "the archive has no '", name, "'");
+    return *found;
+  }
+
+  // PyTorch compresses nothing; so no file can ask for more memory than it has bytes.
+  OwnedBytes stored(const ZipEntry& entry) const {
+    check(entry.method == zip::kStored, "the entry '", entry.name, "' is compressed");
+    return archive_.read(entry, options_.verify);
+  }
+
+  Tensor storage(const std::string& key, std::optional<DType> dtype, int64_t count) const {
+    const OwnedBytes data = stored(entry("data/" + key));
+    const auto width = static_cast<int64_t>(dtype ? element_size(*dtype) : 1);
+    check(count >= 0 &&
+              multiply_sizes(count, width, "storage") <= static_cast<int64_t>(data.bytes.size()),
+          "the storage '", key, "' should have ", count, " elements of ", width, " bytes, but has ",
+          data.bytes.size(), " bytes");
+    const DType unit = dtype.value_or(kUInt8);
+    const Tensor elements = tensor_over(data.bytes.first(static_cast<size_t>(count * width)),
+                                        {count}, unit, data.owner);
+    // As bytes: what the elements mean is the tensors' business.
+    const Tensor bytes = make_view(elements.impl().storage, {count * width}, {1}, 0, kUInt8);
+    return bytes.to(options_.device);
+  }
+
+  ZipReader archive_;
+  LoadOptions options_;
+  std::string folder_;
+};
+
+// All bytes of a storage, on the CPU.
+Tensor storage_bytes(const Pickler::StorageUse& use) {
+  const IntrusivePtr<Storage>& storage = use.tensor.impl().storage;
+  const auto bytes = static_cast<int64_t>(storage->bytes());
+  return make_view(storage, {bytes}, {1}, 0, kUInt8).cpu();
+}
+
+}  // namespace
+
+Value load_pytorch(const std::string& path, const LoadOptions& options) {
+  return reading("load_pytorch", path, [&] {
+    const std::shared_ptr<MappedFile> file = MappedFile::open(path);
+    refuse_legacy(file->bytes());
+    return Checkpoint(file, options).load();
+  });
+}
+
+void save_pytorch(const Value& value, const std::string& path) {
+  called_as("save_pytorch", [&] {
+    Pickler pickler;
+    const std::string pickle = pickler.dump(value);
+    AtomicFile file(path);
+    ZipWriter archive(file);
+    const auto store = [&](std::string_view name, ConstBytes contents) {
+      archive.store(concat(kArchive, "/", name), contents);
+    };
+    store("data.pkl", bytes_of_text(pickle));
+    store(".format_version", bytes_of_text("1"));
+    store(".storage_alignment", bytes_of_text("64"));
+    store("byteorder", bytes_of_text("little"));
+    for (size_t i = 0; i < pickler.storages().size(); ++i) {
+      const Pickler::StorageUse& use = pickler.storages()[i];
+      store(concat("data/", i), contents(storage_bytes(use)));
+    }
+    store("version", bytes_of_text("3\n"));
+    archive.finish();
+    file.commit();
+  });
+}
+
+}  // namespace tensora::io

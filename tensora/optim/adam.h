@@ -1,0 +1,34 @@
+#pragma once
+
+#include <array>
+
+#include "tensora/optim/optimizer.h"
+
+namespace tensora::optim {
+
+struct AdamOptions {
+  double lr = 1e-3;
+  std::array<double, 2> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0;
+  bool amsgrad = false;
+  bool maximize = false;
+  bool capturable =
+      false;  // the device counts the steps, so that a step can be recorded in a graph
+  bool decoupled_weight_decay = false;  // as AdamW
+  bool master_weights = false;          // float32 copies of 16-bit parameters are stepped
+};
+
+/// Adam, with the AMSGrad variant.
+class Adam : public Optimizer {
+ public:
+  explicit Adam(Parameters params, const AdamOptions& options = {});
+  bool supports_grad_scaling() const override { return true; }
+
+ protected:
+  Adam(std::string name, Parameters params, const AdamOptions& options);
+  void update(ParamGroup& group) override;
+  void check_state(const Tensor& param, const Value& state) const override;
+};
+
+}  // namespace tensora::optim

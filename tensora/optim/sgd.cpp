@@ -1,0 +1,55 @@
+#include "tensora/optim/sgd.h"
+
+#include "tensora/base/check.h"
+#include "tensora/optim/step_list.h"
+
+namespace tensora::optim {
+namespace {
+
+Value::Dict dict_of(const SGDOptions& o) {
+  return with_flags({{"lr", o.lr},
+                     {"momentum", o.momentum},
+                     {"dampening", o.dampening},
+                     {"weight_decay", o.weight_decay},
+                     {"nesterov", o.nesterov},
+                     {"maximize", o.maximize},
+                     {"foreach", {}},
+                     {"differentiable", false},
+                     {"fused", {}}},
+                    {{"capturable", o.capturable}, {"master_weights", o.master_weights}});
+}
+
+void check_options(const std::string& name, const ParamGroup& group) {
+  for (const char* option : {"lr", "momentum", "weight_decay"}) check_range(name, group, option);
+  check(!group.flag("nesterov") || (group.number("momentum") > 0 && group.number("dampening") == 0),
+        name, ": nesterov needs a momentum and no dampening, got ", group.number("momentum"),
+        " and ", group.number("dampening"));
+}
+
+}  // namespace
+
+SGD::SGD(Parameters params, const SGDOptions& options)
+    : Optimizer("SGD", std::move(params), dict_of(options), check_options) {}
+
+void SGD::update(ParamGroup& group) {
+  FusedSgdOptions o{.lr = group.lr(),
+                    .momentum = group.number("momentum"),
+                    .dampening = group.number("dampening"),
+                    .weight_decay = group.number("weight_decay"),
+                    .nesterov = group.flag("nesterov"),
+                    .maximize = group.flag("maximize")};
+  const StatePlan with = {.states = {"momentum_buffer"}, .counted = false};
+  const StatePlan without = {.states = {}, .counted = false};
+  const std::vector<StepList> lists =
+      gather(*this, group, scaling(), o.momentum != 0 ? with : without);
+  for (const StepList& list : lists) {
+    o.is_first_step = list.first;
+    fused_sgd_(list.params, list.grads, list.states[0], o, extras_of(list, scaling()));
+  }
+}
+
+void SGD::check_state(const Tensor& param, const Value& state) const {
+  check_shapes(*this, param, state, {"momentum_buffer", "master_param"});
+}
+
+}  // namespace tensora::optim

@@ -1,0 +1,209 @@
+#include "tensora/optim/step_list.h"
+
+#include "tensora/base/check.h"
+#include "tensora/ops.h"
+
+namespace tensora::optim {
+namespace {
+
+constexpr const char* kStep = "step";
+constexpr const char* kMaster = "master_param";
+
+class Gatherer {
+ public:
+  Gatherer(Optimizer& optimizer, ParamGroup& group, const GradScaling& scaling,
+           const StatePlan& plan)
+      : optimizer_(optimizer), group_(group), plan_(plan) {
+    capturable_ = group.flag("capturable");
+    masters_ = group.flag("master_weights");
+    counts_on_device_ = capturable_ || scaling.found_inf.defined();
+  }
+
+  std::vector<StepList> run() {
+    for (const Tensor& param : group_.params)
+      if (const Tensor grad = param.grad(); grad.defined()) add(param, grad);
+    for (StepList& list : lists_) {
+      if (list.step_on_device.defined()) {
+        part_company(list);
+        list.step_on_device.add_(1);
+      }
+      if (capturable_ && !list.params[0].is_cpu()) list.lr_on_device = lr_on(list);
+    }
+    return std::move(lists_);
+  }
+
+ private:
+  void add(const Tensor& param, const Tensor& grad) {
+    Value& state = optimizer_.state(param);
+    bool first = false;
+    SmallVector<Tensor, 3> states;
+    for (const char* name : plan_.states) {
+      Value& entry = state[name];
+      if (entry.is_none()) {
+        entry = zero_state(param);
+        if (plan_.initial_value != 0) entry.to_tensor().fill_(plan_.initial_value);
+        first = true;
+      }
+      states.push_back(entry.to_tensor());
+    }
+    Tensor step;
+    int64_t number = 0;
+    if (plan_.counted) {
+      step = counter(param, state);
+      if (step.is_cpu()) number = static_cast<int64_t>(++*step.data_ptr<float>());
+    }
+    const bool on_host = !step.defined() || step.is_cpu();
+    StepList& list = list_of(param, on_host ? Tensor() : step, number, first);
+    list.params.push_back(param);
+    list.grads.push_back(grad);
+    for (size_t k = 0; k < states.size(); ++k) list.states[k].push_back(states[k]);
+    if (masters_) list.masters.push_back(master(param, state));
+  }
+
+  // See Note [Who counts the steps].
+  Tensor counter(const Tensor& param, Value& state) {
+    Value& entry = state[kStep];
+    if (entry.is_none()) entry = 0;
+    if (entry.is_number())  // as PyTorch saved it long ago
+      entry = full({}, entry.to_double(), {.dtype = kFloat32});
+    const Tensor& step = entry.to_tensor();
+    if (step.is_cpu() && counts_on_device_ && !param.is_cpu()) {
+      const float count = *step.data_ptr<float>();
+      for (const auto& [old, moved] : moved_)
+        if (old == count && moved.device() == param.device()) return (entry = moved).to_tensor();
+      moved_.emplace_back(count, step.to(param.device()));
+      entry = moved_.back().second;
+    }
+    return entry.to_tensor();
+  }
+
+  Tensor master(const Tensor& param, Value& state) {
+    check(param.dtype() != kFloat64, optimizer_.name(),
+          ": master weights are float32, so the parameters cannot be float64");
+    Value& entry = state[kMaster];
+    if (entry.is_none()) {
+      entry = zero_state(param);
+      entry.to_tensor().copy_(param);
+    }
+    return entry.to_tensor();
+  }
+
+  StepList& list_of(const Tensor& param, const Tensor& step, int64_t number, bool first) {
+    for (StepList& list : lists_) {
+      const bool same_counter =
+          step.defined() ? list.step_on_device.defined() && list.step_on_device.is_same(step)
+                         : !list.step_on_device.defined();
+      if (same_counter && list.step == number && list.first == first &&
+          list.params[0].device() == param.device())
+        return list;
+    }
+    StepList& list = lists_.emplace_back();
+    list.step = number;
+    list.step_on_device = step;
+    list.first = first;
+    return list;
+  }
+
+  // If a parameter that is not stepped has this counter too, those that are get a copy of it.
+  void part_company(StepList& list) {
+    bool shared = false;
+    for (const Tensor& param : group_.params) {
+      if (param.grad().defined() || !optimizer_.has_state(param)) continue;
+      const Value* const step = optimizer_.state(param).find(std::string(kStep));
+      shared |= step && step->is_tensor() && step->to_tensor().is_same(list.step_on_device);
+    }
+    if (!shared) return;
+    list.step_on_device = list.step_on_device.clone();
+    for (const Tensor& param : list.params) optimizer_.state(param)[kStep] = list.step_on_device;
+  }
+
+  Tensor lr_on(const StepList& list) {
+    const Device device = list.params[0].device();
+    Tensor& lr = group_.lr_on_device;
+    if (!lr.defined()) lr = full({}, group_.lr(), {.dtype = kFloat64, .device = device});
+    check(lr.device() == device, optimizer_.name(),
+          ": with capturable, the parameters of a group must be on one device, got ", lr.device(),
+          " and ", device);
+    return lr;
+  }
+
+  Optimizer& optimizer_;
+  ParamGroup& group_;
+  const StatePlan& plan_;
+  bool capturable_, masters_, counts_on_device_;
+  std::vector<StepList> lists_;
+  std::vector<std::pair<float, Tensor>> moved_;
+};
+
+}  // namespace
+
+std::vector<StepList> gather(Optimizer& optimizer, ParamGroup& group, const GradScaling& scaling,
+                             const StatePlan& plan) {
+  return Gatherer(optimizer, group, scaling, plan).run();
+}
+
+FusedExtras extras_of(const StepList& list, const GradScaling& scaling) {
+  return {.masters = list.masters,
+          .state_step = list.step_on_device,
+          .grad_scale = scaling.grad_scale,
+          .found_inf = scaling.found_inf};
+}
+
+void finish(std::span<const StepList> lists, Optimizer& optimizer, const GradScaling& scaling) {
+  if (!scaling.found_inf.defined()) return;
+  for (const StepList& list : lists) {
+    if (list.step_on_device.defined()) {
+      list.step_on_device.sub_(scaling.found_inf.reshape({}));
+      continue;
+    }
+    if (list.step == 0 || scaling.found_inf.item<float>() == 0) continue;  // on the host
+    for (const Tensor& param : list.params)
+      --*optimizer.state(param).at(kStep).to_tensor().data_ptr<float>();
+  }
+}
+
+Value::Dict with_flags(Value::Dict options,
+                       std::initializer_list<std::pair<const char*, bool>> flags) {
+  for (const auto& [name, value] : flags)
+    if (value) options.emplace_back(name, true);
+  return options;
+}
+
+void check_shapes(const Optimizer& optimizer, const Tensor& param, const Value& state,
+                  std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const Value* const value = state.find(std::string(name));
+    if (!value || value->is_none()) continue;
+    check(value->is_tensor() && value->to_tensor().sizes() == param.sizes() &&
+              value->to_tensor().is_floating_point(),
+          optimizer.name(), ": load_state_dict: '", name,
+          "' must be a floating-point tensor of shape ", param.sizes(), ", got ",
+          value->is_tensor() ? value->to_tensor().sizes() : Shape(),
+          value->is_tensor() ? "" : value->kind());
+  }
+  const Value* const step = state.find(std::string(kStep));
+  check(!step || step->is_number() || (step->is_tensor() && step->to_tensor().numel() == 1),
+        optimizer.name(), ": load_state_dict: 'step' must be one number, got ",
+        step ? step->kind() : "");
+}
+
+void check_range(const std::string& optimizer, const ParamGroup& group, const char* option,
+                 double low, double high) {
+  const double value = group.number(option);
+  if (high == std::numeric_limits<double>::infinity())
+    check(value >= low, optimizer, ": the option '", option, "' must be at least ", low, ", got ",
+          value);
+  else
+    check(value >= low && value <= high, optimizer, ": the option '", option, "' must be between ",
+          low, " and ", high, ", got ", value);
+}
+
+void check_betas(const std::string& optimizer, const ParamGroup& group) {
+  for (int i = 0; i < 2; ++i) {
+    const double beta = group.number("betas", i);
+    check(beta >= 0 && beta < 1, optimizer,
+          ": the option 'betas' must be at least 0 and below 1, got ", beta, " at ", i);
+  }
+}
+
+}  // namespace tensora::optim

@@ -1,0 +1,63 @@
+#pragma once
+
+// Internal header: what a step over a whole list of parameters reads and writes.
+
+#include <initializer_list>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "tensora/ops/optim/multi_tensor.h"
+#include "tensora/optim/optimizer.h"
+
+namespace tensora::optim {
+
+/// Parameters that one call steps: they have a gradient, are on one device and have taken equally
+/// many steps.
+struct StepList {
+  std::vector<Tensor> params, grads, masters;
+  std::vector<Tensor> states[3];
+  int64_t step = 0;       // the number of this step, counted from 1, where the host knows it
+  Tensor step_on_device;  // otherwise
+  Tensor lr_on_device;
+  bool first = false;  // their states were made for this step
+};
+
+/// Which states a parameter has, by name.
+struct StatePlan {
+  std::vector<const char*> states;
+  bool counted = true;       // the state has a "step" too
+  double initial_value = 0;  // of the states
+};
+
+// Note [Who counts the steps]
+// A parameter's state holds the number of its steps as a float32 tensor of no dims, as PyTorch's
+// does. Usually it is in the host's memory: counting costs nothing, and the corrections that depend
+// on it are computed there. It is on the parameter's device where the host cannot know the number:
+// with `capturable`, since a recorded graph is replayed without the host, and with `found_inf`,
+// since only the device knows whether the step is skipped. Nothing reads it back, so it stays
+// there. The parameters of a list then share one counter; those that part company, because one of
+// them got no gradient, get a counter of their own.
+
+/// The parameters of the group that have a gradient; makes missing states and counts the step.
+std::vector<StepList> gather(Optimizer& optimizer, ParamGroup& group, const GradScaling& scaling,
+                             const StatePlan& plan);
+FusedExtras extras_of(const StepList& list, const GradScaling& scaling);
+/// Takes back the counts of a step that `found_inf` turned into nothing.
+void finish(std::span<const StepList> lists, Optimizer& optimizer, const GradScaling& scaling);
+
+/// Adds options that PyTorch does not have, where they are set.
+Value::Dict with_flags(Value::Dict options,
+                       std::initializer_list<std::pair<const char*, bool>> flags);
+
+/// Throws unless each of these states, where it is there, has the parameter's shape.
+void check_shapes(const Optimizer& optimizer, const Tensor& param, const Value& state,
+                  std::initializer_list<const char*> names);
+
+/// Throws unless the option is at least `low`, and at most `high`.
+void check_range(const std::string& optimizer, const ParamGroup& group, const char* option,
+                 double low = 0, double high = std::numeric_limits<double>::infinity());
+/// Throws unless both betas are at least 0 and below 1.
+void check_betas(const std::string& optimizer, const ParamGroup& group);
+
+}  // namespace tensora::optim

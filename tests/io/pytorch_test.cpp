@@ -1,0 +1,155 @@
+#include "files.h"
+
+namespace tensora::testing {
+namespace {
+
+class Everything : public ::testing::TestWithParam<const char*> {
+ protected:
+  Value file_ = io::load(golden(GetParam()));
+};
+
+TEST_P(Everything, tensors_of_every_dtype) {
+  for (DType dtype : element_dtypes()) {
+    const Tensor tensor = file_.at("dtypes").at(std::string(name(dtype))).to_tensor();
+    EXPECT_TRUE(identical(tensor, counting({4}, kInt64).to(dtype))) << name(dtype);
+  }
+}
+
+TEST_P(Everything, views_share_their_storage) {
+  const Value& views = file_.at("views");
+  const Tensor base = views.at("base").to_tensor(), part = views.at("part").to_tensor();
+  const Tensor transposed = views.at("transposed").to_tensor();
+  EXPECT_EQ(values(part), (Values{2, 4, 6}));
+  EXPECT_EQ(transposed.strides(), Strides({1, 4}));
+  base.fill_(5);
+  EXPECT_EQ(values(part), (Values{5, 5, 5}));
+  EXPECT_TRUE(base.shares_storage(transposed));
+  const Value& tied = file_.at("tied");
+  EXPECT_TRUE(tied.at(0).to_tensor().is_same(tied.at(1).to_tensor()));
+  EXPECT_TRUE(tied.at(0).to_tensor().is_same(base));
+}
+
+TEST_P(Everything, shapes_and_parameters) {
+  const Value& shapes = file_.at("shapes");
+  EXPECT_EQ(shapes.at("empty").to_tensor().sizes(), Shape({0, 3}));
+  EXPECT_EQ(shapes.at("number").to_tensor().item<int64_t>(), 7);
+  EXPECT_EQ(shapes.at("expanded").to_tensor().strides(), Strides({0}));
+  EXPECT_TRUE(file_.at("parameter").to_tensor().requires_grad());
+  EXPECT_FALSE(file_.at("model").at("0.weight").to_tensor().requires_grad());
+}
+
+TEST_P(Everything, state_of_a_model_and_its_optimizer) {
+  const StateDict model = file_.at("model").to_state_dict();
+  EXPECT_EQ(model.size(), 7u);
+  EXPECT_EQ(model["1.num_batches_tracked"].item<int64_t>(), 0);
+  const Value& group = file_.at("optimizer").at("param_groups").at(0);
+  EXPECT_EQ(group.at("lr").to_double(), 0.25);
+  EXPECT_EQ(group.at("betas").at(1).to_double(), 0.999);
+  EXPECT_EQ(group.at("params").size(), 4u);
+  EXPECT_EQ(file_.at("optimizer").at("state").at(3).at("step").to_tensor().item<double>(), 1);
+}
+
+TEST_P(Everything, plain_values) {
+  const Value& plain = file_.at("plain");
+  EXPECT_TRUE(plain.at("none").is_none());
+  EXPECT_TRUE(plain.at("true").to_bool());
+  EXPECT_EQ(plain.at("small").to_int(), 3);
+  EXPECT_EQ(plain.at("negative").to_int(), -70000);
+  EXPECT_EQ(plain.at("large").to_int(), int64_t{1} << 40);
+  EXPECT_EQ(plain.at("smallest").to_int(), INT64_MIN);
+  EXPECT_EQ(plain.at("number").to_double(), 2.5);
+  EXPECT_EQ(plain.at("text").to_string(), "größe");
+  EXPECT_EQ(plain.at("tuple").at(1).at(1).to_string(), "x");
+  EXPECT_EQ(plain.at("list").size(), 0u);
+  EXPECT_EQ(plain.at("set").at(0).to_int(), 5);
+  EXPECT_EQ(plain.at(7).to_string(), "seven");
+  EXPECT_EQ(plain.at("size").at(1).to_int(), 3);
+  EXPECT_EQ(plain.at("dtype").to_string(), "torch.bfloat16");
+  EXPECT_EQ(plain.at("device").to_string(), "cuda:1");
+  EXPECT_EQ(plain.at("bytes").to_string(), std::string("\0\xff", 2));
+}
+
+INSTANTIATE_TEST_SUITE_P(PyTorch, Everything,
+                         ::testing::Values("everything.pt", "protocol3.pt", "protocol4.pt",
+                                           "protocol5.pt"));
+
+TEST(PyTorch, other_files_are_refused_with_a_reason) {
+  const auto error = [](const char* name) { return error_of([&] { io::load(golden(name)); }); };
+  EXPECT_TRUE(contains(error("legacy.pt"), "torch.save it again"));
+  EXPECT_TRUE(contains(error("module.pt"), "'torch.nn.modules.linear.Linear', which is refused"));
+  EXPECT_TRUE(contains(error("script.pt"), "TorchScript"));
+  EXPECT_TRUE(contains(error("no-such-file.pt"), "cannot be opened: No such file"));
+  EXPECT_TRUE(contains(error(""), "it is a folder"));
+  EXPECT_TRUE(contains(error("../make_goldens.py"), "it is none of"));
+}
+
+TEST(PyTorch, round_trip) {
+  const TemporaryFolder folder;
+  Value value = Value::dict();
+  value["none"] = Value();
+  value["numbers"] =
+      Value::List{0, 255, 256, -1, INT64_MAX, INT64_MIN, int64_t{1} << 31, 0.1, true};
+  value["text"] = "größe \xf0\x9f\x8c\x8d";
+  value["empty"]["list"] = Value::list();
+  value["empty"]["dict"] = Value::dict();
+  value[Value::Key(int64_t{-3})] = 1;
+  for (DType dtype : element_dtypes()) {
+    Value& entry = value["dtypes"][std::string(name(dtype))];
+    entry = Value::List{counting({2, 3}, dtype), counting({2, 3}, dtype).t(),
+                        counting({1}, dtype)[0], counting({0, 2}, dtype)};
+  }
+  const Tensor base = arange(10.0);
+  value["base"] = base;
+  value["part"] = base.slice(0, 2, 8, 3);
+  value["leaf"] = ones({2}).requires_grad_();
+  value["expanded"] = ones({1}).expand({1000000});
+  io::save(value, folder / "x.pt");
+  EXPECT_LT(std::filesystem::file_size(folder / "x.pt"), 30000u);
+
+  const Value loaded = io::load(folder / "x.pt");
+  ASSERT_EQ(loaded.size(), value.size());
+  for (size_t i = 0; i < value.size(); ++i)
+    EXPECT_EQ(loaded.to_dict()[i].first, value.to_dict()[i].first);
+  EXPECT_TRUE(loaded.at("none").is_none());
+  const Value::List& numbers = value.at("numbers").to_list();
+  for (int i = 0; i < 7; ++i)
+    EXPECT_EQ(loaded.at("numbers").at(i).to_int(), numbers[static_cast<size_t>(i)].to_int());
+  EXPECT_EQ(loaded.at("numbers").at(7).to_double(), 0.1);
+  EXPECT_TRUE(loaded.at("numbers").at(8).is_bool());
+  EXPECT_EQ(loaded.at("text").to_string(), value.at("text").to_string());
+  EXPECT_EQ(loaded.at("empty").at("list").size() + loaded.at("empty").at("dict").size(), 0u);
+  EXPECT_EQ(loaded.at(-3).to_int(), 1);
+  for (const auto& [key, list] : value.at("dtypes").to_dict())
+    for (int i = 0; i < 4; ++i) {
+      const Tensor a = loaded.at("dtypes").at(key).at(i).to_tensor(), b = list.at(i).to_tensor();
+      EXPECT_TRUE(identical(a, b)) << to_text(key);
+      EXPECT_EQ(a.strides(), b.strides());
+    }
+  const Tensor again = loaded.at("base").to_tensor(), part = loaded.at("part").to_tensor();
+  EXPECT_TRUE(again.shares_storage(part));
+  EXPECT_TRUE(identical(part, value.at("part").to_tensor()));
+  EXPECT_TRUE(loaded.at("leaf").to_tensor().requires_grad());
+  EXPECT_EQ(loaded.at("expanded").to_tensor().strides(), Strides({0}));
+}
+
+TEST(PyTorch, what_cannot_be_saved) {
+  const TemporaryFolder folder;
+  const auto error = [&](const Value& value) {
+    return error_of([&] { io::save(value, folder / "x.pt"); });
+  };
+  const Tensor floats = ones({4});
+  EXPECT_TRUE(contains(error(Value::List{floats, floats.view(kInt32)}), "share memory"));
+  EXPECT_TRUE(contains(error(Tensor()), "undefined"));
+  EXPECT_TRUE(contains(error(empty({2}, {.device = "meta"})), "meta"));
+  EXPECT_TRUE(contains(error("\xff"), "UTF-8"));
+  EXPECT_TRUE(contains(error("\xc0\x80"), "UTF-8"));
+  EXPECT_TRUE(contains(error("\xed\xa0\x80"), "UTF-8"));
+  Value deep = 1;
+  for (int i = 0; i < 200; ++i) deep = Value(Value::List{deep});
+  EXPECT_TRUE(contains(error(deep), "nested deeper"));
+  EXPECT_TRUE(contains(error_of([&] { io::save(1, folder / "x.txt"); }), "must end in .pt"));
+  EXPECT_TRUE(folder.names().empty());
+}
+
+}  // namespace
+}  // namespace tensora::testing
