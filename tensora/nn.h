@@ -12,6 +12,7 @@
 #include "tensora/nn/embedding.h"
 #include "tensora/nn/flatten.h"
 #include "tensora/nn/fold.h"
+#include "tensora/nn/fractional_max_pool.h"
 #include "tensora/nn/functional.h"
 #include "tensora/nn/group_norm.h"
 #include "tensora/nn/identity.h"
