@@ -16,6 +16,7 @@
 #include "tensora/core/text.h"
 #include "tensora/dispatch/autocast.h"
 #include "tensora/dispatch/build_info.h"
+#include "tensora/dispatch/memory_watch.h"
 #include "tensora/dispatch/profiler.h"
 #include "tensora/ops.h"
 #include "tensora/ops/libtorch_names.h"

@@ -221,4 +221,26 @@ Tensor checkpoint(const std::function<Tensor(const Tensor&)>& body, const Tensor
                     TensorList{input}, options)[0];
 }
 
+Tensor checkpoint_sequential(const std::vector<std::function<Tensor(const Tensor&)>>& functions,
+                             int64_t segments, const Tensor& input, CheckpointOptions options) {
+  const auto count = static_cast<int64_t>(functions.size());
+  check(segments >= 1 && segments <= count,
+        "checkpoint_sequential: expected segments between 1 and the number of functions, ", count,
+        ", got ", segments);
+  const int64_t length = count / segments;
+  const auto run = [](const auto& some, Tensor x) {
+    for (const auto& function : some) x = function(x);
+    return x;
+  };
+  Tensor x = input;
+  for (int64_t s = 0; s + 1 < segments; ++s) {
+    const auto begin = functions.begin() + s * length;
+    // Backward runs it again, when the caller's list may be gone.
+    x = checkpoint([run, some = std::vector(begin, begin + length)](
+                       const Tensor& in) { return run(some, in); },
+                   x, options);
+  }
+  return run(std::vector(functions.begin() + (segments - 1) * length, functions.end()), x);
+}
+
 }  // namespace tensora

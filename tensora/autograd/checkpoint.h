@@ -19,4 +19,10 @@ TensorList checkpoint(const std::function<TensorList(const TensorList&)>& body,
 Tensor checkpoint(const std::function<Tensor(const Tensor&)>& body, const Tensor& input,
                   CheckpointOptions options = {});
 
+/// Runs the functions one after the other, cut into `segments` of equal length (the last one takes
+/// what is left over). Each is a checkpoint, but for the last, whose results backward needs at
+/// once. As PyTorch's.
+Tensor checkpoint_sequential(const std::vector<std::function<Tensor(const Tensor&)>>& functions,
+                             int64_t segments, const Tensor& input, CheckpointOptions options = {});
+
 }  // namespace tensora

@@ -176,6 +176,12 @@ AutocastCall::AutocastCall(std::string_view name, AutocastPolicy policy, Args in
   thread_state.autocast.devices = 0;
 }
 
+std::vector<Tensor> AutocastCall::tensors() const {
+  std::vector<Tensor> result;
+  for (const Arg& input : inputs_) result.push_back(*input);
+  return result;
+}
+
 std::optional<DType> autocast_result(const Tensor& input, std::optional<DType> chosen,
                                      AutocastPolicy policy) {
   if (chosen || !is_autocast_enabled() || !input.defined()) return chosen;

@@ -60,6 +60,7 @@ class AutocastCall {
 
   Args inputs() const { return inputs_; }
   const Tensor& operator[](size_t i) const { return *inputs_[i]; }
+  std::vector<Tensor> tensors() const;
 
  private:
   AutocastModes saved_;

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "tensora/base/check.h"
@@ -115,33 +116,57 @@ void Profiler::write_chrome_trace(const std::string& path) const {
   check(file.good(), "Profiler: the trace could not be written to '", path, "'");
 }
 
-std::string Profiler::table(int rows) const {
-  struct Total {
-    std::string name;
-    uint64_t calls = 0;
-    double total_us = 0;
-  };
+namespace {
+
+struct Total {
+  uint64_t calls = 0;
+  double total_us = 0;
+  double self_us = 0;  // without the ranges within
+};
+
+// Ranges of one thread lie within one another or apart, and end in the order in which they are
+// listed: what a range encloses stands directly before it.
+std::map<std::string, Total> totals_of(std::span<const Event> all) {
   std::map<std::string, Total> totals;
+  std::map<uint32_t, std::vector<const Event*>> enclosed;  // by thread; no outer range seen yet
+  for (const Event& event : all) {
+    Total& total = totals[event.name];
+    ++total.calls;
+    total.total_us += event.duration_us;
+    total.self_us += event.duration_us;
+    std::vector<const Event*>& open = enclosed[event.thread];
+    while (!open.empty() && open.back()->begin_us >= event.begin_us) {
+      total.self_us -= open.back()->duration_us;
+      open.pop_back();
+    }
+    open.push_back(&event);
+  }
+  return totals;
+}
+
+}  // namespace
+
+std::string Profiler::table(int rows) const {
+  std::vector<std::pair<std::string, Total>> sorted;
+  double all_us = 0;
   {
     std::lock_guard lock(events_mutex);
-    for (const Event& event : events) {
-      Total& total = totals[event.name];
-      total.name = event.name;
-      ++total.calls;
-      total.total_us += event.duration_us;
+    for (auto& [name, total] : totals_of(events)) {
+      all_us += total.self_us;
+      sorted.emplace_back(name, total);
     }
   }
-  std::vector<Total> sorted;
-  for (auto& [name, total] : totals) sorted.push_back(total);
   std::sort(sorted.begin(), sorted.end(),
-            [](const Total& a, const Total& b) { return a.total_us > b.total_us; });
+            [](const auto& a, const auto& b) { return a.second.self_us > b.second.self_us; });
   char line[160];
-  std::snprintf(line, sizeof line, "%-28s %10s %12s %12s\n", "op", "calls", "total ms", "mean us");
+  std::snprintf(line, sizeof line, "%-28s %9s %11s %7s %11s %11s\n", "op", "calls", "self ms",
+                "share", "total ms", "mean us");
   std::string result = line;
-  for (size_t i = 0; i < sorted.size() && i < static_cast<size_t>(rows); ++i) {
-    const Total& total = sorted[i];
-    std::snprintf(line, sizeof line, "%-28s %10llu %12.3f %12.3f\n", total.name.c_str(),
-                  static_cast<unsigned long long>(total.calls), total.total_us / 1e3,
+  for (size_t i = 0; i < sorted.size() && i < static_cast<size_t>(std::max(0, rows)); ++i) {
+    const auto& [name, total] = sorted[i];
+    std::snprintf(line, sizeof line, "%-28s %9llu %11.3f %6.1f%% %11.3f %11.3f\n", name.c_str(),
+                  static_cast<unsigned long long>(total.calls), total.self_us / 1e3,
+                  all_us > 0 ? 100 * total.self_us / all_us : 0, total.total_us / 1e3,
                   total.total_us / static_cast<double>(total.calls));
     result += line;
   }

@@ -17,7 +17,9 @@ class Profiler {
 
   /// Writes what was collected as Chrome trace JSON (chrome://tracing, Perfetto).
   void write_chrome_trace(const std::string& path) const;
-  /// A table of ops by total time.
+  /// A table of ops by the time spent in them and not in ranges within: calls, that time and its
+  /// share, and the time of everything. Times are the host's: work that a GPU has yet to do is not
+  /// in them (docs/cuda.md, "Seeing what runs").
   std::string table(int rows = 20) const;
 };
 

@@ -53,6 +53,7 @@ inline std::string read_file(const std::string& path) {
 }
 
 inline void write_file(const std::string& path, std::string_view contents) {
+  std::filesystem::remove(path);  // some file systems write a file that is truncated out at once
   std::ofstream(path, std::ios::binary | std::ios::trunc) << contents;
 }
 

@@ -7,7 +7,7 @@ import re
 from common import Finding
 
 NAME = "includes"
-ORDER = ["base", "core", "backend", "autograd", "dispatch", "ops", "jit", "amp", "io", "nn", "optim", "data",
+ORDER = ["base", "core", "backend", "autograd", "dispatch", "ops", "jit", "io", "amp", "nn", "optim", "data",
          "models", "llm", "train", "distributed"]
 OUTSIDE = ["apps", "python", "tests", "bench", "examples"]
 UMBRELLA = "tensora/tensora.h"

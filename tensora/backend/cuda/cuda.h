@@ -8,6 +8,7 @@
 #include "tensora/backend/cuda/memory/red_zones.h"
 #include "tensora/backend/cuda/runtime/checked.h"
 #include "tensora/backend/cuda/runtime/graph.h"
+#include "tensora/backend/cuda/runtime/graphed.h"
 #include "tensora/backend/cuda/runtime/stream.h"
 #include "tensora/core/backend.h"
 

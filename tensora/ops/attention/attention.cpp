@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tensora/core/random.h"
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops.h"
 #include "tensora/ops/attention/attention_definition.h"
 #include "tensora/ops/operators.h"
@@ -208,6 +208,14 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
                                     const Tensor& attn_mask, double dropout_p, bool is_causal,
                                     std::optional<double> scale, bool enable_gqa) {
   constexpr auto op = "scaled_dot_product_attention";
+  if (is_autocast_enabled())
+    return autocast_call(
+        op, Autocast::lower,
+        [&](const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
+          return scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal, scale,
+                                              enable_gqa);
+        },
+        query, key, value, attn_mask);
   return called_as(op, [&] {
     check_operands(query, key, value);
     check(dropout_p >= 0 && dropout_p <= 1, op, ": dropout_p must be between 0 and 1, got ",

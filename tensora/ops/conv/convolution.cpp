@@ -343,7 +343,6 @@ constinit OpDef<ConvolutionGradAttrs> convolution_input_grad_op = define(Op<Conv
     .reference = input_grad_reference,
     .vjp = input_grad_vjp,
     .saves = {in(1), in(0)},
-    .autocast = Autocast::lower,
 });
 
 constinit OpDef<ConvolutionGradAttrs> convolution_weight_grad_op = define(Op<ConvolutionGradAttrs>{
@@ -356,7 +355,6 @@ constinit OpDef<ConvolutionGradAttrs> convolution_weight_grad_op = define(Op<Con
     .reference = weight_grad_reference,
     .vjp = weight_grad_vjp,
     .saves = {in(1), in(0)},
-    .autocast = Autocast::lower,
 });
 
 void register_convolution(OpRegistry& registry) {

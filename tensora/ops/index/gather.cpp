@@ -132,6 +132,7 @@ constinit OpDef<GatherAttrs> scatter_add_op = define(Op<GatherAttrs>{
           if (vjp.needs(2)) vjp.set(2, gather(vjp.grad(), attrs.dim, vjp.input(1)));
         },
     .saves = {{}, {}, in(1)},
+    .autocast = {Autocast::as_is, Autocast::widest},
     .accepts = kComputingDTypes,
 });
 

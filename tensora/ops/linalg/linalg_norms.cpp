@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/linalg/linalg_common.h"
 #include "tensora/ops/linalg/solve.h"
@@ -99,8 +100,9 @@ Tensor numbered_norm(const Tensor& A, double p, std::pair<int, int> dims, bool k
 }  // namespace
 
 Tensor matrix_norm(const Tensor& A, const NormOrder& ord, const Dims& dim, bool keepdim,
-                   std::optional<DType> dtype) {
+                   std::optional<DType> chosen) {
   const auto dims = matrix_dims(A, dim);
+  const auto dtype = autocast_result(A, chosen, {Autocast::as_is, Autocast::full});
   return called_as("linalg.matrix_norm", [&]() {
     return ord.is_named() ? named_norm(A, ord, dims, keepdim, dtype)
                           : numbered_norm(cast(A, dtype), ord.number(), dims, keepdim);

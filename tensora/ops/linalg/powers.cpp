@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/sequence.h"
 #include "tensora/ops/linalg/linalg_common.h"
@@ -133,6 +134,10 @@ Tensor matrix_exp(const Tensor& A) { return exponential("linalg.matrix_exp", A);
 
 Tensor vecdot(const Tensor& x, const Tensor& y, int64_t dim) {
   check(x.defined() && y.defined(), "linalg.vecdot: ", x.defined() ? "y" : "x", " is undefined");
+  if (is_autocast_enabled())
+    return autocast_call(
+        "linalg.vecdot", Autocast::lower,
+        [&](const Tensor& a, const Tensor& b) { return vecdot(a, b, dim); }, x, y);
   return called_as("linalg.vecdot",
                    [&]() { return sum((x.is_complex() ? conj(x) : x) * y, {dim}); });
 }

@@ -1,7 +1,7 @@
 #include "tensora/ops/loss/cross_entropy.h"
 
 #include "tensora/core/thread_state.h"
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/sequence.h"
 #include "tensora/ops/index/gather.h"
@@ -237,8 +237,8 @@ struct Flat {
     check(x.dim() >= 1, op, ": expected an input with a dim of classes, got a number");
     check(x.is_floating_point(), op, ": expected a floating-point input, got ", x.dtype());
     if (w.defined()) {
-      check(w.dtype() == x.dtype(), op, ": expected a weight of the input's dtype ", x.dtype(),
-            ", got ", w.dtype());
+      check(w.dtype() == x.dtype() || is_autocast_enabled(), op,
+            ": expected a weight of the input's dtype ", x.dtype(), ", got ", w.dtype());
       weight = to(w, wide_dtype(x.dtype()));
     }
     check(y.dtype() == kInt64 || y.dtype() == kInt32 || y.dtype() == kUInt8, op,
@@ -271,7 +271,7 @@ Tensors called(const OpDef<CrossEntropyAttrs>& op, const Flat& flat, const Tenso
 
 // The kernels compute in float32 whatever comes in; under autocast the result stays that wide.
 DType loss_dtype(const Tensor& input) {
-  return thread_state.autocast_enabled ? wide_dtype(input.dtype()) : input.dtype();
+  return is_autocast_enabled(input.device().type) ? wide_dtype(input.dtype()) : input.dtype();
 }
 
 Tensor weighted_mean(std::string_view op, const Tensor& losses, const Tensor& weights,

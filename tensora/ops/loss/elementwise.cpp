@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "tensora/autograd/grad_mode.h"
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/loss/expect.h"
 #include "tensora/ops/operators.h"
@@ -18,10 +18,22 @@ namespace {
 
 using namespace functors;
 
-// Calls `losses` so that errors of the ops within carry the loss's name, and reduces what it gives.
-template <class Losses>
-Tensor reduced(std::string_view op, Reduction reduction, const Losses& losses) {
-  return called_as(op, [&] { return reduce_loss(op, losses(), reduction); });
+// Calls `losses` with the inputs so that errors of the ops within carry the loss's name, and
+// reduces what it gives. Under autocast losses are computed in float32.
+template <class Losses, class... Inputs>
+Tensor reduced(std::string_view op, AutocastPolicy policy, Reduction reduction,
+               const Losses& losses, const Inputs&... inputs) {
+  return called_as(op, [&] {
+    const auto compute = [&](const auto&... cast) {
+      return reduce_loss(op, losses(cast...), reduction);
+    };
+    return autocast_call(op, policy, compute, inputs...);
+  });
+}
+template <class Losses, class... Inputs>
+Tensor reduced(std::string_view op, Reduction reduction, const Losses& losses,
+               const Inputs&... inputs) {
+  return reduced(op, Autocast::full, reduction, losses, inputs...);
 }
 
 void check_same_shape(std::string_view op, const Tensor& input, const Tensor& target) {
@@ -58,73 +70,81 @@ Tensor reduce_loss(std::string_view op, const Tensor& losses, Reduction reductio
 }
 
 Tensor mse_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
-  return reduced("mse_loss", reduction, [&] {
-    return apply(pointwise_op<SquaredError>(), {input, target});
-  });
+  const auto losses = [](const Tensor& x, const Tensor& y) {
+    return apply(pointwise_op<SquaredError>(), {x, y});
+  };
+  return reduced("mse_loss", reduction, losses, input, target);
 }
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
-  return reduced("l1_loss", reduction, [&] {
-    const bool floats = is_floating_point(promote_types(input.dtype(), target.dtype()));
-    return floats ? apply(pointwise_op<AbsoluteError>(), {input, target}) : abs(input - target);
-  });
+  const auto losses = [](const Tensor& x, const Tensor& y) {
+    const bool floats = is_floating_point(promote_types(x.dtype(), y.dtype()));
+    return floats ? apply(pointwise_op<AbsoluteError>(), {x, y}) : abs(x - y);
+  };
+  return reduced("l1_loss", reduction, losses, input, target);
 }
 
 Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, Reduction reduction, double beta) {
   check(beta >= 0, "smooth_l1_loss: beta must not be negative, got ", beta);
-  return reduced("smooth_l1_loss", reduction, [&] {
-    if (beta == 0) return apply(pointwise_op<AbsoluteError>(), {input, target});
-    return apply(pointwise_op<SmoothL1>(), {input, target}, {{}, beta});
-  });
+  const auto losses = [&](const Tensor& x, const Tensor& y) {
+    if (beta == 0) return apply(pointwise_op<AbsoluteError>(), {x, y});
+    return apply(pointwise_op<SmoothL1>(), {x, y}, {{}, beta});
+  };
+  return reduced("smooth_l1_loss", reduction, losses, input, target);
 }
 
 Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction, double delta) {
   check(delta > 0, "huber_loss: delta must be greater than 0, got ", delta);
-  return reduced("huber_loss", reduction, [&] {
-    return apply(pointwise_op<Huber>(), {input, target}, {{}, delta});
-  });
+  const auto losses = [&](const Tensor& x, const Tensor& y) {
+    return apply(pointwise_op<Huber>(), {x, y}, {{}, delta});
+  };
+  return reduced("huber_loss", reduction, losses, input, target);
 }
 
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weight,
                             Reduction reduction) {
   check_same_shape("binary_cross_entropy", input, target);
-  return reduced("binary_cross_entropy", reduction, [&] {
-    expect(input, Expected::probability);
-    return apply(pointwise_op<BinaryEntropy>(), {input, target, ones_or(weight)});
-  });
+  const auto losses = [](const Tensor& x, const Tensor& y, const Tensor& w) {
+    expect(x, Expected::probability);
+    return apply(pointwise_op<BinaryEntropy>(), {x, y, ones_or(w)});
+  };
+  return reduced("binary_cross_entropy", {Autocast::full, Autocast::refused}, reduction, losses,
+                 input, target, weight);
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target,
                                         const Tensor& weight, Reduction reduction,
                                         const Tensor& pos_weight) {
   check_same_shape("binary_cross_entropy_with_logits", input, target);
-  return reduced("binary_cross_entropy_with_logits", reduction, [&] {
-    const Tensor losses =
-        apply(pointwise_op<BinaryEntropyOfLogit>(), {input, target, ones_or(pos_weight)});
-    return weight.defined() ? losses * weight : losses;
-  });
+  const auto losses = [](const Tensor& x, const Tensor& y, const Tensor& w, const Tensor& pos) {
+    const Tensor each = apply(pointwise_op<BinaryEntropyOfLogit>(), {x, y, ones_or(pos)});
+    return w.defined() ? each * w : each;
+  };
+  return reduced("binary_cross_entropy_with_logits", reduction, losses, input, target, weight,
+                 pos_weight);
 }
 
 Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bool log_target) {
-  const auto losses = [&] {
-    return log_target ? apply(pointwise_op<DivergenceOfLogs>(), {input, target})
-                      : apply(pointwise_op<Divergence>(), {input, target});
+  const auto losses = [&](const Tensor& x, const Tensor& y) {
+    return log_target ? apply(pointwise_op<DivergenceOfLogs>(), {x, y})
+                      : apply(pointwise_op<Divergence>(), {x, y});
   };
-  if (reduction.kind("kl_div") != Reduction::batchmean) return reduced("kl_div", reduction, losses);
-  const Tensor total = reduced("kl_div", Reduction::sum, losses);
+  if (reduction.kind("kl_div") != Reduction::batchmean)
+    return reduced("kl_div", reduction, losses, input, target);
+  const Tensor total = reduced("kl_div", Reduction::sum, losses, input, target);
   return input.dim() == 0 ? total : total / input.size(0);
 }
 
 Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input, bool full,
                         double eps, Reduction reduction) {
-  return reduced("poisson_nll_loss", reduction, [&] {
-    const Tensor losses = log_input ? apply(pointwise_op<PoissonNllOfLog>(), {input, target})
-                                    : apply(pointwise_op<PoissonNll>(), {input, target}, {{}, eps});
-    if (!full) return losses;
-    const Tensor stirling =
-        target * log(target) - target + log(target * (2 * std::numbers::pi)) * 0.5;
-    return losses + where(target > 1, stirling, 0);
-  });
+  const auto losses = [&](const Tensor& x, const Tensor& y) {
+    const Tensor each = log_input ? apply(pointwise_op<PoissonNllOfLog>(), {x, y})
+                                  : apply(pointwise_op<PoissonNll>(), {x, y}, {{}, eps});
+    if (!full) return each;
+    const Tensor stirling = y * log(y) - y + log(y * (2 * std::numbers::pi)) * 0.5;
+    return each + where(y > 1, stirling, 0);
+  };
+  return reduced("poisson_nll_loss", reduction, losses, input, target);
 }
 
 Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var, bool full,
@@ -140,11 +160,13 @@ Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor
     check(spread.sizes() == single, "gaussian_nll_loss: var must have the shape of input, ",
           input.sizes(), ", or that without its last dim or with 1 there, got ", var.sizes());
   }
-  return reduced("gaussian_nll_loss", reduction, [&] {
-    expect(spread, Expected::variance);
-    const Tensor losses = apply(pointwise_op<GaussianNll>(), {input, target, spread}, {{}, eps});
-    return full ? losses + 0.5 * std::log(2 * std::numbers::pi) : losses;
-  });
+  const auto losses = [&](const Tensor& x, const Tensor& y, const Tensor& variance) {
+    expect(variance, Expected::variance);
+    const Tensor each = apply(pointwise_op<GaussianNll>(), {x, y, variance}, {{}, eps});
+    return full ? each + 0.5 * std::log(2 * std::numbers::pi) : each;
+  };
+  return reduced("gaussian_nll_loss", {Autocast::as_is, Autocast::full}, reduction, losses, input,
+                 target, spread);
 }
 
 Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, double var, bool full,
@@ -155,9 +177,10 @@ Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, double var, 
 
 Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double margin,
                             Reduction reduction) {
-  return reduced("hinge_embedding_loss", reduction, [&] {
-    return apply(pointwise_op<HingeEmbedding>(), {input, target}, {{}, margin});
-  });
+  const auto losses = [&](const Tensor& x, const Tensor& y) {
+    return apply(pointwise_op<HingeEmbedding>(), {x, y}, {{}, margin});
+  };
+  return reduced("hinge_embedding_loss", reduction, losses, input, target);
 }
 
 Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Tensor& target,
@@ -165,15 +188,17 @@ Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Ten
   check(input1.dim() == input2.dim() && input1.dim() == target.dim(),
         "margin_ranking_loss: all tensors must have the same number of dims, got ", input1.sizes(),
         ", ", input2.sizes(), " and ", target.sizes());
-  return reduced("margin_ranking_loss", reduction, [&] {
-    return apply(pointwise_op<MarginRanking>(), {input1, input2, target}, {{}, margin});
-  });
+  const auto losses = [&](const Tensor& x1, const Tensor& x2, const Tensor& y) {
+    return apply(pointwise_op<MarginRanking>(), {x1, x2, y}, {{}, margin});
+  };
+  return reduced("margin_ranking_loss", reduction, losses, input1, input2, target);
 }
 
 Tensor soft_margin_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
-  return reduced("soft_margin_loss", reduction, [&] {
-    return apply(pointwise_op<SoftMargin>(), {input, target});
-  });
+  const auto losses = [](const Tensor& x, const Tensor& y) {
+    return apply(pointwise_op<SoftMargin>(), {x, y});
+  };
+  return reduced("soft_margin_loss", reduction, losses, input, target);
 }
 
 }  // namespace tensora

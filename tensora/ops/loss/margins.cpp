@@ -1,7 +1,7 @@
 // Registers nothing: functions of other ops.
 #include "tensora/ops/loss/margins.h"
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/sequence.h"
 #include "tensora/ops/index/gather.h"
@@ -24,6 +24,13 @@ Tensor distance(const Tensor& a, const Tensor& b, double p, double eps) {
 Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const Tensor& target,
                              double margin, Reduction reduction) {
   constexpr std::string_view op = "cosine_embedding_loss";
+  if (is_autocast_enabled())
+    return autocast_call(
+        op, Autocast::full,
+        [&](const Tensor& a, const Tensor& b) {
+          return cosine_embedding_loss(a, b, target, margin, reduction);
+        },
+        input1, input2);
   constexpr double kEps = 1e-12;
   check(target.dim() <= 1, op, ": expected a target of at most one dim, got shape ",
         target.sizes());
@@ -44,6 +51,13 @@ Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const T
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            double margin, double p, double eps, bool swap, Reduction reduction) {
   constexpr std::string_view op = "triplet_margin_loss";
+  if (is_autocast_enabled())
+    return autocast_call(
+        op, Autocast::full,
+        [&](const Tensor& a, const Tensor& b, const Tensor& c) {
+          return triplet_margin_loss(a, b, c, margin, p, eps, swap, reduction);
+        },
+        anchor, positive, negative);
   check(margin > 0, op, ": margin must be greater than 0, got ", margin);
   check(anchor.dim() == positive.dim() && anchor.dim() == negative.dim(), op,
         ": expected inputs of the same number of dims, got ", anchor.sizes(), ", ",
@@ -59,6 +73,13 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
 Tensor multi_margin_loss(const Tensor& input, const Tensor& target, double p, double margin,
                          const Tensor& weight, Reduction reduction) {
   constexpr std::string_view op = "multi_margin_loss";
+  if (is_autocast_enabled())
+    return autocast_call(
+        op, Autocast::full,
+        [&](const Tensor& x, const Tensor& w) {
+          return multi_margin_loss(x, target, p, margin, w, reduction);
+        },
+        input, weight);
   check(p == 1 || p == 2, op, ": p must be 1 or 2, got ", p);
   check((input.dim() == 1 || input.dim() == 2) && input.size(-1) > 0, op,
         ": expected scores (N, C) or (C) of at least one class, got shape ", input.sizes());
@@ -86,6 +107,13 @@ Tensor multi_margin_loss(const Tensor& input, const Tensor& target, double p, do
 Tensor multilabel_soft_margin_loss(const Tensor& input, const Tensor& target, const Tensor& weight,
                                    Reduction reduction) {
   constexpr std::string_view op = "multilabel_soft_margin_loss";
+  if (is_autocast_enabled())
+    return autocast_call(
+        op, {Autocast::as_is, Autocast::full},
+        [&](const Tensor& x, const Tensor& y, const Tensor& w) {
+          return multilabel_soft_margin_loss(x, y, w, reduction);
+        },
+        input, target, weight);
   check(input.dim() >= 1, op, ": expected a dim of classes, got a number");
   return called_as(op, [&] {
     const Tensor each = binary_cross_entropy_with_logits(input, target, weight, Reduction::none);

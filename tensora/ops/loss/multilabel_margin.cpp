@@ -1,6 +1,6 @@
 #include "tensora/ops/loss/multilabel_margin.h"
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/index/gather.h"
 #include "tensora/ops/loss/multilabel_margin_op.h"
@@ -85,6 +85,10 @@ void register_multilabel_margin(OpRegistry& registry) {
 
 Tensor multilabel_margin_loss(const Tensor& input, const Tensor& target, Reduction reduction) {
   constexpr std::string_view op = "multilabel_margin_loss";
+  if (is_autocast_enabled())
+    return autocast_call(
+        op, Autocast::full,
+        [&](const Tensor& x) { return multilabel_margin_loss(x, target, reduction); }, input);
   check((input.dim() == 1 || input.dim() == 2) && input.size(-1) > 0, op,
         ": expected scores (N, C) or (C) of at least one class, got shape ", input.sizes());
   check(target.sizes() == input.sizes(), op, ": expected a target of shape ", input.sizes(),

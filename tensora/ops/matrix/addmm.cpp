@@ -1,6 +1,6 @@
 #include "tensora/ops/matrix/addmm.h"
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
@@ -98,6 +98,13 @@ const Tensor& baddbmm_(const Tensor& self, const Tensor& batch1, const Tensor& b
 }
 
 Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, Scalar beta, Scalar alpha) {
+  if (is_autocast_enabled())
+    return autocast_call(
+        "addmv", {Autocast::as_is, Autocast::lower},
+        [&](const Tensor& x, const Tensor& a, const Tensor& b) {
+          return addmv(x, a, b, beta, alpha);
+        },
+        self, mat, vec);
   return called_as("addmv", [&]() {
     check_dims("addmv", mat, vec, 2, 1);
     const Tensor column = self.dim() == 0 ? self : unsqueeze(self, 1);
@@ -106,6 +113,13 @@ Tensor addmv(const Tensor& self, const Tensor& mat, const Tensor& vec, Scalar be
 }
 
 Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha) {
+  if (is_autocast_enabled())
+    return autocast_call(
+        "addr", {Autocast::as_is, Autocast::lower},
+        [&](const Tensor& x, const Tensor& a, const Tensor& b) {
+          return addr(x, a, b, beta, alpha);
+        },
+        self, vec1, vec2);
   return called_as("addr", [&]() {
     check_dims("addr", vec1, vec2, 1, 1);
     const DType dtype = result_type(args_of(std::array{self, vec1, vec2}));
@@ -124,6 +138,13 @@ Tensor addr(const Tensor& self, const Tensor& vec1, const Tensor& vec2, Scalar b
 Tensor linear(const Tensor& input, const Tensor& weight) { return linear(input, weight, {}); }
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  // Here and not in the product, which sees a view of the weight: only casts of parameters are
+  // kept.
+  if (is_autocast_enabled())
+    return autocast_call(
+        "linear", Autocast::lower,
+        [](const Tensor& x, const Tensor& w, const Tensor& b) { return linear(x, w, b); }, input,
+        weight, bias);
   check(weight.dim() == 2, "linear: weight must have 2 dimensions (out, in), got shape ",
         weight.sizes());
   check(input.dim() >= 1 && input.size(-1) == weight.size(1), "linear: input of shape ",

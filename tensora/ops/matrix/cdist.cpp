@@ -122,7 +122,8 @@ constinit OpDef<CdistAttrs> cdist_op =
                           .infer = infer_cdist,
                           .reference = cdist_reference,
                           .vjp = cdist_vjp,
-                          .saves = {in(0) | in(1) | out(0), in(0) | in(1) | out(0)}});
+                          .saves = {in(0) | in(1) | out(0), in(0) | in(1) | out(0)},
+                          .autocast = Autocast::full});
 constinit OpDef<CdistAttrs> cdist_backward_op =
     define(Op<CdistAttrs>{.name = "cdist_backward",
                           .inputs = {"grad", "x1", "x2", "distances"},
@@ -135,7 +136,8 @@ constinit OpDef<NoAttrs> euclidean_distance_op =
                        .infer = [](Infer& infer, const NoAttrs&) { infer_distances(infer); },
                        .reference = euclidean_reference,
                        .vjp = euclidean_vjp,
-                       .saves = {in(0) | in(1) | out(0), in(0) | in(1) | out(0)}});
+                       .saves = {in(0) | in(1) | out(0), in(0) | in(1) | out(0)},
+                       .autocast = Autocast::full});
 
 void register_cdist(OpRegistry& registry) {
   registry.add(cdist_op);

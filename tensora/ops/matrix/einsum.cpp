@@ -202,6 +202,10 @@ Tensor einsum(std::string_view equation, const std::vector<Tensor>& operands) {
           "einsum: expected operands of one dtype, got ", operands[0].dtype(), " and ",
           operands[i].dtype());
   }
+  // GPUs cast the operands even where nothing is multiplied; the CPU casts each product.
+  if (const auto args = args_of(operands);
+      effective_policy({Autocast::as_is, Autocast::lower}, args) == Autocast::lower)
+    return einsum(equation, AutocastCall("einsum", Autocast::lower, args).tensors());
   const Equation parsed = read_equation(equation);
   check(parsed.operands.size() == operands.size(),
         "einsum: ", parsed.operands.size() > operands.size() ? "fewer" : "more",
@@ -229,6 +233,11 @@ Tensor tensordot(const Tensor& input, const Tensor& other, const Dims& dims_self
   check(is_autocast_enabled() || input.dtype() == other.dtype(),
         "tensordot: both inputs should have one dtype, got ", input.dtype(), " and ",
         other.dtype());
+  if (is_autocast_enabled())
+    return autocast_call(
+        "tensordot", {Autocast::lower, Autocast::widest},
+        [&](const Tensor& a, const Tensor& b) { return tensordot(a, b, dims_self, dims_other); },
+        input, other);
   std::vector<int> left(static_cast<size_t>(input.dim())), right(static_cast<size_t>(other.dim()));
   std::iota(left.begin(), left.end(), 0);
   std::iota(right.begin(), right.end(), kMaxDims);

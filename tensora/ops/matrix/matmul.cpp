@@ -1,7 +1,6 @@
 #include "tensora/ops/matrix/matmul.h"
 
 #include "tensora/dispatch/autocast.h"
-#include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"
 
@@ -114,6 +113,8 @@ Tensor bmm(const Tensor& self, const Tensor& mat2) {
 }
 
 Tensor mv(const Tensor& self, const Tensor& vec) {
+  if (is_autocast_enabled())
+    return autocast_call("mv", {Autocast::as_is, Autocast::lower}, mv, self, vec);
   check_dim(self, 2, "mv", "self");
   check_dim(vec, 1, "mv", "vec");
   check_product(self, vec, "mv");
@@ -121,6 +122,8 @@ Tensor mv(const Tensor& self, const Tensor& vec) {
 }
 
 Tensor dot(const Tensor& self, const Tensor& other) {
+  if (is_autocast_enabled())
+    return autocast_call("dot", {Autocast::as_is, Autocast::widest}, dot, self, other);
   check_dim(self, 1, "dot", "self");
   check_dim(other, 1, "dot", "other");
   check(self.sizes() == other.sizes(), "dot: expected vectors of one length, got shapes ",

@@ -2,7 +2,7 @@
 #include "tensora/ops/matrix/products.h"
 
 #include "tensora/core/tensor.h"
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/matrix/addmm.h"
 #include "tensora/ops/matrix/matmul.h"
@@ -98,6 +98,13 @@ Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor& weight
 
 Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor& weight,
                 const Tensor& bias) {
+  if (is_autocast_enabled())
+    return autocast_call(
+        "bilinear", {Autocast::as_is, Autocast::widest},
+        [](const Tensor& a, const Tensor& b, const Tensor& w, const Tensor& c) {
+          return bilinear(a, b, w, c);
+        },
+        input1, input2, weight, bias);
   check(weight.dim() == 3, "bilinear: expected a weight of 3 dims, got shape ", weight.sizes());
   check(input1.dim() > 0 && input1.dim() == input2.dim(),
         "bilinear: expected inputs of as many dims, got shapes ", input1.sizes(), " and ",

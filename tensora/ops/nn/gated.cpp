@@ -1,6 +1,6 @@
 #include "tensora/ops/nn/gated.h"
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/describe.h"
@@ -117,6 +117,7 @@ Tensor swiglu(const Tensor& gate, const Tensor& up) {
 }
 
 Tensor prelu(const Tensor& self, const Tensor& weight) {
+  if (is_autocast_enabled()) return autocast_call("prelu", Autocast::lower, prelu, self, weight);
   check(self.dtype() == weight.dtype(), "prelu: expected a weight of the input's dtype ",
         self.dtype(), ", got ", weight.dtype());
   check(weight.dim() <= 1, "prelu: expected a weight of at most one dim, got shape ",

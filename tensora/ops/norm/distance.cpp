@@ -1,6 +1,7 @@
 // Registers nothing: functions of other ops.
 #include "tensora/ops/norm/distance.h"
 
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/operators.h"
@@ -21,6 +22,11 @@ Tensor normalize(const Tensor& input, double p, int64_t dim, double eps) {
 }
 
 Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
+  if (is_autocast_enabled())
+    return autocast_call(
+        "cosine_similarity", {Autocast::as_is, Autocast::full},
+        [&](const Tensor& a, const Tensor& b) { return cosine_similarity(a, b, dim, eps); }, x1,
+        x2);
   const DType dtype = promote_types(x1.dtype(), x2.dtype());
   check(is_floating_point(dtype), "cosine_similarity: expected a floating-point dtype, got ",
         x1.dtype(), " and ", x2.dtype());

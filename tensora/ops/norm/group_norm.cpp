@@ -127,7 +127,7 @@ constinit OpDef<GroupNormAttrs> group_norm_op = define(Op<GroupNormAttrs>{
     .reference = group_norm_reference,
     .vjp = group_norm_vjp,
     .saves = Saves().rest(in(0) | in(1) | out(1) | out(2)),
-    .autocast = Autocast::full,
+    .autocast = {Autocast::as_is, Autocast::full},
 });
 
 constinit OpDef<GroupNormBackwardAttrs> group_norm_backward_op = define(Op<GroupNormBackwardAttrs>{

@@ -276,7 +276,7 @@ constinit OpDef<LayerNormAttrs> layer_norm_op = define(Op<LayerNormAttrs>{
                    {.normalized_shape = attrs.normalized_shape});
         },
     .saves = Saves().rest(in(0) | in(1) | out(1) | out(2)),
-    .autocast = Autocast::full,
+    .autocast = {Autocast::as_is, Autocast::full},
 });
 
 constinit OpDef<RmsNormAttrs> rms_norm_op = define(Op<RmsNormAttrs>{
@@ -302,7 +302,7 @@ constinit OpDef<RmsNormAttrs> rms_norm_op = define(Op<RmsNormAttrs>{
                    {.normalized_shape = attrs.normalized_shape});
         },
     .saves = Saves().rest(in(0) | in(1) | out(1)),
-    .autocast = Autocast::full,
+    .autocast = {Autocast::as_is, Autocast::full},
 });
 
 constinit OpDef<AddNormAttrs> add_layer_norm_op = define(Op<AddNormAttrs>{
@@ -317,7 +317,7 @@ constinit OpDef<AddNormAttrs> add_layer_norm_op = define(Op<AddNormAttrs>{
                        attrs);
         },
     .saves = Saves().rest(in(2) | out(1) | out(2) | out(3)),
-    .autocast = Autocast::full,
+    .autocast = {Autocast::widest, Autocast::full},
 });
 
 constinit OpDef<AddNormAttrs> add_rms_norm_op = define(Op<AddNormAttrs>{
@@ -332,7 +332,7 @@ constinit OpDef<AddNormAttrs> add_rms_norm_op = define(Op<AddNormAttrs>{
                        attrs);
         },
     .saves = Saves().rest(in(2) | out(1) | out(2)),
-    .autocast = Autocast::full,
+    .autocast = {Autocast::widest, Autocast::full},
 });
 
 void register_layer_norm(OpRegistry& registry) {

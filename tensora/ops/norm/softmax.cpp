@@ -1,6 +1,6 @@
 #include "tensora/ops/norm/softmax.h"
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/index/gather.h"
@@ -88,7 +88,8 @@ Tensor in_order(const Tensor& x) {
 }
 
 Tensor apply_softmax(const OpDef<SoftmaxAttrs>& op, const Tensor& self, int64_t dim,
-                     std::optional<DType> dtype) {
+                     std::optional<DType> chosen) {
+  const auto dtype = autocast_result(self, chosen, {Autocast::as_is, Autocast::full});
   const bool converts = dtype && is_floating_point(self.dtype()) && widens(self.dtype(), *dtype);
   const Tensor source = dtype && !converts ? to(self, *dtype) : self;
   return apply(op, {in_order(source)}, {dim, dtype});
@@ -108,7 +109,6 @@ constinit OpDef<SoftmaxAttrs> softmax_op = define(Op<SoftmaxAttrs>{
     .reference = softmax_reference,
     .vjp = softmax_vjp<softmax_backward_op>,
     .saves = {out(0)},
-    .autocast = Autocast::full,
 });
 
 constinit OpDef<SoftmaxAttrs> log_softmax_op = define(Op<SoftmaxAttrs>{
@@ -118,7 +118,6 @@ constinit OpDef<SoftmaxAttrs> log_softmax_op = define(Op<SoftmaxAttrs>{
     .reference = log_softmax_reference,
     .vjp = softmax_vjp<log_softmax_backward_op>,
     .saves = {out(0)},
-    .autocast = Autocast::full,
 });
 
 void register_softmax(OpRegistry& registry) {

@@ -166,6 +166,7 @@ struct Fmod : Binary {
 struct Pow : Binary {
   static constexpr auto name = "pow";
   static constexpr auto types = Types::number;
+  static constexpr bool full_on_gpu = true;
   static constexpr double ulp = kLibraryUlp;
   static constexpr auto internal = true;
   static constexpr bool complex = true;

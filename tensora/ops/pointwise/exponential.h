@@ -10,6 +10,7 @@ inline constexpr double kNan = __builtin_bit_cast(double, 0x7ff8000000000000ull)
 struct Exp : Unary {
   static constexpr auto name = "exp";
   static constexpr auto types = Types::floating;
+  static constexpr bool full_on_gpu = true;
   static constexpr double ulp = kLibraryUlp;
   static constexpr bool complex = true;
   static constexpr unsigned saves_a = kY;
@@ -41,6 +42,7 @@ struct Exp2 : Unary {
 struct Expm1 : Unary {
   static constexpr auto name = "expm1";
   static constexpr auto types = Types::floating;
+  static constexpr bool full_on_gpu = true;
   static constexpr double ulp = kLibraryUlp;
   static constexpr unsigned saves_a = kY;
   template <class V>
@@ -56,6 +58,7 @@ struct Expm1 : Unary {
 struct Log : Unary {
   static constexpr auto name = "log";
   static constexpr auto types = Types::floating;
+  static constexpr bool full_on_gpu = true;
   static constexpr double ulp = kLibraryUlp;
   static constexpr bool complex = true;
   static constexpr double low = 0.1, high = 4;
@@ -73,6 +76,7 @@ struct Log : Unary {
 struct Log2 : Unary {
   static constexpr auto name = "log2";
   static constexpr auto types = Types::floating;
+  static constexpr bool full_on_gpu = true;
   static constexpr double ulp = kLibraryUlp;
   static constexpr double low = 0.1, high = 4;
   static constexpr unsigned saves_a = kA;
@@ -89,6 +93,7 @@ struct Log2 : Unary {
 struct Log10 : Unary {
   static constexpr auto name = "log10";
   static constexpr auto types = Types::floating;
+  static constexpr bool full_on_gpu = true;
   static constexpr double ulp = kLibraryUlp;
   static constexpr double low = 0.1, high = 4;
   static constexpr unsigned saves_a = kA;
@@ -105,6 +110,7 @@ struct Log10 : Unary {
 struct Log1p : Unary {
   static constexpr auto name = "log1p";
   static constexpr auto types = Types::floating;
+  static constexpr bool full_on_gpu = true;
   static constexpr double ulp = kLibraryUlp;
   static constexpr double low = -0.9, high = 4;
   static constexpr unsigned saves_a = kA;

@@ -183,6 +183,7 @@ struct Mish : Unary {
 struct Softplus : Unary {
   static constexpr auto name = "softplus";
   static constexpr auto types = Types::floating_only;
+  static constexpr bool full_on_gpu = true;
   static constexpr double ulp = 8;
   static constexpr auto inplace = false;
   static constexpr unsigned saves_a = kA;

@@ -40,6 +40,7 @@ struct Erfc : Unary {
 struct Erfinv : Unary {
   static constexpr auto name = "erfinv";
   static constexpr auto types = Types::floating;
+  static constexpr bool full_on_gpu = true;
   static constexpr double ulp = 6;
   static constexpr double low = -0.9, high = 0.9;
   static constexpr unsigned saves_a = kY;

@@ -41,6 +41,7 @@ struct Cos : Unary {
 struct Tan : Unary {
   static constexpr auto name = "tan";
   static constexpr auto types = Types::floating;
+  static constexpr bool full_on_gpu = true;
   static constexpr double ulp = kLibraryUlp;
   static constexpr double low = -1.3, high = 1.3;
   static constexpr unsigned saves_a = kY;
@@ -57,6 +58,7 @@ struct Tan : Unary {
 struct Asin : Unary {
   static constexpr auto name = "asin";
   static constexpr auto types = Types::floating;
+  static constexpr bool full_on_gpu = true;
   static constexpr double ulp = kLibraryUlp;
   static constexpr double low = -0.9, high = 0.9;
   static constexpr unsigned saves_a = kA;
@@ -73,6 +75,7 @@ struct Asin : Unary {
 struct Acos : Unary {
   static constexpr auto name = "acos";
   static constexpr auto types = Types::floating;
+  static constexpr bool full_on_gpu = true;
   static constexpr double ulp = kLibraryUlp;
   static constexpr double low = -0.9, high = 0.9;
   static constexpr unsigned saves_a = kA;
@@ -104,6 +107,7 @@ struct Atan : Unary {
 struct Sinh : Unary {
   static constexpr auto name = "sinh";
   static constexpr auto types = Types::floating;
+  static constexpr bool full_on_gpu = true;
   static constexpr double ulp = kLibraryUlp;
   static constexpr unsigned saves_a = kA;
   template <class V>
@@ -119,6 +123,7 @@ struct Sinh : Unary {
 struct Cosh : Unary {
   static constexpr auto name = "cosh";
   static constexpr auto types = Types::floating;
+  static constexpr bool full_on_gpu = true;
   static constexpr double ulp = kLibraryUlp;
   static constexpr unsigned saves_a = kA;
   template <class V>

@@ -39,6 +39,7 @@ struct Abs : Unary {
 struct Square : Unary {
   static constexpr auto name = "square";
   static constexpr auto types = Types::number;
+  static constexpr bool full_on_gpu = true;
   static constexpr auto internal = true;
   static constexpr bool complex = true;
   static constexpr unsigned saves_a = kA;
@@ -73,6 +74,7 @@ struct Cube : Unary {
 struct Reciprocal : Unary {
   static constexpr auto name = "reciprocal";
   static constexpr auto types = Types::floating;
+  static constexpr bool full_on_gpu = true;
   static constexpr bool complex = true;
   static constexpr unsigned saves_a = kY;
   template <class V>
@@ -104,6 +106,7 @@ struct Sqrt : Unary {
 struct Rsqrt : Unary {
   static constexpr auto name = "rsqrt";
   static constexpr auto types = Types::floating;
+  static constexpr bool full_on_gpu = true;
   static constexpr double ulp = 2;
   static constexpr bool complex = true;
   static constexpr double low = 0.1, high = 4;

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "tensora/core/fit_scalar.h"
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/describe.h"
@@ -204,6 +204,10 @@ Tensor pow(const Tensor& self, const Tensor& exponent) {
 }
 
 Tensor pow(const Tensor& self, Scalar exponent) {
+  if (is_autocast_enabled())
+    return autocast_call(
+        "pow", {Autocast::as_is, Autocast::full},
+        [&](const Tensor& base) { return pow(base, exponent); }, self);
   if (is_bool_power(self, exponent)) return logical_or(self, logical_not(wrap_number(exponent)));
   check_integer_power(self, exponent);
   const bool keeps_dtype =

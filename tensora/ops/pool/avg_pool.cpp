@@ -1,6 +1,6 @@
 #include "tensora/ops/pool/avg_pool.h"
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/creation/tensor.h"
@@ -157,6 +157,14 @@ Tensor avg_pool3d(const Tensor& input, const Shape& kernel_size, const Shape& st
                   const Shape& padding, bool ceil_mode, bool count_include_pad,
                   std::optional<int64_t> divisor_override) {
   constexpr auto op = "avg_pool3d";
+  if (is_autocast_enabled())
+    return autocast_call(
+        op, {Autocast::full, Autocast::as_is},
+        [&](const Tensor& x) {
+          return avg_pool3d(x, kernel_size, stride, padding, ceil_mode, count_include_pad,
+                            divisor_override);
+        },
+        input);
   return averaged(op, input, pool::pool_attrs(op, 3, kernel_size, stride, padding, 1, ceil_mode),
                   count_include_pad, divisor_override);
 }
@@ -168,7 +176,9 @@ Tensor adaptive_avg_pool2d(const Tensor& input, const Shape& output_size) {
   return adaptive("adaptive_avg_pool2d", 2, input, output_size);
 }
 Tensor adaptive_avg_pool3d(const Tensor& input, const Shape& output_size) {
-  return adaptive("adaptive_avg_pool3d", 3, input, output_size);
+  constexpr auto op = "adaptive_avg_pool3d";
+  const auto pooled = [&](const Tensor& x) { return adaptive(op, 3, x, output_size); };
+  return autocast_call(op, {Autocast::full, Autocast::as_is}, pooled, input);
 }
 
 Tensor lp_pool1d(const Tensor& input, double norm_type, const Shape& kernel_size,

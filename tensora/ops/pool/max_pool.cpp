@@ -1,7 +1,7 @@
 #include "tensora/ops/pool/max_pool.h"
 
 #include "tensora/autograd/grad_mode.h"
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/index/gather.h"
 #include "tensora/ops/reduce/max_dim.h"
@@ -160,6 +160,13 @@ Tensor max_pool2d(const Tensor& input, const Shape& kernel_size, const Shape& st
 }
 Tensor max_pool3d(const Tensor& input, const Shape& kernel_size, const Shape& stride,
                   const Shape& padding, const Shape& dilation, bool ceil_mode) {
+  if (is_autocast_enabled())
+    return autocast_call(
+        "max_pool3d", {Autocast::full, Autocast::as_is},
+        [&](const Tensor& x) {
+          return max_pool3d(x, kernel_size, stride, padding, dilation, ceil_mode);
+        },
+        input);
   return pooled(
       "max_pool3d", input,
       pool::pool_attrs("max_pool3d", 3, kernel_size, stride, padding, dilation, ceil_mode),
@@ -197,7 +204,10 @@ Tensor adaptive_max_pool2d(const Tensor& input, const Shape& output_size) {
 }
 Tensor adaptive_max_pool3d(const Tensor& input, const Shape& output_size) {
   constexpr auto op = "adaptive_max_pool3d";
-  return pooled(op, input, pool::adaptive_attrs(op, 3, input, output_size), false)[0];
+  const auto largest = [&](const Tensor& x) {
+    return pooled(op, x, pool::adaptive_attrs(op, 3, x, output_size), false)[0];
+  };
+  return autocast_call(op, {Autocast::full, Autocast::as_is}, largest, input);
 }
 std::tuple<Tensor, Tensor> adaptive_max_pool1d_with_indices(const Tensor& input,
                                                             const Shape& output_size) {

@@ -2,7 +2,7 @@
 #include "tensora/ops/reduce/distance.h"
 
 #include "tensora/core/tensor.h"
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/operators.h"
@@ -68,6 +68,10 @@ Tensor without(const Tensor& y, int64_t dim) {
 Tensor dist(const Tensor& self, const Tensor& other, Scalar p) { return norm(self - other, p); }
 
 Tensor renorm(const Tensor& self, Scalar p, int64_t dim, Scalar maxnorm) {
+  if (is_autocast_enabled())
+    return autocast_call(
+        "renorm", {Autocast::as_is, Autocast::full},
+        [&](const Tensor& x) { return renorm(x, p, dim, maxnorm); }, self);
   return to(self * scale_of(self, p, dim, maxnorm), self.dtype());
 }
 const Tensor& renorm_(const Tensor& self, Scalar p, int64_t dim, Scalar maxnorm) {

@@ -41,7 +41,7 @@ constinit OpDef<ReduceAttrs> logsumexp_op = define(Op<ReduceAttrs>{
           vjp.set(0, repeated(vjp.grad()) * exp(x - repeated(vjp.output())));
         },
     .saves = {in(0) | out(0)},
-    .autocast = Autocast::full,
+    .autocast = {Autocast::as_is, Autocast::full},
 });
 
 void register_logsumexp(OpRegistry& registry) { registry.add(logsumexp_op); }

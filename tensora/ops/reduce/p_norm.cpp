@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/amax.h"
@@ -78,13 +78,13 @@ constinit OpDef<NormAttrs> norm_op = define(Op<NormAttrs>{
           vjp.set(0, norm_gradient(vjp.grad(), x, vjp.output(), attrs));
         },
     .saves = {in(0) | out(0)},
-    .autocast = Autocast::full,
 });
 
 void register_p_norm(OpRegistry& registry) { registry.add(norm_op); }
 
 Tensor norm(const Tensor& self, Scalar p, const Dims& dim, bool keepdim,
-            std::optional<DType> dtype) {
+            std::optional<DType> chosen) {
+  const auto dtype = autocast_result(self, chosen, {Autocast::as_is, Autocast::full});
   return apply(norm_op, {self}, {p.to<double>(), dim, keepdim, dtype});
 }
 

@@ -1,6 +1,6 @@
 #include "tensora/ops/reduce/prod.h"
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/any_all.h"
@@ -64,12 +64,12 @@ constinit OpDef<ReduceAttrs> prod_op = define(Op<ReduceAttrs>{
         },
     .vjp = prod_vjp,
     .saves = {in(0) | out(0)},
-    .autocast = Autocast::full,
 });
 
 void register_prod(OpRegistry& registry) { registry.add(prod_op); }
 
-Tensor prod(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
+Tensor prod(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> chosen) {
+  const auto dtype = autocast_result(self, chosen, Autocast::full);
   return apply(prod_op, {dtype == kBool ? to(self, kBool) : self}, {dim, keepdim, dtype});
 }
 

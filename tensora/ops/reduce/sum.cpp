@@ -1,6 +1,6 @@
 #include "tensora/ops/reduce/sum.h"
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/reduce_common.h"
@@ -165,7 +165,8 @@ void register_sum(OpRegistry& registry) {
   registry.add(sum_to_op);
 }
 
-Tensor sum(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
+Tensor sum(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> chosen) {
+  const auto dtype = autocast_result(self, chosen, {Autocast::as_is, Autocast::full});
   return apply(sum_op, {cast_first(self, dtype)}, {dim, keepdim, dtype});
 }
 

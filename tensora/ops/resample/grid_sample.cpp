@@ -195,6 +195,7 @@ constinit OpDef<GridSampleAttrs> grid_sample_op = define(Op<GridSampleAttrs>{
           if (vjp.needs(1)) vjp.set(1, grads[1]);
         },
     .saves = {in(0) | in(1), in(0) | in(1)},
+    .autocast = {Autocast::full, Autocast::widest},
 });
 
 constinit OpDef<GridSampleAttrs> grid_sample_backward_op = define(Op<GridSampleAttrs>{

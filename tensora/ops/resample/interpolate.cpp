@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/tensor.h"
 #include "tensora/ops/matrix/matmul.h"
@@ -217,7 +217,11 @@ Tensor interpolate(const Tensor& input, const std::optional<Shape>& size,
         "interpolate: antialias is for bilinear and bicubic on 4-D input");
   attrs.align_corners = align_corners.value_or(false);
   attrs.antialias = antialias;
-  return called_as("interpolate", [&] { return apply(resize_op, {input}, attrs); });
+  return called_as("interpolate", [&] {
+    return autocast_call(
+        "interpolate", {Autocast::as_is, Autocast::full},
+        [&](const Tensor& x) { return apply(resize_op, {x}, attrs); }, input);
+  });
 }
 
 }  // namespace tensora

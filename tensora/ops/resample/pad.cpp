@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/pool/pool_common.h"
@@ -118,6 +118,10 @@ Tensor pad(const Tensor& input, const std::vector<int64_t>& pad, std::string_vie
   check(count <= input.dim(), "pad: ", pad.size(), " entries in pad are too many for an input of ",
         input.dim(), " dims");
   if (mode == "constant") return padded_with(input, pad, value.value_or(0));
+  if (is_autocast_enabled() && mode != "circular")
+    return autocast_call(
+        "pad", {Autocast::full, Autocast::as_is},
+        [&](const Tensor& x) { return tensora::pad(x, pad, mode, value); }, input);
   check(mode == "reflect" || mode == "replicate" || mode == "circular", "pad: unknown mode '", mode,
         "'; there are constant, reflect, replicate and circular");
   check(!value, "pad: mode ", mode, " takes no value");

@@ -2,7 +2,7 @@
 #include "tensora/ops/rnn/rnn.h"
 
 #include "tensora/autograd/grad_mode.h"
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/matrix/addmm.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/functions.h"
@@ -103,10 +103,24 @@ Tensor dropped(const Tensor& x, double p) {
   return x * (bernoulli(x.detach(), 1 - p) * (1 / (1 - p)));
 }
 
+// As PyTorch does it: on the CPU the states of a GRU stay as they are.
+AutocastPolicy autocast_policy(Kind kind) {
+  return {kind == Kind::gru ? Autocast::as_is : Autocast::lower, Autocast::lower};
+}
+
 // x: the rows of all steps. Returns the same of the last layer, h_n and, for lstm, c_n.
 std::array<Tensor, 3> run_network(const Network& net, Tensor x,
                                   const std::vector<int64_t>& batch_sizes, const Tensor& hx,
                                   const Tensor& cx, const std::vector<Tensor>& params) {
+  if (is_autocast_enabled()) {
+    SmallVector<Arg, 8> all = args_of(params);
+    for (const Tensor* input : {&std::as_const(x), &hx, &cx}) all.emplace_back(*input);
+    const AutocastCall call(net.op, autocast_policy(net.kind), all);
+    std::vector<Tensor> weights = call.tensors();
+    weights.resize(params.size());
+    const size_t n = params.size();
+    return run_network(net, call[n], batch_sizes, call[n + 1], call[n + 2], weights);
+  }
   const int64_t states = net.num_layers * net.directions(), batch = batch_sizes[0];
   check(hx.dim() == 3 && hx.size(0) == states && hx.size(1) == batch, net.op,
         ": the hidden state must have shape [", states, ", ", batch, ", H], got ", hx.sizes());
@@ -225,6 +239,14 @@ Tensor all_gates(const CellInputs& in, const Weights& w) {
 }
 Tensor plain_cell(std::string_view op, Kind kind, const Tensor& input, const Tensor& hx,
                   const Weights& w) {
+  if (is_autocast_enabled())
+    return autocast_call(
+        op, Autocast::lower,
+        [&](const Tensor& x, const Tensor& h, const Tensor& wi, const Tensor& wh, const Tensor& bi,
+            const Tensor& bh) {
+          return plain_cell(op, kind, x, h, {wi, wh, bi, bh, {}});
+        },
+        input, hx, w.w_ih, w.w_hh, w.b_ih, w.b_hh);
   const CellInputs in = cell_inputs(op, kind, input, hx, {}, w);
   const Tensor sums = all_gates(in, w), result = kind == Kind::tanh ? tanh(sums) : relu(sums);
   return in.batched ? result : squeeze(result, 0);
@@ -299,6 +321,14 @@ std::tuple<Tensor, Tensor> lstm_cell(const Tensor& input, const std::vector<Tens
                                      const Tensor& w_ih, const Tensor& w_hh, const Tensor& b_ih,
                                      const Tensor& b_hh) {
   check_states("lstm_cell", hx);
+  if (is_autocast_enabled())
+    return autocast_call(
+        "lstm_cell", {Autocast::as_is, Autocast::lower},
+        [](const Tensor& x, const Tensor& h, const Tensor& c, const Tensor& wi, const Tensor& wh,
+           const Tensor& bi, const Tensor& bh) {
+          return lstm_cell(x, {h, c}, wi, wh, bi, bh);
+        },
+        input, hx[0], hx[1], w_ih, w_hh, b_ih, b_hh);
   const Weights w{w_ih, w_hh, b_ih, b_hh, {}};
   const CellInputs in = cell_inputs("lstm_cell", Kind::lstm, input, hx[0], hx[1], w);
   const Tensor gates = all_gates(in, w);
@@ -312,6 +342,12 @@ Tensor gru_cell(const Tensor& input, const Tensor& hx, const Tensor& w_ih, const
 }
 Tensor gru_cell(const Tensor& input, const Tensor& hx, const Tensor& w_ih, const Tensor& w_hh,
                 const Tensor& b_ih, const Tensor& b_hh) {
+  if (is_autocast_enabled())
+    return autocast_call(
+        "gru_cell", {Autocast::as_is, Autocast::lower},
+        [](const Tensor& x, const Tensor& h, const Tensor& wi, const Tensor& wh, const Tensor& bi,
+           const Tensor& bh) { return gru_cell(x, h, wi, wh, bi, bh); },
+        input, hx, w_ih, w_hh, b_ih, b_hh);
   const Weights w{w_ih, w_hh, b_ih, b_hh, {}};
   const CellInputs in = cell_inputs("gru_cell", Kind::gru, input, hx, {}, w);
   const Tensor from_input = linear(in.input, w_ih, b_ih), from_hidden = linear(in.hx, w_hh, b_hh);

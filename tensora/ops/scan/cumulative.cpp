@@ -1,6 +1,6 @@
 #include "tensora/ops/scan/cumulative.h"
 
-#include "tensora/dispatch/op.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/operators.h"
@@ -61,7 +61,8 @@ void linear_scan_vjp(Vjp& vjp, const LinearScanAttrs& attrs) {
 
 // A 0-dim tensor counts as one of one element.
 Tensor scanned(const OpDef<CumulativeAttrs>& op, const Tensor& self, int64_t dim,
-               std::optional<DType> dtype) {
+               std::optional<DType> chosen) {
+  const auto dtype = autocast_result(self, chosen, {Autocast::as_is, Autocast::full});
   const Tensor source = dtype ? to(self, *dtype) : self;
   wrap_dim(dim, self.dim(), op.name);
   if (self.dim() == 0) return reshape(scanned(op, reshape(source, {1}), 0, dtype), {});
@@ -85,7 +86,6 @@ constinit OpDef<CumulativeAttrs> cumsum_op = define(Op<CumulativeAttrs>{
         [](Vjp& vjp, const CumulativeAttrs& attrs) {
           vjp.set(0, apply(cumsum_op, {vjp.grad()}, {attrs.dim, !attrs.reverse}));
         },
-    .autocast = Autocast::full,
 });
 
 constinit OpDef<CumulativeAttrs> cumprod_op = define(Op<CumulativeAttrs>{
@@ -95,7 +95,6 @@ constinit OpDef<CumulativeAttrs> cumprod_op = define(Op<CumulativeAttrs>{
     .infer = infer_cumulative,
     .vjp = cumprod_vjp,
     .saves = {in(0) | out(0)},
-    .autocast = Autocast::full,
 });
 
 constinit OpDef<LinearScanAttrs> linear_scan_op = define(Op<LinearScanAttrs>{
@@ -115,7 +114,6 @@ constinit OpDef<LinearScanAttrs> linear_scan_op = define(Op<LinearScanAttrs>{
         },
     .vjp = linear_scan_vjp,
     .saves = {in(0) | out(0), in(0)},
-    .autocast = Autocast::full,
 });
 
 void register_cumulative(OpRegistry& registry) {

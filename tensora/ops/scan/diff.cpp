@@ -1,6 +1,7 @@
 // Registers nothing: diff and trace are composed of views, differences and sums.
 #include "tensora/ops/scan/diff.h"
 
+#include "tensora/dispatch/autocast.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/functions.h"
 #include "tensora/ops/reduce/sum.h"
@@ -36,6 +37,8 @@ Tensor diff(const Tensor& self, int64_t n, int64_t dim, const Tensor& prepend,
 
 Tensor trace(const Tensor& self) {
   check(self.dim() == 2, "trace: expected a matrix, got shape ", self.sizes());
+  if (is_autocast_enabled())
+    return autocast_call("trace", {Autocast::full, Autocast::as_is}, trace, self);
   return sum(diagonal(self));
 }
 

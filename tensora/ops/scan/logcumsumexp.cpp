@@ -65,7 +65,6 @@ constinit OpDef<LogcumsumexpAttrs> logcumsumexp_op = define(Op<LogcumsumexpAttrs
         },
     .vjp = logcumsumexp_vjp,
     .saves = {in(0) | out(0)},
-    .autocast = Autocast::full,
 });
 
 void register_logcumsumexp(OpRegistry& registry) { registry.add(logcumsumexp_op); }

@@ -14,6 +14,7 @@
 #include "tensora/backend/cuda/runtime/stream.h"
 #include "tensora/base/check.h"
 #include "tensora/core/random.h"
+#include "tensora/core/thread_state.h"
 
 // Note [Capture]
 // While a thread records, its current stream is one of the graph's own, in CUDA's capture mode:
@@ -156,11 +157,14 @@ void Graph::capture(const std::function<void()>& body) {
   Capture capture;
   recorded.begin(capture);
   std::exception_ptr failure;
+  // Casts that autocast keeps were made outside, and a replay would not renew them.
+  const uint32_t scopes = std::exchange(thread_state.autocast_scopes, 0);
   try {
     body();
   } catch (...) {
     failure = std::current_exception();
   }
+  thread_state.autocast_scopes = scopes;
   const cudaGraph_t graph = recorded.end(capture);
   if (failure || !graph) {
     if (graph) cudaGraphDestroy(graph);
