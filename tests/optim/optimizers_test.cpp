@@ -54,7 +54,7 @@ std::vector<Case> adam_like() {
       {"adamax_decay",
        maker<Adamax>(
            AdamaxOptions{.lr = 0.02, .betas = {0.8, 0.9}, .weight_decay = 0.1, .maximize = true})},
-      {"nadam", maker<NAdam>(NAdamOptions{.lr = 0.02})},
+      {"nadam", maker<NAdam>(NAdamOptions{.lr = 0.005})},
       {"nadam_decay",
        maker<NAdam>(NAdamOptions{
            .lr = 0.02, .weight_decay = 0.1, .momentum_decay = 0.02, .maximize = true})},
@@ -77,8 +77,9 @@ std::vector<Case> others() {
        maker<SGD>(SGDOptions{.lr = 0.05, .momentum = 0.9, .dampening = 0.3, .weight_decay = 0.01})},
       {"sgd_nesterov", maker<SGD>(SGDOptions{.lr = 0.05, .momentum = 0.8, .nesterov = true})},
       {"rmsprop", maker<RMSprop>(RMSpropOptions{.lr = 0.01})},
-      {"rmsprop_centered", maker<RMSprop>(RMSpropOptions{
-                               .lr = 0.01, .alpha = 0.9, .weight_decay = 0.1, .centered = true})},
+      {"rmsprop_centered",
+       maker<RMSprop>(RMSpropOptions{
+           .lr = 0.01, .alpha = 0.9, .eps = 1e-2, .weight_decay = 0.1, .centered = true})},
       {"rmsprop_momentum",
        maker<RMSprop>(RMSpropOptions{.lr = 0.01, .momentum = 0.7, .maximize = true})},
       {"rmsprop_all",
@@ -93,7 +94,7 @@ std::vector<Case> others() {
       {"adadelta_decay",
        maker<Adadelta>(AdadeltaOptions{
            .lr = 0.5, .rho = 0.8, .eps = 1e-4, .weight_decay = 0.1, .maximize = true})},
-      {"adafactor", maker<Adafactor>(AdafactorOptions{.lr = 0.05})},
+      {"adafactor", maker<Adafactor>(AdafactorOptions{.lr = 0.01})},
       {"adafactor_all", maker<Adafactor>(AdafactorOptions{.lr = 0.05,
                                                           .beta2_decay = -0.6,
                                                           .eps = {1e-6, 1e-2},
