@@ -81,7 +81,7 @@ void ZipWriter::add(Entry entry, ConstBytes packed, ConstBytes rest) {
   append_number(header, kLocalHeader);
   header += common_fields(shown, is_64);
   append_number(header, static_cast<uint16_t>(extra.size()));
-  file_.write(header + entry.name + extra);
+  file_.write(header.append(entry.name).append(extra));
   file_.write(packed);
   file_.write(rest);
   entries_.push_back(std::move(entry));
@@ -98,7 +98,7 @@ void ZipWriter::finish() {
     append_number(header, static_cast<uint16_t>(extra.size()));
     header.append(10, '\0');  // comment, disk, attributes
     append_number(header, field(entry.header));
-    file_.write(header + entry.name + extra);
+    file_.write(header.append(entry.name).append(extra));
   }
   const uint64_t end = file_.position(), bytes = end - start, count = entries_.size();
   std::string tail;
