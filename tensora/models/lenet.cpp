@@ -7,10 +7,10 @@ namespace tensora::models {
 
 LeNet::LeNet(LeNetOptions given)
     : options(given),
-      conv1(register_module("conv1", nn::Conv2d(options.in_channels, options.channels[0], 3,
-                                                {.padding = 1}))),
-      conv2(register_module("conv2", nn::Conv2d(options.channels[0], options.channels[1], 3,
-                                                {.padding = 1}))),
+      conv1(register_module(
+          "conv1", nn::Conv2d(options.in_channels, options.channels[0], 3, {.padding = 1}))),
+      conv2(register_module(
+          "conv2", nn::Conv2d(options.channels[0], options.channels[1], 3, {.padding = 1}))),
       fc1(register_module("fc1", nn::Linear(options.channels[1] * (options.image_size / 4) *
                                                 (options.image_size / 4),
                                             options.hidden))),

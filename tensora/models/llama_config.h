@@ -41,7 +41,7 @@ struct LLaMAConfig {
   static LLaMAConfig from_file(const std::string& path);
   std::string to_json() const;
 
-  /// "tiny" (2.6 M parameters with 4096 tokens), "small" (about 25 M), "llama-3.2-1b",
+  /// "tiny" (2.4 M parameters with 4096 tokens), "small" (about 25 M), "llama-3.2-1b",
   /// "llama-3-8b".
   static LLaMAConfig preset(const std::string& name);
   void check_valid() const;

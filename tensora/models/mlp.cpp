@@ -10,8 +10,7 @@ MLP::MLP(const std::vector<int64_t>& sizes, MLPOptions given) : options(std::mov
         sizes.size(), " sizes");
   const size_t step = options.dropout > 0 ? 3 : 2;
   for (size_t i = 0; i + 1 < sizes.size(); ++i)
-    layers.push_back(
-        register_module(std::to_string(i * step), nn::Linear(sizes[i], sizes[i + 1])));
+    layers.push_back(register_module(std::to_string(i * step), nn::Linear(sizes[i], sizes[i + 1])));
 }
 
 Tensor MLP::forward(const Tensor& input) const {

@@ -17,8 +17,8 @@ nn::Conv2d convolution(int64_t in, int64_t out, int64_t kernel, int64_t stride =
 
 // The rectifiers write over the norms' results, which no gradient needs.
 ResNetBlock::ResNetBlock(int64_t in, int64_t width, int64_t stride, bool bottleneck)
-    : conv1(register_module("conv1", bottleneck ? convolution(in, width, 1)
-                                                : convolution(in, width, 3, stride))),
+    : conv1(register_module(
+          "conv1", bottleneck ? convolution(in, width, 1) : convolution(in, width, 3, stride))),
       bn1(register_module("bn1", nn::BatchNorm2d(width))),
       conv2(register_module("conv2", bottleneck ? convolution(width, width, 3, stride)
                                                 : convolution(width, width, 3))),

@@ -93,8 +93,8 @@ ViT::ViT(ViTConfig config)
       encoder(register_module("encoder", ViTEncoder(config))),
       heads(register_module("heads", nn::ModuleDict<nn::Linear>())),
       config_(config) {
-  class_token = register_parameter(
-      "class_token", empty({1, 1, config.hidden_dim}, nn::FactoryScope::current()));
+  class_token = register_parameter("class_token",
+                                   empty({1, 1, config.hidden_dim}, nn::FactoryScope::current()));
   heads.insert("head", nn::Linear(config.hidden_dim, config.num_classes));
   reset_parameters();
 }
@@ -103,8 +103,8 @@ void ViT::reset_parameters() {
   const no_grad silent;
   class_token.zero_();
   encoder.pos_embedding.normal_(0, 0.02);
-  const double fan_in = static_cast<double>(config_.in_channels * config_.patch_size *
-                                            config_.patch_size);
+  const double fan_in =
+      static_cast<double>(config_.in_channels * config_.patch_size * config_.patch_size);
   nn::init::trunc_normal_(conv_proj.weight, 0, std::sqrt(1 / fan_in));
   conv_proj.bias.zero_();
   heads["head"].weight.zero_();

@@ -19,6 +19,13 @@ DType product_dtype(const Tensor& input) {
   return cast ? autocast_dtype(device) : input.dtype();
 }
 
+/// Of 16-bit scores too in float32: under autocast the op reads them as they are and returns that.
+Tensor wide_cross_entropy(const Tensor& scores, const Tensor& target, int64_t ignore_index,
+                          Reduction reduction) {
+  const autocast wide(AutocastOptions{.device = scores.device()});
+  return cross_entropy(scores, target, {}, ignore_index, reduction);
+}
+
 /// Note [A loss in pieces]
 /// The scores of a vocabulary are the largest array of a language model, and their gradient is the
 /// second largest. Both are needed for one product each, so the loss of a few rows is followed at
@@ -57,9 +64,8 @@ struct ChunkedLoss : Function<ChunkedLoss> {
                       bool differentiated) {
     const GradModeGuard recording(differentiated);
     if (differentiated) scores.requires_grad_();
-    const Tensor loss = cross_entropy(scores, target, {}, ignore_index, Reduction::sum);
-    // The loss of few rows stands for those of many: a sum in float32.
-    return loss.to(scores.dtype() == kFloat64 ? kFloat64 : kFloat32) / static_cast<double>(n);
+    return wide_cross_entropy(scores, target, ignore_index, Reduction::sum) /
+           static_cast<double>(n);
   }
 
   static void add_product(Tensor& sum, const Tensor& grad, const Tensor& part, DType dtype) {
@@ -105,11 +111,13 @@ Tensor linear_cross_entropy(const Tensor& input, const Tensor& weight, const Ten
       weight.size(0) * static_cast<int64_t>(tensora::element_size(product_dtype(input)));
   const int64_t most = std::max<int64_t>(1, options.chunk_bytes / std::max<int64_t>(1, row_bytes));
   if (rows.numel() <= most)
-    return cross_entropy(linear(flat, weight), classes, {}, options.ignore_index);
+    return wide_cross_entropy(linear(flat, weight), classes, options.ignore_index, Reduction::mean);
   // Pieces of one size, a multiple of 128 where possible.
   const int64_t pieces = (rows.numel() + most - 1) / most;
   int64_t size = (rows.numel() + pieces - 1) / pieces;
   if (size > 128) size = std::min(most, (size + 127) / 128 * 128);
+  if (!is_grad_enabled())
+    return ChunkedLoss::apply(flat.detach(), weight.detach(), classes, options.ignore_index, size);
   return ChunkedLoss::apply(flat, weight, classes, options.ignore_index, size);
 }
 
