@@ -81,7 +81,7 @@ class Gatherer {
     const float value = *number.data_ptr<float>();
     for (const auto& [old, there] : moved)
       if (old == value && there.device() == param.device()) return (entry = there).to_tensor();
-    moved.emplace_back(value, number.to(param.device()));
+    moved.emplace_back(value, full({}, value, {.dtype = kFloat32, .device = param.device()}));
     return (entry = moved.back().second).to_tensor();
   }
 

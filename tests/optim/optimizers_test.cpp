@@ -226,6 +226,25 @@ TEST(Optimizers, ScaledGradients) {
   }
 }
 
+TEST(Optimizers, OddParameters) {
+  for (const Case& c : all_cases()) {
+    const std::vector<Tensor> params{parameter({}, 0, kFloat32), zeros({0, 3}).requires_grad_(),
+                                     parameter({3, 4}, 1, kFloat16).detach().t().requires_grad_(),
+                                     parameter({2, 3, 4, 5}, 2, kFloat32)
+                                         .detach()
+                                         .contiguous(MemoryFormat::channels_last)
+                                         .requires_grad_()};
+    const auto optimizer = c.make(params);
+    for (int step = 0; step < 3; ++step) {
+      for (size_t i = 0; i < params.size(); ++i) give_grad(params[i], int(i), step);
+      optimizer->step();
+    }
+    for (const Tensor& p : params)
+      for (double value : values(p.detach().reshape({-1})))
+        EXPECT_TRUE(std::isfinite(value)) << c.name;
+  }
+}
+
 TEST(Optimizers, MasterWeights) {
   for (const Case& c :
        {Case{"adamw", maker<AdamW>(AdamWOptions{.lr = 0.02, .master_weights = true})},
