@@ -49,7 +49,7 @@ void require_alike(std::span<const Example> examples, std::span<const int64_t> i
 Tensor stack_on_host(std::span<const Example> examples, size_t k, NewTensor new_tensor) {
   const Tensor& first = examples[0][k];
   const auto count = static_cast<int64_t>(examples.size());
-  const Tensor batch = new_tensor(with_front(count, first.sizes()), first.dtype());
+  Tensor batch = new_tensor(with_front(count, first.sizes()), first.dtype());
   const size_t bytes = first.nbytes();
   if (bytes == 0) return batch;
   auto* const to = static_cast<char*>(batch.data_ptr());
@@ -92,7 +92,7 @@ Tensor gather_rows(const Tensor& source, std::span<const int64_t> rows, NewTenso
     return index_select(source, 0, tensor(rows, {.dtype = kInt64, .device = source.device()}));
   Shape sizes = source.sizes();
   sizes[0] = static_cast<int64_t>(rows.size());
-  const Tensor result = new_tensor(sizes, source.dtype());
+  Tensor result = new_tensor(sizes, source.dtype());
   if (result.numel() == 0) return result;
   const size_t bytes = result.nbytes() / rows.size();
   const auto* const from = static_cast<const char*>(source.data_ptr());

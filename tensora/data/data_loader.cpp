@@ -210,7 +210,7 @@ Tensor DataLoader::Impl::to_device(const Tensor& tensor) const {
   if (!tensor.defined() || tensor.device() == options.device) return tensor;
   if (!pinned_ || !pinned_->holds(tensor) || !tensor.is_contiguous())
     return tensor.to(options.device);
-  const Tensor result = empty(tensor.sizes(), {.dtype = tensor.dtype(), .device = options.device});
+  Tensor result = empty(tensor.sizes(), {.dtype = tensor.dtype(), .device = options.device});
   pinned_->copy_async(result, tensor);
   return result;
 }

@@ -69,7 +69,7 @@ Tensor decode(std::span<const uint8_t> file) {
   // A lie is found before memory is allocated for it.
   check(bytes <= stream.most_bytes(), "its header promises a tensor of ", sizes, ", ", bytes,
         " bytes, which a file of ", file.size(), " bytes cannot hold");
-  const Tensor result = empty(sizes, {.dtype = dtype});
+  Tensor result = empty(sizes, {.dtype = dtype});
   const std::span<uint8_t> data(static_cast<uint8_t*>(result.data_ptr()), bytes);
   read_all(stream, data, "the tensor");
   std::array<uint8_t, 1> more;

@@ -42,7 +42,7 @@ void split_row(const uint8_t* from, uint8_t* const* planes, int64_t channels, in
 
 Tensor to_tensor(const Pixels& pixels, ImageMode mode) {
   const int64_t wanted = mode == ImageMode::gray ? 1 : mode == ImageMode::rgb ? 3 : pixels.channels;
-  const Tensor image = empty({wanted, pixels.height, pixels.width}, {.dtype = kUInt8});
+  Tensor image = empty({wanted, pixels.height, pixels.width}, {.dtype = kUInt8});
   auto* const data = image.data_ptr<uint8_t>();
   const int64_t plane = pixels.height * pixels.width;
   for (int64_t y = 0; y < pixels.height; ++y) {
@@ -145,8 +145,8 @@ Tensor make_grid(const Tensor& images, GridOptions options) {
   const int64_t count = images.size(0), columns = std::min(options.nrow, count);
   const int64_t rows = (count + columns - 1) / columns, gap = options.padding;
   const int64_t height = images.size(2) + gap, width = images.size(3) + gap;
-  const Tensor grid = full({images.size(1), height * rows + gap, width * columns + gap},
-                           options.pad_value, {.dtype = images.dtype(), .device = images.device()});
+  Tensor grid = full({images.size(1), height * rows + gap, width * columns + gap},
+                     options.pad_value, {.dtype = images.dtype(), .device = images.device()});
   for (int64_t i = 0; i < count; ++i)
     grid.narrow(1, (i / columns) * height + gap, images.size(2))
         .narrow(2, (i % columns) * width + gap, images.size(3))

@@ -20,7 +20,7 @@ constexpr int64_t kBytesPerTask = 64 * 1024;
 Tensor gather_scaled(const Tensor& images, std::span<const int64_t> rows, NewTensor new_tensor) {
   Shape sizes = images.sizes();
   sizes[0] = static_cast<int64_t>(rows.size());
-  const Tensor result = new_tensor(sizes, kFloat32);
+  Tensor result = new_tensor(sizes, kFloat32);
   if (result.numel() == 0) return result;
   const int64_t count = result.numel() / sizes[0];
   const uint8_t* const from = images.data_ptr<uint8_t>();

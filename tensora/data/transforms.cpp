@@ -274,7 +274,7 @@ Tensor RandomErasing::operator()(const Tensor& image, Generator& generator) cons
   if (draw_uniform(generator) >= options_.p ||
       !draw_box(image, options_.scale, options_.ratio, /*whole_allowed=*/false, generator, box))
     return image;
-  const Tensor result = image.clone();
+  Tensor result = image.clone();
   crop(result, box).fill_(options_.value);
   return result;
 }
