@@ -49,9 +49,13 @@ class Module {
  public:
   Module();
   Module(const Module& other);
-  Module(Module&&) noexcept = default;
+  // A module that was moved from stays a handle to the same parts.
+  Module(Module&& other) noexcept : state_(other.state_) {}
   Module& operator=(const Module&) = default;
-  Module& operator=(Module&&) noexcept = default;
+  Module& operator=(Module&& other) noexcept {
+    state_ = other.state_;
+    return *this;
+  }
   virtual ~Module();
 
   // Registration: in the initialisers of members, or in constructors. The result is the member.

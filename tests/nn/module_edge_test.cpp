@@ -147,6 +147,14 @@ TEST(ModuleEdge, ThreadsMayCallOneModule) {
   EXPECT_EQ(seen, 81);
 }
 
+TEST(ModuleEdge, AModuleThatWasMovedFromIsStillAModule) {
+  nn::Linear layer(2, 1);
+  const nn::Linear moved = std::move(layer);
+  EXPECT_TRUE(layer.is_same(moved));  // NOLINT: that is what is tested
+  EXPECT_EQ(layer.parameters().size(), 2U);
+  EXPECT_TRUE(contains(error_of([&] { layer(ones({1, 2})); }), "undefined"));
+}
+
 template <class T>
 std::string name_of_local_class() {
   struct Inner : nn::Layer<Inner> {};
