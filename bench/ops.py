@@ -163,6 +163,7 @@ def conv(torch, make):
     F, both, gpu = torch.nn.functional, Both(torch, make), make.device == "cuda"
     layout = torch.channels_last if gpu else torch.contiguous_format
     torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = False  # as ours: float32 means float32 unless allow_tf32(true) is called
 
     def layer(name):
         i, o, kernel, stride, size = map(int, name.split("_"))

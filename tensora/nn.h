@@ -14,6 +14,7 @@
 #include "tensora/nn/feed_forward_swiglu.h"
 #include "tensora/nn/flatten.h"
 #include "tensora/nn/fold.h"
+#include "tensora/nn/fractional_max_pool.h"
 #include "tensora/nn/functional.h"
 #include "tensora/nn/group_norm.h"
 #include "tensora/nn/identity.h"

@@ -61,7 +61,7 @@ Tensor tensor_over(Bytes bytes, const Shape& sizes, const Strides& strides, DTyp
       if (byte > 1) byte = 1;
   const size_t alignment = element_size(real_dtype(dtype));
   if (reinterpret_cast<uintptr_t>(bytes.data()) % alignment == 0)
-    return from_blob(bytes.data(), sizes, strides, {.dtype = dtype}, std::move(owner));
+    return from_blob(bytes.data(), sizes, strides, TensorOptions{.dtype = dtype}, std::move(owner));
   Tensor copy = make_tensor(sizes, strides, dtype, Device());
   std::memcpy(copy.data_ptr(), bytes.data(), bytes.size());
   return copy;

@@ -36,6 +36,9 @@ Tensor CloneScope::copy_of(const Tensor& tensor) {
 std::shared_ptr<ModuleState> CloneScope::copy_of(const std::shared_ptr<ModuleState>& state) {
   if (!state) return state;
   if (const auto found = states_.find(state.get()); found != states_.end()) return found->second;
+  check(state->held_by_pointer.empty(), "clone: the module '", state->held_by_pointer,
+        "' was registered as a std::shared_ptr, which the copy would share with its original; hold "
+        "it by value, or in a std::optional");
   const auto copy = std::make_shared<ModuleState>(*state);
   states_[state.get()] = copy;
   for (auto& [name, tensor] : copy->parameters) tensor = copy_of(tensor);
@@ -112,6 +115,8 @@ void Module::add_child(const std::string& name, ModulePtr module) {
   check(!module || module->state_ != state_, this->name(), ": a module cannot contain itself");
   state_->children.emplace_back(name, std::move(module));
 }
+
+void Module::mark_as_pointer(const std::string& name) { state_->held_by_pointer = name; }
 
 void Module::remove_child(size_t index) {
   state_->children.erase(state_->children.begin() + static_cast<std::ptrdiff_t>(index));
@@ -299,10 +304,8 @@ void Module::zero_grad(bool set_to_none) {
   for (const Tensor& tensor : parameters()) {
     const Tensor grad = tensor.grad();
     if (!grad.defined()) continue;
-    if (set_to_none)
-      tensor.set_grad({});
-    else
-      tensor.set_grad(zeros_like(grad.detach()));
+    const Tensor plain = grad.detach();  // the same array, so that a captured graph finds it
+    tensor.set_grad(set_to_none ? Tensor() : plain.zero_());
   }
 }
 

@@ -63,10 +63,12 @@ class Module {
     add_child(name, std::make_shared<M>(module));
     return module;
   }
-  /// The same for a module that is held by pointer; the pointer may be null.
+  /// The same for a module that is held by pointer; the pointer may be null. Such a module cannot
+  /// be cloned with this one: the copy of the pointer would lead to the original.
   template <std::derived_from<Module> M>
   std::shared_ptr<M> register_module(const std::string& name, std::shared_ptr<M> module) {
     add_child(name, module);
+    if (module) mark_as_pointer(name);
     return module;
   }
 
@@ -162,6 +164,7 @@ class Module {
     if (!typed) throw_wrong_type(module, path);
     return *typed;
   }
+  void mark_as_pointer(const std::string& name);
   [[noreturn]] static void throw_wrong_type(const Module& module, std::string_view path);
   void collect(NamedTensors& tensors, bool buffers, bool recurse) const;
   void convert(const std::function<Tensor(const Tensor&)>& convert);

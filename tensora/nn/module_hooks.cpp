@@ -39,15 +39,28 @@ std::function<void()> Module::register_full_backward_hook(BackwardHook hook) {
 
 bool Module::has_hooks() const { return state_->hooked; }
 
+namespace {
+
+void check_count(const Module& module, size_t before, size_t after) {
+  check(before == after, module.name(), ": a hook may replace tensors, not add or remove any; of ",
+        before, " it left ", after);
+}
+
+}  // namespace
+
 // The lists are copied: a hook may remove itself.
 void Module::run_forward_pre_hooks(TensorList& inputs) {
   const auto hooks = state_->hooks.before;
+  const size_t count = inputs.size();
   for (const auto& hook : hooks) hook.call(*this, inputs);
+  check_count(*this, count, inputs.size());
 }
 
 void Module::run_forward_hooks(const TensorList& inputs, TensorList& outputs) {
   const auto hooks = state_->hooks.after;
+  const size_t count = outputs.size();
   for (const auto& hook : hooks) hook.call(*this, inputs, outputs);
+  check_count(*this, count, outputs.size());
 }
 
 // Note [Backward hooks of a module]

@@ -15,7 +15,14 @@ std::string Module::name() const {
   const std::unique_ptr<char, decltype(&std::free)> readable(
       abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &status), &std::free);
   std::string name = status == 0 ? readable.get() : typeid(*this).name();
-  name = name.substr(0, name.find('<'));  // "a::List<b::Block>" is a List
+  if (name.back() == '>') {  // "a::List<b::Block>" is a List
+    size_t first = name.size() - 1;
+    for (int depth = 1; depth > 0 && first > 0;) {
+      --first;
+      depth += name[first] == '>' ? 1 : name[first] == '<' ? -1 : 0;
+    }
+    name.resize(first);
+  }
   const size_t colon = name.rfind(':');
   return colon == std::string::npos ? name : name.substr(colon + 1);
 }

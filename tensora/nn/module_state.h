@@ -26,7 +26,8 @@ struct ModuleState {
 
   NamedTensors parameters;  // undefined where the layer goes without
   std::vector<NamedBuffer> buffers;
-  NamedModules children;  // null where a module goes without
+  NamedModules children;        // null where a module goes without
+  std::string held_by_pointer;  // the name of a child of which a member is a pointer
   bool training = true;
   Hooks hooks;
   bool hooked = false;  // !hooks.empty()
