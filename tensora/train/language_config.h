@@ -38,7 +38,7 @@ struct LanguageConfig {
   static void fields(Self& self, Visit&& visit) {
     visit("text", self.text, "Files to learn from; several are joined");
     visit("preset", self.preset,
-          "The size of the model: tiny (1.3 M parameters, minutes on a CPU), small (28 M, a GPU), "
+          "The size of the model: tiny (1.2 M parameters, minutes on a CPU), small (28 M, a GPU), "
           "gpt2 "
           "(124 M, GPT-2's own shape)");
     visit("model", self.model, "The architecture, llama or gpt2; the preset's unless given");
