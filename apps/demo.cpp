@@ -1,133 +1,133 @@
-// Trains a small classifier on a synthetic data set: two interleaved spirals that no straight line
-// can separate. With --info, prints what the library is and found on this machine.
-#include <unistd.h>
-
-#include <cmath>
+// Trains a small LLaMA on stories, from nothing, while you watch. With --brief, for a few seconds;
+// with --info, prints what the library is and found on this machine.
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <string_view>
-#include <vector>
 
-#include "tensora/ops/optim/adam.h"
-#include "tensora/tensora.h"
+#include "tensora/base/thread_pool.h"
+#include "tensora/dispatch/build_info.h"
+#include "tensora/train/chart.h"
+#include "tensora/train/language_run.h"
+#include "tensora/train/number_text.h"
+#include "tensora/train/story.h"
 
 using namespace tensora;
 
 namespace {
 
-constexpr int64_t kClasses = 3;
+constexpr uint64_t kSeed = 1;
 
-struct Dataset {
-  Tensor points;  // N 2
-  Tensor labels;  // N
-};
-
-// Each class is one arm of a spiral, with noise in the angle.
-Dataset make_spirals(int64_t per_class) {
-  const int64_t count = kClasses * per_class;
-  const Tensor labels = arange(0, count).div(per_class, "floor").to(kInt64);
-  const Tensor radius = arange(0, count).remainder(per_class).to(kFloat32) / double(per_class);
-  const Tensor angle = labels * (2 * M_PI / double(kClasses)) + radius * 6 + randn({count}) * 0.15;
-  return {stack({radius * sin(angle), radius * cos(angle)}, 1), labels};
+train::LanguageConfig demo_config(bool brief) {
+  train::LanguageConfig config{.preset = "tiny", .steps = 300, .batch = 16, .lr = 4e-3};
+  config.validate_every = 50;
+  config.validate_batches = 4;
+  config.sample_tokens = 0;  // the stories before and after are shown here
+  config.checkpoint_every = 100;
+  if (brief) {
+    config.vocab_size = 384;
+    config.context = 64;
+    config.width = 32;
+    config.layers = 2;
+    config.heads = 2;
+    config.steps = 20;
+    config.batch = 4;
+    config.validate_every = 10;
+    config.validate_batches = 2;
+  }
+  return config;
 }
 
-class Classifier {
- public:
-  Classifier() {
-    for (const auto& [out, in] : {std::pair<int64_t, int64_t>{64, 2}, {64, 64}, {kClasses, 64}}) {
-      add_parameter((rand({out, in}) * 2 - 1) * std::sqrt(6.0 / double(in)));
-      add_parameter(zeros({out}));
-    }
-  }
+// A folder that is not there yet, so that nothing of the user's is lost.
+std::string fresh_folder() {
+  std::string folder = "tensora-demo";
+  for (int number = 2; std::filesystem::exists(folder); ++number)
+    folder = concat("tensora-demo-", number);
+  return folder;
+}
 
-  Tensor logits(const Tensor& x) const {
-    Tensor h = relu(linear(x, weights_[0], weights_[1]));
-    h = relu(linear(h, weights_[2], weights_[3]));
-    return linear(h, weights_[4], weights_[5]);
-  }
+std::string story_by(const train::LanguageRun& run, uint64_t seed) {
+  return run.write("", {.max_new_tokens = 400, .temperature = 0.7, .top_p = 0.95, .seed = seed});
+}
 
-  double train_step(const Tensor& x, const Tensor& labels) {
-    const Tensor scores = logits(x);
-    const Tensor log_probabilities = scores - logsumexp(scores, {1}, true);
-    const Tensor loss = -mean(gather(log_probabilities, 1, unsqueeze(labels, 1)));
-    loss.backward();
-    ++steps_;
-    for (size_t i = 0; i < weights_.size(); ++i) {
-      adam_(weights_[i], averages_[i], squares_[i], weights_[i].grad(),
-            {.lr = 3e-3, .step = steps_});
-      weights_[i].set_grad({});
-    }
-    return loss.item<double>();
-  }
+// How well a few of the model's stories hold together, from 0 to 1.
+double quality_of(const train::LanguageRun& run, int stories) {
+  double sum = 0;
+  for (int i = 0; i < stories; ++i)
+    sum += train::judge_story(story_by(run, 100 + uint64_t(i))).mean();
+  return sum / stories;
+}
 
-  double accuracy(const Dataset& data) const {
-    const no_grad silent;
-    const Tensor predicted = argmax(logits(data.points), 1);
-    return mean(eq(predicted, data.labels).to(kFloat32)).item<double>();
-  }
+void write_plot(const std::string& folder) {
+  const std::vector<train::RunHistory> runs = {train::read_run(folder)};
+  const train::ChartOptions options{.title = "A small LLaMA learns to tell stories"};
+  std::ofstream(folder + "/plot.svg") << train::chart_svg(runs, options);
+  std::ofstream(folder + "/plot.html") << train::chart_html(runs, options);
+}
 
- private:
-  void add_parameter(const Tensor& initial) {
-    weights_.push_back(initial.detach().requires_grad_());
-    averages_.push_back(zeros_like(initial));
-    squares_.push_back(zeros_like(initial));
-  }
-
-  std::vector<Tensor> weights_, averages_, squares_;
-  int64_t steps_ = 0;
-};
-
-void show_progress(int epoch, int epochs, double loss, double accuracy) {
-  constexpr int kWidth = 30;
-  std::string bar(static_cast<size_t>(kWidth), '.');
-  for (int i = 0; i < kWidth * epoch / epochs; ++i) bar[static_cast<size_t>(i)] = '#';
-  const bool terminal = isatty(STDOUT_FILENO) != 0;
-  if (!terminal && epoch % 10 != 0) return;  // in a log, a few lines are enough
-  std::printf("%s[%s] epoch %3d/%d  loss %.4f  accuracy %5.1f %%%s", terminal ? "\r" : "",
-              bar.c_str(), epoch, epochs, loss, 100 * accuracy,
-              terminal && epoch != epochs ? "" : "\n");
+// In order with the progress bar, which writes to standard error.
+void print(const std::string& text) {
+  std::printf("%s\n", text.c_str());
   std::fflush(stdout);
 }
 
-int run() {
-  manual_seed(7);
-  const Dataset train = make_spirals(1000), test = make_spirals(300);
-  Classifier model;
-  constexpr int kEpochs = 60;
-  constexpr int64_t kBatch = 100;
-  const int64_t count = train.points.size(0);
-  std::printf("Training a 2-64-64-%lld classifier on %lld points of %lld spirals (%d threads)\n",
-              static_cast<long long>(kClasses), static_cast<long long>(count),
-              static_cast<long long>(kClasses), get_num_threads());
-  double accuracy = 0;
-  for (int epoch = 1; epoch <= kEpochs; ++epoch) {
-    const Tensor order = randperm(count);
-    double loss = 0;
-    for (int64_t at = 0; at < count; at += kBatch) {
-      const Tensor batch = narrow(order, 0, at, kBatch);
-      loss += model.train_step(index_select(train.points, 0, batch),
-                               index_select(train.labels, 0, batch));
-    }
-    accuracy = model.accuracy(test);
-    show_progress(epoch, kEpochs, loss * double(kBatch) / double(count), accuracy);
+int run(bool brief, const std::string& folder) {
+  print("The grammar writes stories to learn from, such as:\n");
+  print("  " + train::story(kSeed, 0) + "\n");
+  train::LanguageRun model(
+      demo_config(brief),
+      {.folder = folder, .text = train::story_corpus(kSeed, brief ? 100 << 10 : 4 << 20)});
+  print(concat("A LLaMA of ", train::figure_text(double(model.parameter_count())),
+               " parameters will read ", train::figure_text(double(model.training_tokens())),
+               " tokens of them, on ", get_num_threads(), " threads."));
+  const int judged = brief ? 1 : 4;
+  const double before = quality_of(model, judged);
+  print("Before it has learned anything, it writes:\n");
+  print("  " + story_by(model, kSeed).substr(0, 300) + " …\n");
+  const train::TrainerOutcome outcome = model.train();
+  if (outcome.interrupted) {
+    print("Stopped; the checkpoint is in " + folder + ".");
+    return 0;
   }
-  std::printf("Final accuracy on %lld unseen points: %.1f %%\n",
-              static_cast<long long>(test.points.size(0)), 100 * accuracy);
-  return accuracy > 0.9 ? 0 : 1;
+  write_plot(folder);
+  print("\nNow it writes:\n");
+  print("  " + story_by(model, kSeed) + "\n");
+  print(concat("How well its stories hold together: ", train::figure_text(before), " before, ",
+               train::figure_text(quality_of(model, judged)), " now; the grammar's own: 1.\n"));
+  print(concat("The curves are in ", folder, "/plot.html, checkpoints in ", folder,
+               "/checkpoints, the model in ", folder, "/model."));
+  print(
+      "What to type next:\n"
+      "  ./dev build && export PATH=$PWD/build/bin:$PATH\n"
+      "  tensora stories --out stories.txt\n"
+      "  tensora train lm --text stories.txt --out run          longer, and it gets better\n"
+      "  tensora train lm --text YOUR.txt --out mine            on any text of yours\n"
+      "  tensora train lm --help");
+  return outcome.loss < (brief ? 7 : 3) ? 0 : 1;
 }
 
 }  // namespace
 
-int main(int count, char** arguments) {
-  try {
-    if (count == 1) return run();
-    if (count == 2 && std::string_view(arguments[1]) == "--info") {
-      std::printf("%s", build_info().to_string().c_str());
+int main(int count, char** arguments) try {
+  bool brief = false;
+  std::string folder;
+  for (int i = 1; i < count; ++i) {
+    const std::string_view argument = arguments[i];
+    if (argument == "--info") {
+      print(build_info().to_string());
       return 0;
     }
-    std::fprintf(stderr, "usage: tensora-demo [--info]\n");
-    return 2;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "tensora-demo: %s\n", error.what());
-    return 1;
+    if (argument == "--brief") {
+      brief = true;
+    } else if (argument == "--out" && i + 1 < count) {
+      folder = arguments[++i];
+    } else {
+      std::fprintf(stderr, "usage: tensora-demo [--brief] [--out FOLDER] [--info]\n");
+      return 2;
+    }
   }
+  return run(brief, folder.empty() ? fresh_folder() : folder);
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "tensora-demo: %s\n", error.what());
+  return 1;
 }

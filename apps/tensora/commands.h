@@ -17,5 +17,8 @@ void add_completion(CLI::App& app);
 void add_info(CLI::App& app);
 void add_plot(CLI::App& app);
 void add_stories(CLI::App& app);
+void add_train(CLI::App& app);
+void add_train_lm(CLI::App& train);
+void add_train_image(CLI::App& train);
 
 }  // namespace tensora::cli

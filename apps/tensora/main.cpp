@@ -32,6 +32,12 @@ int run(CLI::App& app, int count, char** arguments) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     const std::string who = full_name(innermost(app));
     std::string what = error.what();
+    // Of an unknown command CLI11 only says that one is missing.
+    const CLI::App& command = innermost(app);
+    const bool has_commands =
+        !command.get_subcommands([](const CLI::App*) { return true; }).empty();
+    if (has_commands && !command.remaining().empty())
+      what = "there is no command '" + command.remaining().front() + "'";
     if (!what.empty() && what.back() == '.') what.pop_back();
     return complain(who, what + "; '" + who + " --help' tells more", 2);
   } catch (const tensora::cli::UsageError& error) {
@@ -55,6 +61,7 @@ int main(int count, char** arguments) {
       "  tensora train lm --text stories.txt --out run\n"
       "  tensora plot run                              look at the curves\n"
       "'tensora COMMAND --help' explains a command.");
+  tensora::cli::add_train(app);
   tensora::cli::add_plot(app);
   tensora::cli::add_stories(app);
   tensora::cli::add_info(app);

@@ -20,6 +20,19 @@ CodePoint decode_utf8(std::string_view text) {
   return {code, length};
 }
 
+std::string valid_utf8(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const auto [code, length] = decode_utf8(text);
+    if (code == kInvalidUtf8)
+      out += "\uFFFD";
+    else
+      out += text.substr(0, static_cast<size_t>(length));
+    text.remove_prefix(static_cast<size_t>(length));
+  }
+  return out;
+}
+
 void append_utf8(std::string& out, uint32_t code) {
   const auto put = [&](uint32_t byte) { out += static_cast<char>(byte); };
   if (code < 0x80) return put(code);

@@ -17,6 +17,8 @@ struct CodePoint {
 /// The first code point of a text that is not empty. Overlong forms, surrogates and torn sequences
 /// are not well-formed.
 CodePoint decode_utf8(std::string_view text);
+/// The text with U+FFFD in the place of every byte that is not UTF-8.
+std::string valid_utf8(std::string_view text);
 /// Adds the UTF-8 form of a code point.
 void append_utf8(std::string& out, uint32_t code);
 

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "commands.h"
+#include "files.h"
+#include "tensora/train/config_json.h"
+
+namespace tensora::cli {
+
+/// Options for all settings of a configuration, a struct with `fields`: "grad_accum" becomes
+/// --grad-accum.
+template <class Config>
+class ConfigOptions {
+ public:
+  explicit ConfigOptions(CLI::App& app) : app_(app) {
+    Config::fields(given_, [&](const char* name, auto& member, const char* help) {
+      add(app, name, member, help);
+    });
+  }
+
+  CLI::Option* option(const std::string& name) const { return app_.get_option(flag_of(name)); }
+
+  /// The settings of `base`, but for those that the command line gives.
+  Config over(const Config& base) const {
+    nlohmann::ordered_json chosen = nlohmann::ordered_json::object();
+    Config::fields(given_, [&](const char* name, const auto& member, const char*) {
+      if (option(name)->count() > 0) chosen[name] = member;
+    });
+    return train::config_from_json(base, chosen.dump(), "the command line");
+  }
+
+ private:
+  static std::string flag_of(std::string name) {
+    std::replace(name.begin(), name.end(), '_', '-');
+    return "--" + name;
+  }
+  static void add(CLI::App& app, const std::string& name, bool& member, const char* help) {
+    app.add_flag(flag_of(name) + ",!" + flag_of("no_" + name), member, help);
+  }
+  template <class T>
+  static void add(CLI::App& app, const std::string& name, T& member, const char* help) {
+    CLI::Option* option = app.add_option(flag_of(name), member, help);
+    // 0 and the empty text mean the preset's value, which says nothing.
+    if (!(member == T{})) option->capture_default_str();
+  }
+
+  CLI::App& app_;
+  Config given_;
+};
+
+/// Where a run is, and what it starts from.
+struct RunOptions {
+  std::string out, config;
+  bool resume = false;
+};
+
+void add_run_options(CLI::App& app, RunOptions& options);
+void tell_how_to_resume(const char* command, const RunOptions& options, int64_t step);
+
+/// Flags win over the file that --config names, which wins over what a resumed run was started
+/// with.
+template <class Config>
+Config configuration(const ConfigOptions<Config>& settings, const RunOptions& options) {
+  Config base;
+  const std::string kept = options.out + "/config.json";
+  const bool there = std::filesystem::exists(kept);
+  if (there && !options.resume)
+    throw UsageError(options.out +
+                     " already holds a run: continue it with --resume, or choose another --out");
+  if (there) base = train::config_from_json(base, read_file(kept), kept);
+  if (!options.config.empty())
+    base = train::config_from_json(base, read_file(options.config), options.config);
+  return settings.over(base);
+}
+
+}  // namespace tensora::cli

@@ -1,0 +1,36 @@
+#include <cstdio>
+
+#include "commands.h"
+#include "config_options.h"
+
+namespace tensora::cli {
+
+void add_train(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("train", "Train a model: of text (lm) or of images (image)");
+  command->require_subcommand(1);
+  add_train_lm(*command);
+  add_train_image(*command);
+  command->footer(
+      "Examples:\n"
+      "  tensora train lm --text stories.txt --out run\n"
+      "  tensora train image --data mnist --model lenet --out digits\n"
+      "  tensora train lm --help                      presets, settings, resuming");
+}
+
+void add_run_options(CLI::App& app, RunOptions& options) {
+  app.add_option("--out", options.out, "The folder of the run")->required();
+  app.add_flag("--resume", options.resume,
+               "Go on after the newest checkpoint in --out; other options only change what was set "
+               "then");
+  app.add_option("--config", options.config,
+                 "A JSON file of settings, such as the config.json of another run");
+}
+
+void tell_how_to_resume(const char* command, const RunOptions& options, int64_t step) {
+  std::fprintf(stderr,
+               "stopped after step %lld; continue with: tensora train %s --out %s --resume\n",
+               static_cast<long long>(step), command, options.out.c_str());
+}
+
+}  // namespace tensora::cli

@@ -1,0 +1,76 @@
+#include <cstdio>
+#include <memory>
+
+#include "commands.h"
+#include "config_options.h"
+#include "tensora/train/language_run.h"
+#include "tensora/train/number_text.h"
+
+namespace tensora::cli {
+namespace {
+
+using train::LanguageConfig;
+
+struct LmOptions {
+  explicit LmOptions(CLI::App& app) : settings(app) {}
+  ConfigOptions<LanguageConfig> settings;
+  RunOptions run;
+};
+
+void train_lm(const LmOptions& options) {
+  const LanguageConfig config = configuration(options.settings, options.run);
+  if (config.text.empty())
+    throw UsageError(
+        "--text is required: files to learn from ('tensora stories --out stories.txt' "
+        "writes one)");
+  const std::string& out = options.run.out;
+  train::LanguageRun run(config, {.folder = out, .resume = options.run.resume});
+  const LanguageConfig& used = run.config();
+  std::fprintf(stderr,
+               "%s with %s parameters, %lld tokens of vocabulary; %s tokens to learn from (%s "
+               "bytes each)\n",
+               used.model.c_str(), train::figure_text(double(run.parameter_count())).c_str(),
+               static_cast<long long>(used.vocab_size),
+               train::figure_text(double(run.training_tokens())).c_str(),
+               train::figure_text(run.bytes_per_token()).c_str());
+  const train::TrainerOutcome outcome = run.train();
+  if (outcome.interrupted) return tell_how_to_resume("lm", options.run, outcome.step);
+  std::fprintf(stderr, "loss %s", train::figure_text(outcome.loss).c_str());
+  if (outcome.validation)
+    std::fprintf(stderr, ", of held-out text %s", train::figure_text(*outcome.validation).c_str());
+  std::fprintf(stderr, "; the model is in %s/model; look at the curves with: tensora plot %s\n",
+               out.c_str(), out.c_str());
+}
+
+}  // namespace
+
+void add_train_lm(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("lm", "Train a language model on text files");
+  auto options = std::make_shared<LmOptions>(*command);
+  add_run_options(*command, options->run);
+  options->settings.option("preset")->check(CLI::IsMember(train::language_presets()));
+  options->settings.option("amp")->check(CLI::IsMember({"none", "bf16", "f16"}));
+  options->settings.option("model")->check(CLI::IsMember({"llama", "gpt2"}));
+  command->footer(
+      "A run keeps its settings (config.json), its tokenizer, its logs (metrics.csv, "
+      "metrics.jsonl,\n"
+      "an event file for TensorBoard), its checkpoints and, at the end, the model in the format "
+      "of\n"
+      "Hugging Face. Ctrl-C saves a checkpoint and stops. A run that was stopped or killed and "
+      "then\n"
+      "resumed gives the same losses as one that was not, bit for bit.\n\n"
+      "Examples:\n"
+      "  tensora stories --out stories.txt\n"
+      "  tensora train lm --text stories.txt --out run            a first model, on the CPU\n"
+      "  tensora train lm --out run --resume                      go on after a stop\n"
+      "  tensora train lm --out run --resume --steps 5000         and for longer\n"
+      "  tensora train lm --text *.txt --preset small --device cuda --amp bf16 --out small\n"
+      "  tensora train lm --text a.txt --preset gpt2 --device cuda --amp bf16 --batch 16 "
+      "--grad-accum 4 "
+      "--out gpt2\n"
+      "  tensora train lm --text a.txt --width 192 --heads 6 --layers 8 --context 512 --out mine\n"
+      "  tensora train lm --config run/config.json --seed 2 --out again");
+  command->callback([options] { train_lm(*options); });
+}
+
+}  // namespace tensora::cli

@@ -1,0 +1,196 @@
+// The program tensora from end to end: its exit codes, its errors, a run that is killed and
+// resumed.
+#ifdef TENSORA_CLI
+#include <fcntl.h>
+#include <sys/wait.h>
+
+#include <csignal>
+
+#include "../helpers.h"
+#include "temporary_folder.h"
+#include "tensora/train/run_history.h"
+
+namespace tensora::train {
+namespace {
+
+using testing::contains;
+using testing::read_text;
+using testing::TemporaryFolder;
+using testing::write_text;
+using Words = std::vector<std::string>;
+
+class Program {
+ public:
+  Program(const TemporaryFolder& folder, Words words)
+      : out_(folder.path("stdout")), error_(folder.path("stderr")) {
+    words.insert(words.begin(), TENSORA_CLI);
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    child_ = fork();
+    if (child_ != 0) return;
+    for (const auto& [path, descriptor] : {std::pair{out_, 1}, {error_, 2}})
+      dup2(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), descriptor);
+    execv(arguments[0], arguments.data());
+    _exit(127);
+  }
+  void send(int signal) const { kill(child_, signal); }
+  /// The exit code; a signal's number plus 128.
+  int wait() const {
+    int status = 0;
+    waitpid(child_, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  std::string out() const { return read_text(out_); }
+  std::string error() const { return read_text(error_); }
+
+ private:
+  std::string out_, error_;
+  pid_t child_;
+};
+
+int64_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+std::vector<double> losses(const std::string& folder) {
+  for (const Curve& curve : read_run(folder).curves)
+    if (curve.name == "loss/train") return curve.values;
+  return {};
+}
+
+Words training(const TemporaryFolder& folder, const std::string& out, Words more = {}) {
+  Words words = {"train",
+                 "lm",
+                 "--text",
+                 folder.path("text"),
+                 "--out",
+                 folder.path(out),
+                 "--width",
+                 "16",
+                 "--layers",
+                 "1",
+                 "--heads",
+                 "2",
+                 "--context",
+                 "16",
+                 "--vocab-size",
+                 "300",
+                 "--steps",
+                 "60",
+                 "--batch",
+                 "2",
+                 "--checkpoint-every",
+                 "4",
+                 "--validate-every",
+                 "20",
+                 "--validate-batches",
+                 "1",
+                 "--sample-every",
+                 "30",
+                 "--sample-tokens",
+                 "4",
+                 "--model",
+                 "gpt2",
+                 "--dropout",
+                 "0.1"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(Cli, UsageErrorsAreOneSentenceAndCode2) {
+  TemporaryFolder folder;
+  write_text(folder.path("text"), "x");
+  const struct {
+    Words words;
+    std::string sentence;
+  } mistakes[] = {
+      {{}, "A subcommand is required"},
+      {{"fly"}, "there is no command 'fly'"},
+      {{"train", "lm"}, "--out is required"},
+      {{"train", "lm", "--out", folder.path("r")}, "--text is required"},
+      {{"train", "lm", "--out", "r", "--text", "t", "--steps", "many"}, "steps"},
+      {{"train", "lm", "--out", "r", "--text", "t", "--preset", "huge"},
+       "huge not in {tiny,small,gpt2}"},
+      {{"plot"}, "runs is required"},
+      {{"stories", "--size", "4Q"}, "expected a size such as 500k"},
+      {{"completion", "tcsh"}, "tcsh not in"},
+  };
+  for (const auto& [words, sentence] : mistakes) {
+    const Program program(folder, words);
+    EXPECT_EQ(program.wait(), 2) << sentence;
+    EXPECT_TRUE(contains(program.error(), sentence)) << program.error();
+    EXPECT_EQ(lines_of(program.error()), 1) << program.error();
+  }
+}
+
+TEST(Cli, FailuresAreOneSentenceAndCode1) {
+  TemporaryFolder folder;
+  write_text(folder.path("text"), "too short");
+  const struct {
+    Words words;
+    std::string sentence;
+  } failures[] = {
+      {training(folder, "run"), "too short for a context of 16"},
+      {{"train", "lm", "--text", folder.path("none"), "--out", folder.path("r")},
+       "cannot be opened"},
+      {{"plot", folder.path("none")}, "cannot be opened"},
+      {{"stories", "--out", folder.path("none/file")}, "cannot be opened for writing"},
+  };
+  for (const auto& [words, sentence] : failures) {
+    const Program program(folder, words);
+    EXPECT_EQ(program.wait(), 1) << sentence;
+    EXPECT_TRUE(contains(program.error(), sentence)) << program.error();
+    EXPECT_EQ(lines_of(program.error()), 1) << program.error();
+  }
+}
+
+TEST(Cli, HelpTeaches) {
+  TemporaryFolder folder;
+  for (const Words& words :
+       {Words{}, {"train"}, {"train", "lm"}, {"plot"}, {"stories"}, {"info"}, {"completion"}}) {
+    Words asked = words;
+    asked.emplace_back("--help");
+    const Program program(folder, asked);
+    EXPECT_EQ(program.wait(), 0);
+    EXPECT_TRUE(contains(program.out(), "tensora ")) << program.out();
+  }
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const Program program(folder, {"completion", shell});
+    EXPECT_EQ(program.wait(), 0);
+    EXPECT_TRUE(contains(program.out(), "preset")) << shell;
+  }
+}
+
+TEST(Cli, AKilledRunResumesBitForBit) {
+  TemporaryFolder folder;
+  ASSERT_EQ(Program(folder, {"stories", "--size", "20k", "--out", folder.path("text")}).wait(), 0);
+  const Program whole(folder, training(folder, "whole"));
+  ASSERT_EQ(whole.wait(), 0) << whole.error();
+  ASSERT_EQ(losses(folder.path("whole")).size(), 60u);
+
+  int killed = 0;
+  for (int round = 0; round < 8; ++round) {
+    const Program program(folder, training(folder, "killed", {"--resume"}));
+    usleep(30000u + 20000u * static_cast<unsigned>(round));
+    program.send(round % 4 == 3 ? SIGINT : SIGKILL);
+    killed += program.wait() != 0;
+  }
+  EXPECT_GT(killed, 0);
+  const Program last(folder, {"train", "lm", "--out", folder.path("killed"), "--resume"});
+  ASSERT_EQ(last.wait(), 0) << last.error();
+  EXPECT_EQ(losses(folder.path("killed")), losses(folder.path("whole")));
+  EXPECT_EQ(read_text(folder.path("killed/model/model.safetensors")),
+            read_text(folder.path("whole/model/model.safetensors")));
+
+  const Program plot(
+      folder, {"plot", folder.path("whole"), folder.path("killed"), "--out", folder.path("p")});
+  ASSERT_EQ(plot.wait(), 0) << plot.error();
+  EXPECT_TRUE(read_text(folder.path("p.svg")).ends_with("</svg>\n"));
+  EXPECT_TRUE(read_text(folder.path("p.html")).ends_with("</html>\n"));
+  const Program again(folder, training(folder, "whole"));
+  EXPECT_EQ(again.wait(), 2);
+  EXPECT_TRUE(contains(again.error(), "already holds a run: continue it with --resume"));
+}
+
+}  // namespace
+}  // namespace tensora::train
+#endif
