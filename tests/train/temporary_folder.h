@@ -1,6 +1,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <system_error>
 #include <unistd.h>
 
 #include <filesystem>
