@@ -14,7 +14,7 @@ struct CsvOptions {
   char delimiter = ',';
   /// The columns wanted, in this order; all if empty. Others may hold anything.
   std::vector<std::string> columns = {};
-  DType dtype = kFloat32;
+  DType dtype = kFloat32;  // numbers are read as float64 first
   /// What an empty cell means; without it, an empty cell is an error.
   std::optional<double> missing = std::nullopt;
 };

@@ -228,13 +228,14 @@ void save_npz(const StateDict& tensors, const std::string& path, const NpzOption
     ZipWriter archive(file);
     for (const auto& [name, tensor] : tensors) {
       const Tensor form = writable_form(tensor, name);
-      std::string entry = print_header(form, name);
+      std::string header = print_header(form, name);
       const ConstBytes bytes = contents(form);
-      entry.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-      if (options.compressed)
-        archive.compress(name + ".npy", bytes_of_text(entry));
-      else
-        archive.store(name + ".npy", bytes_of_text(entry));
+      if (options.compressed) {
+        header.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        archive.compress(name + ".npy", bytes_of_text(header));
+      } else {
+        archive.store(name + ".npy", bytes_of_text(header), bytes);
+      }
     }
     archive.finish();
     file.commit();

@@ -12,8 +12,9 @@ using namespace pickle;
 
 namespace {
 
-constexpr std::array<std::string_view, 10> kFunctions = {
+constexpr std::array<std::string_view, 11> kFunctions = {
     "collections.OrderedDict",
+    "collections.Counter",
     "torch._utils._rebuild_tensor_v2",
     "torch._utils._rebuild_tensor_v3",
     "torch._utils._rebuild_parameter",
@@ -163,6 +164,10 @@ Unpickler::Object Unpickler::called(const std::string& function, const Args& arg
         expect((pair->kind == Kind::list || pair->kind == Kind::tuple) && pair->items.size() == 2);
         result.items.insert(result.items.end(), pair->items.begin(), pair->items.end());
       }
+  } else if (function == "collections.Counter") {  // the milestones of PyTorch's MultiStepLR
+    expect(args.size() == 1 && args[0]->kind == Kind::dict);
+    result.kind = Kind::dict;
+    result.items = args[0]->items;
   } else if (function == "torch.Size" || function == "builtins.set" ||
              function == "builtins.frozenset") {
     expect(args.size() == 1 && (args[0]->kind == Kind::list || args[0]->kind == Kind::tuple));

@@ -33,6 +33,8 @@ struct OwnedBytes {
 class ZipReader {
  public:
   explicit ZipReader(std::shared_ptr<MappedFile> file);
+  ZipReader(const ZipReader&) = delete;
+  ZipReader& operator=(const ZipReader&) = delete;
 
   const std::vector<ZipEntry>& entries() const { return entries_; }
   /// Null if there is none of this name.
@@ -49,7 +51,7 @@ class ZipReader {
 
   std::shared_ptr<MappedFile> file_;
   std::vector<ZipEntry> entries_;
-  std::map<std::string_view, size_t> index_;
+  std::map<std::string_view, size_t> index_;  // by the names in entries_
 };
 
 }  // namespace tensora::io

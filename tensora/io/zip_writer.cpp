@@ -52,9 +52,10 @@ std::string common_fields(const Entry& entry, bool is_64) {
 
 }  // namespace
 
-void ZipWriter::store(const std::string& name, ConstBytes contents) {
-  add({name, kStored, crc32(contents), contents.size(), contents.size(), file_.position()},
-      contents);
+void ZipWriter::store(const std::string& name, ConstBytes contents, ConstBytes rest) {
+  const uint64_t bytes = contents.size() + rest.size();
+  add({name, kStored, crc32(rest, crc32(contents)), bytes, bytes, file_.position()}, contents,
+      rest);
 }
 
 void ZipWriter::compress(const std::string& name, ConstBytes contents) {
@@ -62,7 +63,7 @@ void ZipWriter::compress(const std::string& name, ConstBytes contents) {
   add({name, kDeflated, crc32(contents), packed.size(), contents.size(), file_.position()}, packed);
 }
 
-void ZipWriter::add(Entry entry, ConstBytes packed) {
+void ZipWriter::add(Entry entry, ConstBytes packed, ConstBytes rest) {
   check(entry.name.size() <= 0xffff, "the name of an entry has ", entry.name.size(), " bytes");
   // In front of the contents zip64 has both sizes or none.
   std::string extra;
@@ -80,8 +81,9 @@ void ZipWriter::add(Entry entry, ConstBytes packed) {
   append_number(header, kLocalHeader);
   header += common_fields(shown, is_64);
   append_number(header, static_cast<uint16_t>(extra.size()));
-  file_.write(header + entry.name + extra);
+  file_.write(header.append(entry.name).append(extra));
   file_.write(packed);
+  file_.write(rest);
   entries_.push_back(std::move(entry));
 }
 
@@ -96,7 +98,7 @@ void ZipWriter::finish() {
     append_number(header, static_cast<uint16_t>(extra.size()));
     header.append(10, '\0');  // comment, disk, attributes
     append_number(header, field(entry.header));
-    file_.write(header + entry.name + extra);
+    file_.write(header.append(entry.name).append(extra));
   }
   const uint64_t end = file_.position(), bytes = end - start, count = entries_.size();
   std::string tail;

@@ -13,7 +13,8 @@ class ZipWriter {
  public:
   explicit ZipWriter(AtomicFile& file) : file_(file) {}
 
-  void store(const std::string& name, ConstBytes contents);
+  /// The contents may come in two pieces.
+  void store(const std::string& name, ConstBytes contents, ConstBytes rest = {});
   void compress(const std::string& name, ConstBytes contents);
   /// Writes the directory; nothing can be added afterwards.
   void finish();
@@ -25,7 +26,7 @@ class ZipWriter {
     uint32_t checksum;
     uint64_t packed_bytes, bytes, header;
   };
-  void add(Entry entry, ConstBytes packed);
+  void add(Entry entry, ConstBytes packed, ConstBytes rest = {});
 
   AtomicFile& file_;
   std::vector<Entry> entries_;

@@ -33,23 +33,18 @@ Adam::Adam(Parameters params, const AdamOptions& options)
     : Adam("Adam", std::move(params), options) {}
 
 void Adam::update(ParamGroup& group) {
-  FusedAdamOptions o{.lr = group.lr(),
-                     .beta1 = group.number("betas", 0),
-                     .beta2 = group.number("betas", 1),
-                     .eps = group.number("eps"),
-                     .weight_decay = group.number("weight_decay"),
-                     .amsgrad = group.flag("amsgrad"),
-                     .maximize = group.flag("maximize")};
+  AdamListAttrs attrs{.layout = {},
+                      .lr = group.lr(),
+                      .beta1 = group.number("betas", 0),
+                      .beta2 = group.number("betas", 1),
+                      .eps = group.number("eps"),
+                      .weight_decay = group.number("weight_decay"),
+                      .decoupled = group.flag("decoupled_weight_decay"),
+                      .amsgrad = group.flag("amsgrad"),
+                      .maximize = group.flag("maximize")};
   StatePlan plan{.states = {"exp_avg", "exp_avg_sq"}};
-  if (o.amsgrad) plan.states.push_back("max_exp_avg_sq");
-  const auto fused_step = group.flag("decoupled_weight_decay") ? fused_adamw_ : fused_adam_;
-  const std::vector<StepList> lists = gather(*this, group, scaling(), plan);
-  for (const StepList& list : lists) {
-    o.step = std::max<int64_t>(list.step, 1);
-    fused_step(list.params, list.grads, list.states[0], list.states[1], list.states[2], o,
-               extras_of(list, scaling()));
-  }
-  finish(lists, *this, scaling());
+  if (attrs.amsgrad) plan.states.push_back("max_exp_avg_sq");
+  step_lists(*this, group, scaling(), plan, attrs);
 }
 
 void Adam::check_state(const Tensor& param, const Value& state) const {

@@ -57,21 +57,30 @@ Optimizer::Optimizer(std::string name, Parameters params, Value::Dict defaults,
 
 void Optimizer::step() {
   run_hooks(pre_hooks_);
-  {
-    const no_grad silent;
-    for (ParamGroup& group : groups_) update(group);
-  }
+  update_groups();
   run_hooks(post_hooks_);
 }
 
 Tensor Optimizer::step(const Closure& closure) {
+  run_hooks(pre_hooks_);
+  const Tensor loss = step_with(closure);
+  run_hooks(post_hooks_);
+  return loss;
+}
+
+Tensor Optimizer::step_with(const Closure& closure) {
   Tensor loss;
   {
     const enable_grad recorded;
     loss = closure();
   }
-  step();
+  update_groups();
   return loss;
+}
+
+void Optimizer::update_groups() {
+  const no_grad silent;
+  for (ParamGroup& group : groups_) update(group);
 }
 
 void Optimizer::step(const GradScaling& scaling) {

@@ -32,7 +32,7 @@ class Optimizer {
   /// Changes the parameters that have a gradient.
   void step();
   /// Calls the closure first, with gradients recorded, and returns what it returned.
-  virtual Tensor step(const Closure& closure);
+  Tensor step(const Closure& closure);
   /// The same with gradients that a GradScaler scaled; throws if the optimizer cannot undo it.
   void step(const GradScaling& scaling);
   virtual bool supports_grad_scaling() const { return false; }
@@ -77,6 +77,9 @@ class Optimizer {
 
   /// Steps the parameters of one group; gradients are not recorded.
   virtual void update(ParamGroup& group) = 0;
+  /// What `step(closure)` does between the hooks: calls the closure, then steps all groups. For an
+  /// optimizer that needs the loss more than once.
+  virtual Tensor step_with(const Closure& closure);
   /// Throws if what was saved for a parameter cannot be its state.
   virtual void check_state(const Tensor& param, const Value& state) const;
 
@@ -87,6 +90,7 @@ class Optimizer {
   using Hooks = std::vector<std::pair<int64_t, Hook>>;
   std::function<void()> add_hook(Hooks Optimizer::*hooks, Hook hook);
   void run_hooks(const Hooks& hooks);
+  void update_groups();
   void check_group(const ParamGroup& group) const;
 
   std::string name_;

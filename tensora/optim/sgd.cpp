@@ -32,19 +32,18 @@ SGD::SGD(Parameters params, const SGDOptions& options)
     : Optimizer("SGD", std::move(params), dict_of(options), check_options) {}
 
 void SGD::update(ParamGroup& group) {
-  FusedSgdOptions o{.lr = group.lr(),
-                    .momentum = group.number("momentum"),
-                    .dampening = group.number("dampening"),
-                    .weight_decay = group.number("weight_decay"),
-                    .nesterov = group.flag("nesterov"),
-                    .maximize = group.flag("maximize")};
-  const StatePlan with = {.states = {"momentum_buffer"}, .counted = false};
-  const StatePlan without = {.states = {}, .counted = false};
-  const std::vector<StepList> lists =
-      gather(*this, group, scaling(), o.momentum != 0 ? with : without);
-  for (const StepList& list : lists) {
-    o.is_first_step = list.first;
-    fused_sgd_(list.params, list.grads, list.states[0], o, extras_of(list, scaling()));
+  SgdListAttrs attrs{.layout = {},
+                     .lr = group.lr(),
+                     .momentum = group.number("momentum"),
+                     .dampening = group.number("dampening"),
+                     .weight_decay = group.number("weight_decay"),
+                     .nesterov = group.flag("nesterov"),
+                     .maximize = group.flag("maximize")};
+  StatePlan plan{.states = {}, .counted = false};
+  if (attrs.momentum != 0) plan.states = {"momentum_buffer"};
+  for (const StepList& list : gather(*this, group, scaling(), plan)) {
+    attrs.first = list.first;
+    run_list(list, *this, plan, scaling(), attrs);
   }
 }
 

@@ -7,6 +7,7 @@ namespace tensora::optim {
 namespace {
 
 constexpr const char* kStep = "step";
+constexpr const char* kProduct = "mu_product";
 constexpr const char* kMaster = "master_param";
 
 class Gatherer {
@@ -46,14 +47,23 @@ class Gatherer {
       }
       states.push_back(entry.to_tensor());
     }
-    Tensor step;
-    int64_t number = 0;
-    if (plan_.counted) {
-      step = counter(param, state);
-      if (step.is_cpu()) number = static_cast<int64_t>(++*step.data_ptr<float>());
+    StepList like;
+    like.first = first;
+    if (plan_.multiplied) {
+      const Tensor product = number_of(param, state[kProduct], 1, products_);
+      if (product.is_cpu())
+        like.product = *product.data_ptr<float>();
+      else
+        like.product_on_device = product;
     }
-    const bool on_host = !step.defined() || step.is_cpu();
-    StepList& list = list_of(param, on_host ? Tensor() : step, number, first);
+    if (plan_.counted) {
+      const Tensor step = number_of(param, state[kStep], 0, steps_);
+      if (step.is_cpu())
+        like.step = static_cast<int64_t>(++*step.data_ptr<float>());
+      else
+        like.step_on_device = step;
+    }
+    StepList& list = list_of(param, like);
     list.params.push_back(param);
     list.grads.push_back(grad);
     for (size_t k = 0; k < states.size(); ++k) list.states[k].push_back(states[k]);
@@ -61,20 +71,18 @@ class Gatherer {
   }
 
   // See Note [Who counts the steps].
-  Tensor counter(const Tensor& param, Value& state) {
-    Value& entry = state[kStep];
-    if (entry.is_none()) entry = 0;
+  using Moved = std::vector<std::pair<float, Tensor>>;
+  Tensor number_of(const Tensor& param, Value& entry, double initial, Moved& moved) {
+    if (entry.is_none()) entry = initial;
     if (entry.is_number())  // as PyTorch saved it long ago
       entry = full({}, entry.to_double(), {.dtype = kFloat32});
-    const Tensor& step = entry.to_tensor();
-    if (step.is_cpu() && counts_on_device_ && !param.is_cpu()) {
-      const float count = *step.data_ptr<float>();
-      for (const auto& [old, moved] : moved_)
-        if (old == count && moved.device() == param.device()) return (entry = moved).to_tensor();
-      moved_.emplace_back(count, step.to(param.device()));
-      entry = moved_.back().second;
-    }
-    return entry.to_tensor();
+    const Tensor number = entry.to_tensor();
+    if (!number.is_cpu() || !counts_on_device_ || param.is_cpu()) return number;
+    const float value = *number.data_ptr<float>();
+    for (const auto& [old, there] : moved)
+      if (old == value && there.device() == param.device()) return (entry = there).to_tensor();
+    moved.emplace_back(value, number.to(param.device()));
+    return (entry = moved.back().second).to_tensor();
   }
 
   Tensor master(const Tensor& param, Value& state) {
@@ -88,20 +96,14 @@ class Gatherer {
     return entry.to_tensor();
   }
 
-  StepList& list_of(const Tensor& param, const Tensor& step, int64_t number, bool first) {
-    for (StepList& list : lists_) {
-      const bool same_counter =
-          step.defined() ? list.step_on_device.defined() && list.step_on_device.is_same(step)
-                         : !list.step_on_device.defined();
-      if (same_counter && list.step == number && list.first == first &&
+  StepList& list_of(const Tensor& param, const StepList& like) {
+    for (StepList& list : lists_)
+      if (list.step_on_device.is_same(like.step_on_device) &&
+          list.product_on_device.is_same(like.product_on_device) && list.step == like.step &&
+          list.product == like.product && list.first == like.first &&
           list.params[0].device() == param.device())
         return list;
-    }
-    StepList& list = lists_.emplace_back();
-    list.step = number;
-    list.step_on_device = step;
-    list.first = first;
-    return list;
+    return lists_.emplace_back(like);
   }
 
   // If a parameter that is not stepped has this counter too, those that are get a copy of it.
@@ -113,8 +115,13 @@ class Gatherer {
       shared |= step && step->is_tensor() && step->to_tensor().is_same(list.step_on_device);
     }
     if (!shared) return;
-    list.step_on_device = list.step_on_device.clone();
-    for (const Tensor& param : list.params) optimizer_.state(param)[kStep] = list.step_on_device;
+    const auto part = [&](Tensor& number, const char* name) {
+      if (!number.defined()) return;
+      number = number.clone();
+      for (const Tensor& param : list.params) optimizer_.state(param)[name] = number;
+    };
+    part(list.step_on_device, kStep);
+    part(list.product_on_device, kProduct);
   }
 
   Tensor lr_on(const StepList& list) {
@@ -132,7 +139,7 @@ class Gatherer {
   const StatePlan& plan_;
   bool capturable_, masters_, counts_on_device_;
   std::vector<StepList> lists_;
-  std::vector<std::pair<float, Tensor>> moved_;
+  Moved steps_, products_;
 };
 
 }  // namespace
@@ -142,11 +149,8 @@ std::vector<StepList> gather(Optimizer& optimizer, ParamGroup& group, const Grad
   return Gatherer(optimizer, group, scaling, plan).run();
 }
 
-FusedExtras extras_of(const StepList& list, const GradScaling& scaling) {
-  return {.masters = list.masters,
-          .state_step = list.step_on_device,
-          .grad_scale = scaling.grad_scale,
-          .found_inf = scaling.found_inf};
+bool is_skipped(const GradScaling& scaling) {
+  return scaling.found_inf.defined() && scaling.found_inf.item<float>() != 0;
 }
 
 void finish(std::span<const StepList> lists, Optimizer& optimizer, const GradScaling& scaling) {
@@ -156,7 +160,7 @@ void finish(std::span<const StepList> lists, Optimizer& optimizer, const GradSca
       list.step_on_device.sub_(scaling.found_inf.reshape({}));
       continue;
     }
-    if (list.step == 0 || scaling.found_inf.item<float>() == 0) continue;  // on the host
+    if (list.step == 0 || !is_skipped(scaling)) continue;
     for (const Tensor& param : list.params)
       --*optimizer.state(param).at(kStep).to_tensor().data_ptr<float>();
   }

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "tensora/ops/optim/multi_tensor.h"
+#include "tensora/ops/optim/multi_tensor_op.h"
 #include "tensora/optim/optimizer.h"
 
 namespace tensora::optim {
@@ -20,6 +20,8 @@ struct StepList {
   int64_t step = 0;       // the number of this step, counted from 1, where the host knows it
   Tensor step_on_device;  // otherwise
   Tensor lr_on_device;
+  float product = 1;  // of all factors before this step, where the plan has one
+  Tensor product_on_device;
   bool first = false;  // their states were made for this step
 };
 
@@ -27,6 +29,7 @@ struct StepList {
 struct StatePlan {
   std::vector<const char*> states;
   bool counted = true;       // the state has a "step" too
+  bool multiplied = false;   // and a "mu_product"
   double initial_value = 0;  // of the states
 };
 
@@ -42,9 +45,41 @@ struct StatePlan {
 /// The parameters of the group that have a gradient; makes missing states and counts the step.
 std::vector<StepList> gather(Optimizer& optimizer, ParamGroup& group, const GradScaling& scaling,
                              const StatePlan& plan);
-FusedExtras extras_of(const StepList& list, const GradScaling& scaling);
+/// Steps all parameters of the list in one call.
+template <class Attrs>
+void run_list(const StepList& list, const Optimizer& optimizer, const StatePlan& plan,
+              const GradScaling& scaling, const Attrs& attrs) {
+  std::span<const Tensor> states[3];
+  for (size_t k = 0; k < plan.states.size(); ++k) states[k] = list.states[k];
+  run_step({.op = optimizer.name(),
+            .params = list.params,
+            .grads = list.grads,
+            .states = {states, plan.states.size()},
+            .state_names = plan.states,
+            .masters = list.masters,
+            .step = &list.step_on_device,
+            .grad_scale = &scaling.grad_scale,
+            .found_inf = &scaling.found_inf,
+            .product = &list.product_on_device,
+            .lr = &list.lr_on_device},
+           attrs);
+}
+/// Whether the step of parameters in the host's memory is skipped.
+bool is_skipped(const GradScaling& scaling);
 /// Takes back the counts of a step that `found_inf` turned into nothing.
 void finish(std::span<const StepList> lists, Optimizer& optimizer, const GradScaling& scaling);
+
+/// Gathers the parameters of a group and steps them.
+template <class Attrs>
+void step_lists(Optimizer& optimizer, ParamGroup& group, const GradScaling& scaling,
+                const StatePlan& plan, Attrs attrs) {
+  const std::vector<StepList> lists = gather(optimizer, group, scaling, plan);
+  for (const StepList& list : lists) {
+    attrs.step = list.step > 0 ? list.step : 1;
+    run_list(list, optimizer, plan, scaling, attrs);
+  }
+  finish(lists, optimizer, scaling);
+}
 
 /// Adds options that PyTorch does not have, where they are set.
 Value::Dict with_flags(Value::Dict options,

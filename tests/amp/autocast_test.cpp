@@ -109,6 +109,35 @@ TEST(AutocastCache, CastsAParameterOnceInAScope) {
   EXPECT_EQ(cast_node(net(x)), cast_node(a));
 }
 
+TEST(AutocastCache, ServesLayersOfEveryKind) {
+  const auto parameter = [](const Shape& sizes) { return randn(sizes).requires_grad_(); };
+  const Tensor conv = parameter({2, 2, 3, 3}), image = randn({1, 2, 5, 5});
+  const Tensor w = parameter({4, 4}), x = randn({2, 4});
+  const autocast half;
+  const auto same = [](const Tensor& a, const Tensor& b) {
+    return cast_node(a) != nullptr && cast_node(a) == cast_node(b);
+  };
+  EXPECT_TRUE(same(conv2d(image, conv), conv2d(image, conv)));
+  EXPECT_TRUE(same(matmul(x, w), linear(x, w)));
+  EXPECT_TRUE(same(linear_activation(x, w, {}, "gelu"), linear(x, w)));
+  EXPECT_TRUE(same(einsum("ij,jk->ik", {x, w}), matmul(x, w)));
+}
+
+TEST(AutocastCache, IsTheThreadsOwn) {
+  const Net net;
+  const Tensor x = ones({1, 4});
+  const auto train = [&] {
+    for (int i = 0; i < 50; ++i) {
+      const autocast half;
+      net(x).sum().backward();
+    }
+  };
+  std::thread other(train);
+  train();
+  other.join();
+  EXPECT_EQ(values(net.weight.grad()), Values(16, 100.0));
+}
+
 TEST(AutocastCache, CastsAgainInTheNextScope) {
   const Net net;
   const Tensor x = randn({2, 4});

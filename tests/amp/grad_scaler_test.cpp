@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tensora/dispatch/autocast.h"
+#include "tensora/optim.h"
 #include "tests/helpers.h"
 
 namespace tensora::testing {
@@ -242,6 +243,27 @@ TEST(GradScaler, ItsStateGoesOnElsewhere) {
   Value wrong = state;
   wrong["scale"] = -1.0;
   EXPECT_FALSE(error_of([&] { later.load_state_dict(wrong); }).empty());
+}
+
+TEST(GradScaler, StepsTheLibrarysOptimizers) {
+  static_assert(amp::ScalingOptimizer<optim::AdamW> && amp::ScalingOptimizer<optim::SGD>);
+  const Tensor plain = parameter({1, 2, 3}), scaled = parameter({1, 2, 3});
+  optim::AdamW expected({plain}, {.lr = 0.1}), found({scaled}, {.lr = 0.1});
+  amp::GradScaler scaler({.init_scale = 1024, .growth_interval = 2});
+  for (int step = 0; step < 8; ++step) {
+    found.zero_grad();
+    scaler.scale((scaled * scaled).sum()).backward();
+    const bool infinite = step == 3;
+    if (infinite) scaled.grad().fill_(kInfinity);
+    scaler.step(found);
+    scaler.update();
+    if (infinite) continue;  // left out: neither the weights nor the count of steps change
+    expected.zero_grad();
+    (plain * plain).sum().backward();
+    expected.step();
+    EXPECT_TRUE(allclose(scaled, plain, 1e-6, 1e-6)) << step;
+  }
+  EXPECT_EQ(found.state(scaled).at("step").to_tensor().item<double>(), 7);
 }
 
 TEST(GradScaler, TrainsInFloat16) {

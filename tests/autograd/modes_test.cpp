@@ -72,8 +72,8 @@ TEST(Modes, ACheckpointRestoresThemAll) {
   };
   std::vector<Seen> seen;
   const auto body = [&](const Tensor& in) {
-    seen.push_back({is_deterministic(), is_anomaly_enabled(), is_autocast_enabled(),
-                    is_grad_enabled()});
+    seen.push_back(
+        {is_deterministic(), is_anomaly_enabled(), is_autocast_enabled(), is_grad_enabled()});
     return in * in;
   };
   Tensor y;

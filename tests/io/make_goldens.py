@@ -7,7 +7,7 @@ it tests.
 import json
 import struct
 import zipfile
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +38,7 @@ def pytorch():
         plain={"none": None, "true": True, "small": 3, "negative": -70000, "large": 2**40, "smallest": -2**63,
                "number": 2.5, "text": "größe", "tuple": (1, (2, "x")), "list": [], "set": {5}, 7: "seven",
                "size": torch.Size([2, 3]), "dtype": torch.bfloat16, "device": torch.device("cuda", 1),
-               "bytes": b"\x00\xff"})
+               "bytes": b"\x00\xff", "counter": Counter([3, 3])})
     torch.save(everything, FOLDER / "everything.pt")
     for protocol in (3, 4, 5):
         torch.save(everything, FOLDER / f"protocol{protocol}.pt", pickle_protocol=protocol)

@@ -67,6 +67,7 @@ TEST_P(Everything, plain_values) {
   EXPECT_EQ(plain.at("dtype").to_string(), "torch.bfloat16");
   EXPECT_EQ(plain.at("device").to_string(), "cuda:1");
   EXPECT_EQ(plain.at("bytes").to_string(), std::string("\0\xff", 2));
+  EXPECT_EQ(plain.at("counter").at(3).to_int(), 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(PyTorch, Everything,

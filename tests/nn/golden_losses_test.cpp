@@ -3,6 +3,22 @@
 
 namespace tensora::testing {
 
+namespace {
+
+void add_special_losses(Subjects& all) {
+  all["kldivloss_batchmean"] = [] {
+    return binary(nn::KLDivLoss({.log_target = true, .reduction = "batchmean"}));
+  };
+  all["ctcloss"] = [] {
+    const nn::CTCLoss loss;
+    return Subject{std::make_shared<nn::CTCLoss>(loss), [loss](const TensorList& in) {
+                     return loss(in.at(0), in.at(1), in.at(2), in.at(3));
+                   }};
+  };
+}
+
+}  // namespace
+
 Subjects loss_subjects() {
   Subjects all;
   for (const char* const r : {"mean", "sum", "none"}) {
@@ -65,15 +81,7 @@ Subjects loss_subjects() {
           nn::TripletMarginWithDistanceLoss({.margin = 0.7, .swap = true, .reduction = r}));
     };
   }
-  all["kldivloss_batchmean"] = [] {
-    return binary(nn::KLDivLoss({.log_target = true, .reduction = "batchmean"}));
-  };
-  all["ctcloss"] = [] {
-    const nn::CTCLoss loss;
-    return Subject{std::make_shared<nn::CTCLoss>(loss), [loss](const TensorList& in) {
-                     return loss(in.at(0), in.at(1), in.at(2), in.at(3));
-                   }};
-  };
+  add_special_losses(all);
   return all;
 }
 

@@ -116,6 +116,133 @@ def scheduler_cases():
         yield name, [*rates, optimizer.param_groups[1]["lr"]]
 
 
+# ---- optimizers: a matrix and a vector in float64, or matrices alone, with gradients of a formula ------
+# Every fourth step the first elements of both, at the end all elements.
+
+class Lion(torch.optim.Optimizer):
+    """As published (arXiv 2302.06675); PyTorch has none."""
+
+    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, maximize=False):
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay,
+                                  "maximize": maximize})
+
+    @torch.no_grad()
+    def step(self):
+        for group in self.param_groups:
+            beta1, beta2 = group["betas"]
+            for p in group["params"]:
+                grad = -p.grad if group["maximize"] else p.grad
+                mean = self.state[p].setdefault("exp_avg", torch.zeros_like(p))
+                direction = (mean * beta1 + grad * (1 - beta1)).sign()
+                p.mul_(1 - group["lr"] * group["weight_decay"]).sub_(group["lr"] * direction)
+                mean.mul_(beta2).add_(grad, alpha=1 - beta2)
+
+
+o = torch.optim
+# The options are such that rounding is not amplified: PyTorch's own run changes by less than 1e-10 when
+# the parameters change by 1e-14.
+OPTIMIZERS = {
+    "sgd": (o.SGD, {"lr": 0.05}),
+    "sgd_decay": (o.SGD, {"lr": 0.05, "weight_decay": 0.1, "maximize": True}),
+    "sgd_momentum": (o.SGD, {"lr": 0.05, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.01}),
+    "sgd_nesterov": (o.SGD, {"lr": 0.05, "momentum": 0.8, "nesterov": True}),
+    "adam": (o.Adam, {"lr": 0.02}),
+    "adam_decay": (o.Adam, {"lr": 0.02, "betas": (0.8, 0.95), "weight_decay": 0.1, "maximize": True}),
+    "adam_amsgrad": (o.Adam, {"lr": 0.02, "eps": 1e-4, "amsgrad": True, "weight_decay": 0.02}),
+    "adamw": (o.AdamW, {"lr": 0.02}),
+    "adamw_amsgrad": (o.AdamW, {"lr": 0.02, "weight_decay": 0.3, "amsgrad": True, "maximize": True}),
+    "rmsprop": (o.RMSprop, {"lr": 0.01}),
+    "rmsprop_centered": (o.RMSprop, {"lr": 0.01, "alpha": 0.9, "eps": 1e-2, "centered": True,
+                                     "weight_decay": 0.1}),
+    "rmsprop_momentum": (o.RMSprop, {"lr": 0.01, "momentum": 0.7, "maximize": True}),
+    "rmsprop_all": (o.RMSprop, {"lr": 0.01, "momentum": 0.7, "centered": True, "eps": 1e-3}),
+    "adagrad": (o.Adagrad, {"lr": 0.1}),
+    "adagrad_decay": (o.Adagrad, {"lr": 0.1, "lr_decay": 0.05, "weight_decay": 0.1,
+                                  "initial_accumulator_value": 0.2, "maximize": True}),
+    "adadelta": (o.Adadelta, {}),
+    "adadelta_decay": (o.Adadelta, {"lr": 0.5, "rho": 0.8, "eps": 1e-4, "weight_decay": 0.1,
+                                    "maximize": True}),
+    "adamax": (o.Adamax, {"lr": 0.02}),
+    "adamax_decay": (o.Adamax, {"lr": 0.02, "betas": (0.8, 0.9), "weight_decay": 0.1, "maximize": True}),
+    "nadam": (o.NAdam, {"lr": 0.005}),
+    "nadam_decay": (o.NAdam, {"lr": 0.02, "weight_decay": 0.1, "momentum_decay": 0.02, "maximize": True}),
+    "nadam_decoupled": (o.NAdam, {"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    "radam": (o.RAdam, {"lr": 0.02}),
+    "radam_decay": (o.RAdam, {"lr": 0.02, "betas": (0.8, 0.95), "weight_decay": 0.1, "maximize": True}),
+    "radam_decoupled": (o.RAdam, {"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+    "adafactor": (o.Adafactor, {"lr": 0.01}),
+    "adafactor_all": (o.Adafactor, {"lr": 0.05, "beta2_decay": -0.6, "eps": (1e-6, 1e-2), "d": 2.0,
+                                    "weight_decay": 0.1, "maximize": True}),
+    "lion": (Lion, {"lr": 0.01}),
+    "lion_decay": (Lion, {"lr": 0.01, "betas": (0.8, 0.95), "weight_decay": 0.2, "maximize": True}),
+}
+MUONS = {
+    "muon": {"lr": 0.02},
+    "muon_adamw": {"lr": 0.02, "weight_decay": 0.3, "momentum": 0.8, "nesterov": False,
+                   "adjust_lr_fn": "match_rms_adamw"},
+    "muon_spectral": {"lr": 0.02, "ns_steps": 3, "adjust_lr_fn": "spectral_unclamped"},
+}
+LBFGS = {
+    "lbfgs": {"lr": 0.1, "max_iter": 4},
+    "lbfgs_history": {"lr": 0.5, "max_iter": 6, "history_size": 3, "max_eval": 5},
+    "lbfgs_wolfe": {"max_iter": 5, "line_search_fn": "strong_wolfe"},
+    "lbfgs_wolfe_max": {"lr": 0.3, "max_iter": 3, "line_search_fn": "strong_wolfe", "maximize": True},
+}
+
+
+def parameter(shape, number):
+    count = math.prod(shape)
+    values = [math.sin(0.7 * i + number) for i in range(count)]
+    return torch.tensor(values, dtype=torch.float64).reshape(shape).requires_grad_()
+
+
+def gradient(p, number, step):
+    index = torch.arange(p.numel(), dtype=torch.float64).reshape(p.shape)
+    goal = torch.cos(1.3 * index + 2 * number)
+    return ((p - goal) * (0.5 + 0.25 * (index % 3)) + 0.1 * torch.sin(3 * p + 0.05 * step)).detach()
+
+
+def trajectory(params, take_step):
+    numbers = []
+    for step in range(STEPS):
+        take_step(step)
+        if step % 4 == 3:
+            numbers += [p.flatten()[0].item() for p in params]
+    return numbers + [value for p in params for value in p.flatten().tolist()]
+
+
+def stepped(optimizer, params):
+    def take_step(step):
+        for number, p in enumerate(params):
+            p.grad = gradient(p.detach(), number, step)
+        optimizer.step()
+    return trajectory(params, take_step)
+
+
+def minimised(optimizer, params, sign):
+    def closure():
+        optimizer.zero_grad()
+        a, b = params
+        loss = ((a[1:] - a[:-1] ** 2) ** 2).sum() + 0.5 * ((1 - a) ** 2).sum() + (b**4).sum() / 4 \
+            + ((b - a.sum() / 10) ** 2).sum()
+        (sign * loss).backward()
+        return sign * loss
+    return trajectory(params, lambda step: optimizer.step(closure))
+
+
+def optimizer_cases():
+    for name, (kind, options) in OPTIMIZERS.items():
+        params = [parameter((4, 3), 0), parameter((5,), 1)]
+        yield name, stepped(kind(params, **options), params)
+    for name, options in MUONS.items():
+        params = [parameter((4, 6), 0), parameter((5, 2), 1)]
+        yield name, stepped(o.Muon(params, **options), params)
+    for name, options in LBFGS.items():
+        params = [parameter((4, 3), 0), parameter((5,), 1)]
+        yield name, minimised(o.LBFGS(params, **options), params, -1 if "maximize" in options else 1)
+
+
 if __name__ == "__main__":
     GOLDENS.mkdir(exist_ok=True)
     write("schedulers.txt", scheduler_cases())
+    write("optimizers.txt", optimizer_cases())

@@ -67,7 +67,7 @@ auto part(Options options) {
   return [options](Optimizer& o) { return std::make_unique<Scheduler>(o, options); };
 }
 
-std::vector<Case> all_cases() {
+std::vector<Case> formula_cases() {
   return {
       {"lambda",
        [](Optimizer& o) {
@@ -112,6 +112,11 @@ std::vector<Case> all_cases() {
                             part<StepLR>(StepLROptions{.step_size = 10, .gamma = 0.5}), 25);
        }},
       {"chained", chained},
+  };
+}
+
+std::vector<Case> cycling_cases() {
+  return {
       {"cyclic",
        maker<CyclicLR>(CyclicLROptions{
            .base_lr = 0.01, .max_lr = 0.2, .step_size_up = 12, .step_size_down = 5}),
@@ -153,6 +158,12 @@ std::vector<Case> all_cases() {
        maker<OneCycleLR>(OneCycleLROptions{.max_lr = 0.3, .total_steps = 100, .three_phase = true}),
        true},
   };
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> all = formula_cases();
+  for (const Case& c : cycling_cases()) all.push_back(c);
+  return all;
 }
 
 std::unique_ptr<Optimizer> optimizer_for(bool betas) {

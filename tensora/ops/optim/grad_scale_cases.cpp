@@ -87,7 +87,8 @@ void add_update(Cases& cases) {
                    },
                .dtypes = {kFloat32},
                .opt_out = {{Mode::grad, "the scale has no gradient"},
-                           {Mode::view, "the tensors are single numbers"}}});
+                           {Mode::view, "the tensors are single numbers"}},
+               .output_dtypes = {kFloat32, kInt32}});
 }
 
 }  // namespace

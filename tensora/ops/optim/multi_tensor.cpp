@@ -6,6 +6,7 @@
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
+#include "tensora/ops/optim/list_reference.h"
 #include "tensora/ops/optim/multi_tensor_op.h"
 #include "tensora/ops/reduce/p_norm.h"
 #include "tensora/ops/shape/cat.h"
@@ -29,6 +30,8 @@ void check_like(const Infer& infer, const Tensor& param, const Tensor& other, co
               param.strides(), ", got ", other.strides());
 }
 
+}  // namespace
+
 void infer_list(Infer& infer, const ListLayout& layout) {
   infer.check(layout.count >= 0 && layout.states >= 0 && layout.states <= 3 &&
                   infer.inputs.size() == layout.inputs(),
@@ -49,63 +52,36 @@ void infer_list(Infer& infer, const ListLayout& layout) {
                 "master weights are float32 beside 16- or 32-bit parameters, got ",
                 infer[layout.master(i)].dtype(), " beside ", param.dtype());
   }
-  for (size_t i = layout.step(); i < layout.inputs(); ++i)
-    infer.check(infer[i].dtype() == kFloat32 && infer[i].numel() == 1,
-                "step, scale and flag are one float32 number each, got ", infer[i].dtype(),
-                " of shape ", infer[i].sizes());
+  for (size_t i = layout.step(); i < layout.inputs(); ++i) {
+    const DType dtype = layout.rated && i == layout.rate() ? kFloat64 : kFloat32;
+    infer.check(infer[i].dtype() == dtype && infer[i].numel() == 1,
+                "the step, scale, flag and product are one float32 number each, and the learning "
+                "rate is one of float64; got ",
+                infer[i].dtype(), " of shape ", infer[i].sizes());
+  }
   for (int64_t i = 0; i < layout.outputs(); ++i) {
     const Tensor& written = infer[static_cast<size_t>(i)];
     infer.output(written.sizes(), written.strides(), written.dtype());
   }
 }
 
-// One parameter of a list in a definition: in float32, or in float64 if the parameter is.
-struct Stepped {
-  Tensor param, grad, state[3];
-
-  Stepped(Args in, const ListLayout& layout, int64_t i, bool maximize) {
-    const DType wide = promote_types(in[layout.param(i)]->dtype(), kFloat32);
-    param = to(*in[layout.masters ? layout.master(i) : layout.param(i)], wide);
-    grad = to(*in[layout.grad(i)], wide);
-    if (layout.scaled) grad = grad / to(reshape(*in[layout.scale()], {}), wide);
-    if (maximize) grad = -grad;
-    for (int k = 0; k < layout.states; ++k) state[k] = to(*in[layout.state(k, i)], wide);
-  }
-  // Writes the results in the order of the list, unless the gradients were infinite.
-  void store(Tensors& out, Args in, const ListLayout& layout, int64_t i,
-             const Tensor& moved) const {
-    const auto keep = [&](size_t slot, const Tensor& value) {
-      const Tensor& old = *in[slot];
-      Tensor fresh = to(value, old.dtype());
-      if (layout.guarded) fresh = where(reshape(*in[layout.found_inf()], {}) != 0, old, fresh);
-      out[slot] =
-          empty_strided(old.sizes(), old.strides(), {.dtype = old.dtype(), .device = old.device()});
-      copy_(out[slot], fresh);
-    };
-    keep(layout.param(i), moved);
-    for (int k = 0; k < layout.states; ++k) keep(layout.state(k, i), state[k]);
-    if (layout.masters) keep(layout.master(i), moved);
-  }
-};
+namespace {
 
 Tensors adam_reference(Args in, const AdamListAttrs& a) {
   const ListLayout& layout = a.layout;
   Tensors out(static_cast<size_t>(layout.outputs()));
   for (int64_t i = 0; i < layout.count; ++i) {
     Stepped s(in, layout, i, a.maximize);
-    const TensorOptions options{.dtype = kFloat64, .device = s.param.device()};
-    const Tensor step =
-        layout.counted ? to(reshape(*in[layout.step()], {}), kFloat64) : full({}, a.step, options);
-    const auto correction = [&](double beta) { return 1 - pow(full({}, beta, options), step); };
+    const SteppedNumbers n(in, layout, s.param, static_cast<double>(a.step), a.lr, 1);
     const DType wide = s.param.dtype();
     const Tensor grad = a.decoupled ? s.grad : s.grad + s.param * a.weight_decay;
     s.state[0] = s.state[0] + (grad - s.state[0]) * (1 - a.beta1);
     s.state[1] = s.state[1] * a.beta2 + grad * grad * (1 - a.beta2);
     if (a.amsgrad) s.state[2] = maximum(s.state[2], s.state[1]);
     const Tensor root =
-        sqrt(a.amsgrad ? s.state[2] : s.state[1]) / to(sqrt(correction(a.beta2)), wide) + a.eps;
-    const Tensor kept = a.decoupled ? s.param * (1 - a.lr * a.weight_decay) : s.param;
-    s.store(out, in, layout, i, kept - s.state[0] * to(a.lr / correction(a.beta1), wide) / root);
+        sqrt(a.amsgrad ? s.state[2] : s.state[1]) / to(sqrt(n.correction(a.beta2)), wide) + a.eps;
+    const Tensor kept = a.decoupled ? s.param * to(1 - n.lr * a.weight_decay, wide) : s.param;
+    s.store(out, in, layout, i, kept - s.state[0] * to(n.lr / n.correction(a.beta1), wide) / root);
   }
   return out;
 }
@@ -115,12 +91,13 @@ Tensors sgd_reference(Args in, const SgdListAttrs& a) {
   Tensors out(static_cast<size_t>(layout.outputs()));
   for (int64_t i = 0; i < layout.count; ++i) {
     Stepped s(in, layout, i, a.maximize);
+    const SteppedNumbers n(in, layout, s.param, 1, a.lr, 1);
     Tensor grad = s.grad + s.param * a.weight_decay;
     if (a.momentum != 0) {
       s.state[0] = a.first ? grad : s.state[0] * a.momentum + grad * (1 - a.dampening);
       grad = a.nesterov ? grad + s.state[0] * a.momentum : s.state[0];
     }
-    s.store(out, in, layout, i, s.param - grad * a.lr);
+    s.store(out, in, layout, i, s.param - grad * to(n.lr, grad.dtype()));
   }
   return out;
 }
@@ -238,70 +215,96 @@ void register_multi_tensor(OpRegistry& registry) {
 namespace {
 
 // Collects the inputs of a step; holds copies of gradients that are laid out otherwise.
-class StepList {
+class StepInputs {
  public:
-  StepList(std::string_view op, std::span<const Tensor> params, const FusedExtras& extras)
-      : op_(op), params_(params), extras_(extras) {
-    layout.count = static_cast<int64_t>(params.size());
-    add(params, "params");
+  StepInputs(const ListStep& step, ListLayout& layout) : step_(step) {
+    layout = {.count = static_cast<int64_t>(step.params.size()),
+              .states = static_cast<int>(step.states.size()),
+              .masters = !step.masters.empty()};
+    add(step.params, "params");
+    for (size_t k = 0; k < step.states.size(); ++k) add(step.states[k], step.state_names[k]);
+    if (layout.masters) add(step.masters, "masters");
+    check(step.grads.size() == step.params.size(), step.op, ": expected ", step.params.size(),
+          " grads, got ", step.grads.size());
+    copies_.reserve(step.grads.size());
+    for (size_t i = 0; i < step.grads.size(); ++i)
+      inputs_.emplace_back(fitting(step.params[i], step.grads[i]));
+    layout.counted = add_number(step.step);
+    layout.scaled = add_number(step.grad_scale);
+    layout.guarded = add_number(step.found_inf);
+    layout.carried = add_number(step.product);
+    layout.rated = add_number(step.lr);
   }
-  void add_states(std::span<const Tensor> states, const char* what) {
-    ++layout.states;
-    add(states, what);
-  }
-  Args finish(std::span<const Tensor> grads) {
-    layout.masters = !extras_.masters.empty();
-    if (layout.masters) add(extras_.masters, "masters");
-    check(grads.size() == params_.size(), op_, ": expected ", params_.size(), " grads, got ",
-          grads.size());
-    copies_.reserve(grads.size());
-    for (size_t i = 0; i < grads.size(); ++i) inputs_.emplace_back(fitting(params_[i], grads[i]));
-    layout.counted = add_number(extras_.state_step);
-    layout.scaled = add_number(extras_.grad_scale);
-    layout.guarded = add_number(extras_.found_inf);
-    return {inputs_.data(), inputs_.size()};
-  }
-  ListLayout layout;
+  Args args() const { return {inputs_.data(), inputs_.size()}; }
 
  private:
   void add(std::span<const Tensor> tensors, const char* what) {
-    check(tensors.size() == params_.size(), op_, ": expected ", params_.size(), " ", what, ", got ",
-          tensors.size());
+    check(tensors.size() == step_.params.size(), step_.op, ": expected ", step_.params.size(), " ",
+          what, ", got ", tensors.size());
     for (const Tensor& tensor : tensors) inputs_.emplace_back(tensor);
   }
-  bool add_number(const Tensor& number) {
-    if (number.defined()) inputs_.emplace_back(number);
-    return number.defined();
+  bool add_number(const Tensor* number) {
+    if (!number || !number->defined()) return false;
+    inputs_.emplace_back(*number);
+    return true;
   }
   const Tensor& fitting(const Tensor& param, const Tensor& grad) {
-    check(grad.defined(), op_, ": a gradient is undefined");
+    check(grad.defined(), step_.op, ": a gradient is undefined");
     if (grad.sizes() != param.sizes() || laid_out_alike(grad, param)) return grad;
     Tensor& copy = copies_.emplace_back(empty_strided(
         param.sizes(), param.strides(), {.dtype = grad.dtype(), .device = grad.device()}));
     copy_(copy, grad);
     return copy;
   }
-  std::string_view op_;
-  std::span<const Tensor> params_;
-  const FusedExtras& extras_;
+  const ListStep& step_;
   std::vector<Arg> inputs_;
   std::vector<Tensor> copies_;
 };
+
+template <class Attrs>
+void run(const ListStep& step, const OpDef<Attrs>& op, Attrs& attrs) {
+  if (step.params.empty()) return;
+  const no_grad silent;
+  const StepInputs inputs(step, attrs.layout);
+  called_as(step.op, [&] { detail::apply_inplace(op, inputs.args(), &attrs); });
+}
+
+constexpr const char* kAdamStates[] = {"exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs"};
+constexpr const char* kSgdStates[] = {"momentum_buffers"};
+
+ListStep list_step(std::string_view op, std::span<const Tensor> params,
+                   std::span<const Tensor> grads, std::span<const std::span<const Tensor>> states,
+                   std::span<const char* const> names, const FusedExtras& extras) {
+  return {op,
+          params,
+          grads,
+          states,
+          names,
+          extras.masters,
+          &extras.state_step,
+          &extras.grad_scale,
+          &extras.found_inf,
+          nullptr,
+          nullptr};
+}
 
 void adam_step(std::string_view op, std::span<const Tensor> params, std::span<const Tensor> grads,
                std::span<const Tensor> exp_avgs, std::span<const Tensor> exp_avg_sqs,
                std::span<const Tensor> max_exp_avg_sqs, const FusedAdamOptions& o,
                const FusedExtras& extras, bool decoupled) {
-  if (params.empty()) return;
-  const no_grad silent;
-  StepList list(op, params, extras);
-  list.add_states(exp_avgs, "exp_avgs");
-  list.add_states(exp_avg_sqs, "exp_avg_sqs");
-  if (o.amsgrad) list.add_states(max_exp_avg_sqs, "max_exp_avg_sqs");
-  const Args inputs = list.finish(grads);
-  const AdamListAttrs attrs{list.layout,    o.lr,   o.beta1,   o.beta2,   o.eps,
-                            o.weight_decay, o.step, decoupled, o.amsgrad, o.maximize};
-  called_as(op, [&] { detail::apply_inplace(adam_list_op, inputs, &attrs); });
+  const std::span<const Tensor> states[] = {exp_avgs, exp_avg_sqs, max_exp_avg_sqs};
+  const size_t count = o.amsgrad ? 3 : 2;
+  run_step(list_step(op, params, grads, {states, count}, {kAdamStates, count}, extras),
+           AdamListAttrs{{},
+                         o.lr,
+                         o.beta1,
+                         o.beta2,
+                         o.eps,
+                         o.weight_decay,
+                         o.step,
+                         decoupled,
+                         o.amsgrad,
+                         o.maximize});
 }
 
 SmallVector<Arg, 8> gradients_of(std::span<const Tensor> parameters, std::vector<Tensor>& grads) {
@@ -352,6 +355,10 @@ Tensor narrowed(const Tensor& total, std::span<const Tensor> tensors) {
 
 }  // namespace
 
+void run_step(const ListStep& step, AdamListAttrs attrs) { run(step, adam_list_op, attrs); }
+void run_step(const ListStep& step, SgdListAttrs attrs) { run(step, sgd_list_op, attrs); }
+void run_step(const ListStep& step, UpdateListAttrs attrs) { run(step, update_list_op, attrs); }
+
 void fused_adam_(std::span<const Tensor> params, std::span<const Tensor> grads,
                  std::span<const Tensor> exp_avgs, std::span<const Tensor> exp_avg_sqs,
                  std::span<const Tensor> max_exp_avg_sqs, const FusedAdamOptions& options,
@@ -371,15 +378,18 @@ void fused_adamw_(std::span<const Tensor> params, std::span<const Tensor> grads,
 void fused_sgd_(std::span<const Tensor> params, std::span<const Tensor> grads,
                 std::span<const Tensor> momentum_buffers, const FusedSgdOptions& o,
                 const FusedExtras& extras) {
-  if (params.empty()) return;
   check(!extras.state_step.defined(), "fused_sgd_: the number of the step has no use");
-  const no_grad silent;
-  StepList list("fused_sgd_", params, extras);
-  if (o.momentum != 0) list.add_states(momentum_buffers, "momentum_buffers");
-  const Args inputs = list.finish(grads);
-  const SgdListAttrs attrs{list.layout,    o.lr,       o.momentum, o.dampening,
-                           o.weight_decay, o.nesterov, o.maximize, o.is_first_step};
-  called_as("fused_sgd_", [&] { detail::apply_inplace(sgd_list_op, inputs, &attrs); });
+  const std::span<const Tensor> states[] = {momentum_buffers};
+  const size_t count = o.momentum != 0 ? 1 : 0;
+  run_step(list_step("fused_sgd_", params, grads, {states, count}, {kSgdStates, count}, extras),
+           SgdListAttrs{{},
+                        o.lr,
+                        o.momentum,
+                        o.dampening,
+                        o.weight_decay,
+                        o.nesterov,
+                        o.maximize,
+                        o.is_first_step});
 }
 
 Tensor get_total_norm(std::span<const Tensor> tensors, double norm_type, bool error_if_nonfinite) {

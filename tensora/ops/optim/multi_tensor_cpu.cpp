@@ -1,99 +1,10 @@
-#include <algorithm>
 #include <cmath>
 #include <limits>
-#include <vector>
 
-#include "tensora/backend/cpu/copy.h"
-#include "tensora/ops/optim/multi_tensor_op.h"
-#include "tensora/ops/optim/tile_list.h"
-#include "tensora/ops/optim/update_rules.h"
+#include "tensora/ops/optim/list_step.h"
 
 namespace tensora::cpu::TENSORA_ISA {
 namespace {
-
-template <class C, class Rule>
-void step_tile(const Rule& rule, int states, int64_t n, C inverse_scale, C* param, const C* grad,
-               C (&state)[3][kTile]) {
-  const Rule local = rule;
-  for (int k = states; k < 3; ++k) std::fill_n(state[k], n, C(0));
-#pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    C each[3] = {state[0][i], state[1][i], state[2][i]};
-    param[i] = local(param[i], grad[i] * inverse_scale, each);
-    state[0][i] = each[0];
-    state[1][i] = each[1];
-    state[2][i] = each[2];
-  }
-}
-
-template <class C, class Rule>
-void step_tensors(const KernelContext& context, const ListLayout& layout, const Rule& rule,
-                  const std::vector<int64_t>& numbers) {
-  const C inverse_scale =
-      layout.scaled ? C(1) / static_cast<C>(*context.input(layout.scale()).as<const float>())
-                    : C(1);
-  std::vector<int64_t> sizes;
-  for (int64_t i : numbers) sizes.push_back(context.input(layout.param(i)).numel);
-  TileList(sizes).each([&](size_t at, int64_t first, int64_t n, int64_t) {
-    const int64_t i = numbers[at];
-    C param[kTile], grad[kTile], state[3][kTile];
-    const Column<C> params(context.output(layout.param(i)));
-    const Column<C> from(layout.masters ? context.output(layout.master(i))
-                                        : context.output(layout.param(i)));
-    from.read(first, n, param);
-    Column<C>(context.input(layout.grad(i))).read(first, n, grad);
-    for (int k = 0; k < layout.states; ++k)
-      Column<C>(context.output(layout.state(k, i))).read(first, n, state[k]);
-    step_tile(rule, layout.states, n, inverse_scale, param, grad, state);
-    for (int k = 0; k < layout.states; ++k)
-      Column<C>(context.output(layout.state(k, i))).write(first, n, state[k]);
-    if (layout.masters) from.write(first, n, param);
-    params.write(first, n, param);
-  });
-}
-
-// Parameters of float64 are stepped in float64, all others in float32.
-template <class MakeRule>
-void step_list(const KernelContext& context, const ListLayout& layout, const MakeRule& make_rule) {
-  for (int64_t i = 0; i < layout.outputs(); ++i) {  // out of place: results begin as copies
-    const auto slot = static_cast<size_t>(i);
-    if (context.input(slot).data != context.output(slot).data)
-      copy_elements(context.input(slot), context.output(slot));
-  }
-  if (layout.guarded && *context.input(layout.found_inf()).as<const float>() != 0) return;
-  std::vector<int64_t> floats, doubles;
-  for (int64_t i = 0; i < layout.count; ++i)
-    (context.input(layout.param(i)).dtype == kFloat64 ? doubles : floats).push_back(i);
-  step_tensors<float>(context, layout, make_rule.template operator()<float>(), floats);
-  step_tensors<double>(context, layout, make_rule.template operator()<double>(), doubles);
-}
-
-void adam_list_kernel(const KernelContext& context, const AdamListAttrs& a) {
-  const double step = a.layout.counted ? double{*context.input(a.layout.step()).as<const float>()}
-                                       : static_cast<double>(a.step);
-  step_list(context, a.layout, [&]<class C>() {
-    return AdamRule<C>{C(a.beta1),
-                       C(a.beta2),
-                       C(a.lr),
-                       C(a.eps),
-                       C(a.decoupled ? 0 : a.weight_decay),
-                       C(a.decoupled ? 1 - a.lr * a.weight_decay : 1),
-                       C(a.maximize ? -1 : 1),
-                       C(a.lr / (1 - std::pow(a.beta1, step))),
-                       C(1 / std::sqrt(1 - std::pow(a.beta2, step))),
-                       a.amsgrad};
-  });
-}
-
-void sgd_list_kernel(const KernelContext& context, const SgdListAttrs& a) {
-  step_list(context, a.layout, [&]<class C>() {
-    return SgdRule<C>{
-        C(a.lr),    C(a.momentum), C(1 - a.dampening), C(a.weight_decay), C(a.maximize ? -1 : 1),
-        a.nesterov, a.first};
-  });
-}
-
-// ---- norms and clipping -------------------------------------------------------------------------
 
 // The part of a norm that a tile contributes: a sum of powers, or an extremum.
 template <class C>
@@ -228,8 +139,8 @@ void list_clip_kernel(const KernelContext& context, const ListClipAttrs& attrs) 
 }  // namespace
 
 void register_multi_tensor_cpu() {
-  adam_list_op.set_kernel(DeviceType::cpu, adam_list_kernel);
-  sgd_list_op.set_kernel(DeviceType::cpu, sgd_list_kernel);
+  adam_list_op.set_kernel(DeviceType::cpu, step_list<AdamRule, AdamListAttrs>);
+  sgd_list_op.set_kernel(DeviceType::cpu, step_list<SgdRule, SgdListAttrs>);
   list_norm_op.set_kernel(DeviceType::cpu, list_norm_kernel);
   list_clip_op.set_kernel(DeviceType::cpu, list_clip_kernel);
 }

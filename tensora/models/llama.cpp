@@ -1,0 +1,118 @@
+#include "tensora/models/llama.h"
+
+#include "tensora/autograd/checkpoint.h"
+#include "tensora/autograd/grad_mode.h"
+#include "tensora/base/check.h"
+#include "tensora/models/token_check.h"
+#include "tensora/nn/linear_cross_entropy.h"
+#include "tensora/ops.h"
+
+namespace tensora::models {
+
+namespace {
+
+nn::TransformerBlockOptions block_options(const LLaMAConfig& c) {
+  const int64_t size = c.head_dim > 0 ? c.head_dim : c.hidden_size / c.num_attention_heads;
+  const nn::RotaryEmbedding rotary(size, {.max_positions = c.max_position_embeddings,
+                                          .base = c.rope_theta,
+                                          .scaling = c.rope_scaling});
+  return {.attention = {.num_kv_heads = c.num_key_value_heads,
+                        .head_size = size,
+                        .bias = c.attention_bias,
+                        .out_bias = c.attention_out_bias,
+                        .qk_norm_eps = c.qk_norm ? std::optional(c.rms_norm_eps) : std::nullopt,
+                        .window = c.sliding_window,
+                        .dropout = c.attention_dropout,
+                        .rotary = rotary},
+          .feed_forward = {.bias = c.mlp_bias},
+          .norm_eps = c.rms_norm_eps};
+}
+
+}  // namespace
+
+LLaMABody::LLaMABody(const LLaMAConfig& c)
+    : embed_tokens(register_module("embed_tokens", nn::Embedding(c.vocab_size, c.hidden_size))),
+      layers(register_module("layers", nn::ModuleList<nn::TransformerBlock>())),
+      norm(register_module("norm", nn::RMSNorm({c.hidden_size}, {.eps = c.rms_norm_eps}))) {
+  const nn::TransformerBlockOptions options = block_options(c);
+  for (int64_t i = 0; i < c.num_hidden_layers; ++i)
+    layers.push_back(
+        nn::TransformerBlock(c.hidden_size, c.num_attention_heads, c.intermediate_size, options));
+}
+
+Tensor LLaMABody::forward(const Tensor& tokens, nn::KVCache* cache, bool checkpointed) const {
+  Tensor sum = embed_tokens(tokens), branch;
+  nn::AttentionStep step{.cache = cache};
+  if (cache && !layers.is_empty()) {
+    // One mask serves all layers; for one position, or a text from its beginning, none is needed.
+    const int64_t before = cache->length(), added = tokens.size(1);
+    if (before > 0 && added > 1)
+      step.mask = nn::causal_mask(added, before + added, layers[0].self_attn.options.window,
+                                  tokens.device());
+  }
+  for (const nn::TransformerBlock& block : layers) {
+    if (checkpointed && is_grad_enabled()) {
+      const auto body = [block](const TensorList& in) {  // a handle: it may outlive the model
+        auto [a, b] = block.forward_parts(in[0], in.size() > 1 ? in[1] : Tensor());
+        return TensorList{a, b};
+      };
+      const TensorList parts =
+          checkpoint(body, branch.defined() ? TensorList{sum, branch} : TensorList{sum});
+      sum = parts[0];
+      branch = parts[1];
+    } else {
+      std::tie(sum, branch) = block.forward_parts(sum, branch, step);
+    }
+    ++step.layer;
+  }
+  return std::get<0>(nn::add_norm(norm, branch, sum));
+}
+
+LLaMA::LLaMA(LLaMAConfig config)
+    : model((config.check_valid(), register_module("model", LLaMABody(config)))),
+      config_(std::move(config)) {
+  if (!config_.tie_word_embeddings)
+    lm_head = register_module("lm_head",
+                              nn::Linear(config_.hidden_size, config_.vocab_size, {.bias = false}));
+  reset_parameters();
+}
+
+void LLaMA::reset_parameters() {
+  const no_grad silent;
+  for (const auto& [name, parameter] : named_parameters())
+    if (parameter.dim() > 1)
+      parameter.normal_(0, config_.initializer_range);
+    else
+      parameter.fill_(name.ends_with("bias") ? 0 : 1);
+}
+
+const Tensor& LLaMA::head_weight() const {
+  return lm_head ? lm_head->weight : model.embed_tokens.weight;
+}
+
+Tensor LLaMA::forward(const Tensor& tokens) const {
+  check_tokens("LLaMA", tokens);
+  return linear(model(tokens, nullptr, checkpoint_activations), head_weight());
+}
+
+Tensor LLaMA::forward(const Tensor& tokens, const Tensor& targets) const {
+  check_tokens("LLaMA", tokens);
+  return nn::linear_cross_entropy(model(tokens, nullptr, checkpoint_activations), head_weight(),
+                                  targets);
+}
+
+Tensor LLaMA::forward_cached(const Tensor& tokens, nn::KVCache& cache,
+                             CachedOptions options) const {
+  check_tokens("LLaMA", tokens);
+  check(cache.num_layers() == config_.num_hidden_layers, "LLaMA: expected a cache for ",
+        config_.num_hidden_layers, " layers, got one for ", cache.num_layers());
+  const no_grad silent;
+  const Tensor hidden = model(tokens, &cache, false);
+  return linear(options.all_positions ? hidden : hidden.select(1, -1), head_weight());
+}
+
+Tensor LLaMA::generate(const Tensor& prompt, const GenerateOptions& options) {
+  return generate_cached(*this, config_.num_hidden_layers, prompt, options);
+}
+
+}  // namespace tensora::models

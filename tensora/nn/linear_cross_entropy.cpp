@@ -1,0 +1,124 @@
+#include "tensora/nn/linear_cross_entropy.h"
+
+#include <algorithm>
+
+#include "tensora/autograd/engine.h"
+#include "tensora/autograd/function.h"
+#include "tensora/base/check.h"
+#include "tensora/dispatch/autocast.h"
+#include "tensora/ops.h"
+
+namespace tensora::nn {
+
+namespace {
+
+/// What products run in: autocast's dtype inside its scope, else the input's.
+DType product_dtype(const Tensor& input) {
+  const DeviceType device = input.device().type;
+  const bool cast = is_autocast_enabled(device) && input.dtype() != kFloat64;
+  return cast ? autocast_dtype(device) : input.dtype();
+}
+
+/// Of 16-bit scores too in float32: under autocast the op reads them as they are and returns that.
+Tensor wide_cross_entropy(const Tensor& scores, const Tensor& target, int64_t ignore_index,
+                          Reduction reduction) {
+  const autocast wide(AutocastOptions{.device = scores.device()});
+  return cross_entropy(scores, target, {}, ignore_index, reduction);
+}
+
+/// Note [A loss in pieces]
+/// The scores of a vocabulary are the largest array of a language model, and their gradient is the
+/// second largest. Both are needed for one product each, so the loss of a few rows is followed at
+/// once by the gradients of these rows: afterwards only the gradients of input and weight are left.
+/// They belong to a loss gradient of 1, by which the backward multiplies.
+struct ChunkedLoss : Function<ChunkedLoss> {
+  static Tensor forward(Context& context, const Tensor& input /* N D */,
+                        const Tensor& weight /* V D */, const Tensor& target /* N */,
+                        int64_t ignore_index, int64_t rows) {
+    const DType dtype = product_dtype(input);
+    const autocast plain(AutocastOptions{.enabled = false});
+    const Tensor x = input.detach().to(dtype), w = weight.detach().to(dtype);
+    const int64_t n = x.size(0);
+    const bool wants_x = context.needs_input_grad(0), wants_w = context.needs_input_grad(1);
+    Tensor grad_x = wants_x ? empty_like(x) : Tensor(), grad_w, total;
+    for (int64_t start = 0; start < n; start += rows) {
+      const int64_t count = std::min(rows, n - start);
+      const Tensor part = x.narrow(0, start, count);
+      const Tensor scores = matmul(part, w.t());
+      const Tensor loss =
+          piece(scores, target.narrow(0, start, count), ignore_index, n, wants_x || wants_w);
+      total = total.defined() ? total + loss.detach() : loss.detach();
+      if (!wants_x && !wants_w) continue;
+      const Tensor grad = tensora::grad(loss, {scores})[0];
+      if (wants_x) grad_x.narrow(0, start, count).copy_(matmul(grad, w));
+      if (wants_w) add_product(grad_w, grad, part, weight.dtype());
+    }
+    // So far the sum was divided by the number of rows; those to be ignored do not count.
+    const Tensor share = static_cast<double>(n) / (target != ignore_index).sum().to(total.dtype());
+    context.save_for_backward({grad_x, grad_w, share});
+    context.data["dtype"] = input.dtype();
+    return total * share;
+  }
+
+  static Tensor piece(const Tensor& scores, const Tensor& target, int64_t ignore_index, int64_t n,
+                      bool differentiated) {
+    const GradModeGuard recording(differentiated);
+    if (differentiated) scores.requires_grad_();
+    return wide_cross_entropy(scores, target, ignore_index, Reduction::sum) /
+           static_cast<double>(n);
+  }
+
+  static void add_product(Tensor& sum, const Tensor& grad, const Tensor& part, DType dtype) {
+    if (!sum.defined())
+      sum = matmul(grad.t(), part).to(dtype);
+    else if (sum.dtype() == grad.dtype())
+      sum.addmm_(grad.t(), part);
+    else
+      sum.add_(matmul(grad.t(), part));
+  }
+
+  static TensorList backward(Context& context, const TensorList& grads) {
+    const TensorList saved = context.saved_tensors();
+    const Tensor factor = grads[0] * saved[2];
+    const auto scaled = [&](const Tensor& grad, DType dtype) {
+      return grad.defined() ? (grad * factor.to(grad.dtype())).to(dtype) : grad;
+    };
+    const DType dtype = std::any_cast<DType>(context.data["dtype"]);
+    return {scaled(saved[0], dtype),
+            saved[1].defined() ? scaled(saved[1], saved[1].dtype()) : saved[1],
+            {},
+            {},
+            {}};
+  }
+};
+
+}  // namespace
+
+Tensor linear_cross_entropy(const Tensor& input, const Tensor& weight, const Tensor& target,
+                            const LinearCrossEntropyOptions& options) {
+  constexpr auto name = "linear_cross_entropy";
+  check(weight.dim() == 2 && input.dim() >= 1 && input.size(-1) == weight.size(1), name,
+        ": expected an input … D and a weight V D, got shapes ", input.sizes(), " and ",
+        weight.sizes());
+  Shape rows = input.sizes();
+  rows.resize(rows.size() - 1);
+  check(target.sizes() == rows, name, ": expected a target of shape ", rows, ", got ",
+        target.sizes());
+  check(options.chunk_bytes > 0, name, ": chunk_bytes must be positive, got ", options.chunk_bytes);
+  const Tensor flat = input.reshape({rows.numel(), input.size(-1)});
+  const Tensor classes = target.reshape({rows.numel()});
+  const int64_t row_bytes =
+      weight.size(0) * static_cast<int64_t>(tensora::element_size(product_dtype(input)));
+  const int64_t most = std::max<int64_t>(1, options.chunk_bytes / std::max<int64_t>(1, row_bytes));
+  if (rows.numel() <= most)
+    return wide_cross_entropy(linear(flat, weight), classes, options.ignore_index, Reduction::mean);
+  // Pieces of one size, a multiple of 128 where possible.
+  const int64_t pieces = (rows.numel() + most - 1) / most;
+  int64_t size = (rows.numel() + pieces - 1) / pieces;
+  if (size > 128) size = std::min(most, (size + 127) / 128 * 128);
+  if (!is_grad_enabled())
+    return ChunkedLoss::apply(flat.detach(), weight.detach(), classes, options.ignore_index, size);
+  return ChunkedLoss::apply(flat, weight, classes, options.ignore_index, size);
+}
+
+}  // namespace tensora::nn

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <array>
+
+#include "tensora/optim/optimizer.h"
+
+namespace tensora::optim {
+
+struct NAdamOptions {
+  double lr = 2e-3;
+  std::array<double, 2> betas = {0.9, 0.999};
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double momentum_decay = 4e-3;
+  bool decoupled_weight_decay = false;  // as AdamW
+  bool maximize = false;
+  bool capturable =
+      false;  // the device counts the steps, so that a step can be recorded in a graph
+  bool master_weights = false;  // float32 copies of 16-bit parameters are stepped
+};
+
+/// Adam with Nesterov's momentum.
+class NAdam : public Optimizer {
+ public:
+  explicit NAdam(Parameters params, const NAdamOptions& options = {});
+  bool supports_grad_scaling() const override { return true; }
+
+ protected:
+  void update(ParamGroup& group) override;
+  void check_state(const Tensor& param, const Value& state) const override;
+};
+
+}  // namespace tensora::optim
