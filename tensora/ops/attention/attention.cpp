@@ -18,6 +18,7 @@ constexpr auto describe(std::type_identity<AttentionAttrs>) {
                 field("max_seqlen_k", &AttentionAttrs::max_seqlen_k),
                 field("mask_gradient", &AttentionAttrs::mask_gradient));
 }
+
 namespace {
 
 // ---- the rule ----------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ constexpr auto describe(std::type_identity<RotaryAttrs>) {
   return fields(field("interleaved", &RotaryAttrs::interleaved),
                 field("inverse", &RotaryAttrs::inverse));
 }
+
 namespace {
 
 void check_turned(const Infer& infer, size_t i, std::string_view what) {

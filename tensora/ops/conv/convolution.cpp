@@ -27,6 +27,7 @@ constexpr auto describe(std::type_identity<ConvolutionAttrs>) {
                 field("dilation", &A::dilation), field("transposed", &A::transposed),
                 field("output_padding", &A::output_padding), field("groups", &A::groups));
 }
+
 namespace {
 
 // ---- rules -------------------------------------------------------------------------------------

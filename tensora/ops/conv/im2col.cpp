@@ -22,6 +22,7 @@ constexpr auto describe(std::type_identity<Im2colAttrs>) {
   return fields(field("kernel_size", &A::kernel_size), field("dilation", &A::dilation),
                 field("padding", &A::padding), field("stride", &A::stride));
 }
+
 namespace {
 
 Im2colAttrs blocks_of(const Col2imAttrs& attrs) {

@@ -11,6 +11,7 @@ constexpr auto describe(std::type_identity<ToDeviceAttrs>) {
 constexpr auto describe(std::type_identity<CastAttrs>) {
   return fields(field("dtype", &CastAttrs::dtype));
 }
+
 namespace {
 
 // The ops below as a copy into new memory, for devices where only `copy` has a kernel.

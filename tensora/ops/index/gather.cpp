@@ -16,6 +16,7 @@ constexpr auto describe(std::type_identity<GatherBackwardAttrs>) {
 constexpr auto describe(std::type_identity<GatherAttrs>) {
   return fields(field("dim", &GatherAttrs::dim));
 }
+
 namespace {
 
 // A 0-dim tensor counts as a 1-D tensor of one element.

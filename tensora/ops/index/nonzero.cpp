@@ -18,6 +18,7 @@ namespace tensora {
 constexpr auto describe(std::type_identity<NonzeroAttrs>) {
   return fields(field("count", &NonzeroAttrs::count));
 }
+
 namespace {
 
 // Every element that is not zero is written to the row that its rank among them names, the others

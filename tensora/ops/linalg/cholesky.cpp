@@ -13,6 +13,7 @@ constexpr auto describe(std::type_identity<CholeskyAttrs>) {
   return fields(field("upper", &CholeskyAttrs::upper),
                 field("check_errors_as", &CholeskyAttrs::check_errors_as));
 }
+
 namespace {
 
 using linalg::adjoint;

@@ -25,6 +25,7 @@ constexpr auto describe(std::type_identity<LuAttrs>) {
   return fields(field("pivot", &LuAttrs::pivot),
                 field("check_errors_as", &LuAttrs::check_errors_as));
 }
+
 namespace {
 
 using linalg::adjoint, linalg::solve_triangular;

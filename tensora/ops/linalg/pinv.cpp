@@ -23,6 +23,7 @@ constexpr auto describe(std::type_identity<PinvAttrs>) {
   return fields(field("atol", &PinvAttrs::atol), field("rtol", &PinvAttrs::rtol),
                 field("hermitian", &PinvAttrs::hermitian));
 }
+
 namespace {
 
 using linalg::adjoint;

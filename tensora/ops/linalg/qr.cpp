@@ -14,6 +14,7 @@ namespace tensora {
 constexpr auto describe(std::type_identity<QrAttrs>) {
   return fields(field("mode", &QrAttrs::mode));
 }
+
 namespace {
 
 using linalg::adjoint;

@@ -25,6 +25,7 @@ constexpr auto describe(std::type_identity<SolveAttrs>) {
   return fields(field("left", &SolveAttrs::left),
                 field("check_errors_as", &SolveAttrs::check_errors_as));
 }
+
 namespace {
 
 using linalg::adjoint;

@@ -18,6 +18,7 @@ constexpr auto describe(std::type_identity<SvdAttrs>) {
   return fields(field("full_matrices", &SvdAttrs::full_matrices),
                 field("compute_uv", &SvdAttrs::compute_uv));
 }
+
 namespace {
 
 using linalg::adjoint;

@@ -14,6 +14,7 @@ constexpr auto describe(std::type_identity<TriangularAttrs>) {
   return fields(field("upper", &A::upper), field("left", &A::left),
                 field("unitriangular", &A::unitriangular));
 }
+
 namespace {
 
 void infer_solve(Infer& infer, const TriangularAttrs& attrs) {

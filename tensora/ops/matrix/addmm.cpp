@@ -11,6 +11,7 @@ namespace tensora {
 constexpr auto describe(std::type_identity<AddmmAttrs>) {
   return fields(field("beta", &AddmmAttrs::beta), field("alpha", &AddmmAttrs::alpha));
 }
+
 namespace {
 
 void check_dims(std::string_view op, const Tensor& a, const Tensor& b, int a_dim, int b_dim) {

@@ -18,6 +18,7 @@ namespace tensora {
 constexpr auto describe(std::type_identity<CdistAttrs>) {
   return fields(field("p", &CdistAttrs::p));
 }
+
 namespace {
 
 Shape batch_of(const Tensor& x) {

@@ -23,6 +23,7 @@ constexpr auto describe(std::type_identity<DropoutAttrs>) {
   return fields(field("seed", &A::seed), field("offset", &A::offset), field("p", &A::p),
                 field("scale", &A::scale), field("kept", &A::kept), field("dropped", &A::dropped));
 }
+
 namespace {
 
 // The first `like.numel()` of numbers that were dealt out by lanes, as Note [Four in a row] deals

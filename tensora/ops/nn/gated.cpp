@@ -13,6 +13,7 @@ namespace tensora {
 constexpr auto describe(std::type_identity<GateAttrs>) {
   return fields(field("gate", &GateAttrs::gate), field("dim", &GateAttrs::dim));
 }
+
 namespace {
 
 struct Halves {

@@ -15,6 +15,7 @@ namespace tensora {
 constexpr auto describe(std::type_identity<SoftmaxAttrs>) {
   return fields(field("dim", &SoftmaxAttrs::dim), field("dtype", &SoftmaxAttrs::dtype));
 }
+
 namespace {
 
 // Whether values of one dtype are exactly values of the other.

@@ -15,6 +15,7 @@ constexpr auto describe(std::type_identity<AdamAttrs>) {
                 field("eps", &A::eps), field("weight_decay", &A::weight_decay),
                 field("step", &A::step), field("decoupled", &A::decoupled));
 }
+
 namespace {
 
 // One step in other ops, half types in float. A step that is a tensor stays on its device.

@@ -30,6 +30,7 @@ constexpr auto describe(std::type_identity<AvgPoolAttrs>) {
                 field("count_include_pad", &A::count_include_pad),
                 field("divisor_override", &A::divisor_override));
 }
+
 namespace {
 
 using pool::in_layout, pool::keeps_channels_last, pool::layout_strides;

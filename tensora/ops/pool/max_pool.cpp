@@ -24,6 +24,7 @@ constexpr auto describe(std::type_identity<MaxPoolAttrs>) {
                 field("ceil_mode", &A::ceil_mode), field("output_size", &A::output_size),
                 field("return_indices", &A::return_indices));
 }
+
 namespace {
 
 using pool::check_pool, pool::in_layout, pool::keeps_channels_last, pool::layout_strides;

@@ -11,6 +11,7 @@ constexpr auto describe(std::type_identity<DequantizeAttrs>) {
 constexpr auto describe(std::type_identity<QuantizeAttrs>) {
   return fields(field("dtype", &QuantizeAttrs::dtype));
 }
+
 namespace {
 
 constexpr DTypeSet kAccepted = dtypes_where([](const DTypeInfo& info) {

@@ -23,6 +23,7 @@ constexpr auto describe(std::type_identity<Cauchy>) {
   return fields(field("seed", &Cauchy::seed), field("offset", &Cauchy::offset),
                 field("median", &Cauchy::median), field("sigma", &Cauchy::sigma));
 }
+
 namespace {
 
 // Integers are computed in double, whose whole numbers reach further.

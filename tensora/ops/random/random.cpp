@@ -33,6 +33,7 @@ constexpr auto describe(std::type_identity<Uniform>) {
                 field("from", &Uniform::from), field("to", &Uniform::to),
                 field("bits", &Uniform::bits));
 }
+
 namespace {
 
 template <class Distribution>

@@ -15,6 +15,7 @@ constexpr auto describe(std::type_identity<NormAttrs>) {
   return fields(field("p", &NormAttrs::p), field("dim", &NormAttrs::dim),
                 field("keepdim", &NormAttrs::keepdim), field("dtype", &NormAttrs::dtype));
 }
+
 namespace {
 
 Tensor zero_where(const Tensor& condition, const Tensor& x) { return where(condition, 0, x); }

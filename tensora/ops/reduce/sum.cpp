@@ -11,6 +11,7 @@ namespace tensora {
 constexpr auto describe(std::type_identity<SumToAttrs>) {
   return fields(field("size", &SumToAttrs::size));
 }
+
 namespace {
 
 void check_parts(const Infer& infer, DType from, DType to) {

@@ -16,6 +16,7 @@ constexpr auto describe(std::type_identity<VarianceAttrs>) {
   return fields(field("dim", &VarianceAttrs::dim), field("correction", &VarianceAttrs::correction),
                 field("keepdim", &VarianceAttrs::keepdim));
 }
+
 namespace {
 
 template <int outputs>

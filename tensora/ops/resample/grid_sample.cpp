@@ -25,6 +25,7 @@ constexpr auto describe(std::type_identity<GridSampleAttrs>) {
   return fields(field("mode", &A::mode), field("padding_mode", &A::padding_mode),
                 field("align_corners", &A::align_corners));
 }
+
 namespace {
 
 using resample::GridMode, resample::GridPadding;

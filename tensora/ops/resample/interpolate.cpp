@@ -26,6 +26,7 @@ constexpr auto describe(std::type_identity<ResizeAttrs>) {
                 field("align_corners", &A::align_corners), field("antialias", &A::antialias),
                 field("scales", &A::scales));
 }
+
 namespace {
 
 using resample::BandDim, resample::Method;

@@ -17,6 +17,7 @@ constexpr auto describe(std::type_identity<ConstantPadAttrs>) {
   using A = ConstantPadAttrs;
   return fields(field("before", &A::before), field("after", &A::after), field("value", &A::value));
 }
+
 namespace {
 
 // The part of dim d without what negative numbers cut off.

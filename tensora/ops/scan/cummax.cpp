@@ -16,6 +16,7 @@ namespace tensora {
 constexpr auto describe(std::type_identity<CummaxAttrs>) {
   return fields(field("dim", &CummaxAttrs::dim));
 }
+
 namespace {
 
 void infer_cummax(Infer& infer, const CummaxAttrs& attrs) {

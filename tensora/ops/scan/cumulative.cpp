@@ -18,6 +18,7 @@ constexpr auto describe(std::type_identity<CumulativeAttrs>) {
   using A = CumulativeAttrs;
   return fields(field("dim", &A::dim), field("reverse", &A::reverse), field("dtype", &A::dtype));
 }
+
 namespace {
 
 void infer_cumulative(Infer& infer, const CumulativeAttrs& attrs) {

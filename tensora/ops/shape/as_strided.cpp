@@ -24,6 +24,7 @@ constexpr auto describe(std::type_identity<AsStridedAttrs>) {
                 field("input_strides", &AsStridedAttrs::input_strides),
                 field("input_offset", &AsStridedAttrs::input_offset));
 }
+
 namespace {
 
 int64_t extent(const Shape& sizes, const Strides& strides, int64_t offset) {

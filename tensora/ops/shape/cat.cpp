@@ -12,6 +12,7 @@ namespace tensora {
 constexpr auto describe(std::type_identity<CatAttrs>) {
   return fields(field("dim", &CatAttrs::dim));
 }
+
 namespace {
 
 // See cat() in the header: PyTorch's legacy rule.

@@ -11,6 +11,7 @@ namespace tensora {
 constexpr auto describe(std::type_identity<ExpandAttrs>) {
   return fields(field("size", &ExpandAttrs::size));
 }
+
 namespace {
 
 Shape expanded_sizes(const Infer& infer, const Shape& asked) {

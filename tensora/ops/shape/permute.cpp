@@ -9,6 +9,7 @@ namespace tensora {
 constexpr auto describe(std::type_identity<PermuteAttrs>) {
   return fields(field("dims", &PermuteAttrs::dims));
 }
+
 namespace {
 
 Dims identity(int count) {

@@ -23,6 +23,7 @@ constexpr auto describe(std::type_identity<SliceAttrs>) {
   return fields(field("dim", &A::dim), field("start", &A::start), field("end", &A::end),
                 field("step", &A::step));
 }
+
 namespace {
 
 int64_t clamp_bound(int64_t bound, int64_t size) {

@@ -18,6 +18,7 @@ constexpr auto describe(std::type_identity<SlidingAttrs>) {
   return fields(field("dimension", &A::dimension), field("size", &A::size),
                 field("step", &A::step));
 }
+
 namespace {
 
 // The shape of the windows over a tensor of shape `sizes`.

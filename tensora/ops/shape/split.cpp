@@ -18,6 +18,7 @@ constexpr auto describe(std::type_identity<SplitAttrs>) {
   using A = SplitAttrs;
   return fields(field("dim", &A::dim), field("size", &A::size), field("sizes", &A::sizes));
 }
+
 namespace {
 
 // Calls body(start, length) for every part of a dim of `total` elements.

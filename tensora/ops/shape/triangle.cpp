@@ -11,6 +11,7 @@ namespace tensora {
 constexpr auto describe(std::type_identity<TriangleAttrs>) {
   return fields(field("diagonal", &TriangleAttrs::diagonal));
 }
+
 namespace {
 
 void infer_triangle(Infer& infer, const TriangleAttrs&) {

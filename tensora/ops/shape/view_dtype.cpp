@@ -8,6 +8,7 @@ namespace tensora {
 constexpr auto describe(std::type_identity<ViewDtypeAttrs>) {
   return fields(field("dtype", &ViewDtypeAttrs::dtype));
 }
+
 namespace {
 
 // The geometry, in elements that are `ratio` times as many.

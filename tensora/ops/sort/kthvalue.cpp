@@ -25,6 +25,7 @@ constexpr auto describe(std::type_identity<KthvalueAttrs>) {
   using A = KthvalueAttrs;
   return fields(field("k", &A::k), field("dim", &A::dim), field("keepdim", &A::keepdim));
 }
+
 namespace {
 
 void infer_pair(Infer& infer, int64_t dim, bool keepdim) {
