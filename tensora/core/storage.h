@@ -14,11 +14,9 @@ class Storage final : public RefCounted, public Pooled {
  public:
   static IntrusivePtr<Storage> allocate(size_t bytes, Device device);
   /// Memory that somebody else owns; `owner` is released with the storage.
-  static IntrusivePtr<Storage> wrap(void* data, size_t bytes, Device device,
-                                    Owner owner);
+  static IntrusivePtr<Storage> wrap(void* data, size_t bytes, Device device, Owner owner);
   /// The same for memory that must not be written to.
-  static IntrusivePtr<Storage> wrap(const void* data, size_t bytes, Device device,
-                                    Owner owner);
+  static IntrusivePtr<Storage> wrap(const void* data, size_t bytes, Device device, Owner owner);
   static void destroy(Storage* storage) { delete storage; }
   ~Storage();
 

@@ -40,8 +40,7 @@ void end_range();
 /// A named range around a piece of work: `ProfilerRange range("attention");`
 class ProfilerRange {
  public:
-  explicit ProfilerRange(std::string_view name)
-      : active_(detail::profiling.load_relaxed()) {
+  explicit ProfilerRange(std::string_view name) : active_(detail::profiling.load_relaxed()) {
     if (active_) [[unlikely]]
       detail::begin_range(name);
   }

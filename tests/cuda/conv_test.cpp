@@ -1,9 +1,9 @@
 // Convolutions through cuDNN against those of the CPU, and what the plans' cache does. The shapes
 // are those of real layers: the op suite covers the small and odd ones.
-#include "tensora/dispatch/op.h"
 #include "tensora/ops/conv/conv.h"
 #include "tensora/backend/cuda/cudnn/convolution.h"
 #include "tensora/backend/cuda/runtime/graph.h"
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/conv/convolution.h"
 #include "tests/cuda/gpu.h"
 

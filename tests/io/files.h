@@ -1,7 +1,7 @@
 #pragma once
 
-#include <system_error>
 #include <unistd.h>
+#include <system_error>
 
 #include <algorithm>
 #include <cstring>

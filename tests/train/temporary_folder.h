@@ -1,8 +1,8 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <system_error>
 #include <unistd.h>
+#include <system_error>
 
 #include <filesystem>
 #include <fstream>
