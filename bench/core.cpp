@@ -1,6 +1,7 @@
 // Our side of `./dev bench core`: op overhead, large pointwise ops, reductions and a training step.
 // Every row is first checked against a plain computation in double. bench/core.py runs this beside
 // the peers and prints the table.
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <functional>

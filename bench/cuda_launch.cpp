@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <functional>
+#include <memory>
 
 #include "bench/timing.h"
 #include "tensora/backend/cuda/runtime/graph.h"

@@ -7,6 +7,7 @@
 //
 //   tensora-bench-ops [--device cpu|cuda] [--filter TEXT]     one line of JSON per row
 #include <cstring>
+#include <functional>
 
 #include "bench/ops.h"
 

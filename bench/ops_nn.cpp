@@ -2,6 +2,8 @@
 // `_fb`, one that also runs the backward, whose result is the gradient of the first input. Sizes on
 // a GPU are larger than its caches; on the CPU they are a fraction of that.
 
+#include <functional>
+
 #include "bench/ops.h"
 
 namespace tensora::bench_ops {

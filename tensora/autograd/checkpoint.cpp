@@ -5,6 +5,7 @@
 
 #include "tensora/autograd/engine.h"
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/autograd/history.h"
 #include "tensora/autograd/queued_node.h"
 #include "tensora/core/random.h"
 

@@ -1,12 +1,16 @@
 #include "tensora/autograd/engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "tensora/autograd/call_stack.h"
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/autograd/history.h"
 #include "tensora/autograd/queues.h"
 
 namespace tensora {
@@ -414,6 +418,16 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
     result.push_back(std::move(captures[i].grad));
   }
   return result;
+}
+
+std::vector<Tensor> grad(const Tensor& output, const std::vector<Tensor>& inputs,
+                         BackwardOptions options) {
+  return grad(std::span(&output, 1), inputs, {}, options);
+}
+
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& gradients, BackwardOptions options) {
+  return grad(std::span(outputs), inputs, gradients, options);
 }
 
 std::vector<Tensor> gradients_at(std::span<const Edge> targets, std::span<const Edge> roots,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -21,16 +22,10 @@ void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients
 /// The gradients of `outputs` with respect to `inputs`; leaves' `.grad()` stay as they are.
 std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
                          std::span<const Tensor> gradients = {}, BackwardOptions options = {});
-inline std::vector<Tensor> grad(const Tensor& output, const std::vector<Tensor>& inputs,
-                                BackwardOptions options = {}) {
-  return grad(std::span(&output, 1), inputs, {}, options);
-}
-inline std::vector<Tensor> grad(const std::vector<Tensor>& outputs,
-                                const std::vector<Tensor>& inputs,
-                                const std::vector<Tensor>& gradients = {},
-                                BackwardOptions options = {}) {
-  return grad(std::span(outputs), inputs, gradients, options);
-}
+std::vector<Tensor> grad(const Tensor& output, const std::vector<Tensor>& inputs,
+                         BackwardOptions options = {});
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const std::vector<Tensor>& gradients = {}, BackwardOptions options = {});
 
 /// What arrives at `targets`, before their hooks, when `gradients` start from `roots`; nothing
 /// flows past a target. For nodes whose backward runs a graph of its own.

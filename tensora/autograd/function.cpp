@@ -1,8 +1,11 @@
 #include "tensora/autograd/function.h"
 
+#include "tensora/autograd/history.h"
+
 #include <cxxabi.h>
 
 #include <cstdlib>
+#include <memory>
 
 namespace tensora {
 namespace {
@@ -31,6 +34,9 @@ void point_history_to(const Tensor& tensor, uint32_t index) {
 }
 
 }  // namespace
+
+Context::~Context() = default;
+FunctionNode::~FunctionNode() = default;
 
 void Context::save_for_backward(TensorList tensors) {
   saved_.clear();

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <any>
-#include <iterator>
 #include <map>
 #include <type_traits>
 #include <typeinfo>
@@ -16,6 +15,7 @@ class FunctionNode;
 /// What forward and backward of a custom function share.
 class Context {
  public:
+  ~Context();
   /// Keeps tensors for backward: inputs, outputs or intermediates of forward. Call it once.
   void save_for_backward(TensorList tensors);
   /// What was saved, in order; throws if one of them was changed in place since.
@@ -53,6 +53,7 @@ class FunctionNode final : public QueuedNode {
  public:
   using Backward = TensorList (*)(Context&, const TensorList& grads);
   FunctionNode(const std::type_info& type, Backward backward);
+  ~FunctionNode() override;
 
   std::string_view name() const override { return name_; }
   Tensors backward(Tensors grads) override;

@@ -1,4 +1,4 @@
-#include "tensora/autograd/node.h"
+#include "tensora/autograd/history.h"
 #include "tensora/core/print.h"
 
 namespace tensora {

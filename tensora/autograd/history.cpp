@@ -1,4 +1,5 @@
 // The history of a tensor: how it changes by in-place writes, and how views share their base's.
+#include "tensora/autograd/history.h"
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/queued_node.h"
 

@@ -1,9 +1,13 @@
 #include "tensora/autograd/node.h"
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 
+#include "tensora/autograd/call_stack.h"
 #include "tensora/autograd/engine.h"
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/autograd/history.h"
 
 namespace tensora {
 namespace {
@@ -26,6 +30,11 @@ uint64_t next_hook_id() {
 const EngineOps& engine_ops() { return engine_ops_table; }
 void set_engine_ops(const EngineOps& ops) { engine_ops_table = ops; }
 
+void Node::free_extras() {
+  delete hooks_;
+  delete created_at_;
+}
+
 void Node::destroy(Node* node) {
   if (doomed) {
     doomed->push_back(node);
@@ -43,7 +52,7 @@ void Node::destroy(Node* node) {
 }
 
 void Node::note_caller() {
-  if (is_anomaly_enabled()) created_at_ = std::make_unique<CallStack>(CallStack::here());
+  if (is_anomaly_enabled() && !created_at_) created_at_ = new CallStack(CallStack::here());
 }
 
 void InputInfo::fit(Tensor& grad, std::string_view op) const {
@@ -57,7 +66,7 @@ void InputInfo::fit(Tensor& grad, std::string_view op) const {
 }
 
 uint64_t Node::insert_hook(GradHook hook) {
-  if (!hooks_) hooks_ = std::make_unique<std::vector<GradHook>>();
+  if (!hooks_) hooks_ = new std::vector<GradHook>();
   const auto end = std::find_if(hooks_->begin(), hooks_->end(),
                                 [&](const GradHook& other) { return other.last > hook.last; });
   hook.id = next_hook_id();

@@ -1,6 +1,7 @@
 // The autograd methods of Tensor.
 #include "tensora/autograd/engine.h"
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/autograd/history.h"
 
 namespace tensora {
 

@@ -1,9 +1,10 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
+
+#include "tensora/base/atomic.h"
 
 namespace tensora {
 
@@ -14,17 +15,17 @@ class RefCounted {
   RefCounted(const RefCounted&) = delete;
   RefCounted& operator=(const RefCounted&) = delete;
 
-  void add_ref() const { refs_.fetch_add(1, std::memory_order_relaxed); }
+  void add_ref() const { refs_.add_relaxed(1); }
   /// True when this was the last reference.
   [[nodiscard]] bool drop_ref() const {
     // A sole owner needs no atomic read-modify-write: nobody else can add a reference meanwhile.
-    if (refs_.load(std::memory_order_acquire) == 1) return true;
-    return refs_.fetch_sub(1, std::memory_order_acq_rel) == 1;
+    if (refs_.load_acquire() == 1) return true;
+    return refs_.subtract(1) == 1;
   }
-  uint32_t use_count() const { return refs_.load(std::memory_order_acquire); }
+  uint32_t use_count() const { return refs_.load_acquire(); }
 
  private:
-  mutable std::atomic<uint32_t> refs_{1};
+  mutable Atomic<uint32_t> refs_{1};
 };
 
 /// Owning pointer to a RefCounted object. A new object starts with one reference: adopt it.

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include "tensora/base/check.h"
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <mutex>
 #include <optional>
+#include <system_error>
 
 #include "tensora/base/check.h"
 #include "tensora/core/backend.h"

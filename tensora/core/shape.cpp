@@ -25,6 +25,8 @@ int64_t Shape::numel_after_overflow() const {
   return 0;
 }
 
+std::vector<int64_t> Shape::vec() const { return {begin(), end()}; }
+
 int64_t add_sizes(int64_t a, int64_t b, std::string_view op) {
   int64_t sum = 0;
   check(!__builtin_add_overflow(a, b, &sum), op, ": the size ", a, " + ", b, " is too large");

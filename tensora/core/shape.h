@@ -29,7 +29,8 @@ class Shape {
     require_fits(values.size());
     for (int64_t value : values) values_[count_++] = value;
   }
-  Shape(const std::vector<int64_t>& values) : Shape(std::span<const int64_t>(values)) {}
+  Shape(const std::vector<int64_t>& values)
+      : Shape(std::span<const int64_t>(values.data(), values.size())) {}
   static Shape filled(int count, int64_t value) {
     Shape result;
     result.resize(count, value);
@@ -54,7 +55,7 @@ class Shape {
   }
   constexpr int64_t back() const { return (*this)[size() - 1]; }
   operator std::span<const int64_t>() const { return {values_, count_}; }
-  std::vector<int64_t> vec() const { return {begin(), end()}; }
+  std::vector<int64_t> vec() const;
 
   constexpr void push_back(int64_t value) {
     require_fits(count_ + 1);

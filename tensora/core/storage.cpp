@@ -14,8 +14,7 @@ IntrusivePtr<Storage> Storage::allocate(size_t bytes, Device device) {
   return storage;
 }
 
-IntrusivePtr<Storage> Storage::wrap(void* data, size_t bytes, Device device,
-                                    std::shared_ptr<void> owner) {
+IntrusivePtr<Storage> Storage::wrap(void* data, size_t bytes, Device device, Owner owner) {
   auto storage = IntrusivePtr<Storage>::adopt(new Storage);
   storage->device_ = device;
   storage->bytes_ = bytes;
@@ -24,8 +23,7 @@ IntrusivePtr<Storage> Storage::wrap(void* data, size_t bytes, Device device,
   return storage;
 }
 
-IntrusivePtr<Storage> Storage::wrap(const void* data, size_t bytes, Device device,
-                                    std::shared_ptr<void> owner) {
+IntrusivePtr<Storage> Storage::wrap(const void* data, size_t bytes, Device device, Owner owner) {
   auto storage = wrap(const_cast<void*>(data), bytes, device, std::move(owner));
   storage->read_only_ = true;
   return storage;

@@ -1,9 +1,8 @@
 #pragma once
 
-#include <memory>
-
 #include "tensora/base/intrusive_ptr.h"
 #include "tensora/base/object_pool.h"
+#include "tensora/base/owner.h"
 #include "tensora/core/backend.h"
 #include "tensora/core/device.h"
 
@@ -15,11 +14,9 @@ class Storage final : public RefCounted, public Pooled {
  public:
   static IntrusivePtr<Storage> allocate(size_t bytes, Device device);
   /// Memory that somebody else owns; `owner` is released with the storage.
-  static IntrusivePtr<Storage> wrap(void* data, size_t bytes, Device device,
-                                    std::shared_ptr<void> owner);
+  static IntrusivePtr<Storage> wrap(void* data, size_t bytes, Device device, Owner owner);
   /// The same for memory that must not be written to.
-  static IntrusivePtr<Storage> wrap(const void* data, size_t bytes, Device device,
-                                    std::shared_ptr<void> owner);
+  static IntrusivePtr<Storage> wrap(const void* data, size_t bytes, Device device, Owner owner);
   static void destroy(Storage* storage) { delete storage; }
   ~Storage();
 
@@ -28,8 +25,8 @@ class Storage final : public RefCounted, public Pooled {
   Device device() const { return device_; }
   bool read_only() const { return read_only_; }
 
-  uint32_t version() const { return version_.load(std::memory_order_relaxed); }
-  void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
+  uint32_t version() const { return version_.load_relaxed(); }
+  void bump_version() { version_.add_relaxed(1); }
 
  private:
   Storage() = default;
@@ -37,10 +34,10 @@ class Storage final : public RefCounted, public Pooled {
   void* data_ = nullptr;
   size_t bytes_ = 0;
   Allocator* allocator_ = nullptr;
-  std::shared_ptr<void> owner_;
+  Owner owner_;
   Device device_;
   bool read_only_ = false;
-  std::atomic<uint32_t> version_{0};
+  Atomic<uint32_t> version_{0};
 };
 
 }  // namespace tensora

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <system_error>
 
 #include "tensora/io/mapped_file.h"
 #include "tensora/ops.h"

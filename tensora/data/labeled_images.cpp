@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 
 #include "tensora/base/thread_pool.h"
 #include "tensora/data/collate.h"

@@ -2,7 +2,8 @@
 #include <vector>
 
 #include "tensora/autograd/grad_mode.h"
-#include "tensora/dispatch/autocast.h"
+#include "tensora/autograd/history.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/dispatch/interceptor.h"
 #include "tensora/dispatch/op_node.h"
 #include "tensora/dispatch/profiler.h"

@@ -3,7 +3,10 @@
 #include <unordered_map>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/autograd/history.h"
 #include "tensora/core/queue.h"
+#include "tensora/dispatch/autocast_call.h"
+#include "tensora/dispatch/op.h"
 
 // Note [Casts of parameters]
 // A step casts each weight once, however often it is used: the cast is one node of the graph, which

@@ -17,12 +17,18 @@ std::string compiler() {
 #endif
 }
 
+std::string instruction_set() {
+  std::string text(cpu::name(cpu::cpu_isa()));
+  if (cpu::multiplies_tiles()) text += ", amx";
+  return text;
+}
+
 }  // namespace
 
 BuildInfo build_info() {
   BuildInfo info{.version = TENSORA_VERSION,
                  .compiler = compiler(),
-                 .instruction_set = cpu::name(cpu::cpu_isa()),
+                 .instruction_set = instruction_set(),
                  .matrix_libraries = cpu::gemm_libraries(),
                  .missing_libraries = cpu::refused_gemm_libraries(),
                  .threads = get_num_threads(),

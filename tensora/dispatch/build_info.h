@@ -16,7 +16,7 @@ struct BuildInfo {
 
   std::string version;            // "0.1.0"
   std::string compiler;           // "GCC 12.2.0"
-  std::string instruction_set;    // of the CPU kernels in use: "avx512"
+  std::string instruction_set;    // of the CPU kernels in use: "avx512, amx"
   std::string matrix_libraries;   // in use for large products: "OpenBLAS, oneDNN"
   std::string missing_libraries;  // why others are not in use; empty if all are
   int threads = 0;

@@ -2,7 +2,6 @@
 
 #include <type_traits>
 
-#include "tensora/autograd/node.h"
 #include "tensora/core/tensor.h"
 #include "tensora/dispatch/op_def.h"
 

@@ -5,7 +5,6 @@
 // family of files under tensora/ops that holds everything about it (docs/architecture.md).
 
 #include <array>
-#include <atomic>
 #include <functional>
 #include <span>
 
@@ -203,7 +202,7 @@ struct OpBase {
   bool has_kernel(DeviceType device) const { return kernel_slot(device) != nullptr; }
   /// Kernels are set while their library is being opened; other threads may already read the slots.
   AnyKernel kernel_slot(DeviceType device) const {
-    return std::atomic_ref(kernels[static_cast<int>(device)]).load(std::memory_order_acquire);
+    return __atomic_load_n(&kernels[static_cast<int>(device)], __ATOMIC_ACQUIRE);
   }
 };
 
@@ -220,8 +219,8 @@ struct OpDef : OpBase {
   Op<Attrs> typed;
 
   void set_kernel(DeviceType device, Kernel<Attrs> kernel) const {
-    std::atomic_ref(kernels[static_cast<int>(device)])
-        .store(reinterpret_cast<AnyKernel>(kernel), std::memory_order_release);
+    __atomic_store_n(&kernels[static_cast<int>(device)], reinterpret_cast<AnyKernel>(kernel),
+                     __ATOMIC_RELEASE);
   }
   Kernel<Attrs> kernel(DeviceType device) const {
     return reinterpret_cast<Kernel<Attrs>>(kernel_slot(device));

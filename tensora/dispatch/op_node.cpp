@@ -2,6 +2,7 @@
 
 #include "tensora/autograd/engine.h"
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/autograd/history.h"
 
 namespace tensora {
 

@@ -1,6 +1,7 @@
 #include "tensora/dispatch/profiler.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <map>
@@ -33,7 +34,7 @@ std::atomic<bool> collecting{false};
 
 // Ranges go to a profiler, which records them, and to an observer, which is only notified.
 void update_profiling() {
-  detail::profiling.store(collecting.load() || observer.load() != nullptr);
+  detail::profiling.store_relaxed(collecting.load() || observer.load() != nullptr);
 }
 
 double now_us() {

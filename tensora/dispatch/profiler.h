@@ -1,9 +1,10 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "tensora/base/atomic.h"
 
 namespace tensora {
 
@@ -31,7 +32,7 @@ struct RangeObserver {
 void set_range_observer(const RangeObserver* observer);
 
 namespace detail {
-inline std::atomic<bool> profiling{false};
+inline Atomic<bool> profiling{false};
 void begin_range(std::string_view name);
 void end_range();
 }  // namespace detail
@@ -39,8 +40,7 @@ void end_range();
 /// A named range around a piece of work: `ProfilerRange range("attention");`
 class ProfilerRange {
  public:
-  explicit ProfilerRange(std::string_view name)
-      : active_(detail::profiling.load(std::memory_order_relaxed)) {
+  explicit ProfilerRange(std::string_view name) : active_(detail::profiling.load_relaxed()) {
     if (active_) [[unlikely]]
       detail::begin_range(name);
   }

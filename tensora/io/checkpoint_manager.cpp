@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <system_error>
 
 #include "tensora/io/atomic_file.h"
 #include "tensora/io/mapped_file.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <system_error>
 
 #include "tensora/io/atomic_file.h"
 #include "tensora/io/mapped_file.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/autograd/history.h"
 #include "tensora/core/random.h"
 #include "tensora/dispatch/autocast.h"
 

@@ -2,6 +2,8 @@
 
 // Internal header
 
+#include <memory>
+
 #include "tensora/core/philox.h"
 #include "tensora/jit/fusion.h"
 

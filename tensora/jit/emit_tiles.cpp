@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <memory>
 
 #include "tensora/base/thread_pool.h"
 #include "tensora/jit/fusion.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <list>
+#include <memory>
 #include <mutex>
 
 #include "tensora/core/determinism.h"

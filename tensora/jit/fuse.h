@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "tensora/jit/graph.h"
 
 namespace tensora::jit {

@@ -1,3 +1,5 @@
+#include <memory>
+
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/core/random.h"
 #include "tensora/jit/tracer.h"

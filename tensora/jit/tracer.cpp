@@ -1,5 +1,7 @@
 #include "tensora/jit/tracer.h"
 
+#include "tensora/autograd/history.h"
+
 #include <algorithm>
 
 // Note [Writes as values]

@@ -1,5 +1,6 @@
 #include "tensora/nn/module.h"
 
+#include <memory>
 #include <unordered_set>
 
 #include "tensora/autograd/grad_mode.h"

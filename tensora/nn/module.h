@@ -1,5 +1,8 @@
 #pragma once
 
+#include <iosfwd>
+#include <memory>
+
 #include "tensora/io/state.h"
 #include "tensora/nn/parameter.h"
 

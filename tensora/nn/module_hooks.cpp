@@ -1,5 +1,6 @@
 // Hooks around calls of a module.
 #include <atomic>
+#include <memory>
 
 #include "tensora/autograd/function.h"
 #include "tensora/nn/module_state.h"

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "tensora/nn/layer.h"
 
 namespace tensora::nn {

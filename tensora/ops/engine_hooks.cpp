@@ -1,6 +1,6 @@
 // The ops that the autograd engine needs, which must not include them.
 #include "tensora/autograd/grad_mode.h"
-#include "tensora/autograd/node.h"
+#include "tensora/autograd/history.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"

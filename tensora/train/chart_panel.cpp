@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <system_error>
 
 #include "tensora/base/check.h"
 #include "tensora/train/jsonl_logger.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <system_error>
 
 #include "tensora/base/check.h"
 #include "tensora/train/number_text.h"

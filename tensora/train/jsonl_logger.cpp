@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <system_error>
 
 #include "tensora/base/check.h"
 #include "tensora/base/utf8.h"

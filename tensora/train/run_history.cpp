@@ -7,6 +7,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "tensora/base/check.h"
 

@@ -1,6 +1,7 @@
 #include "tensora/train/run_logger.h"
 
 #include <filesystem>
+#include <system_error>
 
 #include "tensora/base/check.h"
 #include "tensora/train/csv_logger.h"

@@ -1,4 +1,5 @@
-#include "tensora/dispatch/autocast.h"
+#include "tensora/autograd/history.h"
+#include "tensora/dispatch/autocast_call.h"
 
 #include <thread>
 

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tensora/autograd/checkpoint.h"
 
 #include "tensora/autograd/function.h"

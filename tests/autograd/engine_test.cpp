@@ -1,5 +1,6 @@
 #include "tensora/autograd/engine.h"
 
+#include <cmath>
 #include <thread>
 
 #include "tests/helpers.h"

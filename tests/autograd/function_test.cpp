@@ -1,3 +1,6 @@
+#include <cmath>
+#include <memory>
+
 #include "tensora/autograd/function.h"
 
 #include "tests/helpers.h"

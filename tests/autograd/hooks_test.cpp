@@ -1,4 +1,5 @@
 #include "tensora/autograd/checkpoint.h"
+#include "tensora/autograd/history.h"
 #include "tests/helpers.h"
 
 namespace tensora::testing {

@@ -2,6 +2,7 @@
 // can go on computing.
 #include <sys/wait.h>
 #include <unistd.h>
+#include <cmath>
 
 #include <atomic>
 #include <thread>

@@ -1,5 +1,7 @@
 // Products by every way through gemm, on several threads at once, against one thread.
 #include <dlfcn.h>
+#include <atomic>
+#include <cmath>
 
 #include <chrono>
 #include <cstring>

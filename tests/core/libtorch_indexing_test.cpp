@@ -1,6 +1,7 @@
 // Ordinary lines of LibTorch programs, continued: indexing, assignment, arithmetic, reductions,
 // shapes, autograd, containers.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <unordered_map>

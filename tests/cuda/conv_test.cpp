@@ -3,6 +3,7 @@
 #include "tensora/ops/conv/conv.h"
 #include "tensora/backend/cuda/cudnn/convolution.h"
 #include "tensora/backend/cuda/runtime/graph.h"
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/conv/convolution.h"
 #include "tests/cuda/gpu.h"
 

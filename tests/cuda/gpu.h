@@ -1,6 +1,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <cmath>
 
 #include "tensora/tensora.h"
 

@@ -1,4 +1,5 @@
 // What an op's description gives: attributes of all kinds, names of inputs, what is saved.
+#include <cmath>
 #include <random>
 
 #include "tensora/dispatch/op.h"

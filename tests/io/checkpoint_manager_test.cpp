@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <cmath>
 
 #include "files.h"

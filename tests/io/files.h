@@ -1,6 +1,7 @@
 #pragma once
 
 #include <unistd.h>
+#include <system_error>
 
 #include <algorithm>
 #include <cstring>

@@ -2,6 +2,7 @@
 // vectors, and within the last bits elsewhere.
 #include "tensora/jit/fuse.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "tests/helpers.h"

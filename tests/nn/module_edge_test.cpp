@@ -1,4 +1,5 @@
 // What a user may do to modules that the documentation does not show.
+#include <atomic>
 #include <optional>
 #include <sstream>
 #include <thread>

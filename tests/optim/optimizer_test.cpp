@@ -1,6 +1,7 @@
 #include "tensora/optim/optimizer.h"
 
 #include <cmath>
+#include <memory>
 
 #include "tensora/optim/adamw.h"
 #include "tensora/optim/sgd.h"

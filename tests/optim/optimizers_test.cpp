@@ -1,4 +1,5 @@
 #include <cmath>
+#include <memory>
 
 #include "tensora/optim.h"
 #include "tests/optim/goldens.h"

@@ -1,6 +1,7 @@
 #include "tensora/optim/schedulers.h"
 
 #include <cmath>
+#include <memory>
 
 #include "tensora/optim/adamw.h"
 #include "tensora/optim/composite_schedulers.h"

@@ -7,7 +7,9 @@
 #include <fstream>
 #include <iostream>
 #include <set>
+#include <system_error>
 
+#include "tensora/dispatch/op.h"
 #include "tensora/tensora.h"
 
 namespace {

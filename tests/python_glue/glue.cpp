@@ -6,6 +6,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include "tensora/dispatch/op.h"
 #include "tensora/tensora.h"
 
 namespace {

@@ -2,6 +2,7 @@
 // way.
 #include "tests/suite/harness.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "tensora/ops/pointwise/all.h"

@@ -1,6 +1,7 @@
 // Where sample inputs lie in memory, and the guards around them.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include "tests/suite/samples.h"
 

@@ -2,6 +2,8 @@
 
 // Sample inputs: drawing them, laying them out in guarded memory, and reading results back.
 
+#include <memory>
+
 #include "tests/suite/harness.h"
 
 namespace tensora::suite {

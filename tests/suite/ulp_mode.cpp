@@ -1,6 +1,7 @@
 // The `ulp` mode: how far the results of the pointwise functors are from the exact ones, in units
 // in the last place. Each functor states its bound; see core/functor.h.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "tensora/dispatch/op.h"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <system_error>
 
 #include <filesystem>
 #include <fstream>

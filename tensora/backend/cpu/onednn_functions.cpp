@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <memory>
 #include <optional>
 
 #include "tensora/backend/cpu/gemm_installed.h"

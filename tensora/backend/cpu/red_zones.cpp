@@ -1,6 +1,7 @@
 #include "tensora/backend/cpu/red_zones.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <string>

@@ -3,12 +3,22 @@
 #include <algorithm>
 
 #include "tensora/core/random.h"
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops.h"
 #include "tensora/ops/attention/attention_definition.h"
 #include "tensora/ops/operators.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<AttentionAttrs>) {
+  return fields(field("is_causal", &AttentionAttrs::is_causal),
+                field("scale", &AttentionAttrs::scale),
+                field("dropout_p", &AttentionAttrs::dropout_p),
+                field("seed", &AttentionAttrs::seed), field("offset", &AttentionAttrs::offset),
+                field("max_seqlen_k", &AttentionAttrs::max_seqlen_k),
+                field("mask_gradient", &AttentionAttrs::mask_gradient));
+}
+
 namespace {
 
 // ---- the rule ----------------------------------------------------------------------------------

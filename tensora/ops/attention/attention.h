@@ -12,14 +12,6 @@ struct AttentionAttrs {
   int64_t max_seqlen_k = 0;       // packed sequences: the most keys of one of them
   bool mask_gradient = false;     // whether the backward also gives the gradient of the mask
 };
-constexpr auto describe(std::type_identity<AttentionAttrs>) {
-  return fields(field("is_causal", &AttentionAttrs::is_causal),
-                field("scale", &AttentionAttrs::scale),
-                field("dropout_p", &AttentionAttrs::dropout_p),
-                field("seed", &AttentionAttrs::seed), field("offset", &AttentionAttrs::offset),
-                field("max_seqlen_k", &AttentionAttrs::max_seqlen_k),
-                field("mask_gradient", &AttentionAttrs::mask_gradient));
-}
 
 /// softmax(scale * query @ key^T + mask) @ value for every head, without the matrix in memory.
 ///

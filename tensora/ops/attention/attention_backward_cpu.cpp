@@ -35,9 +35,9 @@ struct Backward {
 template <class C>
 struct Tiles {
   int64_t width, value_width;  // padded
-  Buffer<C> query, grad;       // kQueryBlock rows
-  Buffer<C> p, ds;             // kQueryBlock by kKeyBlock
-  Buffer<C> rows, keys_turned, values_turned, keys, dk, dv, scratch;
+  HostScratch<C> query, grad;  // kQueryBlock rows
+  HostScratch<C> p, ds;        // kQueryBlock by kKeyBlock
+  HostScratch<C> rows, keys_turned, values_turned, keys, dk, dv, scratch;
 
   explicit Tiles(const Problem<C>& problem)
       : width(padded_width<C>(problem.query.cols)),
@@ -153,7 +153,7 @@ void dot_rows(const Backward<C>& in, const Operand& result, const View* grad_log
   const int64_t rows = query.sizes[2], lines = query.sizes[0] * query.sizes[1] * rows;
   const int64_t width = result.cols;
   parallel_for(lines, 64, [&](int64_t first, int64_t last) {
-    Buffer<C> g(width), y(width);
+    HostScratch<C> g(width), y(width);
     for (int64_t line = first; line < last; ++line) {
       const int64_t head = line / rows % query.sizes[1], batch = line / rows / query.sizes[1];
       in.grad.load_rows(batch, head, line % rows, 1, width, g.data());
@@ -186,7 +186,7 @@ void differentiate(const Backward<C>& in, const Target& dq, const Target& dk, co
   const int64_t parts = std::clamp<int64_t>(most_keys / kPartKeys, 1, blocks_of(kFewTasks, pairs));
   const int64_t part_keys = blocks_of(blocks_of(most_keys, parts), kKeyBlock) * kKeyBlock;
   const int64_t per_part = shared * most_queries * width;
-  Buffer<C> partial(parts == 1 ? 0 : pairs * parts * per_part);
+  HostScratch<C> partial(parts == 1 ? 0 : pairs * parts * per_part);
   const auto sequence_of = [&](int64_t pair) -> const Sequence& {
     return problem.sequences[static_cast<size_t>(pair / problem.groups)];
   };
@@ -197,7 +197,7 @@ void differentiate(const Backward<C>& in, const Target& dq, const Target& dk, co
   };
   parallel_for(pairs * parts, 1, [&](int64_t first, int64_t last) {
     Tiles<C> tiles(problem);
-    Buffer<C> own(parts == 1 ? per_part : 0);
+    HostScratch<C> own(parts == 1 ? per_part : 0);
     for (int64_t task = first; task < last; ++task) {
       const int64_t pair = task / parts, group = pair % problem.groups;
       const Sequence& sequence = sequence_of(pair);
@@ -254,7 +254,7 @@ void differentiate_mask(const Backward<C>& in, const View& query, const View& ou
   parallel_for(
       sizes[0] * sizes[1] * row_blocks * column_tasks, 1, [&](int64_t first, int64_t last) {
         Tiles<C> tiles(problem);
-        Buffer<C> sums(kQueryBlock * kKeyBlock);
+        HostScratch<C> sums(kQueryBlock * kKeyBlock);
         for (int64_t task = first; task < last; ++task) {
           const int64_t column = task % column_tasks, block = task / column_tasks % row_blocks;
           const int64_t matrix = task / column_tasks / row_blocks;
@@ -301,7 +301,7 @@ void run(const KernelContext& context, const AttentionAttrs& attrs) {
   if (optional_input(context, 7))  // tokens of no sequence
     for (const View* out : context.out)
       if (out->numel) std::memset(out->data, 0, out->bytes());
-  Buffer<C> delta(logarithms.numel);
+  HostScratch<C> delta(logarithms.numel);
   const Backward<C> in{
       .problem = problem_of<C>(context, 1, optional_input(context, 6), optional_input(context, 7),
                                optional_input(context, 8), attrs),

@@ -19,7 +19,7 @@ template <class C>
 struct Packed {
   int64_t key_width, value_width;  // numbers per key, padded
   int64_t per_pair;                // numbers per pair
-  Buffer<C> keys, values;
+  HostScratch<C> keys, values;
 
   Packed(const Problem<C>& problem, int64_t pairs, int64_t most_keys)
       : key_width(problem.query.cols),
@@ -40,7 +40,7 @@ void pack_block(const Problem<C>& problem, const Sequence& sequence, int64_t gro
                 int64_t pair, Packed<C>& packed) {
   const int64_t count = std::min(kKeyBlock, sequence.keys - key);
   const int64_t size = problem.key.cols, width = packed.value_width;
-  Buffer<C> rows(count * std::max(size, width));
+  HostScratch<C> rows(count * std::max(size, width));
   problem.key.load_rows(sequence.batch, group, sequence.first_key + key, count, size, rows.data());
   pack<C>({rows.data(), 1, size}, size, count, packed.keys_at(pair, key));
   problem.value.load_rows(sequence.batch, group, sequence.first_key + key, count, width,
@@ -51,7 +51,7 @@ void pack_block(const Problem<C>& problem, const Sequence& sequence, int64_t gro
 // The memory of one task.
 template <class C>
 struct Work {
-  Buffer<C> query, scores, result, scratch;
+  HostScratch<C> query, scores, result, scratch;
   C largest[kQueryBlock], total[kQueryBlock];
 
   explicit Work(const Problem<C>& problem)
@@ -146,7 +146,7 @@ constexpr int64_t kFewRows = 16;
 
 template <class C>
 MatrixView<const C> rows_in_place(const Operand& operand, const Sequence& sequence, int64_t group,
-                                  int64_t key, int64_t count, Buffer<C>& memory) {
+                                  int64_t key, int64_t count, HostScratch<C>& memory) {
   const int64_t first = sequence.first_key + key;
   if (operand.load == static_cast<LoadFn>(load_tile<C, C>) && operand.col_stride == 1)
     return {reinterpret_cast<const C*>(operand.at(sequence.batch, group, first)),
@@ -163,7 +163,7 @@ void attend_few(const Problem<C>& problem, const Sequence& sequence, int64_t gro
   const int64_t rows = shared * queries, size = problem.query.cols, width = problem.value.cols;
   const int64_t pitch = padded_width<C>(width);
   if (rows == 0) return;
-  Buffer<C> dense(kFewRows * kKeyBlock), sums(kFewRows * width),
+  HostScratch<C> dense(kFewRows * kKeyBlock), sums(kFewRows * width),
       memory(kKeyBlock * std::max(size, width));
   for (int64_t h = 0; h < shared; ++h)
     problem.query.load_rows(sequence.batch, group * shared + h, sequence.first_query, queries, size,

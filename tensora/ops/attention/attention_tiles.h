@@ -11,6 +11,7 @@
 
 #include "tensora/backend/cpu/convert.h"
 #include "tensora/backend/cpu/gemm_kernels.h"
+#include "tensora/backend/cpu/scratch.h"
 #include "tensora/base/math.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/ops/attention/attention_problem.h"
@@ -24,22 +25,6 @@ inline constexpr int64_t kQueryBlock = 96;  // a multiple of the heights of all 
 inline constexpr int64_t kKeyBlock = 192;   // and of the widths; products over keys fit one k block
 
 inline int64_t blocks_of(int64_t n, int64_t block) { return (n + block - 1) / block; }
-
-/// Memory for numbers that are written before they are read.
-template <class C>
-class Buffer {
- public:
-  explicit Buffer(int64_t count) : numbers_(static_cast<size_t>(count)) {}
-  C* data() { return reinterpret_cast<C*>(numbers_.data()); }
-
- private:
-  // A number whose constructor does nothing, so that the pages are first touched by their user.
-  struct Raw {
-    Raw() {}  // NOLINT
-    C value;
-  };
-  std::vector<Raw> numbers_;
-};
 
 /// One operand: heads of matrices, converted to the compute type as they are loaded.
 struct Operand {

@@ -7,6 +7,12 @@
 #include "tensora/ops/operators.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<RotaryAttrs>) {
+  return fields(field("interleaved", &RotaryAttrs::interleaved),
+                field("inverse", &RotaryAttrs::inverse));
+}
+
 namespace {
 
 void check_turned(const Infer& infer, size_t i, std::string_view what) {

@@ -10,10 +10,6 @@ struct RotaryAttrs {
   bool interleaved = false;
   bool inverse = false;  // turns the other way round
 };
-constexpr auto describe(std::type_identity<RotaryAttrs>) {
-  return fields(field("interleaved", &RotaryAttrs::interleaved),
-                field("inverse", &RotaryAttrs::inverse));
-}
 /// Inputs: cos, sin, query, and key if that is to be turned in the same pass; outputs: query and
 /// key turned.
 extern OpDef<RotaryAttrs> rotary_op;

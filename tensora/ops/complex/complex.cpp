@@ -1,5 +1,6 @@
 #include "tensora/ops/complex/complex.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/describe.h"

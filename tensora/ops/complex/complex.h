@@ -7,7 +7,8 @@
 // Complex products of matrices (matmul, mm, bmm, mv, dot, addmm, linear) are composed of four real
 // ones. What has no complex form says so by name.
 
-#include "tensora/dispatch/op.h"
+#include "tensora/core/tensor.h"
+#include "tensora/dispatch/op_def.h"
 
 namespace tensora {
 

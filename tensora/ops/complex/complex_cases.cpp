@@ -1,5 +1,6 @@
 // Complex ops, seen as ops on pairs of real numbers: the last dim of the inputs holds the parts. So
 // the suite's finite differences check gradients of the first and the second order in both parts.
+#include <cmath>
 #include <complex>
 
 #include "tests/suite/cases.h"

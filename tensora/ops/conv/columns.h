@@ -9,27 +9,10 @@
 #include "tensora/backend/cpu/convert.h"
 #include "tensora/backend/cpu/gemm_scratch.h"
 #include "tensora/backend/cpu/gemm_tile.h"
-#include "tensora/backend/cpu/memory.h"
+#include "tensora/backend/cpu/scratch.h"
 #include "tensora/ops/conv/gather_plan.h"
 
 namespace tensora::cpu::TENSORA_ISA {
-
-/// Memory for one call.
-template <class T>
-class Buffer {
- public:
-  explicit Buffer(int64_t count)
-      : bytes_(static_cast<size_t>(count) * sizeof(T)),
-        data_(static_cast<T*>(host_allocator().allocate(bytes_))) {}
-  ~Buffer() { host_allocator().free(data_, bytes_); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  T* data() const { return data_; }
-
- private:
-  size_t bytes_;
-  T* data_;
-};
 
 /// Neighbouring positions along the innermost dim; the first is number `at` of its tile.
 struct Run {

@@ -13,6 +13,21 @@
 #include "tensora/ops/shape/sliding.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<ConvolutionGradAttrs>) {
+  using A = ConvolutionGradAttrs;
+  return fields(field("stride", &A::stride), field("padding", &A::padding),
+                field("dilation", &A::dilation), field("transposed", &A::transposed),
+                field("output_padding", &A::output_padding), field("groups", &A::groups),
+                field("sizes", &A::sizes));
+}
+constexpr auto describe(std::type_identity<ConvolutionAttrs>) {
+  using A = ConvolutionAttrs;
+  return fields(field("stride", &A::stride), field("padding", &A::padding),
+                field("dilation", &A::dilation), field("transposed", &A::transposed),
+                field("output_padding", &A::output_padding), field("groups", &A::groups));
+}
+
 namespace {
 
 // ---- rules -------------------------------------------------------------------------------------

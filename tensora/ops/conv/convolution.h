@@ -13,12 +13,6 @@ struct ConvolutionAttrs {
   Shape output_padding = 0;
   int64_t groups = 1;
 };
-constexpr auto describe(std::type_identity<ConvolutionAttrs>) {
-  using A = ConvolutionAttrs;
-  return fields(field("stride", &A::stride), field("padding", &A::padding),
-                field("dilation", &A::dilation), field("transposed", &A::transposed),
-                field("output_padding", &A::output_padding), field("groups", &A::groups));
-}
 /// (input, weight, bias?): input N C L…, weight Cout C/groups K…; if transposed, C Cout/groups K….
 /// Here output_padding must be smaller than stride.
 extern OpDef<ConvolutionAttrs> convolution_op;
@@ -27,13 +21,6 @@ extern OpDef<ConvolutionAttrs> convolution_op;
 struct ConvolutionGradAttrs : ConvolutionAttrs {
   Shape sizes;
 };
-constexpr auto describe(std::type_identity<ConvolutionGradAttrs>) {
-  using A = ConvolutionGradAttrs;
-  return fields(field("stride", &A::stride), field("padding", &A::padding),
-                field("dilation", &A::dilation), field("transposed", &A::transposed),
-                field("output_padding", &A::output_padding), field("groups", &A::groups),
-                field("sizes", &A::sizes));
-}
 /// (grad, weight): the gradient of the input, of shape `sizes`.
 extern OpDef<ConvolutionGradAttrs> convolution_input_grad_op;
 /// (grad, input): the gradient of the weight, of shape `sizes`.

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/conv/conv.h"
 #include "tensora/ops/conv/convolution.h"
 #include "tests/suite/cases.h"

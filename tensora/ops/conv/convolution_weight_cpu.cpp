@@ -22,7 +22,7 @@ class EvenlySpaced {
 
  private:
   View view_;
-  std::optional<Buffer<char>> copy_;
+  std::optional<HostScratch<char>> copy_;
 };
 
 template <class T>

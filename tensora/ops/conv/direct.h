@@ -324,7 +324,7 @@ class DirectPixels {
   const GatherArgs<T>& args_;
   const GatherPart& part_;
   int64_t taps_;
-  Buffer<C> weight_;
+  HostScratch<C> weight_;
   std::vector<Taps> list_;
 };
 

@@ -183,7 +183,7 @@ class DirectWeight {
   int64_t taps_, ins_, outs_;
   bool pixels_;
   int64_t blocks_, units_, slices_;
-  Buffer<C> sums_;
+  HostScratch<C> sums_;
   std::vector<Taps> list_;
 };
 

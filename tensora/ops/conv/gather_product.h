@@ -104,7 +104,7 @@ class WeightMatrix {
   int64_t rows_, k_;
   MatrixView<const T> view_;
   int64_t group_stride_ = 0;
-  Buffer<T> dense_;
+  HostScratch<T> dense_;
 };
 
 template <class T>
@@ -310,7 +310,7 @@ class GatherProduct {
   int64_t k_;
   WeightMatrix<T> matrix_;
   TileGrid grid_;
-  Buffer<C> panels_;
+  HostScratch<C> panels_;
 };
 
 }  // namespace tensora::cpu::TENSORA_ISA

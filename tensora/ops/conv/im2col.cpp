@@ -10,6 +10,19 @@
 #include "tensora/ops/shape/sliding.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<Col2imAttrs>) {
+  using A = Col2imAttrs;
+  return fields(field("output_size", &A::output_size), field("kernel_size", &A::kernel_size),
+                field("dilation", &A::dilation), field("padding", &A::padding),
+                field("stride", &A::stride));
+}
+constexpr auto describe(std::type_identity<Im2colAttrs>) {
+  using A = Im2colAttrs;
+  return fields(field("kernel_size", &A::kernel_size), field("dilation", &A::dilation),
+                field("padding", &A::padding), field("stride", &A::stride));
+}
+
 namespace {
 
 Im2colAttrs blocks_of(const Col2imAttrs& attrs) {

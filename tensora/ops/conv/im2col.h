@@ -12,11 +12,6 @@ struct Im2colAttrs {
   Shape padding = 0;
   Shape stride = 1;
 };
-constexpr auto describe(std::type_identity<Im2colAttrs>) {
-  using A = Im2colAttrs;
-  return fields(field("kernel_size", &A::kernel_size), field("dilation", &A::dilation),
-                field("padding", &A::padding), field("stride", &A::stride));
-}
 /// input N C H W; the result is N (C * kernel) blocks.
 extern OpDef<Im2colAttrs> im2col_op;
 
@@ -28,12 +23,6 @@ struct Col2imAttrs {
   Shape padding = 0;
   Shape stride = 1;
 };
-constexpr auto describe(std::type_identity<Col2imAttrs>) {
-  using A = Col2imAttrs;
-  return fields(field("output_size", &A::output_size), field("kernel_size", &A::kernel_size),
-                field("dilation", &A::dilation), field("padding", &A::padding),
-                field("stride", &A::stride));
-}
 extern OpDef<Col2imAttrs> col2im_op;
 
 /// PyTorch's nn.functional.unfold: the blocks of a batch of images, or of one image, as columns.

@@ -1,3 +1,4 @@
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/conv/im2col.h"
 #include "tests/suite/cases.h"
 

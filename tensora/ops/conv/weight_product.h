@@ -146,7 +146,7 @@ class WeightProduct {
   int64_t k_;
   TileGrid grid_;
   int64_t chunk_, chunks_, slices_;
-  Buffer<C> sums_;
+  HostScratch<C> sums_;
 };
 
 }  // namespace tensora::cpu::TENSORA_ISA

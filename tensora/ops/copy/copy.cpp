@@ -4,6 +4,14 @@
 #include "tensora/ops/creation/empty.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<ToDeviceAttrs>) {
+  return fields(field("device", &ToDeviceAttrs::device));
+}
+constexpr auto describe(std::type_identity<CastAttrs>) {
+  return fields(field("dtype", &CastAttrs::dtype));
+}
+
 namespace {
 
 // The ops below as a copy into new memory, for devices where only `copy` has a kernel.

@@ -9,17 +9,11 @@ extern OpDef<NoAttrs> copy_op, clone_op, contiguous_op;
 struct CastAttrs {
   DType dtype = DType::float32;
 };
-constexpr auto describe(std::type_identity<CastAttrs>) {
-  return fields(field("dtype", &CastAttrs::dtype));
-}
 extern OpDef<CastAttrs> cast_op;
 
 struct ToDeviceAttrs {
   Device device;
 };
-constexpr auto describe(std::type_identity<ToDeviceAttrs>) {
-  return fields(field("device", &ToDeviceAttrs::device));
-}
 extern OpDef<ToDeviceAttrs> to_device_op;
 
 /// Writes `src`, broadcast and cast, into `self`; the two may be on different devices.

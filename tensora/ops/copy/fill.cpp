@@ -5,6 +5,10 @@
 
 namespace tensora {
 
+constexpr auto describe(std::type_identity<FillAttrs>) {
+  return fields(field("value", &FillAttrs::value));
+}
+
 constinit OpDef<FillAttrs> fill_op = define(Op<FillAttrs>{
     .name = "fill",
     .inputs = {"self"},

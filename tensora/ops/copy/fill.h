@@ -7,9 +7,6 @@ namespace tensora {
 struct FillAttrs {
   Scalar value = 0;
 };
-constexpr auto describe(std::type_identity<FillAttrs>) {
-  return fields(field("value", &FillAttrs::value));
-}
 extern OpDef<FillAttrs> fill_op;
 
 /// Sets every element.

@@ -1,5 +1,7 @@
 #include "tensora/ops/creation/empty.h"
 
+#include <memory>
+
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/core/thread_state.h"
 #include "tensora/dispatch/op.h"
@@ -183,7 +185,7 @@ size_t blob_bytes(const Shape& sizes, const Strides& strides, DType dtype) {
 
 template <class Void>
 Tensor wrapped(Void* data, const Shape& sizes, const Strides& strides, const TensorOptions& options,
-               std::shared_ptr<void> owner) {
+               Owner owner) {
   const DType dtype = options.dtype.value_or(default_dtype());
   const size_t bytes = blob_bytes(sizes, strides, dtype);
   check(data != nullptr || bytes == 0, "from_blob: the address is null");
@@ -194,23 +196,21 @@ Tensor wrapped(Void* data, const Shape& sizes, const Strides& strides, const Ten
 
 }  // namespace
 
-Tensor from_blob(void* data, const Shape& sizes, const TensorOptions& options,
-                 std::shared_ptr<void> owner) {
+Tensor from_blob(void* data, const Shape& sizes, const TensorOptions& options, Owner owner) {
   return wrapped(data, sizes, contiguous_strides(sizes), options, std::move(owner));
 }
 
-Tensor from_blob(const void* data, const Shape& sizes, const TensorOptions& options,
-                 std::shared_ptr<void> owner) {
+Tensor from_blob(const void* data, const Shape& sizes, const TensorOptions& options, Owner owner) {
   return wrapped(data, sizes, contiguous_strides(sizes), options, std::move(owner));
 }
 
 Tensor from_blob(void* data, const Shape& sizes, const Strides& strides,
-                 const TensorOptions& options, std::shared_ptr<void> owner) {
+                 const TensorOptions& options, Owner owner) {
   return wrapped(data, sizes, strides, options, std::move(owner));
 }
 
 Tensor from_blob(const void* data, const Shape& sizes, const Strides& strides,
-                 const TensorOptions& options, std::shared_ptr<void> owner) {
+                 const TensorOptions& options, Owner owner) {
   return wrapped(data, sizes, strides, options, std::move(owner));
 }
 

@@ -31,13 +31,13 @@ Tensor new_full(const Tensor& self, const Shape& sizes, Scalar value,
 /// with the last tensor on it; `deleter`, if given, is then called with the address. A tensor over
 /// const memory cannot be written to in place.
 Tensor from_blob(void* data, const Shape& sizes, const TensorOptions& options = {},
-                 std::shared_ptr<void> owner = {});
+                 Owner owner = {});
 Tensor from_blob(const void* data, const Shape& sizes, const TensorOptions& options = {},
-                 std::shared_ptr<void> owner = {});
+                 Owner owner = {});
 Tensor from_blob(void* data, const Shape& sizes, const Strides& strides,
-                 const TensorOptions& options = {}, std::shared_ptr<void> owner = {});
+                 const TensorOptions& options = {}, Owner owner = {});
 Tensor from_blob(const void* data, const Shape& sizes, const Strides& strides,
-                 const TensorOptions& options = {}, std::shared_ptr<void> owner = {});
+                 const TensorOptions& options = {}, Owner owner = {});
 Tensor from_blob(void* data, const Shape& sizes, std::function<void(void*)> deleter,
                  const TensorOptions& options = {});
 Tensor from_blob(void* data, const Shape& sizes, const Strides& strides,

@@ -9,6 +9,10 @@
 
 namespace tensora {
 
+constexpr auto describe(std::type_identity<OneHotAttrs>) {
+  return fields(field("num_classes", &OneHotAttrs::num_classes));
+}
+
 constinit OpDef<OneHotAttrs> one_hot_op = define(Op<OneHotAttrs>{
     .name = "one_hot",
     .inputs = {"self"},

@@ -7,9 +7,6 @@ namespace tensora {
 struct OneHotAttrs {
   int64_t num_classes = 1;
 };
-constexpr auto describe(std::type_identity<OneHotAttrs>) {
-  return fields(field("num_classes", &OneHotAttrs::num_classes));
-}
 extern OpDef<OneHotAttrs> one_hot_op;
 
 /// An int64 tensor with one more dim, of size `num_classes`, with a 1 at the index given

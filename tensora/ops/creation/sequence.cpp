@@ -1,4 +1,5 @@
 #include "tensora/ops/creation/sequence.h"
+#include "tensora/ops/creation/sequence_op.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 #include "tensora/backend/cpu/generate.h"
-#include "tensora/ops/creation/sequence.h"
+#include "tensora/ops/creation/sequence_op.h"
 
 namespace tensora::cpu::TENSORA_ISA {
 namespace {

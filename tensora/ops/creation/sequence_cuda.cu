@@ -1,5 +1,5 @@
 #include "tensora/backend/cuda/loops/generate.cuh"
-#include "tensora/ops/creation/sequence.h"
+#include "tensora/ops/creation/sequence_op.h"
 
 namespace tensora::cuda {
 namespace {

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <iterator>
-
 #include "tensora/core/tensor.h"
 
 namespace tensora {

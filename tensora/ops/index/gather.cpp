@@ -8,6 +8,15 @@
 #include "tensora/ops/shape/slice.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<GatherBackwardAttrs>) {
+  return fields(field("sizes", &GatherBackwardAttrs::sizes),
+                field("dim", &GatherBackwardAttrs::dim));
+}
+constexpr auto describe(std::type_identity<GatherAttrs>) {
+  return fields(field("dim", &GatherAttrs::dim));
+}
+
 namespace {
 
 // A 0-dim tensor counts as a 1-D tensor of one element.

@@ -8,9 +8,6 @@ namespace tensora {
 struct GatherAttrs {
   int64_t dim = 0;
 };
-constexpr auto describe(std::type_identity<GatherAttrs>) {
-  return fields(field("dim", &GatherAttrs::dim));
-}
 /// gather: (self, index). scatter, scatter_add: (self, index, src).
 extern OpDef<GatherAttrs> gather_op, scatter_op, scatter_add_op;
 
@@ -19,10 +16,6 @@ struct GatherBackwardAttrs {
   Shape sizes;
   int64_t dim = 0;
 };
-constexpr auto describe(std::type_identity<GatherBackwardAttrs>) {
-  return fields(field("sizes", &GatherBackwardAttrs::sizes),
-                field("dim", &GatherBackwardAttrs::dim));
-}
 extern OpDef<GatherBackwardAttrs> gather_backward_op;
 
 /// result[i][j] = self[index[i][j]][j] for dim 0, and likewise for other dims; the result has the

@@ -1,6 +1,7 @@
 // Registers nothing: functions of other ops.
 #include "tensora/ops/index/masked_scatter.h"
 
+#include "tensora/core/thread_state.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/index/index_select.h"

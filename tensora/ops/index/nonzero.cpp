@@ -14,6 +14,11 @@
 #include "tensora/ops/shape/split.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<NonzeroAttrs>) {
+  return fields(field("count", &NonzeroAttrs::count));
+}
+
 namespace {
 
 // Every element that is not zero is written to the row that its rank among them names, the others

@@ -10,9 +10,6 @@ extern OpDef<NoAttrs> nonzero_count_op;
 struct NonzeroAttrs {
   int64_t count = 0;  // as nonzero_count_op found it
 };
-constexpr auto describe(std::type_identity<NonzeroAttrs>) {
-  return fields(field("count", &NonzeroAttrs::count));
-}
 extern OpDef<NonzeroAttrs> nonzero_op;
 
 /// The indices of all elements that are not zero, one row per element, in row-major order.

@@ -8,6 +8,12 @@
 #include "tensora/ops/shape/triangle.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<CholeskyAttrs>) {
+  return fields(field("upper", &CholeskyAttrs::upper),
+                field("check_errors_as", &CholeskyAttrs::check_errors_as));
+}
+
 namespace {
 
 using linalg::adjoint;

@@ -10,10 +10,6 @@ struct CholeskyAttrs {
   bool upper = false;
   std::string check_errors_as;  // the function whose error is thrown; empty: none
 };
-constexpr auto describe(std::type_identity<CholeskyAttrs>) {
-  return fields(field("upper", &CholeskyAttrs::upper),
-                field("check_errors_as", &CholeskyAttrs::check_errors_as));
-}
 /// A -> (L, info): the factor, and per matrix 0 or the order of the leading minor that is not
 /// positive.
 extern OpDef<CholeskyAttrs> cholesky_op;

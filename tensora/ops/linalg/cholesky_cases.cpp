@@ -1,5 +1,6 @@
 #include "tensora/ops/linalg/cholesky.h"
 
+#include <cmath>
 #include <limits>
 
 #include "tensora/ops/linalg/linalg_cases.h"

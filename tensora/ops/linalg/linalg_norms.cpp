@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/linalg/linalg_common.h"
 #include "tensora/ops/linalg/solve.h"

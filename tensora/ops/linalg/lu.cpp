@@ -14,6 +14,18 @@
 #include "tensora/ops/shape/triangle.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<PermutationAttrs>) {
+  return fields(field("rows", &PermutationAttrs::rows));
+}
+constexpr auto describe(std::type_identity<LuSolveAttrs>) {
+  return fields(field("adjoint", &LuSolveAttrs::adjoint));
+}
+constexpr auto describe(std::type_identity<LuAttrs>) {
+  return fields(field("pivot", &LuAttrs::pivot),
+                field("check_errors_as", &LuAttrs::check_errors_as));
+}
+
 namespace {
 
 using linalg::adjoint, linalg::solve_triangular;

@@ -10,10 +10,6 @@ struct LuAttrs {
   bool pivot = true;
   std::string check_errors_as;  // the function whose error is thrown; empty: none
 };
-constexpr auto describe(std::type_identity<LuAttrs>) {
-  return fields(field("pivot", &LuAttrs::pivot),
-                field("check_errors_as", &LuAttrs::check_errors_as));
-}
 /// A -> (LU, pivots, info): both factors in one matrix, the rows that were exchanged, counted from
 /// 1, and per matrix 0 or the first diagonal element of U that is zero, counted from 1.
 extern OpDef<LuAttrs> lu_factor_op;
@@ -21,18 +17,12 @@ extern OpDef<LuAttrs> lu_factor_op;
 struct LuSolveAttrs {
   bool adjoint = false;
 };
-constexpr auto describe(std::type_identity<LuSolveAttrs>) {
-  return fields(field("adjoint", &LuSolveAttrs::adjoint));
-}
 /// LU, pivots, B -> X with A X = B, or A^T X = B if `adjoint`.
 extern OpDef<LuSolveAttrs> lu_solve_op;
 
 struct PermutationAttrs {
   int64_t rows = 0;
 };
-constexpr auto describe(std::type_identity<PermutationAttrs>) {
-  return fields(field("rows", &PermutationAttrs::rows));
-}
 /// pivots (… k) -> where each of the `rows` rows of P^T A comes from, as int64.
 extern OpDef<PermutationAttrs> pivots_to_permutation_op;
 

@@ -15,6 +15,15 @@
 #include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<LstsqAttrs>) {
+  return fields(field("rcond", &LstsqAttrs::rcond), field("full_rank", &LstsqAttrs::full_rank));
+}
+constexpr auto describe(std::type_identity<PinvAttrs>) {
+  return fields(field("atol", &PinvAttrs::atol), field("rtol", &PinvAttrs::rtol),
+                field("hermitian", &PinvAttrs::hermitian));
+}
+
 namespace {
 
 using linalg::adjoint;

@@ -12,19 +12,12 @@ struct PinvAttrs {
   std::optional<double> rtol = {};
   bool hermitian = false;
 };
-constexpr auto describe(std::type_identity<PinvAttrs>) {
-  return fields(field("atol", &PinvAttrs::atol), field("rtol", &PinvAttrs::rtol),
-                field("hermitian", &PinvAttrs::hermitian));
-}
 extern OpDef<PinvAttrs> pinv_op;
 
 struct LstsqAttrs {
   std::optional<double> rcond = {};
   bool full_rank = false;  // as the driver "gels" takes for granted
 };
-constexpr auto describe(std::type_identity<LstsqAttrs>) {
-  return fields(field("rcond", &LstsqAttrs::rcond), field("full_rank", &LstsqAttrs::full_rank));
-}
 /// A, B -> (solution, rank, singular values); the last two are empty if `full_rank`.
 extern OpDef<LstsqAttrs> lstsq_op;
 

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tensora/ops/linalg/pinv.h"
 
 #include "tensora/ops/linalg/linalg_cases.h"

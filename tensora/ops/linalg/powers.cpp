@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/sequence.h"
 #include "tensora/ops/linalg/linalg_common.h"

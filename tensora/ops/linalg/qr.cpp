@@ -10,6 +10,11 @@
 #include "tensora/ops/shape/triangle.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<QrAttrs>) {
+  return fields(field("mode", &QrAttrs::mode));
+}
+
 namespace {
 
 using linalg::adjoint;

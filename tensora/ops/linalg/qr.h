@@ -12,9 +12,6 @@ constexpr auto names_of(std::type_identity<QrMode>) {
 struct QrAttrs {
   QrMode mode = QrMode::reduced;
 };
-constexpr auto describe(std::type_identity<QrAttrs>) {
-  return fields(field("mode", &QrAttrs::mode));
-}
 /// A -> (Q, R)
 extern OpDef<QrAttrs> qr_op;
 

@@ -17,6 +17,15 @@
 #include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<InverseAttrs>) {
+  return fields(field("check_errors_as", &InverseAttrs::check_errors_as));
+}
+constexpr auto describe(std::type_identity<SolveAttrs>) {
+  return fields(field("left", &SolveAttrs::left),
+                field("check_errors_as", &SolveAttrs::check_errors_as));
+}
+
 namespace {
 
 using linalg::adjoint;

@@ -10,19 +10,12 @@ struct SolveAttrs {
   bool left = true;
   std::string check_errors_as;  // the function whose error is thrown; empty: none
 };
-constexpr auto describe(std::type_identity<SolveAttrs>) {
-  return fields(field("left", &SolveAttrs::left),
-                field("check_errors_as", &SolveAttrs::check_errors_as));
-}
 /// A, B -> (X, LU, pivots, info)
 extern OpDef<SolveAttrs> solve_op;
 
 struct InverseAttrs {
   std::string check_errors_as;
 };
-constexpr auto describe(std::type_identity<InverseAttrs>) {
-  return fields(field("check_errors_as", &InverseAttrs::check_errors_as));
-}
 /// A -> (inverse, info)
 extern OpDef<InverseAttrs> inverse_op;
 /// A -> (det, LU, pivots), and (sign, logabsdet, LU, pivots).

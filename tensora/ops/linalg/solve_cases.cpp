@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tensora/ops/linalg/solve.h"
 
 #include "tensora/ops/linalg/linalg_cases.h"

@@ -10,6 +10,15 @@
 #include "tensora/ops/shape/slice.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<EighAttrs>) {
+  return fields(field("upper", &EighAttrs::upper), field("compute_v", &EighAttrs::compute_v));
+}
+constexpr auto describe(std::type_identity<SvdAttrs>) {
+  return fields(field("full_matrices", &SvdAttrs::full_matrices),
+                field("compute_uv", &SvdAttrs::compute_uv));
+}
+
 namespace {
 
 using linalg::adjoint;

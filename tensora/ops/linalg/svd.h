@@ -10,10 +10,6 @@ struct SvdAttrs {
   bool full_matrices = true;
   bool compute_uv = true;
 };
-constexpr auto describe(std::type_identity<SvdAttrs>) {
-  return fields(field("full_matrices", &SvdAttrs::full_matrices),
-                field("compute_uv", &SvdAttrs::compute_uv));
-}
 /// A -> (U, S, Vh)
 extern OpDef<SvdAttrs> svd_op;
 
@@ -21,9 +17,6 @@ struct EighAttrs {
   bool upper = false;
   bool compute_v = true;
 };
-constexpr auto describe(std::type_identity<EighAttrs>) {
-  return fields(field("upper", &EighAttrs::upper), field("compute_v", &EighAttrs::compute_v));
-}
 /// A -> (L, V)
 extern OpDef<EighAttrs> eigh_op;
 

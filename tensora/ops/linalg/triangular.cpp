@@ -8,6 +8,13 @@
 #include "tensora/ops/shape/triangle.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<TriangularAttrs>) {
+  using A = TriangularAttrs;
+  return fields(field("upper", &A::upper), field("left", &A::left),
+                field("unitriangular", &A::unitriangular));
+}
+
 namespace {
 
 void infer_solve(Infer& infer, const TriangularAttrs& attrs) {

@@ -9,11 +9,6 @@ struct TriangularAttrs {
   bool left = true;
   bool unitriangular = false;
 };
-constexpr auto describe(std::type_identity<TriangularAttrs>) {
-  using A = TriangularAttrs;
-  return fields(field("upper", &A::upper), field("left", &A::left),
-                field("unitriangular", &A::unitriangular));
-}
 extern OpDef<TriangularAttrs> solve_triangular_op;
 
 /// (X, a copy of A) with A X = b: linalg::solve_triangular under its older name.

@@ -2,6 +2,7 @@
 
 #include "tensora/core/thread_state.h"
 #include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/sequence.h"
 #include "tensora/ops/index/gather.h"

@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "tensora/autograd/grad_mode.h"
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/loss/expect.h"
 #include "tensora/ops/operators.h"

@@ -1,5 +1,6 @@
 #include "tensora/ops/loss/elementwise.h"
 
+#include <cmath>
 #include <numbers>
 
 #include "tests/suite/pointwise.h"

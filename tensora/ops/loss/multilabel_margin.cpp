@@ -1,6 +1,6 @@
 #include "tensora/ops/loss/multilabel_margin.h"
 
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/index/gather.h"
 #include "tensora/ops/loss/multilabel_margin_op.h"

@@ -1,12 +1,17 @@
 #include "tensora/ops/matrix/addmm.h"
 
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/define_pointwise.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<AddmmAttrs>) {
+  return fields(field("beta", &AddmmAttrs::beta), field("alpha", &AddmmAttrs::alpha));
+}
+
 namespace {
 
 void check_dims(std::string_view op, const Tensor& a, const Tensor& b, int a_dim, int b_dim) {

@@ -8,9 +8,6 @@ struct AddmmAttrs {
   Scalar beta = 1;
   Scalar alpha = 1;
 };
-constexpr auto describe(std::type_identity<AddmmAttrs>) {
-  return fields(field("beta", &AddmmAttrs::beta), field("alpha", &AddmmAttrs::alpha));
-}
 /// beta * input + alpha * mat1 @ mat2 in one pass over the result; input broadcasts.
 extern OpDef<AddmmAttrs> addmm_op;
 

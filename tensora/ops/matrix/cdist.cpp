@@ -14,6 +14,11 @@
 #include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<CdistAttrs>) {
+  return fields(field("p", &CdistAttrs::p));
+}
+
 namespace {
 
 Shape batch_of(const Tensor& x) {

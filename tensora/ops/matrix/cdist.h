@@ -9,9 +9,6 @@ namespace tensora {
 struct CdistAttrs {
   double p = 2;
 };
-constexpr auto describe(std::type_identity<CdistAttrs>) {
-  return fields(field("p", &CdistAttrs::p));
-}
 /// x1 (… P M), x2 (… R M) of one batch -> the distances (… P R).
 extern OpDef<CdistAttrs> cdist_op;
 /// The gradient of x1: grad (… P R), x1, x2, distances (… P R) -> … P M.

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "tensora/core/tensor.h"
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/matrix/contraction.h"
 #include "tensora/ops/pointwise/functions.h"
 #include "tensora/ops/reduce/sum.h"

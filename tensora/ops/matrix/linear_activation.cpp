@@ -11,6 +11,12 @@
 #include "tensora/ops/pointwise/trigonometry.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<LinearActivationAttrs>) {
+  return fields(field("activation", &LinearActivationAttrs::activation),
+                field("keep_argument", &LinearActivationAttrs::keep_argument));
+}
+
 namespace {
 
 void infer_linear(Infer& infer, const LinearActivationAttrs& attrs) {

@@ -15,10 +15,6 @@ struct LinearActivationAttrs {
   Activation activation = Activation::none;
   bool keep_argument = false;  // a second output: what the activation was applied to
 };
-constexpr auto describe(std::type_identity<LinearActivationAttrs>) {
-  return fields(field("activation", &LinearActivationAttrs::activation),
-                field("keep_argument", &LinearActivationAttrs::keep_argument));
-}
 /// input: m k, weight: n k, bias: n or undefined; result: m n.
 extern OpDef<LinearActivationAttrs> linear_activation_op;
 

@@ -1,6 +1,6 @@
 #include "tensora/ops/matrix/matmul.h"
 
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"
 

@@ -2,7 +2,7 @@
 #include "tensora/ops/matrix/products.h"
 
 #include "tensora/core/tensor.h"
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/matrix/addmm.h"
 #include "tensora/ops/matrix/matmul.h"

@@ -12,6 +12,18 @@
 #include "tensora/ops/shape/slice.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<RandomSlopeAttrs>) {
+  using A = RandomSlopeAttrs;
+  return fields(field("seed", &A::seed), field("offset", &A::offset), field("lower", &A::lower),
+                field("upper", &A::upper));
+}
+constexpr auto describe(std::type_identity<DropoutAttrs>) {
+  using A = DropoutAttrs;
+  return fields(field("seed", &A::seed), field("offset", &A::offset), field("p", &A::p),
+                field("scale", &A::scale), field("kept", &A::kept), field("dropped", &A::dropped));
+}
+
 namespace {
 
 // The first `like.numel()` of numbers that were dealt out by lanes, as Note [Four in a row] deals

@@ -9,16 +9,6 @@
 
 namespace tensora {
 
-constexpr auto describe(std::type_identity<DropoutAttrs>) {
-  using A = DropoutAttrs;
-  return fields(field("seed", &A::seed), field("offset", &A::offset), field("p", &A::p),
-                field("scale", &A::scale), field("kept", &A::kept), field("dropped", &A::dropped));
-}
-constexpr auto describe(std::type_identity<RandomSlopeAttrs>) {
-  using A = RandomSlopeAttrs;
-  return fields(field("seed", &A::seed), field("offset", &A::offset), field("lower", &A::lower),
-                field("upper", &A::upper));
-}
 extern OpDef<DropoutAttrs> dropout_op;
 /// (self, condition): the second input decides.
 extern OpDef<RandomSlopeAttrs> random_slope_op;

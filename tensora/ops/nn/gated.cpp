@@ -1,6 +1,6 @@
 #include "tensora/ops/nn/gated.h"
 
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/describe.h"
@@ -9,6 +9,11 @@
 #include "tensora/ops/shape/slice.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<GateAttrs>) {
+  return fields(field("gate", &GateAttrs::gate), field("dim", &GateAttrs::dim));
+}
+
 namespace {
 
 struct Halves {

@@ -16,9 +16,6 @@ struct GateAttrs {
   Gate gate = Gate::glu;
   int64_t dim = -1;
 };
-constexpr auto describe(std::type_identity<GateAttrs>) {
-  return fields(field("gate", &GateAttrs::gate), field("dim", &GateAttrs::dim));
-}
 /// (a, b?): without b, a and b are the halves of the first input along `dim`.
 extern OpDef<GateAttrs> gate_op;
 /// (grad, a, b?) -> the gradients of a and b, or that of the one input, in one pass.

@@ -1,8 +1,8 @@
 #include "tensora/ops/norm/batch_norm.h"
 
 #include "tensora/autograd/grad_mode.h"
-#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/norm/channel_checks.h"
 #include "tensora/ops/norm/channel_norm.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/sum.h"
@@ -12,8 +12,6 @@
 
 namespace tensora {
 namespace {
-
-DType statistics_dtype(DType dtype) { return dtype == kFloat64 ? kFloat64 : kFloat32; }
 
 // All dims but the channels.
 Dims other_dims(int rank) {
@@ -34,14 +32,6 @@ Tensor per_channel(const Tensor& values, int rank) {
   return reshape(values, sizes);
 }
 
-void check_channels(const Infer& infer, size_t i, std::string_view name) {
-  if (!infer.has(i)) return;
-  infer.check(infer[i].sizes() == Shape{infer[0].sizes()[1]}, name, " must have shape [",
-              infer[0].sizes()[1], "], one element per channel, got ", infer[i].sizes());
-  infer.check(infer[i].is_floating_point(), name, " must be floating-point, got ",
-              infer[i].dtype());
-}
-
 void infer_batch_norm(Infer& infer, const BatchNormAttrs& attrs) {
   const Tensor& x = infer[0];
   infer.check(x.is_floating_point(), "expected a floating-point input, got ", x.dtype());
@@ -56,8 +46,6 @@ void infer_batch_norm(Infer& infer, const BatchNormAttrs& attrs) {
   if (!attrs.training) return;
   for (int k = 0; k < 2; ++k) infer.output({x.sizes()[1]}, statistics_dtype(x.dtype()));
 }
-
-Tensor optional_input(Args in, size_t i) { return i < in.size() ? *in[i] : Tensor(); }
 
 Tensors batch_norm_reference(Args in, const BatchNormAttrs& attrs) {
   const DType wide = statistics_dtype(in[0]->dtype());

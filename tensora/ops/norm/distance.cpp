@@ -1,7 +1,7 @@
 // Registers nothing: functions of other ops.
 #include "tensora/ops/norm/distance.h"
 
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/operators.h"

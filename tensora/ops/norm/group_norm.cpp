@@ -1,7 +1,7 @@
 #include "tensora/ops/norm/group_norm.h"
 
-#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/norm/channel_checks.h"
 #include "tensora/ops/norm/group_norm_ops.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/sum.h"
@@ -10,8 +10,6 @@
 
 namespace tensora {
 namespace {
-
-DType statistics_dtype(DType dtype) { return dtype == kFloat64 ? kFloat64 : kFloat32; }
 
 // [N, G, D, S]: samples, groups, channels of a group, elements of a channel.
 Shape grouped(const Shape& sizes, int64_t groups) {
@@ -26,16 +24,6 @@ Tensor per_channel(const Tensor& values, DType dtype, int64_t groups) {
 Tensor per_group(const Tensor& values) {
   return reshape(values, {values.sizes()[0], values.sizes()[1], 1, 1});
 }
-Tensor optional_input(Args in, size_t i) { return i < in.size() ? *in[i] : Tensor(); }
-
-void check_channels(const Infer& infer, size_t i, std::string_view name) {
-  if (!infer.has(i)) return;
-  infer.check(infer[i].sizes() == Shape{infer[0].sizes()[1]}, name, " must have shape [",
-              infer[0].sizes()[1], "], one element per channel, got ", infer[i].sizes());
-  infer.check(infer[i].is_floating_point(), name, " must be floating-point, got ",
-              infer[i].dtype());
-}
-
 void infer_group_norm(Infer& infer, const GroupNormAttrs& attrs) {
   const Tensor& x = infer[0];
   infer.check(x.is_floating_point(), "expected a floating-point input, got ", x.dtype());

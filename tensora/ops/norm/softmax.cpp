@@ -1,6 +1,6 @@
 #include "tensora/ops/norm/softmax.h"
 
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/index/gather.h"
@@ -11,6 +11,11 @@
 #include "tensora/ops/reduce/sum.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<SoftmaxAttrs>) {
+  return fields(field("dim", &SoftmaxAttrs::dim), field("dtype", &SoftmaxAttrs::dtype));
+}
+
 namespace {
 
 // Whether values of one dtype are exactly values of the other.

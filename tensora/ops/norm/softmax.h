@@ -8,9 +8,6 @@ struct SoftmaxAttrs {
   int64_t dim = -1;
   std::optional<DType> dtype = {};  // of the result
 };
-constexpr auto describe(std::type_identity<SoftmaxAttrs>) {
-  return fields(field("dim", &SoftmaxAttrs::dim), field("dtype", &SoftmaxAttrs::dtype));
-}
 /// (self) -> the result; the dtype may only widen.
 extern OpDef<SoftmaxAttrs> softmax_op, log_softmax_op;
 /// (grad, the result) -> the gradient of self.

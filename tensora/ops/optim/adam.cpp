@@ -8,6 +8,14 @@
 #include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<AdamAttrs>) {
+  using A = AdamAttrs;
+  return fields(field("lr", &A::lr), field("beta1", &A::beta1), field("beta2", &A::beta2),
+                field("eps", &A::eps), field("weight_decay", &A::weight_decay),
+                field("step", &A::step), field("decoupled", &A::decoupled));
+}
+
 namespace {
 
 // One step in other ops, half types in float. A step that is a tensor stays on its device.

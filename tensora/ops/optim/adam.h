@@ -13,12 +13,6 @@ struct AdamAttrs {
   int64_t step = 1;        // counted from 1; unused where the step is a tensor
   bool decoupled = false;  // AdamW: the decay acts on the parameter, not on the gradient
 };
-constexpr auto describe(std::type_identity<AdamAttrs>) {
-  using A = AdamAttrs;
-  return fields(field("lr", &A::lr), field("beta1", &A::beta1), field("beta2", &A::beta2),
-                field("eps", &A::eps), field("weight_decay", &A::weight_decay),
-                field("step", &A::step), field("decoupled", &A::decoupled));
-}
 /// (param, exp_avg, exp_avg_sq, grad[, step]) -> the new (param, exp_avg, exp_avg_sq).
 extern OpDef<AdamAttrs> adam_op;
 

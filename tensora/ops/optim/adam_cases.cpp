@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/optim/adam.h"
 #include "tests/suite/cases.h"
 

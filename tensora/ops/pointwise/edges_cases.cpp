@@ -1,5 +1,7 @@
 // Values and gradients where definitions leave a choice: ties, NaN, overflow, narrow integers,
 // division by zero. What is expected is what PyTorch 2.15 answers on the CPU.
+#include <limits>
+
 #include "tests/suite/pointwise.h"
 
 namespace tensora::suite {

@@ -1,4 +1,6 @@
 // Which dtype comes out when operands of different dtypes, 0-dim tensors and plain numbers meet.
+#include <cmath>
+
 #include "tests/suite/pointwise.h"
 
 namespace tensora::suite {

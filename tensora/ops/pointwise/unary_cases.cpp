@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tests/suite/pointwise.h"
 
 namespace tensora::suite {

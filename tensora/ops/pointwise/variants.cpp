@@ -2,10 +2,11 @@
 #include "tensora/ops/pointwise/variants.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "tensora/core/fit_scalar.h"
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/describe.h"

@@ -1,6 +1,6 @@
 #include "tensora/ops/pool/avg_pool.h"
 
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/creation/tensor.h"
@@ -12,6 +12,25 @@
 #include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<AvgPoolBackwardAttrs>) {
+  using A = AvgPoolBackwardAttrs;
+  return fields(field("kernel_size", &A::kernel_size), field("stride", &A::stride),
+                field("padding", &A::padding), field("dilation", &A::dilation),
+                field("ceil_mode", &A::ceil_mode), field("output_size", &A::output_size),
+                field("count_include_pad", &A::count_include_pad),
+                field("divisor_override", &A::divisor_override), field("sizes", &A::sizes),
+                field("channels_last", &A::channels_last));
+}
+constexpr auto describe(std::type_identity<AvgPoolAttrs>) {
+  using A = AvgPoolAttrs;
+  return fields(field("kernel_size", &A::kernel_size), field("stride", &A::stride),
+                field("padding", &A::padding), field("dilation", &A::dilation),
+                field("ceil_mode", &A::ceil_mode), field("output_size", &A::output_size),
+                field("count_include_pad", &A::count_include_pad),
+                field("divisor_override", &A::divisor_override));
+}
+
 namespace {
 
 using pool::in_layout, pool::keeps_channels_last, pool::layout_strides;

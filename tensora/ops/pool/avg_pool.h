@@ -10,14 +10,6 @@ struct AvgPoolAttrs : PoolAttrs {
 
   pool::Divisor divisor() const { return {count_include_pad, divisor_override.value_or(0)}; }
 };
-constexpr auto describe(std::type_identity<AvgPoolAttrs>) {
-  using A = AvgPoolAttrs;
-  return fields(field("kernel_size", &A::kernel_size), field("stride", &A::stride),
-                field("padding", &A::padding), field("dilation", &A::dilation),
-                field("ceil_mode", &A::ceil_mode), field("output_size", &A::output_size),
-                field("count_include_pad", &A::count_include_pad),
-                field("divisor_override", &A::divisor_override));
-}
 extern OpDef<AvgPoolAttrs> avg_pool_op;
 
 /// Every gradient divided among the positions of its window, in zeros of shape `sizes`.
@@ -25,15 +17,6 @@ struct AvgPoolBackwardAttrs : AvgPoolAttrs {
   Shape sizes;
   bool channels_last = false;
 };
-constexpr auto describe(std::type_identity<AvgPoolBackwardAttrs>) {
-  using A = AvgPoolBackwardAttrs;
-  return fields(field("kernel_size", &A::kernel_size), field("stride", &A::stride),
-                field("padding", &A::padding), field("dilation", &A::dilation),
-                field("ceil_mode", &A::ceil_mode), field("output_size", &A::output_size),
-                field("count_include_pad", &A::count_include_pad),
-                field("divisor_override", &A::divisor_override), field("sizes", &A::sizes),
-                field("channels_last", &A::channels_last));
-}
 extern OpDef<AvgPoolBackwardAttrs> avg_pool_backward_op;
 
 /// The mean of each window. The padding counts as zeros, unless `count_include_pad` is false; or

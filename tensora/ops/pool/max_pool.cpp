@@ -1,7 +1,7 @@
 #include "tensora/ops/pool/max_pool.h"
 
 #include "tensora/autograd/grad_mode.h"
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/index/gather.h"
 #include "tensora/ops/reduce/max_dim.h"
@@ -9,6 +9,22 @@
 #include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<MaxPoolBackwardAttrs>) {
+  using A = MaxPoolBackwardAttrs;
+  return fields(field("kernel_size", &A::kernel_size), field("stride", &A::stride),
+                field("padding", &A::padding), field("dilation", &A::dilation),
+                field("ceil_mode", &A::ceil_mode), field("output_size", &A::output_size),
+                field("sizes", &A::sizes), field("channels_last", &A::channels_last));
+}
+constexpr auto describe(std::type_identity<MaxPoolAttrs>) {
+  using A = MaxPoolAttrs;
+  return fields(field("kernel_size", &A::kernel_size), field("stride", &A::stride),
+                field("padding", &A::padding), field("dilation", &A::dilation),
+                field("ceil_mode", &A::ceil_mode), field("output_size", &A::output_size),
+                field("return_indices", &A::return_indices));
+}
+
 namespace {
 
 using pool::check_pool, pool::in_layout, pool::keeps_channels_last, pool::layout_strides;

@@ -9,13 +9,6 @@ namespace tensora {
 struct MaxPoolAttrs : PoolAttrs {
   bool return_indices = true;
 };
-constexpr auto describe(std::type_identity<MaxPoolAttrs>) {
-  using A = MaxPoolAttrs;
-  return fields(field("kernel_size", &A::kernel_size), field("stride", &A::stride),
-                field("padding", &A::padding), field("dilation", &A::dilation),
-                field("ceil_mode", &A::ceil_mode), field("output_size", &A::output_size),
-                field("return_indices", &A::return_indices));
-}
 extern OpDef<MaxPoolAttrs> max_pool_op;
 
 /// Zeros of shape `sizes` with every gradient added at the position it came from.
@@ -23,13 +16,6 @@ struct MaxPoolBackwardAttrs : PoolAttrs {
   Shape sizes;
   bool channels_last = false;
 };
-constexpr auto describe(std::type_identity<MaxPoolBackwardAttrs>) {
-  using A = MaxPoolBackwardAttrs;
-  return fields(field("kernel_size", &A::kernel_size), field("stride", &A::stride),
-                field("padding", &A::padding), field("dilation", &A::dilation),
-                field("ceil_mode", &A::ceil_mode), field("output_size", &A::output_size),
-                field("sizes", &A::sizes), field("channels_last", &A::channels_last));
-}
 extern OpDef<MaxPoolBackwardAttrs> max_pool_backward_op;
 
 /// The largest element of each window; NaN if there is one. The input is [N, C, L], [N, C, H, W] or

@@ -4,6 +4,14 @@
 #include "tensora/ops/copy/copy.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<DequantizeAttrs>) {
+  return fields(field("dtype", &DequantizeAttrs::dtype));
+}
+constexpr auto describe(std::type_identity<QuantizeAttrs>) {
+  return fields(field("dtype", &QuantizeAttrs::dtype));
+}
+
 namespace {
 
 constexpr DTypeSet kAccepted = dtypes_where([](const DTypeInfo& info) {

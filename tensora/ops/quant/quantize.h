@@ -12,17 +12,11 @@ namespace tensora {
 struct QuantizeAttrs {
   DType dtype = DType::q8_0;
 };
-constexpr auto describe(std::type_identity<QuantizeAttrs>) {
-  return fields(field("dtype", &QuantizeAttrs::dtype));
-}
 extern OpDef<QuantizeAttrs> quantize_op;
 
 struct DequantizeAttrs {
   DType dtype = DType::float32;
 };
-constexpr auto describe(std::type_identity<DequantizeAttrs>) {
-  return fields(field("dtype", &DequantizeAttrs::dtype));
-}
 extern OpDef<DequantizeAttrs> dequantize_op;
 
 /// The nearest numbers that `dtype` can hold, block by block along the last dim, whose size must be

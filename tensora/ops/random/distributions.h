@@ -8,18 +8,6 @@
 
 namespace tensora {
 
-constexpr auto describe(std::type_identity<Cauchy>) {
-  return fields(field("seed", &Cauchy::seed), field("offset", &Cauchy::offset),
-                field("median", &Cauchy::median), field("sigma", &Cauchy::sigma));
-}
-constexpr auto describe(std::type_identity<LogNormal>) {
-  return fields(field("seed", &LogNormal::seed), field("offset", &LogNormal::offset),
-                field("mean", &LogNormal::mean), field("std", &LogNormal::std));
-}
-constexpr auto describe(std::type_identity<Geometric>) {
-  return fields(field("seed", &Geometric::seed), field("offset", &Geometric::offset),
-                field("p", &Geometric::p), field("log_failure", &Geometric::log_failure));
-}
 // These ops overwrite their input.
 extern OpDef<Cauchy> cauchy_op;
 extern OpDef<LogNormal> log_normal_op;

@@ -10,27 +10,6 @@
 
 namespace tensora {
 
-constexpr auto describe(std::type_identity<Uniform>) {
-  return fields(field("seed", &Uniform::seed), field("offset", &Uniform::offset),
-                field("from", &Uniform::from), field("to", &Uniform::to),
-                field("bits", &Uniform::bits));
-}
-constexpr auto describe(std::type_identity<Normal>) {
-  return fields(field("seed", &Normal::seed), field("offset", &Normal::offset),
-                field("mean", &Normal::mean), field("std", &Normal::std));
-}
-constexpr auto describe(std::type_identity<Exponential>) {
-  return fields(field("seed", &Exponential::seed), field("offset", &Exponential::offset),
-                field("lambd", &Exponential::lambd));
-}
-constexpr auto describe(std::type_identity<Bernoulli>) {
-  return fields(field("seed", &Bernoulli::seed), field("offset", &Bernoulli::offset),
-                field("p", &Bernoulli::p));
-}
-constexpr auto describe(std::type_identity<RandomInteger>) {
-  return fields(field("seed", &RandomInteger::seed), field("offset", &RandomInteger::offset),
-                field("low", &RandomInteger::low), field("range", &RandomInteger::range));
-}
 // These ops overwrite their first input, whose shape, dtype and device they keep.
 extern OpDef<Uniform> uniform_op;
 extern OpDef<Normal> normal_op;

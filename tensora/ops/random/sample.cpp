@@ -6,6 +6,12 @@
 
 namespace tensora {
 
+constexpr auto describe(std::type_identity<MultinomialAttrs>) {
+  return fields(field("seed", &MultinomialAttrs::seed), field("offset", &MultinomialAttrs::offset),
+                field("num_samples", &MultinomialAttrs::num_samples),
+                field("replacement", &MultinomialAttrs::replacement));
+}
+
 constinit OpDef<RandomAttrs> randperm_op = define(Op<RandomAttrs>{
     .name = "randperm",
     .inputs = {"self"},

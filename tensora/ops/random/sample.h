@@ -9,11 +9,6 @@ struct MultinomialAttrs {
   int64_t num_samples = 1;
   bool replacement = false;
 };
-constexpr auto describe(std::type_identity<MultinomialAttrs>) {
-  return fields(field("seed", &MultinomialAttrs::seed), field("offset", &MultinomialAttrs::offset),
-                field("num_samples", &MultinomialAttrs::num_samples),
-                field("replacement", &MultinomialAttrs::replacement));
-}
 /// Overwrites its input, a vector, with a permutation. See Note [Shuffling by sorting].
 extern OpDef<RandomAttrs> randperm_op;
 extern OpDef<MultinomialAttrs> multinomial_op;

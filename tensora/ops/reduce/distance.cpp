@@ -2,7 +2,7 @@
 #include "tensora/ops/reduce/distance.h"
 
 #include "tensora/core/tensor.h"
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/operators.h"

@@ -9,6 +9,11 @@
 #include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<DimAttrs>) {
+  return fields(field("dim", &DimAttrs::dim), field("keepdim", &DimAttrs::keepdim));
+}
+
 namespace {
 
 Shape result_sizes(const Infer& infer, const DimAttrs& attrs) {

@@ -8,9 +8,6 @@ struct DimAttrs {
   std::optional<int64_t> dim = {};  // none: all dims, as if flattened
   bool keepdim = false;
 };
-constexpr auto describe(std::type_identity<DimAttrs>) {
-  return fields(field("dim", &DimAttrs::dim), field("keepdim", &DimAttrs::keepdim));
-}
 extern OpDef<DimAttrs> max_dim_op, min_dim_op, argmax_op, argmin_op;
 
 /// The largest (smallest) elements along `dim` and their positions, (values, indices). The first of

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/amax.h"
@@ -10,6 +10,12 @@
 #include "tensora/ops/reduce/sum.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<NormAttrs>) {
+  return fields(field("p", &NormAttrs::p), field("dim", &NormAttrs::dim),
+                field("keepdim", &NormAttrs::keepdim), field("dtype", &NormAttrs::dtype));
+}
+
 namespace {
 
 Tensor zero_where(const Tensor& condition, const Tensor& x) { return where(condition, 0, x); }

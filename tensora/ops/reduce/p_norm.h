@@ -10,10 +10,6 @@ struct NormAttrs {
   bool keepdim = false;
   std::optional<DType> dtype = {};
 };
-constexpr auto describe(std::type_identity<NormAttrs>) {
-  return fields(field("p", &NormAttrs::p), field("dim", &NormAttrs::dim),
-                field("keepdim", &NormAttrs::keepdim), field("dtype", &NormAttrs::dtype));
-}
 extern OpDef<NormAttrs> norm_op;
 
 /// The p-norm of the elements over `dim` (all dims if empty): sum(|x|^p)^(1/p); for p = ±infinity

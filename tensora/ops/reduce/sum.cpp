@@ -1,12 +1,17 @@
 #include "tensora/ops/reduce/sum.h"
 
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/reduce_common.h"
 #include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<SumToAttrs>) {
+  return fields(field("size", &SumToAttrs::size));
+}
+
 namespace {
 
 void check_parts(const Infer& infer, DType from, DType to) {

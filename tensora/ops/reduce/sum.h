@@ -10,9 +10,6 @@ extern OpDef<ReduceAttrs> sum_op, mean_op, nansum_op, count_nonzero_op;
 struct SumToAttrs {
   Shape size;
 };
-constexpr auto describe(std::type_identity<SumToAttrs>) {
-  return fields(field("size", &SumToAttrs::size));
-}
 extern OpDef<SumToAttrs> sum_to_op;
 
 /// The sum over `dim` (all dims if empty). Integers and bools are summed as int64; `dtype`, if

@@ -11,6 +11,12 @@
 #include "tensora/ops/shape/slice.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<VarianceAttrs>) {
+  return fields(field("dim", &VarianceAttrs::dim), field("correction", &VarianceAttrs::correction),
+                field("keepdim", &VarianceAttrs::keepdim));
+}
+
 namespace {
 
 template <int outputs>

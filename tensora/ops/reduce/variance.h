@@ -9,10 +9,6 @@ struct VarianceAttrs {
   double correction = 1;
   bool keepdim = false;
 };
-constexpr auto describe(std::type_identity<VarianceAttrs>) {
-  return fields(field("dim", &VarianceAttrs::dim), field("correction", &VarianceAttrs::correction),
-                field("keepdim", &VarianceAttrs::keepdim));
-}
 extern OpDef<VarianceAttrs> var_op, std_op, var_mean_op, std_mean_op;
 
 /// The variance over `dim` (all dims if empty): the squared distances from the mean, summed, over

@@ -19,6 +19,13 @@
 #include "tensora/ops/shape/slice.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<GridSampleAttrs>) {
+  using A = GridSampleAttrs;
+  return fields(field("mode", &A::mode), field("padding_mode", &A::padding_mode),
+                field("align_corners", &A::align_corners));
+}
+
 namespace {
 
 using resample::GridMode, resample::GridPadding;

@@ -11,11 +11,6 @@ struct GridSampleAttrs {
   resample::GridPadding padding_mode = resample::GridPadding::zeros;
   bool align_corners = false;
 };
-constexpr auto describe(std::type_identity<GridSampleAttrs>) {
-  using A = GridSampleAttrs;
-  return fields(field("mode", &A::mode), field("padding_mode", &A::padding_mode),
-                field("align_corners", &A::align_corners));
-}
 extern OpDef<GridSampleAttrs> grid_sample_op;
 /// (grad, input, grid): the gradients of input and grid.
 extern OpDef<GridSampleAttrs> grid_sample_backward_op;

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/tensor.h"
 #include "tensora/ops/matrix/matmul.h"
@@ -12,6 +12,21 @@
 #include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<ResizeBackwardAttrs>) {
+  using A = ResizeBackwardAttrs;
+  return fields(field("output_size", &A::output_size), field("method", &A::method),
+                field("align_corners", &A::align_corners), field("antialias", &A::antialias),
+                field("scales", &A::scales), field("sizes", &A::sizes),
+                field("channels_last", &A::channels_last));
+}
+constexpr auto describe(std::type_identity<ResizeAttrs>) {
+  using A = ResizeAttrs;
+  return fields(field("output_size", &A::output_size), field("method", &A::method),
+                field("align_corners", &A::align_corners), field("antialias", &A::antialias),
+                field("scales", &A::scales));
+}
+
 namespace {
 
 using resample::BandDim, resample::Method;

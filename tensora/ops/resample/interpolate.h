@@ -12,12 +12,6 @@ struct ResizeAttrs {
   bool align_corners = false, antialias = false;
   std::vector<double> scales = {};  // output over input as the user stated it; empty if he did not
 };
-constexpr auto describe(std::type_identity<ResizeAttrs>) {
-  using A = ResizeAttrs;
-  return fields(field("output_size", &A::output_size), field("method", &A::method),
-                field("align_corners", &A::align_corners), field("antialias", &A::antialias),
-                field("scales", &A::scales));
-}
 extern OpDef<ResizeAttrs> resize_op;
 
 /// The transposed map: from gradients of the resized dims to those of an input of shape `sizes`.
@@ -25,13 +19,6 @@ struct ResizeBackwardAttrs : ResizeAttrs {
   Shape sizes = {};
   bool channels_last = false;
 };
-constexpr auto describe(std::type_identity<ResizeBackwardAttrs>) {
-  using A = ResizeBackwardAttrs;
-  return fields(field("output_size", &A::output_size), field("method", &A::method),
-                field("align_corners", &A::align_corners), field("antialias", &A::antialias),
-                field("scales", &A::scales), field("sizes", &A::sizes),
-                field("channels_last", &A::channels_last));
-}
 extern OpDef<ResizeBackwardAttrs> resize_backward_op;
 
 namespace resample {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/pool/pool_common.h"
@@ -12,6 +12,12 @@
 #include "tensora/ops/shape/slice.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<ConstantPadAttrs>) {
+  using A = ConstantPadAttrs;
+  return fields(field("before", &A::before), field("after", &A::after), field("value", &A::value));
+}
+
 namespace {
 
 // The part of dim d without what negative numbers cut off.

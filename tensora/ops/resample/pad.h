@@ -9,10 +9,6 @@ struct ConstantPadAttrs {
   Shape before, after;
   Scalar value = 0;
 };
-constexpr auto describe(std::type_identity<ConstantPadAttrs>) {
-  using A = ConstantPadAttrs;
-  return fields(field("before", &A::before), field("after", &A::after), field("value", &A::value));
-}
 extern OpDef<ConstantPadAttrs> constant_pad_op;
 
 /// Extends the last dims: pad[0] elements before and pad[1] after the last dim, pad[2] and pad[3]

@@ -2,7 +2,7 @@
 #include "tensora/ops/rnn/rnn.h"
 
 #include "tensora/autograd/grad_mode.h"
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/matrix/addmm.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/functions.h"

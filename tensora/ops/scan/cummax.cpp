@@ -12,6 +12,11 @@
 #include "tensora/ops/shape/slice.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<CummaxAttrs>) {
+  return fields(field("dim", &CummaxAttrs::dim));
+}
+
 namespace {
 
 void infer_cummax(Infer& infer, const CummaxAttrs& attrs) {

@@ -7,9 +7,6 @@ namespace tensora {
 struct CummaxAttrs {
   int64_t dim = 0;
 };
-constexpr auto describe(std::type_identity<CummaxAttrs>) {
-  return fields(field("dim", &CummaxAttrs::dim));
-}
 /// Outputs: values, indices.
 extern OpDef<CummaxAttrs> cummax_op, cummin_op;
 

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tensora/ops/scan/cummax.h"
 
 #include "tensora/ops/scan/logcumsumexp.h"

@@ -1,6 +1,6 @@
 #include "tensora/ops/scan/cumulative.h"
 
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/operators.h"
@@ -9,6 +9,16 @@
 #include "tensora/ops/shape/slice.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<LinearScanAttrs>) {
+  using A = LinearScanAttrs;
+  return fields(field("dim", &A::dim), field("reverse", &A::reverse));
+}
+constexpr auto describe(std::type_identity<CumulativeAttrs>) {
+  using A = CumulativeAttrs;
+  return fields(field("dim", &A::dim), field("reverse", &A::reverse), field("dtype", &A::dtype));
+}
+
 namespace {
 
 void infer_cumulative(Infer& infer, const CumulativeAttrs& attrs) {

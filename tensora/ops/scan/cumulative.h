@@ -10,20 +10,12 @@ struct CumulativeAttrs {
   bool reverse = false;
   std::optional<DType> dtype = {};
 };
-constexpr auto describe(std::type_identity<CumulativeAttrs>) {
-  using A = CumulativeAttrs;
-  return fields(field("dim", &A::dim), field("reverse", &A::reverse), field("dtype", &A::dtype));
-}
 extern OpDef<CumulativeAttrs> cumsum_op, cumprod_op;
 
 struct LinearScanAttrs {
   int64_t dim = 0;
   bool reverse = false;
 };
-constexpr auto describe(std::type_identity<LinearScanAttrs>) {
-  using A = LinearScanAttrs;
-  return fields(field("dim", &A::dim), field("reverse", &A::reverse));
-}
 extern OpDef<LinearScanAttrs> linear_scan_op;
 
 /// Element i of the result is the sum of elements 0 … i along `dim`. Integers and bools are summed

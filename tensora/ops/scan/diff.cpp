@@ -1,7 +1,7 @@
 // Registers nothing: diff and trace are composed of views, differences and sums.
 #include "tensora/ops/scan/diff.h"
 
-#include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/functions.h"
 #include "tensora/ops/reduce/sum.h"

@@ -12,6 +12,12 @@
 #include "tensora/ops/shape/slice.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<LogcumsumexpAttrs>) {
+  using A = LogcumsumexpAttrs;
+  return fields(field("dim", &A::dim), field("reverse", &A::reverse));
+}
+
 namespace {
 
 // exp(a - b), where equal infinities have the difference 0.

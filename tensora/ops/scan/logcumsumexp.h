@@ -8,10 +8,6 @@ struct LogcumsumexpAttrs {
   int64_t dim = 0;
   bool reverse = false;  // from the end
 };
-constexpr auto describe(std::type_identity<LogcumsumexpAttrs>) {
-  using A = LogcumsumexpAttrs;
-  return fields(field("dim", &A::dim), field("reverse", &A::reverse));
-}
 extern OpDef<LogcumsumexpAttrs> logcumsumexp_op;
 
 /// Element i of the result is log(exp(x[0]) + … + exp(x[i])) along `dim`, without overflow.

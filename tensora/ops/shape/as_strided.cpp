@@ -1,5 +1,6 @@
 #include "tensora/ops/shape/as_strided.h"
 
+#include "tensora/autograd/history.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/copy/fill.h"
@@ -10,6 +11,20 @@
 #include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<AsStridedBackwardAttrs>) {
+  using A = AsStridedBackwardAttrs;
+  return fields(field("input_sizes", &A::input_sizes), field("input_strides", &A::input_strides),
+                field("sizes", &A::sizes), field("strides", &A::strides),
+                field("offset", &A::offset));
+}
+constexpr auto describe(std::type_identity<AsStridedAttrs>) {
+  return fields(field("sizes", &AsStridedAttrs::sizes), field("strides", &AsStridedAttrs::strides),
+                field("offset", &AsStridedAttrs::offset),
+                field("input_strides", &AsStridedAttrs::input_strides),
+                field("input_offset", &AsStridedAttrs::input_offset));
+}
+
 namespace {
 
 int64_t extent(const Shape& sizes, const Strides& strides, int64_t offset) {

@@ -14,12 +14,6 @@ struct AsStridedAttrs {
   Strides input_strides = {};
   std::optional<int64_t> input_offset = {};
 };
-constexpr auto describe(std::type_identity<AsStridedAttrs>) {
-  return fields(field("sizes", &AsStridedAttrs::sizes), field("strides", &AsStridedAttrs::strides),
-                field("offset", &AsStridedAttrs::offset),
-                field("input_strides", &AsStridedAttrs::input_strides),
-                field("input_offset", &AsStridedAttrs::input_offset));
-}
 extern OpDef<AsStridedAttrs> as_strided_op;
 
 /// The geometry of an as_strided call and of the tensor it was taken from.
@@ -30,12 +24,6 @@ struct AsStridedBackwardAttrs {
   Strides strides;
   int64_t offset = 0;  // of the view, from the input's first element
 };
-constexpr auto describe(std::type_identity<AsStridedBackwardAttrs>) {
-  using A = AsStridedBackwardAttrs;
-  return fields(field("input_sizes", &A::input_sizes), field("input_strides", &A::input_strides),
-                field("sizes", &A::sizes), field("strides", &A::strides),
-                field("offset", &A::offset));
-}
 extern OpDef<AsStridedBackwardAttrs> as_strided_backward_op;
 
 /// A view of the storage of `self` with any geometry; `storage_offset` defaults to that of `self`.

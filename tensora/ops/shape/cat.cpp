@@ -8,6 +8,11 @@
 #include "tensora/ops/shape/slice.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<CatAttrs>) {
+  return fields(field("dim", &CatAttrs::dim));
+}
+
 namespace {
 
 // See cat() in the header: PyTorch's legacy rule.

@@ -7,9 +7,6 @@ namespace tensora {
 struct CatAttrs {
   int64_t dim = 0;
 };
-constexpr auto describe(std::type_identity<CatAttrs>) {
-  return fields(field("dim", &CatAttrs::dim));
-}
 /// `cat` joins along a dim, `stack` along a new one.
 extern OpDef<CatAttrs> cat_op, stack_op;
 

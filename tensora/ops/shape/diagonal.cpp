@@ -9,6 +9,16 @@
 
 namespace tensora {
 
+constexpr auto describe(std::type_identity<DiagEmbedAttrs>) {
+  using A = DiagEmbedAttrs;
+  return fields(field("sizes", &A::sizes), field("offset", &A::offset), field("dim1", &A::dim1),
+                field("dim2", &A::dim2));
+}
+constexpr auto describe(std::type_identity<DiagonalAttrs>) {
+  using A = DiagonalAttrs;
+  return fields(field("offset", &A::offset), field("dim1", &A::dim1), field("dim2", &A::dim2));
+}
+
 DiagonalGeometry diagonal_geometry(const Shape& sizes, const Strides& strides,
                                    const DiagonalAttrs& attrs, std::string_view op) {
   check(sizes.size() >= 2, op, ": expected a tensor with at least 2 dimensions, got ",

@@ -9,10 +9,6 @@ struct DiagonalAttrs {
   int64_t dim1 = 0;
   int64_t dim2 = 1;
 };
-constexpr auto describe(std::type_identity<DiagonalAttrs>) {
-  using A = DiagonalAttrs;
-  return fields(field("offset", &A::offset), field("dim1", &A::dim1), field("dim2", &A::dim2));
-}
 extern OpDef<DiagonalAttrs> diagonal_op;
 
 /// Zeros of shape `sizes` with the input on a diagonal; also the gradient of `diagonal`.
@@ -22,11 +18,6 @@ struct DiagEmbedAttrs {
   int64_t dim1 = 0;
   int64_t dim2 = 1;
 };
-constexpr auto describe(std::type_identity<DiagEmbedAttrs>) {
-  using A = DiagEmbedAttrs;
-  return fields(field("sizes", &A::sizes), field("offset", &A::offset), field("dim1", &A::dim1),
-                field("dim2", &A::dim2));
-}
 extern OpDef<DiagEmbedAttrs> diag_embed_op;
 
 /// Where a diagonal lies in a tensor; the offset and stride in elements.

@@ -7,6 +7,11 @@
 #include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<ExpandAttrs>) {
+  return fields(field("size", &ExpandAttrs::size));
+}
+
 namespace {
 
 Shape expanded_sizes(const Infer& infer, const Shape& asked) {

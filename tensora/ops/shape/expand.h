@@ -7,9 +7,6 @@ namespace tensora {
 struct ExpandAttrs {
   Shape size;
 };
-constexpr auto describe(std::type_identity<ExpandAttrs>) {
-  return fields(field("size", &ExpandAttrs::size));
-}
 extern OpDef<ExpandAttrs> expand_op;
 
 /// Repeats along dims of size 1, and along new leading dims, without a copy. -1 keeps a size.

@@ -11,6 +11,11 @@
 #include "tensora/ops/shape/slice.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<FlipAttrs>) {
+  return fields(field("dims", &FlipAttrs::dims));
+}
+
 namespace {
 
 Tensor roll_one(const Tensor& self, int64_t shift, int64_t dim) {

@@ -7,9 +7,6 @@ namespace tensora {
 struct FlipAttrs {
   Dims dims;
 };
-constexpr auto describe(std::type_identity<FlipAttrs>) {
-  return fields(field("dims", &FlipAttrs::dims));
-}
 extern OpDef<FlipAttrs> flip_op;
 
 /// A copy with the order of the elements along `dims` reversed; no dims, no change.

@@ -2,7 +2,7 @@
 #include "tensora/ops/shape/inplace_views.h"
 
 #include "tensora/autograd/grad_mode.h"
-#include "tensora/autograd/node.h"
+#include "tensora/autograd/history.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/shape/as_strided.h"

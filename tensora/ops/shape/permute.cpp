@@ -5,6 +5,11 @@
 #include <utility>
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<PermuteAttrs>) {
+  return fields(field("dims", &PermuteAttrs::dims));
+}
+
 namespace {
 
 Dims identity(int count) {

@@ -7,9 +7,6 @@ namespace tensora {
 struct PermuteAttrs {
   Dims dims;
 };
-constexpr auto describe(std::type_identity<PermuteAttrs>) {
-  return fields(field("dims", &PermuteAttrs::dims));
-}
 extern OpDef<PermuteAttrs> permute_op;
 
 /// Dim i of the result is dim `dims[i]` of `self`.

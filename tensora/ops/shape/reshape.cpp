@@ -4,6 +4,11 @@
 #include "tensora/ops/copy/copy.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<ViewAttrs>) {
+  return fields(field("size", &ViewAttrs::size));
+}
+
 namespace {
 
 // The strides under which a tensor shows the same elements in the same order as `to`; none if

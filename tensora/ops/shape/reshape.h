@@ -7,9 +7,6 @@ namespace tensora {
 struct ViewAttrs {
   Shape size;
 };
-constexpr auto describe(std::type_identity<ViewAttrs>) {
-  return fields(field("size", &ViewAttrs::size));
-}
 extern OpDef<ViewAttrs> view_op;
 
 /// The same elements in row-major order under another shape; one size may be -1. Throws if the

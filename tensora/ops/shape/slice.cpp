@@ -9,6 +9,21 @@
 #include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<SliceBackwardAttrs>) {
+  using A = SliceBackwardAttrs;
+  return fields(field("sizes", &A::sizes), field("dim", &A::dim), field("start", &A::start),
+                field("step", &A::step));
+}
+constexpr auto describe(std::type_identity<SelectAttrs>) {
+  return fields(field("dim", &SelectAttrs::dim), field("index", &SelectAttrs::index));
+}
+constexpr auto describe(std::type_identity<SliceAttrs>) {
+  using A = SliceAttrs;
+  return fields(field("dim", &A::dim), field("start", &A::start), field("end", &A::end),
+                field("step", &A::step));
+}
+
 namespace {
 
 int64_t clamp_bound(int64_t bound, int64_t size) {

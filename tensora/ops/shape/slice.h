@@ -11,20 +11,12 @@ struct SliceAttrs {
   int64_t end = 0;
   int64_t step = 1;
 };
-constexpr auto describe(std::type_identity<SliceAttrs>) {
-  using A = SliceAttrs;
-  return fields(field("dim", &A::dim), field("start", &A::start), field("end", &A::end),
-                field("step", &A::step));
-}
 extern OpDef<SliceAttrs> slice_op;
 
 struct SelectAttrs {
   int64_t dim = 0;
   int64_t index = 0;
 };
-constexpr auto describe(std::type_identity<SelectAttrs>) {
-  return fields(field("dim", &SelectAttrs::dim), field("index", &SelectAttrs::index));
-}
 extern OpDef<SelectAttrs> select_op;
 
 /// Zeros of shape `sizes` with the input in the position of a slice.
@@ -34,11 +26,6 @@ struct SliceBackwardAttrs {
   int64_t start = 0;
   int64_t step = 1;
 };
-constexpr auto describe(std::type_identity<SliceBackwardAttrs>) {
-  using A = SliceBackwardAttrs;
-  return fields(field("sizes", &A::sizes), field("dim", &A::dim), field("start", &A::start),
-                field("step", &A::step));
-}
 extern OpDef<SliceBackwardAttrs> slice_backward_op;
 
 /// `length` elements of one dim from `start`, which may count from the end.

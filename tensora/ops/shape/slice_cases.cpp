@@ -1,3 +1,4 @@
+#include "tensora/dispatch/op.h"
 #include "tests/suite/cases.h"
 
 namespace tensora::suite {

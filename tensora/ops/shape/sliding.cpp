@@ -7,6 +7,18 @@
 #include "tensora/ops/shape/slice.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<SlidingBackwardAttrs>) {
+  using A = SlidingBackwardAttrs;
+  return fields(field("sizes", &A::sizes), field("dimension", &A::dimension),
+                field("size", &A::size), field("step", &A::step));
+}
+constexpr auto describe(std::type_identity<SlidingAttrs>) {
+  using A = SlidingAttrs;
+  return fields(field("dimension", &A::dimension), field("size", &A::size),
+                field("step", &A::step));
+}
+
 namespace {
 
 // The shape of the windows over a tensor of shape `sizes`.

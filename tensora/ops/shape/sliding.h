@@ -10,11 +10,6 @@ struct SlidingAttrs {
   int64_t size = 1;
   int64_t step = 1;
 };
-constexpr auto describe(std::type_identity<SlidingAttrs>) {
-  using A = SlidingAttrs;
-  return fields(field("dimension", &A::dimension), field("size", &A::size),
-                field("step", &A::step));
-}
 extern OpDef<SlidingAttrs> sliding_op;
 
 /// Adds the windows up where they came from, in a tensor of shape `sizes`.
@@ -24,11 +19,6 @@ struct SlidingBackwardAttrs {
   int64_t size = 1;
   int64_t step = 1;
 };
-constexpr auto describe(std::type_identity<SlidingBackwardAttrs>) {
-  using A = SlidingBackwardAttrs;
-  return fields(field("sizes", &A::sizes), field("dimension", &A::dimension),
-                field("size", &A::size), field("step", &A::step));
-}
 extern OpDef<SlidingBackwardAttrs> sliding_backward_op;
 
 /// A view of all windows of `size` elements, `step` apart, along `dimension`; the elements of a

@@ -1,6 +1,7 @@
 #include "tensora/ops/shape/split.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/creation/empty.h"
@@ -9,6 +10,15 @@
 #include "tensora/ops/shape/slice.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<UnbindAttrs>) {
+  return fields(field("dim", &UnbindAttrs::dim));
+}
+constexpr auto describe(std::type_identity<SplitAttrs>) {
+  using A = SplitAttrs;
+  return fields(field("dim", &A::dim), field("size", &A::size), field("sizes", &A::sizes));
+}
+
 namespace {
 
 // Calls body(start, length) for every part of a dim of `total` elements.

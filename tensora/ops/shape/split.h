@@ -10,18 +10,11 @@ struct SplitAttrs {
   int64_t size = 0;
   Shape sizes = {};
 };
-constexpr auto describe(std::type_identity<SplitAttrs>) {
-  using A = SplitAttrs;
-  return fields(field("dim", &A::dim), field("size", &A::size), field("sizes", &A::sizes));
-}
 extern OpDef<SplitAttrs> split_op;
 
 struct UnbindAttrs {
   int64_t dim = 0;
 };
-constexpr auto describe(std::type_identity<UnbindAttrs>) {
-  return fields(field("dim", &UnbindAttrs::dim));
-}
 extern OpDef<UnbindAttrs> unbind_op;
 
 /// Views of consecutive parts of one dim: of `split_size` elements (the last may have fewer), or of

@@ -7,6 +7,11 @@
 #include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<TriangleAttrs>) {
+  return fields(field("diagonal", &TriangleAttrs::diagonal));
+}
+
 namespace {
 
 void infer_triangle(Infer& infer, const TriangleAttrs&) {

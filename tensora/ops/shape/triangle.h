@@ -7,9 +7,6 @@ namespace tensora {
 struct TriangleAttrs {
   int64_t diagonal = 0;
 };
-constexpr auto describe(std::type_identity<TriangleAttrs>) {
-  return fields(field("diagonal", &TriangleAttrs::diagonal));
-}
 extern OpDef<TriangleAttrs> tril_op, triu_op;
 
 /// Matrices with the part above (`tril`) or below (`triu`) a diagonal set to zero.

@@ -4,6 +4,11 @@
 #include "tensora/dispatch/op.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<ViewDtypeAttrs>) {
+  return fields(field("dtype", &ViewDtypeAttrs::dtype));
+}
+
 namespace {
 
 // The geometry, in elements that are `ratio` times as many.

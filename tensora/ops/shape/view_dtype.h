@@ -7,9 +7,6 @@ namespace tensora {
 struct ViewDtypeAttrs {
   DType dtype = DType::float32;
 };
-constexpr auto describe(std::type_identity<ViewDtypeAttrs>) {
-  return fields(field("dtype", &ViewDtypeAttrs::dtype));
-}
 /// Called through view_dtype(), which keeps the result out of the graph.
 extern OpDef<ViewDtypeAttrs> view_dtype_op;
 

@@ -17,6 +17,15 @@
 #include "tensora/ops/sort/sort.h"
 
 namespace tensora {
+
+constexpr auto describe(std::type_identity<MedianAttrs>) {
+  return fields(field("dim", &MedianAttrs::dim), field("keepdim", &MedianAttrs::keepdim));
+}
+constexpr auto describe(std::type_identity<KthvalueAttrs>) {
+  using A = KthvalueAttrs;
+  return fields(field("k", &A::k), field("dim", &A::dim), field("keepdim", &A::keepdim));
+}
+
 namespace {
 
 void infer_pair(Infer& infer, int64_t dim, bool keepdim) {

@@ -9,10 +9,6 @@ struct KthvalueAttrs {
   int64_t dim = -1;
   bool keepdim = false;
 };
-constexpr auto describe(std::type_identity<KthvalueAttrs>) {
-  using A = KthvalueAttrs;
-  return fields(field("k", &A::k), field("dim", &A::dim), field("keepdim", &A::keepdim));
-}
 /// Outputs: values, indices.
 extern OpDef<KthvalueAttrs> kthvalue_op;
 
@@ -20,9 +16,6 @@ struct MedianAttrs {
   int64_t dim = 0;
   bool keepdim = false;
 };
-constexpr auto describe(std::type_identity<MedianAttrs>) {
-  return fields(field("dim", &MedianAttrs::dim), field("keepdim", &MedianAttrs::keepdim));
-}
 /// Outputs: values, indices.
 extern OpDef<MedianAttrs> median_dim_op, nanmedian_dim_op;
 /// Of all elements.

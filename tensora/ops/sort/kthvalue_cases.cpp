@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tensora/ops/sort/kthvalue.h"
 
 #include "tensora/ops/reduce/reduce_cases.h"

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tensora/ops/sort/quantile.h"
 
 #include "tensora/ops/sort/line_cases.h"

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "tensora/ops/sort/searchsorted.h"
 
 #include "tensora/ops/sort/line_cases.h"

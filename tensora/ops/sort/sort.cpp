@@ -5,6 +5,10 @@
 
 namespace tensora {
 
+constexpr auto describe(std::type_identity<SortAttrs>) {
+  return fields(field("dim", &SortAttrs::dim), field("descending", &SortAttrs::descending));
+}
+
 constinit OpDef<SortAttrs> sort_op = define(Op<SortAttrs>{
     .name = "sort",
     .inputs = {"self"},

@@ -8,9 +8,6 @@ struct SortAttrs {
   int64_t dim = -1;
   bool descending = false;
 };
-constexpr auto describe(std::type_identity<SortAttrs>) {
-  return fields(field("dim", &SortAttrs::dim), field("descending", &SortAttrs::descending));
-}
 /// Outputs: values, indices.
 extern OpDef<SortAttrs> sort_op;
 

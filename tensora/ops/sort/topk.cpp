@@ -8,6 +8,11 @@
 
 namespace tensora {
 
+constexpr auto describe(std::type_identity<TopkAttrs>) {
+  return fields(field("k", &TopkAttrs::k), field("dim", &TopkAttrs::dim),
+                field("largest", &TopkAttrs::largest));
+}
+
 constinit OpDef<TopkAttrs> topk_op = define(Op<TopkAttrs>{
     .name = "topk",
     .inputs = {"self"},

@@ -9,10 +9,6 @@ struct TopkAttrs {
   int64_t dim = -1;
   bool largest = true;
 };
-constexpr auto describe(std::type_identity<TopkAttrs>) {
-  return fields(field("k", &TopkAttrs::k), field("dim", &TopkAttrs::dim),
-                field("largest", &TopkAttrs::largest));
-}
 /// Outputs: values, indices.
 extern OpDef<TopkAttrs> topk_op;
 

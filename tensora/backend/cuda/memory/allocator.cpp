@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 
 #include "tensora/backend/cuda/memory/red_zones.h"
 #include "tensora/backend/cuda/runtime/capture.h"

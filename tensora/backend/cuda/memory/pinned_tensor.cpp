@@ -1,6 +1,7 @@
 #include "tensora/backend/cuda/memory/pinned_tensor.h"
 
 #include <cstring>
+#include <memory>
 
 #include "tensora/backend/cuda/memory/pinned.h"
 #include "tensora/backend/cuda/runtime/checked.h"

@@ -1,5 +1,7 @@
 #include "tensora/backend/cuda/runtime/checked.h"
 
+#include <atomic>
+
 #include "tensora/backend/cuda/runtime/capture.h"
 #include "tensora/backend/cuda/runtime/fault.h"
 #include "tensora/backend/cuda/runtime/runtime.h"

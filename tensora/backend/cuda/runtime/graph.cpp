@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <exception>
+#include <memory>
 #include <utility>
 
 #include "tensora/backend/cuda/memory/allocator.h"

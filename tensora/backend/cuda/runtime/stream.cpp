@@ -1,5 +1,6 @@
 #include "tensora/backend/cuda/runtime/stream.h"
 
+#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
