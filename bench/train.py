@@ -26,6 +26,7 @@ ROWS = {"mlp_b64": (64, "rows", 2e-3), "mlp_b256": (256, "rows", 2e-3), "lenet_b
         "lstm_b16_t64": (16 * 64, "tokens", 2e-3), "gpt2_b32": (32 * 1024, "tokens", 3e-3),
         "resnet50_b256": (256, "images", 1e-2), "llama1b_b4": (4 * 2048, "tokens", 5e-3),
         "llama1b_b4_checkpointed": (4 * 2048, "tokens", 5e-3)}
+CAST_ROWS = ("gpt2_b32", "resnet50_b256")  # under bfloat16 autocast
 CUDA_ROWS = ("gpt2_b32", "resnet50_b256", "llama1b_b4", "llama1b_b4_checkpointed")
 
 
@@ -296,7 +297,7 @@ def run_peer(arguments):
         optimizer = torch.optim.Adam(model.parameters(), 1e-3)
     run = torch.compile(model) if arguments.compiled else model
     takes_targets = not name.startswith(("mlp", "lenet", "resnet"))
-    cast = name in ("gpt2_b32", "resnet50_b256")
+    cast = name in CAST_ROWS and not arguments.exact
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
 
     def step():
@@ -341,6 +342,8 @@ def measure(arguments, name, weights):
     peer = [arguments.python, pathlib.Path(__file__).resolve(), "--peer", name, *common, "--threads",
             arguments.threads or 0]
     rows = {"eager": result_of([*peer, "--weights", weights])}
+    if name in CAST_ROWS:
+        rows["float32"] = result_of([*peer, "--exact", "--timed", 1])
     if arguments.compiled:
         rows["compiled"] = result_of([*peer, "--compiled"])
     environment = dict(os.environ)
@@ -356,13 +359,20 @@ def show(name, ours, peers):
                         f"{row['peak_bytes'] / 2**30:7.2f} GiB")
     print(f"{name}\n  ours      {text(ours) if ours else 'FAILED'}")
     good = ours is not None
+    # Rounding to bfloat16 moves the curve of PyTorch itself; ours may be half as far again from float32's.
+    exact = peers.pop("float32", None)
+    room = tolerance
+    if exact and ours and peers["eager"]:
+        theirs, mine = (difference(row["losses"], exact["losses"]) for row in (peers["eager"], ours))
+        print(f"  off the float32 curve: ours {mine:.1e}, PyTorch's {theirs:.1e}")
+        room = max(tolerance, theirs * 2.5) if mine <= 1.5 * theirs else tolerance
     for kind, row in peers.items():
         if not row:
             print(f"  {kind:9} failed")
             continue
         if ours:
             apart = difference(ours["losses"], row["losses"])
-            ok = apart <= tolerance
+            ok = apart <= room
             good = good and (ok or kind != "eager")
             print(f"  {kind:9} {text(row)}   {row['ms'] / ours['ms']:5.2f}x the speed, "
                   f"{ours['peak_bytes'] / row['peak_bytes']:5.2f}x the memory, "
@@ -385,6 +395,7 @@ def main():
     parser.add_argument("--python", default=sys.executable, help="the interpreter whose PyTorch is the peer")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--peer", help=argparse.SUPPRESS)
+    parser.add_argument("--exact", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--weights", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.peer:
