@@ -19,7 +19,7 @@ namespace {
 constexpr uint64_t kSeed = 1;
 
 train::LanguageConfig demo_config(bool brief) {
-  train::LanguageConfig config{.preset = "tiny", .steps = 300, .batch = 16, .lr = 4e-3};
+  train::LanguageConfig config{.preset = "tiny", .steps = 200, .batch = 16, .lr = 4e-3};
   config.validate_every = 50;
   config.validate_batches = 4;
   config.sample_tokens = 0;  // the stories before and after are shown here
