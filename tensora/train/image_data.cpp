@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <system_error>
 
 #include "tensora/data/image_folder.h"
 #include "tensora/data/labeled_images.h"

@@ -1,6 +1,7 @@
 #include "tensora/train/image_run.h"
 
 #include <filesystem>
+#include <system_error>
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/core/random.h"

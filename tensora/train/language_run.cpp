@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/base/utf8.h"
