@@ -239,7 +239,8 @@ def single_option(result, name, parameters, method):
     # What stands before an argument without a default has none either.
     taken = [p.split(" = ")[0] for p in before[:at]] + ["const Option& options"] + before[at + 1:]
     names = [p.split(" = ")[0].split()[-1].lstrip("&*") for p in before]
-    call = ", ".join(f"as_options({n})" if n == "options" else n for n in names)
+    passed = {"options": "as_options(options)", "owner": "std::move(owner)"}  # an owner cannot be copied
+    call = ", ".join(passed.get(n, n) for n in names)
     return (f"template <SingleOption Option>\n{result} {name}({', '.join(taken)}){' const' * method} "
             f"{{\n  return {name}({call});\n}}\n")
 

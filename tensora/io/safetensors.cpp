@@ -77,8 +77,8 @@ void save_safetensors(const StateDict& tensors, const std::string& path, const M
     file.write(length);
     file.write(text);
     for (size_t i : order) {
-      const auto& [name, tensor] = tensors.begin()[static_cast<std::ptrdiff_t>(i)];
-      file.write(contents(writable_form(tensor, name)));
+      const auto entry = tensors.begin() + static_cast<std::ptrdiff_t>(i);
+      file.write(contents(writable_form(entry->second, entry->first)));
     }
     file.commit();
   });

@@ -115,7 +115,7 @@ TEST(Profiler, OneAtATimeAndOffAfterwards) {
     exp(constant({1}));
     EXPECT_TRUE(contains(first.table(), "exp"));
   }
-  EXPECT_FALSE(detail::profiling.load());
+  EXPECT_FALSE(detail::profiling.load_relaxed());
   const Profiler next;
   EXPECT_FALSE(contains(next.table(), "exp"));
 }
