@@ -101,11 +101,11 @@ template <class C, int Lanes, class T>
     if constexpr (Lanes == 8) return (V)_mm256_cvtph_ps(load<__m128i>(p));
     if constexpr (Lanes == 4) return (V)_mm_cvtph_ps(_mm_loadl_epi64((const __m128i*)(p)));
 #endif
-    V v;
+    V v = {};
     for (int lane = 0; lane < Lanes; ++lane) v[lane] = widen<C>(p[lane]);
     return v;
   } else {
-    V v;
+    V v = {};
     for (int lane = 0; lane < Lanes; ++lane) v[lane] = static_cast<C>(p[lane]);
     return v;
   }
