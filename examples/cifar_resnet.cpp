@@ -66,7 +66,7 @@ data::LabeledImages make_discs(int64_t count, data::Transform transform) {
 }
 
 Task discs() {
-  return {.training = make_discs(512, augment(16)),
+  return {.training = make_discs(384, augment(16)),
           .test = make_discs(200, normalize()),
           .model = models::ResNet({1, 1, 1, 1}, false, {.num_classes = 10, .small_images = true}),
           .batch_size = 32,

@@ -128,5 +128,5 @@ int main(int argc, char** argv) {
   } catch (const Error& error) {
     std::cout << error.what() << "\n";
   }
-  return is_same && by_belief < by_sgd / 5 ? 0 : 1;
+  return is_same && by_belief < by_sgd / 3 ? 0 : 1;
 }
