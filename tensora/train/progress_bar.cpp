@@ -1,4 +1,5 @@
 #include "tensora/train/progress_bar.h"
+#include "tensora/base/settings.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -24,9 +25,8 @@ double steady_seconds() {
 
 bool shows_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const char* value = std::getenv(name);
-    if (!value || !*value) continue;
-    const std::string_view text = value;  // the first one that is set decides
+    const std::string_view text = setting(name);
+    if (text.empty()) continue;  // the first one that is set decides
     return text.find("UTF-8") != text.npos || text.find("utf8") != text.npos;
   }
   return false;

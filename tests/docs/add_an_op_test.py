@@ -119,11 +119,14 @@ def main():
     fresh = lambda tag: [str(o) for t, o in results if t == tag]
     objects = []
     # In the order of Note [One kernel, several instruction sets].
-    for tag in ("plain", *ISAS, "avx512bf16", "amx"):
+    for tag in ("plain", "upper", *ISAS, "avx512bf16", "amx"):
         objects += fresh(tag) + b.objects_of(build / f"CMakeFiles/tensora_{tag}.dir", replaced)
     library = scratch / "libtensora.so.0"
+    formats = {"ZLIB": "-lz", "PNG": "-lpng", "JPEG": "-ljpeg"}
+    formats = [flag for name, flag in formats.items()
+               if any(f"-DTENSORA_HAS_{name}" in e["command"] for e in b.commands)]
     subprocess.run([compiler, "-shared", *sanitize, "-Wl,-soname,libtensora.so.0", *objects, "-o",
-                    str(library), "-lmvec", "-lm", "-ldl", "-lpthread"], check=True)
+                    str(library), *formats, "-lmvec", "-lm", "-ldl", "-lpthread"], check=True)
     suite = [o for target in ("tensora-ops", "tensora_suite")
              for o in b.objects_of(build / f"tests/CMakeFiles/{target}.dir", replaced)]
     program = scratch / "tensora-ops"
