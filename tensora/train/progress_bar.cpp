@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 
 #include "tensora/base/check.h"
+#include "tensora/base/settings.h"
 #include "tensora/train/number_text.h"
 
 namespace tensora::train {
