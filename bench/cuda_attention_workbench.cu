@@ -25,6 +25,7 @@
 #include "tensora/backend/cuda/runtime/check.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/backend/cuda/runtime/stream.h"
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/attention/attention.h"
 #include "tensora/ops/attention/attention_call.h"
 #include "tensora/ops/attention/attention_definition.h"
