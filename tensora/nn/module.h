@@ -53,7 +53,7 @@ class Module {
   Module();
   Module(const Module& other);
   // A module that was moved from stays a handle to the same parts.
-  Module(Module&& other) noexcept : state_(other.state_) {}
+  Module(Module&& other) noexcept : state_(other.state_) {}  // NOLINT: the copy is meant
   Module& operator=(const Module&) = default;
   Module& operator=(Module&& other) noexcept {
     state_ = other.state_;
