@@ -165,7 +165,7 @@ class Process {
 };
 
 TEST(KilledRun, gives_the_losses_of_an_uninterrupted_one) {
-  if (std::getenv(kFolderVariable)) GTEST_SKIP();
+  if (std::getenv(kFolderVariable)) GTEST_SKIP() << "this process is the run that is killed";
   const fs::path root =
       fs::temp_directory_path() / concat("tensora-killed-", static_cast<int>(getpid()));
   fs::create_directories(root / "whole");
