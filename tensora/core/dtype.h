@@ -29,9 +29,23 @@ enum class DType : uint8_t {
   complex128,
   float8_e4m3fn,
   float8_e5m2,
-  q8_0,  // GGUF's: blocks of 32 numbers, a float16 scale and 32 int8
+  // GGUF's blocks of 32 or 256 numbers with common scales; tensora/ops/quant has a header for each.
+  q4_0,
+  q4_1,
+  q5_0,
+  q5_1,
+  q8_0,
+  q2_k,
+  q3_k,
+  q4_k,
+  q5_k,
+  q6_k,
+  iq4_nl,
+  iq4_xs,
+  mxfp4,
+  nf4,  // blocks of 64 numbers: a float16 scale and indices of the 4-bit NormalFloat table
 };
-inline constexpr int kDTypeCount = 15;
+inline constexpr int kDTypeCount = 28;
 
 inline constexpr DType kBool = DType::boolean, kUInt8 = DType::uint8, kInt8 = DType::int8,
                        kInt16 = DType::int16, kInt32 = DType::int32, kInt64 = DType::int64,
@@ -39,7 +53,11 @@ inline constexpr DType kBool = DType::boolean, kUInt8 = DType::uint8, kInt8 = DT
                        kFloat32 = DType::float32, kFloat64 = DType::float64,
                        kComplex64 = DType::complex64, kComplex128 = DType::complex128,
                        kFloat8E4M3 = DType::float8_e4m3fn, kFloat8E5M2 = DType::float8_e5m2,
-                       kQ8_0 = DType::q8_0;
+                       kQ4_0 = DType::q4_0, kQ4_1 = DType::q4_1, kQ5_0 = DType::q5_0,
+                       kQ5_1 = DType::q5_1, kQ8_0 = DType::q8_0, kQ2_K = DType::q2_k,
+                       kQ3_K = DType::q3_k, kQ4_K = DType::q4_k, kQ5_K = DType::q5_k,
+                       kQ6_K = DType::q6_k, kIQ4_NL = DType::iq4_nl, kIQ4_XS = DType::iq4_xs,
+                       kMXFP4 = DType::mxfp4, kNF4 = DType::nf4;
 
 /// In PyTorch's order of promotion: of two categories the later one wins.
 enum class Category : uint8_t { boolean, integer, floating, complex, quantized };
@@ -49,9 +67,9 @@ struct DTypeInfo {
   DType dtype;
   std::string_view name;
   Category category;
-  uint8_t bits;           // of one number; of each part of a complex one
-  uint8_t block_numbers;  // in one element of the storage: 1, but for quantized dtypes
-  uint8_t block_bytes;
+  uint8_t bits;            // of one number; of each part of a complex one
+  uint16_t block_numbers;  // in one element of the storage: 1, but for quantized dtypes
+  uint16_t block_bytes;
   bool computes;      // arithmetic is defined; the others store, convert and move values only
   DType accumulates;  // the dtype of its sums
   DType tie;          // the result with a dtype of the same category and width
@@ -72,7 +90,20 @@ inline constexpr DTypeInfo dtype_info_table[kDTypeCount] = {
     {kComplex128, "complex128", Category::complex, 64, 1, 16, true, kComplex128, kComplex128},
     {kFloat8E4M3, "float8_e4m3fn", Category::floating, 8, 1, 1, false, kFloat32, kFloat8E4M3},
     {kFloat8E5M2, "float8_e5m2", Category::floating, 8, 1, 1, false, kFloat32, kFloat8E5M2},
+    {kQ4_0, "q4_0", Category::quantized, 4, 32, 18, false, kFloat32, kQ4_0},
+    {kQ4_1, "q4_1", Category::quantized, 4, 32, 20, false, kFloat32, kQ4_1},
+    {kQ5_0, "q5_0", Category::quantized, 5, 32, 22, false, kFloat32, kQ5_0},
+    {kQ5_1, "q5_1", Category::quantized, 5, 32, 24, false, kFloat32, kQ5_1},
     {kQ8_0, "q8_0", Category::quantized, 8, 32, 34, false, kFloat32, kQ8_0},
+    {kQ2_K, "q2_k", Category::quantized, 2, 256, 84, false, kFloat32, kQ2_K},
+    {kQ3_K, "q3_k", Category::quantized, 3, 256, 110, false, kFloat32, kQ3_K},
+    {kQ4_K, "q4_k", Category::quantized, 4, 256, 144, false, kFloat32, kQ4_K},
+    {kQ5_K, "q5_k", Category::quantized, 5, 256, 176, false, kFloat32, kQ5_K},
+    {kQ6_K, "q6_k", Category::quantized, 6, 256, 210, false, kFloat32, kQ6_K},
+    {kIQ4_NL, "iq4_nl", Category::quantized, 4, 32, 18, false, kFloat32, kIQ4_NL},
+    {kIQ4_XS, "iq4_xs", Category::quantized, 4, 256, 136, false, kFloat32, kIQ4_XS},
+    {kMXFP4, "mxfp4", Category::quantized, 4, 32, 17, false, kFloat32, kMXFP4},
+    {kNF4, "nf4", Category::quantized, 4, 64, 34, false, kFloat32, kNF4},
 };
 consteval bool rows_follow_the_enum() {
   for (int i = 0; i < kDTypeCount; ++i)

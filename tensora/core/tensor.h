@@ -34,8 +34,16 @@ struct TensorImpl final : RefCounted, Pooled {
   bool wrapped_number = false;  // came from a C++ number: yields to tensors in type promotion
   bool inference = false;       // made under inference_mode: never enters a graph
   bool selected_copy = false;   // by `x.index({mask})`: writing to it would not reach x
+  bool owns_wrapper = false;    // nobody else holds the wrapper any more: it goes with the tensor
+  void* wrapper = nullptr;      // the object that another language, such as Python, has for it
 
-  ~TensorImpl() { delete autograd; }
+  ~TensorImpl() {
+    delete autograd;
+    if (owns_wrapper) [[unlikely]]
+      release_wrapper(wrapper);
+  }
+  /// Set by a binding to another language before it makes its first wrapper.
+  static inline void (*release_wrapper)(void* wrapper) noexcept = nullptr;
   static void destroy(TensorImpl* impl) { delete impl; }
 };
 
