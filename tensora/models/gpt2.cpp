@@ -45,9 +45,9 @@ GPT2Block::GPT2Block(const GPT2Config& c)
 
 std::tuple<Tensor, Tensor> GPT2Block::forward(const Tensor& sum, const Tensor& branch,
                                               const nn::AttentionStep& step) const {
-  const double p = is_training() ? dropout : 0;
-  const auto [x, before] = nn::add_norm(ln_1, branch, sum, p);
-  const auto [y, between] = nn::add_norm(ln_2, attn(x, step), before, p);
+  const nn::AddNormOptions options{.dropout_p = is_training() ? dropout : 0, .for_products = true};
+  const auto [x, before] = nn::add_norm(ln_1, branch, sum, options);
+  const auto [y, between] = nn::add_norm(ln_2, attn(x, step), before, options);
   return {between, mlp(y)};
 }
 
@@ -89,7 +89,8 @@ Tensor GPT2Body::forward(const Tensor& tokens, nn::KVCache* cache, bool checkpoi
     }
     ++step.layer;
   }
-  return std::get<0>(nn::add_norm(ln_f, branch, sum, is_training() ? resid_pdrop : 0));
+  return std::get<0>(
+      nn::add_norm(ln_f, branch, sum, {.dropout_p = is_training() ? resid_pdrop : 0}));
 }
 
 GPT2::GPT2(GPT2Config config)

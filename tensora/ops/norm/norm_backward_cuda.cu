@@ -10,8 +10,8 @@ namespace tensora::cuda {
 namespace {
 
 struct GradientParams {
-  RowsOf<5> rows;  // gradient of x, of the dropped input, of the result; x; gradient of the sum
-  bool drops, adds;
+  RowsOf<5> rows;    // gradient of x, of the dropped input, of the result; x; gradient of the sum
+  bool apart, adds;  // the input has a gradient of its own; that of the sum is added
   long long first_row;
   ParameterArray weight;
   const char *mean, *rstd;  // of the compute type; no mean: the root mean square
@@ -46,8 +46,8 @@ struct Common {
         slope(sums.second / static_cast<C>(params.rows.length)) {}
 };
 
-/// The results of a pack of row `row`: `grad` becomes the gradient of x, and then, where elements
-/// were dropped, that of the input.
+/// The results of a pack of row `row`: `grad` becomes the gradient of x, and then, where that is
+/// another, that of the input.
 template <bool kFused, int kPack, class C>
 __device__ inline void store_pack_of(const GradientParams& params, const long long (&at)[5],
                                      unsigned row, long long position, C (&grad)[kPack]) {
@@ -66,10 +66,12 @@ __device__ inline void store_pack_of(const GradientParams& params, const long lo
     for (int i = 0; i < kPack; ++i) grad[i] += other[i];
   }
   store_to(kOfX);
-  if (!kFused || !params.drops) return;
+  if (!kFused || !params.apart) return;
   const long long start = (params.first_row + row) * params.rows.length + position;
+  if (params.dropping.active) {
 #pragma unroll
-  for (int i = 0; i < kPack; ++i) grad[i] *= static_cast<C>(params.dropping.factor_of(start + i));
+    for (int i = 0; i < kPack; ++i) grad[i] *= static_cast<C>(params.dropping.factor_of(start + i));
+  }
   store_to(kOfInput);
 }
 
@@ -106,7 +108,7 @@ __device__ inline void leave_sums(const GradientParams& params, const Row& sum, 
   }
 }
 
-// kFused: a gradient is added, or elements were dropped.
+// kFused: a gradient is added, or that of the input is apart.
 template <bool kFused, class C, int kPack, unsigned kGroup>
 __global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup, kGroup < 256 ? 4 : 1024 / kGroup)
     gradient_rows(const __grid_constant__ GradientParams params) {
@@ -318,7 +320,7 @@ void norm_backward_kernel(const KernelContext& context, const NormBackwardAttrs&
   const int row_dims = attrs.normalized_shape.size();
   size_t next = 1;
   const auto output_if = [&](bool wanted) { return wanted ? &context.output(next++) : nullptr; };
-  const View *const of_input = output_if(attrs.p > 0), *const of_weight = output_if(attrs.weight),
+  const View *const of_input = output_if(attrs.apart()), *const of_weight = output_if(attrs.weight),
                     *const of_bias = output_if(attrs.bias);
   const RowsInput grad(context, &context.input(0), row_dims),
       x(context, &context.input(1), row_dims),
@@ -337,7 +339,7 @@ void norm_backward_kernel(const KernelContext& context, const NormBackwardAttrs&
   GradientParams params{};
   params.rows = rows_of_lines(lines, dtypes);
   params.rows.count = static_cast<unsigned>(rows);
-  params.drops = of_input != nullptr;
+  params.apart = of_input != nullptr;
   params.adds = of_sum.given();
   params.weight = weight.array();
   params.mean = mean.array().data;
@@ -354,7 +356,7 @@ void norm_backward_kernel(const KernelContext& context, const NormBackwardAttrs&
     else
       run_gradient<true, float, 1>(context, params, of_weight, of_bias);
   };
-  if (params.adds || params.drops)
+  if (params.adds || params.apart)
     run.template operator()<true>();
   else
     run.template operator()<false>();

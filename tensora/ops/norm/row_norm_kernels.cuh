@@ -233,7 +233,7 @@ void run_norm(const KernelContext& context, const NormJob& job, const Shape& nor
   const View y = *with_rows(*job.y, row_dims),
              sum = *with_rows(kAdds ? *job.sum : *job.y, row_dims);
   const View* const views[4] = {&y, &sum, &x.view(), kAdds ? &residual.view() : &x.view()};
-  const DType dtype = job.x->dtype, dtypes[4] = {dtype, dtype, dtype, dtype};
+  const DType dtypes[4] = {y.dtype, sum.dtype, job.x->dtype, views[3]->dtype};
   const Lines<4> lines = make_lines<4>(views, y.dim() - 1);
   const bool packs = weight.takes_packs() && bias.takes_packs() && input_bias.takes_packs();
   const int pack = packs ? pack_of(lines, dtypes) : 1;
@@ -248,7 +248,7 @@ void run_norm(const KernelContext& context, const NormJob& job, const Shape& nor
     params.rows = rows_of_lines(part, dtypes);
     params.mean = job.mean ? job.mean->as<char>() + params.first_row * bytes : nullptr;
     params.rstd = job.rstd->as<char>() + params.first_row * bytes;
-    if (dtype == DType::float64)
+    if (sum.dtype == DType::float64)
       run_rows<kAdds, double, 1>(context, params);
     else if (pack == 8)
       run_rows<kAdds, float, 8>(context, params);
