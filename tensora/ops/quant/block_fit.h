@@ -129,10 +129,10 @@ template <int N>
     const float squares = sum_of_products<N>(levels, levels);
     const float sum = sum_of<N>(levels);
     const float determinant = count * squares - sum * sum;
-    if (!(determinant > 0.0f)) continue;
+    if (!(squares > 0.0f)) continue;
     float scale = (count * products - sum_x * sum) / determinant;
     float offset = (sum * products - sum_x * squares) / determinant;
-    if (offset < 0.0f) {
+    if (!(determinant > 0.0f) || offset < 0.0f) {
       offset = 0.0f;
       scale = products / squares;
     }
