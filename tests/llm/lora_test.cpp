@@ -44,8 +44,8 @@ struct Matrix {
 const Matrix matrices[] = {
     {"self_attn.q_proj", "attn_q", 64, 64}, {"self_attn.k_proj", "attn_k", 32, 64},
     {"self_attn.v_proj", "attn_v", 32, 64}, {"self_attn.o_proj", "attn_output", 64, 64},
-    {"mlp.gate_proj", "ffn_gate", 96, 64},  {"mlp.up_proj", "ffn_up", 96, 64},
-    {"mlp.down_proj", "ffn_down", 64, 96},
+    {"mlp.gate_proj", "ffn_gate", 128, 64}, {"mlp.up_proj", "ffn_up", 128, 64},
+    {"mlp.down_proj", "ffn_down", 64, 128},
 };
 
 /// Fills a folder, and gives the sums of the products by the matrices' names.
@@ -88,7 +88,7 @@ TEST(LoraAdapter, IsTheModelWithTheSumOfBoth) {
             1e-5);
   EXPECT_LT(difference(logits.narrow(0, 9, 5), alone(*make_model(config, merged_second), other)),
             1e-5);
-  EXPECT_LT(difference(logits.narrow(0, 14, 4), alone(*model, third)), 1e-6);
+  EXPECT_LT(difference(logits.narrow(0, 14, 4), alone(*model, third)), 1e-5);
   EXPECT_GT(difference(logits.narrow(0, 0, 9), alone(*model, text)), 1e-2);
 }
 

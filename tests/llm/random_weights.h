@@ -26,7 +26,7 @@ class RandomWeights final : public WeightSource {
   DType matrix_dtype(const std::string&) const override { return dtype; }
   Weight matrix(const std::string& name, const Shape& sizes) override {
     const Tensor numbers =
-        drawn(name, {sizes.numel() / sizes.back(), sizes.back()}) * 0.2 + change(name);
+        drawn(name, {sizes.numel() / sizes.back(), sizes.back()}) * 0.1 + change(name);
     return dtype == kFloat32 ? Weight{numbers}.to(device())
                              : convert_weight(numbers, dtype, device());
   }
@@ -60,7 +60,7 @@ inline Metadata small_metadata(const std::string& architecture) {
   data.set(prefix + "context_length", 64);
   data.set(prefix + "embedding_length", 64);
   data.set(prefix + "block_count", 2);
-  data.set(prefix + "feed_forward_length", 96);
+  data.set(prefix + "feed_forward_length", 128);
   data.set(prefix + "attention.head_count", 4);
   data.set(prefix + "attention.head_count_kv", 2);
   data.set(prefix + "attention.layer_norm_rms_epsilon", 1e-5);
