@@ -45,9 +45,8 @@ AddedTokens::Found AddedTokens::next(std::string_view text, size_t from, bool co
       const AddedToken& token = tokens_[static_cast<size_t>(place)];
       if (token.control && !control) return;
       const size_t end = at + length;
-      const bool touched =
-          (at > 0 && is_word(character_before(text, at).first)) ||
-          (end < text.size() && is_word(decode_utf8(text.substr(end)).code));
+      const bool touched = (at > 0 && is_word(character_before(text, at).first)) ||
+                           (end < text.size() && is_word(decode_utf8(text.substr(end)).code));
       if (!token.single_word || !touched) best = &token;
     });
     if (!best) continue;

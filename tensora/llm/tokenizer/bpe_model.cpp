@@ -82,7 +82,7 @@ void BpeModel::emit(std::string_view text, Token token, size_t start,
   } else {
     std::vector<Symbol> parts;
     split(text, parts);
-    for (const Symbol& part : parts) 
+    for (const Symbol& part : parts)
       emit(text.substr(part.start, part.size), part.token, start, out);
   }
 }
@@ -110,8 +110,8 @@ void BpeModel::encode(std::string_view word, std::vector<Token>& out) const {
 ScoreModel::ScoreModel(VocabularyPtr vocabulary, const Fallback& fallback)
     : vocabulary_(std::move(vocabulary)), fallback_(fallback) {
   for (Token token = 0; token < vocabulary_->size(); ++token)
-    check(std::isfinite(static_cast<float>(vocabulary_->score(token))), "the score of the token ", token,
-          " must be finite, got ", vocabulary_->score(token));
+    check(std::isfinite(static_cast<float>(vocabulary_->score(token))), "the score of the token ",
+          token, " must be finite, got ", vocabulary_->score(token));
 }
 
 void ScoreModel::encode(std::string_view word, std::vector<Token>& out) const {

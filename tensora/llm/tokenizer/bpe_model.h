@@ -23,8 +23,8 @@ class BpeModel final : public TokenModel {
   /// it is left, it is written as its first parts.
   void add_merge(std::string_view left, std::string_view right);
   void reserve(size_t merges) { merges_.reserve(merges); }
-  /// Every way to put a token together from two others is a merge, the token's number its rank: what
-  /// a tiktoken file means.
+  /// Every way to put a token together from two others is a merge, the token's number its rank:
+  /// what a tiktoken file means.
   void add_all_merges();
 
   void encode(std::string_view word, std::vector<Token>& out) const override;

@@ -19,7 +19,8 @@ CharSet CharSet::property(std::string_view name) {
   uint32_t wanted = 0;
   for (size_t i = 0; i < kNames.size(); ++i)
     if (kNames[i] == name || (name.size() == 1 && kNames[i][0] == name[0])) wanted |= 1u << i;
-  check(wanted != 0, "the property '", name, "' is not known; general categories are (L, Lu, N, …)");
+  check(wanted != 0, "the property '", name,
+        "' is not known; general categories are (L, Lu, N, …)");
   const std::span<const uint32_t> table = unicode_ranges();
   CharSet out;
   for (size_t i = 0; i < table.size(); ++i) {

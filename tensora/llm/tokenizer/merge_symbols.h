@@ -93,8 +93,8 @@ void merge_long(std::vector<Symbol>& word, const Rule& rule) {
 
 }  // namespace detail
 
-/// Merges neighbours, the pair of the smallest rank first and of several such the leftmost, until no
-/// pair has a merge. `rule(left, right)` says what two symbols become.
+/// Merges neighbours, the pair of the smallest rank first and of several such the leftmost, until
+/// no pair has a merge. `rule(left, right)` says what two symbols become.
 template <class Rule>
 void merge_symbols(std::vector<Symbol>& word, const Rule& rule) {
   if (word.size() <= detail::kShortWord)

@@ -54,7 +54,8 @@ std::string without_marks(std::string_view text) {
   return out;
 }
 
-// The trie of the Darts library: a unit per edge, and the children of a node share a block of units.
+// The trie of the Darts library: a unit per edge, and the children of a node share a block of
+// units.
 class CharacterMap {
  public:
   explicit CharacterMap(std::string_view bytes) {
@@ -121,9 +122,7 @@ Normalizer::Step lowercase() {
 }
 
 Normalizer::Step prepend(std::string what) {
-  return [what = std::move(what)](std::string text) {
-    return text.empty() ? text : what + text;
-  };
+  return [what = std::move(what)](std::string text) { return text.empty() ? text : what + text; };
 }
 
 Normalizer::Step replace(std::string from, std::string to) {

@@ -39,14 +39,14 @@ Normalizer::Step strip(bool left, bool right);
 /// Takes the marks (category Mn) away.
 Normalizer::Step strip_accents();
 struct BertOptions {
-  bool clean = true;          // no control characters; any white space is a blank
-  bool chinese = true;        // blanks around ideographs
+  bool clean = true;    // no control characters; any white space is a blank
+  bool chinese = true;  // blanks around ideographs
   bool strip_accents = true;
   bool lowercase = true;
 };
 Normalizer::Step bert(const BertOptions& options);
-/// Sentencepiece's precompiled map: a double-array trie and the texts that it leads to. All of it is
-/// checked when it is read.
+/// Sentencepiece's precompiled map: a double-array trie and the texts that it leads to. All of it
+/// is checked when it is read.
 Normalizer::Step character_map(std::string_view bytes);
 /// One blank for a run of them, none at the ends, as sentencepiece does.
 Normalizer::Step remove_extra_spaces();

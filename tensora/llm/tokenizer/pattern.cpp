@@ -16,12 +16,12 @@ constexpr size_t kPatience = 256;  // bytes read beyond a match before dead ends
 }  // namespace
 
 // Note [Patterns]
-// The tree becomes a list of steps (a nondeterministic automaton), the sets of characters that occur
-// in it become symbols (characters that no set tells apart share one), and then every reachable
-// combination of steps becomes a state. A state is a list of steps in the order of preference, as
-// they are before the next character is known: that character decides which of them it can pass,
-// and also whether a look ahead holds, so (?!\S) costs nothing. Where a step of the list says that
-// the match is complete, the steps after it are dropped: they are less preferred.
+// The tree becomes a list of steps (a nondeterministic automaton), the sets of characters that
+// occur in it become symbols (characters that no set tells apart share one), and then every
+// reachable combination of steps becomes a state. A state is a list of steps in the order of
+// preference, as they are before the next character is known: that character decides which of them
+// it can pass, and also whether a look ahead holds, so (?!\S) costs nothing. Where a step of the
+// list says that the match is complete, the steps after it are dropped: they are less preferred.
 struct Pattern::Builder {
   enum class Kind : uint8_t { one, ahead, fork, done };
   struct Step {
@@ -75,7 +75,8 @@ struct Pattern::Builder {
   // The steps of a node, from the back: `next` is what follows it.
   uint32_t compile(const PatternNode& node, uint32_t next) {
     switch (node.kind) {
-      case PatternNode::Kind::one: return add({Kind::one, set_number(node.set), false, next});
+      case PatternNode::Kind::one:
+        return add({Kind::one, set_number(node.set), false, next});
       case PatternNode::Kind::ahead:
         return add({Kind::ahead, set_number(node.set), node.at_end, next});
       case PatternNode::Kind::all:
@@ -87,7 +88,8 @@ struct Pattern::Builder {
           entry = add({Kind::fork, 0, false, compile(node.children[i], next), entry});
         return entry;
       }
-      case PatternNode::Kind::repeated: return compile_repeated(node, next);
+      case PatternNode::Kind::repeated:
+        return compile_repeated(node, next);
     }
     return next;
   }
@@ -179,7 +181,9 @@ struct Pattern::Builder {
       const Step& one = steps[number];
       const bool in_set = !at_end && masks[symbol] >> one.set & 1;
       switch (one.kind) {
-        case Kind::done: complete = true; break;
+        case Kind::done:
+          complete = true;
+          break;
         case Kind::fork:
           pending.push_back(one.other);
           pending.push_back(one.next);

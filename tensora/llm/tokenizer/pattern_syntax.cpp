@@ -12,9 +12,12 @@ using Kind = PatternNode::Kind;
 
 bool matches_empty(const PatternNode& node) {
   switch (node.kind) {
-    case Kind::one: return false;
-    case Kind::ahead: return true;
-    case Kind::repeated: return node.least == 0 || matches_empty(node.children[0]);
+    case Kind::one:
+      return false;
+    case Kind::ahead:
+      return true;
+    case Kind::repeated:
+      return node.least == 0 || matches_empty(node.children[0]);
     case Kind::all:
       return std::all_of(node.children.begin(), node.children.end(), matches_empty);
     case Kind::either:
@@ -116,7 +119,8 @@ class Parser {
   int number() {
     check(more() && is_digit(text_[at_]), "a number is expected at ", at_);
     int out = 0;
-    for (; more() && is_digit(text_[at_]) && out <= 1000; ++at_) out = out * 10 + (text_[at_] - '0');
+    for (; more() && is_digit(text_[at_]) && out <= 1000; ++at_)
+      out = out * 10 + (text_[at_] - '0');
     check(out <= 1000, "more than 1000 repetitions");
     return out;
   }
@@ -130,8 +134,8 @@ class Parser {
     if (accept("[")) return {.kind = Kind::one, .set = char_class()};
     if (accept(".")) return {.kind = Kind::one, .set = CharSet('\n', '\n').complement()};
     if (accept("$")) return {.kind = Kind::ahead, .at_end = true};
-    check(!looking_at("^") && !looking_at("*") && !looking_at("+") && !looking_at("?"),
-          "'", text_.substr(at_, 1), "' at ", at_, " is not supported");
+    check(!looking_at("^") && !looking_at("*") && !looking_at("+") && !looking_at("?"), "'",
+          text_.substr(at_, 1), "' at ", at_, " is not supported");
     if (accept("\\z")) return {.kind = Kind::ahead, .at_end = true};
     if (accept("\\")) return one(escape());
     const uint32_t code = take();
@@ -170,22 +174,38 @@ class Parser {
   CharSet escape() {
     const uint32_t code = take();
     switch (code) {
-      case 's': return CharSet::spaces();
-      case 'S': return CharSet::spaces().complement();
-      case 'd': return CharSet::digits();
-      case 'D': return CharSet::digits().complement();
-      case 'w': return CharSet::word();
-      case 'W': return CharSet::word().complement();
-      case 'n': return {'\n', '\n'};
-      case 'r': return {'\r', '\r'};
-      case 't': return {'\t', '\t'};
-      case 'f': return {'\f', '\f'};
-      case 'v': return {'\v', '\v'};
-      case 'p': return property();
-      case 'P': return property().complement();
-      case 'x': return hexadecimal(2);
-      case 'u': return hexadecimal(4);
-      default: break;
+      case 's':
+        return CharSet::spaces();
+      case 'S':
+        return CharSet::spaces().complement();
+      case 'd':
+        return CharSet::digits();
+      case 'D':
+        return CharSet::digits().complement();
+      case 'w':
+        return CharSet::word();
+      case 'W':
+        return CharSet::word().complement();
+      case 'n':
+        return {'\n', '\n'};
+      case 'r':
+        return {'\r', '\r'};
+      case 't':
+        return {'\t', '\t'};
+      case 'f':
+        return {'\f', '\f'};
+      case 'v':
+        return {'\v', '\v'};
+      case 'p':
+        return property();
+      case 'P':
+        return property().complement();
+      case 'x':
+        return hexadecimal(2);
+      case 'u':
+        return hexadecimal(4);
+      default:
+        break;
     }
     const bool plain = (code >= '0' && code <= '9') || (code >= 'A' && code <= 'Z') ||
                        (code >= 'a' && code <= 'z') || code >= 128;
@@ -232,8 +252,8 @@ class Parser {
       check(more(), "a class is not closed");
       check(!looking_at("[") && !looking_at("&&"), "nested classes are not supported");
       const CharSet item = class_item();
-      const bool single = item.ranges().size() == 1 &&
-                          item.ranges()[0].first == item.ranges()[0].last;
+      const bool single =
+          item.ranges().size() == 1 && item.ranges()[0].first == item.ranges()[0].last;
       if (single && looking_at("-") && at_ + 1 < text_.size() && text_[at_ + 1] != ']') {
         ++at_;
         const CharSet last = class_item();

@@ -42,8 +42,8 @@ struct PipelineTokenizer::Run {
 
   void text(std::string_view all) {
     cut(parts.added, all, true, [&](std::string_view part, bool first) {
-      const std::string changed = parts.normalizer.empty() ? std::string()
-                                                           : parts.normalizer(std::string(part));
+      const std::string changed =
+          parts.normalizer.empty() ? std::string() : parts.normalizer(std::string(part));
       cut(parts.normalized_added, parts.normalizer.empty() ? part : changed, first,
           [&](std::string_view plain, bool really_first) {
             parts.pre_tokenizer.split(plain, really_first,
@@ -78,9 +78,8 @@ void PipelineTokenizer::check_token(Token token) const {
 const std::string& PipelineTokenizer::bytes_of(Token token, const DecodeOptions& options) const {
   static const std::string nothing;
   check_token(token);
-  return options.special || !parts_.vocabulary->is_control(token)
-             ? parts_.vocabulary->piece(token)
-             : nothing;
+  return options.special || !parts_.vocabulary->is_control(token) ? parts_.vocabulary->piece(token)
+                                                                  : nothing;
 }
 
 std::string PipelineTokenizer::decode(std::span<const Token> tokens,
@@ -131,8 +130,8 @@ bool may_cut_at_space_marks(const Vocabulary& vocabulary) {
   return vocabulary.find(kSpaceMark) >= 0;
 }
 
-PreTokenizer::Split split_at_space_marks() { 
+PreTokenizer::Split split_at_space_marks() {
   return {std::make_shared<const Pattern>("\u2581*[^\u2581]+|\u2581+")};
- }
+}
 
 }  // namespace tensora::llm

@@ -12,8 +12,9 @@
 
 namespace tensora::llm {
 
-/// The tokenizer that every kind of file is read into. A text goes through the same stations always:
-/// added tokens are cut out, the rest is normalized, cut into words, and the words become tokens.
+/// The tokenizer that every kind of file is read into. A text goes through the same stations
+/// always: added tokens are cut out, the rest is normalized, cut into words, and the words become
+/// tokens.
 class PipelineTokenizer final : public Tokenizer {
  public:
   struct Parts {

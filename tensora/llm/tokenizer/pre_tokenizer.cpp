@@ -14,7 +14,8 @@ void PreTokenizer::run(size_t step, std::string_view text, bool first, Emit emit
   if (const auto* split = std::get_if<Split>(&steps_[step])) {
     split_by(*split, text, go_on);
   } else if (const auto* prepend = std::get_if<Prepend>(&steps_[step])) {
-    const bool needed = (prepend->when == When::always || first) && !text.starts_with(prepend->what);
+    const bool needed =
+        (prepend->when == When::always || first) && !text.starts_with(prepend->what);
     run(step + 1, needed ? std::string_view(prepend->what + std::string(text)) : text, first, emit);
   } else {
     const auto& replace = std::get<Replace>(steps_[step]);
@@ -29,8 +30,8 @@ void PreTokenizer::split_by(const Split& step, std::string_view text, Emit emit)
     for (std::string_view word = scanner.next(); !word.empty(); word = scanner.next()) emit(word);
     return;
   }
-  size_t start = 0, at = 0;        // of the word that is being put together, and where we are
-  bool last_match = false;         // whether it ends with a match
+  size_t start = 0, at = 0;  // of the word that is being put together, and where we are
+  bool last_match = false;   // whether it ends with a match
   const auto flush = [&](size_t end) {
     if (end > start) emit(text.substr(start, end - start));
     start = end;
@@ -39,7 +40,8 @@ void PreTokenizer::split_by(const Split& step, std::string_view text, Emit emit)
     const bool match = scanner.matched() != step.invert;
     const size_t end = at + word.size();
     switch (step.matches) {
-      case Matches::isolated: break;
+      case Matches::isolated:
+        break;
       case Matches::removed:
         flush(at);
         if (match)
@@ -67,8 +69,7 @@ void add_bert_words(PreTokenizer& pre_tokenizer) {
   using Split = PreTokenizer::Split;
   pre_tokenizer.add(Split{.pattern = std::make_shared<const Pattern>(R"(\s+)"),
                           .matches = PreTokenizer::Matches::removed});
-  pre_tokenizer.add(
-      Split{.pattern = std::make_shared<const Pattern>(R"([\p{P}!-/:-@\[-`{-~])")});
+  pre_tokenizer.add(Split{.pattern = std::make_shared<const Pattern>(R"([\p{P}!-/:-@\[-`{-~])")});
 }
 
 }  // namespace tensora::llm

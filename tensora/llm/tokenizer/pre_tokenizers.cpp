@@ -27,8 +27,8 @@ constexpr std::string_view kWithoutCommas = " ?[^(\\s|.,!?…。，、।۔،)]+
 
 // Llama 3 and those after it: numbers of up to three digits, or single ones.
 std::string modern(std::string_view numbers) {
-  return concat(kEndings, R"(|[^\r\n\p{L}\p{N}]?\p{L}+|)", numbers,
-                R"(| ?[^\s\p{L}\p{N}]+[\r\n]*)", kWhite);
+  return concat(kEndings, R"(|[^\r\n\p{L}\p{N}]?\p{L}+|)", numbers, R"(| ?[^\s\p{L}\p{N}]+[\r\n]*)",
+                kWhite);
 }
 
 // A word has capitals only at its beginning.
@@ -44,8 +44,10 @@ std::vector<Description> make_table() {
   const std::string gpt2(kGpt2), commas(kWithoutCommas);
   const std::string three = R"(\p{N}{1,3})", single = R"(\p{N})";
   const std::string cased_letters =
-      "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝ"
-      "Ὗ-\u1F7Dᾀ-ᾴᾶ-ᾼ\u1FBEῂ-ῄῆ-ῌῐ-\u1FD3ῖ-\u1FDBῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤ\u2126ℨ\u212A-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿ"
+      "\\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-"
+      "ὅὈ-Ὅὐ-ὗὙὛὝ"
+      "Ὗ-\u1F7Dᾀ-ᾴᾶ-ᾼ\u1FBEῂ-ῄῆ-ῌῐ-\u1FD3ῖ-\u1FDBῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤ\u2126ℨ\u212A-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-"
+      "ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿ"
       "ﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+";
   const std::string east = "[一-龥\u0800-一가-\uD7FF]+";
   const std::string v3 = concat(
@@ -53,8 +55,7 @@ std::vector<Description> make_table() {
       R"(| ?[\p{P}\p{S}]+[\r\n]*)", kWhite);
   std::vector<Description> table;
   const auto add = [&](Description row) { table.push_back(std::move(row)); };
-  add({{"default"},
-       {R"([\p{P}\$\+<=>\^~\|]+)", gpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"}});
+  add({{"default"}, {R"([\p{P}\$\+<=>\^~\|]+)", gpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"}});
   add({{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"},
        {modern(three)},
        {.adds_bos = true, .ignores_merges = true}});
@@ -107,7 +108,7 @@ const NamedPreTokenizer& pre_tokenizer(std::string_view name) {
     const std::lock_guard guard(lock);
     if (!row.made) {
       auto made = std::make_unique<NamedPreTokenizer>();
-      for (const std::string& pattern : row.patterns) 
+      for (const std::string& pattern : row.patterns)
         made->patterns.push_back(std::make_shared<const Pattern>(pattern));
       made->habits = row.habits;
       row.made = std::move(made);

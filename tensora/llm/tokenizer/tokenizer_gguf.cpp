@@ -182,10 +182,10 @@ class GgufTokenizer {
     }
     auto model = std::make_unique<BpeModel>(
         vocabulary_,
-        BpeModel::Options{.bytes = !raw_,
-                          .ignores_merges = cut.habits.ignores_merges,
-                          .fallback = {.bytes = true,
-                                       .unknown = id("unknown_token_id").value_or(-1)}});
+        BpeModel::Options{
+            .bytes = !raw_,
+            .ignores_merges = cut.habits.ignores_merges,
+            .fallback = {.bytes = true, .unknown = id("unknown_token_id").value_or(-1)}});
     const auto& merges = metadata_.get<Texts>(key("merges"));
     model->reserve(merges.size());
     const auto letters = [&](std::string_view text) {
@@ -216,19 +216,20 @@ class GgufTokenizer {
     if (!pre_.empty()) return pre_;
     const auto has = [&](std::string_view text) { return vocabulary_->find(text) >= 0; };
     const Token size = vocabulary_->size();
-    pre_ = has("<|begin_of_text|>") && size >= 128000           ? "llama-bpe"
-           : has("<|im_start|>") && size >= 151000              ? "qwen2"
-           : has("<fim_prefix>") && size >= 49152               ? "starcoder"
-           : has("<｜begin▁of▁sentence｜>") && size > 128000    ? "deepseek-v3"
-           : has("<｜begin▁of▁sentence｜>") && size >= 100000   ? "deepseek-llm"
-           : has("<｜begin▁of▁sentence｜>")                     ? "deepseek-coder"
-           : has(">>ABSTRACT<<")                                ? "falcon"
-           : size == 50257 || size == 50304 || size == 50280    ? "gpt-2"
-                                                                : "default";
-    remark_ = concat("; the file names no pre-tokenizer: ", pre_,
-                     pre_ == "default" ? " is a guess that may give other tokens than the model was "
-                                         "trained with"
-                                       : " was recognised by the tokens");
+    pre_ = has("<|begin_of_text|>") && size >= 128000         ? "llama-bpe"
+           : has("<|im_start|>") && size >= 151000            ? "qwen2"
+           : has("<fim_prefix>") && size >= 49152             ? "starcoder"
+           : has("<｜begin▁of▁sentence｜>") && size > 128000  ? "deepseek-v3"
+           : has("<｜begin▁of▁sentence｜>") && size >= 100000 ? "deepseek-llm"
+           : has("<｜begin▁of▁sentence｜>")                   ? "deepseek-coder"
+           : has(">>ABSTRACT<<")                              ? "falcon"
+           : size == 50257 || size == 50304 || size == 50280  ? "gpt-2"
+                                                              : "default";
+    remark_ =
+        concat("; the file names no pre-tokenizer: ", pre_,
+               pre_ == "default" ? " is a guess that may give other tokens than the model was "
+                                   "trained with"
+                                 : " was recognised by the tokens");
     return pre_;
   }
 

@@ -76,8 +76,7 @@ void decompose(uint32_t code, bool compatibly, std::vector<uint32_t>& out) {
   }
   const auto found = compatibly ? compatible().find(code) : compatible().end();
   if (found == compatible().end()) return out.push_back(code);
-  for (uint32_t i = 0; i < found->second[0]; ++i)
-    decompose(found->second[1 + i], compatibly, out);
+  for (uint32_t i = 0; i < found->second[0]; ++i) decompose(found->second[1 + i], compatibly, out);
 }
 
 // Marks after a letter, in the order of their classes.
@@ -89,10 +88,9 @@ void order_marks(std::vector<uint32_t>& text) {
     }
     size_t end = at;
     while (end < text.size() && combining_class(text[end]) != 0) ++end;
-    std::stable_sort(text.begin() + static_cast<int64_t>(at),
-                     text.begin() + static_cast<int64_t>(end), [](uint32_t a, uint32_t b) {
-                       return combining_class(a) < combining_class(b);
-                     });
+    std::stable_sort(
+        text.begin() + static_cast<int64_t>(at), text.begin() + static_cast<int64_t>(end),
+        [](uint32_t a, uint32_t b) { return combining_class(a) < combining_class(b); });
     at = end;
   }
 }

@@ -13,8 +13,7 @@ UnigramModel::UnigramModel(VocabularyPtr vocabulary, const Fallback& fallback)
   double lowest = 0;
   for (Token token = 0; token < vocabulary_->size(); ++token) {
     const double score = vocabulary_->score(token);
-    check(std::isfinite(score), "the score of the token ", token, " must be finite, got ",
-          score);
+    check(std::isfinite(score), "the score of the token ", token, " must be finite, got ", score);
     const TokenKind kind = vocabulary_->kind(token);
     if (kind != TokenKind::normal && kind != TokenKind::user_defined) continue;
     lowest = std::min(lowest, score);

@@ -12,10 +12,10 @@ namespace tensora::llm {
 class WordPieceModel final : public TokenModel {
  public:
   struct Options {
-    std::string start;             // before the text of a token that begins a word: "" or "▁"
-    std::string inside;            // before that of one that does not: "##" or ""
+    std::string start;   // before the text of a token that begins a word: "" or "▁"
+    std::string inside;  // before that of one that does not: "##" or ""
     Token unknown = -1;
-    int64_t longest_word = 100;    // in characters; a longer one is unknown
+    int64_t longest_word = 100;  // in characters; a longer one is unknown
   };
   WordPieceModel(VocabularyPtr vocabulary, const Options& options);
   void encode(std::string_view word, std::vector<Token>& out) const override;
