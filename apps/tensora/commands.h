@@ -17,6 +17,7 @@ void add_completion(CLI::App& app);
 void add_info(CLI::App& app);
 void add_plot(CLI::App& app);
 void add_stories(CLI::App& app);
+void add_tokenize(CLI::App& app);
 void add_train(CLI::App& app);
 void add_train_lm(CLI::App& train);
 void add_train_image(CLI::App& train);
