@@ -105,6 +105,14 @@ TEST(ModelConfig, LocalLayers) {
   EXPECT_EQ(config.embedding_scale, 8);
   EXPECT_EQ(config.local_rope_base, 10000);
   EXPECT_FALSE(checked_config(small_metadata("llama")).is_local(0));
+  const auto with = [&](std::vector<int64_t> local) {
+    data.set("gemma3.attention.sliding_window_pattern", std::move(local));
+    return checked_config(data).window_period;
+  };
+  EXPECT_EQ(with({1, 1, 0, 1, 1, 0, 1}), 3);
+  EXPECT_EQ(with({1, 1, 1}), 1);
+  EXPECT_TRUE(contains(error_of([&] { with({1, 0, 1, 1}); }), "layer 3 of"));
+  EXPECT_TRUE(contains(error_of([&] { with({0, 1}); }), "layer 1 of"));
 }
 
 TEST(PagedCache, IsAsLargeAsItSays) {
