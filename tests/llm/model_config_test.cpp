@@ -107,10 +107,13 @@ TEST(ModelConfig, LocalLayers) {
   EXPECT_FALSE(checked_config(small_metadata("llama")).is_local(0));
   const auto with = [&](std::vector<int64_t> local) {
     data.set("gemma3.attention.sliding_window_pattern", std::move(local));
-    return checked_config(data).window_period;
+    const ModelConfig found = checked_config(data);
+    return std::pair(found.window, found.window_period);
   };
-  EXPECT_EQ(with({1, 1, 0, 1, 1, 0, 1}), 3);
-  EXPECT_EQ(with({1, 1, 1}), 1);
+  using Pair = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(with({1, 1, 0, 1, 1, 0, 1}), Pair(512, 3));
+  EXPECT_EQ(with({1, 1, 1}), Pair(512, 1));
+  EXPECT_EQ(with({0, 0, 0}).first, 0);
   EXPECT_TRUE(contains(error_of([&] { with({1, 0, 1, 1}); }), "layer 3 of"));
   EXPECT_TRUE(contains(error_of([&] { with({0, 1}); }), "layer 1 of"));
 }
