@@ -4,7 +4,8 @@
 namespace tensora::cuda {
 
 template <>
-void paged_attention_on_tensor_cores<BFloat16>(std::string_view op, int device, const PagedCall& call) {
+void paged_attention_on_tensor_cores<BFloat16>(std::string_view op, int device,
+                                               const PagedCall& call) {
   const auto run = [&]<int width>() {
     if (call.max_query * (call.heads / call.groups) <= kDecodeRows)
       launch_paged_decode<BFloat16, width>(op, device, call);

@@ -27,8 +27,8 @@ struct PagedCall {
 
 /// Any dtype, sums by plain arithmetic; head sizes up to 256.
 void general_paged_attention(std::string_view op, int device, const PagedCall& call);
-/// float16 and bfloat16 queries on the tensor cores; head sizes up to 256, multiples of 8. Tokens of
-/// no sequence are left out where there are many queries.
+/// float16 and bfloat16 queries on the tensor cores; head sizes up to 256, multiples of 8. Tokens
+/// of no sequence are left out where there are many queries.
 template <class T>
 void paged_attention_on_tensor_cores(std::string_view op, int device, const PagedCall& call);
 

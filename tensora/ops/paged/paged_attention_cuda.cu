@@ -54,8 +54,8 @@ __global__ void __launch_bounds__(kPagedThreads)
       for (int i = 0; i < kOwn; ++i) {
         const int d = lane + 32 * i;
         if (d < call.size)
-          own[i] = fmaf(own[i], shrink,
-                        weight * cached_number(call.values, call.cache_dtype, at + d));
+          own[i] =
+              fmaf(own[i], shrink, weight * cached_number(call.values, call.cache_dtype, at + d));
       }
     }
   }

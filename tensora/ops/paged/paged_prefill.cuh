@@ -31,7 +31,8 @@ __global__ void __launch_bounds__(kPagedThreads)
   if (first >= place.queries) return;
   const int last = min(first + kPrefillRows, place.queries) - 1;
   const int begin = place.first_seen(call, first) / kPagedKeys * kPagedKeys;
-  const int end = place.position(last) + 1, steps = max((end - begin + kPagedKeys - 1) / kPagedKeys, 0);
+  const int end = place.position(last) + 1,
+            steps = max((end - begin + kPagedKeys - 1) / kPagedKeys, 0);
   const auto queries = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   const auto tile = [&](int step) {
     return queries + kPrefillRows * width * 2 +
@@ -81,8 +82,8 @@ __global__ void __launch_bounds__(kPagedThreads)
     for (int n = 0; n < width / 8; ++n) {
       const int col = n * 8 + lane % 4 * 2;
       if (col < call.size)
-        *reinterpret_cast<unsigned*>(call.out + (row * call.size + col) * 2) = round_pair<T>(
-            state.sums[n][2 * half] * share, state.sums[n][2 * half + 1] * share);
+        *reinterpret_cast<unsigned*>(call.out + (row * call.size + col) * 2) =
+            round_pair<T>(state.sums[n][2 * half] * share, state.sums[n][2 * half + 1] * share);
     }
   }
 }

@@ -62,8 +62,8 @@ __device__ inline void turn(const StoreCall& call, long long position, float* he
 __device__ inline void store_cached(const StoreCall& call, char* cache, long long slot, int head,
                                     const float* from) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int64_t row = (slot / call.block_size * call.kv_heads + head) * call.block_size +
-                      slot % call.block_size;
+  const int64_t row =
+      (slot / call.block_size * call.kv_heads + head) * call.block_size + slot % call.block_size;
   if (call.cache_dtype == DType::q8_0) {
     auto* const blocks = reinterpret_cast<BlockQ8_0*>(cache) + row * (call.size / 32);
     for (int b = 0; b < call.size / 32; ++b) {

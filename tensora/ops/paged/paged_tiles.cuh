@@ -27,8 +27,8 @@ struct PagedPlace {
   }
   /// The row of a position in the cache, in rows of `size` numbers.
   __device__ int64_t row(const PagedCall& call, int position) const {
-    const int block = call.block_shift >= 0 ? position >> call.block_shift
-                                            : position / call.block_size;
+    const int block =
+        call.block_shift >= 0 ? position >> call.block_shift : position / call.block_size;
     const int place = position - block * call.block_size;
     return (int64_t{blocks[block]} * call.groups + group) * call.block_size + place;
   }
@@ -105,8 +105,7 @@ __device__ inline void load_queries(const PagedCall& call, unsigned tile, RowOf&
     const int64_t from = row_of(row);
     convert_chunk<T>(
         tile + chunk_at<width>(static_cast<unsigned>(row), static_cast<unsigned>(chunk)),
-        call.query, call.dtype, from * call.size + chunk * 8,
-        from >= 0 && chunk * 8 < call.size);
+        call.query, call.dtype, from * call.size + chunk * 8, from >= 0 && chunk * 8 < call.size);
   }
 }
 
@@ -177,12 +176,13 @@ __device__ inline void attend(const PagedCall& call, unsigned queries, unsigned 
     unsigned left[4];
 #pragma unroll
     for (unsigned i = 0; i < 4; ++i)
-      left[i] = round_pair<T>(scores[2 * b + i / 2][i % 2 * 2], scores[2 * b + i / 2][i % 2 * 2 + 1]);
+      left[i] =
+          round_pair<T>(scores[2 * b + i / 2][i % 2 * 2], scores[2 * b + i / 2][i % 2 * 2 + 1]);
 #pragma unroll
     for (unsigned n = 0; n < width / 16; ++n) {
       unsigned right[4];
-      load_transposed(right, values + chunk_at<width>(first_row + b * 16 + lane % 16,
-                                                      n * 2 + lane / 16));
+      load_transposed(right,
+                      values + chunk_at<width>(first_row + b * 16 + lane % 16, n * 2 + lane / 16));
       multiply_add<T>(state.sums[2 * n], left, right[0], right[1]);
       multiply_add<T>(state.sums[2 * n + 1], left, right[2], right[3]);
     }

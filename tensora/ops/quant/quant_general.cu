@@ -22,8 +22,8 @@ __device__ inline void multiply_row(const RowsCall& call, const char* row, int f
 #pragma unroll
     for (int r = 0; r < kFewRows; ++r)
       if (r < count)
-        sums[r] = fmaf(weight,
-                       any_number(call.x, call.x_dtype, int64_t{first + r} * call.k + k), sums[r]);
+        sums[r] = fmaf(weight, any_number(call.x, call.x_dtype, int64_t{first + r} * call.k + k),
+                       sums[r]);
   }
 #pragma unroll
   for (float& sum : sums)
@@ -66,8 +66,7 @@ __global__ void __launch_bounds__(kThreads)
   float values[kUnpacked];
 #pragma unroll
   for (int j = 0; j < kUnpacked; ++j)
-    values[j] =
-        first + j < k ? number_of<Block>(from + row * row_bytes, first + j) * factor : 0.0f;
+    values[j] = first + j < k ? number_of<Block>(from + row * row_bytes, first + j) * factor : 0.0f;
   const int64_t at = row * k + first;
   if (k % kUnpacked != 0) {
 #pragma unroll

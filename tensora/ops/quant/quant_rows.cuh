@@ -56,8 +56,8 @@ __device__ inline void request_chunk(const RowsPlace& place, int chunk, char* st
       from -= lead;
       left += lead;
     }
-    const auto to = static_cast<unsigned>(
-        __cvta_generic_to_shared(stage + (g + 8 * half) * Tile::kPitch));
+    const auto to =
+        static_cast<unsigned>(__cvta_generic_to_shared(stage + (g + 8 * half) * Tile::kPitch));
 #pragma unroll
     for (int i = 0; i < (Shape::kPieces + 3) / 4; ++i) {
       const int piece = c + 4 * i;
@@ -131,10 +131,9 @@ __device__ inline Factors factors_of(const char* row, int pair) {
 
 // One row of activations: sums[half] is this thread's part of weight row g + 8 half.
 template <class Tile>
-__device__ inline void multiply_chunk_one(const char* const (&rows)[2], const unsigned* table,
-                                          const unsigned (&b)[RowsShape<Tile>::kParts]
-                                                             [RowsShape<Tile>::kWords],
-                                          float (&sums)[2]) {
+__device__ inline void multiply_chunk_one(
+    const char* const (&rows)[2], const unsigned* table,
+    const unsigned (&b)[RowsShape<Tile>::kParts][RowsShape<Tile>::kWords], float (&sums)[2]) {
   using Shape = RowsShape<Tile>;
   const int c = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
@@ -289,8 +288,7 @@ __global__ void __launch_bounds__(kRowsWarps * 32, one ? Tile::kBlocks : 2)
     const char* rows[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      rows[half] =
-          own + i % Tile::kStages * Shape::kStageBytes + (g + 8 * half) * Tile::kPitch;
+      rows[half] = own + i % Tile::kStages * Shape::kStageBytes + (g + 8 * half) * Tile::kPitch;
       if constexpr (Tile::kAlign < 16)
         rows[half] += reinterpret_cast<uintptr_t>(place.rows[half] + chunk * Tile::kBytes) & 15;
     }
@@ -313,8 +311,7 @@ __global__ void __launch_bounds__(kRowsWarps * 32, one ? Tile::kBlocks : 2)
 #pragma unroll
       for (int i = 0; i < 2; ++i)
         if (2 * c + i < call.rows)
-          joined[(warp * call.rows + 2 * c + i) * kTileWeights + g + 8 * half] =
-              sums[2 * half + i];
+          joined[(warp * call.rows + 2 * c + i) * kTileWeights + g + 8 * half] = sums[2 * half + i];
     }
   }
   __syncthreads();

@@ -51,17 +51,18 @@ struct TileBase {
   using Element = BFloat16;
   static constexpr int kChunk = 256, kGroup = 32, kTerms = 1, kStages = 2;
   static constexpr int kSections = 8, kSectionGroups = 1;
-  static constexpr int kBlocks = 3;  // of threads on a multiprocessor, at least
-  static constexpr int kAlign = 2;  // of a block's address
-  static constexpr bool kScaled = true;   // groups have factors
+  static constexpr int kBlocks = 3;        // of threads on a multiprocessor, at least
+  static constexpr int kAlign = 2;         // of a block's address
+  static constexpr bool kScaled = true;    // groups have factors
   static constexpr bool kCentred = false;  // nothing is subtracted
-  static constexpr int kTable = 0;        // words in shared memory
+  static constexpr int kTable = 0;         // words in shared memory
   static constexpr Order kOrder = Order::eight;
   __device__ static int group(int section, int) { return section; }
   __device__ static unsigned table_word(int) { return 0; }
 };
 
-// ---- 8 bits --------------------------------------------------------------------------------------
+// ---- 8 bits
+// --------------------------------------------------------------------------------------
 
 // A signed byte as 16 (high + 8) - 128 + low, in two terms.
 __device__ inline void spread_bytes(unsigned word, unsigned (&low)[2], unsigned (&high)[2]) {
@@ -129,12 +130,12 @@ struct TileFloat8 : TileBase {
     const auto words = *reinterpret_cast<const uint2*>(row + s * 32 + 8 * c);
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-      a[0][0][i] = widened(
-          __byte_perm(i < 2 ? words.x : words.y, 0, i % 2 == 0 ? 0x1404 : 0x3424));
+      a[0][0][i] = widened(__byte_perm(i < 2 ? words.x : words.y, 0, i % 2 == 0 ? 0x1404 : 0x3424));
   }
 };
 
-// ---- 16 bits -------------------------------------------------------------------------------------
+// ---- 16 bits
+// -------------------------------------------------------------------------------------
 
 template <class T>
 struct TileHalf : TileBase {
@@ -149,7 +150,8 @@ struct TileHalf : TileBase {
   }
 };
 
-// ---- 4 and 5 bits in blocks of 32 ----------------------------------------------------------------
+// ---- 4 and 5 bits in blocks of 32
+// ----------------------------------------------------------------
 
 // `bytes` of a block with the 4-bit numbers in the last 16; a fifth bit of each in the 4 before, if
 // `five`.
@@ -191,10 +193,13 @@ using TileQ4_1 = TileNibbles<20, 4, false, true>;
 using TileQ5_0 = TileNibbles<22, 2, true, false>;
 using TileQ5_1 = TileNibbles<24, 8, true, true>;
 
-// ---- 4 bits that stand for the values of a table -------------------------------------------------
+// ---- 4 bits that stand for the values of a table
+// -------------------------------------------------
 
 // A byte's two numbers as a pair of bfloat16: low half first.
-__device__ inline unsigned pair_of(float low, float high) { return round_pair<BFloat16>(low, high); }
+__device__ inline unsigned pair_of(float low, float high) {
+  return round_pair<BFloat16>(low, high);
+}
 
 // Blocks of 32 with pairs (i, i + 16) in a byte; `Block` gives the values.
 template <class Block, int bytes, int before>
@@ -281,7 +286,8 @@ struct TileNF4 : TileBase {
   }
 };
 
-// ---- blocks of 256 -------------------------------------------------------------------------------
+// ---- blocks of 256
+// -------------------------------------------------------------------------------
 
 // Scales and offsets of groups 2 pair and 2 pair + 1, six bits each in bytes.
 struct SixBits {
@@ -355,16 +361,15 @@ struct TileQ6_K : TilePlanes {
     spread((first & 0x0f0f0f0fu) | (high << 4 & 0x30303030u), kMagic, a[0][0][0], a[0][0][1]);
     spread((second & 0x0f0f0f0fu) | (high << 2 & 0x30303030u), kMagic, a[1][0][0], a[1][0][1]);
     spread((first >> 4 & 0x0f0f0f0fu) | (high & 0x30303030u), kMagic, a[2][0][0], a[2][0][1]);
-    spread((second >> 4 & 0x0f0f0f0fu) | (high >> 2 & 0x30303030u), kMagic, a[3][0][0],
-           a[3][0][1]);
+    spread((second >> 4 & 0x0f0f0f0fu) | (high >> 2 & 0x30303030u), kMagic, a[3][0][0], a[3][0][1]);
   }
   __device__ static Factors factors(const char* row, int pair) {
     const float scale = load_half(row + 208);
     Factors f;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      f.scale[i] =
-          scale * static_cast<float>(*reinterpret_cast<const signed char*>(row + 192 + 2 * pair + i));
+      f.scale[i] = scale * static_cast<float>(
+                               *reinterpret_cast<const signed char*>(row + 192 + 2 * pair + i));
       f.low[i] = f.scale[i] * 160.0f;
     }
     return f;
@@ -401,8 +406,7 @@ struct TileQ2_K : TilePlanes {
                                  unsigned (&a)[4][1][2]) {
     const unsigned word = load_word<4>(row + 16 + s / 2 * 32 + s % 2 * 16 + 4 * c);
 #pragma unroll
-    for (int p = 0; p < 4; ++p)
-      spread(word >> 2 * p & 0x03030303u, kMagic, a[p][0][0], a[p][0][1]);
+    for (int p = 0; p < 4; ++p) spread(word >> 2 * p & 0x03030303u, kMagic, a[p][0][0], a[p][0][1]);
   }
   __device__ static Factors factors(const char* row, int pair) {
     const float scale = load_half(row + 80), low = load_half(row + 82);
