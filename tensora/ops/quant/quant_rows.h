@@ -1,63 +1,68 @@
 #pragma once
 
-// Internal header
-// Products of few activation rows with quantized weights on CUDA, as when tokens are generated one
-// by one. See Note [Few rows times quantized weights].
+// Internal header: activations, prepared once, times rows of weights of any dtype.
 
-#include <cstdint>
-#include <string_view>
+#include <optional>
 
-#include "tensora/core/dtype.h"
+#include "tensora/backend/cpu/scratch.h"
+#include "tensora/core/view.h"
+#include "tensora/ops/quant/float_products.h"
 
-namespace tensora::cuda {
+namespace tensora::cpu::TENSORA_ISA {
 
-inline constexpr int kFewRows = 8;  // of activations, at most
+/// Activations in the forms that weights of different dtypes are multiplied by.
+class Activations {
+ public:
+  /// x: … K, contiguous, of a floating dtype.
+  explicit Activations(const View& x);
+  /// Makes what products with weights of `dtype` need. Not to be called by several threads at once.
+  void prepare(DType dtype);
 
-/// A weight matrix whose rows are multiplied: N rows of K numbers.
-struct RowsWeight {
-  const char* data = nullptr;
-  const char* up = nullptr;  // gated products: the second matrix
-  const float* scale = nullptr;
-  const float* up_scale = nullptr;
-  int64_t row_bytes = 0;
-  int rows = 0;
-  int first_tile = 0;  // of the launch's tiles
-  int column = 0;      // of the result's first number
+  int64_t rows() const { return rows_; }
+  int64_t columns() const { return columns_; }
+  /// Rows first to last of the weight times all rows of x: out[i * stride + j - first]. May be
+  /// called by several threads.
+  void multiply(DType dtype, const WeightRows& w, int64_t first, int64_t last, float* out,
+                int64_t stride) const;
+
+ private:
+  void widen();
+
+  const View& x_;
+  const int64_t rows_, columns_;
+  FloatRows floats_;
+  std::optional<HostScratch<float>> wide_;
+#if defined(__AVX2__)
+  struct Bytes {
+    Bytes(int64_t rows, int64_t chunks, int64_t parts);
+    HostScratch<int8_t> q;
+    HostScratch<float> scale, total;
+    HostScratch<int16_t> sums;
+    ByteRows view;
+  };
+  template <class Type>
+  void multiply_by(const WeightRows& w, int64_t first, int64_t last, float* out,
+                   int64_t stride) const;
+  std::optional<Bytes> fine_, coarse_;
+#endif
 };
 
-/// out[r][n] = x[r] · weight[n], plus bias and residual; gated: activation(x · gate) (x · up).
-struct RowsCall {
-  static constexpr int kMostWeights = 3;
-  enum class Gate : int { none, silu, gelu_tanh };
+/// A matrix with contiguous rows.
+inline WeightRows weight_rows(const View& weight) {
+  return {.data = weight.as<const uint8_t>(),
+          .row_bytes = bytes_of(weight.dtype, weight.sizes[1]),
+          .rows = weight.sizes[0],
+          .columns = weight.sizes[1]};
+}
 
-  RowsWeight weights[kMostWeights] = {};
-  int count = 0;  // of weights
-  const char* x = nullptr;
-  char* out = nullptr;
-  const void* bias = nullptr;
-  const void* residual = nullptr;
-  int rows = 0, columns = 0, k = 0;  // columns: of a row of the result
-  DType x_dtype = DType::bfloat16, out_dtype = DType::float32;
-  DType bias_dtype = DType::float32, residual_dtype = DType::float32;
-  Gate gate = Gate::none;
-};
+// Rows of a weight whose results are finished together.
+inline constexpr int64_t kRowsAtOnce = 32;
 
-/// Queues the product on tensor cores; all weights have dtype `weight`. False, and nothing is
-/// queued, where it does not apply: other activations than bfloat16 (float16 for float16 weights),
-/// more than kFewRows rows, addresses that are not aligned.
-bool few_rows(std::string_view op, int device, DType weight, const RowsCall& call);
+/// How many rows of a weight make a task that is worth another thread.
+inline int64_t rows_per_task(const WeightRows& w, int64_t rows_of_x) {
+  constexpr int64_t kBytesPerTask = 24 << 10;
+  const int64_t work = std::max<int64_t>(1, w.row_bytes * std::max<int64_t>(1, rows_of_x / 2));
+  return std::max<int64_t>(kRowsAtOnce, kBytesPerTask / work / kRowsAtOnce * kRowsAtOnce);
+}
 
-/// The same by plain arithmetic, for all that few_rows refuses; any number of rows.
-void general_rows(std::string_view op, int device, DType weight, const RowsCall& call);
-
-/// Many rows: unpacks the weights and multiplies by cuBLASLt.
-void many_rows(std::string_view op, int device, DType weight, const RowsCall& call);
-
-/// Any number of rows, by the kernel that suits it.
-void multiply_rows_by(std::string_view op, int device, DType weight, const RowsCall& call);
-
-/// A weight's numbers times its scales, as float32, float16 or bfloat16.
-void unpack_weight(std::string_view op, int device, DType weight, const char* from,
-                   const float* scale, int64_t rows, int64_t k, DType dtype, void* to);
-
-}  // namespace tensora::cuda
+}  // namespace tensora::cpu::TENSORA_ISA
