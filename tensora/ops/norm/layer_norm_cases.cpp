@@ -177,7 +177,7 @@ void add_mixed(Cases& cases) {
                    [=](In x) {
                      const auto [y, sum] = add_layer_norm(x[0], wide(x[1]), {n}, x[2], x[3], 1e-3,
                                                           {}, 0, true, x[0].dtype());
-                     return Out{y, sum};
+                     return Out{y, to(sum, x[0].dtype())};
                    },
                .reference = [=](Arrays x) { return sums_and_results(x, true, n, 1e-3, false); },
                .dtypes = floating_dtypes(),
@@ -189,7 +189,7 @@ void add_mixed(Cases& cases) {
                    [=](In x) {
                      const auto [y, sum] =
                          add_rms_norm(x[0], wide(x[1]), {n}, x[2], 1e-3, {}, 0, true, x[0].dtype());
-                     return Out{y, sum};
+                     return Out{y, to(sum, x[0].dtype())};
                    },
                .reference = [=](Arrays x) { return sums_and_results(x, false, n, 1e-3, false); },
                .dtypes = floating_dtypes(),

@@ -110,10 +110,10 @@ __device__ inline void leave_sums(const GradientParams& params, const Row& sum, 
 
 // kFused: a gradient is added, or that of the input is apart.
 template <bool kFused, class C, int kPack, unsigned kGroup>
-__global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup, kGroup < 256 ? 4 : 1024 / kGroup)
+__global__ void __launch_bounds__(kGroup == 32 ? 256 : kGroup, kGroup == 32 ? 4 : 1024 / kGroup)
     gradient_rows(const __grid_constant__ GradientParams params) {
   constexpr int kItems = 8;
-  constexpr unsigned kBlock = kGroup < 256 ? 256 : kGroup, kGroups = kBlock / kGroup;
+  constexpr unsigned kBlock = kGroup == 32 ? 256 : kGroup, kGroups = kBlock / kGroup;
   using Row = HeldRow<C, kItems, kPack, kGroup>;
   static_assert(kGroup == kWarpThreads || kGroups == 1);
   const RowArray(&array)[5] = params.rows.array;
@@ -276,10 +276,11 @@ void run_gradient(const KernelContext& context, GradientParams params, const Vie
   const auto processors = static_cast<unsigned>(device_info(context.device.index).multiprocessors);
   const bool sums = of_weight || of_bias, held = length <= kLongestHeld;
   const unsigned group = length <= 8 * 32    ? 32
+                         : length <= 8 * 128 ? 128
                          : length <= 8 * 256 ? 256
                          : length <= 8 * 512 ? 512
                                              : 1024;
-  const unsigned block = std::max(256u, group), groups = block / group;
+  const unsigned block = group == 32 ? 256 : group, groups = block / group;
   unsigned parts = std::min((rows + groups - 1) / groups, processors * (1024 / block));
   unsigned rows_per_part = 0;
   if (!held) {
@@ -303,6 +304,8 @@ void run_gradient(const KernelContext& context, GradientParams params, const Vie
              dim3(256), params, rows_per_part);
   } else if (group == 32) {
     run(gradient_rows<kFused, C, kPack, 32>);
+  } else if (group == 128) {
+    run(gradient_rows<kFused, C, kPack, 128>);
   } else if (group == 256) {
     run(gradient_rows<kFused, C, kPack, 256>);
   } else if (group == 512) {
