@@ -14,8 +14,11 @@ class UsageError : public std::runtime_error {
 };
 
 void add_completion(CLI::App& app);
+void add_convert(CLI::App& app);
 void add_info(CLI::App& app);
+void add_inspect(CLI::App& app);
 void add_plot(CLI::App& app);
+void add_quantize(CLI::App& app);
 void add_stories(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_train(CLI::App& app);
