@@ -1,6 +1,6 @@
 // How fast the GPU reads quantized weights and the paged cache, in the shapes of language models.
 //
-//   tensora-bench-cuda_quant [rows|many|attention ...]     default: all
+//   tensora-bench-cuda_quant [step|rows|many|attention ...]     default: all
 //
 // Launches are recorded in a graph, so that what a launch costs the host does not count. A product
 // walks through so many copies of its weight that none is found in the caches. GB/s counts the
@@ -13,8 +13,12 @@
 
 #include "tensora/backend/cuda/runtime/check.h"
 #include "tensora/backend/cuda/runtime/graph.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/backend/cuda/runtime/stream.h"
+#include "tensora/ops/norm/residual_norm.h"
 #include "tensora/ops/paged/paged_attention.h"
+#include "tensora/ops/paged/paged_store.h"
+#include "tensora/ops/quant/quant_embedding.h"
 #include "tensora/ops/quant/quant_gated.h"
 #include "tensora/ops/quant/quant_linear.h"
 #include "tensora/tensora.h"
@@ -197,6 +201,97 @@ void attention(double copy) {
   }
 }
 
+// ---- all the kernels of one token --------------------------------------------------------------
+
+struct Dims {
+  const char* name;
+  int64_t layers, width, heads, groups, size, inner, vocabulary;
+};
+const Dims kDims[] = {{"llama3-1b", 16, 2048, 32, 8, 64, 8192, 128256},
+                      {"llama3-8b", 32, 4096, 32, 8, 128, 14336, 128256}};
+
+struct Layer {
+  Tensor norm1, norm2, qkv[3], out, gate, up, down, keys, values;
+};
+
+struct Step {
+  Dims dims;
+  std::vector<Layer> layers;
+  Tensor head, norm, embedding, token, position, slot, starts, lengths, table, angles;
+
+  Step(const Dims& d, DType dtype, DType head_dtype, int64_t context) : dims(d) {
+    const DType activations = dtype == kFloat16 ? kFloat16 : kBFloat16;
+    const TensorOptions on_gpu{.device = kCuda};
+    const int64_t blocks = (context + 15) / 16;
+    for (int64_t i = 0; i < d.layers; ++i) {
+      Layer layer;
+      layer.norm1 = ones({d.width}, on_gpu);
+      layer.norm2 = ones({d.width}, on_gpu);
+      layer.qkv[0] = make_weight(d.heads * d.size, d.width, dtype);
+      layer.qkv[1] = make_weight(d.groups * d.size, d.width, dtype);
+      layer.qkv[2] = make_weight(d.groups * d.size, d.width, dtype);
+      layer.out = make_weight(d.width, d.heads * d.size, dtype);
+      layer.gate = make_weight(d.inner, d.width, dtype);
+      layer.up = make_weight(d.inner, d.width, dtype);
+      layer.down = make_weight(d.width, d.inner, dtype);
+      layer.keys = zeros({blocks, d.groups, 16, d.size}, {.dtype = activations, .device = kCuda});
+      layer.values = zeros({blocks, d.groups, 16, d.size}, {.dtype = activations, .device = kCuda});
+      layers.push_back(layer);
+    }
+    head = make_weight(d.vocabulary, d.width, head_dtype);
+    embedding = head;
+    norm = ones({d.width}, on_gpu);
+    token = zeros({1}, {.dtype = kInt64, .device = kCuda});
+    position = full({1}, double(context - 1), {.dtype = kInt64, .device = kCuda});
+    slot = full({1}, double(context - 1), {.dtype = kInt64, .device = kCuda});
+    starts = arange(2, {.dtype = kInt64}).to(kInt32).to(kCuda);
+    lengths = full({1}, double(context), {.dtype = kInt32}).to(kCuda);
+    table = arange(blocks, {.dtype = kInt64}).to(kInt32).reshape({1, blocks}).to(kCuda);
+    angles = ones({context, d.size}, on_gpu);
+  }
+
+  Tensor run(DType activations) const {
+    Tensor stream = quant_embedding(token, embedding);
+    for (const Layer& layer : layers) {
+      const Tensor x = std::get<0>(residual_rms_norm(stream, layer.norm1, {.dtype = activations}));
+      const Tensor qkv = quant_linear(x, layer.qkv);
+      const Tensor q = paged_store(qkv, position, slot, layer.keys, layer.values, angles,
+                                   {.heads = dims.heads, .kv_heads = dims.groups});
+      const Tensor attended = paged_attention(q, layer.keys, layer.values, starts, lengths, table,
+                                              {.max_query = 1, .max_length = table.size(1) * 16});
+      stream = quant_linear(attended.reshape({1, dims.heads * dims.size}), {&layer.out, 1},
+                            {.residual = stream, .dtype = kFloat32});
+      const Tensor y = std::get<0>(residual_rms_norm(stream, layer.norm2, {.dtype = activations}));
+      const Tensor inner = quant_gated(y, layer.gate, layer.up);
+      stream = quant_linear(inner, {&layer.down, 1}, {.residual = stream, .dtype = kFloat32});
+    }
+    const Tensor x = std::get<0>(residual_rms_norm(stream, norm, {.dtype = activations}));
+    return quant_linear(x, {&head, 1}, {.dtype = kFloat32});
+  }
+};
+
+void steps() {
+  std::printf("\nall kernels of one token, context 512, one sequence: us, tokens per second\n");
+  std::printf("%-10s %-10s %22s %22s\n", "", "", "one after the other", "beginning early");
+  struct Types {
+    DType dtype, head;
+  };
+  for (const Dims& dims : kDims)
+    for (const Types& types : {Types{kFloat16, kFloat16}, Types{kBFloat16, kBFloat16},
+                               Types{kQ8_0, kQ8_0}, Types{kQ4_K, kQ6_K}}) {
+      const Step step(dims, types.dtype, types.head, 512);
+      const DType activations = types.dtype == kFloat16 ? kFloat16 : kBFloat16;
+      std::printf("%-10s %-10s", dims.name, std::string(name(types.dtype)).c_str());
+      for (bool early : {false, true}) {
+        const cuda::EarlyLaunches scope(early);
+        const double us = microseconds(2, [&](int) { step.run(activations); });
+        std::printf(" %11.1f %10.1f", us, 1e6 / us);
+        std::fflush(stdout);
+      }
+      std::printf("\n");
+    }
+}
+
 }  // namespace
 }  // namespace tensora
 
@@ -216,6 +311,7 @@ int main(int argc, char** argv) {
     };
     const double copy = copy_bandwidth();
     std::printf("copy: %.0f GB/s\n", copy);
+    if (wanted("step")) steps();
     if (wanted("attention")) attention(copy);
     if (wanted("rows")) few_rows(copy);
     if (wanted("many")) many_rows();

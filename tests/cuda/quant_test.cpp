@@ -2,6 +2,8 @@
 #include <cmath>
 
 #include "tensora/backend/cuda/runtime/graph.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
+#include "tensora/ops/norm/residual_norm.h"
 #include "tensora/ops/paged/paged_attention.h"
 #include "tensora/ops/paged/paged_store.h"
 #include "tensora/ops/quant/quant_embedding.h"

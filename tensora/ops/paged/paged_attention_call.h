@@ -10,6 +10,9 @@
 
 namespace tensora::cuda {
 
+/// Queries of a sequence, in all heads that share keys, that paged_decode.cuh takes.
+inline constexpr int kFewPagedRows = 16;
+
 struct PagedCall {
   const char *query, *keys, *values;
   char* out;

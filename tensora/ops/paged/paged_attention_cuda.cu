@@ -2,7 +2,7 @@
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/ops/attention/attention_problem.h"
 #include "tensora/ops/paged/paged_attention_op.h"
-#include "tensora/ops/paged/paged_decode.cuh"
+#include "tensora/ops/paged/paged_tiles.cuh"
 #include "tensora/ops/quant/quant_results.cuh"
 
 namespace tensora::cuda {
@@ -127,7 +127,7 @@ void paged_attention_kernel(const KernelContext& context, const PagedAttentionAt
   const auto aligned = [](const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; };
   if (!narrow || call.size % 8 != 0 || !aligned(call.keys) || !aligned(call.values))
     return general_paged_attention(context.op, device, call);
-  const bool many = call.max_query * (call.heads / call.groups) > kDecodeRows;
+  const bool many = call.max_query * (call.heads / call.groups) > kFewPagedRows;
   if (many) fill_elements(context.op, out, 0);  // tokens of no sequence
   if (out.dtype == DType::bfloat16)
     paged_attention_on_tensor_cores<BFloat16>(context.op, device, call);

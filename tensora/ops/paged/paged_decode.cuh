@@ -2,6 +2,7 @@
 
 // Internal header
 
+#include "tensora/backend/cuda/loops/early.cuh"
 #include "tensora/backend/cuda/memory/scratch.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/ops/paged/paged_tiles.cuh"
@@ -15,7 +16,7 @@
 
 namespace tensora::cuda {
 
-inline constexpr int kMostParts = 32, kDecodeRows = 16;
+inline constexpr int kMostParts = 32, kDecodeRows = kFewPagedRows;
 
 struct PagedParts {
   float *sums, *largest, *totals;  // per part and line; a line is a query's head
@@ -92,10 +93,12 @@ __device__ inline void join_paged_warps(const PagedCall& call, const PagedPlace&
 }
 
 template <class T, int width>
-__global__ void __launch_bounds__(kPagedThreads)
+__global__ void __launch_bounds__(kPagedThreads, 2)
     paged_decode(const __grid_constant__ PagedCall call, const PagedParts parts) {
   constexpr int kStages = kDecodeStages<width>;
   extern __shared__ __align__(128) char shared[];
+  begin_next();
+  wait_for_previous();
   const PagedPlace place(call, static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.y));
   const int part = static_cast<int>(blockIdx.x), per_group = call.heads / call.groups;
   if (place.queries <= 0 || place.queries * per_group > kDecodeRows) return;
@@ -142,20 +145,12 @@ __global__ void __launch_bounds__(kPagedThreads)
   join_paged_warps<width>(call, place, parts, part, rows, shared, state);
 }
 
-/// The sequence that a token is a query of, or -1.
-__device__ inline int sequence_of(const PagedCall& call, int token) {
-  int low = 0, high = call.sequences;  // starts[low] <= token < starts[high], if any
-  while (high - low > 1) {
-    const int middle = (low + high) / 2;
-    (call.starts[middle] <= token ? low : high) = middle;
-  }
-  return call.starts[low] <= token && token < call.starts[low + 1] ? low : -1;
-}
-
 // A warp per line brings its parts together.
 template <class T>
 __global__ void __launch_bounds__(kPagedThreads)
     join_paged_parts(const __grid_constant__ PagedCall call, const PagedParts parts, int width) {
+  begin_next();
+  wait_for_previous();
   const int64_t row = int64_t{blockIdx.x} * (kPagedThreads / 32) + threadIdx.x / 32;
   if (row >= call.tokens * call.heads) return;
   const int sequence = sequence_of(call, static_cast<int>(row / call.heads));
@@ -199,14 +194,15 @@ void launch_paged_decode(std::string_view op, int device, const PagedCall& call)
                          sums + lines * kMostParts * (width + 1), count};
   const auto kernel = paged_decode<T, width>;
   allow_shared_memory(device, reinterpret_cast<const void*>(kernel), kDecodeShared<width>);
-  Launch{op, device, kDecodeShared<width>}(
+  Launch{op, device, kDecodeShared<width>, true}(
       kernel,
       dim3(static_cast<unsigned>(count), static_cast<unsigned>(call.groups),
            static_cast<unsigned>(call.sequences)),
       dim3(kPagedThreads), call, parts);
   const int each = kPagedThreads / 32;
-  Launch{op, device}(join_paged_parts<T>, dim3(static_cast<unsigned>((lines + each - 1) / each)),
-                     dim3(kPagedThreads), call, parts, width);
+  Launch{op, device, 0, true}(join_paged_parts<T>,
+                              dim3(static_cast<unsigned>((lines + each - 1) / each)),
+                              dim3(kPagedThreads), call, parts, width);
 }
 
 }  // namespace tensora::cuda

@@ -39,6 +39,16 @@ struct PagedPlace {
   }
 };
 
+/// The sequence that a token is a query of, or -1.
+__device__ inline int sequence_of(const PagedCall& call, int token) {
+  int low = 0, high = call.sequences;  // starts[low] <= token < starts[high], if any
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    (call.starts[middle] <= token ? low : high) = middle;
+  }
+  return call.starts[low] <= token && token < call.starts[low + 1] ? low : -1;
+}
+
 /// A number of a cache.
 __device__ inline float cached_number(const char* cache, DType dtype, int64_t i) {
   switch (dtype) {

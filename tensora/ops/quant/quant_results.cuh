@@ -4,7 +4,7 @@
 // What becomes of a product of activations and weights.
 
 #include "tensora/backend/cuda/loops/elements.cuh"
-#include "tensora/ops/quant/quant_call.h"
+#include "tensora/ops/quant/few_rows.h"
 
 namespace tensora::cuda {
 

@@ -3,6 +3,7 @@
 // Internal header
 // The kernel behind few_rows; quant_rows_*.cu have its instances.
 
+#include "tensora/backend/cuda/loops/early.cuh"
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/ops/quant/quant_results.cuh"
 #include "tensora/ops/quant/quant_tiles.cuh"
@@ -239,6 +240,7 @@ __global__ void __launch_bounds__(kRowsWarps * 32, one ? Tile::kBlocks : 2)
   extern __shared__ __align__(128) char stages[];
   __shared__ float joined[kRowsWarps * kFewRows * kTileWeights];
   __shared__ unsigned table[Tile::kTable > 0 ? Tile::kTable : 1];
+  begin_next();
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int g = lane / 4, c = lane % 4;
   const RowsWeight& weight = call.weights[weight_of_tile(call, static_cast<int>(blockIdx.x))];
@@ -270,6 +272,7 @@ __global__ void __launch_bounds__(kRowsWarps * 32, one ? Tile::kBlocks : 2)
       table[i] = Tile::table_word(i);
     __syncthreads();
   }
+  wait_for_previous();  // all but the weights may be its results
   float sums[one ? 2 : 4] = {};
   for (int i = 0; i < count; ++i) {
     const int chunk = warp + i * kRowsWarps, k = chunk * Tile::kChunk;
@@ -338,7 +341,7 @@ bool launch_rows(std::string_view op, int device, RowsCall call) {
   const auto run = [&](auto* kernel) {
     allow_shared_memory(device, reinterpret_cast<const void*>(kernel),
                         kRowsWarps * Tile::kStages * Shape::kStageBytes);
-    Launch{op, device, static_cast<unsigned>(kRowsWarps * held * Shape::kStageBytes)}(
+    Launch{op, device, static_cast<unsigned>(kRowsWarps * held * Shape::kStageBytes), true}(
         kernel, dim3(static_cast<unsigned>(tiles)), dim3(kRowsWarps * 32), call);
   };
   if (call.rows == 1)

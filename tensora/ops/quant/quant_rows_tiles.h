@@ -3,7 +3,7 @@
 // Internal header
 // The kernels of few_rows by the weights' dtype; quant_rows_*.cu compile a few each.
 
-#include "tensora/ops/quant/quant_call.h"
+#include "tensora/ops/quant/few_rows.h"
 
 namespace tensora::cuda {
 
