@@ -406,6 +406,24 @@ def generate_cpu_list(sources, headers, out):
     write(out / "src/register_cpu_kernels.cpp", text)
 
 
+# ---- architectures of language models ---------------------------------------------------------
+
+def generate_architectures(models, out):
+    """The list of the architectures, one per file of llm/models, which is named after it."""
+    names = sorted(p.stem for p in models.glob("*.cpp"))
+    for name in names:
+        if f"const Architecture {name}_architecture" not in (models / f"{name}.cpp").read_text():
+            raise SystemExit(f"{models / name}.cpp: `const Architecture {name}_architecture` is not "
+                             "there, so that models of this name could not be loaded")
+    write(out / "src/architectures.cpp",
+          NOTICE + '#include "tensora/llm/architecture_list.h"\n\nnamespace tensora::llm {\n\n'
+          + "".join(f"extern const Architecture {n}_architecture;\n" for n in names)
+          + "\nstatic constexpr NamedArchitecture list[] = {\n"
+          + "".join(f'    {{"{n}", &{n}_architecture}},\n' for n in names)
+          + "};\n\nstd::span<const NamedArchitecture> all_architectures() { return list; }\n\n"
+          + "}  // namespace tensora::llm\n")
+
+
 # ---- embedded functor sources and the umbrella header ----------------------------------------
 
 def generate_embedded(root, headers, out):
@@ -466,6 +484,7 @@ def main():
         generate_backend_list(backend, ops, headers, arguments.out)
     generate_embedded(arguments.root, headers, arguments.out)
     generate_umbrella(arguments.root, ops, arguments.out)
+    generate_architectures(arguments.root / "tensora/llm/models", arguments.out)
 
 
 if __name__ == "__main__":
