@@ -8,6 +8,8 @@
 
 namespace tensora::llm {
 
+class LoraAdapter;
+
 /// A text that is being read and continued. The scheduler decides which of its tokens are computed
 /// when, and keeps its blocks; what it is for, the engine knows.
 struct Sequence {
@@ -17,6 +19,8 @@ struct Sequence {
   int64_t computed = 0;         // tokens whose keys and values are in the cache
   int64_t prompt_size = 0;      // tokens that were given, not generated
   int64_t limit = 0;            // it will not grow beyond this many tokens
+  std::shared_ptr<const LoraAdapter> adapter = nullptr;
+  double adapter_scale = 1;
   BlockManager::Blocks blocks;
   PrefixMatch match;         // of its first admission
   bool was_admitted = false;
