@@ -26,7 +26,7 @@ struct Batch {
   Tensor query_starts;     // int32 [S + 1]: where each sequence's tokens begin
   Tensor lengths;          // int32 [S]: of each sequence with the tokens of this step
   Tensor block_table;      // int32 [S, blocks]: the blocks of each sequence, in order
-  Tensor logit_rows;       // int64 [R]: the tokens whose logits are wanted
+  Tensor logit_rows;       // int64 [R]: the tokens whose logits are wanted; undefined: all
   int64_t max_query = 0;   // the most tokens of one sequence in this step
   int64_t max_length = 0;  // no sequence is longer; a bound is enough
   std::vector<AdapterUse> adapters = {};

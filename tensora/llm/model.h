@@ -28,6 +28,8 @@ class Model {
   virtual Tensor hidden(const Batch& batch, PagedCache& cache) const = 0;
   /// Bytes of the weights; those that stay in the mapped file count too.
   virtual int64_t bytes() const = 0;
+  /// No sequence may be longer than this.
+  virtual int64_t positions() const { return config_.context_length; }
 
   const ModelConfig& config() const { return config_; }
   Device device() const { return device_; }
@@ -53,6 +55,9 @@ struct LoadOptions {
   /// "fp8" with a scale per row, or a mix such as "q4_k_m". Empty: they stay as they are, which on
   /// the CPU costs no memory beyond the mapped file.
   std::string quantize = {};
+  /// How long sequences may become, which decides the size of the table of rotary angles, and with
+  /// longrope its contents; 0: as long as the model was trained for.
+  int64_t positions = 0;
   /// Called with the bytes that are ready and all bytes.
   std::function<void(int64_t done, int64_t total)> progress = nullptr;
 };

@@ -80,8 +80,8 @@ void read_attention(ModelConfig& config, const Keys& keys) {
         value_dim, " numbers are not supported; they must be of one size");
   check(config.head_dim > 0, "model: heads must not be empty, got ", config.heads, " heads of ",
         config.hidden_size, " numbers in all");
-  config.attention_scale = keys.number("attention.scale",
-                                       1 / std::sqrt(static_cast<double>(config.head_dim)));
+  config.attention_scale =
+      keys.number("attention.scale", 1 / std::sqrt(static_cast<double>(config.head_dim)));
   config.attention_softcap = keys.number("attn_logit_softcapping", 0);
   config.window = keys.integer("attention.sliding_window", 0);
 }
@@ -107,8 +107,8 @@ void check_range(std::string_view what, int64_t value, int64_t most) {
 }
 
 void check_positive(std::string_view what, double value) {
-  check(std::isfinite(value) && value > 0, "model: the ", what,
-        " must be a positive number, got ", value);
+  check(std::isfinite(value) && value > 0, "model: the ", what, " must be a positive number, got ",
+        value);
 }
 
 void check_cap(std::string_view what, double value) {
@@ -140,7 +140,8 @@ ModelConfig ModelConfig::from(const Metadata& metadata) {
   config.rope.base = keys.number("rope.freq_base", 10000);
   config.rope.max_positions = config.context_length;
   config.rope.scaling = scaling_from(keys);
-  if (keys.contains("rope.freq_base_swa")) config.local_rope_base = keys.number("rope.freq_base_swa");
+  if (keys.contains("rope.freq_base_swa"))
+    config.local_rope_base = keys.number("rope.freq_base_swa");
   config.final_softcap = keys.number("final_logit_softcapping", 0);
   config.vocab_size = keys.integer("vocab_size", 0);
   constexpr auto tokens = "tokenizer.ggml.tokens";
@@ -162,8 +163,8 @@ ModelConfig ModelConfig::from(const ModelFile& file) {
   check_range("rotary size", config.rotary_dim, 1 << 16);
   nn::RopeScaling& scaling = config.rope.scaling;
   if (auto found = divisors(file, config, "rope_freqs.weight"); !found.empty())
-    scaling = {.type = "longrope", .attention_factor = 1, .short_factor = found,
-               .long_factor = found};
+    scaling = {
+        .type = "longrope", .attention_factor = 1, .short_factor = found, .long_factor = found};
   if (auto found = divisors(file, config, "rope_factors_long.weight"); !found.empty()) {
     scaling.type = "longrope";
     scaling.long_factor = std::move(found);

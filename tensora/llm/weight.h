@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string_view>
-
 #include "tensora/core/tensor.h"
 
 namespace tensora::llm {
@@ -14,6 +12,8 @@ struct Weight {
   bool defined() const { return data.defined(); }
   int64_t bytes() const;
   Weight to(Device device) const;
+  /// A view of some of the rows.
+  Weight rows(int64_t first, int64_t count) const;
   /// The numbers in float32, for tests and conversions.
   Tensor dequantized() const;
 };
