@@ -41,6 +41,9 @@ if(build_cuda)
   add_library(tensora_cuda SHARED ${cuda_sources} ${generated_cuda}
               ${generated}/src/register_cuda_kernels.cpp)
   tensora_cuda_architectures(${cuda_sources} ${generated_cuda})
+  # Encoders of quantized blocks find the same bytes as on the CPU.
+  set_property(SOURCE ${PROJECT_SOURCE_DIR}/tensora/ops/quant/quantize_cuda.cu APPEND PROPERTY
+               COMPILE_OPTIONS -fmad=false)
   add_library(Tensora::cuda ALIAS tensora_cuda)
   set_target_properties(tensora_cuda PROPERTIES EXPORT_NAME cuda CUDA_STANDARD 20
                         CUDA_ARCHITECTURES OFF CUDA_RUNTIME_LIBRARY Static)
