@@ -50,10 +50,9 @@ EngineOptions chosen(EngineOptions options, const Model& model) {
   if (options.context == 0 || options.cache_tokens == 0) {
     const int64_t bytes = PagedCache::bytes_per_block(config, block, *options.cache_dtype);
     const MemoryUsage memory = memory_usage(model.device());
-    const auto fits =
-        static_cast<int64_t>(static_cast<double>(memory.free) * kCacheShare /
-                             static_cast<double>(bytes)) *
-        block;
+    const auto fits = static_cast<int64_t>(static_cast<double>(memory.free) * kCacheShare /
+                                           static_cast<double>(bytes)) *
+                      block;
     const int64_t wanted = options.context > 0         ? options.context
                            : config.context_length > 0 ? config.context_length
                                                        : 2048;
@@ -90,8 +89,8 @@ void check_request(const Request& request, const EngineParts& parts) {
   check(std::isfinite(request.adapter_scale), "request: the adapter's scale must be finite, got ",
         request.adapter_scale);
   check(request.stop.size() <= 64 && request.stop_tokens.size() <= 4096,
-        "request: expected at most 64 stop strings and 4096 stop tokens, got ",
-        request.stop.size(), " and ", request.stop_tokens.size());
+        "request: expected at most 64 stop strings and 4096 stop tokens, got ", request.stop.size(),
+        " and ", request.stop_tokens.size());
   for (const std::string& stop : request.stop)
     check(!stop.empty() && stop.size() <= 4096,
           "request: a stop string must have from 1 to 4096 bytes, got ", stop.size());
@@ -118,9 +117,7 @@ Engine::~Engine() = default;
 
 const Model& Engine::model() const { return *parts_.model; }
 const TokenizerPtr& Engine::tokenizer() const { return parts_.tokenizer; }
-const ChatTemplate* Engine::chat_template() const {
-  return parts_.chat ? &*parts_.chat : nullptr;
-}
+const ChatTemplate* Engine::chat_template() const { return parts_.chat ? &*parts_.chat : nullptr; }
 const EngineOptions& Engine::options() const { return options_; }
 int64_t Engine::cache_bytes() const { return loop_->cache_bytes(); }
 EngineStats Engine::stats() const { return loop_->stats(); }
@@ -130,8 +127,8 @@ std::vector<int32_t> Engine::tokens_of(const Request& request) const {
   if (!request.tokens.empty()) return request.tokens;
   check(parts_.tokenizer != nullptr, "request: no tokens are given");
   if (request.messages.empty())
-    return parts_.tokenizer->encode(
-        request.prompt, {.add_special = true, .parse_special = request.parse_special});
+    return parts_.tokenizer->encode(request.prompt,
+                                    {.add_special = true, .parse_special = request.parse_special});
   check(parts_.chat.has_value(), "request: the engine has no chat template; give a prompt");
   // The template writes the special tokens itself, BOS included.
   const std::string text = parts_.chat->render(request.messages, request.chat);
@@ -152,11 +149,12 @@ int64_t Engine::fit_prompt(const Request& request, std::vector<int32_t>& tokens)
         " tokens, but the context of ", options_.context, " has room for ", room,
         "; shorten it, choose a larger context, or let it be truncated");
   const int64_t answer = request.max_tokens > 0 ? request.max_tokens : options_.context / 4;
-  const int64_t target = options_.context - std::max<int64_t>(1, std::min(answer, options_.context / 2));
+  const int64_t target =
+      options_.context - std::max<int64_t>(1, std::min(answer, options_.context / 2));
   const bool has_bos = parts_.tokenizer && parts_.tokenizer->bos() == tokens.front();
   const int64_t keep = std::max<int64_t>(request.keep, has_bos ? 1 : 0);
-  check(keep < target, "request: of the ", target, " tokens that a truncated prompt may have, keep ",
-        "takes ", keep);
+  check(keep < target, "request: of the ", target,
+        " tokens that a truncated prompt may have, keep ", "takes ", keep);
   const auto from = tokens.begin() + static_cast<ptrdiff_t>(keep);
   tokens.erase(from, from + static_cast<ptrdiff_t>(size - target));
   return size - target;
@@ -182,9 +180,8 @@ Generation Engine::submit(Request request) {
   }
   job->prompt_size = static_cast<int64_t>(tokens.size());
   const int64_t most = job->request.max_tokens;
-  job->limit = most < 0 || most > options_.context - job->prompt_size
-                   ? options_.context
-                   : job->prompt_size + most;
+  job->limit = most < 0 || most > options_.context - job->prompt_size ? options_.context
+                                                                      : job->prompt_size + most;
   job->tokens = std::move(tokens);
   job->tokens.reserve(static_cast<size_t>(std::min(job->limit, job->prompt_size + 4096)));
   job->salt = loop_->salt_of(job->request);

@@ -25,12 +25,12 @@ struct Speculation {
 };
 
 struct EngineOptions {
-  int64_t context = 0;            // tokens of one sequence; 0: the model's, as far as memory allows
-  int64_t max_sequences = 8;      // computed together; more wait
-  int64_t max_batch_tokens = 512; // of a step; longer prompts are read in parts
-  int64_t max_waiting = 0;        // more are refused; 0: no limit
-  int64_t block_size = 32;        // tokens of a block of the cache
-  int64_t cache_tokens = 0;       // in all; 0: a context, or several as far as memory allows
+  int64_t context = 0;        // tokens of one sequence; 0: the model's, as far as memory allows
+  int64_t max_sequences = 8;  // computed together; more wait
+  int64_t max_batch_tokens = 512;  // of a step; longer prompts are read in parts
+  int64_t max_waiting = 0;         // more are refused; 0: no limit
+  int64_t block_size = 32;         // tokens of a block of the cache
+  int64_t cache_tokens = 0;        // in all; 0: a context, or several as far as memory allows
   std::optional<DType> cache_dtype = {};  // the model's choice unless given
   bool share_prefixes = true;             // see Note [Prefixes in blocks]
   bool batch_invariant = false;           // see Note [Batch invariance]
@@ -80,8 +80,7 @@ class Engine {
   Generation submit(Request request);
   /// Waits for the answer. Its parts are given to `on_piece`, on this thread, as they come; if that
   /// throws, the request is cancelled.
-  Completion generate(Request request,
-                      const std::function<void(const Piece&)>& on_piece = nullptr);
+  Completion generate(Request request, const std::function<void(const Piece&)>& on_piece = nullptr);
   /// The tokens that the model would see for a request, before anything is dropped.
   std::vector<int32_t> tokens_of(const Request& request) const;
 

@@ -197,8 +197,7 @@ void Engine::Loop::choose(Tensor logits) {
 }
 
 // Chooses tokens as long as they are those of the draft; the one that is not is right, too.
-void Engine::Loop::take_tokens(Job& job, const Slice& slice, float* rows,
-                               const int64_t* greedy) {
+void Engine::Loop::take_tokens(Job& job, const Slice& slice, float* rows, const int64_t* greedy) {
   const auto vocabulary = static_cast<size_t>(parts_.model->config().vocab_size);
   const std::vector<int32_t> draft = std::exchange(job.draft, {});
   job.result.usage.drafted_tokens += static_cast<int64_t>(draft.size());
@@ -312,34 +311,39 @@ void Engine::Loop::end(Job& job, FinishReason reason) {
   } else if (job.has_started) {
     timings.prompt = seconds(now - job.started);
   }
-  count_request(result.usage);
-  job.state->finish(rest, std::move(result));
+  job.rest = std::move(rest);
 }
 
 void Engine::Loop::fail(Job& job, const std::exception_ptr& error) {
-  if (std::exchange(job.has_ended, true)) return;
-  count_request(job.result.usage);
-  job.state->fail(error);
+  if (!std::exchange(job.has_ended, true)) job.error = error;
+}
+
+// The caller is told when all that the request had is free again.
+void Engine::Loop::remove_ended() {
+  for (const auto& job : jobs_) {
+    if (!job->has_ended) continue;
+    scheduler_.remove(*job);
+    if (drafter_) drafter_->forget(*job);
+    count_request(job->result.usage);
+    if (job->error)
+      job->state->fail(job->error);
+    else
+      job->state->finish(job->rest, std::move(job->result));
+  }
+  std::erase_if(jobs_, [](const std::unique_ptr<Job>& job) { return job->has_ended; });
 }
 
 void Engine::Loop::count_request(const Usage& usage) {
   const std::lock_guard lock(mutex_);
   ++stats_.requests;
+  stats_.running = scheduler_.running();
+  stats_.blocks = blocks_.use();
   stats_.prompt_tokens += usage.prompt_tokens;
   stats_.cached_tokens += usage.cached_tokens;
   stats_.generated_tokens += usage.completion_tokens;
   stats_.drafted_tokens += usage.drafted_tokens;
   stats_.accepted_tokens += usage.accepted_tokens;
   stats_.preemptions += usage.preemptions;
-}
-
-void Engine::Loop::remove_ended() {
-  std::erase_if(jobs_, [&](const std::unique_ptr<Job>& job) {
-    if (!job->has_ended) return false;
-    scheduler_.remove(*job);
-    if (drafter_) drafter_->forget(*job);
-    return true;
-  });
 }
 
 void Engine::Loop::count_step(Clock::time_point began) {

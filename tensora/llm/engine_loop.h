@@ -34,6 +34,8 @@ struct Job : Sequence {
   Completion result;
   Clock::time_point submitted = {}, started = {}, first = {}, last = {};
   bool has_started = false, has_ended = false;
+  std::string rest;          // of the text, when it has ended
+  std::exception_ptr error;  // or why it failed
 };
 
 /// The engine's thread: takes requests, computes steps, gives out tokens. No lock is held while the

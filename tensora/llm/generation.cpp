@@ -1,5 +1,7 @@
 #include "tensora/llm/generation.h"
 
+#include <chrono>
+
 #include "tensora/llm/generation_state.h"
 
 namespace tensora::llm {
@@ -41,10 +43,19 @@ Generation::~Generation() {
   if (state_) cancel();
 }
 
+bool Generation::is_ready(double seconds) {
+  std::unique_lock lock(state_->mutex);
+  state_->is_awaited = true;
+  const bool ready = state_->changed.wait_for(lock, std::chrono::duration<double>(seconds),
+                                              [&] { return state_->has_news(); });
+  state_->is_awaited = false;
+  return ready;
+}
+
 std::optional<Piece> Generation::next() {
   std::unique_lock lock(state_->mutex);
   state_->is_awaited = true;
-  state_->changed.wait(lock, [&] { return state_->has_pending || state_->done; });
+  state_->changed.wait(lock, [&] { return state_->has_news(); });
   state_->is_awaited = false;
   if (state_->error) std::rethrow_exception(state_->error);
   if (!state_->has_pending) return std::nullopt;

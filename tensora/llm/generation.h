@@ -20,6 +20,8 @@ class Generation {
 
   /// Waits for the next part of the answer; none: it has ended. Throws what went wrong.
   std::optional<Piece> next();
+  /// Waits for that, but no longer than some seconds; whether `next` would not wait now.
+  bool is_ready(double seconds);
   /// Waits for the end and returns all of it. Throws what went wrong. A cancelled request ends
   /// with what it had.
   Completion wait();

@@ -20,6 +20,7 @@ struct Generation::State {
   Completion completion;
   std::exception_ptr error;
 
+  bool has_news() const { return has_pending || done; }
   void add(std::string_view text, Sampled token);
   void finish(std::string_view text, Completion result);
   void fail(std::exception_ptr what);

@@ -22,7 +22,10 @@ std::string count_text(double count) {
   for (const auto& [unit, name] : units)
     if (count >= unit) {
       const double value = count / unit;
-      std::snprintf(text, sizeof(text), value < 10 ? "%.2f%s" : value < 100 ? "%.1f%s" : "%.0f%s",
+      std::snprintf(text, sizeof(text),
+                    value < 10    ? "%.2f%s"
+                    : value < 100 ? "%.1f%s"
+                                  : "%.0f%s",
                     value, name);
       return text;
     }
@@ -32,30 +35,51 @@ std::string count_text(double count) {
 
 ModelSummary summary_of(const ModelFile& file, const Model& model, const std::string& quantize) {
   ModelSummary summary{.bytes = model.bytes()};
+  const ModelConfig& config = model.config();
   std::map<DType, uint64_t> bytes;
+  double read = 0, all = 0;
   for (const TensorInfo& tensor : file.tensors()) {
     int64_t numbers = 1;
     for (const int64_t size : tensor.sizes) numbers *= size;
     summary.parameters += numbers;
     bytes[tensor.dtype] += tensor.bytes;
+    // An embedding is only looked up, unless it makes the logits, too; of experts a few are used.
+    double share = 1;
+    if (tensor.name == "token_embd.weight" && file.contains("output.weight")) share = 0;
+    if (config.experts > 0 && tensor.name.find("_exps") != std::string::npos)
+      share = static_cast<double>(config.experts_used) / static_cast<double>(config.experts);
+    all += static_cast<double>(tensor.bytes);
+    read += static_cast<double>(tensor.bytes) * share;
   }
+  if (all > 0)
+    summary.read_bytes = static_cast<int64_t>(static_cast<double>(summary.bytes) * read / all);
   summary.precision = quantize;
   if (quantize.empty() && !bytes.empty())
     summary.precision =
         name(std::max_element(bytes.begin(), bytes.end(), [](const auto& a, const auto& b) {
                return a.second < b.second;
              })->first);
-  summary.name = concat(file.architecture(), " ",
-                        count_text(static_cast<double>(summary.parameters)), " ",
-                        summary.precision);
+  summary.name =
+      concat(file.architecture(), " ", count_text(static_cast<double>(summary.parameters)), " ",
+             summary.precision);
   return summary;
 }
 
 ModelSummary summary_of(const std::string& shape, const std::string& type, const Model& model) {
-  return {.name = concat(shape, " ", type),
-          .precision = type,
-          .parameters = find_registered(shape).parameters(),
-          .bytes = model.bytes()};
+  const RegistryEntry& entry = find_registered(shape);
+  const ModelConfig& config = model.config();
+  ModelSummary summary{.name = concat(shape, " ", type),
+                       .precision = type,
+                       .parameters = entry.parameters(),
+                       .bytes = model.bytes()};
+  double unread =
+      entry.details.tied ? 0 : static_cast<double>(config.vocab_size * config.hidden_size);
+  if (config.experts > 0)
+    unread += 3. * static_cast<double>(config.layers * config.hidden_size * config.feed_forward) *
+              static_cast<double>(config.experts - config.experts_used);
+  summary.read_bytes = static_cast<int64_t>(static_cast<double>(summary.bytes) *
+                                            (1 - unread / static_cast<double>(summary.parameters)));
+  return summary;
 }
 
 std::string optimization_text() {

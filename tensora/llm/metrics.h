@@ -17,7 +17,8 @@ struct ModelSummary {
   std::string name = {};       // "llama 1.24B q4_k"
   std::string precision = {};  // the dtype that most bytes of the weights have
   int64_t parameters = 0;
-  int64_t bytes = 0;  // of the weights
+  int64_t bytes = 0;       // of the weights
+  int64_t read_bytes = 0;  // of these, what a generated token reads
 };
 /// `quantize` as in LoadOptions.
 ModelSummary summary_of(const ModelFile& file, const Model& model, const std::string& quantize);

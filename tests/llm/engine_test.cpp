@@ -73,8 +73,7 @@ TEST(Engine, AnswersDoNotDependOnHowTheyAreComputed) {
     std::vector<Tokens> expected;
     for (uint32_t i = 0; i < 12; ++i) {
       const Tokens prompt = prompt_of(i % 5, 5 + 7 * (i % 4));  // some begin alike
-      running.push_back(
-          engine.submit({.tokens = prompt, .sampling = kGreedy, .max_tokens = 60}));
+      running.push_back(engine.submit({.tokens = prompt, .sampling = kGreedy, .max_tokens = 60}));
       expected.push_back(continued(prompt, 60));
     }
     for (size_t i = 0; i < running.size(); ++i)
@@ -94,10 +93,8 @@ TEST(Engine, ComputesRequestsTogether) {
   Engine engine(parts, small({.max_sequences = 4}));
   std::vector<Generation> running;
   for (uint32_t i = 0; i < 6; ++i)
-    running.push_back(engine.submit({.tokens = prompt_of(i, 4),
-                                     .sampling = kGreedy,
-                                     .max_tokens = 20,
-                                     .ignore_end = true}));
+    running.push_back(engine.submit(
+        {.tokens = prompt_of(i, 4), .sampling = kGreedy, .max_tokens = 20, .ignore_end = true}));
   for (Generation& generation : running) generation.wait();
   EXPECT_EQ(model->largest_batch, 4);
   EXPECT_LE(model->largest_step, 16);
@@ -126,7 +123,8 @@ TEST(Engine, TellsWhatWasCachedAndWhatBrokeThePrefix) {
   const Usage usage = ask(changed);
   EXPECT_EQ(usage.cached_tokens, 17);
   EXPECT_EQ(usage.prefix_broken_at, 17);
-  const Request alone{.tokens = prompt, .sampling = kGreedy, .max_tokens = 1, .reuse_prefix = false};
+  const Request alone{
+      .tokens = prompt, .sampling = kGreedy, .max_tokens = 1, .reuse_prefix = false};
   EXPECT_EQ(engine.generate(alone).usage.cached_tokens, 0);
 }
 
@@ -176,8 +174,8 @@ TEST(Engine, StopsAtStringsAndTokens) {
 TEST(Engine, CancelsAtEveryStep) {
   for (int steps = 0; steps < 12; ++steps) {
     Engine engine(toy(100000), small({.context = 4096}));
-    Generation long_one = engine.submit(
-        {.tokens = prompt_of(1, 50), .sampling = kGreedy, .ignore_end = true});
+    Generation long_one =
+        engine.submit({.tokens = prompt_of(1, 50), .sampling = kGreedy, .ignore_end = true});
     Generation other =
         engine.submit({.tokens = prompt_of(2, 9), .sampling = kGreedy, .max_tokens = 50});
     for (int i = 0; i < steps; ++i) long_one.next();
@@ -224,10 +222,9 @@ TEST(Engine, AFailedStepReachesItsRequestsOnly) {
   model->fails_at = 3;
   parts.model = model;
   Engine engine(parts, small());
-  EXPECT_TRUE(contains(error_of([&] {
-                         engine.generate({.prompt = "F", .sampling = kGreedy, .max_tokens = 20});
-                       }),
-                       "toy: this step fails"));
+  EXPECT_TRUE(contains(
+      error_of([&] { engine.generate({.prompt = "F", .sampling = kGreedy, .max_tokens = 20}); }),
+      "toy: this step fails"));
   EXPECT_EQ(engine.generate({.prompt = "G", .sampling = kGreedy, .max_tokens = 5}).tokens,
             continued(ToyTokenizer().encode("G", {}), 5));
 }
@@ -259,11 +256,10 @@ TEST(Engine, ManyThreadsMaySubmit) {
 TEST(Engine, OverflowIsNeverSilent) {
   Engine engine(toy(), small({.context = 32}));
   const Tokens prompt = prompt_of(5, 40);
-  EXPECT_TRUE(contains(
-      error_of([&] { engine.submit({.tokens = prompt, .sampling = kGreedy}); }),
-      "the prompt has 40 tokens, but the context of 32 has room for 31"));
-  Completion answer = engine.generate(
-      {.tokens = prompt_of(5, 20), .sampling = kGreedy, .ignore_end = true});
+  EXPECT_TRUE(contains(error_of([&] { engine.submit({.tokens = prompt, .sampling = kGreedy}); }),
+                       "the prompt has 40 tokens, but the context of 32 has room for 31"));
+  Completion answer =
+      engine.generate({.tokens = prompt_of(5, 20), .sampling = kGreedy, .ignore_end = true});
   EXPECT_EQ(answer.reason, FinishReason::length);
   EXPECT_TRUE(answer.context_full);
   EXPECT_EQ(answer.usage.completion_tokens, 12);
