@@ -3,11 +3,18 @@
 #include <filesystem>
 
 #include "tensora/llm/gguf/gguf_reader.h"
+#include "tensora/llm/hugging_face/folder_file.h"
 #include "tensora/llm/model_file_contents.h"
 
 namespace tensora::llm {
 
-ModelFile ModelFile::open(const std::string& path) { return ModelFile(open_gguf(path)); }
+ModelFile ModelFile::open(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return ModelFile(open_gguf(path));
+  check(std::filesystem::exists(path + "/config.json", ignored), "model: the folder '", path,
+        "' has no config.json; expected a .gguf file or a folder with config.json and safetensors");
+  return ModelFile(open_hugging_face(path));
+}
 
 const Metadata& ModelFile::metadata() const { return contents_->metadata; }
 const std::string& ModelFile::architecture() const { return contents_->architecture; }
