@@ -71,8 +71,9 @@ BatchBuilder::Sizes BatchBuilder::fill(const Step& step) {
     starts[index] = static_cast<int32_t>(token);
     lengths[index] = static_cast<int32_t>(length);
     for (int64_t i = slice.first; i < length; ++i, ++token) {
-      tokens[token] = i < sequence.size() ? sequence.tokens[static_cast<size_t>(i)]
-                                          : sequence.draft[static_cast<size_t>(i - sequence.size())];
+      tokens[token] = i < sequence.size()
+                          ? sequence.tokens[static_cast<size_t>(i)]
+                          : sequence.draft[static_cast<size_t>(i - sequence.size())];
       positions[token] = i;
       slots[token] = int64_t{blocks[i / block_size_]} * block_size_ + i % block_size_;
     }

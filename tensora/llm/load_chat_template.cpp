@@ -46,9 +46,9 @@ ChatTemplate load_chat_template(const ModelFile& file, const Tokenizer& tokenize
   const auto text_of = [&](std::optional<int32_t> token) {
     return token ? tokenizer.bytes_of(*token, {.special = true}) : std::string();
   };
-  const std::string source = file.folder().empty()
-                                 ? file.metadata().get_or<std::string>("tokenizer.chat_template", "")
-                                 : template_in_folder(file.folder());
+  const std::string source =
+      file.folder().empty() ? file.metadata().get_or<std::string>("tokenizer.chat_template", "")
+                            : template_in_folder(file.folder());
   return ChatTemplate::of_model(source, text_of(tokenizer.bos()), text_of(tokenizer.eos()));
 }
 

@@ -62,8 +62,8 @@ struct CudaDriver {
     void* library = dlopen("libcuda.so.1", RTLD_NOW);
     if (!library) return;
     const auto find = [&](auto& function, const char* symbol) {
-      function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
-          dlsym(library, symbol));
+      function =
+          reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, symbol));
     };
     find(device_get, "cuDeviceGet");
     find(retain, "cuDevicePrimaryCtxRetain");
@@ -101,7 +101,8 @@ MemoryUsage device_memory(Device device) {
       usage.free = free + (stats.reserved - std::min(stats.reserved, stats.allocated));
     }
   }
-  if (stats.limit > 0) usage.free = std::min(usage.free, stats.limit - std::min(stats.limit, stats.allocated));
+  if (stats.limit > 0)
+    usage.free = std::min(usage.free, stats.limit - std::min(stats.limit, stats.allocated));
   return usage;
 }
 

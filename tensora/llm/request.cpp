@@ -6,19 +6,26 @@ namespace tensora::llm {
 
 std::string_view name(Overflow policy) {
   switch (policy) {
-    case Overflow::refuse: return "refuse";
-    case Overflow::truncate: return "truncate";
-    case Overflow::shift: return "shift";
+    case Overflow::refuse:
+      return "refuse";
+    case Overflow::truncate:
+      return "truncate";
+    case Overflow::shift:
+      return "shift";
   }
   return "?";
 }
 
 std::string_view name(FinishReason reason) {
   switch (reason) {
-    case FinishReason::stop: return "stop";
-    case FinishReason::length: return "length";
-    case FinishReason::cancelled: return "cancelled";
-    case FinishReason::deadline: return "deadline";
+    case FinishReason::stop:
+      return "stop";
+    case FinishReason::length:
+      return "length";
+    case FinishReason::cancelled:
+      return "cancelled";
+    case FinishReason::deadline:
+      return "deadline";
   }
   return "?";
 }

@@ -61,8 +61,8 @@ struct Usage {
   int64_t cached_tokens = 0;      // of the prompt, not computed again
   /// The first token of the prompt that differs from what was cached behind the same beginning.
   std::optional<int64_t> prefix_broken_at = {};
-  int64_t truncated_tokens = 0;  // of the prompt, dropped because it did not fit
-  int64_t shifted_tokens = 0;    // dropped while answering
+  int64_t truncated_tokens = 0;                     // of the prompt, dropped because it did not fit
+  int64_t shifted_tokens = 0;                       // dropped while answering
   int64_t drafted_tokens = 0, accepted_tokens = 0;  // of speculation
   int64_t preemptions = 0;  // how often others needed its memory and it was read again
 };

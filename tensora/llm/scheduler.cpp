@@ -10,9 +10,8 @@ Scheduler::Scheduler(const SchedulerOptions& options, BlockManager& blocks)
     : options_(options), blocks_(blocks) {
   check(options.max_sequences > 0, "scheduler: expected at least one sequence at a time, got ",
         options.max_sequences);
-  check(options.max_tokens >= options.max_sequences,
-        "scheduler: a step of ", options.max_tokens, " tokens cannot continue ",
-        options.max_sequences, " sequences");
+  check(options.max_tokens >= options.max_sequences, "scheduler: a step of ", options.max_tokens,
+        " tokens cannot continue ", options.max_sequences, " sequences");
   check(!options.batch_invariant || options.max_tokens % blocks.block_size() == 0,
         "scheduler: batch-invariant steps need a number of tokens that is a multiple of the block "
         "size ",
@@ -150,8 +149,7 @@ void Scheduler::plan(Step& step) {
   if (!options_.batch_invariant)
     for (size_t i = 0; i < running_.size(); ++i) {
       Sequence& sequence = *running_[i];
-      if (!sequence.is_reading() && step.tokens < options_.max_tokens)
-        continue_one(sequence, step);
+      if (!sequence.is_reading() && step.tokens < options_.max_tokens) continue_one(sequence, step);
     }
   admit(step);
   if (options_.batch_invariant) {

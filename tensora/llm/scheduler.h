@@ -22,7 +22,7 @@ struct Sequence {
   std::shared_ptr<const LoraAdapter> adapter = nullptr;
   double adapter_scale = 1;
   BlockManager::Blocks blocks;
-  PrefixMatch match;         // of its first admission
+  PrefixMatch match;  // of its first admission
   bool was_admitted = false;
   int64_t preemptions = 0;
 

@@ -25,10 +25,9 @@ SequenceRunner::SequenceRunner(std::shared_ptr<const Model> model,
                                const SequenceRunnerOptions& options)
     : model_(std::move(model)),
       options_(options),
-      cache_(PagedCache::make(model_->config(), blocks_of(options) * options.sequences,
-                              options.block_size,
-                              options.cache_dtype.value_or(model_->cache_dtype()),
-                              model_->device())),
+      cache_(PagedCache::make(
+          model_->config(), blocks_of(options) * options.sequences, options.block_size,
+          options.cache_dtype.value_or(model_->cache_dtype()), model_->device())),
       builder_({.tokens = options.max_batch_tokens,
                 .sequences = options.sequences,
                 .blocks = blocks_of(options)},
@@ -52,10 +51,12 @@ const Batch& SequenceRunner::prepare(std::span<const Part> parts, Rows rows) {
           part.sequence);
     Sequence& sequence = sequences_[static_cast<size_t>(part.sequence)];
     const auto count = static_cast<int64_t>(part.tokens.size());
-    check(sequence.size() + count <= options_.context, "sequence_runner: ",
-          sequence.size() + count, " tokens do not fit the context of ", options_.context);
+    check(sequence.size() + count <= options_.context, "sequence_runner: ", sequence.size() + count,
+          " tokens do not fit the context of ", options_.context);
     step_.slices.push_back({&sequence, sequence.size(), count,
-                            rows == Rows::none ? 0 : rows == Rows::last ? 1 : count});
+                            rows == Rows::none   ? 0
+                            : rows == Rows::last ? 1
+                                                 : count});
     step_.tokens += count;
   }
   check(step_.tokens > 0 && step_.tokens <= options_.max_batch_tokens,
@@ -81,8 +82,7 @@ Tensor SequenceRunner::hidden(std::span<const Part> parts, Rows rows) {
 Tensor SequenceRunner::read(int64_t sequence, std::span<const int32_t> tokens) {
   Tensor logits;
   while (!tokens.empty()) {
-    const size_t count =
-        std::min(tokens.size(), static_cast<size_t>(options_.max_batch_tokens));
+    const size_t count = std::min(tokens.size(), static_cast<size_t>(options_.max_batch_tokens));
     const Part part{sequence, tokens.first(count)};
     tokens = tokens.subspan(count);
     logits = forward({&part, 1}, tokens.empty() ? Rows::last : Rows::none);
