@@ -13,8 +13,7 @@ struct Simulation {
 
   Sequence& add(int32_t first, int64_t size, int64_t limit) {
     auto& sequence = *sequences.emplace_back(std::make_unique<Sequence>());
-    for (int64_t i = 0; i < size; ++i)
-      sequence.tokens.push_back(first + static_cast<int32_t>(i));
+    for (int64_t i = 0; i < size; ++i) sequence.tokens.push_back(first + static_cast<int32_t>(i));
     sequence.prompt_size = size;
     sequence.limit = limit;
     scheduler.add(sequence);

@@ -103,8 +103,9 @@ class ToyTokenizer final : public Tokenizer {
  public:
   ToyTokenizer() {
     for (int64_t i = 0; i < kVocabulary; ++i)
-      texts_.push_back(i < kFirstLetter ? std::string()
-                                        : std::string(1, static_cast<char>('A' + i - kFirstLetter)));
+      texts_.push_back(i < kFirstLetter
+                           ? std::string()
+                           : std::string(1, static_cast<char>('A' + i - kFirstLetter)));
   }
   std::vector<Token> encode(std::string_view text, const EncodeOptions& options) const override {
     std::vector<Token> out;
