@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tensora/llm/model_drafter.h"
+
 namespace tensora::llm {
 namespace {
 
@@ -40,10 +42,16 @@ void NgramDrafter::guess(std::span<Sequence* const> sequences, std::span<const i
   for (size_t i = 0; i < sequences.size(); ++i) guess_one(*sequences[i], options_, most[i]);
 }
 
-std::unique_ptr<Drafter> make_drafter(const EngineParts&, const EngineOptions& options) {
+std::unique_ptr<Drafter> make_drafter(const EngineOptions& options) {
   const Speculation& wanted = options.speculation;
   if (wanted.draft_tokens == 0) return nullptr;
-  return std::make_unique<NgramDrafter>(wanted);
+  if (!wanted.draft_model) return std::make_unique<NgramDrafter>(wanted);
+  return std::make_unique<ModelDrafter>(
+      wanted.draft_model,
+      SequenceRunnerOptions{.sequences = options.max_sequences,
+                            .context = std::min(options.context, wanted.draft_model->positions()),
+                            .max_batch_tokens = options.max_batch_tokens,
+                            .block_size = options.block_size});
 }
 
 }  // namespace tensora::llm

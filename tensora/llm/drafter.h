@@ -30,6 +30,6 @@ class NgramDrafter final : public Drafter {
 };
 
 /// Null if speculation is off.
-std::unique_ptr<Drafter> make_drafter(const EngineParts& parts, const EngineOptions& options);
+std::unique_ptr<Drafter> make_drafter(const EngineOptions& options);
 
 }  // namespace tensora::llm

@@ -45,6 +45,9 @@ EngineOptions chosen(EngineOptions options, const Model& model) {
   const ModelConfig& config = model.config();
   check_options(options, config);
   if (!options.cache_dtype) options.cache_dtype = model.cache_dtype();
+  const int64_t most = model.positions();
+  check(options.context <= most || most == 0, "engine: the model reads at most ", most,
+        " tokens, got a context of ", options.context);
   const int64_t block = options.block_size;
   const auto whole_blocks = [&](int64_t tokens) { return (tokens + block - 1) / block * block; };
   if (options.context == 0 || options.cache_tokens == 0) {
@@ -53,15 +56,13 @@ EngineOptions chosen(EngineOptions options, const Model& model) {
     const auto fits = static_cast<int64_t>(static_cast<double>(memory.free) * kCacheShare /
                                            static_cast<double>(bytes)) *
                       block;
-    const int64_t wanted = options.context > 0         ? options.context
-                           : config.context_length > 0 ? config.context_length
-                                                       : 2048;
+    const int64_t wanted = options.context > 0 ? options.context : most > 0 ? most : 2048;
     if (options.context == 0)
       options.context =
           std::min(wanted, options.cache_tokens > 0 ? options.cache_tokens : std::max(fits, block));
     if (options.cache_tokens == 0) {
-      const int64_t most = std::min(options.max_sequences, kLongSequences);
-      const int64_t all = whole_blocks(options.context) * most;
+      const int64_t all =
+          whole_blocks(options.context) * std::min(options.max_sequences, kLongSequences);
       options.cache_tokens = std::max(whole_blocks(options.context), std::min(all, fits));
     }
   }

@@ -53,7 +53,7 @@ Engine::Loop::Loop(const EngineParts& parts, const EngineOptions& options)
                 .sequences = options.max_sequences,
                 .blocks = blocks_.blocks_of(options.context)},
                options.block_size, parts.model->device()),
-      drafter_(make_drafter(parts, options)) {
+      drafter_(make_drafter(options)) {
   stats_.blocks = blocks_.use();
   thread_ = std::thread([this] { run(); });
 }

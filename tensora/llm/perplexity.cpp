@@ -52,8 +52,6 @@ void read_part(SequenceRunner& runner, std::span<const int32_t> part, int64_t co
       for (int64_t i = std::max<int64_t>(0, counted - 1 - at); i < count; ++i)
         sums.add(surprise_of(rows.data_ptr<float>() + i * vocabulary, vocabulary,
                              part[static_cast<size_t>(at + i + 1)]));
-    } else {
-      synchronize(runner.model().device());
     }
     at += count;
   }

@@ -43,6 +43,8 @@ SequenceRunner::SequenceRunner(std::shared_ptr<const Model> model,
 }
 
 const Batch& SequenceRunner::prepare(std::span<const Part> parts, Rows rows) {
+  // The last batch's place is written to anew.
+  if (!model_->device().is_cpu()) synchronize(model_->device());
   step_.slices.clear();
   step_.tokens = 0;
   for (const Part& part : parts) {
@@ -86,7 +88,6 @@ Tensor SequenceRunner::read(int64_t sequence, std::span<const int32_t> tokens) {
     const Part part{sequence, tokens.first(count)};
     tokens = tokens.subspan(count);
     logits = forward({&part, 1}, tokens.empty() ? Rows::last : Rows::none);
-    if (!tokens.empty()) synchronize(model_->device());  // the next batch is written to its place
   }
   return logits;
 }
