@@ -28,6 +28,7 @@ void add_perplexity(CLI::App& app);
 void add_plot(CLI::App& app);
 void add_run(CLI::App& app);
 void add_stories(CLI::App& app);
+void add_tokenize(CLI::App& app);
 void add_train(CLI::App& app);
 void add_train_lm(CLI::App& train);
 void add_train_image(CLI::App& train);

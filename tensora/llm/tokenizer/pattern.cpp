@@ -239,4 +239,13 @@ size_t Pattern::match(std::string_view text, size_t at, Memory& memory) const {
   return last;
 }
 
+std::string literal_pattern(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (std::string_view(R"(\^$.|?*+()[]{}&-)").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
 }  // namespace tensora::llm

@@ -38,4 +38,7 @@ class Pattern {
   std::vector<uint8_t> page_symbols_;
 };
 
+/// The expression that matches just this text.
+std::string literal_pattern(std::string_view text);
+
 }  // namespace tensora::llm

@@ -91,7 +91,7 @@ std::string PipelineTokenizer::decode(std::span<const Token> tokens,
 }
 
 std::optional<Token> PipelineTokenizer::find(std::string_view text) const {
-  Token found = parts_.vocabulary->find(text);
+  Token found = parts_.vocabulary->find_any(text);
   if (found < 0 && text.find(' ') != text.npos)
     found = parts_.vocabulary->find(
         normalizing::replace(" ", std::string(kSpaceMark))(std::string(text)));
@@ -112,7 +112,7 @@ std::vector<Token> end_tokens(const Vocabulary& vocabulary, const std::vector<To
   for (const std::string_view name :
        {"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|eom_id|>",
         "<|end_of_text|>", "</s>", "<EOT>", "<eos>", "<|return|>", "<|call|>"}) {
-    const Token token = vocabulary.find(name);
+    const Token token = vocabulary.find_any(name);
     if (token >= 0) out.push_back(token);
   }
   std::sort(out.begin(), out.end());

@@ -69,7 +69,7 @@ void add_bert_words(PreTokenizer& pre_tokenizer) {
   using Split = PreTokenizer::Split;
   pre_tokenizer.add(Split{.pattern = std::make_shared<const Pattern>(R"(\s+)"),
                           .matches = PreTokenizer::Matches::removed});
-  pre_tokenizer.add(Split{.pattern = std::make_shared<const Pattern>(R"([\p{P}!-/:-@\[-`{-~])")});
+  pre_tokenizer.add(Split{.pattern = std::make_shared<const Pattern>(kPunctuation)});
 }
 
 }  // namespace tensora::llm

@@ -214,7 +214,7 @@ class GgufTokenizer {
     if (!options_.pre.empty()) return pre_ = options_.pre;
     pre_ = metadata_.get_or(key("pre"), std::string());
     if (!pre_.empty()) return pre_;
-    const auto has = [&](std::string_view text) { return vocabulary_->find(text) >= 0; };
+    const auto has = [&](std::string_view text) { return vocabulary_->find_any(text) >= 0; };
     const Token size = vocabulary_->size();
     pre_ = has("<|begin_of_text|>") && size >= 128000         ? "llama-bpe"
            : has("<|im_start|>") && size >= 151000            ? "qwen2"
@@ -234,7 +234,7 @@ class GgufTokenizer {
   }
 
   void make_word_pieces() {
-    const Token unknown = id("unknown_token_id").value_or(vocabulary_->find("[UNK]"));
+    const Token unknown = id("unknown_token_id").value_or(vocabulary_->find_any("[UNK]"));
     set_pieces();
     parts_.normalizer.add(normalizing::bert({}));
     add_bert_words(parts_.pre_tokenizer);

@@ -19,7 +19,9 @@ Token Vocabulary::add(std::string text, TokenKind kind, double score) {
   texts_.push_back(std::move(text));
   kinds_.push_back(kind);
   scores_.push_back(score);
-  table_.insert(texts_, token);
+  const bool named =
+      kind == TokenKind::control || kind == TokenKind::unknown || kind == TokenKind::byte;
+  (named ? names_ : table_).insert(texts_, token);
   return token;
 }
 
@@ -27,8 +29,6 @@ void Vocabulary::set_pieces(std::vector<std::string> pieces) {
   ensure(pieces.size() == texts_.size(), "Vocabulary: a piece per token is expected");
   pieces_ = std::move(pieces);
 }
-
-void Vocabulary::set_kind(Token token, TokenKind kind) { kinds_[at(token)] = kind; }
 
 void Vocabulary::set_byte(uint8_t byte, Token token) {
   if (bytes_[byte] < 0) bytes_[byte] = token;

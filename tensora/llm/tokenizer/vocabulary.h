@@ -27,7 +27,6 @@ class Vocabulary {
   Token add(std::string text, TokenKind kind = TokenKind::normal, double score = 0);
   /// What a token stands for, where that is not its text. To be called for all tokens or none.
   void set_pieces(std::vector<std::string> pieces);
-  void set_kind(Token token, TokenKind kind);
   /// The token of a single byte; a second one is ignored.
   void set_byte(uint8_t byte, Token token);
 
@@ -43,8 +42,14 @@ class Vocabulary {
     return kind(token) == TokenKind::control || kind(token) == TokenKind::unknown;
   }
   double score(Token token) const { return scores_[at(token)]; }
-  /// -1 if there is none; of any kind.
+  /// A token that text can become; -1 if there is none. Control tokens and those of bytes are not
+  /// found: nobody gets one by writing its name.
   Token find(std::string_view text) const { return table_.find(texts_, text); }
+  /// Of any kind.
+  Token find_any(std::string_view text) const {
+    const Token found = find(text);
+    return found >= 0 ? found : names_.find(texts_, text);
+  }
   Token byte(uint8_t value) const { return bytes_[value]; }
   bool has_all_bytes() const;
 
@@ -54,7 +59,7 @@ class Vocabulary {
   std::vector<std::string> texts_, pieces_;
   std::vector<TokenKind> kinds_;
   std::vector<double> scores_;
-  TokenTable table_;
+  TokenTable table_, names_;
   std::array<Token, 256> bytes_;
 };
 
