@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tensora/llm/chat_encoder.h"
 #include "tensora/llm/engine_loop.h"
 #include "tensora/llm/memory_tracker.h"
 #include "tensora/llm/model_file.h"
@@ -111,6 +112,8 @@ EngineParts load_parts(const ModelFile& file, const LoadOptions& options) {
 Engine::Engine(EngineParts parts, const EngineOptions& options) : parts_(std::move(parts)) {
   check(parts_.model != nullptr, "engine: a model is needed");
   options_ = chosen(options, *parts_.model);
+  if (parts_.chat && parts_.tokenizer)
+    chat_ = std::make_unique<ChatEncoder>(parts_.tokenizer, *parts_.chat);
   loop_ = std::make_unique<Loop>(parts_, options_);
 }
 
@@ -118,7 +121,9 @@ Engine::~Engine() = default;
 
 const Model& Engine::model() const { return *parts_.model; }
 const TokenizerPtr& Engine::tokenizer() const { return parts_.tokenizer; }
-const ChatTemplate* Engine::chat_template() const { return parts_.chat ? &*parts_.chat : nullptr; }
+const ChatTemplate* Engine::chat_template() const {
+  return chat_ ? &chat_->chat_template() : nullptr;
+}
 const EngineOptions& Engine::options() const { return options_; }
 int64_t Engine::cache_bytes() const { return loop_->cache_bytes(); }
 EngineStats Engine::stats() const { return loop_->stats(); }
@@ -130,10 +135,8 @@ std::vector<int32_t> Engine::tokens_of(const Request& request) const {
   if (request.messages.empty())
     return parts_.tokenizer->encode(request.prompt,
                                     {.add_special = true, .parse_special = request.parse_special});
-  check(parts_.chat.has_value(), "request: the engine has no chat template; give a prompt");
-  // The template writes the special tokens itself, BOS included.
-  const std::string text = parts_.chat->render(request.messages, request.chat);
-  return parts_.tokenizer->encode(text, {.add_special = false, .parse_special = true});
+  check(chat_ != nullptr, "request: the engine has no chat template; give a prompt");
+  return chat_->encode(request.messages, request.chat);
 }
 
 // Makes the prompt fit, or says why it does not; returns how many tokens were dropped.

@@ -13,6 +13,8 @@
 
 namespace tensora::llm {
 
+class ChatEncoder;
+
 /// Tokens are guessed and then checked by the model, several in one step. The answers are the same
 /// as without: a guess counts only if it is what the sampler chooses.
 struct Speculation {
@@ -99,6 +101,7 @@ class Engine {
 
   EngineParts parts_;
   EngineOptions options_;
+  std::unique_ptr<ChatEncoder> chat_;
   std::unique_ptr<Loop> loop_;
 };
 
