@@ -1,3 +1,5 @@
+#include <nanobind/stl/unique_ptr.h>
+
 #include <map>
 
 #include "python/src/autograd.h"

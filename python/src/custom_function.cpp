@@ -52,7 +52,7 @@ TensorList python_backward(Context& context, const TensorList& grads) {
     if (PyObject_SetAttrString(python, "saved_tensors", saved_tuple.get()) != 0)
       throw PythonError{};
     const Owned arguments(wrap_all(grads));
-    const Owned result(PyObject_CallMethod(python, "_run_backward", "O", arguments.get()));
+    const Owned result(PyObject_CallMethod(python, "_run_backward", "(O)", arguments.get()));
     if (PyObject_SetAttrString(python, "saved_tensors", Owned(PyTuple_New(0)).get()) != 0)
       throw PythonError{};
     return list_from_result(result.get(), "backward");
@@ -61,7 +61,7 @@ TensorList python_backward(Context& context, const TensorList& grads) {
 
 TensorList run_forward(Context& context, PyObject* python, PyObject* args, bool& single) {
   const no_grad silent;
-  const Owned result(PyObject_CallMethod(python, "_run_forward", "O", args));
+  const Owned result(PyObject_CallMethod(python, "_run_forward", "(O)", args));
   single = !is_sequence(result.get());
   TensorList outputs = list_from_result(result.get(), "forward");
   context.mark_dirty(tensors_of(python, "_dirty"));

@@ -351,7 +351,10 @@ void add_function(PyObject* module, const FunctionTable& table) {
   intern_names(table);
   const Owned place = submodule(module, table.module);
   const Owned function = make_function(function_type, table, false);
-  if (PyModule_AddObjectRef(place.get(), table.name, function.get()) != 0) throw PythonError{};
+  // `bfloat16` and `half` are dtypes; as functions they are methods only.
+  if (!PyObject_HasAttrString(place.get(), table.name) &&
+      PyModule_AddObjectRef(place.get(), table.name, function.get()) != 0)
+    throw PythonError{};
   if (*table.module) return;
   const Owned method = make_function(method_type, table, true);
   auto* type = reinterpret_cast<PyObject*>(tensor_type);

@@ -70,6 +70,7 @@ void add_core(PyObject* module) {
 // around them.
 NB_MODULE(_C, module) {  // NOLINT: a macro of nanobind
   using namespace tensora::python;
+  nanobind::set_leak_warnings(false);  // what lives until the interpreter ends is no leak
   nanobind::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     try {
       std::rethrow_exception(thrown);

@@ -141,7 +141,7 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
 
 
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
-    if training and input.numel() // max(input.shape[1], 1) <= 1:
+    if training and input.numel() <= input.shape[1]:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     return _C.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 

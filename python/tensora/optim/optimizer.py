@@ -230,11 +230,11 @@ def _optimizer(name, doc, **defaults):
 
 
 SGD = _optimizer("SGD", "Stochastic gradient descent.", lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0,
-                 nesterov=False, maximize=False, capturable=False, master_weights=False)
+                 nesterov=False, maximize=False, capturable=False)
 Adam = _optimizer("Adam", "Adam.", lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False,
-                  maximize=False, capturable=False, decoupled_weight_decay=False, master_weights=False)
+                  maximize=False, capturable=False, decoupled_weight_decay=False)
 AdamW = _optimizer("AdamW", "Adam whose weight decay acts on the parameters.", lr=1e-3, betas=(0.9, 0.999), eps=1e-8,
-                   weight_decay=1e-2, amsgrad=False, maximize=False, capturable=False, master_weights=False)
+                   weight_decay=1e-2, amsgrad=False, maximize=False, capturable=False)
 Adamax = _optimizer("Adamax", "Adam with the infinity norm.", lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0,
                     maximize=False, capturable=False)
 Adagrad = _optimizer("Adagrad", "Adagrad.", lr=1e-2, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0,
