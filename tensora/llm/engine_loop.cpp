@@ -53,6 +53,7 @@ Engine::Loop::Loop(const EngineParts& parts, const EngineOptions& options)
                 .sequences = options.max_sequences,
                 .blocks = blocks_.blocks_of(options.context)},
                options.block_size, parts.model->device()),
+      steps_(parts.model),
       drafter_(make_drafter(options)) {
   stats_.blocks = blocks_.use();
   thread_ = std::thread([this] { run(); });
@@ -164,7 +165,7 @@ void Engine::Loop::step() {
 void Engine::Loop::compute() {
   copy_blocks(cache_, step_.copies);
   const Batch& batch = builder_.build(step_);
-  Tensor logits = parts_.model->forward(batch, cache_);
+  Tensor logits = steps_.forward(batch, cache_);
   if (logits.size(0) > 0)
     choose(std::move(logits));
   else

@@ -12,6 +12,7 @@
 #include "tensora/llm/engine.h"
 #include "tensora/llm/generation_state.h"
 #include "tensora/llm/sampling/stop_strings.h"
+#include "tensora/llm/step_graphs.h"
 #include "tensora/llm/tokenizer/stream_decoder.h"
 
 namespace tensora::llm {
@@ -75,6 +76,7 @@ class Engine::Loop {
   BlockManager blocks_;
   Scheduler scheduler_;
   BatchBuilder builder_;
+  StepGraphs steps_;
   std::unique_ptr<Drafter> drafter_;
   Jobs jobs_;
   Step step_;

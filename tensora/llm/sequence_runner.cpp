@@ -31,7 +31,8 @@ SequenceRunner::SequenceRunner(std::shared_ptr<const Model> model,
       builder_({.tokens = options.max_batch_tokens,
                 .sequences = options.sequences,
                 .blocks = blocks_of(options)},
-               options.block_size, model_->device()) {
+               options.block_size, model_->device()),
+      steps_(model_) {
   // Every sequence has its own blocks for good.
   sequences_.resize(static_cast<size_t>(options.sequences));
   int32_t first = 0;
@@ -73,7 +74,7 @@ const Batch& SequenceRunner::prepare(std::span<const Part> parts, Rows rows) {
 
 Tensor SequenceRunner::forward(std::span<const Part> parts, Rows rows) {
   const inference_mode guard;
-  return model_->forward(prepare(parts, rows), cache_);
+  return steps_.forward(prepare(parts, rows), cache_);
 }
 
 Tensor SequenceRunner::hidden(std::span<const Part> parts, Rows rows) {

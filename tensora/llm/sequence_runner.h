@@ -6,6 +6,7 @@
 
 #include "tensora/llm/batch_builder.h"
 #include "tensora/llm/model.h"
+#include "tensora/llm/step_graphs.h"
 
 namespace tensora::llm {
 
@@ -30,7 +31,7 @@ class SequenceRunner {
   SequenceRunner(std::shared_ptr<const Model> model, const SequenceRunnerOptions& options);
 
   /// Appends the parts to their sequences in one step; at most max_batch_tokens in all. Float32
-  /// logits [rows, vocab_size].
+  /// logits [rows, vocab_size], which the next call may overwrite.
   Tensor forward(std::span<const Part> parts, Rows rows);
   /// The same for the hidden states.
   Tensor hidden(std::span<const Part> parts, Rows rows);
@@ -54,6 +55,7 @@ class SequenceRunner {
   SequenceRunnerOptions options_;
   PagedCache cache_;
   BatchBuilder builder_;
+  StepGraphs steps_;
   std::vector<Sequence> sequences_;
   Step step_;
 };
