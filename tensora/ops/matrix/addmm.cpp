@@ -79,7 +79,9 @@ constinit OpDef<AddmmAttrs> addmm_op = define(Op<AddmmAttrs>{
           }
           if (vjp.needs(0)) vjp.set(0, scaled(g, attrs.beta));
           if (vjp.needs(2))
-            vjp.set(2, scaled(matmul(transpose(vjp.input(1), -2, -1), g), attrs.alpha));
+            vjp.set(2, scaled(second_factor_gradient(vjp.input(1),
+                                                     vjp.needs(1) ? vjp.input(2) : Tensor(), g),
+                              attrs.alpha));
         },
     .saves = {{}, in(2), in(1)},
     .autocast = Autocast::lower,
