@@ -28,6 +28,19 @@ class Keys {
   double number(std::string_view key, double otherwise) const {
     return contains(key) ? number(key) : otherwise;
   }
+  /// A number n, of which the last of every n layers is global (0: none is), or a list of which are
+  /// local.
+  int64_t period(std::string_view key) const {
+    const MetadataValue* value = metadata_.find(name(key));
+    if (!value || !value->is_array()) return metadata_.get<int64_t>(name(key));
+    const auto& local = metadata_.get<std::vector<int64_t>>(name(key));
+    const auto first_global = std::find(local.begin(), local.end(), 0);
+    const int64_t found = first_global - local.begin() + 1;
+    for (size_t i = 0; i < local.size(); ++i)
+      check((local[i] == 0) == ((static_cast<int64_t>(i) + 1) % found == 0), "model: layer ", i,
+            " of ", name(key), " does not follow a period, which is not supported");
+    return first_global == local.end() ? 0 : found;
+  }
   std::string text(std::string_view key, std::string otherwise) const {
     return metadata_.get_or(name(key), std::move(otherwise));
   }
@@ -84,6 +97,11 @@ void read_attention(ModelConfig& config, const Keys& keys) {
       keys.number("attention.scale", 1 / std::sqrt(static_cast<double>(config.head_dim)));
   config.attention_softcap = keys.number("attn_logit_softcapping", 0);
   config.window = keys.integer("attention.sliding_window", 0);
+  if (keys.contains("attention.sliding_window_pattern")) {
+    const int64_t period = keys.period("attention.sliding_window_pattern");
+    config.window_period = period == 0 ? 1 : period;
+    if (period == 1) config.window = 0;  // all layers are global
+  }
 }
 
 /// Divisors of the frequencies that a file has as a tensor; empty where it has none.

@@ -65,6 +65,8 @@ def configs(scale):
         tie_word_embeddings=True))
     phi = dict(num_key_value_heads=4, sliding_window=None)
     yield "phi3", t.Phi3Config(**common(scale, **phi))
+    yield "phi3-partial", t.Phi3Config(**common(scale, **phi, rope_parameters=rope(
+        "default", partial_rotary_factor=0.5)))
     for name, original in (("phi3-long", LENGTH - 16), ("phi3-short", LENGTH)):
         yield name, t.Phi3Config(**common(
             scale, **phi, original_max_position_embeddings=original,

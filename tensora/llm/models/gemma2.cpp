@@ -13,7 +13,8 @@ constinit const Architecture gemma2_architecture = {
         [](ModelConfig& config, const Metadata& metadata) {
           const double hidden = static_cast<double>(config.hidden_size);
           config.embedding_scale = std::sqrt(hidden);
-          config.window_period = 2;
+          if (!metadata.contains("gemma2.attention.sliding_window_pattern"))
+            config.window_period = 2;
           config.attention_softcap = metadata.get_or("gemma2.attn_logit_softcapping", 50.0);
           config.final_softcap = metadata.get_or("gemma2.final_logit_softcapping", 30.0);
           // The 27B model scales by its share of the hidden size, not by the size of a head; older

@@ -13,7 +13,8 @@ constinit const Architecture gemma3_architecture = {
         [](ModelConfig& config, const Metadata& metadata) {
           const double hidden = static_cast<double>(config.hidden_size);
           config.embedding_scale = std::sqrt(hidden);
-          config.window_period = 6;
+          if (!metadata.contains("gemma3.attention.sliding_window_pattern"))
+            config.window_period = 6;
           if (!config.local_rope_base) config.local_rope_base = 10000;
           // See gemma2.cpp.
           if (config.layers == 62 && !metadata.contains("gemma3.attention.scale"))

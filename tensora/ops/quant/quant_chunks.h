@@ -58,11 +58,10 @@ template <int stride>
 }
 /// 16 in the bytes whose bit of the 32 is set.
 [[gnu::always_inline]] inline __m256i fifth_bits(uint32_t bits) {
-  const __m256i spread = _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202,
-                                            0x0303030303030303);
+  const __m256i spread =
+      _mm256_setr_epi64x(0, 0x0101010101010101, 0x0202020202020202, 0x0303030303030303);
   const __m256i each = _mm256_set1_epi64x(static_cast<int64_t>(0x8040201008040201u));
-  const __m256i bytes =
-      _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int32_t>(bits)), spread);
+  const __m256i bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(static_cast<int32_t>(bits)), spread);
   const __m256i set = _mm256_cmpeq_epi8(_mm256_and_si256(bytes, each), each);
   return _mm256_and_si256(set, _mm256_set1_epi8(16));
 }
@@ -73,8 +72,8 @@ template <int shift, int mask>
 }
 /// The sixteen values of IQ4_NL and IQ4_XS.
 [[gnu::always_inline]] inline __m256i stepped_values(__m256i indices) {
-  const __m128i table = _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53,
-                                      69, 89, 113);
+  const __m128i table =
+      _mm_setr_epi8(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
   return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), indices);
 }
 
@@ -192,8 +191,8 @@ namespace chunks {
 /// Factors of groups of 16, from bytes.
 [[gnu::always_inline]] inline void spread_factors(__m128i factors, __m256i (&s)[kParts]) {
   for (int i = 0; i < kParts; ++i) {
-    const __m128i pattern = _mm_set_epi64x(0x0101010101010101 * (2 * i + 1),
-                                           0x0101010101010101 * (2 * i));
+    const __m128i pattern =
+        _mm_set_epi64x(0x0101010101010101 * (2 * i + 1), 0x0101010101010101 * (2 * i));
     s[i] = _mm256_cvtepi8_epi16(_mm_shuffle_epi8(factors, pattern));
   }
 }
@@ -217,8 +216,8 @@ struct SixBits {
   const SixBits bits = six_bits(from);
   const __m256i scales = _mm256_broadcastsi128_si256(_mm_cvtepu8_epi16(bits.scales));
   for (int i = 0; i < kParts; ++i)
-    to.s[i] = _mm256_shuffle_epi8(
-        scales, _mm256_set1_epi16(static_cast<int16_t>(0x0100 + 0x0202 * i)));
+    to.s[i] =
+        _mm256_shuffle_epi8(scales, _mm256_set1_epi16(static_cast<int16_t>(0x0100 + 0x0202 * i)));
   to.t = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(bits.lows, bits.lows));
 }
 
@@ -250,8 +249,8 @@ struct ChunksQ5_K {
     const __m256i high = chunks::load32(from + 16);
     const auto fifth = [&](int bit) {
       // Bit `bit` of each byte moves to place 4.
-      const __m256i moved = bit < 4 ? _mm256_slli_epi16(high, 4 - bit)
-                                    : _mm256_srli_epi16(high, bit - 4);
+      const __m256i moved =
+          bit < 4 ? _mm256_slli_epi16(high, 4 - bit) : _mm256_srli_epi16(high, bit - 4);
       return _mm256_and_si256(moved, _mm256_set1_epi8(16));
     };
     for (int k = 0; k < 4; ++k) {
@@ -271,7 +270,8 @@ struct ChunksQ6_K {
     chunks::spread_factors(factors, to.s);
     to.t = _mm256_slli_epi16(_mm256_cvtepi8_epi16(factors), 5);
     for (int h = 0; h < 2; ++h) {
-      const __m256i first = chunks::load32(from + h * 64), second = chunks::load32(from + h * 64 + 32);
+      const __m256i first = chunks::load32(from + h * 64),
+                    second = chunks::load32(from + h * 64 + 32);
       const __m256i high = chunks::load32(from + 128 + h * 32);
       const __m256i two = _mm256_set1_epi8(48);
       const auto joined = [&](__m256i low, __m256i moved) {
@@ -325,8 +325,8 @@ struct ChunksQ3_K {
     to.t = _mm256_slli_epi16(_mm256_cvtepi8_epi16(scales), 2);
     const __m256i third = chunks::load32(from);
     const auto bit_as_4 = [&](int bit) {
-      const __m256i moved = bit < 2 ? _mm256_slli_epi16(third, 2 - bit)
-                                    : _mm256_srli_epi16(third, bit - 2);
+      const __m256i moved =
+          bit < 2 ? _mm256_slli_epi16(third, 2 - bit) : _mm256_srli_epi16(third, bit - 2);
       return _mm256_and_si256(moved, _mm256_set1_epi8(4));
     };
     for (int h = 0; h < 2; ++h) {

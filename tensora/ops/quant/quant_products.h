@@ -32,9 +32,9 @@ struct WeightRows {
 /// Activations rounded to 8 bits; rows are padded with zeros to whole chunks.
 struct ByteRows {
   const int8_t* q = nullptr;
-  const float* scale = nullptr;   // for 32 numbers, or for 256
-  const float* total = nullptr;   // of 32 numbers, with their scale
-  const int16_t* sums = nullptr;  // of 16 numbers, without
+  const float* scale = nullptr;    // for 32 numbers, or for 256
+  const float* total = nullptr;    // of 32 numbers, with their scale
+  const int16_t* sums = nullptr;   // of 16 numbers, without
   int64_t chunks = 0, scales = 0;  // of a row
 };
 
