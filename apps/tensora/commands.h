@@ -27,6 +27,7 @@ void add_embed(CLI::App& app);
 void add_info(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_perplexity(CLI::App& app);
+void add_plan(CLI::App& app);
 void add_plot(CLI::App& app);
 void add_quantize(CLI::App& app);
 void add_run(CLI::App& app);
