@@ -16,6 +16,7 @@ class UsageError : public std::runtime_error {
 void add_completion(CLI::App& app);
 void add_info(CLI::App& app);
 void add_plot(CLI::App& app);
+void add_pull(CLI::App& app);
 void add_stories(CLI::App& app);
 void add_train(CLI::App& app);
 void add_train_lm(CLI::App& train);

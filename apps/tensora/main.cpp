@@ -64,6 +64,7 @@ int main(int count, char** arguments) {
   tensora::cli::add_train(app);
   tensora::cli::add_plot(app);
   tensora::cli::add_stories(app);
+  tensora::cli::add_pull(app);
   tensora::cli::add_info(app);
   tensora::cli::add_completion(app);
   return run(app, count, arguments);
