@@ -1,5 +1,9 @@
 #include "tensora/llm/paged_cache.h"
 
+#include <sys/mman.h>
+
+#include <memory>
+
 #include "tensora/llm/model_config.h"
 #include "tensora/ops.h"
 
@@ -19,6 +23,18 @@ void check_blocks(const ModelConfig& config, int64_t block_size, DType dtype) {
         " numbers, which heads of ", config.head_dim, " do not consist of");
 }
 
+// On the CPU, pages that take no memory until they are written to: a cache is made for the longest
+// text, and most texts are short.
+Tensor zero_bytes(int64_t bytes, Device device) {
+  if (!device.is_cpu()) return zeros({bytes}, {.dtype = kUInt8, .device = device});
+  const auto size = static_cast<size_t>(bytes);
+  void* pages = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  check(pages != MAP_FAILED, "PagedCache: the system has no ", bytes, " bytes of memory");
+  std::shared_ptr<void> owner(pages, [size](void* address) { munmap(address, size); });
+  return make_view(Storage::wrap(pages, size, device, std::move(owner)), {bytes}, {1}, 0, kUInt8);
+}
+
 }  // namespace
 
 PagedCache PagedCache::make(const ModelConfig& config, int64_t num_blocks, int64_t block_size,
@@ -33,7 +49,7 @@ PagedCache PagedCache::make(const ModelConfig& config, int64_t num_blocks, int64
   for (int64_t layer = 0; layer < config.layers; ++layer)
     for (std::vector<Tensor>* part : {&cache.keys, &cache.values}) {
       // Zeros in every dtype are zero bytes.
-      Tensor memory = zeros({num_blocks * bytes}, {.dtype = kUInt8, .device = device});
+      const Tensor memory = zero_bytes(num_blocks * bytes, device);
       const Shape sizes{num_blocks, config.kv_heads, block_size, config.head_dim};
       part->push_back(make_view(memory.impl().storage, sizes, contiguous_strides(sizes), 0, dtype));
     }
