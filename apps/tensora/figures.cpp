@@ -44,9 +44,11 @@ std::string printable(std::string_view text, size_t most) {
     if (shown >= most) return out + "…";
     const CodePoint next = decode_utf8(text);
     // C0 and C1 controls, and what turns the direction of writing around.
-    const bool odd = next.code == kInvalidUtf8 || next.code < 0x20 ||
-                     (next.code >= 0x7F && next.code < 0xA0) ||
-                     (next.code >= 0x200E && next.code <= 0x202E && next.code != 0x2010);
+    const auto within = [&](uint32_t first, uint32_t last) {
+      return next.code >= first && next.code <= last;
+    };
+    const bool odd = next.code == kInvalidUtf8 || next.code < 0x20 || within(0x7F, 0x9F) ||
+                     within(0x200E, 0x200F) || within(0x202A, 0x202E) || within(0x2066, 0x2069);
     if (next.code == '\n')
       out += "\\n";
     else

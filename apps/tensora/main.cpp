@@ -78,6 +78,11 @@ int main(int count, char** arguments) {
   tensora::cli::add_inspect(app);
   tensora::cli::add_quantize(app);
   tensora::cli::add_convert(app);
+  tensora::cli::add_inspect(app);
+  tensora::cli::add_quantize(app);
+  tensora::cli::add_convert(app);
+  tensora::cli::add_plan(app);
+  tensora::cli::add_tokenize(app);
   tensora::cli::add_info(app);
   tensora::cli::add_completion(app);
   return run(app, count, arguments);

@@ -1,7 +1,9 @@
 #include "tensora/llm/gguf/gguf_export.h"
 
+#include <filesystem>
 #include <utility>
 
+#include "tensora/io/atomic_file.h"
 #include "tensora/llm/gguf/gguf_format.h"
 #include "tensora/llm/hugging_face/tokenizer_keys.h"
 #include "tensora/llm/weight_type.h"
@@ -115,6 +117,8 @@ GgufExport plan_gguf_export(const ModelFile& file, const GgufExportOptions& opti
 
 void export_gguf(const ModelFile& file, const std::string& path, const GgufExportOptions& options) {
   const GgufExport plan = plan_gguf_export(file, options);
+  const std::string folder = std::filesystem::path(path).parent_path();
+  io::AtomicFile::remove_abandoned(folder.empty() ? "." : folder);  // by a run that was killed
   write_gguf(path, plan.metadata, plan.tensors, {.progress = [&](uint64_t done) {
                if (options.progress) options.progress(done, plan.bytes);
              }});
