@@ -116,6 +116,27 @@ __device__ inline void load_activations(const char* from, int c, bool inside,
   }
 }
 
+// A group's activations, held by four lanes, as float16 times a power of two; returns its inverse.
+template <int words>
+__device__ inline float normalise_group(unsigned (&b)[words]) {
+  unsigned most = 0;  // the largest magnitude, as bfloat16 in the high half
+#pragma unroll
+  for (const unsigned word : b) {
+    const unsigned bits = word & 0x7fff7fffu;
+    most = max(most, max(bits, bits << 16));
+  }
+  most = max(most, __shfl_xor_sync(kWholeWarp, most, 1));
+  most = max(most, __shfl_xor_sync(kWholeWarp, most, 2));
+  // Brought to between 2^14 and 2^15; what is below 2^-113 counts as 0.
+  const unsigned exponent = max(most >> 23, 14u);
+  const float factor = __builtin_bit_cast(float, (268 - exponent) << 23);
+#pragma unroll
+  for (unsigned& word : b)
+    word = round_pair<Half>(__builtin_bit_cast(float, word << 16) * factor,
+                            __builtin_bit_cast(float, word & 0xffff0000u) * factor);
+  return __builtin_bit_cast(float, (exponent - 14) << 23);
+}
+
 // sums += a group of 16 weight rows, held as words[row][term], times activations.
 template <class Tile, int words>
 __device__ inline void multiply_group(float (&sums)[4], const unsigned (&low)[Tile::kTerms][words],
@@ -131,12 +152,12 @@ __device__ inline void multiply_group(float (&sums)[4], const unsigned (&low)[Ti
 }
 
 // The sum of the activations in each column.
-template <int words>
+template <class T, int words>
 __device__ inline void add_up(float (&sums)[4], const unsigned (&b)[words]) {
-  constexpr unsigned kOnes = 0x3f803f80u;
+  constexpr unsigned kOnes = is_bfloat16_type<T> ? 0x3f803f80u : 0x3c003c00u;
   const unsigned ones[4] = {kOnes, kOnes, kOnes, kOnes};
 #pragma unroll
-  for (int i = 0; i < words; i += 2) multiply_add<BFloat16>(sums, ones, b[i], b[i + 1]);
+  for (int i = 0; i < words; i += 2) multiply_add<T>(sums, ones, b[i], b[i + 1]);
 }
 
 template <class Tile>
@@ -153,13 +174,22 @@ __device__ inline Factors factors_of(const char* row, int pair) {
 template <class Tile>
 __device__ inline void multiply_chunk_one(
     const char* const (&rows)[2], const unsigned* table,
-    const unsigned (&b)[RowsShape<Tile>::kParts][RowsShape<Tile>::kWords], float (&sums)[2]) {
+    unsigned (&b)[RowsShape<Tile>::kParts][RowsShape<Tile>::kWords], float (&sums)[2]) {
   using Shape = RowsShape<Tile>;
   const int c = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
   for (int part = 0; part < Shape::kParts; ++part) {
-    const Factors low = factors_of<Tile>(rows[0], 4 * part + c);
-    const Factors high = factors_of<Tile>(rows[1], 4 * part + c);
+    Factors low = factors_of<Tile>(rows[0], 4 * part + c);
+    Factors high = factors_of<Tile>(rows[1], 4 * part + c);
+    if constexpr (Tile::kNormalised) {
+      const float inverse = normalise_group(b[part]);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const float own = __shfl_sync(kWholeWarp, inverse, 8 * c + 4 * i);
+        low.scale[i] *= own, low.low[i] *= own;
+        high.scale[i] *= own, high.low[i] *= own;
+      }
+    }
 #pragma unroll
     for (int s = part * Shape::kPartSections; s < (part + 1) * Shape::kPartSections; ++s) {
       unsigned first[Tile::kSectionGroups][Tile::kTerms][Shape::kWords];
@@ -179,7 +209,7 @@ __device__ inline void multiply_chunk_one(
     }
     if constexpr (!Tile::kCentred) {
       float total[4] = {};
-      add_up(total, b[part]);
+      add_up<typename Tile::Element>(total, b[part]);
       sums[0] -= low.low[0] * total[0] + low.low[1] * total[1];
       sums[1] -= high.low[0] * total[0] + high.low[1] * total[1];
     }
@@ -213,14 +243,14 @@ __device__ inline void multiply_chunk_few(const char* const (&rows)[2], const un
           multiply_group<Tile, Shape::kWords>(sums, first[i], second[i], b);
           if constexpr (!Tile::kCentred) {
             float total[4] = {};
-            add_up(total, b);
+            add_up<typename Tile::Element>(total, b);
 #pragma unroll
             for (int e = 0; e < 4; ++e) sums[e] -= Tile::kOffset * total[e];
           }
         } else {
           float products[4] = {}, total[4] = {};
           multiply_group<Tile, Shape::kWords>(products, first[i], second[i], b);
-          if constexpr (!Tile::kCentred) add_up(total, b);
+          if constexpr (!Tile::kCentred) add_up<typename Tile::Element>(total, b);
           const unsigned owner = (lane & ~3u) | static_cast<unsigned>(j % 8 / 2);
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
@@ -382,7 +412,7 @@ bool launch_rows(std::string_view op, int device, RowsCall call) {
         kernel, dim3(static_cast<unsigned>(tiles)), dim3(static_cast<unsigned>(warps * 32)), call);
   };
   if (call.rows == 1)
-    run(multiply_rows<Tile, true>);
+    run(multiply_rows<typename OneRowTile<Tile>::type, true>);
   else
     run(multiply_rows<Tile, false>);
   return true;
