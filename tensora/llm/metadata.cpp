@@ -49,15 +49,8 @@ std::pair<int64_t, int64_t> range_of(MetadataType type) {
   }
 }
 
-bool is_exact_in_float(double value) {
-  return !std::isfinite(value) || static_cast<double>(static_cast<float>(value)) == value;
-}
-
-// 0.1 was meant as a decimal fraction and is as good in float32; 123456789.25 is not.
-bool survives_float(double value) {
-  if (is_exact_in_float(value)) return true;
-  const auto narrow = static_cast<double>(static_cast<float>(value));
-  return std::isfinite(narrow) && std::abs(narrow - value) <= 1e-7 * std::abs(value);
+bool fits_float32(double value) {
+  return !std::isfinite(value) || std::isfinite(static_cast<float>(value));
 }
 
 MetadataType usual_integer(int64_t smallest, int64_t largest) {
@@ -71,7 +64,7 @@ MetadataType usual_type(const Contents& contents) {
     MetadataType operator()(bool) const { return MetadataType::boolean; }
     MetadataType operator()(int64_t value) const { return usual_integer(value, value); }
     MetadataType operator()(double value) const {
-      return survives_float(value) ? MetadataType::float32 : MetadataType::float64;
+      return fits_float32(value) ? MetadataType::float32 : MetadataType::float64;
     }
     MetadataType operator()(const std::string&) const { return MetadataType::string; }
     // Arrays of integers are int32 in the files that exist.
@@ -82,8 +75,8 @@ MetadataType usual_type(const Contents& contents) {
       return usual_integer(*smallest, *largest);
     }
     MetadataType operator()(const std::vector<double>& values) const {
-      return std::all_of(values.begin(), values.end(), survives_float) ? MetadataType::float32
-                                                                       : MetadataType::float64;
+      return std::all_of(values.begin(), values.end(), fits_float32) ? MetadataType::float32
+                                                                     : MetadataType::float64;
     }
     MetadataType operator()(const std::vector<std::string>&) const { return MetadataType::string; }
   };

@@ -39,8 +39,8 @@ class MetadataValue {
 
   /// Throws where the contents are not of this type or do not fit into it.
   MetadataValue(Contents contents, MetadataType type);
-  /// The usual type: uint32 (int32 if negative, 64 bits if needed), float32 (float64 where that
-  /// loses digits), bool, string.
+  /// The usual type: uint32 (int32 if negative, 64 bits if needed), float32 (float64 beyond its
+  /// range), bool, string.
   explicit MetadataValue(Contents contents);
 
   const Contents& contents() const { return contents_; }
