@@ -46,7 +46,8 @@ class QueueControl {
   virtual bool is_usable(const Queue& queue) = 0;
   /// Records what `body` queues on the device instead of running it. What body makes lives in
   /// memory that stays reserved as long as the result does, and holds the values of the last
-  /// replay. Run body once before.
+  /// replay. Run body once before. It must not write weights that it multiplies by: kernels may
+  /// fetch these before the work in front of them has ended.
   virtual std::unique_ptr<RecordedWork> record(Device device,
                                                const std::function<void()>& body) = 0;
 };

@@ -125,7 +125,8 @@ void paged_attention_kernel(const KernelContext& context, const PagedAttentionAt
   if (call.sequences == 0 || call.max_length == 0) return fill_elements(context.op, out, 0);
   const bool narrow = out.dtype == DType::float16 || out.dtype == DType::bfloat16;
   const auto aligned = [](const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; };
-  if (!narrow || call.size % 8 != 0 || !aligned(call.keys) || !aligned(call.values))
+  if (!narrow || call.size % 8 != 0 || !aligned(call.query) || !aligned(call.keys) ||
+      !aligned(call.values))
     return general_paged_attention(context.op, device, call);
   const bool many = call.max_query * (call.heads / call.groups) > kFewPagedRows;
   if (many) fill_elements(context.op, out, 0);  // tokens of no sequence

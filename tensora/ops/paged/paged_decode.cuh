@@ -116,13 +116,13 @@ __global__ void __launch_bounds__(kPagedThreads, 2)
       request_keys<T, width>(call, place, range.begin + step * kPagedKeys, range.end, tile(step));
     close_copies();
   };
-#pragma unroll
-  for (int step = 0; step < kStages; ++step) request(step);
-  load_queries<T, width, kDecodeRows>(call, queries, [&](int row) {
+  request_queries<T, width, kDecodeRows>(call, queries, [&](int row) {
     return row < rows ? int64_t{place.first_query + row % place.queries} * call.heads +
                             place.group * per_group + row / place.queries
                       : int64_t{-1};
   });
+#pragma unroll
+  for (int step = 0; step < kStages; ++step) request(step);
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   int position[2], lowest[2];
 #pragma unroll
@@ -153,27 +153,31 @@ __global__ void __launch_bounds__(kPagedThreads)
   wait_for_previous();
   const int64_t row = int64_t{blockIdx.x} * (kPagedThreads / 32) + threadIdx.x / 32;
   if (row >= call.tokens * call.heads) return;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  // Read before it is known how many parts there are, so as to wait for memory once.
+  const int64_t first = row * kMostParts;
+  const float read = lane < parts.count ? parts.largest[first + lane] : 0.0f;
+  const float read_total = lane < parts.count ? parts.totals[first + lane] : 0.0f;
   const int sequence = sequence_of(call, static_cast<int>(row / call.heads));
   int count = 0;
   if (sequence >= 0) {
     const PagedPlace place(call, sequence, 0);
     count = min(PartRange(place.first_seen(call, 0), place.length, 0).parts, parts.count);
   }
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int64_t first = row * kMostParts;
-  const float own = lane < count ? parts.largest[first + lane] : kHidden;
+  const float own = lane < count ? read : kHidden;
   float most = own;
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2)
     most = fmaxf(most, __shfl_xor_sync(kWholeWarp, most, distance));
   const float factor = own == kHidden ? 0.0f : power_of_two(own - most);
-  float total = lane < count ? parts.totals[first + lane] * factor : 0.0f;
+  float total = lane < count ? read_total * factor : 0.0f;
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2)
     total += __shfl_xor_sync(kWholeWarp, total, distance);
   const float share = total == 0 ? 0.0f : 1.0f / total;
   for (int col = lane; col < call.size + lane; col += 32) {  // whole warps, for the shuffles
     float sum = 0;
+#pragma unroll 8
     for (int part = 0; part < count; ++part) {
       const float weight = __shfl_sync(kWholeWarp, factor, part);
       if (col < call.size) sum = fmaf(parts.sums[(first + part) * width + col], weight, sum);

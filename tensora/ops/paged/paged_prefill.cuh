@@ -43,13 +43,13 @@ __global__ void __launch_bounds__(kPagedThreads)
       request_keys<T, width>(call, place, begin + step * kPagedKeys, end, tile(step));
     close_copies();
   };
-#pragma unroll
-  for (int step = 0; step < kStages; ++step) request(step);
-  load_queries<T, width, kPrefillRows>(call, queries, [&](int row) {
+  request_queries<T, width, kPrefillRows>(call, queries, [&](int row) {
     return first + row < place.queries
                ? int64_t{place.first_query + first + row} * call.heads + head
                : int64_t{-1};
   });
+#pragma unroll
+  for (int step = 0; step < kStages; ++step) request(step);
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   int position[2], lowest[2];
 #pragma unroll

@@ -41,12 +41,14 @@ struct PagedPlace {
 
 /// The sequence that a token is a query of, or -1.
 __device__ inline int sequence_of(const PagedCall& call, int token) {
-  int low = 0, high = call.sequences;  // starts[low] <= token < starts[high], if any
+  const auto has = [&](int s) { return call.starts[s] <= token && token < call.starts[s + 1]; };
+  if (token < call.sequences && has(token)) return token;  // one query of each
+  int low = 0, high = call.sequences;
   while (high - low > 1) {
     const int middle = (low + high) / 2;
     (call.starts[middle] <= token ? low : high) = middle;
   }
-  return call.starts[low] <= token && token < call.starts[low + 1] ? low : -1;
+  return has(low) ? low : -1;
 }
 
 /// A number of a cache.
@@ -81,21 +83,29 @@ __device__ inline void convert_chunk(unsigned to, const char* cache, DType dtype
                : "memory");
 }
 
-/// Requests keys and values of positions from `first` on; those from `end` on become zero.
+/// Requests keys and values of positions from `first` on; those from `end` on become zero. All
+/// block numbers are fetched before the first is used.
 template <class T, int width>
 __device__ inline void request_keys(const PagedCall& call, const PagedPlace& place, int first,
                                     int end, unsigned tile) {
-  constexpr int kChunks = width / 8, kRows = kPagedThreads / kChunks;
+  constexpr int kChunks = width / 8, kStep = kPagedThreads / kChunks, kRows = kPagedKeys / kStep;
+  constexpr unsigned kValues = kPagedKeys * width * 2;
   const int chunk = static_cast<int>(threadIdx.x) % kChunks;
+  const int row = static_cast<int>(threadIdx.x) / kChunks;
   const bool as_it_is =
       call.cache_dtype == (is_bfloat16_type<T> ? DType::bfloat16 : DType::float16);
-#pragma unroll 4
-  for (int row = static_cast<int>(threadIdx.x) / kChunks; row < kPagedKeys; row += kRows) {
-    const bool inside = first + row < end && chunk * 8 < call.size;
-    const int64_t at = inside ? place.row(call, first + row) * call.size + chunk * 8 : 0;
-    const unsigned to =
-        tile + chunk_at<width>(static_cast<unsigned>(row), static_cast<unsigned>(chunk));
-    constexpr unsigned kValues = kPagedKeys * width * 2;
+  int64_t rows[kRows];
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    const int position = first + row + i * kStep;
+    rows[i] = position < end && chunk * 8 < call.size ? place.row(call, position) : -1;
+  }
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    const bool inside = rows[i] >= 0;
+    const int64_t at = inside ? rows[i] * call.size + chunk * 8 : 0;
+    const unsigned to = tile + chunk_at<width>(static_cast<unsigned>(row + i * kStep),
+                                               static_cast<unsigned>(chunk));
     if (as_it_is) {
       copy_chunk(to, call.keys + at * 2, inside);
       copy_chunk(to + kValues, call.values + at * 2, inside);
@@ -108,14 +118,15 @@ __device__ inline void request_keys(const PagedCall& call, const PagedPlace& pla
 
 /// Rows of queries: `row_of(r)` is the place of row r in T H D, or -1.
 template <class T, int width, int rows, class RowOf>
-__device__ inline void load_queries(const PagedCall& call, unsigned tile, RowOf&& row_of) {
+__device__ inline void request_queries(const PagedCall& call, unsigned tile, RowOf&& row_of) {
   constexpr int kChunks = width / 8;
+#pragma unroll
   for (int i = static_cast<int>(threadIdx.x); i < rows * kChunks; i += kPagedThreads) {
     const int row = i / kChunks, chunk = i % kChunks;
     const int64_t from = row_of(row);
-    convert_chunk<T>(
-        tile + chunk_at<width>(static_cast<unsigned>(row), static_cast<unsigned>(chunk)),
-        call.query, call.dtype, from * call.size + chunk * 8, from >= 0 && chunk * 8 < call.size);
+    const bool inside = from >= 0 && chunk * 8 < call.size;
+    copy_chunk(tile + chunk_at<width>(static_cast<unsigned>(row), static_cast<unsigned>(chunk)),
+               call.query + (inside ? (from * call.size + chunk * 8) * 2 : 0), inside);
   }
 }
 

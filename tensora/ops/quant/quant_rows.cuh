@@ -19,11 +19,11 @@
 // the product of group j with all columns, column j is taken, and every thread has the scales of
 // two groups, instead of all threads those of all groups.
 // Gated products take 8 rows of either matrix, which meet in one thread. The order of sums depends
-// on k alone, except that one row of activations has another than two to eight.
+// on the weights' sizes alone, except that one row of activations has another than two to eight.
 
 namespace tensora::cuda {
 
-inline constexpr int kRowsWarps = 8, kTileWeights = 16;
+inline constexpr int kMostWarps = 8, kTileWeights = 16;
 
 template <class Tile>
 struct RowsShape {
@@ -43,29 +43,48 @@ struct RowsPlace {
   int row_bytes, chunks;
 };
 
+__device__ inline void copy_piece(unsigned to, const char* from, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes));
+}
+
+// Bytes in front of a chunk that share its first 16 bytes of memory.
+template <class Tile>
+__device__ inline int lead_of(const char* from) {
+  return Tile::kAlign < 16 ? static_cast<int>(reinterpret_cast<uintptr_t>(from) & 15) : 0;
+}
+
+// A chunk that the row's end cuts off: what follows becomes 0.
+template <class Tile>
+__device__ inline void request_last_chunk(const char* from, int left, unsigned to, int c) {
+#pragma unroll 1
+  for (int piece = c; piece < RowsShape<Tile>::kPieces; piece += 4) {
+    const int bytes = min(max(left - 16 * piece, 0), 16);
+    copy_piece(to + 16 * piece, bytes > 0 ? from + 16 * piece : from, bytes);
+  }
+}
+
 template <class Tile>
 __device__ inline void request_chunk(const RowsPlace& place, int chunk, char* stage) {
   using Shape = RowsShape<Tile>;
+  constexpr int kSure = (Tile::kBytes + 15) / 16;  // pieces that every chunk has
   const int g = static_cast<int>(threadIdx.x) % 32 / 4, c = static_cast<int>(threadIdx.x) % 4;
   const int at = chunk * Tile::kBytes;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const char* from = place.rows[half] + at;
-    int left = place.row_bytes - at;  // bytes of the row from here on; what follows becomes 0
-    if constexpr (Tile::kAlign < 16) {
-      const int lead = static_cast<int>(reinterpret_cast<uintptr_t>(from) & 15);
-      from -= lead;
-      left += lead;
-    }
+    const int lead = lead_of<Tile>(from);
+    from -= lead;
     const auto to =
         static_cast<unsigned>(__cvta_generic_to_shared(stage + (g + 8 * half) * Tile::kPitch));
+    if (at + Tile::kBytes > place.row_bytes) {
+      request_last_chunk<Tile>(from, place.row_bytes - at + lead, to, c);
+      continue;
+    }
 #pragma unroll
     for (int i = 0; i < (Shape::kPieces + 3) / 4; ++i) {
-      const int piece = c + 4 * i;
-      if (piece >= Shape::kPieces) continue;
-      const int bytes = min(max(left - 16 * piece, 0), 16);
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + 16 * piece),
-                   "l"(bytes > 0 ? from + 16 * piece : from), "r"(bytes));
+      const bool wanted = 4 * i + 3 < kSure || 4 * i + c < kSure ||
+                          (4 * i + c < Shape::kPieces && 64 * i + 16 * c < lead + Tile::kBytes);
+      if (wanted) copy_chunk(to + 16 * c + 64 * i, from + 16 * c + 64 * i, true);
     }
   }
 }
@@ -97,6 +116,27 @@ __device__ inline void load_activations(const char* from, int c, bool inside,
   }
 }
 
+// A group's activations, held by four lanes, as float16 times a power of two; returns its inverse.
+template <int words>
+__device__ inline float normalise_group(unsigned (&b)[words]) {
+  unsigned most = 0;  // the largest magnitude, as bfloat16 in the high half
+#pragma unroll
+  for (const unsigned word : b) {
+    const unsigned bits = word & 0x7fff7fffu;
+    most = max(most, max(bits, bits << 16));
+  }
+  most = max(most, __shfl_xor_sync(kWholeWarp, most, 1));
+  most = max(most, __shfl_xor_sync(kWholeWarp, most, 2));
+  // Brought to between 2^14 and 2^15; what is below 2^-113 counts as 0.
+  const unsigned exponent = max(most >> 23, 14u);
+  const float factor = __builtin_bit_cast(float, (268 - exponent) << 23);
+#pragma unroll
+  for (unsigned& word : b)
+    word = round_pair<Half>(__builtin_bit_cast(float, word << 16) * factor,
+                            __builtin_bit_cast(float, word & 0xffff0000u) * factor);
+  return __builtin_bit_cast(float, (exponent - 14) << 23);
+}
+
 // sums += a group of 16 weight rows, held as words[row][term], times activations.
 template <class Tile, int words>
 __device__ inline void multiply_group(float (&sums)[4], const unsigned (&low)[Tile::kTerms][words],
@@ -112,12 +152,12 @@ __device__ inline void multiply_group(float (&sums)[4], const unsigned (&low)[Ti
 }
 
 // The sum of the activations in each column.
-template <int words>
+template <class T, int words>
 __device__ inline void add_up(float (&sums)[4], const unsigned (&b)[words]) {
-  constexpr unsigned kOnes = 0x3f803f80u;
+  constexpr unsigned kOnes = is_bfloat16_type<T> ? 0x3f803f80u : 0x3c003c00u;
   const unsigned ones[4] = {kOnes, kOnes, kOnes, kOnes};
 #pragma unroll
-  for (int i = 0; i < words; i += 2) multiply_add<BFloat16>(sums, ones, b[i], b[i + 1]);
+  for (int i = 0; i < words; i += 2) multiply_add<T>(sums, ones, b[i], b[i + 1]);
 }
 
 template <class Tile>
@@ -134,13 +174,22 @@ __device__ inline Factors factors_of(const char* row, int pair) {
 template <class Tile>
 __device__ inline void multiply_chunk_one(
     const char* const (&rows)[2], const unsigned* table,
-    const unsigned (&b)[RowsShape<Tile>::kParts][RowsShape<Tile>::kWords], float (&sums)[2]) {
+    unsigned (&b)[RowsShape<Tile>::kParts][RowsShape<Tile>::kWords], float (&sums)[2]) {
   using Shape = RowsShape<Tile>;
   const int c = static_cast<int>(threadIdx.x) % 4;
 #pragma unroll
   for (int part = 0; part < Shape::kParts; ++part) {
-    const Factors low = factors_of<Tile>(rows[0], 4 * part + c);
-    const Factors high = factors_of<Tile>(rows[1], 4 * part + c);
+    Factors low = factors_of<Tile>(rows[0], 4 * part + c);
+    Factors high = factors_of<Tile>(rows[1], 4 * part + c);
+    if constexpr (Tile::kNormalised) {
+      const float inverse = normalise_group(b[part]);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const float own = __shfl_sync(kWholeWarp, inverse, 8 * c + 4 * i);
+        low.scale[i] *= own, low.low[i] *= own;
+        high.scale[i] *= own, high.low[i] *= own;
+      }
+    }
 #pragma unroll
     for (int s = part * Shape::kPartSections; s < (part + 1) * Shape::kPartSections; ++s) {
       unsigned first[Tile::kSectionGroups][Tile::kTerms][Shape::kWords];
@@ -160,7 +209,7 @@ __device__ inline void multiply_chunk_one(
     }
     if constexpr (!Tile::kCentred) {
       float total[4] = {};
-      add_up(total, b[part]);
+      add_up<typename Tile::Element>(total, b[part]);
       sums[0] -= low.low[0] * total[0] + low.low[1] * total[1];
       sums[1] -= high.low[0] * total[0] + high.low[1] * total[1];
     }
@@ -194,14 +243,14 @@ __device__ inline void multiply_chunk_few(const char* const (&rows)[2], const un
           multiply_group<Tile, Shape::kWords>(sums, first[i], second[i], b);
           if constexpr (!Tile::kCentred) {
             float total[4] = {};
-            add_up(total, b);
+            add_up<typename Tile::Element>(total, b);
 #pragma unroll
             for (int e = 0; e < 4; ++e) sums[e] -= Tile::kOffset * total[e];
           }
         } else {
           float products[4] = {}, total[4] = {};
           multiply_group<Tile, Shape::kWords>(products, first[i], second[i], b);
-          if constexpr (!Tile::kCentred) add_up(total, b);
+          if constexpr (!Tile::kCentred) add_up<typename Tile::Element>(total, b);
           const unsigned owner = (lane & ~3u) | static_cast<unsigned>(j % 8 / 2);
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
@@ -222,23 +271,28 @@ __device__ inline void join_rows(const RowsCall& call, const RowsWeight& weight,
                                  const float* sums) {
   const bool gated = call.gate != RowsCall::Gate::none;
   const int each = gated ? kTileWeights / 2 : kTileWeights;
-  const int i = static_cast<int>(threadIdx.x) % each, row = static_cast<int>(threadIdx.x) / each;
-  if (row >= call.rows || first + i >= weight.rows) return;
-  float sum = 0, up = 0;
-  for (int w = 0; w < kRowsWarps; ++w) {
-    const float* const own = sums + (w * call.rows + row) * kTileWeights + i;
-    sum += own[0];
-    if (gated) up += own[kTileWeights / 2];
+  const int warps = static_cast<int>(blockDim.x) / 32;
+  const int i = static_cast<int>(threadIdx.x) % each;
+  if (first + i >= weight.rows) return;
+  for (int row = static_cast<int>(threadIdx.x) / each; row < call.rows;
+       row += static_cast<int>(blockDim.x) / each) {
+    float sum = 0, up = 0;
+#pragma unroll 1
+    for (int w = 0; w < warps; ++w) {
+      const float* const own = sums + (w * call.rows + row) * kTileWeights + i;
+      sum += own[0];
+      if (gated) up += own[kTileWeights / 2];
+    }
+    store_product(call, weight, row, first + i, sum, up);
   }
-  store_product(call, weight, row, first + i, sum, up);
 }
 
 template <class Tile, bool one>
-__global__ void __launch_bounds__(kRowsWarps * 32, one ? Tile::kBlocks : 2)
+__global__ void __launch_bounds__(kMostWarps * 32, one ? Tile::kBlocks : 2)
     multiply_rows(const __grid_constant__ RowsCall call) {
   using Shape = RowsShape<Tile>;
   extern __shared__ __align__(128) char stages[];
-  __shared__ float joined[kRowsWarps * kFewRows * kTileWeights];
+  __shared__ float joined[kMostWarps * kFewRows * kTileWeights];
   __shared__ unsigned table[Tile::kTable > 0 ? Tile::kTable : 1];
   begin_next();
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
@@ -255,27 +309,27 @@ __global__ void __launch_bounds__(kRowsWarps * 32, one ? Tile::kBlocks : 2)
     const int row = min(first + g + (gated ? 0 : 8 * half), weight.rows - 1);
     place.rows[half] = (half == 1 && gated ? weight.up : weight.data) + row * weight.row_bytes;
   }
-  // Chunks warp, warp + kRowsWarps, ...
-  const int count = (place.chunks - warp + kRowsWarps - 1) / kRowsWarps;
-  const int held = min((place.chunks + kRowsWarps - 1) / kRowsWarps, Tile::kStages);
+  // Chunks warp, warp + warps, ...
+  const int warps = static_cast<int>(blockDim.x) / 32;
+  const int held = min((place.chunks + warps - 1) / warps, Tile::kStages);
   char* const own = stages + warp * held * Shape::kStageBytes;
-  const auto request = [&](int i) {
-    if (i < count)
-      request_chunk<Tile>(place, warp + i * kRowsWarps,
-                          own + i % Tile::kStages * Shape::kStageBytes);
-    close_copies();
-  };
+  int requested = warp;
 #pragma unroll
-  for (int i = 0; i < Tile::kStages; ++i) request(i);
+  for (int i = 0; i < Tile::kStages; ++i, requested += warps) {
+    if (requested < place.chunks)
+      request_chunk<Tile>(place, requested, own + i * Shape::kStageBytes);
+    close_copies();
+  }
   if constexpr (Tile::kTable > 0) {
-    for (int i = static_cast<int>(threadIdx.x); i < Tile::kTable; i += kRowsWarps * 32)
+    for (int i = static_cast<int>(threadIdx.x); i < Tile::kTable; i += static_cast<int>(blockDim.x))
       table[i] = Tile::table_word(i);
     __syncthreads();
   }
   wait_for_previous();  // all but the weights may be its results
   float sums[one ? 2 : 4] = {};
-  for (int i = 0; i < count; ++i) {
-    const int chunk = warp + i * kRowsWarps, k = chunk * Tile::kChunk;
+  char* stage = own;
+  for (int chunk = warp; chunk < place.chunks; chunk += warps) {
+    const int k = chunk * Tile::kChunk;
     [[maybe_unused]] unsigned b[Shape::kParts][Shape::kWords];
     if constexpr (one) {
 #pragma unroll
@@ -290,18 +344,20 @@ __global__ void __launch_bounds__(kRowsWarps * 32, one ? Tile::kBlocks : 2)
     __syncwarp();
     const char* rows[2];
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      rows[half] = own + i % Tile::kStages * Shape::kStageBytes + (g + 8 * half) * Tile::kPitch;
-      if constexpr (Tile::kAlign < 16)
-        rows[half] += reinterpret_cast<uintptr_t>(place.rows[half] + chunk * Tile::kBytes) & 15;
-    }
+    for (int half = 0; half < 2; ++half)
+      rows[half] = stage + (g + 8 * half) * Tile::kPitch +
+                   lead_of<Tile>(place.rows[half] + chunk * Tile::kBytes);
     if constexpr (one)
       multiply_chunk_one<Tile>(rows, table, b, sums);
     else
       multiply_chunk_few<Tile>(rows, table, call.x + (int64_t{g} * call.k + k) * 2, call.k - k,
                                g < call.rows, sums);
     __syncwarp();  // the stage is no longer read
-    request(i + Tile::kStages);
+    if (requested < place.chunks) request_chunk<Tile>(place, requested, stage);
+    close_copies();
+    requested += warps;
+    stage += Shape::kStageBytes;
+    if (stage == own + Tile::kStages * Shape::kStageBytes) stage = own;
   }
   wait_for_copies<0>();
 #pragma unroll
@@ -321,6 +377,16 @@ __global__ void __launch_bounds__(kRowsWarps * 32, one ? Tile::kBlocks : 2)
   join_rows(call, weight, first, joined);
 }
 
+/// How many warps share a tile: each is to have about four chunks, because beginning and ending
+/// cost as much as two, but the device is to be filled.
+inline int warps_for(int tiles, int chunks) {
+  constexpr int kEnough = 2400;
+  int warps = 1;
+  while (warps < kMostWarps && warps < chunks && (4 * warps < chunks || tiles * warps < kEnough))
+    warps *= 2;
+  return warps;
+}
+
 template <class Tile>
 bool launch_rows(std::string_view op, int device, RowsCall call) {
   using Shape = RowsShape<Tile>;
@@ -337,15 +403,16 @@ bool launch_rows(std::string_view op, int device, RowsCall call) {
     tiles += (weight.rows + each - 1) / each;
   }
   const int chunks = (call.k + Tile::kChunk - 1) / Tile::kChunk;
-  const int held = std::min((chunks + kRowsWarps - 1) / kRowsWarps, Tile::kStages);
+  const int warps = warps_for(tiles, chunks);
+  const int held = std::min((chunks + warps - 1) / warps, Tile::kStages);
   const auto run = [&](auto* kernel) {
     allow_shared_memory(device, reinterpret_cast<const void*>(kernel),
-                        kRowsWarps * Tile::kStages * Shape::kStageBytes);
-    Launch{op, device, static_cast<unsigned>(kRowsWarps * held * Shape::kStageBytes), true}(
-        kernel, dim3(static_cast<unsigned>(tiles)), dim3(kRowsWarps * 32), call);
+                        kMostWarps * Tile::kStages * Shape::kStageBytes);
+    Launch{op, device, static_cast<unsigned>(warps * held * Shape::kStageBytes), true}(
+        kernel, dim3(static_cast<unsigned>(tiles)), dim3(static_cast<unsigned>(warps * 32)), call);
   };
   if (call.rows == 1)
-    run(multiply_rows<Tile, true>);
+    run(multiply_rows<typename OneRowTile<Tile>::type, true>);
   else
     run(multiply_rows<Tile, false>);
   return true;

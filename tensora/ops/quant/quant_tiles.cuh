@@ -16,6 +16,9 @@ namespace tensora::cuda {
 // numbers 8 c to 8 c + 7, c its place among four (Order::eight; groups of 16: 4 c to 4 c + 3), or 4
 // c to 4 c + 3 and 16 more (Order::halves), or pairs (i, i + 16) of these (Order::pairs): any order
 // will do, if the activations come in the same.
+// Bytes do not fit into bfloat16's fraction and take two terms. They fit into float16's: for a
+// single row of activations it pays to turn these into float16, a group at a time brought near 1 by
+// a power of two, so that nothing is lost (kNormalised).
 enum class Order { eight, halves, pairs };
 
 /// A sum's factor and what is subtracted per unit of the activations' sum, of two adjacent groups.
@@ -55,7 +58,8 @@ struct TileBase {
   static constexpr int kAlign = 2;         // of a block's address
   static constexpr bool kScaled = true;    // groups have factors
   static constexpr bool kCentred = false;  // nothing is subtracted
-  static constexpr int kTable = 0;         // words in shared memory
+  static constexpr bool kNormalised = false;
+  static constexpr int kTable = 0;  // words in shared memory
   static constexpr Order kOrder = Order::eight;
   __device__ static int group(int section, int) { return section; }
   __device__ static unsigned table_word(int) { return 0; }
@@ -70,6 +74,14 @@ __device__ inline void spread_bytes(unsigned word, unsigned (&low)[2], unsigned 
   spread((word >> 4 & 0x0f0f0f0fu) ^ 0x08080808u, kMagicHigh, high[0], high[1]);
 }
 inline constexpr float kByteOffset = 128 + 2048 + 128;
+inline constexpr unsigned kMagicHalf = 0x64646464u;  // the high bytes of float16's 1024 to 1279
+inline constexpr float kByteOffsetHalf = 1024 + 128;
+
+// The tile for one row of activations.
+template <class Tile>
+struct OneRowTile {
+  using type = Tile;
+};
 
 struct TileQ8_0 : TileBase {
   static constexpr int kBytes = 272, kPitch = 288, kTerms = 2;
@@ -95,6 +107,29 @@ struct TileQ8_0 : TileBase {
   }
 };
 
+struct TileQ8_0One : TileQ8_0 {
+  using Element = Half;
+  static constexpr int kTerms = 1;
+  static constexpr bool kNormalised = true;
+  __device__ static void section(const char* row, int c, int s, const unsigned*,
+                                 unsigned (&a)[1][1][4]) {
+    const char* const from = row + s * 34 + 2 + 8 * c;
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      spread(load_word<2>(from + 4 * i) ^ 0x80808080u, kMagicHalf, a[0][0][2 * i],
+             a[0][0][2 * i + 1]);
+  }
+  __device__ static Factors factors(const char* row, int pair) {
+    Factors f;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      f.scale[i] = load_half(row + (2 * pair + i) * 34);
+      f.low[i] = f.scale[i] * kByteOffsetHalf;
+    }
+    return f;
+  }
+};
+
 struct TileInt8 : TileBase {
   static constexpr int kBytes = 256, kPitch = 288, kTerms = 2, kAlign = 8, kBlocks = 2;
   static constexpr bool kScaled = false;
@@ -109,6 +144,19 @@ struct TileInt8 : TileBase {
       a[0][0][2 * i] = low[0], a[0][0][2 * i + 1] = low[1];
       a[0][1][2 * i] = high[0], a[0][1][2 * i + 1] = high[1];
     }
+  }
+};
+
+struct TileInt8One : TileInt8 {
+  using Element = Half;
+  static constexpr int kTerms = 1, kBlocks = 3;
+  static constexpr bool kNormalised = true;
+  static constexpr float kOffset = kByteOffsetHalf;
+  __device__ static void section(const char* row, int c, int s, const unsigned*,
+                                 unsigned (&a)[1][1][4]) {
+    const auto words = *reinterpret_cast<const uint2*>(row + s * 32 + 8 * c);
+    spread(words.x ^ 0x80808080u, kMagicHalf, a[0][0][0], a[0][0][1]);
+    spread(words.y ^ 0x80808080u, kMagicHalf, a[0][0][2], a[0][0][3]);
   }
 };
 
@@ -419,6 +467,15 @@ struct TileQ2_K : TilePlanes {
     }
     return f;
   }
+};
+
+template <>
+struct OneRowTile<TileQ8_0> {
+  using type = TileQ8_0One;
+};
+template <>
+struct OneRowTile<TileInt8> {
+  using type = TileInt8One;
 };
 
 }  // namespace tensora::cuda

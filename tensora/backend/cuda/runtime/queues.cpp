@@ -15,6 +15,7 @@ cudaStream_t stream_of(const Queue& queue) { return static_cast<cudaStream_t>(qu
 class RecordedGraph final : public RecordedWork {
  public:
   RecordedGraph(Device device, const std::function<void()>& body) : graph_(device) {
+    const EarlyLaunches scope;
     graph_.capture(body);
   }
   void replay() override { graph_.replay(); }
