@@ -104,7 +104,7 @@ def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=
     if inputs is None:
         return self._backward(gradient, retain_graph, create_graph)
     from . import autograd
-    autograd.backward(self, gradient, retain_graph, create_graph, inputs)
+    autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 Tensor.output_nr = 0
