@@ -114,8 +114,8 @@ def test_hooks():
                                   "Lion", "Adafactor", "ASGD"])
 def test_optimizers_learn_and_save(name):
     x, target = torch.randn(64, 4), torch.randn(4)
-    w = nn.Parameter(torch.zeros(4))
-    optimizer = getattr(torch.optim, name)([w], lr={"Adadelta": 30.0, "SGD": 0.1, "Lion": 0.02}.get(name, 0.05))
+    w = nn.Parameter(torch.full((4,), 0.5))
+    optimizer = getattr(torch.optim, name)([w], lr={"Adadelta": 30.0, "SGD": 0.1, "Lion": 0.02, "Adafactor": 0.3}.get(name, 0.05))
 
     def loss():
         return F.mse_loss(x @ w, x @ target)

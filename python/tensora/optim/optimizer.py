@@ -217,7 +217,7 @@ class SGD(Optimizer):
     _kind = "SGD"
 
     def __init__(self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, *,
-                 maximize=False, capturable=False, foreach=None, differentiable=False, fused=None):
+                 maximize=False, foreach=None, differentiable=False, fused=None):
         super().__init__(params, _given(locals()))
 
 
@@ -330,6 +330,7 @@ class LBFGS(Optimizer):
 
     def __init__(self, params, lr=1.0, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9,
                  history_size=100, line_search_fn=None):
+        max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
         super().__init__(params, _given(locals()))
 
 
