@@ -20,7 +20,7 @@ RENAMED = {"sizes": "size", ("full", "value"): "fill_value", ("full_like", "valu
            ("lu_solve", "self"): "b", ("matmul", "self"): "self"}
 # Defaults that C++ expresses by another overload, or cannot express.
 DEFAULTS = {("clamp", "min"): "{}", ("clamp_", "min"): "{}", ("clip", "min"): "{}",
-            ("clip_", "min"): "{}", ("unfold", "dilation"): "1", ("unfold", "padding"): "0",
+            ("clip_", "min"): "{}", ("is_contiguous", "memory_format"): "MemoryFormat::contiguous", ("unfold", "dilation"): "1", ("unfold", "padding"): "0",
             ("unfold", "stride"): "1"}
 # The names of several results; PyTorch's named tuples.
 PAIR = ("values", "indices")
@@ -36,6 +36,8 @@ RESULTS |= {"svd": ("U", "S", "V"), "linalg.svd": ("U", "S", "Vh"), "qr": ("Q", 
             "linalg.cholesky_ex": ("L", "info"), "linalg.inv_ex": ("inverse", "info"),
             "linalg.solve_ex": ("result", "info"),
             "triangular_solve": ("solution", "cloned_coefficient")}
+# Functions that are also overloads of another one: x.view(dtype).
+ALSO = {"view_dtype": "view"}
 # For C++ alone, or given another form in Python.
 SKIPPED = {"from_blob", "tensor_from", "tensor", "empty_for", "reduce_loss", "broadcast_dims",
            "diagonal_geometry", "band_dims", "pointwise_op", "to_vector", "adam_", "fused_adam_",
@@ -282,11 +284,14 @@ def groups_of(declarations):
     for declaration in declarations:
         if declaration.namespace in ("", "linalg") and declaration.usable:
             groups.setdefault((declaration.namespace, declaration.name), []).append(declaration)
+            if declaration.name in ALSO:
+                groups.setdefault(("", ALSO[declaration.name]), []).append(declaration)
     for (module, name), forms in list(groups.items()):
         others = [d for d in forms if d.parameters and d.parameters[0].cpp_name == "input"]
         if not module and others and len(others) < len(forms):
             groups["nn", name] = others
     for forms in groups.values():
+        forms.sort(key=lambda d: not d.is_method)  # what tensors' methods mean comes first
         relax(forms)
     return groups
 

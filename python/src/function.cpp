@@ -67,7 +67,8 @@ bool takes_items(const Overload& overload, int at) {
   return false;
 }
 
-/// Matches the arguments with one overload. `lenient` lets None stand for any tensor but the first.
+/// Matches the arguments with one overload. `lenient` lets None stand for any tensor but the first,
+/// and tensors of one element for numbers.
 class Match {
  public:
   Match(const Overload& overload, const Arguments& arguments, Call& call, bool lenient)
@@ -126,6 +127,8 @@ class Match {
     if (value == Py_None) {
       if (!parameter.required) return true;
       if (!lenient_ || parameter.kind != Kind::tensor || at == 0) return false;
+    } else if (!lenient_ && parameter.kind != Kind::tensor && is_tensor(value)) {
+      return false;  // a number may be a tensor of one element, if no overload takes a tensor there
     } else if (!accepts(parameter.kind, value) &&
                !(parameter.kind == Kind::real && PyBool_Check(value))) {
       return false;

@@ -10,7 +10,7 @@ bool is_integer(PyObject* object) {
   if (PyBool_Check(object) || PyFloat_Check(object)) return false;
   if (is_tensor(object)) {
     const Tensor& tensor = tensor_of(object);
-    return tensor.numel() == 1 && is_integral(tensor.dtype());
+    return tensor.dim() == 0 && is_integral(tensor.dtype());
   }
   // numpy.int64 and the like; an array of one element has __index__ too, and is no number.
   return PyLong_Check(object) ||
@@ -231,8 +231,10 @@ bool accepts(Kind kind, PyObject* object) {
     case Kind::boolean:
       return PyBool_Check(object) || strcmp(Py_TYPE(object)->tp_name, "numpy.bool") == 0;
     case Kind::sizes:
-    case Kind::integers:
       return is_integer(object) || all_items(object, is_integer);
+    case Kind::integers:
+      return is_integer(object) || all_items(object, is_integer) ||
+             (is_tensor(object) && is_integral(tensor_of(object).dtype()));
     case Kind::numbers:
       return is_number(object) || all_items(object, is_number);
     case Kind::dtype:

@@ -14,7 +14,8 @@ from . import _C
 from ._C import *  # noqa: F401,F403 - every op is a function of the module
 from ._C import Tensor, dtype, device, Size, memory_format, layout, Generator, OutOfMemoryError
 
-for _name in ("linalg", "nn", "init"):  # the packages of these names take their place
+# The packages of three of these names take their place; the others are methods only.
+for _name in ("linalg", "nn", "init", "to", "byte", "type_as", "new_zeros", "new_ones", "new_full", "new_empty"):
     globals().pop(_name, None)
 
 __version__ = "0.1.0"
@@ -31,7 +32,6 @@ from math import e, inf, nan, pi  # noqa: E402,F401
 
 newaxis = None
 grad = autograd.grad
-float_power = _C.pow
 
 # Modules that few programs need are loaded when they are first named.
 _LAZY = ("amp", "distributions", "fft", "special", "backends", "profiler", "compat", "func", "jit", "hub",

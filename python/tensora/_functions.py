@@ -145,7 +145,7 @@ def range(start, end=None, step=1, **options):
 def empty_permuted(size, physical_layout, **options):
     """An uninitialised tensor whose dims lie in memory in the order given."""
     base = _C.empty([size[i] for i in physical_layout], **options)
-    return base.permute(*[list(physical_layout).index(i) for i in builtins.range(len(size))])
+    return base.permute([list(physical_layout).index(i) for i in builtins.range(len(size))])
 
 
 @_public
@@ -173,6 +173,62 @@ def _scatter(name):
 
 
 scatter, scatter_ = _scatter("scatter"), _scatter("scatter_")
+
+
+def _deviation(name):
+    plain = getattr(_C, name)
+
+    def deviation(input, *args, **kwargs):
+        if args and isinstance(args[0], bool):  # var(x, unbiased)
+            args = ((), *args)
+        return plain(input, *args, **kwargs)
+    deviation.__name__ = name
+    deviation.__doc__ = plain.__doc__
+    return deviation
+
+
+std, var = _replaces(_deviation("std")), _replaces(_deviation("var"))
+std_mean, var_mean = _public(_deviation("std_mean")), _public(_deviation("var_mean"))
+
+
+@_replaces
+def float_power(input, exponent):
+    """pow, computed in float64."""
+    wide = lambda x: x.to(_C.complex128 if x.is_complex() else _C.float64) if isinstance(x, Tensor) else x  # noqa: E731
+    return _C.pow(wide(input), wide(exponent))
+
+
+@_replaces
+def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
+    """Each element (along `dim`) as often as `repeats` says."""
+    if repeats is None:
+        return _C.repeat_interleave(_C.arange(input.shape[0]), input)
+    return _C.repeat_interleave(input, repeats, dim)
+
+
+@_replaces
+def unravel_index(indices, shape):
+    """Indices of the flattened tensor as one tensor per dim."""
+    result = []
+    for size in reversed(shape):
+        result.insert(0, indices % size)
+        indices = indices // size
+    return tuple(result)
+
+
+@_replaces
+def resolve_conj(input):
+    """The tensor itself: conjugates are always computed."""
+    return input
+
+
+@_replaces
+def resolve_neg(input):
+    return input
+
+
+unsafe_chunk, unsafe_split, trapz = _C.chunk, _C.split, _C.trapezoid
+__all__ += ["unsafe_chunk", "unsafe_split", "trapz"]
 
 
 # ---- creation -------------------------------------------------------------------------------------

@@ -1,15 +1,17 @@
 """Scopes that change how ops run: each is a context manager and a decorator."""
 import functools
-import inspect
 
 from . import _C
+
+
+_GENERATOR = 0x20  # the flag of a generator function's code
 
 
 class _Scope:
     """A context manager that also decorates functions and generator functions."""
 
     def __call__(self, function):
-        if inspect.isgeneratorfunction(function):
+        if getattr(getattr(function, "__code__", None), "co_flags", 0) & _GENERATOR:
             @functools.wraps(function)
             def generate(*args, **kwargs):
                 generator = function(*args, **kwargs)

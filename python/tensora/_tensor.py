@@ -90,35 +90,6 @@ def get_device(self):
     return self.device.index if self.is_cuda else -1
 
 
-_view = Tensor.view
-_contiguous = Tensor.contiguous
-
-
-@_method
-def view(self, *size, dtype=None):
-    """The same elements under another shape, or the same bytes as another dtype."""
-    if dtype is not None or (len(size) == 1 and isinstance(size[0], _C.dtype)):
-        return self.view_dtype(dtype or size[0])
-    return _view(self, *size)
-
-
-@_method
-def contiguous(self, memory_format=None):
-    """Itself if its elements lie in that order, else a copy that does."""
-    if memory_format is None or memory_format in (_C.contiguous_format, _C.preserve_format):
-        return _contiguous(self)
-    return _contiguous(self, memory_format)
-
-
-_is_contiguous = Tensor.is_contiguous
-
-
-@_method
-def is_contiguous(self, memory_format=None):
-    """Whether the elements lie in that order."""
-    return _is_contiguous(self, memory_format or _C.contiguous_format)
-
-
 # ---- autograd -----------------------------------------------------------------------------------
 
 @_method
@@ -133,7 +104,7 @@ def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=
     if inputs is None:
         return self._backward(gradient, retain_graph, create_graph)
     from . import autograd
-    autograd.backward(self, gradient, retain_graph, create_graph, inputs)
+    autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 Tensor.output_nr = 0

@@ -71,7 +71,9 @@ class Distribution:
 
 
 class Normal(Distribution):
-    """>>> tensora.distributions.Normal(0., 1.).log_prob(tensora.tensor(0.))
+    """The normal distribution.
+
+    >>> tensora.distributions.Normal(0., 1.).log_prob(tensora.tensor(0.))
     tensor(-0.9189)
     """
     has_rsample = True
@@ -310,7 +312,9 @@ class Geometric(Distribution):
 
 
 class Categorical(Distribution):
-    """>>> tensora.distributions.Categorical(tensora.tensor([0.25, 0.75])).log_prob(tensora.tensor(1))
+    """Numbers 0, 1, … with given probabilities.
+
+    >>> tensora.distributions.Categorical(tensora.tensor([0.25, 0.75])).log_prob(tensora.tensor(1))
     tensor(-0.2877)
     """
 

@@ -141,7 +141,7 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
 
 
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
-    if training and input.numel() <= input.shape[1]:
+    if training and input.dim() > 1 and input.numel() <= input.shape[1]:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     return _C.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
@@ -361,3 +361,16 @@ def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, coun
                divisor_override=None):
     return _C.avg_pool2d(input, kernel_size, () if stride is None else stride, padding, ceil_mode, count_include_pad,
                          divisor_override)
+
+
+def upsample_nearest(input, size=None, scale_factor=None):
+    return interpolate(input, size, scale_factor, "nearest")
+
+
+def upsample_bilinear(input, size=None, scale_factor=None):
+    return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
+
+
+def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
+    """Samples `input` at the places of `grid`."""
+    return _C.grid_sample(input, grid, mode, padding_mode, bool(align_corners))

@@ -1,5 +1,4 @@
 """Optimizer: groups of parameters as dicts, and the C++ optimizer that steps them."""
-import inspect
 from collections import OrderedDict, defaultdict
 
 from .. import _C
@@ -207,53 +206,132 @@ class _State:
         return [self[p] for p in self]
 
 
-def _optimizer(name, doc, **defaults):
-    """A class over the C++ optimizer of this name."""
-    names = list(defaults)
-
-    def __init__(self, params, *args, **kwargs):
-        if len(args) > len(names):
-            raise TypeError(f"{name}() takes at most {len(names) + 1} positional arguments")
-        options = {**defaults, **dict(zip(names, args))}
-        for key, value in kwargs.items():
-            if key not in options and key not in _IGNORED:
-                raise TypeError(f"{name}.__init__() got an unexpected keyword argument '{key}'")
-            if key not in _IGNORED:
-                options[key] = value
-        options = {k: v.item() if isinstance(v, Tensor) else v for k, v in options.items()}
-        Optimizer.__init__(self, params, options)
-
-    __init__.__signature__ = inspect.Signature(
-        [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in ("self", "params")]
-        + [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=v) for n, v in defaults.items()])
-    return type(name, (Optimizer,), {"__init__": __init__, "_kind": name, "__doc__": doc, "__module__": __name__})
+def _given(arguments):
+    """The options among a constructor's arguments."""
+    return {k: v.item() if isinstance(v, Tensor) else v for k, v in arguments.items()
+            if k not in _IGNORED and k not in ("self", "params", "__class__")}
 
 
-SGD = _optimizer("SGD", "Stochastic gradient descent.", lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0,
-                 nesterov=False, maximize=False, capturable=False)
-Adam = _optimizer("Adam", "Adam.", lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False,
-                  maximize=False, capturable=False, decoupled_weight_decay=False)
-AdamW = _optimizer("AdamW", "Adam whose weight decay acts on the parameters.", lr=1e-3, betas=(0.9, 0.999), eps=1e-8,
-                   weight_decay=1e-2, amsgrad=False, maximize=False, capturable=False)
-Adamax = _optimizer("Adamax", "Adam with the infinity norm.", lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0,
-                    maximize=False, capturable=False)
-Adagrad = _optimizer("Adagrad", "Adagrad.", lr=1e-2, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0,
-                     eps=1e-10, maximize=False)
-Adadelta = _optimizer("Adadelta", "Adadelta.", lr=1.0, rho=0.9, eps=1e-6, weight_decay=0.0, maximize=False,
-                      capturable=False)
-NAdam = _optimizer("NAdam", "Adam with Nesterov's momentum.", lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0,
-                   momentum_decay=4e-3, decoupled_weight_decay=False, maximize=False, capturable=False)
-RAdam = _optimizer("RAdam", "Rectified Adam.", lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0,
-                   decoupled_weight_decay=False, maximize=False, capturable=False)
-RMSprop = _optimizer("RMSprop", "RMSprop.", lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0,
-                     centered=False, maximize=False, capturable=False)
-Lion = _optimizer("Lion", "Lion.", lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, maximize=False)
-Muon = _optimizer("Muon", "Muon, for matrices.", lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True,
-                  ns_coefficients=(3.4445, -4.7750, 2.0315), eps=1e-7, ns_steps=5, adjust_lr_fn="original")
-Adafactor = _optimizer("Adafactor", "Adafactor.", lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0,
-                       maximize=False)
-LBFGS = _optimizer("LBFGS", "L-BFGS; its step needs a closure.", lr=1.0, max_iter=20, max_eval=None, tolerance_grad=1e-7,
-                   tolerance_change=1e-9, history_size=100, line_search_fn=None)
+class SGD(Optimizer):
+    """Stochastic gradient descent."""
+    _kind = "SGD"
+
+    def __init__(self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, *,
+                 maximize=False, foreach=None, differentiable=False, fused=None):
+        super().__init__(params, _given(locals()))
+
+
+class Adam(Optimizer):
+    """Adam."""
+    _kind = "Adam"
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, *,
+                 maximize=False, capturable=False, decoupled_weight_decay=False, foreach=None,
+                 differentiable=False, fused=None):
+        super().__init__(params, _given(locals()))
+
+
+class AdamW(Optimizer):
+    """Adam whose weight decay acts on the parameters."""
+    _kind = "AdamW"
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *,
+                 maximize=False, capturable=False, foreach=None, differentiable=False, fused=None):
+        super().__init__(params, _given(locals()))
+
+
+class Adamax(Optimizer):
+    """Adam with the infinity norm."""
+    _kind = "Adamax"
+
+    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, *, maximize=False,
+                 capturable=False, foreach=None, differentiable=False, fused=None):
+        super().__init__(params, _given(locals()))
+
+
+class Adagrad(Optimizer):
+    """Adagrad."""
+    _kind = "Adagrad"
+
+    def __init__(self, params, lr=1e-2, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0,
+                 eps=1e-10, *, maximize=False, foreach=None, differentiable=False, fused=None):
+        super().__init__(params, _given(locals()))
+
+
+class Adadelta(Optimizer):
+    """Adadelta."""
+    _kind = "Adadelta"
+
+    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0.0, *, maximize=False, capturable=False,
+                 foreach=None, differentiable=False, fused=None):
+        super().__init__(params, _given(locals()))
+
+
+class NAdam(Optimizer):
+    """Adam with Nesterov's momentum."""
+    _kind = "NAdam"
+
+    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, momentum_decay=4e-3,
+                 decoupled_weight_decay=False, *, maximize=False, capturable=False, foreach=None,
+                 differentiable=False, fused=None):
+        super().__init__(params, _given(locals()))
+
+
+class RAdam(Optimizer):
+    """Rectified Adam."""
+    _kind = "RAdam"
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0,
+                 decoupled_weight_decay=False, *, maximize=False, capturable=False, foreach=None,
+                 differentiable=False, fused=None):
+        super().__init__(params, _given(locals()))
+
+
+class RMSprop(Optimizer):
+    """RMSprop."""
+    _kind = "RMSprop"
+
+    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False, *,
+                 maximize=False, capturable=False, foreach=None, differentiable=False, fused=None):
+        super().__init__(params, _given(locals()))
+
+
+class Lion(Optimizer):
+    """Lion."""
+    _kind = "Lion"
+
+    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, *, maximize=False, foreach=None,
+                 differentiable=False, fused=None):
+        super().__init__(params, _given(locals()))
+
+
+class Muon(Optimizer):
+    """Muon, for matrices."""
+    _kind = "Muon"
+
+    def __init__(self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True, ns_coefficients=(3.4445,
+                 -4.7750, 2.0315), eps=1e-7, ns_steps=5, adjust_lr_fn="original", *, foreach=None,
+                 differentiable=False, fused=None):
+        super().__init__(params, _given(locals()))
+
+
+class Adafactor(Optimizer):
+    """Adafactor."""
+    _kind = "Adafactor"
+
+    def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *,
+                 maximize=False, foreach=None, differentiable=False, fused=None):
+        super().__init__(params, _given(locals()))
+
+
+class LBFGS(Optimizer):
+    """L-BFGS; its step needs a closure."""
+    _kind = "LBFGS"
+
+    def __init__(self, params, lr=1.0, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9,
+                 history_size=100, line_search_fn=None):
+        max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
+        super().__init__(params, _given(locals()))
 
 
 class ASGD(Optimizer):

@@ -24,7 +24,7 @@ def default_collate(batch):
     """Samples of one structure as one of batches.
 
     >>> tensora.utils.data.default_collate([(1, 2.), (3, 4.)])
-    [tensor([1, 3]), tensor([2., 4.], dtype=float64)]
+    [tensor([1, 3]), tensor([2., 4.], dtype=torch.float64)]
     """
     first = batch[0]
     if isinstance(first, Tensor):

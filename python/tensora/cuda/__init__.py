@@ -1,8 +1,8 @@
 """What programs ask of CUDA."""
 import contextlib
 
-from . import _C
-from ._C import OutOfMemoryError  # noqa: F401
+from .. import _C
+from .._C import OutOfMemoryError  # noqa: F401
 
 
 def is_available():
@@ -96,7 +96,7 @@ def init():
 
 def __getattr__(name):
     if name == "amp":
-        from . import amp
-        return amp
+        import importlib
+        return importlib.import_module("tensora.cuda.amp")
     raise AttributeError(f"module 'tensora.cuda' has no attribute '{name}': streams, events and graphs are "
                          "part of the C++ interface (docs/cuda.md)")

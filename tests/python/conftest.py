@@ -1,0 +1,14 @@
+import os
+import sys
+
+import pytest
+
+# ctest and ./dev name the built package by TENSORA_PYTHON; an installed one needs nothing.
+if os.environ.get("TENSORA_PYTHON"):
+    sys.path.insert(0, os.environ["TENSORA_PYTHON"])
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    import tensora
+    tensora.manual_seed(0)

@@ -1,0 +1,291 @@
+"""Modules, optimizers, data, files."""
+import copy
+import io
+import pickle
+
+import numpy as np
+import pytest
+
+import tensora as torch
+import tensora.nn.functional as F
+from tensora import nn
+from tensora.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, random_split
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 8)
+        self.rest = nn.Sequential(nn.ReLU(), nn.Dropout(0.1), nn.Linear(8, 3))
+        self.scale = nn.Parameter(torch.ones(1))
+        self.register_buffer("seen", torch.zeros(1))
+        self.register_buffer("temporary", torch.zeros(1), persistent=False)
+
+    def forward(self, x):
+        return self.rest(self.first(x)) * self.scale
+
+
+def test_attributes_register():
+    net = Net()
+    assert [n for n, _ in net.named_parameters()] == ["scale", "first.weight", "first.bias", "rest.2.weight", "rest.2.bias"]
+    assert set(net.state_dict()) == {n for n, _ in net.named_parameters()} | {"seen"}
+    assert len(list(net.modules())) == 6 and isinstance(net.rest[2], nn.Linear)
+    with pytest.raises(TypeError):
+        net.scale = torch.ones(1)
+    with pytest.raises(AttributeError):
+        net.nothing
+    net.scale = None
+    assert "scale" not in dict(net.named_parameters())
+    del net.first
+    assert not hasattr(net, "first")
+
+    class Early(nn.Module):
+        def __init__(self):
+            self.layer = nn.Linear(1, 1)
+    with pytest.raises(AttributeError, match="before Module.__init__"):
+        Early()
+
+
+def test_state_dict_round_trip(tmp_path):
+    a, b = Net(), Net()
+    b.load_state_dict(a.state_dict())
+    for name in ("model.pt", "model.safetensors"):
+        torch.save(a.state_dict(), tmp_path / name)
+        b = Net()
+        assert not b.load_state_dict(torch.load(tmp_path / name)).missing_keys
+        assert torch.equal(a.first.weight, b.first.weight)
+    buffer = io.BytesIO()
+    torch.save({"x": torch.ones(2), "n": [1, 2.5, "t", None, True]}, buffer)
+    buffer.seek(0)
+    assert torch.load(buffer)["n"] == [1, 2.5, "t", None, True]
+    state = a.state_dict()
+    del state["scale"]
+    state["more"] = torch.ones(1)
+    with pytest.raises(RuntimeError, match="Missing key.*scale"):
+        b.load_state_dict(state)
+    assert b.load_state_dict(state, strict=False).unexpected_keys == ["more"]
+    state["first.weight"] = torch.ones(1)
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        b.load_state_dict(state, strict=False)
+    with pytest.raises(TypeError):
+        torch.save(a, tmp_path / "object.pt")
+    with pytest.raises(FileNotFoundError):
+        torch.load(tmp_path / "nothing.pt")
+
+
+def test_copies_and_moves():
+    net = Net().eval()
+    x = torch.randn(2, 4)
+    for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        assert torch.equal(other(x), net(x))
+        other.first.weight.data.zero_()
+        assert not torch.equal(other(x), net(x))
+    weight = net.first.weight
+    net.double()
+    assert net.first.weight is weight and weight.dtype is torch.float64 and net.seen.dtype is torch.float64
+    assert not net.train(False).rest[1].training
+
+
+def test_tied_weights():
+    embedding, output = nn.Embedding(5, 3), nn.Linear(3, 5, bias=False)
+    output.weight = embedding.weight
+    model = nn.ModuleList([embedding, output])
+    assert len(list(model.parameters())) == 1 and copy.deepcopy(model)[0].weight is not embedding.weight
+    both = copy.deepcopy(model)
+    assert both[0].weight is both[1].weight
+
+
+def test_hooks():
+    layer, seen = nn.Linear(2, 2), []
+    x = torch.ones(1, 2, requires_grad=True)
+    handles = [layer.register_forward_pre_hook(lambda m, args: seen.append("before")),
+               layer.register_forward_hook(lambda m, args, out: out * 2),
+               layer.register_full_backward_hook(lambda m, gi, go: seen.append((gi[0].shape, go[0].shape)))]
+    result = layer(x)
+    assert torch.allclose(result, 2 * F.linear(x, layer.weight, layer.bias))
+    result.sum().backward()
+    assert seen == ["before", ((1, 2), (1, 2))]
+    for handle in handles:
+        handle.remove()
+    assert torch.allclose(layer(x), F.linear(x, layer.weight, layer.bias))
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "Adamax", "Adagrad", "Adadelta", "NAdam", "RAdam", "RMSprop",
+                                  "Lion", "Adafactor", "ASGD"])
+def test_optimizers_learn_and_save(name):
+    x, target = torch.randn(64, 4), torch.randn(4)
+    w = nn.Parameter(torch.full((4,), 0.5))
+    optimizer = getattr(torch.optim, name)([w], lr={"Adadelta": 30.0, "SGD": 0.1, "Lion": 0.02, "Adafactor": 0.3}.get(name, 0.05))
+
+    def loss():
+        return F.mse_loss(x @ w, x @ target)
+    start = loss().item()
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+    assert loss().item() < 0.7 * start
+    state = optimizer.state_dict()
+    other = getattr(torch.optim, name)([nn.Parameter(w.detach().clone())], lr=1.0)
+    other.load_state_dict(state)
+    assert other.param_groups[0]["lr"] == optimizer.param_groups[0]["lr"]
+    assert set(other.state_dict()["state"][0]) == set(state["state"][0])
+
+
+def test_lbfgs():
+    w = nn.Parameter(torch.tensor([3.0, -2.0]))
+    optimizer = torch.optim.LBFGS([w], line_search_fn="strong_wolfe")
+
+    def closure():
+        optimizer.zero_grad()
+        loss = ((w - 1) ** 2).sum()
+        loss.backward()
+        return loss
+    optimizer.step(closure)
+    assert torch.allclose(w, torch.ones(2), atol=1e-4)
+
+
+def test_groups_and_schedulers():
+    a, b = nn.Parameter(torch.ones(1)), nn.Parameter(torch.ones(1))
+    optimizer = torch.optim.SGD([{"params": [a]}, {"params": [b], "lr": 1.0}], lr=0.1)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+    (a + b).backward()
+    optimizer.step()
+    assert a.item() == pytest.approx(0.9) and b.item() == pytest.approx(0.0)
+    scheduler.step()
+    assert scheduler.get_last_lr() == [0.05, 0.5]
+    optimizer.param_groups[0]["lr"] = 1.0
+    optimizer.step()
+    assert a.item() == pytest.approx(-0.1)
+    with pytest.raises(ValueError):
+        torch.optim.Adam([a], lr=-1.0)
+    with pytest.raises(ValueError):
+        torch.optim.SGD([], lr=0.1)
+    with pytest.raises(TypeError):
+        torch.optim.SGD(a, lr=0.1)
+
+
+def test_an_optimizer_of_ones_own():
+    class Sign(torch.optim.Optimizer):
+        def __init__(self, params, lr):
+            super().__init__(params, {"lr": lr})
+
+        @torch.no_grad()
+        def step(self):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    self.state[p]["count"] = self.state[p].get("count", 0) + 1
+                    p.add_(p.grad.sign(), alpha=-group["lr"])
+    w = nn.Parameter(torch.ones(2))
+    optimizer = Sign([w], 0.5)
+    w.sum().backward()
+    optimizer.step()
+    assert w.tolist() == [0.5, 0.5] and optimizer.state_dict()["state"][0]["count"] == 1
+
+
+def test_layers_run():
+    x = torch.randn(2, 3, 8, 8)
+    for layer in (nn.Conv2d(3, 4, 3, padding="same"), nn.ConvTranspose2d(3, 4, 2, stride=2), nn.MaxPool2d(2),
+                  nn.AvgPool2d(2), nn.AdaptiveAvgPool2d((1, None)), nn.BatchNorm2d(3), nn.GroupNorm(3, 3),
+                  nn.InstanceNorm2d(3), nn.Upsample(scale_factor=2), nn.Flatten(), nn.ReflectionPad2d(1), nn.GELU(),
+                  nn.Softmax(dim=1), nn.PReLU(), nn.LayerNorm([3, 8, 8]), nn.RMSNorm(8), nn.Dropout2d(0.5)):
+        assert layer(x).numel() and repr(layer).startswith(type(layer).__name__)
+        assert copy.deepcopy(layer)(x).shape == layer(x).shape
+    sequence = torch.randn(5, 2, 3)
+    for layer in (nn.LSTM(3, 4, 2, bidirectional=True), nn.GRU(3, 4), nn.RNN(3, 4)):
+        output, state = layer(sequence)
+        packed = nn.utils.rnn.pack_padded_sequence(sequence, [5, 3])
+        assert output.shape[0] == 5 and layer(packed)[0].data.shape[0] == 8
+    assert nn.MultiheadAttention(4, 2, batch_first=True)(*[torch.randn(2, 5, 4)] * 3)[1].shape == (2, 5, 5)
+    assert nn.Transformer(8, 2, 1, 1, 16)(torch.randn(3, 2, 8), torch.randn(4, 2, 8)).shape == (4, 2, 8)
+    values, indices = nn.MaxPool2d(2, return_indices=True)(x)
+    assert nn.MaxUnpool2d(2)(values, indices).shape == x.shape
+    for loss in (nn.CrossEntropyLoss(label_smoothing=0.1), nn.NLLLoss()):
+        assert loss(torch.randn(4, 3).log_softmax(1), torch.tensor([0, 1, 2, 0])).dim() == 0
+
+
+def test_weight_norm_and_spectral_norm():
+    layer = nn.utils.weight_norm(nn.Linear(3, 2))
+    assert set(dict(layer.named_parameters())) == {"bias", "weight_g", "weight_v"}
+    layer(torch.ones(1, 3)).sum().backward()
+    assert layer.weight_g.grad is not None
+    assert "weight" in dict(nn.utils.remove_weight_norm(layer).named_parameters())
+    normed = nn.utils.spectral_norm(nn.Linear(4, 4), n_power_iterations=20)
+    normed(torch.ones(1, 4))
+    assert torch.linalg.matrix_norm(normed.weight, 2).item() == pytest.approx(1, abs=0.05)
+
+
+class Squares(Dataset):
+    def __len__(self):
+        return 10
+
+    def __getitem__(self, i):
+        if i == 7 and getattr(self, "broken", False):
+            raise KeyError("sample 7")
+        return {"x": np.float32(i), "y": torch.tensor(i * i)}, str(i)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_data_loader(workers):
+    batches = list(DataLoader(Squares(), batch_size=4, num_workers=workers))
+    assert [len(b[1]) for b in batches] == [4, 4, 2] and batches[2][0]["y"].tolist() == [64, 81]
+    assert batches[0][0]["x"].dtype is torch.float32
+    order = [int(i) for b in DataLoader(Squares(), batch_size=3, shuffle=True, drop_last=True, num_workers=workers)
+             for i in b[1]]
+    assert len(order) == 9 and order != sorted(order)
+    broken = Squares()
+    broken.broken = True
+    with pytest.raises(KeyError, match="sample 7"):
+        list(DataLoader(broken, num_workers=workers))
+
+    class Stream(IterableDataset):
+        def __iter__(self):
+            info = torch.utils.data.get_worker_info()
+            start, step = (info.id, info.num_workers) if info else (0, 1)
+            return iter(range(start, 6, step))
+    assert sorted(x for b in DataLoader(Stream(), batch_size=2, num_workers=workers) for x in b.tolist()) == list(range(6))
+    first = next(iter(DataLoader(Squares(), num_workers=workers)))
+    assert first[1] == ["0"]
+
+
+def test_splits_and_tensor_dataset():
+    data = TensorDataset(torch.arange(10), torch.arange(10) * 2)
+    parts = random_split(data, [0.7, 0.3], generator=torch.Generator().manual_seed(1))
+    assert [len(p) for p in parts] == [7, 3] and parts[0][0][1] == 2 * parts[0][0][0]
+
+
+def test_distributions():
+    from tensora import distributions as D
+    normal = D.Normal(torch.tensor([0., 1.]), torch.tensor([1., 2.]))
+    assert normal.sample((1000,)).mean(0)[1].item() == pytest.approx(1, abs=0.3)
+    assert D.kl_divergence(normal, normal).tolist() == [0, 0]
+    assert D.Categorical(logits=torch.zeros(3)).entropy().item() == pytest.approx(np.log(3))
+    assert D.Gamma(3.0, 2.0).sample((4000,)).mean().item() == pytest.approx(1.5, abs=0.1)
+    assert D.Beta(2.0, 2.0).sample((2000,)).mean().item() == pytest.approx(0.5, abs=0.05)
+    assert D.MultivariateNormal(torch.zeros(2), torch.eye(2)).log_prob(torch.zeros(2)).item() == pytest.approx(-1.8379, abs=1e-3)
+
+
+def test_scaler_and_clipping():
+    w = nn.Parameter(torch.tensor([3.0, 4.0]))
+    optimizer = torch.optim.SGD([w], lr=1.0)
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    scaler.scale((w * w).sum() / 2).backward()
+    assert w.grad.tolist() == [24, 32]
+    scaler.unscale_(optimizer)
+    assert nn.utils.clip_grad_norm_([w], 1.0).item() == pytest.approx(5)
+    scaler.step(optimizer)
+    scaler.update()
+    assert torch.allclose(w, torch.tensor([2.4, 3.2]), atol=1e-5)
+    scaler.scale((w * float("inf")).sum()).backward()
+    before = w.tolist()
+    scaler.step(optimizer)
+    scaler.update()
+    assert w.tolist() == before and scaler.get_scale() == 4
+
+
+def test_assert_close():
+    torch.testing.assert_close(torch.ones(2), torch.ones(2) + 1e-7)
+    with pytest.raises(AssertionError, match="Mismatched elements: 1 / 2"):
+        torch.testing.assert_close(torch.tensor([1., 2.]), torch.tensor([1., 3.]))
+    with pytest.raises(AssertionError, match="dtype"):
+        torch.testing.assert_close(torch.ones(1), torch.ones(1, dtype=torch.float64))

@@ -1,0 +1,103 @@
+"""The package as a whole: documentation, other names, processes, exchange with PyTorch."""
+import doctest
+import importlib
+import os
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import tensora
+from tensora import nn
+
+SEARCH = os.path.dirname(os.path.dirname(tensora.__file__))
+
+
+def run(program, *arguments):
+    """A new interpreter that sees this package."""
+    environment = {**os.environ, "PYTHONPATH": SEARCH}
+    return subprocess.run([sys.executable, *arguments, "-c", program] if program else [sys.executable, *arguments],
+                          env=environment, capture_output=True, text=True, timeout=120)
+
+
+def modules():
+    for found in pkgutil.walk_packages(tensora.__path__, "tensora."):
+        if found.name not in ("tensora._C", "tensora.compat"):
+            yield importlib.import_module(found.name)
+
+
+def test_examples_in_documentation():
+    failures = tried = 0
+    for module in [tensora, *modules()]:
+        result = doctest.testmod(module, extraglobs={"tensora": tensora, "nn": nn})
+        failures, tried = failures + result.failed, tried + result.attempted
+    assert failures == 0 and tried > 20
+
+
+def test_compat(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import sys, torch, torch.nn as nn\nfrom torch.utils.data import DataLoader\n"
+                      "from torch.nn import functional as F\nimport torch.cuda.amp\n"
+                      "assert torch.__name__ == 'tensora' and nn.Linear.__module__.startswith('tensora')\n"
+                      "print(F.relu(torch.tensor([-1., 1.])).tolist(), sys.argv[1:])\n")
+    done = run(None, "-m", "tensora.compat", str(script), "a", "b")
+    assert done.stdout.strip() == "[0.0, 1.0] ['a', 'b']", done.stderr
+
+
+def test_exits_cleanly_with_live_objects():
+    done = run("import tensora, threading\n"
+               "x = tensora.ones(3, requires_grad=True); x.tag = x; y = (x * 2).sum(); h = x.register_hook(print)\n"
+               "g = tensora.nn.Parameter(tensora.ones(2)); o = tensora.optim.Adam([g]); y.backward()\n"
+               "a = tensora.from_numpy(__import__('numpy').ones(3))")
+    assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+def test_fork():
+    done = run("import os, tensora\nx = tensora.randn(300, 300)\n(x @ x).sum()\npid = os.fork()\n"
+               "y = (x @ x).sum().item()\n"
+               "if pid == 0: os._exit(0 if y == y else 1)\n"
+               "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))")
+    assert done.stdout.strip() == "0", done.stderr
+
+
+def test_missing_names_say_what_to_do():
+    with pytest.raises(AttributeError, match="TorchScript"):
+        tensora.jit
+    with pytest.raises(AttributeError, match="several devices"):
+        nn.DataParallel
+    with pytest.raises(AttributeError):
+        tensora.cuda.no_such_thing
+
+
+def test_state_dicts_travel_to_pytorch_and_back(tmp_path):
+    torch = pytest.importorskip("torch")
+    pairs = [(nn.Linear(3, 4), torch.nn.Linear(3, 4), (2, 3)), (nn.Conv2d(3, 4, 3), torch.nn.Conv2d(3, 4, 3), (1, 3, 5, 5)),
+             (nn.BatchNorm1d(3).eval(), torch.nn.BatchNorm1d(3).eval(), (4, 3)),
+             (nn.MultiheadAttention(4, 2).out_proj, torch.nn.MultiheadAttention(4, 2).out_proj, (2, 4)),
+             (nn.TransformerEncoderLayer(8, 2, 16).eval(), torch.nn.TransformerEncoderLayer(8, 2, 16).eval(), (3, 2, 8)),
+             (nn.LSTM(3, 4, 2, bidirectional=True), torch.nn.LSTM(3, 4, 2, bidirectional=True), (5, 2, 3)),
+             (nn.GRU(3, 4), torch.nn.GRU(3, 4), (5, 2, 3)), (nn.LayerNorm(3), torch.nn.LayerNorm(3), (2, 3)),
+             (nn.ConvTranspose1d(3, 4, 2), torch.nn.ConvTranspose1d(3, 4, 2), (1, 3, 5))]
+    for ours, theirs, shape in pairs:
+        path = str(tmp_path / "weights.pt")
+        torch.save(theirs.state_dict(), path)
+        ours.load_state_dict(tensora.load(path))
+        x = torch.randn(*shape)
+        expected, got = theirs(x), ours(tensora.from_dlpack(x))
+        if isinstance(expected, tuple):
+            expected, got = expected[0], got[0]
+        assert torch.allclose(torch.from_dlpack(got.detach()), expected, atol=1e-5), type(ours)
+        tensora.save(ours.state_dict(), path)
+        theirs.load_state_dict(torch.load(path, weights_only=True))
+
+
+def test_safetensors_package(tmp_path):
+    pytest.importorskip("safetensors")
+    from safetensors.numpy import load_file, save_file
+    import numpy
+    path = str(tmp_path / "x.safetensors")
+    tensora.save_safetensors({"a": tensora.arange(6.).reshape(2, 3)}, path, {"note": "ours"})
+    assert load_file(path)["a"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    save_file({"b": numpy.ones(3, numpy.float16)}, path)
+    assert tensora.load_safetensors(path)["b"].dtype is tensora.float16
