@@ -22,15 +22,19 @@ class Interrupted : public std::runtime_error {
 void add_bench(CLI::App& app);
 void add_chat(CLI::App& app);
 void add_completion(CLI::App& app);
+void add_convert(CLI::App& app);
 void add_embed(CLI::App& app);
 void add_info(CLI::App& app);
+void add_inspect(CLI::App& app);
 void add_perplexity(CLI::App& app);
+void add_plan(CLI::App& app);
 void add_plot(CLI::App& app);
+void add_quantize(CLI::App& app);
 void add_run(CLI::App& app);
 void add_stories(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_train(CLI::App& app);
-void add_train_lm(CLI::App& train);
 void add_train_image(CLI::App& train);
+void add_train_lm(CLI::App& train);
 
 }  // namespace tensora::cli

@@ -73,6 +73,10 @@ int main(int count, char** arguments) {
   tensora::cli::add_train(app);
   tensora::cli::add_plot(app);
   tensora::cli::add_stories(app);
+  tensora::cli::add_inspect(app);
+  tensora::cli::add_quantize(app);
+  tensora::cli::add_convert(app);
+  tensora::cli::add_plan(app);
   tensora::cli::add_tokenize(app);
   tensora::cli::add_info(app);
   tensora::cli::add_completion(app);

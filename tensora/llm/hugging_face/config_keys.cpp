@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <numbers>
 
 #include "tensora/base/check.h"
 #include "tensora/io/mapped_file.h"
+#include "tensora/llm/hugging_face/config_json.h"
 #include "tensora/llm/hugging_face/json_object.h"
 
 namespace tensora::llm {
@@ -90,24 +90,6 @@ void set_experts(Keys& keys, const JsonObject& config) {
     keys.set("expert_weights_norm", config.boolean("norm_topk_prob", true));
 }
 
-// Llama 3's: long waves are slowed by `factor`, short ones not at all, others by something between.
-std::vector<double> llama3_divisors(const JsonObject& rope, double base, int64_t dim) {
-  const double factor = rope.number("factor", 8), low = rope.number("low_freq_factor", 1);
-  const double high = rope.number("high_freq_factor", 4);
-  const double length = rope.number("original_max_position_embeddings", 8192);
-  check(high > low && low > 0 && factor > 0 && length > 0,
-        "config.json: the factors of llama3's rope scaling make no sense");
-  std::vector<double> divisors;
-  for (int64_t i = 0; i < dim / 2; ++i) {
-    const double exponent = 2.0 * static_cast<double>(i) / static_cast<double>(dim);
-    const double wave = 2 * std::numbers::pi * std::pow(base, exponent);
-    const double share = (length / wave - low) / (high - low);
-    const double between = 1 / ((1 - share) / factor + share);
-    divisors.push_back(wave < length / high ? 1 : wave > length / low ? factor : between);
-  }
-  return divisors;
-}
-
 void set_longrope(FolderConfig& result, Keys& keys, const JsonObject& config,
                   const JsonObject& rope) {
   result.rope_factors_long = rope.numbers("long_factor");
@@ -165,7 +147,12 @@ void set_rope(FolderConfig& result, Keys& keys, const JsonObject& config) {
     keys.set("rope.scaling.type", "linear");
     keys.set("rope.scaling.factor", rope->number("factor"));
   } else if (type == "llama3") {
-    result.rope_freqs = llama3_divisors(*rope, base, dim);
+    result.rope_freqs =
+        llama3_divisors({.factor = rope->number("factor", 8),
+                         .low = rope->number("low_freq_factor", 1),
+                         .high = rope->number("high_freq_factor", 4),
+                         .length = rope->number("original_max_position_embeddings", 8192)},
+                        base, dim);
   } else if (type == "yarn") {
     set_yarn(keys, config, *rope);
   } else if (type == "longrope" || type == "su") {

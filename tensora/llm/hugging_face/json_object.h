@@ -15,7 +15,7 @@ namespace tensora::llm {
 /// and the key.
 class JsonObject {
  public:
-  using Json = nlohmann::ordered_json;
+  using Json = nlohmann::json;  // sorted: ordered ones search a list for every key
 
   /// Throws for what is not an object, or is nested more deeply than any real file.
   static JsonObject parse(std::string_view text, std::string file);
