@@ -6,6 +6,7 @@
 #include "tensora/base/check.h"
 #include "tensora/base/utf8.h"
 #include "tensora/llm/tokenizer/unicode_classes.h"
+#include "tensora/llm/tokenizer/vocabulary.h"
 #include "tensora/llm/tokenizer/word_scanner.h"
 
 namespace tensora::llm::normalizing {
@@ -28,19 +29,20 @@ bool is_space(uint32_t code) {
 
 bool is_ideograph(uint32_t code) {
   return (code >= 0x4E00 && code <= 0x9FFF) || (code >= 0x3400 && code <= 0x4DBF) ||
-         (code >= 0x20000 && code <= 0x2A6DF) || (code >= 0x2A700 && code <= 0x2CEAF) ||
-         (code >= 0xF900 && code <= 0xFAFF) || (code >= 0x2F800 && code <= 0x2FA1F);
+         (code >= 0x20000 && code <= 0x2A6DF) || (code >= 0x2A700 && code <= 0x2B81F) ||
+         (code >= 0x2B920 && code <= 0x2CEAF) || (code >= 0xF900 && code <= 0xFAFF) ||
+         (code >= 0x2F800 && code <= 0x2FA1F);
 }
 
 std::string clean(std::string_view text) {
   std::string out;
   for_each_character(text, [&](uint32_t code, std::string_view bytes) {
     const UnicodeCategory kind = unicode_category(code);
-    const bool white = code == '\t' || code == '\n' || code == '\r' || is_space(code);
-    if (white)
+    const bool line = code == '\t' || code == '\n' || code == '\r';
+    const bool other = kind >= UnicodeCategory::Cc || code == 0xFFFD || code == kInvalidUtf8;
+    if (line || (!other && is_space(code)))
       out += ' ';
-    else if (code != 0 && code != 0xFFFD && code != kInvalidUtf8 && kind != UnicodeCategory::Cc &&
-             kind != UnicodeCategory::Cf && kind != UnicodeCategory::Co)
+    else if (!other)
       out += bytes;
   });
   return out;
@@ -200,7 +202,9 @@ Normalizer::Step remove_extra_spaces() {
     std::string out;
     for (const char byte : text)
       if (byte != ' ' || (!out.empty() && out.back() != ' ')) out += byte;
-    if (!out.empty() && out.back() == ' ') out.pop_back();
+    // At the end, what stands for a blank counts as one.
+    while (out.ends_with(' ') || out.ends_with(kSpaceMark))
+      out.resize(out.size() - (out.back() == ' ' ? 1 : kSpaceMark.size()));
     return out;
   };
 }

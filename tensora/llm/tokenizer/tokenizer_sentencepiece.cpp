@@ -164,8 +164,12 @@ PipelineTokenizer::Parts parts_of(const ModelProto& proto) {
       pieces.emplace_back(1, static_cast<char>(byte_of_name(text)));
     else
       pieces.push_back(vocabulary.is_control(token) ? text : with_spaces(text));
-    if ((kind == TokenKind::user_defined || vocabulary.is_control(token)) && !text.empty())
-      parts.added.add({.text = text, .token = token, .control = kind != TokenKind::user_defined});
+    if (text.empty()) continue;
+    // Sentencepiece looks for what users defined in the normalized text.
+    if (kind == TokenKind::user_defined)
+      parts.normalized_added.add({.text = text, .token = token});
+    else if (vocabulary.is_control(token))
+      parts.added.add({.text = text, .token = token, .control = true});
   }
   vocabulary.set_pieces(std::move(pieces));
   if (!proto.character_map.empty())

@@ -6,6 +6,8 @@
 namespace tensora::llm {
 
 /// The most probable sequence of tokens, each with its own probability (the scores are logarithms).
+/// Scores are added in double, as Hugging Face's library does. Sentencepiece adds them in float
+/// along the whole text, so that far from its beginning the last digits of two ways get lost.
 class UnigramModel final : public TokenModel {
  public:
   UnigramModel(VocabularyPtr vocabulary, const Fallback& fallback);
