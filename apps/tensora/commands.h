@@ -29,6 +29,7 @@ void add_inspect(CLI::App& app);
 void add_perplexity(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_plot(CLI::App& app);
+void add_pull(CLI::App& app);
 void add_quantize(CLI::App& app);
 void add_run(CLI::App& app);
 void add_stories(CLI::App& app);

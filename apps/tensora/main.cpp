@@ -73,6 +73,7 @@ int main(int count, char** arguments) {
   tensora::cli::add_train(app);
   tensora::cli::add_plot(app);
   tensora::cli::add_stories(app);
+  tensora::cli::add_pull(app);
   tensora::cli::add_inspect(app);
   tensora::cli::add_quantize(app);
   tensora::cli::add_convert(app);

@@ -33,11 +33,13 @@ std::shared_ptr<const Model> load_model(const ModelFile& file, const LoadOptions
 }
 
 std::shared_ptr<const Model> synthetic_model(std::string_view name, std::string_view type,
-                                             Device device) {
+                                             Device device, int64_t positions) {
+  check(positions >= 0, "synthetic_model: positions must not be negative, got ", positions);
   const RegistryEntry& entry = find_registered(name);
   const ModelConfig config = entry.config();
-  SyntheticWeights weights(config, WeightType(type), device,
-                           {.tied = entry.details.tied, .fused = entry.architecture == "phi3"});
+  SyntheticWeights weights(
+      config, WeightType(type), device,
+      {.tied = entry.details.tied, .fused = entry.architecture == "phi3", .positions = positions});
   const Architecture& architecture = find_architecture(config.architecture);
   return architecture.make(config, architecture.design, weights);
 }

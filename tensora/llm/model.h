@@ -67,9 +67,9 @@ struct LoadOptions {
 std::shared_ptr<const Model> load_model(const ModelFile& file, const LoadOptions& options = {});
 
 /// A model of the registry's shape `name` with random weights of `type`, a name as in
-/// LoadOptions::quantize: what benchmarks run without a file.
+/// LoadOptions::quantize: what benchmarks run without a file. `positions`: as in LoadOptions.
 std::shared_ptr<const Model> synthetic_model(std::string_view name, std::string_view type,
-                                             Device device = {});
+                                             Device device = {}, int64_t positions = 0);
 
 /// The architectures that can be loaded, sorted.
 std::vector<std::string> known_architectures();

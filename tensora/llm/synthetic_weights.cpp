@@ -25,7 +25,7 @@ void repeat_rows(const Tensor& tensor, int64_t done) {
 
 SyntheticWeights::SyntheticWeights(const ModelConfig& config, WeightType type, Device device,
                                    SyntheticOptions options)
-    : WeightSource(device, 0),
+    : WeightSource(device, options.positions),
       type_(std::move(type)),
       layers_(config.layers),
       hidden_size_(config.hidden_size),

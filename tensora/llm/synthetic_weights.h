@@ -9,8 +9,9 @@
 namespace tensora::llm {
 
 struct SyntheticOptions {
-  bool tied = false;   // the embedding is the head too
-  bool fused = false;  // q, k and v are one matrix, and so are gate and up
+  bool tied = false;      // the embedding is the head too
+  bool fused = false;     // q, k and v are one matrix, and so are gate and up
+  int64_t positions = 0;  // see WeightSource
 };
 
 /// Random weights of any shape, in blocks that are as valid as those of a file: a few thousand

@@ -53,6 +53,9 @@ DType mixed(const Mix& mix, const WeightPlace& place) {
     if (name.find("attn_v.") != name.npos) return mix.value;
     if (name.find("ffn_down") != name.npos) return mix.down;
   }
+  // In the 70B models eight heads share each value head, so that its bits cost little.
+  if (name.find("attn_v.") != name.npos && place.layers == 80 && dtype_info(mix.base).bits < 5)
+    return kQ5_K;
   if (name.find("attn_output.") != name.npos) return mix.output;
   return mix.base;
 }

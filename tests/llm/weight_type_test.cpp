@@ -2,6 +2,7 @@
 
 #include "../helpers.h"
 #include "tensora/core/random.h"
+#include "tensora/llm/registry.h"
 
 namespace tensora::llm {
 namespace {
@@ -33,6 +34,30 @@ TEST(WeightType, Mixes) {
   EXPECT_EQ(type_of("bf16", "blk.0.attn_q.weight"), kBFloat16);
   EXPECT_EQ(type_of("q4_k_m", "blk.0.ffn_gate_inp.weight"), kFloat16);
   EXPECT_EQ(type_of("", "blk.0.attn_q.weight"), kFloat16);
+}
+
+// The size of the file that everybody has.
+TEST(WeightType, SizeOfLlama8B) {
+  const RegistryEntry::Sizes s = find_registered("llama3-8b").sizes;
+  const int64_t keys = s.kv_heads * s.head_dim;
+  int64_t bytes = 0;
+  const auto add = [&](const std::string& name, int64_t rows, int64_t width) {
+    bytes += bytes_of(type_of("q4_k_m", name, width, name == "output.weight"), rows * width);
+  };
+  add("token_embd.weight", s.vocab_size, s.hidden_size);
+  add("output.weight", s.vocab_size, s.hidden_size);
+  for (int64_t i = 0; i < s.layers; ++i) {
+    const std::string block = "blk." + std::to_string(i) + ".";
+    add(block + "attn_q.weight", s.hidden_size, s.hidden_size);
+    add(block + "attn_output.weight", s.hidden_size, s.hidden_size);
+    add(block + "attn_k.weight", keys, s.hidden_size);
+    add(block + "attn_v.weight", keys, s.hidden_size);
+    add(block + "ffn_gate.weight", s.feed_forward, s.hidden_size);
+    add(block + "ffn_up.weight", s.feed_forward, s.hidden_size);
+    add(block + "ffn_down.weight", s.hidden_size, s.feed_forward);
+  }
+  EXPECT_NEAR(static_cast<double>(bytes) / (1 << 30), 4.58,
+              0.01);  // the file also has a vocabulary
 }
 
 TEST(WeightType, RowsThatAreNotWholeBlocks) {

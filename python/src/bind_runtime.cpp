@@ -1,0 +1,114 @@
+#include "python/src/bindings.h"
+#include "tensora/tensora.h"
+
+// The state of the process: random numbers, threads, devices, modes, printing.
+
+namespace tensora::python {
+namespace {
+
+namespace nb = nanobind;
+
+void bind_random(nb::module_& module) {
+  nb::class_<Generator>(module, "Generator", "A stream of random numbers.")
+      .def(
+          "__init__",
+          [](Generator* place, const nb::object&) {
+            new (place) Generator();
+            place->seed();
+          },
+          nb::arg("device") = nb::none())
+      .def(
+          "manual_seed",
+          [](nb::object self, int64_t seed) {
+            nb::cast<Generator&>(self).manual_seed(static_cast<uint64_t>(seed));
+            return self;
+          },
+          nb::arg("seed"))
+      .def("seed", [](Generator& g) { return static_cast<int64_t>(g.seed() >> 1); })
+      .def("initial_seed", [](Generator& g) { return static_cast<int64_t>(g.initial_seed()); })
+      .def("get_state", &Generator::get_state)
+      .def("set_state",
+           [](Generator& g, const Tensor& state) {
+             g.set_state(state);
+             return &g;
+           })
+      .def_prop_ro("device", [](Generator&) { return Device(); })
+      .def_prop_ro("_address", [](Generator& g) { return reinterpret_cast<uintptr_t>(&g); });
+  module.attr("default_generator") = nb::cast(&default_generator(), nb::rv_policy::reference);
+}
+
+void bind_devices(nb::module_& module) {
+  module.def("_is_available",
+             [](const std::string& kind) { return is_available(Device(kind).type); });
+  module.def("_unavailable_reason",
+             [](const std::string& kind) { return unavailable_reason(Device(kind).type); });
+  module.def("_device_count", [](const std::string& kind) {
+    const DeviceType type = Device(kind).type;
+    return is_available(type) ? backend(type).device_count() : 0;
+  });
+  module.def("_synchronize", [](Device device) {
+    const nb::gil_scoped_release free;
+    synchronize(device);
+  });
+  module.def("_empty_cache", [](Device device) { empty_cache(device); });
+  module.def("_set_memory_limit", &set_memory_limit);
+  module.def("_reset_peaks", [](Device device) { allocator(device).reset_peaks(); });
+  module.def("_memory_stats", [](Device device) {
+    const MemoryStats stats = memory_stats(device);
+    nb::dict result;
+    result["allocated"] = stats.allocated;
+    result["reserved"] = stats.reserved;
+    result["peak_allocated"] = stats.peak_allocated;
+    result["peak_reserved"] = stats.peak_reserved;
+    result["limit"] = stats.limit;
+    result["allocations"] = stats.allocations;
+    return result;
+  });
+}
+
+/// Autocast is a scope in C++; in Python the modes are saved and restored by hand.
+void bind_modes(nb::module_& module) {
+  nb::class_<autocast>(module, "_Autocast")
+      .def("__init__", [](autocast* place, const std::string& device, DType dtype, bool enabled,
+                          bool cached) {
+        new (place) autocast(AutocastOptions{
+            .device = Device(device), .dtype = dtype, .enabled = enabled, .cache_enabled = cached});
+      });
+  module.def("_is_autocast_enabled",
+             [](const std::string& device) { return is_autocast_enabled(Device(device).type); });
+  module.def("_autocast_dtype",
+             [](const std::string& device) { return autocast_dtype(Device(device).type); });
+  module.def("get_default_dtype", &default_dtype);
+  module.def("set_default_dtype", &set_default_dtype, nb::arg("d"));
+  module.def("promote_types", &promote_types, nb::arg("type1"), nb::arg("type2"));
+  module.def("_set_deterministic", &set_deterministic);
+  module.def("are_deterministic_algorithms_enabled", &is_deterministic);
+  module.def("_set_detect_anomaly", &set_detect_anomaly);
+  module.def("is_anomaly_enabled", &is_anomaly_enabled);
+  module.def("get_num_threads", &get_num_threads);
+  module.def("set_num_threads", &set_num_threads);
+  module.def("_wrap_number",
+             [](nb::handle number) { return wrap_number(get<Scalar>(number.ptr())); });
+  module.def("_set_printoptions", [](int precision, int64_t threshold, int64_t edgeitems,
+                                     int64_t linewidth, std::optional<bool> sci_mode) {
+    set_printoptions({.precision = precision,
+                      .threshold = threshold,
+                      .edgeitems = edgeitems,
+                      .linewidth = linewidth,
+                      .sci_mode = sci_mode});
+  });
+}
+
+}  // namespace
+
+void bind_runtime(nb::module_& module) {
+  bind_random(module);
+  bind_devices(module);
+  bind_modes(module);
+  nb::class_<Profiler>(module, "_Profiler")
+      .def(nb::init<>())
+      .def("table", &Profiler::table, nb::arg("rows") = 20)
+      .def("write_chrome_trace", &Profiler::write_chrome_trace);
+}
+
+}  // namespace tensora::python

@@ -1,0 +1,92 @@
+#include "python/src/object.h"
+
+#include <cstring>
+
+namespace tensora::python {
+namespace {
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// The core has one type for a user's mistake; PyTorch tells a few kinds apart, and programs catch
+// them by type.
+PyObject* type_of(const char* message) {
+  const std::string_view text(message);
+  if (contains(text, "out of range") || contains(text, "too many indices") ||
+      contains(text, "out of bounds"))
+    return PyExc_IndexError;
+  if (contains(text, "there is no kernel for") || contains(text, "not implemented"))
+    return PyExc_NotImplementedError;
+  return PyExc_RuntimeError;
+}
+
+}  // namespace
+
+void raise(PyObject* type, const std::string& message) {
+  PyErr_SetString(type, message.c_str());
+  throw PythonError{};
+}
+
+void set_error_from_exception() {
+  try {
+    throw;
+  } catch (const PythonError&) {
+  } catch (const CarriedError& error) {
+    error.restore();
+  } catch (const OutOfMemoryError& error) {
+    static PyObject* out_of_memory = nullptr;
+    if (!out_of_memory) {
+      const Owned module(PyImport_ImportModule("tensora._C"));
+      out_of_memory = PyObject_GetAttrString(module.get(), "OutOfMemoryError");
+    }
+    PyErr_SetString(out_of_memory ? out_of_memory : PyExc_MemoryError, error.what());
+  } catch (const Error& error) {
+    PyErr_SetString(type_of(error.what()), error.what());
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+}
+
+Kept::Kept(const Kept& other) : object_(nullptr) {
+  const HoldGil gil;
+  object_ = Py_NewRef(other.object_);
+}
+
+Kept::~Kept() {
+  if (!Py_IsInitialized()) return;
+  const HoldGil gil;
+  Py_DECREF(object_);
+}
+
+CarriedError::CarriedError() {
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  const Owned held_type(type ? type : Py_NewRef(PyExc_RuntimeError));
+  type_ = std::make_shared<Kept>(held_type.get());
+  if (value) value_ = std::make_shared<Kept>(Owned(value).get());
+  if (trace) trace_ = std::make_shared<Kept>(Owned(trace).get());
+}
+
+void CarriedError::restore() const {
+  PyErr_Restore(Py_NewRef(type_->get()), value_ ? Py_NewRef(value_->get()) : nullptr,
+                trace_ ? Py_NewRef(trace_->get()) : nullptr);
+}
+
+std::string to_text(PyObject* unicode) {
+  Py_ssize_t length = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(unicode, &length);
+  if (!text) throw PythonError{};
+  return {text, static_cast<size_t>(length)};
+}
+
+PyTypeObject* add_type(PyObject* module, PyType_Spec& spec, PyTypeObject* base) {
+  Owned type(PyType_FromSpecWithBases(&spec, reinterpret_cast<PyObject*>(base)));
+  const char* dot = strrchr(spec.name, '.');
+  if (PyModule_AddObjectRef(module, dot + 1, type.get()) != 0) throw PythonError{};
+  return reinterpret_cast<PyTypeObject*>(type.release());  // lives as long as the process
+}
+
+}  // namespace tensora::python

@@ -1,0 +1,69 @@
+"""Tensora: tensors, automatic differentiation and neural networks, with PyTorch's habits.
+
+>>> import tensora
+>>> x = tensora.tensor([1., 2., 3.], requires_grad=True)
+>>> (x * x).sum().backward()
+>>> x.grad
+tensor([2., 4., 6.])
+"""
+import builtins as _builtins
+import importlib as _importlib
+import sys as _sys
+
+from . import _C
+from ._C import *  # noqa: F401,F403 - every op is a function of the module
+from ._C import Tensor, dtype, device, Size, memory_format, layout, Generator, OutOfMemoryError
+
+for _name in ("linalg", "nn", "init"):  # the packages of these names take their place
+    globals().pop(_name, None)
+
+__version__ = "0.1.0"
+
+from . import _tensor  # noqa: E402 - gives Tensor the methods that are written in Python
+from ._modes import (no_grad, enable_grad, set_grad_enabled, inference_mode,  # noqa: E402
+                     autocast)
+from ._functions import *  # noqa: E402,F401,F403 - functions whose Python form differs from C++'s
+from ._functions import (finfo, iinfo, manual_seed, seed, initial_seed, get_rng_state,  # noqa: E402
+                         set_rng_state, save, load, set_printoptions, is_tensor, compile)
+from . import autograd, cuda, linalg, nn, optim, random, testing, utils, version  # noqa: E402
+from ._named import FloatTensor, DoubleTensor, HalfTensor, LongTensor, IntTensor, BoolTensor, ByteTensor  # noqa: E402
+from math import e, inf, nan, pi  # noqa: E402,F401
+
+newaxis = None
+grad = autograd.grad
+float_power = _C.pow
+
+# Modules that few programs need are loaded when they are first named.
+_LAZY = ("amp", "distributions", "fft", "special", "backends", "profiler", "compat", "func", "jit", "hub",
+         "onnx", "sparse", "multiprocessing", "types", "distributed", "return_types", "cpu")
+
+# What PyTorch has under a name that is not here, and what to use instead.
+_ELSEWHERE = {
+    "jit": "tensora has no TorchScript; call the model as it is",
+    "distributed": "training on several processes is not part of this version",
+    "sparse": "there are no sparse tensors",
+    "hub": "load weights with tensora.load or tensora.load_safetensors",
+    "onnx": "there is no ONNX export; save the state_dict as safetensors",
+    "quantize_per_tensor": "use Tensor.quantize(dtype) with a block dtype such as tensora.q8_0",
+    "vmap": "write the batch dimension out",
+    "stft": "there is no short-time Fourier transform; use unfold and matmul",
+}
+
+
+def __getattr__(name):
+    if name in _LAZY:
+        try:
+            return _importlib.import_module(f"tensora.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"tensora.{name}":
+                raise
+    hint = _ELSEWHERE.get(name)
+    if hint is None:
+        import difflib
+        near = difflib.get_close_matches(name, globals(), n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "docs/coming-from-pytorch.md lists what differs"
+    raise AttributeError(f"module 'tensora' has no attribute '{name}': {hint}")
+
+
+def __dir__():
+    return sorted(set(globals()) | set(_LAZY))

@@ -1,0 +1,528 @@
+"""Functions whose Python form differs from C++'s: overloads by flags, optional results, files."""
+import builtins
+import math
+import os
+
+from . import _C
+from ._C import Tensor
+
+__all__ = []
+
+
+def _public(function):
+    __all__.append(function.__name__)
+    return function
+
+
+def _replaces(function):
+    """A function of the module and a method of Tensor."""
+    setattr(Tensor, function.__name__, function)
+    return _public(function)
+
+
+# ---- ops ----------------------------------------------------------------------------------------
+
+@_public
+def where(condition, input=None, other=None, *, out=None):
+    """Elements of `input` where `condition` holds, else of `other`; the places where it does if alone."""
+    if input is None:
+        return nonzero(condition, as_tuple=True)
+    if not isinstance(input, Tensor):
+        input = _C._wrap_number(input)
+    if not isinstance(other, Tensor):
+        other = _C._wrap_number(other)
+    return _C.where(condition, input, other) if out is None else _C.where(condition, input, other, out=out)
+
+
+def _where_method(self, condition, other):
+    return where(condition, self, other)
+
+
+Tensor.where = _where_method
+
+
+@_replaces
+def nonzero(input, *, as_tuple=False):
+    """The indices of the elements that are not zero: a matrix, or one vector per dim."""
+    return _C.nonzero_tuple(input) if as_tuple else _C.nonzero(input)
+
+
+def _some(results, inverse, counts):
+    wanted = (results[0],) + ((results[1],) if inverse else ()) + ((results[2],) if counts else ())
+    return wanted if len(wanted) > 1 else wanted[0]
+
+
+@_replaces
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """The different elements, in order; with where each one is found, and how often."""
+    return _some(_C.unique(input, sorted, return_inverse, return_counts, dim), return_inverse, return_counts)
+
+
+@_replaces
+def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+    """The first of each run of equal elements."""
+    return _some(_C.unique_consecutive(input, return_inverse, return_counts, dim), return_inverse, return_counts)
+
+
+@_replaces
+def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+    """The p-norm over `dim`, or of all elements."""
+    if p is None or (p == "fro" and (dim is None or isinstance(dim, int) or len(dim) <= 2)):
+        p = 2
+    if isinstance(p, str):
+        return _C.linalg.matrix_norm(input, p, (-2, -1) if dim is None else dim, keepdim, dtype)
+    result = _C.norm(input, p, () if dim is None else dim, keepdim, dtype)
+    return result if out is None else out.copy_(result)
+
+
+@_public
+def einsum(equation, *operands):
+    """Einstein's summation: einsum("ij,jk->ik", a, b)."""
+    if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+        operands = operands[0]
+    return _C.einsum(equation, list(operands))
+
+
+@_public
+def tensordot(a, b, dims=2, out=None):
+    """Sums the products over several dims: the last ones of `a` and the first of `b`, or those named."""
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        return _C.tensordot(a, b, dims)
+    first, second = dims
+    return _C.tensordot(a, b, [first] if isinstance(first, int) else list(first),
+                        [second] if isinstance(second, int) else list(second))
+
+
+@_public
+def meshgrid(*tensors, indexing="ij"):
+    """Coordinates of a grid: one tensor per vector."""
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tensors[0]
+    return _C.meshgrid(list(tensors), indexing)
+
+
+def _spread(name):
+    one = getattr(_C, name)
+
+    def atleast(*tensors):
+        if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+            tensors = tensors[0]
+            return tuple(one(t) for t in tensors)
+        return one(tensors[0]) if len(tensors) == 1 else tuple(one(t) for t in tensors)
+    atleast.__name__ = name
+    atleast.__doc__ = one.__doc__
+    return _public(atleast)
+
+
+atleast_1d, atleast_2d, atleast_3d = _spread("atleast_1d"), _spread("atleast_2d"), _spread("atleast_3d")
+
+
+@_public
+def index_put(input, indices, values, accumulate=False):
+    """A copy with `values` at the places that the tensors of indices name."""
+    return input.index_put(indices, values, accumulate)
+
+
+@_public
+def rsub(input, other, *, alpha=1):
+    """other - alpha * input"""
+    return _C.sub(other if isinstance(other, Tensor) else _C._wrap_number(other), input, alpha=alpha)
+
+
+@_public
+def range(start, end=None, step=1, **options):
+    """arange with its end included, as PyTorch's deprecated function has it."""
+    if end is None:
+        start, end = 0, start
+    return _C.arange(start, end + step * 0.5, step, **options)
+
+
+@_public
+def empty_permuted(size, physical_layout, **options):
+    """An uninitialised tensor whose dims lie in memory in the order given."""
+    base = _C.empty([size[i] for i in physical_layout], **options)
+    return base.permute(*[list(physical_layout).index(i) for i in builtins.range(len(size))])
+
+
+@_public
+def broadcast_shapes(*shapes):
+    """The common shape of broadcasting."""
+    shapes = [(s,) if isinstance(s, int) else tuple(s) for s in shapes]
+    return _C.broadcast_tensors([_C.empty(s, device="meta") for s in shapes])[0].shape if shapes else _C.Size()
+
+
+def _scatter(name):
+    plain = getattr(_C, name)
+    in_place = name.endswith("_")
+
+    def scatter(self, dim, index, src=None, value=None, *, reduce=None):
+        source = value if src is None else src
+        if reduce is None:
+            return plain(self, dim, index, source)
+        if not isinstance(source, Tensor):
+            source = _C.full(index.shape, source, dtype=self.dtype, device=self.device)
+        by = {"add": "sum", "multiply": "prod"}[reduce]
+        return (_C.scatter_reduce_ if in_place else _C.scatter_reduce)(self, dim, index, source, by)
+    scatter.__name__ = name
+    scatter.__doc__ = plain.__doc__
+    return _replaces(scatter)
+
+
+scatter, scatter_ = _scatter("scatter"), _scatter("scatter_")
+
+
+# ---- creation -------------------------------------------------------------------------------------
+
+@_public
+def from_numpy(ndarray):
+    """A tensor over the memory of a NumPy array."""
+    import numpy
+    if not isinstance(ndarray, numpy.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
+    return _C._share(ndarray)
+
+
+@_public
+def as_tensor(data, dtype=None, device=None):
+    """A tensor of the data, which shares its memory where it can."""
+    if isinstance(data, Tensor):
+        tensor = data
+    elif hasattr(data, "__array__") and not isinstance(data, (list, tuple, float, int)):
+        try:
+            tensor = _C._share(data)
+        except (TypeError, ValueError, BufferError):
+            tensor = _C.tensor(data)
+    else:
+        tensor = _C.tensor(data, dtype=dtype, device=device)
+    return tensor.to(dtype=dtype, device=device)
+
+
+@_public
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+    """A tensor of the data; `copy` forbids or demands a copy."""
+    if copy:
+        tensor = _C.tensor(obj, dtype=dtype, device=device)
+    else:
+        tensor = as_tensor(obj, dtype, device)
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+@_public
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+    """A tensor over the bytes of an object."""
+    view = memoryview(buffer).cast("B")[offset:]
+    if count >= 0:
+        view = view[:count * dtype.itemsize]
+    if len(view) == 0:
+        raise ValueError("frombuffer: the buffer is empty")
+    tensor = _C._share(view).view_dtype(dtype)
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+@_public
+def normal(mean, std=1.0, size=None, *, generator=None, out=None, **options):
+    """Normal numbers."""
+    extras = {} if generator is None else {"generator": generator}
+    if size is not None:
+        result = _C.normal(float(mean), float(std), tuple(size), **options, **extras)
+    else:
+        result = _C.normal(mean, std, **extras)
+    return result if out is None else out.copy_(result)
+
+
+@_public
+def to_dlpack(tensor):
+    """A DLPack capsule over the tensor's memory."""
+    return tensor.__dlpack__()
+
+
+# ---- questions about types ------------------------------------------------------------------------
+
+@_public
+def is_tensor(obj):
+    """Whether it is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+@_public
+def is_storage(obj):
+    return False
+
+
+@_public
+def is_floating_point(input):
+    """Whether the dtype is a floating one."""
+    return input.is_floating_point()
+
+
+@_public
+def is_complex(input):
+    """Whether the dtype is a complex one."""
+    return input.is_complex()
+
+
+@_public
+def is_inference(input):
+    return input.is_inference()
+
+
+@_public
+def numel(input):
+    """The number of elements."""
+    return input.numel()
+
+
+@_public
+def result_type(a, b):
+    """The dtype of an operation on both."""
+    make = lambda x: _C.empty(x.shape, dtype=x.dtype, device="meta") if isinstance(x, Tensor) else x  # noqa: E731
+    a, b = make(a), make(b)
+    if not isinstance(a, Tensor):
+        a = _C._wrap_number(a)
+    if not isinstance(b, Tensor):
+        b = _C._wrap_number(b)
+    if a.dtype is _C.bool and b.dtype is _C.bool:
+        return _C.bool
+    return _C.add(_C.empty([1] * a.dim(), dtype=a.dtype) if a.is_meta else a,
+                  _C.empty([1] * b.dim(), dtype=b.dtype) if b.is_meta else b).dtype
+
+
+@_public
+def can_cast(from_, to):
+    """Whether PyTorch's rules of promotion allow the conversion."""
+    rank = lambda t: 3 if t.is_complex else 2 if t.is_floating_point else 0 if t is _C.bool else 1  # noqa: E731
+    return rank(from_) <= rank(to)
+
+
+class finfo:
+    """Limits of a floating dtype.
+
+    >>> tensora.finfo(tensora.float32).max > 3e38
+    True
+    """
+    _BITS = {_C.float16: (5, 10), _C.bfloat16: (8, 7), _C.float32: (8, 23), _C.float64: (11, 52)}
+
+    def __init__(self, type=None):
+        type = type or _C.get_default_dtype()
+        type = type.to_real() if type.is_complex else type
+        if type is _C.float8_e4m3fn:
+            self.max, self.tiny, self.eps = 448.0, 2.0 ** -6, 2.0 ** -3
+        elif type is _C.float8_e5m2:
+            self.max, self.tiny, self.eps = 57344.0, 2.0 ** -14, 2.0 ** -2
+        elif type in self._BITS:
+            exponent, mantissa = self._BITS[type]
+            bias = 2 ** (exponent - 1) - 1
+            self.max = (2 - 2.0 ** -mantissa) * 2.0 ** bias
+            self.tiny, self.eps = 2.0 ** (1 - bias), 2.0 ** -mantissa
+        else:
+            raise TypeError(f"torch.finfo() requires a floating point input type, got {type}")
+        self.min, self.smallest_normal = -self.max, self.tiny
+        self.dtype, self.bits = str(type).split(".")[1], type.itemsize * 8
+        self.resolution = 10.0 ** math.floor(math.log10(self.eps) + 1) if self.eps < 0.1 else 1.0
+
+    def __repr__(self):
+        return (f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, eps={self.eps:g}, "
+                f"smallest_normal={self.smallest_normal:g}, tiny={self.tiny:g}, dtype={self.dtype})")
+
+
+class iinfo:
+    """Limits of an integer dtype."""
+
+    def __init__(self, type):
+        if type.is_floating_point or type.is_complex or type is _C.bool:
+            raise TypeError(f"torch.iinfo() requires an integer input type, got {type}")
+        self.bits, self.dtype = type.itemsize * 8, str(type).split(".")[1]
+        self.min = 0 if type is _C.uint8 else -2 ** (self.bits - 1)
+        self.max = 2 ** self.bits - 1 if type is _C.uint8 else 2 ** (self.bits - 1) - 1
+
+    def __repr__(self):
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+
+@_public
+def typename(obj):
+    """The name of an object's type."""
+    if isinstance(obj, Tensor):
+        return obj.type()
+    return f"{type(obj).__module__}.{type(obj).__name__}"
+
+
+# ---- the process ----------------------------------------------------------------------------------
+
+@_public
+def manual_seed(seed):
+    """Starts the default generator's stream of this seed."""
+    return _C.default_generator.manual_seed(int(seed))
+
+
+@_public
+def seed():
+    """A seed from the system's entropy; returns it."""
+    return _C.default_generator.seed()
+
+
+@_public
+def initial_seed():
+    return _C.default_generator.initial_seed()
+
+
+@_public
+def get_rng_state():
+    """The state of the default generator, as bytes in a tensor."""
+    return _C.default_generator.get_state()
+
+
+@_public
+def set_rng_state(new_state):
+    _C.default_generator.set_state(new_state)
+
+
+@_public
+def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None, sci_mode=None):
+    """How tensors are printed."""
+    profiles = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, 2 ** 62, 3, 80), None: (4, 1000, 3, 80)}
+    chosen = [given if given is not None else usual
+              for given, usual in zip((precision, threshold, edgeitems, linewidth), profiles[profile])]
+    _C._set_printoptions(chosen[0], builtins.int(builtins.min(chosen[1], 2 ** 62)), chosen[2], chosen[3], sci_mode)
+
+
+@_public
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    """Whether ops must give the same bits every time."""
+    _C._set_deterministic(mode)
+
+
+@_public
+def set_float32_matmul_precision(precision):
+    if precision not in ("highest", "high", "medium"):
+        raise ValueError(f"expected highest, high or medium, got {precision!r}")
+
+
+@_public
+def get_float32_matmul_precision():
+    return "highest"
+
+
+@_public
+def set_num_interop_threads(n):
+    return None
+
+
+@_public
+def get_num_interop_threads():
+    return 1
+
+
+@_public
+def get_default_device():
+    return _C.device("cpu")
+
+
+@_public
+def set_default_device(device):
+    if device is not None and _C.device(device).type != "cpu":
+        raise NotImplementedError("set_default_device: name the device where a tensor is made, or move the module")
+
+
+@_public
+def set_default_tensor_type(type):
+    _C.set_default_dtype(getattr(type, "dtype", _C.float32))
+
+
+@_public
+def is_autocast_enabled(device_type="cuda"):
+    return _C._is_autocast_enabled(device_type)
+
+
+@_public
+def compile(model=None, **options):
+    """Returns the model as it is: eager execution is the only one from Python."""
+    return model if model is not None else (lambda function: function)
+
+
+# ---- files ------------------------------------------------------------------------------------------
+
+def _path(file):
+    return os.fspath(file)
+
+
+@_public
+def save(obj, f, pickle_module=None, pickle_protocol=None, _use_new_zipfile_serialization=True):
+    """Saves tensors, numbers, texts, lists and dicts in PyTorch's format, or as safetensors by the name.
+
+    >>> tensora.save({"x": tensora.ones(2)}, "/tmp/tensora_doc.pt")
+    >>> tensora.load("/tmp/tensora_doc.pt")
+    {'x': tensor([1., 1.])}
+    """
+    if hasattr(f, "write"):
+        import tempfile
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "content.pt")
+            _C._save(_plain(obj), path, True)
+            with open(path, "rb") as written:
+                f.write(written.read())
+        return
+    path = _path(f)
+    known = (".safetensors", ".npz", ".npy")
+    _C._save(_plain(obj), path, not path.endswith(known))
+
+
+def _plain(obj):
+    """What can be saved: namespaces of plain values become dicts."""
+    if isinstance(obj, dict):
+        return {key: _plain(value) for key, value in obj.items()}
+    if isinstance(obj, (list, tuple, set)):
+        return [_plain(value) for value in obj]
+    if isinstance(obj, Tensor):
+        return obj.detach()
+    if hasattr(obj, "state_dict") and not isinstance(obj, type):
+        raise TypeError(f"save: save {type(obj).__name__}.state_dict() instead of the object itself; "
+                        "files hold data, never code")
+    return obj
+
+
+@_public
+def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=None, **ignored):
+    """Loads a .pt, .safetensors, .npz or .npy file. Nothing in a file is ever executed."""
+    if hasattr(f, "read"):
+        import tempfile
+        with tempfile.NamedTemporaryFile(suffix=".pt") as copy:
+            copy.write(f.read())
+            copy.flush()
+            return load(copy.name, map_location)
+    path = _path(f)
+    if not os.path.exists(path):
+        raise FileNotFoundError(2, "No such file or directory", path)
+    device = _C.device("cpu")
+    if isinstance(map_location, (str, _C.device)):
+        device = _C.device(map_location)
+    elif isinstance(map_location, dict) and map_location:
+        device = _C.device(next(iter(map_location.values())))
+    return _own(_C._load(path, device))
+
+
+def _own(value):
+    """Tensors of a mapped file are copied, so that writing to them never fails."""
+    if isinstance(value, Tensor):
+        return value.clone() if value.is_cpu else value
+    if isinstance(value, dict):
+        return {key: _own(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_own(item) for item in value]
+    return value
+
+
+@_public
+def load_safetensors(path):
+    """The tensors of a safetensors file by name; they are views of the mapped file."""
+    return _C._load_safetensors(_path(path))
+
+
+@_public
+def save_safetensors(tensors, path, metadata=None):
+    """Writes tensors by name into a safetensors file."""
+    _C._save_safetensors(dict(tensors), _path(path), list((metadata or {}).items()))

@@ -1,0 +1,352 @@
+"""The methods of Tensor that are written in Python: conversions, copies, protocols."""
+import copy as _copy
+
+from . import _C
+from ._C import Tensor
+
+
+def _method(function):
+    setattr(Tensor, function.__name__, function)
+    return function
+
+
+# ---- dtypes and devices -----------------------------------------------------------------------
+
+_CASTS = {"float": _C.float32, "double": _C.float64, "half": _C.float16, "bfloat16": _C.bfloat16,
+          "int": _C.int32, "long": _C.int64, "short": _C.int16, "char": _C.int8, "byte": _C.uint8,
+          "bool": _C.bool, "cfloat": _C.complex64, "cdouble": _C.complex128}
+
+
+def _cast(name, dtype):
+    def cast(self, memory_format=None):
+        return _to(self, dtype)
+    cast.__name__ = cast.__qualname__ = name
+    cast.__doc__ = f"The elements as {dtype}."
+    return cast
+
+
+_to = Tensor.to
+for _name, _dtype in _CASTS.items():
+    setattr(Tensor, _name, _cast(_name, _dtype))
+
+
+@_method
+def to(self, *args, device=None, dtype=None, non_blocking=False, copy=False, memory_format=None):
+    """Another dtype, device or memory format; itself if nothing changes.
+
+    >>> tensora.ones(2).to(tensora.int64)
+    tensor([1, 1])
+    """
+    for value in args:
+        if isinstance(value, _C.dtype) or value in (float, int, bool, complex):
+            dtype = value
+        elif isinstance(value, Tensor):
+            dtype, device = value.dtype, value.device
+        elif isinstance(value, bool):
+            continue  # non_blocking, copy
+        elif value is not None:
+            device = value
+    result = self
+    if device is not None:
+        result = _to(result, _C.device(device) if not isinstance(device, _C.device) else device)
+    if dtype is not None:
+        result = _to(result, dtype)
+    if memory_format is not None and memory_format is not _C.preserve_format:
+        result = _to(result, memory_format)
+    return result.clone() if copy and result is self else result
+
+
+@_method
+def cpu(self, memory_format=None):
+    """The same tensor on the host."""
+    return _to(self, _C.device("cpu"))
+
+
+@_method
+def cuda(self, device=None, non_blocking=False, memory_format=None):
+    """The same tensor on a GPU."""
+    return _to(self, _C.device("cuda" if device is None else device))
+
+
+def _type(self, dtype=None, non_blocking=False):
+    """The name of the type, or the elements as another."""
+    if dtype is None:
+        names = {_C.float32: "Float", _C.float64: "Double", _C.float16: "Half", _C.bfloat16: "BFloat16",
+                 _C.int64: "Long", _C.int32: "Int", _C.int16: "Short", _C.int8: "Char", _C.uint8: "Byte",
+                 _C.bool: "Bool"}
+        return f"torch.{'cuda.' if self.is_cuda else ''}{names.get(self.dtype, str(self.dtype))}Tensor"
+    if isinstance(dtype, str):
+        short = dtype.rsplit(".", 1)[-1].removesuffix("Tensor").lower()
+        dtype = _CASTS[short]
+    return _to(self, getattr(dtype, "dtype", dtype))
+
+
+Tensor.type = _type
+
+
+@_method
+def get_device(self):
+    """The number of the GPU; -1 on the host."""
+    return self.device.index if self.is_cuda else -1
+
+
+_view = Tensor.view
+_contiguous = Tensor.contiguous
+
+
+@_method
+def view(self, *size, dtype=None):
+    """The same elements under another shape, or the same bytes as another dtype."""
+    if dtype is not None or (len(size) == 1 and isinstance(size[0], _C.dtype)):
+        return self.view_dtype(dtype or size[0])
+    return _view(self, *size)
+
+
+@_method
+def contiguous(self, memory_format=None):
+    """Itself if its elements lie in that order, else a copy that does."""
+    if memory_format is None or memory_format in (_C.contiguous_format, _C.preserve_format):
+        return _contiguous(self)
+    return _contiguous(self, memory_format)
+
+
+_is_contiguous = Tensor.is_contiguous
+
+
+@_method
+def is_contiguous(self, memory_format=None):
+    """Whether the elements lie in that order."""
+    return _is_contiguous(self, memory_format or _C.contiguous_format)
+
+
+# ---- autograd -----------------------------------------------------------------------------------
+
+@_method
+def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+    """Fills .grad of the leaves this tensor was computed from.
+
+    >>> x = tensora.tensor(3., requires_grad=True)
+    >>> (x ** 2).backward()
+    >>> x.grad
+    tensor(6.)
+    """
+    if inputs is None:
+        return self._backward(gradient, retain_graph, create_graph)
+    from . import autograd
+    autograd.backward(self, gradient, retain_graph, create_graph, inputs)
+
+
+Tensor.output_nr = 0
+Tensor.is_sparse = False
+Tensor.is_mkldnn = False
+Tensor.is_xpu = Tensor.is_mps = False
+Tensor.layout = _C.strided
+Tensor.names = property(lambda self: (None,) * self.ndim)
+Tensor.retains_grad = property(lambda self: self.grad_fn is not None and self.grad is not None)
+
+
+# ---- other libraries ------------------------------------------------------------------------------
+
+@_method
+def numpy(self, *, force=False):
+    """A NumPy array over the same memory.
+
+    >>> tensora.ones(2).numpy()
+    array([1., 1.], dtype=float32)
+    """
+    import numpy
+    tensor = self.detach().cpu() if force else self
+    if tensor.requires_grad:
+        raise RuntimeError("Can't call numpy() on Tensor that requires grad. "
+                           "Use tensor.detach().numpy() instead.")
+    if not tensor.is_cpu:
+        raise TypeError(f"can't convert {tensor.device} device type tensor to numpy. "
+                        "Use Tensor.cpu() to copy the tensor to host memory first.")
+    if tensor.dtype in (_C.bfloat16, _C.float8_e4m3fn, _C.float8_e5m2) or tensor.is_quantized:
+        raise TypeError(f"Got unsupported ScalarType {tensor.dtype}: NumPy has no such type")
+    return numpy.asarray(memoryview(tensor))
+
+
+@_method
+def __array__(self, dtype=None, copy=None):
+    array = numpy(self)
+    if dtype is not None:
+        array = array.astype(dtype, copy=False)
+    return array.copy() if copy else array
+
+
+Tensor.__array_priority__ = 1000
+
+
+@_method
+def __array_namespace__(self, *, api_version=None):
+    import tensora
+    return tensora
+
+
+@_method
+def __reduce_ex__(self, protocol):
+    if type(self) is not Tensor and type(self).__reduce_ex__ is not Tensor.__reduce_ex__:
+        return object.__reduce_ex__(self, protocol)
+    return _rebuild, (type(self), _content(self), self.dtype, tuple(self.shape), str(self.device),
+                      self.requires_grad, dict(self.__dict__))
+
+
+def _content(tensor):
+    flat = tensor.detach().cpu().contiguous().reshape(-1)
+    if flat.element_size() > 1 or flat.dtype is _C.bool:
+        flat = flat.view_dtype(_C.uint8)
+    return bytes(memoryview(flat))
+
+
+def _rebuild(cls, content, dtype, shape, device, requires_grad, attributes):
+    if len(content) == 0:
+        tensor = _C.empty(shape, dtype=dtype)
+    else:
+        tensor = _C._share(bytearray(content)).view_dtype(dtype).reshape(shape)
+    tensor = _to(tensor, _C.device(device))
+    if cls is not Tensor:
+        tensor = Tensor._make_subclass(cls, tensor, requires_grad)
+    elif requires_grad:
+        tensor.requires_grad_()
+    if attributes:
+        tensor.__dict__.update(attributes)
+    return tensor
+
+
+@_method
+def __deepcopy__(self, memo):
+    if not self.is_leaf:
+        raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                           "protocol at the moment.")
+    if id(self) in memo:
+        return memo[id(self)]
+    with_grad = self.requires_grad
+    result = self.detach().clone()
+    if type(self) is not Tensor:
+        result = Tensor._make_subclass(type(self), result, with_grad)
+    elif with_grad:
+        result.requires_grad_()
+    if self.grad is not None:
+        result.grad = self.grad.detach().clone()
+    if self.__dict__:
+        result.__dict__.update(_copy.deepcopy(self.__dict__, memo))
+    memo[id(self)] = result
+    return result
+
+
+@_method
+def __copy__(self):
+    result = self.detach()
+    if type(self) is not Tensor:
+        result = Tensor._make_subclass(type(self), result, self.requires_grad)
+    elif self.requires_grad:
+        result.requires_grad_()
+    result.__dict__.update(self.__dict__)
+    return result
+
+
+@_method
+def __format__(self, spec):
+    if self.dim() == 0 and type(self) is Tensor and spec:
+        return self.item().__format__(spec)
+    return object.__format__(self, spec) if not spec else repr(self).__format__(spec)
+
+
+@_method
+def __contains__(self, element):
+    if isinstance(element, (Tensor, int, float, complex)):
+        return _C.any(self == element).item()
+    raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")
+
+
+@_method
+def __complex__(self):
+    return complex(self.item())
+
+
+@_method
+def __rsub__(self, other):
+    return _C.sub(_C._wrap_number(other), self)
+
+
+@_method
+def __dir__(self):
+    return sorted(set(object.__dir__(self)))
+
+
+@_method
+def untyped_storage(self):
+    """The storage, as far as programs ask about it: its address and its size."""
+    return _Storage(self)
+
+
+Tensor.storage = untyped_storage
+
+
+class _Storage:
+    def __init__(self, tensor):
+        self._tensor = tensor
+
+    def data_ptr(self):
+        return self._tensor.data_ptr() - self._tensor.storage_offset() * self._tensor.element_size()
+
+    def nbytes(self):
+        return self._tensor.nbytes
+
+    def size(self):
+        return self._tensor.numel()
+
+
+@_method
+def pin_memory(self, device=None):
+    """Page-locked memory, for copies to a GPU beside its work; the tensor itself without a GPU."""
+    return self
+
+
+@_method
+def is_pinned(self, device=None):
+    return False
+
+
+@_method
+def share_memory_(self):
+    return self
+
+
+@_method
+def record_stream(self, stream):
+    return None
+
+
+@_method
+def apply_(self, function):
+    """Calls `function` with every element and puts its result there; slow."""
+    flat = self.detach().reshape(-1).tolist()
+    self.data.copy_(_C.tensor([function(x) for x in flat], dtype=self.dtype).reshape(self.shape))
+    return self
+
+
+@_method
+def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
+    """A tensor of the given data, of this one's dtype and device unless told otherwise."""
+    return _C.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+
+
+@_method
+def new(self, *args):
+    return _C.empty(args, dtype=self.dtype, device=self.device) if all(isinstance(a, int) for a in args) \
+        else _C.tensor(*args, dtype=self.dtype, device=self.device)
+
+
+@_method
+def index_put_(self, indices, values, accumulate=False):
+    """Writes `values` to the places that the tensors of indices name; adds them if `accumulate`."""
+    self._index_put_(tuple(indices), values, accumulate)
+    return self
+
+
+@_method
+def index_put(self, indices, values, accumulate=False):
+    """A copy with `values` at the places that the tensors of indices name."""
+    return self.clone().index_put_(indices, values, accumulate)

@@ -1,0 +1,66 @@
+"""Gradients: backward, grad, functions of one's own, and checks of gradients."""
+from .. import _C
+from .._C import Tensor
+from .._modes import no_grad, enable_grad, set_grad_enabled, inference_mode  # noqa: F401
+from . import forward_ad, functional, graph  # noqa: F401
+from .function import Function, once_differentiable  # noqa: F401
+from .gradcheck import gradcheck, gradgradcheck  # noqa: F401
+
+Variable = Tensor
+
+
+def _listed(value):
+    return [value] if isinstance(value, Tensor) else list(value)
+
+
+def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
+    """Accumulates the gradients of `tensors` into the leaves, or into `inputs` alone."""
+    tensors = _listed(tensors)
+    given = [None] * len(tensors) if grad_tensors is None else _listed(grad_tensors)
+    keep = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        return _C._backward(tensors, given, keep, create_graph)
+    inputs = _listed(inputs)
+    if not inputs:
+        raise RuntimeError("`inputs` argument to `backward` cannot be empty.")
+    for leaf, gradient in zip(inputs, _C._grad(tensors, inputs, given, keep, create_graph, True)):
+        if gradient is not None:
+            leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
+
+
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
+         allow_unused=None, is_grads_batched=False, materialize_grads=False):
+    """The gradients of `outputs` with respect to `inputs`; .grad stays as it is.
+
+    >>> x = tensora.tensor(2., requires_grad=True)
+    >>> tensora.autograd.grad(x ** 3, x)
+    (tensor(12.),)
+    """
+    if is_grads_batched:
+        raise NotImplementedError("grad: is_grads_batched is not supported; call it once for each gradient")
+    outputs, inputs = _listed(outputs), _listed(inputs)
+    given = [None] * len(outputs) if grad_outputs is None else _listed(grad_outputs)
+    keep = create_graph if retain_graph is None else retain_graph
+    found = _C._grad(outputs, inputs, given, keep, create_graph, bool(allow_unused) or materialize_grads)
+    if materialize_grads:
+        found = tuple(_C.zeros_like(x) if g is None else g for g, x in zip(found, inputs))
+    return found
+
+
+class set_detect_anomaly:
+    """A backward that produces NaN raises, naming the forward op."""
+
+    def __init__(self, mode=True, check_nan=True):
+        self._before = _C.is_anomaly_enabled()
+        _C._set_detect_anomaly(mode)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        _C._set_detect_anomaly(self._before)
+
+
+class detect_anomaly(set_detect_anomaly):
+    def __init__(self, check_nan=True):
+        super().__init__(True, check_nan)

@@ -1,0 +1,16 @@
+"""Linear algebra, as torch.linalg."""
+from . import _C
+
+LinAlgError = RuntimeError
+globals().update({name: value for name, value in vars(_C.linalg).items() if not name.startswith("__")})
+diagonal = _C.diagonal
+matmul = _C.matmul
+
+
+def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
+    """A vector norm over one dim, a matrix norm over two, or the 2-norm of all elements."""
+    dims = () if dim is None else dim
+    if ord is not None and dim is None and A.dim() == 2:
+        dims = (0, 1)
+    result = _C.linalg.norm(A, ord, dims, keepdim, dtype)
+    return result if out is None else out.copy_(result)

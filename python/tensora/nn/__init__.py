@@ -1,0 +1,13 @@
+"""Neural networks: modules, their functions, initial values and utilities."""
+from . import functional, init, utils  # noqa: F401
+from . import modules  # noqa: F401
+from .modules import *  # noqa: F401,F403
+from .modules import Module  # noqa: F401
+from .parameter import Buffer, Parameter, UninitializedParameter  # noqa: F401
+
+
+def __getattr__(name):
+    if name in ("DataParallel", "SyncBatchNorm"):
+        raise AttributeError(f"nn.{name}: training on several devices is not part of this version; "
+                             "use the module itself")
+    raise AttributeError(f"module 'tensora.nn' has no attribute '{name}'; docs/coming-from-pytorch.md lists what differs")

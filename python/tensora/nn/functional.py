@@ -1,0 +1,363 @@
+"""The functions behind the layers. Those that are not written out here are the ops themselves."""
+import math
+
+from .. import _C
+from .._C import Tensor
+
+# Every function of the core is here too; names with a form for layers and one for tensors have the former.
+globals().update({name: value for name, value in vars(_C).items()
+                  if type(value).__name__ == "builtin_function" and not name.startswith("_")})
+globals().update({name: value for name, value in vars(_C.nn).items() if not name.startswith("__")})
+
+
+def _inplace(name):
+    """An activation that also has `inplace`."""
+    plain, writing = getattr(_C, name), getattr(_C, name + "_", None)
+
+    def activation(input, *args, inplace=False, **kwargs):
+        if args and args[-1] is True or args and args[-1] is False:
+            *args, inplace = args
+        return (writing if inplace and writing else plain)(input, *args, **kwargs)
+    activation.__name__ = activation.__qualname__ = name
+    activation.__doc__ = plain.__doc__
+    return activation
+
+
+for _name in ("relu", "relu6", "elu", "selu", "celu", "silu", "mish", "leaky_relu", "hardtanh", "hardsigmoid",
+              "hardswish", "threshold"):
+    globals()[_name] = _inplace(_name)
+for _name in ("relu_", "elu_", "selu_", "celu_", "leaky_relu_", "hardtanh_", "threshold_"):
+    globals()[_name] = getattr(_C, _name)
+
+
+def rrelu(input, lower=1. / 8, upper=1. / 3, training=False, inplace=False):
+    return (_C.rrelu_ if inplace else _C.rrelu)(input, lower, upper, training)
+
+
+def _dropout(name):
+    plain = getattr(_C, name)
+    alpha = "alpha" in name
+
+    def dropout(input, p=0.5, training=not alpha, inplace=False):
+        if p < 0.0 or p > 1.0:
+            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+        if not training:
+            return input
+        result = plain(input, p, training)
+        return input.copy_(result) if inplace else result
+    dropout.__name__ = dropout.__qualname__ = name
+    dropout.__doc__ = plain.__doc__
+    return dropout
+
+
+for _name in ("dropout", "alpha_dropout", "feature_alpha_dropout", "dropout1d", "dropout2d", "dropout3d"):
+    globals()[_name] = _dropout(_name)
+
+
+def softmax(input, dim=None, _stacklevel=3, dtype=None):
+    """exp(x) over its sum along `dim`."""
+    return _C.softmax(input, _dim(input, dim), dtype)
+
+
+def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
+    return _C.log_softmax(input, _dim(input, dim), dtype)
+
+
+def softmin(input, dim=None, _stacklevel=3, dtype=None):
+    return _C.softmax(-input, _dim(input, dim), dtype)
+
+
+def _dim(input, dim):
+    return dim if dim is not None else (0 if input.dim() in (0, 1, 3) else 1)
+
+
+def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
+    return _C.gumbel_softmax(logits, float(tau), hard, dim)
+
+
+def gelu(input, approximate="none"):
+    return _C.gelu(input, approximate)
+
+
+def sigmoid(input):
+    return _C.sigmoid(input)
+
+
+def tanh(input):
+    return _C.tanh(input)
+
+
+def hardshrink(input, lambd=0.5):
+    return _C.hardshrink(input, lambd)
+
+
+def logsigmoid(input):
+    return _C.logsigmoid(input)
+
+
+def one_hot(tensor, num_classes=-1):
+    return _C.one_hot(tensor, num_classes)
+
+
+def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+    """The rows of `weight` that `input` names."""
+    return _C.embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
+
+
+def _pool(name, has_stride=True):
+    plain, both = getattr(_C, name), getattr(_C, name + "_with_indices")
+    if has_stride:
+        def pool(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
+            arguments = (input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
+            return both(*arguments) if return_indices else plain(*arguments)
+    else:
+        def pool(input, output_size, return_indices=False):
+            return (both if return_indices else plain)(input, _output_size(input, output_size))
+    pool.__name__ = pool.__qualname__ = name
+    pool.__doc__ = plain.__doc__
+    return pool
+
+
+def _output_size(input, size):
+    if isinstance(size, int):
+        return size
+    spatial = input.shape[-len(size):]
+    return [have if wanted is None else wanted for wanted, have in zip(size, spatial)]
+
+
+for _n in (1, 2, 3):
+    globals()[f"max_pool{_n}d"] = _pool(f"max_pool{_n}d")
+    globals()[f"adaptive_max_pool{_n}d"] = _pool(f"adaptive_max_pool{_n}d", has_stride=False)
+    globals()[f"adaptive_avg_pool{_n}d"] = (
+        lambda plain: lambda input, output_size: plain(input, _output_size(input, output_size)))(
+            getattr(_C, f"adaptive_avg_pool{_n}d"))
+
+
+def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
+    """Divided by the norm along `dim`."""
+    if isinstance(dim, int):
+        return _C.normalize(input, p, dim, eps)
+    return input / _C.norm(input, p, dim, True).clamp_min(eps)
+
+
+def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+    if training and input.numel() <= input.shape[1]:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+    return _C.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+
+
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+    return _C.layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+# ---- losses: the old arguments size_average and reduce are taken too ----
+
+def _reduction(reduction, size_average, reduce):
+    if size_average is None and reduce is None:
+        return reduction
+    if reduce is False:
+        return "none"
+    return "sum" if size_average is False else "mean"
+
+
+def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
+                  label_smoothing=0.0):
+    """The negative log likelihood of the target classes under softmax(input).
+
+    >>> nn.functional.cross_entropy(tensora.zeros(1, 4), tensora.tensor([2]))
+    tensor(1.3863)
+    """
+    return _C.cross_entropy(input, target, weight, ignore_index, _reduction(reduction, size_average, reduce),
+                            label_smoothing)
+
+
+def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+    return _C.nll_loss(input, target, weight, ignore_index, _reduction(reduction, size_average, reduce))
+
+
+def _loss(name):
+    plain = getattr(_C, name)
+
+    def loss(input, target, size_average=None, reduce=None, reduction="mean", **options):
+        return plain(input, target, reduction=_reduction(reduction, size_average, reduce), **options)
+    loss.__name__ = loss.__qualname__ = name
+    loss.__doc__ = plain.__doc__
+    return loss
+
+
+for _name in ("l1_loss", "soft_margin_loss", "multilabel_margin_loss", "kl_div", "smooth_l1_loss"):
+    globals()[_name] = _loss(_name)
+
+
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    if weight is not None:
+        losses = weight * (input - target) ** 2
+        return losses if reduction == "none" else losses.sum() / (weight.expand_as(losses).sum() if reduction == "mean" else 1)
+    return _C.mse_loss(input, target, _reduction(reduction, size_average, reduce))
+
+
+def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+    return _C.huber_loss(input, target, reduction, delta)
+
+
+def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    if target.shape != input.shape:
+        raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) "
+                         "is deprecated. Please ensure they have the same size.")
+    return _C.binary_cross_entropy(input, target, weight, _reduction(reduction, size_average, reduce))
+
+
+def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
+                                     pos_weight=None):
+    if target.shape != input.shape:
+        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
+    return _C.binary_cross_entropy_with_logits(input, target, weight, _reduction(reduction, size_average, reduce),
+                                               pos_weight)
+
+
+def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None,
+                     reduction="mean"):
+    return _C.poisson_nll_loss(input, target, log_input, full, eps, _reduction(reduction, size_average, reduce))
+
+
+def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
+    return _C.gaussian_nll_loss(input, target, var, full, eps, reduction)
+
+
+def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
+    return _C.hinge_embedding_loss(input, target, margin, _reduction(reduction, size_average, reduce))
+
+
+def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+    return _C.margin_ranking_loss(input1, input2, target, margin, _reduction(reduction, size_average, reduce))
+
+
+def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
+    return _C.cosine_embedding_loss(input1, input2, target, margin, _reduction(reduction, size_average, reduce))
+
+
+def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
+    return _C.multi_margin_loss(input, target, p, margin, weight, _reduction(reduction, size_average, reduce))
+
+
+def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
+    return _C.multilabel_soft_margin_loss(input, target, weight, _reduction(reduction, size_average, reduce))
+
+
+def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None,
+                        reduce=None, reduction="mean"):
+    return _C.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap,
+                                  _reduction(reduction, size_average, reduce))
+
+
+def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False,
+                                      reduction="mean"):
+    distance = distance_function or pairwise_distance  # noqa: F821 - an op
+    far = distance(anchor, negative)
+    if swap:
+        far = _C.minimum(far, distance(positive, negative))
+    losses = (margin + distance(anchor, positive) - far).clamp_min(0)
+    return losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
+
+
+# ---- the rest ----
+
+def pad(input, pad, mode="constant", value=None):
+    """Elements added on both sides of the last dims."""
+    return _C.pad(input, list(pad), mode, value)
+
+
+def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None,
+                antialias=False):
+    """Resized to `size`, or by `scale_factor`."""
+    if isinstance(size, Tensor):
+        size = size.tolist()
+    return _C.interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
+
+
+def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
+                                 enable_gqa=False):
+    """softmax(query keyᵀ scale + mask) value"""
+    return _C.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+
+def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias,
+                                 bias_k, bias_v, add_zero_attn, dropout_p, out_proj_weight, out_proj_bias,
+                                 training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
+                                 use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None,
+                                 v_proj_weight=None, static_k=None, static_v=None, average_attn_weights=True,
+                                 is_causal=False):
+    """Attention with projections, as PyTorch's function; tensors are [L, N, E], or [L, E]."""
+    batched = query.dim() == 3
+    if not batched:
+        query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
+        if key_padding_mask is not None:
+            key_padding_mask = key_padding_mask.unsqueeze(0)
+    length, batch, width = query.shape
+    if use_separate_proj_weight:
+        weights = (q_proj_weight, k_proj_weight, v_proj_weight)
+    else:
+        weights = in_proj_weight.chunk(3)
+    biases = in_proj_bias.chunk(3) if in_proj_bias is not None else (None,) * 3
+    q, k, v = (_C.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases))
+    if bias_k is not None:
+        k, v = _C.cat([k, bias_k.repeat(1, batch, 1)]), _C.cat([v, bias_v.repeat(1, batch, 1)])
+        attn_mask = pad(attn_mask, (0, 1)) if attn_mask is not None else None
+        key_padding_mask = pad(key_padding_mask, (0, 1)) if key_padding_mask is not None else None
+    head = width // num_heads
+    q, k, v = (x.reshape(x.shape[0], batch, num_heads, -1).permute(1, 2, 0, 3) for x in (q, k, v))
+    if add_zero_attn:
+        k, v = (_C.cat([x, x.new_zeros(batch, num_heads, 1, head)], 2) for x in (k, v))
+        attn_mask = pad(attn_mask, (0, 1)) if attn_mask is not None else None
+        key_padding_mask = pad(key_padding_mask, (0, 1)) if key_padding_mask is not None else None
+    mask = _attention_mask(attn_mask, key_padding_mask, batch, num_heads, q.dtype)
+    dropout = dropout_p if training else 0.0
+    weights = None
+    if need_weights:
+        scores = (q / math.sqrt(head)) @ k.transpose(-2, -1)
+        weights = _C.softmax(scores if mask is None else scores + mask, -1)
+        result = _C.dropout(weights, dropout, training) @ v
+        weights = weights.mean(1) if average_attn_weights else weights
+    else:
+        causal = is_causal and key_padding_mask is None and bias_k is None and not add_zero_attn
+        result = _C.scaled_dot_product_attention(q, k, v, None if causal else mask, dropout, causal)
+    result = _C.linear(result.permute(2, 0, 1, 3).reshape(length, batch, width), out_proj_weight, out_proj_bias)
+    if not batched:
+        result, weights = result.squeeze(1), weights.squeeze(0) if weights is not None else None
+    return result, weights
+
+
+def _attention_mask(attn_mask, key_padding_mask, batch, heads, dtype):
+    """Both masks as one that is added to the scores; None if there is none."""
+    def added(mask):
+        if mask.dtype is not _C.bool:
+            return mask.to(dtype)
+        return _C.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(mask, float("-inf"))
+    mask = None
+    if attn_mask is not None:
+        mask = added(attn_mask)
+        mask = mask.reshape(batch, heads, *mask.shape[-2:]) if mask.dim() == 3 else mask[None, None]
+    if key_padding_mask is not None:
+        keys = added(key_padding_mask)[:, None, None, :]
+        mask = keys if mask is None else mask + keys
+    return mask
+
+
+def pdist(input, p=2.0):
+    """The distances of all pairs of rows."""
+    rows = _C.triu_indices(input.shape[0], input.shape[0], 1)
+    return _C.cdist(input, input, p)[rows[0], rows[1]]
+
+
+def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
+    return _C.lp_pool2d(input, norm_type, kernel_size, () if stride is None else stride, ceil_mode)
+
+
+def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
+               divisor_override=None):
+    return _C.avg_pool2d(input, kernel_size, () if stride is None else stride, padding, ceil_mode, count_include_pad,
+                         divisor_override)

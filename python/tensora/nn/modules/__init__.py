@@ -1,0 +1,17 @@
+"""The layers. Each is a Python class whose forward calls the C++ function of that name.
+
+Why not the C++ layers themselves: programs replace weights, tie them, patch forward, pickle and deepcopy
+modules, and derive from Linear. A Python Module with plain attributes allows all of it, while everything
+that computes (ops, gradients, initial values, optimizers) is the C++ code.
+"""
+from .activation import *  # noqa: F401,F403
+from .container import *  # noqa: F401,F403
+from .conv import *  # noqa: F401,F403
+from .linear import *  # noqa: F401,F403
+from .loss import *  # noqa: F401,F403
+from .module import Module  # noqa: F401
+from .normalization import *  # noqa: F401,F403
+from .pooling import *  # noqa: F401,F403
+from .rnn import *  # noqa: F401,F403
+from .shape import *  # noqa: F401,F403
+from .transformer import *  # noqa: F401,F403

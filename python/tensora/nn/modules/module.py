@@ -1,0 +1,637 @@
+"""The base of all modules."""
+import itertools
+from collections import OrderedDict, namedtuple
+
+from ... import _C
+from ..._C import Tensor
+from ..._modes import no_grad
+from ..parameter import Buffer, Parameter
+
+_IncompatibleKeys = namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])
+_hook_ids = itertools.count()
+
+
+class RemovableHandle:
+    """Undoes a registration; also as a context manager."""
+
+    def __init__(self, hooks, *extras):
+        self.id = next(_hook_ids)
+        self._places = (hooks,) + extras
+
+    def remove(self):
+        for hooks in self._places:
+            hooks.pop(self.id, None)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.remove()
+
+
+def _indented(text, spaces):
+    first, *rest = text.split("\n")
+    return "\n".join([first] + [" " * spaces + line for line in rest])
+
+
+class Module:
+    """The base of all modules: subclass it, assign parameters and modules, write forward.
+
+    >>> class Net(nn.Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.layer = nn.Linear(2, 3)
+    ...     def forward(self, x):
+    ...         return self.layer(x).relu()
+    >>> Net()(tensora.ones(4, 2)).shape
+    tensora.Size([4, 3])
+    """
+    training: bool
+    dump_patches = False
+    _version = 1
+    call_super_init = False
+
+    def __init__(self, *args, **kwargs):
+        put = super().__setattr__
+        put("training", True)
+        put("_parameters", {})
+        put("_buffers", {})
+        put("_modules", {})
+        put("_non_persistent_buffers_set", set())
+        for name in ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_state_dict_hooks",
+                     "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
+                     "_backward_pre_hooks"):
+            put(name, OrderedDict())
+        put("_hooks_with_kwargs", {})
+        put("_always_called_hooks", {})
+
+    # ---- calling ----
+
+    def forward(self, *input):
+        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+
+    def __call__(self, *args, **kwargs):
+        if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks):
+            return self.forward(*args, **kwargs)
+        return self._call_with_hooks(args, kwargs)
+
+    def _call_with_hooks(self, args, kwargs):
+        for key, hook in list(self._forward_pre_hooks.items()):
+            if key in self._hooks_with_kwargs:
+                changed = hook(self, args, kwargs)
+                if changed is not None:
+                    args, kwargs = changed
+            else:
+                changed = hook(self, args)
+                if changed is not None:
+                    args = changed if isinstance(changed, tuple) else (changed,)
+        backward = _BackwardHooks(self) if self._backward_hooks or self._backward_pre_hooks else None
+        if backward:
+            args = backward.watch_inputs(args)
+        try:
+            result = self.forward(*args, **kwargs)
+        except Exception:
+            for key in self._always_called_hooks:
+                self._forward_hooks[key](self, args, None)
+            raise
+        for key, hook in list(self._forward_hooks.items()):
+            changed = (hook(self, args, kwargs, result) if key in self._hooks_with_kwargs
+                       else hook(self, args, result))
+            if changed is not None:
+                result = changed
+        return backward.watch_outputs(result) if backward else result
+
+    # ---- attributes ----
+
+    def __setattr__(self, name, value):
+        parameters = self.__dict__.get("_parameters")
+        if isinstance(value, Parameter):
+            if parameters is None:
+                raise AttributeError("cannot assign parameters before Module.__init__() call")
+            self._forget(name, "_parameters")
+            self.register_parameter(name, value)
+        elif isinstance(value, Module):
+            if parameters is None:
+                raise AttributeError("cannot assign module before Module.__init__() call")
+            self._forget(name, "_modules")
+            self._modules[name] = value
+        elif parameters is not None and name in parameters:
+            if value is not None:
+                raise TypeError(f"cannot assign '{type(value).__name__}' object to parameter '{name}' "
+                                "(nn.Parameter or None required)")
+            parameters[name] = None
+        elif parameters is not None and name in self._modules:
+            if value is not None:
+                raise TypeError(f"cannot assign '{type(value).__name__}' object to child module '{name}' "
+                                "(nn.Module or None required)")
+            self._modules[name] = None
+        elif parameters is not None and (name in self._buffers or isinstance(value, Buffer)):
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(f"cannot assign '{type(value).__name__}' object to buffer '{name}' "
+                                "(Tensor or None required)")
+            if name not in self._buffers:
+                self.register_buffer(name, value, value.persistent)
+            self._buffers[name] = value
+        else:
+            super().__setattr__(name, value)
+
+    def _forget(self, name, keep):
+        for place in ("_parameters", "_buffers", "_modules"):
+            if place != keep:
+                self.__dict__[place].pop(name, None)
+        self.__dict__.pop(name, None)
+        self._non_persistent_buffers_set.discard(name)
+
+    def __getattr__(self, name):
+        for place in ("_parameters", "_buffers", "_modules"):
+            found = self.__dict__.get(place)
+            if found is not None and name in found:
+                return found[name]
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def __delattr__(self, name):
+        for place in ("_parameters", "_buffers", "_modules"):
+            if name in self.__dict__.get(place, {}):
+                del self.__dict__[place][name]
+                self._non_persistent_buffers_set.discard(name)
+                return
+        super().__delattr__(name)
+
+    def __dir__(self):
+        return sorted(set(super().__dir__()) | set(self._parameters) | set(self._buffers) | set(self._modules))
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+
+    # ---- registration ----
+
+    def _check_name(self, name, kind, taken):
+        if "_parameters" not in self.__dict__:
+            raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
+        if not isinstance(name, str):
+            raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
+        if "." in name:
+            raise KeyError(f'{kind} name can\'t contain ".": {name}')
+        if name == "":
+            raise KeyError(f'{kind} name can\'t be empty string ""')
+        if hasattr(self, name) and name not in taken:
+            raise KeyError(f"attribute '{name}' already exists")
+
+    def register_parameter(self, name, param):
+        """Adds a parameter."""
+        self._check_name(name, "parameter", self.__dict__.get("_parameters", {}))
+        if param is not None and not isinstance(param, Parameter):
+            raise TypeError(f"cannot assign '{type(param).__name__}' object to parameter '{name}' "
+                            "(nn.Parameter or None required)")
+        if param is not None and not param.is_leaf:
+            raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
+                             "explicitly.")
+        self._parameters[name] = param
+
+    def register_buffer(self, name, tensor, persistent=True):
+        """Adds a tensor that is part of the state and is no parameter."""
+        self._check_name(name, "buffer", self.__dict__.get("_buffers", {}))
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' "
+                            "(torch Tensor or None required)")
+        self._buffers[name] = tensor
+        (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
+
+    def add_module(self, name, module):
+        """Adds a child."""
+        if module is not None and not isinstance(module, Module):
+            raise TypeError(f"{type(module).__name__} is not a Module subclass")
+        self._check_name(name, "module", self.__dict__.get("_modules", {}))
+        self._modules[name] = module
+
+    register_module = add_module
+
+    # ---- looking around ----
+
+    def get_submodule(self, target):
+        """The module of that dotted name."""
+        module = self
+        for part in target.split(".") if target else ():
+            if not hasattr(module, part):
+                raise AttributeError(f"{type(module).__name__} has no attribute `{part}`")
+            module = getattr(module, part)
+            if not isinstance(module, Module):
+                raise AttributeError(f"`{part}` is not an nn.Module")
+        return module
+
+    def get_parameter(self, target):
+        path, _, name = target.rpartition(".")
+        parameter = getattr(self.get_submodule(path), name)
+        if not isinstance(parameter, Parameter):
+            raise AttributeError(f"`{name}` is not an nn.Parameter")
+        return parameter
+
+    def get_buffer(self, target):
+        path, _, name = target.rpartition(".")
+        return self.get_submodule(path)._buffers[name]
+
+    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+        """All modules below, with their names, this one first."""
+        memo = set() if memo is None else memo
+        if self in memo:
+            return
+        if remove_duplicate:
+            memo.add(self)
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+
+    def modules(self):
+        for _, module in self.named_modules():
+            yield module
+
+    def named_children(self):
+        seen = set()
+        for name, module in self._modules.items():
+            if module is not None and module not in seen:
+                seen.add(module)
+                yield name, module
+
+    def children(self):
+        for _, module in self.named_children():
+            yield module
+
+    def _named(self, place, prefix, recurse, remove_duplicate):
+        seen = set()
+        modules = self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate) if recurse else [(prefix, self)]
+        for path, module in modules:
+            for name, value in module.__dict__[place].items():
+                if value is None or (remove_duplicate and id(value) in seen):
+                    continue
+                seen.add(id(value))
+                yield (f"{path}.{name}" if path else name), value
+
+    def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
+        yield from self._named("_parameters", prefix, recurse, remove_duplicate)
+
+    def parameters(self, recurse=True):
+        for _, parameter in self.named_parameters(recurse=recurse):
+            yield parameter
+
+    def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
+        yield from self._named("_buffers", prefix, recurse, remove_duplicate)
+
+    def buffers(self, recurse=True):
+        for _, buffer in self.named_buffers(recurse=recurse):
+            yield buffer
+
+    # ---- changing all of it ----
+
+    def apply(self, fn):
+        """Calls fn on every module below, children first."""
+        for module in self.children():
+            module.apply(fn)
+        fn(self)
+        return self
+
+    def _apply(self, fn, recurse=True):
+        for module in self.children():
+            module._apply(fn)
+        for name, parameter in self._parameters.items():
+            if parameter is not None:
+                with no_grad():
+                    parameter.data = fn(parameter.data)
+                    if parameter.grad is not None:
+                        parameter.grad = fn(parameter.grad)
+        for name, buffer in self._buffers.items():
+            if buffer is not None:
+                self._buffers[name] = fn(buffer)
+        return self
+
+    def to(self, *args, **kwargs):
+        """Moves parameters and buffers to a device; changes the dtype of the floating ones."""
+        dtype = kwargs.get("dtype")
+        device = kwargs.get("device")
+        for value in args:
+            if isinstance(value, Tensor):
+                dtype, device = value.dtype, value.device
+            elif isinstance(value, _C.dtype):
+                dtype = value
+            elif isinstance(value, (str, int, _C.device)) and not isinstance(value, bool):
+                device = value
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
+        memory_format = kwargs.get("memory_format")
+
+        def convert(t):
+            wanted = dtype if t.is_floating_point() or t.is_complex() else None
+            layout = memory_format if t.dim() in (4, 5) else None
+            return t.to(device=device, dtype=wanted, memory_format=layout)
+        return self._apply(convert)
+
+    def cuda(self, device=None):
+        return self._apply(lambda t: t.cuda(device))
+
+    def cpu(self):
+        return self._apply(lambda t: t.cpu())
+
+    def to_empty(self, *, device, recurse=True):
+        return self._apply(lambda t: _C.empty_like(t, device=device))
+
+    def _floating(self, dtype):
+        return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
+
+    def float(self):
+        return self._floating(_C.float32)
+
+    def double(self):
+        return self._floating(_C.float64)
+
+    def half(self):
+        return self._floating(_C.float16)
+
+    def bfloat16(self):
+        return self._floating(_C.bfloat16)
+
+    def type(self, dst_type):
+        return self._apply(lambda t: t.type(dst_type))
+
+    def train(self, mode=True):
+        """Sets training mode, which dropout and batch norm ask for."""
+        if not isinstance(mode, bool):
+            raise ValueError("training mode is expected to be boolean")
+        self.training = mode
+        for module in self.children():
+            module.train(mode)
+        return self
+
+    def eval(self):
+        return self.train(False)
+
+    def requires_grad_(self, requires_grad=True):
+        for parameter in self.parameters():
+            parameter.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none=True):
+        """Forgets all gradients, or sets them to zero."""
+        for parameter in self.parameters():
+            if parameter.grad is not None:
+                if set_to_none:
+                    parameter.grad = None
+                else:
+                    parameter.grad = _C.zeros_like(parameter.grad)
+
+    def share_memory(self):
+        return self
+
+    def compile(self, *args, **kwargs):
+        return None
+
+    # ---- state ----
+
+    def get_extra_state(self):
+        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
+
+    def set_extra_state(self, state):
+        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        for name, value in self._parameters.items():
+            if value is not None:
+                destination[prefix + name] = value if keep_vars else value.detach()
+        for name, value in self._buffers.items():
+            if value is not None and name not in self._non_persistent_buffers_set:
+                destination[prefix + name] = value if keep_vars else value.detach()
+        if type(self).get_extra_state is not Module.get_extra_state:
+            destination[prefix + "_extra_state"] = self.get_extra_state()
+
+    def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
+        """All parameters and persistent buffers by name."""
+        if args:
+            destination = args[0]
+            prefix = args[1] if len(args) > 1 else prefix
+            keep_vars = args[2] if len(args) > 2 else keep_vars
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()
+        metadata = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = metadata
+        for hook in self._state_dict_pre_hooks.values():
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in self._state_dict_hooks.values():
+            changed = hook(self, destination, prefix, metadata)
+            destination = destination if changed is None else changed
+        return destination
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+                              error_msgs):
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        persistent = {n: b for n, b in self._buffers.items() if n not in self._non_persistent_buffers_set}
+        for name, target in {**self._parameters, **persistent}.items():
+            if target is None:
+                continue
+            key = prefix + name
+            if key not in state_dict:
+                if strict:
+                    missing_keys.append(key)
+                continue
+            self._load_one(name, target, key, state_dict[key], local_metadata, error_msgs)
+        extra = prefix + "_extra_state"
+        if type(self).set_extra_state is not Module.set_extra_state:
+            if extra in state_dict:
+                self.set_extra_state(state_dict[extra])
+            elif strict:
+                missing_keys.append(extra)
+        elif strict and extra in state_dict:
+            unexpected_keys.append(extra)
+        if strict:
+            known = set(self._parameters) | set(persistent) | {"_extra_state"}
+            for key in state_dict:
+                if key.startswith(prefix) and key != extra:
+                    name = key[len(prefix):].split(".", 1)
+                    if (len(name) > 1 and name[0] not in self._modules) or (len(name) == 1 and name[0] not in known):
+                        unexpected_keys.append(key)
+
+    def _load_one(self, name, target, key, value, metadata, error_msgs):
+        if not isinstance(value, Tensor):
+            value = _C.tensor(value) if not hasattr(value, "__dlpack__") else _C.from_dlpack(value)
+        if target.dim() == 0 and value.dim() == 1 and value.numel() == 1:
+            value = value[0]
+        if value.shape != target.shape:
+            error_msgs.append(f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
+                              f"the shape in current model is {target.shape}.")
+            return
+        try:
+            with no_grad():
+                if metadata.get("assign_to_params_buffers", False):
+                    if isinstance(target, Parameter):
+                        self._parameters[name] = (value if isinstance(value, Parameter)
+                                                  else Parameter(value, target.requires_grad))
+                    else:
+                        self._buffers[name] = value
+                else:
+                    target.copy_(value)
+        except Exception as error:
+            error_msgs.append(f'While copying the parameter named "{key}", an exception occurred: {error}')
+
+    def load_state_dict(self, state_dict, strict=True, assign=False):
+        """Takes parameters and buffers over from a state_dict."""
+        if not hasattr(state_dict, "items"):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        missing, unexpected, errors = [], [], []
+        metadata = getattr(state_dict, "_metadata", None)
+        state_dict = OrderedDict(state_dict)
+
+        def load(module, prefix):
+            local = {} if metadata is None else dict(metadata.get(prefix[:-1], {}))
+            if assign:
+                local["assign_to_params_buffers"] = True
+            module._load_from_state_dict(state_dict, prefix, local, True, missing, unexpected, errors)
+            for name, child in module._modules.items():
+                if child is not None:
+                    load(child, f"{prefix}{name}.")
+            incompatible = _IncompatibleKeys(missing, unexpected)
+            for hook in module._load_state_dict_post_hooks.values():
+                hook(module, incompatible)
+        load(self, "")
+        if strict:
+            if unexpected:
+                errors.insert(0, "Unexpected key(s) in state_dict: " + ", ".join(f'"{k}"' for k in unexpected) + ". ")
+            if missing:
+                errors.insert(0, "Missing key(s) in state_dict: " + ", ".join(f'"{k}"' for k in missing) + ". ")
+        if errors:
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(errors))
+        return _IncompatibleKeys(missing, unexpected)
+
+    # ---- hooks ----
+
+    def _add_hook(self, hooks, hook, prepend=False, with_kwargs=False, always_call=False):
+        handle = RemovableHandle(hooks, self._hooks_with_kwargs, self._always_called_hooks)
+        hooks[handle.id] = hook
+        if with_kwargs:
+            self._hooks_with_kwargs[handle.id] = True
+        if always_call:
+            self._always_called_hooks[handle.id] = True
+        if prepend:
+            hooks.move_to_end(handle.id, last=False)
+        return handle
+
+    def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
+        """Calls hook(module, args) before forward; what it returns replaces the arguments."""
+        return self._add_hook(self._forward_pre_hooks, hook, prepend, with_kwargs)
+
+    def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
+        """Calls hook(module, args, output) after forward; what it returns replaces the output."""
+        return self._add_hook(self._forward_hooks, hook, prepend, with_kwargs, always_call)
+
+    def register_full_backward_hook(self, hook, prepend=False):
+        """Calls hook(module, grad_input, grad_output) when the gradients of the inputs are known."""
+        return self._add_hook(self._backward_hooks, hook, prepend)
+
+    register_backward_hook = register_full_backward_hook
+
+    def register_full_backward_pre_hook(self, hook, prepend=False):
+        """Calls hook(module, grad_output) when the gradients of the outputs are known."""
+        return self._add_hook(self._backward_pre_hooks, hook, prepend)
+
+    def _register_state_dict_hook(self, hook):
+        return self._add_hook(self._state_dict_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook):
+        return self._add_hook(self._state_dict_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook):
+        return self._add_hook(self._state_dict_pre_hooks, hook)
+
+    def _register_load_state_dict_pre_hook(self, hook, with_module=False):
+        call = (lambda *args: hook(self, *args)) if with_module else hook
+        return self._add_hook(self._load_state_dict_pre_hooks, call)
+
+    def register_load_state_dict_pre_hook(self, hook):
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
+
+    def register_load_state_dict_post_hook(self, hook):
+        return self._add_hook(self._load_state_dict_post_hooks, hook)
+
+    # ---- printing ----
+
+    def extra_repr(self):
+        """What stands between the parentheses; a layer says its sizes."""
+        return ""
+
+    def _get_name(self):
+        return type(self).__name__
+
+    def __repr__(self):
+        extra = self.extra_repr()
+        lines = extra.split("\n") if extra else []
+        children = [f"({name}): {_indented(repr(module), 2)}" for name, module in self._modules.items()]
+        if len(lines) <= 1 and not children:
+            return f"{self._get_name()}({extra})"
+        return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
+
+
+class _BackwardHooks:
+    """Calls a module's backward hooks: identity functions around forward see the gradients pass."""
+
+    def __init__(self, module):
+        self.module, self.grad_output = module, None
+
+    def watch_inputs(self, args):
+        from ...autograd import Function
+        tensors = [a for a in args if isinstance(a, Tensor) and a.requires_grad]
+        if not tensors:
+            return args
+        owner = self
+
+        class Inputs(Function):
+            @staticmethod
+            def forward(ctx, *values):
+                return tuple(v.view_as(v) for v in values)
+
+            @staticmethod
+            def backward(ctx, *grads):
+                full = iter(grads)
+                listed = tuple(next(full) if isinstance(a, Tensor) and a.requires_grad else None for a in args)
+                for hook in list(owner.module._backward_hooks.values()):
+                    changed = hook(owner.module, listed, owner.grad_output)
+                    if changed is not None:
+                        listed = changed if isinstance(changed, tuple) else (changed,)
+                return tuple(g for g, a in zip(listed, args) if isinstance(a, Tensor) and a.requires_grad)
+        self._has_inputs = True
+        replaced = iter(Inputs.apply(*tensors))
+        return tuple(next(replaced) if isinstance(a, Tensor) and a.requires_grad else a for a in args)
+
+    _has_inputs = False
+
+    def watch_outputs(self, result):
+        from ...autograd import Function
+        single = isinstance(result, Tensor)
+        outputs = (result,) if single else tuple(result)
+        tensors = [o for o in outputs if isinstance(o, Tensor) and o.requires_grad]
+        if not tensors:
+            return result
+        owner = self
+
+        class Outputs(Function):
+            @staticmethod
+            def forward(ctx, *values):
+                return tuple(v.view_as(v) for v in values)
+
+            @staticmethod
+            def backward(ctx, *grads):
+                for hook in list(owner.module._backward_pre_hooks.values()):
+                    changed = hook(owner.module, grads)
+                    if changed is not None:
+                        grads = changed if isinstance(changed, tuple) else (changed,)
+                owner.grad_output = grads
+                if not owner._has_inputs:
+                    for hook in list(owner.module._backward_hooks.values()):
+                        hook(owner.module, (None,), grads)
+                return grads
+        replaced = iter(Outputs.apply(*tensors))
+        outputs = [next(replaced) if isinstance(o, Tensor) and o.requires_grad else o for o in outputs]
+        return outputs[0] if single else type(result)(outputs)

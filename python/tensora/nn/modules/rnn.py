@@ -1,0 +1,192 @@
+"""Recurrent networks."""
+import math
+
+from ... import _C
+from .. import init
+from ..parameter import Parameter
+from .module import Module
+from ..utils.rnn import PackedSequence
+
+__all__ = ["RNN", "LSTM", "GRU", "RNNBase", "RNNCell", "LSTMCell", "GRUCell"]
+
+
+class RNNBase(Module):
+    """Parameters of all layers and directions, and the call of the op."""
+
+    def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
+                 bidirectional=False, proj_size=0, device=None, dtype=None):
+        super().__init__()
+        if not 0 <= dropout <= 1:
+            raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element "
+                             "being zeroed")
+        if hidden_size <= 0:
+            raise ValueError("hidden_size must be greater than zero")
+        if num_layers <= 0:
+            raise ValueError("num_layers must be greater than zero")
+        self.mode, self.input_size, self.hidden_size, self.num_layers = mode, input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
+        self.bidirectional, self.proj_size = bidirectional, proj_size
+        gates = {"LSTM": 4, "GRU": 3}.get(mode, 1) * hidden_size
+        directions = 2 if bidirectional else 1
+        state = proj_size or hidden_size
+        self._names = []
+        for layer in range(num_layers):
+            for direction in range(directions):
+                suffix = f"_l{layer}" + ("_reverse" if direction else "")
+                inputs = input_size if layer == 0 else state * directions
+                sizes = {"weight_ih": (gates, inputs), "weight_hh": (gates, state)}
+                if bias:
+                    sizes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
+                if proj_size:
+                    sizes["weight_hr"] = (proj_size, hidden_size)
+                for name, size in sizes.items():
+                    setattr(self, name + suffix, Parameter(_C.empty(size, device=device, dtype=dtype)))
+                    self._names.append(name + suffix)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        bound = 1 / math.sqrt(self.hidden_size)
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def flatten_parameters(self):
+        """Nothing to do: the op takes the weights as they are."""
+
+    @property
+    def all_weights(self):
+        per = len(self._names) // (self.num_layers * (2 if self.bidirectional else 1))
+        names = self._names
+        return [[getattr(self, n) for n in names[i:i + per]] for i in range(0, len(names), per)]
+
+    def _zeros(self, like, batch, size):
+        layers = self.num_layers * (2 if self.bidirectional else 1)
+        return _C.zeros(layers, batch, size, dtype=like.dtype, device=like.device)
+
+    def _run(self, *arguments, batch_first):
+        function = {"LSTM": _C.lstm, "GRU": _C.gru, "RNN_TANH": _C.rnn_tanh, "RNN_RELU": _C.rnn_relu}[self.mode]
+        weights = [getattr(self, name) for name in self._names]
+        tail = (batch_first,) if batch_first is not None else ()
+        return function(*arguments, weights, self.bias, self.num_layers, self.dropout, self.training,
+                        self.bidirectional, *tail)
+
+    def forward(self, input, hx=None):
+        packed = isinstance(input, PackedSequence)
+        lstm = self.mode == "LSTM"
+        if packed:
+            data, sizes, order, back = input
+            batch = int(sizes[0])
+        else:
+            if input.dim() not in (2, 3):
+                raise ValueError(f"{self.mode}: Expected input to be 2D or 3D, got {input.dim()}D instead")
+            unbatched = input.dim() == 2
+            data = input.unsqueeze(0 if self.batch_first else 1) if unbatched else input
+            batch = data.shape[0 if self.batch_first else 1]
+        if data.shape[-1] != self.input_size:
+            raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
+                               f"{data.shape[-1]}")
+        hidden, cell = (hx if lstm else (hx, None)) if hx is not None else (None, None)
+        if hidden is None:
+            hidden = self._zeros(data, batch, self.proj_size or self.hidden_size)
+            cell = self._zeros(data, batch, self.hidden_size) if lstm else None
+        elif packed and order is not None:
+            hidden, cell = hidden.index_select(1, order), cell.index_select(1, order) if lstm else None
+        elif not packed and unbatched:
+            hidden, cell = hidden.unsqueeze(1), cell.unsqueeze(1) if lstm else None
+        state = [hidden, cell] if lstm else hidden
+        result = (self._run(data, sizes, state, batch_first=None) if packed
+                  else self._run(data, state, batch_first=self.batch_first))
+        output, states = result[0], list(result[1:])
+        if packed:
+            output = PackedSequence(output, sizes, order, back)
+            states = [s.index_select(1, back) for s in states] if back is not None else states
+        elif unbatched:
+            output = output.squeeze(0 if self.batch_first else 1)
+            states = [s.squeeze(1) for s in states]
+        return output, tuple(states) if lstm else states[0]
+
+    def extra_repr(self):
+        text = f"{self.input_size}, {self.hidden_size}"
+        usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0,
+                 "bidirectional": False}
+        return text + "".join(f", {k}={getattr(self, k)}" for k, v in usual.items() if getattr(self, k) != v)
+
+
+class RNN(RNNBase):
+    """h = tanh(W x + U h)"""
+
+    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False,
+                 dropout=0.0, bidirectional=False, device=None, dtype=None):
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        super().__init__("RNN_" + nonlinearity.upper(), input_size, hidden_size, num_layers, bias, batch_first,
+                         dropout, bidirectional, 0, device, dtype)
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    """Long short-term memory."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__("LSTM", *args, **kwargs)
+
+
+class GRU(RNNBase):
+    """Gated recurrent units."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__("GRU", *args, **kwargs)
+
+
+class _Cell(Module):
+    def __init__(self, input_size, hidden_size, bias, gates, device, dtype):
+        super().__init__()
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        rows = gates * hidden_size
+        make = lambda *size: Parameter(_C.empty(size, device=device, dtype=dtype))  # noqa: E731
+        self.weight_ih, self.weight_hh = make(rows, input_size), make(rows, hidden_size)
+        self.register_parameter("bias_ih", make(rows) if bias else None)
+        self.register_parameter("bias_hh", make(rows) if bias else None)
+        for weight in self.parameters():
+            init.uniform_(weight, -1 / math.sqrt(hidden_size), 1 / math.sqrt(hidden_size))
+
+    def _weights(self):
+        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+
+    def _zeros(self, input):
+        return _C.zeros(*input.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device)
+
+    def extra_repr(self):
+        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
+
+
+class RNNCell(_Cell):
+    """One step of an RNN."""
+
+    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input, hx=None):
+        function = _C.rnn_tanh_cell if self.nonlinearity == "tanh" else _C.rnn_relu_cell
+        return function(input, self._zeros(input) if hx is None else hx, *self._weights())
+
+
+class LSTMCell(_Cell):
+    """One step of an LSTM."""
+
+    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(self, input, hx=None):
+        state = [self._zeros(input), self._zeros(input)] if hx is None else list(hx)
+        return _C.lstm_cell(input, state, *self._weights())
+
+
+class GRUCell(_Cell):
+    """One step of a GRU."""
+
+    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input, hx=None):
+        return _C.gru_cell(input, self._zeros(input) if hx is None else hx, *self._weights())

@@ -1,0 +1,78 @@
+"""Assertions for tests."""
+from .. import _C
+from .._C import Tensor
+
+_TOLERANCES = {_C.float16: (1e-3, 1e-5), _C.bfloat16: (1.6e-2, 1e-5), _C.float32: (1.3e-6, 1e-5),
+               _C.float64: (1e-7, 1e-7), _C.complex64: (1.3e-6, 1e-5), _C.complex128: (1e-7, 1e-7)}
+
+
+def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=None, equal_nan=False, check_device=True,
+                 check_dtype=True, check_layout=True, check_stride=False, msg=None):
+    """Raises AssertionError unless both are equal within the tolerances of their dtype.
+
+    >>> tensora.testing.assert_close(tensora.ones(2), tensora.ones(2) + 1e-7)
+    """
+    options = dict(rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=check_device, check_dtype=check_dtype, msg=msg)
+    if isinstance(expected, dict):
+        if not isinstance(actual, dict) or actual.keys() != expected.keys():
+            raise AssertionError("The keys of the mappings do not match")
+        for key in expected:
+            assert_close(actual[key], expected[key], **options)
+        return
+    if isinstance(expected, (list, tuple)):
+        if not isinstance(actual, (list, tuple)) or len(actual) != len(expected):
+            raise AssertionError("The length of the sequences mismatch")
+        for a, b in zip(actual, expected):
+            assert_close(a, b, **options)
+        return
+    if expected is None or isinstance(expected, str):
+        if actual != expected:
+            raise AssertionError(f"{actual!r} is not {expected!r}")
+        return
+    if (rtol is None) != (atol is None):
+        raise ValueError("Both rtol and atol must be specified or both unspecified")
+    actual, expected = (x if isinstance(x, Tensor) else _C.tensor(x) for x in (actual, expected))
+    problem = _difference(actual.detach(), expected.detach(), rtol, atol, equal_nan, check_device, check_dtype)
+    if problem:
+        raise AssertionError(msg(problem) if callable(msg) else msg or problem)
+
+
+def _difference(actual, expected, rtol, atol, equal_nan, check_device, check_dtype):
+    if actual.shape != expected.shape:
+        return f"The values for attribute 'shape' do not match: {actual.shape} != {expected.shape}."
+    if check_device and actual.device != expected.device:
+        return f"The values for attribute 'device' do not match: {actual.device} != {expected.device}."
+    if check_dtype and actual.dtype is not expected.dtype:
+        return f"The values for attribute 'dtype' do not match: {actual.dtype} != {expected.dtype}."
+    if rtol is None:
+        rtol, atol = (max(a, b) for a, b in zip(_TOLERANCES.get(actual.dtype, (0, 0)),
+                                                _TOLERANCES.get(expected.dtype, (0, 0))))
+    dtype = _C.promote_types(actual.dtype, expected.dtype)
+    actual, expected = actual.cpu().to(dtype), expected.cpu().to(dtype)
+    if dtype is _C.bool:
+        actual, expected = actual.to(_C.uint8), expected.to(_C.uint8)
+    matches = _C.isclose(actual, expected, rtol, atol, equal_nan)
+    wrong = matches.numel() - int(matches.sum())
+    if wrong == 0:
+        return None
+    distance = (actual - expected).abs().to(_C.float64).where(~matches, _C.zeros(()).to(_C.float64)) \
+        if actual.dtype is not _C.uint8 else (~matches).to(_C.float64)
+    at = int(distance.reshape(-1).nan_to_num(float("inf")).argmax())
+    return (f"Tensor-likes are not close!\n\nMismatched elements: {wrong} / {matches.numel()} "
+            f"({100 * wrong / matches.numel():.1f}%)\nGreatest absolute difference: "
+            f"{distance.reshape(-1)[at].item()} at flat index {at} (up to {atol} allowed), where "
+            f"{actual.reshape(-1)[at].item()} was found and {expected.reshape(-1)[at].item()} expected "
+            f"(relative differences up to {rtol} are allowed)")
+
+
+def make_tensor(*shape, dtype, device="cpu", low=None, high=None, requires_grad=False, noncontiguous=False, **_):
+    """A tensor of random numbers between low and high."""
+    shape = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
+    low, high = -9 if low is None else low, 9 if high is None else high
+    if dtype is _C.bool:
+        tensor = _C.randint(0, 2, shape, device=device).to(_C.bool)
+    elif dtype.is_floating_point or dtype.is_complex:
+        tensor = (_C.rand(shape, device=device, dtype=_C.float64) * (high - low) + low).to(dtype)
+    else:
+        tensor = _C.randint(max(0, int(low)) if dtype is _C.uint8 else int(low), int(high) + 1, shape, device=device).to(dtype)
+    return tensor.requires_grad_() if requires_grad else tensor

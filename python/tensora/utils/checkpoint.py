@@ -1,0 +1,48 @@
+"""Memory for time: backward runs a function a second time instead of keeping what it made."""
+from .. import _C
+from .._C import Tensor
+
+
+def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, context_fn=None, determinism_check=None,
+               debug=False, **kwargs):
+    """Runs `function` without keeping what its backward needs.
+
+    >>> x = tensora.ones(2, requires_grad=True)
+    >>> tensora.utils.checkpoint.checkpoint(tensora.exp, x).sum().backward()
+    >>> x.grad
+    tensor([2.7183, 2.7183])
+    """
+    places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+    shape = []
+
+    def run(*tensors):
+        full = list(args)
+        for place, tensor in zip(places, tensors):
+            full[place] = tensor
+        result = function(*full, **kwargs)
+        shape[:] = [type(result)]
+        return result if isinstance(result, (tuple, list)) else (result,)
+    outputs = _C._checkpoint(run, [args[i] for i in places], preserve_rng_state)
+    if issubclass(shape[0], Tensor):
+        return outputs[0]
+    return list(outputs) if shape[0] is list else tuple(outputs)
+
+
+def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
+    """A checkpoint for each of `segments` parts of a list of functions, but for the last."""
+    functions = list(functions.children()) if hasattr(functions, "children") else list(functions)
+    size = len(functions) // segments
+
+    def part(start, end):
+        def run(x):
+            for function in functions[start:end]:
+                x = function(x)
+            return x
+        return run
+    for start in range(0, size * (segments - 1), size):
+        input = checkpoint(part(start, start + size), input, **kwargs)
+    return part(size * (segments - 1), len(functions))(input)
+
+
+def set_checkpoint_debug_enabled(enabled):
+    return None

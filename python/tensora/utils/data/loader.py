@@ -1,0 +1,194 @@
+"""DataLoader: batches, made by this thread or by worker threads or processes."""
+import itertools
+import queue
+import threading
+
+from ... import _C
+from .collate import default_collate, default_convert
+from .dataset import IterableDataset
+from .sampler import BatchSampler, RandomSampler, SequentialSampler
+
+
+class _WorkerInfo:
+    def __init__(self, id, num_workers, seed, dataset):
+        self.id, self.num_workers, self.seed, self.dataset = id, num_workers, seed, dataset
+
+
+_local = threading.local()
+
+
+def get_worker_info():
+    """In a worker: its number, how many there are, its seed, and its dataset; elsewhere None."""
+    return getattr(_local, "info", None)
+
+
+class DataLoader:
+    """Batches of a dataset.
+
+    >>> data = tensora.utils.data.TensorDataset(tensora.arange(4))
+    >>> [x.tolist() for x, in tensora.utils.data.DataLoader(data, batch_size=3)]
+    [[0, 1, 2], [3]]
+    """
+
+    def __init__(self, dataset, batch_size=1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0,
+                 collate_fn=None, pin_memory=False, drop_last=False, timeout=0, worker_init_fn=None,
+                 multiprocessing_context=None, generator=None, *, prefetch_factor=None, persistent_workers=False,
+                 pin_memory_device="", in_order=True):
+        if num_workers < 0:
+            raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
+        if timeout < 0:
+            raise ValueError("timeout option should be non-negative")
+        self.dataset, self.num_workers, self.timeout = dataset, num_workers, timeout
+        self.worker_init_fn, self.generator, self.pin_memory = worker_init_fn, generator, pin_memory
+        self.prefetch_factor, self.persistent_workers = prefetch_factor or 2, persistent_workers
+        self._iterable = isinstance(dataset, IterableDataset)
+        if self._iterable and (shuffle or sampler is not None or batch_sampler is not None):
+            raise ValueError("DataLoader with IterableDataset: expected unspecified shuffle, sampler and batch_sampler")
+        if sampler is not None and shuffle:
+            raise ValueError("sampler option is mutually exclusive with shuffle")
+        if batch_sampler is not None:
+            if batch_size != 1 or shuffle or sampler is not None or drop_last:
+                raise ValueError("batch_sampler option is mutually exclusive with batch_size, shuffle, sampler, and "
+                                 "drop_last")
+            batch_size = None
+        elif batch_size is None and drop_last:
+            raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
+        if sampler is None and not self._iterable:
+            sampler = RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+        if batch_size is not None and batch_sampler is None and not self._iterable:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+        self.batch_size, self.drop_last, self.sampler, self.batch_sampler = batch_size, drop_last, sampler, batch_sampler
+        batched = batch_sampler is not None or (self._iterable and batch_size is not None)
+        self.collate_fn = collate_fn or (default_collate if batched else default_convert)
+
+    def __len__(self):
+        if self._iterable:
+            count = len(self.dataset)
+            if self.batch_size is None:
+                return count
+            return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
+        return len(self.batch_sampler if self.batch_sampler is not None else self.sampler)
+
+    def __iter__(self):
+        if self.num_workers == 0:
+            return self._here()
+        return self._from_streams() if self._iterable else self._from_workers()
+
+    # ---- one thread ----
+
+    def _fetch(self, index):
+        if self.batch_sampler is None:
+            return self.collate_fn(self.dataset[index])
+        if hasattr(self.dataset, "__getitems__"):
+            return self.collate_fn(self.dataset.__getitems__(index))
+        return self.collate_fn([self.dataset[i] for i in index])
+
+    def _stream(self, samples):
+        if self.batch_size is None:
+            yield from map(self.collate_fn, samples)
+            return
+        while batch := list(itertools.islice(samples, self.batch_size)):
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield self.collate_fn(batch)
+
+    def _indices(self):
+        return iter(self.batch_sampler if self.batch_sampler is not None else self.sampler)
+
+    def _here(self):
+        if self._iterable:
+            yield from self._stream(iter(self.dataset))
+        else:
+            yield from map(self._fetch, self._indices())
+
+    # ---- several: threads, because ops and file reading release the interpreter ----
+
+    def _enter_worker(self, number, seed):
+        _local.info = _WorkerInfo(number, self.num_workers, seed + number, self.dataset)
+        if self.worker_init_fn is not None:
+            self.worker_init_fn(number)
+
+    def _from_workers(self):
+        seed = _C.randint(0, 2 ** 62, ()).item()
+        tasks, results, stop = queue.Queue(), {}, object()
+        ready = threading.Condition()
+
+        def work(number):
+            failure = None
+            try:
+                self._enter_worker(number, seed)
+            except BaseException as error:
+                failure = error
+            while (task := tasks.get()) is not stop:
+                place, index = task
+                try:
+                    outcome = (None, failure) if failure else (self._fetch(index), None)
+                except BaseException as error:  # raised again where the batch is taken
+                    outcome = None, error
+                with ready:
+                    results[place] = outcome
+                    ready.notify_all()
+        threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(self.num_workers)]
+        for thread in threads:
+            thread.start()
+        indices, sent = enumerate(self._indices()), 0
+        try:
+            for task in itertools.islice(indices, self.num_workers * self.prefetch_factor):
+                tasks.put(task)
+                sent += 1
+            place = 0
+            while place < sent:
+                with ready:
+                    if not ready.wait_for(lambda: place in results, self.timeout or None):
+                        raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds")
+                    value, error = results.pop(place)
+                if error is not None:
+                    raise error
+                for task in itertools.islice(indices, 1):
+                    tasks.put(task)
+                    sent += 1
+                yield value
+                place += 1
+        finally:
+            while not tasks.empty():
+                try:
+                    tasks.get_nowait()
+                except queue.Empty:
+                    break
+            for _ in threads:
+                tasks.put(stop)
+
+    def _from_streams(self):
+        seed = _C.randint(0, 2 ** 62, ()).item()
+        results, stop = queue.Queue(self.num_workers * self.prefetch_factor), threading.Event()
+
+        def put(item):
+            while not stop.is_set():
+                try:
+                    return results.put(item, timeout=0.1)
+                except queue.Full:
+                    continue
+
+        def work(number):
+            try:
+                self._enter_worker(number, seed)
+                for batch in self._stream(iter(self.dataset)):
+                    put((batch, None))
+                    if stop.is_set():
+                        return
+                put((None, None))
+            except BaseException as error:
+                put((None, error))
+        for i in range(self.num_workers):
+            threading.Thread(target=work, args=(i,), daemon=True).start()
+        left = self.num_workers
+        try:
+            while left:
+                value, error = results.get(timeout=self.timeout or None)
+                if error is not None:
+                    raise error
+                if value is None:
+                    left -= 1
+                else:
+                    yield value
+        finally:
+            stop.set()
