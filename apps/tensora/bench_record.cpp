@@ -46,7 +46,7 @@ int columns_of(const std::string& text) {
 }
 
 std::string markdown(const Table& table) {
-  std::vector<int> widths(table[0].size(), 0);
+  std::vector<int> widths(table[0].size(), 2);
   for (const auto& row : table)
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], columns_of(row[i]));
   std::string out;

@@ -44,7 +44,24 @@ class Course {
     if (test_.prompt == 0) return 0;
     const auto tokens = random_tokens(test_.prompt);
     const auto began = Clock::now();
-    for (int64_t i = 0; i < test_.sequences; ++i) runner_.read(i, tokens);
+    // Steps are filled with the prompts one after the other; the last token of each has logits.
+    const size_t all = tokens.size() * static_cast<size_t>(test_.sequences);
+    std::vector<SequenceRunner::Part> parts;
+    for (size_t done = 0; done < all;) {
+      parts.clear();
+      auto room = static_cast<size_t>(runner_.options().max_batch_tokens);
+      while (room > 0 && done < all) {
+        const size_t at = done % tokens.size();
+        const size_t count = std::min(room, tokens.size() - at);
+        parts.push_back(
+            {static_cast<int64_t>(done / tokens.size()), std::span(tokens).subspan(at, count)});
+        done += count;
+        room -= count;
+      }
+      runner_.forward(parts, done % tokens.size() == 0 || test_.sequences > 1
+                                 ? SequenceRunner::Rows::last
+                                 : SequenceRunner::Rows::none);
+    }
     synchronize(runner_.model().device());
     return seconds_since(began);
   }
