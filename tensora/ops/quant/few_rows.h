@@ -11,7 +11,7 @@
 
 namespace tensora::cuda {
 
-inline constexpr int kFewRows = 8;  // of activations, at most
+inline constexpr int kFewRows = 32;  // of activations, at most
 
 /// A weight matrix whose rows are multiplied: N rows of K numbers.
 struct RowsWeight {

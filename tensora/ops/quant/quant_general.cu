@@ -9,18 +9,18 @@
 namespace tensora::cuda {
 namespace {
 
-constexpr int kGeneralWarps = 8;
+constexpr int kGeneralWarps = 8, kAtOnce = 8;  // rows of activations
 
 // A warp has one row of the weight; sums over its lanes.
 template <class Block>
 __device__ inline void multiply_row(const RowsCall& call, const char* row, int first,
-                                    float (&sums)[kFewRows]) {
+                                    float (&sums)[kAtOnce]) {
   for (float& sum : sums) sum = 0;
-  const int count = min(call.rows - first, kFewRows);
+  const int count = min(call.rows - first, kAtOnce);
   for (int k = static_cast<int>(threadIdx.x) % 32; k < call.k; k += 32) {
     const float weight = number_of<Block>(row, k);
 #pragma unroll
-    for (int r = 0; r < kFewRows; ++r)
+    for (int r = 0; r < kAtOnce; ++r)
       if (r < count)
         sums[r] = fmaf(weight, any_number(call.x, call.x_dtype, int64_t{first + r} * call.k + k),
                        sums[r]);
@@ -41,12 +41,12 @@ __global__ void __launch_bounds__(kGeneralWarps * 32)
   const RowsWeight& weight = call.weights[weight_of_tile(call, number)];
   const int n = number - weight.first_tile, lane = static_cast<int>(threadIdx.x) % 32;
   if (n >= weight.rows) return;
-  for (int first = 0; first < call.rows; first += kFewRows) {
-    float sums[kFewRows], up[kFewRows] = {};
+  for (int first = 0; first < call.rows; first += kAtOnce) {
+    float sums[kAtOnce], up[kAtOnce] = {};
     multiply_row<Block>(call, weight.data + n * weight.row_bytes, first, sums);
     if (weight.up) multiply_row<Block>(call, weight.up + n * weight.row_bytes, first, up);
 #pragma unroll
-    for (int r = 0; r < kFewRows; ++r)
+    for (int r = 0; r < kAtOnce; ++r)
       if (lane == r && first + r < call.rows)
         store_product(call, weight, first + r, n, sums[r], up[r]);
   }

@@ -19,7 +19,7 @@
 // the product of group j with all columns, column j is taken, and every thread has the scales of
 // two groups, instead of all threads those of all groups.
 // Gated products take 8 rows of either matrix, which meet in one thread. The order of sums depends
-// on the weights' sizes alone, except that one row of activations has another than two to eight.
+// on the weights' sizes alone, except that one row of activations has another than several.
 
 namespace tensora::cuda {
 
@@ -216,10 +216,13 @@ __device__ inline void multiply_chunk_one(
   }
 }
 
-// Two to eight rows: sums is this thread's part of the tile, whose columns are rows of activations.
-template <class Tile>
+// Two rows and more: sums is this thread's part of `tiles` tiles, whose columns are rows of
+// activations. x: those of column g of the first tile; `columns` are left from there on, and k
+// numbers of each.
+template <class Tile, int tiles>
 __device__ inline void multiply_chunk_few(const char* const (&rows)[2], const unsigned* table,
-                                          const char* x, int k, bool inside, float (&sums)[4]) {
+                                          const char* x, int64_t tile_bytes, int k, int columns,
+                                          float (&sums)[tiles][4]) {
   using Shape = RowsShape<Tile>;
   const unsigned lane = threadIdx.x % 32;
   const int c = static_cast<int>(lane) % 4;
@@ -236,29 +239,31 @@ __device__ inline void multiply_chunk_few(const char* const (&rows)[2], const un
 #pragma unroll
       for (int i = 0; i < Tile::kSectionGroups; ++i) {
         const int j = Tile::group(s, i);
-        unsigned b[Shape::kWords];
-        load_activations<Tile>(x + j * Tile::kGroup * 2, c,
-                               inside && j * Tile::kGroup + Tile::kGroup / 4 * c < k, b);
-        if constexpr (!Tile::kScaled) {
-          multiply_group<Tile, Shape::kWords>(sums, first[i], second[i], b);
+        const unsigned owner = (lane & ~3u) | static_cast<unsigned>(j % 8 / 2);
+        float scale[2] = {1, 1}, offset[2] = {};
+        if constexpr (Tile::kScaled) {
+          scale[0] = __shfl_sync(kWholeWarp, low.scale[j % 2], owner);
+          scale[1] = __shfl_sync(kWholeWarp, high.scale[j % 2], owner);
           if constexpr (!Tile::kCentred) {
-            float total[4] = {};
-            add_up<typename Tile::Element>(total, b);
-#pragma unroll
-            for (int e = 0; e < 4; ++e) sums[e] -= Tile::kOffset * total[e];
+            offset[0] = __shfl_sync(kWholeWarp, low.low[j % 2], owner);
+            offset[1] = __shfl_sync(kWholeWarp, high.low[j % 2], owner);
           }
-        } else {
+        } else if constexpr (!Tile::kCentred) {
+          offset[0] = offset[1] = Tile::kOffset;
+        }
+        const bool inside = j * Tile::kGroup + Tile::kGroup / 4 * c < k;
+#pragma unroll
+        for (int t = 0; t < tiles; ++t) {
+          unsigned b[Shape::kWords];
+          load_activations<Tile>(x + t * tile_bytes + j * Tile::kGroup * 2, c,
+                                 inside && 8 * t < columns, b);
           float products[4] = {}, total[4] = {};
           multiply_group<Tile, Shape::kWords>(products, first[i], second[i], b);
           if constexpr (!Tile::kCentred) add_up<typename Tile::Element>(total, b);
-          const unsigned owner = (lane & ~3u) | static_cast<unsigned>(j % 8 / 2);
 #pragma unroll
           for (int e = 0; e < 4; ++e) {
-            const Factors& f = e < 2 ? low : high;
-            const float scale = __shfl_sync(kWholeWarp, f.scale[j % 2], owner);
-            sums[e] = fmaf(products[e], scale, sums[e]);
-            if constexpr (!Tile::kCentred)
-              sums[e] -= __shfl_sync(kWholeWarp, f.low[j % 2], owner) * total[e];
+            sums[t][e] = fmaf(products[e], scale[e / 2], sums[t][e]);
+            if constexpr (!Tile::kCentred) sums[t][e] -= offset[e / 2] * total[e];
           }
         }
       }
@@ -287,12 +292,16 @@ __device__ inline void join_rows(const RowsCall& call, const RowsWeight& weight,
   }
 }
 
-template <class Tile, bool one>
-__global__ void __launch_bounds__(kMostWarps * 32, one ? Tile::kBlocks : 2)
+// tiles: of eight rows of activations; 0: a single row.
+template <class Tile, int tiles>
+__global__ void __launch_bounds__(kMostWarps * 32, tiles == 0   ? Tile::kBlocks
+                                                   : tiles == 1 ? 2
+                                                                : 1)
     multiply_rows(const __grid_constant__ RowsCall call) {
   using Shape = RowsShape<Tile>;
+  constexpr bool one = tiles == 0;
   extern __shared__ __align__(128) char stages[];
-  __shared__ float joined[kMostWarps * kFewRows * kTileWeights];
+  __shared__ float joined[kMostWarps * (one ? 1 : 8 * tiles) * kTileWeights];
   __shared__ unsigned table[Tile::kTable > 0 ? Tile::kTable : 1];
   begin_next();
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
@@ -326,7 +335,7 @@ __global__ void __launch_bounds__(kMostWarps * 32, one ? Tile::kBlocks : 2)
     __syncthreads();
   }
   wait_for_previous();  // all but the weights may be its results
-  float sums[one ? 2 : 4] = {};
+  float sums[one ? 1 : tiles][one ? 2 : 4] = {};
   char* stage = own;
   for (int chunk = warp; chunk < place.chunks; chunk += warps) {
     const int k = chunk * Tile::kChunk;
@@ -348,10 +357,10 @@ __global__ void __launch_bounds__(kMostWarps * 32, one ? Tile::kBlocks : 2)
       rows[half] = stage + (g + 8 * half) * Tile::kPitch +
                    lead_of<Tile>(place.rows[half] + chunk * Tile::kBytes);
     if constexpr (one)
-      multiply_chunk_one<Tile>(rows, table, b, sums);
+      multiply_chunk_one<Tile>(rows, table, b, sums[0]);
     else
-      multiply_chunk_few<Tile>(rows, table, call.x + (int64_t{g} * call.k + k) * 2, call.k - k,
-                               g < call.rows, sums);
+      multiply_chunk_few<Tile, tiles>(rows, table, call.x + (int64_t{g} * call.k + k) * 2,
+                                      int64_t{16} * call.k, call.k - k, call.rows - g, sums);
     __syncwarp();  // the stage is no longer read
     if (requested < place.chunks) request_chunk<Tile>(place, requested, stage);
     close_copies();
@@ -363,14 +372,17 @@ __global__ void __launch_bounds__(kMostWarps * 32, one ? Tile::kBlocks : 2)
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     if constexpr (one) {
-      sums[half] += __shfl_xor_sync(kWholeWarp, sums[half], 1);
-      sums[half] += __shfl_xor_sync(kWholeWarp, sums[half], 2);
-      if (c == 0) joined[warp * kTileWeights + g + 8 * half] = sums[half];
+      sums[0][half] += __shfl_xor_sync(kWholeWarp, sums[0][half], 1);
+      sums[0][half] += __shfl_xor_sync(kWholeWarp, sums[0][half], 2);
+      if (c == 0) joined[warp * kTileWeights + g + 8 * half] = sums[0][half];
     } else {
 #pragma unroll
-      for (int i = 0; i < 2; ++i)
-        if (2 * c + i < call.rows)
-          joined[(warp * call.rows + 2 * c + i) * kTileWeights + g + 8 * half] = sums[2 * half + i];
+      for (int i = 0; i < 2 * tiles; ++i) {
+        const int row = i / 2 * 8 + 2 * c + i % 2;
+        if (row < call.rows)
+          joined[(warp * call.rows + row) * kTileWeights + g + 8 * half] =
+              sums[i / 2][2 * half + i % 2];
+      }
     }
   }
   __syncthreads();
@@ -379,10 +391,18 @@ __global__ void __launch_bounds__(kMostWarps * 32, one ? Tile::kBlocks : 2)
 
 /// How many warps share a tile: each is to have about four chunks, because beginning and ending
 /// cost as much as two, but the device is to be filled.
-inline int warps_for(int tiles, int chunks) {
+template <class Tile>
+int warps_for(int tiles, int chunks) {
   constexpr int kEnough = 2400;
+  // So that blocks of the next kernel find room beside those of this one.
+  constexpr int kMostBytes = 76 << 10;
+  const auto bytes = [&](int warps) {
+    return warps * std::min((chunks + warps - 1) / warps, Tile::kStages) *
+           RowsShape<Tile>::kStageBytes;
+  };
   int warps = 1;
-  while (warps < kMostWarps && warps < chunks && (4 * warps < chunks || tiles * warps < kEnough))
+  while (warps < kMostWarps && warps < chunks && (4 * warps < chunks || tiles * warps < kEnough) &&
+         bytes(2 * warps) <= kMostBytes)
     warps *= 2;
   return warps;
 }
@@ -403,7 +423,7 @@ bool launch_rows(std::string_view op, int device, RowsCall call) {
     tiles += (weight.rows + each - 1) / each;
   }
   const int chunks = (call.k + Tile::kChunk - 1) / Tile::kChunk;
-  const int warps = warps_for(tiles, chunks);
+  const int warps = warps_for<Tile>(tiles, chunks);
   const int held = std::min((chunks + warps - 1) / warps, Tile::kStages);
   const auto run = [&](auto* kernel) {
     allow_shared_memory(device, reinterpret_cast<const void*>(kernel),
@@ -412,9 +432,11 @@ bool launch_rows(std::string_view op, int device, RowsCall call) {
         kernel, dim3(static_cast<unsigned>(tiles)), dim3(static_cast<unsigned>(warps * 32)), call);
   };
   if (call.rows == 1)
-    run(multiply_rows<typename OneRowTile<Tile>::type, true>);
+    run(multiply_rows<typename OneRowTile<Tile>::type, 0>);
+  else if (call.rows <= 8)
+    run(multiply_rows<Tile, 1>);
   else
-    run(multiply_rows<Tile, false>);
+    run(multiply_rows<Tile, kFewRows / 8>);
   return true;
 }
 

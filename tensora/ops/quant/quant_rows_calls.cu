@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <type_traits>
+
 #include "tensora/ops/quant/quant_rows_tiles.h"
 
 namespace tensora::cuda {
@@ -58,9 +61,25 @@ bool few_rows(std::string_view op, int device, DType weight, const RowsCall& cal
 
 void multiply_rows_by(std::string_view op, int device, DType weight, const RowsCall& call) {
   if (call.rows == 0 || call.columns == 0) return;
-  if (few_rows(op, device, weight, call)) return;
-  if (call.rows <= kFewRows) return general_rows(op, device, weight, call);
-  many_rows(op, device, weight, call);
+  // Where the library multiplies by a weight as it is, it is better from a few rows on.
+  const bool plain = weight == call.x_dtype;
+  constexpr int kPlainRows = 8, kTwice = 2 * kFewRows;
+  if (call.rows > (plain ? kPlainRows : kTwice)) return many_rows(op, device, weight, call);
+  for (int first = 0; first < call.rows; first += kFewRows) {
+    RowsCall part = call;
+    const auto after = [&](auto* data, DType dtype, int64_t width) {
+      using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(data)>>,
+                                      const char, char>;
+      return data ? reinterpret_cast<Byte*>(data) + bytes_of(dtype, first * width) : nullptr;
+    };
+    part.rows = std::min(call.rows - first, kFewRows);
+    part.x = after(call.x, call.x_dtype, call.k);
+    part.out = after(call.out, call.out_dtype, call.columns);
+    part.residual = after(call.residual, call.residual_dtype, call.columns);
+    if (few_rows(op, device, weight, part)) continue;
+    if (call.rows > kPlainRows) return many_rows(op, device, weight, call);
+    general_rows(op, device, weight, part);
+  }
 }
 
 }  // namespace tensora::cuda

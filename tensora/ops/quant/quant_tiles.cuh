@@ -188,7 +188,7 @@ struct TileFloat8 : TileBase {
 template <class T>
 struct TileHalf : TileBase {
   using Element = T;
-  static constexpr int kChunk = 128, kBytes = 256, kPitch = 320, kStages = 3, kSections = 4;
+  static constexpr int kChunk = 128, kBytes = 256, kPitch = 320, kSections = 4;
   static constexpr int kAlign = 16;
   static constexpr bool kScaled = false, kCentred = true;
   __device__ static void section(const char* row, int c, int s, const unsigned*,
