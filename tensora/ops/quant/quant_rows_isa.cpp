@@ -1,6 +1,8 @@
 // Registers nothing: products that the kernels of several ops are made of.
 #include <bit>
+#include <cmath>
 
+#include "tensora/backend/cpu/convert.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/ops/quant/quant_rows.h"
 
@@ -289,7 +291,7 @@ void Activations::multiply_by(const WeightRows& w, int64_t first, int64_t last, 
 void Activations::multiply(DType dtype, const WeightRows& w, int64_t first, int64_t last,
                            float* out, int64_t stride) const {
   if (!visit_chunks(dtype, [&]<class Type>() { multiply_by<Type>(w, first, last, out, stride); }))
-    FloatProducts(w, reader_of(dtype), floats_, rows_).multiply(first, last, out, stride);
+    multiply_floats(dtype, w, first, last, out, stride);
 }
 
 #else
@@ -298,9 +300,16 @@ void Activations::prepare(DType) { widen(); }
 
 void Activations::multiply(DType dtype, const WeightRows& w, int64_t first, int64_t last,
                            float* out, int64_t stride) const {
-  FloatProducts(w, reader_of(dtype), floats_, rows_).multiply(first, last, out, stride);
+  multiply_floats(dtype, w, first, last, out, stride);
 }
 
 #endif
+
+void Activations::multiply_floats(DType dtype, const WeightRows& w, int64_t first, int64_t last,
+                                  float* out, int64_t stride) const {
+  visit_reader(dtype, [&]<class Reader>() {
+    FloatProducts<Reader>(w, floats_, rows_).multiply(first, last, out, stride);
+  });
+}
 
 }  // namespace tensora::cpu::TENSORA_ISA
