@@ -6,10 +6,7 @@
 #include <cstring>
 
 #include "tensora/core/dtype.h"
-
-#if defined(__AVX2__)
 #include "tensora/ops/quant/quant_chunks.h"
-#endif
 
 // Note [Products in chunks]
 // Activations are rounded to 8 bits once per call. A weight is read 256 numbers at a time, in the
