@@ -8,7 +8,7 @@
 #include "tensora/base/thread_pool.h"
 #include "tensora/ops/norm/softmax_math.h"
 #include "tensora/ops/paged/paged_attention_op.h"
-#include "tensora/ops/quant/q8_0.h"
+#include "tensora/ops/quant/number_readers.h"
 
 // Note [Same bits in every batch]
 // What a query sums, and in which order, follows from its position alone: keys are taken in tiles
@@ -22,8 +22,6 @@ namespace {
 
 constexpr int64_t kTile = 32, kSpan = 512;
 constexpr int64_t kMostRows = 32;  // queries times heads that share keys
-constexpr int kLanes = 8;
-using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // One head of one query, and what it has seen so far.
@@ -34,16 +32,6 @@ struct Row {
   float largest, sum;
 };
 
-void load_blocks(const void* from, int64_t, int64_t n, void* to) {
-  const auto* blocks = static_cast<const BlockQ8_0*>(from);
-  for (int64_t b = 0; b < n / BlockQ8_0::kNumbers; ++b) {
-    const float scale = static_cast<float>(blocks[b].scale);
-    float* numbers = static_cast<float*>(to) + b * BlockQ8_0::kNumbers;
-    for (int i = 0; i < BlockQ8_0::kNumbers; ++i)
-      numbers[i] = scale * static_cast<float>(blocks[b].q[i]);
-  }
-}
-
 class PagedAttention {
  public:
   PagedAttention(const KernelContext& context, const PagedAttentionAttrs& attrs)
@@ -51,14 +39,13 @@ class PagedAttention {
         attrs_(attrs),
         heads_(context.input(0).sizes[1]),
         size_(context.input(0).sizes[2]),
-        padded_((size_ + kLanes - 1) / kLanes * kLanes),
+        padded_((size_ + 15) / 16 * 16),
         groups_(context.input(1).sizes[1]),
         block_size_(context.input(1).sizes[2]),
         scale_(static_cast<float>(attrs.scale.value_or(1 / std::sqrt(static_cast<double>(size_))))),
         load_query_(load_fn<float>(context.input(0).dtype)),
-        load_cache_(context.input(1).dtype == kQ8_0 ? load_blocks
-                                                    : load_fn<float>(context.input(1).dtype)),
         store_(store_fn<float>(context.output().dtype)) {
+    visit_reader(context.input(1).dtype, [&]<class Reader>() { read_ = read_numbers<Reader>; });
     plan();
   }
 
@@ -171,8 +158,8 @@ class PagedAttention {
     // The keys or values at positions begin to end, as floats.
     void load_tile(size_t cache, int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p)
-        all_.load_cache_(all_.cache_address(cache, unit_.sequence, unit_.group, p), 1, all_.size_,
-                         tile_.data() + (p - begin) * all_.padded_);
+        all_.read_(all_.cache_address(cache, unit_.sequence, unit_.group, p), 0, all_.size_,
+                   tile_.data() + (p - begin) * all_.padded_);
     }
 
     void look_at(int64_t begin, int64_t end) {
@@ -185,8 +172,11 @@ class PagedAttention {
       for (int64_t r = 0; r < count_; ++r) {
         if (shrinks_.data()[r] < 0) continue;
         const int64_t from = std::max(row(r).begin, begin), to = std::min(row(r).end, end);
-        for (int64_t d = 0; d < all_.padded_; d += 4 * kLanes)
-          add_values(row(r), weights(r), shrinks_.data()[r], from - begin, to - begin, d);
+        int64_t d = 0;
+        for (; d + 8 * kLanes <= all_.padded_; d += 8 * kLanes)
+          add_values<8>(row(r), weights(r), shrinks_.data()[r], from - begin, to - begin, d);
+        for (; d < all_.padded_; d += kLanes)
+          add_values<1>(row(r), weights(r), shrinks_.data()[r], from - begin, to - begin, d);
       }
     }
 
@@ -213,23 +203,17 @@ class PagedAttention {
       return shrink;
     }
 
+    // Scores of N keys; the sums are taken as if there were four.
     template <int N>
     void score(const float* query, int64_t key, float* weights) const {
-      Lanes sums[N] = {};
+      Lanes sums[4] = {};
       const float* keys = tile_.data() + key * all_.padded_;
       for (int64_t d = 0; d < all_.padded_; d += kLanes) {
-        Lanes q;
-        __builtin_memcpy(&q, query + d, sizeof q);
-        for (int i = 0; i < N; ++i) {
-          Lanes k;
-          __builtin_memcpy(&k, keys + i * all_.padded_ + d, sizeof k);
-          sums[i] += q * k;
-        }
+        const Lanes q = load_lanes(query + d);
+        for (int i = 0; i < N; ++i) sums[i] += q * load_lanes(keys + i * all_.padded_ + d);
       }
-      for (int i = 0; i < N; ++i) {
-        const Lanes& s = sums[i];
-        weights[key + i] = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
-      }
+      const FourSums scores = sums_of(sums);
+      for (int i = 0; i < N; ++i) weights[key + i] = scores.of[i];
     }
 
     void cap(float* weights, int64_t from, int64_t to) const {
@@ -237,36 +221,20 @@ class PagedAttention {
       for (int64_t i = from; i < to; ++i) weights[i] = limit * std::tanh(weights[i] / limit);
     }
 
-    // Up to 32 numbers of the result, from `d` on.
+    // N vectors of the result, from number `d` on.
+    template <int N>
     void add_values(const Row& row, const float* weights, float shrink, int64_t from, int64_t to,
                     int64_t d) const {
-      const int count = static_cast<int>(std::min<int64_t>(4, (all_.padded_ - d) / kLanes));
-      Lanes sums[4] = {};
+      Lanes sums[N] = {};
       const float* values = tile_.data() + d;
-      if (count == 4)
-        add_lanes<4>(values, weights, from, to, sums);
-      else
-        for (int i = 0; i < count; ++i)
-          add_lanes<1>(values + i * kLanes, weights, from, to, sums + i);
-      for (int i = 0; i < count; ++i) {
-        Lanes old;
-        float* result = row.result + d + i * kLanes;
-        __builtin_memcpy(&old, result, sizeof old);
-        old = old * shrink + sums[i];
-        __builtin_memcpy(result, &old, sizeof old);
-      }
-    }
-    template <int N>
-    void add_lanes(const float* values, const float* weights, int64_t from, int64_t to,
-                   Lanes* sums) const {
-      Lanes local[N] = {};
       for (int64_t k = from; k < to; ++k)
-        for (int i = 0; i < N; ++i) {
-          Lanes v;
-          __builtin_memcpy(&v, values + k * all_.padded_ + i * kLanes, sizeof v);
-          local[i] += v * weights[k];
-        }
-      for (int i = 0; i < N; ++i) sums[i] = local[i];
+        for (int i = 0; i < N; ++i)
+          sums[i] += load_lanes(values + k * all_.padded_ + i * kLanes) * weights[k];
+      for (int i = 0; i < N; ++i) {
+        float* result = row.result + d + i * kLanes;
+        const Lanes joined = load_lanes(result) * shrink + sums[i];
+        __builtin_memcpy(result, &joined, sizeof joined);
+      }
     }
 
     const PagedAttention& all_;
@@ -281,14 +249,15 @@ class PagedAttention {
     const View& query = context_.input(0);
     return query.as<const char>() + bytes_of(query.dtype, (token * heads_ + head) * size_);
   }
-  const char* cache_address(size_t cache, int64_t sequence, int64_t group, int64_t position) const {
+  const uint8_t* cache_address(size_t cache, int64_t sequence, int64_t group,
+                               int64_t position) const {
     const View &view = context_.input(cache), &table = context_.input(5);
     const int64_t block =
         table.as<const int32_t>()[sequence * table.sizes[1] + position / block_size_];
     check(block >= 0 && block < view.sizes[0], context_.op, ": block ", block, " of sequence ",
           sequence, " is not in a cache of ", view.sizes[0]);
     const int64_t row = (block * groups_ + group) * block_size_ + position % block_size_;
-    return view.as<const char>() + bytes_of(view.dtype, row * size_);
+    return view.as<const uint8_t>() + bytes_of(view.dtype, row * size_);
   }
 
   void plan() {
@@ -373,7 +342,8 @@ class PagedAttention {
   const PagedAttentionAttrs& attrs_;
   const int64_t heads_, size_, padded_, groups_, block_size_;
   const float scale_;
-  const LoadFn load_query_, load_cache_;
+  const LoadFn load_query_;
+  void (*read_)(const uint8_t* row, int64_t begin, int64_t count, float* to) = nullptr;
   const StoreFn store_;
   std::vector<Unit> units_;
   bool spans_apart_ = false;

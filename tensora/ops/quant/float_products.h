@@ -5,79 +5,11 @@
 // result does not depend on how many rows of activations there are.
 
 #include <algorithm>
-#include <cstring>
 
-#include "tensora/backend/cpu/convert.h"
-#include "tensora/ops/quant/blocks.h"
+#include "tensora/ops/quant/number_readers.h"
 #include "tensora/ops/quant/quant_products.h"
 
 namespace tensora::cpu::TENSORA_ISA {
-
-inline constexpr int kLanes = 8;
-using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
-
-// By reference: without AVX such a vector cannot be returned.
-[[gnu::always_inline]] inline void load_lanes(const float* from, Lanes& to) {
-  std::memcpy(&to, from, sizeof to);
-}
-
-/// What is summed for one element: two sums that do not wait for each other.
-struct LaneSums {
-  Lanes even = {}, odd = {};
-  [[gnu::always_inline]] float total() const {
-    const Lanes both = even + odd;
-    const float a = both[0] + both[4], b = both[1] + both[5], c = both[2] + both[6],
-                d = both[3] + both[7];
-    return (a + c) + (b + d);
-  }
-};
-
-/// The numbers of a row from `begin` on, as floats; `begin` is the first of a block.
-template <class T>
-void read_elements(const uint8_t* row, int64_t begin, int64_t count, float* to) {
-  load_tile<T, float>(row + begin * static_cast<int64_t>(sizeof(T)), 1, count, to);
-}
-template <class Block>
-void read_blocks(const uint8_t* row, int64_t begin, int64_t count, float* to) {
-  const auto* blocks = reinterpret_cast<const Block*>(row) + begin / Block::kNumbers;
-  for (int64_t b = 0; b < count / Block::kNumbers; ++b)
-    for (int i = 0; i < Block::kNumbers; ++i) to[b * Block::kNumbers + i] = blocks[b].number(i);
-}
-using ReadNumbers = void (*)(const uint8_t* row, int64_t begin, int64_t count, float* to);
-
-inline ReadNumbers reader_of(DType dtype) {
-  if (is_quantized(dtype)) {
-    ReadNumbers read = nullptr;
-    visit_block(dtype, [&]<class Block>() { read = read_blocks<Block>; });
-    return read;
-  }
-  return visit_element(dtype, []<class T>() -> ReadNumbers {
-    if constexpr (is_complex_type<T>)
-      return nullptr;
-    else
-      return read_elements<T>;
-  });
-}
-
-// Numbers that are widened at a time: those of a few rows stay in the first cache.
-inline constexpr int64_t kPiece = 1024;
-
-/// Adds `count` numbers' products; count is a multiple of 16.
-template <int W, int X>
-[[gnu::always_inline]] inline void add_lanes(const float* const (&w)[W], const float* const (&x)[X],
-                                             int64_t count, LaneSums (&sums)[W][X]) {
-  for (int64_t k = 0; k < count; k += 2 * kLanes) {
-    for (int half = 0; half < 2; ++half) {
-      Lanes a[W];
-      for (int j = 0; j < W; ++j) load_lanes(w[j] + k + half * kLanes, a[j]);
-      for (int i = 0; i < X; ++i) {
-        Lanes b;
-        load_lanes(x[i] + k + half * kLanes, b);
-        for (int j = 0; j < W; ++j) (half ? sums[j][i].odd : sums[j][i].even) += a[j] * b;
-      }
-    }
-  }
-}
 
 /// Rows of float activations, padded with zeros to a multiple of 16 numbers.
 struct FloatRows {
@@ -85,68 +17,133 @@ struct FloatRows {
   int64_t stride = 0;
 };
 
-/// Rows first to last of the weight times `count` rows of activations: out[i * stride + j - first].
+/// What is summed for one element: two sums that do not wait for each other.
+struct LaneSums {
+  Lanes even = {}, odd = {};
+  float total() const { return sum_of(even + odd); }
+};
+
+/// Adds the products of a vector of each row.
+template <int W, int X>
+[[gnu::always_inline]] inline void add_lanes(const Lanes (&w)[W], const float* const (&x)[X],
+                                             int64_t k, Lanes (&sums)[W][X]) {
+  for (int i = 0; i < X; ++i) {
+    const Lanes b = load_lanes(x[i] + k);
+    for (int j = 0; j < W; ++j) sums[j][i] += w[j] * b;
+  }
+}
+/// Keeps a vector that is used several times from being loaded as often.
+[[gnu::always_inline]] inline void keep_in_register(Lanes& lanes) {
+#if defined(__AVX2__)
+  asm("" : "+x"(lanes));
+#else
+  (void)lanes;
+#endif
+}
+
+template <class Reader>
 class FloatProducts {
  public:
-  FloatProducts(const WeightRows& w, ReadNumbers read, const FloatRows& x, int64_t count)
-      : w_(w), read_(read), x_(x), count_(count) {}
+  FloatProducts(const WeightRows& w, const FloatRows& x, int64_t count)
+      : w_(w), x_(x), count_(count) {}
 
+  /// Rows first to last of the weight times all rows of activations: out[i * stride + j - first].
   void multiply(int64_t first, int64_t last, float* out, int64_t stride) const {
-    int64_t j = first;
-    if (count_ >= kManyRows)
-      for (; j + kTileRows <= last; j += kTileRows) panels<kTileRows>(j, out + (j - first), stride);
-    for (; j < last; ++j) panels<1>(j, out + (j - first), stride);
+    switch (count_) {
+      case 1:
+        return vectors<1>(first, last, out, stride);
+      case 2:
+        return vectors<2>(first, last, out, stride);
+      case 3:
+        return vectors<3>(first, last, out, stride);
+      default:
+        return panels(first, last, out, stride);
+    }
   }
 
  private:
-  static constexpr int64_t kManyRows = 3, kPanel = 96;
+  // The weight's numbers that are widened at a time: those of a tile stay in the first cache.
+  static constexpr int64_t kPiece = 1024;
+  static constexpr int64_t kPanel = 96;  // rows of activations whose sums do
   static constexpr int kTileRows = 3;
+  static constexpr int64_t kAhead = 2048;  // how far a weight is asked for before its use, in bytes
 
-  template <int W>
-  void panels(int64_t row, float* out, int64_t stride) const {
-    for (int64_t begin = 0; begin < count_; begin += kPanel) {
-      const int64_t rows = std::min(kPanel, count_ - begin);
-      LaneSums sums[kPanel][W];
-      for (int64_t k = 0; k < w_.columns; k += kPiece) piece<W>(row, k, begin, rows, sums);
-      for (int64_t i = 0; i < rows; ++i)
-        for (int j = 0; j < W; ++j) out[(begin + i) * stride + j] = sums[i][j].total();
+  // Few rows of activations: the weight is read once.
+  template <int X>
+  void vectors(int64_t first, int64_t last, float* out, int64_t stride) const {
+    const float* x[X];
+    for (int i = 0; i < X; ++i) x[i] = x_.data + i * x_.stride;
+    for (int64_t j = first; j < last; ++j) {
+      const uint8_t* row = w_.data + j * w_.row_bytes;
+      Lanes even[1][X] = {}, odd[1][X] = {};
+      int64_t k = 0;
+      for (; k + 2 * kLanes <= w_.columns; k += 2 * kLanes) {
+        if constexpr (Reader::kBytes > 0) __builtin_prefetch(row + k * Reader::kBytes + kAhead);
+        const Lanes low[1] = {Reader::at(row, k)}, high[1] = {Reader::at(row, k + kLanes)};
+        add_lanes<1, X>(low, x, k, even);
+        add_lanes<1, X>(high, x, k + kLanes, odd);
+      }
+      for (; k < w_.columns; k += kLanes) {
+        const Lanes rest[1] = {k + kLanes <= w_.columns ? Reader::at(row, k)
+                                                        : read_tail<Reader>(row, k, w_.columns)};
+        add_lanes<1, X>(rest, x, k, k / kLanes % 2 ? odd : even);
+      }
+      for (int i = 0; i < X; ++i)
+        out[i * stride + j - first] = LaneSums{even[0][i], odd[0][i]}.total();
     }
   }
 
-  template <int W>
-  void piece(int64_t row, int64_t k, int64_t begin, int64_t rows,
-             LaneSums (&sums)[kPanel][W]) const {
-    alignas(64) float numbers[W][kPiece];
-    const int64_t count = std::min(kPiece, w_.columns - k);
-    const int64_t padded = (count + 15) / 16 * 16;
-    const float* pointers[W];
-    for (int j = 0; j < W; ++j) {
-      read_(w_.data + (row + j) * w_.row_bytes, k, count, numbers[j]);
-      std::fill(numbers[j] + count, numbers[j] + padded, 0.0f);
-      pointers[j] = numbers[j];
+  void panels(int64_t first, int64_t last, float* out, int64_t stride) const {
+    for (int64_t begin = 0; begin < count_; begin += kPanel) {
+      const int64_t rows = std::min(kPanel, count_ - begin);
+      int64_t j = first;
+      for (; j + kTileRows <= last; j += kTileRows)
+        panel<kTileRows>(j, begin, rows, out + (j - first), stride);
+      for (; j < last; ++j) panel<1>(j, begin, rows, out + (j - first), stride);
     }
-    int64_t i = 0;
-    for (; i + 2 <= rows; i += 2) rows_of<W, 2>(pointers, k, begin, i, padded, sums);
-    if (i < rows) rows_of<W, 1>(pointers, k, begin, i, padded, sums);
+  }
+
+  // W rows of the weight times a panel of activations, piece by piece.
+  template <int W>
+  void panel(int64_t row, int64_t begin, int64_t rows, float* out, int64_t stride) const {
+    LaneSums sums[kPanel][W];
+    for (int64_t k = 0; k < w_.columns; k += kPiece) {
+      alignas(64) float numbers[W][kPiece];
+      const int64_t count = std::min(kPiece, w_.columns - k);
+      for (int j = 0; j < W; ++j)
+        read_numbers<Reader>(w_.data + (row + j) * w_.row_bytes, k, count, numbers[j]);
+      int64_t i = 0;
+      for (; i + 2 <= rows; i += 2) add_piece<W, 2>(numbers, k, count, begin + i, &sums[i]);
+      if (i < rows) add_piece<W, 1>(numbers, k, count, begin + i, &sums[i]);
+    }
+    for (int64_t i = 0; i < rows; ++i)
+      for (int j = 0; j < W; ++j) out[(begin + i) * stride + j] = sums[i][j].total();
   }
 
   template <int W, int X>
-  [[gnu::always_inline]] void rows_of(const float* const (&w)[W], int64_t k, int64_t begin,
-                                      int64_t i, int64_t padded,
-                                      LaneSums (&sums)[kPanel][W]) const {
+  void add_piece(const float (&numbers)[W][kPiece], int64_t k, int64_t count, int64_t row,
+                 LaneSums (*sums)[W]) const {
     const float* x[X];
-    LaneSums local[W][X];
-    for (int r = 0; r < X; ++r) {
-      x[r] = x_.data + (begin + i + r) * x_.stride + k;
-      for (int j = 0; j < W; ++j) local[j][r] = sums[i + r][j];
+    Lanes even[W][X], odd[W][X];
+    for (int i = 0; i < X; ++i) {
+      x[i] = x_.data + (row + i) * x_.stride + k;
+      for (int j = 0; j < W; ++j) {
+        even[j][i] = sums[i][j].even;
+        odd[j][i] = sums[i][j].odd;
+      }
     }
-    add_lanes<W, X>(w, x, padded, local);
-    for (int r = 0; r < X; ++r)
-      for (int j = 0; j < W; ++j) sums[i + r][j] = local[j][r];
+    for (int64_t at = 0; at < count; at += 2 * kLanes) {
+      Lanes low[W], high[W];
+      for (int j = 0; j < W; ++j) keep_in_register(low[j] = load_lanes(numbers[j] + at));
+      add_lanes<W, X>(low, x, at, even);
+      for (int j = 0; j < W; ++j) keep_in_register(high[j] = load_lanes(numbers[j] + at + kLanes));
+      add_lanes<W, X>(high, x, at + kLanes, odd);
+    }
+    for (int i = 0; i < X; ++i)
+      for (int j = 0; j < W; ++j) sums[i][j] = {even[j][i], odd[j][i]};
   }
 
   const WeightRows& w_;
-  const ReadNumbers read_;
   const FloatRows& x_;
   const int64_t count_;
 };

@@ -3,12 +3,13 @@
 // Internal header: how each block format is read for products with activations of 8 bits, on
 // processors with AVX2. See Note [Products in chunks] in quant_products.h.
 
-#include <immintrin.h>
-
 #include <cstdint>
 #include <cstring>
 
 #include "tensora/core/dtype.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
 
 namespace tensora::cpu::TENSORA_ISA {
 
@@ -355,3 +356,5 @@ struct ChunksIQ4_XS {
 };
 
 }  // namespace tensora::cpu::TENSORA_ISA
+
+#endif

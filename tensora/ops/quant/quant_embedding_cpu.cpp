@@ -1,3 +1,4 @@
+#include "tensora/backend/cpu/convert.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/ops/quant/quant_embedding_op.h"
 #include "tensora/ops/quant/quant_rows.h"
@@ -10,11 +11,12 @@ void quant_embedding_kernel(const KernelContext& context, const QuantEmbeddingAt
   if (out.numel == 0) return;
   const float* scales = context.in.size() > 2 ? context.input(2).as<const float>() : nullptr;
   const WeightRows w = weight_rows(weight);
-  const ReadNumbers read = reader_of(weight.dtype);
+  void (*read)(const uint8_t* row, int64_t begin, int64_t count, float* to) = nullptr;
+  visit_reader(weight.dtype, [&]<class Reader>() { read = read_numbers<Reader>; });
   const StoreFn store = store_fn<float>(out.dtype);
   const auto factor = static_cast<float>(attrs.factor);
   parallel_for(indices.numel, 4, [&](int64_t begin, int64_t end) {
-    const HostScratch<float> numbers(w.columns);
+    const HostScratch<float> numbers((w.columns + 15) / 16 * 16);
     for (int64_t t = begin; t < end; ++t) {
       const int64_t row = indices.as<const int64_t>()[t];
       check(row >= 0 && row < w.rows, context.op, ": index ", row, " is not among ", w.rows,

@@ -1,3 +1,4 @@
+#include "tensora/backend/cpu/convert.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/ops/matrix/linear_activation_values.h"
 #include "tensora/ops/quant/quant_gated_op.h"

@@ -1,3 +1,4 @@
+#include "tensora/backend/cpu/convert.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/ops/quant/quant_linear_op.h"
 #include "tensora/ops/quant/quant_rows.h"

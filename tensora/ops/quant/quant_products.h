@@ -6,10 +6,7 @@
 #include <cstring>
 
 #include "tensora/core/dtype.h"
-
-#if defined(__AVX2__)
 #include "tensora/ops/quant/quant_chunks.h"
-#endif
 
 // Note [Products in chunks]
 // Activations are rounded to 8 bits once per call. A weight is read 256 numbers at a time, in the
@@ -79,6 +76,10 @@ struct ByteRow {
   }
 };
 
+/// Whole numbers may be added in any order, and compilers put sums off until they run out of
+/// registers; this makes them add at once.
+[[gnu::always_inline]] inline void keep_in_register(__m256i& value) { asm("" : "+x"(value)); }
+
 /// Adds a chunk's share of W rows' products with X rows of activations.
 template <class Type, int W, int X>
 [[gnu::always_inline]] inline void add_products(const FineChunk* const (&w)[W],
@@ -93,6 +94,9 @@ template <class Type, int W, int X>
         sums[j][i].offset = _mm256_fmadd_ps(w[j]->m, _mm256_loadu_ps(x[i].total + chunk * kParts),
                                             sums[j][i].offset);
     }
+  // From memory a number is spread over a register for nothing; within registers it costs two
+  // steps.
+  asm("" : "+m"(scales));
 #pragma GCC unroll 8
   for (int p = 0; p < kParts; ++p) {
     __m256i magnitude[W];
@@ -133,17 +137,16 @@ template <class Type, int W, int X>
       for (int j = 0; j < W; ++j) {
         const __m256i pairs = pair_sums<Type::kSigned>(w[j]->q[p], magnitude[j], bytes);
         whole[j][i] = _mm256_add_epi32(whole[j][i], _mm256_madd_epi16(pairs, w[j]->s[p]));
+        keep_in_register(whole[j][i]);
       }
     }
   }
   for (int j = 0; j < W; ++j)
     for (int i = 0; i < X; ++i) {
-      const float scale = x[i].scale[chunk];
-      sums[j][i].even = _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole[j][i]),
-                                        _mm256_set1_ps(w[j]->d * scale), sums[j][i].even);
+      __m256 share = _mm256_mul_ps(_mm256_cvtepi32_ps(whole[j][i]), _mm256_set1_ps(w[j]->d));
       if constexpr (Type::kOwnOffset)
-        sums[j][i].offset = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(offset(j, i)),
-                                             _mm256_set1_ps(w[j]->e * scale), sums[j][i].offset);
+        share = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(offset(j, i)), _mm256_set1_ps(w[j]->e), share);
+      sums[j][i].even = _mm256_fmadd_ps(share, _mm256_set1_ps(x[i].scale[chunk]), sums[j][i].even);
     }
 }
 

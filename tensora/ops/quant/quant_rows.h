@@ -27,6 +27,8 @@ class Activations {
 
  private:
   void widen();
+  void multiply_floats(DType dtype, const WeightRows& w, int64_t first, int64_t last, float* out,
+                       int64_t stride) const;
 
   const View& x_;
   const int64_t rows_, columns_;

@@ -1,6 +1,9 @@
 // Registers nothing: products that the kernels of several ops are made of.
 #include <bit>
+#include <cmath>
+#include <memory>
 
+#include "tensora/backend/cpu/convert.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/ops/quant/quant_rows.h"
 
@@ -249,19 +252,24 @@ void unpack_and_multiply(const WeightRows& w, int64_t first, int64_t last, const
   using Chunk = typename Type::Chunk;
   constexpr int kTile = 2, kTogether = std::is_same_v<Chunk, FineChunk> ? 2 : 4;
   constexpr int64_t kPanel = 128;  // rows of activations that stay in the second cache
-  const HostScratch<Chunk> unpacked(kTile * x.chunks);
+  // Small blocks of the allocator are not aligned for vectors.
+  const int64_t bytes = kTile * x.chunks * static_cast<int64_t>(sizeof(Chunk));
+  const HostScratch<char> memory(bytes + static_cast<int64_t>(alignof(Chunk)));
+  void* aligned = memory.data();
+  size_t space = static_cast<size_t>(bytes) + alignof(Chunk);
+  auto* unpacked =
+      static_cast<Chunk*>(std::align(alignof(Chunk), static_cast<size_t>(bytes), aligned, space));
   for (int64_t begin = 0; begin < count; begin += kPanel) {
     const int64_t end = std::min(count, begin + kPanel);
     for (int64_t j = first; j < last; j += kTile) {
       const int64_t tile = std::min<int64_t>(kTile, last - j);
       for (int64_t t = 0; t < tile; ++t)
         for (int64_t c = 0; c < x.chunks; ++c)
-          read_chunk<Type>(w.data + (j + t) * w.row_bytes, c, w, unpacked.data()[t * x.chunks + c]);
+          read_chunk<Type>(w.data + (j + t) * w.row_bytes, c, w, unpacked[t * x.chunks + c]);
       if (tile == kTile)
-        multiply_panel<Type, kTile, kTogether>(unpacked.data(), x, begin, end, out + j - first,
-                                               stride);
+        multiply_panel<Type, kTile, kTogether>(unpacked, x, begin, end, out + j - first, stride);
       else
-        multiply_panel<Type, 1, kTogether>(unpacked.data(), x, begin, end, out + j - first, stride);
+        multiply_panel<Type, 1, kTogether>(unpacked, x, begin, end, out + j - first, stride);
     }
   }
 }
@@ -289,7 +297,7 @@ void Activations::multiply_by(const WeightRows& w, int64_t first, int64_t last, 
 void Activations::multiply(DType dtype, const WeightRows& w, int64_t first, int64_t last,
                            float* out, int64_t stride) const {
   if (!visit_chunks(dtype, [&]<class Type>() { multiply_by<Type>(w, first, last, out, stride); }))
-    FloatProducts(w, reader_of(dtype), floats_, rows_).multiply(first, last, out, stride);
+    multiply_floats(dtype, w, first, last, out, stride);
 }
 
 #else
@@ -298,9 +306,16 @@ void Activations::prepare(DType) { widen(); }
 
 void Activations::multiply(DType dtype, const WeightRows& w, int64_t first, int64_t last,
                            float* out, int64_t stride) const {
-  FloatProducts(w, reader_of(dtype), floats_, rows_).multiply(first, last, out, stride);
+  multiply_floats(dtype, w, first, last, out, stride);
 }
 
 #endif
+
+void Activations::multiply_floats(DType dtype, const WeightRows& w, int64_t first, int64_t last,
+                                  float* out, int64_t stride) const {
+  visit_reader(dtype, [&]<class Reader>() {
+    FloatProducts<Reader>(w, floats_, rows_).multiply(first, last, out, stride);
+  });
+}
 
 }  // namespace tensora::cpu::TENSORA_ISA
