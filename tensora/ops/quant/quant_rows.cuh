@@ -224,13 +224,15 @@ __device__ inline void multiply_chunk_few(const char* const (&rows)[2], const un
                                           const char* x, int64_t tile_bytes, int k, int columns,
                                           float (&sums)[tiles][4]) {
   using Shape = RowsShape<Tile>;
+  // Several tiles are enough independent work, and one loop's body to compile.
+  constexpr int kUnrolled = tiles > 1 ? 1 : Shape::kPartSections;
   const unsigned lane = threadIdx.x % 32;
   const int c = static_cast<int>(lane) % 4;
 #pragma unroll
   for (int part = 0; part < Shape::kParts; ++part) {
     const Factors low = factors_of<Tile>(rows[0], 4 * part + c);
     const Factors high = factors_of<Tile>(rows[1], 4 * part + c);
-#pragma unroll
+#pragma unroll kUnrolled
     for (int s = part * Shape::kPartSections; s < (part + 1) * Shape::kPartSections; ++s) {
       unsigned first[Tile::kSectionGroups][Tile::kTerms][Shape::kWords];
       unsigned second[Tile::kSectionGroups][Tile::kTerms][Shape::kWords];
@@ -242,11 +244,11 @@ __device__ inline void multiply_chunk_few(const char* const (&rows)[2], const un
         const unsigned owner = (lane & ~3u) | static_cast<unsigned>(j % 8 / 2);
         float scale[2] = {1, 1}, offset[2] = {};
         if constexpr (Tile::kScaled) {
-          scale[0] = __shfl_sync(kWholeWarp, low.scale[j % 2], owner);
-          scale[1] = __shfl_sync(kWholeWarp, high.scale[j % 2], owner);
+          scale[0] = __shfl_sync(kWholeWarp, j % 2 ? low.scale[1] : low.scale[0], owner);
+          scale[1] = __shfl_sync(kWholeWarp, j % 2 ? high.scale[1] : high.scale[0], owner);
           if constexpr (!Tile::kCentred) {
-            offset[0] = __shfl_sync(kWholeWarp, low.low[j % 2], owner);
-            offset[1] = __shfl_sync(kWholeWarp, high.low[j % 2], owner);
+            offset[0] = __shfl_sync(kWholeWarp, j % 2 ? low.low[1] : low.low[0], owner);
+            offset[1] = __shfl_sync(kWholeWarp, j % 2 ? high.low[1] : high.low[0], owner);
           }
         } else if constexpr (!Tile::kCentred) {
           offset[0] = offset[1] = Tile::kOffset;

@@ -149,7 +149,7 @@ struct TileInt8 : TileBase {
 
 struct TileInt8One : TileInt8 {
   using Element = Half;
-  static constexpr int kTerms = 1, kBlocks = 3;
+  static constexpr int kTerms = 1;
   static constexpr bool kNormalised = true;
   static constexpr float kOffset = kByteOffsetHalf;
   __device__ static void section(const char* row, int c, int s, const unsigned*,
@@ -308,7 +308,7 @@ struct TileIQ4_XS : TileTable<BlockIQ4_NL, 18, 2> {
 // Blocks of 64; a byte holds numbers 2 i (high half) and 2 i + 1. The table's values have more bits
 // than bfloat16: a second term holds the rest.
 struct TileNF4 : TileBase {
-  static constexpr int kBytes = 136, kPitch = 160, kTerms = 2, kTable = 512;
+  static constexpr int kBytes = 136, kPitch = 160, kTerms = 2, kTable = 512, kBlocks = 2;
   static constexpr bool kCentred = true;
   __device__ static unsigned table_word(int i) {
     float first = BlockNF4::value(i >> 4 & 15), second = BlockNF4::value(i & 15);
