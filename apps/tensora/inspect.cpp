@@ -1,4 +1,4 @@
-#include <cmath>
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <memory>
@@ -38,15 +38,41 @@ struct Total {
   double bits() const { return numbers > 0 ? 8.0 * static_cast<double>(bytes) / numbers : 0; }
 };
 
-// What a reader of the format cannot see: that the parts belong together.
-void check_whole(const ModelFile& file) {
-  const Metadata& metadata = file.metadata();
-  const auto known = llm::known_architectures();
-  if (!file.tensors().empty() &&
-      std::find(known.begin(), known.end(), file.architecture()) != known.end())
-    (void)llm::ModelConfig::from(file);
-  const MetadataValue* tokens = metadata.find("tokenizer.ggml.tokens");
-  if (!tokens) return;
+// The shapes that the model's numbers imply, for the tensors that every architecture has.
+void check_shapes(const ModelFile& file) {
+  const llm::ModelConfig config = llm::ModelConfig::from(file);
+  const int64_t hidden = config.hidden_size, wide = config.feed_forward;
+  const int64_t queries = config.heads * config.head_dim, keys = config.kv_heads * config.head_dim;
+  const std::map<std::string, Shape> expected = {
+      {"attn_q.weight", {queries, hidden}},
+      {"attn_k.weight", {keys, hidden}},
+      {"attn_v.weight", {keys, hidden}},
+      {"attn_qkv.weight", {queries + 2 * keys, hidden}},
+      {"attn_output.weight", {hidden, queries}},
+      {"attn_norm.weight", {hidden}},
+      {"ffn_norm.weight", {hidden}},
+      {"ffn_gate.weight", {wide, hidden}},
+      {"ffn_down.weight", {hidden, wide}},
+  };
+  const auto check_shape = [&](const TensorInfo& info, const Shape& sizes) {
+    check(info.sizes == sizes, "the tensor '", info.name, "' has shape ", info.sizes,
+          "; the model's numbers imply ", sizes);
+  };
+  check_shape(file.info("token_embd.weight"), {config.vocab_size, hidden});
+  check_shape(file.info("output_norm.weight"), {hidden});
+  if (file.contains("output.weight"))
+    check_shape(file.info("output.weight"), {config.vocab_size, hidden});
+  for (int64_t layer = 0; layer < config.layers; ++layer) {
+    (void)file.info(concat("blk.", layer, ".attn_norm.weight"));
+    for (const auto& [name, sizes] : expected)
+      if (const std::string full = concat("blk.", layer, ".", name); file.contains(full))
+        check_shape(file.info(full), sizes);
+  }
+}
+
+// The lists of a vocabulary belong together.
+void check_vocabulary(const Metadata& metadata) {
+  if (!metadata.contains("tokenizer.ggml.tokens")) return;
   const auto count = metadata.get<std::vector<std::string>>("tokenizer.ggml.tokens").size();
   for (const char* name : {"scores", "token_type"}) {
     const MetadataValue* list = metadata.find(concat("tokenizer.ggml.", name));
@@ -60,6 +86,16 @@ void check_whole(const ModelFile& file) {
     check(id == int64_t{UINT32_MAX} || (id >= 0 && id < static_cast<int64_t>(count)), key, " is ",
           id, ", but there are ", count, " tokens");
   }
+}
+
+// What a reader of the format cannot see. A file without weights (a vocabulary, an adapter) and an
+// architecture that is not known here are not mistakes.
+void check_whole(const ModelFile& file) {
+  const auto known = llm::known_architectures();
+  const bool is_known = std::find(known.begin(), known.end(), file.architecture()) != known.end();
+  const bool is_model = file.metadata().get_or("general.type", "model") == "model";
+  if (is_known && is_model && !file.tensors().empty()) check_shapes(file);
+  check_vocabulary(file.metadata());
 }
 
 Json to_json(const MetadataValue& value, bool all) {

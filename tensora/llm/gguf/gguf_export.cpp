@@ -61,15 +61,16 @@ DType dtype_of_export(const ModelFile& file, const TensorInfo& info, const Weigh
                       .dtype = info.dtype,
                       .layers = layers,
                       .is_head = info.name == (tied ? "token_embd.weight" : "output.weight")});
-  check(gguf_type(dtype) != nullptr, "GGUF has no type for ", dtype,
-        "; it can be made while a model is loaded (--quantize)");
+  // GGUF's integers have no scale per row.
+  check(gguf_type(dtype) != nullptr && !is_integral(dtype), "GGUF has no type for weights of ",
+        dtype, "; it can be made while a model is loaded (--quantize)");
   return dtype;
 }
 
-void set_types(Metadata& metadata, const WeightType& type) {
+void set_types(Metadata& metadata, std::string_view type) {
   bool quantizes = false;
   for (const auto& [name, number] : kFileTypes)
-    if (name == type.name()) {
+    if (name == type) {
       metadata.set("general.file_type", number);
       quantizes = number > 1 && number != 32;
     }
@@ -99,18 +100,21 @@ GgufExport plan_gguf_export(const ModelFile& file, const GgufExportOptions& opti
   for (const char* key : {"split.no", "split.count", "split.tensors.count"})
     result.metadata.erase(key);
   if (!file.folder().empty()) add_tokenizer_keys(file.folder(), options.pre, result.metadata);
-  if (!type.keeps()) set_types(result.metadata, type);
+  const bool has_type = !type.keeps() || result.metadata.contains("general.file_type");
+  const DType dtype =
+      file.contains("token_embd.weight") ? file.info("token_embd.weight").dtype : kFloat32;
+  set_types(result.metadata, has_type ? std::string_view(type.name()) : name(dtype));
   const int64_t layers = file.metadata().get_or(concat(file.architecture(), ".block_count"), 0);
   for (const TensorInfo& info : file.tensors()) {
-    const DType dtype = dtype_of_export(file, info, type, layers);
+    const DType stored = dtype_of_export(file, info, type, layers);
     const int64_t heads = heads_to_permute(file, info.name);
-    if (is_quantized(info.dtype) && dtype != info.dtype) ++result.requantized;
-    result.bytes += static_cast<uint64_t>(bytes_of(dtype, info.sizes.numel()));
-    result.tensors.push_back({info.name, dtype, info.sizes, [file, name = info.name, dtype, heads] {
-                                const Tensor found = file.tensor(name);
-                                return converted(
-                                    heads > 0 ? interleave_halves(found, heads) : found, dtype);
-                              }});
+    if (is_quantized(info.dtype) && stored != info.dtype) ++result.requantized;
+    result.bytes += static_cast<uint64_t>(bytes_of(stored, info.sizes.numel()));
+    const auto load = [file, name = info.name, stored, heads] {
+      const Tensor found = file.tensor(name);
+      return converted(heads > 0 ? interleave_halves(found, heads) : found, stored);
+    };
+    result.tensors.push_back({info.name, stored, info.sizes, load});
   }
   return result;
 }

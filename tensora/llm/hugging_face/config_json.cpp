@@ -91,8 +91,11 @@ Json rope_json(const ModelFile& file, const Keys& keys, int64_t head_dim) {
       keys.contains("rope.dimension_count") ? keys.integer("rope.dimension_count") : head_dim;
   if (file.contains("rope_freqs.weight")) {
     const std::vector<double> divisors = to_vector<double>(file.tensor("rope_freqs.weight"));
+    check(!divisors.empty(), "rope_freqs.weight is empty");
     Llama3Rope rope;
     rope.factor = *std::max_element(divisors.begin(), divisors.end());
+    if (keys.contains("rope.scaling.original_context_length"))
+      rope.length = static_cast<double>(keys.integer("rope.scaling.original_context_length"));
     const std::vector<double> expected = llama3_divisors(rope, base, dim);
     bool same = expected.size() == divisors.size();
     for (size_t i = 0; same && i < divisors.size(); ++i)

@@ -1,6 +1,6 @@
 #include "tensora/llm/hugging_face/tokenizer_keys.h"
 
-#include <cstdio>
+#include <algorithm>
 #include <filesystem>
 #include <unordered_map>
 
@@ -16,18 +16,23 @@ using Json = JsonObject::Json;
 // GGUF's kinds of tokens.
 constexpr int64_t kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6;
 
+constexpr int64_t kMostTokens = 1 << 24;
+
 struct Tokens {
   std::vector<std::string> texts;
   std::vector<int64_t> types;
 
+  // Numbers that no token has get names that no text has.
+  void resize(size_t count) {
+    for (size_t i = texts.size(); i < count; ++i) texts.push_back(concat("[PAD", i, "]"));
+    types.resize(count, kUnused);
+  }
+
   void set(int64_t id, const std::string& text, int64_t type) {
-    constexpr int64_t kMost = 1 << 24;
-    check(id >= 0 && id < kMost, "tokenizer.json: the token '", text, "' has the number ", id);
+    check(id >= 0 && id < kMostTokens, "tokenizer.json: the token '", text, "' has the number ",
+          id);
     const auto place = static_cast<size_t>(id);
-    if (place >= texts.size()) {
-      texts.resize(place + 1);
-      types.resize(place + 1, kUnused);
-    }
+    resize(std::max(texts.size(), place + 1));
     texts[place] = text;
     types[place] = type;
   }
@@ -143,7 +148,13 @@ void add_tokenizer_keys(const std::string& folder, const std::string& pre, Metad
   check(type == "BPE", "tokenizer.json: a tokenizer of the type ", type,
         " cannot be written to GGUF yet; expected BPE");
   const bool has_bytes = model->boolean("byte_fallback", false);
-  const Tokens tokens = read_tokens(*file, *model, has_bytes);
+  Tokens tokens = read_tokens(*file, *model, has_bytes);
+  // As many as the embedding has rows, which may be padded.
+  const std::string size_key =
+      concat(metadata.get<std::string>("general.architecture"), ".vocab_size");
+  const int64_t rows = metadata.get_or(size_key, 0);
+  if (rows > 0 && rows <= kMostTokens)
+    tokens.resize(std::max(tokens.texts.size(), static_cast<size_t>(rows)));
   const std::vector<std::string> merges = read_merges(*model);
   const auto key = [](std::string_view name) { return concat("tokenizer.ggml.", name); };
   metadata.set(key("model"), has_bytes ? "llama" : "gpt2");
