@@ -169,6 +169,9 @@ Json config_json(const ModelFile& file, DType dtype) {
   keys.copy_integer("expert_feed_forward_length", "moe_intermediate_size");
   json["rope_theta"] = Keys::shortest(keys.number("rope.freq_base", 10000));
   keys.copy_number("rope.freq_base_swa", "rope_local_base_freq");
+  if (keys.contains("rope.dimension_count") && keys.integer("rope.dimension_count") < head_dim)
+    json["partial_rotary_factor"] =
+        static_cast<double>(keys.integer("rope.dimension_count")) / static_cast<double>(head_dim);
   const Json rope = rope_json(file, keys, head_dim);
   if (!rope.is_null()) json["rope_scaling"] = rope;
   if (kind.architecture == "phi3")
