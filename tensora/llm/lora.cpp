@@ -9,6 +9,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/io/safetensors.h"
+#include "tensora/llm/gguf/gguf_export.h"
 #include "tensora/llm/model_file.h"
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"
@@ -122,14 +123,6 @@ std::optional<std::pair<int64_t, int64_t>> matrix_sizes(const ModelConfig& c,
   return {};
 }
 
-/// Rows of q or k for the other way of pairing what is rotated.
-Tensor other_pairs(const Tensor& up, int64_t head_dim, bool to_halves) {
-  const int64_t rows = up.size(0), rank = up.size(1), half = head_dim / 2;
-  const Shape from =
-      to_halves ? Shape{rows / head_dim, half, 2, rank} : Shape{rows / head_dim, 2, half, rank};
-  return up.reshape(from).transpose(1, 2).reshape({rows, rank});
-}
-
 }  // namespace
 
 std::shared_ptr<const LoraAdapter> LoraAdapter::load(const std::string& path, const Model& model) {
@@ -148,8 +141,10 @@ std::shared_ptr<const LoraAdapter> LoraAdapter::load(const std::string& path, co
           sizes->first, ", rank], got ", down.sizes(), " and ", up.sizes());
     Tensor rows = up;
     const bool rotated = name.ends_with(".attn_q") || name.ends_with(".attn_k");
-    if (rotated && file.in_halves != config.rope_in_halves)
-      rows = other_pairs(up, config.head_dim, config.rope_in_halves);
+    if (rotated && file.in_halves != config.rope_in_halves) {
+      const int64_t heads = up.size(0) / config.head_dim;
+      rows = config.rope_in_halves ? separate_halves(up, heads) : interleave_halves(up, heads);
+    }
     const auto placed = [&](const Tensor& t) {
       return t.to(kFloat32).contiguous().to(model.device()).to(model.activation_dtype());
     };

@@ -1,7 +1,11 @@
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "sequences.h"
 #include "tensora/io/safetensors.h"
+#include "tensora/llm/gguf/gguf_export.h"
+#include "tensora/llm/hugging_face/folder_export.h"
 #include "tensora/llm/model_file.h"
 
 namespace tensora::llm {
@@ -35,6 +39,27 @@ TEST(HuggingFace, LogitsOfEveryArchitecture) {
     const auto model = load_model(ModelFile::open(folder.string()), {.positions = length});
     EXPECT_LT(difference(Sequences(*model, {.longest = length}).feed({tokens}), expected["logits"]),
               1e-4);
+  }
+}
+
+// A folder, the GGUF file made of it and the folder made of that are one model.
+TEST(HuggingFace, FolderAndGgufAgree) {
+  const fs::path made = fs::temp_directory_path() / ("tensora-agree-" + std::to_string(getpid()));
+  for (const fs::path& folder : folders()) {
+    SCOPED_TRACE(folder.filename().string());
+    fs::create_directories(made);
+    const std::string gguf = (made / "model.gguf").string(), again = (made / "again").string();
+    export_gguf(ModelFile::open(folder.string()), gguf);
+    export_folder(ModelFile::open(gguf), again);
+    const StateDict expected = io::load_safetensors((folder / "expected.safetensors").string());
+    const Tokens tokens = to_vector<int64_t>(expected["tokens"]);
+    const auto length = static_cast<int64_t>(tokens.size());
+    for (const std::string& path : {gguf, again}) {
+      const auto model = load_model(ModelFile::open(path), {.positions = length});
+      const Tensor logits = Sequences(*model, {.longest = length}).feed({tokens});
+      EXPECT_LT(difference(logits, expected["logits"]), 1e-4) << path;
+    }
+    fs::remove_all(made);
   }
 }
 

@@ -42,9 +42,9 @@ def configs(scale):
     yield "llama-tied-bias", t.LlamaConfig(**common(scale, tie_word_embeddings=True,
                                                     attention_bias=True))
     yield "llama-linear", t.LlamaConfig(**common(scale, rope_parameters=rope("linear", factor=4.0)))
-    yield "llama-llama3", t.LlamaConfig(**common(scale, head_dim=8 * scale, rope_parameters=rope(
+    yield "llama-llama3", t.LlamaConfig(**common(scale, head_dim=8 * scale, rope_parameters={**rope(
         "llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
-        original_max_position_embeddings=32)))
+        original_max_position_embeddings=8192), "rope_theta": 500000.0}))
     yield "llama-yarn", t.LlamaConfig(**common(scale, head_dim=8 * scale, rope_parameters=rope(
         "yarn", factor=4.0, original_max_position_embeddings=16)))
     yield "mistral", t.MistralConfig(**common(scale, sliding_window=7))

@@ -61,8 +61,9 @@ DType dtype_of_export(const ModelFile& file, const TensorInfo& info, const Weigh
                       .dtype = info.dtype,
                       .layers = layers,
                       .is_head = info.name == (tied ? "token_embd.weight" : "output.weight")});
-  check(gguf_type(dtype) != nullptr, "GGUF has no type for ", dtype,
-        "; it can be made while a model is loaded (--quantize)");
+  // GGUF's integers have no scale per row.
+  check(gguf_type(dtype) != nullptr && !is_integral(dtype), "GGUF has no type for weights of ",
+        dtype, "; it can be made while a model is loaded (--quantize)");
   return dtype;
 }
 

@@ -91,8 +91,11 @@ Json rope_json(const ModelFile& file, const Keys& keys, int64_t head_dim) {
       keys.contains("rope.dimension_count") ? keys.integer("rope.dimension_count") : head_dim;
   if (file.contains("rope_freqs.weight")) {
     const std::vector<double> divisors = to_vector<double>(file.tensor("rope_freqs.weight"));
+    check(!divisors.empty(), "rope_freqs.weight is empty");
     Llama3Rope rope;
     rope.factor = *std::max_element(divisors.begin(), divisors.end());
+    if (keys.contains("rope.scaling.original_context_length"))
+      rope.length = static_cast<double>(keys.integer("rope.scaling.original_context_length"));
     const std::vector<double> expected = llama3_divisors(rope, base, dim);
     bool same = expected.size() == divisors.size();
     for (size_t i = 0; same && i < divisors.size(); ++i)
@@ -166,6 +169,9 @@ Json config_json(const ModelFile& file, DType dtype) {
   keys.copy_integer("expert_feed_forward_length", "moe_intermediate_size");
   json["rope_theta"] = Keys::shortest(keys.number("rope.freq_base", 10000));
   keys.copy_number("rope.freq_base_swa", "rope_local_base_freq");
+  if (keys.contains("rope.dimension_count") && keys.integer("rope.dimension_count") < head_dim)
+    json["partial_rotary_factor"] =
+        static_cast<double>(keys.integer("rope.dimension_count")) / static_cast<double>(head_dim);
   const Json rope = rope_json(file, keys, head_dim);
   if (!rope.is_null()) json["rope_scaling"] = rope;
   if (kind.architecture == "phi3")

@@ -147,12 +147,12 @@ void set_rope(FolderConfig& result, Keys& keys, const JsonObject& config) {
     keys.set("rope.scaling.type", "linear");
     keys.set("rope.scaling.factor", rope->number("factor"));
   } else if (type == "llama3") {
-    result.rope_freqs =
-        llama3_divisors({.factor = rope->number("factor", 8),
-                         .low = rope->number("low_freq_factor", 1),
-                         .high = rope->number("high_freq_factor", 4),
-                         .length = rope->number("original_max_position_embeddings", 8192)},
-                        base, dim);
+    const Llama3Rope numbers{.factor = rope->number("factor", 8),
+                             .low = rope->number("low_freq_factor", 1),
+                             .high = rope->number("high_freq_factor", 4),
+                             .length = rope->number("original_max_position_embeddings", 8192)};
+    result.rope_freqs = llama3_divisors(numbers, base, dim);
+    keys.set("rope.scaling.original_context_length", static_cast<int64_t>(numbers.length));
   } else if (type == "yarn") {
     set_yarn(keys, config, *rope);
   } else if (type == "longrope" || type == "su") {
