@@ -98,7 +98,8 @@ void find_changes(MemoryPlan& plan, const ModelFile& file, const ModelConfig& co
     if (other.fits()) plan.changes.push_back({option, other.needed()});
     return other.fits();
   };
-  if (options.cache_dtype != kQ8_0) {
+  const bool has_whole_blocks = config.head_dim % dtype_info(kQ8_0).block_numbers == 0;
+  if (options.cache_dtype != kQ8_0 && has_whole_blocks) {
     MemoryPlanOptions changed = options;
     changed.cache_dtype = kQ8_0;
     offer("--cache-type q8_0", changed, plan.context);
@@ -130,6 +131,10 @@ MemoryPlan plan_memory(const ModelFile& file, const MemoryPlanOptions& given) {
   constexpr int64_t kMost = int64_t{1} << 30;
   check(options.context <= kMost && options.sequences <= (1 << 20) && options.batch <= kMost,
         "plan_memory: context, sequences or batch are beyond any machine");
+  check(config.head_dim % dtype_info(options.cache_dtype).block_numbers == 0,
+        "plan_memory: heads of ", config.head_dim, " numbers cannot be kept as ",
+        options.cache_dtype, ", which has blocks of ",
+        int{dtype_info(options.cache_dtype).block_numbers});
   const int64_t context = options.context > 0 ? options.context : config.context_length;
   MemoryPlan plan = sums(file, config, options, context);
   plan.largest_context = largest_context(file, config, options);
