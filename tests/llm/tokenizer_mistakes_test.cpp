@@ -258,6 +258,17 @@ TEST(TokenizerFile, Mistakes) {
       refusal(
           R"({"normalizer":{"type":"Rot13"},"model":{"type":"BPE","vocab":{"a":0},"merges":[]}})"),
       "the normalizer 'Rot13' is not supported"));
+  // A file that makes a text grow and grow.
+  const auto with = [](const std::string& step, const char* station, const char* list) {
+    std::string steps = step;
+    for (int i = 0; i < 40; ++i) steps += "," + step;
+    return concat(R"({")", station, R"(":{"type":"Sequence",")", list, R"(":[)", steps,
+                  R"(]},"model":{"type":"BPE","vocab":{"a":0},"merges":[]}})");
+  };
+  const std::string grow = R"({"type":"Replace","pattern":{"String":"a"},"content":"aaaa"})";
+  const auto bomb = tokenizer_from_json(with(grow, "normalizer", "normalizers"));
+  EXPECT_TRUE(contains(error_of([&] { bomb->encode("a"); }), "a hundred times as long"));
+  EXPECT_TRUE(contains(refusal(with(grow, "decoder", "decoders")), "too long"));
   EXPECT_TRUE(contains(error_of([] { tokenizer_from_tiktoken("!!! 0\n", {}); }), "line 1"));
   EXPECT_TRUE(
       contains(error_of([] { tokenizer_from_tiktoken("YQ== 0\n", {}); }), "name the pre-tok"));

@@ -6,6 +6,7 @@
 #include "../helpers.h"
 #include "../program.h"
 #include "temporary_folder.h"
+#include "tensora/llm/tokenizer/bpe_tokenizer.h"
 #include "tensora/train/run_history.h"
 
 namespace tensora::train {
@@ -127,6 +128,31 @@ TEST(Cli, HelpTeaches) {
     EXPECT_EQ(program.wait(), 0);
     EXPECT_TRUE(contains(program.out(), "preset")) << shell;
   }
+}
+
+TEST(Cli, TokenizesWithATrainedTokenizer) {
+  TemporaryFolder folder;
+  const auto trained = llm::BpeTokenizer::train("the cat sat on the mat", {.vocab_size = 262});
+  const std::string path = folder.path("tokenizer.json");
+  trained.save(path);
+  const std::string text = "the mat\n";
+  write_text(folder.path("text"), text);
+  std::string ids;
+  for (const int32_t token : trained.encode(text))
+    ids += (ids.empty() ? "" : " ") + std::to_string(token);
+  const Program encode(folder,
+                       {"tokenize", path, "--ids", "--no-bos", "--file", folder.path("text")});
+  ASSERT_EQ(encode.wait(), 0) << encode.error();
+  EXPECT_EQ(encode.out(), ids + "\n");
+  const Program decode(folder, {"tokenize", path, "--decode", ids});
+  ASSERT_EQ(decode.wait(), 0) << decode.error();
+  EXPECT_EQ(decode.out(), text);
+  const Program same(folder, {"tokenize", path, "--check", path});
+  EXPECT_EQ(same.wait(), 0) << same.error();
+  const Program wrong(folder, {"tokenize", path, "--decode", "99999"});
+  EXPECT_EQ(wrong.wait(), 1);
+  EXPECT_TRUE(contains(wrong.error(), "expected a number below"));
+  EXPECT_EQ(Program(folder, {"tokenize", path}).wait(), 2);
 }
 
 TEST(Cli, AKilledRunResumesBitForBit) {

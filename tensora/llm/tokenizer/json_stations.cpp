@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tensora/base/check.h"
+#include "tensora/base/utf8.h"
 #include "tensora/llm/tokenizer/base64.h"
 #include "tensora/llm/tokenizer/pre_tokenizers.h"
 
@@ -99,8 +100,15 @@ std::string prepend_scheme(const json& part) {
   return scheme;
 }
 
-void add_metaspace(const json& part, PreTokenizer& out) {
+std::string replacement_mark(const json& part) {
   const std::string mark = json_text(part, "replacement", kSpaceMark);
+  check(!mark.empty() && static_cast<size_t>(decode_utf8(mark).length) == mark.size(),
+        "the replacement of Metaspace must be one character, got '", mark, "'");
+  return mark;
+}
+
+void add_metaspace(const json& part, PreTokenizer& out) {
+  const std::string mark = replacement_mark(part);
   const std::string scheme = prepend_scheme(part);
   out.add(PreTokenizer::Replace{" ", mark});
   if (scheme != "never")
@@ -288,8 +296,7 @@ JsonDecoder json_decoder(const json& part) {
           "the decoder Strip is supported for one blank at the start");
     out.strips_first_space = start == 1;
   } else if (type == "Metaspace") {
-    const std::string mark = json_text(part, "replacement", kSpaceMark);
-    out.steps.push_back(normalizing::replace(mark, " "));
+    out.steps.push_back(normalizing::replace(replacement_mark(part), " "));
     out.strips_first_space = prepend_scheme(part) != "never";
   } else if (type == "WordPiece") {
     const std::string prefix = json_text(part, "prefix", "##");

@@ -9,8 +9,31 @@
 #include "tensora/llm/tokenizer/vocabulary.h"
 #include "tensora/llm/tokenizer/word_scanner.h"
 
+namespace tensora::llm {
+
+void Normalizer::add(Step step) {
+  check(steps_.size() < 64, "a normalizer has more than 64 steps");
+  steps_.push_back(std::move(step));
+}
+
+std::string Normalizer::operator()(std::string text) const {
+  const size_t most = 100 * text.size() + 1000;
+  for (const Step& step : steps_) {
+    text = step(std::move(text));
+    check(text.size() <= most, "the normalizer makes a text more than a hundred times as long");
+  }
+  return text;
+}
+
+}  // namespace tensora::llm
+
 namespace tensora::llm::normalizing {
 namespace {
+
+void check_short(std::string_view what) {
+  check(what.size() <= 1000, "a text that is put in by a normalizer has ", what.size(),
+        " bytes; at most 1000 are supported");
+}
 
 // Calls body(code, bytes) for each character; code is kInvalidUtf8 for a byte that is none.
 template <class Body>
@@ -124,11 +147,13 @@ Normalizer::Step lowercase() {
 }
 
 Normalizer::Step prepend(std::string what) {
+  check_short(what);
   return [what = std::move(what)](std::string text) { return text.empty() ? text : what + text; };
 }
 
 Normalizer::Step replace(std::string from, std::string to) {
   check(!from.empty(), "a normalizer replaces an empty text");
+  check_short(to);
   return [from = std::move(from), to = std::move(to)](std::string text) {
     size_t found = text.find(from);
     if (found == text.npos) return text;
@@ -144,6 +169,7 @@ Normalizer::Step replace(std::string from, std::string to) {
 }
 
 Normalizer::Step replace_matches(const Pattern& pattern, std::string to) {
+  check_short(to);
   return [shared = std::make_shared<Pattern>(pattern), to = std::move(to)](std::string text) {
     std::string out;
     WordScanner scanner(text, *shared);

@@ -10,17 +10,16 @@
 
 namespace tensora::llm {
 
-/// What is done to a text before it is cut into words: a list of steps.
+/// What is done to a text before it is cut into words: a list of steps. They come from files, so
+/// their number and what they make of a text are limited.
 class Normalizer {
  public:
   using Step = std::function<std::string(std::string)>;
 
   bool empty() const { return steps_.empty(); }
-  void add(Step step) { steps_.push_back(std::move(step)); }
-  std::string operator()(std::string text) const {
-    for (const Step& step : steps_) text = step(std::move(text));
-    return text;
-  }
+  void add(Step step);
+  /// Throws where a text becomes more than a hundred times as long.
+  std::string operator()(std::string text) const;
 
  private:
   std::vector<Step> steps_;

@@ -1,9 +1,15 @@
 #include "tensora/llm/tokenizer/pre_tokenizer.h"
 
+#include "tensora/base/check.h"
 #include "tensora/llm/tokenizer/normalizer.h"
 #include "tensora/llm/tokenizer/word_scanner.h"
 
 namespace tensora::llm {
+
+void PreTokenizer::add(Step step) {
+  check(steps_.size() < 64, "a pre-tokenizer has more than 64 steps");
+  steps_.push_back(std::move(step));
+}
 
 void PreTokenizer::run(size_t step, std::string_view text, bool first, Emit emit) const {
   if (text.empty()) return;

@@ -32,7 +32,8 @@ class PreTokenizer {
   };
   using Step = std::variant<Split, Prepend, Replace>;
 
-  void add(Step step) { steps_.push_back(std::move(step)); }
+  /// At most 64: steps come from files.
+  void add(Step step);
   bool empty() const { return steps_.empty(); }
 
   using Emit = FunctionRef<void(std::string_view word)>;

@@ -149,7 +149,10 @@ class JsonTokenizer {
     for (Token token = 0; token < vocabulary_->size(); ++token) {
       std::string piece = vocabulary_->text(token);
       if (!vocabulary_->is_control(token))
-        for (const auto& step : decoder.steps) piece = step(std::move(piece));
+        for (const auto& step : decoder.steps) {
+          piece = step(std::move(piece));
+          check(piece.size() <= 65536, "the decoder makes the token ", token, " too long");
+        }
       pieces.push_back(std::move(piece));
     }
     vocabulary_->set_pieces(std::move(pieces));

@@ -29,8 +29,6 @@ void UnigramModel::encode(std::string_view word, std::vector<Token>& out) const 
     size_t from = SIZE_MAX;
     Token token = -1;
   };
-  check(fallback_.unknown >= 0 || fallback_.bytes,
-        "encode: the vocabulary has no token for unknown characters");
   const size_t start = out.size();
   std::vector<Best> best(word.size() + 1);
   best[0].from = 0;
@@ -54,11 +52,14 @@ void UnigramModel::encode(std::string_view word, std::vector<Token>& out) const 
     pieces.emplace_back(best[end].from, end);
   for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
     const Token token = best[piece->second].token;
-    if (token >= 0)
+    if (token >= 0) {
       out.push_back(token);
-    else
-      encode_unknown(*vocabulary_, fallback_,
-                     word.substr(piece->first, piece->second - piece->first), start, out);
+      continue;
+    }
+    check(fallback_.unknown >= 0 || fallback_.bytes,
+          "encode: the vocabulary has no token for unknown characters");
+    encode_unknown(*vocabulary_, fallback_, word.substr(piece->first, piece->second - piece->first),
+                   start, out);
   }
 }
 
