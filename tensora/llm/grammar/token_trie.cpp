@@ -63,7 +63,8 @@ std::shared_ptr<const TokenTrie> TokenTrie::of(const std::shared_ptr<const Token
   std::erase_if(entries, [](const Entry& entry) { return entry.tokenizer.expired(); });
   for (const Entry& entry : entries)
     if (entry.tokenizer.lock() == tokenizer) return entry.trie;
-  return entries.emplace_back(tokenizer, std::make_shared<TokenTrie>(*tokenizer)).trie;
+  entries.push_back({tokenizer, std::make_shared<TokenTrie>(*tokenizer)});
+  return entries.back().trie;
 }
 
 }  // namespace tensora::llm

@@ -183,9 +183,11 @@ bool Evaluator::apply_test(std::string_view name, const Value& value, const Argu
 Value Evaluator::attribute(const Value& object, const std::string& name) {
   check(!object.is_undefined(), object.undefined_name(), " is undefined and has no ", name);
   if (const Method method = find_method(object, name))
-    return Value::function(name, [method, object](Evaluator& evaluator, const Arguments& given) {
-      return method(evaluator, object, given);
-    });
+    return Value::function(name,
+                           [method, object](Evaluator& evaluator, const Arguments& given) {
+                             return method(evaluator, object, given);
+                           })
+        .holding(object);
   const Value* found = nullptr;
   if (object.is_dict() || object.is(Value::Kind::space)) found = object.pairs().find_text(name);
   if (object.is(Value::Kind::function)) found = object.callable().attributes.find_text(name);
@@ -216,7 +218,8 @@ Value Evaluator::slice(const Expression& expression) {
   Value bounds[3];
   for (size_t i = 0; i < 3; ++i)
     if (expression.parts[i + 1]) bounds[i] = evaluate(*expression.parts[i + 1]);
-  check(object.is_text() || object.is_sequence(), "expected a list or a text to slice, got ",
+  check(!object.is_undefined(), object.undefined_name(), " is undefined and has no items");
+  check(object.is_text() || object.is_sequence(), "expected a list or a text to slice, got a ",
         object.type_name());
   if (object.is_text()) {
     const auto letters = letters_of(object.text());

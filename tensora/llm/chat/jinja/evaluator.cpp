@@ -34,6 +34,14 @@ class Evaluator::NewScope {
   Scope* before_;
 };
 
+Evaluator::~Evaluator() {
+  for (const Value& space : spaces_) space.space_pairs() = Dict();
+}
+
+Value Evaluator::make_space(Dict pairs) {
+  return spaces_.emplace_back(Value::space(std::move(pairs)));
+}
+
 std::string Evaluator::run(const Body& body, const Dict& variables) {
   std::string out;
   const NewScope given(*this, nullptr);
@@ -161,7 +169,7 @@ Evaluator::Flow Evaluator::loop(const Statement& statement, std::string& out, co
   }
   const auto last = std::make_shared<Value>();  // for loop.changed
   for (size_t i = 0; i < items.size(); ++i) {
-    work(1);
+    work(32);  // making the variable `loop` takes as long
     const NewScope own(*this, scope_);
     set("loop", loop_variable(statement, items, i, depth, last));
     assign(*statement.target, items[i]);
@@ -253,7 +261,9 @@ Value Evaluator::call_macro(const Statement& statement, Scope* home, const std::
     else
       more.push_back(given.positional[i]);
   }
-  for (const auto& [key, value] : given.named) {
+  for (const auto& argument : given.named) {
+    const std::string& key = argument.first;
+    const Value& value = argument.second;
     const auto found = std::find_if(parameters.begin(), parameters.end(),
                                     [&](const Parameter& p) { return p.name == key; });
     if (found == parameters.end() && key != "caller") {

@@ -25,6 +25,9 @@ struct Limits {
 class Evaluator {
  public:
   Evaluator(const Limits& limits, int64_t now) : limits_(limits), now_(now) {}
+  ~Evaluator();
+  Evaluator(const Evaluator&) = delete;
+  Evaluator& operator=(const Evaluator&) = delete;
 
   std::string run(const Body& body, const Dict& variables);
 
@@ -41,6 +44,8 @@ class Evaluator {
   Value item(const Value& object, const Value& key);
   /// What a loop over the value visits.
   List iterate(const Value& value);
+  /// A namespace, which is emptied when the evaluator ends: it may hold itself.
+  Value make_space(Dict pairs);
   int64_t now() const { return now_; }  // seconds since 1970
 
  private:
@@ -94,6 +99,7 @@ class Evaluator {
   int depth_ = 0;
   Scope* scope_ = nullptr;
   std::vector<std::unique_ptr<Scope>> scopes_;
+  std::vector<Value> spaces_;
 };
 
 /// Arguments by their names in a signature. Throws for too many, or unknown ones.

@@ -82,6 +82,7 @@ Value escape(Evaluator& evaluator, const Value& value, const Args&) {
 Value to_int(Evaluator&, const Value& value, const Args& given) {
   const Bound bound(given, {"default", "base"}, "int");
   const int64_t fallback = bound.integer(0, 0);
+  check(!value.is_undefined(), value.undefined_name(), " is undefined");
   if (value.is(Value::Kind::real))
     return std::abs(value.real()) < 9e18 ? static_cast<int64_t>(value.real()) : fallback;
   if (value.is_integral()) return value.integer();
@@ -109,6 +110,7 @@ Value round(Evaluator&, const Value& value, const Args& given) {
   const double scaled = value.real() * scale;
   check(method == "common" || method == "ceil" || method == "floor",
         "round: expected common, ceil or floor, got ", method);
+  if (method == "common" && precision >= 0 && value.is_integral()) return value.integer();
   // As Python, halves go to the even neighbour.
   const double whole = method == "ceil"    ? std::ceil(scaled)
                        : method == "floor" ? std::floor(scaled)
@@ -183,7 +185,7 @@ const std::unordered_map<std::string_view, Filter>& table() {
        }},
       {"title",
        [](Evaluator& e, const Value& v, const Args&) -> Value {
-         return e.made(to_title(v.to_text()));
+         return e.made(to_words(v.to_text()));
        }},
       {"capitalize",
        [](Evaluator& e, const Value& v, const Args&) -> Value {
@@ -212,7 +214,8 @@ const std::unordered_map<std::string_view, Filter>& table() {
       {"center",
        [](Evaluator& e, const Value& v, const Args& given) -> Value {
          const Value width = Bound(given, {"width"}, "center").integer(0, 80);
-         return find_method(v, "center")(e, v, {.positional = {width}});
+         const Value text = v.to_text();
+         return find_method(text, "center")(e, text, {.positional = {width}});
        }},
   };
   return all;

@@ -82,8 +82,10 @@ Value cycler(Evaluator&, const Arguments& given) {
                return Value::none();
              }));
   return Value::function(
-      "cycler", [](Evaluator&, const Arguments&) -> Value { fail("a cycler cannot be called"); },
-      std::move(fields));
+             "cycler",
+             [](Evaluator&, const Arguments&) -> Value { fail("a cycler cannot be called"); },
+             std::move(fields))
+      .holding(Value::list(values));
 }
 
 Dict make_globals() {
@@ -97,7 +99,7 @@ Dict make_globals() {
   add("cycler", cycler);
   add("dict", [](Evaluator&, const Arguments& given) { return Value::dict(named(given, "dict")); });
   add("namespace",
-      [](Evaluator&, const Arguments& given) { return Value::space(named(given, "namespace")); });
+      [](Evaluator& e, const Arguments& given) { return e.make_space(named(given, "namespace")); });
   add("raise_exception", [](Evaluator&, const Arguments& given) -> Value {
     fail(Bound(given, {"message"}, "raise_exception").text(0, ""));
   });

@@ -106,6 +106,7 @@ class Writer {
   void indent() {
     if (!options_.indent) return;
     out += '\n';
+    check(out.size() <= size_t{64} << 20, "tojson: the text becomes too long");
     for (int i = 0; i < depth_; ++i) out += *options_.indent;
   }
   void separate(bool first) {

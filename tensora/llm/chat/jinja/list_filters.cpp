@@ -46,7 +46,7 @@ Value join(Evaluator& evaluator, const Value& value, const Args& given) {
     if (bound.find(1)) item = at_path(evaluator, item, *bound.find(1));
     if (!std::exchange(first, false)) out += separator;
     out += item.to_text();
-    check(out.size() <= size_t{64} << 20, "join: the text is too long");
+    evaluator.work(static_cast<int64_t>((separator.size() + item.weight()) / 16));
   }
   return evaluator.made(std::move(out));
 }
@@ -56,7 +56,7 @@ template <class Key>
 List sorted(Evaluator& evaluator, const List& items, const Key& key, bool reverse) {
   std::vector<std::pair<Value, Value>> keyed;
   for (const Value& item : items) keyed.emplace_back(key(item), item);
-  evaluator.work(std::ssize(items) * 4);
+  for (const auto& [order, item] : keyed) evaluator.work(4 * order.weight());
   // A comparison that throws in the midst of a sort is harmless, but one that is not an order is
   // not: so kinds are compared first.
   for (size_t i = 1; i < keyed.size(); ++i) {
@@ -100,7 +100,7 @@ Value unique(Evaluator& evaluator, const Value& value, const Args& given) {
   for (const Value& item : evaluator.iterate(value)) {
     const Value key = folded(bound.find(1) ? at_path(evaluator, item, *bound.find(1)) : item,
                              bound.flag(0, false));
-    evaluator.work(std::ssize(seen));
+    evaluator.work(std::ssize(seen) * key.weight());
     if (std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
     seen.push_back(key);
     out.push_back(item);
@@ -123,8 +123,10 @@ Value extreme(Evaluator& evaluator, const Value& value, const Args& given) {
   return *best;
 }
 
+// Like the filters below, these take what is empty, or none, for an empty list.
 Value map(Evaluator& evaluator, const Value& value, const Args& given) {
   List out;
+  if (!value.truthy()) return Value::list({});
   const List items = evaluator.iterate(value);
   if (given.positional.empty()) {
     const Bound bound(given, {"attribute", "default"}, "map");
@@ -145,6 +147,7 @@ Value map(Evaluator& evaluator, const Value& value, const Args& given) {
 // test.
 template <bool keeps, bool by_attribute>
 Value select(Evaluator& evaluator, const Value& value, const Args& given) {
+  if (!value.truthy()) return Value::list({});
   Args rest = given;
   Value path, test;
   const auto take = [&](Value& to) {

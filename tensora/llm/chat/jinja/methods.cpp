@@ -221,6 +221,7 @@ Value join(Evaluator& evaluator, const Value& self, const Args& given) {
   for (const Value& item : evaluator.iterate(Bound(given, {"iterable"}, "join").required(0))) {
     if (!std::exchange(first, false)) out += self.text();
     out += item.text();
+    evaluator.work(self.weight() + item.weight());
   }
   return evaluator.made(std::move(out));
 }

@@ -10,22 +10,22 @@
 namespace tensora::llm::jinja {
 namespace {
 
-int64_t checked(bool overflowed, int64_t value) {
-  check(!overflowed, "an integer of more than 63 bits");
-  return value;
-}
+void check_fits(bool overflowed) { check(!overflowed, "an integer of more than 63 bits"); }
 
 int64_t floor_divided(int64_t a, int64_t b) {
   check(b != 0, "division by zero");
-  if (b == -1) return checked(a == INT64_MIN, a == INT64_MIN ? 0 : -a);
+  check_fits(b == -1 && a == INT64_MIN);
   return a / b - static_cast<int64_t>(a % b != 0 && (a < 0) != (b < 0));
 }
 
 Value integers(std::string_view sign, int64_t a, int64_t b) {
   int64_t out = 0;
-  if (sign == "+") return checked(__builtin_add_overflow(a, b, &out), out);
-  if (sign == "-") return checked(__builtin_sub_overflow(a, b, &out), out);
-  if (sign == "*") return checked(__builtin_mul_overflow(a, b, &out), out);
+  bool overflowed = false;
+  if (sign == "+") overflowed = __builtin_add_overflow(a, b, &out);
+  if (sign == "-") overflowed = __builtin_sub_overflow(a, b, &out);
+  if (sign == "*") overflowed = __builtin_mul_overflow(a, b, &out);
+  check_fits(overflowed);
+  if (sign == "+" || sign == "-" || sign == "*") return out;
   if (sign == "//") return floor_divided(a, b);
   if (sign == "%") {
     check(b != 0, "division by zero");
@@ -40,7 +40,7 @@ Value integers(std::string_view sign, int64_t a, int64_t b) {
   int64_t power = 1;
   if (a == 0 || a == 1) return b == 0 ? 1 : a;
   if (a == -1) return b % 2 == 0 ? 1 : -1;
-  for (int64_t i = 0; i < b; ++i) power = checked(__builtin_mul_overflow(power, a, &out), out);
+  for (int64_t i = 0; i < b; ++i) check_fits(__builtin_mul_overflow(power, a, &power));
   return power;
 }
 
@@ -136,6 +136,8 @@ Value arithmetic(Evaluator& evaluator, std::string_view sign, const Value& a, co
 }
 
 bool compares(Evaluator& evaluator, std::string_view sign, const Value& a, const Value& b) {
+  const bool is_search = sign == "in" || sign == "not in";
+  evaluator.work(is_search ? b.weight() : std::min(a.weight(), b.weight()));
   if (sign == "==") return a == b;
   if (sign == "!=") return !(a == b);
   if (sign == "in") return is_in(evaluator, a, b);
@@ -178,7 +180,8 @@ std::string percent_format(Evaluator& evaluator, const std::string& format, cons
     else
       out += formatted(how, format[end], named ? *named : next());
   }
-  check(!several || used == values.items().size(), "too many values for the format");
+  const bool all_used = several ? used == values.items().size() : used == 1 || values.is_dict();
+  check(all_used, "too many values for the format");
   return evaluator.made(std::move(out));
 }
 

@@ -11,6 +11,11 @@ namespace {
 
 const Value& other(const Arguments& given) { return Bound(given, {"other"}, "test").required(0); }
 
+Value rest(Evaluator& evaluator, const Value& value, const Value& by) {
+  check(value.is_number(), "expected a number, got a ", value.type_name());
+  return arithmetic(evaluator, "%", value, by);
+}
+
 template <char first, char second = 0>
 bool compared(Evaluator& evaluator, const Value& value, const Arguments& given) {
   static constexpr char sign[] = {first, second, 0};
@@ -47,14 +52,10 @@ const Table& table() {
        }},
       {"callable",
        [](Evaluator&, const Value& v, const Args&) { return v.is(Value::Kind::function); }},
-      {"odd", [](Evaluator&, const Value& v, const Args&) { return v.integer() % 2 != 0; }},
-      {"even", [](Evaluator&, const Value& v, const Args&) { return v.integer() % 2 == 0; }},
-      {"divisibleby",
-       [](Evaluator&, const Value& v, const Args& given) {
-         const int64_t by = other(given).integer();
-         check(by != 0, "divisibleby: division by zero");
-         return by == -1 || v.integer() % by == 0;
-       }},
+      {"odd", [](Evaluator& e, const Value& v, const Args&) { return rest(e, v, 2) == Value(1); }},
+      {"even", [](Evaluator& e, const Value& v, const Args&) { return rest(e, v, 2) == Value(0); }},
+      {"divisibleby", [](Evaluator& e, const Value& v,
+                         const Args& given) { return rest(e, v, other(given)) == Value(0); }},
       {"lower",
        [](Evaluator&, const Value& v, const Args&) {
          return to_lower(v.to_text()) == v.to_text() && to_upper(v.to_text()) != v.to_text();

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <utility>
 
+#include "tensora/base/check.h"
 #include "tensora/base/utf8.h"
 
 namespace tensora::llm::jinja {
@@ -123,6 +124,15 @@ std::string to_title(std::string_view text) {
   });
 }
 
+std::string to_words(std::string_view text) {
+  bool inside = false;
+  return mapped(text, [&](uint32_t c) {
+    const uint32_t out = inside ? lower(c) : upper(c);
+    inside = !is_blank(c) && c != '-' && c != '(' && c != '{' && c != '[' && c != '<';
+    return out;
+  });
+}
+
 std::string to_capitalized(std::string_view text) {
   bool first = true;
   return mapped(text,
@@ -152,9 +162,11 @@ std::optional<double> parse_real(std::string_view text) {
 
 std::string replaced(std::string_view text, std::string_view from, std::string_view to,
                      int64_t count) {
+  constexpr size_t kMaxBytes = size_t{64} << 20;
   std::string out;
   if (from.empty()) {
     const auto letters = letters_of(text);
+    check(letters.size() < kMaxBytes / (to.size() + 4), "replace: the text becomes too long");
     for (const std::string_view letter : letters) {
       if (count-- != 0)
         out += to;
@@ -168,6 +180,7 @@ std::string replaced(std::string_view text, std::string_view from, std::string_v
     const size_t found = count == 0 ? std::string_view::npos : text.find(from, at);
     if (found == std::string_view::npos) return out.append(text.substr(at));
     out.append(text.substr(at, found - at)).append(to);
+    check(out.size() <= kMaxBytes, "replace: the text becomes too long");
     at = found + from.size();
     --count;
   }

@@ -26,6 +26,8 @@ std::string to_upper(std::string_view text);
 std::string to_lower(std::string_view text);
 /// First letters of words, or of the text, in upper case and the others in lower case.
 std::string to_title(std::string_view text);
+/// The same for words that end at blanks, hyphens and opening brackets.
+std::string to_words(std::string_view text);
 std::string to_capitalized(std::string_view text);
 
 /// The whole text as an integer; none if it is not one, or does not fit.

@@ -10,27 +10,26 @@
 namespace tensora::llm::jinja {
 namespace {
 
-constexpr int kMaxDepth = 200;  // of lists in lists, where they are compared or written
+constexpr int32_t kMaxDepth = 100;
+constexpr int32_t kMaxWeight = 5'000'000;
 
 constexpr size_t kFew = 16;
 
-bool equal(const Value& a, const Value& b, int depth);
+bool equal(const Value& a, const Value& b);
 
-bool equal_lists(const List& a, const List& b, int depth) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [&](const Value& x, const Value& y) { return equal(x, y, depth + 1); });
+bool equal_lists(const List& a, const List& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), equal);
 }
 
-bool equal_dicts(const Dict& a, const Dict& b, int depth) {
+bool equal_dicts(const Dict& a, const Dict& b) {
   if (a.size() != b.size()) return false;
   return std::all_of(a.pairs().begin(), a.pairs().end(), [&](const auto& pair) {
     const Value* other = b.find(pair.first);
-    return other && equal(pair.second, *other, depth + 1);
+    return other && equal(pair.second, *other);
   });
 }
 
-bool equal(const Value& a, const Value& b, int depth) {
-  check(depth < kMaxDepth, "values are nested too deeply to compare");
+bool equal(const Value& a, const Value& b) {
   if (a.is_number() && b.is_number()) {
     if (a.is_integral() && b.is_integral()) return a.integer() == b.integer();
     return a.real() == b.real();
@@ -41,9 +40,9 @@ bool equal(const Value& a, const Value& b, int depth) {
       return a.text() == b.text();
     case Value::Kind::list:
     case Value::Kind::tuple:
-      return equal_lists(a.items(), b.items(), depth);
+      return equal_lists(a.items(), b.items());
     case Value::Kind::dict:
-      return equal_dicts(a.pairs(), b.pairs(), depth);
+      return equal_dicts(a.pairs(), b.pairs());
     case Value::Kind::space:
       return &a.pairs() == &b.pairs();
     case Value::Kind::function:
@@ -76,16 +75,15 @@ std::string quoted(std::string_view text) {
   return out + quote;
 }
 
-std::string written(const Value& value, int depth);
+std::string written(const Value& value);
 
-std::string written_items(const List& items, int depth) {
+std::string written_items(const List& items) {
   std::string out;
-  for (const Value& item : items) out += (out.empty() ? "" : ", ") + written(item, depth + 1);
+  for (const Value& item : items) out += (out.empty() ? "" : ", ") + written(item);
   return out;
 }
 
-std::string written(const Value& value, int depth) {
-  check(depth < kMaxDepth, "values are nested too deeply to be written");
+std::string written(const Value& value) {
   switch (value.kind()) {
     case Value::Kind::undefined:
       return "Undefined";
@@ -100,15 +98,13 @@ std::string written(const Value& value, int depth) {
     case Value::Kind::text:
       return quoted(value.text());
     case Value::Kind::list:
-      return concat("[", written_items(value.items(), depth), "]");
+      return concat("[", written_items(value.items()), "]");
     case Value::Kind::tuple:
-      return concat("(", written_items(value.items(), depth),
-                    value.items().size() == 1 ? ",)" : ")");
+      return concat("(", written_items(value.items()), value.items().size() == 1 ? ",)" : ")");
     case Value::Kind::dict: {
       std::string out;
       for (const auto& [key, item] : value.pairs().pairs())
-        out += concat(out.empty() ? "" : ", ", written(key, depth + 1), ": ",
-                      written(item, depth + 1));
+        out += concat(out.empty() ? "" : ", ", written(key), ": ", written(item));
       return concat("{", out, "}");
     }
     case Value::Kind::space:
@@ -177,12 +173,27 @@ const Dict::Pairs& Dict::pairs() const {
 
 size_t Dict::size() const { return pairs().size(); }
 
-Value::Value(std::string value)
-    : kind_(Kind::text), data_(std::make_shared<const std::string>(std::move(value))) {}
+void Value::contain(const Value& part) {
+  depth_ = std::max(depth_, part.depth_ + 1);
+  weight_ += part.weight_;
+  check(depth_ <= kMaxDepth, "a value is nested too deeply: more than ", kMaxDepth, " levels");
+  check(weight_ <= kMaxWeight, "a value is too large: more than ", kMaxWeight, " parts");
+}
+
+Value Value::holding(const Value& held) && {
+  contain(held);
+  return std::move(*this);
+}
+
+Value::Value(std::string value) : kind_(Kind::text) {
+  check(value.size() / 16 < kMaxWeight, "a text is too long: ", value.size(), " bytes");
+  weight_ += static_cast<int32_t>(value.size() / 16);
+  data_ = std::make_shared<const std::string>(std::move(value));
+}
 
 Value Value::undefined(std::string name) {
   Value out;
-  out.data_ = std::make_shared<const Undefined>(std::move(name));
+  out.data_ = std::make_shared<const Undefined>(Undefined{std::move(name)});
   return out;
 }
 
@@ -195,6 +206,7 @@ Value Value::none() {
 Value Value::list(List items) {
   Value out;
   out.kind_ = Kind::list;
+  for (const Value& item : items) out.contain(item);
   out.data_ = std::make_shared<const List>(std::move(items));
   return out;
 }
@@ -208,12 +220,18 @@ Value Value::tuple(List items) {
 Value Value::dict(Dict pairs) {
   Value out;
   out.kind_ = Kind::dict;
+  for (const auto& [key, value] : pairs.pairs()) {
+    out.contain(key);
+    out.contain(value);
+  }
   out.data_ = std::make_shared<Dict>(std::move(pairs));
   return out;
 }
 
+// What is in a namespace changes; it is not counted, and nothing of it is compared or written.
 Value Value::space(Dict pairs) {
-  Value out = dict(std::move(pairs));
+  Value out;
+  out.data_ = std::make_shared<Dict>(std::move(pairs));
   out.kind_ = Kind::space;
   return out;
 }
@@ -221,6 +239,7 @@ Value Value::space(Dict pairs) {
 Value Value::function(std::string name, Function function, Dict attributes) {
   Value out;
   out.kind_ = Kind::function;
+  for (const auto& [key, value] : attributes.pairs()) out.contain(value);
   out.data_ = std::make_shared<const Callable>(
       Callable{std::move(name), std::move(function), std::move(attributes)});
   return out;
@@ -323,9 +342,9 @@ std::string Value::to_text() const {
   return is_undefined() ? std::string() : to_source();
 }
 
-std::string Value::to_source() const { return written(*this, 0); }
+std::string Value::to_source() const { return written(*this); }
 
-bool operator==(const Value& a, const Value& b) { return equal(a, b, 0); }
+bool operator==(const Value& a, const Value& b) { return equal(a, b); }
 
 bool less(const Value& a, const Value& b) {
   if (a.is_integral() && b.is_integral()) return a.integer() < b.integer();

@@ -14,12 +14,7 @@ namespace tensora::llm::jinja {
 
 class Value;
 class Evaluator;
-
-/// What a call was given.
-struct Arguments {
-  std::vector<Value> positional = {};
-  std::vector<std::pair<std::string, Value>> named = {};
-};
+struct Arguments;
 
 using List = std::vector<Value>;
 using Function = std::function<Value(Evaluator&, const Arguments&)>;
@@ -86,6 +81,11 @@ class Value {
   Value(const char* value) : Value(std::string(value)) {}       // NOLINT
 
   Kind kind() const { return kind_; }
+  /// A measure of what it takes to write or compare the value: its parts, and 16 bytes of text each
+  /// count one. Values of more than five million, or of more than 100 levels, cannot be made.
+  int64_t weight() const { return weight_; }
+  /// For a function that holds a value: it counts as one level more than that.
+  Value holding(const Value& held) &&;
   bool is(Kind kind) const { return kind_ == kind; }
   bool is_undefined() const { return is(Kind::undefined); }
   bool is_none() const { return is(Kind::none); }
@@ -113,11 +113,21 @@ class Value {
   std::string to_source() const;
 
  private:
+  void contain(const Value& part);
+
   Kind kind_ = Kind::undefined;
+  int32_t depth_ = 0;
+  int32_t weight_ = 1;
   std::variant<std::shared_ptr<const Undefined>, bool, int64_t, double,
                std::shared_ptr<const std::string>, std::shared_ptr<const List>,
                std::shared_ptr<Dict>, std::shared_ptr<const Callable>>
       data_;
+};
+
+/// What a call was given.
+struct Arguments {
+  std::vector<Value> positional = {};
+  std::vector<std::pair<std::string, Value>> named = {};
 };
 
 bool operator==(const Value& a, const Value& b);
