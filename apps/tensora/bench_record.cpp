@@ -112,7 +112,8 @@ std::string csv_of(const std::vector<BenchRecord>& records) {
       head += (head.empty() ? "" : ",") + name;
       line += (line.empty() ? "" : ",") + csv_cell(value);
     };
-    for (const auto& [name, value] : records[i].to_json().items()) {
+    const nlohmann::ordered_json record = records[i].to_json();
+    for (const auto& [name, value] : record.items()) {
       if (value.is_array()) continue;
       if (!value.is_object())
         add(name, value);

@@ -110,6 +110,12 @@ DType dtype_named(const std::string& name) {
 
 std::unique_ptr<llm::Engine> make_engine(const LoadedModel& loaded, const ModelOptions& options,
                                          int64_t sequences) {
+  const int64_t trained = loaded.model->config().context_length;
+  if (options.context > trained && trained > 0 && !options.quiet)
+    std::fprintf(stderr,
+                 "note: the model was trained for texts of %lld tokens; beyond that it may "
+                 "lose the thread\n",
+                 static_cast<long long>(trained));
   llm::EngineOptions engine{.context = options.context,
                             .max_sequences = sequences,
                             .max_batch_tokens = std::max(options.batch, sequences),
