@@ -192,7 +192,7 @@ def python_default(parameter):
     text = parameter.default
     if parameter.optional or text in ("{}", ""):
         return "None"
-    named = {"true": "True", "false": "False", "Reduction::mean": "'mean'", "DType::float32": "float32",
+    named = {"true": "True", "false": "False", "Reduction::mean": "'mean'", "DType::float32": "float32", "MemoryFormat::contiguous": "contiguous_format",
              "1. / 8": "0.125", "1. / 3": "0.3333333333333333"}
     if text.startswith("{"):
         return "(" + text.strip("{}") + ")"
