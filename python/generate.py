@@ -16,8 +16,7 @@ import sys
 # Parameters that PyTorch's Python functions call otherwise: (function, parameter), or all functions.
 RENAMED = {"sizes": "size", ("full", "value"): "fill_value", ("full_like", "value"): "fill_value",
            ("new_full", "value"): "fill_value", ("reshape", "size"): "shape",
-           ("bucketize", "x"): "input", ("one_hot", "self"): "self", ("dot", "other"): "tensor",
-           ("lu_solve", "self"): "b", ("matmul", "self"): "self"}
+           ("dot", "other"): "tensor", ("lu_solve", "self"): "b"}
 # Defaults that C++ expresses by another overload, or cannot express.
 DEFAULTS = {("clamp", "min"): "{}", ("clamp_", "min"): "{}", ("clip", "min"): "{}",
             ("clip_", "min"): "{}", ("is_contiguous", "memory_format"): "MemoryFormat::contiguous", ("unfold", "dilation"): "1", ("unfold", "padding"): "0",

@@ -24,7 +24,7 @@ def run(program, *arguments):
 
 def modules():
     for found in pkgutil.walk_packages(tensora.__path__, "tensora."):
-        if found.name not in ("tensora._C", "tensora.compat"):
+        if found.name not in ("tensora._C", "tensora.compat", "tensora.backends.cudnn"):
             yield importlib.import_module(found.name)
 
 
