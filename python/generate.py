@@ -16,8 +16,7 @@ import sys
 # Parameters that PyTorch's Python functions call otherwise: (function, parameter), or all functions.
 RENAMED = {"sizes": "size", ("full", "value"): "fill_value", ("full_like", "value"): "fill_value",
            ("new_full", "value"): "fill_value", ("reshape", "size"): "shape",
-           ("bucketize", "x"): "input", ("one_hot", "self"): "self", ("dot", "other"): "tensor",
-           ("lu_solve", "self"): "b", ("matmul", "self"): "self"}
+           ("dot", "other"): "tensor", ("lu_solve", "self"): "b"}
 # Defaults that C++ expresses by another overload, or cannot express.
 DEFAULTS = {("clamp", "min"): "{}", ("clamp_", "min"): "{}", ("clip", "min"): "{}",
             ("clip_", "min"): "{}", ("is_contiguous", "memory_format"): "MemoryFormat::contiguous", ("unfold", "dilation"): "1", ("unfold", "padding"): "0",
@@ -192,7 +191,7 @@ def python_default(parameter):
     text = parameter.default
     if parameter.optional or text in ("{}", ""):
         return "None"
-    named = {"true": "True", "false": "False", "Reduction::mean": "'mean'", "DType::float32": "float32",
+    named = {"true": "True", "false": "False", "Reduction::mean": "'mean'", "DType::float32": "float32", "MemoryFormat::contiguous": "contiguous_format",
              "1. / 8": "0.125", "1. / 3": "0.3333333333333333"}
     if text.startswith("{"):
         return "(" + text.strip("{}") + ")"

@@ -20,6 +20,7 @@ void bind_runtime(nanobind::module_& module);
 void bind_io(nanobind::module_& module);
 void bind_nn(nanobind::module_& module);
 void bind_optim(nanobind::module_& module);
+void bind_train(nanobind::module_& module);
 
 /// Trees of plain values and tensors, as dicts and lists.
 Value to_value(PyObject* object);

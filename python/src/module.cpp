@@ -91,4 +91,5 @@ NB_MODULE(_C, module) {  // NOLINT: a macro of nanobind
   bind_io(module);
   bind_nn(module);
   bind_optim(module);
+  bind_train(module);
 }

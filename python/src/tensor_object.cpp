@@ -256,7 +256,8 @@ int tensor_bool(PyObject* self) {
         const Tensor& tensor = tensor_of(self);
         check(tensor.numel() == 1, "Boolean value of Tensor with ",
               tensor.numel() == 0 ? "no values" : "more than one value", " is ambiguous");
-        return static_cast<int>(single(self).to<double>() != 0 || single(self).to<bool>());
+        const auto value = single(self).to<Complex<double>>();
+        return static_cast<int>(value.re != 0 || value.im != 0);
       },
       -1);
 }

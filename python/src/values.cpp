@@ -229,7 +229,7 @@ bool accepts(Kind kind, PyObject* object) {
     case Kind::real:
       return !PyComplex_Check(object) && is_number(object);
     case Kind::boolean:
-      return PyBool_Check(object) || strcmp(Py_TYPE(object)->tp_name, "numpy.bool") == 0;
+      return PyBool_Check(object) || strncmp(Py_TYPE(object)->tp_name, "numpy.bool", 10) == 0;
     case Kind::sizes:
       return is_integer(object) || all_items(object, is_integer);
     case Kind::integers:

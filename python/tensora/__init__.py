@@ -34,8 +34,7 @@ newaxis = None
 grad = autograd.grad
 
 # Modules that few programs need are loaded when they are first named.
-_LAZY = ("amp", "distributions", "fft", "special", "backends", "profiler", "compat", "func", "jit", "hub",
-         "onnx", "sparse", "multiprocessing", "types", "distributed", "return_types", "cpu")
+_LAZY = ("amp", "distributions", "special", "backends", "profiler", "compat", "func", "multiprocessing", "types")
 
 # What PyTorch has under a name that is not here, and what to use instead.
 _ELSEWHERE = {
@@ -46,6 +45,7 @@ _ELSEWHERE = {
     "onnx": "there is no ONNX export; save the state_dict as safetensors",
     "quantize_per_tensor": "use Tensor.quantize(dtype) with a block dtype such as tensora.q8_0",
     "vmap": "write the batch dimension out",
+    "fft": "there are no Fourier transforms yet; numpy.fft works on the same memory",
     "stft": "there is no short-time Fourier transform; use unfold and matmul",
 }
 

@@ -207,6 +207,20 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
 
 
 @_replaces
+def cov(input, *, correction=1, fweights=None, aweights=None):
+    """The covariance of the rows."""
+    result = _C.cov(input, correction, fweights, aweights)
+    return result.reshape(()) if input.dim() < 2 else result
+
+
+@_replaces
+def corrcoef(input):
+    """The correlations of the rows."""
+    result = _C.corrcoef(input)
+    return result.reshape(()) if input.dim() < 2 else result
+
+
+@_replaces
 def unravel_index(indices, shape):
     """Indices of the flattened tensor as one tensor per dim."""
     result = []

@@ -14,3 +14,12 @@ def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):
         dims = (0, 1)
     result = _C.linalg.norm(A, ord, dims, keepdim, dtype)
     return result if out is None else out.copy_(result)
+
+
+def tensorsolve(A, B, dims=None, *, out=None):
+    """X with tensordot(A, X) = B; the dims of A in `dims` are moved to its end first."""
+    if dims is not None:
+        rest = [d for d in range(A.dim()) if d not in dims]
+        A = A.permute(rest + list(dims))
+    result = _C.linalg.tensorsolve(A, B)
+    return result if out is None else out.copy_(result)

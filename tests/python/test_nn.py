@@ -289,3 +289,13 @@ def test_assert_close():
         torch.testing.assert_close(torch.tensor([1., 2.]), torch.tensor([1., 3.]))
     with pytest.raises(AssertionError, match="dtype"):
         torch.testing.assert_close(torch.ones(1), torch.ones(1, dtype=torch.float64))
+
+
+def test_tensorboard(tmp_path):
+    from tensora.utils.tensorboard import SummaryWriter
+    with SummaryWriter(tmp_path / "run") as writer:
+        writer.add_scalar("loss", torch.tensor(0.5), 1)
+        writer.add_histogram("weights", torch.randn(100), 1)
+        writer.add_text("note", "text", 2)
+    files = list((tmp_path / "run").iterdir())
+    assert len(files) == 1 and files[0].stat().st_size > 100

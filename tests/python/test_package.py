@@ -3,6 +3,7 @@ import doctest
 import importlib
 import os
 import pkgutil
+import re
 import subprocess
 import sys
 
@@ -23,7 +24,7 @@ def run(program, *arguments):
 
 def modules():
     for found in pkgutil.walk_packages(tensora.__path__, "tensora."):
-        if found.name not in ("tensora._C", "tensora.compat"):
+        if found.name not in ("tensora._C", "tensora.compat", "tensora.backends.cudnn"):
             yield importlib.import_module(found.name)
 
 
@@ -43,6 +44,27 @@ def test_compat(tmp_path):
                       "print(F.relu(torch.tensor([-1., 1.])).tolist(), sys.argv[1:])\n")
     done = run(None, "-m", "tensora.compat", str(script), "a", "b")
     assert done.stdout.strip() == "[0.0, 1.0] ['a', 'b']", done.stderr
+
+
+def test_guide_and_tutorial():
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with open(os.path.join(root, "docs/python.md")) as guide:
+        blocks = re.findall(r"```python\n(.*?)```", guide.read(), re.S)
+    assert blocks
+    for block in blocks:
+        done = run(block)
+        assert done.returncode == 0, done.stderr
+    done = run(None, os.path.join(root, "examples/python/tutorial.py"))
+    assert done.returncode == 0 and "accuracy" in done.stdout, done.stderr
+
+
+def test_stubs_cover_the_functions():
+    import ast
+    path = os.path.join(os.path.dirname(tensora.__file__), "_C.pyi")
+    tree = ast.parse(open(path).read())
+    names = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    functions = {n for n, v in vars(tensora._C).items() if type(v).__name__ == "builtin_function"}
+    assert functions <= names and len(functions) > 600
 
 
 def test_exits_cleanly_with_live_objects():
