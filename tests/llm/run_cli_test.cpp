@@ -107,8 +107,8 @@ TEST_F(LlmCli, MistakesAreOneSentence) {
 }
 
 TEST_F(LlmCli, NothingIsDroppedSilently) {
-  const Program program(folder_, {"run", model_, "-p", std::string(4000, 'x'), "-n", "3",
-                                  "--overflow", "truncate", "-q"});
+  const Program program(folder_, {"run", model_, "-p", std::string(200, 'x'), "-n", "3",
+                                  "--overflow", "truncate", "-c", "64", "-q"});
   EXPECT_EQ(program.wait(), 0);
   EXPECT_TRUE(contains(program.error(), "tokens of the prompt were dropped")) << program.error();
   const Program longer(folder_, {"run", model_, "-c", "3000", "-n", "1"});
