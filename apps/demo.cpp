@@ -1,5 +1,6 @@
-// Trains a small LLaMA on stories, from nothing, while you watch. With --brief, for a few seconds;
-// with --info, prints what the library is and found on this machine.
+// Trains a small LLaMA on stories, from nothing, while you watch; then exports it as a GGUF file
+// and lets the inference engine tell a story with it, and says how fast. With --brief, for a few
+// seconds; with --info, prints what the library is and found on this machine.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -7,6 +8,10 @@
 
 #include "tensora/base/thread_pool.h"
 #include "tensora/dispatch/build_info.h"
+#include "tensora/llm/benchmark.h"
+#include "tensora/llm/engine.h"
+#include "tensora/llm/gguf/gguf_export.h"
+#include "tensora/llm/model_file.h"
 #include "tensora/train/chart.h"
 #include "tensora/train/language_run.h"
 #include "tensora/train/number_text.h"
@@ -71,6 +76,34 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
+// How fast a model reads and writes here.
+void print_speeds(const std::shared_ptr<const llm::Model>& model, int64_t tokens) {
+  for (const llm::BenchTest& test :
+       {llm::BenchTest{.prompt = tokens}, llm::BenchTest{.generate = tokens}}) {
+    const llm::BenchSamples samples = llm::run_benchmark(model, test, {.repetitions = 3});
+    const llm::Spread speed = llm::spread_of(samples.speeds(test));
+    print(concat("  ", test.name(), ": ", train::figure_text(speed.mean), " tokens per second"));
+  }
+}
+
+// The trained model as a file that other programs read, too, and a story told from it.
+void tell_from_gguf(const std::string& folder) {
+  const std::string path = folder + "/stories.gguf";
+  llm::export_gguf(llm::ModelFile::open(folder + "/model"), path);
+  const llm::EngineParts parts = llm::load_parts(llm::ModelFile::open(path));
+  llm::Engine engine(parts);
+  const auto start = parts.tokenizer->find("<|endoftext|>");
+  check(start.has_value(), path, ": the token that begins a story is missing");
+  print("\nExported to " + path + ", which the inference engine loads and tells:\n");
+  const llm::Completion story = engine.generate(
+      {.tokens = {*start}, .sampling = {.temperature = 0.7, .seed = kSeed}, .max_tokens = 200});
+  print("  " + story.text + "\n");
+  print(concat("  ", story.usage.completion_tokens, " tokens, ",
+               train::figure_text(story.predicted_per_second()), " per second, the first after ",
+               train::figure_text(story.timings.first_token * 1e3), " ms"));
+  print_speeds(parts.model, std::min<int64_t>(64, parts.model->positions() / 2));
+}
+
 int run(bool brief, const std::string& folder) {
   print("The grammar writes stories to learn from, such as:\n");
   print("  " + train::story(kSeed, 0) + "\n");
@@ -94,7 +127,8 @@ int run(bool brief, const std::string& folder) {
   print("  " + story_by(model, kSeed) + "\n");
   print(concat("How well its stories hold together: ", train::figure_text(before), " before, ",
                train::figure_text(quality_of(model, judged)), " now; the grammar's own: 1.\n"));
-  print(concat("The curves are in ", folder, "/plot.html, checkpoints in ", folder,
+  tell_from_gguf(folder);
+  print(concat("\nThe curves are in ", folder, "/plot.html, checkpoints in ", folder,
                "/checkpoints, the model in ", folder, "/model."));
   print(
       "What to type next:\n"
@@ -102,6 +136,8 @@ int run(bool brief, const std::string& folder) {
       "  tensora stories --out stories.txt\n"
       "  tensora train lm --text stories.txt --out run          longer, and it gets better\n"
       "  tensora train lm --text YOUR.txt --out mine            on any text of yours\n"
+      "  tensora run run/model -p 'Once upon a time'            let it tell\n"
+      "  tensora bench run/model                                how fast is it?\n"
       "  tensora train lm --help");
   return outcome.loss < (brief ? 7 : 3) ? 0 : 1;
 }

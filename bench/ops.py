@@ -298,8 +298,9 @@ def agree(name, ours, theirs, narrow=None):
     tolerance = TOLERANCE[name.rsplit(".", 1)[1]]
     scale = theirs[2] / max(theirs[0], 1)
     near = lambda a, b, room: a == b or abs(a - b) <= tolerance * room
-    if not (ours[0] == theirs[0] and near(ours[1], theirs[1], theirs[2])
-            and near(ours[2], theirs[2], theirs[2])):
+    # Rounding can have a bias, which PyTorch's own result shows.
+    sum_of = lambda i: near(ours[i], theirs[i], theirs[2]) or (narrow and near(ours[i], narrow[i], narrow[2]))
+    if not (ours[0] == theirs[0] and sum_of(1) and sum_of(2)):
         return False
     error = lambda given: math.sqrt(sum((a - b) ** 2 for a, b in zip(given[3:], theirs[3:]) if a != b))
     if narrow and math.isfinite(error(ours)) and error(ours) <= 2 * error(narrow):

@@ -181,13 +181,19 @@ double peak_bytes(Device device) {
   return static_cast<double>(usage.ru_maxrss) * 1024;
 }
 
-void run(const Case& chosen, Device device, const std::string& weights, int curve, int timed) {
+struct RunOptions {
+  int curve = 10, timed = 10;
+  bool exact = false;  // without autocast
+};
+
+void run(const Case& chosen, Device device, const std::string& weights, RunOptions options) {
   Training training = chosen.make(device, io::load_safetensors(weights));
+  if (options.exact) training.cast = false;
   training.model->train();
   std::vector<Tensor> losses;
-  for (int i = 0; i < curve; ++i) losses.push_back(step(training, device));
+  for (int i = 0; i < options.curve; ++i) losses.push_back(step(training, device));
   std::vector<double> times;
-  for (int i = 0; i < timed; ++i) {
+  for (int i = 0; i < options.timed; ++i) {
     synchronize(device);
     const double begin = now();
     step(training, device);
@@ -208,19 +214,20 @@ void run(const Case& chosen, Device device, const std::string& weights, int curv
 
 int main(int argc, char** argv) {
   std::string name, device = "cpu", weights;
-  int curve = 10, timed = 10;
+  bench::RunOptions options;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string flag = argv[i], value = argv[i + 1];
     if (flag == "--case") name = value;
     if (flag == "--device") device = value;
     if (flag == "--weights") weights = value;
-    if (flag == "--curve") curve = std::stoi(value);
-    if (flag == "--timed") timed = std::max(1, std::stoi(value));
+    if (flag == "--curve") options.curve = std::stoi(value);
+    if (flag == "--timed") options.timed = std::max(1, std::stoi(value));
+    if (flag == "--exact") options.exact = value == "1";
   }
   try {
     for (const bench::Case& each : bench::cases())
       if (each.name == name) {
-        bench::run(each, tensora::Device(device), weights, curve, timed);
+        bench::run(each, tensora::Device(device), weights, options);
         return 0;
       }
     std::fprintf(stderr, "tensora-bench-train is run by bench/train.py; --case names one of:");

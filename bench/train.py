@@ -349,7 +349,10 @@ def measure(arguments, name, weights):
     environment = dict(os.environ)
     if arguments.threads:
         environment["TENSORA_NUM_THREADS"] = str(arguments.threads)
-    ours = result_of([arguments.program, "--case", name, "--weights", weights, *common], environment)
+    mine = [arguments.program, "--case", name, "--weights", weights, *common]
+    ours = result_of(mine, environment)
+    if ours and name in CAST_ROWS:
+        ours["float32"] = result_of([*mine, "--exact", 1, "--timed", 1], environment)
     return ours, rows
 
 
@@ -359,13 +362,15 @@ def show(name, ours, peers):
                         f"{row['peak_bytes'] / 2**30:7.2f} GiB")
     print(f"{name}\n  ours      {text(ours) if ours else 'FAILED'}")
     good = ours is not None
-    # Rounding to bfloat16 moves the curve of PyTorch itself; ours may be half as far again from float32's.
+    # Two runs in bfloat16 round differently and part; PyTorch's own leaves its float32 curve. So both are run
+    # in float32 too, where the curves must agree, and ours may be 4 times as far from it in bfloat16.
     exact = peers.pop("float32", None)
     room = tolerance
-    if exact and ours and peers["eager"]:
+    if exact and ours and ours["float32"] and peers["eager"]:
         theirs, mine = (difference(row["losses"], exact["losses"]) for row in (peers["eager"], ours))
-        print(f"  off the float32 curve: ours {mine:.1e}, PyTorch's {theirs:.1e}")
-        room = max(tolerance, theirs * 2.5) if mine <= 1.5 * theirs else tolerance
+        apart = difference(ours["float32"]["losses"], exact["losses"])
+        print(f"  float32 curves differ by {apart:.1e}; off them in bfloat16: ours {mine:.1e}, PyTorch's {theirs:.1e}")
+        room = max(tolerance, theirs * 5) if apart <= tolerance and mine <= 4 * theirs else 0
     for kind, row in peers.items():
         if not row:
             print(f"  {kind:9} failed")

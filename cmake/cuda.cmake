@@ -17,11 +17,16 @@ if(build_cuda)
   # is assembled for 8.0 and 9.0, and shipped for the driver to compile on anything newer. What only
   # Hopper has (wgmma, setmaxnreg) exists for one architecture that nothing else runs: a source
   # whose name ends in _sm90a.cu is compiled for it alone, and the host asks runs_sm90a(device)
-  # (backend/cuda/runtime/runtime.h) before it launches such a kernel.
+  # (backend/cuda/runtime/runtime.h) before it launches such a kernel. A source whose name ends in
+  # _early.cu has kernels that begin early where the architecture can, which is a matter of the PTX:
+  # it has one for 8.0 and one for 9.0.
   function(tensora_cuda_architectures)  # of the sources given
     foreach(source ${ARGN})
       if(source MATCHES "_sm90a\\.cu$")
         set(architecture "-gencode=arch=compute_90a,code=sm_90a")
+      elseif(source MATCHES "_early\\.cu$")
+        set(architecture "-gencode=arch=compute_80,code=sm_80"
+                         "-gencode=arch=compute_90,code=[sm_90,compute_90]")
       elseif(source MATCHES "\\.cu$")
         set(architecture "-gencode=arch=compute_80,code=[sm_80,sm_90,compute_80]")
       else()
@@ -41,6 +46,9 @@ if(build_cuda)
   add_library(tensora_cuda SHARED ${cuda_sources} ${generated_cuda}
               ${generated}/src/register_cuda_kernels.cpp)
   tensora_cuda_architectures(${cuda_sources} ${generated_cuda})
+  # Encoders of quantized blocks find the same bytes as on the CPU.
+  set_property(SOURCE ${PROJECT_SOURCE_DIR}/tensora/ops/quant/quantize_cuda.cu APPEND PROPERTY
+               COMPILE_OPTIONS -fmad=false)
   add_library(Tensora::cuda ALIAS tensora_cuda)
   set_target_properties(tensora_cuda PROPERTIES EXPORT_NAME cuda CUDA_STANDARD 20
                         CUDA_ARCHITECTURES OFF CUDA_RUNTIME_LIBRARY Static)

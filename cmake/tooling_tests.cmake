@@ -34,6 +34,12 @@ set_tests_properties(headers.clang PROPERTIES SKIP_RETURN_CODE 77)
 add_test(NAME docs.add_an_op
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/add_an_op_test.py
                  --root ${PROJECT_SOURCE_DIR} --build ${PROJECT_BINARY_DIR})
+add_test(NAME docs.add_a_model
+         COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/add_a_model_test.py
+                 --root ${PROJECT_SOURCE_DIR} --build ${PROJECT_BINARY_DIR})
+add_test(NAME docs.add_a_quant_type
+         COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/add_a_quant_type_test.py
+                 --root ${PROJECT_SOURCE_DIR} --build ${PROJECT_BINARY_DIR})
 add_test(NAME generate
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/generate_test.py
                  ${PROJECT_SOURCE_DIR})

@@ -13,12 +13,29 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Ctrl-C ended the work; exit code 130.
+class Interrupted : public std::runtime_error {
+ public:
+  Interrupted() : std::runtime_error("interrupted") {}
+};
+
+void add_bench(CLI::App& app);
+void add_chat(CLI::App& app);
 void add_completion(CLI::App& app);
+void add_convert(CLI::App& app);
+void add_embed(CLI::App& app);
 void add_info(CLI::App& app);
+void add_inspect(CLI::App& app);
+void add_perplexity(CLI::App& app);
+void add_plan(CLI::App& app);
 void add_plot(CLI::App& app);
+void add_pull(CLI::App& app);
+void add_quantize(CLI::App& app);
+void add_run(CLI::App& app);
 void add_stories(CLI::App& app);
+void add_tokenize(CLI::App& app);
 void add_train(CLI::App& app);
-void add_train_lm(CLI::App& train);
 void add_train_image(CLI::App& train);
+void add_train_lm(CLI::App& train);
 
 }  // namespace tensora::cli

@@ -40,6 +40,8 @@ int run(CLI::App& app, int count, char** arguments) {
       what = "there is no command '" + command.remaining().front() + "'";
     if (!what.empty() && what.back() == '.') what.pop_back();
     return complain(who, what + "; '" + who + " --help' tells more", 2);
+  } catch (const tensora::cli::Interrupted&) {
+    return 130;
   } catch (const tensora::cli::UsageError& error) {
     return complain(full_name(innermost(app)), error.what(), 2);
   } catch (const std::exception& error) {
@@ -57,13 +59,26 @@ int main(int count, char** arguments) {
   app.get_formatter()->column_width(34);
   app.footer(
       "Start here:\n"
+      "  tensora run MODEL -p 'Once upon a time'       continue a text\n"
+      "  tensora chat MODEL                            talk to a model\n"
       "  tensora stories --out stories.txt             a text to learn from\n"
       "  tensora train lm --text stories.txt --out run\n"
       "  tensora plot run                              look at the curves\n"
       "'tensora COMMAND --help' explains a command.");
+  tensora::cli::add_run(app);
+  tensora::cli::add_chat(app);
+  tensora::cli::add_bench(app);
+  tensora::cli::add_perplexity(app);
+  tensora::cli::add_embed(app);
   tensora::cli::add_train(app);
   tensora::cli::add_plot(app);
   tensora::cli::add_stories(app);
+  tensora::cli::add_tokenize(app);
+  tensora::cli::add_pull(app);
+  tensora::cli::add_inspect(app);
+  tensora::cli::add_quantize(app);
+  tensora::cli::add_convert(app);
+  tensora::cli::add_plan(app);
   tensora::cli::add_info(app);
   tensora::cli::add_completion(app);
   return run(app, count, arguments);

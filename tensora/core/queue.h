@@ -1,5 +1,8 @@
 #pragma once
 
+#include <functional>
+#include <memory>
+
 #include "tensora/core/device.h"
 
 namespace tensora {
@@ -20,6 +23,14 @@ struct Queue {
   bool operator==(const Queue&) const = default;
 };
 
+/// Work of a queue that was recorded once and is started as a whole.
+class RecordedWork {
+ public:
+  virtual ~RecordedWork() = default;
+  /// Queues it on the thread's current queue.
+  virtual void replay() = 0;
+};
+
 class QueueControl {
  public:
   virtual ~QueueControl() = default;
@@ -33,6 +44,12 @@ class QueueControl {
   virtual void keep_for(void* memory, const Queue& user) = 0;
   /// Whether this thread may use the queue now; false while it captures another one.
   virtual bool is_usable(const Queue& queue) = 0;
+  /// Records what `body` queues on the device instead of running it. What body makes lives in
+  /// memory that stays reserved as long as the result does, and holds the values of the last
+  /// replay. Run body once before. It must not write weights that it multiplies by: kernels may
+  /// fetch these before the work in front of them has ended.
+  virtual std::unique_ptr<RecordedWork> record(Device device,
+                                               const std::function<void()>& body) = 0;
 };
 
 /// Whether any backend with queues is loaded.

@@ -20,9 +20,9 @@ GPT2Attention::GPT2Attention(const GPT2Config& c)
       c_proj(register_module("c_proj", nn::Linear(c.n_embd, c.n_embd))) {}
 
 Tensor GPT2Attention::forward(const Tensor& input, const nn::AttentionStep& step) const {
-  // The heads are views of one product.
-  const Tensor parts = c_attn(input).unflatten(-1, {3, num_heads, -1});  // B T 3 H D
-  const auto heads = [&](int64_t i) { return parts.select(2, i).transpose(1, 2); };
+  // The heads are views of one product, and unbind puts their gradients together in one pass.
+  const std::vector<Tensor> parts = c_attn(input).unflatten(-1, {3, num_heads, -1}).unbind(2);
+  const auto heads = [&](size_t i) { return parts[i].transpose(1, 2); };  // B H T D
   return c_proj(nn::causal_attention(heads(0), heads(1), heads(2), step,
                                      {.dropout_p = is_training() ? dropout : 0}));
 }
@@ -45,9 +45,9 @@ GPT2Block::GPT2Block(const GPT2Config& c)
 
 std::tuple<Tensor, Tensor> GPT2Block::forward(const Tensor& sum, const Tensor& branch,
                                               const nn::AttentionStep& step) const {
-  const double p = is_training() ? dropout : 0;
-  const auto [x, before] = nn::add_norm(ln_1, branch, sum, p);
-  const auto [y, between] = nn::add_norm(ln_2, attn(x, step), before, p);
+  const nn::AddNormOptions options{.dropout_p = is_training() ? dropout : 0, .for_products = true};
+  const auto [x, before] = nn::add_norm(ln_1, branch, sum, options);
+  const auto [y, between] = nn::add_norm(ln_2, attn(x, step), before, options);
   return {between, mlp(y)};
 }
 
@@ -89,7 +89,8 @@ Tensor GPT2Body::forward(const Tensor& tokens, nn::KVCache* cache, bool checkpoi
     }
     ++step.layer;
   }
-  return std::get<0>(nn::add_norm(ln_f, branch, sum, is_training() ? resid_pdrop : 0));
+  return std::get<0>(
+      nn::add_norm(ln_f, branch, sum, {.dropout_p = is_training() ? resid_pdrop : 0}));
 }
 
 GPT2::GPT2(GPT2Config config)

@@ -60,11 +60,11 @@ ViTBlock::ViTBlock(const ViTConfig& c)
       mlp(register_module("mlp", ViTMLP(c))) {}
 
 std::tuple<Tensor, Tensor> ViTBlock::forward(const Tensor& sum, const Tensor& branch) const {
-  const double p = is_training() ? dropout : 0;
-  const auto [x, before] = nn::add_norm(ln_1, branch, sum, p);
+  const nn::AddNormOptions options{.dropout_p = is_training() ? dropout : 0, .for_products = true};
+  const auto [x, before] = nn::add_norm(ln_1, branch, sum, options);
   const nn::MultiheadAttentionCall call{.need_weights = false};
   const Tensor attended = std::get<0>(self_attention(x, x, x, call));
-  const auto [y, between] = nn::add_norm(ln_2, attended, before, p);
+  const auto [y, between] = nn::add_norm(ln_2, attended, before, options);
   return {between, mlp(y)};
 }
 
@@ -82,7 +82,7 @@ ViTEncoder::ViTEncoder(const ViTConfig& c)
 Tensor ViTEncoder::forward(const Tensor& tokens) const {
   Tensor sum = tensora::dropout(tokens + pos_embedding, dropout, is_training()), branch;
   for (const std::string& key : layers.keys()) std::tie(sum, branch) = layers[key](sum, branch);
-  return std::get<0>(nn::add_norm(ln, branch, sum, is_training() ? dropout : 0));
+  return std::get<0>(nn::add_norm(ln, branch, sum, {.dropout_p = is_training() ? dropout : 0}));
 }
 
 ViT::ViT(ViTConfig config)

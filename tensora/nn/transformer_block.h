@@ -30,10 +30,16 @@ class TransformerBlock : public Layer<TransformerBlock> {
   FeedForwardSwiGLU mlp;
 };
 
-/// norm(sum + branch) and the sum, in one pass; `branch` may be undefined.
-std::tuple<Tensor, Tensor> add_norm(const RMSNorm& norm, const Tensor& branch, const Tensor& sum);
-/// norm(sum + dropout(branch)) and the sum.
+struct AddNormOptions {
+  double dropout_p = 0;  // of the branch
+  /// The result is used by products only. They would round it under autocast, so it is rounded here
+  /// and never written in float32.
+  bool for_products = false;
+};
+/// norm(sum + dropout(branch)) and the sum, in one pass; `branch` may be undefined.
+std::tuple<Tensor, Tensor> add_norm(const RMSNorm& norm, const Tensor& branch, const Tensor& sum,
+                                    AddNormOptions options = {});
 std::tuple<Tensor, Tensor> add_norm(const LayerNorm& norm, const Tensor& branch, const Tensor& sum,
-                                    double dropout_p = 0);
+                                    AddNormOptions options = {});
 
 }  // namespace tensora::nn

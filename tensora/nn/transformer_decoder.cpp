@@ -58,13 +58,15 @@ Tensor TransformerDecoderLayer::forward(const Tensor& tgt, const Tensor& memory,
     return detail::feed_forward(linear1, linear2, x, options, is_training());
   };
   if (options.norm_first) {
-    const auto [x, first] = add_norm(norm2, to_itself(norm1(tgt)), tgt, p);
-    const auto [y, second] = add_norm(norm3, to_memory(x), first, p);
+    const auto [x, first] =
+        add_norm(norm2, to_itself(norm1(tgt)), tgt, {.dropout_p = p, .for_products = true});
+    const auto [y, second] =
+        add_norm(norm3, to_memory(x), first, {.dropout_p = p, .for_products = true});
     return second + dropout(feed(y), p, p > 0);
   }
-  const Tensor x = std::get<0>(add_norm(norm1, to_itself(tgt), tgt, p));
-  const Tensor y = std::get<0>(add_norm(norm2, to_memory(x), x, p));
-  return std::get<0>(add_norm(norm3, feed(y), y, p));
+  const Tensor x = std::get<0>(add_norm(norm1, to_itself(tgt), tgt, {.dropout_p = p}));
+  const Tensor y = std::get<0>(add_norm(norm2, to_memory(x), x, {.dropout_p = p}));
+  return std::get<0>(add_norm(norm3, feed(y), y, {.dropout_p = p}));
 }
 
 TransformerDecoder::TransformerDecoder(const TransformerDecoderLayer& layer, int64_t num_layers,

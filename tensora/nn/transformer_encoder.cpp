@@ -48,11 +48,12 @@ Tensor TransformerEncoderLayer::forward(const Tensor& src,
     return detail::feed_forward(linear1, linear2, x, options, is_training());
   };
   if (options.norm_first) {
-    const auto [y, sum] = add_norm(norm2, attend(norm1(src)), src, p);
+    const auto [y, sum] =
+        add_norm(norm2, attend(norm1(src)), src, {.dropout_p = p, .for_products = true});
     return sum + dropout(feed(y), p, p > 0);
   }
-  const Tensor x = std::get<0>(add_norm(norm1, attend(src), src, p));
-  return std::get<0>(add_norm(norm2, feed(x), x, p));
+  const Tensor x = std::get<0>(add_norm(norm1, attend(src), src, {.dropout_p = p}));
+  return std::get<0>(add_norm(norm2, feed(x), x, {.dropout_p = p}));
 }
 
 TransformerEncoder::TransformerEncoder(const TransformerEncoderLayer& layer, int64_t num_layers,

@@ -54,21 +54,33 @@ class StateCopier {
   bool capturable_;
 };
 
-// A graph counts the steps of a group in one place.
-void share_steps(std::vector<std::pair<Tensor, Value>>& states) {
-  std::vector<std::pair<double, Tensor>> shared;
+// A graph counts the steps of a group in one place. Parameters that share one number must share
+// all: they are stepped together, and each number is advanced once.
+void share_counters(std::vector<std::pair<Tensor, Value>>& states) {
+  struct Shared {
+    double step, product;
+    Value numbers;  // the state that has them
+  };
+  std::vector<Shared> shared;
   for (auto& [param, state] : states) {
-    const Value* const step = state.find(std::string("step"));
-    if (!step || !step->is_tensor()) continue;
-    const Tensor& count = step->to_tensor();
-    const auto number = count.item<double>();
-    const auto same = std::find_if(shared.begin(), shared.end(), [&](const auto& entry) {
-      return entry.first == number && entry.second.device() == count.device();
+    const auto number = [&](const char* key) {
+      const Value* const entry = state.find(std::string(key));
+      return entry && entry->is_tensor() ? entry->to_tensor().item<double>() : 1.0;
+    };
+    const double step = number("step"), product = number("mu_product");
+    const Device device = param.device();
+    const auto same = std::find_if(shared.begin(), shared.end(), [&](const Shared& entry) {
+      const Value* const count = entry.numbers.find(std::string("step"));
+      return entry.step == step && entry.product == product && count && count->is_tensor() &&
+             count->to_tensor().device() == device;
     });
-    if (same != shared.end())
-      state["step"] = same->second;
-    else
-      shared.emplace_back(number, count);
+    if (same == shared.end()) {
+      shared.push_back({step, product, state});
+      continue;
+    }
+    for (const char* key : {"step", "mu_product"})
+      if (state.contains(std::string(key)) && state[key].is_tensor())
+        state[key] = same->numbers.at(key);
   }
 }
 
@@ -143,7 +155,7 @@ void Optimizer::load_state_dict(const Value& state_dict) {
     loaded.push_back(std::move(group));
     const bool capturable = loaded.back().flag("capturable");
     for (auto& [param, state] : of_group) state = StateCopier(param, capturable).copy(state, {});
-    if (capturable) share_steps(of_group);
+    if (capturable) share_counters(of_group);
     for (auto& [param, state] : of_group) copies[param] = std::move(state);
   }
   check(known == states.size(), name_, ": load_state_dict: there are states of ", states.size(),

@@ -8,6 +8,8 @@
 #include <span>
 #include <string>
 
+#include "../real_data.h"
+
 namespace tensora::testing {
 
 /// A folder that lives as long as the object.
@@ -38,14 +40,5 @@ class TemporaryFolder {
  private:
   std::string path_;
 };
-
-/// A folder of real data sets: $TENSORA_TEST_DATA, or ../shared/data beside the repository; empty
-/// where there is none.
-inline std::string real_data(const std::string& name) {
-  const char* const given = std::getenv("TENSORA_TEST_DATA");
-  const std::string folder = given ? given : TENSORA_TESTS "/../../shared/data";
-  const std::string path = folder + "/" + name;
-  return std::filesystem::exists(path) ? path : "";
-}
 
 }  // namespace tensora::testing

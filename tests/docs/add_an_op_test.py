@@ -73,8 +73,37 @@ class Builder:
         return target
 
     def objects_of(self, folder, replaced):
-        found = sorted(folder.rglob("*.o"))
-        return [str(o) for o in found if o.name[:-len(".o")] not in replaced]
+        """Those of the present build; an older one may have left others behind."""
+        known = {(self.build / path).resolve() for entry in self.commands
+                 for path in re.findall(r" -o (\S+)", entry["command"])}
+        return [str(o) for o in sorted(folder.rglob("*.o"))
+                if o.name[:-len(".o")] not in replaced and o.resolve() in known]
+
+    def sanitizers(self):
+        return [f for f in self.flags_like("dispatch/apply.cpp", "") if f.startswith("-fsanitize")]
+
+    def changed_sources(self):
+        """The generated sources of the scratch tree that differ from those of the build."""
+        old = self.build / "generated/src"
+        return [p for p in sorted((self.generated / "src").glob("*.cpp"))
+                if not (old / p.name).exists() or (old / p.name).read_text() != p.read_text()]
+
+    def link_library(self, compiler, fresh, replaced):
+        """libtensora of the finished build's objects, but for those of `replaced` sources, and of
+        fresh(tag) for each of its parts."""
+        objects = []
+        # In the order of Note [One kernel, several instruction sets].
+        for tag in ("plain", "upper", *ISAS, "avx512bf16", "amx"):
+            folder = self.build / f"CMakeFiles/tensora_{tag}.dir"
+            objects += fresh(tag) + self.objects_of(folder, replaced)
+        library = self.scratch / "libtensora.so.0"
+        formats = {"ZLIB": "-lz", "PNG": "-lpng", "JPEG": "-ljpeg"}
+        formats = [flag for name, flag in formats.items()
+                   if any(f"-DTENSORA_HAS_{name}" in e["command"] for e in self.commands)]
+        subprocess.run([compiler, "-shared", *self.sanitizers(), "-Wl,-soname,libtensora.so.0",
+                        *objects, "-o", str(library), *formats, "-lmvec", "-lm", "-ldl",
+                        "-lpthread"], check=True)
+        return library
 
 
 def main():
@@ -93,9 +122,7 @@ def main():
     written = apply_blocks(blocks, b.tree)
     subprocess.run([sys.executable, str(root / "cmake/generate.py"), str(b.tree),
                     str(b.generated)], check=True)
-    changed = [p for p in sorted((b.generated / "src").glob("*.cpp"))
-               if not (build / "generated/src" / p.name).exists()
-               or (build / "generated/src" / p.name).read_text() != p.read_text()]
+    changed = b.changed_sources()
 
     jobs = []
     for source in written + changed:
@@ -115,18 +142,9 @@ def main():
 
     replaced = {p.name for p in changed}
     compiler = jobs[0][1][0]
-    sanitize = [f for f in b.flags_like("dispatch/apply.cpp", "") if f.startswith("-fsanitize")]
+    sanitize = b.sanitizers()
     fresh = lambda tag: [str(o) for t, o in results if t == tag]
-    objects = []
-    # In the order of Note [One kernel, several instruction sets].
-    for tag in ("plain", "upper", *ISAS, "avx512bf16", "amx"):
-        objects += fresh(tag) + b.objects_of(build / f"CMakeFiles/tensora_{tag}.dir", replaced)
-    library = scratch / "libtensora.so.0"
-    formats = {"ZLIB": "-lz", "PNG": "-lpng", "JPEG": "-ljpeg"}
-    formats = [flag for name, flag in formats.items()
-               if any(f"-DTENSORA_HAS_{name}" in e["command"] for e in b.commands)]
-    subprocess.run([compiler, "-shared", *sanitize, "-Wl,-soname,libtensora.so.0", *objects, "-o",
-                    str(library), *formats, "-lmvec", "-lm", "-ldl", "-lpthread"], check=True)
+    library = b.link_library(compiler, fresh, replaced)
     suite = [o for target in ("tensora-ops", "tensora_suite")
              for o in b.objects_of(build / f"tests/CMakeFiles/{target}.dir", replaced)]
     program = scratch / "tensora-ops"

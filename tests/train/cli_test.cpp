@@ -1,53 +1,23 @@
 // The program tensora from end to end: its exit codes, its errors, a run that is killed and
 // resumed.
 #ifdef TENSORA_CLI
-#include <fcntl.h>
-#include <sys/wait.h>
-
 #include <csignal>
 
 #include "../helpers.h"
+#include "../program.h"
 #include "temporary_folder.h"
+#include "tensora/llm/tokenizer/bpe_tokenizer.h"
 #include "tensora/train/run_history.h"
 
 namespace tensora::train {
 namespace {
 
 using testing::contains;
+using testing::Program;
 using testing::read_text;
 using testing::TemporaryFolder;
 using testing::write_text;
 using Words = std::vector<std::string>;
-
-class Program {
- public:
-  Program(const TemporaryFolder& folder, Words words)
-      : out_(folder.path("stdout")), error_(folder.path("stderr")) {
-    words.insert(words.begin(), TENSORA_CLI);
-    std::vector<char*> arguments;
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    child_ = fork();
-    if (child_ != 0) return;
-    for (const auto& [path, descriptor] : {std::pair{out_, 1}, {error_, 2}})
-      dup2(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), descriptor);
-    execv(arguments[0], arguments.data());
-    _exit(127);
-  }
-  void send(int signal) const { kill(child_, signal); }
-  /// The exit code; a signal's number plus 128.
-  int wait() const {
-    int status = 0;
-    waitpid(child_, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-  std::string out() const { return read_text(out_); }
-  std::string error() const { return read_text(error_); }
-
- private:
-  std::string out_, error_;
-  pid_t child_;
-};
 
 int64_t lines_of(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
@@ -158,6 +128,31 @@ TEST(Cli, HelpTeaches) {
     EXPECT_EQ(program.wait(), 0);
     EXPECT_TRUE(contains(program.out(), "preset")) << shell;
   }
+}
+
+TEST(Cli, TokenizesWithATrainedTokenizer) {
+  TemporaryFolder folder;
+  const auto trained = llm::BpeTokenizer::train("the cat sat on the mat", {.vocab_size = 262});
+  const std::string path = folder.path("tokenizer.json");
+  trained.save(path);
+  const std::string text = "the mat\n";
+  write_text(folder.path("text"), text);
+  std::string ids;
+  for (const int32_t token : trained.encode(text))
+    ids += (ids.empty() ? "" : " ") + std::to_string(token);
+  const Program encode(folder,
+                       {"tokenize", path, "--ids", "--no-bos", "--file", folder.path("text")});
+  ASSERT_EQ(encode.wait(), 0) << encode.error();
+  EXPECT_EQ(encode.out(), ids + "\n");
+  const Program decode(folder, {"tokenize", path, "--decode", ids});
+  ASSERT_EQ(decode.wait(), 0) << decode.error();
+  EXPECT_EQ(decode.out(), text);
+  const Program same(folder, {"tokenize", path, "--check", path});
+  EXPECT_EQ(same.wait(), 0) << same.error();
+  const Program wrong(folder, {"tokenize", path, "--decode", "99999"});
+  EXPECT_EQ(wrong.wait(), 1);
+  EXPECT_TRUE(contains(wrong.error(), "expected a number below"));
+  EXPECT_EQ(Program(folder, {"tokenize", path}).wait(), 2);
 }
 
 TEST(Cli, AKilledRunResumesBitForBit) {

@@ -6,57 +6,14 @@
 #include <sstream>
 
 #include "tensora/base/check.h"
-#include "tensora/base/utf8.h"
 #include "tensora/llm/tokenizer/bpe_tokenizer.h"
-
-// In a tokenizer.json a byte is written as a printable letter: itself if it is one, else one of the
-// letters from U+0100 on, in order.
+#include "tensora/llm/tokenizer/byte_letters.h"
 
 namespace tensora::llm {
 namespace {
 
 using Json = nlohmann::ordered_json;
 using Token = BpeTokenizer::Token;
-
-bool is_printable(int byte) {
-  return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
-}
-
-struct ByteLetters {
-  uint32_t letter[256];
-  std::unordered_map<uint32_t, uint8_t> byte;
-  ByteLetters() {
-    uint32_t next = 256;
-    for (int i = 0; i < 256; ++i) {
-      letter[i] = is_printable(i) ? static_cast<uint32_t>(i) : next++;
-      byte[letter[i]] = static_cast<uint8_t>(i);
-    }
-  }
-};
-
-const ByteLetters& letters() {
-  static const ByteLetters table;
-  return table;
-}
-
-std::string written(std::string_view bytes) {
-  std::string out;
-  for (const char byte : bytes) append_utf8(out, letters().letter[static_cast<uint8_t>(byte)]);
-  return out;
-}
-
-// The bytes of a token that is written in letters; none if it contains other letters.
-std::optional<std::string> bytes_of(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const auto [code, length] = decode_utf8(text);
-    const auto found = letters().byte.find(code);
-    if (found == letters().byte.end()) return std::nullopt;
-    out += static_cast<char>(found->second);
-    text.remove_prefix(static_cast<size_t>(length));
-  }
-  return out;
-}
 
 const Json& member(const Json& object, const char* name) {
   const auto found = object.is_object() ? object.find(name) : object.end();
@@ -120,7 +77,7 @@ std::string BpeTokenizer::to_json() const {
   Json added = Json::array(), vocab = Json::object(), merges = Json::array();
   for (Token id = 0; id < vocab_size(); ++id) {
     if (!is_special(id)) {
-      vocab[written(token(id))] = id;
+      vocab[to_byte_letters(token(id))] = id;
       continue;
     }
     vocab[token(id)] = id;
@@ -133,7 +90,7 @@ std::string BpeTokenizer::to_json() const {
                      {"special", true}});
   }
   for (const auto& [left, right] : merges_)
-    merges.push_back({written(token(left)), written(token(right))});
+    merges.push_back({to_byte_letters(token(left)), to_byte_letters(token(right))});
   const Json byte_level = {{"type", "ByteLevel"},
                            {"add_prefix_space", false},
                            {"trim_offsets", true},
@@ -171,7 +128,7 @@ BpeTokenizer BpeTokenizer::from_json(std::string_view text) {
     std::map<std::string, bool> special;
     for (const Json& token : added) special[member(token, "content").get<std::string>()] = true;
     for (const std::string& one : texts_by_id(member(model, "vocab"), added)) {
-      const auto bytes = bytes_of(one);
+      const auto bytes = from_byte_letters(one);
       check(special.contains(one) || bytes, "tokenizer.json: the token '", one,
             "' is not written in the letters of bytes");
       by_text[one] = special.contains(one) ? out.add_special(one) : out.add_token(*bytes);

@@ -1,10 +1,7 @@
 #include "tensora/llm/tokenizer/bpe_tokenizer.h"
 
-#include <algorithm>
-#include <limits>
-#include <queue>
-
 #include "tensora/base/check.h"
+#include "tensora/llm/tokenizer/merge_symbols.h"
 #include "tensora/llm/tokenizer/word_scanner.h"
 
 namespace tensora::llm {
@@ -12,21 +9,7 @@ namespace {
 
 using Token = BpeTokenizer::Token;
 
-uint64_t key_of(Token left, Token right) {
-  return uint64_t(static_cast<uint32_t>(left)) << 32 | static_cast<uint32_t>(right);
-}
-
 }  // namespace
-
-// Text repeats its words: most are merged once. The views point into the text that is encoded.
-struct BpeTokenizer::WordCache {
-  static constexpr size_t kMostWords = 1 << 17, kLongestWord = 64;
-  struct Span {
-    uint32_t start, length;
-  };
-  std::unordered_map<std::string_view, Span> words;
-  std::vector<Token> tokens;
-};
 
 BpeTokenizer BpeTokenizer::bytes(const std::vector<std::string>& special) {
   BpeTokenizer out;
@@ -54,15 +37,9 @@ Token BpeTokenizer::add_special(const std::string& text) {
 }
 
 void BpeTokenizer::add_merge(Merge merge, Token result) {
-  const Rule rule{static_cast<int32_t>(merges_.size()), result};
   // A pair that is listed twice keeps its first rank.
-  rules_.emplace(key_of(merge.first, merge.second), rule);
+  rules_.insert(merge.first, merge.second, {static_cast<int32_t>(merges_.size()), result});
   merges_.push_back(merge);
-}
-
-const BpeTokenizer::Rule* BpeTokenizer::rule(Token left, Token right) const {
-  const auto found = rules_.find(key_of(left, right));
-  return found == rules_.end() ? nullptr : &found->second;
 }
 
 const std::string& BpeTokenizer::token(Token token) const {
@@ -118,85 +95,22 @@ void BpeTokenizer::encode_plain(std::string_view text, std::vector<Token>& out,
                                 WordCache& cache) const {
   WordScanner scanner(text);
   for (std::string_view word = scanner.next(); !word.empty(); word = scanner.next()) {
-    const auto known = cache.words.find(word);
-    if (known != cache.words.end()) {
-      const auto from = cache.tokens.begin() + known->second.start;
-      out.insert(out.end(), from, from + known->second.length);
-      continue;
-    }
+    if (cache.append(word, out)) continue;
     const size_t start = out.size();
     encode_word(word, out);
-    if (word.size() > WordCache::kLongestWord || cache.words.size() >= WordCache::kMostWords)
-      continue;
-    cache.words.emplace(word, WordCache::Span{static_cast<uint32_t>(cache.tokens.size()),
-                                              static_cast<uint32_t>(out.size() - start)});
-    cache.tokens.insert(cache.tokens.end(), out.begin() + static_cast<int64_t>(start), out.end());
+    cache.insert(word, std::span(out).subspan(start));
   }
 }
 
 void BpeTokenizer::encode_word(std::string_view word, std::vector<Token>& out) const {
-  std::vector<Token> tokens;
-  tokens.reserve(word.size());
-  for (const char byte : word) tokens.push_back(byte_tokens_[static_cast<uint8_t>(byte)]);
-  word.size() <= 32 ? merge_short(tokens) : merge_long(tokens);
-  out.insert(out.end(), tokens.begin(), tokens.end());
-}
-
-void BpeTokenizer::merge_short(std::vector<Token>& word) const {
-  while (word.size() > 1) {
-    const Rule* best = nullptr;
-    size_t place = 0;
-    for (size_t i = 0; i + 1 < word.size(); ++i) {
-      const Rule* found = rule(word[i], word[i + 1]);
-      if (!found || (best && found->rank >= best->rank)) continue;
-      best = found;
-      place = i;
-    }
-    if (!best) return;
-    word[place] = best->result;
-    word.erase(word.begin() + static_cast<int64_t>(place) + 1);
-  }
-}
-
-// The same with a heap of the pairs that may be merged, for words (a line of dashes, a text without
-// spaces) whose square is too much. Tokens form a list; a merged one is marked by -1.
-void BpeTokenizer::merge_long(std::vector<Token>& word) const {
-  struct Candidate {
-    int32_t rank;
-    size_t place;
-    Token left, right, result;
-    bool operator<(const Candidate& other) const {
-      return std::pair(rank, place) > std::pair(other.rank, other.place);
-    }
-  };
-  const size_t count = word.size();
-  std::vector<size_t> next(count), previous(count);
-  for (size_t i = 0; i < count; ++i) {
-    next[i] = i + 1;
-    previous[i] = i - 1;  // of the first: the largest number
-  }
-  std::priority_queue<Candidate> pairs;
-  const auto offer = [&](size_t place) {
-    if (place >= count || next[place] >= count) return;
-    const Token left = word[place], right = word[next[place]];
-    if (const Rule* found = rule(left, right))
-      pairs.push({found->rank, place, left, right, found->result});
-  };
-  for (size_t i = 0; i < count; ++i) offer(i);
-  while (!pairs.empty()) {
-    const Candidate best = pairs.top();
-    pairs.pop();
-    const size_t right = next[best.place];
-    // Either of them may have been merged since.
-    if (word[best.place] != best.left || right >= count || word[right] != best.right) continue;
-    word[best.place] = best.result;
-    word[right] = -1;
-    next[best.place] = next[right];
-    if (next[right] < count) previous[next[right]] = best.place;
-    offer(previous[best.place]);
-    offer(best.place);
-  }
-  std::erase(word, -1);
+  std::vector<Symbol> symbols;
+  symbols.reserve(word.size());
+  for (uint32_t i = 0; i < word.size(); ++i)
+    symbols.push_back({byte_tokens_[static_cast<uint8_t>(word[i])], i, 1});
+  merge_symbols(symbols, [this](const Symbol& left, const Symbol& right) {
+    return rules_.find(left.token, right.token);
+  });
+  for (const Symbol& symbol : symbols) out.push_back(symbol.token);
 }
 
 std::string BpeTokenizer::decode(std::span<const Token> tokens,

@@ -10,11 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "tensora/llm/tokenizer/token_table.h"
+
 namespace tensora::llm {
 
 /// Turns text into tokens and back: bytes, and pairs of tokens that were merged in a learned order,
 /// within the words of WordScanner. Any bytes can be encoded, and decoding gives them back.
-/// Constant functions may be called from several threads.
+/// Constant functions may be called from several threads. This is the kind that is trained here;
+/// `tokenizer_from_file` reads what it saves, as it does the tokenizers of other models.
 class BpeTokenizer {
  public:
   using Token = int32_t;
@@ -64,20 +67,11 @@ class BpeTokenizer {
  private:
   BpeTokenizer() = default;
   struct Learner;
-  struct Rule {
-    int32_t rank;
-    Token result;
-  };
-  struct WordCache;
-
   Token add_token(std::string bytes);
   Token add_special(const std::string& text);
   void add_merge(Merge merge, Token result);
-  const Rule* rule(Token left, Token right) const;
   void encode_plain(std::string_view text, std::vector<Token>& out, WordCache& cache) const;
   void encode_word(std::string_view word, std::vector<Token>& out) const;
-  void merge_short(std::vector<Token>& word) const;
-  void merge_long(std::vector<Token>& word) const;
   /// The first special token in a text, and where; npos if there is none.
   std::pair<size_t, Token> next_special(std::string_view text) const;
 
@@ -85,7 +79,7 @@ class BpeTokenizer {
   std::unordered_map<std::string, Token> ids_;  // of those that are not special
   std::map<std::string, Token, std::less<>> special_;
   std::vector<Merge> merges_;
-  std::unordered_map<uint64_t, Rule> rules_;
+  PairTable rules_;
   Token byte_tokens_[256] = {};
 };
 

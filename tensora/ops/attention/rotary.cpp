@@ -29,6 +29,15 @@ void check_turned(const Infer& infer, size_t i, std::string_view what) {
               " does not broadcast to ", what, " of shape ", x.sizes());
 }
 
+// In the layout of `x`: where the heads of a position lie side by side, so do those of the result,
+// and attention need not copy them.
+void output_like(Infer& infer, const Tensor& x) {
+  const bool rows = x.stride(-1) == 1;
+  infer.output(x.sizes(),
+               rows ? kept_strides(x.sizes(), x.strides()) : contiguous_strides(x.sizes()),
+               x.dtype());
+}
+
 void infer_rotary(Infer& infer, const RotaryAttrs&) {
   const Tensor &cos = infer[0], &sin = infer[1];
   infer.check(cos.is_floating_point() && cos.dtype() == sin.dtype() && cos.sizes() == sin.sizes() &&
@@ -36,12 +45,12 @@ void infer_rotary(Infer& infer, const RotaryAttrs&) {
               "cos and sin must be floating-point tensors of one dtype and shape, got ",
               cos.dtype(), " ", cos.sizes(), " and ", sin.dtype(), " ", sin.sizes());
   check_turned(infer, 2, "query");
-  infer.output(infer[2].sizes(), infer[2].dtype());
+  output_like(infer, infer[2]);
   if (!infer.has(3)) return;
   check_turned(infer, 3, "key");
   infer.check(infer[2].dtype() == infer[3].dtype(), "query and key must have one dtype, got ",
               infer[2].dtype(), " and ", infer[3].dtype());
-  infer.output(infer[3].sizes(), infer[3].dtype());
+  output_like(infer, infer[3]);
 }
 
 // Both elements of all pairs.

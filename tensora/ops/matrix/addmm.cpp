@@ -2,6 +2,7 @@
 
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops.h"
+#include "tensora/ops/matrix/linear_gradients.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/define_pointwise.h"
@@ -23,6 +24,14 @@ void check_dims(std::string_view op, const Tensor& a, const Tensor& b, int a_dim
 Tensor added_product(const Tensor& input, const Tensor& product, Scalar beta, Scalar alpha) {
   const Tensor result = scaled(product, alpha);
   return beta == 0 ? result : result + scaled(input, beta);
+}
+
+// Whether the gradients of a weight and of a bias, added to every row, come together more cheaply.
+bool is_linear_layer(const Vjp& vjp, const AddmmAttrs& attrs) {
+  const Tensor& g = vjp.grad();
+  return vjp.needs(0) && vjp.needs(2) && g.dim() == 2 && is_floating_point(g.dtype()) &&
+         vjp.input_sizes(0) == Shape{g.size(1)} && attrs.alpha == 1 && attrs.beta == 1 &&
+         linear_gradients_op.has_kernel(g.device().type);
 }
 
 }  // namespace
@@ -60,11 +69,19 @@ constinit OpDef<AddmmAttrs> addmm_op = define(Op<AddmmAttrs>{
     .vjp =
         [](Vjp& vjp, const AddmmAttrs& attrs) {
           const Tensor& g = vjp.grad();
-          if (vjp.needs(0)) vjp.set(0, scaled(g, attrs.beta));
           if (vjp.needs(1))
             vjp.set(1, scaled(matmul(g, transpose(vjp.input(2), -2, -1)), attrs.alpha));
+          if (is_linear_layer(vjp, attrs)) {
+            const Tensors both = apply_all(linear_gradients_op, {g, vjp.input(1)}, {});
+            vjp.set(0, both[1]);
+            vjp.set(2, transpose(both[0], 0, 1));
+            return;
+          }
+          if (vjp.needs(0)) vjp.set(0, scaled(g, attrs.beta));
           if (vjp.needs(2))
-            vjp.set(2, scaled(matmul(transpose(vjp.input(1), -2, -1), g), attrs.alpha));
+            vjp.set(2, scaled(second_factor_gradient(vjp.input(1),
+                                                     vjp.needs(1) ? vjp.input(2) : Tensor(), g),
+                              attrs.alpha));
         },
     .saves = {{}, in(2), in(1)},
     .autocast = Autocast::lower,

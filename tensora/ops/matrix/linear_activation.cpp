@@ -3,6 +3,7 @@
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
+#include "tensora/ops/matrix/linear_gradients.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/activations.h"
 #include "tensora/ops/pointwise/exponential.h"
@@ -115,8 +116,15 @@ void linear_vjp(Vjp& vjp, const LinearActivationAttrs& attrs) {
     grad = grad.defined() ? grad + vjp.grad(1) : vjp.grad(1);
   if (!grad.defined()) return;
   if (vjp.needs(0)) vjp.set(0, matmul(grad, weight));
+  const bool of_bias = has_bias && vjp.needs(2);
+  if (of_bias && vjp.needs(1)) {
+    const Tensors both = apply_all(linear_gradients_op, {grad, x}, {});
+    vjp.set(1, both[0]);
+    vjp.set(2, both[1]);
+    return;
+  }
   if (vjp.needs(1)) vjp.set(1, matmul(transpose(grad, 0, 1), x));
-  if (has_bias && vjp.needs(2)) vjp.set(2, sum(grad, {0}));
+  if (of_bias) vjp.set(2, sum(grad, {0}));
 }
 
 }  // namespace

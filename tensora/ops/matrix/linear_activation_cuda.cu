@@ -6,6 +6,7 @@
 #include "tensora/backend/cuda/memory/scratch.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/ops/matrix/linear_activation_values.h"
+#include "tensora/ops/matrix/readable_matrix.h"
 
 namespace tensora::cuda {
 namespace {
@@ -45,25 +46,6 @@ void finish(const KernelContext& context, const View& out, const View* bias, con
       out.as<T>(), kept ? kept->as<T>() : nullptr, bias ? bias->as<const T>() : nullptr,
       bias ? bias->strides[0] : 0, out.sizes[1], groups);
 }
-
-/// A matrix that the library can read: itself, or a contiguous copy.
-class Readable {
- public:
-  Readable(const KernelContext& context, const View& view) : view_(view) {
-    if (is_blas_layout(matrix(), view.sizes[0], view.sizes[1])) return;
-    copy_.emplace(context.device.index, view.bytes());
-    view_.data = copy_->data();
-    view_.strides = contiguous_strides(view.sizes);
-    view_.update();
-    copy_elements(context.op, view, view_);
-  }
-  MatrixBatch matrix() const { return {view_.data, 0, view_.strides[0], view_.strides[1]}; }
-  MatrixBatch turned() const { return {view_.data, 0, view_.strides[1], view_.strides[0]}; }
-
- private:
-  View view_;
-  std::optional<Scratch> copy_;
-};
 
 constexpr int64_t kAlignment = 16;
 
@@ -105,7 +87,7 @@ void linear_kernel(const KernelContext& context, const LinearActivationAttrs& at
   if (x.sizes[1] == 0) {
     fill_elements(context.op, out, 0);
   } else {
-    const Readable a(context, x), b(context, weight);
+    const ReadableMatrix a(context, x), b(context, weight);
     Matmul product{.op = context.op,
                    .device = context.device.index,
                    .dtype = out.dtype,

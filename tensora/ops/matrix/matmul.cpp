@@ -2,6 +2,7 @@
 
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops.h"
+#include "tensora/ops/matrix/linear_gradients.h"
 #include "tensora/ops/operators.h"
 
 namespace tensora {
@@ -52,11 +53,20 @@ constinit OpDef<NoAttrs> matmul_op = define(Op<NoAttrs>{
         [](Vjp& vjp, const NoAttrs&) {
           const Tensor& g = vjp.grad();
           if (vjp.needs(0)) vjp.set(0, apply(matmul_op, {g, transpose(vjp.input(1), -2, -1)}));
-          if (vjp.needs(1)) vjp.set(1, apply(matmul_op, {transpose(vjp.input(0), -2, -1), g}));
+          if (vjp.needs(1))
+            vjp.set(
+                1, second_factor_gradient(vjp.input(0), vjp.needs(0) ? vjp.input(1) : Tensor(), g));
         },
     .saves = {in(1), in(0)},
     .autocast = Autocast::lower,
 });
+
+Tensor second_factor_gradient(const Tensor& a, const Tensor& b, const Tensor& grad) {
+  const bool turned = b.defined() && b.dim() == 2 && a.dim() == 2 && b.stride(0) == 1 &&
+                      b.stride(1) >= b.size(0) && b.size(1) > 1;
+  if (turned) return transpose(apply(matmul_op, {transpose(grad, 0, 1), a}), 0, 1);
+  return apply(matmul_op, {transpose(a, -2, -1), grad});
+}
 
 void register_matmul(OpRegistry& registry) { registry.add(matmul_op); }
 

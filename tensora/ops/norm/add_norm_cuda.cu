@@ -15,7 +15,7 @@ void add_norm_kernel(const KernelContext& context, const AddNormAttrs& attrs) {
   job.sum = &context.output(1);
   job.mean = centre ? &context.output(2) : nullptr;
   job.rstd = &context.output(centre ? 3 : 2);
-  job.eps = centre ? attrs.eps.value_or(1e-5) : rms_eps(attrs.eps, job.x->dtype);
+  job.eps = centre ? attrs.eps.value_or(1e-5) : rms_eps(attrs.eps, job.residual->dtype);
   job.dropping = dropping_of(context, attrs.p, attrs.seed, attrs.offset);
   run_norm<true>(context, job, attrs.normalized_shape);
 }

@@ -4,6 +4,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/core/random.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
@@ -53,10 +54,11 @@ void check_parameter(const Infer& infer, size_t i, std::string_view name,
               infer[i].dtype());
 }
 
-void output_statistics(Infer& infer, const Shape& normalized_shape, int count) {
-  Shape sizes = infer[0].sizes();
+// Of the rows of input `rows`.
+void output_statistics(Infer& infer, size_t rows, const Shape& normalized_shape, int count) {
+  Shape sizes = infer[rows].sizes();
   for (int64_t d : row_dims(sizes.size(), normalized_shape)) sizes[static_cast<int>(d)] = 1;
-  for (int k = 0; k < count; ++k) infer.output(sizes, statistics_dtype(infer[0].dtype()));
+  for (int k = 0; k < count; ++k) infer.output(sizes, statistics_dtype(infer[rows].dtype()));
 }
 
 // ---- definitions -------------------------------------------------------------------------------
@@ -97,20 +99,21 @@ Tensor kept(const Tensor& like, DType dtype, double p, uint64_t seed, uint64_t o
 
 Tensor residual_sum(const Tensor& input, const Tensor& residual, const Tensor& input_bias,
                     const AddNormAttrs& attrs) {
-  const DType wide = statistics_dtype(input.dtype());
+  const DType wide = statistics_dtype(residual.dtype());
   Tensor x = to(input, wide);
   if (input_bias.defined()) x = x + to(input_bias, wide);
   if (attrs.p > 0) x = x * kept(input, wide, attrs.p, attrs.seed, attrs.offset);
-  return to(x + to(residual, wide), input.dtype());
+  return to(x + to(residual, wide), residual.dtype());
 }
 
 template <bool centre>
 Tensors add_norm_reference(Args in, const AddNormAttrs& attrs) {
   const Tensor total = residual_sum(*in[0], *in[1], optional_input(in, centre ? 4 : 3), attrs);
-  const double eps = centre ? attrs.eps.value_or(1e-5) : rms_eps(attrs.eps, in[0]->dtype());
+  const double eps = centre ? attrs.eps.value_or(1e-5) : rms_eps(attrs.eps, total.dtype());
   const Normalised rows = normalise(total, attrs.normalized_shape, eps, centre);
   const Tensor bias = centre ? optional_input(in, 3) : Tensor();
-  Tensors result{scaled(rows.values, optional_input(in, 2), bias, in[0]->dtype()), total};
+  const DType dtype = attrs.dtype.value_or(total.dtype());
+  Tensors result{scaled(rows.values, optional_input(in, 2), bias, dtype), total};
   if (centre) result.push_back(rows.mean);
   result.push_back(rows.rstd);
   return result;
@@ -129,9 +132,8 @@ Tensors norm_backward_reference(Args in, const NormBackwardAttrs& attrs) {
   through = through * rstd;
   if (grad_of_sum.defined()) through = through + to(grad_of_sum, rstd.dtype());
   Tensors result{to(through, in[1]->dtype())};
-  if (attrs.p > 0)
-    result.push_back(
-        to(through * kept(x, rstd.dtype(), attrs.p, attrs.seed, attrs.offset), in[1]->dtype()));
+  if (attrs.p > 0) through = through * kept(x, rstd.dtype(), attrs.p, attrs.seed, attrs.offset);
+  if (attrs.apart()) result.push_back(to(through, attrs.input_dtype.value_or(in[1]->dtype())));
   const Dims outer = outer_dims(x.dim(), attrs.normalized_shape);
   const DType dtype = weight.defined() ? weight.dtype() : rstd.dtype();
   const auto over_rows = [&](const Tensor& rows) {
@@ -196,7 +198,7 @@ void norm_vjp(Vjp& vjp, const NormSlots& slots, NormBackwardAttrs attrs) {
   const Tensors grads =
       apply_all(norm_backward_op, {grad, x, mean, rstd, weight, grad_of_sum}, attrs);
   size_t next = 0;
-  const Tensor of_x = grads[next++], of_input = attrs.p > 0 ? grads[next++] : of_x;
+  const Tensor of_x = grads[next++], of_input = attrs.apart() ? grads[next++] : of_x;
   if (vjp.needs(0)) vjp.set(0, of_input);
   if (adds && vjp.needs(1)) vjp.set(1, of_x);
   if (attrs.weight) vjp.set(static_cast<size_t>(slots.weight), grads[next++]);
@@ -205,27 +207,34 @@ void norm_vjp(Vjp& vjp, const NormSlots& slots, NormBackwardAttrs attrs) {
 }
 
 void add_norm_vjp(Vjp& vjp, const NormSlots& slots, const AddNormAttrs& attrs) {
-  norm_vjp(vjp, slots,
-           {.normalized_shape = attrs.normalized_shape,
-            .p = attrs.p,
-            .seed = attrs.seed,
-            .offset = attrs.offset});
+  NormBackwardAttrs backward{.normalized_shape = attrs.normalized_shape,
+                             .p = attrs.p,
+                             .seed = attrs.seed,
+                             .offset = attrs.offset};
+  if (vjp.input_dtype(0) != vjp.input_dtype(1)) backward.input_dtype = vjp.input_dtype(0);
+  norm_vjp(vjp, slots, backward);
 }
 
 template <bool centre>
 void infer_add_norm(Infer& infer, const AddNormAttrs& attrs) {
   check_rows(infer, attrs.normalized_shape);
   const Tensor &x = infer[0], &residual = infer[1];
-  infer.check(residual.sizes() == x.sizes() && residual.dtype() == x.dtype(),
-              "input and residual must have one shape and dtype, got ", x.dtype(), " ", x.sizes(),
-              " and ", residual.dtype(), " ", residual.sizes());
+  infer.check(residual.sizes() == x.sizes(), "input and residual must have one shape, got ",
+              x.sizes(), " and ", residual.sizes());
+  infer.check(residual.is_floating_point() &&
+                  promote_types(x.dtype(), residual.dtype()) == residual.dtype(),
+              "the residual must be at least as wide as the input, got ", residual.dtype(), " and ",
+              x.dtype());
+  infer.check(is_floating_point(attrs.dtype.value_or(kFloat32)),
+              "expected a floating-point dtype of the result, got ",
+              attrs.dtype.value_or(kFloat32));
   infer.check(attrs.p >= 0 && attrs.p <= 1, "expected p between 0 and 1, got ", attrs.p);
   check_parameter(infer, 2, "weight", attrs.normalized_shape);
   if (centre) check_parameter(infer, 3, "bias", attrs.normalized_shape);
   check_parameter(infer, centre ? 4 : 3, "input_bias", attrs.normalized_shape);
-  infer.output(x.sizes(), x.dtype());
-  infer.output(x.sizes(), x.dtype());
-  output_statistics(infer, attrs.normalized_shape, centre ? 2 : 1);
+  infer.output(x.sizes(), attrs.dtype.value_or(residual.dtype()));
+  infer.output(x.sizes(), residual.dtype());
+  output_statistics(infer, 1, attrs.normalized_shape, centre ? 2 : 1);
 }
 
 }  // namespace
@@ -243,7 +252,8 @@ constinit OpDef<NormBackwardAttrs> norm_backward_op = define(Op<NormBackwardAttr
     .infer =
         [](Infer& infer, const NormBackwardAttrs& attrs) {
           const Tensor& x = infer[1];
-          for (int k = 0; k < (attrs.p > 0 ? 2 : 1); ++k) infer.output(x.sizes(), x.dtype());
+          infer.output(x.sizes(), x.dtype());
+          if (attrs.apart()) infer.output(x.sizes(), attrs.input_dtype.value_or(x.dtype()));
           const DType dtype = infer.has(4) ? infer[4].dtype() : infer[3].dtype();
           if (attrs.weight) infer.output(attrs.normalized_shape, dtype);
           if (attrs.bias) infer.output(attrs.normalized_shape, dtype);
@@ -261,7 +271,7 @@ constinit OpDef<LayerNormAttrs> layer_norm_op = define(Op<LayerNormAttrs>{
           check_parameter(infer, 1, "weight", attrs.normalized_shape);
           check_parameter(infer, 2, "bias", attrs.normalized_shape);
           infer.output(infer[0].sizes(), infer[0].dtype());
-          output_statistics(infer, attrs.normalized_shape, 2);
+          output_statistics(infer, 0, attrs.normalized_shape, 2);
         },
     .reference =
         [](Args in, const LayerNormAttrs& attrs) {
@@ -287,7 +297,7 @@ constinit OpDef<RmsNormAttrs> rms_norm_op = define(Op<RmsNormAttrs>{
           check_rows(infer, attrs.normalized_shape);
           check_parameter(infer, 1, "weight", attrs.normalized_shape);
           infer.output(infer[0].sizes(), infer[0].dtype());
-          output_statistics(infer, attrs.normalized_shape, 1);
+          output_statistics(infer, 0, attrs.normalized_shape, 1);
         },
     .reference =
         [](Args in, const RmsNormAttrs& attrs) {
@@ -317,7 +327,6 @@ constinit OpDef<AddNormAttrs> add_layer_norm_op = define(Op<AddNormAttrs>{
                        attrs);
         },
     .saves = Saves().rest(in(2) | out(1) | out(2) | out(3)),
-    .autocast = {Autocast::widest, Autocast::full},
 });
 
 constinit OpDef<AddNormAttrs> add_rms_norm_op = define(Op<AddNormAttrs>{
@@ -332,7 +341,6 @@ constinit OpDef<AddNormAttrs> add_rms_norm_op = define(Op<AddNormAttrs>{
                        attrs);
         },
     .saves = Saves().rest(in(2) | out(1) | out(2)),
-    .autocast = {Autocast::widest, Autocast::full},
 });
 
 void register_layer_norm(OpRegistry& registry) {
@@ -355,12 +363,23 @@ Tensor rms_norm(const Tensor& input, const Shape& normalized_shape, const Tensor
 
 namespace {
 
+/// The residual in the dtype of the sum.
+Tensor widened(const Tensor& residual, const Tensor& input) {
+  return to(residual, promote_types(input.dtype(), residual.dtype()));
+}
+
 AddNormAttrs add_attrs(const Tensor& input, const Shape& normalized_shape,
-                       std::optional<double> eps, double p, bool training) {
+                       std::optional<double> eps, double p, bool training,
+                       std::optional<DType> dtype) {
+  // As layer_norm, which on GPUs gives float32 under autocast.
+  const DeviceType device = input.device().type;
+  if (!dtype && device != DeviceType::cpu && is_autocast_enabled(device) &&
+      input.dtype() != kFloat64)
+    dtype = kFloat32;
   const double dropped = training ? p : 0;
   const PhiloxState state =
       current_generator().reserve(dropped > 0 ? philox_counters(input.numel(), 4) : 0);
-  return {normalized_shape, eps, dropped, state.seed, state.offset};
+  return {normalized_shape, eps, dropped, state.seed, state.offset, dtype};
 }
 
 }  // namespace
@@ -368,18 +387,20 @@ AddNormAttrs add_attrs(const Tensor& input, const Shape& normalized_shape,
 std::tuple<Tensor, Tensor> add_layer_norm(const Tensor& input, const Tensor& residual,
                                           const Shape& normalized_shape, const Tensor& weight,
                                           const Tensor& bias, double eps, const Tensor& input_bias,
-                                          double p, bool training) {
-  const Tensors both = apply_all(add_layer_norm_op, {input, residual, weight, bias, input_bias},
-                                 add_attrs(input, normalized_shape, eps, p, training));
+                                          double p, bool training, std::optional<DType> dtype) {
+  const Tensors both =
+      apply_all(add_layer_norm_op, {input, widened(residual, input), weight, bias, input_bias},
+                add_attrs(input, normalized_shape, eps, p, training, dtype));
   return {both[0], both[1]};
 }
 
 std::tuple<Tensor, Tensor> add_rms_norm(const Tensor& input, const Tensor& residual,
                                         const Shape& normalized_shape, const Tensor& weight,
                                         std::optional<double> eps, const Tensor& input_bias,
-                                        double p, bool training) {
-  const Tensors both = apply_all(add_rms_norm_op, {input, residual, weight, input_bias},
-                                 add_attrs(input, normalized_shape, eps, p, training));
+                                        double p, bool training, std::optional<DType> dtype) {
+  const Tensors both =
+      apply_all(add_rms_norm_op, {input, widened(residual, input), weight, input_bias},
+                add_attrs(input, normalized_shape, eps, p, training, dtype));
   return {both[0], both[1]};
 }
 

@@ -17,17 +17,18 @@ Tensor rms_norm(const Tensor& input, const Shape& normalized_shape, const Tensor
 
 /// What a residual block does before its next layer, in one pass: the sum
 ///   dropout(input + input_bias, p) + residual
-/// is normalised. Returns the result and the sum. Which elements are dropped follows from the
-/// current generator, and is found again, not remembered, for the gradient.
+/// is normalised. Returns the result, in `dtype` if that is given, and the sum, in the wider dtype
+/// of the two. Which elements are dropped follows from the current generator, and is found again,
+/// not remembered, for the gradient.
 std::tuple<Tensor, Tensor> add_layer_norm(const Tensor& input, const Tensor& residual,
                                           const Shape& normalized_shape, const Tensor& weight = {},
                                           const Tensor& bias = {}, double eps = 1e-5,
                                           const Tensor& input_bias = {}, double p = 0,
-                                          bool training = true);
+                                          bool training = true, std::optional<DType> dtype = {});
 std::tuple<Tensor, Tensor> add_rms_norm(const Tensor& input, const Tensor& residual,
                                         const Shape& normalized_shape, const Tensor& weight = {},
                                         std::optional<double> eps = {},
                                         const Tensor& input_bias = {}, double p = 0,
-                                        bool training = true);
+                                        bool training = true, std::optional<DType> dtype = {});
 
 }  // namespace tensora

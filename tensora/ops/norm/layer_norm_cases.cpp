@@ -163,6 +163,40 @@ void add_residual(Cases& cases) {
     }
 }
 
+// A wide residual stream beside narrow activations.
+void add_mixed(Cases& cases) {
+  for (const Shape& sizes : {Shape{5, 24}, Shape{3, 700}, Shape{2, 3001}}) {
+    const int64_t n = sizes.back();
+    const auto wide = [](const Tensor& x) {
+      return to(x, x.dtype() == kFloat64 ? kFloat64 : kFloat32);
+    };
+    cases.add({.op = "add_layer_norm",
+               .name = concat("wide residual ", sizes),
+               .inputs = {{sizes}, {sizes}, {{n}}, {{n}}},
+               .run =
+                   [=](In x) {
+                     const auto [y, sum] = add_layer_norm(x[0], wide(x[1]), {n}, x[2], x[3], 1e-3,
+                                                          {}, 0, true, x[0].dtype());
+                     return Out{y, to(sum, x[0].dtype())};
+                   },
+               .reference = [=](Arrays x) { return sums_and_results(x, true, n, 1e-3, false); },
+               .dtypes = floating_dtypes(),
+               .tolerance = 6});
+    cases.add({.op = "add_rms_norm",
+               .name = concat("wide residual ", sizes),
+               .inputs = {{sizes}, {sizes}, {{n}}},
+               .run =
+                   [=](In x) {
+                     const auto [y, sum] =
+                         add_rms_norm(x[0], wide(x[1]), {n}, x[2], 1e-3, {}, 0, true, x[0].dtype());
+                     return Out{y, to(sum, x[0].dtype())};
+                   },
+               .reference = [=](Arrays x) { return sums_and_results(x, false, n, 1e-3, false); },
+               .dtypes = floating_dtypes(),
+               .tolerance = 6});
+  }
+}
+
 // Dropout: the mask is the one that bernoulli_ draws.
 void add_dropout(Cases& cases) {
   for (const Shape& sizes : {Shape{7, 50}, Shape{3, 3000}})
@@ -225,6 +259,7 @@ void layer_norm_cases(Cases& cases) {
   add_layer_norms(cases);
   add_special(cases);
   add_residual(cases);
+  add_mixed(cases);
   add_dropout(cases);
   cases.error("layer_norm", "another shape", "whose last sizes are [3], got shape [3, 4]", [] {
     layer_norm(zeros({3, 4}), {3});
@@ -241,9 +276,10 @@ void layer_norm_cases(Cases& cases) {
   cases.error("rms_norm", "weight of another shape", "weight must have shape [4], got [1]", [] {
     rms_norm(zeros({3, 4}), {4}, zeros({1}));
   });
-  cases.error("add_rms_norm", "residual of another shape", "one shape and dtype", [] {
-    add_rms_norm(zeros({3, 4}), zeros({4}), {4});
-  });
+  cases.error("add_rms_norm", "residual of another shape", "input and residual must have one shape",
+              [] {
+                add_rms_norm(zeros({3, 4}), zeros({4}), {4});
+              });
   cases.error("add_layer_norm", "p out of range", "expected p between 0 and 1", [] {
     add_layer_norm(zeros({3, 4}), zeros({3, 4}), {4}, {}, {}, 1e-5, {}, 1.5);
   });

@@ -10,8 +10,8 @@ namespace tensora::cuda {
 namespace {
 
 struct GradientParams {
-  RowsOf<5> rows;  // gradient of x, of the dropped input, of the result; x; gradient of the sum
-  bool drops, adds;
+  RowsOf<5> rows;    // gradient of x, of the dropped input, of the result; x; gradient of the sum
+  bool apart, adds;  // the input has a gradient of its own; that of the sum is added
   long long first_row;
   ParameterArray weight;
   const char *mean, *rstd;  // of the compute type; no mean: the root mean square
@@ -46,8 +46,8 @@ struct Common {
         slope(sums.second / static_cast<C>(params.rows.length)) {}
 };
 
-/// The results of a pack of row `row`: `grad` becomes the gradient of x, and then, where elements
-/// were dropped, that of the input.
+/// The results of a pack of row `row`: `grad` becomes the gradient of x, and then, where that is
+/// another, that of the input.
 template <bool kFused, int kPack, class C>
 __device__ inline void store_pack_of(const GradientParams& params, const long long (&at)[5],
                                      unsigned row, long long position, C (&grad)[kPack]) {
@@ -66,10 +66,12 @@ __device__ inline void store_pack_of(const GradientParams& params, const long lo
     for (int i = 0; i < kPack; ++i) grad[i] += other[i];
   }
   store_to(kOfX);
-  if (!kFused || !params.drops) return;
+  if (!kFused || !params.apart) return;
   const long long start = (params.first_row + row) * params.rows.length + position;
+  if (params.dropping.active) {
 #pragma unroll
-  for (int i = 0; i < kPack; ++i) grad[i] *= static_cast<C>(params.dropping.factor_of(start + i));
+    for (int i = 0; i < kPack; ++i) grad[i] *= static_cast<C>(params.dropping.factor_of(start + i));
+  }
   store_to(kOfInput);
 }
 
@@ -106,12 +108,12 @@ __device__ inline void leave_sums(const GradientParams& params, const Row& sum, 
   }
 }
 
-// kFused: a gradient is added, or elements were dropped.
+// kFused: a gradient is added, or that of the input is apart.
 template <bool kFused, class C, int kPack, unsigned kGroup>
-__global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup, kGroup < 256 ? 4 : 1024 / kGroup)
+__global__ void __launch_bounds__(kGroup == 32 ? 256 : kGroup, kGroup == 32 ? 4 : 1024 / kGroup)
     gradient_rows(const __grid_constant__ GradientParams params) {
   constexpr int kItems = 8;
-  constexpr unsigned kBlock = kGroup < 256 ? 256 : kGroup, kGroups = kBlock / kGroup;
+  constexpr unsigned kBlock = kGroup == 32 ? 256 : kGroup, kGroups = kBlock / kGroup;
   using Row = HeldRow<C, kItems, kPack, kGroup>;
   static_assert(kGroup == kWarpThreads || kGroups == 1);
   const RowArray(&array)[5] = params.rows.array;
@@ -274,10 +276,11 @@ void run_gradient(const KernelContext& context, GradientParams params, const Vie
   const auto processors = static_cast<unsigned>(device_info(context.device.index).multiprocessors);
   const bool sums = of_weight || of_bias, held = length <= kLongestHeld;
   const unsigned group = length <= 8 * 32    ? 32
+                         : length <= 8 * 128 ? 128
                          : length <= 8 * 256 ? 256
                          : length <= 8 * 512 ? 512
                                              : 1024;
-  const unsigned block = std::max(256u, group), groups = block / group;
+  const unsigned block = group == 32 ? 256 : group, groups = block / group;
   unsigned parts = std::min((rows + groups - 1) / groups, processors * (1024 / block));
   unsigned rows_per_part = 0;
   if (!held) {
@@ -301,6 +304,8 @@ void run_gradient(const KernelContext& context, GradientParams params, const Vie
              dim3(256), params, rows_per_part);
   } else if (group == 32) {
     run(gradient_rows<kFused, C, kPack, 32>);
+  } else if (group == 128) {
+    run(gradient_rows<kFused, C, kPack, 128>);
   } else if (group == 256) {
     run(gradient_rows<kFused, C, kPack, 256>);
   } else if (group == 512) {
@@ -318,7 +323,7 @@ void norm_backward_kernel(const KernelContext& context, const NormBackwardAttrs&
   const int row_dims = attrs.normalized_shape.size();
   size_t next = 1;
   const auto output_if = [&](bool wanted) { return wanted ? &context.output(next++) : nullptr; };
-  const View *const of_input = output_if(attrs.p > 0), *const of_weight = output_if(attrs.weight),
+  const View *const of_input = output_if(attrs.apart()), *const of_weight = output_if(attrs.weight),
                     *const of_bias = output_if(attrs.bias);
   const RowsInput grad(context, &context.input(0), row_dims),
       x(context, &context.input(1), row_dims),
@@ -337,7 +342,7 @@ void norm_backward_kernel(const KernelContext& context, const NormBackwardAttrs&
   GradientParams params{};
   params.rows = rows_of_lines(lines, dtypes);
   params.rows.count = static_cast<unsigned>(rows);
-  params.drops = of_input != nullptr;
+  params.apart = of_input != nullptr;
   params.adds = of_sum.given();
   params.weight = weight.array();
   params.mean = mean.array().data;
@@ -354,7 +359,7 @@ void norm_backward_kernel(const KernelContext& context, const NormBackwardAttrs&
     else
       run_gradient<true, float, 1>(context, params, of_weight, of_bias);
   };
-  if (params.adds || params.drops)
+  if (params.adds || params.apart)
     run.template operator()<true>();
   else
     run.template operator()<false>();

@@ -220,7 +220,7 @@ void norm_rows(const NormJob& job, int64_t n) {
 }
 
 void run_norm(const NormJob& job, const Shape& normalized_shape) {
-  visit_compute_floating(job.x->dtype,
+  visit_compute_floating(job.sum ? job.sum->dtype : job.x->dtype,
                          [&]<class C>() { norm_rows<C>(job, normalized_shape.numel()); });
 }
 
@@ -260,7 +260,7 @@ void rms_norm_kernel(const KernelContext& context, const RmsNormAttrs& attrs) {
 
 template <bool centre>
 void add_norm_kernel(const KernelContext& context, const AddNormAttrs& attrs) {
-  const DType dtype = context.input(0).dtype;
+  const DType dtype = context.input(1).dtype;
   run_norm({.x = &context.input(0),
             .residual = &context.input(1),
             .weight = optional_input(context, 2),
@@ -394,7 +394,7 @@ class GradientRows {
       if (!job_.dinput) continue;
       C* const dropped = dinput.place(start, result);
       if (dropped != to) std::copy_n(to, count, dropped);
-      dropping_.apply(start, count, dropped);
+      if (dropping_) dropping_.apply(start, count, dropped);
       dinput.write(dropped, start, count);
     }
   }
@@ -435,7 +435,7 @@ void norm_backward_kernel(const KernelContext& context, const NormBackwardAttrs&
   job.weight = optional_input(context, 4);
   job.grad_of_sum = optional_input(context, 5);
   job.dx = &context.output(0);
-  job.dinput = output_if(attrs.p > 0);
+  job.dinput = output_if(attrs.apart());
   job.dweight = output_if(attrs.weight);
   job.dbias = output_if(attrs.bias);
   job.p = attrs.p;

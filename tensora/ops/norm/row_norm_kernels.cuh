@@ -67,14 +67,16 @@ __device__ inline C finish_statistics(const NormParams& params, unsigned row, bo
 }
 
 // Blocks that should fit on a processor together: as many loads as possible in flight.
-template <bool kAdds, class C, unsigned kGroup>
+template <bool kAdds, class C, int kItems, unsigned kGroup>
 inline constexpr int kNormBlocks = kGroup == 1024   ? 1
                                    : sizeof(C) == 8 ? 2
+                                   : kItems == 32   ? (kAdds ? 2 : 3)
                                    : kAdds          ? 3
                                                     : 5;
 
 template <bool kAdds, class C, int kItems, int kPack, unsigned kGroup>
-__global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup, kNormBlocks<kAdds, C, kGroup>)
+__global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup,
+                                  kNormBlocks<kAdds, C, kItems, kGroup>)
     norm_rows(const __grid_constant__ NormParams params) {
   constexpr unsigned kBlock = kGroup < 256 ? 256 : kGroup;
   using Row = HeldRow<C, kItems, kPack, kGroup>;
@@ -205,6 +207,8 @@ void run_rows(const KernelContext& context, const NormParams& params) {
   const long long length = params.rows.length;
   if (length <= 8 * 32)
     run(norm_rows<kAdds, C, 8, kPack, 32>, 32);
+  else if (length <= 32 * 32 && sizeof(C) == 4)  // a warp has no other to wait for
+    run(norm_rows<kAdds, float, 32, kPack, 32>, 32);
   else if (length <= 8 * 256)
     run(norm_rows<kAdds, C, 8, kPack, 256>, 256);
   else if (length <= 16 * 256 && sizeof(C) == 4)  // more doubles would be spilled
@@ -233,7 +237,7 @@ void run_norm(const KernelContext& context, const NormJob& job, const Shape& nor
   const View y = *with_rows(*job.y, row_dims),
              sum = *with_rows(kAdds ? *job.sum : *job.y, row_dims);
   const View* const views[4] = {&y, &sum, &x.view(), kAdds ? &residual.view() : &x.view()};
-  const DType dtype = job.x->dtype, dtypes[4] = {dtype, dtype, dtype, dtype};
+  const DType dtypes[4] = {y.dtype, sum.dtype, job.x->dtype, views[3]->dtype};
   const Lines<4> lines = make_lines<4>(views, y.dim() - 1);
   const bool packs = weight.takes_packs() && bias.takes_packs() && input_bias.takes_packs();
   const int pack = packs ? pack_of(lines, dtypes) : 1;
@@ -248,7 +252,7 @@ void run_norm(const KernelContext& context, const NormJob& job, const Shape& nor
     params.rows = rows_of_lines(part, dtypes);
     params.mean = job.mean ? job.mean->as<char>() + params.first_row * bytes : nullptr;
     params.rstd = job.rstd->as<char>() + params.first_row * bytes;
-    if (dtype == DType::float64)
+    if (sum.dtype == DType::float64)
       run_rows<kAdds, double, 1>(context, params);
     else if (pack == 8)
       run_rows<kAdds, float, 8>(context, params);

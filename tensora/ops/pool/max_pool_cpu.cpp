@@ -1,3 +1,4 @@
+// Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
 #include "tensora/ops/pool/max_pool.h"
 
 #include <limits>

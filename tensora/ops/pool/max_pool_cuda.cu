@@ -1,6 +1,6 @@
 #include "tensora/ops/pool/max_pool.h"
 
-#include "tensora/ops/pool/pool_cuda.cuh"
+#include "tensora/ops/pool/pool_planes.cuh"
 
 namespace tensora::cuda {
 namespace {
@@ -107,6 +107,51 @@ __global__ void __launch_bounds__(kThreads)
   if (params.places) params.places[params.places_strides.offset(at)] = chosen;
 }
 
+// See Note [Windows that the compiler can see].
+struct MaxPlanesParams {
+  PoolBox box;
+  PlaneWindows windows;
+  PlaneArray in_array, out_array, places_array;
+  const void* in;
+  void* out;
+  long long* places;  // null if they are not wanted
+};
+
+template <class T, int V, int kKernel>
+__global__ void __launch_bounds__(kThreads)
+    max_pool_planes(const __grid_constant__ MaxPlanesParams params) {
+  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= params.box.count) return;
+  const Place at = params.box.place(i);
+  const T* const from = static_cast<const T*>(params.in) + params.in_array.start(at);
+  float best[V];
+  int chosen[V];
+  const int first = max(params.windows.h.start(at.h), 0) * params.windows.w.in +
+                    max(params.windows.w.start(at.w), 0);
+#pragma unroll
+  for (int v = 0; v < V; ++v) best[v] = lowest<float>(), chosen[v] = first;
+  each_in_window<kKernel>(params.windows, at.h, at.w, [&](int h, int w, bool inside) {
+    float value[V];
+#pragma unroll
+    for (int v = 0; v < V; ++v) value[v] = lowest<float>();
+    if (inside) load_channels<T, float, V>(from + params.in_array.offset(h, w), value);
+    const int place = h * params.windows.w.in + w;
+#pragma unroll
+    for (int v = 0; v < V; ++v)
+      if (replaces(value[v], best[v])) best[v] = value[v], chosen[v] = place;
+  });
+  store_channels<T, float, V>(static_cast<T*>(params.out) + params.out_array.start(at) +
+                                  params.out_array.offset(at.h, at.w),
+                              best);
+  if (!params.places) return;
+  long long places[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) places[v] = chosen[v];
+  store_channels<long long, long long, V>(
+      params.places + params.places_array.start(at) + params.places_array.offset(at.h, at.w),
+      places);
+}
+
 template <class Body>
 void visit_pooled(DType dtype, Body&& body) {
   visit_dtype(dtype, [&]<class T>() {
@@ -116,6 +161,44 @@ void visit_pooled(DType dtype, Body&& body) {
       body.template operator()<T, float>();
     else if constexpr (!is_bool_type<T>)
       body.template operator()<T, long long>();
+  });
+}
+
+// The dtypes that are computed in float32.
+template <class Body>
+void visit_narrow(DType dtype, Body&& body) {
+  if (dtype == DType::float32)
+    body.template operator()<float>();
+  else if (dtype == DType::bfloat16)
+    body.template operator()<BFloat16>();
+  else
+    body.template operator()<Half>();
+}
+bool is_narrow(DType dtype) { return is_floating_point(dtype) && dtype != DType::float64; }
+
+void pool_planes(const KernelContext& context, const MaxPoolParams& general, const View& in,
+                 const View& out, const View& places) {
+  MaxPlanesParams params{{},
+                         plane_windows(general.windows),
+                         plane_array(in),
+                         plane_array(out),
+                         plane_array(places),
+                         general.in,
+                         general.out,
+                         general.places};
+  const Launch launch{context.op, context.device.index};
+  visit_narrow(in.dtype, [&]<class T>() {
+    constexpr int V = static_cast<int>(16 / sizeof(T));
+    const int group = channels_per_thread({&in, &out, &places});
+    visit_kernel(params.windows, [&]<int kKernel>() {
+      each_box(out, group, [&](const PoolBox& box) {
+        params.box = box;
+        if (group == 1)
+          launch(max_pool_planes<T, 1, kKernel>, blocks_for(box.count), dim3(kThreads), params);
+        else
+          launch(max_pool_planes<T, V, kKernel>, blocks_for(box.count), dim3(kThreads), params);
+      });
+    });
   });
 }
 
@@ -133,6 +216,8 @@ void max_pool_kernel(const KernelContext& context, const MaxPoolAttrs& attrs) {
   params.in = in.data;
   params.out = out.data;
   params.places = attrs.return_indices ? places.as<long long>() : nullptr;
+  if (is_narrow(in.dtype) && are_small_squares(params.windows, {&in, &out, &places}))
+    return pool_planes(context, params, in, out, places);
   const Launch launch{context.op, context.device.index};
   const pool::WindowDim& width = params.windows.dims[2];
   const int64_t wide = width.adaptive ? width.in / std::max<int64_t>(width.out, 1) : width.kernel;
@@ -202,6 +287,69 @@ __global__ void __launch_bounds__(kThreads)
   store_channels<T, C, V>(static_cast<T*>(params.out) + params.out_strides.offset(at), sum);
 }
 
+struct MaxPlanesBackwardParams {
+  PoolBox box;
+  PlaneWindows windows;
+  PlaneArray grad_array, places_array, out_array;
+  const void* grad;
+  const long long* places;
+  void* out;
+};
+
+template <class T, int V, int kReach>
+__global__ void __launch_bounds__(kThreads)
+    max_pool_plane_gradients(const __grid_constant__ MaxPlanesBackwardParams params) {
+  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= params.box.count) return;
+  const Place at = params.box.place(i);
+  const int place = at.h * params.windows.w.in + at.w;
+  const T* const grads = static_cast<const T*>(params.grad) + params.grad_array.start(at);
+  const long long* const places = params.places + params.places_array.start(at);
+  float sum[V];
+#pragma unroll
+  for (int v = 0; v < V; ++v) sum[v] = 0;
+  each_window_around<kReach>(params.windows, at.h, at.w, [&](int h, int w, bool contains) {
+    if (!contains) return;
+    long long chosen[V];
+    float grad[V];
+    load_channels<long long, long long, V>(places + params.places_array.offset(h, w), chosen);
+    load_channels<T, float, V>(grads + params.grad_array.offset(h, w), grad);
+#pragma unroll
+    for (int v = 0; v < V; ++v) sum[v] += chosen[v] == place ? grad[v] : 0.0f;
+  });
+  store_channels<T, float, V>(static_cast<T*>(params.out) + params.out_array.start(at) +
+                                  params.out_array.offset(at.h, at.w),
+                              sum);
+}
+
+void plane_gradients(const KernelContext& context, const MaxPoolBackwardParams& general,
+                     const View& grad, const View& places, const View& out) {
+  MaxPlanesBackwardParams params{{},
+                                 plane_windows(general.windows),
+                                 plane_array(grad),
+                                 plane_array(places),
+                                 plane_array(out),
+                                 general.grad,
+                                 general.places,
+                                 general.out};
+  const Launch launch{context.op, context.device.index};
+  visit_narrow(out.dtype, [&]<class T>() {
+    constexpr int V = static_cast<int>(16 / sizeof(T));
+    const int group = channels_per_thread({&grad, &places, &out});
+    visit_reach(params.windows, [&]<int kReach>() {
+      each_box(out, group, [&](const PoolBox& box) {
+        params.box = box;
+        if (group == 1)
+          launch(max_pool_plane_gradients<T, 1, kReach>, blocks_for(box.count), dim3(kThreads),
+                 params);
+        else
+          launch(max_pool_plane_gradients<T, V, kReach>, blocks_for(box.count), dim3(kThreads),
+                 params);
+      });
+    });
+  });
+}
+
 void max_pool_backward_kernel(const KernelContext& context, const MaxPoolBackwardAttrs& attrs) {
   const int dims = attrs.dims();
   const View grad = pool::as_five_dims(context.input(0), dims);
@@ -216,6 +364,8 @@ void max_pool_backward_kernel(const KernelContext& context, const MaxPoolBackwar
   params.grad = grad.data;
   params.places = places.as<const long long>();
   params.out = out.data;
+  if (is_narrow(out.dtype) && are_small_squares(params.windows, {&grad, &places, &out}))
+    return plane_gradients(context, params, grad, places, out);
   const Launch launch{context.op, context.device.index};
   visit_floating(out.dtype, context.op, [&]<class T>() {
     using C = accumulate_t<T>;

@@ -4,13 +4,13 @@
 
 #include <cstdint>
 
-#include "tensora/base/half.h"
-#include "tensora/base/math.h"
 #include "tensora/core/dtype.h"
+#include "tensora/ops/quant/block_fit.h"
 
 namespace tensora {
 
 struct BlockQ8_0 {
+  static constexpr DType kDType = DType::q8_0;
   static constexpr int kNumbers = 32;
   Half scale;
   int8_t q[kNumbers];
@@ -30,6 +30,12 @@ struct BlockQ8_0 {
     const float whole = math::trunc(scaled), rest = scaled - whole;
     return static_cast<int8_t>(whole + static_cast<float>(rest >= 0.5f) -
                                static_cast<float>(rest <= -0.5f));
+  }
+
+  [[gnu::always_inline]] TENSORA_HD void encode(const float* x) {
+    const float step = scale_of(math::abs(blocks::extreme_of<kNumbers>(x)));
+    scale = Half(step);
+    for (int i = 0; i < kNumbers; ++i) q[i] = rounded(x[i], step);
   }
 };
 static_assert(sizeof(BlockQ8_0) == dtype_info(DType::q8_0).block_bytes &&

@@ -31,7 +31,6 @@ constinit OpDef<QuantizeAttrs> quantize_op = define(Op<QuantizeAttrs>{
           infer.check(is_floating_point(x.dtype()), "expected a floating-point tensor, got ",
                       x.dtype());
           infer.check(is_quantized(attrs.dtype), "expected a quantized dtype, got ", attrs.dtype);
-          infer.check(attrs.dtype == kQ8_0, "only q8_0 has kernels yet, got ", attrs.dtype);
           const int64_t block = dtype_info(attrs.dtype).block_numbers;
           infer.check(x.dim() >= 1 && x.sizes().back() % block == 0,
                       "the last dim must consist of blocks of ", block, ", got shape ", x.sizes());
@@ -49,8 +48,6 @@ constinit OpDef<DequantizeAttrs> dequantize_op = define(Op<DequantizeAttrs>{
     .infer =
         [](Infer& infer, const DequantizeAttrs& attrs) {
           infer.check(infer[0].is_quantized(), "expected a quantized tensor, got ",
-                      infer[0].dtype());
-          infer.check(infer[0].dtype() == kQ8_0, "only q8_0 has kernels yet, got ",
                       infer[0].dtype());
           infer.check(is_floating_point(attrs.dtype), "expected a floating-point dtype, got ",
                       attrs.dtype);

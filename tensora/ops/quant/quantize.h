@@ -2,8 +2,8 @@
 
 // Quantized tensors hold blocks of numbers with a common scale, as files of language models do.
 // They can be made, copied, moved to another device, sliced along rows, and brought back; every
-// other op refuses them by name. A new block type is a row in core/dtype.h, a header like q8_0.h
-// and a branch in the kernels here.
+// other op refuses them by name but those made for them (quant_linear and its kin). blocks.h lists
+// the formats; every device encodes them into the same bytes.
 
 #include "tensora/dispatch/op_def.h"
 

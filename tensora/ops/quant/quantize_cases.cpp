@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "tensora/ops/quant/blocks.h"
 #include "tests/suite/cases.h"
 
 namespace tensora::suite {
@@ -21,6 +22,21 @@ Array through_q8_0(const Array& x) {
   return out;
 }
 
+// Any format by its own definition on the host; tests/ops/block_formats_test.cpp has its goldens.
+Array through(DType dtype, const Array& x) {
+  Array out = x;
+  visit_block(dtype, [&]<class Block>() {
+    for (int64_t begin = 0; begin < x.numel(); begin += Block::kNumbers) {
+      float numbers[Block::kNumbers];
+      for (int i = 0; i < Block::kNumbers; ++i) numbers[i] = static_cast<float>(x[begin + i]);
+      Block block;
+      block.encode(numbers);
+      for (int i = 0; i < Block::kNumbers; ++i) out[begin + i] = block.number(i);
+    }
+  });
+  return out;
+}
+
 }  // namespace
 
 void quantize_cases(Cases& cases) {
@@ -34,6 +50,21 @@ void quantize_cases(Cases& cases) {
                  .run = [](In x) { return one(dequantize(quantize(x[0], kQ8_0), x[0].dtype())); },
                  .reference = [](Arrays x) { return one(through_q8_0(x[0])); },
                  .opt_out = flat});
+  for (const DTypeInfo& info : dtype_info_table) {
+    if (info.category != Category::quantized) continue;
+    const DType dtype = info.dtype;
+    const int64_t block = info.block_numbers;
+    for (const Shape& sizes :
+         {Shape{block}, Shape{3, 2 * block}, Shape{0, block}, Shape{70, block}})
+      for (const char* op : {"quantize", "dequantize"})
+        cases.add(
+            {.op = op,
+             .name = concat("any ", dtype, " ", sizes),
+             .inputs = {{sizes}},
+             .run = [=](In x) { return one(dequantize(quantize(x[0], dtype), x[0].dtype())); },
+             .reference = [=](Arrays x) { return one(through(dtype, x[0])); },
+             .opt_out = flat});
+  }
   cases.add({.op = "dequantize",
              .name = "rows of a larger tensor",
              .inputs = {{{5, 64}}},

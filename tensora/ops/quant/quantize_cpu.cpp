@@ -1,55 +1,67 @@
 #include "tensora/ops/quant/quantize.h"
 
-#include <algorithm>
-
 #include "tensora/backend/cpu/convert.h"
 #include "tensora/base/thread_pool.h"
-#include "tensora/ops/quant/q8_0.h"
+#include "tensora/ops/quant/blocks.h"
 
 namespace tensora::cpu::TENSORA_ISA {
 namespace {
 
-constexpr int64_t kBlocksPerTask = 512;
-constexpr int kNumbers = BlockQ8_0::kNumbers;
+constexpr int64_t kNumbersPerTask = 16384;
+
+// A block at a time goes through floats, so that formats and dtypes do not multiply.
+using Load = void (*)(const View& from, int64_t begin, int count, float* to);
+using Store = void (*)(const float* from, int count, const View& to, int64_t begin);
 
 template <class T>
-void quantize_blocks(const T* from, BlockQ8_0* to, int64_t blocks) {
-  parallel_for(blocks, kBlocksPerTask, [&](int64_t begin, int64_t end) {
+void load(const View& from, int64_t begin, int count, float* to) {
+  const T* values = from.as<const T>() + begin;
+  for (int i = 0; i < count; ++i) to[i] = convert_element<float>(values[i]);
+}
+
+template <class T>
+void store(const float* from, int count, const View& to, int64_t begin) {
+  T* values = to.as<T>() + begin;
+  for (int i = 0; i < count; ++i) values[i] = store_element<T>(from[i]);
+}
+
+template <class Block>
+void quantize_blocks(const View& from, Load load_numbers, const View& to) {
+  constexpr int kNumbers = Block::kNumbers;
+  Block* blocks = to.as<Block>();
+  parallel_for(to.numel / kNumbers, kNumbersPerTask / kNumbers, [&](int64_t begin, int64_t end) {
+    float numbers[kNumbers];
     for (int64_t b = begin; b < end; ++b) {
-      float values[kNumbers];
-      float largest = 0;
-      for (int i = 0; i < kNumbers; ++i) {
-        values[i] = convert_element<float>(from[b * kNumbers + i]);
-        // NaN stays: it is not below anything.
-        if (!(math::abs(values[i]) <= largest)) largest = math::abs(values[i]);
-      }
-      const float scale = BlockQ8_0::scale_of(largest);
-      to[b].scale = Half(scale);
-      for (int i = 0; i < kNumbers; ++i) to[b].q[i] = BlockQ8_0::rounded(values[i], scale);
+      load_numbers(from, b * kNumbers, kNumbers, numbers);
+      blocks[b].encode(numbers);
     }
   });
 }
 
-template <class T>
-void dequantize_blocks(const BlockQ8_0* from, T* to, int64_t blocks) {
-  parallel_for(blocks, kBlocksPerTask, [&](int64_t begin, int64_t end) {
-    for (int64_t b = begin; b < end; ++b)
-      for (int i = 0; i < kNumbers; ++i) to[b * kNumbers + i] = store_element<T>(from[b].number(i));
+template <class Block>
+void dequantize_blocks(const View& from, Store store_numbers, const View& to) {
+  constexpr int kNumbers = Block::kNumbers;
+  const Block* blocks = from.as<const Block>();
+  parallel_for(to.numel / kNumbers, kNumbersPerTask / kNumbers, [&](int64_t begin, int64_t end) {
+    float numbers[kNumbers];
+    for (int64_t b = begin; b < end; ++b) {
+      for (int i = 0; i < kNumbers; ++i) numbers[i] = blocks[b].number(i);
+      store_numbers(numbers, kNumbers, to, b * kNumbers);
+    }
   });
 }
 
 void quantize_kernel(const KernelContext& context, const QuantizeAttrs&) {
   const View &x = context.input(0), &out = context.output();
-  visit_floating(x.dtype, context.op, [&]<class T>() {
-    quantize_blocks(x.as<const T>(), out.as<BlockQ8_0>(), out.numel / kNumbers);
-  });
+  const Load load_numbers = visit_floating(x.dtype, context.op, []<class T>() { return load<T>; });
+  visit_block(out.dtype, [&]<class Block>() { quantize_blocks<Block>(x, load_numbers, out); });
 }
 
 void dequantize_kernel(const KernelContext& context, const DequantizeAttrs&) {
   const View &x = context.input(0), &out = context.output();
-  visit_floating(out.dtype, context.op, [&]<class T>() {
-    dequantize_blocks(x.as<const BlockQ8_0>(), out.as<T>(), out.numel / kNumbers);
-  });
+  const Store store_numbers =
+      visit_floating(out.dtype, context.op, []<class T>() { return store<T>; });
+  visit_block(x.dtype, [&]<class Block>() { dequantize_blocks<Block>(x, store_numbers, out); });
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
 #include "tensora/backend/cpu/parts.h"
 #include "tensora/core/kernel.h"
 #include "tensora/ops/sort/searchsorted_op.h"

@@ -130,14 +130,15 @@ void set_addresses(cublasLtMatmulDescOpaque_t& description, const Epilogue& epil
   if (epilogue.aux) set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, epilogue.aux);
 }
 
-void describe(cublasLtMatrixLayoutOpaque_t& to, const Matmul& args, const MatrixBatch& matrix,
-              int64_t rows, int64_t cols, Layout layout) {
+DType out_dtype(const Matmul& args) { return args.out_dtype.value_or(args.dtype); }
+
+void describe(cublasLtMatrixLayoutOpaque_t& to, const Matmul& args, DType dtype,
+              const MatrixBatch& matrix, int64_t rows, int64_t cols, Layout layout) {
   // Column-major sizes: the memory's rows become columns.
   const auto height = static_cast<uint64_t>(layout.transposed ? rows : cols);
   const auto width = static_cast<uint64_t>(layout.transposed ? cols : rows);
-  check_lt(
-      cublas_lt().layout_init(&to, sizeof to, data_type(args.dtype), height, width, layout.leading),
-      args, "layout");
+  check_lt(cublas_lt().layout_init(&to, sizeof to, data_type(dtype), height, width, layout.leading),
+           args, "layout");
   const auto count = static_cast<int32_t>(args.batch);
   const int64_t stride = matrix.batch_stride;
   cublas_lt().layout_set(&to, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
@@ -148,6 +149,8 @@ uint32_t alignment_of(const void* address) {
   const auto bits = reinterpret_cast<uintptr_t>(address);
   return static_cast<uint32_t>(std::min<uintptr_t>(256, bits & -bits));
 }
+
+const void* added_to(const Matmul& args) { return args.added ? args.added : args.out.data; }
 
 using Candidates = std::vector<cublasLtMatmulHeuristicResult_t>;
 
@@ -161,7 +164,7 @@ Candidates recommended(Plan& plan, const Matmul& args, size_t count) {
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t{kWorkspaceBytes});
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(args.b.data));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(args.a.data));
-  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(args.out.data));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(added_to(args)));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(args.out.data));
   Candidates found(count);
   int returned = 0;
@@ -182,7 +185,7 @@ cublasStatus_t enqueue(Plan& plan, const Matmul& args, const cublasLtMatmulAlgo_
   return cublas_lt().matmul(
       cublas_lt_handle(args.device), &description,
       wide ? static_cast<const void*>(&args.alpha) : &alpha, args.b.data, &plan.b, args.a.data,
-      &plan.a, wide ? static_cast<const void*>(&args.beta) : &beta, args.out.data, &plan.out, to,
+      &plan.a, wide ? static_cast<const void*>(&args.beta) : &beta, added_to(args), &plan.out, to,
       &plan.out, &algorithm, workspace, workspace_bytes, current_stream(args.device));
 }
 
@@ -190,7 +193,7 @@ cublasStatus_t enqueue(Plan& plan, const Matmul& args, const cublasLtMatmulAlgo_
 size_t result_bytes(const Matmul& args) {
   const int64_t elements = (args.batch - 1) * args.out.batch_stride +
                            (args.m - 1) * std::max(args.out.row_stride, args.n) + args.n;
-  return static_cast<size_t>(elements) * element_size(args.dtype);
+  return static_cast<size_t>(elements) * element_size(out_dtype(args));
 }
 
 /// Milliseconds of device time between two calls.
@@ -249,7 +252,7 @@ cublasLtMatmulHeuristicResult_t fastest(Plan& plan, const Matmul& args,
 }
 
 /// Everything that a plan depends on.
-using Key = std::array<int64_t, 22>;
+using Key = std::array<int64_t, 24>;
 
 // Shared by all threads.
 cublasLtMatmulHeuristicResult_t tuned_algorithm(Plan& plan, const Matmul& args, const Key& key,
@@ -287,9 +290,9 @@ Plan make_plan(const Matmul& args, const Key& key, Layout a, Layout b, Layout ou
   if (args.epilogue.aux)
     set(plan.description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, args.epilogue.aux_stride);
   set_addresses(plan.description, args.epilogue);
-  describe(plan.a, args, args.a, args.m, args.k, a);
-  describe(plan.b, args, args.b, args.k, args.n, b);
-  describe(plan.out, args, args.out, args.m, args.n, out);
+  describe(plan.a, args, args.dtype, args.a, args.m, args.k, a);
+  describe(plan.b, args, args.dtype, args.b, args.k, args.n, b);
+  describe(plan.out, args, out_dtype(args), args.out, args.m, args.n, out);
   choose_algorithm(plan, args, key);
   return plan;
 }
@@ -320,6 +323,8 @@ Plan& find_plan(const Matmul& args) {
                    alignment_of(args.b.data),
                    alignment_of(args.out.data),
                    alignment_of(vector_of(args.epilogue)),
+                   alignment_of(args.added),
+                   static_cast<int64_t>(out_dtype(args)),
                    args.epilogue.aux_stride};
   thread_local std::map<Key, Plan> plans;
   const auto found = plans.find(key);

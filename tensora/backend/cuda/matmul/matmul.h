@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "tensora/core/dtype.h"
@@ -39,7 +40,7 @@ struct Epilogue {
   void *sums_of_out = nullptr, *sums_of_a = nullptr, *sums_of_b = nullptr;
 };
 
-/// out[b] = epilogue(alpha * a[b] @ b[b] + beta * out[b])
+/// out[b] = epilogue(alpha * a[b] @ b[b] + beta * added[b])
 struct Matmul {
   std::string_view op;
   int device = 0;
@@ -51,6 +52,10 @@ struct Matmul {
   MatrixBatch out;  // batch m n
   double alpha = 1, beta = 0;
   Epilogue epilogue = {};
+  /// Laid out like `out`; null: `out` itself.
+  const void* added = nullptr;
+  /// float32 for products of float16 or bfloat16 that are not to be rounded; by default `dtype`.
+  std::optional<DType> out_dtype = {};
 };
 
 /// Whether cuBLASLt can read the matrix in place: one of its strides is 1 and the other is at least

@@ -56,16 +56,44 @@ CUfunction function_of(const void* kernel, int device) {
   return entry.function;
 }
 
+thread_local constinit bool early_launches = false;
+
+CUresult launch_early(CUfunction function, dim3 grid, dim3 block, unsigned shared_bytes,
+                      CUstream stream, void** args) {
+  static const auto launch = driver_function<decltype(cuLaunchKernelEx)>("cuLaunchKernelEx");
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  attribute.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchConfig config{};
+  config.gridDimX = grid.x;
+  config.gridDimY = grid.y;
+  config.gridDimZ = grid.z;
+  config.blockDimX = block.x;
+  config.blockDimY = block.y;
+  config.blockDimZ = block.z;
+  config.sharedMemBytes = shared_bytes;
+  config.hStream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  return launch(&config, function, args, nullptr);
+}
+
 }  // namespace
+
+EarlyLaunches::EarlyLaunches(bool on) : previous_(early_launches) { early_launches = on; }
+EarlyLaunches::~EarlyLaunches() { early_launches = previous_; }
 
 void Launch::run(const void* kernel, dim3 grid, dim3 block, void** args) const {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   use_device(device);
   note_launch(op);
   static const auto launch = driver_function<decltype(cuLaunchKernel)>("cuLaunchKernel");
+  const CUfunction function = function_of(kernel, device);
   const CUresult status =
-      launch(function_of(kernel, device), grid.x, grid.y, grid.z, block.x, block.y, block.z,
-             shared_bytes, current_stream(device), args, nullptr);
+      early && early_launches && device_info(device).major >= 9
+          ? launch_early(function, grid, block, shared_bytes, current_stream(device), args)
+          : launch(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_bytes,
+                   current_stream(device), args, nullptr);
   // The driver's codes are the runtime's.
   if (status != CUDA_SUCCESS) [[unlikely]]
     fail_cuda(static_cast<cudaError_t>(status), concat("the launch of ", op));

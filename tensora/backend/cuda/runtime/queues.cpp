@@ -2,6 +2,7 @@
 #include "tensora/backend/cuda/runtime/queues.h"
 #include "tensora/backend/cuda/memory/allocator.h"
 #include "tensora/backend/cuda/runtime/capture.h"
+#include "tensora/backend/cuda/runtime/graph.h"
 #include "tensora/backend/cuda/runtime/order.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/core/queue.h"
@@ -10,6 +11,18 @@ namespace tensora::cuda {
 namespace {
 
 cudaStream_t stream_of(const Queue& queue) { return static_cast<cudaStream_t>(queue.handle); }
+
+class RecordedGraph final : public RecordedWork {
+ public:
+  RecordedGraph(Device device, const std::function<void()>& body) : graph_(device) {
+    const EarlyLaunches scope;
+    graph_.capture(body);
+  }
+  void replay() override { graph_.replay(); }
+
+ private:
+  Graph graph_;
+};
 
 class StreamControl final : public QueueControl {
  public:
@@ -30,6 +43,9 @@ class StreamControl final : public QueueControl {
     const DeviceGuard guard(queue.device.index);
     return cudaStreamIsCapturing(stream_of(queue), &status) == cudaSuccess &&
            status == cudaStreamCaptureStatusActive;
+  }
+  std::unique_ptr<RecordedWork> record(Device device, const std::function<void()>& body) override {
+    return std::make_unique<RecordedGraph>(device, body);
   }
 };
 

@@ -50,12 +50,32 @@ class DeviceGuard {
 cudaStream_t current_stream(int device);
 void set_current_stream(int device, cudaStream_t stream);
 
+/// Note [Kernels that begin early]
+/// Between two kernels a GPU idles for a microsecond or more, which is long where kernels take two.
+/// A kernel launched `early` may begin as soon as every block of the previous one has called
+/// begin_next() (loops/early.cuh) or ended; it must call wait_for_previous() before it reads or
+/// writes what other kernels use. Weights may be requested before that: so launches are early only
+/// within an EarlyLaunches scope, whose author knows that no kernel in it, or just before, writes
+/// weights; and only on devices of compute capability 9.0 or more. Sources of such kernels are
+/// called *_early.cu.
+class EarlyLaunches {
+ public:
+  explicit EarlyLaunches(bool on = true);
+  ~EarlyLaunches();
+  EarlyLaunches(const EarlyLaunches&) = delete;
+  EarlyLaunches& operator=(const EarlyLaunches&) = delete;
+
+ private:
+  bool previous_;
+};
+
 /// Queues a kernel on the thread's current stream of `device`; `args` holds the address of each
 /// parameter. Kernels without blocks are not launched.
 struct Launch {
   std::string_view op;
   int device = 0;
   unsigned shared_bytes = 0;
+  bool early = false;  // if the scope allows it
 
   void run(const void* kernel, dim3 grid, dim3 block, void** args) const;
 

@@ -1,0 +1,293 @@
+#include "commands.h"
+
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+
+#include "bench_record.h"
+#include "files.h"
+#include "interrupt.h"
+#include "model_options.h"
+#include "tensora/base/thread_pool.h"
+#include "tensora/core/backend.h"
+#include "tensora/dispatch/build_info.h"
+
+namespace tensora::cli {
+namespace {
+
+struct BenchSettings {
+  ModelOptions model;
+  std::vector<std::string> models, synthetic;
+  std::string types = "q4_k_m", prompts = "512", generated = "128", depths = "0", batches = "512",
+              threads, sequences = "1";
+  std::vector<std::string> both, compared;
+  std::string output = "md", file, plot;
+  int64_t repetitions = 5;
+  bool batched = false, warms_up = true, measures_bandwidth = true;
+};
+
+std::string line_behind(const std::string& path, const std::string& name) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    if (line.rfind(name, 0) == 0) {
+      const size_t colon = line.find(':');
+      const size_t begin = line.find_first_not_of(" \t", colon + 1);
+      return begin == line.npos ? "" : line.substr(begin);
+    }
+  return {};
+}
+
+std::string gpu_name(Device device) {
+  const std::filesystem::path folder = "/proc/driver/nvidia/gpus";
+  std::error_code error;
+  if (device.is_cpu()) return {};
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error))
+    return line_behind((entry.path() / "information").string(), "Model");
+  return to_string(device);
+}
+
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+// The tests in llama-bench's order: prompts, then generation, then both.
+std::vector<llm::BenchTest> tests_of(const BenchSettings& settings) {
+  std::vector<llm::BenchTest> tests;
+  const auto prompts = parse_numbers(settings.prompts, "--n-prompt");
+  const auto generated = parse_numbers(settings.generated, "--n-gen");
+  for (const int64_t depth : parse_numbers(settings.depths, "--n-depth"))
+    for (const int64_t sequences : parse_numbers(settings.sequences, "--sequences")) {
+      const auto add = [&](int64_t prompt, int64_t generate) {
+        if (prompt + generate == 0) return;
+        tests.push_back({prompt, generate, depth, sequences});
+        tests.back().check_valid();
+      };
+      if (settings.batched) {
+        for (const int64_t prompt : prompts)
+          for (const int64_t generate : generated) add(prompt, generate);
+        continue;
+      }
+      for (const int64_t prompt : prompts) add(prompt, 0);
+      for (const int64_t generate : generated) add(0, generate);
+      for (const std::string& pair : settings.both) {
+        const auto numbers = parse_numbers(pair, "--pg");
+        if (numbers.size() != 2)
+          throw UsageError("--pg: expected PROMPT,GENERATED such as 512,128, got '" + pair + "'");
+        add(numbers[0], numbers[1]);
+      }
+    }
+  if (tests.empty()) throw UsageError("there is nothing to run: all tests have no tokens");
+  return tests;
+}
+
+class Bench {
+ public:
+  explicit Bench(const BenchSettings& settings) : settings_(settings), tests_(tests_of(settings)) {
+    device_ = choose_device(settings.model);
+    cpu_ = line_behind("/proc/cpuinfo", "model name");
+    gpu_ = gpu_name(device_);
+    version_ = concat("tensora ", build_info().version, ", ", build_info().compiler);
+  }
+
+  std::vector<BenchRecord> run() {
+    const Interrupt interrupt;
+    for (const std::string& path : settings_.models) {
+      ModelOptions options = settings_.model;
+      options.model = path;
+      options.device = to_string(device_);
+      run_model(path, [&] { return load_model(options, false); });
+    }
+    for (const std::string& name : settings_.synthetic)
+      for (const std::string& type : split(settings_.types))
+        run_model("synthetic " + name, [&] {
+          LoadedModel loaded;
+          loaded.model = llm::synthetic_model(name, type, device_);
+          loaded.summary = llm::summary_of(name, type, *loaded.model);
+          loaded.framework = concat("native-", tensora::name(device_.type));
+          return loaded;
+        });
+    return std::move(records_);
+  }
+
+ private:
+  static std::vector<std::string> split(const std::string& text) {
+    std::vector<std::string> out;
+    for (size_t begin = 0; begin <= text.size();) {
+      const size_t end = std::min(text.find(',', begin), text.size());
+      if (end > begin) out.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+    return out;
+  }
+
+  template <class Load>
+  void run_model(const std::string& path, const Load& load) {
+    llm::MemoryTracker memory(device_);
+    LoadedModel loaded = load();
+    std::vector<int64_t> threads{get_num_threads()};
+    if (!settings_.threads.empty()) threads = parse_numbers(settings_.threads, "--threads");
+    for (const int64_t count : threads)
+      for (const int64_t batch : parse_numbers(settings_.batches, "--batch"))
+        for (const llm::BenchTest& test : tests_) {
+          if (get_num_threads() != count) set_num_threads(static_cast<int>(count));
+          if (settings_.measures_bandwidth && bandwidth_[count] == 0)
+            bandwidth_[count] = llm::measured_bandwidth(device_);
+          run_test(path, loaded, test, batch, memory);
+          if (Interrupt::requested()) throw Interrupted();
+        }
+  }
+
+  void run_test(const std::string& path, const LoadedModel& loaded, const llm::BenchTest& test,
+                int64_t batch, llm::MemoryTracker& memory) {
+    const DType cache = settings_.model.cache_type.empty()
+                            ? loaded.model->cache_dtype()
+                            : dtype_named(settings_.model.cache_type);
+    BenchRecord record;
+    record.model_path = path;
+    record.model = loaded.summary;
+    record.test = test;
+    record.time = now_text();
+    record.samples = llm::run_benchmark(loaded.model, test,
+                                        {.repetitions = settings_.repetitions,
+                                         .batch = batch,
+                                         .cache_dtype = cache,
+                                         .warms_up = settings_.warms_up});
+    record.result = llm::result_of(test, record.samples);
+    record.result.framework = record.framework = loaded.framework;
+    record.result.model_size = llm::count_text(static_cast<double>(loaded.summary.parameters));
+    record.result.precision = loaded.summary.precision;
+    record.result.model_loading_time = loaded.seconds;
+    record.result.model_memory_gb = static_cast<double>(loaded.summary.bytes) / 1e9;
+    for (const auto& reading : memory.read())
+      record.result.peak_memory_gb += static_cast<double>(reading.peak_delta()) / 1e9;
+    record.device = to_string(device_);
+    record.cpu = cpu_;
+    record.gpu = gpu_;
+    record.version = version_;
+    record.cache_type = tensora::name(cache);
+    record.batch = batch;
+    record.threads = get_num_threads();
+    record.bandwidth = bandwidth_[record.threads];
+    record.command = command_of(record);
+    if (test.generate > 0)
+      record.bytes_per_second =
+          llm::bytes_per_step(loaded.summary, loaded.model->config(), test, cache) /
+          llm::spread_of(record.samples.steps).mean;
+    records_.push_back(std::move(record));
+  }
+
+  std::string command_of(const BenchRecord& record) const {
+    const llm::BenchTest& test = record.test;
+    std::string out = concat("tensora bench ");
+    out += record.model_path.rfind("synthetic ", 0) == 0
+               ? concat("--synthetic ", record.model_path.substr(10), " --type ",
+                        record.model.precision)
+               : record.model_path;
+    if (test.prompt > 0 && test.generate > 0)
+      out += concat(" -p 0 -n 0 --pg ", test.prompt, ",", test.generate);
+    else
+      out += concat(" -p ", test.prompt, " -n ", test.generate);
+    return out + concat(" -d ", test.depth, " -s ", test.sequences, " --ub ", record.batch, " -t ",
+                        record.threads, " -r ", settings_.repetitions, " --device ", record.device,
+                        " --ctk ", record.cache_type);
+  }
+
+  const BenchSettings& settings_;
+  std::vector<llm::BenchTest> tests_;
+  Device device_;
+  std::string cpu_, gpu_, version_;
+  std::map<int64_t, double> bandwidth_;  // by threads
+  std::vector<BenchRecord> records_;
+};
+
+void bench(const BenchSettings& settings) {
+  if (!settings.compared.empty()) {
+    std::string text;
+    const bool fine = compare_records(settings.compared[0], settings.compared[1], text);
+    std::fputs(text.c_str(), stdout);
+    if (!fine) fail("some tests became slower");
+    return;
+  }
+  if (settings.models.empty() && settings.synthetic.empty())
+    throw UsageError("expected a MODEL, --synthetic NAME or --compare A B");
+  const std::vector<BenchRecord> records = Bench(settings).run();
+  const std::string text = settings.batched && settings.output == "md"
+                               ? batched_table(records)
+                               : format_records(records, settings.output);
+  write_file(settings.file.empty() ? "-" : settings.file, text);
+  if (!settings.plot.empty()) write_file(settings.plot, bench_svg(records));
+}
+
+void add_tests(CLI::App& app, BenchSettings& settings) {
+  const auto list = [&](const char* flag, std::string& member, const char* help) {
+    return app.add_option(flag, member, help)->type_name("LIST")->capture_default_str();
+  };
+  list("-p,--n-prompt", settings.prompts, "Prompts of so many tokens: tests ppN");
+  list("-n,--n-gen", settings.generated, "So many tokens one by one: tests tgN");
+  app.add_option("--pg,--n-pg", settings.both, "A prompt, then tokens: test ppP+tgG; repeatable")
+      ->type_name("P,G");
+  list("-d,--n-depth", settings.depths, "Behind so many tokens: '@ dN'");
+  list("-s,--sequences", settings.sequences, "So many sequences at once: 'xN'");
+  app.add_flag("--batched", settings.batched,
+               "Every prompt with every number of tokens, as llama-batched-bench");
+  app.add_option("-r,--repetitions", settings.repetitions, "Of each test")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
+      ->capture_default_str();
+  app.add_flag("!--no-warmup", settings.warms_up, "Time the first run, too");
+  list("--ub,-b,--batch", settings.batches, "Tokens of a prompt that are computed at once");
+  list("-t,--threads", settings.threads, "Threads of the CPU; all unless given");
+  app.add_option("--ctk,--ctv,--cache-type", settings.model.cache_type,
+                 "What keys and values are kept as: f32, f16, bf16, q8_0, fp8");
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("bench", "Measure how fast models run here");
+  auto settings = std::make_shared<BenchSettings>();
+  command->add_option("models", settings->models, "GGUF files, folders or names")
+      ->type_name("MODEL");
+  command->add_option("--synthetic", settings->synthetic,
+                      "A registered shape with random weights: llama3-1b, llama3-8b, ...");
+  command->add_option("--type", settings->types, "Of synthetic weights, a list")
+      ->type_name("LIST")
+      ->capture_default_str();
+  add_tests(*command, *settings);
+  command->add_option("--device", settings->model.device, "auto, cpu, cuda, ...")
+      ->capture_default_str();
+  command->add_flag("--require-gpu", settings->model.require_gpu,
+                    "Fail rather than run without a GPU");
+  command->add_option("--quantize", settings->model.quantize, "Convert the matrices at loading");
+  command->add_option("-o,--output", settings->output, "The format")
+      ->check(CLI::IsMember({"md", "csv", "json", "jsonl"}))
+      ->capture_default_str();
+  command->add_flag_callback(
+      "--json", [settings] { settings->output = "json"; }, "-o json");
+  command->add_option("--out", settings->file, "Write to a file");
+  command->add_option("--plot", settings->plot, "Draw the speeds as an SVG file");
+  command->add_flag("!--no-bandwidth", settings->measures_bandwidth,
+                    "Do not measure the memory's speed for '% peak'");
+  command->add_option("--compare", settings->compared, "Two files of --output json: what changed")
+      ->expected(2)
+      ->type_name("BEFORE AFTER");
+  command->footer(
+      "Tests, options and fields are llama-bench's: mean and deviation of tokens per second,\n"
+      "without tokenizing and sampling. A LIST is 1,2,4 or a range 1-4, 128-512+128, 1-64*2; all\n"
+      "combinations are run. GB/s is what generation reads: weights, keys and values; '% peak'\n"
+      "compares that with the reading speed measured here.\n\n"
+      "Examples:\n"
+      "  tensora bench model.gguf                              pp512 and tg128\n"
+      "  tensora bench model.gguf -p 0 -n 64 -d 0-8192+2048 --plot depth.svg\n"
+      "  tensora bench --synthetic llama3-1b --type q4_k_m,q8_0,float16\n"
+      "  tensora bench model.gguf --batched -p 128 -n 64 -s 1-32*2\n"
+      "  tensora bench model.gguf -o json --out after.json && \\\n"
+      "    tensora bench --compare before.json after.json");
+  command->callback([settings] { bench(*settings); });
+}
+
+}  // namespace tensora::cli

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <functional>
+
+#include "tensora/llm/generation.h"
+
+namespace tensora::cli {
+
+/// While one lives, Ctrl-C is counted instead of ending the program; `requested` tells and forgets.
+/// Three in a row without anybody asking end the program after all.
+class Interrupt {
+ public:
+  Interrupt();
+  ~Interrupt();
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  static bool requested();
+};
+
+/// Gives the parts of an answer to `show` as they come; Ctrl-C cancels it.
+void follow(llm::Generation& generation, const std::function<void(const llm::Piece&)>& show);
+
+}  // namespace tensora::cli

@@ -1,0 +1,92 @@
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "files.h"
+#include "model_options.h"
+#include "tensora/llm/perplexity.h"
+#include "tensora/train/progress_bar.h"
+
+namespace tensora::cli {
+namespace {
+
+struct PerplexitySettings {
+  ModelOptions model;
+  std::string file;
+  int64_t context = 512, stride = 0, batch = 512;
+  bool json = false;
+};
+
+void run_perplexity(const PerplexitySettings& settings) {
+  const LoadedModel loaded = load_model(settings.model);
+  const std::string text = read_file(settings.file);
+  const std::vector<int32_t> tokens = loaded.tokenizer->encode(text);
+  llm::PerplexityOptions options{
+      .context = settings.context, .stride = settings.stride, .batch = settings.batch};
+  if (!settings.model.cache_type.empty())
+    options.cache_dtype = dtype_named(settings.model.cache_type);
+  if (loaded.tokenizer->adds_bos()) options.bos = loaded.tokenizer->bos();
+  std::unique_ptr<train::ProgressBar> bar;
+  options.progress = [&](int64_t done, int64_t total, double value) {
+    if (settings.model.quiet || settings.json) return;
+    if (!bar)
+      bar = std::make_unique<train::ProgressBar>(
+          total, train::ProgressBarOptions{.title = "perplexity", .unit = "part"});
+    bar->set("ppl", value);
+    bar->update(done);
+  };
+  const llm::PerplexityResult result = llm::perplexity(loaded.model, tokens, options);
+  bar.reset();
+  if (!settings.json) {
+    std::printf("perplexity %.4f +- %.4f over %lld tokens, %.4f bits per token, %.4f per byte\n",
+                result.perplexity, result.error, static_cast<long long>(result.tokens),
+                result.bits_per_token,
+                result.bits_per_token * static_cast<double>(tokens.size()) /
+                    static_cast<double>(text.size()));
+    return;
+  }
+  const nlohmann::ordered_json out = {
+      {"model", loaded.summary.name}, {"perplexity", result.perplexity},
+      {"error", result.error},        {"bits_per_token", result.bits_per_token},
+      {"tokens", result.tokens},      {"context", settings.context},
+      {"stride", settings.stride}};
+  std::printf("%s\n", out.dump().c_str());
+}
+
+}  // namespace
+
+void add_perplexity(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("perplexity", "Measure how well a model expects a text");
+  auto settings = std::make_shared<PerplexitySettings>();
+  command->add_option("model", settings->model.model, "A GGUF file, a folder or a name")
+      ->required()
+      ->type_name("MODEL");
+  command->add_option("-f,--file", settings->file, "The text; -: standard input")->required();
+  command->add_option("-c,--context", settings->context, "Tokens that are read together")
+      ->check(CLI::Range(int64_t{2}, int64_t{1} << 24))
+      ->capture_default_str();
+  command
+      ->add_option("--stride", settings->stride,
+                   "Begin the next part so many tokens later, and count what is new in it; 0: "
+                   "parts do not overlap, and their second halves count")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("-b,--batch", settings->batch, "Tokens that are computed at once")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--cache-type", settings->model.cache_type, "Of keys and values");
+  command->add_flag("--json", settings->json, "Print a JSON object");
+  command->add_flag("-q,--quiet", settings->model.quiet, "No progress bar");
+  add_model_options(*command, settings->model);
+  command->footer(
+      "Lower is better: e to the mean surprise per token. Compare only models with the same\n"
+      "tokenizer, or compare the bits per byte. Without --stride the figure is "
+      "llama-perplexity's.\n\n"
+      "Examples:\n"
+      "  tensora perplexity model.gguf -f wiki.test.raw\n"
+      "  tensora perplexity model.gguf -f wiki.test.raw --quantize q4_k_m    what quantizing "
+      "costs");
+  command->callback([settings] { run_perplexity(*settings); });
+}
+
+}  // namespace tensora::cli

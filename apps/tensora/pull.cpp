@@ -1,0 +1,109 @@
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "commands.h"
+#include "download.h"
+#include "tensora/base/check.h"
+#include "tensora/llm/model_file.h"
+#include "tensora/llm/registry.h"
+#include "tensora/train/progress_bar.h"
+
+namespace tensora::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct PullOptions {
+  std::string model, out, sha256, server = "https://huggingface.co";
+  bool list = false, quiet = false, again = false;
+};
+
+void list_models() {
+  std::printf("%-14s %-18s %-8s %10s  %s\n", "name", "model", "kind", "parameters", "file");
+  for (const llm::RegistryEntry& entry : llm::registry())
+    std::printf("%-14s %-18s %-8s %9.2fB  %s\n", std::string(entry.name).c_str(),
+                std::string(entry.title).c_str(), std::string(entry.architecture).c_str(),
+                static_cast<double>(entry.parameters()) / 1e9,
+                entry.details.file.empty() ? "-" : std::string(entry.details.file).c_str());
+}
+
+bool is_address(const std::string& text) {
+  return text.starts_with("https://") || text.starts_with("http://");
+}
+
+/// The last part of an address, which must be a plain file name.
+std::string file_name(const std::string& address) {
+  const std::string path = address.substr(0, address.find_first_of("?#"));
+  const std::string name = path.substr(path.rfind('/') + 1);
+  check(!name.empty() && name != "." && name != ".." && name.find('\\') == name.npos, "'", address,
+        "' does not end in the name of a file; say where to put it with --out");
+  return name;
+}
+
+void pull(const PullOptions& options) {
+  std::string address = options.model, path = options.out;
+  if (is_address(address)) {
+    if (path.empty()) path = (fs::path(llm::models_folder()) / file_name(address)).string();
+  } else {
+    const llm::RegistryEntry& entry = llm::find_registered(address);
+    if (path.empty()) path = llm::pulled_path(entry);
+    check(!entry.details.file.empty(), "no file of ", entry.name, " is known; give its address");
+    address = options.server + "/" + std::string(entry.details.file);
+  }
+  if (fs::exists(path) && !options.again) {
+    if (!options.quiet) std::fprintf(stderr, "it is there already; --again fetches it anew\n");
+    std::printf("%s\n", path.c_str());
+    return;
+  }
+  std::optional<train::ProgressBar> bar;
+  const Downloaded result =
+      download({.address = address,
+                .path = path,
+                .sha256 = options.sha256,
+                .progress = [&](uint64_t done, uint64_t total) {
+                  if (options.quiet || total == 0) return;
+                  if (!bar)
+                    bar.emplace(static_cast<int64_t>(total >> 20),
+                                train::ProgressBarOptions{.title = file_name(path), .unit = "MiB"});
+                  bar->update(static_cast<int64_t>(done >> 20));
+                }});
+  if (bar) bar->finish();
+  if (path.ends_with(".gguf")) llm::ModelFile::open(path);  // throws for anything else
+  if (!options.quiet)
+    std::fprintf(stderr, "%.1f MB%s, SHA-256 %s%s\n", static_cast<double>(result.bytes) / 1e6,
+                 result.resumed_from > 0 ? ", continued" : "", result.sha256.c_str(),
+                 result.checked ? "" : " (the server names none to compare with)");
+  std::printf("%s\n", path.c_str());
+}
+
+}  // namespace
+
+void add_pull(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("pull", "Download a language model, and go on where a download stopped");
+  auto options = std::make_shared<PullOptions>();
+  command->add_option("model", options->model, "A name of the list, or the address of a file");
+  command->add_option("--out", options->out, "Where to put it, instead of the models' folder");
+  command->add_option("--sha256", options->sha256, "What its checksum must be");
+  command->add_option("--server", options->server, "Where the list's files are")
+      ->capture_default_str();
+  command->add_flag("--list", options->list, "Print the models that are known by name");
+  command->add_flag("--again", options->again, "Fetch it even if it is there");
+  command->add_flag("--quiet", options->quiet, "Print the path of the file and nothing else");
+  command->footer(
+      "Models are kept in ~/.cache/tensora/models, or where TENSORA_MODELS says. The checksum is\n"
+      "compared with --sha256 or with what the server says.\n\n"
+      "Examples:\n"
+      "  tensora pull --list\n"
+      "  tensora pull llama3-1b\n"
+      "  tensora pull https://example.org/model.gguf --sha256 9f86d0…");
+  command->callback([options] {
+    if (options->list) return list_models();
+    if (options->model.empty()) throw UsageError("say which model; --list prints the known ones");
+    pull(*options);
+  });
+}
+
+}  // namespace tensora::cli

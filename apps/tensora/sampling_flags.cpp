@@ -1,0 +1,84 @@
+#include "sampling_flags.h"
+
+#include <charconv>
+
+#include "commands.h"
+#include "files.h"
+
+namespace tensora::cli {
+
+struct SamplingFlags::Given {
+  llm::SamplingOptions options;
+  uint64_t seed = 0;
+  CLI::Option* seed_option = nullptr;
+  std::vector<std::string> bias;
+  std::string grammar_file, schema_file;
+};
+
+namespace {
+
+// "15043=-1.5" or "15043=-inf"
+std::pair<int32_t, float> bias_of(const std::string& text) {
+  const size_t equals = text.find('=');
+  try {
+    size_t end = 0;
+    const int token = std::stoi(text.substr(0, equals), &end);
+    if (equals == text.npos || end != equals) throw std::invalid_argument("");
+    const float value = std::stof(text.substr(equals + 1), &end);
+    if (end + equals + 1 != text.size()) throw std::invalid_argument("");
+    return {token, value};
+  } catch (const std::logic_error&) {
+    throw UsageError("--logit-bias: expected TOKEN=NUMBER, got '" + text + "'");
+  }
+}
+
+}  // namespace
+
+SamplingFlags::SamplingFlags(CLI::App& app) : given_(std::make_shared<Given>()) {
+  llm::SamplingOptions& o = given_->options;
+  const std::string group = "Sampling";
+  const auto add = [&](const char* flag, auto& member, const char* help) {
+    return app.add_option(flag, member, help)->capture_default_str()->group(group);
+  };
+  add("--temp,--temperature", o.temperature, "0: always the most probable token");
+  add("--top-k", o.top_k, "Keep the K most probable tokens; 0: all");
+  add("--top-p", o.top_p, "Keep the most probable tokens up to this mass; 1: all");
+  add("--min-p", o.min_p, "Drop tokens less probable than this part of the best; 0: none");
+  add("--typical", o.typical_p, "Keep tokens of typical surprise up to this mass; 1: all");
+  add("--top-n-sigma", o.top_n_sigma, "Keep logits within N deviations of the best; -1: off");
+  add("--repeat-penalty", o.repeat_penalty, "Divide the logits of recent tokens; 1: off");
+  add("--repeat-last-n", o.repeat_last_n, "How many tokens are recent; -1: all");
+  add("--presence-penalty", o.presence_penalty, "Subtract once from tokens that occurred");
+  add("--frequency-penalty", o.frequency_penalty, "Subtract for each occurrence");
+  add("--dry-multiplier", o.dry_multiplier, "Punish repeated sequences; 0: off");
+  add("--dry-base", o.dry_base, "Growth of that penalty with the length");
+  add("--dry-allowed-length", o.dry_allowed_length, "Repetitions below this length are free");
+  add("--dry-last-n", o.dry_last_n, "How many tokens DRY looks at; -1: all");
+  add("--xtc-probability", o.xtc_probability, "How often top choices are excluded; 0: never");
+  add("--xtc-threshold", o.xtc_threshold, "From which probability on a token is a top choice");
+  add("--mirostat", o.mirostat, "1 or 2: aim at a surprise instead of cutting; 0: off");
+  add("--mirostat-tau", o.mirostat_tau, "The surprise aimed at, in bits");
+  add("--mirostat-eta", o.mirostat_eta, "How fast it is approached");
+  given_->seed_option =
+      app.add_option("-s,--seed", given_->seed, "Repeat a run; another one each time unless given")
+          ->group(group);
+  app.add_option("--logit-bias", given_->bias, "Add to a token's logit; -inf forbids it")
+      ->type_name("TOKEN=NUMBER")
+      ->group(group);
+  app.add_option("--grammar", o.grammar, "The answer must fit this GBNF grammar")->group(group);
+  app.add_option("--grammar-file", given_->grammar_file, "The same from a file")->group(group);
+  app.add_option("--json-schema", o.json_schema, "The answer must fit this JSON schema")
+      ->group(group);
+  app.add_option("--json-schema-file", given_->schema_file, "The same from a file")->group(group);
+}
+
+llm::SamplingOptions SamplingFlags::options() const {
+  llm::SamplingOptions options = given_->options;
+  if (given_->seed_option->count() > 0) options.seed = given_->seed;
+  for (const std::string& text : given_->bias) options.logit_bias.push_back(bias_of(text));
+  if (!given_->grammar_file.empty()) options.grammar = read_file(given_->grammar_file);
+  if (!given_->schema_file.empty()) options.json_schema = read_file(given_->schema_file);
+  return options;
+}
+
+}  // namespace tensora::cli

@@ -1,0 +1,322 @@
+// How fast the GPU reads quantized weights and the paged cache, in the shapes of language models.
+//
+//   tensora-bench-cuda_quant [step|rows|many|attention ...]     default: all
+//
+// Launches are recorded in a graph, so that what a launch costs the host does not count. A product
+// walks through so many copies of its weight that none is found in the caches. GB/s counts the
+// weight's bytes alone; the share is that of a copy between two arrays, measured first.
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+
+#include "tensora/backend/cuda/runtime/check.h"
+#include "tensora/backend/cuda/runtime/graph.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
+#include "tensora/backend/cuda/runtime/stream.h"
+#include "tensora/ops/norm/residual_norm.h"
+#include "tensora/ops/paged/paged_attention.h"
+#include "tensora/ops/paged/paged_store.h"
+#include "tensora/ops/quant/quant_embedding.h"
+#include "tensora/ops/quant/quant_gated.h"
+#include "tensora/ops/quant/quant_linear.h"
+#include "tensora/tensora.h"
+
+namespace tensora {
+namespace {
+
+const Device kCuda = Device(DeviceType::cuda);
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+/// Microseconds of one of `count` calls of `body(i)`, recorded and replayed.
+double microseconds(int count, const std::function<void(int)>& body) {
+  const auto all = [&] {
+    for (int i = 0; i < count; ++i) body(i);
+  };
+  body(0);
+  cuda::Graph graph;
+  graph.capture(all);
+  graph.replay();
+  std::vector<double> times;
+  for (int run = 0; run < 9; ++run) {
+    cuda::Event start(kCuda, cuda::Event::Timing::on), end(kCuda, cuda::Event::Timing::on);
+    start.record();
+    graph.replay();
+    end.record();
+    end.synchronize();
+    times.push_back(static_cast<double>(end.milliseconds_since(start)) * 1000 / count);
+  }
+  return median_of(times);
+}
+
+double copy_bandwidth() {
+  const int64_t count = int64_t{1} << 29;
+  const Tensor from = zeros({count}, {.device = kCuda}), to = zeros({count}, {.device = kCuda});
+  return 8.0 * static_cast<double>(count) / microseconds(4, [&](int) { to.copy_(from); }) * 1e-3;
+}
+
+// Bytes that are valid in every format: small scales, any codes.
+__global__ void fill_pattern(unsigned char* to, int64_t bytes) {
+  const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < bytes) to[i] = static_cast<unsigned char>((i * 2654435761u >> 13) & 0x37);
+}
+
+Tensor make_weight(int64_t rows, int64_t k, DType dtype) {
+  const Tensor weight = empty({rows, k}, {.dtype = dtype, .device = kCuda});
+  const int64_t bytes = bytes_of(dtype, rows * k);
+  const auto stream = static_cast<cudaStream_t>(cuda::Stream::current(kCuda).handle());
+  fill_pattern<<<static_cast<unsigned>((bytes + 255) / 256), 256, 0, stream>>>(
+      static_cast<unsigned char*>(weight.data_ptr()), bytes);
+  cuda::check_cuda(cudaGetLastError(), "fill_pattern");
+  return weight;
+}
+
+struct Shape2 {
+  const char* name;
+  int64_t rows, k;
+  bool gated = false;
+};
+
+double time_product(const Shape2& shape, DType dtype, int64_t batch, int64_t least_bytes) {
+  const int64_t bytes = bytes_of(dtype, shape.rows * shape.k) * (shape.gated ? 2 : 1);
+  const int count = static_cast<int>(std::clamp<int64_t>(least_bytes / bytes, 4, 64));
+  std::vector<Tensor> weights;
+  for (int i = 0; i < count * (shape.gated ? 2 : 1); ++i)
+    weights.push_back(make_weight(shape.rows, shape.k, dtype));
+  const DType activations = dtype == kFloat16 ? kFloat16 : dtype == kFloat32 ? kFloat32 : kBFloat16;
+  const Tensor x = randn({batch, shape.k}, {.device = kCuda}).to(activations);
+  const bool scaled = dtype == kInt8 || dtype == kFloat8E4M3;
+  const Tensor scale = ones({shape.rows}, {.device = kCuda});
+  return microseconds(count, [&](int i) {
+    const auto at = static_cast<size_t>(i);
+    if (shape.gated) {
+      quant_gated(x, weights[2 * at], weights[2 * at + 1],
+                  {.gate_scale = scaled ? scale : Tensor(), .up_scale = scaled ? scale : Tensor()});
+    } else {
+      QuantLinearOptions options{.dtype = kFloat32};
+      if (scaled) options.scales = {scale};
+      quant_linear(x, {&weights[at], 1}, options);
+    }
+  });
+}
+
+const Shape2 kShapes[] = {
+    {"1b qkv", 3072, 2048},           {"1b out", 2048, 2048},
+    {"1b gate+up", 8192, 2048, true}, {"1b down", 2048, 8192},
+    {"1b head", 128256, 2048},        {"8b qkv", 6144, 4096},
+    {"8b out", 4096, 4096},           {"8b gate+up", 14336, 4096, true},
+    {"8b down", 4096, 14336},         {"8b head", 128256, 4096},
+};
+
+void few_rows(double copy) {
+  const DType dtypes[] = {kQ4_K,   kQ6_K,   kQ8_0,  kFloat16, kBFloat16, kQ4_0,
+                          kQ4_1,   kQ5_0,   kQ5_1,  kQ2_K,    kQ3_K,     kQ5_K,
+                          kIQ4_NL, kIQ4_XS, kMXFP4, kNF4,     kInt8,     kFloat8E4M3};
+  std::printf("\none row of activations: us, and the share of a copy's %.0f GB/s\n%-14s", copy, "");
+  for (const Shape2& shape : kShapes) std::printf(" %13s", shape.name);
+  std::printf("\n");
+  for (DType dtype : dtypes) {
+    std::printf("%-14s", std::string(name(dtype)).c_str());
+    for (const Shape2& shape : kShapes) {
+      const double us = time_product(shape, dtype, 1, int64_t{600} << 20);
+      const double bytes =
+          static_cast<double>(bytes_of(dtype, shape.rows * shape.k)) * (shape.gated ? 2 : 1);
+      std::printf(" %7.2f %4.0f%%", us, bytes / us * 1e-3 / copy * 100);
+      std::fflush(stdout);
+    }
+    std::printf("\n");
+  }
+  std::printf("\nmore rows, us (8b gate+up, 8b down)\n%-14s", "rows");
+  const int64_t batches[] = {1, 2, 4, 8, 16, 32, 64, 128};
+  for (int64_t batch : batches) std::printf(" %7ld       ", long(batch));
+  std::printf("\n");
+  for (DType dtype : {kQ4_K, kQ6_K, kQ8_0, kBFloat16}) {
+    std::printf("%-14s", std::string(name(dtype)).c_str());
+    for (int64_t batch : batches)
+      std::printf(" %7.1f %6.1f", time_product(kShapes[7], dtype, batch, int64_t{300} << 20),
+                  time_product(kShapes[8], dtype, batch, int64_t{300} << 20));
+    std::printf("\n");
+  }
+}
+
+void many_rows() {
+  std::printf("\nmany rows, TFLOP/s\n%-14s %12s %12s %12s\n", "", "8b out", "8b gate+up",
+              "8b down");
+  for (DType dtype : {kQ4_K, kQ6_K, kQ8_0, kFloat16, kBFloat16})
+    for (int64_t rows : {512, 2048}) {
+      std::printf("%-8s %5ld", std::string(name(dtype)).c_str(), long(rows));
+      for (int i : {6, 7, 8}) {
+        const Shape2& shape = kShapes[i];
+        const double us = time_product(shape, dtype, rows, 0);
+        std::printf(" %12.1f", 2.0 * double(rows) * double(shape.rows) * double(shape.k) *
+                                   (shape.gated ? 2 : 1) / us * 1e-6);
+      }
+      std::printf("\n");
+    }
+}
+
+void attention(double copy) {
+  std::printf("\nattention over the paged cache, 32 heads, 8 heads of keys, bfloat16\n");
+  std::printf("%10s %10s %6s %6s %10s %8s\n", "sequences", "length", "size", "query", "us", "");
+  struct Case {
+    int64_t sequences, length, size, queries;
+  };
+  const Case cases[] = {{1, 128, 64, 1},      {1, 512, 64, 1},    {1, 512, 128, 1},
+                        {1, 8192, 128, 1},    {8, 2048, 128, 1},  {32, 512, 128, 1},
+                        {32, 2048, 128, 1},   {64, 8192, 128, 1}, {1, 512, 128, 512},
+                        {1, 2048, 128, 2048}, {4, 2048, 128, 512}};
+  for (const Case& c : cases) {
+    const int64_t block = 16, per = (c.length + block - 1) / block;
+    const TensorOptions options{.dtype = kBFloat16, .device = kCuda};
+    const Tensor keys = randn({c.sequences * per, 8, block, c.size}, options);
+    const Tensor values = randn({c.sequences * per, 8, block, c.size}, options);
+    const Tensor q = randn({c.sequences * c.queries, 32, c.size}, options);
+    const Tensor starts =
+        (arange(c.sequences + 1, {.dtype = kInt64}) * c.queries).to(kInt32).to(kCuda);
+    const Tensor lengths = full({c.sequences}, double(c.length), {.dtype = kInt32}).to(kCuda);
+    const Tensor table = arange(c.sequences * per, {.dtype = kInt64})
+                             .to(kInt32)
+                             .reshape({c.sequences, per})
+                             .to(kCuda);
+    const double us = microseconds(10, [&](int) {
+      paged_attention(q, keys, values, starts, lengths, table,
+                      {.max_query = c.queries, .max_length = c.length});
+    });
+    std::printf("%10ld %10ld %6ld %6ld %10.2f", long(c.sequences), long(c.length), long(c.size),
+                long(c.queries), us);
+    if (c.queries == 1) {
+      const double bytes = double(c.sequences) * double(c.length) * 8 * double(c.size) * 4;
+      std::printf(" %6.0f%% of a copy's bandwidth\n", bytes / us * 1e-3 / copy * 100);
+    } else {
+      const double seen = double(c.queries) * (double(c.length) - double(c.queries) / 2);
+      std::printf(" %6.1f TFLOP/s\n",
+                  4.0 * double(c.sequences) * 32 * seen * double(c.size) / us * 1e-6);
+    }
+  }
+}
+
+// ---- all the kernels of one token --------------------------------------------------------------
+
+struct Dims {
+  const char* name;
+  int64_t layers, width, heads, groups, size, inner, vocabulary;
+};
+const Dims kDims[] = {{"llama3-1b", 16, 2048, 32, 8, 64, 8192, 128256},
+                      {"llama3-8b", 32, 4096, 32, 8, 128, 14336, 128256}};
+
+struct Layer {
+  Tensor norm1, norm2, qkv[3], out, gate, up, down, keys, values;
+};
+
+struct Step {
+  Dims dims;
+  std::vector<Layer> layers;
+  Tensor head, norm, embedding, token, position, slot, starts, lengths, table, angles;
+
+  Step(const Dims& d, DType dtype, DType head_dtype, int64_t context) : dims(d) {
+    const DType activations = dtype == kFloat16 ? kFloat16 : kBFloat16;
+    const TensorOptions on_gpu{.device = kCuda};
+    const int64_t blocks = (context + 15) / 16;
+    for (int64_t i = 0; i < d.layers; ++i) {
+      Layer layer;
+      layer.norm1 = ones({d.width}, on_gpu);
+      layer.norm2 = ones({d.width}, on_gpu);
+      layer.qkv[0] = make_weight(d.heads * d.size, d.width, dtype);
+      layer.qkv[1] = make_weight(d.groups * d.size, d.width, dtype);
+      layer.qkv[2] = make_weight(d.groups * d.size, d.width, dtype);
+      layer.out = make_weight(d.width, d.heads * d.size, dtype);
+      layer.gate = make_weight(d.inner, d.width, dtype);
+      layer.up = make_weight(d.inner, d.width, dtype);
+      layer.down = make_weight(d.width, d.inner, dtype);
+      layer.keys = zeros({blocks, d.groups, 16, d.size}, {.dtype = activations, .device = kCuda});
+      layer.values = zeros({blocks, d.groups, 16, d.size}, {.dtype = activations, .device = kCuda});
+      layers.push_back(layer);
+    }
+    head = make_weight(d.vocabulary, d.width, head_dtype);
+    embedding = head;
+    norm = ones({d.width}, on_gpu);
+    token = zeros({1}, {.dtype = kInt64, .device = kCuda});
+    position = full({1}, double(context - 1), {.dtype = kInt64, .device = kCuda});
+    slot = full({1}, double(context - 1), {.dtype = kInt64, .device = kCuda});
+    starts = arange(2, {.dtype = kInt64}).to(kInt32).to(kCuda);
+    lengths = full({1}, double(context), {.dtype = kInt32}).to(kCuda);
+    table = arange(blocks, {.dtype = kInt64}).to(kInt32).reshape({1, blocks}).to(kCuda);
+    angles = ones({context, d.size}, on_gpu);
+  }
+
+  Tensor run(DType activations) const {
+    Tensor stream = quant_embedding(token, embedding);
+    for (const Layer& layer : layers) {
+      const Tensor x = std::get<0>(residual_rms_norm(stream, layer.norm1, {.dtype = activations}));
+      const Tensor qkv = quant_linear(x, layer.qkv);
+      const Tensor q = paged_store(qkv, position, slot, layer.keys, layer.values, angles,
+                                   {.heads = dims.heads, .kv_heads = dims.groups});
+      const Tensor attended = paged_attention(q, layer.keys, layer.values, starts, lengths, table,
+                                              {.max_query = 1, .max_length = table.size(1) * 16});
+      stream = quant_linear(attended.reshape({1, dims.heads * dims.size}), {&layer.out, 1},
+                            {.residual = stream, .dtype = kFloat32});
+      const Tensor y = std::get<0>(residual_rms_norm(stream, layer.norm2, {.dtype = activations}));
+      const Tensor inner = quant_gated(y, layer.gate, layer.up);
+      stream = quant_linear(inner, {&layer.down, 1}, {.residual = stream, .dtype = kFloat32});
+    }
+    const Tensor x = std::get<0>(residual_rms_norm(stream, norm, {.dtype = activations}));
+    return quant_linear(x, {&head, 1}, {.dtype = kFloat32});
+  }
+};
+
+void steps() {
+  std::printf("\nall kernels of one token, context 512, one sequence: us, tokens per second\n");
+  std::printf("%-10s %-10s %22s %22s\n", "", "", "one after the other", "beginning early");
+  struct Types {
+    DType dtype, head;
+  };
+  for (const Dims& dims : kDims)
+    for (const Types& types : {Types{kFloat16, kFloat16}, Types{kBFloat16, kBFloat16},
+                               Types{kQ8_0, kQ8_0}, Types{kQ4_K, kQ6_K}}) {
+      const Step step(dims, types.dtype, types.head, 512);
+      const DType activations = types.dtype == kFloat16 ? kFloat16 : kBFloat16;
+      std::printf("%-10s %-10s", dims.name, std::string(name(types.dtype)).c_str());
+      for (bool early : {false, true}) {
+        const cuda::EarlyLaunches scope(early);
+        const double us = microseconds(2, [&](int) { step.run(activations); });
+        std::printf(" %11.1f %10.1f", us, 1e6 / us);
+        std::fflush(stdout);
+      }
+      std::printf("\n");
+    }
+}
+
+}  // namespace
+}  // namespace tensora
+
+int main(int argc, char** argv) {
+  using namespace tensora;
+  try {
+    const std::string reason = unavailable_reason(DeviceType::cuda);
+    if (!reason.empty()) {
+      std::fprintf(stderr, "cuda_quant: %s\n", reason.c_str());
+      return 77;
+    }
+    const no_grad silent;
+    const auto wanted = [&](const char* what) {
+      for (int i = 1; i < argc; ++i)
+        if (std::strcmp(argv[i], what) == 0) return true;
+      return argc == 1;
+    };
+    const double copy = copy_bandwidth();
+    std::printf("copy: %.0f GB/s\n", copy);
+    if (wanted("step")) steps();
+    if (wanted("attention")) attention(copy);
+    if (wanted("rows")) few_rows(copy);
+    if (wanted("many")) many_rows();
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "cuda_quant: %s\n", error.what());
+    return 1;
+  }
+}

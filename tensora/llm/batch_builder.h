@@ -1,0 +1,45 @@
+#pragma once
+
+#include "tensora/llm/batch.h"
+#include "tensora/llm/scheduler.h"
+
+namespace tensora::llm {
+
+struct BatchLimits {
+  int64_t tokens = 0;     // of a step
+  int64_t sequences = 0;  // of a step
+  int64_t blocks = 0;     // of a sequence
+};
+
+/// Writes steps as batches of tensors. The memory of these is made once, at addresses that never
+/// change, and reaches the device in one copy; a step like the one before makes no tensor anew.
+class BatchBuilder {
+ public:
+  BatchBuilder(const BatchLimits& limits, int64_t block_size, Device device);
+
+  /// Valid until the next call, which must not come before the device has read this batch.
+  const Batch& build(const Step& step);
+
+ private:
+  struct Sizes {
+    int64_t tokens = -1, sequences = 0, rows = 0, blocks = 0;
+    bool operator==(const Sizes&) const = default;
+  };
+
+  Sizes fill(const Step& step);
+  void shape(const Sizes& sizes);
+  void add_adapters(const Step& step);
+
+  BatchLimits limits_;
+  int64_t block_size_;
+  Device device_;
+  // Where each tensor begins, in bytes; the block table, of which little is used, is the last.
+  int64_t tokens_at_, positions_at_, slots_at_, rows_at_, starts_at_, lengths_at_, table_at_;
+  Tensor host_, memory_;            // bytes; one and the same on the CPU
+  Tensor host_used_, memory_used_;  // their parts in use
+  bool is_pinned_ = false;
+  Sizes sizes_;
+  Batch batch_;
+};
+
+}  // namespace tensora::llm

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tensora/llm/metrics.h"
+#include "tensora/llm/model.h"
+
+namespace tensora::llm {
+
+/// What is timed: `prompt` tokens are read and then `generate` tokens computed one by one, behind
+/// `depth` tokens that are already there, by `sequences` sequences at once. llama-bench's tests.
+struct BenchTest {
+  int64_t prompt = 0, generate = 0, depth = 0, sequences = 1;
+
+  /// "pp512", "tg128 @ d4096", "pp512+tg128", "tg128 x32"
+  std::string name() const;
+  /// Tokens that count for the speed.
+  int64_t tokens() const { return (prompt + generate) * sequences; }
+  void check_valid() const;
+  bool operator==(const BenchTest&) const = default;
+};
+
+struct BenchOptions {
+  int64_t repetitions = 5;
+  int64_t batch = 512;  // tokens of a prompt that are computed at once
+  std::optional<DType> cache_dtype = {};
+  bool warms_up = true;
+  int64_t block_size = 32;
+};
+
+/// The times of a test, in seconds. Tokenizing and sampling are not in them; waiting for the device
+/// is.
+struct BenchSamples {
+  std::vector<double> total;   // of each repetition
+  std::vector<double> prompt;  // its part for the prompt
+  std::vector<double> steps;   // of all repetitions: each step of generation
+
+  std::vector<double> speeds(const BenchTest& test) const;  // tokens per second
+};
+BenchSamples run_benchmark(const std::shared_ptr<const Model>& model, const BenchTest& test,
+                           const BenchOptions& options);
+
+/// The figures of a test under the names of BenchmarkResult.
+BenchmarkResult result_of(const BenchTest& test, const BenchSamples& samples);
+
+/// Bytes per second that a device reads from its memory at best: what bounds generation.
+double measured_bandwidth(Device device);
+/// Bytes that one step of generation reads: the weights, but for an embedding that is only looked
+/// up, and the keys and values at that depth.
+double bytes_per_step(const ModelSummary& summary, const ModelConfig& config, const BenchTest& test,
+                      DType cache_dtype);
+
+}  // namespace tensora::llm

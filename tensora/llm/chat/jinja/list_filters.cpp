@@ -1,0 +1,296 @@
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+
+#include "tensora/base/check.h"
+#include "tensora/llm/chat/jinja/evaluator.h"
+#include "tensora/llm/chat/jinja/text.h"
+
+namespace tensora::llm::jinja {
+namespace {
+
+using Args = Arguments;
+
+Value folded(const Value& value, bool case_sensitive) {
+  return value.is_text() && !case_sensitive ? Value(to_lower(value.text())) : value;
+}
+
+// "a.b.0": attributes and indices, one after the other.
+Value at_path(Evaluator& evaluator, Value value, const Value& path) {
+  if (path.is_integral()) return evaluator.item(value, path);
+  std::string_view rest = path.text();
+  for (;;) {
+    const size_t dot = rest.find('.');
+    const std::string_view name = rest.substr(0, dot);
+    const auto number = parse_integer(name);
+    value = evaluator.item(value, number ? Value(*number) : Value(name));
+    if (dot == std::string_view::npos) return value;
+    rest.remove_prefix(dot + 1);
+  }
+}
+
+int64_t length(Evaluator&, const Value& value) {
+  if (value.is_undefined()) return 0;
+  if (value.is_text()) return static_cast<int64_t>(code_points(value.text()));
+  if (value.is_dict()) return static_cast<int64_t>(value.pairs().size());
+  check(value.is_sequence(), "a ", value.type_name(), " has no length");
+  return std::ssize(value.items());
+}
+
+Value join(Evaluator& evaluator, const Value& value, const Args& given) {
+  const Bound bound(given, {"d", "attribute"}, "join");
+  const std::string separator = bound.text(0, "");
+  std::string out;
+  bool first = true;
+  for (Value item : evaluator.iterate(value)) {
+    if (bound.find(1)) item = at_path(evaluator, item, *bound.find(1));
+    if (!std::exchange(first, false)) out += separator;
+    out += item.to_text();
+    evaluator.work(static_cast<int64_t>((separator.size() + item.weight()) / 16));
+  }
+  return evaluator.made(std::move(out));
+}
+
+// The items whose order by `key` is that of Python's sorted(), which keeps equals as they were.
+template <class Key>
+List sorted(Evaluator& evaluator, const List& items, const Key& key, bool reverse) {
+  std::vector<std::pair<Value, Value>> keyed;
+  for (const Value& item : items) keyed.emplace_back(key(item), item);
+  for (const auto& [order, item] : keyed) evaluator.work(4 * order.weight());
+  // A comparison that throws in the midst of a sort is harmless, but one that is not an order is
+  // not: so kinds are compared first.
+  for (size_t i = 1; i < keyed.size(); ++i) {
+    less(keyed[0].first, keyed[i].first);
+    check(!keyed[i].first.is(Value::Kind::real) || keyed[i].first.real() == keyed[i].first.real(),
+          "sort: NaN has no order");
+  }
+  std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
+    return reverse ? less(b.first, a.first) : less(a.first, b.first);
+  });
+  List out;
+  for (auto& [unused, item] : keyed) out.push_back(std::move(item));
+  return out;
+}
+
+Value sort(Evaluator& evaluator, const Value& value, const Args& given) {
+  const Bound bound(given, {"reverse", "case_sensitive", "attribute"}, "sort");
+  const auto key = [&](const Value& item) {
+    const Value* path = bound.find(2);
+    return folded(path && !path->is_none() ? at_path(evaluator, item, *path) : item,
+                  bound.flag(1, false));
+  };
+  return Value::list(sorted(evaluator, evaluator.iterate(value), key, bound.flag(0, false)));
+}
+
+Value dictsort(Evaluator& evaluator, const Value& value, const Args& given) {
+  const Bound bound(given, {"case_sensitive", "by", "reverse"}, "dictsort");
+  const std::string by = bound.text(1, "key");
+  check(by == "key" || by == "value", "dictsort: expected by to be key or value, got ", by);
+  List pairs;
+  for (const auto& [key, item] : value.pairs().pairs()) pairs.push_back(Value::tuple({key, item}));
+  const auto key = [&](const Value& pair) {
+    return folded(pair.items()[by == "key" ? 0 : 1], bound.flag(0, false));
+  };
+  return Value::list(sorted(evaluator, pairs, key, bound.flag(2, false)));
+}
+
+Value unique(Evaluator& evaluator, const Value& value, const Args& given) {
+  const Bound bound(given, {"case_sensitive", "attribute"}, "unique");
+  List out, seen;
+  for (const Value& item : evaluator.iterate(value)) {
+    const Value key = folded(bound.find(1) ? at_path(evaluator, item, *bound.find(1)) : item,
+                             bound.flag(0, false));
+    evaluator.work(std::ssize(seen) * key.weight());
+    if (std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
+    seen.push_back(key);
+    out.push_back(item);
+  }
+  return Value::list(std::move(out));
+}
+
+template <bool highest>
+Value extreme(Evaluator& evaluator, const Value& value, const Args& given) {
+  const Bound bound(given, {"case_sensitive", "attribute"}, highest ? "max" : "min");
+  const auto key = [&](const Value& item) {
+    return folded(bound.find(1) ? at_path(evaluator, item, *bound.find(1)) : item,
+                  bound.flag(0, false));
+  };
+  const List items = evaluator.iterate(value);
+  if (items.empty()) return Value::undefined("no aggregated item");
+  const Value* best = &items[0];
+  for (const Value& item : items)
+    if (highest ? less(key(*best), key(item)) : less(key(item), key(*best))) best = &item;
+  return *best;
+}
+
+// Like the filters below, these take what is empty, or none, for an empty list.
+Value map(Evaluator& evaluator, const Value& value, const Args& given) {
+  List out;
+  if (!value.truthy()) return Value::list({});
+  const List items = evaluator.iterate(value);
+  if (given.positional.empty()) {
+    const Bound bound(given, {"attribute", "default"}, "map");
+    for (const Value& item : items) {
+      const Value found = at_path(evaluator, item, bound.required(0));
+      out.push_back(found.is_undefined() && bound.find(1) ? *bound.find(1) : found);
+    }
+    return Value::list(std::move(out));
+  }
+  Args rest = given;
+  rest.positional.erase(rest.positional.begin());
+  for (const Value& item : items)
+    out.push_back(evaluator.apply_filter(given.positional[0].text(), item, rest));
+  return Value::list(std::move(out));
+}
+
+// select, reject, selectattr, rejectattr: the first argument may name an attribute, the next a
+// test.
+template <bool keeps, bool by_attribute>
+Value select(Evaluator& evaluator, const Value& value, const Args& given) {
+  if (!value.truthy()) return Value::list({});
+  Args rest = given;
+  Value path, test;
+  const auto take = [&](Value& to) {
+    if (rest.positional.empty()) return;
+    to = rest.positional[0];
+    rest.positional.erase(rest.positional.begin());
+  };
+  if (by_attribute) {
+    take(path);
+    check(!path.is_undefined(), "selectattr: expected the name of an attribute");
+  }
+  take(test);
+  List out;
+  for (const Value& item : evaluator.iterate(value)) {
+    const Value tested = by_attribute ? at_path(evaluator, item, path) : item;
+    const bool holds =
+        test.is_undefined() ? tested.truthy() : evaluator.apply_test(test.text(), tested, rest);
+    if (holds == keeps) out.push_back(item);
+  }
+  return Value::list(std::move(out));
+}
+
+Value groupby(Evaluator& evaluator, const Value& value, const Args& given) {
+  const Bound bound(given, {"attribute", "default", "case_sensitive"}, "groupby");
+  const auto key = [&](const Value& item) {
+    const Value found = at_path(evaluator, item, bound.required(0));
+    return found.is_undefined() && bound.find(1) ? *bound.find(1) : found;
+  };
+  const auto order = [&](const Value& item) { return folded(key(item), bound.flag(2, false)); };
+  List groups, members;
+  const List items = sorted(evaluator, evaluator.iterate(value), order, false);
+  for (size_t i = 0; i < items.size(); ++i) {
+    members.push_back(items[i]);
+    if (i + 1 < items.size() && order(items[i]) == order(items[i + 1])) continue;
+    const Value name = key(members[0]);
+    groups.push_back(Value::tuple({name, Value::list(std::exchange(members, {}))}));
+  }
+  return Value::list(std::move(groups));
+}
+
+Value batch(Evaluator& evaluator, const Value& value, const Args& given) {
+  const Bound bound(given, {"linecount", "fill_with"}, "batch");
+  const int64_t size = bound.required(0).integer();
+  check(size > 0 && size <= 100'000, "batch: expected a size from 1 to 100000, got ", size);
+  List out, line;
+  for (const Value& item : evaluator.iterate(value)) {
+    if (std::ssize(line) == size) out.push_back(Value::list(std::exchange(line, {})));
+    line.push_back(item);
+  }
+  if (!line.empty()) {
+    const bool fills = bound.find(1) && !bound.find(1)->is_none();
+    if (fills) line.resize(static_cast<size_t>(size), *bound.find(1));
+    out.push_back(Value::list(std::move(line)));
+  }
+  return Value::list(std::move(out));
+}
+
+Value slice(Evaluator& evaluator, const Value& value, const Args& given) {
+  const Bound bound(given, {"slices", "fill_with"}, "slice");
+  const int64_t count = bound.required(0).integer();
+  check(count > 0 && count <= 100'000, "slice: expected a number from 1 to 100000, got ", count);
+  const List items = evaluator.iterate(value);
+  const int64_t each = std::ssize(items) / count, longer = std::ssize(items) % count;
+  List out;
+  auto from = items.begin();
+  for (int64_t i = 0; i < count; ++i) {
+    const auto to = from + each + static_cast<int64_t>(i < longer);
+    List part(from, to);
+    if (bound.find(1) && !bound.find(1)->is_none() && i >= longer && longer > 0)
+      part.push_back(*bound.find(1));
+    out.push_back(Value::list(std::move(part)));
+    from = to;
+  }
+  return Value::list(std::move(out));
+}
+
+Value reverse(Evaluator& evaluator, const Value& value, const Args&) {
+  List items = evaluator.iterate(value);
+  std::reverse(items.begin(), items.end());
+  if (!value.is_text()) return Value::list(std::move(items));
+  std::string out;
+  for (const Value& letter : items) out += letter.text();
+  return out;
+}
+
+Value sum(Evaluator& evaluator, const Value& value, const Args& given) {
+  const Bound bound(given, {"attribute", "start"}, "sum");
+  Value out = bound.find(1) ? *bound.find(1) : Value(0);
+  for (const Value& item : evaluator.iterate(value))
+    out = arithmetic(evaluator, "+", out,
+                     bound.find(0) ? at_path(evaluator, item, *bound.find(0)) : item);
+  return out;
+}
+
+template <bool at_end>
+Value outermost(Evaluator& evaluator, const Value& value, const Args&) {
+  const List items = evaluator.iterate(value);
+  if (items.empty()) return Value::undefined("an item of an empty list");
+  return at_end ? items.back() : items.front();
+}
+
+const std::unordered_map<std::string_view, Filter>& table() {
+  static const std::unordered_map<std::string_view, Filter> all = {
+      {"length", [](Evaluator& e, const Value& v, const Args&) -> Value { return length(e, v); }},
+      {"count", [](Evaluator& e, const Value& v, const Args&) -> Value { return length(e, v); }},
+      {"list", [](Evaluator& e, const Value& v, const Args&) { return Value::list(e.iterate(v)); }},
+      {"items",
+       [](Evaluator& e, const Value& v, const Args& given) {
+         if (v.is_undefined()) return Value::list({});
+         check(v.is_dict(), "items: expected a dict, got a ", v.type_name());
+         return find_method(v, "items")(e, v, given);
+       }},
+      {"attr",
+       [](Evaluator& e, const Value& v, const Args& given) {
+         return e.attribute(v, Bound(given, {"name"}, "attr").required(0).text());
+       }},
+      {"first", outermost<false>},
+      {"last", outermost<true>},
+      {"join", join},
+      {"sort", sort},
+      {"dictsort", dictsort},
+      {"unique", unique},
+      {"min", extreme<false>},
+      {"max", extreme<true>},
+      {"map", map},
+      {"select", select<true, false>},
+      {"reject", select<false, false>},
+      {"selectattr", select<true, true>},
+      {"rejectattr", select<false, true>},
+      {"groupby", groupby},
+      {"batch", batch},
+      {"slice", slice},
+      {"reverse", reverse},
+      {"sum", sum},
+  };
+  return all;
+}
+
+}  // namespace
+
+Filter find_list_filter(std::string_view name) {
+  const auto found = table().find(name);
+  return found == table().end() ? nullptr : found->second;
+}
+
+}  // namespace tensora::llm::jinja

@@ -1,0 +1,189 @@
+#include "tensora/llm/chat/jinja/text.h"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "tensora/base/check.h"
+#include "tensora/base/utf8.h"
+
+namespace tensora::llm::jinja {
+namespace {
+
+// Case of letters in the scripts that templates' own words are written in: Latin, Greek, Cyrillic.
+uint32_t upper(uint32_t c) {
+  if (c >= 'a' && c <= 'z') return c - 32;
+  if (c < 0x80) return c;
+  if (c == 0xB5) return 0x39C;
+  if (c == 0xFF) return 0x178;
+  if (c >= 0xE0 && c <= 0xFE && c != 0xF7) return c - 32;
+  if (c >= 0x3B1 && c <= 0x3C9 && c != 0x3C2) return c - 32;
+  if (c >= 0x430 && c <= 0x44F) return c - 32;
+  if (c >= 0x450 && c <= 0x45F) return c - 80;
+  if (c >= 0x100 && c <= 0x137 && c != 0x131 && c % 2 == 1) return c - 1;
+  if (c >= 0x14A && c <= 0x177 && c % 2 == 1) return c - 1;
+  return c;
+}
+
+uint32_t lower(uint32_t c) {
+  if (c >= 'A' && c <= 'Z') return c + 32;
+  if (c < 0x80) return c;
+  if (c >= 0xC0 && c <= 0xDE && c != 0xD7) return c + 32;
+  if (c >= 0x391 && c <= 0x3A9 && c != 0x3A2) return c + 32;
+  if (c >= 0x410 && c <= 0x42F) return c + 32;
+  if (c >= 0x400 && c <= 0x40F) return c + 80;
+  if (c >= 0x100 && c <= 0x137 && c != 0x130 && c % 2 == 0) return c + 1;
+  if (c >= 0x14A && c <= 0x177 && c % 2 == 0) return c + 1;
+  return c;
+}
+
+template <class Map>
+std::string mapped(std::string_view text, const Map& map) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const CodePoint point = decode_utf8(text);
+    if (point.code == kInvalidUtf8)
+      out += text[0];
+    else
+      append_utf8(out, map(point.code));
+    text.remove_prefix(static_cast<size_t>(point.length));
+  }
+  return out;
+}
+
+// The last code point of a text that is not empty.
+std::string_view last_letter(std::string_view text) {
+  size_t start = text.size() - 1;
+  while (start > 0 && text.size() - start < 4 && (static_cast<uint8_t>(text[start]) & 0xC0) == 0x80)
+    --start;
+  const CodePoint point = decode_utf8(text.substr(start));
+  return start + static_cast<size_t>(point.length) == text.size() ? text.substr(start)
+                                                                  : text.substr(text.size() - 1);
+}
+
+}  // namespace
+
+bool is_blank(uint32_t c) {
+  return (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
+         c == 0x3000;
+}
+
+std::string_view strip(std::string_view text, const StripOptions& options) {
+  const auto goes = [&](std::string_view letter) {
+    if (options.letters) return options.letters->find(letter) != std::string::npos;
+    return is_blank(decode_utf8(letter).code);
+  };
+  while (options.left && !text.empty()) {
+    const auto length = static_cast<size_t>(decode_utf8(text).length);
+    if (!goes(text.substr(0, length))) break;
+    text.remove_prefix(length);
+  }
+  while (options.right && !text.empty()) {
+    const std::string_view letter = last_letter(text);
+    if (!goes(letter)) break;
+    text.remove_suffix(letter.size());
+  }
+  return text;
+}
+
+size_t code_points(std::string_view text) {
+  size_t count = 0;
+  for (; !text.empty(); ++count) text.remove_prefix(static_cast<size_t>(decode_utf8(text).length));
+  return count;
+}
+
+std::vector<std::string_view> letters_of(std::string_view text) {
+  std::vector<std::string_view> out;
+  while (!text.empty()) {
+    const auto length = static_cast<size_t>(decode_utf8(text).length);
+    out.push_back(text.substr(0, length));
+    text.remove_prefix(length);
+  }
+  return out;
+}
+
+std::string to_upper(std::string_view text) {
+  std::string out;
+  // One letter that becomes two.
+  for (const std::string_view letter : letters_of(text))
+    out += letter == "\u00DF" ? std::string("SS") : mapped(letter, upper);
+  return out;
+}
+
+std::string to_lower(std::string_view text) { return mapped(text, lower); }
+
+std::string to_title(std::string_view text) {
+  bool inside = false;
+  return mapped(text, [&](uint32_t c) {
+    const bool letter = upper(c) != c || lower(c) != c;
+    const uint32_t out = inside ? lower(c) : upper(c);
+    inside = letter;
+    return out;
+  });
+}
+
+std::string to_words(std::string_view text) {
+  bool inside = false;
+  return mapped(text, [&](uint32_t c) {
+    const uint32_t out = inside ? lower(c) : upper(c);
+    inside = !is_blank(c) && c != '-' && c != '(' && c != '{' && c != '[' && c != '<';
+    return out;
+  });
+}
+
+std::string to_capitalized(std::string_view text) {
+  bool first = true;
+  return mapped(text,
+                [&](uint32_t c) { return std::exchange(first, false) ? upper(c) : lower(c); });
+}
+
+std::optional<int64_t> parse_integer(std::string_view text, int base) {
+  text = strip(text);
+  const bool negative = text.starts_with('-');
+  if (negative || text.starts_with('+')) text.remove_prefix(1);
+  if (text.empty() || text[0] == '-') return std::nullopt;
+  int64_t value = 0;
+  const std::string whole = (negative ? "-" : "") + std::string(text);
+  const auto [end, error] = std::from_chars(whole.data(), whole.data() + whole.size(), value, base);
+  if (error != std::errc() || end != whole.data() + whole.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<double> parse_real(std::string_view text) {
+  text = strip(text);
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string replaced(std::string_view text, std::string_view from, std::string_view to,
+                     int64_t count) {
+  constexpr size_t kMaxBytes = size_t{64} << 20;
+  std::string out;
+  if (from.empty()) {
+    const auto letters = letters_of(text);
+    check(letters.size() < kMaxBytes / (to.size() + 4), "replace: the text becomes too long");
+    for (const std::string_view letter : letters) {
+      if (count-- != 0)
+        out += to;
+      else
+        ++count;
+      out += letter;
+    }
+    return count != 0 ? out.append(to) : out;
+  }
+  for (size_t at = 0;;) {
+    const size_t found = count == 0 ? std::string_view::npos : text.find(from, at);
+    if (found == std::string_view::npos) return out.append(text.substr(at));
+    out.append(text.substr(at, found - at)).append(to);
+    check(out.size() <= kMaxBytes, "replace: the text becomes too long");
+    at = found + from.size();
+    --count;
+  }
+}
+
+}  // namespace tensora::llm::jinja

@@ -1,0 +1,57 @@
+#include "tensora/llm/chat_encoder.h"
+
+namespace tensora::llm {
+namespace {
+
+// Note [Words of control tokens]
+// A conversation is one text when it has left the template, so a control token that the template
+// wrote looks like one that a user wrote. Before that, a mark is put into every control token's
+// text in the messages. It is a noncharacter, which no text has, and templates treat it as a
+// letter. The result is cut at the marks, and neither half is a control token.
+constexpr std::string_view kMark = "\xEF\xB7\x90";  // U+FDD0
+
+void erase_marks(std::string& text) {
+  for (size_t at = text.find(kMark); at != text.npos; at = text.find(kMark, at))
+    text.erase(at, kMark.size());
+}
+
+}  // namespace
+
+ChatEncoder::ChatEncoder(TokenizerPtr tokenizer, ChatTemplate chat)
+    : tokenizer_(std::move(tokenizer)), chat_(std::move(chat)) {}
+
+void ChatEncoder::break_controls(std::string& text) const {
+  std::call_once(once_, [&] {
+    for (int64_t token = 0; token < tokenizer_->vocab_size(); ++token) {
+      const auto id = static_cast<int32_t>(token);
+      if (!tokenizer_->is_control(id)) continue;
+      const std::string& name = tokenizer_->bytes_of(id, {.special = true});
+      if (name.size() > 1) controls_.push_back(name);
+    }
+  });
+  erase_marks(text);
+  for (const std::string& control : controls_)
+    for (size_t at = text.find(control); at != text.npos; at = text.find(control, at + 1))
+      text.insert(at + 1, kMark);
+}
+
+std::vector<int32_t> ChatEncoder::encode(std::span<const Message> messages,
+                                         const ChatOptions& options) const {
+  std::vector<Message> safe(messages.begin(), messages.end());
+  for (Message& message : safe)
+    for (std::string* text : {&message.content, &message.reasoning, &message.name})
+      break_controls(*text);
+  const std::string text = chat_.render(safe, options);
+  std::vector<int32_t> tokens;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(kMark, begin), text.size());
+    // The template writes BOS itself where the model wants it.
+    const auto part = tokenizer_->encode(std::string_view(text).substr(begin, end - begin),
+                                         {.add_special = false, .parse_special = true});
+    tokens.insert(tokens.end(), part.begin(), part.end());
+    begin = end + kMark.size();
+  }
+  return tokens;
+}
+
+}  // namespace tensora::llm

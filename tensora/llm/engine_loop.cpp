@@ -1,0 +1,359 @@
+#include "tensora/llm/engine_loop.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "tensora/autograd/grad_mode.h"
+#include "tensora/ops.h"
+
+namespace tensora::llm {
+namespace {
+
+constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
+
+double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+// Whether the highest logit is all that is asked for, so that it can be found on the device.
+bool is_plain_greedy(const SamplingOptions& options) {
+  return options.temperature == 0 && options.mirostat == 0 && options.repeat_penalty == 1 &&
+         options.presence_penalty == 0 && options.frequency_penalty == 0 &&
+         options.dry_multiplier == 0 && options.logit_bias.empty() && options.grammar.empty() &&
+         options.json_schema.empty() && !options.logprobs;
+}
+
+// Copies whole blocks in all layers.
+void copy_blocks(PagedCache& cache, std::span<const BlockCopy> copies) {
+  const int64_t count = cache.num_blocks();
+  for (const BlockCopy& copy : copies)
+    for (const std::vector<Tensor>* part : {&cache.keys, &cache.values})
+      for (const Tensor& tensor : *part) {
+        const size_t bytes = tensor.nbytes() / static_cast<size_t>(count);
+        char* data = static_cast<char*>(tensor.data_ptr());
+        copy_bytes(data + static_cast<size_t>(copy.to) * bytes, tensor.device(),
+                   data + static_cast<size_t>(copy.from) * bytes, tensor.device(), bytes);
+      }
+}
+
+}  // namespace
+
+Engine::Loop::Loop(const EngineParts& parts, const EngineOptions& options)
+    : parts_(parts),
+      options_(options),
+      cache_(PagedCache::make(parts.model->config(), options.cache_tokens / options.block_size,
+                              options.block_size, *options.cache_dtype, parts.model->device())),
+      blocks_({.blocks = options.cache_tokens / options.block_size,
+               .block_size = options.block_size,
+               .share_prefixes = options.share_prefixes,
+               .share_parts = !options.batch_invariant}),
+      scheduler_({.max_sequences = options.max_sequences,
+                  .max_tokens = options.max_batch_tokens,
+                  .batch_invariant = options.batch_invariant},
+                 blocks_),
+      builder_({.tokens = options.max_batch_tokens,
+                .sequences = options.max_sequences,
+                .blocks = blocks_.blocks_of(options.context)},
+               options.block_size, parts.model->device()),
+      steps_(parts.model),
+      drafter_(make_drafter(options)) {
+  stats_.blocks = blocks_.use();
+  thread_ = std::thread([this] { run(); });
+}
+
+Engine::Loop::~Loop() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_closing_ = true;
+    has_mail_ = true;
+  }
+  mail_.notify_one();
+  thread_.join();
+}
+
+void Engine::Loop::add(std::unique_ptr<Job> job) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto waiting = static_cast<int64_t>(inbox_.size()) + stats_.waiting;
+    check(options_.max_waiting == 0 || waiting < options_.max_waiting, "engine: ", waiting,
+          " requests are waiting already, and no more may");
+    inbox_.push_back(std::move(job));
+    has_mail_ = true;
+  }
+  mail_.notify_one();
+}
+
+std::string Engine::Loop::salt_of(const Request& request) {
+  const std::lock_guard lock(mutex_);
+  if (!request.reuse_prefix) return concat("alone/", ++last_number_);
+  uint64_t adapter = 0;
+  if (request.adapter) {
+    std::erase_if(adapters_, [](const auto& entry) { return entry.first.expired(); });
+    uint64_t& number = adapters_[request.adapter];
+    if (number == 0) number = ++last_number_;
+    adapter = number;
+  }
+  return concat("adapter/", adapter, "/", request.adapter ? request.adapter_scale : 1., "/tenant/",
+                request.tenant);
+}
+
+EngineStats Engine::Loop::stats() const {
+  const std::lock_guard lock(mutex_);
+  EngineStats stats = stats_;
+  stats.waiting += static_cast<int64_t>(inbox_.size());
+  return stats;
+}
+
+void Engine::Loop::run() {
+  const inference_mode guard;
+  while (take_mail()) {
+    end_unwanted();
+    if (!jobs_.empty()) step();
+  }
+  const auto closed = std::make_exception_ptr(Error("engine: closed before the answer ended"));
+  for (const auto& job : jobs_) fail(*job, closed);
+  remove_ended();
+}
+
+// New requests become jobs; waits for one where there is nothing to do. False: closing.
+bool Engine::Loop::take_mail() {
+  if (!jobs_.empty() && !has_mail_.load(std::memory_order_relaxed)) return true;
+  std::unique_lock lock(mutex_);
+  mail_.wait(lock, [&] { return !jobs_.empty() || has_mail_; });
+  has_mail_ = false;
+  for (auto& job : inbox_) {
+    scheduler_.add(*job);
+    jobs_.push_back(std::move(job));
+  }
+  inbox_.clear();
+  stats_.waiting = scheduler_.waiting();
+  return !is_closing_;
+}
+
+void Engine::Loop::end_unwanted() {
+  for (const auto& job : jobs_) {
+    if (job->state->cancelled.load(std::memory_order_relaxed))
+      end(*job, FinishReason::cancelled);
+    else if (job->request.deadline > 0 &&
+             seconds(Clock::now() - job->submitted) >= job->request.deadline)
+      end(*job, FinishReason::deadline);
+  }
+  remove_ended();
+}
+
+void Engine::Loop::step() {
+  const Clock::time_point began = Clock::now();
+  try {
+    scheduler_.plan(step_);
+    for (const Slice& slice : step_.slices) {
+      Job& job = static_cast<Job&>(*slice.sequence);
+      if (std::exchange(job.has_started, true)) continue;
+      job.started = began;
+      job.result.usage.cached_tokens = job.match.cached_tokens;
+      job.result.usage.prefix_broken_at = job.match.broken_at;
+    }
+    compute();
+    scheduler_.commit(step_);
+  } catch (...) {
+    // Those that were computed cannot go on; the others were not touched.
+    for (const Slice& slice : step_.slices)
+      fail(static_cast<Job&>(*slice.sequence), std::current_exception());
+  }
+  remove_ended();
+  if (drafter_) guess();
+  count_step(began);
+}
+
+void Engine::Loop::compute() {
+  copy_blocks(cache_, step_.copies);
+  const Batch& batch = builder_.build(step_);
+  Tensor logits = steps_.forward(batch, cache_);
+  if (logits.size(0) > 0)
+    choose(std::move(logits));
+  else
+    synchronize(parts_.model->device());  // before the next batch is written
+}
+
+void Engine::Loop::choose(Tensor logits) {
+  const int64_t vocabulary = logits.size(1);
+  bool is_greedy = !logits.is_cpu();
+  for (const Slice& slice : step_.slices)
+    if (slice.logits > 0)
+      is_greedy = is_greedy && is_plain_greedy(static_cast<Job&>(*slice.sequence).request.sampling);
+  if (is_greedy)
+    greedy_ = to_vector<int64_t>(argmax(logits, 1));
+  else
+    logits = logits.cpu().contiguous();
+  float* rows = is_greedy ? nullptr : logits.data_ptr<float>();
+  const int64_t* greedy = is_greedy ? greedy_.data() : nullptr;
+  for (const Slice& slice : step_.slices) {
+    if (slice.logits == 0) continue;
+    Job& job = static_cast<Job&>(*slice.sequence);
+    try {
+      take_tokens(job, slice, rows, greedy);
+    } catch (...) {
+      fail(job, std::current_exception());  // a grammar's, say: the others go on
+    }
+    if (rows) rows += slice.logits * vocabulary;
+    if (greedy) greedy += slice.logits;
+  }
+}
+
+// Chooses tokens as long as they are those of the draft; the one that is not is right, too.
+void Engine::Loop::take_tokens(Job& job, const Slice& slice, float* rows, const int64_t* greedy) {
+  const auto vocabulary = static_cast<size_t>(parts_.model->config().vocab_size);
+  const std::vector<int32_t> draft = std::exchange(job.draft, {});
+  job.result.usage.drafted_tokens += static_cast<int64_t>(draft.size());
+  for (int64_t i = 0; i < slice.logits; ++i) {
+    Sampled sampled;
+    if (greedy)
+      sampled = {.token = static_cast<int32_t>(greedy[i]), .logprob = kUnknown};
+    else
+      sampled = job.sampler.sample({rows + static_cast<size_t>(i) * vocabulary, vocabulary});
+    const int32_t token = sampled.token;
+    if (!take_token(job, std::move(sampled))) return;
+    if (i == static_cast<int64_t>(draft.size()) || token != draft[static_cast<size_t>(i)]) return;
+    ++job.result.usage.accepted_tokens;
+  }
+}
+
+// The answer goes on with a token. False if it ends with it.
+bool Engine::Loop::take_token(Job& job, Sampled sampled) {
+  if (job.request.max_tokens == 0) {
+    end(job, FinishReason::length);
+    return false;
+  }
+  const int32_t token = sampled.token;
+  const Clock::time_point now = Clock::now();
+  Usage& usage = job.result.usage;
+  Timings& timings = job.result.timings;
+  if (usage.completion_tokens++ == 0) {
+    job.first = now;
+    timings.prompt = seconds(now - job.started);
+  } else {
+    const double time = seconds(now - job.last);
+    timings.min_token = usage.completion_tokens == 2 ? time : std::min(timings.min_token, time);
+    timings.max_token = std::max(timings.max_token, time);
+  }
+  job.last = now;
+  job.sampler.accept(token);
+  job.tokens.push_back(token);
+  job.result.tokens.push_back(token);
+  if (job.request.sampling.logprobs) job.result.logprobs.push_back(sampled);
+  const auto& stops = job.request.stop_tokens;
+  const bool is_end = (parts_.tokenizer && !job.request.ignore_end &&
+                       parts_.tokenizer->is_end_of_generation(token)) ||
+                      std::find(stops.begin(), stops.end(), token) != stops.end();
+  std::string text;
+  if (job.decoder && !(is_end && !job.request.shows_special)) {
+    text = job.decoder->push(token);
+    if (!job.request.stop.empty()) text = job.stops.push(text);
+    job.result.text += text;
+  }
+  job.state->add(text, std::move(sampled));
+  if (is_end || job.stops.stopped())
+    end(job, FinishReason::stop);
+  else if (usage.completion_tokens == job.request.max_tokens)
+    end(job, FinishReason::length);
+  else if (job.size() >= options_.context)
+    make_room(job);
+  return !job.has_ended && !job.blocks.list.empty();
+}
+
+// The context is full: the answer ends, or the older half of the text goes.
+void Engine::Loop::make_room(Job& job) {
+  if (job.request.overflow != Overflow::shift) {
+    job.result.context_full = true;
+    end(job, FinishReason::length);
+    return;
+  }
+  const int64_t dropped = std::max<int64_t>(1, (job.size() - job.request.keep) / 2);
+  const auto from = job.tokens.begin() + static_cast<ptrdiff_t>(job.request.keep);
+  job.tokens.erase(from, from + static_cast<ptrdiff_t>(dropped));
+  job.prompt_size = job.size();
+  job.result.usage.shifted_tokens += dropped;
+  if (drafter_) drafter_->forget(job);
+  scheduler_.restart(job);
+}
+
+void Engine::Loop::guess() {
+  std::vector<Sequence*> sequences;
+  std::vector<int64_t> most;
+  for (const auto& job : jobs_) {
+    if (job->blocks.list.empty() || job->is_reading()) continue;
+    int64_t room = std::min(options_.speculation.draft_tokens, options_.context - job->size() - 1);
+    if (job->request.max_tokens > 0)
+      room = std::min(room, job->request.max_tokens - job->result.usage.completion_tokens - 1);
+    if (room <= 0) continue;
+    sequences.push_back(job.get());
+    most.push_back(room);
+  }
+  if (!sequences.empty()) drafter_->guess(sequences, most);
+}
+
+void Engine::Loop::end(Job& job, FinishReason reason) {
+  if (std::exchange(job.has_ended, true)) return;
+  std::string rest;
+  if (!job.stops.stopped() && job.decoder) {
+    rest = job.stops.push(job.decoder->finish());
+    rest += job.stops.finish();
+  }
+  Completion& result = job.result;
+  result.text += rest;
+  if (const auto met = job.stops.met()) result.stop = job.request.stop[*met];
+  result.reason = reason;
+  result.seed = job.sampler.seed();
+  result.usage.preemptions = job.preemptions;
+  const Clock::time_point now = Clock::now();
+  Timings& timings = result.timings;
+  timings.total = seconds(now - job.submitted);
+  timings.queued = job.has_started ? seconds(job.started - job.submitted) : timings.total;
+  if (result.usage.completion_tokens > 0) {
+    timings.first_token = seconds(job.first - job.submitted);
+    timings.predicted = seconds(job.last - job.first);
+  } else if (job.has_started) {
+    timings.prompt = seconds(now - job.started);
+  }
+  job.rest = std::move(rest);
+}
+
+void Engine::Loop::fail(Job& job, const std::exception_ptr& error) {
+  if (!std::exchange(job.has_ended, true)) job.error = error;
+}
+
+// The caller is told when all that the request had is free again.
+void Engine::Loop::remove_ended() {
+  for (const auto& job : jobs_) {
+    if (!job->has_ended) continue;
+    scheduler_.remove(*job);
+    if (drafter_) drafter_->forget(*job);
+    count_request(job->result.usage);
+    if (job->error)
+      job->state->fail(job->error);
+    else
+      job->state->finish(job->rest, std::move(job->result));
+  }
+  std::erase_if(jobs_, [](const std::unique_ptr<Job>& job) { return job->has_ended; });
+}
+
+void Engine::Loop::count_request(const Usage& usage) {
+  const std::lock_guard lock(mutex_);
+  ++stats_.requests;
+  stats_.running = scheduler_.running();
+  stats_.blocks = blocks_.use();
+  stats_.prompt_tokens += usage.prompt_tokens;
+  stats_.cached_tokens += usage.cached_tokens;
+  stats_.generated_tokens += usage.completion_tokens;
+  stats_.drafted_tokens += usage.drafted_tokens;
+  stats_.accepted_tokens += usage.accepted_tokens;
+  stats_.preemptions += usage.preemptions;
+}
+
+void Engine::Loop::count_step(Clock::time_point began) {
+  const std::lock_guard lock(mutex_);
+  ++stats_.steps;
+  stats_.running = scheduler_.running();
+  stats_.waiting = scheduler_.waiting();
+  stats_.blocks = blocks_.use();
+  stats_.busy_seconds += seconds(Clock::now() - began);
+}
+
+}  // namespace tensora::llm

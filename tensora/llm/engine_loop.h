@@ -1,0 +1,96 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "tensora/llm/batch_builder.h"
+#include "tensora/llm/drafter.h"
+#include "tensora/llm/engine.h"
+#include "tensora/llm/generation_state.h"
+#include "tensora/llm/sampling/stop_strings.h"
+#include "tensora/llm/step_graphs.h"
+#include "tensora/llm/tokenizer/stream_decoder.h"
+
+namespace tensora::llm {
+
+using Clock = std::chrono::steady_clock;
+
+/// A request inside the engine.
+struct Job : Sequence {
+  Job(Request wanted, Sampler chooser, std::shared_ptr<Generation::State> shared)
+      : request(std::move(wanted)),
+        sampler(std::move(chooser)),
+        stops(request.stop),
+        state(std::move(shared)) {}
+
+  Request request;
+  Sampler sampler;
+  StopStrings stops;
+  std::optional<StreamDecoder> decoder;  // none without a tokenizer
+  std::shared_ptr<Generation::State> state;
+  Completion result;
+  Clock::time_point submitted = {}, started = {}, first = {}, last = {};
+  bool has_started = false, has_ended = false;
+  std::string rest;          // of the text, when it has ended
+  std::exception_ptr error;  // or why it failed
+};
+
+/// The engine's thread: takes requests, computes steps, gives out tokens. No lock is held while the
+/// model runs.
+class Engine::Loop {
+ public:
+  Loop(const EngineParts& parts, const EngineOptions& options);
+  ~Loop();
+
+  void add(std::unique_ptr<Job> job);
+  std::string salt_of(const Request& request);
+  EngineStats stats() const;
+  int64_t cache_bytes() const { return cache_.bytes(); }
+
+ private:
+  using Jobs = std::vector<std::unique_ptr<Job>>;
+
+  void run();
+  bool take_mail();
+  void end_unwanted();
+  void step();
+  void compute();
+  void choose(Tensor logits);
+  void take_tokens(Job& job, const Slice& slice, float* rows, const int64_t* greedy);
+  bool take_token(Job& job, Sampled sampled);
+  void make_room(Job& job);
+  void guess();
+  void end(Job& job, FinishReason reason);
+  void fail(Job& job, const std::exception_ptr& error);
+  void remove_ended();
+  void count_request(const Usage& usage);
+  void count_step(Clock::time_point began);
+
+  EngineParts parts_;
+  EngineOptions options_;
+  PagedCache cache_;
+  BlockManager blocks_;
+  Scheduler scheduler_;
+  BatchBuilder builder_;
+  StepGraphs steps_;
+  std::unique_ptr<Drafter> drafter_;
+  Jobs jobs_;
+  Step step_;
+  std::vector<int64_t> greedy_;
+
+  mutable std::mutex mutex_;  // of what follows
+  std::condition_variable mail_;
+  Jobs inbox_;
+  std::map<std::weak_ptr<const LoraAdapter>, uint64_t, std::owner_less<>> adapters_;
+  uint64_t last_number_ = 0;  // of adapters and of requests that share nothing
+  EngineStats stats_;
+  bool is_closing_ = false;
+  std::atomic<bool> has_mail_ = false;
+  std::thread thread_;  // the last: it uses all of the above
+};
+
+}  // namespace tensora::llm

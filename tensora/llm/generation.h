@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "tensora/llm/request.h"
+
+namespace tensora::llm {
+
+/// A request on its way: handed out by Engine::submit. Dropping the handle cancels the request.
+/// `cancel` may be called from any thread; the rest is for one thread at a time.
+class Generation {
+ public:
+  struct State;
+
+  explicit Generation(std::shared_ptr<State> state) : state_(std::move(state)) {}
+  Generation(Generation&&) noexcept = default;
+  Generation& operator=(Generation&& other) noexcept;
+  ~Generation();
+
+  /// Waits for the next part of the answer; none: it has ended. Throws what went wrong.
+  std::optional<Piece> next();
+  /// Waits for that, but no longer than some seconds; whether `next` would not wait now.
+  bool is_ready(double seconds);
+  /// Waits for the end and returns all of it. Throws what went wrong. A cancelled request ends
+  /// with what it had.
+  Completion wait();
+  /// Ends the request before its next step. Does not wait.
+  void cancel();
+  bool is_done() const;
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace tensora::llm

@@ -1,0 +1,369 @@
+#include "tensora/llm/grammar/json_schema.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tensora/base/check.h"
+#include "tensora/llm/grammar/json_schema_parts.h"
+#include "tensora/llm/grammar/json_schema_rules.h"
+
+namespace tensora::llm {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Keywords = std::vector<std::string_view>;
+
+constexpr int kMaxDepth = 64;
+
+class Converter {
+ public:
+  explicit Converter(const Json& root) : root_(root) {}
+
+  std::string convert() {
+    const std::string top = visit(root_, "#");
+    return concat("root ::= ", top, "\n", rules_.text());
+  }
+
+ private:
+  // Everything that is not understood is refused by name.
+  static void allow_only(const Json& schema, const std::string& at, const Keywords& allowed) {
+    static const Keywords annotations = {"title",    "description", "default",  "examples",
+                                         "$schema",  "$id",         "$comment", "deprecated",
+                                         "readOnly", "writeOnly",   "$defs",    "definitions"};
+    const auto in = [](const Keywords& names, std::string_view key) {
+      return std::find(names.begin(), names.end(), key) != names.end();
+    };
+    for (const auto& [key, value] : schema.items())
+      check(in(annotations, key) || in(allowed, key), "json schema: ", at, ": the keyword ", key,
+            " is not supported here");
+  }
+
+  std::string visit(const Json& schema, const std::string& at) {
+    if (schema.is_boolean()) {
+      check(schema.get<bool>(), "json schema: ", at, ": false allows nothing");
+      return rules_.primitive("value");
+    }
+    check(schema.is_object(), "json schema: ", at, ": expected an object, got ",
+          schema.type_name());
+    check(++depth_ <= kMaxDepth, "json schema: ", at, ": nested deeper than ", kMaxDepth);
+    std::string out = expression(schema, at);
+    --depth_;
+    // One rule per part keeps lines short and lets errors of the grammar be found.
+    return out.find(' ') == std::string::npos ? out : rules_.add(std::move(out));
+  }
+
+  std::string expression(const Json& schema, const std::string& at) {
+    if (schema.contains("$ref")) return reference(schema, at);
+    if (schema.contains("const")) {
+      allow_only(schema, at, {"const", "type"});
+      return gbnf_text(schema["const"].dump());
+    }
+    if (schema.contains("enum")) return enumeration(schema, at);
+    for (const char* word : {"anyOf", "oneOf", "allOf"})
+      if (schema.contains(word)) return combination(schema, word, at);
+    const std::vector<std::string> types = types_of(schema, at);
+    if (types.empty()) {
+      allow_only(schema, at, {});
+      return rules_.primitive("value");
+    }
+    allow_only(schema, at, keywords(types));
+    std::string out;
+    for (const std::string& type : types)
+      out += (out.empty() ? "" : " | ") + of_type(type, schema, at);
+    return out;
+  }
+
+  std::string reference(const Json& schema, const std::string& at) {
+    allow_only(schema, at, {"$ref"});
+    check(schema["$ref"].is_string(), "json schema: ", at, ": expected $ref to be a text");
+    const auto target = schema["$ref"].get<std::string>();
+    check(target.starts_with("#"), "json schema: ", at, ": $ref must begin with #, got ", target);
+    const auto [found, added] = references_.try_emplace(target);
+    if (!added) return found->second;
+    const Json* place = nullptr;
+    try {
+      place = &root_.at(Json::json_pointer(target.substr(1)));
+    } catch (const Json::exception&) {
+      fail("json schema: ", at, ": $ref leads nowhere: ", target);
+    }
+    const std::string name = concat("ref", references_.size());
+    found->second = name;
+    const std::string body = visit(*place, target);
+    return rules_.add(name, body);
+  }
+
+  static bool has_type(const Json& value, const std::string& type) {
+    if (type == "integer") return value.is_number_integer();
+    if (type == "number") return value.is_number();
+    return type == value.type_name();
+  }
+
+  std::string enumeration(const Json& schema, const std::string& at) {
+    allow_only(schema, at, {"enum", "type"});
+    check(schema["enum"].is_array(), "json schema: ", at, ": expected enum to be a list");
+    const std::vector<std::string> types =
+        schema.contains("type") ? types_of(schema, at) : std::vector<std::string>{};
+    std::string out;
+    for (const Json& value : schema["enum"]) {
+      const bool fits =
+          types.empty() || std::any_of(types.begin(), types.end(),
+                                       [&](const auto& t) { return has_type(value, t); });
+      if (fits) out += (out.empty() ? "" : " | ") + gbnf_text(value.dump());
+    }
+    check(!out.empty(), "json schema: ", at, ": enum allows nothing");
+    return out;
+  }
+
+  std::string combination(const Json& schema, const char* word, const std::string& at) {
+    allow_only(schema, at, {word});
+    const Json& parts = schema[word];
+    check(parts.is_array() && !parts.empty(), "json schema: ", at, ": expected ", word,
+          " to be a list that is not empty");
+    check(std::string(word) != "allOf" || parts.size() == 1, "json schema: ", at,
+          ": allOf of several schemas is not supported");
+    std::string out;
+    for (size_t i = 0; i < parts.size(); ++i)
+      out += (out.empty() ? "" : " | ") + visit(parts[i], concat(at, "/", word, "/", i));
+    return out;
+  }
+
+  // Without a type, the keywords of one tell it; without any, everything is allowed.
+  static std::vector<std::string> types_of(const Json& schema, const std::string& at) {
+    std::vector<std::string> out;
+    if (schema.contains("type")) {
+      const Json& type = schema["type"];
+      check(type.is_string() || (type.is_array() && !type.empty()), "json schema: ", at,
+            ": expected type to be a text or a list of texts");
+      for (const Json& one : type.is_array() ? type : Json::array({type})) {
+        check(one.is_string(), "json schema: ", at, ": expected type to be texts");
+        out.push_back(one.get<std::string>());
+      }
+      return out;
+    }
+    for (const char* type : {"object", "array", "string", "integer"})
+      for (const std::string_view name : keywords({type}))
+        if (schema.contains(name) && name != "type") {
+          check(std::string_view(type) != "integer", "json schema: ", at,
+                ": expected a type beside ", name);
+          return {type};
+        }
+    return {};
+  }
+
+  static Keywords keywords(const std::vector<std::string>& types) {
+    static const std::map<std::string, Keywords, std::less<>> of = {
+        {"object", {"properties", "required", "additionalProperties"}},
+        {"array", {"items", "prefixItems", "minItems", "maxItems"}},
+        {"string", {"minLength", "maxLength", "pattern", "format"}},
+        {"number", {"minimum"}},
+        {"integer", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}}};
+    Keywords out = {"type"};
+    for (const std::string& type : types)
+      if (const auto found = of.find(type); found != of.end())
+        out.insert(out.end(), found->second.begin(), found->second.end());
+    return out;
+  }
+
+  std::string of_type(const std::string& type, const Json& schema, const std::string& at) {
+    if (type == "object") return object(schema, at);
+    if (type == "array") return array(schema, at);
+    if (type == "string") return string(schema, at);
+    if (type == "integer") return integer(schema, at);
+    if (type == "number") return number(schema, at);
+    check(type == "boolean" || type == "null", "json schema: ", at,
+          ": expected a type of JSON, got ", type);
+    return rules_.primitive(type);
+  }
+
+  std::string number(const Json& schema, const std::string& at) {
+    const std::string any = rules_.primitive("number");
+    if (!schema.contains("minimum")) return any;
+    const Json& least = schema["minimum"];
+    check(least.is_number() && least.get<double>() == 0, "json schema: ", at,
+          ": of a number, minimum is supported for 0 only; an integer may have any");
+    return R"(("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,16})? ([eE] [-+]? [0-9]{1,2})?)";
+  }
+
+  std::string integer(const Json& schema, const std::string& at) {
+    const auto bound = [&](const char* name, bool up, int64_t beyond) -> std::optional<int64_t> {
+      if (!schema.contains(name)) return std::nullopt;
+      check(schema[name].is_number(), "json schema: ", at, ": expected ", name, " to be a number");
+      const auto value = schema[name].get<double>();
+      check(std::abs(value) < 1e18, "json schema: ", at, ": expected ", name,
+            " to have up to 18 digits, got ", value);
+      if (schema[name].is_number_integer()) return schema[name].get<int64_t>() + beyond;
+      const double rounded = up ? std::ceil(value) : std::floor(value);
+      return static_cast<int64_t>(rounded) + (rounded == value ? beyond : 0);
+    };
+    const auto tighter = [](std::optional<int64_t> a, std::optional<int64_t> b, bool higher) {
+      if (!a || !b) return a ? a : b;
+      return std::optional(higher ? std::max(*a, *b) : std::min(*a, *b));
+    };
+    const auto least = tighter(bound("minimum", true, 0), bound("exclusiveMinimum", true, 1), true);
+    const auto most =
+        tighter(bound("maximum", false, 0), bound("exclusiveMaximum", false, -1), false);
+    return least || most ? gbnf_integer(least, most) : rules_.primitive("integer");
+  }
+
+  static int64_t count(const Json& schema, const char* name, const std::string& at) {
+    const Json& value = schema[name];
+    check(value.is_number_integer() && value.get<int64_t>() >= 0 && value.get<int64_t>() <= 100'000,
+          "json schema: ", at, ": expected ", name, " to be a count up to 100000, got ",
+          value.dump());
+    return value.get<int64_t>();
+  }
+
+  // {least,most} of GBNF from two keywords, of which either may be missing.
+  static std::string repetition(const Json& schema, const char* least, const char* most,
+                                const std::string& at) {
+    const int64_t from = schema.contains(least) ? count(schema, least, at) : 0;
+    if (!schema.contains(most)) return from == 0 ? "*" : concat("{", from, ",}");
+    const int64_t to = count(schema, most, at);
+    check(from <= to, "json schema: ", at, ": expected ", least, " <= ", most, ", got ", from,
+          " and ", to);
+    return concat("{", from, ",", to, "}");
+  }
+
+  std::string string(const Json& schema, const std::string& at) {
+    const bool bounded = schema.contains("minLength") || schema.contains("maxLength");
+    const int kinds = static_cast<int>(bounded) + static_cast<int>(schema.contains("pattern")) +
+                      static_cast<int>(schema.contains("format"));
+    if (kinds == 0) return rules_.primitive("string");
+    check(kinds == 1, "json schema: ", at,
+          ": of pattern, format and a length, only one at a time is supported");
+    if (bounded)
+      return concat(R"("\"" )", rules_.primitive("char"),
+                    repetition(schema, "minLength", "maxLength", at), R"( "\"")");
+    const char* word = schema.contains("pattern") ? "pattern" : "format";
+    check(schema[word].is_string(), "json schema: ", at, ": expected ", word, " to be a text");
+    const auto text = schema[word].get<std::string>();
+    if (std::string(word) == "pattern")
+      return concat(R"("\"" )", gbnf_pattern(text, rules_.primitive("char"), "json schema: " + at),
+                    R"( "\"")");
+    constexpr std::array known = {"date", "time", "date-time", "uuid", "ipv4", "hostname", "email"};
+    check(std::find(known.begin(), known.end(), text) != known.end(), "json schema: ", at,
+          ": expected format date, time, date-time, uuid, ipv4, hostname or email, got ", text);
+    return concat(R"("\"" )", rules_.primitive(text), R"( "\"")");
+  }
+
+  std::string array(const Json& schema, const std::string& at) {
+    rules_.primitive("space");
+    std::vector<std::string> first;
+    if (schema.contains("prefixItems")) {
+      check(schema["prefixItems"].is_array(), "json schema: ", at,
+            ": expected prefixItems to be a list");
+      for (const Json& item : schema["prefixItems"])
+        first.push_back(visit(item, concat(at, "/prefixItems/", first.size())));
+    }
+    const bool closed =
+        schema.contains("items") && schema["items"].is_boolean() && !schema["items"].get<bool>();
+    const std::string rest = closed                     ? ""
+                             : schema.contains("items") ? visit(schema["items"], at + "/items")
+                                                        : rules_.primitive("value");
+    const auto fixed = static_cast<int64_t>(first.size());
+    const int64_t least = schema.contains("minItems") ? count(schema, "minItems", at) : 0;
+    int64_t most = schema.contains("maxItems") ? count(schema, "maxItems", at) : -1;
+    if (closed) most = most < 0 ? fixed : std::min(most, fixed);
+    check(most < 0 || least <= most, "json schema: ", at, ": expected minItems <= maxItems, got ",
+          least, " and ", most);
+    // From the back: what may follow after item i of those with schemas of their own.
+    std::string out;
+    if (most < 0 || most > fixed) {
+      const int64_t from = std::max<int64_t>(least - fixed, 0);
+      const std::string comma = R"("," space )";
+      if (fixed > 0)
+        out =
+            concat("(", comma, rest, " space)",
+                   most < 0 ? concat("{", from, ",}") : concat("{", from, ",", most - fixed, "}"));
+      else
+        out = items(rest, least, most);
+    }
+    for (int64_t i = std::min(fixed, most < 0 ? fixed : most) - 1; i >= 0; --i) {
+      out = concat(i > 0 ? R"("," space )" : "", first[static_cast<size_t>(i)], " space ", out);
+      if (i >= least) out = concat("(", out, ")?");
+      if (out.size() > 200) out = rules_.add(std::move(out));
+    }
+    return concat(R"("[" space )", out, R"( "]")");
+  }
+
+  // A list of equal items with commas between them.
+  static std::string items(const std::string& item, int64_t least, int64_t most) {
+    if (most == 0) return "";
+    const std::string limits = concat("{", std::max<int64_t>(least - 1, 0), ",",
+                                      most < 0 ? "" : std::to_string(most - 1), "}");
+    const std::string list = concat(item, R"( space ("," space )", item, " space)", limits);
+    return least == 0 ? concat("(", list, ")?") : list;
+  }
+
+  std::string object(const Json& schema, const std::string& at) {
+    const bool has_properties = schema.contains("properties");
+    check(!has_properties || schema["properties"].is_object(), "json schema: ", at,
+          ": expected properties to be an object");
+    const Json properties = has_properties ? schema["properties"] : Json::object();
+    std::vector<std::string> required;
+    if (schema.contains("required")) {
+      check(schema["required"].is_array(), "json schema: ", at, ": expected required to be a list");
+      for (const Json& name : schema["required"]) {
+        check(name.is_string(), "json schema: ", at, ": expected required to be texts");
+        required.push_back(name.get<std::string>());
+      }
+    }
+    std::string others;  // the schema of further properties; empty: there are none
+    if (schema.contains("additionalProperties")) {
+      const Json& more = schema["additionalProperties"];
+      if (!more.is_boolean() || more.get<bool>())
+        others = visit(more, at + "/additionalProperties");
+    } else if (!has_properties) {
+      others = rules_.primitive("value");
+    }
+    if (properties.empty() && required.empty() && others == "value")
+      return rules_.primitive("object");
+    std::vector<JsonSchemaRules::Property> all;
+    const auto is_in = [](const std::string& name, const auto& names) {
+      return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    for (const auto& [name, value] : properties.items())
+      all.push_back({name, visit(value, at + "/properties/" + name), is_in(name, required)});
+    for (const std::string& name : required) {
+      if (properties.contains(name)) continue;
+      check(!others.empty(), "json schema: ", at, ": required names ", name,
+            ", which is no property and may be no other");
+      all.push_back({name, others, true});
+    }
+    return concat(R"("{" space )", rules_.members(all, others), R"( "}")");
+  }
+
+  const Json& root_;
+  JsonSchemaRules rules_;
+  std::map<std::string, std::string> references_;
+  int depth_ = 0;
+};
+
+// Nesting is bounded while the text is read, before a tree of it exists.
+Json parse_json(std::string_view text) {
+  try {
+    return Json::parse(text, [](int depth, Json::parse_event_t, Json&) {
+      check(depth <= 2 * kMaxDepth, "json schema: nested deeper than ", 2 * kMaxDepth);
+      return true;
+    });
+  } catch (const Json::exception& error) {
+    fail("json schema: expected JSON, got ", error.what());
+  }
+}
+
+}  // namespace
+
+std::string json_schema_to_grammar(std::string_view schema) {
+  const Json json = parse_json(schema);
+  return Converter(json).convert();
+}
+
+std::string json_grammar() { return json_schema_to_grammar(R"({"type": "object"})"); }
+
+}  // namespace tensora::llm

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tensora/llm/metadata.h"
+
+namespace tensora::llm {
+
+/// What config.json and the small files beside it say, in GGUF's keys.
+struct FolderConfig {
+  std::string architecture;  // GGUF's name
+  Metadata metadata;
+  bool tied = false;  // the output matrix is the embedding
+  /// Divisors of the rotary frequencies, which GGUF stores as tensors; empty unless scaled.
+  std::vector<double> rope_freqs, rope_factors_long, rope_factors_short;
+};
+
+/// Reads config.json, and generation_config.json and tokenizer_config.json where they are there.
+/// An unknown kind of model is an error that lists the known ones.
+FolderConfig read_folder_config(const std::string& folder);
+
+}  // namespace tensora::llm

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+
+// For sources only: public headers do not include this.
+
+namespace tensora::llm {
+
+/// GGUF's name (`tokenizer.ggml.pre`) for the way in which a tokenizer.json cuts words; throws
+/// where it has none.
+std::string pre_name(const nlohmann::json& tokenizer);
+/// The `pre_tokenizer` of a tokenizer.json for GGUF's name; throws for names whose patterns are not
+/// known here.
+nlohmann::ordered_json pre_tokenizer_json(std::string_view name);
+
+}  // namespace tensora::llm

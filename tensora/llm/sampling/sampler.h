@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tensora/llm/sampling/sampling_options.h"
+
+namespace tensora::llm {
+
+class Tokenizer;
+
+struct TokenLogprob {
+  int32_t token = -1;
+  float logprob = 0;  // natural logarithm
+};
+
+struct Sampled {
+  int32_t token = -1;
+  /// Under the model's own distribution, before any step of the sampler; NaN unless
+  /// `SamplingOptions::logprobs` asked for it.
+  float logprob;
+  std::vector<TokenLogprob> top = {};  // the most probable first; `top_logprobs` of them
+};
+
+/// Chooses tokens by logits for one sequence, and remembers what its penalties and its grammar need
+/// to know of the sequence. Results depend on options, seed and what was accepted alone.
+class Sampler {
+ public:
+  /// `tokenizer` is needed for a grammar, a schema and DRY's breakers; it may be null otherwise.
+  Sampler(SamplingOptions options, int64_t vocab_size,
+          std::shared_ptr<const Tokenizer> tokenizer = nullptr);
+  Sampler(Sampler&&) noexcept;
+  Sampler& operator=(Sampler&&) noexcept;
+  ~Sampler();
+
+  /// The next token. `logits`, one per token of the vocabulary, are overwritten. Does not accept
+  /// the token, so a draft can be compared with it first.
+  Sampled sample(std::span<float> logits);
+  /// The sequence goes on with a generated token.
+  void accept(int32_t token);
+  /// Tokens that were given, not generated: penalties see them, the grammar does not.
+  void accept_prompt(std::span<const int32_t> tokens);
+  /// Whether the grammar, if there is one, lets the output end here.
+  bool may_end() const;
+
+  /// What makes the results reproducible.
+  uint64_t seed() const;
+  const SamplingOptions& options() const;
+  /// A sampler in the same state, which goes on independently; its random numbers are the same.
+  Sampler clone() const;
+
+ private:
+  struct State;
+  explicit Sampler(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tensora::llm

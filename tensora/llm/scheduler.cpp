@@ -1,0 +1,183 @@
+#include "tensora/llm/scheduler.h"
+
+#include <algorithm>
+
+#include "tensora/base/check.h"
+
+namespace tensora::llm {
+
+Scheduler::Scheduler(const SchedulerOptions& options, BlockManager& blocks)
+    : options_(options), blocks_(blocks) {
+  check(options.max_sequences > 0, "scheduler: expected at least one sequence at a time, got ",
+        options.max_sequences);
+  check(options.max_tokens >= options.max_sequences, "scheduler: a step of ", options.max_tokens,
+        " tokens cannot continue ", options.max_sequences, " sequences");
+  check(!options.batch_invariant || options.max_tokens % blocks.block_size() == 0,
+        "scheduler: batch-invariant steps need a number of tokens that is a multiple of the block "
+        "size ",
+        blocks.block_size(), ", got ", options.max_tokens);
+}
+
+void Scheduler::add(Sequence& sequence) {
+  ensure(!sequence.tokens.empty(), "scheduler: a sequence without tokens");
+  waiting_.push_back(&sequence);
+}
+
+void Scheduler::remove(Sequence& sequence) {
+  blocks_.release(sequence.blocks);
+  std::erase(running_, &sequence);
+  std::erase(waiting_, &sequence);
+}
+
+// Takes the blocks for all of the prompt at once, so that reading it never gets stuck half-way.
+bool Scheduler::begin(Sequence& sequence, Step& step) {
+  const size_t copies = step.copies.size();
+  // The last token must be computed: what follows it is not cached.
+  const PrefixMatch match =
+      blocks_.begin(sequence.blocks, sequence.salt, sequence.tokens, sequence.size() - 1);
+  int64_t cached = match.cached_tokens, end = sequence.size();
+  if (options_.batch_invariant) {
+    cached -= cached % options_.max_tokens;
+    end = sequence.limit;
+  }
+  // Where others are being continued, they need room to grow, or they would be preempted at once.
+  if (!blocks_.prepare(sequence.blocks, cached, end, step.copies) ||
+      blocks_.available() < (options_.batch_invariant ? 0 : running())) {
+    step.copies.resize(copies);
+    blocks_.release(sequence.blocks);
+    return false;
+  }
+  sequence.computed = cached;
+  if (!sequence.was_admitted) sequence.match = {cached, match.broken_at};
+  sequence.was_admitted = true;
+  return true;
+}
+
+void Scheduler::admit(Step& step) {
+  int64_t left = options_.max_tokens - step.tokens;
+  for (const Sequence* sequence : running_)
+    if (sequence->is_reading()) left -= sequence->size() - sequence->computed;
+  while (!waiting_.empty() && running() < options_.max_sequences && left > 0) {
+    Sequence& next = *waiting_.front();
+    if (!begin(next, step)) {
+      if (!running_.empty()) return;
+      // Alone it fits, but not together with the block that it would copy.
+      blocks_.clear_cache();
+      ensure(begin(next, step), "scheduler: the cache cannot hold one sequence of ", next.size(),
+             " tokens");
+    }
+    waiting_.pop_front();
+    running_.push_back(&next);
+    left -= next.size() - next.computed;
+  }
+}
+
+void Scheduler::preempt(Sequence& sequence) {
+  blocks_.release(sequence.blocks);
+  sequence.computed = 0;
+  sequence.draft.clear();
+  ++sequence.preemptions;
+  std::erase(running_, &sequence);
+  waiting_.push_front(&sequence);
+}
+
+void Scheduler::restart(Sequence& sequence) {
+  blocks_.release(sequence.blocks);
+  sequence.computed = 0;
+  sequence.draft.clear();
+  std::erase(running_, &sequence);
+  std::erase(waiting_, &sequence);
+  waiting_.push_front(&sequence);
+}
+
+// False if this very sequence had to give its blocks back.
+bool Scheduler::continue_one(Sequence& sequence, Step& step) {
+  const int64_t room = options_.max_tokens - step.tokens - running();
+  if (static_cast<int64_t>(sequence.draft.size()) > room)
+    sequence.draft.resize(static_cast<size_t>(std::max<int64_t>(0, room)));
+  while (true) {
+    const int64_t count = 1 + static_cast<int64_t>(sequence.draft.size());
+    if (blocks_.prepare(sequence.blocks, sequence.computed, sequence.computed + count,
+                        step.copies)) {
+      step.slices.push_back({&sequence, sequence.computed, count, count});
+      step.tokens += count;
+      return true;
+    }
+    if (!sequence.draft.empty()) {
+      sequence.draft.clear();
+      continue;
+    }
+    Sequence& youngest = *running_.back();
+    ensure(running_.size() > 1, "scheduler: the cache cannot hold one sequence of ",
+           sequence.size(), " tokens");
+    preempt(youngest);
+    // A younger one that is already part of this step is not computed after all.
+    std::erase_if(step.slices, [&](const Slice& slice) {
+      if (slice.sequence != &youngest) return false;
+      step.tokens -= slice.count;
+      return true;
+    });
+    if (&youngest == &sequence) return false;
+  }
+}
+
+void Scheduler::read_part(Sequence& sequence, Step& step) {
+  int64_t count = std::min(sequence.size() - sequence.computed, options_.max_tokens - step.tokens);
+  if (options_.batch_invariant)
+    count = std::min(count, options_.max_tokens - sequence.computed % options_.max_tokens);
+  if (count <= 0) return;
+  const bool ends = sequence.computed + count == sequence.size();
+  step.slices.push_back({&sequence, sequence.computed, count, ends ? 1 : 0});
+  step.tokens += count;
+}
+
+void Scheduler::plan_one(Step& step) {
+  while (!running_.empty()) {
+    Sequence& sequence = *running_[turn_++ % running_.size()];
+    if (sequence.is_reading())
+      read_part(sequence, step);
+    else
+      continue_one(sequence, step);
+    if (!step.slices.empty()) return;
+  }
+}
+
+void Scheduler::plan(Step& step) {
+  step.slices.clear();
+  step.copies.clear();
+  step.tokens = 0;
+  if (!options_.batch_invariant)
+    for (size_t i = 0; i < running_.size(); ++i) {
+      Sequence& sequence = *running_[i];
+      if (!sequence.is_reading() && step.tokens < options_.max_tokens) continue_one(sequence, step);
+    }
+  admit(step);
+  if (options_.batch_invariant) {
+    plan_one(step);
+    return;
+  }
+  const size_t continued = step.slices.size();
+  for (Sequence* sequence : running_) {
+    bool is_planned = false;
+    for (size_t i = 0; i < continued && !is_planned; ++i)
+      is_planned = step.slices[i].sequence == sequence;
+    if (!is_planned) read_part(*sequence, step);
+  }
+}
+
+void Scheduler::commit(const Step& step) {
+  for (const Slice& slice : step.slices) {
+    Sequence& sequence = *slice.sequence;
+    if (sequence.blocks.list.empty()) continue;  // it has ended or restarted since
+    // Of a continued sequence the last token is new: its keys and values are not there yet.
+    sequence.computed = slice.logits > 0 ? sequence.size() - 1 : slice.first + slice.count;
+    int64_t shared = sequence.computed;
+    if (options_.batch_invariant) {
+      shared = std::min(shared, sequence.prompt_size);
+      shared -= shared % options_.max_tokens;
+    }
+    blocks_.publish(sequence.blocks, std::span(sequence.tokens).first(static_cast<size_t>(shared)));
+  }
+}
+
+}  // namespace tensora::llm

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "tensora/llm/block_manager.h"
+
+namespace tensora::llm {
+
+class LoraAdapter;
+
+/// A text that is being read and continued. The scheduler decides which of its tokens are computed
+/// when, and keeps its blocks; what it is for, the engine knows.
+struct Sequence {
+  std::vector<int32_t> tokens;  // the prompt, then what was generated
+  std::vector<int32_t> draft;   // a guess how it goes on, computed together with the last token
+  std::string salt;             // see Note [Prefixes in blocks]
+  int64_t computed = 0;         // tokens whose keys and values are in the cache
+  int64_t prompt_size = 0;      // tokens that were given, not generated
+  int64_t limit = 0;            // it will not grow beyond this many tokens
+  std::shared_ptr<const LoraAdapter> adapter = nullptr;
+  double adapter_scale = 1;
+  BlockManager::Blocks blocks;
+  PrefixMatch match;  // of its first admission
+  bool was_admitted = false;
+  int64_t preemptions = 0;
+
+  int64_t size() const { return static_cast<int64_t>(tokens.size()); }
+  bool is_reading() const { return size() - computed > 1; }
+};
+
+/// Tokens [first, first + count) of a sequence, of which the last ones may be its draft's.
+struct Slice {
+  Sequence* sequence = nullptr;
+  int64_t first = 0, count = 0;
+  int64_t logits = 0;  // how many of the last tokens' logits are wanted
+};
+
+/// What the next forward computes.
+struct Step {
+  std::vector<Slice> slices;
+  std::vector<BlockCopy> copies;  // before it
+  int64_t tokens = 0;
+};
+
+struct SchedulerOptions {
+  int64_t max_sequences = 8;  // computed together; others wait
+  int64_t max_tokens = 512;   // of a step: longer prompts are read in parts
+  /// See Note [Batch invariance].
+  bool batch_invariant = false;
+};
+
+/// Note [Batch invariance]
+/// Sums are rounded in an order that may depend on the shapes of a step, so the same prompt may be
+/// continued differently beside other requests or after a cached prefix. In batch-invariant mode
+/// the shapes that a token is computed with depend on its own request alone, and so does the
+/// result, whatever the kernels do: a step computes one sequence; prompts are read in parts that
+/// begin at multiples of max_tokens, and only such whole parts are shared; a sequence gets all the
+/// blocks that it may need at once, so that it is never read a second time. The cost: requests do
+/// not share the reading of the weights.
+
+/// Continuous batching: sequences enter and leave at every step. Those being continued come first,
+/// so that a long prompt does not stop the others; prompts share what is left of the step. Where
+/// blocks run out, the youngest sequence gives its own back and is read again later.
+///
+/// Not for several threads at once.
+class Scheduler {
+ public:
+  Scheduler(const SchedulerOptions& options, BlockManager& blocks);
+
+  /// The sequence must fit the cache, and live until it is removed.
+  void add(Sequence& sequence);
+  /// At any time between two steps.
+  void remove(Sequence& sequence);
+  /// Plans the next step. Empty only if there is no sequence.
+  void plan(Step& step);
+  /// After the step was computed: its tokens are in the cache, but for drafts that were refused,
+  /// whose number each slice's sequence says by its size.
+  void commit(const Step& step);
+  /// The tokens changed other than by growing: it is read again.
+  void restart(Sequence& sequence);
+
+  int64_t running() const { return static_cast<int64_t>(running_.size()); }
+  int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
+
+ private:
+  void admit(Step& step);
+  bool begin(Sequence& sequence, Step& step);
+  void preempt(Sequence& sequence);
+  bool continue_one(Sequence& sequence, Step& step);
+  void read_part(Sequence& sequence, Step& step);
+  void plan_one(Step& step);
+
+  SchedulerOptions options_;
+  BlockManager& blocks_;
+  std::vector<Sequence*> running_;  // oldest first
+  std::deque<Sequence*> waiting_;   // oldest first
+  size_t turn_ = 0;                 // whose it is, where each step is one sequence's
+};
+
+}  // namespace tensora::llm

@@ -1,0 +1,59 @@
+#include "tensora/llm/step_graphs.h"
+
+#include <algorithm>
+
+#include "tensora/autograd/grad_mode.h"
+
+namespace tensora::llm {
+namespace {
+
+constexpr size_t kMostGraphs = 32;
+// Before a step is recorded: the first ones make tables and choose algorithms.
+constexpr int64_t kStepsBefore = 2;
+
+}  // namespace
+
+bool StepGraphs::can_record(const Batch& batch) const {
+  const int64_t sequences = batch.lengths.size(0);
+  const int64_t rows = batch.logit_rows.defined() ? batch.logit_rows.size(0) : sequences;
+  return queue_control(model_->device().type) && batch.max_query == 1 &&
+         batch.tokens.size(0) == sequences && rows == sequences && batch.adapters.empty() &&
+         model_->config().experts == 0;  // which experts compute is decided on the host
+}
+
+StepGraphs::Graph& StepGraphs::graph_of(const Batch& batch, const PagedCache& cache) {
+  const Graph wanted{batch.lengths.size(0), batch.block_table.size(1), batch.tokens.data_ptr(),
+                     cache.keys[0].data_ptr()};
+  const auto found = std::find_if(graphs_.begin(), graphs_.end(), [&](const auto& graph) {
+    return graph->sequences == wanted.sequences && graph->width == wanted.width &&
+           graph->tokens == wanted.tokens && graph->keys == wanted.keys;
+  });
+  if (found != graphs_.end()) return **found;
+  if (graphs_.size() == kMostGraphs) graphs_.erase(graphs_.begin());
+  graphs_.push_back(
+      std::make_unique<Graph>(Graph{wanted.sequences, wanted.width, wanted.tokens, wanted.keys}));
+  return *graphs_.back();
+}
+
+void StepGraphs::record(Graph& graph, const Batch& batch, PagedCache& cache) const {
+  graph.batch = batch;
+  graph.batch.logit_rows = {};  // all of them, in their order
+  // A bound for all steps to come with this table.
+  const int64_t held = batch.block_table.size(1) * cache.block_size();
+  graph.batch.max_length = std::min(held, std::max(batch.max_length, model_->positions()));
+  graph.work = queue_control(model_->device().type)->record(model_->device(), [&] {
+    graph.logits = model_->forward(graph.batch, cache);
+  });
+}
+
+Tensor StepGraphs::forward(const Batch& batch, PagedCache& cache) {
+  const inference_mode silent;
+  if (!can_record(batch)) return model_->forward(batch, cache);
+  Graph& graph = graph_of(batch, cache);
+  if (!graph.work && ++graph.uses <= kStepsBefore) return model_->forward(batch, cache);
+  if (!graph.work) record(graph, batch, cache);
+  graph.work->replay();
+  return graph.logits;
+}
+
+}  // namespace tensora::llm

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "tensora/core/queue.h"
+#include "tensora/llm/model.h"
+
+namespace tensora::llm {
+
+/// Note [Steps as graphs]
+/// A step that continues sequences by one token each reads the weights once and does little else,
+/// in a hundred or more kernels: on a GPU the host is hardly faster in launching them than they are
+/// in running. Such steps differ only in the numbers of their batch, whose tensors stay where they
+/// are, so the third step of a shape is recorded as a graph, and later ones replay it. A shape is
+/// the number of sequences and the width of the block table, which doubles as sequences grow.
+class StepGraphs {
+ public:
+  explicit StepGraphs(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
+
+  /// What Model::forward returns. The batch's tensors must stay where they are from step to step;
+  /// the result is overwritten by the next call.
+  Tensor forward(const Batch& batch, PagedCache& cache);
+  /// Forgets all graphs, and gives their memory back.
+  void clear() { graphs_.clear(); }
+
+ private:
+  struct Graph {
+    int64_t sequences, width;
+    const void *tokens, *keys;  // where batch and cache are
+    int64_t uses = 0;
+    Batch batch = {};
+    Tensor logits = {};
+    std::unique_ptr<RecordedWork> work = nullptr;
+  };
+
+  bool can_record(const Batch& batch) const;
+  Graph& graph_of(const Batch& batch, const PagedCache& cache);
+  void record(Graph& graph, const Batch& batch, PagedCache& cache) const;
+
+  std::shared_ptr<const Model> model_;
+  std::vector<std::unique_ptr<Graph>> graphs_;
+};
+
+}  // namespace tensora::llm

@@ -1,0 +1,49 @@
+#pragma once
+
+// GGUF's Q5_1, for kernels on host and device: blocks of 32 numbers, x = scale * q + low.
+
+#include <cstdint>
+
+#include "tensora/core/dtype.h"
+#include "tensora/ops/quant/block_fit.h"
+
+namespace tensora {
+
+struct BlockQ5_1 {
+  static constexpr DType kDType = DType::q5_1;
+  static constexpr int kNumbers = 32;
+  Half scale, low;
+  uint8_t high[4];  // bit i, counted over the four bytes, is the fifth of number i
+  uint8_t q[16];    // the other four: numbers 0 to 15 in the low halves, 16 to 31 in the high ones
+
+  TENSORA_HD int level(int i) const {
+    const int fifth = high[i / 8] >> (i % 8) & 1;
+    return ((i < 16 ? q[i] & 15 : q[i - 16] >> 4) | fifth << 4);
+  }
+  TENSORA_HD float number(int i) const {
+    return static_cast<float>(scale) * static_cast<float>(level(i)) + static_cast<float>(low);
+  }
+
+  [[gnu::always_inline]] TENSORA_HD void encode(const float* x) {
+    const blocks::Range range = blocks::range_of<kNumbers>(x);
+    const float step = (range.high - range.low) / 31.0f;
+    const float inverse = blocks::inverse_or_zero(step);
+    scale = Half(step);
+    low = Half(range.low);
+    const auto rounded = [&](int i) {
+      return static_cast<int>(blocks::clamped((x[i] - range.low) * inverse + 0.5f, 0.0f, 31.0f));
+    };
+    unsigned fifths = 0;
+    for (int i = 0; i < 16; ++i) {
+      const int first = rounded(i), second = rounded(i + 16);
+      q[i] = static_cast<uint8_t>((first & 15) | (second & 15) << 4);
+      fifths |= static_cast<unsigned>(first >> 4) << i | static_cast<unsigned>(second >> 4)
+                                                             << (i + 16);
+    }
+    for (int i = 0; i < 4; ++i) high[i] = static_cast<uint8_t>(fifths >> 8 * i);
+  }
+};
+static_assert(sizeof(BlockQ5_1) == dtype_info(DType::q5_1).block_bytes &&
+              BlockQ5_1::kNumbers == dtype_info(DType::q5_1).block_numbers);
+
+}  // namespace tensora

@@ -1,0 +1,100 @@
+#include "tensora/backend/cpu/convert.h"
+#include "tensora/base/thread_pool.h"
+#include "tensora/ops/quant/quant_linear_op.h"
+#include "tensora/ops/quant/quant_rows.h"
+
+namespace tensora::cpu::TENSORA_ISA {
+namespace {
+
+using A = QuantLinearAttrs;
+
+const View* optional_view(const KernelContext& context, size_t i) {
+  return i < context.in.size() ? context.in[i] : nullptr;
+}
+
+// The weights one below the other, and what is added to their products.
+class SideBySide {
+ public:
+  explicit SideBySide(const KernelContext& context) : x_(context.input(0)), out_(context.output()) {
+    for (size_t i = 0; i < A::kMostWeights; ++i) {
+      const View* weight = optional_view(context, A::kWeight + i);
+      if (!weight) continue;
+      const View* scale = optional_view(context, A::kScale + i);
+      parts_[count_++] = {weight->dtype, weight_rows(*weight), total_,
+                          scale ? scale->as<const float>() : nullptr};
+      total_ += weight->sizes[0];
+      grain_ = std::max(grain_, rows_per_task(parts_[count_ - 1].rows, x_.rows()));
+      x_.prepare(weight->dtype);
+    }
+    bias_ = optional_view(context, A::kBias);
+    residual_ = optional_view(context, A::kResidual);
+  }
+
+  void run() const {
+    parallel_for(total_, grain_, [&](int64_t begin, int64_t end) {
+      for (int64_t at = begin; at < end; at += kRowsAtOnce)
+        few(at, std::min(end, at + kRowsAtOnce));
+    });
+  }
+
+ private:
+  struct Part {
+    DType dtype;
+    WeightRows rows;
+    int64_t begin;  // where its columns of the result begin
+    const float* scale;
+  };
+
+  // Columns begin to end of the result, which may belong to several weights.
+  void few(int64_t begin, int64_t end) const {
+    const int64_t width = end - begin, rows = x_.rows();
+    const HostScratch<float> sums(rows * width);
+    for (int i = 0; i < count_; ++i) {
+      const Part& part = parts_[i];
+      const int64_t first = std::max(begin, part.begin),
+                    last = std::min(end, part.begin + part.rows.rows);
+      if (first >= last) continue;
+      float* to = sums.data() + first - begin;
+      x_.multiply(part.dtype, part.rows, first - part.begin, last - part.begin, to, width);
+      if (!part.scale) continue;
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t j = 0; j < last - first; ++j)
+          to[r * width + j] *= part.scale[first - part.begin + j];
+    }
+    for (int64_t r = 0; r < rows; ++r) finish(r, begin, width, sums.data() + r * width);
+  }
+
+  void finish(int64_t row, int64_t begin, int64_t width, float* sums) const {
+    float more[kRowsAtOnce];
+    const auto add = [&](const View& from, int64_t at) {
+      load_fn<float>(from.dtype)(address(from, at), 1, width, more);
+      for (int64_t j = 0; j < width; ++j) sums[j] += more[j];
+    };
+    if (bias_) add(*bias_, begin);
+    if (residual_) add(*residual_, row * total_ + begin);
+    store_fn<float>(out_.dtype)(sums, address(out_, row * total_ + begin), 1, width);
+  }
+  static char* address(const View& view, int64_t element) {
+    return view.as<char>() + element * static_cast<int64_t>(element_size(view.dtype));
+  }
+
+  Activations x_;
+  const View& out_;
+  Part parts_[A::kMostWeights];
+  int count_ = 0;
+  int64_t total_ = 0, grain_ = 1;
+  const View *bias_ = nullptr, *residual_ = nullptr;
+};
+
+void quant_linear_kernel(const KernelContext& context, const A&) {
+  if (context.output().numel == 0) return;
+  SideBySide(context).run();
+}
+
+}  // namespace
+
+void register_quant_linear_cpu() {
+  quant_linear_op.set_kernel(DeviceType::cpu, quant_linear_kernel);
+}
+
+}  // namespace tensora::cpu::TENSORA_ISA

@@ -1,0 +1,85 @@
+#include <algorithm>
+#include <type_traits>
+
+#include "tensora/ops/quant/quant_rows_tiles.h"
+
+namespace tensora::cuda {
+namespace {
+
+bool launch_few(std::string_view op, int device, DType weight, const RowsCall& call) {
+  switch (weight) {
+    case DType::q4_0:
+      return rows_of_q4_0(op, device, call);
+    case DType::q4_1:
+      return rows_of_q4_1(op, device, call);
+    case DType::q5_0:
+      return rows_of_q5_0(op, device, call);
+    case DType::q5_1:
+      return rows_of_q5_1(op, device, call);
+    case DType::q8_0:
+      return rows_of_q8_0(op, device, call);
+    case DType::q2_k:
+      return rows_of_q2_k(op, device, call);
+    case DType::q3_k:
+      return rows_of_q3_k(op, device, call);
+    case DType::q4_k:
+      return rows_of_q4_k(op, device, call);
+    case DType::q5_k:
+      return rows_of_q5_k(op, device, call);
+    case DType::q6_k:
+      return rows_of_q6_k(op, device, call);
+    case DType::iq4_nl:
+      return rows_of_iq4_nl(op, device, call);
+    case DType::iq4_xs:
+      return rows_of_iq4_xs(op, device, call);
+    case DType::mxfp4:
+      return rows_of_mxfp4(op, device, call);
+    case DType::nf4:
+      return rows_of_nf4(op, device, call);
+    case DType::int8:
+      return rows_of_int8(op, device, call);
+    case DType::float8_e4m3fn:
+      return rows_of_float8(op, device, call);
+    case DType::float16:
+      return rows_of_float16(op, device, call);
+    case DType::bfloat16:
+      return rows_of_bfloat16(op, device, call);
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool few_rows(std::string_view op, int device, DType weight, const RowsCall& call) {
+  const DType wanted = weight == DType::float16 ? DType::float16 : DType::bfloat16;
+  const bool readable = call.x_dtype == wanted && call.k % 8 == 0 && call.k > 0 &&
+                        reinterpret_cast<uintptr_t>(call.x) % 16 == 0 &&
+                        call.weights[0].row_bytes < int64_t{1} << 30;
+  return readable && call.rows <= kFewRows && launch_few(op, device, weight, call);
+}
+
+void multiply_rows_by(std::string_view op, int device, DType weight, const RowsCall& call) {
+  if (call.rows == 0 || call.columns == 0) return;
+  // Where the library multiplies by a weight as it is, it is better from a few rows on.
+  const bool plain = weight == call.x_dtype;
+  constexpr int kPlainRows = 8, kTwice = 2 * kFewRows;
+  if (call.rows > (plain ? kPlainRows : kTwice)) return many_rows(op, device, weight, call);
+  for (int first = 0; first < call.rows; first += kFewRows) {
+    RowsCall part = call;
+    const auto after = [&](auto* data, DType dtype, int64_t width) {
+      using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(data)>>,
+                                      const char, char>;
+      return data ? reinterpret_cast<Byte*>(data) + bytes_of(dtype, first * width) : nullptr;
+    };
+    part.rows = std::min(call.rows - first, kFewRows);
+    part.x = after(call.x, call.x_dtype, call.k);
+    part.out = after(call.out, call.out_dtype, call.columns);
+    part.residual = after(call.residual, call.residual_dtype, call.columns);
+    if (few_rows(op, device, weight, part)) continue;
+    if (call.rows > kPlainRows) return many_rows(op, device, weight, call);
+    general_rows(op, device, weight, part);
+  }
+}
+
+}  // namespace tensora::cuda

@@ -1,0 +1,321 @@
+// Registers nothing: products that the kernels of several ops are made of.
+#include <bit>
+#include <cmath>
+#include <memory>
+
+#include "tensora/backend/cpu/convert.h"
+#include "tensora/base/thread_pool.h"
+#include "tensora/ops/quant/quant_rows.h"
+
+namespace tensora::cpu::TENSORA_ISA {
+
+namespace {
+
+int64_t count_rows(const View& x) {
+  int64_t rows = 1;
+  for (int d = 0; d + 1 < x.dim(); ++d) rows *= x.sizes[d];
+  return rows;
+}
+// Rows of activations that are worth a task.
+int64_t rows_at_once(int64_t columns) { return std::max<int64_t>(1, (1 << 14) / (columns + 1)); }
+
+}  // namespace
+
+Activations::Activations(const View& x) : x_(x), rows_(count_rows(x)), columns_(x.sizes.back()) {}
+
+void Activations::widen() {
+  if (floats_.stride > 0) return;
+  const int64_t padded = (columns_ + 15) / 16 * 16;
+  floats_.stride = padded;
+  if (x_.dtype == kFloat32 && padded == columns_) {
+    floats_.data = x_.as<const float>();
+    return;
+  }
+  wide_.emplace(rows_ * padded);
+  float* to = wide_->data();
+  visit_floating(x_.dtype, "quant_linear", [&]<class T>() {
+    const T* from = x_.as<const T>();
+    parallel_for(rows_, rows_at_once(padded), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        load_tile<T, float>(from + r * columns_, 1, columns_, to + r * padded);
+        std::fill(to + r * padded + columns_, to + (r + 1) * padded, 0.0f);
+      }
+    });
+  });
+  floats_.data = to;
+}
+
+#if defined(__AVX2__)
+
+namespace {
+
+// The largest magnitude of 32 numbers, as bits: NaN is above infinity, and that above the others.
+[[gnu::always_inline]] inline __m256i largest_bits(const __m256 (&x)[4]) {
+  const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+  __m256i largest = _mm256_setzero_si256();
+  for (const __m256& lanes : x)
+    largest = _mm256_max_epi32(largest, _mm256_and_si256(_mm256_castps_si256(lanes), magnitude));
+  return largest;
+}
+[[gnu::always_inline]] inline float largest_lane(__m256i bits) {
+  __m128i x = _mm_max_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1));
+  x = _mm_max_epi32(x, _mm_shuffle_epi32(x, 0x4e));
+  x = _mm_max_epi32(x, _mm_shuffle_epi32(x, 0xb1));
+  return std::bit_cast<float>(_mm_cvtsi128_si32(x));
+}
+
+struct Rounding {
+  float scale, inverse;
+  // Where a number is not finite there is no scale, and every product becomes NaN.
+  explicit Rounding(float largest) : scale(largest / 127), inverse(127 / largest) {
+    if (!std::isfinite(largest)) scale = __builtin_nanf("");
+    if (!std::isfinite(largest) || !std::isfinite(inverse)) inverse = 0;
+    if (std::isfinite(largest) && inverse == 0) scale = 0;
+  }
+};
+
+// 32 numbers as bytes.
+[[gnu::always_inline]] inline __m256i rounded(const __m256 (&x)[4], float inverse) {
+  __m256i whole[4];
+  for (int i = 0; i < 4; ++i) {
+    // Numbers that are not finite must not become whole ones that leave the range.
+    const __m256 scaled = _mm256_mul_ps(x[i], _mm256_set1_ps(inverse));
+    whole[i] = inverse == 0 ? _mm256_setzero_si256() : _mm256_cvtps_epi32(scaled);
+  }
+  const __m256i shorts[2] = {_mm256_packs_epi32(whole[0], whole[1]),
+                             _mm256_packs_epi32(whole[2], whole[3])};
+  const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+  return _mm256_permutevar8x32_epi32(_mm256_packs_epi16(shorts[0], shorts[1]), order);
+}
+
+// The sums of both halves of 32 bytes.
+[[gnu::always_inline]] inline void half_sums(__m256i q, int (&sums)[2]) {
+  const __m256i above = _mm256_xor_si256(q, _mm256_set1_epi8(-128));
+  const __m256i eights = _mm256_sad_epu8(above, _mm256_setzero_si256());
+  const auto lane = [&](auto half) {
+    const __m128i two = half;
+    return static_cast<int>(_mm_cvtsi128_si64(two) + _mm_extract_epi64(two, 1)) - 2048;
+  };
+  sums[0] = lane(_mm256_castsi256_si128(eights));
+  sums[1] = lane(_mm256_extracti128_si256(eights, 1));
+}
+
+// One chunk of a row, with a scale for each of its parts, or with one for all.
+template <bool is_fine>
+void round_chunk(const float* from, int8_t* q, float* scale, float* total, int16_t* sums) {
+  __m256 x[kParts][4];
+  __m256i largest[kParts], all = _mm256_setzero_si256();
+  for (int p = 0; p < kParts; ++p) {
+    for (int i = 0; i < 4; ++i) x[p][i] = _mm256_loadu_ps(from + p * 32 + i * 8);
+    largest[p] = largest_bits(x[p]);
+    all = _mm256_max_epi32(all, largest[p]);
+  }
+  const Rounding common(largest_lane(all));
+  if constexpr (!is_fine) *scale = common.scale;
+  for (int p = 0; p < kParts; ++p) {
+    const Rounding rounding = is_fine ? Rounding(largest_lane(largest[p])) : common;
+    const __m256i bytes = rounded(x[p], rounding.inverse);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(q + p * 32), bytes);
+    int halves[2];
+    half_sums(bytes, halves);
+    if constexpr (is_fine) {
+      scale[p] = rounding.scale;
+      total[p] = rounding.scale * static_cast<float>(halves[0] + halves[1]);
+    } else {
+      for (int h = 0; h < 2; ++h) sums[2 * p + h] = static_cast<int16_t>(halves[h]);
+    }
+  }
+}
+
+template <bool is_fine>
+void round_row(const float* from, int64_t columns, int64_t chunks, int8_t* q, float* scale,
+               float* total, int16_t* sums) {
+  constexpr int kScales = is_fine ? kParts : 1;
+  for (int64_t c = 0; c < chunks; ++c) {
+    const float* chunk = from + c * kChunk;
+    float padded[kChunk];
+    if (const int64_t left = columns - c * kChunk; left < kChunk) {
+      std::fill(std::copy(chunk, chunk + left, padded), padded + kChunk, 0.0f);
+      chunk = padded;
+    }
+    round_chunk<is_fine>(chunk, q + c * kChunk, scale + c * kScales, total + c * kScales,
+                         sums + c * (kChunk / 16));
+  }
+}
+
+enum class Form { floats, fine, coarse };
+
+// Calls `body` with the reader of a dtype's chunks; false if it has none.
+template <class Body>
+bool visit_chunks(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::q4_0:
+      return body.template operator()<ChunksQ4_0>(), true;
+    case DType::q4_1:
+      return body.template operator()<ChunksQ4_1>(), true;
+    case DType::q5_0:
+      return body.template operator()<ChunksQ5_0>(), true;
+    case DType::q5_1:
+      return body.template operator()<ChunksQ5_1>(), true;
+    case DType::q8_0:
+      return body.template operator()<ChunksQ8_0>(), true;
+    case DType::q2_k:
+      return body.template operator()<ChunksQ2_K>(), true;
+    case DType::q3_k:
+      return body.template operator()<ChunksQ3_K>(), true;
+    case DType::q4_k:
+      return body.template operator()<ChunksQ4_K>(), true;
+    case DType::q5_k:
+      return body.template operator()<ChunksQ5_K>(), true;
+    case DType::q6_k:
+      return body.template operator()<ChunksQ6_K>(), true;
+    case DType::iq4_nl:
+      return body.template operator()<ChunksIQ4_NL>(), true;
+    case DType::iq4_xs:
+      return body.template operator()<ChunksIQ4_XS>(), true;
+    case DType::mxfp4:
+      return body.template operator()<ChunksMXFP4>(), true;
+    case DType::int8:
+      return body.template operator()<ChunksInt8>(), true;
+    default:
+      return false;
+  }
+}
+
+Form form_of(DType dtype) {
+  Form form = Form::floats;
+  visit_chunks(dtype, [&]<class Type>() {
+    form = std::is_same_v<typename Type::Chunk, FineChunk> ? Form::fine : Form::coarse;
+  });
+  return form;
+}
+
+}  // namespace
+
+Activations::Bytes::Bytes(int64_t rows, int64_t chunks, int64_t parts)
+    : q(rows * chunks * kChunk),
+      scale(rows * chunks * parts),
+      total(rows * chunks * parts),
+      sums(rows * chunks * (kChunk / 16)),
+      view{q.data(), scale.data(), total.data(), sums.data(), chunks, chunks * parts} {}
+
+void Activations::prepare(DType dtype) {
+  widen();
+  const Form form = form_of(dtype);
+  if (form == Form::floats) return;
+  const bool is_fine = form == Form::fine;
+  std::optional<Bytes>& bytes = is_fine ? fine_ : coarse_;
+  if (bytes) return;
+  const int64_t chunks = (columns_ + kChunk - 1) / kChunk;
+  bytes.emplace(rows_, chunks, is_fine ? kParts : 1);
+  const auto round = is_fine ? round_row<true> : round_row<false>;
+  parallel_for(rows_, rows_at_once(chunks * kChunk), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r)
+      round(floats_.data + r * floats_.stride, columns_, chunks,
+            bytes->q.data() + r * chunks * kChunk, bytes->scale.data() + r * bytes->view.scales,
+            bytes->total.data() + r * bytes->view.scales,
+            bytes->sums.data() + r * chunks * (kChunk / 16));
+  });
+}
+
+namespace {
+
+constexpr int kMostAtOnce = 4;  // rows of activations that share a weight as it is read
+
+template <class Type, int X>
+void read_once(const WeightRows& w, int64_t first, int64_t last, const ByteRows& x, int64_t row,
+               float* out, int64_t stride) {
+  const auto with = [&]<size_t... I>(std::index_sequence<I...>) {
+    const ByteRow rows[X] = {ByteRow(x, row + static_cast<int64_t>(I))...};
+    for (int64_t j = first; j < last; ++j)
+      multiply_vectors<Type, X>(w, j, rows, x.chunks, out + row * stride + j - first, stride);
+  };
+  with(std::make_index_sequence<X>());
+}
+
+// W rows of the weight, unpacked, times all rows of activations.
+template <class Type, int W, int X>
+void multiply_panel(const typename Type::Chunk* unpacked, const ByteRows& x, int64_t begin,
+                    int64_t end, float* out, int64_t stride) {
+  const auto with = [&]<size_t... I>(int64_t row, std::index_sequence<I...>) {
+    const ByteRow rows[sizeof...(I)] = {ByteRow(x, row + static_cast<int64_t>(I))...};
+    multiply_tile<Type, W, sizeof...(I)>(unpacked, rows, x.chunks, out + row * stride, stride);
+  };
+  int64_t row = begin;
+  for (; row + X <= end; row += X) with(row, std::make_index_sequence<X>());
+  for (; row < end; ++row) with(row, std::make_index_sequence<1>());
+}
+
+template <class Type>
+void unpack_and_multiply(const WeightRows& w, int64_t first, int64_t last, const ByteRows& x,
+                         int64_t count, float* out, int64_t stride) {
+  using Chunk = typename Type::Chunk;
+  constexpr int kTile = 2, kTogether = std::is_same_v<Chunk, FineChunk> ? 2 : 4;
+  constexpr int64_t kPanel = 128;  // rows of activations that stay in the second cache
+  // Small blocks of the allocator are not aligned for vectors.
+  const int64_t bytes = kTile * x.chunks * static_cast<int64_t>(sizeof(Chunk));
+  const HostScratch<char> memory(bytes + static_cast<int64_t>(alignof(Chunk)));
+  void* aligned = memory.data();
+  size_t space = static_cast<size_t>(bytes) + alignof(Chunk);
+  auto* unpacked =
+      static_cast<Chunk*>(std::align(alignof(Chunk), static_cast<size_t>(bytes), aligned, space));
+  for (int64_t begin = 0; begin < count; begin += kPanel) {
+    const int64_t end = std::min(count, begin + kPanel);
+    for (int64_t j = first; j < last; j += kTile) {
+      const int64_t tile = std::min<int64_t>(kTile, last - j);
+      for (int64_t t = 0; t < tile; ++t)
+        for (int64_t c = 0; c < x.chunks; ++c)
+          read_chunk<Type>(w.data + (j + t) * w.row_bytes, c, w, unpacked[t * x.chunks + c]);
+      if (tile == kTile)
+        multiply_panel<Type, kTile, kTogether>(unpacked, x, begin, end, out + j - first, stride);
+      else
+        multiply_panel<Type, 1, kTogether>(unpacked, x, begin, end, out + j - first, stride);
+    }
+  }
+}
+
+}  // namespace
+
+template <class Type>
+void Activations::multiply_by(const WeightRows& w, int64_t first, int64_t last, float* out,
+                              int64_t stride) const {
+  const ByteRows& x = std::is_same_v<typename Type::Chunk, FineChunk> ? fine_->view : coarse_->view;
+  switch (rows_) {
+    case 1:
+      return read_once<Type, 1>(w, first, last, x, 0, out, stride);
+    case 2:
+      return read_once<Type, 2>(w, first, last, x, 0, out, stride);
+    case 3:
+      return read_once<Type, 3>(w, first, last, x, 0, out, stride);
+    case kMostAtOnce:
+      return read_once<Type, kMostAtOnce>(w, first, last, x, 0, out, stride);
+    default:
+      return unpack_and_multiply<Type>(w, first, last, x, rows_, out, stride);
+  }
+}
+
+void Activations::multiply(DType dtype, const WeightRows& w, int64_t first, int64_t last,
+                           float* out, int64_t stride) const {
+  if (!visit_chunks(dtype, [&]<class Type>() { multiply_by<Type>(w, first, last, out, stride); }))
+    multiply_floats(dtype, w, first, last, out, stride);
+}
+
+#else
+
+void Activations::prepare(DType) { widen(); }
+
+void Activations::multiply(DType dtype, const WeightRows& w, int64_t first, int64_t last,
+                           float* out, int64_t stride) const {
+  multiply_floats(dtype, w, first, last, out, stride);
+}
+
+#endif
+
+void Activations::multiply_floats(DType dtype, const WeightRows& w, int64_t first, int64_t last,
+                                  float* out, int64_t stride) const {
+  visit_reader(dtype, [&]<class Reader>() {
+    FloatProducts<Reader>(w, floats_, rows_).multiply(first, last, out, stride);
+  });
+}
+
+}  // namespace tensora::cpu::TENSORA_ISA

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Runs `tensora pull` against a server on this machine that breaks off, forgets ranges, changes its
+file, sends wrong bytes, redirects and fails. Ends with status 77 where the program has no libcurl.
+"""
+import argparse
+import hashlib
+import http.server
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+
+
+def text(string):
+    return struct.pack("<Q", len(string)) + string.encode()
+
+
+def small_gguf():
+    """The shortest file that ModelFile opens, with a tensor of 2^18 numbers."""
+    info = text("token_embd.weight") + struct.pack("<IQQIQ", 2, 512, 512, 0, 0)
+    head = b"GGUF" + struct.pack("<IQQ", 3, 1, 1)
+    head += text("general.architecture") + struct.pack("<I", 8) + text("llama") + info
+    head += bytes(-len(head) % 32)
+    return head + bytes(i * 7 & 255 for i in range(4 << 18))
+
+
+FILE = small_gguf()
+SUM = hashlib.sha256(FILE).hexdigest()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """What `Handler.plan` says for each request in turn; the last entry holds for the rest."""
+    plan, seen = [{}], []
+
+    def do_GET(self):
+        step = Handler.plan.pop(0) if len(Handler.plan) > 1 else Handler.plan[0]
+        Handler.seen.append((self.path, self.headers.get("Range"), self.headers.get("If-Range")))
+        if "status" in step:
+            return self.send_error(step["status"])
+        if "to" in step:
+            self.send_response(302)
+            self.send_header("Location", step["to"])
+            self.send_header("X-Linked-Etag", f'"{step.get("sum", SUM)}"')
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
+        data, tag = step.get("data", FILE), step.get("tag", '"one"')
+        start, asked = 0, self.headers.get("Range")
+        if asked and not step.get("no_ranges") and self.headers.get("If-Range", tag) == tag:
+            start = int(asked.removeprefix("bytes=").removesuffix("-"))
+        if start >= len(data):
+            return self.send_error(416)
+        self.send_response(206 if start else 200)
+        self.send_header("ETag", tag)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
+        self.send_header("Content-Length", str(len(data) - start))
+        self.end_headers()
+        self.wfile.write(data[start:step.get("until", len(data))])
+        self.close_connection = True
+
+    def log_message(self, *_):
+        pass
+
+
+class Test:
+    def __init__(self, program, folder, address):
+        self.program, self.folder, self.address = program, folder, address
+
+    def pull(self, plan, *arguments, fails=None):
+        """The bytes of the file; where the command must fail, what it says."""
+        Handler.plan, Handler.seen = list(plan), []
+        path = self.folder / "model.gguf"
+        result = subprocess.run(
+            [self.program, "pull", f"{self.address}/model.gguf", "--out", str(path), *arguments],
+            text=True, capture_output=True)
+        if fails is None:
+            assert result.returncode == 0, result.stderr
+            assert result.stdout == f"{path}\n", result.stdout
+            contents = path.read_bytes()
+            path.unlink()
+            assert not list(self.folder.iterdir()), list(self.folder.iterdir())
+            assert contents == FILE, "the file is not what the server has"
+        else:
+            assert result.returncode == 1 and fails in result.stderr, (fails, result.stderr)
+            assert not path.exists()
+        return result.stderr
+
+    def clean(self):
+        for path in self.folder.iterdir():
+            path.unlink()
+
+
+def run(test):
+    half = len(FILE) // 2
+    assert "names none" in test.pull([{}])
+    test.pull([{}], "--sha256", SUM)
+    test.pull([{}], "--sha256", SUM.upper(), "--quiet")
+    # A connection that breaks is continued, more than once.
+    test.pull([{"until": half}, {"until": half + 999}, {}])
+    assert [s[1] for s in Handler.seen] == [None, f"bytes={half}-", f"bytes={half + 999}-"], Handler.seen
+    assert Handler.seen[1][2] == '"one"'
+    test.pull([{"until": half}, {"no_ranges": True}])
+    test.pull([{"until": half, "data": FILE[::-1]}, {"tag": '"two"'}])  # another file by now
+    test.pull([{"status": 503}, {"status": 429}, {}])
+    # A later run goes on where an earlier one gave up.
+    said = test.pull([{"until": half}, {"status": 404}], fails="the server answered 404")
+    assert f"goes on after the {half} bytes" in said, said
+    assert (test.folder / "model.gguf.part").stat().st_size == half
+    assert "continued" in test.pull([{}])
+    assert Handler.seen[0][1] == f"bytes={half}-"
+    # Too much is there: it was another file.
+    (test.folder / "model.gguf.part").write_bytes(FILE + b"more")
+    (test.folder / "model.gguf.part.etag").write_text("one")
+    test.pull([{}])
+    # Redirects; the first answer names the checksum.
+    said = test.pull([{"to": "/elsewhere"}, {}])
+    assert "names none" not in said and Handler.seen[1][0] == "/elsewhere"
+    test.pull([{"to": "/elsewhere", "sum": "0" * 64}, {}], fails="the SHA-256 must be 0000")
+    assert not list(test.folder.iterdir())
+    test.pull([{"to": "/again"}], fails="redirects")
+    test.pull([{}], "--sha256", "1" * 64, fails="the SHA-256 must be 1111")
+    test.pull([{}], "--sha256", "123", fails="64 hexadecimal digits")
+    test.pull([{"status": 404}], fails="the server answered 404")
+    test.clean()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("program")
+    program = parser.parse_args().program
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with tempfile.TemporaryDirectory() as folder:
+        address = f"http://127.0.0.1:{server.server_port}"
+        probe = subprocess.run([program, "pull", address + "/x", "--out", folder + "/x"], text=True,
+                               capture_output=True, env={**os.environ, "no_proxy": "127.0.0.1"})
+        if "without libcurl" in probe.stderr:
+            print("skipped:", probe.stderr)
+            sys.exit(77)
+        pathlib.Path(folder, "x").unlink(missing_ok=True)
+        os.environ["no_proxy"] = "127.0.0.1"
+        run(Test(program, pathlib.Path(folder), address))
+    listed = subprocess.run([program, "pull", "--list"], text=True, capture_output=True).stdout
+    assert "llama3-1b" in listed, listed
+    unknown = subprocess.run([program, "pull", "llama9"], text=True, capture_output=True)
+    assert unknown.returncode == 1 and "known are" in unknown.stderr, unknown.stderr
+    print("passed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,210 @@
+// tensora run, chat, bench, perplexity and embed from end to end.
+#ifdef TENSORA_CLI
+#include <thread>
+
+#include "../helpers.h"
+#include "../program.h"
+#include "../real_data.h"
+
+namespace tensora::llm {
+namespace {
+
+using testing::contains;
+using testing::Program;
+using testing::read_text;
+using testing::TemporaryFolder;
+using testing::write_text;
+using Words = std::vector<std::string>;
+
+class LlmCli : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    model_ = testing::real_data("stories260K.gguf");
+    if (model_.empty()) GTEST_SKIP() << "../shared/data/stories260K.gguf is not there";
+  }
+  // What the program prints; it must succeed.
+  std::string output(const Words& words, const std::string& input = "") {
+    const Program program(folder_, words, input);
+    EXPECT_EQ(program.wait(), 0) << program.error();
+    return program.out();
+  }
+  // What it complains about; it must fail.
+  std::string complaint(const Words& words, int code) {
+    const Program program(folder_, words);
+    EXPECT_EQ(program.wait(), code) << program.error();
+    return program.error();
+  }
+
+  TemporaryFolder folder_;
+  std::string model_;
+};
+
+TEST_F(LlmCli, RunPrintsTheStoryAndNothingElse) {
+  const std::string golden = read_text(testing::real_data("stories260K.greedy200.txt"));
+  const std::string story =
+      output({"run", model_, "-p", "", "-n", "200", "--temp", "0", "--quiet"});
+  EXPECT_EQ(story, golden);
+  EXPECT_EQ(output({"run", model_, "-f", "-", "-n", "200", "--temp", "0", "-q", "-t", "1"}),
+            golden);
+  EXPECT_EQ(output({"run", model_, "-n", "5", "--temp", "0"}),
+            golden.substr(0, golden.find(",") + 1) + "\n");
+}
+
+TEST_F(LlmCli, RunTellsMachinesEverything) {
+  const std::string text =
+      output({"run", model_, "-p", "Once upon a time", "-n", "10", "--seed", "7", "--json"});
+  for (const char* part : {"\"prompt_tokens\":5", "\"completion_tokens\":10", "\"seed\":7",
+                           "\"finish_reason\":\"length\"", "\"predicted_per_second\":"})
+    EXPECT_TRUE(contains(text, part)) << part << " in " << text;
+  const Words again = {"run", model_, "-p", "Tim", "-n", "20", "--seed", "11", "--quiet"};
+  EXPECT_EQ(output(again), output(again));
+}
+
+TEST_F(LlmCli, RunEndsAtCtrlC) {
+  const Program program(folder_, {"run", model_, "-n", "-1", "--ignore-eos", "--overflow", "shift",
+                                  "--temp", "1", "--quiet"});
+  for (int i = 0; i < 500 && program.out().size() < 50; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  program.send(SIGINT);
+  EXPECT_EQ(program.wait(), 130);
+  EXPECT_GE(program.out().size(), 50u);
+}
+
+TEST_F(LlmCli, MistakesAreOneSentence) {
+  write_text(folder_.path("bad.gguf"), "GGUF, but not really");
+  const struct {
+    Words words;
+    int code;
+    const char* sentence;
+  } mistakes[] = {
+      {{"run"}, 2, "model is required"},
+      {{"run", folder_.path("none.gguf"), "-p", "x"}, 1, "none.gguf"},
+      {{"run", folder_.path("bad.gguf"), "-p", "x"}, 1, "bad.gguf"},
+      {{"run", model_, "-n", "-5"}, 2, "tokens"},
+      {{"run", model_, "--temp", "nan"}, 1, "temperature"},
+      {{"run", model_, "--temp", "-1"}, 1, "temperature"},
+      {{"run", model_, "--top-p", "7"}, 1, "top_p"},
+      {{"run", model_, "--grammar", "root ::= ("}, 1, "grammar"},
+      {{"run", model_, "-p", std::string(4000, 'x'), "-n", "1"}, 1, "the context of 2048"},
+      {{"run", model_, "--device", "cpu", "--require-gpu"}, 2, "exclude"},
+      {{"run", model_, "--logit-bias", "x=y"}, 2, "TOKEN=NUMBER"},
+      {{"run", model_, "--cache-type", "q9"}, 2, "no type 'q9'"},
+      {{"bench", model_, "-p", "1-"}, 2, "a range such as"},
+      {{"bench", model_, "-p", "4-1"}, 2, "a range such as"},
+      {{"bench", model_, "-p", "1-9*1"}, 2, "a range such as"},
+      {{"bench", model_, "-p", "0", "-n", "0"}, 2, "nothing to run"},
+      {{"bench"}, 2, "expected a MODEL"},
+      {{"bench", "--synthetic", "llama9-1b"}, 1, "llama9-1b"},
+      {{"bench", "--compare", folder_.path("a"), folder_.path("b")}, 1, "cannot be opened"},
+      {{"perplexity", model_}, 2, "--file is required"},
+      {{"embed", model_}, 2, "expected texts"},
+  };
+  for (const auto& [words, code, sentence] : mistakes) {
+    const std::string error = complaint(words, code);
+    EXPECT_TRUE(contains(error, sentence)) << sentence << " / " << error;
+    EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 1) << error;
+  }
+}
+
+TEST_F(LlmCli, NothingIsDroppedSilently) {
+  const Program program(folder_, {"run", model_, "-p", std::string(4000, 'x'), "-n", "3",
+                                  "--overflow", "truncate", "-q"});
+  EXPECT_EQ(program.wait(), 0);
+  EXPECT_TRUE(contains(program.error(), "tokens of the prompt were dropped")) << program.error();
+  const Program longer(folder_, {"run", model_, "-c", "3000", "-n", "1"});
+  EXPECT_EQ(longer.wait(), 0);
+  EXPECT_TRUE(contains(longer.error(), "trained for texts of 2048 tokens")) << longer.error();
+}
+
+TEST_F(LlmCli, ChatTakesCommandsAndMessages) {
+  write_text(folder_.path("plain.jinja"), "{% for m in messages %}{{ m.content }}{% endfor %}");
+  const std::string saved = folder_.path("saved.json");
+  const Program program(folder_,
+                        {"chat", model_, "--template", folder_.path("plain.jinja"), "-n", "8",
+                         "--temp", "0", "--quiet"},
+                        "Once upon a time\n/stats\n/undo\n/nonsense\n/set temp x\n/set temp 0\n"
+                        "Lily and\\\nTom\n/retry\n/save " +
+                            saved + "\n/history\n/bye\nnever\n");
+  EXPECT_EQ(program.wait(), 0) << program.error();
+  const std::string answers = program.out();
+  EXPECT_GE(std::count(answers.begin(), answers.end(), '\n'), 3) << answers;
+  EXPECT_TRUE(contains(program.error(), "there is no command '/nonsense'")) << program.error();
+  EXPECT_TRUE(contains(program.error(), "'x' is no number")) << program.error();
+  EXPECT_TRUE(contains(program.error(), "answer 8 tokens")) << program.error();
+  EXPECT_TRUE(contains(read_text(saved), "\"Lily and\\nTom\"")) << read_text(saved);
+  EXPECT_FALSE(contains(read_text(saved), "Once upon"));
+}
+
+TEST_F(LlmCli, BenchWritesLlamaBenchsFormats) {
+  const Words few = {"bench", model_, "-p", "8,16",    "-n", "4",
+                     "--pg",  "8,4",  "-d", "0-16+16", "-r", "3"};
+  const auto with = [&](Words more) {
+    more.insert(more.begin(), few.begin(), few.end());
+    return more;
+  };
+  const std::string table = output(with({"--no-bandwidth"}));
+  for (const char* part : {"| model", "t/s", "pp8 ", "pp16 @ d16", "tg4 ", "pp8+tg4", "native-cpu"})
+    EXPECT_TRUE(contains(table, part)) << part << " in\n" << table;
+  const std::string before = folder_.path("before.json"), svg = folder_.path("plot.svg");
+  output(with({"-o", "json", "--out", before, "--plot", svg}));
+  const std::string json = read_text(before);
+  for (const char* part :
+       {"\"build_commit\"", "\"n_prompt\": 16", "\"n_gen\": 4", "\"n_depth\": 16", "\"avg_ts\"",
+        "\"samples_ns\"", "\"first_token_time\"", "\"peak_tokens_per_second\"",
+        "\"jit_compilation_time\"", "\"percent_of_measured\"", "\"type_k\": \"float16\""})
+    EXPECT_TRUE(contains(json, part)) << part;
+  EXPECT_TRUE(contains(read_text(svg), "<svg"));
+  EXPECT_TRUE(contains(output({"bench", "--compare", before, before}),
+                       "verdict: 0 faster, 0 slower, 8 without a difference"));
+  const std::string csv = output(with({"-o", "csv", "--no-bandwidth"}));
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 9);
+  const std::string lines = output(with({"-o", "jsonl", "--no-bandwidth"}));
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 8);
+  const std::string batched =
+      output({"bench", model_, "--batched", "-p", "8", "-n", "4", "-s", "1-4*2", "-r", "1"});
+  EXPECT_TRUE(contains(batched, "S_TG t/s")) << batched;
+  EXPECT_EQ(std::count(batched.begin(), batched.end(), '\n'), 5) << batched;
+}
+
+TEST_F(LlmCli, BenchSaysWhatBecameSlower) {
+  const auto record = [](const char* speeds) {
+    return concat(
+        "[{\"model_type\": \"m\", \"n_prompt\": 0, \"n_gen\": 8, \"n_depth\": 0, "
+        "\"samples_ts\": [",
+        speeds, "]}]");
+  };
+  write_text(folder_.path("a"), record("100, 101, 99, 100"));
+  write_text(folder_.path("b"), record("80, 81, 79, 80"));
+  write_text(folder_.path("c"), record("90, 110, 95, 108"));
+  const auto compare = [&](const char* a, const char* b) {
+    return Words{"bench", "--compare", folder_.path(a), folder_.path(b)};
+  };
+  EXPECT_TRUE(contains(output(compare("b", "a")), "1 faster, 0 slower"));
+  EXPECT_TRUE(contains(output(compare("a", "c")), "0 faster, 0 slower, 1 without"));
+  complaint(compare("a", "b"), 1);
+}
+
+TEST_F(LlmCli, PerplexityAndEmbeddings) {
+  const std::string story = testing::real_data("stories260K.greedy200.txt");
+  EXPECT_TRUE(
+      contains(output({"perplexity", model_, "-f", story, "-c", "64", "-q"}), "perplexity "));
+  EXPECT_TRUE(
+      contains(output({"perplexity", model_, "-f", story, "-c", "64", "--stride", "16", "--json"}),
+               "\"stride\":16"));
+  EXPECT_TRUE(contains(complaint({"perplexity", model_, "-f", story, "-c", "500"}, 1),
+                       "fewer than the context of 500"));
+  const std::string vectors = output({"embed", model_, "a cat", "a dog"});
+  EXPECT_EQ(std::count(vectors.begin(), vectors.end(), '\n'), 2);
+  EXPECT_EQ(std::count(vectors.begin(), vectors.end(), ' '), 126);  // of 64 numbers each
+  EXPECT_TRUE(
+      contains(output({"embed", model_, "-f", "-", "--json"}, "one\ntwo\n"), "\"index\":1"));
+}
+
+TEST_F(LlmCli, HelpTeaches) {
+  for (const char* name : {"run", "chat", "bench", "perplexity", "embed"})
+    EXPECT_TRUE(contains(output({name, "--help"}), "Examples:\n  ")) << name;
+}
+
+}  // namespace
+}  // namespace tensora::llm
+#endif
