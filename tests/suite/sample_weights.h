@@ -70,7 +70,7 @@ inline Input exact_activations(const Shape& sizes) {
 }
 
 /// x Wᵀ for x: … K.
-inline Array product(const Array& x, const Array& w) {
+inline Array times_transposed(const Array& x, const Array& w) {
   Shape sizes = x.sizes;
   const int64_t n = w.sizes[0], k = w.sizes[1];
   sizes[sizes.size() - 1] = n;

@@ -11,7 +11,8 @@ namespace tensora {
 extern OpDef<NoAttrs> linear_gradients_op;
 
 /// The gradient of the second factor b of a product a @ b, from that of the product, in the layout
-/// of b if that is given: linear's factor is a transposed weight, whose gradient needs no copy then.
+/// of b if that is given: linear's factor is a transposed weight, whose gradient needs no copy
+/// then.
 Tensor second_factor_gradient(const Tensor& a, const Tensor& b, const Tensor& grad);
 
 }  // namespace tensora

@@ -26,8 +26,8 @@ void add(Cases& cases, DType gate_dtype, DType up_dtype, int64_t rows, Activatio
                  },
              .reference =
                  [=](Arrays x) {
-                   Array out = product(x[0], gate->numbers);
-                   const Array other = product(x[0], up->numbers);
+                   Array out = times_transposed(x[0], gate->numbers);
+                   const Array other = times_transposed(x[0], up->numbers);
                    for (int64_t i = 0; i < out.numel(); ++i)
                      out[i] = activated(activation, out[i]) * other[i];
                    return one(out);

@@ -1,6 +1,6 @@
 #include "tensora/ops/attention/attention_problem.h"
-#include "tensora/ops/quant/quant_linear_op.h"
 #include "tensora/ops/quant/few_rows.h"
+#include "tensora/ops/quant/quant_linear_op.h"
 
 namespace tensora::cuda {
 namespace {

@@ -37,6 +37,31 @@ Array through(DType dtype, const Array& x) {
   return out;
 }
 
+// The door refuses them, whatever the device.
+void add_errors(Cases& cases) {
+  const auto q = [] { return quantize(zeros({2, 64}), kQ8_0); };
+  cases.error("quantize", "no whole blocks", "must consist of blocks of 32", [] {
+    quantize(zeros({2, 33}, {.device = device()}), kQ8_0);
+  });
+  cases.error("quantize", "integers", "quantize: not supported for int64",
+              [] { quantize(zeros({32}, {.dtype = kInt64, .device = device()}), kQ8_0); });
+  cases.error("quantize", "to a plain dtype", "expected a quantized dtype, got int8",
+              [] { quantize(zeros({32}, {.device = device()}), kInt8); });
+  cases.error("dequantize", "a plain tensor", "expected a quantized tensor, got float32",
+              [] { dequantize(zeros({32}, {.device = device()})); });
+  cases.error("add", "quantized", "add: not supported for q8_0; dequantize it",
+              [=] { add(q(), q()); });
+  cases.error("matmul", "quantized", "matmul: not supported for q8_0; dequantize it", [=] {
+    matmul(q(), quantize(zeros({64, 64}), kQ8_0));
+  });
+  cases.error("cast", "quantized", "use quantize or dequantize", [=] { to(q(), kFloat32); });
+  cases.error("fill", "quantized", "fill: not supported for q8_0", [=] { zero_(q()); });
+  cases.error("slice", "within a block", "consists of blocks of 32 numbers",
+              [=] { narrow(q(), 1, 16, 32); });
+  cases.error("permute", "across blocks", "consists of blocks of 32 numbers",
+              [=] { transpose(q(), 0, 1); });
+}
+
 }  // namespace
 
 void quantize_cases(Cases& cases) {
@@ -89,28 +114,7 @@ void quantize_cases(Cases& cases) {
                    return ArrayList{rows, half, row};
                  },
              .opt_out = flat});
-  // The door refuses them, whatever the device.
-  const auto q = [] { return quantize(zeros({2, 64}), kQ8_0); };
-  cases.error("quantize", "no whole blocks", "must consist of blocks of 32", [] {
-    quantize(zeros({2, 33}, {.device = device()}), kQ8_0);
-  });
-  cases.error("quantize", "integers", "quantize: not supported for int64",
-              [] { quantize(zeros({32}, {.dtype = kInt64, .device = device()}), kQ8_0); });
-  cases.error("quantize", "to a plain dtype", "expected a quantized dtype, got int8",
-              [] { quantize(zeros({32}, {.device = device()}), kInt8); });
-  cases.error("dequantize", "a plain tensor", "expected a quantized tensor, got float32",
-              [] { dequantize(zeros({32}, {.device = device()})); });
-  cases.error("add", "quantized", "add: not supported for q8_0; dequantize it",
-              [=] { add(q(), q()); });
-  cases.error("matmul", "quantized", "matmul: not supported for q8_0; dequantize it", [=] {
-    matmul(q(), quantize(zeros({64, 64}), kQ8_0));
-  });
-  cases.error("cast", "quantized", "use quantize or dequantize", [=] { to(q(), kFloat32); });
-  cases.error("fill", "quantized", "fill: not supported for q8_0", [=] { zero_(q()); });
-  cases.error("slice", "within a block", "consists of blocks of 32 numbers",
-              [=] { narrow(q(), 1, 16, 32); });
-  cases.error("permute", "across blocks", "consists of blocks of 32 numbers",
-              [=] { transpose(q(), 0, 1); });
+  add_errors(cases);
 }
 
 }  // namespace tensora::suite
