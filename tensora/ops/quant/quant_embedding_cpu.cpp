@@ -1,3 +1,4 @@
+// Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
 #include "tensora/backend/cpu/convert.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/ops/quant/quant_embedding_op.h"

@@ -1,3 +1,4 @@
+// Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
 // Registers nothing: products that the kernels of several ops are made of.
 #include <bit>
 #include <cmath>
