@@ -173,9 +173,9 @@ class PagedAttention {
         if (shrinks_.data()[r] < 0) continue;
         const int64_t from = std::max(row(r).begin, begin), to = std::min(row(r).end, end);
         int64_t d = 0;
-        for (; d + 8 * kLanes <= all_.padded_; d += 8 * kLanes)
+        for (; d + 8 * kFloatLanes <= all_.padded_; d += 8 * kFloatLanes)
           add_values<8>(row(r), weights(r), shrinks_.data()[r], from - begin, to - begin, d);
-        for (; d < all_.padded_; d += kLanes)
+        for (; d < all_.padded_; d += kFloatLanes)
           add_values<1>(row(r), weights(r), shrinks_.data()[r], from - begin, to - begin, d);
       }
     }
@@ -208,7 +208,7 @@ class PagedAttention {
     void score(const float* query, int64_t key, float* weights) const {
       Lanes sums[4] = {};
       const float* keys = tile_.data() + key * all_.padded_;
-      for (int64_t d = 0; d < all_.padded_; d += kLanes) {
+      for (int64_t d = 0; d < all_.padded_; d += kFloatLanes) {
         const Lanes q = load_lanes(query + d);
         for (int i = 0; i < N; ++i) sums[i] += q * load_lanes(keys + i * all_.padded_ + d);
       }
@@ -229,9 +229,9 @@ class PagedAttention {
       const float* values = tile_.data() + d;
       for (int64_t k = from; k < to; ++k)
         for (int i = 0; i < N; ++i)
-          sums[i] += load_lanes(values + k * all_.padded_ + i * kLanes) * weights[k];
+          sums[i] += load_lanes(values + k * all_.padded_ + i * kFloatLanes) * weights[k];
       for (int i = 0; i < N; ++i) {
-        float* result = row.result + d + i * kLanes;
+        float* result = row.result + d + i * kFloatLanes;
         const Lanes joined = load_lanes(result) * shrink + sums[i];
         __builtin_memcpy(result, &joined, sizeof joined);
       }

@@ -77,16 +77,17 @@ class FloatProducts {
       const uint8_t* row = w_.data + j * w_.row_bytes;
       Lanes even[1][X] = {}, odd[1][X] = {};
       int64_t k = 0;
-      for (; k + 2 * kLanes <= w_.columns; k += 2 * kLanes) {
+      for (; k + 2 * kFloatLanes <= w_.columns; k += 2 * kFloatLanes) {
         if constexpr (Reader::kBytes > 0) __builtin_prefetch(row + k * Reader::kBytes + kAhead);
-        const Lanes low[1] = {Reader::at(row, k)}, high[1] = {Reader::at(row, k + kLanes)};
+        const Lanes low[1] = {Reader::at(row, k)}, high[1] = {Reader::at(row, k + kFloatLanes)};
         add_lanes<1, X>(low, x, k, even);
-        add_lanes<1, X>(high, x, k + kLanes, odd);
+        add_lanes<1, X>(high, x, k + kFloatLanes, odd);
       }
-      for (; k < w_.columns; k += kLanes) {
-        const Lanes rest[1] = {k + kLanes <= w_.columns ? Reader::at(row, k)
-                                                        : read_tail<Reader>(row, k, w_.columns)};
-        add_lanes<1, X>(rest, x, k, k / kLanes % 2 ? odd : even);
+      for (; k < w_.columns; k += kFloatLanes) {
+        const Lanes rest[1] = {k + kFloatLanes <= w_.columns
+                                   ? Reader::at(row, k)
+                                   : read_tail<Reader>(row, k, w_.columns)};
+        add_lanes<1, X>(rest, x, k, k / kFloatLanes % 2 ? odd : even);
       }
       for (int i = 0; i < X; ++i)
         out[i * stride + j - first] = LaneSums{even[0][i], odd[0][i]}.total();
@@ -132,12 +133,13 @@ class FloatProducts {
         odd[j][i] = sums[i][j].odd;
       }
     }
-    for (int64_t at = 0; at < count; at += 2 * kLanes) {
+    for (int64_t at = 0; at < count; at += 2 * kFloatLanes) {
       Lanes low[W], high[W];
       for (int j = 0; j < W; ++j) keep_in_register(low[j] = load_lanes(numbers[j] + at));
       add_lanes<W, X>(low, x, at, even);
-      for (int j = 0; j < W; ++j) keep_in_register(high[j] = load_lanes(numbers[j] + at + kLanes));
-      add_lanes<W, X>(high, x, at + kLanes, odd);
+      for (int j = 0; j < W; ++j)
+        keep_in_register(high[j] = load_lanes(numbers[j] + at + kFloatLanes));
+      add_lanes<W, X>(high, x, at + kFloatLanes, odd);
     }
     for (int i = 0; i < X; ++i)
       for (int j = 0; j < W; ++j) sums[i][j] = {even[j][i], odd[j][i]};

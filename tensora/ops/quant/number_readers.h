@@ -14,14 +14,14 @@
 namespace tensora::cpu::TENSORA_ISA {
 
 #if defined(__AVX2__)
-inline constexpr int kLanes = 8;
+inline constexpr int kFloatLanes = 8;
 #else
-inline constexpr int kLanes = 4;
+inline constexpr int kFloatLanes = 4;
 #endif
-using Lanes = float __attribute__((vector_size(kLanes * sizeof(float))));
+using Lanes = float __attribute__((vector_size(kFloatLanes * sizeof(float))));
 
 [[gnu::always_inline]] inline Lanes load_lanes(const float* from) {
-  using Unaligned = float __attribute__((vector_size(kLanes * sizeof(float)), aligned(4)));
+  using Unaligned = float __attribute__((vector_size(kFloatLanes * sizeof(float)), aligned(4)));
   return *reinterpret_cast<const Unaligned*>(from);
 }
 
@@ -50,7 +50,7 @@ struct FourSums {
 #endif
 }
 
-/// Rows of elements: `at` gives the numbers from k on, a multiple of kLanes.
+/// Rows of elements: `at` gives the numbers from k on, a multiple of kFloatLanes.
 template <class T>
 struct ElementReader {
   static constexpr bool kHasTail = true;  // rows of any length
@@ -60,10 +60,10 @@ struct ElementReader {
 #if defined(__AVX2__)
     return vector_at(row + k * kBytes);
 #else
-    T elements[kLanes];
+    T elements[kFloatLanes];
     std::memcpy(elements, row + k * kBytes, sizeof elements);
     Lanes result;
-    for (int i = 0; i < kLanes; ++i) result[i] = static_cast<float>(elements[i]);
+    for (int i = 0; i < kFloatLanes; ++i) result[i] = static_cast<float>(elements[i]);
     return result;
 #endif
   }
@@ -104,7 +104,7 @@ struct BlockReader {
   [[gnu::always_inline]] static Lanes at(const uint8_t* row, int64_t k) {
     const Block& block = reinterpret_cast<const Block*>(row)[k / Block::kNumbers];
     Lanes result;
-    for (int i = 0; i < kLanes; ++i)
+    for (int i = 0; i < kFloatLanes; ++i)
       result[i] = block.number(static_cast<int>(k % Block::kNumbers) + i);
     return result;
   }
@@ -150,7 +150,7 @@ template <class Reader>
   if constexpr (!Reader::kHasTail) {
     return Reader::at(row, k);
   } else {
-    uint8_t padded[static_cast<size_t>(kLanes * Reader::kBytes)] = {};
+    uint8_t padded[static_cast<size_t>(kFloatLanes * Reader::kBytes)] = {};
     if (k < columns)
       std::memcpy(padded, row + k * Reader::kBytes,
                   static_cast<size_t>((columns - k) * Reader::kBytes));
@@ -162,11 +162,11 @@ template <class Reader>
 template <class Reader>
 void read_numbers(const uint8_t* row, int64_t begin, int64_t count, float* to) {
   int64_t k = 0;
-  for (; k + kLanes <= count; k += kLanes) {
+  for (; k + kFloatLanes <= count; k += kFloatLanes) {
     const Lanes lanes = Reader::at(row, begin + k);
     std::memcpy(to + k, &lanes, sizeof lanes);
   }
-  for (; k < (count + 15) / 16 * 16; k += kLanes) {
+  for (; k < (count + 15) / 16 * 16; k += kFloatLanes) {
     const Lanes lanes = k < count ? read_tail<Reader>(row, begin + k, begin + count) : Lanes{};
     std::memcpy(to + k, &lanes, sizeof lanes);
   }
