@@ -47,7 +47,7 @@ class Allocator {
 
 /// The version of what a backend's library and libtensora share: the classes here, the views and
 /// contexts that kernels see, the ops' kernel slots. Raised with every change of their layout.
-inline constexpr int kBackendAbi = 1;
+inline constexpr int kBackendAbi = 2;
 
 /// What a device implements, beside its kernels. A backend other than the CPU's is a library,
 /// libtensora_NAME.so, with two functions: `extern "C" int tensora_NAME_abi()` returns the
