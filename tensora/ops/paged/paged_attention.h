@@ -18,8 +18,8 @@ struct PagedAttentionOptions {
 /// block_table[s][p / block_size] (int32 [S, most blocks]). Its last query stands at position
 /// lengths[s] - 1, the others before it, and each sees the positions up to its own. A query that
 /// sees nothing, or belongs to no sequence, gives zeros. Head h reads the keys and values of head
-/// h / (H / G). Sums are float32, and do not depend on the other sequences or on how many of a
-/// sequence's queries come at once. Returns T H D. No gradient.
+/// h / (H / G). Sums are float32. On the CPU they do not depend on the other sequences or on how
+/// many of a sequence's queries come at once; on CUDA their order does. Returns T H D. No gradient.
 Tensor paged_attention(const Tensor& query, const Tensor& key_cache, const Tensor& value_cache,
                        const Tensor& query_starts, const Tensor& lengths, const Tensor& block_table,
                        const PagedAttentionOptions& options = {});
