@@ -15,9 +15,8 @@
 #include "tensora/backend/cuda/runtime/graph.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/backend/cuda/runtime/stream.h"
-#include "tensora/ops/norm/residual_norm.h"
 #include "tensora/ops/paged/paged_attention.h"
-#include "tensora/ops/paged/paged_store.h"
+#include "tensora/ops/paged/paged_self_attention.h"
 #include "tensora/ops/quant/quant_embedding.h"
 #include "tensora/ops/quant/quant_gated.h"
 #include "tensora/ops/quant/quant_linear.h"
@@ -252,20 +251,19 @@ struct Step {
   Tensor run(DType activations) const {
     Tensor stream = quant_embedding(token, embedding);
     for (const Layer& layer : layers) {
-      const Tensor x = std::get<0>(residual_rms_norm(stream, layer.norm1, {.dtype = activations}));
-      const Tensor qkv = quant_linear(x, layer.qkv);
-      const Tensor q = paged_store(qkv, position, slot, layer.keys, layer.values, angles,
-                                   {.heads = dims.heads, .kv_heads = dims.groups});
-      const Tensor attended = paged_attention(q, layer.keys, layer.values, starts, lengths, table,
-                                              {.max_query = 1, .max_length = table.size(1) * 16});
+      const Tensor qkv =
+          quant_linear(stream, layer.qkv, {.dtype = activations, .norm = layer.norm1});
+      const Tensor attended = paged_self_attention(
+          qkv, position, slot, layer.keys, layer.values, angles, starts, lengths, table,
+          {.store = {.heads = dims.heads, .kv_heads = dims.groups},
+           .attention = {.max_query = 1, .max_length = table.size(1) * 16}});
       stream = quant_linear(attended.reshape({1, dims.heads * dims.size}), {&layer.out, 1},
                             {.residual = stream, .dtype = kFloat32});
-      const Tensor y = std::get<0>(residual_rms_norm(stream, layer.norm2, {.dtype = activations}));
-      const Tensor inner = quant_gated(y, layer.gate, layer.up);
+      const Tensor inner =
+          quant_gated(stream, layer.gate, layer.up, {.dtype = activations, .norm = layer.norm2});
       stream = quant_linear(inner, {&layer.down, 1}, {.residual = stream, .dtype = kFloat32});
     }
-    const Tensor x = std::get<0>(residual_rms_norm(stream, norm, {.dtype = activations}));
-    return quant_linear(x, {&head, 1}, {.dtype = kFloat32});
+    return quant_linear(stream, {&head, 1}, {.dtype = kFloat32, .norm = norm});
   }
 };
 

@@ -206,6 +206,44 @@ TEST_F(QuantOnGpu, Embedding) {
 }
 
 // A row's result is the same among few and among many rows, up to where the library multiplies.
+TEST_F(QuantOnGpu, NormBeforeTheProduct) {
+  for (DType dtype : {kQ4_K, kQ6_K, kQ8_0, kQ4_0, kIQ4_NL, kMXFP4, kInt8, kFloat16, kBFloat16})
+    for (int64_t rows : {1, 3})
+      for (int64_t k : {256, 2048, 6144}) {
+        SCOPED_TRACE(testing::Message() << name(dtype) << ", " << rows << " rows of " << k);
+        const Weight first = make_weight(300, k, dtype), second = make_weight(300, k, dtype);
+        const Tensor x = randn({rows, k}) * 3, norm = sample({k}, kFloat32, 0.5, 1.5);
+        const Tensor plain =
+            rms_norm(x, {k}, norm, 1e-5).to(dtype == kFloat16 ? kFloat16 : kBFloat16);
+        QuantLinearOptions options{.dtype = kFloat32, .norm = norm.to(kCuda)};
+        if (first.scale.defined()) options.scales = {first.scale_on_gpu()};
+        const Tensor data = first.data.to(kCuda);
+        expect_near(quant_linear(x.to(kCuda), {&data, 1}, options), product(plain, first), 0.02);
+        const Tensor gate = product(plain, first), expected = silu(gate) * product(plain, second);
+        expect_near(quant_gated(x.to(kCuda), data, second.data.to(kCuda),
+                                {.gate_scale = first.scale_on_gpu(),
+                                 .up_scale = second.scale_on_gpu(),
+                                 .dtype = kFloat32,
+                                 .norm = norm.to(kCuda)}),
+                    expected, 0.02);
+      }
+}
+
+// Sizes at which warps share tiles in different ways, and blocks take several.
+TEST_F(QuantOnGpu, OneRowOfManySizes) {
+  for (DType dtype : {kQ4_K, kQ8_0, kFloat16})
+    for (int64_t rows : {1, 17, 2048, 4000})
+      for (int64_t k : {256, 1024, 2304, 8192}) {
+        SCOPED_TRACE(testing::Message() << name(dtype) << " " << rows << " x " << k);
+        const Weight weight = make_weight(rows, k, dtype);
+        const Tensor x = randn({1, k}).to(dtype == kFloat16 ? kFloat16 : kBFloat16);
+        const Tensor residual = randn({1, rows}), data = weight.data.to(kCuda);
+        expect_near(quant_linear(x.to(kCuda), {&data, 1},
+                                 {.residual = residual.to(kCuda), .dtype = kFloat32}),
+                    product(x, weight) + residual, 0.01);
+      }
+}
+
 TEST_F(QuantOnGpu, RowsDoNotDependOnOthers) {
   manual_seed(8);
   for (DType dtype : all_weights()) {
