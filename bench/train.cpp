@@ -57,8 +57,10 @@ std::shared_ptr<M> placed(M model, Device device, const StateDict& weights) {
 std::unique_ptr<optim::Optimizer> adam(const nn::Module& model) {
   return std::make_unique<optim::Adam>(model.parameters());
 }
+// The moments of bfloat16 parameters are bfloat16, as PyTorch's are.
 std::unique_ptr<optim::Optimizer> adamw(const nn::Module& model, double lr) {
-  return std::make_unique<optim::AdamW>(model.parameters(), optim::AdamWOptions{.lr = lr});
+  return std::make_unique<optim::AdamW>(model.parameters(),
+                                        optim::AdamWOptions{.lr = lr, .narrow_states = true});
 }
 
 /// Classes of images or vectors.

@@ -7,6 +7,7 @@
 #include "tensora/models/token_check.h"
 #include "tensora/nn/linear_cross_entropy.h"
 #include "tensora/ops.h"
+#include "tensora/ops/matrix/feed_forward_op.h"
 
 namespace tensora::models {
 
@@ -33,7 +34,9 @@ GPT2MLP::GPT2MLP(const GPT2Config& c)
       c_proj(register_module("c_proj", nn::Linear(c_fc.out_features, c.n_embd))) {}
 
 Tensor GPT2MLP::forward(const Tensor& input) const {
-  return c_proj(linear_activation(input, c_fc.weight, c_fc.bias, activation));
+  if ((c_proj.*&GPT2MLP::has_hooks)())  // which want to see what it gets
+    return c_proj(linear_activation(input, c_fc.weight, c_fc.bias, activation));
+  return feed_forward(input, c_fc.weight, c_fc.bias, c_proj.weight, c_proj.bias, activation);
 }
 
 GPT2Block::GPT2Block(const GPT2Config& c)

@@ -15,7 +15,6 @@ nn::Conv2d convolution(int64_t in, int64_t out, int64_t kernel, int64_t stride =
 
 }  // namespace
 
-// The rectifiers write over the norms' results, which no gradient needs.
 ResNetBlock::ResNetBlock(int64_t in, int64_t width, int64_t stride, bool bottleneck)
     : conv1(register_module(
           "conv1", bottleneck ? convolution(in, width, 1) : convolution(in, width, 3, stride))),
@@ -34,10 +33,11 @@ ResNetBlock::ResNetBlock(int64_t in, int64_t width, int64_t stride, bool bottlen
 }
 
 Tensor ResNetBlock::forward(const Tensor& input) const {
-  Tensor x = relu_(bn1(conv1(input)));
-  x = bn2(conv2(x));
-  if (conv3) x = (*bn3)((*conv3)(relu_(x)));
-  return relu_(x.add_(downsample ? (*downsample)(input) : input));
+  const auto skipped = [&] { return downsample ? (*downsample)(input) : input; };
+  const Tensor x = conv2(bn1.forward_relu(conv1(input)));
+  if (!conv3) return bn2.forward_relu(x, skipped());
+  const Tensor y = (*conv3)(bn2.forward_relu(x));
+  return bn3->forward_relu(y, skipped());
 }
 
 ResNet::ResNet(const std::array<int64_t, 4>& layers, bool bottleneck, ResNetOptions given)
@@ -78,7 +78,7 @@ Tensor ResNet::forward(const Tensor& images) const {
   check(images.dim() == 4 && images.size(1) == options.in_channels,
         "ResNet: expected images of shape [N, ", options.in_channels, ", H, W], got ",
         images.sizes());
-  Tensor x = relu_(bn1(conv1(images)));
+  Tensor x = bn1.forward_relu(conv1(images));
   if (!options.small_images) x = max_pool2d(x, 3, 2, 1);
   for (const nn::ModuleList<ResNetBlock>& stage : stages)
     for (const ResNetBlock& block : stage) x = block(x);

@@ -1,7 +1,9 @@
 #include "tensora/nn/batch_norm.h"
 
 #include "tensora/nn/norm_base_impl.h"
+#include "tensora/ops.h"
 #include "tensora/ops/norm/batch_norm.h"
+#include "tensora/ops/norm/batch_norm_relu_op.h"
 
 namespace tensora::nn {
 
@@ -36,6 +38,26 @@ Tensor BatchNorm<Dims>::forward(const Tensor& input) const {
   this->running_mean.add_(mean.sub_(this->running_mean).div_(this->num_batches_tracked));
   this->running_var.add_(var.sub_(this->running_var).div_(this->num_batches_tracked));
   return result;
+}
+
+template <int Dims>
+Tensor BatchNorm<Dims>::forward_relu(const Tensor& input, const Tensor& residual) const {
+  const auto& [eps, momentum, affine, track, with_bias] = this->options;
+  const bool fused = this->is_training() && track && momentum && affine && with_bias &&
+                     !this->has_hooks() && input.dim() == Dims + 2 &&
+                     (!residual.defined() || residual.dtype() == input.dtype()) &&
+                     batch_norm_relu_op.has_kernel(input.device().type);
+  if (!fused) {
+    // Written over the norm's result, which no gradient needs.
+    const Tensor result = (*this)(input);
+    return relu_(residual.defined() ? result.add_(residual) : result);
+  }
+  {
+    const no_grad scope;
+    this->num_batches_tracked.add_(1);
+  }
+  return batch_norm_relu(input, residual, this->running_mean, this->running_var, this->weight,
+                         this->bias, *momentum, eps);
 }
 
 template <int Dims>

@@ -12,6 +12,9 @@ class BatchNorm : public NormBase<BatchNorm<Dims>> {
  public:
   explicit BatchNorm(int64_t num_features, const BatchNormOptions& options = {});
   Tensor forward(const Tensor& input) const;
+  /// relu(norm(input) + residual), in one pass where the device has a kernel for that; `residual`
+  /// may be undefined.
+  Tensor forward_relu(const Tensor& input, const Tensor& residual = {}) const;
   std::string name() const override;
 };
 

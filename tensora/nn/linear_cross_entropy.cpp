@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
-#include "tensora/autograd/engine.h"
 #include "tensora/autograd/function.h"
+#include "tensora/autograd/grad_mode.h"
 #include "tensora/base/check.h"
 #include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
+#include "tensora/ops/loss/cross_entropy_gradient_op.h"
+#include "tensora/ops/matrix/wide_product_op.h"
 
 namespace tensora::nn {
 
@@ -29,59 +32,62 @@ Tensor wide_cross_entropy(const Tensor& scores, const Tensor& target, int64_t ig
 /// Note [A loss in pieces]
 /// The scores of a vocabulary are the largest array of a language model, and their gradient is the
 /// second largest. Both are needed for one product each, so the loss of a few rows is followed at
-/// once by the gradients of these rows: afterwards only the gradients of input and weight are left.
-/// They belong to a loss gradient of 1, by which the backward multiplies.
+/// once by the gradients of these rows, which take the memory of the scores: afterwards only the
+/// gradients of input and weight are left. They belong to a loss gradient of 1, by which the
+/// backward multiplies.
 struct ChunkedLoss : Function<ChunkedLoss> {
   static Tensor forward(Context& context, const Tensor& input /* N D */,
                         const Tensor& weight /* V D */, const Tensor& target /* N */,
                         int64_t ignore_index, int64_t rows) {
-    const DType dtype = product_dtype(input);
+    const DType dtype = product_dtype(input), wide = promote_types(dtype, kFloat32);
     const autocast plain(AutocastOptions{.enabled = false});
+    const no_grad silent;
     const Tensor x = input.detach().to(dtype), w = weight.detach().to(dtype);
     const int64_t n = x.size(0);
     const bool wants_x = context.needs_input_grad(0), wants_w = context.needs_input_grad(1);
-    Tensor grad_x = wants_x ? empty_like(x) : Tensor(), grad_w, total;
+    // A mean of those that are not ignored; of none it is NaN.
+    const Tensor factor = 1 / (target != ignore_index).sum().to(wide);
+    Tensor grad_x = wants_x ? empty_like(x) : Tensor(), grad_w;
+    Tensor losses = empty({n}, {.dtype = wide, .device = x.device()});
     for (int64_t start = 0; start < n; start += rows) {
       const int64_t count = std::min(rows, n - start);
-      const Tensor part = x.narrow(0, start, count);
+      const Tensor part = x.narrow(0, start, count), classes = target.narrow(0, start, count);
       const Tensor scores = matmul(part, w.t());
-      const Tensor loss =
-          piece(scores, target.narrow(0, start, count), ignore_index, n, wants_x || wants_w);
-      total = total.defined() ? total + loss.detach() : loss.detach();
-      if (!wants_x && !wants_w) continue;
-      const Tensor grad = tensora::grad(loss, {scores})[0];
-      if (wants_x) grad_x.narrow(0, start, count).copy_(matmul(grad, w));
+      if (!wants_x && !wants_w) {
+        losses.narrow(0, start, count)
+            .copy_(wide_cross_entropy(scores, classes, ignore_index, Reduction::none));
+        continue;
+      }
+      apply_inplace(cross_entropy_gradient_op,
+                    {scores, losses.narrow(0, start, count), classes, factor}, {ignore_index});
+      const Tensor& grad = scores;
+      if (wants_x) grad_x.narrow(0, start, count).addmm_(grad, w, 0, 1);
       if (wants_w) add_product(grad_w, grad, part, weight.dtype());
     }
-    // So far the sum was divided by the number of rows; those to be ignored do not count.
-    const Tensor share = static_cast<double>(n) / (target != ignore_index).sum().to(total.dtype());
-    context.save_for_backward({grad_x, grad_w, share});
+    context.save_for_backward({grad_x, grad_w});
     context.data["dtype"] = input.dtype();
-    return total * share;
-  }
-
-  static Tensor piece(const Tensor& scores, const Tensor& target, int64_t ignore_index, int64_t n,
-                      bool differentiated) {
-    const GradModeGuard recording(differentiated);
-    if (differentiated) scores.requires_grad_();
-    return wide_cross_entropy(scores, target, ignore_index, Reduction::sum) /
-           static_cast<double>(n);
+    return losses.sum() * factor;
   }
 
   static void add_product(Tensor& sum, const Tensor& grad, const Tensor& part, DType dtype) {
-    if (!sum.defined())
+    if (dtype == kFloat32 && grad.dtype() != kFloat32 &&
+        add_wide_product_op.has_kernel(grad.device().type)) {
+      if (!sum.defined())
+        sum = zeros({grad.size(1), part.size(1)}, {.dtype = dtype, .device = grad.device()});
+      apply_inplace(add_wide_product_op, {sum, grad.t(), part});
+    } else if (!sum.defined()) {
       sum = matmul(grad.t(), part).to(dtype);
-    else if (sum.dtype() == grad.dtype())
+    } else if (sum.dtype() == grad.dtype()) {
       sum.addmm_(grad.t(), part);
-    else
+    } else {
       sum.add_(matmul(grad.t(), part));
+    }
   }
 
   static TensorList backward(Context& context, const TensorList& grads) {
     const TensorList saved = context.saved_tensors();
-    const Tensor factor = grads[0] * saved[2];
     const auto scaled = [&](const Tensor& grad, DType dtype) {
-      return grad.defined() ? (grad * factor.to(grad.dtype())).to(dtype) : grad;
+      return grad.defined() ? (grad * grads[0].to(grad.dtype())).to(dtype) : grad;
     };
     const DType dtype = std::any_cast<DType>(context.data["dtype"]);
     return {scaled(saved[0], dtype),

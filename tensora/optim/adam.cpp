@@ -17,7 +17,7 @@ Value::Dict dict_of(const AdamOptions& o) {
                      {"differentiable", false},
                      {"fused", {}},
                      {"decoupled_weight_decay", o.decoupled_weight_decay}},
-                    {{"master_weights", o.master_weights}});
+                    {{"master_weights", o.master_weights}, {"narrow_states", o.narrow_states}});
 }
 
 void check_options(const std::string& name, const ParamGroup& group) {

@@ -17,6 +17,8 @@ struct AdamOptions {
       false;  // the device counts the steps, so that a step can be recorded in a graph
   bool decoupled_weight_decay = false;  // as AdamW
   bool master_weights = false;          // float32 copies of 16-bit parameters are stepped
+  bool narrow_states = false;  // the moments have the parameter's dtype, as PyTorch's; by default
+                               // those of 16-bit parameters are float32
 };
 
 /// Adam, with the AMSGrad variant.

@@ -12,7 +12,8 @@ AdamW::AdamW(Parameters params, const AdamWOptions& o)
             .maximize = o.maximize,
             .capturable = o.capturable,
             .decoupled_weight_decay = true,
-            .master_weights = o.master_weights}) {}
+            .master_weights = o.master_weights,
+            .narrow_states = o.narrow_states}) {}
 
 void AdamW::update(ParamGroup& group) {
   group.set("decoupled_weight_decay", true);  // even if an Adam's state was loaded

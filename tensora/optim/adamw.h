@@ -14,6 +14,7 @@ struct AdamWOptions {
   bool capturable =
       false;  // the device counts the steps, so that a step can be recorded in a graph
   bool master_weights = false;  // float32 copies of 16-bit parameters are stepped
+  bool narrow_states = false;   // the moments have the parameter's dtype: see AdamOptions
 };
 
 /// Adam whose weight decay acts on the parameters and not on the gradients.

@@ -13,7 +13,10 @@ namespace {
 // Copies what was saved for a parameter, to where its state is kept.
 class StateCopier {
  public:
-  StateCopier(const Tensor& param, bool capturable) : param_(param), capturable_(capturable) {}
+  StateCopier(const Tensor& param, const ParamGroup& group)
+      : param_(param),
+        capturable_(group.flag("capturable")),
+        narrow_(group.flag("narrow_states")) {}
 
   Value copy(const Value& saved, std::string_view key) const {
     if (saved.is_tensor()) return copy(saved.to_tensor(), key);
@@ -36,8 +39,9 @@ class StateCopier {
   Tensor copy(const Tensor& saved, std::string_view key) const {
     const Device device =
         is_counter(key) && !capturable_ ? Device(DeviceType::cpu) : param_.device();
+    const DType wide = narrow_ && key != "master_param" ? param_.dtype() : state_dtype(param_);
     const DType dtype = is_counter(key)             ? kFloat32
-                        : saved.is_floating_point() ? state_dtype(param_)
+                        : saved.is_floating_point() ? wide
                                                     : saved.dtype();
     if (saved.sizes() != param_.sizes() || is_counter(key)) {
       Tensor copied = empty(saved.sizes(), {.dtype = dtype, .device = device});
@@ -51,7 +55,7 @@ class StateCopier {
   static bool is_counter(std::string_view key) { return key == "step" || key == "mu_product"; }
 
   Tensor param_;
-  bool capturable_;
+  bool capturable_, narrow_;
 };
 
 // A graph counts the steps of a group in one place. Parameters that share one number must share
@@ -154,7 +158,7 @@ void Optimizer::load_state_dict(const Value& state_dict) {
     }
     loaded.push_back(std::move(group));
     const bool capturable = loaded.back().flag("capturable");
-    for (auto& [param, state] : of_group) state = StateCopier(param, capturable).copy(state, {});
+    for (auto& [param, state] : of_group) state = StateCopier(param, loaded.back()).copy(state, {});
     if (capturable) share_counters(of_group);
     for (auto& [param, state] : of_group) copies[param] = std::move(state);
   }

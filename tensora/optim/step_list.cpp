@@ -17,6 +17,7 @@ class Gatherer {
       : optimizer_(optimizer), group_(group), plan_(plan) {
     capturable_ = group.flag("capturable");
     masters_ = group.flag("master_weights");
+    narrow_ = group.flag("narrow_states");
     counts_on_device_ = capturable_ || scaling.found_inf.defined();
   }
 
@@ -41,7 +42,7 @@ class Gatherer {
     for (const char* name : plan_.states) {
       Value& entry = state[name];
       if (entry.is_none()) {
-        entry = zero_state(param);
+        entry = narrow_ ? zeros_like(param.detach()) : zero_state(param);
         if (plan_.initial_value != 0) entry.to_tensor().fill_(plan_.initial_value);
         first = true;
       }
@@ -137,7 +138,7 @@ class Gatherer {
   Optimizer& optimizer_;
   ParamGroup& group_;
   const StatePlan& plan_;
-  bool capturable_, masters_, counts_on_device_;
+  bool capturable_, masters_, narrow_, counts_on_device_;
   std::vector<StepList> lists_;
   Moved steps_, products_;
 };

@@ -199,6 +199,26 @@ TEST(Optimizers, StatesOfHalfParametersAreFloat32) {
   }
 }
 
+TEST(Optimizers, NarrowStatesFollowPyTorch) {
+  const Case narrow{"adamw", maker<AdamW>(AdamWOptions{.lr = 0.02, .narrow_states = true})};
+  const std::vector<Tensor> params = {parameter({5}, 0, kBFloat16)};
+  const auto optimizer = narrow.make(params);
+  for (int step = 0; step < kSteps; ++step) {
+    give_grad(params[0], 0, step);
+    optimizer->step();
+  }
+  for (const char* state : {"exp_avg", "exp_avg_sq"})
+    EXPECT_EQ(optimizer->state(params[0]).at(state).to_tensor().dtype(), kBFloat16) << state;
+  // torch.optim.AdamW(fused=True), PyTorch 2.15
+  const Values expected = {0.890625, 0.365234375, -0.51953125, -0.5703125, 0.45703125};
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(values(params[0].detach())[i], expected[i], 8e-3) << i;
+  EXPECT_EQ(stepped(narrow, usual(kBFloat16), 37), stepped(narrow, usual(kBFloat16)));
+  const Case both{"adamw", maker<AdamW>(AdamWOptions{
+                               .lr = 0.02, .master_weights = true, .narrow_states = true})};
+  EXPECT_EQ(stepped(both, usual(kBFloat16), 37), stepped(both, usual(kBFloat16)));
+}
+
 TEST(Optimizers, ScaledGradients) {
   const auto number = [](double value) { return full({}, value, {.dtype = kFloat32}); };
   for (const Case& c : all_cases()) {

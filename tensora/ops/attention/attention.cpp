@@ -6,6 +6,7 @@
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops.h"
 #include "tensora/ops/attention/attention_definition.h"
+#include "tensora/ops/attention/packed_gradients_op.h"
 #include "tensora/ops/operators.h"
 
 namespace tensora {
@@ -98,11 +99,20 @@ void attention_vjp(Vjp& vjp, const AttentionAttrs& attrs) {
   const Tensor grad = vjp.grad(0).defined() ? vjp.grad(0) : zeros_like(result);
   AttentionAttrs wanted = attrs;
   wanted.mask_gradient = given(3) && vjp.needs(3);
+  const Tensor key = vjp.input(1), value = vjp.input(2), logarithms = vjp.output(1);
   const Tensor mask = optional(3), lengths_q = optional(4), lengths_k = optional(5);
-  const Tensors grads = apply_all(attention_backward_op,
-                                  {grad, query, vjp.input(1), vjp.input(2), result, vjp.output(1),
-                                   mask, lengths_q, lengths_k, vjp.grad(1)},
-                                  wanted);
+  const Tensor grad_logarithms = vjp.grad(1);
+  const std::initializer_list<Arg> inputs = {
+      grad, query, key, value, result, logarithms, mask, lengths_q, lengths_k, grad_logarithms};
+  if (!wanted.mask_gradient && vjp.needs(0) && vjp.needs(1) && vjp.needs(2) &&
+      packed_attention_backward_op.has_kernel(query.device().type) &&
+      are_packed(query, key, value)) {
+    const Tensor all = apply(packed_attention_backward_op, inputs, wanted);  // B L 3 H D
+    for (size_t i : {0u, 1u, 2u})
+      vjp.set(i, transpose(select(all, 2, static_cast<int64_t>(i)), 1, 2));
+    return;
+  }
+  const Tensors grads = apply_all(attention_backward_op, inputs, wanted);
   for (size_t i : {0u, 1u, 2u})
     if (vjp.needs(i)) vjp.set(i, grads[i]);
   if (wanted.mask_gradient) vjp.set(3, grads[3]);
@@ -185,6 +195,21 @@ bool heads_lie_inside(const Tensor& query) {
   return query.size(1) > 1 && query.size(2) > 1 && query.strides()[1] < query.strides()[2];
 }
 
+bool are_packed(const Tensor& query, const Tensor& key, const Tensor& value) {
+  if (query.dim() != 4 || query.sizes() != key.sizes() || query.sizes() != value.sizes() ||
+      query.numel() == 0)
+    return false;
+  const int64_t heads = query.size(1), length = query.size(2), size = query.size(3);
+  const int64_t part = heads * size;
+  const Strides expected = {length * 3 * part, size, 3 * part, 1};
+  const Tensor* const all[] = {&query, &key, &value};
+  for (int64_t i = 0; i < 3; ++i)
+    if (all[i]->strides() != expected || all[i]->impl().storage != query.impl().storage ||
+        all[i]->storage_offset() != query.storage_offset() + i * part)
+      return false;
+  return true;
+}
+
 constinit OpDef<AttentionAttrs> attention_op = define(Op<AttentionAttrs>{
     .name = "attention",
     .inputs = {"query", "key", "value", "attn_mask?", "cu_seqlens_q?", "cu_seqlens_k?"},
@@ -205,9 +230,29 @@ constinit OpDef<AttentionAttrs> attention_backward_op = define(Op<AttentionAttrs
     .gradient = Gradient::by_reference,
 });
 
+constinit OpDef<AttentionAttrs> packed_attention_backward_op = define(Op<AttentionAttrs>{
+    .name = "packed_attention_backward",
+    .inputs = {"grad", "query", "key", "value", "result", "logsumexp", "attn_mask?",
+               "cu_seqlens_q?", "cu_seqlens_k?", "grad_logsumexp?"},
+    .internal = true,
+    .infer =
+        [](Infer& infer, const AttentionAttrs&) {
+          const Tensor& q = infer[1];
+          infer.output({q.size(0), q.size(2), 3, q.size(1), q.size(3)}, q.dtype());
+        },
+    .reference =
+        [](Args in, const AttentionAttrs& attrs) {
+          const Tensors grads = detail::apply_all(attention_backward_op, in, &attrs);
+          const auto positions_first = [&](size_t i) { return transpose(grads[i], 1, 2); };
+          return Tensors{stack({positions_first(0), positions_first(1), positions_first(2)}, 2)};
+        },
+    .gradient = Gradient::by_reference,
+});
+
 void register_attention(OpRegistry& registry) {
   registry.add(attention_op);
   registry.add(attention_backward_op);
+  registry.add(packed_attention_backward_op);
 }
 
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value) {

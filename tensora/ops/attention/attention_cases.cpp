@@ -120,6 +120,32 @@ void add_shapes(Cases& cases) {
   add(cases, "wide heads", {{{1, 1, 5, 300}}, {{1, 1, 70, 300}}, {{1, 1, 70, 270}}});
 }
 
+// Queries, keys and values are slices of one tensor [B, L, 3, H, D], and so are their gradients.
+void add_one_product(Cases& cases) {
+  for (const Shape& sizes : {Shape{2, 5, 3, 2, 4}, Shape{1, 70, 3, 2, 64}})
+    cases.add(
+        {.op = "attention",
+         .name = concat("slices of one product ", sizes),
+         .inputs = {{sizes}},
+         .run =
+             [](In x) {
+               const std::vector<Tensor> parts = unbind(x[0], 2);
+               const auto heads = [&](size_t i) { return transpose(parts[i], 1, 2); };
+               return one(scaled_dot_product_attention(heads(0), heads(1), heads(2), {}, 0, true));
+             },
+         .reference =
+             [sizes](Arrays x) {
+               const Shape each = {sizes[0], sizes[3], sizes[1], sizes[4]};
+               ArrayList parts(3, Array(each));
+               for (int64_t i = 0; i < 3; ++i)
+                 Array::each(each, [&](const Shape& at) {
+                   parts[static_cast<size_t>(i)].at(at) = x[0].at({at[0], at[2], i, at[1], at[3]});
+                 });
+               return one(naive(parts, {.causal = true}));
+             },
+         .tolerance = 4});
+}
+
 void add_masks(Cases& cases) {
   const double hidden = -kInfinity;
   add(cases, "float mask", {{{2, 2, 3, 4}}, {{2, 2, 5, 4}}, {{2, 2, 5, 4}}, {{3, 5}}});
@@ -242,6 +268,7 @@ void add_errors(Cases& cases) {
 
 void attention_cases(Cases& cases) {
   add_shapes(cases);
+  add_one_product(cases);
   add_masks(cases);
   for (bool causal : {false, true}) add_packed(cases, causal);
   add_errors(cases);

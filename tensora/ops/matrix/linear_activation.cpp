@@ -3,6 +3,7 @@
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
+#include "tensora/ops/matrix/activation_gradient.h"
 #include "tensora/ops/matrix/linear_gradients.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/activations.h"
@@ -63,7 +64,8 @@ Tensor functor_gradient(const Tensor& grad, const Tensor& kept) {
   return apply(pointwise_op<B>(), {grad, kept}, B{{}, F{}});
 }
 
-/// Whether the gradient is computed from the argument rather than from the result.
+}  // namespace
+
 bool needs_argument(Activation activation) {
   return activation == Activation::gelu || activation == Activation::gelu_tanh ||
          activation == Activation::silu;
@@ -88,6 +90,16 @@ Tensor argument_gradient(const Tensor& grad, const Tensor& kept, Activation acti
   }
   return grad;
 }
+
+Activation activation_called(std::string_view op, std::string_view activation) {
+  constexpr auto names = names_of(std::type_identity<Activation>{});
+  const auto found = std::find(names.begin(), names.end(), activation);
+  check(found != names.end(), op, ": unknown activation '", activation,
+        "'; expected none, relu, gelu, gelu_tanh, silu, sigmoid or tanh");
+  return static_cast<Activation>(found - names.begin());
+}
+
+namespace {
 
 Tensors linear_definition(Args in, const LinearActivationAttrs& attrs) {
   const Tensor bias = in.size() > 2 ? *in[2] : Tensor();
@@ -144,14 +156,10 @@ void register_linear_activation(OpRegistry& registry) { registry.add(linear_acti
 Tensor linear_activation(const Tensor& input, const Tensor& weight, const Tensor& bias,
                          std::string_view activation) {
   constexpr auto op = "linear_activation";
-  constexpr auto names = names_of(std::type_identity<Activation>{});
-  const auto found = std::find(names.begin(), names.end(), activation);
-  check(found != names.end(), op, ": unknown activation '", activation,
-        "'; expected none, relu, gelu, gelu_tanh, silu, sigmoid or tanh");
+  LinearActivationAttrs attrs{activation_called(op, activation)};
   check(input.dim() >= 1, op, ": input must have at least 1 dimension");
   check(weight.dim() == 2, op, ": weight must have 2 dimensions (out, in), got shape ",
         weight.sizes());
-  LinearActivationAttrs attrs{static_cast<Activation>(found - names.begin())};
   attrs.keep_argument =
       needs_argument(attrs.activation) && is_grad_enabled() &&
       (input.requires_grad() || weight.requires_grad() || (bias.defined() && bias.requires_grad()));

@@ -85,7 +85,8 @@ Tensors backward_reference(Args in, const BatchNormBackwardAttrs& attrs) {
   return result;
 }
 
-// The gradients that reach the input through the statistics: only those of higher order do.
+}  // namespace
+
 Tensor through_statistics(const Tensor& x, const Tensor& mean, const Tensor& grad_mean,
                           const Tensor& grad_var) {
   const double count = elements_per_channel(x.sizes());
@@ -95,6 +96,8 @@ Tensor through_statistics(const Tensor& x, const Tensor& mean, const Tensor& gra
     result = (wide - per_channel(mean, x.dim())) * (per_channel(grad_var, x.dim()) * (2 / count));
   return grad_mean.defined() ? result + per_channel(grad_mean, x.dim()) / count : result;
 }
+
+namespace {
 
 void batch_norm_vjp(Vjp& vjp, const BatchNormAttrs& attrs) {
   const auto is_given = [&](size_t i) {
@@ -176,6 +179,17 @@ void register_batch_norm(OpRegistry& registry) {
   registry.add(batch_norm_update_op);
 }
 
+void move_statistics(const Shape& input, const Tensor& running_mean, const Tensor& running_var,
+                     const Tensor& mean, const Tensor& var, double momentum) {
+  const Shape channels = {input[1]};
+  check(running_mean.sizes() == channels && running_var.sizes() == channels,
+        "batch_norm: running_mean and running_var must have shape ", channels, ", got ",
+        running_mean.sizes(), " and ", running_var.sizes());
+  const no_grad silent;
+  const auto count = static_cast<int64_t>(elements_per_channel(input));
+  apply_inplace(batch_norm_update_op, {running_mean, running_var, mean, var}, {momentum, count});
+}
+
 Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var,
                   const Tensor& weight, const Tensor& bias, bool training, double momentum,
                   double eps) {
@@ -188,16 +202,8 @@ Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor&
         input.sizes());
   const Tensor none;
   Tensors all = apply_all(batch_norm_op, {input, none, none, weight, bias}, {true, eps});
-  if (running_mean.defined() && input.numel() > 0) {
-    const Shape channels = {input.sizes()[1]};
-    check(running_mean.sizes() == channels && running_var.sizes() == channels,
-          "batch_norm: running_mean and running_var must have shape ", channels, ", got ",
-          running_mean.sizes(), " and ", running_var.sizes());
-    const no_grad silent;
-    const auto count = static_cast<int64_t>(elements_per_channel(input.sizes()));
-    apply_inplace(batch_norm_update_op, {running_mean, running_var, all[1], all[2]},
-                  {momentum, count});
-  }
+  if (running_mean.defined() && input.numel() > 0)
+    move_statistics(input.sizes(), running_mean, running_var, all[1], all[2], momentum);
   return std::move(all[0]);
 }
 

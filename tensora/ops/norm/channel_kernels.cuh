@@ -141,25 +141,27 @@ __global__ void __launch_bounds__(kChannelThreads)
 }
 
 struct GradientParams {
-  ChannelArrays<3> arrays;  // gradient of the input, of the result, input
-  ChannelValues mean, variance, weight;
-  const ChannelSums<double>* common;  // term and factor below; null: both are 0
-  unsigned per_common;                // channels that share them
+  ChannelArrays<3> arrays;                     // gradient of the input, of the result, input
+  ChannelValues mean, variance, weight, bias;  // the bias matters to rectified results only
+  const ChannelSums<double>* common;           // term and factor below; null: both are 0
+  unsigned per_common;                         // channels that share them
   double eps;
 };
 
-template <bool kPlanes, class C, int kPack>
+// kRectified: negative results were replaced by 0, so their gradients are.
+template <bool kPlanes, class C, int kPack, bool kRectified = false>
 __global__ void __launch_bounds__(kChannelThreads)
     gradient_kernel(const __grid_constant__ GradientParams params) {
   constexpr int kOwn = kChannelsPerThread<kPlanes, kPack>;
   // scale * g + (factor * (x - mean) + term)
-  C mean[kOwn], scale[kOwn], factor[kOwn], term[kOwn];
+  C mean[kOwn], scale[kOwn], factor[kOwn], term[kOwn], bias[kRectified ? kOwn : 1];
 #pragma unroll
   for (int i = 0; i < kOwn; ++i) {
     const unsigned channel = channel_of<kPlanes, kPack>(params.arrays, i);
     mean[i] = params.mean.at(channel, C(0));
     scale[i] = params.weight.at(channel, C(1)) /
                math::sqrt(params.variance.at(channel, C(1)) + static_cast<C>(params.eps));
+    if constexpr (kRectified) bias[i] = params.bias.at(channel, C(0));
     factor[i] = term[i] = 0;
     if (params.common) {
       const ChannelSums<double> common = params.common[channel / params.per_common];
@@ -176,7 +178,10 @@ __global__ void __launch_bounds__(kChannelThreads)
       for (int i = 0; i < kPack; ++i) {
         constexpr int kLast = kOwn - 1;
         const int own = i < kLast ? i : kLast;
-        grad[i] = scale[own] * grad[i] + (factor[own] * (x[i] - mean[own]) + term[own]);
+        const C distance = x[i] - mean[own];
+        if constexpr (kRectified)
+          if (distance * scale[own] + bias[own] <= 0) grad[i] = 0;
+        grad[i] = scale[own] * grad[i] + (factor[own] * distance + term[own]);
       }
       store_elements<T>(at[0], 0, 0, grad);
     });

@@ -40,6 +40,12 @@ extern OpDef<BatchNormAttrs> batch_norm_op;
 /// (grad, input, mean, var, weight?) -> the gradients of the input and, where wanted, of weight and
 /// bias.
 extern OpDef<BatchNormBackwardAttrs> batch_norm_backward_op;
+/// Moves the running statistics in place towards those of an input of this shape.
+void move_statistics(const Shape& input, const Tensor& running_mean, const Tensor& running_var,
+                     const Tensor& mean, const Tensor& var, double momentum);
+/// The gradients that reach the input through the statistics: only those of higher order do.
+Tensor through_statistics(const Tensor& x, const Tensor& mean, const Tensor& grad_mean,
+                          const Tensor& grad_var);
 /// (running_mean, running_var, mean, var) -> the first two, moved towards the others.
 extern OpDef<BatchNormUpdateAttrs> batch_norm_update_op;
 

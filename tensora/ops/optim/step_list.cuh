@@ -19,8 +19,9 @@ struct BlockNumbers {
   const float *grad_scale, *found_inf;  // or null
 };
 
-// Where every array is float32 and packs can be read: all loads of a thread are in flight together.
-template <class C, class Rule, int kStates>
+// Where every array is of type T and packs can be read: all loads of a thread are in flight
+// together.
+template <class T, class C, class Rule, int kStates>
 __global__ void __launch_bounds__(kThreads)
     step_plain(const __grid_constant__ TensorList list, const Rule given, const Rule* made,
                const BlockNumbers numbers) {
@@ -30,7 +31,7 @@ __global__ void __launch_bounds__(kThreads)
   const C inverse_scale = numbers.grad_scale ? C(1) / C(*numbers.grad_scale) : C(1);
   const long long start = static_cast<long long>(blockIdx.x - entry.first_block) * kListChunk;
   const long long end = min(start + kListChunk, entry.count);
-  constexpr int kTogether = 2;
+  constexpr int kTogether = sizeof(T) < sizeof(C) ? 4 : 2;
 #pragma unroll
   for (int half = 0; half < kListPacks / kTogether; ++half) {
     C values[kTogether][2 + kStates][kListPack];
@@ -44,7 +45,7 @@ __global__ void __launch_bounds__(kThreads)
       if (counts[k] == 0) continue;
 #pragma unroll
       for (int a = 0; a < 2 + kStates; ++a)
-        read_items<C>(entry.data[a], first, counts[k], values[k][a]);
+        read_items<T>(entry.data[a], first, counts[k], values[k][a]);
     }
 #pragma unroll
     for (int k = 0; k < kTogether; ++k) {
@@ -60,10 +61,10 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int s = 0; s < kStates; ++s) values[k][2 + s][i] = state[s];
       }
-      write_items<C>(entry.data[0], first, counts[k], values[k][0]);
+      write_items<T>(entry.data[0], first, counts[k], values[k][0]);
 #pragma unroll
       for (int s = 0; s < kStates; ++s)
-        write_items<C>(entry.data[2 + s], first, counts[k], values[k][2 + s]);
+        write_items<T>(entry.data[2 + s], first, counts[k], values[k][2 + s]);
     }
   }
 }
@@ -111,11 +112,12 @@ __global__ void make_rule(const Attrs attrs, StepNumbers numbers, const float* s
   *made = Rule::make(attrs, numbers);
 }
 
-// The entries of the parameters that are stepped in C.
+// The entries of the parameters that are stepped in C. `plain`: the dtype of all arrays, if they
+// have one, are aligned and have no master weights.
 inline std::vector<ListEntry> entries_of(const KernelContext& context, const ListLayout& layout,
-                                         bool doubles, bool& plain) {
+                                         bool doubles, std::optional<DType>& plain) {
   std::vector<ListEntry> entries;
-  plain = !layout.masters;
+  bool alike = !layout.masters;
   for (int64_t i = 0; i < layout.count; ++i) {
     const View& param = context.output(layout.param(i));
     if ((param.dtype == kFloat64) != doubles) continue;
@@ -137,17 +139,18 @@ inline std::vector<ListEntry> entries_of(const KernelContext& context, const Lis
       set_array(entry, 2 + k, state);
     }
     if (layout.masters) set_array(entry, 5, context.output(layout.master(i)));
-    for (DType dtype : entry.dtypes) plain &= dtype == kFloat32;
-    plain &= entry.vector;
     entries.push_back(entry);
+    for (DType dtype : entry.dtypes) alike &= dtype == entries[0].dtypes[0];
+    alike &= entry.vector;
   }
+  if (alike && !entries.empty()) plain = entries[0].dtypes[0];
   return entries;
 }
 
 template <class C, template <class> class Rule, class Attrs>
 void step_tensors(const KernelContext& context, const Attrs& attrs, const BlockNumbers& numbers) {
   const ListLayout& layout = attrs.layout;
-  bool plain = true;
+  std::optional<DType> plain;
   const std::vector<ListEntry> entries =
       entries_of(context, layout, std::is_same_v<C, double>, plain);
   if (entries.empty()) return;
@@ -173,7 +176,9 @@ void step_tensors(const KernelContext& context, const Attrs& attrs, const BlockN
     };
     if constexpr (std::is_same_v<C, float>) {
       constexpr int kUsual = Rule<C>::kUsualStates;
-      if (plain && layout.states == kUsual) return run(step_plain<C, Rule<C>, kUsual>);
+      const bool usual = layout.states == kUsual;
+      if (usual && plain == kFloat32) return run(step_plain<float, C, Rule<C>, kUsual>);
+      if (usual && plain == kBFloat16) return run(step_plain<BFloat16, C, Rule<C>, kUsual>);
     }
     run(step_mixed<C, Rule<C>>);
   });

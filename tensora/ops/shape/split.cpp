@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <iterator>
 
+#include "tensora/autograd/grad_mode.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/creation/empty.h"
+#include "tensora/ops/shape/as_strided.h"
 #include "tensora/ops/shape/cat.h"
 #include "tensora/ops/shape/expand.h"
 #include "tensora/ops/shape/slice.h"
@@ -61,6 +63,23 @@ Tensor zeros_like_part(const Vjp& vjp, size_t parts, const Shape& sizes) {
   for (size_t i = 0; i < parts; ++i)
     if (vjp.grad(i).defined()) device = vjp.grad(i).device();
   return expand(zeros({}, {.dtype = vjp.input_dtype(0), .device = device}), sizes);
+}
+
+// The tensor of which `parts` are the slices along `dim`, where they lie in memory as in a
+// contiguous one; otherwise undefined. A gradient that was computed in one piece is then not put
+// together again.
+Tensor already_stacked(const std::vector<Tensor>& parts, const Shape& sizes, int dim) {
+  if (is_grad_enabled() || sizes.numel() == 0) return {};
+  const Strides whole = contiguous_strides(sizes);
+  Strides strides = whole;
+  strides.erase(dim);
+  const Tensor& first = parts[0];
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (parts[i].strides() != strides || parts[i].dtype() != first.dtype() ||
+        parts[i].impl().storage != first.impl().storage ||
+        parts[i].storage_offset() != first.storage_offset() + static_cast<int64_t>(i) * whole[dim])
+      return {};
+  return as_strided(first, sizes, whole, first.storage_offset());
 }
 
 std::vector<Tensor> to_vector(Tensors tensors) {
@@ -127,7 +146,8 @@ constinit OpDef<UnbindAttrs> unbind_op = define(Op<UnbindAttrs>{
           for (size_t i = 0; i < count; ++i)
             parts.push_back(vjp.grad(i).defined() ? vjp.grad(i)
                                                   : zeros_like_part(vjp, count, sizes));
-          vjp.set(0, stack(parts, dim));
+          const Tensor whole = already_stacked(parts, vjp.input_sizes(0), dim);
+          vjp.set(0, whole.defined() ? whole : stack(parts, dim));
         },
     .view = true,
 });

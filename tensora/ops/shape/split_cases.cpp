@@ -114,6 +114,29 @@ void add_unbind(Cases& cases) {
                .is_view = true});
 }
 
+// The gradients of the parts lie in memory as the gradient of the whole does, or in another order.
+void add_stacked_again(Cases& cases) {
+  for (const bool swapped : {false, true})
+    cases.add({.op = "unbind",
+               .name = swapped ? "stacked in another order" : "stacked again",
+               .inputs = {{{3, 2, 4}}},
+               .run =
+                   [=](In x) {
+                     const std::vector<Tensor> parts = unbind(x[0], 1);
+                     return one(stack({parts[swapped], parts[!swapped]}, 1) * 2);
+                   },
+               .reference =
+                   [=](Arrays x) {
+                     Array out(x[0].sizes);
+                     Array::each(out.sizes, [&](const Shape& index) {
+                       Shape from = index;
+                       if (swapped) from[1] = 1 - from[1];
+                       out.at(index) = 2 * x[0].at(from);
+                     });
+                     return one(out);
+                   }});
+}
+
 // Gradients of parts that nobody used are zeros.
 void add_unused_parts(Cases& cases) {
   cases.add({.op = "split",
@@ -180,6 +203,7 @@ void split_cases(Cases& cases) {
                .dtypes = element_dtypes(),
                .is_view = true});
   add_unbind(cases);
+  add_stacked_again(cases);
   add_unused_parts(cases);
   add_errors(cases);
 }
