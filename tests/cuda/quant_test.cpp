@@ -381,9 +381,41 @@ TEST_F(PagedOnGpu, WindowCapAndScale) {
     }
 }
 
+// Places of the last blocks that no key was written to hold NaN.
+void spoil_the_rest(const Paged& p) {
+  const int64_t block_size = p.keys.size(2);
+  for (int64_t s = 0; s < p.lengths.size(0); ++s) {
+    const int64_t length = p.lengths.data_ptr<int32_t>()[s], used = length % block_size;
+    if (used == 0) continue;
+    const int64_t block = p.table.data_ptr<int32_t>()[s * p.table.size(1) + length / block_size];
+    for (const Tensor& cache : {p.keys, p.values})
+      cache.select(0, block).narrow(1, used, block_size - used).fill_(NAN);
+  }
+}
+
+TEST_F(PagedOnGpu, LongPrompts) {
+  manual_seed(18);
+  for (DType dtype : {kFloat16, kBFloat16})
+    for (int64_t size : {64, 96, 128})
+      for (int64_t block_size : {8, 16, 32, 128, 256, 24}) {
+        SCOPED_TRACE(concat(dtype, ", size ", size, ", blocks of ", block_size));
+        const Paged p = make_paged({300, 1, 129, 64, 128}, {300, 513, 200, 700, 384}, 2, block_size,
+                                   size, dtype);
+        spoil_the_rest(p);
+        check_attention(p, 8, size, dtype, {}, 1e-2);
+        check_attention(p, 2, size, dtype, {.scale = 0.3}, 1e-2);
+        if (HasFatalFailure()) return;
+      }
+  for (DType cache : {kFloat32, kFloat16, kFloat8E4M3, kQ8_0}) {
+    SCOPED_TRACE(concat("cache of ", cache));
+    const Paged p = make_paged({150, 200}, {150, 411}, 2, 16, 128, cache);
+    check_attention(p, 8, 128, kBFloat16, {}, 1e-2);
+  }
+}
+
 TEST_F(PagedOnGpu, EmptySequencesAndTokensOfNone) {
   manual_seed(15);
-  for (int queries : {1, 30}) {
+  for (int queries : {1, 30, 100}) {
     Paged p = make_paged({queries, queries}, {100, 40}, 2, 16, 64, kBFloat16);
     p.lengths.data_ptr<int32_t>()[1] = 0;
     p.tokens += 3;
