@@ -11,13 +11,15 @@
 // the keys, and computes the queries for itself. The block of the last part also makes the new key
 // and value, stores them, and puts them into its tile. At the end the blocks read one another's
 // results from shared memory, each for its share of the numbers.
-// Before the previous kernel has ended a block may only have memory brought near: which keys these
-// are might not be known yet, so what it reads for that is only believed within bounds.
+// Before the previous kernel has ended a block reads what describes the step (positions, slots,
+// lengths, tables) and requests the keys of earlier steps: where kernels begin early, the kernels
+// of one step do, and none of them writes these.
 
 namespace tensora::cuda {
 namespace {
 
 constexpr int kStepParts = 8, kStepRows = kFewPagedRows, kStepStages = 2;
+constexpr int kStepLeast = 2 * kPagedKeys;  // keys of a part, at least
 
 template <int width>
 constexpr int kStepTile = 2 * kPagedKeys * width * 2;  // bytes of keys and values
@@ -44,36 +46,13 @@ struct StepPart {
   int begin, end, parts;
   __device__ StepPart(int first, int length, int part) {
     const int all = max(length - first, 0);
-    const int each = max((all + kStepParts - 1) / kStepParts + kPagedKeys - 1, kPagedKeys) /
+    const int each = max((all + kStepParts - 1) / kStepParts + kPagedKeys - 1, kStepLeast) /
                      kPagedKeys * kPagedKeys;
     parts = (all + each - 1) / each;
     begin = first + part * each;
     end = min(begin + each, length);
   }
 };
-
-__device__ inline void bring_near(const void* address) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
-}
-
-// The first keys and values of this block's part.
-template <int width>
-__device__ inline void bring_keys_near(const StepCall& call, int sequence, int group, int part) {
-  const PagedCall& attention = call.attention;
-  const PagedPlace place(attention, sequence, group);
-  const StepPart range(place.first_seen(attention, 0), place.length, part);
-  const auto blocks = static_cast<unsigned>(call.store.places / attention.block_size);
-  constexpr int kLines = width * 2 / 128;  // of a row
-  for (int i = static_cast<int>(threadIdx.x); i < 2 * kPagedKeys * kLines; i += kPagedThreads) {
-    const int position = range.begin + i / kLines;
-    if (position < 0 || position >= range.end) continue;
-    const int block = place.blocks[position / attention.block_size];
-    if (static_cast<unsigned>(block) >= blocks) continue;
-    const int64_t at = place.row(attention, position) * width * 2 + i % kLines * 128;
-    bring_near(attention.keys + at);
-    bring_near(attention.values + at);
-  }
-}
 
 /// What all threads of a block share beside the tiles.
 template <class T, int width>
@@ -98,24 +77,41 @@ __device__ inline void put_query(char* tile, int row, const float* head) {
 
 /// Queries into their tile; in the block of the last keys, the new key and value too.
 template <class T, int width>
-__device__ inline void prepare_heads(const StepCall& call, int64_t token, int group, bool last,
-                                     char* queries, StepMemory<T, width>& memory) {
+__device__ inline void prepare_heads(const StepCall& call, int64_t token, long long slot, int group,
+                                     bool last, char* queries, StepMemory<T, width>& memory) {
   const StoreCall& store = call.store;
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int shared = store.heads / store.kv_heads, all = store.heads + 2 * store.kv_heads;
-  const long long slot = store.slots[token];
   const bool inside = slot >= -1 && slot < store.places;
   if (!inside && threadIdx.x == 0)
     note_fault(store.fault, store.op, store.slot_sentence, slot, store.places, 0);
+  // All that a warp has to read is on its way before the first of it is used.
+  constexpr int kWarps = kPagedThreads / 32, kEach = width / 32, kAhead = 2;
+  const auto number_of = [&](int i) {
+    return i == shared + 1 ? store.heads + store.kv_heads + group
+           : i == shared   ? store.heads + group
+                           : group * shared + i;
+  };
+  const int count = shared + (last ? 2 : 0);
+  T ahead[kAhead][kEach];
+  const auto read = [&](int i, T(&to)[kEach]) {
+    const auto* const from =
+        reinterpret_cast<const T*>(store.qkv) + (token * all + number_of(i)) * width;
+#pragma unroll
+    for (int j = 0; j < kEach; ++j)
+      if (i < count) to[j] = from[lane + 32 * j];
+  };
+#pragma unroll
+  for (int n = 0; n < kAhead; ++n) read(warp + n * kWarps, ahead[n]);
   float* const head = memory.heads[warp];
-  for (int i = warp; i < shared + (last ? 2 : 0); i += kPagedThreads / 32) {
+  for (int i = warp; i < count; i += kWarps) {
     const bool key = i == shared, value = i == shared + 1;
-    const int number = value ? store.heads + store.kv_heads + group
-                       : key ? store.heads + group
-                             : group * shared + i;
-    const auto* const from = reinterpret_cast<const T*>(store.qkv) + (token * all + number) * width;
     __syncwarp();
-    for (int d = lane; d < width; d += 32) head[d] = static_cast<float>(from[d]);
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) head[lane + 32 * j] = static_cast<float>(ahead[0][j]);
+#pragma unroll
+    for (int j = 0; j < kEach; ++j) ahead[0][j] = ahead[1][j];
+    read(i + kAhead * kWarps, ahead[1]);
     __syncwarp();
     if (!value) {
       const void* const norm = key ? store.k_norm : store.q_norm;
@@ -126,6 +122,7 @@ __device__ inline void prepare_heads(const StepCall& call, int64_t token, int gr
       put_query<T, width>(queries, i, head);
       continue;
     }
+#pragma unroll
     for (int d = lane; d < width; d += 32) memory.fresh[value][d] = store_value<T>(head[d]);
     if (inside && slot >= 0)
       store_cached(store, value ? store.values : store.keys, slot, group, head);
@@ -174,6 +171,19 @@ __device__ inline void join_step_warps(int rows, float* sums, StepMemory<T, widt
   }
 }
 
+// The result, where one block has all keys.
+template <class T, int width>
+__device__ inline void store_step(const StepCall& call, int64_t token, int group, int rows,
+                                  const float* sums, const StepMemory<T, width>& memory) {
+  const int64_t first = (token * call.store.heads + int64_t{group} * rows) * width;
+  for (int i = static_cast<int>(threadIdx.x); i < rows * width; i += kPagedThreads) {
+    const float total = memory.part_total[i / width];
+    const float sum = sums[i / width * (width + 4) + i % width];
+    reinterpret_cast<T*>(call.attention.out)[first + i] =
+        store_value<T>(total == 0 ? 0.0f : sum / total);
+  }
+}
+
 // The parts of all blocks of the cluster, brought together: this block has every eighth hundred of
 // the numbers.
 template <class T, int width>
@@ -212,7 +222,7 @@ __device__ inline void join_step_parts(const StepCall& call, int64_t token, int 
 }
 
 template <class T, int width>
-__global__ void __cluster_dims__(kStepParts, 1, 1) __launch_bounds__(kPagedThreads, 1)
+__global__ void __cluster_dims__(kStepParts, 1, 1) __launch_bounds__(kPagedThreads, 4)
     attend_step(const __grid_constant__ StepCall call) {
   extern __shared__ __align__(128) char shared[];
   __shared__ StepMemory<T, width> memory;
@@ -220,11 +230,9 @@ __global__ void __cluster_dims__(kStepParts, 1, 1) __launch_bounds__(kPagedThrea
   const int part = static_cast<int>(blockIdx.x), group = static_cast<int>(blockIdx.y),
             sequence = static_cast<int>(blockIdx.z);
   begin_next();
-  bring_keys_near<width>(call, sequence, group, part);
-  wait_for_previous();
   const PagedPlace place(attention, sequence, group);
-  if (place.queries != 1) return;  // all blocks of the cluster
   const int64_t token = place.first_query;
+  const long long slot = call.store.slots[min(token, call.store.tokens - 1)];
   const int rows = call.store.heads / call.store.kv_heads;
   const StepPart range(place.first_seen(attention, 0), place.length, part);
   const bool last = part == max(range.parts - 1, 0);
@@ -232,9 +240,8 @@ __global__ void __cluster_dims__(kStepParts, 1, 1) __launch_bounds__(kPagedThrea
   const int newest = place.length - 1;
   const bool fresh =
       last && newest >= 0 &&
-      call.store.slots[token] ==
-          int64_t{place.blocks[newest / attention.block_size]} * attention.block_size +
-              newest % attention.block_size;
+      slot == int64_t{place.blocks[newest / attention.block_size]} * attention.block_size +
+                  newest % attention.block_size;
   const int end = fresh ? newest : range.end;
   const int steps =
       part < range.parts ? (range.end - range.begin + kPagedKeys - 1) / kPagedKeys : 0;
@@ -251,14 +258,16 @@ __global__ void __cluster_dims__(kStepParts, 1, 1) __launch_bounds__(kPagedThrea
 #pragma unroll
   for (int step = 0; step < kStepStages; ++step) request(step);
   const long long position =
-      checked_index(call.store.positions[token],
+      checked_index(call.store.positions[min(token, call.store.tokens - 1)],
                     {call.store.op, call.store.fault, 0, call.store.known_positions, 0});
   for (int i = static_cast<int>(threadIdx.x); i < call.store.turned; i += kPagedThreads)
     memory.angles[i] = call.store.cos_sin[max(position, 0ll) * call.store.turned + i];
   for (int i = static_cast<int>(threadIdx.x); i < kStepRows * width / 8; i += kPagedThreads)
     reinterpret_cast<uint4*>(shared)[i] = {};
   __syncthreads();
-  prepare_heads<T, width>(call, token, group, last, shared, memory);
+  wait_for_previous();
+  if (place.queries != 1 || (range.parts <= 1 && part > 0)) return;  // with all it would meet
+  prepare_heads<T, width>(call, token, slot, group, last, shared, memory);
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   int seen_to[2], lowest[2];
 #pragma unroll
@@ -290,6 +299,10 @@ __global__ void __cluster_dims__(kStepParts, 1, 1) __launch_bounds__(kPagedThrea
   __syncthreads();
   auto* const sums = reinterpret_cast<float*>(shared);
   join_step_warps<T, width>(rows, sums, memory, state);
+  if (range.parts <= 1) {
+    __syncthreads();
+    return store_step<T, width>(call, token, group, rows, sums, memory);
+  }
   join_cluster();
   join_step_parts<T, width>(call, token, group, part, range.parts, rows, sums, memory);
   join_cluster();  // no block may leave while others read its memory
@@ -299,6 +312,7 @@ template <class T, int width>
 void launch_step(std::string_view op, int device, const StepCall& call) {
   const auto kernel = attend_step<T, width>;
   allow_shared_memory(device, reinterpret_cast<const void*>(kernel), kStepShared<width>);
+  prefer_shared_memory(device, reinterpret_cast<const void*>(kernel), kStepSharedPercent);
   Launch{op, device, kStepShared<width>, true}(
       kernel,
       dim3(kStepParts, static_cast<unsigned>(call.store.kv_heads),

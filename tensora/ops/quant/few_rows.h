@@ -42,7 +42,6 @@ struct RowsCall {
   float eps = 0;                     // of the norm
   int rows = 0, columns = 0, k = 0;  // columns: of a row of the result
   int tiles = 0, team = 0;           // of the launch; warps that share a tile
-  int near = 0;                      // bytes that a team has brought near before it begins
   DType x_dtype = DType::bfloat16, out_dtype = DType::float32;
   DType bias_dtype = DType::float32, residual_dtype = DType::float32;
   Gate gate = Gate::none;

@@ -4,7 +4,6 @@
 // The kernel behind few_rows for a single row of activations.
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "tensora/ops/quant/quant_row_parts.cuh"
 
@@ -14,8 +13,9 @@
 // the last warp. So one block stays on every multiprocessor. Its warps form teams, each of which
 // takes one tile of 16 weight rows after the other; a warp requests the chunks of its team's next
 // tile while it still multiplies those of this one, and the first ones before the previous kernel
-// has ended. A block takes so much shared memory that two fit, this kernel's and the next one's,
-// but not three: so the next kernel's blocks, too, are spread over all multiprocessors.
+// has ended. A block takes so much shared memory, or so many registers, that two do not fit: where
+// they do, the next kernel's blocks, which begin early, find room beside one another on the
+// multiprocessors that are free first, and leave the others idle.
 // The activations lie in shared memory. If the call has a norm, every block computes it for
 // itself, which costs less than a kernel that all others wait for.
 // One row leaves seven columns of a tile idle. So column n holds the row's n-th group: of the
@@ -24,7 +24,7 @@
 
 namespace tensora::cuda {
 
-inline constexpr int kLeastBytes = 77 << 10;  // of a block: three do not fit on a multiprocessor
+inline constexpr int kLeastBytes = 115 << 10;  // of a block: two do not fit on a multiprocessor
 inline constexpr int kMostBytes = 220 << 10;
 
 template <class Tile>
@@ -183,31 +183,6 @@ __device__ inline void wait_for_team(int team, int warps) {
   asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "r"(warps * 32) : "memory");
 }
 
-/// What a team will multiply, brought from memory to the second-level cache, which takes place
-/// while the block waits for the previous kernel. A tile's rows lie side by side.
-__device__ inline void bring_tiles_near(const RowsCall& call, int first, int stride, int rank) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-  if (rank > 0 || threadIdx.x % 32 != 0) return;
-  const bool gated = call.gate != RowsCall::Gate::none;
-  const int each = gated ? kTileWeights / 2 : kTileWeights;
-  int64_t left = call.near;
-  for (int tile = first; tile < call.tiles && left > 0; tile += stride) {
-    const RowsWeight& weight = call.weights[weight_of_tile(call, tile)];
-    const int row = (tile - weight.first_tile) * each;
-    for (const char* matrix : {weight.data, weight.up}) {
-      if (!matrix) continue;
-      const char* const begin = matrix + row * weight.row_bytes;
-      const auto bytes = min(min(weight.rows - row, each) * weight.row_bytes, left);
-      const auto from = reinterpret_cast<uintptr_t>(begin) & ~uintptr_t{15};
-      const auto size = static_cast<unsigned>(bytes) & ~15u;
-      if (size > 0)
-        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(size));
-      left -= bytes;
-    }
-  }
-#endif
-}
-
 template <class Tile, class T>
 __global__ void __launch_bounds__(OneRowShape<Tile>::kThreads, 2)
     multiply_one_row(const __grid_constant__ RowsCall call) {
@@ -239,7 +214,6 @@ __global__ void __launch_bounds__(OneRowShape<Tile>::kThreads, 2)
   };
 #pragma unroll
   for (int i = 0; i < Shape::kStages; ++i) request(own + i * Shape::kStageBytes);
-  bring_tiles_near(call, first, stride, rank);
   if constexpr (Tile::kTable > 0)
     for (int i = static_cast<int>(threadIdx.x); i < Tile::kTable; i += Shape::kThreads)
       table[i] = Tile::table_word(i);
@@ -319,10 +293,8 @@ void launch_one_row(std::string_view op, int device, RowsCall call) {
   using Shape = OneRowShape<Tile>;
   const int chunks = (call.k + Tile::kChunk - 1) / Tile::kChunk;
   const int multiprocessors = device_info(device).multiprocessors;
-  static const int knob_near = getenv("KNOB_NEAR") ? atoi(getenv("KNOB_NEAR")) : 128;
   call.team = team_for(Shape::kWarps, call.tiles, chunks, multiprocessors);
   const int teams = Shape::kWarps / call.team;
-  call.near = (knob_near << 10) / teams;
   const int blocks = std::min(multiprocessors, (call.tiles + teams - 1) / teams);
   const int bytes = std::max(chunks * Tile::kChunk * 2 + Shape::kBytes, kLeastBytes);
   const auto kernel = multiply_one_row<Tile, T>;

@@ -14,7 +14,9 @@
 namespace tensora::cuda {
 
 struct PlainShape {
-  static constexpr int kWarps = 8, kThreads = kWarps * 32, kChunk = 256, kSections = 8;
+  static constexpr int kWarps = 12, kThreads = kWarps * 32, kChunk = 256, kSections = 8;
+  static constexpr int kBound = 512;  // so few registers that attention's blocks fit beside,
+                                      // so many that no second one does
 };
 
 /// The chunks of a warp, one after the other, tile after tile.
@@ -53,7 +55,7 @@ struct PlainCursor {
 };
 
 template <class T>
-__global__ void __launch_bounds__(PlainShape::kThreads, 2)
+__global__ void __launch_bounds__(PlainShape::kBound, 1)
     multiply_plain_row(const __grid_constant__ RowsCall call) {
   using Shape = PlainShape;
   extern __shared__ __align__(128) char shared[];
@@ -72,7 +74,6 @@ __global__ void __launch_bounds__(PlainShape::kThreads, 2)
   for (int s = 0; s < Shape::kSections; ++s)
 #pragma unroll
     for (int half = 0; half < 2; ++half) words[s][half] = next.load(call, half, s);
-  bring_tiles_near(call, first, stride, rank);
   if (call.norm) {
     const StagedNorm<T, Shape::kThreads> norm(call);
     wait_for_previous();  // all but the weights may be its results
@@ -125,15 +126,13 @@ void launch_plain_row(std::string_view op, int device, RowsCall call) {
   using Shape = PlainShape;
   const int chunks = (call.k + Shape::kChunk - 1) / Shape::kChunk;
   const int multiprocessors = device_info(device).multiprocessors;
-  static const int knob_near = getenv("KNOB_NEAR") ? atoi(getenv("KNOB_NEAR")) : 128;
   call.team = team_for(Shape::kWarps, call.tiles, chunks, multiprocessors);
   const int teams = Shape::kWarps / call.team;
-  call.near = (knob_near << 10) / teams;
   const int blocks = std::min(multiprocessors, (call.tiles + teams - 1) / teams);
-  const int bytes = std::max(chunks * Shape::kChunk * 2, kLeastBytes);
   const auto kernel = multiply_plain_row<T>;
   allow_shared_memory(device, reinterpret_cast<const void*>(kernel), kMostBytes);
-  Launch{op, device, static_cast<unsigned>(bytes), true}(
+  prefer_shared_memory(device, reinterpret_cast<const void*>(kernel), kStepSharedPercent);
+  Launch{op, device, static_cast<unsigned>(chunks * Shape::kChunk * 2), true}(
       kernel, dim3(static_cast<unsigned>(blocks)), dim3(Shape::kThreads), call);
 }
 
