@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "tensora/backend/cpu/fft_lanes.h"
 #include "tensora/backend/cpu/scratch.h"
 #include "tensora/base/thread_pool.h"
+#include "tensora/ops/fft/fft_lanes.h"
 
 namespace tensora::cpu::TENSORA_ISA {
 namespace {

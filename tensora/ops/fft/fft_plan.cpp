@@ -1,4 +1,5 @@
-#include "tensora/backend/cpu/fft_plan.h"
+// Registers nothing: tables of the kernels.
+#include "tensora/ops/fft/fft_plan.h"
 
 #include <algorithm>
 #include <cmath>

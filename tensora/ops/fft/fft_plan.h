@@ -1,6 +1,7 @@
 #pragma once
 
-// Fourier transforms of one length: how they are split, and the tables that they need.
+// Internal header: Fourier transforms of one length, how they are split, and the tables that they
+// need.
 
 #include <cstdint>
 #include <memory>

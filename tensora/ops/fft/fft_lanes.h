@@ -1,11 +1,12 @@
 #pragma once
 
-// The passes of Fourier transforms over lines in the lanes of vectors; see Note [Lines in lanes].
+// Internal header: the passes of Fourier transforms over lines in the lanes of vectors; see Note
+// [Lines in lanes].
 
 #include <cstdint>
 #include <type_traits>
 
-#include "tensora/backend/cpu/fft_plan.h"
+#include "tensora/ops/fft/fft_plan.h"
 
 // Vectors wider than the registers are split by the compiler; the functions that pass them are all
 // inlined, so there is no calling convention to warn about.
