@@ -133,6 +133,28 @@ Parts<FftVector<T>>* run_passes(const FftPlan<T>& plan, Parts<FftVector<T>>* fro
   return from;
 }
 
+/// The transform of lines in one of two buffers of plan.longest() elements; returns the one that
+/// holds the result.
+template <class T>
+Parts<FftVector<T>>* run_in_buffers(const FftPlan<T>& plan, Parts<FftVector<T>>* first,
+                                    Parts<FftVector<T>>* second) {
+  if (!plan.convolution) return run_passes(plan, first, second);
+  const T *const chirp = plan.chirp.data(), *const spectrum = plan.spectrum.data();
+  const int64_t length = plan.convolution->n;
+  for (int64_t j = 0; j < plan.n; ++j) first[j] = times(first[j], chirp[2 * j], chirp[2 * j + 1]);
+  for (int64_t j = plan.n; j < length; ++j) first[j] = Parts<FftVector<T>>{};
+  auto* const product = run_passes(*plan.convolution, first, second);
+  for (int64_t k = 0; k < length; ++k) {  // and exchanged, for the inverse transform
+    const auto x = times(product[k], spectrum[2 * k], spectrum[2 * k + 1]);
+    product[k] = {x.im, x.re};
+  }
+  auto* const result = run_passes(*plan.convolution, product, product == first ? second : first);
+  for (int64_t k = 0; k < plan.n; ++k)
+    result[k] =
+        times(Parts<FftVector<T>>{result[k].im, result[k].re}, chirp[2 * k], chirp[2 * k + 1]);
+  return result;
+}
+
 /// Where the parts of a line's elements are, `stride` numbers apart; either may be null: zeros are
 /// read there, and nothing is written.
 template <class T>

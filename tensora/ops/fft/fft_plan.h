@@ -46,7 +46,12 @@ struct FftPlan {
   std::shared_ptr<const FftPlan> packed;
   std::vector<T> roots;  // n / 2 + 1, 2: e^(-2 pi i k / n)
 
-  bool runs_in_lanes() const { return n == 1 || !passes.empty(); }
+  bool runs_in_lanes() const {
+    return n == 1 || !passes.empty() || (convolution && convolution->runs_in_lanes());
+  }
+  /// Whether there is another way for a line that is alone.
+  bool runs_alone() const { return columns || convolution; }
+  int64_t longest() const { return convolution ? convolution->n : n; }
   int64_t bytes() const;
 };
 

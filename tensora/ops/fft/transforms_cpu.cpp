@@ -41,7 +41,7 @@ template <class T>
 void run_in_lanes(const FftPlan<T>& plan, const Buffers<T>& buffers, const Lines<T>& from,
                   const Lines<T>& to, T scale) {
   gather(from, plan.n, buffers.first());
-  scatter(run_passes(plan, buffers.first(), buffers.second()), plan.n, scale, to);
+  scatter(run_in_buffers(plan, buffers.first(), buffers.second()), plan.n, scale, to);
 }
 
 // A line as an array: columns in lanes, twists, rows in lanes.
@@ -258,7 +258,7 @@ void Transform<T>::lanes(const Buffers<T>& buffers, const Lines<T>& from,
   }
   if (kind == Kind::real_to_complex) {
     gather(is_packed() ? with_line(from, packed(from.first)) : from, inner().n, first);
-    auto* result = run_passes(inner(), first, second);
+    auto* result = run_in_buffers(inner(), first, second);
     if (is_packed()) {
       auto* const apart = result == first ? second : first;
       take_apart(result, n / 2, plan->roots.data(), apart);
@@ -269,10 +269,11 @@ void Transform<T>::lanes(const Buffers<T>& buffers, const Lines<T>& from,
   gather(from, n / 2 + 1, first);
   if (!is_packed()) {
     complete(first, n, second);
-    return scatter(run_passes(*plan, second, first), n, scale, with_line(to, to.first.swapped()));
+    return scatter(run_in_buffers(*plan, second, first), n, scale,
+                   with_line(to, to.first.swapped()));
   }
   put_together(first, n / 2, plan->roots.data(), second);
-  scatter(run_passes(inner(), second, first), n / 2, scale,
+  scatter(run_in_buffers(inner(), second, first), n / 2, scale,
           with_line(to, packed(to.first).swapped()));
 }
 
@@ -309,14 +310,15 @@ void transform_dim(const Transform<T>& transform, const View& in, const View& ou
   const auto body = [&](int64_t begin, int64_t end) {
     Starts starts_in(in, dim, begin * kLanes), starts_out(out, dim, begin * kLanes);
     const Line<T> first_in = line_of<T>(in, dim), first_out = line_of<T>(out, dim);
-    const Buffers<T> buffers(inner.runs_in_lanes() ? transform.n + 1 : 1);
+    const bool in_lanes = inner.runs_in_lanes();
+    const Buffers<T> buffers(in_lanes ? std::max(transform.n + 1, inner.longest()) : 1);
     for (int64_t group = begin; group < end; ++group) {
       const int count = static_cast<int>(std::min<int64_t>(kLanes, lines - group * kLanes));
       Lines<T> from, to;
       from.count = to.count = count;
       from.first = first_in.at(starts_in.take(count, from.offsets));
       to.first = first_out.at(starts_out.take(count, to.offsets));
-      if (inner.runs_in_lanes() && (2 * count >= kLanes || !inner.columns)) {
+      if (in_lanes && (2 * count >= kLanes || !inner.runs_alone())) {
         transform.lanes(buffers, from, to);
         continue;
       }
