@@ -74,14 +74,14 @@ Tensor multiply_out(const Tensor& x, int64_t dim, bool forward) {
 Tensors c2c_reference(Args in, const FftAttrs& attrs) {
   Tensor result = *in[0];
   for (const int64_t dim : attrs.dim) result = multiply_out(result, dim, attrs.forward);
-  return Tensors{result * attrs.scale};
+  return Tensors{contiguous(result * attrs.scale)};
 }
 
 Tensors r2c_reference(Args in, const RealFftAttrs& attrs) {
   const Tensor& x = *in[0];
-  const Tensor all =
-      apply(fft_c2c_op, {to(x, complex_dtype(x.dtype()))}, {attrs.dim, attrs.scale, true});
-  return Tensors{narrow(all, attrs.dim.back(), 0, x.size(attrs.dim.back()) / 2 + 1)};
+  const Tensor all = apply(fft_c2c_op, {to(x, complex_dtype(x.dtype()))}, {attrs.dim, 1, true});
+  const int64_t last = attrs.dim.back();
+  return Tensors{contiguous(narrow(all, last, 0, x.size(last) / 2 + 1) * attrs.scale)};
 }
 
 Tensors c2r_reference(Args in, const InverseRealFftAttrs& attrs) {
@@ -91,7 +91,7 @@ Tensors c2r_reference(Args in, const InverseRealFftAttrs& attrs) {
   padding.after[last] = attrs.last_dim_size - x.size(last);
   const Tensor all =
       apply(constant_pad_op, {weigh_pairs(x, last, attrs.last_dim_size, 2)}, padding);
-  return Tensors{clone(real(apply(fft_c2c_op, {all}, {attrs.dim, attrs.scale, false})))};
+  return Tensors{contiguous(real(apply(fft_c2c_op, {all}, {attrs.dim, attrs.scale, false})))};
 }
 
 }  // namespace
