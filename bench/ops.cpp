@@ -113,6 +113,26 @@ void matrix(DType dtype, const std::string& type) {
   row("matrix.bmm_32x128x64x128." + type, [&] { return bmm(q, k); });
 }
 
+/// Transforms of complex and real numbers: many lines, columns, two dims, a prime length, one line.
+void fourier(DType dtype, const std::string& type) {
+  if (!any_wanted("fourier")) return;
+  const Tensor real = values({2048, 1024}, dtype);
+  const Tensor lines = view_as_complex(values({2048, 1024, 2}, dtype, 0.3247179572447460));
+  const Tensor half = fft::rfft(real), primes = narrow(lines, 1, 0, 1009).contiguous();
+  const Tensor one = lines.reshape({-1}), images = lines.reshape({2, 1024, 1024});
+  const auto add_row = [&](const char* name, const std::function<Tensor()>& body) {
+    row("fourier." + std::string(name) + "." + type, body);
+  };
+  add_row("fft", [&] { return view_as_real(fft::fft(lines)); });
+  add_row("ifft_columns", [&] { return view_as_real(fft::ifft(lines, {}, 0)); });
+  add_row("fft_prime", [&] { return view_as_real(fft::fft(primes)); });
+  add_row("fft_one_line", [&] { return view_as_real(fft::fft(one)); });
+  add_row("fft_real", [&] { return view_as_real(fft::fft(real)); });
+  add_row("rfft", [&] { return view_as_real(fft::rfft(real)); });
+  add_row("irfft", [&] { return fft::irfft(half); });
+  add_row("fft2", [&] { return view_as_real(fft::fft2(images)); });
+}
+
 /// Rows whose numbers the peer cannot repeat: their means are compared.
 void random() {
   if (!any_wanted("random")) return;
@@ -139,6 +159,8 @@ void run() {
   }
   matrix(kFloat16, "f16");
   matrix(kFloat64, "f64");
+  fourier(kFloat32, "f32");
+  fourier(kFloat64, "f64");
   random();
   network_rows();
 }

@@ -220,6 +220,18 @@ def attention(torch, make):
     return both.rows
 
 
+def fourier(torch, make):
+    fft, parts = torch.fft, torch.view_as_real
+    real = make.values(2048, 1024)
+    lines = torch.view_as_complex(make.values(2048, 1024, 2, step=0.3247179572447460))
+    half, primes = fft.rfft(real), lines[:, :1009].contiguous()
+    one, images = lines.reshape(-1), lines.reshape(2, 1024, 1024)
+    return {"fft": lambda: parts(fft.fft(lines)), "ifft_columns": lambda: parts(fft.ifft(lines, dim=0)),
+            "fft_prime": lambda: parts(fft.fft(primes)), "fft_one_line": lambda: parts(fft.fft(one)),
+            "fft_real": lambda: parts(fft.fft(real)), "rfft": lambda: parts(fft.rfft(real)),
+            "irfft": lambda: fft.irfft(half), "fft2": lambda: parts(fft.fft2(images))}
+
+
 def random(torch, make):
     sizes, options = (4096, 4096), {"device": make.device}
     weights = make.values(64, 32768).abs() + 0.01

@@ -226,6 +226,8 @@ def split_parameters(text):
 def factories(text):
     """Declarations (result, name, parameters) with a parameter `const TensorOptions& options = ...`."""
     text = re.sub(r"//[^\n]*", "", text)
+    if re.search(r"^namespace tensora::\w+ \{", text, re.M):
+        return  # the functions below are tensora's own
     pattern = (r"^(Tensor) (\w+)\(([^;{}]*\bconst TensorOptions& options = \{[^{}]*\}"
                r"(?:[^;{}]|\{\})*)\);")
     for match in re.finditer(pattern, text, re.M | re.S):

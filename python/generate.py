@@ -281,7 +281,7 @@ def groups_of(declarations):
     unfold, nn.functional gets the others."""
     groups = {}
     for declaration in declarations:
-        if declaration.namespace in ("", "linalg") and declaration.usable:
+        if declaration.namespace in ("", "linalg", "fft") and declaration.usable:
             groups.setdefault((declaration.namespace, declaration.name), []).append(declaration)
             if declaration.name in ALSO:
                 groups.setdefault(("", ALSO[declaration.name]), []).append(declaration)

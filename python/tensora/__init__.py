@@ -14,8 +14,8 @@ from . import _C
 from ._C import *  # noqa: F401,F403 - every op is a function of the module
 from ._C import Tensor, dtype, device, Size, memory_format, layout, Generator, OutOfMemoryError
 
-# The packages of three of these names take their place; the others are methods only.
-for _name in ("linalg", "nn", "init", "to", "byte", "type_as", "new_zeros", "new_ones", "new_full", "new_empty"):
+# The packages of four of these names take their place; the others are methods only.
+for _name in ("linalg", "fft", "nn", "init", "to", "byte", "type_as", "new_zeros", "new_ones", "new_full", "new_empty"):
     globals().pop(_name, None)
 
 __version__ = "0.1.0"
@@ -26,7 +26,7 @@ from ._modes import (no_grad, enable_grad, set_grad_enabled, inference_mode,  # 
 from ._functions import *  # noqa: E402,F401,F403 - functions whose Python form differs from C++'s
 from ._functions import (finfo, iinfo, manual_seed, seed, initial_seed, get_rng_state,  # noqa: E402
                          set_rng_state, save, load, set_printoptions, is_tensor, compile)
-from . import autograd, cuda, linalg, nn, optim, random, testing, utils, version  # noqa: E402
+from . import autograd, cuda, fft, linalg, nn, optim, random, testing, utils, version  # noqa: E402
 from ._named import FloatTensor, DoubleTensor, HalfTensor, LongTensor, IntTensor, BoolTensor, ByteTensor  # noqa: E402
 from math import e, inf, nan, pi  # noqa: E402,F401
 
@@ -45,8 +45,6 @@ _ELSEWHERE = {
     "onnx": "there is no ONNX export; save the state_dict as safetensors",
     "quantize_per_tensor": "use Tensor.quantize(dtype) with a block dtype such as tensora.q8_0",
     "vmap": "write the batch dimension out",
-    "fft": "there are no Fourier transforms yet; numpy.fft works on the same memory",
-    "stft": "there is no short-time Fourier transform; use unfold and matmul",
 }
 
 

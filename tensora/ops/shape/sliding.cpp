@@ -1,6 +1,7 @@
 #include "tensora/ops/shape/sliding.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/ops/complex/complex.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/pointwise/functions.h"
 #include "tensora/ops/shape/reshape.h"
@@ -53,8 +54,12 @@ constinit OpDef<SlidingAttrs> sliding_op = define(Op<SlidingAttrs>{
         },
     .vjp =
         [](Vjp& vjp, const SlidingAttrs& attrs) {
-          vjp.set(0, apply(sliding_backward_op, {vjp.grad()},
-                           {vjp.input_sizes(0), attrs.dimension, attrs.size, attrs.step}));
+          const SlidingBackwardAttrs back{vjp.input_sizes(0), attrs.dimension, attrs.size,
+                                          attrs.step};
+          const Tensor& g = vjp.grad();
+          vjp.set(0, g.is_complex() ? complex(apply(sliding_backward_op, {real(g)}, back),
+                                              apply(sliding_backward_op, {imag(g)}, back))
+                                    : apply(sliding_backward_op, {g}, back));
         },
     .view = true,
 });
