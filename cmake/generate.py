@@ -122,7 +122,13 @@ def set_calls(functors):
                    for kind in [f.type] + [f.backward_type(i) for i in f.backwards])
 
 
-def generate_pointwise(headers, out):
+def read_complex_forms(ops):
+    """The functions that have a form for complex arguments composed of other ops."""
+    text = (ops / "complex/complex_forms.h").read_text()
+    return set(re.findall(r"^  static Tensor (\w+)\(const Tensor& z\b", text, re.M))
+
+
+def generate_pointwise(headers, out, complex_forms):
     declarations, definitions, specialised, register = [], [], [], []
     methods = []
     for header, functors in headers:
@@ -148,7 +154,13 @@ def generate_pointwise(headers, out):
                 continue
             for first, operands, fields, plain, call, attrs in functor_signatures(f):
                 declarations.append(f"Tensor {f.name}(const Tensor& {first}{operands}{fields});\n")
+                passed = "".join(f", {name}" for _, name, _ in f.fields)
+                form = f"ComplexForms::{f.name}({first}{call}{passed})"
+                tensors = [first] + re.findall(r"const Tensor& (\w+)", operands)
+                guard = (f"  if (ComplexForms::suit({{{{{', '.join(tensors)}}}}})) return {{}};\n"
+                         if f.name in complex_forms else "")
                 functions.append(f"Tensor {f.name}(const Tensor& {first}{operands}{plain}) {{\n"
+                                 + guard.format(form) +
                                  f"  return apply({f.name}_op, {{{first}{call}}}, {attrs});\n}}\n")
                 if not f.inplace:
                     continue
@@ -156,6 +168,7 @@ def generate_pointwise(headers, out):
                     f"const Tensor& {f.name}_(const Tensor& {first}{operands}{fields});\n")
                 functions.append(
                     f"const Tensor& {f.name}_(const Tensor& {first}{operands}{plain}) {{\n"
+                    + guard.format(f"copy_({first}, {form})") +
                     f"  return apply_inplace({f.name}_op, {{{first}{call}}}, {attrs});\n}}\n")
     describes = []
     for header, functors in headers:
@@ -180,7 +193,8 @@ def generate_pointwise(headers, out):
           + "template <class Visit>\nvoid for_each_functor(Visit&& visit) {\n" + visits
           + "}\n\n}  // namespace tensora\n")
     write(out / "src/pointwise_ops.cpp",
-          NOTICE + '#include "tensora/ops/pointwise/define_pointwise.h"\n'
+          NOTICE + '#include "tensora/ops/complex/complex_forms.h"\n'
+          + '#include "tensora/ops/copy/copy.h"\n#include "tensora/ops/pointwise/define_pointwise.h"\n'
           + '#include "tensora/ops/pointwise/describe.h"\n'
           + '#include "tensora/ops/pointwise/functions.h"\n#include "tensora/ops/operators.h"\n'
           + "\nnamespace tensora {\n\n" + "".join(definitions)
@@ -479,7 +493,7 @@ def main():
     ops = arguments.root / "tensora/ops"
     headers = [(h, read_functors(h)) for h in sorted((ops / "pointwise").glob("*.h"))]
     headers = [(h, functors) for h, functors in headers if functors]
-    generate_pointwise(headers, arguments.out)
+    generate_pointwise(headers, arguments.out, read_complex_forms(ops))
     public = [h for h in sorted(ops.rglob("*.h"))]
     public.append(arguments.out / "include/tensora/ops/pointwise/functions.h")
     generate_aliases(ops, public, arguments.out)

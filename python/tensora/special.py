@@ -12,7 +12,7 @@ multigammaln = getattr(_C, "mvlgamma", None)
 
 def ndtr(input):
     """The standard normal distribution's cumulative function."""
-    return 0.5 * _C.erfc(-input / math.sqrt(2))
+    return 0.5 * _C.erfc(input * -math.sqrt(0.5))
 
 
 def ndtri(input):

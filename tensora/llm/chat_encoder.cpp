@@ -20,15 +20,23 @@ void erase_marks(std::string& text) {
 ChatEncoder::ChatEncoder(TokenizerPtr tokenizer, ChatTemplate chat)
     : tokenizer_(std::move(tokenizer)), chat_(std::move(chat)) {}
 
+void ChatEncoder::find_controls() const {
+  // Not by std::call_once: the C++ library's variables of a thread, which it uses, cannot be
+  // reached by code that is compiled for fast ones where a program loaded that library late, as
+  // Python does.
+  const std::lock_guard lock(mutex_);
+  if (found_) return;
+  for (int64_t token = 0; token < tokenizer_->vocab_size(); ++token) {
+    const auto id = static_cast<int32_t>(token);
+    if (!tokenizer_->is_control(id)) continue;
+    const std::string& name = tokenizer_->bytes_of(id, {.special = true});
+    if (name.size() > 1) controls_.push_back(name);
+  }
+  found_ = true;
+}
+
 void ChatEncoder::break_controls(std::string& text) const {
-  std::call_once(once_, [&] {
-    for (int64_t token = 0; token < tokenizer_->vocab_size(); ++token) {
-      const auto id = static_cast<int32_t>(token);
-      if (!tokenizer_->is_control(id)) continue;
-      const std::string& name = tokenizer_->bytes_of(id, {.special = true});
-      if (name.size() > 1) controls_.push_back(name);
-    }
-  });
+  find_controls();
   erase_marks(text);
   for (const std::string& control : controls_)
     for (size_t at = text.find(control); at != text.npos; at = text.find(control, at + 1))

@@ -21,11 +21,13 @@ class ChatEncoder {
   const ChatTemplate& chat_template() const { return chat_; }
 
  private:
+  void find_controls() const;
   void break_controls(std::string& text) const;
 
   TokenizerPtr tokenizer_;
   ChatTemplate chat_;
-  mutable std::once_flag once_;
+  mutable std::mutex mutex_;
+  mutable bool found_ = false;
   mutable std::vector<std::string> controls_;  // texts of control tokens, found when first needed
 };
 

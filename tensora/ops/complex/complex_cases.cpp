@@ -122,6 +122,38 @@ void functions(Cases& cases) {
   real_of("imag", imag, [](const Z& z) { return z.imag(); });
 }
 
+// What is composed of other ops: see complex_forms.h. Away from the branch cuts.
+void composed(Cases& cases) {
+  unary(cases, "tan", tan, [](const Z& z) { return std::tan(z); }, {0.1, 1.2});
+  unary(cases, "sinh", sinh, [](const Z& z) { return std::sinh(z); });
+  unary(cases, "cosh", cosh, [](const Z& z) { return std::cosh(z); });
+  unary(cases, "asin", asin, [](const Z& z) { return std::asin(z); }, {0.2, 2});
+  unary(cases, "acos", acos, [](const Z& z) { return std::acos(z); }, {0.2, 2});
+  unary(cases, "atan", atan, [](const Z& z) { return std::atan(z); }, {0.2, 2});
+  unary(cases, "asinh", asinh, [](const Z& z) { return std::asinh(z); }, {0.2, 2});
+  unary(cases, "acosh", acosh, [](const Z& z) { return std::acosh(z); }, {0.2, 2});
+  unary(cases, "atanh", atanh, [](const Z& z) { return std::atanh(z); }, {0.2, 2});
+  unary(cases, "exp2", exp2, [](const Z& z) { return std::pow(Z(2), z); });
+  unary(cases, "expm1", expm1, [](const Z& z) { return std::exp(z) - 1.; }, {0.3, 2});
+  unary(cases, "log2", log2, [](const Z& z) { return std::log(z) / std::log(2.); }, {0.3, 2});
+  unary(cases, "log10", log10, [](const Z& z) { return std::log10(z); }, {0.3, 2});
+  unary(cases, "log1p", log1p, [](const Z& z) { return std::log(z + 1.); }, {0.1, 2});
+  unary(cases, "sigmoid", sigmoid, [](const Z& z) { return 1. / (1. + std::exp(-z)); }, {0.1, 2});
+  unary(cases, "silu", silu, [](const Z& z) { return z / (1. + std::exp(-z)); }, {0.1, 2});
+  unary(cases, "tanhshrink", tanhshrink, [](const Z& z) { return z - std::tanh(z); }, {0.3, 1.2});
+  unary(cases, "softsign", softsign, [](const Z& z) { return z / (1 + std::abs(z)); }, {0.3, 2});
+  unary(cases, "sinc", sinc, [](const Z& z) { return std::sin(M_PI * z) / (M_PI * z); }, {0.2, 1});
+  elementwise(
+      cases, "logaddexp", 2, [](const auto& x) { return logaddexp(x[0], x[1]); },
+      [](const auto& x) { return std::log(std::exp(x[0]) + std::exp(x[1])); }, {0.1, 1});
+  elementwise(
+      cases, "lerp", 3, [](const auto& x) { return lerp(x[0], x[1], x[2]); },
+      [](const auto& x) { return x[0] + x[2] * (x[1] - x[0]); });
+  elementwise(
+      cases, "addcdiv", 3, [](const auto& x) { return addcdiv(x[0], x[1], x[2], 2); },
+      [](const auto& x) { return x[0] + 2. * x[1] / x[2]; }, {0.5, 2});
+}
+
 // Real tensors meet complex ones: their gradient is the real part.
 void mixed(Cases& cases) {
   cases.add({.op = "mul",
@@ -214,6 +246,7 @@ void movements(Cases& cases) {
   same(
       "sum", [](const Tensor& x) { return sum(x); }, "complex, all");
   same("mean", [](const Tensor& x) { return mean(x, {-1}, true); });
+  same("cumsum", [](const Tensor& x) { return cumsum(x, 0); });
   same("as_strided", [](const Tensor& x) { return as_strided(x, {3, 2}, {2, 1}); });
 }
 
@@ -239,6 +272,67 @@ void products(Cases& cases) {
              .tolerance = 10});
 }
 
+// Sizes that are no powers of two, so that products leave one over.
+void reductions(Cases& cases) {
+  const auto reduced = [&](std::string op, std::function<Tensor(const Tensor&)> run,
+                           std::function<Z(const std::vector<Z>&)> formula, bool real) {
+    cases.add({.op = op,
+               .name = "complex, rows",
+               .inputs = {{{3, 7, 2}, 0.3, 1.2}},
+               .run = [run](In x) { return one(as_parts(run(as_complex(x[0])))); },
+               .reference =
+                   [formula, real](Arrays x) {
+                     Array out(real ? Shape{3} : Shape{3, 2});
+                     for (int64_t row = 0; row < 3; ++row) {
+                       std::vector<Z> values;
+                       for (int64_t i = 0; i < 7; ++i) values.push_back(at(x[0], row * 7 + i));
+                       const Z result = formula(values);
+                       out[real ? row : 2 * row] = result.real();
+                       if (!real) out[2 * row + 1] = result.imag();
+                     }
+                     return one(out);
+                   },
+               .dtypes = {kFloat32, kFloat64},
+               .tolerance = 20});
+  };
+  const auto product = [](const std::vector<Z>& x) {
+    Z result = 1;
+    for (const Z& z : x) result *= z;
+    return result;
+  };
+  const auto variance = [](const std::vector<Z>& x) {
+    Z mean = 0, total = 0;
+    for (const Z& z : x) mean += z / static_cast<double>(x.size());
+    for (const Z& z : x) total += std::norm(z - mean);
+    return total / static_cast<double>(x.size() - 1);
+  };
+  reduced(
+      "prod", [](const Tensor& x) { return prod(x, {1}); }, product, false);
+  reduced(
+      "cumprod", [](const Tensor& x) { return select(cumprod(x, 1), 1, -1); }, product, false);
+  reduced(
+      "logsumexp", [](const Tensor& x) { return logsumexp(x, {1}); },
+      [](const std::vector<Z>& x) {
+        Z total = 0;
+        for (const Z& z : x) total += std::exp(z);
+        return std::log(total);
+      },
+      false);
+  reduced(
+      "var", [](const Tensor& x) { return var(x, {1}); }, variance, true);
+  reduced(
+      "std", [](const Tensor& x) { return std(x, {1}); },
+      [=](const std::vector<Z>& x) { return std::sqrt(variance(x)); }, true);
+  reduced(
+      "norm", [](const Tensor& x) { return norm(x, 3, {1}); },
+      [](const std::vector<Z>& x) {
+        double total = 0;
+        for (const Z& z : x) total += std::pow(std::abs(z), 3);
+        return Z(std::cbrt(total));
+      },
+      true);
+}
+
 void views(Cases& cases) {
   const auto pair_of = [](Arrays x) { return one(x[0]); };
   for (const char* op : {"view_as_real", "view_as_complex"})
@@ -255,9 +349,11 @@ void views(Cases& cases) {
 void complex_cases(Cases& cases) {
   arithmetic(cases);
   functions(cases);
+  composed(cases);
   mixed(cases);
   movements(cases);
   products(cases);
+  reductions(cases);
   views(cases);
   const auto z = [] { return full({2, 2}, Complex<double>(1, 2), {.device = device()}); };
   cases.error("view_as_real", "a real tensor", "expected a complex tensor, got float32",

@@ -5,6 +5,7 @@
 #include "tensora/ops/complex/complex.h"
 #include "tensora/ops/conv/convolution.h"
 #include "tensora/ops/conv/convolution_geometry.h"
+#include "tensora/ops/conv/integer_convolution.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/shape/permute.h"
 #include "tensora/ops/shape/reshape.h"
@@ -74,13 +75,19 @@ Tensor extend_output(const Tensor& input, ConvolutionAttrs& attrs, int spatial) 
 Tensor run(std::string_view function, int spatial, const Tensor& input, const Tensor& weight,
            const Tensor& bias, ConvolutionAttrs attrs, const ConvPadding& padding);
 
+void check_one_dtype(std::string_view function, const Tensor& input, const Tensor& weight,
+                     const Tensor& bias) {
+  for (const Tensor& other : {weight, bias})
+    check(!other.defined() || other.dtype() == input.dtype(), function,
+          ": expected one dtype, got ", input.dtype(), " and ",
+          other.defined() ? other.dtype() : input.dtype());
+}
+
 // The four products of the parts.
 Tensor run_complex(std::string_view function, int spatial, const Tensor& input,
                    const Tensor& weight, const Tensor& bias, const ConvolutionAttrs& attrs,
                    const ConvPadding& padding) {
-  check(weight.dtype() == input.dtype() && (!bias.defined() || bias.dtype() == input.dtype()),
-        function, ": expected one dtype, got ", input.dtype(), " and ",
-        weight.dtype() == input.dtype() ? bias.dtype() : weight.dtype());
+  check_one_dtype(function, input, weight, bias);
   const Tensor inputs[] = {real(input), imag(input)}, weights[] = {real(weight), imag(weight)};
   const auto product = [&](int i, int w, const Tensor& added) {
     return run(function, spatial, inputs[i], weights[w], added, attrs, padding);
@@ -112,7 +119,10 @@ Tensor run(std::string_view function, int spatial, const Tensor& input, const Te
       attrs.padding = padding.zeros();
     }
     if (attrs.transposed) batch = extend_output(batch, attrs, spatial);
-    const Tensor result = apply(convolution_op, {batch, weight, bias}, attrs);
+    const bool whole = is_integral(batch.dtype());
+    if (whole) check_one_dtype(function, batch, weight, bias);
+    const Tensor result = whole ? integer_convolution(batch, weight, bias, attrs)
+                                : apply(convolution_op, {batch, weight, bias}, attrs);
     return batched ? result : squeeze(result, 0);
   });
 }

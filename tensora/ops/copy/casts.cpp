@@ -57,7 +57,9 @@ Tensor scalar_tensor(Scalar s, const TensorOptions& options) {
 Tensor sum_to_size(const Tensor& self, const Shape& size) {
   check(can_broadcast_to(size, self.sizes()), "sum_to_size: shape ", size,
         " cannot be expanded to shape ", self.sizes());
-  return sum_to(self, size);
+  // Sums of integers are int64, as everywhere but in the gradients that sum_to serves.
+  const bool whole = !self.is_floating_point() && !self.is_complex();
+  return sum_to(whole && size != self.sizes() ? to(self, kInt64) : self, size);
 }
 
 }  // namespace tensora

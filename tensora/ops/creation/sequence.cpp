@@ -7,6 +7,7 @@
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/core/fit_scalar.h"
 #include "tensora/dispatch/op.h"
+#include "tensora/ops/complex/complex.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/index/nonzero.h"
@@ -177,9 +178,34 @@ Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& option
                   floating ? default_dtype() : kInt64, options);
 }
 
+namespace {
+
+// Part by part, in double.
+Tensor complex_linspace(Scalar start, Scalar end, int64_t steps, const TensorOptions& options) {
+  const Complex<double> from = start.to<Complex<double>>(), to = end.to<Complex<double>>();
+  const TensorOptions plain{.dtype = kFloat64, .device = options.device};
+  return complex(linspace(from.re, to.re, steps, plain), linspace(from.im, to.im, steps, plain));
+}
+
+DType sequence_dtype(Scalar start, Scalar end, const TensorOptions& options) {
+  if (options.dtype) return *options.dtype;
+  const bool complex = start.is_complex() || end.is_complex();
+  return complex ? complex_dtype(default_dtype()) : default_dtype();
+}
+
+Tensor finished(const Tensor& values, DType dtype, const TensorOptions& options) {
+  const Tensor result = to(values, dtype);
+  if (options.requires_grad) result.requires_grad_();
+  return result;
+}
+
+}  // namespace
+
 Tensor linspace(Scalar start, Scalar end, int64_t steps, const TensorOptions& options) {
   check_steps("linspace", steps);
-  const DType dtype = options.dtype.value_or(default_dtype());
+  const DType dtype = sequence_dtype(start, end, options);
+  if (is_complex(dtype))
+    return finished(complex_linspace(start, end, steps, options), dtype, options);
   check(dtype != kBool, "linspace: bool is not supported");
   start =
       fit_scalar(start, dtype, "linspace");  // integer bounds are truncated before they are divided
@@ -190,7 +216,11 @@ Tensor linspace(Scalar start, Scalar end, int64_t steps, const TensorOptions& op
 Tensor logspace(Scalar start, Scalar end, int64_t steps, double base,
                 const TensorOptions& options) {
   check_steps("logspace", steps);
-  const DType dtype = options.dtype.value_or(default_dtype());
+  const DType dtype = sequence_dtype(start, end, options);
+  if (is_complex(dtype)) {
+    const Tensor powers = pow(Scalar(base), complex_linspace(start, end, steps, options));
+    return finished(powers, dtype, options);
+  }
   check(dtype != kBool, "logspace: bool is not supported");
   start = fit_scalar(start, dtype, "logspace");
   end = fit_scalar(end, dtype, "logspace");
@@ -203,6 +233,8 @@ Tensor eye(int64_t n, const TensorOptions& options) { return eye(n, n, options);
 Tensor eye(int64_t n, int64_t m, const TensorOptions& options) {
   check(n >= 0, "eye: n must not be negative, got ", n);
   check(m >= 0, "eye: m must not be negative, got ", m);
+  if (options.dtype && is_complex(*options.dtype))
+    return finished(eye(n, m, {.dtype = kBool, .device = options.device}), *options.dtype, options);
   return sequence(eye_op, {n, m}, Eye{m}, default_dtype(), options);
 }
 

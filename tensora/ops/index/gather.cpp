@@ -1,8 +1,10 @@
 #include "tensora/ops/index/gather.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/index/index_ops.h"
+#include "tensora/ops/operators.h"
 #include "tensora/ops/shape/expand.h"
 #include "tensora/ops/shape/reshape.h"
 #include "tensora/ops/shape/slice.h"
@@ -151,6 +153,11 @@ void register_gather(OpRegistry& registry) {
 }
 
 Tensor gather(const Tensor& self, int64_t dim, const Tensor& index) {
+  // As in PyTorch an index without elements is not looked at: it may have any dtype and shape.
+  if (index.defined() && index.numel() == 0) {
+    wrap_dim(dim, self.dim(), "gather");
+    return view(slice(ravel(self), 0, 0, 0), index.sizes());
+  }
   return apply(gather_op, {self, index}, {dim});
 }
 
@@ -189,7 +196,10 @@ Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<i
   data = places = common;
   data[at] = self.sizes()[at];
   places[at] = indices.sizes()[at];
-  return gather(expand(self, data), at, expand(indices, places));
+  // Unlike gather, and unlike the form without a dim, this one counts from the end too.
+  const int64_t size = data[at];
+  const Tensor wrapped = indices + to(lt(indices, 0), indices.dtype()) * size;
+  return gather(expand(self, data), at, expand(wrapped, places));
 }
 
 Tensor take(const Tensor& self, const Tensor& index) {

@@ -76,7 +76,7 @@ Tensor nonzero(const Tensor& self) {
   check(!self.is_meta(),
         "nonzero: the shape of the result depends on data, which a meta tensor "
         "does not have");
-  const Tensor source = contiguous(self.detach());
+  const Tensor source = contiguous(self.is_complex() ? ne(self.detach(), 0) : self.detach());
   return apply(nonzero_op, {source}, {apply(nonzero_count_op, {source}).item<int64_t>()});
 }
 

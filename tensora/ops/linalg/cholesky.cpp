@@ -16,6 +16,14 @@ constexpr auto describe(std::type_identity<CholeskyAttrs>) {
 
 namespace {
 
+/// Which triangle of a factor is read.
+struct FactorAttrs {
+  bool upper = false;
+};
+constexpr auto describe(std::type_identity<FactorAttrs>) {
+  return fields(field("upper", &FactorAttrs::upper));
+}
+
 using linalg::adjoint;
 
 void infer_cholesky(Infer& infer, const CholeskyAttrs&) {
@@ -36,6 +44,25 @@ void cholesky_vjp(Vjp& vjp, const CholeskyAttrs& attrs) {
   vjp.set(0, linalg::solve_triangular(L, half, false, false));
 }
 
+Tensor solve_by_factor(const Tensor& B, const Tensor& factor, bool upper) {
+  const Tensor L = upper ? adjoint(factor) : factor;
+  return linalg::solve_triangular(adjoint(L), linalg::solve_triangular(L, B, false), true);
+}
+
+Tensor inverse_of_product(const Tensor& factor, bool upper) {
+  const Tensor unit = linalg::identity(factor.size(-1), factor);
+  const Tensor inverse = linalg::solve_triangular(upper ? adjoint(factor) : factor, unit, false);
+  return matmul(adjoint(inverse), inverse);
+}
+
+// Note [The gradient of a factor]
+// With A = L L^T and the gradient G of A, that of L is (G + G^T) L. As in PyTorch it is not cut to
+// the triangle that is read: what comes from `cholesky` cuts it, and L may have come otherwise.
+Tensor factor_gradient(const Tensor& of_product, const Tensor& factor, bool upper) {
+  const Tensor both = of_product + adjoint(of_product);
+  return upper ? matmul(factor, both) : matmul(both, factor);
+}
+
 }  // namespace
 
 constinit OpDef<CholeskyAttrs> cholesky_op = define(Op<CholeskyAttrs>{.name = "linalg_cholesky_ex",
@@ -45,7 +72,45 @@ constinit OpDef<CholeskyAttrs> cholesky_op = define(Op<CholeskyAttrs>{.name = "l
                                                                       .vjp = cholesky_vjp,
                                                                       .saves = {out(0)}});
 
-void register_cholesky(OpRegistry& registry) { registry.add(cholesky_op); }
+constinit OpDef<FactorAttrs> cholesky_solve_op = define(Op<FactorAttrs>{
+    .name = "cholesky_solve",
+    .inputs = {"self", "input2"},
+    .reference =
+        [](Args in, const FactorAttrs& attrs) {
+          return Tensors{solve_by_factor(*in[0], *in[1], attrs.upper)};
+        },
+    .vjp =
+        [](Vjp& vjp, const FactorAttrs& attrs) {
+          const Tensor factor = vjp.input(1);
+          const Tensor of_self = cholesky_solve(vjp.grad(), factor, attrs.upper);
+          if (vjp.needs(0)) vjp.set(0, of_self);
+          if (vjp.needs(1))
+            vjp.set(1,
+                    factor_gradient(-matmul(of_self, adjoint(vjp.output())), factor, attrs.upper));
+        },
+    .saves = {in(1), in(1) | out(0)}});
+
+constinit OpDef<FactorAttrs> cholesky_inverse_op =
+    define(Op<FactorAttrs>{.name = "cholesky_inverse",
+                           .inputs = {"self"},
+                           .reference =
+                               [](Args in, const FactorAttrs& attrs) {
+                                 return Tensors{inverse_of_product(*in[0], attrs.upper)};
+                               },
+                           .vjp =
+                               [](Vjp& vjp, const FactorAttrs& attrs) {
+                                 const Tensor inverse = vjp.output();
+                                 const Tensor of_product =
+                                     -matmul(inverse, matmul(vjp.grad(), inverse));
+                                 vjp.set(0, factor_gradient(of_product, vjp.input(0), attrs.upper));
+                               },
+                           .saves = {in(0) | out(0)}});
+
+void register_cholesky(OpRegistry& registry) {
+  registry.add(cholesky_op);
+  registry.add(cholesky_solve_op);
+  registry.add(cholesky_inverse_op);
+}
 
 namespace linalg {
 
@@ -68,18 +133,14 @@ Tensor cholesky_solve(const Tensor& self, const Tensor& input2, bool upper) {
   return called_as("cholesky_solve", [&]() {
     linalg::check_matrix("cholesky_solve", "self", self);
     linalg::check_square("cholesky_solve", "input2", input2);
-    const Tensor L = upper ? adjoint(input2) : input2;
-    return linalg::solve_triangular(adjoint(L), linalg::solve_triangular(L, self, false), true);
+    return apply(cholesky_solve_op, {self, input2}, {upper});
   });
 }
 
 Tensor cholesky_inverse(const Tensor& self, bool upper) {
   return called_as("cholesky_inverse", [&]() {
     linalg::check_square("cholesky_inverse", "self", self);
-    const Tensor L = upper ? adjoint(self) : self;
-    const Tensor inverse =
-        linalg::solve_triangular(L, linalg::identity(self.size(-1), self), false);
-    return matmul(adjoint(inverse), inverse);
+    return apply(cholesky_inverse_op, {self}, {upper});
   });
 }
 

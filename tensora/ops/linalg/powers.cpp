@@ -31,7 +31,10 @@ Tensor power_of(std::string_view op, const Tensor& A, int64_t n) {
         A.sizes());
   check(A.size(-1) == A.size(-2), op, ": A must be batches of square matrices, but they are ",
         A.size(-2), " by ", A.size(-1), " matrices");
-  if (n == 0) return clone(expand(linalg::identity(A.size(-1), A), A.sizes()));
+  if (n == 0) {  // a constant, but one that has A in its history, with the gradient zero
+    const Tensor nowhere = zeros({}, {.dtype = kBool, .device = A.device()});
+    return where(nowhere, A, linalg::identity(A.size(-1), A));
+  }
   if (n == 1) return clone(A);
   Tensor square = n < 0 ? linalg::inv(A) : A;
   std::optional<Tensor> result;
@@ -190,7 +193,8 @@ Tensor multi_dot(const std::vector<Tensor>& tensors) {
 }
 
 Tensor vander(const Tensor& x, int64_t N) {
-  check(x.defined() && x.dim() >= 1, "linalg.vander: expected at least one dimension");
+  check(x.defined(), "linalg.vander: x is undefined");
+  if (x.dim() == 0) return vander(reshape(x, {1}), N);
   check(N >= 0, "linalg.vander: N must not be negative, got ", N);
   const int64_t columns = N == 0 ? x.size(-1) : N;
   const Tensor base =

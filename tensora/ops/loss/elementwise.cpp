@@ -137,6 +137,8 @@ Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bo
 
 Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input, bool full,
                         double eps, Reduction reduction) {
+  if (!is_differentiable(promote_types(input.dtype(), target.dtype())))
+    return poisson_nll_loss(to(input, default_dtype()), target, log_input, full, eps, reduction);
   const auto losses = [&](const Tensor& x, const Tensor& y) {
     const Tensor each = log_input ? apply(pointwise_op<PoissonNllOfLog>(), {x, y})
                                   : apply(pointwise_op<PoissonNll>(), {x, y}, {{}, eps});
@@ -188,6 +190,9 @@ Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Ten
   check(input1.dim() == input2.dim() && input1.dim() == target.dim(),
         "margin_ranking_loss: all tensors must have the same number of dims, got ", input1.sizes(),
         ", ", input2.sizes(), " and ", target.sizes());
+  // The margin is a float, and so is the loss of integers.
+  if (!is_differentiable(promote_types(input1.dtype(), input2.dtype())))
+    return margin_ranking_loss(to(input1, default_dtype()), input2, target, margin, reduction);
   const auto losses = [&](const Tensor& x1, const Tensor& x2, const Tensor& y) {
     return apply(pointwise_op<MarginRanking>(), {x1, x2, y}, {{}, margin});
   };

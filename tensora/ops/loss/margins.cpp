@@ -81,6 +81,8 @@ Tensor multi_margin_loss(const Tensor& input, const Tensor& target, double p, do
         },
         input, weight);
   check(p == 1 || p == 2, op, ": p must be 1 or 2, got ", p);
+  if (input.dim() == 0)
+    return multi_margin_loss(unsqueeze(input, 0), target, p, margin, weight, reduction);
   check((input.dim() == 1 || input.dim() == 2) && input.size(-1) > 0, op,
         ": expected scores (N, C) or (C) of at least one class, got shape ", input.sizes());
   const bool batched = input.dim() == 2;

@@ -34,6 +34,15 @@ bool is_linear_layer(const Vjp& vjp, const AddmmAttrs& attrs) {
          linear_gradients_op.has_kernel(g.device().type);
 }
 
+// Factors of integers are truncated, as in PyTorch.
+AddmmAttrs factors(const Tensor& product, Scalar beta, Scalar alpha) {
+  const auto fitted = [&](Scalar factor) {
+    const bool cut = factor.is_floating() && !is_differentiable(product.dtype());
+    return cut ? Scalar(factor.to<int64_t>()) : factor;
+  };
+  return {fitted(beta), fitted(alpha)};
+}
+
 }  // namespace
 
 constinit OpDef<AddmmAttrs> addmm_op = define(Op<AddmmAttrs>{
@@ -93,13 +102,13 @@ Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Scalar 
              Scalar alpha) {
   check_dims("addmm", mat1, mat2, 2, 2);
   if (mat1.is_complex()) return added_product(self, matmul(mat1, mat2), beta, alpha);
-  return apply(addmm_op, {self, mat1, mat2}, {beta, alpha});
+  return apply(addmm_op, {self, mat1, mat2}, factors(mat1, beta, alpha));
 }
 
 const Tensor& addmm_(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Scalar beta,
                      Scalar alpha) {
   check_dims("addmm_", mat1, mat2, 2, 2);
-  return apply_inplace(addmm_op, {self, mat1, mat2}, {beta, alpha});
+  return apply_inplace(addmm_op, {self, mat1, mat2}, factors(mat1, beta, alpha));
 }
 
 Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, Scalar beta,
@@ -107,7 +116,7 @@ Tensor baddbmm(const Tensor& self, const Tensor& batch1, const Tensor& batch2, S
   return called_as("baddbmm", [&]() {
     check_dims("baddbmm", batch1, batch2, 3, 3);
     if (batch1.is_complex()) return added_product(self, bmm(batch1, batch2), beta, alpha);
-    return apply(addmm_op, {self, batch1, batch2}, {beta, alpha});
+    return apply(addmm_op, {self, batch1, batch2}, factors(batch1, beta, alpha));
   });
 }
 
@@ -115,7 +124,7 @@ const Tensor& baddbmm_(const Tensor& self, const Tensor& batch1, const Tensor& b
                        Scalar alpha) {
   return called_as("baddbmm_", [&]() -> const Tensor& {
     check_dims("baddbmm_", batch1, batch2, 3, 3);
-    return apply_inplace(addmm_op, {self, batch1, batch2}, {beta, alpha});
+    return apply_inplace(addmm_op, {self, batch1, batch2}, factors(batch1, beta, alpha));
   });
 }
 
@@ -167,6 +176,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
         "linear", Autocast::lower,
         [](const Tensor& x, const Tensor& w, const Tensor& b) { return linear(x, w, b); }, input,
         weight, bias);
+  if (weight.dim() == 1 && !bias.defined()) return matmul(input, weight);
   check(weight.dim() == 2, "linear: weight must have 2 dimensions (out, in), got shape ",
         weight.sizes());
   check(input.dim() >= 1 && input.size(-1) == weight.size(1), "linear: input of shape ",

@@ -140,7 +140,7 @@ Tensor cov(const Tensor& self, int64_t correction, const Tensor& fweights, const
   const Tensor turned = mT(weights.defined() ? centred * weights : centred);
   const Tensor product = matmul(centred, turned.is_complex() ? conj(turned) : turned);
   const Tensor result = product / clamp_min(norm, 0);
-  return x.dim() < 2 ? reshape(result, {}) : result;
+  return rows.size(0) == 1 ? reshape(result, {}) : result;
 }
 
 Tensor corrcoef(const Tensor& self) {

@@ -4,6 +4,7 @@
 
 #include "tensora/core/random.h"
 #include "tensora/dispatch/op.h"
+#include "tensora/ops/complex/complex.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/random/random.h"
@@ -101,11 +102,12 @@ DropoutAttrs alpha_attrs(int64_t count, double p) {
 // A tensor with one element per channel.
 Tensor per_channel(std::string_view op, const Tensor& input) {
   check(input.dim() >= 2, op, ": expected an input (N, C, ...), got shape ", input.sizes());
-  check(input.is_floating_point(), op, ": expected a floating-point input, got ", input.dtype());
+  check(is_differentiable(input.dtype()), op, ": expected a floating-point input, got ",
+        input.dtype());
   Shape sizes = Shape::filled(input.dim(), 1);
   sizes[0] = input.size(0);
   sizes[1] = input.size(1);
-  return ones(sizes, {.dtype = input.dtype(), .device = input.device()});
+  return ones(sizes, {.dtype = real_dtype(input.dtype()), .device = input.device()});
 }
 
 Tensor channel_dropout(std::string_view op, const Tensor& input, double p, bool training) {
@@ -175,6 +177,7 @@ void register_dropout(OpRegistry& registry) {
 Tensor dropout(const Tensor& input, double p, bool training) {
   check_probability("dropout", p);
   if (!training || p == 0) return input;
+  if (input.is_complex()) return input * dropout(ones_like(real(input)), p, training);
   return apply(dropout_op, {input}, drawn(input.numel(), p));
 }
 

@@ -41,9 +41,6 @@ Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double
 }
 
 Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double eps, bool keepdim) {
-  const DType dtype = promote_types(x1.dtype(), x2.dtype());
-  check(is_floating_point(dtype), "pairwise_distance: expected a floating-point dtype, got ",
-        x1.dtype(), " and ", x2.dtype());
   return norm(x1 - x2 + eps, p, {-1}, keepdim);
 }
 

@@ -139,7 +139,7 @@ struct Sigmoid : Unary {
   }
 };
 
-/// Operands are clamped to [eps, 1 - eps] unless eps is negative.
+/// Operands below eps become eps, others above 1 - eps become that, unless eps is negative.
 struct Logit : Unary {
   static constexpr auto name = "logit";
   static constexpr auto types = Types::floating;
@@ -150,15 +150,15 @@ struct Logit : Unary {
   double eps = -1;
   template <class V>
   constexpr V forward(V self) const {
-    const V x = eps < 0 ? self : clamp(self, V(eps), V(1 - eps));
+    const V x = eps < 0 ? self : select(self < V(eps), V(eps), minimum(self, V(1 - eps)));
     return log(x / (V(1) - x));
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
     const V slope = s.g / (s.a * (lit<V>(1) - s.a));
     const Scalar margin = eps < 0 ? 0.0 : eps;
-    const auto inside = (s.a >= lit<V>(margin)) & (s.a <= lit<V>(1 - margin.to<double>()));
-    return select(inside, slope, lit<V>(eps < 0 ? kNan : 0.0));
+    const auto outside = (s.a < lit<V>(margin)) | (s.a > lit<V>(1 - margin.to<double>()));
+    return select(outside, lit<V>(eps < 0 ? kNan : 0.0), slope);
   }
 };
 

@@ -46,11 +46,11 @@ void register_any_all(OpRegistry& registry) {
 }
 
 Tensor any(const Tensor& self, const Dims& dim, bool keepdim) {
-  return apply(any_op, {self}, {dim, keepdim});
+  return apply(any_op, {self.is_complex() ? ne(self, 0) : self}, {dim, keepdim});
 }
 
 Tensor all(const Tensor& self, const Dims& dim, bool keepdim) {
-  return apply(all_op, {self}, {dim, keepdim});
+  return apply(all_op, {self.is_complex() ? ne(self, 0) : self}, {dim, keepdim});
 }
 
 }  // namespace tensora

@@ -1,6 +1,7 @@
 #include "tensora/ops/reduce/logsumexp.h"
 
 #include "tensora/dispatch/op.h"
+#include "tensora/ops/complex/complex.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/amax.h"
@@ -47,6 +48,14 @@ constinit OpDef<ReduceAttrs> logsumexp_op = define(Op<ReduceAttrs>{
 void register_logsumexp(OpRegistry& registry) { registry.add(logsumexp_op); }
 
 Tensor logsumexp(const Tensor& self, const Dims& dim, bool keepdim) {
+  if (self.is_complex()) {
+    if (self.numel() == 0) return log(sum(self, dim, keepdim));
+    const Tensor largest = amax(real(self.detach()), dim, true);
+    const Tensor shift = where(isfinite(largest), largest, 0);
+    const Tensor result = log(sum(exp(self - shift), dim, true)) + shift;
+    const uint32_t mask = reduced_mask(dim, self.dim(), "logsumexp");
+    return reshape(result, reduced_sizes(self.sizes(), mask, keepdim));
+  }
   return apply(logsumexp_op, {self}, {dim, keepdim});
 }
 

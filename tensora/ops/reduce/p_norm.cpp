@@ -91,6 +91,11 @@ void register_p_norm(OpRegistry& registry) { registry.add(norm_op); }
 Tensor norm(const Tensor& self, Scalar p, const Dims& dim, bool keepdim,
             std::optional<DType> chosen) {
   const auto dtype = autocast_result(self, chosen, {Autocast::as_is, Autocast::full});
+  if (self.is_complex()) {
+    check(!dtype || is_complex(*dtype), "norm: expected a complex dtype for a complex tensor, got ",
+          dtype.value_or(self.dtype()));
+    return norm(abs(to(self, dtype.value_or(self.dtype()))), p, dim, keepdim, {});
+  }
   return apply(norm_op, {self}, {p.to<double>(), dim, keepdim, dtype});
 }
 

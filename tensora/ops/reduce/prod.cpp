@@ -2,12 +2,15 @@
 
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/creation/empty.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/any_all.h"
 #include "tensora/ops/reduce/reduce_common.h"
 #include "tensora/ops/scan/cumulative.h"
+#include "tensora/ops/shape/cat.h"
 #include "tensora/ops/shape/permute.h"
 #include "tensora/ops/shape/reshape.h"
+#include "tensora/ops/shape/slice.h"
 
 namespace tensora {
 namespace {
@@ -68,8 +71,34 @@ constinit OpDef<ReduceAttrs> prod_op = define(Op<ReduceAttrs>{
 
 void register_prod(OpRegistry& registry) { registry.add(prod_op); }
 
+namespace {
+
+// Of complex numbers: halves of the factors are multiplied with each other until one is left.
+Tensor product_of_complex(const Tensor& x, const Dims& dim, bool keepdim) {
+  const uint32_t mask = reduced_mask(dim, x.dim(), "prod");
+  Tensor rest = x;
+  for (int d = 0; d < x.dim(); ++d) {
+    if (!(mask >> d & 1)) continue;
+    if (rest.sizes()[d] == 0) {
+      Shape one = rest.sizes();
+      one[d] = 1;
+      rest = ones(one, {.dtype = x.dtype(), .device = x.device()});
+    }
+    while (rest.sizes()[d] > 1) {
+      const int64_t half = rest.sizes()[d] / 2, odd = rest.sizes()[d] % 2;
+      const Tensor pairs = narrow(rest, d, 0, half) * narrow(rest, d, half, half);
+      rest = odd == 0 ? pairs : cat({pairs, narrow(rest, d, 2 * half, 1)}, d);
+    }
+  }
+  return reshape(rest, reduced_sizes(x.sizes(), mask, keepdim));
+}
+
+}  // namespace
+
 Tensor prod(const Tensor& self, const Dims& dim, bool keepdim, std::optional<DType> chosen) {
   const auto dtype = autocast_result(self, chosen, Autocast::full);
+  if (is_complex(dtype.value_or(self.dtype())))
+    return product_of_complex(to(self, dtype.value_or(self.dtype())), dim, keepdim);
   return apply(prod_op, {dtype == kBool ? to(self, kBool) : self}, {dim, keepdim, dtype});
 }
 

@@ -195,7 +195,7 @@ Tensor nanmean(const Tensor& self, const Dims& dim, bool keepdim, std::optional<
 }
 
 Tensor count_nonzero(const Tensor& self, const Dims& dim) {
-  return apply(count_nonzero_op, {self}, {dim});
+  return apply(count_nonzero_op, {self.is_complex() ? ne(self, 0) : self}, {dim});
 }
 
 Tensor sum_to(const Tensor& self, const Shape& size) {

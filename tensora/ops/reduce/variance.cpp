@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensora/dispatch/op.h"
+#include "tensora/ops/complex/complex.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/reduce_common.h"
@@ -134,21 +135,34 @@ void register_variance(OpRegistry& registry) {
     registry.add(*op);
 }
 
+namespace {
+
+// Of complex numbers: the mean square of the distance to the mean, in the plane.
+Tensor variance_of_complex(const Tensor& self, const VarianceAttrs& attrs) {
+  return apply(var_op, {real(self)}, attrs) + apply(var_op, {imag(self)}, attrs);
+}
+
+}  // namespace
+
 Tensor var(const Tensor& self, const Dims& dim, double correction, bool keepdim) {
+  if (self.is_complex()) return variance_of_complex(self, {dim, correction, keepdim});
   return apply(var_op, {self}, {dim, correction, keepdim});
 }
 
 Tensor std(const Tensor& self, const Dims& dim, double correction, bool keepdim) {
+  if (self.is_complex()) return sqrt(var(self, dim, correction, keepdim));
   return apply(std_op, {self}, {dim, correction, keepdim});
 }
 
 std::tuple<Tensor, Tensor> var_mean(const Tensor& self, const Dims& dim, double correction,
                                     bool keepdim) {
+  if (self.is_complex()) return {var(self, dim, correction, keepdim), mean(self, dim, keepdim)};
   return pair(var_mean_op, self, {dim, correction, keepdim});
 }
 
 std::tuple<Tensor, Tensor> std_mean(const Tensor& self, const Dims& dim, double correction,
                                     bool keepdim) {
+  if (self.is_complex()) return {std(self, dim, correction, keepdim), mean(self, dim, keepdim)};
   return pair(std_mean_op, self, {dim, correction, keepdim});
 }
 

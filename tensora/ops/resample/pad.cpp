@@ -62,8 +62,9 @@ void check_edges(const Tensor& input, int d, int64_t before, int64_t after, std:
     check(most < size, "pad: reflect needs padding smaller than the size, got ", before, " and ",
           after, " for size ", size, " of dim ", d);
   if (mode == "circular")
-    check(most <= size, "pad: circular needs padding no larger than the size, got ", before,
-          " and ", after, " for size ", size, " of dim ", d);
+    check(most <= size + std::min<int64_t>(before, 0) + std::min<int64_t>(after, 0),
+          "pad: circular needs padding no larger than the size, got ", before, " and ", after,
+          " for size ", size, " of dim ", d);
   check(size > 0 || (before == 0 && after == 0), "pad: mode ", mode, " cannot extend dim ", d,
         ", which has size 0");
   check(size + before + after > 0, "pad: nothing would be left of dim ", d, " of shape ",
@@ -140,10 +141,13 @@ Tensor pad(const Tensor& input, const std::vector<int64_t>& pad, std::string_vie
     const int d = input.dim() - 1 - static_cast<int>(k);
     const int64_t before = pad[2 * k], after = pad[2 * k + 1];
     check_edges(input, d, before, after, mode);
+    const Tensor kept = cut(x, d, before, after);
+    // Circular padding repeats what is kept; the other modes read the whole input.
+    const Tensor& source = mode == "circular" ? kept : x;
     std::vector<Tensor> parts;
-    if (before > 0) parts.push_back(edge(x, d, before, true, mode));
-    parts.push_back(cut(x, d, before, after));
-    if (after > 0) parts.push_back(edge(x, d, after, false, mode));
+    if (before > 0) parts.push_back(edge(source, d, before, true, mode));
+    parts.push_back(kept);
+    if (after > 0) parts.push_back(edge(source, d, after, false, mode));
     x = parts.size() == 1 ? parts[0] : cat(parts, d);
   }
   return x.shares_storage(input) ? clone(x) : x;

@@ -24,7 +24,7 @@ Tensor pixel_shuffle(const Tensor& input, int64_t upscale_factor) {
   check(input.dim() >= 3, op, ": input must have at least 3 dims, got shape ", input.sizes());
   check(r > 0, op, ": upscale_factor must be positive, got ", r);
   const int64_t c = input.size(-3), h = input.size(-2), w = input.size(-1);
-  check(r <= c && c % multiply_sizes(r, r, op) == 0, op, ": the ", c,
+  check((r <= c || c == 0) && c % multiply_sizes(r, r, op) == 0, op, ": the ", c,
         " channels must be divisible by the square of upscale_factor ", r);
   Shape lead = input.sizes();
   lead.resize(input.dim() - 3);

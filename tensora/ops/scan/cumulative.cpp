@@ -1,6 +1,7 @@
 #include "tensora/ops/scan/cumulative.h"
 
 #include "tensora/dispatch/autocast_call.h"
+#include "tensora/ops/complex/complex.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/operators.h"
@@ -69,6 +70,18 @@ void linear_scan_vjp(Vjp& vjp, const LinearScanAttrs& attrs) {
   if (vjp.needs(1)) vjp.set(1, sums);
 }
 
+// Sums part by part; products in steps of doubling reach, so that no kernel is needed.
+Tensor scanned_complex(const Tensor& x, int64_t dim, bool products) {
+  const int at = wrap_dim(dim, x.dim(), "cumulative");
+  if (!products) return view_as_complex(cumsum(view_as_real(x), at));
+  Tensor result = x;
+  for (int64_t reach = 1, n = x.sizes()[at]; reach < n; reach *= 2)
+    result = cat({narrow(result, at, 0, reach),
+                  narrow(result, at, reach, n - reach) * narrow(result, at, 0, n - reach)},
+                 at);
+  return result.shares_storage(x) ? clone(x) : result;
+}
+
 // A 0-dim tensor counts as one of one element.
 Tensor scanned(const OpDef<CumulativeAttrs>& op, const Tensor& self, int64_t dim,
                std::optional<DType> chosen) {
@@ -76,11 +89,13 @@ Tensor scanned(const OpDef<CumulativeAttrs>& op, const Tensor& self, int64_t dim
   const Tensor source = dtype ? to(self, *dtype) : self;
   wrap_dim(dim, self.dim(), op.name);
   if (self.dim() == 0) return reshape(scanned(op, reshape(source, {1}), 0, dtype), {});
+  if (source.is_complex()) return scanned_complex(source, dim, &op == &cumprod_op);
   return apply(op, {source}, {dim, false, dtype});
 }
 
 const Tensor& scan_inplace(const OpDef<CumulativeAttrs>& op, const Tensor& self, int64_t dim) {
   wrap_dim(dim, self.dim(), op.name);
+  if (self.is_complex()) return copy_(self, scanned(op, self, dim, {}));
   apply_inplace(op, {self.dim() == 0 ? view(self, {1}) : self}, {dim, false, self.dtype()});
   return self;
 }

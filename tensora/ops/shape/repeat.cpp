@@ -80,8 +80,8 @@ Tensor repeat_interleave(const Tensor& self, int64_t repeats, std::optional<int6
 
 Tensor repeat_interleave(const Tensor& self, const Tensor& repeats, std::optional<int64_t> dim) {
   if (!dim) return repeat_interleave(ravel(self), repeats, 0);
-  check(repeats.dtype() == kInt64 || repeats.dtype() == kInt32,
-        "repeat_interleave: expected repeats of dtype int64 or int32, got ", repeats.dtype());
+  check(is_integral(repeats.dtype()),
+        "repeat_interleave: expected repeats of an integer dtype, got ", repeats.dtype());
   check(repeats.dim() <= 1, "repeat_interleave: expected 0-D or 1-D repeats, got ", repeats.dim(),
         " dimensions");
   const Tensor counts = to(repeats.detach(), self.device(), kInt64);

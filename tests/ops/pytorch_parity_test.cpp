@@ -1,0 +1,171 @@
+// Calls where PyTorch 2.15 decides: the numbers are its own.
+#include <cmath>
+#include <limits>
+
+#include "tests/helpers.h"
+
+namespace tensora {
+namespace {
+
+using testing::contains;
+using testing::error_of;
+using testing::values;
+using Values = testing::Values;
+
+void expect_near(const Tensor& tensor, const Values& expected, double tolerance = 1e-4) {
+  const Values found = values(tensor);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], tolerance) << i;
+}
+
+TEST(PytorchParity, CircularPaddingRepeatsWhatIsKept) {
+  const Tensor x = arange(5.).view({1, 1, 5});
+  EXPECT_EQ(values(pad(x, {1, -1}, "circular")), (Values{3, 0, 1, 2, 3}));
+  EXPECT_EQ(values(pad(x, {-1, 2}, "circular")), (Values{1, 2, 3, 4, 1, 2}));
+  EXPECT_EQ(values(pad(x, {2, -2}, "circular")), (Values{1, 2, 0, 1, 2}));
+  EXPECT_EQ(values(pad(x, {-2, 1}, "circular")), (Values{2, 3, 4, 2}));
+  EXPECT_TRUE(contains(error_of([&] { pad(x, {4, -3}, "circular"); }), "no larger than the size"));
+}
+
+TEST(PytorchParity, LogitWithALargeEps) {
+  const Tensor x = tensor({0.3, 0.55, 0.6, 2.0}).requires_grad_();
+  const Tensor y = logit(x, 0.6);
+  expect_near(y, {0.405465, 0.405465, -0.405465, -0.405465});
+  y.sum().backward();
+  EXPECT_EQ(values(x.grad()), (Values{0, 0, 0, 0}));
+  const Tensor nan = full({1}, std::numeric_limits<double>::quiet_NaN()).requires_grad_();
+  logit(nan, 0.1).sum().backward();
+  EXPECT_TRUE(std::isnan(nan.grad().item<double>()));
+}
+
+TEST(PytorchParity, ThePowerZeroHasAHistory) {
+  const Tensor x = (eye(2) * 2).requires_grad_();
+  const Tensor y = linalg::matrix_power(x, 0);
+  EXPECT_TRUE(y.requires_grad());
+  EXPECT_TRUE(equal(y.detach(), eye(2)));
+  y.sum().backward();
+  EXPECT_EQ(values(x.grad()), (Values{0, 0, 0, 0}));
+}
+
+TEST(PytorchParity, TakeAlongDimCountsFromTheEnd) {
+  const Tensor x = arange(9.).view({3, 3}).clone().requires_grad_();
+  const Tensor y = take_along_dim(x, tensor({-1, 0, -3}).view({1, 3}), 0);
+  EXPECT_EQ(values(y), (Values{6, 1, 2}));
+  y.sum().backward();
+  EXPECT_EQ(values(x.grad()), (Values{0, 1, 1, 0, 0, 0, 1, 0, 0}));
+  EXPECT_TRUE(contains(error_of([&] {
+                         take_along_dim(x, full({1, 3}, -4, kInt64), 0);
+                       }),
+                       "out of bounds"));
+  // Without a dim, and in gather, PyTorch refuses them.
+  EXPECT_TRUE(contains(error_of([&] { take_along_dim(x, tensor({-1})); }), "out of bounds"));
+  EXPECT_TRUE(contains(error_of([&] { gather(x, 0, full({1, 3}, -1, kInt64)); }), "out of bounds"));
+}
+
+TEST(PytorchParity, GatherDoesNotLookAtAnEmptyIndex) {
+  EXPECT_EQ(gather(ones({5}), 0, zeros({2, 0}, kUInt8)).sizes(), (Shape{2, 0}));
+  EXPECT_TRUE(contains(error_of([] { gather(ones({5}), 0, zeros({2}, kUInt8)); }), "uint8"));
+}
+
+TEST(PytorchParity, RepeatsMayBeOfAnyIntegerDtype) {
+  for (const DType dtype : {kUInt8, kInt8, kInt16})
+    EXPECT_EQ(values(repeat_interleave(arange(3), tensor({0, 2, 1}).to(dtype), 0)),
+              (Values{1, 1, 2}));
+}
+
+TEST(PytorchParity, TheCovarianceOfOneRowIsANumber) {
+  const Tensor x = tensor({1., 2., 4.});
+  EXPECT_EQ(cov(x.view({1, 3})).dim(), 0);
+  EXPECT_EQ(corrcoef(x.view({1, 3})).dim(), 0);
+  expect_near(cov(x), {7. / 3});
+}
+
+// See Note [The gradient of a factor].
+TEST(PytorchParity, GradientsOfCholeskyFactorsAreNotCut) {
+  const Tensor factor =
+      tensor({2., .5, .3, .7, 3., .1, .2, .4, 1.5}).view({3, 3}).clone().requires_grad_();
+  const Tensor right = arange(6.).view({3, 2}).clone().requires_grad_();
+  const Tensor x = cholesky_solve(right, factor);
+  expect_near(x, {-0.166, 0.039, 0.001, 0.025, 1.659, 2.021}, 1e-3);
+  const auto of_solve = grad((x * arange(1., 7.).view({3, 2})).sum(), {factor, right});
+  expect_near(of_solve[0], {-0.078, -0.141, -0.477, -0.05, -0.09, -0.305, -4.041, -7.298, -24.616},
+              1e-3);
+  expect_near(of_solve[1], {0.039, 0.245, 0.025, 0.049, 2.021, 2.382}, 1e-3);
+  const auto of_inverse =
+      grad((cholesky_inverse(factor, true) * arange(1., 10.).view({3, 3})).sum(), {factor});
+  expect_near(of_inverse[0], {0.126, -0.235, -2.115, -0.067, -0.24, -1.915, -0.776, -0.662, -4.523},
+              1e-3);
+}
+
+// PyTorch's gradient of as_strided_scatter keeps what was replaced and drops the rest.
+TEST(PytorchParity, WhatAScatterReplacesHasNoGradient) {
+  const Tensor x = zeros({3, 3}, {.requires_grad = true}), part = ones({2, 2});
+  as_strided_scatter(x, part, {2, 2}, {1, 2}, 1).sum().backward();
+  EXPECT_EQ(values(x.grad()), (Values{1, 0, 0, 0, 0, 1, 1, 1, 1}));
+}
+
+TEST(PytorchParity, IntegersWhereTheResultIsAFloat) {
+  const Tensor a = tensor({0, 1}), b = tensor({1, 2});
+  EXPECT_EQ(values(margin_ranking_loss(a, b, tensor({1, -1}), 0, Reduction::none)), (Values{1, 0}));
+  expect_near(poisson_nll_loss(a, a, true, true, 1e-8, Reduction::none), {1, 1.718282});
+  expect_near(pairwise_distance(arange(4).view({2, 2}), arange(1, 5).view({2, 2})),
+              {1.414212, 1.414212});
+  EXPECT_EQ(values(addmv(a, arange(4).view({2, 2}), a, 1.5, 2.7)), (Values{2, 7}));
+  EXPECT_EQ(ones({2, 3}, kBool).sum_to_size({1, 3}).dtype(), kInt64);
+}
+
+TEST(PytorchParity, ConvolutionsOfIntegersAreExact) {
+  const auto whole = [](const Shape& sizes) {
+    return remainder(arange(sizes.numel()) * 7, 11).view(sizes) - 5;
+  };
+  const Tensor x = whole({2, 4, 5, 6}), bias = whole({6});
+  const auto compare = [](const Tensor& found, const Tensor& expected) {
+    EXPECT_EQ(found.dtype(), kInt64);
+    EXPECT_TRUE(equal(found.to(kFloat64), expected));
+  };
+  const Tensor weight = whole({6, 2, 3, 2}), turned = whole({4, 3, 3, 2});
+  compare(conv2d(x, weight, bias, {2, 1}, Shape{1, 2}, {1, 2}, 2),
+          conv2d(x.to(kFloat64), weight.to(kFloat64), bias.to(kFloat64), {2, 1}, Shape{1, 2},
+                 {1, 2}, 2));
+  compare(conv2d(x, weight, {}, 1, "same", 1, 2),
+          conv2d(x.to(kFloat64), weight.to(kFloat64), {}, 1, "same", 1, 2));
+  compare(conv_transpose2d(x, turned, bias, {2, 3}, {1, 0}, {1, 0}, 2, {1, 2}),
+          conv_transpose2d(x.to(kFloat64), turned.to(kFloat64), bias.to(kFloat64), {2, 3}, {1, 0},
+                           {1, 0}, 2, {1, 2}));
+  // Beyond the integers that a double holds.
+  const Tensor large = full({1, 1, 1}, (int64_t{1} << 60) + 1, kInt64);
+  EXPECT_TRUE(equal(conv1d(large, ones({1, 1, 1}, kInt64)), large));
+  EXPECT_TRUE(contains(error_of([&] { conv2d(x, weight.to(kInt32)); }), "expected one dtype"));
+}
+
+TEST(PytorchParity, FewerDimsThanUsual) {
+  EXPECT_EQ(linear(ones({2, 3}), ones({3})).sizes(), Shape{2});
+  EXPECT_EQ(values(linalg::vander(tensor(3.), 3)), (Values{1, 3, 9}));
+  EXPECT_EQ(multi_margin_loss(tensor(2.), tensor(0)).item<double>(), 0);
+  EXPECT_EQ(multilabel_margin_loss(tensor(2.), tensor(0)).item<double>(), 0);
+  EXPECT_EQ(pixel_shuffle(ones({1, 0, 1, 1}), 2).sizes(), (Shape{1, 0, 2, 2}));
+}
+
+TEST(PytorchParity, ComplexSequences) {
+  const Tensor z = linspace(1, Complex<double>(2, 3), 3, {});
+  EXPECT_EQ(z.dtype(), kComplex64);
+  EXPECT_EQ(values(view_as_real(z).contiguous()), (Values{1, 0, 1.5, 1.5, 2, 3}));
+  expect_near(view_as_real(logspace(0, 1, 3, 10, kComplex64)).contiguous(),
+              {1, 0, 3.162278, 0, 10, 0});
+  EXPECT_TRUE(equal(eye(2, kComplex64), eye(2).to(kComplex64)));
+}
+
+TEST(PytorchParity, ComplexNumbersAreTrueUnlessZero) {
+  const Tensor z = complex(tensor({0., 0., 1.}), tensor({0., 2., 0.}));
+  EXPECT_EQ(values(nonzero(z)), (Values{1, 2}));
+  EXPECT_EQ(count_nonzero(z).item<int64_t>(), 2);
+  EXPECT_TRUE(any(z).item<bool>());
+  EXPECT_FALSE(all(z).item<bool>());
+  EXPECT_EQ(values(logical_not(z)), (Values{1, 0, 0}));
+  Tensor written = z.clone();
+  written.tan_();
+  EXPECT_TRUE(allclose(written, tan(z)));
+}
+
+}  // namespace
+}  // namespace tensora
