@@ -342,7 +342,7 @@ class Categorical(Distribution):
 
 
 def _lowest(dtype):
-    from ._functions import finfo
+    from ._dtypes import finfo
     return finfo(dtype).min
 
 

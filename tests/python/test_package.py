@@ -84,8 +84,8 @@ def test_fork():
 
 
 def test_missing_names_say_what_to_do():
-    with pytest.raises(AttributeError, match="TorchScript"):
-        tensora.jit
+    with pytest.raises(AttributeError, match="load_safetensors"):
+        tensora.hub
     with pytest.raises(AttributeError, match="several devices"):
         nn.DataParallel
     with pytest.raises(AttributeError):
