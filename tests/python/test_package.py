@@ -87,7 +87,7 @@ def test_missing_names_say_what_to_do():
     with pytest.raises(AttributeError, match="load_safetensors"):
         tensora.hub
     with pytest.raises(AttributeError, match="several devices"):
-        nn.DataParallel
+        nn.SyncBatchNorm
     with pytest.raises(AttributeError):
         tensora.cuda.no_such_thing
 
