@@ -11,24 +11,23 @@ from collections import namedtuple
 from math import e, inf, nan, pi  # noqa: F401
 
 import tensora as _t
-from . import _C
-from ._C import Tensor, bool, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8  # noqa: F401
-from ._C import (from_dlpack, tril, triu,  # noqa: F401
-                 abs, acos, acosh, add, asin, asinh, atan, atan2, atanh, bitwise_and, bitwise_left_shift,
-                 bitwise_or, bitwise_right_shift, bitwise_xor, ceil, clip, conj, copysign, cos, cosh, exp, expm1,
-                 floor, floor_divide, hypot, isfinite, isinf, isnan, log, log1p, log2, log10, logaddexp, logical_and,
-                 logical_not, logical_or, logical_xor, maximum, minimum, multiply, negative, nextafter, positive, pow,
-                 reciprocal, remainder, round, sign, signbit, sin, sinh, square, sqrt, subtract, tan, tanh, trunc,
-                 matmul, moveaxis, nonzero_tuple as nonzero, broadcast_to, stack, roll, tile)
-from ._dtypes import finfo, iinfo, result_type as _result_type  # noqa: F401
-from ._functions import asarray as _asarray, meshgrid, where  # noqa: F401
+from .. import _C
+from .._C import Tensor, bool, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8  # noqa: F401
+from .._C import (abs, acos, acosh, add, asin, asinh, atan, atan2, atanh, bitwise_and, bitwise_left_shift,  # noqa: F401
+                  bitwise_or, bitwise_right_shift, bitwise_xor, ceil, conj, copysign, cos, cosh, exp, expm1,
+                  floor, floor_divide, hypot, isfinite, isinf, isnan, log, log1p, log2, log10, logaddexp, logical_and,
+                  logical_not, logical_or, logical_xor, maximum, minimum, multiply, negative, nextafter, positive, pow,
+                  reciprocal, remainder, round, signbit, sin, sinh, square, sqrt, subtract, tan, tanh, trunc,
+                  matmul, moveaxis, tile)
+from .._dtypes import finfo as _finfo, iinfo as _iinfo, result_type as _result_type
+from .._functions import asarray as _asarray, where  # noqa: F401
 
 newaxis = None
 __array_api_version__ = "2023.12"
 
-bitwise_invert, concat = _C.bitwise_not, _C.cat
+bitwise_invert = _C.bitwise_not
 equal, not_equal, less, less_equal, greater, greater_equal = _C.eq, _C.ne, _C.lt, _C.le, _C.gt, _C.ge
-divide, imag, real, permute_dims = _C.div, _C.imag, _C.real, _C.permute
+divide, imag, real = _C.div, _C.imag, _C.real
 
 _SIGNED = (int8, int16, int32, int64)
 _REAL, _COMPLEX = (float32, float64), (complex64, complex128)
@@ -38,23 +37,70 @@ _KINDS = {"bool": (bool,), "signed integer": _SIGNED, "unsigned integer": (uint8
 
 # ---- creation -------------------------------------------------------------------------------------
 
-def _creator(name):
-    make = getattr(_C, name)
-
-    def create(*args, dtype=None, device=None, **kwargs):
-        return make(*args, dtype=dtype, device=device, **kwargs)
-    create.__name__, create.__doc__ = name, make.__doc__
-    return create
+def empty(shape, *, dtype=None, device=None):
+    """A tensor whose elements are not set."""
+    return _C.empty(_shape(shape), dtype=dtype, device=device)
 
 
-empty, ones, zeros = _creator("empty"), _creator("ones"), _creator("zeros")
-empty_like, ones_like, zeros_like = _creator("empty_like"), _creator("ones_like"), _creator("zeros_like")
-full_like = _creator("full_like")
+def ones(shape, *, dtype=None, device=None):
+    """A tensor of ones."""
+    return _C.ones(_shape(shape), dtype=dtype, device=device)
+
+
+def zeros(shape, *, dtype=None, device=None):
+    """A tensor of zeros."""
+    return _C.zeros(_shape(shape), dtype=dtype, device=device)
+
+
+def empty_like(x, /, *, dtype=None, device=None):
+    """The same shape, not set."""
+    return _C.empty_like(x, dtype=dtype, device=device)
+
+
+def ones_like(x, /, *, dtype=None, device=None):
+    """The same shape, of ones."""
+    return _C.ones_like(x, dtype=dtype, device=device)
+
+
+def zeros_like(x, /, *, dtype=None, device=None):
+    """The same shape, of zeros."""
+    return _C.zeros_like(x, dtype=dtype, device=device)
+
+
+def full_like(x, /, fill_value, *, dtype=None, device=None):
+    """The same shape, of one value."""
+    return _C.full_like(x, fill_value, dtype=dtype, device=device)
+
+
+def from_dlpack(x, /, *, device=None, copy=None):
+    """A tensor over another library's memory; a copy if `copy` says so."""
+    result = _C.from_dlpack(x)
+    result = result if device is None else result.to(device)
+    return result.clone() if copy else result
+
+
+def meshgrid(*arrays, indexing="xy"):
+    """Coordinates of a grid."""
+    return list(_t.meshgrid(*arrays, indexing=indexing))
+
+
+def tril(x, /, *, k=0):
+    """The part below and on the k-th diagonal."""
+    return _C.tril(x, k)
+
+
+def triu(x, /, *, k=0):
+    """The part above and on the k-th diagonal."""
+    return _C.triu(x, k)
+
+
+def _shape(shape):
+    return (shape,) if isinstance(shape, int) else tuple(shape)
 
 
 def full(shape, fill_value, *, dtype=None, device=None):
     """A tensor of one value."""
-    return _C.full((shape,) if isinstance(shape, int) else tuple(shape), fill_value, dtype=dtype, device=device)
+    return _C.full(_shape(shape), fill_value, dtype=dtype, device=device)
 
 
 def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
@@ -136,6 +182,23 @@ def result_type(*arrays_and_dtypes):
     return result
 
 
+def finfo(type, /):
+    """Limits of a floating dtype, or of an array's."""
+    return _limits(_finfo, type)
+
+
+def iinfo(type, /):
+    """Limits of an integer dtype, or of an array's."""
+    return _limits(_iinfo, type)
+
+
+def _limits(of, type):
+    dtype = type.dtype if isinstance(type, Tensor) else type
+    result = of({complex64: float32, complex128: float64}.get(dtype, dtype))
+    result.dtype = {complex64: float32, complex128: float64}.get(dtype, dtype)
+    return result
+
+
 def broadcast_arrays(*arrays):
     """All of them in their common shape."""
     return list(_C.broadcast_tensors(list(arrays)))
@@ -143,7 +206,34 @@ def broadcast_arrays(*arrays):
 
 # ---- shapes ---------------------------------------------------------------------------------------
 
-def expand_dims(x, /, *, axis=0):
+def broadcast_to(x, /, shape):
+    """The elements repeated to a larger shape."""
+    return x.broadcast_to(_shape(shape))
+
+
+def concat(arrays, /, *, axis=0):
+    """Arrays one after the other; flattened first if `axis` is None."""
+    dtype = result_type(*arrays)
+    parts = [x.to(dtype) for x in arrays]
+    return _C.cat([x.reshape(-1) for x in parts], 0) if axis is None else _C.cat(parts, axis)
+
+
+def stack(arrays, /, *, axis=0):
+    """Arrays along a new dimension."""
+    return _C.stack(list(arrays), axis)
+
+
+def permute_dims(x, /, axes):
+    """The dimensions in another order."""
+    return x.permute(tuple(axes))
+
+
+def roll(x, /, shift, *, axis=None):
+    """Elements moved round."""
+    return _t.roll(x, shift) if axis is None else _t.roll(x, shift, axis)
+
+
+def expand_dims(x, /, axis=0):
     """A new dimension of size 1."""
     return x.unsqueeze(axis)
 
@@ -197,7 +287,8 @@ def _axes(x, axis):
 
 def tensordot(x1, x2, /, *, axes=2):
     """Sums of products over several dimensions."""
-    return _t.tensordot(x1, x2, axes)
+    dtype = _C.promote_types(x1.dtype, x2.dtype)
+    return _t.tensordot(x1.to(dtype), x2.to(dtype), axes)
 
 
 def vecdot(x1, x2, /, *, axis=-1):
@@ -295,6 +386,27 @@ def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
         start = _C.zeros([1 if i == axis % x.ndim else n for i, n in enumerate(x.shape)], dtype=result.dtype)
         result = _C.cat([start, result], axis)
     return result
+
+
+def clip(x, /, min=None, max=None):
+    """Elements between two bounds, either of which may be missing."""
+    return x.clone() if min is None and max is None else _C.clip(x, min, max)
+
+
+def sign(x, /):
+    """-1, 0 or 1; of complex numbers, their direction."""
+    if not x.dtype.is_complex:
+        result = _C.sign(x)
+        return _C.where(_C.isnan(x), x, result) if x.dtype.is_floating_point else result
+    size = _C.abs(x)
+    return _C.where(size == 0, _C.zeros_like(x), x / size)
+
+
+def nonzero(x, /):
+    """Where elements are not zero: a vector for each dimension."""
+    if x.ndim == 0:
+        raise ValueError("nonzero: expected an array with dimensions, got one element")
+    return _C.nonzero_tuple(x)
 
 
 # ---- order ----------------------------------------------------------------------------------------
