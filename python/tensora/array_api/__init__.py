@@ -500,3 +500,9 @@ def __array_namespace_info__():
 
 
 from . import linalg  # noqa: E402,F401 - an extension of the standard
+
+
+def __getattr__(name):
+    if name == "fft":  # the other extension
+        return getattr(_t, "fft")  # says so where there is none
+    raise AttributeError(f"module 'tensora.array_api' has no attribute '{name}'")

@@ -8,6 +8,8 @@ from . import matrix_transpose, tensordot, vecdot  # noqa: F401
 
 def cross(x1, x2, /, *, axis=-1):
     """Vectors that are orthogonal to both."""
+    dims = max(x1.ndim, x2.ndim)
+    x1, x2 = (x.reshape([1] * (dims - x.ndim) + list(x.shape)) for x in (x1, x2))
     return _linalg.cross(x1, x2, dim=axis)
 
 
