@@ -296,6 +296,7 @@ PyMethodDef module_methods[] = {
      "Whether inference_mode is on."},
     {"_function_apply", function_apply, METH_VARARGS, nullptr},
     {"_checkpoint", run_checkpoint, METH_VARARGS, nullptr},
+    {"_saved_tensors_scope", saved_tensors_scope, METH_VARARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace

@@ -15,5 +15,7 @@ Tensor tensor_from_call(PyObject* result, const char* who);
 PyObject* function_apply(PyObject* module, PyObject* args);
 /// _checkpoint(function, tensors, preserve_rng_state)
 PyObject* run_checkpoint(PyObject* module, PyObject* args);
+/// _saved_tensors_scope(pack, unpack): a scope of hooks that ends with the object.
+PyObject* saved_tensors_scope(PyObject* module, PyObject* args);
 
 }  // namespace tensora::python

@@ -1,4 +1,6 @@
 #include "python/src/bindings.h"
+#include "tensora/core/pinned.h"
+#include "tensora/core/queue.h"
 #include "tensora/tensora.h"
 
 // The state of the process: random numbers, threads, devices, modes, printing.
@@ -66,6 +68,34 @@ void bind_devices(nb::module_& module) {
   });
 }
 
+/// Page-locked memory and the queues of a GPU, as far as tensors are concerned.
+void bind_queues(nb::module_& module) {
+  module.def("_pin", [](const Tensor& tensor) {
+    const PinnedMemory* memory = pinned_memory(DeviceType::cuda);
+    check(memory != nullptr, "pin_memory: this device has no page-locked memory");
+    const Tensor pinned = memory->empty(tensor.sizes(), tensor.dtype());
+    const no_grad silent;
+    pinned.copy_(tensor);
+    return pinned;
+  });
+  module.def("_is_pinned", [](const Tensor& tensor) {
+    const PinnedMemory* memory = pinned_memory(DeviceType::cuda);
+    return memory != nullptr && memory->holds(tensor);
+  });
+  module.def("_copy_async", [](const Tensor& to, const Tensor& from) {
+    const PinnedMemory* memory = pinned_memory(DeviceType::cuda);
+    check(memory != nullptr, "copy_async: this device has no page-locked memory");
+    memory->copy_async(to, from);
+  });
+  module.def("_keep_for", [](const Tensor& tensor, uintptr_t stream) {
+    QueueControl* control = queue_control(tensor.device().type);
+    check(control != nullptr, "record_stream: expected a tensor on a GPU, got one on ",
+          tensor.device());
+    control->keep_for(tensor.impl().storage->data(),
+                      Queue{tensor.device(), reinterpret_cast<void*>(stream)});
+  });
+}
+
 /// Autocast is a scope in C++; in Python the modes are saved and restored by hand.
 void bind_modes(nb::module_& module) {
   nb::class_<autocast>(module, "_Autocast")
@@ -104,6 +134,7 @@ void bind_modes(nb::module_& module) {
 void bind_runtime(nb::module_& module) {
   bind_random(module);
   bind_devices(module);
+  bind_queues(module);
   bind_modes(module);
   nb::class_<Profiler>(module, "_Profiler")
       .def(nb::init<>())

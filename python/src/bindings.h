@@ -6,6 +6,7 @@
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
@@ -21,6 +22,7 @@ void bind_io(nanobind::module_& module);
 void bind_nn(nanobind::module_& module);
 void bind_optim(nanobind::module_& module);
 void bind_train(nanobind::module_& module);
+void bind_llm(nanobind::module_& module);
 
 /// Trees of plain values and tensors, as dicts and lists.
 Value to_value(PyObject* object);

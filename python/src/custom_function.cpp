@@ -1,6 +1,8 @@
 #include "python/src/autograd.h"
 #include "python/src/tensor_object.h"
 #include "python/src/values.h"
+#include "tensora/autograd/history.h"
+#include "tensora/autograd/saved_tensor_hooks.h"
 #include "tensora/tensora.h"
 
 // autograd.Function and checkpoint: graph nodes whose body is Python.
@@ -11,6 +13,44 @@ namespace {
 struct PythonFunction {};  // gives the node's type a name
 using KeptPtr = std::shared_ptr<Kept>;
 constexpr const char* kContext = "context";
+constexpr const char* kPacked = "packed";
+
+/// A tensor that a function saved within a scope of hooks, and the history that it had.
+struct PackedInput {
+  std::shared_ptr<PackedTensor> packed;  // null: the function saved None
+  Edge edge;
+
+  Tensor unpack() const {
+    if (!packed) return {};
+    Tensor tensor = shallow_detach(packed->unpack());
+    if (edge.node) set_history(tensor, edge.node, edge.output);
+    return tensor;
+  }
+};
+using PackedInputs = std::vector<PackedInput>;
+
+/// Keeps tensors in the context, through the hooks where a scope of them is open.
+void save_in(FunctionNode& node, TensorList tensors) {
+  Context& context = node.context();
+  if (!node.records()) return;
+  PackedInputs inputs;
+  for (const Tensor& tensor : tensors) {
+    std::shared_ptr<PackedTensor> packed;
+    if (tensor.defined() && !(packed = SavedTensorHooks::pack(tensor)))
+      return context.save_for_backward(std::move(tensors));
+    inputs.push_back({std::move(packed), tensor.defined() ? gradient_edge(tensor) : Edge{}});
+  }
+  context.data[kPacked] = std::move(inputs);
+}
+
+TensorList saved_in(Context& context) {
+  const auto found = context.data.find(kPacked);
+  if (found == context.data.end()) return context.saved_tensors();
+  TensorList tensors;
+  for (const PackedInput& input : std::any_cast<const PackedInputs&>(found->second))
+    tensors.push_back(input.unpack());
+  return tensors;
+}
 
 /// A list attribute of the context as tensors; None becomes an undefined tensor.
 TensorList tensors_of(PyObject* context, const char* name) {
@@ -47,7 +87,7 @@ auto calling_python(Body&& body) {
 TensorList python_backward(Context& context, const TensorList& grads) {
   return calling_python([&] {
     PyObject* python = std::any_cast<const KeptPtr&>(context.data.at(kContext))->get();
-    const TensorList saved = context.saved_tensors();
+    const TensorList saved = saved_in(context);
     const Owned saved_tuple(wrap_all(saved));
     if (PyObject_SetAttrString(python, "saved_tensors", saved_tuple.get()) != 0)
       throw PythonError{};
@@ -59,7 +99,8 @@ TensorList python_backward(Context& context, const TensorList& grads) {
   });
 }
 
-TensorList run_forward(Context& context, PyObject* python, PyObject* args, bool& single) {
+TensorList run_forward(FunctionNode& node, PyObject* python, PyObject* args, bool& single) {
+  Context& context = node.context();
   const no_grad silent;
   const Owned result(PyObject_CallMethod(python, "_run_forward", "(O)", args));
   single = !is_sequence(result.get());
@@ -68,7 +109,7 @@ TensorList run_forward(Context& context, PyObject* python, PyObject* args, bool&
   context.mark_non_differentiable(tensors_of(python, "_non_differentiable"));
   const Owned materialize(PyObject_GetAttrString(python, "materialize_grads"));
   context.set_materialize_grads(get<bool>(materialize.get()));
-  context.save_for_backward(tensors_of(python, "_to_save"));
+  save_in(node, tensors_of(python, "_to_save"));
   if (PyObject_SetAttrString(python, "_to_save", Owned(PyTuple_New(0)).get()) != 0 ||
       PyObject_SetAttrString(python, "_dirty", Owned(PyTuple_New(0)).get()) != 0 ||
       PyObject_SetAttrString(python, "_non_differentiable", Owned(PyTuple_New(0)).get()) != 0)
@@ -95,9 +136,56 @@ PyObject* function_apply(PyObject*, PyObject* arguments) {
     if (PyObject_SetAttrString(python, "needs_input_grad", needs.get()) != 0) throw PythonError{};
     node->context().data[kContext] = std::make_shared<Kept>(python);
     bool single = false;
-    TensorList outputs = run_forward(node->context(), python, args, single);
+    TensorList outputs = run_forward(*node, python, args, single);
     node->finish(outputs);
     return single ? wrap(outputs[0]) : wrap_all(outputs);
+  });
+}
+
+namespace {
+
+/// What a pack hook returned, and the hook that turns it into a tensor again.
+class PythonPacked final : public PackedTensor {
+ public:
+  PythonPacked(PyObject* content, KeptPtr unpack) : content_(content), unpack_(std::move(unpack)) {}
+  Tensor unpack() const override {
+    return calling_python([&] {
+      const Owned result(PyObject_CallOneArg(unpack_->get(), content_.get()));
+      if (!is_tensor(result.get()))
+        raise_type_error(
+            "Output of saved tensor unpack_hook expected to be a Tensor but got result of type ",
+            Py_TYPE(result.get())->tp_name);
+      return tensor_of(result.get());
+    });
+  }
+
+ private:
+  Kept content_;
+  KeptPtr unpack_;
+};
+
+void end_hooks(PyObject* capsule) {
+  delete static_cast<SavedTensorHooks*>(PyCapsule_GetPointer(capsule, nullptr));
+}
+
+}  // namespace
+
+PyObject* saved_tensors_scope(PyObject*, PyObject* arguments) {
+  return guarded([&]() -> PyObject* {
+    PyObject *pack = nullptr, *unpack = nullptr;
+    if (!PyArg_ParseTuple(arguments, "OO", &pack, &unpack)) return nullptr;
+    auto hooks = std::make_unique<SavedTensorHooks>(
+        [pack = std::make_shared<Kept>(pack),
+         unpack = std::make_shared<Kept>(unpack)](const Tensor& tensor) {
+          return calling_python([&]() -> std::unique_ptr<PackedTensor> {
+            const Owned argument(wrap(tensor));
+            const Owned content(PyObject_CallOneArg(pack->get(), argument.get()));
+            return std::make_unique<PythonPacked>(content.get(), unpack);
+          });
+        });
+    PyObject* scope = PyCapsule_New(hooks.get(), nullptr, end_hooks);
+    if (scope) hooks.release();  // NOLINT: the capsule owns it now
+    return scope;
   });
 }
 

@@ -92,4 +92,5 @@ NB_MODULE(_C, module) {  // NOLINT: a macro of nanobind
   bind_nn(module);
   bind_optim(module);
   bind_train(module);
+  bind_llm(module);
 }

@@ -49,6 +49,7 @@ TensorIndex entry(PyObject* object) {
   if (is_sequence(object) || PyObject_HasAttrString(object, "__array__"))
     return TensorIndex(positions(object));
   if (PyIndex_Check(object)) return TensorIndex(get<int64_t>(object));
+  if (PyRange_Check(object)) return TensorIndex(positions(Owned(PySequence_List(object)).get()));
   raise(PyExc_IndexError,
         concat("only integers, slices (`:`), ellipsis (`...`), None and long or bool tensors are "
                "valid indices (got ",

@@ -24,8 +24,11 @@ from . import _tensor  # noqa: E402 - gives Tensor the methods that are written 
 from ._modes import (no_grad, enable_grad, set_grad_enabled, inference_mode,  # noqa: E402
                      autocast)
 from ._functions import *  # noqa: E402,F401,F403 - functions whose Python form differs from C++'s
-from ._functions import (finfo, iinfo, manual_seed, seed, initial_seed, get_rng_state,  # noqa: E402
-                         set_rng_state, save, load, set_printoptions, is_tensor, compile)
+from ._functions import (manual_seed, seed, initial_seed, get_rng_state, set_rng_state,  # noqa: E402
+                         set_printoptions, compile)
+from ._dtypes import (finfo, iinfo, is_tensor, is_storage, is_floating_point, is_complex, is_inference,  # noqa: E402
+                      numel, result_type, can_cast, typename)
+from .serialization import save, load, save_safetensors, load_safetensors  # noqa: E402,F401
 from . import autograd, cuda, fft, linalg, nn, optim, random, testing, utils, version  # noqa: E402
 from ._named import FloatTensor, DoubleTensor, HalfTensor, LongTensor, IntTensor, BoolTensor, ByteTensor  # noqa: E402
 from math import e, inf, nan, pi  # noqa: E402,F401
@@ -34,15 +37,14 @@ newaxis = None
 grad = autograd.grad
 
 # Modules that few programs need are loaded when they are first named.
-_LAZY = ("amp", "distributions", "special", "backends", "profiler", "compat", "func", "multiprocessing", "types")
+_LAZY = ("amp", "distributions", "special", "backends", "profiler", "compat", "func", "multiprocessing", "types",
+         "accelerator", "llm", "array_api", "distributed",
+         "jit", "onnx")
 
 # What PyTorch has under a name that is not here, and what to use instead.
 _ELSEWHERE = {
-    "jit": "tensora has no TorchScript; call the model as it is",
-    "distributed": "training on several processes is not part of this version",
     "sparse": "there are no sparse tensors",
     "hub": "load weights with tensora.load or tensora.load_safetensors",
-    "onnx": "there is no ONNX export; save the state_dict as safetensors",
     "quantize_per_tensor": "use Tensor.quantize(dtype) with a block dtype such as tensora.q8_0",
     "vmap": "write the batch dimension out",
 }

@@ -47,13 +47,20 @@ def to(self, *args, device=None, dtype=None, non_blocking=False, copy=False, mem
         elif value is not None:
             device = value
     result = self
-    if device is not None:
+    if non_blocking and device is not None and _C.device(device).type == "cuda" and _can_copy_async(self):
+        result = _C.empty(self.shape, dtype=self.dtype, device=device)
+        _C._copy_async(result, self)
+    elif device is not None:
         result = _to(result, _C.device(device) if not isinstance(device, _C.device) else device)
     if dtype is not None:
         result = _to(result, dtype)
     if memory_format is not None and memory_format is not _C.preserve_format:
         result = _to(result, memory_format)
     return result.clone() if copy and result is self else result
+
+
+def _can_copy_async(tensor):
+    return tensor.is_pinned() and tensor.is_contiguous() and not tensor.requires_grad
 
 
 @_method
@@ -65,7 +72,8 @@ def cpu(self, memory_format=None):
 @_method
 def cuda(self, device=None, non_blocking=False, memory_format=None):
     """The same tensor on a GPU."""
-    return _to(self, _C.device("cuda" if device is None else device))
+    device = "cuda" if device is None else device
+    return to(self, _C.device("cuda", device) if isinstance(device, int) else device, non_blocking=non_blocking)
 
 
 def _type(self, dtype=None, non_blocking=False):
@@ -151,8 +159,14 @@ Tensor.__array_priority__ = 1000
 
 @_method
 def __array_namespace__(self, *, api_version=None):
-    import tensora
-    return tensora
+    from . import array_api
+    return array_api
+
+
+@_method
+def to_device(self, device, /, *, stream=None):
+    """The array API's name of `to`."""
+    return to(self, device)
 
 
 @_method
@@ -271,13 +285,16 @@ class _Storage:
 
 @_method
 def pin_memory(self, device=None):
-    """Page-locked memory, for copies to a GPU beside its work; the tensor itself without a GPU."""
-    return self
+    """A copy in page-locked memory, for copies to a GPU beside its work; the tensor itself without a GPU."""
+    if not _C._is_available("cuda") or self.is_pinned():
+        return self
+    return _C._pin(self)
 
 
 @_method
 def is_pinned(self, device=None):
-    return False
+    """Whether it lies in page-locked memory."""
+    return self.is_cpu and _C._is_available("cuda") and _C._is_pinned(self)
 
 
 @_method
@@ -287,7 +304,8 @@ def share_memory_(self):
 
 @_method
 def record_stream(self, stream):
-    return None
+    """Work on `stream` uses the tensor: once freed, its memory is not reused before that work is done."""
+    _C._keep_for(self, stream.cuda_stream)
 
 
 @_method

@@ -23,8 +23,8 @@ void OpNode::connect(Args inputs) {
 
 namespace {
 
-int64_t input_slot(size_t i) { return static_cast<int64_t>(i); }
-int64_t output_slot(size_t i) { return -1 - static_cast<int64_t>(i); }
+int32_t input_slot(size_t i) { return static_cast<int32_t>(i); }
+int32_t output_slot(size_t i) { return -1 - static_cast<int32_t>(i); }
 
 // The contents and the history that a tensor has before it is overwritten. Saving the tensor itself
 // would keep neither, and would create a reference cycle with its new history.
@@ -45,22 +45,44 @@ bool shares_storage(const Tensor& tensor, std::span<const Tensor> others) {
 
 }  // namespace
 
+void OpNode::save(Tensor tensor, int32_t slot) {
+  const uint32_t version = tensor.version();
+  std::unique_ptr<PackedTensor> packed = SavedTensorHooks::pack(tensor);
+  if (!packed) {
+    saved_.push_back({std::move(tensor), version, slot});
+    return;
+  }
+  has_packed_ = true;
+  auto history = std::make_unique<PackedHistory>();
+  history->packed = std::move(packed);
+  history->edge = gradient_edge(tensor);
+  saved_.push_back({Tensor(), 0, slot, std::move(history)});
+}
+
+void OpNode::unpack() {
+  for (size_t i = 0; i < saved_.size(); ++i) {
+    SavedTensor& kept = saved_[i];
+    if (!kept.packed) continue;
+    const Tensor tensor = kept.packed->packed->unpack();
+    check(tensor.defined(), "saved_tensors_hooks: the unpack hook of what '", op_.name,
+          "' saved returned no tensor");
+    kept.tensor = shallow_detach(tensor);
+    kept.version = kept.tensor.version();
+    const Edge& edge = kept.packed->edge;
+    if (edge.node) set_history(kept.tensor, edge.node, edge.output);
+  }
+}
+
 void OpNode::save_inputs(Args inputs, std::span<const Tensor> overwritten) {
   if (wanted_.inputs == 0) return;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const int64_t slot = input_slot(i);
+    const int32_t slot = input_slot(i);
     const Tensor& input = *inputs[i];
     if (!wanted_.has_input(i) || !input.defined()) continue;
     check(!input.is_inference(), op_.name,
           ": a tensor made under inference_mode cannot be saved "
           "for backward; clone it outside of inference_mode");
-    if (shares_storage(input, overwritten)) {
-      Tensor copy = preserved(input);
-      const uint32_t version = copy.version();
-      saved_.push_back({std::move(copy), version, slot});
-    } else {
-      saved_.push_back({input, input.version(), slot});
-    }
+    save(shares_storage(input, overwritten) ? preserved(input) : input, slot);
   }
 }
 
@@ -68,8 +90,7 @@ void OpNode::save_outputs(std::span<const Tensor> outputs) {
   if (wanted_.outputs == 0) return;
   for (size_t i = 0; i < outputs.size(); ++i) {
     // An output whose history is this node would create a reference cycle: save it without history.
-    if (wanted_.has_output(i))
-      saved_.push_back({shallow_detach(outputs[i]), outputs[i].version(), output_slot(i)});
+    if (wanted_.has_output(i)) save(shallow_detach(outputs[i]), output_slot(i));
   }
 }
 
@@ -78,7 +99,7 @@ void OpNode::release() {
   saved_.clear();
 }
 
-const SavedTensor& OpNode::saved(int64_t slot) const {
+const SavedTensor& OpNode::saved(int32_t slot) const {
   for (const SavedTensor& candidate : saved_) {
     if (candidate.slot != slot) continue;
     check(candidate.tensor.version() == candidate.version, "backward: a tensor of shape ",
@@ -96,9 +117,13 @@ Tensors OpNode::backward(Tensors grads) {
         "backward if you need a second one");
   check(op_.gradient != Gradient::not_differentiable, "backward: '", op_.name,
         "' is not differentiable");
+  if (has_packed_) unpack();
   Tensors results(edges().size());
   Vjp vjp(*this, grads, results);
   op_.vjp(op_, vjp, attrs_.get());
+  if (has_packed_)
+    for (size_t i = 0; i < saved_.size(); ++i)
+      if (saved_[i].packed) saved_[i].tensor = Tensor();
   for (size_t i = 0; i < results.size(); ++i)
     if (results[i].defined() && edges()[i].node) inputs_[i].fit(results[i], op_.name);
   return results;

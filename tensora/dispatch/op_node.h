@@ -1,15 +1,23 @@
 #pragma once
 
 #include "tensora/autograd/queued_node.h"
+#include "tensora/autograd/saved_tensor_hooks.h"
 #include "tensora/dispatch/op.h"
 
 namespace tensora {
 
+/// What hooks made of a tensor, and the history that it had.
+struct PackedHistory {
+  std::unique_ptr<PackedTensor> packed;
+  Edge edge;
+};
+
 /// A tensor kept for backward, with the version it had.
 struct SavedTensor {
-  Tensor tensor;
+  Tensor tensor;  // of a packed one, only while backward runs
   uint32_t version;
-  int64_t slot;  // input i, or output -1 - i
+  int32_t slot;  // input i, or output -1 - i
+  std::unique_ptr<PackedHistory> packed = nullptr;
 };
 
 /// A copy of an op's attributes, stored inline if they are small.
@@ -53,7 +61,9 @@ class OpNode final : public QueuedNode, public Pooled {
 
  private:
   friend class Vjp;
-  const SavedTensor& saved(int64_t slot) const;
+  const SavedTensor& saved(int32_t slot) const;
+  void save(Tensor tensor, int32_t slot);
+  void unpack();
 
   const OpBase& op_;
   Slots wanted_;  // what the gradients of the connected inputs need
@@ -61,6 +71,7 @@ class OpNode final : public QueuedNode, public Pooled {
   SmallVector<SavedTensor, 2> saved_;
   SmallVector<InputInfo, 2> inputs_;
   bool released_ = false;
+  bool has_packed_ = false;
 };
 
 }  // namespace tensora

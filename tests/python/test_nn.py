@@ -1,6 +1,7 @@
 """Modules, optimizers, data, files."""
 import copy
 import io
+import os
 import pickle
 
 import numpy as np
@@ -67,10 +68,28 @@ def test_state_dict_round_trip(tmp_path):
     state["first.weight"] = torch.ones(1)
     with pytest.raises(RuntimeError, match="size mismatch"):
         b.load_state_dict(state, strict=False)
-    with pytest.raises(TypeError):
-        torch.save(a, tmp_path / "object.pt")
     with pytest.raises(FileNotFoundError):
         torch.load(tmp_path / "nothing.pt")
+
+
+def test_whole_modules_are_made_only_where_the_program_says_so(tmp_path):
+    a = Net()
+    torch.save({"model": a, "epoch": 3}, tmp_path / "object.pt")
+    with pytest.raises(pickle.UnpicklingError, match="weights_only=False"):
+        torch.load(tmp_path / "object.pt")
+    b = torch.load(tmp_path / "object.pt", weights_only=False)["model"]
+    assert torch.equal(a.first.weight, b.first.weight) and b.first.weight.requires_grad
+    layers = {type(m) for m in a.modules()}
+    with torch.serialization.safe_globals(layers):
+        assert torch.load(tmp_path / "object.pt")["epoch"] == 3
+    assert not torch.serialization.get_safe_globals()
+
+    class Evil:
+        def __reduce__(self):
+            return os.system, ("true",)
+    torch.save([Evil()], tmp_path / "evil.pt")
+    with pytest.raises(pickle.UnpicklingError, match="system"):
+        torch.load(tmp_path / "evil.pt")
 
 
 def test_copies_and_moves():

@@ -7,7 +7,10 @@ from .parameter import Buffer, Parameter, UninitializedParameter  # noqa: F401
 
 
 def __getattr__(name):
-    if name in ("DataParallel", "SyncBatchNorm"):
-        raise AttributeError(f"nn.{name}: training on several devices is not part of this version; "
-                             "use the module itself")
+    if name in ("parallel", "DataParallel"):
+        import importlib
+        parallel = importlib.import_module("tensora.nn.parallel")
+        return parallel if name == "parallel" else parallel.DataParallel
+    if name == "SyncBatchNorm":
+        raise AttributeError("nn.SyncBatchNorm: training on several devices is not part of this version; use BatchNorm")
     raise AttributeError(f"module 'tensora.nn' has no attribute '{name}'; docs/coming-from-pytorch.md lists what differs")

@@ -4,6 +4,12 @@ import math
 from .. import _C
 from .._C import Tensor
 
+TYPE_CHECKING = False  # type checkers take it for True, and do not see what the next lines make
+if TYPE_CHECKING:
+    from typing import Any
+
+    def __getattr__(name: str) -> Any: ...
+
 # Every function of the core is here too; names with a form for layers and one for tensors have the former.
 globals().update({name: value for name, value in vars(_C).items()
                   if type(value).__name__ == "builtin_function" and not name.startswith("_")})

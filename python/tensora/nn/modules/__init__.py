@@ -15,3 +15,14 @@ from .pooling import *  # noqa: F401,F403
 from .rnn import *  # noqa: F401,F403
 from .shape import *  # noqa: F401,F403
 from .transformer import *  # noqa: F401,F403
+
+# Files of PyTorch's that hold layers which stand elsewhere here: nn.modules.dropout.Dropout is nn.Dropout.
+_FILES = ("dropout", "sparse", "batchnorm", "instancenorm", "padding", "flatten", "upsampling", "pixelshuffle", "fold",
+          "distance", "channelshuffle", "adaptive")
+
+
+def __getattr__(name):
+    if name in _FILES:
+        import sys
+        return sys.modules[__name__]
+    raise AttributeError(f"module 'tensora.nn.modules' has no attribute '{name}'")

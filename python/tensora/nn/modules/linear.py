@@ -50,6 +50,9 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
+NonDynamicallyQuantizableLinear = Linear  # PyTorch's name of the projections of attention
+
+
 class LazyLinear(Linear):
     """A Linear that takes in_features from its first input."""
 

@@ -1,32 +1,13 @@
 """The base of all modules."""
-import itertools
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict
 
 from ... import _C
 from ..._C import Tensor
 from ..._modes import no_grad
 from ..parameter import Buffer, Parameter
+from .hooks import Hooked, RemovableHandle, _BackwardHooks  # noqa: F401 - a name of PyTorch's module
+from .state import Stateful
 
-_IncompatibleKeys = namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])
-_hook_ids = itertools.count()
-
-
-class RemovableHandle:
-    """Undoes a registration; also as a context manager."""
-
-    def __init__(self, hooks, *extras):
-        self.id = next(_hook_ids)
-        self._places = (hooks,) + extras
-
-    def remove(self):
-        for hooks in self._places:
-            hooks.pop(self.id, None)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self.remove()
 
 
 def _indented(text, spaces):
@@ -34,7 +15,7 @@ def _indented(text, spaces):
     return "\n".join([first] + [" " * spaces + line for line in rest])
 
 
-class Module:
+class Module(Stateful, Hooked):
     """The base of all modules: subclass it, assign parameters and modules, write forward.
 
     >>> class Net(nn.Module):
@@ -384,178 +365,6 @@ class Module:
     def compile(self, *args, **kwargs):
         return None
 
-    # ---- state ----
-
-    def get_extra_state(self):
-        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
-
-    def set_extra_state(self, state):
-        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
-
-    def _save_to_state_dict(self, destination, prefix, keep_vars):
-        for name, value in self._parameters.items():
-            if value is not None:
-                destination[prefix + name] = value if keep_vars else value.detach()
-        for name, value in self._buffers.items():
-            if value is not None and name not in self._non_persistent_buffers_set:
-                destination[prefix + name] = value if keep_vars else value.detach()
-        if type(self).get_extra_state is not Module.get_extra_state:
-            destination[prefix + "_extra_state"] = self.get_extra_state()
-
-    def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
-        """All parameters and persistent buffers by name."""
-        if args:
-            destination = args[0]
-            prefix = args[1] if len(args) > 1 else prefix
-            keep_vars = args[2] if len(args) > 2 else keep_vars
-        if destination is None:
-            destination = OrderedDict()
-            destination._metadata = OrderedDict()
-        metadata = {"version": self._version}
-        if hasattr(destination, "_metadata"):
-            destination._metadata[prefix[:-1]] = metadata
-        for hook in self._state_dict_pre_hooks.values():
-            hook(self, prefix, keep_vars)
-        self._save_to_state_dict(destination, prefix, keep_vars)
-        for name, module in self._modules.items():
-            if module is not None:
-                module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
-        for hook in self._state_dict_hooks.values():
-            changed = hook(self, destination, prefix, metadata)
-            destination = destination if changed is None else changed
-        return destination
-
-    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
-                              error_msgs):
-        for hook in self._load_state_dict_pre_hooks.values():
-            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
-        persistent = {n: b for n, b in self._buffers.items() if n not in self._non_persistent_buffers_set}
-        for name, target in {**self._parameters, **persistent}.items():
-            if target is None:
-                continue
-            key = prefix + name
-            if key not in state_dict:
-                if strict:
-                    missing_keys.append(key)
-                continue
-            self._load_one(name, target, key, state_dict[key], local_metadata, error_msgs)
-        extra = prefix + "_extra_state"
-        if type(self).set_extra_state is not Module.set_extra_state:
-            if extra in state_dict:
-                self.set_extra_state(state_dict[extra])
-            elif strict:
-                missing_keys.append(extra)
-        elif strict and extra in state_dict:
-            unexpected_keys.append(extra)
-        if strict:
-            known = set(self._parameters) | set(persistent) | {"_extra_state"}
-            for key in state_dict:
-                if key.startswith(prefix) and key != extra:
-                    name = key[len(prefix):].split(".", 1)
-                    if (len(name) > 1 and name[0] not in self._modules) or (len(name) == 1 and name[0] not in known):
-                        unexpected_keys.append(key)
-
-    def _load_one(self, name, target, key, value, metadata, error_msgs):
-        if not isinstance(value, Tensor):
-            value = _C.tensor(value) if not hasattr(value, "__dlpack__") else _C.from_dlpack(value)
-        if target.dim() == 0 and value.dim() == 1 and value.numel() == 1:
-            value = value[0]
-        if value.shape != target.shape:
-            error_msgs.append(f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
-                              f"the shape in current model is {target.shape}.")
-            return
-        try:
-            with no_grad():
-                if metadata.get("assign_to_params_buffers", False):
-                    if isinstance(target, Parameter):
-                        self._parameters[name] = (value if isinstance(value, Parameter)
-                                                  else Parameter(value, target.requires_grad))
-                    else:
-                        self._buffers[name] = value
-                else:
-                    target.copy_(value)
-        except Exception as error:
-            error_msgs.append(f'While copying the parameter named "{key}", an exception occurred: {error}')
-
-    def load_state_dict(self, state_dict, strict=True, assign=False):
-        """Takes parameters and buffers over from a state_dict."""
-        if not hasattr(state_dict, "items"):
-            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        missing, unexpected, errors = [], [], []
-        metadata = getattr(state_dict, "_metadata", None)
-        state_dict = OrderedDict(state_dict)
-
-        def load(module, prefix):
-            local = {} if metadata is None else dict(metadata.get(prefix[:-1], {}))
-            if assign:
-                local["assign_to_params_buffers"] = True
-            module._load_from_state_dict(state_dict, prefix, local, True, missing, unexpected, errors)
-            for name, child in module._modules.items():
-                if child is not None:
-                    load(child, f"{prefix}{name}.")
-            incompatible = _IncompatibleKeys(missing, unexpected)
-            for hook in module._load_state_dict_post_hooks.values():
-                hook(module, incompatible)
-        load(self, "")
-        if strict:
-            if unexpected:
-                errors.insert(0, "Unexpected key(s) in state_dict: " + ", ".join(f'"{k}"' for k in unexpected) + ". ")
-            if missing:
-                errors.insert(0, "Missing key(s) in state_dict: " + ", ".join(f'"{k}"' for k in missing) + ". ")
-        if errors:
-            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(errors))
-        return _IncompatibleKeys(missing, unexpected)
-
-    # ---- hooks ----
-
-    def _add_hook(self, hooks, hook, prepend=False, with_kwargs=False, always_call=False):
-        handle = RemovableHandle(hooks, self._hooks_with_kwargs, self._always_called_hooks)
-        hooks[handle.id] = hook
-        if with_kwargs:
-            self._hooks_with_kwargs[handle.id] = True
-        if always_call:
-            self._always_called_hooks[handle.id] = True
-        if prepend:
-            hooks.move_to_end(handle.id, last=False)
-        return handle
-
-    def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
-        """Calls hook(module, args) before forward; what it returns replaces the arguments."""
-        return self._add_hook(self._forward_pre_hooks, hook, prepend, with_kwargs)
-
-    def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
-        """Calls hook(module, args, output) after forward; what it returns replaces the output."""
-        return self._add_hook(self._forward_hooks, hook, prepend, with_kwargs, always_call)
-
-    def register_full_backward_hook(self, hook, prepend=False):
-        """Calls hook(module, grad_input, grad_output) when the gradients of the inputs are known."""
-        return self._add_hook(self._backward_hooks, hook, prepend)
-
-    register_backward_hook = register_full_backward_hook
-
-    def register_full_backward_pre_hook(self, hook, prepend=False):
-        """Calls hook(module, grad_output) when the gradients of the outputs are known."""
-        return self._add_hook(self._backward_pre_hooks, hook, prepend)
-
-    def _register_state_dict_hook(self, hook):
-        return self._add_hook(self._state_dict_hooks, hook)
-
-    def register_state_dict_post_hook(self, hook):
-        return self._add_hook(self._state_dict_hooks, hook)
-
-    def register_state_dict_pre_hook(self, hook):
-        return self._add_hook(self._state_dict_pre_hooks, hook)
-
-    def _register_load_state_dict_pre_hook(self, hook, with_module=False):
-        call = (lambda *args: hook(self, *args)) if with_module else hook
-        return self._add_hook(self._load_state_dict_pre_hooks, call)
-
-    def register_load_state_dict_pre_hook(self, hook):
-        return self._register_load_state_dict_pre_hook(hook, with_module=True)
-
-    def register_load_state_dict_post_hook(self, hook):
-        return self._add_hook(self._load_state_dict_post_hooks, hook)
-
     # ---- printing ----
 
     def extra_repr(self):
@@ -572,66 +381,3 @@ class Module:
         if len(lines) <= 1 and not children:
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
-
-
-class _BackwardHooks:
-    """Calls a module's backward hooks: identity functions around forward see the gradients pass."""
-
-    def __init__(self, module):
-        self.module, self.grad_output = module, None
-
-    def watch_inputs(self, args):
-        from ...autograd import Function
-        tensors = [a for a in args if isinstance(a, Tensor) and a.requires_grad]
-        if not tensors:
-            return args
-        owner = self
-
-        class Inputs(Function):
-            @staticmethod
-            def forward(ctx, *values):
-                return tuple(v.view_as(v) for v in values)
-
-            @staticmethod
-            def backward(ctx, *grads):
-                full = iter(grads)
-                listed = tuple(next(full) if isinstance(a, Tensor) and a.requires_grad else None for a in args)
-                for hook in list(owner.module._backward_hooks.values()):
-                    changed = hook(owner.module, listed, owner.grad_output)
-                    if changed is not None:
-                        listed = changed if isinstance(changed, tuple) else (changed,)
-                return tuple(g for g, a in zip(listed, args) if isinstance(a, Tensor) and a.requires_grad)
-        self._has_inputs = True
-        replaced = iter(Inputs.apply(*tensors))
-        return tuple(next(replaced) if isinstance(a, Tensor) and a.requires_grad else a for a in args)
-
-    _has_inputs = False
-
-    def watch_outputs(self, result):
-        from ...autograd import Function
-        single = isinstance(result, Tensor)
-        outputs = (result,) if single else tuple(result)
-        tensors = [o for o in outputs if isinstance(o, Tensor) and o.requires_grad]
-        if not tensors:
-            return result
-        owner = self
-
-        class Outputs(Function):
-            @staticmethod
-            def forward(ctx, *values):
-                return tuple(v.view_as(v) for v in values)
-
-            @staticmethod
-            def backward(ctx, *grads):
-                for hook in list(owner.module._backward_pre_hooks.values()):
-                    changed = hook(owner.module, grads)
-                    if changed is not None:
-                        grads = changed if isinstance(changed, tuple) else (changed,)
-                owner.grad_output = grads
-                if not owner._has_inputs:
-                    for hook in list(owner.module._backward_hooks.values()):
-                        hook(owner.module, (None,), grads)
-                return grads
-        replaced = iter(Outputs.apply(*tensors))
-        outputs = [next(replaced) if isinstance(o, Tensor) and o.requires_grad else o for o in outputs]
-        return outputs[0] if single else type(result)(outputs)

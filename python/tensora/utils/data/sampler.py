@@ -49,7 +49,9 @@ class RandomSampler(Sampler):
     def __iter__(self):
         count = len(self.data_source)
         if self.replacement:
-            yield from _C.randint(0, count, (self.num_samples,), **_extras(self.generator)).tolist()
+            for begin in range(0, self.num_samples, 4096):  # there may be more samples than memory
+                some = min(4096, self.num_samples - begin)
+                yield from _C.randint(0, count, (some,), **_extras(self.generator)).tolist()
             return
         left = self.num_samples
         while left > 0:

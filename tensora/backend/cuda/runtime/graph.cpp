@@ -140,44 +140,78 @@ void Graph::Recorded::forget() noexcept {
   replayed = false;
 }
 
+/// The state of the thread that records.
+struct Graph::Recording {
+  explicit Recording(const Stream& stream)
+      // Casts that autocast keeps were made outside, and a replay would not renew them.
+      : on(stream), autocast_scopes(std::exchange(thread_state.autocast_scopes, 0)) {}
+  ~Recording() { thread_state.autocast_scopes = autocast_scopes; }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  StreamGuard on;
+  Capture capture;
+  uint32_t autocast_scopes;
+};
+
 Graph::Graph(Device device) : recorded_(std::make_unique<Recorded>(device)) {}
-Graph::~Graph() = default;
+Graph::~Graph() { abandon(); }
 Graph::Graph(Graph&&) noexcept = default;
-Graph& Graph::operator=(Graph&&) noexcept = default;
+Graph& Graph::operator=(Graph&& other) noexcept {
+  std::swap(recorded_, other.recorded_);
+  std::swap(recording_, other.recording_);
+  return *this;
+}
 
 bool Graph::is_recorded() const { return recorded_->executable != nullptr; }
 size_t Graph::node_count() const { return recorded_->nodes; }
 Device Graph::device() const { return recorded_->device; }
 
-void Graph::capture(const std::function<void()>& body) {
-  Recorded& recorded = *recorded_;
+void Graph::begin() {
   check(!is_recorded(), "Graph::capture: this graph is recorded already; create another one");
   check(!this_capture, "Graph::capture: this thread is recording a graph already");
   require_not_forked();
-  const StreamGuard on(recorded.stream);
-  Capture capture;
-  recorded.begin(capture);
-  std::exception_ptr failure;
-  // Casts that autocast keeps were made outside, and a replay would not renew them.
-  const uint32_t scopes = std::exchange(thread_state.autocast_scopes, 0);
+  auto recording = std::make_unique<Recording>(recorded_->stream);
+  recorded_->begin(recording->capture);
+  recording_ = std::move(recording);
+}
+
+void Graph::abandon() noexcept {
+  if (!recording_) return;
+  try {
+    if (const cudaGraph_t graph = recorded_->end(recording_->capture)) cudaGraphDestroy(graph);
+  } catch (const std::exception&) {
+    // The device is lost; so is what was recorded.
+  }
+  recorded_->forget();
+  recording_.reset();
+}
+
+void Graph::end() {
+  check(recording_ != nullptr, "Graph::end: no recording has begun");
+  check(this_capture == &recording_->capture,
+        "Graph::end: another thread began the recording; end it there");
+  const cudaGraph_t graph = recorded_->end(recording_->capture);
+  recording_.reset();
+  if (!graph) {
+    recorded_->forget();
+    fail(
+        "Graph::capture: CUDA abandoned the capture: the body bypassed Tensora to use the device, "
+        "or left work on a second stream that the first does not wait for; last ops launched: ",
+        recent_launches());
+  }
+  recorded_->instantiate(graph);
+}
+
+void Graph::capture(const std::function<void()>& body) {
+  begin();
   try {
     body();
   } catch (...) {
-    failure = std::current_exception();
+    abandon();
+    throw;
   }
-  thread_state.autocast_scopes = scopes;
-  const cudaGraph_t graph = recorded.end(capture);
-  if (failure || !graph) {
-    if (graph) cudaGraphDestroy(graph);
-    recorded.forget();
-    if (failure) std::rethrow_exception(failure);
-    fail(
-        "Graph::capture: CUDA abandoned the capture: the body bypassed Tensora to use the device, "
-        "or "
-        "left work on a second stream that the first does not wait for; last ops launched: ",
-        recent_launches());
-  }
-  recorded.instantiate(graph);
+  end();
 }
 
 void Graph::replay() {

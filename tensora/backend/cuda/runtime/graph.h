@@ -36,6 +36,11 @@ class Graph {
   /// be recorded and throw; like any exception of `body` that ends the recording, and the graph can
   /// record again. Run `body` once before, so that caches and libraries are ready.
   void capture(const std::function<void()>& body);
+  /// The same in two steps, for callers whose body is no function: `end` makes the graph of what
+  /// this thread queued since `begin`, and `abandon` forgets it.
+  void begin();
+  void end();
+  void abandon() noexcept;
   /// Queues the recorded work on the thread's current stream.
   void replay();
 
@@ -46,7 +51,9 @@ class Graph {
 
  private:
   struct Recorded;
+  struct Recording;
   std::unique_ptr<Recorded> recorded_;
+  std::unique_ptr<Recording> recording_;  // between begin and end
 };
 
 }  // namespace tensora::cuda

@@ -1,0 +1,179 @@
+"""Distributions over classes and counts."""
+from .. import _C
+from .._C import Tensor
+from .._modes import no_grad
+from .._dtypes import finfo
+from .distribution import Distribution, _broadcast
+
+
+def _logits_and_probs(probs, logits, who, binary):
+    if (probs is None) == (logits is None):
+        raise ValueError("Either `probs` or `logits` must be specified, but not both.")
+    if binary:
+        if probs is not None:
+            probs, = _broadcast(probs)
+            eps = 1.2e-7 if probs.dtype is not _C.float64 else 2.3e-16
+            inside = probs.clamp(eps, 1 - eps)
+            return probs, inside.log() - _C.log1p(-inside)
+        logits, = _broadcast(logits)
+        return _C.sigmoid(logits), logits
+    if probs is not None:
+        if probs.dim() < 1:
+            raise ValueError("`probs` parameter must be at least one-dimensional.")
+        if not bool((probs >= 0).all()):
+            raise ValueError(f"{who}: expected probs that are not negative")
+        probs = probs / probs.sum(-1, True)
+        eps = 1.2e-7 if probs.dtype is not _C.float64 else 2.3e-16
+        return probs, probs.clamp(eps, 1 - eps).log()
+    if logits.dim() < 1:
+        raise ValueError("`logits` parameter must be at least one-dimensional.")
+    logits = logits - logits.logsumexp(-1, True)
+    return logits.exp(), logits
+
+
+class Bernoulli(Distribution):
+    def __init__(self, probs=None, logits=None, validate_args=None):
+        self.probs, self.logits = _logits_and_probs(probs, logits, "Bernoulli", True)
+        super().__init__(self.probs.shape)
+
+    mean = property(lambda self: self.probs)
+    variance = property(lambda self: self.probs * (1 - self.probs))
+
+    def sample(self, sample_shape=()):
+        with no_grad():
+            return _C.bernoulli(self.probs.expand(self._shape(sample_shape)).contiguous())
+
+    def log_prob(self, value):
+        logits, value = _C.broadcast_tensors([self.logits, value.to(self.logits.dtype)])
+        return -_C.binary_cross_entropy_with_logits(logits, value, reduction="none")
+
+    def entropy(self):
+        return _C.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
+
+
+class Geometric(Distribution):
+    def __init__(self, probs=None, logits=None, validate_args=None):
+        self.probs, self.logits = _logits_and_probs(probs, logits, "Geometric", True)
+        super().__init__(self.probs.shape)
+
+    mean = property(lambda self: 1 / self.probs - 1)
+    variance = property(lambda self: (1 / self.probs - 1) / self.probs)
+
+    def sample(self, sample_shape=()):
+        with no_grad():
+            u = _C.rand(self._shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device).clamp_min(1e-30)
+            return (u.log() / _C.log1p(-self.probs)).floor()
+
+    def log_prob(self, value):
+        return value * _C.log1p(-self.probs) + self.probs.log()
+
+
+class Categorical(Distribution):
+    """Numbers 0, 1, … with given probabilities.
+
+    >>> tensora.distributions.Categorical(tensora.tensor([0.25, 0.75])).log_prob(tensora.tensor(1))
+    tensor(-0.2877)
+    """
+
+    def __init__(self, probs=None, logits=None, validate_args=None):
+        self.probs, self.logits = _logits_and_probs(probs, logits, "Categorical", False)
+        self._num_events = self.probs.shape[-1]
+        super().__init__(self.probs.shape[:-1])
+
+    def sample(self, sample_shape=()):
+        with no_grad():
+            rows = self.probs.reshape(-1, self._num_events)
+            count = _C.Size(sample_shape).numel() if sample_shape else 1
+            return _C.multinomial(rows, count, True).t().reshape(self._shape(sample_shape))
+
+    def log_prob(self, value):
+        value = value.to(_C.int64).unsqueeze(-1)
+        shape = _C.broadcast_tensors([value[..., 0], self.logits[..., 0]])[0].shape
+        return self.logits.expand(tuple(shape) + (self._num_events,)).gather(
+            -1, value.expand(tuple(shape) + (1,))).squeeze(-1)
+
+    def entropy(self):
+        return -(self.logits.clamp_min(_lowest(self.logits.dtype)) * self.probs).sum(-1)
+
+    mode = property(lambda self: self.probs.argmax(-1))
+
+
+def _lowest(dtype):
+    return finfo(dtype).min
+
+
+class OneHotCategorical(Distribution):
+    def __init__(self, probs=None, logits=None, validate_args=None):
+        self._categorical = Categorical(probs, logits)
+        self.probs, self.logits = self._categorical.probs, self._categorical.logits
+        super().__init__(self.probs.shape[:-1], self.probs.shape[-1:])
+
+    mean = property(lambda self: self.probs)
+
+    def sample(self, sample_shape=()):
+        return _C.one_hot(self._categorical.sample(sample_shape), self.probs.shape[-1]).to(self.probs.dtype)
+
+    def log_prob(self, value):
+        return self._categorical.log_prob(value.argmax(-1))
+
+    def entropy(self):
+        return self._categorical.entropy()
+
+
+class Poisson(Distribution):
+    def __init__(self, rate, validate_args=None):
+        self.rate, = _broadcast(rate)
+        super().__init__(self.rate.shape)
+
+    mean = variance = property(lambda self: self.rate)
+
+    def sample(self, sample_shape=()):
+        with no_grad():  # counts exponential waiting times that fit into 1
+            rate = self.rate.expand(self._shape(sample_shape))
+            count, time = _C.zeros_like(rate), _C.empty(rate.shape, dtype=rate.dtype).exponential_() / rate
+            while bool((time < 1).any()):
+                count = count + (time < 1).to(rate.dtype)
+                time = time + _C.empty(rate.shape, dtype=rate.dtype).exponential_() / rate
+            return count
+
+    def log_prob(self, value):
+        return value * self.rate.log() - self.rate - _C.lgamma(value + 1)
+
+
+class Binomial(Distribution):
+    def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
+        self.probs, self.logits = _logits_and_probs(probs, logits, "Binomial", True)
+        self.total_count = total_count
+        super().__init__(self.probs.shape)
+
+    mean = property(lambda self: self.total_count * self.probs)
+    variance = property(lambda self: self.total_count * self.probs * (1 - self.probs))
+
+    def sample(self, sample_shape=()):
+        most = int(self.total_count.max()) if isinstance(self.total_count, Tensor) else self.total_count
+        with no_grad():
+            draws = _C.rand((most,) + self._shape(sample_shape), dtype=self.probs.dtype) < self.probs
+            if isinstance(self.total_count, Tensor):
+                steps = _C.arange(most).reshape([most] + [1] * (draws.dim() - 1))
+                draws = draws & (steps < self.total_count)
+            return draws.to(self.probs.dtype).sum(0)
+
+    def log_prob(self, value):
+        n = self.total_count if isinstance(self.total_count, Tensor) else _C.tensor(float(self.total_count))
+        n = n.to(self.probs.dtype)
+        norm = _C.lgamma(n + 1) - _C.lgamma(value + 1) - _C.lgamma(n - value + 1)
+        return norm + value * self.logits - n * _C.softplus(self.logits)
+
+
+class Multinomial(Distribution):
+    def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
+        self._categorical = Categorical(probs, logits)
+        self.total_count, self.probs, self.logits = total_count, self._categorical.probs, self._categorical.logits
+        super().__init__(self.probs.shape[:-1], self.probs.shape[-1:])
+
+    def sample(self, sample_shape=()):
+        draws = self._categorical.sample((self.total_count,) + tuple(sample_shape))
+        return _C.one_hot(draws, self.probs.shape[-1]).sum(0).to(self.probs.dtype)
+
+    def log_prob(self, value):
+        return _C.lgamma(value.sum(-1) + 1) - _C.lgamma(value + 1).sum(-1) + (self.logits * value).sum(-1)

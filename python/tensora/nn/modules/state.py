@@ -1,0 +1,133 @@
+"""Modules as dicts of tensors by name, and back."""
+from collections import OrderedDict, namedtuple
+
+from ... import _C
+from ..._C import Tensor
+from ..._modes import no_grad
+from ..parameter import Parameter
+
+_IncompatibleKeys = namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])
+
+
+class Stateful:
+    """The part of Module that saves and loads."""
+
+    def get_extra_state(self):
+        raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
+
+    def set_extra_state(self, state):
+        raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        for name, value in self._parameters.items():
+            if value is not None:
+                destination[prefix + name] = value if keep_vars else value.detach()
+        for name, value in self._buffers.items():
+            if value is not None and name not in self._non_persistent_buffers_set:
+                destination[prefix + name] = value if keep_vars else value.detach()
+        if type(self).get_extra_state is not Stateful.get_extra_state:
+            destination[prefix + "_extra_state"] = self.get_extra_state()
+
+    def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
+        """All parameters and persistent buffers by name."""
+        if args:
+            destination = args[0]
+            prefix = args[1] if len(args) > 1 else prefix
+            keep_vars = args[2] if len(args) > 2 else keep_vars
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()
+        metadata = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = metadata
+        for hook in self._state_dict_pre_hooks.values():
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
+        for name, module in self._modules.items():
+            if module is not None:
+                module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
+        for hook in self._state_dict_hooks.values():
+            changed = hook(self, destination, prefix, metadata)
+            destination = destination if changed is None else changed
+        return destination
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+                              error_msgs):
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        persistent = {n: b for n, b in self._buffers.items() if n not in self._non_persistent_buffers_set}
+        for name, target in {**self._parameters, **persistent}.items():
+            if target is None:
+                continue
+            key = prefix + name
+            if key not in state_dict:
+                if strict:
+                    missing_keys.append(key)
+                continue
+            self._load_one(name, target, key, state_dict[key], local_metadata, error_msgs)
+        extra = prefix + "_extra_state"
+        if type(self).set_extra_state is not Stateful.set_extra_state:
+            if extra in state_dict:
+                self.set_extra_state(state_dict[extra])
+            elif strict:
+                missing_keys.append(extra)
+        elif strict and extra in state_dict:
+            unexpected_keys.append(extra)
+        if strict:
+            known = set(self._parameters) | set(persistent) | {"_extra_state"}
+            for key in state_dict:
+                if key.startswith(prefix) and key != extra:
+                    name = key[len(prefix):].split(".", 1)
+                    if (len(name) > 1 and name[0] not in self._modules) or (len(name) == 1 and name[0] not in known):
+                        unexpected_keys.append(key)
+
+    def _load_one(self, name, target, key, value, metadata, error_msgs):
+        if not isinstance(value, Tensor):
+            value = _C.tensor(value) if not hasattr(value, "__dlpack__") else _C.from_dlpack(value)
+        if target.dim() == 0 and value.dim() == 1 and value.numel() == 1:
+            value = value[0]
+        if value.shape != target.shape:
+            error_msgs.append(f"size mismatch for {key}: copying a param with shape {value.shape} from checkpoint, "
+                              f"the shape in current model is {target.shape}.")
+            return
+        try:
+            with no_grad():
+                if metadata.get("assign_to_params_buffers", False):
+                    if isinstance(target, Parameter):
+                        self._parameters[name] = (value if isinstance(value, Parameter)
+                                                  else Parameter(value, target.requires_grad))
+                    else:
+                        self._buffers[name] = value
+                else:
+                    target.copy_(value)
+        except Exception as error:
+            error_msgs.append(f'While copying the parameter named "{key}", an exception occurred: {error}')
+
+    def load_state_dict(self, state_dict, strict=True, assign=False):
+        """Takes parameters and buffers over from a state_dict."""
+        if not hasattr(state_dict, "items"):
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        missing, unexpected, errors = [], [], []
+        metadata = getattr(state_dict, "_metadata", None)
+        state_dict = OrderedDict(state_dict)
+
+        def load(module, prefix):
+            local = {} if metadata is None else dict(metadata.get(prefix[:-1], {}))
+            if assign:
+                local["assign_to_params_buffers"] = True
+            module._load_from_state_dict(state_dict, prefix, local, True, missing, unexpected, errors)
+            for name, child in module._modules.items():
+                if child is not None:
+                    load(child, f"{prefix}{name}.")
+            incompatible = _IncompatibleKeys(missing, unexpected)
+            for hook in module._load_state_dict_post_hooks.values():
+                hook(module, incompatible)
+        load(self, "")
+        if strict:
+            if unexpected:
+                errors.insert(0, "Unexpected key(s) in state_dict: " + ", ".join(f'"{k}"' for k in unexpected) + ". ")
+            if missing:
+                errors.insert(0, "Missing key(s) in state_dict: " + ", ".join(f'"{k}"' for k in missing) + ". ")
+        if errors:
+            raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(errors))
+        return _IncompatibleKeys(missing, unexpected)

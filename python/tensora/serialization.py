@@ -1,0 +1,156 @@
+"""Files: .pt as PyTorch writes them, .safetensors, .npz, .npy; and pickled objects for those who trust them."""
+import os
+import pickle
+import tempfile
+
+from . import _C
+from ._C import Tensor
+
+_PICKLED = b"tensora pickle\n"  # begins a file that holds objects of the program
+_KNOWN = (".safetensors", ".npz", ".npy")
+_PLAIN = (type(None), bool, int, float, str, Tensor)
+_safe = []  # what the program allows load to make
+
+
+def save(obj, f, pickle_module=None, pickle_protocol=2, _use_new_zipfile_serialization=True):
+    """Saves tensors, numbers, texts, lists and dicts in PyTorch's format, or as safetensors by the name.
+
+    Whole modules and other objects are pickled; see `load` for what reads such a file.
+
+    >>> tensora.save({"x": tensora.ones(2)}, "/tmp/tensora_doc.pt")
+    >>> tensora.load("/tmp/tensora_doc.pt")
+    {'x': tensor([1., 1.])}
+    """
+    if hasattr(f, "write"):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "content.pt")
+            save(obj, path)
+            with open(path, "rb") as written:
+                f.write(written.read())
+        return
+    path = os.fspath(f)
+    if path.endswith(_KNOWN) or _is_plain(obj):
+        _C._save(_detached(obj), path, not path.endswith(_KNOWN))
+        return
+    content = _PICKLED + pickle.dumps(obj)
+    with tempfile.NamedTemporaryFile(dir=os.path.dirname(os.path.abspath(path)), delete=False) as written:
+        written.write(content)
+    os.replace(written.name, path)
+
+
+def _is_plain(obj):
+    """Whether PyTorch's format can hold it without any class of the program."""
+    if isinstance(obj, dict):
+        return all(isinstance(key, (str, int)) and _is_plain(value) for key, value in obj.items())
+    if isinstance(obj, (list, tuple, set)):
+        return all(_is_plain(value) for value in obj)
+    return isinstance(obj, _PLAIN)
+
+
+def _detached(obj):
+    if isinstance(obj, dict):
+        return {key: _detached(value) for key, value in obj.items()}
+    if isinstance(obj, (list, tuple, set)):
+        return [_detached(value) for value in obj]
+    return obj.detach() if isinstance(obj, Tensor) else obj
+
+
+def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=None, **ignored):
+    """Loads a .pt, .safetensors, .npz or .npy file, of which nothing is ever executed.
+
+    A file of pickled objects makes only objects of the classes in `add_safe_globals`, or of any class if
+    `weights_only=False` says that you trust it.
+    """
+    if hasattr(f, "read"):
+        with tempfile.NamedTemporaryFile(suffix=".pt") as copy:
+            copy.write(f.read())
+            copy.flush()
+            return load(copy.name, map_location, weights_only=weights_only)
+    path = os.fspath(f)
+    if not os.path.exists(path):
+        raise FileNotFoundError(2, "No such file or directory", path)
+    device = _C.device("cpu")
+    if isinstance(map_location, (str, _C.device)):
+        device = _C.device(map_location)
+    elif isinstance(map_location, dict) and map_location:
+        device = _C.device(next(iter(map_location.values())))
+    with open(path, "rb") as file:
+        if file.read(len(_PICKLED)) == _PICKLED:
+            return _Restricted(file).load() if weights_only else pickle.load(file)
+    return _own(_C._load(path, device))
+
+
+def _own(value):
+    """Tensors of a mapped file are copied, so that writing to them never fails."""
+    if isinstance(value, Tensor):
+        return value.clone() if value.is_cpu else value
+    if isinstance(value, dict):
+        return {key: _own(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_own(item) for item in value]
+    return value
+
+
+class _Restricted(pickle.Unpickler):
+    """Makes tensors, parameters, containers and what the program declared safe."""
+    _known = {("tensora._tensor", "_rebuild"), ("tensora._C", "Tensor"), ("tensora", "Tensor"),
+              ("tensora.nn.parameter", "Parameter"), ("tensora.nn.parameter", "Buffer"),
+              ("tensora._C", "_dtype"), ("tensora._C", "Size"), ("tensora._C", "device"),
+              ("collections", "OrderedDict"), ("builtins", "set"), ("builtins", "bytearray")}
+
+    def find_class(self, module, name):
+        if (module, name) in self._known:
+            return super().find_class(module, name)
+        if (module, name) == ("tensora._C", "_function"):
+            return self._function
+        for safe in _safe:
+            if (getattr(safe, "__module__", None), getattr(safe, "__qualname__", None)) == (module, name):
+                return safe
+        raise pickle.UnpicklingError(
+            f"load: this file holds an object of '{module}.{name}', and making it can run code; pass weights_only=False "
+            "if you trust the file, name the class in tensora.serialization.add_safe_globals, or save the state_dict()")
+
+    def _function(self, *place):
+        found = _C._function(*place)
+        if found in _safe:
+            return found
+        raise pickle.UnpicklingError(f"load: this file names the function {place[1]!r}; add it to add_safe_globals")
+
+
+def add_safe_globals(classes):
+    """Classes and functions of which `load` may make objects."""
+    _safe.extend(classes)
+
+
+def get_safe_globals():
+    """Those that were added."""
+    return list(_safe)
+
+
+def clear_safe_globals():
+    """Forgets them."""
+    _safe.clear()
+
+
+class safe_globals:
+    """Within the scope, `load` may make objects of these classes."""
+
+    def __init__(self, classes):
+        self._classes = list(classes)
+
+    def __enter__(self):
+        self._before = list(_safe)
+        _safe.extend(self._classes)
+
+    def __exit__(self, *error):
+        _safe[:] = self._before
+
+
+def load_safetensors(path):
+    """The tensors of a safetensors file by name; they are views of the mapped file."""
+    return _C._load_safetensors(os.fspath(path))
+
+
+def save_safetensors(tensors, path, metadata=None):
+    """Writes tensors by name into a safetensors file."""
+    _C._save_safetensors(dict(tensors), os.fspath(path), list((metadata or {}).items()))
