@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "tensora/core/dtype.h"
 
@@ -82,11 +83,11 @@ template <int shift, int mask>
 
 // ---- formats with a scale for 32 numbers -------------------------------------------------------
 
-// `kSigned`: q may be negative. `kOffset`: m is not zero.
+// `kSigned`: q may be negative; `kLargest`: its magnitude. `kOffset`: m is not zero.
 
 struct ChunksQ4_0 {
   using Chunk = FineChunk;
-  static constexpr int kBytes = 18;
+  static constexpr int kBytes = 18, kLargest = 15;
   static constexpr bool kSigned = false, kOffset = true;
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     to.d = chunks::halves_at<kBytes>(from);
@@ -96,7 +97,7 @@ struct ChunksQ4_0 {
 };
 struct ChunksQ4_1 {
   using Chunk = FineChunk;
-  static constexpr int kBytes = 20;
+  static constexpr int kBytes = 20, kLargest = 15;
   static constexpr bool kSigned = false, kOffset = true;
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     to.d = chunks::halves_at<kBytes>(from);
@@ -106,7 +107,7 @@ struct ChunksQ4_1 {
 };
 struct ChunksQ5_0 {
   using Chunk = FineChunk;
-  static constexpr int kBytes = 22;
+  static constexpr int kBytes = 22, kLargest = 31;
   static constexpr bool kSigned = false, kOffset = true;
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     to.d = chunks::halves_at<kBytes>(from);
@@ -120,7 +121,7 @@ struct ChunksQ5_0 {
 };
 struct ChunksQ5_1 {
   using Chunk = FineChunk;
-  static constexpr int kBytes = 24;
+  static constexpr int kBytes = 24, kLargest = 31;
   static constexpr bool kSigned = false, kOffset = true;
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     to.d = chunks::halves_at<kBytes>(from);
@@ -134,7 +135,7 @@ struct ChunksQ5_1 {
 };
 struct ChunksQ8_0 {
   using Chunk = FineChunk;
-  static constexpr int kBytes = 34;
+  static constexpr int kBytes = 34, kLargest = 128;
   static constexpr bool kSigned = true, kOffset = false;
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     to.d = chunks::halves_at<kBytes>(from);
@@ -143,7 +144,7 @@ struct ChunksQ8_0 {
 };
 struct ChunksIQ4_NL {
   using Chunk = FineChunk;
-  static constexpr int kBytes = 18;
+  static constexpr int kBytes = 18, kLargest = 127;
   static constexpr bool kSigned = true, kOffset = false;
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     to.d = chunks::halves_at<kBytes>(from);
@@ -153,7 +154,7 @@ struct ChunksIQ4_NL {
 };
 struct ChunksMXFP4 {
   using Chunk = FineChunk;
-  static constexpr int kBytes = 17;
+  static constexpr int kBytes = 17, kLargest = 12;
   static constexpr bool kSigned = true, kOffset = false;
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     // Twice the numbers, and half their scales, which are powers of two; see BlockMXFP4.
@@ -175,7 +176,7 @@ struct ChunksMXFP4 {
 /// Rows of int8; their scale is the row's.
 struct ChunksInt8 {
   using Chunk = FineChunk;
-  static constexpr int kBytes = 32;
+  static constexpr int kBytes = 32, kLargest = 128;
   static constexpr bool kSigned = true, kOffset = false;
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     to.d = _mm256_set1_ps(1);
@@ -226,7 +227,7 @@ struct SixBits {
 
 struct ChunksQ4_K {
   using Chunk = CoarseChunk;
-  static constexpr int kBytes = 144;
+  static constexpr int kBytes = 144, kLargest = 15;
   static constexpr bool kSigned = false, kOffset = true, kOwnOffset = true;
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     to.d = chunks::half_at(from);
@@ -241,7 +242,7 @@ struct ChunksQ4_K {
 };
 struct ChunksQ5_K {
   using Chunk = CoarseChunk;
-  static constexpr int kBytes = 176;
+  static constexpr int kBytes = 176, kLargest = 31;
   static constexpr bool kSigned = false, kOffset = true, kOwnOffset = true;
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     to.d = chunks::half_at(from);
@@ -263,7 +264,7 @@ struct ChunksQ5_K {
 };
 struct ChunksQ6_K {
   using Chunk = CoarseChunk;
-  static constexpr int kBytes = 210;
+  static constexpr int kBytes = 210, kLargest = 63;
   static constexpr bool kSigned = false, kOffset = true, kOwnOffset = false;
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     to.d = chunks::half_at(from + 208);
@@ -287,7 +288,7 @@ struct ChunksQ6_K {
 };
 struct ChunksQ2_K {
   using Chunk = CoarseChunk;
-  static constexpr int kBytes = 84;
+  static constexpr int kBytes = 84, kLargest = 3;
   static constexpr bool kSigned = false, kOffset = true, kOwnOffset = true;
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     to.d = chunks::half_at(from + 80);
@@ -306,7 +307,7 @@ struct ChunksQ2_K {
 };
 struct ChunksQ3_K {
   using Chunk = CoarseChunk;
-  static constexpr int kBytes = 110;
+  static constexpr int kBytes = 110, kLargest = 7;
   static constexpr bool kSigned = false, kOffset = true, kOwnOffset = false;
   /// Sixteen factors of six bits, less 32.
   [[gnu::always_inline]] static __m128i factors(const uint8_t* from) {
@@ -341,7 +342,7 @@ struct ChunksQ3_K {
 };
 struct ChunksIQ4_XS {
   using Chunk = CoarseChunk;
-  static constexpr int kBytes = 136;
+  static constexpr int kBytes = 136, kLargest = 127;
   static constexpr bool kSigned = true, kOffset = false, kOwnOffset = false;
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     to.d = chunks::half_at(from);
@@ -354,6 +355,12 @@ struct ChunksIQ4_XS {
     }
   }
 };
+
+template <class Type>
+inline constexpr bool is_fine = std::is_same_v<typename Type::Chunk, FineChunk>;
+/// Of 256 numbers in memory.
+template <class Type>
+inline constexpr int chunk_bytes = is_fine<Type> ? kParts * Type::kBytes : Type::kBytes;
 
 }  // namespace tensora::cpu::TENSORA_ISA
 

@@ -2,19 +2,22 @@
 
 // Internal header: products of activations with the rows of a weight.
 
-#include <cmath>
+#include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "tensora/core/dtype.h"
 #include "tensora/ops/quant/quant_chunks.h"
 
 // Note [Products in chunks]
 // Activations are rounded to 8 bits once per call. A weight is read 256 numbers at a time, in the
-// order of the file: its bytes become whole numbers below 128 in magnitude, whose products with the
-// activations are summed exactly, and only sums over 32 or 256 numbers meet a scale. One row of
-// activations (a token that is generated) uses each weight once, as it is read. Many rows (a
-// prompt) use rows of the weight that were unpacked into the cache. Both perform the same float
-// operations in the same order, so that a token's result does not depend on its neighbours.
+// order of the file: its bytes become whole numbers below 129 in magnitude, whose products with the
+// activations are summed exactly, and only sums over 32 or 256 numbers meet a scale. Results are
+// computed for eight rows of the weight at once, one in each lane. One row of activations (a token
+// that is generated) uses each weight once, as it is read. Several rows (a prompt) use rows of the
+// weight that were unpacked into the cache with their numbers interleaved, so that sums of whole
+// numbers need not be taken across lanes. Both perform the same float operations in the same order,
+// so that a token's result does not depend on its neighbours.
 
 namespace tensora::cpu::TENSORA_ISA {
 
@@ -35,12 +38,6 @@ struct ByteRows {
   int64_t chunks = 0, scales = 0;  // of a row
 };
 
-[[gnu::always_inline]] inline float sum_of_lanes(__m256 x) {
-  const __m128 four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
-  const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-  return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
-}
-
 /// Sums of pairs of products of bytes. No sum leaves 16 bits: q is below 129, x below 128.
 template <bool is_signed>
 [[gnu::always_inline]] inline __m256i pair_sums(__m256i q, __m256i magnitude, __m256i x) {
@@ -50,15 +47,6 @@ template <bool is_signed>
 [[gnu::always_inline]] inline __m256i magnitude_of(__m256i q) {
   return is_signed ? _mm256_abs_epi8(q) : q;
 }
-
-/// What is summed for one element of the result: even and odd parts apart, because an addition has
-/// to wait for the one before it, and offsets.
-struct Sums {
-  __m256 even = _mm256_setzero_ps(), odd = even, offset = even;
-  [[gnu::always_inline]] float total() const {
-    return sum_of_lanes(_mm256_add_ps(_mm256_add_ps(even, odd), offset));
-  }
-};
 
 /// One row of the activations.
 struct ByteRow {
@@ -80,126 +68,346 @@ struct ByteRow {
 /// registers; this makes them add at once.
 [[gnu::always_inline]] inline void keep_in_register(__m256i& value) { asm("" : "+x"(value)); }
 
-/// Adds a chunk's share of W rows' products with X rows of activations.
-template <class Type, int W, int X>
-[[gnu::always_inline]] inline void add_products(const FineChunk* const (&w)[W],
-                                                const ByteRow (&x)[X], int64_t chunk,
-                                                Sums (&sums)[W][X]) {
-  alignas(32) float scales[W][X][kParts];
-  for (int i = 0; i < X; ++i)
-    for (int j = 0; j < W; ++j) {
-      const __m256 scale = _mm256_loadu_ps(x[i].scale + chunk * kParts);
-      _mm256_store_ps(scales[j][i], _mm256_mul_ps(w[j]->d, scale));
-      if constexpr (Type::kOffset)
-        sums[j][i].offset = _mm256_fmadd_ps(w[j]->m, _mm256_loadu_ps(x[i].total + chunk * kParts),
-                                            sums[j][i].offset);
-    }
-  // From memory a number is spread over a register for nothing; within registers it costs two
-  // steps.
-  asm("" : "+m"(scales));
-#pragma GCC unroll 8
-  for (int p = 0; p < kParts; ++p) {
-    __m256i magnitude[W];
-    for (int j = 0; j < W; ++j) magnitude[j] = magnitude_of<Type::kSigned>(w[j]->q[p]);
-    for (int i = 0; i < X; ++i) {
-      const __m256i bytes = x[i].part(chunk, p);
-      for (int j = 0; j < W; ++j) {
-        const __m256i pairs = pair_sums<Type::kSigned>(w[j]->q[p], magnitude[j], bytes);
-        const __m256 whole = _mm256_cvtepi32_ps(_mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-        __m256& sum = p % 2 ? sums[j][i].odd : sums[j][i].even;
-        sum = _mm256_fmadd_ps(whole, _mm256_set1_ps(scales[j][i][p]), sum);
-      }
-    }
-  }
+/// The parts of a row's chunk that belong to the row.
+inline int parts_of(const WeightRows& w, int64_t chunk) {
+  return static_cast<int>(std::min<int64_t>(kParts, (w.columns + 31) / 32 - chunk * kParts));
 }
 
-template <class Type, int W, int X>
-[[gnu::always_inline]] inline void add_products(const CoarseChunk* const (&w)[W],
-                                                const ByteRow (&x)[X], int64_t chunk,
-                                                Sums (&sums)[W][X]) {
-  const auto offset = [&](int j, int i) {
-    const int16_t* groups = x[i].sums + chunk * (kChunk / 16);
-    return _mm256_madd_epi16(w[j]->t, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(groups)));
-  };
-  __m256i whole[W][X];
-  for (int j = 0; j < W; ++j)
-    for (int i = 0; i < X; ++i) {
-      whole[j][i] = _mm256_setzero_si256();
-      if constexpr (Type::kOffset && !Type::kOwnOffset)
-        whole[j][i] = _mm256_sub_epi32(whole[j][i], offset(j, i));
-    }
-#pragma GCC unroll 8
-  for (int p = 0; p < kParts; ++p) {
-    __m256i magnitude[W];
-    for (int j = 0; j < W; ++j) magnitude[j] = magnitude_of<Type::kSigned>(w[j]->q[p]);
-    for (int i = 0; i < X; ++i) {
-      const __m256i bytes = x[i].part(chunk, p);
-      for (int j = 0; j < W; ++j) {
-        const __m256i pairs = pair_sums<Type::kSigned>(w[j]->q[p], magnitude[j], bytes);
-        whole[j][i] = _mm256_add_epi32(whole[j][i], _mm256_madd_epi16(pairs, w[j]->s[p]));
-        keep_in_register(whole[j][i]);
-      }
-    }
+// ---- eight rows, interleaved -------------------------------------------------------------------
+
+/// Lane r of vector c becomes lane c of vector r.
+[[gnu::always_inline]] inline void transpose(__m256i (&x)[8]) {
+  __m256i y[8], z[8];
+  for (int i = 0; i < 8; i += 2) {
+    y[i] = _mm256_unpacklo_epi32(x[i], x[i + 1]);
+    y[i + 1] = _mm256_unpackhi_epi32(x[i], x[i + 1]);
   }
-  for (int j = 0; j < W; ++j)
-    for (int i = 0; i < X; ++i) {
-      __m256 share = _mm256_mul_ps(_mm256_cvtepi32_ps(whole[j][i]), _mm256_set1_ps(w[j]->d));
-      if constexpr (Type::kOwnOffset)
-        share = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(offset(j, i)), _mm256_set1_ps(w[j]->e), share);
-      sums[j][i].even = _mm256_fmadd_ps(share, _mm256_set1_ps(x[i].scale[chunk]), sums[j][i].even);
+  for (int i = 0; i < 8; i += 4)
+    for (int c = 0; c < 2; ++c) {
+      z[i + 2 * c] = _mm256_unpacklo_epi64(y[i + c], y[i + c + 2]);
+      z[i + 2 * c + 1] = _mm256_unpackhi_epi64(y[i + c], y[i + c + 2]);
     }
+  for (int c = 0; c < 4; ++c) {
+    x[c] = _mm256_permute2x128_si256(z[c], z[c + 4], 0x20);
+    x[c + 4] = _mm256_permute2x128_si256(z[c], z[c + 4], 0x31);
+  }
+}
+[[gnu::always_inline]] inline void transpose(__m256 (&x)[8]) {
+  __m256i bits[8];
+  for (int r = 0; r < 8; ++r) bits[r] = _mm256_castps_si256(x[r]);
+  transpose(bits);
+  for (int c = 0; c < 8; ++c) x[c] = _mm256_castsi256_ps(bits[c]);
 }
 
-/// Reads chunk `chunk` of a row; what lies behind the row's end counts as zeros.
+/// A chunk of eight rows, a row to a lane; q[p][g] has numbers 4 g to 4 g + 3 of part p.
+struct FineEight {
+  __m256i q[kParts][8];
+  __m256 d[kParts], m[kParts];
+};
+struct CoarseEight {
+  __m256i q[kParts][8];
+  __m256i s[2 * kParts];  // of a group of 16, twice in a lane
+  __m256i t[8];           // of two groups in a lane
+  __m256 d, e;
+};
 template <class Type>
-[[gnu::always_inline]] inline void read_chunk(const uint8_t* row, int64_t chunk,
-                                              const WeightRows& w, typename Type::Chunk& to) {
-  constexpr int kBlocks = std::is_same_v<typename Type::Chunk, FineChunk> ? kParts : 1;
-  const uint8_t* from = row + chunk * kBlocks * Type::kBytes;
-  const int64_t left = w.row_bytes - chunk * kBlocks * Type::kBytes;
-  if (left >= kBlocks * Type::kBytes) [[likely]]
-    return Type::read(from, to);
-  uint8_t padded[kBlocks * Type::kBytes] = {};
-  std::memcpy(padded, from, static_cast<size_t>(left));
-  Type::read(padded, to);
+using EightOf = std::conditional_t<is_fine<Type>, FineEight, CoarseEight>;
+
+/// The rows from `first` on that are read together; behind `last` the last one is taken again.
+struct RowsOfEight {
+  const uint8_t* at[8];
+  RowsOfEight(const WeightRows& w, int64_t first, int64_t last) {
+    for (int64_t r = 0; r < 8; ++r) at[r] = w.data + std::min(first + r, last - 1) * w.row_bytes;
+  }
+};
+
+/// One part of eight rows, read as if it were a chunk: its parts are the rows. For what lies behind
+/// the last whole chunk.
+template <class Type>
+[[gnu::always_inline]] inline void read_part(const RowsOfEight& rows, int64_t part,
+                                             const WeightRows& w, FineChunk& to) {
+  uint8_t blocks[8 * Type::kBytes] = {};
+  const int64_t left = w.row_bytes - part * Type::kBytes;
+  for (int r = 0; r < 8; ++r) {
+    const uint8_t* from = rows.at[r] + part * Type::kBytes;
+    if (left >= Type::kBytes) [[likely]]
+      std::memcpy(blocks + r * Type::kBytes, from, Type::kBytes);
+    else
+      std::memcpy(blocks + r * Type::kBytes, from, static_cast<size_t>(left));
+  }
+  Type::read(blocks, to);
+}
+
+template <class Type>
+  requires is_fine<Type>
+void read_eight(const RowsOfEight& rows, int64_t chunk, const WeightRows& w, FineEight& to) {
+  __m256i x[8];
+  if (const int parts = parts_of(w, chunk); parts < kParts) {
+    for (int p = 0; p < parts; ++p) {
+      FineChunk part;
+      read_part<Type>(rows, chunk * kParts + p, w, part);
+      std::copy_n(part.q, 8, x);
+      transpose(x);
+      std::copy_n(x, 8, to.q[p]);
+      to.d[p] = part.d;
+      if constexpr (Type::kOffset) to.m[p] = part.m;
+    }
+    return;
+  }
+  FineChunk from[8];
+  for (int r = 0; r < 8; ++r) Type::read(rows.at[r] + chunk * chunk_bytes<Type>, from[r]);
+  for (int p = 0; p < kParts; ++p) {
+    for (int r = 0; r < 8; ++r) x[r] = from[r].q[p];
+    transpose(x);
+    std::copy_n(x, 8, to.q[p]);
+  }
+  for (int r = 0; r < 8; ++r) {
+    to.d[r] = from[r].d;
+    if constexpr (Type::kOffset) to.m[r] = from[r].m;
+  }
+  transpose(to.d);
+  if constexpr (Type::kOffset) transpose(to.m);
+}
+
+template <class Type>
+  requires(!is_fine<Type>)
+void read_eight(const RowsOfEight& rows, int64_t chunk, const WeightRows&, CoarseEight& to) {
+  CoarseChunk from[8];
+  alignas(32) float d[8], e[8];
+  for (int r = 0; r < 8; ++r) {
+    Type::read(rows.at[r] + chunk * Type::kBytes, from[r]);
+    d[r] = from[r].d;
+    e[r] = Type::kOwnOffset ? from[r].e : 0;
+  }
+  to.d = _mm256_load_ps(d);
+  to.e = _mm256_load_ps(e);
+  __m256i x[8];
+  for (int p = 0; p < kParts; ++p) {
+    for (int r = 0; r < 8; ++r) x[r] = from[r].q[p];
+    transpose(x);
+    std::copy_n(x, 8, to.q[p]);
+    for (int r = 0; r < 8; ++r) x[r] = from[r].s[p];
+    transpose(x);
+    to.s[2 * p] = x[0];
+    to.s[2 * p + 1] = x[4];
+  }
+  if constexpr (Type::kOffset) {
+    for (int r = 0; r < 8; ++r) x[r] = from[r].t;
+    transpose(x);
+    std::copy_n(x, 8, to.t);
+  }
+}
+
+/// How many sums of pairs can be added before they leave 16 bits.
+template <class Type>
+inline constexpr int kFitting = 32767 / (2 * 127 * Type::kLargest) >= 8   ? 8
+                                : 32767 / (2 * 127 * Type::kLargest) >= 4 ? 4
+                                : 32767 / (2 * 127 * Type::kLargest) >= 2 ? 2
+                                                                          : 1;
+
+/// Four bytes, in every lane.
+[[gnu::always_inline]] inline __m256i four_at(const void* from) {
+  int32_t four;
+  std::memcpy(&four, from, sizeof four);
+  return _mm256_set1_epi32(four);
+}
+
+/// Adds the products of 4 times `count` numbers, times a factor, for X rows of activations.
+template <class Type, int X, int count>
+[[gnu::always_inline]] inline void add_groups(const __m256i* q, const ByteRow (&x)[X], int64_t at,
+                                              __m256i factor, __m256i (&whole)[X]) {
+  constexpr int kTogether = std::min(count, kFitting<Type>);
+#pragma GCC unroll 8
+  for (int g = 0; g < count; g += kTogether) {
+    __m256i pairs[X];
+#pragma GCC unroll 8
+    for (int h = g; h < g + kTogether; ++h) {
+      const __m256i numbers = q[h], magnitude = magnitude_of<Type::kSigned>(numbers);
+      for (int i = 0; i < X; ++i) {
+        const __m256i products =
+            pair_sums<Type::kSigned>(numbers, magnitude, four_at(x[i].q + at + 4 * h));
+        pairs[i] = h == g ? products : _mm256_add_epi16(pairs[i], products);
+        keep_in_register(pairs[i]);
+      }
+    }
+    for (int i = 0; i < X; ++i)
+      whole[i] = _mm256_add_epi32(whole[i], _mm256_madd_epi16(pairs[i], factor));
+  }
+}
+
+// The float operations of a part and of a chunk; the only ones.
+
+template <class Type>
+[[gnu::always_inline]] inline __m256 with_part(__m256 sum, __m256i whole, __m256 d, __m256 m,
+                                               const ByteRow& x, int64_t part) {
+  const __m256 scale = _mm256_mul_ps(d, _mm256_set1_ps(x.scale[part]));
+  sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole), scale, sum);
+  if constexpr (Type::kOffset) sum = _mm256_fmadd_ps(m, _mm256_set1_ps(x.total[part]), sum);
+  return sum;
+}
+template <class Type>
+[[gnu::always_inline]] inline __m256 with_chunk(__m256 sum, __m256i whole, __m256i low, __m256 d,
+                                                __m256 e, const ByteRow& x, int64_t chunk) {
+  __m256 share = _mm256_mul_ps(_mm256_cvtepi32_ps(whole), d);
+  if constexpr (Type::kOwnOffset) share = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(low), e, share);
+  return _mm256_fmadd_ps(share, _mm256_set1_ps(x.scale[chunk]), sum);
+}
+
+/// Adds a chunk's share to the results of eight rows with X rows of activations.
+template <class Type, int X>
+[[gnu::always_inline]] inline void add_eight(const FineEight& w, const ByteRow (&x)[X],
+                                             int64_t chunk, int parts, __m256 (&sums)[X]) {
+  for (int p = 0; p < parts; ++p) {
+    const int64_t part = chunk * kParts + p;
+    __m256i whole[X];
+    for (__m256i& one : whole) one = _mm256_setzero_si256();
+    add_groups<Type, X, 8>(w.q[p], x, part * 32, _mm256_set1_epi16(1), whole);
+    for (int i = 0; i < X; ++i)
+      sums[i] = with_part<Type>(sums[i], whole[i], w.d[p], w.m[p], x[i], part);
+  }
+}
+template <class Type, int X>
+[[gnu::always_inline]] inline void add_eight(const CoarseEight& w, const ByteRow (&x)[X],
+                                             int64_t chunk, int, __m256 (&sums)[X]) {
+  __m256i whole[X], low[X];
+  for (int i = 0; i < X; ++i) whole[i] = low[i] = _mm256_setzero_si256();
+  for (int h = 0; h < 2 * kParts; ++h)
+    add_groups<Type, X, 4>(w.q[h / 2] + h % 2 * 4, x, chunk * kChunk + h * 16, w.s[h], whole);
+  if constexpr (Type::kOffset)
+    for (int g = 0; g < 8; ++g)
+      for (int i = 0; i < X; ++i) {
+        const __m256i two = four_at(x[i].sums + chunk * (kChunk / 16) + 2 * g);
+        low[i] = _mm256_add_epi32(low[i], _mm256_madd_epi16(w.t[g], two));
+      }
+  for (int i = 0; i < X; ++i) {
+    if constexpr (!Type::kOwnOffset) whole[i] = _mm256_sub_epi32(whole[i], low[i]);
+    sums[i] = with_chunk<Type>(sums[i], whole[i], low[i], w.d, w.e, x[i], chunk);
+  }
+}
+
+// ---- eight rows, as they lie -------------------------------------------------------------------
+
+/// Lane r is the sum of the lanes of vector r.
+[[gnu::always_inline]] inline __m256i sums_of_lanes(const __m256i (&x)[8]) {
+  __m256i four[2];
+  for (int i = 0; i < 2; ++i)
+    four[i] = _mm256_hadd_epi32(_mm256_hadd_epi32(x[4 * i], x[4 * i + 1]),
+                                _mm256_hadd_epi32(x[4 * i + 2], x[4 * i + 3]));
+  return _mm256_add_epi32(_mm256_permute2x128_si256(four[0], four[1], 0x20),
+                          _mm256_permute2x128_si256(four[0], four[1], 0x31));
 }
 
 // How far ahead of its use a weight is asked for; the processor itself stops at the end of a page.
 inline constexpr int64_t kAhead = 2048;
 
-/// One row of the weight times X rows of activations, read once: out[i * stride].
-template <class Type, int X>
-void multiply_vectors(const WeightRows& w, int64_t index, const ByteRow (&x)[X], int64_t chunks,
-                      float* out, int64_t stride) {
-  using Chunk = typename Type::Chunk;
-  constexpr int kBytes = std::is_same_v<Chunk, FineChunk> ? kParts * Type::kBytes : Type::kBytes;
-  const uint8_t* from = w.data + index * w.row_bytes;
-  Sums sums[1][X];
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-    for (int line = 0; line < kBytes; line += 64)
-      _mm_prefetch(reinterpret_cast<const char*>(from + chunk * kBytes + kAhead + line),
-                   _MM_HINT_T0);
-    Chunk local;
-    read_chunk<Type>(from, chunk, w, local);
-    const Chunk* const pointers[1] = {&local};
-    add_products<Type, 1, X>(pointers, x, chunk, sums);
-  }
-  for (int i = 0; i < X; ++i) out[i * stride] = sums[0][i].total();
-}
+/// What eight rows have at `kLong` chunks, one row after the other, as they lie in memory.
+template <class Type>
+class RowSums {
+ public:
+  static constexpr int64_t kLong = 32;
 
-/// W unpacked rows, the `chunks` of each one after the other, times X rows of activations:
-/// out[i * stride + j].
-template <class Type, int W, int X>
-void multiply_tile(const typename Type::Chunk* unpacked, const ByteRow (&x)[X], int64_t chunks,
-                   float* out, int64_t stride) {
-  Sums sums[W][X];
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-    const typename Type::Chunk* pointers[W];
-    for (int j = 0; j < W; ++j) pointers[j] = unpacked + j * chunks + chunk;
-    add_products<Type, W, X>(pointers, x, chunk, sums);
+  /// Reads `chunks` chunks of row r, from `chunk` on.
+  void read(const uint8_t* row, int r, int64_t chunk, int64_t chunks, const ByteRow& x) {
+    for (int64_t c = 0; c < chunks; ++c) {
+      for (int line = 0; line < chunk_bytes<Type>; line += 64)
+        _mm_prefetch(
+            reinterpret_cast<const char*>(row + (chunk + c) * chunk_bytes<Type> + kAhead + line),
+            _MM_HINT_T0);
+      typename Type::Chunk local;
+      Type::read(row + (chunk + c) * chunk_bytes<Type>, local);
+      whole_[c][r] = products(local, x, chunk + c);
+      if constexpr (is_fine<Type>) {
+        d_[c][r] = local.d;
+        if constexpr (Type::kOffset) m_[c][r] = local.m;
+      } else {
+        factors_[c][0][r] = local.d;
+        if constexpr (Type::kOwnOffset) {
+          factors_[c][1][r] = local.e;
+          low_[c][r] = offsets(local, x, chunk + c);
+        }
+      }
+    }
   }
-  for (int i = 0; i < X; ++i)
-    for (int j = 0; j < W; ++j) out[i * stride + j] = sums[j][i].total();
+
+  /// Adds what was read to the results, a row to a lane.
+  __m256 added_to(__m256 sum, int64_t chunk, int64_t chunks, const ByteRow& x) {
+    for (int64_t c = 0; c < chunks; ++c) {
+      if constexpr (is_fine<Type>) {
+        transpose(whole_[c]);
+        transpose(d_[c]);
+        if constexpr (Type::kOffset) transpose(m_[c]);
+        for (int p = 0; p < kParts; ++p)
+          sum = with_part<Type>(sum, whole_[c][p], d_[c][p], m_[c][p], x, (chunk + c) * kParts + p);
+      } else {
+        __m256i low = _mm256_setzero_si256();
+        if constexpr (Type::kOwnOffset) low = sums_of_lanes(low_[c]);
+        sum = with_chunk<Type>(sum, sums_of_lanes(whole_[c]), low, _mm256_load_ps(factors_[c][0]),
+                               _mm256_load_ps(factors_[c][1]), x, chunk + c);
+      }
+    }
+    return sum;
+  }
+
+ private:
+  // A lane has the sum of a part; or all lanes together that of the chunk.
+  [[gnu::always_inline]] static __m256i products(const typename Type::Chunk& w, const ByteRow& x,
+                                                 int64_t chunk) {
+    __m256i sums[kParts], all = _mm256_setzero_si256();
+#pragma GCC unroll 8
+    for (int p = 0; p < kParts; ++p) {
+      const __m256i pairs =
+          pair_sums<Type::kSigned>(w.q[p], magnitude_of<Type::kSigned>(w.q[p]), x.part(chunk, p));
+      if constexpr (is_fine<Type>) {
+        sums[p] = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+      } else {
+        all = _mm256_add_epi32(all, _mm256_madd_epi16(pairs, w.s[p]));
+        keep_in_register(all);
+      }
+    }
+    if constexpr (is_fine<Type>)
+      return sums_of_lanes(sums);
+    else if constexpr (Type::kOffset && !Type::kOwnOffset)
+      return _mm256_sub_epi32(all, offsets(w, x, chunk));
+    else
+      return all;
+  }
+  [[gnu::always_inline]] static __m256i offsets(const CoarseChunk& w, const ByteRow& x,
+                                                int64_t chunk) {
+    const int16_t* groups = x.sums + chunk * (kChunk / 16);
+    return _mm256_madd_epi16(w.t, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(groups)));
+  }
+
+  static constexpr int64_t kFine = is_fine<Type> ? kLong : 1, kCoarse = is_fine<Type> ? 1 : kLong;
+  __m256i whole_[kLong][8], low_[kCoarse][8];
+  __m256 d_[kFine][8], m_[kFine][8];
+  alignas(32) float factors_[kCoarse][2][8];  // d and e
+};
+
+/// Eight rows' results with one row of activations.
+template <class Type>
+__m256 times_vector(const RowsOfEight& rows, const WeightRows& w, const ByteRow& x) {
+  RowSums<Type> sums;
+  __m256 result = _mm256_setzero_ps();
+  const int64_t chunks = w.columns / kChunk;  // whole ones
+  for (int64_t chunk = 0; chunk < chunks; chunk += sums.kLong) {
+    const int64_t count = std::min(sums.kLong, chunks - chunk);
+    for (int r = 0; r < 8; ++r) sums.read(rows.at[r], r, chunk, count, x);
+    result = sums.added_to(result, chunk, count, x);
+  }
+  if constexpr (is_fine<Type>)
+    for (int p = 0, parts = parts_of(w, chunks); p < parts; ++p) {
+      FineChunk part;
+      read_part<Type>(rows, chunks * kParts + p, w, part);
+      __m256i whole[8];
+      for (int r = 0; r < 8; ++r)
+        whole[r] = _mm256_madd_epi16(
+            pair_sums<Type::kSigned>(part.q[r], magnitude_of<Type::kSigned>(part.q[r]),
+                                     x.part(chunks, p)),
+            _mm256_set1_epi16(1));
+      result =
+          with_part<Type>(result, sums_of_lanes(whole), part.d, part.m, x, chunks * kParts + p);
+    }
+  return result;
 }
 
 #endif

@@ -2,7 +2,6 @@
 // Registers nothing: products that the kernels of several ops are made of.
 #include <bit>
 #include <cmath>
-#include <memory>
 
 #include "tensora/backend/cpu/convert.h"
 #include "tensora/base/thread_pool.h"
@@ -102,7 +101,7 @@ struct Rounding {
 }
 
 // One chunk of a row, with a scale for each of its parts, or with one for all.
-template <bool is_fine>
+template <bool fine>
 void round_chunk(const float* from, int8_t* q, float* scale, float* total, int16_t* sums) {
   __m256 x[kParts][4];
   __m256i largest[kParts], all = _mm256_setzero_si256();
@@ -112,14 +111,14 @@ void round_chunk(const float* from, int8_t* q, float* scale, float* total, int16
     all = _mm256_max_epi32(all, largest[p]);
   }
   const Rounding common(largest_lane(all));
-  if constexpr (!is_fine) *scale = common.scale;
+  if constexpr (!fine) *scale = common.scale;
   for (int p = 0; p < kParts; ++p) {
-    const Rounding rounding = is_fine ? Rounding(largest_lane(largest[p])) : common;
+    const Rounding rounding = fine ? Rounding(largest_lane(largest[p])) : common;
     const __m256i bytes = rounded(x[p], rounding.inverse);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(q + p * 32), bytes);
     int halves[2];
     half_sums(bytes, halves);
-    if constexpr (is_fine) {
+    if constexpr (fine) {
       scale[p] = rounding.scale;
       total[p] = rounding.scale * static_cast<float>(halves[0] + halves[1]);
     } else {
@@ -128,10 +127,10 @@ void round_chunk(const float* from, int8_t* q, float* scale, float* total, int16
   }
 }
 
-template <bool is_fine>
+template <bool fine>
 void round_row(const float* from, int64_t columns, int64_t chunks, int8_t* q, float* scale,
                float* total, int16_t* sums) {
-  constexpr int kScales = is_fine ? kParts : 1;
+  constexpr int kScales = fine ? kParts : 1;
   for (int64_t c = 0; c < chunks; ++c) {
     const float* chunk = from + c * kChunk;
     float padded[kChunk];
@@ -139,8 +138,8 @@ void round_row(const float* from, int64_t columns, int64_t chunks, int8_t* q, fl
       std::fill(std::copy(chunk, chunk + left, padded), padded + kChunk, 0.0f);
       chunk = padded;
     }
-    round_chunk<is_fine>(chunk, q + c * kChunk, scale + c * kScales, total + c * kScales,
-                         sums + c * (kChunk / 16));
+    round_chunk<fine>(chunk, q + c * kChunk, scale + c * kScales, total + c * kScales,
+                      sums + c * (kChunk / 16));
   }
 }
 
@@ -185,9 +184,7 @@ bool visit_chunks(DType dtype, Body&& body) {
 
 Form form_of(DType dtype) {
   Form form = Form::floats;
-  visit_chunks(dtype, [&]<class Type>() {
-    form = std::is_same_v<typename Type::Chunk, FineChunk> ? Form::fine : Form::coarse;
-  });
+  visit_chunks(dtype, [&]<class Type>() { form = is_fine<Type> ? Form::fine : Form::coarse; });
   return form;
 }
 
@@ -204,12 +201,12 @@ void Activations::prepare(DType dtype) {
   widen();
   const Form form = form_of(dtype);
   if (form == Form::floats) return;
-  const bool is_fine = form == Form::fine;
-  std::optional<Bytes>& bytes = is_fine ? fine_ : coarse_;
+  const bool fine = form == Form::fine;
+  std::optional<Bytes>& bytes = fine ? fine_ : coarse_;
   if (bytes) return;
   const int64_t chunks = (columns_ + kChunk - 1) / kChunk;
-  bytes.emplace(rows_, chunks, is_fine ? kParts : 1);
-  const auto round = is_fine ? round_row<true> : round_row<false>;
+  bytes.emplace(rows_, chunks, fine ? kParts : 1);
+  const auto round = fine ? round_row<true> : round_row<false>;
   parallel_for(rows_, rows_at_once(chunks * kChunk), [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r)
       round(floats_.data + r * floats_.stride, columns_, chunks,
@@ -221,78 +218,76 @@ void Activations::prepare(DType dtype) {
 
 namespace {
 
-constexpr int kMostAtOnce = 4;  // rows of activations that share a weight as it is read
-
-template <class Type, int X>
-void read_once(const WeightRows& w, int64_t first, int64_t last, const ByteRows& x, int64_t row,
-               float* out, int64_t stride) {
-  const auto with = [&]<size_t... I>(std::index_sequence<I...>) {
-    const ByteRow rows[X] = {ByteRow(x, row + static_cast<int64_t>(I))...};
-    for (int64_t j = first; j < last; ++j)
-      multiply_vectors<Type, X>(w, j, rows, x.chunks, out + row * stride + j - first, stride);
-  };
-  with(std::make_index_sequence<X>());
-}
-
-// W rows of the weight, unpacked, times all rows of activations.
-template <class Type, int W, int X>
-void multiply_panel(const typename Type::Chunk* unpacked, const ByteRows& x, int64_t begin,
-                    int64_t end, float* out, int64_t stride) {
-  const auto with = [&]<size_t... I>(int64_t row, std::index_sequence<I...>) {
-    const ByteRow rows[sizeof...(I)] = {ByteRow(x, row + static_cast<int64_t>(I))...};
-    multiply_tile<Type, W, sizeof...(I)>(unpacked, rows, x.chunks, out + row * stride, stride);
-  };
-  int64_t row = begin;
-  for (; row + X <= end; row += X) with(row, std::make_index_sequence<X>());
-  for (; row < end; ++row) with(row, std::make_index_sequence<1>());
-}
-
+// One row of activations: each weight is read once.
 template <class Type>
-void unpack_and_multiply(const WeightRows& w, int64_t first, int64_t last, const ByteRows& x,
-                         int64_t count, float* out, int64_t stride) {
-  using Chunk = typename Type::Chunk;
-  constexpr int kTile = 2, kTogether = std::is_same_v<Chunk, FineChunk> ? 2 : 4;
-  constexpr int64_t kPanel = 128;  // rows of activations that stay in the second cache
-  // Small blocks of the allocator are not aligned for vectors.
-  const int64_t bytes = kTile * x.chunks * static_cast<int64_t>(sizeof(Chunk));
-  const HostScratch<char> memory(bytes + static_cast<int64_t>(alignof(Chunk)));
-  void* aligned = memory.data();
-  size_t space = static_cast<size_t>(bytes) + alignof(Chunk);
-  auto* unpacked =
-      static_cast<Chunk*>(std::align(alignof(Chunk), static_cast<size_t>(bytes), aligned, space));
-  for (int64_t begin = 0; begin < count; begin += kPanel) {
-    const int64_t end = std::min(count, begin + kPanel);
-    for (int64_t j = first; j < last; j += kTile) {
-      const int64_t tile = std::min<int64_t>(kTile, last - j);
-      for (int64_t t = 0; t < tile; ++t)
-        for (int64_t c = 0; c < x.chunks; ++c)
-          read_chunk<Type>(w.data + (j + t) * w.row_bytes, c, w, unpacked[t * x.chunks + c]);
-      if (tile == kTile)
-        multiply_panel<Type, kTile, kTogether>(unpacked, x, begin, end, out + j - first, stride);
-      else
-        multiply_panel<Type, 1, kTogether>(unpacked, x, begin, end, out + j - first, stride);
-    }
+void multiply_vector(const WeightRows& w, int64_t first, int64_t last, const ByteRows& x,
+                     float* out) {
+  const ByteRow row(x, 0);
+  for (int64_t j = first; j < last; j += 8) {
+    alignas(32) float results[8];
+    _mm256_store_ps(results, times_vector<Type>(RowsOfEight(w, j, last), w, row));
+    std::copy_n(results, std::min<int64_t>(8, last - j), out + j - first);
   }
 }
+
+// Several rows: eight rows of the weight at a time are unpacked, and a panel of activations is
+// multiplied with as much of them as stays in the first cache.
+template <class Type>
+class Panels {
+ public:
+  Panels(const WeightRows& w, const ByteRows& x, int64_t count) : w_(w), x_(x), count_(count) {}
+
+  void multiply(int64_t first, int64_t last, float* out, int64_t stride) {
+    for (int64_t begin = 0; begin < count_; begin += kPanel) {
+      const int64_t rows = std::min(kPanel, count_ - begin);
+      for (int64_t j = first; j < last; j += 8) {
+        std::fill_n(&results_[0][0], rows * 8, 0.0f);
+        for (int64_t chunk = 0; chunk < x_.chunks; chunk += kDeep)
+          add(RowsOfEight(w_, j, last), begin, rows, chunk, std::min(kDeep, x_.chunks - chunk));
+        for (int64_t i = 0; i < rows; ++i)
+          std::copy_n(results_[i], std::min<int64_t>(8, last - j),
+                      out + (begin + i) * stride + j - first);
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t kPanel = 128, kDeep = 8;
+
+  void add(const RowsOfEight& from, int64_t begin, int64_t rows, int64_t chunk, int64_t chunks) {
+    for (int64_t c = 0; c < chunks; ++c) read_eight<Type>(from, chunk + c, w_, unpacked_[c]);
+    int64_t i = 0;
+    for (; i + 4 <= rows; i += 4) add_rows(begin, i, chunk, chunks, std::make_index_sequence<4>());
+    for (; i < rows; ++i) add_rows(begin, i, chunk, chunks, std::make_index_sequence<1>());
+  }
+
+  template <size_t... I>
+  void add_rows(int64_t begin, int64_t i, int64_t chunk, int64_t chunks,
+                std::index_sequence<I...>) {
+    const ByteRow rows[] = {ByteRow(x_, begin + i + static_cast<int64_t>(I))...};
+    __m256 sums[] = {_mm256_load_ps(results_[i + static_cast<int64_t>(I)])...};
+    for (int64_t c = 0; c < chunks; ++c)
+      add_eight<Type>(unpacked_[c], rows, chunk + c, parts_of(w_, chunk + c), sums);
+    (_mm256_store_ps(results_[i + static_cast<int64_t>(I)], sums[I]), ...);
+  }
+
+  const WeightRows& w_;
+  const ByteRows& x_;
+  const int64_t count_;
+  EightOf<Type> unpacked_[kDeep];
+  alignas(32) float results_[kPanel][8];
+};
 
 }  // namespace
 
 template <class Type>
 void Activations::multiply_by(const WeightRows& w, int64_t first, int64_t last, float* out,
                               int64_t stride) const {
-  const ByteRows& x = std::is_same_v<typename Type::Chunk, FineChunk> ? fine_->view : coarse_->view;
-  switch (rows_) {
-    case 1:
-      return read_once<Type, 1>(w, first, last, x, 0, out, stride);
-    case 2:
-      return read_once<Type, 2>(w, first, last, x, 0, out, stride);
-    case 3:
-      return read_once<Type, 3>(w, first, last, x, 0, out, stride);
-    case kMostAtOnce:
-      return read_once<Type, kMostAtOnce>(w, first, last, x, 0, out, stride);
-    default:
-      return unpack_and_multiply<Type>(w, first, last, x, rows_, out, stride);
-  }
+  const ByteRows& x = is_fine<Type> ? fine_->view : coarse_->view;
+  if (rows_ == 1)
+    multiply_vector<Type>(w, first, last, x, out);
+  else
+    Panels<Type>(w, x, rows_).multiply(first, last, out, stride);
 }
 
 void Activations::multiply(DType dtype, const WeightRows& w, int64_t first, int64_t last,
