@@ -106,6 +106,7 @@ class Bench {
       for (const std::string& type : split(settings_.types))
         run_model("synthetic " + name, [&] {
           LoadedModel loaded;
+          loaded.resources = std::make_shared<llm::ResourceManager>(device_);
           loaded.model = llm::synthetic_model(name, type, device_);
           loaded.summary = llm::summary_of(name, type, *loaded.model);
           loaded.framework = concat("native-", tensora::name(device_.type));
@@ -127,8 +128,9 @@ class Bench {
 
   template <class Load>
   void run_model(const std::string& path, const Load& load) {
-    llm::MemoryTracker memory(device_);
     LoadedModel loaded = load();
+    loaded.resources->metrics().describe(loaded.framework, loaded.summary);
+    loaded.resources->metrics().set_loading(loaded.seconds);
     std::vector<int64_t> threads{get_num_threads()};
     if (!settings_.threads.empty()) threads = parse_numbers(settings_.threads, "--threads");
     for (const int64_t count : threads)
@@ -137,13 +139,13 @@ class Bench {
           if (get_num_threads() != count) set_num_threads(static_cast<int>(count));
           if (settings_.measures_bandwidth && bandwidth_[count] == 0)
             bandwidth_[count] = llm::measured_bandwidth(device_);
-          run_test(path, loaded, test, batch, memory);
+          run_test(path, loaded, test, batch);
           if (Interrupt::requested()) throw Interrupted();
         }
   }
 
   void run_test(const std::string& path, const LoadedModel& loaded, const llm::BenchTest& test,
-                int64_t batch, llm::MemoryTracker& memory) {
+                int64_t batch) {
     const DType cache = settings_.model.cache_type.empty()
                             ? loaded.model->cache_dtype()
                             : dtype_named(settings_.model.cache_type);
@@ -157,14 +159,8 @@ class Bench {
                                          .batch = batch,
                                          .cache_dtype = cache,
                                          .warms_up = settings_.warms_up});
-    record.result = llm::result_of(test, record.samples);
-    record.result.framework = record.framework = loaded.framework;
-    record.result.model_size = llm::count_text(static_cast<double>(loaded.summary.parameters));
-    record.result.precision = loaded.summary.precision;
-    record.result.model_loading_time = loaded.seconds;
-    record.result.model_memory_gb = static_cast<double>(loaded.summary.bytes) / 1e9;
-    for (const auto& reading : memory.read())
-      record.result.peak_memory_gb += static_cast<double>(reading.peak_delta()) / 1e9;
+    record.result = llm::result_of(test, record.samples, loaded.resources->metrics().result());
+    record.framework = loaded.framework;
     record.device = to_string(device_);
     record.cpu = cpu_;
     record.gpu = gpu_;

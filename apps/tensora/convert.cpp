@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -26,6 +27,11 @@ void convert(const ConvertOptions& options) {
   const bool to_gguf = options.out.ends_with(".gguf");
   if (!to_gguf && !options.pre.empty())
     throw UsageError("--pre is for the way to GGUF; '" + options.out + "' does not end in .gguf");
+  const std::string extension = std::filesystem::path(options.out).extension();
+  for (const char* other : {".bin", ".safetensors", ".json", ".pt", ".pth", ".ggml"})
+    if (extension == other)
+      throw UsageError("'" + options.out + "': expected FILE.gguf, or a folder, whose name does " +
+                       "not end like that of a file");
   const int64_t shard = parse_size(options.shard);
   if (shard <= 0) throw UsageError("--shard-size must be positive, got " + options.shard);
   check_output(file.path(), options.out, options.overwrite);

@@ -54,6 +54,7 @@ int run(CLI::App& app, int count, char** arguments) {
 int main(int count, char** arguments) {
   // A reader that went away (`tensora info | head`) is an error of write, not a signal.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // and so is a limit on the size of files
   CLI::App app("Tensora trains and runs neural networks.", "tensora");
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);

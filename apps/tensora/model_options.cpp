@@ -32,7 +32,7 @@ void add_model_options(CLI::App& app, ModelOptions& options) {
 void add_engine_options(CLI::App& app, ModelOptions& options) {
   app.add_option("-c,--context", options.context,
                  "Tokens of a text with its answer; the model's own limit unless given")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
   app.add_option("--cache-type", options.cache_type,
                  "What keys and values are kept as: f32, f16, bf16, q8_0, fp8");
   app.add_option("-b,--batch", options.batch, "Tokens of a prompt that are read at once")
@@ -73,7 +73,13 @@ LoadedModel load_model(const ModelOptions& options, bool with_tokenizer) {
   const auto began = Clock::now();
   LoadedModel loaded;
   const Device device = choose_device(options);
+  loaded.resources = std::make_shared<llm::ResourceManager>(device);
   const llm::ModelFile file = llm::ModelFile::open(llm::resolve_model(options.model));
+  llm::MemoryPlanOptions plan{
+      .context = options.context, .batch = options.batch, .quantize = options.quantize};
+  if (!options.cache_type.empty()) plan.cache_dtype = dtype_named(options.cache_type);
+  if (const std::string note = loaded.resources->admit(file, plan); !note.empty())
+    std::fprintf(stderr, "note: %s\n", note.c_str());
   if (with_tokenizer) {
     loaded.tokenizer = llm::load_tokenizer(file);
     loaded.chat = llm::load_chat_template(file, *loaded.tokenizer);

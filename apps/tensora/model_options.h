@@ -5,7 +5,7 @@
 #include <string>
 
 #include "tensora/llm/backends/native_backend.h"
-#include "tensora/llm/metrics.h"
+#include "tensora/llm/resource_manager.h"
 
 namespace tensora::cli {
 
@@ -36,6 +36,7 @@ Device choose_device(const ModelOptions& options);
 
 /// Reads a model, with a progress bar where that takes a while.
 struct LoadedModel {
+  std::shared_ptr<llm::ResourceManager> resources;  // outlives the model
   std::shared_ptr<const llm::Model> model;
   llm::TokenizerPtr tokenizer;  // null if not asked for
   std::optional<llm::ChatTemplate> chat;

@@ -69,10 +69,10 @@ void add_perplexity(CLI::App& app) {
       ->add_option("--stride", settings->stride,
                    "Begin the next part so many tokens later, and count what is new in it; 0: "
                    "parts do not overlap, and their second halves count")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 24))
       ->capture_default_str();
   command->add_option("-b,--batch", settings->batch, "Tokens that are computed at once")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
   command->add_option("--cache-type", settings->model.cache_type, "Of keys and values");
   command->add_flag("--json", settings->json, "Print a JSON object");

@@ -41,6 +41,7 @@ void quantize(const QuantizeOptions& options) {
   if (!options.dry_run) check_output(file.path(), out, options.overwrite);
   llm::GgufExportOptions settings{.type = options.type};
   const llm::GgufExport plan = plan_gguf_export(file, settings);
+  check(!plan.tensors.empty(), "'", file.path(), "' has no weights, only a vocabulary");
   if (plan.requantized > 0 && !options.quiet)
     std::fprintf(stderr,
                  "tensora quantize: %lld matrices are quantized already and lose once more; the "

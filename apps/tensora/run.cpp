@@ -79,6 +79,10 @@ void tell_figures(const LoadedModel& loaded, const llm::Completion& answer) {
       static_cast<long long>(usage.completion_tokens), answer.predicted_per_second(),
       answer.mean_token() * 1e3, answer.timings.min_token * 1e3, answer.timings.max_token * 1e3,
       std::string(llm::name(answer.reason)).c_str(), static_cast<unsigned long long>(answer.seed));
+  llm::PerformanceMetrics& metrics = loaded.resources->metrics();
+  metrics.add(answer);
+  std::fprintf(stderr, "memory  %.3f GB of weights, %.3f GB at most since the start\n",
+               static_cast<double>(loaded.summary.bytes) / 1e9, metrics.result().peak_memory_gb);
   if (usage.drafted_tokens > 0)
     std::fprintf(stderr, "guessed %lld tokens, %lld were right\n",
                  static_cast<long long>(usage.drafted_tokens),
@@ -96,6 +100,9 @@ void run(const RunSettings& settings, const llm::SamplingOptions& sampling) {
   llm::Request request = request_of(settings, *engine);
   request.sampling = sampling;
   if (settings.echo && !settings.json && request.messages.empty()) write_all(request.prompt);
+  const auto* chat = request.messages.empty() ? nullptr : engine->chat_template();
+  if (chat && !chat->notice().empty() && !settings.model.quiet)
+    std::fprintf(stderr, "note: %s\n", chat->notice().c_str());
   const Interrupt interrupt;
   llm::Generation generation = engine->submit(std::move(request));
   follow(generation, [&](const llm::Piece& piece) {
@@ -131,7 +138,7 @@ void add_prompt_options(CLI::App& app, RunSettings& settings) {
       ->check(CLI::IsMember({"refuse", "truncate", "shift"}))
       ->capture_default_str();
   app.add_option("--keep", settings.keep, "Tokens at the beginning that are never dropped")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30));
   app.add_option("--lora", settings.adapter, "A LoRA adapter: a PEFT folder or a GGUF file");
   app.add_option("--lora-scale", settings.adapter_scale, "Its strength")->capture_default_str();
   app.add_flag("--json", settings.json, "Print one JSON object: text, usage, timings");

@@ -55,7 +55,7 @@ void add_stories(CLI::App& app) {
   command
       ->add_option("--first", options->first,
                    "The number of the first story, for a part that was not trained on")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 53))
       ->capture_default_str();
   command->add_option("--out", options->out, "The file; - is standard output")
       ->capture_default_str();

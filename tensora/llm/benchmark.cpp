@@ -155,8 +155,9 @@ BenchSamples run_benchmark(const std::shared_ptr<const Model>& model, const Benc
   return samples;
 }
 
-BenchmarkResult result_of(const BenchTest& test, const BenchSamples& samples) {
-  BenchmarkResult result;
+BenchmarkResult result_of(const BenchTest& test, const BenchSamples& samples,
+                          BenchmarkResult known) {
+  BenchmarkResult result = std::move(known);
   result.iterations = static_cast<int64_t>(samples.total.size());
   result.total_time = std::accumulate(samples.total.begin(), samples.total.end(), 0.);
   const auto count = static_cast<double>(result.iterations);

@@ -43,8 +43,9 @@ struct BenchSamples {
 BenchSamples run_benchmark(const std::shared_ptr<const Model>& model, const BenchTest& test,
                            const BenchOptions& options);
 
-/// The figures of a test under the names of BenchmarkResult.
-BenchmarkResult result_of(const BenchTest& test, const BenchSamples& samples);
+/// The figures of a test under the names of BenchmarkResult, beside what is known already.
+BenchmarkResult result_of(const BenchTest& test, const BenchSamples& samples,
+                          BenchmarkResult known = {});
 
 /// Bytes per second that a device reads from its memory at best: what bounds generation.
 double measured_bandwidth(Device device);

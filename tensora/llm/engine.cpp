@@ -117,7 +117,10 @@ Engine::Engine(EngineParts parts, const EngineOptions& options) : parts_(std::mo
   loop_ = std::make_unique<Loop>(parts_, options_);
 }
 
-Engine::~Engine() = default;
+Engine::~Engine() {
+  // What a fork has of an engine cannot be taken down: its thread is not there to end.
+  if (loop_ && loop_->is_forked()) (void)loop_.release();
+}
 
 const Model& Engine::model() const { return *parts_.model; }
 const TokenizerPtr& Engine::tokenizer() const { return parts_.tokenizer; }
@@ -165,6 +168,9 @@ int64_t Engine::fit_prompt(const Request& request, std::vector<int32_t>& tokens)
 }
 
 Generation Engine::submit(Request request) {
+  check(!loop_->is_forked(),
+        "engine: it runs in the process that made it, not in one that was forked from that; make "
+        "another one");
   std::vector<int32_t> tokens = tokens_of(request);
   const int64_t truncated = fit_prompt(request, tokens);
   check(request.overflow != Overflow::shift || request.keep < options_.context / 2,

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -46,6 +48,9 @@ class Engine::Loop {
   Loop(const EngineParts& parts, const EngineOptions& options);
   ~Loop();
 
+  /// A fork has no thread of the engine, and locks that nobody will ever open.
+  bool is_forked() const { return getpid() != process_; }
+
   void add(std::unique_ptr<Job> job);
   std::string salt_of(const Request& request);
   EngineStats stats() const;
@@ -70,6 +75,7 @@ class Engine::Loop {
   void count_request(const Usage& usage);
   void count_step(Clock::time_point began);
 
+  const pid_t process_ = getpid();
   EngineParts parts_;
   EngineOptions options_;
   PagedCache cache_;

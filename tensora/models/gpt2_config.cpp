@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tensora/base/check.h"
+#include "tensora/io/json_fields.h"
 #include "tensora/models/gpt2.h"
 
 namespace tensora::models {
@@ -11,14 +12,7 @@ using Json = nlohmann::ordered_json;
 
 template <class T>
 void read(const Json& object, const char* name, T& value) {
-  const auto found = object.find(name);
-  if (found == object.end() || found->is_null()) return;
-  try {
-    value = found->get<T>();
-  } catch (const nlohmann::json::exception&) {
-    throw_error(
-        concat("GPT2Config: the entry '", name, "' has an unexpected type: ", found->dump()));
-  }
+  io::read_field(object, name, value, "GPT2Config");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "tensora/base/check.h"
+#include "tensora/io/json_fields.h"
 
 namespace tensora::models {
 
@@ -12,25 +13,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Reads `value` if the object has a non-null entry of this name.
 template <class T>
 void read(const Json& object, const char* name, T& value) {
-  const auto found = object.find(name);
-  if (found == object.end() || found->is_null()) return;
-  try {
-    value = found->get<T>();
-  } catch (const nlohmann::json::exception&) {
-    throw_error(
-        concat("LLaMAConfig: the entry '", name, "' has an unexpected type: ", found->dump()));
-  }
-}
-template <class T>
-void read(const Json& object, const char* name, std::optional<T>& value) {
-  T read_value{};
-  const auto found = object.find(name);
-  if (found == object.end() || found->is_null()) return;
-  read(object, name, read_value);
-  value = read_value;
+  io::read_field(object, name, value, "LLaMAConfig");
 }
 
 nn::RopeScaling read_scaling(const Json& object) {

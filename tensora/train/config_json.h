@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "tensora/base/check.h"
+#include "tensora/io/json_fields.h"
 
 namespace tensora::train {
 
@@ -26,11 +27,7 @@ Config config_from_json(Config config, std::string_view text, std::string_view w
     Config::fields(config, [&](const char* name, auto& value, const char*) {
       const auto found = json.find(name);
       if (found == json.end()) return;
-      try {
-        found->get_to(value);
-      } catch (const nlohmann::json::exception&) {
-        fail(what, ": the value of '", name, "' is of the wrong kind: ", found->dump());
-      }
+      io::read_field(json, name, value, what);
       json.erase(found);
     });
     check(json.empty(), what, ": there is no setting '", json.empty() ? "" : json.begin().key(),

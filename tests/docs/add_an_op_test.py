@@ -39,10 +39,44 @@ def apply_blocks(blocks, tree):
 
 
 class Builder:
+    """A scratch copy of the sources in the build tree, in which a page's steps are performed."""
+
     def __init__(self, root, build, scratch):
         self.root, self.build, self.scratch = root, build, scratch
         self.tree, self.generated = scratch / "src", scratch / "generated"
         self.commands = json.loads((build / "compile_commands.json").read_text())
+
+    @classmethod
+    def from_arguments(cls, page, parts=("tensora",)):
+        """For the page of this name in docs/, with a copy of these folders."""
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--root", type=pathlib.Path, required=True)
+        parser.add_argument("--build", type=pathlib.Path, required=True)
+        arguments = parser.parse_args()
+        root, build = arguments.root.resolve(), arguments.build.resolve()
+        scratch = build / page.replace("-", "_")
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        builder = cls(root, build, scratch)
+        builder.page = root / f"docs/{page}.md"
+        for part in parts:
+            shutil.copytree(root / part, builder.tree / part)
+        return builder
+
+    def perform(self):
+        """Writes the page's blocks and runs the generator; the files that were written."""
+        written = apply_blocks(code_blocks(self.page), self.tree)
+        subprocess.run([sys.executable, str(self.root / "cmake/generate.py"), str(self.tree),
+                        str(self.generated)], check=True)
+        return written
+
+    def expect_output(self, command):
+        """Runs a program, which must print the page's block of text."""
+        result = subprocess.run([str(word) for word in command], text=True, capture_output=True)
+        print(result.stdout, result.stderr)
+        expected = re.search(r"```text\n(.*?)```", self.page.read_text(), re.S).group(1)
+        if result.returncode != 0 or result.stdout != expected:
+            raise SystemExit(f"the page says\n{expected}")
 
     def flags_like(self, sample, contains):
         """The compiler call of an existing file, without its input and outputs."""
@@ -107,21 +141,8 @@ class Builder:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--root", type=pathlib.Path, required=True)
-    parser.add_argument("--build", type=pathlib.Path, required=True)
-    arguments = parser.parse_args()
-    root, build = arguments.root.resolve(), arguments.build.resolve()
-    scratch = build / "add_an_op"
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir()
-    b = Builder(root, build, scratch)
-    for part in ("tensora", "tests/suite"):
-        shutil.copytree(root / part, b.tree / part)
-    blocks = code_blocks(root / "docs/add-an-op.md")
-    written = apply_blocks(blocks, b.tree)
-    subprocess.run([sys.executable, str(root / "cmake/generate.py"), str(b.tree),
-                    str(b.generated)], check=True)
+    b = Builder.from_arguments("add-an-op", ("tensora", "tests/suite"))
+    written = b.perform()
     changed = b.changed_sources()
 
     jobs = []
@@ -146,12 +167,12 @@ def main():
     fresh = lambda tag: [str(o) for t, o in results if t == tag]
     library = b.link_library(compiler, fresh, replaced)
     suite = [o for target in ("tensora-ops", "tensora_suite")
-             for o in b.objects_of(build / f"tests/CMakeFiles/{target}.dir", replaced)]
-    program = scratch / "tensora-ops"
+             for o in b.objects_of(b.build / f"tests/CMakeFiles/{target}.dir", replaced)]
+    program = b.scratch / "tensora-ops"
     subprocess.run([compiler, *sanitize, *suite, *fresh("cases"), str(library), "-o", str(program),
-                    f"-Wl,-rpath,{scratch}", "-lpthread"], check=True)
+                    f"-Wl,-rpath,{b.scratch}", "-lpthread"], check=True)
 
-    ops = re.findall(r'name = "(\w+)"', "".join(text for _, _, text in blocks))
+    ops = re.findall(r'name = "(\w+)"', "".join(text for _, _, text in code_blocks(b.page)))
     for op in ops:
         print(f"--- the suite on {op}", flush=True)
         result = subprocess.run([str(program), "--filter", op], text=True, capture_output=True)

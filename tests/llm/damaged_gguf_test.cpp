@@ -182,7 +182,7 @@ class Forge {
 
 TEST(BadGguf, is_refused_with_a_sentence) {
   constexpr uint64_t huge = uint64_t{1} << 61;
-  EXPECT_SAYS(Forge(), "ends too early");
+  EXPECT_SAYS(Forge(), "the file is empty");
   EXPECT_SAYS(Forge().number(0x12345678), "does not begin with \"GGUF\"");
   EXPECT_SAYS(Forge().start(0, 0, 1), "version 1 is not supported");
   EXPECT_SAYS(Forge().start(0, 0, 4), "version 4 is not supported");

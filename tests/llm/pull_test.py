@@ -7,11 +7,13 @@ import hashlib
 import http.server
 import os
 import pathlib
+import resource
 import struct
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 
 def text(string):
@@ -33,7 +35,7 @@ SUM = hashlib.sha256(FILE).hexdigest()
 
 class Handler(http.server.BaseHTTPRequestHandler):
     """What `Handler.plan` says for each request in turn; the last entry holds for the rest."""
-    plan, seen = [{}], []
+    plan, seen, pause = [{}], [], threading.Event()
 
     def do_GET(self):
         step = Handler.plan.pop(0) if len(Handler.plan) > 1 else Handler.plan[0]
@@ -59,6 +61,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data) - start))
         self.end_headers()
         self.wfile.write(data[start:step.get("until", len(data))])
+        self.wfile.flush()
+        Handler.pause.wait(step.get("wait", 0))
         self.close_connection = True
 
     def log_message(self, *_):
@@ -88,6 +92,28 @@ class Test:
             assert not path.exists()
         return result.stderr
 
+    def kill(self, plan, at_least):
+        """Kills a download of which some bytes have arrived; what it has left behind."""
+        Handler.plan, Handler.seen = list(plan), []
+        path, part = self.folder / "model.gguf", self.folder / "model.gguf.part"
+        program = subprocess.Popen([self.program, "pull", f"{self.address}/model.gguf", "--out",
+                                    str(path), "--quiet"], stderr=subprocess.DEVNULL)
+        while not part.exists() or part.stat().st_size < at_least:
+            assert program.poll() is None, "it ended by itself"
+            time.sleep(0.01)
+        program.kill()
+        program.wait()
+        Handler.pause.set()
+        assert not path.exists()
+
+    def fill_disk(self):
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100000, 100000))
+        result = subprocess.run([self.program, "pull", f"{self.address}/model.gguf", "--out",
+                                 str(self.folder / "model.gguf")], text=True, capture_output=True,
+                                preexec_fn=limit)
+        assert result.returncode == 1 and "File too large" in result.stderr, result
+        assert not (self.folder / "model.gguf").exists()
+
     def clean(self):
         for path in self.folder.iterdir():
             path.unlink()
@@ -111,6 +137,12 @@ def run(test):
     assert (test.folder / "model.gguf.part").stat().st_size == half
     assert "continued" in test.pull([{}])
     assert Handler.seen[0][1] == f"bytes={half}-"
+    # So it does after one that was killed, and after one for which the disk was too small.
+    test.kill([{"until": half, "wait": 60}], half // 2)
+    test.pull([{}], "--sha256", SUM)
+    Handler.plan = [{}]
+    test.fill_disk()
+    test.pull([{}], "--sha256", SUM)
     # Too much is there: it was another file.
     (test.folder / "model.gguf.part").write_bytes(FILE + b"more")
     (test.folder / "model.gguf.part.etag").write_text("one")

@@ -61,6 +61,13 @@ TEST_F(LlmCli, RunTellsMachinesEverything) {
   EXPECT_EQ(output(again), output(again));
 }
 
+TEST_F(LlmCli, RunTellsWhatTheUserMightNotExpect) {
+  const Program program(folder_, {"run", model_, "--chat", "-p", "hi", "-n", "2", "-v"});
+  EXPECT_EQ(program.wait(), 0);
+  for (const char* part : {"has no chat template", "first token after", "GB of weights"})
+    EXPECT_TRUE(contains(program.error(), part)) << program.error();
+}
+
 TEST_F(LlmCli, RunEndsAtCtrlC) {
   const Program program(folder_, {"run", model_, "-n", "-1", "--ignore-eos", "--overflow", "shift",
                                   "--temp", "1", "--quiet"});
@@ -83,6 +90,7 @@ int64_t without_notes(const std::string& error) {
 
 TEST_F(LlmCli, MistakesAreOneSentence) {
   write_text(folder_.path("bad.gguf"), "GGUF, but not really");
+  write_text(folder_.path("empty.gguf"), "");
   const struct {
     Words words;
     int code;
@@ -91,7 +99,11 @@ TEST_F(LlmCli, MistakesAreOneSentence) {
       {{"run"}, 2, "model is required"},
       {{"run", folder_.path("none.gguf"), "-p", "x"}, 1, "none.gguf"},
       {{"run", folder_.path("bad.gguf"), "-p", "x"}, 1, "bad.gguf"},
+      {{"run", folder_.path("empty.gguf"), "-p", "x"}, 1, "the file is empty"},
       {{"run", model_, "-n", "-5"}, 2, "tokens"},
+      {{"run", model_, "-c", "-5"}, 2, "--context: Value -5 not in range 0 to 1073741824"},
+      {{"run", model_, "-c", "1000000000"}, 1, "it would fit with --context "},
+      {{"convert", model_, folder_.path("x.bin")}, 2, "expected FILE.gguf, or a folder"},
       {{"run", model_, "--temp", "nan"}, 1, "temperature"},
       {{"run", model_, "--temp", "-1"}, 1, "temperature"},
       {{"run", model_, "--top-p", "7"}, 1, "top_p"},

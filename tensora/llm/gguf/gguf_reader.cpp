@@ -267,6 +267,9 @@ class Parser {
 
 }  // namespace
 
-GgufHeader parse_gguf(io::ConstBytes file) { return Parser(file).parse(); }
+GgufHeader parse_gguf(io::ConstBytes file) {
+  check(!file.empty(), "the file is empty");
+  return Parser(file).parse();
+}
 
 }  // namespace tensora::llm

@@ -4,102 +4,80 @@
 #include <vector>
 
 #include "tensora/base/check.h"
+#include "tensora/llm/tokenizer/json_stations.h"
+#include "tensora/llm/tokenizer/pre_tokenizers.h"
 
 namespace tensora::llm {
 namespace {
 
 using Json = nlohmann::json;
 
-// Parts that several patterns share.
-constexpr std::string_view kSpaces = R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kEndings = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|)";
-constexpr std::string_view kLetters = R"([^\r\n\p{L}\p{N}]?\p{L}+|)";
-constexpr std::string_view kOthers = R"(| ?[^\s\p{L}\p{N}]+[\r\n]*)";
-
-struct Cutting {
-  std::string_view name;
-  std::string pattern;  // of a Split; empty: the one that ByteLevel has itself
-  bool single_digits;   // cut out first
-};
-
-std::vector<Cutting> cuttings() {
-  const auto words = [](std::string_view digits) {
-    return concat(kEndings, kLetters, digits, kOthers, kSpaces);
-  };
-  return {
-      {"llama-bpe", words(R"(\p{N}{1,3})"), false},
-      {"qwen2", words(R"(\p{N})"), false},
-      {"gpt-2", "", false},
-      {"smollm", "", true},
-      {"tekken",
-       concat(R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|)",
-              R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|)",
-              R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*)", kSpaces),
-       false},
-      {"gpt-4o",
-       concat(R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)",
-              R"((?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+)",
-              R"([\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3})",
-              R"(| ?[^\s\p{L}\p{N}]+[\r\n/]*)", kSpaces),
-       false}};
-}
-
-// The steps of a pre-tokenizer, whether or not they are a Sequence.
-std::vector<Json> steps_of(const Json& tokenizer) {
-  const auto found = tokenizer.find("pre_tokenizer");
-  if (found == tokenizer.end() || !found->is_object()) return {};
-  if (found->value("type", "") != "Sequence") return {*found};
-  const auto list = found->find("pretokenizers");
-  if (list == found->end() || !list->is_array()) return {};
-  return {list->begin(), list->end()};
-}
+// What a tokenizer.json has steps of their own for.
+constexpr const char* kSingleDigit = R"(\p{N})";
+const std::string& gpt2_expression() { return pre_tokenizer("gpt-2").expressions[0]; }
 
 }  // namespace
 
+std::vector<Json> steps_of(const Json& part, const char* list) {
+  if (part.is_null()) return {};
+  if (json_text(part, "type", "") != "Sequence") return {part};
+  const Json& steps = json_member(part, list);
+  check(steps.is_array(), "tokenizer.json: '", list, "' must be a list");
+  return {steps.begin(), steps.end()};
+}
+
 std::string pre_name(const Json& tokenizer) {
-  std::string pattern, problem;
-  bool digits = false, bytes = false;
-  for (const Json& step : steps_of(tokenizer)) {
-    const std::string type = step.is_object() ? step.value("type", "") : "";
-    if (type == "Split" && step.contains("pattern") && step["pattern"].is_object() &&
-        pattern.empty())
-      pattern = step["pattern"].value("Regex", "");
-    else if (type == "Digits" && step.value("individual_digits", false))
-      digits = true;
-    else if (type == "ByteLevel")
+  std::vector<std::string> expressions;
+  std::string problem;
+  bool bytes = false;
+  for (const Json& step : steps_of(json_part(tokenizer, "pre_tokenizer"), "pretokenizers")) {
+    const std::string type = json_text(step, "type", "");
+    if (type == "Split" && json_text(step, "behavior", "Isolated") == "Isolated") {
+      expressions.push_back(json_text(json_part(step, "pattern"), "Regex", ""));
+    } else if (type == "Digits" && json_flag(step, "individual_digits", false)) {
+      expressions.emplace_back(kSingleDigit);
+    } else if (type == "ByteLevel") {
       bytes = true;
-    else
+      if (json_flag(step, "use_regex", true)) expressions.push_back(gpt2_expression());
+    } else {
       problem = type;
+    }
   }
-  if (bytes && problem.empty())
-    for (const Cutting& cutting : cuttings())
-      if (cutting.pattern == pattern && cutting.single_digits == digits)
-        return std::string(cutting.name);
-  fail("tokenizer.json: GGUF has no name that is known here for its way of cutting words ('",
-       pattern.empty() ? problem : pattern, "'); --pre NAME sets one");
+  const bool whole_words = json_flag(json_part(tokenizer, "model"), "ignore_merges", false);
+  const std::string name =
+      bytes && problem.empty() ? pre_tokenizer_with(expressions, whole_words) : "";
+  check(!name.empty(),
+        "tokenizer.json: GGUF has no name that is known here for its way of cutting words ('",
+        expressions.empty() || !problem.empty() ? problem : expressions[0],
+        "'); --pre NAME sets one");
+  return name;
 }
 
 nlohmann::ordered_json pre_tokenizer_json(std::string_view name) {
   using Json = nlohmann::ordered_json;
-  for (const Cutting& cutting : cuttings()) {
-    if (cutting.name != name && !(name == "llama3" && cutting.name == "llama-bpe")) continue;
-    const bool own = cutting.pattern.empty();
-    const Json bytes = {{"type", "ByteLevel"},
-                        {"add_prefix_space", false},
-                        {"trim_offsets", true},
-                        {"use_regex", own}};
-    Json steps = Json::array();
-    if (cutting.single_digits) steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
-    if (!own)
+  const NamedPreTokenizer& named = pre_tokenizer(name);
+  check(!named.habits.raw_spaces, "tokenizer.ggml.pre '", name,
+        "' cannot be written to a tokenizer.json");
+  Json steps = Json::array();
+  bool own = false;  // the pattern that ByteLevel has itself
+  for (const std::string& expression : named.expressions) {
+    own = expression == gpt2_expression() && &expression == &named.expressions.back();
+    if (own) break;
+    if (expression == kSingleDigit)
+      steps.push_back({{"type", "Digits"}, {"individual_digits", true}});
+    else
       steps.push_back({{"type", "Split"},
-                       {"pattern", {{"Regex", cutting.pattern}}},
+                       {"pattern", {{"Regex", expression}}},
                        {"behavior", "Isolated"},
                        {"invert", false}});
-    steps.push_back(bytes);
-    if (steps.size() == 1) return bytes;
-    return {{"type", "Sequence"}, {"pretokenizers", steps}};
   }
-  fail("tokenizer.ggml.pre '", name, "' cannot be written to a tokenizer.json yet");
+  Json bytes = {{"type", "ByteLevel"},
+                {"add_prefix_space", false},
+                {"trim_offsets", true},
+                {"use_regex", own}};
+  if (steps.empty()) return bytes;
+  steps.push_back(std::move(bytes));
+  return {{"type", "Sequence"}, {"pretokenizers", steps}};
 }
 
 }  // namespace tensora::llm

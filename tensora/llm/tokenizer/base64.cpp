@@ -38,4 +38,18 @@ std::optional<std::string> from_base64(std::string_view text) {
   return out;
 }
 
+std::string to_base64(std::string_view bytes) {
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    const std::string_view three = bytes.substr(i, 3);
+    uint32_t bits = 0;
+    for (size_t k = 0; k < 3; ++k)
+      bits = bits << 8 | (k < three.size() ? static_cast<uint8_t>(three[k]) : 0u);
+    for (size_t k = 0; k < 4; ++k)
+      out += k <= three.size() ? kDigits[bits >> (18 - 6 * k) & 63] : '=';
+  }
+  return out;
+}
+
 }  // namespace tensora::llm

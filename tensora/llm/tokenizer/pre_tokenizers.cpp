@@ -108,6 +108,7 @@ const NamedPreTokenizer& pre_tokenizer(std::string_view name) {
     const std::lock_guard guard(lock);
     if (!row.made) {
       auto made = std::make_unique<NamedPreTokenizer>();
+      made->expressions = row.patterns;
       for (const std::string& pattern : row.patterns)
         made->patterns.push_back(std::make_shared<const Pattern>(pattern));
       made->habits = row.habits;
@@ -118,6 +119,16 @@ const NamedPreTokenizer& pre_tokenizer(std::string_view name) {
   std::string known;
   for (const std::string& one : pre_tokenizer_names()) known += (known.empty() ? "" : ", ") + one;
   fail("the pre-tokenizer '", name, "' is not known; known are ", known);
+}
+
+std::string pre_tokenizer_with(const std::vector<std::string>& expressions, bool ignores_merges) {
+  std::string found;
+  for (const Description& row : table()) {
+    if (row.patterns != expressions || row.habits.raw_spaces) continue;
+    if (row.habits.ignores_merges == ignores_merges) return row.names[0];
+    if (found.empty()) found = row.names[0];
+  }
+  return found;
 }
 
 }  // namespace tensora::llm

@@ -1,12 +1,8 @@
 #pragma once
 
-// GGUF's Q4_K, for kernels on host and device: blocks of 256 numbers in groups of 32 with
-// scales and offsets of their own, x = scale * group_scale * q - low * group_low.
-
-#include <cstdint>
+// GGUF's Q4_K, for kernels on host and device.
 
 #include "tensora/core/dtype.h"
-#include "tensora/ops/quant/block_fit.h"
 #include "tensora/ops/quant/group_codes.h"
 #include "tensora/ops/quant/six_bit_scales.h"
 
@@ -14,29 +10,17 @@ namespace tensora {
 
 struct BlockQ4_K {
   static constexpr DType kDType = DType::q4_k;
-  static constexpr int kNumbers = 256;
-  static constexpr int kGroup = 32;
-  Half scale, low;
-  SixBitScales scales;
-  uint8_t q[128];  // per 64 numbers, 32 bytes: the first 32 in the low halves, then the high ones
+  static constexpr int kNumbers = SixBitGroups::kNumbers;
+  static constexpr int kGroup = SixBitGroups::kGroup;
+  SixBitGroups groups;
+  FourBitLevels q;
 
-  TENSORA_HD int level(int i) const { return q[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15; }
-  TENSORA_HD float number(int i) const {
-    const int group = i / kGroup;
-    return static_cast<float>(scale) * static_cast<float>(scales.scale(group)) *
-               static_cast<float>(level(i)) -
-           static_cast<float>(low) * static_cast<float>(scales.low(group));
-  }
+  TENSORA_HD float number(int i) const { return groups.number(i, q.level(i)); }
 
   [[gnu::always_inline]] TENSORA_HD void encode(const float* x) {
     const auto code = blocks::encode_affine_groups<kNumbers, kGroup>(x, 15.0f, 63.0f);
-    scale = code.scale;
-    low = code.low;
-    scales.set(code.scales, code.lows);
-    for (int i = 0; i < 128; ++i) {
-      const uint8_t* levels = code.levels + i / 32 * 64 + i % 32;
-      q[i] = static_cast<uint8_t>(levels[0] | levels[32] << 4);
-    }
+    groups.set(code);
+    q.set(code.levels);
   }
 };
 static_assert(sizeof(BlockQ4_K) == dtype_info(DType::q4_k).block_bytes &&

@@ -1,12 +1,10 @@
 #pragma once
 
-// GGUF's Q5_K, for kernels on host and device: blocks of 256 numbers in groups of 32 with
-// scales and offsets of their own, x = scale * group_scale * q - low * group_low.
+// GGUF's Q5_K, for kernels on host and device: Q4_K with a fifth bit.
 
 #include <cstdint>
 
 #include "tensora/core/dtype.h"
-#include "tensora/ops/quant/block_fit.h"
 #include "tensora/ops/quant/group_codes.h"
 #include "tensora/ops/quant/six_bit_scales.h"
 
@@ -14,33 +12,20 @@ namespace tensora {
 
 struct BlockQ5_K {
   static constexpr DType kDType = DType::q5_k;
-  static constexpr int kNumbers = 256;
-  static constexpr int kGroup = 32;
-  Half scale, low;
-  SixBitScales scales;
+  static constexpr int kNumbers = SixBitGroups::kNumbers;
+  static constexpr int kGroup = SixBitGroups::kGroup;
+  SixBitGroups groups;
   uint8_t high[32];  // bit i / 32 of byte i % 32 is the fifth of number i
-  uint8_t q[128];    // the other four, as in Q4_K
+  FourBitLevels q;   // the other four
 
-  TENSORA_HD int level(int i) const {
-    const int low_bits = q[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15;
-    return low_bits | (high[i % 32] >> (i / 32) & 1) << 4;
-  }
   TENSORA_HD float number(int i) const {
-    const int group = i / kGroup;
-    return static_cast<float>(scale) * static_cast<float>(scales.scale(group)) *
-               static_cast<float>(level(i)) -
-           static_cast<float>(low) * static_cast<float>(scales.low(group));
+    return groups.number(i, q.level(i) | (high[i % 32] >> (i / 32) & 1) << 4);
   }
 
   [[gnu::always_inline]] TENSORA_HD void encode(const float* x) {
     const auto code = blocks::encode_affine_groups<kNumbers, kGroup>(x, 31.0f, 63.0f);
-    scale = code.scale;
-    low = code.low;
-    scales.set(code.scales, code.lows);
-    for (int i = 0; i < 128; ++i) {
-      const uint8_t* levels = code.levels + i / 32 * 64 + i % 32;
-      q[i] = static_cast<uint8_t>((levels[0] & 15) | (levels[32] & 15) << 4);
-    }
+    groups.set(code);
+    q.set(code.levels);
     for (int i = 0; i < 32; ++i) {
       int bits = 0;
       for (int k = 0; k < 8; ++k) bits |= code.levels[i + 32 * k] >> 4 << k;

@@ -42,6 +42,9 @@ void quant_gated_kernel(const KernelContext& context, const QuantGatedAttrs& att
   const View &x = context.input(0), &gate = context.input(1), &up = context.input(2),
              &out = context.output();
   if (out.numel == 0) return;
+  constexpr int64_t kMost = int64_t{1} << 31;
+  check(x.sizes.back() < kMost && out.sizes.back() < kMost && out.numel / out.sizes.back() < kMost,
+        context.op, ": at most 2^31 rows and columns fit on cuda");
   RowsCall call;
   call.x = x.as<const char>();
   call.x_dtype = x.dtype;

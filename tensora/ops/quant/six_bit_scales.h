@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "tensora/base/half.h"
 #include "tensora/base/host_device.h"
 
 namespace tensora {
@@ -24,6 +25,44 @@ struct SixBitScales {
       bytes[j] = static_cast<uint8_t>(scales[j] | scales[j + 4] >> 4 << 6);
       bytes[j + 4] = static_cast<uint8_t>(lows[j] | lows[j + 4] >> 4 << 6);
       bytes[j + 8] = static_cast<uint8_t>((scales[j + 4] & 15) | (lows[j + 4] & 15) << 4);
+    }
+  }
+};
+
+/// The beginning of Q4_K and Q5_K, blocks of 256 numbers in groups of 32 with scales and offsets of
+/// their own: x = scale * group_scale * level - low * group_low.
+struct SixBitGroups {
+  static constexpr int kNumbers = 256;
+  static constexpr int kGroup = 32;
+  Half scale, low;
+  SixBitScales scales;
+
+  TENSORA_HD float number(int i, int level) const {
+    const int group = i / kGroup;
+    return static_cast<float>(scale) * static_cast<float>(scales.scale(group)) *
+               static_cast<float>(level) -
+           static_cast<float>(low) * static_cast<float>(scales.low(group));
+  }
+  template <class Code>
+  TENSORA_HD void set(const Code& code) {
+    scale = code.scale;
+    low = code.low;
+    scales.set(code.scales, code.lows);
+  }
+};
+
+/// The low four bits of 256 levels. Per 64 of them 32 bytes: the first 32 in the low halves, then
+/// the high ones.
+struct FourBitLevels {
+  uint8_t bytes[128];
+
+  TENSORA_HD int level(int i) const {
+    return bytes[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4) & 15;
+  }
+  TENSORA_HD void set(const uint8_t* levels) {
+    for (int i = 0; i < 128; ++i) {
+      const uint8_t* two = levels + i / 32 * 64 + i % 32;
+      bytes[i] = static_cast<uint8_t>((two[0] & 15) | (two[32] & 15) << 4);
     }
   }
 };
