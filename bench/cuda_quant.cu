@@ -1,6 +1,6 @@
 // How fast the GPU reads quantized weights and the paged cache, in the shapes of language models.
 //
-//   tensora-bench-cuda_quant [step|rows|many|attention ...]     default: all
+//   tensora-bench-cuda_quant [step|rows|many|attention|prompts ...]     default: all
 //
 // Launches are recorded in a graph, so that what a launch costs the host does not count. A product
 // walks through so many copies of its weight that none is found in the caches. GB/s counts the
@@ -15,12 +15,12 @@
 #include "tensora/backend/cuda/runtime/graph.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/backend/cuda/runtime/stream.h"
-#include "tensora/ops/norm/residual_norm.h"
 #include "tensora/ops/paged/paged_attention.h"
-#include "tensora/ops/paged/paged_store.h"
+#include "tensora/ops/paged/paged_self_attention.h"
 #include "tensora/ops/quant/quant_embedding.h"
 #include "tensora/ops/quant/quant_gated.h"
 #include "tensora/ops/quant/quant_linear.h"
+#include "tensora/ops/quant/quantize.h"
 #include "tensora/tensora.h"
 
 namespace tensora {
@@ -166,10 +166,10 @@ void attention(double copy) {
   struct Case {
     int64_t sequences, length, size, queries;
   };
-  const Case cases[] = {{1, 128, 64, 1},      {1, 512, 64, 1},    {1, 512, 128, 1},
-                        {1, 8192, 128, 1},    {8, 2048, 128, 1},  {32, 512, 128, 1},
-                        {32, 2048, 128, 1},   {64, 8192, 128, 1}, {1, 512, 128, 512},
-                        {1, 2048, 128, 2048}, {4, 2048, 128, 512}};
+  const Case cases[] = {{1, 128, 64, 1},      {1, 512, 64, 1},     {1, 512, 128, 1},
+                        {1, 8192, 128, 1},    {8, 2048, 128, 1},   {32, 512, 128, 1},
+                        {32, 2048, 128, 1},   {64, 8192, 128, 1},  {1, 512, 128, 512},
+                        {1, 2048, 128, 2048}, {4, 2048, 128, 512}, {1, 32768, 128, 1}};
   for (const Case& c : cases) {
     const int64_t block = 16, per = (c.length + block - 1) / block;
     const TensorOptions options{.dtype = kBFloat16, .device = kCuda};
@@ -198,6 +198,66 @@ void attention(double copy) {
                   4.0 * double(c.sequences) * 32 * seen * double(c.size) / us * 1e-6);
     }
   }
+}
+
+// ---- prompts -----------------------------------------------------------------------------------
+
+/// A cache in shuffled blocks of 32, and the queries of the last `queries` positions.
+struct Prompt {
+  Tensor query, keys, values, starts, lengths, table;
+  int64_t queries, length;
+
+  Prompt(int64_t count, int64_t positions, int64_t size, DType cache)
+      : queries(count), length(positions) {
+    const int64_t blocks = (length + 31) / 32;
+    const auto numbers = [&] {
+      const Tensor x = randn({blocks, 8, 32, size}, {.device = kCuda});
+      return is_quantized(cache) ? quantize(x, cache) : x.to(cache);
+    };
+    keys = numbers();
+    values = numbers();
+    query = randn({queries, 32, size}, {.dtype = kBFloat16, .device = kCuda});
+    starts = (arange(2, {.dtype = kInt64}) * queries).to(kInt32).to(kCuda);
+    lengths = full({1}, double(length), {.dtype = kInt32}).to(kCuda);
+    table = randperm(blocks).to(kInt32).reshape({1, blocks}).to(kCuda);
+  }
+  Tensor attend(int64_t window = 0) const {
+    return paged_attention(query, keys, values, starts, lengths, table,
+                           {.window = window, .max_query = queries, .max_length = length});
+  }
+};
+
+/// A window that leaves everything in sight keeps the kernel that every device has: beside it, the
+/// one for prompts shows from how many queries on it is worth its tiles, and whether it is right.
+bool prompts() {
+  std::printf("\nprompts over the paged cache, 32 heads, 8 heads of keys: TFLOP/s\n");
+  std::printf("%8s %8s %6s %-16s %9s %9s %9s %10s\n", "queries", "length", "size", "cache", "us",
+              "prompts", "all", "difference");
+  bool all_right = true;
+  const auto run = [&](int64_t queries, int64_t length, int64_t size, DType cache) {
+    const Prompt prompt(queries, length, size, cache);
+    const int64_t window = int64_t{1} << 29;
+    const Tensor wanted = prompt.attend(window).to(kFloat32);
+    const double difference = (prompt.attend().to(kFloat32) - wanted).abs().max().item<double>();
+    const bool right = difference < 0.03;
+    all_right = all_right && right;
+    const double us = microseconds(4, [&](int) { prompt.attend(); });
+    const double other = microseconds(4, [&](int) { prompt.attend(window); });
+    const double seen = double(queries) * (double(length) - double(queries - 1) / 2);
+    const double flops = 4.0 * 32 * seen * double(size);
+    std::printf("%8ld %8ld %6ld %-16s %9.1f %9.1f %9.1f %10.4f%s\n", long(queries), long(length),
+                long(size), std::string(name(cache)).c_str(), us, flops / us * 1e-6,
+                flops / other * 1e-6, difference, right ? "" : "  WRONG");
+    std::fflush(stdout);
+  };
+  for (int64_t size : {128, 64})
+    for (int64_t tokens : {512, 2048, 8192}) run(tokens, tokens, size, kBFloat16);
+  run(512, 8192, 128, kBFloat16);
+  run(2048, 16384 + 77, 128, kBFloat16);
+  for (DType cache : {kQ8_0, kFloat8E4M3, kFloat16}) run(2048, 2048, 128, cache);
+  for (int64_t queries : {16, 32, 64, 96, 128, 256})
+    for (int64_t length : {512, 4096}) run(queries, length, 128, kBFloat16);
+  return all_right;
 }
 
 // ---- all the kernels of one token --------------------------------------------------------------
@@ -252,20 +312,19 @@ struct Step {
   Tensor run(DType activations) const {
     Tensor stream = quant_embedding(token, embedding);
     for (const Layer& layer : layers) {
-      const Tensor x = std::get<0>(residual_rms_norm(stream, layer.norm1, {.dtype = activations}));
-      const Tensor qkv = quant_linear(x, layer.qkv);
-      const Tensor q = paged_store(qkv, position, slot, layer.keys, layer.values, angles,
-                                   {.heads = dims.heads, .kv_heads = dims.groups});
-      const Tensor attended = paged_attention(q, layer.keys, layer.values, starts, lengths, table,
-                                              {.max_query = 1, .max_length = table.size(1) * 16});
+      const Tensor qkv =
+          quant_linear(stream, layer.qkv, {.dtype = activations, .norm = layer.norm1});
+      const Tensor attended = paged_self_attention(
+          qkv, position, slot, layer.keys, layer.values, angles, starts, lengths, table,
+          {.store = {.heads = dims.heads, .kv_heads = dims.groups},
+           .attention = {.max_query = 1, .max_length = table.size(1) * 16}});
       stream = quant_linear(attended.reshape({1, dims.heads * dims.size}), {&layer.out, 1},
                             {.residual = stream, .dtype = kFloat32});
-      const Tensor y = std::get<0>(residual_rms_norm(stream, layer.norm2, {.dtype = activations}));
-      const Tensor inner = quant_gated(y, layer.gate, layer.up);
+      const Tensor inner =
+          quant_gated(stream, layer.gate, layer.up, {.dtype = activations, .norm = layer.norm2});
       stream = quant_linear(inner, {&layer.down, 1}, {.residual = stream, .dtype = kFloat32});
     }
-    const Tensor x = std::get<0>(residual_rms_norm(stream, norm, {.dtype = activations}));
-    return quant_linear(x, {&head, 1}, {.dtype = kFloat32});
+    return quant_linear(stream, {&head, 1}, {.dtype = kFloat32, .norm = norm});
   }
 };
 
@@ -312,6 +371,7 @@ int main(int argc, char** argv) {
     std::printf("copy: %.0f GB/s\n", copy);
     if (wanted("step")) steps();
     if (wanted("attention")) attention(copy);
+    if (wanted("prompts") && !prompts()) return 1;
     if (wanted("rows")) few_rows(copy);
     if (wanted("many")) many_rows();
     return 0;

@@ -217,6 +217,15 @@ Tensor Decoder::normalised(Stream& stream, const Tensor& weight, DType dtype) co
   return result;
 }
 
+// A single token's products normalise it themselves: that is less work than one more step that all
+// wait for.
+Projection::Input Decoder::input(Stream& stream, const Tensor& weight, const Batch& batch) const {
+  if (stream.sum.size(0) == 1 && !stream.branch.defined() && batch.adapters.empty() &&
+      weight.dtype() == kFloat32)
+    return {.x = stream.sum, .norm = weight, .eps = config().norm_eps};
+  return {.x = normalised(stream, weight, activation_dtype())};
+}
+
 /// Where a branch is normalised before it is added, the addition is left to the next norm.
 template <class Branch>
 void Decoder::add(Stream& stream, const Tensor& post_norm, const Branch& branch) const {
@@ -228,31 +237,30 @@ void Decoder::add(Stream& stream, const Tensor& post_norm, const Branch& branch)
   stream.branch = normalised(alone, post_norm, kFloat32);
 }
 
-Tensor Decoder::attention(const Layer& layer, int64_t number, const Tensor& x, const Batch& batch,
-                          PagedCache& cache) const {
+Tensor Decoder::attention(const Layer& layer, int64_t number, const Projection::Input& x,
+                          const Batch& batch, PagedCache& cache) const {
   const ModelConfig& c = config();
   const auto i = static_cast<size_t>(number);
   const bool local = c.is_local(number);
-  const Tensor query =
-      paged_store(layer.qkv(x, batch), batch.positions, batch.slots, cache.keys[i], cache.values[i],
-                  local && local_table_.defined() ? local_table_ : table_,
-                  {.heads = c.heads,
-                   .kv_heads = c.kv_heads,
-                   .in_halves = c.rope_in_halves,
-                   .q_norm = layer.q_norm,
-                   .k_norm = layer.k_norm,
-                   .eps = c.norm_eps});
-  const Tensor seen = paged_attention(query, cache.keys[i], cache.values[i], batch.query_starts,
-                                      batch.lengths, batch.block_table,
-                                      {.scale = c.attention_scale,
-                                       .softcap = c.attention_softcap,
-                                       .window = local ? c.window : 0,
-                                       .max_query = batch.max_query,
-                                       .max_length = batch.max_length});
-  return seen.reshape({x.size(0), c.heads * c.head_dim});
+  const Tensor seen = paged_self_attention(
+      layer.qkv(x, batch, {.dtype = activation_dtype()}), batch.positions, batch.slots,
+      cache.keys[i], cache.values[i], local && local_table_.defined() ? local_table_ : table_,
+      batch.query_starts, batch.lengths, batch.block_table,
+      {.store = {.heads = c.heads,
+                 .kv_heads = c.kv_heads,
+                 .in_halves = c.rope_in_halves,
+                 .q_norm = layer.q_norm,
+                 .k_norm = layer.k_norm,
+                 .eps = c.norm_eps},
+       .attention = {.scale = c.attention_scale,
+                     .softcap = c.attention_softcap,
+                     .window = local ? c.window : 0,
+                     .max_query = batch.max_query,
+                     .max_length = batch.max_length}});
+  return seen.reshape({x.x.size(0), c.heads * c.head_dim});
 }
 
-Tensor Decoder::run(const Batch& batch, PagedCache& cache, DType dtype) const {
+Decoder::Stream Decoder::run(const Batch& batch, PagedCache& cache) const {
   check_batch(batch, cache);
   Stream stream{
       .sum = quant_embedding(batch.tokens, embedding_.data,
@@ -261,38 +269,44 @@ Tensor Decoder::run(const Batch& batch, PagedCache& cache, DType dtype) const {
   const bool some = batch.logit_rows.defined(), early = some && batch.adapters.empty();
   for (size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
-    const Tensor x = normalised(stream, layer.attention_norm, activation_dtype());
-    Tensor seen = attention(layer, static_cast<int64_t>(i), x, batch, cache);
+    Tensor seen = attention(layer, static_cast<int64_t>(i),
+                            input(stream, layer.attention_norm, batch), batch, cache);
     // Behind the last attention tokens no longer see one another: the other rows can be left out.
     if (early && i + 1 == layers_.size()) {
       seen = seen.index_select(0, batch.logit_rows);
       stream.sum = stream.sum.index_select(0, batch.logit_rows);
     }
     add(stream, layer.post_attention_norm, [&](const Tensor& residual) {
-      return layer.output(seen, batch, {.residual = residual, .dtype = kFloat32});
+      return layer.output({seen}, batch, {.residual = residual, .dtype = kFloat32});
     });
-    const Tensor h = normalised(stream, layer.feed_forward_norm, activation_dtype());
+    const bool mixed = config().experts > 0;
+    const Projection::Input h =
+        mixed ? Projection::Input{normalised(stream, layer.feed_forward_norm, activation_dtype())}
+              : input(stream, layer.feed_forward_norm, batch);
     add(stream, layer.post_feed_forward_norm, [&](const Tensor& residual) {
-      return config().experts > 0 ? layer.experts(h, residual)
-                                  : layer.feed_forward(h, batch, residual);
+      return mixed ? layer.experts(h.x, residual)
+                   : layer.feed_forward(h, batch, activation_dtype(), residual);
     });
   }
-  Tensor result = normalised(stream, final_norm_, dtype);
-  return some && !early ? result.index_select(0, batch.logit_rows) : result;
+  if (some && !early)
+    for (Tensor* part : {&stream.sum, &stream.branch})
+      if (part->defined()) *part = part->index_select(0, batch.logit_rows);
+  return stream;
 }
 
 Tensor Decoder::forward(const Batch& batch, PagedCache& cache) const {
   const inference_mode silent;
-  const Tensor x = run(batch, cache, activation_dtype());
+  Stream stream = run(batch, cache);
   Batch rows;  // the head has no adapters
-  const Tensor logits = head_(x, rows, {.dtype = kFloat32});
+  const Tensor logits = head_(input(stream, final_norm_, rows), rows, {.dtype = kFloat32});
   const double cap = config().final_softcap;
   return cap > 0 ? tanh(logits / cap) * cap : logits;
 }
 
 Tensor Decoder::hidden(const Batch& batch, PagedCache& cache) const {
   const inference_mode silent;
-  return run(batch, cache, kFloat32);
+  Stream stream = run(batch, cache);
+  return normalised(stream, final_norm_, kFloat32);
 }
 
 std::shared_ptr<const Model> make_decoder(const ModelConfig& config, const DecoderDesign& design,

@@ -42,11 +42,14 @@ class Decoder final : public Model {
   void check_batch(const Batch& batch, const PagedCache& cache) const;
   /// The norm of the stream, whose branch is added to its sum.
   Tensor normalised(Stream& stream, const Tensor& weight, DType dtype) const;
+  /// The same as a projection's input, which may leave the norm to it.
+  Projection::Input input(Stream& stream, const Tensor& weight, const Batch& batch) const;
   template <class Branch>
   void add(Stream& stream, const Tensor& post_norm, const Branch& branch) const;
-  Tensor attention(const Layer& layer, int64_t number, const Tensor& x, const Batch& batch,
-                   PagedCache& cache) const;
-  Tensor run(const Batch& batch, PagedCache& cache, DType dtype) const;
+  Tensor attention(const Layer& layer, int64_t number, const Projection::Input& x,
+                   const Batch& batch, PagedCache& cache) const;
+  /// The stream behind the last layer.
+  Stream run(const Batch& batch, PagedCache& cache) const;
 
   int64_t positions_ = 0;
   Weight embedding_;

@@ -18,17 +18,24 @@ Tensor product(const Tensor& x, const Weight& weight) {
 
 }  // namespace
 
-Tensor FeedForward::gated(const Tensor& x, const Batch& batch) const {
+Tensor FeedForward::gated(const Projection::Input& x, const Batch& batch, DType dtype) const {
   if (batch.adapters.empty() && !gate.has_bias() && !up.has_bias()) [[likely]] {
     const Weight &g = gate.weight(0), &u = up.weight(0);
-    return quant_gated(x, g.data, u.data,
-                       {.activation = activation, .gate_scale = g.scale, .up_scale = u.scale});
+    return quant_gated(x.x, g.data, u.data,
+                       {.activation = activation,
+                        .gate_scale = g.scale,
+                        .up_scale = u.scale,
+                        .dtype = dtype,
+                        .norm = x.norm,
+                        .eps = x.eps});
   }
-  return activated(gate(x, batch), activation) * up(x, batch);
+  const Projection::Result result{.dtype = dtype};
+  return activated(gate(x, batch, result), activation) * up(x, batch, result);
 }
 
-Tensor FeedForward::operator()(const Tensor& x, const Batch& batch, const Tensor& residual) const {
-  return down(gated(x, batch), batch, {.residual = residual, .dtype = kFloat32});
+Tensor FeedForward::operator()(const Projection::Input& x, const Batch& batch, DType dtype,
+                               const Tensor& residual) const {
+  return down({gated(x, batch, dtype)}, batch, {.residual = residual, .dtype = kFloat32});
 }
 
 Tensor Experts::operator()(const Tensor& x, const Tensor& residual) const {

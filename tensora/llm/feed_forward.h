@@ -10,11 +10,13 @@ struct FeedForward {
   Activation activation = Activation::silu;
   Projection gate, up, down;
 
-  /// x: T hidden, normalised; the result is float32, with `residual` added where there is one.
-  Tensor operator()(const Tensor& x, const Batch& batch, const Tensor& residual) const;
+  /// x: T hidden; between the products numbers have `dtype`; the result is float32, with
+  /// `residual` added where there is one.
+  Tensor operator()(const Projection::Input& x, const Batch& batch, DType dtype,
+                    const Tensor& residual) const;
 
  private:
-  Tensor gated(const Tensor& x, const Batch& batch) const;
+  Tensor gated(const Projection::Input& x, const Batch& batch, DType dtype) const;
 };
 
 /// The same as a mixture: each token goes through the experts that the router prefers for it. The

@@ -33,15 +33,19 @@ void Projection::finish() {
   bias_ = cat(biases, 0);
 }
 
-Tensor Projection::operator()(const Tensor& x, const Batch& batch, const Result& result) const {
-  Tensor y = quant_linear(
-      x, weights_,
-      {.scales = scales_, .bias = bias_, .residual = result.residual, .dtype = result.dtype});
+Tensor Projection::operator()(const Input& x, const Batch& batch, const Result& result) const {
+  Tensor y = quant_linear(x.x, weights_,
+                          {.scales = scales_,
+                           .bias = bias_,
+                           .residual = result.residual,
+                           .dtype = result.dtype,
+                           .norm = x.norm,
+                           .eps = x.eps});
   if (batch.adapters.empty()) [[likely]]
     return y;
   int64_t column = 0;
   for (size_t i = 0; i < parts_.size(); ++i) {
-    add_adapters(x, batch, i, y, column);
+    add_adapters(x.x, batch, i, y, column);
     column += parts_[i].weight.data.size(0);
   }
   return y;

@@ -18,6 +18,12 @@ class Projection {
     Weight weight = {};
     Tensor bias = {};
   };
+  /// Activations, or, with a norm, what they are made from; see quant_linear.
+  struct Input {
+    Tensor x;
+    Tensor norm = {};
+    double eps = 0;
+  };
   struct Result {
     Tensor residual = {};             // added
     std::optional<DType> dtype = {};  // by default that of the activations
@@ -30,9 +36,8 @@ class Projection {
   std::vector<Part>& parts() { return parts_; }
   void finish();
 
-  /// x: T K; the result: T ΣN.
-  Tensor operator()(const Tensor& x, const Batch& batch, const Result& result) const;
-  Tensor operator()(const Tensor& x, const Batch& batch) const { return (*this)(x, batch, {}); }
+  /// x: T K, without a norm if the batch has adapters; the result: T ΣN.
+  Tensor operator()(const Input& x, const Batch& batch, const Result& result) const;
   const Weight& weight(size_t i) const { return parts_[i].weight; }
   /// Adds the adapters' share in `y`, the columns from `column` on being those of part `i`.
   void add_adapters(const Tensor& x, const Batch& batch, size_t i, const Tensor& y,

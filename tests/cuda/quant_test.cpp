@@ -206,6 +206,44 @@ TEST_F(QuantOnGpu, Embedding) {
 }
 
 // A row's result is the same among few and among many rows, up to where the library multiplies.
+TEST_F(QuantOnGpu, NormBeforeTheProduct) {
+  for (DType dtype : {kQ4_K, kQ6_K, kQ8_0, kQ4_0, kIQ4_NL, kMXFP4, kInt8, kFloat16, kBFloat16})
+    for (int64_t rows : {1, 3})
+      for (int64_t k : {256, 2048, 6144}) {
+        SCOPED_TRACE(testing::Message() << name(dtype) << ", " << rows << " rows of " << k);
+        const Weight first = make_weight(300, k, dtype), second = make_weight(300, k, dtype);
+        const Tensor x = randn({rows, k}) * 3, norm = sample({k}, kFloat32, 0.5, 1.5);
+        const Tensor plain =
+            rms_norm(x, {k}, norm, 1e-5).to(dtype == kFloat16 ? kFloat16 : kBFloat16);
+        QuantLinearOptions options{.dtype = kFloat32, .norm = norm.to(kCuda)};
+        if (first.scale.defined()) options.scales = {first.scale_on_gpu()};
+        const Tensor data = first.data.to(kCuda);
+        expect_near(quant_linear(x.to(kCuda), {&data, 1}, options), product(plain, first), 0.02);
+        const Tensor gate = product(plain, first), expected = silu(gate) * product(plain, second);
+        expect_near(quant_gated(x.to(kCuda), data, second.data.to(kCuda),
+                                {.gate_scale = first.scale_on_gpu(),
+                                 .up_scale = second.scale_on_gpu(),
+                                 .dtype = kFloat32,
+                                 .norm = norm.to(kCuda)}),
+                    expected, 0.02);
+      }
+}
+
+// Sizes at which warps share tiles in different ways, and blocks take several.
+TEST_F(QuantOnGpu, OneRowOfManySizes) {
+  for (DType dtype : {kQ4_K, kQ8_0, kFloat16})
+    for (int64_t rows : {1, 17, 2048, 4000})
+      for (int64_t k : {256, 1024, 2304, 8192}) {
+        SCOPED_TRACE(testing::Message() << name(dtype) << " " << rows << " x " << k);
+        const Weight weight = make_weight(rows, k, dtype);
+        const Tensor x = randn({1, k}).to(dtype == kFloat16 ? kFloat16 : kBFloat16);
+        const Tensor residual = randn({1, rows}), data = weight.data.to(kCuda);
+        expect_near(quant_linear(x.to(kCuda), {&data, 1},
+                                 {.residual = residual.to(kCuda), .dtype = kFloat32}),
+                    product(x, weight) + residual, 0.01);
+      }
+}
+
 TEST_F(QuantOnGpu, RowsDoNotDependOnOthers) {
   manual_seed(8);
   for (DType dtype : all_weights()) {
@@ -343,9 +381,41 @@ TEST_F(PagedOnGpu, WindowCapAndScale) {
     }
 }
 
+// Places of the last blocks that no key was written to hold NaN.
+void spoil_the_rest(const Paged& p) {
+  const int64_t block_size = p.keys.size(2);
+  for (int64_t s = 0; s < p.lengths.size(0); ++s) {
+    const int64_t length = p.lengths.data_ptr<int32_t>()[s], used = length % block_size;
+    if (used == 0) continue;
+    const int64_t block = p.table.data_ptr<int32_t>()[s * p.table.size(1) + length / block_size];
+    for (const Tensor& cache : {p.keys, p.values})
+      cache.select(0, block).narrow(1, used, block_size - used).fill_(NAN);
+  }
+}
+
+TEST_F(PagedOnGpu, LongPrompts) {
+  manual_seed(18);
+  for (DType dtype : {kFloat16, kBFloat16})
+    for (int64_t size : {64, 96, 128})
+      for (int64_t block_size : {8, 16, 32, 128, 256, 24}) {
+        SCOPED_TRACE(concat(dtype, ", size ", size, ", blocks of ", block_size));
+        const Paged p = make_paged({300, 1, 129, 64, 128}, {300, 513, 200, 700, 384}, 2, block_size,
+                                   size, dtype);
+        spoil_the_rest(p);
+        check_attention(p, 8, size, dtype, {}, 1e-2);
+        check_attention(p, 2, size, dtype, {.scale = 0.3}, 1e-2);
+        if (HasFatalFailure()) return;
+      }
+  for (DType cache : {kFloat32, kFloat16, kFloat8E4M3, kQ8_0}) {
+    SCOPED_TRACE(concat("cache of ", cache));
+    const Paged p = make_paged({150, 200}, {150, 411}, 2, 16, 128, cache);
+    check_attention(p, 8, 128, kBFloat16, {}, 1e-2);
+  }
+}
+
 TEST_F(PagedOnGpu, EmptySequencesAndTokensOfNone) {
   manual_seed(15);
-  for (int queries : {1, 30}) {
+  for (int queries : {1, 30, 100}) {
     Paged p = make_paged({queries, queries}, {100, 40}, 2, 16, 64, kBFloat16);
     p.lengths.data_ptr<int32_t>()[1] = 0;
     p.tokens += 3;

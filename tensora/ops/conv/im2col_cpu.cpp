@@ -1,3 +1,4 @@
+// Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
 #include "tensora/ops/conv/im2col.h"
 
 #include <algorithm>

@@ -21,6 +21,7 @@ struct PagedCall {
   int sequences, heads, groups, size;
   int block_size, block_shift;  // shift: of a block size that is a power of two, or -1
   int blocks_per_sequence;
+  int64_t blocks;             // of the cache
   int max_query, max_length;  // bounds
   DType dtype, cache_dtype;   // of queries and results; of the caches
   float scale;                // of the scores, to the base 2 unless there is a cap
@@ -34,5 +35,8 @@ void general_paged_attention(std::string_view op, int device, const PagedCall& c
 /// of no sequence are left out where there are many queries.
 template <class T>
 void paged_attention_on_tensor_cores(std::string_view op, int device, const PagedCall& call);
+/// The same for many queries by Hopper's own instructions, for devices that run *_sm90a.cu: head
+/// sizes up to 128, no cap, no window. False, and nothing is queued, where it does not apply.
+bool paged_attention_on_hopper(std::string_view op, int device, const PagedCall& call);
 
 }  // namespace tensora::cuda

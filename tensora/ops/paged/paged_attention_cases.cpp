@@ -116,9 +116,15 @@ std::vector<Sample> samples() {
       {"window", 4, 2, 16, 16, lengths, queries, 0, kFloat32, {.window = 7}},
       {"window of 1", 4, 2, 16, 16, lengths, queries, 0, kFloat32, {.window = 1}},
       {"wide window", 2, 1, 8, 16, {1300}, {3}, 0, kFloat32, {.window = 600}},
+      {"long prefill", 4, 2, 64, 32, {260, 130}, {260, 70}, 0, kBFloat16},
+      {"continued prefill", 2, 1, 128, 16, {333, 128}, {140, 1}, 0, kFloat16},
+      {"prefill in odd blocks", 2, 1, 72, 24, {200}, {100}, 0, kFloat16},
+      {"early and spare queries", 2, 2, 64, 16, {40, 150}, {100, 130}, 3, kBFloat16},
   };
-  for (DType cache : {kFloat16, kBFloat16, kFloat8E4M3, kQ8_0})
+  for (DType cache : {kFloat16, kBFloat16, kFloat8E4M3, kQ8_0}) {
     all.push_back({concat("cache of ", cache), 4, 2, 64, 16, lengths, queries, 0, cache});
+    all.push_back({concat("prefill from ", cache), 2, 1, 64, 16, {190, 20}, {120, 20}, 0, cache});
+  }
   return all;
 }
 

@@ -11,8 +11,9 @@ namespace {
 // Note [Routes of paged attention]
 // Queries of float16 and bfloat16 with head sizes that are multiples of 8 up to 256 go to the
 // tensor cores: by paged_decode.cuh where the queries of a sequence, of all heads of a group, are
-// 16 at most, by paged_prefill.cuh where there are more. All others come here: a block per query
-// and head, whose warps take every fourth key.
+// 16 at most; where there are more, on Hopper by paged_prefill_sm90a.cu if it can, otherwise by
+// paged_prefill.cuh. All others come here: a block per query and head, whose warps take every
+// fourth key.
 constexpr int kMostSize = 256, kGeneralWarps = kPagedThreads / 32;
 
 __global__ void __launch_bounds__(kPagedThreads)
@@ -96,6 +97,7 @@ PagedCall call_of(const KernelContext& context, const PagedAttentionAttrs& attrs
   for (int shift = 0; shift < 31; ++shift)
     if (call.block_size == 1 << shift) call.block_shift = shift;
   call.blocks_per_sequence = static_cast<int>(table.sizes[1]);
+  call.blocks = keys.sizes[0];
   constexpr int64_t kMost = int64_t{1} << 30;
   const int64_t held = table.sizes[1] * keys.sizes[2];
   check(call.tokens < kMost && call.tokens * call.heads < kMost && held < kMost &&
@@ -129,6 +131,7 @@ void paged_attention_kernel(const KernelContext& context, const PagedAttentionAt
       !aligned(call.values))
     return general_paged_attention(context.op, device, call);
   const bool many = call.max_query * (call.heads / call.groups) > kFewPagedRows;
+  if (many && runs_sm90a(device) && paged_attention_on_hopper(context.op, device, call)) return;
   if (many) fill_elements(context.op, out, 0);  // tokens of no sequence
   if (out.dtype == DType::bfloat16)
     paged_attention_on_tensor_cores<BFloat16>(context.op, device, call);

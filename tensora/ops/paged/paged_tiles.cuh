@@ -67,19 +67,22 @@ __device__ inline float cached_number(const char* cache, DType dtype, int64_t i)
   }
 }
 
-// Eight numbers of a cache as 16-bit ones.
+/// Eight numbers of a cache as 16-bit ones.
+template <class T>
+__device__ inline uint4 converted_chunk(const char* cache, DType dtype, int64_t first) {
+  unsigned words[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    words[i] = round_pair<T>(cached_number(cache, dtype, first + 2 * i),
+                             cached_number(cache, dtype, first + 2 * i + 1));
+  return {words[0], words[1], words[2], words[3]};
+}
 template <class T>
 __device__ inline void convert_chunk(unsigned to, const char* cache, DType dtype, int64_t first,
                                      bool inside) {
-  unsigned words[4] = {};
-  if (inside) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      words[i] = round_pair<T>(cached_number(cache, dtype, first + 2 * i),
-                               cached_number(cache, dtype, first + 2 * i + 1));
-  }
-  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(words[0]), "r"(words[1]),
-               "r"(words[2]), "r"(words[3])
+  const uint4 words = inside ? converted_chunk<T>(cache, dtype, first) : uint4{};
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(words.x), "r"(words.y),
+               "r"(words.z), "r"(words.w)
                : "memory");
 }
 

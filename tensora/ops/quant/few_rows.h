@@ -12,6 +12,8 @@
 namespace tensora::cuda {
 
 inline constexpr int kFewRows = 32;  // of activations, at most
+/// Of a single row of activations, so that they fit into shared memory beside weights.
+inline constexpr int kMostNumbers = 24 << 10;
 
 /// A weight matrix whose rows are multiplied: N rows of K numbers.
 struct RowsWeight {
@@ -36,7 +38,11 @@ struct RowsCall {
   char* out = nullptr;
   const void* bias = nullptr;
   const void* residual = nullptr;
+  const float* norm = nullptr;       // x is float32, and x / rms(x) norm is multiplied
+  float eps = 0;                     // of the norm
   int rows = 0, columns = 0, k = 0;  // columns: of a row of the result
+  int tiles = 0, team = 0;           // of the launch; warps that share a tile
+  int near = 0;                      // bytes that a team has brought near before it begins
   DType x_dtype = DType::bfloat16, out_dtype = DType::float32;
   DType bias_dtype = DType::float32, residual_dtype = DType::float32;
   Gate gate = Gate::none;
@@ -44,7 +50,7 @@ struct RowsCall {
 
 /// Queues the product on tensor cores; all weights have dtype `weight`. False, and nothing is
 /// queued, where it does not apply: other activations than bfloat16 (float16 for float16 weights),
-/// more than kFewRows rows, addresses that are not aligned.
+/// more than kFewRows rows, or than one with a norm, addresses that are not aligned.
 bool few_rows(std::string_view op, int device, DType weight, const RowsCall& call);
 
 /// The same by plain arithmetic, for all that few_rows refuses; any number of rows.

@@ -9,6 +9,8 @@ struct QuantGatedOptions {
   Activation activation = Activation::silu;  // or gelu_tanh
   Tensor gate_scale = {}, up_scale = {};     // float32 [N], for int8 and float8_e4m3fn
   std::optional<DType> dtype = {};           // of the result; by default that of x
+  Tensor norm = {};                          // as for quant_linear
+  double eps = 1e-5;                         // of the norm
 };
 
 /// activation(x gateᵀ) * (x upᵀ), the gated half of a feed-forward layer. x: … K; gate, up: N K, of

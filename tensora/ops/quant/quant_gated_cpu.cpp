@@ -2,6 +2,7 @@
 #include "tensora/backend/cpu/convert.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/ops/matrix/linear_activation_values.h"
+#include "tensora/ops/quant/normalised_rows.h"
 #include "tensora/ops/quant/quant_gated_op.h"
 #include "tensora/ops/quant/quant_rows.h"
 
@@ -27,7 +28,8 @@ void quant_gated_kernel(const KernelContext& context, const QuantGatedAttrs& att
   for (size_t i = 0; i < 2; ++i)
     if (3 + i < context.in.size() && context.in[3 + i])
       scales[i] = context.input(3 + i).as<const float>();
-  Activations x(context.input(0));
+  const NormalisedRows normalised(context, QuantGatedAttrs::kNorm, attrs.eps);
+  Activations x(normalised.view());
   x.prepare(gate.dtype);
   x.prepare(up.dtype);
   const WeightRows weights[2] = {weight_rows(gate), weight_rows(up)};

@@ -52,6 +52,10 @@ void quant_gated_kernel(const KernelContext& context, const QuantGatedAttrs& att
   call.rows = static_cast<int>(out.numel / out.sizes.back());
   call.gate =
       attrs.activation == Activation::silu ? RowsCall::Gate::silu : RowsCall::Gate::gelu_tanh;
+  if (const View* norm = optional_input(context, QuantGatedAttrs::kNorm)) {
+    call.norm = norm->as<const float>();
+    call.eps = static_cast<float>(attrs.eps);
+  }
   const View* const gate_scale = optional_input(context, 3);
   const View* const up_scale = optional_input(context, 4);
   call.count = 1;

@@ -48,7 +48,8 @@ __global__ void __launch_bounds__(kGeneralWarps * 32)
 #pragma unroll
     for (int r = 0; r < kAtOnce; ++r)
       if (lane == r && first + r < call.rows)
-        store_product(call, weight, first + r, n, sums[r], up[r]);
+        store_product(call, weight, first + r, n, sums[r], up[r],
+                      residual_of(call, weight, first + r, n));
   }
 }
 

@@ -7,7 +7,7 @@
 namespace tensora {
 
 constexpr auto describe(std::type_identity<QuantLinearAttrs>) {
-  return fields(field("dtype", &QuantLinearAttrs::dtype));
+  return fields(field("dtype", &QuantLinearAttrs::dtype), field("eps", &QuantLinearAttrs::eps));
 }
 
 namespace {
@@ -26,6 +26,7 @@ void check_added(const Infer& infer, size_t at, std::string_view what, const Sha
 
 void infer_quant_linear(Infer& infer, const A& attrs) {
   check_activations(infer);
+  check_norm(infer, A::kNorm);
   Shape sizes = infer[0].sizes();
   int64_t columns = 0;
   for (size_t i = 0; i < A::kMostWeights; ++i) {
@@ -43,7 +44,7 @@ void infer_quant_linear(Infer& infer, const A& attrs) {
 }
 
 Tensors quant_linear_definition(Args in, const A& attrs) {
-  const Tensor x = to(*in[0], kFloat32);
+  const Tensor x = normalised_input(in, A::kNorm, attrs.eps);
   std::vector<Tensor> parts;
   for (size_t i = 0; i < A::kMostWeights; ++i)
     if (const Tensor weight = optional_tensor(in, A::kWeight + i); weight.defined())
@@ -61,7 +62,7 @@ Tensors quant_linear_definition(Args in, const A& attrs) {
 constinit OpDef<QuantLinearAttrs> quant_linear_op = define(Op<QuantLinearAttrs>{
     .name = "quant_linear",
     .inputs = {"x", "weight", "weight1?", "weight2?", "scale?", "scale1?", "scale2?", "bias?",
-               "residual?"},
+               "residual?", "norm?"},
     .infer = infer_quant_linear,
     .reference = quant_linear_definition,
     .gradient = Gradient::not_differentiable,
@@ -84,8 +85,9 @@ Tensor quant_linear(const Tensor& x, std::span<const Tensor> weights,
   }
   return apply(quant_linear_op,
                {contiguous(x), all[0], all[1], all[2], scales[0], scales[1], scales[2],
-                contiguous_or_none(options.bias), contiguous_or_none(options.residual)},
-               {options.dtype});
+                contiguous_or_none(options.bias), contiguous_or_none(options.residual),
+                contiguous_or_none(options.norm)},
+               {options.dtype, options.eps});
 }
 
 }  // namespace tensora

@@ -14,6 +14,10 @@ struct QuantLinearOptions {
   Tensor bias = {};                 // one number per column of the result, added
   Tensor residual = {};             // of the result's shape, added
   std::optional<DType> dtype = {};  // of the result; by default that of x
+  /// float32 [K]: x, which must be float32 then, is replaced by x / rms(x) * norm first, as by
+  /// rms_norm. Kernels may round that to 16 bits.
+  Tensor norm = {};
+  double eps = 1e-5;  // of the norm
 };
 
 /// x Wᵀ for one to three weights of one width, their results side by side. x: … K, of float32,

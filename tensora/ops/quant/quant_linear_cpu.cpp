@@ -1,6 +1,7 @@
 // Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
 #include "tensora/backend/cpu/convert.h"
 #include "tensora/base/thread_pool.h"
+#include "tensora/ops/quant/normalised_rows.h"
 #include "tensora/ops/quant/quant_linear_op.h"
 #include "tensora/ops/quant/quant_rows.h"
 
@@ -16,7 +17,7 @@ const View* optional_view(const KernelContext& context, size_t i) {
 // The weights one below the other, and what is added to their products.
 class SideBySide {
  public:
-  explicit SideBySide(const KernelContext& context) : x_(context.input(0)), out_(context.output()) {
+  SideBySide(const KernelContext& context, const View& x) : x_(x), out_(context.output()) {
     for (size_t i = 0; i < A::kMostWeights; ++i) {
       const View* weight = optional_view(context, A::kWeight + i);
       if (!weight) continue;
@@ -87,9 +88,10 @@ class SideBySide {
   const View *bias_ = nullptr, *residual_ = nullptr;
 };
 
-void quant_linear_kernel(const KernelContext& context, const A&) {
+void quant_linear_kernel(const KernelContext& context, const A& attrs) {
   if (context.output().numel == 0) return;
-  SideBySide(context).run();
+  const NormalisedRows x(context, A::kNorm, attrs.eps);
+  SideBySide(context, x.view()).run();
 }
 
 }  // namespace

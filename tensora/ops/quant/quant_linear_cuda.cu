@@ -7,7 +7,7 @@ namespace {
 
 using A = QuantLinearAttrs;
 
-RowsCall call_of(const KernelContext& context) {
+RowsCall call_of(const KernelContext& context, const A& attrs) {
   const View &x = context.input(0), &out = context.output();
   constexpr int64_t kMost = int64_t{1} << 31;
   const int64_t k = x.sizes.back(), columns = out.sizes.back();
@@ -21,6 +21,10 @@ RowsCall call_of(const KernelContext& context) {
   call.k = static_cast<int>(k);
   call.columns = static_cast<int>(columns);
   call.rows = static_cast<int>(columns == 0 ? 0 : out.numel / columns);
+  if (const View* norm = optional_input(context, A::kNorm)) {
+    call.norm = norm->as<const float>();
+    call.eps = static_cast<float>(attrs.eps);
+  }
   if (const View* bias = optional_input(context, A::kBias)) {
     call.bias = bias->data;
     call.bias_dtype = bias->dtype;
@@ -33,8 +37,8 @@ RowsCall call_of(const KernelContext& context) {
 }
 
 // Weights of one dtype that follow each other share a launch.
-void quant_linear_kernel(const KernelContext& context, const A&) {
-  RowsCall call = call_of(context);
+void quant_linear_kernel(const KernelContext& context, const A& attrs) {
+  RowsCall call = call_of(context, attrs);
   DType dtype = DType::float32;
   int column = 0;
   const auto run = [&] {

@@ -29,19 +29,25 @@ __device__ inline float activated(float x, RowsCall::Gate gate) {
   return x / (1.0f + __expf(-2.0f * inner));  // (1 + tanh(y)) / 2 = 1 / (1 + e^-2y)
 }
 
-/// Stores the product of a row of activations with weight row `n`; `up` is that with the second
-/// matrix, in gated calls.
+/// What is added to the product of a row of activations with weight row `n`.
+__device__ inline float residual_of(const RowsCall& call, const RowsWeight& weight, int row,
+                                    int n) {
+  return call.residual ? any_number(call.residual, call.residual_dtype,
+                                    int64_t{row} * call.columns + weight.column + n)
+                       : 0.0f;
+}
+
+/// Stores that product; `up` is the one with the second matrix, in gated calls.
 __device__ inline void store_product(const RowsCall& call, const RowsWeight& weight, int row, int n,
-                                     float sum, float up) {
+                                     float sum, float up, float residual) {
   if (weight.scale) sum *= weight.scale[n];
   if (call.gate != RowsCall::Gate::none) {
     if (weight.up_scale) up *= weight.up_scale[n];
     sum = activated(sum, call.gate) * up;
   }
-  const int64_t at = int64_t{row} * call.columns + weight.column + n;
   if (call.bias) sum += any_number(call.bias, call.bias_dtype, weight.column + n);
-  if (call.residual) sum += any_number(call.residual, call.residual_dtype, at);
-  store_number(call.out, call.out_dtype, at, sum);
+  store_number(call.out, call.out_dtype, int64_t{row} * call.columns + weight.column + n,
+               sum + residual);
 }
 
 __device__ inline int weight_of_tile(const RowsCall& call, int tile) {

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "tensora/backend/cuda/memory/scratch.h"
+#include "tensora/ops/norm/residual_norm_call.h"
 #include "tensora/ops/quant/quant_rows_tiles.h"
 
 namespace tensora::cuda {
@@ -49,18 +51,51 @@ bool launch_few(std::string_view op, int device, DType weight, const RowsCall& c
   }
 }
 
+// What the kernels that take a norm do themselves, for all others.
+void normalise_first(std::string_view op, int device, DType weight, const RowsCall& call) {
+  const DType dtype =
+      weight == DType::float32 || weight == DType::float16 ? weight : DType::bfloat16;
+  const Scratch rows(device, static_cast<size_t>(bytes_of(dtype, int64_t{call.rows} * call.k)));
+  norm_residual(op, device,
+                {.x = call.x,
+                 .weight = call.norm,
+                 .residual = nullptr,
+                 .out = rows.data(),
+                 .sum = nullptr,
+                 .x_dtype = call.x_dtype,
+                 .weight_dtype = DType::float32,
+                 .residual_dtype = DType::float32,
+                 .out_dtype = dtype,
+                 .rows = call.rows,
+                 .width = call.k,
+                 .eps = call.eps,
+                 .unit_offset = 0});
+  RowsCall after = call;
+  after.norm = nullptr;
+  after.x = rows.data();
+  after.x_dtype = dtype;
+  multiply_rows_by(op, device, weight, after);
+}
+
 }  // namespace
 
 bool few_rows(std::string_view op, int device, DType weight, const RowsCall& call) {
   const DType wanted = weight == DType::float16 ? DType::float16 : DType::bfloat16;
-  const bool readable = call.x_dtype == wanted && call.k % 8 == 0 && call.k > 0 &&
+  const bool fits = call.norm ? call.rows == 1 : call.x_dtype == wanted;
+  const bool readable = fits && call.k % 8 == 0 && call.k > 0 &&
+                        (call.rows > 1 || call.k <= kMostNumbers) &&
                         reinterpret_cast<uintptr_t>(call.x) % 16 == 0 &&
+                        reinterpret_cast<uintptr_t>(call.norm) % 16 == 0 &&
                         call.weights[0].row_bytes < int64_t{1} << 30;
   return readable && call.rows <= kFewRows && launch_few(op, device, weight, call);
 }
 
 void multiply_rows_by(std::string_view op, int device, DType weight, const RowsCall& call) {
   if (call.rows == 0 || call.columns == 0) return;
+  if (call.norm) {
+    if (!few_rows(op, device, weight, call)) normalise_first(op, device, weight, call);
+    return;
+  }
   // Where the library multiplies by a weight as it is, it is better from a few rows on.
   const bool plain = weight == call.x_dtype;
   constexpr int kPlainRows = 8, kTwice = 2 * kFewRows;

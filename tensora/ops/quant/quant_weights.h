@@ -5,6 +5,7 @@
 
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/norm/layer_norm.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/quant/quantize.h"
 #include "tensora/ops/shape/reshape.h"
@@ -54,6 +55,18 @@ inline void check_activations(const Infer& infer) {
   infer.check(x.is_contiguous(), "x must be contiguous");
 }
 
+/// Throws unless input `at`, if there is one, is a norm's weight for input 0.
+inline void check_norm(const Infer& infer, size_t at) {
+  if (!infer.has(at)) return;
+  const Shape sizes{infer[0].size(-1)};
+  infer.check(infer[0].dtype() == kFloat32, "with a norm x must be float32, got ",
+              infer[0].dtype());
+  infer.check(infer[at].dtype() == kFloat32 && infer[at].sizes() == sizes,
+              "norm must be float32 of shape ", sizes, ", got ", infer[at].dtype(), " ",
+              infer[at].sizes());
+  infer.check(infer[at].is_contiguous(), "norm must be contiguous");
+}
+
 /// The dtype of a result, by default that of the activations.
 inline DType result_dtype(const Infer& infer, std::optional<DType> dtype) {
   const DType result = dtype.value_or(infer[0].dtype());
@@ -69,6 +82,11 @@ inline Tensor widened(const Tensor& weight, const Tensor& scale) {
 }
 
 inline Tensor optional_tensor(Args in, size_t i) { return i < in.size() ? *in[i] : Tensor(); }
+/// Input 0 in float32, normalised if there is a norm's weight.
+inline Tensor normalised_input(Args in, size_t norm, double eps) {
+  const Tensor x = to(*in[0], kFloat32), weight = optional_tensor(in, norm);
+  return weight.defined() ? rms_norm(x, {x.size(-1)}, weight, eps) : x;
+}
 /// Undefined if `tensor` is.
 inline Tensor contiguous_or_none(const Tensor& tensor) {
   return tensor.defined() ? contiguous(tensor) : tensor;

@@ -1,3 +1,4 @@
+// Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
 #include "tensora/ops/reduce/max_dim.h"
 
 #include "tensora/backend/cpu/reduce.h"

@@ -1,0 +1,334 @@
+#pragma once
+
+// Internal header
+// The kernel behind few_rows for a single row of activations.
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "tensora/ops/quant/quant_row_parts.cuh"
+
+// Note [One row times quantized weights]
+// When tokens are made one by one a product reads its weights once, in microseconds, and most of
+// the time that it could lose is lost waiting: for the kernel before, for the first weights, for
+// the last warp. So one block stays on every multiprocessor. Its warps form teams, each of which
+// takes one tile of 16 weight rows after the other; a warp requests the chunks of its team's next
+// tile while it still multiplies those of this one, and the first ones before the previous kernel
+// has ended. A block takes so much shared memory that two fit, this kernel's and the next one's,
+// but not three: so the next kernel's blocks, too, are spread over all multiprocessors.
+// The activations lie in shared memory. If the call has a norm, every block computes it for
+// itself, which costs less than a kernel that all others wait for.
+// One row leaves seven columns of a tile idle. So column n holds the row's n-th group: of the
+// product of group j with all columns, column j is taken, and every thread has the scales of two
+// groups, instead of all threads those of all groups.
+
+namespace tensora::cuda {
+
+inline constexpr int kLeastBytes = 77 << 10;  // of a block: three do not fit on a multiprocessor
+inline constexpr int kMostBytes = 220 << 10;
+
+template <class Tile>
+struct OneRowShape {
+  static constexpr int kStageBytes = RowsShape<Tile>::kStageBytes;
+  static constexpr int kWarps = 12;
+  static constexpr int kThreads = kWarps * 32;
+  static constexpr int kStages = std::clamp((96 << 10) / (kWarps * kStageBytes), 2, 4);
+  static constexpr int kBytes = kWarps * kStages * kStageBytes;
+};
+
+// A group's activations, held by four lanes, as float16 times a power of two; returns its inverse.
+template <int words>
+__device__ inline float normalise_group(unsigned (&b)[words]) {
+  unsigned most = 0;  // the largest magnitude, as bfloat16 in the high half
+#pragma unroll
+  for (const unsigned word : b) {
+    const unsigned bits = word & 0x7fff7fffu;
+    most = max(most, max(bits, bits << 16));
+  }
+  most = max(most, __shfl_xor_sync(kWholeWarp, most, 1));
+  most = max(most, __shfl_xor_sync(kWholeWarp, most, 2));
+  // Brought to between 2^14 and 2^15; what is below 2^-113 counts as 0.
+  const unsigned exponent = max(most >> 23, 14u);
+  const float factor = __builtin_bit_cast(float, (268 - exponent) << 23);
+#pragma unroll
+  for (unsigned& word : b)
+    word = round_pair<Half>(__builtin_bit_cast(float, word << 16) * factor,
+                            __builtin_bit_cast(float, word & 0xffff0000u) * factor);
+  return __builtin_bit_cast(float, (exponent - 14) << 23);
+}
+
+// One row of activations: sums[half] is this thread's part of weight row g + 8 half.
+template <class Tile>
+__device__ inline void multiply_chunk_one(
+    const char* const (&rows)[2], const unsigned* table,
+    unsigned (&b)[RowsShape<Tile>::kParts][RowsShape<Tile>::kWords], float (&sums)[2]) {
+  using Shape = RowsShape<Tile>;
+  const int c = static_cast<int>(threadIdx.x) % 4;
+#pragma unroll
+  for (int part = 0; part < Shape::kParts; ++part) {
+    Factors low = factors_of<Tile>(rows[0], 4 * part + c);
+    Factors high = factors_of<Tile>(rows[1], 4 * part + c);
+    if constexpr (Tile::kNormalised) {
+      const float inverse = normalise_group(b[part]);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const float own = __shfl_sync(kWholeWarp, inverse, 8 * c + 4 * i);
+        low.scale[i] *= own, low.low[i] *= own;
+        high.scale[i] *= own, high.low[i] *= own;
+      }
+    }
+#pragma unroll
+    for (int s = part * Shape::kPartSections; s < (part + 1) * Shape::kPartSections; ++s) {
+      unsigned first[Tile::kSectionGroups][Tile::kTerms][Shape::kWords];
+      unsigned second[Tile::kSectionGroups][Tile::kTerms][Shape::kWords];
+      Tile::section(rows[0], c, s, table, first);
+      Tile::section(rows[1], c, s, table, second);
+#pragma unroll
+      for (int i = 0; i < Tile::kSectionGroups; ++i) {
+        const int column = Tile::group(s, i) % 8;
+        float products[4] = {};
+        multiply_group<Tile, Shape::kWords>(products, first[i], second[i], b[part]);
+        if (c == column / 2) {
+          sums[0] = fmaf(products[column % 2], low.scale[column % 2], sums[0]);
+          sums[1] = fmaf(products[2 + column % 2], high.scale[column % 2], sums[1]);
+        }
+      }
+    }
+    if constexpr (!Tile::kCentred) {
+      float total[4] = {};
+      add_up<typename Tile::Element>(total, b[part]);
+      sums[0] -= low.low[0] * total[0] + low.low[1] * total[1];
+      sums[1] -= high.low[0] * total[0] + high.low[1] * total[1];
+    }
+  }
+}
+
+// The activations as they are.
+template <int threads>
+__device__ inline void stage_row(const RowsCall& call, int padded, char* to) {
+  const auto* const from = reinterpret_cast<const uint4*>(call.x);
+  for (int i = static_cast<int>(threadIdx.x); i < padded / 8; i += threads)
+    reinterpret_cast<uint4*>(to)[i] = i < call.k / 8 ? __ldcg(from + i) : uint4{};
+}
+
+/// Activations that are still to be normalised: what of the norm's weight a thread needs, read
+/// before the previous kernel has ended.
+template <class T, int threads>
+struct StagedNorm {
+  static constexpr int kKept =
+      1024 / threads + 1;  // times four numbers; what is beyond is read twice
+  float4 weight[kKept];
+
+  __device__ explicit StagedNorm(const RowsCall& call) {
+#pragma unroll
+    for (int i = 0; i < kKept; ++i)
+      weight[i] = place(i) < call.k / 4 ? at(call.norm, place(i)) : float4{};
+  }
+  __device__ static int place(int i) { return static_cast<int>(threadIdx.x) + i * threads; }
+  __device__ static float4 at(const void* from, int i) {
+    return __ldcg(static_cast<const float4*>(from) + i);
+  }
+  __device__ static float square(const float4& x) {
+    return x.x * x.x + x.y * x.y + (x.z * x.z + x.w * x.w);
+  }
+  __device__ static void store(char* to, int i, const float4& x, const float4& w, float factor) {
+    reinterpret_cast<uint2*>(to)[i] = {round_pair<T>(x.x * factor * w.x, x.y * factor * w.y),
+                                       round_pair<T>(x.z * factor * w.z, x.w * factor * w.w)};
+  }
+
+  __device__ void stage(const RowsCall& call, int padded, char* to) const {
+    __shared__ float sums[threads / 32];
+    const int count = call.k / 4;
+    float4 kept[kKept];
+    float squares = 0;
+#pragma unroll
+    for (int i = 0; i < kKept; ++i) kept[i] = place(i) < count ? at(call.x, place(i)) : float4{};
+#pragma unroll
+    for (int i = 0; i < kKept; ++i) squares += square(kept[i]);
+    for (int i = place(kKept); i < count; i += threads) squares += square(at(call.x, i));
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2)
+      squares += __shfl_xor_sync(kWholeWarp, squares, distance);
+    if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = squares;
+    __syncthreads();
+    squares = 0;
+#pragma unroll
+    for (float sum : sums) squares += sum;
+    const float factor = rsqrtf(squares / static_cast<float>(call.k) + call.eps);
+#pragma unroll
+    for (int i = 0; i < kKept; ++i)
+      if (place(i) < count) store(to, place(i), kept[i], weight[i], factor);
+    for (int i = place(kKept); i < count; i += threads)
+      store(to, i, at(call.x, i), at(call.norm, i), factor);
+    for (int i = count + static_cast<int>(threadIdx.x); i < padded / 4; i += threads)
+      reinterpret_cast<uint2*>(to)[i] = {};
+  }
+};
+
+// The weight row whose result this lane stores, or -1.
+struct OneResult {
+  const RowsWeight& weight;
+  int n = -1;
+
+  __device__ OneResult(const RowsCall& call, int tile)
+      : weight(call.weights[weight_of_tile(call, tile)]) {
+    const int each = call.gate != RowsCall::Gate::none ? kTileWeights / 2 : kTileWeights;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int row = (tile - weight.first_tile) * each + lane;
+    if (lane < each && row < weight.rows) n = row;
+  }
+};
+
+__device__ inline void wait_for_team(int team, int warps) {
+  asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "r"(warps * 32) : "memory");
+}
+
+/// What a team will multiply, brought from memory to the second-level cache, which takes place
+/// while the block waits for the previous kernel. A tile's rows lie side by side.
+__device__ inline void bring_tiles_near(const RowsCall& call, int first, int stride, int rank) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if (rank > 0 || threadIdx.x % 32 != 0) return;
+  const bool gated = call.gate != RowsCall::Gate::none;
+  const int each = gated ? kTileWeights / 2 : kTileWeights;
+  int64_t left = call.near;
+  for (int tile = first; tile < call.tiles && left > 0; tile += stride) {
+    const RowsWeight& weight = call.weights[weight_of_tile(call, tile)];
+    const int row = (tile - weight.first_tile) * each;
+    for (const char* matrix : {weight.data, weight.up}) {
+      if (!matrix) continue;
+      const char* const begin = matrix + row * weight.row_bytes;
+      const auto bytes = min(min(weight.rows - row, each) * weight.row_bytes, left);
+      const auto from = reinterpret_cast<uintptr_t>(begin) & ~uintptr_t{15};
+      const auto size = static_cast<unsigned>(bytes) & ~15u;
+      if (size > 0)
+        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(size));
+      left -= bytes;
+    }
+  }
+#endif
+}
+
+template <class Tile, class T>
+__global__ void __launch_bounds__(OneRowShape<Tile>::kThreads, 2)
+    multiply_one_row(const __grid_constant__ RowsCall call) {
+  using Shape = OneRowShape<Tile>;
+  extern __shared__ __align__(128) char shared[];
+  __shared__ float joined[2][Shape::kWarps * kTileWeights];
+  __shared__ unsigned table[Tile::kTable > 0 ? Tile::kTable : 1];
+  begin_next();
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int g = lane / 4, c = lane % 4;
+  const int chunks = (call.k + Tile::kChunk - 1) / Tile::kChunk, padded = chunks * Tile::kChunk;
+  const int size = call.team, team = warp / size, rank = warp % size;
+  const int first = team * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
+  const int stride = Shape::kWarps / size * static_cast<int>(gridDim.x);
+  char* const own = shared + padded * 2 + warp * Shape::kStages * Shape::kStageBytes;
+  // The chunk that is requested next.
+  int next_tile = first, next_chunk = rank;
+  RowsPlace next = rows_of_tile(call, min(next_tile, call.tiles - 1));
+  const auto request = [&](char* stage) {
+    if (next_tile < call.tiles && next_chunk < chunks) {
+      request_chunk<Tile>(next, next_chunk, stage);
+      next_chunk += size;
+      if (next_chunk >= chunks) {
+        next_tile += stride, next_chunk = rank;
+        if (next_tile < call.tiles) next = rows_of_tile(call, next_tile);
+      }
+    }
+    close_copies();
+  };
+#pragma unroll
+  for (int i = 0; i < Shape::kStages; ++i) request(own + i * Shape::kStageBytes);
+  bring_tiles_near(call, first, stride, rank);
+  if constexpr (Tile::kTable > 0)
+    for (int i = static_cast<int>(threadIdx.x); i < Tile::kTable; i += Shape::kThreads)
+      table[i] = Tile::table_word(i);
+  if (call.norm) {
+    const StagedNorm<T, Shape::kThreads> norm(call);
+    wait_for_previous();  // all but the weights may be its results
+    norm.stage(call, padded, shared);
+  } else {
+    wait_for_previous();
+    stage_row<Shape::kThreads>(call, padded, shared);
+  }
+  __syncthreads();
+  char* stage = own;
+  int side = 0;
+  for (int tile = first; tile < call.tiles; tile += stride, side ^= 1) {
+    const RowsPlace place = rows_of_tile(call, tile);
+    const OneResult result(call, tile);
+    // Read before the sum is there.
+    const float residual =
+        rank == 0 && result.n >= 0 ? residual_of(call, result.weight, 0, result.n) : 0.0f;
+    float sums[2] = {};
+    for (int chunk = rank; chunk < chunks; chunk += size) {
+      unsigned b[RowsShape<Tile>::kParts][RowsShape<Tile>::kWords];
+#pragma unroll
+      for (int part = 0; part < RowsShape<Tile>::kParts; ++part) {
+        // Columns that a chunk of fewer groups leaves free are not taken.
+        const int group = min(part * 8 + g, RowsShape<Tile>::kGroups - 1);
+        load_activations<Tile>(shared + (chunk * Tile::kChunk + group * Tile::kGroup) * 2, c, true,
+                               b[part]);
+      }
+      wait_for_copies<Shape::kStages - 1>();
+      __syncwarp();
+      const char* rows[2];
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        rows[half] = stage + (g + 8 * half) * Tile::kPitch +
+                     lead_of<Tile>(place.rows[half] + chunk * Tile::kBytes);
+      multiply_chunk_one<Tile>(rows, table, b, sums);
+      __syncwarp();  // the stage is no longer read
+      request(stage);
+      stage += Shape::kStageBytes;
+      if (stage == own + Shape::kStages * Shape::kStageBytes) stage = own;
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      sums[half] += __shfl_xor_sync(kWholeWarp, sums[half], 1);
+      sums[half] += __shfl_xor_sync(kWholeWarp, sums[half], 2);
+      if (c == 0) joined[side][warp * kTileWeights + g + 8 * half] = sums[half];
+    }
+    wait_for_team(team, size);
+    if (rank > 0) continue;
+    float sum = 0, up = 0;
+    for (int w = 0; w < size; ++w) {
+      const float* const from = joined[side] + (warp + w) * kTileWeights;
+      sum += from[lane % kTileWeights];
+      up += from[(lane + kTileWeights / 2) % kTileWeights];
+    }
+    if (result.n >= 0) store_product(call, result.weight, 0, result.n, sum, up, residual);
+  }
+  wait_for_copies<0>();
+}
+
+/// How many of `warps` warps share a tile: so many that the one with the most chunks has few.
+inline int team_for(int warps, int tiles, int chunks, int multiprocessors) {
+  int best = 1;
+  const auto steps = [&](int team) {
+    const int teams = warps / team * multiprocessors;
+    return (tiles + teams - 1) / teams * ((chunks + team - 1) / team);
+  };
+  for (int team = 2; team <= warps; ++team)
+    if (warps % team == 0 && steps(team) < steps(best)) best = team;
+  return best;
+}
+
+template <class Tile, class T>
+void launch_one_row(std::string_view op, int device, RowsCall call) {
+  using Shape = OneRowShape<Tile>;
+  const int chunks = (call.k + Tile::kChunk - 1) / Tile::kChunk;
+  const int multiprocessors = device_info(device).multiprocessors;
+  static const int knob_near = getenv("KNOB_NEAR") ? atoi(getenv("KNOB_NEAR")) : 128;
+  call.team = team_for(Shape::kWarps, call.tiles, chunks, multiprocessors);
+  const int teams = Shape::kWarps / call.team;
+  call.near = (knob_near << 10) / teams;
+  const int blocks = std::min(multiprocessors, (call.tiles + teams - 1) / teams);
+  const int bytes = std::max(chunks * Tile::kChunk * 2 + Shape::kBytes, kLeastBytes);
+  const auto kernel = multiply_one_row<Tile, T>;
+  allow_shared_memory(device, reinterpret_cast<const void*>(kernel), kMostBytes);
+  Launch{op, device, static_cast<unsigned>(bytes), true}(
+      kernel, dim3(static_cast<unsigned>(blocks)), dim3(Shape::kThreads), call);
+}
+
+}  // namespace tensora::cuda
