@@ -3,6 +3,7 @@
 #include <atomic>
 #include <unordered_set>
 
+#include "tensora/autograd/checkpoint_run.h"
 #include "tensora/autograd/engine.h"
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/history.h"
@@ -40,6 +41,20 @@ class RegionScope {
  private:
   static inline std::atomic<uint32_t> last_region{0};
   uint32_t saved_;
+};
+
+thread_local bool runs_again = false;
+
+// Whether a scope is the second run of a body. A checkpoint within it has a first run of its own.
+class RunScope {
+ public:
+  explicit RunScope(bool again) : saved_(std::exchange(runs_again, again)) {}
+  ~RunScope() { runs_again = saved_; }
+  RunScope(const RunScope&) = delete;
+  RunScope& operator=(const RunScope&) = delete;
+
+ private:
+  bool saved_;
 };
 
 // One run of the body: its outputs, and where its graph touches the outside.
@@ -88,8 +103,9 @@ std::vector<Edge> edges_leaving(uint32_t region, const TensorList& outputs,
   return leaving;
 }
 
-Recording record(const Body& body, const TensorList& inputs) {
+Recording record(const Body& body, const TensorList& inputs, bool again) {
   const RegionScope region;
+  const RunScope run(again);
   const enable_grad recording;
   Recording result;
   TensorList aliases;
@@ -173,7 +189,7 @@ class CheckpointNode final : public QueuedNode {
       generator.set_state(conditions_.random);
       random.emplace(generator);
     }
-    return record(body_, inputs_);
+    return record(body_, inputs_, true);
   }
 
   void require_same_captures(std::span<const Edge> captured) const {
@@ -197,10 +213,12 @@ class CheckpointNode final : public QueuedNode {
 
 }  // namespace
 
+bool is_checkpoint_rerun() { return runs_again; }
+
 TensorList checkpoint(const Body& body, const TensorList& inputs, CheckpointOptions options) {
   if (!is_grad_enabled()) return body(inputs);
   const Conditions conditions;
-  Recording first = record(body, inputs);
+  Recording first = record(body, inputs, false);
   auto node =
       IntrusivePtr<CheckpointNode>::adopt(new CheckpointNode(body, inputs, conditions, options));
   for (const Edge& edge : first.captured) node->add_edge(edge);

@@ -1,8 +1,11 @@
 #include "tensora/models/llama.h"
 
 #include "tensora/autograd/checkpoint.h"
+#include "tensora/autograd/checkpoint_run.h"
+#include "tensora/autograd/function.h"
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/base/check.h"
+#include "tensora/dispatch/autocast.h"
 #include "tensora/models/token_check.h"
 #include "tensora/nn/linear_cross_entropy.h"
 #include "tensora/ops.h"
@@ -26,6 +29,38 @@ nn::TransformerBlockOptions block_options(const LLaMAConfig& c) {
                         .rotary = rotary},
           .feed_forward = {.bias = c.mlp_bias},
           .norm_eps = c.rms_norm_eps};
+}
+
+// The linear layer at the end of a checkpoint. In the second run nobody reads its result, and it is
+// not computed.
+struct LastLinear : Function<LastLinear> {
+  static Tensor forward(Context& context, const Tensor& x /* … k */,
+                        const Tensor& weight /* n k */) {
+    context.save_for_backward({x, weight});
+    if (!is_checkpoint_rerun()) return linear(x, weight);
+    Shape sizes = x.sizes();
+    sizes[sizes.size() - 1] = weight.size(0);
+    return empty(sizes, {.dtype = x.dtype(), .device = x.device()});
+  }
+  static TensorList backward(Context& context, const TensorList& grads) {
+    const TensorList saved = context.saved_tensors();
+    const auto matrix = [](const Tensor& x) { return x.reshape({-1, x.size(-1)}); };
+    return {
+        context.needs_input_grad(0) ? matmul(grads[0], saved[1]) : Tensor(),
+        context.needs_input_grad(1) ? matmul(matrix(grads[0]).t(), matrix(saved[0])) : Tensor()};
+  }
+};
+
+// TransformerBlock::forward_parts as the body of a checkpoint.
+std::tuple<Tensor, Tensor> checkpointed_parts(const nn::TransformerBlock& block, const Tensor& sum,
+                                              const Tensor& branch) {
+  const nn::AddNormOptions rounded{.for_products = true};
+  const auto [x, before] = add_norm(block.input_layernorm, branch, sum, rounded);
+  const auto [y, between] = add_norm(block.post_attention_layernorm,
+                                     block.self_attn(x, nn::AttentionStep{}), before, rounded);
+  const Tensor hidden = swiglu(block.mlp.gate_proj(y), block.mlp.up_proj(y));
+  const Tensor& weight = block.mlp.down_proj.weight;
+  return {between, LastLinear::apply(hidden, weight)};
 }
 
 }  // namespace
@@ -52,8 +87,13 @@ Tensor LLaMABody::forward(const Tensor& tokens, nn::KVCache* cache, bool checkpo
   }
   for (const nn::TransformerBlock& block : layers) {
     if (checkpointed && is_grad_enabled()) {
-      const auto body = [block](const TensorList& in) {  // a handle: it may outlive the model
-        auto [a, b] = block.forward_parts(in[0], in.size() > 1 ? in[1] : Tensor());
+      const auto has_hooks = [](const nn::Module& m) { return (m.*&LLaMABody::has_hooks)(); };
+      const bool plain = !block.mlp.down_proj.bias.defined() && !is_autocast_enabled() &&
+                         !has_hooks(block.mlp) && !has_hooks(block.mlp.down_proj);
+      const auto body = [block, plain](const TensorList& in) {  // a handle: may outlive the model
+        const Tensor added = in.size() > 1 ? in[1] : Tensor();
+        auto [a, b] =
+            plain ? checkpointed_parts(block, in[0], added) : block.forward_parts(in[0], added);
         return TensorList{a, b};
       };
       const TensorList parts =

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "tensora/autograd/checkpoint.h"
+#include "tensora/autograd/checkpoint_run.h"
 
 #include "tensora/autograd/function.h"
 #include "tests/helpers.h"
@@ -214,6 +215,29 @@ TEST(Checkpoint, HooksOfTheBodyOnItsInputRunOnce) {
   checkpoint(body, x).backward();
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(values(x.grad()), (Values{50}));
+}
+
+TEST(Checkpoint, KnowsItsSecondRun) {
+  const Tensor x = ones({2}).requires_grad_();
+  std::vector<bool> outer, inner;
+  const Tensor y = checkpoint(
+      [&](const Tensor& a) {
+        outer.push_back(is_checkpoint_rerun());
+        return checkpoint(
+                   [&](const Tensor& b) {
+                     inner.push_back(is_checkpoint_rerun());
+                     return b * b;
+                   },
+                   a) *
+               2;
+      },
+      x);
+  EXPECT_FALSE(is_checkpoint_rerun());
+  y.sum().backward();
+  EXPECT_FALSE(is_checkpoint_rerun());
+  EXPECT_EQ(outer, (std::vector<bool>{false, true}));
+  // The outer one's second run has a first run of the inner one.
+  EXPECT_EQ(inner, (std::vector<bool>{false, false, true}));
 }
 
 }  // namespace

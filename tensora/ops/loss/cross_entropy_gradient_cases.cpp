@@ -39,7 +39,7 @@ ArrayList expected(Arrays x) {
 }  // namespace
 
 void cross_entropy_gradient_cases(Cases& cases) {
-  // Rows of one warp, unaligned ones, whole ones in shared memory, and one that exceeds it.
+  // Rows of one warp, of a block, and split between blocks; some without alignment.
   for (const Shape& sizes :
        {Shape{5, 4}, Shape{0, 6}, Shape{3, 2501}, Shape{5, 2048}, Shape{2, 130048}}) {
     std::vector<double> targets;

@@ -42,6 +42,9 @@ void batch_norm_relu_cases(Cases& cases) {
         std::vector<Input> inputs = {{sizes}, {{sizes[1]}, 0.5, 2}, {{sizes[1]}, -1, 1}};
         if (added) inputs.push_back({sizes});
         if (last && sizes.size() != 4) continue;
+        std::map<Mode, std::string> opt_out;
+        if (sizes.numel() > 1000)
+          opt_out[Mode::grad] = "some of so many sums round to the other side of 0";
         cases.add({.op = "batch_norm_relu",
                    .name = concat(sizes, last ? " channels last" : "", added ? " added" : ""),
                    .inputs = inputs,
@@ -56,7 +59,8 @@ void batch_norm_relu_cases(Cases& cases) {
                              {kEps})[0]);
                        },
                    .reference = [](Arrays x) { return one(rectified_norm(x)); },
-                   .tolerance = 16});
+                   .tolerance = 16,
+                   .opt_out = opt_out});
       }
   cases.error("batch_norm_relu", "weight", "weight must have shape [3]", [] {
     apply_all(batch_norm_relu_op, {rand({2, 3}), rand({2}), rand({3})}, {});

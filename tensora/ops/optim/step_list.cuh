@@ -19,8 +19,58 @@ struct BlockNumbers {
   const float *grad_scale, *found_inf;  // or null
 };
 
-// Where every array is of type T and packs can be read: all loads of a thread are in flight
-// together.
+template <int kStates, class C, class Rule>
+__device__ inline C stepped(const Rule& rule, C param, C grad, C (&states)[kStates]) {
+  C state[3] = {};
+#pragma unroll
+  for (int s = 0; s < kStates; ++s) state[s] = states[s];
+  const C result = rule(param, grad, state);
+#pragma unroll
+  for (int s = 0; s < kStates; ++s) states[s] = state[s];
+  return result;
+}
+
+// A chunk of arrays of type T that begin at multiples of 16 bytes: see Note [Fetch first, convert
+// later].
+template <class T, int kStates, class C, class Rule>
+__device__ inline void step_chunk(const ListEntry& entry, long long start, const Rule& rule,
+                                  C inverse_scale) {
+  constexpr int kPack = 16 / static_cast<int>(sizeof(T)), kTogether = 2, kArrays = 2 + kStates;
+  constexpr int kPacks = kListChunk / kThreads / kPack;
+#pragma unroll
+  for (int some = 0; some < kPacks; some += kTogether) {
+    RawGroup raw[kTogether][kArrays];
+    const auto first = [&](int k) {
+      return start + ((some + k) * kThreads + static_cast<int>(threadIdx.x)) * kPack;
+    };
+    const auto address = [&](int a, int k) {
+      return entry.data[a] + first(k) * static_cast<long long>(sizeof(T));
+    };
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k)
+#pragma unroll
+      for (int a = 0; a < kArrays; ++a) fetch<16>(address(a, k), raw[k][a]);
+#pragma unroll
+    for (int k = 0; k < kTogether; ++k) {
+      C values[kArrays][kPack];
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) {
+        const auto value = [&](int a) { return load_value<C>(element_of<T>(raw[k][a], i)); };
+        C states[kStates];
+#pragma unroll
+        for (int s = 0; s < kStates; ++s) states[s] = value(2 + s);
+        values[0][i] = stepped(rule, value(0), value(1) * inverse_scale, states);
+#pragma unroll
+        for (int s = 0; s < kStates; ++s) values[2 + s][i] = states[s];
+      }
+#pragma unroll
+      for (int a = 0; a < kArrays; ++a)
+        if (a != 1) store_pack<T>(address(a, k), values[a]);
+    }
+  }
+}
+
+// Where every array is of type T and begins at a multiple of 16 bytes.
 template <class T, class C, class Rule, int kStates>
 __global__ void __launch_bounds__(kThreads)
     step_plain(const __grid_constant__ TensorList list, const Rule given, const Rule* made,
@@ -30,42 +80,17 @@ __global__ void __launch_bounds__(kThreads)
   const Rule rule = made ? *made : given;
   const C inverse_scale = numbers.grad_scale ? C(1) / C(*numbers.grad_scale) : C(1);
   const long long start = static_cast<long long>(blockIdx.x - entry.first_block) * kListChunk;
-  const long long end = min(start + kListChunk, entry.count);
-  constexpr int kTogether = sizeof(T) < sizeof(C) ? 4 : 2;
+  if (start + kListChunk <= entry.count)
+    return step_chunk<T, kStates>(entry, start, rule, inverse_scale);
+  for (long long i = start + threadIdx.x; i < entry.count; i += kThreads) {
+    const auto array = [&](int a) { return reinterpret_cast<T*>(entry.data[a]) + i; };
+    C states[kStates];
 #pragma unroll
-  for (int half = 0; half < kListPacks / kTogether; ++half) {
-    C values[kTogether][2 + kStates][kListPack];
-    int counts[kTogether];
+    for (int s = 0; s < kStates; ++s) states[s] = load_value<C>(*array(2 + s));
+    *array(0) = store_value<T>(
+        stepped(rule, load_value<C>(*array(0)), load_value<C>(*array(1)) * inverse_scale, states));
 #pragma unroll
-    for (int k = 0; k < kTogether; ++k) {
-      const long long first =
-          start + ((half * kTogether + k) * kThreads + static_cast<int>(threadIdx.x)) * kListPack;
-      counts[k] =
-          first < end ? static_cast<int>(min(end - first, static_cast<long long>(kListPack))) : 0;
-      if (counts[k] == 0) continue;
-#pragma unroll
-      for (int a = 0; a < 2 + kStates; ++a)
-        read_items<T>(entry.data[a], first, counts[k], values[k][a]);
-    }
-#pragma unroll
-    for (int k = 0; k < kTogether; ++k) {
-      if (counts[k] == 0) continue;
-      const long long first =
-          start + ((half * kTogether + k) * kThreads + static_cast<int>(threadIdx.x)) * kListPack;
-#pragma unroll
-      for (int i = 0; i < kListPack; ++i) {
-        C state[3] = {};
-#pragma unroll
-        for (int s = 0; s < kStates; ++s) state[s] = values[k][2 + s][i];
-        values[k][0][i] = rule(values[k][0][i], values[k][1][i] * inverse_scale, state);
-#pragma unroll
-        for (int s = 0; s < kStates; ++s) values[k][2 + s][i] = state[s];
-      }
-      write_items<T>(entry.data[0], first, counts[k], values[k][0]);
-#pragma unroll
-      for (int s = 0; s < kStates; ++s)
-        write_items<T>(entry.data[2 + s], first, counts[k], values[k][2 + s]);
-    }
+    for (int s = 0; s < kStates; ++s) *array(2 + s) = store_value<T>(states[s]);
   }
 }
 
@@ -113,7 +138,7 @@ __global__ void make_rule(const Attrs attrs, StepNumbers numbers, const float* s
 }
 
 // The entries of the parameters that are stepped in C. `plain`: the dtype of all arrays, if they
-// have one, are aligned and have no master weights.
+// have one and begin at multiples of 16 bytes, and there are no master weights.
 inline std::vector<ListEntry> entries_of(const KernelContext& context, const ListLayout& layout,
                                          bool doubles, std::optional<DType>& plain) {
   std::vector<ListEntry> entries;
@@ -141,7 +166,7 @@ inline std::vector<ListEntry> entries_of(const KernelContext& context, const Lis
     if (layout.masters) set_array(entry, 5, context.output(layout.master(i)));
     entries.push_back(entry);
     for (DType dtype : entry.dtypes) alike &= dtype == entries[0].dtypes[0];
-    alike &= entry.vector;
+    for (const char* data : entry.data) alike &= aligned(data, 16);
   }
   if (alike && !entries.empty()) plain = entries[0].dtypes[0];
   return entries;
