@@ -8,6 +8,7 @@
 #include "tensora/backend/cpu/gemm_product.h"
 #include "tensora/backend/cpu/gemm_scratch.h"
 #include "tensora/backend/cpu/isa.h"
+#include "tensora/backend/cpu/packed_operand.h"
 #include "tensora/base/check.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/core/determinism.h"
@@ -451,6 +452,25 @@ void gemm(const Gemm<T>& args) {
   parallel_for(g.batch, grain, [&](int64_t begin, int64_t end) {
     for (int64_t index = begin; index < end; ++index) one(index);
   });
+}
+
+PackedOperand::PackedOperand(MatrixView<const float> b, int64_t k, int64_t n)
+    : k_(k),
+      n_(n),
+      panels_(kernels<float>().block.panels(n)),
+      panel_width_(kernels<float>().block.panel_width),
+      data_(k * round_up(n, kernels<float>().block.vector_width)) {
+  const Product<float> product = {.n = n, .k = k, .b = b};
+  parallel_for(panels_, ceil_div(kStreamedElements, k * panel_width_ + 1), [&](auto from, auto to) {
+    pack_columns<float>(product, {.cols = {0, n}, .depths = {0, k}}, {column(from), column(to)},
+                        data_.data());
+  });
+}
+
+void PackedOperand::multiply(MatrixView<const float> a, int64_t m, int64_t begin, int64_t end,
+                             float* out, int64_t out_row_stride) const {
+  multiply_part<float>({.k = k_, .a = a}, {data_.data(), {0, n_}, {0, k_}}, {0, m},
+                       {column(begin), column(end)}, {out - column(begin), out_row_stride});
 }
 
 template void gemm(const Gemm<float>&);

@@ -6,6 +6,7 @@
 // among threads; where they are few, the positions too, and the slices' sums are added in order, so
 // that the result does not depend on the number of threads.
 
+#include "tensora/backend/cpu/gemm_product.h"
 #include "tensora/backend/cpu/parts.h"
 #include "tensora/ops/conv/columns.h"
 
@@ -41,11 +42,12 @@ class WeightProduct {
         part_(part),
         pixels_(args.large.channels_inside()),
         k_(args.in_channels() * part.taps()),
+        in_place_(std::is_same_v<T, C> && !pixels_ && args.weight.contiguous),
         grid_(args.large.batch, part.positions(), block_.k_block / 16 * 16, images_join()),
-        chunk_(kColumns / block_.panel_width * block_.panel_width),
-        chunks_(std::max<int64_t>(1, (k_ + chunk_ - 1) / chunk_)),
+        chunk_(round_up(ceil_div(k_, ceil_div(k_, most_columns())), block_.panel_width)),
+        chunks_(ceil_div(k_, chunk_)),
         slices_(slices()),
-        sums_(slices_ * args.groups * args.out_channels() * k_) {}
+        sums_((slices_ - (in_place_ ? 1 : 0)) * elements()) {}
 
   void run() const {
     if (args_.weight.numel == 0) return;
@@ -62,7 +64,9 @@ class WeightProduct {
   }
 
  private:
-  static constexpr int64_t kColumns = 96;
+  /// With many channels out, enough for packing these to pay; else few, which stay in the L2 cache.
+  int64_t most_columns() const { return args_.out_channels() > 128 ? 400 : 96; }
+  int64_t elements() const { return args_.small.channels * k_; }
 
   bool images_join() const {
     return args_.small.batch_stride == args_.small.positions() * args_.small.position_stride();
@@ -70,13 +74,17 @@ class WeightProduct {
 
   int64_t slices() const {
     constexpr int64_t kTasks = 32, kMostElements = int64_t{4} << 20;
-    const int64_t elements = std::max<int64_t>(1, args_.small.channels * k_);
-    const int64_t most = std::min(grid_.count, std::max<int64_t>(1, kMostElements / elements));
+    const int64_t most = std::min(
+        grid_.count, std::max<int64_t>(1, kMostElements / std::max<int64_t>(1, elements())));
     return std::clamp<int64_t>(kTasks / (args_.groups * chunks_), 1, std::max<int64_t>(1, most));
   }
 
+  /// The first slice is summed in the weight itself where its layout is that of the sums.
   C* sums(int64_t slice, int64_t group) const {
-    return sums_.data() + (slice * args_.groups + group) * args_.out_channels() * k_;
+    const int64_t offset = group * args_.out_channels() * k_;
+    if (!in_place_) return sums_.data() + slice * elements() + offset;
+    return slice == 0 ? args_.weight.template as<C>() + offset
+                      : sums_.data() + (slice - 1) * elements() + offset;
   }
 
   void run_task(int64_t group, int64_t chunk, int64_t slice) const {
@@ -127,6 +135,7 @@ class WeightProduct {
 #pragma omp simd
       for (int64_t k = 0; k < k_; ++k) total[k] += more[k];
     }
+    if (in_place_) return;
     const View& weight = args_.weight;
     const int64_t taps = part_.taps(), channels = args_.in_channels();
     T* const to = weight.as<T>() + row * weight.strides[0];
@@ -144,6 +153,7 @@ class WeightProduct {
   const BlockKernels<T>& block_ = block_kernels<T>();
   bool pixels_;
   int64_t k_;
+  bool in_place_;
   TileGrid grid_;
   int64_t chunk_, chunks_, slices_;
   HostScratch<C> sums_;

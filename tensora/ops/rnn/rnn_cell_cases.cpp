@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tensora/dispatch/op.h"
+#include "tensora/ops/copy/copy.h"
 #include "tensora/ops/rnn/rnn_layer.h"
 #include "tests/suite/cases.h"
 
@@ -121,9 +122,96 @@ void add_backward(Cases& cases) {
              .tolerance = 8});
 }
 
+// Two sequences of three steps, four hidden units: by the formulas of one step, in float64.
+constexpr int64_t kBatch = 2, kSteps = 3, kHidden = 4;
+
+ArrayList lstm_layer_of(Arrays x, bool reverse) {
+  Array y(Shape{kSteps * kBatch, kHidden}), cells = y, values(Shape{kSteps * kBatch, 4 * kHidden});
+  for (int64_t s = 0; s < kSteps; ++s)
+    for (int64_t b = 0; b < kBatch; ++b) {
+      const int64_t row = (reverse ? kSteps - 1 - s : s) * kBatch + b;
+      const int64_t last = reverse ? row + kBatch : row - kBatch;
+      for (int64_t j = 0; j < kHidden; ++j) {
+        double g[4];
+        for (int64_t k = 0; k < 4; ++k) {
+          double sum = x[0].at({row, k * kHidden + j});
+          for (int64_t i = 0; i < kHidden; ++i)
+            sum += x[2].at({k * kHidden + j, i}) * (s ? y.at({last, i}) : x[1].at({b, i}));
+          values.at({row, k * kHidden + j}) = g[k] = k == 2 ? std::tanh(sum) : sigmoid_of(sum);
+        }
+        const double before = s ? cells.at({last, j}) : x[3].at({b, j});
+        cells.at({row, j}) = g[1] * before + g[0] * g[2];
+        y.at({row, j}) = g[3] * std::tanh(cells.at({row, j}));
+      }
+    }
+  Array last(Shape{kBatch, kHidden}), last_cell = last;
+  Array::each(last.sizes, [&](const Shape& at) {
+    const Shape from = {(reverse ? 0 : kSteps - 1) * kBatch + at[0], at[1]};
+    last.at(at) = y.at(from);
+    last_cell.at(at) = cells.at(from);
+  });
+  return {y, last, last_cell, values, cells};
+}
+
+ArrayList lstm_layer_backward_of(Arrays x, bool reverse) {
+  Array gates(Shape{kSteps * kBatch, 4 * kHidden}), dh = x[1], dc = x[2];
+  for (int64_t s = kSteps; s-- > 0;)
+    for (int64_t b = 0; b < kBatch; ++b) {
+      const int64_t row = (reverse ? kSteps - 1 - s : s) * kBatch + b;
+      const int64_t last = reverse ? row + kBatch : row - kBatch;
+      const auto place = [&](int64_t k, int64_t j) { return Shape{row, k * kHidden + j}; };
+      for (int64_t j = 0; j < kHidden; ++j) {
+        const double i = x[4].at(place(0, j)), f = x[4].at(place(1, j));
+        const double g = x[4].at(place(2, j)), o = x[4].at(place(3, j));
+        const double h = dh.at({b, j}) + x[0].at({row, j}), t = std::tanh(x[5].at({row, j}));
+        const double d = dc.at({b, j}) + h * o * (1 - t * t);
+        gates.at(place(0, j)) = d * g * i * (1 - i);
+        gates.at(place(1, j)) = d * (s ? x[5].at({last, j}) : x[6].at({b, j})) * f * (1 - f);
+        gates.at(place(2, j)) = d * i * (1 - g * g);
+        gates.at(place(3, j)) = h * t * o * (1 - o);
+        dc.at({b, j}) = d * f;
+      }
+      for (int64_t j = 0; j < kHidden; ++j) {
+        dh.at({b, j}) = 0;
+        for (int64_t k = 0; k < 4 * kHidden; ++k)
+          dh.at({b, j}) += gates.at({row, k}) * x[3].at({k, j});
+      }
+    }
+  return {gates, dh, dc};
+}
+
+void add_sequences(Cases& cases) {
+  const Input rows = {{kSteps * kBatch, kHidden}}, state = {{kBatch, kHidden}};
+  const Input gates = {{kSteps * kBatch, 4 * kHidden}}, w = {{4 * kHidden, kHidden}};
+  const auto run = [](const OpDef<RnnLayerAttrs>& op, In x, bool reverse) {
+    std::vector<Tensor> dense;
+    for (const Tensor& each : x) dense.push_back(contiguous(each));
+    const RnnLayerAttrs attrs{.batch_sizes = {2, 2, 2}, .reverse = reverse};
+    return all(detail::apply_all(op, args_of(dense), &attrs));
+  };
+  for (const bool reverse : {false, true}) {
+    const char* const name = reverse ? "from the last" : "from the first";
+    cases.add({.op = "lstm_layer",
+               .name = name,
+               .inputs = {gates, state, w, state},
+               .run = [=](In x) { return run(lstm_layer_op, x, reverse); },
+               .reference = [=](Arrays x) { return lstm_layer_of(x, reverse); },
+               .dtypes = {kFloat32},
+               .tolerance = 30});
+    cases.add({.op = "lstm_layer_backward",
+               .name = name,
+               .inputs = {rows, state, state, w, gates, rows, state},
+               .run = [=](In x) { return run(lstm_layer_backward_op, x, reverse); },
+               .reference = [=](Arrays x) { return lstm_layer_backward_of(x, reverse); },
+               .dtypes = {kFloat32},
+               .tolerance = 100});
+  }
+}
+
 }  // namespace
 
 void rnn_cell_cases(Cases& cases) {
+  add_sequences(cases);
   add_steps(cases);
   add_backward(cases);
   cases.add({.op = "rnn_layer",

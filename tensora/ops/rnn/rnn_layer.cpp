@@ -77,7 +77,14 @@ class State {
   std::vector<Tensor> ended_;
 };
 
-Tensors layer_reference(Args in, const RnnLayerAttrs& attrs) {
+// Whether lstm_layer can do it.
+bool in_one_go(const RnnLayerAttrs& attrs, const Tensor& gates, const Tensor& projection) {
+  const std::vector<int64_t>& sizes = attrs.batch_sizes;
+  return attrs.kind == Kind::lstm && !projection.defined() && sizes.size() > 1 &&
+         sizes.front() == sizes.back() && gates.numel() > 0 && gates.dtype() == kFloat32;
+}
+
+Tensors step_by_step(Args in, const RnnLayerAttrs& attrs) {
   const auto input = [&](size_t i) { return i < in.size() ? *in[i] : Tensor(); };
   const Tensor &gates = *in[0], w = t(*in[2]), bias = input(4), projection = input(5);
   const std::vector<Step> steps = steps_of(attrs);
@@ -113,6 +120,35 @@ Tensors layer_reference(Args in, const RnnLayerAttrs& attrs) {
   return results;
 }
 
+Tensors layer_reference(Args in, const RnnLayerAttrs& attrs) {
+  if (!in_one_go(attrs, *in[0], in.size() > 5 ? *in[5] : Tensor())) return step_by_step(in, attrs);
+  return apply_all(lstm_layer_op,
+                   {contiguous(*in[0]), contiguous(*in[1]), contiguous(*in[2]), contiguous(*in[3])},
+                   attrs);
+}
+
+Tensors lstm_backward_reference(Args in, const RnnLayerAttrs& attrs) {
+  const Tensor &dy = *in[0], &w = *in[3], &values = *in[4], &cells = *in[5], &cx = *in[6];
+  const std::vector<Step> steps = steps_of(attrs);
+  Tensor dh = *in[1], dc = *in[2];
+  std::vector<Tensor> gates(steps.size());
+  for (size_t s = steps.size(); s-- > 0;) {
+    const auto part = [&](const Tensor& all, size_t step) {
+      return all.defined() ? rows_of(all, steps[step].start, steps[step].rows) : Tensor();
+    };
+    dh = sum_of(dh, part(dy, s));
+    const Tensors grads =
+        apply_all(lstm_step_backward_op,
+                  {dh, dc, part(values, s), s > 0 ? part(cells, s - 1) : cx, part(cells, s)});
+    gates[steps[s].time] = grads[0];
+    dc = grads[1];
+    dh = mm(grads[0], w);
+  }
+  Tensors results{cat(gates, 0), dh};
+  results.push_back(dc);
+  return results;
+}
+
 // The gradient, from the last step to the first. One product of all steps gives that of the
 // weights.
 class LayerBackward {
@@ -135,6 +171,9 @@ class LayerBackward {
   }
 
   void run() {
+    if (in_one_go(attrs_, values_, projection_) && !more_values_.defined() &&
+        !more_cells_.defined())
+      return run_in_one_go();
     const size_t count = steps_.size();
     gates_.resize(count);
     from_hidden_.resize(attrs_.kind == Kind::gru ? count : 0);
@@ -155,6 +194,19 @@ class LayerBackward {
   }
 
  private:
+  void run_in_one_go() {
+    const auto dense = [](const Tensor& x) { return x.defined() ? contiguous(x) : x; };
+    const Tensors grads = apply_all(lstm_layer_backward_op,
+                                    {dense(vjp_.grad(0)), dense(vjp_.grad(1)), dense(vjp_.grad(2)),
+                                     dense(w_), values_, cells_, dense(cx_)},
+                                    attrs_);
+    const int64_t rows = attrs_.batch_sizes[0], others = y_.size(0) - rows;
+    gates_ = {grads[0]};
+    before_ = {hx_, narrow(y_, 0, attrs_.reverse ? rows : 0, others)};
+    if (attrs_.reverse) std::reverse(before_.begin(), before_.end());
+    finish(grads[1], grads[2]);
+  }
+
   // What a state was before step s: a part of all steps' states, or of the initial one.
   Tensor state_before(size_t s, const Tensor& all, const Tensor& initial) const {
     const int64_t rows = steps_[s].rows;
@@ -206,7 +258,7 @@ class LayerBackward {
   }
 
   void finish(const Tensor& dhx, const Tensor& dcx) {
-    const Tensor gates = cat(gates_, 0);
+    const Tensor gates = gates_.size() == 1 ? gates_[0] : cat(gates_, 0);
     const Tensor sums = attrs_.kind == Kind::gru ? cat(from_hidden_, 0) : gates;
     if (vjp_.needs(0)) vjp_.set(0, gates);
     if (vjp_.needs(1)) vjp_.set(1, dhx);
@@ -238,6 +290,40 @@ constinit OpDef<RnnLayerAttrs> rnn_layer_op = define(Op<RnnLayerAttrs>{
     .saves = Saves{}.rest(in_from(1) | out(0) | out(2) | out(3) | out(4)),
 });
 
-void register_rnn_layer(OpRegistry& registry) { registry.add(rnn_layer_op); }
+constinit OpDef<RnnLayerAttrs> lstm_layer_op = define(Op<RnnLayerAttrs>{
+    .name = "lstm_layer",
+    .inputs = {"gates", "hx", "w_hh", "cx"},
+    .internal = true,
+    .infer =
+        [](Infer& infer, const RnnLayerAttrs& attrs) {
+          const Shape state = infer[1].sizes(), all = {infer[0].sizes()[0], state[1]};
+          for (const Shape& sizes : {all, state, state}) infer.output(sizes, kFloat32);
+          if (!attrs.keep) return;
+          infer.output(infer[0].sizes(), kFloat32);
+          infer.output(all, kFloat32);
+        },
+    .reference = step_by_step,
+    .gradient = Gradient::by_reference,
+    .accepts = set_of(kFloat32),
+});
+
+constinit OpDef<RnnLayerAttrs> lstm_layer_backward_op = define(Op<RnnLayerAttrs>{
+    .name = "lstm_layer_backward",
+    .inputs = {"grad_y?", "grad_h?", "grad_c?", "w_hh", "values", "cells", "cx"},
+    .internal = true,
+    .infer =
+        [](Infer& infer, const RnnLayerAttrs&) {
+          for (size_t like : {4u, 6u, 6u}) infer.output(infer[like].sizes(), kFloat32);
+        },
+    .reference = lstm_backward_reference,
+    .gradient = Gradient::by_reference,
+    .accepts = set_of(kFloat32),
+});
+
+void register_rnn_layer(OpRegistry& registry) {
+  registry.add(rnn_layer_op);
+  registry.add(lstm_layer_op);
+  registry.add(lstm_layer_backward_op);
+}
 
 }  // namespace tensora

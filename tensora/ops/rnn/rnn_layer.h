@@ -33,4 +33,11 @@ constexpr auto describe(std::type_identity<RnnLayerAttrs>) {
 /// gru with that of the input alone, and b_hh is given.
 extern OpDef<RnnLayerAttrs> rnn_layer_op;
 
+/// The same for an LSTM without projection in float32 whose sequences have one length, of at least
+/// one hidden unit; (gates, hx, w_hh, cx) are contiguous.
+extern OpDef<RnnLayerAttrs> lstm_layer_op;
+/// (grad_y?, grad_h?, grad_c?, w_hh, values, cells, cx) -> the gradients of gates, hx and cx;
+/// grad_h and grad_c are those of the last states. All are contiguous.
+extern OpDef<RnnLayerAttrs> lstm_layer_backward_op;
+
 }  // namespace tensora
