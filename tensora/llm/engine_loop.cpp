@@ -13,12 +13,10 @@ constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-// Whether the highest logit is all that is asked for, so that it can be found on the device.
-bool is_plain_greedy(const SamplingOptions& options) {
-  return options.temperature == 0 && options.mirostat == 0 && options.repeat_penalty == 1 &&
-         options.presence_penalty == 0 && options.frequency_penalty == 0 &&
-         options.dry_multiplier == 0 && options.logit_bias.empty() && options.grammar.empty() &&
-         options.json_schema.empty() && !options.logprobs;
+// On the CPU logits are where the sampler is.
+int64_t choices_of(const EngineOptions& options, const Model& model) {
+  return model.device().is_cpu() ? 0
+                                 : options.max_sequences * (1 + options.speculation.draft_tokens);
 }
 
 // Copies whole blocks in all layers.
@@ -51,7 +49,8 @@ Engine::Loop::Loop(const EngineParts& parts, const EngineOptions& options)
                  blocks_),
       builder_({.tokens = options.max_batch_tokens,
                 .sequences = options.max_sequences,
-                .blocks = blocks_.blocks_of(options.context)},
+                .blocks = blocks_.blocks_of(options.context),
+                .choices = choices_of(options, *parts.model)},
                options.block_size, parts.model->device()),
       steps_(parts.model),
       drafter_(make_drafter(options)) {
@@ -164,50 +163,60 @@ void Engine::Loop::step() {
 
 void Engine::Loop::compute() {
   copy_blocks(cache_, step_.copies);
+  for (const Slice& slice : step_.slices) {
+    Job& job = static_cast<Job&>(*slice.sequence);
+    job.choices.clear();
+    for (int64_t i = 0; i < slice.logits; ++i)
+      if (const auto choice = job.sampler.choice(i)) job.choices.push_back(*choice);
+  }
   const Batch& batch = builder_.build(step_);
-  Tensor logits = steps_.forward(batch, cache_);
-  if (logits.size(0) > 0)
-    choose(std::move(logits));
+  StepGraphs::Result result = steps_.forward(batch, cache_);
+  if (result.logits.size(0) > 0)
+    choose(std::move(result));
   else
     synchronize(parts_.model->device());  // before the next batch is written
 }
 
-void Engine::Loop::choose(Tensor logits) {
-  const int64_t vocabulary = logits.size(1);
-  bool is_greedy = !logits.is_cpu();
-  for (const Slice& slice : step_.slices)
-    if (slice.logits > 0)
-      is_greedy = is_greedy && is_plain_greedy(static_cast<Job&>(*slice.sequence).request.sampling);
-  if (is_greedy)
-    greedy_ = to_vector<int64_t>(argmax(logits, 1));
-  else
-    logits = logits.cpu().contiguous();
-  float* rows = is_greedy ? nullptr : logits.data_ptr<float>();
-  const int64_t* greedy = is_greedy ? greedy_.data() : nullptr;
+void Engine::Loop::choose(StepGraphs::Result result) {
+  const int64_t vocabulary = result.logits.size(1);
+  float* rows = nullptr;
+  const int64_t* chosen = nullptr;
+  if (result.tokens.defined()) {
+    chosen_ = to_vector<int64_t>(result.tokens);
+    chosen = chosen_.data();
+  } else {
+    result.logits = result.logits.cpu().contiguous();
+    rows = result.logits.data_ptr<float>();
+  }
   for (const Slice& slice : step_.slices) {
     if (slice.logits == 0) continue;
     Job& job = static_cast<Job&>(*slice.sequence);
     try {
-      take_tokens(job, slice, rows, greedy);
+      take_tokens(job, slice, rows, chosen);
     } catch (...) {
       fail(job, std::current_exception());  // a grammar's, say: the others go on
     }
     if (rows) rows += slice.logits * vocabulary;
-    if (greedy) greedy += slice.logits;
+    if (chosen) chosen += slice.logits;
   }
 }
 
 // Chooses tokens as long as they are those of the draft; the one that is not is right, too.
-void Engine::Loop::take_tokens(Job& job, const Slice& slice, float* rows, const int64_t* greedy) {
+void Engine::Loop::take_tokens(Job& job, const Slice& slice, float* rows, const int64_t* chosen) {
   const auto vocabulary = static_cast<size_t>(parts_.model->config().vocab_size);
   const std::vector<int32_t> draft = std::exchange(job.draft, {});
   job.result.usage.drafted_tokens += static_cast<int64_t>(draft.size());
   for (int64_t i = 0; i < slice.logits; ++i) {
     Sampled sampled;
-    if (greedy)
-      sampled = {.token = static_cast<int32_t>(greedy[i]), .logprob = kUnknown};
-    else
+    if (chosen) {
+      check(chosen[i] >= 0,
+            "sampling: expected logits below infinity, and not all of them "
+            "-infinity");
+      sampled = {.token = static_cast<int32_t>(chosen[i]), .logprob = kUnknown};
+      job.sampler.count_choice();
+    } else {
       sampled = job.sampler.sample({rows + static_cast<size_t>(i) * vocabulary, vocabulary});
+    }
     const int32_t token = sampled.token;
     if (!take_token(job, std::move(sampled))) return;
     if (i == static_cast<int64_t>(draft.size()) || token != draft[static_cast<size_t>(i)]) return;

@@ -59,8 +59,8 @@ class Engine::Loop {
   void end_unwanted();
   void step();
   void compute();
-  void choose(Tensor logits);
-  void take_tokens(Job& job, const Slice& slice, float* rows, const int64_t* greedy);
+  void choose(StepGraphs::Result result);
+  void take_tokens(Job& job, const Slice& slice, float* rows, const int64_t* chosen);
   bool take_token(Job& job, Sampled sampled);
   void make_room(Job& job);
   void guess();
@@ -80,7 +80,7 @@ class Engine::Loop {
   std::unique_ptr<Drafter> drafter_;
   Jobs jobs_;
   Step step_;
-  std::vector<int64_t> greedy_;
+  std::vector<int64_t> chosen_;
 
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable mail_;

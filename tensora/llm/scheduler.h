@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tensora/llm/block_manager.h"
+#include "tensora/llm/sampling/token_choice.h"
 
 namespace tensora::llm {
 
@@ -22,7 +23,8 @@ struct Sequence {
   std::shared_ptr<const LoraAdapter> adapter = nullptr;
   double adapter_scale = 1;
   BlockManager::Blocks blocks;
-  PrefixMatch match;  // of its first admission
+  std::vector<TokenChoice> choices;  // of the tokens after a step's logits, or none
+  PrefixMatch match;                 // of its first admission
   bool was_admitted = false;
   int64_t preemptions = 0;
 

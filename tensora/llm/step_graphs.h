@@ -18,9 +18,14 @@ class StepGraphs {
  public:
   explicit StepGraphs(std::shared_ptr<const Model> model) : model_(std::move(model)) {}
 
-  /// What Model::forward returns. The batch's tensors must stay where they are from step to step;
-  /// the result is overwritten by the next call.
-  Tensor forward(const Batch& batch, PagedCache& cache);
+  struct Result {
+    Tensor logits;  // what Model::forward returns
+    Tensor tokens;  // chosen by them, where the batch says how
+  };
+
+  /// The batch's tensors must stay where they are from step to step; the result is overwritten by
+  /// the next call.
+  Result forward(const Batch& batch, PagedCache& cache);
   /// Forgets all graphs, and gives their memory back.
   void clear() { graphs_.clear(); }
 
@@ -28,13 +33,15 @@ class StepGraphs {
   struct Graph {
     int64_t sequences, width;
     const void *tokens, *keys;  // where batch and cache are
+    bool chooses;
     int64_t uses = 0;
     Batch batch = {};
-    Tensor logits = {};
+    Result result = {};
     std::unique_ptr<RecordedWork> work = nullptr;
   };
 
   bool can_record(const Batch& batch) const;
+  Result compute(const Batch& batch, PagedCache& cache) const;
   Graph& graph_of(const Batch& batch, const PagedCache& cache);
   void record(Graph& graph, const Batch& batch, PagedCache& cache) const;
 
