@@ -20,9 +20,6 @@ namespace {
 
 using namespace hopper;
 
-// From how many queries of a sequence on. A tile has 128 rows: with fewer queries the rows of
-// paged_prefill.cuh, 64 to a tile, are better filled.
-constexpr int kFewestQueries = 64;
 // Of keys and values, converted.
 constexpr int64_t kMostConverted = int64_t{512} << 20;
 
@@ -183,9 +180,7 @@ bool convert_and_attend(std::string_view op, int device, PagedCall call) {
 }  // namespace
 
 bool paged_attention_on_hopper(std::string_view op, int device, const PagedCall& call) {
-  if (call.max_query < kFewestQueries || call.size > 128 || call.softcap > 0 || call.window > 0 ||
-      !(call.scale > 0))
-    return false;
+  if (call.size > 128 || call.softcap > 0 || call.window > 0 || !(call.scale > 0)) return false;
   const bool boxes_fit =
       call.block_size % kKeys == 0 || (call.block_size % 8 == 0 && kKeys % call.block_size == 0);
   const auto run = [&]<class T>() {
