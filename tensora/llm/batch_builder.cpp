@@ -86,7 +86,7 @@ BatchBuilder::Sizes BatchBuilder::fill(const Step& step) {
     int32_t* line = table + index * width;
     std::fill(std::copy_n(blocks, sequence.blocks.list.size(), line), line + width, 0);
     batch_.max_query = std::max(batch_.max_query, slice.count);
-    batch_.max_length = std::max(batch_.max_length, length);
+    batch_.max_length = std::max(batch_.max_length, length + sequence.ahead);
     ++index;
   }
   starts[index] = static_cast<int32_t>(token);

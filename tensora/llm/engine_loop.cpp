@@ -13,10 +13,10 @@ constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-// On the CPU logits are where the sampler is.
+// On the CPU logits are where the sampler is, which is faster than the op.
 int64_t choices_of(const EngineOptions& options, const Model& model) {
-  return model.device().is_cpu() ? 0
-                                 : options.max_sequences * (1 + options.speculation.draft_tokens);
+  if (model.device().is_cpu() && options.steps_at_once == 1) return 0;
+  return options.max_sequences * (1 + options.speculation.draft_tokens);
 }
 
 // Copies whole blocks in all layers.
@@ -52,7 +52,7 @@ Engine::Loop::Loop(const EngineParts& parts, const EngineOptions& options)
                 .blocks = blocks_.blocks_of(options.context),
                 .choices = choices_of(options, *parts.model)},
                options.block_size, parts.model->device()),
-      steps_(parts.model),
+      steps_(parts.model, {.advance = options.steps_at_once > 1}),
       drafter_(make_drafter(options)) {
   stats_.blocks = blocks_.use();
   thread_ = std::thread([this] { run(); });
@@ -139,8 +139,10 @@ void Engine::Loop::end_unwanted() {
 }
 
 void Engine::Loop::step() {
-  const Clock::time_point began = Clock::now();
+  const Clock::time_point began = began_ = Clock::now();
+  steps_at_once_ = 1;
   try {
+    look_ahead();
     scheduler_.plan(step_);
     for (const Slice& slice : step_.slices) {
       Job& job = static_cast<Job&>(*slice.sequence);
@@ -161,6 +163,20 @@ void Engine::Loop::step() {
   count_step(began);
 }
 
+// How many more tokens can be had before somebody has to look: no answer becomes too long, and
+// nobody waits to be read.
+void Engine::Loop::look_ahead() {
+  if (options_.steps_at_once == 1) return;
+  int64_t count = drafter_ || has_mail_ || scheduler_.waiting() > 0 ? 1 : options_.steps_at_once;
+  for (const auto& job : jobs_) {
+    if (job->is_reading() || job->request.max_tokens == 0) count = 1;
+    count = std::min(count, options_.context - job->size());
+    if (job->request.max_tokens > 0)
+      count = std::min(count, job->request.max_tokens - job->result.usage.completion_tokens);
+  }
+  for (const auto& job : jobs_) job->ahead = std::max<int64_t>(0, count - 1);
+}
+
 void Engine::Loop::compute() {
   copy_blocks(cache_, step_.copies);
   for (const Slice& slice : step_.slices) {
@@ -169,12 +185,29 @@ void Engine::Loop::compute() {
     for (int64_t i = 0; i < slice.logits; ++i)
       if (const auto choice = job.sampler.choice(i)) job.choices.push_back(*choice);
   }
-  const Batch& batch = builder_.build(step_);
-  StepGraphs::Result result = steps_.forward(batch, cache_);
+  StepGraphs::Result result = forward();
   if (result.logits.size(0) > 0)
     choose(std::move(result));
   else
     synchronize(parts_.model->device());  // before the next batch is written
+}
+
+StepGraphs::Result Engine::Loop::forward() {
+  const Batch& batch = builder_.build(step_);
+  StepGraphs::Result result = steps_.forward(batch, cache_);
+  if (!result.tokens.defined()) return result;
+  std::vector<Tensor> tokens = {result.tokens};
+  if (steps_.advances(batch)) {
+    int64_t ahead = options_.steps_at_once - 1;
+    for (const Slice& slice : step_.slices) ahead = std::min(ahead, slice.sequence->ahead);
+    for (; ahead > 0; --ahead) {
+      tokens.back() = tokens.back().clone();  // the next step overwrites it
+      tokens.push_back(steps_.forward(batch, cache_).tokens);
+    }
+  }
+  steps_at_once_ = static_cast<int64_t>(tokens.size());
+  chosen_ = to_vector<int64_t>(tokens.size() == 1 ? tokens[0] : stack(tokens, 1));
+  return result;
 }
 
 void Engine::Loop::choose(StepGraphs::Result result) {
@@ -182,7 +215,6 @@ void Engine::Loop::choose(StepGraphs::Result result) {
   float* rows = nullptr;
   const int64_t* chosen = nullptr;
   if (result.tokens.defined()) {
-    chosen_ = to_vector<int64_t>(result.tokens);
     chosen = chosen_.data();
   } else {
     result.logits = result.logits.cpu().contiguous();
@@ -197,7 +229,7 @@ void Engine::Loop::choose(StepGraphs::Result result) {
       fail(job, std::current_exception());  // a grammar's, say: the others go on
     }
     if (rows) rows += slice.logits * vocabulary;
-    if (chosen) chosen += slice.logits;
+    if (chosen) chosen += slice.logits * steps_at_once_;
   }
 }
 
@@ -206,7 +238,8 @@ void Engine::Loop::take_tokens(Job& job, const Slice& slice, float* rows, const 
   const auto vocabulary = static_cast<size_t>(parts_.model->config().vocab_size);
   const std::vector<int32_t> draft = std::exchange(job.draft, {});
   job.result.usage.drafted_tokens += static_cast<int64_t>(draft.size());
-  for (int64_t i = 0; i < slice.logits; ++i) {
+  const Clock::time_point now = Clock::now();
+  for (int64_t i = 0; i < slice.logits * steps_at_once_; ++i) {
     Sampled sampled;
     if (chosen) {
       check(chosen[i] >= 0,
@@ -218,20 +251,22 @@ void Engine::Loop::take_tokens(Job& job, const Slice& slice, float* rows, const 
       sampled = job.sampler.sample({rows + static_cast<size_t>(i) * vocabulary, vocabulary});
     }
     const int32_t token = sampled.token;
-    if (!take_token(job, std::move(sampled))) return;
+    // Steps at once took equally long.
+    const auto since = (now - began_) / steps_at_once_ * (steps_at_once_ - 1 - i);
+    if (!take_token(job, std::move(sampled), steps_at_once_ > 1 ? now - since : now)) return;
+    if (steps_at_once_ > 1) continue;
     if (i == static_cast<int64_t>(draft.size()) || token != draft[static_cast<size_t>(i)]) return;
     ++job.result.usage.accepted_tokens;
   }
 }
 
 // The answer goes on with a token. False if it ends with it.
-bool Engine::Loop::take_token(Job& job, Sampled sampled) {
+bool Engine::Loop::take_token(Job& job, Sampled sampled, Clock::time_point now) {
   if (job.request.max_tokens == 0) {
     end(job, FinishReason::length);
     return false;
   }
   const int32_t token = sampled.token;
-  const Clock::time_point now = Clock::now();
   Usage& usage = job.result.usage;
   Timings& timings = job.result.timings;
   if (usage.completion_tokens++ == 0) {
@@ -358,7 +393,7 @@ void Engine::Loop::count_request(const Usage& usage) {
 
 void Engine::Loop::count_step(Clock::time_point began) {
   const std::lock_guard lock(mutex_);
-  ++stats_.steps;
+  stats_.steps += steps_at_once_;
   stats_.running = scheduler_.running();
   stats_.waiting = scheduler_.waiting();
   stats_.blocks = blocks_.use();

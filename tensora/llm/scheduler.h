@@ -24,6 +24,7 @@ struct Sequence {
   double adapter_scale = 1;
   BlockManager::Blocks blocks;
   std::vector<TokenChoice> choices;  // of the tokens after a step's logits, or none
+  int64_t ahead = 0;                 // how many more tokens the step's blocks are to hold
   PrefixMatch match;                 // of its first admission
   bool was_admitted = false;
   int64_t preemptions = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/ops/paged/paged_advance.h"
 #include "tensora/ops/sampling/sample_tokens.h"
 
 namespace tensora::llm {
@@ -52,7 +53,15 @@ StepGraphs::Result StepGraphs::compute(const Batch& batch, PagedCache& cache) co
   Result result{model_->forward(batch, cache), {}};
   if (batch.choice_numbers.defined())
     result.tokens = sample_tokens(result.logits, batch.choice_numbers, batch.choice_integers);
+  if (advances(batch))
+    paged_advance(batch.tokens, batch.positions, batch.slots, batch.lengths, batch.choice_integers,
+                  result.tokens, batch.block_table, cache.block_size());
   return result;
+}
+
+bool StepGraphs::advances(const Batch& batch) const {
+  return options_.advance && batch.choice_numbers.defined() && batch.max_query == 1 &&
+         batch.choice_numbers.size(0) == batch.tokens.size(0);
 }
 
 StepGraphs::Result StepGraphs::forward(const Batch& batch, PagedCache& cache) {
