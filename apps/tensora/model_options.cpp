@@ -40,6 +40,11 @@ void add_engine_options(CLI::App& app, ModelOptions& options) {
       ->capture_default_str();
   app.add_flag("--batch-invariant", options.batch_invariant,
                "The same tokens whatever else is computed or cached; slower for many requests");
+  app.add_option("--steps-at-once", options.steps_at_once,
+                 "Queue so many tokens on the device before looking at them; on a GPU, with small "
+                 "models, faster")
+      ->check(CLI::Range(int64_t{1}, int64_t{64}))
+      ->capture_default_str();
   app.add_flag("!--no-prefix-cache", options.shares_prefixes,
                "Compute every prompt from its first token");
   app.add_option("--draft", options.draft_tokens,
@@ -126,7 +131,8 @@ std::unique_ptr<llm::Engine> make_engine(const LoadedModel& loaded, const ModelO
                             .max_sequences = sequences,
                             .max_batch_tokens = std::max(options.batch, sequences),
                             .share_prefixes = options.shares_prefixes,
-                            .batch_invariant = options.batch_invariant};
+                            .batch_invariant = options.batch_invariant,
+                            .steps_at_once = options.steps_at_once};
   if (!options.cache_type.empty()) engine.cache_dtype = dtype_named(options.cache_type);
   engine.speculation.draft_tokens = options.draft_tokens;
   if (!options.draft_model.empty()) {

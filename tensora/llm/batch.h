@@ -27,6 +27,8 @@ struct Batch {
   Tensor lengths;          // int32 [S]: of each sequence with the tokens of this step
   Tensor block_table;      // int32 [S, blocks]: the blocks of each sequence, in order
   Tensor logit_rows;       // int64 [R]: the tokens whose logits are wanted; undefined: all
+  Tensor choice_numbers;   // how sample_tokens chooses by these logits;
+  Tensor choice_integers;  // undefined: it does not
   int64_t max_query = 0;   // the most tokens of one sequence in this step
   int64_t max_length = 0;  // no sequence is longer; a bound is enough
   std::vector<AdapterUse> adapters = {};

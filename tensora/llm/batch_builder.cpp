@@ -8,6 +8,9 @@
 namespace tensora::llm {
 namespace {
 
+// Of a choice; their order is that of sample_tokens.
+constexpr int64_t kNumbers = 3, kIntegers = 3;
+
 int64_t aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 template <class T>
@@ -36,6 +39,8 @@ BatchBuilder::BatchBuilder(const BatchLimits& limits, int64_t block_size, Device
   rows_at_ = place(limits.tokens, 8);
   starts_at_ = place(limits.sequences + 1, 4);
   lengths_at_ = place(limits.sequences, 4);
+  numbers_at_ = place(limits.choices * kNumbers, 8);
+  integers_at_ = place(limits.choices * kIntegers, 8);
   // A row of the table has the next power of two of blocks.
   const auto width = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(limits.blocks)));
   table_at_ = place(limits.sequences * width, 4);
@@ -81,11 +86,26 @@ BatchBuilder::Sizes BatchBuilder::fill(const Step& step) {
     int32_t* line = table + index * width;
     std::fill(std::copy_n(blocks, sequence.blocks.list.size(), line), line + width, 0);
     batch_.max_query = std::max(batch_.max_query, slice.count);
-    batch_.max_length = std::max(batch_.max_length, length);
+    batch_.max_length = std::max(batch_.max_length, length + sequence.ahead);
     ++index;
   }
   starts[index] = static_cast<int32_t>(token);
-  return {token, index, row, width};
+  return {token, index, row, width, fill_choices(step, row)};
+}
+
+// The device chooses all tokens of a step or none: returns how many.
+int64_t BatchBuilder::fill_choices(const Step& step, int64_t rows) {
+  auto* numbers = at<double>(host_, numbers_at_);
+  auto* integers = at<int64_t>(host_, integers_at_);
+  if (rows > limits_.choices) return 0;
+  for (const Slice& slice : step.slices) {
+    if (slice.sequence->choices.size() != static_cast<size_t>(slice.logits)) return 0;
+    for (const TokenChoice& choice : slice.sequence->choices) {
+      for (double number : {choice.temperature, choice.top_p, choice.min_p}) *numbers++ = number;
+      for (int64_t integer : {choice.top_k, choice.seed, choice.draw}) *integers++ = integer;
+    }
+  }
+  return rows;
 }
 
 void BatchBuilder::shape(const Sizes& sizes) {
@@ -96,6 +116,11 @@ void BatchBuilder::shape(const Sizes& sizes) {
   batch_.query_starts = part(memory_, starts_at_, {sizes.sequences + 1}, kInt32);
   batch_.lengths = part(memory_, lengths_at_, {sizes.sequences}, kInt32);
   batch_.block_table = part(memory_, table_at_, {sizes.sequences, sizes.blocks}, kInt32);
+  batch_.choice_numbers = batch_.choice_integers = {};
+  if (sizes.choices > 0) {
+    batch_.choice_numbers = part(memory_, numbers_at_, {sizes.choices, kNumbers}, kFloat64);
+    batch_.choice_integers = part(memory_, integers_at_, {sizes.choices, kIntegers}, kInt64);
+  }
   const int64_t used = table_at_ + sizes.sequences * sizes.blocks * 4;
   host_used_ = part(host_, 0, {used}, kUInt8);
   memory_used_ = part(memory_, 0, {used}, kUInt8);

@@ -9,6 +9,7 @@ struct BatchLimits {
   int64_t tokens = 0;     // of a step
   int64_t sequences = 0;  // of a step
   int64_t blocks = 0;     // of a sequence
+  int64_t choices = 0;    // tokens of a step that the device chooses
 };
 
 /// Writes steps as batches of tensors. The memory of these is made once, at addresses that never
@@ -22,11 +23,12 @@ class BatchBuilder {
 
  private:
   struct Sizes {
-    int64_t tokens = -1, sequences = 0, rows = 0, blocks = 0;
+    int64_t tokens = -1, sequences = 0, rows = 0, blocks = 0, choices = 0;
     bool operator==(const Sizes&) const = default;
   };
 
   Sizes fill(const Step& step);
+  int64_t fill_choices(const Step& step, int64_t rows);
   void shape(const Sizes& sizes);
   void add_adapters(const Step& step);
 
@@ -34,7 +36,8 @@ class BatchBuilder {
   int64_t block_size_;
   Device device_;
   // Where each tensor begins, in bytes; the block table, of which little is used, is the last.
-  int64_t tokens_at_, positions_at_, slots_at_, rows_at_, starts_at_, lengths_at_, table_at_;
+  int64_t tokens_at_, positions_at_, slots_at_, rows_at_, starts_at_, lengths_at_, numbers_at_,
+      integers_at_, table_at_;
   Tensor host_, memory_;            // bytes; one and the same on the CPU
   Tensor host_used_, memory_used_;  // their parts in use
   bool is_pinned_ = false;

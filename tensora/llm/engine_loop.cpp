@@ -13,12 +13,10 @@ constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
-// Whether the highest logit is all that is asked for, so that it can be found on the device.
-bool is_plain_greedy(const SamplingOptions& options) {
-  return options.temperature == 0 && options.mirostat == 0 && options.repeat_penalty == 1 &&
-         options.presence_penalty == 0 && options.frequency_penalty == 0 &&
-         options.dry_multiplier == 0 && options.logit_bias.empty() && options.grammar.empty() &&
-         options.json_schema.empty() && !options.logprobs;
+// On the CPU logits are where the sampler is, which is faster than the op.
+int64_t choices_of(const EngineOptions& options, const Model& model) {
+  if (model.device().is_cpu() && options.steps_at_once == 1) return 0;
+  return options.max_sequences * (1 + options.speculation.draft_tokens);
 }
 
 // Copies whole blocks in all layers.
@@ -51,9 +49,10 @@ Engine::Loop::Loop(const EngineParts& parts, const EngineOptions& options)
                  blocks_),
       builder_({.tokens = options.max_batch_tokens,
                 .sequences = options.max_sequences,
-                .blocks = blocks_.blocks_of(options.context)},
+                .blocks = blocks_.blocks_of(options.context),
+                .choices = choices_of(options, *parts.model)},
                options.block_size, parts.model->device()),
-      steps_(parts.model),
+      steps_(parts.model, {.advance = options.steps_at_once > 1}),
       drafter_(make_drafter(options)) {
   stats_.blocks = blocks_.use();
   thread_ = std::thread([this] { run(); });
@@ -140,8 +139,10 @@ void Engine::Loop::end_unwanted() {
 }
 
 void Engine::Loop::step() {
-  const Clock::time_point began = Clock::now();
+  const Clock::time_point began = began_ = Clock::now();
+  steps_at_once_ = 1;
   try {
+    look_ahead();
     scheduler_.plan(step_);
     for (const Slice& slice : step_.slices) {
       Job& job = static_cast<Job&>(*slice.sequence);
@@ -162,67 +163,110 @@ void Engine::Loop::step() {
   count_step(began);
 }
 
+// How many more tokens can be had before somebody has to look: no answer becomes too long, and
+// nobody waits to be read.
+void Engine::Loop::look_ahead() {
+  if (options_.steps_at_once == 1) return;
+  int64_t count = drafter_ || has_mail_ || scheduler_.waiting() > 0 ? 1 : options_.steps_at_once;
+  for (const auto& job : jobs_) {
+    if (job->is_reading() || job->request.max_tokens == 0) count = 1;
+    count = std::min(count, options_.context - job->size());
+    if (job->request.max_tokens > 0)
+      count = std::min(count, job->request.max_tokens - job->result.usage.completion_tokens);
+  }
+  for (const auto& job : jobs_) job->ahead = std::max<int64_t>(0, count - 1);
+}
+
 void Engine::Loop::compute() {
   copy_blocks(cache_, step_.copies);
-  const Batch& batch = builder_.build(step_);
-  Tensor logits = steps_.forward(batch, cache_);
-  if (logits.size(0) > 0)
-    choose(std::move(logits));
+  for (const Slice& slice : step_.slices) {
+    Job& job = static_cast<Job&>(*slice.sequence);
+    job.choices.clear();
+    for (int64_t i = 0; i < slice.logits; ++i)
+      if (const auto choice = job.sampler.choice(i)) job.choices.push_back(*choice);
+  }
+  StepGraphs::Result result = forward();
+  if (result.logits.size(0) > 0)
+    choose(std::move(result));
   else
     synchronize(parts_.model->device());  // before the next batch is written
 }
 
-void Engine::Loop::choose(Tensor logits) {
-  const int64_t vocabulary = logits.size(1);
-  bool is_greedy = !logits.is_cpu();
-  for (const Slice& slice : step_.slices)
-    if (slice.logits > 0)
-      is_greedy = is_greedy && is_plain_greedy(static_cast<Job&>(*slice.sequence).request.sampling);
-  if (is_greedy)
-    greedy_ = to_vector<int64_t>(argmax(logits, 1));
-  else
-    logits = logits.cpu().contiguous();
-  float* rows = is_greedy ? nullptr : logits.data_ptr<float>();
-  const int64_t* greedy = is_greedy ? greedy_.data() : nullptr;
+StepGraphs::Result Engine::Loop::forward() {
+  const Batch& batch = builder_.build(step_);
+  StepGraphs::Result result = steps_.forward(batch, cache_);
+  if (!result.tokens.defined()) return result;
+  std::vector<Tensor> tokens = {result.tokens};
+  if (steps_.advances(batch)) {
+    int64_t ahead = options_.steps_at_once - 1;
+    for (const Slice& slice : step_.slices) ahead = std::min(ahead, slice.sequence->ahead);
+    for (; ahead > 0; --ahead) {
+      tokens.back() = tokens.back().clone();  // the next step overwrites it
+      tokens.push_back(steps_.forward(batch, cache_).tokens);
+    }
+  }
+  steps_at_once_ = static_cast<int64_t>(tokens.size());
+  chosen_ = to_vector<int64_t>(tokens.size() == 1 ? tokens[0] : stack(tokens, 1));
+  return result;
+}
+
+void Engine::Loop::choose(StepGraphs::Result result) {
+  const int64_t vocabulary = result.logits.size(1);
+  float* rows = nullptr;
+  const int64_t* chosen = nullptr;
+  if (result.tokens.defined()) {
+    chosen = chosen_.data();
+  } else {
+    result.logits = result.logits.cpu().contiguous();
+    rows = result.logits.data_ptr<float>();
+  }
   for (const Slice& slice : step_.slices) {
     if (slice.logits == 0) continue;
     Job& job = static_cast<Job&>(*slice.sequence);
     try {
-      take_tokens(job, slice, rows, greedy);
+      take_tokens(job, slice, rows, chosen);
     } catch (...) {
       fail(job, std::current_exception());  // a grammar's, say: the others go on
     }
     if (rows) rows += slice.logits * vocabulary;
-    if (greedy) greedy += slice.logits;
+    if (chosen) chosen += slice.logits * steps_at_once_;
   }
 }
 
 // Chooses tokens as long as they are those of the draft; the one that is not is right, too.
-void Engine::Loop::take_tokens(Job& job, const Slice& slice, float* rows, const int64_t* greedy) {
+void Engine::Loop::take_tokens(Job& job, const Slice& slice, float* rows, const int64_t* chosen) {
   const auto vocabulary = static_cast<size_t>(parts_.model->config().vocab_size);
   const std::vector<int32_t> draft = std::exchange(job.draft, {});
   job.result.usage.drafted_tokens += static_cast<int64_t>(draft.size());
-  for (int64_t i = 0; i < slice.logits; ++i) {
+  const Clock::time_point now = Clock::now();
+  for (int64_t i = 0; i < slice.logits * steps_at_once_; ++i) {
     Sampled sampled;
-    if (greedy)
-      sampled = {.token = static_cast<int32_t>(greedy[i]), .logprob = kUnknown};
-    else
+    if (chosen) {
+      check(chosen[i] >= 0,
+            "sampling: expected logits below infinity, and not all of them "
+            "-infinity");
+      sampled = {.token = static_cast<int32_t>(chosen[i]), .logprob = kUnknown};
+      job.sampler.count_choice();
+    } else {
       sampled = job.sampler.sample({rows + static_cast<size_t>(i) * vocabulary, vocabulary});
+    }
     const int32_t token = sampled.token;
-    if (!take_token(job, std::move(sampled))) return;
+    // Steps at once took equally long.
+    const auto since = (now - began_) / steps_at_once_ * (steps_at_once_ - 1 - i);
+    if (!take_token(job, std::move(sampled), steps_at_once_ > 1 ? now - since : now)) return;
+    if (steps_at_once_ > 1) continue;
     if (i == static_cast<int64_t>(draft.size()) || token != draft[static_cast<size_t>(i)]) return;
     ++job.result.usage.accepted_tokens;
   }
 }
 
 // The answer goes on with a token. False if it ends with it.
-bool Engine::Loop::take_token(Job& job, Sampled sampled) {
+bool Engine::Loop::take_token(Job& job, Sampled sampled, Clock::time_point now) {
   if (job.request.max_tokens == 0) {
     end(job, FinishReason::length);
     return false;
   }
   const int32_t token = sampled.token;
-  const Clock::time_point now = Clock::now();
   Usage& usage = job.result.usage;
   Timings& timings = job.result.timings;
   if (usage.completion_tokens++ == 0) {
@@ -349,7 +393,7 @@ void Engine::Loop::count_request(const Usage& usage) {
 
 void Engine::Loop::count_step(Clock::time_point began) {
   const std::lock_guard lock(mutex_);
-  ++stats_.steps;
+  stats_.steps += steps_at_once_;
   stats_.running = scheduler_.running();
   stats_.waiting = scheduler_.waiting();
   stats_.blocks = blocks_.use();

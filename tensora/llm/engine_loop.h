@@ -63,10 +63,12 @@ class Engine::Loop {
   bool take_mail();
   void end_unwanted();
   void step();
+  void look_ahead();
   void compute();
-  void choose(Tensor logits);
-  void take_tokens(Job& job, const Slice& slice, float* rows, const int64_t* greedy);
-  bool take_token(Job& job, Sampled sampled);
+  void choose(StepGraphs::Result result);
+  StepGraphs::Result forward();
+  void take_tokens(Job& job, const Slice& slice, float* rows, const int64_t* chosen);
+  bool take_token(Job& job, Sampled sampled, Clock::time_point now);
   void make_room(Job& job);
   void guess();
   void end(Job& job, FinishReason reason);
@@ -86,7 +88,9 @@ class Engine::Loop {
   std::unique_ptr<Drafter> drafter_;
   Jobs jobs_;
   Step step_;
-  std::vector<int64_t> greedy_;
+  int64_t steps_at_once_ = 1;    // that the current one stands for
+  std::vector<int64_t> chosen_;  // tokens of each row, of all these steps
+  Clock::time_point began_ = {};
 
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable mail_;

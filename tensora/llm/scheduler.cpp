@@ -97,14 +97,15 @@ bool Scheduler::continue_one(Sequence& sequence, Step& step) {
     sequence.draft.resize(static_cast<size_t>(std::max<int64_t>(0, room)));
   while (true) {
     const int64_t count = 1 + static_cast<int64_t>(sequence.draft.size());
-    if (blocks_.prepare(sequence.blocks, sequence.computed, sequence.computed + count,
-                        step.copies)) {
+    if (blocks_.prepare(sequence.blocks, sequence.computed,
+                        sequence.computed + count + sequence.ahead, step.copies)) {
       step.slices.push_back({&sequence, sequence.computed, count, count});
       step.tokens += count;
       return true;
     }
-    if (!sequence.draft.empty()) {
+    if (!sequence.draft.empty() || sequence.ahead > 0) {
       sequence.draft.clear();
+      sequence.ahead = 0;
       continue;
     }
     Sequence& youngest = *running_.back();

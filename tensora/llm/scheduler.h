@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tensora/llm/block_manager.h"
+#include "tensora/llm/sampling/token_choice.h"
 
 namespace tensora::llm {
 
@@ -22,7 +23,9 @@ struct Sequence {
   std::shared_ptr<const LoraAdapter> adapter = nullptr;
   double adapter_scale = 1;
   BlockManager::Blocks blocks;
-  PrefixMatch match;  // of its first admission
+  std::vector<TokenChoice> choices;  // of the tokens after a step's logits, or none
+  int64_t ahead = 0;                 // how many more tokens the step's blocks are to hold
+  PrefixMatch match;                 // of its first admission
   bool was_admitted = false;
   int64_t preemptions = 0;
 

@@ -74,7 +74,7 @@ const Batch& SequenceRunner::prepare(std::span<const Part> parts, Rows rows) {
 
 Tensor SequenceRunner::forward(std::span<const Part> parts, Rows rows) {
   const inference_mode guard;
-  return steps_.forward(prepare(parts, rows), cache_);
+  return steps_.forward(prepare(parts, rows), cache_).logits;
 }
 
 Tensor SequenceRunner::hidden(std::span<const Part> parts, Rows rows) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/ops/paged/paged_advance.h"
+#include "tensora/ops/sampling/sample_tokens.h"
 
 namespace tensora::llm {
 namespace {
@@ -23,15 +25,16 @@ bool StepGraphs::can_record(const Batch& batch) const {
 
 StepGraphs::Graph& StepGraphs::graph_of(const Batch& batch, const PagedCache& cache) {
   const Graph wanted{batch.lengths.size(0), batch.block_table.size(1), batch.tokens.data_ptr(),
-                     cache.keys[0].data_ptr()};
+                     cache.keys[0].data_ptr(), batch.choice_numbers.defined()};
   const auto found = std::find_if(graphs_.begin(), graphs_.end(), [&](const auto& graph) {
     return graph->sequences == wanted.sequences && graph->width == wanted.width &&
-           graph->tokens == wanted.tokens && graph->keys == wanted.keys;
+           graph->tokens == wanted.tokens && graph->keys == wanted.keys &&
+           graph->chooses == wanted.chooses;
   });
   if (found != graphs_.end()) return **found;
   if (graphs_.size() == kMostGraphs) graphs_.erase(graphs_.begin());
-  graphs_.push_back(
-      std::make_unique<Graph>(Graph{wanted.sequences, wanted.width, wanted.tokens, wanted.keys}));
+  graphs_.push_back(std::make_unique<Graph>(
+      Graph{wanted.sequences, wanted.width, wanted.tokens, wanted.keys, wanted.chooses}));
   return *graphs_.back();
 }
 
@@ -42,18 +45,33 @@ void StepGraphs::record(Graph& graph, const Batch& batch, PagedCache& cache) con
   const int64_t held = batch.block_table.size(1) * cache.block_size();
   graph.batch.max_length = std::min(held, std::max(batch.max_length, model_->positions()));
   graph.work = queue_control(model_->device().type)->record(model_->device(), [&] {
-    graph.logits = model_->forward(graph.batch, cache);
+    graph.result = compute(graph.batch, cache);
   });
 }
 
-Tensor StepGraphs::forward(const Batch& batch, PagedCache& cache) {
+StepGraphs::Result StepGraphs::compute(const Batch& batch, PagedCache& cache) const {
+  Result result{model_->forward(batch, cache), {}};
+  if (batch.choice_numbers.defined())
+    result.tokens = sample_tokens(result.logits, batch.choice_numbers, batch.choice_integers);
+  if (advances(batch))
+    paged_advance(batch.tokens, batch.positions, batch.slots, batch.lengths, batch.choice_integers,
+                  result.tokens, batch.block_table, cache.block_size());
+  return result;
+}
+
+bool StepGraphs::advances(const Batch& batch) const {
+  return options_.advance && batch.choice_numbers.defined() && batch.max_query == 1 &&
+         batch.choice_numbers.size(0) == batch.tokens.size(0);
+}
+
+StepGraphs::Result StepGraphs::forward(const Batch& batch, PagedCache& cache) {
   const inference_mode silent;
-  if (!can_record(batch)) return model_->forward(batch, cache);
+  if (!can_record(batch)) return compute(batch, cache);
   Graph& graph = graph_of(batch, cache);
-  if (!graph.work && ++graph.uses <= kStepsBefore) return model_->forward(batch, cache);
+  if (!graph.work && ++graph.uses <= kStepsBefore) return compute(batch, cache);
   if (!graph.work) record(graph, batch, cache);
   graph.work->replay();
-  return graph.logits;
+  return graph.result;
 }
 
 }  // namespace tensora::llm

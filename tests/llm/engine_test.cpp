@@ -66,6 +66,9 @@ TEST(Engine, AnswersDoNotDependOnHowTheyAreComputed) {
       {"too few blocks for all", {.context = 128, .cache_tokens = 128}},
       {"batch-invariant", {.batch_invariant = true}},
       {"guesses by n-grams", {.speculation = {.draft_tokens = 4, .min_ngram = 1}}},
+      {"five steps at once", {.steps_at_once = 5}},
+      {"steps at once in few blocks", {.context = 128, .cache_tokens = 128, .steps_at_once = 7}},
+      {"steps at once, one by one", {.batch_invariant = true, .steps_at_once = 3}},
   };
   for (const auto& [what, options] : ways) {
     Engine engine(toy(), small(options));
@@ -83,6 +86,46 @@ TEST(Engine, AnswersDoNotDependOnHowTheyAreComputed) {
     EXPECT_EQ(stats.running, 0) << what;
     EXPECT_EQ(stats.blocks.used, 0) << what;
   }
+}
+
+TEST(Engine, StepsAtOnceChooseTheSameTokens) {
+  const auto answers = [](int64_t steps) {
+    Engine engine(toy(), small({.steps_at_once = steps}));
+    std::vector<Generation> running;
+    for (uint32_t i = 0; i < 6; ++i)
+      running.push_back(engine.submit({.tokens = prompt_of(i, 5),
+                                       .sampling = {.temperature = 2, .top_k = 20, .seed = i},
+                                       .max_tokens = 11 + 7 * i,
+                                       .stop = {"q", "xy"},
+                                       .ignore_end = i % 2 == 0}));
+    std::vector<Tokens> out;
+    for (Generation& generation : running) out.push_back(generation.wait().tokens);
+    EXPECT_EQ(engine.stats().blocks.used, 0);
+    return out;
+  };
+  const std::vector<Tokens> one = answers(1);
+  EXPECT_EQ(answers(2), one);
+  EXPECT_EQ(answers(8), one);
+}
+
+TEST(Engine, WhatFollowsTheEndOfAnAnswerIsComputedInVain) {
+  const auto steps = [](int64_t at_once) {
+    EngineParts parts = toy();
+    auto model = std::make_shared<ToyModel>();
+    model->fails_at = 1 << 30;  // never, but it counts
+    parts.model = model;
+    Engine engine(parts, small({.steps_at_once = at_once}));
+    const Tokens prompt = prompt_of(2, 5), expected = continued(prompt, 40, false);
+    const Completion answer = engine.generate({.tokens = prompt,
+                                               .sampling = kGreedy,
+                                               .max_tokens = 40,
+                                               .stop_tokens = {expected[2]},
+                                               .ignore_end = true});
+    EXPECT_LE(answer.tokens.size(), 3u);
+    return model->steps.load();
+  };
+  EXPECT_LE(steps(1), 3);
+  EXPECT_EQ(steps(8), 1 + 8);  // the prompt, then eight at once
 }
 
 TEST(Engine, ComputesRequestsTogether) {
@@ -377,6 +420,7 @@ TEST(Engine, HostileOptionsAreErrors) {
       {{.max_sequences = 8, .max_batch_tokens = 4}, "tokens per step"},
       {{.block_size = 0}, "block size"},
       {{.context = 128, .cache_tokens = 64}, "needs a cache of as many"},
+      {{.steps_at_once = 0}, "steps_at_once"},
       {{.batch_invariant = true, .speculation = {.draft_tokens = 2}}, "batch-invariant"},
       {{.speculation = {.draft_tokens = -1}}, "draft tokens"},
       {{.speculation = {.draft_tokens = 2, .max_ngram = 1}}, "min_ngram"},

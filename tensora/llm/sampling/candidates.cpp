@@ -1,38 +1,21 @@
 #include "tensora/llm/sampling/candidates.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <functional>
 #include <limits>
 
 #include "tensora/base/check.h"
 #include "tensora/base/math.h"
+#include "tensora/ops/sampling/token_keys.h"
 
 namespace tensora::llm {
 namespace {
 
 constexpr float kForbidden = -std::numeric_limits<float>::infinity();
 
-// Floats as integers of the same order; -0 counts as 0, so that ties go by token.
-uint32_t ordered(float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value + 0.0f);
-  return bits ^ (bits >> 31 ? 0xFFFFFFFFu : 0x80000000u);
-}
-
-float unordered(uint32_t bits) {
-  return std::bit_cast<float>(bits ^ (bits >> 31 ? 0x80000000u : 0xFFFFFFFFu));
-}
-
-uint64_t key_of(float logit, size_t token) {
-  return uint64_t{ordered(logit)} << 32 | (0xFFFFFFFFu - static_cast<uint32_t>(token));
-}
-
-float logit_of(uint64_t key) { return unordered(static_cast<uint32_t>(key >> 32)); }
-
-int32_t token_of(uint64_t key) {
-  return static_cast<int32_t>(0xFFFFFFFFu - static_cast<uint32_t>(key));
-}
+// Floats as integers of the same order.
+uint32_t ordered(float value) { return static_cast<uint32_t>(token_key(value, 0) >> 32); }
 
 float highest_of(std::span<const float> values) {
   float most = kForbidden;
@@ -43,8 +26,8 @@ float highest_of(std::span<const float> values) {
 
 }  // namespace
 
-int32_t Candidates::token(int64_t i) const { return token_of(keys_[i]); }
-float Candidates::logit(int64_t i) const { return logit_of(keys_[i]); }
+int32_t Candidates::token(int64_t i) const { return token_of_key(keys_[i]); }
+float Candidates::logit(int64_t i) const { return logit_of_key(keys_[i]); }
 
 void Candidates::select(std::span<const float> logits, int64_t k, float floor) {
   keys_.clear();
@@ -53,7 +36,7 @@ void Candidates::select(std::span<const float> logits, int64_t k, float floor) {
   if (k == 0 || k >= size) {
     keys_.reserve(logits.size());
     for (size_t i = 0; i < logits.size(); ++i)
-      if (allowed(logits[i])) keys_.push_back(key_of(logits[i], i));
+      if (allowed(logits[i])) keys_.push_back(token_key(logits[i], static_cast<unsigned>(i)));
     if (k != 0) std::sort(keys_.begin(), keys_.end(), std::greater<>());
     return;
   }
@@ -71,10 +54,10 @@ void Candidates::select(std::span<const float> logits, int64_t k, float floor) {
   for (size_t start = 0; start < logits.size(); start += kBlock) {
     const auto block = logits.subspan(start, std::min(kBlock, logits.size() - start));
     const float most = highest_of(block);
-    if (!allowed(most) || key_of(most, 0) < bound) continue;
+    if (!allowed(most) || token_key(most, 0) < bound) continue;
     for (size_t i = 0; i < block.size(); ++i)
-      if (allowed(block[i]) && key_of(block[i], start + i) > bound)
-        keys_.push_back(key_of(block[i], start + i));
+      if (allowed(block[i]) && token_key(block[i], static_cast<unsigned>(start + i)) > bound)
+        keys_.push_back(token_key(block[i], static_cast<unsigned>(start + i)));
     if (keys_.size() > room) {
       keep();
       bound = keys_[static_cast<size_t>(k - 1)];
@@ -85,7 +68,7 @@ void Candidates::select(std::span<const float> logits, int64_t k, float floor) {
 }
 
 float Candidates::highest() const {
-  return logit_of(*std::max_element(keys_.begin(), keys_.end()));
+  return logit_of_key(*std::max_element(keys_.begin(), keys_.end()));
 }
 
 // Fills weights_ with e to the power of (logit - highest logit) and returns their sum.
@@ -97,7 +80,7 @@ double Candidates::weigh() {
   float* weights = weights_.data();
   const size_t size = keys_.size();
 #pragma omp simd
-  for (size_t i = 0; i < size; ++i) weights[i] = math::exp(logit_of(keys[i]) - most);
+  for (size_t i = 0; i < size; ++i) weights[i] = math::exp(logit_of_key(keys[i]) - most);
   double sum = 0;
   for (const float weight : weights_) sum += weight;
   return sum;
@@ -105,14 +88,14 @@ double Candidates::weigh() {
 
 // The smallest t such that the elements of scratch_ up to t have the mass `target`. Each round
 // halves the elements in question, so this is linear in their number.
-template <class MassOf>
-uint64_t Candidates::threshold(double target, const MassOf& mass_of) {
+template <class Mass, class MassOf>
+uint64_t Candidates::threshold(Mass target, const MassOf& mass_of) {
   auto from = scratch_.begin(), to = scratch_.end();
-  double before = 0;
+  Mass before = 0;
   while (to - from > 32) {
     const auto middle = from + (to - from) / 2;
     std::nth_element(from, middle, to);
-    double mass = 0;
+    Mass mass = 0;
     for (auto i = from; i < middle; ++i) mass += mass_of(*i);
     if (before + mass >= target) {
       to = middle;
@@ -131,12 +114,16 @@ uint64_t Candidates::threshold(double target, const MassOf& mass_of) {
 
 void Candidates::top_p(double mass) {
   if (size() < 2) return;
-  const double sum = weigh();
   const float most = highest();
+  const auto weight = [&](uint64_t key) {
+    return uint64_t{token_weight(logit_of_key(key) - most)};
+  };
+  uint64_t sum = 0;
+  for (const uint64_t key : keys_) sum += weight(key);
   scratch_.resize(keys_.size());
   std::transform(keys_.begin(), keys_.end(), scratch_.begin(), std::bit_not<>());
-  const uint64_t least = ~threshold(
-      mass * sum, [&](uint64_t inverse) { return math::exp(logit_of(~inverse) - most); });
+  const uint64_t least = ~threshold(uint64_t{kept_mass(mass, sum)},
+                                    [&](uint64_t inverse) { return weight(~inverse); });
   std::erase_if(keys_, [&](uint64_t key) { return key < least; });
 }
 
@@ -146,7 +133,7 @@ void Candidates::typical(double mass) {
   const double log_sum = std::log(sum);
   const float most = highest();
   const auto surprise = [&](uint64_t key) {
-    return log_sum - static_cast<double>(logit_of(key) - most);
+    return log_sum - static_cast<double>(logit_of_key(key) - most);
   };
   double entropy = 0;
   for (size_t i = 0; i < keys_.size(); ++i)
@@ -167,8 +154,10 @@ void Candidates::typical(double mass) {
 }
 
 void Candidates::min_p(double part) {
-  const float least = highest() + static_cast<float>(std::log(part));
-  std::erase_if(keys_, [&](uint64_t key) { return logit_of(key) < least; });
+  const float most = highest();
+  std::erase_if(keys_, [&](uint64_t key) {
+    return token_weight(logit_of_key(key) - most) < least_weight(part);
+  });
 }
 
 void Candidates::drop_likely(double threshold) {
@@ -181,13 +170,10 @@ void Candidates::drop_likely(double threshold) {
 }
 
 void Candidates::scale(double factor) {
-  // The highest is scaled to zero: a temperature near zero must not overflow.
-  const float most = highest();
-  for (uint64_t& key : keys_) {
-    const double scaled = static_cast<double>(logit_of(key) - most) * factor;
-    const auto fits = static_cast<float>(std::max(scaled, -1e30));
-    key = key_of(fits, static_cast<size_t>(token_of(key)));
-  }
+  const float most = highest();  // becomes zero
+  for (uint64_t& key : keys_)
+    key = token_key(colder(logit_of_key(key) - most, factor),
+                    static_cast<unsigned>(token_of_key(key)));
 }
 
 void Candidates::limit_surprise(double bits) {
@@ -198,22 +184,20 @@ void Candidates::limit_surprise(double bits) {
 }
 
 int32_t Candidates::draw(double uniform) {
-  const double target = uniform * weigh();
-  double sum = 0;
-  for (size_t i = 0; i < keys_.size(); ++i) {
-    sum += weights_[i];
-    if (sum > target) return token_of(keys_[i]);
-  }
-  // Rounding: the last that has any mass.
-  for (size_t i = keys_.size(); i-- > 0;)
-    if (weights_[i] > 0) return token_of(keys_[i]);
-  return token_of(keys_[0]);
+  const float most = highest();
+  const auto weight = [&](uint64_t key) { return token_weight(logit_of_key(key) - most); };
+  uint64_t sum = 0, mass = 0;
+  for (const uint64_t key : keys_) sum += weight(key);
+  const uint64_t point = choice_point(static_cast<uint64_t>(uniform * 0x1p64), sum);
+  for (const uint64_t key : keys_)
+    if ((mass += weight(key)) > point) return token_of_key(key);
+  return token_of_key(keys_[0]);
 }
 
 double Candidates::probability(int32_t token) {
   const double sum = weigh();
   for (size_t i = 0; i < keys_.size(); ++i)
-    if (token_of(keys_[i]) == token) return weights_[i] / sum;
+    if (token_of_key(keys_[i]) == token) return weights_[i] / sum;
   return 0;
 }
 

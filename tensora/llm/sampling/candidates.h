@@ -8,7 +8,8 @@ namespace tensora::llm {
 
 /// The tokens that may still be chosen, and the steps that make them fewer. A step keeps at least
 /// one. Nothing is sorted as a whole: thresholds are found by selection, so that a vocabulary of
-/// 128k tokens costs a few passes. Memory is kept from token to token.
+/// 128k tokens costs a few passes. Memory is kept from token to token. Top-k, top-p, min-p, scaling
+/// and drawing choose what the op sample_tokens does (Note [Equal tokens everywhere]).
 class Candidates {
  public:
   /// The k highest logits of those that are not below `floor`, highest first, of equals the lowest
@@ -36,12 +37,10 @@ class Candidates {
  private:
   float highest() const;
   double weigh();
-  template <class MassOf>
-  uint64_t threshold(double target, const MassOf& mass_of);
+  template <class Mass, class MassOf>
+  uint64_t threshold(Mass target, const MassOf& mass_of);
 
-  // A logit and its token in one number: the order of the numbers is that of the logits, and of
-  // equal logits the lower token comes first from above.
-  std::vector<uint64_t> keys_;
+  std::vector<uint64_t> keys_;  // logits with their tokens: see token_keys.h
   std::vector<uint64_t> scratch_;
   std::vector<float> weights_;
 };

@@ -13,6 +13,7 @@
 #include "tensora/llm/grammar/json_schema.h"
 #include "tensora/llm/sampling/candidates.h"
 #include "tensora/llm/sampling/token_history.h"
+#include "tensora/ops/sampling/token_keys.h"
 
 namespace tensora::llm {
 namespace {
@@ -75,6 +76,14 @@ std::optional<GrammarMatcher> make_matcher(const SamplingOptions& options,
       Grammar::parse(options.grammar.empty() ? json_schema_to_grammar(options.json_schema)
                                              : options.grammar),
       tokenizer);
+}
+
+// Whether logits are taken as they are, and only the token is asked for.
+bool is_plain(const SamplingOptions& options) {
+  return options.mirostat == 0 && options.repeat_penalty == 1 && options.presence_penalty == 0 &&
+         options.frequency_penalty == 0 && options.dry_multiplier == 0 &&
+         options.logit_bias.empty() && options.grammar.empty() && options.json_schema.empty() &&
+         !options.logprobs && options.top_logprobs == 0;
 }
 
 uint64_t fresh_seed() {
@@ -183,8 +192,8 @@ int32_t Sampler::State::choose_by_mirostat(std::span<const float> logits, double
 Sampler::Sampler(SamplingOptions options, int64_t vocab_size,
                  std::shared_ptr<const Tokenizer> tokenizer) {
   options.validate();
-  check(vocab_size > 0 && vocab_size <= std::numeric_limits<int32_t>::max(),
-        "sampling: expected a vocabulary of 1 to 2^31 tokens, got ", vocab_size);
+  check(vocab_size > 0 && vocab_size <= kMostTokens,
+        "sampling: expected a vocabulary of 1 to 2^23 tokens, got ", vocab_size);
   for (const auto& [token, bias] : options.logit_bias)
     check(token < vocab_size, "sampling: logit_bias must name tokens below ", vocab_size,
           ", got token ", token);
@@ -217,6 +226,26 @@ Sampled Sampler::sample(std::span<float> logits) {
       out.top.push_back({state.best.token(i), logprob(state.best.token(i))});
   }
   return out;
+}
+
+std::optional<TokenChoice> Sampler::choice(int64_t later) const {
+  const SamplingOptions& options = state_->options;
+  if (!is_plain(options)) return std::nullopt;
+  if (options.temperature == 0) return TokenChoice();
+  const bool has_steps = options.top_k >= 1 && options.top_k <= kMostTopK &&
+                         options.typical_p == 1 && options.top_n_sigma <= 0 &&
+                         options.xtc_probability == 0;
+  if (!has_steps) return std::nullopt;
+  return TokenChoice{.temperature = options.temperature,
+                     .top_p = options.top_p,
+                     .min_p = options.min_p,
+                     .top_k = options.top_k,
+                     .seed = static_cast<int64_t>(state_->seed),
+                     .draw = static_cast<int64_t>(state_->steps) + later};
+}
+
+void Sampler::count_choice() {
+  if (state_->options.temperature != 0) ++state_->steps;
 }
 
 void Sampler::accept(int32_t token) {

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "tensora/llm/sampling/sampling_options.h"
+#include "tensora/llm/sampling/token_choice.h"
 
 namespace tensora::llm {
 
@@ -38,6 +40,11 @@ class Sampler {
   /// The next token. `logits`, one per token of the vocabulary, are overwritten. Does not accept
   /// the token, so a draft can be compared with it first.
   Sampled sample(std::span<float> logits);
+  /// How the op sample_tokens chooses the token that `sample` would; `later` choices after the next
+  /// one. None where options ask for steps that the op does not have, or for logprobs.
+  std::optional<TokenChoice> choice(int64_t later = 0) const;
+  /// The op chose the next token.
+  void count_choice();
   /// The sequence goes on with a generated token.
   void accept(int32_t token);
   /// Tokens that were given, not generated: penalties see them, the grammar does not.

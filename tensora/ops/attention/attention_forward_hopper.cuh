@@ -21,8 +21,9 @@
 //
 // Where queries, keys and values lie is the business of a Problem:
 //   work(tiles, number)   a tile of queries: `first`, the position of its first query, and `steps`,
-//                         how many tiles of keys it sees: from the first key on, hidden from some
-//                         of its queries in the last tile only; 0: its queries see nothing
+//                         how many tiles of keys it sees from tile `begin` on; the last of them is
+//                         hidden from some of its queries; 0: its queries see nothing
+//   hides_some(work, tile)   whether an earlier tile is, too
 //   loaders()             how many threads load
 //   load_query, find, load   what each of them does; `find` is asked before there is room
 //   hides(query, key)     by position
@@ -86,14 +87,14 @@ __device__ void load_tiles(const Problem& problem, const TileOrder& tiles, unsig
     problem.template load_query<width>(work, memory, announce(barriers.query_full()));
     for (int step = 0; step <= work.steps; ++step) {
       if (step < work.steps) {
-        const auto from = problem.find(work, work.steps - 1 - step);
+        const auto from = problem.find(work, work.begin + work.steps - 1 - step);
         wait(barriers.key_empty(keys.stage), keys.parity ^ 1);
         problem.template load<width>(problem.key, work, from, key_tile(keys.stage),
                                      announce(barriers.key_full(keys.stage)));
         keys.advance();
       }
       if (step > 0) {
-        const auto from = problem.find(work, work.steps - step);
+        const auto from = problem.find(work, work.begin + work.steps - step);
         wait(barriers.value_empty(values.stage), values.parity ^ 1);
         problem.template load<width>(problem.value, work, from,
                                      key_tile(values.stage) + Tile::kTileBytes,
@@ -231,7 +232,7 @@ __device__ inline void compute_tile(const Problem& problem, const typename Probl
   unsigned p[8][4];
   wait(barriers.query_full(), at.query_parity);
   at.query_parity ^= 1;
-  // The last tile of keys, the only one of which something may be hidden.
+  // The last tile of keys, of which something may always be hidden.
   wait(barriers.key_full(keys.stage), keys.parity);
   turn.take();
   fence_registers();
@@ -241,7 +242,7 @@ __device__ inline void compute_tile(const Problem& problem, const typename Probl
   if (speaks) arrive(barriers.key_empty(keys.stage));
   if (steps == 1 && speaks) arrive(barriers.query_empty());
   keys.advance();
-  hide(problem, row, (steps - 1) * kKeys, scores);
+  hide(problem, row, (work.begin + steps - 1) * kKeys, scores);
   soften(factor, scores, rows, shrink);
   round_scores<T>(scores, p);
   for (int step = 1; step < steps; ++step) {
@@ -259,6 +260,8 @@ __device__ inline void compute_tile(const Problem& problem, const typename Probl
     if (speaks) arrive(barriers.key_empty(keys.stage));
     if (step + 1 == steps && speaks) arrive(barriers.query_empty());
     keys.advance();
+    if (const int tile = work.begin + steps - 1 - step; problem.hides_some(work, tile))
+      hide(problem, row, tile * kKeys, scores);
     soften(factor, scores, rows, shrink);
     wait_for_products<0>();
     if (speaks) arrive(barriers.value_empty(values.stage));

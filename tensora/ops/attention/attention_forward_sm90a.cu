@@ -14,6 +14,7 @@ struct WholeProblem {
 
   struct Work {
     int first, steps, head, batch;
+    static constexpr int begin = 0;
   };
   struct Row {
     int number;
@@ -46,6 +47,7 @@ struct WholeProblem {
     load_box<width>(map, row.number, work.head / (call.heads / call.groups), work.batch, to,
                     barrier);
   }
+  __device__ static constexpr bool hides_some(const Work&, int) { return false; }
   __device__ bool hides(int q, int k) const {
     return k >= static_cast<int>(call.keys) || (call.causal && k > q);
   }

@@ -36,7 +36,7 @@ void general_paged_attention(std::string_view op, int device, const PagedCall& c
 template <class T>
 void paged_attention_on_tensor_cores(std::string_view op, int device, const PagedCall& call);
 /// The same for many queries by Hopper's own instructions, for devices that run *_sm90a.cu: head
-/// sizes up to 128, no cap, no window. False, and nothing is queued, where it does not apply.
+/// sizes up to 128, no cap. False, and nothing is queued, where it does not apply.
 bool paged_attention_on_hopper(std::string_view op, int device, const PagedCall& call);
 
 }  // namespace tensora::cuda

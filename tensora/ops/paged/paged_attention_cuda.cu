@@ -12,8 +12,9 @@ namespace {
 // Queries of float16 and bfloat16 with head sizes that are multiples of 8 up to 256 go to the
 // tensor cores: by paged_decode.cuh where the queries of a sequence, of all heads of a group, are
 // 16 at most; where there are more, on Hopper by paged_prefill_sm90a.cu if it can, otherwise by
-// paged_prefill.cuh. All others come here: a block per query and head, whose warps take every
-// fourth key.
+// paged_prefill.cuh. The former's tiles of 128 queries are worth it even where they are mostly
+// empty: over 4096 keys, 64 queries take 65 us in them, and 16 take 318 us in the latter's. All
+// others come here: a block per query and head, whose warps take every fourth key.
 constexpr int kMostSize = 256, kGeneralWarps = kPagedThreads / 32;
 
 __global__ void __launch_bounds__(kPagedThreads)

@@ -9,7 +9,8 @@
 // block beyond the sequence's end gets a number that does not exist, so that the TMA writes zeros.
 // Tiles of queries begin at positions that are multiples of 128, not at a sequence's first query:
 // then only the last tile of keys is hidden from some of the queries, wherever a part of a prompt
-// begins. The first tile of a sequence may therefore have few queries.
+// begins (and, with a window, the first tiles that they see). The first tile of a sequence may
+// therefore have few queries.
 //
 // Caches of other dtypes than the queries', or of blocks that do not divide a tile, are copied and
 // converted first, into blocks of 128. That reads and writes every key once, a few megabytes, where
@@ -20,12 +21,10 @@ namespace {
 
 using namespace hopper;
 
-// From how many queries of a sequence on. A tile has 128 rows: with fewer queries the rows of
-// paged_prefill.cuh, 64 to a tile, are better filled.
-constexpr int kFewestQueries = 64;
 // Of keys and values, converted.
 constexpr int64_t kMostConverted = int64_t{512} << 20;
 
+template <bool window>
 struct PagedProblem {
   PagedCall call;
   CUtensorMap query, key, value;
@@ -35,7 +34,7 @@ struct PagedProblem {
   static constexpr bool kMaySeeNothing = true;
 
   struct Work {
-    int first, steps, head, sequence;
+    int first, begin, steps, head, sequence;
     int length, queries, first_query;
     __device__ int offset() const { return length - queries; }  // where the first query stands
   };
@@ -49,13 +48,10 @@ struct PagedProblem {
     const int begin = place.position(0) & ~(kRows - 1);
     const int first = begin + (tiles.tiles - 1 - at.tile) * kRows;  // the most keys first
     const bool sees = place.queries > 0 && first >= 0 && first < place.length;
-    return {first,
-            sees ? first / kKeys + 1 : 0,
-            at.head,
-            at.batch,
-            place.length,
-            place.queries,
-            place.first_query};
+    const int lowest = window ? max(first - call.window + 1, 0) / kKeys : 0;
+    return {first,         lowest,           sees ? first / kKeys + 1 - lowest : 0,
+            at.head,       at.batch,         place.length,
+            place.queries, place.first_query};
   }
   __device__ int loaders() const { return kKeys / box_rows; }
   __device__ Row find(const Work& work, int tile) const {
@@ -84,10 +80,12 @@ struct PagedProblem {
       copy_box(to + panel * HopperTile<width>::kPanelBytes, map, static_cast<int>(panel) * 64,
                from.row, work.head / (call.heads / call.groups), from.block, barrier);
   }
-  __device__ static bool hides(int q, int k) { return k > q; }
-  __device__ static int held(const Work& work) {
-    return min(work.length - (work.steps - 1) * kKeys, kKeys);
+  // The last query of a tile sees least of the first keys.
+  __device__ bool hides_some(const Work& work, int tile) const {
+    return window && tile * kKeys <= work.first + kRows - 1 - call.window;
   }
+  __device__ bool hides(int q, int k) const { return k > q || (window && k <= q - call.window); }
+  __device__ static int held(const Work& work) { return min(work.length - work.first, kKeys); }
   __device__ float factor() const { return call.scale; }
   __device__ int value_size() const { return call.size; }
   __device__ char* store_row(const Work& work, int position, float, float) const {
@@ -130,11 +128,11 @@ Array4 array_of(const PagedCall& call, const void* data, int64_t batch, int64_t 
           .element = call.dtype == DType::bfloat16 ? Element::bfloat16 : Element::float16};
 }
 
-template <class T>
+template <class T, bool window>
 bool attend_on_hopper(std::string_view op, int device, const PagedCall& call, int64_t blocks) {
-  PagedProblem problem{.call = call,
-                       .blocks = static_cast<int>(blocks),
-                       .box_rows = std::min(call.block_size, kKeys)};
+  PagedProblem<window> problem{.call = call,
+                               .blocks = static_cast<int>(blocks),
+                               .box_rows = std::min(call.block_size, kKeys)};
   const int64_t size = call.size, block = call.block_size * size;
   const auto describe = [&](const void* cache, CUtensorMap& map) {
     return describe_boxes(array_of(call, cache, call.groups * block, block, size), call.size,
@@ -159,7 +157,7 @@ bool attend_on_hopper(std::string_view op, int device, const PagedCall& call, in
   return true;
 }
 
-template <class T>
+template <class T, bool window>
 bool convert_and_attend(std::string_view op, int device, PagedCall call) {
   const int64_t pages = (call.max_length + kKeys - 1) / kKeys, blocks = pages * call.sequences;
   const int64_t bytes = blocks * call.groups * kKeys * call.size * 2;
@@ -177,24 +175,27 @@ bool convert_and_attend(std::string_view op, int device, PagedCall call) {
   call.block_size = kKeys;
   call.block_shift = 7;
   call.blocks_per_sequence = static_cast<int>(pages);
-  return attend_on_hopper<T>(op, device, call, blocks);
+  return attend_on_hopper<T, window>(op, device, call, blocks);
 }
 
 }  // namespace
 
 bool paged_attention_on_hopper(std::string_view op, int device, const PagedCall& call) {
-  if (call.max_query < kFewestQueries || call.size > 128 || call.softcap > 0 || call.window > 0 ||
-      !(call.scale > 0))
-    return false;
+  if (call.size > 128 || call.softcap > 0 || !(call.scale > 0)) return false;
   const bool boxes_fit =
       call.block_size % kKeys == 0 || (call.block_size % 8 == 0 && kKeys % call.block_size == 0);
-  const auto run = [&]<class T>() {
+  const auto run = [&]<class T, bool window>() {
     return boxes_fit && call.cache_dtype == call.dtype
-               ? attend_on_hopper<T>(op, device, call, call.blocks)
-               : convert_and_attend<T>(op, device, call);
+               ? attend_on_hopper<T, window>(op, device, call, call.blocks)
+               : convert_and_attend<T, window>(op, device, call);
   };
-  return call.dtype == DType::bfloat16 ? run.template operator()<BFloat16>()
-                                       : run.template operator()<Half>();
+  const auto run_type = [&]<class T>() {
+    // A window that is longer than every sequence hides nothing.
+    return call.window > 0 && call.window < call.max_length ? run.template operator()<T, true>()
+                                                            : run.template operator()<T, false>();
+  };
+  return call.dtype == DType::bfloat16 ? run_type.template operator()<BFloat16>()
+                                       : run_type.template operator()<Half>();
 }
 
 }  // namespace tensora::cuda
