@@ -26,6 +26,9 @@ namespace tensora::cuda {
 
 inline constexpr int kLeastBytes = 115 << 10;  // of a block: two do not fit on a multiprocessor
 inline constexpr int kMostBytes = 220 << 10;
+/// What such kernels state as their most threads: so few registers that attention's blocks fit
+/// beside theirs.
+inline constexpr int kStepBound = 512;
 
 template <class Tile>
 struct OneRowShape {
@@ -183,9 +186,35 @@ __device__ inline void wait_for_team(int team, int warps) {
   asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "r"(warps * 32) : "memory");
 }
 
-template <class Tile, class T>
-__global__ void __launch_bounds__(OneRowShape<Tile>::kThreads, 2)
+/// Activations as they are, and weights made what they are. (RowAsBytes: both as bytes.)
+template <class TileOf, class Number>
+struct RowAsFloats {
+  using Tile = TileOf;
+  using T = Number;
+  /// Of shared memory, for `padded` numbers.
+  __host__ __device__ static constexpr int bytes(int padded) { return padded * 2; }
+  template <int threads>
+  __device__ static void prepare(char*, int) {}
+  __device__ static void multiply(const char* x, int, int chunk, const char* const (&rows)[2],
+                                  const unsigned* table, float (&sums)[2]) {
+    using Shape = RowsShape<Tile>;
+    const int g = static_cast<int>(threadIdx.x) % 32 / 4, c = static_cast<int>(threadIdx.x) % 4;
+    unsigned b[Shape::kParts][Shape::kWords];
+#pragma unroll
+    for (int part = 0; part < Shape::kParts; ++part) {
+      // Columns that a chunk of fewer groups leaves free are not taken.
+      const int group = min(part * 8 + g, Shape::kGroups - 1);
+      load_activations<Tile>(x + (chunk * Tile::kChunk + group * Tile::kGroup) * 2, c, true,
+                             b[part]);
+    }
+    multiply_chunk_one<Tile>(rows, table, b, sums);
+  }
+};
+
+template <class Row>
+__global__ void __launch_bounds__(kStepBound, 1)
     multiply_one_row(const __grid_constant__ RowsCall call) {
+  using Tile = typename Row::Tile;
   using Shape = OneRowShape<Tile>;
   extern __shared__ __align__(128) char shared[];
   __shared__ float joined[2][Shape::kWarps * kTileWeights];
@@ -197,7 +226,7 @@ __global__ void __launch_bounds__(OneRowShape<Tile>::kThreads, 2)
   const int size = call.team, team = warp / size, rank = warp % size;
   const int first = team * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
   const int stride = Shape::kWarps / size * static_cast<int>(gridDim.x);
-  char* const own = shared + padded * 2 + warp * Shape::kStages * Shape::kStageBytes;
+  char* const own = shared + Row::bytes(padded) + warp * Shape::kStages * Shape::kStageBytes;
   // The chunk that is requested next.
   int next_tile = first, next_chunk = rank;
   RowsPlace next = rows_of_tile(call, min(next_tile, call.tiles - 1));
@@ -218,7 +247,7 @@ __global__ void __launch_bounds__(OneRowShape<Tile>::kThreads, 2)
     for (int i = static_cast<int>(threadIdx.x); i < Tile::kTable; i += Shape::kThreads)
       table[i] = Tile::table_word(i);
   if (call.norm) {
-    const StagedNorm<T, Shape::kThreads> norm(call);
+    const StagedNorm<typename Row::T, Shape::kThreads> norm(call);
     wait_for_previous();  // all but the weights may be its results
     norm.stage(call, padded, shared);
   } else {
@@ -226,6 +255,7 @@ __global__ void __launch_bounds__(OneRowShape<Tile>::kThreads, 2)
     stage_row<Shape::kThreads>(call, padded, shared);
   }
   __syncthreads();
+  Row::template prepare<Shape::kThreads>(shared, padded);
   char* stage = own;
   int side = 0;
   for (int tile = first; tile < call.tiles; tile += stride, side ^= 1) {
@@ -236,22 +266,14 @@ __global__ void __launch_bounds__(OneRowShape<Tile>::kThreads, 2)
         rank == 0 && result.n >= 0 ? residual_of(call, result.weight, 0, result.n) : 0.0f;
     float sums[2] = {};
     for (int chunk = rank; chunk < chunks; chunk += size) {
-      unsigned b[RowsShape<Tile>::kParts][RowsShape<Tile>::kWords];
-#pragma unroll
-      for (int part = 0; part < RowsShape<Tile>::kParts; ++part) {
-        // Columns that a chunk of fewer groups leaves free are not taken.
-        const int group = min(part * 8 + g, RowsShape<Tile>::kGroups - 1);
-        load_activations<Tile>(shared + (chunk * Tile::kChunk + group * Tile::kGroup) * 2, c, true,
-                               b[part]);
-      }
       wait_for_copies<Shape::kStages - 1>();
       __syncwarp();
       const char* rows[2];
 #pragma unroll
       for (int half = 0; half < 2; ++half)
         rows[half] = stage + (g + 8 * half) * Tile::kPitch +
-                     lead_of<Tile>(place.rows[half] + chunk * Tile::kBytes);
-      multiply_chunk_one<Tile>(rows, table, b, sums);
+                     lead_of<Tile>(place.row(half, g) + chunk * Tile::kBytes);
+      Row::multiply(shared, padded, chunk, rows, table, sums);
       __syncwarp();  // the stage is no longer read
       request(stage);
       stage += Shape::kStageBytes;
@@ -288,16 +310,17 @@ inline int team_for(int warps, int tiles, int chunks, int multiprocessors) {
   return best;
 }
 
-template <class Tile, class T>
+template <class Row>
 void launch_one_row(std::string_view op, int device, RowsCall call) {
+  using Tile = typename Row::Tile;
   using Shape = OneRowShape<Tile>;
   const int chunks = (call.k + Tile::kChunk - 1) / Tile::kChunk;
   const int multiprocessors = device_info(device).multiprocessors;
   call.team = team_for(Shape::kWarps, call.tiles, chunks, multiprocessors);
   const int teams = Shape::kWarps / call.team;
   const int blocks = std::min(multiprocessors, (call.tiles + teams - 1) / teams);
-  const int bytes = std::max(chunks * Tile::kChunk * 2 + Shape::kBytes, kLeastBytes);
-  const auto kernel = multiply_one_row<Tile, T>;
+  const int bytes = std::max(Row::bytes(chunks * Tile::kChunk) + Shape::kBytes, kLeastBytes);
+  const auto kernel = multiply_one_row<Row>;
   allow_shared_memory(device, reinterpret_cast<const void*>(kernel), kMostBytes);
   Launch{op, device, static_cast<unsigned>(bytes), true}(
       kernel, dim3(static_cast<unsigned>(blocks)), dim3(Shape::kThreads), call);

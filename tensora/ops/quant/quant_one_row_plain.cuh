@@ -15,8 +15,6 @@ namespace tensora::cuda {
 
 struct PlainShape {
   static constexpr int kWarps = 12, kThreads = kWarps * 32, kChunk = 256, kSections = 8;
-  static constexpr int kBound = 512;  // so few registers that attention's blocks fit beside,
-                                      // so many that no second one does
 };
 
 /// The chunks of a warp, one after the other, tile after tile.
@@ -25,11 +23,11 @@ struct PlainCursor {
   const char* rows[2];  // of this chunk, where the thread's first numbers are
 
   __device__ void find(const RowsCall& call) {
-    const int c = static_cast<int>(threadIdx.x) % 4;
+    const int g = static_cast<int>(threadIdx.x) % 32 / 4, c = static_cast<int>(threadIdx.x) % 4;
     const RowsPlace place = rows_of_tile(call, min(tile, call.tiles - 1));
 #pragma unroll
     for (int half = 0; half < 2; ++half)
-      rows[half] = place.rows[half] + chunk * PlainShape::kChunk * 2 + 16 * c;
+      rows[half] = place.row(half, g) + chunk * PlainShape::kChunk * 2 + 16 * c;
   }
   __device__ void advance(const RowsCall& call, int chunks, int rank, int stride) {
     chunk += call.team;
@@ -55,7 +53,7 @@ struct PlainCursor {
 };
 
 template <class T>
-__global__ void __launch_bounds__(PlainShape::kBound, 1)
+__global__ void __launch_bounds__(kStepBound, 1)
     multiply_plain_row(const __grid_constant__ RowsCall call) {
   using Shape = PlainShape;
   extern __shared__ __align__(128) char shared[];

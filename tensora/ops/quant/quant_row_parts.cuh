@@ -35,24 +35,33 @@ struct RowsShape {
   static_assert(kPieces * 16 <= Tile::kPitch && Tile::kPitch % 16 == 0);
 };
 
-// What a warp needs to find its 16 weight rows: thread (g, c) has rows g and g + 8.
+/// The 16 weight rows of a tile: eight of either part, which lie side by side.
 struct RowsPlace {
-  const char* rows[2];
+  const char* parts[2];
+  int last[2];  // row of a part that is there; all behind it stand for it
   int row_bytes;
+
+  __device__ const char* row(int part, int i) const {
+    // Chosen, not indexed: arrays that are indexed do not stay in registers.
+    const int there = min(i, part == 0 ? last[0] : last[1]);
+    return (part == 0 ? parts[0] : parts[1]) + int64_t{there} * row_bytes;
+  }
 };
 
 __device__ inline RowsPlace rows_of_tile(const RowsCall& call, int tile) {
-  const int g = static_cast<int>(threadIdx.x) % 32 / 4;
   const RowsWeight& weight = call.weights[weight_of_tile(call, tile)];
   const bool gated = call.gate != RowsCall::Gate::none;
   const int first = (tile - weight.first_tile) * (gated ? kTileWeights / 2 : kTileWeights);
+  const int left = weight.rows - first;
   RowsPlace place;
   place.row_bytes = static_cast<int>(weight.row_bytes);
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int row = min(first + g + (gated ? 0 : 8 * half), weight.rows - 1);
-    place.rows[half] = (half == 1 && gated ? weight.up : weight.data) + row * weight.row_bytes;
-  }
+  place.parts[0] = weight.data + first * weight.row_bytes;
+  place.last[0] = min(left, 8) - 1;
+  const bool both = gated || left > 8;
+  place.parts[1] = gated  ? weight.up + first * weight.row_bytes
+                   : both ? place.parts[0] + 8 * weight.row_bytes
+                          : place.parts[0];
+  place.last[1] = gated || !both ? place.last[0] : min(left - 8, 8) - 1;
   return place;
 }
 
@@ -66,38 +75,24 @@ __device__ inline int lead_of(const char* from) {
   return Tile::kAlign < 16 ? static_cast<int>(reinterpret_cast<uintptr_t>(from) & 15) : 0;
 }
 
-// A chunk that the row's end cuts off: what follows becomes 0.
-template <class Tile>
-__device__ inline void request_last_chunk(const char* from, int left, unsigned to, int c) {
-#pragma unroll 1
-  for (int piece = c; piece < RowsShape<Tile>::kPieces; piece += 4) {
-    const int bytes = min(max(left - 16 * piece, 0), 16);
-    copy_piece(to + 16 * piece, bytes > 0 ? from + 16 * piece : from, bytes);
-  }
-}
-
+/// Requests one chunk of all 16 rows; what lies behind the rows' end becomes 0. Lanes that follow
+/// each other take pieces of 16 bytes that follow each other: memory is read in sectors of 32
+/// bytes, and a request for a part of one costs as much as for all of it.
 template <class Tile>
 __device__ inline void request_chunk(const RowsPlace& place, int chunk, char* stage) {
-  using Shape = RowsShape<Tile>;
-  constexpr int kSure = (Tile::kBytes + 15) / 16;  // pieces that every chunk has
-  const int g = static_cast<int>(threadIdx.x) % 32 / 4, c = static_cast<int>(threadIdx.x) % 4;
+  constexpr int kPieces = RowsShape<Tile>::kPieces, kAll = kTileWeights * kPieces;
   const int at = chunk * Tile::kBytes;
+  const auto to = static_cast<unsigned>(__cvta_generic_to_shared(stage));
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const char* from = place.rows[half] + at;
+  for (int i = 0; i < (kAll + 31) / 32; ++i) {
+    const int number = static_cast<int>(threadIdx.x) % 32 + 32 * i;
+    const int row = number / kPieces, piece = number % kPieces;
+    const char* const from = place.row(row / 8, row % 8) + at;
     const int lead = lead_of<Tile>(from);
-    from -= lead;
-    const auto to =
-        static_cast<unsigned>(__cvta_generic_to_shared(stage + (g + 8 * half) * Tile::kPitch));
-    if (at + Tile::kBytes > place.row_bytes) {
-      request_last_chunk<Tile>(from, place.row_bytes - at + lead, to, c);
-      continue;
-    }
-#pragma unroll
-    for (int i = 0; i < (Shape::kPieces + 3) / 4; ++i) {
-      const bool wanted = 4 * i + 3 < kSure || 4 * i + c < kSure ||
-                          (4 * i + c < Shape::kPieces && 64 * i + 16 * c < lead + Tile::kBytes);
-      if (wanted) copy_chunk(to + 16 * c + 64 * i, from + 16 * c + 64 * i, true);
+    if ((i < kAll / 32 || number < kAll) && 16 * piece < lead + Tile::kBytes) {
+      const int bytes = min(max(place.row_bytes - at + lead - 16 * piece, 0), 16);
+      copy_piece(to + static_cast<unsigned>(row * Tile::kPitch + 16 * piece),
+                 from - lead + 16 * piece, bytes);
     }
   }
 }

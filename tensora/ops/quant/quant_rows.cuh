@@ -6,6 +6,7 @@
 
 #include <type_traits>
 
+#include "tensora/ops/quant/quant_one_row_bytes.cuh"
 #include "tensora/ops/quant/quant_one_row_plain.cuh"
 #include "tensora/ops/quant/quant_row_parts.cuh"
 
@@ -132,7 +133,7 @@ __global__ void __launch_bounds__(kMostWarps * 32, tiles == 1 ? 2 : 1)
 #pragma unroll
     for (int half = 0; half < 2; ++half)
       rows[half] = stage + (g + 8 * half) * Tile::kPitch +
-                   lead_of<Tile>(place.rows[half] + chunk * Tile::kBytes);
+                   lead_of<Tile>(place.row(half, g) + chunk * Tile::kBytes);
     multiply_chunk_few<Tile, tiles>(rows, table, call.x + (int64_t{g} * call.k + k) * 2, call.x,
                                     int64_t{16} * call.k, call.k - k, call.rows - g, sums);
     __syncwarp();  // the stage is no longer read
@@ -195,7 +196,7 @@ bool launch_rows(std::string_view op, int device, RowsCall call) {
     if constexpr (std::is_same_v<Tile, TileHalf<T>>)
       launch_plain_row<T>(op, device, call);
     else
-      launch_one_row<typename OneRowTile<Tile>::type, T>(op, device, call);
+      launch_one_row<typename OneRowOf<Tile, T>::type>(op, device, call);
     return true;
   }
   const int chunks = (call.k + Tile::kChunk - 1) / Tile::kChunk;
