@@ -19,7 +19,6 @@ namespace tensora::cuda {
 namespace {
 
 constexpr int kStepParts = 8, kStepRows = kFewPagedRows, kStepStages = 2;
-constexpr int kStepLeast = 2 * kPagedKeys;  // keys of a part, at least
 
 template <int width>
 constexpr int kStepTile = 2 * kPagedKeys * width * 2;  // bytes of keys and values
@@ -46,7 +45,7 @@ struct StepPart {
   int begin, end, parts;
   __device__ StepPart(int first, int length, int part) {
     const int all = max(length - first, 0);
-    const int each = max((all + kStepParts - 1) / kStepParts + kPagedKeys - 1, kStepLeast) /
+    const int each = max((all + kStepParts - 1) / kStepParts + kPagedKeys - 1, kPagedKeys) /
                      kPagedKeys * kPagedKeys;
     parts = (all + each - 1) / each;
     begin = first + part * each;

@@ -13,21 +13,19 @@
 // the last warp. So one block stays on every multiprocessor. Its warps form teams, each of which
 // takes one tile of 16 weight rows after the other; a warp requests the chunks of its team's next
 // tile while it still multiplies those of this one, and the first ones before the previous kernel
-// has ended. A block takes so much shared memory, or so many registers, that two do not fit: where
-// they do, the next kernel's blocks, which begin early, find room beside one another on the
-// multiprocessors that are free first, and leave the others idle.
-// The activations lie in shared memory. If the call has a norm, every block computes it for
-// itself, which costs less than a kernel that all others wait for.
-// One row leaves seven columns of a tile idle. So column n holds the row's n-th group: of the
-// product of group j with all columns, column j is taken, and every thread has the scales of two
-// groups, instead of all threads those of all groups.
+// has ended. A block takes so many registers that two do not fit: where they do, the next kernel's
+// blocks, which begin early, find room beside one another on the multiprocessors that are free
+// first, and leave the others idle. The activations lie in shared memory. If the call has a norm,
+// every block computes it for itself, which costs less than a kernel that all others wait for. One
+// row leaves seven columns of a tile idle. So column n holds the row's n-th group: of the product
+// of group j with all columns, column j is taken, and every thread has the scales of two groups,
+// instead of all threads those of all groups.
 
 namespace tensora::cuda {
 
-inline constexpr int kLeastBytes = 115 << 10;  // of a block: two do not fit on a multiprocessor
 inline constexpr int kMostBytes = 220 << 10;
 /// What such kernels state as their most threads: so few registers that attention's blocks fit
-/// beside theirs.
+/// beside theirs, so many that no second one does.
 inline constexpr int kStepBound = 512;
 
 template <class Tile>
@@ -319,9 +317,10 @@ void launch_one_row(std::string_view op, int device, RowsCall call) {
   call.team = team_for(Shape::kWarps, call.tiles, chunks, multiprocessors);
   const int teams = Shape::kWarps / call.team;
   const int blocks = std::min(multiprocessors, (call.tiles + teams - 1) / teams);
-  const int bytes = std::max(Row::bytes(chunks * Tile::kChunk) + Shape::kBytes, kLeastBytes);
+  const int bytes = Row::bytes(chunks * Tile::kChunk) + Shape::kBytes;
   const auto kernel = multiply_one_row<Row>;
   allow_shared_memory(device, reinterpret_cast<const void*>(kernel), kMostBytes);
+  prefer_shared_memory(device, reinterpret_cast<const void*>(kernel), kStepSharedPercent);
   Launch{op, device, static_cast<unsigned>(bytes), true}(
       kernel, dim3(static_cast<unsigned>(blocks)), dim3(Shape::kThreads), call);
 }

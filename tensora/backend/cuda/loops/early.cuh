@@ -9,8 +9,9 @@
 
 namespace tensora::cuda {
 
-/// For the kernels of a language model's step: attention's memory beside a row of activations.
-inline constexpr int kStepSharedPercent = 44;
+/// For the kernels of a language model's step: what the products of quantized weights need, or
+/// attention beside a row of activations.
+inline constexpr int kStepSharedPercent = 72;
 
 /// Asks for a multiprocessor whose memory is divided into `percent` shared memory, the rest cache.
 /// A kernel that begins early finds the division that the one before it wanted, and loads of one
