@@ -14,13 +14,14 @@ sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "cmake"))
 import generate  # noqa: E402  (the functors are read as the build reads them)
+import python_reference  # noqa: E402
 
 PAGES = {  # pages beside the rooms: title, headers
     "tensor": ("Tensors", ["core/tensor.h", "core/tensor_options.h", "core/shape.h", "core/dtype.h", "core/device.h",
                            "core/scalar.h", "core/accessor.h", "core/print.h", "core/text.h",
                            "ops/operators.h", "ops/libtorch_names.h"]),
     "autograd": ("Autograd", ["autograd/grad_mode.h", "autograd/engine.h", "autograd/function.h",
-                              "autograd/checkpoint.h", "dispatch/autocast.h"]),
+                              "autograd/checkpoint.h", "autograd/saved_tensor_hooks.h", "dispatch/autocast.h"]),
     "runtime": ("Threads, devices, random numbers, profiling",
                 ["base/thread_pool.h", "core/backend.h", "core/random.h", "core/determinism.h",
                  "dispatch/profiler.h", "dispatch/build_info.h"]),
@@ -121,7 +122,7 @@ def pages():
     result["README"] = (f"{NOTICE}# API reference\n\nEverything here is in namespace `tensora`; "
                        "`#include <tensora/tensora.h>` brings all of it but the CUDA page.\n"
                        "A function whose first parameter is called `self` is also a method of `Tensor`.\n\n"
-                       f"## The framework\n\n{others}\n## Ops, by family\n\n{families}")
+                       f"## The framework\n\n{others}- [Python](python/README.md)\n\n## Ops, by family\n\n{families}")
     return result
 
 
@@ -130,14 +131,14 @@ def main():
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is out of date")
     arguments = parser.parse_args()
     folder = ROOT / "docs/reference"
-    wanted = {f"{name}.md": text for name, text in pages().items()}
-    present = {p.name: p.read_text() for p in folder.glob("*.md")}
+    wanted = {f"{name}.md": text for name, text in pages().items()} | python_reference.pages()
+    present = {str(p.relative_to(folder)): p.read_text() for p in folder.rglob("*.md")}
     stale = sorted(name for name in wanted.keys() | present.keys() if wanted.get(name) != present.get(name))
     if arguments.check:
         if stale:
             print(f"docs/reference is out of date ({', '.join(stale)}): run ./dev docs")
         return 1 if stale else 0
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "python").mkdir(parents=True, exist_ok=True)
     for name in stale:
         (folder / name).write_text(wanted[name]) if name in wanted else (folder / name).unlink()
     print(f"docs/reference: {len(wanted)} pages, {len(stale)} written")

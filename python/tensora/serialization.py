@@ -1,7 +1,5 @@
 """Files: .pt as PyTorch writes them, .safetensors, .npz, .npy; and pickled objects for those who trust them."""
 import os
-import pickle
-import tempfile
 
 from . import _C
 from ._C import Tensor
@@ -21,6 +19,8 @@ def save(obj, f, pickle_module=None, pickle_protocol=2, _use_new_zipfile_seriali
     >>> tensora.load("/tmp/tensora_doc.pt")
     {'x': tensor([1., 1.])}
     """
+    import pickle  # these take a while to import, and most programs save late or never
+    import tempfile
     if hasattr(f, "write"):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "content.pt")
@@ -62,6 +62,7 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=No
     `weights_only=False` says that you trust it.
     """
     if hasattr(f, "read"):
+        import tempfile
         with tempfile.NamedTemporaryFile(suffix=".pt") as copy:
             copy.write(f.read())
             copy.flush()
@@ -76,7 +77,7 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=No
         device = _C.device(next(iter(map_location.values())))
     with open(path, "rb") as file:
         if file.read(len(_PICKLED)) == _PICKLED:
-            return _Restricted(file).load() if weights_only else pickle.load(file)
+            return _unpickled(file, weights_only)
     return _own(_C._load(path, device))
 
 
@@ -91,30 +92,38 @@ def _own(value):
     return value
 
 
-class _Restricted(pickle.Unpickler):
-    """Makes tensors, parameters, containers and what the program declared safe."""
-    _known = {("tensora._tensor", "_rebuild"), ("tensora._C", "Tensor"), ("tensora", "Tensor"),
-              ("tensora.nn.parameter", "Parameter"), ("tensora.nn.parameter", "Buffer"),
-              ("tensora._C", "_dtype"), ("tensora._C", "Size"), ("tensora._C", "device"),
-              ("collections", "OrderedDict"), ("builtins", "set"), ("builtins", "bytearray")}
+# What load may make besides what the program declared safe: tensors, parameters, containers.
+_KNOWN_CLASSES = {("tensora._tensor", "_rebuild"), ("tensora._C", "Tensor"), ("tensora", "Tensor"),
+                  ("tensora.nn.parameter", "Parameter"), ("tensora.nn.parameter", "Buffer"),
+                  ("tensora._C", "_dtype"), ("tensora._C", "Size"), ("tensora._C", "device"),
+                  ("collections", "OrderedDict"), ("builtins", "set"), ("builtins", "bytearray")}
 
-    def find_class(self, module, name):
-        if (module, name) in self._known:
-            return super().find_class(module, name)
-        if (module, name) == ("tensora._C", "_function"):
-            return self._function
-        for safe in _safe:
-            if (getattr(safe, "__module__", None), getattr(safe, "__qualname__", None)) == (module, name):
-                return safe
-        raise pickle.UnpicklingError(
-            f"load: this file holds an object of '{module}.{name}', and making it can run code; pass weights_only=False "
-            "if you trust the file, name the class in tensora.serialization.add_safe_globals, or save the state_dict()")
 
-    def _function(self, *place):
+def _unpickled(file, weights_only):
+    import pickle
+    if not weights_only:
+        return pickle.load(file)
+
+    class Restricted(pickle.Unpickler):
+        def find_class(self, module, name):
+            if (module, name) in _KNOWN_CLASSES:
+                return super().find_class(module, name)
+            if (module, name) == ("tensora._C", "_function"):
+                return function
+            for safe in _safe:
+                if (getattr(safe, "__module__", None), getattr(safe, "__qualname__", None)) == (module, name):
+                    return safe
+            raise pickle.UnpicklingError(
+                f"load: this file holds an object of '{module}.{name}', and making it can run code; pass "
+                "weights_only=False if you trust the file, name the class in "
+                "tensora.serialization.add_safe_globals, or save the state_dict()")
+
+    def function(*place):
         found = _C._function(*place)
         if found in _safe:
             return found
         raise pickle.UnpicklingError(f"load: this file names the function {place[1]!r}; add it to add_safe_globals")
+    return Restricted(file).load()
 
 
 def add_safe_globals(classes):

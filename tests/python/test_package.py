@@ -46,6 +46,37 @@ def test_compat(tmp_path):
     assert done.stdout.strip() == "[0.0, 1.0] ['a', 'b']", done.stderr
 
 
+def test_compat_has_what_programs_import_and_do_not_use(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("""
+import torch, torch.onnx, torch.jit, torch.nn.parallel, torch.distributed as dist
+from torch.distributions.normal import Normal
+from torch.distributed import init_process_group
+from torch.nn.parallel import DistributedDataParallel
+device = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else torch.device("cpu")
+assert not dist.is_available() and not dist.is_initialized()
+model = torch.nn.DataParallel(torch.jit.script(torch.nn.Linear(2, 2))).to(device)
+assert list(model.state_dict()) == ["module.weight", "module.bias"]
+assert torch.nn.modules.dropout.Dropout is torch.nn.Dropout
+x = torch.zeros(3, 3)
+x[range(3), range(3)] = 1
+assert torch.equal(x, torch.eye(3))
+many = torch.utils.data.RandomSampler([1, 2], replacement=True, num_samples=10 ** 12)
+assert next(iter(many)) in (0, 1)
+for wrong, kind in ((lambda: init_process_group("nccl"), NotImplementedError), (dist.get_rank, ValueError),
+                    (lambda: DistributedDataParallel(model), NotImplementedError),
+                    (lambda: torch.onnx.export(model, x, "x"), NotImplementedError)):
+    try:
+        wrong()
+    except kind as error:
+        assert "not part of this version" in str(error) or "no ONNX" in str(error)
+    else:
+        raise SystemExit("no error")
+""")
+    done = run(None, "-m", "tensora.compat", str(script))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_guide():
     with open(os.path.join(ROOT, "docs/python.md")) as guide:
         blocks = re.findall(r"```python\n(.*?)```", guide.read(), re.S)

@@ -472,31 +472,10 @@ def unique_values(x, /):
 
 # ---- what there is --------------------------------------------------------------------------------
 
-class _Info:
-    """What this implementation of the standard has."""
-
-    def capabilities(self):
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
-
-    def default_device(self):
-        return _C.device("cpu")
-
-    def default_dtypes(self, *, device=None):
-        real = _C.get_default_dtype()
-        return {"real floating": real, "complex floating": complex128 if real is float64 else complex64,
-                "integral": int64, "indexing": int64}
-
-    def dtypes(self, *, device=None, kind=None):
-        names = ("bool", "int8", "int16", "int32", "int64", "uint8", "float32", "float64", "complex64", "complex128")
-        return {name: globals()[name] for name in names if kind is None or isdtype(globals()[name], kind)}
-
-    def devices(self):
-        return [_C.device("cpu")] + [_C.device("cuda", i) for i in range(_t.cuda.device_count())]
-
-
 def __array_namespace_info__():
     """What this implementation of the standard has."""
-    return _Info()
+    from .info import Info
+    return Info()
 
 
 from . import linalg  # noqa: E402,F401 - an extension of the standard
