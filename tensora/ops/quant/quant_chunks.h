@@ -47,16 +47,20 @@ template <class T>
 [[gnu::always_inline]] inline float half_at(const uint8_t* from) {
   return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(load_as<uint16_t>(from))));
 }
-/// Eight float16 numbers, `stride` bytes apart.
-template <int stride>
-[[gnu::always_inline]] inline __m256 halves_at(const uint8_t* from) {
-  const auto at = [&](int i) { return load_as<int16_t>(from + i * stride); };
-  return _mm256_cvtph_ps(_mm_setr_epi16(at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)));
+/// Eight float16 numbers, `stride` bytes apart. They are joined outside of the vector unit, which
+/// is busy enough.
+[[gnu::always_inline]] inline __m256 halves_at(const uint8_t* from, int64_t stride) {
+  const auto four = [&](const uint8_t* at) {
+    const auto one = [&](int i) { return uint64_t{load_as<uint16_t>(at + i * stride)} << 16 * i; };
+    return static_cast<int64_t>((one(0) | one(1)) | (one(2) | one(3)));
+  };
+  return _mm256_cvtph_ps(_mm_set_epi64x(four(from + 4 * stride), four(from)));
 }
 /// The low halves of 16 bytes, then the high ones.
 [[gnu::always_inline]] inline __m256i nibbles(const uint8_t* from) {
-  const __m128i both = load16(from);
-  return _mm256_and_si256(_mm256_set_m128i(_mm_srli_epi16(both, 4), both), _mm256_set1_epi8(15));
+  const __m256i shifts = _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4);
+  const __m256i both = _mm256_broadcastsi128_si256(load16(from));
+  return _mm256_and_si256(_mm256_srlv_epi32(both, shifts), _mm256_set1_epi8(15));
 }
 /// 16 in the bytes whose bit of the 32 is set.
 [[gnu::always_inline]] inline __m256i fifth_bits(uint32_t bits) {
@@ -83,37 +87,40 @@ template <int shift, int mask>
 
 // ---- formats with a scale for 32 numbers -------------------------------------------------------
 
-// `kSigned`: q may be negative; `kLargest`: its magnitude. `kOffset`: m is not zero.
+// `kSigned`: q may be negative; `kLargest`: its magnitude. `kOffset`: m is not zero; `kShift`: it
+// is so many times -d, and left out. Blocks lie `stride` bytes apart: those of a row, or of a
+// column.
 
 struct ChunksQ4_0 {
   using Chunk = FineChunk;
   static constexpr int kBytes = 18, kLargest = 15;
   static constexpr bool kSigned = false, kOffset = true;
-  [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
-    to.d = chunks::halves_at<kBytes>(from);
-    to.m = _mm256_mul_ps(to.d, _mm256_set1_ps(-8));
-    for (int i = 0; i < kParts; ++i) to.q[i] = chunks::nibbles(from + i * kBytes + 2);
+  static constexpr float kShift = 8;
+  [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to, int64_t stride = kBytes) {
+    to.d = chunks::halves_at(from, stride);
+    for (int i = 0; i < kParts; ++i) to.q[i] = chunks::nibbles(from + i * stride + 2);
   }
 };
 struct ChunksQ4_1 {
   using Chunk = FineChunk;
   static constexpr int kBytes = 20, kLargest = 15;
   static constexpr bool kSigned = false, kOffset = true;
-  [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
-    to.d = chunks::halves_at<kBytes>(from);
-    to.m = chunks::halves_at<kBytes>(from + 2);
-    for (int i = 0; i < kParts; ++i) to.q[i] = chunks::nibbles(from + i * kBytes + 4);
+  static constexpr float kShift = 0;
+  [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to, int64_t stride = kBytes) {
+    to.d = chunks::halves_at(from, stride);
+    to.m = chunks::halves_at(from + 2, stride);
+    for (int i = 0; i < kParts; ++i) to.q[i] = chunks::nibbles(from + i * stride + 4);
   }
 };
 struct ChunksQ5_0 {
   using Chunk = FineChunk;
   static constexpr int kBytes = 22, kLargest = 31;
   static constexpr bool kSigned = false, kOffset = true;
-  [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
-    to.d = chunks::halves_at<kBytes>(from);
-    to.m = _mm256_mul_ps(to.d, _mm256_set1_ps(-16));
+  static constexpr float kShift = 16;
+  [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to, int64_t stride = kBytes) {
+    to.d = chunks::halves_at(from, stride);
     for (int i = 0; i < kParts; ++i) {
-      const uint8_t* block = from + i * kBytes;
+      const uint8_t* block = from + i * stride;
       to.q[i] = _mm256_or_si256(chunks::nibbles(block + 6),
                                 chunks::fifth_bits(chunks::load_as<uint32_t>(block + 2)));
     }
@@ -123,11 +130,12 @@ struct ChunksQ5_1 {
   using Chunk = FineChunk;
   static constexpr int kBytes = 24, kLargest = 31;
   static constexpr bool kSigned = false, kOffset = true;
-  [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
-    to.d = chunks::halves_at<kBytes>(from);
-    to.m = chunks::halves_at<kBytes>(from + 2);
+  static constexpr float kShift = 0;
+  [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to, int64_t stride = kBytes) {
+    to.d = chunks::halves_at(from, stride);
+    to.m = chunks::halves_at(from + 2, stride);
     for (int i = 0; i < kParts; ++i) {
-      const uint8_t* block = from + i * kBytes;
+      const uint8_t* block = from + i * stride;
       to.q[i] = _mm256_or_si256(chunks::nibbles(block + 8),
                                 chunks::fifth_bits(chunks::load_as<uint32_t>(block + 4)));
     }
@@ -137,29 +145,32 @@ struct ChunksQ8_0 {
   using Chunk = FineChunk;
   static constexpr int kBytes = 34, kLargest = 128;
   static constexpr bool kSigned = true, kOffset = false;
-  [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
-    to.d = chunks::halves_at<kBytes>(from);
-    for (int i = 0; i < kParts; ++i) to.q[i] = chunks::load32(from + i * kBytes + 2);
+  static constexpr float kShift = 0;
+  [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to, int64_t stride = kBytes) {
+    to.d = chunks::halves_at(from, stride);
+    for (int i = 0; i < kParts; ++i) to.q[i] = chunks::load32(from + i * stride + 2);
   }
 };
 struct ChunksIQ4_NL {
   using Chunk = FineChunk;
   static constexpr int kBytes = 18, kLargest = 127;
   static constexpr bool kSigned = true, kOffset = false;
-  [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
-    to.d = chunks::halves_at<kBytes>(from);
+  static constexpr float kShift = 0;
+  [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to, int64_t stride = kBytes) {
+    to.d = chunks::halves_at(from, stride);
     for (int i = 0; i < kParts; ++i)
-      to.q[i] = chunks::stepped_values(chunks::nibbles(from + i * kBytes + 2));
+      to.q[i] = chunks::stepped_values(chunks::nibbles(from + i * stride + 2));
   }
 };
 struct ChunksMXFP4 {
   using Chunk = FineChunk;
   static constexpr int kBytes = 17, kLargest = 12;
   static constexpr bool kSigned = true, kOffset = false;
-  [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
+  static constexpr float kShift = 0;
+  [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to, int64_t stride = kBytes) {
     // Twice the numbers, and half their scales, which are powers of two; see BlockMXFP4.
     const __m128i doubled = _mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
-    const auto exponent = [&](int i) { return static_cast<int>(from[i * kBytes]); };
+    const auto exponent = [&](int i) { return static_cast<int>(from[i * stride]); };
     const __m256i e = _mm256_setr_epi32(exponent(0), exponent(1), exponent(2), exponent(3),
                                         exponent(4), exponent(5), exponent(6), exponent(7));
     const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
@@ -170,7 +181,7 @@ struct ChunksMXFP4 {
         _mm256_or_si256(_mm256_blendv_epi8(subnormal, normal, is_normal), is_nan));
     for (int i = 0; i < kParts; ++i)
       to.q[i] = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(doubled),
-                                    chunks::nibbles(from + i * kBytes + 1));
+                                    chunks::nibbles(from + i * stride + 1));
   }
 };
 /// Rows of int8; their scale is the row's.
@@ -178,9 +189,10 @@ struct ChunksInt8 {
   using Chunk = FineChunk;
   static constexpr int kBytes = 32, kLargest = 128;
   static constexpr bool kSigned = true, kOffset = false;
-  [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
+  static constexpr float kShift = 0;
+  [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to, int64_t stride = kBytes) {
     to.d = _mm256_set1_ps(1);
-    for (int i = 0; i < kParts; ++i) to.q[i] = chunks::load32(from + i * kBytes);
+    for (int i = 0; i < kParts; ++i) to.q[i] = chunks::load32(from + i * stride);
   }
 };
 
@@ -358,6 +370,9 @@ struct ChunksIQ4_XS {
 
 template <class Type>
 inline constexpr bool is_fine = std::is_same_v<typename Type::Chunk, FineChunk>;
+/// Whether offsets are read.
+template <class Type>
+inline constexpr bool has_offsets = Type::kOffset && Type::kShift == 0;
 /// Of 256 numbers in memory.
 template <class Type>
 inline constexpr int chunk_bytes = is_fine<Type> ? kParts * Type::kBytes : Type::kBytes;

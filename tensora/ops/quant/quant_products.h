@@ -62,6 +62,9 @@ struct ByteRow {
   [[gnu::always_inline]] __m256i part(int64_t chunk, int p) const {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(q + chunk * kChunk + p * 32));
   }
+  [[gnu::always_inline]] __m256i group_sums(int64_t chunk) const {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums + chunk * (kChunk / 16)));
+  }
 };
 
 /// Whole numbers may be added in any order, and compilers put sums off until they run out of
@@ -126,15 +129,14 @@ struct RowsOfEight {
 template <class Type>
 [[gnu::always_inline]] inline void read_part(const RowsOfEight& rows, int64_t part,
                                              const WeightRows& w, FineChunk& to) {
-  uint8_t blocks[8 * Type::kBytes] = {};
+  const uint8_t* first = rows.at[0] + part * Type::kBytes;
   const int64_t left = w.row_bytes - part * Type::kBytes;
-  for (int r = 0; r < 8; ++r) {
-    const uint8_t* from = rows.at[r] + part * Type::kBytes;
-    if (left >= Type::kBytes) [[likely]]
-      std::memcpy(blocks + r * Type::kBytes, from, Type::kBytes);
-    else
-      std::memcpy(blocks + r * Type::kBytes, from, static_cast<size_t>(left));
-  }
+  if (left >= Type::kBytes && rows.at[7] == rows.at[0] + 7 * w.row_bytes) [[likely]]
+    return Type::read(first, to, w.row_bytes);
+  uint8_t blocks[8 * Type::kBytes] = {};
+  for (int r = 0; r < 8; ++r)
+    std::memcpy(blocks + r * Type::kBytes, rows.at[r] + part * Type::kBytes,
+                static_cast<size_t>(std::min<int64_t>(left, Type::kBytes)));
   Type::read(blocks, to);
 }
 
@@ -150,7 +152,7 @@ void read_eight(const RowsOfEight& rows, int64_t chunk, const WeightRows& w, Fin
       transpose(x);
       std::copy_n(x, 8, to.q[p]);
       to.d[p] = part.d;
-      if constexpr (Type::kOffset) to.m[p] = part.m;
+      if constexpr (has_offsets<Type>) to.m[p] = part.m;
     }
     return;
   }
@@ -163,10 +165,10 @@ void read_eight(const RowsOfEight& rows, int64_t chunk, const WeightRows& w, Fin
   }
   for (int r = 0; r < 8; ++r) {
     to.d[r] = from[r].d;
-    if constexpr (Type::kOffset) to.m[r] = from[r].m;
+    if constexpr (has_offsets<Type>) to.m[r] = from[r].m;
   }
   transpose(to.d);
-  if constexpr (Type::kOffset) transpose(to.m);
+  if constexpr (has_offsets<Type>) transpose(to.m);
 }
 
 template <class Type>
@@ -235,15 +237,31 @@ template <class Type, int X, int count>
   }
 }
 
-// The float operations of a part and of a chunk; the only ones.
+// The float operations of parts and chunks; the only ones, but for the sum of sums.
 
+/// Of the activations: what belongs to the lanes of the others.
+struct PartFactors {
+  __m256 scale, total;
+};
 template <class Type>
-[[gnu::always_inline]] inline __m256 with_part(__m256 sum, __m256i whole, __m256 d, __m256 m,
-                                               const ByteRow& x, int64_t part) {
-  const __m256 scale = _mm256_mul_ps(d, _mm256_set1_ps(x.scale[part]));
-  sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole), scale, sum);
-  if constexpr (Type::kOffset) sum = _mm256_fmadd_ps(m, _mm256_set1_ps(x.total[part]), sum);
+[[gnu::always_inline]] inline __m256 with_parts(__m256 sum, __m256i whole, __m256 d, __m256 m,
+                                                const PartFactors& x) {
+  sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole), _mm256_mul_ps(d, x.scale), sum);
+  if constexpr (Type::kShift != 0) m = _mm256_mul_ps(d, _mm256_set1_ps(-Type::kShift));
+  if constexpr (Type::kOffset) sum = _mm256_fmadd_ps(m, x.total, sum);
   return sum;
+}
+/// Of one part of the activations for eight rows of the weight, or of eight parts for one row.
+[[gnu::always_inline]] inline PartFactors factors_of_one(const ByteRow& x, int64_t part) {
+  return {_mm256_set1_ps(x.scale[part]), _mm256_set1_ps(x.total[part])};
+}
+[[gnu::always_inline]] inline PartFactors factors_of_eight(const ByteRow& x, int64_t chunk) {
+  return {_mm256_loadu_ps(x.scale + chunk * kParts), _mm256_loadu_ps(x.total + chunk * kParts)};
+}
+/// A format with a scale for 32 numbers has eight sums, for the parts of all chunks with a number.
+[[gnu::always_inline]] inline __m256 sum_of_sums(const __m256 (&x)[8]) {
+  const auto two = [&](int i) { return _mm256_add_ps(x[i], x[i + 1]); };
+  return _mm256_add_ps(_mm256_add_ps(two(0), two(2)), _mm256_add_ps(two(4), two(6)));
 }
 template <class Type>
 [[gnu::always_inline]] inline __m256 with_chunk(__m256 sum, __m256i whole, __m256i low, __m256 d,
@@ -253,22 +271,25 @@ template <class Type>
   return _mm256_fmadd_ps(share, _mm256_set1_ps(x.scale[chunk]), sum);
 }
 
-/// Adds a chunk's share to the results of eight rows with X rows of activations.
+/// Adds part p of `chunks` chunks, from `chunk` on, to the sums of eight rows with X rows of
+/// activations.
 template <class Type, int X>
-[[gnu::always_inline]] inline void add_eight(const FineEight& w, const ByteRow (&x)[X],
-                                             int64_t chunk, int parts, __m256 (&sums)[X]) {
-  for (int p = 0; p < parts; ++p) {
-    const int64_t part = chunk * kParts + p;
+[[gnu::always_inline]] inline void add_part(const FineEight* w, const ByteRow (&x)[X], int p,
+                                            int64_t chunk, int64_t chunks, __m256 (&sums)[X]) {
+  for (int64_t c = 0; c < chunks; ++c) {
+    const int64_t part = (chunk + c) * kParts + p;
     __m256i whole[X];
     for (__m256i& one : whole) one = _mm256_setzero_si256();
-    add_groups<Type, X, 8>(w.q[p], x, part * 32, _mm256_set1_epi16(1), whole);
+    add_groups<Type, X, 8>(w[c].q[p], x, part * 32, _mm256_set1_epi16(1), whole);
     for (int i = 0; i < X; ++i)
-      sums[i] = with_part<Type>(sums[i], whole[i], w.d[p], w.m[p], x[i], part);
+      sums[i] =
+          with_parts<Type>(sums[i], whole[i], w[c].d[p], w[c].m[p], factors_of_one(x[i], part));
   }
 }
+/// Adds a chunk.
 template <class Type, int X>
-[[gnu::always_inline]] inline void add_eight(const CoarseEight& w, const ByteRow (&x)[X],
-                                             int64_t chunk, int, __m256 (&sums)[X]) {
+[[gnu::always_inline]] inline void add_chunk(const CoarseEight& w, const ByteRow (&x)[X],
+                                             int64_t chunk, __m256 (&sums)[X]) {
   __m256i whole[X], low[X];
   for (int i = 0; i < X; ++i) whole[i] = low[i] = _mm256_setzero_si256();
   for (int h = 0; h < 2 * kParts; ++h)
@@ -287,127 +308,112 @@ template <class Type, int X>
 
 // ---- eight rows, as they lie -------------------------------------------------------------------
 
+/// The sums of pairs of lanes, as _mm256_hadd_epi32 has them; `small`: they fit in 16 bits.
+template <bool small>
+[[gnu::always_inline]] inline __m256i pairs_of_lanes(__m256i a, __m256i b) {
+  // Two steps instead of three, and one of them in a unit that has less to do.
+  if constexpr (small) return _mm256_madd_epi16(_mm256_packs_epi32(a, b), _mm256_set1_epi16(1));
+  return _mm256_hadd_epi32(a, b);
+}
 /// Lane r is the sum of the lanes of vector r.
+template <bool small>
 [[gnu::always_inline]] inline __m256i sums_of_lanes(const __m256i (&x)[8]) {
   __m256i four[2];
   for (int i = 0; i < 2; ++i)
-    four[i] = _mm256_hadd_epi32(_mm256_hadd_epi32(x[4 * i], x[4 * i + 1]),
-                                _mm256_hadd_epi32(x[4 * i + 2], x[4 * i + 3]));
+    four[i] = pairs_of_lanes<small>(pairs_of_lanes<small>(x[4 * i], x[4 * i + 1]),
+                                    pairs_of_lanes<small>(x[4 * i + 2], x[4 * i + 3]));
   return _mm256_add_epi32(_mm256_permute2x128_si256(four[0], four[1], 0x20),
                           _mm256_permute2x128_si256(four[0], four[1], 0x31));
 }
+/// Whether sums of products of eight numbers fit in 16 bits.
+template <class Type>
+inline constexpr bool has_small_sums = 8 * 127 * Type::kLargest <= 32767;
 
 // How far ahead of its use a weight is asked for; the processor itself stops at the end of a page.
 inline constexpr int64_t kAhead = 2048;
 
-/// What eight rows have at `kLong` chunks, one row after the other, as they lie in memory.
 template <class Type>
-class RowSums {
- public:
-  static constexpr int64_t kLong = 32;
-
-  /// Reads `chunks` chunks of row r, from `chunk` on.
-  void read(const uint8_t* row, int r, int64_t chunk, int64_t chunks, const ByteRow& x) {
-    for (int64_t c = 0; c < chunks; ++c) {
-      for (int line = 0; line < chunk_bytes<Type>; line += 64)
-        _mm_prefetch(
-            reinterpret_cast<const char*>(row + (chunk + c) * chunk_bytes<Type> + kAhead + line),
-            _MM_HINT_T0);
-      typename Type::Chunk local;
-      Type::read(row + (chunk + c) * chunk_bytes<Type>, local);
-      whole_[c][r] = products(local, x, chunk + c);
-      if constexpr (is_fine<Type>) {
-        d_[c][r] = local.d;
-        if constexpr (Type::kOffset) m_[c][r] = local.m;
-      } else {
-        factors_[c][0][r] = local.d;
-        if constexpr (Type::kOwnOffset) {
-          factors_[c][1][r] = local.e;
-          low_[c][r] = offsets(local, x, chunk + c);
-        }
-      }
-    }
-  }
-
-  /// Adds what was read to the results, a row to a lane.
-  __m256 added_to(__m256 sum, int64_t chunk, int64_t chunks, const ByteRow& x) {
-    for (int64_t c = 0; c < chunks; ++c) {
-      if constexpr (is_fine<Type>) {
-        transpose(whole_[c]);
-        transpose(d_[c]);
-        if constexpr (Type::kOffset) transpose(m_[c]);
-        for (int p = 0; p < kParts; ++p)
-          sum = with_part<Type>(sum, whole_[c][p], d_[c][p], m_[c][p], x, (chunk + c) * kParts + p);
-      } else {
-        __m256i low = _mm256_setzero_si256();
-        if constexpr (Type::kOwnOffset) low = sums_of_lanes(low_[c]);
-        sum = with_chunk<Type>(sum, sums_of_lanes(whole_[c]), low, _mm256_load_ps(factors_[c][0]),
-                               _mm256_load_ps(factors_[c][1]), x, chunk + c);
-      }
-    }
-    return sum;
-  }
-
- private:
-  // A lane has the sum of a part; or all lanes together that of the chunk.
-  [[gnu::always_inline]] static __m256i products(const typename Type::Chunk& w, const ByteRow& x,
-                                                 int64_t chunk) {
-    __m256i sums[kParts], all = _mm256_setzero_si256();
-#pragma GCC unroll 8
-    for (int p = 0; p < kParts; ++p) {
-      const __m256i pairs =
-          pair_sums<Type::kSigned>(w.q[p], magnitude_of<Type::kSigned>(w.q[p]), x.part(chunk, p));
-      if constexpr (is_fine<Type>) {
-        sums[p] = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-      } else {
-        all = _mm256_add_epi32(all, _mm256_madd_epi16(pairs, w.s[p]));
-        keep_in_register(all);
-      }
-    }
-    if constexpr (is_fine<Type>)
-      return sums_of_lanes(sums);
-    else if constexpr (Type::kOffset && !Type::kOwnOffset)
-      return _mm256_sub_epi32(all, offsets(w, x, chunk));
-    else
-      return all;
-  }
-  [[gnu::always_inline]] static __m256i offsets(const CoarseChunk& w, const ByteRow& x,
-                                                int64_t chunk) {
-    const int16_t* groups = x.sums + chunk * (kChunk / 16);
-    return _mm256_madd_epi16(w.t, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(groups)));
-  }
-
-  static constexpr int64_t kFine = is_fine<Type> ? kLong : 1, kCoarse = is_fine<Type> ? 1 : kLong;
-  __m256i whole_[kLong][8], low_[kCoarse][8];
-  __m256 d_[kFine][8], m_[kFine][8];
-  alignas(32) float factors_[kCoarse][2][8];  // d and e
-};
-
-/// Eight rows' results with one row of activations.
+[[gnu::always_inline]] inline void ask_for(const uint8_t* at) {
+  for (int line = 0; line < chunk_bytes<Type>; line += 64)
+    _mm_prefetch(reinterpret_cast<const char*>(at + kAhead + line), _MM_HINT_T0);
+}
+/// The sums of four products of a part each.
 template <class Type>
+[[gnu::always_inline]] inline __m256i fours_of(__m256i q, __m256i x, __m256i factor) {
+  return _mm256_madd_epi16(pair_sums<Type::kSigned>(q, magnitude_of<Type::kSigned>(q), x), factor);
+}
+
+/// Eight rows' results with one row of activations. The rows are read one after the other.
+template <class Type>
+  requires is_fine<Type>
 __m256 times_vector(const RowsOfEight& rows, const WeightRows& w, const ByteRow& x) {
-  RowSums<Type> sums;
-  __m256 result = _mm256_setzero_ps();
+  const __m256i ones = _mm256_set1_epi16(1);
   const int64_t chunks = w.columns / kChunk;  // whole ones
-  for (int64_t chunk = 0; chunk < chunks; chunk += sums.kLong) {
-    const int64_t count = std::min(sums.kLong, chunks - chunk);
-    for (int r = 0; r < 8; ++r) sums.read(rows.at[r], r, chunk, count, x);
-    result = sums.added_to(result, chunk, count, x);
-  }
-  if constexpr (is_fine<Type>)
-    for (int p = 0, parts = parts_of(w, chunks); p < parts; ++p) {
-      FineChunk part;
-      read_part<Type>(rows, chunks * kParts + p, w, part);
-      __m256i whole[8];
-      for (int r = 0; r < 8; ++r)
-        whole[r] = _mm256_madd_epi16(
-            pair_sums<Type::kSigned>(part.q[r], magnitude_of<Type::kSigned>(part.q[r]),
-                                     x.part(chunks, p)),
-            _mm256_set1_epi16(1));
-      result =
-          with_part<Type>(result, sums_of_lanes(whole), part.d, part.m, x, chunks * kParts + p);
+  __m256 sums[8];                             // of a row, a part to a lane
+  for (int r = 0; r < 8; ++r) {
+    sums[r] = _mm256_setzero_ps();
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const uint8_t* from = rows.at[r] + chunk * chunk_bytes<Type>;
+      ask_for<Type>(from);
+      FineChunk local;
+      Type::read(from, local);
+      __m256i whole[kParts];
+#pragma GCC unroll 8
+      for (int p = 0; p < kParts; ++p)
+        whole[p] = fours_of<Type>(local.q[p], x.part(chunk, p), ones);
+      sums[r] = with_parts<Type>(sums[r], sums_of_lanes<has_small_sums<Type>>(whole), local.d,
+                                 local.m, factors_of_eight(x, chunk));
     }
-  return result;
+  }
+  transpose(sums);
+  for (int p = 0, parts = parts_of(w, chunks); p < parts; ++p) {
+    FineChunk part;
+    read_part<Type>(rows, chunks * kParts + p, w, part);
+    __m256i whole[8];
+    for (int r = 0; r < 8; ++r) whole[r] = fours_of<Type>(part.q[r], x.part(chunks, p), ones);
+    sums[p] = with_parts<Type>(sums[p], sums_of_lanes<has_small_sums<Type>>(whole), part.d, part.m,
+                               factors_of_one(x, chunks * kParts + p));
+  }
+  return sum_of_sums(sums);
+}
+
+template <class Type>
+  requires(!is_fine<Type>)
+__m256 times_vector(const RowsOfEight& rows, const WeightRows& w, const ByteRow& x) {
+  constexpr int64_t kLong = 32;  // chunks whose sums are kept until all rows have theirs
+  __m256i whole[kLong][8], low[kLong][8];
+  alignas(32) float factors[kLong][2][8];  // d and e
+  __m256 sum = _mm256_setzero_ps();
+  const int64_t chunks = w.columns / kChunk;
+  for (int64_t begin = 0; begin < chunks; begin += kLong) {
+    const int64_t count = std::min(kLong, chunks - begin);
+    for (int r = 0; r < 8; ++r)
+      for (int64_t c = 0; c < count; ++c) {
+        const uint8_t* from = rows.at[r] + (begin + c) * Type::kBytes;
+        ask_for<Type>(from);
+        CoarseChunk local;
+        Type::read(from, local);
+        __m256i all = _mm256_setzero_si256(), offset = all;
+#pragma GCC unroll 8
+        for (int p = 0; p < kParts; ++p) {
+          all = _mm256_add_epi32(all, fours_of<Type>(local.q[p], x.part(begin + c, p), local.s[p]));
+          keep_in_register(all);
+        }
+        if constexpr (Type::kOffset) offset = _mm256_madd_epi16(local.t, x.group_sums(begin + c));
+        whole[c][r] = Type::kOwnOffset ? all : _mm256_sub_epi32(all, offset);
+        if constexpr (Type::kOwnOffset) low[c][r] = offset;
+        factors[c][0][r] = local.d;
+        if constexpr (Type::kOwnOffset) factors[c][1][r] = local.e;
+      }
+    for (int64_t c = 0; c < count; ++c) {
+      __m256i offset = _mm256_setzero_si256();
+      if constexpr (Type::kOwnOffset) offset = sums_of_lanes<false>(low[c]);
+      sum = with_chunk<Type>(sum, sums_of_lanes<false>(whole[c]), offset,
+                             _mm256_load_ps(factors[c][0]), _mm256_load_ps(factors[c][1]), x,
+                             begin + c);
+    }
+  }
+  return sum;
 }
 
 #endif

@@ -241,18 +241,30 @@ class Panels {
     for (int64_t begin = 0; begin < count_; begin += kPanel) {
       const int64_t rows = std::min(kPanel, count_ - begin);
       for (int64_t j = first; j < last; j += 8) {
-        std::fill_n(&results_[0][0], rows * 8, 0.0f);
+        for (int64_t i = 0; i < rows; ++i)
+          for (__m256& sum : sums_[i]) sum = _mm256_setzero_ps();
         for (int64_t chunk = 0; chunk < x_.chunks; chunk += kDeep)
           add(RowsOfEight(w_, j, last), begin, rows, chunk, std::min(kDeep, x_.chunks - chunk));
-        for (int64_t i = 0; i < rows; ++i)
-          std::copy_n(results_[i], std::min<int64_t>(8, last - j),
+        for (int64_t i = 0; i < rows; ++i) {
+          alignas(32) float results[8];
+          _mm256_store_ps(results, total(sums_[i]));
+          std::copy_n(results, std::min<int64_t>(8, last - j),
                       out + (begin + i) * stride + j - first);
+        }
       }
     }
   }
 
  private:
-  static constexpr int64_t kPanel = 128, kDeep = 8;
+  static constexpr int64_t kPanel = 64, kDeep = 8;
+  static constexpr int kSums = is_fine<Type> ? kParts : 1;
+
+  static __m256 total(const __m256 (&sums)[kSums]) {
+    if constexpr (is_fine<Type>)
+      return sum_of_sums(sums);
+    else
+      return sums[0];
+  }
 
   void add(const RowsOfEight& from, int64_t begin, int64_t rows, int64_t chunk, int64_t chunks) {
     for (int64_t c = 0; c < chunks; ++c) read_eight<Type>(from, chunk + c, w_, unpacked_[c]);
@@ -265,17 +277,22 @@ class Panels {
   void add_rows(int64_t begin, int64_t i, int64_t chunk, int64_t chunks,
                 std::index_sequence<I...>) {
     const ByteRow rows[] = {ByteRow(x_, begin + i + static_cast<int64_t>(I))...};
-    __m256 sums[] = {_mm256_load_ps(results_[i + static_cast<int64_t>(I)])...};
-    for (int64_t c = 0; c < chunks; ++c)
-      add_eight<Type>(unpacked_[c], rows, chunk + c, parts_of(w_, chunk + c), sums);
-    (_mm256_store_ps(results_[i + static_cast<int64_t>(I)], sums[I]), ...);
+    const int last = is_fine<Type> ? parts_of(w_, chunk + chunks - 1) : 0;
+    for (int p = 0; p < kSums; ++p) {
+      __m256 sums[] = {sums_[i + static_cast<int64_t>(I)][p]...};
+      if constexpr (is_fine<Type>)
+        add_part<Type>(unpacked_, rows, p, chunk, p < last ? chunks : chunks - 1, sums);
+      else
+        for (int64_t c = 0; c < chunks; ++c) add_chunk<Type>(unpacked_[c], rows, chunk + c, sums);
+      ((sums_[i + static_cast<int64_t>(I)][p] = sums[I]), ...);
+    }
   }
 
   const WeightRows& w_;
   const ByteRows& x_;
   const int64_t count_;
   EightOf<Type> unpacked_[kDeep];
-  alignas(32) float results_[kPanel][8];
+  __m256 sums_[kPanel][kSums];
 };
 
 }  // namespace
