@@ -9,6 +9,7 @@
 #include "tensora/models/token_check.h"
 #include "tensora/nn/linear_cross_entropy.h"
 #include "tensora/ops.h"
+#include "tensora/ops/matrix/linear_group_op.h"
 
 namespace tensora::models {
 
@@ -58,9 +59,11 @@ std::tuple<Tensor, Tensor> checkpointed_parts(const nn::TransformerBlock& block,
   const auto [x, before] = add_norm(block.input_layernorm, branch, sum, rounded);
   const auto [y, between] = add_norm(block.post_attention_layernorm,
                                      block.self_attn(x, nn::AttentionStep{}), before, rounded);
-  const Tensor hidden = swiglu(block.mlp.gate_proj(y), block.mlp.up_proj(y));
-  const Tensor& weight = block.mlp.down_proj.weight;
-  return {between, LastLinear::apply(hidden, weight)};
+  const nn::FeedForwardSwiGLU& mlp = block.mlp;
+  const std::vector<Tensor> both =
+      linear_group(y, std::vector<Tensor>{mlp.gate_proj.weight, mlp.up_proj.weight});
+  const Tensor& weight = mlp.down_proj.weight;
+  return {between, LastLinear::apply(swiglu(both[0], both[1]), weight)};
 }
 
 }  // namespace
@@ -87,9 +90,10 @@ Tensor LLaMABody::forward(const Tensor& tokens, nn::KVCache* cache, bool checkpo
   }
   for (const nn::TransformerBlock& block : layers) {
     if (checkpointed && is_grad_enabled()) {
-      const auto has_hooks = [](const nn::Module& m) { return (m.*&LLaMABody::has_hooks)(); };
-      const bool plain = !block.mlp.down_proj.bias.defined() && !is_autocast_enabled() &&
-                         !has_hooks(block.mlp) && !has_hooks(block.mlp.down_proj);
+      const nn::FeedForwardSwiGLU& mlp = block.mlp;
+      bool plain = !is_autocast_enabled() && !(mlp.*&LLaMABody::has_hooks)();
+      for (const nn::Linear* layer : {&mlp.gate_proj, &mlp.up_proj, &mlp.down_proj})
+        plain &= !layer->bias.defined() && !(layer->*&LLaMABody::has_hooks)();
       const auto body = [block, plain](const TensorList& in) {  // a handle: may outlive the model
         const Tensor added = in.size() > 1 ? in[1] : Tensor();
         auto [a, b] =

@@ -4,6 +4,7 @@
 
 #include "tensora/base/check.h"
 #include "tensora/ops.h"
+#include "tensora/ops/matrix/linear_group_op.h"
 
 namespace tensora::nn {
 
@@ -86,8 +87,17 @@ Tensor CausalSelfAttention::forward(const Tensor& input, const AttentionStep& st
     const Tensor heads = x.unflatten(-1, {-1, options.head_size});
     return (norm ? (*norm)(heads) : heads).transpose(1, 2);
   };
-  Tensor q = heads_of(q_proj(input), q_norm), k = heads_of(k_proj(input), k_norm);
-  const Tensor v = heads_of(v_proj(input), {});
+  const Linear* const layers[] = {&q_proj, &k_proj, &v_proj};
+  bool plain = true;
+  for (const Linear* layer : layers)
+    plain &= !layer->bias.defined() && !(layer->*&CausalSelfAttention::has_hooks)();
+  std::vector<Tensor> parts;
+  if (plain)
+    parts = linear_group(input, std::vector<Tensor>{q_proj.weight, k_proj.weight, v_proj.weight});
+  else
+    for (const Linear* layer : layers) parts.push_back((*layer)(input));
+  Tensor q = heads_of(parts[0], q_norm), k = heads_of(parts[1], k_norm);
+  const Tensor v = heads_of(parts[2], {});
   const int64_t start = step.cache ? step.cache->length(step.layer) : 0;
   if (options.rotary) std::tie(q, k) = (*options.rotary)(q, k, start);
   return o_proj(causal_attention(

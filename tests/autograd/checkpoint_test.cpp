@@ -2,7 +2,6 @@
 
 #include "tensora/autograd/checkpoint.h"
 #include "tensora/autograd/checkpoint_run.h"
-
 #include "tensora/autograd/function.h"
 #include "tests/helpers.h"
 
