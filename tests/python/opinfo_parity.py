@@ -159,7 +159,7 @@ def compare_gradients(sample, given, ours, theirs):
 
 
 def samples_of(op, dtype):
-    gradient = dtype in (torch.float32, torch.float64) and op.supports_autograd
+    gradient = (dtype.is_floating_point or dtype.is_complex) and op.supports_autograd
     return op.sample_inputs("cpu", dtype, requires_grad=gradient)
 
 

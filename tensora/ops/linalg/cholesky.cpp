@@ -1,5 +1,6 @@
 #include "tensora/ops/linalg/cholesky.h"
 
+#include "tensora/ops/linalg/complex_matrices.h"
 #include "tensora/ops/linalg/linalg_common.h"
 #include "tensora/ops/linalg/triangular.h"
 #include "tensora/ops/matrix/matmul.h"
@@ -112,22 +113,31 @@ void register_cholesky(OpRegistry& registry) {
   registry.add(cholesky_inverse_op);
 }
 
-namespace linalg {
+namespace {
 
-Tensor cholesky(const Tensor& A, bool upper) {
-  return std::move(apply_all(cholesky_op, {A}, {upper, "linalg.cholesky"})[0]);
+Tensors factorise(const Tensor& A, bool upper, std::string check_errors_as) {
+  if (!A.defined() || !A.is_complex())
+    return apply_all(cholesky_op, {A}, {upper, std::move(check_errors_as)});
+  linalg::check_square("linalg.cholesky", "A", A);
+  const Tensors both =
+      apply_all(cholesky_op, {linalg::as_real_matrix(A)}, {upper, std::move(check_errors_as)});
+  return {linalg::from_real_matrix(both[0]), linalg::halved_count(both[1])};
 }
 
+}  // namespace
+
+namespace linalg {
+
+Tensor cholesky(const Tensor& A, bool upper) { return factorise(A, upper, "linalg.cholesky")[0]; }
+
 std::tuple<Tensor, Tensor> cholesky_ex(const Tensor& A, bool upper, bool check_errors) {
-  Tensors both = apply_all(cholesky_op, {A}, {upper, check_errors ? "linalg.cholesky_ex" : ""});
-  return {std::move(both[0]), std::move(both[1])};
+  const Tensors both = factorise(A, upper, check_errors ? "linalg.cholesky_ex" : "");
+  return {both[0], both[1]};
 }
 
 }  // namespace linalg
 
-Tensor cholesky(const Tensor& self, bool upper) {
-  return std::move(apply_all(cholesky_op, {self}, {upper, "cholesky"})[0]);
-}
+Tensor cholesky(const Tensor& self, bool upper) { return factorise(self, upper, "cholesky")[0]; }
 
 Tensor cholesky_solve(const Tensor& self, const Tensor& input2, bool upper) {
   return called_as("cholesky_solve", [&]() {

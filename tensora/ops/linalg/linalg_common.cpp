@@ -2,6 +2,7 @@
 
 #include "tensora/ops/linalg/linalg_common.h"
 
+#include "tensora/ops/complex/complex.h"
 #include "tensora/ops/creation/sequence.h"
 #include "tensora/ops/linalg/batch.h"
 #include "tensora/ops/shape/diagonal.h"
@@ -14,7 +15,8 @@ void check_matrix(std::string_view op, std::string_view argument, const Tensor& 
   check(A.defined(), op, ": ", argument, " is undefined");
   check(A.dim() >= 2, op, ": The input tensor ", argument,
         " must have at least 2 dimensions, got shape ", A.sizes());
-  check(A.dtype() == kFloat32 || A.dtype() == kFloat64, op,
+  const DType parts = real_dtype(A.dtype());
+  check(parts == kFloat32 || parts == kFloat64, op,
         ": Expected a floating point tensor as input. Got ", A.dtype(),
         "; matrices are factorised in float32 and float64");
 }
@@ -36,7 +38,7 @@ Strides result_strides(const Infer& infer, const Shape& sizes, bool turned) {
   return infer.device.is_cuda() != turned ? column_major_strides(sizes) : contiguous_strides(sizes);
 }
 
-Tensor adjoint(const Tensor& A) { return transpose(A, -2, -1); }
+Tensor adjoint(const Tensor& A) { return conj(transpose(A, -2, -1)); }
 
 Shape batch_of(const Tensor& A, int inner) {
   Shape batch = A.sizes();

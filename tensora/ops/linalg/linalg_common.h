@@ -17,7 +17,7 @@ void check_same_dtype(std::string_view op, const Tensor& A, const Tensor& B);
 /// store columns. `turned` if the transpose is computed.
 Strides result_strides(const Infer& infer, const Shape& sizes, bool turned = false);
 
-/// The conjugate transpose of each matrix; a view.
+/// The conjugate transpose of each matrix; a view if it is real.
 Tensor adjoint(const Tensor& A);
 /// The matrices as a batch of shape `batch`; a view.
 Tensor with_batch(const Tensor& A, const Shape& batch);

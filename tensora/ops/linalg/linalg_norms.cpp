@@ -129,7 +129,8 @@ Tensor cond(const Tensor& A, const std::optional<NormOrder>& p) {
     const bool by_values = !order.is_named() && std::abs(order.number()) == 2;
     by_values ? check_matrix("linalg.cond", "A", A)
               : check_square(concat("linalg.cond(ord=", text_of(order), ")"), "A", A);
-    if (A.numel() == 0) return zeros(batch_of(A), {.dtype = A.dtype(), .device = A.device()});
+    if (A.numel() == 0)
+      return zeros(batch_of(A), {.dtype = real_dtype(A.dtype()), .device = A.device()});
     if (by_values) {
       const Tensor values = svdvals(A);
       const Tensor first = narrow(values, -1, 0, 1),

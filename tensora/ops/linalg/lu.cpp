@@ -3,10 +3,12 @@
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/creation/sequence.h"
 #include "tensora/ops/index/gather.h"
+#include "tensora/ops/linalg/complex_matrices.h"
 #include "tensora/ops/linalg/linalg_common.h"
 #include "tensora/ops/linalg/triangular.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
+#include "tensora/ops/reduce/any_all.h"
 #include "tensora/ops/shape/cat.h"
 #include "tensora/ops/shape/expand.h"
 #include "tensora/ops/shape/reshape.h"
@@ -210,27 +212,50 @@ std::tuple<Tensor, Tensor, Tensor> lu_unpack(const Tensor& LU_data, const Tensor
   });
 }
 
+namespace {
+
+Tensors factorise(const Tensor& A, bool pivot, std::string check_errors_as) {
+  if (!A.defined() || !A.is_complex())
+    return apply_all(lu_factor_op, {A}, {pivot, std::move(check_errors_as)});
+  linalg::check_matrix("linalg.lu_factor", "A", A);
+  Tensors all = linalg::factorise_complex(A, pivot);
+  if (!check_errors_as.empty() && !A.is_meta())
+    check(!any(all[2]).item<bool>(), check_errors_as, ": a matrix is singular");
+  return all;
+}
+
+Tensor solve_factorised(const Tensor& LU, const Tensor& pivots, const Tensor& B, bool turned) {
+  if (!LU.is_complex()) return apply(lu_solve_op, {LU, pivots, B}, {turned});
+  linalg::check_square("linalg.lu_solve", "LU", LU);
+  linalg::check_matrix("linalg.lu_solve", "B", B);
+  linalg::check_same_dtype("linalg.lu_solve", LU, B);
+  const Tensor inputs[] = {LU, pivots, B};
+  return solve_reference(args_of(inputs), {turned})[0];
+}
+
+}  // namespace
+
 namespace linalg {
 
 std::tuple<Tensor, Tensor> lu_factor(const Tensor& A, bool pivot) {
-  Tensors all = apply_all(lu_factor_op, {A}, {pivot, "linalg.lu_factor"});
+  Tensors all = factorise(A, pivot, "linalg.lu_factor");
   return {std::move(all[0]), std::move(all[1])};
 }
 
 std::tuple<Tensor, Tensor, Tensor> lu_factor_ex(const Tensor& A, bool pivot, bool check_errors) {
-  Tensors all = apply_all(lu_factor_op, {A}, {pivot, check_errors ? "linalg.lu_factor_ex" : ""});
+  Tensors all = factorise(A, pivot, check_errors ? "linalg.lu_factor_ex" : "");
   return {std::move(all[0]), std::move(all[1]), std::move(all[2])};
 }
 
 std::tuple<Tensor, Tensor, Tensor> lu(const Tensor& A, bool pivot) {
-  const Tensors all = apply_all(lu_factor_op, {A}, {pivot, ""});
+  const Tensors all = factorise(A, pivot, "");
   return lu_unpack(all[0], all[1], true, pivot);
 }
 
 Tensor lu_solve(const Tensor& LU, const Tensor& pivots, const Tensor& B, bool left, bool adjoint_) {
-  if (left) return apply(lu_solve_op, {LU, pivots, B}, {adjoint_});
+  if (left) return solve_factorised(LU, pivots, B, adjoint_);
   linalg::check_matrix("linalg.lu_solve", "B", B);
-  return adjoint(apply(lu_solve_op, {LU, pivots, adjoint(B)}, {!adjoint_}));  // X A = B
+  return adjoint(solve_factorised(LU, pivots, adjoint(B), !adjoint_));  // X A = B
 }
 
 }  // namespace linalg

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/linalg/complex_matrices.h"
 #include "tensora/ops/linalg/linalg_common.h"
 #include "tensora/ops/linalg/qr.h"
 #include "tensora/ops/linalg/svd.h"
@@ -29,19 +30,20 @@ namespace {
 using linalg::adjoint;
 
 double epsilon_of(DType dtype) {
-  return dtype == kFloat64 ? std::numeric_limits<double>::epsilon()
-                           : std::numeric_limits<float>::epsilon();
+  return real_dtype(dtype) == kFloat64 ? std::numeric_limits<double>::epsilon()
+                                       : std::numeric_limits<float>::epsilon();
+}
+
+/// The share of the largest singular value up to which others count as zero.
+double relative_limit(const Tensor& A, double atol, std::optional<double> rtol) {
+  if (rtol || atol > 0) return rtol.value_or(0);
+  return epsilon_of(A.dtype()) * static_cast<double>(std::max(A.size(-2), A.size(-1)));
 }
 
 /// The limit up to which singular values count as zero, one for each matrix.
 Tensor limit(const Tensor& A, const Tensor& magnitudes, std::optional<double> atol,
              std::optional<double> rtol) {
-  const double absolute = atol.value_or(0);
-  const double relative =
-      rtol ? *rtol
-      : absolute > 0
-          ? 0
-          : epsilon_of(A.dtype()) * static_cast<double>(std::max(A.size(-2), A.size(-1)));
+  const double absolute = atol.value_or(0), relative = relative_limit(A, absolute, rtol);
   return clamp_min(amax(magnitudes, {-1}, true) * relative, absolute);
 }
 
@@ -167,6 +169,11 @@ namespace linalg {
 
 Tensor pinv(const Tensor& A, std::optional<double> atol, std::optional<double> rtol,
             bool hermitian) {
+  if (A.defined() && A.is_complex()) {
+    check_matrix("linalg.pinv", "A", A);
+    const double relative = relative_limit(A, atol.value_or(0), rtol);
+    return from_real_matrix(apply(pinv_op, {as_real_matrix(A)}, {atol, relative, hermitian}));
+  }
   return apply(pinv_op, {A}, {atol, rtol, hermitian});
 }
 
@@ -189,6 +196,17 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> lstsq(const Tensor& A, const Tensor& 
   const bool vectors =
       B.dim() == 1 || (A.dim() >= 2 && B.dim() == A.dim() - 1 && B.sizes() == batch_of(A, 1));
   const Tensor right = vectors ? unsqueeze(B, -1) : B;
+  if (A.is_complex()) {
+    check_matrix("linalg.lstsq", "A", A);
+    check_matrix("linalg.lstsq", "B", right);
+    check_same_dtype("linalg.lstsq", A, B);
+    const auto [X, residuals, rank, values] =
+        lstsq(as_real_matrix(A), as_real_columns(right), relative_limit(A, 0, rcond), driver);
+    const Tensor solution = from_real_columns(X);
+    return {vectors ? squeeze(solution, {-1}) : solution,
+            vectors && residuals.dim() > 1 ? squeeze(residuals, {-1}) : residuals,
+            halved_count(rank), values.numel() == 0 ? values : halved_values(values)};
+  }
   Tensors all = apply_all(lstsq_op, {A, right}, {rcond, chosen == "gels"});
   const int64_t m = A.size(-2), n = A.size(-1);
   const TensorOptions like{.dtype = A.dtype(), .device = A.device()};

@@ -4,8 +4,10 @@
 #include <limits>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/ops/complex/complex.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/sequence.h"
+#include "tensora/ops/linalg/complex_matrices.h"
 #include "tensora/ops/linalg/linalg_common.h"
 #include "tensora/ops/linalg/lu.h"
 #include "tensora/ops/matrix/matmul.h"
@@ -14,6 +16,7 @@
 #include "tensora/ops/reduce/prod.h"
 #include "tensora/ops/reduce/sum.h"
 #include "tensora/ops/shape/diagonal.h"
+#include "tensora/ops/shape/permute.h"
 #include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
@@ -215,8 +218,28 @@ std::tuple<Tensor, Tensor> solve_as(const Tensor& A, const Tensor& B, bool left,
         "for left=false: B has shape ",
         B.sizes());
   const Tensor right = vectors ? unsqueeze(B, -1) : B;
+  if (A.is_complex()) {
+    linalg::check_square("linalg.solve", "A", A);
+    linalg::check_matrix("linalg.solve", "B", right);
+    linalg::check_same_dtype("linalg.solve", A, B);
+    const Tensor matrix = linalg::as_real_matrix(left ? A : mT(A));
+    const Tensors all =
+        apply_all(solve_op, {matrix, linalg::as_real_columns(left ? right : mT(right))},
+                  {true, std::move(check_errors_as)});
+    const Tensor X = linalg::from_real_columns(all[0]);
+    return {vectors ? squeeze(X, -1) : left ? X : mT(X), linalg::halved_count(all[3])};
+  }
   Tensors all = apply_all(solve_op, {A, right}, {left, std::move(check_errors_as)});
   return {vectors ? squeeze(all[0], -1) : all[0], all[3]};
+}
+
+Tensors inverse_as(const Tensor& A, std::string check_errors_as) {
+  if (!A.defined() || !A.is_complex())
+    return apply_all(inverse_op, {A}, {std::move(check_errors_as)});
+  linalg::check_square("linalg.inv", "A", A);
+  const Tensors both =
+      apply_all(inverse_op, {linalg::as_real_matrix(A)}, {std::move(check_errors_as)});
+  return {linalg::from_real_matrix(both[0]), linalg::halved_count(both[1])};
 }
 
 }  // namespace
@@ -232,16 +255,30 @@ std::tuple<Tensor, Tensor> solve_ex(const Tensor& A, const Tensor& B, bool left,
   return solve_as(A, B, left, check_errors ? "linalg.solve_ex" : "");
 }
 
-Tensor inv(const Tensor& A) { return std::move(apply_all(inverse_op, {A}, {"linalg.inv"})[0]); }
+Tensor inv(const Tensor& A) { return inverse_as(A, "linalg.inv")[0]; }
 
 std::tuple<Tensor, Tensor> inv_ex(const Tensor& A, bool check_errors) {
-  Tensors both = apply_all(inverse_op, {A}, {check_errors ? "linalg.inv_ex" : ""});
-  return {std::move(both[0]), std::move(both[1])};
+  const Tensors both = inverse_as(A, check_errors ? "linalg.inv_ex" : "");
+  return {both[0], both[1]};
 }
 
-Tensor det(const Tensor& A) { return std::move(apply_all(det_op, {A})[0]); }
+Tensor det(const Tensor& A) {
+  if (A.defined() && A.is_complex()) {
+    check_square("linalg.det", "A", A);
+    const Tensors factors = factorise_complex(A, true);
+    return product_of_pivots(factors[0], factors[1]);
+  }
+  return std::move(apply_all(det_op, {A})[0]);
+}
 
 std::tuple<Tensor, Tensor> slogdet(const Tensor& A) {
+  if (A.defined() && A.is_complex()) {
+    check_square("linalg.slogdet", "A", A);
+    const Tensors factors = factorise_complex(A, true);
+    const Tensor pivots = diagonals(factors[0]);
+    return {prod(sgn(pivots), {-1}) * parity(factors[1], pivots.dtype()),
+            sum(log(abs(pivots)), {-1})};
+  }
   Tensors all = apply_all(slogdet_op, {A});
   return {std::move(all[0]), std::move(all[1])};
 }
@@ -254,6 +291,7 @@ std::tuple<Tensor, Tensor> slogdet(const Tensor& self) { return linalg::slogdet(
 
 Tensor logdet(const Tensor& self) {
   const auto [sign, magnitude] = linalg::slogdet(self);
+  if (sign.is_complex()) return log(sign) + magnitude;
   return where(lt(sign, 0), std::numeric_limits<double>::quiet_NaN(), magnitude);
 }
 

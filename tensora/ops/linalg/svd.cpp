@@ -2,6 +2,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/ops/linalg/batch.h"
+#include "tensora/ops/linalg/complex_matrices.h"
 #include "tensora/ops/linalg/linalg_common.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
@@ -153,6 +154,10 @@ std::tuple<Tensor, Tensor, Tensor> svd(const Tensor& A, bool full_matrices) {
 }
 
 Tensor svdvals(const Tensor& A) {
+  if (A.defined() && A.is_complex()) {
+    check_matrix("linalg.svdvals", "A", A);
+    return halved_values(svdvals(as_real_matrix(A)));
+  }
   return std::move(apply_all(svd_op, {A}, {false, will_differentiate(A)})[1]);
 }
 
@@ -163,6 +168,10 @@ std::tuple<Tensor, Tensor> eigh(const Tensor& A, std::string_view UPLO) {
 
 Tensor eigvalsh(const Tensor& A, std::string_view UPLO) {
   const bool upper = is_upper("linalg.eigvalsh", UPLO);
+  if (A.defined() && A.is_complex()) {
+    check_square("linalg.eigvalsh", "A", A);
+    return halved_values(eigvalsh(as_real_matrix(A), UPLO));
+  }
   return std::move(apply_all(eigh_op, {A}, {upper, will_differentiate(A)})[0]);
 }
 

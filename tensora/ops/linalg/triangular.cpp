@@ -1,6 +1,7 @@
 #include "tensora/ops/linalg/triangular.h"
 
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/linalg/complex_matrices.h"
 #include "tensora/ops/linalg/linalg_common.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/pointwise/functions.h"
@@ -70,6 +71,13 @@ std::tuple<Tensor, Tensor> triangular_solve(const Tensor& self, const Tensor& A,
 
 Tensor linalg::solve_triangular(const Tensor& A, const Tensor& B, bool upper, bool left,
                                 bool unitriangular) {
+  if (A.defined() && B.defined() && A.is_complex()) {
+    check_square("linalg.solve_triangular", "A", A);
+    check_matrix("linalg.solve_triangular", "B", B);
+    check_same_dtype("linalg.solve_triangular", A, B);
+    if (left) return solve_complex_triangular(A, B, upper, unitriangular);
+    return mT(solve_complex_triangular(mT(A), mT(B), !upper, unitriangular));  // X A = B
+  }
   return apply(solve_triangular_op, {A, B}, {upper, left, unitriangular});
 }
 
