@@ -155,6 +155,47 @@ TEST(PytorchParity, ComplexSequences) {
   EXPECT_TRUE(equal(eye(2, kComplex64), eye(2).to(kComplex64)));
 }
 
+// Factors multiply to what they are factors of; see Note [Complex matrices as real ones].
+TEST(PytorchParity, LinearAlgebraOfComplexMatrices) {
+  const auto matrix = [](const Shape& sizes, double phase) {
+    const Tensor i = arange(sizes.numel(), kFloat64);
+    return complex(sin(i * 1.7 + phase), cos(i * i * 0.9 + phase)).view(sizes);
+  };
+  const auto near = [](const Tensor& a, const Tensor& b) { return allclose(a, b, 1e-9, 1e-9); };
+  const Tensor A = matrix({2, 4, 4}, 0.3), B = matrix({2, 4, 3}, 1.1), wide = matrix({3, 5}, 2);
+  const Tensor unit = eye(4, kComplex128);
+  EXPECT_TRUE(near(matmul(A, linalg::solve(A, B)), B));
+  EXPECT_TRUE(near(matmul(linalg::solve(A, mT(B), false), A), mT(B)));
+  EXPECT_TRUE(near(matmul(linalg::inv(A), A), unit.expand({2, 4, 4})));
+  const Tensor positive = matmul(A, mH(A)) + unit, L = linalg::cholesky(positive);
+  EXPECT_TRUE(near(matmul(L, mH(L)), positive));
+  EXPECT_TRUE(near(mH(L), linalg::cholesky(positive, true)));
+  EXPECT_TRUE(near(matmul(positive, cholesky_solve(B, L)), B));
+  EXPECT_TRUE(near(matmul(tril(A), linalg::solve_triangular(A, B, false)), B));
+  EXPECT_TRUE(near(matmul(linalg::solve_triangular(A, mT(B), true, false), triu(A)), mT(B)));
+  const auto [P, lower, upper] = linalg::lu(A);
+  EXPECT_TRUE(near(matmul(P, matmul(lower, upper)), A));
+  const auto [LU, pivots] = linalg::lu_factor(A);
+  EXPECT_TRUE(near(matmul(mH(A), linalg::lu_solve(LU, pivots, B, true, true)), B));
+  const Tensor a = A.select(0, 0).slice(0, 0, 2).slice(1, 0, 2);
+  EXPECT_TRUE(near(linalg::det(a), a[0][0] * a[1][1] - a[0][1] * a[1][0]));
+  const auto [sign, logarithm] = linalg::slogdet(A);
+  EXPECT_TRUE(near(sign * exp(logarithm), linalg::det(A)));
+  const Tensor inverse = linalg::pinv(wide);
+  EXPECT_TRUE(near(matmul(wide, matmul(inverse, wide)), wide));
+  EXPECT_TRUE(near(square(linalg::svdvals(A)).sum({-1}), square(abs(A)).sum({-2, -1})));
+  EXPECT_TRUE(
+      near(linalg::eigvalsh(positive).sum({-1}), real(positive.diagonal(0, -2, -1)).sum({-1})));
+  EXPECT_EQ(values(linalg::matrix_rank(matmul(mT(wide), wide))), (Values{3}));
+  // A step along the gradient changes the result as the gradient says.
+  const Tensor x = positive.clone().requires_grad_();
+  const auto value = [](const Tensor& at) { return real(linalg::cholesky(at)).sum(); };
+  const Tensor slope = grad(value(x), {x})[0], step = mH(matrix({2, 4, 4}, 0.7));
+  const Tensor direction = (step + mH(step)) * 1e-6;
+  const double change = (value(positive + direction) - value(positive - direction)).item<double>();
+  EXPECT_NEAR(real(conj(slope) * direction).sum().item<double>() * 2, change, 1e-9);
+}
+
 TEST(PytorchParity, ComplexNumbersAreTrueUnlessZero) {
   const Tensor z = complex(tensor({0., 0., 1.}), tensor({0., 2., 0.}));
   EXPECT_EQ(values(nonzero(z)), (Values{1, 2}));

@@ -73,6 +73,19 @@ constinit OpDef<CholeskyAttrs> cholesky_op = define(Op<CholeskyAttrs>{.name = "l
                                                                       .vjp = cholesky_vjp,
                                                                       .saves = {out(0)}});
 
+// See Note [Complex matrices as real ones].
+constinit OpDef<CholeskyAttrs> complex_cholesky_op = define(Op<CholeskyAttrs>{
+    .name = "complex_cholesky",
+    .inputs = {"A"},
+    .internal = true,
+    .reference =
+        [](Args in, const CholeskyAttrs& attrs) {
+          const Tensors both = apply_all(cholesky_op, {linalg::as_symmetric_matrix(*in[0])}, attrs);
+          return Tensors{linalg::from_real_matrix(both[0]), linalg::halved_count(both[1])};
+        },
+    .vjp = cholesky_vjp,
+    .saves = {out(0)}});
+
 constinit OpDef<FactorAttrs> cholesky_solve_op = define(Op<FactorAttrs>{
     .name = "cholesky_solve",
     .inputs = {"self", "input2"},
@@ -109,6 +122,7 @@ constinit OpDef<FactorAttrs> cholesky_inverse_op =
 
 void register_cholesky(OpRegistry& registry) {
   registry.add(cholesky_op);
+  registry.add(complex_cholesky_op);
   registry.add(cholesky_solve_op);
   registry.add(cholesky_inverse_op);
 }
@@ -116,12 +130,10 @@ void register_cholesky(OpRegistry& registry) {
 namespace {
 
 Tensors factorise(const Tensor& A, bool upper, std::string check_errors_as) {
-  if (!A.defined() || !A.is_complex())
-    return apply_all(cholesky_op, {A}, {upper, std::move(check_errors_as)});
+  const CholeskyAttrs attrs{upper, std::move(check_errors_as)};
+  if (!A.defined() || !A.is_complex()) return apply_all(cholesky_op, {A}, attrs);
   linalg::check_square("linalg.cholesky", "A", A);
-  const Tensors both =
-      apply_all(cholesky_op, {linalg::as_real_matrix(A)}, {upper, std::move(check_errors_as)});
-  return {linalg::from_real_matrix(both[0]), linalg::halved_count(both[1])};
+  return apply_all(complex_cholesky_op, {A}, attrs);
 }
 
 }  // namespace

@@ -43,6 +43,11 @@ Tensor as_real_matrix(const Tensor& A) {
   return reshape(blocks, with_matrix(batch_of(A), 2 * A.size(-2), 2 * A.size(-1)));
 }
 
+Tensor as_symmetric_matrix(const Tensor& A) {
+  const Tensor re = real(A), on_diagonal = identity(A.size(-1), re) == 1;
+  return as_real_matrix(where(on_diagonal, to(re, A.dtype()), A));
+}
+
 Tensor as_real_columns(const Tensor& B) {
   return reshape(transpose(view_as_real(B), -2, -1),
                  with_matrix(batch_of(B), 2 * B.size(-2), B.size(-1)));

@@ -16,6 +16,8 @@ namespace tensora::linalg {
 /// A complex matrix [m, n] as a real one [2 m, 2 n].
 Tensor as_real_matrix(const Tensor& A);
 Tensor from_real_matrix(const Tensor& M);
+/// The same for a Hermitian matrix, of which one triangle and the diagonal's real part are read.
+Tensor as_symmetric_matrix(const Tensor& A);
 /// Complex columns [m, k] as real ones [2 m, k].
 Tensor as_real_columns(const Tensor& B);
 Tensor from_real_columns(const Tensor& X);

@@ -170,9 +170,10 @@ namespace linalg {
 Tensor pinv(const Tensor& A, std::optional<double> atol, std::optional<double> rtol,
             bool hermitian) {
   if (A.defined() && A.is_complex()) {
-    check_matrix("linalg.pinv", "A", A);
+    hermitian ? check_square("linalg.pinv", "A", A) : check_matrix("linalg.pinv", "A", A);
     const double relative = relative_limit(A, atol.value_or(0), rtol);
-    return from_real_matrix(apply(pinv_op, {as_real_matrix(A)}, {atol, relative, hermitian}));
+    const Tensor matrix = hermitian ? as_symmetric_matrix(A) : as_real_matrix(A);
+    return from_real_matrix(apply(pinv_op, {matrix}, {atol, relative, hermitian}));
   }
   return apply(pinv_op, {A}, {atol, rtol, hermitian});
 }

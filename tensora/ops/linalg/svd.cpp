@@ -170,7 +170,7 @@ Tensor eigvalsh(const Tensor& A, std::string_view UPLO) {
   const bool upper = is_upper("linalg.eigvalsh", UPLO);
   if (A.defined() && A.is_complex()) {
     check_square("linalg.eigvalsh", "A", A);
-    return halved_values(eigvalsh(as_real_matrix(A), UPLO));
+    return halved_values(eigvalsh(as_symmetric_matrix(A), UPLO));
   }
   return std::move(apply_all(eigh_op, {A}, {upper, will_differentiate(A)})[0]);
 }

@@ -18,7 +18,8 @@ namespace {
 // How much each slice of `dim` is to be scaled, with the shape of `self` but for the other dims,
 // which have size 1.
 Tensor scale_of(const Tensor& self, Scalar p, int64_t dim, Scalar maxnorm) {
-  check(self.is_floating_point(), "renorm: expected a floating-point tensor, got ", self.dtype());
+  check(is_differentiable(self.dtype()), "renorm: expected a floating-point tensor, got ",
+        self.dtype());
   check(p.to<double>() > 0, "renorm: p must be positive, got ", p.to<double>());
   check(maxnorm.to<double>() >= 0, "renorm: maxnorm must not be negative, got ",
         maxnorm.to<double>());

@@ -2,10 +2,10 @@
 
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
-#include "tensora/ops/creation/empty.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/any_all.h"
 #include "tensora/ops/reduce/reduce_common.h"
+#include "tensora/ops/reduce/sum.h"
 #include "tensora/ops/scan/cumulative.h"
 #include "tensora/ops/shape/cat.h"
 #include "tensora/ops/shape/permute.h"
@@ -79,11 +79,7 @@ Tensor product_of_complex(const Tensor& x, const Dims& dim, bool keepdim) {
   Tensor rest = x;
   for (int d = 0; d < x.dim(); ++d) {
     if (!(mask >> d & 1)) continue;
-    if (rest.sizes()[d] == 0) {
-      Shape one = rest.sizes();
-      one[d] = 1;
-      rest = ones(one, {.dtype = x.dtype(), .device = x.device()});
-    }
+    if (rest.sizes()[d] == 0) rest = sum(rest, {d}, true) + 1;  // no factors: one, with a history
     while (rest.sizes()[d] > 1) {
       const int64_t half = rest.sizes()[d] / 2, odd = rest.sizes()[d] % 2;
       const Tensor pairs = narrow(rest, d, 0, half) * narrow(rest, d, half, half);
