@@ -57,7 +57,8 @@ double microseconds(int count, const std::function<void(int)>& body) {
 double copy_bandwidth() {
   const int64_t count = int64_t{1} << 29;
   const Tensor from = zeros({count}, {.device = kCuda});
-  return 8.0 * static_cast<double>(count) / microseconds(4, [&](int) { static_cast<void>(from + 1); }) * 1e-3;
+  return 8.0 * static_cast<double>(count) /
+         microseconds(4, [&](int) { static_cast<void>(from + 1); }) * 1e-3;
 }
 
 // Bytes that are valid in every format: small scales, any codes.
