@@ -18,7 +18,8 @@ class OpsOnGpu : public Gpu {};
 // those definitions go through the host.
 TEST_F(OpsOnGpu, EveryOpHasAKernel) {
   for (const OpBase* op : op_registry().all()) {
-    if (!op->has_kernel(DeviceType::cpu)) continue;  // its definition is all there is of it
+    if (!op->has_kernel(DeviceType::cpu)) continue;   // its definition is all there is of it
+    if (op->internal && op->has_reference) continue;  // what the CPU does better in one piece
     EXPECT_TRUE(op->has_kernel(DeviceType::cuda)) << op->name;
   }
 }

@@ -67,6 +67,43 @@ void factors(Cases& cases) {
              .tolerance = 60});
 }
 
+// m m^H + 1, of matrices whose numbers are pairs.
+Array complex_positive_definite(const Array& m) {
+  Array out(m.sizes);
+  const int64_t n = m.sizes[m.sizes.size() - 2], batches = m.numel() / (2 * n * n);
+  for (int64_t b = 0; b < batches; ++b)
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        const int64_t at = ((b * n + i) * n + j) * 2;
+        out[at] = i == j ? 1 : 0;
+        for (int64_t k = 0; k < n; ++k) {
+          const int64_t x = ((b * n + i) * n + k) * 2, y = ((b * n + j) * n + k) * 2;
+          out[at] += m[x] * m[y] + m[x + 1] * m[y + 1];
+          out[at + 1] += m[x + 1] * m[y] - m[x] * m[y + 1];
+        }
+      }
+  return out;
+}
+
+// The factor times its adjoint is the matrix again.
+void complex_factors(Cases& cases) {
+  for (const bool upper : {false, true})
+    cases.add({.op = "complex_cholesky",
+               .name = upper ? "upper" : "lower",
+               .inputs = {{.sizes = {2, 3, 3, 2}, .low = -1, .high = 1}},
+               .run =
+                   [=](In x) {
+                     const Tensor m = view_as_complex(clone(contiguous(x[0])));
+                     const Tensor one_each = eye(3, {.dtype = m.dtype(), .device = m.device()});
+                     const Tensor f = linalg::cholesky(matmul(m, conj(mT(m))) + one_each, upper);
+                     const Tensor adjoint = conj(mT(f));
+                     return one(view_as_real(upper ? matmul(adjoint, f) : matmul(f, adjoint)));
+                   },
+               .reference = [](Arrays x) { return one(complex_positive_definite(x[0])); },
+               .dtypes = {kFloat32, kFloat64},
+               .tolerance = 60});
+}
+
 void failures(Cases& cases) {
   cases.add({.op = "linalg_cholesky_ex",
              .name = "info",
@@ -101,6 +138,7 @@ void failures(Cases& cases) {
 
 void cholesky_cases(Cases& cases) {
   factors(cases);
+  complex_factors(cases);
   failures(cases);
 }
 
