@@ -33,7 +33,7 @@ void add(Cases& cases, DType gate_dtype, DType up_dtype, int64_t rows, Activatio
                    return one(out);
                  },
              .dtypes = activation_dtypes(),
-             .tolerance = 12,  // two rounded sums are multiplied
+             .tolerance = 24,  // two rounded sums are multiplied
              .opt_out = kNoGradient});
 }
 
