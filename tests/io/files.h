@@ -11,42 +11,13 @@
 
 #include "../helpers.h"
 #include "tensora/io.h"
+#include "tests/temporary_folder.h"
 
 namespace tensora::testing {
 
 inline std::string golden(const std::string& name) {
   return std::string(TENSORA_TESTS) + "/io/goldens/" + name;
 }
-
-/// A folder of the test's own that vanishes with it.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    static int count = 0;
-    path_ = std::filesystem::temp_directory_path() /
-            concat("tensora-test-", static_cast<int>(getpid()), "-", count++);
-    std::filesystem::create_directories(path_);
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  std::string path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ / name; }
-  std::vector<std::string> names() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(path_))
-      names.push_back(entry.path().filename());
-    std::sort(names.begin(), names.end());
-    return names;
-  }
-
- private:
-  std::filesystem::path path_;
-};
 
 inline std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -47,6 +47,8 @@ std::vector<Block> patterned_blocks() {
   for (Block& block : blocks) {
     if constexpr (requires { block.scale; }) block.scale = Half(0.5f);
     if constexpr (requires { block.low; }) block.low = Half(0.25f);
+    if constexpr (requires { block.groups; })
+      block.groups.scale = Half(0.5f), block.groups.low = Half(0.25f);
   }
   return blocks;
 }

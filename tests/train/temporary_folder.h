@@ -9,27 +9,9 @@
 #include <sstream>
 #include <string>
 
+#include "tests/temporary_folder.h"
+
 namespace tensora::testing {
-
-/// A folder that is gone after the test.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tensora-XXXXXX").string();
-    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
-    path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  std::string path(const std::string& name = "") const {
-    return name.empty() ? path_ : path_ + "/" + name;
-  }
-
- private:
-  std::string path_;
-};
 
 inline std::string read_text(const std::string& path) {
   std::ostringstream out;

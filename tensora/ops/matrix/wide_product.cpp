@@ -24,7 +24,7 @@ constinit OpDef<NoAttrs> add_wide_product_op = define(Op<NoAttrs>{
         },
     .reference =
         [](Args in, const NoAttrs&) {
-          return Tensors{*in[0] + matmul(to(*in[1], kFloat32), to(*in[2], kFloat32))};
+          return Tensors{contiguous(*in[0] + matmul(to(*in[1], kFloat32), to(*in[2], kFloat32)))};
         },
     .gradient = Gradient::by_reference,
 });
