@@ -14,7 +14,7 @@
 // memory as they are, whatever their alignment. There a warp turns them into operands of the tensor
 // cores (Note [Numbers as operands]): 16 weight rows are the rows of a tile, activations its 8
 // columns. Products are exact and sums float32, so results differ from the definition's by the
-// order of sums alone.
+// order of sums alone, except in Note [One row in whole numbers].
 // Gated products take 8 rows of either matrix, which meet in one thread. The order of sums depends
 // on the weights' sizes alone, except that one row of activations has another than several: see
 // Note [One row times quantized weights].

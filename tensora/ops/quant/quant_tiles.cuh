@@ -107,29 +107,6 @@ struct TileQ8_0 : TileBase {
   }
 };
 
-struct TileQ8_0One : TileQ8_0 {
-  using Element = Half;
-  static constexpr int kTerms = 1;
-  static constexpr bool kNormalised = true;
-  __device__ static void section(const char* row, int c, int s, const unsigned*,
-                                 unsigned (&a)[1][1][4]) {
-    const char* const from = row + s * 34 + 2 + 8 * c;
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-      spread(load_word<2>(from + 4 * i) ^ 0x80808080u, kMagicHalf, a[0][0][2 * i],
-             a[0][0][2 * i + 1]);
-  }
-  __device__ static Factors factors(const char* row, int pair) {
-    Factors f;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      f.scale[i] = load_half(row + (2 * pair + i) * 34);
-      f.low[i] = f.scale[i] * kByteOffsetHalf;
-    }
-    return f;
-  }
-};
-
 struct TileInt8 : TileBase {
   static constexpr int kBytes = 256, kPitch = 288, kTerms = 2, kAlign = 8, kBlocks = 2;
   static constexpr bool kScaled = false;
@@ -469,10 +446,6 @@ struct TileQ2_K : TilePlanes {
   }
 };
 
-template <>
-struct OneRowTile<TileQ8_0> {
-  using type = TileQ8_0One;
-};
 template <>
 struct OneRowTile<TileInt8> {
   using type = TileInt8One;
