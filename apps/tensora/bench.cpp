@@ -22,7 +22,7 @@ struct BenchSettings {
               threads, sequences = "1";
   std::vector<std::string> both, compared;
   std::string output = "md", file, plot;
-  int64_t repetitions = 5;
+  int64_t repetitions = 5, steps_at_once = 1;
   bool batched = false, warms_up = true, measures_bandwidth = true;
 };
 
@@ -158,7 +158,8 @@ class Bench {
                                         {.repetitions = settings_.repetitions,
                                          .batch = batch,
                                          .cache_dtype = cache,
-                                         .warms_up = settings_.warms_up});
+                                         .warms_up = settings_.warms_up,
+                                         .steps_at_once = settings_.steps_at_once});
     record.result = llm::result_of(test, record.samples, loaded.resources->metrics().result());
     record.framework = loaded.framework;
     record.device = to_string(device_);
@@ -190,7 +191,7 @@ class Bench {
       out += concat(" -p ", test.prompt, " -n ", test.generate);
     return out + concat(" -d ", test.depth, " -s ", test.sequences, " --ub ", record.batch, " -t ",
                         record.threads, " -r ", settings_.repetitions, " --device ", record.device,
-                        " --ctk ", record.cache_type);
+                        " --ctk ", record.cache_type, " --steps-at-once ", settings_.steps_at_once);
   }
 
   const BenchSettings& settings_;
@@ -235,6 +236,11 @@ void add_tests(CLI::App& app, BenchSettings& settings) {
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
   app.add_flag("!--no-warmup", settings.warms_up, "Time the first run, too");
+  app.add_option("--steps-at-once", settings.steps_at_once,
+                 "Tokens that are queued before the program looks at them, chosen by the model; "
+                 "1: one at a time, at random, as llama-bench; 0: as the engine does")
+      ->check(CLI::Range(int64_t{0}, int64_t{64}))
+      ->capture_default_str();
   list("--ub,-b,--batch", settings.batches, "Tokens of a prompt that are computed at once");
   list("-t,--threads", settings.threads, "Threads of the CPU; all unless given");
   app.add_option("--ctk,--ctv,--cache-type", settings.model.cache_type,

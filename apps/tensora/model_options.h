@@ -20,7 +20,7 @@ struct ModelOptions {
   std::string cache_type;
   int64_t batch = 512;
   bool batch_invariant = false;
-  int64_t steps_at_once = 1;
+  int64_t steps_at_once = 0;
   bool quiet = false;
   bool shares_prefixes = true;
   int64_t draft_tokens = 0;

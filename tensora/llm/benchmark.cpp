@@ -23,11 +23,14 @@ class Course {
   Course(const std::shared_ptr<const Model>& model, const BenchTest& test,
          const BenchOptions& options)
       : test_(test),
+        at_once_(options.steps_at_once > 0 ? options.steps_at_once
+                                           : good_steps_at_once(model->device())),
         runner_(model, {.sequences = test.sequences,
                         .context = test.depth + test.prompt + test.generate,
                         .max_batch_tokens = std::max(options.batch, test.sequences),
                         .block_size = options.block_size,
-                        .cache_dtype = options.cache_dtype}),
+                        .cache_dtype = options.cache_dtype,
+                        .generates = at_once_ > 1}),
         vocabulary_(model->config().vocab_size) {}
 
   // Puts every sequence at its depth.
@@ -71,12 +74,21 @@ class Course {
     std::vector<SequenceRunner::Part> parts;
     for (int64_t i = 0; i < test_.sequences; ++i)
       parts.push_back({i, std::span(tokens).subspan(static_cast<size_t>(i), 1)});
-    for (int64_t step = 0; step < test_.generate; ++step) {
-      for (int32_t& token : tokens) token = random_token();
+    for (int32_t& token : tokens) token = random_token();
+    for (int64_t step = 0; step < test_.generate;) {
+      const int64_t count = std::min(at_once_, test_.generate - step);
       const auto began = Clock::now();
-      runner_.forward(parts, SequenceRunner::Rows::last);
-      synchronize(runner_.model().device());
-      steps.push_back(seconds_since(began));
+      if (at_once_ > 1) {
+        tokens = runner_.generate(tokens, count);
+      } else {
+        runner_.forward(parts, SequenceRunner::Rows::last);
+        synchronize(runner_.model().device());
+      }
+      steps.insert(steps.end(), static_cast<size_t>(count),
+                   seconds_since(began) / static_cast<double>(count));
+      step += count;
+      if (at_once_ == 1)
+        for (int32_t& token : tokens) token = random_token();
     }
   }
 
@@ -101,6 +113,7 @@ class Course {
   }
 
   BenchTest test_;
+  int64_t at_once_;
   SequenceRunner runner_;
   int64_t vocabulary_;
   std::vector<int32_t> depth_;
@@ -140,6 +153,8 @@ BenchSamples run_benchmark(const std::shared_ptr<const Model>& model, const Benc
   check(options.repetitions > 0, "bench: expected at least one repetition, got ",
         options.repetitions);
   check(options.batch > 0, "bench: expected a batch of at least one token, got ", options.batch);
+  check(options.steps_at_once >= 0 && options.steps_at_once <= 64,
+        "bench: steps_at_once must be from 0 to 64, got ", options.steps_at_once);
   Course course(model, test, options);
   course.go_to_depth();
   if (options.warms_up) course.warm_up();

@@ -29,10 +29,13 @@ struct BenchOptions {
   std::optional<DType> cache_dtype = {};
   bool warms_up = true;
   int64_t block_size = 32;
+  /// Tokens that are queued before the host looks at them, as the engine can do; 0: as many as are
+  /// good on the model's device. From two on the model itself chooses them.
+  int64_t steps_at_once = 1;
 };
 
-/// The times of a test, in seconds. Tokenizing and sampling are not in them; waiting for the device
-/// is.
+/// The times of a test, in seconds. Tokenizing is not in them; waiting for the device is. Tokens are
+/// random where one step is queued at a time, and else the most likely ones, chosen on the device.
 struct BenchSamples {
   std::vector<double> total;   // of each repetition
   std::vector<double> prompt;  // its part for the prompt

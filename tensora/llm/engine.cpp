@@ -32,8 +32,8 @@ void check_options(const EngineOptions& options, const ModelConfig& config) {
   const Speculation& guesses = options.speculation;
   check(guesses.draft_tokens >= 0 && guesses.draft_tokens <= 64,
         "engine: expected from 0 to 64 draft tokens, got ", guesses.draft_tokens);
-  check(options.steps_at_once > 0 && options.steps_at_once <= 64,
-        "engine: steps_at_once must be from 1 to 64, got ", options.steps_at_once);
+  check(options.steps_at_once >= 0 && options.steps_at_once <= 64,
+        "engine: steps_at_once must be from 0 to 64, got ", options.steps_at_once);
   check(!options.batch_invariant || guesses.draft_tokens == 0,
         "engine: speculation changes the shapes of steps, which batch-invariant mode fixes; switch "
         "one of them off");
@@ -48,6 +48,7 @@ EngineOptions chosen(EngineOptions options, const Model& model) {
   const ModelConfig& config = model.config();
   check_options(options, config);
   if (!options.cache_dtype) options.cache_dtype = model.cache_dtype();
+  if (options.steps_at_once == 0) options.steps_at_once = good_steps_at_once(model.device());
   const int64_t most = model.positions();
   check(options.context <= most || most == 0, "engine: the model reads at most ", most,
         " tokens, got a context of ", options.context);

@@ -36,8 +36,8 @@ struct EngineOptions {
   std::optional<DType> cache_dtype = {};  // the model's choice unless given
   bool share_prefixes = true;             // see Note [Prefixes in blocks]
   bool batch_invariant = false;           // see Note [Batch invariance]
-  /// See Note [Several steps at once].
-  int64_t steps_at_once = 1;
+  /// See Note [Several steps at once]; 0: as many as are good on the model's device.
+  int64_t steps_at_once = 0;
   Speculation speculation = {};
 };
 

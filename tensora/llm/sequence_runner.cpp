@@ -5,6 +5,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/core/backend.h"
+#include "tensora/ops.h"
 
 namespace tensora::llm {
 namespace {
@@ -30,9 +31,10 @@ SequenceRunner::SequenceRunner(std::shared_ptr<const Model> model,
           options.cache_dtype.value_or(model_->cache_dtype()), model_->device())),
       builder_({.tokens = options.max_batch_tokens,
                 .sequences = options.sequences,
-                .blocks = blocks_of(options)},
+                .blocks = blocks_of(options),
+                .choices = options.generates ? options.sequences : 0},
                options.block_size, model_->device()),
-      steps_(model_) {
+      steps_(model_, {.advance = options.generates}) {
   // Every sequence has its own blocks for good.
   sequences_.resize(static_cast<size_t>(options.sequences));
   int32_t first = 0;
@@ -80,6 +82,40 @@ Tensor SequenceRunner::forward(std::span<const Part> parts, Rows rows) {
 Tensor SequenceRunner::hidden(std::span<const Part> parts, Rows rows) {
   const inference_mode guard;
   return model_->hidden(prepare(parts, rows), cache_);
+}
+
+std::vector<int32_t> SequenceRunner::generate(std::span<const int32_t> first, int64_t count) {
+  check(options_.generates && static_cast<int64_t>(first.size()) == options_.sequences && count > 0,
+        "sequence_runner: generate expects the option `generates`, a token for each of ",
+        options_.sequences, " sequences and a positive count, got ", first.size(), " tokens and ",
+        count);
+  const inference_mode guard;
+  std::vector<Part> parts;
+  for (int64_t i = 0; i < options_.sequences; ++i) {
+    Sequence& sequence = sequences_[static_cast<size_t>(i)];
+    check(sequence.size() + count <= options_.context, "sequence_runner: ", sequence.size() + count,
+          " tokens do not fit the context of ", options_.context);
+    sequence.choices = {TokenChoice{}};
+    sequence.ahead = count - 1;
+    parts.push_back({i, first.subspan(static_cast<size_t>(i), 1)});
+  }
+  const Batch& batch = prepare(parts, Rows::last);
+  std::vector<Tensor> steps;
+  for (int64_t i = 0; i < count; ++i) {
+    const Tensor tokens = steps_.forward(batch, cache_).tokens;
+    steps.push_back(i + 1 < count ? tokens.clone() : tokens);  // the next step overwrites it
+  }
+  const auto chosen = to_vector<int64_t>(stack(steps, 1));
+  std::vector<int32_t> next;
+  auto token = chosen.begin();
+  for (Sequence& sequence : sequences_) {
+    sequence.tokens.insert(sequence.tokens.end(), token, token + (count - 1));
+    token += count;
+    next.push_back(static_cast<int32_t>(token[-1]));
+    sequence.choices.clear();
+    sequence.ahead = 0;
+  }
+  return next;
 }
 
 Tensor SequenceRunner::read(int64_t sequence, std::span<const int32_t> tokens) {

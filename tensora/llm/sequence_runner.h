@@ -16,6 +16,7 @@ struct SequenceRunnerOptions {
   int64_t max_batch_tokens = 512;
   int64_t block_size = 32;
   std::optional<DType> cache_dtype = {};  // the model's choice unless given
+  bool generates = false;  // whether `generate` will be called
 };
 
 /// Computes given tokens of a fixed number of sequences, without requests, sampling or a thread of
@@ -35,6 +36,9 @@ class SequenceRunner {
   Tensor forward(std::span<const Part> parts, Rows rows);
   /// The same for the hidden states.
   Tensor hidden(std::span<const Part> parts, Rows rows);
+  /// Appends a token to each sequence, then those that the model finds most likely, `count` in all,
+  /// by steps that are queued at once. Returns what would come next.
+  std::vector<int32_t> generate(std::span<const int32_t> first, int64_t count);
   /// Appends tokens to one sequence in as many steps as it takes; the logits of the last one.
   Tensor read(int64_t sequence, std::span<const int32_t> tokens);
 

@@ -12,6 +12,10 @@ struct StepOptions {
   bool advance = false;  // see Note [Several steps at once]
 };
 
+/// How many steps to queue at once where nobody says: what the host does between two steps counts
+/// beside a small model's step on a GPU. On the CPU the host computes the steps.
+inline int64_t good_steps_at_once(Device device) { return device.is_cpu() ? 1 : 4; }
+
 /// Note [Steps as graphs]
 /// A step that continues sequences by one token each reads the weights once and does little else,
 /// in a hundred or more kernels: on a GPU the host is hardly faster in launching them than they are

@@ -1,4 +1,6 @@
 // The engine with a real model: the golden story, and the same tokens however they are computed.
+#include <algorithm>
+
 #include "../helpers.h"
 #include "../real_data.h"
 #include "../train/temporary_folder.h"
@@ -7,6 +9,7 @@
 #include "tensora/llm/engine.h"
 #include "tensora/llm/model_file.h"
 #include "tensora/llm/perplexity.h"
+#include "tensora/llm/sequence_runner.h"
 
 namespace tensora::llm {
 namespace {
@@ -159,6 +162,29 @@ TEST_F(EngineModel, LikeTextsHaveLikeEmbeddings) {
   EXPECT_GT(likeness(cat, dog), likeness(cat, other));
 }
 
+TEST_F(EngineModel, StepsAtOnceGiveTheTokensOfSingleSteps) {
+  SequenceRunner single(parts().model, {.sequences = 2, .context = 64});
+  SequenceRunner grouped(parts().model, {.sequences = 2, .context = 64, .generates = true});
+  std::vector<int32_t> tokens{1, 300}, next = tokens;
+  for (const int64_t count : {1, 5, 7}) {
+    for (int64_t i = 0; i < count; ++i) {
+      const SequenceRunner::Part both[] = {{0, std::span(tokens).first(1)},
+                                           {1, std::span(tokens).subspan(1)}};
+      const auto best =
+          to_vector<int64_t>(argmax(single.forward(both, SequenceRunner::Rows::last), 1));
+      tokens.assign(best.begin(), best.end());
+    }
+    next = grouped.generate(next, count);
+    EXPECT_EQ(next, tokens) << count;
+  }
+  for (const int64_t sequence : {0, 1})
+    EXPECT_TRUE(std::ranges::equal(single.tokens(sequence), grouped.tokens(sequence)));
+  EXPECT_TRUE(testing::contains(testing::error_of([&] { grouped.generate(next, 60); }),
+                                "do not fit the context of 64"));
+  EXPECT_TRUE(testing::contains(testing::error_of([&] { single.generate(next, 1); }),
+                                "the option `generates`"));
+}
+
 TEST_F(EngineModel, BenchmarksCountWhatTheyRan) {
   const BenchTest test{.prompt = 20, .generate = 5, .depth = 7, .sequences = 3};
   const BenchSamples samples = run_benchmark(parts().model, test, {.repetitions = 2, .batch = 8});
@@ -170,6 +196,8 @@ TEST_F(EngineModel, BenchmarksCountWhatTheyRan) {
   EXPECT_LE(result.min_token_time, result.avg_token_time);
   EXPECT_LE(result.avg_token_time, result.max_token_time);
   EXPECT_EQ(test.name(), "pp20+tg5 x3 @ d7");
+  EXPECT_EQ(run_benchmark(parts().model, test, {.repetitions = 1, .steps_at_once = 2}).steps.size(),
+            5u);
   EXPECT_TRUE(testing::contains(testing::error_of([&] { run_benchmark(parts().model, {}, {}); }),
                                 "expected a prompt"));
 }

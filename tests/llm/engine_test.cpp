@@ -420,7 +420,7 @@ TEST(Engine, HostileOptionsAreErrors) {
       {{.max_sequences = 8, .max_batch_tokens = 4}, "tokens per step"},
       {{.block_size = 0}, "block size"},
       {{.context = 128, .cache_tokens = 64}, "needs a cache of as many"},
-      {{.steps_at_once = 0}, "steps_at_once"},
+      {{.steps_at_once = -1}, "steps_at_once"},
       {{.batch_invariant = true, .speculation = {.draft_tokens = 2}}, "batch-invariant"},
       {{.speculation = {.draft_tokens = -1}}, "draft tokens"},
       {{.speculation = {.draft_tokens = 2, .max_ngram = 1}}, "min_ngram"},

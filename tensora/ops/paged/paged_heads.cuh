@@ -2,7 +2,8 @@
 
 // Internal header
 // What becomes of one head of one token before it is used or stored. A warp has the head in shared
-// memory, as float32.
+// memory, as float32. Loops are not unrolled: these kernels run for microseconds, in which reading
+// their instructions counts (Note [Attention of one step]).
 
 #include "tensora/backend/cuda/loops/indexing.cuh"
 #include "tensora/ops/paged/paged_store_call.h"
@@ -23,8 +24,10 @@ __device__ inline void normalise(const StoreCall& call, const void* weight, DTyp
                                  float* head) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   float squares = 0;
+#pragma unroll 1
   for (int d = lane; d < call.size; d += 32) squares = fmaf(head[d], head[d], squares);
   const float factor = rsqrtf(warp_sum(squares) / static_cast<float>(call.size) + call.eps);
+#pragma unroll 1
   for (int d = lane; d < call.size; d += 32)
     head[d] *= factor * (any_number(weight, dtype, d) + call.unit_offset);
   __syncwarp();
@@ -33,22 +36,24 @@ __device__ inline void normalise(const StoreCall& call, const void* weight, DTyp
 /// angles: of the token's position, cosines and then sines.
 __device__ inline void turn(const StoreCall& call, const float* angles, float* head) {
   const int half = call.turned / 2;
+#pragma unroll 1
   for (int i = static_cast<int>(threadIdx.x) % 32; i < half; i += 32) {
     const int a = call.in_halves ? i : 2 * i, b = call.in_halves ? i + half : 2 * i + 1;
     const float cosine = angles[i], sine = angles[half + i], x = head[a], y = head[b];
-    head[a] = x * cosine - y * sine;
-    head[b] = y * cosine + x * sine;
+    // As in Note [Attention of one step], whose keys have the same bits.
+    head[a] = fmaf(x, cosine, -(y * sine));
+    head[b] = fmaf(y, cosine, x * sine);
   }
   __syncwarp();
 }
 
-__device__ inline void store_cached(const StoreCall& call, char* cache, long long slot, int head,
+/// row: of the cache, in rows of `size` numbers.
+__device__ inline void store_cached(const StoreCall& call, char* cache, int64_t row,
                                     const float* from) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int64_t row =
-      (slot / call.block_size * call.kv_heads + head) * call.block_size + slot % call.block_size;
   if (call.cache_dtype == DType::q8_0) {
     auto* const blocks = reinterpret_cast<BlockQ8_0*>(cache) + row * (call.size / 32);
+#pragma unroll 1
     for (int b = 0; b < call.size / 32; ++b) {
       const float value = from[b * 32 + lane];
       float largest = fabsf(value);
@@ -63,6 +68,7 @@ __device__ inline void store_cached(const StoreCall& call, char* cache, long lon
     }
     return;
   }
+#pragma unroll 1
   for (int d = lane; d < call.size; d += 32) {
     if (call.cache_dtype == DType::float8_e4m3fn)
       reinterpret_cast<Float8E4M3*>(cache)[row * call.size + d] = Float8E4M3(from[d]);

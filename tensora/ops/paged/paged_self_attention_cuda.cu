@@ -98,7 +98,9 @@ void paged_self_attention_kernel(const KernelContext& context, const A& attrs) {
   StepCall call{};
   call.store = store_call(context, attrs);
   call.attention = attention_call(context, attrs, call.store);
-  if (runs_sm90a(device) && call.attention.max_length <= kStepLength)
+  if (runs_sm90a(device) && call.attention.max_length <= kStepLength &&
+      call.attention.block_shift >= 0 && call.store.turned % 8 == 0 &&
+      reinterpret_cast<uintptr_t>(call.store.qkv) % 8 == 0)
     return attend_one_step(context.op, device, call);
   const Scratch query(device, static_cast<size_t>(context.output(A::kResult).bytes()));
   call.store.query = query.data();

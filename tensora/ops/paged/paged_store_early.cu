@@ -29,8 +29,11 @@ __global__ void __launch_bounds__(kStoreWarps * 32)
     if (lane == 0) note_fault(call.fault, call.op, call.slot_sentence, slot, call.places, 0);
     return;
   }
+  const auto row_of = [&](int of) {
+    return (slot / call.block_size * call.kv_heads + of) * call.block_size + slot % call.block_size;
+  };
   if (value >= 0) {
-    if (slot >= 0) store_cached(call, call.values, slot, value, head);
+    if (slot >= 0) store_cached(call, call.values, row_of(value), head);
     return;
   }
   const void* const norm = key < 0 ? call.q_norm : call.k_norm;
@@ -40,7 +43,7 @@ __global__ void __launch_bounds__(kStoreWarps * 32)
   if (position < 0) return;
   turn(call, call.cos_sin + position * call.turned, head);
   if (key >= 0) {
-    if (slot >= 0) store_cached(call, call.keys, slot, key, head);
+    if (slot >= 0) store_cached(call, call.keys, row_of(key), head);
     return;
   }
   for (int d = lane; d < call.size; d += 32)

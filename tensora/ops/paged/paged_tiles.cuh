@@ -32,6 +32,10 @@ struct PagedPlace {
     const int place = position - block * call.block_size;
     return (int64_t{blocks[block]} * call.groups + group) * call.block_size + place;
   }
+  __device__ int64_t row_by_shift(const PagedCall& call, int position) const {
+    const int64_t block = blocks[position >> call.block_shift];
+    return ((block * call.groups + group) << call.block_shift) + (position & (call.block_size - 1));
+  }
   __device__ int position(int query) const { return length - queries + query; }
   /// The first position that queries from `query` on see.
   __device__ int first_seen(const PagedCall& call, int query) const {
@@ -86,22 +90,33 @@ __device__ inline void convert_chunk(unsigned to, const char* cache, DType dtype
                : "memory");
 }
 
+/// What a cache may be: numbers of the queries' dtype, which are copied as they are, in blocks
+/// whose size is a power of two; or any.
+enum class PagedCache : uint8_t { plain, any };
+template <class T>
+__host__ __device__ inline bool is_16_bits_of(DType dtype) {
+  return dtype == (is_bfloat16_type<T> ? DType::bfloat16 : DType::float16);
+}
+
 /// Requests keys and values of positions from `first` on; those from `end` on become zero. All
 /// block numbers are fetched before the first is used.
-template <class T, int width>
+template <class T, int width, PagedCache cache = PagedCache::any>
 __device__ inline void request_keys(const PagedCall& call, const PagedPlace& place, int first,
                                     int end, unsigned tile) {
   constexpr int kChunks = width / 8, kStep = kPagedThreads / kChunks, kRows = kPagedKeys / kStep;
   constexpr unsigned kValues = kPagedKeys * width * 2;
   const int chunk = static_cast<int>(threadIdx.x) % kChunks;
   const int row = static_cast<int>(threadIdx.x) / kChunks;
-  const bool as_it_is =
-      call.cache_dtype == (is_bfloat16_type<T> ? DType::bfloat16 : DType::float16);
+  const bool as_it_is = cache == PagedCache::plain || is_16_bits_of<T>(call.cache_dtype);
   int64_t rows[kRows];
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
     const int position = first + row + i * kStep;
-    rows[i] = position < end && chunk * 8 < call.size ? place.row(call, position) : -1;
+    const auto found = [&] {
+      return cache == PagedCache::plain ? place.row_by_shift(call, position)
+                                        : place.row(call, position);
+    };
+    rows[i] = position < end && chunk * 8 < call.size ? found() : -1;
   }
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
@@ -141,6 +156,17 @@ struct PagedState {
   float largest[2] = {kHidden, kHidden}, total[2] = {};
 };
 
+// Scores bounded by the cap, to the base 2. One branch for all of them: few models have a cap, and
+// code that is jumped over is read all the same.
+template <int count>
+__device__ inline void cap_scores(const PagedCall& call, float (&scores)[count][4]) {
+#pragma unroll
+  for (float(&four)[4] : scores)
+#pragma unroll
+    for (float& score : four)
+      score = call.softcap * kLog2E * tanhf(score * call.scale / call.softcap);
+}
+
 /// Attends to 16 `blocks` keys of a tile. `position[half]` is where the row's query stands; it sees
 /// keys from `lowest[half]` on.
 template <class T, int width, int blocks>
@@ -163,6 +189,8 @@ __device__ inline void attend(const PagedCall& call, unsigned queries, unsigned 
       multiply_add<T>(scores[2 * b + 1], left, right[2], right[3]);
     }
   }
+  if (call.softcap > 0) cap_scores(call, scores);
+  const float scale = call.softcap > 0 ? 1.0f : call.scale;
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     float largest = state.largest[half];
@@ -170,8 +198,7 @@ __device__ inline void attend(const PagedCall& call, unsigned queries, unsigned 
     for (int i = 0; i < 4 * blocks; ++i) {
       float& score = scores[i / 2][half * 2 + i % 2];
       const int key = first_key + i / 2 * 8 + static_cast<int>(lane % 4) * 2 + i % 2;
-      score *= call.scale;
-      if (call.softcap > 0) score = call.softcap * kLog2E * tanhf(score / call.softcap);
+      score *= scale;
       if (key > position[half] || key < lowest[half]) score = kHidden;
       largest = fmaxf(largest, score);
     }

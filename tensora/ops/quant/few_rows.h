@@ -42,10 +42,18 @@ struct RowsCall {
   float eps = 0;                     // of the norm
   int rows = 0, columns = 0, k = 0;  // columns: of a row of the result
   int tiles = 0, team = 0;           // of the launch; warps that share a tile
+  bool begins_late = false;          // see Note [Launches side by side]
+  bool joins = false;
   DType x_dtype = DType::bfloat16, out_dtype = DType::float32;
   DType bias_dtype = DType::float32, residual_dtype = DType::float32;
   Gate gate = Gate::none;
 };
+
+// Note [Launches side by side]
+// Where the weights of a call have several dtypes, each has a launch. They need nothing of one
+// another, so one row's run together: the first one lets the next begin only when it has seen the
+// end of the kernel before it (`begins_late`); the next ones `join` it: they do not wait at their
+// beginning, but at their end, so that what follows them finds the results of all.
 
 /// Queues the product on tensor cores; all weights have dtype `weight`. False, and nothing is
 /// queued, where it does not apply: other activations than bfloat16 (float16 for float16 weights),
@@ -58,8 +66,8 @@ void general_rows(std::string_view op, int device, DType weight, const RowsCall&
 /// Many rows: unpacks the weights and multiplies by cuBLASLt.
 void many_rows(std::string_view op, int device, DType weight, const RowsCall& call);
 
-/// Any number of rows, by the kernel that suits it.
-void multiply_rows_by(std::string_view op, int device, DType weight, const RowsCall& call);
+/// Any number of rows, by the kernel that suits it. True if few_rows took all of them.
+bool multiply_rows_by(std::string_view op, int device, DType weight, const RowsCall& call);
 
 /// A weight's numbers times its scales, as float32, float16 or bfloat16.
 void unpack_weight(std::string_view op, int device, DType weight, const char* from,

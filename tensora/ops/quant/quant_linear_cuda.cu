@@ -41,14 +41,17 @@ void quant_linear_kernel(const KernelContext& context, const A& attrs) {
   RowsCall call = call_of(context, attrs);
   DType dtype = DType::float32;
   int column = 0;
-  const auto run = [&] {
-    if (call.count > 0) multiply_rows_by(context.op, context.device.index, dtype, call);
+  const auto run = [&](bool is_last) {
+    if (call.count == 0) return;
+    call.begins_late = call.rows == 1 && !is_last;
+    const bool few = multiply_rows_by(context.op, context.device.index, dtype, call);
+    call.joins = call.begins_late && few;
     call.count = 0;
   };
   for (size_t i = 0; i < A::kMostWeights; ++i) {
     const View* const weight = optional_input(context, A::kWeight + i);
     if (!weight) continue;
-    if (weight->dtype != dtype) run();
+    if (weight->dtype != dtype) run(false);
     dtype = weight->dtype;
     const View* const scale = optional_input(context, A::kScale + i);
     const auto rows = static_cast<int>(weight->sizes[0]);
@@ -60,7 +63,7 @@ void quant_linear_kernel(const KernelContext& context, const A& attrs) {
                                   .column = column};
     column += rows;
   }
-  run();
+  run(true);
 }
 
 }  // namespace

@@ -3,39 +3,30 @@
 // Internal header
 // The kernel behind few_rows for a single row of activations.
 
-#include <algorithm>
-
-#include "tensora/ops/quant/quant_row_parts.cuh"
+#include "tensora/ops/quant/quant_row_copies.cuh"
 
 // Note [One row times quantized weights]
 // When tokens are made one by one a product reads its weights once, in microseconds, and most of
 // the time that it could lose is lost waiting: for the kernel before, for the first weights, for
-// the last warp. So one block stays on every multiprocessor. Its warps form teams, each of which
-// takes one tile of 16 weight rows after the other; a warp requests the chunks of its team's next
-// tile while it still multiplies those of this one, and the first ones before the previous kernel
-// has ended. A block takes so many registers that two do not fit: where they do, the next kernel's
-// blocks, which begin early, find room beside one another on the multiprocessors that are free
-// first, and leave the others idle. The activations lie in shared memory. If the call has a norm,
-// every block computes it for itself, which costs less than a kernel that all others wait for. One
-// row leaves seven columns of a tile idle. So column n holds the row's n-th group: of the product
-// of group j with all columns, column j is taken, and every thread has the scales of two groups,
-// instead of all threads those of all groups.
+// the last warp. So one block stays on every multiprocessor and takes one tile of 16 weight rows
+// after the other; eight warps share the chunks of a tile, while others request the next ones
+// (Note [Copies by the run]), the first of them before the previous kernel has ended. A block takes
+// so much shared memory that two do not fit: where they do, the next kernel's blocks, which begin
+// early, find room beside one another on the multiprocessors that are free first, and leave the
+// others idle. The activations lie in shared memory. If the call has a norm, every block computes
+// it for itself, which costs less than a kernel that all others wait for. One row leaves seven
+// columns of a tile idle. So column n holds the row's n-th group: of the product of group j with
+// all columns, column j is taken, and every thread has the scales of two groups, instead of all
+// threads those of all groups. The parts of eight tiles meet at once, and each warp finishes one.
 
 namespace tensora::cuda {
 
-inline constexpr int kMostBytes = 220 << 10;
+inline constexpr int kMostBytes = 200 << 10;
 /// What such kernels state as their most threads: so few registers that attention's blocks fit
-/// beside theirs, so many that no second one does.
+/// beside theirs.
 inline constexpr int kStepBound = 512;
-
-template <class Tile>
-struct OneRowShape {
-  static constexpr int kStageBytes = RowsShape<Tile>::kStageBytes;
-  static constexpr int kWarps = 12;
-  static constexpr int kThreads = kWarps * 32;
-  static constexpr int kStages = std::clamp((96 << 10) / (kWarps * kStageBytes), 2, 4);
-  static constexpr int kBytes = kWarps * kStages * kStageBytes;
-};
+/// Of shared memory, at least: more than half of what kStepSharedPercent stands for.
+inline constexpr int kLeastBytes = 84 << 10;
 
 // A group's activations, held by four lanes, as float16 times a power of two; returns its inverse.
 template <int words>
@@ -112,6 +103,11 @@ __device__ inline void stage_row(const RowsCall& call, int padded, char* to) {
     reinterpret_cast<uint4*>(to)[i] = i < call.k / 8 ? __ldcg(from + i) : uint4{};
 }
 
+template <int threads>
+__device__ inline void wait_for_threads() {
+  asm volatile("bar.sync 1, %0;" ::"n"(threads) : "memory");
+}
+
 /// Activations that are still to be normalised: what of the norm's weight a thread needs, read
 /// before the previous kernel has ended.
 template <class T, int threads>
@@ -151,7 +147,7 @@ struct StagedNorm {
     for (int distance = 16; distance > 0; distance /= 2)
       squares += __shfl_xor_sync(kWholeWarp, squares, distance);
     if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = squares;
-    __syncthreads();
+    wait_for_threads<threads>();
     squares = 0;
 #pragma unroll
     for (float sum : sums) squares += sum;
@@ -180,8 +176,22 @@ struct OneResult {
   }
 };
 
-__device__ inline void wait_for_team(int team, int warps) {
-  asm volatile("bar.sync %0, %1;" ::"r"(team + 1), "r"(warps * 32) : "memory");
+// See Note [Launches side by side].
+__device__ inline void wait_in_front(const RowsCall& call) {
+  if (!call.joins) wait_for_previous();
+  if (call.begins_late) begin_next();
+}
+
+template <class T, int threads>
+__device__ inline void stage_activations(const RowsCall& call, int padded, char* shared) {
+  if (call.norm) {
+    const StagedNorm<T, threads> norm(call);
+    wait_in_front(call);  // all but the weights may be its results
+    norm.stage(call, padded, shared);
+  } else {
+    wait_in_front(call);
+    stage_row<threads>(call, padded, shared);
+  }
 }
 
 /// Activations as they are, and weights made what they are. (RowAsBytes: both as bytes.)
@@ -191,8 +201,11 @@ struct RowAsFloats {
   using T = Number;
   /// Of shared memory, for `padded` numbers.
   __host__ __device__ static constexpr int bytes(int padded) { return padded * 2; }
+  /// Waits for the previous kernel, and brings the activations there.
   template <int threads>
-  __device__ static void prepare(char*, int) {}
+  __device__ static void stage(const RowsCall& call, int padded, char* shared) {
+    stage_activations<T, threads>(call, padded, shared);
+  }
   __device__ static void multiply(const char* x, int, int chunk, const char* const (&rows)[2],
                                   const unsigned* table, float (&sums)[2]) {
     using Shape = RowsShape<Tile>;
@@ -209,120 +222,110 @@ struct RowAsFloats {
   }
 };
 
+/// The tiles whose parts meet at once: one for each warp.
+template <class Shape>
+struct JoinedTiles {
+  float parts[2][Shape::kWarps][Shape::kWarps][kTileWeights];  // side, tile, warp, row
+
+  __device__ void finish(const RowsCall& call, const OneResult& result, int side, int tile,
+                         float residual) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    float sum = 0, up = 0;
+#pragma unroll
+    for (const auto& part : parts[side][tile]) {
+      sum += part[lane % kTileWeights];
+      up += part[(lane + kTileWeights / 2) % kTileWeights];
+    }
+    if (result.n >= 0) store_product(call, result.weight, 0, result.n, sum, up, residual);
+  }
+};
+
 template <class Row>
 __global__ void __launch_bounds__(kStepBound, 1)
     multiply_one_row(const __grid_constant__ RowsCall call) {
   using Tile = typename Row::Tile;
   using Shape = OneRowShape<Tile>;
   extern __shared__ __align__(128) char shared[];
-  __shared__ float joined[2][Shape::kWarps * kTileWeights];
+  __shared__ JoinedTiles<Shape> joined;
   __shared__ unsigned table[Tile::kTable > 0 ? Tile::kTable : 1];
-  begin_next();
+  __shared__ typename RowStages<Tile>::Barriers barriers;
+  if (!call.begins_late) begin_next();
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int g = lane / 4, c = lane % 4;
   const int chunks = (call.k + Tile::kChunk - 1) / Tile::kChunk, padded = chunks * Tile::kChunk;
-  const int size = call.team, team = warp / size, rank = warp % size;
-  const int first = team * static_cast<int>(gridDim.x) + static_cast<int>(blockIdx.x);
-  const int stride = Shape::kWarps / size * static_cast<int>(gridDim.x);
-  char* const own = shared + Row::bytes(padded) + warp * Shape::kStages * Shape::kStageBytes;
-  // The chunk that is requested next.
-  int next_tile = first, next_chunk = rank;
-  RowsPlace next = rows_of_tile(call, min(next_tile, call.tiles - 1));
-  const auto request = [&](char* stage) {
-    if (next_tile < call.tiles && next_chunk < chunks) {
-      request_chunk<Tile>(next, next_chunk, stage);
-      next_chunk += size;
-      if (next_chunk >= chunks) {
-        next_tile += stride, next_chunk = rank;
-        if (next_tile < call.tiles) next = rows_of_tile(call, next_tile);
+  const int spans = (chunks + Shape::kWarps - 1) / Shape::kWarps;
+  const int first = static_cast<int>(blockIdx.x), stride = static_cast<int>(gridDim.x);
+  RowStages<Tile> stages(shared + Row::bytes(padded), barriers);
+  if (threadIdx.x == 0) stages.init();
+  if constexpr (Tile::kTable > 0)
+    for (int i = static_cast<int>(threadIdx.x); i < Tile::kTable; i += Shape::kAllThreads)
+      table[i] = Tile::table_word(i);
+  __syncthreads();
+  if (warp >= Shape::kWarps) {
+#pragma unroll 1
+    for (int tile = first; tile < call.tiles; tile += stride) {
+      const RowsPlace place = rows_of_tile(call, tile);
+#pragma unroll 1
+      for (int span = 0; span < spans; ++span, stages.advance())
+        stages.request(place, span * Shape::kSpanBytes);
+    }
+    return;
+  }
+  Row::template stage<Shape::kThreads>(call, padded, shared);
+  wait_for_threads<Shape::kThreads>();
+  int side = 0;
+#pragma unroll 1
+  for (int begin = first; begin < call.tiles; begin += Shape::kWarps * stride, side ^= 1) {
+    // The tile that this warp finishes. What is added to it is read before the sum is there.
+    const int own = begin + warp * stride;
+    const OneResult result(call, min(own, call.tiles - 1));
+    const float residual =
+        own < call.tiles && result.n >= 0 ? residual_of(call, result.weight, 0, result.n) : 0.0f;
+#pragma unroll 1
+    for (int i = 0; i < Shape::kWarps && begin + i * stride < call.tiles; ++i) {
+      const RowsPlace place = rows_of_tile(call, begin + i * stride);
+      const char* const of_lane[2] = {place.row(0, g), place.row(1, g)};
+      float sums[2] = {};
+#pragma unroll 1
+      for (int span = 0; span < spans; ++span, stages.advance()) {
+        const int chunk = span * Shape::kWarps + warp, at = span * Shape::kSpanBytes;
+        char* const stage = stages.wait() + warp * Tile::kBytes;
+        if (chunk < chunks) {
+          if (call.k % Tile::kChunk != 0 && chunk == chunks - 1)
+            clear_behind<Tile>(stage, place, at, place.row_bytes - chunk * Tile::kBytes);
+          const char* rows[2];
+#pragma unroll
+          for (int half = 0; half < 2; ++half)
+            rows[half] = stage + (g + 8 * half) * Shape::kPitch + lead_of<Tile>(of_lane[half] + at);
+          Row::multiply(shared, padded, chunk, rows, table, sums);
+        }
+        stages.release();
+      }
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        sums[half] += __shfl_xor_sync(kWholeWarp, sums[half], 1);
+        sums[half] += __shfl_xor_sync(kWholeWarp, sums[half], 2);
+        if (c == 0) joined.parts[side][i][warp][g + 8 * half] = sums[half];
       }
     }
-    close_copies();
-  };
-#pragma unroll
-  for (int i = 0; i < Shape::kStages; ++i) request(own + i * Shape::kStageBytes);
-  if constexpr (Tile::kTable > 0)
-    for (int i = static_cast<int>(threadIdx.x); i < Tile::kTable; i += Shape::kThreads)
-      table[i] = Tile::table_word(i);
-  if (call.norm) {
-    const StagedNorm<typename Row::T, Shape::kThreads> norm(call);
-    wait_for_previous();  // all but the weights may be its results
-    norm.stage(call, padded, shared);
-  } else {
-    wait_for_previous();
-    stage_row<Shape::kThreads>(call, padded, shared);
+    wait_for_threads<Shape::kThreads>();
+    if (own < call.tiles) joined.finish(call, result, side, warp, residual);
   }
-  __syncthreads();
-  Row::template prepare<Shape::kThreads>(shared, padded);
-  char* stage = own;
-  int side = 0;
-  for (int tile = first; tile < call.tiles; tile += stride, side ^= 1) {
-    const RowsPlace place = rows_of_tile(call, tile);
-    const OneResult result(call, tile);
-    // Read before the sum is there.
-    const float residual =
-        rank == 0 && result.n >= 0 ? residual_of(call, result.weight, 0, result.n) : 0.0f;
-    float sums[2] = {};
-    for (int chunk = rank; chunk < chunks; chunk += size) {
-      wait_for_copies<Shape::kStages - 1>();
-      __syncwarp();
-      const char* rows[2];
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        rows[half] = stage + (g + 8 * half) * Tile::kPitch +
-                     lead_of<Tile>(place.row(half, g) + chunk * Tile::kBytes);
-      Row::multiply(shared, padded, chunk, rows, table, sums);
-      __syncwarp();  // the stage is no longer read
-      request(stage);
-      stage += Shape::kStageBytes;
-      if (stage == own + Shape::kStages * Shape::kStageBytes) stage = own;
-    }
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      sums[half] += __shfl_xor_sync(kWholeWarp, sums[half], 1);
-      sums[half] += __shfl_xor_sync(kWholeWarp, sums[half], 2);
-      if (c == 0) joined[side][warp * kTileWeights + g + 8 * half] = sums[half];
-    }
-    wait_for_team(team, size);
-    if (rank > 0) continue;
-    float sum = 0, up = 0;
-    for (int w = 0; w < size; ++w) {
-      const float* const from = joined[side] + (warp + w) * kTileWeights;
-      sum += from[lane % kTileWeights];
-      up += from[(lane + kTileWeights / 2) % kTileWeights];
-    }
-    if (result.n >= 0) store_product(call, result.weight, 0, result.n, sum, up, residual);
-  }
-  wait_for_copies<0>();
-}
-
-/// How many of `warps` warps share a tile: so many that the one with the most chunks has few.
-inline int team_for(int warps, int tiles, int chunks, int multiprocessors) {
-  int best = 1;
-  const auto steps = [&](int team) {
-    const int teams = warps / team * multiprocessors;
-    return (tiles + teams - 1) / teams * ((chunks + team - 1) / team);
-  };
-  for (int team = 2; team <= warps; ++team)
-    if (warps % team == 0 && steps(team) < steps(best)) best = team;
-  return best;
+  if (call.joins) wait_for_previous();
 }
 
 template <class Row>
-void launch_one_row(std::string_view op, int device, RowsCall call) {
+void launch_one_row(std::string_view op, int device, const RowsCall& call) {
   using Tile = typename Row::Tile;
   using Shape = OneRowShape<Tile>;
   const int chunks = (call.k + Tile::kChunk - 1) / Tile::kChunk;
-  const int multiprocessors = device_info(device).multiprocessors;
-  call.team = team_for(Shape::kWarps, call.tiles, chunks, multiprocessors);
-  const int teams = Shape::kWarps / call.team;
-  const int blocks = std::min(multiprocessors, (call.tiles + teams - 1) / teams);
-  const int bytes = Row::bytes(chunks * Tile::kChunk) + Shape::kBytes;
+  const int blocks = std::min(device_info(device).multiprocessors, call.tiles);
+  const int bytes = std::max(Row::bytes(chunks * Tile::kChunk) + Shape::kBytes, kLeastBytes);
   const auto kernel = multiply_one_row<Row>;
   allow_shared_memory(device, reinterpret_cast<const void*>(kernel), kMostBytes);
   prefer_shared_memory(device, reinterpret_cast<const void*>(kernel), kStepSharedPercent);
   Launch{op, device, static_cast<unsigned>(bytes), true}(
-      kernel, dim3(static_cast<unsigned>(blocks)), dim3(Shape::kThreads), call);
+      kernel, dim3(static_cast<unsigned>(blocks)), dim3(Shape::kAllThreads), call);
 }
 
 }  // namespace tensora::cuda

@@ -47,44 +47,35 @@ struct ByteRow {
     return (padded * 2 + padded / kChunk * (1 + kGroups) * 4 + 127) / 128 * 128;
   }
 
-  /// A warp takes 256 numbers at a time, a lane eight of them.
-  template <int threads>
-  __device__ void fill(int padded) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  /// Numbers 8 lane to 8 lane + 7 of a chunk, as four pairs of bfloat16.
+  __device__ void put(int chunk, const unsigned (&pairs)[4]) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
     constexpr float kLargest = 127 * 256;
-    for (int chunk = warp; chunk < padded / kChunk; chunk += threads / 32) {
-      char* const own = x + chunk * kChunk * 2;
-      const uint4 words = reinterpret_cast<const uint4*>(own)[lane];
-      const unsigned pairs[4] = {words.x, words.y, words.z, words.w};
-      float most = 0;
+    unsigned bits = 0;  // the largest magnitude
 #pragma unroll
-      for (unsigned pair : pairs) {
-        const unsigned bits = max(pair & 0x7fffu, pair >> 16 & 0x7fffu);
-        most = fmaxf(most, __builtin_bit_cast(float, min(bits, 0x7f80u) << 16));
-      }
+    for (unsigned pair : pairs) bits = max(bits, max(pair & 0x7fffu, pair >> 16 & 0x7fffu));
+    const unsigned all = min(__reduce_max_sync(kWholeWarp, bits), 0x7f80u);
+    const float most = __builtin_bit_cast(float, all << 16);
+    // Roughly: there is room above the largest.
+    const float inverse = most > 0 ? __fdividef(kLargest, most) : 0.0f;
+    unsigned high[2] = {}, low[2] = {};
+    int sum = 0;
 #pragma unroll
-      for (int distance = 16; distance > 0; distance /= 2)
-        most = fmaxf(most, __shfl_xor_sync(kWholeWarp, most, distance));
-      const float inverse = most > 0 ? kLargest / most : 0.0f;
-      unsigned high[2] = {}, low[2] = {};
-      int sum = 0;
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const unsigned bits = i % 2 == 0 ? pairs[i / 2] << 16 : pairs[i / 2] & 0xffff0000u;
-        const int number = __float2int_rn(__builtin_bit_cast(float, bits) * inverse);
-        const int first = (number + 128) >> 8, second = number - first * 256;
-        sum += number;
-        high[i / 4] |= (static_cast<unsigned>(first) & 255u) << i % 4 * 8;
-        low[i / 4] |= (static_cast<unsigned>(second) & 255u) << i % 4 * 8;
-      }
-      sum += __shfl_xor_sync(kWholeWarp, sum, 1);
-      __syncwarp();  // all have read
-      reinterpret_cast<uint2*>(own)[lane] = {high[0], high[1]};
-      reinterpret_cast<uint2*>(own + kChunk)[lane] = {low[0], low[1]};
-      if (lane % 2 == 0) sums[chunk * kGroups + lane / 2] = sum;
-      if (lane == 0)
-        scales[chunk] = most < __builtin_huge_valf() ? most / kLargest : __builtin_nanf("");
+    for (int i = 0; i < 8; ++i) {
+      const unsigned number_bits = i % 2 == 0 ? pairs[i / 2] << 16 : pairs[i / 2] & 0xffff0000u;
+      const int number = __float2int_rn(__builtin_bit_cast(float, number_bits) * inverse);
+      const int first = (number + 128) >> 8, second = number - first * 256;
+      sum += number;
+      high[i / 4] |= (static_cast<unsigned>(first) & 255u) << i % 4 * 8;
+      low[i / 4] |= (static_cast<unsigned>(second) & 255u) << i % 4 * 8;
     }
+    sum += __shfl_xor_sync(kWholeWarp, sum, 1);
+    char* const own = x + chunk * kChunk * 2;
+    reinterpret_cast<uint2*>(own)[lane] = {high[0], high[1]};
+    reinterpret_cast<uint2*>(own + kChunk)[lane] = {low[0], low[1]};
+    if (lane % 2 == 0) sums[chunk * kGroups + lane / 2] = sum;
+    if (lane == 0)
+      scales[chunk] = most < __builtin_huge_valf() ? most * (1.0f / kLargest) : __builtin_nanf("");
   }
   __device__ uint2 words(int chunk, int group, int c, bool low) const {
     return *reinterpret_cast<const uint2*>(x + chunk * kChunk * 2 + low * kChunk + group * 32 +
@@ -259,6 +250,97 @@ struct BytesOfQ6_K {
   }
 };
 
+// A warp takes 256 numbers at a time, a lane eight of them. Loops that run once or twice are not
+// unrolled: see Note [Attention of one step].
+
+/// bfloat16 becomes bytes. All that a warp takes is on its way before the first of it is used.
+template <int threads>
+__device__ inline void stage_plain(const RowsCall& call, int padded, const ByteRow& row) {
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const auto to = static_cast<unsigned>(__cvta_generic_to_shared(row.x));
+  wait_in_front(call);
+#pragma unroll 1
+  for (int i = warp * 32 + lane; i < padded / 8; i += threads)
+    copy_piece(to + static_cast<unsigned>(i * 16), i < call.k / 8 ? call.x + i * 16 : call.x,
+               i < call.k / 8 ? 16 : 0);
+  close_copies();
+  // Each lane reads what it copied itself.
+  wait_for_copies<0>();
+#pragma unroll 1
+  for (int chunk = warp; chunk < padded / ByteRow::kChunk; chunk += threads / 32) {
+    const auto words = reinterpret_cast<const uint4*>(row.x)[chunk * 32 + lane];
+    __syncwarp();  // all have read
+    row.put(chunk, {words.x, words.y, words.z, words.w});
+  }
+}
+
+/// The eight numbers of a lane.
+struct EightFloats {
+  float4 low = {}, high = {};
+  __device__ void read(const void* from, int first, int count) {
+    if (first < count) {
+      low = __ldcg(static_cast<const float4*>(from) + first / 4);
+      high = __ldcg(static_cast<const float4*>(from) + first / 4 + 1);
+    }
+  }
+  __device__ float squares() const {
+    return low.x * low.x + low.y * low.y + (low.z * low.z + low.w * low.w) +
+           (high.x * high.x + high.y * high.y + (high.z * high.z + high.w * high.w));
+  }
+  /// Times factor and w, as pairs of bfloat16.
+  __device__ void put(const ByteRow& row, int chunk, const EightFloats& w, float factor) const {
+    row.put(chunk, {round_pair<BFloat16>(low.x * factor * w.low.x, low.y * factor * w.low.y),
+                    round_pair<BFloat16>(low.z * factor * w.low.z, low.w * factor * w.low.w),
+                    round_pair<BFloat16>(high.x * factor * w.high.x, high.y * factor * w.high.y),
+                    round_pair<BFloat16>(high.z * factor * w.high.z, high.w * factor * w.high.w)});
+  }
+};
+
+/// The same for float32 that is still to be normalised. The norm's weight is read before the
+/// previous kernel has ended; a warp's chunks after the second are read twice.
+template <int threads>
+__device__ inline void stage_normalised(const RowsCall& call, int padded, const ByteRow& row) {
+  constexpr int kKept = 2, kWarps = threads / 32;
+  __shared__ float of_warps[kWarps];
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int chunks = padded / ByteRow::kChunk;
+  const auto place = [&](int chunk) { return chunk * ByteRow::kChunk + 8 * lane; };
+  EightFloats weight[kKept], x[kKept];
+#pragma unroll
+  for (int i = 0; i < kKept; ++i) weight[i].read(call.norm, place(warp + i * kWarps), call.k);
+  wait_in_front(call);
+#pragma unroll
+  for (int i = 0; i < kKept; ++i) x[i].read(call.x, place(warp + i * kWarps), call.k);
+  float squares = 0;
+#pragma unroll
+  for (const EightFloats& eight : x) squares += eight.squares();
+#pragma unroll 1
+  for (int chunk = warp + kKept * kWarps; chunk < chunks; chunk += kWarps) {
+    EightFloats more;
+    more.read(call.x, place(chunk), call.k);
+    squares += more.squares();
+  }
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2)
+    squares += __shfl_xor_sync(kWholeWarp, squares, distance);
+  if (lane == 0) of_warps[warp] = squares;
+  wait_for_threads<threads>();
+  squares = 0;
+#pragma unroll
+  for (float part : of_warps) squares += part;
+  const float factor = rsqrtf(__fdividef(squares, static_cast<float>(call.k)) + call.eps);
+#pragma unroll
+  for (int i = 0; i < kKept; ++i)
+    if (warp + i * kWarps < chunks) x[i].put(row, warp + i * kWarps, weight[i], factor);
+#pragma unroll 1
+  for (int chunk = warp + kKept * kWarps; chunk < chunks; chunk += kWarps) {
+    EightFloats again, its_weight;
+    again.read(call.x, place(chunk), call.k);
+    its_weight.read(call.norm, place(chunk), call.k);
+    again.put(row, chunk, its_weight, factor);
+  }
+}
+
 /// Activations and weights as bytes.
 template <class Bytes>
 struct RowAsBytes {
@@ -266,9 +348,10 @@ struct RowAsBytes {
   using T = BFloat16;
   __host__ __device__ static constexpr int bytes(int padded) { return ByteRow::bytes(padded); }
   template <int threads>
-  __device__ static void prepare(char* shared, int padded) {
-    ByteRow(shared, padded).fill<threads>(padded);
-    __syncthreads();
+  __device__ static void stage(const RowsCall& call, int padded, char* shared) {
+    const ByteRow row(shared, padded);
+    call.norm ? stage_normalised<threads>(call, padded, row)
+              : stage_plain<threads>(call, padded, row);
   }
   __device__ static void multiply(const char* x, int padded, int chunk,
                                   const char* const (&rows)[2], const unsigned*, float (&sums)[2]) {

@@ -52,13 +52,17 @@ struct PlainCursor {
   }
 };
 
+__device__ inline void wait_for_team(int team, int warps) {
+  asm volatile("bar.sync %0, %1;" ::"r"(team + 2), "r"(warps * 32) : "memory");
+}
+
 template <class T>
 __global__ void __launch_bounds__(kStepBound, 1)
     multiply_plain_row(const __grid_constant__ RowsCall call) {
   using Shape = PlainShape;
   extern __shared__ __align__(128) char shared[];
   __shared__ float joined[2][Shape::kWarps * kTileWeights];
-  begin_next();
+  if (!call.begins_late) begin_next();
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int g = lane / 4, c = lane % 4;
   const int chunks = (call.k + Shape::kChunk - 1) / Shape::kChunk;
@@ -72,14 +76,7 @@ __global__ void __launch_bounds__(kStepBound, 1)
   for (int s = 0; s < Shape::kSections; ++s)
 #pragma unroll
     for (int half = 0; half < 2; ++half) words[s][half] = next.load(call, half, s);
-  if (call.norm) {
-    const StagedNorm<T, Shape::kThreads> norm(call);
-    wait_for_previous();  // all but the weights may be its results
-    norm.stage(call, chunks * Shape::kChunk, shared);
-  } else {
-    wait_for_previous();
-    stage_row<Shape::kThreads>(call, chunks * Shape::kChunk, shared);
-  }
+  stage_activations<T, Shape::kThreads>(call, chunks * Shape::kChunk, shared);
   __syncthreads();
   int side = 0;
   for (int tile = first; tile < call.tiles; tile += stride, side ^= 1) {
@@ -117,6 +114,19 @@ __global__ void __launch_bounds__(kStepBound, 1)
     }
     if (result.n >= 0) store_product(call, result.weight, 0, result.n, sum, up, residual);
   }
+  if (call.joins) wait_for_previous();
+}
+
+/// How many of `warps` warps share a tile: so many that the one with the most parts has few.
+inline int team_for(int warps, int tiles, int parts, int multiprocessors) {
+  int best = 1;
+  const auto steps = [&](int team) {
+    const int teams = warps / team * multiprocessors;
+    return (tiles + teams - 1) / teams * ((parts + team - 1) / team);
+  };
+  for (int team = 2; team <= warps; ++team)
+    if (warps % team == 0 && steps(team) < steps(best)) best = team;
+  return best;
 }
 
 template <class T>

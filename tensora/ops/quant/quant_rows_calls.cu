@@ -74,6 +74,7 @@ void normalise_first(std::string_view op, int device, DType weight, const RowsCa
   after.norm = nullptr;
   after.x = rows.data();
   after.x_dtype = dtype;
+  after.begins_late = after.joins = false;  // the norm is in front of it
   multiply_rows_by(op, device, weight, after);
 }
 
@@ -90,16 +91,21 @@ bool few_rows(std::string_view op, int device, DType weight, const RowsCall& cal
   return readable && call.rows <= kFewRows && launch_few(op, device, weight, call);
 }
 
-void multiply_rows_by(std::string_view op, int device, DType weight, const RowsCall& call) {
-  if (call.rows == 0 || call.columns == 0) return;
+bool multiply_rows_by(std::string_view op, int device, DType weight, const RowsCall& call) {
+  if (call.rows == 0 || call.columns == 0) return false;
   if (call.norm) {
-    if (!few_rows(op, device, weight, call)) normalise_first(op, device, weight, call);
-    return;
+    if (few_rows(op, device, weight, call)) return true;
+    normalise_first(op, device, weight, call);
+    return false;
   }
   // Where the library multiplies by a weight as it is, it is better from a few rows on.
   const bool plain = weight == call.x_dtype;
   constexpr int kPlainRows = 8, kTwice = 2 * kFewRows;
-  if (call.rows > (plain ? kPlainRows : kTwice)) return many_rows(op, device, weight, call);
+  if (call.rows > (plain ? kPlainRows : kTwice)) {
+    many_rows(op, device, weight, call);
+    return false;
+  }
+  bool few = true;
   for (int first = 0; first < call.rows; first += kFewRows) {
     RowsCall part = call;
     const auto after = [&](auto* data, DType dtype, int64_t width) {
@@ -112,9 +118,14 @@ void multiply_rows_by(std::string_view op, int device, DType weight, const RowsC
     part.out = after(call.out, call.out_dtype, call.columns);
     part.residual = after(call.residual, call.residual_dtype, call.columns);
     if (few_rows(op, device, weight, part)) continue;
-    if (call.rows > kPlainRows) return many_rows(op, device, weight, call);
+    few = false;
+    if (call.rows > kPlainRows) {
+      many_rows(op, device, weight, call);
+      break;
+    }
     general_rows(op, device, weight, part);
   }
+  return few;
 }
 
 }  // namespace tensora::cuda

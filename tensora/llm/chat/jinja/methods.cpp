@@ -105,7 +105,8 @@ Value affix(Evaluator&, const Value& self, const Args& given) {
 
 template <bool at_end>
 Value without_affix(Evaluator& evaluator, const Value& self, const Args& given) {
-  const std::string& part = Bound(given, {"affix"}, "removeprefix").required(0).text();
+  const Bound bound(given, {"affix"}, "removeprefix");
+  const std::string& part = bound.required(0).text();
   const std::string& text = self.text();
   const bool fits = at_end ? text.ends_with(part) : text.starts_with(part);
   if (!fits) return self;
@@ -114,7 +115,8 @@ Value without_affix(Evaluator& evaluator, const Value& self, const Args& given) 
 
 // Where a text is found, in letters; -1 if it is not.
 int64_t found_at(const Value& self, const Args& given, bool from_end) {
-  const std::string& what = Bound(given, {"sub"}, "find").required(0).text();
+  const Bound bound(given, {"sub"}, "find");
+  const std::string& what = bound.required(0).text();
   const size_t at = from_end ? self.text().rfind(what) : self.text().find(what);
   if (at == std::string::npos) return -1;
   return static_cast<int64_t>(code_points(std::string_view(self.text()).substr(0, at)));
@@ -134,7 +136,8 @@ Value index(Evaluator& evaluator, const Value& self, const Args& given) {
 }
 
 Value count(Evaluator& evaluator, const Value& self, const Args& given) {
-  const Value& what = Bound(given, {"value"}, "count").required(0);
+  const Bound bound(given, {"value"}, "count");
+  const Value& what = bound.required(0);
   if (!self.is_text()) {
     const List items = evaluator.iterate(self);
     return static_cast<int64_t>(std::count(items.begin(), items.end(), what));
