@@ -16,7 +16,10 @@ if(TARGET tensora_cuda)
           INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   list(APPEND tensora_libraries tensora_cuda)
 endif()
-set_target_properties(${tensora_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN")
+# The same run path in the build tree: what CMake would replace when it installs is a list of empty
+# names there, which the loader takes for the working directory.
+set_target_properties(${tensora_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN"
+                      BUILD_WITH_INSTALL_RPATH ON)
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tensora ${generated}/include/tensora
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}

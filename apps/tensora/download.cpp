@@ -18,7 +18,7 @@
 #include "tensora/io/sha256.h"
 
 #ifdef TENSORA_HAS_CURL
-#include <curl/curl.h>
+#include "curl_library.h"
 #endif
 
 namespace tensora::cli {
@@ -102,12 +102,12 @@ bool is_sha256(const std::string& text) {
 class Request {
  public:
   Request(const DownloadOptions& options, PartFile& part, std::string tag)
-      : options_(options), part_(part), tag_(std::move(tag)), curl_(curl_easy_init()) {
+      : options_(options), part_(part), tag_(std::move(tag)), curl_(library_.easy_init()) {
     check(curl_ != nullptr, "libcurl could not be started");
   }
   ~Request() {
-    curl_slist_free_all(headers_);
-    curl_easy_cleanup(curl_);
+    library_.slist_free_all(headers_);
+    library_.easy_cleanup(curl_);
   }
   Request(const Request&) = delete;
   Request& operator=(const Request&) = delete;
@@ -115,12 +115,12 @@ class Request {
   CURLcode run();
   long status() const {
     long code = 0;
-    curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &code);
+    library_.easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &code);
     return code;
   }
   std::string message(CURLcode code) const {
     if (status() >= 400) return "the server answered " + std::to_string(status());
-    return error_[0] ? error_ : curl_easy_strerror(code);
+    return error_[0] ? error_ : library_.easy_strerror(code);
   }
   const std::string& tag() const { return tag_; }
   const std::string& sha256() const { return sha256_; }
@@ -146,6 +146,7 @@ class Request {
   std::string tag_, sha256_, found_tag_;
   uint64_t total_ = 0, length_ = 0, starts_at_ = 0;
   bool began_ = false;
+  const CurlLibrary& library_ = CurlLibrary::get();
   CURL* curl_;
   curl_slist* headers_ = nullptr;
   char error_[CURL_ERROR_SIZE] = {};
@@ -187,7 +188,7 @@ void Request::contents(const char* data, size_t count) {
 
 CURLcode Request::run() {
   const auto set = [&](CURLoption option, auto value) {
-    check(curl_easy_setopt(curl_, option, value) == CURLE_OK, "libcurl refuses an option");
+    check(library_.easy_setopt(curl_, option, value) == CURLE_OK, "libcurl refuses an option");
   };
   const bool secure = options_.address.starts_with("https://");
   set(CURLOPT_URL, options_.address.c_str());
@@ -211,10 +212,10 @@ CURLcode Request::run() {
   // A part can be continued only where it is sure to be a part of the same file.
   if (tag_.empty() && options_.sha256.empty()) part_.clear();
   if (part_.size() > 0) {
-    headers_ =
-        curl_slist_append(headers_, ("Range: bytes=" + std::to_string(part_.size()) + "-").c_str());
+    headers_ = library_.slist_append(
+        headers_, ("Range: bytes=" + std::to_string(part_.size()) + "-").c_str());
     if (!tag_.empty())
-      headers_ = curl_slist_append(headers_, ("If-Range: \"" + tag_ + "\"").c_str());
+      headers_ = library_.slist_append(headers_, ("If-Range: \"" + tag_ + "\"").c_str());
   }
   set(CURLOPT_HTTPHEADER, headers_);
   set(CURLOPT_HEADERDATA, this);
@@ -229,7 +230,7 @@ CURLcode Request::run() {
         auto* request = static_cast<Request*>(self);
         return request->guarded(size * n, [&] { request->contents(data, size * n); });
       });
-  const CURLcode code = curl_easy_perform(curl_);
+  const CURLcode code = library_.easy_perform(curl_);
   if (failure) std::rethrow_exception(failure);
   return code;
 }
@@ -257,7 +258,7 @@ Downloaded download(const DownloadOptions& options) {
         options.sha256, "'");
   if (const fs::path folder = fs::path(options.path).parent_path(); !folder.empty())
     fs::create_directories(folder);
-  curl_global_init(CURL_GLOBAL_DEFAULT);
+  CurlLibrary::get().global_init(CURL_GLOBAL_DEFAULT);
   PartFile part(options.path + ".part");
   Downloaded result{.resumed_from = part.size()};
   std::string tag = first_line(tag_path), announced;

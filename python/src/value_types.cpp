@@ -218,12 +218,26 @@ PyMethodDef size_methods[] = {
     {"numel", size_numel, METH_NOARGS, "How many elements a tensor of this size has."},
     {"__reduce__", size_reduce, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
-PyType_Slot size_slots[] = {{Py_tp_repr, reinterpret_cast<void*>(size_repr)},
-                            {Py_mp_subscript, reinterpret_cast<void*>(size_subscript)},
-                            {Py_sq_concat, reinterpret_cast<void*>(size_concat)},
-                            {Py_tp_methods, size_methods},
-                            {0, nullptr}};
-PyType_Spec size_spec = {"tensora.Size", 0, 0, Py_TPFLAGS_DEFAULT, size_slots};
+PyMappingMethods size_mapping{};
+PySequenceMethods size_sequence{};
+
+/// A type of the old kind: `x.shape` is asked for so often that what freeing an instance of a type
+/// made from slots costs would show.
+PyTypeObject* make_size_type() {
+  static PyTypeObject type{};
+  Py_SET_REFCNT(reinterpret_cast<PyObject*>(&type), 1);
+  size_mapping.mp_subscript = size_subscript;
+  size_sequence.sq_concat = size_concat;
+  type.tp_name = "tensora.Size";
+  type.tp_base = &PyTuple_Type;
+  type.tp_flags = Py_TPFLAGS_DEFAULT;
+  type.tp_repr = size_repr;
+  type.tp_as_mapping = &size_mapping;
+  type.tp_as_sequence = &size_sequence;
+  type.tp_methods = size_methods;
+  if (PyType_Ready(&type) != 0) throw PythonError{};
+  return &type;
+}
 
 template <class Object>
 Object* add_value(PyObject* module, PyTypeObject* type, const char* value_name) {
@@ -261,17 +275,23 @@ void add_value_types(PyObject* module) {
         static_cast<MemoryFormat>(i);
   layout_type = add_type(module, layout_spec);
   add_value<PyObject>(module, layout_type, "strided");
-  size_type = add_type(module, size_spec, &PyTuple_Type);
+  size_type = make_size_type();
+  if (PyModule_AddObjectRef(module, "Size", reinterpret_cast<PyObject*>(size_type)) != 0)
+    throw PythonError{};
 }
 
 PyObject* from_dtype(DType dtype) { return Py_NewRef(dtype_objects[static_cast<int>(dtype)]); }
 PyObject* from_device(Device device) { return make_device(device, !device.is_cpu()); }
 
 PyObject* from_shape(const Shape& shape) {
-  PyObject* result = size_type->tp_alloc(size_type, shape.size());
+  // Never shown to the collector: integers are in no cycle.
+  PyTupleObject* result = PyObject_GC_NewVar(PyTupleObject, size_type, shape.size());
   if (!result) return nullptr;
-  for (int i = 0; i < shape.size(); ++i) PyTuple_SET_ITEM(result, i, PyLong_FromLongLong(shape[i]));
-  return result;
+#if PY_VERSION_HEX >= 0x030E0000
+  result->ob_hash = -1;  // not known yet
+#endif
+  for (int i = 0; i < shape.size(); ++i) result->ob_item[i] = PyLong_FromLongLong(shape[i]);
+  return reinterpret_cast<PyObject*>(result);
 }
 
 PyObject* from_number(Scalar number) {

@@ -29,7 +29,7 @@ bool is_number(PyObject* object) {
 template <>
 int64_t get<int64_t>(PyObject* object) {
   if (is_tensor(object)) return tensor_of(object).item<int64_t>();
-  const Owned index(PyNumber_Index(object));
+  const Owned index(PyLong_CheckExact(object) ? Py_NewRef(object) : PyNumber_Index(object));
   const long long value = PyLong_AsLongLong(index.get());
   if (value == -1 && PyErr_Occurred()) {
     PyErr_Clear();

@@ -8,6 +8,11 @@ if os.environ.get("TENSORA_PYTHON"):
     sys.path.insert(0, os.environ["TENSORA_PYTHON"])
 
 
+def pytest_addoption(parser):
+    parser.addoption("--leak-calls", type=int, default=100_000,
+                     help="how many calls the tests of test_leaks.py make, all together")
+
+
 @pytest.fixture(autouse=True)
 def seeded():
     import tensora
