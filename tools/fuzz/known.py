@@ -1,10 +1,12 @@
 """Differences that are meant; docs/differences-from-pytorch.md says why."""
+import torch
+
 HALVES = {"float16", "bfloat16"}
 FLOATS = HALVES | {"float32", "float64"}
 # Which gradients differ where an input is NaN or infinite.
 AT_INFINITY = {"relu6", "hardtanh", "pow", "mish", "softsign", "silu", "gelu", "gelu_tanh", "prod", "digamma",
                "polygamma", "sinc", "lgamma", "norm", "elu", "selu", "celu", "hardshrink", "softshrink",
-               "cumprod"}
+               "cumprod", "hardswish"}
 # Ops that a function chooses, or prepares the operands of; called by name they refuse some.
 BY_FUNCTION = {"pow": "integers to negative powers, and whole exponents, have ops of their own",
                "square": "of bools the function makes integers",
@@ -28,6 +30,12 @@ def has_huge(call):
     return any(bool((x.theirs.double().abs() > 1e15).any()) for x in call.inputs)
 
 
+def has_least(call):
+    """Whether an input holds an integer whose negative overflows."""
+    return any(not x.theirs.is_floating_point() and not x.theirs.is_complex() and x.theirs.dtype != torch.bool and
+               bool((x.theirs == torch.iinfo(x.theirs.dtype).min).any()) for x in call.inputs)
+
+
 def has_pole(call):
     """Whether an input is where the gamma function has its poles."""
     return any(bool((x.theirs <= 0.5).any()) for x in call.inputs)
@@ -38,12 +46,15 @@ def of_refusal(call, kind, theirs, numel):
     op = call.op
     if any(words in theirs for words in NO_KERNEL):
         return "PyTorch has no kernel for this dtype"
+    if op in ("split", "slice", "view", "unfold", "expand") and (
+            numel == 0 or any(words in theirs for words in OVERFLOW)):
+        return "sizes or strides that overflow, or are negative where there are no elements"
+    if op in ("index", "index_select", "take") and numel == 0 and theirs == "no error":
+        return "an index out of range where the result has no elements"
     if kind == "gradient raise" and "slice" not in op:
         return f"{op} has a gradient here" if "not implemented" in theirs or op == "floor_divide" else ""
     if op in BY_FUNCTION:
         return BY_FUNCTION[op]
-    if op in ("split", "slice", "view", "unfold") and (numel == 0 or any(words in theirs for words in OVERFLOW)):
-        return "sizes or strides that overflow"
     if op == "fill" and call.inputs[0].theirs.numel() == 1:
         return "PyTorch does not check one element"
     if op == "cat" and max(x.theirs.numel() for x in call.inputs) == 0:
@@ -56,7 +67,7 @@ def of_refusal(call, kind, theirs, numel):
 def of_gradient(call, dtypes):
     """The same for gradients that are other numbers."""
     op = call.op
-    if has_special(call) and op in AT_INFINITY:
+    if (has_special(call) or has_huge(call)) and op in AT_INFINITY:
         return "gradients at NaN and infinity"
     if op == "atan2" and len(dtypes) > 1:
         return "PyTorch squares the operands before it promotes them"
@@ -82,7 +93,8 @@ def reason(call, kind, ours, theirs):
         return of_refusal(call, kind, theirs, numel)
     if kind == "strides":
         return "strides of a result without elements" if numel == 0 else \
-            "PyTorch's is row-major" if op == "logsigmoid" else ""
+            "PyTorch's is row-major" if op == "logsigmoid" else \
+            "PyTorch copies a condition that is no bool" if op == "where" and "uint8" in dtypes else ""
     if kind.endswith("value") and dtypes & HALVES and (len(dtypes) > 1 or "number" in call.text or
                                                        "alpha" in call.text or "value" in call.text):
         return "numbers and factors are not rounded to half types first"
@@ -102,6 +114,14 @@ def reason(call, kind, ours, theirs):
         return "whether 0 meets an infinity depends on the order of the factors"
     if op == "slice" and kind == "type" and (numel == 0 or str(2**63 - 1) in call.text):
         return "sizes or strides that overflow"
-    if op == "softsign" and "int8" in dtypes:
-        return "the negative of -128 overflows"
+    if op == "softsign" and dtypes & {"int8", "uint8"}:
+        return "PyTorch's 1 + |x| overflows in 8 bits"
+    if op == "gcd" and has_least(call):
+        return "the negative of the least integer overflows"
+    if op == "pow" and "number 0.5" in call.text and (has_special(call) or has_zero(call)):
+        return "called by name, without the function that takes roots"
+    if op == "add" and dtypes == {"bool"} and "alpha -1" in call.text:
+        return "a negative alpha counts as a number, not as true"
+    if op in ("var", "std", "var_mean", "std_mean") and "nan" in ours + theirs:
+        return "no degrees of freedom are left, and squares underflow"
     return ""

@@ -91,11 +91,12 @@ def chosen(rng, sizes, draw):
 
 
 class Line:
-    """The calls of an op; `first`: PyTorch returns only the first of its outputs."""
+    """The calls of an op; `first`: PyTorch returns only the first of its outputs. `ours` takes the
+    place of the op of that name, where what is compared is made of several."""
 
-    def __init__(self, *inputs, theirs=None, ranks=(0, 1, 2, 3), grads=True, first=False, **attributes):
-        self.inputs, self.theirs, self.ranks, self.grads, self.first = inputs, theirs, ranks, grads, first
-        self.attributes = attributes
+    def __init__(self, *inputs, ours=None, theirs=None, ranks=(0, 1, 2, 3), grads=True, first=False, **attributes):
+        self.inputs, self.ours, self.theirs, self.ranks = inputs, ours, theirs, ranks
+        self.grads, self.first, self.attributes = grads, first, attributes
 
 
 def matrices(rng, sizes, before):

@@ -2,6 +2,8 @@
 import torch
 import torch.nn.functional as F
 
+import complexes
+import fused
 import rooms
 from lines import (Line, alike, anything, broadcastable, classes, dim, dims, flag, floats, integers, mask, matrices,
                    one_of, places, same, three_places, three_rows)
@@ -232,14 +234,19 @@ LINES = {
 }
 
 
+COMPOSED = {**complexes.LINES, **fused.LINES}
+ALL_LINES = {**LINES, **rooms.LINES, **COMPOSED}
+LOOSE.update(COMPOSED)
+
+
 def declared(rng, glue, name):
-    line = LINES.get(name) or rooms.LINES[name]
+    line = ALL_LINES[name]
     sizes, inputs = shape(rng, rng.choice(line.ranks)), []
     for kind in line.inputs:
         inputs.append(kind(rng, sizes, inputs))
     attributes = {key: value(rng, sizes) if callable(value) else value for key, value in line.attributes.items()}
-    theirs = line.theirs or theirs_of(name)
-    return Call(name, inputs, lambda *x: getattr(glue, name)(*x, **attributes), lambda *x: theirs(*x, **attributes),
+    ours, theirs = line.ours or getattr(glue, name), line.theirs or theirs_of(name)
+    return Call(name, inputs, lambda *x: ours(*x, **attributes), lambda *x: theirs(*x, **attributes),
                 " ".join(f"{key} {value}" for key, value in attributes.items()), grads=line.grads, first=line.first)
 
 
@@ -253,3 +260,5 @@ FAMILIES = {
     indexing: "gather scatter scatter_add".split(),
     declared: [*LINES, *rooms.LINES],
 }
+# Of which there are no goldens: one line of those is one op.
+BEYOND_GOLDENS = {declared: list(COMPOSED)}

@@ -6,6 +6,7 @@ import torch
 import tensora_glue as glue
 
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
+COMPLEX = {"complex64": "float32", "complex128": "float64"}  # and of what its numbers are pairs
 INTEGERS = ["uint8", "int8", "int16", "int32", "int64"]
 ALL = ["bool"] + INTEGERS + FLOATS
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, -3.0, math.inf, -math.inf, math.nan, 1e20, -1e25, 1e-30]
@@ -19,8 +20,17 @@ def torch_dtype(name):
 class Sample:
     """A tensor of both libraries, and the text that makes it. Gradients arrive at the leaves."""
 
-    def __init__(self, ours, theirs, text, leaves):
-        self.ours, self.theirs, self.text, self.leaves = ours, theirs, text, leaves
+    def __init__(self, ours, theirs, text, leaves, views=lambda leaf: leaf):
+        self.ours, self.theirs, self.text, self.leaves, self.views = ours, theirs, text, leaves, views
+
+    def wide(self):
+        """PyTorch's tensor with the same numbers in float64, and its leaf, if it has one."""
+        if not self.leaves:
+            wide = {torch.complex64: torch.complex128}.get(self.theirs.dtype, torch.float64)
+            inexact = self.theirs.is_floating_point() or self.theirs.is_complex()
+            return self.theirs.detach().to(wide) if inexact else self.theirs, None
+        leaf = self.leaves[0][1].detach().double().requires_grad_()
+        return self.views(leaf), leaf
 
 
 def shape(rng, dims=None):
@@ -56,6 +66,8 @@ class Layouts:
 def make(rng, dtype, sizes, grad=False, varied=True, calm=False):
     """A tensor of the given sizes in a random layout; a leaf and the views on the way to it."""
     steps, stored = layout(rng, list(sizes)) if varied and Layouts.varied else ([], list(sizes))
+    if dtype in COMPLEX:
+        steps, stored, dtype, calm = [("view_as_complex", {})] + steps, stored + [2], COMPLEX[dtype], True
     count = math.prod(stored)
     flat = torch.tensor(values(rng, dtype, count, calm), dtype=torch_dtype(dtype))
     theirs_leaf = flat.reshape(stored).clone().requires_grad_(grad)
@@ -65,14 +77,18 @@ def make(rng, dtype, sizes, grad=False, varied=True, calm=False):
         ours_leaf = glue.Tensor(theirs_leaf.tolist(), dtype=dtype, requires_grad=True) \
             if count else glue.Tensor([], dtype=dtype, requires_grad=True)
     text = f"tensor({flat.tolist()}, {dtype}).view({stored})"
-    ours, theirs = ours_leaf, theirs_leaf
+    ours = ours_leaf
     if grad and not count:
         ours = glue.view(ours, size=stored)
     for name, arguments in steps:
         ours = getattr(glue, name)(ours, **arguments)
-        theirs = VIEWS[name](theirs, arguments)
         text += f".{name}({arguments})"
-    return Sample(ours, theirs, text, [(ours_leaf, theirs_leaf)] if grad else [])
+
+    def views(leaf):
+        for name, arguments in steps:
+            leaf = VIEWS[name](leaf, arguments)
+        return leaf
+    return Sample(ours, views(theirs_leaf), text, [(ours_leaf, theirs_leaf)] if grad else [], views)
 
 
 VIEWS = {
@@ -80,6 +96,7 @@ VIEWS = {
     "slice": lambda x, a: x[(slice(None),) * a["dim"] + (slice(a["start"], a["end"], a["step"]),)],
     "expand": lambda x, a: x.expand(a["size"]),
     "view": lambda x, a: x.view(a["size"]),
+    "view_as_complex": lambda x, a: torch.view_as_complex(x),
 }
 
 

@@ -1,41 +1,166 @@
 #include "tensora/backend/cpu/lapack.h"
 
-#include <type_traits>
+#include <algorithm>
+#include <string>
+#include <vector>
 
 #include "tensora/backend/cpu/gemm_installed.h"
 #include "tensora/base/check.h"
 
 namespace tensora::cpu {
-namespace {
 
-template <class Function>
-void load(Function& function, const char* single, const char* wide, bool is_single) {
-  function = reinterpret_cast<Function>(openblas_function(is_single ? single : wide));
+// The functions differ in their types of elements, and those for complex matrices take room for
+// real numbers in addition.
+struct Lapack::Functions {
+  using Length = size_t;  // of a text argument, at the end
+  using Geqrf = void (*)(const int* m, const int* n, void* a, const int* lda, void* tau, void* work,
+                         const int* lwork, int* info);
+  using Orgqr = void (*)(const int* m, const int* n, const int* k, void* a, const int* lda,
+                         const void* tau, void* work, const int* lwork, int* info);
+  using Gesdd = void (*)(const char* jobz, const int* m, const int* n, void* a, const int* lda,
+                         void* s, void* u, const int* ldu, void* vt, const int* ldvt, void* work,
+                         const int* lwork, int* iwork, int* info, Length);
+  using ComplexGesdd = void (*)(const char* jobz, const int* m, const int* n, void* a,
+                                const int* lda, void* s, void* u, const int* ldu, void* vt,
+                                const int* ldvt, void* work, const int* lwork, void* rwork,
+                                int* iwork, int* info, Length);
+  using Syevd = void (*)(const char* jobz, const char* uplo, const int* n, void* a, const int* lda,
+                         void* w, void* work, const int* lwork, int* iwork, const int* liwork,
+                         int* info, Length, Length);
+  using Heevd = void (*)(const char* jobz, const char* uplo, const int* n, void* a, const int* lda,
+                         void* w, void* work, const int* lwork, void* rwork, const int* lrwork,
+                         int* iwork, const int* liwork, int* info, Length, Length);
+  void *geqrf, *orgqr, *gesdd, *syevd;
+
+  explicit Functions(DType dtype) {
+    const bool complex = is_complex(dtype);
+    const bool wide = real_dtype(dtype) == kFloat64;
+    const auto load = [&](const char* name) {
+      const char letter = complex ? (wide ? 'z' : 'c') : wide ? 'd' : 's';
+      return openblas_function((letter + std::string(name)).c_str());
+    };
+    geqrf = load("geqrf_");
+    orgqr = load(complex ? "ungqr_" : "orgqr_");
+    gesdd = load("gesdd_");
+    syevd = load(complex ? "heevd_" : "syevd_");
+  }
+};
+
+const Lapack::Functions& Lapack::functions_of(DType dtype) {
+  static const Functions single(kFloat32), wide(kFloat64), complex_single(kComplex64),
+      complex_wide(kComplex128);
+  return dtype == kFloat32     ? single
+         : dtype == kFloat64   ? wide
+         : dtype == kComplex64 ? complex_single
+                               : complex_wide;
 }
 
-template <class T>
-Lapack<T> opened() {
-  constexpr bool kSingle = std::is_same_v<T, float>;
-  Lapack<T> result;
-  load(result.geqrf, "sgeqrf_", "dgeqrf_", kSingle);
-  load(result.orgqr, "sorgqr_", "dorgqr_", kSingle);
-  load(result.gesdd, "sgesdd_", "dgesdd_", kSingle);
-  load(result.syevd, "ssyevd_", "dsyevd_", kSingle);
-  return result;
-}
-
-}  // namespace
-
-template <class T>
-const Lapack<T>& lapack(std::string_view op) {
-  static const Lapack<T> functions = opened<T>();
-  if (functions.geqrf && functions.orgqr && functions.gesdd && functions.syevd) return functions;
+Lapack::Lapack(DType dtype, std::string_view op) : functions_(functions_of(dtype)), dtype_(dtype) {
+  const Functions& f = functions_;
+  if (f.geqrf && f.orgqr && f.gesdd && f.syevd) return;
   const std::string& reason = openblas().refusal;
   fail(op, ": needs LAPACK, which OpenBLAS contains (Debian, Ubuntu: libopenblas0-pthread): ",
        reason.empty() ? "the library found was built without it" : reason);
 }
 
-template const Lapack<float>& lapack<float>(std::string_view op);
-template const Lapack<double>& lapack<double>(std::string_view op);
+namespace {
+
+/// Room for elements. A function that is given the count -1 only writes how many it wants to the
+/// first one.
+class Room {
+ public:
+  explicit Room(DType dtype) : dtype_(dtype), bytes_(element_size(dtype)) {}
+  void* data() { return bytes_.data(); }
+  const int* count() const { return &count_; }
+  void fit() {
+    const void* const first = bytes_.data();
+    const double wanted = real_dtype(dtype_) == kFloat64
+                              ? *static_cast<const double*>(first)
+                              : static_cast<double>(*static_cast<const float*>(first));
+    resize(static_cast<int64_t>(wanted) + 1);
+  }
+  void resize(int64_t count) {
+    count_ = static_cast<int>(count);
+    bytes_.resize(static_cast<size_t>(count) * element_size(dtype_));
+  }
+
+ private:
+  DType dtype_;
+  int count_ = -1;
+  std::vector<char> bytes_;
+};
+
+}  // namespace
+
+int Lapack::factorise_qr(int m, int n, void* A, void* tau) const {
+  const auto call = reinterpret_cast<Functions::Geqrf>(functions_.geqrf);
+  const int ld = std::max(m, 1);
+  int info = 0;
+  Room work(dtype_);
+  call(&m, &n, A, &ld, tau, work.data(), work.count(), &info);
+  work.fit();
+  call(&m, &n, A, &ld, tau, work.data(), work.count(), &info);
+  return info;
+}
+
+int Lapack::form_q(int m, int n, int reflectors, void* Q, const void* tau) const {
+  const auto call = reinterpret_cast<Functions::Orgqr>(functions_.orgqr);
+  const int ld = std::max(m, 1);
+  int info = 0;
+  Room work(dtype_);
+  call(&m, &n, &reflectors, Q, &ld, tau, work.data(), work.count(), &info);
+  work.fit();
+  call(&m, &n, &reflectors, Q, &ld, tau, work.data(), work.count(), &info);
+  return info;
+}
+
+int Lapack::decompose_svd(char job, int m, int n, void* A, void* S, void* U, void* Vh) const {
+  const int k = std::min(m, n), ld_v = job == 'S' ? k : n;
+  std::vector<int> integers(static_cast<size_t>(8 * k));
+  Room work(dtype_), reals(real_dtype(dtype_));
+  const int64_t small = k, large = std::max(m, n);
+  // What LAPACK asks for; without vectors older versions want 7 in place of 5.
+  if (is_complex(dtype_))
+    reals.resize(job == 'N' ? 7 * small
+                            : small * std::max(5 * small + 5, 2 * large + 2 * small + 1));
+  int info = 0;
+  const auto call = [&] {
+    if (!is_complex(dtype_))
+      reinterpret_cast<Functions::Gesdd>(functions_.gesdd)(&job, &m, &n, A, &m, S, U, &m, Vh, &ld_v,
+                                                           work.data(), work.count(),
+                                                           integers.data(), &info, 1);
+    else
+      reinterpret_cast<Functions::ComplexGesdd>(functions_.gesdd)(
+          &job, &m, &n, A, &m, S, U, &m, Vh, &ld_v, work.data(), work.count(), reals.data(),
+          integers.data(), &info, 1);
+  };
+  call();
+  work.fit();
+  call();
+  return info;
+}
+
+int Lapack::decompose_symmetric(char job, char triangle, int n, void* A, void* values) const {
+  Room work(dtype_), reals(real_dtype(dtype_));
+  std::vector<int> integers(1);
+  int integer_count = -1, info = 0;
+  const auto call = [&] {
+    if (!is_complex(dtype_))
+      reinterpret_cast<Functions::Syevd>(functions_.syevd)(
+          &job, &triangle, &n, A, &n, values, work.data(), work.count(), integers.data(),
+          &integer_count, &info, 1, 1);
+    else
+      reinterpret_cast<Functions::Heevd>(functions_.syevd)(
+          &job, &triangle, &n, A, &n, values, work.data(), work.count(), reals.data(),
+          reals.count(), integers.data(), &integer_count, &info, 1, 1);
+  };
+  call();
+  work.fit();
+  if (is_complex(dtype_)) reals.fit();
+  integer_count = integers[0];
+  integers.resize(static_cast<size_t>(integer_count));
+  call();
+  return info;
+}
 
 }  // namespace tensora::cpu

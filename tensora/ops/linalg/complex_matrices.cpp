@@ -12,7 +12,6 @@
 #include "tensora/ops/linalg/triangular.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/max_dim.h"
-#include "tensora/ops/reduce/sum.h"
 #include "tensora/ops/shape/cat.h"
 #include "tensora/ops/shape/expand.h"
 #include "tensora/ops/shape/permute.h"
@@ -62,10 +61,6 @@ Tensor from_real_columns(const Tensor& X) {
 }
 
 Tensor from_real_matrix(const Tensor& M) { return from_real_columns(slice(M, -1, 0, {}, 2)); }
-
-Tensor halved_values(const Tensor& values) {
-  return mean(reshape(values, with_matrix(batch_of(values, 1), values.size(-1) / 2, 2)), {-1});
-}
 
 Tensor halved_count(const Tensor& count) { return to(floor_divide(count + 1, 2), count.dtype()); }
 

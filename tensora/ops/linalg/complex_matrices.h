@@ -10,8 +10,9 @@ namespace tensora::linalg {
 // The number a + ib acts on pairs of real numbers as [[a, -b], [b, a]]. With such blocks in place
 // of its elements a complex matrix is a real one of twice the size, and sums, products, inverses
 // and adjoints of the one are those of the other. Triangular matrices with a real diagonal stay
-// triangular, so that Cholesky factors carry over too, and eigenvalues and singular values occur
-// twice. It costs four times the work of kernels for complex numbers, and no room in the library.
+// triangular, so that Cholesky factors carry over too. It costs four times the work of kernels for
+// complex numbers, and no room in the library. Decompositions into unitary factors are computed by
+// the libraries' complex functions: their vectors occur twice, in any mixture.
 
 /// A complex matrix [m, n] as a real one [2 m, 2 n].
 Tensor as_real_matrix(const Tensor& A);
@@ -21,8 +22,6 @@ Tensor as_symmetric_matrix(const Tensor& A);
 /// Complex columns [m, k] as real ones [2 m, k].
 Tensor as_real_columns(const Tensor& B);
 Tensor from_real_columns(const Tensor& X);
-/// Values that occur twice, sorted: one of each.
-Tensor halved_values(const Tensor& values);
 /// A count of rows of the real matrix, of which the last may be incomplete, in complex rows.
 Tensor halved_count(const Tensor& count);
 

@@ -2,8 +2,8 @@
 
 #include <limits>
 
+#include "tensora/ops/complex/complex.h"
 #include "tensora/ops/copy/copy.h"
-#include "tensora/ops/linalg/complex_matrices.h"
 #include "tensora/ops/linalg/linalg_common.h"
 #include "tensora/ops/linalg/qr.h"
 #include "tensora/ops/linalg/svd.h"
@@ -111,12 +111,12 @@ void infer_lstsq(Infer& infer, const LstsqAttrs& attrs) {
   values.push_back(std::min(A.size(-2), A.size(-1)));
   infer.output(sizes, A.dtype());
   infer.output(attrs.full_rank ? Shape{0} : rank, kInt64);
-  infer.output(attrs.full_rank ? Shape{0} : values, A.dtype());
+  infer.output(attrs.full_rank ? Shape{0} : values, real_dtype(A.dtype()));
 }
 
 Tensors lstsq_reference(Args in, const LstsqAttrs& attrs) {
   const Tensor &A = *in[0], &B = *in[1];
-  const TensorOptions like{.dtype = A.dtype(), .device = A.device()};
+  const TensorOptions like{.dtype = real_dtype(A.dtype()), .device = A.device()};
   if (attrs.full_rank) {
     const bool tall = A.size(-2) >= A.size(-1);
     const auto [Q, R] = linalg::qr(tall ? A : adjoint(A));
@@ -150,13 +150,15 @@ constinit OpDef<PinvAttrs> pinv_op = define(Op<PinvAttrs>{.name = "linalg_pinv",
                                                           .infer = infer_pinv,
                                                           .reference = pinv_reference,
                                                           .vjp = pinv_vjp,
-                                                          .saves = {in(0) | out(0)}});
+                                                          .saves = {in(0) | out(0)},
+                                                          .accepts = kComputingDTypes});
 constinit OpDef<LstsqAttrs> lstsq_op = define(Op<LstsqAttrs>{.name = "linalg_lstsq",
                                                              .inputs = {"A", "B"},
                                                              .infer = infer_lstsq,
                                                              .reference = lstsq_reference,
                                                              .vjp = lstsq_vjp,
-                                                             .saves = {in(0) | in(1), in(0)}});
+                                                             .saves = {in(0) | in(1), in(0)},
+                                                             .accepts = kComputingDTypes});
 
 void register_pinv(OpRegistry& registry) {
   registry.add(pinv_op);
@@ -169,12 +171,6 @@ namespace linalg {
 
 Tensor pinv(const Tensor& A, std::optional<double> atol, std::optional<double> rtol,
             bool hermitian) {
-  if (A.defined() && A.is_complex()) {
-    hermitian ? check_square("linalg.pinv", "A", A) : check_matrix("linalg.pinv", "A", A);
-    const double relative = relative_limit(A, atol.value_or(0), rtol);
-    const Tensor matrix = hermitian ? as_symmetric_matrix(A) : as_real_matrix(A);
-    return from_real_matrix(apply(pinv_op, {matrix}, {atol, relative, hermitian}));
-  }
   return apply(pinv_op, {A}, {atol, rtol, hermitian});
 }
 
@@ -197,26 +193,15 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> lstsq(const Tensor& A, const Tensor& 
   const bool vectors =
       B.dim() == 1 || (A.dim() >= 2 && B.dim() == A.dim() - 1 && B.sizes() == batch_of(A, 1));
   const Tensor right = vectors ? unsqueeze(B, -1) : B;
-  if (A.is_complex()) {
-    check_matrix("linalg.lstsq", "A", A);
-    check_matrix("linalg.lstsq", "B", right);
-    check_same_dtype("linalg.lstsq", A, B);
-    const auto [X, residuals, rank, values] =
-        lstsq(as_real_matrix(A), as_real_columns(right), relative_limit(A, 0, rcond), driver);
-    const Tensor solution = from_real_columns(X);
-    return {vectors ? squeeze(solution, {-1}) : solution,
-            vectors && residuals.dim() > 1 ? squeeze(residuals, {-1}) : residuals,
-            halved_count(rank), values.numel() == 0 ? values : halved_values(values)};
-  }
   Tensors all = apply_all(lstsq_op, {A, right}, {rcond, chosen == "gels"});
   const int64_t m = A.size(-2), n = A.size(-1);
-  const TensorOptions like{.dtype = A.dtype(), .device = A.device()};
+  const TensorOptions like{.dtype = real_dtype(A.dtype()), .device = A.device()};
   Tensor residuals = zeros({0}, like);
   const bool full_rank = chosen == "gels" || (m > n && chosen != "gelsy" && !A.is_meta() &&
                                               tensora::all(eq(all[1], n)).item<bool>());
   if (m > n && full_rank) {
     const Tensor difference = matmul(A, all[0]) - right;
-    residuals = sum(difference * difference, {-2});
+    residuals = sum(real(difference * conj(difference)), {-2});
     if (vectors) residuals = squeeze(residuals, {-1});
   }
   const bool with_values = chosen == "gelsd" || chosen == "gelss";

@@ -1,11 +1,13 @@
 #include "tensora/ops/linalg/qr.h"
 
+#include "tensora/ops/complex/complex.h"
 #include "tensora/ops/linalg/batch.h"
 #include "tensora/ops/linalg/linalg_common.h"
 #include "tensora/ops/linalg/triangular.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/shape/cat.h"
+#include "tensora/ops/shape/diagonal.h"
 #include "tensora/ops/shape/slice.h"
 #include "tensora/ops/shape/triangle.h"
 
@@ -17,7 +19,7 @@ constexpr auto describe(std::type_identity<QrAttrs>) {
 
 namespace {
 
-using linalg::adjoint;
+using linalg::adjoint, linalg::diagonals;
 
 void infer_qr(Infer& infer, const QrAttrs& attrs) {
   const Tensor& A = infer[0];
@@ -36,8 +38,8 @@ void infer_qr(Infer& infer, const QrAttrs& attrs) {
   infer.output(r, column_major_strides(r), A.dtype());
 }
 
-// For m >= n: [gQ + Q copyltu(triu(gR R^T - Q^T gQ))] R^-T. Otherwise the first m columns determine
-// Q, and the others are Q^T times those of A.
+// For m >= n: [gQ + Q copyltu(triu(gR R^H - Q^H gQ))] R^-H, where the diagonal counts by its real
+// part. Otherwise the first m columns determine Q, and the others are Q^H times those of A.
 void qr_vjp(Vjp& vjp, const QrAttrs& attrs) {
   check(
       attrs.mode != QrMode::r,
@@ -58,14 +60,15 @@ void qr_vjp(Vjp& vjp, const QrAttrs& attrs) {
     inner = inner.defined() ? inner - turned : -turned;
   }
   if (m >= n) {
-    const Tensor upper = triu(inner), strict = triu(inner, 1);
-    Tensor full = matmul(Q, upper + adjoint(strict));
+    const Tensor strict = triu(inner, 1), on_diagonal = diag_embed(real(diagonals(inner)));
+    Tensor full = matmul(Q, strict + adjoint(strict) + on_diagonal);
     if (g_q.defined()) full = full + g_q;
     return vjp.set(0, linalg::solve_triangular(adjoint(R), full, false, false));
   }
   const Tensor difference = adjoint(inner) - inner;
-  const Tensor lower =
-      linalg::solve_triangular(adjoint(slice(R, -1, 0, m)), tril(difference, -1), false, false);
+  Tensor below = tril(difference, -1);
+  if (Q.is_complex()) below = (below + tril(difference)) * 0.5;  // half of the diagonal
+  const Tensor lower = linalg::solve_triangular(adjoint(slice(R, -1, 0, m)), below, false, false);
   Shape rest = linalg::batch_of(lower);
   rest.push_back(m);
   rest.push_back(n - m);
@@ -81,7 +84,8 @@ constinit OpDef<QrAttrs> qr_op = define(Op<QrAttrs>{.name = "linalg_qr",
                                                     .primitive = true,
                                                     .infer = infer_qr,
                                                     .vjp = qr_vjp,
-                                                    .saves = {out(0) | out(1)}});
+                                                    .saves = {out(0) | out(1)},
+                                                    .accepts = kComputingDTypes});
 
 void register_qr(OpRegistry& registry) { registry.add(qr_op); }
 

@@ -1,6 +1,7 @@
 // Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
 #include "tensora/ops/linalg/qr.h"
 
+#include <cstring>
 #include <vector>
 
 #include "tensora/backend/cpu/copy.h"
@@ -25,62 +26,49 @@ View matrix_at(View view, int64_t offset) {
 }
 
 /// One matrix; Q and R are stored by columns. `Q` is null where it is not wanted.
-template <class T>
-void decompose(const Lapack<T>& functions, const View& A /* m n */, T* Q, int64_t columns, T* R) {
+void decompose(const Lapack& lapack, const View& A /* m n */, char* Q, int64_t columns, char* R) {
   const int64_t m = A.sizes[0], n = A.sizes[1], k = std::min(m, n);
-  std::vector<T> factors(static_cast<size_t>(m * n)), tau(static_cast<size_t>(k) + 1);
+  const size_t bytes = element_size(A.dtype), column = static_cast<size_t>(m) * bytes;
+  std::vector<char> factors(static_cast<size_t>(n) * column);
+  std::vector<char> tau(static_cast<size_t>(k + 1) * bytes);
   View copy = A;
   copy.data = factors.data();
   copy.strides = {1, m};
   copy.update();
   if (A.numel > 0) copy_elements(A, copy);
-  const int rows = narrow(m), cols = narrow(n), ld = std::max(rows, 1), small = narrow(k);
-  const int q_cols = narrow(columns), query = -1;
-  T wanted[2] = {1, 1};
-  int info = 0;
-  if (k > 0) functions.geqrf(&rows, &cols, factors.data(), &ld, tau.data(), wanted, &query, &info);
-  if (Q && m > 0 && columns > 0)
-    functions.orgqr(&rows, &q_cols, &small, Q, &ld, tau.data(), wanted + 1, &query, &info);
-  std::vector<T> work(static_cast<size_t>(std::max(wanted[0], wanted[1])) + 1);
-  const int size = narrow(static_cast<int64_t>(work.size()));
-  if (k > 0)
-    functions.geqrf(&rows, &cols, factors.data(), &ld, tau.data(), work.data(), &size, &info);
-  ensure(info == 0, "linalg.qr: geqrf returned ", info);
-  for (int64_t j = 0; j < n; ++j)
-    for (int64_t i = 0; i < columns; ++i)
-      R[j * columns + i] = i <= j ? factors[static_cast<size_t>(j * m + i)] : T(0);
+  if (k > 0) {
+    const int info = lapack.factorise_qr(narrow(m), narrow(n), factors.data(), tau.data());
+    ensure(info == 0, "linalg.qr: geqrf returned ", info);
+  }
+  std::memset(R, 0, static_cast<size_t>(columns * n) * bytes);
+  for (int64_t j = 0; j < n; ++j)  // on and above the diagonal
+    std::memcpy(R + static_cast<size_t>(j * columns) * bytes,
+                factors.data() + static_cast<size_t>(j) * column,
+                static_cast<size_t>(std::min(j + 1, columns)) * bytes);
   if (!Q || m == 0 || columns == 0) return;
-  const int64_t kept = std::min(columns, n) * m;
-  std::copy(factors.begin(), factors.begin() + kept, Q);
-  std::fill(Q + kept, Q + columns * m, T(0));
-  functions.orgqr(&rows, &q_cols, &small, Q, &ld, tau.data(), work.data(), &size, &info);
+  const size_t kept = static_cast<size_t>(std::min(columns, n)) * column;
+  std::memcpy(Q, factors.data(), kept);
+  std::memset(Q + kept, 0, static_cast<size_t>(columns) * column - kept);
+  const int info = lapack.form_q(narrow(m), narrow(columns), narrow(k), Q, tau.data());
   ensure(info == 0, "linalg.qr: orgqr returned ", info);
 }
 
-template <class T>
-void run(const KernelContext& context, bool with_q) {
+void qr_kernel(const KernelContext& context, const QrAttrs& attrs) {
   const View &A = context.input(0), &Q = context.output(0), &R = context.output(1);
   const Shape batch = batch_sizes(A);
   const int64_t m = A.sizes[A.dim() - 2], n = A.sizes[A.dim() - 1];
   const int64_t columns = R.sizes[R.dim() - 2];
+  const auto bytes = static_cast<int64_t>(element_size(A.dtype));
   const BatchOffsets offsets(A, batch);
-  const Lapack<T>& functions = lapack<T>("linalg.qr");
+  const Lapack lapack(A.dtype, "linalg.qr");
   const OpenBlasOnThisThread scope;
-  parallel_for(batch.numel(), std::max<int64_t>(1, 8192 / (m * n * n + 1)),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t i = begin; i < end; ++i)
-                   decompose<T>(functions, matrix_at(A, offsets[i]),
-                                with_q ? Q.as<T>() + i * m * columns : nullptr, columns,
-                                R.as<T>() + i * columns * n);
-               });
-}
-
-void qr_kernel(const KernelContext& context, const QrAttrs& attrs) {
-  const bool with_q = attrs.mode != QrMode::r;
-  if (context.input(0).dtype == DType::float64)
-    run<double>(context, with_q);
-  else
-    run<float>(context, with_q);
+  parallel_for(
+      batch.numel(), std::max<int64_t>(1, 8192 / (m * n * n + 1)), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i)
+          decompose(lapack, matrix_at(A, offsets[i]),
+                    attrs.mode == QrMode::r ? nullptr : Q.as<char>() + i * m * columns * bytes,
+                    columns, R.as<char>() + i * columns * n * bytes);
+      });
 }
 
 }  // namespace

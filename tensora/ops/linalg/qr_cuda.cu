@@ -3,6 +3,7 @@
 #include "tensora/backend/cuda/linalg/factor.h"
 #include "tensora/backend/cuda/loops/copy.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
+#include "tensora/base/complex.h"
 #include "tensora/ops/linalg/batch.h"
 
 namespace tensora::cuda {
@@ -79,8 +80,13 @@ void run(const KernelContext& context, bool with_q) {
 
 void qr_kernel(const KernelContext& context, const QrAttrs& attrs) {
   const bool with_q = attrs.mode != QrMode::r;
-  if (context.input(0).dtype == DType::float64)
+  const DType dtype = context.input(0).dtype;
+  if (dtype == DType::float64)
     run<double>(context, with_q);
+  else if (dtype == DType::complex64)
+    run<Complex<float>>(context, with_q);
+  else if (dtype == DType::complex128)
+    run<Complex<double>>(context, with_q);
   else
     run<float>(context, with_q);
 }

@@ -1,8 +1,8 @@
 #include "tensora/ops/linalg/svd.h"
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/ops/complex/complex.h"
 #include "tensora/ops/linalg/batch.h"
-#include "tensora/ops/linalg/complex_matrices.h"
 #include "tensora/ops/linalg/linalg_common.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
@@ -22,7 +22,7 @@ constexpr auto describe(std::type_identity<SvdAttrs>) {
 
 namespace {
 
-using linalg::adjoint;
+using linalg::adjoint, linalg::diagonals;
 
 Tensor scale_columns(const Tensor& A, const Tensor& factors) { return A * unsqueeze(factors, -2); }
 Tensor scale_rows(const Tensor& A, const Tensor& factors) { return A * unsqueeze(factors, -1); }
@@ -47,17 +47,28 @@ void infer_svd(Infer& infer, const SvdAttrs& attrs) {
     infer.output(u, column_major_strides(u), A.dtype());
   else
     infer.output({0}, A.dtype());
-  infer.output(s, A.dtype());
+  infer.output(s, real_dtype(A.dtype()));
   if (attrs.compute_uv)
     infer.output(vh, column_major_strides(vh), A.dtype());
   else
     infer.output({0}, A.dtype());
 }
 
-/// The gradient of the part that the singular vectors of one side contribute.
-Tensor rotation(const Tensor& vectors, const Tensor& gradient, const Tensor& gaps) {
+/// How a gradient turns the singular vectors of one side: skew.
+Tensor rotation(const Tensor& vectors, const Tensor& gradient) {
   const Tensor inner = matmul(adjoint(vectors), gradient);
-  return (inner - adjoint(inner)) / gaps;
+  return inner - adjoint(inner);
+}
+
+// Note [Phases of vectors]
+// A complex singular vector or eigenvector may be multiplied by any number of magnitude 1. Only
+// what does not depend on these phases has a gradient; it does not turn a vector along itself.
+void check_phases(std::string_view op, const Tensor& turns) {
+  if (!turns.is_complex() || turns.is_meta()) return;
+  const Tensor phases = imag(diagonals(turns)).detach();
+  check(allclose(phases, zeros_like(phases), 1e-2, 1e-2), op,
+        ": complex vectors are determined up to a factor e^{i phi}; the gradient depends on it, "
+        "which makes it ill-defined");
 }
 
 void svd_vjp(Vjp& vjp, const SvdAttrs& attrs) {
@@ -74,8 +85,13 @@ void svd_vjp(Vjp& vjp, const SvdAttrs& attrs) {
   const Tensor g_v = has_v ? adjoint(slice(vjp.grad(2), -2, 0, k)) : Tensor();
   Tensor inner;
   const auto add = [&](const Tensor& part) { inner = inner.defined() ? inner + part : part; };
-  if (has_u) add(scale_columns(rotation(U, g_u, gaps), S));
-  if (has_v) add(scale_rows(rotation(V, g_v, gaps), S));
+  const Tensor u_turns = has_u ? rotation(U, g_u) : Tensor();
+  const Tensor v_turns = has_v ? rotation(V, g_v) : Tensor();
+  check_phases("linalg.svd", has_u && has_v ? u_turns + v_turns : has_u ? u_turns : v_turns);
+  if (has_u) add(scale_columns(u_turns / gaps, S));
+  if (has_v) add(scale_rows(v_turns / gaps, S));
+  // Both sides may turn by opposite phases: that is a turn of A.
+  if (has_u && has_v && U.is_complex()) add(diag_embed(diagonals(u_turns) / (2 * S)));
   if (g_s.defined()) add(diag_embed(g_s));
   Tensor result = matmul(matmul(U, inner), Vh);
   // What leaves the span of the vectors.
@@ -97,7 +113,7 @@ void infer_eigh(Infer& infer, const EighAttrs& attrs) {
   linalg::check_square("linalg.eigh", "A", A);
   Shape values = linalg::batch_of(A);
   values.push_back(A.size(-1));
-  infer.output(values, A.dtype());
+  infer.output(values, real_dtype(A.dtype()));
   if (attrs.compute_v)
     infer.output(A.sizes(), column_major_strides(A.sizes()), A.dtype());
   else
@@ -111,7 +127,9 @@ void eigh_vjp(Vjp& vjp, const EighAttrs& attrs) {
   const Tensor L = vjp.output(0), V = vjp.output(1);
   if (!g_v.defined()) return vjp.set(0, matmul(scale_columns(V, g_l), adjoint(V)));
   const Tensor unit = linalg::identity(L.size(-1), L);
-  Tensor inner = matmul(adjoint(V), g_v) / differences(L) * (1 - unit);
+  const Tensor turns = matmul(adjoint(V), g_v);
+  check_phases("linalg.eigh", turns);
+  Tensor inner = turns / differences(L) * (1 - unit);
   if (g_l.defined()) inner = inner + diag_embed(g_l);
   vjp.set(0, matmul(V, matmul(inner, adjoint(V))));
 }
@@ -133,13 +151,15 @@ constinit OpDef<SvdAttrs> svd_op = define(Op<SvdAttrs>{.name = "linalg_svd",
                                                        .primitive = true,
                                                        .infer = infer_svd,
                                                        .vjp = svd_vjp,
-                                                       .saves = {out(0) | out(1) | out(2)}});
+                                                       .saves = {out(0) | out(1) | out(2)},
+                                                       .accepts = kComputingDTypes});
 constinit OpDef<EighAttrs> eigh_op = define(Op<EighAttrs>{.name = "linalg_eigh",
                                                           .inputs = {"A"},
                                                           .primitive = true,
                                                           .infer = infer_eigh,
                                                           .vjp = eigh_vjp,
-                                                          .saves = {out(0) | out(1)}});
+                                                          .saves = {out(0) | out(1)},
+                                                          .accepts = kComputingDTypes});
 
 void register_svd(OpRegistry& registry) {
   registry.add(svd_op);
@@ -154,10 +174,6 @@ std::tuple<Tensor, Tensor, Tensor> svd(const Tensor& A, bool full_matrices) {
 }
 
 Tensor svdvals(const Tensor& A) {
-  if (A.defined() && A.is_complex()) {
-    check_matrix("linalg.svdvals", "A", A);
-    return halved_values(svdvals(as_real_matrix(A)));
-  }
   return std::move(apply_all(svd_op, {A}, {false, will_differentiate(A)})[1]);
 }
 
@@ -168,10 +184,6 @@ std::tuple<Tensor, Tensor> eigh(const Tensor& A, std::string_view UPLO) {
 
 Tensor eigvalsh(const Tensor& A, std::string_view UPLO) {
   const bool upper = is_upper("linalg.eigvalsh", UPLO);
-  if (A.defined() && A.is_complex()) {
-    check_square("linalg.eigvalsh", "A", A);
-    return halved_values(eigvalsh(as_symmetric_matrix(A), UPLO));
-  }
   return std::move(apply_all(eigh_op, {A}, {upper, will_differentiate(A)})[0]);
 }
 

@@ -1,7 +1,8 @@
 // Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
 #include "tensora/ops/linalg/svd.h"
 
-#include <cmath>
+#include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include "tensora/backend/cpu/copy.h"
@@ -16,12 +17,18 @@ namespace {
 
 int narrow(int64_t value) { return static_cast<int>(value); }
 
+/// The address of an element that has this offset; null where there are none.
+char* at(const View& view, int64_t offset) {
+  return view.numel == 0
+             ? nullptr
+             : view.as<char>() + offset * static_cast<int64_t>(element_size(view.dtype));
+}
+
 /// Copies matrix number `index` of a batch, column by column.
-template <class T>
-void copy_columns(const View& A, const BatchOffsets& offsets, int64_t index, T* to) {
+void copy_columns(const View& A, const BatchOffsets& offsets, int64_t index, void* to) {
   const int rows = A.dim() - 2;
   View from = A, copy = A;
-  from.data = A.as<T>() + offsets[index];
+  from.data = at(A, offsets[index]);
   from.sizes = {A.sizes[rows], A.sizes[rows + 1]};
   from.strides = {A.strides[rows], A.strides[rows + 1]};
   from.update();
@@ -44,91 +51,59 @@ std::vector<int32_t> for_each_matrix(int64_t count, int64_t work, const Body& bo
   return infos;
 }
 
-template <class T>
-void run_svd(const KernelContext& context, const SvdAttrs& attrs) {
+/// Unit matrices: the vectors of matrices without elements.
+void set_identity(const View& view) {
+  if (view.dim() < 2 || view.numel == 0) return;
+  const int64_t rows = view.sizes[view.dim() - 2], cols = view.sizes[view.dim() - 1];
+  std::memset(view.data, 0, view.bytes());
+  for (int64_t matrix = 0; matrix < view.numel; matrix += rows * cols)
+    for (int64_t i = 0; i < std::min(rows, cols); ++i) {
+      char* const real_part = at(view, matrix + i * (rows + 1));
+      if (real_dtype(view.dtype) == DType::float64)
+        *reinterpret_cast<double*>(real_part) = 1;
+      else
+        *reinterpret_cast<float*>(real_part) = 1;
+    }
+}
+
+void svd_kernel(const KernelContext& context, const SvdAttrs& attrs) {
   const View &A = context.input(0), &U = context.output(0), &S = context.output(1),
              &Vh = context.output(2);
+  if (A.numel == 0) {
+    set_identity(U);
+    return set_identity(Vh);
+  }
   const Shape batch = batch_sizes(A);
   const int64_t m = A.sizes[A.dim() - 2], n = A.sizes[A.dim() - 1], k = std::min(m, n);
   const int64_t u_cols = attrs.full_matrices ? m : k, v_rows = attrs.full_matrices ? n : k;
   const BatchOffsets offsets(A, batch);
-  const Lapack<T>& functions = lapack<T>("linalg.svd");
+  const Lapack lapack(A.dtype, "linalg.svd");
   const char job = !attrs.compute_uv ? 'N' : attrs.full_matrices ? 'A' : 'S';
-  const auto one = [&](int64_t i) -> int {
-    std::vector<T> copy(static_cast<size_t>(m * n));
-    std::vector<int> integers(static_cast<size_t>(8 * k));
+  const auto one = [&](int64_t i) {
+    std::vector<char> copy(static_cast<size_t>(m * n) * element_size(A.dtype));
     copy_columns(A, offsets, i, copy.data());
-    T* const u = attrs.compute_uv ? U.as<T>() + i * m * u_cols : nullptr;
-    T* const vh = attrs.compute_uv ? Vh.as<T>() + i * v_rows * n : nullptr;
-    const int rows = narrow(m), cols = narrow(n), ld_v = narrow(v_rows), query = -1;
-    T wanted = 0;
-    int info = 0;
-    const auto call = [&](T* work, const int& size) {
-      functions.gesdd(&job, &rows, &cols, copy.data(), &rows, S.as<T>() + i * k, u, &rows, vh,
-                      &ld_v, work, &size, integers.data(), &info, 1);
-    };
-    call(&wanted, query);
-    std::vector<T> work(static_cast<size_t>(wanted) + 1);
-    call(work.data(), narrow(static_cast<int64_t>(work.size())));
-    return info;
+    return lapack.decompose_svd(job, narrow(m), narrow(n), copy.data(), at(S, i * k),
+                                at(U, i * m * u_cols), at(Vh, i * v_rows * n));
   };
   check_infos("linalg.svd", for_each_matrix(batch.numel(), m * n * k, one), A.dim() > 2);
 }
 
-/// Unit matrices: the vectors of matrices without elements.
-template <class T>
-void set_identity(const View& view) {
-  if (view.dim() < 2) return;
-  const int64_t rows = view.sizes[view.dim() - 2], cols = view.sizes[view.dim() - 1];
-  for (int64_t i = 0; i < view.numel; ++i) view.as<T>()[i] = i % (rows * cols) % (rows + 1) == 0;
-}
-
-void svd_kernel(const KernelContext& context, const SvdAttrs& attrs) {
-  const bool wide = context.input(0).dtype == DType::float64;
-  if (context.input(0).numel == 0) {
-    for (const size_t output : {0, 2})
-      wide ? set_identity<double>(context.output(output))
-           : set_identity<float>(context.output(output));
-    return;
-  }
-  wide ? run_svd<double>(context, attrs) : run_svd<float>(context, attrs);
-}
-
-template <class T>
-void run_eigh(const KernelContext& context, const EighAttrs& attrs) {
+void eigh_kernel(const KernelContext& context, const EighAttrs& attrs) {
   const View &A = context.input(0), &L = context.output(0), &V = context.output(1);
+  if (A.numel == 0) return;
   const Shape batch = batch_sizes(A);
   const int64_t n = A.sizes[A.dim() - 1];
   const BatchOffsets offsets(A, batch);
-  const Lapack<T>& functions = lapack<T>("linalg.eigh");
+  const Lapack lapack(A.dtype, "linalg.eigh");
   const char job = attrs.compute_v ? 'V' : 'N', triangle = attrs.upper ? 'U' : 'L';
-  const auto one = [&](int64_t i) -> int {
-    std::vector<T> copy(static_cast<size_t>(attrs.compute_v ? 0 : n * n));
-    T* const matrix = attrs.compute_v ? V.as<T>() + i * n * n : copy.data();
+  const auto one = [&](int64_t i) {
+    std::vector<char> copy(attrs.compute_v ? 0
+                                           : static_cast<size_t>(n * n) * element_size(A.dtype));
+    void* const matrix = attrs.compute_v ? at(V, i * n * n) : copy.data();
     copy_columns(A, offsets, i, matrix);
-    const int size = narrow(n);
-    int info = 0;
-    std::vector<T> work(1);
-    std::vector<int> integers(1);
-    const auto call = [&](int lwork, int liwork) {
-      functions.syevd(&job, &triangle, &size, matrix, &size, L.as<T>() + i * n, work.data(), &lwork,
-                      integers.data(), &liwork, &info, 1, 1);
-    };
-    call(-1, -1);
-    work.resize(static_cast<size_t>(work[0]) + 1);
-    integers.resize(static_cast<size_t>(integers[0]));
-    call(narrow(static_cast<int64_t>(work.size())), narrow(static_cast<int64_t>(integers.size())));
-    return info;
+    return lapack.decompose_symmetric(job, triangle, narrow(n), matrix, at(L, i * n));
   };
   check_infos("linalg.eigh", for_each_matrix(batch.numel(), n * n * n, one), A.dim() > 2);
-}
-
-void eigh_kernel(const KernelContext& context, const EighAttrs& attrs) {
-  if (context.input(0).numel == 0) return;
-  if (context.input(0).dtype == DType::float64)
-    run_eigh<double>(context, attrs);
-  else
-    run_eigh<float>(context, attrs);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include "tensora/backend/cuda/linalg/factor.h"
 #include "tensora/backend/cuda/loops/copy.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
+#include "tensora/base/complex.h"
 #include "tensora/ops/linalg/batch.h"
 #include "tensora/ops/linalg/infos.h"
 
@@ -22,10 +23,17 @@ void fill_identity(const KernelContext& context, const View& out) {
   const int64_t rows = out.sizes[out.dim() - 2], columns = out.sizes[out.dim() - 1];
   const dim3 grid(static_cast<unsigned>(std::min<int64_t>((out.numel + 255) / 256, 4096)));
   const Launch launch{context.op, context.device.index};
+  const auto set = [&]<class T>() {
+    launch(set_identity<T>, grid, dim3(256), rows, columns, out.numel, out.as<T>());
+  };
   if (out.dtype == DType::float64)
-    launch(set_identity<double>, grid, dim3(256), rows, columns, out.numel, out.as<double>());
+    set.operator()<double>();
+  else if (out.dtype == DType::complex64)
+    set.operator()<Complex<float>>();
+  else if (out.dtype == DType::complex128)
+    set.operator()<Complex<double>>();
   else
-    launch(set_identity<float>, grid, dim3(256), rows, columns, out.numel, out.as<float>());
+    set.operator()<float>();
 }
 
 /// A view of other memory with the sizes of `like`, by columns.
@@ -44,7 +52,7 @@ Shape turned(Shape sizes) {
   return sizes;
 }
 
-// The library wants at least as many rows as columns: A^T = V S U^T is decomposed otherwise, and
+// The library wants at least as many rows as columns: A^T = Vh^T S U^T is decomposed otherwise, and
 // its vectors, turned around, are those of A.
 void svd_kernel(const KernelContext& context, const SvdAttrs& attrs) {
   const View &A = context.input(0), &U = context.output(0), &S = context.output(1),

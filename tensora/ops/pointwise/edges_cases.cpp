@@ -150,6 +150,9 @@ void accepted(Cases& cases) {
   fixed(cases, "pow", "bool to the power false", {bools}, kBool, {1, 1},
         [](In x) { return pow(x[0], false); });
   fixed(cases, "pow", "bool squared", {bools}, kInt64, {1, 0}, [](In x) { return pow(x[0], 2); });
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  fixed(cases, "pow", "a root in place", {given({-inf, -0.0, 4}, kFloat32)}, kFloat32, {nan, 0, 2},
+        [](In x) { return pow_(clone(x[0]), 0.5); });
   fixed(cases, "clamp_min", "bool", {bools, given({1, 1}, kBool)}, kBool, {1, 1},
         [](In x) { return clamp(x[0], x[1]); });
   fixed(cases, "clamp_max", "bool", {bools, given({0, 1}, kBool)}, kBool, {0, 0},

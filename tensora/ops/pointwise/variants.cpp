@@ -231,9 +231,12 @@ const Tensor& pow_(const Tensor& self, const Tensor& exponent) {
 const Tensor& pow_(const Tensor& self, Scalar exponent) {
   if (is_bool_power(self, exponent)) return logical_or_(self, logical_not(wrap_number(exponent)));
   check_integer_power(self, exponent);
-  if (is_differentiable(self.dtype()) && exponent == 2) return square_(self);
-  if (is_differentiable(self.dtype()) && exponent == 3)
-    return apply_inplace(pointwise_op<Cube>(), {self});
+  if (!is_differentiable(self.dtype())) return pow_(self, wrap_number(exponent));
+  if (exponent == 2) return square_(self);
+  if (exponent == 3) return apply_inplace(pointwise_op<Cube>(), {self});
+  if (exponent == 0.5) return sqrt_(self);
+  if (exponent == -0.5) return rsqrt_(self);
+  if (exponent == -1) return reciprocal_(self);
   return pow_(self, wrap_number(exponent));
 }
 

@@ -12,7 +12,11 @@
 namespace tensora::cuda {
 namespace {
 
-cudaDataType type_of(DType dtype) { return dtype == DType::float64 ? CUDA_R_64F : CUDA_R_32F; }
+cudaDataType type_of(DType dtype) {
+  const bool wide = real_dtype(dtype) == DType::float64;
+  if (is_complex(dtype)) return wide ? CUDA_C_64F : CUDA_C_32F;
+  return wide ? CUDA_R_64F : CUDA_R_32F;
+}
 
 /// Calls `body` with float or double.
 template <class Body>
@@ -236,47 +240,65 @@ void factorise_qr(const Matrices& sizes, const ColumnBatch& A, void* tau) {
   call.done();
 }
 
-void form_q(const Matrices& q_sizes, const ColumnBatch& Q, int64_t reflectors, const void* tau) {
-  const Call call(q_sizes);
-  const std::string_view op = q_sizes.context.op;
-  const int m = narrow(q_sizes, q_sizes.m), n = narrow(q_sizes, q_sizes.n);
-  const int k = narrow(q_sizes, reflectors), ld = narrow(q_sizes, Q.ld);
-  visit(q_sizes.dtype, [&]<class T>() {
-    int elements = 0;
-    const auto size = pick<T>(cusolver().sorgqr_size, cusolver().dorgqr_size);
-    const T* const factors = static_cast<const T*>(tau);
-    check_solver(size(call.handles->solver, m, n, k, Q.at<T>(0), ld, factors, &elements), op,
-                 "cusolverDn orgqr_bufferSize");
-    const Scratch work(q_sizes.context.device.index, static_cast<size_t>(elements) * sizeof(T));
-    const Scratch info(q_sizes.context.device.index, sizeof(int));
-    const auto orgqr = pick<T>(cusolver().sorgqr, cusolver().dorgqr);
-    for (int64_t i = 0; i < q_sizes.count; ++i)
-      check_solver(
-          orgqr(call.handles->solver, m, n, k, Q.at<T>(i), ld, factors + i * reflectors,
-                reinterpret_cast<T*>(work.data()), elements, reinterpret_cast<int*>(info.data())),
-          op, "cusolverDn orgqr");
-  });
+namespace {
+
+/// form_q by the library's functions for elements of type T.
+template <class T, class Size, class Form>
+void form_q_by(Size* size, Form* form, const Matrices& sizes, const ColumnBatch& Q,
+               int64_t reflectors, const T* tau) {
+  const Call call(sizes);
+  const std::string_view op = sizes.context.op;
+  const int m = narrow(sizes, sizes.m), n = narrow(sizes, sizes.n);
+  const int k = narrow(sizes, reflectors), ld = narrow(sizes, Q.ld);
+  int elements = 0;
+  check_solver(size(call.handles->solver, m, n, k, Q.at<T>(0), ld, tau, &elements), op,
+               "cusolverDn orgqr_bufferSize");
+  const Scratch work(sizes.context.device.index, static_cast<size_t>(elements) * sizeof(T));
+  const Scratch info(sizes.context.device.index, sizeof(int));
+  for (int64_t i = 0; i < sizes.count; ++i)
+    check_solver(
+        form(call.handles->solver, m, n, k, Q.at<T>(i), ld, tau + i * reflectors,
+             reinterpret_cast<T*>(work.data()), elements, reinterpret_cast<int*>(info.data())),
+        op, "cusolverDn orgqr");
   call.done();
 }
 
+}  // namespace
+
+void form_q(const Matrices& q_sizes, const ColumnBatch& Q, int64_t reflectors, const void* tau) {
+  const Cusolver& library = cusolver();
+  const auto by = [&]<class T>(auto* size, auto* form) {
+    form_q_by(size, form, q_sizes, Q, reflectors, static_cast<const T*>(tau));
+  };
+  if (q_sizes.dtype == DType::complex64)
+    by.operator()<cuComplex>(library.cungqr_size, library.cungqr);
+  else if (q_sizes.dtype == DType::complex128)
+    by.operator()<cuDoubleComplex>(library.zungqr_size, library.zungqr);
+  else if (q_sizes.dtype == DType::float64)
+    by.operator()<double>(library.dorgqr_size, library.dorgqr);
+  else
+    by.operator()<float>(library.sorgqr_size, library.sorgqr);
+}
+
 void decompose_svd(const Matrices& sizes, const ColumnBatch& A, void* S, const ColumnBatch& U,
-                   const ColumnBatch& Vt, bool full, int32_t* infos) {
+                   const ColumnBatch& Vh, bool full, int32_t* infos) {
   const Call call(sizes);
   const cudaDataType type = type_of(sizes.dtype);
-  const auto step = std::min(sizes.m, sizes.n) * static_cast<int64_t>(element_size(sizes.dtype));
+  const DType real = real_dtype(sizes.dtype);
+  const auto step = std::min(sizes.m, sizes.n) * static_cast<int64_t>(element_size(real));
   const signed char job = !U.data ? 'N' : full ? 'A' : 'S';
   size_t device_bytes = 0, host_bytes = 0;
   check_solver(cusolver().gesvd_size(call.handles->solver, call.handles->params, job, job, sizes.m,
-                                     sizes.n, type, A.data, A.ld, type, S, type, U.data, U.ld, type,
-                                     Vt.data, Vt.ld, type, &device_bytes, &host_bytes),
+                                     sizes.n, type, A.data, A.ld, type_of(real), S, type, U.data,
+                                     U.ld, type, Vh.data, Vh.ld, type, &device_bytes, &host_bytes),
                sizes.context.op, "cusolverDnXgesvd_bufferSize");
   Workspace work(sizes, device_bytes, host_bytes);
   for (int64_t i = 0; i < sizes.count; ++i)
     check_solver(
         cusolver().gesvd(call.handles->solver, call.handles->params, job, job, sizes.m, sizes.n,
-                         type, A.at<void>(i), A.ld, type, static_cast<char*>(S) + i * step, type,
-                         U.data ? U.at<void>(i) : nullptr, U.ld, type,
-                         Vt.data ? Vt.at<void>(i) : nullptr, Vt.ld, type, work.device(),
+                         type, A.at<void>(i), A.ld, type_of(real), static_cast<char*>(S) + i * step,
+                         type, U.data ? U.at<void>(i) : nullptr, U.ld, type,
+                         Vh.data ? Vh.at<void>(i) : nullptr, Vh.ld, type, work.device(),
                          device_bytes, work.host(), work.host_bytes(), infos + i),
         sizes.context.op, "cusolverDnXgesvd");
   call.done();
@@ -288,19 +310,20 @@ void decompose_symmetric(const Matrices& sizes, const ColumnBatch& A, void* valu
   const cudaDataType type = type_of(sizes.dtype);
   const cublasFillMode_t fill = upper ? CUBLAS_FILL_MODE_UPPER : CUBLAS_FILL_MODE_LOWER;
   const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
-  const auto step = sizes.n * static_cast<int64_t>(element_size(sizes.dtype));
+  const DType real = real_dtype(sizes.dtype);
+  const auto step = sizes.n * static_cast<int64_t>(element_size(real));
   size_t device_bytes = 0, host_bytes = 0;
   check_solver(
       cusolver().syevd_size(call.handles->solver, call.handles->params, mode, fill, sizes.n, type,
-                            A.data, A.ld, type, values, type, &device_bytes, &host_bytes),
+                            A.data, A.ld, type_of(real), values, type, &device_bytes, &host_bytes),
       sizes.context.op, "cusolverDnXsyevd_bufferSize");
   Workspace work(sizes, device_bytes, host_bytes);
   for (int64_t i = 0; i < sizes.count; ++i)
-    check_solver(
-        cusolver().syevd(call.handles->solver, call.handles->params, mode, fill, sizes.n, type,
-                         A.at<void>(i), A.ld, type, static_cast<char*>(values) + i * step, type,
-                         work.device(), device_bytes, work.host(), work.host_bytes(), infos + i),
-        sizes.context.op, "cusolverDnXsyevd");
+    check_solver(cusolver().syevd(call.handles->solver, call.handles->params, mode, fill, sizes.n,
+                                  type, A.at<void>(i), A.ld, type_of(real),
+                                  static_cast<char*>(values) + i * step, type, work.device(),
+                                  device_bytes, work.host(), work.host_bytes(), infos + i),
+                 sizes.context.op, "cusolverDnXsyevd");
   call.done();
 }
 

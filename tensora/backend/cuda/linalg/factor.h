@@ -1,7 +1,8 @@
 #pragma once
 
 // Factorisations and triangular solves by the CUDA libraries, of float32 and float64, in place and
-// queued on the current stream. Status numbers are written to the device's memory.
+// queued on the current stream. Status numbers are written to the device's memory. QR, SVD and
+// eigenvalues are also those of complex matrices.
 
 #include "tensora/backend/cuda/linalg/columns.h"
 
@@ -40,12 +41,12 @@ void factorise_qr(const Matrices& sizes, const ColumnBatch& A, void* tau);
 /// The first `columns` columns of Q, from `reflectors` of them below the diagonal of Q.
 void form_q(const Matrices& q_sizes, const ColumnBatch& Q, int64_t reflectors, const void* tau);
 
-/// A (m n, m >= n; destroyed) = U S V^T. U and Vt may have no data, then only S is computed; `full`
-/// asks for all m columns of U.
+/// A (m n, m >= n; destroyed) = U S V^H. U and Vh may have no data, then only S is computed, which
+/// is real; `full` asks for all m columns of U.
 void decompose_svd(const Matrices& sizes, const ColumnBatch& A, void* S, const ColumnBatch& U,
-                   const ColumnBatch& Vt, bool full, int32_t* infos);
-/// Eigenvalues, ascending, of symmetric matrices of which one triangle is read; with `vectors` A
-/// becomes the eigenvectors, otherwise it is destroyed.
+                   const ColumnBatch& Vh, bool full, int32_t* infos);
+/// Eigenvalues, real and ascending, of Hermitian matrices of which one triangle is read; with
+/// `vectors` A becomes the eigenvectors, otherwise it is destroyed.
 void decompose_symmetric(const Matrices& sizes, const ColumnBatch& A, void* values, bool vectors,
                          bool upper, int32_t* infos);
 

@@ -39,8 +39,12 @@ Cusolver::Cusolver() {
   library.load(geqrf, "cusolverDnXgeqrf");
   library.load(sorgqr_size, "cusolverDnSorgqr_bufferSize");
   library.load(dorgqr_size, "cusolverDnDorgqr_bufferSize");
+  library.load(cungqr_size, "cusolverDnCungqr_bufferSize");
+  library.load(zungqr_size, "cusolverDnZungqr_bufferSize");
   library.load(sorgqr, "cusolverDnSorgqr");
   library.load(dorgqr, "cusolverDnDorgqr");
+  library.load(cungqr, "cusolverDnCungqr");
+  library.load(zungqr, "cusolverDnZungqr");
   library.load(gesvd_size, "cusolverDnXgesvd_bufferSize");
   library.load(gesvd, "cusolverDnXgesvd");
   library.load(syevd_size, "cusolverDnXsyevd_bufferSize");

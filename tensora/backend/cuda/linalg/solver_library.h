@@ -39,8 +39,12 @@ struct Cusolver {
   decltype(cusolverDnXgeqrf)* geqrf;
   decltype(cusolverDnSorgqr_bufferSize)* sorgqr_size;
   decltype(cusolverDnDorgqr_bufferSize)* dorgqr_size;
+  decltype(cusolverDnCungqr_bufferSize)* cungqr_size;
+  decltype(cusolverDnZungqr_bufferSize)* zungqr_size;
   decltype(cusolverDnSorgqr)* sorgqr;
   decltype(cusolverDnDorgqr)* dorgqr;
+  decltype(cusolverDnCungqr)* cungqr;
+  decltype(cusolverDnZungqr)* zungqr;
   decltype(cusolverDnXgesvd_bufferSize)* gesvd_size;
   decltype(cusolverDnXgesvd)* gesvd;
   decltype(cusolverDnXsyevd_bufferSize)* syevd_size;
