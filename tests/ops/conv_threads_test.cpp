@@ -47,5 +47,23 @@ TEST(ConvThreads, ShapesMetByAllAtOnce) {
   }
 }
 
+TEST(ConvThreads, BitsDoNotDependOnTheirNumber) {
+  manual_seed(4);
+  const int before = get_num_threads();
+  // Tiles of 2 x 2 in many blocks, and in few with many channels; then the other kernels.
+  const Layer layers[] = {{randn({5, 64, 21, 30}), randn({48, 64, 3, 3}), 1},
+                          {randn({12, 256, 5, 4}), randn({128, 256, 3, 3}), 1},
+                          {randn({3, 32, 15, 15}), randn({40, 32, 3, 3}), 2}};
+  for (const Layer& layer : layers) {
+    set_num_threads(1);
+    const Tensor alone = layer.gradients();
+    for (int threads : {2, 3, 7}) {
+      set_num_threads(threads);
+      EXPECT_TRUE(equal(layer.gradients(), alone)) << threads << " threads";
+    }
+  }
+  set_num_threads(before);
+}
+
 }  // namespace
 }  // namespace tensora

@@ -16,6 +16,7 @@ namespace tensora::cpu::TENSORA_ISA {
 namespace {
 
 constexpr int64_t kFewTasks = 16;
+constexpr int64_t kDiagonalRows = 48;  // at once, where a row sees one key more than that before it
 constexpr int64_t kPartKeys = 2 * kKeyBlock;  // a part of the keys has at least as many
 
 template <class C>
@@ -38,6 +39,7 @@ struct Tiles {
   HostScratch<C> query, grad;  // kQueryBlock rows
   HostScratch<C> p, ds;        // kQueryBlock by kKeyBlock
   HostScratch<C> rows, keys_turned, values_turned, keys, dk, dv, scratch;
+  int64_t packed_keys = 0;
 
   explicit Tiles(const Problem<C>& problem)
       : width(padded_width<C>(problem.query.cols)),
@@ -60,6 +62,7 @@ void load_keys(const Problem<C>& problem, const TilePlace& tile, Tiles<C>& tiles
   const Sequence& sequence = *tile.sequence;
   const int64_t group = problem.group_of(tile.head), first = sequence.first_key + tile.key;
   C* const rows = tiles.rows.data();
+  tiles.packed_keys = tile.cols;
   problem.key.load_rows(sequence.batch, group, first, tile.cols, tiles.width, rows);
   pack<C>({rows, 1, tiles.width}, tiles.width, tile.cols, tiles.keys_turned.data());
   pack<C>({rows, tiles.width, 1}, tile.cols, tiles.width, tiles.keys.data());
@@ -77,9 +80,11 @@ void load_queries(const Backward<C>& in, const TilePlace& tile, Tiles<C>& tiles)
                     tiles.grad.data());
 }
 
-// One row of scores and of g V^T becomes one of P, with its dropout, and one of dS.
+// One row of scores and of g V^T becomes one of P, with its dropout, and one of dS; zeros follow,
+// up to `cols`.
 template <class C>
-void differentiate_row(const Backward<C>& in, const TilePlace& tile, int64_t row, C* p, C* ds) {
+void differentiate_row(const Backward<C>& in, const TilePlace& tile, int64_t row, int64_t cols,
+                       C* p, C* ds) {
   const Problem<C>& problem = in.problem;
   const int64_t visible = visible_keys(problem.causal, tile, row);
   if (problem.mask.data) mask_row(problem.mask, tile, row, p);
@@ -101,20 +106,22 @@ void differentiate_row(const Backward<C>& in, const TilePlace& tile, int64_t row
       ds[j] = p[j] * (ds[j] - delta);
     }
   }
-  for (int64_t j = visible; j < tile.cols; ++j) p[j] = ds[j] = 0;
+  for (int64_t j = visible; j < cols; ++j) p[j] = ds[j] = 0;
 }
 
 // P and dS of one tile; dS is not yet scaled.
 template <class C>
 void differentiate_tile(const Backward<C>& in, const TilePlace& tile, Tiles<C>& tiles) {
   C *const p = tiles.p.data(), *const ds = tiles.ds.data(), *const scratch = tiles.scratch.data();
-  multiply_packed<C>(tile.rows, tile.cols, tiles.width, {tiles.query.data(), tiles.width, 1},
-                     tiles.keys_turned.data(), p, kKeyBlock, in.problem.scale, 0, scratch);
-  multiply_packed<C>(tile.rows, tile.cols, tiles.value_width,
-                     {tiles.grad.data(), tiles.value_width, 1}, tiles.values_turned.data(), ds,
+  const PackedMatrix<C> keys{tiles.keys_turned.data(), tiles.width, tiles.packed_keys},
+      values{tiles.values_turned.data(), tiles.value_width, tiles.packed_keys};
+  const int64_t cols = keys.columns(tile.cols);
+  multiply_packed<C>(tile.rows, cols, {tiles.query.data(), tiles.width, 1}, keys, p, kKeyBlock,
+                     in.problem.scale, 0, scratch);
+  multiply_packed<C>(tile.rows, cols, {tiles.grad.data(), tiles.value_width, 1}, values, ds,
                      kKeyBlock, 1, 0, scratch);
   for (int64_t i = 0; i < tile.rows; ++i)
-    differentiate_row(in, tile, i, p + i * kKeyBlock, ds + i * kKeyBlock);
+    differentiate_row(in, tile, i, tiles.packed_keys, p + i * kKeyBlock, ds + i * kKeyBlock);
 }
 
 // All queries against the block of keys at `tile`; dq: heads of the group, queries, width.
@@ -128,9 +135,13 @@ void block_of_keys(const Backward<C>& in, TilePlace tile, Tiles<C>& tiles, C* dq
   std::fill_n(tiles.dv.data(), tile.cols * value_width, C(0));
   for (int64_t h = 0; h < problem.heads_per_group(); ++h) {
     tile.head = first_head + h;
-    const int64_t begin = problem.causal ? tile.key / kQueryBlock * kQueryBlock : 0;
-    for (tile.query = begin; tile.query < queries; tile.query += kQueryBlock) {
-      tile.rows = std::min(kQueryBlock, queries - tile.query);
+    tile.query = problem.causal ? tile.key / kQueryBlock * kQueryBlock : 0;
+    for (; tile.query < queries; tile.query += tile.rows) {
+      const bool diagonal = problem.causal && tile.query < tile.key + tiles.packed_keys - 1;
+      tile.rows = std::min(diagonal ? kDiagonalRows : kQueryBlock, queries - tile.query);
+      tile.cols = tiles.packed_keys;
+      tile.cols = visible_keys(problem.causal, tile, tile.rows - 1);
+      if (tile.cols == 0) continue;
       load_queries(in, tile, tiles);
       differentiate_tile(in, tile, tiles);
       C *const ds = tiles.ds.data(), *const scratch = tiles.scratch.data();
@@ -140,8 +151,9 @@ void block_of_keys(const Backward<C>& in, TilePlace tile, Tiles<C>& tiles, C* dq
                         tiles.grad.data(), tiles.dv.data(), scratch);
       multiply_plain<C>(tile.cols, width, tile.rows, {ds, 1, kKeyBlock}, tiles.query.data(),
                         tiles.dk.data(), scratch);
-      multiply_packed<C>(tile.rows, width, tile.cols, {ds, kKeyBlock, 1}, tiles.keys.data(),
-                         dq + (h * queries + tile.query) * width, width, 1, 1, scratch);
+      add_packed<C>(tile.rows, tile.cols, {ds, kKeyBlock, 1},
+                    {tiles.keys.data(), tiles.packed_keys, width},
+                    dq + (h * queries + tile.query) * width, scratch);
     }
   }
 }

@@ -13,6 +13,7 @@ namespace tensora::cpu::TENSORA_ISA {
 namespace {
 
 constexpr int64_t kPackedBytes = int64_t{64} << 20;
+constexpr int64_t kDiagonalRows = 24;  // at once, where a row sees one key more than that before it
 
 // Keys and values of some (sequence, group) pairs, as panels.
 template <class C>
@@ -126,15 +127,21 @@ void attend_block(const Problem<C>& problem, TilePlace tile, int64_t pair, Packe
   const int64_t keys =
       problem.causal ? std::min(sequence.keys, tile.query + tile.rows) : sequence.keys;
   for (tile.key = 0; tile.key < keys; tile.key += kKeyBlock) {
-    // Packed as a whole block, which is why it is multiplied as one even if fewer keys are visible.
     tile.cols = std::min(kKeyBlock, sequence.keys - tile.key);
-    multiply_packed<C>(tile.rows, tile.cols, size, {work.query.data(), size, 1},
-                       packed.keys_at(pair, tile.key), work.scores.data(), kKeyBlock, problem.scale,
-                       0, work.scratch.data());
-    for (int64_t i = 0; i < tile.rows; ++i) soften_row(problem, tile, i, width, work);
-    multiply_packed<C>(tile.rows, width, tile.cols, {work.scores.data(), kKeyBlock, 1},
-                       packed.values_at(pair, tile.key), work.result.data(), width, 1, 1,
-                       work.scratch.data());
+    const PackedMatrix<C> turned{packed.keys_at(pair, tile.key), size, tile.cols};
+    const PackedMatrix<C> values{packed.values_at(pair, tile.key), tile.cols, width};
+    const bool diagonal = problem.causal && tile.query < tile.key + tile.cols - 1;
+    for (int64_t row = 0, rows = 0; row < tile.rows; row += rows) {
+      rows = std::min(diagonal ? kDiagonalRows : tile.rows, tile.rows - row);
+      const int64_t seen = visible_keys(problem.causal, tile, row + rows - 1);
+      if (seen == 0) continue;
+      C* const scores = work.scores.data() + row * kKeyBlock;
+      multiply_packed<C>(rows, turned.columns(seen), {work.query.data() + row * size, size, 1},
+                         turned, scores, kKeyBlock, problem.scale, 0, work.scratch.data());
+      for (int64_t i = row; i < row + rows; ++i) soften_row(problem, tile, i, width, work);
+      add_packed<C>(rows, seen, {scores, kKeyBlock, 1}, values, work.result.data() + row * width,
+                    work.scratch.data());
+    }
   }
   finish_rows(tile, width, 0, work, out, logarithms);
 }

@@ -164,21 +164,60 @@ void pack(MatrixView<const C> b, int64_t k, int64_t n, C* packed) {
                    std::min(kernels.k_block, k - begin), n, packed + begin * padded_width<C>(n));
 }
 
-/// out[m, n] (rows `out_stride` apart) = alpha * a @ b + beta * out; b as `pack` wrote it.
+/// A matrix b[k, n] as `pack` wrote it.
 template <class C>
-void multiply_packed(int64_t m, int64_t n, int64_t k, MatrixView<const C> a, const C* packed,
-                     C* out, int64_t out_stride, C alpha, C beta, C* scratch) {
+struct PackedMatrix {
+  const C* data = nullptr;
+  int64_t k = 0, n = 0;
+
+  /// As many of the first columns as can be multiplied alone and include the first `wanted`.
+  int64_t columns(int64_t wanted) const {
+    const BlockKernels<C>& kernels = block_kernels<C>();
+    const int64_t panels = blocks_of(wanted, kernels.panel_width);
+    return panels < kernels.panels(n) ? panels * kernels.panel_width : n;
+  }
+  /// Whether a product may end at any row: the panels are alike, and one k block holds them.
+  bool is_divisible() const {
+    const BlockKernels<C>& kernels = block_kernels<C>();
+    return k <= kernels.k_block && n % kernels.panel_width == 0;
+  }
+};
+
+/// out[m, n] (rows `out_stride` apart) = alpha * a @ b + beta * out for the first n columns of b.
+template <class C>
+void multiply_packed(int64_t m, int64_t n, MatrixView<const C> a, const PackedMatrix<C>& b, C* out,
+                     int64_t out_stride, C alpha, C beta, C* scratch) {
   const BlockKernels<C>& kernels = block_kernels<C>();
-  for (int64_t begin = 0; begin < k || begin == 0; begin += kernels.k_block)
+  for (int64_t begin = 0; begin < b.k || begin == 0; begin += kernels.k_block)
     kernels.multiply({.m = m,
                       .n = n,
-                      .k = std::min(kernels.k_block, k - begin),
+                      .k = std::min(kernels.k_block, b.k - begin),
                       .a = {a.at(0, begin), a.row_stride, a.col_stride},
-                      .b_packed = packed + begin * padded_width<C>(n),
+                      .b_packed = b.data + begin * padded_width<C>(b.n),
                       .out = out,
                       .out_row_stride = out_stride,
                       .alpha = alpha,
                       .beta = begin == 0 ? beta : C(1),
+                      .scratch = scratch});
+}
+
+/// out[m, n] (without gaps) += a @ b, where a has zeros from column `k` on.
+template <class C>
+void add_packed(int64_t m, int64_t k, MatrixView<const C> a, const PackedMatrix<C>& b, C* out,
+                C* scratch) {
+  if (k == b.k || !b.is_divisible())
+    return multiply_packed<C>(m, b.n, a, b, out, b.n, 1, 1, scratch);
+  const BlockKernels<C>& kernels = block_kernels<C>();
+  for (int64_t col = 0; col < b.n; col += kernels.panel_width)
+    kernels.multiply({.m = m,
+                      .n = kernels.panel_width,
+                      .k = k,
+                      .a = a,
+                      .b_packed = b.data + col * b.k,
+                      .out = out + col,
+                      .out_row_stride = b.n,
+                      .alpha = 1,
+                      .beta = 1,
                       .scratch = scratch});
 }
 

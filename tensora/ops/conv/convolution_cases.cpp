@@ -218,6 +218,9 @@ void add_large(Cases& cases) {
       {"several tiles", {2, 30, 15, 17}, {20, 30, 3, 3}, {.padding = 1}},
       {"many channels", {1, 130, 4, 4}, {150, 130, 3, 3}, {.stride = 2, .padding = 1}},
       {"large depthwise", {2, 70, 14, 14}, {70, 1, 3, 3}, {.padding = 1, .groups = 70}},
+      {"tiles of 2x2", {2, 32, 9, 11}, {48, 32, 3, 3}, {.padding = {1, 0}}},
+      {"tiles of 2x2 over several images", {9, 32, 4, 3}, {32, 32, 3, 3}, {.padding = {2, 3}}},
+      {"blocks of tiles of 2x2", {1, 48, 26, 24}, {32, 48, 3, 3}, {.padding = 1}},
   };
   for (const Sample& sample : large)
     for (const bool last : {false, true}) {
@@ -253,6 +256,26 @@ void add_large(Cases& cases) {
                        each_product(sample.input, out, sample.weight, sample.attrs,
                                     [&](const Shape& l, const Shape& s, const Shape& w) {
                                       result.at(w) += x[0].at(s) * x[1].at(l);
+                                    });
+                       return one(result);
+                     },
+                 .dtypes = {kFloat32, kBFloat16},
+                 .tolerance = 2,  // sums of hundreds of products
+                 .opt_out = opt_out});
+      cases.add({.op = "convolution_input_grad",
+                 .name = concat(sample.name, last ? ", channels-last" : ""),
+                 .inputs = {{out, -1, 1}, {sample.weight, -1, 1}},
+                 .run =
+                     [=](In x) {
+                       return one(apply(convolution_input_grad_op, {laid_out(x[0]), x[1]},
+                                        {sample.attrs, sample.input}));
+                     },
+                 .reference =
+                     [=](Arrays x) {
+                       Array result(sample.input);
+                       each_product(sample.input, out, sample.weight, sample.attrs,
+                                    [&](const Shape& l, const Shape& s, const Shape& w) {
+                                      result.at(l) += x[0].at(s) * x[1].at(w);
                                     });
                        return one(result);
                      },

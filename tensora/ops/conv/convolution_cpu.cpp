@@ -4,6 +4,7 @@
 #include "tensora/backend/cpu/copy.h"
 #include "tensora/backend/cpu/gemm.h"
 #include "tensora/ops/conv/direct.h"
+#include "tensora/ops/conv/winograd_product.h"
 
 namespace tensora::cpu::TENSORA_ISA {
 namespace {
@@ -96,6 +97,19 @@ bool convolve_in_library(const ConvolutionViews& views, bool transposed, const V
   return convolve_by_library(args);
 }
 
+bool convolve_by_winograd(const GatherArgs<float>& args, const ConvolutionAxes& axes,
+                          bool transposed) {
+  if (!winograd::is_worth_it(axes, args.in.batch, args.in.channels, args.out.channels,
+                             args.groups) ||
+      !winograd::is_readable(args.in) || !winograd::is_readable(args.out))
+    return false;
+  const auto padding = [&](size_t d) {
+    return transposed ? axes[d].kernel - 1 - axes[d].padding : axes[d].padding;
+  };
+  WinogradProduct(args, {padding(1), padding(2), transposed}).run();
+  return true;
+}
+
 /// small from large, or large from small; the operand that is the result is written.
 template <class T>
 void compute_volumes(const ConvolutionViews& views, bool transposed, const View* bias) {
@@ -121,7 +135,9 @@ void compute_volumes(const ConvolutionViews& views, bool transposed, const View*
     return multiply_pointwise(args);
   }
   if constexpr (std::is_same_v<T, float>)
-    if (convolve_in_library(views, transposed, bias)) return;
+    if (convolve_by_winograd(args, axes, transposed) ||
+        convolve_in_library(views, transposed, bias))
+      return;
   if (transposed)
     gather<T>(args, transposed_parts(axes));
   else

@@ -3,6 +3,7 @@
 #include "tensora/backend/cpu/copy.h"
 #include "tensora/ops/conv/convolution.h"
 #include "tensora/ops/conv/direct_weight.h"
+#include "tensora/ops/conv/winograd_weight.h"
 
 namespace tensora::cpu::TENSORA_ISA {
 namespace {
@@ -30,7 +31,13 @@ void compute_weight(const ConvolutionViews& views) {
   const EvenlySpaced small(views.small);
   const WeightArgs<T> args = {volumes_of<const T>(views.large), volumes_of<const T>(small.view()),
                               views.weight, views.attrs.groups};
-  const GatherPart part = plain_part(axes_of(views));
+  const ConvolutionAxes axes = axes_of(views);
+  if constexpr (std::is_same_v<T, float>)
+    if (winograd::is_worth_it(axes, args.large.batch, args.in_channels(), args.out_channels(),
+                              args.groups) &&
+        winograd::is_readable(args.large) && winograd::is_readable(args.small))
+      return WinogradWeight(args, axes[1].padding, axes[2].padding).run();
+  const GatherPart part = plain_part(axes);
   if (args.large.batch > 0 && is_direct(args.in_channels(), args.out_channels(), args.groups))
     DirectWeight<T>(args, part).run();
   else
