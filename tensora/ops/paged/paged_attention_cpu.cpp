@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -149,6 +151,7 @@ class PagedAttention {
     }
     int64_t count() const { return count_; }
     Row& row(int64_t r) { return rows_[static_cast<size_t>(r)]; }
+    const Row& row(int64_t r) const { return rows_[static_cast<size_t>(r)]; }
 
    private:
     float* weights(int64_t r) const { return weights_.data() + r * kTile; }
@@ -162,34 +165,73 @@ class PagedAttention {
                    tile_.data() + (p - begin) * all_.padded_);
     }
 
+    // Whether rows r to r + N see a whole tile; they are computed together then, and keys and
+    // values are loaded once for all of them.
+    template <int N>
+    bool all_see(int64_t r, int64_t begin) const {
+      for (int64_t i = r; i < r + N; ++i)
+        if (i >= count_ || row(i).begin > begin || row(i).end < begin + kTile) return false;
+      return true;
+    }
+
     void look_at(int64_t begin, int64_t end) {
       load_tile(1, begin, end);
-      for (int64_t r = 0; r < count_; ++r) {
-        const int64_t from = std::max(row(r).begin, begin), to = std::min(row(r).end, end);
-        shrinks_.data()[r] = from < to ? weigh(row(r), weights(r), from - begin, to - begin) : -1;
-      }
+      for (int64_t r = 0; r < count_;) r += score_rows(r, begin, end);
+      for (int64_t r = 0; r < count_; ++r)
+        shrinks_.data()[r] = sees(r, begin, end) ? weigh(r, from(r, begin), to(r, end) - begin) : 1;
       load_tile(2, begin, end);
-      for (int64_t r = 0; r < count_; ++r) {
-        if (shrinks_.data()[r] < 0) continue;
-        const int64_t from = std::max(row(r).begin, begin), to = std::min(row(r).end, end);
-        int64_t d = 0;
-        for (; d + 8 * kFloatLanes <= all_.padded_; d += 8 * kFloatLanes)
-          add_values<8>(row(r), weights(r), shrinks_.data()[r], from - begin, to - begin, d);
-        for (; d < all_.padded_; d += kFloatLanes)
-          add_values<1>(row(r), weights(r), shrinks_.data()[r], from - begin, to - begin, d);
+      for (int64_t r = 0; r < count_;) r += add_rows(r, begin, end);
+    }
+    int64_t from(int64_t r, int64_t begin) const {
+      return std::max(row(r).begin - begin, int64_t{0});
+    }
+    int64_t to(int64_t r, int64_t end) const { return std::min(row(r).end, end); }
+    bool sees(int64_t r, int64_t begin, int64_t end) const {
+      return begin + from(r, begin) < to(r, end);
+    }
+
+    // The scores of some rows; returns how many.
+    int64_t score_rows(int64_t r, int64_t begin, int64_t end) {
+      if (all_see<2>(r, begin)) {
+        const float* const queries[] = {row(r).query, row(r + 1).query};
+        for (int64_t k = 0; k < kTile; k += 4) score<4>(queries, k, weights(r));
+        return 2;
       }
+      const float* const queries[] = {row(r).query};
+      std::fill_n(weights(r), kTile, -kInfinity);
+      int64_t k = from(r, begin);
+      for (; k + 4 <= to(r, end) - begin; k += 4) score<4>(queries, k, weights(r));
+      for (; k < to(r, end) - begin; ++k) score<1>(queries, k, weights(r));
+      return 1;
+    }
+
+    // Adds the values to the results of some rows; returns how many.
+    int64_t add_rows(int64_t r, int64_t begin, int64_t end) const {
+      if (all_see<4>(r, begin)) {
+        for (int64_t d = 0; d < all_.padded_; d += 2 * kFloatLanes)
+          add_values<4, 2>(r, 0, kTile, d);
+        return 4;
+      }
+      if (!sees(r, begin, end)) return 1;
+      const int64_t first = from(r, begin), last = to(r, end) - begin;
+      for (int64_t d = 0; d < all_.padded_;) {
+        const int64_t left = (all_.padded_ - d) / kFloatLanes;
+        d += left >= 8   ? add_values<1, 8>(r, first, last, d)
+             : left >= 6 ? add_values<1, 6>(r, first, last, d)
+             : left >= 4 ? add_values<1, 4>(r, first, last, d)
+                         : add_values<1, 2>(r, first, last, d);
+      }
+      return 1;
     }
 
     // Scores of the tile's keys from `from` to `to` become exponentials relative to the largest so
     // far; returns the factor of what was summed before.
-    float weigh(Row& row, float* weights, int64_t from, int64_t to) const {
-      std::fill_n(weights, kTile, -kInfinity);
-      int64_t k = from;
-      for (; k + 4 <= to; k += 4) score<4>(row.query, k, weights);
-      for (; k < to; ++k) score<1>(row.query, k, weights);
+    float weigh(int64_t r, int64_t from, int64_t to) {
+      Row& row = this->row(r);
+      float* const weights = this->weights(r);
       if (all_.attrs_.softcap > 0) cap(weights, from, to);
       float largest = row.largest;
-      for (int64_t i = from; i < to; ++i) largest = std::max(largest, weights[i]);
+      for (const float score : largest_lanes(weights)) largest = std::max(largest, score);
       float sum = 0;
       const float base = largest == -kInfinity ? 0 : largest;
 #pragma omp simd reduction(+ : sum)
@@ -202,18 +244,33 @@ class PagedAttention {
       row.largest = largest;
       return shrink;
     }
+    // The largest of a tile's scores is among these.
+    static std::array<float, kFloatLanes> largest_lanes(const float* scores) {
+      Lanes largest = load_lanes(scores);
+      for (int64_t i = kFloatLanes; i < kTile; i += kFloatLanes) {
+        const Lanes more = load_lanes(scores + i);
+        largest = largest < more ? more : largest;
+      }
+      return std::bit_cast<std::array<float, kFloatLanes>>(largest);
+    }
 
-    // Scores of N keys; the sums are taken as if there were four.
-    template <int N>
-    void score(const float* query, int64_t key, float* weights) const {
-      Lanes sums[4] = {};
+    // Scores of N keys with Q queries; the sums are taken as if there were four keys.
+    template <int N, int Q>
+    void score(const float* const (&queries)[Q], int64_t key, float* weights) const {
+      Lanes sums[Q][4] = {};
       const float* keys = tile_.data() + key * all_.padded_;
       for (int64_t d = 0; d < all_.padded_; d += kFloatLanes) {
-        const Lanes q = load_lanes(query + d);
-        for (int i = 0; i < N; ++i) sums[i] += q * load_lanes(keys + i * all_.padded_ + d);
+        Lanes q[Q];
+        for (int j = 0; j < Q; ++j) q[j] = load_lanes(queries[j] + d);
+        for (int i = 0; i < N; ++i) {
+          const Lanes k = load_lanes(keys + i * all_.padded_ + d);
+          for (int j = 0; j < Q; ++j) sums[j][i] += q[j] * k;
+        }
       }
-      const FourSums scores = sums_of(sums);
-      for (int i = 0; i < N; ++i) weights[key + i] = scores.of[i];
+      for (int j = 0; j < Q; ++j) {
+        const FourSums scores = sums_of(sums[j]);
+        for (int i = 0; i < N; ++i) weights[j * kTile + key + i] = scores.of[i];
+      }
     }
 
     void cap(float* weights, int64_t from, int64_t to) const {
@@ -221,20 +278,24 @@ class PagedAttention {
       for (int64_t i = from; i < to; ++i) weights[i] = limit * std::tanh(weights[i] / limit);
     }
 
-    // N vectors of the result, from number `d` on.
-    template <int N>
-    void add_values(const Row& row, const float* weights, float shrink, int64_t from, int64_t to,
-                    int64_t d) const {
-      Lanes sums[N] = {};
-      const float* values = tile_.data() + d;
+    // N vectors of R rows' results, from number `d` on; returns how many numbers these are.
+    template <int R, int N>
+    int64_t add_values(int64_t first_row, int64_t from, int64_t to, int64_t d) const {
+      Lanes sums[R][N] = {};
+      const float* const values = tile_.data() + d;
+      const float* const weights = this->weights(first_row);
       for (int64_t k = from; k < to; ++k)
-        for (int i = 0; i < N; ++i)
-          sums[i] += load_lanes(values + k * all_.padded_ + i * kFloatLanes) * weights[k];
-      for (int i = 0; i < N; ++i) {
-        float* result = row.result + d + i * kFloatLanes;
-        const Lanes joined = load_lanes(result) * shrink + sums[i];
-        __builtin_memcpy(result, &joined, sizeof joined);
-      }
+        for (int i = 0; i < N; ++i) {
+          const Lanes value = load_lanes(values + k * all_.padded_ + i * kFloatLanes);
+          for (int r = 0; r < R; ++r) sums[r][i] += value * weights[r * kTile + k];
+        }
+      for (int r = 0; r < R; ++r)
+        for (int i = 0; i < N; ++i) {
+          float* result = row(first_row + r).result + d + i * kFloatLanes;
+          const Lanes joined = load_lanes(result) * shrinks_.data()[first_row + r] + sums[r][i];
+          __builtin_memcpy(result, &joined, sizeof joined);
+        }
+      return N * kFloatLanes;
     }
 
     const PagedAttention& all_;

@@ -32,7 +32,11 @@ struct FourSums {
 [[gnu::always_inline]] inline FourSums sums_of(const Lanes (&x)[4]) {
   FourSums sums;
 #if defined(__AVX2__)
-  const __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(x[0], x[1]), _mm256_hadd_ps(x[2], x[3]));
+  // As _mm256_hadd_ps adds, in half the time.
+  const auto pairs_of = [](__m256 a, __m256 b) {
+    return _mm256_add_ps(_mm256_shuffle_ps(a, b, 0x88), _mm256_shuffle_ps(a, b, 0xdd));
+  };
+  const __m256 pairs = pairs_of(pairs_of(x[0], x[1]), pairs_of(x[2], x[3]));
   _mm_storeu_ps(sums.of,
                 _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1)));
 #else

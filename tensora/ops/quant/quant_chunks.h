@@ -51,7 +51,11 @@ template <class T>
 /// is busy enough.
 [[gnu::always_inline]] inline __m256 halves_at(const uint8_t* from, int64_t stride) {
   const auto four = [&](const uint8_t* at) {
-    const auto one = [&](int i) { return uint64_t{load_as<uint16_t>(at + i * stride)} << 16 * i; };
+    const auto one = [&](int i) {
+      uint64_t bits = load_as<uint16_t>(at + i * stride);
+      asm("" : "+r"(bits));  // compilers would join them in the vector unit
+      return bits << 16 * i;
+    };
     return static_cast<int64_t>((one(0) | one(1)) | (one(2) | one(3)));
   };
   return _mm256_cvtph_ps(_mm_set_epi64x(four(from + 4 * stride), four(from)));

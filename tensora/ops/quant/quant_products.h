@@ -308,20 +308,28 @@ template <class Type, int X>
 
 // ---- eight rows, as they lie -------------------------------------------------------------------
 
-/// The sums of pairs of lanes, as _mm256_hadd_epi32 has them; `small`: they fit in 16 bits.
-template <bool small>
-[[gnu::always_inline]] inline __m256i pairs_of_lanes(__m256i a, __m256i b) {
-  // Two steps instead of three, and one of them in a unit that has less to do.
-  if constexpr (small) return _mm256_madd_epi16(_mm256_packs_epi32(a, b), _mm256_set1_epi16(1));
-  return _mm256_hadd_epi32(a, b);
-}
-/// Lane r is the sum of the lanes of vector r.
+/// Lane r is the sum of the lanes of vector r; `small`: sums of two lanes fit in 16 bits.
 template <bool small>
 [[gnu::always_inline]] inline __m256i sums_of_lanes(const __m256i (&x)[8]) {
+  // Neighbours in two steps, one of them in a unit that has less to do.
+  const auto pairs = [](__m256i a, __m256i b) {
+    return _mm256_madd_epi16(_mm256_packs_epi32(a, b), _mm256_set1_epi16(1));
+  };
+  // In three steps, which take half as long as _mm256_hadd_epi32.
+  const auto twos = [](__m256i a, __m256i b) {
+    return _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
+  };
+  const auto fours = [](__m256i a, __m256i b) {
+    return _mm256_add_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+  };
   __m256i four[2];
-  for (int i = 0; i < 2; ++i)
-    four[i] = pairs_of_lanes<small>(pairs_of_lanes<small>(x[4 * i], x[4 * i + 1]),
-                                    pairs_of_lanes<small>(x[4 * i + 2], x[4 * i + 3]));
+  for (int i = 0; i < 2; ++i) {
+    const __m256i* const of = x + 4 * i;
+    if constexpr (small)
+      four[i] = pairs(pairs(of[0], of[1]), pairs(of[2], of[3]));
+    else
+      four[i] = fours(twos(of[0], of[1]), twos(of[2], of[3]));
+  }
   return _mm256_add_epi32(_mm256_permute2x128_si256(four[0], four[1], 0x20),
                           _mm256_permute2x128_si256(four[0], four[1], 0x31));
 }
@@ -340,6 +348,7 @@ template <class Type>
 /// The sums of four products of a part each.
 template <class Type>
 [[gnu::always_inline]] inline __m256i fours_of(__m256i q, __m256i x, __m256i factor) {
+  if constexpr (Type::kSigned) keep_in_register(q);
   return _mm256_madd_epi16(pair_sums<Type::kSigned>(q, magnitude_of<Type::kSigned>(q), x), factor);
 }
 
