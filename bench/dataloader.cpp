@@ -1,15 +1,22 @@
 // How fast batches come: tokens from a memory-mapped file, and decoded JPEG images by the number of
-// workers; each beside the same work in a plain loop. With --device cuda batches are put there.
+// workers; each beside the same work in a plain loop. And whether they come fast enough: the speed
+// of training a GPT on the token file, as a share of its speed on a batch that is already there.
+// With --device cuda batches are put there.
 //
 //   tensora-bench-dataloader [--device NAME] [--seconds S] [--filter TEXT]
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <string>
 
 #include "bench/timing.h"
 #include "tensora/data.h"
+#include "tensora/dispatch/autocast.h"
+#include "tensora/models/gpt2.h"
+#include "tensora/optim.h"
 #include "tensora/tensora.h"
 
 using namespace tensora;
@@ -107,6 +114,60 @@ void tokens(const Folder& folder) {
   }
 }
 
+// On a GPU the 124 M of GPT-2 under autocast, elsewhere a small one.
+void training(const Folder& folder) {
+  const bool gpu = !settings.device.is_cpu();
+  const int64_t vocabulary = gpu ? 50257 : 256, block = gpu ? 1024 : 128;
+  const int64_t batch_size = gpu ? 32 : 4;
+  const auto name_of = [](int workers) {
+    return concat("training from a token file, loader with ", workers, " workers");
+  };
+  if (skip(name_of(1)) && skip(name_of(2))) return;
+  std::vector<int64_t> numbers(1 << 22);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<int64_t>(i) % vocabulary;
+  write_tokens(folder / "text.bin", numbers);
+  const TokenDataset data(Tokens::open(folder / "text.bin"), {.block_size = block});
+  models::GPT2Config config = models::GPT2Config::preset(gpu ? "gpt2" : "tiny");
+  config.vocab_size = gpu ? 50304 : vocabulary;
+  config.n_positions = block;
+  config.resid_pdrop = config.embd_pdrop = config.attn_pdrop = 0;
+  models::GPT2 model(config);
+  model.to(settings.device);
+  optim::AdamW optimizer(model.parameters(), optim::AdamWOptions{.lr = 1e-4});
+  Tensor loss;
+  const auto step = [&](const Batch& batch) {
+    {
+      const autocast scope(AutocastOptions{.device = settings.device, .enabled = gpu});
+      loss = model(batch[0], batch[1]);
+    }
+    loss.backward();
+    optimizer.step();
+    optimizer.zero_grad();
+  };
+  for (const int workers : {1, 2}) {
+    if (skip(name_of(workers))) continue;
+    DataLoader loader(data, {.batch_size = batch_size,
+                             .shuffle = true,
+                             .num_workers = workers,
+                             .drop_last = true,
+                             .device = settings.device});
+    const Batch ready = next_of(loader);
+    // In turns: what disturbs the machine disturbs both.
+    double there = 0, loaded = 0;
+    for (int round = 0; round < 3; ++round) {
+      there = std::max(there, rate([&] { step(ready); }));
+      loaded = std::max(loaded, rate([&] { step(next_of(loader)); }, 1 + 2 * workers));
+    }
+    const auto per_batch = static_cast<double>(block * batch_size);
+    const bool finite = std::isfinite(loss.item<double>());
+    report(concat("training on a batch in memory, beside ", workers, " workers"), there * per_batch,
+           "token/s", finite);
+    report(name_of(workers), loaded * per_batch, "token/s", finite);
+    report(concat("share of that speed, ", workers, " workers (goal 95)"), loaded / there * 100,
+           "%", finite);
+  }
+}
+
 // Photographs have about 40 KB at this size; so have these waves with some noise.
 void write_photographs(const Folder& folder, int64_t count) {
   manual_seed(0);
@@ -170,6 +231,7 @@ int main(int argc, char** argv) {
   try {
     const Folder folder;
     tokens(folder);
+    training(folder);
     images(folder);
   } catch (const Error& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -1,0 +1,91 @@
+// The gradients of attention on Hopper: one pass, whose sums are atomic, against the two kernels
+// that give the same bits every time, and against float64.
+#include <vector>
+
+#include "tensora/autograd/engine.h"
+#include "tests/cuda/gpu.h"
+
+namespace tensora::test {
+namespace {
+
+struct AttentionSample {
+  int64_t batch, heads, groups, queries, keys, size, value_size;
+  bool causal;
+};
+
+class AttentionOnGpu : public Gpu {
+ protected:
+  /// The gradients of query, key and value, which lie with positions before heads, as a linear
+  /// layer leaves them.
+  static std::vector<Tensor> gradients(const AttentionSample& s, DType dtype, Device device) {
+    manual_seed(7);
+    const auto make = [&](int64_t length, int64_t heads, int64_t size) {
+      const Tensor values = randn({s.batch, length, heads, size}).to(kBFloat16);
+      return values.to(dtype).to(device).transpose(1, 2).requires_grad_();
+    };
+    const Tensor q = make(s.queries, s.heads, s.size), k = make(s.keys, s.groups, s.size),
+                 v = make(s.keys, s.groups, s.value_size),
+                 g = make(s.queries, s.heads, s.value_size).detach();
+    const Tensor y =
+        scaled_dot_product_attention(q, k, v, {}, 0, s.causal, {}, s.groups != s.heads);
+    return tensora::grad(std::vector<Tensor>{y}, {q, k, v}, {g});
+  }
+  static double apart(const Tensor& a, const Tensor& b) {
+    const Tensor x = a.cpu().to(kFloat64), y = b.cpu().to(kFloat64);
+    return (x - y).norm().item<double>() / (y.norm().item<double>() + 1e-30);
+  }
+  static std::string text(const AttentionSample& s) {
+    return concat(s.batch, " x ", s.heads, " (", s.groups, "), ", s.queries, " x ", s.keys, ", ",
+                  s.size, " ", s.value_size, s.causal ? ", causal" : "");
+  }
+};
+
+constexpr AttentionSample kSamples[] = {
+    {1, 1, 1, 64, 128, 64, 64, false},  {1, 1, 1, 128, 128, 64, 64, true},
+    {2, 3, 3, 256, 256, 64, 64, true},  {2, 8, 2, 320, 320, 64, 64, true},
+    {1, 2, 2, 197, 197, 64, 64, false}, {1, 4, 1, 130, 577, 64, 64, false},
+    {1, 2, 2, 577, 130, 64, 64, true},  {1, 2, 1, 65, 300, 64, 64, true},
+    {3, 2, 2, 33, 31, 40, 40, true},    {1, 2, 2, 500, 500, 64, 32, true},
+    {1, 2, 2, 70, 90, 8, 64, false},    {2, 4, 4, 1024, 1024, 64, 64, true},
+    {1, 8, 2, 2048, 2048, 64, 64, true}};
+
+TEST_F(AttentionOnGpu, GradientsInOnePass) {
+  for (const AttentionSample& s : kSamples)
+    for (const DType dtype : {kBFloat16, kFloat16}) {
+      SCOPED_TRACE(concat(text(s), " ", dtype));
+      const std::vector<Tensor> fast = gradients(s, dtype, kCuda);
+      std::vector<Tensor> ordered;
+      {
+        const DeterministicScope scope(true);
+        ordered = gradients(s, dtype, kCuda);
+      }
+      for (size_t i = 0; i < 3; ++i) {
+        // Sums in another order, rounded: a few elements differ by one unit.
+        EXPECT_LT(apart(fast[i], ordered[i]), dtype == kBFloat16 ? 2e-3 : 3e-4) << "gradient " << i;
+      }
+    }
+}
+
+TEST_F(AttentionOnGpu, GradientsAgreeWithFloat64) {
+  for (const AttentionSample& s : kSamples) {
+    if (s.queries > 600) continue;  // the CPU's turn
+    SCOPED_TRACE(text(s));
+    const std::vector<Tensor> fast = gradients(s, kBFloat16, kCuda),
+                              exact = gradients(s, kFloat64, Device(DeviceType::cpu));
+    for (size_t i = 0; i < 3; ++i) EXPECT_LT(apart(fast[i], exact[i]), 1e-2) << "gradient " << i;
+  }
+}
+
+TEST_F(AttentionOnGpu, SameBitsWhereAskedFor) {
+  const DeterministicScope scope(true);
+  const AttentionSample s{2, 8, 2, 640, 640, 64, 64, true};
+  const std::vector<Tensor> first = gradients(s, kBFloat16, kCuda);
+  for (int run = 0; run < 5; ++run) {
+    const std::vector<Tensor> again = gradients(s, kBFloat16, kCuda);
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_TRUE(equal(again[i], first[i])) << "gradient " << i << ", run " << run + 2;
+  }
+}
+
+}  // namespace
+}  // namespace tensora::test
