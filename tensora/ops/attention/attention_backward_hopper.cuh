@@ -118,7 +118,7 @@ __device__ void load_tiles(const BackMaps& maps, const Work<width, turned>& work
   }
   Ring ring;
   for (int step = 0; step < work.steps; ++step) {
-    wait(work.empty(ring.stage), ring.parity ^ 1);
+    wait_for_barrier(work.empty(ring.stage), ring.parity ^ 1);
     const unsigned barrier = work.full(ring.stage);
     expect_bytes(barrier, 2 * Tile::kTileBytes);
     const int head = turned ? work.head(step) : work.owner / work.per_group;
@@ -149,7 +149,7 @@ __device__ void load_lines(const AttentionCall& call, const Work<width, true>& w
     float2 values[2];
     for (int i = 0; i < 2; ++i)
       values[i] = line_values(call, work.batch, work.head(step), work.col(step) + lane + i * 32);
-    wait(work.empty(ring.stage), ring.parity ^ 1);
+    wait_for_barrier(work.empty(ring.stage), ring.parity ^ 1);
     for (int i = 0; i < 2; ++i) {
       const unsigned at = work.lines(ring.stage) + static_cast<unsigned>(lane + i * 32) * 4;
       asm volatile("st.shared.f32 [%0], %1;" ::"r"(at), "f"(values[i].x) : "memory");

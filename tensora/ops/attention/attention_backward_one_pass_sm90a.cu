@@ -155,7 +155,7 @@ __device__ inline void start_scores(const unsigned (&rows)[4][4], unsigned cols,
 template <class T>
 __device__ inline void start_query_sums(const Keys& work, unsigned step, float (&sums)[32]) {
   const unsigned buffer = step % kBuffers;
-  wait(slopes_full(work, buffer), step / kBuffers % 2);
+  wait_for_barrier(slopes_full(work, buffer), step / kBuffers % 2);
   fence_registers();
   // The tiles of the second warpgroup's keys lie behind those of the first.
   const uint64_t left = descriptor(slopes(work, buffer, 0), kTile);
@@ -182,7 +182,7 @@ __device__ inline void store_slopes(const Keys& work, unsigned step, unsigned gr
                                     const unsigned (&weights)[4][4]) {
   const unsigned buffer = step % kBuffers, lane = threadIdx.x % 32;
   const unsigned row = threadIdx.x / 32 % 4 * 16 + lane % 16;
-  wait(slopes_empty(work, buffer), (step / kBuffers % 2) ^ 1);
+  wait_for_barrier(slopes_empty(work, buffer), (step / kBuffers % 2) ^ 1);
 #pragma unroll
   for (unsigned k = 0; k < 4; ++k)
     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
@@ -273,11 +273,11 @@ __device__ void compute_tiles(const AttentionCall& call, const Keys& work, float
   const unsigned group = __shfl_sync(~0u, threadIdx.x / 128 - 1, 0);  // the same in all lanes
   const unsigned steps = static_cast<unsigned>(work.steps);
   Walk walk(call, work);
-  wait(work.rows_full(), 0);
+  wait_for_barrier(work.rows_full(), 0);
   Held held = hold_rows(work, group);
   Ring ring;
   for (unsigned step = 0; step < steps; ++step) {
-    wait(work.full(ring.stage), ring.parity);
+    wait_for_barrier(work.full(ring.stage), ring.parity);
     if (step >= 2 && step % 2 == group)
       compute_tile<T, true>(call, work, walk, step, ring.stage, group, query_sums, held);
     else

@@ -60,10 +60,10 @@ __device__ void compute_tiles(const AttentionCall& call, const Work<width, turne
     close_products();
   };
   Ring ring;
-  wait(work.rows_full(), 0);
+  wait_for_barrier(work.rows_full(), 0);
   for (int step = 0; step < work.steps; ++step) {
     const unsigned stage = ring.stage;
-    wait(work.full(stage), ring.parity);
+    wait_for_barrier(work.full(stage), ring.parity);
     fence_registers();
     start_scores<T, width>(a, work.col_tile(0, stage), p);
     start_scores<T, width>(a2, work.col_tile(1, stage), ds);

@@ -82,20 +82,20 @@ __device__ void load_tiles(const Problem& problem, const TileOrder& tiles, unsig
        number += static_cast<int>(gridDim.x)) {
     const auto work = problem.work(tiles, number);
     if (Problem::kMaySeeNothing && work.steps == 0) continue;
-    wait(barriers.query_empty(), query_parity);
+    wait_for_barrier(barriers.query_empty(), query_parity);
     query_parity ^= 1;
     problem.template load_query<width>(work, memory, announce(barriers.query_full()));
     for (int step = 0; step <= work.steps; ++step) {
       if (step < work.steps) {
         const auto from = problem.find(work, work.begin + work.steps - 1 - step);
-        wait(barriers.key_empty(keys.stage), keys.parity ^ 1);
+        wait_for_barrier(barriers.key_empty(keys.stage), keys.parity ^ 1);
         problem.template load<width>(problem.key, work, from, key_tile(keys.stage),
                                      announce(barriers.key_full(keys.stage)));
         keys.advance();
       }
       if (step > 0) {
         const auto from = problem.find(work, work.begin + work.steps - step);
-        wait(barriers.value_empty(values.stage), values.parity ^ 1);
+        wait_for_barrier(barriers.value_empty(values.stage), values.parity ^ 1);
         problem.template load<width>(problem.value, work, from,
                                      key_tile(values.stage) + Tile::kTileBytes,
                                      announce(barriers.value_full(values.stage)));
@@ -230,10 +230,10 @@ __device__ inline void compute_tile(const Problem& problem, const typename Probl
   const int steps = work.steps, held = problem.held(work);
   float scores[64], shrink[2];
   unsigned p[8][4];
-  wait(barriers.query_full(), at.query_parity);
+  wait_for_barrier(barriers.query_full(), at.query_parity);
   at.query_parity ^= 1;
   // The last tile of keys, of which something may always be hidden.
-  wait(barriers.key_full(keys.stage), keys.parity);
+  wait_for_barrier(barriers.key_full(keys.stage), keys.parity);
   turn.take();
   fence_registers();
   start_scores<T, width>(query, key_tile(keys.stage), scores);
@@ -246,11 +246,11 @@ __device__ inline void compute_tile(const Problem& problem, const typename Probl
   soften(factor, scores, rows, shrink);
   round_scores<T>(scores, p);
   for (int step = 1; step < steps; ++step) {
-    wait(barriers.key_full(keys.stage), keys.parity);
+    wait_for_barrier(barriers.key_full(keys.stage), keys.parity);
     turn.take();
     fence_registers();
     start_scores<T, width>(query, key_tile(keys.stage), scores);
-    wait(barriers.value_full(values.stage), values.parity);
+    wait_for_barrier(barriers.value_full(values.stage), values.parity);
     if (step == 1 && held < kKeys)
       clear_values<width>(key_tile(values.stage) + Tile::kTileBytes, held, at.group);
     fence_registers();
@@ -270,7 +270,7 @@ __device__ inline void compute_tile(const Problem& problem, const typename Probl
     for (int i = 0; i < width / 2; ++i) rows.sums[i] *= shrink[i / 2 % 2];
     round_scores<T>(scores, p);
   }
-  wait(barriers.value_full(values.stage), values.parity);
+  wait_for_barrier(barriers.value_full(values.stage), values.parity);
   if (steps == 1 && held < kKeys)
     clear_values<width>(key_tile(values.stage) + Tile::kTileBytes, held, at.group);
   fence_registers();

@@ -1,46 +1,18 @@
 #pragma once
 
 // Internal header
-// Hopper's instructions, for sources called *_sm90a.cu: barriers that count bytes, copies of whole
-// tiles by the tensor memory accelerator (TMA), and products by a warpgroup of four warps (wgmma).
+// Hopper's instructions, for sources called *_sm90a.cu: copies of whole tiles by the tensor memory
+// accelerator (TMA), which report to barriers, and products by a warpgroup of four warps (wgmma).
 
 #include <cuda.h>
 
+#include "tensora/backend/cuda/loops/barriers.cuh"
 #include "tensora/backend/cuda/loops/elements.cuh"
 
 namespace tensora::cuda::hopper {
 
 // ---- barriers ----------------------------------------------------------------------------------
 
-__device__ inline void init_barrier(unsigned barrier, unsigned arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals));
-}
-/// Makes initialised barriers visible to the TMA.
-__device__ inline void fence_barriers() {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-/// Makes this thread's writes to shared memory visible to the TMA and to products.
-__device__ inline void fence_copies() {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-/// Arrives, and tells the barrier how many bytes are to come.
-__device__ inline void expect_bytes(unsigned barrier, unsigned bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
-               : "memory");
-}
-__device__ inline void arrive(unsigned barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-/// Waits until the phase of that parity is complete.
-__device__ inline void wait(unsigned barrier, unsigned parity) {
-  asm volatile(
-      "{\n.reg .pred done;\nagain:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@done bra finished;\nbra again;\nfinished:\n}\n" ::"r"(barrier),
-      "r"(parity)
-      : "memory");
-}
 /// Barriers of the whole block by number, for some of its threads.
 __device__ inline void sync_threads(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");

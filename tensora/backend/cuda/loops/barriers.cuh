@@ -47,7 +47,6 @@ __device__ inline void wait_for_barrier(unsigned barrier, unsigned parity) {
 __device__ inline void arrive_after_copies(unsigned barrier) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(barrier) : "memory");
 }
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 /// Arrives, and tells the barrier how many bytes are to come.
 __device__ inline void expect_bytes(unsigned barrier, unsigned bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
@@ -61,6 +60,5 @@ __device__ inline void copy_run(unsigned to, const void* from, unsigned bytes, u
       "l"(from), "r"(bytes), "r"(barrier)
       : "memory");
 }
-#endif
 
 }  // namespace tensora::cuda
