@@ -42,6 +42,7 @@ struct RowsCall {
   float eps = 0;                     // of the norm
   int rows = 0, columns = 0, k = 0;  // columns: of a row of the result
   int tiles = 0, team = 0;           // of the launch; warps that share a tile
+  int stages = 0;                    // of weights in shared memory
   bool begins_late = false;          // see Note [Launches side by side]
   bool joins = false;
   DType x_dtype = DType::bfloat16, out_dtype = DType::float32;

@@ -255,7 +255,7 @@ __global__ void __launch_bounds__(kStepBound, 1)
   const int chunks = (call.k + Tile::kChunk - 1) / Tile::kChunk, padded = chunks * Tile::kChunk;
   const int spans = (chunks + Shape::kWarps - 1) / Shape::kWarps;
   const int first = static_cast<int>(blockIdx.x), stride = static_cast<int>(gridDim.x);
-  RowStages<Tile> stages(shared + Row::bytes(padded), barriers);
+  RowStages<Tile> stages(shared + Row::bytes(padded), barriers, call.stages);
   if (threadIdx.x == 0) stages.init();
   if constexpr (Tile::kTable > 0)
     for (int i = static_cast<int>(threadIdx.x); i < Tile::kTable; i += Shape::kAllThreads)
@@ -315,12 +315,15 @@ __global__ void __launch_bounds__(kStepBound, 1)
 }
 
 template <class Row>
-void launch_one_row(std::string_view op, int device, const RowsCall& call) {
+void launch_one_row(std::string_view op, int device, RowsCall call) {
   using Tile = typename Row::Tile;
   using Shape = OneRowShape<Tile>;
   const int chunks = (call.k + Tile::kChunk - 1) / Tile::kChunk;
   const int blocks = std::min(device_info(device).multiprocessors, call.tiles);
-  const int bytes = std::max(Row::bytes(chunks * Tile::kChunk) + Shape::kBytes, kLeastBytes);
+  const int spans = (chunks + Shape::kWarps - 1) / Shape::kWarps * (call.tiles / blocks);
+  call.stages = std::clamp(spans / 4, Shape::kStages, Shape::kMostStages);
+  const int bytes =
+      std::max(Row::bytes(chunks * Tile::kChunk) + call.stages * Shape::kStageBytes, kLeastBytes);
   const auto kernel = multiply_one_row<Row>;
   allow_shared_memory(device, reinterpret_cast<const void*>(kernel), kMostBytes);
   prefer_shared_memory(device, reinterpret_cast<const void*>(kernel), kStepSharedPercent);

@@ -32,8 +32,9 @@ struct OneRowShape {
   }
   static constexpr int kPitch = pitch();
   static constexpr int kStageBytes = kTileWeights * kPitch;
+  /// With so many attention's blocks fit beside; with more of them long products are faster.
   static constexpr int kStages = std::clamp((88 << 10) / kStageBytes, 2, 8);
-  static constexpr int kBytes = kStages * kStageBytes;
+  static constexpr int kMostStages = std::max((112 << 10) / kStageBytes, kStages);
 };
 
 /// The stages of a block, one after the other, as one of its warps goes through them.
@@ -42,23 +43,25 @@ class RowStages {
  public:
   using Shape = OneRowShape<Tile>;
   struct Barriers {
-    uint64_t full[Shape::kStages], empty[Shape::kStages];
+    uint64_t full[Shape::kMostStages], empty[Shape::kMostStages];
   };
 
-  __device__ RowStages(char* memory, const Barriers& barriers)
+  __device__ RowStages(char* memory, const Barriers& barriers, int count)
       : memory_(memory),
+        count_(count),
         full_(static_cast<unsigned>(__cvta_generic_to_shared(barriers.full))),
         empty_(static_cast<unsigned>(__cvta_generic_to_shared(barriers.empty))) {}
   /// By one thread, before all others see them.
   __device__ void init() const {
-    for (unsigned i = 0; i < Shape::kStages; ++i) {
+#pragma unroll 1
+    for (unsigned i = 0; i < static_cast<unsigned>(count_); ++i) {
       init_barrier(full_ + 8 * i, kCopyArrivals);
       init_barrier(empty_ + 8 * i, Shape::kWarps);
     }
     fence_barriers();
   }
   __device__ void advance() {
-    if (++stage_ == Shape::kStages) stage_ = 0, parity_ ^= 1;
+    if (++stage_ == count_) stage_ = 0, parity_ ^= 1;
   }
 
   /// A copying warp: bytes [at, at + kSpanBytes) of its rows, as far as they are there, into the
@@ -113,6 +116,7 @@ class RowStages {
   static constexpr unsigned kCopyArrivals = Shape::kCopyWarps * 32;
 #endif
   char* memory_;
+  int count_;
   unsigned full_, empty_;
   int stage_ = 0;
   unsigned parity_ = 0;
