@@ -15,8 +15,8 @@ struct StepCall {
 };
 
 /// Queues the kernel, which is one for Hopper. float16 or bfloat16 throughout, head sizes 64 and
-/// 128, at most 16 heads that share keys; block sizes are powers of two, and qkv lies at a multiple
-/// of 8 bytes. A multiple of 8 numbers of a head is turned.
+/// 128, at most 16 heads that share keys; block sizes are powers of two, qkv and the caches lie at
+/// multiples of 16 bytes, and a multiple of 8 numbers of a head is turned.
 void attend_one_step(std::string_view op, int device, const StepCall& call);
 
 }  // namespace tensora::cuda

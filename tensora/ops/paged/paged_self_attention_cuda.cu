@@ -98,14 +98,17 @@ void paged_self_attention_kernel(const KernelContext& context, const A& attrs) {
   StepCall call{};
   call.store = store_call(context, attrs);
   call.attention = attention_call(context, attrs, call.store);
+  const auto aligned = [](const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; };
+  const bool readable = aligned(call.store.keys) && aligned(call.store.values);
   if (runs_sm90a(device) && call.attention.max_length <= kStepLength &&
-      call.attention.block_shift >= 0 && call.store.turned % 8 == 0 &&
-      reinterpret_cast<uintptr_t>(call.store.qkv) % 8 == 0)
+      call.attention.block_shift >= 0 && call.store.turned % 8 == 0 && readable &&
+      aligned(call.store.qkv))
     return attend_one_step(context.op, device, call);
   const Scratch query(device, static_cast<size_t>(context.output(A::kResult).bytes()));
   call.store.query = query.data();
   call.attention.query = query.data();
   store_paged(context.op, device, call.store);
+  if (!readable) return general_paged_attention(context.op, device, call.attention);
   if (call.attention.dtype == DType::bfloat16)
     paged_attention_on_tensor_cores<BFloat16>(context.op, device, call.attention);
   else

@@ -71,15 +71,42 @@ __device__ inline float cached_number(const char* cache, DType dtype, int64_t i)
   }
 }
 
-/// Eight numbers of a cache as 16-bit ones.
+/// `count` numbers of type From, which follow each other in `words`.
+template <class From, int count, class Words>
+__device__ inline void widen(const Words& words, float* to) {
+  static_assert(sizeof(Words) == count * sizeof(From));
+#pragma unroll
+  for (int i = 0; i < count; ++i)
+    to[i] = static_cast<float>(reinterpret_cast<const From*>(&words)[i]);
+}
+
+/// Eight numbers of a cache as 16-bit ones; `first` is a multiple of eight.
 template <class T>
 __device__ inline uint4 converted_chunk(const char* cache, DType dtype, int64_t first) {
-  unsigned words[4];
+  float numbers[8];
+  if (dtype == DType::q8_0) {
+    const auto& block = reinterpret_cast<const BlockQ8_0*>(cache)[first / 32];
+    const auto* const pairs = reinterpret_cast<const unsigned short*>(block.q + first % 32);
+    const ushort4 words = {pairs[0], pairs[1], pairs[2], pairs[3]};
+    widen<signed char, 8>(words, numbers);
+    const auto scale = static_cast<float>(block.scale);
 #pragma unroll
-  for (int i = 0; i < 4; ++i)
-    words[i] = round_pair<T>(cached_number(cache, dtype, first + 2 * i),
-                             cached_number(cache, dtype, first + 2 * i + 1));
-  return {words[0], words[1], words[2], words[3]};
+    for (float& number : numbers) number *= scale;
+  } else if (dtype == DType::float8_e4m3fn) {
+    widen<Float8E4M3, 8>(*reinterpret_cast<const uint2*>(cache + first), numbers);
+  } else if (dtype == DType::float32) {
+    const auto* const fours = reinterpret_cast<const float4*>(cache) + first / 4;
+    widen<float, 4>(fours[0], numbers);
+    widen<float, 4>(fours[1], numbers + 4);
+  } else {
+    const auto words = reinterpret_cast<const uint4*>(cache)[first / 8];
+    if (dtype == DType::float16)
+      widen<Half, 8>(words, numbers);
+    else
+      widen<BFloat16, 8>(words, numbers);
+  }
+  return {round_pair<T>(numbers[0], numbers[1]), round_pair<T>(numbers[2], numbers[3]),
+          round_pair<T>(numbers[4], numbers[5]), round_pair<T>(numbers[6], numbers[7])};
 }
 template <class T>
 __device__ inline void convert_chunk(unsigned to, const char* cache, DType dtype, int64_t first,
