@@ -25,6 +25,20 @@ uint64_t next_hook_id() {
   return ++last;
 }
 
+bool is_view(const Tensor& tensor) {
+  const AutogradMeta* const meta = autograd_meta_or_null(tensor);
+  return meta && meta->view;
+}
+
+// Or a view of all of a tensor that nobody else has: a turned product, as of a linear layer.
+bool is_sole_owner(const Tensor& tensor) {
+  if (tensor.impl().use_count() != 1) return false;
+  const auto owners = tensor.impl().storage->use_count();
+  if (owners == 1 || !is_view(tensor)) return owners == 1;
+  const Tensor& base = autograd_meta_or_null(tensor)->view.base;
+  return owners == 2 && base.impl().use_count() == 1 && base.numel() == tensor.numel();
+}
+
 }  // namespace
 
 const EngineOps& engine_ops() { return engine_ops_table; }
@@ -186,10 +200,11 @@ void AccumulateGrad::take_in(Tensor& incoming) {
     return;
   }
   // A gradient with no other owner is taken over without a copy.
-  const bool sole_owner = incoming.impl().use_count() == 1 &&
-                          incoming.impl().storage->use_count() == 1 && has_layout(incoming);
-  if (is_grad_enabled() || sole_owner) {
+  const bool sole_owner = has_layout(incoming) && is_sole_owner(incoming);
+  if (is_grad_enabled()) {
     grad_ = std::move(incoming);
+  } else if (sole_owner) {
+    grad_ = is_view(incoming) ? shallow_detach(incoming) : std::move(incoming);
   } else if (layout_) {
     grad_ = make_tensor(incoming.sizes(), *layout_, incoming.dtype(), incoming.device());
     ops.copy_(grad_, incoming);

@@ -52,18 +52,23 @@ struct LastLinear : Function<LastLinear> {
   }
 };
 
-// TransformerBlock::forward_parts as the body of a checkpoint.
-std::tuple<Tensor, Tensor> checkpointed_parts(const nn::TransformerBlock& block, const Tensor& sum,
-                                              const Tensor& branch) {
-  const nn::AddNormOptions rounded{.for_products = true};
-  const auto [x, before] = add_norm(block.input_layernorm, branch, sum, rounded);
-  const auto [y, between] = add_norm(block.post_attention_layernorm,
-                                     block.self_attn(x, nn::AttentionStep{}), before, rounded);
-  const nn::FeedForwardSwiGLU& mlp = block.mlp;
-  const std::vector<Tensor> both =
-      linear_group(y, std::vector<Tensor>{mlp.gate_proj.weight, mlp.up_proj.weight});
-  const Tensor& weight = mlp.down_proj.weight;
-  return {between, LastLinear::apply(swiglu(both[0], both[1]), weight)};
+// Note [What a checkpointed block keeps]
+// The feed-forward half computes four times as wide as the block is, and by products alone: two
+// thirds of what a block would keep. This half is computed again. The attention half keeps what its
+// gradient needs: to compute it again too would take two thirds of that time for a third of the
+// memory.
+TensorList feed_forward_again(const nn::TransformerBlock& block, const Tensor& branch,
+                              const Tensor& sum, bool plain) {
+  const auto body = [block, plain](const TensorList& in) {  // a handle: may outlive the model
+    const nn::AddNormOptions rounded{.for_products = true};
+    const auto [x, between] = add_norm(block.post_attention_layernorm, in[0], in[1], rounded);
+    const nn::FeedForwardSwiGLU& mlp = block.mlp;
+    if (!plain) return TensorList{between, mlp(x)};
+    const std::vector<Tensor> both =
+        linear_group(x, std::vector<Tensor>{mlp.gate_proj.weight, mlp.up_proj.weight});
+    return TensorList{between, LastLinear::apply(swiglu(both[0], both[1]), mlp.down_proj.weight)};
+  };
+  return checkpoint(body, TensorList{branch, sum});
 }
 
 }  // namespace
@@ -94,14 +99,9 @@ Tensor LLaMABody::forward(const Tensor& tokens, nn::KVCache* cache, bool checkpo
       bool plain = !is_autocast_enabled() && !(mlp.*&LLaMABody::has_hooks)();
       for (const nn::Linear* layer : {&mlp.gate_proj, &mlp.up_proj, &mlp.down_proj})
         plain &= !layer->bias.defined() && !(layer->*&LLaMABody::has_hooks)();
-      const auto body = [block, plain](const TensorList& in) {  // a handle: may outlive the model
-        const Tensor added = in.size() > 1 ? in[1] : Tensor();
-        auto [a, b] =
-            plain ? checkpointed_parts(block, in[0], added) : block.forward_parts(in[0], added);
-        return TensorList{a, b};
-      };
-      const TensorList parts =
-          checkpoint(body, branch.defined() ? TensorList{sum, branch} : TensorList{sum});
+      const auto [x, before] =
+          add_norm(block.input_layernorm, branch, sum, nn::AddNormOptions{.for_products = true});
+      const TensorList parts = feed_forward_again(block, block.self_attn(x, step), before, plain);
       sum = parts[0];
       branch = parts[1];
     } else {

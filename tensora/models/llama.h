@@ -52,7 +52,8 @@ class LLaMA : public nn::Layer<LLaMA> {
 
   LLaMABody model;
   std::optional<nn::Linear> lm_head;  // none if tied
-  /// Blocks keep their inputs only, and are computed again in the backward.
+  /// The feed-forward halves of the blocks, two thirds of what a step keeps, are computed again in
+  /// the backward.
   bool checkpoint_activations = false;
 
  private:

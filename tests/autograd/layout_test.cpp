@@ -1,4 +1,5 @@
 // Gradients are laid out as their leaves are, if those have no gaps.
+#include "tensora/dispatch/interceptor.h"
 #include "tests/helpers.h"
 
 namespace tensora::testing {
@@ -33,6 +34,36 @@ TEST(GradientLayout, IsRowMajorForALeafWithGaps) {
   const Tensor expanded = constant({1, 2}).expand({3, 2}).detach().requires_grad_();
   (expanded * 2).sum().backward();
   EXPECT_TRUE(expanded.grad().is_contiguous());
+}
+
+class CopyCounter final : public Interceptor {
+ public:
+  Tensors intercept(const Call& call) override {
+    copies += call.op.name == "clone" || call.op.name == "copy_";
+    return proceed(call);
+  }
+  int copies = 0;
+};
+
+// The product is turned for the weight, and shaped like the input: views that nobody else has.
+TEST(GradientLayout, OfALinearLayerIsNotCopied) {
+  const Tensor x = ones({2, 3, 4}, {.dtype = kFloat64}).requires_grad_();
+  const Tensor w = arange(0, 20, 1, {.dtype = kFloat64}).view({5, 4}).detach().requires_grad_();
+  const Tensor y = linear(x, w), g = ones({2, 3, 5}, {.dtype = kFloat64});
+  CopyCounter counter;
+  {
+    const InterceptorScope scope(counter);
+    y.backward(g);
+  }
+  EXPECT_EQ(counter.copies, 0);
+  EXPECT_EQ(values(w.grad()), Values(20, 6));
+  EXPECT_TRUE(w.grad().is_contiguous());
+  EXPECT_EQ(x.grad().sizes(), x.sizes());
+  // What somebody else holds is copied, also where it arrives as a view.
+  const Tensor leaf = zeros({3, 2}, {.dtype = kFloat64}).requires_grad_();
+  const Tensor held = ones({2, 3}, {.dtype = kFloat64});
+  leaf.transpose(0, 1).backward(held);
+  EXPECT_NE(leaf.grad().data_ptr(), held.data_ptr());
 }
 
 TEST(GradientLayout, AdamTakesIt) {

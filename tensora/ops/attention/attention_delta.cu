@@ -37,15 +37,17 @@ __global__ void __launch_bounds__(kThreads) row_dots(const AttentionCall call, i
   if (lane == 0) store_delta(call, batch, head, row, sum);
 }
 
-// Rows of 16-bit elements, 16 bytes per lane and `lanes` lanes per row.
+// Rows of 16-bit elements, 16 bytes per lane and `lanes` lanes per row. Fewer than 2^31 rows:
+// divisions of 64 bits would take longer than the loads.
 template <class T, int lanes>
 __global__ void __launch_bounds__(kThreads)
-    row_dots_in_chunks(const AttentionCall call, int64_t lines) {
-  const int64_t line = (int64_t{blockIdx.x} * kThreads + threadIdx.x) / lanes;
+    row_dots_in_chunks(const AttentionCall call, unsigned lines) {
+  const unsigned line = blockIdx.x * (kThreads / lanes) + threadIdx.x / lanes;
   const int lane = static_cast<int>(threadIdx.x) % lanes;
   const bool inside = line < lines;  // all lanes take part in the shuffles
-  const int64_t row = line % call.queries, head = line / call.queries % call.heads,
-                batch = line / call.queries / call.heads;
+  const unsigned queries = static_cast<unsigned>(call.queries), of_head = line / queries;
+  const unsigned heads = static_cast<unsigned>(call.heads);
+  const int64_t row = line - of_head * queries, head = of_head % heads, batch = of_head / heads;
   const auto address = [&](const Array4& array, int col) {
     return array.data +
            (batch * array.strides[0] + head * array.strides[1] + row * array.strides[2] + col) * 2;
@@ -76,7 +78,7 @@ void launch_chunks(std::string_view op, int device, const AttentionCall& call, i
     constexpr int kLines = kThreads / lanes;
     Launch{op, device}(row_dots_in_chunks<T, lanes>,
                        dim3(grid_of(op, (lines + kLines - 1) / kLines)), dim3(kThreads), call,
-                       lines);
+                       static_cast<unsigned>(lines));
   };
   call.value_size <= 64 ? launch.template operator()<8>() : launch.template operator()<16>();
 }
@@ -87,7 +89,8 @@ void attention_delta(std::string_view op, int device, const AttentionCall& call)
   const int64_t lines = (call.starts_q ? 1 : call.sequences) * call.heads * call.queries;
   const Element element = call.query.element;
   const bool half = element == Element::bfloat16 || element == Element::float16;
-  if (half && fits_chunks(call.grad, call.value_size) && fits_chunks(call.result, call.value_size))
+  if (half && lines < int64_t{1} << 31 && fits_chunks(call.grad, call.value_size) &&
+      fits_chunks(call.result, call.value_size))
     return element == Element::bfloat16 ? launch_chunks<BFloat16>(op, device, call, lines)
                                         : launch_chunks<Half>(op, device, call, lines);
   with_compute_type(call, [&]<class C>() {

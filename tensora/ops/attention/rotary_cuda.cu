@@ -1,4 +1,5 @@
 #include "tensora/backend/cuda/loops/elements.cuh"
+#include "tensora/backend/cuda/loops/host_walk.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/ops/attention/rotary.h"
 
@@ -6,6 +7,7 @@ namespace tensora::cuda {
 namespace {
 
 constexpr int kMostDims = 8;
+constexpr int64_t kMostRows = int64_t{1} << 30;  // of queries, and of keys
 
 /// One tensor to turn: rows of leading dims, in elements. Steps of the tables are 0 where they
 /// broadcast.
@@ -14,16 +16,23 @@ struct Turned {
   char* out;
   int64_t rows;
   int dims;
-  int64_t sizes[kMostDims], steps_x[kMostDims], steps_out[kMostDims], steps_cos[kMostDims],
-      steps_sin[kMostDims];
+  Divisor sizes[kMostDims];
+  int64_t steps_x[kMostDims], steps_out[kMostDims], steps_cos[kMostDims], steps_sin[kMostDims];
   int64_t col_x, col_out;
+};
+
+/// Queries and keys, one after the other; a part of all their rows from `first` on.
+struct TurnedPair {
+  Turned tensor[2];
+  unsigned first, count;  // count: of threads
+  Divisor groups;         // threads per row
 };
 
 struct Tables {
   const char *cos, *sin;
   int64_t col_cos, col_sin;
-  int half, size, table_bytes;  // table_bytes: of an element
-  bool table_is_bfloat16, interleaved, inverse;
+  int half, size, table_bytes;                           // table_bytes: of an element
+  bool table_is_bfloat16, packed, interleaved, inverse;  // packed: float32, four at a time
 };
 
 template <class C>
@@ -35,22 +44,33 @@ __device__ C table_value(const char* data, int64_t at, const Tables& tables) {
   return C(reinterpret_cast<const float*>(data)[at]);
 }
 
+template <class C, int V>
+__device__ inline void load_table(const char* data, int64_t at, int64_t col, const Tables& tables,
+                                  C (&to)[V]) {
+  if constexpr (V % 4 == 0)
+    if (tables.packed) return load_pack<float>(data + at * 4, to);
+#pragma unroll
+  for (int i = 0; i < V; ++i) to[i] = table_value<C>(data, at + i * col, tables);
+}
+
 // A thread turns V pairs, or copies 2 V of the elements behind them. With V > 1 all rows are
 // contiguous and aligned.
 template <class T, class C, int V>
 __global__ void __launch_bounds__(kThreads)
-    turn_pairs(const Turned query, const Turned key, const Tables tables, int groups,
-               int64_t count) {
-  const int64_t number = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (number >= count) return;
-  const int group = static_cast<int>(number % groups);
-  int64_t row = number / groups;
-  const Turned& turned = row < query.rows ? query : key;
-  if (row >= query.rows) row -= query.rows;
+    turn_pairs(const __grid_constant__ TurnedPair both, const __grid_constant__ Tables tables) {
+  const unsigned number = blockIdx.x * kThreads + threadIdx.x;
+  if (number >= both.count) return;
+  const unsigned line = both.groups.divide(number);
+  const int group = static_cast<int>(number - line * both.groups.divisor);
+  unsigned row = both.first + line;
+  const auto queries = static_cast<unsigned>(both.tensor[0].rows);
+  const Turned& turned = both.tensor[row < queries ? 0 : 1];
+  if (row >= queries) row -= queries;
   int64_t x = 0, out = 0, cos = 0, sin = 0;
   for (int d = turned.dims - 1; d >= 0; --d) {
-    const int64_t i = row % turned.sizes[d];
-    row /= turned.sizes[d];
+    const unsigned rest = turned.sizes[d].divide(row);
+    const int64_t i = row - rest * turned.sizes[d].divisor;
+    row = rest;
     x += i * turned.steps_x[d];
     out += i * turned.steps_out[d];
     cos += i * turned.steps_cos[d];
@@ -66,12 +86,11 @@ __global__ void __launch_bounds__(kThreads)
     return;
   }
   C c[V], s[V];
+  load_table(tables.cos, cos + pair * tables.col_cos, tables.col_cos, tables, c);
+  load_table(tables.sin, sin + pair * tables.col_sin, tables.col_sin, tables, s);
 #pragma unroll
-  for (int i = 0; i < V; ++i) {
-    c[i] = table_value<C>(tables.cos, cos + (pair + i) * tables.col_cos, tables);
-    s[i] = table_value<C>(tables.sin, sin + (pair + i) * tables.col_sin, tables);
+  for (int i = 0; i < V; ++i)
     if (tables.inverse) s[i] = -s[i];
-  }
   if constexpr (V == 1) {
     const int first = tables.interleaved ? 2 * pair : pair;
     const int second = tables.interleaved ? first + 1 : pair + tables.half;
@@ -125,8 +144,11 @@ Turned turned_of(const KernelContext& context, size_t i) {
                 .col_out = out.strides[last]};
   check(last <= kMostDims, context.op, ": expected at most ", kMostDims + 1, " dimensions, got ",
         x.dim());
+  check(result.rows < kMostRows, context.op, ": expected fewer than ", kMostRows, " rows, got ",
+        result.rows);
   for (int d = 0; d < last; ++d) {
-    result.sizes[d] = lead[d];
+    const DivisorNumbers numbers = divisor_numbers(std::max<int64_t>(1, lead[d]));
+    result.sizes[d] = {numbers.divisor, numbers.multiplier, numbers.shift};
     result.steps_x[d] = x.strides[d];
     result.steps_out[d] = out.strides[d];
     result.steps_cos[d] = cos[d];
@@ -142,13 +164,21 @@ bool is_aligned(const Turned& turned, int elements, int64_t element_bytes) {
                  reinterpret_cast<uintptr_t>(turned.x) % bytes == 0 &&
                  reinterpret_cast<uintptr_t>(turned.out) % bytes == 0;
   for (int d = 0; d < turned.dims; ++d)
-    aligned &= turned.sizes[d] == 1 ||
+    aligned &= turned.sizes[d].divisor == 1 ||
                (turned.steps_x[d] % elements == 0 && turned.steps_out[d] % elements == 0);
   return aligned;
 }
 
+// Whether four numbers of a table can be read as one.
+bool takes_fours(const View& table) {
+  bool fits = table.dtype == DType::float32 && table.strides[table.dim() - 1] == 1 &&
+              reinterpret_cast<uintptr_t>(table.data) % 16 == 0;
+  for (int d = 0; d < table.dim() - 1; ++d)
+    fits &= table.sizes[d] == 1 || table.strides[d] % 4 == 0;
+  return fits;
+}
+
 void rotary_kernel(const KernelContext& context, const RotaryAttrs& attrs) {
-  constexpr int kGroup = 4;
   const View &cos = context.input(0), &sin = context.input(1), &x = context.input(2);
   const Tables tables{.cos = cos.as<const char>(),
                       .sin = sin.as<const char>(),
@@ -168,21 +198,33 @@ void rotary_kernel(const KernelContext& context, const RotaryAttrs& attrs) {
     using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
     Tables own = tables;
     own.size = size;
+    own.packed = V > 1 && takes_fours(cos) && takes_fours(sin);
     const int behind = size - 2 * tables.half;
-    const int groups = (tables.half + V - 1) / V + (behind + 2 * V - 1) / (2 * V);
-    const int64_t count = (a.rows + b.rows) * groups;
-    Launch{context.op, context.device.index}(
-        turn_pairs<T, C, V>, dim3(static_cast<unsigned>((count + kThreads - 1) / kThreads)),
-        dim3(kThreads), a, b, own, groups, count);
+    const int64_t groups = (tables.half + V - 1) / V + (behind + 2 * V - 1) / (2 * V);
+    const DivisorNumbers numbers = divisor_numbers(std::max<int64_t>(1, groups));
+    TurnedPair both{{a, b}, 0, 0, {numbers.divisor, numbers.multiplier, numbers.shift}};
+    const int64_t rows = a.rows + b.rows, most = (2 * kMostRows - 1) / std::max<int64_t>(1, groups);
+    for (int64_t first = 0; first < rows && groups > 0; first += most) {
+      both.first = static_cast<unsigned>(first);
+      both.count = static_cast<unsigned>(std::min(most, rows - first) * groups);
+      Launch{context.op, context.device.index}(turn_pairs<T, C, V>,
+                                               dim3((both.count + kThreads - 1) / kThreads),
+                                               dim3(kThreads), both, own);
+    }
   };
   visit_floating(x.dtype, context.op, [&]<class T>() {
-    const int elements = attrs.interleaved ? 2 * kGroup : kGroup;
-    const int64_t bytes = sizeof(T);
-    const bool aligned = tables.half % kGroup == 0 && is_aligned(query, elements, bytes) &&
-                         is_aligned(key, elements, bytes);
+    // Groups of 16 bytes, or of four elements.
+    const auto fits = [&](int group) {
+      const int elements = attrs.interleaved ? 2 * group : group;
+      const int64_t bytes = sizeof(T);
+      return tables.half % group == 0 && is_aligned(query, elements, bytes) &&
+             is_aligned(key, elements, bytes);
+    };
     const auto launch = [&](const Turned& a, const Turned& b, int size) {
-      if (aligned)
-        run.template operator()<T, kGroup>(a, b, size);
+      if (sizeof(T) == 2 && fits(8))
+        run.template operator()<T, 8>(a, b, size);
+      else if (fits(4))
+        run.template operator()<T, 4>(a, b, size);
       else
         run.template operator()<T, 1>(a, b, size);
     };

@@ -57,14 +57,6 @@ __device__ inline void store_pack_of(const GradientParams& params, const long lo
       store_elements<T>(array[k].data + at[k], array[k].step, position, grad);
     });
   };
-  if (kFused && params.adds) {
-    C other[kPack];
-    visit_row_dtype<kPack>(array[kOfSum].dtype, [&]<class T>() {
-      load_elements<T>(array[kOfSum].data + at[kOfSum], array[kOfSum].step, position, other);
-    });
-#pragma unroll
-    for (int i = 0; i < kPack; ++i) grad[i] += other[i];
-  }
   store_to(kOfX);
   if (!kFused || !params.apart) return;
   const long long start = (params.first_row + row) * params.rows.length + position;
@@ -108,11 +100,18 @@ __device__ inline void leave_sums(const GradientParams& params, const Row& sum, 
   }
 }
 
-// kFused: a gradient is added, or that of the input is apart.
+/// Blocks that a processor has at a time: with registers for a row and the next one.
+constexpr unsigned blocks_together(unsigned group) {
+  return group == 32 ? 3 : group < 512 ? 768 / group : 1;
+}
+
+// kFused: a gradient is added, or that of the input is apart. The next row is fetched before the
+// sums of this one are exchanged, if there are registers for it.
 template <bool kFused, class C, int kPack, unsigned kGroup>
-__global__ void __launch_bounds__(kGroup == 32 ? 256 : kGroup, kGroup == 32 ? 4 : 1024 / kGroup)
+__global__ void __launch_bounds__(kGroup == 32 ? 256 : kGroup, blocks_together(kGroup))
     gradient_rows(const __grid_constant__ GradientParams params) {
   constexpr int kItems = 8;
+  constexpr bool kAhead = kGroup < 1024 && kPack > 1;
   constexpr unsigned kBlock = kGroup == 32 ? 256 : kGroup, kGroups = kBlock / kGroup;
   using Row = HeldRow<C, kItems, kPack, kGroup>;
   static_assert(kGroup == kWarpThreads || kGroups == 1);
@@ -122,13 +121,27 @@ __global__ void __launch_bounds__(kGroup == 32 ? 256 : kGroup, kGroup == 32 ? 4 
   Row of_weight, of_bias;
   of_weight.each([](int, int, C& sum) { sum = 0; });
   of_bias.each([](int, int, C& sum) { sum = 0; });
-  for (unsigned row = blockIdx.x * kGroups + threadIdx.x / kGroup; row < params.rows.count;
-       row += gridDim.x * kGroups) {
+  RawRow<Row> raw_grad, raw_x, raw_sum;
+  const auto fetch_all = [&](unsigned row) {
+    if (row >= params.rows.count) return;
     long long at[5];
     params.rows.rows.offsets(row, at);
+    const auto fetch_one = [&](int k, RawRow<Row>& to) {
+      to.fetch_row(array[k].data + at[k], array[k], lane, length);
+    };
+    fetch_one(kGrad, raw_grad);
+    fetch_one(kX, raw_x);
+    if (kFused && params.adds) fetch_one(kOfSum, raw_sum);
+  };
+  unsigned row = blockIdx.x * kGroups + threadIdx.x / kGroup;
+  if constexpr (kAhead) fetch_all(row);
+  for (; row < params.rows.count; row += gridDim.x * kGroups) {
+    if constexpr (!kAhead) fetch_all(row);
     Row grad, x;
-    grad.load(array[kGrad].data + at[kGrad], array[kGrad], lane, length, C(0));
-    x.load(array[kX].data + at[kX], array[kX], lane, length, C(0));
+    raw_grad.convert_row(array[kGrad], lane, length, grad);
+    raw_x.convert_row(array[kX], lane, length, x);
+    const RawRow<Row> of_sum = raw_sum;
+    if constexpr (kAhead) fetch_all(row + gridDim.x * kGroups);
     const RowStatistics<C> statistics(params, row);
     C plain = 0, along = 0;
 #pragma unroll
@@ -148,13 +161,18 @@ __global__ void __launch_bounds__(kGroup == 32 ? 256 : kGroup, kGroup == 32 ? 4 
       }
     }
     const Common<C> common(params, sums_across<kGroup>(plain, along));
+    long long at[5];
+    params.rows.rows.offsets(row, at);
 #pragma unroll
     for (int p = 0; p < Row::kPacks; ++p) {
       if (Row::position(p, lane) >= length) continue;
+      C added[kPack] = {};
+      if (kFused && params.adds) of_sum.convert(array[kOfSum], p, added);
 #pragma unroll
       for (int i = 0; i < kPack; ++i)
-        grad.values[p][i] =
-            statistics.rstd * (grad.values[p][i] - common.constant - common.slope * x.values[p][i]);
+        grad.values[p][i] = statistics.rstd * (grad.values[p][i] - common.constant -
+                                               common.slope * x.values[p][i]) +
+                            added[i];
       store_pack_of<kFused>(params, at, row, Row::position(p, lane), grad.values[p]);
     }
   }
@@ -205,6 +223,14 @@ __global__ void __launch_bounds__(1024)
 #pragma unroll
     for (int k = 0; k < kPack; ++k)
       grad[k] = statistics.rstd * (grad[k] - common.constant - common.slope * value[k]);
+    if (params.adds) {
+      C other[kPack];
+      visit_row_dtype<kPack>(array[kOfSum].dtype, [&]<class T>() {
+        load_elements<T>(array[kOfSum].data + at[kOfSum], array[kOfSum].step, i, other);
+      });
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) grad[k] += other[k];
+    }
     store_pack_of<true>(params, at, row, i, grad);
   });
 }
@@ -281,7 +307,7 @@ void run_gradient(const KernelContext& context, GradientParams params, const Vie
                          : length <= 8 * 512 ? 512
                                              : 1024;
   const unsigned block = group == 32 ? 256 : group, groups = block / group;
-  unsigned parts = std::min((rows + groups - 1) / groups, processors * (1024 / block));
+  unsigned parts = std::min((rows + groups - 1) / groups, processors * blocks_together(group));
   unsigned rows_per_part = 0;
   if (!held) {
     rows_per_part = std::max(32u, (rows + 127) / 128);

@@ -88,10 +88,21 @@ __global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup,
   long long at[4];
   params.rows.rows.offsets(number, at);
   Row row;
-  row.load(array[kInput].data + at[kInput], array[kInput], lane, length, C(0));
+  const RowArray &input = array[kInput], &other = array[kResidual];
+  RawRow<Row> raw, raw_other;
+  if constexpr (kPack == 1) {  // whose raw groups would be mostly empty
+    row.load(input.data + at[kInput], input, lane, length, C(0));
+  } else {
+    raw.fetch_row(input.data + at[kInput], input, lane, length);
+    if constexpr (kAdds) raw_other.fetch_row(other.data + at[kResidual], other, lane, length);
+    raw.convert_row(input, lane, length, row);
+  }
   if constexpr (kAdds) {
     Row residual;
-    residual.load(array[kResidual].data + at[kResidual], array[kResidual], lane, length, C(0));
+    if constexpr (kPack == 1)
+      residual.load(other.data + at[kResidual], other, lane, length, C(0));
+    else
+      raw_other.convert_row(other, lane, length, residual);
 #pragma unroll
     for (int p = 0; p < Row::kPacks; ++p)
       if (Row::position(p, lane) < length)

@@ -75,6 +75,47 @@ __device__ inline PairOf<C> sums_across(C first, C second) {
   });
 }
 
+/// A row as it lies in memory, held as `Row` is: fetched, and converted later. See
+/// Note [Fetch first, convert later].
+template <class Row>
+struct RawRow {
+  RawGroup packs[Row::kPacks];
+
+  __device__ void fetch_row(const char* row, const RowArray& array, unsigned lane, int length) {
+    const bool wide = array.dtype == DType::float32;
+#pragma unroll
+    for (int p = 0; p < Row::kPacks; ++p) {
+      const int at = Row::position(p, lane);
+      if (at >= length) continue;
+      if constexpr (Row::kPack == 8) {
+        fetch<16>(row + at * 2, packs[p]);
+      } else if constexpr (Row::kPack == 4) {
+        wide ? fetch<16>(row + at * 4, packs[p]) : fetch<8>(row + at * 2, packs[p]);
+      } else if (array.dtype == DType::float64) {
+        fetch<8>(row + at * array.step, packs[p]);
+      } else {
+        wide ? fetch<4>(row + at * array.step, packs[p])
+             : fetch<2>(row + at * array.step, packs[p]);
+      }
+    }
+  }
+  /// Pack p, which lies within the row.
+  template <class C>
+  __device__ void convert(const RowArray& array, int p, C (&to)[Row::kPack]) const {
+    visit_row_dtype<Row::kPack>(array.dtype, [&]<class T>() {
+#pragma unroll
+      for (int i = 0; i < Row::kPack; ++i) to[i] = load_value<C>(element_of<T>(packs[p], i));
+    });
+  }
+  /// Beyond the end of the row the values are 0.
+  __device__ void convert_row(const RowArray& array, unsigned lane, int length, Row& to) const {
+    to.each([](int, int, typename Row::Value& value) { value = 0; });
+#pragma unroll
+    for (int p = 0; p < Row::kPacks; ++p)
+      if (Row::position(p, lane) < length) convert(array, p, to.values[p]);
+  }
+};
+
 /// `view` with its last `count` dims as one; nothing if they do not lie in one run.
 inline std::optional<View> with_rows(View view, int count) {
   int64_t length = 1, step = 1;
