@@ -2,7 +2,6 @@
 import copy
 import gc
 import pickle
-import threading
 import weakref
 
 import numpy as np
@@ -223,21 +222,6 @@ def test_small_types():
 def test_errors_have_pytorch_types(call, error):
     with pytest.raises(error):
         call()
-
-
-def test_threads():
-    results = []
-
-    def work():
-        x = torch.ones(20_000, requires_grad=True)
-        (x * 2).sum().backward()
-        results.append(x.grad.sum().item())
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert results == [40_000.0] * 4
 
 
 def test_signatures_and_documentation():
