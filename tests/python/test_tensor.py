@@ -60,6 +60,14 @@ def test_overloads():
     assert [t.tolist() for t in torch.meshgrid(torch.arange(2), torch.arange(2), indexing="ij")][0] == [[0, 0], [1, 1]]
 
 
+def test_unravel_index():
+    rows, columns = torch.unravel_index(torch.tensor([7, 200], dtype=torch.uint8), (100, 300))
+    assert rows.tolist() == [0, 0] and columns.tolist() == [7, 200] and rows.dtype is torch.int64
+    assert torch.unravel_index(torch.tensor([7]), 5)[0].tolist() == [2]
+    with pytest.raises(TypeError, match="integer"):
+        torch.unravel_index(torch.tensor([1.5]), (3,))
+
+
 def test_out():
     out = torch.empty(0)
     assert torch.add(torch.ones(2), 1, out=out) is out and out.tolist() == [2, 2]
