@@ -208,7 +208,8 @@ PyObject* register_hook(PyObject* self, PyObject* hook) {
     return wrap_undo(tensor_of(self).register_hook([kept = Kept(hook)](const Tensor& grad) {
       const HoldGil gil;
       const Owned argument(wrap(grad));
-      return tensor_from_call(PyObject_CallOneArg(kept.get(), argument.get()), "a hook");
+      return tensor_from_call(
+          in_python([&] { return PyObject_CallOneArg(kept.get(), argument.get()); }), "a hook");
     }));
   });
 }
@@ -222,7 +223,8 @@ PyObject* register_leaf_hook(PyObject* self, PyObject* hook) {
           const HoldGil gil;
           PyObject* found = PyWeakref_GetObject(target.get());
           const Owned argument(found && found != Py_None ? Py_NewRef(found) : wrap(leaf));
-          PyObject* result = PyObject_CallOneArg(kept.get(), argument.get());
+          PyObject* result =
+              in_python([&] { return PyObject_CallOneArg(kept.get(), argument.get()); });
           if (!result) throw CarriedError();
           Py_DECREF(result);
         }));

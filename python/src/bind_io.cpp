@@ -74,20 +74,20 @@ void bind_io(nb::module_& module) {
   module.def("_load", [](const std::string& path, Device device) {
     Value value;
     {
-      const nb::gil_scoped_release free;
+      const ReleaseGil free;
       value = io::load(path, {.device = device});
     }
     return value;
   });
   module.def("_save", [](const Value& value, const std::string& path, bool pytorch) {
-    const nb::gil_scoped_release free;
+    const ReleaseGil free;
     pytorch ? io::save_pytorch(value, path) : io::save(value, path);
   });
   module.def("_save_safetensors",
              [](const Value& tensors, const std::string& path,
                 const std::vector<std::pair<std::string, std::string>>& notes) {
                io::Metadata metadata(notes.begin(), notes.end());
-               const nb::gil_scoped_release free;
+               const ReleaseGil free;
                io::save_safetensors(to_state_dict(tensors), path, metadata);
              });
   module.def("_load_safetensors",

@@ -112,7 +112,7 @@ nb::dict dict_of(const Completion& completion) {
 void wait_until_ready(Generation& generation) {
   for (;;) {
     {
-      const nb::gil_scoped_release free;
+      const ReleaseGil free;
       if (generation.is_ready(0.1)) return;
     }
     if (PyErr_CheckSignals() != 0) {
@@ -134,7 +134,7 @@ std::shared_ptr<Engine> load_engine(const std::string& path, Device device,
   fields.take("cache_dtype", options.cache_dtype);
   fields.take("draft_tokens", options.speculation.draft_tokens);
   fields.finish();
-  const nb::gil_scoped_release free;
+  const ReleaseGil free;
   const ModelFile file = ModelFile::open(path);
   const LoadOptions how{.device = device, .quantize = quantize, .positions = options.context};
   return std::make_shared<Engine>(
@@ -142,7 +142,7 @@ std::shared_ptr<Engine> load_engine(const std::string& path, Device device,
 }
 
 Tensor logits_of(const Engine& engine, const std::vector<int32_t>& tokens) {
-  const nb::gil_scoped_release free;
+  const ReleaseGil free;
   const auto count = static_cast<int64_t>(tokens.size());
   check(count > 0, "logits: expected at least one token, got none");
   // The engine owns the model, and outlives this call.
@@ -154,7 +154,7 @@ Tensor logits_of(const Engine& engine, const std::vector<int32_t>& tokens) {
 
 std::vector<float> embedding_of(const Engine& engine, const std::vector<int32_t>& tokens,
                                 const std::string& pooling, bool normalize) {
-  const nb::gil_scoped_release free;
+  const ReleaseGil free;
   check(pooling == "mean" || pooling == "last" || pooling == "first",
         "embed: pooling is mean, last or first, got ", pooling);
   const std::shared_ptr<const Model> model(std::shared_ptr<void>(), &engine.model());

@@ -72,7 +72,7 @@ void set_options(Optimizer& optimizer, size_t index, const nb::dict& dict) {
 Tensor step_with_closure(Optimizer& optimizer, const nb::object& closure) {
   return optimizer.step([&]() -> Tensor {
     const enable_grad recording;
-    PyObject* result = PyObject_CallNoArgs(closure.ptr());
+    PyObject* result = in_python([&] { return PyObject_CallNoArgs(closure.ptr()); });
     if (!result) throw CarriedError();
     const Owned owned(result);
     if (is_tensor(result)) return tensor_of(result);
@@ -118,7 +118,7 @@ void bind_optim(nb::module_& module) {
       .def("defaults", [](const Optimizer& o) { return Value(o.defaults()); })
       .def("step",
            [](Optimizer& o) {
-             const nb::gil_scoped_release free;
+             const ReleaseGil free;
              o.step();
            })
       .def("step", &step_with_closure)

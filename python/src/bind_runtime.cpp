@@ -49,7 +49,7 @@ void bind_devices(nb::module_& module) {
     return is_available(type) ? backend(type).device_count() : 0;
   });
   module.def("_synchronize", [](Device device) {
-    const nb::gil_scoped_release free;
+    const ReleaseGil free;
     synchronize(device);
   });
   module.def("_empty_cache", [](Device device) { empty_cache(device); });

@@ -92,7 +92,8 @@ TensorList python_backward(Context& context, const TensorList& grads) {
     if (PyObject_SetAttrString(python, "saved_tensors", saved_tuple.get()) != 0)
       throw PythonError{};
     const Owned arguments(wrap_all(grads));
-    const Owned result(PyObject_CallMethod(python, "_run_backward", "(O)", arguments.get()));
+    const Owned result(in_python(
+        [&] { return PyObject_CallMethod(python, "_run_backward", "(O)", arguments.get()); }));
     if (PyObject_SetAttrString(python, "saved_tensors", Owned(PyTuple_New(0)).get()) != 0)
       throw PythonError{};
     return list_from_result(result.get(), "backward");
@@ -102,7 +103,8 @@ TensorList python_backward(Context& context, const TensorList& grads) {
 TensorList run_forward(FunctionNode& node, PyObject* python, PyObject* args, bool& single) {
   Context& context = node.context();
   const no_grad silent;
-  const Owned result(PyObject_CallMethod(python, "_run_forward", "(O)", args));
+  const Owned result(
+      in_python([&] { return PyObject_CallMethod(python, "_run_forward", "(O)", args); }));
   single = !is_sequence(result.get());
   TensorList outputs = list_from_result(result.get(), "forward");
   context.mark_dirty(tensors_of(python, "_dirty"));
@@ -150,7 +152,8 @@ class PythonPacked final : public PackedTensor {
   PythonPacked(PyObject* content, KeptPtr unpack) : content_(content), unpack_(std::move(unpack)) {}
   Tensor unpack() const override {
     return calling_python([&] {
-      const Owned result(PyObject_CallOneArg(unpack_->get(), content_.get()));
+      const Owned result(
+          in_python([&] { return PyObject_CallOneArg(unpack_->get(), content_.get()); }));
       if (!is_tensor(result.get()))
         raise_type_error(
             "Output of saved tensor unpack_hook expected to be a Tensor but got result of type ",
@@ -179,7 +182,8 @@ PyObject* saved_tensors_scope(PyObject*, PyObject* arguments) {
          unpack = std::make_shared<Kept>(unpack)](const Tensor& tensor) {
           return calling_python([&]() -> std::unique_ptr<PackedTensor> {
             const Owned argument(wrap(tensor));
-            const Owned content(PyObject_CallOneArg(pack->get(), argument.get()));
+            const Owned content(
+                in_python([&] { return PyObject_CallOneArg(pack->get(), argument.get()); }));
             return std::make_unique<PythonPacked>(content.get(), unpack);
           });
         });
@@ -197,7 +201,8 @@ PyObject* run_checkpoint(PyObject*, PyObject* arguments) {
     const auto body = [kept = std::make_shared<Kept>(function)](const TensorList& inputs) {
       return calling_python([&] {
         const Owned tuple(wrap_all(inputs));
-        const Owned result(PyObject_CallObject(kept->get(), tuple.get()));
+        const Owned result(
+            in_python([&] { return PyObject_CallObject(kept->get(), tuple.get()); }));
         return list_from_result(result.get(), "checkpoint's function");
       });
     };

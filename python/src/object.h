@@ -4,6 +4,8 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <cxxabi.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -73,10 +75,26 @@ class Kept {
   PyObject* object_;
 };
 
+// Note [Threads at the end]
+// Once the interpreter ends, Python (before 3.14) unwinds the stack of every other thread that asks
+// for the GIL. Within C++ that would run destructors that touch Python's objects without the GIL,
+// and would end the process where one of them may not throw. So such a thread stops where it called
+// Python, for the short rest of the process.
+
+/// What `call` returns, which calls Python: to run code of the program, or for the GIL.
+template <class Call>
+auto in_python(Call&& call) {
+  try {
+    return call();
+  } catch (const abi::__forced_unwind&) {  // see Note [Threads at the end]
+    for (;;) pause();
+  }
+}
+
 /// Holds the GIL for a scope, on whatever thread.
 class HoldGil {
  public:
-  HoldGil() : state_(PyGILState_Ensure()) {}
+  HoldGil() : state_(in_python([] { return PyGILState_Ensure(); })) {}
   ~HoldGil() { PyGILState_Release(state_); }
   HoldGil(const HoldGil&) = delete;
   HoldGil& operator=(const HoldGil&) = delete;
@@ -90,7 +108,7 @@ class ReleaseGil {
  public:
   explicit ReleaseGil(bool wanted = true) : saved_(wanted ? PyEval_SaveThread() : nullptr) {}
   ~ReleaseGil() {
-    if (saved_) PyEval_RestoreThread(saved_);
+    if (saved_) in_python([&] { PyEval_RestoreThread(saved_); });
   }
   ReleaseGil(const ReleaseGil&) = delete;
   ReleaseGil& operator=(const ReleaseGil&) = delete;

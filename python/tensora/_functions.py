@@ -207,22 +207,16 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
 @_replaces
 def cov(input, *, correction=1, fweights=None, aweights=None):
     """The covariance of the rows."""
-    result = _C.cov(input, correction, fweights, aweights)
-    return result.reshape(()) if input.dim() < 2 else result
-
-
-@_replaces
-def corrcoef(input):
-    """The correlations of the rows."""
-    result = _C.corrcoef(input)
-    return result.reshape(()) if input.dim() < 2 else result
+    return _C.cov(input, correction, fweights, aweights)
 
 
 @_replaces
 def unravel_index(indices, shape):
-    """Indices of the flattened tensor as one tensor per dim."""
-    result = []
-    for size in reversed(shape):
+    """Indices of the flattened tensor as one int64 tensor per dim."""
+    if indices.is_floating_point() or indices.is_complex() or indices.dtype is _C.bool:
+        raise TypeError(f"unravel_index: expected indices of an integer dtype, got {indices.dtype}")
+    indices, result = indices.long(), []
+    for size in reversed((shape,) if isinstance(shape, int) else shape):
         result.insert(0, indices % size)
         indices = indices // size
     return tuple(result)

@@ -112,6 +112,8 @@ TEST(PytorchParity, IntegersWhereTheResultIsAFloat) {
               {1.414212, 1.414212});
   EXPECT_EQ(values(addmv(a, arange(4).view({2, 2}), a, 1.5, 2.7)), (Values{2, 7}));
   EXPECT_EQ(ones({2, 3}, kBool).sum_to_size({1, 3}).dtype(), kInt64);
+  EXPECT_EQ(ones({}, kInt32).sum_to_size({}).dtype(), kInt64);  // of a scalar even without a sum
+  EXPECT_EQ(ones({2}, kInt32).sum_to_size({2}).dtype(), kInt32);
 }
 
 TEST(PytorchParity, ConvolutionsOfIntegersAreExact) {

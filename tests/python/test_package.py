@@ -116,14 +116,6 @@ def test_exits_cleanly_with_live_objects():
     assert done.returncode == 0 and not done.stderr, done.stderr
 
 
-def test_fork():
-    done = run("import os, tensora\nx = tensora.randn(300, 300)\n(x @ x).sum()\npid = os.fork()\n"
-               "y = (x @ x).sum().item()\n"
-               "if pid == 0: os._exit(0 if y == y else 1)\n"
-               "print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))")
-    assert done.stdout.strip() == "0", done.stderr
-
-
 def test_missing_names_say_what_to_do():
     with pytest.raises(AttributeError, match="load_safetensors"):
         tensora.hub

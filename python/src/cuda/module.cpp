@@ -3,6 +3,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include "python/src/object.h"
 #include "tensora/backend/cuda/cuda.h"
 #include "tensora/backend/cuda/runtime/capture.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
@@ -15,6 +16,7 @@ namespace {
 
 namespace nb = nanobind;
 using namespace tensora;
+using python::ReleaseGil;
 
 Device device(int index) { return {DeviceType::cuda, index}; }
 
@@ -38,7 +40,7 @@ void bind_streams(nb::module_& module) {
       .def_prop_ro(
           "handle",
           [](const cuda::Stream& stream) { return reinterpret_cast<uintptr_t>(stream.handle()); })
-      .def("synchronize", &cuda::Stream::synchronize, nb::call_guard<nb::gil_scoped_release>())
+      .def("synchronize", &cuda::Stream::synchronize, nb::call_guard<ReleaseGil>())
       .def("is_idle", &cuda::Stream::is_idle)
       .def("wait", &cuda::Stream::wait)
       .def(nb::self == nb::self);
@@ -50,7 +52,7 @@ void bind_streams(nb::module_& module) {
                                      timing ? cuda::Event::Timing::on : cuda::Event::Timing::off);
            })
       .def("record", [](cuda::Event& event, const cuda::Stream& on) { event.record(on); })
-      .def("synchronize", &cuda::Event::synchronize, nb::call_guard<nb::gil_scoped_release>())
+      .def("synchronize", &cuda::Event::synchronize, nb::call_guard<ReleaseGil>())
       .def("is_done", &cuda::Event::is_done)
       .def("milliseconds_since", &cuda::Event::milliseconds_since);
 }

@@ -59,7 +59,8 @@ Tensor sum_to_size(const Tensor& self, const Shape& size) {
         " cannot be expanded to shape ", self.sizes());
   // Sums of integers are int64, as everywhere but in the gradients that sum_to serves.
   const bool whole = !self.is_floating_point() && !self.is_complex();
-  return sum_to(whole && size != self.sizes() ? to(self, kInt64) : self, size);
+  const bool sums = size != self.sizes() || self.dim() == 0;
+  return sum_to(whole && sums ? to(self, kInt64) : self, size);
 }
 
 }  // namespace tensora

@@ -1,4 +1,4 @@
-"""DataLoader: batches, made by this thread or by worker threads or processes."""
+"""DataLoader: batches, made by this thread or by worker threads."""
 import itertools
 import queue
 import threading
@@ -102,6 +102,9 @@ class DataLoader:
 
     # ---- several: threads, because ops and file reading release the interpreter ----
 
+    def _late(self):
+        return RuntimeError(f"DataLoader timed out after {self.timeout} seconds")
+
     def _enter_worker(self, number, seed):
         _local.info = _WorkerInfo(number, self.num_workers, seed + number, self.dataset)
         if self.worker_init_fn is not None:
@@ -139,7 +142,7 @@ class DataLoader:
             while place < sent:
                 with ready:
                     if not ready.wait_for(lambda: place in results, self.timeout or None):
-                        raise RuntimeError(f"DataLoader timed out after {self.timeout} seconds")
+                        raise self._late()
                     value, error = results.pop(place)
                 if error is not None:
                     raise error
@@ -160,6 +163,7 @@ class DataLoader:
     def _from_streams(self):
         seed = _C.randint(0, 2 ** 62, ()).item()
         results, stop = queue.Queue(self.num_workers * self.prefetch_factor), threading.Event()
+        end = object()
 
         def put(item):
             while not stop.is_set():
@@ -175,7 +179,7 @@ class DataLoader:
                     put((batch, None))
                     if stop.is_set():
                         return
-                put((None, None))
+                put((end, None))
             except BaseException as error:
                 put((None, error))
         for i in range(self.num_workers):
@@ -183,10 +187,13 @@ class DataLoader:
         left = self.num_workers
         try:
             while left:
-                value, error = results.get(timeout=self.timeout or None)
+                try:
+                    value, error = results.get(timeout=self.timeout or None)
+                except queue.Empty:
+                    raise self._late() from None
                 if error is not None:
                     raise error
-                if value is None:
+                if value is end:
                     left -= 1
                 else:
                     yield value
