@@ -30,6 +30,10 @@ def has_huge(call):
     return any(bool((x.theirs.double().abs() > 1e15).any()) for x in call.inputs)
 
 
+def has_tiny(call):
+    return any(bool(((x.theirs != 0) & (x.theirs.double().abs() < 1e-15)).any()) for x in call.inputs)
+
+
 def has_least(call):
     """Whether an input holds an integer whose negative overflows."""
     return any(not x.theirs.is_floating_point() and not x.theirs.is_complex() and x.theirs.dtype != torch.bool and
@@ -73,6 +77,8 @@ def of_gradient(call, dtypes):
         return "PyTorch squares the operands before it promotes them"
     if op == "tan" and dtypes & HALVES:
         return "its square is rounded to the half type"
+    if op == "norm" and has_tiny(call):
+        return "powers of tiny elements underflow; PyTorch's quotient of them is NaN"
     if op == "hardsigmoid":
         return "PyTorch computes with a float32 constant"
     if op == "digamma" or op == "polygamma" and has_pole(call):

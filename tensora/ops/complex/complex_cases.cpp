@@ -154,6 +154,44 @@ void composed(Cases& cases) {
       [](const auto& x) { return x[0] + 2. * x[1] / x[2]; }, {0.5, 2});
 }
 
+// On both sides of the branch cuts, which the sign of a zero tells apart, and at 0.
+void on_branch_cuts(Cases& cases) {
+  const std::vector<double> cuts = {2, 0, 2, -0., -2, 0, -2, -0., 0, 2, -0., 2, 0, -2, -0., -2};
+  const auto fixed = [&](const char* op, std::vector<double> parts, Tensor (*run)(const Tensor&),
+                         Z (*formula)(const Z&)) {
+    const auto count = static_cast<int64_t>(parts.size() / 2);
+    cases.add({.op = op,
+               .name = concat("complex, on branch cuts ", count),
+               .inputs = {{.sizes = {count, 2}, .values = parts}},
+               .run = [run](In x) { return one(as_parts(run(as_complex(x[0])))); },
+               .reference =
+                   [=](Arrays x) {
+                     Array out = x[0];
+                     for (int64_t i = 0; i < count; ++i) {
+                       const Z result = formula(Z(parts[static_cast<size_t>(2 * i)],
+                                                  parts[static_cast<size_t>(2 * i + 1)]));
+                       out[2 * i] = result.real();
+                       out[2 * i + 1] = result.imag();
+                     }
+                     return one(out);
+                   },
+               .dtypes = {kFloat32, kFloat64},
+               .tolerance = 10,
+               .opt_out = {{Mode::grad, "not continuous there"},
+                           {Mode::view, "the reference belongs to the listed values"}}});
+  };
+  fixed("asin", cuts, asin, [](const Z& z) { return std::asin(z); });
+  fixed("acos", cuts, acos, [](const Z& z) { return std::acos(z); });
+  fixed("asinh", cuts, asinh, [](const Z& z) { return std::asinh(z); });
+  fixed("acosh", cuts, acosh, [](const Z& z) { return std::acosh(z); });
+  const auto power = [](const Tensor& z) { return pow(z, 3.5); };
+  fixed("pow", {0, 0, -2, 0, 0, 3}, power, [](const Z& z) { return std::pow(z, 3.5); });
+  const auto none = [](const Tensor& z) { return pow(z, 0); };
+  fixed("pow", {0, 0, 1, 2}, none, [](const Z&) { return Z(1); });
+  fixed("log2", {0, 0}, log2, [](const Z& z) { return std::log(z); });
+  fixed("log10", {0, 0, -2, 0, -2, -0.}, log10, [](const Z& z) { return std::log10(z); });
+}
+
 // Real tensors meet complex ones: their gradient is the real part.
 void mixed(Cases& cases) {
   cases.add({.op = "mul",
@@ -350,6 +388,7 @@ void complex_cases(Cases& cases) {
   arithmetic(cases);
   functions(cases);
   composed(cases);
+  on_branch_cuts(cases);
   mixed(cases);
   movements(cases);
   products(cases);

@@ -15,6 +15,11 @@ constexpr double kLn2 = 0.69314718055994531, kLn10 = 2.3025850929940457;
 Tensor times_i(const Tensor& z) { return complex(-imag(z), real(z)); }
 Tensor over_i(const Tensor& z) { return complex(imag(z), -real(z)); }
 
+// Sums and products with real numbers, part by part: those with complex ones lose the sign of a
+// zero, and make NaN of 0 times infinity.
+Tensor plus(const Tensor& z, double number) { return complex(real(z) + number, imag(z)); }
+Tensor times(const Tensor& z, double number) { return complex(real(z) * number, imag(z) * number); }
+
 // Imag(conj(a) b), and the real part.
 Tensor cross(const Tensor& a, const Tensor& b) { return imag(conj(a) * b); }
 Tensor inner(const Tensor& a, const Tensor& b) { return real(conj(a) * b); }
@@ -35,15 +40,15 @@ Tensor ComplexForms::cosh(const Tensor& z) { return tensora::cos(times_i(z)); }
 // By the roots of 1 - z and 1 + z instead of the root of their product: exact near the branch
 // points, and on the right side of the branch cuts, which signed zeros tell apart.
 Tensor ComplexForms::asin(const Tensor& z) {
-  const Tensor a = sqrt(1 - z), b = sqrt(z + 1);
+  const Tensor a = sqrt(plus(-z, 1)), b = sqrt(plus(z, 1));
   return complex(atan2(real(z), real(a * b)), tensora::asinh(cross(a, b)));
 }
 Tensor ComplexForms::acos(const Tensor& z) {
-  const Tensor a = sqrt(1 - z), b = sqrt(z + 1);
+  const Tensor a = sqrt(plus(-z, 1)), b = sqrt(plus(z, 1));
   return complex(atan2(real(a), real(b)) * 2, tensora::asinh(cross(b, a)));
 }
 Tensor ComplexForms::acosh(const Tensor& z) {
-  const Tensor a = sqrt(z - 1), b = sqrt(z + 1);
+  const Tensor a = sqrt(plus(z, -1)), b = sqrt(plus(z, 1));
   return complex(tensora::asinh(inner(a, b)), atan2(imag(a), real(b)) * 2);
 }
 Tensor ComplexForms::asinh(const Tensor& z) { return over_i(asin(times_i(z))); }
@@ -61,15 +66,15 @@ Tensor ComplexForms::sinc(const Tensor& z) {
   return where(is_zero, 1, tensora::sin(angle) / where(is_zero, 1, angle));
 }
 
-Tensor ComplexForms::exp2(const Tensor& z) { return tensora::exp(z * kLn2); }
+Tensor ComplexForms::exp2(const Tensor& z) { return tensora::exp(times(z, kLn2)); }
 Tensor ComplexForms::expm1(const Tensor& z) {
   const Tensor x = real(z), y = imag(z), half = tensora::sin(y * 0.5);
   return complex(tensora::expm1(x) * tensora::cos(y) - half * half * 2,
                  tensora::exp(x) * tensora::sin(y));
 }
 
-Tensor ComplexForms::log2(const Tensor& z) { return tensora::log(z) * (1 / kLn2); }
-Tensor ComplexForms::log10(const Tensor& z) { return tensora::log(z) * (1 / kLn10); }
+Tensor ComplexForms::log2(const Tensor& z) { return times(tensora::log(z), 1 / kLn2); }
+Tensor ComplexForms::log10(const Tensor& z) { return times(tensora::log(z), 1 / kLn10); }
 Tensor ComplexForms::log1p(const Tensor& z) {
   // Near 0 the length of 1 + z is too close to 1 to be rounded first.
   const Tensor x = real(z), y = imag(z);

@@ -215,9 +215,10 @@ void orthogonal_factors(Cases& cases) {
                .run =
                    [](In x) {
                      const auto [Q, R] = linalg::qr(complex_of(x[0]));
-                     const Tensor signs = sign(real(diagonal(R, 0, -2, -1))).detach();
-                     return Out{view_as_real(Q * unsqueeze(signs, -2)),
-                                view_as_real(R * unsqueeze(signs, -1))};
+                     const Tensor on_diagonal = diagonal(R, 0, -2, -1).detach();
+                     const Tensor phases = on_diagonal / abs(on_diagonal);
+                     return Out{view_as_real(Q * unsqueeze(phases, -2)),
+                                view_as_real(R * unsqueeze(conj(phases), -1))};
                    },
                .reference =
                    [](Arrays x) {

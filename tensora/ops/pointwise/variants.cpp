@@ -7,6 +7,8 @@
 
 #include "tensora/core/fit_scalar.h"
 #include "tensora/dispatch/autocast_call.h"
+#include "tensora/ops/complex/complex.h"
+#include "tensora/ops/complex/complex_forms.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/describe.h"
@@ -103,6 +105,13 @@ void check_same_dtype(std::string_view op, const Tensor& a, const Tensor& b) {
 }
 
 void check_celu(Scalar alpha) { check(!(alpha == 0), "celu: alpha must not be 0"); }
+
+// The op takes logarithms of complex numbers, which makes NaN of powers of 0: those are 0 where the
+// exponent's real part is positive.
+Tensor complex_power(const Tensor& self, const Tensor& exponent) {
+  const Tensor is_zero = logical_and(eq(self, 0), gt(real(exponent), 0));
+  return where(is_zero, 0, apply(pointwise_op<Pow>(), {where(is_zero, 1, self), exponent}));
+}
 
 }  // namespace
 
@@ -201,6 +210,7 @@ const Tensor& div_(const Tensor& self, Scalar other,
 }
 
 Tensor pow(const Tensor& self, const Tensor& exponent) {
+  if (ComplexForms::suit({self, exponent})) return complex_power(self, exponent);
   return apply(pointwise_op<Pow>(), {self, exponent});
 }
 
@@ -219,12 +229,14 @@ Tensor pow(const Tensor& self, Scalar exponent) {
   if (floating && exponent == 0.5) return sqrt(self);
   if (floating && exponent == -0.5) return rsqrt(self);
   if (floating && exponent == -1) return reciprocal(self);
+  if (self.is_complex() && exponent == 0) return pow(where(eq(self, 0), 1, self), wrap_number(0));
   return pow(self, wrap_number(exponent));
 }
 
 Tensor pow(Scalar self, const Tensor& exponent) { return pow(wrap_number(self), exponent); }
 
 const Tensor& pow_(const Tensor& self, const Tensor& exponent) {
+  if (ComplexForms::suit({self})) return copy_(self, pow(self, exponent));
   return apply_inplace(pointwise_op<Pow>(), {self, exponent});
 }
 
@@ -232,6 +244,7 @@ const Tensor& pow_(const Tensor& self, Scalar exponent) {
   if (is_bool_power(self, exponent)) return logical_or_(self, logical_not(wrap_number(exponent)));
   check_integer_power(self, exponent);
   if (!is_differentiable(self.dtype())) return pow_(self, wrap_number(exponent));
+  if (self.is_complex()) return copy_(self, pow(self, exponent));
   if (exponent == 2) return square_(self);
   if (exponent == 3) return apply_inplace(pointwise_op<Cube>(), {self});
   if (exponent == 0.5) return sqrt_(self);

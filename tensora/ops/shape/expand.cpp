@@ -36,6 +36,16 @@ Shape expanded_sizes(const Infer& infer, const Shape& asked) {
   return result;
 }
 
+// New dims of size 1 have the strides of a new tensor, as in PyTorch: results of pointwise ops
+// order their dims by them.
+Strides expanded_strides(const Tensor& x, const Shape& size) {
+  Strides strides = broadcast_strides(x.sizes(), x.strides(), size);
+  if (x.dim() == 0) return strides;
+  for (int d = size.size() - x.dim() - 1; d >= 0; --d)
+    if (size[d] == 1) strides[d] = size[d + 1] * strides[d + 1];
+  return strides;
+}
+
 }  // namespace
 
 constinit OpDef<ExpandAttrs> expand_op = define(Op<ExpandAttrs>{
@@ -45,7 +55,7 @@ constinit OpDef<ExpandAttrs> expand_op = define(Op<ExpandAttrs>{
         [](Infer& infer, const ExpandAttrs& attrs) {
           const Tensor& x = infer[0];
           const Shape size = expanded_sizes(infer, attrs.size);
-          infer.view(size, broadcast_strides(x.sizes(), x.strides(), size), x.storage_offset());
+          infer.view(size, expanded_strides(x, size), x.storage_offset());
         },
     .vjp = [](Vjp& vjp, const ExpandAttrs&) { vjp.set(0, vjp.grad()); },  // the engine sums
     .view = true,

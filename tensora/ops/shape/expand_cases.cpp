@@ -132,6 +132,21 @@ void expand_cases(Cases& cases) {
                .reference = [to = sample.to](Arrays x) { return one(x[0].broadcast_to(to)); },
                .dtypes = element_dtypes(),
                .is_view = true});
+  cases.add({.op = "expand",
+             .name = "the layout of a sum with a new dim of size 1",
+             .inputs = {{{2, 1, 1}}},
+             .run =
+                 [](In x) {
+                   const Tensor pairs = unfold(x[0], 0, 2, 1) + expand(x[0], {1, 2, 1, 1});
+                   return one(view(pairs, {4}));
+                 },
+             .reference =
+                 [](Arrays x) {
+                   Array out(Shape{4});
+                   for (int64_t i = 0; i < 4; ++i) out[i] = x[0][i % 2] + x[0][i / 2];
+                   return one(out);
+                 },
+             .opt_out = {{Mode::view, "the layout of the sum follows that of the input"}}});
   add_lists(cases);
   cases.error("expand", "mismatch", "the expanded size 4 must match the existing size 3",
               [] { expand(zeros({3}), {4}); });
