@@ -79,7 +79,7 @@ class Builder:
             raise SystemExit(f"the page says\n{expected}")
 
     def flags_like(self, sample, contains):
-        """The compiler call of an existing file, without its input and outputs."""
+        """The compiler call of an existing file, without its input, outputs and precompiled header."""
         for entry in self.commands:
             if entry["file"].endswith(sample) and contains in entry["command"]:
                 words = shlex.split(entry["command"])
@@ -93,8 +93,8 @@ class Builder:
             if skip or word in ("-c", entry["file"]):
                 skip = False
                 continue
-            if word in ("-o", "-MF", "-MT", "-MD"):
-                skip = word != "-MD"
+            if word in ("-o", "-MF", "-MT", "-include", "-MD", "-Winvalid-pch"):
+                skip = word not in ("-MD", "-Winvalid-pch")
                 continue
             word = word.replace(f"-I{self.build}/generated", f"-I{self.generated}")
             kept.append(f"-I{self.tree}" if word == f"-I{self.root}" else word)

@@ -35,7 +35,8 @@ def main():
         "-DTENSORA_CUDA=OFF", f"-DCMAKE_CXX_COMPILER={arguments.compiler}")
 
     cache = (work / "CMakeCache.txt").read_text()
-    for option in ("TENSORA_BUILD_TESTS", "TENSORA_BUILD_BENCH", "TENSORA_BUILD_APPS", "TENSORA_WERROR"):
+    for option in ("TENSORA_BUILD_TESTS", "TENSORA_BUILD_BENCH", "TENSORA_BUILD_APPS", "TENSORA_WERROR",
+                   "TENSORA_PCH"):
         expect(f"{option}:BOOL=OFF" in cache, f"{option} is not OFF")
     expect("CMAKE_BUILD_TYPE:STRING=\n" in cache, "the parent's build type was changed")
     commands = json.loads((work / "compile_commands.json").read_text())
