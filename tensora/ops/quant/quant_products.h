@@ -18,6 +18,12 @@
 // weight that were unpacked into the cache with their numbers interleaved, so that sums of whole
 // numbers need not be taken across lanes. Both perform the same float operations in the same order,
 // so that a token's result does not depend on its neighbours.
+//
+// The instruction that multiplies bytes wants one factor without a sign. A single row of
+// activations x is therefore kept as magnitudes and as bytes that are -1 where x is negative, 0
+// elsewhere. Exclusive or with these makes -w - 1 of a weight w, whose product with the magnitude
+// is w x less the magnitude; the magnitudes of the negative ones of 32 numbers (`below`) are added
+// at the end. That is one step where the weight's magnitude and its sign for x are two.
 
 namespace tensora::cpu::TENSORA_ISA {
 
@@ -36,6 +42,9 @@ struct ByteRows {
   const float* total = nullptr;    // of 32 numbers, with their scale
   const int16_t* sums = nullptr;   // of 16 numbers, without
   int64_t chunks = 0, scales = 0;  // of a row
+  // Of one row with a scale for 32 numbers; see Note [Products in chunks].
+  const int8_t *magnitudes = nullptr, *flips = nullptr;
+  const int32_t* below = nullptr;
 };
 
 /// Sums of pairs of products of bytes. No sum leaves 16 bits: q is below 129, x below 128.
@@ -60,7 +69,10 @@ struct ByteRow {
         total(x.total + row * x.scales),
         sums(x.sums + row * x.chunks * (kChunk / 16)) {}
   [[gnu::always_inline]] __m256i part(int64_t chunk, int p) const {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(q + chunk * kChunk + p * 32));
+    return load_part(q, chunk * kParts + p);
+  }
+  [[gnu::always_inline]] static __m256i load_part(const int8_t* of, int64_t part) {
+    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(of + part * 32));
   }
   [[gnu::always_inline]] __m256i group_sums(int64_t chunk) const {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums + chunk * (kChunk / 16)));
@@ -308,34 +320,36 @@ template <class Type, int X>
 
 // ---- eight rows, as they lie -------------------------------------------------------------------
 
-/// Lane r is the sum of the lanes of vector r; `small`: sums of two lanes fit in 16 bits.
+/// Lane i of each half is the sum of that half of vector i; `small`: sums of two lanes fit in 16
+/// bits.
 template <bool small>
-[[gnu::always_inline]] inline __m256i sums_of_lanes(const __m256i (&x)[8]) {
+[[gnu::always_inline]] inline __m256i sums_of_halves(const __m256i (&x)[4]) {
   // Neighbours in two steps, one of them in a unit that has less to do.
   const auto pairs = [](__m256i a, __m256i b) {
     return _mm256_madd_epi16(_mm256_packs_epi32(a, b), _mm256_set1_epi16(1));
   };
+  if constexpr (small) return pairs(pairs(x[0], x[1]), pairs(x[2], x[3]));
   // In three steps, which take half as long as _mm256_hadd_epi32.
   const auto twos = [](__m256i a, __m256i b) {
     return _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
   };
-  const auto fours = [](__m256i a, __m256i b) {
-    return _mm256_add_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
-  };
-  __m256i four[2];
-  for (int i = 0; i < 2; ++i) {
-    const __m256i* const of = x + 4 * i;
-    if constexpr (small)
-      four[i] = pairs(pairs(of[0], of[1]), pairs(of[2], of[3]));
-    else
-      four[i] = fours(twos(of[0], of[1]), twos(of[2], of[3]));
-  }
-  return _mm256_add_epi32(_mm256_permute2x128_si256(four[0], four[1], 0x20),
-                          _mm256_permute2x128_si256(four[0], four[1], 0x31));
+  const __m256i a = twos(x[0], x[1]), b = twos(x[2], x[3]);
+  return _mm256_add_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+}
+[[gnu::always_inline]] inline __m256i sum_of_halves(const __m256i (&x)[2]) {
+  return _mm256_add_epi32(_mm256_permute2x128_si256(x[0], x[1], 0x20),
+                          _mm256_permute2x128_si256(x[0], x[1], 0x31));
+}
+/// Lane i is the sum of the lanes of vector i.
+template <bool small>
+[[gnu::always_inline]] inline __m256i sums_of_lanes(const __m256i (&x)[8]) {
+  const __m256i halves[2] = {sums_of_halves<small>({x[0], x[1], x[2], x[3]}),
+                             sums_of_halves<small>({x[4], x[5], x[6], x[7]})};
+  return sum_of_halves(halves);
 }
 /// Whether sums of products of eight numbers fit in 16 bits.
 template <class Type>
-inline constexpr bool has_small_sums = 8 * 127 * Type::kLargest <= 32767;
+inline constexpr bool has_small_sums = 8 * 127 * (Type::kLargest + 1) <= 32767;
 
 // How far ahead of its use a weight is asked for; the processor itself stops at the end of a page.
 inline constexpr int64_t kAhead = 2048;
@@ -345,50 +359,99 @@ template <class Type>
   for (int line = 0; line < chunk_bytes<Type>; line += 64)
     _mm_prefetch(reinterpret_cast<const char*>(at + kAhead + line), _MM_HINT_T0);
 }
-/// The sums of four products of a part each.
+/// A part of one row of activations as the weights of a type want it.
 template <class Type>
-[[gnu::always_inline]] inline __m256i fours_of(__m256i q, __m256i x, __m256i factor) {
-  if constexpr (Type::kSigned) keep_in_register(q);
-  return _mm256_madd_epi16(pair_sums<Type::kSigned>(q, magnitude_of<Type::kSigned>(q), x), factor);
+struct Factor {
+  __m256i x, flip;
+  [[gnu::always_inline]] Factor(const ByteRows& of, int64_t part)
+      : x(ByteRow::load_part(Type::kSigned ? of.magnitudes : of.q, part)) {
+    if constexpr (Type::kSigned) flip = ByteRow::load_part(of.flips, part);
+  }
+  /// The sums of four products each; with signs they lack `below`.
+  [[gnu::always_inline]] __m256i fours(__m256i q) const {
+    __m256i pairs;
+    if constexpr (Type::kSigned)
+      pairs = _mm256_maddubs_epi16(x, _mm256_xor_si256(q, flip));
+    else
+      pairs = _mm256_maddubs_epi16(q, x);
+    return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
+  }
+};
+
+/// Adds a chunk of R rows, a part to a lane. The rows share what is loaded of the activations.
+template <class Type, int R>
+[[gnu::always_inline]] inline void add_chunk_of_rows(const uint8_t* const* rows, int64_t chunk,
+                                                     const ByteRows& x, __m256 (&sums)[R]) {
+  FineChunk local[R];
+  for (int r = 0; r < R; ++r) {
+    ask_for<Type>(rows[r] + chunk * chunk_bytes<Type>);
+    Type::read(rows[r] + chunk * chunk_bytes<Type>, local[r]);
+  }
+  __m256i halves[R][2];
+#pragma GCC unroll 2
+  for (int h = 0; h < 2; ++h) {
+    __m256i fours[R][4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const Factor<Type> factor(x, chunk * kParts + 4 * h + i);
+      for (int r = 0; r < R; ++r) fours[r][i] = factor.fours(local[r].q[4 * h + i]);
+    }
+    for (int r = 0; r < R; ++r) halves[r][h] = sums_of_halves<has_small_sums<Type>>(fours[r]);
+  }
+  for (int r = 0; r < R; ++r) {
+    __m256i whole = sum_of_halves(halves[r]);
+    if constexpr (Type::kSigned)
+      whole = _mm256_add_epi32(
+          whole, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x.below + chunk * kParts)));
+    sums[r] = with_parts<Type>(sums[r], whole, local[r].d, local[r].m,
+                               factors_of_eight(ByteRow(x, 0), chunk));
+  }
 }
 
-/// Eight rows' results with one row of activations. The rows are read one after the other.
+/// The sums of eight rows' whole chunks, R rows at a time.
+template <class Type, int R>
+[[gnu::always_inline]] inline void add_whole_chunks(const RowsOfEight& rows, int64_t chunks,
+                                                    const ByteRows& x, __m256 (&sums)[8]) {
+  for (int r = 0; r < 8; r += R) {
+    __m256 some[R];
+    for (__m256& sum : some) sum = _mm256_setzero_ps();
+    for (int64_t c = 0; c < chunks; ++c) add_chunk_of_rows<Type, R>(rows.at + r, c, x, some);
+    std::copy_n(some, R, sums + r);
+  }
+}
+
+/// Eight rows' results with one row of activations.
 template <class Type>
   requires is_fine<Type>
-__m256 times_vector(const RowsOfEight& rows, const WeightRows& w, const ByteRow& x) {
-  const __m256i ones = _mm256_set1_epi16(1);
+__m256 times_vector(const RowsOfEight& rows, const WeightRows& w, const ByteRows& x) {
   const int64_t chunks = w.columns / kChunk;  // whole ones
   __m256 sums[8];                             // of a row, a part to a lane
-  for (int r = 0; r < 8; ++r) {
-    sums[r] = _mm256_setzero_ps();
-    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const uint8_t* from = rows.at[r] + chunk * chunk_bytes<Type>;
-      ask_for<Type>(from);
-      FineChunk local;
-      Type::read(from, local);
-      __m256i whole[kParts];
-#pragma GCC unroll 8
-      for (int p = 0; p < kParts; ++p)
-        whole[p] = fours_of<Type>(local.q[p], x.part(chunk, p), ones);
-      sums[r] = with_parts<Type>(sums[r], sums_of_lanes<has_small_sums<Type>>(whole), local.d,
-                                 local.m, factors_of_eight(x, chunk));
-    }
-  }
+  // Long rows come from memory, which is fastest where it is read in one stream; more than two
+  // rows would need more registers than there are.
+  if (Type::kSigned && 2 * w.row_bytes <= kAhead)
+    add_whole_chunks<Type, Type::kSigned ? 2 : 1>(rows, chunks, x, sums);
+  else
+    add_whole_chunks<Type, 1>(rows, chunks, x, sums);
   transpose(sums);
   for (int p = 0, parts = parts_of(w, chunks); p < parts; ++p) {
+    const int64_t place = chunks * kParts + p;
+    const Factor<Type> factor(x, place);
     FineChunk part;
-    read_part<Type>(rows, chunks * kParts + p, w, part);
-    __m256i whole[8];
-    for (int r = 0; r < 8; ++r) whole[r] = fours_of<Type>(part.q[r], x.part(chunks, p), ones);
-    sums[p] = with_parts<Type>(sums[p], sums_of_lanes<has_small_sums<Type>>(whole), part.d, part.m,
-                               factors_of_one(x, chunks * kParts + p));
+    read_part<Type>(rows, place, w, part);
+    __m256i fours[8];
+    for (int r = 0; r < 8; ++r) fours[r] = factor.fours(part.q[r]);
+    __m256i whole = sums_of_lanes<has_small_sums<Type>>(fours);
+    if constexpr (Type::kSigned) whole = _mm256_add_epi32(whole, _mm256_set1_epi32(x.below[place]));
+    sums[p] =
+        with_parts<Type>(sums[p], whole, part.d, part.m, factors_of_one(ByteRow(x, 0), place));
   }
   return sum_of_sums(sums);
 }
 
 template <class Type>
   requires(!is_fine<Type>)
-__m256 times_vector(const RowsOfEight& rows, const WeightRows& w, const ByteRow& x) {
+__m256 times_vector(const RowsOfEight& rows, const WeightRows& w, const ByteRows& all) {
+  const ByteRow x(all, 0);
   constexpr int64_t kLong = 32;  // chunks whose sums are kept until all rows have theirs
   __m256i whole[kLong][8], low[kLong][8];
   alignas(32) float factors[kLong][2][8];  // d and e
@@ -402,14 +465,16 @@ __m256 times_vector(const RowsOfEight& rows, const WeightRows& w, const ByteRow&
         ask_for<Type>(from);
         CoarseChunk local;
         Type::read(from, local);
-        __m256i all = _mm256_setzero_si256(), offset = all;
+        __m256i sum_of_chunk = _mm256_setzero_si256(), offset = sum_of_chunk;
 #pragma GCC unroll 8
         for (int p = 0; p < kParts; ++p) {
-          all = _mm256_add_epi32(all, fours_of<Type>(local.q[p], x.part(begin + c, p), local.s[p]));
-          keep_in_register(all);
+          const __m256i pairs = pair_sums<Type::kSigned>(
+              local.q[p], magnitude_of<Type::kSigned>(local.q[p]), x.part(begin + c, p));
+          sum_of_chunk = _mm256_add_epi32(sum_of_chunk, _mm256_madd_epi16(pairs, local.s[p]));
+          keep_in_register(sum_of_chunk);
         }
         if constexpr (Type::kOffset) offset = _mm256_madd_epi16(local.t, x.group_sums(begin + c));
-        whole[c][r] = Type::kOwnOffset ? all : _mm256_sub_epi32(all, offset);
+        whole[c][r] = Type::kOwnOffset ? sum_of_chunk : _mm256_sub_epi32(sum_of_chunk, offset);
         if constexpr (Type::kOwnOffset) low[c][r] = offset;
         factors[c][0][r] = local.d;
         if constexpr (Type::kOwnOffset) factors[c][1][r] = local.e;

@@ -197,6 +197,26 @@ Activations::Bytes::Bytes(int64_t rows, int64_t chunks, int64_t parts)
       sums(rows * chunks * (kChunk / 16)),
       view{q.data(), scale.data(), total.data(), sums.data(), chunks, chunks * parts} {}
 
+void Activations::Bytes::part_signs() {
+  const int64_t parts = view.chunks * kParts;
+  parted.emplace(2 * parts * 32);
+  below.emplace(parts);
+  int8_t *magnitudes = parted->data(), *flips = magnitudes + parts * 32;
+  for (int64_t p = 0; p < parts; ++p) {
+    const __m256i x = ByteRow::load_part(view.q, p);
+    const __m256i magnitude = _mm256_abs_epi8(x),
+                  flip = _mm256_cmpgt_epi8(_mm256_setzero_si256(), x);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(magnitudes + p * 32), magnitude);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(flips + p * 32), flip);
+    int halves[2];
+    half_sums(_mm256_and_si256(magnitude, flip), halves);
+    below->data()[p] = halves[0] + halves[1];
+  }
+  view.magnitudes = magnitudes;
+  view.flips = flips;
+  view.below = below->data();
+}
+
 void Activations::prepare(DType dtype) {
   widen();
   const Form form = form_of(dtype);
@@ -214,6 +234,7 @@ void Activations::prepare(DType dtype) {
             bytes->total.data() + r * bytes->view.scales,
             bytes->sums.data() + r * chunks * (kChunk / 16));
   });
+  if (fine && rows_ == 1) bytes->part_signs();
 }
 
 namespace {
@@ -222,10 +243,9 @@ namespace {
 template <class Type>
 void multiply_vector(const WeightRows& w, int64_t first, int64_t last, const ByteRows& x,
                      float* out) {
-  const ByteRow row(x, 0);
   for (int64_t j = first; j < last; j += 8) {
     alignas(32) float results[8];
-    _mm256_store_ps(results, times_vector<Type>(RowsOfEight(w, j, last), w, row));
+    _mm256_store_ps(results, times_vector<Type>(RowsOfEight(w, j, last), w, x));
     std::copy_n(results, std::min<int64_t>(8, last - j), out + j - first);
   }
 }
