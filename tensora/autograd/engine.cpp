@@ -12,6 +12,7 @@
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/history.h"
 #include "tensora/autograd/queues.h"
+#include "tensora/autograd/unit_gradient.h"
 
 namespace tensora {
 namespace {
@@ -233,6 +234,33 @@ class CallbackQueue {
   Callbacks* outer_;
 };
 
+// The gradients of 1 that the run of this thread began with; kept, so that no other tensor has
+// their address.
+struct UnitGradients {
+  struct One {
+    Tensor tensor;
+    uint32_t version;
+  };
+  std::vector<One> all;
+  UnitGradients* outer;
+};
+thread_local constinit UnitGradients* units_of_run = nullptr;
+
+class UnitGradientScope {
+ public:
+  UnitGradientScope(std::span<const Tensor> given, std::span<const Tensor> grads)
+      : own_{{}, std::exchange(units_of_run, &own_)} {
+    for (size_t i = 0; i < grads.size(); ++i)
+      if (given.empty() || !given[i].defined()) own_.all.push_back({grads[i], grads[i].version()});
+  }
+  ~UnitGradientScope() { units_of_run = own_.outer; }
+  UnitGradientScope(const UnitGradientScope&) = delete;
+  UnitGradientScope& operator=(const UnitGradientScope&) = delete;
+
+ private:
+  UnitGradients own_;
+};
+
 class Run {
  public:
   explicit Run(BackwardOptions options) : options_(options) {}
@@ -392,7 +420,15 @@ void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients
   std::vector<Tensor> grads;
   prepare_roots("backward", outputs, gradients, roots, grads);
   options.retain_graph |= options.create_graph;
+  const UnitGradientScope units(gradients, grads);
   Run(options).go(roots, grads);
+}
+
+bool is_unit_gradient(const Tensor& gradient) {
+  if (!units_of_run || !gradient.defined()) return false;
+  return std::ranges::any_of(units_of_run->all, [&](const UnitGradients::One& one) {
+    return &one.tensor.impl() == &gradient.impl() && one.version == gradient.version();
+  });
 }
 
 std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,

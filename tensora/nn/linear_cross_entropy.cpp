@@ -4,6 +4,7 @@
 
 #include "tensora/autograd/function.h"
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/autograd/unit_gradient.h"
 #include "tensora/base/check.h"
 #include "tensora/dispatch/autocast.h"
 #include "tensora/dispatch/op.h"
@@ -86,8 +87,10 @@ struct ChunkedLoss : Function<ChunkedLoss> {
 
   static TensorList backward(Context& context, const TensorList& grads) {
     const TensorList saved = context.saved_tensors();
+    const bool unit = !is_grad_enabled() && is_unit_gradient(grads[0]);
     const auto scaled = [&](const Tensor& grad, DType dtype) {
-      return grad.defined() ? (grad * grads[0].to(grad.dtype())).to(dtype) : grad;
+      if (!grad.defined()) return grad;
+      return (unit ? grad : grad * grads[0].to(grad.dtype())).to(dtype);
     };
     const DType dtype = std::any_cast<DType>(context.data["dtype"]);
     return {scaled(saved[0], dtype),

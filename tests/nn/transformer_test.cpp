@@ -145,6 +145,37 @@ TEST(LinearCrossEntropy, PiecesGiveTheSameLossAndGradients) {
                        "expected a target of shape [3, 7]"));
 }
 
+// A backward that begins with this loss need not multiply by 1; whatever else it begins with
+// counts.
+TEST(LinearCrossEntropy, BackwardsOfAllScales) {
+  const Tensor target = randint(0, 11, {21}), input = randn({21, 5}), weight = randn({11, 5});
+  const auto gradients = [&](auto run) {
+    const Tensor x = input.clone().requires_grad_(), w = weight.clone().requires_grad_();
+    run(nn::linear_cross_entropy(x, w, target, {.chunk_bytes = 44 * 4}));
+    return TensorList{x.grad(), w.grad()};
+  };
+  const auto expect = [&](double factor, auto run) {
+    const TensorList one = gradients([](const Tensor& loss) { (loss * 1).backward(); });
+    const TensorList other = gradients(run);
+    for (size_t i = 0; i < 2; ++i) EXPECT_LT(distance(other[i], one[i] * factor), 1e-6);
+  };
+  expect(1, [](const Tensor& loss) { loss.backward(); });
+  expect(3, [](const Tensor& loss) { loss.backward(full({}, 3)); });
+  expect(3, [](const Tensor& loss) { (loss * 3).backward(); });
+  expect(2, [](const Tensor& loss) {
+    loss.backward({}, true);
+    loss.backward();
+  });
+  expect(5, [](const Tensor& loss) {
+    const Tensor both[] = {loss, loss * 4};
+    backward(both);
+  });
+  expect(7, [](const Tensor& loss) {
+    loss.register_hook([](const Tensor& grad) { return grad.mul_(7); });
+    loss.backward();
+  });
+}
+
 TEST(MixtureOfExperts, IsTheWeightedSumOfItsExperts) {
   nn::MixtureOfExperts moe(6, 5, {.num_experts = 4, .top_k = 2, .shared_hidden = 3});
   const Tensor x = randn({2, 3, 6}).requires_grad_();

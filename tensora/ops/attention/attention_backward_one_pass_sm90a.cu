@@ -233,8 +233,7 @@ struct Walk {
   }
 };
 
-/// One tile of queries; `sums_too`: and dQ of the tile two before. Products run while what does not
-/// need them is computed and stored.
+/// One tile of queries; `sums_too`: and dQ of the tile two before.
 template <class T, bool sums_too>
 __device__ inline void compute_tile(const AttentionCall& call, const Keys& work, const Walk& walk,
                                     unsigned step, unsigned stage, unsigned group,
@@ -253,18 +252,16 @@ __device__ inline void compute_tile(const AttentionCall& call, const Keys& work,
   if (work.first + kRows > static_cast<int>(call.keys) || (call.causal && row + 16 > walk.col))
     hide<true>(call, row, walk.col, p);
   round_weights<T>(p, weights2);
-  fence_registers();
-  start_sums<T, 64>(weights2, work.col_tile(1, stage), held.grad_values);
-  close_products();
-  wait_for_products<sums_too ? 2 : 1>();
+  wait_for_products<sums_too ? 1 : 0>();
   to_gradients<true>(p, own, work.lines(stage), ds);
   round_weights<T>(ds, weights);
+  store_slopes(work, step, group, weights);
   fence_registers();
+  start_sums<T, 64>(weights2, work.col_tile(1, stage), held.grad_values);
   start_sums<T, 64>(weights, work.col_tile(0, stage), held.grad_keys);
   close_products();
-  store_slopes(work, step, group, weights);
   if constexpr (sums_too) {
-    wait_for_products<2>();
+    wait_for_products<1>();
     if (threadIdx.x % 32 == 0) arrive(slopes_empty(work, (step - 2) % kBuffers));
     add_query_sums(sums, query_sums, walk.tile[2]);
   }
