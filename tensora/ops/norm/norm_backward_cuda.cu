@@ -100,6 +100,13 @@ __device__ inline void leave_sums(const GradientParams& params, const Row& sum, 
   }
 }
 
+template <class Row>
+__device__ inline void fetch_array(const GradientParams& params, const long long (&at)[5], int k,
+                                   unsigned lane, RawRow<Row>& to) {
+  const RowArray& array = params.rows.array[k];
+  to.fetch_row(array.data + at[k], array, lane, static_cast<int>(params.rows.length));
+}
+
 /// Blocks that a processor has at a time: with registers for a row and the next one.
 constexpr unsigned blocks_together(unsigned group) {
   return group == 32 ? 3 : group < 512 ? 768 / group : 1;
@@ -126,12 +133,9 @@ __global__ void __launch_bounds__(kGroup == 32 ? 256 : kGroup, blocks_together(k
     if (row >= params.rows.count) return;
     long long at[5];
     params.rows.rows.offsets(row, at);
-    const auto fetch_one = [&](int k, RawRow<Row>& to) {
-      to.fetch_row(array[k].data + at[k], array[k], lane, length);
-    };
-    fetch_one(kGrad, raw_grad);
-    fetch_one(kX, raw_x);
-    if (kFused && params.adds) fetch_one(kOfSum, raw_sum);
+    fetch_array(params, at, kGrad, lane, raw_grad);
+    fetch_array(params, at, kX, lane, raw_x);
+    if (kFused && params.adds) fetch_array(params, at, kOfSum, lane, raw_sum);
   };
   unsigned row = blockIdx.x * kGroups + threadIdx.x / kGroup;
   if constexpr (kAhead) fetch_all(row);
