@@ -260,7 +260,7 @@ void add_large(Cases& cases) {
                        return one(result);
                      },
                  .dtypes = {kFloat32, kBFloat16},
-                 .tolerance = 2,  // sums of hundreds of products
+                 .tolerance = 4,  // sums of hundreds of products; cuDNN may choose Winograd's
                  .opt_out = opt_out});
       cases.add({.op = "convolution_input_grad",
                  .name = concat(sample.name, last ? ", channels-last" : ""),
