@@ -40,9 +40,10 @@ void add_engine_options(CLI::App& app, ModelOptions& options) {
       ->capture_default_str();
   app.add_flag("--batch-invariant", options.batch_invariant,
                "The same tokens whatever else is computed or cached; slower for many requests");
-  app.add_option("--steps-at-once", options.steps_at_once,
-                 "Queue so many tokens on the device before looking at them; 0: what is good there, "
-                 "1 on the CPU")
+  app.add_option(
+         "--steps-at-once", options.steps_at_once,
+         "Queue so many tokens on the device before looking at them; 0: what is good there, "
+         "1 on the CPU")
       ->check(CLI::Range(int64_t{0}, int64_t{64}))
       ->capture_default_str();
   app.add_flag("!--no-prefix-cache", options.shares_prefixes,

@@ -34,8 +34,9 @@ struct BenchOptions {
   int64_t steps_at_once = 1;
 };
 
-/// The times of a test, in seconds. Tokenizing is not in them; waiting for the device is. Tokens are
-/// random where one step is queued at a time, and else the most likely ones, chosen on the device.
+/// The times of a test, in seconds. Tokenizing is not in them; waiting for the device is. Tokens
+/// are random where one step is queued at a time, and else the most likely ones, chosen on the
+/// device.
 struct BenchSamples {
   std::vector<double> total;   // of each repetition
   std::vector<double> prompt;  // its part for the prompt

@@ -16,7 +16,7 @@ struct SequenceRunnerOptions {
   int64_t max_batch_tokens = 512;
   int64_t block_size = 32;
   std::optional<DType> cache_dtype = {};  // the model's choice unless given
-  bool generates = false;  // whether `generate` will be called
+  bool generates = false;                 // whether `generate` will be called
 };
 
 /// Computes given tokens of a fixed number of sequences, without requests, sampling or a thread of
