@@ -23,7 +23,8 @@ namespace tensora::cuda {
 
 inline constexpr int kMostBytes = 200 << 10;
 /// What such kernels state as their most threads: so few registers that attention's blocks fit
-/// beside theirs.
+/// beside theirs; for weights of 16 bits, which take little shared memory, so many that no second
+/// block does.
 inline constexpr int kStepBound = 512;
 /// Of shared memory, at least: more than half of what kStepSharedPercent stands for.
 inline constexpr int kLeastBytes = 84 << 10;
