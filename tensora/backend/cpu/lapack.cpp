@@ -1,6 +1,7 @@
 #include "tensora/backend/cpu/lapack.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -65,11 +66,19 @@ Lapack::Lapack(DType dtype, std::string_view op) : functions_(functions_of(dtype
 
 namespace {
 
-/// Room for elements. A function that is given the count -1 only writes how many it wants to the
-/// first one.
+// Note [A column to spare]
+// For some counts of rows, complex products of a matrix and a vector in OpenBLAS (0.3.21) read the
+// vector one step past its end, and do not use what they read. A vector that is a row of a matrix
+// has steps of a column, so the read lands up to a column behind the matrix: mostly in somebody
+// else's memory, rarely in none at all. All memory for complex functions therefore has a column to
+// spare.
+
+/// Room for elements, and `spare` more. A function that is given the count -1 only writes how many
+/// it wants to the first one.
 class Room {
  public:
-  explicit Room(DType dtype) : dtype_(dtype), bytes_(element_size(dtype)) {}
+  explicit Room(DType dtype, int64_t spare = 0)
+      : dtype_(dtype), spare_(is_complex(dtype) ? spare + 1 : 0), bytes_(element_size(dtype)) {}
   void* data() { return bytes_.data(); }
   const int* count() const { return &count_; }
   void fit() {
@@ -81,13 +90,38 @@ class Room {
   }
   void resize(int64_t count) {
     count_ = static_cast<int>(count);
-    bytes_.resize(static_cast<size_t>(count) * element_size(dtype_));
+    bytes_.resize(static_cast<size_t>(count + spare_) * element_size(dtype_));
   }
 
  private:
   DType dtype_;
+  int64_t spare_;
   int count_ = -1;
   std::vector<char> bytes_;
+};
+
+/// A matrix for a function to work on: the caller's where elements are real, a copy of it with a
+/// column to spare where they are complex. See Note [A column to spare].
+class Matrix {
+ public:
+  Matrix(DType dtype, int rows, int columns, void* callers)
+      : callers_(static_cast<char*>(callers)),
+        size_(static_cast<size_t>(rows) * static_cast<size_t>(columns) * element_size(dtype)) {
+    if (!is_complex(dtype) || !callers) return;
+    copy_.reserve(size_ + (static_cast<size_t>(rows) + 1) * element_size(dtype));
+    copy_.assign(callers_, callers_ + size_);
+    copy_.resize(copy_.capacity());
+  }
+  void* data() { return copy_.empty() ? callers_ : copy_.data(); }
+  /// Gives the caller what the function wrote.
+  void give_back() const {
+    if (!copy_.empty()) std::memcpy(callers_, copy_.data(), size_);
+  }
+
+ private:
+  char* callers_;
+  size_t size_;
+  std::vector<char> copy_;
 };
 
 }  // namespace
@@ -96,10 +130,12 @@ int Lapack::factorise_qr(int m, int n, void* A, void* tau) const {
   const auto call = reinterpret_cast<Functions::Geqrf>(functions_.geqrf);
   const int ld = std::max(m, 1);
   int info = 0;
-  Room work(dtype_);
-  call(&m, &n, A, &ld, tau, work.data(), work.count(), &info);
+  Room work(dtype_, ld);
+  Matrix a(dtype_, m, n, A);
+  call(&m, &n, a.data(), &ld, tau, work.data(), work.count(), &info);
   work.fit();
-  call(&m, &n, A, &ld, tau, work.data(), work.count(), &info);
+  call(&m, &n, a.data(), &ld, tau, work.data(), work.count(), &info);
+  a.give_back();
   return info;
 }
 
@@ -107,18 +143,21 @@ int Lapack::form_q(int m, int n, int reflectors, void* Q, const void* tau) const
   const auto call = reinterpret_cast<Functions::Orgqr>(functions_.orgqr);
   const int ld = std::max(m, 1);
   int info = 0;
-  Room work(dtype_);
-  call(&m, &n, &reflectors, Q, &ld, tau, work.data(), work.count(), &info);
+  Room work(dtype_, ld);
+  Matrix q(dtype_, m, n, Q);
+  call(&m, &n, &reflectors, q.data(), &ld, tau, work.data(), work.count(), &info);
   work.fit();
-  call(&m, &n, &reflectors, Q, &ld, tau, work.data(), work.count(), &info);
+  call(&m, &n, &reflectors, q.data(), &ld, tau, work.data(), work.count(), &info);
+  q.give_back();
   return info;
 }
 
 int Lapack::decompose_svd(char job, int m, int n, void* A, void* S, void* U, void* Vh) const {
   const int k = std::min(m, n), ld_v = job == 'S' ? k : n;
-  std::vector<int> integers(static_cast<size_t>(8 * k));
-  Room work(dtype_), reals(real_dtype(dtype_));
   const int64_t small = k, large = std::max(m, n);
+  std::vector<int> integers(static_cast<size_t>(8 * k));
+  Room work(dtype_, large), reals(real_dtype(dtype_));
+  Matrix a(dtype_, m, n, A), u(dtype_, m, job == 'S' ? k : m, U), vh(dtype_, ld_v, n, Vh);
   // What LAPACK asks for; without vectors older versions want 7 in place of 5.
   if (is_complex(dtype_))
     reals.resize(job == 'N' ? 7 * small
@@ -126,32 +165,35 @@ int Lapack::decompose_svd(char job, int m, int n, void* A, void* S, void* U, voi
   int info = 0;
   const auto call = [&] {
     if (!is_complex(dtype_))
-      reinterpret_cast<Functions::Gesdd>(functions_.gesdd)(&job, &m, &n, A, &m, S, U, &m, Vh, &ld_v,
-                                                           work.data(), work.count(),
-                                                           integers.data(), &info, 1);
+      reinterpret_cast<Functions::Gesdd>(functions_.gesdd)(
+          &job, &m, &n, a.data(), &m, S, u.data(), &m, vh.data(), &ld_v, work.data(), work.count(),
+          integers.data(), &info, 1);
     else
       reinterpret_cast<Functions::ComplexGesdd>(functions_.gesdd)(
-          &job, &m, &n, A, &m, S, U, &m, Vh, &ld_v, work.data(), work.count(), reals.data(),
-          integers.data(), &info, 1);
+          &job, &m, &n, a.data(), &m, S, u.data(), &m, vh.data(), &ld_v, work.data(), work.count(),
+          reals.data(), integers.data(), &info, 1);
   };
   call();
   work.fit();
   call();
+  u.give_back();
+  vh.give_back();
   return info;
 }
 
 int Lapack::decompose_symmetric(char job, char triangle, int n, void* A, void* values) const {
-  Room work(dtype_), reals(real_dtype(dtype_));
+  Room work(dtype_, n), reals(real_dtype(dtype_));
+  Matrix a(dtype_, n, n, A);
   std::vector<int> integers(1);
   int integer_count = -1, info = 0;
   const auto call = [&] {
     if (!is_complex(dtype_))
       reinterpret_cast<Functions::Syevd>(functions_.syevd)(
-          &job, &triangle, &n, A, &n, values, work.data(), work.count(), integers.data(),
+          &job, &triangle, &n, a.data(), &n, values, work.data(), work.count(), integers.data(),
           &integer_count, &info, 1, 1);
     else
       reinterpret_cast<Functions::Heevd>(functions_.syevd)(
-          &job, &triangle, &n, A, &n, values, work.data(), work.count(), reals.data(),
+          &job, &triangle, &n, a.data(), &n, values, work.data(), work.count(), reals.data(),
           reals.count(), integers.data(), &integer_count, &info, 1, 1);
   };
   call();
@@ -160,6 +202,7 @@ int Lapack::decompose_symmetric(char job, char triangle, int n, void* A, void* v
   integer_count = integers[0];
   integers.resize(static_cast<size_t>(integer_count));
   call();
+  a.give_back();
   return info;
 }
 
