@@ -47,18 +47,23 @@ template <class T>
 [[gnu::always_inline]] inline float half_at(const uint8_t* from) {
   return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(load_as<uint16_t>(from))));
 }
-/// Eight float16 numbers, `stride` bytes apart. They are joined outside of the vector unit, which
-/// is busy enough.
+/// The address of block i of eight. Written so that a loop over blocks needs few registers.
+[[gnu::always_inline]] inline const uint8_t* block(const uint8_t* from, int64_t stride, int i) {
+  if (i == 6) return from + 2 * (3 * stride);
+  return i < 3 ? from + i * stride : from + 3 * stride + (i - 3) * stride;
+}
+/// The float16 numbers at which eight blocks begin. Each is word i of the 16 bytes that end with
+/// what follows it: those of block i begin 2 i bytes before it, but never before block 0.
 [[gnu::always_inline]] inline __m256 halves_at(const uint8_t* from, int64_t stride) {
-  const auto four = [&](const uint8_t* at) {
-    const auto one = [&](int i) {
-      uint64_t bits = load_as<uint16_t>(at + i * stride);
-      asm("" : "+r"(bits));  // compilers would join them in the vector unit
-      return bits << 16 * i;
-    };
-    return static_cast<int64_t>((one(0) | one(1)) | (one(2) | one(3)));
-  };
-  return _mm256_cvtph_ps(_mm_set_epi64x(four(from + 4 * stride), four(from)));
+  const auto words = [&](int i) { return load16(block(from, stride, i) - 2 * i); };
+  __m128i low = words(0), high = words(4);
+  low = _mm_blend_epi16(low, words(1), 1 << 1);
+  low = _mm_blend_epi16(low, words(2), 1 << 2);
+  low = _mm_blend_epi16(low, words(3), 1 << 3);
+  high = _mm_blend_epi16(high, words(5), 1 << 5);
+  high = _mm_blend_epi16(high, words(6), 1 << 6);
+  high = _mm_blend_epi16(high, words(7), 1 << 7);
+  return _mm256_cvtph_ps(_mm_blend_epi16(low, high, 0xf0));
 }
 /// The low halves of 16 bytes, then the high ones.
 [[gnu::always_inline]] inline __m256i nibbles(const uint8_t* from) {
@@ -102,7 +107,7 @@ struct ChunksQ4_0 {
   static constexpr float kShift = 8;
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to, int64_t stride = kBytes) {
     to.d = chunks::halves_at(from, stride);
-    for (int i = 0; i < kParts; ++i) to.q[i] = chunks::nibbles(from + i * stride + 2);
+    for (int i = 0; i < kParts; ++i) to.q[i] = chunks::nibbles(chunks::block(from, stride, i) + 2);
   }
 };
 struct ChunksQ4_1 {
@@ -124,7 +129,7 @@ struct ChunksQ5_0 {
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to, int64_t stride = kBytes) {
     to.d = chunks::halves_at(from, stride);
     for (int i = 0; i < kParts; ++i) {
-      const uint8_t* block = from + i * stride;
+      const uint8_t* block = chunks::block(from, stride, i);
       to.q[i] = _mm256_or_si256(chunks::nibbles(block + 6),
                                 chunks::fifth_bits(chunks::load_as<uint32_t>(block + 2)));
     }
@@ -139,7 +144,7 @@ struct ChunksQ5_1 {
     to.d = chunks::halves_at(from, stride);
     to.m = chunks::halves_at(from + 2, stride);
     for (int i = 0; i < kParts; ++i) {
-      const uint8_t* block = from + i * stride;
+      const uint8_t* block = chunks::block(from, stride, i);
       to.q[i] = _mm256_or_si256(chunks::nibbles(block + 8),
                                 chunks::fifth_bits(chunks::load_as<uint32_t>(block + 4)));
     }
@@ -152,7 +157,7 @@ struct ChunksQ8_0 {
   static constexpr float kShift = 0;
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to, int64_t stride = kBytes) {
     to.d = chunks::halves_at(from, stride);
-    for (int i = 0; i < kParts; ++i) to.q[i] = chunks::load32(from + i * stride + 2);
+    for (int i = 0; i < kParts; ++i) to.q[i] = chunks::load32(chunks::block(from, stride, i) + 2);
   }
 };
 struct ChunksIQ4_NL {
@@ -163,7 +168,7 @@ struct ChunksIQ4_NL {
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to, int64_t stride = kBytes) {
     to.d = chunks::halves_at(from, stride);
     for (int i = 0; i < kParts; ++i)
-      to.q[i] = chunks::stepped_values(chunks::nibbles(from + i * stride + 2));
+      to.q[i] = chunks::stepped_values(chunks::nibbles(chunks::block(from, stride, i) + 2));
   }
 };
 struct ChunksMXFP4 {
@@ -185,7 +190,7 @@ struct ChunksMXFP4 {
         _mm256_or_si256(_mm256_blendv_epi8(subnormal, normal, is_normal), is_nan));
     for (int i = 0; i < kParts; ++i)
       to.q[i] = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(doubled),
-                                    chunks::nibbles(from + i * stride + 1));
+                                    chunks::nibbles(chunks::block(from, stride, i) + 1));
   }
 };
 /// Rows of int8; their scale is the row's.
@@ -196,7 +201,7 @@ struct ChunksInt8 {
   static constexpr float kShift = 0;
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to, int64_t stride = kBytes) {
     to.d = _mm256_set1_ps(1);
-    for (int i = 0; i < kParts; ++i) to.q[i] = chunks::load32(from + i * stride);
+    for (int i = 0; i < kParts; ++i) to.q[i] = chunks::load32(chunks::block(from, stride, i));
   }
 };
 

@@ -378,45 +378,66 @@ struct Factor {
   }
 };
 
-/// Adds a chunk of R rows, a part to a lane. The rows share what is loaded of the activations.
-template <class Type, int R>
-[[gnu::always_inline]] inline void add_chunk_of_rows(const uint8_t* const* rows, int64_t chunk,
-                                                     const ByteRows& x, __m256 (&sums)[R]) {
-  FineChunk local[R];
-  for (int r = 0; r < R; ++r) {
-    ask_for<Type>(rows[r] + chunk * chunk_bytes<Type>);
-    Type::read(rows[r] + chunk * chunk_bytes<Type>, local[r]);
-  }
-  __m256i halves[R][2];
-#pragma GCC unroll 2
-  for (int h = 0; h < 2; ++h) {
-    __m256i fours[R][4];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      const Factor<Type> factor(x, chunk * kParts + 4 * h + i);
-      for (int r = 0; r < R; ++r) fours[r][i] = factor.fours(local[r].q[4 * h + i]);
-    }
-    for (int r = 0; r < R; ++r) halves[r][h] = sums_of_halves<has_small_sums<Type>>(fours[r]);
-  }
-  for (int r = 0; r < R; ++r) {
-    __m256i whole = sum_of_halves(halves[r]);
+/// The sum of one row's whole chunks, a part to a lane.
+template <class Type>
+[[gnu::always_inline]] inline __m256 sum_of_chunks(const uint8_t* row, int64_t chunks,
+                                                   const ByteRows& x) {
+  __m256 sum = _mm256_setzero_ps();
+  for (int64_t c = 0; c < chunks; ++c, row += chunk_bytes<Type>) {
+    ask_for<Type>(row);
+    FineChunk chunk;
+    Type::read(row, chunk);
+    __m256i fours[kParts];
+#pragma GCC unroll 8
+    for (int p = 0; p < kParts; ++p) fours[p] = Factor<Type>(x, c * kParts + p).fours(chunk.q[p]);
+    __m256i whole = sums_of_lanes<has_small_sums<Type>>(fours);
     if constexpr (Type::kSigned)
       whole = _mm256_add_epi32(
-          whole, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x.below + chunk * kParts)));
-    sums[r] = with_parts<Type>(sums[r], whole, local[r].d, local[r].m,
-                               factors_of_eight(ByteRow(x, 0), chunk));
+          whole, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x.below + c * kParts)));
+    sum = with_parts<Type>(sum, whole, chunk.d, chunk.m, factors_of_eight(ByteRow(x, 0), c));
   }
+  return sum;
 }
 
-/// The sums of eight rows' whole chunks, R rows at a time.
-template <class Type, int R>
-[[gnu::always_inline]] inline void add_whole_chunks(const RowsOfEight& rows, int64_t chunks,
-                                                    const ByteRows& x, __m256 (&sums)[8]) {
-  for (int r = 0; r < 8; r += R) {
-    __m256 some[R];
-    for (__m256& sum : some) sum = _mm256_setzero_ps();
-    for (int64_t c = 0; c < chunks; ++c) add_chunk_of_rows<Type, R>(rows.at + r, c, x, some);
-    std::copy_n(some, R, sums + r);
+/// Adds a part of eight rows, a row to a lane.
+template <class Type>
+[[gnu::always_inline]] inline __m256 with_part(__m256 sum, const FineChunk& part, const ByteRows& x,
+                                               int64_t place) {
+  const Factor<Type> factor(x, place);
+  __m256i fours[8];
+#pragma GCC unroll 8
+  for (int r = 0; r < 8; ++r) fours[r] = factor.fours(part.q[r]);
+  __m256i whole = sums_of_lanes<has_small_sums<Type>>(fours);
+  if constexpr (Type::kSigned) whole = _mm256_add_epi32(whole, _mm256_set1_epi32(x.below[place]));
+  return with_parts<Type>(sum, whole, part.d, part.m, factors_of_one(ByteRow(x, 0), place));
+}
+
+/// Whether rows are better read side by side. Long ones come from memory, which is fastest where it
+/// is read in one stream; short ones come from a cache and share what is loaded of the activations.
+inline bool are_short(const WeightRows& w) {
+  return 2 * w.row_bytes <= kAhead && w.columns % 32 == 0;
+}
+/// The results of rows first to last, a multiple of eight, with one row of activations.
+template <class Type>
+  requires is_fine<Type>
+[[gnu::noinline]] void times_short_rows(const WeightRows& w, int64_t first, int64_t last,
+                                        const ByteRows& x, float* out) {
+  const int64_t stride = w.row_bytes, parts = w.columns / 32;
+  __m256i zero = _mm256_setzero_si256();
+  keep_in_register(zero);  // else compilers call for a memset, which is slow here
+  for (const uint8_t* rows = w.data + first * stride; first < last;
+       first += 8, rows += 8 * stride, out += 8) {
+    __m256 sums[kParts];
+    for (__m256& sum : sums) sum = _mm256_castsi256_ps(zero);
+    const uint8_t *from = rows, *next = rows + 8 * stride;
+    for (int64_t p = 0; p < parts; ++p, from += Type::kBytes, next += chunk_bytes<Type>) {
+      for (int line = 0; line < chunk_bytes<Type>; line += 64)
+        _mm_prefetch(reinterpret_cast<const char*>(next + line), _MM_HINT_T0);
+      FineChunk part;
+      Type::read(from, part, stride);
+      sums[p & (kParts - 1)] = with_part<Type>(sums[p & (kParts - 1)], part, x, p);
+    }
+    _mm256_storeu_ps(out, sum_of_sums(sums));
   }
 }
 
@@ -425,25 +446,13 @@ template <class Type>
   requires is_fine<Type>
 __m256 times_vector(const RowsOfEight& rows, const WeightRows& w, const ByteRows& x) {
   const int64_t chunks = w.columns / kChunk;  // whole ones
-  __m256 sums[8];                             // of a row, a part to a lane
-  // Long rows come from memory, which is fastest where it is read in one stream; more than two
-  // rows would need more registers than there are.
-  if (Type::kSigned && 2 * w.row_bytes <= kAhead)
-    add_whole_chunks<Type, Type::kSigned ? 2 : 1>(rows, chunks, x, sums);
-  else
-    add_whole_chunks<Type, 1>(rows, chunks, x, sums);
+  __m256 sums[kParts];                        // of a row, a part to a lane
+  for (int r = 0; r < 8; ++r) sums[r] = sum_of_chunks<Type>(rows.at[r], chunks, x);
   transpose(sums);
   for (int p = 0, parts = parts_of(w, chunks); p < parts; ++p) {
-    const int64_t place = chunks * kParts + p;
-    const Factor<Type> factor(x, place);
     FineChunk part;
-    read_part<Type>(rows, place, w, part);
-    __m256i fours[8];
-    for (int r = 0; r < 8; ++r) fours[r] = factor.fours(part.q[r]);
-    __m256i whole = sums_of_lanes<has_small_sums<Type>>(fours);
-    if constexpr (Type::kSigned) whole = _mm256_add_epi32(whole, _mm256_set1_epi32(x.below[place]));
-    sums[p] =
-        with_parts<Type>(sums[p], whole, part.d, part.m, factors_of_one(ByteRow(x, 0), place));
+    read_part<Type>(rows, chunks * kParts + p, w, part);
+    sums[p] = with_part<Type>(sums[p], part, x, chunks * kParts + p);
   }
   return sum_of_sums(sums);
 }

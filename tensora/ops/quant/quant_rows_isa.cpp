@@ -243,6 +243,13 @@ namespace {
 template <class Type>
 void multiply_vector(const WeightRows& w, int64_t first, int64_t last, const ByteRows& x,
                      float* out) {
+  if constexpr (is_fine<Type>)
+    if (are_short(w)) {
+      const int64_t count = (last - first) / 8 * 8;
+      times_short_rows<Type>(w, first, first + count, x, out);
+      first += count;
+      out += count;
+    }
   for (int64_t j = first; j < last; j += 8) {
     alignas(32) float results[8];
     _mm256_store_ps(results, times_vector<Type>(RowsOfEight(w, j, last), w, x));
