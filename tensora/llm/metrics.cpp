@@ -6,7 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "tensora/dispatch/build_info.h"
+#include "tensora/backend/cpu/isa.h"
 #include "tensora/llm/model.h"
 #include "tensora/llm/model_file.h"
 #include "tensora/llm/registry.h"
@@ -88,7 +88,8 @@ std::string optimization_text() {
 #else
   const char* build = "debug";
 #endif
-  return concat(build, ", ", build_info().instruction_set);
+  // As in build_info(), which would open libraries that models may never need.
+  return concat(build, ", ", cpu::name(cpu::cpu_isa()), cpu::multiplies_tiles() ? ", amx" : "");
 }
 
 std::string BenchmarkResult::to_json() const {

@@ -146,6 +146,10 @@ struct Pattern::Builder {
     // The last page is shorter: it holds kInvalid alone.
     for (size_t at = 0; at < all.size(); at += 256) {
       const std::string_view page = all.substr(at, 256);
+      if (at > 0 && page == all.substr(at - 256, page.size())) {  // as most are
+        out.pages_.push_back(out.pages_.back());
+        continue;
+      }
       const auto [place, fresh] =
           known.emplace(page, static_cast<uint16_t>(out.page_symbols_.size() / 256));
       if (fresh) {

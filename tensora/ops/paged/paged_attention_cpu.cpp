@@ -44,6 +44,7 @@ class PagedAttention {
         padded_((size_ + 15) / 16 * 16),
         groups_(context.input(1).sizes[1]),
         block_size_(context.input(1).sizes[2]),
+        row_bytes_(bytes_of(context.input(1).dtype, size_)),
         scale_(static_cast<float>(attrs.scale.value_or(1 / std::sqrt(static_cast<double>(size_))))),
         load_query_(load_fn<float>(context.input(0).dtype)),
         store_(store_fn<float>(context.output().dtype)) {
@@ -80,14 +81,14 @@ class PagedAttention {
           unit_(unit),
           shared_(all.heads_ / all.groups_),
           count_(unit.count * shared_),
-          queries_(count_ * all.padded_),
-          results_(2 * count_ * all.padded_),
-          tile_(kTile * all.padded_),
-          rows_(static_cast<size_t>(count_)),
-          weights_(count_ * kTile),
-          shrinks_(count_) {
+          memory_((3 * count_ + kTile) * all.padded_ + count_ * (kTile + 1)),
+          results_(memory_.data() + count_ * all.padded_),
+          tile_(results_ + 2 * count_ * all.padded_),
+          weights_(tile_ + kTile * all.padded_),
+          shrinks_(weights_ + count_ * kTile),
+          rows_(static_cast<size_t>(count_)) {
       for (int64_t r = 0; r < count_; ++r) {
-        float* query = queries_.data() + r * all.padded_;
+        float* query = memory_.data() + r * all.padded_;
         all.load_query_(all.query_address(token(r), head(r)), 1, all.size_, query);
         for (int64_t d = 0; d < all.size_; ++d) query[d] *= all.scale_;
         std::fill(query + all.size_, query + all.padded_, 0.0f);
@@ -97,16 +98,15 @@ class PagedAttention {
         row(r).begin =
             all.attrs_.window > 0 ? std::max<int64_t>(0, row(r).end - all.attrs_.window) : 0;
       }
-      std::fill_n(tile_.data(), kTile * all.padded_, 0.0f);
     }
 
     // All spans, one after the other.
     void run() {
       std::vector<Row> totals = rows_;
       for (int64_t r = 0; r < count_; ++r)
-        clear(totals[static_cast<size_t>(r)], results_.data() + r * all_.padded_);
+        clear(totals[static_cast<size_t>(r)], results_ + r * all_.padded_);
       for (int64_t s = 0; s < unit_.spans(); ++s) {
-        span(s, results_.data() + count_ * all_.padded_);
+        span(s, results_ + count_ * all_.padded_);
         for (int64_t r = 0; r < count_; ++r) join(totals[static_cast<size_t>(r)], row(r));
       }
       for (int64_t r = 0; r < count_; ++r) store(r, totals[static_cast<size_t>(r)]);
@@ -154,15 +154,23 @@ class PagedAttention {
     const Row& row(int64_t r) const { return rows_[static_cast<size_t>(r)]; }
 
    private:
-    float* weights(int64_t r) const { return weights_.data() + r * kTile; }
+    float* weights(int64_t r) const { return weights_ + r * kTile; }
     int64_t token(int64_t r) const { return unit_.first + r / shared_; }
     int64_t head(int64_t r) const { return unit_.group * shared_ + r % shared_; }
 
     // The keys or values at positions begin to end, as floats.
     void load_tile(size_t cache, int64_t begin, int64_t end) {
-      for (int64_t p = begin; p < end; ++p)
-        all_.read_(all_.cache_address(cache, unit_.sequence, unit_.group, p), 0, all_.size_,
-                   tile_.data() + (p - begin) * all_.padded_);
+      for (int64_t p = begin; p < end;) {
+        // What a head has in a block lies together.
+        const uint8_t* from = all_.cache_address(cache, unit_.sequence, unit_.group, p);
+        const int64_t last = std::min(end, (p / all_.block_size_ + 1) * all_.block_size_);
+        if (all_.padded_ == all_.size_) {
+          all_.read_(from, 0, (last - p) * all_.size_, tile_ + (p - begin) * all_.padded_);
+          p = last;
+        }
+        for (; p < last; ++p, from += all_.row_bytes_)
+          all_.read_(from, 0, all_.size_, tile_ + (p - begin) * all_.padded_);
+      }
     }
 
     // Whether rows r to r + N see a whole tile; they are computed together then, and keys and
@@ -178,7 +186,7 @@ class PagedAttention {
       load_tile(1, begin, end);
       for (int64_t r = 0; r < count_;) r += score_rows(r, begin, end);
       for (int64_t r = 0; r < count_; ++r)
-        shrinks_.data()[r] = sees(r, begin, end) ? weigh(r, from(r, begin), to(r, end) - begin) : 1;
+        shrinks_[r] = sees(r, begin, end) ? weigh(r, from(r, begin), to(r, end) - begin) : 1;
       load_tile(2, begin, end);
       for (int64_t r = 0; r < count_;) r += add_rows(r, begin, end);
     }
@@ -258,7 +266,7 @@ class PagedAttention {
     template <int N, int Q>
     void score(const float* const (&queries)[Q], int64_t key, float* weights) const {
       Lanes sums[Q][4] = {};
-      const float* keys = tile_.data() + key * all_.padded_;
+      const float* keys = tile_ + key * all_.padded_;
       for (int64_t d = 0; d < all_.padded_; d += kFloatLanes) {
         Lanes q[Q];
         for (int j = 0; j < Q; ++j) q[j] = load_lanes(queries[j] + d);
@@ -282,7 +290,7 @@ class PagedAttention {
     template <int R, int N>
     int64_t add_values(int64_t first_row, int64_t from, int64_t to, int64_t d) const {
       Lanes sums[R][N] = {};
-      const float* const values = tile_.data() + d;
+      const float* const values = tile_ + d;
       const float* const weights = this->weights(first_row);
       for (int64_t k = from; k < to; ++k)
         for (int i = 0; i < N; ++i) {
@@ -292,7 +300,7 @@ class PagedAttention {
       for (int r = 0; r < R; ++r)
         for (int i = 0; i < N; ++i) {
           float* result = row(first_row + r).result + d + i * kFloatLanes;
-          const Lanes joined = load_lanes(result) * shrinks_.data()[first_row + r] + sums[r][i];
+          const Lanes joined = load_lanes(result) * shrinks_[first_row + r] + sums[r][i];
           __builtin_memcpy(result, &joined, sizeof joined);
         }
       return N * kFloatLanes;
@@ -301,9 +309,10 @@ class PagedAttention {
     const PagedAttention& all_;
     const Unit& unit_;
     const int64_t shared_, count_;
-    const HostScratch<float> queries_, results_, tile_;
+    const HostScratch<float> memory_;  // queries, and what follows
+    float *const results_, *const tile_;
+    float *const weights_, *const shrinks_;  // kTile numbers for each row; one
     std::vector<Row> rows_;
-    const HostScratch<float> weights_, shrinks_;  // kTile numbers for each row; one
   };
 
   const char* query_address(int64_t token, int64_t head) const {
@@ -401,7 +410,7 @@ class PagedAttention {
 
   const KernelContext& context_;
   const PagedAttentionAttrs& attrs_;
-  const int64_t heads_, size_, padded_, groups_, block_size_;
+  const int64_t heads_, size_, padded_, groups_, block_size_, row_bytes_;
   const float scale_;
   const LoadFn load_query_;
   void (*read_)(const uint8_t* row, int64_t begin, int64_t count, float* to) = nullptr;

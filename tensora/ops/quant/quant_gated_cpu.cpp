@@ -1,4 +1,6 @@
 // Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
+#include <optional>
+
 #include "tensora/backend/cpu/convert.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/ops/matrix/linear_activation_values.h"
@@ -36,8 +38,11 @@ void quant_gated_kernel(const KernelContext& context, const QuantGatedAttrs& att
   const int64_t total = gate.sizes[0], size = static_cast<int64_t>(element_size(out.dtype));
   const auto few = [&](int64_t begin, int64_t end) {
     const int64_t width = end - begin, rows = x.rows();
-    const HostScratch<float> sums(2 * rows * width);
-    float* const both[2] = {sums.data(), sums.data() + rows * width};
+    float few_sums[2 * kRowsAtOnce];  // enough for a single row
+    std::optional<HostScratch<float>> room;
+    if (rows > 1) room.emplace(2 * rows * width);
+    float* const sums = room ? room->data() : few_sums;
+    float* const both[2] = {sums, sums + rows * width};
     x.multiply(gate.dtype, weights[0], begin, end, both[0], width);
     x.multiply(up.dtype, weights[1], begin, end, both[1], width);
     for (int64_t r = 0; r < rows; ++r) {

@@ -1,4 +1,6 @@
 // Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
+#include <optional>
+
 #include "tensora/backend/cpu/convert.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/ops/quant/normalised_rows.h"
@@ -50,23 +52,32 @@ class SideBySide {
   // Columns begin to end of the result, which may belong to several weights.
   void few(int64_t begin, int64_t end) const {
     const int64_t width = end - begin, rows = x_.rows();
-    const HostScratch<float> sums(rows * width);
+    // A single row's results lie together, and are summed where they belong.
+    const bool in_place = rows == 1 && out_.dtype == kFloat32;
+    std::optional<HostScratch<float>> room;
+    if (!in_place) room.emplace(rows * width);
+    float* const sums = in_place ? out_.as<float>() + begin : room->data();
     for (int i = 0; i < count_; ++i) {
       const Part& part = parts_[i];
       const int64_t first = std::max(begin, part.begin),
                     last = std::min(end, part.begin + part.rows.rows);
       if (first >= last) continue;
-      float* to = sums.data() + first - begin;
+      float* to = sums + first - begin;
       x_.multiply(part.dtype, part.rows, first - part.begin, last - part.begin, to, width);
       if (!part.scale) continue;
       for (int64_t r = 0; r < rows; ++r)
         for (int64_t j = 0; j < last - first; ++j)
           to[r * width + j] *= part.scale[first - part.begin + j];
     }
-    for (int64_t r = 0; r < rows; ++r) finish(r, begin, width, sums.data() + r * width);
+    for (int64_t r = 0; r < rows; ++r) {
+      add_to(r, begin, width, sums + r * width);
+      if (!in_place)
+        store_fn<float>(out_.dtype)(sums + r * width, address(out_, r * total_ + begin), 1, width);
+    }
   }
 
-  void finish(int64_t row, int64_t begin, int64_t width, float* sums) const {
+  // Bias and residual.
+  void add_to(int64_t row, int64_t begin, int64_t width, float* sums) const {
     float more[kRowsAtOnce];
     const auto add = [&](const View& from, int64_t at) {
       load_fn<float>(from.dtype)(address(from, at), 1, width, more);
@@ -74,7 +85,6 @@ class SideBySide {
     };
     if (bias_) add(*bias_, begin);
     if (residual_) add(*residual_, row * total_ + begin);
-    store_fn<float>(out_.dtype)(sums, address(out_, row * total_ + begin), 1, width);
   }
   static char* address(const View& view, int64_t element) {
     return view.as<char>() + element * static_cast<int64_t>(element_size(view.dtype));
