@@ -177,6 +177,7 @@ void check_determinism(const Check& check) {
   // Threads of the program may compute with the same inputs; there one of them finds the pool busy.
   if (check.setting.device != Device()) return;
   const auto run_here = [&] {
+    const DeterministicScope of_this_thread(true);
     Generator generator(check.sample.seed.value_or(check.setting.seed));
     const GeneratorScope scope(generator);
     return check.sample.run(inputs.tensors());
