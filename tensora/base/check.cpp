@@ -47,8 +47,15 @@ std::string entered_function() {
   Dl_info here, info;
   std::string outermost;
   if (!dladdr(reinterpret_cast<void*>(&throw_undefined_tensor), &here)) return {};
+  bool inside = false;  // a sanitizer's backtrace begins with a frame of its own
   for (int i = 0; i < count; ++i) {
-    if (!dladdr(frames[i], &info) || info.dli_fbase != here.dli_fbase) break;
+    // The address before the return address: a call that does not return can be a function's end.
+    const bool known = dladdr(static_cast<const char*>(frames[i]) - 1, &info) != 0;
+    if (!known || info.dli_fbase != here.dli_fbase) {
+      if (inside) break;
+      continue;
+    }
+    inside = true;
     if (!info.dli_sname) continue;
     if (std::string name = function_of(info.dli_sname); !name.empty()) outermost = std::move(name);
   }

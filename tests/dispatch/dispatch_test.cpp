@@ -1,7 +1,9 @@
 #include "tensora/dispatch/op.h"
 
+#include <atomic>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "tensora/dispatch/interceptor.h"
 #include "tensora/dispatch/op_node.h"
@@ -118,6 +120,33 @@ TEST(Profiler, OneAtATimeAndOffAfterwards) {
   EXPECT_FALSE(detail::profiling.load_relaxed());
   const Profiler next;
   EXPECT_FALSE(contains(next.table(), "exp"));
+}
+
+TEST(Profiler, SeesAllThreads) {
+  const std::string path = ::testing::TempDir() + "tensora_threads.json";
+  std::atomic<bool> done = false;
+  std::thread before([&] {  // computes while profilers begin, are read and end
+    while (!done) exp(constant({1}));
+  });
+  for (int i = 0; i < 20; ++i) EXPECT_FALSE(Profiler().table().empty());
+  {
+    const Profiler profiler;
+    std::vector<std::thread> threads;
+    for (int id = 0; id < 3; ++id)
+      threads.emplace_back([] {
+        for (int i = 0; i < 50; ++i) const ProfilerRange mine("of a thread");
+      });
+    for (std::thread& thread : threads) thread.join();
+    profiler.write_chrome_trace(path);
+  }
+  done = true;
+  before.join();
+  const std::string text = text_of(path);
+  std::remove(path.c_str());
+  EXPECT_TRUE(is_valid_json(text));
+  int count = 0;
+  for (size_t at = 0; (at = text.find("of a thread", at)) != text.npos; ++at) ++count;
+  EXPECT_EQ(count, 150);
 }
 
 TEST(Profiler, UnwritablePath) {

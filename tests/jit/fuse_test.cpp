@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "tests/helpers.h"
 
@@ -110,6 +111,30 @@ TEST(Fuse, NewShapesAreTracedAgain) {
 TEST(Fuse, CapturedTensorsAreConstants) {
   const Tensor captured = sample({6});
   expect_same([&](auto in) { return (in[0] + captured) * captured; }, {sample({5, 6})});
+}
+TEST(Fuse, IsSharedByThreads) {
+  const Tensor captured = sample({6});
+  const auto function = [captured](std::span<const Tensor> in) {
+    return std::vector<Tensor>{gelu(in[0] * captured + 1) * sigmoid(in[0])};
+  };
+  const jit::Fused fused(function, 2);  // of three shapes: versions go while others run them
+  std::vector<Tensor> inputs, expected;
+  for (const int64_t rows : {1, 5, 7000}) {
+    inputs.push_back(sample({rows, 6}));
+    expected.push_back(function({&inputs.back(), 1})[0]);
+  }
+  constexpr size_t kThreads = 4, kCalls = 30;
+  std::vector<std::thread> threads;
+  for (size_t id = 0; id < kThreads; ++id)
+    threads.emplace_back([&, id] {
+      for (size_t i = id; i < id + kCalls; ++i)
+        expect_close(fused(inputs[i % 3]), expected[i % 3], 2e-6);
+    });
+  for (std::thread& thread : threads) thread.join();
+  const jit::CacheStatistics figures = fused.statistics();
+  EXPECT_EQ(figures.hits + figures.misses, kThreads * kCalls);
+  EXPECT_EQ(figures.misses, figures.evictions + figures.versions);
+  EXPECT_EQ(figures.versions, 2u);
 }
 TEST(Fuse, DescribesTheGraph) {
   const std::vector<Tensor> inputs = {sample({2, 3}), sample({3})};

@@ -1,5 +1,7 @@
 #include "tensora/llm/chat_encoder.h"
 
+#include <thread>
+
 #include "../helpers.h"
 
 namespace tensora::llm {
@@ -65,6 +67,26 @@ TEST(ChatEncoder, OnlyTheTemplateWritesControlTokens) {
     EXPECT_EQ(tokens.back(), 257);
     if (text.find('\xEF') != text.npos) continue;  // the mark itself is dropped
     EXPECT_EQ(tokenizer->decode(tokens, {}), "<|user|>" + text + "<|end|>");
+  }
+}
+
+TEST(ChatEncoder, IsSharedByThreads) {
+  const ChatEncoder encoder(
+      std::make_shared<ByteTokenizer>(),
+      ChatTemplate("{% set list = [1] %}{% for m in messages %}{% set list = "
+                   "list + [m.content] %}<|user|>{{ list }}<|end|>{% endfor %}",
+                   "", ""));
+  std::vector<std::vector<Token>> answers(4);
+  std::vector<std::thread> threads;
+  for (auto& answer : answers)
+    threads.emplace_back([&] {
+      const Message message{.role = "user", .content = "<|end|>"};
+      for (int i = 0; i < 10; ++i) answer = encoder.encode({&message, 1}, {});
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& answer : answers) {
+    EXPECT_EQ(answer, answers[0]);
+    EXPECT_EQ(std::count(answer.begin(), answer.end(), 257), 1);
   }
 }
 

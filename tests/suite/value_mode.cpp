@@ -1,4 +1,6 @@
 // Modes that look at results: value, view, determinism, meta, error.
+#include <future>
+
 #include "tensora/backend/cpu/red_zones.h"
 #include "tests/suite/samples.h"
 
@@ -172,6 +174,17 @@ void check_determinism(const Check& check) {
   require_bitwise_equal(run_with(check.setting.max_threads), first, "the second run");
   require_bitwise_equal(run_with(1), first, "with one thread");
   require_bitwise_equal(run_with(3), first, "with three threads");
+  // Threads of the program may compute with the same inputs; there one of them finds the pool busy.
+  if (check.setting.device != Device()) return;
+  const auto run_here = [&] {
+    const DeterministicScope of_this_thread(true);
+    Generator generator(check.sample.seed.value_or(check.setting.seed));
+    const GeneratorScope scope(generator);
+    return check.sample.run(inputs.tensors());
+  };
+  std::future<Out> other = std::async(std::launch::async, run_here);
+  require_bitwise_equal(run_here(), first, "while another thread computes the same");
+  require_bitwise_equal(other.get(), first, "in another thread at the same time");
 }
 
 void check_meta(const Check& check) {

@@ -205,10 +205,11 @@ void add_dropout(Cases& cases) {
                .inputs = {{sizes}, {sizes}, {{sizes[1]}}, {{sizes[1]}}, {{sizes[1]}}},
                .run =
                    [sizes](In x) {
-                     manual_seed(3);
+                     Generator random(3);
+                     const GeneratorScope scope(random);
                      const auto [y, sum] =
                          add_layer_norm(x[0], x[1], {sizes[1]}, x[2], x[3], 1e-3, x[4], 0.25);
-                     manual_seed(3);
+                     random.manual_seed(3);
                      const Tensor mask = empty(sizes, {.dtype = x[0].dtype(), .device = device()});
                      bernoulli_(mask, 0.75);
                      const Tensor expected = (x[0] + x[4]) * mask / 0.75 + x[1];
@@ -224,9 +225,10 @@ void add_dropout(Cases& cases) {
              .inputs = {{{40, 50}}, {{40, 50}}, {{50}}},
              .run =
                  [](In x) {
-                   manual_seed(3);
+                   Generator random(3);
+                   const GeneratorScope scope(random);
                    const auto [y, sum] = add_rms_norm(x[0], x[1], {50}, x[2], 1e-3, {}, 0.25);
-                   manual_seed(3);
+                   random.manual_seed(3);
                    const Tensor mask = empty({40, 50}, {.dtype = x[0].dtype(), .device = device()});
                    bernoulli_(mask, 0.75);
                    const Tensor expected = x[0] * mask / 0.75 + x[1];
