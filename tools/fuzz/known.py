@@ -131,3 +131,46 @@ def reason(call, kind, ours, theirs):
     if op in ("var", "std", "var_mean", "std_mean") and "nan" in ours + theirs:
         return "no degrees of freedom are left, and squares underflow"
     return ""
+
+
+# Functions that are ops by another name.
+ALIASES = {"float_power": "pow", "psi": "digamma", "gammaln": "lgamma", "expit": "sigmoid"}
+# What PyTorch itself says where it breaks down.
+MISHAPS = ("view size is not compatible", "modified by an inplace operation", "Expected a proper Tensor",
+           "step must be nonzero", "must be Tensor, not", "on an empty tensor because")
+IN_PLACE = ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not")
+
+
+def of_function(call, kind, ours, theirs):
+    """The same for a call of the package."""
+    op = call.op
+    if "raise" in kind and ours == "no error" and any(words in theirs for words in MISHAPS):
+        return "PyTorch does not mean to refuse this"
+    if call.inplace and op in IN_PLACE:
+        return "PyTorch's result in place keeps a gradient"
+    if op == "addbmm" and call.inplace and "does not fit in place" in ours:
+        return "PyTorch changes the size in place"
+    if op in ("unique", "unique_consecutive", "vander") and kind == "requires_grad":
+        return "PyTorch announces a gradient that it does not have, or has none"
+    if op in ("assigned", "index_put") and "dtypes match" in theirs:
+        return "values are converted, as those of slices are"
+    if op == "assigned" and kind == "requires_grad" and "int64" in call.text:
+        return "integers have no gradient"
+    if op == "diff" and call.options["n"] == 0:
+        return "PyTorch does not look at dim then"
+    if op == "block_diag" and min(x.theirs.numel() for x in call.inputs) == 0:
+        return "PyTorch's gradient leaves out the rows of vectors without elements"
+    if op == "ctc_loss" and "gradient" in kind and "nan" in theirs:
+        return "of an infinite loss, whose gradient is NaN for other classes too in PyTorch"
+    if op == "pow" and has_special(call) and any(x.theirs.is_complex() for x in call.inputs):
+        return "complex powers at infinity"
+    if op in ("quantile", "nanquantile") and "gradient" in kind:
+        return "which of equal elements is chosen"
+    if op == "ndtri" and has_tiny(call):
+        return "tails beyond the digits of 1"
+    if op == "ldexp" and "gradient" in kind and ("inf" in theirs or has_special(call)):
+        return "PyTorch's power of two is a float32"
+    if op == "entr" and has_special(call):
+        return "gradients at NaN and infinity"
+    call.op = ALIASES.get(op, op)
+    return reason(call, kind, ours, theirs)
