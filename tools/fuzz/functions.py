@@ -39,7 +39,7 @@ class Draw:
 
     def __init__(self, rng, library):
         self.rng, self.library = rng, library
-        self.dtype = rng.choice(["float32", "float64"])
+        self.dtype = rng.choice(["float32", "float32", "float64", "float64", "float16", "bfloat16"])
 
     def __call__(self, *arguments, **options):
         return arguments, {key: value for key, value in options.items() if value is not ...}
@@ -99,6 +99,11 @@ class Draw:
 
     def flag(self):
         return self.rng.random() < 0.5
+
+    def single(self):
+        """For calls that PyTorch must prepare and cannot in half types."""
+        self.dtype = self.rng.choice(["float32", "float64"])
+        return self
 
     def dim(self, rank):
         if self.rng.random() < 0.03:

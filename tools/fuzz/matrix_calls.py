@@ -1,4 +1,6 @@
 """Calls of products, linear algebra and Fourier transforms; function_calls.py says what a line is."""
+import torch
+
 from samples import COMPLEX, shape
 
 MATRICES = ["float32", "float64", *COMPLEX]
@@ -74,6 +76,20 @@ def stft(d):
              normalized=d.flag(), onesided=d.flag(), return_complex=True)
 
 
+def istft(d):
+    n, hop = 8, d.single().pick(1, 2)
+    spectrum = torch.stft(torch.tensor([d.rng.uniform(-2, 2) for _ in range(24)], dtype=getattr(torch, d.dtype)), n,
+                          hop,
+                          window=torch.ones(n, dtype=getattr(torch, d.dtype)), return_complex=True)
+    return d(d.of(spectrum), n, hop_length=hop, window=d.positive(n, grad=False), length=d.pick(None, 20, 24))
+
+
+def lu_solve(d):
+    given = torch.tensor([d.rng.uniform(-2, 2) for _ in range(9)], dtype=getattr(torch, d.single().dtype)).view(3, 3)
+    factors, pivots = torch.linalg.lu_factor(given)
+    return d(d.of(factors, True), d.of(pivots), d.x(3, 2), adjoint=d.flag())
+
+
 SQUARE = {"linalg.inv": {}, "linalg.det": {}, "inverse": {}, "det": {}, "linalg.matrix_exp": {}}
 CALLS = {
     "einsum": einsum, "matmul": matmul, "tensordot": tensordot, "mm": product("m", "r"), "mv": product("m", "v"),
@@ -121,5 +137,12 @@ CALLS = {
     "fft.fftshift": lambda d: d(d.any(d.pick(1, 2))), "fft.ifftshift": lambda d: d(d.any(d.pick(1, 2))),
     "fft.fftfreq": lambda d: d(d.pick(1, 4, 5), d.pick(1.0, 0.5)),
     "fft.rfftfreq": lambda d: d(d.pick(1, 4, 5), d.pick(1.0, 0.5)),
-    "stft": stft,
+    "stft": stft, "istft": istft, "linalg.lu_solve": lu_solve, "lu_unpack": lambda d: d(*lu_solve(d)[0][:2]),
+    "linalg.inv_ex": lambda d: d(matrices(dtype_of(d), *d.pick([3, 3], [2, 3, 3]))),
+    "linalg.solve_ex": lambda d: d(matrices(d, 3, 3), d.x(3, 2)),
+    "linalg.cholesky_ex": lambda d: d(d.spd(2, 3, 3), upper=d.flag()),
+    "linalg.lu_factor_ex": lambda d: d(matrices(d, *d.pick([3, 3], [2, 4, 3]))),
+    "pinverse": lambda d: d(matrices(d, 4, 3)),
+    "linalg.lstsq": lambda d: d(matrices(d, 4, 3), d.x(4, 2), driver=d.pick(None, "gels", "gelsd")),
+    "ger": product("v", "w"),
 }
