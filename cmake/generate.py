@@ -157,6 +157,7 @@ def generate_pointwise(headers, out, complex_forms):
                 passed = "".join(f", {name}" for _, name, _ in f.fields)
                 form = f"ComplexForms::{f.name}({first}{call}{passed})"
                 tensors = [first] + re.findall(r"const Tensor& (\w+)", operands)
+                kept = f"ComplexForms::kept({{{', '.join(tensors)}}})"
                 guard = (f"  if (ComplexForms::suit({{{{{', '.join(tensors)}}}}})) return {{}};\n"
                          if f.name in complex_forms else "")
                 functions.append(f"Tensor {f.name}(const Tensor& {first}{operands}{plain}) {{\n"
@@ -168,7 +169,7 @@ def generate_pointwise(headers, out, complex_forms):
                     f"const Tensor& {f.name}_(const Tensor& {first}{operands}{fields});\n")
                 functions.append(
                     f"const Tensor& {f.name}_(const Tensor& {first}{operands}{plain}) {{\n"
-                    + guard.format(f"copy_({first}, {form})") +
+                    + guard.format(f"copy_({first}, {form.replace(first, kept, 1)})") +
                     f"  return apply_inplace({f.name}_op, {{{first}{call}}}, {attrs});\n}}\n")
     describes = []
     for header, functors in headers:

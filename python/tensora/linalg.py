@@ -3,8 +3,12 @@ from . import _C
 
 LinAlgError = RuntimeError
 globals().update({name: value for name, value in vars(_C.linalg).items() if not name.startswith("__")})
-diagonal = _C.diagonal
 matmul = _C.matmul
+
+
+def diagonal(A, *, offset=0, dim1=-2, dim2=-1):
+    """The diagonals of matrices; a view."""
+    return _C.diagonal(A, offset, dim1, dim2)
 
 
 def norm(A, ord=None, dim=None, keepdim=False, *, out=None, dtype=None):

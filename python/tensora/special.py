@@ -2,6 +2,9 @@
 import math
 
 from . import _C
+from ._dtypes import result_type
+from ._functions import as_tensor
+from .autograd import Function
 
 _SAME = ("digamma", "erf", "erfc", "erfinv", "exp2", "expm1", "log1p", "log_softmax", "logit", "logsumexp", "round",
          "sinc", "softmax", "xlogy", "polygamma")
@@ -17,15 +20,37 @@ def ndtr(input):
 
 def ndtri(input):
     """Its inverse."""
-    return math.sqrt(2) * _C.erfinv(2 * input - 1)
+    return math.sqrt(2) * _C.erfinv(2 * _inexact(input, input) - 1)
+
+
+class _Entr(Function):
+    @staticmethod
+    def forward(ctx, input):
+        ctx.save_for_backward(input)
+        inside = -_C.xlogy(input, input)
+        return _C.where(input < 0, _C.full_like(inside, -math.inf), inside)
+
+    @staticmethod
+    def backward(ctx, grad):
+        input, = ctx.saved_tensors
+        return grad * (-1 - input.log())
 
 
 def entr(input):
     """-x log x, 0 at 0, and minus infinity below."""
-    inside = -_C.xlogy(input, input)
-    return _C.where(input < 0, _C.full_like(inside, -math.inf), inside)
+    return _Entr.apply(input)
+
+
+def _inexact(value, other):
+    """A tensor of the dtype in which the two are computed; whole numbers are as floats."""
+    dtype = result_type(value, other)
+    if not (dtype.is_floating_point or dtype.is_complex):
+        dtype = _C.get_default_dtype()
+    return as_tensor(value, dtype=dtype)
 
 
 def xlog1py(input, other):
     """x log(1 + y), 0 where x is 0."""
-    return _C.where(_C.eq(input, 0) & ~_C.isnan(other), _C.zeros_like(other), input * _C.log1p(other))
+    x, y = _inexact(input, other), _inexact(other, input)
+    # Where x is 0, so is the logarithm that would be infinite or NaN.
+    return x * _C.log1p(_C.where((x == 0) & ((y <= -1) | _C.isinf(y)), 0, y))

@@ -84,6 +84,8 @@ TEST(Promotion, ZeroDimTensorsAndNumbersYieldWithinTheirCategory) {
             kComplex64);
   EXPECT_EQ((ones({2}, {.dtype = kFloat64}) + full({}, i, {.dtype = kComplex64})).dtype(),
             kComplex128);
+  EXPECT_EQ((ones({2}) + full({}, i, {.dtype = kComplex128})).dtype(), kComplex64);
+  EXPECT_EQ((i8 + full({}, i, {.dtype = kComplex128})).dtype(), kComplex128);
   // PyTorch gives complex32, which is not among our dtypes.
   EXPECT_EQ((f16 + i).dtype(), kComplex64);
 }

@@ -38,6 +38,15 @@ TEST(PytorchParity, LogitWithALargeEps) {
   EXPECT_TRUE(std::isnan(nan.grad().item<double>()));
 }
 
+TEST(PytorchParity, AnglesOfRealNumbersHaveNoSlope) {
+  const Tensor x = tensor({-2.0, 0.0, 3.0, std::numeric_limits<double>::quiet_NaN()});
+  x.requires_grad_();
+  const Tensor y = angle(x);
+  EXPECT_TRUE(std::isnan(y[3].item<double>()));
+  y.sum().backward();
+  EXPECT_EQ(values(x.grad()), (Values{0, 0, 0, 0}));
+}
+
 TEST(PytorchParity, ThePowerZeroHasAHistory) {
   const Tensor x = (eye(2) * 2).requires_grad_();
   const Tensor y = linalg::matrix_power(x, 0);

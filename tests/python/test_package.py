@@ -1,6 +1,7 @@
 """The package as a whole: documentation, other names, processes, exchange with PyTorch."""
 import doctest
 import importlib
+import math
 import os
 import pkgutil
 import re
@@ -156,3 +157,26 @@ def test_safetensors_package(tmp_path):
     assert load_file(path)["a"].tolist() == [[0, 1, 2], [3, 4, 5]]
     save_file({"b": numpy.ones(3, numpy.float16)}, path)
     assert tensora.load_safetensors(path)["b"].dtype is tensora.float16
+
+
+def test_special_functions_of_awkward_arguments():
+    special = tensora.special
+    # Whole numbers are computed as floats: 2 * 0 - 1 would wrap in uint8.
+    assert special.ndtri(tensora.tensor([0, 1], dtype=tensora.uint8)).tolist() == [-math.inf, math.inf]
+    x = tensora.tensor([0.5, -2.0], dtype=tensora.float64, requires_grad=True)
+    special.entr(x).sum().backward()
+    assert x.grad[0].item() == pytest.approx(math.log(2) - 1) and math.isnan(x.grad[1].item())
+    assert special.xlog1py(tensora.tensor([0.0, 2.0]), -1).tolist() == [0, -math.inf]
+    assert special.xlog1py(3, tensora.tensor([0.0, 1e-9], dtype=tensora.float64)).tolist() == [0, pytest.approx(3e-9)]
+    assert special.xlog1py(tensora.ones(1, dtype=tensora.bfloat16), tensora.tensor([1])).dtype is tensora.bfloat16
+    wide = special.xlog1py(tensora.tensor([1.0], dtype=tensora.float64), tensora.tensor([1]))
+    assert wide.item() == pytest.approx(math.log(2), rel=1e-15)
+    zero = tensora.zeros(1, requires_grad=True)
+    special.xlog1py(zero, tensora.tensor([1.0])).sum().backward()
+    assert zero.grad.item() == pytest.approx(math.log(2))
+
+
+def test_linalg_diagonal_is_of_the_last_dims():
+    x = tensora.arange(24).reshape(2, 3, 4)
+    assert tensora.linalg.diagonal(x).tolist() == [[0, 5, 10], [12, 17, 22]]
+    assert tensora.linalg.diagonal(x, offset=-1, dim1=0, dim2=1).tolist() == [[12], [13], [14], [15]]

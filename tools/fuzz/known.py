@@ -131,3 +131,55 @@ def reason(call, kind, ours, theirs):
     if op in ("var", "std", "var_mean", "std_mean") and "nan" in ours + theirs:
         return "no degrees of freedom are left, and squares underflow"
     return ""
+
+
+# Functions that are ops by another name.
+ALIASES = {"float_power": "pow", "psi": "digamma", "gammaln": "lgamma", "expit": "sigmoid", "arctan2": "atan2",
+           "arccosh": "acosh", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
+           "not_equal": "ne", "clip": "clamp", "multiply": "mul", "divide": "div", "subtract": "sub"}
+# What PyTorch itself says where it breaks down.
+MISHAPS = ("view size is not compatible", "modified by an inplace operation", "Expected a proper Tensor",
+           "step must be nonzero", "must be Tensor, not", "on an empty tensor because",
+           "INTERNAL ASSERT", "integer tensors, but got")
+IN_PLACE = ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not")
+
+
+def of_function(call, kind, ours, theirs):
+    """The same for a call of the package."""
+    op = call.op = ALIASES.get(call.op, call.op)
+    if "raise" in kind and ours == "no error" and any(words in theirs for words in MISHAPS):
+        return "PyTorch does not mean to refuse this"
+    if kind == "raise" and "expected two float32 or two float64" in ours:
+        return "there is no complex32"
+    if op in ("cdist", "pdist") and "expected points of float32" in ours and theirs == "no error":
+        return "PyTorch has no kernel either, and needs none without elements"
+    if call.inplace and op in IN_PLACE:
+        return "PyTorch's result in place keeps a gradient"
+    if op == "addbmm" and call.inplace and "does not fit in place" in ours:
+        return "PyTorch changes the size in place"
+    if op in ("unique", "unique_consecutive", "vander") and kind == "requires_grad":
+        return "PyTorch announces a gradient that it does not have, or has none"
+    if op in ("assigned", "index_put") and "dtypes match" in theirs:
+        return "values are converted, as those of slices are"
+    if op == "assigned" and kind == "requires_grad" and "int64" in call.text:
+        return "integers have no gradient"
+    if op == "diff" and call.options["n"] == 0:
+        return "PyTorch does not look at dim then"
+    if op == "lstsq" and kind == "requires_grad":
+        return "residuals that are not computed have no gradient"
+    if op == "block_diag" and min(x.theirs.numel() for x in call.inputs) == 0:
+        return "PyTorch's gradient leaves out the rows of vectors without elements"
+    if op == "ctc_loss" and "gradient" in kind and "nan" in theirs:
+        return "of an infinite loss, whose gradient is NaN for other classes too in PyTorch"
+    if op == "pow" and any(x.theirs.is_complex() for x in call.inputs) and (
+            has_special(call) or has_zero(call) and "gradient" in kind):
+        return "complex powers at infinity, and their gradients at 0"
+    if op in ("quantile", "nanquantile") and "gradient" in kind:
+        return "which of equal elements is chosen"
+    if op == "ndtri" and has_tiny(call):
+        return "tails beyond the digits of 1"
+    if op == "ldexp" and "gradient" in kind and ("inf" in theirs or has_special(call)):
+        return "PyTorch's power of two is a float32"
+    if op == "entr" and has_special(call):
+        return "gradients at NaN and infinity"
+    return reason(call, kind, ours, theirs)

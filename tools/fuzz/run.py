@@ -2,16 +2,17 @@
 """Compares random calls of Tensora with PyTorch: values, dtypes, shapes, strides, gradients, errors.
 
     PYTHONPATH=build/tests/python_glue tools/fuzz/run.py [--count N] [--seed S] [--only OP,...] [--programs]
+    PYTHONPATH=build/tests/python_glue:build/python tools/fuzz/run.py --functions [--count N] ...
 
 With --programs, random programs of views, in-place ops and gradients take the place of single calls.
+With --functions, the calls are those of the Python package (target tensora_python): whole functions,
+methods and their in-place forms, not the ops that they are made of.
 
 Needs PyTorch (`pip install torch`) and the Python module that the tests build (target tensora_glue);
 says so and does nothing where one is missing. A finding is printed with the call that shows it, and
 makes the exit status 1; what differs on purpose is listed in known.py.
 """
 import argparse
-import cmath
-import math
 import random
 import sys
 import warnings
@@ -23,42 +24,24 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(0)
 
+import functions
 import programs
+from comparing import close, flat, is_rounding, numbers
 from known import reason
 from ops import BEYOND_GOLDENS, FAMILIES, LOOSE
 from samples import weights
 
 ERRORS = (RuntimeError, IndexError, TypeError, ValueError, MemoryError, OverflowError, NotImplementedError)
-DIGITS = {"float16": 2e-3, "bfloat16": 1.6e-2, "float32": 4e-6, "float64": 1e-11,
-          "complex64": 8e-6, "complex128": 2e-11}
-
-
-def flat(items):
-    return [x for item in items for x in flat(item)] if isinstance(items, list) else [items]
 
 
 def elements(tensor):
     """In one list; complex numbers as such."""
     if isinstance(tensor, torch.Tensor):
-        return tensor.detach().resolve_conj().flatten().tolist()
+        return numbers(tensor)
     if not tensor.dtype.startswith("complex"):
         return flat(tensor.tolist())
     parts = flat(glue.view_as_real(tensor).tolist())
     return [complex(*pair) for pair in zip(parts[::2], parts[1::2])]
-
-
-def size(number):
-    """The magnitude, infinite where Python's abs would throw."""
-    return math.hypot(number.real, number.imag)
-
-
-def close(ours, theirs, dtype, loose):
-    if isinstance(theirs, float) and math.isnan(theirs):
-        return isinstance(ours, float) and math.isnan(ours)
-    if dtype not in DIGITS or cmath.isinf(theirs):
-        return ours == theirs
-    tolerance = DIGITS[dtype] * (100 if loose else 1)
-    return size(ours - theirs) <= tolerance * max(1e-2 if not loose else 1, size(theirs))
 
 
 def outcome(function, tensors):
@@ -167,19 +150,6 @@ def exact(call):
     return outputs, [leaf for leaf in leaves if leaf is not None]
 
 
-def is_rounding(ours, theirs, right, dtype):
-    """Whether ours are as near to the right numbers as PyTorch's are."""
-    if right is None or right.numel() != len(ours):
-        return False
-    mistakes = [0.0, 0.0]
-    for x, y, z in zip(ours, theirs, elements(right)):
-        if cmath.isfinite(x) and cmath.isfinite(y) and cmath.isfinite(z):
-            mistakes = [max(mistakes[0], size(x - z)), max(mistakes[1], size(y - z))]
-        elif not (x == y or x != x and y != y or close(x, z, dtype, True)):
-            return False
-    return mistakes[0] <= 4 * mistakes[1]
-
-
 def compare_parts(ours, theirs, what):
     """What differs between a program's tensors."""
     if (ours.dtype, tuple(ours.shape)) != (str(theirs.dtype)[6:], tuple(theirs.shape)):
@@ -196,11 +166,14 @@ def main():
     arguments.add_argument("--only", default="")
     arguments.add_argument("--show", type=int, default=3, help="findings to print per op and kind")
     arguments.add_argument("--programs", action="store_true", help="programs instead of single calls")
+    arguments.add_argument("--functions", action="store_true", help="functions of the package instead of ops")
     options = arguments.parse_args()
     warnings.simplefilter("ignore")
+    only = set(filter(None, options.only.split(",")))
+    if options.functions:
+        return 1 if functions.run(options.count, options.seed, options.show, only) else 0
     if options.programs:
         return 1 if programs.run(options.count, options.seed, options.show, compare_parts) else 0
-    only = set(filter(None, options.only.split(",")))
     calls = [(family, op) for families in (FAMILIES, BEYOND_GOLDENS) for family, ops in families.items()
              for op in ops if not only or op in only]
     findings, meant = {}, 0

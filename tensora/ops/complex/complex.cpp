@@ -92,7 +92,8 @@ Tensor conj(const Tensor& self) {
 Tensor angle(const Tensor& self) {
   if (self.is_complex()) return atan2(imag(self), real(self));
   const Tensor x = self.is_floating_point() ? self : to(self, default_dtype());
-  return where(isnan(x), x, to(lt(x, 0), x.dtype()) * kPi);
+  // NaN by a product with 0: its gradient is 0, as everywhere.
+  return where(isnan(x), x * 0, to(lt(x, 0), x.dtype()) * kPi);
 }
 
 Tensor sgn(const Tensor& self) {

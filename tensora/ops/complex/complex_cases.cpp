@@ -20,6 +20,7 @@ Z at(const Array& parts, int64_t i) { return {parts[2 * i], parts[2 * i + 1]}; }
 
 struct Domain {
   double low = -2, high = 2;
+  const char* how = "complex";
 };
 
 /// `op` on complex tensors of one shape, element by element `formula`; `real` where the result is.
@@ -27,7 +28,7 @@ void elementwise(Cases& cases, std::string op, size_t count, Op run, Formula for
                  Domain domain = {}, bool real = false) {
   for (const Shape& sizes : {Shape{3, 4, 2}, Shape{0, 2}, Shape{700, 2}}) {
     cases.add({.op = op,
-               .name = concat("complex, of ", count, " ", sizes),
+               .name = concat(domain.how, ", of ", count, " ", sizes),
                .inputs = std::vector<Input>(count, {sizes, domain.low, domain.high}),
                .run =
                    [run](In x) {
@@ -152,6 +153,29 @@ void composed(Cases& cases) {
   elementwise(
       cases, "addcdiv", 3, [](const auto& x) { return addcdiv(x[0], x[1], x[2], 2); },
       [](const auto& x) { return x[0] + 2. * x[1] / x[2]; }, {0.5, 2});
+}
+
+// What a form was made of is needed for its gradient after it is overwritten.
+void in_place(Cases& cases) {
+  const Domain domain = {0.3, 1.2, "complex, in place"};
+  const auto changed = [&](std::string op, const Tensor& (*run)(const Tensor&),
+                           Z (*formula)(const Z&)) {
+    elementwise(
+        cases, std::move(op), 1, [run](const auto& x) { return run(clone(x[0])); },
+        [formula](const auto& x) { return formula(x[0]); }, domain);
+  };
+  changed("asin", asin_, [](const Z& z) { return std::asin(z); });
+  changed("sigmoid", sigmoid_, [](const Z& z) { return 1. / (1. + std::exp(-z)); });
+  changed("sgn", sgn_, [](const Z& z) { return z / std::abs(z); });
+  elementwise(
+      cases, "pow", 2, [](const auto& x) { return pow_(clone(x[0]), x[1]); },
+      [](const auto& x) { return std::pow(x[0], x[1]); }, domain);
+  elementwise(
+      cases, "pow", 1, [](const auto& x) { return pow_(clone(x[0]), 2.5); },
+      [](const auto& x) { return std::pow(x[0], 2.5); }, domain);
+  elementwise(
+      cases, "lerp", 3, [](const auto& x) { return lerp_(clone(x[0]), x[1], x[2]); },
+      [](const auto& x) { return x[0] + x[2] * (x[1] - x[0]); }, domain);
 }
 
 // On both sides of the branch cuts, which the sign of a zero tells apart, and at 0.
@@ -388,6 +412,7 @@ void complex_cases(Cases& cases) {
   arithmetic(cases);
   functions(cases);
   composed(cases);
+  in_place(cases);
   on_branch_cuts(cases);
   mixed(cases);
   movements(cases);

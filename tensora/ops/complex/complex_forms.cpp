@@ -2,6 +2,7 @@
 #include "tensora/ops/complex/complex_forms.h"
 
 #include "tensora/ops/complex/complex.h"
+#include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/functions.h"
 
@@ -30,6 +31,13 @@ bool ComplexForms::suit(std::initializer_list<Arg> operands) {
   for (const Arg& operand : operands)
     if (operand->defined() && operand->is_complex()) return true;
   return false;
+}
+
+Tensor ComplexForms::kept(std::initializer_list<Arg> operands) {
+  const Tensor& first = *operands.begin()[0];
+  for (const Arg& operand : operands)
+    if (operand->defined() && operand->requires_grad()) return clone(first);
+  return first;
 }
 
 Tensor ComplexForms::tan(const Tensor& z) { return over_i(tensora::tanh(times_i(z))); }

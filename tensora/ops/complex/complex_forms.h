@@ -11,6 +11,8 @@ namespace tensora {
 struct ComplexForms {
   /// Whether one of the operands is complex.
   static bool suit(std::initializer_list<Arg> operands);
+  /// The first operand for a form that is written over it: a copy where a gradient will ask for it.
+  static Tensor kept(std::initializer_list<Arg> operands);
 
   static Tensor tan(const Tensor& z);
   static Tensor sinh(const Tensor& z);

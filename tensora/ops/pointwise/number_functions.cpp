@@ -6,6 +6,7 @@
 
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/complex/complex.h"
+#include "tensora/ops/complex/complex_forms.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/define_pointwise.h"
@@ -89,7 +90,7 @@ Tensor positive(const Tensor& self) {
 }
 
 const Tensor& sgn_(const Tensor& self) {
-  return self.is_complex() ? copy_(self, sgn(self)) : sign_(self);
+  return self.is_complex() ? copy_(self, sgn(ComplexForms::kept({self}))) : sign_(self);
 }
 
 Tensor rsub(const Tensor& self, const Tensor& other, Scalar alpha) {

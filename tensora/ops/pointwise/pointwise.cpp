@@ -85,6 +85,8 @@ DType result_type(Args inputs) {
     if (!seen[priority]) continue;
     if (!any)
       result = promoted[priority];
+    else if (category(result) == Category::floating && is_complex(promoted[priority]))
+      result = promote_types(result, kComplex64);  // as wide as the floats
     else if (category(promoted[priority]) > category(result))
       result = promote_types(result, promoted[priority]);
     any = true;

@@ -236,7 +236,8 @@ Tensor pow(const Tensor& self, Scalar exponent) {
 Tensor pow(Scalar self, const Tensor& exponent) { return pow(wrap_number(self), exponent); }
 
 const Tensor& pow_(const Tensor& self, const Tensor& exponent) {
-  if (ComplexForms::suit({self})) return copy_(self, pow(self, exponent));
+  if (ComplexForms::suit({self}))
+    return copy_(self, pow(ComplexForms::kept({self, exponent}), exponent));
   return apply_inplace(pointwise_op<Pow>(), {self, exponent});
 }
 
@@ -244,7 +245,7 @@ const Tensor& pow_(const Tensor& self, Scalar exponent) {
   if (is_bool_power(self, exponent)) return logical_or_(self, logical_not(wrap_number(exponent)));
   check_integer_power(self, exponent);
   if (!is_differentiable(self.dtype())) return pow_(self, wrap_number(exponent));
-  if (self.is_complex()) return copy_(self, pow(self, exponent));
+  if (self.is_complex()) return copy_(self, pow(ComplexForms::kept({self}), exponent));
   if (exponent == 2) return square_(self);
   if (exponent == 3) return apply_inplace(pointwise_op<Cube>(), {self});
   if (exponent == 0.5) return sqrt_(self);

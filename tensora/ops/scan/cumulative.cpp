@@ -2,6 +2,7 @@
 
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/complex/complex.h"
+#include "tensora/ops/complex/complex_forms.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/operators.h"
@@ -95,7 +96,7 @@ Tensor scanned(const OpDef<CumulativeAttrs>& op, const Tensor& self, int64_t dim
 
 const Tensor& scan_inplace(const OpDef<CumulativeAttrs>& op, const Tensor& self, int64_t dim) {
   wrap_dim(dim, self.dim(), op.name);
-  if (self.is_complex()) return copy_(self, scanned(op, self, dim, {}));
+  if (self.is_complex()) return copy_(self, scanned(op, ComplexForms::kept({self}), dim, {}));
   apply_inplace(op, {self.dim() == 0 ? view(self, {1}) : self}, {dim, false, self.dtype()});
   return self;
 }
