@@ -47,6 +47,9 @@ _ELSEWHERE = {
     "hub": "load weights with tensora.load or tensora.load_safetensors",
     "quantize_per_tensor": "use Tensor.quantize(dtype) with a block dtype such as tensora.q8_0",
     "vmap": "write the batch dimension out",
+    "poisson": "use tensora.distributions.Poisson(rate).sample()",
+    "quantization": "use Tensor.quantize(dtype), or the command tensora quantize",
+    "ao": "use Tensor.quantize(dtype), or the command tensora quantize",
 }
 
 
@@ -57,7 +60,7 @@ def __getattr__(name):
         except ModuleNotFoundError as error:
             if error.name != f"tensora.{name}":
                 raise
-    hint = _ELSEWHERE.get(name)
+    hint = _ELSEWHERE.get("sparse" if name.startswith("sparse_") else name)
     if hint is None:
         import difflib
         near = difflib.get_close_matches(name, globals(), n=3)

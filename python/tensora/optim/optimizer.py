@@ -3,7 +3,7 @@ from collections import OrderedDict, defaultdict
 
 from .. import _C
 from .._C import Tensor
-from .._modes import no_grad
+from .._modes import enable_grad, no_grad
 from ..nn.modules.module import RemovableHandle
 
 # Options that choose between PyTorch's implementations of one thing.
@@ -343,7 +343,10 @@ class ASGD(Optimizer):
 
     @no_grad()
     def step(self, closure=None):
-        loss = closure() if closure else None
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
         for group in self.param_groups:
             for p in group["params"]:
                 if p.grad is None:

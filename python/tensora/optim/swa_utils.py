@@ -1,9 +1,11 @@
 """Averages of weights."""
 import copy
+import math
 
 from .. import _C
 from .._modes import no_grad
 from ..nn.modules.module import Module
+from .lr_scheduler import LRScheduler
 
 
 def get_ema_multi_avg_fn(decay=0.999):
@@ -65,3 +67,41 @@ def update_bn(loader, model, device=None):
     for norm, momentum in zip(norms, kept):
         norm.momentum = momentum
     model.train(was_training)
+
+
+class SWALR(LRScheduler):
+    """Leads each group's learning rate to `swa_lr` within some epochs, and keeps it there.
+
+    Another schedule may change the rate in between: what is left of the way starts where the rate is.
+    """
+
+    def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1):
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
+        if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
+            raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
+        groups = optimizer.param_groups
+        rates = list(swa_lr) if isinstance(swa_lr, (list, tuple)) else [swa_lr] * len(groups)
+        if len(rates) != len(groups):
+            raise ValueError(f"swa_lr must have {len(groups)} entries, one for each group, got {len(rates)}")
+        for group, rate in zip(groups, rates):
+            group["swa_lr"] = rate
+        self.anneal_epochs, self.anneal_strategy = anneal_epochs, anneal_strategy
+        super().__init__(optimizer, last_epoch)
+
+    def _way(self, step):
+        """Which part of the way is behind after `step` steps."""
+        part = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
+        return part if self.anneal_strategy == "linear" else (1 - math.cos(math.pi * part)) / 2
+
+    def get_lr(self):
+        step = self._step_count - 1
+        if self.anneal_epochs == 0:
+            step = max(1, step)
+        before, now = self._way(step - 1), self._way(step)
+        rates = []
+        for group, lr in zip(self.optimizer.param_groups, self._current()):
+            target = group["swa_lr"]
+            start = target if before == 1 else (lr - target * before) / (1 - before)
+            rates.append(target * now + start * (1 - now))
+        return rates

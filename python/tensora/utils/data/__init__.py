@@ -6,4 +6,7 @@ from .loader import DataLoader, get_worker_info  # noqa: F401
 from .sampler import (BatchSampler, DistributedSampler, RandomSampler, Sampler, SequentialSampler,  # noqa: F401
                       SubsetRandomSampler, WeightedRandomSampler)
 from . import dataset, loader as dataloader, sampler  # noqa: F401
+import sys as _sys
+
+_sys.modules[__name__ + ".dataloader"] = dataloader  # PyTorch's name of the file
 

@@ -1,0 +1,18 @@
+"""Small helpers that programs import from here."""
+from collections.abc import Iterable
+
+
+def _tuple_of(count):
+    def repeat(value):
+        return tuple(value) if isinstance(value, Iterable) else (value,) * count
+    return repeat
+
+
+_ntuple = _tuple_of
+_single, _pair, _triple, _quadruple = (_tuple_of(count) for count in (1, 2, 3, 4))
+
+
+def consume_prefix_in_state_dict_if_present(state_dict, prefix):
+    """Takes `prefix` from the keys that begin with it, in place."""
+    for key in [key for key in state_dict if key.startswith(prefix)]:
+        state_dict[key[len(prefix):]] = state_dict.pop(key)
