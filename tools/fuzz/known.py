@@ -174,7 +174,7 @@ def of_function(call, kind, ours, theirs):
     if op == "pow" and any(x.theirs.is_complex() for x in call.inputs) and (
             has_special(call) or has_zero(call) and "gradient" in kind):
         return "complex powers at infinity, and their gradients at 0"
-    if op in ("quantile", "nanquantile") and "gradient" in kind:
+    if op in ("quantile", "nanquantile", "msort") and "gradient" in kind:
         return "which of equal elements is chosen"
     if op == "ndtri" and has_tiny(call):
         return "tails beyond the digits of 1"
