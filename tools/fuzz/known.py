@@ -178,6 +178,8 @@ def of_function(call, kind, ours, theirs):
         return "which of equal elements is chosen"
     if op == "ndtri" and has_tiny(call):
         return "tails beyond the digits of 1"
+    if op == "ldexp" and has_huge(call):
+        return "PyTorch keeps 32 bits of the exponent"
     if op == "ldexp" and "gradient" in kind and ("inf" in theirs or has_special(call)):
         return "PyTorch's power of two is a float32"
     if op == "entr" and has_special(call):
