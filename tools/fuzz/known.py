@@ -174,10 +174,12 @@ def of_function(call, kind, ours, theirs):
     if op == "pow" and any(x.theirs.is_complex() for x in call.inputs) and (
             has_special(call) or has_zero(call) and "gradient" in kind):
         return "complex powers at infinity, and their gradients at 0"
-    if op in ("quantile", "nanquantile") and "gradient" in kind:
+    if op in ("quantile", "nanquantile", "msort") and "gradient" in kind:
         return "which of equal elements is chosen"
     if op == "ndtri" and has_tiny(call):
         return "tails beyond the digits of 1"
+    if op == "ldexp" and has_huge(call):
+        return "PyTorch keeps 32 bits of the exponent"
     if op == "ldexp" and "gradient" in kind and ("inf" in theirs or has_special(call)):
         return "PyTorch's power of two is a float32"
     if op == "entr" and has_special(call):

@@ -101,7 +101,8 @@ def viewed(program, number):
 
 # Written in place: of one tensor, and of one with another that is broadcast to it.
 ALONE = {"neg": torch.neg_, "sin": torch.sin_, "sigmoid": torch.sigmoid_, "relu": torch.relu_, "abs": torch.abs_,
-         "tanh": torch.tanh_, "exp": torch.exp_}
+         "tanh": torch.tanh_, "exp": torch.exp_, "square": torch.square_, "cos": torch.cos_, "erf": torch.erf_,
+         "trunc": torch.trunc_}
 WITH_OTHER = {"add": torch.Tensor.add_, "mul": torch.Tensor.mul_, "sub": torch.Tensor.sub_,
               "copy": torch.Tensor.copy_, "atan2": torch.Tensor.atan2_, "copysign": torch.Tensor.copysign_}
 
@@ -116,8 +117,8 @@ def written(program, number):
     if rng.random() < 0.4:
         # The sine of large numbers has no digits in common where they differ in the last one.
         large = bool((program.pairs[number].theirs.detach().abs() > 100).any())
-        name = rng.choice([n for n in ALONE if (program.dtype != "int64" or n in ("neg", "relu", "abs")) and
-                           not (n == "sin" and large)])
+        name = rng.choice([n for n in ALONE if (program.dtype != "int64" or n in ("neg", "relu", "abs", "square", "trunc")) and
+                           not (n in ("sin", "cos") and large)])
         return program.step(name + "_", getattr(glue, name + "_"), ALONE[name], [number], writes=True)
     if rng.random() < 0.3:
         value = rng.choice([0, 1, -2])
@@ -130,10 +131,50 @@ def written(program, number):
     return program.step(name + "_", getattr(glue, name + "_"), WITH_OTHER[name], [number, other], writes=True)
 
 
+def along(program, number):
+    """Reductions and scans over a dim."""
+    rng, rank = program.rng, program.pairs[number].theirs.dim()
+    if rank == 0:
+        return None
+    dim = rng.randrange(rank)
+    name = rng.choice(["cumsum", "flip", "amax", "prod", "stack"])
+    ours = {"cumsum": lambda x: glue.cumsum(x, dim=dim), "flip": lambda x: glue.flip(x, dims=[dim]),
+            "amax": lambda x: glue.amax(x, dim=[dim]), "prod": lambda x: glue.prod(x, dim=[dim]),
+            "stack": lambda x: glue.stack(x, x, dim=dim)}
+    theirs = {"cumsum": lambda x: x.cumsum(dim), "flip": lambda x: x.flip(dim), "amax": lambda x: x.amax(dim),
+              "prod": lambda x: x.prod(dim), "stack": lambda x: torch.stack([x, x], dim)}
+    return program.step(f"{name} {dim} ", ours[name], theirs[name], [number])
+
+
+def taken(program, number):
+    """Elements by their positions, and written there."""
+    rng, sizes = program.rng, program.pairs[number].theirs.shape
+    if not sizes or not sizes[0]:
+        return None
+    places = [rng.randrange(sizes[0]) for _ in range(rng.randint(1, 3))]
+    index, ours = torch.tensor(places), glue.Tensor(places, dtype="int64")
+    if rng.random() < 0.5:
+        return program.step(f"index_select {places} ", lambda x: glue.index_select(x, ours, dims=[0]),
+                            lambda x: x.index_select(0, index), [number])
+    kept = torch.zeros(sizes[0], dtype=torch.bool)
+    kept[index] = True
+    shape = [sizes[0]] + [1] * (len(sizes) - 1)
+    mask = glue.view(glue.Tensor(kept.tolist(), dtype="bool"), size=shape)
+    return program.step(f"masked_fill_ {places} ", lambda x: glue.masked_fill_(x, mask, value=3),
+                        lambda x: x.masked_fill_(kept.view(shape), 3), [number], writes=True)
+
+
 def computed(program, number):
     rng = program.rng
     other = rng.randrange(len(program.pairs))
-    name = rng.choice(["mul", "add", "sum", "clone", "cat"])
+    name = rng.choice(["mul", "add", "sum", "clone", "cat", "along", "where", "taken"])
+    if name == "along":
+        return along(program, number)
+    if name == "where":
+        return program.step("where", lambda x, y: glue.where(glue.gt(x, y), x, y), lambda x, y: torch.where(x > y, x, y),
+                            [number, other])
+    if name == "taken":
+        return taken(program, number)
     if name == "sum":
         return program.step("sum", lambda x: glue.sum(x, dim=[0] if x.shape else []),
                             lambda x: x.sum(0) if x.dim() else x.sum(), [number])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares random calls of Tensora with PyTorch: values, dtypes, shapes, strides, gradients, errors.
 
-    PYTHONPATH=build/tests/python_glue tools/fuzz/run.py [--count N] [--seed S] [--only OP,...] [--programs]
+    PYTHONPATH=build/tests/python_glue tools/fuzz/run.py [--count N] [--seed S] [--only OP,...] [--large] [--programs]
     PYTHONPATH=build/tests/python_glue:build/python tools/fuzz/run.py --functions [--count N] ...
 
 With --programs, random programs of views, in-place ops and gradients take the place of single calls.
@@ -29,7 +29,7 @@ import programs
 from comparing import close, flat, is_rounding, numbers
 from known import reason
 from ops import BEYOND_GOLDENS, FAMILIES, LOOSE
-from samples import weights
+from samples import Drawn, weights
 
 ERRORS = (RuntimeError, IndexError, TypeError, ValueError, MemoryError, OverflowError, NotImplementedError)
 
@@ -167,7 +167,9 @@ def main():
     arguments.add_argument("--show", type=int, default=3, help="findings to print per op and kind")
     arguments.add_argument("--programs", action="store_true", help="programs instead of single calls")
     arguments.add_argument("--functions", action="store_true", help="functions of the package instead of ops")
+    arguments.add_argument("--large", action="store_true", help="shapes of thousands of elements too")
     options = arguments.parse_args()
+    Drawn.large = options.large
     warnings.simplefilter("ignore")
     only = set(filter(None, options.only.split(",")))
     if options.functions:

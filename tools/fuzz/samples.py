@@ -33,8 +33,16 @@ class Sample:
         return self.views(leaf), leaf
 
 
+class Drawn:
+    """What samples are like: small, unless the loops for many elements are meant to run."""
+    large = False
+
+
 def shape(rng, dims=None):
     count = rng.choice([0, 1, 1, 2, 2, 3, 4]) if dims is None else dims
+    if Drawn.large:
+        most = {1: 5000, 2: 70, 3: 18}.get(count, 9)
+        return [rng.choice([1, 2, most, rng.randint(1, most)]) for _ in range(count)]
     return [rng.choice([0, 1, 1, 2, 3, 4, 5]) if rng.random() < 0.5 else rng.randint(1, 4)
             for _ in range(count)]
 
