@@ -2,6 +2,8 @@
 
 A name may end in `:` and a word, where a function has several kinds of calls.
 """
+import torch
+
 import composed_calls
 import functional_calls
 import matrix_calls
@@ -56,7 +58,7 @@ def indexed(d, dtype=None):
     sizes = [max(size, 1) for size in shape(d.rng, d.pick(1, 2, 3))]
     dim = d.rng.randrange(len(sizes))
     x = d.x(*sizes, dtype=dtype or d.rng.choice(NUMBERS))
-    return x, dim, d.ints(d.pick(0, 1, 3), below=sizes[dim] + (d.rng.random() < 0.03), least=-sizes[dim] * 0)
+    return x, dim, d.ints(d.pick(0, 1, 3), below=sizes[dim] + (d.rng.random() < 0.03))
 
 
 def rows_of(d, x, dim, count, dtype=None):
@@ -117,8 +119,7 @@ def subscript(d, sizes):
                 break
             continue
         if kind == "rest":
-            if ... not in [p for p in parts if p is ...]:
-                parts.append(...)
+            parts.append(...)
             break
         left.pop(0)
         if kind == "number" and size:
@@ -145,18 +146,16 @@ def index_put(d):
     used = d.rng.randint(1, len(sizes))
     # Places that differ in the first dim: which of several values stays is not certain.
     count = sizes[0] if not accumulate else 3
-    first = d.of(d.library and permutation(d, sizes[0])) if not accumulate else d.ints(3, below=sizes[0])
+    first = d.of(permutation(d, sizes[0])) if not accumulate else d.ints(3, below=sizes[0])
     places = (first, *[d.ints(count, below=size) for size in sizes[1:used]])
     return d(x, places, d.x(*d.pick([], [count] + sizes[used:], [1] + sizes[used:])), accumulate=accumulate)
 
 
 def permutation(d, count):
-    import torch
     return torch.tensor(d.rng.sample(range(count), count), dtype=torch.int64)
 
 
 def searchsorted(d):
-    import torch
     dtype = getattr(torch, d.rng.choice(["float32", "float64", "int32", "int64"]))
     rows, size = d.pick([], [2]), d.pick(0, 1, 4, 7)
     row = torch.tensor([d.rng.randint(-4, 4) for _ in range(size * (2 if rows else 1))]).view(*rows, size)
@@ -166,7 +165,6 @@ def searchsorted(d):
 
 def bucketize(d):
     edges = d.rng.sample(range(-4, 5), d.pick(1, 3, 5))
-    import torch
     return d(d.any(dtypes=REAL), d.of(torch.tensor(sorted(edges), dtype=getattr(torch, d.dtype))), right=d.flag())
 
 
@@ -174,7 +172,6 @@ def quantile(d):
     x = d.x(*[max(size, 1) for size in shape(d.rng, d.pick(1, 2, 3))], calm=d.flag())
     q = d.pick(0.0, 0.25, 0.5, 0.9, 1.0)
     if d.flag():
-        import torch
         q = d.of(torch.tensor([0.1, 0.5, 1.0][:d.pick(1, 3)], dtype=x.theirs.dtype))
     return d(x, q, dim=d.pick(None, d.dim(x.theirs.dim())), keepdim=d.flag(),
              interpolation=d.pick("linear", "lower", "higher", "midpoint", "nearest"))
@@ -227,7 +224,6 @@ CALLS = {
     "rsub": lambda d: two(d, alpha=d.pick(..., 2)),
     **{name: over for name in REDUCTIONS},
     **{f"{name}:complex": lambda d: over(d, list(COMPLEX)) for name in ("sum", "mean")},
-    "sum:dtype": lambda d: d(d.any(calm=True), dtype=...),
     "std_mean": lambda d: over(d, REAL, correction=d.pick(0, 1)),
     "var_mean": lambda d: over(d, REAL, correction=d.pick(0, 1)),
     "prod": lambda d: along(d) if d.flag() else d(d.any(calm=True)),
@@ -358,9 +354,7 @@ CALLS = {
     "scatter_reduce": scatter_reduce,
     "scatter:value": lambda d: d(*scattered(d)[:3], d.pick(0, 1.5)),
     # Order.
-    "sort": lambda d: along(d, 0, stable=True, descending=d.flag()) if False else d(x := d.any(),
-                                                                                    dim=d.dim(x.theirs.dim()),
-                                                                                    stable=True, descending=d.flag()),
+    "sort": lambda d: d(x := d.any(), dim=d.dim(x.theirs.dim()), stable=True, descending=d.flag()),
     "argsort": lambda d: d(d.distinct(2, 4), dim=d.pick(0, 1), descending=d.flag()),
     "msort": lambda d: d(d.any(d.pick(1, 2))),
     "topk": lambda d: d(d.distinct(2, 4), d.pick(0, 1, 2), d.pick(-1, 0), d.flag()),

@@ -103,6 +103,7 @@ def viewed(program, number):
 ALONE = {"neg": torch.neg_, "sin": torch.sin_, "sigmoid": torch.sigmoid_, "relu": torch.relu_, "abs": torch.abs_,
          "tanh": torch.tanh_, "exp": torch.exp_, "square": torch.square_, "cos": torch.cos_, "erf": torch.erf_,
          "trunc": torch.trunc_}
+OF_INTEGERS = ("neg", "relu", "abs", "square", "trunc")
 WITH_OTHER = {"add": torch.Tensor.add_, "mul": torch.Tensor.mul_, "sub": torch.Tensor.sub_,
               "copy": torch.Tensor.copy_, "atan2": torch.Tensor.atan2_, "copysign": torch.Tensor.copysign_}
 
@@ -117,7 +118,7 @@ def written(program, number):
     if rng.random() < 0.4:
         # The sine of large numbers has no digits in common where they differ in the last one.
         large = bool((program.pairs[number].theirs.detach().abs() > 100).any())
-        name = rng.choice([n for n in ALONE if (program.dtype != "int64" or n in ("neg", "relu", "abs", "square", "trunc")) and
+        name = rng.choice([n for n in ALONE if (program.dtype != "int64" or n in OF_INTEGERS) and
                            not (n in ("sin", "cos") and large)])
         return program.step(name + "_", getattr(glue, name + "_"), ALONE[name], [number], writes=True)
     if rng.random() < 0.3:
@@ -171,8 +172,8 @@ def computed(program, number):
     if name == "along":
         return along(program, number)
     if name == "where":
-        return program.step("where", lambda x, y: glue.where(glue.gt(x, y), x, y), lambda x, y: torch.where(x > y, x, y),
-                            [number, other])
+        return program.step("where", lambda x, y: glue.where(glue.gt(x, y), x, y),
+                            lambda x, y: torch.where(x > y, x, y), [number, other])
     if name == "taken":
         return taken(program, number)
     if name == "sum":
@@ -181,7 +182,8 @@ def computed(program, number):
     if name == "clone":
         return program.step("clone", lambda x: glue.clone(x), lambda x: x.clone(), [number])
     if name == "cat":
-        return program.step("cat", lambda x, y: glue.cat(x, y, dim=0), lambda x, y: torch.cat([x, y], 0), [number, other])
+        return program.step("cat", lambda x, y: glue.cat(x, y, dim=0), lambda x, y: torch.cat([x, y], 0),
+                            [number, other])
     return program.step(name, getattr(glue, name), getattr(torch, name), [number, other])
 
 
