@@ -266,7 +266,9 @@ Decoder::Stream Decoder::run(const Batch& batch, PagedCache& cache) const {
       .sum = quant_embedding(batch.tokens, embedding_.data,
                              {.scale = embedding_.scale, .factor = config().embedding_scale})};
   // Adapters are given by the places of tokens, so with them all rows are kept to the end.
-  const bool some = batch.logit_rows.defined(), early = some && batch.adapters.empty();
+  const bool only = batch.tokens.size(0) == 1 && batch.logit_rows.defined() &&
+                    batch.logit_rows.size(0) == 1;  // the only row there is
+  const bool some = batch.logit_rows.defined() && !only, early = some && batch.adapters.empty();
   for (size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
     Tensor seen = attention(layer, static_cast<int64_t>(i),

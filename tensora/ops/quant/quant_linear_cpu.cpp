@@ -35,13 +35,15 @@ class SideBySide {
   }
 
   void run() const {
+    const int64_t together = x_.rows() == 1 ? kMostColumns : kRowsAtOnce;
     parallel_for(total_, grain_, [&](int64_t begin, int64_t end) {
-      for (int64_t at = begin; at < end; at += kRowsAtOnce)
-        few(at, std::min(end, at + kRowsAtOnce));
+      for (int64_t at = begin; at < end; at += together) few(at, std::min(end, at + together));
     });
   }
 
  private:
+  static constexpr int64_t kMostColumns = 8 * kRowsAtOnce;  // that are finished together
+
   struct Part {
     DType dtype;
     WeightRows rows;
@@ -78,7 +80,7 @@ class SideBySide {
 
   // Bias and residual.
   void add_to(int64_t row, int64_t begin, int64_t width, float* sums) const {
-    float more[kRowsAtOnce];
+    float more[kMostColumns];
     const auto add = [&](const View& from, int64_t at) {
       load_fn<float>(from.dtype)(address(from, at), 1, width, more);
       for (int64_t j = 0; j < width; ++j) sums[j] += more[j];
