@@ -16,7 +16,7 @@ namespace tensora::cpu::TENSORA_ISA {
 namespace {
 
 constexpr int64_t kFewTasks = 16;
-constexpr int64_t kPartKeys = 2 * kKeyBlock;  // a part of the keys has at least as many
+constexpr int64_t kPartKeys = 4 * kKeyBlock;  // a part of the keys has at least as many
 
 template <class C>
 struct Backward {
