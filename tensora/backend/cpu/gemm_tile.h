@@ -18,7 +18,7 @@ struct Tile {
 #else
   static constexpr int kRows = 6;
   static constexpr int kVectors = 2;
-  static constexpr int kDepth = 248;  // as above
+  static constexpr int kDepth = 264;  // as above
   static constexpr int kRowsInCache = 144;
   static constexpr int kGroup = 1;
 #endif

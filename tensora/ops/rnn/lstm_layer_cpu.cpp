@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "tensora/backend/cpu/exponential.h"
 #include "tensora/backend/cpu/gemm_product.h"
 #include "tensora/backend/cpu/packed_operand.h"
 #include "tensora/base/thread_pool.h"
@@ -20,6 +21,25 @@ constexpr int64_t kTileSize = kRows * kColumns + 16;  // tiles not a multiple of
 constexpr int64_t kTaskWork = int64_t{1} << 16;       // multiplications
 
 using Weights = PackedOperand;
+
+// A call of the vector library's exp costs as much again as exp itself, because the loop's other
+// numbers leave the registers for it.
+struct InlineFunctions {
+  static float sigmoid(float x) {
+    const float e = exponential(-math::abs(x)), share = 1.0f / (1.0f + e);
+    return x < 0 ? e * share : share;
+  }
+  static float tanh(float x) {
+    const float e = exponential(-2.0f * math::abs(x)), far = (1.0f - e) / (1.0f + e);
+    const float square = x * x;
+    const float cubic =
+        ((0.016437582f * square - 0.052671814f) * square + 0.13320725f) * square - 0.33332947f;
+    const float near = x + x * square * cubic;
+    return math::abs(x) < 0.55f ? near : math::copysign(far, x);
+  }
+};
+using Step = rnn::LstmStepBy<InlineFunctions>;
+using StepBackward = rnn::LstmStepBackwardBy<InlineFunctions>;
 
 struct Extent {
   int64_t row, rows, panel, panel_end, col, cols;
@@ -77,9 +97,9 @@ void forward_block(const Weights* weights, const ForwardStep& step, int64_t hidd
 #pragma omp simd
     for (int64_t j = 0; j < at.cols; ++j) {
       float r[6];
-      rnn::LstmStep()(r, x[j] + sum[j], x[hidden + j] + sum[kTileSize + j],
-                      x[2 * hidden + j] + sum[2 * kTileSize + j],
-                      x[3 * hidden + j] + sum[3 * kTileSize + j], before[j]);
+      Step()(r, x[j] + sum[j], x[hidden + j] + sum[kTileSize + j],
+             x[2 * hidden + j] + sum[2 * kTileSize + j], x[3 * hidden + j] + sum[3 * kTileSize + j],
+             before[j]);
       y[j] = r[0];
       cell[j] = r[1];
       value[j] = r[2];
@@ -144,8 +164,8 @@ void backward_block(const Weights& weights, const BackwardStep& step, int64_t hi
 #pragma omp simd
     for (int64_t j = 0; j < at.cols; ++j) {
       float r[5];
-      rnn::LstmStepBackward()(r, dh[j] + dy[j], dc[j], value[j], value[hidden + j],
-                              value[2 * hidden + j], value[3 * hidden + j], before[j], after[j]);
+      StepBackward()(r, dh[j] + dy[j], dc[j], value[j], value[hidden + j], value[2 * hidden + j],
+                     value[3 * hidden + j], before[j], after[j]);
       gate[j] = r[0];
       gate[hidden + j] = r[1];
       gate[2 * hidden + j] = r[2];

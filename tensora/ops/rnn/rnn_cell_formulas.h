@@ -7,28 +7,42 @@
 
 namespace tensora::rnn {
 
-/// From the sums of the four gates and the old cell to hidden state, cell, and the gates' values.
-struct LstmStep {
-  static constexpr int kIn = 5, kOut = 6;
+struct MathFunctions {
   template <class C>
-  TENSORA_HD void operator()(C (&y)[kOut], C i, C f, C g, C o, C c) const {
-    y[2] = math::sigmoid(i);
-    y[3] = math::sigmoid(f);
-    y[4] = math::tanh(g);
-    y[5] = math::sigmoid(o);
-    y[1] = y[3] * c + y[2] * y[4];
-    y[0] = y[5] * math::tanh(y[1]);
+  TENSORA_HD static C sigmoid(C x) {
+    return math::sigmoid(x);
+  }
+  template <class C>
+  TENSORA_HD static C tanh(C x) {
+    return math::tanh(x);
   }
 };
 
+/// From the sums of the four gates and the old cell to hidden state, cell, and the gates' values.
+template <class Functions>
+struct LstmStepBy {
+  static constexpr int kIn = 5, kOut = 6;
+  template <class C>
+  TENSORA_HD void operator()(C (&y)[kOut], C i, C f, C g, C o, C c) const {
+    y[2] = Functions::sigmoid(i);
+    y[3] = Functions::sigmoid(f);
+    y[4] = Functions::tanh(g);
+    y[5] = Functions::sigmoid(o);
+    y[1] = y[3] * c + y[2] * y[4];
+    y[0] = y[5] * Functions::tanh(y[1]);
+  }
+};
+using LstmStep = LstmStepBy<MathFunctions>;
+
 /// From the gradients of hidden state and cell, the gates' values and the cell before and after, to
 /// the gradients of the sums and of the old cell.
-struct LstmStepBackward {
+template <class Functions>
+struct LstmStepBackwardBy {
   static constexpr int kIn = 8, kOut = 5;
   template <class C>
   TENSORA_HD void operator()(C (&y)[kOut], C dh, C dc, C i, C f, C g, C o, C before,
                              C after) const {
-    const C t = math::tanh(after);
+    const C t = Functions::tanh(after);
     const C d = dc + dh * o * (1 - t * t);
     y[0] = d * g * i * (1 - i);
     y[1] = d * before * f * (1 - f);
@@ -37,6 +51,7 @@ struct LstmStepBackward {
     y[4] = d * f;
   }
 };
+using LstmStepBackward = LstmStepBackwardBy<MathFunctions>;
 
 /// From the three sums over the input and over the hidden state, and the old hidden state, to the
 /// new one, the gates' values, and the hidden state's part of the third sum.
