@@ -114,25 +114,25 @@ double largest_of(std::span<const double> weights) {
   return valid ? largest : -1;
 }
 
-// The running sums of the weights as integers. A product with a power of two is what
-// integer_weight's ldexp gives, if there is such a number.
-void sum_weights(std::span<const double> w, int exponent, uint64_t* through) {
+// The running sums of the weights as integers; the weights are overwritten. A product with a power
+// of two is what integer_weight's ldexp gives, if there is such a number.
+void sum_weights(std::span<double> w, int exponent, uint64_t* through) {
   const double factor = std::ldexp(1.0, exponent);
   uint64_t sum = 0;
   if (!std::isnormal(factor)) {
     for (const double weight : w) *through++ = sum += integer_weight(weight, exponent);
     return;
   }
-  for (const double weight : w) {
-    const auto scaled = static_cast<int64_t>(weight * factor);
-    *through++ = sum += static_cast<uint64_t>(scaled + (scaled == 0 && weight > 0));
-  }
+#pragma omp simd
+  for (size_t i = 0; i < w.size(); ++i) w[i] = w[i] > 0 ? std::max(w[i] * factor, 1.0) : 0.0;
+  for (const double scaled : w)
+    *through++ = sum += static_cast<uint64_t>(static_cast<int64_t>(scaled));
 }
 
 // Draws by the cumulative weights: the category whose interval holds the random point. See
 // Note [Weights as integers].
-Fault draw_with_replacement(std::span<const double> w, double largest,
-                            std::span<const long long> words, int64_t* to) {
+Fault draw_with_replacement(std::span<double> w, double largest, std::span<const long long> words,
+                            int64_t* to) {
   if (largest == 0) return Fault::zero_sum;
   const HostScratch<uint64_t> sums(std::ssize(w));
   sum_weights(w, weight_exponent(largest, std::ssize(w)), sums.data());
