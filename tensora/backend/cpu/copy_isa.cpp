@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tensora/backend/cpu/pointwise.h"
+#include "tensora/backend/cpu/stream.h"
 #include "tensora/base/thread_pool.h"
 
 namespace tensora::cpu::TENSORA_ISA {
@@ -17,8 +18,9 @@ void identity_tile(const void*, int64_t n, void* out, const void* const* in) {
 }
 
 // Every source value is exact in its own compute type, so the only rounding is the store's; or, as
-// a real number becomes complex, the load's.
-void copy_by_tiles(const View& from, const View& to) {
+// a real number becomes complex, the load's. Half numbers that stay what they are move as bits.
+void copy_by_tiles(View from, View to) {
+  if (from.dtype == to.dtype && element_size(to.dtype) == 2) from.dtype = to.dtype = DType::int16;
   static constexpr Tiles tiles{identity_tile<float>,          identity_tile<double>,
                                identity_tile<int32_t>,        identity_tile<int64_t>,
                                identity_tile<Complex<float>>, identity_tile<Complex<double>>};
@@ -26,6 +28,24 @@ void copy_by_tiles(const View& from, const View& to) {
   const View* const in[] = {&from};
   const View* const out[] = {&to};
   run_pointwise({"copy", in, out, to.device, widens ? to.dtype : from.dtype}, tiles, nullptr);
+}
+
+void copy_bytes(const char* from, char* to, size_t bytes) {
+  const bool past_cache =
+      bytes >= kStreamBytes && reinterpret_cast<uintptr_t>(to) % kStreamUnit == 0;
+  const int64_t unit = past_cache ? static_cast<int64_t>(kStreamUnit) : 1;
+  const int64_t units = static_cast<int64_t>(bytes) / unit;
+  parallel_for(units, kBytesPerTask / unit, [&](int64_t begin, int64_t end) {
+    const auto count = static_cast<size_t>((end - begin) * unit);
+    if (past_cache) {
+      copy_streaming(to + begin * unit, from + begin * unit, count);
+      finish_streaming();
+    } else {
+      std::memcpy(to + begin * unit, from + begin * unit, count);
+    }
+  });
+  const auto done = static_cast<size_t>(units * unit);
+  std::memcpy(to + done, from + done, bytes - done);
 }
 
 // Note [Transposed copies]
@@ -68,13 +88,7 @@ void copy_elements(const View& from, const View& to) {
   const bool same_layout = from.sizes == to.sizes && from.dtype == to.dtype &&
                            ((from.contiguous && to.contiguous) ||
                             (from.strides == to.strides && is_dense(to.sizes, to.strides)));
-  if (same_layout && to.bytes() < (size_t{16} << 20)) {
-    const auto bytes = static_cast<int64_t>(to.bytes());
-    parallel_for(bytes, kBytesPerTask, [&](int64_t begin, int64_t end) {
-      std::memcpy(to.as<char>() + begin, from.as<char>() + begin, static_cast<size_t>(end - begin));
-    });
-    return;
-  }
+  if (same_layout) return copy_bytes(from.as<const char>(), to.as<char>(), to.bytes());
   if (is_transpose(from, to)) {
     visit_element_size(to.dtype, [&]<class T>() {
       copy_transposed(from.as<const T>(), to.as<T>(), to.sizes[0], to.sizes[1], from.strides[1],

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tensora/backend/cpu/convert.h"
+#include "tensora/backend/cpu/bfloat16.h"
 #include "tensora/backend/cpu/pointwise.h"
 #include "tensora/backend/cpu/stream.h"
 #include "tensora/backend/cpu/walk.h"
@@ -31,6 +31,7 @@ struct ComputeType {
 
   int64_t tile() const { return bytes > 8 ? kTile / 2 : kTile; }
   LoadFn load(DType from) const {
+    if (dtype == DType::float32 && from == DType::bfloat16) return load_bfloat16;
     return dtype == DType::float64      ? load_fn<double>(from)
            : dtype == DType::int64      ? load_fn<int64_t>(from)
            : dtype == DType::float32    ? load_fn<float>(from)
@@ -39,6 +40,7 @@ struct ComputeType {
                                         : load_fn<int32_t>(from);
   }
   StoreFn store(DType to) const {
+    if (dtype == DType::float32 && to == DType::bfloat16) return store_bfloat16;
     return dtype == DType::float64      ? store_fn<double>(to)
            : dtype == DType::int64      ? store_fn<int64_t>(to)
            : dtype == DType::float32    ? store_fn<float>(to)
@@ -89,7 +91,7 @@ struct Operand {
 struct Job {
   Walk walk;
   ComputeType type;
-  const void* functor;
+  const void* functor;  // null: a copy
   Operand in[kMaxOperands];
   int count;
   char* out;
@@ -99,8 +101,16 @@ struct Job {
   size_t out_bytes;
 };
 
+// A whole tile consists of units; what is left of the last one may not.
+void write_past_cache(char* to, const char* from, size_t bytes) {
+  const size_t whole = bytes / kStreamUnit * kStreamUnit;
+  copy_streaming(to, from, whole);
+  std::memcpy(to + whole, from + whole, bytes - whole);
+}
+
 void run_tiles(const Job& job, int64_t begin, int64_t end) {
-  alignas(64) char buffers[kMaxOperands + 1][kTile * 8];
+  // Apart by more than a multiple of 4096, which would make a load wait for a store nearby.
+  alignas(64) char buffers[kMaxOperands + 2][kTile * 8 + 320];
   const int64_t tile = job.type.tile();
   const void* pointers[kMaxOperands];
   for (int k = 0; k < job.count; ++k)
@@ -109,6 +119,7 @@ void run_tiles(const Job& job, int64_t begin, int64_t end) {
       pointers[k] = buffers[k];
     }
   char* const result = buffers[kMaxOperands];
+  char* const narrow = buffers[kMaxOperands + 1];
   for (int64_t start = begin; start < end; start += tile) {
     const int64_t n = std::min(tile, end - start);
     for (int k = 0; k < job.count; ++k) {
@@ -131,15 +142,19 @@ void run_tiles(const Job& job, int64_t begin, int64_t end) {
       job.type.fn(job.functor, n, target, pointers);
       continue;
     }
-    job.type.fn(job.functor, n, result, pointers);
-    if (job.stream && n == tile)
-      copy_streaming(target, result, static_cast<size_t>(tile) * job.out_bytes);
-    else if (job.stream)
-      std::memcpy(target, result, static_cast<size_t>(n) * job.out_bytes);
-    else if (job.out_linear)
-      job.store(result, target, 1, n);
+    const char* done = result;
+    if (job.functor)
+      job.type.fn(job.functor, n, result, pointers);
     else
-      job.walk.scatter(0, job.out, job.out_bytes, start, n, job.store, result, job.type.bytes);
+      done = static_cast<const char*>(pointers[0]);
+    if (job.stream) {
+      if (job.store) job.store(done, narrow, 1, n);
+      write_past_cache(target, job.store ? narrow : done, static_cast<size_t>(n) * job.out_bytes);
+    } else if (job.out_linear) {
+      job.store(done, target, 1, n);
+    } else {
+      job.walk.scatter(0, job.out, job.out_bytes, start, n, job.store, done, job.type.bytes);
+    }
   }
   if (job.stream) finish_streaming();
 }
@@ -222,7 +237,7 @@ void run_pointwise(const KernelContext& context, const Tiles& tiles, const void*
   job.out_bytes = element_size(out.dtype);
   job.out_linear = job.walk.is_linear(0);
   job.store = job.out_linear && out.dtype == type.dtype ? nullptr : type.store(out.dtype);
-  job.stream = !job.store && !written_in_place && out.bytes() >= kStreamBytes &&
+  job.stream = job.out_linear && !written_in_place && out.bytes() >= kStreamBytes &&
                reinterpret_cast<uintptr_t>(out.data) % 64 == 0;
   const int64_t tile = type.tile(), tile_count = (out.numel + tile - 1) / tile;
   parallel_for(tile_count, kGrain / tile, [&](int64_t begin, int64_t end) {

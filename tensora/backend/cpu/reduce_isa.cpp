@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "tensora/backend/cpu/convert.h"
+#include "tensora/backend/cpu/bfloat16.h"
 #include "tensora/base/small_vector.h"
 #include "tensora/base/thread_pool.h"
 
@@ -121,7 +121,7 @@ class Reduction {
 LoadFn load_for(DType compute, DType dtype) {
   switch (compute) {
     case DType::float32:
-      return load_fn<float>(dtype);
+      return dtype == DType::bfloat16 ? load_bfloat16 : load_fn<float>(dtype);
     case DType::float64:
       return load_fn<double>(dtype);
     case DType::int64:

@@ -19,8 +19,9 @@ class LeastItems {
   static int64_t capacity_for(int64_t wanted) { return 2 * wanted + 512; }
 
   void look_at(const T* from, int64_t step, bool descending, int64_t begin, int64_t end) {
-    constexpr int64_t kBlock = 128;
     const SortKey<T> flip = descending ? kKeyMask<T> : 0;
+    if (step == 1 && open_ && wanted_ > 0 && end - begin >= 4 * wanted_ * kBlock)
+      return look_at_blocks(from, flip, begin, end);
     SortKey<T> keys[kBlock];
     for (int64_t first = begin; first < end; first += kBlock) {
       const int64_t count = std::min(kBlock, end - first);
@@ -53,6 +54,39 @@ class LeastItems {
   }
 
  private:
+  static constexpr int64_t kBlock = 128;
+
+  // The wanted items are among the blocks whose least keys are least: of those, the key of block
+  // number `wanted` is a bound, and few blocks have anything up to it.
+  [[gnu::noinline]] void look_at_blocks(const T* from, SortKey<T> flip, int64_t begin,
+                                        int64_t end) {
+    const int64_t blocks = (end - begin + kBlock - 1) / kBlock;
+    const HostScratch<SortKey<T>> least(blocks), ordered(blocks);
+    for (int64_t block = 0; block < blocks; ++block) {
+      const int64_t first = begin + block * kBlock, last = std::min(end, first + kBlock);
+      SortKey<T> key = kKeyMask<T>;
+#pragma omp simd reduction(min : key)
+      for (int64_t i = first; i < last; ++i) key = std::min(key, sort_key(from[i]) ^ flip);
+      least.data()[block] = ordered.data()[block] = key;
+    }
+    std::nth_element(ordered.data(), ordered.data() + wanted_ - 1, ordered.data() + blocks);
+    const SortKey<T> bound = ordered.data()[wanted_ - 1];
+    int64_t equal = 0;  // to the bound: of those the first ones are enough
+    for (int64_t block = 0; block < blocks; ++block) {
+      const SortKey<T> key = least.data()[block];
+      if (key > bound || (key == bound && equal == wanted_)) continue;
+      const int64_t first = begin + block * kBlock, last = std::min(end, first + kBlock);
+      for (int64_t i = first; i < last; ++i) equal += take_up_to(bound, equal, from[i], flip, i);
+    }
+  }
+  // Whether an element was taken that equals the bound.
+  bool take_up_to(SortKey<T> bound, int64_t equal, T element, SortKey<T> flip, int64_t i) {
+    const SortKey<T> key = sort_key(element) ^ flip;
+    if (key > bound || (key == bound && equal == wanted_) || (!open_ && key >= limit_))
+      return false;
+    take(make_item<Item>(key, i));
+    return key == bound;
+  }
   void drop() {
     if (wanted_ > 0) {
       std::nth_element(items_, items_ + wanted_ - 1, items_ + count_);

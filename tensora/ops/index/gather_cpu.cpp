@@ -1,9 +1,8 @@
 // Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
 #include "tensora/ops/index/gather.h"
 
-#include <vector>
-
 #include "tensora/backend/cpu/parts.h"
+#include "tensora/backend/cpu/scratch.h"
 #include "tensora/core/kernel.h"
 #include "tensora/ops/index/scatter_combine.h"
 
@@ -164,7 +163,7 @@ void combine(const KernelContext& context, const View& plain, const View& index,
              int64_t dim) {
   using Acc = accumulate_t<T>;
   if constexpr (std::is_same_v<Acc, float> && !std::is_same_v<T, float>) {
-    std::vector<float> sums(static_cast<size_t>(data.numel));
+    const HostScratch<float> sums(data.numel);
     View wide = data;
     wide.data = sums.data();
     wide.dtype = kFloat32;

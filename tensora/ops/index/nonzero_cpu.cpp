@@ -18,19 +18,39 @@ bool is_nonzero(T value) {
   return static_cast<accumulate_t<T>>(value) != 0;
 }
 
+template <class T>
+int64_t count_of(const T* from, int64_t n) {
+  int64_t count = 0;
+#pragma omp simd reduction(+ : count)
+  for (int64_t i = 0; i < n; ++i) count += is_nonzero(from[i]);
+  return count;
+}
+// Masks: up to 255 are counted in a byte, so that one instruction adds 32 of them.
+int64_t count_of(const bool* from, int64_t n) {
+  constexpr int64_t kLanes = 64, kTurns = 255;
+  int64_t count = 0;
+  while (n >= kLanes) {
+    uint8_t lanes[kLanes] = {};
+    const int64_t turns = std::min(kTurns, n / kLanes);
+    for (int64_t turn = 0; turn < turns; ++turn, from += kLanes)
+#pragma omp simd
+      for (int64_t i = 0; i < kLanes; ++i) lanes[i] = static_cast<uint8_t>(lanes[i] + from[i]);
+    for (const uint8_t lane : lanes) count += lane;
+    n -= turns * kLanes;
+  }
+  for (int64_t i = 0; i < n; ++i) count += from[i];
+  return count;
+}
+
 // How many elements of each block are not zero.
 template <class T>
 std::vector<int64_t> count_blocks(const View& in) {
   std::vector<int64_t> counts(static_cast<size_t>(block_count(in.numel)));
   const T* const from = in.as<const T>();
   parallel_for(block_count(in.numel), 1, [&](int64_t begin, int64_t end) {
-    for (int64_t block = begin; block < end; ++block) {
-      const int64_t last = std::min(in.numel, (block + 1) * kBlock);
-      int64_t count = 0;
-#pragma omp simd reduction(+ : count)
-      for (int64_t i = block * kBlock; i < last; ++i) count += is_nonzero(from[i]);
-      counts[static_cast<size_t>(block)] = count;
-    }
+    for (int64_t block = begin; block < end; ++block)
+      counts[static_cast<size_t>(block)] =
+          count_of(from + block * kBlock, std::min(kBlock, in.numel - block * kBlock));
   });
   return counts;
 }
@@ -44,20 +64,29 @@ void nonzero_count_kernel(const KernelContext& context, const NoAttrs&) {
   *context.output().as<int64_t>() = total;
 }
 
-// Writes the multi-index of each flat position.
+// Writes the multi-index of each flat position. They ascend, so that one division serves for all
+// that lie in the same line.
 void write_rows(const Shape& sizes, const int64_t* positions, int64_t count, int64_t* to) {
-  const int dims = sizes.size();
+  const int dims = sizes.size(), last = dims - 1;
   if (dims == 1) {
     std::copy_n(positions, count, to);
     return;
   }
-  for (int64_t k = 0; k < count; ++k, to += dims) {
-    int64_t rest = positions[k];
-    for (int d = dims - 1; d > 0; --d) {
-      to[d] = rest % sizes[d];
+  if (dims == 0) return;
+  const int64_t length = sizes[last];
+  for (int64_t k = 0; k < count;) {
+    const int64_t line = positions[k] / length, begin = line * length, end = begin + length;
+    int64_t outer[kMaxDims];
+    int64_t rest = line;
+    for (int d = last - 1; d > 0; --d) {
+      outer[d] = rest % sizes[d];
       rest /= sizes[d];
     }
-    if (dims > 0) to[0] = rest;
+    outer[0] = rest;
+    for (; k < count && positions[k] < end; ++k, to += dims) {
+      for (int d = 0; d < last; ++d) to[d] = outer[d];
+      to[last] = positions[k] - begin;
+    }
   }
 }
 

@@ -4,9 +4,11 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "tensora/backend/cpu/convert.h"
+#include "tensora/backend/cpu/scratch.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/ops/random/random_tile.h"
 #include "tensora/ops/random/sample.h"
@@ -23,31 +25,28 @@ namespace tensora::cpu::TENSORA_ISA {
 namespace {
 
 template <class V, class Distribution>
-std::vector<V> drawn(const Distribution& distribution, int64_t n) {
-  std::vector<V> values(static_cast<size_t>(n));
+void draw(const Distribution& distribution, V* to, int64_t n) {
   View view;
-  view.data = values.data();
+  view.data = to;
   view.sizes = Shape{n};
   view.strides = Strides{1};
   view.dtype = std::is_same_v<V, double> ? kFloat64 : kInt64;
   view.update();
   run_generate(view, random_tile<Distribution, V>, view.dtype, &distribution);
-  return values;
 }
 
 constexpr int kBucketBits = 11;
 using Starts = std::array<int64_t, (1 << kBucketBits) + 1>;
 
-// Distributes n words into 2^bits buckets by the bits below `top`, using `scratch`; starts[b] is
-// where bucket b begins.
-void deal(uint64_t* words, uint64_t* scratch, int64_t n, int top, int bits, Starts& starts) {
+// Distributes n words into 2^bits buckets of `to` by the bits below `top`; starts[b] is where
+// bucket b begins.
+void deal(const uint64_t* words, uint64_t* to, int64_t n, int top, int bits, Starts& starts) {
   const auto bucket = [&](uint64_t word) { return (word >> (top - bits)) & ((1u << bits) - 1); };
   starts.fill(0);
   for (int64_t i = 0; i < n; ++i) ++starts[bucket(words[i]) + 1];
   for (size_t b = 0; b < size_t{1} << bits; ++b) starts[b + 1] += starts[b];
   Starts next = starts;
-  for (int64_t i = 0; i < n; ++i) scratch[next[bucket(words[i])]++] = words[i];
-  std::memcpy(words, scratch, static_cast<size_t>(n) * sizeof(uint64_t));
+  for (int64_t i = 0; i < n; ++i) to[next[bucket(words[i])]++] = words[i];
 }
 
 void insertion_sort(uint64_t* words, int64_t n) {
@@ -66,6 +65,7 @@ void sort_words(uint64_t* words, uint64_t* scratch, int64_t n, int top) {
   if (bits > top) return std::sort(words, words + n);
   Starts starts;
   deal(words, scratch, n, top, bits, starts);
+  std::memcpy(words, scratch, static_cast<size_t>(n) * sizeof(uint64_t));
   for (size_t b = 0; b < size_t{1} << bits; ++b)
     if (const int64_t count = starts[b + 1] - starts[b]; count > 1)
       sort_words(words + starts[b], scratch + starts[b], count, top - bits);
@@ -75,14 +75,15 @@ void randperm_kernel(const KernelContext& context, const RandomAttrs& attrs) {
   const View& out = context.output();
   const int64_t n = out.numel;
   if (n == 0) return;
-  std::vector<long long> numbers =
-      drawn<long long>(RandomInteger{attrs.seed, attrs.offset, 0, 0}, n);
-  auto* const words = reinterpret_cast<uint64_t*>(numbers.data());
-  std::vector<uint64_t> scratch(static_cast<size_t>(n));
+  const HostScratch<long long> numbers(n);
+  const HostScratch<uint64_t> dealt(n);
+  draw(RandomInteger{attrs.seed, attrs.offset, 0, 0}, numbers.data(), n);
+  auto* const drawn = reinterpret_cast<uint64_t*>(numbers.data());
+  uint64_t* const words = dealt.data();
   const uint64_t mask = std::bit_ceil(static_cast<uint64_t>(n)) - 1;
-  for (int64_t i = 0; i < n; ++i) words[i] = (words[i] & ~mask) | static_cast<uint64_t>(i);
+  for (int64_t i = 0; i < n; ++i) drawn[i] = (drawn[i] & ~mask) | static_cast<uint64_t>(i);
   Starts starts;
-  deal(words, scratch.data(), n, 64, kBucketBits, starts);
+  deal(drawn, words, n, 64, kBucketBits, starts);
   const StoreFn store = store_fn<int64_t>(out.dtype);
   const int64_t step = out.strides[0] * static_cast<int64_t>(element_size(out.dtype));
   parallel_for(1 << kBucketBits, n < 100'000 ? 1 << kBucketBits : 16,
@@ -90,7 +91,7 @@ void randperm_kernel(const KernelContext& context, const RandomAttrs& attrs) {
                  for (int64_t b = begin; b < end; ++b) {
                    const int64_t first = starts[static_cast<size_t>(b)];
                    const int64_t count = starts[static_cast<size_t>(b) + 1] - first;
-                   sort_words(words + first, scratch.data() + first, count, 64 - kBucketBits);
+                   sort_words(words + first, drawn + first, count, 64 - kBucketBits);
                    for (int64_t i = first; i < first + count; ++i) words[i] &= mask;
                    store(words + first, out.as<char>() + first * step, out.strides[0], count);
                  }
@@ -101,19 +102,44 @@ void randperm_kernel(const KernelContext& context, const RandomAttrs& attrs) {
 
 enum class Fault { none, invalid, zero_sum, too_few };
 
+// The largest weight, or -1 if one is not valid.
+double largest_of(std::span<const double> weights) {
+  double largest = 0;
+  int valid = 1;
+#pragma omp simd reduction(max : largest) reduction(& : valid)
+  for (size_t i = 0; i < weights.size(); ++i) {
+    valid &= is_valid_weight(weights[i]);
+    largest = std::max(largest, weights[i]);
+  }
+  return valid ? largest : -1;
+}
+
+// The running sums of the weights as integers; the weights are overwritten. A product with a power
+// of two is what integer_weight's ldexp gives, if there is such a number.
+void sum_weights(std::span<double> w, int exponent, uint64_t* through) {
+  const double factor = std::ldexp(1.0, exponent);
+  uint64_t sum = 0;
+  if (!std::isnormal(factor)) {
+    for (const double weight : w) *through++ = sum += integer_weight(weight, exponent);
+    return;
+  }
+#pragma omp simd
+  for (size_t i = 0; i < w.size(); ++i) w[i] = w[i] > 0 ? std::max(w[i] * factor, 1.0) : 0.0;
+  for (const double scaled : w)
+    *through++ = sum += static_cast<uint64_t>(static_cast<int64_t>(scaled));
+}
+
 // Draws by the cumulative weights: the category whose interval holds the random point. See
 // Note [Weights as integers].
-Fault draw_with_replacement(std::span<const double> w, std::span<const long long> words,
+Fault draw_with_replacement(std::span<double> w, double largest, std::span<const long long> words,
                             int64_t* to) {
-  const double largest = *std::max_element(w.begin(), w.end());
   if (largest == 0) return Fault::zero_sum;
-  const int exponent = weight_exponent(largest, std::ssize(w));
-  std::vector<uint64_t> through(w.size());
-  uint64_t sum = 0;
-  for (size_t i = 0; i < w.size(); ++i) through[i] = sum += integer_weight(w[i], exponent);
+  const HostScratch<uint64_t> sums(std::ssize(w));
+  sum_weights(w, weight_exponent(largest, std::ssize(w)), sums.data());
+  const uint64_t *const begin = sums.data(), *const end = begin + w.size();
   for (const long long word : words) {
-    const uint64_t point = RandomInteger::high_product(static_cast<uint64_t>(word), sum);
-    *to++ = std::upper_bound(through.begin(), through.end(), point) - through.begin();
+    const uint64_t point = RandomInteger::high_product(static_cast<uint64_t>(word), end[-1]);
+    *to++ = std::upper_bound(begin, end, point) - begin;
   }
   return Fault::none;
 }
@@ -133,37 +159,31 @@ Fault draw_without_replacement(std::span<const double> w, std::span<const double
   return Fault::none;
 }
 
-// The random numbers of a row.
-template <class V>
-std::span<const V> row_of(const std::vector<V>& drawn, int64_t row, int64_t per_row) {
-  return {drawn.data() + row * per_row, static_cast<size_t>(per_row)};
-}
-
 void multinomial_kernel(const KernelContext& context, const MultinomialAttrs& attrs) {
   const View &weights = context.input(0), &out = context.output();
   const int64_t categories = weights.sizes.back(), rows = weights.numel / categories;
   const int64_t samples = attrs.num_samples;
   const int64_t per_row = attrs.replacement ? samples : categories;
-  std::vector<long long> words;
-  std::vector<double> times;
+  const HostScratch<long long> words(attrs.replacement ? rows * per_row : 0);
+  const HostScratch<double> times(attrs.replacement ? 0 : rows * per_row);
   if (attrs.replacement)
-    words = drawn<long long>(RandomInteger{attrs.seed, attrs.offset, 0, 0}, rows * per_row);
+    draw(RandomInteger{attrs.seed, attrs.offset, 0, 0}, words.data(), rows * per_row);
   else
-    times = drawn<double>(Exponential{attrs.seed, attrs.offset}, rows * per_row);
+    draw(Exponential{attrs.seed, attrs.offset}, times.data(), rows * per_row);
   const LoadFn load = load_fn<double>(weights.dtype);
   std::atomic<Fault> fault = Fault::none;
   parallel_for(rows, std::max<int64_t>(1, 4096 / categories), [&](int64_t begin, int64_t end) {
     std::vector<double> w(static_cast<size_t>(categories));
+    const auto count = static_cast<size_t>(per_row);
     for (int64_t row = begin; row < end; ++row) {
       gather_rows(weights, load, row * categories, categories, w.data(), sizeof(double));
       int64_t* const to = out.as<int64_t>() + row * samples;
-      Fault found = Fault::none;
-      for (const double weight : w)
-        if (!is_valid_weight(weight)) found = Fault::invalid;
-      if (found == Fault::none)
-        found = attrs.replacement
-                    ? draw_with_replacement(w, row_of(words, row, per_row), to)
-                    : draw_without_replacement(w, row_of(times, row, per_row), samples, to);
+      const double largest = largest_of(w);
+      Fault found = Fault::invalid;
+      if (largest >= 0 && attrs.replacement)
+        found = draw_with_replacement(w, largest, {words.data() + row * per_row, count}, to);
+      else if (largest >= 0)
+        found = draw_without_replacement(w, {times.data() + row * per_row, count}, samples, to);
       if (found != Fault::none) fault.store(found, std::memory_order_relaxed);
     }
   });

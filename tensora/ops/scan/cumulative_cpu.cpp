@@ -86,9 +86,11 @@ class Scan {
     const uint32_t skipped = 1u << dim_;
     if (dim_ == last) {
       const int64_t lines = out.numel / length;
-      parallel_for(lines, std::max<int64_t>(1, 16 * 1024 / length),
+      parallel_for(lines, std::max<int64_t>(4, 16 * 1024 / length),
                    [&](int64_t begin, int64_t end) {
-                     for (int64_t line = begin; line < end; ++line) along(line, skipped, length);
+                     int64_t line = begin;
+                     for (; line + 4 <= end; line += 4) along<4>(line, skipped, length);
+                     for (; line < end; ++line) along<1>(line, skipped, length);
                    });
       return;
     }
@@ -105,18 +107,27 @@ class Scan {
   }
 
  private:
+  // Several lines at once: a sum has to wait for the one before it, but not for other lines'.
+  template <int kLines>
   void along(int64_t line, uint32_t skipped, int64_t length) const {
-    C values[kInputs][kTile], results[kTile];
-    const C* in[kInputs];
-    for (int k = 0; k < kInputs; ++k) in[k] = values[k];
-    C state = F::init();
-    for (int64_t first = 0; first < length; first += kTile) {
-      const int64_t n = std::min(kTile, length - first);
-      for (int k = 0; k < kInputs; ++k)
-        load_[k](in_[k].line_at(line, skipped) + first * in_[k].step * in_[k].bytes, in_[k].step, n,
-                 values[k]);
-      for (int64_t i = 0; i < n; ++i) results[i] = state = F::step(state, in, i);
-      store_(results, out_.line_at(line, skipped) + first * out_.step * out_.bytes, out_.step, n);
+    constexpr int64_t kPart = kTile / kLines;
+    C values[kLines][kInputs][kPart], results[kLines][kPart], state[kLines];
+    const C* in[kLines][kInputs];
+    for (int l = 0; l < kLines; ++l) {
+      for (int k = 0; k < kInputs; ++k) in[l][k] = values[l][k];
+      state[l] = F::init();
+    }
+    const auto place = [&](const Scanned& array, int l, int64_t first) {
+      return array.line_at(line + l, skipped) + first * array.step * array.bytes;
+    };
+    for (int64_t first = 0; first < length; first += kPart) {
+      const int64_t n = std::min(kPart, length - first);
+      for (int l = 0; l < kLines; ++l)
+        for (int k = 0; k < kInputs; ++k)
+          load_[k](place(in_[k], l, first), in_[k].step, n, values[l][k]);
+      for (int64_t i = 0; i < n; ++i)
+        for (int l = 0; l < kLines; ++l) results[l][i] = state[l] = F::step(state[l], in[l], i);
+      for (int l = 0; l < kLines; ++l) store_(results[l], place(out_, l, first), out_.step, n);
     }
   }
 

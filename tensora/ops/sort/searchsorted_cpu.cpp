@@ -35,6 +35,23 @@ struct Search {
     }
     return begin;
   }
+
+  // Several values of a row in step, each as above: they wait for memory at the same time.
+  template <int kMany>
+  [[gnu::noinline]] void several(int64_t row, const T* values, int64_t* found) const {
+    int64_t begin[kMany] = {}, count[kMany];
+    for (int64_t& n : count) n = length;
+    for (int64_t longest = length; longest > 0; longest /= 2)
+      for (int k = 0; k < kMany; ++k) {
+        const int64_t half = count[k] / 2, middle = begin[k] + half;
+        const C element = static_cast<C>(sequence[row + std::min(middle, length - 1)]);
+        const C value = static_cast<C>(values[k]);
+        const bool before = (count[k] > 0) & (right ? !(element > value) : !(element >= value));
+        begin[k] = before ? middle + 1 : begin[k];
+        count[k] = before ? count[k] - half - 1 : half;
+      }
+    for (int k = 0; k < kMany; ++k) found[k] = begin[k];
+  }
 };
 
 template <class T, class Out>
@@ -46,10 +63,20 @@ void search_all(const KernelContext& context, const SearchsortedAttrs& attrs) {
                             sorted ? nullptr : context.input(2).as<const int64_t>(),
                             sequence.sizes.back(), attrs.right, context.op};
   const int64_t per_row = sequence.dim() == 1 ? input.numel : input.sizes.back();
+  constexpr int kMany = 8;
+  const T* const values = input.as<const T>();
+  Out* const to = out.as<Out>();
   parallel_for(input.numel, 512, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      out.as<Out>()[i] = static_cast<Out>(
-          search(i / per_row * search.length, static_cast<C>(input.as<const T>()[i])));
+    for (int64_t i = begin; i < end;) {
+      const int64_t row = i / per_row, row_end = std::min(end, (row + 1) * per_row);
+      const int64_t at = row * search.length;
+      int64_t found[kMany];
+      for (; sorted && search.length > 0 && i + kMany <= row_end; i += kMany) {
+        search.template several<kMany>(at, values + i, found);
+        for (int k = 0; k < kMany; ++k) to[i + k] = static_cast<Out>(found[k]);
+      }
+      for (; i < row_end; ++i) to[i] = static_cast<Out>(search(at, static_cast<C>(values[i])));
+    }
   });
 }
 

@@ -1,6 +1,8 @@
 // Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
 #include "tensora/ops/sort/sort.h"
 
+#include <bit>
+
 #include "tensora/backend/cpu/sort_lines.h"
 #include "tensora/core/kernel.h"
 
@@ -40,13 +42,55 @@ struct SortJob {
   }
 };
 
+constexpr int64_t kGrain = 16 * 1024;
+
+// Elements of eight bytes whose keys differ in 32 bits at most, as integers often do, are packed
+// like narrow ones. False if a line has others.
+template <class T>
+bool sort_near_keys(const SortJob<T>& job, int64_t line) {
+  using Key = SortKey<T>;
+  constexpr int64_t kChunk = 4096, kFar = int64_t{1} << 32;
+  const int64_t n = job.in_lines.length, step = job.in_lines.step;
+  const T* const source = job.in + job.in_lines.start(line);
+  const Key flip = job.descending ? kKeyMask<T> : 0;
+  if (n > kFar) return false;
+  Key least = kKeyMask<T>, most = 0;
+  for (int64_t begin = 0; begin < n; begin += kChunk) {
+    for (int64_t i = begin; i < std::min(n, begin + kChunk); ++i) {
+      const Key key = sort_key(source[i * step]) ^ flip;
+      least = std::min(least, key), most = std::max(most, key);
+    }
+    if (most - least >= Key{kFar}) return false;
+  }
+  const HostScratch<PackedItem> items(n), spare(n);
+  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      items.data()[i] = make_item<PackedItem>((sort_key(source[i * step]) ^ flip) - least, i);
+  });
+  const PackedItem* const sorted =
+      sort_long(items.data(), spare.data(), n, static_cast<int>(std::bit_width(most - least)));
+  T* const value = job.values + job.value_lines.start(line);
+  int64_t* const index = job.indices + job.index_lines.start(line);
+  parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const Key key = (key_of(sorted[i]) + least) ^ flip;
+      const int64_t at = index_of(sorted[i]);
+      value[i * job.value_lines.step] =
+          key_tells<T>(key) ? element_of_key<T>(key) : source[at * step];
+      index[i * job.index_lines.step] = at;
+    }
+  });
+  return true;
+}
+
 // One line after the other, each by all threads.
 template <class T, class Item>
 void sort_long_lines(const SortJob<T>& job) {
-  constexpr int64_t kGrain = 16 * 1024;
   const int64_t n = job.in_lines.length;
   const HostScratch<Item> items(n), spare(n);
   for (int64_t line = 0; line < job.in_lines.count; ++line) {
+    if constexpr (sizeof(T) == 8)
+      if (sort_near_keys(job, line)) continue;
     parallel_for(n, kGrain,
                  [&](int64_t begin, int64_t end) { job.load(line, begin, end, items.data()); });
     const Item* const sorted = sort_long(items.data(), spare.data(), n, kKeyBits<T>);

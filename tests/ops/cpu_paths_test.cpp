@@ -1,0 +1,138 @@
+// The CPU's kernels take other paths beyond some sizes: results are written past the cache, lines
+// are computed several at a time, keys are packed. Each is held against a plain loop.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "tests/helpers.h"
+
+namespace tensora::testing {
+namespace {
+
+// Every bit pattern of float's upper half, with lower halves that round down, up and to even.
+TEST(CpuPathsTest, LargeCastsToBfloat16RoundAsSingleNumbers) {
+  const int64_t n = (int64_t{9} << 20) + 5;
+  const Tensor x = empty({n});
+  float* const from = x.data_ptr<float>();
+  constexpr uint32_t kLow[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t bits = static_cast<uint32_t>(i) << 16 | kLow[i % 6];
+    std::memcpy(from + i, &bits, 4);
+  }
+  const Tensor narrow = x.to(kBFloat16), wide = narrow.to(kFloat32);
+  const auto* const bits = static_cast<const uint16_t*>(narrow.data_ptr());
+  for (int64_t i = 0; i < n; ++i) {
+    ASSERT_EQ(bits[i], BFloat16(from[i]).bits) << i;
+    const uint32_t expected = uint32_t{bits[i]} << 16;
+    ASSERT_EQ(std::memcmp(wide.data_ptr<float>() + i, &expected, 4), 0) << i;
+  }
+}
+
+TEST(CpuPathsTest, LargeTensorsAreJoinedAndRolled) {
+  const int64_t rows = 1500, columns = 3001, shift = 17;
+  for (const DType dtype : {kInt32, kInt64}) {
+    const Tensor x = arange(rows * columns, {.dtype = dtype}).reshape({rows, columns});
+    const Tensor rolled = roll(x, {shift}, {1}).to(kInt64);
+    const Tensor joined = cat({slice(x, 1, 5, columns), x}, 1).to(kInt64);
+    const Tensor below = cat({x, slice(x, 0, 3, rows)}, 0).to(kInt64);
+    const auto *const r = rolled.data_ptr<int64_t>(), *const j = joined.data_ptr<int64_t>(),
+                      *const b = below.data_ptr<int64_t>();
+    for (int64_t row = 0; row < rows; ++row)
+      for (int64_t c = 0; c < columns; ++c) {
+        const int64_t value = row * columns + c;
+        ASSERT_EQ(r[row * columns + (c + shift) % columns], value);
+        ASSERT_EQ(j[row * (2 * columns - 5) + columns - 5 + c], value);
+        if (c >= 5) {
+          ASSERT_EQ(j[row * (2 * columns - 5) + c - 5], value);
+        }
+        ASSERT_EQ(b[value], value);
+        if (row >= 3) {
+          ASSERT_EQ(b[(rows + row - 3) * columns + c], value);
+        }
+      }
+  }
+}
+
+TEST(CpuPathsTest, RunningSumsOfSeveralLines) {
+  const int64_t lines = 7, length = 1301;
+  const Tensor x = rand({lines, length}) - 0.5, sums = cumsum(x, 1);
+  for (int64_t line = 0; line < lines; ++line) {
+    double sum = 0;
+    for (int64_t i = line * length; i < (line + 1) * length; ++i) {
+      sum += x.data_ptr<float>()[i];
+      ASSERT_EQ(sums.data_ptr<float>()[i], static_cast<float>(sum));
+    }
+  }
+}
+
+// Of equal elements those that come first, also where most are equal.
+TEST(CpuPathsTest, TopkOfTiesAndNan) {
+  const int64_t n = 20000, k = 9;
+  for (const double levels : {1., 3., 5000.}) {
+    for (const bool with_nan : {false, true}) {
+      Tensor x = floor(rand({n}) * levels).to(kBFloat16);
+      if (with_nan) fill_(narrow(x, 0, 12345, 4), NAN);
+      const Tensor wide = x.to(kFloat32);
+      const float* const at = wide.data_ptr<float>();
+      std::vector<int64_t> order(static_cast<size_t>(n));
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        return (std::isnan(at[a]) && !std::isnan(at[b])) || at[a] > at[b];
+      });
+      const Tensor indices = std::get<1>(topk(x, k));
+      for (int64_t i = 0; i < k; ++i)
+        ASSERT_EQ(indices.data_ptr<int64_t>()[i], order[static_cast<size_t>(i)]) << levels;
+    }
+  }
+}
+
+TEST(CpuPathsTest, SearchesInStep) {
+  const int64_t n = 1000, m = 203;
+  const Tensor sequence = std::get<0>(sort(floor(rand({n}) * 300), 0)),
+               values = floor(rand({m}) * 320);
+  const float* const begin = sequence.data_ptr<float>();
+  const Tensor left = searchsorted(sequence, values);
+  const Tensor right = searchsorted(sequence, values, false, true);
+  for (int64_t i = 0; i < m; ++i) {
+    const float value = values.data_ptr<float>()[i];
+    ASSERT_EQ(left.data_ptr<int64_t>()[i], std::lower_bound(begin, begin + n, value) - begin);
+    ASSERT_EQ(right.data_ptr<int64_t>()[i], std::upper_bound(begin, begin + n, value) - begin);
+  }
+}
+
+TEST(CpuPathsTest, LongLinesOfIntegersNearAndFar) {
+  const int64_t n = 200'000;
+  for (const double spread : {0., 1000., 1e9, 1e15}) {
+    const Tensor x = ((rand({n}, {.dtype = kFloat64}) - 0.5) * spread).to(kInt64);
+    const int64_t* const at = x.data_ptr<int64_t>();
+    for (const bool descending : {false, true}) {
+      std::vector<int64_t> order(static_cast<size_t>(n));
+      std::iota(order.begin(), order.end(), 0);
+      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        return descending ? at[a] > at[b] : at[a] < at[b];
+      });
+      const auto [values, indices] = sort(x, 0, descending);
+      for (int64_t i = 0; i < n; ++i) {
+        ASSERT_EQ(indices.data_ptr<int64_t>()[i], order[static_cast<size_t>(i)]);
+        ASSERT_EQ(values.data_ptr<int64_t>()[i], at[order[static_cast<size_t>(i)]]);
+      }
+    }
+  }
+}
+
+TEST(CpuPathsTest, NonzeroOfMasksOfManyDims) {
+  const Tensor mask = rand({5, 3, 41, 77}) > 0.5, found = nonzero(mask);
+  const bool* const at = mask.data_ptr<bool>();
+  const int64_t* to = found.data_ptr<int64_t>();
+  for (int64_t i = 0; i < mask.numel(); ++i) {
+    if (!at[i]) continue;
+    ASSERT_EQ(((to[0] * 3 + to[1]) * 41 + to[2]) * 77 + to[3], i);
+    to += 4;
+  }
+  ASSERT_EQ(to - found.data_ptr<int64_t>(), found.numel());
+}
+
+}  // namespace
+}  // namespace tensora::testing
