@@ -252,7 +252,7 @@ void add_tests(CLI::App& app, BenchSettings& settings) {
 void add_bench(CLI::App& app) {
   CLI::App* command = app.add_subcommand("bench", "Measure how fast models run here");
   auto settings = std::make_shared<BenchSettings>();
-  command->add_option("models", settings->models, "GGUF files, folders or names")
+  command->add_option("models,-m,--model", settings->models, "GGUF files, folders or names")
       ->type_name("MODEL");
   command->add_option("--synthetic", settings->synthetic,
                       "A registered shape with random weights: llama3-1b, llama3-8b, ...");

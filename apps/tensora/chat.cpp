@@ -290,7 +290,7 @@ void add_chat(CLI::App& app) {
   CLI::App* command = app.add_subcommand("chat", "Talk to a model");
   auto settings = std::make_shared<ChatSettings>();
   command
-      ->add_option("model", settings->model.model,
+      ->add_option("model,-m,--model", settings->model.model,
                    "A GGUF file, a Hugging Face folder, or the name of a pulled model")
       ->required()
       ->type_name("MODEL");

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include "tensora/base/check.h"
+
 // The subcommands, a file each. A function adds its command to the program; what the command does
 // runs when the command line has been read. It throws tensora::Error for what goes wrong.
 
@@ -12,6 +14,16 @@ class UsageError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
+
+/// Runs what only looks at the words of the command line: an Error in there is a mistake of these.
+template <class Look>
+auto as_usage(const Look& look) {
+  try {
+    return look();
+  } catch (const Error& error) {
+    throw UsageError(error.what());
+  }
+}
 
 /// Ctrl-C ended the work; exit code 130.
 class Interrupted : public std::runtime_error {

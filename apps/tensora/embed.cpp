@@ -58,7 +58,7 @@ void run_embed(const EmbedSettings& settings) {
 void add_embed(CLI::App& app) {
   CLI::App* command = app.add_subcommand("embed", "Turn texts into vectors");
   auto settings = std::make_shared<EmbedSettings>();
-  command->add_option("model", settings->model.model, "A GGUF file, a folder or a name")
+  command->add_option("model,-m,--model", settings->model.model, "A GGUF file, a folder or a name")
       ->required()
       ->type_name("MODEL");
   command->add_option("texts", settings->texts, "The texts")->type_name("TEXT");

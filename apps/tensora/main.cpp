@@ -1,11 +1,14 @@
 // The command line of Tensora.
+#include <poll.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdio>
 
 #include "commands.h"
+#include "spelling.h"
 #include "tensora/base/check.h"
+#include "tensora/dispatch/build_info.h"
 
 namespace {
 
@@ -24,6 +27,41 @@ int complain(const std::string& who, const std::string& what, int code) {
   return code;
 }
 
+std::vector<std::string> names_of(const CLI::App& command, bool options) {
+  std::vector<std::string> names;
+  if (options) {
+    for (const CLI::Option* option : command.get_options())
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  } else {
+    for (const CLI::App* below : command.get_subcommands([](const CLI::App*) { return true; }))
+      names.push_back(below->get_name());
+  }
+  return names;
+}
+
+// What is said about words that a command has no use for; empty if there are none. CLI11 lists
+// them, the last one first, and of an unknown command only says that one is missing.
+std::string tell_unexpected(const CLI::App& command) {
+  const std::vector<std::string> words = command.remaining();
+  if (words.empty()) return {};
+  const bool is_option = words.front().size() > 1 && words.front()[0] == '-';
+  const bool is_command = !is_option && !names_of(command, /*options=*/false).empty();
+  if (!is_option && !is_command) return "'" + words.front() + "' was not expected";
+  const std::string word = words.front().substr(0, words.front().find('='));
+  const std::string meant = tensora::cli::nearest(word, names_of(command, is_option));
+  return std::string("there is no ") + (is_option ? "option" : "command") + " '" + word + "'" +
+         (meant.empty() ? "" : "; did you mean '" + meant + "'?");
+}
+
+// A full disk is told; a reader that went away (`tensora inspect model.gguf | head`) knows.
+int check_output(int code) {
+  std::fflush(stdout);
+  if (code != 0 || std::ferror(stdout) == 0) return code;
+  pollfd out{.fd = STDOUT_FILENO, .events = 0, .revents = 0};
+  if (poll(&out, 1, 0) > 0 && (out.revents & POLLERR) != 0) return code;
+  return complain("tensora", "standard output cannot be written to", 1);
+}
+
 int run(CLI::App& app, int count, char** arguments) {
   try {
     app.parse(count, arguments);
@@ -31,15 +69,11 @@ int run(CLI::App& app, int count, char** arguments) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     const std::string who = full_name(innermost(app));
-    std::string what = error.what();
-    // Of an unknown command CLI11 only says that one is missing.
-    const CLI::App& command = innermost(app);
-    const bool has_commands =
-        !command.get_subcommands([](const CLI::App*) { return true; }).empty();
-    if (has_commands && !command.remaining().empty())
-      what = "there is no command '" + command.remaining().front() + "'";
-    if (!what.empty() && what.back() == '.') what.pop_back();
-    return complain(who, what + "; '" + who + " --help' tells more", 2);
+    std::string what = tell_unexpected(innermost(app));
+    if (what.empty()) what = error.what();
+    if (what.back() == '.') what.pop_back();
+    return complain(who, what + (what.back() == '?' ? " '" : "; '") + who + " --help' tells more",
+                    2);
   } catch (const tensora::cli::Interrupted&) {
     return 130;
   } catch (const tensora::cli::UsageError& error) {
@@ -57,6 +91,9 @@ int main(int count, char** arguments) {
   std::signal(SIGXFSZ, SIG_IGN);  // and so is a limit on the size of files
   CLI::App app("Tensora trains and runs neural networks.", "tensora");
   app.require_subcommand(1);
+  app.set_version_flag(
+      "--version", [] { return "tensora " + tensora::build_info().version; },
+      "Print the version and exit");
   app.get_formatter()->column_width(34);
   app.footer(
       "Start here:\n"
@@ -82,5 +119,5 @@ int main(int count, char** arguments) {
   tensora::cli::add_plan(app);
   tensora::cli::add_info(app);
   tensora::cli::add_completion(app);
-  return run(app, count, arguments);
+  return check_output(run(app, count, arguments));
 }

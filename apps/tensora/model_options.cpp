@@ -59,7 +59,7 @@ void add_engine_options(CLI::App& app, ModelOptions& options) {
 Device choose_device(const ModelOptions& options) {
   if (options.threads > 0) set_num_threads(options.threads);
   if (options.device != "auto") {
-    const Device device(options.device);
+    const Device device = as_usage([&] { return Device(options.device); });
     if (options.require_gpu && device.is_cpu())
       throw UsageError("--require-gpu and --device cpu exclude each other");
     require_device(device);
@@ -68,9 +68,11 @@ Device choose_device(const ModelOptions& options) {
   // Where there is no GPU, there is nothing to choose, and nothing to wait for.
   if (!options.require_gpu && !has_backend_library("cuda")) return Device();
   const llm::BackendManager manager;
+  // Where a GPU is required, the error itself says why there is none.
+  const bool tells = !options.quiet && !options.require_gpu;
   const auto chosen =
       manager.choose({.require_gpu = options.require_gpu, .log = [&](const std::string& line) {
-                        if (!options.quiet) std::fprintf(stderr, "%s\n", line.c_str());
+                        if (tells) std::fprintf(stderr, "%s\n", line.c_str());
                       }});
   return chosen->uses_gpu() ? Device("cuda") : Device();
 }

@@ -58,7 +58,7 @@ void run_perplexity(const PerplexitySettings& settings) {
 void add_perplexity(CLI::App& app) {
   CLI::App* command = app.add_subcommand("perplexity", "Measure how well a model expects a text");
   auto settings = std::make_shared<PerplexitySettings>();
-  command->add_option("model", settings->model.model, "A GGUF file, a folder or a name")
+  command->add_option("model,-m,--model", settings->model.model, "A GGUF file, a folder or a name")
       ->required()
       ->type_name("MODEL");
   command->add_option("-f,--file", settings->file, "The text; -: standard input")->required();

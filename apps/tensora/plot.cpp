@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "commands.h"
@@ -16,6 +17,13 @@ struct PlotOptions {
   bool log_y = false;
 };
 
+// Where the pictures of a run go: into its folder, also if the file in it was named.
+std::string beside(const std::string& run) {
+  namespace fs = std::filesystem;
+  const fs::path path(run);
+  return ((fs::is_directory(path) ? path : path.parent_path()) / "plot").string();
+}
+
 void plot(const PlotOptions& options) {
   std::vector<train::RunHistory> runs;
   for (const std::string& path : options.runs) {
@@ -27,7 +35,7 @@ void plot(const PlotOptions& options) {
     if (options.title.empty()) title += (title.empty() ? "" : ", ") + run.name;
   const train::ChartOptions chart{
       .title = title, .smoothing = options.smoothing, .log_y = options.log_y};
-  const std::string out = options.out.empty() ? options.runs.front() + "/plot" : options.out;
+  const std::string out = options.out.empty() ? beside(options.runs.front()) : options.out;
   write_file(out + ".svg", train::chart_svg(runs, chart));
   write_file(out + ".html", train::chart_html(runs, chart));
   std::printf("%s.svg\n%s.html\n", out.c_str(), out.c_str());

@@ -1,3 +1,6 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "commands.h"
@@ -18,6 +21,7 @@ struct RunSettings {
   bool chat = false, json = false, echo = false, ignore_end = false, special = false,
        verbose = false;
   double adapter_scale = 1;
+  const CLI::Option* prompt_option = nullptr;
 };
 
 llm::Overflow overflow_named(const std::string& name) {
@@ -26,10 +30,18 @@ llm::Overflow overflow_named(const std::string& name) {
   throw UsageError("--overflow: expected refuse, truncate or shift, got '" + name + "'");
 }
 
+// The text to continue: -p, a file, or what is piped in. A terminal is not waited for.
+std::string prompt_of(const RunSettings& settings) {
+  if (!settings.prompt_file.empty()) return read_file(settings.prompt_file);
+  struct stat input {};
+  const bool is_piped =
+      fstat(STDIN_FILENO, &input) == 0 && (S_ISFIFO(input.st_mode) || S_ISREG(input.st_mode));
+  return settings.prompt_option->count() == 0 && is_piped ? read_file("-") : settings.prompt;
+}
+
 llm::Request request_of(const RunSettings& settings, const llm::Engine& engine) {
   llm::Request request;
-  const std::string text =
-      settings.prompt_file.empty() ? settings.prompt : read_file(settings.prompt_file);
+  const std::string text = prompt_of(settings);
   if (settings.chat || !settings.system.empty()) {
     if (!settings.system.empty())
       request.messages.push_back({.role = "system", .content = settings.system});
@@ -119,7 +131,9 @@ void run(const RunSettings& settings, const llm::SamplingOptions& sampling) {
 }
 
 void add_prompt_options(CLI::App& app, RunSettings& settings) {
-  auto* prompt = app.add_option("-p,--prompt", settings.prompt, "The text to continue");
+  auto* prompt = app.add_option("prompt,-p,--prompt", settings.prompt,
+                                "The text to continue; what is piped in unless given");
+  settings.prompt_option = prompt;
   app.add_option("-f,--file", settings.prompt_file, "Read it from a file; -: standard input")
       ->excludes(prompt);
   app.add_option("-n,--tokens", settings.tokens,
@@ -153,7 +167,7 @@ void add_run(CLI::App& app) {
   CLI::App* command = app.add_subcommand("run", "Continue a text, or answer one message");
   auto settings = std::make_shared<RunSettings>();
   command
-      ->add_option("model", settings->model.model,
+      ->add_option("model,-m,--model", settings->model.model,
                    "A GGUF file, a Hugging Face folder, or the name of a pulled model")
       ->required()
       ->type_name("MODEL");
@@ -165,7 +179,8 @@ void add_run(CLI::App& app) {
       "Ctrl-C ends the answer; the exit code is then 130.\n\n"
       "Examples:\n"
       "  tensora run model.gguf -p 'Once upon a time' -n 100\n"
-      "  tensora run model.gguf --chat -p 'Why is the sky blue?' --temp 0.6\n"
+      "  tensora run model.gguf --chat 'Why is the sky blue?'\n"
+      "  cat essay.txt | tensora run model.gguf -n 50\n"
       "  tensora run model.gguf -p 'The answer is' -n 8 --temp 0 --quiet     for scripts\n"
       "  tensora run model.gguf --chat -p 'A person, as JSON' --json-schema-file person.json\n"
       "  tensora run llama3-8b -f essay.txt --overflow truncate --device cuda --verbose");

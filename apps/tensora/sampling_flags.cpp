@@ -78,6 +78,7 @@ llm::SamplingOptions SamplingFlags::options() const {
   for (const std::string& text : given_->bias) options.logit_bias.push_back(bias_of(text));
   if (!given_->grammar_file.empty()) options.grammar = read_file(given_->grammar_file);
   if (!given_->schema_file.empty()) options.json_schema = read_file(given_->schema_file);
+  as_usage([&] { options.validate(); });  // before a model is loaded for nothing
   return options;
 }
 

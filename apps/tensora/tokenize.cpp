@@ -157,7 +157,7 @@ void add_tokenize(CLI::App& app) {
       app.add_subcommand("tokenize", "Show the tokens that a model makes of a text");
   auto options = std::make_shared<TokenizeOptions>();
   command
-      ->add_option("model", options->model,
+      ->add_option("model,-m,--model", options->model,
                    "A .gguf file, a Hugging Face folder, a tokenizer.json, a tokenizer.model, or a "
                    "tiktoken file")
       ->required()

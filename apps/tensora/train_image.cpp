@@ -22,6 +22,7 @@ struct ImageOptions {
 void train_image(const ImageOptions& options) {
   const ImageConfig config = configuration(options.settings, options.run);
   if (config.data.empty()) throw UsageError("--data is required: a folder of images");
+  as_usage([&] { config.check_valid(); });
   const std::string& out = options.run.out;
   train::ImageRun run(config, {.folder = out, .resume = options.run.resume});
   std::fprintf(stderr,

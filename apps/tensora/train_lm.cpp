@@ -23,6 +23,7 @@ void train_lm(const LmOptions& options) {
     throw UsageError(
         "--text is required: files to learn from ('tensora stories --out stories.txt' "
         "writes one)");
+  as_usage([&] { return config.resolved(); });
   const std::string& out = options.run.out;
   train::LanguageRun run(config, {.folder = out, .resume = options.run.resume});
   const LanguageConfig& used = run.config();

@@ -44,6 +44,8 @@ Function find(void* library, const std::string& symbol) {
 // the entry point does the same if the driver or the device is.
 Backend* open_library(std::string_view kind) {
   const std::string path = library_path(kind);
+  if (path.find('/') != path.npos && access(path.c_str(), F_OK) != 0)
+    fail(kind, ": this Tensora was built without the ", kind, " backend (there is no ", path, ")");
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) fail(kind, ": the backend's library could not be opened (", dlerror(), ")");
   const std::string symbol = concat("tensora_", kind, "_backend");

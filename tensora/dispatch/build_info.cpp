@@ -48,8 +48,15 @@ std::string BuildInfo::to_string() const {
              "\nthreads: ", threads, "\nmatrix libraries: ", matrix_libraries);
   if (!missing_libraries.empty()) text += concat(" (", missing_libraries, ")");
   for (const DeviceKind& kind : devices) {
-    text += concat("\n", kind.name, ": ", kind.count, kind.count == 1 ? " device" : " devices");
-    if (!kind.unavailable_reason.empty()) text += concat(" (", kind.unavailable_reason, ")");
+    const std::string label = kind.name + ": ";
+    if (kind.count > 0) {
+      text += concat("\n", label, kind.count, kind.count == 1 ? " device" : " devices");
+      continue;
+    }
+    // Most reasons begin with the kind, which stands there already.
+    std::string_view reason = kind.unavailable_reason;
+    if (reason.starts_with(label)) reason.remove_prefix(label.size());
+    text += concat("\n", label, "no device; ", reason);
   }
   return text + "\n";
 }

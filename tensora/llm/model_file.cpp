@@ -10,7 +10,12 @@ namespace tensora::llm {
 
 ModelFile ModelFile::open(const std::string& path) {
   std::error_code ignored;
-  if (!std::filesystem::is_directory(path, ignored)) return ModelFile(open_gguf(path));
+  if (!std::filesystem::is_directory(path, ignored)) {
+    const auto kind = std::filesystem::path(path).extension();
+    check(kind != ".safetensors" && kind != ".json", "model: '", path,
+          "' is a part of a Hugging Face folder; name the folder that it is in");
+    return ModelFile(open_gguf(path));
+  }
   check(std::filesystem::exists(path + "/config.json", ignored), "model: the folder '", path,
         "' has no config.json; expected a .gguf file or a folder with config.json and safetensors");
   return ModelFile(open_hugging_face(path));

@@ -254,8 +254,12 @@ std::string pulled_path(const RegistryEntry& entry) {
 std::string resolve_model(const std::string& path_or_name) {
   std::error_code error;
   const fs::path path(path_or_name);
-  if (fs::is_directory(path, error))
+  if (fs::is_directory(path, error)) {
+    // `tensora train lm --out run` keeps its own settings in run/config.json, its model below.
+    if (fs::exists(path / "metrics.jsonl", error) && fs::exists(path / "model/config.json", error))
+      return (path / "model").string();
     return fs::exists(path / "config.json", error) ? path_or_name : gguf_in(path);
+  }
   if (fs::exists(path, error)) return path_or_name;
   for (const RegistryEntry& entry : entries) {
     if (entry.name != path_or_name) continue;
@@ -264,6 +268,8 @@ std::string resolve_model(const std::string& path_or_name) {
           "); get it with `tensora pull ", entry.name, "`");
     return pulled;
   }
+  check(path_or_name.find('/') == std::string::npos && path.extension() != ".gguf",
+        "there is no file or folder '", path_or_name, "'");
   fail("there is no file, folder or known model '", path_or_name, "'; known models are ",
        known_names());
 }

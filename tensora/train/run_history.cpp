@@ -55,7 +55,7 @@ RunHistory read_run(const std::string& path) {
       fail(source.string(), ":", number, ": expected a JSON object with a step");
     }
   }
-  const fs::path named = fs::absolute(folder ? fs::path(path) : source.parent_path());
+  const fs::path named = fs::absolute(source).parent_path();
   const fs::path last = named.lexically_normal();
   return {(last.has_filename() ? last : last.parent_path()).filename().string(),
           std::move(collector.curves)};

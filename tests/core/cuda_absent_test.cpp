@@ -11,6 +11,11 @@ TEST(CudaAbsent, TheReasonIsTold) {
   if (cuda::is_available()) GTEST_SKIP() << "there is a CUDA device";
   const std::string reason = cuda::unavailable_reason();
   EXPECT_EQ(reason.rfind("cuda: ", 0), 0u) << reason;
+  // A build without CUDA is nothing that went wrong, and is not told like that.
+  if (!has_backend_library("cuda")) {
+    EXPECT_EQ(reason.rfind("cuda: this Tensora was built without the cuda backend", 0), 0u)
+        << reason;
+  }
   for (int i = 0; i < 2; ++i) {
     try {
       zeros({2, 3}, {.device = "cuda"});

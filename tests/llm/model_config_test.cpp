@@ -1,7 +1,10 @@
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include "../helpers.h"
+#include "../temporary_folder.h"
 #include "random_weights.h"
 #include "tensora/llm/registry.h"
 
@@ -158,6 +161,17 @@ TEST(Registry, ListsWhatItKnows) {
     EXPECT_TRUE(contains(error, "llama9")) << error;
     EXPECT_TRUE(contains(error, "llama3-1b, llama3-3b, llama3-8b, llama3-70b")) << error;
   }
+}
+
+TEST(Registry, TakesTheFolderOfATrainingRun) {
+  const tensora::testing::TemporaryFolder folder;
+  const std::filesystem::path run = folder.path("run");
+  std::filesystem::create_directories(run / "model");
+  for (const char* name : {"config.json", "metrics.jsonl", "model/config.json"})
+    std::ofstream(run / name) << "{}";
+  EXPECT_EQ(resolve_model(run.string()), (run / "model").string());
+  std::filesystem::remove(run / "metrics.jsonl");  // now it is a folder like any other
+  EXPECT_EQ(resolve_model(run.string()), run.string());
 }
 
 }  // namespace

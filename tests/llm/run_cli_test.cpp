@@ -51,6 +51,22 @@ TEST_F(LlmCli, RunPrintsTheStoryAndNothingElse) {
             golden.substr(0, golden.find(",") + 1) + "\n");
 }
 
+TEST_F(LlmCli, RunTakesItsPromptInSeveralWays) {
+  const Words ending = {"-n", "8", "--temp", "0", "--quiet"};
+  const auto story = [&](Words words, const std::string& input = "") {
+    words.insert(words.begin(), "run");
+    words.insert(words.end(), ending.begin(), ending.end());
+    return output(words, input);
+  };
+  const std::string expected = story({model_, "-p", "Tim and"});
+  EXPECT_NE(expected, story({model_, "-p", ""}));
+  EXPECT_EQ(story({model_, "Tim and"}), expected);
+  EXPECT_EQ(story({"-m", model_, "--prompt", "Tim and"}), expected);
+  EXPECT_EQ(story({"-m", model_, "Tim and"}), expected);
+  EXPECT_EQ(story({model_}, "Tim and"), expected);                     // piped in
+  EXPECT_EQ(story({model_, "-p", "Tim and"}, "something"), expected);  // -p wins
+}
+
 TEST_F(LlmCli, RunTellsMachinesEverything) {
   const std::string text =
       output({"run", model_, "-p", "Once upon a time", "-n", "10", "--seed", "7", "--json"});
@@ -91,6 +107,7 @@ int64_t without_notes(const std::string& error) {
 TEST_F(LlmCli, MistakesAreOneSentence) {
   write_text(folder_.path("bad.gguf"), "GGUF, but not really");
   write_text(folder_.path("empty.gguf"), "");
+  write_text(folder_.path("model.safetensors"), "");
   const struct {
     Words words;
     int code;
@@ -104,9 +121,14 @@ TEST_F(LlmCli, MistakesAreOneSentence) {
       {{"run", model_, "-c", "-5"}, 2, "--context: Value -5 not in range 0 to 1073741824"},
       {{"run", model_, "-c", "1000000000"}, 1, "it would fit with --context "},
       {{"convert", model_, folder_.path("x.bin")}, 2, "expected FILE.gguf, or a folder"},
-      {{"run", model_, "--temp", "nan"}, 1, "temperature"},
-      {{"run", model_, "--temp", "-1"}, 1, "temperature"},
-      {{"run", model_, "--top-p", "7"}, 1, "top_p"},
+      {{"run", model_, "--temp", "nan"}, 2, "temperature"},
+      {{"run", model_, "--temp", "-1"}, 2, "temperature"},
+      {{"run", model_, "--top-p", "7"}, 2, "top_p"},
+      {{"run", model_, "--top_p", "0.5"}, 2, "no option '--top_p'; did you mean '--top-p'?"},
+      {{"run", model_, "--device", "gpu"}, 2, "unknown kind in 'gpu'"},
+      {{"run", model_, "Once", "upon", "a", "time"}, 2, "'upon' was not expected"},
+      {{"run", "none.gguf"}, 1, "there is no file or folder 'none.gguf'\n"},
+      {{"inspect", folder_.path("model.safetensors")}, 1, "name the folder that it is in"},
       {{"run", model_, "--grammar", "root ::= ("}, 1, "grammar"},
       {{"run", model_, "-p", std::string(4000, 'x'), "-n", "1"}, 1, "the context of 2048"},
       {{"run", model_, "--device", "cpu", "--require-gpu"}, 2, "exclude"},

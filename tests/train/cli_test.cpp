@@ -2,10 +2,12 @@
 // resumed.
 #ifdef TENSORA_CLI
 #include <csignal>
+#include <filesystem>
 
 #include "../helpers.h"
 #include "../program.h"
 #include "temporary_folder.h"
+#include "tensora/dispatch/build_info.h"
 #include "tensora/llm/tokenizer/bpe_tokenizer.h"
 #include "tensora/train/run_history.h"
 
@@ -74,7 +76,14 @@ TEST(Cli, UsageErrorsAreOneSentenceAndCode2) {
     std::string sentence;
   } mistakes[] = {
       {{}, "A subcommand is required"},
-      {{"fly"}, "there is no command 'fly'"},
+      {{"fly"}, "there is no command 'fly'; 'tensora --help' tells more"},
+      {{"trian", "lm"}, "there is no command 'trian'; did you mean 'train'? 'tensora --help'"},
+      {{"--fly"}, "there is no option '--fly'"},
+      {{"train", "lm", "--stpes", "3"}, "no option '--stpes'; did you mean '--steps'?"},
+      {{"train", "image", "--epoch=3"}, "no option '--epoch'; did you mean '--epochs'?"},
+      {{"info", "now", "please"}, "tensora info: 'now' was not expected"},
+      {{"train", "lm", "--out", "r", "--text", "t", "--steps", "-3"}, "steps must be at least 1"},
+      {{"train", "image", "--out", "r", "--data", "t", "--epochs", "-3"}, "epochs must be"},
       {{"train", "lm"}, "--out is required"},
       {{"train", "lm", "--out", folder.path("r")}, "--text is required"},
       {{"train", "lm", "--out", "r", "--text", "t", "--steps", "many"}, "steps"},
@@ -111,6 +120,36 @@ TEST(Cli, FailuresAreOneSentenceAndCode1) {
     EXPECT_TRUE(contains(program.error(), sentence)) << program.error();
     EXPECT_EQ(lines_of(program.error()), 1) << program.error();
   }
+}
+
+TEST(Cli, TellsItsVersion) {
+  TemporaryFolder folder;
+  const Program program(folder, {"--version"});
+  EXPECT_EQ(program.wait(), 0);
+  EXPECT_EQ(program.out(), "tensora " + build_info().version + "\n");
+}
+
+TEST(Cli, AFullDiskIsTold) {
+  TemporaryFolder folder;
+  std::filesystem::create_symlink("/dev/full", folder.path("stdout"));
+  for (const Words& words : {Words{"info"}, {"--help"}, {"pull", "--list"}}) {
+    const Program program(folder, words);
+    EXPECT_EQ(program.wait(), 1) << words[0];
+    EXPECT_EQ(program.error(), "tensora: standard output cannot be written to\n");
+  }
+}
+
+TEST(Cli, PlotsTheRunOfAFile) {
+  TemporaryFolder folder;
+  write_text(folder.path("metrics.jsonl"), "{\"step\": 1, \"loss\": 2}\n");
+  const Program program(folder, {"plot", folder.path("metrics.jsonl")});
+  EXPECT_EQ(program.wait(), 0) << program.error();
+  EXPECT_EQ(program.out(), folder.path("plot.svg") + "\n" + folder.path("plot.html") + "\n");
+  const auto here = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path("."));
+  const std::string name = read_run("metrics.jsonl").name;
+  std::filesystem::current_path(here);
+  EXPECT_EQ(name, std::filesystem::path(folder.path("x")).parent_path().filename().string());
 }
 
 TEST(Cli, HelpTeaches) {
