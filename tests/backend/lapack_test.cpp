@@ -1,5 +1,5 @@
-// Memory that LAPACK's functions are given. Its ends are the ends of pages that may be read, so that
-// a function that reads on ends the test.
+// Memory that LAPACK's functions are given. Its ends are the ends of pages that may be read, so
+// that a function that reads on ends the test.
 #include "tensora/backend/cpu/lapack.h"
 
 #include <sys/mman.h>
@@ -71,7 +71,9 @@ void check_within_memory(DType dtype) {
 
       fill(A);
       ASSERT_EQ(lapack.factorise_qr(m, n, A.data(), tau.data()), 0);
-      if (m >= n) { ASSERT_EQ(lapack.form_q(m, n, n, A.data(), tau.data()), 0); }
+      if (m >= n) {
+        ASSERT_EQ(lapack.form_q(m, n, n, A.data(), tau.data()), 0);
+      }
 
       if (m != n) continue;
       for (const char triangle : {'L', 'U'}) {

@@ -165,9 +165,9 @@ int Lapack::decompose_svd(char job, int m, int n, void* A, void* S, void* U, voi
   int info = 0;
   const auto call = [&] {
     if (!is_complex(dtype_))
-      reinterpret_cast<Functions::Gesdd>(functions_.gesdd)(
-          &job, &m, &n, a.data(), &m, S, u.data(), &m, vh.data(), &ld_v, work.data(), work.count(),
-          integers.data(), &info, 1);
+      reinterpret_cast<Functions::Gesdd>(functions_.gesdd)(&job, &m, &n, a.data(), &m, S, u.data(),
+                                                           &m, vh.data(), &ld_v, work.data(),
+                                                           work.count(), integers.data(), &info, 1);
     else
       reinterpret_cast<Functions::ComplexGesdd>(functions_.gesdd)(
           &job, &m, &n, a.data(), &m, S, u.data(), &m, vh.data(), &ld_v, work.data(), work.count(),
