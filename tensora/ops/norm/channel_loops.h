@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-#include "tensora/backend/cpu/convert.h"
+#include "tensora/backend/cpu/bfloat16.h"
 #include "tensora/backend/cpu/reduce.h"
 #include "tensora/backend/cpu/stream.h"
 #include "tensora/base/thread_pool.h"
@@ -98,7 +98,8 @@ struct ChannelWalk {
 template <class C>
 const C* read(const View& view, const char* from, int64_t step, int64_t n, C* buffer) {
   if (view.dtype == dtype_of<C> && step == 1) return reinterpret_cast<const C*>(from);
-  load_fn<C>(view.dtype)(from, step, n, buffer);
+  const bool by_hand = std::is_same_v<C, float> && view.dtype == kBFloat16;
+  (by_hand ? load_bfloat16 : load_fn<C>(view.dtype))(from, step, n, buffer);
   return buffer;
 }
 template <class C>
@@ -107,7 +108,9 @@ C* place(const View& view, char* to, int64_t step, C* buffer) {
 }
 template <class C>
 void write(const View& view, const C* values, char* to, int64_t step, int64_t n) {
-  if (values != reinterpret_cast<const C*>(to)) store_fn<C>(view.dtype)(values, to, step, n);
+  if (values == reinterpret_cast<const C*>(to)) return;
+  const bool by_hand = std::is_same_v<C, float> && view.dtype == kBFloat16;
+  (by_hand ? store_bfloat16 : store_fn<C>(view.dtype))(values, to, step, n);
 }
 
 /// Calls body(channel, inputs, out, n) for runs in which element j has channel `channel` (kOne), or
