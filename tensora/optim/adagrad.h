@@ -1,5 +1,7 @@
 #pragma once
 
+#include <concepts>
+
 #include "tensora/optim/optimizer.h"
 
 namespace tensora::optim {
@@ -20,6 +22,9 @@ struct AdagradOptions {
 class Adagrad : public Optimizer {
  public:
   explicit Adagrad(Parameters params, const AdagradOptions& options = {});
+  /// With this learning rate, and otherwise the defaults.
+  template <std::floating_point Number>
+  Adagrad(Parameters params, Number lr) : Adagrad(std::move(params), AdagradOptions{.lr = lr}) {}
   bool supports_grad_scaling() const override { return true; }
 
  protected:

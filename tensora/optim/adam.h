@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 
 #include "tensora/optim/optimizer.h"
 
@@ -25,6 +26,9 @@ struct AdamOptions {
 class Adam : public Optimizer {
  public:
   explicit Adam(Parameters params, const AdamOptions& options = {});
+  /// With this learning rate, and otherwise the defaults.
+  template <std::floating_point Number>
+  Adam(Parameters params, Number lr) : Adam(std::move(params), AdamOptions{.lr = lr}) {}
   bool supports_grad_scaling() const override { return true; }
 
  protected:

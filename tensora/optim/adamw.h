@@ -1,5 +1,7 @@
 #pragma once
 
+#include <concepts>
+
 #include "tensora/optim/adam.h"
 
 namespace tensora::optim {
@@ -21,6 +23,9 @@ struct AdamWOptions {
 class AdamW : public Adam {
  public:
   explicit AdamW(Parameters params, const AdamWOptions& options = {});
+  /// With this learning rate, and otherwise the defaults.
+  template <std::floating_point Number>
+  AdamW(Parameters params, Number lr) : AdamW(std::move(params), AdamWOptions{.lr = lr}) {}
 
  protected:
   void update(ParamGroup& group) override;

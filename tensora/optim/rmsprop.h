@@ -1,5 +1,7 @@
 #pragma once
 
+#include <concepts>
+
 #include "tensora/optim/optimizer.h"
 
 namespace tensora::optim {
@@ -21,6 +23,9 @@ struct RMSpropOptions {
 class RMSprop : public Optimizer {
  public:
   explicit RMSprop(Parameters params, const RMSpropOptions& options = {});
+  /// With this learning rate, and otherwise the defaults.
+  template <std::floating_point Number>
+  RMSprop(Parameters params, Number lr) : RMSprop(std::move(params), RMSpropOptions{.lr = lr}) {}
   bool supports_grad_scaling() const override { return true; }
 
  protected:

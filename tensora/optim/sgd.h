@@ -1,5 +1,7 @@
 #pragma once
 
+#include <concepts>
+
 #include "tensora/optim/optimizer.h"
 
 namespace tensora::optim {
@@ -19,6 +21,9 @@ struct SGDOptions {
 class SGD : public Optimizer {
  public:
   explicit SGD(Parameters params, const SGDOptions& options = {});
+  /// With this learning rate, and otherwise the defaults.
+  template <std::floating_point Number>
+  SGD(Parameters params, Number lr) : SGD(std::move(params), SGDOptions{.lr = lr}) {}
   bool supports_grad_scaling() const override { return true; }
 
  protected:

@@ -10,7 +10,7 @@ NAME = "includes"
 ORDER = ["base", "core", "backend", "autograd", "dispatch", "ops", "jit", "io", "amp", "nn", "optim", "data",
          "models", "llm", "train", "distributed"]
 OUTSIDE = ["apps", "python", "tests", "bench", "examples"]
-UMBRELLA = "tensora/tensora.h"
+UMBRELLAS = ("tensora/tensora.h", "tensora/libtorch.h")  # of the whole library, for programs alone
 TENSOR = "tensora/core/tensor.h"
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
 
@@ -19,7 +19,7 @@ def run(tree):
     known = set(tree.files)
     findings = []
     for path in tree.sources():
-        if path == UMBRELLA or path.split("/")[0] not in ["tensora", *OUTSIDE]:
+        if path in UMBRELLAS or path.split("/")[0] not in ["tensora", *OUTSIDE]:
             continue
         code = tree.code(path)
         for match in _INCLUDE.finditer(code):
@@ -75,8 +75,8 @@ def _complaint(path, included):
         return None
     if target in OUTSIDE:
         return f"tensora/{owner}/ includes {included}: the library includes nothing outside tensora/"
-    if target == UMBRELLA:
-        return f"the library includes its parts, not the umbrella header {UMBRELLA}"
+    if target in UMBRELLAS:
+        return f"the library includes its parts, not the umbrella header {target}"
     if target not in ORDER:
         return f"{included} is in a folder that has no place in the order of folders"
     if ORDER.index(target) > ORDER.index(owner):
@@ -86,8 +86,8 @@ def _complaint(path, included):
 
 def _place(path):
     """The folder that decides, the umbrella header itself, or None for what is not ours."""
-    if path == UMBRELLA:
-        return UMBRELLA
+    if path in UMBRELLAS:
+        return path
     parts = path.split("/")
     # A room's sample inputs live with the op, but are compiled into the op suite.
     if path.endswith("_cases.cpp"):
