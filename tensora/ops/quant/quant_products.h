@@ -398,7 +398,6 @@ template <class Type>
   }
   return sum;
 }
-
 /// Adds a part of eight rows, a row to a lane.
 template <class Type>
 [[gnu::always_inline]] inline __m256 with_part(__m256 sum, const FineChunk& part, const ByteRows& x,
@@ -412,8 +411,7 @@ template <class Type>
   return with_parts<Type>(sum, whole, part.d, part.m, factors_of_one(ByteRow(x, 0), place));
 }
 
-/// Whether rows are better read side by side. Long ones come from memory, which is fastest where it
-/// is read in one stream; short ones come from a cache and share what is loaded of the activations.
+/// Short rows come from a cache, and side by side they share what is loaded of the activations.
 inline bool are_short(const WeightRows& w) {
   return 2 * w.row_bytes <= kAhead && w.columns % 32 == 0;
 }
@@ -424,15 +422,14 @@ template <class Type>
                                         const ByteRows& x, float* out) {
   const int64_t stride = w.row_bytes, parts = w.columns / 32;
   __m256i zero = _mm256_setzero_si256();
-  keep_in_register(zero);  // else compilers call for a memset, which is slow here
+  keep_in_register(zero);  // or compilers make a slow memset of it
   for (const uint8_t* rows = w.data + first * stride; first < last;
        first += 8, rows += 8 * stride, out += 8) {
     __m256 sums[kParts];
     for (__m256& sum : sums) sum = _mm256_castsi256_ps(zero);
-    const uint8_t *from = rows, *next = rows + 8 * stride;
+    const uint8_t *from = rows, *next = rows + 8 * stride - kAhead;
     for (int64_t p = 0; p < parts; ++p, from += Type::kBytes, next += chunk_bytes<Type>) {
-      for (int line = 0; line < chunk_bytes<Type>; line += 64)
-        _mm_prefetch(reinterpret_cast<const char*>(next + line), _MM_HINT_T0);
+      ask_for<Type>(next);
       FineChunk part;
       Type::read(from, part, stride);
       sums[p & (kParts - 1)] = with_part<Type>(sums[p & (kParts - 1)], part, x, p);
@@ -440,7 +437,6 @@ template <class Type>
     _mm256_storeu_ps(out, sum_of_sums(sums));
   }
 }
-
 /// Eight rows' results with one row of activations.
 template <class Type>
   requires is_fine<Type>
