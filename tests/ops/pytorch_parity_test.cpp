@@ -38,6 +38,18 @@ TEST(PytorchParity, LogitWithALargeEps) {
   EXPECT_TRUE(std::isnan(nan.grad().item<double>()));
 }
 
+// A size that doubles without a factor of 2 is doubled evenly in 2-D alone.
+TEST(PytorchParity, NearestNeighboursOfASizeThatDoubles) {
+  const Tensor line = tensor({0.0, 1.0, 2.0});
+  const auto resized = [](const Tensor& x) {
+    return interpolate(x, {}, std::vector<double>{2.3}, "nearest").flatten();
+  };
+  const Values by_factor{0, 0, 0, 1, 1, 2}, evenly{0, 0, 1, 1, 2, 2};
+  EXPECT_EQ(values(resized(line.view({1, 1, 3}))), by_factor);
+  EXPECT_EQ(values(resized(line.view({1, 1, 1, 3})).narrow(0, 0, 6)), evenly);
+  EXPECT_EQ(values(resized(line.view({1, 1, 1, 1, 3})).narrow(0, 0, 6)), by_factor);
+}
+
 TEST(PytorchParity, AnglesOfRealNumbersHaveNoSlope) {
   const Tensor x = tensor({-2.0, 0.0, 3.0, std::numeric_limits<double>::quiet_NaN()});
   x.requires_grad_();

@@ -162,7 +162,8 @@ std::array<BandDim, 3> resample::band_dims(const Shape& sizes, const ResizeAttrs
     const bool copies = attrs.antialias || attrs.method == Method::linear ||
                         (attrs.method == Method::nearest && dims == 2);
     dim.copies = dim.in == dim.out && (copies || dim.step == 1);
-    if (attrs.method == Method::nearest && dim.out == 2 * dim.in) dim.step = 0.5;
+    // So is one that doubles, in 2-D.
+    if (attrs.method == Method::nearest && dims == 2 && dim.out == 2 * dim.in) dim.step = 0.5;
   }
   return result;
 }
