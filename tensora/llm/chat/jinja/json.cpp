@@ -19,7 +19,7 @@ std::string unit(uint32_t code) {
   return out;
 }
 
-std::string quoted(std::string_view text, bool ensure_ascii) {
+std::string in_quotes(std::string_view text, bool ensure_ascii) {
   std::string out = "\"";
   while (!text.empty()) {
     const CodePoint point = decode_utf8(text);
@@ -69,7 +69,7 @@ class Writer {
         out += real(value.real());
         return;
       case Value::Kind::text:
-        out += quoted(value.text(), options_.ensure_ascii);
+        out += in_quotes(value.text(), options_.ensure_ascii);
         return;
       case Value::Kind::list:
       case Value::Kind::tuple:
@@ -146,7 +146,7 @@ class Writer {
     line('{');
     for (size_t i = 0; i < pairs.size(); ++i) {
       separate(i == 0);
-      out += quoted(key(pairs[i].first), options_.ensure_ascii) + options_.key_separator;
+      out += in_quotes(key(pairs[i].first), options_.ensure_ascii) + options_.key_separator;
       write(pairs[i].second);
     }
     close('}');

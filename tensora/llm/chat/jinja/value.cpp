@@ -52,7 +52,7 @@ bool equal(const Value& a, const Value& b) {
   }
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   const char quote =
       text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos ? '"'
                                                                                             : '\'';
@@ -96,7 +96,7 @@ std::string written(const Value& value) {
     case Value::Kind::real:
       return real_to_text(value.real());
     case Value::Kind::text:
-      return quoted(value.text());
+      return in_quotes(value.text());
     case Value::Kind::list:
       return concat("[", written_items(value.items()), "]");
     case Value::Kind::tuple:
