@@ -68,11 +68,13 @@ def of_refusal(call, kind, theirs, numel):
     return ""
 
 
-def of_gradient(call, dtypes):
+def of_gradient(call, dtypes, ours):
     """The same for gradients that are other numbers."""
     op = call.op
     if (has_special(call) or has_huge(call)) and op in AT_INFINITY:
         return "gradients at NaN and infinity"
+    if op == "cumprod" and "inf" in ours and dtypes & HALVES:
+        return "products overflow; PyTorch's sums of them are NaN"
     if op == "atan2" and len(dtypes) > 1:
         return "PyTorch squares the operands before it promotes them"
     if op == "tan" and dtypes & HALVES:
@@ -105,7 +107,7 @@ def reason(call, kind, ours, theirs):
                                                        "alpha" in call.text or "value" in call.text):
         return "numbers and factors are not rounded to half types first"
     if kind == "gradient value":
-        return of_gradient(call, dtypes)
+        return of_gradient(call, dtypes, ours)
     if op in ("all", "any") and "uint8" in dtypes:
         return "PyTorch answers in uint8"
     if op in ("pow", "square", "clamp_min", "clamp_max") and not dtypes & FLOATS:
