@@ -51,7 +51,7 @@ def of_refusal(call, kind, theirs, numel):
     if any(words in theirs for words in NO_KERNEL):
         return "PyTorch has no kernel for this dtype"
     if op in ("split", "slice", "view", "unfold", "expand") and (
-            numel == 0 or any(words in theirs for words in OVERFLOW)):
+            numel == 0 or any(words in theirs for words in OVERFLOW) or "-46116" in call.text):
         return "sizes or strides that overflow, or are negative where there are no elements"
     if op in ("index", "index_select", "take") and numel == 0 and theirs == "no error":
         return "an index out of range where the result has no elements"
@@ -176,6 +176,8 @@ def of_function(call, kind, ours, theirs):
     if op == "pow" and any(x.theirs.is_complex() for x in call.inputs) and (
             has_special(call) or has_zero(call) and "gradient" in kind):
         return "complex powers at infinity, and their gradients at 0"
+    if op in ("div", "addcdiv") and any(x.theirs.is_complex() for x in call.inputs) and has_zero(call):
+        return "PyTorch's complex quotients do not see the sign of a zero"
     if op in ("quantile", "nanquantile", "msort") and "gradient" in kind:
         return "which of equal elements is chosen"
     if op == "ndtri" and has_tiny(call):
