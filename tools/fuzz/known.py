@@ -178,6 +178,8 @@ def of_function(call, kind, ours, theirs):
         return "complex powers at infinity, and their gradients at 0"
     if op in ("div", "addcdiv") and any(x.theirs.is_complex() for x in call.inputs) and has_zero(call):
         return "PyTorch's complex quotients do not see the sign of a zero"
+    if op in ("nansum", "nanmean") and kind == "gradient value" and "nan" in theirs:
+        return "an element that is left out gets no gradient, not 0 times an infinite one"
     if op in ("quantile", "nanquantile", "msort") and "gradient" in kind:
         return "which of equal elements is chosen"
     if op == "ndtri" and has_tiny(call):
