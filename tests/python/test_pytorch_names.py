@@ -81,3 +81,20 @@ def test_asgd_takes_a_closure_that_computes_gradients():
     found, loss = descend(lambda p: optim.ASGD(p, lr=0.1))
     numpy.testing.assert_allclose(found, [-0.45364111813368446, 0.36552304884774145, 0.8570215490365971], rtol=1e-7)
     assert loss == pytest.approx(1.3789831944000235, rel=1e-7)  # PyTorch 2.15 keeps its rates in float32
+
+
+@pytest.mark.parametrize("kind", [optim.ASGD, optim.Rprop, optim.SGD])
+def test_hooks_and_closures_of_every_kind(kind):
+    weight = tensora.ones(2, requires_grad=True)
+    optimizer, calls = kind([weight], lr=0.1), []
+    optimizer.register_step_pre_hook(lambda *_: calls.append("before"))
+    optimizer.register_step_post_hook(lambda *_: calls.append("after"))
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (weight * weight).sum()
+        loss.backward()
+        return loss
+
+    assert optimizer.step(closure).item() == 2
+    assert calls == ["before", "after"] and bool((weight < 1).all())

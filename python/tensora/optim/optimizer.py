@@ -84,15 +84,18 @@ class Optimizer:
 
     def step(self, closure=None):
         """Changes the parameters that have a gradient."""
-        if self._optimizer is None:
-            raise NotImplementedError
         for hook in self._pre_hooks.values():
             hook(self, (), {})
-        self._push()
-        result = self._optimizer.step() if closure is None else self._optimizer.step(closure)
+        result = self._update(closure)
         for hook in self._post_hooks.values():
             hook(self, (), {})
         return result
+
+    def _update(self, closure):
+        if self._optimizer is None:
+            raise NotImplementedError
+        self._push()
+        return self._optimizer.step() if closure is None else self._optimizer.step(closure)
 
     def zero_grad(self, set_to_none=True):
         """Forgets all gradients, or sets them to zero."""
@@ -334,33 +337,37 @@ class LBFGS(Optimizer):
         super().__init__(params, _given(locals()))
 
 
-class ASGD(Optimizer):
+class PerParameter(Optimizer):
+    """What is written in Python: `_step(parameter, gradient, group)` changes one parameter."""
+
+    def _update(self, closure):
+        with enable_grad():
+            loss = None if closure is None else closure()
+        with no_grad():
+            for group in self.param_groups:
+                for p in group["params"]:
+                    if p.grad is not None:
+                        self._step(p, -p.grad if group["maximize"] else p.grad, group)
+        return loss
+
+
+class ASGD(PerParameter):
     """Averaged stochastic gradient descent."""
 
     def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0.0, maximize=False, **_):
         super().__init__(params, dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay,
                                       maximize=maximize))
 
-    @no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is None:
-                    continue
-                state = self.state[p]
-                if not state:
-                    state.update(step=0, eta=group["lr"], mu=1.0, ax=_C.zeros_like(p))
-                state["step"] += 1
-                grad = (-p.grad if group["maximize"] else p.grad) + group["weight_decay"] * p
-                p.mul_(1 - group["lambd"] * state["eta"]).add_(grad, alpha=-state["eta"])
-                if state["mu"] != 1:
-                    state["ax"].add_((p - state["ax"]) * state["mu"])
-                else:
-                    state["ax"].copy_(p)
-                state["eta"] = group["lr"] / (1 + group["lambd"] * group["lr"] * state["step"]) ** group["alpha"]
-                state["mu"] = 1 / max(1, state["step"] - group["t0"])
-        return loss
+    def _step(self, p, grad, group):
+        state = self.state[p]
+        if not state:
+            state.update(step=0, eta=group["lr"], mu=1.0, ax=_C.zeros_like(p))
+        state["step"] += 1
+        grad = grad + group["weight_decay"] * p
+        p.mul_(1 - group["lambd"] * state["eta"]).add_(grad, alpha=-state["eta"])
+        if state["mu"] != 1:
+            state["ax"].add_((p - state["ax"]) * state["mu"])
+        else:
+            state["ax"].copy_(p)
+        state["eta"] = group["lr"] / (1 + group["lambd"] * group["lr"] * state["step"]) ** group["alpha"]
+        state["mu"] = 1 / max(1, state["step"] - group["t0"])

@@ -1,10 +1,9 @@
 """Resilient backpropagation."""
 from .. import _C
-from .._modes import enable_grad, no_grad
-from .optimizer import Optimizer
+from .optimizer import PerParameter
 
 
-class Rprop(Optimizer):
+class Rprop(PerParameter):
     """Steps by the signs of the gradients: an element's step grows while its sign stays, and shrinks when it turns."""
 
     def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, capturable=False, foreach=None,
@@ -14,18 +13,6 @@ class Rprop(Optimizer):
         if not 0 < etas[0] < 1 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
         super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes, maximize=maximize))
-
-    @no_grad()
-    def step(self, closure=None):
-        loss = None
-        if closure is not None:
-            with enable_grad():
-                loss = closure()
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._step(parameter, -parameter.grad if group["maximize"] else parameter.grad, group)
-        return loss
 
     def _step(self, parameter, gradient, group):
         state = self.state[parameter]

@@ -2,14 +2,13 @@
 from collections.abc import Iterable
 
 
-def _tuple_of(count):
+def _ntuple(count):
     def repeat(value):
         return tuple(value) if isinstance(value, Iterable) else (value,) * count
     return repeat
 
 
-_ntuple = _tuple_of
-_single, _pair, _triple, _quadruple = (_tuple_of(count) for count in (1, 2, 3, 4))
+_single, _pair, _triple, _quadruple = (_ntuple(count) for count in (1, 2, 3, 4))
 
 
 def consume_prefix_in_state_dict_if_present(state_dict, prefix):
