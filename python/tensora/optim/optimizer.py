@@ -337,7 +337,7 @@ class LBFGS(Optimizer):
         super().__init__(params, _given(locals()))
 
 
-class PerParameter(Optimizer):
+class _PerParameter(Optimizer):
     """What is written in Python: `_step(parameter, gradient, group)` changes one parameter."""
 
     def _update(self, closure):
@@ -351,7 +351,7 @@ class PerParameter(Optimizer):
         return loss
 
 
-class ASGD(PerParameter):
+class ASGD(_PerParameter):
     """Averaged stochastic gradient descent."""
 
     def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0.0, maximize=False, **_):

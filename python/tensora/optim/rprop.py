@@ -1,9 +1,9 @@
 """Resilient backpropagation."""
 from .. import _C
-from .optimizer import PerParameter
+from .optimizer import _PerParameter
 
 
-class Rprop(PerParameter):
+class Rprop(_PerParameter):
     """Steps by the signs of the gradients: an element's step grows while its sign stays, and shrinks when it turns."""
 
     def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, capturable=False, foreach=None,
