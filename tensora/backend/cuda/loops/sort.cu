@@ -1,7 +1,7 @@
 #include "tensora/backend/cuda/loops/sort.h"
 
 #include <algorithm>
-#include <optional>
+#include <type_traits>
 
 #include "tensora/backend/cuda/loops/elements.cuh"
 #include "tensora/backend/cuda/memory/scratch.h"
@@ -71,11 +71,9 @@ struct SortParams {
   }
 };
 
-__device__ inline unsigned digit_of(unsigned long long key, int digit) {
+template <class Key>
+__device__ inline unsigned digit_of(Key key, int digit) {
   return static_cast<unsigned>(key >> (kDigitBits * digit)) & (kBins - 1);
-}
-__device__ inline unsigned digit_of(unsigned key, int digit) {
-  return key >> (kDigitBits * digit) & (kBins - 1);
 }
 
 /// The bits in which the keys of a warp differ.
@@ -339,7 +337,7 @@ __global__ void __launch_bounds__(kSortThreads, 2)
 #pragma unroll
   for (unsigned r = 0; r < kRows<T>; ++r)
     elements[r] = begin + r * 32 < place.present ? turn.from[tile_at + begin + r * 32] : 0;
-  unsigned places[kRows<T>];
+  unsigned places[kRows<T>] = {};
   rank_in_warp(params, digit, elements, begin, place.present, memory.before[warp], places);
   __syncthreads();
   place_bins(TileBin(params, place, threadIdx.x % kBins, turn.number, digit), memory);
