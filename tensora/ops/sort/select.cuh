@@ -37,7 +37,7 @@ struct Bin {
   }
 };
 
-/// How many bits of items differ.
+/// How many bits the keys and the positions of items have.
 struct ItemBits {
   int key, index;
 

@@ -10,9 +10,10 @@ namespace {
 // A block selects from a part of a row, and sorts what it selected in shared memory. Rows that are
 // long and few are cut into parts, and the items selected from the parts are selected from again.
 // Where more are wanted than fit into shared memory, the rows are sorted.
-// Where few are wanted, a bound is found first: every thread finds the first of its items, and
-// item number k of those has k items before it or is one of them. Few others are, in most rows, so
-// that all up to the bound can be sorted. What does not fit is selected by digits.
+// Where few are wanted, a bound is found first: every thread finds the first of its items, and the
+// k items that are wanted are not beyond number k of these firsts. In most rows few others are
+// before it, and all up to the bound are taken and sorted. Where they do not fit into shared
+// memory, the first k are selected by digits.
 
 constexpr unsigned kMostItems = 2048;
 
@@ -79,7 +80,7 @@ __device__ inline unsigned take_items(const ItemSource<Key>& source, const TopPa
 template <class Key>
 __device__ inline unsigned take_to_bound(const ItemSource<Key>& source, const TopPart& part,
                                          TopMemory<Key>& memory) {
-  constexpr unsigned kTooMany = 16;  // of the threads' items that the bound may let in
+  constexpr unsigned kSlack = 16;  // how many more of the firsts the bound may let in
   KeyedItem<Key> first{static_cast<Key>(~Key(0)), ~0u};
   source.each(part.row_start, part.begin, part.end, [&](Key key, unsigned index) {
     const KeyedItem<Key> item{key, index};
@@ -91,9 +92,9 @@ __device__ inline unsigned take_to_bound(const ItemSource<Key>& source, const To
                                memory.items,
                                source.dtype,
                                source.descending,
-                               {source.bits.key, 32}};  // of threads that have none
+                               {source.bits.key, 32}};  // a thread without items has ~0u
   find_bin(firsts, 0, 0, kSelectThreads, memory.bin,
-           [](const Bin<Key>& b) { return b.count - b.rank <= kTooMany; });
+           [](const Bin<Key>& b) { return b.count - b.rank <= kSlack; });
   return take_items(source, part, memory);
 }
 
@@ -160,7 +161,7 @@ void select_rows(const KernelContext& context, TopkParams<Key> params, int64_t r
                                dim3(kSelectThreads), params);
     if (parts == 1) return;
     params.source.items = params.selected;
-    params.source.bits.index = 32;  // of what parts lacked
+    params.source.bits.index = 32;  // what a short part lacked has positions near ~0u
     params.row_items = parts * params.k;
   }
 }

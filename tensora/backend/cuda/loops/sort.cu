@@ -18,14 +18,17 @@ namespace {
 // each bin will hold does not depend on their order, so one kernel reads them once and counts all
 // digits, and a scan tells where the bins of every pass begin. Lines are cut into tiles, one block
 // each. In a pass, a block finds where its tile's share of each bin begins by looking back (Note
-// [Looking back] in compact.cuh), each thread for its bin; it sorts its tile by the digit in shared
-// memory and writes the bins from there: what goes into one bin is adjacent, so that most of a
-// write's bytes are used. Within a tile, an element must find how many before it go into the same
-// bin. A warp takes its elements in rows of 32: one vote per bit of the digit tells each lane which
-// lanes hold the same digit, and a counter per warp and bin remembers the rows before. A pass whose
-// digit is the same everywhere would move nothing, and small integers have many such. Only the
-// device knows: the blocks of that pass return at once, and every pass works out from the digits
-// that differ where the elements are by now, such that the last one writes the result.
+// [Looking back] in compact.cuh), each thread for its bin. A word that a tile publishes is all that
+// another one reads of it, so no fence is needed. What was published is cleared by the pass before,
+// and for the first one, like the tickets, by a memset on the same stream, which a recorded graph
+// repeats. A block sorts its tile by the digit in shared memory and writes the bins from there:
+// what goes into one bin is adjacent, so that most of a write's bytes are used. Within a tile, an
+// element must find how many before it go into the same bin. A warp takes its elements in rows of
+// 32: one vote per bit of the digit tells each lane which lanes hold the same digit, and a counter
+// per warp and bin remembers the rows before. A pass whose digit is the same everywhere would move
+// nothing, and small integers have many such. Only the device knows: the blocks of that pass return
+// at once, and every pass works out from the digits that differ where the elements are by now, such
+// that the last one writes the result.
 
 constexpr int kDigitBits = 8;
 constexpr unsigned kBins = 1u << kDigitBits;
@@ -43,7 +46,7 @@ using Bits = typename KeyBits<sizeof(T)>::Raw;
 template <class T>
 constexpr unsigned kRows = sizeof(T) == 8 ? 8 : 16;  // a tile must fit into shared memory
 template <class T>
-constexpr unsigned kTile = kSortThreads* kRows<T>;
+constexpr unsigned kTile = kSortThreads * kRows<T>;
 
 /// Elements, and the values that move with them or null.
 template <class T>
@@ -243,6 +246,7 @@ __device__ inline void rank_in_warp(const SortParams<T>& params, int digit,
 }
 
 /// How many elements the tiles before this one have in a bin, of which `published` is the column.
+/// Several words are asked for at once; each is waited for where it is needed.
 __device__ inline unsigned look_back(const volatile unsigned* published, unsigned tile) {
   constexpr int kTogether = 4;
   unsigned before = 0;
