@@ -117,9 +117,12 @@ def written(program, number):
     rng = program.rng
     if rng.random() < 0.4:
         # The sine of large numbers has no digits in common where they differ in the last one.
-        large = bool((program.pairs[number].theirs.detach().abs() > 100).any())
+        x = program.pairs[number].theirs.detach()
+        large = bool((x.abs() > 100).any())
+        # Where rounding has made 0.99999994 of 1, truncation makes 0.
+        whole = program.dtype != "int64" and bool(((x.round() != 0) & ((x - x.round()).abs() < 1e-4)).any())
         name = rng.choice([n for n in ALONE if (program.dtype != "int64" or n in OF_INTEGERS) and
-                           not (n in ("sin", "cos") and large)])
+                           not (n in ("sin", "cos") and large) and not (n == "trunc" and whole)])
         return program.step(name + "_", getattr(glue, name + "_"), ALONE[name], [number], writes=True)
     if rng.random() < 0.3:
         value = rng.choice([0, 1, -2])

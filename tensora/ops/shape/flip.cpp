@@ -33,8 +33,10 @@ constinit OpDef<FlipAttrs> flip_op = define(Op<FlipAttrs>{
     .inputs = {"self"},
     .infer =
         [](Infer& infer, const FlipAttrs& attrs) {
-          wrap_dims(attrs.dims, infer[0].dim(), infer.op);
-          infer.output(infer[0].sizes(), infer[0].dtype());
+          const Tensor& x = infer[0];
+          wrap_dims(attrs.dims, x.dim(), infer.op);
+          const Strides layout = dense_strides(x.sizes(), std::span(&x.strides(), 1));
+          infer.output(x.sizes(), layout, x.dtype());
         },
     .reference =
         [](Args in, const FlipAttrs& attrs) {

@@ -46,7 +46,8 @@ void flip_kernel(const KernelContext& context, const FlipAttrs& attrs) {
   }
   from.data = from.as<char>() + start * static_cast<int64_t>(element_size(from.dtype));
   from.update();
-  if (from.dim() == 0 || from.strides.back() != -1) return copy_elements(from, out);
+  if (from.dim() == 0 || from.strides.back() != -1 || !out.contiguous)
+    return copy_elements(from, out);
   visit_element_size(out.dtype, [&]<class T>() { reverse_rows<T>(from, out.as<T>()); });
 }
 
