@@ -45,9 +45,11 @@ __device__ inline PhiloxWords words_of(const Distribution& distribution, const R
 /// Counters of a thread; what they share, like where the numbers begin, is found once.
 inline constexpr int kCountersPerThread = 4;
 
+/// In place of an element type: the dtype is known only to the launch.
+struct AnyElement {};
+
 /// See Note [Lanes] in core/philox.h: adjacent threads have adjacent counters. T is the type of the
-/// elements; `Any` asks `dtype`.
-struct Any {};
+/// elements.
 template <class Distribution, class V, int kPerCounter, class T>
 __global__ void __launch_bounds__(kThreads)
     random_kernel(const Distribution distribution, const ReplayRandom* replay, char* out,
@@ -71,7 +73,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int k = 0; k < kPerCounter; ++k)
         if (here + k * kPhiloxLanes < left) to[k * kPhiloxLanes] = store_value<Element>(values[k]);
     };
-    if constexpr (std::is_same_v<T, Any>)
+    if constexpr (std::is_same_v<T, AnyElement>)
       visit_any(dtype, store);
     else
       store.template operator()<T>();
@@ -121,8 +123,9 @@ void draw_random(const KernelContext& context, Distribution distribution, void* 
   constexpr int64_t kPerBlock = kThreads * kCountersPerThread;
   const dim3 blocks(static_cast<unsigned>((counters + kPerBlock - 1) / kPerBlock));
   using Own = std::conditional_t<std::is_same_v<V, long long>, int64_t, V>;
-  const auto kernel = dtype == dtype_of<Own> ? random_kernel<Distribution, V, kPerCounter, Own>
-                                             : random_kernel<Distribution, V, kPerCounter, Any>;
+  const auto kernel = dtype == dtype_of<Own>
+                          ? random_kernel<Distribution, V, kPerCounter, Own>
+                          : random_kernel<Distribution, V, kPerCounter, AnyElement>;
   Launch{context.op, context.device.index}(kernel, blocks, dim3(kThreads), distribution, replay,
                                            static_cast<char*>(to), dtype, count);
 }

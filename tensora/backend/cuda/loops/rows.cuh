@@ -87,27 +87,32 @@ struct RowsParams {
 template <class C, int kItems, unsigned kGroupThreads>
 __device__ inline void load_row(const RowsParams& params, const char* from,
                                 Row<C, kItems, kGroupThreads>& row) {
-  using R = Row<C, kItems, kGroupThreads>;
-  constexpr int kPack = R::kPack;
+  constexpr int kPack = Row<C, kItems, kGroupThreads>::kPack;
   visit_any(params.in_dtype, [&]<class T>() {
     const T* const elements = reinterpret_cast<const T*>(from);
     const T first = elements[0];
-    Pack<T, kPack> packs[kItems / kPack];
-#pragma unroll
-    for (int p = 0; p < kItems / kPack; ++p) {
-      const int at = row.position(p * kPack);
+    if constexpr (sizeof(T) <= sizeof(C)) {
       if (params.vector) {
-        if (at < params.length) packs[p] = *reinterpret_cast<const Pack<T, kPack>*>(elements + at);
-      } else {
+        RawGroup raw[kItems / kPack];
 #pragma unroll
-        for (int i = 0; i < kPack; ++i)
-          if (at + i < params.length) packs[p].items[i] = elements[at + i];
+        for (int p = 0; p < kItems / kPack; ++p)
+          if (row.position(p * kPack) < params.length)
+            fetch<kPack* static_cast<int>(sizeof(T))>(
+                reinterpret_cast<const char*>(elements + row.position(p * kPack)), raw[p]);
+        row.first = load_value<C>(first);
+#pragma unroll
+        for (int k = 0; k < kItems; ++k)
+          row.values[k] = load_value<C>(element_of<T>(raw[k / kPack], k % kPack));
+        return;
       }
     }
-    row.first = load_value<C>(first);
+    T loaded[kItems];
 #pragma unroll
     for (int k = 0; k < kItems; ++k)
-      row.values[k] = load_value<C>(packs[k / kPack].items[k % kPack]);
+      if (row.position(k) < params.length) loaded[k] = elements[row.position(k)];
+    row.first = load_value<C>(first);
+#pragma unroll
+    for (int k = 0; k < kItems; ++k) row.values[k] = load_value<C>(loaded[k]);
   });
 }
 
