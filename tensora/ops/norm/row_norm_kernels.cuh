@@ -84,6 +84,39 @@ inline constexpr int kNormBlocks = kGroup == 1024   ? 1
                                    : kAdds          ? 3
                                                     : 5;
 
+// The mean of a row of `count` elements, 0 unless `centred`, and the mean square of the elements'
+// distances from it. each_pack(body) calls body(position, x) for the packs that the thread holds.
+template <class C, int kPack, unsigned kGroup, class EachPack>
+__device__ inline PairOf<C> row_statistics(bool centred, C count, const EachPack& each_pack) {
+  if (!centred) {
+    C squares = 0;
+    each_pack([&](int, C(&x)[kPack]) {
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) squares += x[i] * x[i];
+    });
+    return {C(0), sum_across<kGroup>(squares) / count};
+  }
+  C total = 0;
+  each_pack([&](int, C(&x)[kPack]) {
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) total += x[i];
+  });
+  const C mean = sum_across<kGroup>(total) / count;
+  // What the rounded mean lacks is made up for.
+  C distance = 0, squares = 0;
+  each_pack([&](int, C(&x)[kPack]) {
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) {
+      const C d = x[i] - mean;
+      distance += d;
+      squares += d * d;
+    }
+  });
+  const PairOf<C> sums = sums_across<kGroup>(distance, squares);
+  const C error = sums.first / count, square = sums.second / count - error * error;
+  return {mean + error, square < 0 ? C(0) : square};
+}
+
 template <bool kAdds, class C, int kItems, int kPack, unsigned kGroup>
 __global__ void __launch_bounds__(kBlockOf<kGroup>, kNormBlocks<kAdds, C, kItems, kGroup>)
     norm_rows(const __grid_constant__ NormParams params) {
@@ -132,39 +165,10 @@ __global__ void __launch_bounds__(kBlockOf<kGroup>, kNormBlocks<kAdds, C, kItems
       body(Row::position(p, lane), x);
     }
   };
-  const C count = static_cast<C>(length);
-  C mean = 0, square;
-  if (params.mean) {
-    C total = 0;
-    each_pack([&](int, C(&x)[kPack]) {
-#pragma unroll
-      for (int i = 0; i < kPack; ++i) total += x[i];
-    });
-    mean = sum_across<kGroup>(total) / count;
-    // What the rounded mean lacks is made up for.
-    C distance = 0, squares = 0;
-    each_pack([&](int, C(&x)[kPack]) {
-#pragma unroll
-      for (int i = 0; i < kPack; ++i) {
-        const C d = x[i] - mean;
-        distance += d;
-        squares += d * d;
-      }
-    });
-    const PairOf<C> sums = sums_across<kGroup>(distance, squares);
-    const C error = sums.first / count;
-    mean += error;
-    square = sums.second / count - error * error;
-    square = square < 0 ? C(0) : square;
-  } else {
-    C squares = 0;
-    each_pack([&](int, C(&x)[kPack]) {
-#pragma unroll
-      for (int i = 0; i < kPack; ++i) squares += x[i] * x[i];
-    });
-    square = sum_across<kGroup>(squares) / count;
-  }
-  const C rstd = finish_statistics(params, number, lane == 0, mean, square);
+  const PairOf<C> statistics =
+      row_statistics<C, kPack, kGroup>(params.mean != nullptr, static_cast<C>(length), each_pack);
+  const C mean = statistics.first;
+  const C rstd = finish_statistics(params, number, lane == 0, mean, statistics.second);
   const RowArray& result = array[kResult];
   each_pack([&](int position, C(&x)[kPack]) {
     scale_pack(params, position, mean, rstd, x);
