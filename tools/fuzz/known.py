@@ -53,6 +53,8 @@ def of_refusal(call, kind, theirs, numel):
     if op in ("split", "slice", "view", "unfold", "expand") and (
             numel == 0 or any(words in theirs for words in OVERFLOW) or "-46116" in call.text):
         return "sizes or strides that overflow, or are negative where there are no elements"
+    if op == "expand" and theirs == "no error" and any(size in call.text for size in ("[0,", " 0,", " 0]")):
+        return "a negative size where the result has no elements"
     if op in ("index", "index_select", "take") and numel == 0 and theirs == "no error":
         return "an index out of range where the result has no elements"
     if kind == "gradient raise" and "slice" not in op:

@@ -3,11 +3,13 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <cstdlib>
 #include <initializer_list>
 #include <mutex>
 #include <string_view>
 #include <vector>
 
+#include "tensora/backend/cpu/isa.h"
 #include "tensora/base/check.h"
 #include "tensora/base/fork.h"
 
@@ -27,6 +29,12 @@
 //   its buffers belong to the call.
 // If the program itself has loaded a library with global symbols, these would take precedence over
 // those of any other build that we open. Then it is that build or none.
+//
+// Note [A processor that OpenBLAS does not know]
+// OpenBLAS chooses its kernels by the processor's model number as it is loaded. A release that is
+// older than the processor (0.3.21 of Debian 12 on Intel's Emerald Rapids) takes those of 2004,
+// which are many times slower. It is then loaded once more with OPENBLAS_CORETYPE set, the only
+// way to tell it; what the user has set stays as it is.
 
 namespace tensora::cpu {
 namespace {
@@ -60,6 +68,27 @@ struct ThreadCount {
 
 // ---- OpenBLAS ----
 
+/// The kernels that the library should have chosen, by its own name for them, or null if it may
+/// keep its choice. See Note [A processor that OpenBLAS does not know].
+const char* better_kernels(void* library) {
+  const char* (*chosen)() = nullptr;
+  if (cpu_isa() == Isa::baseline || secure_getenv("OPENBLAS_CORETYPE") ||
+      !find(library, "openblas_get_corename", chosen) || std::string_view(chosen()) != "Prescott")
+    return nullptr;
+  return cpu_isa() == Isa::avx512 ? "SkylakeX" : "Haswell";
+}
+
+void* open_openblas(const std::string& name) {
+  void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const char* const kernels = library ? better_kernels(library) : nullptr;
+  if (!kernels) return library;
+  dlclose(library);
+  setenv("OPENBLAS_CORETYPE", kernels, 0);
+  library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+  unsetenv("OPENBLAS_CORETYPE");
+  return library;
+}
+
 struct OpenedOpenBlas : OpenBlas {
   ThreadCount threads;
   void* handle = nullptr;
@@ -75,7 +104,7 @@ struct OpenedOpenBlas : OpenBlas {
     for (const std::string& name :
          {folder + "openblas-pthread/libopenblas.so.0", std::string("libopenblasp.so.0"),
           std::string("libopenblas.so.0"), std::string("libopenblas.so")}) {
-      void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+      void* const library = open_openblas(name);
       if (!library) continue;
       if (take(library)) return;
       dlclose(library);

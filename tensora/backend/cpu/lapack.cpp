@@ -124,6 +124,11 @@ class Matrix {
   std::vector<char> copy_;
 };
 
+void transpose(float* matrix, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    for (int64_t j = 0; j < i; ++j) std::swap(matrix[i * n + j], matrix[j * n + i]);
+}
+
 }  // namespace
 
 int Lapack::factorise_qr(int m, int n, void* A, void* tau) const {
@@ -182,6 +187,13 @@ int Lapack::decompose_svd(char job, int m, int n, void* A, void* S, void* U, voi
 }
 
 int Lapack::decompose_symmetric(char job, char triangle, int n, void* A, void* values) const {
+  // OpenBLAS's kernels for processors before 2009 compute with what an earlier call left in its
+  // buffer when they multiply by the lower triangle of a float32 matrix. It is the upper one of the
+  // transpose.
+  if (dtype_ == kFloat32 && triangle == 'L') {
+    transpose(static_cast<float*>(A), n);
+    triangle = 'U';
+  }
   Room work(dtype_, n), reals(real_dtype(dtype_));
   Matrix a(dtype_, n, n, A);
   std::vector<int> integers(1);

@@ -4,6 +4,7 @@
 #include "tensora/backend/cuda/loops/copy.h"
 #include "tensora/backend/cuda/loops/elements.cuh"
 #include "tensora/backend/cuda/loops/host_walk.h"
+#include "tensora/backend/cuda/matmul/matmul.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/ops/conv/convolution_geometry.h"
 
@@ -89,6 +90,52 @@ void add_bias_to(const KernelContext& context, const View& out, const View& bias
   });
 }
 
+// ---- kernels of one element --------------------------------------------------------------------
+
+// Such a convolution of channels-last images is a product of matrices. cuDNN's engines for full
+// float32 are made for larger kernels; its 16-bit engines are as fast as the product.
+bool is_product(const View& large, const View& weight, const View& small,
+                const ConvolutionAttrs& attrs) {
+  bool plain = (weight.dtype == DType::float32 || weight.dtype == DType::float64) &&
+               weight.sizes[1] == large.sizes[1] && weight.strides[1] == 1 &&
+               weight.strides[0] == weight.sizes[1];
+  for (const View* images : {&large, &small})
+    plain = plain && images->strides == channels_last_strides(images->sizes);
+  for (int d = 0; d < attrs.stride.size(); ++d)
+    plain = plain && weight.sizes[2 + d] == 1 && attrs.stride[d] == 1 && attrs.padding[d] == 0;
+  return plain;
+}
+
+// The channels of every pixel make a row.
+MatrixBatch pixels(const View& images) { return {images.data, 0, images.sizes[1], 1}; }
+
+MatrixBatch transposed(const MatrixBatch& matrix) {
+  return {matrix.data, matrix.batch_stride, matrix.col_stride, matrix.row_stride};
+}
+
+void multiply(const KernelContext& context, ConvolutionPass pass, const View& large,
+              const View& weight, const View& small) {
+  const int64_t count = large.numel / large.sizes[1];
+  const MatrixBatch x = pixels(large), y = pixels(small),
+                    w{weight.data, 0, weight.strides[0], weight.strides[1]};
+  Matmul product{.op = context.op, .device = context.device.index, .dtype = weight.dtype};
+  switch (pass) {
+    case ConvolutionPass::forward:
+      product.m = count, product.n = weight.sizes[0], product.k = weight.sizes[1];
+      product.a = x, product.b = transposed(w), product.out = y;
+      break;
+    case ConvolutionPass::backward_data:
+      product.m = count, product.n = weight.sizes[1], product.k = weight.sizes[0];
+      product.a = y, product.b = w, product.out = x;
+      break;
+    case ConvolutionPass::backward_filter:
+      product.m = weight.sizes[0], product.n = weight.sizes[1], product.k = count;
+      product.a = transposed(y), product.b = x, product.out = w;
+      break;
+  }
+  blas_matmul(product);
+}
+
 // ---- ops ---------------------------------------------------------------------------------------
 
 void convolve(const KernelContext& context, ConvolutionPass pass, const View& large,
@@ -101,6 +148,8 @@ void convolve(const KernelContext& context, ConvolutionPass pass, const View& la
     if (array->numel == 0) return fill_elements(context.op, out, 0);
     channels_last |= is_channels_last(array->sizes, array->strides);
   }
+  if (is_product(large, weight, small, attrs))
+    return multiply(context, pass, large, weight, small);
   cudnn::convolve({.op = context.op,
                    .device = context.device.index,
                    .pass = pass,

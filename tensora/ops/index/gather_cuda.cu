@@ -285,7 +285,7 @@ void write_ordered(const KernelContext& context, const Arrays& arrays, Action ac
   OrderedWrite job{.op = context.op,
                    .device = device,
                    .pairs = params.pairs,
-                   .spare = memory.pairs(1),
+                   .sorted = memory.pairs(1),
                    .count = count,
                    .nowhere = params.nowhere,
                    .values = arrays.plain,

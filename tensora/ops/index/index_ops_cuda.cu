@@ -322,7 +322,7 @@ class IndexedCopy {
     job.op = context_.op;
     job.device = device;
     job.pairs = memory.pairs(0);
-    job.spare = memory.pairs(1);
+    job.sorted = memory.pairs(1);
     job.count = count;
     job.nowhere = static_cast<uint64_t>(extent_bytes(source_));
     job.values = arrays_.plain;

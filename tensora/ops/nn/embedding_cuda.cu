@@ -244,8 +244,9 @@ SortPairs sorted_indices(const KernelContext& context, const EmbeddingBackwardAt
   params.index_dtype = indices.dtype;
   const dim3 blocks(static_cast<unsigned>((indices.numel + kThreads - 1) / kThreads));
   Launch{context.op, device}(pair_indices, blocks, dim3(kThreads), params);
-  return sort_pairs(context.op, device, memory.pairs(0), memory.pairs(1), indices.numel, 0,
-                    std::bit_width(params.nowhere));
+  sort_pairs(context.op, device, memory.pairs(0), memory.pairs(1), indices.numel,
+             std::bit_width(params.nowhere));
+  return memory.pairs(1);
 }
 
 template <class T, int V>

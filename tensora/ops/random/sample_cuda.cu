@@ -239,16 +239,16 @@ void sort_arrivals(const KernelContext& context, const MultinomialAttrs& attrs,
   const int device = context.device.index;
   const int64_t all = params.rows * params.categories, count = params.rows * params.samples;
   const PairMemory memory(context.op, device, all);
-  SortPairs pairs = memory.pairs(0), spare = memory.pairs(1);
+  SortPairs pairs = memory.pairs(0), sorted = memory.pairs(1);
   draw<double>(context, Exponential{attrs.seed, attrs.offset}, pairs.keys, all);
   const Launch launch{context.op, device};
   launch(find_arrivals, blocks_for(all), dim3(kThreads), params, pairs);
-  SortPairs sorted = sort_pairs(context.op, device, pairs, spare, all, 0, 64);
+  sort_pairs(context.op, device, pairs, sorted, all, 64);
   if (params.rows > 1) {  // back into rows, each in its order of arrival
     launch(number_rows, blocks_for(all), dim3(kThreads), sorted, params.categories, all);
-    if (sorted.keys != pairs.keys) std::swap(pairs, spare);
+    std::swap(pairs, sorted);
     const int row_bits = std::bit_width(static_cast<uint64_t>(params.rows - 1));
-    sorted = sort_pairs(context.op, device, pairs, spare, all, 0, row_bits);
+    sort_pairs(context.op, device, pairs, sorted, all, row_bits);
   }
   launch(take_first, blocks_for(count), dim3(kThreads), sorted.values, out, params.categories,
          params.samples, count);

@@ -115,6 +115,17 @@ void kthvalue_cases(Cases& cases) {
       }
       cases.add(sample);
     }
+  // Equal elements are told apart by their positions, which have one to three digits.
+  for (const Sample& s :
+       {Sample{"equal, one digit of positions", {3, 256}, 1},
+        Sample{"equal, two digits", {3, 257}, 1}, Sample{"equal, all of two digits", {2, 65536}, 1},
+        Sample{"equal, three digits", {1, 65537}, 1}})
+    for (Case& sample : cases_of(s)) {
+      sample.inputs[0].values = Line(static_cast<size_t>(s.sizes.numel()), 2);
+      sample.dtypes = {kFloat32, kInt64, kUInt8};
+      sample.opt_out = {{Mode::grad, "ties"}, {Mode::view, "the long rows have it"}};
+      cases.add(sample);
+    }
   add_of_all(cases, "matrix", {3, 4});
   add_of_all(cases, "0-dim", {});
   add_of_all(cases, "of nothing", {0, 2});

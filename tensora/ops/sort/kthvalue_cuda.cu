@@ -149,8 +149,8 @@ void choose_of_long_rows(const KernelContext& context, ChosenParams<Key> params,
   const dim3 blocks(rows * params.parts);
   if (params.counts_nans) launch(count_nans<Key>, blocks, dim3(kSelectThreads), params);
   launch(start_bins<Key>, dim3(rows), dim3(32), params);
-  for (int number = 0; number < ItemDigit<Key>::count(params.source.key_bits); ++number) {
-    const ItemDigit<Key> digit(number, params.source.key_bits);
+  for (int number = 0; number < params.source.bits.digits(); ++number) {
+    const ItemDigit<Key> digit(number, params.source.bits);
     launch(count_digit<Key>, blocks, dim3(kSelectThreads), params, digit);
     launch(keep_bin<Key>, dim3(rows), dim3(kSelectBins), params, digit);
   }
@@ -165,7 +165,7 @@ void choose(const KernelContext& context, const RowsOf& source, const RankRule& 
   visit_key(dtype, [&]<class Key>() {
     ChosenParams<Key> params{};
     const int bits = 8 * static_cast<int>(element_size(dtype));
-    params.source = {source.data(), nullptr, dtype, false, bits};
+    params.source = {source.data(), nullptr, dtype, false, {bits, index_bits(source.length)}};
     params.length = static_cast<unsigned>(source.length);
     params.rule = rule;
     params.nan = static_cast<Key>(~Key(0)) >> (8 * sizeof(Key) - bits);

@@ -118,6 +118,7 @@ void quantile_cases(Cases& cases) {
   add(cases, {"columns, lower", {6, 3}, 0, {0.1, 0.5}, "lower"});
   add(cases, {"middle, higher", {2, 4, 3}, 1, {0.5}, "higher"});
   add(cases, {"nearest", {2, 4}, 1, {0.5, 0.2}, "nearest"});
+  add(cases, {"nearest of a rank just above a half", {6}, 0, {0.1, 0.5, 1}, "nearest"});
   add(cases, {"midpoint", {2, 4}, 1, {0.4, 1}, "midpoint"});
   add(cases, {"0-dim", {}, {}, {0.4}, "linear", true});
   add(cases,

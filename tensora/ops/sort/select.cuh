@@ -8,6 +8,8 @@
 // next digit. Items are keys and positions, compared by both, so the digits of the key are followed
 // by those of the position, and no two items are equal; in most lines few of the digits are needed.
 
+#include <bit>
+
 #include "tensora/ops/sort/sort_lines.cuh"
 
 namespace tensora::cuda {
@@ -35,18 +37,30 @@ struct Bin {
   }
 };
 
+/// How many bits the keys and the positions of items have.
+struct ItemBits {
+  int key, index;
+
+  __host__ __device__ static int digits_of(int bits) {
+    return (bits + kSelectBits - 1) / kSelectBits;
+  }
+  __host__ __device__ int digits() const { return digits_of(key) + digits_of(index); }
+};
+
+/// Of the positions in a row.
+inline int index_bits(int64_t length) { return std::bit_width(static_cast<uint64_t>(length - 1)); }
+
 /// A digit of items, number 0 being the highest of the key.
 template <class Key>
 struct ItemDigit {
   int shift;
   bool of_index;
 
-  __host__ __device__ ItemDigit(int number, int key_bits) {
-    const int of_key = key_bits / kSelectBits;
+  __host__ __device__ ItemDigit(int number, const ItemBits& bits) {
+    const int of_key = ItemBits::digits_of(bits.key);
     of_index = number >= of_key;
-    shift = (of_index ? 32 : key_bits) - kSelectBits * (number - (of_index ? of_key : 0) + 1);
+    shift = kSelectBits * ((of_index ? bits.digits() : of_key) - number - 1);
   }
-  __host__ __device__ static int count(int key_bits) { return (key_bits + 32) / kSelectBits; }
   __device__ unsigned operator()(Key key, unsigned index) const {
     return (of_index ? index >> shift : static_cast<unsigned>(key >> shift)) & (kSelectBins - 1);
   }
@@ -92,33 +106,36 @@ struct ItemSource {
   const KeyedItem<Key>* items;  // or null
   DType dtype;
   bool descending;
-  int key_bits;
+  ItemBits bits;
 
   /// Calls body(key, index) for the items [begin, end) of the row that starts at element
   /// `row_start`, shared among the block's threads.
   template <class Body>
   __device__ void each(long long row_start, unsigned begin, unsigned end, Body&& body) const {
     const unsigned stride = blockDim.x;
-    unsigned i = begin + threadIdx.x;
     if (items) {
-      for (; i < end; i += stride) {
+      for (unsigned i = begin + threadIdx.x; i < end; i += stride) {
         const KeyedItem<Key> item = items[row_start + i];
         body(item.key, item.index);
       }
       return;
     }
     visit_keyed<Key>(dtype, [&]<class T>() {
-      constexpr unsigned kTogether = 4;  // loads in flight
+      constexpr unsigned kTogether = 16 / sizeof(T);  // what can be loaded at once
       const T* const from = reinterpret_cast<const T*>(data) + row_start;
       const Key flip = descending ? kKeyMask<T> : 0;
-      for (; i + (kTogether - 1) * stride < end; i += kTogether * stride) {
-        T loaded[kTogether];
+      unsigned rest = begin;
+      if (reinterpret_cast<uintptr_t>(from + begin) % 16 == 0) {
+        rest = end - (end - begin) % kTogether;
+        for (unsigned i = begin + threadIdx.x * kTogether; i < rest; i += stride * kTogether) {
+          const uint4 word = __ldg(reinterpret_cast<const uint4*>(from + i));
+          T loaded[kTogether];
+          __builtin_memcpy(loaded, &word, sizeof loaded);
 #pragma unroll
-        for (unsigned u = 0; u < kTogether; ++u) loaded[u] = from[i + u * stride];
-#pragma unroll
-        for (unsigned u = 0; u < kTogether; ++u) body(sort_key(loaded[u]) ^ flip, i + u * stride);
+          for (unsigned u = 0; u < kTogether; ++u) body(sort_key(loaded[u]) ^ flip, i + u);
+        }
       }
-      for (; i < end; i += stride) body(sort_key(from[i]) ^ flip, i);
+      for (unsigned i = rest + threadIdx.x; i < end; i += stride) body(sort_key(from[i]) ^ flip, i);
     });
   }
 };
@@ -130,12 +147,12 @@ __device__ inline void find_bin(const ItemSource<Key>& source, long long row_sta
                                 unsigned end, Bin<Key>& bin, Enough is_enough) {
   __shared__ unsigned counts[kSelectBins];
   __syncthreads();
-  const int digits = ItemDigit<Key>::count(source.key_bits);
+  const int digits = source.bits.digits();
   for (int number = 0; number < digits && !is_enough(bin); ++number) {
-    const ItemDigit<Key> digit(number, source.key_bits);
+    const ItemDigit<Key> digit(number, source.bits);
     if (threadIdx.x < kSelectBins) counts[threadIdx.x] = 0;
     __syncthreads();
-    source.each(row_start, begin, end, [&](Key key, unsigned index) {
+    source.each(row_start, begin, end, [&, bin = bin](Key key, unsigned index) {
       if (bin.contains(key, index)) atomicAdd(&counts[digit(key, index)], 1u);
     });
     narrow(bin, counts, digit);

@@ -2,6 +2,7 @@
 
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/sort/chosen.h"
+#include "tensora/ops/sort/sort_values_op.h"
 
 namespace tensora {
 
@@ -26,7 +27,24 @@ constinit OpDef<SortAttrs> sort_op = define(Op<SortAttrs>{
     .saves = {out(1)},
 });
 
-void register_sort(OpRegistry& registry) { registry.add(sort_op); }
+constinit OpDef<NoAttrs> sort_values_op = define(Op<NoAttrs>{
+    .name = "sort_values",
+    .inputs = {"self"},
+    .internal = true,
+    .infer =
+        [](Infer& infer, const NoAttrs&) {
+          infer.check(infer[0].is_contiguous() && infer[0].dim() == 1,
+                      "expected a contiguous vector");
+          infer.output(infer[0].sizes(), infer[0].dtype());
+        },
+    .reference = [](Args in, const NoAttrs&) { return Tensors{std::get<0>(sort(*in[0], 0))}; },
+    .gradient = Gradient::not_differentiable,
+});
+
+void register_sort(OpRegistry& registry) {
+  registry.add(sort_op);
+  registry.add(sort_values_op);
+}
 
 std::tuple<Tensor, Tensor> sort(const Tensor& self, int64_t dim, bool descending, bool) {
   return pair_of(apply_all(sort_op, {self}, {dim, descending}));

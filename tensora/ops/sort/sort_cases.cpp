@@ -1,6 +1,8 @@
 #include "tensora/ops/sort/sort.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/sort/line_cases.h"
+#include "tensora/ops/sort/sort_values_op.h"
 
 namespace tensora::suite {
 namespace {
@@ -11,12 +13,13 @@ struct Sample {
   int64_t dim;
   bool descending = false;
   std::vector<double> values = {};
+  double low = -3, high = 3;
 };
 
 Case sample_of(const Sample& s, const std::vector<DType>& dtypes) {
   return {.op = "sort",
           .name = s.name,
-          .inputs = {{.sizes = s.sizes, .values = s.values}},
+          .inputs = {{.sizes = s.sizes, .low = s.low, .high = s.high, .values = s.values}},
           .run =
               [=](In x) {
                 const auto [values, indices] = sort(x[0], s.dim, s.descending);
@@ -40,17 +43,58 @@ void long_samples(Cases& cases) {
                             {"wide columns", {40, 130}, 0, true},
                             {"rows of a block", {2, 4097}, 1},
                             {"longer than a block", {2, 9000}, 1, true},
+                            {"all equal", {2, 9000}, 1, true, {}, 1, 1},
+                            {"one digit differs", {2, 9000}, 1, false, {}, 0, 200},
+                            {"two digits differ", {2, 9000}, 1, false, {}, 0, 60000},
+                            {"lines of several tiles", {4, 17000}, 1},
+                            {"columns of several tiles", {17000, 3}, 0, true},
                             {"on all threads", {140001}, 0},
                             {"on all threads, descending", {2, 140001}, -1, true}};
   for (const Sample& s : samples) {
     Case sample = sample_of(s, {kFloat32, kFloat64, kBFloat16, kInt64, kInt32, kInt8, kBool});
     sample.opt_out = {{Mode::grad, "neighbours closer than the step of finite differences"}};
+    if (s.high > 3) sample.dtypes = {kInt64, kInt32};
     if (s.sizes.numel() > 100000) {
       sample.dtypes = {kFloat32, kInt64, kFloat16};
       sample.opt_out[Mode::view] = "the rows by digits have it";
     }
     cases.add(sample);
   }
+}
+
+// The elements alone.
+void values_samples(Cases& cases) {
+  struct Values {
+    const char* name;
+    int64_t count;
+    double low = -3, high = 3;
+    Line values = {};
+    std::vector<DType> dtypes = all_dtypes();
+  };
+  const Line specials = {1, kNan, -kInf, 0, -0.0, kInf, kNan, -1, -2.5, 0};
+  const Values samples[] = {{"few", 7},
+                            {"one element", 1},
+                            {"empty", 0},
+                            {"NaN and ties", 10, 0, 0, specials, floating_dtypes()},
+                            {"a block", 2048},
+                            {"longer than a block", 2049},
+                            {"all equal", 9000, 1, 1},
+                            {"one digit differs", 9000, 0, 100},
+                            {"several tiles", 17000, -1000, 1000, {}, {kFloat32, kFloat64, kInt64}},
+                            {"many tiles", 140001, -3, 3, {}, {kFloat32, kInt64, kFloat16}}};
+  for (const Values& s : samples)
+    cases.add({.op = "sort_values",
+               .name = s.name,
+               .inputs = {{{s.count}, s.low, s.high, {}, s.values}},
+               .run = [](In x) { return one(apply(sort_values_op, {contiguous(x[0])})); },
+               .reference =
+                   [](Arrays x) {
+                     return one(chosen_of_lines(x[0], 0, x[0].numel(), [](const Line& line) {
+                       return ordered(line, false);
+                     })[0]);
+                   },
+               .dtypes = s.dtypes,
+               .opt_out = {{Mode::grad, "not differentiable"}}});
 }
 
 }  // namespace
@@ -78,6 +122,7 @@ void sort_cases(Cases& cases) {
     cases.add(sample);
   }
   long_samples(cases);
+  values_samples(cases);
   cases.add({.op = "argsort",
              .name = "columns, descending",
              .inputs = {{{6, 4}}},

@@ -2,6 +2,7 @@
 #include "tensora/backend/cuda/loops/sort.h"
 #include "tensora/ops/sort/sort.h"
 #include "tensora/ops/sort/sort_lines.cuh"
+#include "tensora/ops/sort/sort_values_op.h"
 
 namespace tensora::cuda {
 namespace {
@@ -13,8 +14,8 @@ constexpr unsigned kBlockItems = 2048, kBlockThreads = 256;
 struct RowsParams {
   const char* in /* rows length */;
   char* values;
-  int64_t* indices;
-  long long rows, count;
+  int64_t* indices;  // or null
+  long long rows;
   unsigned length, padded;  // of a row, and its room in shared memory, a power of two
   DType dtype;
   bool descending;
@@ -46,54 +47,36 @@ __global__ void __launch_bounds__(kBlockThreads)
     const long long start = row * params.length;
     store_element<Key>(params.in, start + item.index, params.values, start + column, params.dtype,
                        item.key, params.descending);
-    params.indices[start + column] = item.index;
+    if (params.indices) params.indices[start + column] = item.index;
   }
 }
 
-template <class Key>
-__global__ void __launch_bounds__(kThreads)
-    make_keys(const __grid_constant__ RowsParams params, Key* keys) {
-  const long long stride = static_cast<long long>(gridDim.x) * kThreads;
-  for (long long i = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x; i < params.count;
-       i += stride)
-    keys[i] = load_key<Key>(params.in, i, params.dtype, params.descending);
-}
-
-template <class Key>
-__global__ void __launch_bounds__(kThreads)
-    store_sorted(const __grid_constant__ RowsParams params, Pairs<Key> sorted) {
-  const long long stride = static_cast<long long>(gridDim.x) * kThreads;
-  for (long long i = static_cast<long long>(blockIdx.x) * kThreads + threadIdx.x; i < params.count;
-       i += stride) {
-    const unsigned index = sorted.values[i];
-    params.indices[i] = index;
-    visit_keyed<Key>(params.dtype, [&]<class T>() {
-      const Key key = params.descending ? sorted.keys[i] ^ kKeyMask<T> : sorted.keys[i];
-      T value = element_of_key<T>(key);
-      if (!key_tells<T>(key))
-        value = reinterpret_cast<const T*>(params.in)[i / params.length * params.length + index];
-      reinterpret_cast<T*>(params.values)[i] = value;
-    });
-  }
-}
-
-template <class Key>
-void sort_long_rows(const KernelContext& context, const RowsParams& params) {
+void sort_all(const KernelContext& context, RowsParams params) {
   const int device = context.device.index;
-  const auto count = static_cast<size_t>(params.count);
-  const Scratch keys(device, 2 * count * sizeof(Key)), values(device, 2 * count * 4);
-  Key* const first_keys = reinterpret_cast<Key*>(keys.data());
-  auto* const first_values = reinterpret_cast<uint32_t*>(values.data());
-  constexpr int64_t kPerThread = 8;
-  const int64_t wanted = (params.count + kThreads * kPerThread - 1) / (kThreads * kPerThread);
-  const dim3 blocks(static_cast<unsigned>(std::min<int64_t>(wanted, 1 << 30)));
-  const Launch launch{context.op, device};
-  launch(make_keys<Key>, blocks, dim3(kThreads), params, first_keys);
-  const int bits = 8 * static_cast<int>(element_size(params.dtype));
-  const Pairs<Key> sorted = sort_lines_of_pairs<Key>(context.op, device, {first_keys, first_values},
-                                                     {first_keys + count, first_values + count},
-                                                     nullptr, params.rows, params.length, 0, bits);
-  launch(store_sorted<Key>, blocks, dim3(kThreads), params, sorted);
+  if (params.length > kBlockItems)
+    return sort_lines({.op = context.op,
+                       .device = device,
+                       .dtype = params.dtype,
+                       .descending = params.descending,
+                       .lines = params.rows,
+                       .length = params.length,
+                       .from = params.in,
+                       .to = params.values,
+                       .indices = params.indices});
+  params.padded = std::bit_ceil(params.length);
+  const int64_t per_block = kBlockItems / params.padded;
+  const int64_t blocks = (params.rows + per_block - 1) / per_block;
+  check(blocks < int64_t{1} << 31, context.op, ": ", params.rows,
+        " rows are too many to be sorted on cuda");
+  visit_key(params.dtype, [&]<class Key>() {
+    Launch{context.op, device}(sort_rows<Key>, dim3(static_cast<unsigned>(blocks)),
+                               dim3(kBlockThreads), params);
+  });
+}
+
+void check_length(std::string_view op, int64_t length) {
+  check(length < int64_t{1} << 31, op,
+        ": sorting more than 2^31 elements is not supported on cuda");
 }
 
 void sort_kernel(const KernelContext& context, const SortAttrs& attrs) {
@@ -102,34 +85,39 @@ void sort_kernel(const KernelContext& context, const SortAttrs& attrs) {
   const int dim = wrap_dim(attrs.dim, in.dim(), context.op);
   const RowsOf source(context.op, in, dim), values(context.op, context.output(0), dim),
       indices(context.op, context.output(1), dim);
-  check(source.length < int64_t{1} << 31, context.op,
-        ": sorting more than 2^31 elements is not supported on cuda");
+  check_length(context.op, source.length);
   source.read();
   RowsParams params{};
   params.in = source.data();
   params.values = values.data();
   params.indices = reinterpret_cast<int64_t*>(indices.data());
   params.rows = source.rows;
-  params.count = in.numel;
   params.length = static_cast<unsigned>(source.length);
-  params.padded = std::bit_ceil(params.length);
   params.dtype = in.dtype;
   params.descending = attrs.descending;
-  visit_key(in.dtype, [&]<class Key>() {
-    if (params.length > kBlockItems) return sort_long_rows<Key>(context, params);
-    const int64_t per_block = kBlockItems / params.padded;
-    const int64_t blocks = (params.rows + per_block - 1) / per_block;
-    check(blocks < int64_t{1} << 31, context.op, ": ", params.rows,
-          " rows are too many to be sorted on cuda");
-    Launch{context.op, context.device.index}(sort_rows<Key>, dim3(static_cast<unsigned>(blocks)),
-                                             dim3(kBlockThreads), params);
-  });
+  sort_all(context, params);
   values.write_back();
   indices.write_back();
 }
 
+void sort_values_kernel(const KernelContext& context, const NoAttrs&) {
+  const View& in = context.input(0);
+  if (in.numel == 0) return;
+  check_length(context.op, in.numel);
+  RowsParams params{};
+  params.in = in.as<const char>();
+  params.values = context.output().as<char>();
+  params.rows = 1;
+  params.length = static_cast<unsigned>(in.numel);
+  params.dtype = in.dtype;
+  sort_all(context, params);
+}
+
 }  // namespace
 
-void register_sort_cuda() { sort_op.set_kernel(DeviceType::cuda, sort_kernel); }
+void register_sort_cuda() {
+  sort_op.set_kernel(DeviceType::cuda, sort_kernel);
+  sort_values_op.set_kernel(DeviceType::cuda, sort_values_kernel);
+}
 
 }  // namespace tensora::cuda

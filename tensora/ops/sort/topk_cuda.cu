@@ -10,6 +10,10 @@ namespace {
 // A block selects from a part of a row, and sorts what it selected in shared memory. Rows that are
 // long and few are cut into parts, and the items selected from the parts are selected from again.
 // Where more are wanted than fit into shared memory, the rows are sorted.
+// Where few are wanted, a bound is found first: every thread finds the first of its items, and the
+// k items that are wanted are not beyond number k of these firsts. In most rows few others are
+// before it, and all up to the bound are taken and sorted. Where they do not fit into shared
+// memory, the first k are selected by digits.
 
 constexpr unsigned kMostItems = 2048;
 
@@ -25,40 +29,105 @@ struct TopkParams {
   int64_t* indices;
 };
 
+/// What the threads of a block tell each other.
 template <class Key>
-__global__ void __launch_bounds__(kSelectThreads)
-    select_top(const __grid_constant__ TopkParams<Key> params) {
-  __shared__ KeyedItem<Key> items[kMostItems];
-  __shared__ Bin<Key> bin;
-  __shared__ unsigned taken;
-  const unsigned row = blockIdx.x / params.parts, part = blockIdx.x - row * params.parts;
-  const long long row_start = row * params.row_items;
-  const auto begin = static_cast<unsigned>(static_cast<long long>(part) * params.part);
-  const auto end =
-      static_cast<unsigned>(min(params.row_items, static_cast<long long>(begin) + params.part));
-  const unsigned wanted = min(params.k, end - begin);
-  if (threadIdx.x == 0) {
-    bin = Bin<Key>::all(wanted, end - begin);
-    taken = 0;
+struct TopMemory {
+  KeyedItem<Key> items[kMostItems];
+  Bin<Key> bin;
+  unsigned taken;
+};
+
+/// The block's part of a row.
+struct TopPart {
+  unsigned row, begin, end, wanted;
+  long long row_start;
+
+  template <class Key>
+  __device__ explicit TopPart(const TopkParams<Key>& params) {
+    row = blockIdx.x / params.parts;
+    const unsigned part = blockIdx.x - row * params.parts;
+    row_start = row * params.row_items;
+    begin = static_cast<unsigned>(static_cast<long long>(part) * params.part);
+    end = static_cast<unsigned>(min(params.row_items, static_cast<long long>(begin) + params.part));
+    wanted = min(params.k, end - begin);
   }
-  find_bin(params.source, row_start, begin, end, bin,
-           [](const Bin<Key>& b) { return b.rank == b.count; });
-  params.source.each(row_start, begin, end, [&](Key key, unsigned index) {
-    if (bin.reaches(key, index)) items[atomicAdd(&taken, 1u)] = {key, index};
+};
+
+/// Prepares for a search among `count` items.
+template <class Key>
+__device__ inline void begin_search(TopMemory<Key>& memory, unsigned wanted, unsigned count) {
+  if (threadIdx.x == 0) memory.bin = Bin<Key>::all(wanted, count);
+  __syncthreads();
+}
+
+/// Takes the items that the bin reaches; those beyond kMostItems are only counted. Any order will
+/// do.
+template <class Key>
+__device__ inline unsigned take_items(const ItemSource<Key>& source, const TopPart& part,
+                                      TopMemory<Key>& memory) {
+  if (threadIdx.x == 0) memory.taken = 0;
+  __syncthreads();
+  source.each(part.row_start, part.begin, part.end, [&, bin = memory.bin](Key key, unsigned index) {
+    if (!bin.reaches(key, index)) return;
+    const unsigned to = atomicAdd(&memory.taken, 1u);
+    if (to < kMostItems) memory.items[to] = {key, index};
   });
   __syncthreads();
-  if (params.parts > 1) {  // any order will do; what a short part lacks comes last, no two equal
+  return memory.taken;
+}
+
+/// Takes all up to a bound that at least `wanted` items do not exceed.
+template <class Key>
+__device__ inline unsigned take_to_bound(const ItemSource<Key>& source, const TopPart& part,
+                                         TopMemory<Key>& memory) {
+  constexpr unsigned kSlack = 16;  // how many more of the firsts the bound may let in
+  KeyedItem<Key> first{static_cast<Key>(~Key(0)), ~0u};
+  source.each(part.row_start, part.begin, part.end, [&](Key key, unsigned index) {
+    const KeyedItem<Key> item{key, index};
+    if (item < first) first = item;
+  });
+  memory.items[threadIdx.x] = first;
+  begin_search(memory, part.wanted, kSelectThreads);
+  const ItemSource<Key> firsts{nullptr,
+                               memory.items,
+                               source.dtype,
+                               source.descending,
+                               {source.bits.key, 32}};  // a thread without items has ~0u
+  find_bin(firsts, 0, 0, kSelectThreads, memory.bin,
+           [](const Bin<Key>& b) { return b.count - b.rank <= kSlack; });
+  return take_items(source, part, memory);
+}
+
+template <class Key>
+__global__ void __launch_bounds__(kSelectThreads, 3)
+    select_top(const __grid_constant__ TopkParams<Key> params) {
+  __shared__ TopMemory<Key> memory;
+  const TopPart part(params);
+  const unsigned wanted = part.wanted;
+  // Several items to a thread, so that its first says something.
+  const bool are_few = wanted <= kSelectThreads / 4 && part.end - part.begin >= 4 * kSelectThreads;
+  unsigned taken = are_few ? take_to_bound(params.source, part, memory) : ~0u;
+  if (taken > kMostItems) {
+    begin_search(memory, wanted, part.end - part.begin);
+    find_bin(params.source, part.row_start, part.begin, part.end, memory.bin,
+             [](const Bin<Key>& b) { return b.rank == b.count; });
+    taken = take_items(params.source, part, memory);
+  }
+  if (params.parts == 1 || taken > wanted)
+    sort_block(memory.items, taken,
+               [](const KeyedItem<Key>& a, const KeyedItem<Key>& b) { return a < b; });
+  if (params.parts > 1) {  // in any order; what a short part lacks comes last, no two equal
     KeyedItem<Key>* const to = params.selected + static_cast<long long>(blockIdx.x) * params.k;
     for (unsigned i = threadIdx.x; i < params.k; i += kSelectThreads)
-      to[i] = i < wanted ? items[i] : KeyedItem<Key>{static_cast<Key>(~Key(0)), ~i};
+      to[i] = i < wanted ? memory.items[i] : KeyedItem<Key>{static_cast<Key>(~Key(0)), ~i};
     return;
   }
-  sort_block(items, wanted, [](const KeyedItem<Key>& a, const KeyedItem<Key>& b) { return a < b; });
   for (unsigned i = threadIdx.x; i < wanted; i += kSelectThreads) {
-    const long long to = static_cast<long long>(row) * params.k + i;
-    store_element<Key>(params.in, row * params.length + items[i].index, params.values, to,
-                       params.source.dtype, items[i].key, params.source.descending);
-    params.indices[to] = items[i].index;
+    const KeyedItem<Key> item = memory.items[i];
+    const long long to = static_cast<long long>(part.row) * params.k + i;
+    store_element<Key>(params.in, part.row * params.length + item.index, params.values, to,
+                       params.source.dtype, item.key, params.source.descending);
+    params.indices[to] = item.index;
   }
 }
 
@@ -92,6 +161,7 @@ void select_rows(const KernelContext& context, TopkParams<Key> params, int64_t r
                                dim3(kSelectThreads), params);
     if (parts == 1) return;
     params.source.items = params.selected;
+    params.source.bits.index = 32;  // what a short part lacked has positions near ~0u
     params.row_items = parts * params.k;
   }
 }
@@ -134,8 +204,11 @@ void topk_kernel(const KernelContext& context, const TopkAttrs& attrs) {
   source.read();
   visit_key(in.dtype, [&]<class Key>() {
     TopkParams<Key> params{};
-    params.source = {source.data(), nullptr, in.dtype, attrs.largest,
-                     8 * static_cast<int>(element_size(in.dtype))};
+    params.source = {source.data(),
+                     nullptr,
+                     in.dtype,
+                     attrs.largest,
+                     {8 * static_cast<int>(element_size(in.dtype)), index_bits(source.length)}};
     params.row_items = params.length = source.length;
     params.k = static_cast<unsigned>(k);
     params.in = source.data();

@@ -1,6 +1,7 @@
 // Registers nothing: unique is composed of sorting, comparing neighbours and compaction.
 #include "tensora/ops/sort/unique.h"
 
+#include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/creation/sequence.h"
@@ -16,6 +17,7 @@
 #include "tensora/ops/shape/reshape.h"
 #include "tensora/ops/shape/slice.h"
 #include "tensora/ops/sort/sort.h"
+#include "tensora/ops/sort/sort_values_op.h"
 
 namespace tensora {
 namespace {
@@ -97,9 +99,11 @@ Distinct unique(const Tensor& self, bool, bool return_inverse, bool return_count
       const Tensor order = lexicographic_order(flatten(unsqueeze(slices, 1), 1));
       return runs_of(index_select(slices, 0, order), order, wanted);
     });
-  const auto [values, order] = sort(ravel(x), 0);
+  const Tensor elements = contiguous(ravel(x));
+  if (!return_inverse) return runs_of(apply(sort_values_op, {elements}), {}, wanted);
+  const auto [values, order] = sort(elements, 0);
   Distinct result = runs_of(values, order, wanted);
-  if (return_inverse) std::get<1>(result) = reshape(std::get<1>(result), self.sizes());
+  std::get<1>(result) = reshape(std::get<1>(result), self.sizes());
   return result;
 }
 

@@ -66,6 +66,29 @@ void add(Cases& cases, const char* name, const Shape& sizes, const Line& values 
                .output_dtypes = {std::nullopt, kInt64, kInt64}});
 }
 
+// Where no inverse is wanted, nobody asks where the elements were.
+void add_without_inverse(Cases& cases, const char* name, const Shape& sizes, double high = 5) {
+  cases.add({.op = "unique",
+             .name = concat("without inverse, ", name),
+             .inputs = {{.sizes = sizes, .low = 0, .high = high}},
+             .run =
+                 [](In x) {
+                   const auto [output, inverse, counts] = unique(x[0], true, false, true);
+                   check(!inverse.defined(), "nobody asked for the inverse");
+                   return Out{output, counts};
+                 },
+             .reference =
+                 [](Arrays x) {
+                   Rows rows;
+                   for (double v : x[0].values) rows.push_back({v});
+                   const ArrayList all = expected(rows, false, x[0].sizes);
+                   return ArrayList{all[0], all[2]};
+                 },
+             .dtypes = {kFloat32, kFloat64, kInt64, kInt32, kUInt8, kBool, kFloat16},
+             .opt_out = data_dependent(),
+             .output_dtypes = {std::nullopt, kInt64}});
+}
+
 void add_slices(Cases& cases, const char* name, const Shape& sizes, int dim) {
   for (const bool consecutive : {false, true})
     cases.add({.op = consecutive ? "unique_consecutive" : "unique",
@@ -110,6 +133,10 @@ void unique_cases(Cases& cases) {
   add(cases, "0-dim", {});
   add(cases, "empty", {2, 0});
   add(cases, "long", {3001});
+  add_without_inverse(cases, "matrix", {4, 7});
+  add_without_inverse(cases, "0-dim", {});
+  add_without_inverse(cases, "empty", {2, 0});
+  add_without_inverse(cases, "several tiles", {3, 7001}, 200);
   add_slices(cases, "rows", {9, 2}, 0);
   add_slices(cases, "columns", {2, 9}, 1);
   add_slices(cases, "slices", {2, 7, 2}, 1);

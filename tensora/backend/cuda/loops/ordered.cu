@@ -104,10 +104,10 @@ WideWalk<K> logical_walk(const View* const (&views)[K]) {
 
 OrderedParams sorted(const OrderedWrite& job) {
   const int bits = std::bit_width(job.nowhere);
-  const SortPairs pairs = sort_pairs(job.op, job.device, job.pairs, job.spare, job.count, 0, bits);
+  sort_pairs(job.op, job.device, job.pairs, job.sorted, job.count, bits);
   OrderedParams params{};
-  params.keys = pairs.keys;
-  params.numbers = pairs.values;
+  params.keys = job.sorted.keys;
+  params.numbers = job.sorted.values;
   params.count = job.count;
   params.nowhere = job.nowhere;
   params.values = logical_walk<1>({&job.values});

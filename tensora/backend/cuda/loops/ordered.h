@@ -26,8 +26,8 @@ namespace tensora::cuda {
 struct OrderedWrite {
   std::string_view op;
   int device = 0;
-  SortPairs pairs;  // byte offsets, and the numbers of the values 0 … count - 1
-  SortPairs spare;
+  SortPairs pairs;   // byte offsets, and the numbers of the values 0 … count - 1
+  SortPairs sorted;  // memory for as many
   int64_t count = 0;
   uint64_t nowhere = 0;          // a key above all others: of values that go to no place
   View values;                   // of a line, in the shape in which they are numbered, row-major

@@ -3,29 +3,34 @@
 #include <cstdint>
 #include <string_view>
 
+#include "tensora/core/dtype.h"
+
 namespace tensora::cuda {
 
+/// Lines of elements, one after the other, that are to be sorted.
+struct SortJob {
+  std::string_view op;
+  int device = 0;
+  DType dtype = DType::float32;  // a real one
+  bool descending = false;
+  int64_t lines = 0, length = 0;  // length < 2^31
+  const void* from = nullptr;     // is only read
+  void* to = nullptr;
+  int64_t* indices = nullptr;  // where each element was in its line; null: nobody wants to know
+};
+
+/// Sorts each line; equal elements keep their order (Note [Sort keys] in core/sort_key.h). Queued
+/// on the current stream.
+void sort_lines(const SortJob& job);
+
 /// Keys, and a value that moves with each.
-template <class Key>
-struct Pairs {
-  Key* keys = nullptr;
+struct SortPairs {
+  uint64_t* keys = nullptr;
   uint32_t* values = nullptr;
 };
-using SortPairs = Pairs<uint64_t>;
 
-/// Sorts each of `lines` lines of n < 2^31 pairs by the bits [first_bit, end_bit) of their keys;
-/// equal ones keep their order. `first_values` are the values at the beginning, pairs.values or, if
-/// null, the positions in the line. Both arrays are overwritten; returns the one that holds the
-/// result. Queued on the current stream. Defined for keys of 32 and of 64 bits.
-template <class Key>
-Pairs<Key> sort_lines_of_pairs(std::string_view op, int device, Pairs<Key> pairs, Pairs<Key> spare,
-                               uint32_t* first_values, int64_t lines, int64_t n, int first_bit,
-                               int end_bit);
-
-/// One line.
-inline SortPairs sort_pairs(std::string_view op, int device, SortPairs pairs, SortPairs spare,
-                            int64_t n, int first_bit, int end_bit) {
-  return sort_lines_of_pairs(op, device, pairs, spare, pairs.values, 1, n, first_bit, end_bit);
-}
+/// Writes n < 2^31 pairs in the order of their keys, all below 2^bits, to `to`; equal ones keep
+/// their order. `from` is only read. Queued on the current stream.
+void sort_pairs(std::string_view op, int device, SortPairs from, SortPairs to, int64_t n, int bits);
 
 }  // namespace tensora::cuda
