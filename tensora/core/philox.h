@@ -18,6 +18,18 @@ struct PhiloxWords {
   unsigned word[4];
 };
 
+/// The 64-bit product of two words.
+TENSORA_HD inline unsigned long long word_product(unsigned a, unsigned b) {
+#if defined(__CUDA_ARCH__)
+  // From the expression below nvcc makes a product of 64-bit numbers, and adds their upper halves.
+  unsigned long long product;
+  asm("mul.wide.u32 %0, %1, %2;" : "=l"(product) : "r"(a), "r"(b));
+  return product;
+#else
+  return static_cast<unsigned long long>(a) * b;
+#endif
+}
+
 /// The four words of one counter: a pure function of (seed, counter).
 TENSORA_HD inline PhiloxWords philox(unsigned long long seed, unsigned long long counter) {
   unsigned key0 = static_cast<unsigned>(seed), key1 = static_cast<unsigned>(seed >> 32);
@@ -29,7 +41,7 @@ TENSORA_HD inline PhiloxWords philox(unsigned long long seed, unsigned long long
 #pragma GCC unroll 10
 #endif
   for (int round = 0; round < 10; ++round) {
-    const unsigned long long a = 0xD2511F53ull * c0, b = 0xCD9E8D57ull * c2;
+    const unsigned long long a = word_product(0xD2511F53u, c0), b = word_product(0xCD9E8D57u, c2);
     c0 = static_cast<unsigned>(b >> 32) ^ c1 ^ key0;
     c2 = static_cast<unsigned>(a >> 32) ^ c3 ^ key1;
     c1 = static_cast<unsigned>(b);

@@ -62,6 +62,13 @@ TEST_F(DeterminismOnGpu, SumsIntoPlaces) {
   const DeterministicScope scope(true);
   const Path paths[] = {
       {"scatter_add", [&](DType t) { return scatter_add(target(t), 0, rows, line(t)); }},
+      // Without the scope, sums of such lines are made on the chip, in any order.
+      {"scatter_add along many lines",
+       [&](DType t) {
+         const Tensor places = sample({200, 300}, kInt64, 0, kPlaces).cuda();
+         return scatter_add(sample({200, kPlaces}, t).cuda(), 1, places,
+                            sample({200, 300}, t).cuda());
+       }},
       {"index_add", [&](DType t) { return index_add(target(t), 0, rows, line(t)); }},
       {"index_add of rows", [&](DType t) { return index_add(table(t), 0, rows, wide(t)); }},
       {"index_put",

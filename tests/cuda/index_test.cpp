@@ -34,6 +34,12 @@ TEST_F(IndexOnGpu, WrongIndicesAreReportedAndSurvived) {
       {"scatter", [&] { return scatter(x, 0, places, two_rows); }, "index 7 .*size 4"},
       {"scatter", [&] { return scatter(x, 0, places, 1.5); }, "index 7 .*size 4"},
       {"scatter_add", [&] { return scatter_add(x, 0, places, two_rows); }, "index 7 .*size 4"},
+      {"scatter_add",  // along lines whose sums are on the chip
+       [&] {
+         const Tensor beyond = full({200, 2}, 3, {.dtype = kInt64, .device = kCuda});
+         return scatter_add(sample({200, 3}).cuda(), 1, beyond, sample({200, 2}).cuda());
+       },
+       "index 3 .*dimension 1 with size 3"},
       {"index_add", [&] { return index_add(x, 0, bad_rows, two_rows); }, "index 9 .*size 4"},
       {"index_copy", [&] { return index_copy(x, 0, bad_rows, two_rows); }, "index 9 .*size 4"},
       {"index_fill", [&] { return index_fill(x, 0, bad_rows, 2); }, "index 9 .*size 4"},

@@ -1,6 +1,7 @@
 // The loops' fast paths and the edges between them: what CUDA computes is what the CPU computes.
 #include <algorithm>
 
+#include "tensora/backend/cuda/runtime/runtime.h"
 #include "tests/cuda/gpu.h"
 
 namespace tensora::test {
@@ -33,6 +34,28 @@ TEST_F(LoopsOnGpu, PointwiseAroundGroups) {
       expect_close(x.cuda() + row.cuda(), x + row, 0);
       expect_close(x.cuda() * 0.5 + column.cuda() * row.cuda(), x * 0.5 + column * row, 0);
     }
+}
+
+// Outputs larger than the L2 cache are not kept there: contiguous and a rest, a row that is read
+// again and again, strided rows, in place.
+TEST_F(LoopsOnGpu, PointwiseBeyondTheCache) {
+  const int64_t rows = static_cast<int64_t>(cuda::device_info(0).l2_bytes / (4 * 1024)) + 200;
+  for (DType dtype : {kFloat32, kBFloat16}) {
+    SCOPED_TRACE(name(dtype));
+    const int64_t columns = dtype == kFloat32 ? 1024 : 2048;
+    const Tensor x = sample({rows * columns + 3}, dtype), y = sample({rows * columns + 3}, dtype);
+    const Tensor cx = x.cuda(), cy = y.cuda();
+    expect_close(relu(cx), relu(x), 0);
+    expect_close(cx + cy, x + y, 0);
+    const Tensor matrix = x.narrow(0, 0, rows * columns).reshape({rows, columns});
+    const Tensor cmatrix = cx.narrow(0, 0, rows * columns).reshape({rows, columns});
+    const Tensor row = matrix[5], crow = cmatrix[5];
+    expect_close(cmatrix + crow, matrix + row, 0);
+    expect_close(clamp(cmatrix, -1.0, 1.0), clamp(matrix, -1.0, 1.0), 0);
+    cmatrix.narrow(1, 8, columns - 8).mul_(2);
+    matrix.narrow(1, 8, columns - 8).mul_(2);
+    expect_close(cx, x, 0);
+  }
 }
 
 // A 16-bit operand beside a float, a bool and a number: none of the kernels for 16 bits alone.

@@ -42,8 +42,28 @@ const std::vector<Sample>& samples() {
   return list;
 }
 
-void add_gather(Cases& cases) {
+// Lines along the last dim, each place in use several times: CUDA holds their sums on the chip
+// where there are more lines than multiprocessors, and each is short for its number of values.
+std::vector<Sample> samples_and_lines() {
+  const auto positions = [](int64_t count, int64_t length) {
+    std::vector<double> result;
+    for (int64_t i = 0; i < count; ++i)
+      result.push_back(static_cast<double>((i * 7 + i / 13) % length));
+    return result;
+  };
   std::vector<Sample> all = samples();
+  const Sample lines[] = {
+      {"many lines", {200, 40}, {200, 600}, 1, positions(200 * 600, 40)},
+      {"many lines, a few values each", {200, 64}, {200, 17}, -1, positions(200 * 17, 64)},
+      {"many lines in two dims", {3, 90, 7}, {3, 90, 9}, 2, positions(3 * 90 * 9, 7), kInt32},
+      {"many lines, not all of them", {200, 9}, {190, 9}, 1, positions(190 * 9, 9)},
+      {"few lines", {5, 40}, {5, 70}, 1, positions(5 * 70, 40)}};
+  all.insert(all.end(), std::begin(lines), std::end(lines));
+  return all;
+}
+
+void add_gather(Cases& cases) {
+  std::vector<Sample> all = samples_and_lines();
   all.push_back({"more than there are", {3}, {5}, 0, {2, 2, 0, 1, 2}});
   all.push_back({"repeated rows", {3, 2}, {4, 2}, 0, {1, 1, 1, 0, 1, 1, 2, 1}});
   all.push_back({"0-dim by a vector", {}, {2}, 0, {0, 0}});
@@ -93,7 +113,7 @@ void add_scatter(Cases& cases) {
                .dtypes = element_dtypes(),
                .inplace = [=](In x) { scatter_(x[0], sample.dim, x[1], 1); }});
   }
-  std::vector<Sample> all = samples();
+  std::vector<Sample> all = samples_and_lines();
   all.push_back({"several to one place", {3}, {5}, 0, {2, 2, 0, 1, 2}});
   all.push_back({"several to one row", {3, 2}, {4, 2}, 0, {1, 1, 1, 0, 1, 1, 2, 1}});
   for (const Sample& sample : all)

@@ -164,6 +164,58 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
+/// Note [Lines on the chip]
+/// Where there are enough lines along `dim` to occupy the device, and each is short, lies in one
+/// run and has many values added to it, a block holds a line of sums in shared memory: additions
+/// that meet do so on the chip, memory sees each line once, and sums of half types are rounded
+/// once.
+struct LineParams {
+  const char *start, *plain, *index;  // no start: 0
+  char* data;
+  int length, values;  // of a line: elements of the data, values that are added
+  IndexLimits limits;
+  DType index_dtype;
+};
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    add_to_lines(const __grid_constant__ LineParams params) {
+  extern __shared__ float sums[];
+  const long long first = static_cast<long long>(blockIdx.x) * params.length,
+                  first_value = static_cast<long long>(blockIdx.x) * params.values;
+  const T* const start = reinterpret_cast<const T*>(params.start);
+#pragma unroll 4
+  for (int i = threadIdx.x; i < params.length; i += kThreads)
+    sums[i] = start ? load_value<float>(start[first + i]) : 0.f;
+  __syncthreads();
+  const bool wide = params.index_dtype == DType::int64;
+  const T* const plain = reinterpret_cast<const T*>(params.plain) + first_value;
+#pragma unroll 1
+  for (int begin = threadIdx.x; begin < params.values; begin += kPerBlock) {
+    long long index[kPerThread];
+    T value[kPerThread];
+#pragma unroll
+    for (int k = 0; k < static_cast<int>(kPerThread); ++k) {
+      const int i = begin + k * kThreads;
+      if (i >= params.values) continue;
+      index[k] = wide ? reinterpret_cast<const long long*>(params.index)[first_value + i]
+                      : reinterpret_cast<const int*>(params.index)[first_value + i];
+      value[k] = plain[i];
+    }
+#pragma unroll
+    for (int k = 0; k < static_cast<int>(kPerThread); ++k) {
+      if (begin + k * kThreads >= params.values) continue;
+      const long long position = checked_index(index[k], params.limits);
+      if (position >= 0) atomicAdd(sums + position, load_value<float>(value[k]));
+    }
+  }
+  __syncthreads();
+  T* const data = reinterpret_cast<T*>(params.data);
+#pragma unroll 4
+  for (int i = threadIdx.x; i < params.length; i += kThreads)
+    data[first + i] = store_value<T>(sums[i]);
+}
+
 View widened(View view) {
   if (view.dim() > 0) return view;
   view.sizes = {1};
@@ -280,6 +332,41 @@ void combine(const KernelContext& context, const Arrays& arrays) {
   }
 }
 
+/// See Note [Lines on the chip]: whether the data became `start` (0 without it) and the values.
+bool add_on_chip(const KernelContext& context, const Arrays& arrays, const View* start) {
+  constexpr int64_t kLongestLine = 8192;
+  const auto& [plain, index, data, numbers, dim] = arrays;
+  const bool is_float = data.dtype == kFloat32 || data.dtype == kFloat16 || data.dtype == kBFloat16;
+  if (!is_float || is_deterministic() || index.numel == 0 || dim + 1 != data.dim()) return false;
+  const int64_t length = data.sizes[dim], values = index.sizes[dim];
+  if (length == 0) return false;
+  const int64_t lines = data.numel / length;
+  if (length > kLongestLine || values < length / 4 || values >= int64_t{1} << 30 ||
+      lines < device_info(context.device.index).multiprocessors || lines >= int64_t{1} << 31)
+    return false;
+  for (int d = 0; d < dim; ++d)
+    if (index.sizes[d] != data.sizes[d]) return false;
+  if (!plain.contiguous || !index.contiguous || !data.contiguous || plain.sizes != index.sizes ||
+      (start && !start->contiguous))
+    return false;
+  LineParams params{};
+  params.start = start ? start->as<const char>() : nullptr;
+  params.plain = plain.as<const char>();
+  params.index = index.as<const char>();
+  params.data = data.as<char>();
+  params.length = static_cast<int>(length);
+  params.values = static_cast<int>(values);
+  params.limits = {context.op.data(), device_fault(context.device.index), 0, length, dim};
+  params.index_dtype = index.dtype;
+  const Launch launch{context.op, context.device.index,
+                      static_cast<unsigned>(length * static_cast<int64_t>(sizeof(float)))};
+  const auto kernel = data.dtype == kFloat32   ? add_to_lines<float>
+                      : data.dtype == kFloat16 ? add_to_lines<Half>
+                                               : add_to_lines<BFloat16>;
+  launch(kernel, dim3(static_cast<unsigned>(lines)), dim3(kThreads), params);
+  return true;
+}
+
 void add(const KernelContext& context, const Arrays& arrays) {
   if (is_deterministic() && is_differentiable(arrays.data.dtype))
     return write_ordered(context, arrays, Action::add);
@@ -297,8 +384,10 @@ void gather_kernel(const KernelContext& context, const GatherAttrs& attrs) {
 }
 
 void gather_backward_kernel(const KernelContext& context, const GatherBackwardAttrs& attrs) {
+  const Arrays arrays(context, context.input(0), context.input(1), context.output(), attrs.dim);
+  if (add_on_chip(context, arrays, nullptr)) return;
   fill_elements(context.op, context.output(), 0);
-  add(context, {context, context.input(0), context.input(1), context.output(), attrs.dim});
+  add(context, arrays);
 }
 
 void scatter_kernel(const KernelContext& context, const GatherAttrs& attrs) {
@@ -309,8 +398,10 @@ void scatter_kernel(const KernelContext& context, const GatherAttrs& attrs) {
 
 void scatter_add_kernel(const KernelContext& context, const GatherAttrs& attrs) {
   const View& out = context.output();
+  const Arrays arrays(context, context.input(2), context.input(1), out, attrs.dim);
+  if (add_on_chip(context, arrays, &context.input(0))) return;
   if (context.input(0).data != out.data) copy_elements(context.op, context.input(0), out);
-  add(context, {context, context.input(2), context.input(1), out, attrs.dim});
+  add(context, arrays);
 }
 
 // The extrema, and products of integers, are the same in any order.

@@ -31,6 +31,7 @@ struct Sample {
 };
 
 std::vector<Sample> samples() {
+  const std::vector<DType> narrow = {kFloat16, kBFloat16, kFloat32};
   return {{"rows", {4, 9}, {9}},
           {"one row", {17}, {17}},
           {"two dims", {3, 4, 5}, {4, 5}},
@@ -39,6 +40,14 @@ std::vector<Sample> samples() {
           {"no elements in a row", {3, 0}, {0}},
           {"many rows", {9, 70, 33}, {33}},
           {"packs", {5, 640}, {640}},
+          // Around the lengths at which CUDA changes the threads that hold a row; elements of 16
+          // bits are held as they lie in memory if they fill whole loads.
+          {"rows of 1032", {9, 1032}, {1032}, narrow},
+          {"rows of 2048", {5, 2048}, {2048}, narrow},
+          {"rows of 2056", {5, 2056}, {2056}, narrow},
+          {"rows of 4096", {3, 4096}, {4096}, narrow},
+          {"rows of 4104", {3, 4104}, {4104}, narrow},
+          {"rows of 4100", {3, 4100}, {4100}, narrow},
           {"long rows", {3, 9000}, {9000}, {kFloat32, kBFloat16}},
           {"very long rows", {2, 20000}, {20000}, {kFloat32}}};
 }

@@ -66,21 +66,62 @@ __device__ inline C finish_statistics(const NormParams& params, unsigned row, bo
   return rstd;
 }
 
+// Whether a row stays in registers as it lies in memory, and is converted in every pass: elements
+// of 16 bits take half the registers, and twice as many loads are in flight.
+template <bool kAdds, int kPack>
+inline constexpr bool kStaysRaw = kPack == 8 && !kAdds;
+
+// Threads of a block whose rows are held by kGroup threads each.
+template <unsigned kGroup>
+inline constexpr unsigned kBlockOf = kGroup == kWarpThreads ? 256 : kGroup;
+
 // Blocks that should fit on a processor together: as many loads as possible in flight.
 template <bool kAdds, class C, int kItems, unsigned kGroup>
 inline constexpr int kNormBlocks = kGroup == 1024   ? 1
+                                   : kGroup == 128  ? 9
                                    : sizeof(C) == 8 ? 2
                                    : kItems == 32   ? (kAdds ? 2 : 3)
                                    : kAdds          ? 3
                                                     : 5;
 
+// The mean of a row of `count` elements, 0 unless `centred`, and the mean square of the elements'
+// distances from it. each_pack(body) calls body(position, x) for the packs that the thread holds.
+template <class C, int kPack, unsigned kGroup, class EachPack>
+__device__ inline PairOf<C> row_statistics(bool centred, C count, const EachPack& each_pack) {
+  if (!centred) {
+    C squares = 0;
+    each_pack([&](int, C(&x)[kPack]) {
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) squares += x[i] * x[i];
+    });
+    return {C(0), sum_across<kGroup>(squares) / count};
+  }
+  C total = 0;
+  each_pack([&](int, C(&x)[kPack]) {
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) total += x[i];
+  });
+  const C mean = sum_across<kGroup>(total) / count;
+  // What the rounded mean lacks is made up for.
+  C distance = 0, squares = 0;
+  each_pack([&](int, C(&x)[kPack]) {
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) {
+      const C d = x[i] - mean;
+      distance += d;
+      squares += d * d;
+    }
+  });
+  const PairOf<C> sums = sums_across<kGroup>(distance, squares);
+  const C error = sums.first / count, square = sums.second / count - error * error;
+  return {mean + error, square < 0 ? C(0) : square};
+}
+
 template <bool kAdds, class C, int kItems, int kPack, unsigned kGroup>
-__global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup,
-                                  kNormBlocks<kAdds, C, kItems, kGroup>)
+__global__ void __launch_bounds__(kBlockOf<kGroup>, kNormBlocks<kAdds, C, kItems, kGroup>)
     norm_rows(const __grid_constant__ NormParams params) {
-  constexpr unsigned kBlock = kGroup < 256 ? 256 : kGroup;
   using Row = HeldRow<C, kItems, kPack, kGroup>;
-  const unsigned number = blockIdx.x * (kBlock / kGroup) + threadIdx.x / kGroup;
+  const unsigned number = blockIdx.x * (kBlockOf<kGroup> / kGroup) + threadIdx.x / kGroup;
   if (number >= params.rows.count) return;  // a whole group
   const unsigned lane = threadIdx.x % kGroup;
   const int length = static_cast<int>(params.rows.length);
@@ -95,7 +136,7 @@ __global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup,
   } else {
     raw.fetch_row(input.data + at[kInput], input, lane, length);
     if constexpr (kAdds) raw_other.fetch_row(other.data + at[kResidual], other, lane, length);
-    raw.convert_row(input, lane, length, row);
+    if constexpr (!kStaysRaw<kAdds, kPack>) raw.convert_row(input, lane, length, row);
   }
   if constexpr (kAdds) {
     Row residual;
@@ -109,39 +150,32 @@ __global__ void __launch_bounds__(kGroup < 256 ? 256 : kGroup,
         add_pack(params, number, Row::position(p, lane), residual.values[p], row.values[p]);
     row.store(array[kSum].data + at[kSum], array[kSum], lane, length);
   }
-  const C count = static_cast<C>(length);
-  C mean = 0, square;
-  if (params.mean) {
-    C total = 0;
-    row.each([&](int, int, C x) { total += x; });
-    mean = sum_across<kGroup>(total) / count;
-    // What the rounded mean lacks is made up for.
-    C distance = 0, squares = 0;
+  // body(position, x) for each pack of the row.
+  const auto each_pack = [&](auto body) {
 #pragma unroll
-    for (int p = 0; p < Row::kPacks; ++p)
-      if (Row::position(p, lane) < length)
+    for (int p = 0; p < Row::kPacks; ++p) {
+      if (Row::position(p, lane) >= length) continue;
+      C x[kPack];
+      if constexpr (kStaysRaw<kAdds, kPack>) {
+        raw.convert(input, p, x);
+      } else {
 #pragma unroll
-        for (int i = 0; i < kPack; ++i) {
-          const C d = row.values[p][i] - mean;
-          distance += d;
-          squares += d * d;
-        }
-    const PairOf<C> sums = sums_across<kGroup>(distance, squares);
-    const C error = sums.first / count;
-    mean += error;
-    square = sums.second / count - error * error;
-    square = square < 0 ? C(0) : square;
-  } else {
-    C squares = 0;
-    row.each([&](int, int, C x) { squares += x * x; });
-    square = sum_across<kGroup>(squares) / count;
-  }
-  const C rstd = finish_statistics(params, number, lane == 0, mean, square);
-#pragma unroll
-  for (int p = 0; p < Row::kPacks; ++p)
-    if (Row::position(p, lane) < length)
-      scale_pack(params, Row::position(p, lane), mean, rstd, row.values[p]);
-  row.store(array[kResult].data + at[kResult], array[kResult], lane, length);
+        for (int i = 0; i < kPack; ++i) x[i] = row.values[p][i];
+      }
+      body(Row::position(p, lane), x);
+    }
+  };
+  const PairOf<C> statistics =
+      row_statistics<C, kPack, kGroup>(params.mean != nullptr, static_cast<C>(length), each_pack);
+  const C mean = statistics.first;
+  const C rstd = finish_statistics(params, number, lane == 0, mean, statistics.second);
+  const RowArray& result = array[kResult];
+  each_pack([&](int position, C(&x)[kPack]) {
+    scale_pack(params, position, mean, rstd, x);
+    visit_row_dtype<kPack>(result.dtype, [&]<class T>() {
+      store_elements<T>(result.data + at[kResult], result.step, position, x);
+    });
+  });
 }
 
 // Rows that do not fit into registers: a block passes over each of them several times; what a
@@ -211,23 +245,27 @@ __global__ void __launch_bounds__(1024) norm_long_rows(const __grid_constant__ N
 template <bool kAdds, class C, int kPack>
 void run_rows(const KernelContext& context, const NormParams& params) {
   const Launch launch{context.op, context.device.index};
-  const auto run = [&](auto* kernel, unsigned group) {
-    const unsigned block = std::max(256u, group), per_block = block / group;
-    launch(kernel, dim3((params.rows.count + per_block - 1) / per_block), dim3(block), params);
+  const auto run = [&]<class V, int kItems, unsigned kGroup>() {
+    constexpr unsigned kPerBlock = kBlockOf<kGroup> / kGroup;
+    launch(norm_rows<kAdds, V, kItems, kPack, kGroup>,
+           dim3((params.rows.count + kPerBlock - 1) / kPerBlock), dim3(kBlockOf<kGroup>), params);
   };
+  // Half as many threads can hold a row that stays raw.
+  constexpr unsigned kHolders = kStaysRaw<kAdds, kPack> ? 128 : 256;
+  constexpr int kShort = 8 * 256 / kHolders, kLong = 16 * 256 / kHolders;
   const long long length = params.rows.length;
   if (length <= 8 * 32)
-    run(norm_rows<kAdds, C, 8, kPack, 32>, 32);
+    run.template operator()<C, 8, 32>();
   else if (length <= 32 * 32 && sizeof(C) == 4)  // a warp has no other to wait for
-    run(norm_rows<kAdds, float, 32, kPack, 32>, 32);
+    run.template operator()<float, 32, 32>();
   else if (length <= 8 * 256)
-    run(norm_rows<kAdds, C, 8, kPack, 256>, 256);
+    run.template operator()<C, kShort, kHolders>();
   else if (length <= 16 * 256 && sizeof(C) == 4)  // more doubles would be spilled
-    run(norm_rows<kAdds, float, 16, kPack, 256>, 256);
+    run.template operator()<float, kLong, kHolders>();
   else if (length <= 16 * 1024 && sizeof(C) == 4)
-    run(norm_rows<kAdds, float, 16, kPack, 1024>, 1024);
+    run.template operator()<float, 16, 1024>();
   else
-    run(norm_long_rows<kAdds, C, kPack>, 1024);
+    launch(norm_long_rows<kAdds, C, kPack>, dim3(params.rows.count), dim3(1024), params);
 }
 
 struct NormJob {

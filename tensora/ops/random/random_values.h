@@ -42,7 +42,34 @@ TENSORA_HD inline unsigned long long bits_of(double value) {
 TENSORA_HD inline double double_of(unsigned long long bits) {
   return __builtin_bit_cast(double, bits);
 }
-TENSORA_HD inline float square_root(float value) { return __builtin_sqrtf(value); }
+
+// The quotient and the square root as IEEE 754 demands. Where the operands are known to be far from
+// the ends of their range, CUDA needs no test for them: an approximation, corrected by its
+// remainder, is rounded right.
+/// a / b for b in [1/2, 4) and a in [-1, 1] that is 0 or at least 2^-32.
+TENSORA_HD inline float quotient(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(b));
+  inverse = __fmaf_rn(inverse, __fmaf_rn(-b, inverse, 1.f), inverse);
+  const float near = __fmul_rn(a, inverse);
+  return __fmaf_rn(inverse, __fmaf_rn(-b, near, a), near);
+#else
+  return a / b;
+#endif
+}
+/// Of 0 or a value in [2^-32, 2^32].
+TENSORA_HD inline float square_root(float value) {
+#if defined(__CUDA_ARCH__)
+  float inverse;
+  asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(value));
+  const float near = __fmul_rn(value, inverse);
+  const float root = __fmaf_rn(__fmaf_rn(-near, near, value), __fmul_rn(inverse, 0.5f), near);
+  return value == 0 ? value : root;
+#else
+  return __builtin_sqrtf(value);
+#endif
+}
 TENSORA_HD inline double square_root(double value) { return __builtin_sqrt(value); }
 
 /// Horner's rule with the coefficient of the highest power first.
@@ -65,7 +92,7 @@ TENSORA_HD inline float log_of(float x) {
   const unsigned shifted = tensora::bits_of(x) - base;
   const int exponent = static_cast<int>(shifted) >> 23;
   const float m = float_of((shifted & 0x7fffffu) + base);
-  const float s = (m - 1) / (m + 1);
+  const float s = quotient(m - 1, m + 1);
   const float series[] = {2 / 9.f, 2 / 7.f, 2 / 5.f, 2 / 3.f};
   const float square = product(s, s);
   const float tail = product(product(s, square), polynomial(square, series));

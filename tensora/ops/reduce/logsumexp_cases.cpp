@@ -23,6 +23,9 @@ void logsumexp_cases(Cases& cases) {
                                  }};
   add_reductions(cases, reduction, reduce_samples());
   add_long_reductions(cases, reduction);
+  ReduceCase rows_on_chip = reduction;
+  rows_on_chip.dtypes = {kBFloat16, kFloat32};
+  add_reductions(cases, rows_on_chip, row_reduce_samples());
   add_dim_errors(cases, "logsumexp", [](const Tensor& x, const Dims& dim) { logsumexp(x, dim); });
 
   ReduceCase special = reduction;

@@ -15,7 +15,7 @@ void logsumexp_kernel(const KernelContext& context, const ReduceAttrs& attrs) {
   const std::optional<RowsParams> rows = rows_of(context, mask);
   visit_compute_floating(context.output().dtype, [&]<class C>() {
     if (rows)
-      run_rows(context, *rows, LooksAtRow<LogSumExp<C>>{});
+      run_rows(context, *rows, LogSumExp<C>{});
     else
       reduce(context, mask, LogSumExp<C>{});
   });

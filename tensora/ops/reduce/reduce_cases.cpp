@@ -64,6 +64,19 @@ std::span<const ReduceSample> long_reduce_samples() {
   return samples;
 }
 
+std::span<const ReduceSample> row_reduce_samples() {
+  static const std::vector<ReduceSample> samples = {
+      {"rows too short to hold", {300, 31}, {1}},
+      {"rows of 32", {300, 32}, {1}},
+      {"rows that a warp holds", {200, 1024}, {1}},
+      {"odd rows that a warp holds", {200, 1023}, {1}},
+      {"rows that a block holds", {200, 1028}, {1}},
+      {"odd rows that a block holds", {200, 2047}, {1}},
+      {"longer rows that a block holds", {200, 4096}, {1}},
+  };
+  return samples;
+}
+
 std::span<const ReduceSample> empty_reduce_samples() {
   static const std::vector<ReduceSample> samples = {
       {"nothing", {0}, {}},

@@ -22,6 +22,9 @@ struct ReduceSample {
 std::span<const ReduceSample> reduce_samples();
 /// Shapes that are split among threads.
 std::span<const ReduceSample> long_reduce_samples();
+/// Rows around the lengths at which CUDA changes the threads that hold a row; more of them than a
+/// device has multiprocessors, since fewer long ones are split.
+std::span<const ReduceSample> row_reduce_samples();
 /// Shapes whose reduced dims have no elements.
 std::span<const ReduceSample> empty_reduce_samples();
 

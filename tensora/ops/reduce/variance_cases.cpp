@@ -102,6 +102,13 @@ void special_values(Cases& cases) {
   offset.dtypes = {kFloat32, kFloat64};
   add_reduction(cases, offset, {"far from zero, rows", {2, 3000}, {1}}, far);
   add_reduction(cases, offset, {"far from zero, columns", {1000, 6}, {0}}, far);
+  for (const ReduceSample& sample : row_reduce_samples()) {
+    Values rows;
+    for (int64_t i = 0; i < sample.sizes.numel(); ++i)
+      rows.push_back(10000 + static_cast<double>(i * 37 % 101) / 64);
+    add_reduction(cases, offset, sample, rows);
+    cases.samples.back().name += ", far from zero";
+  }
   ReduceCase exact = spread(0, false);
   exact.dtypes = {kFloat32, kFloat64};
   exact.tolerance = 0;
@@ -121,6 +128,11 @@ void variance_cases(Cases& cases) {
   samples_of(cases, long_reduce_samples(), 1);
   for (size_t i = before; i < cases.samples.size(); ++i)
     cases.samples[i].dtypes = long_dtypes(cases.samples[i].dtypes);
+
+  // The dtypes that are converted as a row is loaded; those that are not lie far from zero below.
+  ReduceCase narrow = spread(1, false);
+  narrow.dtypes = {kFloat16, kBFloat16};
+  add_reductions(cases, narrow, row_reduce_samples());
 
   const ReduceSample rows{"rows", {5, 37}, {1}};
   samples_of(cases, {&rows, 1}, 2.5);

@@ -26,34 +26,58 @@ __global__ void __launch_bounds__(kThreads)
   visit_any(dtype, [&]<class T>() { reinterpret_cast<T*>(out)[i] = store_value<T>(value); });
 }
 
-/// The words of counter number `thread` of a distribution. See Note [Random numbers in a graph].
+/// Where a distribution's numbers begin. See Note [Random numbers in a graph].
+template <class Distribution>
+__device__ inline PhiloxState state_of(const Distribution& distribution,
+                                       const ReplayRandom* replay) {
+  return {replay ? replay->seed : distribution.seed,
+          distribution.offset + (replay ? replay->offset : 0)};
+}
+
+/// The words of counter number `thread` of a distribution.
 template <class Distribution>
 __device__ inline PhiloxWords words_of(const Distribution& distribution, const ReplayRandom* replay,
                                        int64_t thread) {
-  const unsigned long long seed = replay ? replay->seed : distribution.seed;
-  const unsigned long long start = distribution.offset + (replay ? replay->offset : 0);
-  return philox(seed, start + thread);
+  const PhiloxState begin = state_of(distribution, replay);
+  return philox(begin.seed, begin.offset + thread);
 }
 
-/// A thread per counter; see Note [Lanes] in core/philox.h.
-template <class Distribution, class V, int kPerCounter>
+/// Counters of a thread; what they share, like where the numbers begin, is found once.
+inline constexpr int kCountersPerThread = 4;
+
+/// In place of an element type: the dtype is known only to the launch.
+struct AnyElement {};
+
+/// See Note [Lanes] in core/philox.h: adjacent threads have adjacent counters. T is the type of the
+/// elements.
+template <class Distribution, class V, int kPerCounter, class T>
 __global__ void __launch_bounds__(kThreads)
     random_kernel(const Distribution distribution, const ReplayRandom* replay, char* out,
                   DType dtype, int64_t count) {
-  const int64_t thread = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  constexpr int kStride = kThreads * kPerCounter;  // elements between a thread's counters
+  const int64_t counter = int64_t{blockIdx.x} * (kThreads * kCountersPerThread) + threadIdx.x;
   const int64_t first =
-      thread / kPhiloxLanes * (kPhiloxLanes * kPerCounter) + thread % kPhiloxLanes;
+      counter / kPhiloxLanes * (kPhiloxLanes * kPerCounter) + counter % kPhiloxLanes;
   if (first >= count) return;
-  const PhiloxWords words = words_of(distribution, replay, thread);
-  V values[kPerCounter];
-  distribution.values(words.word, values);
-  visit_any(dtype, [&]<class T>() {
+  const int left = static_cast<int>(min(count - first, int64_t{kStride} * kCountersPerThread));
+  const PhiloxState begin = state_of(distribution, replay);
+#pragma unroll 1
+  for (int c = 0; c < kCountersPerThread; ++c) {
+    const int here = c * kStride;
+    if (here >= left) return;
+    V values[kPerCounter];
+    distribution.values(philox(begin.seed, begin.offset + counter + c * kThreads).word, values);
+    const auto store = [&]<class Element>() {
+      Element* const to = reinterpret_cast<Element*>(out) + first + here;
 #pragma unroll
-    for (int k = 0; k < kPerCounter; ++k) {
-      const int64_t i = first + k * kPhiloxLanes;
-      if (i < count) reinterpret_cast<T*>(out)[i] = store_value<T>(values[k]);
-    }
-  });
+      for (int k = 0; k < kPerCounter; ++k)
+        if (here + k * kPhiloxLanes < left) to[k * kPhiloxLanes] = store_value<Element>(values[k]);
+    };
+    if constexpr (std::is_same_v<T, AnyElement>)
+      visit_any(dtype, store);
+    else
+      store.template operator()<T>();
+  }
 }
 
 /// Calls launch(view) with a contiguous view of the output's shape, and copies the values to the
@@ -96,9 +120,13 @@ void draw_random(const KernelContext& context, Distribution distribution, void* 
                  int64_t count) {
   const ReplayRandom* const replay = replay_of(context, distribution);
   const auto counters = static_cast<int64_t>(philox_counters(count, kPerCounter));
-  const dim3 blocks(static_cast<unsigned>((counters + kThreads - 1) / kThreads));
-  Launch{context.op, context.device.index}(random_kernel<Distribution, V, kPerCounter>, blocks,
-                                           dim3(kThreads), distribution, replay,
+  constexpr int64_t kPerBlock = kThreads * kCountersPerThread;
+  const dim3 blocks(static_cast<unsigned>((counters + kPerBlock - 1) / kPerBlock));
+  using Own = std::conditional_t<std::is_same_v<V, long long>, int64_t, V>;
+  const auto kernel = dtype == dtype_of<Own>
+                          ? random_kernel<Distribution, V, kPerCounter, Own>
+                          : random_kernel<Distribution, V, kPerCounter, AnyElement>;
+  Launch{context.op, context.device.index}(kernel, blocks, dim3(kThreads), distribution, replay,
                                            static_cast<char*>(to), dtype, count);
 }
 

@@ -15,8 +15,8 @@
 // There are a dozen dtypes, up to three operands, and any strides; a kernel per combination would
 // take gigabytes of code. Pointwise ops are memory-bound, so the few instructions that a uniform
 // branch on a dtype costs are free. A functor is compiled for four compute types, and for each as
-//   vector kernel   a thread computes groups of 16 bytes' worth of elements (in the compute type),
-//                   each in one access; operands are such groups too, or one element repeated (a
+//   vector kernel   a thread computes a group of 16 bytes' worth of elements (in the compute type),
+//                   in one access; operands are such groups too, or one element repeated (a
 //                   broadcast), or a constant from the host;
 //   half kernel     the same for float16 and bfloat16 alone, in groups of 8. Half the bytes leave
 //                   half the time for twice the elements: what a thread does once, like finding
@@ -152,6 +152,13 @@ RawValue host_value(const View& view, DType compute, DType meet) {
   return raw;
 }
 
+/// Whether each element of array k is used once, in one group.
+bool is_read_once(const HostWalk& walk, int k) {
+  for (int d = 0; d < walk.dims; ++d)
+    if (walk.strides[k][d] == 0) return false;
+  return true;
+}
+
 template <int N>
 void launch(const KernelContext& context, const HostWalk& whole, const Choice& choice,
             const void* functor) {
@@ -159,6 +166,7 @@ void launch(const KernelContext& context, const HostWalk& whole, const Choice& c
   const bool vector = group != 0;
   PointwiseParams<N> params;
   params.out_dtype = context.output().dtype;
+  params.passes = vector && context.output().bytes() > device_info(context.device.index).l2_bytes;
   for (size_t i = 0; i < N; ++i) {
     const View& view = context.input(i);
     params.in[i].dtype = view.dtype;
@@ -167,6 +175,8 @@ void launch(const KernelContext& context, const HostWalk& whole, const Choice& c
                           : !vector                         ? Access::element
                           : whole.strides[i + 1][0] == 0    ? Access::repeat
                                                             : Access::vector;
+    params.in[i].passes = params.passes && params.in[i].access == Access::vector &&
+                          is_read_once(whole, static_cast<int>(i) + 1);
     if (params.in[i].access == Access::constant)
       params.in[i].value = host_value(view, choice.dtype, context.compute_dtype);
   }
@@ -179,8 +189,7 @@ void launch(const KernelContext& context, const HostWalk& whole, const Choice& c
     for (int i = 0; i < N; ++i) params.in[i].data = part.data[i + 1];
     params.count = static_cast<unsigned>(part.count());
     params.tail = is_last ? static_cast<unsigned>(tail) : 0;
-    const unsigned per_block = kThreads * (vector ? kGroupsPerThread : 1);
-    const dim3 blocks(std::max((params.count + per_block - 1) / per_block, 1u));
+    const dim3 blocks(std::max((params.count + kThreads - 1) / kThreads, 1u));
     void* args[] = {&params, const_cast<void*>(functor)};
     Launch{context.op, context.device.index}.run(kernel, blocks, dim3(kThreads), args);
   });

@@ -30,6 +30,7 @@ struct InputParams {
   DType dtype;
   Access access;
   unsigned char width;  // bytes of an element
+  bool passes;          // see Note [Passing through]
 };
 
 template <int N>
@@ -40,6 +41,7 @@ struct PointwiseParams {
   unsigned count;  // groups, or elements
   unsigned tail;   // vector kernel: elements after the last whole group
   DType out_dtype;
+  bool passes;  // the output; see Note [Passing through]
 };
 
 /// Elements of one access of the vector kernel: 16 bytes of the compute type.
@@ -47,9 +49,6 @@ template <class C>
 inline constexpr int kGroup = 16 / static_cast<int>(sizeof(C));
 /// Elements of one access of the half kernel: 16 bytes of a 16-bit type.
 inline constexpr int kHalfGroup = 8;
-/// Accesses of a thread that are in flight together, per operand. Adjacent threads access adjacent
-/// groups, so those of one thread are kThreads groups apart.
-inline constexpr int kGroupsPerThread = 2;
 
 // The dtypes that the vector kernel of each compute type reads and writes; see can_vectorise().
 template <class C, class Body>
@@ -150,58 +149,65 @@ __device__ __noinline__ void store_any(char* to, DType dtype, C value) {
   visit_meeting<C>(dtype, [&]<class T>() { *reinterpret_cast<T*>(to) = store_value<T>(value); });
 }
 
-// The thread's groups of one operand, as they lie in memory; see Note [Fetch first, convert later].
-template <class C, int G>
-__device__ inline void fetch_operand(const InputParams& in, const int (&at)[kGroupsPerThread],
-                                     RawGroup (&raw)[kGroupsPerThread]) {
-  const auto fetch_all = [&]<int width>(std::integral_constant<int, width>) {
-    if (in.access == Access::vector) {
-#pragma unroll
-      for (int u = 0; u < kGroupsPerThread; ++u) fetch<width * G>(in.data + at[u], raw[u]);
-    } else {
-#pragma unroll
-      for (int u = 0; u < kGroupsPerThread; ++u) fetch<width>(in.data + at[u], raw[u]);
+// Note [Passing through]
+// An output that is larger than the L2 cache will not be found there by the op that reads it next:
+// its own end has displaced its beginning. Its lines, and those of inputs that are read once for
+// it, are marked as the first to be evicted, and no longer displace one another before they are
+// written. Smaller outputs stay in the cache.
+__device__ inline void fetch_passing(const char* from, RawGroup& to) {
+  const uint4 words = __ldcs(reinterpret_cast<const uint4*>(from));
+  to = {words.x, words.y, words.z, words.w};
+}
+template <class T, class C, int G>
+__device__ inline void store_group(char* to, bool passes, const C (&from)[G]) {
+  if constexpr (sizeof(T) * G == 16)
+    if (passes) {
+      uint4 words;
+      store_pack<T>(reinterpret_cast<char*>(&words), from);
+      return __stcs(reinterpret_cast<uint4*>(to), words);
     }
+  store_pack<T>(to, from);
+}
+
+// The thread's group of one operand, as it lies in memory; see Note [Fetch first, convert later].
+template <class C, int G>
+__device__ inline void fetch_operand(const InputParams& in, int at, RawGroup& raw) {
+  const auto fetch_width = [&]<int width>(std::integral_constant<int, width>) {
+    if (width * G == 16 && in.passes)
+      fetch_passing(in.data + at, raw);
+    else if (in.access == Access::vector)
+      fetch<width * G>(in.data + at, raw);
+    else
+      fetch<width>(in.data + at, raw);
   };
   if (in.access == Access::constant) return;
   if constexpr (G == kHalfGroup) {
-    fetch_all(std::integral_constant<int, 2>());
+    fetch_width(std::integral_constant<int, 2>());
   } else {
-    if (in.width == sizeof(C)) return fetch_all(std::integral_constant<int, sizeof(C)>());
+    if (in.width == sizeof(C)) return fetch_width(std::integral_constant<int, sizeof(C)>());
     if constexpr (sizeof(C) == 4)
-      if (in.width == 2) return fetch_all(std::integral_constant<int, 2>());
-    fetch_all(std::integral_constant<int, 1>());
+      if (in.width == 2) return fetch_width(std::integral_constant<int, 2>());
+    fetch_width(std::integral_constant<int, 1>());
   }
 }
 
 template <class C, int G>
-__device__ inline void convert_operand(const InputParams& in,
-                                       const RawGroup (&raw)[kGroupsPerThread],
-                                       C (&values)[kGroupsPerThread][G]) {
+__device__ inline void convert_operand(const InputParams& in, const RawGroup& raw, C (&values)[G]) {
   if (in.access == Access::vector) {
     visit_grouped<C, G>(in.dtype, [&]<class T>() {
 #pragma unroll
-      for (int u = 0; u < kGroupsPerThread; ++u)
-#pragma unroll
-        for (int i = 0; i < G; ++i) values[u][i] = load_value<C>(element_of<T>(raw[u], i));
+      for (int i = 0; i < G; ++i) values[i] = load_value<C>(element_of<T>(raw, i));
     });
     return;
   }
-  C repeated[kGroupsPerThread];
-  if (in.access == Access::constant) {
+  C repeated{};
+  if (in.access == Access::constant)
+    repeated = in.value.template as<C>();
+  else
+    visit_grouped<C, G>(in.dtype,
+                        [&]<class T>() { repeated = load_value<C>(element_of<T>(raw, 0)); });
 #pragma unroll
-    for (int u = 0; u < kGroupsPerThread; ++u) repeated[u] = in.value.template as<C>();
-  } else {
-    visit_grouped<C, G>(in.dtype, [&]<class T>() {
-#pragma unroll
-      for (int u = 0; u < kGroupsPerThread; ++u)
-        repeated[u] = load_value<C>(element_of<T>(raw[u], 0));
-    });
-  }
-#pragma unroll
-  for (int u = 0; u < kGroupsPerThread; ++u)
-#pragma unroll
-    for (int i = 0; i < G; ++i) values[u][i] = repeated[u];
+  for (int i = 0; i < G; ++i) values[i] = repeated;
 }
 
 // The elements after the last whole group: a thread each.
@@ -220,36 +226,25 @@ __device__ inline void run_tail(const PointwiseParams<F::arity>& params, const F
   });
 }
 
+// A group per thread: several would keep more registers, and so fewer threads on a multiprocessor.
 template <class F, class C, int G, std::size_t... I>
-__device__ inline void run_groups(const PointwiseParams<F::arity>& params, const F& functor,
-                                  std::index_sequence<I...> operands) {
-  constexpr int U = kGroupsPerThread;
+__device__ inline void run_group(const PointwiseParams<F::arity>& params, const F& functor,
+                                 std::index_sequence<I...> operands) {
   if (blockIdx.x + 1 == gridDim.x && threadIdx.x < params.tail)
     run_tail<F, C, G>(params, functor, operands);
-  const unsigned first = blockIdx.x * (kThreads * U) + threadIdx.x;
-  if (first >= params.count) return;
-  int at[F::arity + 1][U];
-#pragma unroll
-  for (int u = 0; u < U; ++u) {
-    // Beyond the end the last group is computed once more, and not stored.
-    int offsets[F::arity + 1];
-    params.walk.offsets(min(first + u * kThreads, params.count - 1), offsets);
-#pragma unroll
-    for (int k = 0; k <= F::arity; ++k) at[k][u] = offsets[k];
-  }
-  RawGroup raw[F::arity][U];
+  const unsigned index = blockIdx.x * kThreads + threadIdx.x;
+  if (index >= params.count) return;
+  int at[F::arity + 1];
+  params.walk.offsets(index, at);
+  RawGroup raw[F::arity];
   (fetch_operand<C, G>(params.in[I], at[I + 1], raw[I]), ...);
-  C values[F::arity][U][G];
+  C values[F::arity][G];
   (convert_operand<C, G>(params.in[I], raw[I], values[I]), ...);
-  C result[U][G];
+  C result[G];
 #pragma unroll
-  for (int u = 0; u < U; ++u)
-#pragma unroll
-    for (int i = 0; i < G; ++i) result[u][i] = functor.forward(values[I][u][i]...);
+  for (int i = 0; i < G; ++i) result[i] = functor.forward(values[I][i]...);
   visit_grouped<C, G>(params.out_dtype, [&]<class T>() {
-#pragma unroll
-    for (int u = 0; u < U; ++u)
-      if (first + u * kThreads < params.count) store_pack<T>(params.out + at[0][u], result[u]);
+    store_group<T>(params.out + at[0], params.passes, result);
   });
 }
 
@@ -271,7 +266,7 @@ __device__ inline void run_element(const PointwiseParams<F::arity>& params, cons
 template <class F, class C, int G>
 __global__ void __launch_bounds__(kThreads)
     vector_kernel(const __grid_constant__ PointwiseParams<F::arity> params, const F functor) {
-  run_groups<F, C, G>(params, functor, std::make_index_sequence<F::arity>());
+  run_group<F, C, G>(params, functor, std::make_index_sequence<F::arity>());
 }
 
 template <class F, class C>

@@ -11,7 +11,6 @@
 namespace tensora::cuda {
 namespace {
 
-constexpr int64_t kRowBlocksPerMultiprocessor = 16, kColumnBlocksPerMultiprocessor = 8;
 constexpr int64_t kMinStepsPerThread = 8;
 
 /// Dims with the strides of up to three arrays, in bytes; dim 0 is the innermost.
@@ -207,10 +206,9 @@ void run_reduction(const KernelContext& context, uint32_t mask, const ReduceKern
       access.columns ? column_block(params.lanes) : row_block(params.steps, params.outputs, device);
   const unsigned per_block = access.columns ? block.x : block.y;
   const unsigned blocks = (params.lanes + per_block - 1) / per_block;
-  choose_splits(
-      params, blocks, access.columns ? block.y : block.x,
-      device_info(device).multiprocessors *
-          (access.columns ? kColumnBlocksPerMultiprocessor : kRowBlocksPerMultiprocessor));
+  choose_splits(params, blocks, access.columns ? block.y : block.x,
+                device_info(device).multiprocessors *
+                    (access.columns ? kernels.column_blocks : kernels.row_blocks));
   std::optional<Scratch> scratch;
   if (params.splits > 1) {
     scratch.emplace(device, size_t{params.splits} * params.outputs * kernels.acc_bytes);

@@ -48,11 +48,31 @@ __device__ inline void leave(const F& functor, const ReduceParams& params, unsig
         params.partial)[size_t{blockIdx.y} * params.outputs + output] = acc;
 }
 
-/// Accumulators of a thread.
-template <class C>
-inline constexpr int kLanes = 32 / static_cast<int>(sizeof(C));
 /// Loads of a thread that are in flight together.
 inline constexpr unsigned kLoads = 4;
+
+/// Note [Runs]
+/// A functor may take the elements that a thread has in registers together, instead of one by one:
+///   template <int N, int W> void take(Lane (&lanes)[W], const C (&x)[N][W]) const;
+/// x[0 … N)[w] go to lanes[w]; all W lanes have taken equally many elements before.
+template <class F>
+inline constexpr bool kTakesRuns = requires(const F& functor, typename F::Lane (&lanes)[1],
+                                            const typename F::Value (&x)[1][1]) {
+  functor.take(lanes, x);
+};
+
+/// Blocks that fit on a multiprocessor together, whose registers are divided among them. There are
+/// as many splits as run at the same time: a few more would take as long as twice as many.
+template <class F>
+inline constexpr int kRowBlocks = sizeof(typename F::Lane) <= 4                    ? 5
+                                  : sizeof(typename F::Lane) <= 8 || kTakesRuns<F> ? 4
+                                                                                   : 3;
+template <class F>
+inline constexpr int kColumnBlocks = sizeof(typename F::Lane) <= sizeof(typename F::Value) ? 5 : 3;
+
+/// Accumulators of a thread.
+template <class F>
+inline constexpr int kLanes = kTakesRuns<F> ? 1 : 32 / static_cast<int>(sizeof(typename F::Value));
 
 /// Elements of type T that one load brings: up to 16 bytes, 8 of them at most.
 template <class T>
@@ -101,20 +121,38 @@ __device__ inline typename F::Lane step_lane(const F& functor, typename F::Lane 
     return functor.step(lane, value);
 }
 
+/// Gives kSteps fetched groups of G elements to the lanes; the first of them is step number `step`,
+/// and `stride` steps lie between them. kAcross: a group belongs to as many results, else to one.
+template <class T, int G, bool kAcross, int kSteps, class F, int kCount>
+__device__ inline void take_groups(const F& functor, const RawGroup* raw, unsigned step,
+                                   unsigned stride, typename F::Lane (&lanes)[kCount]) {
+  using C = typename F::Value;
+  if constexpr (kTakesRuns<F>) {
+    C x[kAcross ? kSteps : kSteps * G][kAcross ? G : 1];
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s)
+#pragma unroll
+      for (int i = 0; i < G; ++i)
+        x[kAcross ? s : s * G + i][kAcross ? i : 0] = load_value<C>(element_of<T>(raw[s], i));
+    functor.take(lanes, x);
+  } else {
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s)
+#pragma unroll
+      for (int i = 0; i < G; ++i) {
+        auto& lane = lanes[kAcross ? i : (s * G + i) % kCount];
+        const unsigned number = step + s * stride, index = kAcross ? number : number * G + i;
+        lane = step_lane(functor, lane, load_value<C>(element_of<T>(raw[s], i)), index);
+      }
+  }
+}
+
 /// Takes the steps begin, begin + stride, … below `end` into the lanes. One step is a load of G
-/// elements; kAcross: they belong to as many results, else to one.
+/// elements; see take_groups.
 template <class T, int G, bool kAcross, class F, int kCount>
 __device__ inline void take_steps(const F& functor, const ReduceParams& params, const char* in,
                                   unsigned begin, unsigned stride, unsigned end,
                                   typename F::Lane (&lanes)[kCount]) {
-  const auto take = [&](const RawGroup& raw, unsigned step, unsigned load) {
-#pragma unroll
-    for (int i = 0; i < G; ++i) {
-      auto& lane = lanes[kAcross ? i : (load * G + i) % kCount];
-      const unsigned index = kAcross ? step : step * G + i;
-      lane = step_lane(functor, lane, load_value<typename F::Value>(element_of<T>(raw, i)), index);
-    }
-  };
   unsigned step = begin;
   if (params.reduced.dims == 1) {
     const long long bytes = params.reduced.strides[0][0];
@@ -123,18 +161,26 @@ __device__ inline void take_steps(const F& functor, const ReduceParams& params, 
 #pragma unroll
       for (unsigned load = 0; load < kLoads; ++load)
         fetch<sizeof(T) * G>(in + (step + load * stride) * bytes, raw[load]);
-#pragma unroll
-      for (unsigned load = 0; load < kLoads; ++load) take(raw[load], step + load * stride, load);
+      take_groups<T, G, kAcross, kLoads>(functor, raw, step, stride, lanes);
       step += kLoads * stride;
     }
   }
+  // What is left of one dim, or all of several.
 #pragma unroll 1
-  for (; step < end; step += stride) {
-    long long at[1];
-    params.reduced.offsets(step, at);
-    RawGroup raw;
-    fetch<sizeof(T) * G>(in + at[0], raw);
-    take(raw, step, 0);
+  while (step < end) {
+    RawGroup raw[kLoads];
+#pragma unroll
+    for (unsigned load = 0; load < kLoads; ++load)
+      if (step + load * stride < end) {
+        long long at[1];
+        params.reduced.offsets(step + load * stride, at);
+        fetch<sizeof(T) * G>(in + at[0], raw[load]);
+      }
+#pragma unroll
+    for (unsigned load = 0; load < kLoads; ++load)
+      if (step + load * stride < end)
+        take_groups<T, G, kAcross, 1>(functor, raw + load, step + load * stride, stride, lanes);
+    step += kLoads * stride;
   }
 }
 
@@ -200,10 +246,12 @@ struct Lanes {
   /// Pairwise.
   template <class F>
   __device__ typename F::Acc join(const F& functor) {
+    if constexpr (kCount > 1) {
 #pragma unroll
-    for (int half = kCount / 2; half > 0; half /= 2)
+      for (int half = kCount / 2; half > 0; half /= 2)
 #pragma unroll
-      for (int i = 0; i < half; ++i) values[i] = functor.merge(values[i], values[i + half]);
+        for (int i = 0; i < half; ++i) values[i] = functor.merge(values[i], values[i + half]);
+    }
     return functor.widen(values[0]);
   }
 };
@@ -223,7 +271,7 @@ __device__ inline void join_threads(const F& functor, typename F::Acc* accs, uns
 // Rows: the threads of a row share the reduced range of one result. blockDim.x of them, a power of
 // two, reduce together; blockDim.y results per block.
 template <class F, bool kVector>
-__global__ void __launch_bounds__(kReduceThreads)
+__global__ void __launch_bounds__(kReduceThreads, kRowBlocks<F>)
     reduce_rows(const __grid_constant__ ReduceParams params, const F functor) {
   using C = typename F::Value;
   using Acc = typename F::Acc;
@@ -237,7 +285,7 @@ __global__ void __launch_bounds__(kReduceThreads)
   const unsigned begin = blockIdx.y * params.steps_per_split;
   const unsigned end = active ? min(params.steps, begin + params.steps_per_split) : 0;
   const char* const in = params.in + at[0];
-  Lanes<typename F::Lane, kLanes<C>> lanes(functor);
+  Lanes<typename F::Lane, kLanes<F>> lanes(functor);
   Acc acc;
   if (!kVector && !reads_directly<C>(params.in_dtype)) {
     take_any(functor, params, in, begin + threadIdx.x, blockDim.x, end, lanes.values[0]);
@@ -267,7 +315,7 @@ __global__ void __launch_bounds__(kReduceThreads)
 // Columns: adjacent threads hold adjacent results, as many each as a load brings, and go down the
 // reduced range; blockDim.y threads share a column.
 template <class F, bool kVector>
-__global__ void __launch_bounds__(kReduceThreads)
+__global__ void __launch_bounds__(kReduceThreads, kColumnBlocks<F>)
     reduce_columns(const __grid_constant__ ReduceParams params, const F functor) {
   using C = typename F::Value;
   using Acc = typename F::Acc;
@@ -339,6 +387,7 @@ struct ReduceKernels {
   bool (*reads_directly)(DType);
   size_t acc_bytes;
   bool indexed;
+  int row_blocks, column_blocks;  // that fit on a multiprocessor together
 };
 
 template <class F>
@@ -351,7 +400,9 @@ ReduceKernels reduce_kernels() {
           address(&combine_splits<F>),
           reads_directly<typename F::Value>,
           sizeof(typename F::Acc),
-          F::kIndexed};
+          F::kIndexed,
+          kRowBlocks<F>,
+          kColumnBlocks<F>};
 }
 
 /// Reduces the dims of input 0 whose bit is set in `mask` into the outputs, whose dims are the kept

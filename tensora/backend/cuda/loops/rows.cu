@@ -34,7 +34,7 @@ std::optional<RowsParams> rows_of(const KernelContext& context, uint32_t reduced
   params.rows = static_cast<unsigned>(rows);
   params.length = static_cast<int>(length);
   params.vector = reinterpret_cast<uintptr_t>(in.data) % static_cast<uintptr_t>(alignment) == 0 &&
-                  params.row_bytes % alignment == 0;
+                  params.row_bytes % alignment == 0 && length % pack == 0;
   params.in_dtype = in.dtype;
   params.out_dtype = out.dtype;
   params.out_bytes = static_cast<int>(element_size(out.dtype));

@@ -1,15 +1,11 @@
 #pragma once
 
 // Rows that fit on the chip. A group of threads, a warp or a block, reads a row once into its
-// registers; the computation may then pass over the elements several times, for the maximum first
-// and then for the exponentials, while memory is read only once.
+// registers; the computation may then pass over the elements twice, for the maximum first and then
+// for the exponentials, while memory is read only once.
 //
-// A computation is a functor over a compute type C:
-//   using Value = C;
-//   template <class Row> RowResults<C> operator()(const Row& row) const;
-// which all threads of the group call together, each with its part of the row, and which returns
-// what is stored for it. It learns about the whole row through Row::fold. LooksAtRow makes one of a
-// reduction (Note [Two looks] in core/reduction.h).
+// A computation is a reduction that looks at its elements twice: Note [Two looks] in
+// core/reduction.h.
 
 #include <cstdint>
 #include <optional>
@@ -30,6 +26,7 @@ struct Row {
   static constexpr int kPack = 16 / static_cast<int>(sizeof(C));
   static constexpr int kCapacity = kItems * static_cast<int>(kGroupThreads);
   C values[kItems];
+  C first;  // element of the row
   int length;
   unsigned lane;  // this thread's number in the group
 
@@ -40,7 +37,9 @@ struct Row {
   }
 
   /// combine(…) of step(start, element) over all elements; every thread gets the same result. The
-  /// order is fixed by the row's length.
+  /// order is fixed by the row's length. Two calls in a row must not be of the same functor: each
+  /// has memory of its own, whose readers have passed the other's barrier before it is written
+  /// again.
   template <class A, class Step, class Combine>
   __device__ A fold(A start, Step step, Combine combine) const {
     constexpr int kChains = 4;  // steps that do not wait for one another
@@ -54,7 +53,6 @@ struct Row {
       acc = combine(acc, __shfl_xor_sync(kWholeWarp, acc, distance));
     if constexpr (kGroupThreads > kWarp) {
       __shared__ A warps[kGroupThreads / kWarp];
-      __syncthreads();  // an earlier fold may still be read
       if (lane % kWarp == 0) warps[lane / kWarp] = acc;
       __syncthreads();
       acc = warps[0];
@@ -71,17 +69,6 @@ struct Row {
         functor.lane(), [&](Lane lane, C x) { return functor.step(lane, x); },
         [&](Lane a, Lane b) { return functor.merge(a, b); });
   }
-  /// The row's first element, to every thread.
-  __device__ C first() const {
-    C value = __shfl_sync(kWholeWarp, values[0], 0);
-    if constexpr (kGroupThreads > kWarp) {
-      __shared__ C shared;
-      if (lane == 0) shared = value;
-      __syncthreads();
-      value = shared;
-    }
-    return value;
-  }
 };
 
 struct RowsParams {
@@ -96,87 +83,90 @@ struct RowsParams {
   int out_bytes;  // per element: a kernel cannot read the table of dtypes
 };
 
+/// See Note [Fetch first, convert later] in elements.cuh.
 template <class C, int kItems, unsigned kGroupThreads>
 __device__ inline void load_row(const RowsParams& params, const char* from,
                                 Row<C, kItems, kGroupThreads>& row) {
-  using R = Row<C, kItems, kGroupThreads>;
-  constexpr int kPack = R::kPack;
+  constexpr int kPack = Row<C, kItems, kGroupThreads>::kPack;
   visit_any(params.in_dtype, [&]<class T>() {
+    const T* const elements = reinterpret_cast<const T*>(from);
+    const T first = elements[0];
+    if constexpr (sizeof(T) <= sizeof(C)) {
+      if (params.vector) {
+        RawGroup raw[kItems / kPack];
 #pragma unroll
-    for (int k = 0; k < kItems; k += kPack) {
-      const int first = row.position(k);
-      C pack[kPack] = {};
-      if (params.vector && first + kPack <= params.length) {
-        load_pack<T>(from + first * static_cast<int>(sizeof(T)), pack);
-      } else {
+        for (int p = 0; p < kItems / kPack; ++p)
+          if (row.position(p * kPack) < params.length)
+            fetch<kPack* static_cast<int>(sizeof(T))>(
+                reinterpret_cast<const char*>(elements + row.position(p * kPack)), raw[p]);
+        row.first = load_value<C>(first);
 #pragma unroll
-        for (int i = 0; i < kPack; ++i)
-          if (first + i < params.length)
-            pack[i] = load_value<C>(reinterpret_cast<const T*>(from)[first + i]);
+        for (int k = 0; k < kItems; ++k)
+          row.values[k] = load_value<C>(element_of<T>(raw[k / kPack], k % kPack));
+        return;
       }
-#pragma unroll
-      for (int i = 0; i < kPack; ++i) row.values[k + i] = pack[i];
     }
+    T loaded[kItems];
+#pragma unroll
+    for (int k = 0; k < kItems; ++k)
+      if (row.position(k) < params.length) loaded[k] = elements[row.position(k)];
+    row.first = load_value<C>(first);
+#pragma unroll
+    for (int k = 0; k < kItems; ++k) row.values[k] = load_value<C>(loaded[k]);
   });
 }
 
-/// What is stored for a row in output 0 and, if there is one, in output 1.
-template <class C>
-struct RowResults {
-  C first, second = {};
-};
-
-/// See Note [Taken again] in core/reduction.h. All threads have the same sums, and go the same way.
-template <class F, class Row>
-__device__ inline typename F::Acc again_if_needed(const F& functor, typename F::Acc acc,
-                                                  const Row& row, double first, double count) {
-  if constexpr (requires { functor.over_double(); }) {
-    if (functor.fits(acc)) return acc;
-    const auto wide = functor.over_double();
-    const auto seen = row.fold(wide.first_look(first));
-    const auto look = wide.second_look(first, seen, count);
-    return wide.of_run(first, seen, look, row.fold(look), count);
-  } else {
-    return acc;
-  }
+/// See Note [Taken again] in core/reduction.h: the row is read again, so that what is rarely needed
+/// takes no registers from other rows.
+template <class F, int kItems, unsigned kGroupThreads>
+__device__ __noinline__ typename F::Acc over_double(const F& functor, const RowsParams& params,
+                                                    const char* from, unsigned lane) {
+  Row<typename F::Value, kItems, kGroupThreads> row;
+  row.length = params.length;
+  row.lane = lane;
+  load_row(params, from, row);
+  const auto wide = functor.over_double();
+  const double first = row.first, count = row.length;
+  const auto seen = row.fold(wide.first_look(first));
+  const auto look = wide.second_look(first, seen, count);
+  return wide.of_run(first, seen, look, row.fold(look), count);
 }
 
-/// A reduction that passes over a row twice.
-template <class F>
-struct LooksAtRow {
-  using Value = typename F::Value;
-  F functor;
-
-  template <class Row>
-  __device__ RowResults<Value> operator()(const Row& row) const {
-    const Value first = row.first();
-    const double count = row.length;
-    const auto seen = row.fold(functor.first_look(first));
-    const auto look = functor.second_look(first, seen, count);
-    const auto acc = again_if_needed(
-        functor, functor.of_run(first, seen, look, row.fold(look), count), row, first, count);
-    RowResults<Value> results{static_cast<Value>(functor.finish(acc))};
-    if constexpr (F::kOutputs == 2) results.second = static_cast<Value>(functor.second(acc));
-    return results;
-  }
-};
+/// Blocks that should fit on a multiprocessor together: as many loads as possible in flight.
+template <class C, int kItems>
+inline constexpr int kRowsBlocks = sizeof(C) * kItems <= 32    ? 6
+                                   : sizeof(C) * kItems <= 64  ? 5
+                                   : sizeof(C) * kItems <= 128 ? 3
+                                                               : 2;
 
 template <class F, int kItems, unsigned kGroupThreads>
-__global__ void __launch_bounds__(kRowThreads)
+__global__ void __launch_bounds__(kRowThreads, kRowsBlocks<typename F::Value, kItems>)
     rows_kernel(const __grid_constant__ RowsParams params, const F functor) {
   using C = typename F::Value;
   const unsigned number = blockIdx.x * (kRowThreads / kGroupThreads) + threadIdx.x / kGroupThreads;
   if (number >= params.rows) return;  // a whole group
+  const char* const from = params.in + number * params.row_bytes;
   Row<C, kItems, kGroupThreads> row;
   row.length = params.length;
   row.lane = threadIdx.x % kGroupThreads;
-  load_row(params, params.in + number * params.row_bytes, row);
-  const RowResults<C> results = functor(row);
+  load_row(params, from, row);
+  const double count = row.length;
+  const auto seen = row.fold(functor.first_look(row.first));
+  const auto look = functor.second_look(row.first, seen, count);
+  const auto then = row.fold(look);
+  typename F::Acc acc;
+  bool again = false;
+  if constexpr (requires { functor.over_double(); }) {
+    again = !(then - then == 0);  // not finite; the same to all threads of the row
+    if (again) acc = over_double<F, kItems, kGroupThreads>(functor, params, from, row.lane);
+  }
   if (row.lane != 0) return;
-  const long long bytes = params.out_bytes;
-  store_any<C>(params.out + number * bytes, params.out_dtype, results.first);
-  if (params.second_out)
-    store_any<C>(params.second_out + number * bytes, params.out_dtype, results.second);
+  if (!again) acc = functor.of_run(row.first, seen, look, then, count);
+  const long long at = static_cast<long long>(number) * params.out_bytes;
+  store_any<C>(params.out + at, params.out_dtype, static_cast<C>(functor.finish(acc)));
+  if constexpr (F::kOutputs == 2)
+    if (params.second_out)
+      store_any<C>(params.second_out + at, params.out_dtype, static_cast<C>(functor.second(acc)));
 }
 
 /// Input 0 as contiguous rows that are reduced, if it has that layout and the rows fit.
