@@ -231,5 +231,17 @@ TEST(PytorchParity, ComplexNumbersAreTrueUnlessZero) {
   EXPECT_TRUE(allclose(written, tan(z)));
 }
 
+TEST(PytorchParity, GradientOfAVarianceWithoutFreedom) {
+  const auto gradient = [](const Tensor& given, double correction) {
+    const Tensor x = given.clone().requires_grad_();
+    var(x, Dims{}, correction).backward();
+    return x.grad();
+  };
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(isnan(gradient(tensor(3.), 1)).item<bool>());
+  EXPECT_TRUE(isposinf(gradient(tensor(kNan), 1)).item<bool>());
+  EXPECT_TRUE(isposinf(gradient(tensor({1., 3.}), 2)).all().item<bool>());
+}
+
 }  // namespace
 }  // namespace tensora

@@ -81,6 +81,14 @@ def of_gradient(call, dtypes, ours):
         return "PyTorch squares the operands before it promotes them"
     if op == "tan" and dtypes & HALVES:
         return "its square is rounded to the half type"
+    if op == "reciprocal" and dtypes & HALVES:
+        return "its square is rounded to the half type, or overflows there"
+    if op in ("std", "std_mean") and has_tiny(call):
+        return "squares of tiny elements underflow"
+    if op == "std" and "expand" in "".join(x.text for x in call.inputs):
+        return "PyTorch's deviation of equal elements is not exactly 0"
+    if op == "pow" and "number 0.5" in call.text and has_zero(call):
+        return "PyTorch's power of -0 depends on the number of dims"
     if op == "norm" and has_tiny(call):
         return "powers of tiny elements underflow; PyTorch's quotient of them is NaN"
     if op == "hardsigmoid":

@@ -1,10 +1,12 @@
 #include "tensora/ops/reduce/variance.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/complex/complex.h"
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/creation/empty.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/reduce_common.h"
 #include "tensora/ops/reduce/sum.h"
@@ -32,11 +34,15 @@ void infer_variance(Infer& infer, const VarianceAttrs& attrs) {
 // The gradient of x through the variance, given that of the variance.
 Tensor variance_gradient(const Tensor& grad, const Tensor& x, const VarianceAttrs& attrs) {
   const double count = static_cast<double>(reduced_count(x.sizes(), attrs.dim, "var"));
-  const double factor = 2 / std::max(0.0, count - attrs.correction);
-  const Tensor scaled = unreduce(grad * factor, x.sizes(), attrs.dim, attrs.keepdim);
-  const Tensor center =
-      unreduce(mean(x, attrs.dim, attrs.keepdim), x.sizes(), attrs.dim, attrs.keepdim);
-  return scaled * (x - center);
+  const double freedom = count - attrs.correction;
+  const auto spread = [&](const Tensor& reduced) {
+    return unreduce(reduced, x.sizes(), attrs.dim, attrs.keepdim);
+  };
+  const Tensor center = spread(mean(x, attrs.dim, attrs.keepdim));
+  if (freedom > 0) return spread(grad * (2 / freedom)) * (x - center);
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return spread(grad) * where(eq(x, center), kNan, full_like(x, kInfinity));  // as PyTorch's
 }
 
 // The gradient of the variance, given that of its square root; 0 where that has no slope.
