@@ -299,6 +299,8 @@ def run_peer(arguments):
     run = torch.compile(model) if arguments.compiled else model
     takes_targets = not name.startswith(("mlp", "lenet", "resnet"))
     cast = name in CAST_ROWS and not arguments.exact
+    if arguments.exact:  # convolutions in TF32 are PyTorch's default
+        torch.backends.cudnn.allow_tf32 = False
     wait = torch.cuda.synchronize if device == "cuda" else lambda: None
 
     def step():

@@ -148,8 +148,7 @@ void convolve(const KernelContext& context, ConvolutionPass pass, const View& la
     if (array->numel == 0) return fill_elements(context.op, out, 0);
     channels_last |= is_channels_last(array->sizes, array->strides);
   }
-  if (is_product(large, weight, small, attrs))
-    return multiply(context, pass, large, weight, small);
+  if (is_product(large, weight, small, attrs)) return multiply(context, pass, large, weight, small);
   cudnn::convolve({.op = context.op,
                    .device = context.device.index,
                    .pass = pass,

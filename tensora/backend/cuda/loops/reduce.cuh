@@ -56,10 +56,10 @@ inline constexpr unsigned kLoads = 4;
 ///   template <int N, int W> void take(Lane (&lanes)[W], const C (&x)[N][W]) const;
 /// x[0 … N)[w] go to lanes[w]; all W lanes have taken equally many elements before.
 template <class F>
-inline constexpr bool kTakesRuns = requires(const F& functor, typename F::Lane (&lanes)[1],
-                                            const typename F::Value (&x)[1][1]) {
-  functor.take(lanes, x);
-};
+inline constexpr bool kTakesRuns =
+    requires(const F& functor, typename F::Lane (&lanes)[1], const typename F::Value (&x)[1][1]) {
+      functor.take(lanes, x);
+    };
 
 /// Blocks that fit on a multiprocessor together, whose registers are divided among them. There are
 /// as many splits as run at the same time: a few more would take as long as twice as many.
