@@ -12,6 +12,7 @@
 #include "tensora/backend/cpu/isa.h"
 #include "tensora/base/check.h"
 #include "tensora/base/fork.h"
+#include "tensora/base/settings.h"
 
 // Note [Libraries on request]
 // Large products are the one place where decades of tuning per processor pay, so OpenBLAS and
@@ -72,7 +73,7 @@ struct ThreadCount {
 /// keep its choice. See Note [A processor that OpenBLAS does not know].
 const char* better_kernels(void* library) {
   const char* (*chosen)() = nullptr;
-  if (cpu_isa() == Isa::baseline || secure_getenv("OPENBLAS_CORETYPE") ||
+  if (cpu_isa() == Isa::baseline || !setting("OPENBLAS_CORETYPE").empty() ||
       !find(library, "openblas_get_corename", chosen) || std::string_view(chosen()) != "Prescott")
     return nullptr;
   return cpu_isa() == Isa::avx512 ? "SkylakeX" : "Haswell";

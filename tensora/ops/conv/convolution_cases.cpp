@@ -240,6 +240,7 @@ void add_large(Cases& cases) {
                },
            .reference = [=](Arrays x) { return one(convolved(x[0], x[1], sample.attrs)); },
            .dtypes = {kFloat32, kBFloat16},
+           .tolerance = 4,  // sums of a thousand products
            .opt_out = opt_out});
       cases.add({.op = "convolution_weight_grad",
                  .name = concat(sample.name, last ? ", channels-last" : ""),
@@ -260,7 +261,7 @@ void add_large(Cases& cases) {
                        return one(result);
                      },
                  .dtypes = {kFloat32, kBFloat16},
-                 .tolerance = 4,  // sums of hundreds of products; cuDNN may choose Winograd's
+                 .tolerance = 8,  // sums of hundreds of products; cuDNN may choose Winograd's
                  .opt_out = opt_out});
       cases.add({.op = "convolution_input_grad",
                  .name = concat(sample.name, last ? ", channels-last" : ""),
@@ -280,6 +281,9 @@ void add_large(Cases& cases) {
                        return one(result);
                      },
                  .dtypes = {kFloat32, kBFloat16},
+                 // Winograd's tiles round relative to the largest element, which is far from others
+                 // where a view repeats one.
+                 .tolerance = 16,
                  .opt_out = opt_out});
     }
 }
