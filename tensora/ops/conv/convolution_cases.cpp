@@ -213,8 +213,8 @@ void add_channels_last(Cases& cases) {
 }
 
 // Enough work for several tiles, blocks of k and threads.
-void add_large(Cases& cases) {
-  const Sample large[] = {
+std::vector<Sample> large_samples() {
+  return {
       {"several tiles", {2, 30, 15, 17}, {20, 30, 3, 3}, {.padding = 1}},
       {"many channels", {1, 130, 4, 4}, {150, 130, 3, 3}, {.stride = 2, .padding = 1}},
       {"large depthwise", {2, 70, 14, 14}, {70, 1, 3, 3}, {.padding = 1, .groups = 70}},
@@ -222,7 +222,10 @@ void add_large(Cases& cases) {
       {"tiles of 2x2 over several images", {9, 32, 4, 3}, {32, 32, 3, 3}, {.padding = {2, 3}}},
       {"blocks of tiles of 2x2", {1, 48, 26, 24}, {32, 48, 3, 3}, {.padding = 1}},
   };
-  for (const Sample& sample : large)
+}
+
+void add_large(Cases& cases) {
+  for (const Sample& sample : large_samples())
     for (const bool last : {false, true}) {
       const Shape out = result_sizes(sample.input, sample.weight, sample.attrs);
       const auto laid_out = [=](const Tensor& x) {
