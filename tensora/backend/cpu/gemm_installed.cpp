@@ -31,6 +31,11 @@
 // If the program itself has loaded a library with global symbols, these would take precedence over
 // those of any other build that we open. Then it is that build or none.
 //
+// Note [Products that a signal destroys]
+// oneDNN's products by AVX-512 use the stack pointer as one more register. The kernel writes a
+// signal's frame where that points: into somebody's memory. A program that receives signals (Ctrl-C
+// in Python, a profiler's timer) dies of it later. They are not used; its convolutions are.
+//
 // Note [A processor that OpenBLAS does not know]
 // OpenBLAS chooses its kernels by the processor's model number as it is loaded. A release that is
 // older than the processor (0.3.21 of Debian 12 on Intel's Emerald Rapids) takes those of 2004,
@@ -170,6 +175,14 @@ OpenBlasScopes& openblas_scopes() {
 struct OpenedOneDnn : OneDnn {
   ThreadCount threads;
 
+  bool multiplies_by_avx512() const {
+    int (*effective_isa)() = nullptr;
+    constexpr int kAvx512 = 0x20;  // a bit of dnnl_cpu_isa_avx512_core and what extends it
+    return find(library, "dnnl_get_effective_cpu_isa", effective_isa)
+               ? (effective_isa() & kAvx512) != 0
+               : cpu_isa() == Isa::avx512;
+  }
+
   OpenedOneDnn() {
     library = RTLD_DEFAULT;
     if (!dlsym(RTLD_DEFAULT, "dnnl_sgemm")) {
@@ -189,7 +202,12 @@ struct OpenedOneDnn : OneDnn {
       refusal = "it does not use OpenMP, so it cannot be restricted to the calling thread";
       return;
     }
-    if (!find(library, "dnnl_sgemm", sgemm)) refusal = "it has no function dnnl_sgemm";
+    has_primitives = find(library, "dnnl_sgemm", sgemm);
+    if (!has_primitives) refusal = "it has no function dnnl_sgemm";
+    if (multiplies_by_avx512()) {  // see Note [Products that a signal destroys]
+      sgemm = nullptr;
+      refusal = "its products by AVX-512 overwrite memory when the process receives a signal";
+    }
     version = "oneDNN";
     struct Version {
       int major, minor, patch;

@@ -40,6 +40,7 @@ struct OneDnn {
   void* library = nullptr;  // for further functions; RTLD_DEFAULT is null too
   std::string version;
   std::string refusal;
+  bool has_primitives = false;  // convolutions and their kin may be used, whatever sgemm is
 };
 const OneDnn& onednn();
 

@@ -173,7 +173,7 @@ const OneDnnFunctions* onednn_functions() {
   if (libraries != GemmLibraries::automatic && libraries != GemmLibraries::onednn) return nullptr;
   static const std::optional<OneDnnFunctions> loaded = []() -> std::optional<OneDnnFunctions> {
     OneDnnFunctions functions;
-    if (!onednn().sgemm || !load(functions)) return std::nullopt;
+    if (!onednn().has_primitives || !load(functions)) return std::nullopt;
     return functions;
   }();
   return loaded ? &*loaded : nullptr;
