@@ -241,6 +241,9 @@ TEST(PytorchParity, GradientOfAVarianceWithoutFreedom) {
   EXPECT_TRUE(isnan(gradient(tensor(3.), 1)).item<bool>());
   EXPECT_TRUE(isposinf(gradient(tensor(kNan), 1)).item<bool>());
   EXPECT_TRUE(isposinf(gradient(tensor({1., 3.}), 2)).all().item<bool>());
+  const Tensor x = tensor({kNan, 1.}).unsqueeze(1).requires_grad_();
+  var(x, {1}).sum().backward();
+  EXPECT_TRUE(isnan(x.grad()).all().item<bool>());
 }
 
 }  // namespace

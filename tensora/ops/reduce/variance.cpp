@@ -39,7 +39,8 @@ Tensor variance_gradient(const Tensor& grad, const Tensor& x, const VarianceAttr
     return unreduce(reduced, x.sizes(), attrs.dim, attrs.keepdim);
   };
   const Tensor center = spread(mean(x, attrs.dim, attrs.keepdim));
-  if (freedom > 0) return spread(grad * (2 / freedom)) * (x - center);
+  const bool of_all = attrs.dim.empty() || x.dim() == 0;
+  if (freedom > 0 || !of_all) return spread(grad * (2 / std::max(0.0, freedom))) * (x - center);
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   return spread(grad) * where(eq(x, center), kNan, full_like(x, kInfinity));  // as PyTorch's
