@@ -183,6 +183,8 @@ def of_function(call, kind, ours, theirs):
         return "PyTorch's gradient leaves out the rows of vectors without elements"
     if op == "ctc_loss" and "gradient" in kind and "nan" in theirs:
         return "of an infinite loss, whose gradient is NaN for other classes too in PyTorch"
+    if op == "rnn_relu" and "gradient" in kind and "inf" in ours and "float16" in call.text:
+        return "sums overflow in float16; PyTorch's next ones are NaN"
     if op == "pow" and any(x.theirs.is_complex() for x in call.inputs) and (
             has_special(call) or has_zero(call) and "gradient" in kind):
         return "complex powers at infinity, and their gradients at 0"

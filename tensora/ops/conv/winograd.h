@@ -31,13 +31,15 @@ inline constexpr int64_t kElements = 16;  // of a transformed tile
 inline constexpr int64_t kPadding = 16;   // behind each of 16 matrices: else they share cache sets
 
 /// Whether it pays: enough tiles for each transformed kernel, enough channels for each tile.
-/// Channels are a whole number of panels. With AVX-512 it has not been measured.
+/// Channels are a whole number of vectors, and a row of tiles, which is not divided, is not deeper
+/// than the products of the weight's gradient may be.
 inline bool is_worth_it(const ConvolutionAxes& axes, int64_t batch, int64_t in_channels,
                         int64_t out_channels, int64_t groups) {
-  if (kVectorBytes == 64 || groups != 1 || axes[0].kernel * axes[0].large != 1) return false;
+  if (groups != 1 || axes[0].kernel * axes[0].large != 1) return false;
   for (const ConvolutionAxis& a : {axes[1], axes[2]})
     if (a.kernel != 3 || a.stride != 1 || a.dilation != 1 || a.large < 2 || a.small < 2)
       return false;
+  if (ceil_div(axes[2].small, 2) > Tile<float>::kDepth) return false;
   const int64_t tiles = batch * (axes[1].small / 2) * (axes[2].small / 2);
   return in_channels % 16 == 0 && out_channels % 16 == 0 && in_channels >= 32 &&
          out_channels >= 32 && tiles >= 32;
@@ -194,6 +196,18 @@ class Grid {
 
  private:
   int64_t down_, across_, rows_, rows_at_once_;
+};
+
+/// The panel of a packed matrix, as pack_b makes them, in which a column lies.
+struct Panel {
+  int64_t first = 0, width = 0;
+
+  Panel(int64_t column, int64_t columns) {
+    do {
+      first += width;
+      width = panel_columns<float>(columns - first);
+    } while (column >= first + width);
+  }
 };
 
 /// 16 matrices with a row per tile, as one side of the products wants them.

@@ -30,9 +30,8 @@ class WinogradProduct {
         kernels_(kElements * kernel_stride_) {}
 
   void run() const {
-    const int64_t width = block_.panel_width;
-    parallel_for(outs_ / width, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t out = begin * width; out < end * width; out += kChannels) transform_kernels(out);
+    parallel_for(outs_ / kChannels, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t out = begin; out < end; ++out) transform_kernels(out * kChannels);
     });
     // Many blocks: each by one thread. Few: all threads work on one.
     const int64_t blocks = grid_.blocks();
@@ -43,28 +42,47 @@ class WinogradProduct {
 
  private:
   static constexpr int64_t kTiles = 96, kManyBlocks = 8;
+  static constexpr int64_t kKernels = 16;  // are gathered at once
 
   /// The kernels from all channels to kChannels channels, in panels as pack_b makes them.
   void transform_kernels(int64_t out) const {
-    const auto& weight = args_.weight;
-    const int64_t width = block_.panel_width, panel = out / width * width;
+    const winograd::Panel panel(out, outs_);
+    float gathered[kKernels * 9 * kChannels];
     for (int64_t in = 0; in < ins_; ++in) {
+      if (in % kKernels == 0) gather_kernels(out, in, std::min(kKernels, ins_ - in), gathered);
+      const float* const from = gathered + in % kKernels * 9 * kChannels;
       Lanes taps[3][3], transformed[4][4];
-      for (int64_t c = 0; c < kChannels; ++c) {
-        const float* const from =
-            weight.data + (out + c) * weight.out_stride + in * weight.in_stride;
-        for (int64_t t = 0; t < 9; ++t) {
-          const int64_t at = places_.flipped ? 8 - t : t;
-          taps[t / 3][t % 3][c] =
-              from[at / 3 * weight.tap_stride[1] + at % 3 * weight.tap_stride[2]];
-        }
-      }
+#pragma GCC unroll 9
+      for (int t = 0; t < 9; ++t)
+        taps[t / 3][t % 3] = load<Lanes>(from + (places_.flipped ? 8 - t : t) * kChannels);
       winograd::transform<winograd::map_kernel>(taps, transformed);
       const int64_t first = in / depth_ * depth_, depth = std::min(depth_, ins_ - first);
-      float* const to =
-          kernels_.data() + first * outs_ + panel * depth + (in - first) * width + out - panel;
-      for (int64_t e = 0; e < kElements; ++e)
+      float* const to = kernels_.data() + first * outs_ + panel.first * depth +
+                        (in - first) * panel.width + out - panel.first;
+#pragma GCC unroll 16
+      for (int e = 0; e < kElements; ++e)
         store(to + e * kernel_stride_, transformed[e / 4][e % 4]);
+    }
+  }
+
+  /// `count` kernels to each of kChannels channels, channels inside.
+  void gather_kernels(int64_t out, int64_t in, int64_t count, float* to) const {
+    const auto& weight = args_.weight;
+    const float* const from = weight.data + out * weight.out_stride + in * weight.in_stride;
+    const float* lines[kChannels + 3];  // pack_lines wants to see three more
+    const bool dense = weight.tap_stride[2] == 1 && weight.tap_stride[1] == 3;
+    const int64_t at_once = dense && weight.in_stride == 9 ? count : 1;
+    for (int64_t i = 0; i < count; i += at_once, to += at_once * 9 * kChannels) {
+      for (int64_t c = 0; c < kChannels + 3; ++c)
+        lines[c] = from + std::min(c, kChannels - 1) * weight.out_stride + i * weight.in_stride;
+      if (dense) {
+        pack_lines<float>(lines, at_once * 9, kChannels, to);
+        continue;
+      }
+      for (int64_t t = 0; t < 9; ++t)
+        for (int64_t c = 0; c < kChannels; ++c)
+          to[t * kChannels + c] =
+              lines[c][t / 3 * weight.tap_stride[1] + t % 3 * weight.tap_stride[2]];
     }
   }
 

@@ -49,8 +49,7 @@ class WinogradWeight {
                   grad_stride = grid_.most_tiles() * outs_ + winograd::kPadding;
     const HostScratch<float> reads(kElements * read_stride), grads(kElements * grad_stride);
     for (int64_t block = first; block < last; ++block) {
-      transform(block, {reads.data(), read_stride, block_.panel_width},
-                {grads.data(), grad_stride, outs_});
+      transform(block, {reads.data(), read_stride, 0}, {grads.data(), grad_stride, outs_});
       parallel_for(kElements, 1, [&](int64_t begin, int64_t end) {
         for (int64_t e = begin; e < end; ++e)
           block_.multiply({.m = outs_,
@@ -67,15 +66,16 @@ class WinogradWeight {
     }
   }
 
-  /// What a block's tiles read, in panels as pack_b makes them, and the gradients of their results.
+  /// What a block's tiles read, in panels as pack_b makes them (each of its own width), and the gradients of their results.
   void transform(int64_t block, const winograd::Matrices& reads,
                  const winograd::Matrices& grads) const {
-    const int64_t width = block_.panel_width;
     parallel_for((ins_ + outs_) / kChannels, 1, [&](int64_t begin, int64_t end) {
       for (int64_t c = begin * kChannels; c < end * kChannels; c += kChannels) {
         winograd::Matrices to = c < ins_ ? reads : grads;
         if (c < ins_) {
-          to.data += c / width * width * grid_.tiles(block) + c % width;
+          const winograd::Panel panel(c, ins_);
+          to.per_tile = panel.width;
+          to.data += panel.first * grid_.tiles(block) + c - panel.first;
           winograd::transform_block<winograd::map_reads, 4>(grid_, block, args_.large, c,
                                                             -row_padding_, -col_padding_, to);
         } else {
