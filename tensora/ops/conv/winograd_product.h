@@ -60,8 +60,7 @@ class WinogradProduct {
       float* const to = kernels_.data() + first * outs_ + panel.first * depth +
                         (in - first) * panel.width + out - panel.first;
 #pragma GCC unroll 16
-      for (int e = 0; e < kElements; ++e)
-        store(to + e * kernel_stride_, transformed[e / 4][e % 4]);
+      for (int e = 0; e < kElements; ++e) store(to + e * kernel_stride_, transformed[e / 4][e % 4]);
     }
   }
 

@@ -66,7 +66,8 @@ class WinogradWeight {
     }
   }
 
-  /// What a block's tiles read, in panels as pack_b makes them (each of its own width), and the gradients of their results.
+  /// What a block's tiles read, in panels as pack_b makes them (each of its own width), and the
+  /// gradients of their results.
   void transform(int64_t block, const winograd::Matrices& reads,
                  const winograd::Matrices& grads) const {
     parallel_for((ins_ + outs_) / kChannels, 1, [&](int64_t begin, int64_t end) {
