@@ -473,6 +473,10 @@ void PackedOperand::multiply(MatrixView<const float> a, int64_t m, int64_t begin
                        {column(begin), column(end)}, {out - column(begin), out_row_stride});
 }
 
+const BlockKernels<BFloat16>* native_bfloat16_kernels() {
+  return multiplies_bf16() ? &kernels<BFloat16>().block : nullptr;
+}
+
 template void gemm(const Gemm<float>&);
 template void gemm(const Gemm<double>&);
 template void gemm(const Gemm<Half>&);

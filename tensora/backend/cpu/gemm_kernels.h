@@ -151,4 +151,8 @@ namespace amx {
 BlockKernels<BFloat16> block_kernels(BlockKernels<BFloat16> kernels);
 }  // namespace amx
 
+/// The kernels with which gemm multiplies bfloat16, where the processor has instructions for it;
+/// else null.
+const BlockKernels<BFloat16>* native_bfloat16_kernels();
+
 }  // namespace tensora::cpu

@@ -33,51 +33,71 @@ struct Backward {
 };
 
 // What a task keeps of a block of queries and of a block of keys.
-template <class C>
+template <class T>
 struct Tiles {
-  int64_t width, value_width;  // padded
-  HostScratch<C> query, grad;  // kQueryBlock rows
-  HostScratch<C> p, ds;        // kQueryBlock by kKeyBlock
-  HostScratch<C> rows, keys_turned, values_turned, keys, dk, dv, scratch;
+  using C = gemm_compute_t<T>;
+  int64_t width, value_width;                  // padded
+  MatrixView<const T> query, grad;             // kQueryBlock rows
+  HostScratch<C> p, ds;                        // kQueryBlock by kKeyBlock
+  HostScratch<T> rounded_p, rounded_ds;        // where the products do not take these as they are
+  HostScratch<T> query_rows, grad_rows, rows;  // what is not read in place
+  HostScratch<C> keys_turned, values_turned, keys, dk, dv, packed, scratch;
   int64_t packed_keys = 0;
 
+  static constexpr bool kRounds = !std::is_same_v<T, C>;
+
   explicit Tiles(const Problem<C>& problem)
-      : width(padded_width<C>(problem.query.cols)),
-        value_width(padded_width<C>(problem.value.cols)),
-        query(kQueryBlock * width),
-        grad(kQueryBlock * value_width),
+      : width(padded_width<T>(problem.query.cols)),
+        value_width(padded_width<T>(problem.value.cols)),
         p(kQueryBlock * kKeyBlock),
         ds(kQueryBlock * kKeyBlock),
+        rounded_p(kRounds ? kQueryBlock * kKeyBlock : 0),
+        rounded_ds(kRounds ? kQueryBlock * kKeyBlock : 0),
+        query_rows(kQueryBlock * width),
+        grad_rows(kQueryBlock * value_width),
         rows(kKeyBlock * std::max(width, value_width)),
         keys_turned(kKeyBlock * width),
         values_turned(kKeyBlock * value_width),
         keys(kKeyBlock * width),
         dk(kKeyBlock * width),
         dv(kKeyBlock * value_width),
-        scratch(block_kernels<C>().scratch) {}
+        packed(kRounds ? kQueryBlock * std::max(width, value_width) : 0),
+        scratch(tile_kernels<T>().scratch) {}
+
+  // P and dS of the first `count` rows as the products read them, rows kKeyBlock apart.
+  const T* factors(const HostScratch<C>& values, HostScratch<T>& rounded, int64_t count) const {
+    if constexpr (kRounds) {
+      store_tile<T, C>(values.data(), rounded.data(), 1, count * kKeyBlock);
+      return rounded.data();
+    } else {
+      return values.data();
+    }
+  }
 };
 
-template <class C>
-void load_keys(const Problem<C>& problem, const TilePlace& tile, Tiles<C>& tiles) {
+template <class T>
+void load_keys(const Problem<gemm_compute_t<T>>& problem, const TilePlace& tile, Tiles<T>& tiles) {
   const Sequence& sequence = *tile.sequence;
   const int64_t group = problem.group_of(tile.head), first = sequence.first_key + tile.key;
-  C* const rows = tiles.rows.data();
+  const int64_t width = tiles.width, value_width = tiles.value_width;
   tiles.packed_keys = tile.cols;
-  problem.key.load_rows(sequence.batch, group, first, tile.cols, tiles.width, rows);
-  pack<C>({rows, 1, tiles.width}, tiles.width, tile.cols, tiles.keys_turned.data());
-  pack<C>({rows, tiles.width, 1}, tile.cols, tiles.width, tiles.keys.data());
-  problem.value.load_rows(sequence.batch, group, first, tile.cols, tiles.value_width, rows);
-  pack<C>({rows, 1, tiles.value_width}, tiles.value_width, tile.cols, tiles.values_turned.data());
+  const MatrixView<const T> keys =
+      problem.key.rows(sequence.batch, group, first, tile.cols, width, tiles.rows.data());
+  pack<T>({keys.data, 1, keys.row_stride}, width, tile.cols, tiles.keys_turned.data());
+  pack<T>(keys, tile.cols, width, tiles.keys.data());
+  const MatrixView<const T> values =
+      problem.value.rows(sequence.batch, group, first, tile.cols, value_width, tiles.rows.data());
+  pack<T>({values.data, 1, values.row_stride}, value_width, tile.cols, tiles.values_turned.data());
 }
 
-template <class C>
-void load_queries(const Backward<C>& in, const TilePlace& tile, Tiles<C>& tiles) {
+template <class T>
+void load_queries(const Backward<gemm_compute_t<T>>& in, const TilePlace& tile, Tiles<T>& tiles) {
   const Sequence& sequence = *tile.sequence;
   const int64_t first = sequence.first_query + tile.query;
-  in.problem.query.load_rows(sequence.batch, tile.head, first, tile.rows, tiles.width,
-                             tiles.query.data());
-  in.grad.load_rows(sequence.batch, tile.head, first, tile.rows, tiles.value_width,
-                    tiles.grad.data());
+  tiles.query = in.problem.query.rows(sequence.batch, tile.head, first, tile.rows, tiles.width,
+                                      tiles.query_rows.data());
+  tiles.grad = in.grad.rows(sequence.batch, tile.head, first, tile.rows, tiles.value_width,
+                            tiles.grad_rows.data());
 }
 
 // One row of scores and of g V^T becomes one of P, with its dropout, and one of dS; zeros follow,
@@ -110,23 +130,22 @@ void differentiate_row(const Backward<C>& in, const TilePlace& tile, int64_t row
 }
 
 // P and dS of one tile; dS is not yet scaled.
-template <class C>
-void differentiate_tile(const Backward<C>& in, const TilePlace& tile, Tiles<C>& tiles) {
+template <class T, class C = gemm_compute_t<T>>
+void differentiate_tile(const Backward<C>& in, const TilePlace& tile, Tiles<T>& tiles) {
   C *const p = tiles.p.data(), *const ds = tiles.ds.data(), *const scratch = tiles.scratch.data();
-  const PackedMatrix<C> keys{tiles.keys_turned.data(), tiles.width, tiles.packed_keys},
+  const PackedMatrix<T> keys{tiles.keys_turned.data(), tiles.width, tiles.packed_keys},
       values{tiles.values_turned.data(), tiles.value_width, tiles.packed_keys};
   const int64_t cols = keys.columns(tile.cols);
-  multiply_packed<C>(tile.rows, cols, {tiles.query.data(), tiles.width, 1}, keys, p, kKeyBlock,
-                     in.problem.scale, 0, scratch);
-  multiply_packed<C>(tile.rows, cols, {tiles.grad.data(), tiles.value_width, 1}, values, ds,
-                     kKeyBlock, 1, 0, scratch);
+  multiply_packed<T>(tile.rows, cols, tiles.query, keys, p, kKeyBlock, in.problem.scale, 0,
+                     scratch);
+  multiply_packed<T>(tile.rows, cols, tiles.grad, values, ds, kKeyBlock, 1, 0, scratch);
   for (int64_t i = 0; i < tile.rows; ++i)
     differentiate_row(in, tile, i, tiles.packed_keys, p + i * kKeyBlock, ds + i * kKeyBlock);
 }
 
 // All queries against the block of keys at `tile`; dq: heads of the group, queries, width.
-template <class C>
-void block_of_keys(const Backward<C>& in, TilePlace tile, Tiles<C>& tiles, C* dq) {
+template <class T, class C = gemm_compute_t<T>>
+void block_of_keys(const Backward<C>& in, TilePlace tile, Tiles<T>& tiles, C* dq) {
   const Problem<C>& problem = in.problem;
   const int64_t width = tiles.width, value_width = tiles.value_width;
   const int64_t first_head = tile.head, queries = tile.sequence->queries;
@@ -144,16 +163,16 @@ void block_of_keys(const Backward<C>& in, TilePlace tile, Tiles<C>& tiles, C* dq
       if (tile.cols == 0) continue;
       load_queries(in, tile, tiles);
       differentiate_tile(in, tile, tiles);
-      C *const ds = tiles.ds.data(), *const scratch = tiles.scratch.data();
-#pragma omp simd
-      for (int64_t i = 0; i < tile.rows * kKeyBlock; ++i) ds[i] *= problem.scale;
-      multiply_plain<C>(tile.cols, value_width, tile.rows, {tiles.p.data(), 1, kKeyBlock},
-                        tiles.grad.data(), tiles.dv.data(), scratch);
-      multiply_plain<C>(tile.cols, width, tile.rows, {ds, 1, kKeyBlock}, tiles.query.data(),
-                        tiles.dk.data(), scratch);
-      add_packed<C>(tile.rows, tile.cols, {ds, kKeyBlock, 1},
+      const T *const p = tiles.factors(tiles.p, tiles.rounded_p, tile.rows),
+                     *const ds = tiles.factors(tiles.ds, tiles.rounded_ds, tile.rows);
+      C *const packed = tiles.packed.data(), *const scratch = tiles.scratch.data();
+      add_product<T>(tile.cols, value_width, tile.rows, {p, 1, kKeyBlock}, tiles.grad,
+                     tiles.dv.data(), 1, packed, scratch);
+      add_product<T>(tile.cols, width, tile.rows, {ds, 1, kKeyBlock}, tiles.query, tiles.dk.data(),
+                     problem.scale, packed, scratch);
+      add_packed<T>(tile.rows, tile.cols, {ds, kKeyBlock, 1},
                     {tiles.keys.data(), tiles.packed_keys, width},
-                    dq + (h * queries + tile.query) * width, scratch);
+                    dq + (h * queries + tile.query) * width, problem.scale, scratch);
     }
   }
 }
@@ -184,7 +203,7 @@ void dot_rows(const Backward<C>& in, const Operand& result, const View* grad_log
 }
 
 // The gradients of query, key and value.
-template <class C>
+template <class T, class C = gemm_compute_t<T>>
 void differentiate(const Backward<C>& in, const Target& dq, const Target& dk, const Target& dv) {
   const Problem<C>& problem = in.problem;
   const int64_t pairs = static_cast<int64_t>(problem.sequences.size()) * problem.groups;
@@ -194,7 +213,7 @@ void differentiate(const Backward<C>& in, const Target& dq, const Target& dk, co
     most_queries = std::max(most_queries, sequence.queries);
   }
   if (pairs == 0 || problem.heads == 0) return;
-  const int64_t shared = problem.heads_per_group(), width = padded_width<C>(problem.query.cols);
+  const int64_t shared = problem.heads_per_group(), width = padded_width<T>(problem.query.cols);
   const int64_t parts = std::clamp<int64_t>(most_keys / kPartKeys, 1, blocks_of(kFewTasks, pairs));
   const int64_t part_keys = blocks_of(blocks_of(most_keys, parts), kKeyBlock) * kKeyBlock;
   const int64_t per_part = shared * most_queries * width;
@@ -208,7 +227,7 @@ void differentiate(const Backward<C>& in, const Target& dq, const Target& dk, co
                   sequence.queries, width, from + h * sequence.queries * width);
   };
   parallel_for(pairs * parts, 1, [&](int64_t first, int64_t last) {
-    Tiles<C> tiles(problem);
+    Tiles<T> tiles(problem);
     HostScratch<C> own(parts == 1 ? per_part : 0);
     for (int64_t task = first; task < last; ++task) {
       const int64_t pair = task / parts, group = pair % problem.groups;
@@ -249,7 +268,7 @@ void differentiate(const Backward<C>& in, const Target& dq, const Target& dk, co
 
 // The gradient of a mask is dS, summed over the dims along which it broadcasts. A task owns a block
 // of columns of one matrix of the mask and walks over everything that the mask was added to.
-template <class C>
+template <class T, class C = gemm_compute_t<T>>
 void differentiate_mask(const Backward<C>& in, const View& query, const View& out) {
   const Problem<C>& problem = in.problem;
   const Shape& sizes = out.sizes;
@@ -265,7 +284,7 @@ void differentiate_mask(const Backward<C>& in, const View& query, const View& ou
   };
   parallel_for(
       sizes[0] * sizes[1] * row_blocks * column_tasks, 1, [&](int64_t first, int64_t last) {
-        Tiles<C> tiles(problem);
+        Tiles<T> tiles(problem);
         HostScratch<C> sums(kQueryBlock * kKeyBlock);
         for (int64_t task = first; task < last; ++task) {
           const int64_t column = task % column_tasks, block = task / column_tasks % row_blocks;
@@ -307,7 +326,7 @@ void differentiate_mask(const Backward<C>& in, const View& query, const View& ou
       });
 }
 
-template <class C>
+template <class T, class C = gemm_compute_t<T>>
 void run(const KernelContext& context, const AttentionAttrs& attrs) {
   const View &query = context.input(1), &logarithms = context.input(5);
   if (optional_input(context, 7))  // tokens of no sequence
@@ -321,13 +340,17 @@ void run(const KernelContext& context, const AttentionAttrs& attrs) {
       .logarithms = logarithms.as<const C>(),  // contiguous: an output of ours
       .delta = delta.data()};
   dot_rows(in, Operand::of<C>(context.input(4)), optional_input(context, 9), query);
-  differentiate(in, Target::of<C>(context.output(0)), Target::of<C>(context.output(1)),
-                Target::of<C>(context.output(2)));
-  if (attrs.mask_gradient) differentiate_mask(in, query, context.output(3));
+  differentiate<T>(in, Target::of<C>(context.output(0)), Target::of<C>(context.output(1)),
+                   Target::of<C>(context.output(2)));
+  if (attrs.mask_gradient) differentiate_mask<T>(in, query, context.output(3));
 }
 
 void attention_backward_kernel(const KernelContext& context, const AttentionAttrs& attrs) {
-  if (context.output(0).dtype == DType::float64)
+  const DType dtype = context.output(0).dtype;
+#if defined(__AVX512F__)
+  if (multiplies_bfloat16(dtype)) return run<BFloat16>(context, attrs);
+#endif
+  if (dtype == DType::float64)
     run<double>(context, attrs);
   else
     run<float>(context, attrs);

@@ -13,18 +13,23 @@ namespace tensora::cpu::TENSORA_ISA {
 namespace {
 
 constexpr int64_t kPackedBytes = int64_t{64} << 20;
-constexpr int64_t kDiagonalRows = 24;  // at once, where a row sees one key more than that before it
+
+// Rows at once where a row sees one key more than that before it. bfloat16 takes as few everywhere:
+// its products are so fast that the time is that of the scores' way through the caches.
+template <class T>
+constexpr int64_t kDiagonalRows = std::is_same_v<T, BFloat16> ? 32 : 24;
 
 // Keys and values of some (sequence, group) pairs, as panels.
-template <class C>
+template <class T>
 struct Packed {
+  using C = gemm_compute_t<T>;
   int64_t key_width, value_width;  // numbers per key, padded
   int64_t per_pair;                // numbers per pair
   HostScratch<C> keys, values;
 
   Packed(const Problem<C>& problem, int64_t pairs, int64_t most_keys)
       : key_width(problem.query.cols),
-        value_width(padded_width<C>(problem.value.cols)),
+        value_width(padded_width<T>(problem.value.cols)),
         per_pair(blocks_of(most_keys, kKeyBlock) * kKeyBlock),
         keys(pairs * per_pair * key_width),
         values(pairs * per_pair * value_width) {}
@@ -36,37 +41,48 @@ struct Packed {
   }
 };
 
-template <class C>
-void pack_block(const Problem<C>& problem, const Sequence& sequence, int64_t group, int64_t key,
-                int64_t pair, Packed<C>& packed) {
-  const int64_t count = std::min(kKeyBlock, sequence.keys - key);
+template <class T>
+void pack_block(const Problem<gemm_compute_t<T>>& problem, const Sequence& sequence, int64_t group,
+                int64_t key, int64_t pair, Packed<T>& packed) {
+  const int64_t count = std::min(kKeyBlock, sequence.keys - key), first = sequence.first_key + key;
   const int64_t size = problem.key.cols, width = packed.value_width;
-  HostScratch<C> rows(count * std::max(size, width));
-  problem.key.load_rows(sequence.batch, group, sequence.first_key + key, count, size, rows.data());
-  pack<C>({rows.data(), 1, size}, size, count, packed.keys_at(pair, key));
-  problem.value.load_rows(sequence.batch, group, sequence.first_key + key, count, width,
-                          rows.data());
-  pack<C>({rows.data(), width, 1}, count, width, packed.values_at(pair, key));
+  HostScratch<T> memory(count * std::max(size, width));
+  const MatrixView<const T> keys =
+      problem.key.rows(sequence.batch, group, first, count, size, memory.data());
+  pack<T>({keys.data, 1, keys.row_stride}, size, count, packed.keys_at(pair, key));
+  const MatrixView<const T> values =
+      problem.value.rows(sequence.batch, group, first, count, width, memory.data());
+  pack<T>(values, count, width, packed.values_at(pair, key));
 }
 
 // The memory of one task.
-template <class C>
+template <class T>
 struct Work {
-  HostScratch<C> query, scores, result, scratch;
+  using C = gemm_compute_t<T>;
+  HostScratch<T> query;
+  HostScratch<C> scores, result, scratch;
+  HostScratch<T> rounded;  // exponentials, where the products do not take them as they are
   C largest[kQueryBlock], total[kQueryBlock];
 
   explicit Work(const Problem<C>& problem)
       : query(kQueryBlock * problem.query.cols),
         scores(kQueryBlock * kKeyBlock),
-        result(kQueryBlock * padded_width<C>(problem.value.cols)),
-        scratch(block_kernels<C>().scratch) {}
+        result(kQueryBlock * padded_width<T>(problem.value.cols)),
+        scratch(tile_kernels<T>().scratch),
+        rounded(std::is_same_v<T, C> ? 0 : kQueryBlock * kKeyBlock) {}
+  T* exponentials() {
+    if constexpr (std::is_same_v<T, C>)
+      return scores.data();
+    else
+      return rounded.data();
+  }
 };
 
 // Scores become exponentials relative to the row's largest so far; the sums, and the result so far,
 // follow.
-template <class C>
+template <class T, class C = gemm_compute_t<T>>
 void soften_row(const Problem<C>& problem, const TilePlace& tile, int64_t row, int64_t width,
-                Work<C>& work) {
+                Work<T>& work) {
   C* const scores = work.scores.data() + row * kKeyBlock;
   const int64_t visible = visible_keys(problem.causal, tile, row);
   if (problem.mask.data) mask_row(problem.mask, tile, row, scores);
@@ -81,7 +97,6 @@ void soften_row(const Problem<C>& problem, const TilePlace& tile, int64_t row, i
     scores[j] = e;
     total += e;
   }
-  for (int64_t j = visible; j < tile.cols; ++j) scores[j] = 0;
   if (largest != work.largest[row]) {
     const C shrink = exponential(work.largest[row] - base);
     C* const result = work.result.data() + row * width;
@@ -96,11 +111,14 @@ void soften_row(const Problem<C>& problem, const TilePlace& tile, int64_t row, i
     dropout_row(problem.dropout, dropout_element(problem, tile, row), visible, factors);
     for (int64_t j = 0; j < visible; ++j) scores[j] *= factors[j];
   }
+  T* const exponentials = work.exponentials() + row * kKeyBlock;
+  if constexpr (!std::is_same_v<T, C>) store_tile<T, C>(scores, exponentials, 1, visible);
+  std::fill(exponentials + visible, exponentials + tile.cols, T(0));
 }
 
 // Rows of the work from `first` on become results, those of the tile.
-template <class C>
-void finish_rows(const TilePlace& tile, int64_t width, int64_t first, Work<C>& work,
+template <class T, class C = gemm_compute_t<T>>
+void finish_rows(const TilePlace& tile, int64_t width, int64_t first, Work<T>& work,
                  const Target& out, C* logarithms) {
   for (int64_t i = 0; i < tile.rows; ++i) {
     C* const result = work.result.data() + (first + i) * width;
@@ -114,13 +132,14 @@ void finish_rows(const TilePlace& tile, int64_t width, int64_t first, Work<C>& w
                  work.result.data() + first * width);
 }
 
-template <class C>
-void attend_block(const Problem<C>& problem, TilePlace tile, int64_t pair, Packed<C>& packed,
-                  Work<C>& work, const Target& out, C* logarithms) {
+template <class T, class C = gemm_compute_t<T>>
+void attend_block(const Problem<C>& problem, TilePlace tile, int64_t pair, Packed<T>& packed,
+                  Work<T>& work, const Target& out, C* logarithms) {
   const Sequence& sequence = *tile.sequence;
   const int64_t size = problem.query.cols, width = packed.value_width;
-  problem.query.load_rows(sequence.batch, tile.head, sequence.first_query + tile.query, tile.rows,
-                          size, work.query.data());
+  const MatrixView<const T> query =
+      problem.query.rows(sequence.batch, tile.head, sequence.first_query + tile.query, tile.rows,
+                         size, work.query.data());
   std::fill_n(work.largest, tile.rows, -kInfinite<C>);
   std::fill_n(work.total, tile.rows, C(0));
   std::fill_n(work.result.data(), tile.rows * width, C(0));
@@ -128,19 +147,20 @@ void attend_block(const Problem<C>& problem, TilePlace tile, int64_t pair, Packe
       problem.causal ? std::min(sequence.keys, tile.query + tile.rows) : sequence.keys;
   for (tile.key = 0; tile.key < keys; tile.key += kKeyBlock) {
     tile.cols = std::min(kKeyBlock, sequence.keys - tile.key);
-    const PackedMatrix<C> turned{packed.keys_at(pair, tile.key), size, tile.cols};
-    const PackedMatrix<C> values{packed.values_at(pair, tile.key), tile.cols, width};
+    const PackedMatrix<T> turned{packed.keys_at(pair, tile.key), size, tile.cols};
+    const PackedMatrix<T> values{packed.values_at(pair, tile.key), tile.cols, width};
     const bool diagonal = problem.causal && tile.query < tile.key + tile.cols - 1;
+    const bool few = diagonal || std::is_same_v<T, BFloat16>;
     for (int64_t row = 0, rows = 0; row < tile.rows; row += rows) {
-      rows = std::min(diagonal ? kDiagonalRows : tile.rows, tile.rows - row);
+      rows = std::min(few ? kDiagonalRows<T> : tile.rows, tile.rows - row);
       const int64_t seen = visible_keys(problem.causal, tile, row + rows - 1);
       if (seen == 0) continue;
-      C* const scores = work.scores.data() + row * kKeyBlock;
-      multiply_packed<C>(rows, turned.columns(seen), {work.query.data() + row * size, size, 1},
-                         turned, scores, kKeyBlock, problem.scale, 0, work.scratch.data());
+      multiply_packed<T>(rows, turned.columns(seen), {query.at(row, 0), query.row_stride, 1},
+                         turned, work.scores.data() + row * kKeyBlock, kKeyBlock, problem.scale, 0,
+                         work.scratch.data());
       for (int64_t i = row; i < row + rows; ++i) soften_row(problem, tile, i, width, work);
-      add_packed<C>(rows, seen, {scores, kKeyBlock, 1}, values, work.result.data() + row * width,
-                    work.scratch.data());
+      add_packed<T>(rows, seen, {work.exponentials() + row * kKeyBlock, kKeyBlock, 1}, values,
+                    work.result.data() + row * width, 1, work.scratch.data());
     }
   }
   finish_rows(tile, width, 0, work, out, logarithms);
@@ -150,17 +170,6 @@ void attend_block(const Problem<C>& problem, TilePlace tile, int64_t pair, Packe
 // are the rows of one product, and keys and values are read once, in place where they are numbers
 // of the compute type side by side.
 constexpr int64_t kFewRows = 16;
-
-template <class C>
-MatrixView<const C> rows_in_place(const Operand& operand, const Sequence& sequence, int64_t group,
-                                  int64_t key, int64_t count, HostScratch<C>& memory) {
-  const int64_t first = sequence.first_key + key;
-  if (operand.load == static_cast<LoadFn>(load_tile<C, C>) && operand.col_stride == 1)
-    return {reinterpret_cast<const C*>(operand.at(sequence.batch, group, first)),
-            operand.row_stride, 1};
-  operand.load_rows(sequence.batch, group, first, count, operand.cols, memory.data());
-  return {memory.data(), operand.cols, 1};
-}
 
 template <class C>
 void attend_few(const Problem<C>& problem, const Sequence& sequence, int64_t group, Work<C>& work,
@@ -182,8 +191,9 @@ void attend_few(const Problem<C>& problem, const Sequence& sequence, int64_t gro
   TilePlace tile{.sequence = &sequence};
   for (tile.key = 0; tile.key < keys; tile.key += kKeyBlock) {
     tile.cols = std::min(kKeyBlock, keys - tile.key);
+    const int64_t first = sequence.first_key + tile.key;
     const MatrixView<const C> k =
-        rows_in_place(problem.key, sequence, group, tile.key, tile.cols, memory);
+        problem.key.rows(sequence.batch, group, first, tile.cols, size, memory.data());
     kernels.along_columns({.m = rows,
                            .n = tile.cols,
                            .k = size,
@@ -200,7 +210,7 @@ void attend_few(const Problem<C>& problem, const Sequence& sequence, int64_t gro
       std::copy_n(scores, tile.cols, row);
     }
     const MatrixView<const C> v =
-        rows_in_place(problem.value, sequence, group, tile.key, tile.cols, memory);
+        problem.value.rows(sequence.batch, group, first, tile.cols, width, memory.data());
     kernels.along_rows(
         {.m = rows, .n = width, .k = tile.cols, .a = dense.data(), .b = v, .sums = sums.data()});
     for (int64_t r = 0; r < rows; ++r)
@@ -217,6 +227,50 @@ void attend_few(const Problem<C>& problem, const Sequence& sequence, int64_t gro
 }
 
 // One (sequence, group) pair after another, in waves that share the memory for packed keys.
+template <class T, class C = gemm_compute_t<T>>
+void attend_blocks(const Problem<C>& problem, int64_t most_queries, int64_t most_keys,
+                   const Target& out, C* logarithms) {
+  const int64_t pairs = static_cast<int64_t>(problem.sequences.size()) * problem.groups;
+  const int64_t per_key = problem.query.cols + padded_width<T>(problem.value.cols);
+  const int64_t bytes = std::max<int64_t>(most_keys, 1) * per_key * int64_t{sizeof(C)};
+  const int64_t wave = std::clamp<int64_t>(kPackedBytes / std::max<int64_t>(bytes, 1), 1, pairs);
+  Packed<T> packed(problem, wave, most_keys);
+  const int64_t key_blocks = blocks_of(most_keys, kKeyBlock);
+  const int64_t query_blocks = blocks_of(most_queries, kQueryBlock);
+  const int64_t shared = problem.heads_per_group();
+  for (int64_t begin = 0; begin < pairs; begin += wave) {
+    const int64_t count = std::min(wave, pairs - begin);
+    const auto sequence_of = [&](int64_t pair) -> const Sequence& {
+      return problem.sequences[static_cast<size_t>((begin + pair) / problem.groups)];
+    };
+    parallel_for(count * key_blocks, 1, [&](int64_t first, int64_t last) {
+      for (int64_t task = first; task < last; ++task) {
+        const int64_t pair = task / key_blocks, key = task % key_blocks * kKeyBlock;
+        if (key < sequence_of(pair).keys)
+          pack_block(problem, sequence_of(pair), (begin + pair) % problem.groups, key, pair,
+                     packed);
+      }
+    });
+    parallel_for(count * shared * query_blocks, 1, [&](int64_t first, int64_t last) {
+      Work<T> work(problem);
+      for (int64_t task = first; task < last; ++task) {
+        const int64_t pair = task / (shared * query_blocks), rest = task % (shared * query_blocks);
+        const Sequence& sequence = sequence_of(pair);
+        // Last blocks first: in causal attention they have the most keys.
+        const int64_t query = (query_blocks - 1 - rest % query_blocks) * kQueryBlock;
+        if (query >= sequence.queries) continue;
+        const TilePlace tile{.sequence = &sequence,
+                             .head = (begin + pair) % problem.groups * shared + rest / query_blocks,
+                             .query = query,
+                             .rows = std::min(kQueryBlock, sequence.queries - query)};
+        attend_block(problem, tile, pair, packed, work, out,
+                     logarithms + (sequence.batch * problem.heads + tile.head) * problem.rows +
+                         sequence.first_query + query);
+      }
+    });
+  }
+}
+
 template <class C>
 void attend(const Problem<C>& problem, const Target& out, C* logarithms) {
   int64_t most_keys = 0, most_queries = 0;
@@ -236,44 +290,12 @@ void attend(const Problem<C>& problem, const Target& out, C* logarithms) {
     });
     return;
   }
-  const int64_t per_key = problem.query.cols + padded_width<C>(problem.value.cols);
-  const int64_t bytes = std::max<int64_t>(most_keys, 1) * per_key * int64_t{sizeof(C)};
-  const int64_t wave = std::clamp<int64_t>(kPackedBytes / std::max<int64_t>(bytes, 1), 1, pairs);
-  Packed<C> packed(problem, wave, most_keys);
-  const int64_t key_blocks = blocks_of(most_keys, kKeyBlock);
-  const int64_t query_blocks = blocks_of(most_queries, kQueryBlock);
-  const int64_t shared = problem.heads_per_group();
-  for (int64_t begin = 0; begin < pairs; begin += wave) {
-    const int64_t count = std::min(wave, pairs - begin);
-    const auto sequence_of = [&](int64_t pair) -> const Sequence& {
-      return problem.sequences[static_cast<size_t>((begin + pair) / problem.groups)];
-    };
-    parallel_for(count * key_blocks, 1, [&](int64_t first, int64_t last) {
-      for (int64_t task = first; task < last; ++task) {
-        const int64_t pair = task / key_blocks, key = task % key_blocks * kKeyBlock;
-        if (key < sequence_of(pair).keys)
-          pack_block(problem, sequence_of(pair), (begin + pair) % problem.groups, key, pair,
-                     packed);
-      }
-    });
-    parallel_for(count * shared * query_blocks, 1, [&](int64_t first, int64_t last) {
-      Work<C> work(problem);
-      for (int64_t task = first; task < last; ++task) {
-        const int64_t pair = task / (shared * query_blocks), rest = task % (shared * query_blocks);
-        const Sequence& sequence = sequence_of(pair);
-        // Last blocks first: in causal attention they have the most keys.
-        const int64_t query = (query_blocks - 1 - rest % query_blocks) * kQueryBlock;
-        if (query >= sequence.queries) continue;
-        const TilePlace tile{.sequence = &sequence,
-                             .head = (begin + pair) % problem.groups * shared + rest / query_blocks,
-                             .query = query,
-                             .rows = std::min(kQueryBlock, sequence.queries - query)};
-        attend_block(problem, tile, pair, packed, work, out,
-                     logarithms + (sequence.batch * problem.heads + tile.head) * problem.rows +
-                         sequence.first_query + query);
-      }
-    });
-  }
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<C, float>)
+    if (multiplies_bfloat16(problem.query.dtype))
+      return attend_blocks<BFloat16>(problem, most_queries, most_keys, out, logarithms);
+#endif
+  attend_blocks<C>(problem, most_queries, most_keys, out, logarithms);
 }
 
 void attention_kernel(const KernelContext& context, const AttentionAttrs& attrs) {

@@ -1,8 +1,13 @@
 #pragma once
 
 // Internal header
-// What forward and backward on the CPU share: the operands as float tiles, the products of tiles by
+// What forward and backward on the CPU share: the operands as tiles, the products of tiles by
 // gemm's kernels, masks, dropout, and the exponential.
+//
+// Note [What attention multiplies]
+// Scores and sums are of the compute type C, float or double. What the products multiply is of type
+// T: C as well, or bfloat16 where the operands are and the processor multiplies it. Operands are
+// then read as they are, and probabilities and gradients of scores are rounded before a product.
 
 #include <algorithm>
 #include <limits>
@@ -32,6 +37,7 @@ struct Operand {
   const char* data = nullptr;
   int64_t batch_stride = 0, head_stride = 0, row_stride = 0, col_stride = 0;  // in elements
   int64_t cols = 0, bytes = 0;                                                // bytes per element
+  DType dtype = DType::float32;
   LoadFn load = nullptr;
 
   template <class C>
@@ -43,19 +49,30 @@ struct Operand {
             view.strides[3],
             view.sizes[3],
             static_cast<int64_t>(element_size(view.dtype)),
+            view.dtype,
             load_fn<C>(view.dtype)};
   }
   const char* at(int64_t batch, int64_t head, int64_t row) const {
     return data + (batch * batch_stride + head * head_stride + row * row_stride) * bytes;
   }
   /// Rows from `row` on into to[count][width], zeros behind the columns.
-  template <class C>
+  template <class T>
   void load_rows(int64_t batch, int64_t head, int64_t row, int64_t count, int64_t width,
-                 C* to) const {
+                 T* to) const {
+    const LoadFn load_row = std::is_same_v<T, BFloat16> ? load_tile<BFloat16, BFloat16> : load;
     for (int64_t i = 0; i < count; ++i) {
-      load(at(batch, head, row + i), col_stride, cols, to + i * width);
-      std::fill(to + i * width + cols, to + (i + 1) * width, C(0));
+      load_row(at(batch, head, row + i), col_stride, cols, to + i * width);
+      std::fill(to + i * width + cols, to + (i + 1) * width, T(0));
     }
+  }
+  /// The same rows in place where they are numbers of T side by side, else loaded to `memory`.
+  template <class T>
+  MatrixView<const T> rows(int64_t batch, int64_t head, int64_t row, int64_t count, int64_t width,
+                           T* memory) const {
+    if (dtype == dtype_of<T> && col_stride == 1 && cols == width)
+      return {reinterpret_cast<const T*>(at(batch, head, row)), row_stride, 1};
+    load_rows(batch, head, row, count, width, memory);
+    return {memory, width, 1};
   }
 };
 
@@ -150,51 +167,65 @@ Problem<C> problem_of(const KernelContext& context, size_t first, const View* ma
 
 // ---- products of tiles -------------------------------------------------------------------------
 
-template <class C>
+template <class T>
+const BlockKernels<T>& tile_kernels() {
+  if constexpr (std::is_same_v<T, BFloat16>)
+    return *native_bfloat16_kernels();
+  else
+    return block_kernels<T>();
+}
+
+/// Whether T is bfloat16, see Note [What attention multiplies].
+inline bool multiplies_bfloat16(DType dtype) {
+  return dtype == DType::bfloat16 && native_bfloat16_kernels() != nullptr;
+}
+
+template <class T>
 int64_t padded_width(int64_t n) {
-  const int64_t lanes = block_kernels<C>().vector_width;
+  const int64_t lanes = tile_kernels<T>().vector_width;
   return (n + lanes - 1) / lanes * lanes;
 }
 
 /// b[k, n] as gemm's panels, k in blocks: k * padded_width(n) numbers.
-template <class C>
-void pack(MatrixView<const C> b, int64_t k, int64_t n, C* packed) {
-  const BlockKernels<C>& kernels = block_kernels<C>();
+template <class T>
+void pack(MatrixView<const T> b, int64_t k, int64_t n, gemm_compute_t<T>* packed) {
+  const BlockKernels<T>& kernels = tile_kernels<T>();
   for (int64_t begin = 0; begin < k; begin += kernels.k_block)
     kernels.pack_b({b.at(begin, 0), b.row_stride, b.col_stride},
-                   std::min(kernels.k_block, k - begin), n, packed + begin * padded_width<C>(n));
+                   std::min(kernels.k_block, k - begin), n, packed + begin * padded_width<T>(n));
 }
 
 /// A matrix b[k, n] as `pack` wrote it.
-template <class C>
+template <class T>
 struct PackedMatrix {
-  const C* data = nullptr;
+  const gemm_compute_t<T>* data = nullptr;
   int64_t k = 0, n = 0;
 
   /// As many of the first columns as can be multiplied alone and include the first `wanted`.
   int64_t columns(int64_t wanted) const {
-    const BlockKernels<C>& kernels = block_kernels<C>();
+    const BlockKernels<T>& kernels = tile_kernels<T>();
     const int64_t panels = blocks_of(wanted, kernels.panel_width);
     return panels < kernels.panels(n) ? panels * kernels.panel_width : n;
   }
   /// Whether a product may end at any row: the panels are alike, and one k block holds them.
   bool is_divisible() const {
-    const BlockKernels<C>& kernels = block_kernels<C>();
+    const BlockKernels<T>& kernels = tile_kernels<T>();
     return k <= kernels.k_block && n % kernels.panel_width == 0;
   }
 };
 
 /// out[m, n] (rows `out_stride` apart) = alpha * a @ b + beta * out for the first n columns of b.
-template <class C>
-void multiply_packed(int64_t m, int64_t n, MatrixView<const C> a, const PackedMatrix<C>& b, C* out,
-                     int64_t out_stride, C alpha, C beta, C* scratch) {
-  const BlockKernels<C>& kernels = block_kernels<C>();
+template <class T, class C = gemm_compute_t<T>>
+void multiply_packed(int64_t m, int64_t n, MatrixView<const T> a, const PackedMatrix<T>& b, C* out,
+                     int64_t out_stride, std::type_identity_t<C> alpha,
+                     std::type_identity_t<C> beta, C* scratch) {
+  const BlockKernels<T>& kernels = tile_kernels<T>();
   for (int64_t begin = 0; begin < b.k || begin == 0; begin += kernels.k_block)
     kernels.multiply({.m = m,
                       .n = n,
                       .k = std::min(kernels.k_block, b.k - begin),
                       .a = {a.at(0, begin), a.row_stride, a.col_stride},
-                      .b_packed = b.data + begin * padded_width<C>(b.n),
+                      .b_packed = b.data + begin * padded_width<T>(b.n),
                       .out = out,
                       .out_row_stride = out_stride,
                       .alpha = alpha,
@@ -202,13 +233,13 @@ void multiply_packed(int64_t m, int64_t n, MatrixView<const C> a, const PackedMa
                       .scratch = scratch});
 }
 
-/// out[m, n] (without gaps) += a @ b, where a has zeros from column `k` on.
-template <class C>
-void add_packed(int64_t m, int64_t k, MatrixView<const C> a, const PackedMatrix<C>& b, C* out,
-                C* scratch) {
+/// out[m, n] (without gaps) += alpha * a @ b, where a has zeros from column `k` on.
+template <class T, class C = gemm_compute_t<T>>
+void add_packed(int64_t m, int64_t k, MatrixView<const T> a, const PackedMatrix<T>& b, C* out,
+                std::type_identity_t<C> alpha, C* scratch) {
   if (k == b.k || !b.is_divisible())
-    return multiply_packed<C>(m, b.n, a, b, out, b.n, 1, 1, scratch);
-  const BlockKernels<C>& kernels = block_kernels<C>();
+    return multiply_packed<T>(m, b.n, a, b, out, b.n, alpha, 1, scratch);
+  const BlockKernels<T>& kernels = tile_kernels<T>();
   for (int64_t col = 0; col < b.n; col += kernels.panel_width)
     kernels.multiply({.m = m,
                       .n = kernels.panel_width,
@@ -217,25 +248,32 @@ void add_packed(int64_t m, int64_t k, MatrixView<const C> a, const PackedMatrix<
                       .b_packed = b.data + col * b.k,
                       .out = out + col,
                       .out_row_stride = b.n,
-                      .alpha = 1,
+                      .alpha = alpha,
                       .beta = 1,
                       .scratch = scratch});
 }
 
-/// out += a @ b with b[k, n] in place; n is a whole number of vectors, k fits one block.
-template <class C>
-void multiply_plain(int64_t m, int64_t n, int64_t k, MatrixView<const C> a, const C* b, C* out,
-                    C* scratch) {
-  block_kernels<C>().multiply({.m = m,
-                               .n = n,
-                               .k = k,
-                               .a = a,
-                               .b = {b, n, 1},
-                               .out = out,
-                               .out_row_stride = n,
-                               .alpha = 1,
-                               .beta = 1,
-                               .scratch = scratch});
+/// out[m, n] (without gaps) += alpha * a @ b, where n is a whole number of vectors and k fits one
+/// block; b is packed to `packed` unless it can be read in place.
+template <class T, class C = gemm_compute_t<T>>
+void add_product(int64_t m, int64_t n, int64_t k, MatrixView<const T> a, MatrixView<const T> b,
+                 C* out, std::type_identity_t<C> alpha, C* packed, C* scratch) {
+  BlockProduct<T> product{.m = m,
+                          .n = n,
+                          .k = k,
+                          .a = a,
+                          .out = out,
+                          .out_row_stride = n,
+                          .alpha = alpha,
+                          .beta = 1,
+                          .scratch = scratch};
+  if constexpr (std::is_same_v<T, C>) {
+    product.b = b;
+  } else {
+    pack<T>(b, k, n, packed);
+    product.b_packed = packed;
+  }
+  tile_kernels<T>().multiply(product);
 }
 
 // ---- rows of scores ----------------------------------------------------------------------------
