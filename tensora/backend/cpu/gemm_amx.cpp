@@ -118,15 +118,19 @@ void multiply_panel(const BlockProduct<BFloat16>& product, const BFloat16* a, in
 void multiply(const BlockProduct<BFloat16>& product) {
   auto* const packed_a = reinterpret_cast<BFloat16*>(product.scratch);
   const int64_t row_elements = 2 * padded_words(product.k);  // of a packed row
-  for (int64_t i = 0; i < product.m; i += kSide)
-    pack_a({product.a.at(i, 0), product.a.row_stride, product.a.col_stride},
-           min_of(kSide, product.m - i), product.k, packed_a + i * row_elements);
   const TileConfig config;
   _tile_loadconfig(&config);
-  for (int64_t group = 0; group < product.n; group += kGroup)
-    for (int64_t i = 0; i < product.m; i += kPanel)
-      for (int64_t col = group; col < min_of(group + kGroup, product.n); col += kPanel)
-        multiply_panel(product, packed_a + i * row_elements, i, min_of(kPanel, product.m - i), col);
+  for (int64_t row = 0; row < product.m; row += kRowsInCache) {
+    const int64_t row_end = min_of(row + kRowsInCache, product.m);
+    for (int64_t i = row; i < row_end; i += kSide)
+      pack_a({product.a.at(i, 0), product.a.row_stride, product.a.col_stride},
+             min_of(kSide, row_end - i), product.k, packed_a + (i - row) * row_elements);
+    for (int64_t group = 0; group < product.n; group += kGroup)
+      for (int64_t i = row; i < row_end; i += kPanel)
+        for (int64_t col = group; col < min_of(group + kGroup, product.n); col += kPanel)
+          multiply_panel(product, packed_a + (i - row) * row_elements, i,
+                         min_of(kPanel, row_end - i), col);
+  }
   _tile_release();
 }
 

@@ -14,6 +14,14 @@
 
 namespace tensora::cpu::TENSORA_ISA {
 
+/// For bfloat16 those of the processor's instructions for it, if there are any.
+template <class T>
+const BlockKernels<T>& convolution_kernels() {
+  if constexpr (std::is_same_v<T, BFloat16>)
+    if (const BlockKernels<T>* const native = native_bfloat16_kernels()) return *native;
+  return block_kernels<T>();
+}
+
 /// Neighbouring positions along the innermost dim; the first is number `at` of its tile.
 struct Run {
   int64_t image, d, h, w, count, at;
@@ -112,18 +120,17 @@ class ColumnTile {
   }
 
   /// The same in panels as BlockKernels::pack_b makes them; `row` has room for one row.
-  template <class C>
-  void pack_rows(const RowRange& rows, C* row, C* packed) const {
+  void pack_rows(const RowRange& rows, T* row, T* packed) const {
     const int64_t k = rows.end - rows.begin;
     for (int64_t i = 0; i < k; ++i) {
       const int64_t index = rows.begin + i;
       gather_row(rows.first_channel + index / taps_, index % taps_, row);
       for (int64_t col = 0, count = 0; col < positions_; col += count) {
-        count = panel_columns<C>(positions_ - col);
-        const int64_t width = padded<C>(count);
-        C* const to = packed + col * k + i * width;
-        std::memcpy(to, row + col, static_cast<size_t>(count) * sizeof(C));
-        for (int64_t j = count; j < width; ++j) to[j] = C{};
+        count = panel_columns<T>(positions_ - col);
+        const int64_t width = padded<T>(count);
+        T* const to = packed + col * k + i * width;
+        std::memcpy(to, row + col, static_cast<size_t>(count) * sizeof(T));
+        for (int64_t j = count; j < width; ++j) to[j] = T{};
       }
     }
   }
@@ -151,16 +158,15 @@ class ColumnTile {
   }
 
  private:
-  template <class C>
-  void gather_row(int64_t channel, int64_t tap, C* row) const {
+  void gather_row(int64_t channel, int64_t tap, T* row) const {
     const T* const plane = in_.data + channel * in_.channel_stride;
     const Reads* reads = reads_.data() + tap * static_cast<int64_t>(runs_.size());
     for (const Run& run : runs_) {
-      C* const to = row + run.at;
-      for (int64_t i = 0; i < reads->before; ++i) to[i] = C{};
+      T* const to = row + run.at;
+      for (int64_t i = 0; i < reads->before; ++i) to[i] = T{};
       if (reads->inside > 0)
         load_run(plane + reads->from, step_, reads->inside, to + reads->before);
-      for (int64_t i = reads->before + reads->inside; i < run.count; ++i) to[i] = C{};
+      for (int64_t i = reads->before + reads->inside; i < run.count; ++i) to[i] = T{};
       ++reads;
     }
   }

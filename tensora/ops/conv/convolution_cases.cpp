@@ -220,6 +220,7 @@ std::vector<Sample> large_samples() {
       {"large depthwise", {2, 70, 14, 14}, {70, 1, 3, 3}, {.padding = 1, .groups = 70}},
       {"tiles of 2x2", {2, 32, 9, 11}, {48, 32, 3, 3}, {.padding = {1, 0}}},
       {"tiles of 2x2 over several images", {9, 32, 4, 3}, {32, 32, 3, 3}, {.padding = {2, 3}}},
+      {"more channels than are packed at once", {1, 20, 5, 4}, {530, 20, 3, 2}, {.padding = 1}},
       {"blocks of tiles of 2x2", {1, 48, 26, 24}, {32, 48, 3, 3}, {.padding = 1}},
   };
 }

@@ -6,7 +6,8 @@
 // register tiles of gemm: [positions, k] @ [k, channels out]. The weight is packed once for all
 // tiles. Whole pixels are copied if the input's channels are neighbours in memory, else whole rows.
 // With few output channels the product is turned round, [channels out, k] @ [k, positions], so that
-// vectors are full. k is divided as the kernels need it. Tiles, and the order in which an element
+// vectors are full; and with rows for the instructions of bfloat16, whose panels of b want pairs of
+// rows. k is divided as the kernels need it. Tiles, and the order in which an element
 // is summed, depend on the shapes alone.
 
 #include "tensora/base/thread_pool.h"
@@ -118,22 +119,23 @@ class GatherProduct {
       : args_(args),
         part_(part),
         pixels_(args.in.channels_inside()),
-        tall_(pixels_ || args.out_channels() >= kWideEnough),
+        tall_(pixels_ || (!native_ && args.out_channels() >= kWideEnough)),
         k_(args.in_channels() * part.taps()),
         matrix_(args, part, pixels_),
-        grid_(args.in.batch, part.positions(), kPositions),
+        grid_(args.in.batch, part.positions(), native_ ? 2 * kPositions : kPositions),
         panels_(tall_ ? args.groups * panel_elements() : 0) {}
 
   void run() const {
     const int64_t channels = args_.out_channels();
     if (tall_) pack_weight();
-    // Few tiles: the channels of the result are divided too.
-    constexpr int64_t kTasks = 16;
+    // Few tiles: the channels of the result are divided too. Each part gathers the columns again,
+    // which takes longer than products by tile registers.
+    const int64_t tasks_wanted = native_ ? get_num_threads() : 16;
     const int64_t tiles = grid_.count * args_.groups;
     if (tiles == 0 || channels == 0) return;
     const int64_t panels = block_.panels(channels);
     const int64_t wanted =
-        std::clamp<int64_t>(kTasks / tiles, 1, std::min(panels, channels / 128 + 1));
+        std::clamp<int64_t>(tasks_wanted / tiles, 1, std::min(panels, channels / 128 + 1));
     const int64_t chunk = (panels + wanted - 1) / wanted * block_.panel_width;
     const int64_t chunks = (panels * block_.panel_width + chunk - 1) / chunk;
     parallel_for(tiles * chunks, 1, [&](int64_t begin, int64_t end) {
@@ -228,7 +230,7 @@ class GatherProduct {
     const int64_t size = tile.positions(), width = padded<C>(size);
     const int64_t depth = std::min(k_, block_.k_block);
     C* const packed = scratch.get<C>(Purpose::packed_b, depth * width);
-    C* const row = scratch.get<C>(Purpose::dense_a, width);
+    T* const rows = scratch.get<T>(Purpose::dense_a, (kStoredAsComputed ? 1 : depth) * width);
     const MatrixView<const T> weight = matrix_.group(group);
     BlockProduct<T> product = {.m = channels,
                                .n = size,
@@ -239,7 +241,13 @@ class GatherProduct {
                                .scratch = scratch.get<C>(Purpose::tile, block_.scratch)};
     for (int64_t k = 0; k < k_; k += block_.k_block) {
       product.k = std::min(block_.k_block, k_ - k);
-      tile.pack_rows(RowRange{group * args_.in_channels(), k, k + product.k}, row, packed);
+      const RowRange range = {group * args_.in_channels(), k, k + product.k};
+      if constexpr (kStoredAsComputed) {
+        tile.pack_rows(range, rows, packed);
+      } else {
+        tile.gather_rows(range, rows);
+        block_.pack_b({rows, size, 1}, product.k, size, packed);
+      }
       product.a = {weight.at(first, k), weight.row_stride, weight.col_stride};
       block_.multiply(product);
       product.beta = C(1);
@@ -304,9 +312,10 @@ class GatherProduct {
 
   const GatherArgs<T>& args_;
   const GatherPart& part_;
-  const BlockKernels<T>& block_ = block_kernels<T>();
-  bool pixels_;  // the input's channels are neighbours
-  bool tall_;    // the rows of the product are positions
+  const BlockKernels<T>& block_ = convolution_kernels<T>();
+  bool native_ = &block_ != &block_kernels<T>();  // b, not a, is packed fast from rows
+  bool pixels_;                                   // the input's channels are neighbours
+  bool tall_;                                     // the rows of the product are positions
   int64_t k_;
   WeightMatrix<T> matrix_;
   TileGrid grid_;
