@@ -91,6 +91,7 @@ struct TilesOfA {
 /// The sums of MR x NV tiles, as rows of 2 * kSide floats.
 template <int MR, int NV>
 void tile_sums(int64_t words, TilesOfA a, const Word* b, float* sums) {
+  asm volatile("" ::: "memory");  // the compiler does not know that tiles are loaded from memory
   _tile_zero(0);
   if constexpr (NV == 2) _tile_zero(1);
   if constexpr (MR == 2) _tile_zero(2);

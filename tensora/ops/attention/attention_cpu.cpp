@@ -135,7 +135,7 @@ void soften_row(const Problem<C>& problem, const TilePlace& tile, int64_t row, W
     for (int64_t j = 0; j < visible; ++j) scores[j] *= factors[j];
   }
   T* const exponentials = work.exponentials() + row * kKeyBlock;
-  if constexpr (!std::is_same_v<T, C>) store_tile<T, C>(scores, exponentials, 1, whole);
+  if constexpr (!std::is_same_v<T, C>) round_numbers(scores, whole, exponentials);
   if (whole < tile.cols) std::fill(exponentials + whole, exponentials + tile.cols, T(0));
 }
 
