@@ -4,7 +4,8 @@
 // Note [Four tiles of sums]
 // There are eight tile registers: four hold the sums of 32 rows by 32 columns, two a part of a, two
 // a part of b. Four loads then serve four products, which take twice as long as the loads. The
-// rows of a, packed tile after tile, stay in the L1 cache while the panels of b go by.
+// rows of a, packed tile after tile, stay in the L1 cache while the panels of b go by; where all of
+// a fits there, a panel of b stays with it while the rows go by.
 
 #include "tensora/backend/cpu/gemm_pairs.h"
 
@@ -18,6 +19,7 @@ constexpr int64_t kPanel = 2 * kSide;    // rows, and columns, whose sums are in
 constexpr int64_t kDepth = 512;          // of k at once
 constexpr int64_t kRowsInCache = 256;    // of a, packed at once
 constexpr int64_t kGroup = 16 * kPanel;  // columns of b that stay in the L2 cache
+constexpr int64_t kElementsInCache = 96 * 128;  // of a, in the L1 cache with a panel of b
 constexpr int64_t kTileElements = kSide * kSteps;
 // A panel of fewer steps of k has no room for a whole tile.
 constexpr int64_t kLeast = 16;
@@ -37,13 +39,30 @@ void pack_b(MatrixView<const BFloat16> b, int64_t k, int64_t n, float* packed) {
   }
 }
 
+/// A tile of rows that are columns in memory: pairs of steps side by side, then turned.
+void turn_tile(const BFloat16* a, int64_t step_stride, int64_t steps, BFloat16* tile) {
+  Word pairs[kSteps / 2 * kSide];
+  pack_pairs(a, 1, step_stride, kSide, steps, kSide, pairs);
+  for (int64_t i = (steps + 1) / 2 * kSide; i < kSteps / 2 * kSide; ++i) pairs[i] = 0;
+  const Word* lines[kSide + 3];
+  for (int64_t i = 0; i < kSide + 3; ++i) lines[i] = pairs + min_of(i, kSide - 1) * kSide;
+  pack_lines<Word>(lines, kSide, kSide, reinterpret_cast<Word*>(tile));
+}
+
 /// Up to 16 rows as tiles, one after another along k; zeros where there is no element.
 void pack_a(MatrixView<const BFloat16> a, int64_t rows, int64_t k, BFloat16* packed) {
   for (int64_t depth = 0; depth < k; depth += kSteps, packed += kTileElements) {
     const int64_t steps = min_of(kSteps, k - depth);
+    if (a.row_stride == 1 && rows == kSide) {
+      turn_tile(a.at(0, depth), a.col_stride, steps, packed);
+      continue;
+    }
     if (rows < kSide || steps < kSteps)
       __builtin_memset(packed, 0, kTileElements * sizeof(BFloat16));
-    if (a.col_stride == 1) {
+    if (a.col_stride == 1 && steps == kSteps) {
+      for (int64_t i = 0; i < rows; ++i)
+        store(packed + i * kSteps, load<VectorN<uint16_t, kSteps>>(a.at(i, depth)));
+    } else if (a.col_stride == 1) {
       for (int64_t i = 0; i < rows; ++i)
         __builtin_memcpy(packed + i * kSteps, a.at(i, depth),
                          static_cast<size_t>(steps) * sizeof(BFloat16));
@@ -61,20 +80,30 @@ struct alignas(64) TileConfig {
   unsigned char rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
 
+/// Rows of a as tiles: packed, or in place. Distances in elements.
+struct TilesOfA {
+  const BFloat16* data;
+  int64_t row_stride;  // within a tile
+  int64_t tile_rows;   // to the tile with the next 16 rows
+  int64_t tile_steps;  // to the tile with the next 32 steps of k
+};
+
 /// The sums of MR x NV tiles, as rows of 2 * kSide floats.
 template <int MR, int NV>
-void tile_sums(int64_t words, const BFloat16* a, int64_t a_panel, const Word* b, float* sums) {
+void tile_sums(int64_t words, TilesOfA a, const Word* b, float* sums) {
+  asm volatile("" ::: "memory");  // the compiler does not know that tiles are loaded from memory
   _tile_zero(0);
   if constexpr (NV == 2) _tile_zero(1);
   if constexpr (MR == 2) _tile_zero(2);
   if constexpr (MR == 2 && NV == 2) _tile_zero(3);
   constexpr int64_t kWidth = NV * kSide;
-  for (int64_t word = 0; word < words; word += kSteps / 2, a += kTileElements) {
+  const int64_t a_row = a.row_stride * static_cast<int64_t>(sizeof(BFloat16));
+  for (int64_t word = 0; word < words; word += kSteps / 2, a.data += a.tile_steps) {
     _tile_loadd(6, b + word * kWidth, kWidth * static_cast<int64_t>(sizeof(Word)));
-    _tile_loadd(4, a, 64);
+    _tile_loadd(4, a.data, a_row);
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (MR == 2) {
-      _tile_loadd(5, a + a_panel, 64);
+      _tile_loadd(5, a.data + a.tile_rows, a_row);
       _tile_dpbf16ps(2, 5, 6);
     }
     if constexpr (NV == 2) {
@@ -91,10 +120,10 @@ void tile_sums(int64_t words, const BFloat16* a, int64_t a_panel, const Word* b,
 }
 
 /// Rows `row`... of out, up to kPanel of them, with the panel of b at `col`.
-void multiply_panel(const BlockProduct<BFloat16>& product, const BFloat16* a, int64_t row,
-                    int64_t rows, int64_t col) {
-  const int64_t columns = min_of(kPanel, product.n - col), words = padded_words(product.k);
-  const int64_t a_panel = 2 * words * kSide;
+void multiply_panel(const BlockProduct<BFloat16>& product, TilesOfA a, int64_t row, int64_t col) {
+  const int64_t rows = min_of(kPanel, product.m - row), columns = min_of(kPanel, product.n - col);
+  const int64_t words = padded_words(product.k);
+  a.data += row / kSide * a.tile_rows;
   const auto* b = reinterpret_cast<const Word*>(product.b_packed + col * product.k);
   Word whole[kSteps / 2 * kPanel];
   if (product.k < kLeast) {
@@ -105,31 +134,60 @@ void multiply_panel(const BlockProduct<BFloat16>& product, const BFloat16* a, in
   }
   alignas(64) float sums[kPanel * kPanel];
   if (rows > kSide)
-    columns > kSide ? tile_sums<2, 2>(words, a, a_panel, b, sums)
-                    : tile_sums<2, 1>(words, a, a_panel, b, sums);
+    columns > kSide ? tile_sums<2, 2>(words, a, b, sums) : tile_sums<2, 1>(words, a, b, sums);
   else
-    columns > kSide ? tile_sums<1, 2>(words, a, a_panel, b, sums)
-                    : tile_sums<1, 1>(words, a, a_panel, b, sums);
-  for (int64_t i = 0; i < rows; ++i)
-    blend_row(sums + i * kPanel, product.out + (row + i) * product.out_row_stride + col, columns,
-              product.alpha, product.beta);
+    columns > kSide ? tile_sums<1, 2>(words, a, b, sums) : tile_sums<1, 1>(words, a, b, sums);
+  for (int64_t i = 0; i < rows; ++i) {
+    float* const out = product.out + (row + i) * product.out_row_stride + col;
+    // The whole panel again, as a number that the compiler knows.
+    if (columns == kPanel)
+      blend_row(sums + i * kPanel, out, kPanel, product.alpha, product.beta);
+    else
+      blend_row(sums + i * kPanel, out, columns, product.alpha, product.beta);
+  }
+}
+
+/// Whether a consists of whole tiles whose rows do not evict each other from the cache.
+bool reads_a_in_place(const BlockProduct<BFloat16>& product) {
+  const int64_t row_bytes = product.a.row_stride * static_cast<int64_t>(sizeof(BFloat16));
+  return product.a.col_stride == 1 && product.m % kSide == 0 && product.k % kSteps == 0 &&
+         row_bytes % 1024 != 0 && product.m * product.k <= kElementsInCache;
+}
+
+TilesOfA tiles_of_a(const BlockProduct<BFloat16>& product) {
+  if (reads_a_in_place(product))
+    return {product.a.data, product.a.row_stride, kSide * product.a.row_stride, kSteps};
+  auto* const packed = reinterpret_cast<BFloat16*>(product.scratch);
+  const int64_t row_elements = 2 * padded_words(product.k);  // of a packed row
+  for (int64_t i = 0; i < product.m; i += kSide)
+    pack_a({product.a.at(i, 0), product.a.row_stride, product.a.col_stride},
+           min_of(kSide, product.m - i), product.k, packed + i * row_elements);
+  return {packed, kSteps, kSide * row_elements, kTileElements};
+}
+
+/// No more rows than are packed at once.
+void multiply_rows(const BlockProduct<BFloat16>& product) {
+  const TilesOfA a = tiles_of_a(product);
+  if (product.m * product.k <= kElementsInCache) {
+    for (int64_t col = 0; col < product.n; col += kPanel)
+      for (int64_t i = 0; i < product.m; i += kPanel) multiply_panel(product, a, i, col);
+  } else {
+    for (int64_t group = 0; group < product.n; group += kGroup)
+      for (int64_t i = 0; i < product.m; i += kPanel)
+        for (int64_t col = group; col < min_of(group + kGroup, product.n); col += kPanel)
+          multiply_panel(product, a, i, col);
+  }
 }
 
 void multiply(const BlockProduct<BFloat16>& product) {
-  auto* const packed_a = reinterpret_cast<BFloat16*>(product.scratch);
-  const int64_t row_elements = 2 * padded_words(product.k);  // of a packed row
   const TileConfig config;
   _tile_loadconfig(&config);
+  BlockProduct<BFloat16> part = product;
   for (int64_t row = 0; row < product.m; row += kRowsInCache) {
-    const int64_t row_end = min_of(row + kRowsInCache, product.m);
-    for (int64_t i = row; i < row_end; i += kSide)
-      pack_a({product.a.at(i, 0), product.a.row_stride, product.a.col_stride},
-             min_of(kSide, row_end - i), product.k, packed_a + (i - row) * row_elements);
-    for (int64_t group = 0; group < product.n; group += kGroup)
-      for (int64_t i = row; i < row_end; i += kPanel)
-        for (int64_t col = group; col < min_of(group + kGroup, product.n); col += kPanel)
-          multiply_panel(product, packed_a + (i - row) * row_elements, i,
-                         min_of(kPanel, row_end - i), col);
+    part.m = min_of(kRowsInCache, product.m - row);
+    part.a.data = product.a.at(row, 0);
+    part.out = product.out + row * product.out_row_stride;
+    multiply_rows(part);
   }
   _tile_release();
 }

@@ -67,7 +67,7 @@ struct Tiles {
   // P and dS of the first `count` rows as the products read them, rows kKeyBlock apart.
   const T* factors(const HostScratch<C>& values, HostScratch<T>& rounded, int64_t count) const {
     if constexpr (kRounds) {
-      store_tile<T, C>(values.data(), rounded.data(), 1, count * kKeyBlock);
+      round_numbers(values.data(), count * kKeyBlock, rounded.data());
       return rounded.data();
     } else {
       return values.data();

@@ -19,6 +19,10 @@ constexpr int64_t kPackedBytes = int64_t{64} << 20;
 template <class T>
 constexpr int64_t kDiagonalRows = std::is_same_v<T, BFloat16> ? 32 : 24;
 
+constexpr int64_t kSumLanes = 16;  // of a row's sums, added up at the end; divides kKeyBlock
+
+int64_t whole_lanes(int64_t n) { return blocks_of(n, kSumLanes) * kSumLanes; }
+
 // Keys and values of some (sequence, group) pairs, as panels.
 template <class T>
 struct Packed {
@@ -62,7 +66,8 @@ struct Work {
   HostScratch<T> query;
   HostScratch<C> scores, result, scratch;
   HostScratch<T> rounded;  // exponentials, where the products do not take them as they are
-  C largest[kQueryBlock], total[kQueryBlock];
+  C largest[kQueryBlock];
+  C totals[kQueryBlock][kSumLanes];  // of exponentials, each of every kSumLanes-th key
 
   explicit Work(const Problem<C>& problem)
       : query(kQueryBlock * problem.query.cols),
@@ -70,6 +75,11 @@ struct Work {
         result(kQueryBlock * padded_width<T>(problem.value.cols)),
         scratch(tile_kernels<T>().scratch),
         rounded(std::is_same_v<T, C> ? 0 : kQueryBlock * kKeyBlock) {}
+  void clear(int64_t rows, int64_t width) {
+    std::fill_n(largest, rows, -kInfinite<C>);
+    std::fill_n(&totals[0][0], rows * kSumLanes, C(0));
+    std::fill_n(result.data(), rows * width, C(0));
+  }
   T* exponentials() {
     if constexpr (std::is_same_v<T, C>)
       return scores.data();
@@ -78,42 +88,55 @@ struct Work {
   }
 };
 
-// Scores become exponentials relative to the row's largest so far; the sums, and the result so far,
-// follow.
+// The largest score of a row so far; the result so far, and the sums, follow it. Scores that the
+// row does not see become infinitely small, up to a whole number of kSumLanes.
 template <class T, class C = gemm_compute_t<T>>
-void soften_row(const Problem<C>& problem, const TilePlace& tile, int64_t row, int64_t width,
-                Work<T>& work) {
+void raise_row(const Problem<C>& problem, const TilePlace& tile, int64_t row, int64_t width,
+               Work<T>& work) {
   C* const scores = work.scores.data() + row * kKeyBlock;
-  const int64_t visible = visible_keys(problem.causal, tile, row);
+  const int64_t visible = visible_keys(problem.causal, tile, row), whole = whole_lanes(visible);
   if (problem.mask.data) mask_row(problem.mask, tile, row, scores);
-  C largest = work.largest[row];
+  std::fill(scores + visible, scores + whole, -kInfinite<C>);
+  const C before = work.largest[row];
+  C largest = before;
 #pragma omp simd reduction(max : largest)
-  for (int64_t j = 0; j < visible; ++j) largest = scores[j] > largest ? scores[j] : largest;
-  const C base = largest == -kInfinite<C> ? C(0) : largest;
-  C total = 0;
-#pragma omp simd reduction(+ : total)
-  for (int64_t j = 0; j < visible; ++j) {
-    const C e = exponential(scores[j] - base);
-    scores[j] = e;
-    total += e;
-  }
-  if (largest != work.largest[row]) {
-    const C shrink = exponential(work.largest[row] - base);
-    C* const result = work.result.data() + row * width;
+  for (int64_t j = 0; j < whole; ++j) largest = scores[j] > largest ? scores[j] : largest;
+  if (largest == before) return;
+  work.largest[row] = largest;
+  const C shrink = exponential(before - largest);
+  C *const result = work.result.data() + row * width, *const totals = work.totals[row];
 #pragma omp simd
-    for (int64_t j = 0; j < width; ++j) result[j] *= shrink;
-    work.total[row] *= shrink;
-    work.largest[row] = largest;
+  for (int64_t j = 0; j < width; ++j) result[j] *= shrink;
+#pragma omp simd
+  for (int64_t lane = 0; lane < kSumLanes; ++lane) totals[lane] *= shrink;
+}
+
+// Scores become exponentials relative to the row's largest so far, and are added to the sums.
+template <class T, class C = gemm_compute_t<T>>
+void soften_row(const Problem<C>& problem, const TilePlace& tile, int64_t row, Work<T>& work) {
+  C* const scores = work.scores.data() + row * kKeyBlock;
+  const int64_t visible = visible_keys(problem.causal, tile, row), whole = whole_lanes(visible);
+  const C base = work.largest[row] == -kInfinite<C> ? C(0) : work.largest[row];
+  C sums[kSumLanes] = {};
+  for (int64_t j = 0; j < whole; j += kSumLanes) {
+#pragma omp simd
+    for (int64_t lane = 0; lane < kSumLanes; ++lane) {
+      const C e = exponential(scores[j + lane] - base);
+      scores[j + lane] = e;
+      sums[lane] += e;
+    }
   }
-  work.total[row] += total;
+  C* const totals = work.totals[row];
+#pragma omp simd
+  for (int64_t lane = 0; lane < kSumLanes; ++lane) totals[lane] += sums[lane];
   if (problem.dropout.on) {
     C factors[kKeyBlock];
     dropout_row(problem.dropout, dropout_element(problem, tile, row), visible, factors);
     for (int64_t j = 0; j < visible; ++j) scores[j] *= factors[j];
   }
   T* const exponentials = work.exponentials() + row * kKeyBlock;
-  if constexpr (!std::is_same_v<T, C>) store_tile<T, C>(scores, exponentials, 1, visible);
-  std::fill(exponentials + visible, exponentials + tile.cols, T(0));
+  if constexpr (!std::is_same_v<T, C>) round_numbers(scores, whole, exponentials);
+  if (whole < tile.cols) std::fill(exponentials + whole, exponentials + tile.cols, T(0));
 }
 
 // Rows of the work from `first` on become results, those of the tile.
@@ -122,7 +145,9 @@ void finish_rows(const TilePlace& tile, int64_t width, int64_t first, Work<T>& w
                  const Target& out, C* logarithms) {
   for (int64_t i = 0; i < tile.rows; ++i) {
     C* const result = work.result.data() + (first + i) * width;
-    const C total = work.total[first + i], factor = total == 0 ? C(0) : C(1) / total;
+    C total = 0;
+    for (const C sum : work.totals[first + i]) total += sum;
+    const C factor = total == 0 ? C(0) : C(1) / total;
 #pragma omp simd
     for (int64_t j = 0; j < width; ++j) result[j] *= factor;
     logarithms[i] = total == 0 ? -kInfinite<C> : work.largest[first + i] + math::log(total);
@@ -140,9 +165,7 @@ void attend_block(const Problem<C>& problem, TilePlace tile, int64_t pair, Packe
   const MatrixView<const T> query =
       problem.query.rows(sequence.batch, tile.head, sequence.first_query + tile.query, tile.rows,
                          size, work.query.data());
-  std::fill_n(work.largest, tile.rows, -kInfinite<C>);
-  std::fill_n(work.total, tile.rows, C(0));
-  std::fill_n(work.result.data(), tile.rows * width, C(0));
+  work.clear(tile.rows, width);
   const int64_t keys =
       problem.causal ? std::min(sequence.keys, tile.query + tile.rows) : sequence.keys;
   for (tile.key = 0; tile.key < keys; tile.key += kKeyBlock) {
@@ -158,7 +181,8 @@ void attend_block(const Problem<C>& problem, TilePlace tile, int64_t pair, Packe
       multiply_packed<T>(rows, turned.columns(seen), {query.at(row, 0), query.row_stride, 1},
                          turned, work.scores.data() + row * kKeyBlock, kKeyBlock, problem.scale, 0,
                          work.scratch.data());
-      for (int64_t i = row; i < row + rows; ++i) soften_row(problem, tile, i, width, work);
+      for (int64_t i = row; i < row + rows; ++i) raise_row(problem, tile, i, width, work);
+      for (int64_t i = row; i < row + rows; ++i) soften_row(problem, tile, i, work);
       add_packed<T>(rows, seen, {work.exponentials() + row * kKeyBlock, kKeyBlock, 1}, values,
                     work.result.data() + row * width, 1, work.scratch.data());
     }
@@ -184,9 +208,7 @@ void attend_few(const Problem<C>& problem, const Sequence& sequence, int64_t gro
   for (int64_t h = 0; h < shared; ++h)
     problem.query.load_rows(sequence.batch, group * shared + h, sequence.first_query, queries, size,
                             work.query.data() + h * queries * size);
-  std::fill_n(work.largest, rows, -kInfinite<C>);
-  std::fill_n(work.total, rows, C(0));
-  std::fill_n(work.result.data(), rows * pitch, C(0));
+  work.clear(rows, pitch);
   const int64_t keys = problem.causal ? std::min(sequence.keys, queries) : sequence.keys;
   TilePlace tile{.sequence = &sequence};
   for (tile.key = 0; tile.key < keys; tile.key += kKeyBlock) {
@@ -206,7 +228,8 @@ void attend_few(const Problem<C>& problem, const Sequence& sequence, int64_t gro
       for (int64_t j = 0; j < tile.cols; ++j) scores[j] = row[j] * problem.scale;
       tile.head = group * shared + r / queries;
       tile.query = r % queries - r;  // row r of the tile is query r % queries
-      soften_row(problem, tile, r, pitch, work);
+      raise_row(problem, tile, r, pitch, work);
+      soften_row(problem, tile, r, work);
       std::copy_n(scores, tile.cols, row);
     }
     const MatrixView<const C> v =
