@@ -26,6 +26,12 @@ bool has_whole_exponent(const Tensor& self, const Tensor& other) {
   return self.is_floating_point() && is_integral(other.dtype());
 }
 
+/// An exponent without dims is a number, which takes part in the precision of the result.
+Tensor power_of_two(const Tensor& self, const Tensor& exponent) {
+  const Arg operands[] = {self, exponent};
+  return pow(2.0, exponent.dim() == 0 ? to(exponent, result_type(operands)) : exponent);
+}
+
 DType power_type(bool complex) { return complex ? kComplex128 : kFloat64; }
 
 const Tensor& check_power_target(const Tensor& self, bool complex) {
@@ -54,11 +60,11 @@ std::tuple<Tensor, Tensor> frexp(const Tensor& self) {
 
 Tensor ldexp(const Tensor& self, const Tensor& other) {
   if (has_whole_exponent(self, other)) return apply(pointwise_op<Ldexp>(), {self, other});
-  return self * pow(2.0, other);
+  return self * power_of_two(self, other);
 }
 const Tensor& ldexp_(const Tensor& self, const Tensor& other) {
   if (has_whole_exponent(self, other)) return apply_inplace(pointwise_op<Ldexp>(), {self, other});
-  return mul_(self, pow(2.0, other));
+  return mul_(self, power_of_two(self, other));
 }
 
 Tensor float_power(const Tensor& self, const Tensor& exponent) {

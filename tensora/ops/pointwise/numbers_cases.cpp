@@ -147,6 +147,16 @@ void power_cases(Cases& cases) {
       "rsub", [](const Tensor& a, const Tensor& b) { return rsub(a, b, 2); },
       [](double a, double b) { return b - 2 * a; }, {kFloat32, kFloat64}, nullptr);
   cases.add({.op = "ldexp",
+             .name = "an exponent without dims, of fewer digits",
+             .inputs = {{{3}}, {.sizes = {}, .dtype = kFloat16, .values = {2.69921875}}},
+             .run = [](In x) { return one(ldexp(x[0], x[1])); },
+             .reference =
+                 [](Arrays x) {
+                   return map_elements(x, [](const double* v) { return v[0] * std::exp2(v[1]); });
+                 },
+             .dtypes = {kFloat32, kFloat64},
+             .inplace = [](In x) { ldexp_(x[0], x[1]); }});
+  cases.add({.op = "ldexp",
              .name = "whole exponents",
              .inputs = {{{5, 3}}, {.sizes = {3}, .dtype = kInt32, .values = {3, -2, 0}}},
              .run = [](In x) { return one(ldexp(x[0], x[1])); },
