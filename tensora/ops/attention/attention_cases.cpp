@@ -117,6 +117,10 @@ void add_shapes(Cases& cases) {
       {.causal = true});
   add(cases, "tensor core sizes", {{{1, 2, 70, 128}}, {{1, 1, 200, 128}}, {{1, 1, 200, 128}}},
       {.gqa = true});
+  add(cases, "whole tiles", {{{1, 2, 64, 32}}, {{1, 2, 96, 32}}, {{1, 2, 96, 64}}});
+  add(cases, "parts of tiles", {{{1, 1, 33, 33}}, {{1, 1, 205, 33}}, {{1, 1, 205, 17}}});
+  add(cases, "parts of tiles, causal", {{{1, 2, 99, 40}}, {{1, 1, 97, 40}}, {{1, 1, 97, 96}}},
+      {.causal = true, .gqa = true});
   add(cases, "wide heads", {{{1, 1, 5, 300}}, {{1, 1, 70, 300}}, {{1, 1, 70, 270}}});
 }
 

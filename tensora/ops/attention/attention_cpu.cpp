@@ -14,10 +14,10 @@ namespace {
 
 constexpr int64_t kPackedBytes = int64_t{64} << 20;
 
-// Rows at once where a row sees one key more than that before it. bfloat16 takes as few everywhere:
-// its products are so fast that the time is that of the scores' way through the caches.
+// Rows whose scores are computed at once. So few stay in the L1 cache until they are multiplied
+// with the values, and in causal attention see almost the same keys.
 template <class T>
-constexpr int64_t kDiagonalRows = std::is_same_v<T, BFloat16> ? 32 : 24;
+constexpr int64_t kRowsAtOnce = std::is_same_v<T, BFloat16> ? 32 : 24;
 
 constexpr int64_t kSumLanes = 16;  // of a row's sums, added up at the end; divides kKeyBlock
 
@@ -172,10 +172,8 @@ void attend_block(const Problem<C>& problem, TilePlace tile, int64_t pair, Packe
     tile.cols = std::min(kKeyBlock, sequence.keys - tile.key);
     const PackedMatrix<T> turned{packed.keys_at(pair, tile.key), size, tile.cols};
     const PackedMatrix<T> values{packed.values_at(pair, tile.key), tile.cols, width};
-    const bool diagonal = problem.causal && tile.query < tile.key + tile.cols - 1;
-    const bool few = diagonal || std::is_same_v<T, BFloat16>;
     for (int64_t row = 0, rows = 0; row < tile.rows; row += rows) {
-      rows = std::min(few ? kDiagonalRows<T> : tile.rows, tile.rows - row);
+      rows = std::min(kRowsAtOnce<T>, tile.rows - row);
       const int64_t seen = visible_keys(problem.causal, tile, row + rows - 1);
       if (seen == 0) continue;
       multiply_packed<T>(rows, turned.columns(seen), {query.at(row, 0), query.row_stride, 1},
