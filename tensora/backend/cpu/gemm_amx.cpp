@@ -136,6 +136,7 @@ BlockKernels<BFloat16> block_kernels(BlockKernels<BFloat16> kernels) {
   kernels.panel_width = kPanel;
   kernels.panel_height = kPanel;
   kernels.row_block = kRowsInCache;
+  kernels.column_multiple = kPanel;
   kernels.k_block = kDepth;
   kernels.scratch = kRowsInCache * kDepth;
   kernels.panels = panels;

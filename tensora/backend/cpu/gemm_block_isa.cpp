@@ -12,12 +12,21 @@ namespace tensora::cpu::TENSORA_ISA {
 
 namespace {
 
-constexpr int64_t kRowsAhead = 12;
+constexpr int64_t kRowsAhead = 24;
+
+/// By reference: as an argument on the stack it would be copied by loads wider than the stores that
+/// have just written it, and such a load waits until all the sums of the tile before are stored.
+template <class C>
+struct TileOperands {
+  int64_t k;
+  MatrixView<const C> a;
+  const C* b;
+  int64_t b_stride;
+};
 
 /// Packed: a is a panel [k][MR], otherwise it is read in place with strides.
 template <class C, int MR, int NV, bool Packed>
-void tile_product(int64_t k, MatrixView<const C> a, const C* b, int64_t b_stride,
-                  const TileOut<C>& out) {
+void tile_product(const TileOperands<C>& operands, const TileOut<C>& out) {
   using V = Vector<C>;
   constexpr int W = kLanes<C>;
   V sums[MR][NV];
@@ -32,18 +41,17 @@ void tile_product(int64_t k, MatrixView<const C> a, const C* b, int64_t b_stride
 #pragma GCC unroll 4
     for (int j = 0; j < NV * kVectorBytes; j += 64) __builtin_prefetch(row + j, 1, 3);
   }
-  const C* p = a.data;
-  const int64_t rows = Packed ? 1 : a.row_stride;
-  const int64_t step = Packed ? MR : a.col_stride;
-  for (int64_t depth = 0; depth < k; ++depth) {
+  const C* p = operands.a.data;
+  const C* b = operands.b;
+  const int64_t b_stride = operands.b_stride;
+  const int64_t rows = Packed ? 1 : operands.a.row_stride;
+  const int64_t step = Packed ? MR : operands.a.col_stride;
+  for (int64_t depth = 0; depth < operands.k; ++depth) {
     V bv[NV];
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) bv[j] = load<V>(b + j * W);
-    if constexpr (!Packed) {
-      // Rows of b in place are on different pages, across which the processor does not prefetch.
 #pragma GCC unroll 4
-      for (int j = 0; j < NV; ++j) __builtin_prefetch(b + kRowsAhead * b_stride + j * W, 0, 3);
-    }
+    for (int j = 0; j < NV; ++j) __builtin_prefetch(b + kRowsAhead * b_stride + j * W, 0, 3);
 #pragma GCC unroll 16
     for (int i = 0; i < MR; ++i) {
       const C x = p[i * rows];
@@ -57,7 +65,7 @@ void tile_product(int64_t k, MatrixView<const C> a, const C* b, int64_t b_stride
 }
 
 template <class C>
-using TileFunction = void (*)(int64_t, MatrixView<const C>, const C*, int64_t, const TileOut<C>&);
+using TileFunction = void (*)(const TileOperands<C>&, const TileOut<C>&);
 
 template <class C, bool Packed>
 struct TileTable {
@@ -168,7 +176,7 @@ template <class T>
   if constexpr (!std::is_same_v<T, C> && !(std::is_integral_v<T> && sizeof(T) == sizeof(C))) {
     return true;
   }
-  return product.n > 192;
+  return product.n > 512;
 }
 
 template <class C>
@@ -229,16 +237,34 @@ void multiply(const BlockProduct<T>& product) {
           const TileOut<C> out = {product.out + i * product.out_row_stride + col,
                                   product.out_row_stride, columns, product.alpha, product.beta};
           if (pack) {
-            kTiles<C, true>.at[rows - 1][vectors - 1](k, {packed_a + (i - row) * k, 1, rows},
-                                                      b.data, b.row_stride, out);
+            const MatrixView<const C> a = {packed_a + (i - row) * k, 1, rows};
+            kTiles<C, true>.at[rows - 1][vectors - 1]({k, a, b.data, b.row_stride}, out);
           } else if constexpr (sizeof(T) == sizeof(C)) {
             const MatrixView<const C> a = {reinterpret_cast<const C*>(product.a.at(i, 0)),
                                            product.a.row_stride, product.a.col_stride};
-            kTiles<C, false>.at[rows - 1][vectors - 1](k, a, b.data, b.row_stride, out);
+            kTiles<C, false>.at[rows - 1][vectors - 1]({k, a, b.data, b.row_stride}, out);
           }
         }
       }
     }
+  }
+}
+
+/// A row of out whose elements are contiguous.
+template <class T>
+void finish_row(int64_t n, const gemm_compute_t<T>* sums, T* out, gemm_compute_t<T> alpha,
+                gemm_compute_t<T> beta) {
+  using C = gemm_compute_t<T>;
+  constexpr int W = kLanes<C>;
+  int64_t j = 0;
+  for (; j + W <= n; j += W) {
+    Vector<C> value = alpha * load<Vector<C>>(sums + j);
+    if (beta != C{0}) value = multiply_add<C>(beta, load_wide<C, W>(out + j), value);
+    store_narrow<T, C>(out + j, value);
+  }
+  for (; j < n; ++j) {
+    const C value = alpha * sums[j];
+    out[j] = narrow<T>(beta == C{0} ? value : multiply_add<C>(beta, widen<C>(out[j]), value));
   }
 }
 
@@ -248,13 +274,14 @@ void finish(int64_t m, int64_t n, const gemm_compute_t<T>* sums, MatrixView<T> o
   using C = gemm_compute_t<T>;
   for (int64_t i = 0; i < m; ++i) {
     const C* row = sums + i * n;
-    if (beta == C{0}) {
-      for (int64_t j = 0; j < n; ++j) *out.at(i, j) = narrow<T>(alpha * row[j]);
-    } else {
-      for (int64_t j = 0; j < n; ++j) {
-        T* const place = out.at(i, j);
-        *place = narrow<T>(alpha * row[j] + beta * widen<C>(*place));
-      }
+    if (out.col_stride == 1) {
+      finish_row<T>(n, row, out.at(i, 0), alpha, beta);
+      continue;
+    }
+    for (int64_t j = 0; j < n; ++j) {
+      T* const place = out.at(i, j);
+      const C value = alpha * row[j];
+      *place = narrow<T>(beta == C{0} ? value : multiply_add<C>(beta, widen<C>(*place), value));
     }
   }
 }
@@ -269,6 +296,8 @@ const BlockKernels<T>& block_kernels() {
       .panel_width = Tile<C>::kWidth,
       .panel_height = Tile<C>::kRows,
       .row_block = Tile<C>::kRowsInCache,
+      .column_multiple = kLanes<C>,
+      .columns_in_cache = 2048 / sizeof(C),
       .k_block = Tile<C>::kDepth,
       .scratch = (Tile<C>::kWidth + Tile<C>::kRowsInCache) * Tile<C>::kDepth,
       .panels = panels<C>,
