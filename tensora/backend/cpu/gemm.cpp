@@ -148,12 +148,13 @@ struct PackedB {
 };
 
 /// How much of k is multiplied at once: equal steps, so that no short one is left, for which
-/// reading and writing out would cost more than multiplying.
+/// reading and writing out would cost more than multiplying. An odd multiple, so that panels do not
+/// begin a multiple of 4096 bytes apart.
 template <class T>
 int64_t step_of_k(int64_t k) {
-  constexpr int64_t kMultiple = 32;  // of whole tiles of AMX
-  const int64_t most = kernels<T>().block.k_block;
-  return std::min(most, round_up(ceil_div(k, ceil_div(k, most)), kMultiple));
+  const BlockKernels<T>& block = kernels<T>().block;
+  const int64_t even = ceil_div(k, ceil_div(k, block.k_block));
+  return std::min(block.k_block, (ceil_div(even, block.k_multiple) | 1) * block.k_multiple);
 }
 
 template <class T>

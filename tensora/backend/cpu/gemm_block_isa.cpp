@@ -12,7 +12,9 @@ namespace tensora::cpu::TENSORA_ISA {
 
 namespace {
 
-constexpr int64_t kRowsAhead = 24;
+constexpr int64_t kRowsAhead = 12;
+constexpr int64_t kLongProduct = 128;
+constexpr int64_t kStepsPerRow = 4;  // of k, while the rows of out arrive
 
 /// By reference: as an argument on the stack it would be copied by loads wider than the stores that
 /// have just written it, and such a load waits until all the sums of the tile before are stored.
@@ -35,32 +37,41 @@ void tile_product(const TileOperands<C>& operands, const TileOut<C>& out) {
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) sums[i][j] = V{};
   }
-#pragma GCC unroll 16
-  for (int i = 0; i < MR; ++i) {
-    const char* row = reinterpret_cast<const char*>(out.data + i * out.row_stride);
-#pragma GCC unroll 4
-    for (int j = 0; j < NV * kVectorBytes; j += 64) __builtin_prefetch(row + j, 1, 3);
-  }
   const C* p = operands.a.data;
   const C* b = operands.b;
   const int64_t b_stride = operands.b_stride;
   const int64_t rows = Packed ? 1 : operands.a.row_stride;
   const int64_t step = Packed ? MR : operands.a.col_stride;
-  for (int64_t depth = 0; depth < operands.k; ++depth) {
-    V bv[NV];
+  const auto add_steps = [&](int64_t count) __attribute__((always_inline)) {
+    for (int64_t depth = 0; depth < count; ++depth) {
+      V bv[NV];
 #pragma GCC unroll 4
-    for (int j = 0; j < NV; ++j) bv[j] = load<V>(b + j * W);
+      for (int j = 0; j < NV; ++j) bv[j] = load<V>(b + j * W);
+      if constexpr (!Packed) {
+        // Rows of b in place are on different pages, across which the processor does not prefetch.
 #pragma GCC unroll 4
-    for (int j = 0; j < NV; ++j) __builtin_prefetch(b + kRowsAhead * b_stride + j * W, 0, 3);
+        for (int j = 0; j < NV; ++j) __builtin_prefetch(b + kRowsAhead * b_stride + j * W, 0, 3);
+      }
 #pragma GCC unroll 16
-    for (int i = 0; i < MR; ++i) {
-      const C x = p[i * rows];
+      for (int i = 0; i < MR; ++i) {
+        const C x = p[i * rows];
 #pragma GCC unroll 4
-      for (int j = 0; j < NV; ++j) sums[i][j] += x * bv[j];
+        for (int j = 0; j < NV; ++j) sums[i][j] += x * bv[j];
+      }
+      p += step;
+      b += b_stride;
     }
-    p += step;
-    b += b_stride;
+  };
+  // The rows of out one by one, between steps: asked for all at once they would take every buffer
+  // for missing cache lines, and the operands would wait. A short product finds them in the cache.
+  const int64_t between = operands.k >= kLongProduct ? kStepsPerRow : 0;
+  for (int i = 0; i < MR; ++i) {
+    const char* row = reinterpret_cast<const char*>(out.data + i * out.row_stride);
+#pragma GCC unroll 4
+    for (int j = 0; j < NV * kVectorBytes; j += 64) __builtin_prefetch(row + j, 1, 3);
+    add_steps(between);
   }
+  add_steps(operands.k - MR * between);
   write_tile<C, MR, NV>(sums, out);
 }
 
@@ -121,17 +132,28 @@ void pack_strided(const T* src, int64_t line_stride, int64_t k_stride, int64_t c
   }
 }
 
+/// Rows of a as panels of `height` rows, one after the other.
 template <class T>
-void pack_a_panel(MatrixView<const T> a, int64_t height, int64_t k, gemm_compute_t<T>* dst) {
+void pack_a(MatrixView<const T> a, int64_t rows, int64_t height, int64_t k,
+            gemm_compute_t<T>* dst) {
   using C = gemm_compute_t<T>;
-  if (a.col_stride == 1) {
-    pack_contiguous<C>(a.data, a.row_stride, height, k, height, dst);
-  } else if (a.row_stride == 1) {
+  if (a.row_stride == 1 && a.col_stride != 1) {
+    // Step by step of k, so that memory is read in order.
     for (int64_t depth = 0; depth < k; ++depth) {
-      pack_step<C>(a.at(0, depth), height, height, dst + depth * height);
+      for (int64_t i = 0; i < rows; i += height) {
+        const int64_t count = min_of(height, rows - i);
+        pack_step<C>(a.at(i, depth), count, count, dst + i * k + depth * count);
+      }
     }
-  } else {
-    pack_strided<C>(a.data, a.row_stride, a.col_stride, height, k, height, dst);
+    return;
+  }
+  for (int64_t i = 0; i < rows; i += height) {
+    const int64_t count = min_of(height, rows - i);
+    if (a.col_stride == 1) {
+      pack_contiguous<C>(a.at(i, 0), a.row_stride, count, k, count, dst + i * k);
+    } else {
+      pack_strided<C>(a.at(i, 0), a.row_stride, a.col_stride, count, k, count, dst + i * k);
+    }
   }
 }
 
@@ -176,7 +198,7 @@ template <class T>
   if constexpr (!std::is_same_v<T, C> && !(std::is_integral_v<T> && sizeof(T) == sizeof(C))) {
     return true;
   }
-  return product.n > 512;
+  return product.n > (product.a.col_stride == 1 ? Tile<C>::kColumnsInPlace : 192);
 }
 
 template <class C>
@@ -218,11 +240,9 @@ void multiply(const BlockProduct<T>& product) {
   for (int64_t row = 0; row < product.m; row += rows_at_once) {
     const int64_t row_end = min_of(row + rows_at_once, product.m);
     if (pack) {
-      for (int64_t i = row; i < row_end; i += height) {
-        const MatrixView<const T> a = {product.a.at(i, 0), product.a.row_stride,
-                                       product.a.col_stride};
-        pack_a_panel<T>(a, min_of(height, row_end - i), k, packed_a + (i - row) * k);
-      }
+      const MatrixView<const T> a = {product.a.at(row, 0), product.a.row_stride,
+                                     product.a.col_stride};
+      pack_a<T>(a, row_end - row, height, k, packed_a);
     }
     for (int64_t group = 0, group_end = 0; group < product.n; group = group_end) {
       // The narrowed panels at the end stay with the group before them.
@@ -299,6 +319,7 @@ const BlockKernels<T>& block_kernels() {
       .column_multiple = kLanes<C>,
       .columns_in_cache = 2048 / sizeof(C),
       .k_block = Tile<C>::kDepth,
+      .k_multiple = 8,
       .scratch = (Tile<C>::kWidth + Tile<C>::kRowsInCache) * Tile<C>::kDepth,
       .panels = panels<C>,
       .pack_b = pack_b<T>,

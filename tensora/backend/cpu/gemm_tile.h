@@ -15,14 +15,16 @@ struct Tile {
   static constexpr int kVectors = 3;
   static constexpr int kDepth =
       376;  // panels of b then do not begin a multiple of 4096 bytes apart
-  static constexpr int kRowsInCache = 240;  // rows of a that are packed at once
-  static constexpr int kGroup = 10;         // panels of b that stay in the L2 cache
+  static constexpr int kRowsInCache = 240;     // rows of a that are packed at once
+  static constexpr int kGroup = 10;            // panels of b that stay in the L2 cache
+  static constexpr int kColumnsInPlace = 384;  // of b for which rows of a are not packed
 #else
   static constexpr int kRows = 6;
   static constexpr int kVectors = 2;
   static constexpr int kDepth = 264;  // as above
   static constexpr int kRowsInCache = 144;
   static constexpr int kGroup = 1;
+  static constexpr int kColumnsInPlace = 192;
 #endif
   static constexpr int kWidth = kVectors * kLanes<C>;
 };
