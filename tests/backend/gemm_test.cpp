@@ -223,6 +223,8 @@ TYPED_TEST(GemmTest, LargerThanTheBlocks) {
       expect_right<TypeParam>({1, 20, 1000, 500, a, b, Layout::rows, 1, 1});
       expect_right<TypeParam>({1, 45, 40, 9001, a, b, Layout::columns, 2, -1});
       expect_right<TypeParam>({1, 4, 1111, 700, a, b});
+      expect_right<TypeParam>({1, 70, 1111, 385, a, b, Layout::rows, -2, 3});
+      expect_right<TypeParam>({1, 2100, 70, 40, a, b, Layout::rows, 1, 1});
     }
   }
 }

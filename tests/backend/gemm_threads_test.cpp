@@ -25,13 +25,14 @@ struct Size {
   int64_t batch, m, n, k;
 };
 
-/// Each takes another way: skinny, thin, striped, shared, sliced, by batch, and the libraries'
-/// size classes.
-constexpr Size kSizes[] = {{1, 1, 700, 300},   {1, 300, 5, 700},   {1, 40, 600, 300},
-                           {1, 90, 90, 90},    {1, 130, 120, 110}, {1, 32, 32, 20000},
-                           {1, 100, 60, 9000}, {1, 256, 256, 256}, {1, 300, 200, 400},
-                           {1, 385, 384, 390}, {40, 64, 64, 64},   {3, 200, 210, 190},
-                           {1, 512, 512, 512}};
+/// Each takes another way: skinny, thin, b in place, packed, sliced, by batch, the libraries' size
+/// classes, and several cells: across, down (of types whose sums are apart), with a last panel that
+/// is no whole vector.
+constexpr Size kSizes[] = {
+    {1, 1, 700, 300},   {1, 300, 5, 700},    {1, 40, 600, 300},  {1, 90, 90, 90},
+    {1, 130, 120, 110}, {1, 32, 32, 20000},  {1, 100, 60, 9000}, {1, 256, 256, 256},
+    {1, 300, 200, 400}, {1, 385, 384, 390},  {40, 64, 64, 64},   {3, 200, 210, 190},
+    {1, 512, 512, 512}, {1, 300, 1100, 400}, {1, 2100, 531, 40}, {1, 70, 1003, 777}};
 
 /// A product's operands and its result on one thread.
 template <class T>
@@ -51,7 +52,7 @@ struct Sample {
   }
 
   std::vector<T> product() const {
-    std::vector<T> out(static_cast<size_t>(size.batch * size.m * size.n), T(77.f));
+    std::vector<T> out(static_cast<size_t>(size.batch * size.m * size.n), T(1.7f));
     gemm<T>({.batch = size.batch,
              .m = size.m,
              .n = size.n,
@@ -59,7 +60,8 @@ struct Sample {
              .a = {a.data(), size.m * size.k, size.k, 1},
              .b = {b.data(), size.k * size.n, b_transposed ? 1 : size.n, b_transposed ? size.k : 1},
              .out = {out.data(), size.m * size.n, size.n, 1},
-             .alpha = 0.75});
+             .alpha = 0.75,
+             .beta = -0.3});
     return out;
   }
 

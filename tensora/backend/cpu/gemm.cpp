@@ -37,16 +37,15 @@ namespace {
 
 using Purpose = GemmScratch::Purpose;
 
-constexpr int64_t kSkinnyRows = 8;                    // of a, when rows of b are contiguous
-constexpr int64_t kSkinnyRowsForDots = 16;            // of a, when columns of b are contiguous
-constexpr int64_t kParallelWork = 80 * 80 * 80;       // multiplications worth a second thread
-constexpr int64_t kSliceWork = 128 * 128 * 128;       // ... worth a slice of k
-constexpr int64_t kMostSlices = 32;                   // of k, for as many threads
-constexpr int64_t kSharedPackWork = 192 * 192 * 192;  // below it a thread packs for itself
-constexpr int64_t kThinRows = 64;
-constexpr int64_t kPieceElements = int64_t{1} << 16;  // of b in a thread's own cache
-constexpr int64_t kPackedElements = int64_t{2}
-                                    << 20;  // of b at once; a part of the last-level cache
+constexpr int64_t kSkinnyRows = 8;                       // of a, when rows of b are contiguous
+constexpr int64_t kSkinnyRowsForDots = 16;               // of a, when columns of b are contiguous
+constexpr int64_t kParallelWork = 80 * 80 * 80;          // multiplications worth a second thread
+constexpr int64_t kSliceWork = 128 * 128 * 128;          // ... worth a slice of k
+constexpr int64_t kMostSlices = 32;                      // of k, for as many threads
+constexpr int64_t kSharedPackWork = 192 * 192 * 192;     // below it a thread packs for itself
+constexpr int64_t kRowsInPlace = 1024;                   // of a, when b is not packed
+constexpr int64_t kElementsInPlace = int64_t{1} << 18;   // of such a b
+constexpr int64_t kSumsAtOnce = int64_t{1} << 20;        // of a type that is rounded when complete
 constexpr int64_t kStreamedElements = int64_t{1} << 15;  // of a skinny product's b, per task
 constexpr int kDeterministicThreads = 8;
 
@@ -128,7 +127,7 @@ void multiply_skinny(const Product<T>& p) {
 /// Where the block product of a range of k accumulates: out itself or separate sums.
 template <class C>
 struct Target {
-  C* data = nullptr;
+  C* data = nullptr;  // null: sums of the thread, which become elements of out when complete
   int64_t row_stride = 0;
   C alpha = 1;
   C beta = 0;
@@ -140,7 +139,7 @@ struct Range {
   int64_t size() const { return end - begin; }
 };
 
-/// Panels of b for `cols` and `depths`, one k_block after the other; null data: read b in place.
+/// Panels of b for `cols` and `depths`, one step of k after the other; null data: read b in place.
 template <class C>
 struct PackedB {
   const C* data = nullptr;
@@ -148,19 +147,21 @@ struct PackedB {
   Range depths = {};
 };
 
-/// The columns of panels begin..end of `cols`.
+/// How much of k is multiplied at once: equal steps, so that no short one is left, for which
+/// reading and writing out would cost more than multiplying. An odd multiple, so that panels do not
+/// begin a multiple of 4096 bytes apart.
 template <class T>
-Range panel_range(Range cols, int64_t begin, int64_t end) {
+int64_t step_of_k(int64_t k) {
   const BlockKernels<T>& block = kernels<T>().block;
-  const bool last = end == block.panels(cols.size());
-  return {cols.begin + begin * block.panel_width,
-          last ? cols.end : cols.begin + end * block.panel_width};
+  const int64_t even = ceil_div(k, ceil_div(k, block.k_block));
+  return std::min(block.k_block, (ceil_div(even, block.k_multiple) | 1) * block.k_multiple);
 }
 
 template <class T>
 bool reads_b_in_place(const Product<T>& p) {
   // A large b is read faster by packing: in place, each row of a panel is on another page.
-  return stored_as_computed<T>() && p.b.col_stride == 1 && p.m <= 96 && p.k * p.n <= 1 << 17;
+  return stored_as_computed<T>() && p.b.col_stride == 1 && p.m <= kRowsInPlace &&
+         p.k * p.n <= kElementsInPlace;
 }
 
 template <class T>
@@ -168,8 +169,9 @@ void pack_columns(const Product<T>& p, const PackedB<gemm_compute_t<T>>& packed,
                   gemm_compute_t<T>* data) {
   const BlockKernels<T>& block = kernels<T>().block;
   const int64_t width = round_up(packed.cols.size(), block.vector_width);
-  for (int64_t depth = packed.depths.begin; depth < packed.depths.end; depth += block.k_block) {
-    const int64_t k = std::min(block.k_block, packed.depths.end - depth);
+  const int64_t step = step_of_k<T>(p.k);
+  for (int64_t depth = packed.depths.begin; depth < packed.depths.end; depth += step) {
+    const int64_t k = std::min(step, packed.depths.end - depth);
     const MatrixView<const T> b = {p.b.at(depth, cols.begin), p.b.row_stride, p.b.col_stride};
     block.pack_b(
         b, k, cols.size(),
@@ -184,6 +186,7 @@ void multiply_part(const Product<T>& p, const PackedB<gemm_compute_t<T>>& packed
   using C = gemm_compute_t<T>;
   const BlockKernels<T>& block = kernels<T>().block;
   const int64_t width = round_up(packed.cols.size(), block.vector_width);
+  const int64_t step = step_of_k<T>(p.k);
   BlockProduct<T> product = {
       .n = cols.size(),
       .out_row_stride = target.row_stride,
@@ -195,8 +198,8 @@ void multiply_part(const Product<T>& p, const PackedB<gemm_compute_t<T>>& packed
     product.m = std::min(block.row_block, rows.end - row);
     product.out = target.data + row * target.row_stride + cols.begin;
     product.beta = target.beta;
-    for (int64_t depth = packed.depths.begin; depth < packed.depths.end; depth += block.k_block) {
-      product.k = std::min(block.k_block, packed.depths.end - depth);
+    for (int64_t depth = packed.depths.begin; depth < packed.depths.end; depth += step) {
+      product.k = std::min(step, packed.depths.end - depth);
       product.a = {p.a.at(row, depth), p.a.row_stride, p.a.col_stride};
       if (packed.data != nullptr) {
         product.b_packed = packed.data + (depth - packed.depths.begin) * width +
@@ -210,112 +213,80 @@ void multiply_part(const Product<T>& p, const PackedB<gemm_compute_t<T>>& packed
   }
 }
 
-template <class C>
-C* packed_b_scratch(int64_t elements) {
-  return GemmScratch::of_this_thread().get<C>(Purpose::packed_b, elements);
+/// The rows and columns of out that a thread computes at once.
+struct Cells {
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t down = 1;    // so many cells
+  int64_t across = 1;  // in so many columns
+};
+
+/// Wide ones first, since b is packed anew for each cell. Their size changes no bits.
+template <class T>
+Cells cells_of(const Product<T>& p) {
+  const BlockKernels<T>& block = kernels<T>().block;
+  const bool alone = in_parallel_region() || p.work() < kParallelWork;
+  const int64_t threads = alone ? 1 : get_num_threads();
+  const int64_t most_rows = stored_as_computed<T>() ? p.m : kSumsAtOnce / block.columns_in_cache;
+  Cells cells = {.down = ceil_div(p.m, most_rows), .across = ceil_div(p.n, block.columns_in_cache)};
+  const auto size = [&] {
+    cells.height = round_up(ceil_div(p.m, cells.down), block.panel_height);
+    cells.width = round_up(ceil_div(p.n, cells.across), block.column_multiple);
+  };
+  if (cells.across >= threads) cells.across = round_up(cells.across, threads);
+  size();
+  while (cells.down * cells.across < threads &&
+         (cells.height > block.panel_height || cells.width > block.panel_width)) {
+    cells.width >= cells.height ? ++cells.across : ++cells.down;
+    size();
+  }
+  cells.down = ceil_div(p.m, cells.height);
+  cells.across = ceil_div(p.n, cells.width);
+  return cells;
 }
 
-/// Each thread packs the columns it multiplies: one region, best for medium sizes.
+/// A cell on this thread. Each part of b is packed and used while it is in the cache.
 template <class T>
-void multiply_stripes(const Product<T>& p, const Target<gemm_compute_t<T>>& target) {
+void multiply_cell(const Product<T>& p, Range rows, Range cols, bool in_place,
+                   Target<gemm_compute_t<T>> target) {
   using C = gemm_compute_t<T>;
-  const BlockKernels<T>& block = kernels<T>().block;
-  const int64_t panels = block.panels(p.n);
-  parallel_for(panels, ceil_div(panels, get_num_threads()), [&](int64_t begin, int64_t end) {
-    PackedB<C> packed = {.cols = panel_range<T>({0, p.n}, begin, end), .depths = {0, p.k}};
-    C* const data = packed_b_scratch<C>(p.k * round_up(packed.cols.size(), block.vector_width));
-    pack_columns(p, packed, packed.cols, data);
-    packed.data = data;
-    multiply_part(p, packed, {0, p.m}, packed.cols, target);
-  });
-}
-
-/// Few rows and a large b: each part of b is packed and used while it is in the cache.
-template <class T>
-void multiply_thin(const Product<T>& p, const Target<gemm_compute_t<T>>& target) {
-  using C = gemm_compute_t<T>;
-  const BlockKernels<T>& block = kernels<T>().block;
-  const int64_t panels = block.panels(p.n);
-  const int64_t at_once =
-      std::max<int64_t>(1, kPieceElements / (block.k_block * block.panel_width));
-  const int64_t grain = p.work() < kParallelWork ? panels : at_once;
-  parallel_for(panels, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t panel = begin; panel < end; panel += at_once) {
-      const Range cols = panel_range<T>({0, p.n}, panel, std::min(panel + at_once, end));
-      Target<C> sums = target;
-      C* const data =
-          packed_b_scratch<C>(round_up(cols.size(), block.vector_width) * block.k_block);
-      for (int64_t depth = 0; depth < p.k; depth += block.k_block) {
-        PackedB<C> packed = {.cols = cols, .depths = {depth, std::min(depth + block.k_block, p.k)}};
-        pack_columns(p, packed, cols, data);
-        packed.data = data;
-        multiply_part(p, packed, {0, p.m}, cols, sums);
-        sums.beta = C{1};
-      }
-    }
-  });
-}
-
-/// Splits the rows, or the columns where rows are few, over the threads.
-template <class T>
-void multiply_shared(const Product<T>& p, const PackedB<gemm_compute_t<T>>& packed,
-                     const Target<gemm_compute_t<T>>& target) {
-  const BlockKernels<T>& block = kernels<T>().block;
-  const int64_t threads = get_num_threads();
-  const int64_t panels = ceil_div(p.m, block.panel_height);
-  const bool parallel = p.m * packed.cols.size() * packed.depths.size() >= kParallelWork;
-  if (panels >= 2 * threads || !parallel) {
-    const int64_t height = ceil_div(p.m, panels);
-    const int64_t grain = parallel ? std::clamp<int64_t>(panels / (6 * threads), 1, 12) : panels;
-    parallel_for(panels, grain, [&](int64_t begin, int64_t end) {
-      multiply_part(p, packed, {begin * height, std::min(end * height, p.m)}, packed.cols, target);
-    });
-    return;
-  }
-  const int64_t count = block.panels(packed.cols.size());
-  parallel_for(count, std::max<int64_t>(1, count / (8 * threads)), [&](int64_t begin, int64_t end) {
-    multiply_part(p, packed, {0, p.m}, panel_range<T>(packed.cols, begin, end), target);
-  });
-}
-
-template <class T>
-void multiply_blocks(const Product<T>& p, Target<gemm_compute_t<T>> target) {
-  using C = gemm_compute_t<T>;
-  const BlockKernels<T>& block = kernels<T>().block;
-  if (reads_b_in_place(p)) {
-    multiply_shared<T>(p, {.cols = {0, p.n}, .depths = {0, p.k}}, target);
-    return;
-  }
-  if (p.m <= kThinRows && p.k * p.n > kPieceElements) {
-    multiply_thin(p, target);
-    return;
-  }
-  const bool alone = in_parallel_region() || get_num_threads() == 1 || p.work() < kParallelWork;
-  if (!alone && p.work() < kSharedPackWork) {
-    multiply_stripes(p, target);
-    return;
-  }
-  const int64_t k_at_once =
-      std::min(p.k, std::max<int64_t>(2048 / block.k_block, 1) * block.k_block);
-  const int64_t n_at_once = std::min(p.n, round_up(kPackedElements / k_at_once, block.panel_width));
-  const C beta = target.beta;
-  for (int64_t col = 0; col < p.n; col += n_at_once) {
-    target.beta = beta;
-    for (int64_t depth = 0; depth < p.k; depth += k_at_once) {
-      PackedB<C> packed = {.cols = {col, std::min(col + n_at_once, p.n)},
-                           .depths = {depth, std::min(depth + k_at_once, p.k)}};
-      const int64_t width = round_up(packed.cols.size(), block.vector_width);
-      C* const data = packed_b_scratch<C>(width * packed.depths.size());
-      const int64_t panels = block.panels(packed.cols.size());
-      const int64_t grain = alone ? panels : ceil_div(kStreamedElements, packed.depths.size() * 48);
-      parallel_for(panels, grain, [&](int64_t begin, int64_t end) {
-        pack_columns(p, packed, panel_range<T>(packed.cols, begin, end), data);
-      });
+  GemmScratch& scratch = GemmScratch::of_this_thread();
+  C* const sums =
+      target.data ? nullptr : scratch.get<C>(Purpose::cell_sums, rows.size() * cols.size());
+  if (sums)
+    target = {.data = sums - rows.begin * cols.size() - cols.begin, .row_stride = cols.size()};
+  if (in_place) {
+    multiply_part<T>(p, {.cols = cols, .depths = {0, p.k}}, rows, cols, target);
+  } else {
+    const int64_t step = step_of_k<T>(p.k);
+    C* const data = scratch.get<C>(Purpose::packed_b,
+                                   round_up(cols.size(), kernels<T>().block.vector_width) * step);
+    for (int64_t depth = 0; depth < p.k; depth += step) {
+      PackedB<C> packed = {.cols = cols, .depths = {depth, std::min(depth + step, p.k)}};
+      pack_columns(p, packed, cols, data);
       packed.data = data;
-      multiply_shared(p, packed, target);
+      multiply_part(p, packed, rows, cols, target);
       target.beta = C{1};
     }
   }
+  if (sums)
+    kernels<T>().block.finish(
+        rows.size(), cols.size(), sums,
+        {p.out.at(rows.begin, cols.begin), p.out.row_stride, p.out.col_stride}, p.alpha, p.beta);
+}
+
+template <class T>
+void multiply_blocks(const Product<T>& p, const Target<gemm_compute_t<T>>& target) {
+  const Cells cells = cells_of(p);
+  const bool in_place = reads_b_in_place(p);
+  parallel_for(cells.down * cells.across, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t cell = begin; cell < end; ++cell) {
+      const int64_t row = cell % cells.down * cells.height;
+      const int64_t col = cell / cells.down * cells.width;
+      multiply_cell(p, {row, std::min(row + cells.height, p.m)},
+                    {col, std::min(col + cells.width, p.n)}, in_place, target);
+    }
+  });
 }
 
 template <class T>
@@ -385,9 +356,7 @@ void multiply(Product<T> p) {
                         .alpha = p.alpha,
                         .beta = p.beta});
   } else {
-    C* const sums = GemmScratch::of_this_thread().get<C>(Purpose::sums, p.m * p.n);
-    multiply_blocks(p, {.data = sums, .row_stride = p.n});
-    finish_rows(p, sums);
+    multiply_blocks(p, {});
   }
 }
 

@@ -198,7 +198,9 @@ BlockKernels<BFloat16> block_kernels(BlockKernels<BFloat16> kernels) {
   kernels.panel_width = kPanel;
   kernels.panel_height = kPanel;
   kernels.row_block = kRowsInCache;
+  kernels.column_multiple = kPanel;
   kernels.k_block = kDepth;
+  kernels.k_multiple = kSteps;
   kernels.scratch = kRowsInCache * kDepth;
   kernels.panels = panels;
   kernels.pack_b = pack_b;

@@ -13,11 +13,22 @@ namespace tensora::cpu::TENSORA_ISA {
 namespace {
 
 constexpr int64_t kRowsAhead = 12;
+constexpr int64_t kLongProduct = 128;
+constexpr int64_t kStepsPerRow = 4;  // of k, while the rows of out arrive
+
+/// By reference: as an argument on the stack it would be copied by loads wider than the stores that
+/// have just written it, and such a load waits until all the sums of the tile before are stored.
+template <class C>
+struct TileOperands {
+  int64_t k;
+  MatrixView<const C> a;
+  const C* b;
+  int64_t b_stride;
+};
 
 /// Packed: a is a panel [k][MR], otherwise it is read in place with strides.
 template <class C, int MR, int NV, bool Packed>
-void tile_product(int64_t k, MatrixView<const C> a, const C* b, int64_t b_stride,
-                  const TileOut<C>& out) {
+void tile_product(const TileOperands<C>& operands, const TileOut<C>& out) {
   using V = Vector<C>;
   constexpr int W = kLanes<C>;
   V sums[MR][NV];
@@ -26,38 +37,46 @@ void tile_product(int64_t k, MatrixView<const C> a, const C* b, int64_t b_stride
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) sums[i][j] = V{};
   }
+  const C* p = operands.a.data;
+  const C* b = operands.b;
+  const int64_t b_stride = operands.b_stride;
+  const int64_t rows = Packed ? 1 : operands.a.row_stride;
+  const int64_t step = Packed ? MR : operands.a.col_stride;
+  const auto add_steps = [&](int64_t count) __attribute__((always_inline)) {
+    for (int64_t depth = 0; depth < count; ++depth) {
+      V bv[NV];
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; ++j) bv[j] = load<V>(b + j * W);
+      if constexpr (!Packed) {
+        // Rows of b in place are on different pages, across which the processor does not prefetch.
+#pragma GCC unroll 4
+        for (int j = 0; j < NV; ++j) __builtin_prefetch(b + kRowsAhead * b_stride + j * W, 0, 3);
+      }
 #pragma GCC unroll 16
+      for (int i = 0; i < MR; ++i) {
+        const C x = p[i * rows];
+#pragma GCC unroll 4
+        for (int j = 0; j < NV; ++j) sums[i][j] += x * bv[j];
+      }
+      p += step;
+      b += b_stride;
+    }
+  };
+  // The rows of out one by one, between steps: asked for all at once they would take every buffer
+  // for missing cache lines, and the operands would wait. A short product finds them in the cache.
+  const int64_t between = operands.k >= kLongProduct ? kStepsPerRow : 0;
   for (int i = 0; i < MR; ++i) {
     const char* row = reinterpret_cast<const char*>(out.data + i * out.row_stride);
 #pragma GCC unroll 4
     for (int j = 0; j < NV * kVectorBytes; j += 64) __builtin_prefetch(row + j, 1, 3);
+    add_steps(between);
   }
-  const C* p = a.data;
-  const int64_t rows = Packed ? 1 : a.row_stride;
-  const int64_t step = Packed ? MR : a.col_stride;
-  for (int64_t depth = 0; depth < k; ++depth) {
-    V bv[NV];
-#pragma GCC unroll 4
-    for (int j = 0; j < NV; ++j) bv[j] = load<V>(b + j * W);
-    if constexpr (!Packed) {
-      // Rows of b in place are on different pages, across which the processor does not prefetch.
-#pragma GCC unroll 4
-      for (int j = 0; j < NV; ++j) __builtin_prefetch(b + kRowsAhead * b_stride + j * W, 0, 3);
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < MR; ++i) {
-      const C x = p[i * rows];
-#pragma GCC unroll 4
-      for (int j = 0; j < NV; ++j) sums[i][j] += x * bv[j];
-    }
-    p += step;
-    b += b_stride;
-  }
+  add_steps(operands.k - MR * between);
   write_tile<C, MR, NV>(sums, out);
 }
 
 template <class C>
-using TileFunction = void (*)(int64_t, MatrixView<const C>, const C*, int64_t, const TileOut<C>&);
+using TileFunction = void (*)(const TileOperands<C>&, const TileOut<C>&);
 
 template <class C, bool Packed>
 struct TileTable {
@@ -113,17 +132,28 @@ void pack_strided(const T* src, int64_t line_stride, int64_t k_stride, int64_t c
   }
 }
 
+/// Rows of a as panels of `height` rows, one after the other.
 template <class T>
-void pack_a_panel(MatrixView<const T> a, int64_t height, int64_t k, gemm_compute_t<T>* dst) {
+void pack_a(MatrixView<const T> a, int64_t rows, int64_t height, int64_t k,
+            gemm_compute_t<T>* dst) {
   using C = gemm_compute_t<T>;
-  if (a.col_stride == 1) {
-    pack_contiguous<C>(a.data, a.row_stride, height, k, height, dst);
-  } else if (a.row_stride == 1) {
+  if (a.row_stride == 1 && a.col_stride != 1) {
+    // Step by step of k, so that memory is read in order.
     for (int64_t depth = 0; depth < k; ++depth) {
-      pack_step<C>(a.at(0, depth), height, height, dst + depth * height);
+      for (int64_t i = 0; i < rows; i += height) {
+        const int64_t count = min_of(height, rows - i);
+        pack_step<C>(a.at(i, depth), count, count, dst + i * k + depth * count);
+      }
     }
-  } else {
-    pack_strided<C>(a.data, a.row_stride, a.col_stride, height, k, height, dst);
+    return;
+  }
+  for (int64_t i = 0; i < rows; i += height) {
+    const int64_t count = min_of(height, rows - i);
+    if (a.col_stride == 1) {
+      pack_contiguous<C>(a.at(i, 0), a.row_stride, count, k, count, dst + i * k);
+    } else {
+      pack_strided<C>(a.at(i, 0), a.row_stride, a.col_stride, count, k, count, dst + i * k);
+    }
   }
 }
 
@@ -168,7 +198,7 @@ template <class T>
   if constexpr (!std::is_same_v<T, C> && !(std::is_integral_v<T> && sizeof(T) == sizeof(C))) {
     return true;
   }
-  return product.n > 192;
+  return product.n > (product.a.col_stride == 1 ? Tile<C>::kColumnsInPlace : 192);
 }
 
 template <class C>
@@ -210,11 +240,9 @@ void multiply(const BlockProduct<T>& product) {
   for (int64_t row = 0; row < product.m; row += rows_at_once) {
     const int64_t row_end = min_of(row + rows_at_once, product.m);
     if (pack) {
-      for (int64_t i = row; i < row_end; i += height) {
-        const MatrixView<const T> a = {product.a.at(i, 0), product.a.row_stride,
-                                       product.a.col_stride};
-        pack_a_panel<T>(a, min_of(height, row_end - i), k, packed_a + (i - row) * k);
-      }
+      const MatrixView<const T> a = {product.a.at(row, 0), product.a.row_stride,
+                                     product.a.col_stride};
+      pack_a<T>(a, row_end - row, height, k, packed_a);
     }
     for (int64_t group = 0, group_end = 0; group < product.n; group = group_end) {
       // The narrowed panels at the end stay with the group before them.
@@ -229,16 +257,34 @@ void multiply(const BlockProduct<T>& product) {
           const TileOut<C> out = {product.out + i * product.out_row_stride + col,
                                   product.out_row_stride, columns, product.alpha, product.beta};
           if (pack) {
-            kTiles<C, true>.at[rows - 1][vectors - 1](k, {packed_a + (i - row) * k, 1, rows},
-                                                      b.data, b.row_stride, out);
+            const MatrixView<const C> a = {packed_a + (i - row) * k, 1, rows};
+            kTiles<C, true>.at[rows - 1][vectors - 1]({k, a, b.data, b.row_stride}, out);
           } else if constexpr (sizeof(T) == sizeof(C)) {
             const MatrixView<const C> a = {reinterpret_cast<const C*>(product.a.at(i, 0)),
                                            product.a.row_stride, product.a.col_stride};
-            kTiles<C, false>.at[rows - 1][vectors - 1](k, a, b.data, b.row_stride, out);
+            kTiles<C, false>.at[rows - 1][vectors - 1]({k, a, b.data, b.row_stride}, out);
           }
         }
       }
     }
+  }
+}
+
+/// A row of out whose elements are contiguous.
+template <class T>
+void finish_row(int64_t n, const gemm_compute_t<T>* sums, T* out, gemm_compute_t<T> alpha,
+                gemm_compute_t<T> beta) {
+  using C = gemm_compute_t<T>;
+  constexpr int W = kLanes<C>;
+  int64_t j = 0;
+  for (; j + W <= n; j += W) {
+    Vector<C> value = alpha * load<Vector<C>>(sums + j);
+    if (beta != C{0}) value = multiply_add<C>(beta, load_wide<C, W>(out + j), value);
+    store_narrow<T, C>(out + j, value);
+  }
+  for (; j < n; ++j) {
+    const C value = alpha * sums[j];
+    out[j] = narrow<T>(beta == C{0} ? value : multiply_add<C>(beta, widen<C>(out[j]), value));
   }
 }
 
@@ -248,13 +294,14 @@ void finish(int64_t m, int64_t n, const gemm_compute_t<T>* sums, MatrixView<T> o
   using C = gemm_compute_t<T>;
   for (int64_t i = 0; i < m; ++i) {
     const C* row = sums + i * n;
-    if (beta == C{0}) {
-      for (int64_t j = 0; j < n; ++j) *out.at(i, j) = narrow<T>(alpha * row[j]);
-    } else {
-      for (int64_t j = 0; j < n; ++j) {
-        T* const place = out.at(i, j);
-        *place = narrow<T>(alpha * row[j] + beta * widen<C>(*place));
-      }
+    if (out.col_stride == 1) {
+      finish_row<T>(n, row, out.at(i, 0), alpha, beta);
+      continue;
+    }
+    for (int64_t j = 0; j < n; ++j) {
+      T* const place = out.at(i, j);
+      const C value = alpha * row[j];
+      *place = narrow<T>(beta == C{0} ? value : multiply_add<C>(beta, widen<C>(*place), value));
     }
   }
 }
@@ -269,7 +316,10 @@ const BlockKernels<T>& block_kernels() {
       .panel_width = Tile<C>::kWidth,
       .panel_height = Tile<C>::kRows,
       .row_block = Tile<C>::kRowsInCache,
+      .column_multiple = kLanes<C>,
+      .columns_in_cache = 2048 / sizeof(C),
       .k_block = Tile<C>::kDepth,
+      .k_multiple = 8,
       .scratch = (Tile<C>::kWidth + Tile<C>::kRowsInCache) * Tile<C>::kDepth,
       .panels = panels<C>,
       .pack_b = pack_b<T>,

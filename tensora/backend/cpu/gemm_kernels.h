@@ -81,11 +81,14 @@ struct BlockProduct {
 template <class T>
 struct BlockKernels {
   using Compute = gemm_compute_t<T>;
-  int64_t vector_width;  // packed columns are padded to a multiple of this
-  int64_t panel_width;   // columns of a full panel of b
-  int64_t panel_height;  // rows of a full panel of a
-  int64_t row_block;     // rows of a that are packed at once
-  int64_t k_block;
+  int64_t vector_width;      // packed columns are padded to a multiple of this
+  int64_t panel_width;       // columns of a full panel of b
+  int64_t panel_height;      // rows of a full panel of a
+  int64_t row_block;         // rows of a that are packed at once
+  int64_t column_multiple;   // where columns may be divided among threads
+  int64_t columns_in_cache;  // of b, of which k_block rows stay in a core's cache
+  int64_t k_block;           // most steps of k at once
+  int64_t k_multiple;        // fewer are a multiple of this
   int64_t scratch;
   /// Into how many parts n columns can be divided, at multiples of panel_width, without splitting a
   /// panel; the last part may be wider than one panel.

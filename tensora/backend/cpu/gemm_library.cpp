@@ -87,9 +87,10 @@ std::atomic<GemmLibraries>& allowed_slot() {
   return slot;
 }
 
-// Where libraries win, as bench/gemm_workbench shows. With AVX-512 oneDNN is ahead from about 96
-// cubed on, and OpenBLAS's path for tiny matrices below that unless b is transposed; with AVX2
-// oneDNN falls behind at sizes that need packing, and OpenBLAS takes those.
+// Where libraries win, as bench/gemm_workbench shows. With AVX-512 it is OpenBLAS's path for tiny
+// matrices, unless b is transposed; from about 96 cubed on our kernels are at 84 to 94 % of the
+// processor's peak, OpenBLAS's at 73 to 88 % (and its parts round differently for other numbers of
+// threads). With AVX2 oneDNN falls behind at sizes that need packing, and OpenBLAS takes those.
 constexpr int64_t kLibraryRows = 48;  // fewer: our thin kernels read b only once
 constexpr int64_t kTinyWork = 40 * 40 * 40;
 constexpr int64_t kLibraryWork = 96 * 96 * 96;
@@ -108,10 +109,8 @@ LibraryGemm<float> library_for(const Product<float>& p) {
   const LibraryGemm<float> openblas = has_openblas() ? run_openblas<float> : nullptr;
   const LibraryGemm<float> onednn = has_onednn() ? run_onednn : nullptr;
   const bool b_transposed = p.b.col_stride != 1;
-  if (cpu_isa() == Isa::avx512) {
-    if (p.work() < kLibraryWork) return b_transposed ? nullptr : openblas;
-    return onednn ? onednn : openblas;
-  }
+  if (cpu_isa() == Isa::avx512)
+    return p.work() < kLibraryWork && !b_transposed ? openblas : nullptr;
   if (p.work() < kLibraryWork) return nullptr;
   const bool packing_pays =
       p.work() >= kPackedWork && !(b_transposed && p.work() < 8 * kPackedWork);
@@ -119,7 +118,9 @@ LibraryGemm<float> library_for(const Product<float>& p) {
 }
 
 LibraryGemm<double> library_for(const Product<double>& p) {
-  return worth_it(p, kLibraryWork) && has_openblas() ? run_openblas<double> : nullptr;
+  return cpu_isa() != Isa::avx512 && worth_it(p, kLibraryWork) && has_openblas()
+             ? run_openblas<double>
+             : nullptr;
 }
 
 // ---- in parts ----

@@ -8,7 +8,7 @@ namespace tensora::cpu {
 /// Memory of the calling thread that grows on demand and is reused, one block per purpose.
 class GemmScratch {
  public:
-  enum class Purpose { tile, packed_b, sums, dense_a };
+  enum class Purpose { tile, packed_b, sums, cell_sums, dense_a };
 
   GemmScratch() = default;
   GemmScratch(const GemmScratch&) = delete;
@@ -29,7 +29,7 @@ class GemmScratch {
     size_t size = 0;
   };
   void* bytes(Purpose purpose, size_t size);
-  Piece pieces_[4];
+  Piece pieces_[5];
 };
 
 }  // namespace tensora::cpu

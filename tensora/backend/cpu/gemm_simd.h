@@ -152,6 +152,47 @@ template <class T, class C>
   }
 }
 
+/// x * y + z, rounded once where there is an instruction for it, whether as a vector or alone. (How
+/// the compiler rounds a sum of two products depends on the code around it.)
+template <class C>
+[[gnu::always_inline]] inline C multiply_add(C x, C y, C z) {
+#if defined(__FMA__)
+  if constexpr (std::is_same_v<C, float>) return __builtin_fmaf(x, y, z);
+  if constexpr (std::is_same_v<C, double>) return __builtin_fma(x, y, z);
+#endif
+  return x * y + z;
+}
+
+template <class C>
+[[gnu::always_inline]] inline Vector<C> multiply_add(C x, Vector<C> y, Vector<C> z) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<C, float>) return _mm512_fmadd_ps(_mm512_set1_ps(x), y, z);
+  if constexpr (std::is_same_v<C, double>) return _mm512_fmadd_pd(_mm512_set1_pd(x), y, z);
+#elif defined(__FMA__)
+  if constexpr (std::is_same_v<C, float>) return _mm256_fmadd_ps(_mm256_set1_ps(x), y, z);
+  if constexpr (std::is_same_v<C, double>) return _mm256_fmadd_pd(_mm256_set1_pd(x), y, z);
+#endif
+  return x * y + z;
+}
+
+/// A vector's elements as T, rounded as narrow() does.
+template <class T, class C>
+[[gnu::always_inline]] inline void store_narrow(T* p, Vector<C> v) {
+#if defined(__AVX512F__)
+  if constexpr (std::is_same_v<T, Half>) {
+    // The masked form, as in load_wide.
+    store(p, _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT));
+    return;
+  }
+#elif defined(__F16C__)
+  if constexpr (std::is_same_v<T, Half>) {
+    store(p, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+    return;
+  }
+#endif
+  for (int lane = 0; lane < kLanes<C>; ++lane) p[lane] = narrow<T>(C(v[lane]));
+}
+
 /// The sum of all lanes, halves first.
 template <class C, int Lanes>
 [[gnu::always_inline]] inline C sum_lanes(VectorN<C, Lanes> v) {
