@@ -17,9 +17,8 @@
 // 1. few rows or columns: the skinny kernels stream the large operand once, see
 // gemm_skinny_isa.cpp;
 // 2. few outputs and a long k: threads sum slices of k, the partial sums are added at the end;
-// 3. else blocks: threads take cells of out, as wide as the cache of a core holds columns of b;
-// each
-//    packs the part of b that it multiplies with, or reads it in place when b is small.
+// 3. else blocks: threads take cells of out, as wide as a core's cache holds columns of b;
+//    each packs its part of b, or reads it in place when b is small.
 // Plain float and double products go to an installed library before 2 and 3 where that is faster,
 // in parts that are divided among our threads; see Note [Libraries on request]. A batch of small
 // matrices is split over the batch, and each matrix then runs on one thread.
