@@ -17,18 +17,18 @@
 // 1. few rows or columns: the skinny kernels stream the large operand once, see
 // gemm_skinny_isa.cpp;
 // 2. few outputs and a long k: threads sum slices of k, the partial sums are added at the end;
-// 3. else blocks: b is packed into panels that all threads share, or read in place when so few rows
-//    use it that packing would not pay; threads take rows (or, when these are few, columns) of out.
-// Plain float and double products of medium and large size go to an installed library before 2 and
-// 3, in parts that are divided among our threads; see Note [Libraries on request].
-// A batch of small matrices is split over the batch, and each matrix then runs on one thread.
+// 3. else blocks: threads take cells of out, as wide as a core's cache holds columns of b;
+//    each packs its part of b, or reads it in place when b is small.
+// Plain float and double products go to an installed library before 2 and 3 where that is faster,
+// in parts that are divided among our threads; see Note [Libraries on request]. A batch of small
+// matrices is split over the batch, and each matrix then runs on one thread.
 //
 // Note [Same bits for any number of threads]
-// The path, the slices of k and the blocks of k depend on the shape alone, and columns are divided
-// into whole panels, so an element is summed in one order however many threads there are and
-// whether or not the pool was free. Only a library's product is split by the number of threads: its
-// kernels round differently at the edges of a part, and each part packs an operand again, so that
-// parts for more threads than there are would cost time. They depend on the shape and
+// The path, the slices of k and the steps of k depend on the shape alone, and a tile of any size
+// computes its elements alike, so an element is summed in one order however many threads there are
+// and whether or not the pool was free. Only a library's product is split by the number of threads:
+// its kernels round differently at the edges of a part, and each part packs an operand again, so
+// that parts for more threads than there are would cost time. They depend on the shape and
 // get_num_threads(); in deterministic mode the split is that for kDeterministicThreads.
 
 namespace tensora::cpu {

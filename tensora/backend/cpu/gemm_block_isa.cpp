@@ -3,8 +3,8 @@
 // Note [Register tile]
 // A tile of MR rows by NV vectors of out stays in registers while k runs; each step loads NV
 // vectors of b and multiplies them with MR broadcast elements of a. 24 sums (AVX-512) or 12 (else)
-// hide the latency of two FMA units and leave registers for the operands. A panel of b (k_block x
-// NV vectors) is meant to stay in the L1 cache while the panels of a are multiplied with it.
+// hide the latency of two FMA units and leave registers for the operands. With AVX-512 a panel of a
+// stays in the L1 cache and panels of b come from the L2 cache, else a panel of b stays there.
 
 #include "tensora/backend/cpu/gemm_tile.h"
 
@@ -13,8 +13,6 @@ namespace tensora::cpu::TENSORA_ISA {
 namespace {
 
 constexpr int64_t kRowsAhead = 12;
-constexpr int64_t kLongProduct = 128;
-constexpr int64_t kStepsPerRow = 4;  // of k, while the rows of out arrive
 
 /// By reference: as an argument on the stack it would be copied by loads wider than the stores that
 /// have just written it, and such a load waits until all the sums of the tile before are stored.
@@ -42,36 +40,34 @@ void tile_product(const TileOperands<C>& operands, const TileOut<C>& out) {
   const int64_t b_stride = operands.b_stride;
   const int64_t rows = Packed ? 1 : operands.a.row_stride;
   const int64_t step = Packed ? MR : operands.a.col_stride;
-  const auto add_steps = [&](int64_t count) __attribute__((always_inline)) {
-    for (int64_t depth = 0; depth < count; ++depth) {
-      V bv[NV];
+  const auto add_step = [&]() __attribute__((always_inline)) {
+    V bv[NV];
 #pragma GCC unroll 4
-      for (int j = 0; j < NV; ++j) bv[j] = load<V>(b + j * W);
-      if constexpr (!Packed) {
-        // Rows of b in place are on different pages, across which the processor does not prefetch.
+    for (int j = 0; j < NV; ++j) bv[j] = load<V>(b + j * W);
+    if constexpr (!Packed) {
+      // Rows of b in place are on different pages, across which the processor does not prefetch.
 #pragma GCC unroll 4
-        for (int j = 0; j < NV; ++j) __builtin_prefetch(b + kRowsAhead * b_stride + j * W, 0, 3);
-      }
-#pragma GCC unroll 16
-      for (int i = 0; i < MR; ++i) {
-        const C x = p[i * rows];
-#pragma GCC unroll 4
-        for (int j = 0; j < NV; ++j) sums[i][j] += x * bv[j];
-      }
-      p += step;
-      b += b_stride;
+      for (int j = 0; j < NV; ++j) __builtin_prefetch(b + kRowsAhead * b_stride + j * W, 0, 3);
     }
+#pragma GCC unroll 16
+    for (int i = 0; i < MR; ++i) {
+      const C x = p[i * rows];
+#pragma GCC unroll 4
+      for (int j = 0; j < NV; ++j) sums[i][j] += x * bv[j];
+    }
+    p += step;
+    b += b_stride;
   };
   // The rows of out one by one, between steps: asked for all at once they would take every buffer
-  // for missing cache lines, and the operands would wait. A short product finds them in the cache.
-  const int64_t between = operands.k >= kLongProduct ? kStepsPerRow : 0;
-  for (int i = 0; i < MR; ++i) {
+  // for missing cache lines, and the operands would wait.
+  const int64_t fetched = min_of<int64_t>(operands.k, MR);
+  for (int64_t i = 0; i < fetched; ++i) {
     const char* row = reinterpret_cast<const char*>(out.data + i * out.row_stride);
 #pragma GCC unroll 4
     for (int j = 0; j < NV * kVectorBytes; j += 64) __builtin_prefetch(row + j, 1, 3);
-    add_steps(between);
+    add_step();
   }
-  add_steps(operands.k - MR * between);
+  for (int64_t depth = fetched; depth < operands.k; ++depth) add_step();
   write_tile<C, MR, NV>(sums, out);
 }
 
