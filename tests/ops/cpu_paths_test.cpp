@@ -67,6 +67,27 @@ TEST(CpuPathsTest, RunningSumsOfSeveralLines) {
   }
 }
 
+// Elements of every width, in sizes around those of a block and in one that is written past the
+// cache, into rows that are aligned for that or not.
+TEST(CpuPathsTest, TransposedCopies) {
+  struct Sample {
+    int64_t rows, cols, gap;
+  };
+  for (const DType dtype : {kUInt8, kInt16, kInt32, kInt64, kComplex128})
+    for (const auto& [rows, cols, gap] :
+         {Sample{8, 8, 0}, Sample{15, 17, 3}, Sample{33, 64, 0}, Sample{67, 131, 1},
+          Sample{3001, 3072, 0}, Sample{3072, 3001, 0}}) {
+      const Tensor whole = arange(cols * (rows + gap)).remainder(251).to(dtype);
+      const Tensor x = narrow(whole.reshape({cols, rows + gap}), 1, 0, rows);
+      const Tensor copy = x.t().contiguous().to(kFloat64);
+      const double* const at = copy.data_ptr<double>();
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < cols; ++c)
+          ASSERT_EQ(at[r * cols + c], (c * (rows + gap) + r) % 251)
+              << dtype << ' ' << rows << ' ' << r << ' ' << c;
+    }
+}
+
 // Of equal elements those that come first, also where most are equal.
 TEST(CpuPathsTest, TopkOfTiesAndNan) {
   const int64_t n = 20000, k = 9;
