@@ -30,6 +30,39 @@ TEST(CpuPathsTest, LargeCastsToBfloat16RoundAsSingleNumbers) {
   }
 }
 
+// Formulas of the CPU's own: their bits do not depend on the place in a vector, and what is special
+// stays so.
+TEST(CpuPathsTest, OwnFormulasOfSpecialNumbersAndPlaces) {
+  const float infinity = INFINITY;
+  const Tensor special = tensor({0.0f, -0.0f, infinity, -infinity, NAN, 1e-40f, 1e30f, -1e30f});
+  const auto at = [](const Tensor& x, int64_t i) { return x.data_ptr<float>()[i]; };
+  for (const auto& function :
+       {+[](const Tensor& x) { return tanh(x); }, +[](const Tensor& x) { return erf(x); }}) {
+    const Tensor y = function(special);
+    EXPECT_TRUE(at(y, 0) == 0 && !std::signbit(at(y, 0)));
+    EXPECT_TRUE(at(y, 1) == 0 && std::signbit(at(y, 1)));
+    for (const int64_t i : {2, 6}) EXPECT_EQ(at(y, i), 1);
+    for (const int64_t i : {3, 7}) EXPECT_EQ(at(y, i), -1);
+    EXPECT_TRUE(std::isnan(at(y, 4)));
+    EXPECT_NEAR(at(y, 5), 1e-40, 2e-41);
+  }
+  const Tensor y = gelu(special);
+  EXPECT_TRUE(at(y, 0) == 0 && at(y, 1) == 0 && std::signbit(at(y, 1)));
+  EXPECT_EQ(at(y, 2), infinity);
+  EXPECT_TRUE(std::isnan(at(y, 3)) && std::isnan(at(y, 4)));  // -inf * 0, as in PyTorch
+  EXPECT_EQ(at(y, 6), 1e30f);
+  EXPECT_EQ(at(y, 7), 0);
+
+  const Tensor x = (rand({1037}) - 0.5) * 12;
+  for (const auto& function :
+       {+[](const Tensor& t) { return tanh(t); }, +[](const Tensor& t) { return erf(t); },
+        +[](const Tensor& t) { return gelu(t); }})
+    for (const int64_t start : {1, 5, 1019}) {
+      const Tensor part = function(narrow(x, 0, start, 18).clone());
+      EXPECT_TRUE(equal(part, narrow(function(x), 0, start, 18))) << start;
+    }
+}
+
 TEST(CpuPathsTest, LargeTensorsAreJoinedAndRolled) {
   const int64_t rows = 1500, columns = 3001, shift = 17;
   for (const DType dtype : {kInt32, kInt64}) {
@@ -55,14 +88,20 @@ TEST(CpuPathsTest, LargeTensorsAreJoinedAndRolled) {
   }
 }
 
+// Together and one by one, and a result that is written past the cache.
 TEST(CpuPathsTest, RunningSumsOfSeveralLines) {
-  const int64_t lines = 7, length = 1301;
-  const Tensor x = rand({lines, length}) - 0.5, sums = cumsum(x, 1);
-  for (int64_t line = 0; line < lines; ++line) {
-    double sum = 0;
-    for (int64_t i = line * length; i < (line + 1) * length; ++i) {
-      sum += x.data_ptr<float>()[i];
-      ASSERT_EQ(sums.data_ptr<float>()[i], static_cast<float>(sum));
+  for (const auto& [lines, length] : {std::pair<int64_t, int64_t>{19, 1301}, {24, 200'000}}) {
+    const Tensor x = rand({lines, length}) - 0.5, sums = cumsum(x, 1);
+    const Tensor back = flip(cumsum(flip(x, {1}), 1), {1});
+    for (int64_t line = 0; line < lines; ++line) {
+      double sum = 0, sum_back = 0;
+      for (int64_t i = line * length; i < (line + 1) * length; ++i) {
+        const int64_t mirrored = (2 * line + 1) * length - 1 - i;
+        sum += x.data_ptr<float>()[i];
+        sum_back += x.data_ptr<float>()[mirrored];
+        ASSERT_EQ(sums.data_ptr<float>()[i], static_cast<float>(sum));
+        ASSERT_EQ(back.data_ptr<float>()[mirrored], static_cast<float>(sum_back));
+      }
     }
   }
 }
