@@ -18,16 +18,27 @@ void step_elements(const Rule& rule, int64_t n, C inverse_scale, C* param, const
                    C* const (&state)[3]) {
   const Rule local = rule;
   C *const first = state[0], *const second = state[1], *const third = state[2];
+  // While the roots and quotients are computed, the next tile is fetched.
+  constexpr int64_t line = 64 / sizeof(C), block = 4 * line;
+  const auto fetch = [](const C* array, int64_t from) {
+    for (int64_t at = from; at < from + block; at += line) __builtin_prefetch(array + at + kTile);
+  };
+  for (int64_t start = 0; start < n; start += block) {
+    const int64_t end = std::min(n, start + block);
+    fetch(param, start);
+    fetch(grad, start);
+    for (int k = 0; k < states; ++k) fetch(state[k], start);
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    C each[3] = {};
-    if constexpr (states > 0) each[0] = first[i];
-    if constexpr (states > 1) each[1] = second[i];
-    if constexpr (states > 2) each[2] = third[i];
-    param[i] = local(param[i], grad[i] * inverse_scale, each);
-    if constexpr (states > 0) first[i] = each[0];
-    if constexpr (states > 1) second[i] = each[1];
-    if constexpr (states > 2) third[i] = each[2];
+    for (int64_t i = start; i < end; ++i) {
+      C each[3] = {};
+      if constexpr (states > 0) each[0] = first[i];
+      if constexpr (states > 1) each[1] = second[i];
+      if constexpr (states > 2) each[2] = third[i];
+      param[i] = local(param[i], grad[i] * inverse_scale, each);
+      if constexpr (states > 0) first[i] = each[0];
+      if constexpr (states > 1) second[i] = each[1];
+      if constexpr (states > 2) third[i] = each[2];
+    }
   }
 }
 
