@@ -205,6 +205,7 @@ def generate_pointwise(headers, out, complex_forms):
     for header, functors in headers:
         write(out / f"src/pointwise_{header.stem}_cpu.cpp",
               NOTICE + '#include "tensora/backend/cpu/pointwise.h"\n'
+              + '#include "tensora/ops/pointwise/cpu_formulas.h"\n'
               + '#include "tensora/ops/pointwise/pointwise.h"\n'
               + f'#include "tensora/ops/pointwise/{header.name}"\n'
               + "\nnamespace tensora::cpu::TENSORA_ISA {\nnamespace {\n\ntemplate <class F>\n"

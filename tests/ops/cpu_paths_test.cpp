@@ -30,6 +30,39 @@ TEST(CpuPathsTest, LargeCastsToBfloat16RoundAsSingleNumbers) {
   }
 }
 
+// Formulas of the CPU's own: their bits do not depend on the place in a vector, and what is special
+// stays so.
+TEST(CpuPathsTest, OwnFormulasOfSpecialNumbersAndPlaces) {
+  const float infinity = INFINITY;
+  const Tensor special = tensor({0.0f, -0.0f, infinity, -infinity, NAN, 1e-40f, 1e30f, -1e30f});
+  const auto at = [](const Tensor& x, int64_t i) { return x.data_ptr<float>()[i]; };
+  for (const auto& function :
+       {+[](const Tensor& x) { return tanh(x); }, +[](const Tensor& x) { return erf(x); }}) {
+    const Tensor y = function(special);
+    EXPECT_TRUE(at(y, 0) == 0 && !std::signbit(at(y, 0)));
+    EXPECT_TRUE(at(y, 1) == 0 && std::signbit(at(y, 1)));
+    for (const int64_t i : {2, 6}) EXPECT_EQ(at(y, i), 1);
+    for (const int64_t i : {3, 7}) EXPECT_EQ(at(y, i), -1);
+    EXPECT_TRUE(std::isnan(at(y, 4)));
+    EXPECT_NEAR(at(y, 5), 1e-40, 2e-41);
+  }
+  const Tensor y = gelu(special);
+  EXPECT_TRUE(at(y, 0) == 0 && at(y, 1) == 0 && std::signbit(at(y, 1)));
+  EXPECT_EQ(at(y, 2), infinity);
+  EXPECT_TRUE(std::isnan(at(y, 3)) && std::isnan(at(y, 4)));  // -inf * 0, as in PyTorch
+  EXPECT_EQ(at(y, 6), 1e30f);
+  EXPECT_EQ(at(y, 7), 0);
+
+  const Tensor x = (rand({1037}) - 0.5) * 12;
+  for (const auto& function :
+       {+[](const Tensor& t) { return tanh(t); }, +[](const Tensor& t) { return erf(t); },
+        +[](const Tensor& t) { return gelu(t); }})
+    for (const int64_t start : {1, 5, 1019}) {
+      const Tensor part = function(narrow(x, 0, start, 18).clone());
+      EXPECT_TRUE(equal(part, narrow(function(x), 0, start, 18))) << start;
+    }
+}
+
 TEST(CpuPathsTest, LargeTensorsAreJoinedAndRolled) {
   const int64_t rows = 1500, columns = 3001, shift = 17;
   for (const DType dtype : {kInt32, kInt64}) {
@@ -55,16 +88,43 @@ TEST(CpuPathsTest, LargeTensorsAreJoinedAndRolled) {
   }
 }
 
+// Together and one by one, and a result that is written past the cache.
 TEST(CpuPathsTest, RunningSumsOfSeveralLines) {
-  const int64_t lines = 7, length = 1301;
-  const Tensor x = rand({lines, length}) - 0.5, sums = cumsum(x, 1);
-  for (int64_t line = 0; line < lines; ++line) {
-    double sum = 0;
-    for (int64_t i = line * length; i < (line + 1) * length; ++i) {
-      sum += x.data_ptr<float>()[i];
-      ASSERT_EQ(sums.data_ptr<float>()[i], static_cast<float>(sum));
+  for (const auto& [lines, length] : {std::pair<int64_t, int64_t>{19, 1301}, {24, 200'000}}) {
+    const Tensor x = rand({lines, length}) - 0.5, sums = cumsum(x, 1);
+    const Tensor back = flip(cumsum(flip(x, {1}), 1), {1});
+    for (int64_t line = 0; line < lines; ++line) {
+      double sum = 0, sum_back = 0;
+      for (int64_t i = line * length; i < (line + 1) * length; ++i) {
+        const int64_t mirrored = (2 * line + 1) * length - 1 - i;
+        sum += x.data_ptr<float>()[i];
+        sum_back += x.data_ptr<float>()[mirrored];
+        ASSERT_EQ(sums.data_ptr<float>()[i], static_cast<float>(sum));
+        ASSERT_EQ(back.data_ptr<float>()[mirrored], static_cast<float>(sum_back));
+      }
     }
   }
+}
+
+// Elements of every width, in sizes around those of a block and in one that is written past the
+// cache, into rows that are aligned for that or not.
+TEST(CpuPathsTest, TransposedCopies) {
+  struct Sample {
+    int64_t rows, cols, gap;
+  };
+  for (const DType dtype : {kUInt8, kInt16, kInt32, kInt64, kComplex128})
+    for (const auto& [rows, cols, gap] :
+         {Sample{8, 8, 0}, Sample{15, 17, 3}, Sample{33, 64, 0}, Sample{67, 131, 1},
+          Sample{3001, 3072, 0}, Sample{3072, 3001, 0}}) {
+      const Tensor whole = arange(cols * (rows + gap)).remainder(251).to(dtype);
+      const Tensor x = narrow(whole.reshape({cols, rows + gap}), 1, 0, rows);
+      const Tensor copy = x.t().contiguous().to(kFloat64);
+      const double* const at = copy.data_ptr<double>();
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t c = 0; c < cols; ++c)
+          ASSERT_EQ(at[r * cols + c], (c * (rows + gap) + r) % 251)
+              << dtype << ' ' << rows << ' ' << r << ' ' << c;
+    }
 }
 
 // Of equal elements those that come first, also where most are equal.

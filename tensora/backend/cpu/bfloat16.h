@@ -1,7 +1,7 @@
 #pragma once
 
-// load_tile and store_tile between bfloat16 and float by hand: the compiler's loops for AVX2 mask
-// and compare more than they have to.
+// load_tile and store_tile between bfloat16 and float by hand: the compiler's loops mask and
+// compare more than they have to.
 
 #include "tensora/backend/cpu/convert.h"
 
@@ -11,27 +11,49 @@
 
 namespace tensora::cpu::TENSORA_ISA {
 
-#if defined(__AVX2__) && !defined(__AVX512F__)
+#if defined(__AVX2__)
 // Elements in a line of the cache, and how far ahead the next tile's are fetched: while a tile is
 // computed with, memory would have nothing to do.
 inline constexpr int64_t kLine = 32, kAhead = 1024;
 
-inline void load_bfloat16(const void* from, int64_t stride, int64_t n, void* to) {
-  if (stride != 1) return load_tile<BFloat16, float>(from, stride, n, to);
-  const BFloat16* const source = static_cast<const BFloat16*>(from);
-  float* const target = static_cast<float*>(to);
-  const auto widen = [&](int64_t at) {
-    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + at));
-    const __m256i wide = _mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16);
-    _mm256_storeu_ps(target + at, _mm256_castsi256_ps(wide));
-  };
-  int64_t i = 0;
-  for (; i + kLine <= n; i += kLine) {
-    __builtin_prefetch(source + i + kAhead);
-    for (int64_t k = 0; k < kLine; k += 8) widen(i + k);
+#if defined(__AVX512F__)
+// GCC 12 warns of the unmasked forms that their result may be used uninitialized.
+inline constexpr __mmask16 kAllLanes = 0xffff;
+
+inline void widen_line(const BFloat16* from, float* to) {
+  for (int64_t k = 0; k < kLine; k += 16) {
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + k));
+    const __m512i wide =
+        _mm512_maskz_slli_epi32(kAllLanes, _mm512_maskz_cvtepu16_epi32(kAllLanes, bits), 16);
+    _mm512_storeu_ps(to + k, _mm512_castsi512_ps(wide));
   }
-  for (; i + 8 <= n; i += 8) widen(i);
-  for (; i < n; ++i) target[i] = source[i];
+}
+
+// As BFloat16::encode, which explains the steps; the result is in the upper halves.
+inline __m512i encode_bfloat16(__m512 value) {
+  const __m512i raw = _mm512_castps_si512(value);
+  const __m512i odd =
+      _mm512_and_si512(_mm512_maskz_srli_epi32(kAllLanes, raw, 16), _mm512_set1_epi32(1));
+  const __m512i half = _mm512_add_epi32(raw, _mm512_set1_epi32(0x7fff));
+  const __mmask16 is_nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
+  return _mm512_mask_mov_epi32(_mm512_add_epi32(half, odd), is_nan, _mm512_set1_epi32(0x7fc00000));
+}
+
+inline void narrow_line(const float* from, BFloat16* to) {
+  alignas(64) static constexpr uint16_t kUpperHalves[32] = {
+      1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
+      33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
+  const __m512i low = encode_bfloat16(_mm512_loadu_ps(from));
+  const __m512i high = encode_bfloat16(_mm512_loadu_ps(from + 16));
+  _mm512_storeu_si512(to, _mm512_permutex2var_epi16(low, _mm512_load_si512(kUpperHalves), high));
+}
+#else
+inline void widen_line(const BFloat16* from, float* to) {
+  for (int64_t k = 0; k < kLine; k += 8) {
+    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + k));
+    const __m256i wide = _mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16);
+    _mm256_storeu_ps(to + k, _mm256_castsi256_ps(wide));
+  }
 }
 
 // As BFloat16::encode, which explains the steps.
@@ -44,20 +66,35 @@ inline __m256i encode_bfloat16(__m256 value) {
   return _mm256_blendv_epi8(rounded, _mm256_set1_epi32(0x7fc0), is_nan);
 }
 
+inline void narrow_line(const float* from, BFloat16* to) {
+  for (int64_t k = 0; k < kLine; k += 16) {
+    const __m256i low = encode_bfloat16(_mm256_loadu_ps(from + k));
+    const __m256i high = encode_bfloat16(_mm256_loadu_ps(from + k + 8));
+    const __m256i lanes = _mm256_packus_epi32(low, high);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + k), _mm256_permute4x64_epi64(lanes, 0xd8));
+  }
+}
+#endif
+
+inline void load_bfloat16(const void* from, int64_t stride, int64_t n, void* to) {
+  if (stride != 1) return load_tile<BFloat16, float>(from, stride, n, to);
+  const BFloat16* const source = static_cast<const BFloat16*>(from);
+  float* const target = static_cast<float*>(to);
+  int64_t i = 0;
+  for (; i + kLine <= n; i += kLine) {
+    __builtin_prefetch(source + i + kAhead);
+    widen_line(source + i, target + i);
+  }
+  load_tile<BFloat16, float>(source + i, 1, n - i, target + i);
+}
+
 inline void store_bfloat16(const void* from, void* to, int64_t stride, int64_t n) {
   if (stride != 1) return store_tile<BFloat16, float>(from, to, stride, n);
   const float* const source = static_cast<const float*>(from);
   BFloat16* const target = static_cast<BFloat16*>(to);
   int64_t i = 0;
-#pragma GCC unroll 2
-  for (; i + 16 <= n; i += 16) {
-    const __m256i low = encode_bfloat16(_mm256_loadu_ps(source + i));
-    const __m256i high = encode_bfloat16(_mm256_loadu_ps(source + i + 8));
-    const __m256i lanes = _mm256_packus_epi32(low, high);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(target + i),
-                        _mm256_permute4x64_epi64(lanes, 0xd8));
-  }
-  for (; i < n; ++i) target[i] = BFloat16(source[i]);
+  for (; i + kLine <= n; i += kLine) narrow_line(source + i, target + i);
+  store_tile<BFloat16, float>(source + i, target + i, 1, n - i);
 }
 #else
 inline constexpr LoadFn load_bfloat16 = load_tile<BFloat16, float>;

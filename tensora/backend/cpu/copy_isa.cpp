@@ -5,6 +5,7 @@
 
 #include "tensora/backend/cpu/pointwise.h"
 #include "tensora/backend/cpu/stream.h"
+#include "tensora/backend/cpu/transpose.h"
 #include "tensora/base/thread_pool.h"
 
 namespace tensora::cpu::TENSORA_ISA {
@@ -48,32 +49,6 @@ void copy_bytes(const char* from, char* to, size_t bytes) {
   std::memcpy(to + done, from + done, bytes - done);
 }
 
-// Note [Transposed copies]
-// Reading down columns touches a cache line per element. A block of 32 x 32 is read once into the
-// L1 cache and written out along rows while it is there.
-template <class T>
-void copy_transposed(const T* from, T* to, int64_t rows, int64_t cols, int64_t from_stride,
-                     int64_t to_stride) {
-  constexpr int64_t kBlock = 32;
-  const int64_t row_blocks = (rows + kBlock - 1) / kBlock;
-  parallel_for(row_blocks, std::max<int64_t>(1, 32768 / (kBlock * std::max<int64_t>(cols, 1))),
-               [&](int64_t first, int64_t last) {
-                 for (int64_t block = first; block < last; ++block) {
-                   const int64_t r0 = block * kBlock, r1 = std::min(rows, r0 + kBlock);
-                   for (int64_t c0 = 0; c0 < cols; c0 += kBlock) {
-                     const int64_t c1 = std::min(cols, c0 + kBlock);
-                     T tile[kBlock][kBlock];
-                     for (int64_t c = c0; c < c1; ++c)
-                       for (int64_t r = r0; r < r1; ++r)
-                         tile[r - r0][c - c0] = from[c * from_stride + r];
-                     for (int64_t r = r0; r < r1; ++r)
-                       std::memcpy(to + r * to_stride + c0, tile[r - r0],
-                                   static_cast<size_t>(c1 - c0) * sizeof(T));
-                   }
-                 }
-               });
-}
-
 // A plain 2-D transpose of one dtype: rows of `to` are columns of `from`.
 bool is_transpose(const View& from, const View& to) {
   return from.dtype == to.dtype && from.dim() == 2 && to.dim() == 2 && from.sizes == to.sizes &&
@@ -91,8 +66,8 @@ void copy_elements(const View& from, const View& to) {
   if (same_layout) return copy_bytes(from.as<const char>(), to.as<char>(), to.bytes());
   if (is_transpose(from, to)) {
     visit_element_size(to.dtype, [&]<class T>() {
-      copy_transposed(from.as<const T>(), to.as<T>(), to.sizes[0], to.sizes[1], from.strides[1],
-                      to.strides[0]);
+      copy_transposed(from.as<const T>(), from.strides[1], to.as<T>(), to.strides[0], to.sizes[0],
+                      to.sizes[1]);
     });
     return;
   }

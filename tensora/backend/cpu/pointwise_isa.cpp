@@ -101,6 +101,26 @@ struct Job {
   size_t out_bytes;
 };
 
+// While a tile is computed with, memory would have nothing to do: the next one of an operand that
+// is used in place is fetched meanwhile, a few lines at a time.
+constexpr int64_t kPieces = 4;
+void compute_tile(const Job& job, int64_t n, char* out, const void* const* operands) {
+  const auto bytes = static_cast<int64_t>(job.type.bytes);
+  const int64_t tile = job.type.tile(), piece = tile / kPieces;
+  const void* pointers[kMaxOperands];
+  for (int64_t at = 0; at < n; at += piece) {
+    const int64_t count = std::min(piece, n - at);
+    for (int k = 0; k < job.count; ++k) {
+      const char* const operand = static_cast<const char*>(operands[k]) + at * bytes;
+      pointers[k] = operand;
+      if (job.in[k].load) continue;
+      for (int64_t line = 0; line < piece * bytes; line += 64)
+        __builtin_prefetch(operand + tile * bytes + line);
+    }
+    job.type.fn(job.functor, count, out + at * bytes, pointers);
+  }
+}
+
 // A whole tile consists of units; what is left of the last one may not.
 void write_past_cache(char* to, const char* from, size_t bytes) {
   const size_t whole = bytes / kStreamUnit * kStreamUnit;
@@ -139,12 +159,12 @@ void run_tiles(const Job& job, int64_t begin, int64_t end) {
     }
     char* const target = job.out + start * static_cast<int64_t>(job.out_bytes);
     if (job.out_linear && !job.store && !job.stream) {
-      job.type.fn(job.functor, n, target, pointers);
+      compute_tile(job, n, target, pointers);
       continue;
     }
     const char* done = result;
     if (job.functor)
-      job.type.fn(job.functor, n, result, pointers);
+      compute_tile(job, n, result, pointers);
     else
       done = static_cast<const char*>(pointers[0]);
     if (job.stream) {

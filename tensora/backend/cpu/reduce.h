@@ -55,6 +55,8 @@ void run_reduction(const View& in, uint32_t mask, std::span<const View* const> o
 /// Elements folded into lanes before they are widened: bounds the rounding error of float lanes.
 inline constexpr int64_t kRunBlock = 4096;
 inline constexpr int64_t kRowBlock = 32;
+/// How far ahead elements are fetched: a page, over the end of which processors do not look.
+inline constexpr int64_t kFetchAhead = 4096;
 
 template <class F>
 inline constexpr int kReduceLanes = 256 / static_cast<int>(sizeof(typename F::Lane));
@@ -66,6 +68,9 @@ inline typename F::Lane reduce_lanes(const F& f, const typename F::Value* x, int
   for (int j = 0; j < lanes; ++j) lane[j] = f.lane();
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
+    const char* const here = reinterpret_cast<const char*>(x + i);
+    for (size_t line = 0; line < lanes * sizeof(x[0]); line += 64)
+      __builtin_prefetch(here + kFetchAhead + line);
 #pragma omp simd
     for (int j = 0; j < lanes; ++j) lane[j] = f.step(lane[j], x[i + j]);
   }

@@ -250,7 +250,8 @@ void Reduction::take_rows(const char* x, int64_t rows, int64_t n, int64_t index,
     return;
   }
   alignas(64) char buffer[kBufferBytes];
-  const int64_t capacity = kBufferBytes / compute_bytes_;
+  // A run, which is reduced by itself anyway; more would take the L1 cache from what is read next.
+  const int64_t capacity = std::min(kBufferBytes / compute_bytes_, kRunBlock);
   if (n > capacity) {
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t i = 0; i < n; i += capacity) {

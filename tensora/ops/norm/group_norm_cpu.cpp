@@ -1,4 +1,3 @@
-// Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
 #include <vector>
 
 #include "tensora/backend/cpu/copy.h"

@@ -12,21 +12,52 @@
 
 namespace tensora::cpu::TENSORA_ISA {
 
-template <class C, class Rule>
-void step_tile(const Rule& rule, int states, int64_t n, C inverse_scale, C* param, const C* grad,
-               C (&state)[3][kTile]) {
+// `states` is known to the compiler, so that the others cost nothing.
+template <int states, class C, class Rule>
+void step_elements(const Rule& rule, int64_t n, C inverse_scale, C* param, const C* grad,
+                   C* const (&state)[3]) {
   const Rule local = rule;
-  for (int k = states; k < 3; ++k) std::fill_n(state[k], n, C(0));
+  C *const first = state[0], *const second = state[1], *const third = state[2];
+  // While the roots and quotients are computed, the next tile is fetched.
+  constexpr int64_t line = 64 / sizeof(C), block = 4 * line;
+  const auto fetch = [](const C* array, int64_t from) {
+    for (int64_t at = from; at < from + block; at += line) __builtin_prefetch(array + at + kTile);
+  };
+  for (int64_t start = 0; start < n; start += block) {
+    const int64_t end = std::min(n, start + block);
+    fetch(param, start);
+    fetch(grad, start);
+    for (int k = 0; k < states; ++k) fetch(state[k], start);
 #pragma omp simd
-  for (int64_t i = 0; i < n; ++i) {
-    C each[3] = {state[0][i], state[1][i], state[2][i]};
-    param[i] = local(param[i], grad[i] * inverse_scale, each);
-    state[0][i] = each[0];
-    state[1][i] = each[1];
-    state[2][i] = each[2];
+    for (int64_t i = start; i < end; ++i) {
+      C each[3] = {};
+      if constexpr (states > 0) each[0] = first[i];
+      if constexpr (states > 1) each[1] = second[i];
+      if constexpr (states > 2) each[2] = third[i];
+      param[i] = local(param[i], grad[i] * inverse_scale, each);
+      if constexpr (states > 0) first[i] = each[0];
+      if constexpr (states > 1) second[i] = each[1];
+      if constexpr (states > 2) third[i] = each[2];
+    }
   }
 }
 
+template <class C, class Rule>
+void step_tile(const Rule& rule, int states, int64_t n, C inverse_scale, C* param, const C* grad,
+               C* const (&state)[3]) {
+  switch (states) {
+    case 0:
+      return step_elements<0>(rule, n, inverse_scale, param, grad, state);
+    case 1:
+      return step_elements<1>(rule, n, inverse_scale, param, grad, state);
+    case 2:
+      return step_elements<2>(rule, n, inverse_scale, param, grad, state);
+    default:
+      return step_elements<3>(rule, n, inverse_scale, param, grad, state);
+  }
+}
+
+// What is of the type of the loop is stepped in its own memory, other types through tiles.
 template <class C, class Rule>
 void step_tensors(const KernelContext& context, const ListLayout& layout, const Rule& rule,
                   const std::vector<int64_t>& numbers) {
@@ -37,19 +68,18 @@ void step_tensors(const KernelContext& context, const ListLayout& layout, const 
   for (int64_t i : numbers) sizes.push_back(context.input(layout.param(i)).numel);
   TileList(sizes).each([&](size_t at, int64_t first, int64_t n, int64_t) {
     const int64_t i = numbers[at];
-    C param[kTile], grad[kTile], state[3][kTile];
-    const Column<C> params(context.output(layout.param(i)));
-    const Column<C> from(layout.masters ? context.output(layout.master(i))
-                                        : context.output(layout.param(i)));
-    from.read(first, n, param);
-    Column<C>(context.input(layout.grad(i))).read(first, n, grad);
+    Tile<C> tiles[5];
+    const View& param = context.output(layout.param(i));
+    C* const from =
+        tiles[0].read(layout.masters ? context.output(layout.master(i)) : param, first, n);
+    C* const grad = tiles[1].read(context.input(layout.grad(i)), first, n);
+    C* state[3] = {};
     for (int k = 0; k < layout.states; ++k)
-      Column<C>(context.output(layout.state(k, i))).read(first, n, state[k]);
-    step_tile(rule, layout.states, n, inverse_scale, param, grad, state);
-    for (int k = 0; k < layout.states; ++k)
-      Column<C>(context.output(layout.state(k, i))).write(first, n, state[k]);
-    if (layout.masters) from.write(first, n, param);
-    params.write(first, n, param);
+      state[k] = tiles[k + 2].read(context.output(layout.state(k, i)), first, n);
+    step_tile(rule, layout.states, n, inverse_scale, from, grad, state);
+    for (int k = 0; k < layout.states; ++k) tiles[k + 2].write(first, n);
+    tiles[0].write(first, n);
+    if (layout.masters) Column<C>(param).write(first, n, from);
   });
 }
 

@@ -61,4 +61,26 @@ struct Column {
   }
 };
 
+// A part of such an array for a loop that changes it in place: the array's own memory where that is
+// of the type of the loop, else a copy. Tiles side by side lie more than a multiple of 4096 bytes
+// apart, which would make the load of one wait for the store of another.
+template <class C>
+class Tile {
+ public:
+  C* read(const View& view, int64_t first, int64_t n) {
+    view_ = &view;
+    if (view.dtype == dtype_of<C>) return view.as<C>() + first;
+    Column<C>(view).read(first, n, copy_);
+    return copy_;
+  }
+  void write(int64_t first, int64_t n) const {
+    if (view_->dtype != dtype_of<C>) Column<C>(*view_).write(first, n, copy_);
+  }
+
+ private:
+  const View* view_ = nullptr;
+  alignas(64) C copy_[kTile];
+  char gap_[64];
+};
+
 }  // namespace tensora::cpu::TENSORA_ISA

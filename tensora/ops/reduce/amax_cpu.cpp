@@ -1,4 +1,3 @@
-// Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
 #include "tensora/ops/reduce/amax.h"
 
 #include "tensora/backend/cpu/reduce.h"

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tensora/backend/cpu/convert.h"
+#include "tensora/backend/cpu/stream.h"
 #include "tensora/base/thread_pool.h"
 
 namespace tensora::cpu::TENSORA_ISA {
@@ -33,6 +34,7 @@ struct RunningLinear {
 };
 
 constexpr int64_t kTile = 512;
+constexpr int kLinesTogether = 8;
 
 /// An array whose dim `dim` is scanned. Its strides along that dim and along the last are `step`
 /// and `across`.
@@ -86,10 +88,11 @@ class Scan {
     const uint32_t skipped = 1u << dim_;
     if (dim_ == last) {
       const int64_t lines = out.numel / length;
-      parallel_for(lines, std::max<int64_t>(4, 16 * 1024 / length),
+      parallel_for(lines, std::max<int64_t>(kLinesTogether, 16 * 1024 / length),
                    [&](int64_t begin, int64_t end) {
                      int64_t line = begin;
-                     for (; line + 4 <= end; line += 4) along<4>(line, skipped, length);
+                     for (; line + kLinesTogether <= end; line += kLinesTogether)
+                       along<kLinesTogether>(line, skipped, length);
                      for (; line < end; ++line) along<1>(line, skipped, length);
                    });
       return;
@@ -110,25 +113,45 @@ class Scan {
   // Several lines at once: a sum has to wait for the one before it, but not for other lines'.
   template <int kLines>
   void along(int64_t line, uint32_t skipped, int64_t length) const {
-    constexpr int64_t kPart = kTile / kLines;
+    constexpr int64_t kPart = 128;
     C values[kLines][kInputs][kPart], results[kLines][kPart], state[kLines];
     const C* in[kLines][kInputs];
+    char *from[kLines][kInputs], *to[kLines];
     for (int l = 0; l < kLines; ++l) {
-      for (int k = 0; k < kInputs; ++k) in[l][k] = values[l][k];
+      for (int k = 0; k < kInputs; ++k) {
+        in[l][k] = values[l][k];
+        from[l][k] = in_[k].line_at(line + l, skipped);
+      }
+      to[l] = out_.line_at(line + l, skipped);
       state[l] = F::init();
     }
-    const auto place = [&](const Scanned& array, int l, int64_t first) {
-      return array.line_at(line + l, skipped) + first * array.step * array.bytes;
-    };
+    const bool stream = out_.step == 1 && streams(*out_.view, length);
     for (int64_t first = 0; first < length; first += kPart) {
       const int64_t n = std::min(kPart, length - first);
       for (int l = 0; l < kLines; ++l)
-        for (int k = 0; k < kInputs; ++k)
-          load_[k](place(in_[k], l, first), in_[k].step, n, values[l][k]);
+        for (int k = 0; k < kInputs; ++k) {
+          const char* const part = from[l][k] + first * in_[k].step * in_[k].bytes;
+          // Lines read in turns are more than a processor foresees.
+          if (in_[k].step == 1)
+            for (int64_t at = 0; at < kPart * in_[k].bytes; at += 64)
+              __builtin_prefetch(part + 2 * kPart * in_[k].bytes + at);
+          load_[k](part, in_[k].step, n, values[l][k]);
+        }
       for (int64_t i = 0; i < n; ++i)
+#pragma GCC unroll 8
         for (int l = 0; l < kLines; ++l) results[l][i] = state[l] = F::step(state[l], in[l], i);
-      for (int l = 0; l < kLines; ++l) store_(results[l], place(out_, l, first), out_.step, n);
+      for (int l = 0; l < kLines; ++l) {
+        char* const part = to[l] + first * out_.step * out_.bytes;
+        if (!stream) {
+          store_(results[l], part, out_.step, n);
+          continue;
+        }
+        alignas(kStreamUnit) char narrow[kPart * sizeof(C)];
+        store_(results[l], narrow, 1, n);
+        copy_streaming(part, narrow, static_cast<size_t>(n * out_.bytes));
+      }
     }
+    if (stream) finish_streaming();
   }
 
   void beside(int64_t group, uint32_t skipped, int64_t length, int64_t first, int64_t n) const {
