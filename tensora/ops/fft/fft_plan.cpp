@@ -15,15 +15,16 @@ namespace tensora::cpu {
 namespace {
 
 constexpr int64_t kLargestRadix = 31;
-constexpr int64_t kLongestInLanes = 4096;  // elements: two buffers of them fit into the L2 cache
+// Elements whose two buffers fit into the L2 cache.
+constexpr int64_t kLongestAcross = 4096, kLongestAlong = 32768;
+constexpr int64_t kAlongMultiple = 64;
 constexpr int64_t kMostBytes = int64_t{64} << 20;
 
-template <class T>
-constexpr int64_t kLanes = 32 / static_cast<int64_t>(sizeof(T));
-
+/// n rounded up to the lanes of the widest vectors.
 template <class T>
 int64_t whole_vectors(int64_t n) {
-  return (n + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
+  constexpr int64_t kLanes = 64 / static_cast<int64_t>(sizeof(T));
+  return (n + kLanes - 1) / kLanes * kLanes;
 }
 
 /// Writes e^(-2 pi i k / n), exact at multiples of a quarter, and symmetric.
@@ -42,33 +43,45 @@ void write_root(int64_t k, int64_t n, T& re, T& im) {
   im = static_cast<T>(-y[quarter]);
 }
 
+/// All real parts of e^(-2 pi i k / n), k < count, then all imaginary ones.
 template <class T>
 std::vector<T> roots_of(int64_t count, int64_t n) {
   std::vector<T> roots(static_cast<size_t>(2 * count));
   parallel_for(count, 4096, [&](int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; ++k) {
-      T* const pair = roots.data() + 2 * k;
-      write_root(k, n, pair[0], pair[1]);
-    }
+    T *const re = roots.data(), *const im = re + count;
+    for (int64_t k = begin; k < end; ++k) write_root(k, n, re[k], im[k]);
   });
   return roots;
 }
 
-/// The radices of n: fours first, then primes; empty if one of these is too large.
+/// The radices of n; empty if one of these is too large. Powers of two become fours, as few as
+/// possible, then eights; a line along vectors begins with two fours.
 std::vector<int64_t> radices_of(int64_t n) {
-  std::vector<int64_t> result;
-  for (; n % 4 == 0; n /= 4) result.push_back(4);
-  for (int64_t prime = 2; prime <= kLargestRadix; ++prime)
-    for (; n % prime == 0; n /= prime) result.push_back(prime);
-  if (n > 1) result.clear();
+  std::vector<int64_t> result, odd;
+  const int fours = n % kAlongMultiple == 0 ? 2 : 0;
+  for (int i = 0; i < fours; ++i, n /= 4) result.push_back(4);
+  int twos = 0;
+  for (; n % 2 == 0; n /= 2) ++twos;
+  for (int64_t prime = 3; prime <= kLargestRadix; prime += 2)
+    for (; n % prime == 0; n /= prime) odd.push_back(prime);
+  if (n > 1) return {};
+  if (twos == 1) {
+    result.push_back(2);
+    twos = 0;
+  }
+  for (; twos % 3 != 0; twos -= 2) result.push_back(4);
+  result.insert(result.end(), odd.begin(), odd.end());
+  for (; twos > 0; twos -= 3) result.push_back(8);
   return result;
 }
 
-/// The least product of 2, 3 and 5 that is not less than n.
+/// The least product of 2, 3 and 5 that is not less than n; one that runs along vectors unless that
+/// would be much longer.
 int64_t smooth_length(int64_t n) {
-  int64_t best = 1;
+  const int64_t unit = n > 8 * kAlongMultiple ? kAlongMultiple : 1;
+  int64_t best = unit;
   while (best < n) best *= 2;
-  for (int64_t fives = 1; fives < best; fives *= 5)
+  for (int64_t fives = unit; fives < best; fives *= 5)
     for (int64_t odd = fives; odd < best; odd *= 3) {
       int64_t candidate = odd;
       while (candidate < n) candidate *= 2;
@@ -101,6 +114,15 @@ int64_t columns_of(int64_t n) {
 }
 
 template <class T>
+void spread_twiddles(FftPass<T>& pass) {
+  for (int64_t table = 0; table < 2 * (pass.radix - 1); ++table)
+    for (int64_t block = 0; block < pass.blocks; ++block)
+      pass.element_twiddles.insert(
+          pass.element_twiddles.end(), static_cast<size_t>(pass.stride),
+          pass.twiddles[static_cast<size_t>(block * 2 * (pass.radix - 1) + table)]);
+}
+
+template <class T>
 void add_passes(FftPlan<T>& plan, const std::vector<int64_t>& radices) {
   int64_t rest = plan.n, stride = 1;
   for (const int64_t radix : radices) {
@@ -111,6 +133,7 @@ void add_passes(FftPlan<T>& plan, const std::vector<int64_t>& radices) {
       for (int64_t j = 1; j < radix; ++j, twiddle += 2)
         write_root(block * j, rest, twiddle[0], twiddle[1]);
     if (radix % 2) pass.roots = roots_of<T>(radix, radix);
+    if (plan.along && plan.passes.size() < 2) spread_twiddles(pass);
     plan.passes.push_back(std::move(pass));
     rest /= radix;
     stride *= radix;
@@ -122,36 +145,39 @@ void split(FftPlan<T>& plan, int64_t columns, TransformLine<T> transform) {
   const int64_t rows = plan.n / columns;
   plan.columns = fft_plan(columns, FftLines::lane_lines, transform);
   plan.rows = fft_plan(rows, FftLines::lane_lines, transform);
-  plan.row_length = whole_vectors<T>(rows);
-  plan.twist_re.resize(static_cast<size_t>(columns * plan.row_length));
-  plan.twist_im.resize(plan.twist_re.size());
-  parallel_for(columns, 16, [&](int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; ++k)
-      for (int64_t j = 0; j < rows; ++j) {
-        const auto at = static_cast<size_t>(k * plan.row_length + j);
-        write_root(k * j, plan.n, plan.twist_re[at], plan.twist_im[at]);
+  using Twists = FftTwists;
+  const Twists twists(columns);
+  const int64_t groups = (rows + Twists::kGroup - 1) / Twists::kGroup;
+  plan.twists.resize(static_cast<size_t>(groups * twists.count * 2 * Twists::kGroup));
+  parallel_for(groups, 16, [&](int64_t begin, int64_t end) {
+    for (int64_t j = begin * Twists::kGroup; j < std::min(end * Twists::kGroup, rows); ++j)
+      for (int64_t twist = 0; twist < twists.count; ++twist) {
+        const int64_t k = twist < Twists::kFine ? twist : (twist - Twists::kFine) * Twists::kFine;
+        T* const re = plan.twists.data() + twists.at(twist, j);
+        write_root(k * j, plan.n, re[0], re[Twists::kGroup]);
       }
   });
 }
 
 template <class T>
 void add_convolution(FftPlan<T>& plan, TransformLine<T> transform) {
-  const int64_t n = plan.n, length = smooth_length(2 * n - 1);
+  const int64_t n = plan.n, length = smooth_length(2 * n - 1), padded = whole_vectors<T>(n);
   plan.convolution = fft_plan(length, FftLines::complex_lines, transform);
-  plan.chirp.resize(static_cast<size_t>(2 * n));
-  std::vector<T> filter(static_cast<size_t>(2 * length));
-  plan.spectrum.resize(filter.size());
+  plan.chirp.resize(static_cast<size_t>(2 * padded));
+  std::vector<T> filter(static_cast<size_t>(2 * length)), pairs(filter.size());
   int64_t square = 0;  // k * k modulo 2 n, without overflow
   for (int64_t k = 0; k < n; ++k) {
-    T* const pair = plan.chirp.data() + 2 * k;
-    write_root(square, 2 * n, pair[0], pair[1]);
+    T *const re = plan.chirp.data() + k, *const im = re + padded;
+    write_root(square, 2 * n, *re, *im);
     square = (square + 2 * k + 1) % (2 * n);
     for (const int64_t at : {k, (length - k) % length}) {
-      filter[static_cast<size_t>(2 * at)] = pair[0] / static_cast<T>(length);
-      filter[static_cast<size_t>(2 * at + 1)] = -pair[1] / static_cast<T>(length);
+      filter[static_cast<size_t>(2 * at)] = *re / static_cast<T>(length);
+      filter[static_cast<size_t>(2 * at + 1)] = -*im / static_cast<T>(length);
     }
   }
-  transform(*plan.convolution, filter.data(), plan.spectrum.data());
+  transform(*plan.convolution, filter.data(), pairs.data());
+  for (const size_t part : {0, 1})
+    for (size_t k = part; k < pairs.size(); k += 2) plan.spectrum.push_back(pairs[k]);
 }
 
 template <class T>
@@ -169,9 +195,10 @@ std::shared_ptr<const FftPlan<T>> make_plan(int64_t n, FftLines lines, Transform
     add_convolution(*plan, transform);
     return plan;
   }
-  const bool in_lanes = lines == FftLines::lane_lines;
-  if (in_lanes || n <= kLongestInLanes) add_passes(*plan, radices);
-  if (!in_lanes && radices.size() > 1) split(*plan, columns_of<T>(n), transform);
+  const bool across = lines == FftLines::lane_lines;
+  plan->along = !across && n % kAlongMultiple == 0 && n <= kLongestAlong;
+  if (across || plan->along || n <= kLongestAcross) add_passes(*plan, radices);
+  if (!across && !plan->along && radices.size() > 1) split(*plan, columns_of<T>(n), transform);
   return plan;
 }
 
@@ -204,10 +231,16 @@ Cache<T>& cache() {
 }  // namespace
 
 template <class T>
+bool FftPlan<T>::runs_across() const {
+  if (convolution) return convolution->runs_across();
+  return n == 1 || (!passes.empty() && n <= kLongestAcross);
+}
+
+template <class T>
 int64_t FftPlan<T>::bytes() const {
-  size_t numbers =
-      twist_re.size() + twist_im.size() + chirp.size() + spectrum.size() + roots.size();
-  for (const FftPass<T>& pass : passes) numbers += pass.twiddles.size() + pass.roots.size();
+  size_t numbers = twists.size() + chirp.size() + spectrum.size() + roots.size();
+  for (const FftPass<T>& pass : passes)
+    numbers += pass.twiddles.size() + pass.roots.size() + pass.element_twiddles.size();
   return static_cast<int64_t>(sizeof(FftPlan) + numbers * sizeof(T));
 }
 
