@@ -213,8 +213,8 @@ template <Layout kLayout, class T>
 template <Layout kLayout, class T>
 Parts<FftVector<T>>* convolve_in_buffers(const FftPlan<T>& plan, const Buffers<T>& buffers) {
   const FftPlan<T>& inner = *plan.convolution;
-  const auto padded = static_cast<int64_t>(plan.chirp.size() / 2);
-  const int64_t used = kLayout == Layout::along ? padded / kFftLanes<T> : plan.n;
+  const int64_t used =
+      vectors_of<kLayout, T>(kLayout == Layout::along ? plan.n + kFftLanes<T> - 1 : plan.n);
   const int64_t length = vectors_of<kLayout, T>(inner.n);
   const auto multiply = [](Parts<FftVector<T>> x, const std::vector<T>& table, int64_t k) {
     const T* const re = table.data();

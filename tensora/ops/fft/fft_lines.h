@@ -172,6 +172,33 @@ void scatter_along(const Parts<FftVector<T>>* from, int64_t n, const InPairs<T, 
   std::copy(rest, rest + 2 * (n - whole * kLanes), line.data + 2 * whole * kLanes);
 }
 
+/// The rest of a spectrum of n elements of which the first half is there: its conjugates, from the
+/// last to the first. `conjugate`: of the conjugate of all that.
+template <class T>
+void add_conjugates(const Line<T>& line, int64_t n, bool conjugate) {
+  constexpr int kLanes = kFftLanes<T>;
+  const int64_t end = (n + 1) / 2, stride = line.stride;
+  int64_t k = 1;
+  if (stride == 2) {
+    const FftVector<T> zeros = {};
+    const FftVector<T> sign =
+        shuffled<[](int i) { return i % 2 ? kLanes : 0; }>(zeros + 1, zeros - 1);
+    for (; k + kLanes / 2 <= end; k += kLanes / 2) {
+      const FftVector<T> x = load_vector(line.re + 2 * k), other = x * sign;
+      const FftVector<T> rest = conjugate ? x : other;
+      if (conjugate) store_vector<T>(line.re + 2 * k, other);
+      store_vector<T>(line.re + 2 * (n - k - kLanes / 2 + 1),
+                      shuffled<[](int i) { return (kLanes - 2 - i) + i % 2 * 2; }>(rest, rest));
+    }
+  }
+  for (; k < end; ++k) {
+    const T re = line.re[k * stride], im = line.im[k * stride];
+    line.im[k * stride] = conjugate ? -im : im;
+    line.re[(n - k) * stride] = re;
+    line.im[(n - k) * stride] = conjugate ? im : -im;
+  }
+}
+
 /// A line's elements as pairs.
 template <class T>
 void copy_from_line(const Line<T>& line, int64_t n, T* pairs) {
