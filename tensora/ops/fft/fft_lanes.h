@@ -35,6 +35,28 @@ template <class V, class T>
   }
 }
 
+/// Four by four: first over numbers that are four apart, then over neighbours.
+template <class T, class V>
+[[gnu::always_inline]] inline void butterfly_of_16(Parts<V>* x) {
+  // The 16th roots of unity are e^(-2 pi i k / 16).
+  constexpr T kCos = static_cast<T>(0.92387953251128675613),
+              kHalf = static_cast<T>(0.70710678118654752440),
+              kSin = static_cast<T>(0.38268343236508977173);
+  for (int j = 0; j < 4; ++j) butterfly_of_4(x[j], x[4 + j], x[8 + j], x[12 + j]);
+  x[5] = times(x[5], kCos, -kSin);
+  x[6] = times(x[6], kHalf, -kHalf);
+  x[7] = times(x[7], kSin, -kCos);
+  x[9] = times(x[9], kHalf, -kHalf);
+  x[10] = {x[10].im, -x[10].re};
+  x[11] = times(x[11], -kHalf, -kHalf);
+  x[13] = times(x[13], kSin, -kCos);
+  x[14] = times(x[14], -kHalf, -kHalf);
+  x[15] = times(x[15], -kCos, kSin);
+  for (int k = 0; k < 16; k += 4) butterfly_of_4(x[k], x[k + 1], x[k + 2], x[k + 3]);
+  for (int k = 0; k < 4; ++k)
+    for (int j = k + 1; j < 4; ++j) std::swap(x[4 * k + j], x[4 * j + k]);
+}
+
 /// The transform of `radix` numbers in place. An odd radix takes them in pairs around the first:
 /// the roots of a pair are conjugates.
 template <int kRadix, class V, class T>
@@ -47,6 +69,8 @@ template <int kRadix, class V, class T>
     butterfly_of_4(x[0], x[1], x[2], x[3]);
   } else if constexpr (kRadix == 8) {
     butterfly_of_8(x, static_cast<T>(0.70710678118654752440));
+  } else if constexpr (kRadix == 16) {
+    butterfly_of_16<T>(x);
   } else {
     constexpr int kMost = kRadix ? kRadix : 31;
     Parts<V> sums[kMost / 2 + 1], differences[kMost / 2 + 1];
@@ -79,17 +103,20 @@ template <int kRadix, bool kTwiddled, class T, class Source, class Sink>
 [[gnu::always_inline]] inline void run_block(const FftPass<T>& pass, int64_t stride, int64_t block,
                                              const Source& from, const Sink& to) {
   const int radix = kRadix ? kRadix : static_cast<int>(pass.radix);
-  const int64_t step = stride * pass.blocks;
+  int64_t step = stride * pass.blocks, out_step = stride;
   const T* const twiddles = pass.twiddles.data() + block * 2 * (radix - 1);
   for (int64_t q = 0; q < stride; ++q) {
-    const int64_t in = q + stride * block, out = q + stride * radix * block;
+    // Unknown to the compiler, or else it would keep a pointer for each j, more than there are
+    // registers.
+    asm("" : "+r"(step), "+r"(out_step));
+    int64_t in = q + stride * block, out = q + stride * radix * block;
     Parts<FftVector<T>> x[kRadix ? kRadix : 31];
     x[0] = from.load(in);
-    for (int j = 1; j < radix; ++j) x[j] = from.load(in + step * j);
+    for (int j = 1; j < radix; ++j) x[j] = from.load(in += step);
     butterfly<kRadix>(x, radix, pass.roots.data());
     to.store(out, x[0]);
     for (int j = 1; j < radix; ++j)
-      to.store(out + stride * j,
+      to.store(out += out_step,
                kTwiddled ? times(x[j], twiddles[2 * j - 2], twiddles[2 * j - 1]) : x[j]);
   }
 }
@@ -196,43 +223,6 @@ void run_passes(const FftPlan<T>& plan, const Source& source, const Sink& sink,
   auto* const before = run_first_passes<kLayout>(plan, plan.passes.size() - 1, source, buffers);
   const FftPass<T>& last = plan.passes.back();
   run_pass(last, vectors_of<kLayout, T>(last.stride), InBuffer<T>{before}, sink);
-}
-
-/// Element k of a table of complex numbers, its real parts before its imaginary ones, for vector k:
-/// a number for all lanes, or one for each.
-template <Layout kLayout, class T>
-[[gnu::always_inline]] inline auto factor_at(const T* table, int64_t k) {
-  if constexpr (kLayout == Layout::along)
-    return load_vector(table + k * kFftLanes<T>);
-  else
-    return table[k];
-}
-
-/// The transform of what is in the second buffer by a convolution; returns the buffer that holds
-/// the result. Lanes beyond the end of a line hold zeros.
-template <Layout kLayout, class T>
-Parts<FftVector<T>>* convolve_in_buffers(const FftPlan<T>& plan, const Buffers<T>& buffers) {
-  const FftPlan<T>& inner = *plan.convolution;
-  const int64_t used =
-      vectors_of<kLayout, T>(kLayout == Layout::along ? plan.n + kFftLanes<T> - 1 : plan.n);
-  const int64_t length = vectors_of<kLayout, T>(inner.n);
-  const auto multiply = [](Parts<FftVector<T>> x, const std::vector<T>& table, int64_t k) {
-    const T* const re = table.data();
-    return times(x, factor_at<kLayout>(re, k), factor_at<kLayout>(re + table.size() / 2, k));
-  };
-  auto* const x = buffers.second;
-  for (int64_t j = 0; j < used; ++j) x[j] = multiply(x[j], plan.chirp, j);
-  for (int64_t j = used; j < length; ++j) x[j] = Parts<FftVector<T>>{};
-  auto* const product = run_to_buffer<kLayout>(inner, InBuffer<T>{x}, buffers);
-  for (int64_t k = 0; k < length; ++k) {  // and exchanged, for the inverse transform
-    const auto y = multiply(product[k], plan.spectrum, k);
-    product[k] = {y.im, y.re};
-  }
-  auto* const result =
-      run_to_buffer<kLayout>(inner, InBuffer<T>{product}, {buffers.other(product), product});
-  for (int64_t k = 0; k < used; ++k)
-    result[k] = multiply({result[k].im, result[k].re}, plan.chirp, k);
-  return result;
 }
 
 }  // namespace tensora::cpu::TENSORA_ISA

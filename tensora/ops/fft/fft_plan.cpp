@@ -54,31 +54,29 @@ std::vector<T> roots_of(int64_t count, int64_t n) {
   return roots;
 }
 
-/// The radices of n; empty if one of these is too large. Powers of two become fours, as few as
-/// possible, then eights; a line along vectors begins with two fours.
-std::vector<int64_t> radices_of(int64_t n) {
-  std::vector<int64_t> result, odd;
-  const int fours = n % kAlongMultiple == 0 ? 2 : 0;
-  for (int i = 0; i < fours; ++i, n /= 4) result.push_back(4);
+/// The radices of n; empty if one of these is too large. Powers of two become eights and, before
+/// them, up to two fours; a line along vectors begins with two fours more.
+std::vector<int64_t> radices_of(int64_t n, bool along) {
+  std::vector<int64_t> result;
+  for (int i = 0; along && i < 2; ++i, n /= 4) result.push_back(4);
   int twos = 0;
   for (; n % 2 == 0; n /= 2) ++twos;
-  for (int64_t prime = 3; prime <= kLargestRadix; prime += 2)
-    for (; n % prime == 0; n /= prime) odd.push_back(prime);
-  if (n > 1) return {};
   if (twos == 1) {
     result.push_back(2);
     twos = 0;
   }
   for (; twos % 3 != 0; twos -= 2) result.push_back(4);
-  result.insert(result.end(), odd.begin(), odd.end());
+  for (int64_t prime = 3; prime <= kLargestRadix; prime += 2)
+    for (; n % prime == 0; n /= prime) result.push_back(prime);
   for (; twos > 0; twos -= 3) result.push_back(8);
+  if (n > 1) result.clear();
   return result;
 }
 
-/// The least product of 2, 3 and 5 that is not less than n; one that runs along vectors unless that
-/// would be much longer.
-int64_t smooth_length(int64_t n) {
-  const int64_t unit = n > 8 * kAlongMultiple ? kAlongMultiple : 1;
+/// The least product of 2, 3 and 5 that is not less than n; a multiple of `unit` unless that would
+/// be much longer.
+int64_t smooth_length(int64_t n, int64_t unit) {
+  if (n <= 4 * unit) unit = 1;
   int64_t best = unit;
   while (best < n) best *= 2;
   for (int64_t fives = unit; fives < best; fives *= 5)
@@ -141,10 +139,10 @@ void add_passes(FftPlan<T>& plan, const std::vector<int64_t>& radices) {
 }
 
 template <class T>
-void split(FftPlan<T>& plan, int64_t columns, TransformLine<T> transform) {
+void split(FftPlan<T>& plan, int64_t columns, const FftKernel<T>& kernel) {
   const int64_t rows = plan.n / columns;
-  plan.columns = fft_plan(columns, FftLines::lane_lines, transform);
-  plan.rows = fft_plan(rows, FftLines::lane_lines, transform);
+  plan.columns = fft_plan(columns, FftLines::lane_lines, kernel);
+  plan.rows = fft_plan(rows, FftLines::lane_lines, kernel);
   using Twists = FftTwists;
   const Twists twists(columns);
   const int64_t groups = (rows + Twists::kGroup - 1) / Twists::kGroup;
@@ -160,9 +158,10 @@ void split(FftPlan<T>& plan, int64_t columns, TransformLine<T> transform) {
 }
 
 template <class T>
-void add_convolution(FftPlan<T>& plan, TransformLine<T> transform) {
-  const int64_t n = plan.n, length = smooth_length(2 * n - 1), padded = whole_vectors<T>(n);
-  plan.convolution = fft_plan(length, FftLines::complex_lines, transform);
+void add_convolution(FftPlan<T>& plan, const FftKernel<T>& kernel) {
+  const int64_t n = plan.n, unit = kernel.lanes * kernel.lanes;
+  const int64_t length = smooth_length(2 * n - 1, unit), padded = whole_vectors<T>(n);
+  plan.convolution = fft_plan(length, FftLines::complex_lines, kernel);
   plan.chirp.resize(static_cast<size_t>(2 * padded));
   std::vector<T> filter(static_cast<size_t>(2 * length)), pairs(filter.size());
   int64_t square = 0;  // k * k modulo 2 n, without overflow
@@ -175,30 +174,38 @@ void add_convolution(FftPlan<T>& plan, TransformLine<T> transform) {
       filter[static_cast<size_t>(2 * at + 1)] = -*im / static_cast<T>(length);
     }
   }
-  transform(*plan.convolution, filter.data(), pairs.data());
+  kernel.transform(*plan.convolution, filter.data(), pairs.data());
   for (const size_t part : {0, 1})
     for (size_t k = part; k < pairs.size(); k += 2) plan.spectrum.push_back(pairs[k]);
+  if (length % unit || length > kLongestAlong) return;
+  plan.convolution_columns = fft_plan(length / kernel.lanes, FftLines::lane_lines, kernel);
+  plan.convolution_twists.resize(static_cast<size_t>(2 * length));
+  for (int64_t at = 0; at < length; ++at) {
+    T* const re = plan.convolution_twists.data() + at;
+    write_root(at / kernel.lanes * (at % kernel.lanes), length, re[0], re[length]);
+  }
 }
 
 template <class T>
-std::shared_ptr<const FftPlan<T>> make_plan(int64_t n, FftLines lines, TransformLine<T> transform) {
+std::shared_ptr<const FftPlan<T>> make_plan(int64_t n, FftLines lines, const FftKernel<T>& kernel) {
   const auto plan = std::make_shared<FftPlan<T>>();
   plan->n = n;
   if (lines == FftLines::real_lines) {
-    plan->packed = fft_plan(n / 2, FftLines::complex_lines, transform);
+    plan->packed = fft_plan(n / 2, FftLines::complex_lines, kernel);
     plan->roots = roots_of<T>(n / 2 + 1, n);
     return plan;
   }
   if (n == 1) return plan;
-  const std::vector<int64_t> radices = radices_of(n);
-  if (radices.empty()) {
-    add_convolution(*plan, transform);
-    return plan;
-  }
   const bool across = lines == FftLines::lane_lines;
   plan->along = !across && n % kAlongMultiple == 0 && n <= kLongestAlong;
+  const std::vector<int64_t> radices = radices_of(n, plan->along);
+  if (radices.empty()) {
+    plan->along = false;
+    add_convolution(*plan, kernel);
+    return plan;
+  }
   if (across || plan->along || n <= kLongestAcross) add_passes(*plan, radices);
-  if (!across && !plan->along && radices.size() > 1) split(*plan, columns_of<T>(n), transform);
+  if (!across && !plan->along && radices.size() > 1) split(*plan, columns_of<T>(n), kernel);
   return plan;
 }
 
@@ -238,14 +245,15 @@ bool FftPlan<T>::runs_across() const {
 
 template <class T>
 int64_t FftPlan<T>::bytes() const {
-  size_t numbers = twists.size() + chirp.size() + spectrum.size() + roots.size();
+  size_t numbers =
+      convolution_twists.size() + twists.size() + chirp.size() + spectrum.size() + roots.size();
   for (const FftPass<T>& pass : passes)
     numbers += pass.twiddles.size() + pass.roots.size() + pass.element_twiddles.size();
   return static_cast<int64_t>(sizeof(FftPlan) + numbers * sizeof(T));
 }
 
 template <class T>
-std::shared_ptr<const FftPlan<T>> fft_plan(int64_t n, FftLines lines, TransformLine<T> transform) {
+std::shared_ptr<const FftPlan<T>> fft_plan(int64_t n, FftLines lines, const FftKernel<T>& kernel) {
   Cache<T>& kept = cache<T>();
   {
     const std::lock_guard lock(kept.mutex);
@@ -255,7 +263,7 @@ std::shared_ptr<const FftPlan<T>> fft_plan(int64_t n, FftLines lines, TransformL
       return found->second.plan;
     }
   }
-  std::shared_ptr<const FftPlan<T>> plan = make_plan(n, lines, transform);
+  std::shared_ptr<const FftPlan<T>> plan = make_plan(n, lines, kernel);
   const std::lock_guard lock(kept.mutex);
   const auto [place, is_new] = kept.plans.try_emplace({n, lines});
   if (is_new) {
@@ -268,7 +276,8 @@ std::shared_ptr<const FftPlan<T>> fft_plan(int64_t n, FftLines lines, TransformL
 
 template struct FftPlan<float>;
 template struct FftPlan<double>;
-template std::shared_ptr<const FftPlan<float>> fft_plan(int64_t, FftLines, TransformLine<float>);
-template std::shared_ptr<const FftPlan<double>> fft_plan(int64_t, FftLines, TransformLine<double>);
+template std::shared_ptr<const FftPlan<float>> fft_plan(int64_t, FftLines, const FftKernel<float>&);
+template std::shared_ptr<const FftPlan<double>> fft_plan(int64_t, FftLines,
+                                                         const FftKernel<double>&);
 
 }  // namespace tensora::cpu

@@ -51,13 +51,16 @@ struct FftPlan {
   std::shared_ptr<const FftPlan> convolution;
   std::vector<T> chirp;     // 2, n and zeros up to whole vectors
   std::vector<T> spectrum;  // 2, convolution->n: the chirp's transform over convolution->n
+  // Of a line along vectors, in as many columns as they have lanes; null if it does not run so.
+  std::shared_ptr<const FftPlan> convolution_columns;
+  std::vector<T> convolution_twists;  // 2, convolution->n
 
   // Real lines of even length n are complex ones of n / 2, whose spectrum is taken apart.
   std::shared_ptr<const FftPlan> packed;
   std::vector<T> roots;  // 2, n / 2 + 1: e^(-2 pi i k / n)
 
   bool runs_across() const;
-  bool runs_along() const { return along || (convolution && convolution->runs_along()); }
+  bool runs_along() const { return along || convolution_columns; }
   /// Whether there is another way than across for a line that is alone.
   bool runs_alone() const { return columns || convolution || along; }
   int64_t longest() const { return convolution ? convolution->n : n; }
@@ -78,9 +81,13 @@ struct FftTwists {
   }
 };
 
-/// Transforms one line of complex numbers, n pairs; a kernel's, for the tables of convolutions.
+/// What plans need to know of the kernel that runs them.
 template <class T>
-using TransformLine = void (*)(const FftPlan<T>& plan, const T* from, T* to);
+struct FftKernel {
+  /// Transforms one line of complex numbers, n pairs; for the tables of convolutions.
+  void (*transform)(const FftPlan<T>& plan, const T* from, T* to);
+  int64_t lanes;  // of its vectors
+};
 
 enum class FftLines : uint8_t {
   complex_lines,
@@ -91,6 +98,6 @@ enum class FftLines : uint8_t {
 /// The plan of a length, which is kept; the ones least recently used go when all tables together
 /// exceed 64 MiB.
 template <class T>
-std::shared_ptr<const FftPlan<T>> fft_plan(int64_t n, FftLines lines, TransformLine<T> transform);
+std::shared_ptr<const FftPlan<T>> fft_plan(int64_t n, FftLines lines, const FftKernel<T>& kernel);
 
 }  // namespace tensora::cpu

@@ -7,6 +7,7 @@
 
 #include "tensora/backend/cpu/scratch.h"
 #include "tensora/base/thread_pool.h"
+#include "tensora/ops/fft/fft_convolution.h"
 #include "tensora/ops/fft/fft_lanes.h"
 #include "tensora/ops/fft/fft_lines.h"
 
@@ -59,7 +60,7 @@ void run_across(const FftPlan<T>& plan, const Buffers<T>& buffers, const Lines<T
 /// The transform of what is in the second buffer; returns the buffer that holds the result.
 template <class T>
 Parts<FftVector<T>>* run_in_buffers(const FftPlan<T>& plan, const Buffers<T>& buffers) {
-  if (plan.convolution) return convolve_in_buffers<Layout::across>(plan, buffers);
+  if (plan.convolution) return convolve_across(plan, buffers);
   return run_to_buffer<Layout::across>(plan, InBuffer<T>{buffers.second}, buffers);
 }
 
@@ -83,8 +84,10 @@ void run_along(const FftPlan<T>& plan, const Buffers<T>& buffers, const Line<T>&
       if (!plan.convolution)
         return run_passes<Layout::along>(plan, source, sink,
                                          with_result(plan, buffers, source.data, sink.data));
-      gather_along(source, plan.n, buffers.second);
-      scatter_along(convolve_in_buffers<Layout::along>(plan, buffers), plan.n, sink);
+      const auto numbers = [](auto* buffer) { return reinterpret_cast<T*>(buffer); };
+      gather_along(source, plan.n, numbers(buffers.first), buffers.second);
+      auto* const result = convolve_along(plan, buffers);
+      scatter_along(result, plan.n, numbers(buffers.other(result)), sink);
     });
   });
 }

@@ -230,7 +230,7 @@ void run_step(const Step& step, const View& in, const View& out) {
   transform_dim(
       Transform<T>{step.kind, step.n, step.forward, step.whole, static_cast<T>(step.scale),
                    fft_plan<T>(step.n, real ? FftLines::real_lines : FftLines::complex_lines,
-                               transform_pairs<T>)},
+                               FftKernel<T>{transform_pairs<T>, kFftLanes<T>})},
       in, out, step.dim);
 }
 
