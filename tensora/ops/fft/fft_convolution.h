@@ -3,6 +3,8 @@
 // Internal header: lines whose length has a large prime factor, by convolution; see Note [Lines in
 // lanes].
 
+#include <algorithm>
+
 #include "tensora/ops/fft/fft_lanes.h"
 
 namespace tensora::cpu::TENSORA_ISA {
@@ -68,28 +70,34 @@ void convolve_rows(const FftPlan<T>& plan, int64_t k, Parts<FftVector<T>>* rows)
   for (int i = 0; i < kLanes; ++i) rows[k + i] = multiply(x[i], twists + i * kLanes);
 }
 
-/// The transform of a line along vectors in the second buffer; returns the buffer that holds the
-/// result. Lanes beyond the end of the line hold zeros. The convolution's line is an array that has
-/// a column in each lane: the columns are transformed, then the rows, and back; nothing needs the
-/// order of the spectrum between.
-template <class T>
-Parts<FftVector<T>>* convolve_along(const FftPlan<T>& plan, const Buffers<T>& buffers) {
+/// The transform of a line of pairs along vectors. The convolution's line is an array that has a
+/// column in each lane: the columns are transformed, then the rows, and back; nothing needs the
+/// order of the spectrum between. The pairs go by way of a buffer, because lines of odd lengths
+/// begin anywhere, and vectors that share two lines of the cache are slow.
+template <class T, bool kSwappedIn, bool kSwappedOut>
+void convolve_along(const FftPlan<T>& plan, const InPairs<T, kSwappedIn>& source,
+                    const InPairs<T, kSwappedOut>& sink, const Buffers<T>& buffers) {
   constexpr int kLanes = kFftLanes<T>;
   const FftPlan<T>& columns = *plan.convolution_columns;
   const int64_t used = (plan.n + kLanes - 1) / kLanes;
-  const auto times_chirp = [&plan](Parts<FftVector<T>> x, int64_t j) {
+  const auto times_chirp = [&plan](const Parts<FftVector<T>>& x, int64_t j) {
     const T* const re = plan.chirp.data() + j * kLanes;
     return times(x, load_vector(re), load_vector(re + plan.chirp.size() / 2));
   };
+  const InPairs<T, kSwappedIn> in{reinterpret_cast<T*>(buffers.first), 2 * kLanes};
+  std::copy(source.data, source.data + 2 * plan.n, in.data);
+  std::fill(in.data + 2 * plan.n, in.data + 2 * used * kLanes, T(0));
   auto* const x = buffers.second;
-  for (int64_t j = 0; j < used; ++j) x[j] = times_chirp(x[j], j);
+  for (int64_t j = 0; j < used; ++j) x[j] = times_chirp(in.load(j), j);
   for (int64_t j = used; j < columns.n; ++j) x[j] = Parts<FftVector<T>>{};
   auto* const rows = run_to_buffer<Layout::across>(columns, InBuffer<T>{x}, buffers);
   for (int64_t k = 0; k < columns.n; k += kLanes) convolve_rows(plan, k, rows);
   auto* const result =
       run_to_buffer<Layout::across>(columns, InBuffer<T>{rows}, {buffers.other(rows), rows});
-  for (int64_t j = 0; j < used; ++j) result[j] = times_chirp({result[j].im, result[j].re}, j);
-  return result;
+  const InPairs<T, kSwappedOut> out{reinterpret_cast<T*>(buffers.other(result)), 2 * kLanes,
+                                    sink.scale};
+  for (int64_t j = 0; j < used; ++j) out.store(j, times_chirp({result[j].im, result[j].re}, j));
+  std::copy(out.data, out.data + 2 * plan.n, sink.data);
 }
 
 }  // namespace tensora::cpu::TENSORA_ISA

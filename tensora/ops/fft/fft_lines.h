@@ -150,28 +150,6 @@ void scatter(const Parts<FftVector<T>>* from, int64_t n, T scale, const Lines<T>
   scatter_elements(from, in_blocks ? whole * kLanes : 0, n, scale, lines);
 }
 
-/// n elements of a line along vectors; zeros in the lanes beyond its end. By way of `scratch`,
-/// because lines of odd lengths begin anywhere, and vectors that share two lines of the cache are
-/// slow.
-template <class T, bool kSwapped>
-void gather_along(const InPairs<T, kSwapped>& line, int64_t n, T* scratch,
-                  Parts<FftVector<T>>* to) {
-  constexpr int kLanes = kFftLanes<T>;
-  const int64_t vectors = (n + kLanes - 1) / kLanes;
-  std::copy(line.data, line.data + 2 * n, scratch);
-  std::fill(scratch + 2 * n, scratch + 2 * vectors * kLanes, T(0));
-  const InPairs<T, kSwapped> pairs{scratch, 2 * kLanes};
-  for (int64_t i = 0; i < vectors; ++i) to[i] = pairs.load(i);
-}
-template <class T, bool kSwapped>
-void scatter_along(const Parts<FftVector<T>>* from, int64_t n, T* scratch,
-                   const InPairs<T, kSwapped>& line) {
-  constexpr int kLanes = kFftLanes<T>;
-  const InPairs<T, kSwapped> pairs{scratch, 2 * kLanes, line.scale};
-  for (int64_t i = 0; i < (n + kLanes - 1) / kLanes; ++i) pairs.store(i, from[i]);
-  std::copy(scratch, scratch + 2 * n, line.data);
-}
-
 /// The rest of a spectrum of n elements of which the first half is there: its conjugates, from the
 /// last to the first. `conjugate`: of the conjugate of all that.
 template <class T>

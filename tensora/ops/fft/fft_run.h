@@ -84,10 +84,7 @@ void run_along(const FftPlan<T>& plan, const Buffers<T>& buffers, const Line<T>&
       if (!plan.convolution)
         return run_passes<Layout::along>(plan, source, sink,
                                          with_result(plan, buffers, source.data, sink.data));
-      const auto numbers = [](auto* buffer) { return reinterpret_cast<T*>(buffer); };
-      gather_along(source, plan.n, numbers(buffers.first), buffers.second);
-      auto* const result = convolve_along(plan, buffers);
-      scatter_along(result, plan.n, numbers(buffers.other(result)), sink);
+      convolve_along(plan, source, sink, buffers);
     });
   });
 }
