@@ -138,7 +138,8 @@ void Transform<T>::along(const Buffers<T>& buffers, const Line<T>& from, const L
   }
   put_together_along(from.re, n / 2, plan->roots.data(), buffers.second);
   run_passes<Layout::along>(inner(), InBuffer<T>{buffers.second},
-                            InPairs<T, true>{to.re, kStride, scale}, buffers);
+                            InPairs<T, true>{to.re, kStride, scale},
+                            with_result(inner(), buffers, static_cast<const T*>(nullptr), to.re));
 }
 
 template <class T>
