@@ -12,8 +12,10 @@ namespace {
 
 double largest(const Tensor& x) { return abs(x).max().item<double>(); }
 
-// Lengths just beyond those that run in lanes, of many factors, of few, and primes.
-constexpr int64_t kLengths[] = {4096, 4097, 4100, 20000, 30030, 32761, 40000, 65536, 99991};
+// The longest that run in lanes and along vectors, lengths just beyond, of many factors, of few,
+// and primes; 1009 and 4099 are convolved along vectors.
+constexpr int64_t kLengths[] = {1009,  4096,  4097,  4099,  4100,  4160,  20000,
+                                30030, 32761, 32768, 32832, 40000, 65536, 99991};
 
 // The transform of a single 1 at place 3 is known: e^(-2 pi i 3 k / n).
 TEST(Fft, LongLines) {

@@ -46,6 +46,10 @@ def fft(x, dim, scale, forward):
     return torch.fft.fftn(x, dim=dim) * scale if forward else torch.fft.ifftn(x, dim=dim, norm="forward") * scale
 
 
+def real_fft(x, dim, scale, forward):
+    return torch.fft.fft(x, dim=dim[0]) * scale if forward else torch.fft.ifft(x, dim=dim[0], norm="forward") * scale
+
+
 def irfft(x, dim, scale, last_dim_size):
     sizes = [x.shape[d] for d in dim[:-1]] + [last_dim_size]
     return torch.fft.irfftn(x, s=sizes, dim=dim, norm="forward") * scale
@@ -100,6 +104,8 @@ LINES = {
     "fft_c2c": Line(numbers, dim=some_dims, scale=one_of(1.0, 0.5), forward=flag, ranks=(1, 2, 3), theirs=fft),
     "fft_r2c": Line(reals, dim=some_dims, scale=one_of(1.0, 0.5), ranks=(1, 2, 3),
                     theirs=lambda x, dim, scale: torch.fft.rfftn(x, dim=dim) * scale),
+    "fft_real": Line(reals, dim=one_of([0], [-1]), scale=one_of(1.0, 0.5), forward=flag, ranks=(1, 2, 3),
+                     theirs=real_fft),
     "fft_c2r": Line(of(list(COMPLEX), 3, 4), dim=one_of([1], [0, 1]), scale=one_of(1.0, 0.5),
                     last_dim_size=one_of(6, 7), theirs=irfft),
     "linalg_svd": Line(of(MATRICES, 2, 3, 3), ours=our_svd, theirs=their_svd),

@@ -150,20 +150,13 @@ Tensor r2c(const Plan& plan, const Tensor& x, const Norm& norm) {
   return apply(fft_r2c_op, {x}, {plan.dims, scale_of(plan, norm, plan.sizes.numel())});
 }
 
-/// All elements of the spectrum of a real tensor, from the first half.
-Tensor completed(const Tensor& half, int64_t dim, int64_t n) {
-  const int64_t pairs = (n - 1) / 2;
-  if (pairs == 0) return half;
-  return cat({half, conj(flip(narrow(half, dim, 1, pairs), {dim}))}, dim);
-}
-
 Tensor complex_line(std::string_view op, bool forward, const Tensor& input,
                     std::optional<int64_t> n, int64_t dim, const Norm& norm) {
   const Tensor x = promoted(op, input);
   const Plan plan = plan_line(op, forward, x, dim, n);
   if (x.is_complex()) return c2c(plan, resized(x, plan), norm);
-  const Tensor all = completed(r2c(plan, resized(x, plan), norm), plan.dims[0], plan.sizes[0]);
-  return forward ? all : conj(all);
+  return apply(fft_real_op, {resized(x, plan)},
+               {plan.dims, scale_of(plan, norm, plan.sizes.numel()), forward});
 }
 
 Tensor half_line(std::string_view op, bool forward, const Tensor& input, std::optional<int64_t> n,

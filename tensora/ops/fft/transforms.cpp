@@ -12,6 +12,7 @@
 #include "tensora/ops/pointwise/functions.h"
 #include "tensora/ops/resample/pad.h"
 #include "tensora/ops/shape/cat.h"
+#include "tensora/ops/shape/flip.h"
 #include "tensora/ops/shape/permute.h"
 #include "tensora/ops/shape/reshape.h"
 #include "tensora/ops/shape/slice.h"
@@ -84,6 +85,14 @@ Tensors r2c_reference(Args in, const RealFftAttrs& attrs) {
   return Tensors{contiguous(narrow(all, last, 0, x.size(last) / 2 + 1) * attrs.scale)};
 }
 
+/// The other half are the conjugates.
+Tensors real_reference(Args in, const FftAttrs& attrs) {
+  const int64_t dim = attrs.dim[0], n = in[0]->size(dim), pairs = (n - 1) / 2;
+  Tensor all = apply(fft_r2c_op, {*in[0]}, {attrs.dim, attrs.scale});
+  if (pairs > 0) all = cat({all, conj(flip(narrow(all, dim, 1, pairs), {dim}))}, dim);
+  return Tensors{contiguous(attrs.forward ? all : conj(all))};
+}
+
 Tensors c2r_reference(Args in, const InverseRealFftAttrs& attrs) {
   const Tensor& x = *in[0];
   const int last = wrap_dim(attrs.dim.back(), x.dim(), "fft_c2r");
@@ -135,6 +144,24 @@ constinit OpDef<RealFftAttrs> fft_r2c_op = define(Op<RealFftAttrs>{
     .accepts = kTransformed,
 });
 
+constinit OpDef<FftAttrs> fft_real_op = define(Op<FftAttrs>{
+    .name = "fft_real",
+    .inputs = {"self"},
+    .infer =
+        [](Infer& infer, const FftAttrs& attrs) {
+          check_transform(infer, attrs.dim, false);
+          infer.check(attrs.dim.size() == 1, "expected one dim to transform, got dim ", attrs.dim);
+          infer.output(infer[0].sizes(), complex_dtype(infer[0].dtype()));
+        },
+    .reference = real_reference,
+    .vjp =
+        [](Vjp& vjp, const FftAttrs& attrs) {
+          vjp.set(0,
+                  real(apply(fft_c2c_op, {vjp.grad()}, {attrs.dim, attrs.scale, !attrs.forward})));
+        },
+    .accepts = kTransformed,
+});
+
 constinit OpDef<InverseRealFftAttrs> fft_c2r_op = define(Op<InverseRealFftAttrs>{
     .name = "fft_c2r",
     .inputs = {"self"},
@@ -160,6 +187,7 @@ constinit OpDef<InverseRealFftAttrs> fft_c2r_op = define(Op<InverseRealFftAttrs>
 void register_transforms(OpRegistry& registry) {
   registry.add(fft_c2c_op);
   registry.add(fft_r2c_op);
+  registry.add(fft_real_op);
   registry.add(fft_c2r_op);
 }
 

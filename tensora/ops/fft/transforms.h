@@ -22,6 +22,9 @@ struct RealFftAttrs {
 /// the others.
 extern OpDef<RealFftAttrs> fft_r2c_op;
 
+/// Real to complex along the only dim: all elements.
+extern OpDef<FftAttrs> fft_real_op;
+
 struct InverseRealFftAttrs {
   Dims dim;
   double scale = 1;

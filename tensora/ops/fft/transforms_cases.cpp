@@ -16,15 +16,18 @@ struct Sample {
   Dims dims;
 };
 
-// Lengths of one, of all radices, of primes that are convolved; few
+// Lengths of one, of all radices, of primes that are convolved, in lanes and along vectors; few
 // lines and many, neighbours in memory and not.
 const std::vector<Sample>& samples() {
   static const std::vector<Sample> all{
-      {{3, 1}, {1}},    {{2, 2}, {-1}},     {{5, 3}, {0}},       {{4, 8}, {1}},
-      {{6, 5}, {0, 1}}, {{2, 7, 3}, {1}},   {{3, 4, 2}, {2, 0}}, {{2, 3, 2, 4}, {0, 1, 2, 3}},
-      {{17, 30}, {1}},  {{30, 17}, {0}},    {{9, 31}, {1}},      {{2, 37}, {1}},
-      {{1, 64}, {1}},   {{77, 26}, {0, 1}}, {{0, 4}, {1}},       {{16, 3, 120}, {2}},
-      {{521}, {0}},     {{67, 11}, {0}},    {{9, 74}, {1}},      {{900, 2}, {0}}};
+      {{3, 1}, {1}},    {{2, 2}, {-1}},        {{5, 3}, {0}},       {{4, 8}, {1}},
+      {{6, 5}, {0, 1}}, {{2, 7, 3}, {1}},      {{3, 4, 2}, {2, 0}}, {{2, 3, 2, 4}, {0, 1, 2, 3}},
+      {{17, 30}, {1}},  {{30, 17}, {0}},       {{9, 31}, {1}},      {{2, 37}, {1}},
+      {{1, 64}, {1}},   {{77, 26}, {0, 1}},    {{0, 4}, {1}},       {{16, 3, 120}, {2}},
+      {{521}, {0}},     {{67, 11}, {0}},       {{9, 74}, {1}},      {{900, 2}, {0}},
+      {{2, 64}, {1}},   {{3, 128}, {1}},       {{192, 3}, {0}},     {{1, 448}, {1}},
+      {{2, 1024}, {1}}, {{128, 35}, {0}},      {{34, 32}, {1, 0}},  {{2, 256, 17}, {1}},
+      {{3, 263}, {1}},  {{2, 2, 640}, {2, 0}}, {{2, 128}, {1, 0}},  {{3, 256}, {1, 0}}};
   return all;
 }
 
@@ -103,6 +106,27 @@ void real_cases(Cases& cases) {
   }
 }
 
+void whole_cases(Cases& cases) {
+  for (const Sample& sample : samples())
+    for (const bool forward : {true, false}) {
+      if (sample.dims.size() > 1) continue;
+      const int dim = wrap_dim(sample.dims[0], sample.sizes.size(), "cases");
+      cases.add(
+          {.op = "fft_real",
+           .name = concat(sample.sizes, " along ", dim, forward ? "" : ", inverse"),
+           .inputs = {{sample.sizes}},
+           .run =
+               [=](In x) {
+                 return one(to_parts(apply(fft_real_op, {x[0]}, {sample.dims, 0.25, forward})));
+               },
+           .reference =
+               [=](Arrays x) { return one(transformed(with_zeros(x[0]), dim, forward, 0.25)); },
+           .dtypes = {kFloat32, kFloat64},
+           .tolerance = 60,
+           .opt_out = grad_unless_large(sample.sizes)});
+    }
+}
+
 void mistakes(Cases& cases) {
   const auto z = [] { return full({2, 3}, Complex<double>(1, 2), {.device = device()}); };
   cases.error("fft_c2c", "a real tensor", "expected a complex tensor, got float32", [] {
@@ -117,6 +141,12 @@ void mistakes(Cases& cases) {
   cases.error("fft_r2c", "a complex tensor", "expected a real tensor, got complex64", [=] {
     apply(fft_r2c_op, {z()}, {{0}, 1});
   });
+  cases.error("fft_real", "a complex tensor", "expected a real tensor, got complex64", [=] {
+    apply(fft_real_op, {z()}, {{0}, 1, true});
+  });
+  cases.error("fft_real", "two dims", "expected one dim", [] {
+    apply(fft_real_op, {zeros({2, 3}, {.device = device()})}, {{0, 1}, 1, true});
+  });
   cases.error("fft_c2r", "a size that does not fit", "last_dim_size must be 4 or 5", [=] {
     apply(fft_c2r_op, {z()}, {{1}, 1, 6});
   });
@@ -127,6 +157,7 @@ void mistakes(Cases& cases) {
 void transforms_cases(Cases& cases) {
   complex_cases_of(cases);
   real_cases(cases);
+  whole_cases(cases);
   mistakes(cases);
 }
 

@@ -1,173 +1,13 @@
-// Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
 #include "tensora/ops/fft/transforms.h"
 
 #include <algorithm>
 
-#include "tensora/backend/cpu/scratch.h"
 #include "tensora/base/thread_pool.h"
-#include "tensora/ops/fft/fft_lanes.h"
+#include "tensora/ops/fft/fft_real.h"
+#include "tensora/ops/fft/fft_run.h"
 
 namespace tensora::cpu::TENSORA_ISA {
 namespace {
-
-constexpr int64_t kSerialPoints = 1 << 14;  // of work that is not worth a second thread
-
-/// Complex numbers next to each other.
-template <class T>
-Line<T> pairs_at(T* data) {
-  return {data, data + 1, 2};
-}
-
-// ---- lines of complex numbers ------------------------------------------------------------------
-
-/// Two buffers for lines in lanes.
-template <class T>
-class Buffers {
- public:
-  explicit Buffers(int64_t n) : memory_((4 * n + 1) * kFftLanes<T>), n_(n) {}
-  Parts<FftVector<T>>* first() const {  // small blocks of the allocator begin anywhere
-    constexpr uintptr_t kBytes = sizeof(FftVector<T>);
-    const auto address = reinterpret_cast<uintptr_t>(memory_.data());
-    return reinterpret_cast<Parts<FftVector<T>>*>((address + kBytes - 1) / kBytes * kBytes);
-  }
-  Parts<FftVector<T>>* second() const { return first() + n_; }
-
- private:
-  HostScratch<T> memory_;
-  int64_t n_;
-};
-
-template <class T>
-void run_in_lanes(const FftPlan<T>& plan, const Buffers<T>& buffers, const Lines<T>& from,
-                  const Lines<T>& to, T scale) {
-  gather(from, plan.n, buffers.first());
-  scatter(run_in_buffers(plan, buffers.first(), buffers.second()), plan.n, scale, to);
-}
-
-// A line as an array: columns in lanes, twists, rows in lanes.
-template <class T>
-void run_split(const FftPlan<T>& plan, const Line<T>& from, const Line<T>& to, T scale) {
-  constexpr int64_t kLanes = kFftLanes<T>;
-  const int64_t columns = plan.columns->n, rows = plan.rows->n, length = plan.row_length;
-  const HostScratch<T> middle(2 * columns * length);
-  T *const middle_re = middle.data(), *const middle_im = middle_re + columns * length;
-  const auto grain = [](int64_t n) { return std::max<int64_t>(1, kSerialPoints / (n * kLanes)); };
-  parallel_for(length / kLanes, grain(columns), [&](int64_t begin, int64_t end) {
-    const Buffers<T> buffers(columns);
-    for (int64_t at = begin * kLanes; at < end * kLanes; at += kLanes) {
-      const Line<T> column{from.re, from.im, from.stride * rows};
-      gather(Lines<T>::equally(column.at(at * from.stride), from.stride, rows - at), columns,
-             buffers.first());
-      const auto* const result = run_passes(*plan.columns, buffers.first(), buffers.second());
-      for (int64_t k = 0; k < columns; ++k) {
-        const T* const re = reinterpret_cast<const T*>(&result[k].re);
-        const T* const im = reinterpret_cast<const T*>(&result[k].im);
-        const int64_t row = k * length + at;
-        const T *const twist_re = plan.twist_re.data() + row, *const twist_im =
-                                                                  plan.twist_im.data() + row;
-        for (int64_t lane = 0; lane < kLanes; ++lane) {
-          middle_re[row + lane] = re[lane] * twist_re[lane] - im[lane] * twist_im[lane];
-          middle_im[row + lane] = re[lane] * twist_im[lane] + im[lane] * twist_re[lane];
-        }
-      }
-    }
-  });
-  parallel_for((columns + kLanes - 1) / kLanes, grain(rows), [&](int64_t begin, int64_t end) {
-    const Buffers<T> buffers(rows);
-    for (int64_t k = begin * kLanes; k < std::min(end * kLanes, columns); k += kLanes) {
-      const Line<T> row{middle_re, middle_im, 1};
-      const Line<T> spread{to.re, to.im, to.stride * columns};
-      run_in_lanes(*plan.rows, buffers, Lines<T>::equally(row.at(k * length), length, columns - k),
-                   Lines<T>::equally(spread.at(k * to.stride), to.stride, columns - k), scale);
-    }
-  });
-}
-
-template <class T>
-void run_line(const FftPlan<T>& plan, const Line<T>& from, const Line<T>& to, T scale);
-
-template <class T>
-void transform_pairs(const FftPlan<T>& plan, const T* from, T* to) {
-  run_line(plan, pairs_at(const_cast<T*>(from)), pairs_at(to), T(1));
-}
-
-// x[j] chirp[j], convolved with the chirp's conjugate, times the chirp.
-template <class T>
-void convolve(const FftPlan<T>& plan, const Line<T>& from, const Line<T>& to, T scale) {
-  const int64_t length = plan.convolution->n;
-  const HostScratch<T> memory(4 * length);
-  T *const x = memory.data(), *const y = x + 2 * length;
-  for (int64_t j = 0; j < plan.n; ++j) {
-    const Parts<T> value{from.re ? from.re[j * from.stride] : T(0),
-                         from.im ? from.im[j * from.stride] : T(0)};
-    const Parts<T> product = times(value, plan.chirp[static_cast<size_t>(2 * j)],
-                                   plan.chirp[static_cast<size_t>(2 * j + 1)]);
-    x[2 * j] = product.re;
-    x[2 * j + 1] = product.im;
-  }
-  std::fill(x + 2 * plan.n, x + 2 * length, T(0));
-  run_line(*plan.convolution, pairs_at(x), pairs_at(y), T(1));
-  for (int64_t k = 0; k < length; ++k) {
-    const Parts<T> product =
-        times(Parts<T>{y[2 * k], y[2 * k + 1]}, plan.spectrum[static_cast<size_t>(2 * k)],
-              plan.spectrum[static_cast<size_t>(2 * k + 1)]);
-    y[2 * k] = product.re;
-    y[2 * k + 1] = product.im;
-  }
-  run_line(*plan.convolution, pairs_at(y).swapped(), pairs_at(x).swapped(), T(1));
-  for (int64_t k = 0; k < plan.n; ++k) {
-    const Parts<T> result =
-        times(Parts<T>{x[2 * k], x[2 * k + 1]}, plan.chirp[static_cast<size_t>(2 * k)],
-              plan.chirp[static_cast<size_t>(2 * k + 1)]);
-    if (to.re) to.re[k * to.stride] = result.re * scale;
-    if (to.im) to.im[k * to.stride] = result.im * scale;
-  }
-}
-
-/// One line alone.
-template <class T>
-void run_line(const FftPlan<T>& plan, const Line<T>& from, const Line<T>& to, T scale) {
-  if (plan.convolution) return convolve(plan, from, to, scale);
-  if (plan.columns) return run_split(plan, from, to, scale);
-  const Buffers<T> buffers(plan.n);
-  run_in_lanes(plan, buffers, Lines<T>::equally(from, 0, 1), Lines<T>::equally(to, 0, 1), scale);
-}
-
-// ---- real lines --------------------------------------------------------------------------------
-
-/// From the transform z of n / 2 pairs of real numbers, x[2 j] + i x[2 j + 1], that of x: the
-/// elements 0 … n / 2.
-template <class V, class T>
-void take_apart(const Parts<V>* z, int64_t half, const T* roots, Parts<V>* x) {
-  for (int64_t k = 0; k <= half; ++k) {
-    const Parts<V>&a = z[k < half ? k : 0], &b = z[k ? half - k : 0];
-    const Parts<V> even{(a.re + b.re) * T(0.5), (a.im - b.im) * T(0.5)};
-    const Parts<V> odd{(a.im + b.im) * T(0.5), (b.re - a.re) * T(0.5)};
-    x[k] = plus(even, times(odd, roots[2 * k], roots[2 * k + 1]));
-  }
-}
-
-/// The reverse, its parts exchanged, for the inverse transform.
-template <class V, class T>
-void put_together(Parts<V>* x, int64_t half, const T* roots, Parts<V>* z) {
-  x[0].im = x[half].im = V{};
-  for (int64_t k = 0; k < half; ++k) {
-    const Parts<V>&a = x[k], &b = x[half - k];
-    const Parts<V> even{a.re + b.re, a.im - b.im};
-    const Parts<V> odd = times(Parts<V>{a.re - b.re, a.im + b.im}, roots[2 * k], -roots[2 * k + 1]);
-    z[k] = {even.im + odd.re, even.re - odd.im};
-  }
-}
-
-/// A spectrum of odd length n from its first half, its parts exchanged.
-template <class V>
-void complete(Parts<V>* x, int64_t n, Parts<V>* z) {
-  z[0] = {V{}, x[0].re};
-  for (int64_t k = 1; k <= n / 2; ++k) {
-    z[k] = {x[k].im, x[k].re};
-    z[n - k] = {-x[k].im, x[k].re};
-  }
-}
 
 // ---- one dim -----------------------------------------------------------------------------------
 
@@ -231,14 +71,23 @@ struct Transform {
   Kind kind;
   int64_t n;  // of the lines, if complex or real
   bool forward;
+  bool whole;  // real to complex: all elements, not only the first half
   T scale;
   std::shared_ptr<const FftPlan<T>> plan;
 
   bool is_packed() const { return kind != Kind::complex && n % 2 == 0; }
   const FftPlan<T>& inner() const { return is_packed() ? *plan->packed : *plan; }
 
-  void lanes(const Buffers<T>& buffers, const Lines<T>& from, const Lines<T>& to) const;
+  bool runs_along() const {
+    return kind == Kind::complex ? plan->runs_along() : is_packed() && plan->packed->along;
+  }
+  void across(const Buffers<T>& buffers, const Lines<T>& from, const Lines<T>& to) const;
+  /// Lines that are contiguous, if runs_along().
+  void along(const Buffers<T>& buffers, const Line<T>& from, const Line<T>& to) const;
   void line(const Line<T>& from, const Line<T>& to) const;
+  void finish(const Line<T>& to) const {
+    if (whole) add_conjugates(to, n, !forward);
+  }
 };
 
 template <class T>
@@ -248,33 +97,49 @@ Lines<T> with_line(Lines<T> lines, const Line<T>& line) {
 }
 
 template <class T>
-void Transform<T>::lanes(const Buffers<T>& buffers, const Lines<T>& from,
-                         const Lines<T>& to) const {
-  auto *const first = buffers.first(), *const second = buffers.second();
+void Transform<T>::across(const Buffers<T>& buffers, const Lines<T>& from,
+                          const Lines<T>& to) const {
   if (kind == Kind::complex) {
-    const Line<T>&in = from.first, &out = to.first;
-    return run_in_lanes(*plan, buffers, with_line(from, forward ? in : in.swapped()),
-                        with_line(to, forward ? out : out.swapped()), scale);
+    const auto in = with_line(from, forward ? from.first : from.first.swapped());
+    const auto out = with_line(to, forward ? to.first : to.first.swapped());
+    if (!plan->convolution) return run_across(*plan, buffers, in, out, scale);
+    gather(in, n, buffers.second);
+    return scatter(run_in_buffers(*plan, buffers), n, scale, out);
   }
   if (kind == Kind::real_to_complex) {
-    gather(is_packed() ? with_line(from, packed(from.first)) : from, inner().n, first);
-    auto* result = run_in_buffers(inner(), first, second);
+    gather(is_packed() ? with_line(from, packed(from.first)) : from, inner().n, buffers.second);
+    auto* result = run_in_buffers(inner(), buffers);
     if (is_packed()) {
-      auto* const apart = result == first ? second : first;
-      take_apart(result, n / 2, plan->roots.data(), apart);
-      result = apart;
+      take_apart(result, n / 2, plan->roots.data(), buffers.other(result));
+      result = buffers.other(result);
     }
     return scatter(result, n / 2 + 1, scale, to);
   }
-  gather(from, n / 2 + 1, first);
+  gather(from, n / 2 + 1, buffers.first);
   if (!is_packed()) {
-    complete(first, n, second);
-    return scatter(run_in_buffers(*plan, second, first), n, scale,
-                   with_line(to, to.first.swapped()));
+    complete(buffers.first, n, buffers.second);
+    return scatter(run_in_buffers(*plan, buffers), n, scale, with_line(to, to.first.swapped()));
   }
-  put_together(first, n / 2, plan->roots.data(), second);
-  scatter(run_in_buffers(inner(), second, first), n / 2, scale,
+  put_together(buffers.first, n / 2, plan->roots.data(), buffers.second);
+  scatter(run_in_buffers(inner(), buffers), n / 2, scale,
           with_line(to, packed(to.first).swapped()));
+}
+
+template <class T>
+void Transform<T>::along(const Buffers<T>& buffers, const Line<T>& from, const Line<T>& to) const {
+  if (kind == Kind::complex)
+    return run_along(*plan, buffers, forward ? from : from.swapped(), forward ? to : to.swapped(),
+                     scale);
+  constexpr int64_t kStride = 2 * kFftLanes<T>;
+  if (kind == Kind::real_to_complex) {
+    auto* const spectrum =
+        run_to_buffer<Layout::along>(inner(), InPairs<T, false>{from.re, kStride}, buffers);
+    return take_apart_along(spectrum, n / 2, plan->roots.data(), scale, to.re);
+  }
+  put_together_along(from.re, n / 2, plan->roots.data(), buffers.second);
+  run_passes<Layout::along>(inner(), InBuffer<T>{buffers.second},
+                            InPairs<T, true>{to.re, kStride, scale},
+                            with_result(inner(), buffers, static_cast<const T*>(nullptr), to.re));
 }
 
 template <class T>
@@ -302,28 +167,49 @@ void Transform<T>::line(const Line<T>& from, const Line<T>& to) const {
   run_line(inner(), pairs_at(b), is_packed() ? packed(to).swapped() : to.swapped(), scale);
 }
 
+/// Lines that are contiguous, one after the other.
+template <class T>
+void transform_along(const Transform<T>& transform, const View& in, const View& out, int dim) {
+  const auto body = [&](int64_t begin, int64_t end) {
+    const BufferMemory<T> memory(transform.inner().longest() / kFftLanes<T>);
+    Starts starts_in(in, dim, begin), starts_out(out, dim, begin);
+    const Line<T> first_in = line_of<T>(in, dim), first_out = line_of<T>(out, dim);
+    for (int64_t line = begin; line < end; ++line) {
+      int64_t offset = 0;
+      const Line<T> from = first_in.at(starts_in.take(1, &offset));
+      const Line<T> to = first_out.at(starts_out.take(1, &offset));
+      transform.along(memory.buffers(), from, to);
+      transform.finish(to);
+    }
+  };
+  parallel_for(out.numel / out.sizes[dim], std::max<int64_t>(1, kSerialPoints / transform.n), body);
+}
+
 template <class T>
 void transform_dim(const Transform<T>& transform, const View& in, const View& out, int dim) {
+  if (transform.runs_along() && in.strides[dim] == 1 && out.strides[dim] == 1)
+    return transform_along(transform, in, out, dim);
   constexpr int kLanes = kFftLanes<T>;
   const int64_t lines = out.numel / out.sizes[dim], groups = (lines + kLanes - 1) / kLanes;
   const FftPlan<T>& inner = transform.inner();
   const auto body = [&](int64_t begin, int64_t end) {
     Starts starts_in(in, dim, begin * kLanes), starts_out(out, dim, begin * kLanes);
     const Line<T> first_in = line_of<T>(in, dim), first_out = line_of<T>(out, dim);
-    const bool in_lanes = inner.runs_in_lanes();
-    const Buffers<T> buffers(in_lanes ? std::max(transform.n + 1, inner.longest()) : 1);
+    const bool across = inner.runs_across();
+    const BufferMemory<T> memory(across ? std::max(transform.n, inner.longest()) : 1);
     for (int64_t group = begin; group < end; ++group) {
       const int count = static_cast<int>(std::min<int64_t>(kLanes, lines - group * kLanes));
       Lines<T> from, to;
       from.count = to.count = count;
       from.first = first_in.at(starts_in.take(count, from.offsets));
       to.first = first_out.at(starts_out.take(count, to.offsets));
-      if (in_lanes && (2 * count >= kLanes || !inner.runs_alone())) {
-        transform.lanes(buffers, from, to);
-        continue;
+      const bool together = across && (2 * count >= kLanes || !inner.runs_alone());
+      if (together) transform.across(memory.buffers(), from, to);
+      for (int lane = 0; lane < count; ++lane) {
+        const Line<T> result = to.first.at(to.offsets[lane]);
+        if (!together) transform.line(from.first.at(from.offsets[lane]), result);
+        transform.finish(result);
       }
-      for (int lane = 0; lane < count; ++lane)
-        transform.line(from.first.at(from.offsets[lane]), to.first.at(to.offsets[lane]));
     }
   };
   parallel_for(groups, std::max<int64_t>(1, kSerialPoints / (transform.n * kLanes)), body);
@@ -336,15 +222,16 @@ struct Step {
   int64_t n;
   bool forward;
   double scale;
+  bool whole = false;
 };
 
 template <class T>
 void run_step(const Step& step, const View& in, const View& out) {
   const bool real = step.kind != Kind::complex && step.n % 2 == 0;
   transform_dim(
-      Transform<T>{step.kind, step.n, step.forward, static_cast<T>(step.scale),
+      Transform<T>{step.kind, step.n, step.forward, step.whole, static_cast<T>(step.scale),
                    fft_plan<T>(step.n, real ? FftLines::real_lines : FftLines::complex_lines,
-                               transform_pairs<T>)},
+                               FftKernel<T>{transform_pairs<T>, kFftLanes<T>})},
       in, out, step.dim);
 }
 
@@ -387,6 +274,12 @@ void r2c_kernel(const KernelContext& context, const RealFftAttrs& attrs) {
   run_complex(out, out, dims, 1, true, 1);
 }
 
+void real_kernel(const KernelContext& context, const FftAttrs& attrs) {
+  const View &in = context.input(0), &out = context.output();
+  const int dim = static_cast<int>(wrapped(context, attrs.dim)[0]);
+  run({Kind::real_to_complex, dim, in.sizes[dim], attrs.forward, attrs.scale, true}, in, out);
+}
+
 void c2r_kernel(const KernelContext& context, const InverseRealFftAttrs& attrs) {
   const View &in = context.input(0), &out = context.output();
   const Dims dims = wrapped(context, attrs.dim);
@@ -407,6 +300,7 @@ void c2r_kernel(const KernelContext& context, const InverseRealFftAttrs& attrs) 
 void register_transforms_cpu() {
   fft_c2c_op.set_kernel(DeviceType::cpu, c2c_kernel);
   fft_r2c_op.set_kernel(DeviceType::cpu, r2c_kernel);
+  fft_real_op.set_kernel(DeviceType::cpu, real_kernel);
   fft_c2r_op.set_kernel(DeviceType::cpu, c2r_kernel);
 }
 
