@@ -3,19 +3,21 @@
 #include <signal.h>
 #include <sys/time.h>
 
+#include <atomic>
+
 #include "tests/helpers.h"
 
 namespace tensora {
 namespace {
 
-volatile sig_atomic_t arrived = 0;
+std::atomic<int> arrived = 0;  // any thread may receive the signal
 
 /// A SIGALRM every half millisecond.
 class Alarms {
  public:
   Alarms() {
     struct sigaction action = {};
-    action.sa_handler = [](int) { arrived = arrived + 1; };
+    action.sa_handler = [](int) { ++arrived; };
     action.sa_flags = SA_RESTART;
     sigaction(SIGALRM, &action, &previous_);
     every(500);
