@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "tensora/backend/cpu/gemm_simd.h"
 #include "tensora/backend/cpu/stream.h"
 #include "tensora/base/thread_pool.h"
 
@@ -20,25 +21,15 @@ namespace tensora::cpu::TENSORA_ISA {
 // the pages of the source that are in use stay in the TLB.
 inline constexpr int64_t kBand = 64;
 
-#if defined(__AVX512F__)
-inline constexpr int64_t kVectorBytes = 64;
-#elif defined(__AVX2__)
-inline constexpr int64_t kVectorBytes = 32;
-#else
-inline constexpr int64_t kVectorBytes = 16;
-#endif
-
 /// The side of a block. Wide vectors of bytes would have more of them than there are registers.
 template <class T>
 inline constexpr int kBlockSide =
-    static_cast<int>((sizeof(T) == 1 ? 16 : kVectorBytes) / static_cast<int64_t>(sizeof(T)));
+    (sizeof(T) == 1 ? 16 : kVectorBytes) / static_cast<int>(sizeof(T));
 template <class T>
 inline constexpr int kLineElements = static_cast<int>(kStreamUnit / sizeof(T));
 
 template <class T>
-struct Lanes {
-  typedef T Vector __attribute__((vector_size(sizeof(T) * kBlockSide<T>)));
-};
+using BlockRow = VectorN<T, kBlockSide<T>>;
 
 /// Elements in 16 bytes, within which x86 interleaves vectors by one instruction.
 template <class T>
@@ -65,11 +56,11 @@ inline void exchange(Vector& above, Vector& below, std::integer_sequence<int, la
 // Interleaving the first half of some rows with the second, as often as it takes to get back to the
 // beginning, transposes the squares of 16 bytes; then squares change places.
 template <class T, int distance>
-inline void transpose_lanes(typename Lanes<T>::Vector (&rows)[kBlockSide<T>]) {
+inline void transpose_lanes(BlockRow<T> (&rows)[kBlockSide<T>]) {
   constexpr int side = kBlockSide<T>, quad = kQuad<T>;
   constexpr auto lanes = std::make_integer_sequence<int, side>();
   if constexpr (distance < quad) {
-    typename Lanes<T>::Vector mixed[side];
+    BlockRow<T> mixed[side];
 #pragma GCC unroll 32
     for (int i = 0; i < side; i += 2) {
       const int at = i / quad * quad + i % quad / 2;
@@ -101,7 +92,7 @@ inline void transpose_block(const T* from, int64_t from_stride, T* to, int64_t t
   if constexpr (sizeof(T) == 16) {
     transpose_elements(from, from_stride, to, to_stride, side, side);
   } else {
-    typename Lanes<T>::Vector rows[side];
+    BlockRow<T> rows[side];
 #pragma GCC unroll 32
     for (int i = 0; i < side; ++i) std::memcpy(&rows[i], from + i * from_stride, sizeof(rows[i]));
     transpose_lanes<T, side / 2>(rows);

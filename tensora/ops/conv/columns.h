@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "tensora/backend/cpu/convert.h"
+#include "tensora/backend/cpu/gemm_kernels.h"
 #include "tensora/backend/cpu/gemm_scratch.h"
 #include "tensora/backend/cpu/gemm_tile.h"
 #include "tensora/backend/cpu/scratch.h"

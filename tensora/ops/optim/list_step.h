@@ -68,7 +68,7 @@ void step_tensors(const KernelContext& context, const ListLayout& layout, const 
   for (int64_t i : numbers) sizes.push_back(context.input(layout.param(i)).numel);
   TileList(sizes).each([&](size_t at, int64_t first, int64_t n, int64_t) {
     const int64_t i = numbers[at];
-    Tile<C> tiles[5];
+    StepTile<C> tiles[5];
     const View& param = context.output(layout.param(i));
     C* const from =
         tiles[0].read(layout.masters ? context.output(layout.master(i)) : param, first, n);

@@ -65,7 +65,7 @@ struct Column {
 // of the type of the loop, else a copy. Tiles side by side lie more than a multiple of 4096 bytes
 // apart, which would make the load of one wait for the store of another.
 template <class C>
-class Tile {
+class StepTile {
  public:
   C* read(const View& view, int64_t first, int64_t n) {
     view_ = &view;

@@ -1,5 +1,6 @@
 #pragma once
 
+// Internal header
 // Formulas of the CPU for functors whose shared formula would call the C library: a call for every
 // vector keeps nothing in registers, and costs more than the arithmetic. They give the same bits
 // for every element, wherever in an array it is.

@@ -146,6 +146,27 @@ void power_cases(Cases& cases) {
   binary(
       "rsub", [](const Tensor& a, const Tensor& b) { return rsub(a, b, 2); },
       [](double a, double b) { return b - 2 * a; }, {kFloat32, kFloat64}, nullptr);
+  cases.error("float_power_", "float32", "cannot be stored in place as float32",
+              [] { float_power_(ones({2}), 2); });
+  cases.error("positive", "bool", "not supported", [] { positive(ones({2}, {.dtype = kBool})); });
+  cases.error("mvlgamma", "p 0", "at least 1", [] { mvlgamma(ones({2}), 0); });
+  cases.add({.op = "mvlgamma",
+             .name = "p 3",
+             .inputs = {{.sizes = {3, 4}, .low = 1.5, .high = 4}},
+             .run = [](In x) { return one(mvlgamma(x[0], 3)); },
+             .reference =
+                 [](Arrays x) {
+                   return map_elements(x, [](const double* v) {
+                     return 1.5 * std::log(3.14159265358979324) + std::lgamma(*v) +
+                            std::lgamma(*v - 0.5) + std::lgamma(*v - 1);
+                   });
+                 },
+             .dtypes = {kFloat32, kFloat64},
+             .inplace = [](In x) { mvlgamma_(x[0], 3); },
+             .tolerance = 8});
+}
+
+void ldexp_cases(Cases& cases) {
   cases.add({.op = "ldexp",
              .name = "an exponent without dims, of fewer digits",
              .inputs = {{{3}}, {.sizes = {}, .dtype = kFloat16, .values = {2.69921875}}},
@@ -178,24 +199,6 @@ void power_cases(Cases& cases) {
                  },
              .dtypes = {kFloat32, kFloat64},
              .opt_out = no_differences()});
-  cases.error("float_power_", "float32", "cannot be stored in place as float32",
-              [] { float_power_(ones({2}), 2); });
-  cases.error("positive", "bool", "not supported", [] { positive(ones({2}, {.dtype = kBool})); });
-  cases.error("mvlgamma", "p 0", "at least 1", [] { mvlgamma(ones({2}), 0); });
-  cases.add({.op = "mvlgamma",
-             .name = "p 3",
-             .inputs = {{.sizes = {3, 4}, .low = 1.5, .high = 4}},
-             .run = [](In x) { return one(mvlgamma(x[0], 3)); },
-             .reference =
-                 [](Arrays x) {
-                   return map_elements(x, [](const double* v) {
-                     return 1.5 * std::log(3.14159265358979324) + std::lgamma(*v) +
-                            std::lgamma(*v - 0.5) + std::lgamma(*v - 1);
-                   });
-                 },
-             .dtypes = {kFloat32, kFloat64},
-             .inplace = [](In x) { mvlgamma_(x[0], 3); },
-             .tolerance = 8});
 }
 
 void comparison_cases(Cases& cases) {
@@ -231,6 +234,7 @@ void numbers_cases(Cases& cases) {
   frexp_cases(cases);
   nextafter_cases(cases);
   power_cases(cases);
+  ldexp_cases(cases);
   comparison_cases(cases);
 }
 
