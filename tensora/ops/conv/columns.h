@@ -15,12 +15,12 @@
 
 namespace tensora::cpu::TENSORA_ISA {
 
-/// For bfloat16 those of the processor's instructions for it, if there are any.
+/// For bfloat16 the kernels of the processor's instructions for it, if there are any.
 template <class T>
-const BlockKernels<T>& convolution_kernels() {
+const BlockKernels<T>& native_or(const BlockKernels<T>& kernels) {
   if constexpr (std::is_same_v<T, BFloat16>)
     if (const BlockKernels<T>* const native = native_bfloat16_kernels()) return *native;
-  return block_kernels<T>();
+  return kernels;
 }
 
 /// Neighbouring positions along the innermost dim; the first is number `at` of its tile.

@@ -312,7 +312,7 @@ class GatherProduct {
 
   const GatherArgs<T>& args_;
   const GatherPart& part_;
-  const BlockKernels<T>& block_ = convolution_kernels<T>();
+  const BlockKernels<T>& block_ = native_or(block_kernels<T>());
   bool native_ = &block_ != &block_kernels<T>();  // b, not a, is packed fast from rows
   bool pixels_;                                   // the input's channels are neighbours
   bool tall_;                                     // the rows of the product are positions

@@ -150,7 +150,7 @@ class WeightProduct {
 
   const WeightArgs<T>& args_;
   const GatherPart& part_;
-  const BlockKernels<T>& block_ = convolution_kernels<T>();
+  const BlockKernels<T>& block_ = native_or(block_kernels<T>());
   bool pixels_;
   int64_t k_;
   bool in_place_;
