@@ -183,8 +183,10 @@ def of_function(call, kind, ours, theirs):
         return "PyTorch's gradient leaves out the rows of vectors without elements"
     if op == "ctc_loss" and "gradient" in kind and "nan" in theirs:
         return "of an infinite loss, whose gradient is NaN for other classes too in PyTorch"
-    if op == "rnn_relu" and "gradient" in kind and "inf" in ours and "float16" in call.text:
-        return "sums overflow in float16; PyTorch's next ones are NaN"
+    if op == "rnn_relu" and "gradient" in kind and "float16" in call.text:
+        return "sums overflow in float16, PyTorch's next ones are NaN; or rounding decides which side of 0 they are on"
+    if "interpolate" in op and "gradient" in kind and "'nearest'" in call.text and "scale_factor" in call.text:
+        return "PyTorch's gradient does not go to the elements that its result was taken from"
     if "lp_pool" in op and "gradient" in kind and "float16" in call.text and "3.0" in call.text:
         return "sums of cubes cancel, and PyTorch rounds them to the half type"
     if op == "pow" and any(x.theirs.is_complex() for x in call.inputs) and (
