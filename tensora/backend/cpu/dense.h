@@ -9,6 +9,8 @@
 
 #include "tensora/backend/cpu/gemm.h"
 #include "tensora/backend/cpu/gemm_kernels.h"
+#include "tensora/base/thread_pool.h"
+#include "tensora/core/determinism.h"
 
 // Note [Recursive factorisations]
 // A matrix is cut in half, the halves are factorised or solved one after the other, and what
@@ -21,6 +23,17 @@ namespace tensora::cpu::TENSORA_ISA {
 inline constexpr int64_t kSolveBlock = 16;
 inline constexpr int64_t kCholeskyBlock = 24;
 inline constexpr int64_t kPanelColumns = 8;
+
+/// parallel_for over matrices. Their products ask for the mode that decides how a library's work is
+/// split, and the pool's threads do not have that of the caller.
+template <class Body>
+void for_each_matrix(int64_t count, int64_t grain, const Body& body) {
+  const bool deterministic = is_deterministic();
+  parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+    const DeterministicScope scope(deterministic);
+    for (int64_t i = begin; i < end; ++i) body(i);
+  });
+}
 
 /// out = out - a @ b
 template <class T>

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "tensora/backend/cpu/dense.h"
-#include "tensora/base/thread_pool.h"
 #include "tensora/ops/linalg/batch.h"
 #include "tensora/ops/linalg/infos.h"
 
@@ -32,18 +31,13 @@ std::vector<int32_t> factorise(const View& A /* … n n */, const View& L /* …
   const Shape batch = batch_sizes(L);
   const BatchOffsets a_offsets(A, batch), l_offsets(L, batch);
   std::vector<int32_t> infos(static_cast<size_t>(batch.numel()));
-  parallel_for(batch.numel(), std::max<int64_t>(1, 4096 / (n * n * n + 1)),
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t i = begin; i < end; ++i) {
-                   const MatrixView<T> a{A.as<T>() + a_offsets[i], A.strides[A.dim() - 2],
-                                         A.strides[A.dim() - 1]};
-                   const MatrixView<T> l{L.as<T>() + l_offsets[i], L.strides[L.dim() - 2],
-                                         L.strides[L.dim() - 1]};
-                   copy_triangle(a, l, n);
-                   infos[static_cast<size_t>(i)] = static_cast<int32_t>(factorise_cholesky(l, n));
-                   clear_above(l, n);  // the products write whole blocks
-                 }
-               });
+  for_each_matrix(batch.numel(), std::max<int64_t>(1, 4096 / (n * n * n + 1)), [&](int64_t i) {
+    const MatrixView<T> a{A.as<T>() + a_offsets[i], A.strides[A.dim() - 2], A.strides[A.dim() - 1]};
+    const MatrixView<T> l{L.as<T>() + l_offsets[i], L.strides[L.dim() - 2], L.strides[L.dim() - 1]};
+    copy_triangle(a, l, n);
+    infos[static_cast<size_t>(i)] = static_cast<int32_t>(factorise_cholesky(l, n));
+    clear_above(l, n);  // the products write whole blocks
+  });
   return infos;
 }
 

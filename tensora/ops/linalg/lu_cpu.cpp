@@ -6,7 +6,6 @@
 
 #include "tensora/backend/cpu/copy.h"
 #include "tensora/backend/cpu/dense.h"
-#include "tensora/base/thread_pool.h"
 #include "tensora/ops/linalg/batch.h"
 #include "tensora/ops/linalg/infos.h"
 
@@ -27,11 +26,10 @@ std::vector<int32_t> factorise(const View& LU /* … m n */, const View& pivots,
   const Shape batch = batch_sizes(LU);
   const BatchOffsets offsets(LU, batch), pivot_offsets(pivots, batch, 1);
   std::vector<int32_t> infos(static_cast<size_t>(batch.numel()));
-  parallel_for(batch.numel(), grain(m * n * std::min(m, n)), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i)
-      infos[static_cast<size_t>(i)] = static_cast<int32_t>(
-          factorise_lu(matrix_at<T>(LU, offsets[i]), m, n, pivots.as<int32_t>() + pivot_offsets[i],
-                       pivots.strides[pivots.dim() - 1], pivot));
+  for_each_matrix(batch.numel(), grain(m * n * std::min(m, n)), [&](int64_t i) {
+    infos[static_cast<size_t>(i)] = static_cast<int32_t>(
+        factorise_lu(matrix_at<T>(LU, offsets[i]), m, n, pivots.as<int32_t>() + pivot_offsets[i],
+                     pivots.strides[pivots.dim() - 1], pivot));
   });
   return infos;
 }
@@ -65,22 +63,20 @@ void solve(const View& LU /* … n n */, const View& pivots /* … n */, const V
   check_pivots(pivots, batch, pivot_offsets, n);
   const int64_t stride = pivots.strides[pivots.dim() - 1];
   const int64_t pieces = (m + kColumns - 1) / kColumns;
-  parallel_for(batch.numel() * pieces, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t item = begin; item < end; ++item) {
-      const int64_t i = item / pieces, first = item % pieces * kColumns;
-      const int64_t columns = std::min(kColumns, m - first);
-      const int32_t* const rows = pivots.as<int32_t>() + pivot_offsets[i];
-      const MatrixView<T> a = matrix_at<T>(LU, lu_offsets[i]);
-      const MatrixView<T> x = block_at(matrix_at<T>(X, x_offsets[i]), 0, first);
-      if (adjoint) {
-        solve_triangle(flipped(a), x, n, columns, {.upper = false});
-        solve_triangle(flipped(a), x, n, columns, {.upper = true, .unit = true});
-        apply_pivots(x, columns, rows, stride, 0, n, true);
-      } else {
-        apply_pivots(x, columns, rows, stride, 0, n);
-        solve_triangle(a, x, n, columns, {.upper = false, .unit = true});
-        solve_triangle(a, x, n, columns, {.upper = true});
-      }
+  for_each_matrix(batch.numel() * pieces, 1, [&](int64_t item) {
+    const int64_t i = item / pieces, first = item % pieces * kColumns;
+    const int64_t columns = std::min(kColumns, m - first);
+    const int32_t* const rows = pivots.as<int32_t>() + pivot_offsets[i];
+    const MatrixView<T> a = matrix_at<T>(LU, lu_offsets[i]);
+    const MatrixView<T> x = block_at(matrix_at<T>(X, x_offsets[i]), 0, first);
+    if (adjoint) {
+      solve_triangle(flipped(a), x, n, columns, {.upper = false});
+      solve_triangle(flipped(a), x, n, columns, {.upper = true, .unit = true});
+      apply_pivots(x, columns, rows, stride, 0, n, true);
+    } else {
+      apply_pivots(x, columns, rows, stride, 0, n);
+      solve_triangle(a, x, n, columns, {.upper = false, .unit = true});
+      solve_triangle(a, x, n, columns, {.upper = true});
     }
   });
 }

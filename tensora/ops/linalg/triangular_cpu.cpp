@@ -3,7 +3,6 @@
 
 #include "tensora/backend/cpu/copy.h"
 #include "tensora/backend/cpu/dense.h"
-#include "tensora/base/thread_pool.h"
 #include "tensora/ops/linalg/batch.h"
 
 namespace tensora::cpu::TENSORA_ISA {
@@ -20,14 +19,12 @@ void solve(const View& A /* … n n */, const View& X /* … n m */, Triangle ki
   const Shape batch = batch_sizes(X);
   const BatchOffsets a_offsets(A, batch), x_offsets(X, batch);
   const int64_t pieces = (m + kColumns - 1) / kColumns;
-  parallel_for(batch.numel() * pieces, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t item = begin; item < end; ++item) {
-      const int64_t index = item / pieces, first = item % pieces * kColumns;
-      const MatrixView<T> a{A.as<T>() + a_offsets[index], A.strides[A.dim() - 2],
-                            A.strides[A.dim() - 1]};
-      const MatrixView<T> x{X.as<T>() + x_offsets[index], X.strides[rows], X.strides[cols]};
-      solve_triangle(a, block_at(x, 0, first), n, std::min(kColumns, m - first), kind);
-    }
+  for_each_matrix(batch.numel() * pieces, 1, [&](int64_t item) {
+    const int64_t index = item / pieces, first = item % pieces * kColumns;
+    const MatrixView<T> a{A.as<T>() + a_offsets[index], A.strides[A.dim() - 2],
+                          A.strides[A.dim() - 1]};
+    const MatrixView<T> x{X.as<T>() + x_offsets[index], X.strides[rows], X.strides[cols]};
+    solve_triangle(a, block_at(x, 0, first), n, std::min(kColumns, m - first), kind);
   });
 }
 
