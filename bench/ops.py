@@ -215,7 +215,8 @@ def attention(torch, make):
         both.add(name, [made(heads, 0.618033988), made(kv_heads, 0.324717957), made(kv_heads, 0.754877666)], 3, run)
     for name in (("4_32_32_4096_128_causal", "4_32_32_4096_128", "4_32_32_4096_64_causal",
                   "16_32_32_512_128_causal", "32_12_12_1024_64_causal", "2_32_8_8192_128_causal",
-                  "64_16_16_197_64") if gpu else ("1_12_12_1024_64_causal", "1_8_8_512_128")):
+                  "64_16_16_197_64", "4_16_16_4096_256_causal", "16_32_32_512_64_causal",
+                  "1_32_8_32768_128_causal") if gpu else ("1_12_12_1024_64_causal", "1_8_8_512_128")):
         rows(name)
     return both.rows
 

@@ -123,7 +123,8 @@ void attention(DType dtype, const std::string& type) {
   const std::vector<Sizes> gpu = {{4, 32, 32, 4096, 128, true}, {4, 32, 32, 4096, 128, false},
                                   {4, 32, 32, 4096, 64, true},  {16, 32, 32, 512, 128, true},
                                   {32, 12, 12, 1024, 64, true}, {2, 32, 8, 8192, 128, true},
-                                  {64, 16, 16, 197, 64, false}};
+                                  {64, 16, 16, 197, 64, false}, {4, 16, 16, 4096, 256, true},
+                                  {16, 32, 32, 512, 64, true},  {1, 32, 8, 32768, 128, true}};
   const std::vector<Sizes> cpu = {{1, 12, 12, 1024, 64, true}, {1, 8, 8, 512, 128, false}};
   for (const Sizes& s : on_gpu() ? gpu : cpu) {
     if (on_gpu() && dtype == kFloat32) return;

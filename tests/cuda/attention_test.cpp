@@ -1,8 +1,9 @@
 // The gradients of attention on Hopper: one pass, whose sums are atomic, against the two kernels
-// that give the same bits every time, and against float64.
+// that give the same bits every time, and against float64; and the same by cuDNN.
 #include <vector>
 
 #include "tensora/autograd/engine.h"
+#include "tensora/backend/cuda/cudnn/attention.h"
 #include "tests/cuda/gpu.h"
 
 namespace tensora::test {
@@ -13,11 +14,15 @@ struct AttentionSample {
   bool causal;
 };
 
+using cuda::cudnn::attention_plan_counts, cuda::cudnn::AttentionChoice,
+    cuda::cudnn::set_attention_choice;
+
 class AttentionOnGpu : public Gpu {
  protected:
   /// The gradients of query, key and value, which lie with positions before heads, as a linear
   /// layer leaves them.
-  static std::vector<Tensor> gradients(const AttentionSample& s, DType dtype, Device device) {
+  static std::vector<Tensor> gradients(const AttentionSample& s, DType dtype, Device device,
+                                       bool result_too = false) {
     manual_seed(7);
     const auto make = [&](int64_t length, int64_t heads, int64_t size) {
       const Tensor values = randn({s.batch, length, heads, size}).to(kBFloat16);
@@ -28,7 +33,17 @@ class AttentionOnGpu : public Gpu {
                  g = make(s.queries, s.heads, s.value_size).detach();
     const Tensor y =
         scaled_dot_product_attention(q, k, v, {}, 0, s.causal, {}, s.groups != s.heads);
-    return tensora::grad(std::vector<Tensor>{y}, {q, k, v}, {g});
+    std::vector<Tensor> all = tensora::grad(std::vector<Tensor>{y}, {q, k, v}, {g});
+    if (result_too) all.push_back(y.detach());
+    return all;
+  }
+  /// The gradients and the result by cuDNN; none where cuDNN did not run both ways.
+  static std::vector<Tensor> by_cudnn(const AttentionSample& s, DType dtype) {
+    const int64_t before = attention_plan_counts().runs;
+    set_attention_choice(AttentionChoice::cudnn);
+    const std::vector<Tensor> all = gradients(s, dtype, kCuda, true);
+    set_attention_choice(AttentionChoice::automatic);
+    return attention_plan_counts().runs == before + 2 ? all : std::vector<Tensor>();
   }
   static double apart(const Tensor& a, const Tensor& b) {
     const Tensor x = a.cpu().to(kFloat64), y = b.cpu().to(kFloat64);
@@ -85,6 +100,51 @@ TEST_F(AttentionOnGpu, SameBitsWhereAskedFor) {
     for (size_t i = 0; i < 3; ++i)
       EXPECT_TRUE(equal(again[i], first[i])) << "gradient " << i << ", run " << run + 2;
   }
+}
+
+TEST_F(AttentionOnGpu, ByCudnn) {
+  constexpr AttentionSample kWide[] = {
+      {2, 3, 3, 256, 256, 128, 128, true},  {1, 8, 2, 320, 320, 128, 128, true},
+      {2, 2, 2, 197, 197, 256, 256, false}, {1, 4, 1, 577, 130, 96, 96, true},
+      {1, 4, 4, 130, 577, 80, 80, true},    {1, 1, 1, 512, 512, 128, 128, false}};
+  int compared = 0;
+  const auto compare = [&](const AttentionSample& s) {
+    if (s.queries > 600) return;  // the CPU's turn
+    SCOPED_TRACE(text(s));
+    const std::vector<Tensor> exact = gradients(s, kFloat64, Device(DeviceType::cpu), true);
+    for (const DType dtype : {kBFloat16, kFloat16}) {
+      const std::vector<Tensor> given = by_cudnn(s, dtype);
+      for (size_t i = 0; i < given.size(); ++i, ++compared)
+        EXPECT_LT(apart(given[i], exact[i]), 1e-2) << dtype << ", output " << i;
+    }
+  };
+  for (const AttentionSample& s : kSamples) compare(s);
+  for (const AttentionSample& s : kWide) compare(s);
+  if (compared == 0) GTEST_SKIP() << "no cuDNN from 9.16 on";
+  EXPECT_GE(compared, 100);
+}
+
+TEST_F(AttentionOnGpu, CudnnOnlyWhereItMay) {
+  const AttentionSample s{2, 4, 4, 256, 256, 128, 128, true};
+  const int64_t before = attention_plan_counts().runs;
+  set_attention_choice(AttentionChoice::own);
+  gradients(s, kBFloat16, kCuda);
+  set_attention_choice(AttentionChoice::cudnn);
+  {
+    const DeterministicScope scope(true);
+    gradients(s, kBFloat16, kCuda);
+  }
+  gradients(s, kFloat32, kCuda);
+  const Tensor x = randn({1, 2, 64, 64}, {.dtype = kBFloat16, .device = kCuda});
+  const Tensor mask = ones({64, 64}, {.dtype = kBool, .device = kCuda});
+  scaled_dot_product_attention(x, x, x, mask);
+  scaled_dot_product_attention(x, x, x, {}, 0.5);
+  const Tensor shared = x.slice(1, 0, 1).expand({1, 2, 64, 64});
+  EXPECT_TRUE(allclose(scaled_dot_product_attention(x, shared, shared),
+                       scaled_dot_product_attention(x, shared.contiguous(), shared.contiguous()),
+                       1e-2, 1e-2));
+  set_attention_choice(AttentionChoice::automatic);
+  EXPECT_LE(attention_plan_counts().runs, before + 1);  // the contiguous one
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include <set>
 
+#include "tensora/backend/cuda/cudnn/attention.h"
 #include "tensora/backend/cuda/loops/copy.h"
 #include "tensora/backend/cuda/memory/scratch.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
+#include "tensora/core/determinism.h"
 #include "tensora/ops/attention/attention_call.h"
 
 namespace tensora::cuda {
@@ -82,8 +84,9 @@ AttentionCall call_of(const KernelContext& context, size_t first, size_t first_o
 //   - on Hopper, those with head sizes up to 128, without mask, dropout and packed sequences, by
 //     attention_forward_sm90a.cu and attention_backward_sm90a.cu,
 //   - all others by attention_forward_mma.cuh and attention_backward_mma.cuh.
-// A library's kernel (cuDNN's) would come first in `forward` and `backward`, for the shapes where
-// it was measured to be faster; head sizes beyond 128 on Hopper are the first candidates.
+// Before all of these comes cuDNN, on Hopper, for calls without mask, dropout and packed sequences:
+// where `library_is_faster` says so, from the time on that such calls have come often
+// (cudnn::attend), and never in deterministic mode.
 bool fits_chunks(const Array4& array) {
   bool fits = array.strides[3] == 1 && reinterpret_cast<uintptr_t>(array.data) % 16 == 0;
   for (int d = 0; d < 3; ++d) fits &= array.strides[d] % 8 == 0;
@@ -111,6 +114,62 @@ bool fits_shared_memory(int device, const AttentionCall& call, bool backward) {
   return most_shared_memory(device) >= needed * 1024;
 }
 
+bool fits_tensor_cores_backward(const AttentionCall& call) {
+  return fits_tensor_cores(call) && fits_chunks(call.grad) && fits_chunks(call.grad_query) &&
+         fits_chunks(call.grad_key) && fits_chunks(call.grad_value);
+}
+
+// Measured on an H200 with cuDNN 9.19 (docs/benchmarks.md).
+bool library_is_faster(int device, const AttentionCall& call, bool backward) {
+  (void)device, (void)call, (void)backward;
+  return false;
+}
+
+/// Whether the call may go to cuDNN at all, and is wanted there.
+bool goes_to_library(int device, const AttentionCall& call, bool backward) {
+  using cudnn::AttentionChoice;
+  const AttentionChoice choice = cudnn::attention_choice();
+  const bool plain = !call.mask.data && !call.dropout.on && !call.starts_q &&
+                     !call.grad_logarithms && call.sequences > 0 && call.queries > 0 &&
+                     call.keys > 0;
+  if (!plain || is_deterministic() || choice == AttentionChoice::own) return false;
+  return choice == AttentionChoice::cudnn || library_is_faster(device, call, backward);
+}
+
+/// The same call with the views of its inputs, `first` of which is the query.
+cudnn::Attention library_call(const KernelContext& context, size_t first,
+                              const AttentionCall& call) {
+  return {.op = context.op,
+          .device = context.device.index,
+          .query = context.input(first),
+          .key = context.input(first + 1),
+          .value = context.input(first + 2),
+          .scale = static_cast<float>(call.scale),
+          .causal = call.causal};
+}
+
+bool forward_by_library(const KernelContext& context, const AttentionCall& call) {
+  if (!fits_tensor_cores(call) || !goes_to_library(context.device.index, call, false)) return false;
+  cudnn::Attention library = library_call(context, 0, call);
+  library.result = context.output(0);
+  library.logarithms = context.output(1);
+  return cudnn::attend(library);
+}
+
+bool backward_by_library(const KernelContext& context, const AttentionCall& call) {
+  if (!fits_tensor_cores_backward(call) || !goes_to_library(context.device.index, call, true))
+    return false;
+  cudnn::Attention library = library_call(context, 1, call);
+  library.backward = true;
+  library.grad = context.input(0);
+  library.result = context.input(4);
+  library.logarithms = context.input(5);
+  library.grad_query = context.output(0);
+  library.grad_key = context.output(1);
+  library.grad_value = context.output(2);
+  return cudnn::attend(library);
+}
+
 void forward(std::string_view op, int device, const AttentionCall& call) {
   if (!fits_tensor_cores(call)) return general_forward(op, device, call);
   if (forward_of_few_queries(op, device, call)) return;
@@ -126,14 +185,12 @@ void attention_kernel(const KernelContext& context, const AttentionAttrs& attrs)
   AttentionCall call = call_of(context, 0, 3, attrs);
   call.result = array_of(context.output(0));
   call.logarithms = context.output(1).data;
-  if (context.output(1).numel == 0) return;
+  if (context.output(1).numel == 0 || forward_by_library(context, call)) return;
   forward(context.op, context.device.index, call);
 }
 
 void backward(std::string_view op, int device, const AttentionCall& call) {
-  const bool fits = fits_tensor_cores(call) && fits_chunks(call.grad) &&
-                    fits_chunks(call.grad_query) && fits_chunks(call.grad_key) &&
-                    fits_chunks(call.grad_value);
+  const bool fits = fits_tensor_cores_backward(call);
   if (fits && runs_sm90a(device) && backward_on_hopper(op, device, call)) return;
   if (!fits || !fits_shared_memory(device, call, true)) return general_backward(op, device, call);
   if (call.query.element == Element::bfloat16)
@@ -156,6 +213,7 @@ void attention_backward_kernel(const KernelContext& context, const AttentionAttr
     call.grad_logarithms = grads->data;
     for (int d = 0; d < 3; ++d) call.grad_logarithms_strides[d] = grads->strides[d];
   }
+  if (!attrs.mask_gradient && backward_by_library(context, call)) return;
   const Scratch delta(device, std::max<size_t>(context.input(5).bytes(), 16));
   call.delta = delta.data();
   attention_delta(context.op, device, call);
