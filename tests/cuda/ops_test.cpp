@@ -52,6 +52,32 @@ TEST_F(OpsOnGpu, SizesAroundAVector) {
     }
 }
 
+// Bools beside numbers: questions, conditions, and reductions of whole words of bools.
+TEST_F(OpsOnGpu, BoolsInGroups) {
+  for (int64_t n : {1, 7, 8, 9, 255, 256, 264, 2047, 2048, 2049, 100003})
+    for (DType dtype : {kFloat32, kFloat16, kBFloat16}) {
+      const Tensor a = sample({3, n}, dtype), b = sample({3, n}, dtype, -1, 3);
+      expect_same([](auto& x, auto& y) { return x < y; }, a, b, 0);
+      expect_same([](auto& x, auto&) { return x > 0.5; }, a, b, 0);
+      expect_same([](auto& x, auto& y) { return where(x < y, x, y); }, a, b, 0);
+      expect_same([](auto& x, auto& y) { return where(x < y, 1.5, y); }, a, b, 0);
+      const Binary by_column = [](auto& x, auto& y) {
+        return where(x.narrow(1, 0, 1) < 0.0, x, y);
+      };
+      expect_same(by_column, a, b, 0);
+      for (const double bound : {-2.0, 1.9999, 2.0}) {
+        expect_same([=](auto& x, auto&) { return any(x > bound, {1}); }, a, b, 0);
+        expect_same([=](auto& x, auto&) { return all(x < bound, {1}); }, a, b, 0);
+        expect_same([=](auto& x, auto&) { return all(x < bound); }, a, b, 0);
+        expect_same([=](auto& x, auto&) { return any(x > bound, {0}); }, a, b, 0);
+      }
+    }
+  const Tensor one = zeros({5, 4096}, {.dtype = kBool});
+  one[3][4001].fill_(true);
+  expect_same([](auto& x, auto&) { return any(x, {1}); }, one, one, 0);
+  expect_same([](auto& x, auto&) { return all(logical_not(x), {1}); }, one, one, 0);
+}
+
 TEST_F(OpsOnGpu, BroadcastingAndStrides) {
   const Tensor a = sample({6, 1, 40, 16}), row = sample({16}), column = sample({5, 40, 1});
   const Binary add_op = [](auto& x, auto& y) { return x + y; };

@@ -1,184 +1,63 @@
-#include "tensora/ops/norm/row_norm_rows.cuh"
-
-// Note [Sums over rows without atomics]
-// The gradients of weight and bias are sums over all rows. A block takes row after row and keeps
-// the sums of its threads' columns in registers, so that one pass over memory gives all three
-// gradients. It leaves its sums in scratch memory, and a second kernel adds those of all blocks up
-// in a fixed order. Which block takes which rows follows from the shape and the device alone.
+#include "tensora/ops/attention/attention_call.h"
+#include "tensora/ops/norm/norm_backward_ahead.cuh"
 
 namespace tensora::cuda {
 namespace {
 
-struct GradientParams {
-  RowsOf<5> rows;    // gradient of x, of the dropped input, of the result; x; gradient of the sum
-  bool apart, adds;  // the input has a gradient of its own; that of the sum is added
-  long long first_row;
-  ParameterArray weight;
-  const char *mean, *rstd;  // of the compute type; no mean: the root mean square
-  Dropping dropping;
-  char* partial;  // blocks x (weight, bias) x length, of the compute type; or null
-};
-enum : int { kOfX, kOfInput, kGrad, kX, kOfSum };
+constexpr int kPlainItems = 8;
 
-template <class C>
-struct RowStatistics {
-  C mean, rstd;
-  __device__ RowStatistics(const GradientParams& params, unsigned row)
-      : mean(params.mean ? reinterpret_cast<const C*>(params.mean)[row] : C(0)),
-        rstd(reinterpret_cast<const C*>(params.rstd)[row]) {}
-  __device__ C value(C x) const { return (x - mean) * rstd; }
-};
+constexpr unsigned plain_block(unsigned group) { return group == kWarpThreads ? 256 : group; }
 
-template <int kPack, class C>
-__device__ inline void load_weight(const GradientParams& params, long long position,
-                                   C (&weight)[kPack]) {
-#pragma unroll
-  for (int i = 0; i < kPack; ++i) weight[i] = 1;
-  if (params.weight.data) params.weight.load(position, weight);
-}
-
-// What a row's gradients have in common: rstd * (g w - constant - slope * value).
-template <class C>
-struct Common {
-  C constant, slope;
-  __device__ Common(const GradientParams& params, PairOf<C> sums)
-      : constant(params.mean ? sums.first / static_cast<C>(params.rows.length) : C(0)),
-        slope(sums.second / static_cast<C>(params.rows.length)) {}
-};
-
-/// The results of a pack of row `row`: `grad` becomes the gradient of x, and then, where that is
-/// another, that of the input.
-template <bool kFused, int kPack, class C>
-__device__ inline void store_pack_of(const GradientParams& params, const long long (&at)[5],
-                                     unsigned row, long long position, C (&grad)[kPack]) {
-  const RowArray(&array)[5] = params.rows.array;
-  const auto store_to = [&](int k) {
-    visit_row_dtype<kPack>(array[k].dtype, [&]<class T>() {
-      store_elements<T>(array[k].data + at[k], array[k].step, position, grad);
-    });
-  };
-  store_to(kOfX);
-  if (!kFused || !params.apart) return;
-  const long long start = (params.first_row + row) * params.rows.length + position;
-  if (params.dropping.active) {
-#pragma unroll
-    for (int i = 0; i < kPack; ++i) grad[i] *= static_cast<C>(params.dropping.factor_of(start + i));
-  }
-  store_to(kOfInput);
-}
-
-// The sums of a block's groups, which hold the same columns, added up and left for the second
-// kernel.
-template <class Row, unsigned kGroups>
-__device__ inline void leave_sums(const GradientParams& params, const Row& sum, int which,
-                                  unsigned lane) {
-  using C = typename Row::Value;
-  const long long length = params.rows.length;
-  C* const to = reinterpret_cast<C*>(params.partial) + (size_t{blockIdx.x} * 2 + which) * length;
-  if constexpr (kGroups == 1) {
-#pragma unroll
-    for (int p = 0; p < Row::kPacks; ++p)
-#pragma unroll
-      for (int i = 0; i < Row::kPack; ++i)
-        if (Row::position(p, lane) < length) to[Row::position(p, lane) + i] = sum.values[p][i];
-  } else {
-    __shared__ C shared[kGroups][Row::kCapacity];
-    __syncthreads();  // the other sums may still be read
-#pragma unroll
-    for (int p = 0; p < Row::kPacks; ++p)
-#pragma unroll
-      for (int i = 0; i < Row::kPack; ++i)
-        shared[threadIdx.x / Row::kGroup][Row::position(p, lane) + i] = sum.values[p][i];
-    __syncthreads();
-    for (int column = static_cast<int>(threadIdx.x); column < length;
-         column += kGroups * Row::kGroup) {
-      C total = 0;
-#pragma unroll
-      for (unsigned group = 0; group < kGroups; ++group) total += shared[group][column];
-      to[column] = total;
-    }
-  }
-}
-
-template <class Row>
-__device__ inline void fetch_array(const GradientParams& params, const long long (&at)[5], int k,
-                                   unsigned lane, RawRow<Row>& to) {
-  const RowArray& array = params.rows.array[k];
-  to.fetch_row(array.data + at[k], array, lane, static_cast<int>(params.rows.length));
-}
-
-/// Blocks that a processor has at a time: with registers for a row and the next one.
-constexpr unsigned blocks_together(unsigned group) {
-  return group == 32 ? 3 : group < 512 ? 768 / group : 1;
-}
-
-// kFused: a gradient is added, or that of the input is apart. The next row is fetched before the
-// sums of this one are exchanged, if there are registers for it.
-template <bool kFused, class C, int kPack, unsigned kGroup>
-__global__ void __launch_bounds__(kGroup == 32 ? 256 : kGroup, blocks_together(kGroup))
+// Rows of double, and rows that do not lie in packs.
+template <class C, unsigned kGroup>
+__global__ void __launch_bounds__(plain_block(kGroup), plain_block(kGroup) < 512 ? 3 : 1)
     gradient_rows(const __grid_constant__ GradientParams params) {
-  constexpr int kItems = 8;
-  constexpr bool kAhead = kGroup < 1024 && kPack > 1;
-  constexpr unsigned kBlock = kGroup == 32 ? 256 : kGroup, kGroups = kBlock / kGroup;
-  using Row = HeldRow<C, kItems, kPack, kGroup>;
-  static_assert(kGroup == kWarpThreads || kGroups == 1);
+  constexpr unsigned kGroups = plain_block(kGroup) / kGroup;
+  using Row = HeldRow<C, kPlainItems, 1, kGroup>;
   const RowArray(&array)[5] = params.rows.array;
   const unsigned lane = threadIdx.x % kGroup;
   const int length = static_cast<int>(params.rows.length);
   Row of_weight, of_bias;
   of_weight.each([](int, int, C& sum) { sum = 0; });
   of_bias.each([](int, int, C& sum) { sum = 0; });
-  RawRow<Row> raw_grad, raw_x, raw_sum;
-  const auto fetch_all = [&](unsigned row) {
-    if (row >= params.rows.count) return;
+  for (unsigned row = blockIdx.x * kGroups + threadIdx.x / kGroup; row < params.rows.count;
+       row += gridDim.x * kGroups) {
     long long at[5];
     params.rows.rows.offsets(row, at);
-    fetch_array(params, at, kGrad, lane, raw_grad);
-    fetch_array(params, at, kX, lane, raw_x);
-    if (kFused && params.adds) fetch_array(params, at, kOfSum, lane, raw_sum);
-  };
-  unsigned row = blockIdx.x * kGroups + threadIdx.x / kGroup;
-  if constexpr (kAhead) fetch_all(row);
-  for (; row < params.rows.count; row += gridDim.x * kGroups) {
-    if constexpr (!kAhead) fetch_all(row);
+    RawRow<Row> raw_grad, raw_x, raw_sum;
+    const auto fetch_array = [&](int k, RawRow<Row>& to) {
+      to.fetch_row(array[k].data + at[k], array[k], lane, length);
+    };
+    fetch_array(kGrad, raw_grad);
+    fetch_array(kX, raw_x);
+    if (params.adds) fetch_array(kOfSum, raw_sum);
     Row grad, x;
     raw_grad.convert_row(array[kGrad], lane, length, grad);
     raw_x.convert_row(array[kX], lane, length, x);
-    const RawRow<Row> of_sum = raw_sum;
-    if constexpr (kAhead) fetch_all(row + gridDim.x * kGroups);
-    const RowStatistics<C> statistics(params, row);
+    const RowStatistics<C> statistics = statistics_of<C>(params, row);
     C plain = 0, along = 0;
 #pragma unroll
     for (int p = 0; p < Row::kPacks; ++p) {
-      C weight[kPack];
       if (Row::position(p, lane) >= length) continue;
+      C weight[1];
       load_weight(params, Row::position(p, lane), weight);
-#pragma unroll
-      for (int i = 0; i < kPack; ++i) {
-        C &g = grad.values[p][i], &value = x.values[p][i];
-        value = statistics.value(value);
-        of_weight.values[p][i] += g * value;
-        of_bias.values[p][i] += g;
-        g *= weight[i];
-        plain += g;
-        along += g * value;
-      }
+      C &g = grad.values[p][0], &value = x.values[p][0];
+      value = statistics.value(value);
+      of_weight.values[p][0] += g * value;
+      of_bias.values[p][0] += g;
+      g *= weight[0];
+      plain += g;
+      along += g * value;
     }
     const Common<C> common(params, sums_across<kGroup>(plain, along));
-    long long at[5];
-    params.rows.rows.offsets(row, at);
 #pragma unroll
     for (int p = 0; p < Row::kPacks; ++p) {
       if (Row::position(p, lane) >= length) continue;
-      C added[kPack] = {};
-      if (kFused && params.adds) of_sum.convert(array[kOfSum], p, added);
-#pragma unroll
-      for (int i = 0; i < kPack; ++i)
-        grad.values[p][i] = statistics.rstd * (grad.values[p][i] - common.constant -
-                                               common.slope * x.values[p][i]) +
-                            added[i];
-      store_pack_of<kFused>(params, at, row, Row::position(p, lane), grad.values[p]);
+      C added[1] = {};
+      if (params.adds) raw_sum.convert(array[kOfSum], p, added);
+      grad.values[p][0] = common.of_x(statistics, grad.values[p][0], x.values[p][0]) + added[0];
     }
+    store_row_of<true>(params, row, lane, grad);
   }
   if (!params.partial) return;
   leave_sums<Row, kGroups>(params, of_weight, 0, lane);
@@ -195,7 +74,7 @@ __global__ void __launch_bounds__(1024)
   const unsigned row = blockIdx.x;
   long long at[5];
   params.rows.rows.offsets(row, at);
-  const RowStatistics<C> statistics(params, row);
+  const RowStatistics<C> statistics = statistics_of<C>(params, row);
   const auto each_pack = [&](auto body) {
     for (long long i = threadIdx.x * kPack; i < params.rows.length; i += kGroup * kPack) {
       C grad[kPack], x[kPack], weight[kPack];
@@ -225,8 +104,7 @@ __global__ void __launch_bounds__(1024)
   const Common<C> common(params, sums_across<kGroup>(plain, along));
   each_pack([&](long long i, C(&grad)[kPack], C(&value)[kPack]) {
 #pragma unroll
-    for (int k = 0; k < kPack; ++k)
-      grad[k] = statistics.rstd * (grad[k] - common.constant - common.slope * value[k]);
+    for (int k = 0; k < kPack; ++k) grad[k] = common.of_x(statistics, grad[k], value[k]);
     if (params.adds) {
       C other[kPack];
       visit_row_dtype<kPack>(array[kOfSum].dtype, [&]<class T>() {
@@ -235,7 +113,18 @@ __global__ void __launch_bounds__(1024)
 #pragma unroll
       for (int k = 0; k < kPack; ++k) grad[k] += other[k];
     }
-    store_pack_of<true>(params, at, row, i, grad);
+    const auto store_to = [&](int k) {
+      visit_row_dtype<kPack>(array[k].dtype, [&]<class T>() {
+        store_elements<T>(array[k].data + at[k], array[k].step, i, grad);
+      });
+    };
+    store_to(kOfX);
+    if (!params.apart) return;
+    if (params.dropping.active) {
+#pragma unroll
+      for (int k = 0; k < kPack; ++k) grad[k] *= static_cast<C>(dropped_factor(params, row, i + k));
+    }
+    store_to(kOfInput);
   });
 }
 
@@ -260,7 +149,7 @@ __global__ void __launch_bounds__(256)
     visit_row_dtype<1>(array[kX].dtype, [&]<class T>() {
       load_elements<T>(array[kX].data + at[kX], array[kX].step, column, x);
     });
-    of_weight += grad[0] * RowStatistics<C>(params, row).value(x[0]);
+    of_weight += grad[0] * statistics_of<C>(params, row).value(x[0]);
     of_bias += grad[0];
   }
   C* const to = reinterpret_cast<C*>(params.partial) + size_t{blockIdx.y} * 2 * params.rows.length;
@@ -295,58 +184,100 @@ RowArray parameter_array(const View* view) {
   return {view->as<char>(), static_cast<long long>(element_size(view->dtype)), view->dtype};
 }
 
-constexpr long long kLongestHeld = 8 * 1024;
+/// One call: what is launched on, and where the sums over rows go; null: not wanted.
+struct GradientCall {
+  const KernelContext& context;
+  const View *of_weight, *of_bias;
+  unsigned processors;
 
-template <bool kFused, class C, int kPack>
-void run_gradient(const KernelContext& context, GradientParams params, const View* of_weight,
-                  const View* of_bias) {
-  const Launch launch{context.op, context.device.index};
+  bool sums() const { return of_weight || of_bias; }
+};
+
+/// Runs `rows_kernel(params)`, which leaves the sums of `parts` parts of the rows, and adds them
+/// up.
+template <class C, class RowsKernel>
+void run_parts(const GradientCall& call, GradientParams params, unsigned parts,
+               const RowsKernel& rows_kernel) {
+  const KernelContext& context = call.context;
   const long long length = params.rows.length;
-  const unsigned rows = params.rows.count;
-  const auto processors = static_cast<unsigned>(device_info(context.device.index).multiprocessors);
-  const bool sums = of_weight || of_bias, held = length <= kLongestHeld;
-  const unsigned group = length <= 8 * 32    ? 32
-                         : length <= 8 * 128 ? 128
-                         : length <= 8 * 256 ? 256
-                         : length <= 8 * 512 ? 512
-                                             : 1024;
-  const unsigned block = group == 32 ? 256 : group, groups = block / group;
-  unsigned parts = std::min((rows + groups - 1) / groups, processors * blocks_together(group));
-  unsigned rows_per_part = 0;
-  if (!held) {
-    rows_per_part = std::max(32u, (rows + 127) / 128);
-    parts = (rows + rows_per_part - 1) / rows_per_part;
-  }
   std::optional<Scratch> scratch;
-  if (sums) {
+  if (call.sums()) {
     scratch.emplace(
         context.device.index,
         std::max<size_t>(1, size_t{parts} * 2 * static_cast<size_t>(length) * sizeof(C)));
     params.partial = scratch->data();
   }
-  const auto run = [&](auto* kernel) { launch(kernel, dim3(parts), dim3(block), params); };
-  if (rows == 0) {
-    // The gradients of weight and bias are sums of nothing.
-  } else if (!held) {
-    launch(gradient_long_rows<C, kPack>, dim3(rows), dim3(1024), params);
-    if (sums)
-      launch(columns_of_gradients<C>, dim3(static_cast<unsigned>((length + 255) / 256), parts),
-             dim3(256), params, rows_per_part);
-  } else if (group == 32) {
-    run(gradient_rows<kFused, C, kPack, 32>);
-  } else if (group == 128) {
-    run(gradient_rows<kFused, C, kPack, 128>);
-  } else if (group == 256) {
-    run(gradient_rows<kFused, C, kPack, 256>);
-  } else if (group == 512) {
-    run(gradient_rows<kFused, C, kPack, 512>);
-  } else {
-    run(gradient_rows<kFused, C, kPack, 1024>);
-  }
-  if (sums)
-    launch(add_up<C>, dim3(static_cast<unsigned>((length + 31) / 32), 2), dim3(32, 32),
-           reinterpret_cast<const C*>(params.partial), parts, length, parameter_array(of_weight),
-           parameter_array(of_bias));
+  if (params.rows.count != 0) rows_kernel(params);  // else sums of nothing
+  if (call.sums())
+    Launch{context.op, context.device.index}(
+        add_up<C>, dim3(static_cast<unsigned>((length + 31) / 32), 2), dim3(32, 32),
+        reinterpret_cast<const C*>(params.partial), parts, length, parameter_array(call.of_weight),
+        parameter_array(call.of_bias));
+}
+
+template <class C, int kPack>
+void run_long_rows(const GradientCall& call, const GradientParams& params) {
+  const unsigned rows = params.rows.count, rows_per_part = std::max(32u, (rows + 127) / 128);
+  const unsigned parts = (rows + rows_per_part - 1) / rows_per_part;
+  const Launch launch{call.context.op, call.context.device.index};
+  run_parts<C>(call, params, parts, [&](const GradientParams& with_partial) {
+    launch(gradient_long_rows<C, kPack>, dim3(rows), dim3(1024), with_partial);
+    if (call.sums())
+      launch(columns_of_gradients<C>,
+             dim3(static_cast<unsigned>((params.rows.length + 255) / 256), parts), dim3(256),
+             with_partial, rows_per_part);
+  });
+}
+
+template <class C>
+void run_plain_rows(const GradientCall& call, const GradientParams& params) {
+  const auto run = [&]<unsigned kGroup>() {
+    constexpr unsigned kBlock = plain_block(kGroup), kGroups = kBlock / kGroup;
+    const unsigned most = call.processors * (kBlock < 512 ? 768 / kBlock : 1);
+    const unsigned parts = std::min((params.rows.count + kGroups - 1) / kGroups, most);
+    run_parts<C>(call, params, parts, [&](const GradientParams& with_partial) {
+      Launch{call.context.op, call.context.device.index}(gradient_rows<C, kGroup>, dim3(parts),
+                                                         dim3(kBlock), with_partial);
+    });
+  };
+  const long long length = params.rows.length;
+  if (length <= kPlainItems * 32)
+    run.template operator()<32>();
+  else if (length <= kPlainItems * 256)
+    run.template operator()<256>();
+  else if (length <= kPlainItems * 1024)
+    run.template operator()<1024>();
+  else
+    run_long_rows<C, 1>(call, params);
+}
+
+template <bool kFused, int kPack>
+void run_packed_rows(const GradientCall& call, const GradientParams& params) {
+  const auto run = [&]<int kItems, unsigned kGroup>() {
+    using Shape = AheadShape<kFused, kPack, kItems, kGroup>;
+    const unsigned parts = std::min((params.rows.count + Shape::kGroups - 1) / Shape::kGroups,
+                                    call.processors * Shape::kBlocks);
+    auto* const kernel = gradient_rows_ahead<kFused, kPack, kItems, kGroup>;
+    const int device = call.context.device.index;
+    allow_shared_memory(device, reinterpret_cast<const void*>(kernel), Shape::kShared);
+    run_parts<float>(call, params, parts, [&](const GradientParams& with_partial) {
+      Launch{call.context.op, device, Shape::kShared}(kernel, dim3(parts), dim3(Shape::kBlock),
+                                                      with_partial);
+    });
+  };
+  const long long length = params.rows.length;
+  if (length <= 8 * 32)
+    run.template operator()<8, 32>();
+  else if (length <= 8 * 128)
+    run.template operator()<8, 128>();
+  else if (length <= 16 * 128)
+    run.template operator()<16, 128>();
+  else if (length <= 16 * 256)
+    run.template operator()<16, 256>();
+  else if (length <= 16 * 512)
+    run.template operator()<16, 512>();
+  else
+    run_long_rows<float, kPack>(call, params);
 }
 
 void norm_backward_kernel(const KernelContext& context, const NormBackwardAttrs& attrs) {
@@ -357,9 +288,9 @@ void norm_backward_kernel(const KernelContext& context, const NormBackwardAttrs&
                     *const of_bias = output_if(attrs.bias);
   const RowsInput grad(context, &context.input(0), row_dims),
       x(context, &context.input(1), row_dims),
-      of_sum(context, optional_input(context, 5), row_dims);
-  const ParameterInput weight(context, optional_input(context, 4)), mean(context, context.in[2]),
-      rstd(context, context.in[3]);
+      of_sum(context, cuda::optional_input(context, 5), row_dims);
+  const ParameterInput weight(context, cuda::optional_input(context, 4)),
+      mean(context, context.in[2]), rstd(context, context.in[3]);
   const View of_x = *with_rows(context.output(0), row_dims),
              dropped = *with_rows(of_input ? *of_input : context.output(0), row_dims);
   const View* const views[5] = {&of_x, &dropped, &grad.view(), &x.view(),
@@ -379,20 +310,17 @@ void norm_backward_kernel(const KernelContext& context, const NormBackwardAttrs&
   params.rstd = rstd.array().data;
   params.dropping = dropping_of(context, attrs.p, attrs.seed, attrs.offset);
   const int pack = weight.takes_packs() ? pack_of(lines, dtypes) : 1;
-  const auto run = [&]<bool kFused>() {
-    if (of_x.dtype == DType::float64)
-      run_gradient<true, double, 1>(context, params, of_weight, of_bias);
-    else if (pack == 8)
-      run_gradient<kFused, float, 8>(context, params, of_weight, of_bias);
-    else if (pack == 4)
-      run_gradient<kFused, float, 4>(context, params, of_weight, of_bias);
-    else
-      run_gradient<true, float, 1>(context, params, of_weight, of_bias);
-  };
-  if (params.adds || params.apart)
-    run.template operator()<true>();
+  const GradientCall call{context, of_weight, of_bias,
+                          static_cast<unsigned>(device_info(context.device.index).multiprocessors)};
+  const bool fused = params.adds || params.apart;
+  if (of_x.dtype == DType::float64)
+    run_plain_rows<double>(call, params);
+  else if (pack == 8)
+    fused ? run_packed_rows<true, 8>(call, params) : run_packed_rows<false, 8>(call, params);
+  else if (pack == 4)
+    fused ? run_packed_rows<true, 4>(call, params) : run_packed_rows<false, 4>(call, params);
   else
-    run.template operator()<false>();
+    run_plain_rows<float>(call, params);
 }
 
 }  // namespace

@@ -18,7 +18,8 @@
 //   vector kernel   a thread computes a group of 16 bytes' worth of elements (in the compute type),
 //                   in one access; operands are such groups too, or one element repeated (a
 //                   broadcast), or a constant from the host;
-//   half kernel     the same for float16 and bfloat16 alone, in groups of 8. Half the bytes leave
+//   half kernel     the same for float16 and bfloat16 alone, in groups of 8, beside a condition or
+//                   as a question whose answers are bool. Half the bytes leave
 //                   half the time for twice the elements: what a thread does once, like finding
 //                   its addresses, must serve more of them;
 //   element kernel  a thread computes one element; any strides, any dtypes.
@@ -27,10 +28,28 @@
 namespace tensora::cuda {
 namespace {
 
+bool is_constant(const View& view, Device device) {
+  return view.device.is_cpu() && device.is_cuda();
+}
+
+// Whether the half kernel takes these arrays.
+bool is_all_half(const KernelContext& context, const FunctorKernels& kernels) {
+  const auto is_taken = [](const View& view, bool may_be_bool) {
+    return view.dtype == DType::float16 || view.dtype == DType::bfloat16 ||
+           (may_be_bool && view.dtype == DType::boolean);
+  };
+  for (size_t i = 0; i < context.in.size(); ++i)
+    if (!is_constant(context.input(i), context.device) &&
+        !is_taken(context.input(i), kernels.takes_condition && i == 0))
+      return false;
+  return is_taken(context.output(), kernels.gives_truth);
+}
+
 struct Choice {
   const KernelSet* kernels;
   DType dtype;  // of the compute type
   int64_t group;
+  bool half;  // the half kernel may serve
 };
 
 Choice choose(const KernelContext& context, const FunctorKernels& kernels) {
@@ -60,6 +79,7 @@ Choice choose(const KernelContext& context, const FunctorKernels& kernels) {
   }
   check(choice.kernels->element != nullptr, context.op, ": not supported for ",
         context.compute_dtype);
+  choice.half = choice.kernels->half && is_all_half(context, kernels);
   return choice;
 }
 
@@ -79,10 +99,6 @@ bool is_cut(DType from, DType meet) {
          promote_types(from, meet) != meet;
 }
 
-bool is_constant(const View& view, Device device) {
-  return view.device.is_cpu() && device.is_cuda();
-}
-
 bool can_vectorise(const KernelContext& context, const HostWalk& walk, DType compute,
                    int64_t group) {
   if (walk.dims > 1 && walk.sizes[0] % group != 0) return false;
@@ -100,15 +116,6 @@ bool can_vectorise(const KernelContext& context, const HostWalk& walk, DType com
   return true;
 }
 
-bool is_all_half(const KernelContext& context) {
-  const auto is_half = [](DType dtype) {
-    return dtype == DType::float16 || dtype == DType::bfloat16;
-  };
-  for (const View* view : context.in)
-    if (!is_constant(*view, context.device) && !is_half(view->dtype)) return false;
-  return is_half(context.output().dtype);
-}
-
 /// A kernel and the elements of a group; 0 for the element kernel.
 struct Grouping {
   const void* kernel;
@@ -116,8 +123,7 @@ struct Grouping {
 };
 
 Grouping choose_grouping(const KernelContext& context, const HostWalk& walk, const Choice& choice) {
-  if (choice.kernels->half && is_all_half(context) &&
-      can_vectorise(context, walk, choice.dtype, kHalfGroup))
+  if (choice.half && can_vectorise(context, walk, choice.dtype, kHalfGroup))
     return {choice.kernels->half, kHalfGroup};
   if (choice.kernels->vector && can_vectorise(context, walk, choice.dtype, choice.group))
     return {choice.kernels->vector, choice.group};

@@ -75,15 +75,27 @@ __device__ inline void visit_near(DType dtype, Body&& body) {
   }
 }
 
-// The element types that operands of a kernel with groups of G elements can have.
-template <class C, int G, class Body>
+/// Which arrays of a functor's half kernel may be bool, beside numbers of 16 bits: a condition, and
+/// the answer to a question.
+template <class F>
+inline constexpr bool kTakesCondition = F::condition_first;
+template <class F>
+inline constexpr bool kGivesTruth = F::types == functors::Types::predicate;
+
+// The element types that operands of a kernel with groups of G elements can have; kBool: of a half
+// kernel, bool too.
+template <class C, int G, bool kBool, class Body>
 __device__ inline void visit_grouped(DType dtype, Body&& body) {
-  if constexpr (G == kGroup<C>)
+  if constexpr (G == kGroup<C>) {
     visit_near<C>(dtype, body);
-  else if (dtype == DType::float16)
-    body.template operator()<Half>();
-  else
-    body.template operator()<BFloat16>();
+  } else {
+    if constexpr (kBool)
+      if (dtype == DType::boolean) return body.template operator()<bool>();
+    if (dtype == DType::float16)
+      body.template operator()<Half>();
+    else
+      body.template operator()<BFloat16>();
+  }
 }
 
 // The real dtypes that compute.
@@ -170,7 +182,7 @@ __device__ inline void store_group(char* to, bool passes, const C (&from)[G]) {
 }
 
 // The thread's group of one operand, as it lies in memory; see Note [Fetch first, convert later].
-template <class C, int G>
+template <class C, int G, bool kBool>
 __device__ inline void fetch_operand(const InputParams& in, int at, RawGroup& raw) {
   const auto fetch_width = [&]<int width>(std::integral_constant<int, width>) {
     if (width * G == 16 && in.passes)
@@ -182,6 +194,8 @@ __device__ inline void fetch_operand(const InputParams& in, int at, RawGroup& ra
   };
   if (in.access == Access::constant) return;
   if constexpr (G == kHalfGroup) {
+    if constexpr (kBool)
+      if (in.width == 1) return fetch_width(std::integral_constant<int, 1>());
     fetch_width(std::integral_constant<int, 2>());
   } else {
     if (in.width == sizeof(C)) return fetch_width(std::integral_constant<int, sizeof(C)>());
@@ -191,10 +205,10 @@ __device__ inline void fetch_operand(const InputParams& in, int at, RawGroup& ra
   }
 }
 
-template <class C, int G>
+template <class C, int G, bool kBool>
 __device__ inline void convert_operand(const InputParams& in, const RawGroup& raw, C (&values)[G]) {
   if (in.access == Access::vector) {
-    visit_grouped<C, G>(in.dtype, [&]<class T>() {
+    visit_grouped<C, G, kBool>(in.dtype, [&]<class T>() {
 #pragma unroll
       for (int i = 0; i < G; ++i) values[i] = load_value<C>(element_of<T>(raw, i));
     });
@@ -204,8 +218,8 @@ __device__ inline void convert_operand(const InputParams& in, const RawGroup& ra
   if (in.access == Access::constant)
     repeated = in.value.template as<C>();
   else
-    visit_grouped<C, G>(in.dtype,
-                        [&]<class T>() { repeated = load_value<C>(element_of<T>(raw, 0)); });
+    visit_grouped<C, G, kBool>(in.dtype,
+                               [&]<class T>() { repeated = load_value<C>(element_of<T>(raw, 0)); });
 #pragma unroll
   for (int i = 0; i < G; ++i) values[i] = repeated;
 }
@@ -221,7 +235,7 @@ __device__ inline void run_tail(const PointwiseParams<F::arity>& params, const F
     return load_near<C>(in.data + element * in.width, in.dtype);
   };
   const C result = functor.forward(value(params.in[I])...);
-  visit_grouped<C, G>(params.out_dtype, [&]<class T>() {
+  visit_grouped<C, G, kGivesTruth<F>>(params.out_dtype, [&]<class T>() {
     reinterpret_cast<T*>(params.out)[n] = store_value<T>(result);
   });
 }
@@ -237,13 +251,13 @@ __device__ inline void run_group(const PointwiseParams<F::arity>& params, const 
   int at[F::arity + 1];
   params.walk.offsets(index, at);
   RawGroup raw[F::arity];
-  (fetch_operand<C, G>(params.in[I], at[I + 1], raw[I]), ...);
+  (fetch_operand < C, G, kTakesCondition<F> && I == 0 > (params.in[I], at[I + 1], raw[I]), ...);
   C values[F::arity][G];
-  (convert_operand<C, G>(params.in[I], raw[I], values[I]), ...);
+  (convert_operand < C, G, kTakesCondition<F> && I == 0 > (params.in[I], raw[I], values[I]), ...);
   C result[G];
 #pragma unroll
   for (int i = 0; i < G; ++i) result[i] = functor.forward(values[I][i]...);
-  visit_grouped<C, G>(params.out_dtype, [&]<class T>() {
+  visit_grouped<C, G, kGivesTruth<F>>(params.out_dtype, [&]<class T>() {
     store_group<T>(params.out + at[0], params.passes, result);
   });
 }
@@ -285,6 +299,7 @@ struct KernelSet {
 /// bits in int32. Complex numbers have the element kernel alone.
 struct FunctorKernels {
   KernelSet f32, f64, i32, i64, c64, c128;
+  bool takes_condition, gives_truth;
 };
 
 /// Chooses the kernel, splits the work into launches and queues them on the current stream.
@@ -302,7 +317,7 @@ KernelSet kernel_set() {
 
 template <class F>
 FunctorKernels functor_kernels() {
-  FunctorKernels kernels;
+  FunctorKernels kernels{.takes_condition = kTakesCondition<F>, .gives_truth = kGivesTruth<F>};
   if constexpr (functors::computes_floats(F::types)) {
     kernels.f32 = kernel_set<F, float>();
     kernels.f64 = kernel_set<F, double>();
