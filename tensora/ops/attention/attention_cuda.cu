@@ -119,10 +119,23 @@ bool fits_tensor_cores_backward(const AttentionCall& call) {
          fits_chunks(call.grad_key) && fits_chunks(call.grad_value);
 }
 
-// Measured on an H200 with cuDNN 9.19 (docs/benchmarks.md).
+// Measured on an H200 with cuDNN 9.19 by bench/cuda_attention_routes.cpp; cuDNN's share of our
+// time:
+//   heads wider than 128      forward 0.3 to 0.5, backward 0.3 to 0.5 (ours are not for Hopper)
+//   heads of 65 to 128        forward 0.7 to 1.0 if there is enough to do and no head of key and
+//                             value is shared (then 1.0); backward 0.7 to 0.9
+//   heads up to 64            forward 0.8 to 1.0 if there is enough to do (1.1 if not); backward
+//   0.8
+//                             to 1.0 up to 512 keys, 1.0 to 1.1 beyond
 bool library_is_faster(int device, const AttentionCall& call, bool backward) {
-  (void)device, (void)call, (void)backward;
-  return false;
+  if (!runs_sm90a(device)) return false;
+  const int widest = std::max(call.head_size, call.value_size);
+  const int64_t rows = call.sequences * call.heads * call.queries;
+  constexpr int64_t kEnoughToDo = 160 * 1024, kLittle = 8 * 1024;
+  if (widest > 128) return rows >= kLittle;
+  if (backward && widest > 64) return rows >= kLittle;
+  if (backward) return rows >= kEnoughToDo && call.keys <= 512;
+  return rows >= kEnoughToDo && (widest <= 64 || call.heads == call.groups);
 }
 
 /// Whether the call may go to cuDNN at all, and is wanted there.
