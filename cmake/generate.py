@@ -98,16 +98,20 @@ def backends_of(root):
 
 
 def generate_pointwise_kernels(backend, headers, out):
-    """One source per functor header for a backend that has a pointwise loop: pointwise.cuh, or .h."""
+    """One source per functor header for a backend that has a pointwise loop: pointwise.cuh, or .h.
+    Formulas of its own, if it has any, are in ops/pointwise."""
     for loop, suffix in (("loops/pointwise.cuh", "cu"), ("pointwise.h", "cpp")):
         if (backend / loop).exists():
             break
     else:
         return
     name = backend.name
+    formulas = f"ops/pointwise/{name}_formulas{pathlib.Path(loop).suffix}"
+    has_formulas = (backend.parent.parent / formulas).exists()
     for header, functors in headers:
         write(out / f"src/pointwise_{header.stem}_{name}.{suffix}",
               NOTICE + f'#include "tensora/backend/{name}/{loop}"\n'
+              + (f'#include "tensora/{formulas}"\n' if has_formulas else "")
               + '#include "tensora/ops/pointwise/pointwise.h"\n'
               + f'#include "tensora/ops/pointwise/{header.name}"\n'
               + f"\nnamespace tensora::{name} {{\nnamespace {{\n\ntemplate <class F>\n"

@@ -58,7 +58,7 @@ TEST_F(LoopsOnGpu, PointwiseBeyondTheCache) {
   }
 }
 
-// A 16-bit operand beside a float, a bool and a number: none of the kernels for 16 bits alone.
+// A 16-bit operand beside a float, a bool and a number.
 TEST_F(LoopsOnGpu, HalvesAmongOthers) {
   const Tensor half = sample({1000}, kBFloat16), wide = sample({1000});
   const Tensor mask = sample({1000}, kFloat32, -1, 1) > 0;
@@ -91,6 +91,31 @@ TEST_F(LoopsOnGpu, GeluEverywhere) {
   const Tensor ratio = gelu(tail.to(kFloat32).cuda()).cpu().to(kFloat64) /
                        (tail * erfc(tail * -0.7071067811865476) * 0.5);
   EXPECT_LT((ratio - 1).abs().amax().item<double>(), 2e-5);
+}
+
+// The shorter formulas of 16-bit results round as exact ones do, but for a hundredth of a unit.
+TEST_F(LoopsOnGpu, FormulasOf16Bits) {
+  using Formula = std::function<Tensor(const Tensor&)>;
+  const std::vector<Formula> formulas = {
+      [](auto& x) { return tanh(x); }, [](auto& x) { return sigmoid(x); },
+      [](auto& x) { return silu(x); }, [](auto& x) { return sin(x); },
+      [](auto& x) { return erf(x); }};
+  const Tensor powers = pow(2.0, arange(-10, 16).to(kFloat64)).unsqueeze(1);
+  const Tensor positive = (powers * (1 + arange(0, 128).to(kFloat64) / 128)).reshape({-1});
+  for (const DType dtype : {kBFloat16, kFloat16}) {
+    const double unit = dtype == kBFloat16 ? 0x1p-7 : 0x1p-10, normal = 0x1p-14;
+    const Tensor x = cat({positive, -positive}, 0).to(dtype);
+    for (size_t i = 0; i < formulas.size(); ++i) {
+      SCOPED_TRACE(concat(dtype, " formula ", i));
+      const Tensor exact = formulas[i](x.to(kFloat64));
+      const Tensor error = (formulas[i](x.cuda()).cpu().to(kFloat64) - exact).abs();
+      const Tensor size = clamp_min(exact.abs(), normal);
+      EXPECT_LT((error / size).amax().item<double>(), 0.51 * unit);
+    }
+    const Tensor edges = tensor({0.0, -0.0, INFINITY, NAN, 1e-7, -3e-8, 0.25, 0.2499}).to(dtype);
+    for (const Formula& formula : formulas)
+      expect_close(1 / formula(edges.cuda()), 1 / formula(edges), unit);
+  }
 }
 
 TEST_F(LoopsOnGpu, TransposesOfAllSizesAndOrders) {

@@ -149,49 +149,143 @@ __global__ void __launch_bounds__(kThreads)
 
 // Note [A race in rounds]
 // Drawing without replacement is a race in which the first `samples` categories to arrive win. A
-// block sorts a chunk of a row's arrivals and passes on those that can still win; rounds follow
-// until one chunk is left, whose first ones are the result. For more samples than half a chunk,
+// block takes a chunk of a row's runners and passes on, in their order, the `samples` that can
+// still win: it finds the time by which so many have arrived bit by bit, counting at each who would
+// have arrived before. Rounds follow until few are left, which are sorted. For very many samples,
 // everything is sorted at once instead.
 
 constexpr unsigned kRaceThreads = 256;
-constexpr int64_t kChunk = 2048, kMostInRace = kChunk / 2;
+constexpr int kRunnersEach = 16;  // that a thread takes
+constexpr int64_t kChunk = kRaceThreads * kRunnersEach;
+constexpr int64_t kMostSorted = 2048, kMostInRace = kMostSorted / 2;
 
 struct Arrival {
   unsigned long long time;
   long long category;
 };
+constexpr Arrival kNever{~0ull, LLONG_MAX};
 
 struct RaceParams {
   const double* times;       // first round: rows runners, for weights that follow
   const Arrival* arrivals;   // later ones: the winners of the round before
-  Arrival* winners;          // rows chunks samples; null in the last round,
-  int64_t* out;              // which writes here: rows samples
+  Arrival* winners;          // rows chunks samples; or, in the last round,
+  int64_t* out;              // rows samples
   int64_t runners, samples;  // per row
+
+  __device__ Arrival runner(const WeightParams& weights, int64_t row, int64_t position) const {
+    if (position >= runners) return kNever;
+    const int64_t at = row * runners + position;
+    return times ? Arrival{arrival(times[at], weights.weight(row, position)), position}
+                 : arrivals[at];
+  }
 };
 
-__global__ void __launch_bounds__(kRaceThreads)
-    race(const __grid_constant__ WeightParams weights, const __grid_constant__ RaceParams params) {
-  __shared__ Arrival runners[kChunk];
-  const int64_t row = blockIdx.x, begin = blockIdx.y * kChunk;
-  const auto count = static_cast<unsigned>(min(kChunk, params.runners - begin));
-  for (unsigned i = threadIdx.x; i < count; i += kRaceThreads) {
-    const int64_t runner = row * params.runners + begin + i;
-    runners[i] =
-        params.times
-            ? Arrival{arrival(params.times[runner], weights.weight(row, begin + i)), begin + i}
-            : params.arrivals[runner];
+/// The sum over a block. `turn` is another one than in the call before.
+__device__ inline unsigned sum_of_block(unsigned mine, int turn) {
+  constexpr unsigned kWarps = kRaceThreads / 32;
+  __shared__ unsigned warps[2][kWarps];
+  const unsigned of_warp = __reduce_add_sync(kWholeWarp, mine);
+  if (threadIdx.x % 32 == 0) warps[turn][threadIdx.x / 32] = of_warp;
+  __syncthreads();
+  unsigned total = 0;
+#pragma unroll
+  for (unsigned w = 0; w < kWarps; ++w) total += warps[turn][w];
+  return total;
+}
+
+/// counts[i] becomes the sum of those before it. Called by all threads of the block.
+template <int kCount>
+__device__ inline void sum_up_before(unsigned (&counts)[kCount]) {
+  constexpr int kEach = kCount / 32;
+  static_assert(kCount % 32 == 0);
+  __syncthreads();
+  if (threadIdx.x < 32) {
+    const unsigned lane = threadIdx.x;
+    unsigned mine = 0;
+    for (int i = 0; i < kEach; ++i) mine += counts[lane * kEach + i];
+    unsigned before = mine;
+#pragma unroll
+    for (unsigned delta = 1; delta < 32; delta *= 2) {
+      const unsigned below = __shfl_up_sync(kWholeWarp, before, delta);
+      if (lane >= delta) before += below;
+    }
+    before -= mine;
+    for (int i = 0; i < kEach; ++i) {
+      const unsigned count = counts[lane * kEach + i];
+      counts[lane * kEach + i] = before;
+      before += count;
+    }
   }
+  __syncthreads();
+}
+
+/// By when the winners of a chunk have arrived: all who come before `time`, and the first `more` of
+/// those who come at that very time.
+struct Finish {
+  unsigned long long time;
+  unsigned more;
+};
+
+__device__ inline Finish find_finish(const unsigned long long (&times)[kRunnersEach],
+                                     unsigned samples) {
+  Finish finish{0, samples};
+  for (int bit = 63; bit >= 0 && finish.more > 0; --bit) {
+    const unsigned long long later = finish.time | 1ull << bit;
+    unsigned mine = 0;
+#pragma unroll
+    for (const unsigned long long time : times) mine += time < later;
+    const unsigned before = sum_of_block(mine, bit % 2);
+    if (before <= samples) finish = {later, samples - before};
+  }
+  return finish;
+}
+
+__global__ void __launch_bounds__(kRaceThreads)
+    narrow_race(const __grid_constant__ WeightParams weights,
+                const __grid_constant__ RaceParams params) {
+  // Runner k of a thread is k * kRaceThreads behind its first.
+  const int64_t row = blockIdx.x, first = blockIdx.y * kChunk + threadIdx.x;
+  unsigned long long times[kRunnersEach];
+#pragma unroll
+  for (int k = 0; k < kRunnersEach; ++k)
+    times[k] = params.runner(weights, row, first + k * kRaceThreads).time;
+  const Finish finish = find_finish(times, static_cast<unsigned>(params.samples));
+  constexpr unsigned kWarps = kRaceThreads / 32, kOne = 1u << 16;
+  __shared__ unsigned counts[kRunnersEach * kWarps];  // those before that time; kOne each: at it
+  const unsigned lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+#pragma unroll
+  for (int k = 0; k < kRunnersEach; ++k) {
+    const unsigned earlier = __ballot_sync(kWholeWarp, times[k] < finish.time);
+    const unsigned equal = __ballot_sync(kWholeWarp, times[k] == finish.time);
+    if (lane == 0) counts[k * kWarps + warp] = __popc(earlier) + __popc(equal) * kOne;
+  }
+  sum_up_before(counts);
+  Arrival* const to = params.winners + (row * gridDim.y + blockIdx.y) * params.samples;
+  const unsigned lower = (1u << lane) - 1;
+#pragma unroll
+  for (int k = 0; k < kRunnersEach; ++k) {
+    const bool is_earlier = times[k] < finish.time, is_equal = times[k] == finish.time;
+    const unsigned before = counts[k * kWarps + warp];
+    const unsigned earlier = before % kOne + __popc(__ballot_sync(kWholeWarp, is_earlier) & lower);
+    const unsigned equal = before / kOne + __popc(__ballot_sync(kWholeWarp, is_equal) & lower);
+    if (is_earlier || (is_equal && equal < finish.more))
+      to[earlier + min(equal, finish.more)] = params.runner(weights, row, first + k * kRaceThreads);
+  }
+}
+
+__global__ void __launch_bounds__(kRaceThreads)
+    end_race(const __grid_constant__ WeightParams weights,
+             const __grid_constant__ RaceParams params) {
+  __shared__ Arrival runners[kMostSorted];
+  const int64_t row = blockIdx.x;
+  const auto count = static_cast<unsigned>(params.runners);
+  for (unsigned i = threadIdx.x; i < count; i += kRaceThreads)
+    runners[i] = params.runner(weights, row, i);
   sort_block(runners, count, [](const Arrival& a, const Arrival& b) {
     return a.time != b.time ? a.time < b.time : a.category < b.category;
   });
-  for (unsigned i = threadIdx.x; i < params.samples; i += kRaceThreads) {
-    // The last chunk may have too few; what never arrives takes their places.
-    const Arrival winner = i < count ? runners[i] : Arrival{~0ull, LLONG_MAX};
-    if (params.winners)
-      params.winners[(row * gridDim.y + blockIdx.y) * params.samples + i] = winner;
-    else
-      params.out[row * params.samples + i] = winner.category;
-  }
+  for (unsigned i = threadIdx.x; i < params.samples; i += kRaceThreads)
+    params.out[row * params.samples + i] = runners[i].category;
 }
 
 // keys[i], a random time, becomes when category i arrives.
@@ -262,6 +356,7 @@ void draw_without_replacement(const KernelContext& context, const MultinomialAtt
   if (weights.samples > kMostInRace || chunks_of(weights.categories) > 65535)
     return sort_arrivals(context, attrs, weights, out);
   const int device = context.device.index;
+  const auto rows = static_cast<unsigned>(weights.rows);
   const int64_t all = weights.rows * weights.categories;
   const Scratch times(device, static_cast<size_t>(all) * sizeof(double));
   draw<double>(context, Exponential{attrs.seed, attrs.offset}, times.data(), all);
@@ -275,17 +370,18 @@ void draw_without_replacement(const KernelContext& context, const MultinomialAtt
   params.runners = weights.categories;
   params.samples = weights.samples;
   params.out = out;
-  for (int round = 0;; ++round) {
+  const Launch launch{context.op, device};
+  const int64_t few = std::max<int64_t>(2 * weights.samples, 256);
+  for (int round = 0; params.runners > few; ++round) {
     const int64_t chunks = chunks_of(params.runners);
-    params.winners = chunks == 1 ? nullptr : reinterpret_cast<Arrival*>(winners[round % 2].data());
-    Launch{context.op, device}(
-        race, dim3(static_cast<unsigned>(weights.rows), static_cast<unsigned>(chunks)),
-        dim3(kRaceThreads), weights, params);
-    if (chunks == 1) return;
+    params.winners = reinterpret_cast<Arrival*>(winners[round % 2].data());
+    launch(narrow_race, dim3(rows, static_cast<unsigned>(chunks)), dim3(kRaceThreads), weights,
+           params);
     params.times = nullptr;
     params.arrivals = params.winners;
     params.runners = chunks * params.samples;
   }
+  launch(end_race, dim3(rows), dim3(kRaceThreads), weights, params);
 }
 
 void inspect(const KernelContext& context, const WeightParams& params) {

@@ -62,6 +62,7 @@ struct Key {
   DType parts;
   Shape sizes;
   int64_t count;
+  std::optional<FftLines> from, to;
 
   bool operator==(const Key&) const = default;
 };
@@ -112,10 +113,13 @@ struct Plans {
     std::copy(key.sizes.begin(), key.sizes.end(), sizes);
     check_fft(cufft().create(&plan.handle), op, "cufftCreate");
     cufftResult result = cufft().set_auto_allocation(plan.handle, 0);
+    // Steps and distances count where sizes of surrounding arrays are given; lines have none.
+    long long* const around = key.from ? sizes : nullptr;
+    const FftLines from = key.from.value_or(FftLines()), to = key.to.value_or(FftLines());
     if (result == CUFFT_SUCCESS)
-      result = cufft().make_plan(plan.handle, key.sizes.size(), sizes, nullptr, 1, 0, nullptr, 1, 0,
-                                 type_of(key.kind, key.parts == DType::float64), key.count,
-                                 &plan.work_bytes);
+      result = cufft().make_plan(
+          plan.handle, key.sizes.size(), sizes, around, from.step, from.distance, around, to.step,
+          to.distance, type_of(key.kind, key.parts == DType::float64), key.count, &plan.work_bytes);
     if (result != CUFFT_SUCCESS) cufft().destroy(plan.handle);
     check_fft(result, op,
               concat("cufftMakePlanMany64 of sizes ", key.sizes, " and batch ", key.count));
@@ -168,8 +172,9 @@ void run_fft(const FftBatch& batch, void* from, void* to, bool forward) {
   note_launch(batch.op);
   {
     const std::lock_guard lock(plans().mutex);
-    const Plan& plan =
-        plans().find({batch.device, batch.kind, batch.parts, batch.sizes, batch.count}, batch.op);
+    const Plan& plan = plans().find(
+        {batch.device, batch.kind, batch.parts, batch.sizes, batch.count, batch.from, batch.to},
+        batch.op);
     const Scratch work(batch.device, plan.work_bytes);
     check_fft(cufft().set_stream(plan.handle, current_stream(batch.device)), batch.op,
               "cufftSetStream");

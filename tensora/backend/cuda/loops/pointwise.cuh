@@ -224,6 +224,20 @@ __device__ inline void convert_operand(const InputParams& in, const RawGroup& ra
   for (int i = 0; i < G; ++i) values[i] = repeated;
 }
 
+/// A functor's formula serves every device. Where half kernels have a shorter one, which is only as
+/// good as float16 needs, this is specialised for the functor, with a function `forward`
+/// (ops/pointwise/cuda_formulas.cuh).
+template <class F>
+struct HalfFormula {};
+
+template <class F, int G, class C, class... Operands>
+__device__ inline C value_of(const F& functor, C first, Operands... others) {
+  if constexpr (G == kHalfGroup && requires { HalfFormula<F>::forward(first, others...); })
+    return HalfFormula<F>::forward(first, others...);
+  else
+    return functor.forward(first, others...);
+}
+
 // The elements after the last whole group: a thread each.
 template <class F, class C, int G, std::size_t... I>
 __device__ inline void run_tail(const PointwiseParams<F::arity>& params, const F& functor,
@@ -234,7 +248,7 @@ __device__ inline void run_tail(const PointwiseParams<F::arity>& params, const F
     const unsigned element = in.access == Access::repeat ? 0 : n;
     return load_near<C>(in.data + element * in.width, in.dtype);
   };
-  const C result = functor.forward(value(params.in[I])...);
+  const C result = value_of<F, G>(functor, value(params.in[I])...);
   visit_grouped<C, G, kGivesTruth<F>>(params.out_dtype, [&]<class T>() {
     reinterpret_cast<T*>(params.out)[n] = store_value<T>(result);
   });
@@ -256,7 +270,7 @@ __device__ inline void run_group(const PointwiseParams<F::arity>& params, const 
   (convert_operand < C, G, kTakesCondition<F> && I == 0 > (params.in[I], raw[I], values[I]), ...);
   C result[G];
 #pragma unroll
-  for (int i = 0; i < G; ++i) result[i] = functor.forward(values[I][i]...);
+  for (int i = 0; i < G; ++i) result[i] = value_of<F, G>(functor, values[I][i]...);
   visit_grouped<C, G, kGivesTruth<F>>(params.out_dtype, [&]<class T>() {
     store_group<T>(params.out + at[0], params.passes, result);
   });
