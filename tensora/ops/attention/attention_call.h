@@ -3,6 +3,7 @@
 // Internal header
 // One call of attention as the CUDA kernels see it. The routes are described in attention_cuda.cu.
 
+#include "tensora/backend/cuda/runtime/shared_memory.h"
 #include "tensora/core/philox.h"
 #include "tensora/ops/attention/attention_problem.h"
 
@@ -65,10 +66,5 @@ bool backward_on_hopper(std::string_view op, int device, const AttentionCall& ca
 /// The same for few queries per head and many keys, as when a sequence is continued token by token.
 /// False, and nothing is queued, where it does not apply. See Note [Attention of few queries].
 bool forward_of_few_queries(std::string_view op, int device, const AttentionCall& call);
-
-/// Lets a kernel have more dynamic shared memory than the 48 KiB that need no permission.
-void allow_shared_memory(int device, const void* kernel, int bytes);
-/// How much that may be.
-int most_shared_memory(int device);
 
 }  // namespace tensora::cuda

@@ -1,5 +1,3 @@
-#include <set>
-
 #include "tensora/backend/cuda/cudnn/attention.h"
 #include "tensora/backend/cuda/loops/copy.h"
 #include "tensora/backend/cuda/memory/scratch.h"
@@ -237,21 +235,6 @@ void attention_backward_kernel(const KernelContext& context, const AttentionAttr
 }
 
 }  // namespace
-
-void allow_shared_memory(int device, const void* kernel, int bytes) {
-  thread_local std::set<std::pair<const void*, int>> allowed;
-  if (!allowed.emplace(kernel, device).second) return;
-  use_device(device);
-  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-             "cudaFuncSetAttribute");
-}
-
-int most_shared_memory(int device) {
-  int bytes = 0;
-  check_cuda(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
-             "cudaDeviceGetAttribute");
-  return bytes;
-}
 
 void register_attention_cuda() {
   attention_op.set_kernel(DeviceType::cuda, attention_kernel);

@@ -1,4 +1,4 @@
-#include "tensora/ops/attention/attention_call.h"
+#include "tensora/backend/cuda/runtime/shared_memory.h"
 #include "tensora/ops/norm/norm_backward_ahead.cuh"
 
 namespace tensora::cuda {
@@ -288,8 +288,8 @@ void norm_backward_kernel(const KernelContext& context, const NormBackwardAttrs&
                     *const of_bias = output_if(attrs.bias);
   const RowsInput grad(context, &context.input(0), row_dims),
       x(context, &context.input(1), row_dims),
-      of_sum(context, cuda::optional_input(context, 5), row_dims);
-  const ParameterInput weight(context, cuda::optional_input(context, 4)),
+      of_sum(context, optional_input(context, 5), row_dims);
+  const ParameterInput weight(context, optional_input(context, 4)),
       mean(context, context.in[2]), rstd(context, context.in[3]);
   const View of_x = *with_rows(context.output(0), row_dims),
              dropped = *with_rows(of_input ? *of_input : context.output(0), row_dims);
