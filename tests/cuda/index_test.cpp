@@ -131,6 +131,17 @@ TEST_F(IndexOnGpu, ReadingAndWritingLines) {
   EXPECT_THROW(scatter(sample({200, 3}).cuda(), 1, beyond, 2.0).cpu(), Error);
 }
 
+// So many elements that a thread moves several: rows in wide accesses, columns one by one.
+TEST_F(IndexOnGpu, ManyRowsAndColumns) {
+  const Tensor table = sample({3001, 1032}, kBFloat16), there = table.cuda();
+  const Tensor rows = (arange(0, 9001) * 7919) % 3001, columns = (arange(0, 700) * 37) % 1032;
+  const Tensor sorted = arange(0, 3001).flip({0});
+  EXPECT_TRUE(equal(index_select(there, 0, rows.cuda()).cpu(), index_select(table, 0, rows)));
+  EXPECT_TRUE(equal(index_select(there, 1, columns.cuda()).cpu(), index_select(table, 1, columns)));
+  EXPECT_TRUE(
+      equal(index_copy(there, 0, sorted.cuda(), there).cpu(), index_copy(table, 0, sorted, table)));
+}
+
 // Many values for few places, in every dtype and shape of lines.
 TEST_F(IndexOnGpu, CollidingSums) {
   const int64_t n = 20000;
