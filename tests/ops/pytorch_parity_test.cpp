@@ -246,5 +246,27 @@ TEST(PytorchParity, GradientOfAVarianceWithoutFreedom) {
   EXPECT_TRUE(isnan(x.grad()).all().item<bool>());
 }
 
+// The gradient over the norm, or over a power of it, does not fit into float16.
+TEST(PytorchParity, GradientOfDirectionsOfShortVectorsInFloat16) {
+  const Tensor x = tensor({0.002, 0.004, -0.003}, {.dtype = kFloat16}).view({1, 3});
+  const auto gradient = [&](const auto& function) {
+    const Tensor given = x.clone().requires_grad_();
+    function(given).view({-1})[0].backward();
+    return given.grad();
+  };
+  const Tensor y = tensor({3., -4., 1.}, {.dtype = kFloat16}).view({1, 3});
+  expect_near(gradient([&](const Tensor& a) { return cosine_similarity(a, y); }),
+              {141.9, -80.4, -12.6}, 0.3);
+  expect_near(gradient([](const Tensor& a) { return normalize(a); }), {160.1, -51.2, 38.4}, 0.3);
+  // That of the cubes is infinite in PyTorch; these are its numbers in float64.
+  expect_near(gradient([](const Tensor& a) { return normalize(a, 3); }), {198.7, -69.9, 39.3}, 0.6);
+}
+
+TEST(PytorchParity, GradientOfALargestMagnitudeThatIsNan) {
+  const Tensor x = tensor({std::numeric_limits<double>::quiet_NaN(), 2.}).requires_grad_();
+  norm(x, std::numeric_limits<double>::infinity()).backward();
+  EXPECT_EQ(values(x.grad()), (Values{0, 0}));
+}
+
 }  // namespace
 }  // namespace tensora

@@ -156,6 +156,11 @@ MISHAPS = ("view size is not compatible", "modified by an inplace operation", "E
 IN_PLACE = ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not")
 
 
+def one_column(size):
+    """Whether images are resized to a width of 1."""
+    return (size[-1] if isinstance(size, tuple) else size) == 1
+
+
 def of_function(call, kind, ours, theirs):
     """The same for a call of the package."""
     op = call.op = ALIASES.get(call.op, call.op)
@@ -187,6 +192,8 @@ def of_function(call, kind, ours, theirs):
         return "sums overflow in float16, PyTorch's next ones are NaN; or rounding decides which side of 0 they are on"
     if "interpolate" in op and "gradient" in kind and "'nearest'" in call.text and "scale_factor" in call.text:
         return "PyTorch's gradient does not go to the elements that its result was taken from"
+    if op == "interpolate" and call.options.get("antialias") and one_column(call.options.get("size")):
+        return "PyTorch repeats the first row, unless the channels are last"
     if "lp_pool" in op and "gradient" in kind and "float16" in call.text and "3.0" in call.text:
         return "sums of cubes cancel, and PyTorch rounds them to the half type"
     if op == "pow" and any(x.theirs.is_complex() for x in call.inputs) and (
