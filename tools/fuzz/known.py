@@ -152,7 +152,7 @@ ALIASES = {"float_power": "pow", "psi": "digamma", "gammaln": "lgamma", "expit":
 # What PyTorch itself says where it breaks down.
 MISHAPS = ("view size is not compatible", "modified by an inplace operation", "Expected a proper Tensor",
            "step must be nonzero", "must be Tensor, not", "on an empty tensor because",
-           "INTERNAL ASSERT", "integer tensors, but got")
+           "INTERNAL ASSERT", "integer tensors, but got", "Autograd not support dtype", "Expected self.dtype to be equal to src.dtype")
 IN_PLACE = ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not")
 
 
@@ -166,6 +166,24 @@ def of_function(call, kind, ours, theirs):
     op = call.op = ALIASES.get(call.op, call.op)
     if "raise" in kind and ours == "no error" and any(words in theirs for words in MISHAPS):
         return "PyTorch does not mean to refuse this"
+    if "second gradient" in kind and "is not implemented" in theirs:
+        return "PyTorch has no second gradient here"
+    if kind == "memory" and any(x.theirs.is_complex() for x in call.inputs) and "True" not in ours:
+        return "PyTorch's conjugate is a view"
+    if "second gradient" in kind and "float16" in call.text and ("inf" in theirs or "nan" in theirs):
+        return "it overflows in float16"
+    if op == "logcumsumexp" and "not supported for complex" in ours:
+        return "complex numbers are not there yet"
+    if op == "atan2" and "gradient" in kind and len({x.theirs.dtype for x in call.inputs}) > 1:
+        return "PyTorch squares the operands before it promotes them"
+    if op == "cast" and "expected a floating-point dtype" in ours and min(x.theirs.numel() for x in call.inputs) == 0:
+        return "PyTorch has no kernel either, and needs none without elements"
+    if op == "eigvalsh" and kind == "second gradient value":
+        return "they agree along symmetric matrices"
+    if op == "lerp" and any(x.theirs.dtype == torch.complex128 for x in call.inputs):
+        return "PyTorch rounds the weight to float32"
+    if op == "into" and kind == "raise" and ours == "no error" and ("dtype" in theirs or "be cast" in theirs):
+        return "a result is converted to the dtype of out="
     if kind == "raise" and "expected two float32 or two float64" in ours:
         return "there is no complex32"
     if op in ("cdist", "pdist") and "expected points of float32" in ours and theirs == "no error":
