@@ -292,6 +292,12 @@ TEST(PytorchParity, ResultsThatAreNoViews) {
   EXPECT_EQ(values(ravel(strided)), (Values{0, 2, 4}));
 }
 
+TEST(PytorchParity, AnInfiniteLimitOfNormsPassesTheGradient) {
+  const Tensor x = tensor({3., 4.}).view({1, 2}).requires_grad_();
+  renorm(x, 2, 0, std::numeric_limits<double>::infinity()).sum().backward();
+  EXPECT_EQ(values(x.grad()), (Values{1, 1}));
+}
+
 TEST(PytorchParity, ComplexProductsAddedInPlace) {
   const Tensor a = complex(arange(4.).view({2, 2}), ones({2, 2}));
   const Tensor sum = a.clone(), sums = a.unsqueeze(0).clone();
