@@ -47,8 +47,12 @@ TEST(InplaceViews, AViewTakenBeforeRefusesAGradient) {
   };
   const auto row = [](const Tensor& x) { return x.select(0, 0); };
   const auto columns = [](const Tensor& x) { return x.slice(1, 0, 2); };
+  const auto last_part = [](const Tensor& x) { return x.chunk(3, 1).back(); };
   const std::string refused = "sizes were changed in place since";
   EXPECT_NE(error(row, [](const Tensor& x) { x.t_(); }).find(refused), std::string::npos);
+  EXPECT_NE(
+      error(last_part, [](const Tensor& x) { x.unsqueeze_(0).transpose_(0, 1); }).find(refused),
+      std::string::npos);
   EXPECT_NE(error(columns, [](const Tensor& x) { x.as_strided_({9}, {1}, 0); }).find(refused),
             std::string::npos);
 }

@@ -178,10 +178,14 @@ def of_function(call, kind, ours, theirs):
         return "PyTorch squares the operands before it promotes them"
     if op == "cast" and "expected a floating-point dtype" in ours and min(x.theirs.numel() for x in call.inputs) == 0:
         return "PyTorch has no kernel either, and needs none without elements"
+    if op == "frexp" and "second gradient" in kind and has_zero(call):
+        return "the mantissa over the number has none at 0"
     if op == "eigvalsh" and kind == "second gradient value":
         return "they agree along symmetric matrices"
     if op == "lerp" and any(x.theirs.dtype == torch.complex128 for x in call.inputs):
         return "PyTorch rounds the weight to float32"
+    if op == "into" and kind == "value" and "'float64'" in call.text:
+        return "computed in float32, and rounded once more on the way in one of the two"
     if op == "into" and kind == "raise" and ours == "no error" and ("dtype" in theirs or "be cast" in theirs):
         return "a result is converted to the dtype of out="
     if kind == "raise" and "expected two float32 or two float64" in ours:

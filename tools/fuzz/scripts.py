@@ -189,6 +189,9 @@ def one_step(script):
     else:
         alone, both = computed(rng, sizes, real)
         (text, function), operands = (alone, [number]) if rng.random() < 0.5 else (both, [number, other])
+    # Whether the views of a tensor that is detached keep its history depends on what is written next.
+    if text == "detach_()" and any(overlap(script, number, k) for k in range(len(script.tensors)) if k != number):
+        return
     # Of a view taken under no_grad PyTorch says that it requires grad, if its base does.
     quiet = kind >= 0.4 and rng.random() < 0.15 and text not in OF_SIZES
     run = unrecorded(function) if quiet else function

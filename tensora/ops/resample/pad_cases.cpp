@@ -1,10 +1,9 @@
 #include "tensora/ops/resample/pad.h"
 
 #include <algorithm>
-
 #include <limits>
-#include "tensora/ops/pool/pool_common.h"
 
+#include "tensora/ops/pool/pool_common.h"
 #include "tests/suite/cases.h"
 
 namespace tensora::suite {
