@@ -95,9 +95,10 @@ class Shuffle {
     const StoreFn store = store_fn<int64_t>(out.dtype);
     const int64_t step = out.strides[0] * static_cast<int64_t>(element_size(out.dtype));
     parallel_for(buckets(), chunks_ == 1 ? buckets() : 16, [&](int64_t begin, int64_t end) {
+      uint64_t near[kSmallBucket];  // stays in the cache from one bucket to the next
       for (int64_t b = begin; b < end; ++b) {
         const int64_t first = starts_.data()[b], count = starts_.data()[b + 1] - first;
-        uint64_t* const sorted = drawn_.data() + first;
+        uint64_t* const sorted = count < kSmallBucket ? near : drawn_.data() + first;
         sort_words(dealt_.data() + first, sorted, count, 64 - bits_);
         for (int64_t i = 0; i < count; ++i) sorted[i] &= mask_;
         store(sorted, out.as<char>() + first * step, out.strides[0], count);
