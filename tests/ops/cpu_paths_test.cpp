@@ -233,6 +233,22 @@ TEST(CpuPathsTest, LongLinesOfIntegersNearAndFar) {
   }
 }
 
+TEST(CpuPathsTest, GroupsNormalisedAFewAtATime) {
+  const Tensor x = rand({9, 24, 31, 33}) * 3 + 1, weight = rand({24}), bias = rand({24});
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+    const Tensor given = x.to(dtype);
+    const Tensor y = group_norm(given, 6, weight.to(dtype), bias.to(dtype), 1e-5);
+    const Tensor rows = given.to(kFloat64).reshape({9 * 6, 4 * 31 * 33});
+    const Tensor mean = rows.mean({1}, true), distance = rows - mean;
+    const Tensor scaled = distance / sqrt((distance * distance).mean({1}, true) + 1e-5);
+    const Tensor expected = scaled.reshape({9, 24, 31 * 33}) * weight.to(dtype).reshape({24, 1}) +
+                            bias.to(dtype).reshape({24, 1});
+    const double error =
+        (y.to(kFloat64).reshape({9, 24, 31 * 33}) - expected).abs().amax().item<double>();
+    EXPECT_LT(error, dtype == kBFloat16 ? 2e-2 : dtype == kFloat32 ? 1e-5 : 1e-12) << dtype;
+  }
+}
+
 TEST(CpuPathsTest, NonzeroOfMasksOfManyDims) {
   const Tensor mask = rand({5, 3, 41, 77}) > 0.5, found = nonzero(mask);
   const bool* const at = mask.data_ptr<bool>();
