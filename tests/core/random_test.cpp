@@ -221,11 +221,29 @@ TEST(Random, PermutationsAreUniform) {
   for (const auto& [order, count] : seen) EXPECT_NEAR(count, 100, 50);
 }
 
-TEST(Random, LargePermutationHoldsEveryNumberOnce) {
-  auto order = to_vector<int64_t>(randperm(200'000));
-  EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
-  std::sort(order.begin(), order.end());
-  for (int64_t i = 0; i < 200'000; ++i) ASSERT_EQ(order[static_cast<size_t>(i)], i);
+TEST(Random, LargePermutationsHoldEveryNumberOnce) {
+  for (const int64_t n : {2'049, 9'000, 200'000, 3'000'000}) {
+    auto order = to_vector<int64_t>(randperm(n));
+    EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
+    std::sort(order.begin(), order.end());
+    for (int64_t i = 0; i < n; ++i) ASSERT_EQ(order[static_cast<size_t>(i)], i);
+  }
+}
+
+// What a seed gave once it gives on every device and in every version.
+TEST(Random, SeedsKeepTheirPermutationsAndDraws) {
+  const auto ends = [](int64_t n) {
+    manual_seed(7);
+    const auto order = to_vector<int64_t>(randperm(n));
+    return std::vector<int64_t>{order[0], order[1], order[2], order.back()};
+  };
+  EXPECT_EQ(ends(30), (std::vector<int64_t>{13, 2, 8, 26}));
+  EXPECT_EQ(ends(3'000), (std::vector<int64_t>{507, 886, 2196, 2294}));
+  EXPECT_EQ(ends(300'000), (std::vector<int64_t>{269320, 123469, 138802, 57454}));
+  manual_seed(7);
+  const Tensor weights = arange(1, 1001).to(kFloat32);
+  EXPECT_EQ(to_vector<int64_t>(multinomial(weights, 5, true)),
+            (std::vector<int64_t>{977, 637, 77, 624, 538}));
 }
 
 TEST(Random, MultinomialFollowsTheWeights) {

@@ -53,14 +53,65 @@ TEST(CpuPathsTest, OwnFormulasOfSpecialNumbersAndPlaces) {
   EXPECT_EQ(at(y, 6), 1e30f);
   EXPECT_EQ(at(y, 7), 0);
 
+  const Tensor powers = exp(tensor(
+      {0.0f, infinity, -infinity, NAN, 88.72f, 88.73f, 1e30f, -1e30f, -88.0f, -103.0f, -104.0f}));
+  EXPECT_EQ(at(powers, 0), 1);
+  for (const int64_t i : {1, 5, 6}) EXPECT_EQ(at(powers, i), infinity);
+  for (const int64_t i : {2, 7, 10}) EXPECT_EQ(at(powers, i), 0);
+  EXPECT_TRUE(std::isnan(at(powers, 3)));
+  EXPECT_NEAR(at(powers, 4) / std::exp(88.72f), 1, 1e-6);
+  EXPECT_NEAR(at(powers, 8), std::exp(-88.0), 3e-45);  // not normal
+  EXPECT_NEAR(at(powers, 9), std::exp(-103.0), 3e-45);
+
   const Tensor x = (rand({1037}) - 0.5) * 12;
   for (const auto& function :
        {+[](const Tensor& t) { return tanh(t); }, +[](const Tensor& t) { return erf(t); },
-        +[](const Tensor& t) { return gelu(t); }})
+        +[](const Tensor& t) { return gelu(t); }, +[](const Tensor& t) { return exp(t); }})
     for (const int64_t start : {1, 5, 1019}) {
       const Tensor part = function(narrow(x, 0, start, 18).clone());
       EXPECT_TRUE(equal(part, narrow(function(x), 0, start, 18))) << start;
     }
+}
+
+// bfloat16 runs by blocks, float by tiles: the same numbers, rounded in the end.
+TEST(CpuPathsTest, BlocksOfBfloat16GiveWhatFloatsGive) {
+  using Function = Tensor (*)(const Tensor&, const Tensor&);
+  const Function functions[] = {
+      +[](const Tensor& a, const Tensor& b) { return a + b; },
+      +[](const Tensor& a, const Tensor& b) { return a * b + 2.5; },
+      +[](const Tensor& a, const Tensor&) { return gelu(a); },
+      +[](const Tensor& a, const Tensor& b) { return maximum(exp(a), b); },
+  };
+  const auto expect_same = [&](const Tensor& a, const Tensor& b) {
+    for (const Function function : functions) {
+      // Each step is rounded, as it is in bfloat16.
+      const Tensor got = function(a, b);
+      const Tensor wide_a = a.to(kFloat32), wide_b = b.to(kFloat32);
+      Tensor wide;
+      if (function == functions[1])
+        wide = (wide_a * wide_b).to(kBFloat16).to(kFloat32) + 2.5;
+      else if (function == functions[3])
+        wide = maximum(exp(wide_a).to(kBFloat16).to(kFloat32), wide_b);
+      else
+        wide = function(wide_a, wide_b);
+      const Tensor expected = wide.to(kBFloat16);
+      ASSERT_EQ(got.sizes(), expected.sizes());
+      ASSERT_EQ(std::memcmp(got.data_ptr(), expected.data_ptr(), got.nbytes()), 0)
+          << a.sizes() << b.sizes();
+    }
+  };
+  const auto random = [](const Shape& sizes) { return ((rand(sizes) - 0.5) * 20).to(kBFloat16); };
+  for (const int64_t n : {1, 63, 64, 65, 1037, 40'000}) expect_same(random({n}), random({n}));
+  const Tensor x = random({37, 517});
+  for (const Shape& sizes : {Shape{517}, Shape{37, 1}, Shape{1}}) expect_same(x, random(sizes));
+  expect_same(random({3, 5, 300}), random({5, 1}));
+  expect_same(narrow(x, 1, 3, 300).clone(), narrow(x, 1, 7, 300));
+  // Written past the cache, with a rest and with rows.
+  expect_same(random({(int64_t{9} << 20) + 37}), random({1}));
+  expect_same(random({3000, 3200}), random({3000, 1}));
+  Tensor y = x.clone();
+  y.add_(x);
+  EXPECT_TRUE(equal(y, x + x));
 }
 
 TEST(CpuPathsTest, LargeTensorsAreJoinedAndRolled) {
@@ -179,6 +230,22 @@ TEST(CpuPathsTest, LongLinesOfIntegersNearAndFar) {
         ASSERT_EQ(values.data_ptr<int64_t>()[i], at[order[static_cast<size_t>(i)]]);
       }
     }
+  }
+}
+
+TEST(CpuPathsTest, GroupsNormalisedAFewAtATime) {
+  const Tensor x = rand({9, 24, 31, 33}) * 3 + 1, weight = rand({24}), bias = rand({24});
+  for (const DType dtype : {kFloat32, kFloat64, kBFloat16}) {
+    const Tensor given = x.to(dtype);
+    const Tensor y = group_norm(given, 6, weight.to(dtype), bias.to(dtype), 1e-5);
+    const Tensor rows = given.to(kFloat64).reshape({9 * 6, 4 * 31 * 33});
+    const Tensor mean = rows.mean({1}, true), distance = rows - mean;
+    const Tensor scaled = distance / sqrt((distance * distance).mean({1}, true) + 1e-5);
+    const Tensor expected = scaled.reshape({9, 24, 31 * 33}) * weight.to(dtype).reshape({24, 1}) +
+                            bias.to(dtype).reshape({24, 1});
+    const double error =
+        (y.to(kFloat64).reshape({9, 24, 31 * 33}) - expected).abs().amax().item<double>();
+    EXPECT_LT(error, dtype == kBFloat16 ? 2e-2 : dtype == kFloat32 ? 1e-5 : 1e-12) << dtype;
   }
 }
 

@@ -29,14 +29,30 @@ inline void widen_line(const BFloat16* from, float* to) {
   }
 }
 
-// As BFloat16::encode, which explains the steps; the result is in the upper halves.
+// As BFloat16::encode, which explains the steps; the result is in the upper halves. One instruction
+// passes all numbers but NaNs, for which it takes the first operand.
 inline __m512i encode_bfloat16(__m512 value) {
-  const __m512i raw = _mm512_castps_si512(value);
-  const __m512i odd =
-      _mm512_and_si512(_mm512_maskz_srli_epi32(kAllLanes, raw, 16), _mm512_set1_epi32(1));
+  const __m512 nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7fc00000));
+  const __m512i raw =
+      _mm512_castps_si512(_mm512_fixupimm_ps(nan, value, _mm512_set1_epi32(0x11111100), 0));
+  const __mmask16 odd = _mm512_test_epi32_mask(raw, _mm512_set1_epi32(0x10000));
   const __m512i half = _mm512_add_epi32(raw, _mm512_set1_epi32(0x7fff));
-  const __mmask16 is_nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
-  return _mm512_mask_mov_epi32(_mm512_add_epi32(half, odd), is_nan, _mm512_set1_epi32(0x7fc00000));
+  return _mm512_mask_add_epi32(half, odd, half, _mm512_set1_epi32(1));
+}
+
+// The elements of a line with even numbers, then those with odd ones: a number is the upper half of
+// a float, and every other one already stands there.
+inline void split_line(const BFloat16* from, float* to) {
+  const __m512i line = _mm512_loadu_si512(from);
+  _mm512_storeu_si512(to, _mm512_maskz_slli_epi32(kAllLanes, line, 16));
+  _mm512_storeu_si512(to + 16, _mm512_and_si512(line, _mm512_set1_epi32(-0x10000)));
+}
+inline void join_line(const float* from, BFloat16* to) {
+  const __m512i even = encode_bfloat16(_mm512_loadu_ps(from));
+  const __m512i odd = encode_bfloat16(_mm512_loadu_ps(from + 16));
+  constexpr __mmask32 kOdd = 0xaaaaaaaa;
+  _mm512_storeu_si512(
+      to, _mm512_mask_mov_epi16(_mm512_maskz_srli_epi32(kAllLanes, even, 16), kOdd, odd));
 }
 
 inline void narrow_line(const float* from, BFloat16* to) {
@@ -56,22 +72,39 @@ inline void widen_line(const BFloat16* from, float* to) {
   }
 }
 
-// As BFloat16::encode, which explains the steps.
+// As BFloat16::encode, which explains the steps; the result is in the upper halves.
 inline __m256i encode_bfloat16(__m256 value) {
   const __m256i raw = _mm256_castps_si256(value);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(raw, 16), _mm256_set1_epi32(1));
   const __m256i half = _mm256_add_epi32(raw, _mm256_set1_epi32(0x7fff));
-  const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(half, odd), 16);
   const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(value, value, _CMP_UNORD_Q));
-  return _mm256_blendv_epi8(rounded, _mm256_set1_epi32(0x7fc0), is_nan);
+  return _mm256_blendv_epi8(_mm256_add_epi32(half, odd), _mm256_set1_epi32(0x7fc00000), is_nan);
 }
 
 inline void narrow_line(const float* from, BFloat16* to) {
   for (int64_t k = 0; k < kLine; k += 16) {
-    const __m256i low = encode_bfloat16(_mm256_loadu_ps(from + k));
-    const __m256i high = encode_bfloat16(_mm256_loadu_ps(from + k + 8));
+    const __m256i low = _mm256_srli_epi32(encode_bfloat16(_mm256_loadu_ps(from + k)), 16);
+    const __m256i high = _mm256_srli_epi32(encode_bfloat16(_mm256_loadu_ps(from + k + 8)), 16);
     const __m256i lanes = _mm256_packus_epi32(low, high);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + k), _mm256_permute4x64_epi64(lanes, 0xd8));
+  }
+}
+
+// Of each half of a line the elements with even numbers, then those with odd ones: a number is the
+// upper half of a float, and every other one already stands there.
+inline void split_line(const BFloat16* from, float* to) {
+  for (int64_t k = 0; k < kLine; k += 16) {
+    const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + k));
+    const __m256i odd = _mm256_and_si256(bits, _mm256_set1_epi32(-0x10000));
+    _mm256_storeu_ps(to + k, _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16)));
+    _mm256_storeu_ps(to + k + 8, _mm256_castsi256_ps(odd));
+  }
+}
+inline void join_line(const float* from, BFloat16* to) {
+  for (int64_t k = 0; k < kLine; k += 16) {
+    const __m256i even = _mm256_srli_epi32(encode_bfloat16(_mm256_loadu_ps(from + k)), 16);
+    const __m256i odd = encode_bfloat16(_mm256_loadu_ps(from + k + 8));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + k), _mm256_blend_epi16(even, odd, 0xaa));
   }
 }
 #endif

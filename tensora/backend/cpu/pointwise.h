@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "tensora/backend/cpu/blocks.h"
 #include "tensora/core/functor.h"
 #include "tensora/core/kernel.h"
 
@@ -20,6 +21,7 @@ using TileFn = void (*)(const void* functor, int64_t n, void* out, const void* c
 /// bf16 in float, bool and integers up to 32 bits in int32 (which wraps to the same bits).
 struct Tiles {
   TileFn f32 = nullptr, f64 = nullptr, i32 = nullptr, i64 = nullptr, c64 = nullptr, c128 = nullptr;
+  BlockFn f32_blocks = nullptr, bf16_blocks = nullptr;  // see Note [Blocks]
 };
 
 void run_pointwise(const KernelContext& context, const Tiles& tiles, const void* functor);
@@ -29,9 +31,12 @@ void run_pointwise(const KernelContext& context, const Tiles& tiles, const void*
 template <class F>
 struct CpuFormula {};
 
+template <class F>
+inline constexpr bool has_cpu_formula = requires { &CpuFormula<F>::forward; };
+
 template <class F, class C, class... Operands>
 inline C value_of(const F& functor, C first, Operands... others) {
-  if constexpr (std::is_same_v<C, float> && requires { CpuFormula<F>::forward(first, others...); })
+  if constexpr (std::is_same_v<C, float> && has_cpu_formula<F>)
     return CpuFormula<F>::forward(first, others...);
   else
     return functor.forward(first, others...);
@@ -62,9 +67,26 @@ void tile(const void* functor, int64_t n, void* out, const void* const* in) {
   tile_loop<F, C>(local, n, static_cast<C*>(out), in, std::make_index_sequence<F::arity>());
 }
 
+#if defined(__AVX2__)
+template <class F, class T>
+void blocks(const void* functor, int64_t n, void* out, const void* const* in, unsigned single,
+            bool past_cache) {
+  const F local = *static_cast<const F*>(functor);
+  const auto value = [&](auto... operands) { return value_of(local, operands...); };
+  block_loop(value, n, static_cast<T*>(out), in, single, past_cache,
+             std::make_index_sequence<F::arity>());
+}
+#endif
+
 template <class F>
 constexpr Tiles tiles_of() {
   Tiles tiles;
+#if defined(__AVX2__)
+  if constexpr (functors::computes_floats(F::types) && F::types != functors::Types::predicate &&
+                F::arity <= 2)
+    tiles.bf16_blocks = blocks<F, BFloat16>;
+  if constexpr (has_cpu_formula<F>) tiles.f32_blocks = blocks<F, float>;
+#endif
   if constexpr (functors::computes_floats(F::types)) {
     tiles.f32 = tile<F, float>;
     tiles.f64 = tile<F, double>;

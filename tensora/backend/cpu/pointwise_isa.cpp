@@ -1,9 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tensora/backend/cpu/bfloat16.h"
 #include "tensora/backend/cpu/pointwise.h"
-#include "tensora/backend/cpu/stream.h"
 #include "tensora/backend/cpu/walk.h"
 #include "tensora/base/small_vector.h"
 #include "tensora/base/thread_pool.h"
@@ -23,6 +21,9 @@ namespace {
 constexpr int kMaxOperands = 8;
 constexpr int64_t kTile = 1024;        // half as many where an element takes 16 bytes
 constexpr int64_t kGrain = 16 * 1024;  // elements worth waking a thread for
+// What is streamed at once, in bytes: as much as the processor can hold until memory takes it, so
+// that it goes on computing meanwhile.
+constexpr int64_t kStreamTile = 512;
 
 struct ComputeType {
   TileFn fn;
@@ -99,14 +100,15 @@ struct Job {
   bool out_linear;
   bool stream;
   size_t out_bytes;
+  int64_t tile;
 };
 
-// While a tile is computed with, memory would have nothing to do: the next one of an operand that
-// is used in place is fetched meanwhile, a few lines at a time.
+// While a tile is computed with, memory would have nothing to do: what an operand that is used in
+// place has a thousand elements further on is fetched meanwhile, a few lines at a time.
 constexpr int64_t kPieces = 4;
 void compute_tile(const Job& job, int64_t n, char* out, const void* const* operands) {
   const auto bytes = static_cast<int64_t>(job.type.bytes);
-  const int64_t tile = job.type.tile(), piece = tile / kPieces;
+  const int64_t ahead = job.type.tile(), piece = ahead / kPieces;
   const void* pointers[kMaxOperands];
   for (int64_t at = 0; at < n; at += piece) {
     const int64_t count = std::min(piece, n - at);
@@ -114,8 +116,8 @@ void compute_tile(const Job& job, int64_t n, char* out, const void* const* opera
       const char* const operand = static_cast<const char*>(operands[k]) + at * bytes;
       pointers[k] = operand;
       if (job.in[k].load) continue;
-      for (int64_t line = 0; line < piece * bytes; line += 64)
-        __builtin_prefetch(operand + tile * bytes + line);
+      for (int64_t line = 0; line < count * bytes; line += 64)
+        __builtin_prefetch(operand + ahead * bytes + line);
     }
     job.type.fn(job.functor, count, out + at * bytes, pointers);
   }
@@ -131,7 +133,7 @@ void write_past_cache(char* to, const char* from, size_t bytes) {
 void run_tiles(const Job& job, int64_t begin, int64_t end) {
   // Apart by more than a multiple of 4096, which would make a load wait for a store nearby.
   alignas(64) char buffers[kMaxOperands + 2][kTile * 8 + 320];
-  const int64_t tile = job.type.tile();
+  const int64_t tile = job.tile;
   const void* pointers[kMaxOperands];
   for (int k = 0; k < job.count; ++k)
     if (job.in[k].single) {
@@ -205,6 +207,83 @@ bool run_plain(const KernelContext& context, const ComputeType& type, const void
   return true;
 }
 
+// The arrays of a call that runs by blocks, as rows in which an operand is contiguous or single.
+struct Rows {
+  const Walk& walk;
+  LoadFn load[kMaxOperands] = {};  // of a single element
+  const char* data[kMaxOperands] = {};
+  size_t element_bytes[kMaxOperands] = {};
+  int count = 0;
+  unsigned single = 0;  // a bit for every operand
+
+  // Where element `at` of a row is in operand k.
+  const char* place(int k, int64_t row, int64_t at) const {
+    int64_t offset = at * walk.stride(k + 1, walk.dim() - 1);
+    for (int d = walk.dim() - 2; d >= 0; --d) {
+      offset += row % walk.size(d) * walk.stride(k + 1, d);
+      row /= walk.size(d);
+    }
+    return data[k] + offset * static_cast<int64_t>(element_bytes[k]);
+  }
+  void run(BlockFn fn, const void* functor, int64_t row, int64_t at, int64_t n, char* out,
+           bool past_cache) const {
+    const void* pointers[kMaxOperands];
+    float values[kMaxOperands];
+    for (int k = 0; k < count; ++k) {
+      pointers[k] = place(k, row, at);
+      if (!(single >> k & 1u)) continue;
+      load[k](pointers[k], 0, 1, values + k);
+      pointers[k] = values + k;
+    }
+    fn(functor, n, out, pointers, single, past_cache);
+  }
+};
+
+// See Note [Blocks]: false if the arrays are not made for it.
+bool run_blocks(const KernelContext& context, const ComputeType& type, const Tiles& tiles,
+                const void* functor, const Walk& walk) {
+  constexpr int64_t kShortRow = 256;
+  const View& out = context.output();
+  const BlockFn fn = out.dtype == DType::bfloat16  ? tiles.bf16_blocks
+                     : out.dtype == DType::float32 ? tiles.f32_blocks
+                                                   : nullptr;
+  if (!fn || type.dtype != DType::float32) return false;
+  Rows rows{.walk = walk, .count = static_cast<int>(context.in.size())};
+  const int inner = walk.dim() - 1;
+  const int64_t width = walk.size(inner);
+  if (!walk.is_linear(0) || (inner > 0 && width < kShortRow)) return false;
+  bool written_in_place = false;
+  for (int k = 0; k < rows.count; ++k) {
+    const View& view = context.input(static_cast<size_t>(k));
+    const int64_t step = walk.stride(k + 1, inner);
+    rows.load[k] = type.load(view.dtype);
+    rows.data[k] = static_cast<const char*>(view.data);
+    rows.element_bytes[k] = element_size(view.dtype);
+    if (step == 0 || view.numel == 1)
+      rows.single |= 1u << k;
+    else if (step != 1 || view.dtype != out.dtype)
+      return false;
+    written_in_place |= view.data == out.data;
+  }
+  const size_t row_bytes = static_cast<size_t>(width) * element_size(out.dtype);
+  const bool past_cache = out.bytes() >= kStreamBytes && !written_in_place &&
+                          (inner == 0 || row_bytes % kStreamUnit == 0) &&
+                          reinterpret_cast<uintptr_t>(out.data) % kStreamUnit == 0;
+  if (out.dtype == DType::float32 && !past_cache) return false;
+  const int64_t parts = (width + kGrain - 1) / kGrain, row_count = out.numel / width;
+  const auto element = static_cast<int64_t>(element_size(out.dtype));
+  parallel_for(row_count * parts, std::max<int64_t>(1, kGrain / width),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   const int64_t row = i / parts, at = i % parts * kGrain;
+                   rows.run(fn, functor, row, at, std::min(kGrain, width - at),
+                            out.as<char>() + (row * width + at) * element, past_cache);
+                 }
+                 if (past_cache) finish_streaming();
+               });
+  return true;
+}
+
 // Whether integers must be truncated to the narrower dtype to which the operands are promoted. Only
 // 0-dim operands can be wider than that: they yield in type promotion.
 bool is_cut(DType from, DType compute) {
@@ -230,6 +309,7 @@ void run_pointwise(const KernelContext& context, const Tiles& tiles, const void*
   views.push_back(&out);
   for (const View* view : context.in) views.push_back(view);
   job.walk = Walk(views);
+  if (run_blocks(context, type, tiles, functor, job.walk)) return;
 
   bool written_in_place = false;
   alignas(8) char cut[kMaxOperands][8];
@@ -259,7 +339,11 @@ void run_pointwise(const KernelContext& context, const Tiles& tiles, const void*
   job.store = job.out_linear && out.dtype == type.dtype ? nullptr : type.store(out.dtype);
   job.stream = job.out_linear && !written_in_place && out.bytes() >= kStreamBytes &&
                reinterpret_cast<uintptr_t>(out.data) % 64 == 0;
-  const int64_t tile = type.tile(), tile_count = (out.numel + tile - 1) / tile;
+  bool linear = true;
+  for (int k = 0; k < job.count; ++k) linear &= job.in[k].linear || job.in[k].single;
+  job.tile = job.stream && linear && functor ? kStreamTile / static_cast<int64_t>(job.out_bytes)
+                                             : type.tile();
+  const int64_t tile = job.tile, tile_count = (out.numel + tile - 1) / tile;
   parallel_for(tile_count, kGrain / tile, [&](int64_t begin, int64_t end) {
     run_tiles(job, begin * tile, std::min(end * tile, out.numel));
   });

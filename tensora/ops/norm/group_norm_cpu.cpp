@@ -47,29 +47,63 @@ View flat(View view) {
   return view;
 }
 
+/// `count` planes or values from the one with number `first`.
+View part_of(View view, int dim, int64_t first, int64_t count) {
+  const auto bytes = static_cast<int64_t>(element_size(view.dtype));
+  view.data = view.as<char>() + first * view.strides[dim] * bytes;
+  view.sizes[dim] = count;
+  view.update();
+  return view;
+}
+
+// Rows are the groups of all samples, one after the other.
 template <class C>
-void forward(const KernelContext& context, const GroupNormAttrs& attrs) {
-  const RowMajor x(context.input(0));
-  const int64_t channels = x.view().sizes[1], per_group = channels / attrs.num_groups;
-  const View mean = flat(context.output(1)), variance = flat(context.output(2));
-  const int64_t rows = mean.numel, planes = x.view().sizes[0] * channels;
-  if (rows == 0) return;
-  const View groups = as_planes(x.view(), per_group);
+void normalise(const KernelContext& context, const GroupNormAttrs& attrs, const View& x,
+               int64_t first, int64_t rows) {
+  const int64_t channels = x.sizes[1], per_group = channels / attrs.num_groups;
+  const int64_t first_plane = first * per_group, planes = rows * per_group;
+  const View groups = part_of(as_planes(x, per_group), 1, first, rows);
+  const View mean = part_of(flat(context.output(1)), 0, first, rows),
+             variance = part_of(flat(context.output(2)), 0, first, rows);
   const reductions::Variance<C> functor{{}, static_cast<double>(groups.sizes[2]), false};
   static constexpr ReduceTiles tiles = reduce_tiles<reductions::Variance<C>>();
   const View* const statistics[2] = {&variance, &mean};
   run_reduction(groups, 5u, statistics, tiles, &functor);
-  if (x.view().numel == 0) return;
+  if (x.numel == 0) return;
+  const auto of_channels = [&](size_t input, C fallback) {
+    const auto values = channel_values<C>(optional_input(context, input), channels, fallback);
+    std::vector<C> result(static_cast<size_t>(planes));
+    for (int64_t i = 0; i < planes; ++i)
+      result[static_cast<size_t>(i)] = values[static_cast<size_t>((first_plane + i) % channels)];
+    return result;
+  };
   const auto means = by_plane<C>(channel_values<C>(&mean, rows, 0), planes, per_group, rows),
              variances =
                  by_plane<C>(channel_values<C>(&variance, rows, 1), planes, per_group, rows),
-             weights = by_plane<C>(channel_values<C>(optional_input(context, 1), channels, 1),
-                                   planes, 1, channels),
-             biases = by_plane<C>(channel_values<C>(optional_input(context, 2), channels, 0),
-                                  planes, 1, channels);
+             weights = of_channels(1, 1), biases = of_channels(2, 0);
   const auto scale = scales<C>(variances.data(), weights.data(), attrs.eps, planes);
-  apply_channels<C>(as_planes(context.output(), 1), as_planes(x.view(), 1), means.data(),
-                    scale.data(), biases.data());
+  apply_channels<C>(part_of(as_planes(context.output(), 1), 1, first_plane, planes),
+                    part_of(as_planes(x, 1), 1, first_plane, planes), means.data(), scale.data(),
+                    biases.data());
+}
+
+// A few groups at a time, which are still in the cache when they are read again. Where there are
+// few groups, or large ones, or the result is written past the cache, all of them at once. The
+// parts depend on the shape alone.
+template <class C>
+void forward(const KernelContext& context, const GroupNormAttrs& attrs) {
+  constexpr int64_t kPartBytes = 256 * 1024, kManyRows = 16;
+  const RowMajor x(context.input(0));
+  const int64_t rows = context.output(1).numel;
+  if (rows == 0) return;
+  const int64_t row_bytes = std::max<int64_t>(1, static_cast<int64_t>(x.view().bytes()) / rows);
+  const bool in_parts =
+      rows >= kManyRows && row_bytes <= kPartBytes && context.output().bytes() < kStreamBytes;
+  const int64_t part = in_parts ? kPartBytes / row_bytes : rows;
+  parallel_for((rows + part - 1) / part, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      normalise<C>(context, attrs, x.view(), i * part, std::min(part, rows - i * part));
+  });
 }
 
 template <class C>

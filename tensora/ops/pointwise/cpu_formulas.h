@@ -10,6 +10,7 @@
 
 namespace tensora::functors {
 struct Erf;
+struct Exp;
 struct Gelu;
 struct Tanh;
 }  // namespace tensora::functors
@@ -42,15 +43,40 @@ inline float quick_expm1(float x) {
 inline float quick_exp2(float x) {
   const float rounded = x + kRounding;
   const float r = x - (rounded - kRounding);
-  float p = 1.5403495e-4f;
-  p = p * r + 1.3390735e-3f;
-  p = p * r + 9.618238e-3f;
-  p = p * r + 5.5503573e-2f;
-  p = p * r + 0.24022649f;
-  p = p * r + 0.6931472f;
+  float p = 1.32695946e-3f;
+  p = p * r + 9.67139471e-3f;
+  p = p * r + 5.55071123e-2f;
+  p = p * r + 0.240222454f;
+  p = p * r + 0.693147004f;
   p = p * r + 1.0f;
   return p * power_of_two(rounded);
 }
+
+/// To 3 ulp, subnormal results included: 2^n exp(r), with a polynomial of least relative error for
+/// exp(r). It gives twice that, for 2^(n - 1) exists for every finite result; a power too small for
+/// a normal number is multiplied in two steps.
+template <>
+struct CpuFormula<functors::Exp> {
+  static float forward(float x) {
+    constexpr float kShift = 12582912.0f + 126.0f;
+    constexpr float kMost = 88.8f, kLeast = -104.0f, kSmall = -86.0f;
+    const float rounded = x * 1.44269504f + kShift;
+    const float n = rounded - kShift;
+    const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+    float p = 0.016625354f;
+    p = p * r + 0.083781235f;
+    p = p * r + 0.33334228f;
+    p = p * r + 0.99998456f;
+    p = p * r + 2.0f;
+    p = p * r + 2.0f;
+    const int lifted = x < kSmall ? 64 << 23 : 0;
+    const float power =
+        __builtin_bit_cast(float, (__builtin_bit_cast(int, rounded) << 23) + lifted);
+    const float value = p * power * (x < kSmall ? 0x1p-64f : 1.0f);
+    const float bounded = x < kLeast ? 0.0f : value;
+    return x > kMost ? __builtin_inff() : bounded;
+  }
+};
 
 /// To 3 ulp: with e = exp(2 |x|) - 1 nothing cancels, near zero neither.
 template <>
@@ -83,28 +109,24 @@ struct CpuFormula<functors::Erf> {
   }
 };
 
-/// The polynomial of Note [The normal distribution in float].
-inline float normal_polynomial(float t) {
-  float p = 0.0362079228f;
-  p = p * t - 0.159049077f;
-  p = p * t + 0.208803222f;
-  p = p * t - 0.0551814701f;
-  p = p * t + 0.128908884f;
-  p = p * t + 0.0999547915f;
-  p = p * t + 0.120722853f;
-  p = p * t + 0.119632887f;
-  return p;
-}
-
-/// normal_cdf's formula, with a power of its own. Where |x| is bounded, that power is 0.
+/// As normal_cdf, by its tail (Note [The normal distribution in float]), with a power of its own
+/// and a shorter polynomial: 0.35 instead of 0.3 makes one of degree 6 as good. Where |x| is
+/// bounded, the power is 0.
 template <>
 struct CpuFormula<functors::Gelu> {
   static float forward(float x) {
     const float magnitude = math::abs(x);
     const float bounded = magnitude > 13.28f ? 13.28f : magnitude;
-    const float t = 1.0f / (0.3f * bounded + 1.0f);
+    const float t = 1.0f / (0.35f * bounded + 1.0f);
     const float power = quick_exp2(bounded * bounded * -0.72134752f);
-    const float tail = normal_polynomial(t) * t * power;
+    float p = 0.0462164842f;
+    p = p * t - 0.190761238f;
+    p = p * t + 0.221101895f;
+    p = p * t + 0.000879638596f;
+    p = p * t + 0.14657633f;
+    p = p * t + 0.136152968f;
+    p = p * t + 0.139833912f;
+    const float tail = p * t * power;
     return x * (x > 0.0f ? 1.0f - tail : tail);
   }
 };

@@ -1,9 +1,7 @@
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <bit>
 #include <cmath>
-#include <cstring>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -13,13 +11,6 @@
 #include "tensora/ops/random/random_tile.h"
 #include "tensora/ops/random/sample.h"
 #include "tensora/ops/random/sample_values.h"
-
-// Note [Shuffling by sorting]
-// A permutation is the order of n random 64-bit words, in each of which the number of the element
-// takes the place of the lowest bits: it names the element and settles ties, which are too few to
-// matter. Unlike swapping elements one after another this runs in parallel and gives the same
-// permutation on every device. The leading bits are uniform, so distributing the words into buckets
-// by them, and each bucket by the next bits, leaves almost nothing to sort.
 
 namespace tensora::cpu::TENSORA_ISA {
 namespace {
@@ -35,111 +26,66 @@ void draw(const Distribution& distribution, V* to, int64_t n) {
   run_generate(view, random_tile<Distribution, V>, view.dtype, &distribution);
 }
 
-constexpr int kBucketBits = 11;
-using Starts = std::array<int64_t, (1 << kBucketBits) + 1>;
-
-// Distributes n words into 2^bits buckets of `to` by the bits below `top`; starts[b] is where
-// bucket b begins.
-void deal(const uint64_t* words, uint64_t* to, int64_t n, int top, int bits, Starts& starts) {
-  const auto bucket = [&](uint64_t word) { return (word >> (top - bits)) & ((1u << bits) - 1); };
-  starts.fill(0);
-  for (int64_t i = 0; i < n; ++i) ++starts[bucket(words[i]) + 1];
-  for (size_t b = 0; b < size_t{1} << bits; ++b) starts[b + 1] += starts[b];
-  Starts next = starts;
-  for (int64_t i = 0; i < n; ++i) to[next[bucket(words[i])]++] = words[i];
-}
-
-void insertion_sort(uint64_t* words, int64_t n) {
-  for (int64_t i = 1; i < n; ++i) {
-    const uint64_t word = words[i];
-    int64_t k = i;
-    for (; k > 0 && words[k - 1] > word; --k) words[k] = words[k - 1];
-    words[k] = word;
-  }
-}
-
-// The words agree in the bits from `top` up.
-void sort_words(uint64_t* words, uint64_t* scratch, int64_t n, int top) {
-  if (n <= 24) return insertion_sort(words, n);
-  const int bits = std::min(kBucketBits, static_cast<int>(std::bit_width(uint64_t(n))) - 2);
-  if (bits > top) return std::sort(words, words + n);
-  Starts starts;
-  deal(words, scratch, n, top, bits, starts);
-  std::memcpy(words, scratch, static_cast<size_t>(n) * sizeof(uint64_t));
-  for (size_t b = 0; b < size_t{1} << bits; ++b)
-    if (const int64_t count = starts[b + 1] - starts[b]; count > 1)
-      sort_words(words + starts[b], scratch + starts[b], count, top - bits);
-}
-
-void randperm_kernel(const KernelContext& context, const RandomAttrs& attrs) {
-  const View& out = context.output();
-  const int64_t n = out.numel;
-  if (n == 0) return;
-  const HostScratch<long long> numbers(n);
-  const HostScratch<uint64_t> dealt(n);
-  draw(RandomInteger{attrs.seed, attrs.offset, 0, 0}, numbers.data(), n);
-  auto* const drawn = reinterpret_cast<uint64_t*>(numbers.data());
-  uint64_t* const words = dealt.data();
-  const uint64_t mask = std::bit_ceil(static_cast<uint64_t>(n)) - 1;
-  for (int64_t i = 0; i < n; ++i) drawn[i] = (drawn[i] & ~mask) | static_cast<uint64_t>(i);
-  Starts starts;
-  deal(drawn, words, n, 64, kBucketBits, starts);
-  const StoreFn store = store_fn<int64_t>(out.dtype);
-  const int64_t step = out.strides[0] * static_cast<int64_t>(element_size(out.dtype));
-  parallel_for(1 << kBucketBits, n < 100'000 ? 1 << kBucketBits : 16,
-               [&](int64_t begin, int64_t end) {
-                 for (int64_t b = begin; b < end; ++b) {
-                   const int64_t first = starts[static_cast<size_t>(b)];
-                   const int64_t count = starts[static_cast<size_t>(b) + 1] - first;
-                   sort_words(words + first, drawn + first, count, 64 - kBucketBits);
-                   for (int64_t i = first; i < first + count; ++i) words[i] &= mask;
-                   store(words + first, out.as<char>() + first * step, out.strides[0], count);
-                 }
-               });
-}
-
-// ---- multinomial ------------------------------------------------------------------------------
-
 enum class Fault { none, invalid, zero_sum, too_few };
 
-// The largest weight, or -1 if one is not valid.
+// The largest weight, or -1 if one is not valid. In lanes, so that the loop vectorises.
 double largest_of(std::span<const double> weights) {
-  double largest = 0;
-  int valid = 1;
-#pragma omp simd reduction(max : largest) reduction(& : valid)
-  for (size_t i = 0; i < weights.size(); ++i) {
-    valid &= is_valid_weight(weights[i]);
-    largest = std::max(largest, weights[i]);
-  }
-  return valid ? largest : -1;
+  constexpr size_t kLanes = 16;
+  double largest[kLanes] = {};
+  int64_t invalid[kLanes] = {};
+  const auto take = [&](size_t i, size_t count) {
+#pragma omp simd
+    for (size_t j = 0; j < count; ++j) {
+      const double weight = weights[i + j];
+      invalid[j] |= is_valid_weight(weight) ? 0 : 1;
+      largest[j] = weight > largest[j] ? weight : largest[j];
+    }
+  };
+  size_t i = 0;
+  for (; i + kLanes <= weights.size(); i += kLanes) take(i, kLanes);
+  take(i, weights.size() - i);
+  for (const int64_t lane : invalid)
+    if (lane) return -1;
+  return *std::max_element(largest, largest + kLanes);
 }
 
-// The running sums of the weights as integers; the weights are overwritten. A product with a power
-// of two is what integer_weight's ldexp gives, if there is such a number.
-void sum_weights(std::span<double> w, int exponent, uint64_t* through) {
+// The weights as integers; they are scaled in place. A product with a power of two is what
+// integer_weight's ldexp gives, if there is such a number.
+void make_integers(std::span<double> w, int exponent, uint64_t* to) {
   const double factor = std::ldexp(1.0, exponent);
-  uint64_t sum = 0;
   if (!std::isnormal(factor)) {
-    for (const double weight : w) *through++ = sum += integer_weight(weight, exponent);
+    for (const double weight : w) *to++ = integer_weight(weight, exponent);
     return;
   }
 #pragma omp simd
-  for (size_t i = 0; i < w.size(); ++i) w[i] = w[i] > 0 ? std::max(w[i] * factor, 1.0) : 0.0;
-  for (const double scaled : w)
-    *through++ = sum += static_cast<uint64_t>(static_cast<int64_t>(scaled));
+  for (size_t i = 0; i < w.size(); ++i) {
+    const double scaled = w[i] > 0 ? std::max(w[i] * factor, 1.0) : 0.0;
+    to[i] = static_cast<uint64_t>(static_cast<int64_t>(scaled));
+  }
 }
 
 // Draws by the cumulative weights: the category whose interval holds the random point. See
-// Note [Weights as integers].
+// Note [Weights as integers]. Only every 16th sum is kept: those of the block that a point falls
+// into are added up again, which takes less time than to write and search all of them.
 Fault draw_with_replacement(std::span<double> w, double largest, std::span<const long long> words,
                             int64_t* to) {
+  constexpr int64_t kBlock = 16;
   if (largest == 0) return Fault::zero_sum;
-  const HostScratch<uint64_t> sums(std::ssize(w));
-  sum_weights(w, weight_exponent(largest, std::ssize(w)), sums.data());
-  const uint64_t *const begin = sums.data(), *const end = begin + w.size();
+  const int64_t n = std::ssize(w), blocks = (n + kBlock - 1) / kBlock;
+  const HostScratch<uint64_t> integers(n), sums(blocks);
+  make_integers(w, weight_exponent(largest, n), integers.data());
+  uint64_t sum = 0;
+  for (int64_t b = 0; b < blocks; ++b) {
+    const uint64_t *const first = integers.data() + b * kBlock, *const last = integers.data() + n;
+    sums.data()[b] = sum = std::accumulate(first, std::min(first + kBlock, last), sum);
+  }
   for (const long long word : words) {
-    const uint64_t point = RandomInteger::high_product(static_cast<uint64_t>(word), end[-1]);
-    *to++ = std::upper_bound(begin, end, point) - begin;
+    uint64_t rest = RandomInteger::high_product(static_cast<uint64_t>(word), sum);
+    const int64_t block = std::upper_bound(sums.data(), sums.data() + blocks, rest) - sums.data();
+    if (block > 0) rest -= sums.data()[block - 1];
+    int64_t category = block * kBlock;
+    while (rest >= integers.data()[category]) rest -= integers.data()[category++];
+    *to++ = category;
   }
   return Fault::none;
 }
@@ -196,9 +142,6 @@ void multinomial_kernel(const KernelContext& context, const MultinomialAttrs& at
 
 }  // namespace
 
-void register_sample_cpu() {
-  randperm_op.set_kernel(DeviceType::cpu, randperm_kernel);
-  multinomial_op.set_kernel(DeviceType::cpu, multinomial_kernel);
-}
+void register_sample_cpu() { multinomial_op.set_kernel(DeviceType::cpu, multinomial_kernel); }
 
 }  // namespace tensora::cpu::TENSORA_ISA
