@@ -95,6 +95,8 @@ def of_gradient(call, dtypes, ours):
         return "PyTorch computes with a float32 constant"
     if op == "digamma" or op == "polygamma" and has_pole(call):
         return "poles"
+    if op == "logit" and has_special(call):
+        return "PyTorch's loop over vectors gives NaN no gradient, the one over numbers does"
     if op == "logit" and has_zero(call) or op == "acosh":
         return "the sign of an infinity at the end of the domain"
     if op in ("var_mean", "std_mean"):
@@ -132,8 +134,8 @@ def reason(call, kind, ours, theirs):
         return "whether 0 meets an infinity depends on the order of the factors"
     if op == "slice" and kind == "type" and (numel == 0 or str(2**63 - 1) in call.text):
         return "sizes or strides that overflow"
-    if op == "softsign" and dtypes & {"int8", "uint8"}:
-        return "PyTorch's 1 + |x| overflows in 8 bits"
+    if op == "softsign" and (dtypes & {"int8", "uint8"} or has_least(call)):
+        return "PyTorch's 1 + |x| overflows in 8 bits, and |x| of the least integer"
     if op == "gcd" and has_least(call):
         return "the negative of the least integer overflows"
     if op == "pow" and "number 0.5" in call.text and (has_special(call) or has_zero(call)):
@@ -178,6 +180,8 @@ def of_function(call, kind, ours, theirs):
         return "PyTorch squares the operands before it promotes them"
     if op == "cast" and "expected a floating-point dtype" in ours and min(x.theirs.numel() for x in call.inputs) == 0:
         return "PyTorch has no kernel either, and needs none without elements"
+    if op == "cast" and "gradient" in kind and any(f"'{half}'" in call.text for half in HALVES):
+        return "rounded to the half type on the way"
     if op == "frexp" and "second gradient" in kind and has_zero(call):
         return "the mantissa over the number has none at 0"
     if op == "eigvalsh" and kind == "second gradient value":

@@ -110,9 +110,11 @@ Tensor mvlgamma(const Tensor& self, int64_t p) {
   check(p >= 1, "mvlgamma: p must be at least 1, got ", p);
   check(self.dtype() != kBool, "mvlgamma: bool tensors are not supported");
   const auto n = static_cast<double>(p);
-  Tensor sum = lgamma(self);
-  for (int64_t i = 1; i < p; ++i) sum = sum + lgamma(self - static_cast<double>(i) / 2);
-  return sum + n * (n - 1) / 4 * std::log(std::numbers::pi);
+  const DType dtype = self.is_floating_point() ? self.dtype() : kFloat32;
+  // All terms at once, so that a p beyond all bounds is refused for want of memory.
+  const Tensor halves = arange(0, n / 2, 0.5, {.dtype = dtype, .device = self.device()});
+  return sum(lgamma(unsqueeze(self, -1) - halves), -1) +
+         n * (n - 1) / 4 * std::log(std::numbers::pi);
 }
 const Tensor& mvlgamma_(const Tensor& self, int64_t p) {
   return copy_(self, mvlgamma(self.requires_grad() ? clone(self) : self, p));
