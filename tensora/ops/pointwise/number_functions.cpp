@@ -8,9 +8,12 @@
 #include "tensora/ops/complex/complex.h"
 #include "tensora/ops/complex/complex_forms.h"
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/creation/sequence.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/define_pointwise.h"
 #include "tensora/ops/pointwise/describe.h"
+#include "tensora/ops/reduce/sum.h"
+#include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
 namespace {
