@@ -177,6 +177,7 @@ def conv(torch, make):
     image = make.values(64 if gpu else 4, 64, 112, 112)
     both.add("max_pool", [image], 1, lambda x: F.max_pool2d(x, 3, 2, 1))
     both.add("avg_pool", [image], 1, lambda x: F.avg_pool2d(x, 2))
+    both.add("bilinear", [image], 1, lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"))
     return both.rows
 
 
@@ -206,18 +207,29 @@ def attention(torch, make):
         made = lambda h, step: make.values(batch, h, length, head, step=step)
 
         def run(q, k, v):
-            call = lambda: F.scaled_dot_product_attention(
-                q, k, v, is_causal=name != sizes, enable_gqa=heads != kv_heads)
-            if not half:
-                return call()
+            if not half:  # PyTorch would store the scores of heads that share keys
+                k, v = (x.repeat_interleave(heads // kv_heads, 1) for x in (k, v))
+                return F.scaled_dot_product_attention(q, k, v, is_causal=name != sizes)
             with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-                return call()
+                return F.scaled_dot_product_attention(q, k, v, is_causal=name != sizes, enable_gqa=heads != kv_heads)
         both.add(name, [made(heads, 0.618033988), made(kv_heads, 0.324717957), made(kv_heads, 0.754877666)], 3, run)
     for name in (("4_32_32_4096_128_causal", "4_32_32_4096_128", "4_32_32_4096_64_causal",
                   "16_32_32_512_128_causal", "32_12_12_1024_64_causal", "2_32_8_8192_128_causal",
                   "64_16_16_197_64", "4_16_16_4096_256_causal", "16_32_32_512_64_causal",
                   "1_32_8_32768_128_causal") if gpu else ("1_12_12_1024_64_causal", "1_8_8_512_128")):
         rows(name)
+
+    def decode(batch, length):
+        """One query for each sequence, 32 heads of which four share a head of keys."""
+        made = lambda h, n, step: make.values(batch, h, n, 128, step=step)
+        q, k, v = made(32, 1, 0.618033988), made(8, length, 0.324717957), made(8, length, 0.754877666)
+
+        def run():
+            with sdpa_kernel(SDPBackend.CUDNN_ATTENTION if half else SDPBackend.MATH):
+                return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+        return run
+    for batch, length in ((1, 8192), (32, 2048), (64, 8192)) if gpu else ():
+        both.rows[f"decode_{batch}_{length}"] = decode(batch, length)
     return both.rows
 
 

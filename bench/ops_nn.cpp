@@ -116,6 +116,26 @@ void convolutions(DType dtype, const std::string& type) {
   both("conv.max_pool", type, {image}, 1,
        [](const Inputs& in) { return max_pool2d(in[0], 3, 2, 1); });
   both("conv.avg_pool", type, {image}, 1, [](const Inputs& in) { return avg_pool2d(in[0], 2); });
+  both("conv.bilinear", type, {image}, 1, [](const Inputs& in) {
+    return interpolate(in[0], {}, std::vector<double>{2.0}, "bilinear");
+  });
+}
+
+/// One query for each sequence, 32 heads of which four share a head of keys.
+void decode(DType dtype, const std::string& type) {
+  if (!on_gpu()) return;
+  for (const auto& [batch, length] :
+       {std::pair{1, 8192}, std::pair{32, 2048}, std::pair{64, 8192}}) {
+    const std::string name =
+        "attention.decode_" + std::to_string(batch) + "_" + std::to_string(length) + "." + type;
+    if (name.find(wanted) == std::string::npos) continue;
+    const auto made = [&](int64_t heads, int64_t rows, double step) {
+      return values({batch, heads, rows, 128}, dtype, step);
+    };
+    const Tensor q = made(32, 1, 0.618033988), k = made(8, length, 0.324717957),
+                 v = made(8, length, 0.754877666);
+    row(name, [&] { return scaled_dot_product_attention(q, k, v, {}, 0, false, {}, true); });
+  }
 }
 
 void attention(DType dtype, const std::string& type) {
@@ -151,6 +171,7 @@ void attention(DType dtype, const std::string& type) {
         },
         on_gpu() ? 100 : 0);
   }
+  decode(dtype, type);
 }
 
 /// A step over as many parameters as GPT-2 has, in as many tensors; on the CPU a tenth of them.

@@ -69,12 +69,15 @@ PyType_Spec node_spec = {"tensora._C.Node", sizeof(NodeObject), 0,
 // -----------------------------------------------------------------------
 
 PyObject* get_requires_grad(PyObject* self, void*) {
-  return PyBool_FromLong(tensor_of(self).requires_grad());
+  // A view whose history is unclear refuses.
+  return guarded([&] { return PyBool_FromLong(tensor_of(self).requires_grad()); });
 }
 int set_requires_grad(PyObject* self, PyObject* value, void*) {
   return guarded(
       [&] {
         if (!value || !PyBool_Check(value)) raise_type_error("requires_grad must be a bool");
+        check(tensor_of(self).is_leaf(),
+              "requires_grad: only leaf tensors can be changed; use detach()");
         tensor_of(self).requires_grad_(value == Py_True);
         return 0;
       },

@@ -49,8 +49,19 @@ def _inexact(value, other):
     return as_tensor(value, dtype=dtype)
 
 
+class _Xlog1py(Function):
+    @staticmethod
+    def forward(ctx, x, y):
+        ctx.save_for_backward(x, y)
+        # 0 times the logarithm of 1, where it would be an infinite one, or NaN.
+        return x * _C.log1p(_C.where((x == 0) & ~_C.isnan(y), 0, y))
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return _C.where((x == 0) & (y <= -1), 0, _Xlog1py.apply(grad, y)), grad * x / (y + 1)
+
+
 def xlog1py(input, other):
     """x log(1 + y), 0 where x is 0."""
-    x, y = _inexact(input, other), _inexact(other, input)
-    # Where x is 0, so is the logarithm that would be infinite or NaN.
-    return x * _C.log1p(_C.where((x == 0) & ((y <= -1) | _C.isinf(y)), 0, y))
+    return _Xlog1py.apply(*_C.broadcast_tensors([_inexact(input, other), _inexact(other, input)]))

@@ -58,7 +58,8 @@ TensorList Context::saved_tensors() const {
           "' needs for its gradient was changed in place since (version ", saved.tensor.version(),
           ", expected ", saved.version, "); clone it before");
     result.push_back(saved.tensor);
-    if (saved.output < 0 || !is_grad_enabled()) continue;
+    if (saved.output < 0 || !is_grad_enabled() || !is_differentiable(saved.tensor.dtype()))
+      continue;
     result.back() = shallow_detach(saved.tensor);
     set_history(result.back(), NodePtr::share(&node_), static_cast<uint32_t>(saved.output));
   }

@@ -37,11 +37,21 @@ void ViewStep::destroy(ViewStep* step) {
 
 namespace {
 
-// The edge of a view whose base was rewritten: the same view of the base as it is now.
-Edge renewed_edge(const Tensor& tensor, const ViewOrigin& view) {
+// The same view of the base as it is now; undefined if the base's sizes do not allow it any more.
+Tensor view_again(const ViewOrigin& view) {
   const enable_grad recording;
-  const Tensor again = view.steps->view_of(view.base);
-  check(again.sizes() == tensor.sizes() && again.storage_offset() == tensor.storage_offset(),
+  try {
+    return view.steps->view_of(view.base);
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+// The edge of a view whose base was rewritten.
+Edge renewed_edge(const Tensor& tensor, const ViewOrigin& view) {
+  const Tensor again = view_again(view);
+  check(again.defined() && again.sizes() == tensor.sizes() && again.strides() == tensor.strides() &&
+            again.storage_offset() == tensor.storage_offset(),
         "a view of shape ", tensor.sizes(),
         " was taken of a tensor whose sizes were changed in place since, so that its gradient is "
         "not known; take the view again");

@@ -8,6 +8,7 @@ namespace tensora {
 const Tensor& Tensor::requires_grad_(bool value) const {
   check(!value || is_differentiable(dtype()),
         "requires_grad_: only floating-point tensors can require gradients, got ", dtype());
+  if (value && !is_leaf()) return *this;  // it does
   check(is_leaf(), "requires_grad_: only leaf tensors can be changed; use detach()");
   check(!value || !is_inference() || is_inference_mode(),
         "requires_grad_: a tensor made under inference_mode cannot require gradients; clone it");

@@ -214,7 +214,9 @@ class OpViewStep final : public ViewStep, public Pooled {
   Tensor apply_to(const Tensor& input) const override {
     const Arg arg(input);
     const Args inputs(&arg, 1);
-    return dispatch(op_, inputs, attrs_.get(), inspect_inputs(op_, inputs))[output_];
+    const Tensors parts = dispatch(op_, inputs, attrs_.get(), inspect_inputs(op_, inputs));
+    check(output_ < parts.size(), op_.name, ": there is no part ", output_, " any more");
+    return parts[output_];
   }
 
  private:

@@ -133,7 +133,8 @@ Tensor Vjp::input(size_t i) const { return node_.saved(input_slot(i)).tensor; }
 
 Tensor Vjp::output(size_t i) const {
   const Tensor& kept = node_.saved(output_slot(i)).tensor;
-  if (!is_grad_enabled()) return kept;
+  // With a history, positions would make what is indexed by them seem to depend on the inputs.
+  if (!is_grad_enabled() || !is_differentiable(kept.dtype())) return kept;
   Tensor result = shallow_detach(kept);
   set_history(result, NodePtr::share(&node_), static_cast<uint32_t>(i));
   return result;

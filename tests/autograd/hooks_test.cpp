@@ -359,6 +359,7 @@ TEST(Leaves, RequireGradOnlyWhereItMakesSense) {
   const Tensor x = leaf({1});
   const Tensor y = x * 2;
   EXPECT_TRUE(contains(error_of([&] { y.requires_grad_(false); }), "leaf"));
+  EXPECT_TRUE(y.requires_grad_().requires_grad());  // as it does already
   x.requires_grad_(false);
   EXPECT_FALSE((x * 2).requires_grad());
 }

@@ -103,6 +103,45 @@ TEST_F(IndexOnGpu, ProbabilitiesAndWeightsAreChecked) {
   EXPECT_NO_THROW(multinomial(tensor({1.f, 0.f, 1.f}).cuda(), 2).cpu());
 }
 
+// Lines that fit on the chip, and lines that do not; every element is written once.
+TEST_F(IndexOnGpu, ReadingAndWritingLines) {
+  for (const DType dtype : {kBool, kBFloat16, kFloat32, kInt64, kComplex128})
+    for (const int64_t n : {7, 64, 1001, 4096, 40000})
+      for (const DType index_dtype : {kInt64, kInt32}) {
+        SCOPED_TRACE(concat(dtype, " ", n, " ", index_dtype));
+        const int64_t rows = n > 5000 ? 140 : 300;
+        const Tensor host = sample({rows, n}, dtype, 0, 9), src = sample({rows, n}, dtype, 1, 5);
+        const Tensor order = argsort(sample({rows, n}, kFloat32), 1).to(index_dtype);
+        const Tensor some = order.narrow(1, 0, (n + 1) / 2).contiguous();
+        const auto same = [&](auto&& op) {
+          const Tensor actual = op(host.cuda(), order.cuda(), some.cuda(), src.cuda()).cpu(),
+                       expected = op(host, order, some, src);
+          EXPECT_TRUE(equal(actual, expected));
+        };
+        same([](auto x, auto all, auto, auto) { return gather(x, 1, all); });
+        same([](auto x, auto, auto half, auto) { return gather(x, 1, half); });
+        same([](auto x, auto all, auto, auto y) { return scatter(x, 1, all, y); });
+        same([](auto x, auto, auto half, auto) { return scatter(x, 1, half, 1); });
+        same([](auto x, auto, auto half, auto y) { return scatter(x, 1, half, y); });
+        same([](auto x, auto, auto half, auto y) { return x.clone().scatter_(1, half, y); });
+        same([](auto x, auto, auto half, auto y) { return scatter(x.t(), 0, half.t(), y.t()); });
+      }
+  const Tensor beyond = full({200, 3}, 3, {.dtype = kInt64, .device = kCuda});
+  EXPECT_THROW(gather(sample({200, 3}).cuda(), 1, beyond).cpu(), Error);
+  EXPECT_THROW(scatter(sample({200, 3}).cuda(), 1, beyond, 2.0).cpu(), Error);
+}
+
+// So many elements that a thread moves several: rows in wide accesses, columns one by one.
+TEST_F(IndexOnGpu, ManyRowsAndColumns) {
+  const Tensor table = sample({3001, 1032}, kBFloat16), there = table.cuda();
+  const Tensor rows = (arange(0, 9001) * 7919) % 3001, columns = (arange(0, 700) * 37) % 1032;
+  const Tensor sorted = arange(0, 3001).flip({0});
+  EXPECT_TRUE(equal(index_select(there, 0, rows.cuda()).cpu(), index_select(table, 0, rows)));
+  EXPECT_TRUE(equal(index_select(there, 1, columns.cuda()).cpu(), index_select(table, 1, columns)));
+  EXPECT_TRUE(
+      equal(index_copy(there, 0, sorted.cuda(), there).cpu(), index_copy(table, 0, sorted, table)));
+}
+
 // Many values for few places, in every dtype and shape of lines.
 TEST_F(IndexOnGpu, CollidingSums) {
   const int64_t n = 20000;

@@ -12,6 +12,14 @@ void expect_same(const Binary& op, const Tensor& a, const Tensor& b, double tole
   expect_close(op(a.cuda(), b.cuda()), op(a, b), tolerance);
 }
 
+/// expect_close knows no complex numbers.
+Tensor real_parts(const Tensor& x) { return x.is_complex() ? view_as_real(x) : x; }
+
+void expect_same_joined(const std::vector<Tensor>& host, const std::vector<Tensor>& device,
+                        int64_t dim) {
+  expect_close(real_parts(cat(device, dim)), real_parts(cat(host, dim)), 0);
+}
+
 class OpsOnGpu : public Gpu {};
 
 // A definition in other ops would do, but none of the foundation's ops should need it: some of
@@ -289,6 +297,29 @@ TEST_F(OpsOnGpu, SequencesAndShapes) {
   expect_close(triu(y, -2), triu(x, -2), 0);
   expect_close(logsumexp(y, {1}), logsumexp(x, {1}), 1e-5);
   expect_close(norm(y, 2, {0}), norm(x, 2, {0}), 1e-5);
+}
+
+// More arrays than one launch takes, of all widths, also beside strided and empty ones.
+TEST_F(OpsOnGpu, ManyArraysJoined) {
+  for (const DType dtype : {kBool, kBFloat16, kFloat32, kComplex128})
+    for (const int64_t step : {1, 3, 8, 16}) {
+      SCOPED_TRACE(concat(dtype, " ", step));
+      std::vector<Tensor> host, device;
+      for (int64_t i = 0; i < 70; ++i) {
+        host.push_back(sample({6, i % 7 * step, 5}, dtype, 0, 9));
+        device.push_back(host.back().cuda());
+      }
+      expect_same_joined(host, device, 1);
+      host[20] = host[20].transpose(0, 2).contiguous().transpose(0, 2);
+      device[20] = device[20].transpose(0, 2).contiguous().transpose(0, 2);
+      expect_same_joined(host, device, -2);
+      const std::vector<Tensor> three = {host[3], host[10], host[17]};
+      const std::vector<Tensor> there = {device[3], device[10], device[17]};
+      for (const int64_t dim : {0, 1, 2, 3})
+        expect_close(real_parts(stack(there, dim)), real_parts(stack(three, dim)), 0);
+      expect_same_joined(three, there, 0);
+      expect_same_joined(three, there, 2);
+    }
 }
 
 TEST_F(OpsOnGpu, MoreThanTwoToTheThirtyOneBytes) {

@@ -31,6 +31,32 @@ TEST(InplaceViews, KeepTheHistory) {
   EXPECT_TRUE(equal(leaf.grad(), weights.view({3, 2}).t() * 2));
 }
 
+// The same row of the transposed base would be a column; a slice of its second dim is none.
+TEST(InplaceViews, AViewTakenBeforeRefusesAGradient) {
+  const auto error = [](const auto& take, const auto& change) -> std::string {
+    const Tensor base = ones({3, 3}, {.dtype = kFloat64, .requires_grad = true}) * 1;
+    const Tensor view = take(base);
+    change(base);
+    base.mul_(2);
+    try {
+      view.sum().backward();
+    } catch (const Error& refusal) {
+      return refusal.what();
+    }
+    return "none";
+  };
+  const auto row = [](const Tensor& x) { return x.select(0, 0); };
+  const auto columns = [](const Tensor& x) { return x.slice(1, 0, 2); };
+  const auto last_part = [](const Tensor& x) { return x.chunk(3, 1).back(); };
+  const std::string refused = "sizes were changed in place since";
+  EXPECT_NE(error(row, [](const Tensor& x) { x.t_(); }).find(refused), std::string::npos);
+  EXPECT_NE(
+      error(last_part, [](const Tensor& x) { x.unsqueeze_(0).transpose_(0, 1); }).find(refused),
+      std::string::npos);
+  EXPECT_NE(error(columns, [](const Tensor& x) { x.as_strided_({9}, {1}, 0); }).find(refused),
+            std::string::npos);
+}
+
 TEST(InplaceViews, OfAViewWriteThroughToTheBase) {
   const Tensor leaf = ones({4, 4}, {.dtype = kFloat64, .requires_grad = true});
   const Tensor base = leaf * 1, rows = base.slice(0, 1, 3);

@@ -246,5 +246,66 @@ TEST(PytorchParity, GradientOfAVarianceWithoutFreedom) {
   EXPECT_TRUE(isnan(x.grad()).all().item<bool>());
 }
 
+// The gradient over the norm, or over a power of it, does not fit into float16.
+TEST(PytorchParity, GradientOfDirectionsOfShortVectorsInFloat16) {
+  const Tensor x = tensor({0.002, 0.004, -0.003}, {.dtype = kFloat16}).view({1, 3});
+  const auto gradient = [&](const auto& function) {
+    const Tensor given = x.clone().requires_grad_();
+    function(given).view({-1})[0].backward();
+    return given.grad();
+  };
+  const Tensor y = tensor({3., -4., 1.}, {.dtype = kFloat16}).view({1, 3});
+  expect_near(gradient([&](const Tensor& a) { return cosine_similarity(a, y); }),
+              {141.9, -80.4, -12.6}, 0.3);
+  expect_near(gradient([](const Tensor& a) { return normalize(a); }), {160.1, -51.2, 38.4}, 0.3);
+  // That of the cubes is infinite in PyTorch; these are its numbers in float64.
+  expect_near(gradient([](const Tensor& a) { return normalize(a, 3); }), {198.7, -69.9, 39.3}, 0.6);
+}
+
+TEST(PytorchParity, GradientOfALargestMagnitudeThatIsNan) {
+  const Tensor x = tensor({std::numeric_limits<double>::quiet_NaN(), 2.}).requires_grad_();
+  norm(x, std::numeric_limits<double>::infinity()).backward();
+  EXPECT_EQ(values(x.grad()), (Values{0, 0}));
+}
+
+// Positions among an op's results have no gradient, and what they index does not depend on them.
+TEST(PytorchParity, GradientsByPositionsDependOnTheirSeedAlone) {
+  const Tensor x = tensor({3., 1., 2., 5.}).view({1, 4}).requires_grad_();
+  const auto gradient = [&](const Tensor& y) {
+    return grad(y.sum(), {x}, {.create_graph = true})[0];
+  };
+  EXPECT_FALSE(gradient(std::get<0>(sort(x, -1))).requires_grad());
+  EXPECT_FALSE(gradient(std::get<0>(topk(x, 2))).requires_grad());
+  EXPECT_FALSE(gradient(std::get<0>(cummax(x, -1))).requires_grad());
+  EXPECT_FALSE(gradient(max_pool1d(x, {2})).requires_grad());
+}
+
+// What PyTorch returns in memory of its own.
+TEST(PytorchParity, ResultsThatAreNoViews) {
+  const Tensor image = ones({1, 4, 1, 1}), z = complex(ones({3, 1}), ones({3, 1}));
+  for (const Tensor& y : {pixel_shuffle(image, 1), pixel_shuffle(image, 2),
+                          channel_shuffle(image, 1), pixel_unshuffle(image, 1)})
+    EXPECT_FALSE(y.shares_storage(image)) << y.sizes();
+  EXPECT_FALSE(prod(z, {1}).shares_storage(z));
+  const Tensor strided = arange(6.).slice(0, 0, 6, 2);
+  EXPECT_TRUE(ravel(strided).is_contiguous());
+  EXPECT_EQ(values(ravel(strided)), (Values{0, 2, 4}));
+}
+
+TEST(PytorchParity, AnInfiniteLimitOfNormsPassesTheGradient) {
+  const Tensor x = tensor({3., 4.}).view({1, 2}).requires_grad_();
+  renorm(x, 2, 0, std::numeric_limits<double>::infinity()).sum().backward();
+  EXPECT_EQ(values(x.grad()), (Values{1, 1}));
+}
+
+TEST(PytorchParity, ComplexProductsAddedInPlace) {
+  const Tensor a = complex(arange(4.).view({2, 2}), ones({2, 2}));
+  const Tensor sum = a.clone(), sums = a.unsqueeze(0).clone();
+  sum.addmm_(a, a, 0.5, 2);
+  EXPECT_TRUE(allclose(sum, a * 0.5 + matmul(a, a) * 2));
+  sums.baddbmm_(a.unsqueeze(0), a.unsqueeze(0));
+  EXPECT_TRUE(allclose(sums, (a + matmul(a, a)).unsqueeze(0)));
+}
+
 }  // namespace
 }  // namespace tensora

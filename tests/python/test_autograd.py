@@ -71,6 +71,19 @@ def test_modes_as_scopes_and_decorators():
     assert torch.is_grad_enabled()
 
 
+def test_flags_of_results_and_of_views_without_history():
+    x = leaf(4)
+    y = x * 2
+    assert y.requires_grad_() is y
+    with pytest.raises(RuntimeError, match="leaf"):
+        y.requires_grad = True
+    with torch.no_grad():
+        view = y.view(2, 2)
+    y.mul_(2)
+    with pytest.raises(RuntimeError, match="no_grad"):
+        view.requires_grad  # noqa: B018
+
+
 def test_function():
     x = leaf(4)
     assert gradcheck(lambda t: Cube.apply(t, 2.0), (x,)) and gradgradcheck(lambda t: Cube.apply(t, 2.0), (x,))

@@ -318,3 +318,9 @@ def test_tensorboard(tmp_path):
         writer.add_text("note", "text", 2)
     files = list((tmp_path / "run").iterdir())
     assert len(files) == 1 and files[0].stat().st_size > 100
+
+
+def test_bilinear_without_bias():
+    layer = nn.Bilinear(3, 2, 4, bias=False)
+    assert layer.bias is None and list(layer.state_dict()) == ["weight"]
+    assert layer(torch.ones(5, 3), torch.ones(5, 2)).shape == (5, 4)

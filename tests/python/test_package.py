@@ -174,6 +174,14 @@ def test_special_functions_of_awkward_arguments():
     zero = tensora.zeros(1, requires_grad=True)
     special.xlog1py(zero, tensora.tensor([1.0])).sum().backward()
     assert zero.grad.item() == pytest.approx(math.log(2))
+    # PyTorch's own gradients where the logarithm is infinite, or is of a negative number.
+    zeros = tensora.zeros(3, requires_grad=True)
+    y = tensora.tensor([math.inf, -1.0, -2.0], requires_grad=True)
+    special.xlog1py(zeros, y).sum().backward()
+    assert zeros.grad.tolist() == [math.inf, 0, 0] and y.grad.tolist() == [0, pytest.approx(math.nan, nan_ok=True), 0]
+    assert tensora.autograd.gradcheck(special.xlog1py, (
+        tensora.tensor([[0.5], [-2.0]], dtype=tensora.float64, requires_grad=True),
+        tensora.tensor([0.1, 3.0, -0.5], dtype=tensora.float64, requires_grad=True)))
 
 
 def test_linalg_diagonal_is_of_the_last_dims():

@@ -4,6 +4,9 @@ A function here takes the library first, PyTorch or ours, and stands in its plac
 """
 import torch
 
+import argument_calls
+import module_calls
+
 
 def assigned(library, x, index, value):
     result = x.clone()
@@ -22,15 +25,34 @@ def clipped(library, kind, gradients, limit, norm):
     return [library.nn.utils.clip_grad_norm_(leaves, limit, norm), *[leaf.grad for leaf in leaves]]
 
 
-def optimized(library, kind, parameters, gradients, options):
-    """Parameters after a step for each list of gradients."""
+def optimized(library, kind, parameters, gradients, options, reload=None):
+    """Parameters after a step for each list of gradients; after `reload` of them a new optimizer goes on."""
     leaves = [x.detach().clone().requires_grad_() for x in parameters]
-    optimizer = getattr(library.optim, kind)(leaves, **options)
-    for step in gradients:
+    build = getattr(library.optim, kind)
+    optimizer = build(leaves, **options)
+    for number, step in enumerate(gradients):
         for leaf, gradient in zip(leaves, step):
             leaf.grad = None if gradient is None else gradient.detach().clone()
         optimizer.step()
+        if number == reload:
+            state, optimizer = optimizer.state_dict(), build(leaves, **options)
+            optimizer.load_state_dict(state)
     return [leaf.detach() for leaf in leaves]
+
+
+def minimized(library, parameters, options, steps):
+    """Parameters after steps of LBFGS on the sum of (x - 1)^2 (x + 2)^2, and the losses."""
+    leaves = [x.detach().clone().requires_grad_() for x in parameters]
+    optimizer, losses = library.optim.LBFGS(leaves, **options), []
+
+    def closure():
+        optimizer.zero_grad()
+        loss = sum(((x - 1)**2 * (x + 2)**2).sum() for x in leaves)
+        loss.backward()
+        return loss
+    for _ in range(steps):
+        losses.append(optimizer.step(closure).detach())
+    return [*[leaf.detach() for leaf in leaves], *losses]
 
 
 def rounded(library, x, dtype):
@@ -51,7 +73,8 @@ def packed(library, kind, x, lengths, parameters, first):
     return [padded, counts, state]
 
 
-COMPOSED = {function.__name__: function for function in (assigned, clipped, optimized, rounded, packed)}
+COMPOSED = {**{function.__name__: function for function in (assigned, clipped, optimized, minimized, rounded, packed)},
+            **module_calls.COMPOSED, **argument_calls.COMPOSED}
 
 OPTIONS = {
     "SGD": dict(lr=(0.1,), momentum=(0, 0.9), dampening=(0, 0.5), weight_decay=(0, 0.1)),
@@ -66,6 +89,8 @@ OPTIONS = {
                   decoupled_weight_decay=(True, False)),
     "RAdam": dict(lr=(0.1,), weight_decay=(0, 0.1), decoupled_weight_decay=(True, False)),
     "ASGD": dict(lr=(0.1,), lambd=(1e-4, 0.1), alpha=(0.75,), t0=(0, 2, 1e6), weight_decay=(0, 0.1)),
+    "Rprop": dict(lr=(0.1, 1e-3), etas=((0.5, 1.2), (0.3, 1.5)), step_sizes=((1e-6, 50), (0.05, 0.2))),
+    "Muon": dict(lr=(0.1,), weight_decay=(0.1, 0.0), momentum=(0.95, 0.5), nesterov=(True, False)),
     "Adafactor": dict(lr=(0.1,), beta2_decay=(-0.8,), d=(1.0, 0.5), weight_decay=(0, 0.1)),
 }
 
@@ -73,15 +98,24 @@ OPTIONS = {
 def optimizer(d):
     kind = d.rng.choice(list(OPTIONS))
     options = {key: d.rng.choice(values) for key, values in OPTIONS[kind].items()}
-    options["maximize"] = d.flag()
+    if kind != "Muon":
+        options["maximize"] = d.flag()
     if kind == "ASGD":
         d.dtype = "float32"  # as precise as PyTorch's step size is
     if kind == "SGD" and options["momentum"] and not options["dampening"]:
         options["nesterov"] = d.flag()
-    sizes = [d.pick([3, 4], [5], [2, 1, 3]) for _ in range(d.pick(1, 3))]
+    sizes = [d.pick(*([[3, 4], [5], [2, 1, 3]] if kind != "Muon" else [[3, 4], [4, 2]])) for _ in range(d.pick(1, 3))]
     # Some parameters have no gradient in some steps.
     steps = [[d.x(*s, grad=False) if d.rng.random() < 0.9 else None for s in sizes] for _ in range(d.pick(1, 2, 6))]
-    return d(kind, [d.x(*s, grad=False, varied=False) for s in sizes], steps, options)
+    return d(kind, [d.x(*s, grad=False, varied=False) for s in sizes], steps, options,
+             d.pick(None, None, d.rng.randrange(len(steps))))
+
+
+def lbfgs(d):
+    options = dict(lr=d.pick(1.0, 0.1), max_iter=d.pick(1, 4, 20), max_eval=d.pick(None, 5), history_size=d.pick(1, 10),
+                   tolerance_change=d.pick(1e-9, 1e-3), line_search_fn=d.pick(None, "strong_wolfe"))
+    d.single()
+    return d([d.x(*s, grad=False, varied=False) for s in d.pick([[3]], [[2, 2], [1]])], options, d.pick(1, 3))
 
 
 def clip(d):
@@ -110,6 +144,7 @@ def sequences(d):
 
 
 def calls(subscript):
-    return {"assigned": assignment(subscript), "clipped": clip, "optimized": optimizer, "packed": sequences,
+    return {**module_calls.CALLS, **argument_calls.CALLS, "assigned": assignment(subscript), "clipped": clip, "optimized": optimizer, "minimized": lbfgs,
+            "packed": sequences,
             "rounded": lambda d: d(d.any(dtypes=["float32", "float64", "bfloat16"]),
                                    d.pick("float8_e4m3fn", "float8_e5m2", "bfloat16", "float16"))}

@@ -237,7 +237,7 @@ CALLS = {
     "quantile": quantile,
     "nanquantile": quantile,
     "norm": lambda d: d(d.x(*d.sizes(d.pick(1, 2))), p=d.pick(2, 1, 0, 3, "fro", float("inf"), -1)),
-    "dist": lambda d: d(d.x(2, 3), d.x(d.pick(1, 2), 3), p=d.pick(0, 1, 2, 3, float("inf"))),
+    "dist": lambda d: d(d.scaled(2, 3), d.scaled(d.pick(1, 2), 3), p=d.pick(0, 1, 2, 3, float("inf"))),
     "cov": lambda d: d(d.x(*d.pick([4], [2, 4], [3, 5])), correction=d.pick(0, 1)),
     "corrcoef": lambda d: d(d.x(*d.pick([4], [2, 4], [3, 5]))),
     "histc": lambda d: d(d.x(*d.sizes(d.pick(1, 2)), grad=False), bins=d.pick(1, 5, 100), min=d.pick(0, -2),

@@ -7,9 +7,11 @@ import torch
 from composed_calls import COMPOSED
 from comparing import close, is_rounding, numbers
 from known import of_function
+from mistakes import mistaken
 from samples import COMPLEX, FLOATS, INTEGERS, VIEWS, layout, shape, values, weights
 
-ERRORS = (RuntimeError, IndexError, TypeError, ValueError, MemoryError, OverflowError, NotImplementedError)
+ERRORS = (RuntimeError, IndexError, TypeError, ValueError, MemoryError, OverflowError, NotImplementedError,
+          AssertionError, ZeroDivisionError)
 
 
 class Pair:
@@ -79,6 +81,11 @@ class Draw:
         count = torch.Size(sizes).numel()
         return self.of(torch.tensor([self.rng.uniform(0.1, 4) for _ in range(count)],
                                     dtype=getattr(torch, dtype or self.dtype)).view(sizes), grad)
+
+    def scaled(self, *sizes):
+        """All elements tiny or large."""
+        drawn = torch.tensor([self.rng.uniform(-4, 4) for _ in range(torch.Size(sizes).numel())], dtype=torch.float64)
+        return self.of((drawn * self.pick(1, 1, 1e-3, 1e3)).to(getattr(torch, self.dtype)).view(sizes), True)
 
     def distinct(self, *sizes, grad=True):
         """No two elements alike, so that their order is certain."""
@@ -165,7 +172,7 @@ class Call:
             if forms and rng.random() < 0.4:
                 self.name = rng.choice(forms)
                 self.inplace = self.name.endswith("_")
-        self.op = short
+        self.op, self.composed = short, name in COMPOSED
 
     def run(self, library, change):
         arguments, options = mapped(self.arguments, change), mapped(self.options, change)
@@ -173,9 +180,19 @@ class Call:
             arguments = (arguments[0].clone(), *arguments[1:])
         return results_of(located(library, self.name)(*arguments, **options))
 
+    def is_calm(self):
+        return all(not x.theirs.is_floating_point() or bool((x.theirs.abs() < 1e10).all()) for x in self.inputs)
+
     @property
     def text(self):
         return f"{self.name}{mapped(self.arguments, lambda p: p.text)} {mapped(self.options, lambda p: p.text)}"
+
+
+def shared(results, tensors):
+    """Which results lie in the memory of an argument."""
+    places = {x.untyped_storage().data_ptr() for x in tensors if x.numel()}
+    return [hasattr(y, "untyped_storage") and y.numel() > 0 and y.untyped_storage().data_ptr() in places
+            for y in results]
 
 
 def outcome(function):
@@ -203,36 +220,47 @@ def compare_results(ours, theirs, right):
     return None if right is not None and is_rounding(a, b, right, dtype) else ("value", a, b)
 
 
-def seed_of(theirs):
-    seed = torch.tensor(weights(theirs.numel()), dtype=torch.float64).view(theirs.shape)
-    return (seed * (1 - 2j) if theirs.is_complex() else seed).to(theirs.dtype)
+def seed_of(library, tensor):
+    """Weights of a tensor's elements, exact in its dtype."""
+    numbers = [w * (1 - 2j) if tensor.is_complex() else w for w in weights(tensor.numel())]
+    return library.tensor(numbers, dtype=tensor.dtype).reshape(tensor.shape)
 
 
-def gradients(call, ours, theirs, wide):
+def slopes(library, outputs, leaves, twice):
+    """The leaves' gradients of the weighted outputs; `twice`: those of the weighted gradients."""
+    found = library.autograd.grad(outputs, leaves, [seed_of(library, y) for y in outputs], allow_unused=True,
+                                  create_graph=twice)
+    kept = [g for g in found if g is not None and g.requires_grad]
+    if not twice or not kept:
+        return [None] * len(leaves) if twice else found
+    return library.autograd.grad(kept, leaves, [seed_of(library, g) for g in kept], allow_unused=True,
+                                 retain_graph=True)
+
+
+def gradients(call, ours, theirs, wide, twice):
     """The first difference of the leaves' gradients, or nothing."""
-    outputs = [(a, b, w) for a, b, w in zip(ours, theirs, wide[1]) if isinstance(b, torch.Tensor) and b.requires_grad]
-    leaves = [pair for pair in call.inputs if pair.grad]
+    outputs = [triple for triple in zip(ours, theirs, wide[1])
+               if isinstance(triple[1], torch.Tensor) and triple[1].requires_grad]
+    leaves = [(pair, leaf) for pair, leaf in zip(call.inputs, wide[0]) if pair.grad]
     if not leaves or not outputs:
         return None
-    seeds = [seed_of(b) for _, b, _ in outputs]
-    expected, their_error = outcome(lambda: torch.autograd.grad(
-        [b for _, b, _ in outputs], [p.their_leaf for p in leaves], seeds, allow_unused=True))
-    library = call.library
-    found, our_error = outcome(lambda: library.autograd.grad(
-        [a for a, _, _ in outputs], [p.leaf for p in leaves], [copied(library, s) for s in seeds], allow_unused=True))
+    a, b, w = map(list, zip(*outputs))
+    expected, their_error = outcome(lambda: slopes(torch, b, [p.their_leaf for p, _ in leaves], twice))
+    found, our_error = outcome(lambda: slopes(call.library, a, [p.leaf for p, _ in leaves], twice))
+    what = "second gradient" if twice else "gradient"
     if bool(our_error) != bool(their_error):
-        return "gradient raise", our_error or "no error", their_error or "no error"
-    right = outcome(lambda: torch.autograd.grad([w for _, _, w in outputs],
-                                                [leaf for leaf, p in zip(wide[0], call.inputs)
-                    if p.grad], [seed_of(w) for _, _, w in outputs], allow_unused=True))[0] or [None] * len(leaves)
-    for a, b, w in zip(found or [], expected or [], right):
+        return what + " raise", our_error or "no error", their_error or "no error"
+    known = all(isinstance(y, torch.Tensor) for y in w)
+    right = outcome(lambda: slopes(torch, w, [leaf for _, leaf in leaves], twice))[0] if known else None
+    for a, b, w in zip(found or [], expected or [], right or [None] * len(leaves)):
         if b is None or a is None:
             given = a if b is None else b
-            if given is not None and bool((given != 0).any()):
-                return "gradient", None if a is None else elements(a), None if b is None else numbers(b)
+            if given is not None and not all(close(x, 0.0, str(given.dtype).split(".")[1], True)
+                                             for x in (numbers(b) if a is None else elements(a))):
+                return what, None if a is None else elements(a), None if b is None else numbers(b)
             continue
         if difference := compare_results(a, b, w):
-            return "gradient " + difference[0], *difference[1:]
+            return f"{what} {difference[0]}", *difference[1:]
     return None
 
 
@@ -244,7 +272,7 @@ def widened(call):
     return [leaf for leaf, _ in pairs], results
 
 
-def compare(call):
+def compare(call, twice):
     ours, our_error = outcome(lambda: call.run(call.library, lambda pair: pair.ours))
     theirs, their_error = outcome(lambda: call.run(torch, lambda pair: pair.theirs))
     if bool(our_error) != bool(their_error):
@@ -253,6 +281,9 @@ def compare(call):
         return None
     if len(ours) != len(theirs):
         return "count", len(ours), len(theirs)
+    if not call.composed and (a := shared(ours, [x.ours for x in call.inputs])) != (
+            b := shared(theirs, [x.theirs for x in call.inputs])):
+        return "memory", a, b
     leaves, right = widened(call)
     if right is None or len(right) != len(theirs):
         right = [None] * len(theirs)
@@ -261,10 +292,20 @@ def compare(call):
             return "requires_grad", a.requires_grad, b.requires_grad
         if difference := compare_results(a, b, w):
             return difference
-    return gradients(call, ours, theirs, (leaves, right))
+    # Those of second order come first, and keep the graph; at special values they are nobody's.
+    return (gradients(call, ours, theirs, (leaves, right), True) if twice and call.is_calm() else None) or \
+        gradients(call, ours, theirs, (leaves, right), False)
 
 
-def run(count, seed, show, only):
+def drawn(rng, library, calls, name, mistakes):
+    d = Draw(rng, library)
+    arguments, options = calls[name](d)
+    if mistakes:
+        arguments, options = mistaken(d, arguments, options)
+    return Call(library, name.split(":")[0], rng, arguments, options)
+
+
+def run(count, seed, show, only, mistakes):
     """Makes that many calls; returns how many differ."""
     try:
         import tensora
@@ -272,14 +313,13 @@ def run(count, seed, show, only):
         print(f"skipped: {missing}")
         return 0
     from function_calls import CALLS
-    names = [name for name in CALLS if not only or name in only]
+    names = [name for name in CALLS if (not only or name in only) and not (mistakes and name in COMPOSED)]
     findings, meant = {}, 0
     for number in range(count):
         rng = random.Random(seed * 1_000_003 + number)
         name = rng.choice(names)
-        arguments, options = CALLS[name](Draw(rng, tensora))
-        call = Call(tensora, name.split(":")[0], rng, arguments, options)
-        difference = compare(call)
+        call = drawn(rng, tensora, CALLS, name, mistakes)
+        difference = compare(call, rng.random() < 0.3)
         if difference is None:
             continue
         if of_function(call, difference[0], str(difference[1]), str(difference[2])):

@@ -152,8 +152,13 @@ ALIASES = {"float_power": "pow", "psi": "digamma", "gammaln": "lgamma", "expit":
 # What PyTorch itself says where it breaks down.
 MISHAPS = ("view size is not compatible", "modified by an inplace operation", "Expected a proper Tensor",
            "step must be nonzero", "must be Tensor, not", "on an empty tensor because",
-           "INTERNAL ASSERT", "integer tensors, but got")
+           "INTERNAL ASSERT", "integer tensors, but got", "Autograd not support dtype", "Expected self.dtype to be equal to src.dtype")
 IN_PLACE = ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not")
+
+
+def one_column(size):
+    """Whether images are resized to a width of 1."""
+    return (size[-1] if isinstance(size, tuple) else size) == 1
 
 
 def of_function(call, kind, ours, theirs):
@@ -161,6 +166,28 @@ def of_function(call, kind, ours, theirs):
     op = call.op = ALIASES.get(call.op, call.op)
     if "raise" in kind and ours == "no error" and any(words in theirs for words in MISHAPS):
         return "PyTorch does not mean to refuse this"
+    if "second gradient" in kind and "is not implemented" in theirs:
+        return "PyTorch has no second gradient here"
+    if kind == "memory" and any(x.theirs.is_complex() for x in call.inputs) and "True" not in ours:
+        return "PyTorch's conjugate is a view"
+    if "second gradient" in kind and "float16" in call.text and ("inf" in theirs or "nan" in theirs):
+        return "it overflows in float16"
+    if op == "logcumsumexp" and "not supported for complex" in ours:
+        return "complex numbers are not there yet"
+    if op == "atan2" and "gradient" in kind and len({x.theirs.dtype for x in call.inputs}) > 1:
+        return "PyTorch squares the operands before it promotes them"
+    if op == "cast" and "expected a floating-point dtype" in ours and min(x.theirs.numel() for x in call.inputs) == 0:
+        return "PyTorch has no kernel either, and needs none without elements"
+    if op == "frexp" and "second gradient" in kind and has_zero(call):
+        return "the mantissa over the number has none at 0"
+    if op == "eigvalsh" and kind == "second gradient value":
+        return "they agree along symmetric matrices"
+    if op == "lerp" and any(x.theirs.dtype == torch.complex128 for x in call.inputs):
+        return "PyTorch rounds the weight to float32"
+    if op == "into" and kind == "value" and "'float64'" in call.text:
+        return "computed in float32, and rounded once more on the way in one of the two"
+    if op == "into" and kind == "raise" and ours == "no error" and ("dtype" in theirs or "be cast" in theirs):
+        return "a result is converted to the dtype of out="
     if kind == "raise" and "expected two float32 or two float64" in ours:
         return "there is no complex32"
     if op in ("cdist", "pdist") and "expected points of float32" in ours and theirs == "no error":
@@ -187,6 +214,8 @@ def of_function(call, kind, ours, theirs):
         return "sums overflow in float16, PyTorch's next ones are NaN; or rounding decides which side of 0 they are on"
     if "interpolate" in op and "gradient" in kind and "'nearest'" in call.text and "scale_factor" in call.text:
         return "PyTorch's gradient does not go to the elements that its result was taken from"
+    if op == "interpolate" and call.options.get("antialias") and one_column(call.options.get("size")):
+        return "PyTorch repeats the first row, unless the channels are last"
     if "lp_pool" in op and "gradient" in kind and "float16" in call.text and "3.0" in call.text:
         return "sums of cubes cancel, and PyTorch rounds them to the half type"
     if op == "pow" and any(x.theirs.is_complex() for x in call.inputs) and (

@@ -2,11 +2,12 @@
 """Compares random calls of Tensora with PyTorch: values, dtypes, shapes, strides, gradients, errors.
 
     PYTHONPATH=build/tests/python_glue tools/fuzz/run.py [--count N] [--seed S] [--only OP,...] [--large] [--programs]
-    PYTHONPATH=build/tests/python_glue:build/python tools/fuzz/run.py --functions [--count N] ...
+    PYTHONPATH=build/tests/python_glue:build/python tools/fuzz/run.py --functions|--scripts [--mistakes] [--count N] ...
 
 With --programs, random programs of views, in-place ops and gradients take the place of single calls.
 With --functions, the calls are those of the Python package (target tensora_python): whole functions,
-methods and their in-place forms, not the ops that they are made of.
+methods and their in-place forms, not the ops that they are made of; with --mistakes too, one argument
+of each call is a wrong one. With --scripts, the package runs random scripts of views, writes and gradients.
 
 Needs PyTorch (`pip install torch`) and the Python module that the tests build (target tensora_glue);
 says so and does nothing where one is missing. A finding is printed with the call that shows it, and
@@ -26,6 +27,7 @@ except ImportError as missing:
 
 import functions
 import programs
+import scripts
 from comparing import close, flat, is_rounding, numbers
 from known import reason
 from ops import BEYOND_GOLDENS, FAMILIES, LOOSE
@@ -166,14 +168,18 @@ def main():
     arguments.add_argument("--only", default="")
     arguments.add_argument("--show", type=int, default=3, help="findings to print per op and kind")
     arguments.add_argument("--programs", action="store_true", help="programs instead of single calls")
+    arguments.add_argument("--scripts", action="store_true", help="scripts that both packages run")
     arguments.add_argument("--functions", action="store_true", help="functions of the package instead of ops")
+    arguments.add_argument("--mistakes", action="store_true", help="one argument of each function is a wrong one")
     arguments.add_argument("--large", action="store_true", help="shapes of thousands of elements too")
     options = arguments.parse_args()
     Drawn.large = options.large
     warnings.simplefilter("ignore")
     only = set(filter(None, options.only.split(",")))
     if options.functions:
-        return 1 if functions.run(options.count, options.seed, options.show, only) else 0
+        return 1 if functions.run(options.count, options.seed, options.show, only, options.mistakes) else 0
+    if options.scripts:
+        return 1 if scripts.run(options.count, options.seed, options.show) else 0
     if options.programs:
         return 1 if programs.run(options.count, options.seed, options.show, compare_parts) else 0
     calls = [(family, op) for families in (FAMILIES, BEYOND_GOLDENS) for family, ops in families.items()

@@ -8,6 +8,7 @@
 #include "tensora/backend/cuda/memory/scratch.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/core/determinism.h"
+#include "tensora/ops/index/gather_lines.cuh"
 #include "tensora/ops/index/scatter_combine.h"
 
 // All four ops pair `plain[i]` with `data[i, its dim-th entry replaced by index[i]]` for every i in
@@ -29,9 +30,7 @@ struct GatherParams {
   uint64_t nowhere;
 };
 
-/// Elements of a thread. It reads all their indices, then all the data, so that it waits for memory
-/// twice and not twice per element.
-constexpr unsigned kPerThread = 4;
+constexpr unsigned kPerThread = kIndicesPerThread;
 constexpr unsigned kPerBlock = kThreads * kPerThread;
 
 /// Calls body(k, at) for the thread's elements k that exist, with their offsets.
@@ -164,58 +163,6 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-/// Note [Lines on the chip]
-/// Where there are enough lines along `dim` to occupy the device, and each is short, lies in one
-/// run and has many values added to it, a block holds a line of sums in shared memory: additions
-/// that meet do so on the chip, memory sees each line once, and sums of half types are rounded
-/// once.
-struct LineParams {
-  const char *start, *plain, *index;  // no start: 0
-  char* data;
-  int length, values;  // of a line: elements of the data, values that are added
-  IndexLimits limits;
-  DType index_dtype;
-};
-
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    add_to_lines(const __grid_constant__ LineParams params) {
-  extern __shared__ float sums[];
-  const long long first = static_cast<long long>(blockIdx.x) * params.length,
-                  first_value = static_cast<long long>(blockIdx.x) * params.values;
-  const T* const start = reinterpret_cast<const T*>(params.start);
-#pragma unroll 4
-  for (int i = threadIdx.x; i < params.length; i += kThreads)
-    sums[i] = start ? load_value<float>(start[first + i]) : 0.f;
-  __syncthreads();
-  const bool wide = params.index_dtype == DType::int64;
-  const T* const plain = reinterpret_cast<const T*>(params.plain) + first_value;
-#pragma unroll 1
-  for (int begin = threadIdx.x; begin < params.values; begin += kPerBlock) {
-    long long index[kPerThread];
-    T value[kPerThread];
-#pragma unroll
-    for (int k = 0; k < static_cast<int>(kPerThread); ++k) {
-      const int i = begin + k * kThreads;
-      if (i >= params.values) continue;
-      index[k] = wide ? reinterpret_cast<const long long*>(params.index)[first_value + i]
-                      : reinterpret_cast<const int*>(params.index)[first_value + i];
-      value[k] = plain[i];
-    }
-#pragma unroll
-    for (int k = 0; k < static_cast<int>(kPerThread); ++k) {
-      if (begin + k * kThreads >= params.values) continue;
-      const long long position = checked_index(index[k], params.limits);
-      if (position >= 0) atomicAdd(sums + position, load_value<float>(value[k]));
-    }
-  }
-  __syncthreads();
-  T* const data = reinterpret_cast<T*>(params.data);
-#pragma unroll 4
-  for (int i = threadIdx.x; i < params.length; i += kThreads)
-    data[first + i] = store_value<T>(sums[i]);
-}
-
 View widened(View view) {
   if (view.dim() > 0) return view;
   view.sizes = {1};
@@ -332,38 +279,75 @@ void combine(const KernelContext& context, const Arrays& arrays) {
   }
 }
 
-/// See Note [Lines on the chip]: whether the data became `start` (0 without it) and the values.
-bool add_on_chip(const KernelContext& context, const Arrays& arrays, const View* start) {
-  constexpr int64_t kLongestLine = 8192;
+/// See Note [Lines on the chip]: nothing where it does not apply. A line takes `bytes` per element.
+std::optional<LineParams> lines_on_chip(const KernelContext& context, const Arrays& arrays,
+                                        int64_t bytes) {
+  constexpr int64_t kLongestLine = 32 * 1024;  // in bytes
   const auto& [plain, index, data, numbers, dim] = arrays;
-  const bool is_float = data.dtype == kFloat32 || data.dtype == kFloat16 || data.dtype == kBFloat16;
-  if (!is_float || is_deterministic() || index.numel == 0 || dim + 1 != data.dim()) return false;
-  const int64_t length = data.sizes[dim], values = index.sizes[dim];
-  if (length == 0) return false;
-  const int64_t lines = data.numel / length;
-  if (length > kLongestLine || values < length / 4 || values >= int64_t{1} << 30 ||
+  if (index.numel == 0 || dim + 1 != data.dim() || data.sizes[dim] == 0) return {};
+  const int64_t length = data.sizes[dim], values = index.sizes[dim], lines = data.numel / length;
+  if (length * bytes > kLongestLine || values < length / 4 || values >= int64_t{1} << 30 ||
       lines < device_info(context.device.index).multiprocessors || lines >= int64_t{1} << 31)
-    return false;
+    return {};
   for (int d = 0; d < dim; ++d)
-    if (index.sizes[d] != data.sizes[d]) return false;
-  if (!plain.contiguous || !index.contiguous || !data.contiguous || plain.sizes != index.sizes ||
-      (start && !start->contiguous))
-    return false;
+    if (index.sizes[d] != data.sizes[d]) return {};
+  bool one_value = true;
+  for (int d = 0; d <= dim; ++d) one_value &= plain.sizes[d] == 1 || plain.strides[d] == 0;
+  if (plain.sizes != index.sizes || !(plain.contiguous || one_value) || !index.contiguous ||
+      !data.contiguous)
+    return {};
   LineParams params{};
-  params.start = start ? start->as<const char>() : nullptr;
-  params.plain = plain.as<const char>();
+  params.plain = plain.as<char>();
   params.index = index.as<const char>();
   params.data = data.as<char>();
+  params.lines = static_cast<unsigned>(lines);
   params.length = static_cast<int>(length);
   params.values = static_cast<int>(values);
   params.limits = {context.op.data(), device_fault(context.device.index), 0, length, dim};
   params.index_dtype = index.dtype;
-  const Launch launch{context.op, context.device.index,
-                      static_cast<unsigned>(length * static_cast<int64_t>(sizeof(float)))};
-  const auto kernel = data.dtype == kFloat32   ? add_to_lines<float>
-                      : data.dtype == kFloat16 ? add_to_lines<Half>
-                                               : add_to_lines<BFloat16>;
-  launch(kernel, dim3(static_cast<unsigned>(lines)), dim3(kThreads), params);
+  params.one_value = one_value && !plain.contiguous;
+  return params;
+}
+
+/// Where the lines of an op that writes begin: in `start`, or at 0. False if that does not lie as
+/// the data does.
+bool begin_lines(LineParams& params, const View* start) {
+  params.start = start ? start->as<const char>() : nullptr;
+  return !start || start->contiguous;
+}
+
+/// Whether the data became `start` (0 without it) and the sums of the values.
+bool add_on_chip(const KernelContext& context, const Arrays& arrays, const View* start) {
+  const DType dtype = arrays.data.dtype;
+  const bool is_float = dtype == kFloat32 || dtype == kFloat16 || dtype == kBFloat16;
+  if (!is_float || is_deterministic()) return false;
+  std::optional<LineParams> params = lines_on_chip(context, arrays, sizeof(float));
+  if (!params || params->one_value || !begin_lines(*params, start)) return false;
+  const auto kernel = dtype == kFloat32   ? add_to_lines<float>
+                      : dtype == kFloat16 ? add_to_lines<Half>
+                                          : add_to_lines<BFloat16>;
+  launch_lines(context, *params, sizeof(float), kernel);
+  return true;
+}
+
+/// Whether the data became `start` with the values in their places.
+bool write_on_chip(const KernelContext& context, const Arrays& arrays, const View& start) {
+  if (is_deterministic()) return false;
+  const auto bytes = static_cast<int64_t>(element_size(arrays.data.dtype));
+  std::optional<LineParams> params = lines_on_chip(context, arrays, bytes);
+  if (!params || !begin_lines(*params, &start)) return false;
+  visit_element_size(arrays.data.dtype,
+                     [&]<class T>() { launch_lines(context, *params, bytes, write_to_lines<T>); });
+  return true;
+}
+
+/// Whether the plain side was read from the data.
+bool read_on_chip(const KernelContext& context, const Arrays& arrays) {
+  const auto bytes = static_cast<int64_t>(element_size(arrays.data.dtype));
+  const std::optional<LineParams> params = lines_on_chip(context, arrays, bytes);
+  if (!params || params->one_value) return false;
+  visit_element_size(arrays.data.dtype,
+                     [&]<class T>() { launch_lines(context, *params, bytes, read_from_lines<T>); });
   return true;
 }
 
@@ -375,6 +359,7 @@ void add(const KernelContext& context, const Arrays& arrays) {
 
 void gather_kernel(const KernelContext& context, const GatherAttrs& attrs) {
   const Arrays arrays(context, context.output(), context.input(1), context.input(0), attrs.dim);
+  if (read_on_chip(context, arrays)) return;
   const Launch run{context.op, context.device.index};
   each_launch(context, arrays, {}, [&](const GatherParams& params) {
     visit_element_size(arrays.data.dtype, [&]<class T>() {
@@ -392,8 +377,10 @@ void gather_backward_kernel(const KernelContext& context, const GatherBackwardAt
 
 void scatter_kernel(const KernelContext& context, const GatherAttrs& attrs) {
   const View& out = context.output();
+  const Arrays arrays(context, context.input(2), context.input(1), out, attrs.dim);
+  if (write_on_chip(context, arrays, context.input(0))) return;
   if (context.input(0).data != out.data) copy_elements(context.op, context.input(0), out);
-  write(context, {context, context.input(2), context.input(1), out, attrs.dim});
+  write(context, arrays);
 }
 
 void scatter_add_kernel(const KernelContext& context, const GatherAttrs& attrs) {

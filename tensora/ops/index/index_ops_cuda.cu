@@ -54,17 +54,21 @@ struct MoveParams {
 
 enum class Action { read, write, add };
 
+template <class T, Action kAction>
+__device__ inline void put(T* place, const T& value) {
+  if constexpr (kAction == Action::write)
+    *place = value;
+  else
+    atomic_add(place, value);
+}
+
 // `place` is null where the index was wrong.
 template <class T, Action kAction>
 __device__ inline void move_element(T* plain, T* place) {
   if constexpr (kAction == Action::read)
     *plain = place ? *place : T{};
-  else if (!place)
-    return;
-  else if constexpr (kAction == Action::write)
-    *place = *plain;
-  else
-    atomic_add(place, *plain);
+  else if (place)
+    put<T, kAction>(place, *plain);
 }
 
 struct FollowParams {
@@ -76,16 +80,47 @@ struct FollowParams {
   unsigned count;
 };
 
-template <class T, Action kAction>
+/// Elements of a thread where there are many. It reads all their indices, then all elements, so
+/// that it waits for memory twice and not twice per element.
+constexpr unsigned kMany = 4;
+
+template <class T, Action kAction, unsigned kEach>
 __global__ void __launch_bounds__(kThreads)
     follow_index(const __grid_constant__ FollowParams params) {
-  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
-  if (i >= params.count) return;
-  int at[3];
-  params.walk.offsets(i, at);
-  const long long position = checked_index(params.index, at[2], params.index_dtype, params.limits);
-  char* const place = position < 0 ? nullptr : params.indexed + at[1] + position * params.step;
-  move_element<T, kAction>(reinterpret_cast<T*>(params.plain + at[0]), reinterpret_cast<T*>(place));
+  const unsigned first = blockIdx.x * (kThreads * kEach) + threadIdx.x;
+  T* plain[kEach];
+  char* place[kEach];
+  long long index[kEach];
+#pragma unroll
+  for (unsigned k = 0; k < kEach; ++k) {
+    plain[k] = nullptr;
+    const unsigned i = first + k * kThreads;
+    if (i >= params.count) continue;
+    int at[3];
+    params.walk.offsets(i, at);
+    plain[k] = reinterpret_cast<T*>(params.plain + at[0]);
+    place[k] = params.indexed + at[1];
+    index[k] = raw_index(params.index, at[2], params.index_dtype);
+  }
+  T values[kEach];
+#pragma unroll
+  for (unsigned k = 0; k < kEach; ++k) {
+    if (!plain[k]) continue;
+    const long long position = checked_index(index[k], params.limits);
+    place[k] = position < 0 ? nullptr : place[k] + position * params.step;
+    if constexpr (kAction != Action::read)
+      values[k] = *plain[k];
+    else
+      values[k] = place[k] ? *reinterpret_cast<const T*>(place[k]) : T{};
+  }
+#pragma unroll
+  for (unsigned k = 0; k < kEach; ++k) {
+    if (!plain[k]) continue;
+    if constexpr (kAction == Action::read)
+      *plain[k] = values[k];
+    else if (place[k])
+      put<T, kAction>(reinterpret_cast<T*>(place[k]), values[k]);
+  }
 }
 
 template <class T, Action kAction>
@@ -205,6 +240,11 @@ class IndexedCopy {
     return arrays;
   }
 
+  /// Whether so many elements occupy the device if a thread has kMany of them.
+  bool is_many(unsigned count) const {
+    constexpr int64_t kResident = 2048;  // threads of a multiprocessor
+    return count >= device_info(context_.device.index).multiprocessors * kResident * kMany;
+  }
   int64_t step_along(int dim) const {
     return source_.strides[dim] * static_cast<int64_t>(element_size(source_.dtype));
   }
@@ -286,8 +326,14 @@ class IndexedCopy {
         params.indexed = part.data[1];
         params.index = part.data[2];
         params.count = static_cast<unsigned>(part.count());
-        Launch{context_.op, context_.device.index}(
-            follow_index<T, kAction>, blocks_for(params.count), dim3(kThreads), params);
+        const Launch launch{context_.op, context_.device.index};
+        // Additions are queued and not waited for.
+        constexpr unsigned kEach = kAction == Action::add ? 1 : kMany;
+        if (is_many(params.count))
+          launch(follow_index<T, kAction, kEach>, blocks_for((params.count + kEach - 1) / kEach),
+                 dim3(kThreads), params);
+        else
+          launch(follow_index<T, kAction, 1>, blocks_for(params.count), dim3(kThreads), params);
       });
     });
   }

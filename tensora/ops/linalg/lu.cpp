@@ -206,8 +206,14 @@ std::tuple<Tensor, Tensor, Tensor> lu_unpack(const Tensor& LU_data, const Tensor
       L = unit_lower(LU_data, k);
       U = triu(slice(LU_data, -2, 0, k));
     }
-    if (unpack_pivots)  // row i of P^T is the unit vector of where row i comes from
+    if (unpack_pivots) {
+      Shape expected = linalg::batch_of(LU_data);
+      expected.push_back(k);
+      check(LU_pivots.sizes() == expected, "lu_unpack: LU_pivots must have shape ", expected,
+            ", got ", LU_pivots.sizes());
+      // Row i of P^T is the unit vector of where row i comes from.
       P = adjoint(rows_in_order(linalg::identity(m, LU_data), permutation_of(LU_pivots, m)));
+    }
     return {P, L, U};
   });
 }

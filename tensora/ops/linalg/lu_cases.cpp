@@ -125,6 +125,9 @@ void lu_cases(Cases& cases) {
   });
   cases.error("linalg_lu_factor_ex", "a vector", "must have at least 2 dimensions",
               [] { linalg::lu(ones({2})); });
+  cases.error("lu_unpack", "too few pivots", "LU_pivots must have shape [3], got [1]", [] {
+    lu_unpack(ones({3, 3}), ones({1}, {.dtype = kInt32}));
+  });
   cases.error("linalg_lu_solve", "pivots", "pivots must be between 1 and 2, got 3",
               [] { linalg::lu_solve(eye(2), full({2}, 3, {.dtype = kInt32}), eye(2)); });
   cases.error("linalg_lu_solve", "pivots of another type", "pivots should be a tensor of int32",

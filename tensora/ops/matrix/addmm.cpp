@@ -2,6 +2,7 @@
 
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops.h"
+#include "tensora/ops/complex/complex_forms.h"
 #include "tensora/ops/matrix/linear_gradients.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
@@ -108,6 +109,8 @@ Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Scalar 
 const Tensor& addmm_(const Tensor& self, const Tensor& mat1, const Tensor& mat2, Scalar beta,
                      Scalar alpha) {
   check_dims("addmm_", mat1, mat2, 2, 2);
+  if (mat1.is_complex())
+    return copy_(self, addmm(ComplexForms::kept({self, mat1, mat2}), mat1, mat2, beta, alpha));
   return apply_inplace(addmm_op, {self, mat1, mat2}, factors(mat1, beta, alpha));
 }
 
@@ -124,6 +127,9 @@ const Tensor& baddbmm_(const Tensor& self, const Tensor& batch1, const Tensor& b
                        Scalar alpha) {
   return called_as("baddbmm_", [&]() -> const Tensor& {
     check_dims("baddbmm_", batch1, batch2, 3, 3);
+    if (batch1.is_complex())
+      return copy_(
+          self, baddbmm(ComplexForms::kept({self, batch1, batch2}), batch1, batch2, beta, alpha));
     return apply_inplace(addmm_op, {self, batch1, batch2}, factors(batch1, beta, alpha));
   });
 }

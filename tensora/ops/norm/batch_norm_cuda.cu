@@ -1,3 +1,4 @@
+#include "tensora/ops/norm/batch_norm_held.h"
 #include "tensora/ops/norm/batch_norm_relu_op.h"
 #include "tensora/ops/norm/channel_kernels.cuh"
 #include "tensora/ops/norm/channel_norm.h"
@@ -42,20 +43,24 @@ void batch_norm_kernel(const KernelContext& context, const BatchNormAttrs& attrs
   const bool planes = reads_planes(context.input(0));
   const ChannelInput x(context, context.input(0), planes);
   const ChannelOutput y(context, context.output(), planes);
-  if (attrs.training) find_moments(context, x.view(), planes, context.output(1), context.output(2));
-  if (x.view().numel == 0) return;
+  const int device = context.device.index;
   ApplyParams params{};
   const View* const views[2] = {&y.view(), &x.view()};
-  const ChannelGrid grid = arrange_channels<2>(
-      views, planes, device_info(context.device.index).multiprocessors, params.arrays);
-  params.mean = channel_values(attrs.training ? &context.output(1) : context.in[1]);
-  params.variance = channel_values(attrs.training ? &context.output(2) : context.in[2]);
+  const ChannelGrid grid =
+      arrange_channels<2>(views, planes, device_info(device).multiprocessors, params.arrays);
   params.weight = channel_values(optional_input(context, 3));
   params.bias = channel_values(optional_input(context, 4));
   params.eps = attrs.eps;
+  if (attrs.training &&
+      normalise_held_channels(context.op, device, grid, params, context.output(1).as<float>(),
+                              context.output(2).as<float>()))
+    return y.finish();
+  if (attrs.training) find_moments(context, x.view(), planes, context.output(1), context.output(2));
+  if (x.view().numel == 0) return;
+  params.mean = channel_values(attrs.training ? &context.output(1) : context.in[1]);
+  params.variance = channel_values(attrs.training ? &context.output(2) : context.in[2]);
   visit_grid(grid, x.view().dtype, [&]<bool kPlanes, class C, int kPack>() {
-    Launch{context.op, context.device.index}(apply_kernel<kPlanes, C, kPack>, grid.blocks,
-                                             grid.block, params);
+    Launch{context.op, device}(apply_kernel<kPlanes, C, kPack>, grid.blocks, grid.block, params);
   });
   y.finish();
 }

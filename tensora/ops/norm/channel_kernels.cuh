@@ -7,25 +7,6 @@
 
 namespace tensora::cuda {
 
-/// One value per channel, of any floating dtype; `fallback` where there is none.
-struct ChannelValues {
-  const char* data;
-  DType dtype;
-  long long stride;  // bytes
-  // Channel c has value number c / repeat % count: see group_norm.
-  unsigned repeat = 1, count = 0xffffffffu;
-
-  template <class C>
-  __device__ C at(unsigned channel, C fallback) const {
-    return data ? load_any<C>(data + channel / repeat % count * stride, dtype) : fallback;
-  }
-};
-
-inline ChannelValues channel_values(const View* view) {
-  if (!view) return {};
-  return {view->as<const char>(), view->dtype,
-          view->strides[0] * static_cast<long long>(element_size(view->dtype))};
-}
 // Sums are taken of distances from one element of the channel, its first: no digits are lost where
 // the elements lie far from zero.
 template <class C>
@@ -74,12 +55,6 @@ __global__ void __launch_bounds__(kChannelThreads)
   mean[channel] = static_cast<C>(static_cast<double>(origin_of<C>(x, channel)) + offset);
   variance[channel] = static_cast<C>(spread < 0 ? 0 : spread);
 }
-
-struct ApplyParams {
-  ChannelArrays<2> arrays;  // result, input
-  ChannelValues mean, variance, weight, bias;
-  double eps;
-};
 
 template <bool kPlanes, class C, int kPack>
 __global__ void __launch_bounds__(kChannelThreads)

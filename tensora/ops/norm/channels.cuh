@@ -25,10 +25,37 @@ struct ChannelArrays {
   long long outer[K];    // bytes from sample to sample (planes), or from row to row
   long long channel[K];  // bytes from channel to channel
   unsigned channels;
-  long long samples, plane;  // planes: samples, and elements of a plane; rows: rows, and 1
+  long long samples, plane;  // how many there are, and the elements of a plane
   Divisor packs_per_plane;   // planes
   unsigned packs;            // of a channel (planes), or rows
   unsigned parts, per_part;  // blocks that share a channel, or a group of channels
+};
+
+/// One value per channel, of any floating dtype; `fallback` where there is none.
+struct ChannelValues {
+  const char* data;
+  DType dtype;
+  long long stride;  // bytes
+  // Channel c has value number c / repeat % count: see group_norm.
+  unsigned repeat = 1, count = 0xffffffffu;
+
+  template <class C>
+  __device__ C at(unsigned channel, C fallback) const {
+    return data ? load_any<C>(data + channel / repeat % count * stride, dtype) : fallback;
+  }
+};
+
+inline ChannelValues channel_values(const View* view) {
+  if (!view) return {};
+  return {view->as<const char>(), view->dtype,
+          view->strides[0] * static_cast<long long>(element_size(view->dtype))};
+}
+
+/// What the results are computed from.
+struct ApplyParams {
+  ChannelArrays<2> arrays;  // result, input
+  ChannelValues mean, variance, weight, bias;
+  double eps;
 };
 
 /// Calls body(at) for this thread's packs: `at` are the addresses in the K arrays. The channels are
@@ -197,6 +224,8 @@ ChannelGrid arrange_channels(const View* const (&views)[K], bool planes, int pro
   int64_t plane = 1;
   for (int d = 2; d < first.dim(); ++d) plane *= first.sizes[d];
   arrays.channels = static_cast<unsigned>(channels);
+  arrays.samples = first.sizes[0];
+  arrays.plane = plane;
   arrays.dtype = first.dtype;
   arrays.bytes = static_cast<int>(element_size(first.dtype));
   const int64_t line = planes ? plane : channels;  // what is adjacent

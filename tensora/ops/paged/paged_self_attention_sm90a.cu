@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "tensora/backend/cuda/loops/cluster.cuh"
 #include "tensora/backend/cuda/loops/early.cuh"
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/ops/paged/paged_heads.cuh"
@@ -33,21 +34,6 @@ template <int width>
 constexpr int step_shared(int stages) {
   return std::max(kStepRows * width * 2 + stages * kStepTile<width>,
                   (kPagedThreads / 32 + 1) * kStepRows * (width + 4) * 4);
-}
-
-__device__ inline void join_cluster() {
-  asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::
-                   : "memory");
-}
-/// A number in the shared memory of the cluster's block `rank`, where `own` is in this block's.
-__device__ inline float number_of_block(const float* own, int rank) {
-  unsigned address;
-  float value;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
-               : "=r"(address)
-               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(own))), "r"(rank));
-  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(value) : "r"(address) : "memory");
-  return value;
 }
 
 /// The keys of one block of a cluster.

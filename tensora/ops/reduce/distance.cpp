@@ -1,6 +1,8 @@
 // Registers nothing: functions of other ops.
 #include "tensora/ops/reduce/distance.h"
 
+#include <cmath>
+
 #include "tensora/core/tensor.h"
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
@@ -29,6 +31,8 @@ Tensor scale_of(const Tensor& self, Scalar p, int64_t dim, Scalar maxnorm) {
   for (int i = 0; i < self.dim(); ++i)
     if (i != kept) others.push_back(i);
   const Tensor length = norm(self, p, others, true);
+  // An infinite one limits nothing; its quotient would make NaN of the gradient.
+  if (std::isinf(maxnorm.to<double>())) return ones_like(length);
   return where(length > maxnorm, maxnorm / (length + 1e-7), 1.0);
 }
 

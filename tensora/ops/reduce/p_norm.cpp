@@ -1,6 +1,7 @@
 #include "tensora/ops/reduce/p_norm.h"
 
 #include <cmath>
+#include <limits>
 
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
@@ -18,11 +19,9 @@ constexpr auto describe(std::type_identity<NormAttrs>) {
 
 namespace {
 
-Tensor zero_where(const Tensor& condition, const Tensor& x) { return where(condition, 0, x); }
-
 // The slope of |x|^p over p: sign(x) |x|^(p-1), in a form that has no pole it can avoid.
 Tensor power_slope(const Tensor& x, double p) {
-  if (p < 1) return zero_where(eq(x, 0), sign(x) * pow(abs(x), Scalar(p - 1)));
+  if (p < 1) return where(eq(x, 0), 0, sign(x) * pow(abs(x), Scalar(p - 1)));
   if (p < 2) return sign(x) * pow(abs(x), Scalar(p - 1));
   return x * pow(abs(x), Scalar(p - 2));
 }
@@ -34,14 +33,15 @@ Tensor norm_gradient(const Tensor& grad, const Tensor& x, const Tensor& norm,
   };
   const double p = attrs.p;
   if (p == 1) return repeated(grad) * sign(x);
-  // Zero vectors get the subgradient 0.
-  if (p == 2) return repeated(zero_where(eq(norm, 0), grad / norm)) * x;
   if (std::isinf(p)) {
-    const Tensor chosen = eq(abs(x), repeated(norm));
+    const Tensor chosen = logical_or(eq(abs(x), repeated(norm)), isnan(x));
     return repeated(grad / sum(chosen, attrs.dim, attrs.keepdim)) * chosen * sign(x);
   }
-  const Tensor scale = zero_where(eq(norm, 0), grad * pow(norm, Scalar(1 - p)));
-  return repeated(scale) * power_slope(x, p);
+  // The elements over the norm are near 1, whatever the norm is; the gradient over a small norm, or
+  // a power of one, would overflow. Zero vectors get the subgradient 0.
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const Tensor ratio = x / repeated(where(eq(norm, 0), inf, norm));
+  return repeated(grad) * (p == 2 ? ratio : power_slope(ratio, p));
 }
 
 // The norm in other ops, half types in float.

@@ -86,7 +86,8 @@ Tensor product_of_complex(const Tensor& x, const Dims& dim, bool keepdim) {
       rest = odd == 0 ? pairs : cat({pairs, narrow(rest, d, 2 * half, 1)}, d);
     }
   }
-  return reshape(rest, reduced_sizes(x.sizes(), mask, keepdim));
+  // Not a view: of a single factor it would be one of x.
+  return clone(reshape(rest, reduced_sizes(x.sizes(), mask, keepdim)));
 }
 
 }  // namespace

@@ -147,6 +147,7 @@ void interpolate_cases(Cases& cases) {
       {"bilinear, channels last", {2, 5, 3, 4}, {5, 6}, "bilinear", false, false, true},
       {"bilinear by a factor", {1, 1, 5, 4}, {}, "bilinear", false, false, false, 1.3},
       {"bilinear, antialias", {1, 2, 9, 8}, {4, 11}, "bilinear", false, true},
+      {"bilinear, antialias, to one column", {1, 2, 5, 6}, {8, 1}, "bilinear", true, true},
       {"trilinear", {1, 2, 2, 3, 4}, {3, 4, 7}, "trilinear"},
       {"bicubic", {1, 2, 5, 4}, {7, 3}, "bicubic"},
       {"bicubic, corners, channels last", {1, 2, 5, 4}, {7, 3}, "bicubic", true, false, true},

@@ -40,7 +40,7 @@ Tensor padded_with(const Tensor& input, const std::vector<int64_t>& pad, Scalar 
     x = cut(x, d, pad[2 * k], pad[2 * k + 1]);
     attrs.before[d] = std::max<int64_t>(0, pad[2 * k]);
     attrs.after[d] = std::max<int64_t>(0, pad[2 * k + 1]);
-    grows |= attrs.before[d] + attrs.after[d] > 0;
+    grows |= attrs.before[d] > 0 || attrs.after[d] > 0;
   }
   if (!grows) return clone(x);
   return called_as("pad", [&] { return apply(constant_pad_op, {x}, attrs); });
@@ -124,6 +124,9 @@ Tensor pad(const Tensor& input, const std::vector<int64_t>& pad, std::string_vie
   check(pad.size() % 2 == 0, "pad: expected an even number of entries in pad, got ", pad.size());
   check(count <= input.dim(), "pad: ", pad.size(), " entries in pad are too many for an input of ",
         input.dim(), " dims");
+  constexpr int64_t kMost = int64_t{1} << 60;  // so that no sum of a few overflows
+  for (int64_t amount : pad)
+    check(-kMost <= amount && amount <= kMost, "pad: ", amount, " elements are too many");
   if (mode == "constant") return padded_with(input, pad, value.value_or(0));
   if (is_autocast_enabled() && mode != "circular")
     return autocast_call(

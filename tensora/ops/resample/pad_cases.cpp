@@ -1,6 +1,7 @@
 #include "tensora/ops/resample/pad.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "tensora/ops/pool/pool_common.h"
 #include "tests/suite/cases.h"
@@ -83,6 +84,10 @@ void pad_cases(Cases& cases) {
   cases.error("pad", "too many", "too many for an input of 1 dims", [] {
     pad(zeros({2}), {1, 2, 3, 1});
   });
+  for (const int64_t amount : {int64_t{1} << 62, std::numeric_limits<int64_t>::min()})
+    cases.error("pad", concat("by ", amount), "elements are too many", [amount] {
+      pad(zeros({2, 2}), {amount, amount});
+    });
   cases.error("pad", "mode", "unknown mode 'mirror'", [] { pad(zeros({2, 2}), {1, 1}, "mirror"); });
   cases.error("pad", "reflect", "reflect needs padding smaller than the size", [] {
     pad(zeros({2, 2}), {2, 1}, "reflect");

@@ -16,6 +16,11 @@ Shape with_lead(const Shape& lead, std::initializer_list<int64_t> rest) {
   return result;
 }
 
+// The result is no view of the input, even where nothing has to move.
+Tensor apart(const Tensor& result, const Tensor& input) {
+  return result.shares_storage(input) ? clone(result) : result;
+}
+
 }  // namespace
 
 Tensor pixel_shuffle(const Tensor& input, int64_t upscale_factor) {
@@ -30,7 +35,8 @@ Tensor pixel_shuffle(const Tensor& input, int64_t upscale_factor) {
   lead.resize(input.dim() - 3);
   const int64_t n = lead.numel(), channels = c / (r * r);
   const Tensor split = reshape(input, {n, channels, r, r, h, w});
-  return reshape(permute(split, {0, 1, 4, 2, 5, 3}), with_lead(lead, {channels, h * r, w * r}));
+  const Tensor moved = permute(split, {0, 1, 4, 2, 5, 3});
+  return apart(reshape(moved, with_lead(lead, {channels, h * r, w * r})), input);
 }
 
 Tensor pixel_unshuffle(const Tensor& input, int64_t downscale_factor) {
@@ -44,7 +50,8 @@ Tensor pixel_unshuffle(const Tensor& input, int64_t downscale_factor) {
   Shape lead = input.sizes();
   lead.resize(input.dim() - 3);
   const Tensor split = reshape(input, {lead.numel(), c, h / r, r, w / r, r});
-  return reshape(permute(split, {0, 1, 3, 5, 2, 4}), with_lead(lead, {c * r * r, h / r, w / r}));
+  const Tensor moved = permute(split, {0, 1, 3, 5, 2, 4});
+  return apart(reshape(moved, with_lead(lead, {c * r * r, h / r, w / r})), input);
 }
 
 Tensor channel_shuffle(const Tensor& input, int64_t groups) {
@@ -53,7 +60,8 @@ Tensor channel_shuffle(const Tensor& input, int64_t groups) {
   check(groups > 0, op, ": groups must be positive, got ", groups);
   const int64_t c = input.size(1);
   check(c % groups == 0, op, ": the ", c, " channels must be divisible by groups, ", groups);
-  return contiguous(flatten(transpose(unflatten(input, 1, {groups, c / groups}), 1, 2), 1, 2));
+  const Tensor moved = transpose(unflatten(input, 1, {groups, c / groups}), 1, 2);
+  return apart(contiguous(flatten(moved, 1, 2)), input);
 }
 
 }  // namespace tensora

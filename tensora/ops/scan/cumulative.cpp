@@ -74,7 +74,7 @@ void linear_scan_vjp(Vjp& vjp, const LinearScanAttrs& attrs) {
 // Sums part by part; products in steps of doubling reach, so that no kernel is needed.
 Tensor scanned_complex(const Tensor& x, int64_t dim, bool products) {
   const int at = wrap_dim(dim, x.dim(), "cumulative");
-  if (!products) return view_as_complex(cumsum(view_as_real(x), at));
+  if (!products) return complex(cumsum(real(x), at), cumsum(imag(x), at));
   Tensor result = x;
   for (int64_t reach = 1, n = x.sizes()[at]; reach < n; reach *= 2)
     result = cat({narrow(result, at, 0, reach),

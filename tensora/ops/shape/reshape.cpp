@@ -90,7 +90,7 @@ Tensor flatten(const Tensor& self, int64_t start_dim, int64_t end_dim) {
   return reshape(self, sizes);
 }
 
-Tensor ravel(const Tensor& self) { return reshape(self, {self.numel()}); }
+Tensor ravel(const Tensor& self) { return view(contiguous(self), {self.numel()}); }
 
 Tensor unflatten(const Tensor& self, int64_t dim, const Shape& sizes) {
   const int at = wrap_dim(dim, self.dim(), "unflatten");

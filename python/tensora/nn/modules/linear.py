@@ -75,9 +75,7 @@ class Bilinear(Module):
         super().__init__()
         self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
         self.weight = Parameter(_C.empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
-        self.bias = Parameter(_C.empty(out_features, device=device, dtype=dtype)) if bias else None
-        if not bias:
-            self.register_parameter("bias", None)
+        self.register_parameter("bias", Parameter(_C.empty(out_features, device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self):

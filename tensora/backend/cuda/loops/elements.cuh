@@ -33,6 +33,11 @@ struct Walk {
   unsigned strides[K][kMaxWalkDims];
 
   __device__ void offsets(unsigned index, int (&offset)[K]) const {
+    if (dims == 1) {  // most often, and with nothing to wait for
+#pragma unroll
+      for (int k = 0; k < K; ++k) offset[k] = static_cast<int>(index * strides[k][0]);
+      return;
+    }
     unsigned at[K];
 #pragma unroll
     for (int k = 0; k < K; ++k) at[k] = 0;

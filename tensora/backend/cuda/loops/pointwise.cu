@@ -165,6 +165,17 @@ bool is_read_once(const HostWalk& walk, int k) {
   return true;
 }
 
+/// See Note [Plain groups]. `part` is walked in groups.
+template <int N>
+bool is_plain(const PointwiseParams<N>& params, const HostWalk& part, int64_t group) {
+  const auto width = static_cast<int64_t>(element_size(params.out_dtype));
+  if (N == 0 || part.dims > 1 || width * group != 16) return false;
+  for (int i = 0; i < N; ++i)
+    if (params.in[i].access != Access::vector || params.in[i].dtype != params.out_dtype)
+      return false;
+  return true;
+}
+
 template <int N>
 void launch(const KernelContext& context, const HostWalk& whole, const Choice& choice,
             const void* functor) {
@@ -195,6 +206,7 @@ void launch(const KernelContext& context, const HostWalk& whole, const Choice& c
     for (int i = 0; i < N; ++i) params.in[i].data = part.data[i + 1];
     params.count = static_cast<unsigned>(part.count());
     params.tail = is_last ? static_cast<unsigned>(tail) : 0;
+    params.plain = choice.dtype == DType::float32 && is_plain<N>(params, part, group);
     const dim3 blocks(std::max((params.count + kThreads - 1) / kThreads, 1u));
     void* args[] = {&params, const_cast<void*>(functor)};
     Launch{context.op, context.device.index}.run(kernel, blocks, dim3(kThreads), args);

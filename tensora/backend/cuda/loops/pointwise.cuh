@@ -42,6 +42,7 @@ struct PointwiseParams {
   unsigned tail;   // vector kernel: elements after the last whole group
   DType out_dtype;
   bool passes;  // the output; see Note [Passing through]
+  bool plain;   // see Note [Plain groups]
 };
 
 /// Elements of one access of the vector kernel: 16 bytes of the compute type.
@@ -254,6 +255,32 @@ __device__ inline void run_tail(const PointwiseParams<F::arity>& params, const F
   });
 }
 
+// Note [Plain groups]
+// Most calls have contiguous arrays of one dtype. The host says so, and then the kernel looks
+// nothing up: its loads follow its first instructions, where each branch on a dtype or a stride
+// before them would leave memory idle for longer at the start of every block.
+template <class F, class C, int G, std::size_t... I>
+__device__ inline void run_plain_group(const PointwiseParams<F::arity>& params, const F& functor,
+                                       unsigned index, std::index_sequence<I...>) {
+  const size_t at = size_t{index} * 16;
+  RawGroup raw[F::arity];
+  if (params.passes)
+    (fetch_passing(params.in[I].data + at, raw[I]), ...);
+  else
+    (fetch<16>(params.in[I].data + at, raw[I]), ...);
+  const auto finish = [&]<class T>() {
+    C result[G];
+#pragma unroll
+    for (int i = 0; i < G; ++i)
+      result[i] = value_of<F, G>(functor, load_value<C>(element_of<T>(raw[I], i))...);
+    store_group<T>(params.out + at, params.passes, result);
+  };
+  if constexpr (G == kGroup<C>)
+    finish.template operator()<C>();
+  else
+    visit_grouped<C, G, false>(params.out_dtype, finish);
+}
+
 // A group per thread: several would keep more registers, and so fewer threads on a multiprocessor.
 template <class F, class C, int G, std::size_t... I>
 __device__ inline void run_group(const PointwiseParams<F::arity>& params, const F& functor,
@@ -262,6 +289,8 @@ __device__ inline void run_group(const PointwiseParams<F::arity>& params, const 
     run_tail<F, C, G>(params, functor, operands);
   const unsigned index = blockIdx.x * kThreads + threadIdx.x;
   if (index >= params.count) return;
+  if constexpr (std::is_same_v<C, float> && F::arity > 0)
+    if (params.plain) return run_plain_group<F, C, G>(params, functor, index, operands);
   int at[F::arity + 1];
   params.walk.offsets(index, at);
   RawGroup raw[F::arity];

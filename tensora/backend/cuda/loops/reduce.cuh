@@ -268,6 +268,37 @@ __device__ inline void join_threads(const F& functor, typename F::Acc* accs, uns
   }
 }
 
+/// A value of any plain type from the lane that is `distance` further.
+template <class A>
+__device__ inline A from_further_lane(const A& value, unsigned distance) {
+  struct Words {
+    unsigned word[(sizeof(A) + sizeof(unsigned) - 1) / sizeof(unsigned)];
+  } words{};
+  __builtin_memcpy(&words, &value, sizeof(A));
+#pragma unroll
+  for (unsigned& word : words.word) word = __shfl_down_sync(kWholeWarp, word, distance);
+  A further;
+  __builtin_memcpy(&further, &words, sizeof(A));
+  return further;
+}
+
+/// The same, in the same order, of adjacent threads: returns the result to the first of them. Those
+/// of one warp wait for nobody.
+template <class F>
+__device__ inline typename F::Acc join_neighbours(const F& functor, typename F::Acc* accs,
+                                                  unsigned rank, unsigned count,
+                                                  typename F::Acc acc) {
+  constexpr unsigned kWarp = 32;
+  if (count > kWarp) accs[rank] = acc;
+  for (unsigned half = count / 2; half >= kWarp; half /= 2) {
+    __syncthreads();
+    if (rank < half) accs[rank] = acc = functor.combine(acc, accs[rank + half]);
+  }
+  for (unsigned half = min(count, kWarp) / 2; half > 0; half /= 2)
+    acc = functor.combine(acc, from_further_lane(acc, half));
+  return acc;
+}
+
 // Rows: the threads of a row share the reduced range of one result. blockDim.x of them, a power of
 // two, reduce together; blockDim.y results per block.
 template <class F, bool kVector>
@@ -307,9 +338,8 @@ __global__ void __launch_bounds__(kReduceThreads, kRowBlocks<F>)
       acc = again_if_needed<T>(functor, lanes.join(functor), params, slice, tail);
     });
   }
-  accs[threadIdx.x] = acc;
-  join_threads(functor, accs, threadIdx.x, blockDim.x, 1);
-  if (active && threadIdx.x == 0) leave(functor, params, output, at, accs[0]);
+  acc = join_neighbours(functor, accs, threadIdx.x, blockDim.x, acc);
+  if (active && threadIdx.x == 0) leave(functor, params, output, at, acc);
 }
 
 // Columns: adjacent threads hold adjacent results, as many each as a load brings, and go down the
