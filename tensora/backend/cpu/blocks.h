@@ -26,10 +26,18 @@ using BlockFn = void (*)(const void* functor, int64_t n, void* out, const void* 
 #if defined(__AVX2__)
 inline constexpr int64_t kBlock = 64;
 
+// What is left of the last block: once for all functors, for it is rare and takes much code.
+[[gnu::noinline]] inline void load_rest(const BFloat16* from, int64_t count, float* to) {
+  load_tile<BFloat16, float>(from, 1, count, to);
+}
+[[gnu::noinline]] inline void store_rest(const float* from, BFloat16* to, int64_t count) {
+  store_tile<BFloat16, float>(from, to, 1, count);
+}
+
 // Lines are split: it is all one to a formula in which order its numbers come. What is left of the
 // last block is not, but no block is split on one side only.
 inline void load_block(const BFloat16* from, int64_t count, float* to) {
-  if (count < kBlock) return load_tile<BFloat16, float>(from, 1, count, to);
+  if (count < kBlock) return load_rest(from, count, to);
   for (int64_t k = 0; k < kBlock; k += kLine) {
     __builtin_prefetch(from + k + kAhead);
     split_line(from + k, to + k);
@@ -41,7 +49,7 @@ inline void load_block(const float* from, int64_t count, float* to) {
 }
 
 inline void store_block(const float* from, BFloat16* to, int64_t count, bool past_cache) {
-  if (count < kBlock) return store_tile<BFloat16, float>(from, to, 1, count);
+  if (count < kBlock) return store_rest(from, to, count);
   alignas(64) BFloat16 narrow[kBlock];
   BFloat16* const target = past_cache ? narrow : to;
   for (int64_t k = 0; k < kBlock; k += kLine) join_line(from + k, target + k);
