@@ -43,7 +43,10 @@ void deal(const uint64_t* words, uint64_t* to, int64_t n, int top, int bits, Cou
   Count* const next = starts + 1;  // where the next word of a part goes; in the end, where it ends
   for (int64_t i = 0; i < n; ++i) ++next[part(words[i]) + 1];
   for (size_t p = 1; p < parts; ++p) next[p] = static_cast<Count>(next[p] + next[p - 1]);
-  for (int64_t i = 0; i < n; ++i) to[next[part(words[i])]++] = words[i];
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t place = next[part(words[i])]++;
+    to[place] = words[i];
+  }
 }
 
 // Sorts n words that agree in the bits from `top` up; the result is in `to`, `words` is
