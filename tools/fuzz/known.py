@@ -188,8 +188,14 @@ def of_function(call, kind, ours, theirs):
         return "they agree along symmetric matrices"
     if op == "lerp" and any(x.theirs.dtype == torch.complex128 for x in call.inputs):
         return "PyTorch rounds the weight to float32"
-    if op == "into" and kind == "value" and "'float64'" in call.text:
-        return "computed in float32, and rounded once more on the way in one of the two"
+    if op == "into" and kind == "value" and ("'float64'" in call.text or "'cumsum'" in call.text):
+        return "computed in the dtype of the operands, where PyTorch sums in that of out="
+    if op == "fmod" and "second gradient" in kind and has_tiny(call):
+        return "the square of a tiny divisor underflows"
+    if op == "elu" and "second gradient" in kind and has_zero(call):
+        return "which side 0 is on"
+    if op == "lstm" and kind == "requires_grad":
+        return "one op gives all results, whichever weights each of them depends on"
     if op == "into" and kind == "raise" and ours == "no error" and ("dtype" in theirs or "be cast" in theirs):
         return "a result is converted to the dtype of out="
     if kind == "raise" and "expected two float32 or two float64" in ours:

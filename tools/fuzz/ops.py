@@ -21,7 +21,7 @@ BINARY = ("add sub mul div floor_divide remainder fmod pow maximum minimum fmax 
 LOOSE = {"tan", "digamma", "logit", "pow", "remainder", "fmod", "mish", "gelu", "erfc", "tanhshrink",
          "asinh", "acosh", "atanh", "hardswish", "silu", "lgamma", "erfinv", "sinc", "matmul", "addmm", "var",
          "std", "layer_norm", "rms_norm", "group_norm", "attention", "logcumsumexp", "linalg_det", "linalg_inv_ex",
-         "linalg_solve_ex", "linalg_cholesky_ex", "var_mean", "std_mean", "gelu_tanh", "softmax", "log_softmax", "convolution", "grid_sample", "norm", "logsumexp", "logaddexp", "cumprod", "cumsum", "polygamma", "lerp"}
+         "linalg_solve_ex", "linalg_cholesky_ex", "var_mean", "std_mean", "gelu_tanh", "softmax", "log_softmax", "convolution", "grid_sample", "norm", "logsumexp", "logaddexp", "logaddexp2", "cumprod", "cumsum", "polygamma", "lerp"}
 
 
 class Call:

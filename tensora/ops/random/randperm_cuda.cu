@@ -8,7 +8,7 @@
 
 // Note [Shuffling on the GPU]
 // The permutation is the order of random words that hold the elements' numbers in their lowest bits
-// (Note [Shuffling by sorting] in sample_cpu.cpp). The words are uniform, so their leading bits
+// (Note [Shuffling by sorting] in randperm_cpu.cpp). The words are uniform, so their leading bits
 // distribute them into buckets of nearly equal sizes: one kernel counts, a scan finds where buckets
 // begin, a second kernel draws the same words again and puts each where its bucket has room. In
 // which order they arrive there is up to timing, but then a block sorts each bucket, and no two
