@@ -292,6 +292,21 @@ TEST(PytorchParity, ResultsThatAreNoViews) {
   EXPECT_EQ(values(ravel(strided)), (Values{0, 2, 4}));
 }
 
+TEST(PytorchParity, NegativePowersOfTwoOfSmallIntegers) {
+  const Tensor x = tensor({2, 3}).to(kUInt8), exponent = tensor(-4);
+  EXPECT_EQ(values(ldexp(x, exponent)), (Values{0.125, 0.1875}));
+}
+
+TEST(PytorchParity, RolledTensorsLieRowByRow) {
+  const Tensor x = arange(6.).view({3, 2, 1}).transpose(0, 1);
+  EXPECT_TRUE(roll(x, 1, 2).is_contiguous());
+  EXPECT_TRUE(roll(x, 1, 0).is_contiguous());
+}
+
+TEST(PytorchParity, MultivariateLogGammaOfAHugeOrderIsRefused) {
+  EXPECT_NE(error_of([] { mvlgamma(ones({2}), int64_t{1} << 42); }), "");
+}
+
 TEST(PytorchParity, AnInfiniteLimitOfNormsPassesTheGradient) {
   const Tensor x = tensor({3., 4.}).view({1, 2}).requires_grad_();
   renorm(x, 2, 0, std::numeric_limits<double>::infinity()).sum().backward();

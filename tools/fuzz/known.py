@@ -190,10 +190,18 @@ def of_function(call, kind, ours, theirs):
         return "PyTorch rounds the weight to float32"
     if op == "into" and kind == "value" and ("'float64'" in call.text or "'cumsum'" in call.text):
         return "computed in the dtype of the operands, where PyTorch sums in that of out="
-    if op == "fmod" and "second gradient" in kind and has_tiny(call):
+    if op == "fmod" and "second gradient" in kind and (has_tiny(call) or has_zero(call)):
         return "the square of a tiny divisor underflows"
     if op == "elu" and "second gradient" in kind and has_zero(call):
         return "which side 0 is on"
+    if op == "pow" and "second gradient" in kind and has_zero(call):
+        return "the logarithm of 0, times 0 or left out"
+    if op in ("lgamma", "acosh", "logit") and "second gradient" in kind:
+        return "poles, and the end of the domain"
+    if "second gradient" in kind and "bfloat16" in call.text:
+        return "differences of products that are rounded to half types"
+    if op == "module" and "TransformerDecoderLayer" in call.text and ".expand(" in call.text:
+        return "rows of equal numbers, whose normalised rest is rounding"
     if op == "lstm" and kind == "requires_grad":
         return "one op gives all results, whichever weights each of them depends on"
     if op == "into" and kind == "raise" and ours == "no error" and ("dtype" in theirs or "be cast" in theirs):

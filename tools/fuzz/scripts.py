@@ -60,7 +60,7 @@ class Script:
 # What PyTorch refuses and Tensora does, and the other way round.
 ONLY_PYTORCH = ("modified by an inplace operation", "returns multiple views", "is a view and is being modified inplace",
                 "unsupported operation", "a leaf Variable", "no_grad mode", "can't detach views in-place", "detached in-place", "INTERNAL ASSERT",
-                "Expected isFloatingType(grad")
+                "Expected isFloatingType(grad", "returned an invalid gradient")
 ONLY_TENSORA = ("share one memory location", "sizes were changed in place since", "does not fit in place", "cannot change its sizes in place",
                 "a view cannot be detached in place", "is a view that was taken under no_grad")
 

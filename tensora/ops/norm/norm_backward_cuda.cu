@@ -289,8 +289,8 @@ void norm_backward_kernel(const KernelContext& context, const NormBackwardAttrs&
   const RowsInput grad(context, &context.input(0), row_dims),
       x(context, &context.input(1), row_dims),
       of_sum(context, optional_input(context, 5), row_dims);
-  const ParameterInput weight(context, optional_input(context, 4)),
-      mean(context, context.in[2]), rstd(context, context.in[3]);
+  const ParameterInput weight(context, optional_input(context, 4)), mean(context, context.in[2]),
+      rstd(context, context.in[3]);
   const View of_x = *with_rows(context.output(0), row_dims),
              dropped = *with_rows(of_input ? *of_input : context.output(0), row_dims);
   const View* const views[5] = {&of_x, &dropped, &grad.view(), &x.view(),

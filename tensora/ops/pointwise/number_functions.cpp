@@ -32,7 +32,9 @@ bool has_whole_exponent(const Tensor& self, const Tensor& other) {
 /// An exponent without dims is a number, which takes part in the precision of the result.
 Tensor power_of_two(const Tensor& self, const Tensor& exponent) {
   const Arg operands[] = {self, exponent};
-  return pow(2.0, exponent.dim() == 0 ? to(exponent, result_type(operands)) : exponent);
+  const DType dtype = result_type(operands);
+  const bool is_number = exponent.dim() == 0 && is_floating_point(dtype);
+  return pow(2.0, is_number ? to(exponent, dtype) : exponent);
 }
 
 DType power_type(bool complex) { return complex ? kComplex128 : kFloat64; }

@@ -22,7 +22,7 @@ Tensor roll_one(const Tensor& self, int64_t shift, int64_t dim) {
   const int64_t size = self.size(dim);
   if (self.numel() == 0) return clone(self);
   const int64_t start = (size - shift % size) % size;
-  if (start == 0) return clone(self);
+  if (start == 0) return self.is_contiguous() ? clone(self) : contiguous(self);
   return cat({narrow(self, dim, start, size - start), narrow(self, dim, 0, start)}, dim);
 }
 
