@@ -42,47 +42,17 @@ __device__ inline void add_pack(const NormParams& params, unsigned row, long lon
     x[i] = rounded<kPack>(x[i] + residual[i], params.rows.array[kSum].dtype);
 }
 
-/// load_weight(to) and load_bias(to) are called if there is a weight or a bias.
-template <int kPack, class C, class LoadWeight, class LoadBias>
-__device__ inline void scale_pack(const NormParams& params, C mean, C rstd,
-                                  const LoadWeight& load_weight, const LoadBias& load_bias,
+template <int kPack, class C>
+__device__ inline void scale_pack(const NormParams& params, long long position, C mean, C rstd,
                                   C (&x)[kPack]) {
   C weight[kPack], bias[kPack];
 #pragma unroll
   for (int i = 0; i < kPack; ++i) weight[i] = 1, bias[i] = 0;
-  if (params.weight.data) load_weight(weight);
-  if (params.bias.data) load_bias(bias);
+  if (params.weight.data) params.weight.load(position, weight);
+  if (params.bias.data) params.bias.load(position, bias);
 #pragma unroll
   for (int i = 0; i < kPack; ++i) x[i] = (x[i] - mean) * rstd * weight[i] + bias[i];
 }
-
-/// A weight or a bias at the places of a row that a thread holds. Where rows stay raw, one of 16
-/// bits is fetched as they are: loaded pack by pack, each would be waited for alone.
-template <bool kAhead, class Row>
-struct HeldParameter {
-  const ParameterArray& array;
-  const unsigned lane;
-  RawRow<Row> raw;
-
-  __device__ HeldParameter(const ParameterArray& parameter, unsigned lane, int length)
-      : array(parameter), lane(lane) {
-    if (array.data && is_raw()) {
-      const RowArray as_row{const_cast<char*>(array.data), 2, array.dtype};
-      raw.fetch_row(array.data, as_row, lane, length);
-    }
-  }
-  __device__ bool is_raw() const {
-    return kAhead && (array.dtype == DType::bfloat16 || array.dtype == DType::float16);
-  }
-  /// Pack p, which lies within the row.
-  template <class C>
-  __device__ void load(int p, C (&to)[Row::kPack]) const {
-    if (is_raw())
-      raw.convert({nullptr, 2, array.dtype}, p, to);
-    else
-      array.load(Row::position(p, lane), to);
-  }
-};
 
 // One thread of a row's group writes its statistics; all get them.
 template <class C>
@@ -108,14 +78,14 @@ inline constexpr unsigned kBlockOf = kGroup == kWarpThreads ? 256 : kGroup;
 // Blocks that should fit on a processor together: as many loads as possible in flight.
 template <bool kAdds, class C, int kItems, unsigned kGroup>
 inline constexpr int kNormBlocks = kGroup == 1024   ? 1
-                                   : kGroup == 128  ? (kItems == 32 ? 7 : 9)
+                                   : kGroup == 128  ? 9
                                    : sizeof(C) == 8 ? 2
                                    : kItems == 32   ? (kAdds ? 2 : 3)
                                    : kAdds          ? 3
                                                     : 5;
 
 // The mean of a row of `count` elements, 0 unless `centred`, and the mean square of the elements'
-// distances from it. each_pack(body) calls body(p, x) for the packs p that the thread holds.
+// distances from it. each_pack(body) calls body(position, x) for the packs that the thread holds.
 template <class C, int kPack, unsigned kGroup, class EachPack>
 __device__ inline PairOf<C> row_statistics(bool centred, C count, const EachPack& each_pack) {
   if (!centred) {
@@ -180,7 +150,7 @@ __global__ void __launch_bounds__(kBlockOf<kGroup>, kNormBlocks<kAdds, C, kItems
         add_pack(params, number, Row::position(p, lane), residual.values[p], row.values[p]);
     row.store(array[kSum].data + at[kSum], array[kSum], lane, length);
   }
-  // body(p, x) for each pack of the row.
+  // body(position, x) for each pack of the row.
   const auto each_pack = [&](auto body) {
 #pragma unroll
     for (int p = 0; p < Row::kPacks; ++p) {
@@ -192,7 +162,7 @@ __global__ void __launch_bounds__(kBlockOf<kGroup>, kNormBlocks<kAdds, C, kItems
 #pragma unroll
         for (int i = 0; i < kPack; ++i) x[i] = row.values[p][i];
       }
-      body(p, x);
+      body(Row::position(p, lane), x);
     }
   };
   const PairOf<C> statistics =
@@ -200,14 +170,10 @@ __global__ void __launch_bounds__(kBlockOf<kGroup>, kNormBlocks<kAdds, C, kItems
   const C mean = statistics.first;
   const C rstd = finish_statistics(params, number, lane == 0, mean, statistics.second);
   const RowArray& result = array[kResult];
-  using Parameter = HeldParameter<kStaysRaw<kAdds, kPack>, Row>;
-  const Parameter weight(params.weight, lane, length), bias(params.bias, lane, length);
-  each_pack([&](int p, C(&x)[kPack]) {
-    scale_pack(
-        params, mean, rstd, [&](C(&to)[kPack]) { weight.load(p, to); },
-        [&](C(&to)[kPack]) { bias.load(p, to); }, x);
+  each_pack([&](int position, C(&x)[kPack]) {
+    scale_pack(params, position, mean, rstd, x);
     visit_row_dtype<kPack>(result.dtype, [&]<class T>() {
-      store_elements<T>(result.data + at[kResult], result.step, Row::position(p, lane), x);
+      store_elements<T>(result.data + at[kResult], result.step, position, x);
     });
   });
 }
@@ -269,9 +235,7 @@ __global__ void __launch_bounds__(1024) norm_long_rows(const __grid_constant__ N
   each_pack([&](long long i) {
     C x[kPack];
     read(source, in, i, x);
-    scale_pack(
-        params, mean, rstd, [&](C(&to)[kPack]) { params.weight.load(i, to); },
-        [&](C(&to)[kPack]) { params.bias.load(i, to); }, x);
+    scale_pack(params, i, mean, rstd, x);
     visit_row_dtype<kPack>(array[kResult].dtype, [&]<class T>() {
       store_elements<T>(array[kResult].data + at[kResult], array[kResult].step, i, x);
     });
