@@ -37,24 +37,26 @@ void ViewStep::destroy(ViewStep* step) {
 
 namespace {
 
-// The same view of the base as it is now; undefined if the base's sizes do not allow it any more.
-Tensor view_again(const ViewOrigin& view) {
-  const enable_grad recording;
+// The same view of the base as it is now; throws if the base's sizes do not allow it any more.
+Tensor view_again(const Tensor& tensor, const ViewOrigin& view) {
+  Tensor again;
   try {
-    return view.steps->view_of(view.base);
+    const enable_grad recording;
+    again = view.steps->view_of(view.base);
   } catch (const Error&) {
-    return {};
+    // undefined
   }
-}
-
-// The edge of a view whose base was rewritten.
-Edge renewed_edge(const Tensor& tensor, const ViewOrigin& view) {
-  const Tensor again = view_again(view);
   check(again.defined() && again.sizes() == tensor.sizes() && again.strides() == tensor.strides() &&
             again.storage_offset() == tensor.storage_offset(),
         "a view of shape ", tensor.sizes(),
         " was taken of a tensor whose sizes were changed in place since, so that its gradient is "
         "not known; take the view again");
+  return again;
+}
+
+// The edge of a view whose base was rewritten.
+Edge renewed_edge(const Tensor& tensor, const ViewOrigin& view) {
+  const Tensor again = view_again(tensor, view);
   const AutogradMeta& meta = autograd_meta(again);
   return {meta.grad_fn, meta.output};
 }
@@ -204,6 +206,9 @@ void check_inplace(const Tensor& tensor, std::string_view op, bool recording) {
     check(!(base.requires_grad() && base.is_leaf()), op,
           "_: a view of a leaf tensor that requires grad is being used in an in-place operation; "
           "wrap it in no_grad, or work on a clone");
+    // A view that its base no longer has is refused here, before anything is written.
+    if ((recording || base.requires_grad()) && meta->view.seen_version != tensor.version())
+      view_again(tensor, meta->view);
   }
   check(!(tensor.requires_grad() && tensor.is_leaf()), op,
         "_: a leaf tensor that requires grad is being used in an in-place operation; wrap it in "

@@ -32,6 +32,15 @@ TEST(InplaceViews, KeepTheHistory) {
 }
 
 // The same row of the transposed base would be a column; a slice of its second dim is none.
+TEST(InplaceViews, AViewTakenBeforeIsRefusedBeforeItIsWritten) {
+  const Tensor leaf = tensor({2., 3.}).view({2, 1}).requires_grad_();
+  const Tensor base = leaf * 1, part = base.chunk(2, 0).back();
+  base.squeeze_();
+  EXPECT_THROW(part.square_(), Error);
+  EXPECT_THROW(part.mul_(5), Error);
+  EXPECT_TRUE(equal(base.detach(), tensor({2., 3.})));
+}
+
 TEST(InplaceViews, AViewTakenBeforeRefusesAGradient) {
   const auto error = [](const auto& take, const auto& change) -> std::string {
     const Tensor base = ones({3, 3}, {.dtype = kFloat64, .requires_grad = true}) * 1;
