@@ -1,5 +1,6 @@
 // View ops in place, resize_, casts by name and second names: what has no place in the op suite.
 #include <gtest/gtest.h>
+#include <vector>
 
 #include "tensora/tensora.h"
 
@@ -7,7 +8,9 @@ namespace tensora {
 namespace {
 
 TEST(InplaceViews, ChangeTheTensorItself) {
-  const Tensor x = arange(6).view({2, 3}), alias = x;
+  const Tensor x = arange(6).view({2, 3});
+  const std::vector<Tensor> handles = {x};
+  const Tensor& alias = handles[0];
   EXPECT_TRUE(x.t_().is_same(x));
   EXPECT_EQ(alias.sizes(), (Shape{3, 2}));
   EXPECT_EQ(alias.strides(), (Strides{1, 3}));
