@@ -20,6 +20,11 @@ Tensor sheet(int64_t rows, int64_t columns, DType dtype) {
 using Inputs = std::vector<Tensor>;
 using Function = std::function<Tensor(const Inputs&)>;
 
+/// Whether one of a function's rows is.
+bool is_wanted(const std::string& name, const std::string& type) {
+  return (name + "_fb." + type).find(wanted) != std::string::npos;
+}
+
 /// Both rows of a function; gradients are those of `wanted_grads` inputs. `calls_before` are not
 /// timed.
 void both(const std::string& name, const std::string& type, const Inputs& inputs,
@@ -105,7 +110,7 @@ void convolutions(DType dtype, const std::string& type) {
     const std::string name = "conv." + std::to_string(l.in) + "_" + std::to_string(l.out) + "_" +
                              std::to_string(l.kernel) + "_" + std::to_string(l.stride) + "_" +
                              std::to_string(l.size);
-    if ((name + "_fb." + type).find(wanted) == std::string::npos) continue;
+    if (!is_wanted(name, type)) continue;
     const MemoryFormat format = on_gpu() ? MemoryFormat::channels_last : MemoryFormat::contiguous;
     const Tensor x = values({sized(128, 4), l.in, l.size, l.size}, dtype).contiguous(format);
     const Tensor w = values({l.out, l.in, l.kernel, l.kernel}, dtype, 0.11).contiguous(format);
@@ -156,7 +161,7 @@ void attention(DType dtype, const std::string& type) {
     for (int64_t n : {s.batch, s.heads, s.kv_heads, s.length, s.head})
       name += (name == "attention" ? "." : "_") + std::to_string(n);
     name += s.causal ? "_causal" : "";
-    if ((name + "_fb." + type).find(wanted) == std::string::npos) continue;
+    if (!is_wanted(name, type)) continue;
     const auto made = [&](int64_t heads, double step) {
       return values({s.batch, heads, s.length, s.head}, dtype, step);
     };

@@ -373,7 +373,7 @@ Tensor apply_one(const OpBase& op, Args inputs, const void* attrs) {
     const ProfilerRange range(op.name);
     Infer infer(op.name, inputs, info.device);
     op.infer(op, infer, attrs);
-    const Tensor output = make_output(op, inputs, infer.outputs[0], infer.device);
+    Tensor output = make_output(op, inputs, infer.outputs[0], infer.device);
     run_kernel(op, inputs, {&output, 1}, infer, info.device, attrs);
     return output;
   }

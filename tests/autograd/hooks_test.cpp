@@ -80,7 +80,7 @@ TEST(Hooks, WhatReplacesAGradientMustLookLikeIt) {
     const Tensor x = leaf({1, 2});
     const Tensor y = x * 2;
     y.register_hook(std::move(hook));
-    const std::string text = error_of([&] { y.sum().backward(); });
+    std::string text = error_of([&] { y.sum().backward(); });
     EXPECT_FALSE(x.grad().defined());
     return text;
   };
