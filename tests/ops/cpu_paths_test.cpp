@@ -1,6 +1,7 @@
 // The CPU's kernels take other paths beyond some sizes: results are written past the cache, lines
 // are computed several at a time, keys are packed. Each is held against a plain loop.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -25,8 +26,7 @@ TEST(CpuPathsTest, LargeCastsToBfloat16RoundAsSingleNumbers) {
   const auto* const bits = static_cast<const uint16_t*>(narrow.data_ptr());
   for (int64_t i = 0; i < n; ++i) {
     ASSERT_EQ(bits[i], BFloat16(from[i]).bits) << i;
-    const uint32_t expected = uint32_t{bits[i]} << 16;
-    ASSERT_EQ(std::memcmp(wide.data_ptr<float>() + i, &expected, 4), 0) << i;
+    ASSERT_EQ(std::bit_cast<uint32_t>(wide.data_ptr<float>()[i]), uint32_t{bits[i]} << 16) << i;
   }
 }
 
