@@ -304,7 +304,7 @@ TEST(PytorchParity, RolledTensorsLieRowByRow) {
 }
 
 TEST(PytorchParity, MultivariateLogGammaOfAHugeOrderIsRefused) {
-  EXPECT_NE(error_of([] { mvlgamma(ones({2}), int64_t{1} << 42); }), "");
+  EXPECT_NE(error_of([] { mvlgamma(ones({2}), int64_t{1} << 62); }), "");
 }
 
 TEST(PytorchParity, AnInfiniteLimitOfNormsPassesTheGradient) {
