@@ -337,7 +337,7 @@ def agree(name, ours, theirs, narrow=None):
 
 def run_ours(program, device, pattern):
     done = subprocess.run([str(program), "--device", device, "--filter", pattern],
-                          stdout=subprocess.PIPE, text=True)
+                          stdout=subprocess.PIPE, text=True, env={**os.environ, "TENSORA_CUDA_TUNE_CONV": "1"})
     if done.returncode != 0:
         sys.exit(f"{program.name} failed with status {done.returncode}")
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

@@ -136,7 +136,12 @@ def range(start, end=None, step=1, **options):
     """arange with its end included, as PyTorch's deprecated function has it."""
     if end is None:
         start, end = 0, start
-    return _C.arange(start, end + step * 0.5, step, **options)
+    if step == 0:
+        raise RuntimeError("range: step must not be 0")
+    if not (end - start) / step >= 0:
+        raise RuntimeError(f"range: no steps of {step} lead from {start} to {end}")
+    last = start + int((end - start) / step) * step
+    return _C.arange(start, last + step * 0.5, step, **options)
 
 
 @_public
@@ -215,8 +220,11 @@ def unravel_index(indices, shape):
     """Indices of the flattened tensor as one int64 tensor per dim."""
     if indices.is_floating_point() or indices.is_complex() or indices.dtype is _C.bool:
         raise TypeError(f"unravel_index: expected indices of an integer dtype, got {indices.dtype}")
+    sizes = (shape,) if isinstance(shape, int) else tuple(shape)
+    if builtins.any(size < 0 for size in sizes):
+        raise ValueError(f"unravel_index: shape must not have negative sizes, got {sizes}")
     indices, result = indices.long(), []
-    for size in reversed((shape,) if isinstance(shape, int) else shape):
+    for size in reversed(sizes):
         result.insert(0, indices % size)
         indices = indices // size
     return tuple(result)

@@ -207,8 +207,7 @@ void check_inplace(const Tensor& tensor, std::string_view op, bool recording) {
           "_: a view of a leaf tensor that requires grad is being used in an in-place operation; "
           "wrap it in no_grad, or work on a clone");
     // A view that its base no longer has is refused here, before anything is written.
-    if ((recording || base.requires_grad()) && meta->view.seen_version != tensor.version())
-      view_again(tensor, meta->view);
+    if (recording || base.requires_grad()) view_again(tensor, meta->view);
   }
   check(!(tensor.requires_grad() && tensor.is_leaf()), op,
         "_: a leaf tensor that requires grad is being used in an in-place operation; wrap it in "

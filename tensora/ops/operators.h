@@ -119,7 +119,8 @@ inline Tensor operator<=(Scalar a, const Tensor& b) { return ge(b, a); }
 inline Tensor operator>(Scalar a, const Tensor& b) { return lt(b, a); }
 inline Tensor operator>=(Scalar a, const Tensor& b) { return le(b, a); }
 
-// What a functor writes as select(condition, yes, no), scaled(x, factor) and zero_like(x).
+// What a functor writes as select(condition, yes, no), scaled(x, factor), zero_like(x) and
+// div_trunc(a, b).
 inline Tensor select(const Tensor& condition, const Tensor& yes, const Tensor& no) {
   return where(condition, yes, no);
 }
@@ -131,5 +132,6 @@ inline Tensor select(const Tensor& condition, Scalar yes, const Tensor& no) {
 }
 inline Tensor scaled(const Tensor& x, Scalar factor) { return factor == 1 ? x : mul(x, factor); }
 inline Tensor zero_like(const Tensor& x) { return zeros_like(x); }
+inline Tensor div_trunc(const Tensor& a, const Tensor& b) { return div(a, b, "trunc"); }
 
 }  // namespace tensora

@@ -1,9 +1,12 @@
 // The gradients of attention on Hopper: one pass, whose sums are atomic, against the two kernels
 // that give the same bits every time, and against float64; and the same by cuDNN.
+#include <atomic>
+#include <thread>
 #include <vector>
 
 #include "tensora/autograd/engine.h"
 #include "tensora/backend/cuda/cudnn/attention.h"
+#include "tensora/backend/cuda/runtime/graph.h"
 #include "tests/cuda/gpu.h"
 
 namespace tensora::test {
@@ -23,7 +26,8 @@ class AttentionOnGpu : public Gpu {
   /// layer leaves them.
   static std::vector<Tensor> gradients(const AttentionSample& s, DType dtype, Device device,
                                        bool result_too = false) {
-    manual_seed(7);
+    Generator generator(7);
+    const GeneratorScope seeded(generator);
     const auto make = [&](int64_t length, int64_t heads, int64_t size) {
       const Tensor values = randn({s.batch, length, heads, size}).to(kBFloat16);
       return values.to(dtype).to(device).transpose(1, 2).requires_grad_();
@@ -145,6 +149,44 @@ TEST_F(AttentionOnGpu, CudnnOnlyWhereItMay) {
                        1e-2, 1e-2));
   set_attention_choice(AttentionChoice::automatic);
   EXPECT_LE(attention_plan_counts().runs, before + 1);  // the contiguous one
+}
+
+TEST_F(AttentionOnGpu, ByCudnnInAGraph) {
+  set_attention_choice(AttentionChoice::cudnn);
+  const Tensor x = randn({2, 4, 256, 128}, {.dtype = kBFloat16, .device = kCuda});
+  const int64_t before = attention_plan_counts().runs;
+  Tensor y;
+  cuda::Graph graph;  // the first call of these sizes: the plan is made within the capture
+  graph.capture([&] { y = scaled_dot_product_attention(x, x, x, {}, 0, true); });
+  const bool ran = attention_plan_counts().runs == before + 1;
+  x.copy_(randn({2, 4, 256, 128}, {.dtype = kBFloat16, .device = kCuda}));
+  graph.replay();
+  set_attention_choice(AttentionChoice::own);
+  const Tensor expected = scaled_dot_product_attention(x, x, x, {}, 0, true);
+  set_attention_choice(AttentionChoice::automatic);
+  EXPECT_LT(apart(y, expected), 1e-2);
+  if (!ran) GTEST_SKIP() << "no cuDNN from 9.16 on";
+}
+
+TEST_F(AttentionOnGpu, ByCudnnFromSeveralThreads) {
+  constexpr AttentionSample kShapes[] = {{2, 4, 4, 256, 256, 128, 128, true},
+                                         {1, 4, 2, 320, 320, 64, 64, false}};
+  std::vector<std::vector<Tensor>> expected;
+  for (const AttentionSample& s : kShapes) expected.push_back(gradients(s, kBFloat16, kCuda));
+  set_attention_choice(AttentionChoice::cudnn);
+  std::atomic<int> wrong = 0;
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int run = 0; run < 20; ++run)
+        for (size_t shape = 0; shape < 2; ++shape) {
+          const std::vector<Tensor> found = gradients(kShapes[shape], kBFloat16, kCuda);
+          for (size_t i = 0; i < 3; ++i) wrong += apart(found[i], expected[shape][i]) > 1e-2;
+        }
+    });
+  threads.clear();  // joins them
+  set_attention_choice(AttentionChoice::automatic);
+  EXPECT_EQ(wrong, 0);
 }
 
 }  // namespace

@@ -158,5 +158,13 @@ TEST(Names, ThatAreSecondOnes) {
   EXPECT_EQ(zeros({2, 3}).rot90().sizes(), (Shape{3, 2}));
 }
 
+TEST(InplaceViews, AViewOfABaseWithOtherSizesIsNotWritten) {
+  const Tensor a = tensor({2.}).requires_grad_(), base = ones({3, 3});
+  const Tensor row = base.chunk(2, 0)[1];
+  base.t_();  // changes no element
+  EXPECT_THROW(row.addcmul_(a, a), Error);
+  EXPECT_TRUE(equal(base, ones({3, 3})));
+}
+
 }  // namespace
 }  // namespace tensora

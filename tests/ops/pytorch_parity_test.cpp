@@ -322,5 +322,59 @@ TEST(PytorchParity, ComplexProductsAddedInPlace) {
   EXPECT_TRUE(allclose(sums, (a + matmul(a, a)).unsqueeze(0)));
 }
 
+TEST(PytorchParity, SortedTensorsLieAsTheOneThatWasSorted) {
+  const Tensor x = arange(6.).view({3, 2}).transpose(0, 1);
+  const auto [sorted, positions] = sort(x, -1, true);
+  EXPECT_EQ(sorted.strides(), x.strides());
+  EXPECT_EQ(positions.strides(), x.strides());
+  EXPECT_EQ(values(sorted), (Values{4, 2, 0, 5, 3, 1}));
+  EXPECT_TRUE(std::get<0>(sort(x.narrow(1, 0, 1).expand({2, 3}), 0)).is_contiguous());
+}
+
+TEST(PytorchParity, RunningSumsOfComplexExponentials) {
+  const Tensor x = complex(tensor({1., -2., 800., 3.}), tensor({0.5, 3., -1., 2.})).requires_grad_();
+  const Tensor y = logcumsumexp(x, 0), short_y = logcumsumexp(x.narrow(0, 0, 2), 0);
+  EXPECT_TRUE(allclose(short_y, log(cumsum(exp(x.narrow(0, 0, 2)), 0))));
+  EXPECT_TRUE(allclose(y.narrow(0, 2, 2), x.narrow(0, 2, 1).expand({2})));
+  real(short_y).sum().backward();
+  const Tensor total = exp(x.detach().narrow(0, 0, 2)).sum();
+  const Tensor last = conj(exp(x.detach().narrow(0, 1, 1)) / total);
+  EXPECT_TRUE(allclose(x.grad().narrow(0, 1, 1), last));
+}
+
+// Where a quotient is infinite, and where a number has no exponent.
+TEST(PytorchParity, SecondGradientsThatAreZero) {
+  const auto second = [](const Tensor& y, const Tensor& x) {
+    const Tensor first = grad(y.sum(), {x}, {.create_graph = true})[0];
+    if (!first.requires_grad()) return values(zeros_like(x));
+    return values(grad((first * first).sum(), {x}, {.allow_unused = true})[0]);
+  };
+  const Tensor divisor = tensor({0., 2., 1e-300}).requires_grad_();
+  EXPECT_EQ(second(fmod(tensor({0., 5., 0.}), divisor)[1], divisor), (Values{0, 0, 0}));
+  const Tensor x = tensor({0., 3.}).requires_grad_();
+  EXPECT_EQ(second(std::get<0>(frexp(x)), x), (Values{0, 0}));
+}
+
+TEST(PytorchParity, MistakesThatAreNamed) {
+  const Tensor x = ones({2, 4}), whole = ones({2, 4}, {.dtype = kInt64});
+  EXPECT_NE(error_of([&] { kl_div(x, whole); }), "");
+  EXPECT_NE(error_of([&] { lp_pool1d(x, 0, 2); }), "");
+  EXPECT_NE(error_of([&] { softshrink(x, std::numeric_limits<double>::infinity()); }), "");
+  EXPECT_NE(error_of([&] { linear(x, ones({3, 4}), ones({2})); }), "");
+}
+
+TEST(PytorchParity, ShapesThatBroadcast) {
+  const Tensor x = arange(8.).view({2, 4}), weight = ones({3, 4});
+  const Tensor plain = linear(x, weight);
+  EXPECT_EQ(values(linear(x, weight, tensor(2.))), values(plain + 2));
+  EXPECT_EQ(values(linear(x, weight, tensor({1., 2., 3.}).view({1, 3}))),
+            values(plain + tensor({1., 2., 3.})));
+  EXPECT_TRUE(allclose(multilabel_soft_margin_loss(x, ones({4})),
+                       multilabel_soft_margin_loss(x, ones({2, 4}))));
+  EXPECT_EQ(values(msort(tensor(5.))), (Values{5}));
+  EXPECT_EQ(pow(complex(tensor(1.), tensor(2.)), ones({4}, {.dtype = kFloat32})).dtype(),
+            kComplex64);
+}
+
 }  // namespace
 }  // namespace tensora

@@ -226,7 +226,10 @@ def test_small_types():
     (lambda: torch.add(1, 2, 3, 4), TypeError), (lambda: torch.ones(2).nothing, AttributeError),
     (lambda: torch.no_such_thing, AttributeError), (lambda: torch.ones(2).add(other=1, wrong=2), TypeError),
     (lambda: torch.cat([torch.ones(1), 2]), TypeError), (lambda: torch.ones(3).view(2), RuntimeError),
-    (lambda: torch.ones(2, device="nowhere"), RuntimeError), (lambda: torch.ones(2).add(None), Exception)])
+    (lambda: torch.ones(2, device="nowhere"), RuntimeError), (lambda: torch.ones(2).add(None), Exception),
+    (lambda: torch.range(0, 3, -1), RuntimeError), (lambda: torch.unravel_index(torch.tensor([1]), (2, -3)), ValueError),
+    (lambda: torch.nn.functional.adaptive_avg_pool1d(torch.ones(2, 4), -1), RuntimeError),
+    (lambda: torch.nn.functional.hardtanh(torch.ones(2), 2, 1), ValueError)])
 def test_errors_have_pytorch_types(call, error):
     with pytest.raises(error):
         call()
@@ -237,3 +240,9 @@ def test_signatures_and_documentation():
     assert "dim" in inspect.signature(torch.sum).parameters
     assert torch.sum.__doc__.startswith("sum(") and torch.relu.__name__ == "relu"
     assert "did you mean" in str(pytest.raises(AttributeError, lambda: torch.zeross).value)
+
+
+@pytest.mark.parametrize("arguments, expected", [
+    ((0, 4.5, 7), [0]), ((0, 3), [0, 1, 2, 3]), ((5, 0, -2), [5, 3, 1]), ((1, 2, 0.25), [1, 1.25, 1.5, 1.75, 2])])
+def test_range_includes_its_end(arguments, expected):
+    assert torch.range(*arguments).tolist() == expected

@@ -130,6 +130,8 @@ def reason(call, kind, ours, theirs):
         return "tolerance and quotient are not rounded to the half type"
     if op == "norm" and has_huge(call):
         return "powers of huge elements overflow; PyTorch takes a single one as it is"
+    if op in ("matmul", "addmm") and has_huge(call):
+        return "what remains where huge products cancel depends on the order of the sum"
     if op == "prod" and has_huge(call):
         return "whether 0 meets an infinity depends on the order of the factors"
     if op == "slice" and kind == "type" and (numel == 0 or str(2**63 - 1) in call.text):
@@ -158,6 +160,28 @@ MISHAPS = ("view size is not compatible", "modified by an inplace operation", "E
 IN_PLACE = ("eq", "ne", "lt", "le", "gt", "ge", "logical_and", "logical_or", "logical_xor", "logical_not")
 
 
+# What PyTorch says of a wrong argument that Tensora has an answer for, or the other way round.
+ANSWERED = ("cannot be converted to type", "is not differentiable with respect to argument", "expected scalar type",
+            "same dtype", "Found dtype", "expected dtype", "mixed dtype", "can't be cast", "to have non-zero size",
+            "only concrete integers", "could not create a primitive", "Negative strides", "doesn't match the broadcast",
+            "Unsupported input type", "Index to scalar", "input.dim() must be greater or equal", "oating point or complex")
+REFUSED = ("must have shape", "factorised in float32 and float64", "must be below 2^31", "too many rows or columns",
+           "is too large", "has too many elements", "must be in [0, 100)", "p must be a number", "not supported for complex",
+           "expected operands of one dtype", "expected one dtype", "without overflow", "scale_factor must be positive",
+           "sizes and strides must not be negative", "is out of bounds", "must have 4 or 5 dims")
+
+
+def of_mistake(kind, ours, theirs):
+    """Why wrong arguments may be treated otherwise: with a number where PyTorch refuses, or refused by name."""
+    if "raise" in kind and ours == "no error" and any(words in theirs for words in ANSWERED):
+        return "answered"
+    if "raise" in kind and theirs == "no error" and any(words in ours for words in REFUSED):
+        return "refused"
+    if "raise" not in kind and ("nan" in ours + theirs or "inf" in ours + theirs):
+        return "numbers that no formula is made for"
+    return "of nothing" if kind == "requires_grad" else ""
+
+
 def one_column(size):
     """Whether images are resized to a width of 1."""
     return (size[-1] if isinstance(size, tuple) else size) == 1
@@ -172,34 +196,22 @@ def of_function(call, kind, ours, theirs):
         return "PyTorch has no second gradient here"
     if kind == "memory" and any(x.theirs.is_complex() for x in call.inputs) and "True" not in ours:
         return "PyTorch's conjugate is a view"
-    if "second gradient" in kind and "float16" in call.text and ("inf" in theirs or "nan" in theirs):
-        return "it overflows in float16"
-    if op == "logcumsumexp" and "not supported for complex" in ours:
-        return "complex numbers are not there yet"
     if op == "atan2" and "gradient" in kind and len({x.theirs.dtype for x in call.inputs}) > 1:
         return "PyTorch squares the operands before it promotes them"
     if op == "cast" and "expected a floating-point dtype" in ours and min(x.theirs.numel() for x in call.inputs) == 0:
         return "PyTorch has no kernel either, and needs none without elements"
-    if op == "cast" and "gradient" in kind and any(f"'{half}'" in call.text for half in HALVES):
-        return "rounded to the half type on the way"
-    if op == "frexp" and "second gradient" in kind and has_zero(call):
-        return "the mantissa over the number has none at 0"
+    if op == "cast" and "gradient" in kind and any(f"'{narrow}'" in call.text for narrow in (*HALVES, "float32")):
+        return "rounded to the given dtype on the way"
+    if op == "pow" and "second gradient" in kind and has_zero(call):
+        return "the logarithm of 0, times 0 or left out"
+    if op == "grid_sample" and "second gradient" in kind and any(half in call.text for half in HALVES):
+        return "which elements a rounded place lies between"
     if op == "eigvalsh" and kind == "second gradient value":
         return "they agree along symmetric matrices"
     if op == "lerp" and any(x.theirs.dtype == torch.complex128 for x in call.inputs):
         return "PyTorch rounds the weight to float32"
     if op == "into" and kind == "value" and ("'float64'" in call.text or "'cumsum'" in call.text):
         return "computed in the dtype of the operands, where PyTorch sums in that of out="
-    if op == "fmod" and "second gradient" in kind and (has_tiny(call) or has_zero(call)):
-        return "the square of a tiny divisor underflows"
-    if op == "elu" and "second gradient" in kind and has_zero(call):
-        return "which side 0 is on"
-    if op == "pow" and "second gradient" in kind and has_zero(call):
-        return "the logarithm of 0, times 0 or left out"
-    if op in ("lgamma", "acosh", "logit") and "second gradient" in kind:
-        return "poles, and the end of the domain"
-    if "second gradient" in kind and "bfloat16" in call.text:
-        return "differences of products that are rounded to half types"
     if op == "module" and "TransformerDecoderLayer" in call.text and ".expand(" in call.text:
         return "rows of equal numbers, whose normalised rest is rounding"
     if op == "lstm" and kind == "requires_grad":
@@ -251,6 +263,8 @@ def of_function(call, kind, ours, theirs):
         return "PyTorch keeps 32 bits of the exponent"
     if op == "ldexp" and "gradient" in kind and ("inf" in theirs or has_special(call)):
         return "PyTorch's power of two is a float32"
+    if op == "cosine_similarity" and "gradient" in kind and any(half in call.text for half in HALVES):
+        return "along a vector the gradient is the rest of a difference"
     if op == "entr" and has_special(call):
         return "gradients at NaN and infinity"
     return reason(call, kind, ours, theirs)

@@ -176,7 +176,6 @@ LINES = {
     "flip": Line(anything, dims=dims),
     "gelu_tanh": Line(floats, theirs=lambda x: F.gelu(x, approximate="tanh")),
     "heaviside": Line(anything, alike),
-    "frexp_mantissa": Line(floats, theirs=lambda x: torch.frexp(x)[0]),
     "frexp_exponent": Line(floats, grads=False, theirs=lambda x: torch.frexp(x)[1].to(x.dtype)),
     "nextafter": Line(lambda r, s, b: make(r, r.choice(["float32", "float64"]), s, True), alike),
     "ldexp": Line(floats, lambda r, s, b: make(r, "int32", list(b[0].theirs.shape)), grads=False),

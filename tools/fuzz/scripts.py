@@ -48,8 +48,6 @@ class Script:
                 errors.append("")
             except ERRORS as error:
                 errors.append(f"{type(error).__name__}: {error}".split("\n")[0])
-        if not errors[0] and "view size is not compatible" in errors[1] and any("sort(" in line for line in self.text):
-            raise Ended  # PyTorch's sorted tensor lies as the one that was sorted, ours row by row
         check_errors(*errors)
         if errors[0]:
             self.text[-1] += ": both refuse"
@@ -60,7 +58,7 @@ class Script:
 # What PyTorch refuses and Tensora does, and the other way round.
 ONLY_PYTORCH = ("modified by an inplace operation", "returns multiple views", "is a view and is being modified inplace",
                 "unsupported operation", "a leaf Variable", "no_grad mode", "can't detach views in-place", "detached in-place", "INTERNAL ASSERT",
-                "Expected isFloatingType(grad", "returned an invalid gradient")
+                "Expected isFloatingType(grad", "returned an invalid gradient", "doesn't match the broadcast shape")
 ONLY_TENSORA = ("share one memory location", "sizes were changed in place since", "does not fit in place", "cannot change its sizes in place",
                 "a view cannot be detached in place", "is a view that was taken under no_grad")
 

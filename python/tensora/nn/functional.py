@@ -1,4 +1,5 @@
 """The functions behind the layers. Those that are not written out here are the ops themselves."""
+import builtins
 import math
 
 from .. import _C
@@ -29,11 +30,18 @@ def _inplace(name):
     return activation
 
 
-for _name in ("relu", "relu6", "elu", "selu", "celu", "silu", "mish", "leaky_relu", "hardtanh", "hardsigmoid",
+for _name in ("relu", "relu6", "elu", "selu", "celu", "silu", "mish", "leaky_relu", "hardsigmoid",
               "hardswish", "threshold"):
     globals()[_name] = _inplace(_name)
 for _name in ("relu_", "elu_", "selu_", "celu_", "leaky_relu_", "hardtanh_", "threshold_"):
     globals()[_name] = getattr(_C, _name)
+
+
+def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
+    """Clamped between two numbers."""
+    if min_val > max_val:
+        raise ValueError(f"hardtanh: min_val must not be above max_val, got {min_val} and {max_val}")
+    return (_C.hardtanh_ if inplace else _C.hardtanh)(input, min_val, max_val)
 
 
 def rrelu(input, lower=1. / 8, upper=1. / 3, training=False, inplace=False):
@@ -125,6 +133,8 @@ def _pool(name, has_stride=True):
 
 
 def _output_size(input, size):
+    if builtins.any(wanted is not None and wanted < 0 for wanted in ((size,) if isinstance(size, int) else size)):
+        raise RuntimeError(f"adaptive pooling: output_size must not be negative, got {size}")
     if isinstance(size, int):
         return size
     spatial = input.shape[-len(size):]

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <limits>
+
 #include "tensora/backend/cuda/memory/scratch.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/ops/attention/attention_mma.cuh"
@@ -8,16 +11,16 @@
 // tile of 16, so that grouped heads cost no more reading. Its four warps take 16 keys of each tile
 // each and have a softmax of their own; several tiles are in flight. At the end the warps' results
 // are brought to a common largest score and added, and so are those of the parts, by a second
-// kernel, if there is more than one. The number of parts depends on sizes alone.
+// kernel, if there is more than one. The number of parts depends on sizes alone: see best_parts.
 
 namespace tensora::cuda {
 namespace {
 
 constexpr int kThreadsOfBlock = 128, kTileRows = 16;
 
-template <int width>
+template <int width, int stages>
 struct DecodeTile {
-  static constexpr int kKeys = 64, kStages = width <= 128 ? 3 : 2;
+  static constexpr int kKeys = 64, kStages = stages;
   static constexpr int kKeyBytes = kKeys * width * 2;
   static constexpr int kQueryBytes = kTileRows * width * 2;
   static constexpr int kShared = kQueryBytes + 2 * kStages * kKeyBytes;
@@ -57,10 +60,19 @@ template <int width>
 struct DecodeState {
   float sums[width / 8][4];
   float largest[2], total[2];
+  // The queries as the left factor, if registers suffice.
+  static constexpr bool kHoldsQueries = width <= 128;
+  unsigned queries[kHoldsQueries ? width / 16 : 1][4];
+
+  __device__ void load_query(unsigned tile, unsigned k) {
+    const unsigned lane = threadIdx.x % 32;
+    load_matrices(queries[kHoldsQueries ? k : 0],
+                  tile + chunk_at<width>(lane % 16, k * 2 + lane / 16));
+  }
 };
 
 // A warp's 16 keys of one tile.
-template <class T, int width>
+template <class T, int width, int key_bytes>
 __device__ inline void attend_keys(const AttentionCall& call, HeadPlace place,
                                    const DecodeRows& rows, unsigned query_tile, unsigned key_tile,
                                    int key, DecodeState<width>& state) {
@@ -68,8 +80,9 @@ __device__ inline void attend_keys(const AttentionCall& call, HeadPlace place,
   float scores[2][4] = {};
 #pragma unroll
   for (unsigned k = 0; k < width / 16; ++k) {
-    unsigned left[4], right[4];
-    load_matrices(left, query_tile + chunk_at<width>(lane % 16, k * 2 + lane / 16));
+    unsigned right[4];
+    if constexpr (!state.kHoldsQueries) state.load_query(query_tile, k);
+    const auto& left = state.queries[state.kHoldsQueries ? k : 0];
     load_matrices(right, key_tile + chunk_at<width>(warp * 16 + lane % 8 + lane / 16 * 8,
                                                     k * 2 + lane / 8 % 2));
     multiply_add<T>(scores[0], left, right[0], right[1]);
@@ -111,7 +124,7 @@ __device__ inline void attend_keys(const AttentionCall& call, HeadPlace place,
 #pragma unroll
   for (int i = 0; i < 4; ++i)
     left[i] = round_pair<T>(scores[i / 2][i % 2 * 2], scores[i / 2][i % 2 * 2 + 1]);
-  const unsigned value_tile = key_tile + DecodeTile<width>::kKeyBytes;
+  const unsigned value_tile = key_tile + key_bytes;
 #pragma unroll
   for (unsigned n = 0; n < width / 16; ++n) {
     unsigned right[4];
@@ -178,10 +191,10 @@ __device__ inline void join_warps(const AttentionCall& call, int64_t batch, cons
   }
 }
 
-template <class T, int width>
+template <class T, int width, int stages>
 __global__ void __launch_bounds__(kThreadsOfBlock)
     attention_decode(const AttentionCall call, const Parts parts, int part_keys) {
-  using Tile = DecodeTile<width>;
+  using Tile = DecodeTile<width, stages>;
   extern __shared__ __align__(128) char shared[];
   const auto query_tile = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   const auto key_tile = [&](int step) {
@@ -214,8 +227,12 @@ __global__ void __launch_bounds__(kThreadsOfBlock)
   for (int step = 0; step < steps; ++step) {
     wait_for_copies<Tile::kStages - 2>();
     __syncthreads();  // the tile has arrived, and the oldest one is no longer read
+    if (state.kHoldsQueries && step == 0) {
+#pragma unroll
+      for (unsigned k = 0; k < width / 16; ++k) state.load_query(query_tile, k);
+    }
     request(step + Tile::kStages - 1);
-    attend_keys<T, width>(call, place, rows, query_tile, key_tile(step), begin + step * Tile::kKeys,
+    attend_keys<T, width, Tile::kKeyBytes>(call, place, rows, query_tile, key_tile(step), begin + step * Tile::kKeys,
                           state);
   }
   wait_for_copies<0>();
@@ -223,48 +240,80 @@ __global__ void __launch_bounds__(kThreadsOfBlock)
   join_warps<T, width>(call, batch, rows, parts, part, shared, state);
 }
 
-// A warp per line brings its parts together.
+constexpr int kMostParts = kThreadsOfBlock;  // a thread has one
+
+// A block per line brings its parts together.
 template <class T>
 __global__ void __launch_bounds__(kThreadsOfBlock)
     join_parts(const AttentionCall call, const Parts parts, int width, int64_t lines) {
-  const int64_t line = int64_t{blockIdx.x} * (kThreadsOfBlock / 32) + threadIdx.x / 32;
-  if (line >= lines) return;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  float most = kHidden, total = 0;
+  __shared__ float factors[kMostParts], largest_of[kThreadsOfBlock / 32];
+  const int64_t line = blockIdx.x;
+  const int thread = static_cast<int>(threadIdx.x);
+  const bool has_part = thread < parts.count;
+  const float largest = has_part ? parts.largest[thread * lines + line] : kHidden;
+  float most = largest;
+#pragma unroll
+  for (int step = 16; step > 0; step /= 2)
+    most = fmaxf(most, __shfl_xor_sync(kWholeWarp, most, step));
+  if (thread % 32 == 0) largest_of[thread / 32] = most;
+  __syncthreads();
+  for (const float other : largest_of) most = fmaxf(most, other);
+  factors[thread] = power_of_two(largest - (most == kHidden ? 0.0f : most));
+  __syncthreads();
+  float total = 0;
+#pragma unroll 8
   for (int part = 0; part < parts.count; ++part)
-    most = fmaxf(most, parts.largest[part * lines + line]);
-  const float base = most == kHidden ? 0.0f : most;
-  for (int part = 0; part < parts.count; ++part)
-    total +=
-        parts.totals[part * lines + line] * power_of_two(parts.largest[part * lines + line] - base);
-  if (lane == 0)
+    total += parts.totals[part * lines + line] * factors[part];
+  if (thread == 0)
     static_cast<float*>(call.logarithms)[line] =
         total == 0 ? kHidden : (most + __log2f(total)) / kLog2E;
   const int64_t query = line % call.queries, head = line / call.queries % call.heads,
                 batch = line / call.queries / call.heads;
   const int64_t at = batch * call.result.strides[0] + head * call.result.strides[1] +
                      query * call.result.strides[2];
-  for (int col = lane; col < call.value_size; col += 32) {
+  for (int col = thread; col < call.value_size; col += kThreadsOfBlock) {
     float sum = 0;
+#pragma unroll 8
     for (int part = 0; part < parts.count; ++part)
-      sum += parts.sums[(part * lines + line) * width + col] *
-             power_of_two(parts.largest[part * lines + line] - base);
+      sum += parts.sums[(part * lines + line) * width + col] * factors[part];
     reinterpret_cast<T*>(call.result.data)[at + col] = store_value<T>(total == 0 ? 0 : sum / total);
   }
 }
 
-template <class T, int width>
+// In how many parts the keys are read, `tiles` in all, by the blocks of `pairs` sequences and groups
+// on `processors`, each of which holds `at_once` blocks. The times are multiples of what a tile
+// takes when the memory is busy: a block cannot take its tiles faster than `kAlone` of them, and
+// those of one processor share its part of the memory's speed. A block needs time to begin, and
+// parts have to be joined.
+int64_t best_parts(int64_t pairs, int64_t tiles, int64_t processors, int64_t at_once) {
+  constexpr double kAlone = 1.7, kJoin = 4;
+  constexpr int64_t kBegin = 3, kLeastTiles = 4;
+  int64_t best = 1;
+  double least = std::numeric_limits<double>::infinity();
+  const int64_t most = std::clamp<int64_t>(tiles / kLeastTiles, 1, kMostParts);
+  for (int64_t count = 1; count <= most; ++count) {
+    const int64_t blocks = (pairs * count + processors - 1) / processors;
+    const int64_t turns = (blocks + at_once - 1) / at_once;
+    const double tile = std::max(kAlone, static_cast<double>(std::min(blocks, at_once)));
+    const double time = static_cast<double>(turns * ((tiles + count - 1) / count + kBegin)) * tile +
+                        (count > 1 ? kJoin : 0);
+    if (time >= least) continue;
+    least = time;
+    best = count;
+  }
+  return best;
+}
+
+template <class T, int width, int stages>
 bool launch_decode(std::string_view op, int device, const AttentionCall& call) {
-  using Tile = DecodeTile<width>;
+  using Tile = DecodeTile<width, stages>;
   if (most_shared_memory(device) < Tile::kShared + 1024) return false;
-  // Enough blocks to fill the device several times, but parts of at least kLeastKeys.
-  constexpr int64_t kLeastKeys = 256;
   const int64_t pairs = call.sequences * call.groups;
-  const int64_t wanted = int64_t{8} * device_info(device).multiprocessors;
-  const int64_t most = std::max<int64_t>(call.keys / kLeastKeys, 1);
-  int64_t count = std::clamp<int64_t>((wanted + pairs - 1) / pairs, 1, most);
-  const int64_t part_keys =
-      ((call.keys + count - 1) / count + Tile::kKeys - 1) / Tile::kKeys * Tile::kKeys;
+  const int64_t tiles = (call.keys + Tile::kKeys - 1) / Tile::kKeys;
+  // A block's shared memory, and the kilobyte that the system takes with it.
+  const int64_t per_processor = (most_shared_memory(device) + 1024) / (Tile::kShared + 1024);
+  int64_t count = best_parts(pairs, tiles, device_info(device).multiprocessors, per_processor);
+  const int64_t part_keys = (tiles + count - 1) / count * Tile::kKeys;
   count = std::max<int64_t>((call.keys + part_keys - 1) / std::max<int64_t>(part_keys, 1), 1);
   const int64_t lines = call.sequences * call.heads * call.queries;
   const Scratch memory(
@@ -273,15 +322,14 @@ bool launch_decode(std::string_view op, int device, const AttentionCall& call) {
   float* const sums = reinterpret_cast<float*>(memory.data());
   const Parts parts{sums, sums + count * lines * width, sums + count * lines * (width + 1),
                     static_cast<int>(count)};
-  const auto kernel = attention_decode<T, width>;
+  const auto kernel = attention_decode<T, width, stages>;
   allow_shared_memory(device, reinterpret_cast<const void*>(kernel), Tile::kShared);
   check(pairs * count < (int64_t{1} << 31), op, ": too many tiles for one launch: ", pairs * count);
   Launch{op, device, Tile::kShared}(kernel, dim3(static_cast<unsigned>(pairs * count)),
                                     dim3(kThreadsOfBlock), call, parts,
                                     static_cast<int>(part_keys));
   if (count == 1) return true;
-  const int64_t blocks = (lines + kThreadsOfBlock / 32 - 1) / (kThreadsOfBlock / 32);
-  Launch{op, device}(join_parts<T>, dim3(static_cast<unsigned>(blocks)), dim3(kThreadsOfBlock),
+  Launch{op, device}(join_parts<T>, dim3(static_cast<unsigned>(lines)), dim3(kThreadsOfBlock),
                      call, parts, width, lines);
   return true;
 }
@@ -289,9 +337,9 @@ bool launch_decode(std::string_view op, int device, const AttentionCall& call) {
 template <class T>
 bool decode(std::string_view op, int device, const AttentionCall& call) {
   const int widest = std::max(call.head_size, call.value_size);
-  if (widest <= 64) return launch_decode<T, 64>(op, device, call);
-  if (widest <= 128) return launch_decode<T, 128>(op, device, call);
-  return launch_decode<T, 256>(op, device, call);
+  if (widest <= 64) return launch_decode<T, 64, 3>(op, device, call);
+  if (widest <= 128) return launch_decode<T, 128, 3>(op, device, call);
+  return launch_decode<T, 256, 2>(op, device, call);
 }
 
 }  // namespace

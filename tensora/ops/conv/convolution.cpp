@@ -3,6 +3,7 @@
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/conv/convolution_geometry.h"
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/copy/memory_format.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/sum.h"
@@ -37,9 +38,11 @@ void check_attrs(const Infer& infer, const ConvolutionAttrs& attrs, int spatial)
   const auto check_list = [&](std::string_view name, const Shape& values, int64_t least) {
     infer.check(values.size() == 1 || values.size() == spatial, name,
                 " must be a number or a list of ", spatial, ", got ", values);
-    for (int64_t value : values)
-      infer.check(value >= least && value < int64_t{1} << 31, name, " must be ",
-                  least == 0 ? "non-negative" : "positive", ", got ", values);
+    for (int64_t value : values) {
+      infer.check(value >= least, name, " must be ", least == 0 ? "non-negative" : "positive",
+                  ", got ", values);
+      infer.check(value < int64_t{1} << 31, name, " must be below 2^31, got ", values);
+    }
   };
   check_list("stride", attrs.stride, 1);
   check_list("padding", attrs.padding, 0);
@@ -314,8 +317,19 @@ Tensor weight_grad(const Tensor& grad, const Tensor& input, const Shape& sizes,
   return apply(convolution_weight_grad_op, {grad, input}, {attrs, sizes});
 }
 
-void convolution_vjp(Vjp& vjp, const ConvolutionAttrs& attrs) {
+// The result's gradient with the channels last if the images' are: two kernels read it, and each
+// would have to copy it.
+Tensor laid_out(const Vjp& vjp) {
   const Tensor& grad = vjp.grad();
+  if (grad.dim() < 4 || !vjp.needs(0) || !vjp.needs(1)) return grad;
+  const Tensor& images = vjp.input(0);
+  if (!is_channels_last(images.sizes(), images.strides())) return grad;
+  return contiguous(
+      grad, grad.dim() == 4 ? MemoryFormat::channels_last : MemoryFormat::channels_last_3d);
+}
+
+void convolution_vjp(Vjp& vjp, const ConvolutionAttrs& attrs) {
+  const Tensor grad = laid_out(vjp);
   if (vjp.needs(0)) vjp.set(0, input_grad(grad, vjp.input(1), vjp.input_sizes(0), attrs));
   if (vjp.needs(1)) vjp.set(1, weight_grad(grad, vjp.input(0), vjp.input_sizes(1), attrs));
   if (vjp.input_count() <= 2 || !vjp.needs(2)) return;

@@ -93,11 +93,11 @@ void add_bias_to(const KernelContext& context, const View& out, const View& bias
 // ---- kernels of one element --------------------------------------------------------------------
 
 // Such a convolution of channels-last images is a product of matrices. cuDNN's engines for full
-// float32 are made for larger kernels; its 16-bit engines are as fast as the product.
+// float32 are made for larger kernels; those for 16 bits are as fast as the product, but for the
+// weight's gradient, which needs the split sums that they do not have.
 bool is_product(const View& large, const View& weight, const View& small,
                 const ConvolutionAttrs& attrs) {
-  bool plain = (weight.dtype == DType::float32 || weight.dtype == DType::float64) &&
-               weight.sizes[1] == large.sizes[1] && weight.strides[1] == 1 &&
+  bool plain = weight.sizes[1] == large.sizes[1] && weight.strides[1] == 1 &&
                weight.strides[0] == weight.sizes[1];
   for (const View* images : {&large, &small})
     plain = plain && images->strides == channels_last_strides(images->sizes);

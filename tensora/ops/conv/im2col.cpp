@@ -35,9 +35,11 @@ Col2imAttrs with_size(const Shape& output_size, const Im2colAttrs& attrs) {
 void check_pair(std::string_view op, std::string_view name, const Shape& values, int64_t least) {
   check(values.size() == 1 || values.size() == 2, op, ": ", name,
         " must be a number or a pair, got ", values);
-  for (int64_t value : values)
-    check(value >= least && value < int64_t{1} << 31, op, ": ", name, " must be ",
-          least == 0 ? "non-negative" : "positive", ", got ", values);
+  for (int64_t value : values) {
+    check(value >= least, op, ": ", name, " must be ", least == 0 ? "non-negative" : "positive",
+          ", got ", values);
+    check(value < int64_t{1} << 31, op, ": ", name, " must be below 2^31, got ", values);
+  }
 }
 
 BlockAxes checked_axes(std::string_view op, const Shape& image, const Im2colAttrs& attrs) {

@@ -125,6 +125,8 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
 }
 
 Tensor kl_div(const Tensor& input, const Tensor& target, Reduction reduction, bool log_target) {
+  check(input.is_floating_point() && target.is_floating_point(),
+        "kl_div: expected floating-point tensors, got ", input.dtype(), " and ", target.dtype());
   const auto losses = [&](const Tensor& x, const Tensor& y) {
     return log_target ? apply(pointwise_op<DivergenceOfLogs>(), {x, y})
                       : apply(pointwise_op<Divergence>(), {x, y});

@@ -10,6 +10,7 @@
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/p_norm.h"
 #include "tensora/ops/reduce/sum.h"
+#include "tensora/ops/shape/expand.h"
 #include "tensora/ops/shape/reshape.h"
 
 namespace tensora {
@@ -118,8 +119,9 @@ Tensor multilabel_soft_margin_loss(const Tensor& input, const Tensor& target, co
         input, target, weight);
   check(input.dim() >= 1, op, ": expected a dim of classes, got a number");
   return called_as(op, [&] {
-    const Tensor each = binary_cross_entropy_with_logits(input, target, weight, Reduction::none);
-    return reduce_loss(op, mean(each, {-1}), reduction);
+    const std::vector<Tensor> both = broadcast_tensors({input, target});
+    const Tensor each = binary_cross_entropy_with_logits(both[0], both[1], weight, Reduction::none);
+    return reduce_loss(op, sum(each, {input.dim() - 1}) / input.size(-1), reduction);
   });
 }
 

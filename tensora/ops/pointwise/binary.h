@@ -159,7 +159,7 @@ struct Fmod : Binary {
   }
   template <class V>
   constexpr V vjp_b(const Saved<V>& s) const {
-    return -s.g * trunc(s.a / s.b);
+    return -s.g * div_trunc(s.a, s.b);
   }
 };
 

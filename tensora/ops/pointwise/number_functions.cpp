@@ -18,7 +18,7 @@
 namespace tensora {
 namespace {
 
-using functors::FrexpExponent, functors::FrexpMantissa, functors::Ldexp, functors::Nextafter;
+using functors::FrexpExponent, functors::Ldexp, functors::Nextafter;
 
 Nextafter nextafter_functor(DType dtype) {
   return {{}, dtype == kBFloat16 ? 1 : dtype == kFloat16 ? 2 : 0};
@@ -59,8 +59,8 @@ const Tensor& nextafter_(const Tensor& self, const Tensor& other) {
 
 std::tuple<Tensor, Tensor> frexp(const Tensor& self) {
   check(self.is_floating_point(), "frexp: expected a floating-point tensor, got ", self.dtype());
-  Tensor mantissa = apply(pointwise_op<FrexpMantissa>(), {self});
-  return {std::move(mantissa), to(apply(pointwise_op<FrexpExponent>(), {self}), kInt32)};
+  const Tensor exponent = to(apply(pointwise_op<FrexpExponent>(), {self.detach()}), kInt32);
+  return {ldexp(self, neg(exponent)), exponent};
 }
 
 Tensor ldexp(const Tensor& self, const Tensor& other) {

@@ -90,22 +90,7 @@ struct Isneginf : NumberPredicate {
   }
 };
 
-/// The outputs of the function frexp, one each.
-struct FrexpMantissa : Unary {
-  static constexpr auto name = "frexp_mantissa";
-  static constexpr auto types = Types::floating_only;
-  static constexpr auto internal = true;
-  static constexpr unsigned saves_a = kA | kY;
-  template <class V>
-  constexpr V forward(V self) const {
-    return parts_of(self).mantissa;
-  }
-  template <class V>
-  constexpr V vjp_a(const Saved<V>& s) const {
-    const V scale = s.y / s.a;  // a power of two
-    return select((s.a == lit<V>(0)) | !isfinite(s.a), s.g, s.g * scale);
-  }
-};
+/// The exponent that the function frexp gives.
 struct FrexpExponent : Unary {
   static constexpr auto name = "frexp_exponent";
   static constexpr auto types = Types::floating_only;

@@ -11,6 +11,7 @@
 #include "tensora/ops/complex/complex_forms.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
+#include "tensora/ops/pointwise/define_pointwise.h"
 #include "tensora/ops/pointwise/describe.h"
 #include "tensora/ops/pointwise/functions.h"
 #include "tensora/ops/reduce/any_all.h"
@@ -110,7 +111,10 @@ void check_celu(Scalar alpha) { check(!(alpha == 0), "celu: alpha must not be 0"
 // exponent's real part is positive.
 Tensor complex_power(const Tensor& self, const Tensor& exponent) {
   const Tensor is_zero = logical_and(eq(self, 0), gt(real(exponent), 0));
-  return where(is_zero, 0, apply(pointwise_op<Pow>(), {where(is_zero, 1, self), exponent}));
+  // A number keeps the rank that the result's dtype depends on.
+  const Arg operands[] = {self, exponent};
+  const Tensor base = to(self, result_type(operands));
+  return where(is_zero, 0, apply(pointwise_op<Pow>(), {where(is_zero, 1, base), exponent}));
 }
 
 }  // namespace
@@ -327,8 +331,8 @@ const Tensor& celu_(const Tensor& self, Scalar alpha) {
 }
 
 Tensor softshrink(const Tensor& self, Scalar lambd) {
-  check(lambd.to<double>() >= 0, "softshrink: lambd must not be negative, got ",
-        lambd.to<double>());
+  check(lambd.to<double>() >= 0 && std::isfinite(lambd.to<double>()),
+        "softshrink: lambd must be finite and not negative, got ", lambd.to<double>());
   return apply(pointwise_op<Softshrink>(), {self}, Softshrink{{}, lambd});
 }
 

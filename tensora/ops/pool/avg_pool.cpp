@@ -100,6 +100,7 @@ Tensor adaptive(std::string_view op, int dims, const Tensor& input, const Shape&
 
 Tensor lp_pooled(std::string_view op, int dims, const Tensor& input, double norm_type,
                  const Shape& kernel_size, const Shape& stride, bool ceil_mode) {
+  check(norm_type != 0, op, ": norm_type must not be 0");
   const PoolAttrs attrs = pool::pool_attrs(op, dims, kernel_size, stride, 0, 1, ceil_mode);
   const Tensor mean = averaged(op, pow(input, norm_type), attrs);
   const double count = static_cast<double>(attrs.kernel_size.numel());

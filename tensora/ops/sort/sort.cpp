@@ -17,8 +17,9 @@ constinit OpDef<SortAttrs> sort_op = define(Op<SortAttrs>{
     .infer =
         [](Infer& infer, const SortAttrs& attrs) {
           wrap_dim(attrs.dim, infer[0].dim(), infer.op);
-          infer.output(infer[0].sizes(), infer[0].dtype());
-          infer.output(infer[0].sizes(), kInt64);
+          const Strides strides = kept_strides(infer[0].sizes(), infer[0].strides());
+          infer.output(infer[0].sizes(), strides, infer[0].dtype());
+          infer.output(infer[0].sizes(), strides, kInt64);
         },
     .vjp =
         [](Vjp& vjp, const SortAttrs& attrs) {
@@ -35,7 +36,7 @@ constinit OpDef<NoAttrs> sort_values_op = define(Op<NoAttrs>{
         [](Infer& infer, const NoAttrs&) {
           infer.check(infer[0].is_contiguous() && infer[0].dim() == 1,
                       "expected a contiguous vector");
-          infer.output(infer[0].sizes(), infer[0].dtype());
+          infer.output(infer[0].sizes(), infer[0].strides(), infer[0].dtype());
         },
     .reference = [](Args in, const NoAttrs&) { return Tensors{std::get<0>(sort(*in[0], 0))}; },
     .gradient = Gradient::not_differentiable,
@@ -55,7 +56,6 @@ Tensor argsort(const Tensor& self, int64_t dim, bool descending, bool stable) {
 }
 
 Tensor msort(const Tensor& self) {
-  check(self.dim() > 0, "msort: expected a tensor with at least one dimension");
   return std::get<0>(sort(self, 0));
 }
 

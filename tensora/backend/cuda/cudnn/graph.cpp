@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -201,10 +202,12 @@ std::vector<Plan> Graph::plans(int device, const EngineRules& rules, size_t most
   if (!graph.try_finalize()) return {};
   std::vector<Plan> found;
   // Mode A is quick to ask and knows most graphs, B is a model of the device's speed where there is
-  // one; fallback engines are slow and support almost everything.
+  // one; fallback engines are slow and support almost everything. Whoever times the candidates
+  // gets those of all modes, since the best is not always among the first that B names.
   for (const HeuristicMode mode : {HeuristicMode::b, HeuristicMode::a, HeuristicMode::fallback}) {
-    if (!found.empty()) break;
-    found = plans_of_mode(device, graph, mode, rules, most);
+    if (most == 1 && !found.empty()) break;
+    std::vector<Plan> more = plans_of_mode(device, graph, mode, rules, most);
+    std::move(more.begin(), more.end(), std::back_inserter(found));
   }
   return found;
 }

@@ -122,7 +122,8 @@ class Graph {
   /// an operation gets it.
   Descriptor& add_settings(Kind kind);
 
-  /// Up to `most` plans, the one that cuDNN recommends first; none if it cannot run the graph.
+  /// The plan that cuDNN recommends; none if it cannot run the graph. With more than one, up to
+  /// `most` of each of its three lists, some of them twice.
   std::vector<Plan> plans(int device, const EngineRules& rules, size_t most = 1);
 
  private:
