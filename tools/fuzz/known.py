@@ -212,7 +212,7 @@ def of_function(call, kind, ours, theirs):
         return "PyTorch rounds the weight to float32"
     if op == "into" and kind == "value" and ("'float64'" in call.text or "'cumsum'" in call.text):
         return "computed in the dtype of the operands, where PyTorch sums in that of out="
-    if op == "module" and "TransformerDecoderLayer" in call.text and ".expand(" in call.text:
+    if op == "module" and "Transformer" in call.text and ".expand(" in call.text:
         return "rows of equal numbers, whose normalised rest is rounding"
     if op == "lstm" and kind == "requires_grad":
         return "one op gives all results, whichever weights each of them depends on"

@@ -331,8 +331,9 @@ const Tensor& celu_(const Tensor& self, Scalar alpha) {
 }
 
 Tensor softshrink(const Tensor& self, Scalar lambd) {
-  check(lambd.to<double>() >= 0 && std::isfinite(lambd.to<double>()),
-        "softshrink: lambd must be finite and not negative, got ", lambd.to<double>());
+  const double limit = lambd.to<double>();
+  check(limit >= 0, "softshrink: lambd must not be negative, got ", limit);
+  check(std::isfinite(limit), "softshrink: lambd must be finite, got ", limit);
   return apply(pointwise_op<Softshrink>(), {self}, Softshrink{{}, lambd});
 }
 
