@@ -332,7 +332,8 @@ TEST(PytorchParity, SortedTensorsLieAsTheOneThatWasSorted) {
 }
 
 TEST(PytorchParity, RunningSumsOfComplexExponentials) {
-  const Tensor x = complex(tensor({1., -2., 800., 3.}), tensor({0.5, 3., -1., 2.})).requires_grad_();
+  const Tensor x =
+      complex(tensor({1., -2., 800., 3.}), tensor({0.5, 3., -1., 2.})).requires_grad_();
   const Tensor y = logcumsumexp(x, 0), short_y = logcumsumexp(x.narrow(0, 0, 2), 0);
   EXPECT_TRUE(allclose(short_y, log(cumsum(exp(x.narrow(0, 0, 2)), 0))));
   EXPECT_TRUE(allclose(y.narrow(0, 2, 2), x.narrow(0, 2, 1).expand({2})));

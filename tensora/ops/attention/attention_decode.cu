@@ -232,8 +232,8 @@ __global__ void __launch_bounds__(kThreadsOfBlock)
       for (unsigned k = 0; k < width / 16; ++k) state.load_query(query_tile, k);
     }
     request(step + Tile::kStages - 1);
-    attend_keys<T, width, Tile::kKeyBytes>(call, place, rows, query_tile, key_tile(step), begin + step * Tile::kKeys,
-                          state);
+    attend_keys<T, width, Tile::kKeyBytes>(call, place, rows, query_tile, key_tile(step),
+                                           begin + step * Tile::kKeys, state);
   }
   wait_for_copies<0>();
   __syncthreads();
@@ -280,10 +280,10 @@ __global__ void __launch_bounds__(kThreadsOfBlock)
   }
 }
 
-// In how many parts the keys are read, `tiles` in all, by the blocks of `pairs` sequences and groups
-// on `processors`, each of which holds `at_once` blocks. The times are multiples of what a tile
-// takes when the memory is busy: a block cannot take its tiles faster than `kAlone` of them, and
-// those of one processor share its part of the memory's speed. A block needs time to begin, and
+// In how many parts the keys are read, `tiles` in all, by the blocks of `pairs` sequences and
+// groups on `processors`, each of which holds `at_once` blocks. The times are multiples of what a
+// tile takes when the memory is busy: a block cannot take its tiles faster than `kAlone` of them,
+// and those of one processor share its part of the memory's speed. A block needs time to begin, and
 // parts have to be joined.
 int64_t best_parts(int64_t pairs, int64_t tiles, int64_t processors, int64_t at_once) {
   constexpr double kAlone = 1.7, kJoin = 4;
@@ -329,8 +329,8 @@ bool launch_decode(std::string_view op, int device, const AttentionCall& call) {
                                     dim3(kThreadsOfBlock), call, parts,
                                     static_cast<int>(part_keys));
   if (count == 1) return true;
-  Launch{op, device}(join_parts<T>, dim3(static_cast<unsigned>(lines)), dim3(kThreadsOfBlock),
-                     call, parts, width, lines);
+  Launch{op, device}(join_parts<T>, dim3(static_cast<unsigned>(lines)), dim3(kThreadsOfBlock), call,
+                     parts, width, lines);
   return true;
 }
 

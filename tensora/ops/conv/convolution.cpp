@@ -319,17 +319,17 @@ Tensor weight_grad(const Tensor& grad, const Tensor& input, const Shape& sizes,
 
 // The result's gradient with the channels last if the images' are: two kernels read it, and each
 // would have to copy it.
-Tensor laid_out(const Vjp& vjp) {
+Tensor grad_of_images(const Vjp& vjp) {
   const Tensor& grad = vjp.grad();
   if (grad.dim() < 4 || !vjp.needs(0) || !vjp.needs(1)) return grad;
   const Tensor& images = vjp.input(0);
   if (!is_channels_last(images.sizes(), images.strides())) return grad;
-  return contiguous(
-      grad, grad.dim() == 4 ? MemoryFormat::channels_last : MemoryFormat::channels_last_3d);
+  return contiguous(grad,
+                    grad.dim() == 4 ? MemoryFormat::channels_last : MemoryFormat::channels_last_3d);
 }
 
 void convolution_vjp(Vjp& vjp, const ConvolutionAttrs& attrs) {
-  const Tensor grad = laid_out(vjp);
+  const Tensor grad = grad_of_images(vjp);
   if (vjp.needs(0)) vjp.set(0, input_grad(grad, vjp.input(1), vjp.input_sizes(0), attrs));
   if (vjp.needs(1)) vjp.set(1, weight_grad(grad, vjp.input(0), vjp.input_sizes(1), attrs));
   if (vjp.input_count() <= 2 || !vjp.needs(2)) return;

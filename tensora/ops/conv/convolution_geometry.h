@@ -15,7 +15,8 @@ inline Shape per_dim(const Shape& values, int count) {
 }
 
 /// The same convolution with one number per spatial dim in every attribute.
-inline ConvolutionAttrs expanded(ConvolutionAttrs attrs, int spatial) {
+inline ConvolutionAttrs expanded(const ConvolutionAttrs& given, int spatial) {
+  ConvolutionAttrs attrs = given;
   for (Shape* values : {&attrs.stride, &attrs.padding, &attrs.dilation, &attrs.output_padding})
     *values = per_dim(*values, spatial);
   return attrs;

@@ -142,8 +142,8 @@ Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_inpu
   if (!is_differentiable(promote_types(input.dtype(), target.dtype())))
     return poisson_nll_loss(to(input, default_dtype()), target, log_input, full, eps, reduction);
   const auto losses = [&](const Tensor& x, const Tensor& y) {
-    const Tensor each = log_input ? apply(pointwise_op<PoissonNllOfLog>(), {x, y})
-                                  : apply(pointwise_op<PoissonNll>(), {x, y}, {{}, eps});
+    Tensor each = log_input ? apply(pointwise_op<PoissonNllOfLog>(), {x, y})
+                            : apply(pointwise_op<PoissonNll>(), {x, y}, {{}, eps});
     if (!full) return each;
     const Tensor stirling = y * log(y) - y + log(y * (2 * std::numbers::pi)) * 0.5;
     return each + where(y > 1, stirling, 0);

@@ -189,7 +189,8 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
         input.sizes(), " does not fit weight of shape ", weight.sizes(), " (out, in)");
   const Tensor transposed = transpose(weight, 0, 1);
   if (!bias.defined()) return matmul(input, transposed);
-  const bool is_row = bias.dim() > 0 && bias.numel() == weight.size(0) && bias.size(-1) == weight.size(0);
+  const bool is_row =
+      bias.dim() > 0 && bias.numel() == weight.size(0) && bias.size(-1) == weight.size(0);
   check(is_row || bias.numel() == 1, "linear: bias must have shape [", weight.size(0), "], got ",
         bias.sizes());
   if (bias.dim() > 1) return linear(input, weight, reshape(bias, {-1}));

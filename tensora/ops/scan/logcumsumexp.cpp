@@ -61,9 +61,9 @@ Tensor by_doubling(const Tensor& x, const LogcumsumexpAttrs& attrs) {
   return contiguous(reshape(y, x.sizes()));
 }
 
-// The turns of 2 pi between logarithms of running sums `y`, of any branch, and those that adding one
-// exponential after the other gives: each time the larger one of x[i] and y[i - 1] keeps its own
-// imaginary part, and the sum's is at most pi / 2 from it.
+// The turns of 2 pi between logarithms of running sums `y`, of any branch, and those that adding
+// one exponential after the other gives: each time the larger one of x[i] and y[i - 1] keeps its
+// own imaginary part, and the sum's is at most pi / 2 from it.
 Tensor turns_of(const Tensor& x, const Tensor& y, int dim) {
   const int64_t n = x.sizes()[dim];
   const auto tail = [&](const Tensor& line) { return narrow(line, dim, 1, n - 1); };
@@ -83,7 +83,7 @@ Tensor turns_of(const Tensor& x, const Tensor& y, int dim) {
 }
 
 Tensor of_complex(const Tensor& x, int64_t given) {
-  const Tensor y = by_doubling(x, {.dim = given});
+  Tensor y = by_doubling(x, {.dim = given});
   if (x.dim() == 0 || x.numel() == 0) return y;
   const int dim = wrap_dim(given, x.dim(), "logcumsumexp");
   const Tensor turns = turns_of(x.detach(), y.detach(), dim);
@@ -102,10 +102,8 @@ constinit OpDef<LogcumsumexpAttrs> logcumsumexp_op = define(Op<LogcumsumexpAttrs
           infer.check(x.is_floating_point(), "expected a floating-point dtype, got ", x.dtype());
           infer.output(x.sizes(), x.dtype());
         },
-    .reference =
-        [](Args in, const LogcumsumexpAttrs& attrs) {
-          return Tensors{by_doubling(*in[0], attrs)};
-        },
+    .reference = [](Args in,
+                    const LogcumsumexpAttrs& attrs) { return Tensors{by_doubling(*in[0], attrs)}; },
     .vjp = logcumsumexp_vjp,
     .saves = {in(0) | out(0)},
 });

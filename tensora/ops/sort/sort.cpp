@@ -55,8 +55,6 @@ Tensor argsort(const Tensor& self, int64_t dim, bool descending, bool stable) {
   return std::get<1>(sort(self.detach(), dim, descending, stable));
 }
 
-Tensor msort(const Tensor& self) {
-  return std::get<0>(sort(self, 0));
-}
+Tensor msort(const Tensor& self) { return std::get<0>(sort(self, 0)); }
 
 }  // namespace tensora
