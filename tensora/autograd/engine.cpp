@@ -261,6 +261,20 @@ class UnitGradientScope {
   UnitGradients own_;
 };
 
+// What the gradients of this thread's run are for, if only some are asked for.
+thread_local constinit const Plan* plan_of_run = nullptr;
+
+class PlanScope {
+ public:
+  explicit PlanScope(const Plan* plan) : outer_(std::exchange(plan_of_run, plan)) {}
+  ~PlanScope() { plan_of_run = outer_; }
+  PlanScope(const PlanScope&) = delete;
+  PlanScope& operator=(const PlanScope&) = delete;
+
+ private:
+  const Plan* outer_;
+};
+
 class Run {
  public:
   explicit Run(BackwardOptions options) : options_(options) {}
@@ -337,13 +351,18 @@ class Run {
     if (std::none_of(current.grads.begin(), current.grads.end(),
                      [](const Tensor& grad) { return grad.defined(); }))
       return;
-    Tensors results = node.backward(std::move(current.grads));
+    Tensors results = backward_of(node, std::move(current.grads));
     if (!options_.retain_graph) node.release();
     if (is_anomaly_enabled()) check_anomaly(node, results);
     scope.reset();
     const std::span<const Edge> edges = node.edges();
     for (size_t i = 0; i < results.size() && i < edges.size(); ++i)
       if (edges[i].node && results[i].defined()) deliver(edges[i], std::move(results[i]), queue);
+  }
+
+  Tensors backward_of(Node& node, Tensors grads) const {
+    const PlanScope scope(captures_ ? &plan_ : nullptr);
+    return node.backward(std::move(grads));
   }
 
   void capture(const Node& node, const Tensors& grads, const Queue& queue) {
@@ -422,6 +441,13 @@ void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients
   options.retain_graph |= options.create_graph;
   const UnitGradientScope units(gradients, grads);
   Run(options).go(roots, grads);
+}
+
+bool is_gradient_wanted(const Node& node) { return !plan_of_run || plan_of_run->wants(&node); }
+
+Tensors backward_within(Node& node, Tensors grads) {
+  const PlanScope scope(nullptr);
+  return node.backward(std::move(grads));
 }
 
 bool is_unit_gradient(const Tensor& gradient) {

@@ -32,6 +32,13 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
 std::vector<Tensor> gradients_at(std::span<const Edge> targets, std::span<const Edge> roots,
                                  std::vector<Tensor> gradients, BackwardOptions options);
 
+/// Called by a node during its backward: whether a gradient for `node` is of use. It is not where
+/// `grad` was asked for those of other tensors only.
+bool is_gradient_wanted(const Node& node);
+/// For a node that runs another one, which the running backward does not know: all of its gradients
+/// are of use.
+Tensors backward_within(Node& node, Tensors grads);
+
 /// Called during backward, by a hook or a node: `callback` runs once when that backward has ended,
 /// in the order of the calls. Callbacks may queue further ones. Dropped if backward throws.
 void queue_callback(std::function<void()> callback);

@@ -1,5 +1,6 @@
 // The history of a tensor: how it changes by in-place writes, and how views share their base's.
 #include "tensora/autograd/history.h"
+#include "tensora/autograd/engine.h"
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/queued_node.h"
 
@@ -100,7 +101,7 @@ class WriteIntoBase final : public QueuedNode, public Pooled {
     const Tensor part = steps_->view_of(whole);
     Tensors writer_grads;
     writer_grads.push_back(ops.clone(part));
-    Tensors inputs = writer_->backward(std::move(writer_grads));
+    Tensors inputs = backward_within(*writer_, std::move(writer_grads));
     const Tensor old_part =
         inputs[0].defined() ? inputs[0] : ops.zeros(part.sizes(), part.dtype(), part.device());
     ops.copy_(part, old_part);

@@ -140,7 +140,10 @@ Tensor Vjp::output(size_t i) const {
   return result;
 }
 
-bool Vjp::needs(size_t i) const { return static_cast<bool>(node_.edges()[i].node); }
+bool Vjp::needs(size_t i) const {
+  const Node* next = node_.edges()[i].node.get();
+  return next && is_gradient_wanted(*next);
+}
 const Shape& Vjp::input_sizes(size_t i) const { return node_.inputs_[i].sizes; }
 DType Vjp::input_dtype(size_t i) const { return node_.inputs_[i].dtype; }
 size_t Vjp::input_count() const { return node_.inputs_.size(); }

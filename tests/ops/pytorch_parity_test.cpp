@@ -364,6 +364,12 @@ TEST(PytorchParity, MistakesThatAreNamed) {
   EXPECT_NE(error_of([&] { linear(x, ones({3, 4}), ones({2})); }), "");
 }
 
+TEST(PytorchParity, PoolsByTheLargestMagnitude) {
+  const Tensor x = tensor({1., -3., 2., 0.5}).view({1, 4});
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(values(lp_pool1d(x, infinity, 2)), (Values{3, 2}));
+}
+
 TEST(PytorchParity, ShapesThatBroadcast) {
   const Tensor x = arange(8.).view({2, 4}), weight = ones({3, 4});
   const Tensor plain = linear(x, weight);

@@ -6,7 +6,7 @@ import random
 import torch
 
 from composed_calls import COMPOSED
-from comparing import close, is_rounding, numbers, size
+from comparing import DIGITS, close, is_rounding, numbers, size
 from known import of_function, of_mistake
 from mistakes import mistaken
 from samples import COMPLEX, FLOATS, INTEGERS, VIEWS, layout, shape, values, weights
@@ -218,8 +218,13 @@ def elements(tensor):
     return tensor.detach().reshape(-1).tolist()
 
 
-def compare_results(ours, theirs, right):
-    """What differs between a tensor or a number of ours and PyTorch's."""
+def coarsest(call, dtype):
+    """The dtype with the fewest digits among a gradient's and the operands', in which it may have been computed."""
+    return max([dtype, *(str(x.theirs.dtype)[6:] for x in call.inputs)], key=lambda name: DIGITS.get(name, 0))
+
+
+def compare_results(ours, theirs, right, call=None):
+    """What differs between a tensor or a number of ours and PyTorch's; `call`: if they are its gradients."""
     if not isinstance(theirs, torch.Tensor):
         same = ours == theirs or isinstance(theirs, float) and close(ours, theirs, "float32", True)
         return None if same or not isinstance(theirs, (bool, int, float)) else ("value", ours, theirs)
@@ -227,6 +232,7 @@ def compare_results(ours, theirs, right):
     if (str(ours.dtype)[8:], tuple(ours.shape)) != (dtype, tuple(theirs.shape)):
         return "type", f"{ours.dtype} {tuple(ours.shape)}", f"{dtype} {tuple(theirs.shape)}"
     a, b = elements(ours), numbers(theirs)
+    dtype = coarsest(call, dtype) if call else dtype
     if all(close(x, y, dtype, True) for x, y in zip(a, b)):
         return None
     return None if right is not None and is_rounding(a, b, right, dtype) else ("value", a, b)
@@ -271,7 +277,7 @@ def gradients(call, ours, theirs, wide, twice):
                                              for x in (numbers(b) if a is None else elements(a))):
                 return what, None if a is None else elements(a), None if b is None else numbers(b)
             continue
-        if difference := compare_results(a, b, w):
+        if difference := compare_results(a, b, w, call):
             if twice and difference[0] == "value" and is_unsteady(call, place, *difference[1:], w):
                 continue
             return f"{what} {difference[0]}", *difference[1:]

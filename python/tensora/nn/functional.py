@@ -159,6 +159,8 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
     if training and input.dim() > 1 and input.numel() <= input.shape[1]:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+    if eps < 0:
+        raise ValueError(f"batch_norm: eps must not be negative, got {eps}")
     return _C.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
@@ -365,6 +367,8 @@ def _attention_mask(attn_mask, key_padding_mask, batch, heads, dtype):
 
 def pdist(input, p=2.0):
     """The distances of all pairs of rows."""
+    if input.dim() != 2:
+        raise RuntimeError(f"pdist: expected a matrix, got shape {tuple(input.shape)}")
     rows = _C.triu_indices(input.shape[0], input.shape[0], 1)
     return _C.cdist(input, input, p)[rows[0], rows[1]]
 

@@ -1,5 +1,7 @@
 #include "tensora/ops/pool/avg_pool.h"
 
+#include <cmath>
+
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
@@ -7,6 +9,7 @@
 #include "tensora/ops/index/gather.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/pointwise/functions.h"
+#include "tensora/ops/pool/max_pool.h"
 #include "tensora/ops/reduce/sum.h"
 #include "tensora/ops/shape/expand.h"
 #include "tensora/ops/shape/reshape.h"
@@ -101,6 +104,12 @@ Tensor adaptive(std::string_view op, int dims, const Tensor& input, const Shape&
 Tensor lp_pooled(std::string_view op, int dims, const Tensor& input, double norm_type,
                  const Shape& kernel_size, const Shape& stride, bool ceil_mode) {
   check(norm_type != 0, op, ": norm_type must not be 0");
+  if (std::isinf(norm_type) && norm_type > 0) {
+    const Tensor sizes = abs(input);
+    return dims == 1   ? max_pool1d(sizes, kernel_size, stride, 0, 1, ceil_mode)
+           : dims == 2 ? max_pool2d(sizes, kernel_size, stride, 0, 1, ceil_mode)
+                       : max_pool3d(sizes, kernel_size, stride, 0, 1, ceil_mode);
+  }
   const PoolAttrs attrs = pool::pool_attrs(op, dims, kernel_size, stride, 0, 1, ceil_mode);
   const Tensor mean = averaged(op, pow(input, norm_type), attrs);
   const double count = static_cast<double>(attrs.kernel_size.numel());
