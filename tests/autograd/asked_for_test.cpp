@@ -37,7 +37,8 @@ TEST(AskedFor, OneGradientOfAConvolution) {
 
 // What is written into a view passes the base's gradient through the op that wrote it.
 TEST(AskedFor, ThroughAWriteIntoAView) {
-  const Tensor x = arange(6.).view({2, 3}).requires_grad_(), z = tensor({5., 6., 7.}).requires_grad_();
+  const Tensor x = arange(6.).view({2, 3}).requires_grad_(),
+               z = tensor({5., 6., 7.}).requires_grad_();
   const Tensor base = x * 1;
   base[0].mul_(z);
   const Tensor y = (base * base).sum();
