@@ -336,8 +336,9 @@ def agree(name, ours, theirs, narrow=None):
 # ---- the table --------------------------------------------------------------------------------
 
 def run_ours(program, device, pattern):
+    tuned = {**os.environ, "TENSORA_CUDA_TUNE_CONV": "1"}  # as the peer's torch.backends.cudnn.benchmark
     done = subprocess.run([str(program), "--device", device, "--filter", pattern],
-                          stdout=subprocess.PIPE, text=True, env={**os.environ, "TENSORA_CUDA_TUNE_CONV": "1"})
+                          stdout=subprocess.PIPE, text=True, env=tuned)
     if done.returncode != 0:
         sys.exit(f"{program.name} failed with status {done.returncode}")
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
