@@ -5,27 +5,45 @@
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "tensora/base/check.h"
 
 namespace tensora {
 
-inline constexpr int kMaxDims = 8;
+inline constexpr int kMaxDims = 16;
 
-/// Up to eight integers kept inline: sizes, strides, or a list of dims.
+/// Up to kMaxDims integers kept inline: sizes, strides, or a list of dims. Almost all tensors have
+/// few dims, and every op copies shapes: only the first eight entries are initialised and copied
+/// unconditionally.
 class Shape {
  public:
-  constexpr Shape() = default;
-  constexpr Shape(std::initializer_list<int64_t> values) {
+  constexpr Shape() { clear_values(); }
+  constexpr Shape(const Shape& other) { *this = other; }
+  constexpr Shape& operator=(const Shape& other) {
+    // Of fixed length: a few vector moves.
+    for (int i = 0; i < kFewDims; ++i) values_[i] = other.values_[i];
+    if (std::is_constant_evaluated()) {
+      for (int i = kFewDims; i < kMaxDims; ++i) values_[i] = other.values_[i];
+    } else if (other.count_ > kFewDims) [[unlikely]] {
+      for (size_t i = kFewDims; i < other.count_; ++i) values_[i] = other.values_[i];
+    }
+    count_ = other.count_;
+    return *this;
+  }
+  constexpr Shape(std::initializer_list<int64_t> values) : Shape() {
     require_fits(values.size());
     for (int64_t value : values) values_[count_++] = value;
   }
   /// A single number stands for a list of one: `sum(x, -1)`.
   template <std::integral Int>
     requires(!std::same_as<Int, bool>)
-  constexpr Shape(Int value) : values_{static_cast<int64_t>(value)}, count_(1) {}
-  Shape(std::span<const int64_t> values) {
+  constexpr Shape(Int value) : Shape() {
+    values_[0] = static_cast<int64_t>(value);
+    count_ = 1;
+  }
+  Shape(std::span<const int64_t> values) : Shape() {
     require_fits(values.size());
     for (int64_t value : values) values_[count_++] = value;
   }
@@ -100,6 +118,13 @@ class Shape {
   }
 
  private:
+  static constexpr int kFewDims = 8;
+
+  constexpr void clear_values() {
+    for (int i = 0; i < kFewDims; ++i) values_[i] = 0;
+    if (std::is_constant_evaluated())  // a constant has no uninitialised entries
+      for (int i = kFewDims; i < kMaxDims; ++i) values_[i] = 0;
+  }
   static constexpr void require_fits(size_t count) {
     check(count <= kMaxDims, "tensors have at most ", kMaxDims, " dimensions, got ", count);
   }
@@ -111,7 +136,7 @@ class Shape {
   [[noreturn, gnu::cold]] void fail_index(int i) const;
   [[gnu::cold]] int64_t numel_after_overflow() const;
 
-  int64_t values_[kMaxDims] = {};
+  int64_t values_[kMaxDims];
   size_t count_ = 0;
 };
 using Strides = Shape;

@@ -39,8 +39,8 @@ class Walk {
 
   int dims_ = 0;
   int64_t numel_ = 1;
-  int64_t sizes_[kMaxDims] = {};
-  int64_t strides_[kMaxWalked][kMaxDims] = {};
+  int64_t sizes_[kMaxDims];  // unset beyond dims_, as are the strides
+  int64_t strides_[kMaxWalked][kMaxDims];
   int count_ = 0;
 };
 

@@ -6,7 +6,6 @@
 namespace tensora::cuda {
 namespace {
 
-constexpr int kMostDims = 8;
 constexpr int64_t kMostRows = int64_t{1} << 30;  // of queries, and of keys
 
 /// One tensor to turn: rows of leading dims, in elements. Steps of the tables are 0 where they
@@ -16,8 +15,8 @@ struct Turned {
   char* out;
   int64_t rows;
   int dims;
-  Divisor sizes[kMostDims];
-  int64_t steps_x[kMostDims], steps_out[kMostDims], steps_cos[kMostDims], steps_sin[kMostDims];
+  Divisor sizes[kMaxDims];
+  int64_t steps_x[kMaxDims], steps_out[kMaxDims], steps_cos[kMaxDims], steps_sin[kMaxDims];
   int64_t col_x, col_out;
 };
 
@@ -142,8 +141,6 @@ Turned turned_of(const KernelContext& context, size_t i) {
                 .dims = last,
                 .col_x = x.strides[last],
                 .col_out = out.strides[last]};
-  check(last <= kMostDims, context.op, ": expected at most ", kMostDims + 1, " dimensions, got ",
-        x.dim());
   check(result.rows < kMostRows, context.op, ": expected fewer than ", kMostRows, " rows, got ",
         result.rows);
   for (int d = 0; d < last; ++d) {

@@ -35,6 +35,10 @@ void sums(Cases& cases) {
   add_reductions(cases, sums, reduce_samples());
   add_long_reductions(cases, sums);
   add_reductions(cases, sums, empty_reduce_samples());
+  const ReduceSample many_dims[] = {
+      {"twelve dims", {2, 1, 2, 2, 1, 2, 1, 2, 2, 1, 2, 3}, {0, 2, 4, 6, 8, 10}},
+      {"eleven dims, one reduced", {2, 2, 2, 1, 2, 2, 2, 1, 2, 2, 2}, {4}}};
+  add_reductions(cases, sums, many_dims);
   add_dim_errors(cases, "sum", [](const Tensor& x, const Dims& dim) { sum(x, dim); });
   ReduceCase special = sums;
   special.dtypes = floating_dtypes();

@@ -10,8 +10,8 @@ namespace {
 
 constexpr int64_t kLimit = int64_t{1} << 31;
 
-bool fits_32_bits(const HostWalk& walk) {
-  if (walk.count() >= kLimit) return false;
+bool fits_a_kernel(const HostWalk& walk) {
+  if (walk.dims > kMaxPartDims || walk.count() >= kLimit) return false;
   for (int k = 0; k < walk.arrays; ++k) {
     int64_t reach = 0;
     for (int d = 0; d < walk.dims; ++d) reach += (walk.sizes[d] - 1) * std::abs(walk.strides[k][d]);
@@ -22,13 +22,15 @@ bool fits_32_bits(const HostWalk& walk) {
 
 void visit_parts(const HostWalk& walk, bool is_last,
                  FunctionRef<void(const HostWalk&, bool)> body) {
-  if (fits_32_bits(walk)) {
+  if (fits_a_kernel(walk)) {
     body(walk, is_last);
     return;
   }
   int widest = walk.dims - 1;  // the outermost dim that can be split
   while (widest > 0 && walk.sizes[widest] == 1) --widest;
+  if (walk.sizes[widest] == 0) return;
   HostWalk first = walk, second = walk;
+  first.dims = second.dims = widest + 1;
   first.sizes[widest] = walk.sizes[widest] / 2;
   second.sizes[widest] = walk.sizes[widest] - first.sizes[widest];
   for (int k = 0; k < walk.arrays; ++k)

@@ -12,6 +12,8 @@
 namespace tensora::cuda {
 
 inline constexpr int kMaxArrays = 13;
+/// Dims that a kernel's Walk has room for (elements.cuh).
+inline constexpr int kMaxPartDims = 8;
 
 /// Dim 0 is the innermost; strides are in bytes. What lies beyond `arrays` and `dims` is unset: a
 /// walk is made and copied at every launch, and most have three arrays and one dim.
@@ -51,8 +53,8 @@ HostWalk make_walk(std::span<const View* const> views);
 /// aligned.
 bool has_groups(const HostWalk& walk, int k, int64_t element_bytes, int64_t group);
 
-/// Calls body(part, is_last) for parts that together cover the walk, each with fewer than 2^31
-/// steps and offsets below 2^31 bytes.
+/// Calls body(part, is_last) for parts that together cover the walk, each with at most kMaxPartDims
+/// dims, fewer than 2^31 steps and offsets below 2^31 bytes.
 void each_part(const HostWalk& walk, FunctionRef<void(const HostWalk& part, bool is_last)> body);
 
 /// Multiplier and shift of Note [Division by multiplication].

@@ -7,6 +7,8 @@
 
 namespace tensora::cuda {
 
+static_assert(kMaxPartDims == kMaxWalkDims);
+
 /// Counts dim 0 in groups; what does not fill the last group is left to the caller.
 inline void group_inner(HostWalk& walk, int64_t group) {
   walk.sizes[0] /= group;

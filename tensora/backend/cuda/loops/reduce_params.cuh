@@ -4,6 +4,7 @@
 
 #include "tensora/backend/cuda/loops/elements.cuh"
 #include "tensora/core/dtype.h"
+#include "tensora/core/shape.h"
 
 namespace tensora::cuda {
 
@@ -11,8 +12,8 @@ namespace tensora::cuda {
 template <int K>
 struct WideWalk {
   int dims;
-  Divisor sizes[kMaxWalkDims];
-  long long strides[K][kMaxWalkDims];
+  Divisor sizes[kMaxDims];
+  long long strides[K][kMaxDims];
 
   __device__ void offsets(unsigned index, long long (&at)[K]) const {
 #pragma unroll
