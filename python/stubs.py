@@ -153,7 +153,7 @@ OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul",
 WRITTEN = set(re.findall(r"^    (?:def )?([a-zA-Z]\w*)[(:]", TENSOR, re.M))
 SIZES = "int | Sequence[int]"
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64",
-          "complex64", "complex128")
+          "complex64", "complex128", "uint16", "uint32", "uint64")
 
 
 def plain(kind):

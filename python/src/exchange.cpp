@@ -20,6 +20,7 @@ constexpr Row kRows[] = {
     {kInt16, "h", {0, 16, 1}},   {kInt32, "i", {0, 32, 1}},        {kInt64, "l", {0, 64, 1}},
     {kFloat16, "e", {2, 16, 1}}, {kBFloat16, nullptr, {4, 16, 1}}, {kFloat32, "f", {2, 32, 1}},
     {kFloat64, "d", {2, 64, 1}}, {kComplex64, "Zf", {5, 64, 1}},   {kComplex128, "Zd", {5, 128, 1}},
+    {kUInt16, "H", {1, 16, 1}},  {kUInt32, "I", {1, 32, 1}},       {kUInt64, "L", {1, 64, 1}},
 };
 
 const Row& row_of(DType dtype, const char* what) {
@@ -33,13 +34,16 @@ DType dtype_of_format(const Py_buffer& view) {
   if (!format.empty() && (format[0] == '@' || format[0] == '=' || format[0] == '<'))
     format.remove_prefix(1);
   if (format == "q") format = "l";
+  if (format == "Q") format = "L";
   if (format == "l" && view.itemsize == 4) format = "i";
+  if (format == "L" && view.itemsize == 4) format = "I";
   for (const Row& row : kRows)
     if (row.format && format == row.format) return row.dtype;
   raise_type_error("can't convert an array with elements of format '",
                    view.format ? view.format : "",
                    "'; the supported ones are bool, uint8, int8, "
-                   "int16, int32, int64, float16, float32, float64, complex64 and complex128");
+                   "int16, int32, int64, uint16, uint32, uint64, float16, float32, float64, complex64 "
+                   "and complex128");
 }
 
 // ---- the buffer protocol -----------------------------------------------------------------------
@@ -245,6 +249,8 @@ PyObject* list_of(const char* data, DType dtype, std::span<const int64_t> sizes,
       const T value = *reinterpret_cast<const T*>(data);
       if constexpr (std::is_same_v<T, bool>)
         return PyBool_FromLong(value);
+      else if constexpr (std::is_unsigned_v<T>)
+        return PyLong_FromUnsignedLongLong(value);
       else if constexpr (std::is_integral_v<T>)
         return PyLong_FromLongLong(value);
       else if constexpr (is_complex_type<T>)
@@ -269,7 +275,7 @@ PyObject* tensor_tolist(PyObject* self, PyObject*) {
       const ReleaseGil waits;
       host = host.cpu();
     }
-    if (host.dim() == 0) return from_number(host.item());
+    if (host.dim() == 0 && host.dtype() != kUInt64) return from_number(host.item());
     return list_of(static_cast<const char*>(host.data_ptr()), host.dtype(), host.sizes(),
                    host.strides());
   });

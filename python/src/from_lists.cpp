@@ -88,7 +88,10 @@ void fill(PyObject* object, size_t depth, size_t dims, T*& out) {
       *out++ = get<Scalar>(object).to<Complex<double>>();
     else if constexpr (std::is_same_v<T, double>)
       *out++ = get<double>(object);
-    else if constexpr (std::is_same_v<T, int64_t>)
+    else if constexpr (std::is_same_v<T, uint64_t>) {
+      *out++ = PyLong_AsUnsignedLongLong(object);
+      if (PyErr_Occurred()) throw PythonError{};
+    } else if constexpr (std::is_same_v<T, int64_t>)
       *out++ = get<Scalar>(object).to<int64_t>();
     else
       *out++ = get<bool>(object);
@@ -154,7 +157,9 @@ Tensor make_from(PyObject* data, const TensorOptions& options) {
       tensor = stack_items(data);
       dtype = options.dtype.value_or(tensor.dtype());
     } else {
-      tensor = from_numbers(data, found);
+      tensor = found.numbers && options.dtype == kUInt64 && found.kind == Scalar::Kind::integer
+                   ? filled<uint64_t>(data, found)
+                   : from_numbers(data, found);
       if (!options.dtype && found.numbers && found.kind <= Scalar::Kind::integer)
         dtype = tensor.dtype();
       else if (!options.dtype && found.kind == Scalar::Kind::complex)

@@ -248,7 +248,13 @@ Scalar single(PyObject* self) {
   return tensor.item();
 }
 PyObject* tensor_item(PyObject* self, PyObject*) {
-  return guarded([&] { return from_number(single(self)); });
+  return guarded([&]() -> PyObject* {
+    // A Scalar holds no more than int64.
+    const Tensor& tensor = tensor_of(self);
+    if (tensor.dtype() == kUInt64 && tensor.numel() == 1)
+      return PyLong_FromUnsignedLongLong(to_vector<uint64_t>(tensor)[0]);
+    return from_number(single(self));
+  });
 }
 int tensor_bool(PyObject* self) {
   return guarded(

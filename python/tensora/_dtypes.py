@@ -91,8 +91,9 @@ class iinfo:
         if type.is_floating_point or type.is_complex or type is _C.bool:
             raise TypeError(f"torch.iinfo() requires an integer input type, got {type}")
         self.bits, self.dtype = type.itemsize * 8, str(type).split(".")[1]
-        self.min = 0 if type is _C.uint8 else -2 ** (self.bits - 1)
-        self.max = 2 ** self.bits - 1 if type is _C.uint8 else 2 ** (self.bits - 1) - 1
+        unsigned = self.dtype.startswith("uint")
+        self.min = 0 if unsigned else -2 ** (self.bits - 1)
+        self.max = 2 ** self.bits - 1 if unsigned else 2 ** (self.bits - 1) - 1
 
     def __repr__(self):
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

@@ -81,7 +81,7 @@ def _type(self, dtype=None, non_blocking=False):
     if dtype is None:
         names = {_C.float32: "Float", _C.float64: "Double", _C.float16: "Half", _C.bfloat16: "BFloat16",
                  _C.int64: "Long", _C.int32: "Int", _C.int16: "Short", _C.int8: "Char", _C.uint8: "Byte",
-                 _C.bool: "Bool"}
+                 _C.bool: "Bool", _C.uint16: "UInt16", _C.uint32: "UInt32", _C.uint64: "UInt64"}
         return f"torch.{'cuda.' if self.is_cuda else ''}{names.get(self.dtype, str(self.dtype))}Tensor"
     if isinstance(dtype, str):
         short = dtype.rsplit(".", 1)[-1].removesuffix("Tensor").lower()

@@ -22,7 +22,8 @@ consteval bool agree() {
           ...);
 }
 static_assert(agree<bool, uint8_t, int8_t, int16_t, int32_t, int64_t, Half, BFloat16, float, double,
-                    Complex<float>, Complex<double>, Float8E4M3, Float8E5M2>());
+                    Complex<float>, Complex<double>, Float8E4M3, Float8E5M2, uint16_t, uint32_t,
+                    uint64_t>());
 
 std::atomic<DType> default_dtype_value{DType::float32};
 
@@ -41,6 +42,9 @@ DType parse_dtype(std::string_view text) {
 DType promote_types(DType a, DType b) {
   if (a == b) return a;
   const DTypeInfo *low = &dtype_info(a), *high = &dtype_info(b);
+  // The wide unsigned types have no common type with integers, as in PyTorch.
+  if (is_wide_unsigned(a) && is_differentiable(b) && high->computes) return b;
+  if (is_wide_unsigned(b) && is_differentiable(a) && low->computes) return a;
   check(low->computes && high->computes, "promote_types: there is no common dtype of ", a, " and ",
         b, "; cast one of them");
   if (low->category > high->category) std::swap(low, high);

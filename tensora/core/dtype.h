@@ -29,6 +29,9 @@ enum class DType : uint8_t {
   complex128,
   float8_e4m3fn,
   float8_e5m2,
+  uint16,
+  uint32,
+  uint64,
   // GGUF's blocks of 32 or 256 numbers with common scales; tensora/ops/quant has a header for each.
   q4_0,
   q4_1,
@@ -45,7 +48,7 @@ enum class DType : uint8_t {
   mxfp4,
   nf4,  // blocks of 64 numbers: a float16 scale and indices of the 4-bit NormalFloat table
 };
-inline constexpr int kDTypeCount = 28;
+inline constexpr int kDTypeCount = 31;
 
 inline constexpr DType kBool = DType::boolean, kUInt8 = DType::uint8, kInt8 = DType::int8,
                        kInt16 = DType::int16, kInt32 = DType::int32, kInt64 = DType::int64,
@@ -53,6 +56,8 @@ inline constexpr DType kBool = DType::boolean, kUInt8 = DType::uint8, kInt8 = DT
                        kFloat32 = DType::float32, kFloat64 = DType::float64,
                        kComplex64 = DType::complex64, kComplex128 = DType::complex128,
                        kFloat8E4M3 = DType::float8_e4m3fn, kFloat8E5M2 = DType::float8_e5m2,
+                       kUInt16 = DType::uint16, kUInt32 = DType::uint32,
+                       kUInt64 = DType::uint64,
                        kQ4_0 = DType::q4_0, kQ4_1 = DType::q4_1, kQ5_0 = DType::q5_0,
                        kQ5_1 = DType::q5_1, kQ8_0 = DType::q8_0, kQ2_K = DType::q2_k,
                        kQ3_K = DType::q3_k, kQ4_K = DType::q4_k, kQ5_K = DType::q5_k,
@@ -90,6 +95,9 @@ inline constexpr DTypeInfo dtype_info_table[kDTypeCount] = {
     {kComplex128, "complex128", Category::complex, 64, 1, 16, true, kComplex128, kComplex128},
     {kFloat8E4M3, "float8_e4m3fn", Category::floating, 8, 1, 1, false, kFloat32, kFloat8E4M3},
     {kFloat8E5M2, "float8_e5m2", Category::floating, 8, 1, 1, false, kFloat32, kFloat8E5M2},
+    {kUInt16, "uint16", Category::integer, 16, 1, 2, false, kInt64, kUInt16},
+    {kUInt32, "uint32", Category::integer, 32, 1, 4, false, kInt64, kUInt32},
+    {kUInt64, "uint64", Category::integer, 64, 1, 8, false, kInt64, kUInt64},
     {kQ4_0, "q4_0", Category::quantized, 4, 32, 18, false, kFloat32, kQ4_0},
     {kQ4_1, "q4_1", Category::quantized, 4, 32, 20, false, kFloat32, kQ4_1},
     {kQ5_0, "q5_0", Category::quantized, 5, 32, 22, false, kFloat32, kQ5_0},
@@ -133,6 +141,17 @@ constexpr bool is_integral(DType dtype) { return dtype_info(dtype).category == C
 constexpr bool is_complex(DType dtype) { return dtype_info(dtype).category == Category::complex; }
 constexpr bool is_quantized(DType dtype) {
   return dtype_info(dtype).category == Category::quantized;
+}
+/// PyTorch's "barebones" unsigned types: they convert and compare, but few ops compute with them.
+constexpr bool is_wide_unsigned(DType dtype) {
+  return dtype == kUInt16 || dtype == kUInt32 || dtype == kUInt64;
+}
+/// The signed type of a wide unsigned type's size, for what only moves bits; any other dtype itself.
+constexpr DType signed_dtype(DType dtype) {
+  return dtype == kUInt16   ? kInt16
+         : dtype == kUInt32 ? kInt32
+         : dtype == kUInt64 ? kInt64
+                            : dtype;
 }
 /// Whether gradients of such numbers exist.
 constexpr bool is_differentiable(DType dtype) {
@@ -203,6 +222,12 @@ struct DTypeOf<int32_t> : ElementOf<kInt32, int64_t> {};
 template <>
 struct DTypeOf<int64_t> : ElementOf<kInt64, int64_t> {};
 template <>
+struct DTypeOf<uint16_t> : ElementOf<kUInt16, int64_t> {};
+template <>
+struct DTypeOf<uint32_t> : ElementOf<kUInt32, int64_t> {};
+template <>
+struct DTypeOf<uint64_t> : ElementOf<kUInt64, int64_t> {};
+template <>
 struct DTypeOf<Half> : ElementOf<kFloat16, float> {};
 template <>
 struct DTypeOf<BFloat16> : ElementOf<kBFloat16, float> {};
@@ -270,6 +295,12 @@ decltype(auto) visit_element(DType dtype, Body&& body) {
       return body.template operator()<Float8E4M3>();
     case DType::float8_e5m2:
       return body.template operator()<Float8E5M2>();
+    case DType::uint16:
+      return body.template operator()<uint16_t>();
+    case DType::uint32:
+      return body.template operator()<uint32_t>();
+    case DType::uint64:
+      return body.template operator()<uint64_t>();
     default:
       return visit_computing(dtype, body);
   }

@@ -43,6 +43,12 @@ Scalar fit_scalar(Scalar value, DType dtype, std::string_view op) {
       return integer<int32_t>(value, dtype, op);
     case DType::int64:
       return integer<int64_t>(value, dtype, op);
+    case DType::uint16:
+      return int{integer<uint16_t>(value, dtype, op)};
+    case DType::uint32:
+      return integer<uint32_t>(value, dtype, op);
+    case DType::uint64:
+      return integer<uint64_t>(value, dtype, op);
     case DType::float16:
       return floating(value, 65504, dtype, op);
     case DType::bfloat16:

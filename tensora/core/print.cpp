@@ -125,8 +125,9 @@ class Printer {
 
   std::string integer(int64_t offset) const {
     if (view_.dtype == kBool) return view_.as<bool>()[offset] ? "True" : "False";
-    return visit_dtype(view_.dtype, [&]<class T>() {
-      return std::to_string(static_cast<int64_t>(view_.as<T>()[offset]));
+    return visit_element(view_.dtype, [&]<class T>() -> std::string {
+      if constexpr (std::is_integral_v<T>) return std::to_string(view_.as<T>()[offset]);
+      fail_internal("integer: called for ", view_.dtype);
     });
   }
 

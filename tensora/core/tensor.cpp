@@ -139,7 +139,11 @@ Scalar Tensor::item() const {
     __builtin_memcpy(&value, bytes, sizeof value);
     if constexpr (std::is_same_v<T, bool>)
       return Scalar(value);
-    else if constexpr (std::is_integral_v<T>)
+    else if constexpr (std::is_same_v<T, uint64_t>) {
+      check(value >> 63 == 0, "item: ", value, " exceeds the largest int64, which a Scalar holds; ",
+            "use to_vector<uint64_t>");
+      return Scalar(static_cast<int64_t>(value));
+    } else if constexpr (std::is_integral_v<T>)
       return Scalar(int64_t{value});
     else if constexpr (is_complex_type<T>)
       return Scalar(value);

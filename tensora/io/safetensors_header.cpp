@@ -14,6 +14,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::pair<DType, std::string_view> kNames[] = {
     {kBool, "BOOL"},     {kUInt8, "U8"},           {kInt8, "I8"},
     {kInt16, "I16"},     {kInt32, "I32"},          {kInt64, "I64"},
+    {kUInt16, "U16"},    {kUInt32, "U32"},         {kUInt64, "U64"},
     {kFloat16, "F16"},   {kBFloat16, "BF16"},      {kFloat32, "F32"},
     {kFloat64, "F64"},   {kFloat8E4M3, "F8_E4M3"}, {kFloat8E5M2, "F8_E5M2"},
     {kComplex64, "C64"},

@@ -11,6 +11,36 @@ namespace {
 using testing::contains, testing::error_of;
 using Z = Complex<double>;
 
+TEST(DType, UnsignedWordsConvertExactly) {
+  const std::vector<uint64_t> most{0, 1, 65535, 4294967295u, 1ull << 63, ~0ull};
+  const Tensor words = from_blob(most.data(), {6}, {.dtype = kUInt64});
+  EXPECT_EQ(to_vector<uint64_t>(words), most);
+  EXPECT_EQ(to_vector<uint16_t>(words), (std::vector<uint16_t>{0, 1, 65535, 65535, 0, 65535}));
+  EXPECT_EQ(to_vector<uint32_t>(words),
+            (std::vector<uint32_t>{0, 1, 65535, 4294967295u, 0, 4294967295u}));
+  EXPECT_EQ(to_vector<float>(words), (std::vector<float>{0, 1, 65535, 0x1p32f, 0x1p63f, 0x1p64f}));
+  EXPECT_EQ(to_vector<double>(words.to(kUInt32)),
+            (std::vector<double>{0, 1, 65535, 4294967295.0, 0, 4294967295.0}));
+  EXPECT_EQ(to_vector<bool>(words), (std::vector<bool>{false, true, true, true, true, true}));
+  EXPECT_EQ(to_vector<uint64_t>(tensor({0x1p63, 3.9, -1.0}, kFloat64)),
+            (std::vector<uint64_t>{1ull << 63, 3, ~0ull}));
+  EXPECT_EQ(to_vector<uint16_t>(tensor({70000.0f, -3.0f})), (std::vector<uint16_t>{4464, 65533}));
+  EXPECT_TRUE(contains(words.to_string(), "18446744073709551615"));
+}
+
+TEST(DType, UnsignedWordsComputeWhatIsExact) {
+  const Tensor x = tensor({1, 2, 65535}).to(kUInt16), big = tensor({-1, 3}).to(kUInt64);
+  EXPECT_EQ(to_vector<uint16_t>(x * x), (std::vector<uint16_t>{1, 4, 1}));
+  EXPECT_EQ(to_vector<bool>(x == 2), (std::vector<bool>{false, true, false}));
+  EXPECT_EQ(to_vector<bool>(big != big), (std::vector<bool>{false, false}));
+  EXPECT_EQ(to_vector<uint64_t>(where(big == 3, big, big * 2)),
+            (std::vector<uint64_t>{~0ull - 1, 3}));
+  EXPECT_EQ((x * tensor({0.5f})).dtype(), kFloat32);
+  EXPECT_TRUE(contains(error_of([&] { x + x; }), "add: not supported for uint16"));
+  EXPECT_TRUE(contains(error_of([&] { x * tensor({1}); }), "there is no common dtype"));
+  EXPECT_TRUE(contains(error_of([&] { big[0].item(); }), "item: 18446744073709551615 exceeds"));
+}
+
 TEST(DTypeTable, SizesCategoriesAndBlocks) {
   EXPECT_EQ(element_size(kComplex128), 16u);
   EXPECT_EQ(bytes_of(kQ8_0, 64), 68);

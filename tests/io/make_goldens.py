@@ -43,12 +43,14 @@ def pytorch():
     for protocol in (3, 4, 5):
         torch.save(everything, FOLDER / f"protocol{protocol}.pt", pickle_protocol=protocol)
     torch.save({"x": torch.ones(3)}, FOLDER / "legacy.pt", _use_new_zipfile_serialization=False)
+    torch.save({str(d).removeprefix("torch."): torch.tensor([0, 1, -1]).to(d)
+                for d in (torch.uint16, torch.uint32, torch.uint64)}, FOLDER / "unsigned.pt")
     torch.save({"x": torch.ones(3), "module": torch.nn.Linear(1, 1)}, FOLDER / "module.pt")
     torch.jit.save(torch.jit.script(torch.nn.ReLU()), FOLDER / "script.pt")
 
 
 def numpy():
-    for kind in ("?", "u1", "i1", "<i2", "<i4", "<i8", "<f2", "<f4", "<f8", "<c8", "<c16", ">i2", ">f8", ">c8"):
+    for kind in ("?", "u1", "<u2", "<u4", "<u8", "i1", "<i2", "<i4", "<i8", "<f2", "<f4", "<f8", "<c8", "<c16", ">i2", ">f8", ">c8"):
         name = np.dtype(kind).name + ("_big" if kind[0] == ">" else "")
         np.save(FOLDER / f"{name}.npy", np.arange(6).reshape(2, 3).astype(kind))
     np.save(FOLDER / "fortran.npy", np.asfortranarray(np.arange(24.0).reshape(2, 3, 4)))
@@ -56,7 +58,6 @@ def numpy():
     np.save(FOLDER / "empty.npy", np.zeros((0, 4), np.float32))
     np.save(FOLDER / "objects.npy", np.array([None, 1], object))
     np.save(FOLDER / "records.npy", np.zeros(2, [("a", "<f4"), ("b", "<i4")]))
-    np.save(FOLDER / "uint16.npy", np.arange(3, dtype="u2"))
     for version in ((2, 0), (3, 0)):
         with open(FOLDER / f"version{version[0]}.npy", "wb") as file:
             np.lib.format.write_array(file, np.arange(5.0), version=version)

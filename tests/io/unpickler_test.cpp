@@ -36,7 +36,7 @@ TEST(Pickle, every_other_name_is_refused) {
                                                        {"torch", "load"},
                                                        {"torch.hub", "load"},
                                                        {"collections", "defaultdict"},
-                                                       {"torch", "uint16"},
+                                                       {"torch", "qint8"},
                                                        {"numpy", "_reconstruct"},
                                                        {"torch._utils", "_rebuild_sparse_tensor"}};
   for (const auto& [module, name] : names) {

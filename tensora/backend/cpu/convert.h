@@ -39,6 +39,10 @@ inline T store_element(C value) {
     return T(static_cast<float>(value));
   else if constexpr (std::is_floating_point_v<C> && std::is_integral_v<T> && sizeof(T) < 4)
     return static_cast<T>(static_cast<int32_t>(value));  // wraps like PyTorch's casts
+  else if constexpr (std::is_floating_point_v<C> && std::is_same_v<T, uint32_t>)
+    return static_cast<T>(static_cast<int64_t>(value));
+  else if constexpr (std::is_floating_point_v<C> && std::is_same_v<T, uint64_t>)
+    return value < C(0x1p63) ? static_cast<T>(static_cast<int64_t>(value)) : static_cast<T>(value);
   else
     return static_cast<T>(value);
 }
@@ -92,8 +96,16 @@ using LoadFn = void (*)(const void* from, int64_t stride, int64_t n, void* to);
 /// The reverse.
 using StoreFn = void (*)(const void* from, void* to, int64_t stride, int64_t n);
 
+template <class Function, class Make>
+Function wide_unsigned_fn(DType dtype, Make make) {
+  if (dtype == DType::uint16) return make.template operator()<uint16_t>();
+  if (dtype == DType::uint32) return make.template operator()<uint32_t>();
+  return make.template operator()<uint64_t>();
+}
+
 // Which conversions exist: complex compute types convert from and to all dtypes; 8-bit floats are
-// loaded as float and stored from any compute type.
+// loaded as float and stored from any compute type; uint16, uint32 and uint64 are loaded as any
+// compute type but int32, and stored from any.
 template <class C>
 LoadFn load_fn(DType dtype) {
   constexpr auto load = []<class T>() -> LoadFn { return load_tile<T, C>; };
@@ -102,6 +114,8 @@ LoadFn load_fn(DType dtype) {
     if (dtype == DType::float8_e4m3fn) return load_tile<Float8E4M3, float>;
     if (dtype == DType::float8_e5m2) return load_tile<Float8E5M2, float>;
   }
+  if constexpr (!std::is_same_v<C, int32_t>)
+    if (is_wide_unsigned(dtype)) return wide_unsigned_fn<LoadFn>(dtype, load);
   return visit_dtype(dtype, load);
 }
 template <class C>
@@ -110,6 +124,7 @@ StoreFn store_fn(DType dtype) {
   if constexpr (is_complex_type<C>) return visit_element(dtype, store);
   if (dtype == DType::float8_e4m3fn) return store_tile<Float8E4M3, C>;
   if (dtype == DType::float8_e5m2) return store_tile<Float8E5M2, C>;
+  if (is_wide_unsigned(dtype)) return wide_unsigned_fn<StoreFn>(dtype, store);
   return visit_dtype(dtype, store);
 }
 

@@ -19,13 +19,14 @@ void identity_tile(const void*, int64_t n, void* out, const void* const* in) {
 }
 
 // Every source value is exact in its own compute type, so the only rounding is the store's; or, as
-// a real number becomes complex, the load's. Half numbers that stay what they are move as bits.
+// a real number becomes complex or a uint64 a float, the load's. Half numbers that stay what they are move as bits.
 void copy_by_tiles(View from, View to) {
   if (from.dtype == to.dtype && element_size(to.dtype) == 2) from.dtype = to.dtype = DType::int16;
   static constexpr Tiles tiles{identity_tile<float>,          identity_tile<double>,
                                identity_tile<int32_t>,        identity_tile<int64_t>,
                                identity_tile<Complex<float>>, identity_tile<Complex<double>>};
-  const bool widens = is_complex(to.dtype) && !is_complex(from.dtype);
+  const bool widens = (is_complex(to.dtype) && !is_complex(from.dtype)) ||
+                      (from.dtype == DType::uint64 && is_floating_point(to.dtype));
   const View* const in[] = {&from};
   const View* const out[] = {&to};
   run_pointwise({"copy", in, out, to.device, widens ? to.dtype : from.dtype}, tiles, nullptr);

@@ -58,6 +58,9 @@ ComputeType compute_type(const KernelContext& context, const Tiles& tiles) {
       result = {tiles.f64, 8, DType::float64};
       break;
     case DType::int64:
+    case DType::uint16:
+    case DType::uint32:
+    case DType::uint64:  // its bits; ops for which the sign matters do not accept it
       result = {tiles.i64, 8, DType::int64};
       break;
     case DType::float16:
@@ -288,8 +291,9 @@ bool run_blocks(const KernelContext& context, const ComputeType& type, const Til
 // 0-dim operands can be wider than that: they yield in type promotion.
 bool is_cut(DType from, DType compute) {
   const auto is_whole = [](DType dtype) { return dtype_info(dtype).category <= Category::integer; };
-  return is_whole(from) && is_whole(compute) && element_size(compute) < 4 &&
-         promote_types(from, compute) != compute;
+  if (from == compute || !is_whole(from) || !is_whole(compute)) return false;
+  if (is_wide_unsigned(compute)) return element_size(from) > element_size(compute);
+  return element_size(compute) < 4 && promote_types(from, compute) != compute;
 }
 
 }  // namespace

@@ -28,6 +28,11 @@ void check_conversion(const Infer& infer, DType from, DType to) {
               " to ", to, "; use quantize or dequantize");
 }
 
+// Whether the CPU has to convert: other devices move uint16, uint32 and uint64, no more.
+bool by_way_of_host(const Tensor& from, DType to) {
+  return from.dtype() != to && (is_wide_unsigned(from.dtype()) || is_wide_unsigned(to));
+}
+
 Strides kept_strides(const Tensor& x) { return tensora::kept_strides(x.sizes(), x.strides()); }
 
 }  // namespace
@@ -123,6 +128,8 @@ void register_copy(OpRegistry& registry) {
 }
 
 const Tensor& copy_(const Tensor& self, const Tensor& src) {
+  if (by_way_of_host(src, self.dtype()) && !self.is_cpu() && !self.is_meta())
+    return copy_(self, to(to(src, Device(), self.dtype()), self.device()));
   if (self.device() == src.device()) return apply_inplace(copy_op, {self, src});
   // One contiguous transfer, in the source's own dtype.
   return apply_inplace(copy_op, {self, to(src, self.device())});
@@ -135,7 +142,10 @@ Tensor contiguous(const Tensor& self) {
 }
 
 Tensor to(const Tensor& self, DType dtype) {
-  return self.dtype() == dtype ? self : apply(cast_op, {self}, {dtype});
+  if (self.dtype() == dtype) return self;
+  if (by_way_of_host(self, dtype) && !self.is_cpu() && !self.is_meta())
+    return to(to(self, Device(), dtype), self.device());
+  return apply(cast_op, {self}, {dtype});
 }
 
 Tensor to(const Tensor& self, Device device) {

@@ -43,6 +43,7 @@ struct Sub : Binary {
 
 struct Mul : Binary {
   static constexpr auto name = "mul";
+  static constexpr bool wraps = true;
   static constexpr bool complex = true;
   static constexpr unsigned saves_a = kB, saves_b = kA;
   template <class V>

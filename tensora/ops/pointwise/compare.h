@@ -18,7 +18,7 @@ struct UnaryPredicate : Unary {
 struct Eq : Predicate {
   static constexpr auto name = "eq";
   static constexpr bool complex = true;
-  static constexpr bool float8 = true;
+  static constexpr bool chooses = true;
   template <class V>
   constexpr V forward(V self, V other) const {
     return V(self == other);
@@ -28,7 +28,7 @@ struct Eq : Predicate {
 struct Ne : Predicate {
   static constexpr auto name = "ne";
   static constexpr bool complex = true;
-  static constexpr bool float8 = true;
+  static constexpr bool chooses = true;
   template <class V>
   constexpr V forward(V self, V other) const {
     return V(self != other);
@@ -85,7 +85,7 @@ struct Isclose : Predicate {
 struct Isnan : UnaryPredicate {
   static constexpr auto name = "isnan";
   static constexpr bool complex = true;
-  static constexpr bool float8 = true;
+  static constexpr bool chooses = true;
   template <class V>
   constexpr V forward(V self) const {
     return V(isnan(self));
@@ -95,7 +95,7 @@ struct Isnan : UnaryPredicate {
 struct Isfinite : UnaryPredicate {
   static constexpr auto name = "isfinite";
   static constexpr bool complex = true;
-  static constexpr bool float8 = true;
+  static constexpr bool chooses = true;
   template <class V>
   constexpr V forward(V self) const {
     return V(isfinite(self));
@@ -105,7 +105,7 @@ struct Isfinite : UnaryPredicate {
 struct Isinf : UnaryPredicate {
   static constexpr auto name = "isinf";
   static constexpr bool complex = true;
-  static constexpr bool float8 = true;
+  static constexpr bool chooses = true;
   template <class V>
   constexpr V forward(V self) const {
     return V(isinf(self));

@@ -70,7 +70,8 @@ void pointwise_vjp(Vjp& vjp, const F& functor) {
 template <class F>
 consteval DTypeSet accepted_dtypes() {
   return kRealDTypes | (F::complex ? kComplexDTypes : 0) |
-         (F::float8 ? set_of(kFloat8E4M3) | set_of(kFloat8E5M2) : 0);
+         (F::chooses ? set_of(kFloat8E4M3) | set_of(kFloat8E5M2) : 0) |
+         (F::chooses || F::wraps ? set_of(kUInt16) | set_of(kUInt32) | set_of(kUInt64) : 0);
 }
 
 /// The op of a functor; `operands` are the names of its formula's parameters.

@@ -62,6 +62,7 @@ struct BitwiseNot : Unary {
 
 struct BitwiseAnd : Bitwise {
   static constexpr auto name = "bitwise_and";
+  static constexpr bool wraps = true;
   template <class V>
   constexpr V forward(V self, V other) const {
     return self & other;
@@ -70,6 +71,7 @@ struct BitwiseAnd : Bitwise {
 
 struct BitwiseOr : Bitwise {
   static constexpr auto name = "bitwise_or";
+  static constexpr bool wraps = true;
   template <class V>
   constexpr V forward(V self, V other) const {
     return self | other;
@@ -78,6 +80,7 @@ struct BitwiseOr : Bitwise {
 
 struct BitwiseXor : Bitwise {
   static constexpr auto name = "bitwise_xor";
+  static constexpr bool wraps = true;
   template <class V>
   constexpr V forward(V self, V other) const {
     return self ^ other;

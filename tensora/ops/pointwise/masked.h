@@ -9,7 +9,7 @@ struct MaskedFill : Binary {
   static constexpr auto name = "masked_fill";
   static constexpr auto internal = true;
   static constexpr bool complex = true;
-  static constexpr bool float8 = true;
+  static constexpr bool chooses = true;
   static constexpr unsigned saves_a = kB;
   Scalar value = 0;
   template <class V>

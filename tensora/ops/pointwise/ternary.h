@@ -9,7 +9,7 @@ struct Where : Ternary {
   static constexpr auto inplace = false;
   static constexpr auto condition_first = true;
   static constexpr bool complex = true;
-  static constexpr bool float8 = true;
+  static constexpr bool chooses = true;
   static constexpr unsigned saves_b = kA, saves_c = kA;
   template <class V>
   constexpr V forward(V condition, V self, V other) const {

@@ -309,6 +309,11 @@ void copy_elements(std::string_view op, const View& from, const View& to) {
   }
   if (from.dtype == to.dtype && (copy_transposed(op, from, to) || copy_reversed(op, from, to)))
     return;
+  if (from.dtype == to.dtype && is_wide_unsigned(to.dtype)) {
+    View source = from, target = to;
+    source.dtype = target.dtype = signed_dtype(to.dtype);
+    return copy_by_elements(op, source, target, target.dtype);
+  }
   const bool widens = is_complex(to.dtype) && !is_complex(from.dtype);
   copy_by_elements(op, from, to, widens ? to.dtype : from.dtype);
 }
@@ -325,7 +330,9 @@ void fill_elements(std::string_view op, const View& to, Scalar value) {
   number.dtype = value.is_complex()    ? DType::complex128
                  : value.is_floating() ? DType::float64
                                        : DType::int64;
-  copy_by_elements(op, number, to, to.dtype);
+  View target = to;
+  target.dtype = signed_dtype(to.dtype);
+  copy_by_elements(op, number, target, target.dtype);
 }
 
 }  // namespace tensora::cuda

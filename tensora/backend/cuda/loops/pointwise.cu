@@ -240,6 +240,10 @@ void run_pointwise(const KernelContext& context, const FunctorKernels& kernels, 
                    const void* functor) {
   const View& out = context.output();
   if (out.numel == 0) return;
+  check(!is_wide_unsigned(out.dtype), context.op, ": not supported for ", out.dtype, " on cuda");
+  for (const View* view : context.in)
+    check(!is_wide_unsigned(view->dtype), context.op, ": not supported for ", view->dtype,
+          " on cuda");
   for (const View* view : context.in)
     if (!is_constant(*view, context.device) && is_cut(view->dtype, context.compute_dtype))
       return run_with_cut_operands(context, kernels, arity, functor);
