@@ -252,7 +252,7 @@ def __complex__(self):
 
 @_method
 def __rsub__(self, other):
-    return _C.sub(_C._wrap_number(other), self)
+    return _C.sub(other if isinstance(other, Tensor) else _C._wrap_number(other), self)
 
 
 @_method

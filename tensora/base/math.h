@@ -67,6 +67,7 @@ double copysign(double, double) noexcept;
 float copysignf(float, float) noexcept;
 double fmod(double, double) noexcept;
 float fmodf(float, float) noexcept;
+double fma(double, double, double) noexcept;
 double lgamma_r(double, int*) noexcept;
 float lgammaf_r(float, int*) noexcept;
 }
@@ -241,6 +242,8 @@ TENSORA_HD inline T div_floor(T a, T b) {
 
 TENSORA_HD inline float pow(float x, float y) { return ::powf(x, y); }
 TENSORA_HD inline double pow(double x, double y) { return ::pow(x, y); }
+/// x * y + z, rounded once.
+TENSORA_HD inline double fma(double x, double y, double z) { return ::fma(x, y, z); }
 /// Wraps around on overflow; a negative exponent gives the reciprocal truncated to an integer.
 template <Integer T>
 TENSORA_HD constexpr T pow(T x, T y) {

@@ -10,7 +10,7 @@ struct Add : Binary {
   Scalar alpha = 1;
   template <class V>
   constexpr V forward(V self, V other) const {
-    return self + lit<V>(alpha) * other;
+    return self + scaled(other, alpha);
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
@@ -29,7 +29,7 @@ struct Sub : Binary {
   Scalar alpha = 1;
   template <class V>
   constexpr V forward(V self, V other) const {
-    return self - lit<V>(alpha) * other;
+    return self - scaled(other, alpha);
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {

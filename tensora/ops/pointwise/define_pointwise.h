@@ -16,6 +16,9 @@ void check_alpha(const Infer& infer, Scalar alpha);
 /// A number that was saved for a gradient, as a tensor that keeps its precision in expressions.
 Tensor unwrap_number(const Tensor& operand);
 
+/// What functors write as one_minus(x); see base/complex_math.h.
+Tensor one_minus(const Tensor& x);
+
 /// The dtype to which operands are promoted, by PyTorch's rules: tensors with dims take precedence
 /// over 0-dim tensors, and those over plain numbers, unless the latter are of a higher category.
 DType result_type(Args inputs);

@@ -44,6 +44,7 @@ struct Expm1 : Unary {
   static constexpr auto types = Types::floating;
   static constexpr bool full_on_gpu = true;
   static constexpr double ulp = kLibraryUlp;
+  static constexpr bool complex = true;
   static constexpr unsigned saves_a = kY;
   template <class V>
   constexpr V forward(V self) const {
@@ -51,7 +52,7 @@ struct Expm1 : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return s.g * (s.y + lit<V>(1));
+    return s.g * conj(s.y + lit<V>(1));
   }
 };
 
@@ -113,6 +114,7 @@ struct Log1p : Unary {
   static constexpr bool full_on_gpu = true;
   static constexpr double ulp = kLibraryUlp;
   static constexpr double low = -0.9, high = 4;
+  static constexpr bool complex = true;
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -120,7 +122,7 @@ struct Log1p : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return s.g / (s.a + lit<V>(1));
+    return s.g / conj(s.a + lit<V>(1));
   }
 };
 
@@ -128,6 +130,7 @@ struct Sigmoid : Unary {
   static constexpr auto name = "sigmoid";
   static constexpr auto types = Types::floating;
   static constexpr double ulp = 6, ulp_scale = 1e-30;  // exp(-self) overflows first
+  static constexpr bool complex = true;
   static constexpr unsigned saves_a = kY;
   template <class V>
   constexpr V forward(V self) const {
@@ -135,7 +138,7 @@ struct Sigmoid : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return s.g * (lit<V>(1) - s.y) * s.y;
+    return s.g * conj((lit<V>(1) - s.y) * s.y);
   }
 };
 

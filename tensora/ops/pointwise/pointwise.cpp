@@ -5,6 +5,7 @@
 
 #include "tensora/core/fit_scalar.h"
 #include "tensora/ops/creation/empty.h"
+#include "tensora/ops/operators.h"
 
 namespace tensora {
 namespace {
@@ -109,6 +110,8 @@ Tensor unwrap_number(const Tensor& operand) {
   if (!operand.impl().wrapped_number) return operand;
   return full({}, operand.item(), {.dtype = operand.is_complex() ? kComplex128 : kFloat64});
 }
+
+Tensor one_minus(const Tensor& x) { return x.is_complex() ? -(x - 1) : 1 - x; }
 
 void infer_pointwise(Infer& infer, Types types, bool condition_first, bool real_result) {
   const Args operands = condition_first ? infer.inputs.subspan(1) : infer.inputs;

@@ -55,12 +55,17 @@ struct Tan : Unary {
   }
 };
 
+// Note [Gradients of inverse functions]
+// The gradients take the roots of 1 - z and 1 + z apart: their product would overflow first, and
+// its root would have the wrong sign in half of the plane. z - (-1) is z + 1 with the sign of a
+// zero kept: the sum of -0 and 0 is 0.
 struct Asin : Unary {
   static constexpr auto name = "asin";
   static constexpr auto types = Types::floating;
   static constexpr bool full_on_gpu = true;
   static constexpr double ulp = kLibraryUlp;
   static constexpr double low = -0.9, high = 0.9;
+  static constexpr bool complex = true;
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -68,7 +73,7 @@ struct Asin : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return s.g * rsqrt(lit<V>(1) - s.a * s.a);
+    return s.g * conj(rsqrt(one_minus(s.a)) * rsqrt(s.a - lit<V>(-1)));
   }
 };
 
@@ -78,6 +83,7 @@ struct Acos : Unary {
   static constexpr bool full_on_gpu = true;
   static constexpr double ulp = kLibraryUlp;
   static constexpr double low = -0.9, high = 0.9;
+  static constexpr bool complex = true;
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -85,7 +91,7 @@ struct Acos : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return -s.g * rsqrt(lit<V>(1) - s.a * s.a);
+    return -s.g * conj(rsqrt(one_minus(s.a)) * rsqrt(s.a - lit<V>(-1)));
   }
 };
 
@@ -172,6 +178,7 @@ struct Acosh : Unary {
   static constexpr auto types = Types::floating;
   static constexpr double ulp = kLibraryUlp;
   static constexpr double low = 1.1, high = 4;
+  static constexpr bool complex = true;
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -179,7 +186,7 @@ struct Acosh : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return s.g * rsqrt((s.a - lit<V>(1)) * (s.a + lit<V>(1)));
+    return s.g * conj(rsqrt(s.a - lit<V>(1)) * rsqrt(s.a - lit<V>(-1)));
   }
 };
 
@@ -188,6 +195,7 @@ struct Atanh : Unary {
   static constexpr auto types = Types::floating;
   static constexpr double ulp = kLibraryUlp;
   static constexpr double low = -0.9, high = 0.9;
+  static constexpr bool complex = true;
   static constexpr unsigned saves_a = kA;
   template <class V>
   constexpr V forward(V self) const {
@@ -195,7 +203,7 @@ struct Atanh : Unary {
   }
   template <class V>
   constexpr V vjp_a(const Saved<V>& s) const {
-    return s.g / (lit<V>(1) - s.a * s.a);
+    return s.g / conj(lit<V>(1) - s.a) / conj(s.a + lit<V>(1));
   }
 };
 
