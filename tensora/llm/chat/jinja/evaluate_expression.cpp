@@ -9,30 +9,35 @@ namespace {
 
 using Kind = Expression::Kind;
 
-// Python's slice(start, stop, step).indices(size), and the places it visits.
-std::vector<size_t> places(const Value& start, const Value& stop, const Value& step, int64_t size) {
-  const auto given = [](const Value& value) { return !value.is_none() && !value.is_undefined(); };
-  const int64_t by = given(step) ? step.integer() : 1;
-  check(by != 0, "a slice's step must not be 0");
-  const int64_t least = by > 0 ? 0 : -1, most = by > 0 ? size : size - 1;
-  const auto bound = [&](const Value& value, int64_t fallback) {
-    if (!given(value)) return fallback;
-    const int64_t i = value.integer();
-    return std::clamp(i < 0 ? (i < -size ? -1 : i + size) : i, least, most);
-  };
-  const int64_t from = bound(start, by > 0 ? 0 : size - 1), to = bound(stop, by > 0 ? size : -1);
-  std::vector<size_t> out;
-  for (int64_t i = from; by > 0 ? i < to : i > to;) {
-    out.push_back(static_cast<size_t>(i));
-    if (by > size || by < -size) break;  // a larger step ends it, and might overflow
-    i += by;
+// Python's slice(start, stop, step).indices(size).
+struct Indices {
+  int64_t from, to, by;
+
+  Indices(const Value& start, const Value& stop, const Value& step, int64_t size) {
+    const auto given = [](const Value& value) { return !value.is_none() && !value.is_undefined(); };
+    by = given(step) ? step.integer() : 1;
+    check(by != 0, "a slice's step must not be 0");
+    const int64_t least = by > 0 ? 0 : -1, most = by > 0 ? size : size - 1;
+    const auto bound = [&](const Value& value, int64_t fallback) {
+      if (!given(value)) return fallback;
+      const int64_t i = value.integer();
+      return std::clamp(i < 0 ? (i < -size ? -1 : i + size) : i, least, most);
+    };
+    from = bound(start, by > 0 ? 0 : size - 1);
+    to = bound(stop, by > 0 ? size : -1);
+    by = std::clamp(by, -size - 1, size + 1);  // a larger step ends it, too, and might overflow
   }
-  return out;
-}
+
+  template <class Visit>
+  void each(const Visit& visit) const {
+    for (int64_t i = from; by > 0 ? i < to : i > to; i += by) visit(static_cast<size_t>(i));
+  }
+};
 
 }  // namespace
 
 void Evaluator::set(const std::string& name, Value value) {
+  charge(std::ssize(scope_->variables) / 16);
   for (auto& [known, old] : scope_->variables)
     if (known == name) {
       old = std::move(value);
@@ -42,9 +47,11 @@ void Evaluator::set(const std::string& name, Value value) {
 }
 
 Value Evaluator::lookup(const std::string& name) const {
-  for (const Scope* scope = scope_; scope; scope = scope->parent)
+  for (const Scope* scope = scope_; scope; scope = scope->parent) {
+    charge(std::ssize(scope->variables) / 16);
     for (const auto& [known, value] : scope->variables)
       if (known == name) return value;
+  }
   if (const Value* global = find_global(name)) return *global;
   return Value::undefined(name);
 }
@@ -52,7 +59,7 @@ Value Evaluator::lookup(const std::string& name) const {
 Value Evaluator::evaluate(const Expression& expression) {
   const Level level(*this, expression.place);
   try {
-    work(1);
+    charge(1);
     return compute(expression);
   } catch (const Error& error) {
     if (std::string_view(error.what()).starts_with("template: ")) throw;
@@ -108,7 +115,7 @@ Value Evaluator::compute(const Expression& expression) {
       return binary(expression);
     case Kind::join: {
       std::string text;
-      for (const Value& value : all()) append(text, value.to_text());
+      for (const Value& value : all()) append_value(text, value);
       return text;
     }
     case Kind::compare:
@@ -131,7 +138,7 @@ Value Evaluator::comparison(const Expression& expression) {
   Value left = evaluate(*expression.parts[0]);
   for (size_t i = 0; i < expression.names.size(); ++i) {
     Value right = evaluate(*expression.parts[i + 1]);
-    if (!compares(*this, expression.names[i], left, right)) return false;
+    if (!compares(expression.names[i], left, right)) return false;
     left = std::move(right);
   }
   return true;
@@ -148,8 +155,10 @@ Arguments Evaluator::arguments(const std::vector<Argument>& given) {
     } else if (argument.kind == Argument::Kind::list) {
       for (Value& item : iterate(value)) out.positional.push_back(std::move(item));
     } else {
-      for (const auto& [key, item] : value.pairs().pairs())
+      for (const auto& [key, item] : value.pairs().pairs()) {
+        charge(key.weight());
         out.named.emplace_back(key.text(), item);
+      }
     }
   }
   return out;
@@ -164,28 +173,32 @@ Value Evaluator::filtered(const Expression& expression, const Value* body) {
 
 Value Evaluator::call(const Value& callee, const Arguments& given) {
   check(!callee.is_undefined(), callee.undefined_name(), " is undefined and cannot be called");
+  charge_call(Cost::constant, callee, given);
   return callee.callable().function(*this, given);
 }
 
 Value Evaluator::apply_filter(std::string_view name, const Value& value, const Arguments& given) {
-  Filter filter = find_filter(name);
+  charge_bytes(name.size());
+  const Filter* filter = find_filter(name);
   if (!filter) filter = find_list_filter(name);
   check(filter != nullptr, "there is no filter ", name);
-  return filter(*this, value, given);
+  return (*filter)(*this, value, given);
 }
 
 bool Evaluator::apply_test(std::string_view name, const Value& value, const Arguments& given) {
-  const Test test = find_test(name);
+  charge_bytes(name.size());
+  const Test* test = find_test(name);
   check(test != nullptr, "there is no test ", name);
-  return test(*this, value, given);
+  return (*test)(*this, value, given);
 }
 
 Value Evaluator::attribute(const Value& object, const std::string& name) {
   check(!object.is_undefined(), object.undefined_name(), " is undefined and has no ", name);
-  if (const Method method = find_method(object, name))
+  charge_bytes(name.size());
+  if (const Method* method = find_method(object, name))
     return Value::function(name,
                            [method, object](Evaluator& evaluator, const Arguments& given) {
-                             return method(evaluator, object, given);
+                             return (*method)(evaluator, object, given);
                            })
         .holding(object);
   const Value* found = nullptr;
@@ -199,18 +212,32 @@ Value Evaluator::item(const Value& object, const Value& key) {
   if (object.is_dict()) {
     if (const Value* found = object.pairs().find(key)) return *found;
   } else if (key.is_integral() && (object.is_sequence() || object.is_text())) {
-    // Only a text with letters of several bytes has to be cut to be indexed.
-    const auto letters =
-        object.is_text() ? letters_of(object.text()) : std::vector<std::string_view>{};
-    work(static_cast<int64_t>(letters.size() / 16));
-    const auto size = object.is_text() ? std::ssize(letters) : std::ssize(object.items());
+    if (object.is_text()) charge(object.length());
+    const auto size = object.is_text() ? static_cast<int64_t>(code_points(object.text()))
+                                       : std::ssize(object.items());
     const int64_t place = key.integer() < 0 ? key.integer() + size : key.integer();
     if (place < 0 || place >= size) return Value::undefined(concat("item ", key.integer()));
-    if (object.is_text()) return letters[static_cast<size_t>(place)];
-    return object.items()[static_cast<size_t>(place)];
+    if (!object.is_text()) return object.items()[static_cast<size_t>(place)];
+    const std::string_view rest =
+        std::string_view(object.text()).substr(bytes_of(object.text(), place));
+    return rest.substr(0, bytes_of(rest, 1));
   }
   if (key.is_text()) return attribute(object, key.text());
   return Value::undefined(concat("item ", key.to_source()));
+}
+
+Value Evaluator::text_slice(const Value& object, const Value* bounds) {
+  charge(object.length());
+  const std::string_view text = object.text();
+  const Indices indices(bounds[0], bounds[1], bounds[2], static_cast<int64_t>(code_points(text)));
+  if (indices.by == 1) {
+    const std::string_view rest = text.substr(bytes_of(text, indices.from));
+    return rest.substr(0, bytes_of(rest, indices.to - indices.from));
+  }
+  const Letters letters = letters_of(text);
+  std::string out;
+  indices.each([&](size_t i) { out += letters[i]; });
+  return out;
 }
 
 Value Evaluator::slice(const Expression& expression) {
@@ -221,18 +248,21 @@ Value Evaluator::slice(const Expression& expression) {
   check(!object.is_undefined(), object.undefined_name(), " is undefined and has no items");
   check(object.is_text() || object.is_sequence(), "expected a list or a text to slice, got a ",
         object.type_name());
-  if (object.is_text()) {
-    const auto letters = letters_of(object.text());
-    std::string text;
-    for (const size_t i : places(bounds[0], bounds[1], bounds[2], std::ssize(letters)))
-      text += letters[i];
-    return made(std::move(text));
-  }
+  if (object.is_text()) return text_slice(object, bounds);
+  const List& items = object.items();
+  const Indices indices(bounds[0], bounds[1], bounds[2], std::ssize(items));
   List out;
-  for (const size_t i : places(bounds[0], bounds[1], bounds[2], std::ssize(object.items())))
-    out.push_back(object.items()[i]);
-  work(std::ssize(out));
+  indices.each([&](size_t i) { out.push_back(items[i]); });
   return object.is(Value::Kind::tuple) ? Value::tuple(std::move(out)) : Value::list(std::move(out));
+}
+
+void charge_call(Cost cost, const Value& value, const Arguments& arguments) {
+  const auto measure = [&](const Value& v) {
+    return cost == Cost::whole ? v.weight() : v.length();
+  };
+  if (cost != Cost::constant) charge(measure(value));
+  for (const Value& argument : arguments.positional) charge(measure(argument));
+  for (const auto& [name, argument] : arguments.named) charge(measure(argument) + 1);
 }
 
 List Evaluator::iterate(const Value& value) {
@@ -246,7 +276,6 @@ List Evaluator::iterate(const Value& value) {
     check(value.is_sequence(), "a ", value.type_name(), " cannot be iterated over");
     out = value.items();
   }
-  work(std::ssize(out));
   return out;
 }
 

@@ -36,6 +36,7 @@ class Evaluator::NewScope {
 
 Evaluator::~Evaluator() {
   for (const Value& space : spaces_) space.space_pairs() = Dict();
+  for (const auto& value : changed_) *value = Value();
 }
 
 Value Evaluator::make_space(Dict pairs) {
@@ -43,6 +44,9 @@ Value Evaluator::make_space(Dict pairs) {
 }
 
 std::string Evaluator::run(const Body& body, const Dict& variables) {
+  int64_t given_weight = 0;
+  for (const auto& [name, value] : variables.pairs()) given_weight += value.weight();
+  const Budget budget(limits_.steps + 32 * given_weight);
   std::string out;
   const NewScope given(*this, nullptr);
   for (const auto& [name, value] : variables.pairs()) set(name.text(), value);
@@ -51,30 +55,29 @@ std::string Evaluator::run(const Body& body, const Dict& variables) {
   return out;
 }
 
-void Evaluator::work(int64_t steps) {
-  steps_ += steps;
-  check(steps_ <= limits_.steps, "more than ", limits_.steps, " steps");
-}
-
 std::string Evaluator::made(std::string text) {
-  work(static_cast<int64_t>(text.size() / 16) + 1);
   check(text.size() <= limits_.output_bytes, "a text of more than ", limits_.output_bytes,
         " bytes");
   return text;
 }
 
 void Evaluator::append(std::string& out, std::string_view text) {
-  work(static_cast<int64_t>(text.size() / 16) + 1);
+  charge_bytes(text.size());
   check(out.size() + text.size() <= limits_.output_bytes, "more than ", limits_.output_bytes,
         " bytes of output");
   out += text;
+}
+
+void Evaluator::append_value(std::string& out, const Value& value) {
+  if (value.is_text()) return append(out, value.text());
+  append(out, value.to_text());
 }
 
 Evaluator::Flow Evaluator::execute(const Body& body, std::string& out) {
   for (const auto& statement : body) {
     const Level level(*this, statement->place);
     try {
-      work(1);
+      charge(1);
       if (const Flow flow = execute(*statement, out); flow != Flow::normal) return flow;
     } catch (const Error& error) {
       if (std::string_view(error.what()).starts_with("template: ")) throw;
@@ -91,7 +94,7 @@ Evaluator::Flow Evaluator::execute(const Statement& statement, std::string& out)
       append(out, statement.name);
       break;
     case Kind::print:
-      append(out, evaluate(*statement.value).to_text());
+      append_value(out, evaluate(*statement.value));
       break;
     case Kind::loop:
       return loop(statement, out, evaluate(*statement.value), 1);
@@ -109,11 +112,11 @@ Evaluator::Flow Evaluator::execute(const Statement& statement, std::string& out)
       set(statement.name, macro(statement, statement.name));
       break;
     case Kind::call_block:
-      append(out, call_block(statement).to_text());
+      append_value(out, call_block(statement));
       break;
     case Kind::filter_block: {
       const Value text = captured_text(statement);
-      append(out, filtered(*statement.value, &text).to_text());
+      append_value(out, filtered(*statement.value, &text));
       break;
     }
     case Kind::with:
@@ -143,7 +146,7 @@ Evaluator::Flow Evaluator::branch(const Statement& statement, std::string& out) 
 }
 
 void Evaluator::with(const Statement& statement, std::string& out) {
-  std::vector<Value> values;  // seen from outside, all of them
+  List values;  // seen from outside, all of them
   for (const Parameter& parameter : statement.parameters)
     values.push_back(evaluate(*parameter.fallback));
   const NewScope own(*this, scope_);
@@ -169,7 +172,6 @@ Evaluator::Flow Evaluator::loop(const Statement& statement, std::string& out, co
   }
   const auto last = std::make_shared<Value>();  // for loop.changed
   for (size_t i = 0; i < items.size(); ++i) {
-    work(32);  // making the variable `loop` takes as long
     const NewScope own(*this, scope_);
     set("loop", loop_variable(statement, items, i, depth, last));
     assign(*statement.target, items[i]);
@@ -180,31 +182,41 @@ Evaluator::Flow Evaluator::loop(const Statement& statement, std::string& out, co
 
 Value Evaluator::loop_variable(const Statement& statement, const List& items, size_t place,
                                int64_t depth, const std::shared_ptr<Value>& last) {
+  // Made once: every iteration has these fields.
+  static const List names = {"index",    "index0", "revindex", "revindex0", "first",
+                             "last",     "length", "depth",    "depth0",    "previtem",
+                             "nextitem", "cycle",  "changed"};
   const size_t size = items.size();
+  const auto cycle = [place](Evaluator&, const Arguments& given) {
+    check(!given.positional.empty(), "cycle: expected values, got none");
+    return given.positional[place % given.positional.size()];
+  };
+  const auto changed = [last](Evaluator& evaluator, const Arguments& given) {
+    const Value now = Value::tuple(given.positional);
+    charge(now.weight());
+    const bool differs = last->is_undefined() || !(*last == now);
+    // It may hold the loop, and so itself.
+    if (last->is_undefined()) evaluator.changed_.push_back(last);
+    *last = now;
+    return Value(differs);
+  };
   Dict fields;
-  fields.set("index", place + 1);
-  fields.set("index0", place);
-  fields.set("revindex", size - place);
-  fields.set("revindex0", size - place - 1);
-  fields.set("first", place == 0);
-  fields.set("last", place + 1 == size);
-  fields.set("length", size);
-  fields.set("depth", depth);
-  fields.set("depth0", depth - 1);
-  fields.set("previtem",
-             place == 0 ? Value::undefined("there is no previous item") : items[place - 1]);
-  fields.set("nextitem",
-             place + 1 == size ? Value::undefined("there is no next item") : items[place + 1]);
-  fields.set("cycle", Value::function("cycle", [place](Evaluator&, const Arguments& given) {
-               check(!given.positional.empty(), "cycle: expected values, got none");
-               return given.positional[place % given.positional.size()];
-             }));
-  fields.set("changed", Value::function("changed", [last](Evaluator&, const Arguments& given) {
-               const Value now = Value::tuple(given.positional);
-               const bool changed = last->is_undefined() || !(*last == now);
-               *last = now;
-               return Value(changed);
-             }));
+  fields.reserve(names.size());
+  size_t next = 0;
+  const auto add = [&](Value value) { fields.set(names[next++], std::move(value)); };
+  add(place + 1);
+  add(place);
+  add(size - place);
+  add(size - place - 1);
+  add(place == 0);
+  add(place + 1 == size);
+  add(size);
+  add(depth);
+  add(depth - 1);
+  add(place == 0 ? Value::undefined("there is no previous item") : items[place - 1]);
+  add(place + 1 == size ? Value::undefined("there is no next item") : items[place + 1]);
+  add(Value::function("cycle", cycle));
+  add(Value::function("changed", changed));
   const Statement* code = statement.recursive ? &statement : nullptr;
   return Value::function(
       "loop",
@@ -252,6 +264,8 @@ Value Evaluator::macro(const Statement& statement, const std::string& name) {
 Value Evaluator::call_macro(const Statement& statement, Scope* home, const std::string& name,
                             const Arguments& given) {
   const auto& parameters = statement.parameters;
+  const auto count = std::ssize(parameters);
+  charge(count * (count + std::ssize(given.named)) / 16);  // names are compared one by one
   const NewScope own(*this, home);
   List more;
   Dict named;

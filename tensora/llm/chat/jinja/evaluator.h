@@ -15,7 +15,9 @@
 namespace tensora::llm::jinja {
 
 struct Limits {
-  int64_t steps = 5'000'000;               // nodes evaluated, items visited, 16 bytes of text made
+  /// Nodes evaluated, items visited, 16 bytes of text read or made, 32 bytes allocated. A run gets
+  /// 32 more for each step that it takes to read its variables, so that long conversations fit.
+  int64_t steps = 5'000'000;
   size_t output_bytes = size_t{64} << 20;  // also of any one text
   int depth = 400;                         // of nodes in nodes and calls in calls
 };
@@ -32,10 +34,11 @@ class Evaluator {
   std::string run(const Body& body, const Dict& variables);
 
   // For functions, filters, tests and methods.
-  /// Throws once all steps are used up.
-  void work(int64_t steps);
-  /// Counts a text that was made, and throws if it is too long.
+  /// Throws if a text that was made is too long.
   std::string made(std::string text);
+  /// Adds to a text that is being made; throws when that becomes too long.
+  void append(std::string& out, std::string_view text);
+  void append_value(std::string& out, const Value& value);
   Value call(const Value& callee, const Arguments& arguments);
   Value apply_filter(std::string_view name, const Value& value, const Arguments& arguments);
   bool apply_test(std::string_view name, const Value& value, const Arguments& arguments);
@@ -80,13 +83,13 @@ class Evaluator {
                    const Arguments& arguments);
   Value call_block(const Statement& statement);
   std::string captured_text(const Statement& statement);
-  void append(std::string& out, std::string_view text);
   void assign(const Expression& target, Value value);
 
   Value evaluate(const Expression& expression);
   Value compute(const Expression& expression);
   Value lookup(const std::string& name) const;
   Value slice(const Expression& expression);
+  Value text_slice(const Value& object, const Value* bounds);
   Value binary(const Expression& expression);
   Value comparison(const Expression& expression);
   Value filtered(const Expression& expression, const Value* body);
@@ -95,11 +98,11 @@ class Evaluator {
 
   Limits limits_;
   int64_t now_;
-  int64_t steps_ = 0;
   int depth_ = 0;
   Scope* scope_ = nullptr;
   std::vector<std::unique_ptr<Scope>> scopes_;
-  std::vector<Value> spaces_;
+  List spaces_;
+  std::vector<std::shared_ptr<Value>> changed_;  // what calls of loop.changed remember
 };
 
 /// Arguments by their names in a signature. Throws for too many, or unknown ones.
@@ -124,20 +127,46 @@ class Bound {
   std::vector<const Value*> values_;
 };
 
+/// What a call is charged before it runs.
+enum class Cost : uint8_t {
+  whole,     // all that the value and the arguments hold
+  length,    // their items or bytes, not what the items hold
+  constant,  // nothing for the value, and the length of the arguments
+};
+void charge_call(Cost cost, const Value& value, const Arguments& arguments);
+
+/// A filter, test or method. It can only be run by a call that charges for it, for everything that
+/// it is given unless the table says that it looks at less.
+template <class Result>
+class Native {
+ public:
+  template <class Function>
+  Native(Function function, Cost cost = Cost::whole)  // NOLINT: tables list functions
+      : function_(function), cost_(cost) {}
+  Result operator()(Evaluator& evaluator, const Value& value, const Arguments& arguments) const {
+    charge_call(cost_, value, arguments);
+    return function_(evaluator, value, arguments);
+  }
+
+ private:
+  Result (*function_)(Evaluator&, const Value&, const Arguments&);
+  Cost cost_;
+};
+
 // The tables. Each answers null for a name that it does not have.
-using Filter = Value (*)(Evaluator&, const Value&, const Arguments&);
-using Test = bool (*)(Evaluator&, const Value&, const Arguments&);
-using Method = Value (*)(Evaluator&, const Value&, const Arguments&);
-Filter find_filter(std::string_view name);
-Filter find_list_filter(std::string_view name);  // those about lists and dicts
-Test find_test(std::string_view name);
-Method find_method(const Value& object, std::string_view name);
+using Filter = Native<Value>;
+using Test = Native<bool>;
+using Method = Native<Value>;
+const Filter* find_filter(std::string_view name);
+const Filter* find_list_filter(std::string_view name);  // those about lists and dicts
+const Test* find_test(std::string_view name);
+const Method* find_method(const Value& object, std::string_view name);
 const Value* find_global(std::string_view name);
 
 /// a + b, and so on: Python's arithmetic.
 Value arithmetic(Evaluator& evaluator, std::string_view sign, const Value& a, const Value& b);
 /// a == b, a in b …
-bool compares(Evaluator& evaluator, std::string_view sign, const Value& a, const Value& b);
+bool compares(std::string_view sign, const Value& a, const Value& b);
 /// Python's text % values.
 std::string percent_format(Evaluator& evaluator, const std::string& format, const Value& values);
 

@@ -46,9 +46,9 @@ Value indent(Evaluator& evaluator, const Value& value, const Args& given) {
     const size_t end = rest.find('\n');
     const std::string_view line = rest.substr(0, end);
     if (!first) out += '\n';
-    if (first ? bound.flag(1, false) : !line.empty() || bound.flag(2, false)) out += by;
+    if (first ? bound.flag(1, false) : !line.empty() || bound.flag(2, false))
+      evaluator.append(out, by);
     out += line;
-    evaluator.work(static_cast<int64_t>(by.size() / 16) + 1);
     first = false;
     if (end == std::string_view::npos) return evaluator.made(std::move(out));
     rest.remove_prefix(end + 1);
@@ -128,13 +128,13 @@ Value default_value(Evaluator&, const Value& value, const Args& given) {
 Value truncate(Evaluator& evaluator, const Value& value, const Args& given) {
   const Bound bound(given, {"length", "killwords", "end", "leeway"}, "truncate");
   const std::string text = value.to_text(), end = bound.text(2, "...");
-  const auto letters = letters_of(text);
+  const auto letters = static_cast<int64_t>(code_points(text));
   const int64_t length = bound.integer(0, 255), leeway = bound.integer(3, 5);
   const auto tail = static_cast<int64_t>(code_points(end));
   check(length >= tail && leeway >= 0, "truncate: expected a length of at least that of the end");
-  if (std::ssize(letters) <= length + leeway) return text;
-  std::string out;
-  for (int64_t i = 0; i < length - tail; ++i) out += letters[static_cast<size_t>(i)];
+  // Not length + leeway, which may overflow.
+  if (letters <= length || letters - length <= leeway) return text;
+  std::string out = text.substr(0, bytes_of(text, length - tail));
   if (!bound.flag(1, false)) out = out.substr(0, out.rfind(' '));
   return evaluator.made(out + end);
 }
@@ -167,14 +167,14 @@ const std::unordered_map<std::string_view, Filter>& table() {
       {"int", to_int},
       {"float", to_float},
       {"round", round},
-      {"d", default_value},
-      {"default", default_value},
+      {"d", {default_value, Cost::constant}},
+      {"default", {default_value, Cost::constant}},
       {"truncate", truncate},
       {"trim", trim},
       {"wordcount", wordcount},
       {"string",
        [](Evaluator& e, const Value& v, const Args&) -> Value { return e.made(v.to_text()); }},
-      {"safe", [](Evaluator&, const Value& v, const Args&) { return v; }},
+      {"safe", {[](Evaluator&, const Value& v, const Args&) { return v; }, Cost::constant}},
       {"upper",
        [](Evaluator& e, const Value& v, const Args&) -> Value {
          return e.made(to_upper(v.to_text()));
@@ -215,7 +215,7 @@ const std::unordered_map<std::string_view, Filter>& table() {
        [](Evaluator& e, const Value& v, const Args& given) -> Value {
          const Value width = Bound(given, {"width"}, "center").integer(0, 80);
          const Value text = v.to_text();
-         return find_method(text, "center")(e, text, {.positional = {width}});
+         return (*find_method(text, "center"))(e, text, {.positional = {width}});
        }},
   };
   return all;
@@ -223,9 +223,9 @@ const std::unordered_map<std::string_view, Filter>& table() {
 
 }  // namespace
 
-Filter find_filter(std::string_view name) {
+const Filter* find_filter(std::string_view name) {
   const auto found = table().find(name);
-  return found == table().end() ? nullptr : found->second;
+  return found == table().end() ? nullptr : &found->second;
 }
 
 }  // namespace tensora::llm::jinja

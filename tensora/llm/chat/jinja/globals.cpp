@@ -8,7 +8,7 @@
 namespace tensora::llm::jinja {
 namespace {
 
-Value range(Evaluator& evaluator, const Arguments& given) {
+Value range(Evaluator&, const Arguments& given) {
   check(!given.positional.empty() && given.positional.size() <= 3 && given.named.empty(),
         "range: expected one to three numbers");
   const auto at = [&](size_t i) { return given.positional[i].integer(); };
@@ -24,7 +24,6 @@ Value range(Evaluator& evaluator, const Arguments& given) {
     out.emplace_back(i);
     if (__builtin_add_overflow(i, by, &i)) break;
   }
-  evaluator.work(std::ssize(out));
   return Value::list(std::move(out));
 }
 

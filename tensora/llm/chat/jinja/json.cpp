@@ -106,13 +106,18 @@ class Writer {
   void indent() {
     if (!options_.indent) return;
     out += '\n';
-    check(out.size() <= size_t{64} << 20, "tojson: the text becomes too long");
-    for (int i = 0; i < depth_; ++i) out += *options_.indent;
+    for (int i = 0; i < depth_; ++i) add(*options_.indent);
+  }
+  // What the template chose, and may have chosen to be long.
+  void add(std::string_view text) {
+    charge_bytes(text.size());
+    check(out.size() + text.size() <= size_t{64} << 20, "tojson: the text becomes too long");
+    out += text;
   }
   void separate(bool first) {
     if (first) return;
     // With an indent, Python leaves no blank at the end of a line.
-    out += options_.indent && options_.item_separator == ", " ? "," : options_.item_separator;
+    add(options_.indent && options_.item_separator == ", " ? "," : options_.item_separator);
     indent();
   }
   void close(char bracket) {
@@ -146,7 +151,8 @@ class Writer {
     line('{');
     for (size_t i = 0; i < pairs.size(); ++i) {
       separate(i == 0);
-      out += in_quotes(key(pairs[i].first), options_.ensure_ascii) + options_.key_separator;
+      out += in_quotes(key(pairs[i].first), options_.ensure_ascii);
+      add(options_.key_separator);
       write(pairs[i].second);
     }
     close('}');

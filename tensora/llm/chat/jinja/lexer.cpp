@@ -286,8 +286,12 @@ class Lexer {
       ++at_;
     } else if (c == 'x' || c == 'u' || c == 'U') {
       const size_t count = c == 'x' ? 2 : c == 'u' ? 4 : 8;
-      const auto code = parse_integer(std::string_view(source_).substr(at_ + 1, count), 16);
-      if (!code || at_ + 1 + count > source_.size() || *code > 0x10FFFF ||
+      const std::string_view digits = std::string_view(source_).substr(at_ + 1, count);
+      // Not a sign or a blank, which a number may have.
+      const bool plain =
+          digits.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos;
+      const auto code = parse_integer(digits, 16);
+      if (!plain || !code || at_ + 1 + count > source_.size() || *code > 0x10FFFF ||
           (*code >= 0xD800 && *code <= 0xDFFF))
         fail_here(start, "expected ", count, " hexadecimal digits of a code point after \\", c);
       append_utf8(out, static_cast<uint32_t>(*code));

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <string_view>
 #include <unordered_map>
 
@@ -18,6 +19,7 @@ Value folded(const Value& value, bool case_sensitive) {
 // "a.b.0": attributes and indices, one after the other.
 Value at_path(Evaluator& evaluator, Value value, const Value& path) {
   if (path.is_integral()) return evaluator.item(value, path);
+  charge(path.weight());
   std::string_view rest = path.text();
   for (;;) {
     const size_t dot = rest.find('.');
@@ -29,12 +31,12 @@ Value at_path(Evaluator& evaluator, Value value, const Value& path) {
   }
 }
 
-int64_t length(Evaluator&, const Value& value) {
+Value length(Evaluator&, const Value& value, const Args&) {
   if (value.is_undefined()) return 0;
-  if (value.is_text()) return static_cast<int64_t>(code_points(value.text()));
-  if (value.is_dict()) return static_cast<int64_t>(value.pairs().size());
+  if (value.is_text()) return code_points(value.text());
+  if (value.is_dict()) return value.pairs().size();
   check(value.is_sequence(), "a ", value.type_name(), " has no length");
-  return std::ssize(value.items());
+  return value.items().size();
 }
 
 Value join(Evaluator& evaluator, const Value& value, const Args& given) {
@@ -44,19 +46,19 @@ Value join(Evaluator& evaluator, const Value& value, const Args& given) {
   bool first = true;
   for (Value item : evaluator.iterate(value)) {
     if (bound.find(1)) item = at_path(evaluator, item, *bound.find(1));
-    if (!std::exchange(first, false)) out += separator;
-    out += item.to_text();
-    evaluator.work(static_cast<int64_t>((separator.size() + item.weight()) / 16));
+    if (!std::exchange(first, false)) evaluator.append(out, separator);
+    evaluator.append_value(out, item);
   }
-  return evaluator.made(std::move(out));
+  return out;
 }
 
 // The items whose order by `key` is that of Python's sorted(), which keeps equals as they were.
 template <class Key>
-List sorted(Evaluator& evaluator, const List& items, const Key& key, bool reverse) {
-  std::vector<std::pair<Value, Value>> keyed;
+List sorted(const List& items, const Key& key, bool reverse) {
+  Dict::Pairs keyed;
   for (const Value& item : items) keyed.emplace_back(key(item), item);
-  for (const auto& [order, item] : keyed) evaluator.work(4 * order.weight());
+  const int64_t rounds = std::bit_width(items.size());
+  for (const auto& [order, item] : keyed) charge(rounds * order.weight());
   // A comparison that throws in the midst of a sort is harmless, but one that is not an order is
   // not: so kinds are compared first.
   for (size_t i = 1; i < keyed.size(); ++i) {
@@ -79,10 +81,10 @@ Value sort(Evaluator& evaluator, const Value& value, const Args& given) {
     return folded(path && !path->is_none() ? at_path(evaluator, item, *path) : item,
                   bound.flag(1, false));
   };
-  return Value::list(sorted(evaluator, evaluator.iterate(value), key, bound.flag(0, false)));
+  return Value::list(sorted(evaluator.iterate(value), key, bound.flag(0, false)));
 }
 
-Value dictsort(Evaluator& evaluator, const Value& value, const Args& given) {
+Value dictsort(Evaluator&, const Value& value, const Args& given) {
   const Bound bound(given, {"case_sensitive", "by", "reverse"}, "dictsort");
   const std::string by = bound.text(1, "key");
   check(by == "key" || by == "value", "dictsort: expected by to be key or value, got ", by);
@@ -91,7 +93,7 @@ Value dictsort(Evaluator& evaluator, const Value& value, const Args& given) {
   const auto key = [&](const Value& pair) {
     return folded(pair.items()[by == "key" ? 0 : 1], bound.flag(0, false));
   };
-  return Value::list(sorted(evaluator, pairs, key, bound.flag(2, false)));
+  return Value::list(sorted(pairs, key, bound.flag(2, false)));
 }
 
 Value unique(Evaluator& evaluator, const Value& value, const Args& given) {
@@ -100,7 +102,7 @@ Value unique(Evaluator& evaluator, const Value& value, const Args& given) {
   for (const Value& item : evaluator.iterate(value)) {
     const Value key = folded(bound.find(1) ? at_path(evaluator, item, *bound.find(1)) : item,
                              bound.flag(0, false));
-    evaluator.work(std::ssize(seen) * key.weight());
+    charge(std::ssize(seen) * key.weight());
     if (std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
     seen.push_back(key);
     out.push_back(item);
@@ -118,8 +120,13 @@ Value extreme(Evaluator& evaluator, const Value& value, const Args& given) {
   const List items = evaluator.iterate(value);
   if (items.empty()) return Value::undefined("no aggregated item");
   const Value* best = &items[0];
-  for (const Value& item : items)
-    if (highest ? less(key(*best), key(item)) : less(key(item), key(*best))) best = &item;
+  Value best_key = key(*best);
+  for (const Value& item : items) {
+    const Value its_key = key(item);
+    if (!(highest ? less(best_key, its_key) : less(its_key, best_key))) continue;
+    best = &item;
+    best_key = its_key;
+  }
   return *best;
 }
 
@@ -178,7 +185,7 @@ Value groupby(Evaluator& evaluator, const Value& value, const Args& given) {
   };
   const auto order = [&](const Value& item) { return folded(key(item), bound.flag(2, false)); };
   List groups, members;
-  const List items = sorted(evaluator, evaluator.iterate(value), order, false);
+  const List items = sorted(evaluator.iterate(value), order, false);
   for (size_t i = 0; i < items.size(); ++i) {
     members.push_back(items[i]);
     if (i + 1 < items.size() && order(items[i]) == order(items[i + 1])) continue;
@@ -251,46 +258,51 @@ Value outermost(Evaluator& evaluator, const Value& value, const Args&) {
 
 const std::unordered_map<std::string_view, Filter>& table() {
   static const std::unordered_map<std::string_view, Filter> all = {
-      {"length", [](Evaluator& e, const Value& v, const Args&) -> Value { return length(e, v); }},
-      {"count", [](Evaluator& e, const Value& v, const Args&) -> Value { return length(e, v); }},
-      {"list", [](Evaluator& e, const Value& v, const Args&) { return Value::list(e.iterate(v)); }},
+      {"length", {length, Cost::length}},
+      {"count", {length, Cost::length}},
+      {"list",
+       {[](Evaluator& e, const Value& v, const Args&) { return Value::list(e.iterate(v)); },
+        Cost::length}},
       {"items",
-       [](Evaluator& e, const Value& v, const Args& given) {
-         if (v.is_undefined()) return Value::list({});
-         check(v.is_dict(), "items: expected a dict, got a ", v.type_name());
-         return find_method(v, "items")(e, v, given);
-       }},
+       {[](Evaluator& e, const Value& v, const Args& given) {
+          if (v.is_undefined()) return Value::list({});
+          check(v.is_dict(), "items: expected a dict, got a ", v.type_name());
+          return (*find_method(v, "items"))(e, v, given);
+        },
+        Cost::length}},
       {"attr",
-       [](Evaluator& e, const Value& v, const Args& given) {
-         return e.attribute(v, Bound(given, {"name"}, "attr").required(0).text());
-       }},
-      {"first", outermost<false>},
-      {"last", outermost<true>},
+       {[](Evaluator& e, const Value& v, const Args& given) {
+          return e.attribute(v, Bound(given, {"name"}, "attr").required(0).text());
+        },
+        Cost::constant}},
+      {"first", {outermost<false>, Cost::length}},
+      {"last", {outermost<true>, Cost::length}},
       {"join", join},
       {"sort", sort},
       {"dictsort", dictsort},
       {"unique", unique},
       {"min", extreme<false>},
       {"max", extreme<true>},
-      {"map", map},
-      {"select", select<true, false>},
-      {"reject", select<false, false>},
-      {"selectattr", select<true, true>},
-      {"rejectattr", select<false, true>},
+      // What these apply to the items charges for itself.
+      {"map", {map, Cost::length}},
+      {"select", {select<true, false>, Cost::length}},
+      {"reject", {select<false, false>, Cost::length}},
+      {"selectattr", {select<true, true>, Cost::length}},
+      {"rejectattr", {select<false, true>, Cost::length}},
+      {"sum", {sum, Cost::length}},
       {"groupby", groupby},
-      {"batch", batch},
-      {"slice", slice},
-      {"reverse", reverse},
-      {"sum", sum},
+      {"batch", {batch, Cost::length}},
+      {"slice", {slice, Cost::length}},
+      {"reverse", {reverse, Cost::length}},
   };
   return all;
 }
 
 }  // namespace
 
-Filter find_list_filter(std::string_view name) {
+const Filter* find_list_filter(std::string_view name) {
   const auto found = table().find(name);
-  return found == table().end() ? nullptr : found->second;
+  return found == table().end() ? nullptr : &found->second;
 }
 
 }  // namespace tensora::llm::jinja

@@ -22,25 +22,26 @@ Value stripped(Evaluator& evaluator, const Value& self, const Args& given) {
 }
 
 // With a separator, exactly there; without, at runs of blanks.
-Value split(Evaluator& evaluator, const Value& self, const Args& given) {
+Value split(Evaluator&, const Value& self, const Args& given) {
   const Bound bound(given, {"sep", "maxsplit"}, "split");
-  int64_t most = bound.integer(1, -1);
+  uint64_t left =
+      bound.integer(1, -1) < 0 ? UINT64_MAX : static_cast<uint64_t>(bound.integer(1, -1));
   std::string_view text = self.text();
   List out;
-  evaluator.work(static_cast<int64_t>(text.size() / 8));
   if (bound.find(0) && !bound.find(0)->is_none()) {
     const std::string& separator = bound.find(0)->text();
     check(!separator.empty(), "split: the separator is empty");
-    for (size_t at = text.find(separator); at != std::string_view::npos && most != 0; --most) {
+    for (; left > 0; --left) {
+      const size_t at = find_first(text, separator);
+      if (at == std::string_view::npos) break;
       out.emplace_back(text.substr(0, at));
       text.remove_prefix(at + separator.size());
-      at = text.find(separator);
     }
     out.emplace_back(text);
     return Value::list(std::move(out));
   }
   for (text = strip(text, {.right = false}); !text.empty(); text = strip(text, {.right = false})) {
-    if (most-- == 0) {
+    if (left-- == 0) {
       out.emplace_back(strip(text, {.left = false}));
       break;
     }
@@ -65,7 +66,7 @@ Value rsplit(Evaluator& evaluator, const Value& self, const Args& given) {
   std::string_view text = self.text();
   List out;
   for (; most > 0; --most) {
-    const size_t at = text.rfind(separator);
+    const size_t at = find_last(text, separator);
     if (at == std::string_view::npos) break;
     out.emplace_back(text.substr(at + separator.size()));
     text = text.substr(0, at);
@@ -75,11 +76,10 @@ Value rsplit(Evaluator& evaluator, const Value& self, const Args& given) {
   return Value::list(std::move(out));
 }
 
-Value splitlines(Evaluator& evaluator, const Value& self, const Args& given) {
+Value splitlines(Evaluator&, const Value& self, const Args& given) {
   const bool keep = Bound(given, {"keepends"}, "splitlines").flag(0, false);
   std::string_view text = self.text();
   List out;
-  evaluator.work(static_cast<int64_t>(text.size() / 8));
   while (!text.empty()) {
     const size_t end = std::min(text.find_first_of("\n\r\v\f\x1C\x1D\x1E"), text.size());
     const size_t next = end == text.size()              ? end
@@ -117,35 +117,35 @@ Value without_affix(Evaluator& evaluator, const Value& self, const Args& given) 
 int64_t found_at(const Value& self, const Args& given, bool from_end) {
   const Bound bound(given, {"sub"}, "find");
   const std::string& what = bound.required(0).text();
-  const size_t at = from_end ? self.text().rfind(what) : self.text().find(what);
+  const size_t at = from_end ? find_last(self.text(), what) : find_first(self.text(), what);
   if (at == std::string::npos) return -1;
   return static_cast<int64_t>(code_points(std::string_view(self.text()).substr(0, at)));
 }
 
-Value index(Evaluator& evaluator, const Value& self, const Args& given) {
+Value index(Evaluator&, const Value& self, const Args& given) {
   if (self.is_text()) {
     const int64_t at = found_at(self, given, false);
     check(at >= 0, "index: the text is not found");
     return at;
   }
-  const List items = evaluator.iterate(self);
+  const List& items = self.items();
   const auto found =
       std::find(items.begin(), items.end(), Bound(given, {"value"}, "index").required(0));
   check(found != items.end(), "index: the value is not in the list");
   return static_cast<int64_t>(found - items.begin());
 }
 
-Value count(Evaluator& evaluator, const Value& self, const Args& given) {
+Value count(Evaluator&, const Value& self, const Args& given) {
   const Bound bound(given, {"value"}, "count");
   const Value& what = bound.required(0);
   if (!self.is_text()) {
-    const List items = evaluator.iterate(self);
+    const List& items = self.items();
     return static_cast<int64_t>(std::count(items.begin(), items.end(), what));
   }
   if (what.text().empty()) return code_points(self.text()) + 1;
   int64_t out = 0;
-  for (size_t at = self.text().find(what.text()); at != std::string::npos;
-       at = self.text().find(what.text(), at + what.text().size()))
+  for (size_t at = find_first(self.text(), what.text()); at != std::string::npos;
+       at = find_first(self.text(), what.text(), at + what.text().size()))
     ++out;
   return out;
 }
@@ -176,13 +176,14 @@ Value format(Evaluator& evaluator, const Value& self, const Args& given) {
         field.empty() ? std::optional(static_cast<int64_t>(next++)) : parse_integer(field);
     if (number) {
       check(*number >= 0 && *number < std::ssize(given.positional), "format: too few values");
-      out += given.positional[static_cast<size_t>(*number)].to_text();
+      evaluator.append_value(out, given.positional[static_cast<size_t>(*number)]);
       continue;
     }
+    charge(std::ssize(given.named) / 16);
     const auto found = std::find_if(given.named.begin(), given.named.end(),
                                     [&](const auto& pair) { return pair.first == field; });
     check(found != given.named.end(), "format: there is no value named ", field);
-    out += found->second.to_text();
+    evaluator.append_value(out, found->second);
   }
   return evaluator.made(std::move(out));
 }
@@ -191,10 +192,13 @@ Value format(Evaluator& evaluator, const Value& self, const Args& given) {
 // in a script without; digits are those of ASCII.
 template <class Is>
 bool all_letters(const Value& self, const Is& is) {
-  const auto letters = letters_of(self.text());
-  return !letters.empty() &&
-         std::all_of(letters.begin(), letters.end(),
-                     [&](std::string_view letter) { return is(decode_utf8(letter).code); });
+  std::string_view rest = self.text();
+  while (!rest.empty()) {
+    const CodePoint letter = decode_utf8(rest);
+    if (!is(letter.code)) return false;
+    rest.remove_prefix(static_cast<size_t>(letter.length));
+  }
+  return !self.text().empty();
 }
 bool is_digit(uint32_t c) { return c >= '0' && c <= '9'; }
 bool is_alpha(uint32_t c) {
@@ -205,12 +209,11 @@ bool is_alpha(uint32_t c) {
 Value padded(Evaluator& evaluator, const Value& self, const Args& given, int side) {
   const Bound bound(given, {"width", "fillchar"}, "ljust");
   const auto size = static_cast<int64_t>(code_points(self.text()));
-  const int64_t room = std::max<int64_t>(bound.required(0).integer() - size, 0);
+  const int64_t width = std::max(bound.required(0).integer(), size), room = width - size;
   check(room <= 1'000'000, "expected a width up to a million");
   const std::string fill = bound.text(1, " ");
-  const int64_t left = side < 0   ? 0
-                       : side > 0 ? room
-                                  : room / 2 + (room & bound.required(0).integer() & 1);
+  check(code_points(fill) == 1, "expected one character to fill with, got ", code_points(fill));
+  const int64_t left = side < 0 ? 0 : side > 0 ? room : room / 2 + (room & width & 1);
   std::string out;
   for (int64_t i = 0; i < left; ++i) out += fill;
   out += self.text();
@@ -222,11 +225,10 @@ Value join(Evaluator& evaluator, const Value& self, const Args& given) {
   std::string out;
   bool first = true;
   for (const Value& item : evaluator.iterate(Bound(given, {"iterable"}, "join").required(0))) {
-    if (!std::exchange(first, false)) out += self.text();
-    out += item.text();
-    evaluator.work(self.weight() + item.weight());
+    if (!std::exchange(first, false)) evaluator.append(out, self.text());
+    evaluator.append(out, item.text());
   }
-  return evaluator.made(std::move(out));
+  return out;
 }
 
 const Table& text_methods() {
@@ -237,8 +239,8 @@ const Table& text_methods() {
       {"split", split},
       {"rsplit", rsplit},
       {"splitlines", splitlines},
-      {"startswith", affix<false>},
-      {"endswith", affix<true>},
+      {"startswith", {affix<false>, Cost::constant}},
+      {"endswith", {affix<true>, Cost::constant}},
       {"removeprefix", without_affix<false>},
       {"removesuffix", without_affix<true>},
       {"index", index},
@@ -296,10 +298,9 @@ const Table& text_methods() {
   return all;
 }
 
-Value dict_items(Evaluator& evaluator, const Value& self, const Args&) {
+Value dict_items(Evaluator&, const Value& self, const Args&) {
   List out;
   for (const auto& [key, value] : self.pairs().pairs()) out.push_back(Value::tuple({key, value}));
-  evaluator.work(std::ssize(out));
   return Value::list(std::move(out));
 }
 
@@ -315,16 +316,19 @@ Value frozen(Evaluator&, const Value& self, const Args&) {
 
 const Table& dict_methods() {
   static const Table all = {
-      {"items", dict_items},
-      {"get", dict_get},
-      {"keys", [](Evaluator& e, const Value& s, const Args&) { return Value::list(e.iterate(s)); }},
+      {"items", {dict_items, Cost::length}},
+      {"get", {dict_get, Cost::constant}},
+      {"keys",
+       {[](Evaluator& e, const Value& s, const Args&) { return Value::list(e.iterate(s)); },
+        Cost::length}},
       {"values",
-       [](Evaluator&, const Value& s, const Args&) {
-         List out;
-         for (const auto& [key, value] : s.pairs().pairs()) out.push_back(value);
-         return Value::list(std::move(out));
-       }},
-      {"copy", [](Evaluator&, const Value& s, const Args&) { return Value::dict(s.pairs()); }},
+       {[](Evaluator&, const Value& s, const Args&) {
+          List out;
+          for (const auto& [key, value] : s.pairs().pairs()) out.push_back(value);
+          return Value::list(std::move(out));
+        },
+        Cost::length}},
+      {"copy", {[](Evaluator&, const Value& s, const Args&) { return s; }, Cost::constant}},
       {"update", frozen},
       {"pop", frozen},
       {"setdefault", frozen},
@@ -346,21 +350,21 @@ const Table& list_methods() {
       {"reverse", frozen},
       {"sort", frozen},
       {"clear", frozen},
-      {"copy", [](Evaluator&, const Value& s, const Args&) { return s; }},
+      {"copy", {[](Evaluator&, const Value& s, const Args&) { return s; }, Cost::constant}},
   };
   return all;
 }
 
 }  // namespace
 
-Method find_method(const Value& object, std::string_view name) {
+const Method* find_method(const Value& object, std::string_view name) {
   const Table* table = object.is_text()       ? &text_methods()
                        : object.is_dict()     ? &dict_methods()
                        : object.is_sequence() ? &list_methods()
                                               : nullptr;
   if (!table) return nullptr;
   const auto found = table->find(name);
-  return found == table->end() ? nullptr : found->second;
+  return found == table->end() ? nullptr : &found->second;
 }
 
 }  // namespace tensora::llm::jinja

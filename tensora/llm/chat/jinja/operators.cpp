@@ -29,7 +29,10 @@ Value integers(std::string_view sign, int64_t a, int64_t b) {
   if (sign == "//") return floor_divided(a, b);
   if (sign == "%") {
     check(b != 0, "division by zero");
-    return b == -1 ? 0 : a - floor_divided(a, b) * b;
+    if (b == -1) return 0;
+    // The sign is the divisor's, as in Python.
+    const int64_t rest = a % b;
+    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
   }
   if (sign == "/") {
     check(b != 0, "division by zero");
@@ -62,30 +65,48 @@ Value repeated(Evaluator& evaluator, const Value& what, int64_t times) {
     // Counted before it is made.
     const auto bytes = static_cast<int64_t>(what.text().size());
     check(bytes == 0 || times <= (int64_t{64} << 20) / bytes, "a text that is too long");
-    evaluator.work(bytes * times / 16);
+    charge(bytes * times / 16);
     std::string out;
     for (int64_t i = 0; bytes > 0 && i < times; ++i) out += what.text();
     return evaluator.made(std::move(out));
   }
   const int64_t size = std::ssize(what.items());
   check(size == 0 || times <= 10'000'000 / size, "a list that is too long");
-  evaluator.work(size * times);
+  charge(size * times);
   List out;
   for (int64_t i = 0; size > 0 && i < times; ++i)
     out.insert(out.end(), what.items().begin(), what.items().end());
   return what.is(Value::Kind::tuple) ? Value::tuple(std::move(out)) : Value::list(std::move(out));
 }
 
-bool is_in(Evaluator& evaluator, const Value& what, const Value& where) {
-  if (where.is_text()) return where.text().find(what.text()) != std::string::npos;
+bool is_in(const Value& what, const Value& where) {
+  if (where.is_undefined()) return false;
+  if (where.is_text()) return find_first(where.text(), what.text()) != std::string::npos;
   if (where.is_dict()) return where.pairs().find(what) != nullptr;
-  const List items = evaluator.iterate(where);
-  return std::find(items.begin(), items.end(), what) != items.end();
+  check(where.is_sequence(), "a ", where.type_name(), " cannot be iterated over");
+  return std::find(where.items().begin(), where.items().end(), what) != where.items().end();
 }
 
 int64_t whole_part(double value) {
   check(std::abs(value) < 9.2e18, "an integer of more than 63 bits");
   return static_cast<int64_t>(value);
+}
+
+// Flags, a width and a precision of up to three digits: what C's formats understand, too.
+void check_options(std::string_view how) {
+  std::string_view rest = how.substr(1);
+  const auto digits = [&] {
+    size_t count = 0;
+    for (; !rest.empty() && rest[0] >= '0' && rest[0] <= '9'; ++count) rest.remove_prefix(1);
+    return count <= 3;
+  };
+  rest.remove_prefix(std::min(rest.find_first_not_of("-+ #0"), rest.size()));
+  bool fits = how.size() <= 16 && digits();
+  if (fits && rest.starts_with('.')) {
+    rest.remove_prefix(1);
+    fits = digits();
+  }
+  check(fits && rest.empty(), "the format ", how.substr(0, 16), " is too long or not a format");
 }
 
 // One value by a format of C, whose options are `how`.
@@ -94,7 +115,8 @@ std::string formatted(const std::string& how, char kind, const Value& value) {
     check(how == "%", "the format ", how, kind, " is not supported");
     return kind == 's' ? value.to_text() : value.to_source();
   }
-  char buffer[512];
+  check_options(how);
+  char buffer[2048];
   int length = 0;
   if (std::string_view("dixXo").find(kind) != std::string_view::npos) {
     const auto whole = static_cast<long long>(value.is(Value::Kind::real) ? whole_part(value.real())
@@ -121,7 +143,6 @@ Value arithmetic(Evaluator& evaluator, std::string_view sign, const Value& a, co
     if (a.kind() == b.kind() && a.is_sequence()) {
       List out = a.items();
       out.insert(out.end(), b.items().begin(), b.items().end());
-      evaluator.work(std::ssize(out));
       return a.is(Value::Kind::tuple) ? Value::tuple(std::move(out)) : Value::list(std::move(out));
     }
   }
@@ -135,13 +156,13 @@ Value arithmetic(Evaluator& evaluator, std::string_view sign, const Value& a, co
   fail("a ", a.type_name(), " and a ", b.type_name(), " cannot be combined by ", sign);
 }
 
-bool compares(Evaluator& evaluator, std::string_view sign, const Value& a, const Value& b) {
+bool compares(std::string_view sign, const Value& a, const Value& b) {
   const bool is_search = sign == "in" || sign == "not in";
-  evaluator.work(is_search ? b.weight() : std::min(a.weight(), b.weight()));
+  charge(is_search ? b.weight() : std::min(a.weight(), b.weight()));
   if (sign == "==") return a == b;
   if (sign == "!=") return !(a == b);
-  if (sign == "in") return is_in(evaluator, a, b);
-  if (sign == "not in") return !is_in(evaluator, a, b);
+  if (sign == "in") return is_in(a, b);
+  if (sign == "not in") return !is_in(a, b);
   for (const Value* value : {&a, &b})
     check(!value->is_undefined(), value->undefined_name(), " is undefined");
   if (sign == "<") return less(a, b);
@@ -172,13 +193,13 @@ std::string percent_format(Evaluator& evaluator, const std::string& format, cons
       i = close;
     }
     const size_t end = format.find_first_not_of("-+ #0123456789.", i + 1);
-    check(end != std::string::npos && end - i <= 9, "an incomplete or too long format");
+    check(end != std::string::npos, "an incomplete format");
     const std::string how = "%" + format.substr(i + 1, end - i - 1);
     i = end;
     if (format[end] == '%')
       out += '%';
     else
-      out += formatted(how, format[end], named ? *named : next());
+      evaluator.append(out, formatted(how, format[end], named ? *named : next()));
   }
   const bool all_used = several ? used == values.items().size() : used == 1 || values.is_dict();
   check(all_used, "too many values for the format");

@@ -17,52 +17,54 @@ Value rest(Evaluator& evaluator, const Value& value, const Value& by) {
 }
 
 template <char first, char second = 0>
-bool compared(Evaluator& evaluator, const Value& value, const Arguments& given) {
+bool compared(Evaluator&, const Value& value, const Arguments& given) {
   static constexpr char sign[] = {first, second, 0};
-  return compares(evaluator, sign, value, other(given));
+  return compares(sign, value, other(given));
 }
 
 using Args = Arguments;
 using Table = std::unordered_map<std::string_view, Test>;
 
+bool is_iterable(const Value& v) {
+  return v.is_sequence() || v.is_text() || v.is_dict() || v.is_undefined();
+}
+
+// Tests that look at the kind of a value only.
+template <auto is>
+const Test kind_test = {[](Evaluator&, const Value& v, const Args&) { return is(v); },
+                        Cost::constant};
+
 const Table& table() {
   static const Table all = {
-      {"defined", [](Evaluator&, const Value& v, const Args&) { return !v.is_undefined(); }},
-      {"undefined", [](Evaluator&, const Value& v, const Args&) { return v.is_undefined(); }},
-      {"none", [](Evaluator&, const Value& v, const Args&) { return v.is_none(); }},
-      {"boolean",
-       [](Evaluator&, const Value& v, const Args&) { return v.is(Value::Kind::boolean); }},
-      {"true", [](Evaluator&, const Value& v,
-                  const Args&) { return v.is(Value::Kind::boolean) && v.truthy(); }},
-      {"false", [](Evaluator&, const Value& v,
-                   const Args&) { return v.is(Value::Kind::boolean) && !v.truthy(); }},
-      {"integer",
-       [](Evaluator&, const Value& v, const Args&) { return v.is(Value::Kind::integer); }},
-      {"float", [](Evaluator&, const Value& v, const Args&) { return v.is(Value::Kind::real); }},
-      {"number", [](Evaluator&, const Value& v, const Args&) { return v.is_number(); }},
-      {"string", [](Evaluator&, const Value& v, const Args&) { return v.is_text(); }},
-      {"mapping", [](Evaluator&, const Value& v, const Args&) { return v.is_dict(); }},
-      {"sequence",
-       [](Evaluator&, const Value& v, const Args&) {
-         return v.is_sequence() || v.is_text() || v.is_dict() || v.is_undefined();
-       }},
-      {"iterable",
-       [](Evaluator&, const Value& v, const Args&) {
-         return v.is_sequence() || v.is_text() || v.is_dict() || v.is_undefined();
-       }},
-      {"callable",
-       [](Evaluator&, const Value& v, const Args&) { return v.is(Value::Kind::function); }},
+      {"defined", kind_test<[](const Value& v) { return !v.is_undefined(); }>},
+      {"undefined", kind_test<[](const Value& v) { return v.is_undefined(); }>},
+      {"none", kind_test<[](const Value& v) { return v.is_none(); }>},
+      {"boolean", kind_test<[](const Value& v) { return v.is(Value::Kind::boolean); }>},
+      {"true", kind_test<[](const Value& v) { return v.is(Value::Kind::boolean) && v.truthy(); }>},
+      {"false",
+       kind_test<[](const Value& v) { return v.is(Value::Kind::boolean) && !v.truthy(); }>},
+      {"integer", kind_test<[](const Value& v) { return v.is(Value::Kind::integer); }>},
+      {"float", kind_test<[](const Value& v) { return v.is(Value::Kind::real); }>},
+      {"number", kind_test<[](const Value& v) { return v.is_number(); }>},
+      {"string", kind_test<[](const Value& v) { return v.is_text(); }>},
+      {"mapping", kind_test<[](const Value& v) { return v.is_dict(); }>},
+      {"sequence", kind_test<is_iterable>},
+      {"iterable", kind_test<is_iterable>},
+      {"callable", kind_test<[](const Value& v) { return v.is(Value::Kind::function); }>},
+      {"escaped", kind_test<[](const Value&) { return false; }>},
       {"odd", [](Evaluator& e, const Value& v, const Args&) { return rest(e, v, 2) == Value(1); }},
       {"even", [](Evaluator& e, const Value& v, const Args&) { return rest(e, v, 2) == Value(0); }},
       {"divisibleby", [](Evaluator& e, const Value& v,
                          const Args& given) { return rest(e, v, other(given)) == Value(0); }},
       {"lower",
        [](Evaluator&, const Value& v, const Args&) {
-         return to_lower(v.to_text()) == v.to_text() && to_upper(v.to_text()) != v.to_text();
+         const std::string text = v.to_text();
+         return to_lower(text) == text && to_upper(text) != text;
        }},
       {"upper",
        [](Evaluator&, const Value& v, const Args&) {
-         return to_upper(v.to_text()) == v.to_text() && to_lower(v.to_text()) != v.to_text();
+         const std::string text = v.to_text();
+         return to_upper(text) == text && to_lower(text) != text;
        }},
       {"sameas",
        [](Evaluator&, const Value& v, const Args& given) {
@@ -74,7 +76,6 @@ const Table& table() {
        }},
       {"test",
        [](Evaluator&, const Value& v, const Args&) { return v.is_text() && find_test(v.text()); }},
-      {"escaped", [](Evaluator&, const Value&, const Args&) { return false; }},
       {"in", compared<'i', 'n'>},
       {"==", compared<'=', '='>},
       {"eq", compared<'=', '='>},
@@ -97,9 +98,9 @@ const Table& table() {
 
 }  // namespace
 
-Test find_test(std::string_view name) {
+const Test* find_test(std::string_view name) {
   const auto found = table().find(name);
-  return found == table().end() ? nullptr : found->second;
+  return found == table().end() ? nullptr : &found->second;
 }
 
 }  // namespace tensora::llm::jinja

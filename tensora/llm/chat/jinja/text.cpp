@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <utility>
 
 #include "tensora/base/check.h"
@@ -71,9 +72,15 @@ bool is_blank(uint32_t c) {
 }
 
 std::string_view strip(std::string_view text, const StripOptions& options) {
+  std::vector<uint32_t, ChargedAllocator<uint32_t>> codes;  // of the letters that go, sorted
+  if (options.letters) {
+    for (const std::string_view letter : letters_of(*options.letters))
+      codes.push_back(decode_utf8(letter).code);
+    std::sort(codes.begin(), codes.end());
+  }
   const auto goes = [&](std::string_view letter) {
-    if (options.letters) return options.letters->find(letter) != std::string::npos;
-    return is_blank(decode_utf8(letter).code);
+    const uint32_t code = decode_utf8(letter).code;
+    return options.letters ? std::binary_search(codes.begin(), codes.end(), code) : is_blank(code);
   };
   while (options.left && !text.empty()) {
     const auto length = static_cast<size_t>(decode_utf8(text).length);
@@ -94,8 +101,15 @@ size_t code_points(std::string_view text) {
   return count;
 }
 
-std::vector<std::string_view> letters_of(std::string_view text) {
-  std::vector<std::string_view> out;
+size_t bytes_of(std::string_view text, int64_t count) {
+  std::string_view rest = text;
+  for (; count > 0 && !rest.empty(); --count)
+    rest.remove_prefix(static_cast<size_t>(decode_utf8(rest).length));
+  return text.size() - rest.size();
+}
+
+Letters letters_of(std::string_view text) {
+  Letters out;
   while (!text.empty()) {
     const auto length = static_cast<size_t>(decode_utf8(text).length);
     out.push_back(text.substr(0, length));
@@ -104,11 +118,45 @@ std::vector<std::string_view> letters_of(std::string_view text) {
   return out;
 }
 
+// memmem is linear for long patterns; for those of up to 256 bytes, which it compares in full at
+// every byte in the worst case, that is charged for.
+size_t find_first(std::string_view text, std::string_view what, size_t from) {
+  if (from > text.size()) return std::string_view::npos;
+  const std::string_view rest = text.substr(from);
+  const void* found = memmem(rest.data(), rest.size(), what.data(), what.size());
+  const size_t at =
+      found ? static_cast<size_t>(static_cast<const char*>(found) - rest.data()) : rest.size();
+  charge_bytes(at * (1 + std::min<size_t>(what.size(), 256) / 32) + what.size());
+  return found ? from + at : std::string_view::npos;
+}
+
+size_t find_last(std::string_view text, std::string_view what) {
+  if (what.size() > text.size()) return std::string_view::npos;
+  // Charged in blocks as the search goes, since it compares all of `what` in the worst case.
+  constexpr size_t kBlock = 1024;
+  for (size_t end = text.size();;) {
+    const size_t begin = end - std::min(end, kBlock + what.size());
+    charge_bytes((end - begin - what.size() + 1) * (1 + what.size() / 32) + what.size());
+    const size_t found = text.substr(begin, end - begin).rfind(what);
+    if (found != std::string_view::npos) return begin + found;
+    if (begin == 0) return found;
+    end = begin + what.size() - (what.empty() ? 0 : 1);
+  }
+}
+
 std::string to_upper(std::string_view text) {
   std::string out;
-  // One letter that becomes two.
-  for (const std::string_view letter : letters_of(text))
-    out += letter == "\u00DF" ? std::string("SS") : mapped(letter, upper);
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const CodePoint point = decode_utf8(text);
+    if (point.code == 0xDF)
+      out += "SS";  // one letter that becomes two
+    else if (point.code == kInvalidUtf8)
+      out += text[0];
+    else
+      append_utf8(out, upper(point.code));
+    text.remove_prefix(static_cast<size_t>(point.length));
+  }
   return out;
 }
 
@@ -163,26 +211,25 @@ std::optional<double> parse_real(std::string_view text) {
 std::string replaced(std::string_view text, std::string_view from, std::string_view to,
                      int64_t count) {
   constexpr size_t kMaxBytes = size_t{64} << 20;
+  uint64_t left = count < 0 ? UINT64_MAX : static_cast<uint64_t>(count);
   std::string out;
   if (from.empty()) {
-    const auto letters = letters_of(text);
+    const Letters letters = letters_of(text);
     check(letters.size() < kMaxBytes / (to.size() + 4), "replace: the text becomes too long");
     for (const std::string_view letter : letters) {
-      if (count-- != 0)
-        out += to;
-      else
-        ++count;
+      if (left > 0) out += to;
+      left -= static_cast<uint64_t>(left > 0);
       out += letter;
     }
-    return count != 0 ? out.append(to) : out;
+    return left > 0 ? out.append(to) : out;
   }
-  for (size_t at = 0;;) {
-    const size_t found = count == 0 ? std::string_view::npos : text.find(from, at);
+  for (size_t at = 0;; --left) {
+    const size_t found = left == 0 ? std::string_view::npos : find_first(text, from, at);
     if (found == std::string_view::npos) return out.append(text.substr(at));
+    check(out.size() + (found - at) + to.size() <= kMaxBytes, "replace: the text becomes too long");
+    charge_bytes(to.size());
     out.append(text.substr(at, found - at)).append(to);
-    check(out.size() <= kMaxBytes, "replace: the text becomes too long");
     at = found + from.size();
-    --count;
   }
 }
 

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "tensora/llm/chat/jinja/budget.h"
+
 namespace tensora::llm::jinja {
 
 // Texts as Python sees them: sequences of code points, of which each has a class.
@@ -19,7 +21,15 @@ std::string_view strip(std::string_view text, const StripOptions& options = {});
 
 size_t code_points(std::string_view text);
 /// Cuts a text into its code points.
-std::vector<std::string_view> letters_of(std::string_view text);
+using Letters = std::vector<std::string_view, ChargedAllocator<std::string_view>>;
+Letters letters_of(std::string_view text);
+/// The bytes of the first `count` code points; all if there are fewer.
+size_t bytes_of(std::string_view text, int64_t count);
+
+/// Where `what` is first found at or after `from`, or last; npos if it is not. The time is bounded
+/// by the bytes that are charged: std::string::find may compare all of `what` at every byte.
+size_t find_first(std::string_view text, std::string_view what, size_t from = 0);
+size_t find_last(std::string_view text, std::string_view what);
 
 bool is_blank(uint32_t code);
 std::string to_upper(std::string_view text);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 #include "tensora/base/check.h"
 #include "tensora/base/utf8.h"
@@ -13,7 +14,9 @@ namespace {
 constexpr int32_t kMaxDepth = 100;
 constexpr int32_t kMaxWeight = 5'000'000;
 
-constexpr size_t kFew = 16;
+constexpr int64_t kShared = 4;    // steps for what a value shares with its copies
+constexpr size_t kMaxName = 100;  // bytes of what an undefined value is called
+constexpr size_t kMaxWritten = size_t{64} << 20;
 
 bool equal(const Value& a, const Value& b);
 
@@ -52,14 +55,14 @@ bool equal(const Value& a, const Value& b) {
   }
 }
 
-std::string in_quotes(std::string_view text) {
-  const char quote =
+void quote(std::string& out, std::string_view text) {
+  const char mark =
       text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos ? '"'
                                                                                             : '\'';
-  std::string out(1, quote);
+  out += mark;
   for (const char c : text) {
     const auto byte = static_cast<uint8_t>(c);
-    if (c == quote || c == '\\')
+    if (c == mark || c == '\\')
       out += {'\\', c};
     else if (c == '\n')
       out += "\\n";
@@ -72,106 +75,74 @@ std::string in_quotes(std::string_view text) {
     else
       out += c;
   }
-  return out + quote;
+  out += mark;
 }
 
-std::string written(const Value& value);
+void write(std::string& out, const Value& value);
 
-std::string written_items(const List& items) {
-  std::string out;
-  for (const Value& item : items) out += (out.empty() ? "" : ", ") + written(item);
-  return out;
+void write_items(std::string& out, const List& items) {
+  bool first = true;
+  for (const Value& item : items) {
+    if (!std::exchange(first, false)) out += ", ";
+    write(out, item);
+  }
 }
 
-std::string written(const Value& value) {
+void write_pairs(std::string& out, const Dict& dict) {
+  bool first = true;
+  for (const auto& [key, item] : dict.pairs()) {
+    if (!std::exchange(first, false)) out += ", ";
+    write(out, key);
+    out += ": ";
+    write(out, item);
+  }
+}
+
+void write(std::string& out, const Value& value) {
+  check(out.size() <= kMaxWritten, "a text of more than ", kMaxWritten, " bytes");
   switch (value.kind()) {
     case Value::Kind::undefined:
-      return "Undefined";
+      out += "Undefined";
+      return;
     case Value::Kind::none:
-      return "None";
+      out += "None";
+      return;
     case Value::Kind::boolean:
-      return value.integer() ? "True" : "False";
+      out += value.integer() ? "True" : "False";
+      return;
     case Value::Kind::integer:
-      return std::to_string(value.integer());
+      out += std::to_string(value.integer());
+      return;
     case Value::Kind::real:
-      return real_to_text(value.real());
+      out += real_to_text(value.real());
+      return;
     case Value::Kind::text:
-      return in_quotes(value.text());
+      return quote(out, value.text());
     case Value::Kind::list:
-      return concat("[", written_items(value.items()), "]");
+      out += '[';
+      write_items(out, value.items());
+      out += ']';
+      return;
     case Value::Kind::tuple:
-      return concat("(", written_items(value.items()), value.items().size() == 1 ? ",)" : ")");
-    case Value::Kind::dict: {
-      std::string out;
-      for (const auto& [key, item] : value.pairs().pairs())
-        out += concat(out.empty() ? "" : ", ", written(key), ": ", written(item));
-      return concat("{", out, "}");
-    }
+      out += '(';
+      write_items(out, value.items());
+      out += value.items().size() == 1 ? ",)" : ")";
+      return;
+    case Value::Kind::dict:
+      out += '{';
+      write_pairs(out, value.pairs());
+      out += '}';
+      return;
     case Value::Kind::space:
-      return "<Namespace>";
+      out += "<Namespace>";
+      return;
     case Value::Kind::function:
       break;
   }
-  return concat("<function ", value.callable().name, ">");
+  out += concat("<function ", value.callable().name, ">");
 }
 
 }  // namespace
-
-const Value* Dict::find(const Value& key) const {
-  if (key.is_text()) return find_text(key.text());
-  if (pairs_)
-    for (const auto& [known, value] : *pairs_)
-      if (!known.is_text() && known == key) return &value;
-  return nullptr;
-}
-
-const Value* Dict::find_text(std::string_view key) const {
-  if (!pairs_) return nullptr;
-  if (sorted_) {
-    const auto found =
-        std::lower_bound(sorted_->begin(), sorted_->end(), key,
-                         [](const auto& entry, std::string_view k) { return entry.first < k; });
-    return found != sorted_->end() && found->first == key ? &(*pairs_)[found->second].second
-                                                          : nullptr;
-  }
-  for (const auto& [known, value] : *pairs_)
-    if (known.is_text() && known.text() == key) return &value;
-  return nullptr;
-}
-
-void Dict::set(Value key, Value value) {
-  check(!key.is_sequence() && !key.is_dict() && !key.is_undefined(), "expected a key, got a ",
-        key.type_name());
-  if (!pairs_) pairs_ = std::make_shared<Pairs>();
-  if (pairs_.use_count() > 1) pairs_ = std::make_shared<Pairs>(*pairs_);
-  if (const Value* known = find(key)) {
-    const_cast<Value&>(*known) = std::move(value);  // an element of *pairs_, which is ours alone
-    return;
-  }
-  pairs_->emplace_back(std::move(key), std::move(value));
-  if (pairs_->size() < kFew) return;
-  if (!sorted_ || sorted_.use_count() > 1)
-    sorted_ = sorted_ ? std::make_shared<std::vector<std::pair<std::string, size_t>>>(*sorted_)
-                      : std::make_shared<std::vector<std::pair<std::string, size_t>>>();
-  const auto insert = [&](size_t place) {
-    const Value& added = (*pairs_)[place].first;
-    if (!added.is_text()) return;
-    std::pair<std::string, size_t> entry(added.text(), place);
-    sorted_->insert(std::upper_bound(sorted_->begin(), sorted_->end(), entry), std::move(entry));
-  };
-  if (pairs_->size() == kFew) {
-    for (size_t i = 0; i < kFew; ++i) insert(i);
-  } else {
-    insert(pairs_->size() - 1);
-  }
-}
-
-const Dict::Pairs& Dict::pairs() const {
-  static const Pairs none;
-  return pairs_ ? *pairs_ : none;
-}
-
-size_t Dict::size() const { return pairs().size(); }
 
 void Value::contain(const Value& part) {
   depth_ = std::max(depth_, part.depth_ + 1);
@@ -187,11 +158,14 @@ Value Value::holding(const Value& held) && {
 
 Value::Value(std::string value) : kind_(Kind::text) {
   check(value.size() / 16 < kMaxWeight, "a text is too long: ", value.size(), " bytes");
+  charge_bytes(value.size());
   weight_ += static_cast<int32_t>(value.size() / 16);
   data_ = std::make_shared<const std::string>(std::move(value));
 }
 
 Value Value::undefined(std::string name) {
+  charge(kShared);
+  if (name.size() > kMaxName) name = valid_utf8(name.substr(0, kMaxName)) + "...";
   Value out;
   out.data_ = std::make_shared<const Undefined>(Undefined{std::move(name)});
   return out;
@@ -204,6 +178,7 @@ Value Value::none() {
 }
 
 Value Value::list(List items) {
+  charge(kShared);
   Value out;
   out.kind_ = Kind::list;
   for (const Value& item : items) out.contain(item);
@@ -218,6 +193,7 @@ Value Value::tuple(List items) {
 }
 
 Value Value::dict(Dict pairs) {
+  charge(kShared);
   Value out;
   out.kind_ = Kind::dict;
   for (const auto& [key, value] : pairs.pairs()) {
@@ -237,6 +213,7 @@ Value Value::space(Dict pairs) {
 }
 
 Value Value::function(std::string name, Function function, Dict attributes) {
+  charge(kShared);
   Value out;
   out.kind_ = Kind::function;
   for (const auto& [key, value] : attributes.pairs()) out.contain(value);
@@ -337,12 +314,24 @@ bool Value::truthy() const {
   }
 }
 
-std::string Value::to_text() const {
-  if (is_text()) return text();
-  return is_undefined() ? std::string() : to_source();
+int64_t Value::length() const {
+  if (is_sequence()) return std::ssize(items());
+  if (is_dict()) return static_cast<int64_t>(pairs().size());
+  return is_text() ? weight_ : 1;
 }
 
-std::string Value::to_source() const { return written(*this); }
+std::string Value::to_text() const {
+  if (!is_text()) return is_undefined() ? std::string() : to_source();
+  charge(weight_);
+  return text();
+}
+
+std::string Value::to_source() const {
+  charge(weight_);
+  std::string out;
+  write(out, *this);
+  return out;
+}
 
 bool operator==(const Value& a, const Value& b) { return equal(a, b); }
 

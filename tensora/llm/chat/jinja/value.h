@@ -10,29 +10,36 @@
 #include <variant>
 #include <vector>
 
+#include "tensora/llm/chat/jinja/budget.h"
+
 namespace tensora::llm::jinja {
 
 class Value;
 class Evaluator;
 struct Arguments;
 
-using List = std::vector<Value>;
+using List = std::vector<Value, ChargedAllocator<Value>>;
 using Function = std::function<Value(Evaluator&, const Arguments&)>;
 
-/// Pairs in the order in which they were added.
+/// Pairs in the order in which they were added. Copies share them until one of them is written to.
 class Dict {
  public:
-  using Pairs = std::vector<std::pair<Value, Value>>;
+  using Pair = std::pair<Value, Value>;
+  using Pairs = std::vector<Pair, ChargedAllocator<Pair>>;
   const Value* find(const Value& key) const;
   const Value* find_text(std::string_view key) const;
   void set(Value key, Value value);
+  void reserve(size_t count);
   const Pairs& pairs() const;
   size_t size() const;
 
  private:
-  std::shared_ptr<Pairs> pairs_;  // indirect, as Value is not complete here
-  // Positions of texts, the usual keys, once there are many.
-  std::shared_ptr<std::vector<std::pair<std::string, size_t>>> sorted_;
+  struct Table;  // indirect, as Value is not complete here
+  void own();    // makes a copy of the table if it is shared
+  template <class Key>
+  Value* search(const Key& key) const;
+
+  std::shared_ptr<Table> table_;
 };
 
 /// A value of a template: what Python would have, as far as templates need it. Lists, dicts and
@@ -108,6 +115,9 @@ class Value {
   const std::string& undefined_name() const;
 
   bool truthy() const;
+  /// The items of a list or dict, or 16 bytes of a text each: what it takes to pass over the value
+  /// without looking into its items.
+  int64_t length() const;
   /// As output has it, Python's str(); and as it would be written in a program, Python's repr().
   std::string to_text() const;
   std::string to_source() const;
@@ -126,8 +136,9 @@ class Value {
 
 /// What a call was given.
 struct Arguments {
-  std::vector<Value> positional = {};
-  std::vector<std::pair<std::string, Value>> named = {};
+  using Named = std::pair<std::string, Value>;
+  List positional = {};
+  std::vector<Named, ChargedAllocator<Named>> named = {};
 };
 
 bool operator==(const Value& a, const Value& b);
