@@ -64,5 +64,6 @@ if(build_cuda)
   # cuBLASLt and NVRTC are opened when they are first needed, so that a machine without them still
   # has everything else.
   target_link_libraries(tensora_cuda PUBLIC tensora PRIVATE dl)
-  target_link_options(tensora_cuda PRIVATE $<$<CONFIG:Release>:-Wl,-s>)
+  # See Note [Hardening].
+  target_link_options(tensora_cuda PRIVATE $<$<CONFIG:Release>:-Wl,-s> -Wl,-z,relro,-z,now)
 endif()

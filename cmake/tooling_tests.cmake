@@ -23,6 +23,14 @@ add_test(NAME install.find_package
                  --cmake ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR}
                  --work ${PROJECT_BINARY_DIR}/find_package
                  --compiler ${CMAKE_CXX_COMPILER} "--flags=${sanitizer_flags}")
+set(hardened_folders ${PROJECT_BINARY_DIR}/bin ${PROJECT_BINARY_DIR}/lib)
+if(TENSORA_BUILD_PYTHON)
+  list(APPEND hardened_folders ${PROJECT_BINARY_DIR}/python)
+endif()
+add_test(NAME hardening
+         COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/hardening/hardening_test.py
+                 ${hardened_folders} "${PROJECT_BINARY_DIR}/find_package/second place")
+set_tests_properties(hardening PROPERTIES DEPENDS install.find_package)  # which installs there
 add_test(NAME install.subproject
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/subproject/run.py
                  --cmake ${CMAKE_COMMAND} --work ${PROJECT_BINARY_DIR}/subproject

@@ -168,6 +168,21 @@ TEST_F(AttentionOnGpu, ByCudnnInAGraph) {
   if (!ran) GTEST_SKIP() << "no cuDNN from 9.16 on";
 }
 
+TEST_F(AttentionOnGpu, ACallKeepsItsKernel) {
+  const Tensor x = randn({2, 8, 1024, 256}, {.dtype = kBFloat16, .device = kCuda});
+  const int64_t before = attention_plan_counts().runs;
+  const Tensor first = scaled_dot_product_attention(x, x, x, {}, 0, true);
+  const bool by_cudnn = attention_plan_counts().runs == before + 1;
+  for (int call = 1; call < 120; ++call)
+    ASSERT_TRUE(equal(scaled_dot_product_attention(x, x, x, {}, 0, true), first)) << call;
+  EXPECT_EQ(attention_plan_counts().runs, before + (by_cudnn ? 120 : 0));
+  // Lengths of prompts are any: no plan is made for them.
+  const int64_t made = attention_plan_counts().made;
+  const Tensor y = narrow(x, 2, 0, 1000);
+  scaled_dot_product_attention(y, y, y, {}, 0, true);
+  EXPECT_EQ(attention_plan_counts().made, made);
+}
+
 TEST_F(AttentionOnGpu, ByCudnnFromSeveralThreads) {
   constexpr AttentionSample kShapes[] = {{2, 4, 4, 256, 256, 128, 128, true},
                                          {1, 4, 2, 320, 320, 64, 64, false}};

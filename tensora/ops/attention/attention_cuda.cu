@@ -83,8 +83,7 @@ AttentionCall call_of(const KernelContext& context, size_t first, size_t first_o
 //     attention_forward_sm90a.cu and attention_backward_sm90a.cu,
 //   - all others by attention_forward_mma.cuh and attention_backward_mma.cuh.
 // Before all of these comes cuDNN, on Hopper, for calls without mask, dropout and packed sequences:
-// where `library_is_faster` says so, from the time on that such calls have come often
-// (cudnn::attend), and never in deterministic mode.
+// where `library_is_faster` says so, and never in deterministic mode.
 bool fits_chunks(const Array4& array) {
   bool fits = array.strides[3] == 1 && reinterpret_cast<uintptr_t>(array.data) % 16 == 0;
   for (int d = 0; d < 3; ++d) fits &= array.strides[d] % 8 == 0;
@@ -125,8 +124,11 @@ bool fits_tensor_cores_backward(const AttentionCall& call) {
 //   heads up to 64            forward 0.8 to 1.0 if there is enough to do (1.1 if not); backward
 //   0.8
 //                             to 1.0 up to 512 keys, 1.0 to 1.1 beyond
+// cuDNN compiles for about a second for every size. Batches of training have round lengths, which
+// repeat; prompts have any length, often once. The choice must not depend on what was called
+// before: a run whose kernels change in the middle cannot be repeated bit by bit.
 bool library_is_faster(int device, const AttentionCall& call, bool backward) {
-  if (!runs_sm90a(device)) return false;
+  if (!runs_sm90a(device) || call.queries % 64 != 0 || call.keys % 64 != 0) return false;
   const int widest = std::max(call.head_size, call.value_size);
   const int64_t rows = call.sequences * call.heads * call.queries;
   constexpr int64_t kEnoughToDo = 160 * 1024, kLittle = 8 * 1024;

@@ -16,9 +16,6 @@ namespace {
 
 constexpr size_t kMaxPlans = 256;        // per thread
 constexpr size_t kFirstVersion = 91600;  // see attend()
-// Calls before a plan is made. The layers of a model use one size each time the model runs, so a
-// length that came once is used some 30 times; a training step repeats its sizes for ever.
-constexpr int kUsesBeforePlan = 96;
 
 std::atomic<AttentionChoice>& choice() {
   static std::atomic<AttentionChoice> chosen = static_cast<AttentionChoice>(
@@ -243,7 +240,6 @@ class AttentionGraph {
 
 /// What is known of the calls of one size and layout.
 struct Known {
-  int uses = 0;
   bool asked = false;  // cuDNN, for a plan
   Ends ends = {};
   std::optional<Plan> plan = {};  // none if cuDNN has no engine
@@ -321,9 +317,7 @@ bool attend(const Attention& args) {
   if (!is_there() || !can_be_described(args)) return false;
   use_device(args.device);
   Known& known = find(args);
-  const bool worth_a_plan =
-      attention_choice() == AttentionChoice::cudnn || ++known.uses > kUsesBeforePlan;
-  if (!known.asked && worth_a_plan) make_plan(args, known);
+  if (!known.asked) make_plan(args, known);
   if (!known.plan) return false;
   float scale = args.scale, hidden = -std::numeric_limits<float>::infinity(), one = 1;
   std::optional<Scratch> delta, sums;

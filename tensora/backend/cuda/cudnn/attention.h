@@ -28,14 +28,14 @@ struct Attention {
 
 /// Queues the forward or the backward. False, and nothing is queued, where cuDNN is missing, older
 /// than 9.16 (its backward then needs lengths that are multiples of 128), or has no engine for the
-/// call, or where the call is not worth a plan yet. The backward adds to the query's gradient in
-/// any order: its last bits vary.
+/// call. The first call of a size and layout compiles for about a second. The backward adds to the
+/// query's gradient in any order: its last bits vary.
 bool attend(const Attention& args);
 
-/// Whose kernels attention runs by where both Tensora and cuDNN have one. Automatic: cuDNN's where
-/// they were measured to be faster, for sizes and layouts that keep coming (cuDNN compiles for
-/// about a second for each, so those of a single batch never get a plan); Tensora's in
-/// deterministic mode. At start what TENSORA_CUDA_ATTENTION says.
+/// Whose kernels attention runs by where both Tensora and cuDNN have one. Automatic: cuDNN's for
+/// sizes at which they were measured to be faster, if the lengths are multiples of 64; Tensora's
+/// otherwise and in deterministic mode. The choice depends on the call alone, so a training run
+/// keeps its kernels from the first step on. Initially the value of TENSORA_CUDA_ATTENTION.
 enum class AttentionChoice : uint8_t { automatic, own, cudnn };
 void set_attention_choice(AttentionChoice choice);
 AttentionChoice attention_choice();
