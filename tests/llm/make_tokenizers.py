@@ -147,6 +147,7 @@ def word_piece(lowercase):
 
 def all_tokenizers():
     plain = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    unsplit = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     return {
         "gpt2": with_added(byte_level(plain)),
         "gpt2_prefix": byte_level(pre_tokenizers.ByteLevel(add_prefix_space=True)),
@@ -156,6 +157,11 @@ def all_tokenizers():
         "cl100k": byte_level(split(CL100K)),
         "digits": byte_level(pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), plain])),
         "punctuation": byte_level(pre_tokenizers.Sequence([pre_tokenizers.Punctuation("merged_with_previous"), plain])),
+        # What follows ByteLevel sees its letters: ² is the digit of the byte B2.
+        "bytes_digits": byte_level(pre_tokenizers.Sequence([plain, pre_tokenizers.Digits(individual_digits=True)])),
+        "words": byte_level(split(r"\w+")),
+        "whitespace": byte_level(pre_tokenizers.Sequence([pre_tokenizers.Whitespace(), unsplit])),
+        "accents": byte_level(plain, normalizer=normalizers.StripAccents()),
         "llama2": with_bos(sentence_bpe()),
         "metaspace_first": with_added(sentence_bpe("first")),
         "metaspace_always": sentence_bpe("always"),

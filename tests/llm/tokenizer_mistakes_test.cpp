@@ -1,5 +1,6 @@
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
 
@@ -7,6 +8,7 @@
 #include "tensora/base/utf8.h"
 #include "tensora/llm/metadata.h"
 #include "tensora/llm/tokenizer/bpe_tokenizer.h"
+#include "tensora/llm/tokenizer/normalizer.h"
 #include "tensora/llm/tokenizer/pattern.h"
 #include "tensora/llm/tokenizer/stream_decoder.h"
 #include "tensora/llm/tokenizer/tokenizer_sources.h"
@@ -177,6 +179,45 @@ TEST(UnicodeForms, OfKnownTexts) {
   EXPECT_EQ(to_form("\uFB01 \u00B2 \u3000", UnicodeForm::nfkc), "fi 2  ");
   EXPECT_EQ(to_form("\xFF e\u0301", UnicodeForm::nfc), "\xFF \u00E9");
   EXPECT_EQ(to_lower("ÄÖ ΑΣ ЖИ \u0130 Ⅷ"), "äö ασ жи i\u0307 ⅷ");
+}
+
+// What Hugging Face's tokenizers (0.23) make of the same texts.
+TEST(Normalizers, MarksAndUnassigned) {
+  const auto marks = normalizing::strip_accents();
+  EXPECT_EQ(marks("e\u0301\u0939\u093F\u0928\u094D\u0926\u0940\u20DDx"),
+            "e\u0939\u0928\u0926x");                 // Mn, Mc and Me go
+  EXPECT_EQ(marks("\u00E9\u0378"), "\u00E9\u0378");  // nothing is decomposed
+  const auto cleaned =
+      normalizing::bert({.chinese = false, .strip_accents = false, .lowercase = false});
+  EXPECT_EQ(cleaned("a\u0378\U000E0080b"), "a\u0378\U000E0080b");  // not assigned: kept
+  EXPECT_EQ(cleaned("a\uE000\u200B\uFEFF\x01\uFFFD"
+                    "b"),
+            "ab");                                                 // private, format, control
+  EXPECT_EQ(cleaned("a\u08E2\U00013430b"), "a\u08E2\U00013430b");  // newer format characters
+  EXPECT_EQ(cleaned("a\tb\u2028c\u00A0d\x0B"), "a b c d");
+  const auto plain = normalizing::bert({.clean = false, .chinese = false, .lowercase = false});
+  EXPECT_EQ(plain("\u00E9\u0939\u093F\u094D"), "e\u0939\u093F");  // Mn goes, Mc stays
+}
+
+// A file may call the end of a turn an ordinary added token, as Phi-3 does with </s>: a user who
+// writes it must not end the text.
+TEST(AddedTokens, EndsAreControlTokens) {
+  nlohmann::json json = nlohmann::json::parse(sample("llama2.json"));
+  for (auto& token : json["added_tokens"])
+    if (token["content"] == "</s>") token["special"] = false, token["rstrip"] = true;
+  const TokenizerPtr tokenizer = tokenizer_from_json(json.dump());
+  const Token end = *tokenizer->find("</s>");
+  EXPECT_TRUE(tokenizer->is_control(end));
+  EXPECT_TRUE(tokenizer->is_end_of_generation(end));
+  for (const Token token : tokenizer->encode("a </s> b", {.add_special = false}))
+    EXPECT_NE(token, end);
+  const auto parsed = tokenizer->encode("a </s> b", {.add_special = false, .parse_special = true});
+  EXPECT_EQ(std::count(parsed.begin(), parsed.end(), end), 1);
+  Metadata metadata = small_metadata();
+  auto kinds = metadata.get<std::vector<int64_t>>("tokenizer.ggml.token_type");
+  kinds[2] = 4;  // user-defined
+  metadata.set("tokenizer.ggml.token_type", kinds);
+  for (const Token token : tokenizer_from(metadata)->encode("a</s>a")) EXPECT_NE(token, 2);
 }
 
 TEST(TrainedTokenizer, IsReadAsAnyOther) {

@@ -32,7 +32,9 @@ std::string pre_name(const Json& tokenizer) {
   bool bytes = false;
   for (const Json& step : steps_of(json_part(tokenizer, "pre_tokenizer"), "pretokenizers")) {
     const std::string type = json_text(step, "type", "");
-    if (type == "Split" && json_text(step, "behavior", "Isolated") == "Isolated") {
+    if (bytes) {
+      problem = type + " after ByteLevel";  // it works on letters that stand for bytes
+    } else if (type == "Split" && json_text(step, "behavior", "Isolated") == "Isolated") {
       expressions.push_back(json_text(json_part(step, "pattern"), "Regex", ""));
     } else if (type == "Digits" && json_flag(step, "individual_digits", false)) {
       expressions.emplace_back(kSingleDigit);

@@ -46,7 +46,14 @@ CharSet CharSet::spaces() {
 CharSet CharSet::word() {
   CharSet out;
   for (const std::string_view name : {"L", "M", "Nd", "Nl", "Pc"}) out.add(property(name));
-  return out.add({0x200C, 0x200D}).add({0x24B6, 0x24E9});  // joiners; letters in circles
+  // Letters in circles and squares; and, as in Oniguruma, superscript digits and fractions of
+  // Latin-1.
+  for (const Range range :
+       {Range{0x24B6, 0x24E9}, Range{0x1F130, 0x1F149}, Range{0x1F150, 0x1F169},
+        Range{0x1F170, 0x1F189}, Range{0xB2, 0xB3}, Range{0xB9, 0xB9}, Range{0xBC, 0xBE}})
+    out.ranges_.push_back(range);
+  out.normalize();
+  return out;
 }
 
 CharSet& CharSet::add(const CharSet& other) {

@@ -20,7 +20,7 @@ class CharSet {
   CharSet(uint32_t first, uint32_t last) : ranges_{{first, last}} {}
   /// \p{name}: a general category ("Lu") or a group of them ("L"). Throws for other names.
   static CharSet property(std::string_view name);
-  /// \s, \d and \w.
+  /// \s, \d and \w, as Oniguruma has them, which Hugging Face's tokenizers use.
   static CharSet spaces();
   static CharSet digits() { return property("Nd"); }
   static CharSet word();

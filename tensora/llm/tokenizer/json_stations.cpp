@@ -91,6 +91,12 @@ PreTokenizer::Matches matches_named(const std::string& name) {
       name, "'");
 }
 
+// \w of the `Whitespace` pre-tokenizer, whose regular expressions are Rust's: with joiners, and
+// without the fractions of Oniguruma.
+constexpr std::string_view kWord =
+    R"(\p{L}\p{M}\p{Nd}\p{Nl}\p{Pc}\x{200C}\x{200D}\x{24B6}-\x{24E9})"
+    R"(\x{1F130}-\x{1F149}\x{1F150}-\x{1F169}\x{1F170}-\x{1F189})";
+
 // How Metaspace treats the beginning of a text; older files have a flag instead.
 std::string prepend_scheme(const json& part) {
   const bool prefix = json_flag(part, "add_prefix_space", true);
@@ -217,36 +223,46 @@ void add_pre_tokenizer(const json& part, PreTokenizer& out, bool& byte_level) {
   using Matches = PreTokenizer::Matches;
   if (part.is_null()) return;
   const std::string type = json_text(part, "type", "");
+  // What follows ByteLevel works on its letters, not on the text.
+  const bool letters = byte_level;
+  const auto add = [&](Split split) {
+    split.letters = letters;
+    out.add(std::move(split));
+  };
   if (type == "Sequence") {
     for (const json& one : json_member(part, "pretokenizers"))
       add_pre_tokenizer(one, out, byte_level);
-  } else if (type == "ByteLevel") {
+    return;
+  }
+  check(!letters || (type != "ByteLevel" && type != "Metaspace" && type != "BertPreTokenizer"),
+        "the pre_tokenizer '", type, "' is not supported after ByteLevel");
+  if (type == "ByteLevel") {
     byte_level = true;
     if (json_flag(part, "add_prefix_space", true)) out.add(PreTokenizer::Prepend{.what = " "});
-    if (json_flag(part, "use_regex", true))
-      out.add(Split{.pattern = pre_tokenizer("gpt-2").patterns[0]});
+    if (json_flag(part, "use_regex", true)) add({.pattern = pre_tokenizer("gpt-2").patterns[0]});
   } else if (type == "Split") {
-    out.add(Split{.pattern = pattern_of(part),
-                  .matches = matches_named(json_text(part, "behavior", "Isolated")),
-                  .invert = json_flag(part, "invert", false)});
+    add({.pattern = pattern_of(part),
+         .matches = matches_named(json_text(part, "behavior", "Isolated")),
+         .invert = json_flag(part, "invert", false)});
   } else if (type == "Metaspace") {
     add_metaspace(part, out);
   } else if (type == "Digits") {
     const bool single = json_flag(part, "individual_digits", false);
-    out.add(Split{.pattern = pattern(single ? R"(\p{N})" : R"(\p{N}+)")});
+    add({.pattern = pattern(single ? R"(\p{N})" : R"(\p{N}+)")});
   } else if (type == "Whitespace") {
-    out.add(
-        Split{.pattern = pattern(R"(\w+|[^\w\s]+)"), .matches = Matches::removed, .invert = true});
+    add({.pattern = pattern(concat("[", kWord, R"(]+|[^\s)", kWord, "]+")),
+         .matches = Matches::removed,
+         .invert = true});
   } else if (type == "WhitespaceSplit") {
-    out.add(Split{.pattern = pattern(R"(\s+)"), .matches = Matches::removed});
+    add({.pattern = pattern(R"(\s+)"), .matches = Matches::removed});
   } else if (type == "Punctuation") {
-    out.add(Split{.pattern = pattern(kPunctuation),
-                  .matches = matches_named(json_text(part, "behavior", "Isolated"))});
+    add({.pattern = pattern(kPunctuation),
+         .matches = matches_named(json_text(part, "behavior", "Isolated"))});
   } else if (type == "BertPreTokenizer") {
     add_bert_words(out);
   } else if (type == "CharDelimiterSplit") {
-    out.add(Split{.pattern = pattern(literal_pattern(json_text(part, "delimiter", ""))),
-                  .matches = Matches::removed});
+    add({.pattern = pattern(literal_pattern(json_text(part, "delimiter", ""))),
+         .matches = Matches::removed});
   } else {
     fail("the pre_tokenizer '", type, "' is not supported");
   }

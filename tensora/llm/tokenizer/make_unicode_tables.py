@@ -3,10 +3,18 @@
 usage: python3 make_unicode_tables.py classes > unicode_classes.cpp
        python3 make_unicode_tables.py forms > unicode_tables.cpp
        python3 make_unicode_tables.py compatible > unicode_compatible.cpp
+
+The classes are those of the Unicode version of the regular expressions in Hugging Face's tokenizers,
+16.0, which is newer than Python's: with the package unicodedata2 installed, they are taken from there.
 """
 
 import sys
 import unicodedata
+
+try:
+    import unicodedata2
+except ImportError:
+    unicodedata2 = unicodedata
 
 LAST = 0x10FFFF
 CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co Cn".split()
@@ -24,8 +32,8 @@ def filled(rows):
     return "\n".join(lines)
 
 
-def header(include):
-    return f"""// Written by make_unicode_tables.py from Unicode {unicodedata.unidata_version}.
+def header(include, source=unicodedata):
+    return f"""// Written by make_unicode_tables.py from Unicode {source.unidata_version}.
 #include "tensora/llm/tokenizer/{include}"
 """
 
@@ -33,11 +41,11 @@ def header(include):
 def classes():
     rows, current = [], None
     for code in range(LAST + 1):
-        category = unicodedata.category(chr(code))
+        category = unicodedata2.category(chr(code))
         if category != current:
             rows.append(f"0x{code << 5 | CATEGORIES.index(category):X}")
             current = category
-    return f"""{header("unicode_classes.h")}
+    return f"""{header("unicode_classes.h", unicodedata2)}
 #include <algorithm>
 #include <iterator>
 

@@ -62,7 +62,12 @@ std::string clean(std::string_view text) {
   for_each_character(text, [&](uint32_t code, std::string_view bytes) {
     const UnicodeCategory kind = unicode_category(code);
     const bool line = code == '\t' || code == '\n' || code == '\r';
-    const bool other = kind >= UnicodeCategory::Cc || code == 0xFFFD || code == kInvalidUtf8;
+    // Format characters that are newer than the tables of Hugging Face's tokenizers stay.
+    const bool newer = (code >= 0x890 && code <= 0x891) || code == 0x8E2 || code == 0x110CD ||
+                       (code >= 0x13430 && code <= 0x1343F);
+    const bool control = kind == UnicodeCategory::Cc || kind == UnicodeCategory::Co ||
+                         (kind == UnicodeCategory::Cf && !newer);
+    const bool other = control || code == 0xFFFD || code == kInvalidUtf8;
     if (line || (!other && is_space(code)))
       out += ' ';
     else if (!other)
@@ -71,12 +76,18 @@ std::string clean(std::string_view text) {
   return out;
 }
 
-std::string without_marks(std::string_view text) {
+template <class Goes>
+std::string without(std::string_view text, const Goes& goes) {
   std::string out;
   for_each_character(text, [&](uint32_t code, std::string_view bytes) {
-    if (unicode_category(code) != UnicodeCategory::Mn) out += bytes;
+    if (!goes(unicode_category(code))) out += bytes;
   });
   return out;
+}
+
+bool is_nonspacing(UnicodeCategory kind) { return kind == UnicodeCategory::Mn; }
+bool is_mark(UnicodeCategory kind) {
+  return kind == UnicodeCategory::Mn || kind == UnicodeCategory::Mc || kind == UnicodeCategory::Me;
 }
 
 // The trie of the Darts library: a unit per edge, and the children of a node share a block of
@@ -196,7 +207,7 @@ Normalizer::Step strip(bool left, bool right) {
 }
 
 Normalizer::Step strip_accents() {
-  return [](const std::string& text) { return without_marks(text); };
+  return [](const std::string& text) { return without(text, is_mark); };
 }
 
 Normalizer::Step bert(const BertOptions& options) {
@@ -212,7 +223,7 @@ Normalizer::Step bert(const BertOptions& options) {
       });
       text = std::move(out);
     }
-    if (options.strip_accents) text = without_marks(to_form(text, UnicodeForm::nfd));
+    if (options.strip_accents) text = without(to_form(text, UnicodeForm::nfd), is_nonspacing);
     return options.lowercase ? to_lower(text) : text;
   };
 }

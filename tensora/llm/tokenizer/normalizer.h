@@ -35,12 +35,12 @@ Normalizer::Step replace(std::string from, std::string to);
 Normalizer::Step replace_matches(const Pattern& pattern, std::string to);
 /// Takes white space from the ends.
 Normalizer::Step strip(bool left, bool right);
-/// Takes the marks (category Mn) away.
+/// Takes the marks (categories Mn, Mc and Me) away.
 Normalizer::Step strip_accents();
 struct BertOptions {
-  bool clean = true;    // no control characters; any white space is a blank
-  bool chinese = true;  // blanks around ideographs
-  bool strip_accents = true;
+  bool clean = true;          // no control characters; any white space is a blank
+  bool chinese = true;        // blanks around ideographs
+  bool strip_accents = true;  // decomposes letters and takes the nonspacing marks (Mn) away
   bool lowercase = true;
 };
 Normalizer::Step bert(const BertOptions& options);

@@ -1,6 +1,7 @@
 #include "tensora/llm/tokenizer/pipeline_tokenizer.h"
 
 #include <algorithm>
+#include <array>
 
 #include "tensora/base/check.h"
 
@@ -107,11 +108,21 @@ bool PipelineTokenizer::is_control(Token token) const {
   return parts_.vocabulary->is_control(token);
 }
 
+namespace {
+
+constexpr std::array<std::string_view, 12> kEndNames = {
+    "<|eot_id|>",      "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|eom_id|>",
+    "<|end_of_text|>", "</s>",       "<EOT>",   "<eos>",         "<|return|>",    "<|call|>"};
+
+}  // namespace
+
+bool is_end_name(std::string_view text) {
+  return std::find(kEndNames.begin(), kEndNames.end(), text) != kEndNames.end();
+}
+
 std::vector<Token> end_tokens(const Vocabulary& vocabulary, const std::vector<Token>& given) {
   std::vector<Token> out = given;
-  for (const std::string_view name :
-       {"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|eom_id|>",
-        "<|end_of_text|>", "</s>", "<EOT>", "<eos>", "<|return|>", "<|call|>"}) {
+  for (const std::string_view name : kEndNames) {
     const Token token = vocabulary.find_any(name);
     if (token >= 0) out.push_back(token);
   }

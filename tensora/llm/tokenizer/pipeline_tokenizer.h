@@ -55,6 +55,10 @@ class PipelineTokenizer final : public Tokenizer {
   std::unordered_set<Token> ends_;
 };
 
+/// Whether models are known to end an answer with a token of this name. Such a token is a control
+/// token, whatever its file says: nobody may end an answer by writing its name.
+bool is_end_name(std::string_view text);
+
 /// Tokens by which models end their answers: those given, and those of well-known names.
 std::vector<Token> end_tokens(const Vocabulary& vocabulary, const std::vector<Token>& given);
 

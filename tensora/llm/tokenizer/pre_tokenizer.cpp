@@ -1,6 +1,9 @@
 #include "tensora/llm/tokenizer/pre_tokenizer.h"
 
+#include <algorithm>
+
 #include "tensora/base/check.h"
+#include "tensora/llm/tokenizer/byte_letters.h"
 #include "tensora/llm/tokenizer/normalizer.h"
 #include "tensora/llm/tokenizer/word_scanner.h"
 
@@ -18,7 +21,10 @@ void PreTokenizer::run(size_t step, std::string_view text, bool first, Emit emit
     run(step + 1, word, first && word.data() == text.data(), emit);
   };
   if (const auto* split = std::get_if<Split>(&steps_[step])) {
-    split_by(*split, text, go_on);
+    if (split->letters)
+      split_letters(*split, text, go_on);
+    else
+      split_by(*split, text, go_on);
   } else if (const auto* prepend = std::get_if<Prepend>(&steps_[step])) {
     const bool needed =
         (prepend->when == When::always || first) && !text.starts_with(prepend->what);
@@ -28,6 +34,25 @@ void PreTokenizer::run(size_t step, std::string_view text, bool first, Emit emit
     const std::string changed = normalizing::replace(replace.from, replace.to)(std::string(text));
     run(step + 1, changed, first, emit);
   }
+}
+
+// Each letter is a byte: a word of so many letters, after so many that were dropped, is as many
+// bytes of the text.
+void PreTokenizer::split_letters(const Split& step, std::string_view text, Emit emit) {
+  const std::string letters = to_byte_letters(text);
+  const auto count = [](std::string_view part) {
+    return static_cast<size_t>(std::count_if(
+        part.begin(), part.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0) != 0x80; }));
+  };
+  size_t at = 0, byte = 0;  // in the letters, and in the text
+  split_by(step, letters, [&](std::string_view word) {
+    const auto start = static_cast<size_t>(word.data() - letters.data());
+    byte += count(std::string_view(letters).substr(at, start - at));
+    const size_t size = count(word);
+    emit(text.substr(byte, size));
+    byte += size;
+    at = start + word.size();
+  });
 }
 
 void PreTokenizer::split_by(const Split& step, std::string_view text, Emit emit) {

@@ -19,7 +19,8 @@ class PreTokenizer {
   struct Split {
     std::shared_ptr<const Pattern> pattern;
     Matches matches = Matches::isolated;
-    bool invert = false;  // what lies between the matches takes their place
+    bool invert = false;   // what lies between the matches takes their place
+    bool letters = false;  // the pattern looks at the word in byte letters
   };
   enum class When : uint8_t { always, first };
   /// Puts a text before a word that does not begin with it; `first`: only at the very beginning.
@@ -43,6 +44,7 @@ class PreTokenizer {
  private:
   void run(size_t step, std::string_view text, bool first, Emit emit) const;
   static void split_by(const Split& step, std::string_view text, Emit emit);
+  static void split_letters(const Split& step, std::string_view text, Emit emit);
 
   std::vector<Step> steps_;
 };

@@ -80,11 +80,21 @@ class GgufTokenizer {
       const int64_t kind = kinds.empty() ? 1 : kinds[i];
       check(kind >= 0 && kind <= 6, key("token_type"), ": expected 0 to 6, got ", kind,
             " for the token ", i);
-      add_token(texts[i], kind == 0 ? TokenKind::normal : static_cast<TokenKind>(kind),
-                scores.empty() ? 0 : scores[i]);
+      add_token(texts[i], kind_of(texts[i], i, kind), scores.empty() ? 0 : scores[i]);
     }
     parts_.bos = id("bos_token_id");
     parts_.eos = id("eos_token_id");
+  }
+
+  // What begins or ends a text is a control token, even where a file calls it a user's.
+  TokenKind kind_of(const std::string& text, size_t token, int64_t kind) const {
+    const TokenKind given = kind == 0 ? TokenKind::normal : static_cast<TokenKind>(kind);
+    if (given != TokenKind::user_defined) return given;
+    for (const std::string_view name :
+         {"bos_token_id", "eos_token_id", "eot_token_id", "eom_token_id"})
+      if (metadata_.get_or(key(name), int64_t{-1}) == static_cast<int64_t>(token))
+        return TokenKind::control;
+    return is_end_name(text) ? TokenKind::control : given;
   }
 
   // Text and meaning differ by kind of vocabulary.

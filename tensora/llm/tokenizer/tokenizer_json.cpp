@@ -113,14 +113,27 @@ class JsonTokenizer {
           "' is not in the vocabulary");
   }
 
+  // Also what begins or ends a text, where a file does not call it special.
+  bool is_control(const Entry& entry) const {
+    if (json_flag(*entry.added, "special", false) || is_end_name(entry.text)) return true;
+    for (const char* name : {"bos_token", "eos_token"}) {
+      const json& value = json_part(config_, name);
+      const json& text = value.is_object() ? json_part(value, "content") : value;
+      if (text.is_string() && text.get_ref<const std::string&>() == entry.text) return true;
+    }
+    const json& ends = json_part(generation_, "eos_token_id");
+    const json& id = json_member(*entry.added, "id");
+    return ends == id || (ends.is_array() && std::find(ends.begin(), ends.end(), id) != ends.end());
+  }
+
   void add_token(const Entry& entry, bool byte_names, const std::string& unknown) {
     const int byte = byte_names ? byte_of_name(entry.text) : -1;
-    const TokenKind kind = !entry.there                                ? TokenKind::unused
-                           : byte >= 0                                 ? TokenKind::byte
-                           : entry.text == unknown                     ? TokenKind::unknown
-                           : !entry.added                              ? TokenKind::normal
-                           : json_flag(*entry.added, "special", false) ? TokenKind::control
-                                                                       : TokenKind::user_defined;
+    const TokenKind kind = !entry.there            ? TokenKind::unused
+                           : byte >= 0             ? TokenKind::byte
+                           : entry.text == unknown ? TokenKind::unknown
+                           : !entry.added          ? TokenKind::normal
+                           : is_control(entry)     ? TokenKind::control
+                                                   : TokenKind::user_defined;
     std::optional<std::string> bytes =
         byte_level_ && kind == TokenKind::normal ? from_byte_letters(entry.text) : std::nullopt;
     const Token token = vocabulary_->add(bytes ? *bytes : entry.text, kind, entry.score);
@@ -131,7 +144,7 @@ class JsonTokenizer {
     const auto flag = [&](const char* name) { return json_flag(*entry.added, name, false); };
     AddedToken added{.text = entry.text,
                      .token = token,
-                     .control = flag("special"),
+                     .control = vocabulary_->is_control(token),
                      .single_word = flag("single_word"),
                      .strip_left = flag("lstrip"),
                      .strip_right = flag("rstrip")};
