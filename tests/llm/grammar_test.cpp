@@ -99,7 +99,7 @@ TEST(Grammar, MistakesHaveAPlace) {
   EXPECT_TRUE(contains(problem("root ::= \"a\"{3,2}"), "{least,most}"));
   EXPECT_TRUE(contains(problem("root ::= \"a\"{999999999999999999999}"), "at most 100000"));
   EXPECT_TRUE(contains(problem("root ::= \"\xFF\""), "expected UTF-8"));
-  EXPECT_TRUE(contains(problem("root ::= *"), "expected a text, a class, a rule or ("));
+  EXPECT_TRUE(contains(problem("root ::= *"), "expected a text, a class, a token, a rule or ("));
 }
 
 TEST(Grammar, LeftRecursionIsRefused) {
@@ -189,6 +189,77 @@ std::shared_ptr<const ToyTokenizer> large_vocabulary(size_t size) {
     words.push_back(word);
   }
   return ToyTokenizer::with_bytes(words);
+}
+
+TEST(Grammar, ManyAlternatives) {
+  const ProcessorTime time;
+  std::string texts = "root ::= \"\"", rules, named = "root ::= r0";
+  for (int i = 0; i < 12000; ++i) {
+    texts += concat(" | \"item ", i * 7919 % 100003, "\"");
+    if (i >= 8000) continue;  // what 50,000 parts allow
+    named += concat(" | r", i);
+    rules += concat("r", i, " ::= \"item ", i * 7919 % 100003, "\"\n");
+  }
+  const std::string last = std::to_string(11999 * 7919 % 100003);
+  EXPECT_TRUE(matches(texts, "item " + last));
+  EXPECT_TRUE(matches(texts, ""));
+  EXPECT_FALSE(matches(texts, "item "));
+  EXPECT_FALSE(matches(texts, "item " + last + "!"));
+  EXPECT_TRUE(matches(named + "\n" + rules, "item 7919"));
+  // One text that begins another, texts that are there twice, and what follows texts.
+  const std::string mixed =
+      R"(root ::= "a" | "ab" [0-9] | "ab" | "b" "c" | "ab" | [x-z] "q" | "a" "z")";
+  for (const char* text : {"a", "ab", "ab7", "bc", "yq", "az"})
+    EXPECT_TRUE(matches(mixed, text)) << text;
+  for (const char* text : {"", "b", "abc", "aab", "a7", "y", "azz"})
+    EXPECT_FALSE(matches(mixed, text)) << text;
+  std::string longer = "root ::= \"a\"", text = "a";
+  for (int i = 0; i < 1500; ++i) longer += " | \"" + (text += 'a') + "\"";
+  EXPECT_TRUE(matches(longer, std::string(1234, 'a')));
+  EXPECT_FALSE(matches(longer, std::string(1234, 'a') + "b"));
+  EXPECT_LT(time.seconds(), 60);
+}
+
+TEST(GrammarMatcher, TokensByName) {
+  const auto tokenizer = ToyTokenizer::with_bytes({"<think>", "</think>", "ab"});
+  const auto id = [&](std::string_view text) { return *tokenizer->find(text); };
+  const auto accepts = [&](const char* grammar, const std::vector<int32_t>& tokens) {
+    GrammarMatcher matcher(Grammar::parse(grammar), tokenizer);
+    for (const int32_t token : tokens) {
+      std::vector<float> logits(static_cast<size_t>(tokenizer->vocab_size()));
+      matcher.mask(logits);
+      EXPECT_EQ(logits[static_cast<size_t>(token)] == 0, matcher.allows(token)) << token;
+      if (!matcher.allows(token)) return false;
+      matcher.accept(token);
+    }
+    return matcher.may_end();
+  };
+  const int32_t a = id("a"), b = id("b"), ab = id("ab"), open = id("<think>"), end = id("</think>");
+  const char* thinking = "root ::= <think> thought </think> \"b\"\nthought ::= !</think>*";
+  EXPECT_TRUE(accepts(thinking, {open, a, ab, open, end, b}));
+  EXPECT_FALSE(accepts(thinking, {open, a, end, end, b}));
+  EXPECT_FALSE(accepts(thinking, {open, a, b}));
+  EXPECT_FALSE(accepts(thinking, {id("<"), id("t")}));  // the text is not the token
+  EXPECT_FALSE(accepts(thinking, {open, 1, end, b}));   // control tokens come by name only
+  EXPECT_TRUE(accepts("root ::= <other> \"a\"", {1, a}));
+  EXPECT_TRUE(accepts("root ::= <[1]>+", {1, 1}));
+  EXPECT_TRUE(accepts("root ::= (\"ab\" | !<think>) \"b\"", {ab, b}));
+  // As bytes and as a token at once.
+  EXPECT_TRUE(accepts("root ::= \"a\" | !<think> \"b\"", {a}));
+  EXPECT_TRUE(accepts("root ::= \"a\" | !<think> \"b\"", {a, b}));
+  GrammarMatcher begin(Grammar::parse(thinking), tokenizer);
+  EXPECT_EQ(allowed(begin, *tokenizer), std::vector<std::string>{"<think>"});
+  const auto refused = [&](const char* grammar) {
+    return error_of([&] { GrammarMatcher(Grammar::parse(grammar), tokenizer); });
+  };
+  EXPECT_TRUE(contains(refused("root ::= <nope>"), "<nope> is not a token"));
+  EXPECT_TRUE(contains(refused("root ::= <[100000]>"), "<[100000]> is not a token"));
+  EXPECT_TRUE(contains(refused("root ::= <end>"), "ends a generation"));
+  EXPECT_TRUE(contains(problem("root ::= <>"), "expected a token in < >"));
+  EXPECT_TRUE(contains(problem("root ::= <a"), "expected a token in < >"));
+  EXPECT_TRUE(contains(problem("root ::= !x"), "expected a token in < > after !"));
+  EXPECT_TRUE(contains(problem("root ::= <[99999999999]>"), "the id of a token"));
+  EXPECT_TRUE(contains(problem("root ::= <[-1]>"), "the id of a token"));
 }
 
 TEST(GrammarMatcher, LargeVocabularies) {

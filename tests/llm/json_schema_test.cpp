@@ -197,6 +197,113 @@ TEST(JsonSchema, IntegersInRanges) {
   });
 }
 
+// The decimal text of `value` thousandths.
+std::string decimal(int64_t value, int digits) {
+  std::string out = value < 0 ? "-" : "";
+  const std::string fraction = std::to_string(1000 + std::abs(value) % 1000).substr(1);
+  out += std::to_string(std::abs(value) / 1000);
+  return digits == 0 ? out : out + "." + fraction.substr(0, static_cast<size_t>(digits));
+}
+
+TEST(JsonSchema, NumbersInRanges) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 60; ++round) {
+    const int width = round % 2 == 0 ? 3000 : 300000;
+    const int step = round % 3 == 0 ? 1000 : round % 3 == 1 ? 10 : 1;
+    const auto rounded = [&](int64_t value) { return value / step * step; };
+    const int64_t least = rounded(static_cast<int>(random() % (2 * width)) - width);
+    const int64_t most = rounded(least + 2 * step + static_cast<int>(random() % width));
+    const bool open_below = random() % 5 == 0, open_above = random() % 5 == 0;
+    const bool strictly = random() % 2 == 0;
+    std::string schema = R"({"type": "number")";
+    const char* low = strictly ? ", \"exclusiveMinimum\": " : ", \"minimum\": ";
+    const char* high = strictly ? ", \"exclusiveMaximum\": " : ", \"maximum\": ";
+    if (!open_below) schema += low + decimal(least, 3);
+    if (!open_above) schema += high + decimal(most, 3);
+    if (open_below && open_above) continue;
+    const std::string grammar = json_schema_to_grammar(schema + "}");
+    for (const int64_t near : {least, most, int64_t{0}, rounded(least / 2 + most / 2)})
+      for (const int64_t off : {-1000, -100, -10, -1, 0, 1, 9, 10, 100, 999, 1000}) {
+        const int64_t value = near + off;
+        const bool in = (open_below || value > least || (value == least && !strictly)) &&
+                        (open_above || value < most || (value == most && !strictly));
+        ASSERT_EQ(sentence(grammar, decimal(value, 3)), in) << schema << " " << decimal(value, 3);
+        ASSERT_EQ(sentence(grammar, decimal(value, 3) + "000"), in) << schema << " " << value;
+        if (value % 1000 == 0) {
+          ASSERT_EQ(sentence(grammar, decimal(value, 0)), in) << schema << " " << value;
+        }
+      }
+    ASSERT_FALSE(sentence(grammar, "00.5"));
+    ASSERT_FALSE(sentence(grammar, "1."));
+  }
+  check_cases({
+      {R"({"type": "number", "minimum": 0, "maximum": 1})",
+       {"0", "1", "0.5", "1.0", "0.0"},
+       {"1.01", "-0.1", "2", "1e0"}},
+      {R"({"type": "number", "exclusiveMinimum": 0})", {"0.001", "7"}, {"0", "0.00", "-1"}},
+      {R"({"type": "number", "minimum": 1, "exclusiveMinimum": 1})", {"1.5"}, {"1"}},
+  });
+}
+
+TEST(JsonSchema, AllOfIsEnforced) {
+  check_cases({
+      {R"({"allOf": [{"type": "integer", "minimum": 3}, {"type": "number", "maximum": 5}]})",
+       {"3", "5"},
+       {"2", "6", "4.5"}},
+      {R"({"allOf": [{"properties": {"a": {"type": "integer"}}, "required": ["a"]},
+                     {"properties": {"b": {"type": "null"}, "a": {"minimum": 2}}, "required": ["b"]}]})",
+       {R"({"a": 2, "b": null})"},
+       {R"({"a": 1, "b": null})", R"({"a": 2})", R"({"b": null})"}},
+      {R"({"$ref": "#/$defs/s", "maxLength": 2, "$defs": {"s": {"type": "string", "minLength": 1}}})",
+       {R"("ab")"},
+       {R"("")", R"("abc")"}},
+      {R"({"type": "integer", "anyOf": [{"minimum": 10}, {"maximum": 2}]})",
+       {"10", "2"},
+       {"5", "10.5"}},
+      {R"({"allOf": [{"enum": [1, 2, 3]}, {"enum": [2, 3, 4]}]})", {"2", "3"}, {"1", "4"}},
+      {R"({"allOf": [{}, {"type": "null"}, true]})", {"null"}, {"1"}},
+      {R"({"allOf": [{"anyOf": [{"minimum": 5}, {"minimum": 7}]}, {"anyOf": [{"maximum": 9},
+           {"maximum": 8}]}], "type": "integer"})",
+       {"5", "9"},
+       {"4", "10"}},
+  });
+}
+
+TEST(JsonSchema, UniqueItems) {
+  check_cases({
+      {R"({"items": {"enum": ["a", "b", 3]}, "uniqueItems": true})",
+       {"[]", R"(["a"])", R"([3, "a"])", R"(["b","a",3])"},
+       {R"(["a","a"])", R"([3, "b", 3])", R"(["a",])"}},
+      {R"({"items": {"enum": [1, 2, 3]}, "uniqueItems": true, "minItems": 2, "maxItems": 2})",
+       {"[1,2]", "[3, 1]"},
+       {"[]", "[1]", "[2,2]", "[1,2,3]"}},
+      {R"({"items": {"type": "integer"}, "uniqueItems": true, "maxItems": 1})", {"[1]"}, {"[1,1]"}},
+      {R"({"items": {"type": "integer"}, "uniqueItems": false})", {"[1,1]"}, {}},
+  });
+}
+
+TEST(JsonSchema, DatesAndUris) {
+  check_cases({
+      {R"({"type": "string", "format": "date"})",
+       {R"("2024-02-29")", R"("2000-02-29")", R"("2023-02-28")", R"("2023-04-30")",
+        R"("1999-12-31")", R"("2023-10-01")"},
+       {R"("2024-02-30")", R"("2023-02-29")", R"("1900-02-29")", R"("2023-04-31")",
+        R"("2023-00-10")", R"("2023-11-31")", R"("2023-01-00")", R"("2023-01-32")"}},
+      {R"({"type": "string", "format": "uri"})",
+       {R"("https://example.org/a/b?x=1&y=%20#z")", R"("http://u@h:80")", R"("mailto:a@b.c")",
+        R"("urn:isbn:0451450523")", R"("ftp://10.0.0.1/")"},
+       {R"("example.org")", R"("http://")", R"("http://a b")", R"("://x")", R"("http://a/%2")"}},
+  });
+  // As the calendar has it, over two centuries.
+  const std::string grammar = json_schema_to_grammar(R"({"type": "string", "format": "date"})");
+  for (int year = 1896; year <= 2104; year += 4)
+    for (int day = 28; day <= 30; ++day) {
+      const bool leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+      EXPECT_EQ(sentence(grammar, concat("\"", year, "-02-", day, "\"")), day <= (leap ? 29 : 28))
+          << year << " " << day;
+    }
+}
+
 TEST(JsonSchema, References) {
   check_cases({
       {R"({"$ref": "#/$defs/n", "$defs": {"n": {"type": "object", "properties": {"v": {"type": "integer"},
@@ -221,8 +328,16 @@ TEST(JsonSchema, WhatIsNotSupportedIsRefusedByName) {
           "#/properties/a: the keyword not is");
   refuses(R"({"type": "object", "patternProperties": {}})", "patternProperties");
   refuses(R"({"type": "array", "uniqueItems": true})", "uniqueItems");
-  refuses(R"({"type": "number", "maximum": 3})", "maximum");
-  refuses(R"({"type": "number", "minimum": 3})", "minimum is supported for 0 only");
+  refuses(R"({"type": "array", "items": {"type": "integer"}, "uniqueItems": true})",
+          "#: uniqueItems is supported for items that are an enum");
+  refuses(
+      R"({"properties": {"a": {"items": {"enum": [1, 2]}, "uniqueItems": true, "minItems": 3}}})",
+      "#/properties/a: expected minItems of up to 2");
+  refuses(R"({"type": "number", "minimum": "3"})", "minimum to be a number");
+  refuses(R"({"type": "number", "minimum": 3, "maximum": 2})", "no number is within the bounds");
+  refuses(R"({"type": "number", "exclusiveMinimum": 3, "maximum": 3})", "no number is within");
+  refuses(R"({"type": "number", "maximum": 1e300})", "less than 1e15");
+  refuses(R"({"type": "number", "maximum": 1e-30})", "digits after the point");
   refuses(R"({"type": "integer", "multipleOf": 3})", "multipleOf");
   refuses(R"({"type": "string", "format": "regex"})", "got regex");
   refuses(R"~({"type": "string", "pattern": "(?=a)"})~", "group of a kind");
@@ -230,7 +345,18 @@ TEST(JsonSchema, WhatIsNotSupportedIsRefusedByName) {
   refuses(R"({"type": "string", "pattern": "a*?"})", "lazy");
   refuses(R"({"type": "string", "pattern": "("})", "unmatched (");
   refuses(R"({"type": "string", "pattern": "a", "minLength": 1})", "only one at a time");
-  refuses(R"({"allOf": [{}, {}]})", "allOf of several");
+  refuses(R"({"allOf": [{"type": "integer"}, {"type": "string"}]})", "exclude one another");
+  refuses(R"({"allOf": [{"pattern": "a"}, {"pattern": "b"}], "type": "string"})",
+          "#: allOf of schemas that differ in pattern");
+  refuses(R"({"allOf": [{"properties": {"a": {}}, "additionalProperties": false},
+                        {"properties": {"b": {}}}]})",
+          "#: allOf with additionalProperties");
+  refuses(R"({"allOf": [{"$ref": "#"}]})", "lead back to themselves");
+  refuses(R"({"allOf": [{"not": {}}]})", "the keyword not");
+  refuses(R"({"$ref": "#/$defs/a", "allOf": [{"$ref": "#/$defs/a"}],
+              "$defs": {"a": {"allOf": [{"$ref": "#/$defs/b"}, {"$ref": "#/$defs/b"}]},
+                        "b": {"allOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}})",
+          "allOf");
   refuses(R"({"type": "text"})", "expected a type of JSON, got text");
   refuses(R"({"type": 3})", "expected type to be a text");
   refuses(R"({"anyOf": []})", "not empty");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "tensora/base/check.h"
 #include "tensora/base/utf8.h"
@@ -79,6 +80,7 @@ class GrammarCompiler {
   std::shared_ptr<const Grammar> grammar(size_t root) {
     std::shared_ptr<Grammar> out(new Grammar);
     out->program_ = std::move(program_);
+    out->tokens_ = std::move(tokens_);
     out->start_ = entries_[root];
     return out;
   }
@@ -96,13 +98,14 @@ class GrammarCompiler {
   void emit(const Node& node) {
     switch (node.kind) {
       case Node::Kind::text:
-        for (const char c : node.text) {
-          const auto byte = static_cast<uint8_t>(c);
-          add({.kind = Kind::byte, .low = byte, .high = byte});
-        }
+        for (const char c : node.text) emit_byte(c);
         return;
       case Node::Kind::ranges:
         return emit_ranges(node);
+      case Node::Kind::token:
+        add({.kind = Kind::token, .target = static_cast<int32_t>(tokens_.size())});
+        tokens_.push_back(node.token);
+        return;
       case Node::Kind::rule:
         calls_.emplace_back(add({.kind = Kind::call}), node.rule);
         return;
@@ -110,7 +113,7 @@ class GrammarCompiler {
         for (const Node& part : node.parts) emit(part);
         return;
       case Node::Kind::choice:
-        return emit_choice(node.parts.size(), [&](size_t i) { emit(node.parts[i]); });
+        return emit_alternatives(node);
       case Node::Kind::repeat:
         return emit_repeat(node);
     }
@@ -128,6 +131,57 @@ class GrammarCompiler {
       program_[split].target = here();
     }
     for (const size_t end : ends) program_[end].target = here();
+  }
+
+  // An alternative: a text that it begins with, and what follows.
+  struct Alternative {
+    std::string_view text = {};
+    std::span<const Node> rest = {};
+  };
+
+  static Alternative alternative(const Node& node) {
+    if (node.kind == Node::Kind::text) return {.text = node.text};
+    if (node.kind != Node::Kind::sequence) return {.rest = {&node, 1}};
+    const std::span<const Node> parts = node.parts;
+    if (parts.empty() || parts[0].kind != Node::Kind::text) return {.rest = parts};
+    return {.text = parts[0].text, .rest = parts.subspan(1)};
+  }
+
+  // As a tree of the texts that they begin with, so that many alternatives do not become as many
+  // ways to go on.
+  void emit_alternatives(const Node& node) {
+    std::vector<Alternative> all;
+    for (const Node& part : node.parts) all.push_back(alternative(part));
+    std::stable_sort(all.begin(), all.end(),
+                     [](const Alternative& a, const Alternative& b) { return a.text < b.text; });
+    emit_tree(all, 0, 0);
+  }
+
+  // Alternatives in the order of their texts, which are equal in the first `depth` bytes.
+  void emit_tree(std::span<const Alternative> all, size_t depth, int level) {
+    constexpr int kMaxLevel = 500;  // of recursion
+    // What the first and the last share, all share.
+    const std::string_view first = all.front().text, last = all.back().text;
+    for (; depth < first.size() && depth < last.size() && first[depth] == last[depth]; ++depth)
+      emit_byte(first[depth]);
+    std::vector<std::span<const Alternative>> groups;
+    for (size_t i = 0; i < all.size();) {
+      size_t end = i + 1;
+      if (all[i].text.size() > depth && level < kMaxLevel)
+        while (end < all.size() && all[end].text[depth] == all[i].text[depth]) ++end;
+      groups.push_back(all.subspan(i, end - i));
+      i = end;
+    }
+    emit_choice(groups.size(), [&](size_t i) {
+      if (groups[i].size() > 1) return emit_tree(groups[i], depth, level + 1);
+      for (const char c : groups[i][0].text.substr(depth)) emit_byte(c);
+      for (const Node& part : groups[i][0].rest) emit(part);
+    });
+  }
+
+  void emit_byte(char c) {
+    const auto byte = static_cast<uint8_t>(c);
+    add({.kind = Kind::byte, .low = byte, .high = byte});
   }
 
   void emit_ranges(const Node& node) {
@@ -186,6 +240,7 @@ class GrammarCompiler {
   }
 
   std::vector<Instruction> program_;
+  std::vector<Grammar::TokenReference> tokens_;
   std::vector<int32_t> entries_;
   std::vector<std::pair<size_t, size_t>> calls_;  // place, rule
 };

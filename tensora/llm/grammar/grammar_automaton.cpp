@@ -12,6 +12,7 @@ namespace {
 constexpr size_t kMaxStates = 8192;
 constexpr size_t kMaxMasks = 512;
 constexpr size_t kMaxThreads = 20'000;  // ways to read the same bytes
+constexpr size_t kMaxSeen = 60'000;     // instructions on the way to them
 constexpr int32_t kMaxDepth = 10'000;   // return addresses on a stack
 constexpr int32_t kBottom = 0;          // the frame below all others
 
@@ -30,8 +31,9 @@ size_t GrammarAutomaton::Hash::operator()(const std::vector<Thread>& threads) co
 }
 
 GrammarAutomaton::GrammarAutomaton(std::shared_ptr<const Grammar> grammar,
-                                   std::shared_ptr<const TokenTrie> trie)
-    : grammar_(std::move(grammar)), trie_(std::move(trie)) {
+                                   std::shared_ptr<const TokenTrie> trie,
+                                   std::vector<int32_t> tokens)
+    : grammar_(std::move(grammar)), trie_(std::move(trie)), tokens_(std::move(tokens)) {
   frames_.push_back({.address = -1, .parent = -1, .depth = 0});
   states_.emplace_back();  // kDead
   start_ = enter({{grammar_->start()}});
@@ -53,12 +55,13 @@ void GrammarAutomaton::follow(std::vector<Thread>& open, Entry& entry) {
     open.pop_back();
     if (!seen.insert(uint64_t(uint32_t(thread.place)) << 32 | uint32_t(thread.frame)).second)
       continue;
-    check(seen.size() <= kMaxThreads, "grammar: too ambiguous: more than ", kMaxThreads,
-          " ways to read the same text");
+    check(seen.size() <= kMaxSeen && entry.threads.size() <= kMaxThreads,
+          "grammar: too ambiguous: more than ", kMaxThreads, " ways to read the same text");
     const auto& instruction = grammar_->program()[static_cast<size_t>(thread.place)];
     const Frame frame = frames_[static_cast<size_t>(thread.frame)];
     switch (instruction.kind) {
       case Kind::byte:
+      case Kind::token:
         entry.threads.push_back(thread);
         break;
       case Kind::split:
@@ -131,7 +134,7 @@ GrammarAutomaton::State GrammarAutomaton::step(State state, uint8_t byte) {
   std::vector<Thread> open;
   for (const Thread& thread : states_[from].threads) {
     const auto& instruction = grammar_->program()[static_cast<size_t>(thread.place)];
-    if (instruction.low <= byte && byte <= instruction.high)
+    if (instruction.kind == Kind::byte && instruction.low <= byte && byte <= instruction.high)
       open.push_back({thread.place + 1, thread.frame});
   }
   Entry entry;
@@ -140,10 +143,32 @@ GrammarAutomaton::State GrammarAutomaton::step(State state, uint8_t byte) {
   return states_[from].next[byte] = next;
 }
 
-GrammarAutomaton::State GrammarAutomaton::after(State state, std::string_view bytes) {
+// Whether a thread stands before a reference that matches the token; `is_control`: one that only
+// its name matches.
+bool GrammarAutomaton::takes(const Thread& thread, int32_t token, bool is_control) const {
+  const auto& instruction = grammar_->program()[static_cast<size_t>(thread.place)];
+  if (instruction.kind != Kind::token) return false;
+  const auto reference = static_cast<size_t>(instruction.target);
+  if (!grammar_->tokens()[reference].negated) return tokens_[reference] == token;
+  return !is_control && tokens_[reference] != token;
+}
+
+// A token may be read byte by byte, as a whole, or both.
+GrammarAutomaton::State GrammarAutomaton::after(State state, int32_t token,
+                                                std::string_view bytes) {
   const std::lock_guard lock(mutex_);
+  std::vector<Thread> open;
+  for (const Thread& thread : states_[static_cast<size_t>(state)].threads)
+    if (takes(thread, token, bytes.empty())) open.push_back({thread.place + 1, thread.frame});
+  if (bytes.empty()) state = kDead;
   for (const char byte : bytes) state = step(state, static_cast<uint8_t>(byte));
-  return state;
+  if (open.empty()) return state;
+  const Entry& by_bytes = states_[static_cast<size_t>(state)];
+  Entry entry;
+  entry.accepting = by_bytes.accepting;
+  open.insert(open.end(), by_bytes.threads.begin(), by_bytes.threads.end());
+  follow(open, entry);
+  return intern(std::move(entry));
 }
 
 bool GrammarAutomaton::may_end(State state) {
@@ -181,6 +206,18 @@ std::vector<uint64_t> GrammarAutomaton::walk(State state) {
     for (int32_t t = node.tokens_begin; t < nodes[i + 1].tokens_begin; ++t)
       allow(tokens[static_cast<size_t>(t)]);
     ++i;
+  }
+  for (const Thread& thread : states_[static_cast<size_t>(state)].threads) {
+    const auto& instruction = grammar_->program()[static_cast<size_t>(thread.place)];
+    if (instruction.kind != Kind::token) continue;
+    const auto reference = static_cast<size_t>(instruction.target);
+    const int32_t named = tokens_[reference];
+    if (grammar_->tokens()[reference].negated) {
+      for (const int32_t token : tokens)
+        if (token != named) allow(token);
+    } else {
+      allow(named);
+    }
   }
   if (states_[static_cast<size_t>(state)].accepting)
     for (const int32_t token : trie_->ends()) allow(token);

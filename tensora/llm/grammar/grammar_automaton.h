@@ -23,13 +23,16 @@ class GrammarAutomaton {
   /// A state in a form that another automaton of the same grammar understands.
   using Stacks = std::vector<std::vector<int32_t>>;
 
-  GrammarAutomaton(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> trie);
+  /// `tokens` are those that the grammar's references stand for.
+  GrammarAutomaton(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrie> trie,
+                   std::vector<int32_t> tokens);
 
   State start() const { return start_; }
   State enter(const Stacks& stacks);
   Stacks stacks(State state);
-  /// The state behind some bytes; kDead if they cannot come.
-  State after(State state, std::string_view bytes);
+  /// The state behind a token; kDead if it cannot come. `bytes` are empty for a control token,
+  /// which can come only where the grammar names it.
+  State after(State state, int32_t token, std::string_view bytes);
   bool may_end(State state);
   /// Sets the logits of tokens that cannot come to -infinity.
   void mask(State state, std::span<float> logits);
@@ -38,6 +41,7 @@ class GrammarAutomaton {
   bool is_full();
   const std::shared_ptr<const Grammar>& grammar() const { return grammar_; }
   const std::shared_ptr<const TokenTrie>& trie() const { return trie_; }
+  const std::vector<int32_t>& tokens() const { return tokens_; }
 
  private:
   struct Frame {
@@ -45,7 +49,7 @@ class GrammarAutomaton {
     int32_t parent;
     int32_t depth;
   };
-  /// A place in the program, at an instruction that reads a byte, and the stack there.
+  /// A place in the program, at an instruction that reads a byte or a token, and the stack there.
   struct Thread {
     int32_t place;
     int32_t frame;
@@ -65,10 +69,12 @@ class GrammarAutomaton {
   void follow(std::vector<Thread>& open, Entry& entry);
   State intern(Entry entry);
   State step(State state, uint8_t byte);
+  bool takes(const Thread& thread, int32_t token, bool is_control) const;
   std::vector<uint64_t> walk(State state);
 
   std::shared_ptr<const Grammar> grammar_;
   std::shared_ptr<const TokenTrie> trie_;
+  std::vector<int32_t> tokens_;  // what the grammar's references stand for
   std::mutex mutex_;
   std::vector<Frame> frames_;
   std::unordered_map<uint64_t, int32_t> frame_of_;

@@ -7,12 +7,33 @@
 
 namespace tensora::llm {
 
+namespace {
+
+// The tokens that a grammar names. One that ends a generation is none of them: a sentence may end
+// where the grammar does, and nowhere else.
+std::vector<int32_t> named_tokens(const Grammar& grammar, const Tokenizer& tokenizer) {
+  std::vector<int32_t> out;
+  for (const Grammar::TokenReference& reference : grammar.tokens()) {
+    const std::string name =
+        reference.text.empty() ? concat("<[", reference.id, "]>") : reference.text;
+    const int32_t token =
+        reference.text.empty() ? reference.id : tokenizer.find(reference.text).value_or(-1);
+    check(token >= 0 && token < tokenizer.vocab_size(), "grammar: ", name,
+          " is not a token of the model's vocabulary of ", tokenizer.vocab_size(), " tokens");
+    check(reference.negated || !tokenizer.is_end_of_generation(token), "grammar: ", name,
+          " ends a generation; it can come where the rule root ends, and nowhere else");
+    out.push_back(token);
+  }
+  return out;
+}
+
+}  // namespace
+
 struct GrammarMatcher::State {
   GrammarAutomaton::State after(int32_t token) const {
     if (ended || token < 0 || token >= tokenizer->vocab_size()) return GrammarAutomaton::kDead;
-    const std::string& bytes = tokenizer->bytes_of(token);
-    if (bytes.empty() || tokenizer->is_control(token)) return GrammarAutomaton::kDead;
-    return automaton->after(at, bytes);
+    const bool is_control = tokenizer->is_control(token);
+    return automaton->after(at, token, is_control ? "" : tokenizer->bytes_of(token));
   }
 
   std::shared_ptr<const Tokenizer> tokenizer;
@@ -25,8 +46,9 @@ GrammarMatcher::GrammarMatcher(std::shared_ptr<const Grammar> grammar,
                                const std::shared_ptr<const Tokenizer>& tokenizer)
     : state_(std::make_unique<State>()) {
   state_->tokenizer = tokenizer;
-  state_->automaton =
-      std::make_shared<GrammarAutomaton>(std::move(grammar), TokenTrie::of(tokenizer));
+  std::vector<int32_t> tokens = named_tokens(*grammar, *tokenizer);
+  state_->automaton = std::make_shared<GrammarAutomaton>(
+      std::move(grammar), TokenTrie::of(tokenizer), std::move(tokens));
   state_->at = state_->automaton->start();
 }
 
@@ -43,9 +65,9 @@ GrammarMatcher::~GrammarMatcher() = default;
 void GrammarMatcher::mask(std::span<float> logits) {
   State& state = *state_;
   if (state.automaton->is_full()) {
-    // What is known belongs to parts of the text that were left behind, mostly.
-    auto fresh =
-        std::make_shared<GrammarAutomaton>(state.automaton->grammar(), state.automaton->trie());
+    // The cache is full, and most states in it are unreachable by now.
+    auto fresh = std::make_shared<GrammarAutomaton>(
+        state.automaton->grammar(), state.automaton->trie(), state.automaton->tokens());
     state.at = fresh->enter(state.automaton->stacks(state.at));
     state.automaton = std::move(fresh);
   }

@@ -14,6 +14,7 @@ class Tokenizer;
 /// was found out about the grammar so far.
 class GrammarMatcher {
  public:
+  /// Throws if the grammar names a token that the tokenizer does not have.
   GrammarMatcher(std::shared_ptr<const Grammar> grammar,
                  const std::shared_ptr<const Tokenizer>& tokenizer);
   GrammarMatcher(const GrammarMatcher&);
@@ -23,7 +24,8 @@ class GrammarMatcher {
   ~GrammarMatcher();
 
   /// Sets the logits of all tokens that cannot come next to -infinity. Tokens that end the
-  /// generation can come where a sentence may end; other control tokens never can.
+  /// generation can come where a sentence may end; other control tokens where the grammar names
+  /// them.
   void mask(std::span<float> logits);
   bool allows(int32_t token);
   /// Throws unless the token can come next.

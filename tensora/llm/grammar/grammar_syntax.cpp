@@ -1,6 +1,7 @@
 #include "tensora/llm/grammar/grammar_syntax.h"
 
 #include <algorithm>
+#include <charconv>
 #include <unordered_map>
 
 #include "tensora/base/check.h"
@@ -161,6 +162,7 @@ class Parser {
     const char c = peek();
     if (c == '"') return text_literal();
     if (c == '[') return character_class();
+    if (c == '<' || c == '!') return token_reference();
     if (c == '.') {
       ++at_;
       Node any = node(Node::Kind::ranges);
@@ -176,7 +178,7 @@ class Parser {
       ++at_;
       return inner;
     }
-    expect(is_name(c), at_, "expected a text, a class, a rule or (, got ", shown());
+    expect(is_name(c), at_, "expected a text, a class, a token, a rule or (, got ", shown());
     Node reference = node(Node::Kind::rule);
     const std::string named = name();
     reference.rule = rule_number(named, start);
@@ -191,6 +193,32 @@ class Parser {
       append_utf8(out.text, character());
     }
     ++at_;
+    return out;
+  }
+
+  // <text>, <[id]>, or one of these after a !.
+  Node token_reference() {
+    const size_t start = at_;
+    Node out = node(Node::Kind::token);
+    out.token.negated = peek() == '!';
+    if (out.token.negated) ++at_;
+    expect(peek() == '<', at_, "expected a token in < > after !, got ", shown());
+    const size_t end = text_.find_first_of(">\n", at_);
+    expect(end != text_.npos && text_[end] == '>' && end > at_ + 1, start,
+           "expected a token in < >, got no text or no >");
+    const std::string_view inside = text_.substr(at_ + 1, end - at_ - 1);
+    if (inside.starts_with('[') && inside.ends_with(']')) {
+      const std::string_view digits = inside.substr(1, inside.size() - 2);
+      const auto [stop, error] =
+          std::from_chars(digits.data(), digits.data() + digits.size(), out.token.id);
+      expect(error == std::errc() && stop == digits.data() + digits.size() && out.token.id >= 0,
+             start, "expected the id of a token in <[ ]>, got ", valid_utf8(digits));
+    } else {
+      out.token.text = text_.substr(at_, end + 1 - at_);
+      expect(valid_utf8(out.token.text) == out.token.text, start,
+             "expected UTF-8, got other bytes");
+    }
+    at_ = end + 1;
     return out;
   }
 

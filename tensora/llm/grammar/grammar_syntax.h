@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "tensora/llm/grammar/grammar.h"
+
 namespace tensora::llm {
 
 /// The rules of a grammar as they were written.
@@ -13,10 +15,11 @@ struct GrammarSyntax {
   using Ranges = std::vector<std::pair<uint32_t, uint32_t>>;  // of code points, both ends included
 
   struct Node {
-    enum class Kind : uint8_t { text, ranges, rule, sequence, choice, repeat };
+    enum class Kind : uint8_t { text, ranges, token, rule, sequence, choice, repeat };
     Kind kind = Kind::sequence;
-    std::string text = {};         // bytes
-    Ranges ranges = {};            // sorted and disjoint
+    std::string text = {};  // bytes
+    Ranges ranges = {};     // sorted and disjoint
+    Grammar::TokenReference token = {};
     size_t rule = 0;               // its number
     std::vector<Node> parts = {};  // of a sequence, a choice or a repetition
     int64_t least = 0, most = 0;   // of a repetition; most < 0: any number

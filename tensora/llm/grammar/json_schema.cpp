@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "tensora/base/check.h"
+#include "tensora/llm/grammar/json_schema_merge.h"
 #include "tensora/llm/grammar/json_schema_parts.h"
 #include "tensora/llm/grammar/json_schema_rules.h"
 
@@ -23,7 +25,7 @@ constexpr int kMaxDepth = 64;
 
 class Converter {
  public:
-  explicit Converter(const Json& root) : root_(root) {}
+  explicit Converter(const Json& root) : root_(root), merger_(root) {}
 
   std::string convert() {
     const std::string top = visit(root_, "#");
@@ -33,15 +35,9 @@ class Converter {
  private:
   // Everything that is not understood is refused by name.
   static void allow_only(const Json& schema, const std::string& at, const Keywords& allowed) {
-    static const Keywords annotations = {"title",    "description", "default",  "examples",
-                                         "$schema",  "$id",         "$comment", "deprecated",
-                                         "readOnly", "writeOnly",   "$defs",    "definitions"};
-    const auto in = [](const Keywords& names, std::string_view key) {
-      return std::find(names.begin(), names.end(), key) != names.end();
-    };
     for (const auto& [key, value] : schema.items())
-      check(in(annotations, key) || in(allowed, key), "json schema: ", at, ": the keyword ", key,
-            " is not supported here");
+      check(is_annotation(key) || std::find(allowed.begin(), allowed.end(), key) != allowed.end(),
+            "json schema: ", at, ": the keyword ", key, " is not supported here");
   }
 
   std::string visit(const Json& schema, const std::string& at) {
@@ -59,13 +55,15 @@ class Converter {
   }
 
   std::string expression(const Json& schema, const std::string& at) {
+    if (schema.contains("allOf") || (schema.contains("$ref") && !is_alone(schema, "$ref")))
+      return expression(merger_.flattened(schema, at), at);
     if (schema.contains("$ref")) return reference(schema, at);
     if (schema.contains("const")) {
       allow_only(schema, at, {"const", "type"});
       return gbnf_text(schema["const"].dump());
     }
     if (schema.contains("enum")) return enumeration(schema, at);
-    for (const char* word : {"anyOf", "oneOf", "allOf"})
+    for (const char* word : {"anyOf", "oneOf"})
       if (schema.contains(word)) return combination(schema, word, at);
     const std::vector<std::string> types = types_of(schema, at);
     if (types.empty()) {
@@ -79,22 +77,20 @@ class Converter {
     return out;
   }
 
+  static bool is_alone(const Json& schema, std::string_view keyword) {
+    return std::all_of(schema.items().begin(), schema.items().end(), [&](const auto& item) {
+      return item.key() == keyword || is_annotation(item.key());
+    });
+  }
+
   std::string reference(const Json& schema, const std::string& at) {
-    allow_only(schema, at, {"$ref"});
-    check(schema["$ref"].is_string(), "json schema: ", at, ": expected $ref to be a text");
+    const Json& place = merger_.target(schema["$ref"], at);
     const auto target = schema["$ref"].get<std::string>();
-    check(target.starts_with("#"), "json schema: ", at, ": $ref must begin with #, got ", target);
     const auto [found, added] = references_.try_emplace(target);
     if (!added) return found->second;
-    const Json* place = nullptr;
-    try {
-      place = &root_.at(Json::json_pointer(target.substr(1)));
-    } catch (const Json::exception&) {
-      fail("json schema: ", at, ": $ref leads nowhere: ", target);
-    }
     const std::string name = concat("ref", references_.size());
     found->second = name;
-    const std::string body = visit(*place, target);
+    const std::string body = visit(place, target);
     return rules_.add(name, body);
   }
 
@@ -120,16 +116,19 @@ class Converter {
     return out;
   }
 
+  // What stands beside the alternatives holds for each of them.
   std::string combination(const Json& schema, const char* word, const std::string& at) {
-    allow_only(schema, at, {word});
     const Json& parts = schema[word];
     check(parts.is_array() && !parts.empty(), "json schema: ", at, ": expected ", word,
           " to be a list that is not empty");
-    check(std::string(word) != "allOf" || parts.size() == 1, "json schema: ", at,
-          ": allOf of several schemas is not supported");
+    Json beside = Json::object();
+    for (const auto& [key, value] : schema.items())
+      if (key != word && !is_annotation(key)) beside[key] = value;
     std::string out;
-    for (size_t i = 0; i < parts.size(); ++i)
-      out += (out.empty() ? "" : " | ") + visit(parts[i], concat(at, "/", word, "/", i));
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const Json one = beside.empty() ? parts[i] : Json{{"allOf", {beside, parts[i]}}};
+      out += (out.empty() ? "" : " | ") + visit(one, concat(at, "/", word, "/", i));
+    }
     return out;
   }
 
@@ -159,9 +158,9 @@ class Converter {
   static Keywords keywords(const std::vector<std::string>& types) {
     static const std::map<std::string, Keywords, std::less<>> of = {
         {"object", {"properties", "required", "additionalProperties"}},
-        {"array", {"items", "prefixItems", "minItems", "maxItems"}},
+        {"array", {"items", "prefixItems", "minItems", "maxItems", "uniqueItems"}},
         {"string", {"minLength", "maxLength", "pattern", "format"}},
-        {"number", {"minimum"}},
+        {"number", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}},
         {"integer", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}}};
     Keywords out = {"type"};
     for (const std::string& type : types)
@@ -182,12 +181,22 @@ class Converter {
   }
 
   std::string number(const Json& schema, const std::string& at) {
-    const std::string any = rules_.primitive("number");
-    if (!schema.contains("minimum")) return any;
-    const Json& least = schema["minimum"];
-    check(least.is_number() && least.get<double>() == 0, "json schema: ", at,
-          ": of a number, minimum is supported for 0 only; an integer may have any");
-    return R"(("0" | [1-9] [0-9]{0,15}) ("." [0-9]{1,16})? ([eE] [-+]? [0-9]{1,2})?)";
+    const auto bound = [&](const char* name, bool exclusive) -> std::optional<DecimalBound> {
+      if (!schema.contains(name)) return std::nullopt;
+      check(schema[name].is_number(), "json schema: ", at, ": expected ", name, " to be a number");
+      return DecimalBound{schema[name].get<double>(), exclusive};
+    };
+    const auto tighter = [](std::optional<DecimalBound> open, std::optional<DecimalBound> closed,
+                            double sign) {
+      if (!open || !closed) return open ? open : closed;
+      return sign * open->value >= sign * closed->value ? open : closed;
+    };
+    const auto least = tighter(bound("exclusiveMinimum", true), bound("minimum", false), 1);
+    const auto most = tighter(bound("exclusiveMaximum", true), bound("maximum", false), -1);
+    if (!least && !most) return rules_.primitive("number");
+    const std::string out = gbnf_number(least, most, "json schema: " + at);
+    check(!out.empty(), "json schema: ", at, ": no number is within the bounds");
+    return rules_.add(out);
   }
 
   std::string integer(const Json& schema, const std::string& at) {
@@ -246,14 +255,57 @@ class Converter {
     if (std::string(word) == "pattern")
       return concat(R"("\"" )", gbnf_pattern(text, rules_.primitive("char"), "json schema: " + at),
                     R"( "\"")");
-    constexpr std::array known = {"date", "time", "date-time", "uuid", "ipv4", "hostname", "email"};
+    constexpr std::array known = {"date", "time",     "date-time", "uuid",
+                                  "ipv4", "hostname", "email",     "uri"};
     check(std::find(known.begin(), known.end(), text) != known.end(), "json schema: ", at,
-          ": expected format date, time, date-time, uuid, ipv4, hostname or email, got ", text);
+          ": expected format date, time, date-time, uuid, ipv4, hostname, email or uri, got ",
+          text);
     return concat(R"("\"" )", rules_.primitive(text), R"( "\"")");
+  }
+
+  // Lists of different values out of few: a rule for each set of values that are left.
+  std::string unique_items(const Json& schema, const std::string& at) {
+    const Json items =
+        schema.contains("items") ? merger_.flattened(schema["items"], at + "/items") : Json{};
+    constexpr size_t kMost = 8;
+    check(items.contains("enum") && items["enum"].is_array() && items["enum"].size() <= kMost &&
+              !schema.contains("prefixItems") && is_alone(items, "enum"),
+          "json schema: ", at, ": uniqueItems is supported for items that are an enum of up to ",
+          kMost, " values");
+    std::vector<std::string> values;
+    for (const Json& value : items["enum"])
+      if (const std::string text = gbnf_text(value.dump());
+          std::find(values.begin(), values.end(), text) == values.end())
+        values.push_back(text);
+    const int64_t least = schema.contains("minItems") ? count(schema, "minItems", at) : 0;
+    const int64_t most = schema.contains("maxItems") ? count(schema, "maxItems", at) : kMost;
+    const int64_t longest = std::min(most, std::ssize(values));
+    check(least <= longest, "json schema: ", at, ": expected minItems of up to ", longest,
+          ", the different values that there are, got ", least);
+    const size_t all = (size_t{1} << values.size()) - 1;
+    std::vector<std::string> after(all + 1);  // by the values that were taken
+    for (size_t taken = all + 1; taken-- > 0;) {
+      const auto size = static_cast<int64_t>(std::popcount(taken));
+      std::string next;
+      for (size_t i = 0; i < values.size() && size < longest; ++i)
+        if (!(taken >> i & 1))
+          next += concat(next.empty() ? "" : " | ", values[i], " space ",
+                         after[taken | size_t{1} << i]);
+      if (next.empty()) continue;
+      const std::string comma = taken == 0 ? "" : R"("," space )";
+      after[taken] = rules_.add(concat(comma, "(", next, ")")) + (size >= least ? "?" : "");
+    }
+    return concat(R"("[" space )", after[0], R"( "]")");
   }
 
   std::string array(const Json& schema, const std::string& at) {
     rules_.primitive("space");
+    if (schema.contains("uniqueItems")) {
+      check(schema["uniqueItems"].is_boolean(), "json schema: ", at,
+            ": expected uniqueItems to be true or false");
+      const bool one = schema.contains("maxItems") && count(schema, "maxItems", at) <= 1;
+      if (schema["uniqueItems"].get<bool>() && !one) return unique_items(schema, at);
+    }
     std::vector<std::string> first;
     if (schema.contains("prefixItems")) {
       check(schema["prefixItems"].is_array(), "json schema: ", at,
@@ -340,6 +392,7 @@ class Converter {
   }
 
   const Json& root_;
+  const JsonSchemaMerger merger_;
   JsonSchemaRules rules_;
   std::map<std::string, std::string> references_;
   int depth_ = 0;

@@ -45,25 +45,6 @@ std::string between(std::string_view least, std::string_view most) {
 
 constexpr size_t kDigits = 18;
 
-// Numbers from `least`, which is not negative, up to `most` or any.
-std::string natural(int64_t least, std::optional<int64_t> most) {
-  std::string out;
-  const std::string from = std::to_string(least);
-  const std::string to = most ? std::to_string(*most) : std::string(kDigits, '9');
-  for (size_t length = from.size(); length <= to.size(); ++length) {
-    // All longer numbers at once.
-    if (length > from.size() && !most) {
-      out += concat(" | [1-9] [0-9]{", length - 1, ",", kDigits - 1, "}");
-      break;
-    }
-    std::string first = "1" + std::string(length - 1, '0'), last(length, '9');
-    if (length == from.size()) first = from;
-    if (length == to.size()) last = to;
-    out += (out.empty() ? "" : " | ") + between(first, last);
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string gbnf_text(std::string_view text) {
@@ -96,6 +77,24 @@ std::string gbnf_class_except(const std::vector<std::pair<uint32_t, uint32_t>>& 
   return "[^" + gbnf_class(ranges).substr(1);
 }
 
+std::string gbnf_natural(int64_t least, std::optional<int64_t> most) {
+  std::string out;
+  const std::string from = std::to_string(least);
+  const std::string to = most ? std::to_string(*most) : std::string(kDigits, '9');
+  for (size_t length = from.size(); length <= to.size(); ++length) {
+    // All longer numbers at once.
+    if (length > from.size() && !most) {
+      out += concat(" | [1-9] [0-9]{", length - 1, ",", kDigits - 1, "}");
+      break;
+    }
+    std::string first = "1" + std::string(length - 1, '0'), last(length, '9');
+    if (length == from.size()) first = from;
+    if (length == to.size()) last = to;
+    out += (out.empty() ? "" : " | ") + between(first, last);
+  }
+  return out;
+}
+
 std::string json_text(std::string_view text) { return nlohmann::json(text).dump(); }
 
 std::string gbnf_integer(std::optional<int64_t> least, std::optional<int64_t> most) {
@@ -111,9 +110,9 @@ std::string gbnf_integer(std::optional<int64_t> least, std::optional<int64_t> mo
     std::optional<int64_t> farthest;
     if (least) farthest = -*least;
     const int64_t nearest = most && *most < 0 ? -*most : 1;
-    add(concat("\"-\" (", natural(nearest, farthest), ")"));
+    add(concat("\"-\" (", gbnf_natural(nearest, farthest), ")"));
   }
-  if (!most || *most >= 0) add(natural(least ? std::max<int64_t>(*least, 0) : 0, most));
+  if (!most || *most >= 0) add(gbnf_natural(least ? std::max<int64_t>(*least, 0) : 0, most));
   return concat("(", out, ")");
 }
 

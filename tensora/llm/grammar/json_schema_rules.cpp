@@ -39,14 +39,27 @@ const std::vector<Primitive>& primitives() {
       {"pair", R"(string space ":" space value space)", {"string", "space", "value"}},
       {"object", R"("{" space (pair ("," space pair)*)? "}")", {"space", "pair"}},
       {"array", R"("[" space (value space ("," space value space)*)? "]")", {"space", "value"}},
-      {"date",
-       R"([0-9]{4} "-" ("0" [1-9] | "1" [0-2]) "-" ("0" [1-9] | [12] [0-9] | "3" [01]))",
+      // As long as each month is: the 29th of February in leap years only.
+      {"leap-year",
+       R"([0-9]{2} ("0" [48] | [2468] [048] | [13579] [26]) | ([02468] [048] | [13579] [26]) "00")",
        {}},
+      {"date",
+       R"([0-9]{4} "-" (("0" [13578] | "1" [02]) "-" ("0" [1-9] | [12] [0-9] | "3" [01]) | )"
+       R"(("0" [469] | "11") "-" ("0" [1-9] | [12] [0-9] | "30") | )"
+       R"("02-" ("0" [1-9] | "1" [0-9] | "2" [0-8])) | leap-year "-02-29")",
+       {"leap-year"}},
       {"time",
        R"(([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9] ":" [0-5] [0-9] ("." [0-9]{1,9})? )"
        R"(("Z" | [-+] ([01] [0-9] | "2" [0-3]) ":" [0-5] [0-9]))",
        {}},
       {"date-time", R"(date "T" time)", {"date", "time"}},
+      // RFC 3986, with a host where there is a //.
+      {"uri-char", R"([a-zA-Z0-9._~!$&'()*+,;=:@-] | "%" hex{2})", {"hex"}},
+      {"uri",
+       R"([a-zA-Z] [a-zA-Z0-9+.-]{0,30} ":" ("//" ([a-zA-Z0-9._~!$&'()*+,;=:-]{1,60} "@")? )"
+       R"((hostname | ipv4) (":" [0-9]{1,5})? ("/" uri-char*)* | uri-char+ ("/" uri-char*)*) )"
+       R"(("?" (uri-char | [/?])*)? ("#" (uri-char | [/?])*)?)",
+       {"uri-char", "hostname", "ipv4"}},
       {"uuid", R"(hex{8} "-" hex{4} "-" hex{4} "-" hex{4} "-" hex{12})", {"hex"}},
       {"octet", R"([0-9] | [1-9] [0-9] | "1" [0-9]{2} | "2" [0-4] [0-9] | "25" [0-5])", {}},
       {"ipv4", R"(octet ("." octet){3})", {"octet"}},

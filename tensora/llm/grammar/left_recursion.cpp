@@ -37,6 +37,7 @@ class Analysis {
       case Node::Kind::text:
         return node.text.empty();
       case Node::Kind::ranges:
+      case Node::Kind::token:
         return false;
       case Node::Kind::rule:
         return empty_[node.rule];
