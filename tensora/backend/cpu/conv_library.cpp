@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tensora/backend/cpu/address_space.h"
 #include "tensora/backend/cpu/gemm_installed.h"
 #include "tensora/backend/cpu/memory.h"
 #include "tensora/backend/cpu/onednn_functions.h"
@@ -228,6 +229,7 @@ class Cache {
     if (found != known_.end()) return found->second;
     constexpr size_t kMost = 256;
     if (known_.size() >= kMost) known_.clear();
+    if (!has_address_space(kOneDnnAddressSpace)) return nullptr;
     const OneDnnOnThisThread scope;  // a kernel is made for the number of threads at this moment
     std::shared_ptr<const Prepared> prepared;
     if (c.channels_last) prepared = prepare(c, part, true);

@@ -9,10 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "tensora/backend/cpu/address_space.h"
 #include "tensora/backend/cpu/isa.h"
 #include "tensora/base/check.h"
 #include "tensora/base/fork.h"
 #include "tensora/base/settings.h"
+#include "tensora/base/thread_pool.h"
 
 // Note [Libraries on request]
 // Large products are the one place where decades of tuning per processor pay, so OpenBLAS and
@@ -95,6 +97,10 @@ void* open_openblas(const std::string& name) {
   return library;
 }
 
+// See Note [Libraries under a memory limit].
+constexpr auto kNoRoom =
+    "the limit of the address space (ulimit -v) leaves no room for its buffers";
+
 struct OpenedOpenBlas : OpenBlas {
   ThreadCount threads;
   void* handle = nullptr;
@@ -102,6 +108,10 @@ struct OpenedOpenBlas : OpenBlas {
   OpenedOpenBlas() {
     if (dlsym(RTLD_DEFAULT, "openblas_get_parallel")) {
       take(RTLD_DEFAULT);
+      return;
+    }
+    if (!has_address_space(openblas_address_space(get_num_threads()))) {
+      refusal = kNoRoom;
       return;
     }
     // Debian installs its builds in separate folders, and libopenblas.so.0 is the one that the
@@ -134,6 +144,10 @@ struct OpenedOpenBlas : OpenBlas {
                        build == kOpenMp ? "with OpenMP" : "without threads",
                        " and gives wrong results when several threads call it at once; install the "
                        "build with pthreads (Debian, Ubuntu: libopenblas0-pthread)");
+      return false;
+    }
+    if (!map_openblas_buffers(library, get_num_threads())) {
+      refusal = kNoRoom;
       return false;
     }
     Sgemm s = nullptr;
@@ -186,6 +200,10 @@ struct OpenedOneDnn : OneDnn {
   OpenedOneDnn() {
     library = RTLD_DEFAULT;
     if (!dlsym(RTLD_DEFAULT, "dnnl_sgemm")) {
+      if (!has_address_space(2 * kOneDnnAddressSpace)) {
+        refusal = kNoRoom;
+        return;
+      }
       for (const char* name : {"libdnnl.so.3", "libdnnl.so.2", "libdnnl.so"})
         if ((library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) != nullptr) break;
       if (!library) {

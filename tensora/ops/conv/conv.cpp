@@ -42,7 +42,7 @@ Tensor pad_same(const Tensor& input, const Tensor& weight, ConvolutionAttrs& att
   attrs.padding = Shape::filled(spatial, 0);
   Tensor padded = input;
   for (int d = 0; d < spatial; ++d) {
-    const int64_t total = (weight.size(d + 2) - 1) * dilation[d];
+    const int64_t total = multiply_sizes(weight.size(d + 2) - 1, dilation[d], "convolution");
     attrs.padding[d] = std::max<int64_t>(total, 0) / 2;
     if (total > 0) padded = zeros_behind(padded, d + 2, total % 2);
   }

@@ -54,7 +54,7 @@ void infer_svd(Infer& infer, const SvdAttrs& attrs) {
     infer.output({0}, A.dtype());
 }
 
-/// How a gradient turns the singular vectors of one side: skew.
+/// How a gradient turns vectors, twice: skew.
 Tensor rotation(const Tensor& vectors, const Tensor& gradient) {
   const Tensor inner = matmul(adjoint(vectors), gradient);
   return inner - adjoint(inner);
@@ -127,7 +127,8 @@ void eigh_vjp(Vjp& vjp, const EighAttrs& attrs) {
   const Tensor L = vjp.output(0), V = vjp.output(1);
   if (!g_v.defined()) return vjp.set(0, matmul(scale_columns(V, g_l), adjoint(V)));
   const Tensor unit = linalg::identity(L.size(-1), L);
-  const Tensor turns = matmul(adjoint(V), g_v);
+  // Half of the turns, skew, over gaps that change their sign: Hermitian, as A is.
+  const Tensor turns = rotation(V, g_v) / 2;
   check_phases("linalg.eigh", turns);
   Tensor inner = turns / differences(L) * (1 - unit);
   if (g_l.defined()) inner = inner + diag_embed(g_l);

@@ -29,6 +29,8 @@ void infer_group_norm(Infer& infer, const GroupNormAttrs& attrs) {
   infer.check(x.is_floating_point(), "expected a floating-point input, got ", x.dtype());
   infer.check(x.dim() >= 2, "expected an input of at least two dims, got shape ", x.sizes());
   infer.check(attrs.num_groups > 0, "expected num_groups > 0, got ", attrs.num_groups);
+  infer.check(x.sizes()[1] > 0, "expected the number of channels to be greater than 0, got shape ",
+              x.sizes());
   infer.check(x.sizes()[1] % attrs.num_groups == 0, "the channels of an input of shape ", x.sizes(),
               " cannot be divided into ", attrs.num_groups, " groups");
   check_channels(infer, 1, "weight");

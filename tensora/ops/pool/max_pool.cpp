@@ -1,5 +1,7 @@
 #include "tensora/ops/pool/max_pool.h"
 
+#include <cstdlib>
+
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/creation/empty.h"
@@ -73,8 +75,14 @@ Shape unpooled_sizes(std::string_view op, const Tensor& input, const PoolAttrs& 
         ": output_size must have ", dims, " or ", dims + 2, " entries, got ", output_size);
   for (int d = 0; d < dims; ++d) {
     int64_t& size = sizes[lead + d];
-    const int64_t stride = attrs.stride[d];
-    const int64_t expected = (size - 1) * stride + attrs.kernel_size[d] - 2 * attrs.padding[d];
+    constexpr int64_t kMost = int64_t{1} << 30;
+    const int64_t stride = attrs.stride[d], kernel = attrs.kernel_size[d],
+                  padding = attrs.padding[d];
+    check(stride < kMost && std::abs(kernel) < kMost && std::abs(padding) < kMost, op,
+          ": kernel_size, stride and padding must be below 2^30, got ", attrs.kernel_size, ", ",
+          attrs.stride, " and ", attrs.padding);
+    const int64_t expected =
+        add_sizes(multiply_sizes(size - 1, stride, op), kernel - 2 * padding, op);
     size = output_size.empty() ? expected : output_size[output_size.size() - dims + d];
     check(output_size.empty() || (size > expected - stride && size < expected + stride), op,
           ": output_size of dim ", d, " must lie between ", expected - stride, " and ",

@@ -22,7 +22,8 @@ int64_t pooled_size(const Infer& infer, int64_t in, const PoolAttrs& attrs, int 
   const int64_t stride = attrs.stride[d], padding = attrs.padding[d];
   const int64_t reach =
       add_sizes(multiply_sizes(attrs.dilation[d], attrs.kernel_size[d] - 1, infer.op), 1, infer.op);
-  const int64_t room = in + 2 * padding - reach + (attrs.ceil_mode ? stride - 1 : 0);
+  const int64_t padded = add_sizes(in, 2 * padding, infer.op);
+  const int64_t room = add_sizes(padded - reach, attrs.ceil_mode ? stride - 1 : 0, infer.op);
   int64_t out = room < 0 ? 0 : room / stride + 1;
   if (attrs.ceil_mode && (out - 1) * stride >= in + padding) --out;
   infer.check(out > 0, "a window of ", reach, " does not fit into size ", in, " with padding ",
@@ -36,6 +37,13 @@ void check_window(const Infer& infer, const PoolAttrs& attrs) {
                                    {&attrs.padding, "padding"},
                                    {&attrs.dilation, "dilation"}})
     infer.check(list->size() == dims, name, " must have ", dims, " entries, got ", *list);
+  // Below this no sum of positions overflows, in the 32 bits of a GPU's kernels neither.
+  constexpr int64_t kMost = int64_t{1} << 30;
+  for (const auto& [list, name] : {std::pair{&attrs.kernel_size, "kernel_size"},
+                                   {&attrs.stride, "stride"},
+                                   {&attrs.dilation, "dilation"}})
+    for (int64_t value : *list)
+      infer.check(value < kMost, name, " must be below 2^30, got ", *list);
   for (int d = 0; d < dims; ++d) {
     infer.check(attrs.kernel_size[d] > 0, "kernel_size must be positive, got ", attrs.kernel_size);
     infer.check(attrs.stride[d] > 0, "stride must be positive, got ", attrs.stride);
@@ -89,10 +97,14 @@ Windows windows_of(const Shape& sizes, const PoolAttrs& attrs) {
     dim.stride = attrs.stride[d];
     dim.padding = attrs.padding[d];
     dim.dilation = attrs.dilation[d];
-    const int64_t room = dim.in + 2 * dim.padding - (dim.kernel - 1) * dim.dilation - 1 +
-                         (attrs.ceil_mode ? dim.stride - 1 : 0);
+    const int64_t padded = dim.in + 2 * dim.padding;
+    const int64_t room =
+        padded - (dim.kernel - 1) * dim.dilation - 1 + (attrs.ceil_mode ? dim.stride - 1 : 0);
     dim.out = room / dim.stride + 1;
     if (attrs.ceil_mode && (dim.out - 1) * dim.stride >= dim.in + dim.padding) --dim.out;
+    // With ceil_mode a window may be far larger than the input; what lies beyond is not visited.
+    dim.kernel = std::min(dim.kernel, (padded - 1) / dim.dilation + 1);
+    if (dim.out == 1) dim.stride = 1;
   }
   return windows;
 }

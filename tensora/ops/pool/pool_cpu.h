@@ -117,9 +117,12 @@ void each_row(const View& view, int64_t begin, int64_t end, Body&& body) {
 
 /// An estimate of the work for one output, in elements.
 inline int64_t window_work(const Windows& windows) {
+  constexpr int64_t kMost = int64_t{1} << 20;  // enough for a thread of its own
   int64_t work = 1;
-  for (const WindowDim& dim : windows.dims)
-    work *= dim.adaptive ? dim.in / std::max<int64_t>(dim.out, 1) + 1 : dim.kernel;
+  for (const WindowDim& dim : windows.dims) {
+    const int64_t size = dim.adaptive ? dim.in / std::max<int64_t>(dim.out, 1) + 1 : dim.kernel;
+    work = std::min(kMost, work * std::min(kMost, size));
+  }
   return work;
 }
 

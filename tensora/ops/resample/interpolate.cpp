@@ -126,8 +126,10 @@ ResizeAttrs target_of(const Tensor& input, const std::optional<Shape>& size,
   for (int d = 0; d < dims; ++d) {
     const double scale = (*scale_factor)[count == 1 ? 0 : static_cast<size_t>(d)];
     check(scale > 0 && std::isfinite(scale), op, ": scale_factor must be positive, got ", scale);
-    attrs.output_size.push_back(
-        static_cast<int64_t>(std::floor(static_cast<double>(input.sizes()[2 + d]) * scale)));
+    const double length = std::floor(static_cast<double>(input.sizes()[2 + d]) * scale);
+    check(length < 0x1p60, op, ": a scale_factor of ", scale, " makes size ", input.sizes()[2 + d],
+          " of dim ", 2 + d, " too large");
+    attrs.output_size.push_back(static_cast<int64_t>(length));
     if (!recompute) attrs.scales.push_back(scale);
   }
   return attrs;
