@@ -6,7 +6,6 @@
 
 #include "bench_record.h"
 #include "files.h"
-#include "interrupt.h"
 #include "model_options.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/core/backend.h"
@@ -24,6 +23,8 @@ struct BenchSettings {
   std::string output = "md", file, plot;
   int64_t repetitions = 5, steps_at_once = 1;
   bool batched = false, warms_up = true, measures_bandwidth = true;
+  // Which of the sizes were given: those that were not shrink to what a model can hold.
+  const CLI::Option *prompt_option = nullptr, *generate_option = nullptr;
 };
 
 std::string line_behind(const std::string& path, const std::string& name) {
@@ -85,51 +86,58 @@ std::vector<llm::BenchTest> tests_of(const BenchSettings& settings) {
   return tests;
 }
 
+// A test by default sizes, made to fit a model of few positions; says so.
+llm::BenchTest fitted(llm::BenchTest test, const BenchSettings& settings, int64_t positions) {
+  const auto fit = [&](int64_t& size, const CLI::Option* option) {
+    const int64_t room = positions - test.depth - (test.prompt + test.generate - size);
+    if (option->count() == 0 && size > room && room > 0) size = room;
+  };
+  const std::string before = test.name();
+  if (positions > 0) {
+    fit(test.prompt, settings.prompt_option);
+    fit(test.generate, settings.generate_option);
+  }
+  if (test.name() != before)
+    std::fprintf(stderr, "note: the model has %lld positions: %s becomes %s\n",
+                 static_cast<long long>(positions), before.c_str(), test.name().c_str());
+  return test;
+}
+
 class Bench {
  public:
   explicit Bench(const BenchSettings& settings) : settings_(settings), tests_(tests_of(settings)) {
-    device_ = choose_device(settings.model);
+    backend_ = choose_backend(settings.model);
+    device_ = backend_->device();
     cpu_ = line_behind("/proc/cpuinfo", "model name");
     gpu_ = gpu_name(device_);
     version_ = concat("tensora ", build_info().version, ", ", build_info().compiler);
   }
 
   std::vector<BenchRecord> run() {
-    const Interrupt interrupt;
     for (const std::string& path : settings_.models) {
       ModelOptions options = settings_.model;
       options.model = path;
-      options.device = to_string(device_);
-      run_model(path, [&] { return load_model(options, false); });
+      run_model(path, [&] { return load_model(options, false, backend_); });
     }
     for (const std::string& name : settings_.synthetic)
-      for (const std::string& type : split(settings_.types))
+      for (const std::string& type : split_list(settings_.types))
         run_model("synthetic " + name, [&] {
           LoadedModel loaded;
+          backend_->cleanup();
           loaded.resources = std::make_shared<llm::ResourceManager>(device_);
-          loaded.model = llm::synthetic_model(name, type, device_);
-          loaded.summary = llm::summary_of(name, type, *loaded.model);
-          loaded.framework = concat("native-", tensora::name(device_.type));
+          backend_->load_synthetic(name, type, backend_options(settings_.model));
+          loaded.info = backend_->model_info();
+          loaded.backend = backend_;
           return loaded;
         });
     return std::move(records_);
   }
 
  private:
-  static std::vector<std::string> split(const std::string& text) {
-    std::vector<std::string> out;
-    for (size_t begin = 0; begin <= text.size();) {
-      const size_t end = std::min(text.find(',', begin), text.size());
-      if (end > begin) out.push_back(text.substr(begin, end - begin));
-      begin = end + 1;
-    }
-    return out;
-  }
-
   template <class Load>
   void run_model(const std::string& path, const Load& load) {
     LoadedModel loaded = load();
-    loaded.resources->metrics().describe(loaded.framework, loaded.summary);
+    loaded.resources->metrics().describe(backend_->label(), loaded.info.summary);
     loaded.resources->metrics().set_loading(loaded.seconds);
     std::vector<int64_t> threads{get_num_threads()};
     if (!settings_.threads.empty()) threads = parse_numbers(settings_.threads, "--threads");
@@ -139,29 +147,28 @@ class Bench {
           if (get_num_threads() != count) set_num_threads(static_cast<int>(count));
           if (settings_.measures_bandwidth && bandwidth_[count] == 0)
             bandwidth_[count] = llm::measured_bandwidth(device_);
-          run_test(path, loaded, test, batch);
-          if (Interrupt::requested()) throw Interrupted();
+          run_test(path, loaded, fitted(test, settings_, loaded.info.positions), batch);
         }
   }
 
   void run_test(const std::string& path, const LoadedModel& loaded, const llm::BenchTest& test,
                 int64_t batch) {
     const DType cache = settings_.model.cache_type.empty()
-                            ? loaded.model->cache_dtype()
+                            ? loaded.info.cache_dtype
                             : dtype_named(settings_.model.cache_type);
     BenchRecord record;
     record.model_path = path;
-    record.model = loaded.summary;
+    record.model = loaded.info.summary;
     record.test = test;
     record.time = now_text();
-    record.samples = llm::run_benchmark(loaded.model, test,
+    record.samples = llm::run_benchmark(*backend_, test,
                                         {.repetitions = settings_.repetitions,
                                          .batch = batch,
                                          .cache_dtype = cache,
                                          .warms_up = settings_.warms_up,
                                          .steps_at_once = settings_.steps_at_once});
     record.result = llm::result_of(test, record.samples, loaded.resources->metrics().result());
-    record.framework = loaded.framework;
+    record.framework = backend_->label();
     record.device = to_string(device_);
     record.cpu = cpu_;
     record.gpu = gpu_;
@@ -173,7 +180,7 @@ class Bench {
     record.command = command_of(record);
     if (test.generate > 0)
       record.bytes_per_second =
-          llm::bytes_per_step(loaded.summary, loaded.model->config(), test, cache) /
+          llm::bytes_per_step(loaded.info.summary, loaded.info.config, test, cache) /
           llm::spread_of(record.samples.steps).mean;
     records_.push_back(std::move(record));
   }
@@ -190,12 +197,14 @@ class Bench {
     else
       out += concat(" -p ", test.prompt, " -n ", test.generate);
     return out + concat(" -d ", test.depth, " -s ", test.sequences, " --ub ", record.batch, " -t ",
-                        record.threads, " -r ", settings_.repetitions, " --device ", record.device,
-                        " --ctk ", record.cache_type, " --steps-at-once ", settings_.steps_at_once);
+                        record.threads, " -r ", settings_.repetitions, " --framework ",
+                        backend_->name(), " --device ", record.device, " --ctk ", record.cache_type,
+                        " --steps-at-once ", settings_.steps_at_once);
   }
 
   const BenchSettings& settings_;
   std::vector<llm::BenchTest> tests_;
+  std::shared_ptr<llm::FrameworkBackend> backend_;
   Device device_;
   std::string cpu_, gpu_, version_;
   std::map<int64_t, double> bandwidth_;  // by threads
@@ -224,12 +233,15 @@ void add_tests(CLI::App& app, BenchSettings& settings) {
   const auto list = [&](const char* flag, std::string& member, const char* help) {
     return app.add_option(flag, member, help)->type_name("LIST")->capture_default_str();
   };
-  list("-p,--n-prompt", settings.prompts, "Prompts of so many tokens: tests ppN");
-  list("-n,--n-gen", settings.generated, "So many tokens one by one: tests tgN");
+  settings.prompt_option =
+      list("-p,--n-prompt", settings.prompts, "Prefill prompts of N tokens: tests ppN");
+  settings.generate_option =
+      list("-n,--n-gen", settings.generated, "Decode N tokens one by one: tests tgN");
   app.add_option("--pg,--n-pg", settings.both, "A prompt, then tokens: test ppP+tgG; repeatable")
       ->type_name("P,G");
-  list("-d,--n-depth", settings.depths, "Behind so many tokens: '@ dN'");
-  list("-s,--sequences", settings.sequences, "So many sequences at once: 'xN'");
+  list("-d,--n-depth", settings.depths,
+       "Context depth: N tokens are in the KV cache before the test, '@ dN'");
+  list("-s,--sequences", settings.sequences, "Sequences at once: 'xN'");
   app.add_flag("--batched", settings.batched,
                "Every prompt with every number of tokens, as llama-batched-bench");
   app.add_option("-r,--repetitions", settings.repetitions, "Of each test")
@@ -241,10 +253,10 @@ void add_tests(CLI::App& app, BenchSettings& settings) {
                  "1: one at a time, at random, as llama-bench; 0: as the engine does")
       ->check(CLI::Range(int64_t{0}, int64_t{64}))
       ->capture_default_str();
-  list("--ub,-b,--batch", settings.batches, "Tokens of a prompt that are computed at once");
-  list("-t,--threads", settings.threads, "Threads of the CPU; all unless given");
+  list("--ub,-b,--batch", settings.batches, "Prompt batch size, in tokens");
+  list("-t,--threads", settings.threads, "CPU threads. Default: all");
   app.add_option("--ctk,--ctv,--cache-type", settings.model.cache_type,
-                 "What keys and values are kept as: f32, f16, bf16, q8_0, fp8");
+                 "KV-cache data type: f32, f16, bf16, q8_0, fp8");
 }
 
 }  // namespace
@@ -260,10 +272,7 @@ void add_bench(CLI::App& app) {
       ->type_name("LIST")
       ->capture_default_str();
   add_tests(*command, *settings);
-  command->add_option("--device", settings->model.device, "auto, cpu, cuda, ...")
-      ->capture_default_str();
-  command->add_flag("--require-gpu", settings->model.require_gpu,
-                    "Fail rather than run without a GPU");
+  add_framework_options(*command, settings->model);
   command->add_option("--quantize", settings->model.quantize, "Convert the matrices at loading");
   command->add_option("-o,--output", settings->output, "The format")
       ->check(CLI::IsMember({"md", "csv", "json", "jsonl"}))
@@ -278,10 +287,13 @@ void add_bench(CLI::App& app) {
       ->expected(2)
       ->type_name("BEFORE AFTER");
   command->footer(
-      "Tests, options and fields are llama-bench's: mean and deviation of tokens per second,\n"
-      "without tokenizing and sampling. A LIST is 1,2,4 or a range 1-4, 128-512+128, 1-64*2; all\n"
-      "combinations are run. GB/s is what generation reads: weights, keys and values; '% peak'\n"
-      "compares that with the reading speed measured here.\n\n"
+      "Tests, options and fields are those of llama-bench: mean and deviation of tokens per "
+      "second,\n"
+      "without tokenizing and sampling. Default sizes shrink to what a model of few positions can\n"
+      "hold. A LIST is 1,2,4 or a range 1-4, 128-512+128, 1-64*2; all combinations are run. GB/s "
+      "is\n"
+      "what decoding reads: weights, keys and values; '% peak' compares that with the reading\n"
+      "speed measured here.\n\n"
       "Examples:\n"
       "  tensora bench model.gguf                              pp512 and tg128\n"
       "  tensora bench model.gguf -p 0 -n 64 -d 0-8192+2048 --plot depth.svg\n"

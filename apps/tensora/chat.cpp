@@ -1,13 +1,15 @@
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
 #include "files.h"
 #include "interrupt.h"
+#include "line_editor.h"
 #include "model_options.h"
+#include "prompt_flags.h"
 #include "sampling_flags.h"
 
 namespace tensora::cli {
@@ -15,53 +17,25 @@ namespace {
 
 struct ChatSettings {
   ModelOptions model;
-  std::string system, load, template_file;
+  PromptFlags flags;
+  std::string system, load;
   int64_t tokens = -1;
-};
-
-// Lines of standard input. Ctrl-C while waiting gives an empty line, not the end.
-class LineReader {
- public:
-  enum class Result { line, interrupted, end };
-  Result next(std::string& line) {
-    while (true) {
-      const size_t end = buffer_.find('\n');
-      if (end != buffer_.npos) {
-        line = buffer_.substr(0, end);
-        buffer_.erase(0, end + 1);
-        return Result::line;
-      }
-      char bytes[4096];
-      const ssize_t count = ::read(0, bytes, sizeof(bytes));
-      if (count < 0 && errno == EINTR) {
-        if (!Interrupt::requested()) continue;
-        buffer_.clear();
-        return Result::interrupted;
-      }
-      if (count <= 0) {
-        line = std::exchange(buffer_, {});
-        return line.empty() ? Result::end : Result::line;
-      }
-      buffer_.append(bytes, static_cast<size_t>(count));
-    }
-  }
-
- private:
-  std::string buffer_;
 };
 
 constexpr const char* kHelp =
     "  /help            this list\n"
     "  /bye             leave (also Ctrl-D)\n"
     "  /clear           forget the conversation, not the system prompt\n"
-    "  /system [TEXT]   show or change what the model is told first, and begin anew\n"
+    "  /system [TEXT]   show or change the system prompt, and begin anew\n"
     "  /retry           another answer to the last message\n"
     "  /undo            take the last message and its answer back\n"
     "  /history         show the conversation\n"
     "  /set NAME VALUE  temp, top-k, top-p, min-p, repeat-penalty, seed or tokens\n"
     "  /stats           tokens and speed of the last answer\n"
     "  /save FILE       write the conversation as JSON;  /load FILE  reads it\n"
-    "A line that ends with \\ goes on with the next one. Ctrl-C stops the answer.\n";
+    "  /save! FILE      the same, replacing a file without asking\n"
+    "A line that ends with \\ goes on with the next one. Ctrl-C stops the answer.\n"
+    "Arrow keys edit the line and bring earlier ones back.\n";
 
 class Chat {
  public:
@@ -69,9 +43,9 @@ class Chat {
       : settings_(settings),
         sampling_(std::move(sampling)),
         loaded_(load_model(settings.model)),
-        shows_prompt_(isatty(0) != 0 && !settings.model.quiet) {
-    if (!settings.template_file.empty()) use_template(read_file(settings.template_file));
-    engine_ = make_engine(loaded_, settings.model);
+        backend_(*loaded_.backend),
+        shows_prompt_(isatty(0) != 0 && !settings.model.quiet),
+        lines_(shows_prompt_ && LineEditor::can_edit()) {
     if (!settings.system.empty()) set_system(settings.system);
     if (!settings.load.empty()) load(settings.load);
   }
@@ -79,17 +53,16 @@ class Chat {
   void talk() {
     greet();
     const Interrupt interrupt;
-    LineReader lines;
     std::string line, text;
     while (true) {
-      say(text.empty() ? "> " : ". ");
-      const LineReader::Result result = lines.next(line);
-      if (result == LineReader::Result::end) break;
-      if (result == LineReader::Result::interrupted) {
-        say("\n(/bye or Ctrl-D leaves)\n");
+      const LineEditor::Result result = ask(text.empty() ? "> " : ". ", line);
+      if (result == LineEditor::Result::end) break;
+      if (result == LineEditor::Result::interrupted) {
+        say("(/bye or Ctrl-D leaves)\n");
         text.clear();
         continue;
       }
+      lines_.remember(line);
       if (!line.empty() && line.back() == '\\') {
         text += line.substr(0, line.size() - 1) + "\n";
         continue;
@@ -97,14 +70,13 @@ class Chat {
       text += line;
       if (!take(std::exchange(text, {}))) break;
     }
-    say("\n");
   }
 
  private:
   void greet() const {
-    say(concat(loaded_.summary.name, " on ", loaded_.framework, ", a context of ",
-               engine_->options().context, " tokens; /help tells more\n"));
-    if (const auto* chat = engine_->chat_template(); chat && !chat->notice().empty())
+    say(concat(loaded_.info.summary.name, " on ", backend_.label(), ", a context of ",
+               backend_.context(), " tokens; /help tells more\n"));
+    if (const auto* chat = backend_.chat_template(); chat && !chat->notice().empty())
       std::fprintf(stderr, "note: %s\n", chat->notice().c_str());
   }
   // What only people read.
@@ -113,12 +85,18 @@ class Chat {
     std::fputs(text.c_str(), stderr);
     std::fflush(stderr);
   }
-  void use_template(const std::string& source) {
-    const auto text_of = [&](std::optional<int32_t> token) {
-      return token ? loaded_.tokenizer->bytes_of(*token, {.special = true}) : std::string();
-    };
-    loaded_.chat.emplace(source, text_of(loaded_.tokenizer->bos()),
-                         text_of(loaded_.tokenizer->eos()));
+  LineEditor::Result ask(const std::string& prompt, std::string& line) {
+    if (!lines_.edits()) say(prompt);
+    const LineEditor::Result result = lines_.read(prompt, line);
+    if (!lines_.edits() && result != LineEditor::Result::line) say("\n");
+    return result;
+  }
+  // Whether the user agrees. A script is not asked: `otherwise` is its answer.
+  bool confirms(const std::string& question, bool otherwise) {
+    if (!shows_prompt_) return otherwise;
+    std::string line;
+    return ask(question + " [y/N] ", line) == LineEditor::Result::line &&
+           (line == "y" || line == "Y" || line == "yes");
   }
   void set_system(const std::string& text) {
     messages_.clear();
@@ -147,8 +125,11 @@ class Chat {
   void answer() {
     llm::Generation generation = [&] {
       try {
-        return engine_->submit(
-            {.messages = messages_, .sampling = sampling_, .max_tokens = settings_.tokens});
+        llm::Request request{
+            .messages = messages_, .sampling = sampling_, .max_tokens = settings_.tokens};
+        settings_.flags.apply(request);
+        settings_.flags.show(backend_, request);
+        return backend_.submit(std::move(request));
       } catch (...) {
         messages_.pop_back();  // a message that cannot be sent was not said
         throw;
@@ -161,9 +142,7 @@ class Chat {
     last_ = generation.wait();
     std::puts(last_.reason == llm::FinishReason::cancelled ? " …" : "");
     std::fflush(stdout);
-    if (last_.context_full)
-      std::fprintf(stderr, "note: the context of %lld tokens is full; /clear begins anew\n",
-                   static_cast<long long>(engine_->options().context));
+    tell_dropped(last_, backend_.context(), "; /clear begins anew");
     messages_.push_back({.role = "assistant", .content = last_.text});
   }
 
@@ -174,8 +153,7 @@ class Chat {
     if (name == "/help") {
       std::fputs(kHelp, stderr);
     } else if (name == "/clear") {
-      const bool has_system = !messages_.empty() && messages_[0].role == "system";
-      messages_.resize(has_system ? 1 : 0);
+      clear();
     } else if (name == "/system" && rest.empty()) {
       const bool has_system = !messages_.empty() && messages_[0].role == "system";
       std::fprintf(stderr, "%s\n", has_system ? messages_[0].content.c_str() : "(none)");
@@ -190,13 +168,21 @@ class Chat {
       set(rest);
     } else if (name == "/stats") {
       tell_stats();
-    } else if (name == "/save" && !rest.empty()) {
-      save(rest);
+    } else if ((name == "/save" || name == "/save!") && !rest.empty()) {
+      save(rest, name == "/save!");
     } else if (name == "/load" && !rest.empty()) {
       load(rest);
     } else {
       fail("there is no command '", text, "'; /help lists them");
     }
+  }
+
+  void clear() {
+    const size_t kept = !messages_.empty() && messages_[0].role == "system" ? 1 : 0;
+    if (messages_.size() > kept &&
+        !confirms(concat("forget ", messages_.size() - kept, " messages?"), true))
+      return;
+    messages_.resize(kept);
   }
 
   void take_back(bool answers_again) {
@@ -228,8 +214,8 @@ class Chat {
         changed.min_p = value;
       else if (name == "repeat-penalty")
         changed.repeat_penalty = value;
-      else if (name == "seed" && value >= 0)
-        changed.seed = static_cast<uint64_t>(value);
+      else if (name == "seed" && value >= -1)
+        changed.seed = value < 0 ? std::nullopt : std::optional(static_cast<uint64_t>(value));
       else if (name == "tokens" && value >= -1)
         tokens = static_cast<int64_t>(value);
       else
@@ -256,7 +242,12 @@ class Chat {
                  last_.timings.first_token * 1e3, static_cast<unsigned long long>(last_.seed));
   }
 
-  void save(const std::string& path) const {
+  void save(const std::string& path, bool replaces) {
+    std::error_code ignored;
+    if (!replaces && std::filesystem::exists(path, ignored)) {
+      check(shows_prompt_, path, " exists; /save! ", path, " replaces it");
+      if (!confirms(concat(path, " exists; replace it?"), false)) return;
+    }
     nlohmann::ordered_json list = nlohmann::ordered_json::array();
     for (const llm::Message& message : messages_)
       list.push_back({{"role", message.role}, {"content", message.content}});
@@ -278,8 +269,9 @@ class Chat {
   ChatSettings settings_;
   llm::SamplingOptions sampling_;
   LoadedModel loaded_;
+  llm::FrameworkBackend& backend_;
   bool shows_prompt_;
-  std::unique_ptr<llm::Engine> engine_;
+  LineEditor lines_;
   std::vector<llm::Message> messages_;
   llm::Completion last_;
 };
@@ -294,13 +286,14 @@ void add_chat(CLI::App& app) {
                    "A GGUF file, a Hugging Face folder, or the name of a pulled model")
       ->required()
       ->type_name("MODEL");
-  command->add_option("--system", settings->system, "What the model is told first");
+  command->add_option("--system", settings->system, "System prompt");
   command->add_option("--load", settings->load, "Go on with a conversation that /save wrote");
-  command->add_option("--template", settings->template_file,
-                      "A Jinja chat template instead of the model's own");
-  command->add_option("-n,--tokens", settings->tokens, "At most so many tokens per answer")
+  command
+      ->add_option("-n,--tokens", settings->tokens,
+                   "Number of tokens to generate per answer; -1: no limit")
       ->check(CLI::Range(int64_t{-1}, int64_t{1} << 31));
-  command->add_flag("-q,--quiet", settings->model.quiet, "Only the answers");
+  command->add_flag("-q,--quiet", settings->model.quiet, "Print only the answers");
+  settings->flags.add_to(*command);
   add_model_options(*command, settings->model);
   add_engine_options(*command, settings->model);
   auto sampling = std::make_shared<SamplingFlags>(*command);
@@ -312,7 +305,11 @@ void add_chat(CLI::App& app) {
       "\nExamples:\n"
       "  tensora chat model.gguf --system 'You answer in one sentence.'\n"
       "  echo 'What is 2 + 2?' | tensora chat model.gguf --quiet --temp 0");
-  command->callback([settings, sampling] { Chat(*settings, sampling->options()).talk(); });
+  command->callback([settings, sampling] {
+    settings->flags.validate();
+    settings->model.chat_template = settings->flags.template_source();
+    Chat(*settings, sampling->options()).talk();
+  });
 }
 
 }  // namespace tensora::cli

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 
 #include "tensora/base/check.h"
 
@@ -25,10 +26,12 @@ auto as_usage(const Look& look) {
   }
 }
 
-/// Ctrl-C ended the work; exit code 130.
+/// A signal ended the work, Ctrl-C unless given; exit code 128 + signal.
 class Interrupted : public std::runtime_error {
  public:
-  Interrupted() : std::runtime_error("interrupted") {}
+  explicit Interrupted(int signal = SIGINT)
+      : std::runtime_error("interrupted"), code(128 + signal) {}
+  int code;
 };
 
 void add_bench(CLI::App& app);

@@ -6,14 +6,18 @@
 #include <memory>
 
 #include "commands.h"
+#include "interrupt.h"
 #include "tensora/train/progress_bar.h"
 
 namespace tensora::cli {
 
 void with_progress(const std::string& title, bool quiet,
                    const std::function<void(std::function<void(uint64_t, uint64_t)>)>& work) {
+  // What is half-written is removed on the way out.
+  const Interrupt interrupt({SIGINT, SIGTERM, SIGHUP});
   std::unique_ptr<train::ProgressBar> bar;
   work([&](uint64_t done, uint64_t total) {
+    if (Interrupt::requested()) throw Interrupted(Interrupt::signal());
     if (quiet || isatty(2) == 0) return;
     if (!bar)
       bar = std::make_unique<train::ProgressBar>(

@@ -33,15 +33,25 @@ void run_embed(const EmbedSettings& settings) {
   const std::vector<std::string> texts = texts_of(settings);
   if (texts.empty()) throw UsageError("expected texts, or a file of lines with -f");
   const LoadedModel loaded = load_model(settings.model);
-  llm::EmbedOptions options{.pooling = settings.pooling == "mean"   ? llm::Pooling::mean
-                                       : settings.pooling == "last" ? llm::Pooling::last
-                                                                    : llm::Pooling::first,
-                            .normalize = settings.normalizes,
-                            .context = loaded.model->positions()};
+  const llm::EmbedOptions options{.pooling = settings.pooling == "mean"   ? llm::Pooling::mean
+                                             : settings.pooling == "last" ? llm::Pooling::last
+                                                                          : llm::Pooling::first,
+                                  .normalize = settings.normalizes};
+  const int64_t positions = loaded.info.positions;
+  std::vector<std::vector<int32_t>> all;
+  int64_t longest = 1;
+  for (const std::string& text : texts) {
+    all.push_back(loaded.backend->tokenizer()->encode(text));
+    const auto size = static_cast<int64_t>(all.back().size());
+    check(positions == 0 || size <= positions, "embed: text ", all.size(), " has ", size,
+          " tokens, but the model has ", positions, " positions");
+    longest = std::max(longest, size);
+  }
+  const auto session = loaded.backend->open_sequences({.context = longest});
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
-  for (size_t i = 0; i < texts.size(); ++i) {
-    const std::vector<int32_t> tokens = loaded.tokenizer->encode(texts[i]);
-    const std::vector<float> vector = llm::embed(loaded.model, tokens, options);
+  for (size_t i = 0; i < all.size(); ++i) {
+    const std::vector<int32_t>& tokens = all[i];
+    const std::vector<float> vector = llm::embed(*session, tokens, options);
     if (settings.json) {
       list.push_back({{"index", i}, {"tokens", tokens.size()}, {"embedding", vector}});
       continue;

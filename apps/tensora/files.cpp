@@ -1,5 +1,6 @@
 #include "files.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -43,6 +44,16 @@ void write_file(const std::string& path, std::string_view text) {
   const int reason = errno;
   if (!done && !to_stdout) std::remove(fresh.c_str());
   check(done, path, ": cannot be written: ", std::strerror(reason));
+}
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> out;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(',', begin), text.size());
+    if (end > begin) out.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return out;
 }
 
 int64_t parse_size(const std::string& text) {

@@ -5,34 +5,38 @@
 namespace tensora::cli {
 namespace {
 
-volatile std::sig_atomic_t presses = 0;
-struct sigaction before {};
+volatile std::sig_atomic_t presses = 0, last_signal = 0;
 
-void on_interrupt(int) {
+void on_signal(int signal) {
   presses = presses + 1;
+  last_signal = signal;
   if (presses < 3) return;
-  sigaction(SIGINT, &before, nullptr);  // somebody is impatient
-  std::raise(SIGINT);
+  std::signal(signal, SIG_DFL);  // somebody is impatient
+  std::raise(signal);
 }
 
 }  // namespace
 
-Interrupt::Interrupt() {
+Interrupt::Interrupt(std::initializer_list<int> signals) : signals_(signals) {
   presses = 0;
   struct sigaction action {};
-  action.sa_handler = on_interrupt;
+  action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);
   action.sa_flags = 0;  // a read from the terminal ends
-  sigaction(SIGINT, &action, &before);
+  for (const int signal : signals_) sigaction(signal, &action, &before_.emplace_back());
 }
 
-Interrupt::~Interrupt() { sigaction(SIGINT, &before, nullptr); }
+Interrupt::~Interrupt() {
+  for (size_t i = 0; i < signals_.size(); ++i) sigaction(signals_[i], &before_[i], nullptr);
+}
 
 bool Interrupt::requested() {
   if (presses == 0) return false;
   presses = 0;
   return true;
 }
+
+int Interrupt::signal() { return last_signal; }
 
 void follow(llm::Generation& generation, const std::function<void(const llm::Piece&)>& show) {
   while (true) {

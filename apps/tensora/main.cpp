@@ -2,10 +2,12 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 
 #include "commands.h"
+#include "llama_names.h"
 #include "spelling.h"
 #include "tensora/base/check.h"
 #include "tensora/dispatch/build_info.h"
@@ -62,20 +64,37 @@ int check_output(int code) {
   return complain("tensora", "standard output cannot be written to", 1);
 }
 
+// Whether --help was asked of a command that does not exist, which CLI11 answers with the help of
+// the command above.
+bool asks_about_nothing(const CLI::App& command) {
+  const std::vector<std::string> words = command.remaining();
+  return !words.empty() && !words.front().starts_with('-') &&
+         !names_of(command, /*options=*/false).empty();
+}
+
+void parse(CLI::App& app, int count, char** arguments) {
+  std::vector<std::string> words(arguments + std::min(count, 1), arguments + count);
+  if (const std::string hint = tensora::cli::translate_llama_names(app, words); !hint.empty())
+    throw tensora::cli::UsageError(hint);
+  std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
+  app.parse(std::move(words));
+}
+
 int run(CLI::App& app, int count, char** arguments) {
   try {
-    app.parse(count, arguments);
+    parse(app, count, arguments);
     return 0;
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    if (error.get_exit_code() == 0 && !asks_about_nothing(innermost(app)))
+      return app.exit(error);  // --help, --version
     const std::string who = full_name(innermost(app));
     std::string what = tell_unexpected(innermost(app));
     if (what.empty()) what = error.what();
     if (what.back() == '.') what.pop_back();
     return complain(who, what + (what.back() == '?' ? " '" : "; '") + who + " --help' tells more",
                     2);
-  } catch (const tensora::cli::Interrupted&) {
-    return 130;
+  } catch (const tensora::cli::Interrupted& interrupted) {
+    return interrupted.code;
   } catch (const tensora::cli::UsageError& error) {
     return complain(full_name(innermost(app)), error.what(), 2);
   } catch (const std::exception& error) {

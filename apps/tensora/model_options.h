@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "tensora/llm/backends/native_backend.h"
+#include "tensora/llm/backends/framework_backend.h"
 #include "tensora/llm/resource_manager.h"
 
 namespace tensora::cli {
@@ -12,6 +12,7 @@ namespace tensora::cli {
 /// Which model, where and how; the same for every command that runs one.
 struct ModelOptions {
   std::string model;
+  std::string framework = "native";
   std::string device = "auto";
   bool require_gpu = false;
   std::string quantize;
@@ -25,31 +26,34 @@ struct ModelOptions {
   bool shares_prefixes = true;
   int64_t draft_tokens = 0;
   std::string draft_model;
+  std::string chat_template;  // Jinja source; empty: the model's own
 };
 
+/// Which framework, on which device.
+void add_framework_options(CLI::App& app, ModelOptions& options);
+/// These, and how the model is loaded.
 void add_model_options(CLI::App& app, ModelOptions& options);
 /// Those of a command that answers: the cache, the batch, speculation.
 void add_engine_options(CLI::App& app, ModelOptions& options);
 
-/// The device that was asked for, or the best one that works; says on standard error why another
-/// one was not taken, unless `quiet`. Sets the number of threads.
-Device choose_device(const ModelOptions& options);
+/// A backend of the first framework of the list that works, on the device that was asked for or the
+/// best one that works. Says on standard error why another one was not taken, unless `quiet`. Sets
+/// the number of threads.
+std::unique_ptr<llm::FrameworkBackend> choose_backend(const ModelOptions& options);
 
-/// Reads a model, with a progress bar where that takes a while.
+/// What the options ask of a backend that runs `sequences` requests at once.
+llm::BackendOptions backend_options(const ModelOptions& options, int64_t sequences = 1);
+
+/// A model that a framework has loaded.
 struct LoadedModel {
   std::shared_ptr<llm::ResourceManager> resources;  // outlives the model
-  std::shared_ptr<const llm::Model> model;
-  llm::TokenizerPtr tokenizer;  // null if not asked for
-  std::optional<llm::ChatTemplate> chat;
-  llm::ModelSummary summary;
-  std::string framework;  // "native-cpu"
-  double seconds = 0;     // that loading took
+  std::shared_ptr<llm::FrameworkBackend> backend;
+  llm::ModelInfo info;
+  double seconds = 0;  // that loading took
 };
-LoadedModel load_model(const ModelOptions& options, bool with_tokenizer = true);
-
-/// An engine for `sequences` requests at once.
-std::unique_ptr<llm::Engine> make_engine(const LoadedModel& loaded, const ModelOptions& options,
-                                         int64_t sequences = 1);
+/// Loads a model, with a progress bar where that takes a while. Without a backend, one is chosen.
+LoadedModel load_model(const ModelOptions& options, bool with_tokenizer = true,
+                       std::shared_ptr<llm::FrameworkBackend> backend = nullptr);
 
 /// The dtype of a name such as f16, q8_0 or bfloat16.
 DType dtype_named(const std::string& name);

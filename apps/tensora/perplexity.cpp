@@ -15,27 +15,34 @@ struct PerplexitySettings {
   std::string file;
   int64_t context = 512, stride = 0, batch = 512;
   bool json = false;
+  const CLI::Option* context_option = nullptr;
 };
 
 void run_perplexity(const PerplexitySettings& settings) {
   const LoadedModel loaded = load_model(settings.model);
+  const llm::TokenizerPtr tokenizer = loaded.backend->tokenizer();
   const std::string text = read_file(settings.file);
-  const std::vector<int32_t> tokens = loaded.tokenizer->encode(text);
-  llm::PerplexityOptions options{
-      .context = settings.context, .stride = settings.stride, .batch = settings.batch};
+  const std::vector<int32_t> tokens = tokenizer->encode(text);
+  int64_t context = settings.context;
+  const int64_t positions = loaded.info.positions;
+  if (settings.context_option->count() == 0 && positions > 0)
+    context = std::min(context, positions);
+  llm::SessionOptions session{.context = context, .max_batch_tokens = settings.batch};
   if (!settings.model.cache_type.empty())
-    options.cache_dtype = dtype_named(settings.model.cache_type);
-  if (loaded.tokenizer->adds_bos()) options.bos = loaded.tokenizer->bos();
+    session.cache_dtype = dtype_named(settings.model.cache_type);
+  llm::PerplexityOptions options{.stride = settings.stride};
+  if (tokenizer->adds_bos()) options.bos = tokenizer->bos();
   std::unique_ptr<train::ProgressBar> bar;
   options.progress = [&](int64_t done, int64_t total, double value) {
     if (settings.model.quiet || settings.json) return;
     if (!bar)
       bar = std::make_unique<train::ProgressBar>(
-          total, train::ProgressBarOptions{.title = "perplexity", .unit = "part"});
+          total, train::ProgressBarOptions{.title = "perplexity", .unit = "window"});
     bar->set("ppl", value);
     bar->update(done);
   };
-  const llm::PerplexityResult result = llm::perplexity(loaded.model, tokens, options);
+  const auto sequences = loaded.backend->open_sequences(session);
+  const llm::PerplexityResult result = llm::perplexity(*sequences, tokens, options);
   bar.reset();
   if (!settings.json) {
     std::printf("perplexity %.4f +- %.4f over %lld tokens, %.4f bits per token, %.4f per byte\n",
@@ -45,18 +52,20 @@ void run_perplexity(const PerplexitySettings& settings) {
                     static_cast<double>(text.size()));
     return;
   }
-  const nlohmann::ordered_json out = {
-      {"model", loaded.summary.name}, {"perplexity", result.perplexity},
-      {"error", result.error},        {"bits_per_token", result.bits_per_token},
-      {"tokens", result.tokens},      {"context", settings.context},
-      {"stride", settings.stride}};
+  const nlohmann::ordered_json out = {{"model", loaded.info.summary.name},
+                                      {"perplexity", result.perplexity},
+                                      {"error", result.error},
+                                      {"bits_per_token", result.bits_per_token},
+                                      {"tokens", result.tokens},
+                                      {"context", context},
+                                      {"stride", settings.stride}};
   std::printf("%s\n", out.dump().c_str());
 }
 
 }  // namespace
 
 void add_perplexity(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("perplexity", "Measure how well a model expects a text");
+  CLI::App* command = app.add_subcommand("perplexity", "Compute the perplexity of a text");
   auto settings = std::make_shared<PerplexitySettings>();
   command->add_option("model,-m,--model", settings->model.model, "A GGUF file, a folder or a name")
       ->required()

@@ -9,8 +9,7 @@ namespace tensora::cli {
 
 struct SamplingFlags::Given {
   llm::SamplingOptions options;
-  uint64_t seed = 0;
-  CLI::Option* seed_option = nullptr;
+  std::string seed;
   std::vector<std::string> bias;
   std::string grammar_file, schema_file;
 };
@@ -32,6 +31,17 @@ std::pair<int32_t, float> bias_of(const std::string& text) {
   }
 }
 
+// None: drawn anew for each answer.
+std::optional<uint64_t> seed_of(const std::string& text) {
+  if (text.empty() || text == "-1") return std::nullopt;
+  uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw UsageError("--seed: expected -1 (a new seed) or a number from 0 to 2^64 - 1, got '" +
+                     text + "'");
+  return seed;
+}
+
 }  // namespace
 
 SamplingFlags::SamplingFlags(CLI::App& app) : given_(std::make_shared<Given>()) {
@@ -40,12 +50,16 @@ SamplingFlags::SamplingFlags(CLI::App& app) : given_(std::make_shared<Given>()) 
   const auto add = [&](const char* flag, auto& member, const char* help) {
     return app.add_option(flag, member, help)->capture_default_str()->group(group);
   };
-  add("--temp,--temperature", o.temperature, "0: always the most probable token");
+  add("--temp,--temperature", o.temperature,
+      "Temperature; 0: greedy, always the most probable token");
   add("--top-k", o.top_k, "Keep the K most probable tokens; 0: all");
-  add("--top-p", o.top_p, "Keep the most probable tokens up to this mass; 1: all");
-  add("--min-p", o.min_p, "Drop tokens less probable than this part of the best; 0: none");
-  add("--typical", o.typical_p, "Keep tokens of typical surprise up to this mass; 1: all");
-  add("--top-n-sigma", o.top_n_sigma, "Keep logits within N deviations of the best; -1: off");
+  add("--top-p", o.top_p,
+      "Nucleus sampling: keep the most probable tokens up to cumulative probability P. 1: off");
+  add("--min-p", o.min_p, "Drop tokens with less than P times the probability of the best; 0: off");
+  add("--typical", o.typical_p,
+      "Locally typical sampling: keep tokens up to cumulative probability P. 1: off");
+  add("--top-n-sigma", o.top_n_sigma,
+      "Keep logits within N standard deviations of the best; -1: off");
   add("--repeat-penalty", o.repeat_penalty, "Divide the logits of recent tokens; 1: off");
   add("--repeat-last-n", o.repeat_last_n, "How many tokens are recent; -1: all");
   add("--presence-penalty", o.presence_penalty, "Subtract once from tokens that occurred");
@@ -56,12 +70,13 @@ SamplingFlags::SamplingFlags(CLI::App& app) : given_(std::make_shared<Given>()) 
   add("--dry-last-n", o.dry_last_n, "How many tokens DRY looks at; -1: all");
   add("--xtc-probability", o.xtc_probability, "How often top choices are excluded; 0: never");
   add("--xtc-threshold", o.xtc_threshold, "From which probability on a token is a top choice");
-  add("--mirostat", o.mirostat, "1 or 2: aim at a surprise instead of cutting; 0: off");
-  add("--mirostat-tau", o.mirostat_tau, "The surprise aimed at, in bits");
-  add("--mirostat-eta", o.mirostat_eta, "How fast it is approached");
-  given_->seed_option =
-      app.add_option("-s,--seed", given_->seed, "Repeat a run; another one each time unless given")
-          ->group(group);
+  add("--mirostat", o.mirostat, "Mirostat version: 1 or 2; 0: off");
+  add("--mirostat-tau", o.mirostat_tau, "Mirostat target entropy (tau), in bits");
+  add("--mirostat-eta", o.mirostat_eta, "Mirostat learning rate (eta)");
+  app.add_option("-s,--seed", given_->seed,
+                 "Random seed, which repeats a run. Default -1: a new seed each time")
+      ->type_name("INT")
+      ->group(group);
   app.add_option("--logit-bias", given_->bias, "Add to a token's logit; -inf forbids it")
       ->type_name("TOKEN=NUMBER")
       ->group(group);
@@ -72,9 +87,11 @@ SamplingFlags::SamplingFlags(CLI::App& app) : given_(std::make_shared<Given>()) 
   app.add_option("--json-schema-file", given_->schema_file, "The same from a file")->group(group);
 }
 
+bool SamplingFlags::asks_for_random_seed() const { return given_->seed == "-1"; }
+
 llm::SamplingOptions SamplingFlags::options() const {
   llm::SamplingOptions options = given_->options;
-  if (given_->seed_option->count() > 0) options.seed = given_->seed;
+  options.seed = seed_of(given_->seed);
   for (const std::string& text : given_->bias) options.logit_bias.push_back(bias_of(text));
   if (!given_->grammar_file.empty()) options.grammar = read_file(given_->grammar_file);
   if (!given_->schema_file.empty()) options.json_schema = read_file(given_->schema_file);

@@ -13,6 +13,8 @@ class SamplingFlags {
   explicit SamplingFlags(CLI::App& app);
   /// What was given; files of grammars and schemas have been read.
   llm::SamplingOptions options() const;
+  /// Whether the seed was given as -1: then the user wants to know which one was drawn.
+  bool asks_for_random_seed() const;
 
  private:
   struct Given;

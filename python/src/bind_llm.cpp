@@ -1,10 +1,8 @@
 #include "python/src/bindings.h"
+#include "tensora/llm/backends/backend_manager.h"
 #include "tensora/llm/embed.h"
-#include "tensora/llm/engine.h"
-#include "tensora/llm/model_file.h"
-#include "tensora/llm/sequence_runner.h"
 
-// Language models: the engine, its requests and what Python sees of their answers.
+// Language models: a framework's backend, its requests and what Python sees of their answers.
 
 namespace tensora::python {
 namespace {
@@ -122,52 +120,58 @@ void wait_until_ready(Generation& generation) {
   }
 }
 
-std::shared_ptr<Engine> load_engine(const std::string& path, Device device,
-                                    const std::string& quantize, bool has_tokenizer,
-                                    const nb::dict& given) {
-  EngineOptions options;
+std::shared_ptr<FrameworkBackend> load_backend(const std::string& path,
+                                               const std::vector<std::string>& frameworks,
+                                               Device device, bool has_tokenizer,
+                                               const nb::dict& given) {
+  BackendOptions options;
+  EngineOptions& engine = options.engine;
   Fields fields(given);
-  fields.take("context", options.context);
-  fields.take("max_sequences", options.max_sequences);
-  fields.take("max_batch_tokens", options.max_batch_tokens);
-  fields.take("cache_tokens", options.cache_tokens);
-  fields.take("cache_dtype", options.cache_dtype);
-  fields.take("draft_tokens", options.speculation.draft_tokens);
+  fields.take("quantize", options.quantize);
+  fields.take("context", engine.context);
+  fields.take("max_sequences", engine.max_sequences);
+  fields.take("max_batch_tokens", engine.max_batch_tokens);
+  fields.take("max_waiting", engine.max_waiting);
+  fields.take("cache_tokens", engine.cache_tokens);
+  fields.take("cache_dtype", engine.cache_dtype);
+  fields.take("draft_tokens", engine.speculation.draft_tokens);
+  fields.take("draft_model", options.draft_model);
+  fields.take("chat_template", options.chat_template);
   fields.finish();
   const ReleaseGil free;
-  const ModelFile file = ModelFile::open(path);
-  const LoadOptions how{.device = device, .quantize = quantize, .positions = options.context};
-  return std::make_shared<Engine>(
-      has_tokenizer ? load_parts(file, how) : EngineParts{.model = load_model(file, how)}, options);
+  std::shared_ptr<FrameworkBackend> backend =
+      BackendManager().choose({.frameworks = frameworks, .device = device});
+  backend->load_model(path, options);
+  if (has_tokenizer) backend->load_tokenizer(path);
+  return backend;
 }
 
-Tensor logits_of(const Engine& engine, const std::vector<int32_t>& tokens) {
+Tensor logits_of(FrameworkBackend& backend, const std::vector<int32_t>& tokens) {
   const ReleaseGil free;
   const auto count = static_cast<int64_t>(tokens.size());
   check(count > 0, "logits: expected at least one token, got none");
-  // The engine owns the model, and outlives this call.
-  const std::shared_ptr<const Model> model(std::shared_ptr<void>(), &engine.model());
-  SequenceRunner runner(model, {.context = count, .max_batch_tokens = count});
-  const SequenceRunner::Part part{.sequence = 0, .tokens = tokens};
-  return runner.forward(std::span(&part, 1), SequenceRunner::Rows::all).clone();
+  const auto session = backend.open_sequences({.context = count, .max_batch_tokens = count});
+  const SequenceSession::Part part{.sequence = 0, .tokens = tokens};
+  return session->forward(std::span(&part, 1), SequenceSession::Rows::all).clone();
 }
 
-std::vector<float> embedding_of(const Engine& engine, const std::vector<int32_t>& tokens,
+std::vector<float> embedding_of(FrameworkBackend& backend, const std::vector<int32_t>& tokens,
                                 const std::string& pooling, bool normalize) {
   const ReleaseGil free;
   check(pooling == "mean" || pooling == "last" || pooling == "first",
         "embed: pooling is mean, last or first, got ", pooling);
-  const std::shared_ptr<const Model> model(std::shared_ptr<void>(), &engine.model());
-  return embed(model, tokens,
+  check(!tokens.empty(), "embed: the text has no tokens");
+  const auto session = backend.open_sequences({.context = static_cast<int64_t>(tokens.size())});
+  return embed(*session, tokens,
                {.pooling = pooling == "mean"   ? Pooling::mean
                            : pooling == "last" ? Pooling::last
                                                : Pooling::first,
-                .normalize = normalize,
-                .context = model->positions()});
+                .normalize = normalize});
 }
 
-nb::dict description_of(const Engine& engine) {
-  const ModelConfig& config = engine.model().config();
+nb::dict description_of(const FrameworkBackend& backend) {
+  const ModelInfo info = backend.model_info();
+  const ModelConfig& config = info.config;
   nb::dict result;
   result["architecture"] = config.architecture;
   result["name"] = config.name;
@@ -177,14 +181,42 @@ nb::dict description_of(const Engine& engine) {
   result["kv_heads"] = config.kv_heads;
   result["vocab_size"] = config.vocab_size;
   result["context_length"] = config.context_length;
-  result["bytes"] = engine.model().bytes();
-  result["device"] = nb::steal(from_device(engine.model().device()));
+  result["bytes"] = info.summary.bytes;
+  result["precision"] = info.summary.precision;
+  result["framework"] = backend.name();
+  result["device"] = nb::steal(from_device(backend.device()));
   return result;
 }
 
-const Tokenizer& tokenizer_of(const Engine& engine) {
-  check(engine.tokenizer() != nullptr, "llm: this model has no tokenizer; give tokens");
-  return *engine.tokenizer();
+nb::dict stats_of(const FrameworkBackend& backend) {
+  const EngineStats stats = backend.stats();
+  nb::dict result;
+  result["running"] = stats.running;
+  result["waiting"] = stats.waiting;
+  result["requests"] = stats.requests;
+  result["steps"] = stats.steps;
+  result["prompt_tokens"] = stats.prompt_tokens;
+  result["cached_tokens"] = stats.cached_tokens;
+  result["generated_tokens"] = stats.generated_tokens;
+  result["drafted_tokens"] = stats.drafted_tokens;
+  result["accepted_tokens"] = stats.accepted_tokens;
+  result["preemptions"] = stats.preemptions;
+  result["busy_seconds"] = stats.busy_seconds;
+  return result;
+}
+
+nb::dict memory_of(const FrameworkBackend& backend) {
+  const BackendMemory memory = backend.memory_usage();
+  nb::dict result;
+  result["model_bytes"] = memory.model_bytes;
+  result["cache_bytes"] = memory.cache_bytes;
+  return result;
+}
+
+TokenizerPtr tokenizer_of(const FrameworkBackend& backend) {
+  TokenizerPtr tokenizer = backend.tokenizer();
+  check(tokenizer != nullptr, "llm: this model has no tokenizer; give tokens");
+  return tokenizer;
 }
 
 }  // namespace
@@ -207,28 +239,35 @@ void bind_llm(nb::module_& module) {
            })
       .def("cancel", &Generation::cancel)
       .def_prop_ro("done", &Generation::is_done);
-  nb::class_<Engine>(module, "_Engine")
+  nb::class_<FrameworkBackend>(module, "_Backend")
       .def("submit",
-           [](Engine& engine, const nb::object& prompt, const nb::dict& options) {
-             return engine.submit(request_of(prompt, options));
+           [](FrameworkBackend& backend, const nb::object& prompt, const nb::dict& options) {
+             return backend.submit(request_of(prompt, options));
            })
       .def("tokens_of",
-           [](const Engine& engine, const nb::object& prompt) {
-             return engine.tokens_of(request_of(prompt, nb::dict()));
+           [](FrameworkBackend& backend, const nb::object& prompt) {
+             return backend.tokens_of(request_of(prompt, nb::dict()));
            })
       .def("encode",
-           [](const Engine& engine, const std::string& text, bool add_special, bool parse_special) {
-             return tokenizer_of(engine).encode(
+           [](const FrameworkBackend& backend, const std::string& text, bool add_special,
+              bool parse_special) {
+             return tokenizer_of(backend)->encode(
                  text, {.add_special = add_special, .parse_special = parse_special});
            })
       .def("decode",
-           [](const Engine& engine, const std::vector<int32_t>& tokens, bool special) {
-             return text_of(tokenizer_of(engine).decode(tokens, {.special = special}));
+           [](const FrameworkBackend& backend, const std::vector<int32_t>& tokens, bool special) {
+             return text_of(tokenizer_of(backend)->decode(tokens, {.special = special}));
            })
       .def("logits", &logits_of)
       .def("embed", &embedding_of)
-      .def("description", &description_of);
-  module.def("_load_engine", &load_engine);
+      .def("description", &description_of)
+      .def("stats", &stats_of)
+      .def("memory", &memory_of)
+      .def("cleanup", [](FrameworkBackend& backend) {
+        const ReleaseGil free;
+        backend.cleanup();
+      });
+  module.def("_load_backend", &load_backend);
 }
 
 }  // namespace tensora::python

@@ -1,4 +1,4 @@
-"""Language models: GGUF files and Hugging Face folders, run by Tensora's own engine.
+"""Language models: GGUF files and Hugging Face folders, run by Tensora's own engine or another framework.
 
     model = tensora.llm.load("model.gguf")
     print(model.generate("Once upon a time", max_tokens=50))
@@ -26,9 +26,9 @@ class Completion(str):
 class LanguageModel:
     """A model that continues texts; made by `load`. Any number of threads may use it."""
 
-    def __init__(self, engine):
-        self._engine = engine
-        self.config = engine.description()
+    def __init__(self, backend):
+        self._backend = backend
+        self.config = backend.description()
 
     def __repr__(self):
         c = self.config
@@ -37,11 +37,11 @@ class LanguageModel:
 
     def generate(self, prompt, **options):
         """The text that follows `prompt`: a text, tokens or messages. The result is a str with attributes."""
-        return Completion(self._engine.submit(prompt, _listed(options)).wait())
+        return Completion(self._backend.submit(prompt, _listed(options)).wait())
 
     def stream(self, prompt, **options):
         """The same, piece by piece as it comes."""
-        generation = self._engine.submit(prompt, _listed(options))
+        generation = self._backend.submit(prompt, _listed(options))
         return _pieces(generation)
 
     def chat(self, messages, *, stream=False, **options):
@@ -53,22 +53,40 @@ class LanguageModel:
     def embed(self, texts, *, pooling="mean", normalize=True):
         """A vector for a text, or a matrix with a row for each of several texts."""
         one = isinstance(texts, str)
-        rows = [self._engine.embed(self._engine.encode(text, True, False), pooling, normalize)
+        rows = [self._backend.embed(self._backend.encode(text, True, False), pooling, normalize)
                 for text in ([texts] if one else texts)]
         vectors = _C.tensor(rows)
         return vectors[0] if one else vectors
 
     def logits(self, tokens):
         """The model's scores for the next token after each of `tokens`: a matrix [tokens, vocabulary]."""
-        return self._engine.logits([int(token) for token in tokens])
+        return self._backend.logits([int(token) for token in tokens])
 
     def tokenize(self, text, *, add_special=True, parse_special=False):
         """The tokens of a text."""
-        return self._engine.encode(text, add_special, parse_special)
+        return self._backend.encode(text, add_special, parse_special)
 
     def detokenize(self, tokens, *, special=False):
         """The text of tokens."""
-        return self._engine.decode([int(token) for token in tokens], special)
+        return self._backend.decode([int(token) for token in tokens], special)
+
+    def stats(self):
+        """What the engine did and does: running and waiting requests, totals of tokens, busy seconds."""
+        return self._backend.stats()
+
+    def memory(self):
+        """Bytes of the weights and of the KV cache."""
+        return self._backend.memory()
+
+    def close(self):
+        """Ends all requests and returns all memory. The model cannot be used afterwards."""
+        self._backend.cleanup()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
 
 
 def _pieces(generation):
@@ -81,22 +99,27 @@ def _pieces(generation):
 
 
 def _listed(options):
-    """One stop text may stand for a list of them, a dict of biases for its items."""
+    """Options in the types that the engine takes: a list of stop texts, a list of biases, a seed or none."""
     if isinstance(options.get("stop"), str):
         options["stop"] = [options["stop"]]
     if isinstance(options.get("logit_bias"), dict):
         options["logit_bias"] = list(options["logit_bias"].items())
+    if options.get("seed") == -1:  # drawn anew, as on the command line
+        del options["seed"]
     return options
 
 
-def load(path, *, device="cpu", quantize="", tokenizer=True, **options):
+def load(path, *, device="cpu", quantize="", tokenizer=True, framework="native", **options):
     """Loads a .gguf file or a folder with config.json and safetensors.
 
     `quantize`: what matrices become while loading (float16, q8_0, q4_k_m, int8, …). `tokenizer=False`: the model
-    has none, and takes and gives tokens. Options of the engine: context, max_sequences, max_batch_tokens,
-    cache_tokens, cache_dtype, draft_tokens.
+    has none, and takes and gives tokens. `framework`: what runs the model, or a list of which the first that works
+    is taken; "native" is Tensora itself. Further options: context, max_sequences, max_batch_tokens, max_waiting,
+    cache_tokens, cache_dtype, draft_tokens, draft_model, chat_template.
     """
     path = os.fspath(path)
     if not os.path.exists(path):
         raise FileNotFoundError(2, "No such file or directory", path)
-    return LanguageModel(_C._load_engine(path, _C.device(device), quantize, tokenizer, options))
+    frameworks = [framework] if isinstance(framework, str) else list(framework)
+    options["quantize"] = quantize
+    return LanguageModel(_C._load_backend(path, frameworks, _C.device(device), tokenizer, options))

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <exception>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -14,6 +16,12 @@ struct AdapterUse {
   std::shared_ptr<const LoraAdapter> adapter;
   int64_t begin = 0, end = 0;
   double scale = 1;
+};
+
+/// What Model::forward throws where Batch::is_abandoned says that nobody wants the result any more.
+class StepAbandoned : public std::exception {
+ public:
+  const char* what() const noexcept override { return "the step was abandoned"; }
 };
 
 /// One step of a model: T tokens of S sequences, those of a sequence side by side. A sequence of a
@@ -32,6 +40,12 @@ struct Batch {
   int64_t max_query = 0;   // the most tokens of one sequence in this step
   int64_t max_length = 0;  // no sequence is longer; a bound is enough
   std::vector<AdapterUse> adapters = {};
+  /// Asked between the parts of a step that reads prompts, which may take seconds; may be null.
+  std::function<bool()> is_abandoned = nullptr;
+
+  void check_wanted() const {
+    if (max_query > 1 && is_abandoned && is_abandoned()) throw StepAbandoned();
+  }
 };
 
 }  // namespace tensora::llm

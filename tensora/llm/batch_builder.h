@@ -20,6 +20,10 @@ class BatchBuilder {
 
   /// Valid until the next call, which must not come before the device has read this batch.
   const Batch& build(const Step& step);
+  /// Becomes Batch::is_abandoned of all batches.
+  void set_abandoned(std::function<bool()> is_abandoned) {
+    batch_.is_abandoned = std::move(is_abandoned);
+  }
 
  private:
   struct Sizes {

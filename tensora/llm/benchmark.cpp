@@ -6,7 +6,8 @@
 #include <random>
 
 #include "tensora/core/backend.h"
-#include "tensora/llm/sequence_runner.h"
+#include "tensora/llm/backends/framework_backend.h"
+#include "tensora/llm/step_graphs.h"
 #include "tensora/ops.h"
 
 namespace tensora::llm {
@@ -20,27 +21,27 @@ double seconds_since(Clock::time_point began) {
 // Runs a test's parts on random tokens.
 class Course {
  public:
-  Course(const std::shared_ptr<const Model>& model, const BenchTest& test,
-         const BenchOptions& options)
+  Course(FrameworkBackend& backend, const BenchTest& test, const BenchOptions& options)
       : test_(test),
         at_once_(options.steps_at_once > 0 ? options.steps_at_once
-                                           : good_steps_at_once(model->device())),
-        runner_(model, {.sequences = test.sequences,
-                        .context = test.depth + test.prompt + test.generate,
-                        .max_batch_tokens = std::max(options.batch, test.sequences),
-                        .block_size = options.block_size,
-                        .cache_dtype = options.cache_dtype,
-                        .generates = at_once_ > 1}),
-        vocabulary_(model->config().vocab_size) {}
+                                           : good_steps_at_once(backend.device())),
+        session_(
+            backend.open_sequences({.sequences = test.sequences,
+                                    .context = test.depth + test.prompt + test.generate,
+                                    .max_batch_tokens = std::max(options.batch, test.sequences),
+                                    .block_size = options.block_size,
+                                    .cache_dtype = options.cache_dtype,
+                                    .generates = at_once_ > 1})),
+        vocabulary_(backend.model_info().config.vocab_size) {}
 
   // Puts every sequence at its depth.
   void go_to_depth() {
     if (depth_.empty() && test_.depth > 0) depth_ = random_tokens(test_.depth);
     for (int64_t i = 0; i < test_.sequences; ++i) {
-      runner_.truncate(i, test_.depth);
-      if (runner_.length(i) < test_.depth) runner_.read(i, depth_);
+      session_->truncate(i, test_.depth);
+      if (session_->length(i) < test_.depth) session_->read(i, depth_);
     }
-    synchronize(runner_.model().device());
+    session_->synchronize();
   }
 
   double read_prompt() {
@@ -49,10 +50,10 @@ class Course {
     const auto began = Clock::now();
     // Steps are filled with the prompts one after the other; the last token of each has logits.
     const size_t all = tokens.size() * static_cast<size_t>(test_.sequences);
-    std::vector<SequenceRunner::Part> parts;
+    std::vector<SequenceSession::Part> parts;
     for (size_t done = 0; done < all;) {
       parts.clear();
-      auto room = static_cast<size_t>(runner_.options().max_batch_tokens);
+      auto room = static_cast<size_t>(session_->options().max_batch_tokens);
       while (room > 0 && done < all) {
         const size_t at = done % tokens.size();
         const size_t count = std::min(room, tokens.size() - at);
@@ -61,17 +62,17 @@ class Course {
         done += count;
         room -= count;
       }
-      runner_.forward(parts, done % tokens.size() == 0 || test_.sequences > 1
-                                 ? SequenceRunner::Rows::last
-                                 : SequenceRunner::Rows::none);
+      session_->forward(parts, done % tokens.size() == 0 || test_.sequences > 1
+                                   ? SequenceSession::Rows::last
+                                   : SequenceSession::Rows::none);
     }
-    synchronize(runner_.model().device());
+    session_->synchronize();
     return seconds_since(began);
   }
 
   void generate(std::vector<double>& steps) {
     std::vector<int32_t> tokens(static_cast<size_t>(test_.sequences));
-    std::vector<SequenceRunner::Part> parts;
+    std::vector<SequenceSession::Part> parts;
     for (int64_t i = 0; i < test_.sequences; ++i)
       parts.push_back({i, std::span(tokens).subspan(static_cast<size_t>(i), 1)});
     for (int32_t& token : tokens) token = random_token();
@@ -79,10 +80,10 @@ class Course {
       const int64_t count = std::min(at_once_, test_.generate - step);
       const auto began = Clock::now();
       if (at_once_ > 1) {
-        tokens = runner_.generate(tokens, count);
+        tokens = session_->generate(tokens, count);
       } else {
-        runner_.forward(parts, SequenceRunner::Rows::last);
-        synchronize(runner_.model().device());
+        session_->forward(parts, SequenceSession::Rows::last);
+        session_->synchronize();
       }
       steps.insert(steps.end(), static_cast<size_t>(count),
                    seconds_since(began) / static_cast<double>(count));
@@ -94,12 +95,12 @@ class Course {
 
   // A prompt and a token, untimed: pages are touched, kernels loaded, clocks raised.
   void warm_up() {
-    const auto tokens = random_tokens(
-        std::min<int64_t>(std::max<int64_t>(test_.prompt, 1), runner_.options().max_batch_tokens));
+    const auto tokens = random_tokens(std::min<int64_t>(std::max<int64_t>(test_.prompt, 1),
+                                                        session_->options().max_batch_tokens));
     const int64_t fits = std::min<int64_t>(static_cast<int64_t>(tokens.size()),
-                                           runner_.options().context - runner_.length(0));
-    runner_.read(0, std::span(tokens).first(static_cast<size_t>(fits)));
-    synchronize(runner_.model().device());
+                                           session_->options().context - session_->length(0));
+    session_->read(0, std::span(tokens).first(static_cast<size_t>(fits)));
+    session_->synchronize();
   }
 
  private:
@@ -114,7 +115,7 @@ class Course {
 
   BenchTest test_;
   int64_t at_once_;
-  SequenceRunner runner_;
+  std::unique_ptr<SequenceSession> session_;
   int64_t vocabulary_;
   std::vector<int32_t> depth_;
   std::mt19937_64 random_{1};
@@ -147,7 +148,7 @@ std::vector<double> BenchSamples::speeds(const BenchTest& test) const {
   return out;
 }
 
-BenchSamples run_benchmark(const std::shared_ptr<const Model>& model, const BenchTest& test,
+BenchSamples run_benchmark(FrameworkBackend& backend, const BenchTest& test,
                            const BenchOptions& options) {
   test.check_valid();
   check(options.repetitions > 0, "bench: expected at least one repetition, got ",
@@ -155,7 +156,7 @@ BenchSamples run_benchmark(const std::shared_ptr<const Model>& model, const Benc
   check(options.batch > 0, "bench: expected a batch of at least one token, got ", options.batch);
   check(options.steps_at_once >= 0 && options.steps_at_once <= 64,
         "bench: steps_at_once must be from 0 to 64, got ", options.steps_at_once);
-  Course course(model, test, options);
+  Course course(backend, test, options);
   course.go_to_depth();
   if (options.warms_up) course.warm_up();
   BenchSamples samples;

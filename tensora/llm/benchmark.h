@@ -10,6 +10,8 @@
 
 namespace tensora::llm {
 
+class FrameworkBackend;
+
 /// What is timed: `prompt` tokens are read and then `generate` tokens computed one by one, behind
 /// `depth` tokens that are already there, by `sequences` sequences at once. llama-bench's tests.
 struct BenchTest {
@@ -44,7 +46,8 @@ struct BenchSamples {
 
   std::vector<double> speeds(const BenchTest& test) const;  // tokens per second
 };
-BenchSamples run_benchmark(const std::shared_ptr<const Model>& model, const BenchTest& test,
+/// `backend` has loaded a model and can compute given tokens (open_sequences).
+BenchSamples run_benchmark(FrameworkBackend& backend, const BenchTest& test,
                            const BenchOptions& options);
 
 /// The figures of a test under the names of BenchmarkResult, beside what is known already.

@@ -271,6 +271,7 @@ Decoder::Stream Decoder::run(const Batch& batch, PagedCache& cache) const {
   const bool some = batch.logit_rows.defined() && !only, early = some && batch.adapters.empty();
   for (size_t i = 0; i < layers_.size(); ++i) {
     const Layer& layer = layers_[i];
+    batch.check_wanted();
     Tensor seen = attention(layer, static_cast<int64_t>(i),
                             input(stream, layer.attention_norm, batch), batch, cache);
     // Behind the last attention tokens no longer see one another: the other rows can be left out.
@@ -281,6 +282,7 @@ Decoder::Stream Decoder::run(const Batch& batch, PagedCache& cache) const {
     add(stream, layer.post_attention_norm, [&](const Tensor& residual) {
       return layer.output({seen}, batch, {.residual = residual, .dtype = kFloat32});
     });
+    batch.check_wanted();
     const bool mixed = config().experts > 0;
     const Projection::Input h =
         mixed ? Projection::Input{normalised(stream, layer.feed_forward_norm, activation_dtype())}

@@ -48,10 +48,10 @@ std::unique_ptr<Drafter> make_drafter(const EngineOptions& options) {
   if (!wanted.draft_model) return std::make_unique<NgramDrafter>(wanted);
   return std::make_unique<ModelDrafter>(
       wanted.draft_model,
-      SequenceRunnerOptions{.sequences = options.max_sequences,
-                            .context = std::min(options.context, wanted.draft_model->positions()),
-                            .max_batch_tokens = options.max_batch_tokens,
-                            .block_size = options.block_size});
+      SessionOptions{.sequences = options.max_sequences,
+                     .context = std::min(options.context, wanted.draft_model->positions()),
+                     .max_batch_tokens = options.max_batch_tokens,
+                     .block_size = options.block_size});
 }
 
 }  // namespace tensora::llm

@@ -55,6 +55,7 @@ Engine::Loop::Loop(const EngineParts& parts, const EngineOptions& options)
       steps_(parts.model, {.advance = options.steps_at_once > 1}),
       drafter_(make_drafter(options)) {
   stats_.blocks = blocks_.use();
+  builder_.set_abandoned([this] { return is_step_unwanted(); });
   thread_ = std::thread([this] { run(); });
 }
 
@@ -127,14 +128,26 @@ bool Engine::Loop::take_mail() {
   return !is_closing_;
 }
 
+// Why a request ends before its answer does, if it does.
+std::optional<FinishReason> Engine::Loop::unwanted(const Job& job) const {
+  if (job.state->cancelled.load(std::memory_order_relaxed)) return FinishReason::cancelled;
+  const double deadline = job.request.deadline;
+  if (deadline > 0 && seconds(Clock::now() - job.submitted) >= deadline)
+    return FinishReason::deadline;
+  return std::nullopt;
+}
+
+// Nobody waits for what the current step computes.
+bool Engine::Loop::is_step_unwanted() const {
+  if (is_closing_.load(std::memory_order_relaxed)) return true;
+  return std::all_of(step_.slices.begin(), step_.slices.end(), [&](const Slice& slice) {
+    return unwanted(static_cast<const Job&>(*slice.sequence)).has_value();
+  });
+}
+
 void Engine::Loop::end_unwanted() {
-  for (const auto& job : jobs_) {
-    if (job->state->cancelled.load(std::memory_order_relaxed))
-      end(*job, FinishReason::cancelled);
-    else if (job->request.deadline > 0 &&
-             seconds(Clock::now() - job->submitted) >= job->request.deadline)
-      end(*job, FinishReason::deadline);
-  }
+  for (const auto& job : jobs_)
+    if (const auto reason = unwanted(*job)) end(*job, *reason);
   remove_ended();
 }
 
@@ -153,6 +166,8 @@ void Engine::Loop::step() {
     }
     compute();
     scheduler_.commit(step_);
+  } catch (const StepAbandoned&) {
+    // Its requests are ended before the next step.
   } catch (...) {
     // Those that were computed cannot go on; the others were not touched.
     for (const Slice& slice : step_.slices)
@@ -382,6 +397,7 @@ void Engine::Loop::count_request(const Usage& usage) {
   const std::lock_guard lock(mutex_);
   ++stats_.requests;
   stats_.running = scheduler_.running();
+  stats_.waiting = scheduler_.waiting();
   stats_.blocks = blocks_.use();
   stats_.prompt_tokens += usage.prompt_tokens;
   stats_.cached_tokens += usage.cached_tokens;

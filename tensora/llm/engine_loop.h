@@ -61,6 +61,8 @@ class Engine::Loop {
 
   void run();
   bool take_mail();
+  std::optional<FinishReason> unwanted(const Job& job) const;
+  bool is_step_unwanted() const;
   void end_unwanted();
   void step();
   void look_ahead();
@@ -98,8 +100,7 @@ class Engine::Loop {
   std::map<std::weak_ptr<const LoraAdapter>, uint64_t, std::owner_less<>> adapters_;
   uint64_t last_number_ = 0;  // of adapters and of requests that share nothing
   EngineStats stats_;
-  bool is_closing_ = false;
-  std::atomic<bool> has_mail_ = false;
+  std::atomic<bool> has_mail_ = false, is_closing_ = false;
   std::thread thread_;  // the last: it uses all of the above
 };
 

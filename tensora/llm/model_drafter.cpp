@@ -6,7 +6,7 @@
 
 namespace tensora::llm {
 
-ModelDrafter::ModelDrafter(std::shared_ptr<const Model> model, const SequenceRunnerOptions& options)
+ModelDrafter::ModelDrafter(std::shared_ptr<const Model> model, const SessionOptions& options)
     : runner_(std::move(model), options) {
   for (int64_t slot = options.sequences; slot-- > 0;) free_.push_back(slot);
 }

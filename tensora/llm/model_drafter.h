@@ -11,7 +11,7 @@ namespace tensora::llm {
 /// sequences.
 class ModelDrafter final : public Drafter {
  public:
-  ModelDrafter(std::shared_ptr<const Model> model, const SequenceRunnerOptions& options);
+  ModelDrafter(std::shared_ptr<const Model> model, const SessionOptions& options);
   void guess(std::span<Sequence* const> sequences, std::span<const int64_t> most) override;
   void forget(const Sequence& sequence) override;
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tensora/llm/sequence_runner.h"
 #include "tensora/ops.h"
 
 namespace tensora::llm {
@@ -36,19 +35,20 @@ double surprise_of(const float* logits, int64_t vocabulary, int32_t token) {
 }
 
 // Reads one part; the tokens from `counted` on count.
-void read_part(SequenceRunner& runner, std::span<const int32_t> part, int64_t counted, Sums& sums) {
-  runner.clear();
+void read_part(SequenceSession& session, std::span<const int32_t> part, int64_t counted,
+               Sums& sums) {
+  session.clear();
   const auto size = static_cast<int64_t>(part.size());
-  const int64_t vocabulary = runner.model().config().vocab_size;
   for (int64_t at = 0; at + 1 < size;) {
-    const int64_t count = std::min(runner.options().max_batch_tokens, size - 1 - at);
-    const SequenceRunner::Part piece{
+    const int64_t count = std::min(session.options().max_batch_tokens, size - 1 - at);
+    const SequenceSession::Part piece{
         0, part.subspan(static_cast<size_t>(at), static_cast<size_t>(count))};
     const bool is_wanted = at + count >= counted;
-    const Tensor logits = runner.forward(
-        {&piece, 1}, is_wanted ? SequenceRunner::Rows::all : SequenceRunner::Rows::none);
+    const Tensor logits = session.forward(
+        {&piece, 1}, is_wanted ? SequenceSession::Rows::all : SequenceSession::Rows::none);
     if (is_wanted) {
       const Tensor rows = logits.cpu().contiguous();
+      const int64_t vocabulary = rows.size(1);
       for (int64_t i = std::max<int64_t>(0, counted - 1 - at); i < count; ++i)
         sums.add(surprise_of(rows.data_ptr<float>() + i * vocabulary, vocabulary,
                              part[static_cast<size_t>(at + i + 1)]));
@@ -59,32 +59,24 @@ void read_part(SequenceRunner& runner, std::span<const int32_t> part, int64_t co
 
 }  // namespace
 
-PerplexityResult perplexity(const std::shared_ptr<const Model>& model,
-                            std::span<const int32_t> tokens, const PerplexityOptions& options) {
+PerplexityResult perplexity(SequenceSession& session, std::span<const int32_t> tokens,
+                            const PerplexityOptions& options) {
   const auto size = static_cast<int64_t>(tokens.size());
-  check(options.context >= 2, "perplexity: expected a context of at least 2 tokens, got ",
-        options.context);
-  check(options.context <= model->positions(), "perplexity: the model reads at most ",
-        model->positions(), " tokens, got a context of ", options.context);
-  check(options.stride >= 0 && options.stride < options.context,
-        "perplexity: expected a stride from 0 to ", options.context - 1, ", got ", options.stride);
-  check(size >= options.context, "perplexity: the text has ", size,
-        " tokens, fewer than the context of ", options.context);
-  SequenceRunner runner(model, {.context = options.context,
-                                .max_batch_tokens = std::max<int64_t>(1, options.batch),
-                                .cache_dtype = options.cache_dtype});
-  const int64_t stride = options.stride > 0 ? options.stride : options.context;
-  const int64_t parts = 1 + (size - options.context) / stride;
+  const int64_t context = session.options().context;
+  check(context >= 2, "perplexity: expected a context of at least 2 tokens, got ", context);
+  check(options.stride >= 0 && options.stride < context, "perplexity: expected a stride from 0 to ",
+        context - 1, ", got ", options.stride);
+  check(size >= context, "perplexity: the text has ", size, " tokens, fewer than the context of ",
+        context);
+  const int64_t stride = options.stride > 0 ? options.stride : context;
+  const int64_t parts = 1 + (size - context) / stride;
   Sums sums;
   for (int64_t i = 0; i < parts; ++i) {
-    const auto part =
-        tokens.subspan(static_cast<size_t>(i * stride), static_cast<size_t>(options.context));
+    const auto part = tokens.subspan(static_cast<size_t>(i * stride), static_cast<size_t>(context));
     std::vector<int32_t> copy(part.begin(), part.end());
     if (options.bos) copy[0] = *options.bos;
-    const int64_t counted = options.stride == 0 ? options.context / 2 + 1
-                            : i == 0            ? 1
-                                                : options.context - stride;
-    read_part(runner, copy, counted, sums);
+    const int64_t counted = options.stride == 0 ? context / 2 + 1 : i == 0 ? 1 : context - stride;
+    read_part(session, copy, counted, sums);
     if (options.progress) options.progress(i + 1, parts, sums.result().perplexity);
   }
   return sums.result();

@@ -4,19 +4,17 @@
 #include <memory>
 #include <span>
 
-#include "tensora/llm/model.h"
+#include "tensora/llm/sequence_session.h"
 
 namespace tensora::llm {
 
 struct PerplexityOptions {
-  int64_t context = 512;  // tokens that are read together
-  /// How far the next part begins behind this one; 0: `context`, and of each part the second half
-  /// counts, as llama-perplexity does. Otherwise the tokens that no part before had count.
+  /// Stride between windows of the session's context, in tokens. 0: windows do not overlap, and the
+  /// second half of each counts, as in llama-perplexity. Otherwise every token counts once: those
+  /// that no earlier window had.
   int64_t stride = 0;
-  int64_t batch = 512;
-  std::optional<DType> cache_dtype = {};
-  std::optional<int32_t> bos = {};  // replaces the first token of each part
-  /// Called with the parts that are done, all parts, and the perplexity so far.
+  std::optional<int32_t> bos = {};  // replaces the first token of each window
+  /// Called with the number of finished windows, of all windows, and the perplexity so far.
   std::function<void(int64_t done, int64_t total, double perplexity)> progress = nullptr;
 };
 
@@ -27,8 +25,9 @@ struct PerplexityResult {
   int64_t tokens = 0;  // that counted
 };
 
-/// How well a model expects a text: the exponential of the mean surprise per token.
-PerplexityResult perplexity(const std::shared_ptr<const Model>& model,
-                            std::span<const int32_t> tokens, const PerplexityOptions& options);
+/// The perplexity of a text: the exponential of the mean negative log-likelihood per token. The
+/// text is read in windows of the session's context.
+PerplexityResult perplexity(SequenceSession& session, std::span<const int32_t> tokens,
+                            const PerplexityOptions& options);
 
 }  // namespace tensora::llm

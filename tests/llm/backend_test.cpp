@@ -1,120 +1,282 @@
-// The backends of frameworks: the native one, and one that is added from outside, step by step as
-// docs/add-a-framework.md shows it.
+// The backends of frameworks: the native one, frameworks that are added from outside, and what all
+// of them promise to front ends.
+#include <cstdlib>
+#include <thread>
+
 #include "../helpers.h"
+#include "../real_data.h"
 #include "../train/temporary_folder.h"
 #include "tensora/llm/backends/backend_manager.h"
 #include "tensora/llm/backends/native_backend.h"
+#include "tensora/llm/generation_state.h"
+#include "toy_model.h"
 
 namespace tensora::llm {
 namespace {
 
 using testing::contains;
 using testing::error_of;
+using testing::ToyModel;
+using testing::ToyTokenizer;
 
-/// A framework of somebody else: here it borrows the native one and may spoil the answer.
-class ForeignBackend final : public FrameworkBackend {
+/// The native framework under another name, which may spoil the answer.
+class SpoiledBackend final : public EngineBackend {
  public:
-  explicit ForeignBackend(bool lies) : lies_(lies) {}
-
+  explicit SpoiledBackend(bool lies) : EngineBackend(Device()), lies_(lies) {}
   std::string name() const override { return "foreign"; }
-  bool uses_gpu() const override { return false; }
-  void load_model(const std::string& path, const BackendOptions& options) override {
-    inner_.load_model(path, options);
-    ++loaded;
-  }
-  void load_tokenizer(const std::string& path) override { inner_.load_tokenizer(path); }
-  Completion generate(const Request& request,
-                      const std::function<void(const Piece&)>& on_piece) override {
-    Completion answer = inner_.generate(request, on_piece);
+  Completion generate(Request request, const std::function<void(const Piece&)>& on_piece) override {
+    Completion answer = EngineBackend::generate(std::move(request), on_piece);
     if (lies_) answer.logprobs.back().logprob -= 0.2f;
     return answer;
   }
-  BackendMemory memory_usage() const override { return inner_.memory_usage(); }
-  void cleanup() noexcept override {
-    inner_.cleanup();
-    ++cleaned;
+
+ protected:
+  std::shared_ptr<const Model> make_model(const ModelFile& file,
+                                          const LoadOptions& options) const override {
+    return llm::load_model(file, options);
   }
 
-  static inline int loaded = 0, cleaned = 0;
-
  private:
-  NativeBackend inner_{Device()};
   bool lies_;
 };
 
-BackendEntry foreign(bool lies, bool uses_gpu = false) {
-  return {.name = "foreign", .uses_gpu = uses_gpu, .make = [lies] {
-            return std::make_unique<ForeignBackend>(lies);
+BackendEntry foreign(bool lies) {
+  return {.name = "foreign", .devices = {"cpu"}, .make = [lies](Device) {
+            return std::make_unique<SpoiledBackend>(lies);
           }};
 }
+
+/// The engine over a toy, to look at the interface itself.
+class ToyBackend final : public EngineBackend {
+ public:
+  explicit ToyBackend(const EngineOptions& options = {}) : EngineBackend(Device()) {
+    auto model = std::make_shared<ToyModel>();
+    model->delay = std::chrono::milliseconds(1);
+    BackendOptions how{.engine = options};
+    how.engine.cache_dtype = kFloat32;
+    use_model(model, {.name = "toy"}, how);
+  }
+  std::string name() const override { return "toy"; }
+
+ protected:
+  std::shared_ptr<const Model> make_model(const ModelFile&, const LoadOptions&) const override {
+    fail("toy: it has no files");
+  }
+};
+
+/// A framework with a runtime of its own: nothing of Tensora's engine is in it. It repeats the
+/// prompt, a token every millisecond.
+class EchoBackend final : public FrameworkBackend {
+ public:
+  ~EchoBackend() override { cleanup(); }
+  std::string name() const override { return "echo"; }
+  Device device() const override { return {}; }
+  void load_model(const std::string&, const BackendOptions&) override { is_loaded_ = true; }
+  void load_tokenizer(const std::string&) override {
+    tokenizer_ = std::make_shared<ToyTokenizer>();
+  }
+  Generation submit(Request request) override {
+    check(is_loaded_, "echo: no model is loaded");
+    auto state = std::make_shared<Generation::State>();
+    threads_.emplace_back([this, state, tokens = tokens_of(request)] {
+      Completion answer;
+      for (const int32_t token : tokens) {
+        if (state->cancelled || !is_loaded_) answer.reason = FinishReason::cancelled;
+        if (answer.reason == FinishReason::cancelled) break;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        const std::string text = tokenizer_ ? tokenizer_->bytes_of(token, {}) : "";
+        answer.text += text;
+        answer.tokens.push_back(token);
+        state->add(text, {.token = token});
+      }
+      state->finish("", answer);
+    });
+    return Generation(std::move(state));
+  }
+  ModelInfo model_info() const override { return {.summary = {.name = "echo"}}; }
+  int64_t context() override { return 1000; }
+  TokenizerPtr tokenizer() const override { return tokenizer_; }
+  const ChatTemplate* chat_template() const override { return nullptr; }
+  EngineStats stats() const override { return {}; }
+  BackendMemory memory_usage() const override { return {}; }
+  void cleanup() noexcept override {
+    is_loaded_ = false;
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+ private:
+  std::atomic<bool> is_loaded_ = false;
+  TokenizerPtr tokenizer_;
+  std::vector<std::thread> threads_;
+};
 
 TEST(Backend, TheNativeOnePassesItsSelfTest) {
   NativeBackend backend{Device()};
   self_test(backend);
-  EXPECT_EQ(backend.name(), "native-cpu");
+  EXPECT_EQ(backend.name(), "native");
+  EXPECT_EQ(backend.label(), "native-cpu");
   // All is returned afterwards.
   EXPECT_EQ(backend.memory_usage().model_bytes, 0);
   EXPECT_EQ(backend.memory_usage().cache_bytes, 0);
 }
 
-TEST(Backend, OneFromOutsideIsChosenByItsName) {
+TEST(Backend, AdmitsManyRequestsAtOnce) {
+  ToyBackend backend({.max_sequences = 4});
+  std::vector<Generation> running;
+  for (int32_t i = 0; i < 12; ++i)
+    running.push_back(backend.submit({.tokens = {2, 3 + i}, .max_tokens = 40, .ignore_end = true}));
+  EXPECT_GT(backend.stats().running + backend.stats().waiting, 1);
+  int64_t streamed = 0;
+  while (const auto piece = running[0].next())
+    streamed += static_cast<int64_t>(piece->tokens.size());
+  EXPECT_EQ(streamed, 40);
+  running[11].cancel();
+  EXPECT_EQ(running[11].wait().reason, FinishReason::cancelled);
+  for (int32_t i = 1; i < 11; ++i)
+    EXPECT_EQ(running[static_cast<size_t>(i)].wait().tokens,
+              testing::continued({2, 3 + i}, 40, false));
+  EXPECT_EQ(backend.stats().requests, 12);
+  EXPECT_EQ(backend.stats().running + backend.stats().waiting, 0);
+  EXPECT_GT(backend.memory_usage().cache_bytes, 0);
+  EXPECT_EQ(backend.model_info().summary.name, "toy");
+  EXPECT_EQ(backend.context(), 256);
+}
+
+TEST(Backend, CleanupEndsWhatIsRunning) {
+  ToyBackend backend;
+  Generation story = backend.submit({.tokens = {2}, .max_tokens = 250, .ignore_end = true});
+  story.next();
+  backend.cleanup();
+  EXPECT_TRUE(contains(error_of([&] { story.wait(); }), "closed before the answer ended"));
+  EXPECT_TRUE(contains(error_of([&] { backend.submit({.tokens = {2}}); }), "no model is loaded"));
+  EXPECT_TRUE(contains(error_of([&] { backend.open_sequences({}); }), "no model is loaded"));
+  EXPECT_EQ(backend.stats().running, 0);
+  backend.cleanup();
+}
+
+TEST(Backend, AFrameworkMayHaveItsOwnRuntime) {
+  EchoBackend backend;
+  backend.load_model("anything", {});
+  backend.load_tokenizer("anything");
+  std::string streamed;
+  const Completion answer =
+      backend.generate({.prompt = "HELLO"}, [&](const Piece& piece) { streamed += piece.text; });
+  EXPECT_EQ(answer.text, "HELLO");
+  EXPECT_EQ(streamed, "HELLO");
+  std::vector<Generation> running;
+  for (int i = 0; i < 3; ++i) running.push_back(backend.submit({.prompt = std::string(200, 'A')}));
+  running[0].cancel();
+  EXPECT_LT(running[0].wait().text.size(), 200u);
+  EXPECT_EQ(running[2].wait().text.size(), 200u);
+  // What it does not offer is an error that says so.
+  EXPECT_TRUE(contains(error_of([&] { backend.open_sequences({}); }), "echo: this framework"));
+  EXPECT_TRUE(contains(error_of([&] { backend.load_adapter("x"); }), "no LoRA adapters"));
+  EXPECT_TRUE(contains(error_of([&] { backend.load_synthetic("llama3-1b", "q8_0", {}); }),
+                       "cannot make the synthetic model"));
+}
+
+TEST(BackendManager, OneFromOutsideIsChosenByItsName) {
   BackendManager manager;
   manager.add(foreign(false));
   std::vector<std::string> log;
   const auto backend =
-      manager.choose({.preference = {"foreign", "native-cpu"},
+      manager.choose({.frameworks = {"foreign", "native"},
                       .log = [&](const std::string& line) { log.push_back(line); }});
   EXPECT_EQ(backend->name(), "foreign");
-  EXPECT_EQ(log, (std::vector<std::string>{"foreign is used"}));
+  EXPECT_EQ(log, (std::vector<std::string>{"foreign-cpu is used"}));
   EXPECT_TRUE(contains(error_of([&] { manager.add(foreign(false)); }), "already"));
 }
 
-TEST(Backend, AWrongAnswerDisqualifiesAndTheNextIsTried) {
+TEST(BackendManager, AWrongAnswerDisqualifiesAndTheNextIsTried) {
   BackendManager manager;
   manager.add(foreign(true));
   std::string log;
   const auto backend =
-      manager.choose({.preference = {"foreign", "native-cpu"},
+      manager.choose({.frameworks = {"foreign", "native"},
+                      .device = Device(),
                       .log = [&](const std::string& line) { log += line + "\n"; }});
-  EXPECT_EQ(backend->name(), "native-cpu");
-  EXPECT_TRUE(contains(log, "foreign is not used: self_test: foreign gave log-probability")) << log;
+  EXPECT_EQ(backend->label(), "native-cpu");
+  EXPECT_TRUE(contains(log, "foreign-cpu is not used: self_test: foreign-cpu gave log-probability"))
+      << log;
   EXPECT_TRUE(contains(log, "native-cpu is used"));
-  EXPECT_EQ(manager.choose({.preference = {"foreign"}, .self_test = false})->name(), "foreign");
+  EXPECT_EQ(manager.choose({.frameworks = {"foreign"}, .self_test = false})->name(), "foreign");
 }
 
-TEST(Backend, WhereAGpuIsRequiredNothingElseWillDo) {
+TEST(BackendManager, WhatIsThrownIsAReason) {
   BackendManager manager;
-  manager.add(foreign(true, true));
-  const std::string error = error_of([&] {
-    manager.choose({.preference = {"foreign", "native-cpu"}, .require_gpu = true});
-  });
-  EXPECT_TRUE(contains(error, "none can be used")) << error;
-  EXPECT_TRUE(contains(error, "native-cpu: it uses no GPU, and one is required")) << error;
-  EXPECT_TRUE(contains(error, "foreign: self_test")) << error;
+  manager.add({.name = "odd",
+               .devices = {"cpu"},
+               .make = [](Device) -> std::unique_ptr<FrameworkBackend> { throw 42; }});
+  manager.add({.name = "none", .devices = {"cpu"}, .make = [](Device) {
+                 return std::unique_ptr<FrameworkBackend>();
+               }});
+  const std::string error = error_of([&] { manager.choose({.frameworks = {"odd", "none"}}); });
+  EXPECT_TRUE(contains(error, "odd-cpu: it threw something that is no std::exception")) << error;
+  EXPECT_TRUE(contains(error, "none-cpu: ")) << error;
 }
 
-TEST(Backend, UnknownNamesAreErrorsThatListTheKnown) {
-  EXPECT_TRUE(contains(error_of([] { BackendManager().choose({.preference = {"magic"}}); }),
-                       "expected one of native-cuda, native-cpu, got 'magic'"));
+TEST(BackendManager, WhereAGpuIsRequiredNothingElseWillDo) {
+  BackendManager manager;
+  manager.add(foreign(false));
+  const std::string error =
+      error_of([&] { manager.choose({.frameworks = {"foreign"}, .require_gpu = true}); });
+  EXPECT_TRUE(contains(error, "none can be used")) << error;
+  EXPECT_TRUE(contains(error, "foreign-cpu: it uses no GPU, and one is required")) << error;
+}
+
+TEST(BackendManager, LibrariesAreFoundByTheirNames) {
+  const auto reason = [](const char* name) {
+    return error_of([&] { BackendManager().choose({.frameworks = {name}}); });
+  };
+  EXPECT_TRUE(contains(reason("magic"),
+                       "there is no framework 'magic'; built in: native; no "
+                       "libtensora_framework_magic.so in /"))
+      << reason("magic");
+  EXPECT_TRUE(contains(reason("../evil"), "letters a to z")) << reason("../evil");
+  EXPECT_TRUE(contains(reason("stale"), "was built for version -1")) << reason("stale");
+  EXPECT_EQ(BackendManager().choose({.frameworks = {"magic", "plain"}})->label(), "plain-cpu");
+  // Only absolute folders are searched: the working directory may be anybody's.
+  setenv("TENSORA_FRAMEWORK_PATH", "/nowhere:here", 1);
+  EXPECT_TRUE(contains(reason("plain"), "expected absolute folders")) << reason("plain");
+  setenv("TENSORA_FRAMEWORK_PATH", "/nowhere", 1);
+  EXPECT_TRUE(contains(reason("magic"), "in /nowhere and /")) << reason("magic");
+  unsetenv("TENSORA_FRAMEWORK_PATH");
 }
 
 TEST(Backend, CleansUpAfterAnError) {
-  ForeignBackend backend(false);
-  const int before = ForeignBackend::cleaned;
+  NativeBackend backend{Device()};
   EXPECT_THROW(
       {
         const CleanupScope scope(backend);
         backend.load_model("/nowhere/model.gguf", {});
       },
       Error);
-  EXPECT_EQ(ForeignBackend::cleaned, before + 1);
-  backend.cleanup();
   EXPECT_TRUE(contains(error_of([&] { backend.generate({.tokens = {1}}, nullptr); }),
                        "no model is loaded"));
 }
 
-// docs/add-a-framework.md shows parts of this file, so what it says is compiled and run.
-TEST(Backend, ThePageShowsThisFile) {
+TEST(Backend, TellsWhatAUserShouldKnow) {
+  const std::string path = testing::real_data("stories260K.gguf");
+  if (path.empty()) GTEST_SKIP() << "../shared/data/stories260K.gguf is not there";
+  NativeBackend backend{Device()};
+  std::vector<std::string> notes;
+  backend.load_model(path, {.engine = {.context = 4096},
+                            .chat_template = "{{ messages[0].content }}!{{ mood }}",
+                            .note = [&](const std::string& note) { notes.push_back(note); }});
+  backend.load_tokenizer(path);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_TRUE(contains(notes[0], "trained for contexts of 2048 tokens"));
+  EXPECT_EQ(backend.context(), 4096);
+  EXPECT_EQ(backend.model_info().positions, 4096);
+  // The template of the options, with variables of the request.
+  const Request request{.messages = {{.role = "user", .content = "Hi"}},
+                        .chat = {.variables = "{\"mood\": \" good\"}"}};
+  EXPECT_EQ(backend.tokenizer()->decode(backend.tokens_of(request)), "Hi! good");
+}
+
+// docs/add-a-framework.md shows parts of the plugin, so what it says is compiled and run.
+TEST(Backend, ThePageShowsThePlugin) {
   const std::string root = TENSORA_TESTS "/../";
   const std::string page = testing::read_text(root + "docs/add-a-framework.md");
   const std::string fence = "```", begin = fence + "cpp\n// file: ";

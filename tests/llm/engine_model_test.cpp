@@ -1,9 +1,13 @@
 // The engine with a real model: the golden story, and the same tokens however they are computed.
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "../helpers.h"
 #include "../real_data.h"
 #include "../train/temporary_folder.h"
+#include "random_weights.h"
+#include "tensora/llm/backends/native_backend.h"
 #include "tensora/llm/benchmark.h"
 #include "tensora/llm/embed.h"
 #include "tensora/llm/engine.h"
@@ -133,23 +137,25 @@ TEST_F(EngineModel, ASecondTurnComputesOnlyWhatIsNew) {
 TEST_F(EngineModel, PerplexityKnowsItsOwnStories) {
   const std::string story = testing::read_text(testing::real_data("stories260K.greedy200.txt"));
   const Tokens tokens = parts().tokenizer->encode(story);
-  const PerplexityResult own = perplexity(parts().model, tokens, {.context = 64, .bos = 1});
+  SequenceRunner session(parts().model, {.context = 64}),
+      small_steps(parts().model, {.context = 64, .max_batch_tokens = 7});
+  const PerplexityResult own = perplexity(session, tokens, {.bos = 1});
   EXPECT_GT(own.perplexity, 1);
   EXPECT_LT(own.perplexity, 6);
   Tokens shuffled = tokens;
   std::reverse(shuffled.begin(), shuffled.end());
-  EXPECT_GT(perplexity(parts().model, shuffled, {.context = 64}).perplexity, 20 * own.perplexity);
+  EXPECT_GT(perplexity(session, shuffled, {}).perplexity, 20 * own.perplexity);
   // Parts of a batch, or all at once: the same.
-  EXPECT_NEAR(perplexity(parts().model, tokens, {.context = 64, .batch = 7, .bos = 1}).perplexity,
-              own.perplexity, 1e-2);
+  EXPECT_NEAR(perplexity(small_steps, tokens, {.bos = 1}).perplexity, own.perplexity, 1e-2);
   EXPECT_TRUE(testing::contains(
-      testing::error_of([&] { perplexity(parts().model, tokens, {.context = 1 << 20}); }),
-      "at most"));
+      testing::error_of([&] { SequenceRunner(parts().model, {.context = 1 << 20}); }),
+      "the model reads at most 2048 tokens"));
 }
 
 TEST_F(EngineModel, LikeTextsHaveLikeEmbeddings) {
+  SequenceRunner session(parts().model, {.context = 64});
   const auto vector = [&](const char* text) {
-    return embed(parts().model, parts().tokenizer->encode(text));
+    return embed(session, parts().tokenizer->encode(text));
   };
   const auto likeness = [](const std::vector<float>& a, const std::vector<float>& b) {
     double sum = 0;
@@ -185,9 +191,40 @@ TEST_F(EngineModel, StepsAtOnceGiveTheTokensOfSingleSteps) {
                                 "the option `generates`"));
 }
 
+// Cancelled while its prompt is read, a request does not wait for the end of the batch.
+TEST(EnginePrefill, IsGivenUpHalfWay) {
+  Metadata metadata = testing::small_metadata("llama");
+  metadata.set("llama.context_length", 4096);
+  metadata.set("llama.block_count", 96);
+  testing::RandomWeights weights;
+  const auto model = testing::make_model(testing::checked_config(metadata), weights);
+  Engine engine({.model = model}, {.max_sequences = 1, .max_batch_tokens = 2048});
+  const Request request{.tokens = Tokens(2048, 3), .max_tokens = 1, .reuse_prefix = false};
+  engine.generate(request);  // warms up
+  const double whole = engine.generate(request).timings.total;
+  for (const bool by_deadline : {false, true}) {
+    Request early = request;
+    if (by_deadline) early.deadline = whole / 8;
+    const auto began = std::chrono::steady_clock::now();
+    Generation generation = engine.submit(early);
+    if (!by_deadline) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(whole / 8));
+      generation.cancel();
+    }
+    EXPECT_EQ(generation.wait().reason,
+              by_deadline ? FinishReason::deadline : FinishReason::cancelled);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+    EXPECT_LT(took.count(), whole * 0.6);
+  }
+  // The next request is not touched by that, and closing does not wait either.
+  EXPECT_EQ(engine.generate(request).usage.completion_tokens, 1);
+}
+
 TEST_F(EngineModel, BenchmarksCountWhatTheyRan) {
   const BenchTest test{.prompt = 20, .generate = 5, .depth = 7, .sequences = 3};
-  const BenchSamples samples = run_benchmark(parts().model, test, {.repetitions = 2, .batch = 8});
+  NativeBackend backend{Device()};
+  backend.load_model(testing::real_data("stories260K.gguf"), {});
+  const BenchSamples samples = run_benchmark(backend, test, {.repetitions = 2, .batch = 8});
   EXPECT_EQ(samples.total.size(), 2u);
   EXPECT_EQ(samples.steps.size(), 10u);
   const BenchmarkResult result = result_of(test, samples);
@@ -196,9 +233,8 @@ TEST_F(EngineModel, BenchmarksCountWhatTheyRan) {
   EXPECT_LE(result.min_token_time, result.avg_token_time);
   EXPECT_LE(result.avg_token_time, result.max_token_time);
   EXPECT_EQ(test.name(), "pp20+tg5 x3 @ d7");
-  EXPECT_EQ(run_benchmark(parts().model, test, {.repetitions = 1, .steps_at_once = 2}).steps.size(),
-            5u);
-  EXPECT_TRUE(testing::contains(testing::error_of([&] { run_benchmark(parts().model, {}, {}); }),
+  EXPECT_EQ(run_benchmark(backend, test, {.repetitions = 1, .steps_at_once = 2}).steps.size(), 5u);
+  EXPECT_TRUE(testing::contains(testing::error_of([&] { run_benchmark(backend, {}, {}); }),
                                 "expected a prompt"));
 }
 

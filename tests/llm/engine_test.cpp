@@ -410,6 +410,22 @@ TEST(Engine, AFullQueueRefuses) {
   EXPECT_TRUE(contains(error, "requests are waiting already")) << error;
 }
 
+TEST(Engine, NothingWaitsInAnIdleEngine) {
+  auto parts = toy();
+  std::static_pointer_cast<ToyModel>(std::const_pointer_cast<Model>(parts.model))->delay =
+      std::chrono::milliseconds(2);
+  Engine engine(parts, small({.max_sequences = 4}));
+  std::vector<Generation> generations;
+  for (uint32_t i = 0; i < 50; ++i)
+    generations.push_back(engine.submit({.tokens = prompt_of(i, 10), .ignore_end = true}));
+  while (engine.stats().running < 4) std::this_thread::yield();
+  for (Generation& generation : generations) generation.cancel();
+  for (Generation& generation : generations) generation.wait();
+  EXPECT_EQ(engine.stats().waiting, 0);
+  EXPECT_EQ(engine.stats().running, 0);
+  EXPECT_EQ(engine.stats().requests, 50);
+}
+
 TEST(Engine, HostileOptionsAreErrors) {
   const struct {
     EngineOptions options;

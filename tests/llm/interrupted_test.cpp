@@ -108,10 +108,35 @@ TEST(Interrupted, a_full_disk_is_an_error) {
     EXPECT_EQ(program.wait(), 1) << words[0];
     EXPECT_TRUE(contains(program.error(), "File too large")) << program.error();
     EXPECT_FALSE(fs::exists(out)) << words[0];
-    EXPECT_FALSE(fs::exists(hf + "/config.json"));
+    EXPECT_FALSE(fs::exists(hf)) << words[0];  // no empty folder either
     for (const auto& entry : fs::recursive_directory_iterator(folder.path("")))
       EXPECT_FALSE(contains(entry.path().string(), ".tmp-")) << entry.path();
   }
+}
+
+TEST(Interrupted, a_signal_removes_what_is_half_written) {
+  const TemporaryFolder folder;
+  const std::string model = write_model(folder), out = folder.path("out.gguf"),
+                    hf = folder.path("new/hf");
+  int interrupted = 0;
+  for (int i = 0; i < 30; ++i) {
+    const int signal = i % 3 == 0 ? SIGINT : i % 3 == 1 ? SIGTERM : SIGHUP;
+    const Program program(folder, i % 2 ? Words{"quantize", model, "q4_k", "-o", out, "-t", "1"}
+                                        : Words{"convert", model, hf, "--type", "f32"});
+    std::this_thread::sleep_for(std::chrono::milliseconds(8 + 2 * i));
+    program.send(signal);
+    const int code = program.wait();
+    EXPECT_TRUE(code == 0 || code == 128 + signal) << code << " " << program.error();
+    interrupted += code != 0;
+    // One that came when all was written changes nothing.
+    if (code == 0) EXPECT_TRUE(fs::exists(out) || fs::exists(hf)) << i;
+    if (fs::exists(folder.path("new"))) EXPECT_TRUE(fs::exists(hf + "/config.json")) << i;
+    for (const auto& entry : fs::recursive_directory_iterator(folder.path("")))
+      EXPECT_FALSE(contains(entry.path().string(), ".tmp-")) << i << " " << entry.path();
+    fs::remove_all(folder.path("new"));
+    fs::remove(out);
+  }
+  EXPECT_GT(interrupted, 0);
 }
 
 TEST(Interrupted, ctrl_c_at_any_time) {

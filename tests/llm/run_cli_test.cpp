@@ -6,6 +6,8 @@
 #include "../helpers.h"
 #include "../program.h"
 #include "../real_data.h"
+#include "tensora/llm/gguf/gguf_writer.h"
+#include "tensora/llm/model_file.h"
 
 namespace tensora::llm {
 namespace {
@@ -143,6 +145,18 @@ TEST_F(LlmCli, MistakesAreOneSentence) {
       {{"bench", "--compare", folder_.path("a"), folder_.path("b")}, 1, "cannot be opened"},
       {{"perplexity", model_}, 2, "--file is required"},
       {{"embed", model_}, 2, "expected texts"},
+      {{"run", model_, "--seed", "x"}, 2, "--seed: expected -1"},
+      {{"run", model_, "--template-var", "x"}, 2, "--template-var: expected NAME=VALUE"},
+      {{"chat", model_, "--overflow", "drop"}, 2, "--overflow"},
+      {{"run", model_, "--framework", "magic"}, 1, "there is no framework 'magic'"},
+      {{"run", model_, "--framework", "stale"}, 1, "was built for version -1"},
+      {{"run", model_, "--framework", "plain", "--device", "cuda"}, 1, "does not run on cuda"},
+      {{"run", model_, "--framework", "plain", "--quantize", "q8_0"}, 1, "expected no quantize"},
+      {{"run", model_, "-ngl", "99"}, 2, "-ngl has no equal here: one device runs the whole model"},
+      {{"chat", model_, "--cache-type-k=q8_0"}, 2, "use --cache-type"},
+      {{"nocommand", "--help"}, 2, "there is no command 'nocommand'"},
+      {{"rum", "--help"}, 2, "did you mean 'run'?"},
+      {{"train", "nothing", "--help"}, 2, "there is no command 'nothing'"},
   };
   for (const auto& [words, code, sentence] : mistakes) {
     const std::string error = complaint(words, code);
@@ -158,7 +172,101 @@ TEST_F(LlmCli, NothingIsDroppedSilently) {
   EXPECT_TRUE(contains(program.error(), "tokens of the prompt were dropped")) << program.error();
   const Program longer(folder_, {"run", model_, "-c", "3000", "-n", "1"});
   EXPECT_EQ(longer.wait(), 0);
-  EXPECT_TRUE(contains(longer.error(), "trained for texts of 2048 tokens")) << longer.error();
+  EXPECT_TRUE(contains(longer.error(), "trained for contexts of 2048 tokens")) << longer.error();
+}
+
+// tests/toy_framework is a library that knows nothing of the program.
+TEST_F(LlmCli, AFrameworkFromOutsideRunsEverything) {
+  const auto by = [&](const char* framework, Words words, const std::string& input = "") {
+    words.insert(words.begin() + 2, {"--framework", framework});
+    return output(words, input);
+  };
+  const std::string story = testing::real_data("stories260K.greedy200.txt");
+  write_text(folder_.path("plain.jinja"), "{% for m in messages %}{{ m.content }}{% endfor %}");
+  const Words run = {"run", model_, "-p", "Tim and", "-n", "30", "--temp", "0", "--quiet"};
+  const Words chat = {"chat",   model_, "--template", folder_.path("plain.jinja"), "-n", "8",
+                      "--temp", "0",    "--quiet"};
+  EXPECT_EQ(by("plain", run), by("native", run));
+  EXPECT_EQ(by("plain", chat, "Once\nLily\n"), by("native", chat, "Once\nLily\n"));
+  const Words perplexity = {"perplexity", model_, "-f", story, "-c", "64", "-q"};
+  const auto figure = [](const std::string& text) { return std::stod(text.substr(11)); };
+  EXPECT_NEAR(figure(by("plain", perplexity)), figure(by("native", perplexity)), 0.01);
+  const Words embed = {"embed", model_, "a cat"};
+  EXPECT_NEAR(std::stod(by("plain", embed)), std::stod(by("native", embed)), 1e-3);
+  const Words bench = {"bench", model_, "-p", "8", "-n", "2", "-r", "1", "--no-bandwidth"};
+  EXPECT_TRUE(contains(by("plain", bench), "plain-cpu"));
+  // The first one of a list that works; the reasons are told.
+  const Program second(folder_, {"run", model_, "--framework", "stale,plain", "-n", "2", "-v"});
+  EXPECT_EQ(second.wait(), 0) << second.error();
+  for (const char* part : {"stale is not used: ", "plain-cpu is used", " on plain-cpu, loaded in"})
+    EXPECT_TRUE(contains(second.error(), part)) << second.error();
+}
+
+TEST_F(LlmCli, NamesOfLlamaCppsOptionsWork) {
+  const std::string expected =
+      output({"run", model_, "-p", "Tim", "-n", "8", "--temp", "0", "-q", "-c", "64"});
+  EXPECT_EQ(output({"run", model_, "-p", "Tim", "--n-predict", "8", "--temp", "0", "-q",
+                    "--ctx-size=64", "-ub", "16"}),
+            expected);
+  // What stands behind an option that takes a value is that value.
+  EXPECT_EQ(
+      output({"run", model_, "-p", "-ngl", "-n", "1", "--temp", "0", "-q", "--echo"}).substr(0, 4),
+      "-ngl");
+}
+
+TEST_F(LlmCli, SeedsAreDrawnAndTold) {
+  const Words words = {"run", model_, "-p", "Once", "-n", "24", "--temp", "1.5", "--seed", "-1"};
+  std::string texts[2], told;
+  for (std::string& text : texts) {
+    const Program program(folder_, words);
+    EXPECT_EQ(program.wait(), 0);
+    text = program.out();
+    told = program.error();
+  }
+  EXPECT_NE(texts[0], texts[1]);
+  const size_t at = told.find("the seed was ");
+  ASSERT_NE(at, told.npos) << told;
+  Words again = words;
+  again.back() = told.substr(at + 13, told.find('\n', at) - at - 13);
+  EXPECT_EQ(output(again), texts[1]);
+}
+
+TEST_F(LlmCli, TemplatesHaveVariablesAndPromptsAreShown) {
+  write_text(folder_.path("t.jinja"),
+             "{% if thinking is defined and not thinking %}no {% endif %}"
+             "{{ name|default('?') }}: {{ messages[0].content }}");
+  const Words flags = {"--template",
+                       folder_.path("t.jinja"),
+                       "--template-var",
+                       "thinking=false",
+                       "--template-var",
+                       "name=Lily",
+                       "--show-prompt",
+                       "-n",
+                       "1"};
+  Words run = {"run", model_, "--chat", "-p", "hello"}, chat = {"chat", model_, "-q"};
+  run.insert(run.end(), flags.begin(), flags.end());
+  chat.insert(chat.end(), flags.begin(), flags.end());
+  for (const Words& words : {run, chat}) {
+    const Program program(folder_, words, "hello\n");
+    EXPECT_EQ(program.wait(), 0) << program.error();
+    EXPECT_TRUE(contains(program.error(), "no Lily: hello")) << program.error();
+  }
+}
+
+TEST_F(LlmCli, ChatDropsNothingUnasked) {
+  const std::string file = folder_.path("saved.json");
+  write_text(file, "precious");
+  const Words words = {"chat", model_, "-n", "4", "-q", "-c", "96", "--overflow", "truncate"};
+  const Program program(folder_, words,
+                        "Once\n/save " + file + "\n" + std::string(200, 'x') + "\n/bye\n");
+  EXPECT_EQ(program.wait(), 0) << program.error();
+  EXPECT_TRUE(contains(program.error(), "saved.json exists; /save! ")) << program.error();
+  EXPECT_TRUE(contains(program.error(), "tokens of the prompt were dropped")) << program.error();
+  EXPECT_EQ(read_text(file), "precious");
+  const Program replacing(folder_, words, "Once\n/save! " + file + "\n");
+  EXPECT_EQ(replacing.wait(), 0);
+  EXPECT_TRUE(contains(read_text(file), "Once"));
 }
 
 TEST_F(LlmCli, ChatTakesCommandsAndMessages) {
@@ -243,6 +351,28 @@ TEST_F(LlmCli, PerplexityAndEmbeddings) {
   EXPECT_EQ(std::count(vectors.begin(), vectors.end(), ' '), 126);  // of 64 numbers each
   EXPECT_TRUE(
       contains(output({"embed", model_, "-f", "-", "--json"}, "one\ntwo\n"), "\"index\":1"));
+}
+
+TEST_F(LlmCli, DefaultsFitAModelOfFewPositions) {
+  const ModelFile file = ModelFile::open(model_);
+  Metadata metadata = file.metadata();
+  metadata.set("llama.context_length", 128);
+  StateDict tensors;
+  for (const std::string& name : file.names()) tensors.insert(name, file.tensor(name));
+  const std::string small = folder_.path("small.gguf");
+  write_gguf(small, metadata, tensors);
+  const Program bench(folder_, {"bench", small, "-r", "1", "--no-bandwidth"});
+  EXPECT_EQ(bench.wait(), 0) << bench.error();
+  EXPECT_TRUE(contains(bench.out(), "pp128 ") && contains(bench.out(), "tg128 ")) << bench.out();
+  EXPECT_TRUE(contains(bench.error(), "128 positions: pp512 becomes pp128")) << bench.error();
+  EXPECT_TRUE(
+      contains(output({"bench", small, "-d", "100", "-r", "1", "--no-bandwidth"}), "tg28 @ d100"));
+  // What was asked for is not changed.
+  EXPECT_TRUE(contains(complaint({"bench", small, "-p", "512", "--no-bandwidth"}, 1),
+                       "at most 128 tokens"));
+  const std::string story = testing::real_data("stories260K.greedy200.txt");
+  EXPECT_TRUE(contains(output({"perplexity", small, "-f", story, "--json"}), "\"context\":128"));
+  complaint({"perplexity", small, "-f", story, "-c", "512"}, 1);
 }
 
 TEST_F(LlmCli, HelpTeaches) {

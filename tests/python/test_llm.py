@@ -91,3 +91,30 @@ def test_llama_of_transformers(tmp_path):
     assert worst < 2e-3, worst  # the cache of keys and values is float16
     agree = (ours.argmax(-1).numpy() == expected.argmax(-1).numpy()).mean()
     assert agree == 1
+
+
+def test_stats_memory_and_close():
+    if not os.path.exists(STORIES):
+        pytest.skip("needs ../shared/data/stories260K.gguf")
+    with tensora.llm.load(STORIES, max_sequences=2) as model:
+        assert model.config["framework"] == "native"
+        model.generate("Once", max_tokens=8, seed=-1)
+        assert model.stats()["requests"] == 1 and model.stats()["generated_tokens"] == 8
+        assert model.memory()["model_bytes"] > 0 and model.memory()["cache_bytes"] > 0
+    with pytest.raises(RuntimeError, match="no model is loaded"):
+        model.generate("Once")
+
+
+def test_a_framework_from_outside(stories):
+    with pytest.raises(RuntimeError, match="there is no framework 'magic'"):
+        tensora.llm.load(STORIES, framework="magic")
+    try:
+        plain = tensora.llm.load(STORIES, framework=["magic", "plain"])
+    except RuntimeError as error:
+        pytest.skip(f"tests/toy_framework is not built: {error}")
+    assert plain.config["framework"] == "plain"
+    expected = stories.generate("Tim and", max_tokens=20, temperature=0)
+    assert plain.generate("Tim and", max_tokens=20, temperature=0) == expected
+    tokens = stories.tokenize("Once upon a time")
+    tensora.testing.assert_close(plain.logits(tokens), stories.logits(tokens), rtol=1e-2, atol=1e-2)
+    tensora.testing.assert_close(plain.embed("a cat"), stories.embed("a cat"), rtol=1e-2, atol=1e-2)

@@ -2,78 +2,106 @@
 
 #include <algorithm>
 
+#include "tensora/core/backend.h"
 #include "tensora/llm/backends/native_backend.h"
 
 namespace tensora::llm {
 namespace {
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string out;
-  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
-  return out;
+// Runs `work`; the message of what it throws, empty if nothing.
+template <class Work>
+std::string reason_of(const Work& work) {
+  try {
+    work();
+    return {};
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "it threw something that is no std::exception";
+  }
 }
 
 }  // namespace
 
 BackendManager::BackendManager() {
-  for (const char* device : {"cuda", "cpu"})
-    add({.name = concat("native-", device), .uses_gpu = !Device(device).is_cpu(), .make = [device] {
-           return std::make_unique<NativeBackend>(Device(device));
-         }});
+  add({.name = "native",
+       .make = [](Device device) { return std::make_unique<NativeBackend>(device); },
+       .is_own = true});
 }
 
 void BackendManager::add(BackendEntry entry) {
-  check(entry.make != nullptr, "backends: ", entry.name, " has no function that makes it");
-  for (const BackendEntry& other : entries_)
-    check(other.name != entry.name, "backends: there is a backend '", entry.name, "' already");
-  entries_.push_back(std::move(entry));
+  check(!entry.name.empty() && entry.make != nullptr && !entry.devices.empty(),
+        "frameworks: an entry needs a name, kinds of devices and a function that makes a backend, ",
+        "got the name '", entry.name, "'");
+  check(find(entry.name) == nullptr, "frameworks: there is a framework '", entry.name, "' already");
+  entries_.push_back(std::make_unique<BackendEntry>(std::move(entry)));
 }
 
 std::vector<std::string> BackendManager::names() const {
   std::vector<std::string> out;
-  for (const BackendEntry& entry : entries_) out.push_back(entry.name);
+  for (const auto& entry : entries_) out.push_back(entry->name);
   return out;
 }
 
-std::vector<const BackendEntry*> BackendManager::candidates(const BackendChoice& choice) const {
-  std::vector<const BackendEntry*> out;
-  for (const std::string& name : choice.preference) {
-    const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                    [&](const BackendEntry& entry) { return entry.name == name; });
-    check(found != entries_.end(), "backends: expected one of ", joined(names()), ", got '", name,
-          "'");
-    out.push_back(&*found);
+const BackendEntry* BackendManager::find(const std::string& name) const {
+  for (const auto& entry : entries_)
+    if (entry->name == name) return entry.get();
+  return nullptr;
+}
+
+std::vector<BackendManager::Candidate> BackendManager::candidates(
+    const BackendEntry& entry, const BackendChoice& choice) const {
+  if (choice.device) return {{&entry, *choice.device}};
+  std::vector<Candidate> out;
+  for (const std::string& kind : entry.devices) {
+    // A device whose backend was not built is no candidate, so nothing is said about it.
+    const Device device(kind);
+    if (device.is_cpu() || choice.require_gpu || has_backend_library(kind))
+      out.push_back({&entry, device});
   }
-  if (!choice.preference.empty()) return out;
-  for (const BackendEntry& entry : entries_) out.push_back(&entry);
-  std::stable_partition(out.begin(), out.end(),
-                        [](const BackendEntry* entry) { return entry->uses_gpu; });
   return out;
 }
 
-std::unique_ptr<FrameworkBackend> BackendManager::choose(const BackendChoice& choice) const {
+std::unique_ptr<FrameworkBackend> BackendManager::choose(const BackendChoice& choice) {
+  std::string reasons;
   const auto log = [&](const std::string& line) {
     if (choice.log) choice.log(line);
   };
-  std::string reasons;
-  for (const BackendEntry* entry : candidates(choice)) {
-    std::string reason;
-    if (choice.require_gpu && !entry->uses_gpu) {
-      reason = "it uses no GPU, and one is required";
-    } else {
-      try {
-        auto backend = entry->make();
-        if (choice.self_test) self_test(*backend);
-        log(concat(entry->name, " is used"));
-        return backend;
-      } catch (const std::exception& error) {
-        reason = error.what();
+  const auto refuse = [&](const std::string& what, const std::string& reason) {
+    log(concat(what, " is not used: ", reason));
+    reasons += concat(reasons.empty() ? "" : "; ", what, ": ", reason);
+  };
+  std::vector<std::string> wanted = choice.frameworks;
+  if (wanted.empty()) wanted = {"native"};
+  for (const std::string& name : wanted) {
+    if (!find(name)) {
+      const std::string reason = reason_of([&] { add_framework_library(name, *this); });
+      if (!reason.empty()) {
+        refuse(name, reason);
+        continue;
       }
     }
-    log(concat(entry->name, " is not used: ", reason));
-    reasons += concat(reasons.empty() ? "" : "; ", entry->name, ": ", reason);
+    for (const auto& [entry, device] : candidates(*find(name), choice)) {
+      const std::string label = concat(name, "-", tensora::name(device.type));
+      const std::string kind(tensora::name(device.type));
+      std::unique_ptr<FrameworkBackend> backend;
+      const std::string reason = reason_of([&, entry = entry, device = device] {
+        check(!choice.require_gpu || !device.is_cpu(), "it uses no GPU, and one is required");
+        check(std::ranges::find(entry->devices, kind) != entry->devices.end(),
+              "the framework does not run on ", kind);
+        backend = entry->make(device);
+        ensure(backend != nullptr, name, ": no backend was made");
+        const bool is_sure = entry->is_own && (choice.device || device.is_cpu());
+        if (choice.self_test && !is_sure) self_test(*backend);
+      });
+      if (reason.empty()) {
+        log(concat(label, " is used"));
+        return backend;
+      }
+      refuse(label, reason);
+    }
   }
-  fail("backends: none can be used: ", reasons);
+  fail("frameworks: none can be used: ", reasons);
 }
 
 }  // namespace tensora::llm

@@ -1,37 +1,21 @@
 #pragma once
 
-#include <memory>
-#include <optional>
-
-#include "tensora/llm/backends/framework_backend.h"
-#include "tensora/llm/engine.h"
+#include "tensora/llm/backends/engine_backend.h"
 
 namespace tensora::llm {
 
-/// This library's own engine, on one device.
-class NativeBackend final : public FrameworkBackend {
+/// Tensora's own kernels, on one device.
+class NativeBackend final : public EngineBackend {
  public:
-  explicit NativeBackend(Device device);
-  ~NativeBackend() override;
+  explicit NativeBackend(Device device) : EngineBackend(device) {}
 
-  std::string name() const override;
-  bool uses_gpu() const override { return !device_.is_cpu(); }
-  void load_model(const std::string& path, const BackendOptions& options) override;
-  void load_tokenizer(const std::string& path) override;
-  Completion generate(const Request& request,
-                      const std::function<void(const Piece&)>& on_piece) override;
-  BackendMemory memory_usage() const override;
-  void cleanup() noexcept override;
+  std::string name() const override { return "native"; }
+  void load_synthetic(const std::string& shape, const std::string& type,
+                      const BackendOptions& options) override;
 
-  /// Made when it is first needed, with what is loaded then.
-  Engine& engine();
-
- private:
-  Device device_;
-  EngineParts parts_;
-  EngineOptions options_;
-  std::unique_ptr<Engine> engine_;
-  mutable std::optional<MemoryTracker> memory_;
+ protected:
+  std::shared_ptr<const Model> make_model(const ModelFile& file,
+                                          const LoadOptions& options) const override;
 };
 
 }  // namespace tensora::llm

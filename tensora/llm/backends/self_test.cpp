@@ -84,21 +84,21 @@ void self_test(FrameworkBackend& backend) {
   const std::string path = temporary.folder + "/tiny.gguf";
   write_tiny_model(path);
   const CleanupScope scope(backend);
-  backend.load_model(path, {.context = 64});
+  backend.load_model(path, {.engine = {.context = 64}});
   const Completion answer = backend.generate({.tokens = {1, 5, 9},
                                               .sampling = {.temperature = 0, .logprobs = true},
                                               .max_tokens = std::ssize(kAnswer)},
                                              nullptr);
-  check(answer.tokens.size() == std::size(kAnswer), "self_test: ", backend.name(), " gave ",
+  check(answer.tokens.size() == std::size(kAnswer), "self_test: ", backend.label(), " gave ",
         answer.tokens.size(), " tokens instead of ", std::size(kAnswer));
-  check(answer.logprobs.size() == answer.tokens.size(), "self_test: ", backend.name(),
+  check(answer.logprobs.size() == answer.tokens.size(), "self_test: ", backend.label(),
         " gave no log-probabilities");
   for (size_t i = 0; i < std::size(kAnswer); ++i) {
-    check(answer.tokens[i] == kAnswer[i].token, "self_test: ", backend.name(), " gave token ",
+    check(answer.tokens[i] == kAnswer[i].token, "self_test: ", backend.label(), " gave token ",
           answer.tokens[i], " at place ", i, " instead of ", kAnswer[i].token);
     // Room for activations of 8 bits of precision.
     const double found = answer.logprobs[i].logprob;
-    check(std::abs(found - kAnswer[i].logprob) < 0.05, "self_test: ", backend.name(),
+    check(std::abs(found - kAnswer[i].logprob) < 0.05, "self_test: ", backend.label(),
           " gave log-probability ", found, " at place ", i, " instead of ", kAnswer[i].logprob);
   }
 }

@@ -116,6 +116,39 @@ void write_tensors(const ModelFile& file, const std::string& folder,
     std::filesystem::remove(index);  // of an earlier export: it would be believed
 }
 
+// The folder of an export, with those above it that have to be made. Unless the export is finished,
+// what it wrote goes again, and so do the folders that were not there before.
+class NewFolder {
+ public:
+  explicit NewFolder(const std::string& folder) : folder_(folder) {
+    std::error_code error;
+    std::filesystem::path above = std::filesystem::absolute(folder_).lexically_normal();
+    if (above.filename().empty()) above = above.parent_path();  // "name/"
+    for (; !std::filesystem::exists(above, error); above = above.parent_path())
+      made_.push_back(above);
+    std::filesystem::create_directories(folder_, error);
+    check(!error, "the folder '", folder, "' cannot be made: ", error.message());
+  }
+  ~NewFolder() {
+    if (finished_ || made_.empty()) return;
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_, ignored)) {
+      const std::string name = entry.path().filename();
+      if (name.ends_with(".safetensors") || name.ends_with(".json"))
+        std::filesystem::remove(entry.path(), ignored);
+    }
+    for (const auto& folder : made_) std::filesystem::remove(folder, ignored);  // where empty
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+  void finish() { finished_ = true; }
+
+ private:
+  std::filesystem::path folder_;
+  std::vector<std::filesystem::path> made_;  // the innermost first
+  bool finished_ = false;
+};
+
 }  // namespace
 
 void export_folder(const ModelFile& file, const std::string& folder,
@@ -127,9 +160,7 @@ void export_folder(const ModelFile& file, const std::string& folder,
     const bool has_tokenizer = file.metadata().contains("tokenizer.ggml.tokens");
     const Json tokenizer = has_tokenizer ? tokenizer_json(file.metadata()) : Json();
     (void)targets_of(file, options);
-    std::error_code error;
-    std::filesystem::create_directories(folder, error);
-    check(!error, "the folder '", folder, "' cannot be made: ", error.message());
+    NewFolder made(folder);
     write_tensors(file, folder, options);
     if (has_tokenizer) {
       write_json(folder + "/tokenizer.json", tokenizer);
@@ -137,6 +168,7 @@ void export_folder(const ModelFile& file, const std::string& folder,
     }
     write_json(folder + "/generation_config.json", generation_config_json(file.metadata()));
     write_json(folder + "/config.json", config);
+    made.finish();
   });
 }
 
