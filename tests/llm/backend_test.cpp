@@ -14,8 +14,10 @@
 namespace tensora::llm {
 namespace {
 
-using testing::contains;
-using testing::error_of;
+using tensora::testing::contains;
+using tensora::testing::error_of;
+using tensora::testing::read_text;
+using tensora::testing::real_data;
 using testing::ToyModel;
 using testing::ToyTokenizer;
 
@@ -87,13 +89,13 @@ class EchoBackend final : public FrameworkBackend {
         const std::string text = tokenizer_ ? tokenizer_->bytes_of(token, {}) : "";
         answer.text += text;
         answer.tokens.push_back(token);
-        state->add(text, {.token = token});
+        state->add(text, {.token = token, .logprob = 0});
       }
       state->finish("", answer);
     });
     return Generation(std::move(state));
   }
-  ModelInfo model_info() const override { return {.summary = {.name = "echo"}}; }
+  ModelInfo model_info() const override { return {.summary = {.name = "echo"}, .config = {}}; }
   int64_t context() override { return 1000; }
   TokenizerPtr tokenizer() const override { return tokenizer_; }
   const ChatTemplate* chat_template() const override { return nullptr; }
@@ -257,7 +259,7 @@ TEST(Backend, CleansUpAfterAnError) {
 }
 
 TEST(Backend, TellsWhatAUserShouldKnow) {
-  const std::string path = testing::real_data("stories260K.gguf");
+  const std::string path = real_data("stories260K.gguf");
   if (path.empty()) GTEST_SKIP() << "../shared/data/stories260K.gguf is not there";
   NativeBackend backend{Device()};
   std::vector<std::string> notes;
@@ -278,14 +280,14 @@ TEST(Backend, TellsWhatAUserShouldKnow) {
 // docs/add-a-framework.md shows parts of the plugin, so what it says is compiled and run.
 TEST(Backend, ThePageShowsThePlugin) {
   const std::string root = TENSORA_TESTS "/../";
-  const std::string page = testing::read_text(root + "docs/add-a-framework.md");
+  const std::string page = read_text(root + "docs/add-a-framework.md");
   const std::string fence = "```", begin = fence + "cpp\n// file: ";
   int shown = 0;
   for (size_t at = page.find(begin); at != page.npos; at = page.find(begin, at + 1)) {
     const size_t line = page.find('\n', at + begin.size());
     const std::string file = page.substr(at + begin.size(), line - at - begin.size());
     const std::string part = page.substr(line + 1, page.find(fence, line) - line - 1);
-    EXPECT_TRUE(contains(testing::read_text(root + file), part)) << file << " lacks\n" << part;
+    EXPECT_TRUE(contains(read_text(root + file), part)) << file << " lacks\n" << part;
     ++shown;
   }
   EXPECT_EQ(shown, 4);

@@ -1,12 +1,9 @@
 // The engine with a real model: the golden story, and the same tokens however they are computed.
 #include <algorithm>
-#include <chrono>
-#include <thread>
 
 #include "../helpers.h"
 #include "../real_data.h"
 #include "../train/temporary_folder.h"
-#include "random_weights.h"
 #include "tensora/llm/backends/native_backend.h"
 #include "tensora/llm/benchmark.h"
 #include "tensora/llm/embed.h"
@@ -189,35 +186,6 @@ TEST_F(EngineModel, StepsAtOnceGiveTheTokensOfSingleSteps) {
                                 "do not fit the context of 64"));
   EXPECT_TRUE(testing::contains(testing::error_of([&] { single.generate(next, 1); }),
                                 "the option `generates`"));
-}
-
-// Cancelled while its prompt is read, a request does not wait for the end of the batch.
-TEST(EnginePrefill, IsGivenUpHalfWay) {
-  Metadata metadata = testing::small_metadata("llama");
-  metadata.set("llama.context_length", 4096);
-  metadata.set("llama.block_count", 96);
-  testing::RandomWeights weights;
-  const auto model = testing::make_model(testing::checked_config(metadata), weights);
-  Engine engine({.model = model}, {.max_sequences = 1, .max_batch_tokens = 2048});
-  const Request request{.tokens = Tokens(2048, 3), .max_tokens = 1, .reuse_prefix = false};
-  engine.generate(request);  // warms up
-  const double whole = engine.generate(request).timings.total;
-  for (const bool by_deadline : {false, true}) {
-    Request early = request;
-    if (by_deadline) early.deadline = whole / 8;
-    const auto began = std::chrono::steady_clock::now();
-    Generation generation = engine.submit(early);
-    if (!by_deadline) {
-      std::this_thread::sleep_for(std::chrono::duration<double>(whole / 8));
-      generation.cancel();
-    }
-    EXPECT_EQ(generation.wait().reason,
-              by_deadline ? FinishReason::deadline : FinishReason::cancelled);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-    EXPECT_LT(took.count(), whole * 0.6);
-  }
-  // The next request is not touched by that, and closing does not wait either.
-  EXPECT_EQ(engine.generate(request).usage.completion_tokens, 1);
 }
 
 TEST_F(EngineModel, BenchmarksCountWhatTheyRan) {
