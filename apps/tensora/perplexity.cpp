@@ -71,24 +71,27 @@ void add_perplexity(CLI::App& app) {
       ->required()
       ->type_name("MODEL");
   command->add_option("-f,--file", settings->file, "The text; -: standard input")->required();
-  command->add_option("-c,--context", settings->context, "Tokens that are read together")
-      ->check(CLI::Range(int64_t{2}, int64_t{1} << 24))
-      ->capture_default_str();
+  settings->context_option =
+      command
+          ->add_option("-c,--context", settings->context,
+                       "Context size (tokens of a window); at most the model's positions")
+          ->check(CLI::Range(int64_t{2}, int64_t{1} << 24))
+          ->capture_default_str();
   command
       ->add_option("--stride", settings->stride,
-                   "Begin the next part so many tokens later, and count what is new in it; 0: "
-                   "parts do not overlap, and their second halves count")
+                   "Stride between windows, in tokens, of which the new tokens count. 0: windows do "
+                   "not overlap, and the second half of each counts")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 24))
       ->capture_default_str();
-  command->add_option("-b,--batch", settings->batch, "Tokens that are computed at once")
+  command->add_option("-b,--batch", settings->batch, "Batch size, in tokens")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
-  command->add_option("--cache-type", settings->model.cache_type, "Of keys and values");
+  command->add_option("--cache-type", settings->model.cache_type, "KV-cache data type: f32, f16, bf16, q8_0, fp8");
   command->add_flag("--json", settings->json, "Print a JSON object");
   command->add_flag("-q,--quiet", settings->model.quiet, "No progress bar");
   add_model_options(*command, settings->model);
   command->footer(
-      "Lower is better: e to the mean surprise per token. Compare only models with the same\n"
+      "Lower is better: the exponential of the mean negative log-likelihood per token. Compare only models with the same\n"
       "tokenizer, or compare the bits per byte. Without --stride the figure is "
       "llama-perplexity's.\n\n"
       "Examples:\n"

@@ -14,6 +14,8 @@ import time
 MODEL = pathlib.Path(__file__).resolve().parents[3] / "shared/data/stories260K.gguf"
 LEFT, RIGHT, UP, DOWN, HOME, END, DELETE = "\x1b[D", "\x1b[C", "\x1b[A", "\x1b[B", "\x1b[H", "\x1b[F", "\x1b[3~"
 
+EDITING = "\x1b[?2004h"  # switches bracketed paste on
+
 
 class Terminal:
     """The program on a pseudo-terminal."""
@@ -41,7 +43,8 @@ class Terminal:
         os.write(self.master, keys.encode())
 
     def say(self, keys):
-        self.wait_for("> ")
+        """Types a line, once the program edits one."""
+        self.wait_for(EDITING)
         self.type(keys + "\r")
 
     def is_normal(self):
@@ -91,23 +94,21 @@ def test_questions(program, template):
         terminal = Terminal(program, "chat", str(MODEL), "-n", "2", "--template", template)
         terminal.say("hello")
         terminal.say("/save " + saved)
+        terminal.say("n")
         terminal.wait_for("replace it? [y/N] ")
-        terminal.type("n\r")
         terminal.say("/clear")
+        terminal.say("")
         terminal.wait_for("forget 2 messages? [y/N] ")
-        terminal.type("\r")
         terminal.say("/history")
         terminal.wait_for("[user] hello")
         with open(saved, encoding="utf-8") as file:
             assert file.read() == "precious"
         terminal.say("/save " + saved)
-        terminal.wait_for("[y/N] ")
-        terminal.type("y\r")
+        terminal.say("y")
         terminal.say("/clear")
-        terminal.wait_for("[y/N] ")
-        terminal.type("y\r")
+        terminal.say("y")
         terminal.say("/history")
-        assert "[user]" not in terminal.wait_for("> ")
+        assert "[user]" not in terminal.wait_for(EDITING)
         terminal.type("\x04")
         assert terminal.process.wait(30) == 0
         with open(saved, encoding="utf-8") as file:
@@ -116,10 +117,10 @@ def test_questions(program, template):
 
 def test_signals(program, template):
     terminal = Terminal(program, "chat", str(MODEL), "--template", template)
-    terminal.wait_for("> ")
+    terminal.wait_for(EDITING)
     terminal.type("half a line\x03")
     terminal.wait_for("(/bye or Ctrl-D leaves)")
-    terminal.wait_for("> ")
+    terminal.wait_for(EDITING)
     assert not terminal.is_normal()
     terminal.process.send_signal(signal.SIGTERM)
     assert terminal.process.wait(30) == -signal.SIGTERM
