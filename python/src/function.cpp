@@ -2,6 +2,7 @@
 
 #include <structmember.h>
 
+#include <algorithm>
 #include <map>
 
 #include "python/src/tensor_object.h"
@@ -15,7 +16,15 @@ struct FunctionObject {
   const FunctionTable* table;
   PyTypeObject* result_type;
   std::vector<const Overload*>* overloads;  // those of this function; lives for ever
+  bool random;                              // takes `generator`
 };
+
+// The functions whose numbers come from a generator.
+constexpr std::string_view kRandom[] = {
+    "bernoulli",   "bernoulli_",  "cauchy_",      "exponential_", "geometric_",
+    "log_normal_", "multinomial", "normal",       "normal_",      "rand",
+    "rand_like",   "randint",     "randint_like", "randn",        "randn_like",
+    "random_",     "randperm",    "rrelu",        "rrelu_",       "uniform_"};
 
 PyTypeObject *function_type, *method_type;
 FunctionObject* function_of(PyObject* self) { return reinterpret_cast<FunctionObject*>(self); }
@@ -36,9 +45,6 @@ PyObject *text_axis, *text_dim, *text_keepdims, *text_keepdim, *text_input, *tex
 bool same_text(PyObject* a, PyObject* b) {
   return a == b ||
          (PyUnicode_GET_LENGTH(a) == PyUnicode_GET_LENGTH(b) && PyUnicode_Compare(a, b) == 0);
-}
-bool is_handled_elsewhere(PyObject* name) {
-  return same_text(name, text_out) || same_text(name, text_generator);
 }
 
 int find_parameter(const Overload& overload, PyObject* name) {
@@ -71,8 +77,12 @@ bool takes_items(const Overload& overload, int at) {
 /// and tensors of one element for numbers.
 class Match {
  public:
-  Match(const Overload& overload, const Arguments& arguments, Call& call, bool lenient)
-      : overload_(overload), arguments_(arguments), call_(call), lenient_(lenient) {}
+  Match(const Overload& overload, const Arguments& arguments, Call& call, bool lenient, bool random)
+      : overload_(overload),
+        arguments_(arguments),
+        call_(call),
+        lenient_(lenient),
+        random_(random) {}
   ~Match() { Py_XDECREF(packed_); }
   Match(const Match&) = delete;
   Match& operator=(const Match&) = delete;
@@ -103,18 +113,27 @@ class Match {
     if (!arguments_.names) return true;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(arguments_.names); ++i) {
       PyObject* name = PyTuple_GET_ITEM(arguments_.names, i);
-      if (is_handled_elsewhere(name)) continue;
       const int at = find_parameter(overload_, name);
       if (at < 0) {
-        if (overload_.factory &&
-            (same_text(name, text_layout) || same_text(name, text_pin_memory) ||
-             same_text(name, text_memory_format)))
-          continue;
-        return false;
+        if (!take_extra(name, arguments_.values[arguments_.positional + i])) return false;
+        continue;
       }
       if (call_.arguments[at] || !take(at, arguments_.values[arguments_.positional + i]))
         return false;
     }
+    return true;
+  }
+  /// Keywords that are no parameters of the C++ functions.
+  bool take_extra(PyObject* name, PyObject* value) {
+    if (same_text(name, text_out)) return true;  // call_with_extras handles these two
+    if (same_text(name, text_generator)) return random_;
+    if (!overload_.factory) return false;
+    PyObject** place = same_text(name, text_layout)          ? &call_.layout
+                       : same_text(name, text_pin_memory)    ? &call_.pin_memory
+                       : same_text(name, text_memory_format) ? &call_.memory_format
+                                                             : nullptr;
+    if (!place) return false;
+    *place = value == Py_None ? nullptr : value;
     return true;
   }
   bool is_complete() const {
@@ -156,6 +175,7 @@ class Match {
   const Arguments& arguments_;
   Call& call_;
   bool lenient_;
+  bool random_;
   PyObject* packed_ = nullptr;
 };
 
@@ -183,16 +203,38 @@ class Match {
 
 // ---- calling -----------------------------------------------------------------------------------
 
+/// What a factory made, in the memory format and the kind of memory that the call names.
+PyObject* finished(const Call& call, Owned made) {
+  if (call.layout && Py_TYPE(call.layout) != layout_type)
+    raise_type_error("layout must be tensora.strided, got ", Py_TYPE(call.layout)->tp_name);
+  if (call.memory_format) {
+    if (Py_TYPE(call.memory_format) != format_type)
+      raise_type_error("memory_format must be a tensora.memory_format, got ",
+                       Py_TYPE(call.memory_format)->tp_name);
+    const auto format = get<MemoryFormat>(call.memory_format);
+    const Tensor& tensor = tensor_of(made.get());
+    if (format != MemoryFormat::preserve) {
+      const Tensor moved = to(tensor.detach(), format);
+      if (tensor.requires_grad()) moved.requires_grad_(true);
+      made = Owned(wrap(moved));
+    }
+  }
+  if (call.pin_memory && get<bool>(call.pin_memory))
+    return PyObject_CallMethod(made.get(), "pin_memory", nullptr);
+  return made.release();
+}
+
 PyObject* call_matching(FunctionObject& function, const Arguments& arguments) {
   for (const bool lenient : {false, true})
     for (const Overload* overload : *function.overloads) {
       Call call;
-      Match match(*overload, arguments, call, lenient);
+      Match match(*overload, arguments, call, lenient, function.random);
       if (!match.succeeds()) continue;
       call.fields = function.table->fields;
       call.result_type = &function.result_type;
       call.release |= overload->factory;
-      return overload->invoke(call);
+      if (!call.layout && !call.memory_format && !call.pin_memory) return overload->invoke(call);
+      return finished(call, Owned(overload->invoke(call)));
     }
   raise_no_match(function, arguments);
 }
@@ -332,6 +374,7 @@ Owned make_function(PyTypeObject* type, const FunctionTable& table, bool methods
   function->table = &table;
   function->result_type = nullptr;
   function->overloads = overloads.release();
+  function->random = !*table.module && std::ranges::find(kRandom, table.name) != std::end(kRandom);
   return object;
 }
 

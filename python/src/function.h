@@ -22,6 +22,8 @@ struct Call {
   const char* const* fields = nullptr;  // names of the results, for a named tuple
   PyTypeObject** result_type = nullptr;
   bool release = false;  // large work: other Python threads may run meanwhile
+  // What a factory takes beside the options of C++.
+  PyObject *layout = nullptr, *pin_memory = nullptr, *memory_format = nullptr;
 };
 
 struct Overload {
@@ -29,7 +31,7 @@ struct Overload {
   int count;
   PyObject* (*invoke)(const Call& call);
   bool method;                 // the first parameter is called self
-  bool factory;                // takes options, and ignores layout, pin_memory and memory_format
+  bool factory;                // takes options, and layout, pin_memory and memory_format
   PyObject** names = nullptr;  // interned, filled when the module is made
 };
 

@@ -21,7 +21,9 @@ PyObject* module_tensor(PyObject*, PyObject* args, PyObject* keywords) {
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$OOOO", const_cast<char**>(names), &data,
                                      &given[0], &given[1], &given[2], &pinned))
       return nullptr;
-    return wrap(make_from(data, get_options(given, {})));
+    Owned made(wrap(make_from(data, get_options(given, {}))));
+    if (!pinned || pinned == Py_None || !get<bool>(pinned)) return made.release();
+    return PyObject_CallMethod(made.get(), "pin_memory", nullptr);
   });
 }
 
@@ -93,4 +95,6 @@ NB_MODULE(_C, module) {  // NOLINT: a macro of nanobind
   bind_optim(module);
   bind_train(module);
   bind_llm(module);
+  bind_storage(module);
+  watch_signals();
 }

@@ -68,9 +68,8 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     if p is None or (p == "fro" and (dim is None or isinstance(dim, int) or len(dim) <= 2)):
         p = 2
     if isinstance(p, str):
-        return _C.linalg.matrix_norm(input, p, (-2, -1) if dim is None else dim, keepdim, dtype)
-    result = _C.norm(input, p, () if dim is None else dim, keepdim, dtype)
-    return result if out is None else out.copy_(result)
+        return _C.linalg.matrix_norm(input, p, (-2, -1) if dim is None else dim, keepdim, dtype, out=out)
+    return _C.norm(input, p, () if dim is None else dim, keepdim, dtype, out=out)
 
 
 @_public
@@ -89,10 +88,10 @@ def tensordot(a, b, dims=2, out=None):
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
-        return _C.tensordot(a, b, dims)
+        return _C.tensordot(a, b, dims, out=out)
     first, second = dims
     return _C.tensordot(a, b, [first] if isinstance(first, int) else list(first),
-                        [second] if isinstance(second, int) else list(second))
+                        [second] if isinstance(second, int) else list(second), out=out)
 
 
 @_public
@@ -205,8 +204,12 @@ def float_power(input, exponent):
 def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
     """Each element (along `dim`) as often as `repeats` says."""
     if repeats is None:
-        return _C.repeat_interleave(_C.arange(input.shape[0]), input)
-    return _C.repeat_interleave(input, repeats, dim)
+        result, at = _C.repeat_interleave(_C.arange(input.shape[0]), input), 0
+    else:
+        result, at = _C.repeat_interleave(input, repeats, dim), 0 if dim is None else dim
+    if output_size is not None and output_size != result.shape[at]:
+        raise RuntimeError(f"repeat_interleave: output_size is {output_size}, but the repeats sum to {result.shape[at]}")
+    return result
 
 
 @_replaces
@@ -241,7 +244,19 @@ def resolve_neg(input):
     return input
 
 
-unsafe_chunk, unsafe_split, trapz = _C.chunk, _C.split, _C.trapezoid
+@_public
+def split(tensor, split_size_or_sections, dim=0):
+    """Views of `split_size` rows each, or of the sizes that a list names."""
+    return _C.split(tensor, split_size_or_sections, dim)
+
+
+def _split_method(self, split_size, dim=0):
+    """Views of `split_size` rows each, or of the sizes that a list names."""
+    return _C.split(self, split_size, dim)
+
+
+Tensor.split = _split_method
+unsafe_chunk, unsafe_split, trapz = _C.chunk, split, _C.trapezoid
 __all__ += ["unsafe_chunk", "unsafe_split", "trapz"]
 
 

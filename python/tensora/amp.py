@@ -1,4 +1,6 @@
 """Automatic mixed precision."""
+import functools
+
 from . import _C
 from ._C import Tensor
 from ._modes import autocast as _autocast
@@ -55,11 +57,45 @@ class GradScaler:
         return getattr(self._scaler, name)
 
 
-def custom_fwd(function=None, **_):
-    return function if function is not None else (lambda f: f)
+def _cast(value, device_type, dtype):
+    """Floating tensors of the device as `dtype`, in containers too; float64 stays."""
+    if isinstance(value, Tensor):
+        wanted = value.is_floating_point() and value.device.type == device_type and value.dtype is not _C.float64
+        return value.to(dtype) if wanted else value
+    if isinstance(value, dict):
+        return {_cast(k, device_type, dtype): _cast(v, device_type, dtype) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_cast(v, device_type, dtype) for v in value)
+    return value
 
 
-custom_bwd = custom_fwd
+def custom_fwd(fwd=None, *, device_type="cuda", cast_inputs=None):
+    """Decorates the forward of a Function: with `cast_inputs`, autocast casts its inputs to that dtype and is off in it."""
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def run(ctx, *args, **kwargs):
+        enabled = _C._is_autocast_enabled(device_type)
+        ctx._autocast = enabled and cast_inputs is None, _C._autocast_dtype(device_type)
+        if cast_inputs is None or not enabled:
+            return fwd(ctx, *args, **kwargs)
+        with _autocast(device_type, enabled=False):
+            return fwd(ctx, *_cast(args, device_type, cast_inputs), **_cast(kwargs, device_type, cast_inputs))
+    return run
+
+
+def custom_bwd(bwd=None, *, device_type="cuda"):
+    """Decorates the backward of such a Function: it runs with autocast as it was in forward."""
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def run(ctx, *args, **kwargs):
+        enabled, dtype = ctx._autocast
+        with _autocast(device_type, dtype=dtype, enabled=enabled):
+            return bwd(ctx, *args, **kwargs)
+    return run
 
 
 def is_autocast_available(device_type):

@@ -16,7 +16,7 @@ class profile:
     """
 
     def __init__(self, *, activities=None, schedule=None, on_trace_ready=None, record_shapes=False, with_stack=False,
-                 profile_memory=False, **_):
+                 profile_memory=False, with_flops=False, with_modules=False):
         self._ready, self._result = on_trace_ready, None
 
     def __enter__(self):
@@ -31,11 +31,12 @@ class profile:
     def step(self):
         """Marks the end of an iteration; nothing to do."""
 
-    def table(self, row_limit=20, **_):
-        """Ops by the time spent in them."""
+    def table(self, sort_by=None, row_limit=20):
+        """Ops by the time spent in them, whatever `sort_by` names."""
         return self._result.table(row_limit)
 
-    def key_averages(self, **_):
+    def key_averages(self, group_by_input_shape=False, group_by_stack_n=0):
+        """The profile itself: its table has one row per op."""
         return self
 
     def export_chrome_trace(self, path):

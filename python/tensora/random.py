@@ -8,8 +8,8 @@ default_generator = _C.default_generator
 
 
 @contextlib.contextmanager
-def fork_rng(devices=None, enabled=True, **_):
-    """Restores the generator's state at the end of the scope."""
+def fork_rng(devices=None, enabled=True, _caller="fork_rng", _devices_kw="devices", device_type="cuda"):
+    """Restores the generator's state at the end of the scope; all devices share the generator."""
     state = get_rng_state() if enabled else None
     try:
         yield

@@ -1,10 +1,14 @@
 """Gradients: backward, grad, functions of one's own, and checks of gradients."""
+import warnings
+
 from .. import _C
 from .._C import Tensor
-from .._modes import no_grad, enable_grad, set_grad_enabled, inference_mode  # noqa: F401
+from .._modes import (
+    no_grad as no_grad, enable_grad as enable_grad, set_grad_enabled as set_grad_enabled,
+    inference_mode as inference_mode)
 from . import forward_ad, functional, graph  # noqa: F401
-from .function import Function, once_differentiable  # noqa: F401
-from .gradcheck import gradcheck, gradgradcheck  # noqa: F401
+from .function import Function as Function, once_differentiable as once_differentiable
+from .gradcheck import gradcheck as gradcheck, gradgradcheck as gradgradcheck
 
 Variable = Tensor
 
@@ -15,6 +19,11 @@ def _listed(value):
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
     """Accumulates the gradients of `tensors` into the leaves, or into `inputs` alone."""
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise RuntimeError("`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. "
+                               "Please only use `grad_tensors`.")
+        grad_tensors = grad_variables
     tensors = _listed(tensors)
     given = [None] * len(tensors) if grad_tensors is None else _listed(grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
@@ -36,6 +45,9 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     >>> tensora.autograd.grad(x ** 3, x)
     (tensor(12.),)
     """
+    if not only_inputs:
+        warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True).", FutureWarning,
+                      stacklevel=2)
     if is_grads_batched:
         raise NotImplementedError("grad: is_grads_batched is not supported; call it once for each gradient")
     outputs, inputs = _listed(outputs), _listed(inputs)
@@ -48,11 +60,11 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
 
 
 class set_detect_anomaly:
-    """A backward that produces NaN raises, naming the forward op."""
+    """A backward that produces NaN raises, naming the forward op; with check_nan=False there is nothing to check."""
 
     def __init__(self, mode=True, check_nan=True):
         self._before = _C.is_anomaly_enabled()
-        _C._set_detect_anomaly(mode)
+        _C._set_detect_anomaly(bool(mode and check_nan))
 
     def __enter__(self):
         return self

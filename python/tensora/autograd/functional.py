@@ -50,8 +50,17 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
     return outputs[0] if one else tuple(outputs), products[0] if one else tuple(products)
 
 
+def _check_strategy(strategy, vectorize, create_graph):
+    """Both strategies give the same derivatives, and are computed in reverse; PyTorch's conditions are checked."""
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise ValueError(f"expected strategy 'forward-mode' or 'reverse-mode', got {strategy!r}")
+    if strategy == "forward-mode" and (create_graph or not vectorize):
+        raise NotImplementedError("the strategy 'forward-mode' needs vectorize=True and create_graph=False")
+
+
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
     """All derivatives of the outputs: shape of the output, then shape of the input."""
+    _check_strategy(strategy, vectorize, create_graph)
     single, inputs = _inputs(inputs, create_graph)
     one, outputs = _call(func, inputs)
     result = []
@@ -71,6 +80,7 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, st
 
 def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
     """The second derivatives of a function with one element as its result."""
+    _check_strategy(outer_jacobian_strategy, vectorize, create_graph)
     single = isinstance(inputs, Tensor)
     listed = (inputs,) if single else tuple(inputs)
 

@@ -35,8 +35,19 @@ def _numeric(func, inputs, which, eps):
 
 
 def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, nondet_tol=0.0,
-              check_undefined_grad=True, check_grad_dtypes=False, check_batched_grad=False, fast_mode=False, **_):
-    """True if the gradients of func agree with finite differences; use float64 inputs."""
+              check_undefined_grad=True, check_grad_dtypes=False, check_batched_grad=False,
+              check_batched_forward_grad=False, check_forward_ad=False, check_backward_ad=True, fast_mode=False,
+              masked=None):
+    """True if the gradients of func agree with finite differences; use float64 inputs.
+
+    All elements are compared, with fast_mode too; undefined gradients are not tried.
+    """
+    for name, asked in (("check_batched_grad", check_batched_grad), ("check_forward_ad", check_forward_ad),
+                        ("check_batched_forward_grad", check_batched_forward_grad), ("masked", masked)):
+        if asked:
+            raise NotImplementedError(f"gradcheck: {name}=True is not supported")
+    if not check_backward_ad:
+        return True
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     wanted = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
     if not wanted:
@@ -44,7 +55,7 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
                          "but none of the them have requires_grad=True.")
     try:
         for which in wanted:
-            _compare(func, inputs, which, eps, atol, rtol)
+            _compare(func, inputs, which, (eps, atol, rtol, nondet_tol), check_grad_dtypes)
     except GradcheckError:
         if raise_exception:
             raise
@@ -52,7 +63,8 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
     return True
 
 
-def _compare(func, inputs, which, eps, atol, rtol):
+def _compare(func, inputs, which, tolerances, check_grad_dtypes):
+    eps, atol, rtol, nondet_tol = tolerances
     numeric = _numeric(func, inputs, which, eps)  # recorded too: func may ask for gradients itself
     outputs = [o for o in _outputs(func, inputs)]
     for j, output in enumerate(outputs):
@@ -61,6 +73,8 @@ def _compare(func, inputs, which, eps, atol, rtol):
         flat = output.reshape(-1)
         for k in range(flat.numel()):
             gradient = _C._grad([flat[k]], [inputs[which]], [None], True, False, True)[0]
+            _check_gradient(gradient, lambda: _C._grad([flat[k]], [inputs[which]], [None], True, False, True)[0],
+                            inputs[which], nondet_tol, check_grad_dtypes)
             analytic = _C.zeros_like(inputs[which]) if gradient is None else gradient
             expected = _C.stack([row[j][k] for row in numeric]) if numeric else analytic.reshape(-1)
             if not _C.allclose(analytic.reshape(-1), expected.to(analytic.dtype), rtol, atol):
@@ -69,9 +83,23 @@ def _compare(func, inputs, which, eps, atol, rtol):
                     f"numerical:{expected}\nanalytical:{analytic.reshape(-1)}")
 
 
+def _check_gradient(gradient, again, input, nondet_tol, check_grad_dtypes):
+    """Raises if the gradient has another dtype than its input, or differs when it is computed a second time."""
+    if gradient is None:
+        return
+    if check_grad_dtypes and gradient.dtype is not input.dtype:
+        raise GradcheckError(f"the gradient is {gradient.dtype}, and its input {input.dtype}")
+    if not _C.allclose(gradient, again(), 0.0, nondet_tol, True):
+        raise GradcheckError("Backward is not reentrant, i.e., running backward with same input and grad_output "
+                             "multiple times gives different values, although analytical gradient matches numerical "
+                             f"gradient. The tolerance for nondeterminism was {nondet_tol}.")
+
+
 def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3, gen_non_contig_grad_outputs=False,
                   raise_exception=True, **options):
-    """The same for the gradients of the gradients."""
+    """The same for the gradients of the gradients; `options` are those of gradcheck."""
+    if gen_non_contig_grad_outputs:
+        raise NotImplementedError("gradgradcheck: gen_non_contig_grad_outputs=True is not supported")
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     count = len(inputs)
     wanted = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
@@ -85,4 +113,4 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
         found = _C._grad(outputs, [args[i] for i in wanted], list(args[count:]), True, True, True)
         return tuple(g for g in found if g is not None)
     return gradcheck(gradients, tuple(inputs) + tuple(grad_outputs), eps=eps, atol=atol, rtol=rtol,
-                     raise_exception=raise_exception)
+                     raise_exception=raise_exception, **options)

@@ -6,7 +6,7 @@ from . import _index, _native
 class Stream:
     """A queue of work; work of different streams may overlap."""
 
-    def __init__(self, device=None, priority=0, **ignored):
+    def __init__(self, device=None, priority=0):
         self._stream = _native().Stream(_index(device))
 
     @classmethod

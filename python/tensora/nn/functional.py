@@ -1,6 +1,7 @@
 """The functions behind the layers. Those that are not written out here are the ops themselves."""
 import builtins
 import math
+import warnings
 
 from .. import _C
 from .._C import Tensor
@@ -86,6 +87,8 @@ def _dim(input, dim):
 
 
 def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
     return _C.gumbel_softmax(logits, float(tau), hard, dim)
 
 
@@ -151,9 +154,9 @@ for _n in (1, 2, 3):
 
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
     """Divided by the norm along `dim`."""
-    if isinstance(dim, int):
+    if isinstance(dim, int) and out is None:
         return _C.normalize(input, p, dim, eps)
-    return input / _C.norm(input, p, dim, True).clamp_min(eps)
+    return _C.div(input, _C.norm(input, p, dim, True).clamp_min(eps), out=out)
 
 
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
@@ -203,18 +206,44 @@ def _loss(name):
     return loss
 
 
-for _name in ("l1_loss", "soft_margin_loss", "multilabel_margin_loss", "kl_div", "smooth_l1_loss"):
+for _name in ("soft_margin_loss", "multilabel_margin_loss", "kl_div", "smooth_l1_loss"):
     globals()[_name] = _loss(_name)
 
 
-def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+def _weighted(losses, weight, input, reduction, total=None):
+    """Reduces losses times weights; the mean divides by `total`, or by the number of losses."""
+    if weight.shape != input.shape:
+        raise ValueError("Weights and input must have the same size.")
+    if reduction not in ("none", "sum", "mean"):
+        raise ValueError(f"Invalid reduction mode: {reduction}. Expected one of 'none', 'mean', 'sum'.")
+    losses = losses * weight
+    if reduction == "none":
+        return losses
+    if reduction == "sum":
+        return losses.sum()
+    return losses.mean() if total is None else losses.sum() / total
+
+
+def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """The mean absolute difference."""
+    reduction = _reduction(reduction, size_average, reduce)
     if weight is not None:
-        losses = weight * (input - target) ** 2
-        return losses if reduction == "none" else losses.sum() / (weight.expand_as(losses).sum() if reduction == "mean" else 1)
-    return _C.mse_loss(input, target, _reduction(reduction, size_average, reduce))
+        return _weighted((input - target).abs(), weight, input, reduction, weight.sum())
+    return _C.l1_loss(input, target, reduction)
+
+
+def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
+    """The mean squared difference."""
+    reduction = _reduction(reduction, size_average, reduce)
+    if weight is not None:
+        return _weighted((input - target) ** 2, weight, input, reduction, weight.sum())
+    return _C.mse_loss(input, target, reduction)
 
 
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
+    """Squared differences up to `delta`, absolute ones beyond it."""
+    if weight is not None:
+        return _weighted(_C.huber_loss(input, target, "none", delta), weight, input, reduction)
     return _C.huber_loss(input, target, reduction, delta)
 
 
@@ -316,6 +345,8 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
         if key_padding_mask is not None:
             key_padding_mask = key_padding_mask.unsqueeze(0)
     length, batch, width = query.shape
+    if width != embed_dim_to_check:
+        raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}")
     if use_separate_proj_weight:
         weights = (q_proj_weight, k_proj_weight, v_proj_weight)
     else:
@@ -323,11 +354,15 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
     biases = in_proj_bias.chunk(3) if in_proj_bias is not None else (None,) * 3
     q, k, v = (_C.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases))
     if bias_k is not None:
+        if static_k is not None or static_v is not None:
+            raise AssertionError("bias cannot be added to static key or value.")
         k, v = _C.cat([k, bias_k.repeat(1, batch, 1)]), _C.cat([v, bias_v.repeat(1, batch, 1)])
         attn_mask = pad(attn_mask, (0, 1)) if attn_mask is not None else None
         key_padding_mask = pad(key_padding_mask, (0, 1)) if key_padding_mask is not None else None
     head = width // num_heads
     q, k, v = (x.reshape(x.shape[0], batch, num_heads, -1).permute(1, 2, 0, 3) for x in (q, k, v))
+    k = k if static_k is None else _static(static_k, "static_k", batch, num_heads, head)
+    v = v if static_v is None else _static(static_v, "static_v", batch, num_heads, head)
     if add_zero_attn:
         k, v = (_C.cat([x, x.new_zeros(batch, num_heads, 1, head)], 2) for x in (k, v))
         attn_mask = pad(attn_mask, (0, 1)) if attn_mask is not None else None
@@ -347,6 +382,13 @@ def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_head
     if not batched:
         result, weights = result.squeeze(1), weights.squeeze(0) if weights is not None else None
     return result, weights
+
+
+def _static(given, name, batch, heads, head):
+    """Keys or values that were projected before: [N * heads, S, head] as [N, heads, S, head]."""
+    if given.dim() != 3 or given.shape[0] != batch * heads or given.shape[2] != head:
+        raise AssertionError(f"expecting {name} of shape ({batch * heads}, S, {head}), but got {tuple(given.shape)}")
+    return given.reshape(batch, heads, given.shape[1], head)
 
 
 def _attention_mask(attn_mask, key_padding_mask, batch, heads, dtype):

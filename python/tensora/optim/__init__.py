@@ -1,5 +1,7 @@
 """Optimizers; the C++ ones."""
 from . import lr_scheduler, swa_utils  # noqa: F401
-from .optimizer import (SGD, ASGD, Adadelta, Adafactor, Adagrad, Adam, Adamax, AdamW, LBFGS, Lion, Muon, NAdam,  # noqa: F401
-                        Optimizer, RAdam, RMSprop)
-from .rprop import Rprop  # noqa: F401
+from .optimizer import (
+    SGD as SGD, ASGD as ASGD, Adadelta as Adadelta, Adafactor as Adafactor, Adagrad as Adagrad,
+    Adam as Adam, Adamax as Adamax, AdamW as AdamW, LBFGS as LBFGS, Lion as Lion, Muon as Muon,
+    NAdam as NAdam, Optimizer as Optimizer, RAdam as RAdam, RMSprop as RMSprop)
+from .rprop import Rprop as Rprop

@@ -6,8 +6,13 @@ from .._C import Tensor
 from .._modes import enable_grad, no_grad
 from ..nn.modules.module import RemovableHandle
 
-# Options that choose between PyTorch's implementations of one thing.
+# Options that choose between PyTorch's implementations of one thing, and one that is refused.
 _IGNORED = {"foreach", "fused", "differentiable"}
+
+
+def _refuse_differentiable(differentiable):
+    if differentiable:
+        raise NotImplementedError("optimizers: differentiable=True is not supported, a step records no graph")
 
 
 class Optimizer:
@@ -211,6 +216,7 @@ class _State:
 
 def _given(arguments):
     """The options among a constructor's arguments."""
+    _refuse_differentiable(arguments.get("differentiable"))
     return {k: v.item() if isinstance(v, Tensor) else v for k, v in arguments.items()
             if k not in _IGNORED and k not in ("self", "params", "__class__")}
 
@@ -354,7 +360,9 @@ class _PerParameter(Optimizer):
 class ASGD(_PerParameter):
     """Averaged stochastic gradient descent."""
 
-    def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0.0, maximize=False, **_):
+    def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0.0, foreach=None, maximize=False,
+                 differentiable=False, capturable=False):
+        _refuse_differentiable(differentiable)
         super().__init__(params, dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay,
                                       maximize=maximize))
 

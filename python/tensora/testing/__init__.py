@@ -12,7 +12,9 @@ def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=Non
 
     >>> tensora.testing.assert_close(tensora.ones(2), tensora.ones(2) + 1e-7)
     """
-    options = dict(rtol=rtol, atol=atol, equal_nan=equal_nan, check_device=check_device, check_dtype=check_dtype, msg=msg)
+    options = dict(allow_subclasses=allow_subclasses, rtol=rtol, atol=atol, equal_nan=equal_nan,
+                   check_device=check_device, check_dtype=check_dtype, check_layout=check_layout,
+                   check_stride=check_stride, msg=msg)
     if isinstance(expected, dict):
         if not isinstance(actual, dict) or actual.keys() != expected.keys():
             raise AssertionError("The keys of the mappings do not match")
@@ -31,19 +33,23 @@ def assert_close(actual, expected, *, allow_subclasses=True, rtol=None, atol=Non
         return
     if (rtol is None) != (atol is None):
         raise ValueError("Both rtol and atol must be specified or both unspecified")
+    if not allow_subclasses and type(actual) is not type(expected):
+        raise TypeError(f"assert_close: {type(actual)} and {type(expected)} are different types, and "
+                        "allow_subclasses=False")
     actual, expected = (x if isinstance(x, Tensor) else _C.tensor(x) for x in (actual, expected))
-    problem = _difference(actual.detach(), expected.detach(), rtol, atol, equal_nan, check_device, check_dtype)
+    checked = [name for name, wanted in (("device", check_device), ("dtype", check_dtype), ("layout", check_layout),
+                                         ("stride", check_stride)) if wanted]
+    problem = _difference(actual.detach(), expected.detach(), rtol, atol, equal_nan, checked)
     if problem:
         raise AssertionError(msg(problem) if callable(msg) else msg or problem)
 
 
-def _difference(actual, expected, rtol, atol, equal_nan, check_device, check_dtype):
-    if actual.shape != expected.shape:
-        return f"The values for attribute 'shape' do not match: {actual.shape} != {expected.shape}."
-    if check_device and actual.device != expected.device:
-        return f"The values for attribute 'device' do not match: {actual.device} != {expected.device}."
-    if check_dtype and actual.dtype is not expected.dtype:
-        return f"The values for attribute 'dtype' do not match: {actual.dtype} != {expected.dtype}."
+def _difference(actual, expected, rtol, atol, equal_nan, checked):
+    for name in ["shape"] + checked:
+        first, second = (getattr(x, name) for x in (actual, expected))
+        first, second = (first(), second()) if name == "stride" else (first, second)
+        if first != second:
+            return f"The values for attribute '{name}' do not match: {first} != {second}."
     if rtol is None:
         rtol, atol = (max(a, b) for a, b in zip(_TOLERANCES.get(actual.dtype, (0, 0)),
                                                 _TOLERANCES.get(expected.dtype, (0, 0))))
@@ -65,14 +71,23 @@ def _difference(actual, expected, rtol, atol, equal_nan, check_device, check_dty
             f"(relative differences up to {rtol} are allowed)")
 
 
-def make_tensor(*shape, dtype, device="cpu", low=None, high=None, requires_grad=False, noncontiguous=False, **_):
+def make_tensor(*shape, dtype, device="cpu", low=None, high=None, requires_grad=False, noncontiguous=False,
+                exclude_zero=False, memory_format=None):
     """A tensor of random numbers between low and high."""
     shape = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
     low, high = -9 if low is None else low, 9 if high is None else high
+    if noncontiguous:
+        if memory_format is not None:
+            raise ValueError("The parameters `noncontiguous` and `memory_format` are mutually exclusive")
+        shape = shape[:-1] + (2 * shape[-1],) if shape else shape
     if dtype is _C.bool:
         tensor = _C.randint(0, 2, shape, device=device).to(_C.bool)
     elif dtype.is_floating_point or dtype.is_complex:
         tensor = (_C.rand(shape, device=device, dtype=_C.float64) * (high - low) + low).to(dtype)
     else:
         tensor = _C.randint(max(0, int(low)) if dtype is _C.uint8 else int(low), int(high) + 1, shape, device=device).to(dtype)
+    if exclude_zero:
+        tensor[tensor == 0] = 1
+    tensor = tensor[..., ::2] if noncontiguous and shape else tensor
+    tensor = tensor if memory_format is None else tensor.to(memory_format=memory_format)
     return tensor.requires_grad_() if requires_grad else tensor

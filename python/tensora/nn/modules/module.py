@@ -1,5 +1,6 @@
 """The base of all modules."""
 from collections import OrderedDict
+from typing import Any, Callable
 
 from ... import _C
 from ..._C import Tensor
@@ -13,6 +14,10 @@ from .state import Stateful
 def _indented(text, spaces):
     first, *rest = text.split("\n")
     return "\n".join([first] + [" " * spaces + line for line in rest])
+
+
+def _unimplemented(self, *input):
+    raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
 
 class Module(Stateful, Hooked):
@@ -48,10 +53,9 @@ class Module(Stateful, Hooked):
 
     # ---- calling ----
 
-    def forward(self, *input):
-        raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
+    forward: Callable[..., Any] = _unimplemented
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks):
             return self.forward(*args, **kwargs)
         return self._call_with_hooks(args, kwargs)
@@ -272,7 +276,7 @@ class Module(Stateful, Hooked):
         return self
 
     def _apply(self, fn, recurse=True):
-        for module in self.children():
+        for module in self.children() if recurse else ():
             module._apply(fn)
         for name, parameter in self._parameters.items():
             if parameter is not None:
@@ -313,7 +317,7 @@ class Module(Stateful, Hooked):
         return self._apply(lambda t: t.cpu())
 
     def to_empty(self, *, device, recurse=True):
-        return self._apply(lambda t: _C.empty_like(t, device=device))
+        return self._apply(lambda t: _C.empty_like(t, device=device), recurse)
 
     def _floating(self, dtype):
         return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
@@ -360,7 +364,8 @@ class Module(Stateful, Hooked):
                     parameter.grad = _C.zeros_like(parameter.grad)
 
     def share_memory(self):
-        return self
+        """Moves parameters and buffers into memory that processes share."""
+        return self._apply(lambda t: t.share_memory_())
 
     def compile(self, *args, **kwargs):
         return None
