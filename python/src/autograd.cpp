@@ -98,7 +98,7 @@ int set_grad(PyObject* self, PyObject* value, void*) {
       -1);
 }
 PyObject* get_data(PyObject* self, void*) {
-  return guarded([&] { return wrap(tensor_of(self).detach()); });
+  return guarded([&] { return wrap(data_of(tensor_of(self))); });
 }
 int set_data(PyObject* self, PyObject* value, void*) {
   return guarded(

@@ -116,7 +116,10 @@ void bind_modes(nb::module_& module) {
   module.def("_set_detect_anomaly", &set_detect_anomaly);
   module.def("is_anomaly_enabled", &is_anomaly_enabled);
   module.def("get_num_threads", &get_num_threads);
-  module.def("set_num_threads", &set_num_threads);
+  module.def("set_num_threads", [](int threads) {
+    const ReleaseGil free;  // waits for a computation, which may wait for the GIL
+    set_num_threads(threads);
+  });
   module.def("_wrap_number",
              [](nb::handle number) { return wrap_number(get<Scalar>(number.ptr())); });
   module.def("_set_printoptions", [](int precision, int64_t threshold, int64_t edgeitems,

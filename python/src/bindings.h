@@ -23,6 +23,9 @@ void bind_nn(nanobind::module_& module);
 void bind_optim(nanobind::module_& module);
 void bind_train(nanobind::module_& module);
 void bind_llm(nanobind::module_& module);
+void bind_storage(nanobind::module_& module);
+/// Lets Ctrl-C end long computations.
+void watch_signals();
 
 /// Trees of plain values and tensors, as dicts and lists.
 Value to_value(PyObject* object);

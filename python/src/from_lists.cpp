@@ -1,5 +1,6 @@
 #include "python/src/tensor_object.h"
 #include "python/src/values.h"
+#include "tensora/core/fit_scalar.h"
 #include "tensora/tensora.h"
 
 // Tensors of numbers and nested lists.
@@ -21,8 +22,20 @@ bool is_list(PyObject* object) {
 struct Outline {
   Shape sizes;
   Scalar::Kind kind = Scalar::Kind::boolean;
-  bool numbers = false;  // there is at least one
-  bool arrays = false;   // some items are tensors or arrays with dims
+  bool numbers = false;             // there is at least one
+  std::optional<DType> of_tensors;  // of the items that are tensors of one element
+  bool arrays = false;              // some items are arrays with dims
+
+  bool has_items() const { return numbers || of_tensors; }
+  /// The dtype of a tensor of these items, if the caller names none.
+  DType dtype() const {
+    if (!numbers) return of_tensors.value_or(default_dtype());
+    const DType own = kind == Scalar::Kind::boolean   ? kBool
+                      : kind == Scalar::Kind::integer ? kInt64
+                      : kind == Scalar::Kind::complex ? complex_dtype(default_dtype())
+                                                      : default_dtype();
+    return of_tensors ? promote_types(own, *of_tensors) : own;
+  }
 };
 
 Scalar::Kind kind_of(PyObject* number) {
@@ -32,17 +45,26 @@ Scalar::Kind kind_of(PyObject* number) {
   return get<Scalar>(number).kind();
 }
 
+/// A tensor in a list stands for its only element.
+void add_tensor(const Tensor& tensor, Outline& result) {
+  if (tensor.numel() != 1)
+    raise(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
+  result.of_tensors =
+      result.of_tensors ? promote_types(*result.of_tensors, tensor.dtype()) : tensor.dtype();
+}
+
 void outline(PyObject* object, size_t depth, Outline& result) {
-  if (is_number(object)) {
+  if (is_tensor(object) || is_number(object)) {
     if (depth != static_cast<size_t>(result.sizes.size()))
       raise(PyExc_ValueError,
             concat("expected a list of length ", result.sizes[static_cast<int>(depth)], " at dim ",
                    depth, ", got a number"));
+    if (is_tensor(object)) return add_tensor(tensor_of(object), result);
     result.kind = std::max(result.kind, kind_of(object));
     result.numbers = true;
     return;
   }
-  if (is_tensor(object) || is_array(object)) {
+  if (is_array(object)) {
     result.arrays = true;
     return;
   }
@@ -81,9 +103,12 @@ Outline outline_of(PyObject* object) {
   return result;
 }
 
+/// Reads the numbers. With an integer dtype as the `limit`, each one must fit into that.
 template <class T>
-void fill(PyObject* object, size_t depth, size_t dims, T*& out) {
+void fill(PyObject* object, size_t depth, size_t dims, std::optional<DType> limit, T*& out) {
   if (depth == dims) {
+    if constexpr (!is_complex_type<T> && !std::is_same_v<T, uint64_t>)
+      if (limit) fit_scalar(get<Scalar>(object), *limit, "tensor");
     if constexpr (is_complex_type<T>)
       *out++ = get<Scalar>(object).to<Complex<double>>();
     else if constexpr (std::is_same_v<T, double>)
@@ -99,29 +124,34 @@ void fill(PyObject* object, size_t depth, size_t dims, T*& out) {
   }
   const Owned items(PySequence_Fast(object, "expected a list"));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i)
-    fill(PySequence_Fast_GET_ITEM(items.get(), i), depth + 1, dims, out);
+    fill(PySequence_Fast_GET_ITEM(items.get(), i), depth + 1, dims, limit, out);
 }
 
 template <class T>
-Tensor filled(PyObject* object, const Outline& outline) {
+Tensor filled(PyObject* object, const Outline& outline, std::optional<DType> limit = {}) {
   Tensor tensor = empty(outline.sizes, {.dtype = dtype_of<T>, .device = Device()});
   T* out = tensor.data_ptr<T>();
-  fill(object, 0, static_cast<size_t>(outline.sizes.size()), out);
+  fill(object, 0, static_cast<size_t>(outline.sizes.size()), limit, out);
   return tensor;
 }
 
-Tensor from_numbers(PyObject* object, const Outline& outline) {
-  if (!outline.numbers) return empty(outline.sizes, {.dtype = default_dtype()});
-  switch (outline.kind) {
-    case Scalar::Kind::boolean:
-      return filled<bool>(object, outline);
-    case Scalar::Kind::integer:
-      return filled<int64_t>(object, outline);
-    case Scalar::Kind::complex:
-      return filled<Complex<double>>(object, outline);
-    default:
-      return filled<double>(object, outline);
+/// A tensor of the numbers that holds all that `wanted` can hold; it is converted afterwards.
+Tensor from_numbers(PyObject* object, const Outline& outline, DType wanted) {
+  if (!outline.has_items()) return empty(outline.sizes, {.dtype = default_dtype()});
+  const DType found = outline.dtype();
+  if (is_complex(found)) {
+    if (!is_complex(wanted) && wanted != kBool)
+      raise_type_error("must be real number, not complex");
+    return filled<Complex<double>>(object, outline);
   }
+  const bool to_integers = is_integral(wanted) && wanted != kBool;
+  const std::optional<DType> limit = to_integers ? std::optional(wanted) : std::nullopt;
+  if (wanted == kUInt64 && !outline.of_tensors && is_integral(found))
+    return filled<uint64_t>(object, outline);
+  // Integers beyond int64 can still be floats.
+  if (is_floating_point(found) || is_floating_point(wanted) || is_complex(wanted))
+    return filled<double>(object, outline, limit);
+  return found == kBool ? filled<bool>(object, outline) : filled<int64_t>(object, outline, limit);
 }
 
 Tensor stack_items(PyObject* object) {
@@ -157,13 +187,8 @@ Tensor make_from(PyObject* data, const TensorOptions& options) {
       tensor = stack_items(data);
       dtype = options.dtype.value_or(tensor.dtype());
     } else {
-      tensor = found.numbers && options.dtype == kUInt64 && found.kind == Scalar::Kind::integer
-                   ? filled<uint64_t>(data, found)
-                   : from_numbers(data, found);
-      if (!options.dtype && found.numbers && found.kind <= Scalar::Kind::integer)
-        dtype = tensor.dtype();
-      else if (!options.dtype && found.kind == Scalar::Kind::complex)
-        dtype = complex_dtype(default_dtype());
+      dtype = options.dtype.value_or(found.dtype());
+      tensor = from_numbers(data, found, dtype);
     }
   }
   tensor = tensor.to(dtype);

@@ -238,7 +238,10 @@ PyObject* tensor_is_complex(PyObject* self, PyObject*) {
 PyObject* shares_storage(PyObject* self, PyObject* other) {
   return guarded([&] {
     if (!is_tensor(other)) raise_type_error("expected a Tensor");
-    return PyBool_FromLong(tensor_of(self).shares_storage(tensor_of(other)));
+    const TensorImpl &a = tensor_of(self).impl(), &b = tensor_of(other).impl();
+    if (a.storage == b.storage) Py_RETURN_TRUE;
+    return PyBool_FromLong(a.storage && b.storage && a.storage->data() &&
+                           a.storage->data() == b.storage->data());
   });
 }
 

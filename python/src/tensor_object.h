@@ -55,6 +55,8 @@ void tensor_release_buffer(PyObject* self, Py_buffer* view);
 
 /// A tensor of what Python gives: numbers, nested lists, arrays, tensors. Copies.
 Tensor make_from(PyObject* data, const TensorOptions& options);
+/// The tensor's `.data`: the same memory outside the graph, with a version counter of its own.
+Tensor data_of(const Tensor& tensor);
 /// A tensor that shares the memory of an object with __dlpack__, the buffer protocol or __array__.
 Tensor share_from(PyObject* object);
 

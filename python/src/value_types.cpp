@@ -16,7 +16,8 @@ PyObject* dtype_objects[kDTypeCount];
 DType dtype_of_object(PyObject* self) { return reinterpret_cast<DTypeObject*>(self)->dtype; }
 
 PyObject* dtype_repr(PyObject* self) {
-  return guarded([&] { return from_text(concat("tensora.", name(dtype_of_object(self)))); });
+  // Tensors are printed with PyTorch's names too, and programs compare these texts.
+  return guarded([&] { return from_text(concat("torch.", name(dtype_of_object(self)))); });
 }
 PyObject* dtype_reduce(PyObject* self, PyObject*) {
   return guarded([&]() -> PyObject* {

@@ -12,7 +12,9 @@ import sys as _sys
 
 from . import _C
 from ._C import *  # noqa: F401,F403 - every op is a function of the module
-from ._C import Tensor, dtype, device, Size, memory_format, layout, Generator, OutOfMemoryError
+from ._C import (
+    Tensor as Tensor, dtype as dtype, device as device, Size as Size, memory_format as memory_format,
+    layout as layout, Generator as Generator, OutOfMemoryError as OutOfMemoryError)
 
 # The packages of four of these names take their place; the others are methods only.
 for _name in ("linalg", "fft", "nn", "init", "to", "byte", "type_as", "new_zeros", "new_ones", "new_full", "new_empty"):
@@ -21,17 +23,25 @@ for _name in ("linalg", "fft", "nn", "init", "to", "byte", "type_as", "new_zeros
 __version__ = "0.1.0"
 
 from . import _tensor  # noqa: E402 - gives Tensor the methods that are written in Python
-from ._modes import (no_grad, enable_grad, set_grad_enabled, inference_mode,  # noqa: E402
-                     autocast)
+from ._modes import (  # noqa: E402
+    no_grad as no_grad, enable_grad as enable_grad, set_grad_enabled as set_grad_enabled,
+    inference_mode as inference_mode, autocast as autocast)
 from ._functions import *  # noqa: E402,F401,F403 - functions whose Python form differs from C++'s
-from ._functions import (manual_seed, seed, initial_seed, get_rng_state, set_rng_state,  # noqa: E402
-                         set_printoptions, compile)
-from ._dtypes import (finfo, iinfo, is_tensor, is_storage, is_floating_point, is_complex, is_inference,  # noqa: E402
-                      numel, result_type, can_cast, typename)
-from .serialization import save, load, save_safetensors, load_safetensors  # noqa: E402,F401
+from ._functions import (  # noqa: E402
+    manual_seed as manual_seed, seed as seed, initial_seed as initial_seed, get_rng_state as get_rng_state,
+    set_rng_state as set_rng_state, set_printoptions as set_printoptions, compile as compile)
+from ._dtypes import (  # noqa: E402
+    finfo as finfo, iinfo as iinfo, is_tensor as is_tensor, is_storage as is_storage,
+    is_floating_point as is_floating_point, is_complex as is_complex, is_inference as is_inference,
+    numel as numel, result_type as result_type, can_cast as can_cast, typename as typename)
+from ._numeric import *  # noqa: E402,F401,F403
+from .serialization import (  # noqa: E402
+    save as save, load as load, save_safetensors as save_safetensors, load_safetensors as load_safetensors)
 from . import autograd, cuda, fft, linalg, nn, optim, random, testing, utils, version  # noqa: E402
-from ._named import FloatTensor, DoubleTensor, HalfTensor, LongTensor, IntTensor, BoolTensor, ByteTensor  # noqa: E402
-from math import e, inf, nan, pi  # noqa: E402,F401
+from ._named import (  # noqa: E402
+    FloatTensor as FloatTensor, DoubleTensor as DoubleTensor, HalfTensor as HalfTensor,
+    LongTensor as LongTensor, IntTensor as IntTensor, BoolTensor as BoolTensor, ByteTensor as ByteTensor)
+from math import e as e, inf as inf, nan as nan, pi as pi  # noqa: E402
 
 newaxis = None
 grad = autograd.grad
@@ -39,7 +49,7 @@ grad = autograd.grad
 # Modules that few programs need are loaded when they are first named.
 _LAZY = ("amp", "distributions", "special", "backends", "profiler", "compat", "func", "multiprocessing", "types",
          "accelerator", "llm", "array_api", "distributed",
-         "jit", "onnx")
+         "jit", "onnx", "masked", "signal")
 
 # What PyTorch has under a name that is not here, and what to use instead.
 _ELSEWHERE = {

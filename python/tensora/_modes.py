@@ -1,5 +1,6 @@
 """Scopes that change how ops run: each is a context manager and a decorator."""
 import functools
+from typing import Any
 
 from . import _C
 
@@ -40,6 +41,12 @@ class _Scope:
     def _again(self):
         return type(self)()
 
+    def __enter__(self) -> Any:
+        raise NotImplementedError
+
+    def __exit__(self, *error: Any) -> None:
+        raise NotImplementedError
+
 
 class no_grad(_Scope):
     """Ops in the scope record no graph.
@@ -52,14 +59,14 @@ class no_grad(_Scope):
     """
     _enabled = False
 
-    def __new__(cls, function=None):
+    def __new__(cls, function: Any = None) -> Any:
         scope = super().__new__(cls)
         return scope if function is None else scope(function)  # @no_grad without parentheses
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         self._before = _C._set_grad_enabled(self._enabled)
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: Any) -> None:
         _C._set_grad_enabled(self._before)
 
 
@@ -82,17 +89,17 @@ class set_grad_enabled(_Scope):
     def _again(self):
         return set_grad_enabled(self._mode)
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         _C._set_grad_enabled(self._mode)
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: Any) -> None:
         _C._set_grad_enabled(self._before)
 
 
 class inference_mode(_Scope):
     """Like no_grad, and what is made here can never enter a graph, which saves bookkeeping."""
 
-    def __new__(cls, mode=True):
+    def __new__(cls, mode: Any = True) -> Any:
         scope = super().__new__(cls)
         if callable(mode):
             scope._mode = True
@@ -103,10 +110,10 @@ class inference_mode(_Scope):
     def _again(self):
         return inference_mode(self._mode)
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         self._before = _C._set_inference_mode(self._mode), _C._set_grad_enabled(not self._mode)
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: Any) -> None:
         _C._set_inference_mode(self._before[0])
         _C._set_grad_enabled(self._before[1])
 
@@ -125,9 +132,9 @@ class autocast(_Scope):
     def _again(self):
         return autocast(self._device, self._dtype, self._enabled, self._cached)
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         self._scope = _C._Autocast(self._device, self._dtype, self._enabled, self._cached)
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: Any) -> None:
         del self._scope  # its end restores what was

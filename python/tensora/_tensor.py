@@ -1,5 +1,6 @@
 """The methods of Tensor that are written in Python: conversions, copies, protocols."""
 import copy as _copy
+import weakref as _weakref
 
 from . import _C
 from ._C import Tensor
@@ -19,10 +20,16 @@ _CASTS = {"float": _C.float32, "double": _C.float64, "half": _C.float16, "bfloat
 
 def _cast(name, dtype):
     def cast(self, memory_format=None):
-        return _to(self, dtype)
+        return _in_format(_to(self, dtype), memory_format)
     cast.__name__ = cast.__qualname__ = name
     cast.__doc__ = f"The elements as {dtype}."
     return cast
+
+
+def _in_format(tensor, memory_format):
+    if memory_format is None or memory_format is _C.preserve_format:
+        return tensor
+    return _to(tensor, memory_format)
 
 
 _to = Tensor.to
@@ -37,13 +44,17 @@ def to(self, *args, device=None, dtype=None, non_blocking=False, copy=False, mem
     >>> tensora.ones(2).to(tensora.int64)
     tensor([1, 1])
     """
+    flags = iter(("non_blocking", "copy"))
     for value in args:
         if isinstance(value, _C.dtype) or value in (float, int, bool, complex):
             dtype = value
         elif isinstance(value, Tensor):
             dtype, device = value.dtype, value.device
         elif isinstance(value, bool):
-            continue  # non_blocking, copy
+            flag = next(flags, None)
+            if flag is None:
+                raise TypeError("to() takes at most two flags, non_blocking and copy")
+            non_blocking, copy = (value, copy) if flag == "non_blocking" else (non_blocking, value)
         elif value is not None:
             device = value
     result = self
@@ -54,8 +65,7 @@ def to(self, *args, device=None, dtype=None, non_blocking=False, copy=False, mem
         result = _to(result, _C.device(device) if not isinstance(device, _C.device) else device)
     if dtype is not None:
         result = _to(result, dtype)
-    if memory_format is not None and memory_format is not _C.preserve_format:
-        result = _to(result, memory_format)
+    result = _in_format(result, memory_format)
     return result.clone() if copy and result is self else result
 
 
@@ -63,17 +73,34 @@ def _can_copy_async(tensor):
     return tensor.is_pinned() and tensor.is_contiguous() and not tensor.requires_grad
 
 
+_copy_into = Tensor.copy_
+
+
+@_method
+def copy_(self, src, non_blocking=False):
+    """Writes the elements of `src`, broadcast and converted, into this tensor.
+
+    With non_blocking=True, copies from page-locked memory to a GPU run beside the host.
+    """
+    if (non_blocking and self.is_cuda and _can_copy_async(src) and self.is_contiguous()
+            and not self.requires_grad and src.dtype is self.dtype and src.shape == self.shape):
+        _C._copy_async(self, src)
+        return self
+    return _copy_into(self, src)
+
+
 @_method
 def cpu(self, memory_format=None):
     """The same tensor on the host."""
-    return _to(self, _C.device("cpu"))
+    return _in_format(_to(self, _C.device("cpu")), memory_format)
 
 
 @_method
 def cuda(self, device=None, non_blocking=False, memory_format=None):
     """The same tensor on a GPU."""
     device = "cuda" if device is None else device
-    return to(self, _C.device("cuda", device) if isinstance(device, int) else device, non_blocking=non_blocking)
+    return to(self, _C.device("cuda", device) if isinstance(device, int) else device, non_blocking=non_blocking,
+              memory_format=memory_format)
 
 
 def _type(self, dtype=None, non_blocking=False):
@@ -158,6 +185,32 @@ Tensor.__array_priority__ = 1000
 
 
 @_method
+def __array_wrap__(self, array, context=None, return_scalar=False):
+    """A tensor over what a NumPy function made of tensors."""
+    import numpy
+    return _C._share(numpy.asarray(array))
+
+
+@_method
+def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
+    """NumPy's functions of tensors, and operators between arrays and tensors, give tensors."""
+    import numpy
+
+    def plain(value):
+        if isinstance(value, Tensor):
+            return value.numpy()
+        return value.item() if isinstance(value, numpy.generic) else value  # a number, which yields in promotion
+    if out is not None:
+        options["out"] = tuple(plain(value) for value in out)
+    result = getattr(ufunc, method)(*(plain(value) for value in inputs), **options)
+    if out is not None:
+        return out[0] if len(out) == 1 else out
+    if isinstance(result, tuple):
+        return tuple(self.__array_wrap__(part) for part in result)
+    return None if result is None else self.__array_wrap__(result)
+
+
+@_method
 def __array_namespace__(self, *, api_version=None):
     from . import array_api
     return array_api
@@ -173,8 +226,50 @@ def to_device(self, device, /, *, stream=None):
 def __reduce_ex__(self, protocol):
     if type(self) is not Tensor and type(self).__reduce_ex__ is not Tensor.__reduce_ex__:
         return object.__reduce_ex__(self, protocol)
+    if self.is_cpu and not self.is_quantized and self.numel() > 0:
+        return _rebuild_view, (type(self), _stored(self), self.dtype, tuple(self.shape), self.stride(),
+                               self.storage_offset(), self.requires_grad, dict(self.__dict__))
     return _rebuild, (type(self), _content(self), self.dtype, tuple(self.shape), str(self.device),
                       self.requires_grad, dict(self.__dict__))
+
+
+class _Stored:
+    """The memory of a storage while it is pickled: one object for all tensors on it, so that it is written once."""
+
+    def __init__(self, tensor):
+        self._bytes = _C._storage_bytes(tensor)
+
+    def __reduce__(self):
+        return _restored, (bytes(memoryview(self._bytes)),)
+
+
+_being_pickled = _weakref.WeakValueDictionary()  # by the address of the memory
+
+
+def _stored(tensor):
+    address = _C._storage_address(tensor)
+    stored = _being_pickled.get(address)
+    if stored is None:
+        stored = _being_pickled[address] = _Stored(tensor)
+    return stored
+
+
+def _restored(content):
+    return _C._share(bytearray(content))
+
+
+def _rebuild_view(cls, storage, dtype, shape, strides, offset, requires_grad, attributes):
+    return _as_class(cls, _C._on_storage(storage, dtype, shape, strides, offset), requires_grad, attributes)
+
+
+def _as_class(cls, tensor, requires_grad, attributes):
+    if cls is not Tensor:
+        tensor = Tensor._make_subclass(cls, tensor, requires_grad)
+    elif requires_grad:
+        tensor.requires_grad_()
+    if attributes:
+        tensor.__dict__.update(attributes)
+    return tensor
 
 
 def _content(tensor):
@@ -189,14 +284,7 @@ def _rebuild(cls, content, dtype, shape, device, requires_grad, attributes):
         tensor = _C.empty(shape, dtype=dtype)
     else:
         tensor = _C._share(bytearray(content)).view_dtype(dtype).reshape(shape)
-    tensor = _to(tensor, _C.device(device))
-    if cls is not Tensor:
-        tensor = Tensor._make_subclass(cls, tensor, requires_grad)
-    elif requires_grad:
-        tensor.requires_grad_()
-    if attributes:
-        tensor.__dict__.update(attributes)
-    return tensor
+    return _as_class(cls, _to(tensor, _C.device(device)), requires_grad, attributes)
 
 
 @_method
@@ -207,17 +295,27 @@ def __deepcopy__(self, memo):
     if id(self) in memo:
         return memo[id(self)]
     with_grad = self.requires_grad
-    result = self.detach().clone()
+    result = _copied(self, memo)
     if type(self) is not Tensor:
         result = Tensor._make_subclass(type(self), result, with_grad)
     elif with_grad:
         result.requires_grad_()
     if self.grad is not None:
-        result.grad = self.grad.detach().clone()
+        result.grad = _copied(self.grad, memo)
     if self.__dict__:
         result.__dict__.update(_copy.deepcopy(self.__dict__, memo))
     memo[id(self)] = result
     return result
+
+
+def _copied(tensor, memo):
+    """A copy outside of the graph; tensors that share memory have copies that share memory."""
+    if tensor.is_quantized or tensor.is_meta or tensor.numel() == 0:
+        return tensor.detach().clone()
+    key = "storage", str(tensor.device), _C._storage_address(tensor)
+    if key not in memo:
+        memo[key] = _C._storage_bytes(tensor).clone()
+    return _C._on_storage(memo[key], tensor.dtype, tensor.shape, tensor.stride(), tensor.storage_offset())
 
 
 @_method
@@ -233,7 +331,7 @@ def __copy__(self):
 
 @_method
 def __format__(self, spec):
-    if self.dim() == 0 and type(self) is Tensor and spec:
+    if self.dim() == 0 and type(self) is Tensor and not self.is_meta:
         return self.item().__format__(spec)
     return object.__format__(self, spec) if not spec else repr(self).__format__(spec)
 
@@ -299,7 +397,19 @@ def is_pinned(self, device=None):
 
 @_method
 def share_memory_(self):
+    """Moves the elements into memory that processes share: those that are forked, and those that get the tensor
+    through tensora.multiprocessing. Views that were taken before keep the old memory."""
+    from . import _shared
+    if self.is_cpu and not self.is_shared():
+        self.data = _shared.moved(self)
     return self
+
+
+@_method
+def is_shared(self):
+    """Whether processes share its memory; that of a GPU always can be."""
+    from . import _shared
+    return self.is_cuda or _shared.memory_of(self) is not None
 
 
 @_method

@@ -1,5 +1,11 @@
 """Gradients of functions."""
+import threading
+
 from . import autograd
+from ._C import Tensor, is_grad_enabled
+from ._modes import enable_grad
+
+_scope = threading.local()  # depth: how many of these functions are running in this thread
 
 
 def grad(func, argnums=0, has_aux=False):
@@ -24,11 +30,40 @@ def grad_and_value(func, argnums=0, has_aux=False):
 def _both(func, argnums, has_aux, args, kwargs):
     chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     args = list(args)
-    for i in chosen:
-        args[i] = args[i].detach().requires_grad_()
-    value = func(*args, **kwargs)
-    found = autograd.grad(value[0] if has_aux else value, [args[i] for i in chosen], materialize_grads=True)
+    followed = _is_followed(args)
+    with _Depth(), enable_grad():
+        for i in chosen:  # an argument of an outer gradient stays in its graph
+            outer = followed and args[i].requires_grad
+            args[i] = args[i].view_as(args[i]) if outer else args[i].detach().requires_grad_()
+        value = func(*args, **kwargs)
+        found = autograd.grad(value[0] if has_aux else value, [args[i] for i in chosen], create_graph=followed,
+                              materialize_grads=True)
+    if not followed:
+        value = _detached(value)
     return (found[0] if isinstance(argnums, int) else found), value
+
+
+def _is_followed(args):
+    """Whether the result belongs to a graph: an argument does, or an outer function of this module runs."""
+    if getattr(_scope, "depth", 0):
+        return True
+    return is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args)
+
+
+class _Depth:
+    def __enter__(self):
+        _scope.depth = getattr(_scope, "depth", 0) + 1
+
+    def __exit__(self, *error):
+        _scope.depth -= 1
+
+
+def _detached(value):
+    if isinstance(value, Tensor):
+        return value.detach()
+    if isinstance(value, dict):
+        return {key: _detached(item) for key, item in value.items()}
+    return type(value)(map(_detached, value)) if type(value) in (tuple, list) else value
 
 
 def functional_call(module, parameters, args=(), kwargs=None):
@@ -52,7 +87,9 @@ def jacrev(func, argnums=0):
     def run(*args):
         def of_one(x):
             return func(*args[:argnums], x, *args[argnums + 1:])
-        return autograd.functional.jacobian(of_one, args[argnums])
+        followed = _is_followed(args)
+        with _Depth(), enable_grad():
+            return autograd.functional.jacobian(of_one, args[argnums], followed)
     return run
 
 
@@ -62,5 +99,8 @@ jacfwd = jacrev
 def hessian(func, argnums=0):
     """The function that gives the second derivatives."""
     def run(*args):
-        return autograd.functional.hessian(lambda x: func(*args[:argnums], x, *args[argnums + 1:]), args[argnums])
+        followed = _is_followed(args)
+        with _Depth(), enable_grad():
+            return autograd.functional.hessian(lambda x: func(*args[:argnums], x, *args[argnums + 1:]), args[argnums],
+                                               followed)
     return run

@@ -3,6 +3,7 @@ import os
 
 from . import _C
 from ._C import Tensor
+from ._tensor import _copied
 
 _PICKLED = b"tensora pickle\n"  # begins a file that holds objects of the program
 _KNOWN = (".safetensors", ".npz", ".npy")
@@ -78,22 +79,24 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=No
     with open(path, "rb") as file:
         if file.read(len(_PICKLED)) == _PICKLED:
             return _unpickled(file, weights_only)
-    return _own(_C._load(path, device))
+    return _own(_C._load(path, device), {})
 
 
-def _own(value):
-    """Tensors of a mapped file are copied, so that writing to them never fails."""
+def _own(value, copies):
+    """Tensors of a mapped file are copied, so that writing to them never fails; those that share memory share it
+    in the copy too. `copies` are the storages that were copied, by address."""
     if isinstance(value, Tensor):
-        return value.clone() if value.is_cpu else value
+        return _copied(value, copies) if value.is_cpu else value
     if isinstance(value, dict):
-        return {key: _own(item) for key, item in value.items()}
+        return {key: _own(item, copies) for key, item in value.items()}
     if isinstance(value, list):
-        return [_own(item) for item in value]
+        return [_own(item, copies) for item in value]
     return value
 
 
 # What load may make besides what the program declared safe: tensors, parameters, containers.
-_KNOWN_CLASSES = {("tensora._tensor", "_rebuild"), ("tensora._C", "Tensor"), ("tensora", "Tensor"),
+_KNOWN_CLASSES = {("tensora._tensor", "_rebuild"), ("tensora._tensor", "_rebuild_view"),
+                  ("tensora._tensor", "_restored"), ("tensora._C", "Tensor"), ("tensora", "Tensor"),
                   ("tensora.nn.parameter", "Parameter"), ("tensora.nn.parameter", "Buffer"),
                   ("tensora._C", "_dtype"), ("tensora._C", "Size"), ("tensora._C", "device"),
                   ("collections", "OrderedDict"), ("builtins", "set"), ("builtins", "bytearray")}

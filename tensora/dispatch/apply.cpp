@@ -296,7 +296,7 @@ bool is_overwritten_early(const OpBase& op, std::span<const Tensor> targets, Arg
   if (!input.defined() || input.numel() == 0) return false;
   const View& b = input.view_of_data();
   for (size_t k = 0; k < targets.size(); ++k) {
-    if (k == i || !input.shares_storage(targets[k]) || targets[k].numel() == 0) continue;
+    if (k == i || !shares_memory(input, targets[k]) || targets[k].numel() == 0) continue;
     const View& a = targets[k].view_of_data();
     if (op.pointwise && a.data == b.data && a.sizes == b.sizes && a.strides == b.strides) continue;
     const auto [a_first, a_last] = span_of(a);

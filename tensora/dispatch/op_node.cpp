@@ -39,7 +39,7 @@ Tensor preserved(const Tensor& tensor) {
 
 bool shares_storage(const Tensor& tensor, std::span<const Tensor> others) {
   for (const Tensor& other : others)
-    if (tensor.shares_storage(other)) return true;
+    if (shares_memory(tensor, other)) return true;
   return false;
 }
 

@@ -6,6 +6,13 @@
 
 namespace tensora {
 
+/// Whether two tensors may have elements in common. Several storages can be over one memory: a
+/// tensor's `.data` in Python has one of its own.
+inline bool shares_memory(const Tensor& a, const Tensor& b) {
+  const Storage *first = a.impl().storage.get(), *second = b.impl().storage.get();
+  return first == second || (first && second && first->data() && first->data() == second->data());
+}
+
 /// What hooks made of a tensor, and the history that it had.
 struct PackedHistory {
   std::unique_ptr<PackedTensor> packed;

@@ -115,7 +115,9 @@ void Pickler::add_tuple(const Shape& values) {
 void Pickler::add_storage(const Tensor& tensor) {
   const IntrusivePtr<Storage>& storage = tensor.impl().storage;
   const std::string_view type = storage_class(tensor.dtype());
-  const auto [found, added] = keys_.emplace(storage.get(), storages_.size());
+  // Storages over the same memory are one; those without memory differ.
+  const void* memory = storage->bytes() > 0 ? storage->data() : storage.get();
+  const auto [found, added] = keys_.emplace(std::pair(memory, storage->bytes()), storages_.size());
   if (added) {
     const size_t width = type.empty() ? 1 : element_size(tensor.dtype());
     storages_.push_back({tensor, static_cast<int64_t>(storage->bytes() / width)});

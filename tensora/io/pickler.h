@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "tensora/io/state.h"
@@ -36,7 +36,7 @@ class Pickler {
 
   std::string out_;
   std::vector<StorageUse> storages_;
-  std::unordered_map<const Storage*, size_t> keys_;
+  std::map<std::pair<const void*, size_t>, size_t> keys_;    // by address and size of the memory
   std::unordered_map<const TensorImpl*, uint32_t> tensors_;  // places in the pickle's memo
 };
 

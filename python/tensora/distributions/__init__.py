@@ -1,4 +1,5 @@
 """Probability distributions: the common ones, over ops."""
+from . import constraints  # noqa: F401
 from .distribution import Distribution, Independent
 from .continuous import (Beta, Cauchy, Chi2, Dirichlet, Exponential, Gamma, Gumbel, HalfNormal, Laplace, LogNormal,
                          MultivariateNormal, Normal, StudentT, Uniform)

@@ -3,6 +3,7 @@ import math
 
 from .. import _C
 from .._modes import no_grad
+from . import constraints
 from .distribution import Distribution, _broadcast
 
 
@@ -12,13 +13,13 @@ class Normal(Distribution):
     >>> tensora.distributions.Normal(0., 1.).log_prob(tensora.tensor(0.))
     tensor(-0.9189)
     """
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
     has_rsample = True
 
     def __init__(self, loc, scale, validate_args=None):
         self.loc, self.scale = _broadcast(loc, scale)
-        if validate_args is not False and not bool((self.scale > 0).all()):
-            raise ValueError("Normal: expected a scale greater than 0")
-        super().__init__(self.loc.shape)
+        super().__init__(self.loc.shape, validate_args=validate_args)
 
     mean = property(lambda self: self.loc)
     mode = property(lambda self: self.loc)
@@ -29,6 +30,7 @@ class Normal(Distribution):
         return self.loc + self.scale * _C.randn(self._shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
 
     def log_prob(self, value):
+        self._validate_sample(value)
         return -((value - self.loc) ** 2) / (2 * self.scale ** 2) - self.scale.log() - 0.5 * math.log(2 * math.pi)
 
     def entropy(self):
@@ -42,12 +44,14 @@ class Normal(Distribution):
 
 
 class LogNormal(Distribution):
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.positive
     has_rsample = True
 
     def __init__(self, loc, scale, validate_args=None):
-        self._base = Normal(loc, scale)
+        self._base = Normal(loc, scale, validate_args=False)
         self.loc, self.scale = self._base.loc, self._base.scale
-        super().__init__(self.loc.shape)
+        super().__init__(self.loc.shape, validate_args=validate_args)
 
     mean = property(lambda self: (self.loc + self.scale ** 2 / 2).exp())
     variance = property(lambda self: (self.scale ** 2).expm1() * (2 * self.loc + self.scale ** 2).exp())
@@ -56,6 +60,7 @@ class LogNormal(Distribution):
         return self._base.rsample(sample_shape).exp()
 
     def log_prob(self, value):
+        self._validate_sample(value)
         return self._base.log_prob(value.log()) - value.log()
 
     def entropy(self):
@@ -63,12 +68,14 @@ class LogNormal(Distribution):
 
 
 class HalfNormal(Distribution):
+    arg_constraints = {"scale": constraints.positive}
+    support = constraints.nonnegative
     has_rsample = True
 
     def __init__(self, scale, validate_args=None):
-        self._base = Normal(0.0, scale)
+        self._base = Normal(0.0, scale, validate_args=False)
         self.scale = self._base.scale
-        super().__init__(self.scale.shape)
+        super().__init__(self.scale.shape, validate_args=validate_args)
 
     mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
     variance = property(lambda self: self.scale ** 2 * (1 - 2 / math.pi))
@@ -77,6 +84,7 @@ class HalfNormal(Distribution):
         return self._base.rsample(sample_shape).abs()
 
     def log_prob(self, value):
+        self._validate_sample(value)
         return _C.where(value >= 0, self._base.log_prob(value) + math.log(2), -math.inf)
 
     def entropy(self):
@@ -84,13 +92,15 @@ class HalfNormal(Distribution):
 
 
 class Uniform(Distribution):
+    arg_constraints = {"low": constraints.real, "high": constraints.real}
+    support = property(lambda self: constraints.interval(self.low, self.high))
     has_rsample = True
 
     def __init__(self, low, high, validate_args=None):
         self.low, self.high = _broadcast(low, high)
-        if validate_args is not False and not bool((self.low < self.high).all()):
+        super().__init__(self.low.shape, validate_args=validate_args)
+        if self._validate_args and not bool((self.low < self.high).all()):
             raise ValueError("Uniform is not defined when low >= high")
-        super().__init__(self.low.shape)
 
     mean = property(lambda self: (self.low + self.high) / 2)
     variance = property(lambda self: (self.high - self.low) ** 2 / 12)
@@ -100,6 +110,7 @@ class Uniform(Distribution):
                                                            device=self.low.device)
 
     def log_prob(self, value):
+        self._validate_sample(value)
         inside = (value >= self.low) & (value < self.high)
         return inside.to(self.low.dtype).log() - (self.high - self.low).log()
 
@@ -111,11 +122,13 @@ class Uniform(Distribution):
 
 
 class Exponential(Distribution):
+    arg_constraints = {"rate": constraints.positive}
+    support = constraints.nonnegative
     has_rsample = True
 
     def __init__(self, rate, validate_args=None):
         self.rate, = _broadcast(rate)
-        super().__init__(self.rate.shape)
+        super().__init__(self.rate.shape, validate_args=validate_args)
 
     mean = property(lambda self: 1 / self.rate)
     variance = property(lambda self: self.rate ** -2)
@@ -124,6 +137,7 @@ class Exponential(Distribution):
         return _C.empty(self._shape(sample_shape), dtype=self.rate.dtype, device=self.rate.device).exponential_() / self.rate
 
     def log_prob(self, value):
+        self._validate_sample(value)
         return self.rate.log() - self.rate * value
 
     def entropy(self):
@@ -131,11 +145,13 @@ class Exponential(Distribution):
 
 
 class Laplace(Distribution):
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
     has_rsample = True
 
     def __init__(self, loc, scale, validate_args=None):
         self.loc, self.scale = _broadcast(loc, scale)
-        super().__init__(self.loc.shape)
+        super().__init__(self.loc.shape, validate_args=validate_args)
 
     mean = property(lambda self: self.loc)
     variance = property(lambda self: 2 * self.scale ** 2)
@@ -145,6 +161,7 @@ class Laplace(Distribution):
         return self.loc - self.scale * u.sign() * _C.log1p(-2 * u.abs().clamp_max(0.5 - 1e-7))
 
     def log_prob(self, value):
+        self._validate_sample(value)
         return -(2 * self.scale).log() - (value - self.loc).abs() / self.scale
 
     def entropy(self):
@@ -152,17 +169,20 @@ class Laplace(Distribution):
 
 
 class Cauchy(Distribution):
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
     has_rsample = True
 
     def __init__(self, loc, scale, validate_args=None):
         self.loc, self.scale = _broadcast(loc, scale)
-        super().__init__(self.loc.shape)
+        super().__init__(self.loc.shape, validate_args=validate_args)
 
     def rsample(self, sample_shape=()):
         u = _C.rand(self._shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
         return self.loc + self.scale * _C.tan(math.pi * (u - 0.5))
 
     def log_prob(self, value):
+        self._validate_sample(value)
         return -math.log(math.pi) - self.scale.log() - _C.log1p(((value - self.loc) / self.scale) ** 2)
 
     def entropy(self):
@@ -170,17 +190,20 @@ class Cauchy(Distribution):
 
 
 class Gumbel(Distribution):
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
     has_rsample = True
 
     def __init__(self, loc, scale, validate_args=None):
         self.loc, self.scale = _broadcast(loc, scale)
-        super().__init__(self.loc.shape)
+        super().__init__(self.loc.shape, validate_args=validate_args)
 
     def rsample(self, sample_shape=()):
         e = _C.empty(self._shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device).exponential_()
         return self.loc - self.scale * e.log()
 
     def log_prob(self, value):
+        self._validate_sample(value)
         z = (self.loc - value) / self.scale
         return z - z.exp() - self.scale.log()
 
@@ -208,11 +231,13 @@ def _standard_gamma(concentration):
 
 
 class Gamma(Distribution):
+    arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
+    support = constraints.nonnegative
     has_rsample = True
 
     def __init__(self, concentration, rate, validate_args=None):
         self.concentration, self.rate = _broadcast(concentration, rate)
-        super().__init__(self.rate.shape)
+        super().__init__(self.rate.shape, validate_args=validate_args)
 
     mean = property(lambda self: self.concentration / self.rate)
     variance = property(lambda self: self.concentration / self.rate ** 2)
@@ -221,6 +246,7 @@ class Gamma(Distribution):
         return _standard_gamma(self.concentration.expand(self._shape(sample_shape))) / self.rate
 
     def log_prob(self, value):
+        self._validate_sample(value)
         return (self.concentration * self.rate.log() + (self.concentration - 1) * value.log() - self.rate * value
                 - _C.lgamma(self.concentration))
 
@@ -230,25 +256,30 @@ class Gamma(Distribution):
 
 
 class Chi2(Gamma):
+    arg_constraints = {"df": constraints.positive}
+
     def __init__(self, df, validate_args=None):
         df, = _broadcast(df)
         self.df = df
-        super().__init__(df / 2, _C.full_like(df, 0.5))
+        super().__init__(df / 2, _C.full_like(df, 0.5), validate_args=validate_args)
 
 
 class StudentT(Distribution):
+    arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
     has_rsample = True
 
     def __init__(self, df, loc=0.0, scale=1.0, validate_args=None):
         self.df, self.loc, self.scale = _broadcast(df, loc, scale)
-        super().__init__(self.df.shape)
+        super().__init__(self.df.shape, validate_args=validate_args)
 
     def rsample(self, sample_shape=()):
         x = _C.randn(self._shape(sample_shape), dtype=self.df.dtype, device=self.df.device)
-        z = Chi2(self.df).rsample(sample_shape)
+        z = Chi2(self.df, validate_args=False).rsample(sample_shape)
         return self.loc + self.scale * x * (self.df / z).sqrt()
 
     def log_prob(self, value):
+        self._validate_sample(value)
         y = (value - self.loc) / self.scale
         z = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi) + _C.lgamma(0.5 * self.df) \
             - _C.lgamma(0.5 * (self.df + 1))
@@ -256,11 +287,13 @@ class StudentT(Distribution):
 
 
 class Dirichlet(Distribution):
+    arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
+    support = constraints.simplex
     has_rsample = True
 
     def __init__(self, concentration, validate_args=None):
         self.concentration = concentration
-        super().__init__(concentration.shape[:-1], concentration.shape[-1:])
+        super().__init__(concentration.shape[:-1], concentration.shape[-1:], validate_args=validate_args)
 
     mean = property(lambda self: self.concentration / self.concentration.sum(-1, True))
 
@@ -269,6 +302,7 @@ class Dirichlet(Distribution):
         return gammas / gammas.sum(-1, True)
 
     def log_prob(self, value):
+        self._validate_sample(value)
         a = self.concentration
         return ((a - 1) * value.log()).sum(-1) + _C.lgamma(a.sum(-1)) - _C.lgamma(a).sum(-1)
 
@@ -280,12 +314,14 @@ class Dirichlet(Distribution):
 
 
 class Beta(Distribution):
+    arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
+    support = constraints.unit_interval
     has_rsample = True
 
     def __init__(self, concentration1, concentration0, validate_args=None):
         self.concentration1, self.concentration0 = _broadcast(concentration1, concentration0)
-        self._dirichlet = Dirichlet(_C.stack([self.concentration1, self.concentration0], -1))
-        super().__init__(self.concentration1.shape)
+        self._dirichlet = Dirichlet(_C.stack([self.concentration1, self.concentration0], -1), validate_args=False)
+        super().__init__(self.concentration1.shape, validate_args=validate_args)
 
     mean = property(lambda self: self.concentration1 / (self.concentration1 + self.concentration0))
 
@@ -293,6 +329,7 @@ class Beta(Distribution):
         return self._dirichlet.rsample(sample_shape)[..., 0]
 
     def log_prob(self, value):
+        self._validate_sample(value)
         return self._dirichlet.log_prob(_C.stack([value, 1 - value], -1))
 
     def entropy(self):
@@ -300,16 +337,22 @@ class Beta(Distribution):
 
 
 class MultivariateNormal(Distribution):
+    arg_constraints = {"loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite,
+                       "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky}
+    support = constraints.real_vector
     has_rsample = True
 
     def __init__(self, loc, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):
         if sum(m is not None for m in (covariance_matrix, precision_matrix, scale_tril)) != 1:
             raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
         if precision_matrix is not None:
+            self._check_argument("precision_matrix", precision_matrix, validate_args)
             covariance_matrix = _C.linalg.inv(precision_matrix)
+        if scale_tril is None:
+            self._check_argument("covariance_matrix", covariance_matrix, validate_args)
         self.scale_tril = _C.linalg.cholesky(covariance_matrix) if scale_tril is None else scale_tril
         self.loc = loc
-        super().__init__(loc.shape[:-1], loc.shape[-1:])
+        super().__init__(loc.shape[:-1], loc.shape[-1:], validate_args=validate_args)
 
     mean = property(lambda self: self.loc)
     covariance_matrix = property(lambda self: self.scale_tril @ self.scale_tril.mT)
@@ -322,6 +365,7 @@ class MultivariateNormal(Distribution):
         return self.scale_tril.diagonal(0, -2, -1).log().sum(-1)
 
     def log_prob(self, value):
+        self._validate_sample(value)
         difference = (value - self.loc).unsqueeze(-1)
         tril = self.scale_tril.expand(tuple(difference.shape[:-2]) + tuple(self.scale_tril.shape[-2:]))
         z = _C.linalg.solve_triangular(tril, difference, upper=False)

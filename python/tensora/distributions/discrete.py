@@ -3,6 +3,7 @@ from .. import _C
 from .._C import Tensor
 from .._modes import no_grad
 from .._dtypes import finfo
+from . import constraints
 from .distribution import Distribution, _broadcast
 
 
@@ -32,9 +33,13 @@ def _logits_and_probs(probs, logits, who, binary):
 
 
 class Bernoulli(Distribution):
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.boolean
+
     def __init__(self, probs=None, logits=None, validate_args=None):
         self.probs, self.logits = _logits_and_probs(probs, logits, "Bernoulli", True)
-        super().__init__(self.probs.shape)
+        self._computed = "logits" if logits is None else "probs"
+        super().__init__(self.probs.shape, validate_args=validate_args)
 
     mean = property(lambda self: self.probs)
     variance = property(lambda self: self.probs * (1 - self.probs))
@@ -44,6 +49,7 @@ class Bernoulli(Distribution):
             return _C.bernoulli(self.probs.expand(self._shape(sample_shape)).contiguous())
 
     def log_prob(self, value):
+        self._validate_sample(value)
         logits, value = _C.broadcast_tensors([self.logits, value.to(self.logits.dtype)])
         return -_C.binary_cross_entropy_with_logits(logits, value, reduction="none")
 
@@ -52,9 +58,13 @@ class Bernoulli(Distribution):
 
 
 class Geometric(Distribution):
+    arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
+    support = constraints.nonnegative_integer
+
     def __init__(self, probs=None, logits=None, validate_args=None):
         self.probs, self.logits = _logits_and_probs(probs, logits, "Geometric", True)
-        super().__init__(self.probs.shape)
+        self._computed = "logits" if logits is None else "probs"
+        super().__init__(self.probs.shape, validate_args=validate_args)
 
     mean = property(lambda self: 1 / self.probs - 1)
     variance = property(lambda self: (1 / self.probs - 1) / self.probs)
@@ -65,6 +75,7 @@ class Geometric(Distribution):
             return (u.log() / _C.log1p(-self.probs)).floor()
 
     def log_prob(self, value):
+        self._validate_sample(value)
         return value * _C.log1p(-self.probs) + self.probs.log()
 
 
@@ -75,10 +86,14 @@ class Categorical(Distribution):
     tensor(-0.2877)
     """
 
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = property(lambda self: constraints.integer_interval(0, self._num_events - 1))
+
     def __init__(self, probs=None, logits=None, validate_args=None):
         self.probs, self.logits = _logits_and_probs(probs, logits, "Categorical", False)
         self._num_events = self.probs.shape[-1]
-        super().__init__(self.probs.shape[:-1])
+        self._computed = "logits" if logits is None else "probs"
+        super().__init__(self.probs.shape[:-1], validate_args=validate_args)
 
     def sample(self, sample_shape=()):
         with no_grad():
@@ -87,6 +102,7 @@ class Categorical(Distribution):
             return _C.multinomial(rows, count, True).t().reshape(self._shape(sample_shape))
 
     def log_prob(self, value):
+        self._validate_sample(value)
         value = value.to(_C.int64).unsqueeze(-1)
         shape = _C.broadcast_tensors([value[..., 0], self.logits[..., 0]])[0].shape
         return self.logits.expand(tuple(shape) + (self._num_events,)).gather(
@@ -103,10 +119,14 @@ def _lowest(dtype):
 
 
 class OneHotCategorical(Distribution):
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = constraints.one_hot
+
     def __init__(self, probs=None, logits=None, validate_args=None):
-        self._categorical = Categorical(probs, logits)
+        self._categorical = Categorical(probs, logits, validate_args=False)
         self.probs, self.logits = self._categorical.probs, self._categorical.logits
-        super().__init__(self.probs.shape[:-1], self.probs.shape[-1:])
+        self._computed = "logits" if logits is None else "probs"
+        super().__init__(self.probs.shape[:-1], self.probs.shape[-1:], validate_args=validate_args)
 
     mean = property(lambda self: self.probs)
 
@@ -114,6 +134,7 @@ class OneHotCategorical(Distribution):
         return _C.one_hot(self._categorical.sample(sample_shape), self.probs.shape[-1]).to(self.probs.dtype)
 
     def log_prob(self, value):
+        self._validate_sample(value)
         return self._categorical.log_prob(value.argmax(-1))
 
     def entropy(self):
@@ -121,9 +142,12 @@ class OneHotCategorical(Distribution):
 
 
 class Poisson(Distribution):
+    arg_constraints = {"rate": constraints.nonnegative}
+    support = constraints.nonnegative_integer
+
     def __init__(self, rate, validate_args=None):
         self.rate, = _broadcast(rate)
-        super().__init__(self.rate.shape)
+        super().__init__(self.rate.shape, validate_args=validate_args)
 
     mean = variance = property(lambda self: self.rate)
 
@@ -137,14 +161,20 @@ class Poisson(Distribution):
             return count
 
     def log_prob(self, value):
+        self._validate_sample(value)
         return value * self.rate.log() - self.rate - _C.lgamma(value + 1)
 
 
 class Binomial(Distribution):
+    arg_constraints = {"total_count": constraints.nonnegative_integer, "probs": constraints.unit_interval,
+                       "logits": constraints.real}
+    support = property(lambda self: constraints.integer_interval(0, self.total_count))
+
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
         self.probs, self.logits = _logits_and_probs(probs, logits, "Binomial", True)
         self.total_count = total_count
-        super().__init__(self.probs.shape)
+        self._computed = "logits" if logits is None else "probs"
+        super().__init__(self.probs.shape, validate_args=validate_args)
 
     mean = property(lambda self: self.total_count * self.probs)
     variance = property(lambda self: self.total_count * self.probs * (1 - self.probs))
@@ -159,6 +189,7 @@ class Binomial(Distribution):
             return draws.to(self.probs.dtype).sum(0)
 
     def log_prob(self, value):
+        self._validate_sample(value)
         n = self.total_count if isinstance(self.total_count, Tensor) else _C.tensor(float(self.total_count))
         n = n.to(self.probs.dtype)
         norm = _C.lgamma(n + 1) - _C.lgamma(value + 1) - _C.lgamma(n - value + 1)
@@ -166,14 +197,19 @@ class Binomial(Distribution):
 
 
 class Multinomial(Distribution):
+    arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
+    support = property(lambda self: constraints.multinomial(self.total_count))
+
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
-        self._categorical = Categorical(probs, logits)
+        self._categorical = Categorical(probs, logits, validate_args=False)
         self.total_count, self.probs, self.logits = total_count, self._categorical.probs, self._categorical.logits
-        super().__init__(self.probs.shape[:-1], self.probs.shape[-1:])
+        self._computed = "logits" if logits is None else "probs"
+        super().__init__(self.probs.shape[:-1], self.probs.shape[-1:], validate_args=validate_args)
 
     def sample(self, sample_shape=()):
         draws = self._categorical.sample((self.total_count,) + tuple(sample_shape))
         return _C.one_hot(draws, self.probs.shape[-1]).sum(0).to(self.probs.dtype)
 
     def log_prob(self, value):
+        self._validate_sample(value)
         return _C.lgamma(value.sum(-1) + 1) - _C.lgamma(value + 1).sum(-1) + (self.logits * value).sum(-1)

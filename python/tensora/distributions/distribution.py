@@ -17,9 +17,45 @@ class Distribution:
     has_rsample = False
     has_enumerate_support = False
     arg_constraints = {}
+    support = None
+    _validate_args = True
+    _computed = None  # a parameter that follows from another one, and is not checked
+
+    @staticmethod
+    def set_default_validate_args(value):
+        """Whether distributions check their parameters and samples if nothing else is said."""
+        if value not in (True, False):
+            raise ValueError(f"expected True or False, got {value!r}")
+        Distribution._validate_args = value
 
     def __init__(self, batch_shape=(), event_shape=(), validate_args=None):
         self._batch_shape, self._event_shape = _C.Size(batch_shape), _C.Size(event_shape)
+        if validate_args is not None:
+            self._validate_args = validate_args
+        for name in self.arg_constraints:
+            if name in self.__dict__ and name != self._computed:
+                self._check_argument(name, self.__dict__[name], validate_args)
+
+    def _check_argument(self, name, value, validate_args):
+        """Raises unless the parameter satisfies its constraint."""
+        if not (self._validate_args if validate_args is None else validate_args):
+            return
+        value = value if isinstance(value, Tensor) else _C.tensor(value)
+        constraint = self.arg_constraints[name]
+        if not bool(constraint.check(value.detach()).all()):
+            raise ValueError(f"Expected parameter {name} (Tensor of shape {tuple(value.shape)}) of distribution "
+                             f"{type(self).__name__} to satisfy the constraint {constraint!r}, but found invalid "
+                             f"values:\n{value}")
+
+    def _validate_sample(self, value):
+        """Raises unless the argument of log_prob is one of the values that the distribution has."""
+        if not self._validate_args:
+            return
+        if not isinstance(value, Tensor):
+            raise ValueError("The value argument to log_prob must be a Tensor")
+        if self.support is not None and not bool(self.support.check(value.detach()).all()):
+            raise ValueError(f"Expected value argument (Tensor of shape {tuple(value.shape)}) to be within the support "
+                             f"({self.support!r}) of the distribution {self!r}, but found invalid values:\n{value}")
 
     @property
     def batch_shape(self):
@@ -58,8 +94,9 @@ class Distribution:
         return self.entropy().exp()
 
     def __repr__(self):
-        shown = [f"{k}: {v if isinstance(v, Tensor) and v.numel() == 1 else getattr(v, 'shape', v)}"
-                 for k, v in self.__dict__.items() if not k.startswith("_")]
+        names = [name for name in self.arg_constraints if name in self.__dict__ and name != self._computed]
+        values = ((name, self.__dict__[name]) for name in names)
+        shown = [f"{k}: {v if not isinstance(v, Tensor) or v.numel() == 1 else v.shape}" for k, v in values]
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
@@ -70,7 +107,10 @@ class Independent(Distribution):
         self.base_dist, self._dims = base_distribution, reinterpreted_batch_ndims
         shape = tuple(base_distribution.batch_shape)
         cut = len(shape) - reinterpreted_batch_ndims
-        super().__init__(shape[:cut], shape[cut:] + tuple(base_distribution.event_shape))
+        super().__init__(shape[:cut], shape[cut:] + tuple(base_distribution.event_shape), validate_args)
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self.base_dist!r}, {self._dims})"
 
     mean = property(lambda self: self.base_dist.mean)
     variance = property(lambda self: self.base_dist.variance)

@@ -2,8 +2,9 @@
 from . import functional, init, utils  # noqa: F401
 from . import modules  # noqa: F401
 from .modules import *  # noqa: F401,F403
-from .modules import Module  # noqa: F401
-from .parameter import Buffer, Parameter, UninitializedParameter  # noqa: F401
+from .modules import Module as Module
+from .parameter import (
+    Buffer as Buffer, Parameter as Parameter, UninitializedParameter as UninitializedParameter)
 
 
 def __getattr__(name):

@@ -10,6 +10,7 @@
 #include "tensora/backend/cpu/isa.h"
 #include "tensora/backend/cpu/packed_operand.h"
 #include "tensora/base/check.h"
+#include "tensora/base/interrupt.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/core/determinism.h"
 
@@ -37,16 +38,17 @@ namespace {
 
 using Purpose = GemmScratch::Purpose;
 
-constexpr int64_t kSkinnyRows = 8;                       // of a, when rows of b are contiguous
-constexpr int64_t kSkinnyRowsForDots = 16;               // of a, when columns of b are contiguous
-constexpr int64_t kParallelWork = 80 * 80 * 80;          // multiplications worth a second thread
-constexpr int64_t kSliceWork = 128 * 128 * 128;          // ... worth a slice of k
-constexpr int64_t kMostSlices = 32;                      // of k, for as many threads
-constexpr int64_t kSharedPackWork = 192 * 192 * 192;     // below it a thread packs for itself
-constexpr int64_t kRowsInPlace = 1024;                   // of a, when b is not packed
-constexpr int64_t kElementsInPlace = int64_t{1} << 17;   // of such a b
-constexpr int64_t kSumsAtOnce = int64_t{1} << 20;        // of a type that is rounded when complete
-constexpr int64_t kStreamedElements = int64_t{1} << 15;  // of a skinny product's b, per task
+constexpr int64_t kSkinnyRows = 8;                        // of a, when rows of b are contiguous
+constexpr int64_t kSkinnyRowsForDots = 16;                // of a, when columns of b are contiguous
+constexpr int64_t kParallelWork = 80 * 80 * 80;           // multiplications worth a second thread
+constexpr int64_t kSliceWork = 128 * 128 * 128;           // ... worth a slice of k
+constexpr int64_t kMostSlices = 32;                       // of k, for as many threads
+constexpr int64_t kSharedPackWork = 192 * 192 * 192;      // below it a thread packs for itself
+constexpr int64_t kRowsInPlace = 1024;                    // of a, when b is not packed
+constexpr int64_t kElementsInPlace = int64_t{1} << 17;    // of such a b
+constexpr int64_t kSumsAtOnce = int64_t{1} << 20;         // of a type that is rounded when complete
+constexpr int64_t kStreamedElements = int64_t{1} << 15;   // of a skinny product's b, per task
+constexpr int64_t kInterruptibleWork = int64_t{1} << 29;  // some milliseconds
 constexpr int kDeterministicThreads = 8;
 
 template <class T>
@@ -279,12 +281,16 @@ template <class T>
 void multiply_blocks(const Product<T>& p, const Target<gemm_compute_t<T>>& target) {
   const Cells cells = cells_of(p);
   const bool in_place = reads_b_in_place(p);
+  InterruptibleParts parts(p.work() >= kInterruptibleWork);
   parallel_for(cells.down * cells.across, 1, [&](int64_t begin, int64_t end) {
     for (int64_t cell = begin; cell < end; ++cell) {
       const int64_t row = cell % cells.down * cells.height;
       const int64_t col = cell / cells.down * cells.width;
-      multiply_cell(p, {row, std::min(row + cells.height, p.m)},
-                    {col, std::min(col + cells.width, p.n)}, in_place, target);
+      const auto part = [&] {
+        multiply_cell(p, {row, std::min(row + cells.height, p.m)},
+                      {col, std::min(col + cells.width, p.n)}, in_place, target);
+      };
+      if (!parts.run(part)) return;
     }
   });
 }
@@ -418,8 +424,10 @@ void gemm(const Gemm<T>& args) {
                         .library_pieces = by_batch ? 1 : threads});
   };
   const int64_t grain = by_batch ? ceil_div(kParallelWork, work) : g.batch;
+  InterruptibleParts parts(g.batch * work >= kInterruptibleWork);
   parallel_for(g.batch, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t index = begin; index < end; ++index) one(index);
+    for (int64_t index = begin; index < end; ++index)
+      if (!parts.run([&] { one(index); })) return;
   });
 }
 

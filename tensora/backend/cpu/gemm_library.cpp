@@ -7,6 +7,7 @@
 #include "tensora/backend/cpu/gemm_installed.h"
 #include "tensora/backend/cpu/isa.h"
 #include "tensora/base/check.h"
+#include "tensora/base/interrupt.h"
 #include "tensora/base/settings.h"
 #include "tensora/base/thread_pool.h"
 
@@ -97,6 +98,7 @@ constexpr int64_t kLibraryWork = 96 * 96 * 96;
 constexpr int64_t kPackedWork = 384 * 384 * 384;
 constexpr int64_t kLargeWork =
     1024 * 1024 * 1024;  // its parts are large enough to be split further
+constexpr int64_t kUninterruptedWork = int64_t{3} << 32;  // of a part: some tenths of a second
 
 template <class T>
 bool worth_it(const Product<T>& p, int64_t least_work) {
@@ -149,11 +151,13 @@ bool multiply_in_pieces(const Product<T>& p) {
   // Each part packs the operand that is not split, so there are as few parts as threads allow.
   const bool cut_rows = p.m >= p.n;
   const int64_t extent = cut_rows ? p.m : p.n;
-  const int64_t most =
-      p.library_pieces > 1 && p.work() >= kLargeWork ? 2 * p.library_pieces : p.library_pieces;
+  const int64_t most = std::max(
+      p.library_pieces > 1 && p.work() >= kLargeWork ? 2 * p.library_pieces : p.library_pieces,
+      ceil_div(p.work(), kUninterruptedWork));
   const int64_t size = round_up(ceil_div(extent, std::clamp<int64_t>(extent / 48, 1, most)), 16);
   // A library's kernels round differently at the edges of a part, so the parts stay the same
   // even where one thread gets several.
+  InterruptibleParts parts(p.work() >= kLargeWork);
   parallel_for(ceil_div(extent, size), 1, [&](int64_t first, int64_t last) {
     for (int64_t begin = first * size; begin < std::min(last * size, extent); begin += size) {
       LibraryProduct<T> part = whole;
@@ -161,7 +165,7 @@ bool multiply_in_pieces(const Product<T>& p) {
       part.a = cut_rows ? p.a.at(begin, 0) : p.a.data;
       part.b = cut_rows ? p.b.data : p.b.at(0, begin);
       part.out = cut_rows ? p.out.at(begin, 0) : p.out.at(0, begin);
-      library(part);
+      if (!parts.run([&] { library(part); })) return;
     }
   });
   return true;

@@ -4,7 +4,6 @@
 
 #include "tensora/base/check.h"
 #include "tensora/llm/tokenizer/byte_letters.h"
-#include "tensora/llm/tokenizer/hugging_face_classes.h"
 #include "tensora/llm/tokenizer/normalizer.h"
 #include "tensora/llm/tokenizer/word_scanner.h"
 
@@ -101,7 +100,7 @@ void add_bert_words(PreTokenizer& pre_tokenizer) {
   using Split = PreTokenizer::Split;
   pre_tokenizer.add(Split{.pattern = std::make_shared<const Pattern>(R"(\s+)"),
                           .matches = PreTokenizer::Matches::removed});
-  pre_tokenizer.add(Split{.pattern = std::make_shared<const Pattern>(bert_punctuation())});
+  pre_tokenizer.add(Split{.pattern = std::make_shared<const Pattern>(kPunctuation)});
 }
 
 }  // namespace tensora::llm

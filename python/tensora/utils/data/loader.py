@@ -2,6 +2,7 @@
 import itertools
 import queue
 import threading
+from typing import Any, Iterator
 
 from ... import _C
 from .collate import default_collate, default_convert
@@ -20,6 +21,17 @@ _local = threading.local()
 def get_worker_info():
     """In a worker: its number, how many there are, its seed, and its dataset; elsewhere None."""
     return getattr(_local, "info", None)
+
+
+def _pinned(batch):
+    """The tensors of a batch in page-locked memory."""
+    if isinstance(batch, _C.Tensor):
+        return batch.pin_memory()
+    if isinstance(batch, dict):
+        return {key: _pinned(value) for key, value in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*map(_pinned, batch))
+    return type(batch)(map(_pinned, batch)) if isinstance(batch, (list, tuple)) else batch
 
 
 class DataLoader:
@@ -61,7 +73,7 @@ class DataLoader:
         batched = batch_sampler is not None or (self._iterable and batch_size is not None)
         self.collate_fn = collate_fn or (default_collate if batched else default_convert)
 
-    def __len__(self):
+    def __len__(self) -> int:
         if self._iterable:
             count = len(self.dataset)
             if self.batch_size is None:
@@ -69,10 +81,10 @@ class DataLoader:
             return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
         return len(self.batch_sampler if self.batch_sampler is not None else self.sampler)
 
-    def __iter__(self):
-        if self.num_workers == 0:
-            return self._here()
-        return self._from_streams() if self._iterable else self._from_workers()
+    def __iter__(self) -> Iterator[Any]:
+        batches = (self._here() if self.num_workers == 0
+                   else self._from_streams() if self._iterable else self._from_workers())
+        return map(_pinned, batches) if self.pin_memory and _C._is_available("cuda") else batches
 
     # ---- one thread ----
 
