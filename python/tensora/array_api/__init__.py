@@ -1,4 +1,4 @@
-"""The functions of the Python array API standard (2023.12), over the same tensors.
+"""The functions of the Python array API standard (2024.12), over the same tensors.
 
 `x.__array_namespace__()` gives this module. Where the standard and PyTorch agree, the functions are tensora's
 own; here are those whose names, arguments or results differ.
@@ -13,21 +13,18 @@ from math import e, inf, nan, pi  # noqa: F401
 import tensora as _t
 from .. import _C
 from .._C import Tensor, bool, complex64, complex128, float32, float64, int8, int16, int32, int64, uint8  # noqa: F401
-from .._C import (abs, acos, acosh, add, asin, asinh, atan, atan2, atanh, bitwise_and, bitwise_left_shift,  # noqa: F401
-                  bitwise_or, bitwise_right_shift, bitwise_xor, ceil, conj, copysign, cos, cosh, exp, expm1,
-                  floor, floor_divide, hypot, isfinite, isinf, isnan, log, log1p, log2, log10, logaddexp, logical_and,
-                  logical_not, logical_or, logical_xor, maximum, minimum, multiply, negative, nextafter, positive, pow,
-                  reciprocal, remainder, round, signbit, sin, sinh, square, sqrt, subtract, tan, tanh, trunc,
-                  matmul, moveaxis, tile)
+from .._C import (abs, acos, acosh, asin, asinh, atan, atanh, ceil, conj, cos, cosh, exp, expm1, floor,  # noqa: F401
+                  isfinite, isinf, isnan, log, log1p, log2, log10, logical_not, negative, positive, reciprocal, round,
+                  signbit, sin, sinh, square, sqrt, tan, tanh, trunc, matmul, moveaxis, tile)
 from .._dtypes import finfo as _finfo, iinfo as _iinfo, result_type as _result_type
 from .._functions import asarray as _asarray, where  # noqa: F401
+from .elementwise import *  # noqa: F401,F403 - of two arrays
 
 newaxis = None
-__array_api_version__ = "2023.12"
+__array_api_version__ = "2024.12"
 
 bitwise_invert = _C.bitwise_not
-equal, not_equal, less, less_equal, greater, greater_equal = _C.eq, _C.ne, _C.lt, _C.le, _C.gt, _C.ge
-divide, imag, real = _C.div, _C.imag, _C.real
+imag, real = _C.imag, _C.real
 
 _SIGNED = (int8, int16, int32, int64)
 _REAL, _COMPLEX = (float32, float64), (complex64, complex128)
@@ -375,19 +372,6 @@ def _truth(x, axis, keepdims, reduce):
     return x if keepdims else _dropped(x, axis)
 
 
-def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
-    """Running sums."""
-    if axis is None:
-        if x.ndim > 1:
-            raise ValueError("cumulative_sum: name the axis of an array with several dimensions")
-        axis = 0
-    result = _C.cumsum(x.to(_accumulated(x.dtype, dtype)), axis)
-    if include_initial:
-        start = _C.zeros([1 if i == axis % x.ndim else n for i, n in enumerate(x.shape)], dtype=result.dtype)
-        result = _C.cat([start, result], axis)
-    return result
-
-
 def clip(x, /, min=None, max=None):
     """Elements between two bounds, either of which may be missing."""
     return x.clone() if min is None and max is None else _C.clip(x, min, max)
@@ -478,10 +462,5 @@ def __array_namespace_info__():
     return Info()
 
 
-from . import linalg  # noqa: E402,F401 - an extension of the standard
-
-
-def __getattr__(name):
-    if name == "fft":  # the other extension
-        return getattr(_t, "fft")  # says so where there is none
-    raise AttributeError(f"module 'tensora.array_api' has no attribute '{name}'")
+from .scans import *  # noqa: E402,F401,F403
+from . import fft, linalg  # noqa: E402,F401 - the extensions of the standard

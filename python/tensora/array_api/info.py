@@ -8,7 +8,7 @@ class Info:
     """What this implementation of the standard has."""
 
     def capabilities(self):
-        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 16}
 
     def default_device(self):
         return _C.device("cpu")

@@ -9,9 +9,10 @@ import sys as _sys
 from .activation import *  # noqa: F401,F403
 from .container import *  # noqa: F401,F403
 from .conv import *  # noqa: F401,F403
+from .lazy import *  # noqa: F401,F403
 from .linear import *  # noqa: F401,F403
 from .loss import *  # noqa: F401,F403
-from .module import Module  # noqa: F401
+from .module import Module as Module
 from .normalization import *  # noqa: F401,F403
 from .normalization import _BatchNorm, _InstanceNorm  # noqa: F401
 from .pooling import *  # noqa: F401,F403

@@ -2,7 +2,7 @@
 from ... import _C
 from .. import functional as F, init
 from ..parameter import Parameter
-from .linear import Linear
+from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 
 __all__ = ["PReLU", "Softmax", "LogSoftmax", "Softmin", "Softmax2d", "MultiheadAttention", "RReLU", "Threshold"]
@@ -26,6 +26,8 @@ def _activation(name, function, inplace=False, **defaults):
         return function(input, **{key: getattr(self, key) for key in self._names})
 
     def extra_repr(self):
+        if list(defaults) == ["lambd"]:
+            return f"{self.lambd}"
         parts = [f"{key}={getattr(self, key)!r}" for key in defaults]
         return ", ".join(parts + (["inplace=True"] if inplace and self.inplace else []))
 
@@ -67,7 +69,7 @@ class Threshold(Module):
         return F.threshold(input, self.threshold, self.value, inplace=self.inplace)
 
     def extra_repr(self):
-        return f"threshold={self.threshold}, value={self.value}"
+        return f"threshold={self.threshold}, value={self.value}" + (", inplace=True" if self.inplace else "")
 
 
 class RReLU(Module):
@@ -79,7 +81,7 @@ class RReLU(Module):
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
     def extra_repr(self):
-        return f"lower={self.lower}, upper={self.upper}"
+        return f"lower={self.lower}, upper={self.upper}" + (", inplace=True" if self.inplace else "")
 
 
 class PReLU(Module):
@@ -150,7 +152,7 @@ class MultiheadAttention(Module):
         for name in names:
             self.register_parameter(name, None)
         self.register_parameter("in_proj_bias", make(3 * embed_dim) if bias else None)
-        self.out_proj = Linear(embed_dim, embed_dim, bias, device, dtype)
+        self.out_proj = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
         self.bias_k = self.bias_v = None
         if add_bias_kv:
             self.bias_k, self.bias_v = make(1, 1, embed_dim), make(1, 1, embed_dim)

@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 from ..parameter import Parameter
 from ..._C import Tensor
-from .module import Module
+from .module import Module, _indented
 
 __all__ = ["Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"]
 
@@ -115,6 +115,19 @@ class ModuleList(_Indexed):
     def forward(self, *args):
         raise NotImplementedError("ModuleList has no forward; call its modules")
 
+    def __repr__(self):
+        """Equal modules in a row are printed once."""
+        texts, lines, at = [repr(module) for module in self], [], 0
+        while at < len(texts):
+            end = at
+            while end < len(texts) and texts[end] == texts[at]:
+                end += 1
+            names = f"({at})" if end == at + 1 else f"({at}-{end - 1})"
+            text = texts[at] if end == at + 1 else f"{end - at} x {texts[at]}"
+            lines.append(f"  {names}: {_indented(text, 2)}\n")
+            at = end
+        return f"{self._get_name()}(" + ("\n" + "".join(lines) if lines else "") + ")"
+
 
 class ModuleDict(Module):
     """A dict of modules."""
@@ -165,6 +178,15 @@ def _as_parameter(value):
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
+def _described(value, kind):
+    """A parameter or another value, as PyTorch's containers of parameters print it."""
+    if not isinstance(value, Tensor):
+        return f"Object of type: {type(value).__name__}"
+    size = "x".join(map(str, value.shape))
+    place = f" ({value.device})" if value.is_cuda else ""
+    return f"{'Parameter' if isinstance(value, Parameter) else 'Tensor'} containing: [{kind} of size {size}{place}]"
+
+
 class ParameterList(Module):
     """A list of parameters."""
 
@@ -202,9 +224,10 @@ class ParameterList(Module):
     def __iadd__(self, values):
         return self.extend(values)
 
-    def extra_repr(self):
-        return "\n".join(f"({i}): {type(p).__name__} containing: [{p.dtype} of size {tuple(p.shape)}]"
-                         for i, p in enumerate(self))
+    def __repr__(self):
+        lines = [f"    ({i}): {_described(value, value.dtype if isinstance(value, Tensor) else None)}\n"
+                 for i, value in enumerate(self)]
+        return f"{self._get_name()}(\n" + "".join(lines) + ")"
 
 
 class ParameterDict(Module):
@@ -244,3 +267,7 @@ class ParameterDict(Module):
     def update(self, parameters):
         for name, value in parameters.items() if hasattr(parameters, "items") else parameters:
             self[name] = value
+
+    def __repr__(self):
+        lines = [f"  ({name}): {_described(value, value.type())}" for name, value in self.items()]
+        return f"{self._get_name()}(" + "\n".join(lines) + ")"

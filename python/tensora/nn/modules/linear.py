@@ -6,7 +6,7 @@ from .. import functional as F, init
 from ..parameter import Parameter
 from .module import Module
 
-__all__ = ["Identity", "Linear", "Bilinear", "Embedding", "EmbeddingBag", "LazyLinear"]
+__all__ = ["Identity", "Linear", "Bilinear", "Embedding", "EmbeddingBag", "NonDynamicallyQuantizableLinear"]
 
 
 class Identity(Module):
@@ -50,22 +50,8 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
-NonDynamicallyQuantizableLinear = Linear  # PyTorch's name of the projections of attention
-
-
-class LazyLinear(Linear):
-    """A Linear that takes in_features from its first input."""
-
-    def __init__(self, out_features, bias=True, device=None, dtype=None):
-        super().__init__(0, out_features, bias, device, dtype)
-
-    def forward(self, input):
-        if self.in_features == 0:
-            self.in_features = input.shape[-1]
-            self.weight.data = _C.empty(self.out_features, self.in_features, dtype=self.weight.dtype,
-                                        device=self.weight.device)
-            self.reset_parameters()
-        return super().forward(input)
+class NonDynamicallyQuantizableLinear(Linear):
+    """PyTorch's name of attention's output projection."""
 
 
 class Bilinear(Module):
@@ -126,8 +112,9 @@ class Embedding(Module):
                            self.scale_grad_by_freq, self.sparse)
 
     def extra_repr(self):
-        text = f"{self.num_embeddings}, {self.embedding_dim}"
-        return text + (f", padding_idx={self.padding_idx}" if self.padding_idx is not None else "")
+        usual = {"padding_idx": None, "max_norm": None, "norm_type": 2, "scale_grad_by_freq": False}
+        text = "".join(f", {name}={getattr(self, name)}" for name, value in usual.items() if getattr(self, name) != value)
+        return f"{self.num_embeddings}, {self.embedding_dim}{text}" + (", sparse=True" if self.sparse else "")
 
 
 class EmbeddingBag(Module):
@@ -152,4 +139,8 @@ class EmbeddingBag(Module):
                                 self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx)
 
     def extra_repr(self):
-        return f"{self.num_embeddings}, {self.embedding_dim}, mode={self.mode!r}"
+        usual = {"max_norm": None, "norm_type": 2, "scale_grad_by_freq": False}
+        text = "".join(f", {name}={getattr(self, name)}" for name, value in usual.items() if getattr(self, name) != value)
+        text += f", mode={self.mode!r}" + (", sparse=True" if self.sparse else "")
+        return f"{self.num_embeddings}, {self.embedding_dim}{text}" + (
+            f", padding_idx={self.padding_idx}" if self.padding_idx is not None else "")

@@ -1,6 +1,7 @@
 """Losses as modules."""
 from .. import functional as F
 from .module import Module
+from .shape import PairwiseDistance
 
 __all__ = ["CrossEntropyLoss", "NLLLoss", "BCELoss", "BCEWithLogitsLoss", "MultiMarginLoss",
            "MultiLabelSoftMarginLoss", "TripletMarginWithDistanceLoss", "CTCLoss"]
@@ -64,7 +65,18 @@ MultiLabelSoftMarginLoss = _loss("MultiLabelSoftMarginLoss", F.multilabel_soft_m
 MultiMarginLoss = _loss("MultiMarginLoss", F.multi_margin_loss, p=1, margin=1.0, weight=None, reduction="mean")
 TripletMarginLoss = _loss("TripletMarginLoss", F.triplet_margin_loss, margin=1.0, p=2.0, eps=1e-6, swap=False,
                           reduction="mean")
-TripletMarginWithDistanceLoss = _loss("TripletMarginWithDistanceLoss", F.triplet_margin_with_distance_loss,
-                                      distance_function=None, margin=1.0, swap=False, reduction="mean")
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """triplet_margin_loss with a distance of one's own."""
+    _attributes = dict(distance_function=None, margin=1.0, swap=False, reduction="mean")
+    _function = staticmethod(F.triplet_margin_with_distance_loss)
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        if self.distance_function is None:
+            self.distance_function = PairwiseDistance()
+
+
 CTCLoss = _loss("CTCLoss", F.ctc_loss, blank=0, reduction="mean", zero_infinity=False)
 __all__ = list(dict.fromkeys(__all__))

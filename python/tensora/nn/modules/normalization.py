@@ -13,13 +13,13 @@ class _Norm(Module):
     """Running statistics and an affine map, both optional."""
     _version = 2
 
-    def __init__(self, num_features, eps, momentum, affine, track_running_stats, device, dtype):
+    def __init__(self, num_features, eps, momentum, affine, track_running_stats, device, dtype, bias):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         make = {"device": device, "dtype": dtype}
         self.register_parameter("weight", Parameter(_C.ones(num_features, **make)) if affine else None)
-        self.register_parameter("bias", Parameter(_C.zeros(num_features, **make)) if affine else None)
+        self.register_parameter("bias", Parameter(_C.zeros(num_features, **make)) if affine and bias else None)
         track = track_running_stats
         self.register_buffer("running_mean", _C.zeros(num_features, **make) if track else None)
         self.register_buffer("running_var", _C.ones(num_features, **make) if track else None)
@@ -35,7 +35,8 @@ class _Norm(Module):
         self.reset_running_stats()
         if self.affine:
             init.ones_(self.weight)
-            init.zeros_(self.bias)
+            if self.bias is not None:
+                init.zeros_(self.bias)
 
     def _check(self, input):
         if input.dim() not in self._allowed:
@@ -43,13 +44,13 @@ class _Norm(Module):
 
     def extra_repr(self):
         return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}, "
-                f"track_running_stats={self.track_running_stats}")
+                f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}")
 
 
 class _BatchNorm(_Norm):
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None,
-                 dtype=None):
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+                 dtype=None, *, bias=True):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def _load_from_state_dict(self, state_dict, prefix, metadata, *args):
         # Files of before 2018 have no count.
@@ -89,8 +90,8 @@ class BatchNorm3d(_BatchNorm):
 
 class _InstanceNorm(_Norm):
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False, track_running_stats=False, device=None,
-                 dtype=None):
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+                 dtype=None, *, bias=True):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
 
     def forward(self, input):
         self._check(input)
@@ -141,7 +142,8 @@ class LayerNorm(Module):
         return _C.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self):
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        return (f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, "
+                f"bias={self.bias is not None}")
 
 
 class RMSNorm(Module):
@@ -167,25 +169,27 @@ class RMSNorm(Module):
 class GroupNorm(Module):
     """Norm over groups of channels."""
 
-    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None):
+    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None, *, bias=True):
         super().__init__()
         if num_channels % num_groups:
             raise ValueError(f"num_channels ({num_channels}) must be divisible by num_groups ({num_groups})")
         self.num_groups, self.num_channels, self.eps, self.affine = num_groups, num_channels, eps, affine
         make = {"device": device, "dtype": dtype}
         self.register_parameter("weight", Parameter(_C.ones(num_channels, **make)) if affine else None)
-        self.register_parameter("bias", Parameter(_C.zeros(num_channels, **make)) if affine else None)
+        self.register_parameter("bias", Parameter(_C.zeros(num_channels, **make)) if affine and bias else None)
 
     def reset_parameters(self):
         if self.affine:
             init.ones_(self.weight)
-            init.zeros_(self.bias)
+            if self.bias is not None:
+                init.zeros_(self.bias)
 
     def forward(self, input):
         return _C.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self):
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}"
+        return (f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.affine}, "
+                f"bias={self.bias is not None}")
 
 
 class LocalResponseNorm(Module):

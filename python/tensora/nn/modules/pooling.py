@@ -1,12 +1,16 @@
 """Pooling."""
 from .. import functional as F
+from .conv import _spread
 from .module import Module
 
 __all__ = []
 
 
-def _pooling(name, parameters, call, shown):
-    """A module with these parameters and defaults, whose forward is `call(module, *inputs)`."""
+def _pooling(name, parameters, call, shown, spread=0):
+    """A module with these parameters and defaults, whose forward is `call(module, *inputs)`.
+
+    `spread`: numbers become tuples of this length, as PyTorch keeps them in some layers.
+    """
     def __init__(self, *args, **kwargs):
         Module.__init__(self)
         if len(args) > len(parameters):
@@ -20,8 +24,10 @@ def _pooling(name, parameters, call, shown):
             if value is ...:
                 raise TypeError(f"{name}() missing a required argument: '{key}'")
             setattr(self, key, value)
-        if "stride" in parameters and self.stride is None:
+        if "stride" in parameters and self.stride is None and "norm_type" not in parameters:
             self.stride = self.kernel_size
+        for key in shown if spread else ():
+            setattr(self, key, _spread(getattr(self, key), spread))
 
     def extra_repr(self):
         return ", ".join(f"{key}={getattr(self, key)}" for key in shown)
@@ -45,10 +51,11 @@ for _n in (1, 2, 3):
         _averages["divisor_override"] = None
         _call = (lambda f: lambda m, x: f(x, m.kernel_size, m.stride, m.padding, m.ceil_mode, m.count_include_pad,
                                           m.divisor_override))(getattr(F, f"avg_pool{_n}d"))
-    globals()[f"AvgPool{_n}d"] = _pooling(f"AvgPool{_n}d", _averages, _call, _SHOWN)
+    globals()[f"AvgPool{_n}d"] = _pooling(f"AvgPool{_n}d", _averages, _call, _SHOWN,
+                                           1 if _n == 1 else 0)
     globals()[f"LPPool{_n}d"] = _pooling(
         f"LPPool{_n}d", dict(norm_type=..., kernel_size=..., stride=None, ceil_mode=False),
-        (lambda f: lambda m, x: f(x, float(m.norm_type), m.kernel_size, m.stride, m.ceil_mode))(
+        (lambda f: lambda m, x: f(x, float(m.norm_type), m.kernel_size, m.stride or (), m.ceil_mode))(
             getattr(F, f"lp_pool{_n}d")), ("norm_type", "kernel_size", "stride", "ceil_mode"))
     globals()[f"AdaptiveAvgPool{_n}d"] = _pooling(
         f"AdaptiveAvgPool{_n}d", dict(output_size=...),
@@ -61,4 +68,4 @@ for _n in (1, 2, 3):
         f"MaxUnpool{_n}d", dict(kernel_size=..., stride=None, padding=0),
         (lambda f: lambda m, x, indices, output_size=None: f(
             x, indices, m.kernel_size, m.stride, m.padding, () if output_size is None else tuple(output_size)))(
-                getattr(F, f"max_unpool{_n}d")), _SHOWN)
+                getattr(F, f"max_unpool{_n}d")), _SHOWN, _n)

@@ -166,6 +166,9 @@ class RNNCell(_Cell):
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
+    def extra_repr(self):
+        return super().extra_repr() + (f", nonlinearity={self.nonlinearity}" if self.nonlinearity != "tanh" else "")
+
     def forward(self, input, hx=None):
         function = _C.rnn_tanh_cell if self.nonlinearity == "tanh" else _C.rnn_relu_cell
         return function(input, self._zeros(input) if hx is None else hx, *self._weights())

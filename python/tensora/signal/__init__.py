@@ -1,0 +1,2 @@
+"""Signal processing, as torch.signal."""
+from . import windows as windows
