@@ -3,8 +3,9 @@ import pytest
 
 import tensora
 
-NAMES = {"__radd__": lambda x, y: y + x, "__rsub__": lambda x, y: y - x, "__rmul__": lambda x, y: y * x,
-         "__rtruediv__": lambda x, y: y / x, "__rpow__": lambda x, y: y ** x, "__rmod__": lambda x, y: y % x,
+NAMES = {"__radd__": lambda x, y: y + x, "__rsub__": lambda x, y: y - x,
+         "__rmul__": lambda x, y: y * x, "__rtruediv__": lambda x, y: y / x,
+         "__rpow__": lambda x, y: y ** x, "__rmod__": lambda x, y: y % x,
          "__rfloordiv__": lambda x, y: y // x}
 
 
