@@ -39,11 +39,11 @@ DType dtype_of_format(const Py_buffer& view) {
   if (format == "L" && view.itemsize == 4) format = "I";
   for (const Row& row : kRows)
     if (row.format && format == row.format) return row.dtype;
-  raise_type_error("can't convert an array with elements of format '",
-                   view.format ? view.format : "",
-                   "'; the supported ones are bool, uint8, int8, "
-                   "int16, int32, int64, uint16, uint32, uint64, float16, float32, float64, complex64 "
-                   "and complex128");
+  raise_type_error(
+      "can't convert an array with elements of format '", view.format ? view.format : "",
+      "'; the supported ones are bool, uint8, int8, "
+      "int16, int32, int64, uint16, uint32, uint64, float16, float32, float64, complex64 "
+      "and complex128");
 }
 
 // ---- the buffer protocol -----------------------------------------------------------------------

@@ -16,8 +16,9 @@ from ._C import (
     Tensor as Tensor, dtype as dtype, device as device, Size as Size, memory_format as memory_format,
     layout as layout, Generator as Generator, OutOfMemoryError as OutOfMemoryError)
 
-# The packages of four of these names take their place; the others are methods only.
-for _name in ("linalg", "fft", "nn", "init", "to", "byte", "type_as", "new_zeros", "new_ones", "new_full", "new_empty"):
+# The packages of five of these names take their place; the others are methods only.
+for _name in ("linalg", "fft", "special", "nn", "init", "to", "byte", "type_as", "new_zeros", "new_ones", "new_full",
+              "new_empty"):
     globals().pop(_name, None)
 
 __version__ = "0.1.0"

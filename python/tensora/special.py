@@ -9,6 +9,7 @@ from .autograd import Function
 _SAME = ("digamma", "erf", "erfc", "erfinv", "exp2", "expm1", "log1p", "log_softmax", "logit", "logsumexp", "round",
          "sinc", "softmax", "xlogy", "polygamma")
 globals().update({name: getattr(_C, name) for name in _SAME if hasattr(_C, name)})
+globals().update({name: value for name, value in vars(_C.special).items() if not name.startswith("__")})
 expit, gammaln, psi = _C.sigmoid, _C.lgamma, _C.digamma
 multigammaln = getattr(_C, "mvlgamma", None)
 
@@ -16,29 +17,6 @@ multigammaln = getattr(_C, "mvlgamma", None)
 def ndtr(input):
     """The standard normal distribution's cumulative function."""
     return 0.5 * _C.erfc(input * -math.sqrt(0.5))
-
-
-def ndtri(input):
-    """Its inverse."""
-    return math.sqrt(2) * _C.erfinv(2 * _inexact(input, input) - 1)
-
-
-class _Entr(Function):
-    @staticmethod
-    def forward(ctx, input):
-        ctx.save_for_backward(input)
-        inside = -_C.xlogy(input, input)
-        return _C.where(input < 0, _C.full_like(inside, -math.inf), inside)
-
-    @staticmethod
-    def backward(ctx, grad):
-        input, = ctx.saved_tensors
-        return grad * (-1 - input.log())
-
-
-def entr(input):
-    """-x log x, 0 at 0, and minus infinity below."""
-    return _Entr.apply(input)
 
 
 def _inexact(value, other):

@@ -21,9 +21,9 @@ consteval bool agree() {
            dtype_of<accumulate_t<T>> == dtype_info(dtype_of<T>).accumulates) &&
           ...);
 }
-static_assert(agree<bool, uint8_t, int8_t, int16_t, int32_t, int64_t, Half, BFloat16, float, double,
-                    Complex<float>, Complex<double>, Float8E4M3, Float8E5M2, uint16_t, uint32_t,
-                    uint64_t>());
+static_assert(
+    agree<bool, uint8_t, int8_t, int16_t, int32_t, int64_t, Half, BFloat16, float, double,
+          Complex<float>, Complex<double>, Float8E4M3, Float8E5M2, uint16_t, uint32_t, uint64_t>());
 
 std::atomic<DType> default_dtype_value{DType::float32};
 

@@ -17,10 +17,9 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr size_t kMostHeaderBytes = 1 << 16;
 
 constexpr std::pair<DType, std::string_view> kNames[] = {
-    {kBool, "b1"},    {kUInt8, "u1"},     {kInt8, "i1"},        {kInt16, "i2"},
-    {kUInt16, "u2"}, {kUInt32, "u4"}, {kUInt64, "u8"},
-    {kInt32, "i4"},   {kInt64, "i8"},     {kFloat16, "f2"},     {kFloat32, "f4"},
-    {kFloat64, "f8"}, {kComplex64, "c8"}, {kComplex128, "c16"},
+    {kBool, "b1"},    {kUInt8, "u1"},   {kInt8, "i1"},      {kInt16, "i2"},       {kUInt16, "u2"},
+    {kUInt32, "u4"},  {kUInt64, "u8"},  {kInt32, "i4"},     {kInt64, "i8"},       {kFloat16, "f2"},
+    {kFloat32, "f4"}, {kFloat64, "f8"}, {kComplex64, "c8"}, {kComplex128, "c16"},
 };
 
 struct Header {

@@ -1,28 +1,10 @@
 #include "tensora/nn/fractional_max_pool.h"
 
 #include "tensora/nn/conv_common.h"
-#include "tensora/ops/creation/sequence.h"
+#include "tensora/ops/pool/fractional_max_pool.h"
 #include "tensora/ops/random/random.h"
-#include "tensora/ops/shape/cat.h"
 
 namespace tensora::nn {
-
-namespace {
-
-// Where the windows of one dim begin, N C out: steps of (in - kernel) / (out - 1) on average,
-// rounded down from a random start. The last window ends with the input.
-Tensor window_starts(const Tensor& samples /* N C */, int64_t in, int64_t kernel, int64_t out) {
-  const Tensor last = full({samples.size(0), samples.size(1), 1}, in - kernel,
-                           {.dtype = kInt64, .device = samples.device()});
-  if (out == 1) return last;
-  const double step = static_cast<double>(in - kernel) / static_cast<double>(out - 1);
-  const Tensor start = samples.unsqueeze(-1);
-  const Tensor counted =
-      arange(out - 1, {.dtype = samples.dtype(), .device = samples.device()}).add(start).mul(step);
-  return cat({counted.to(kInt64).sub(start.mul(step).to(kInt64)), last}, -1);
-}
-
-}  // namespace
 
 template <int Dims>
 FractionalMaxPool<Dims>::FractionalMaxPool(const Shape& kernel,
@@ -73,27 +55,10 @@ std::tuple<Tensor, Tensor> FractionalMaxPool<Dims>::forward_with_indices(
   Tensor samples = random_samples;
   if (!samples.defined())
     samples = rand({x.size(0), x.size(1), Dims}, {.dtype = x.dtype(), .device = x.device()});
-  // The elements of all windows, as positions in the flattened spatial dims: N C out… kernel….
-  Tensor positions;
-  for (int d = 0; d < Dims; ++d) {
-    // PyTorch's order of the numbers: the last dim's first in 2-D, the first one's in 3-D.
-    const Tensor sample = samples.select(-1, Dims == 2 ? 1 - d : d);
-    const Tensor along = window_starts(sample, x.size(d + 2), kernel_size[d], out[d])
-                             .unsqueeze(-1)
-                             .add(arange(kernel_size[d], {.dtype = kInt64, .device = x.device()}));
-    Shape sizes = Shape::filled(2 + 2 * Dims, 1);
-    sizes[0] = x.size(0), sizes[1] = x.size(1);
-    sizes[2 + d] = out[d], sizes[2 + Dims + d] = kernel_size[d];
-    const Tensor placed = along.reshape(sizes);
-    positions = positions.defined() ? positions.mul(x.size(d + 2)).add(placed) : placed;
-  }
-  positions = positions.flatten(2, 1 + Dims).flatten(3);  // N C windows elements
-  const Tensor elements = x.flatten(2).gather(-1, positions.flatten(2)).reshape(positions.sizes());
-  const auto [values, chosen] = elements.max(-1);
-  const Tensor indices = positions.gather(-1, chosen.unsqueeze(-1));
-  Shape result = input.sizes();
-  for (int d = 0; d < Dims; ++d) result[result.size() - Dims + d] = out[d];
-  return {values.reshape(result), indices.reshape(result)};
+  const auto pool = Dims == 2 ? fractional_max_pool2d : fractional_max_pool3d;
+  const auto [values, indices] = pool(x, kernel_size, out, samples);
+  if (input.dim() == Dims + 2) return {values, indices};
+  return {values.squeeze(0), indices.squeeze(0)};
 }
 
 template <int Dims>

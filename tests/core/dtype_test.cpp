@@ -37,7 +37,7 @@ TEST(DType, UnsignedWordsComputeWhatIsExact) {
             (std::vector<uint64_t>{~0ull - 1, 3}));
   EXPECT_EQ((x * tensor({0.5f})).dtype(), kFloat32);
   EXPECT_TRUE(contains(error_of([&] { x + x; }), "add: not supported for uint16"));
-  EXPECT_TRUE(contains(error_of([&] { x * tensor({1}); }), "there is no common dtype"));
+  EXPECT_TRUE(contains(error_of([&] { x* tensor({1}); }), "there is no common dtype"));
   EXPECT_TRUE(contains(error_of([&] { big[0].item(); }), "item: 18446744073709551615 exceeds"));
 }
 

@@ -19,7 +19,8 @@ void identity_tile(const void*, int64_t n, void* out, const void* const* in) {
 }
 
 // Every source value is exact in its own compute type, so the only rounding is the store's; or, as
-// a real number becomes complex or a uint64 a float, the load's. Half numbers that stay what they are move as bits.
+// a real number becomes complex or a uint64 a float, the load's. Half numbers that stay what they
+// are move as bits.
 void copy_by_tiles(View from, View to) {
   if (from.dtype == to.dtype && element_size(to.dtype) == 2) from.dtype = to.dtype = DType::int16;
   static constexpr Tiles tiles{identity_tile<float>,          identity_tile<double>,

@@ -31,7 +31,19 @@ struct Lapack::Functions {
   using Heevd = void (*)(const char* jobz, const char* uplo, const int* n, void* a, const int* lda,
                          void* w, void* work, const int* lwork, void* rwork, const int* lrwork,
                          int* iwork, const int* liwork, int* info, Length, Length);
-  void *geqrf, *orgqr, *gesdd, *syevd;
+  using Geev = void (*)(const char* jobvl, const char* jobvr, const int* n, void* a, const int* lda,
+                        void* wr, void* wi, void* vl, const int* ldvl, void* vr, const int* ldvr,
+                        void* work, const int* lwork, int* info, Length, Length);
+  using ComplexGeev = void (*)(const char* jobvl, const char* jobvr, const int* n, void* a,
+                               const int* lda, void* w, void* vl, const int* ldvl, void* vr,
+                               const int* ldvr, void* work, const int* lwork, void* rwork,
+                               int* info, Length, Length);
+  using Sytrf = void (*)(const char* uplo, const int* n, void* a, const int* lda, int* ipiv,
+                         void* work, const int* lwork, int* info, Length);
+  using Sytrs = void (*)(const char* uplo, const int* n, const int* nrhs, const void* a,
+                         const int* lda, const int* ipiv, void* b, const int* ldb, int* info,
+                         Length);
+  void *geqrf, *orgqr, *gesdd, *syevd, *geev, *sytrf, *sytrs, *hetrf, *hetrs;
 
   explicit Functions(DType dtype) {
     const bool complex = is_complex(dtype);
@@ -44,6 +56,11 @@ struct Lapack::Functions {
     orgqr = load(complex ? "ungqr_" : "orgqr_");
     gesdd = load("gesdd_");
     syevd = load(complex ? "heevd_" : "syevd_");
+    geev = load("geev_");
+    sytrf = load("sytrf_");
+    sytrs = load("sytrs_");
+    hetrf = complex ? load("hetrf_") : sytrf;
+    hetrs = complex ? load("hetrs_") : sytrs;
   }
 };
 
@@ -58,7 +75,9 @@ const Lapack::Functions& Lapack::functions_of(DType dtype) {
 
 Lapack::Lapack(DType dtype, std::string_view op) : functions_(functions_of(dtype)), dtype_(dtype) {
   const Functions& f = functions_;
-  if (f.geqrf && f.orgqr && f.gesdd && f.syevd) return;
+  if (f.geqrf && f.orgqr && f.gesdd && f.syevd && f.geev && f.sytrf && f.sytrs && f.hetrf &&
+      f.hetrs)
+    return;
   const std::string& reason = openblas().refusal;
   fail(op, ": needs LAPACK, which OpenBLAS contains (Debian, Ubuntu: libopenblas0-pthread): ",
        reason.empty() ? "the library found was built without it" : reason);
@@ -215,6 +234,96 @@ int Lapack::decompose_symmetric(char job, char triangle, int n, void* A, void* v
   integers.resize(static_cast<size_t>(integer_count));
   call();
   a.give_back();
+  return info;
+}
+
+namespace {
+
+/// The values and vectors of a real matrix as complex numbers. A pair of conjugate values shares
+/// two columns, the vectors' real and imaginary parts.
+template <class T>
+void join_parts(int64_t n, const T* real_parts, const T* imaginary_parts, const T* columns,
+                Complex<T>* values, Complex<T>* vectors) {
+  for (int64_t j = 0; j < n; ++j) values[j] = Complex<T>(real_parts[j], imaginary_parts[j]);
+  if (!vectors) return;
+  for (int64_t j = 0; j < n; ++j) {
+    const bool paired = imaginary_parts[j] != T(0) && j + 1 < n;
+    for (int64_t i = 0; i < n; ++i) {
+      const T re = columns[j * n + i], im = paired ? columns[(j + 1) * n + i] : T(0);
+      vectors[j * n + i] = Complex<T>(re, im);
+      if (paired) vectors[(j + 1) * n + i] = Complex<T>(re, -im);
+    }
+    if (paired) ++j;
+  }
+}
+
+}  // namespace
+
+int Lapack::decompose_general(int n, void* A, void* values, void* V) const {
+  const char none = 'N', job = V ? 'V' : 'N';
+  const int one = 1;
+  int info = 0;
+  Room work(dtype_, n);
+  Matrix a(dtype_, n, n, A);
+  if (is_complex(dtype_)) {
+    Room reals(real_dtype(dtype_));
+    reals.resize(2 * int64_t{n});
+    Matrix vectors(dtype_, n, n, V);
+    const auto call = [&] {
+      reinterpret_cast<Functions::ComplexGeev>(functions_.geev)(
+          &none, &job, &n, a.data(), &n, values, nullptr, &one, vectors.data(), &n, work.data(),
+          work.count(), reals.data(), &info, 1, 1);
+    };
+    call();
+    work.fit();
+    call();
+    vectors.give_back();
+    return info;
+  }
+  Room real_parts(dtype_), imaginary_parts(dtype_), columns(dtype_);
+  real_parts.resize(n);
+  imaginary_parts.resize(n);
+  if (V) columns.resize(int64_t{n} * n);
+  const auto call = [&] {
+    reinterpret_cast<Functions::Geev>(functions_.geev)(
+        &none, &job, &n, a.data(), &n, real_parts.data(), imaginary_parts.data(), nullptr, &one,
+        columns.data(), &n, work.data(), work.count(), &info, 1, 1);
+  };
+  call();
+  work.fit();
+  call();
+  const auto join = [&]<class T>(T) {
+    join_parts(n, static_cast<const T*>(real_parts.data()),
+               static_cast<const T*>(imaginary_parts.data()), static_cast<const T*>(columns.data()),
+               static_cast<Complex<T>*>(values), static_cast<Complex<T>*>(V));
+  };
+  dtype_ == kFloat64 ? join(double{}) : join(float{});
+  return info;
+}
+
+int Lapack::factorise_ldl(bool hermitian, int n, void* A, int* pivots) const {
+  const auto call =
+      reinterpret_cast<Functions::Sytrf>(hermitian ? functions_.hetrf : functions_.sytrf);
+  const char lower = 'L';
+  int info = 0;
+  Room work(dtype_, n);
+  Matrix a(dtype_, n, n, A);
+  call(&lower, &n, a.data(), &n, pivots, work.data(), work.count(), &info, 1);
+  work.fit();
+  call(&lower, &n, a.data(), &n, pivots, work.data(), work.count(), &info, 1);
+  a.give_back();
+  return info;
+}
+
+int Lapack::solve_ldl(bool hermitian, int n, int columns, void* LD, const int* pivots,
+                      void* B) const {
+  const auto call =
+      reinterpret_cast<Functions::Sytrs>(hermitian ? functions_.hetrs : functions_.sytrs);
+  const char lower = 'L';
+  int info = 0;
+  Matrix ld(dtype_, n, n, LD), b(dtype_, n, columns, B);
+  call(&lower, &n, &columns, ld.data(), &n, pivots, b.data(), &n, &info, 1);
+  b.give_back();
   return info;
 }
 

@@ -28,6 +28,14 @@ class Lapack {
   /// ('U') or the lower triangle ('L') is read; A becomes the eigenvectors (job 'V') or is
   /// destroyed.
   int decompose_symmetric(char job, char triangle, int n, void* A, void* values) const;
+  /// Eigenvalues of a matrix (n n; destroyed) and, unless V is null, its eigenvectors; both are
+  /// complex.
+  int decompose_general(int n, void* A, void* values, void* V) const;
+  /// The Bunch-Kaufman factors of a symmetric or `hermitian` matrix (n n), of which the lower
+  /// triangle is read, in its place.
+  int factorise_ldl(bool hermitian, int n, void* A, int* pivots) const;
+  /// B (n columns) becomes X with A X = B, from those factors.
+  int solve_ldl(bool hermitian, int n, int columns, void* LD, const int* pivots, void* B) const;
 
  private:
   struct Functions;

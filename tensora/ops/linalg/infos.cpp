@@ -25,6 +25,8 @@ std::string meaning(std::string_view function, int32_t info) {
         "] is zero and using it on lu_solve would result in a division by zero. If you "
         "still want to perform the factorization, consider calling linalg.lu(A, pivot) or "
         "linalg.lu_factor_ex(A, pivot)");
+  if (function.starts_with("linalg.ldl"))
+    return concat("D[", info, ",", info, "] is zero, and ldl_solve would divide by it.");
   return concat(
       "The algorithm failed to converge because the input matrix is ill-conditioned, has too many "
       "repeated ",

@@ -6,6 +6,7 @@
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/tensor.h"
 #include "tensora/ops/matrix/matmul.h"
+#include "tensora/ops/operators.h"
 #include "tensora/ops/pool/avg_pool.h"
 #include "tensora/ops/resample/bands.h"
 #include "tensora/ops/shape/permute.h"
@@ -210,6 +211,26 @@ constinit OpDef<ResizeBackwardAttrs> resize_backward_op = define(Op<ResizeBackwa
         },
 });
 
+namespace {
+
+// Images of bytes, as PyTorch resizes them: the rows first, rounded to bytes, then the columns.
+Tensor resize_bytes(const Tensor& image, const ResizeAttrs& attrs) {
+  Tensor result = image;
+  for (const size_t dim : {1, 0}) {
+    const int at = static_cast<int>(dim);
+    if (result.size(2 + at) == attrs.output_size[at]) continue;
+    ResizeAttrs step = attrs;
+    step.output_size = {result.size(2), result.size(3)};
+    step.output_size[at] = attrs.output_size[at];
+    if (!attrs.scales.empty()) step.scales[1 - dim] = 1;
+    const Tensor numbers = apply(resize_op, {to(result, kFloat32)}, step);
+    result = to(clamp(floor(numbers + 0.5), 0, 255), kUInt8);
+  }
+  return result.is_same(image) ? clone(image) : result;
+}
+
+}  // namespace
+
 void register_interpolate(OpRegistry& registry) {
   registry.add(resize_op);
   registry.add(resize_backward_op);
@@ -235,6 +256,8 @@ Tensor interpolate(const Tensor& input, const std::optional<Shape>& size,
         "interpolate: antialias is for bilinear and bicubic on 4-D input");
   attrs.align_corners = align_corners.value_or(false);
   attrs.antialias = antialias;
+  if (input.dtype() == kUInt8 && input.dim() == 4 && attrs.method > Method::nearest_exact)
+    return called_as("interpolate", [&] { return resize_bytes(input, attrs); });
   return called_as("interpolate", [&] {
     return autocast_call(
         "interpolate", {Autocast::as_is, Autocast::full},
