@@ -35,6 +35,7 @@ from ._dtypes import (  # noqa: E402
     finfo as finfo, iinfo as iinfo, is_tensor as is_tensor, is_storage as is_storage,
     is_floating_point as is_floating_point, is_complex as is_complex, is_inference as is_inference,
     numel as numel, result_type as result_type, can_cast as can_cast, typename as typename)
+from ._copies import *  # noqa: E402,F401,F403
 from ._numeric import *  # noqa: E402,F401,F403
 from .serialization import (  # noqa: E402
     save as save, load as load, save_safetensors as save_safetensors, load_safetensors as load_safetensors)

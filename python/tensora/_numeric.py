@@ -10,7 +10,7 @@ __all__ = ["gradient", "histogramdd", "nonzero_static"]
 
 # ---- gradient --------------------------------------------------------------------------------------
 
-def gradient(input, *, spacing=1, dim=None, edge_order=1):
+def gradient(input, *, spacing=None, dim=None, edge_order=1):
     """The derivative along each dim, by finite differences; `spacing` are distances, or tensors of coordinates.
 
     >>> tensora.gradient(tensora.tensor([1., 2., 4., 8.]))
@@ -25,7 +25,7 @@ def gradient(input, *, spacing=1, dim=None, edge_order=1):
                                f"each dim, but got a list of length {len(spacing)}")
         spacings = list(spacing)
     else:
-        spacings = [spacing] * len(dims)
+        spacings = [1 if spacing is None else spacing] * len(dims)
     if not (input.is_floating_point() or input.is_complex()):
         input = input.to(_C.get_default_dtype())
     return tuple(_differences(input, d, s, edge_order) for d, s in zip(dims, spacings))

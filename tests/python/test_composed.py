@@ -126,6 +126,19 @@ def test_histogramdd():
     assert tensora.histogramdd(line[:2], bins).hist.tolist() == [[1.], [1.]]
 
 
+def test_copies_of_views():
+    x = tensora.arange(6.).reshape(2, 3).requires_grad_()
+    for name, arguments in (("permute", ((1, 0),)), ("t", ()), ("unsqueeze", (0,)), ("expand", ((4, 2, 3),)), ("alias", ()),
+                            ("narrow", (1, 0, 2)), ("diagonal", ()), ("view", (3, 2)), ("transpose", (0, 1)),
+                            ("as_strided", ((2,), (1,))), ("squeeze", ()), ("unfold", (1, 2, 1)), ("select", (0, 1))):
+        copy = getattr(tensora, name + "_copy")(x, *arguments)
+        view = x if name == "alias" else getattr(x, name)(*arguments)
+        assert copy.equal(view) and not copy._shares_storage(x) and copy.requires_grad, name
+    assert [p.tolist() for p in tensora.unbind_copy(x, 1)] == [[0., 3.], [1., 4.], [2., 5.]]
+    assert [p.shape[1] for p in tensora.split_with_sizes_copy(x, [1, 2], 1)] == [1, 2]
+    assert tensora.constant_pad_nd(x, [1, 0], 7.)[:, 0].tolist() == [7., 7.]
+
+
 def test_nonzero_static():
     x = tensora.tensor([1., 0., 4., 8.])
     assert tensora.nonzero_static(x, size=5).tolist() == [[0], [2], [3], [-1], [-1]]
