@@ -72,8 +72,6 @@ WINDOWS = {"bartlett": [0., .5, 1.], "blackman": [0., 0.34, 1.], "cosine": [0.30
 
 @pytest.mark.parametrize("name", WINDOWS)
 def test_windows(name):
-    if name == "kaiser" and not hasattr(tensora, "i0"):
-        pytest.skip("needs tensora.i0")
     window = getattr(tensora.signal.windows, name)
     options = {"a": [0.5, 0.3, 0.2]} if name == "general_cosine" else {}
     half = WINDOWS[name]

@@ -1,6 +1,7 @@
 """mypy and pyright accept what ordinary programs do."""
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -97,6 +98,8 @@ def test_mypy(program):
 
 def test_pyright(program):
     pytest.importorskip("pyright", reason="pyright is not installed")
+    if shutil.which("node") is None:
+        pytest.skip("pyright needs node, which is not installed")
     done = subprocess.run([sys.executable, "-m", "pyright", "--pythonpath", sys.executable, program.name],
                           cwd=program.parent, env=dict(os.environ, PYTHONPATH=PACKAGE), capture_output=True, text=True,
                           timeout=300)
