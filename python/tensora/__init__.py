@@ -28,6 +28,7 @@ from ._modes import (  # noqa: E402
     no_grad as no_grad, enable_grad as enable_grad, set_grad_enabled as set_grad_enabled,
     inference_mode as inference_mode, autocast as autocast)
 from ._functions import *  # noqa: E402,F401,F403 - functions whose Python form differs from C++'s
+from ._aten_names import *  # noqa: E402,F401,F403
 from ._functions import (  # noqa: E402
     manual_seed as manual_seed, seed as seed, initial_seed as initial_seed, get_rng_state as get_rng_state,
     set_rng_state as set_rng_state, set_printoptions as set_printoptions, compile as compile)

@@ -192,6 +192,19 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
                             label_smoothing)
 
 
+def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean",
+                         ignore_index=None, label_smoothing=0.0, options=None):
+    """cross_entropy of linear(input, linear_weight, linear_bias); the weight may have more dims behind the classes."""
+    if options is not None:
+        raise NotImplementedError("linear_cross_entropy: chunks (options=) are not implemented; use options=None")
+    classes, *rest, features = linear_weight.shape
+    bias = None if linear_bias is None else linear_bias.reshape(-1)
+    logits = _C.linear(input, linear_weight.reshape(-1, features), bias)
+    logits = logits.reshape(list(input.shape[:-1]) + [classes] + rest)
+    return cross_entropy(logits, target, weight, ignore_index=-100 if ignore_index is None else ignore_index,
+                         reduction=reduction, label_smoothing=label_smoothing)
+
+
 def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
     return _C.nll_loss(input, target, weight, ignore_index, _reduction(reduction, size_average, reduce))
 
@@ -413,6 +426,38 @@ def pdist(input, p=2.0):
         raise RuntimeError(f"pdist: expected a matrix, got shape {tuple(input.shape)}")
     rows = _C.triu_indices(input.shape[0], input.shape[0], 1)
     return _C.cdist(input, input, p)[rows[0], rows[1]]
+
+
+def _fractional(dims):
+    pool = getattr(_C, f"fractional_max_pool{dims}d")
+
+    def with_indices(input, kernel_size, output_size=None, output_ratio=None, return_indices=False,
+                     _random_samples=None):
+        name = f"fractional_max_pool{dims}d"
+        if (output_size is None) == (output_ratio is None):
+            raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+        if output_size is None:
+            ratios = (output_ratio,) * dims if isinstance(output_ratio, float) else tuple(output_ratio)
+            for ratio in ratios:
+                if not 0 < ratio < 1:
+                    raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+            output_size = [int(size * ratio) for size, ratio in zip(input.shape[-dims:], ratios)]
+        if _random_samples is None:
+            planes = input.shape[:-dims] if input.dim() == dims + 2 else (1,) + tuple(input.shape[:-dims])
+            _random_samples = _C.rand([*planes, dims], dtype=input.dtype, device=input.device)
+        return pool(input, kernel_size, output_size, _random_samples)
+
+    def plain(input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
+        """The largest elements of pseudo-random windows (Graham, 2014); with their positions if asked for."""
+        both = with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
+        return both if return_indices else both[0]
+    with_indices.__name__ = with_indices.__qualname__ = f"fractional_max_pool{dims}d_with_indices"
+    plain.__name__ = plain.__qualname__ = f"fractional_max_pool{dims}d"
+    return plain, with_indices
+
+
+fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional(2)
+fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional(3)
 
 
 def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):

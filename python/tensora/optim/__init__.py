@@ -5,3 +5,9 @@ from .optimizer import (
     Adam as Adam, Adamax as Adamax, AdamW as AdamW, LBFGS as LBFGS, Lion as Lion, Muon as Muon,
     NAdam as NAdam, Optimizer as Optimizer, RAdam as RAdam, RMSprop as RMSprop)
 from .rprop import Rprop as Rprop
+
+
+def __getattr__(name):
+    if name == "SparseAdam":
+        raise AttributeError("tensora.optim.SparseAdam: there are no sparse gradients; use Adam")
+    raise AttributeError(f"module 'tensora.optim' has no attribute '{name}'")

@@ -69,3 +69,25 @@ for _n in (1, 2, 3):
         (lambda f: lambda m, x, indices, output_size=None: f(
             x, indices, m.kernel_size, m.stride, m.padding, () if output_size is None else tuple(output_size)))(
                 getattr(F, f"max_unpool{_n}d")), _SHOWN, _n)
+
+
+def _fractional_init(self, kernel_size, output_size=None, output_ratio=None, return_indices=False,
+                     _random_samples=None):
+    Module.__init__(self)
+    if (output_size is None) == (output_ratio is None):
+        raise ValueError(f"{type(self).__name__} requires specifying either an output size, or a pooling ratio")
+    self.kernel_size, self.output_size, self.output_ratio = kernel_size, output_size, output_ratio
+    self.return_indices = return_indices
+    self.register_buffer("_random_samples", _random_samples)
+
+
+def _fractional_forward(self, input):
+    pool = getattr(F, f"fractional_max_pool{type(self)._dims}d")
+    return pool(input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
+                self._random_samples)
+
+
+for _n in (2, 3):
+    __all__.append(f"FractionalMaxPool{_n}d")
+    globals()[f"FractionalMaxPool{_n}d"] = type(f"FractionalMaxPool{_n}d", (Module,), {
+        "__init__": _fractional_init, "forward": _fractional_forward, "_dims": _n, "__module__": __name__})
