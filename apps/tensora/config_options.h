@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "files.h"
 #include "tensora/train/config_json.h"
+#include "tensora/train/trainer.h"
 
 namespace tensora::cli {
 
@@ -60,7 +61,9 @@ struct RunOptions {
 };
 
 void add_run_options(CLI::App& app, RunOptions& options);
-void tell_how_to_resume(const char* command, const RunOptions& options, int64_t step);
+/// Tells how to go on with a run that a signal stopped, and throws Interrupted.
+[[noreturn]] void stop_interrupted(const char* command, const RunOptions& options,
+                                   const train::TrainerOutcome& outcome);
 
 /// Flags win over the file that --config names, which wins over what a resumed run was started
 /// with.
@@ -73,8 +76,12 @@ Config configuration(const ConfigOptions<Config>& settings, const RunOptions& op
     throw UsageError(options.out +
                      " already holds a run: continue it with --resume, or choose another --out");
   if (there) base = train::config_from_json(base, read_file(kept), kept);
-  if (!options.config.empty())
-    base = train::config_from_json(base, read_file(options.config), options.config);
+  if (!options.config.empty()) {
+    Config other = train::config_from_json(base, read_file(options.config), options.config);
+    // The file may belong to a run on another text.
+    if constexpr (requires { other.text_sha256; }) other.text_sha256 = base.text_sha256;
+    base = std::move(other);
+  }
   return settings.over(base);
 }
 

@@ -21,16 +21,18 @@ void add_train(CLI::App& app) {
 void add_run_options(CLI::App& app, RunOptions& options) {
   app.add_option("--out", options.out, "The folder of the run")->required();
   app.add_flag("--resume", options.resume,
-               "Go on after the newest checkpoint in --out; other options only change what was set "
-               "then");
+               "Continue from the newest checkpoint in --out, or start if there is none. Other "
+               "options change the run's settings; the model and the tokenizer cannot change");
   app.add_option("--config", options.config,
                  "A JSON file of settings, such as the config.json of another run");
 }
 
-void tell_how_to_resume(const char* command, const RunOptions& options, int64_t step) {
+void stop_interrupted(const char* command, const RunOptions& options,
+                      const train::TrainerOutcome& outcome) {
   std::fprintf(stderr,
                "stopped after step %lld; continue with: tensora train %s --out %s --resume\n",
-               static_cast<long long>(step), command, options.out.c_str());
+               static_cast<long long>(outcome.step), command, options.out.c_str());
+  throw Interrupted(outcome.signal);
 }
 
 }  // namespace tensora::cli

@@ -35,7 +35,7 @@ void train_lm(const LmOptions& options) {
                train::figure_text(double(run.training_tokens())).c_str(),
                train::figure_text(run.bytes_per_token()).c_str());
   const train::TrainerOutcome outcome = run.train();
-  if (outcome.interrupted) return tell_how_to_resume("lm", options.run, outcome.step);
+  if (outcome.interrupted) stop_interrupted("lm", options.run, outcome);
   std::fprintf(stderr, "loss %s", train::figure_text(outcome.loss).c_str());
   if (outcome.validation)
     std::fprintf(stderr, ", of held-out text %s", train::figure_text(*outcome.validation).c_str());
@@ -57,9 +57,13 @@ void add_train_lm(CLI::App& app) {
       "metrics.jsonl,\n"
       "an event file for TensorBoard), its checkpoints and, at the end, the model in the format "
       "of\n"
-      "Hugging Face. Ctrl-C saves a checkpoint and stops. A run that was stopped or killed and "
-      "then\n"
-      "resumed gives the same losses as one that was not, bit for bit.\n\n"
+      "Hugging Face. Ctrl-C, SIGTERM and SIGHUP save a checkpoint and stop with the exit code 128 "
+      "+ "
+      "the\n"
+      "signal's number (130 for Ctrl-C). A run that was stopped or killed and then resumed gives "
+      "the "
+      "same\n"
+      "losses as one that was not, bit for bit.\n\n"
       "Examples:\n"
       "  tensora stories --out stories.txt\n"
       "  tensora train lm --text stories.txt --out run            a first model, on the CPU\n"

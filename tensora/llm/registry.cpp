@@ -22,7 +22,11 @@ constexpr RegistryEntry entries[] = {
      "TinyStories 15M",
      "llama",
      {288, 6, 6, 6, 48, 768, 32000, 256},
-     {.tied = true, .file = "ggml-org/models/resolve/main/tinyllamas/stories15M-q4_0.gguf"}},
+     {.tied = true,
+      .repository = "ggml-org/models",
+      .file = "tinyllamas/stories15M-q4_0.gguf",
+      .revision = "499bc8821c6b12b4e53c5bffcb21ec206f212d81",
+      .sha256 = "66967fbece6dbe97886593fdbb73589584927e29119ec31f08090732d1861739"}},
     {"stories110m",
      "TinyStories 110M",
      "llama",
@@ -39,8 +43,8 @@ constexpr RegistryEntry entries[] = {
      {960, 32, 15, 5, 64, 2560, 49152, 8192},
      {.rope_base = 1e5,
       .tied = true,
-      .file =
-          "HuggingFaceTB/SmolLM2-360M-Instruct-GGUF/resolve/main/smollm2-360m-instruct-q8_0.gguf"}},
+      .repository = "HuggingFaceTB/SmolLM2-360M-Instruct-GGUF",
+      .file = "smollm2-360m-instruct-q8_0.gguf"}},
     {"smollm-1.7b",
      "SmolLM2 1.7B",
      "llama",
@@ -50,8 +54,10 @@ constexpr RegistryEntry entries[] = {
      "TinyLlama 1.1B",
      "llama",
      {2048, 22, 32, 4, 64, 5632, 32000, 2048},
-     {.file = "TheBloke/TinyLlama-1.1B-Chat-v1.0-GGUF/resolve/main/"
-              "tinyllama-1.1b-chat-v1.0.Q4_K_M.gguf"}},
+     {.repository = "TheBloke/TinyLlama-1.1B-Chat-v1.0-GGUF",
+      .file = "tinyllama-1.1b-chat-v1.0.Q4_K_M.gguf",
+      .revision = "52e7645ba7c309695bec7ac98f4f005b139cf465",
+      .sha256 = "9fecc3b3cd76bba89d504f29b616eedf7da85b96540e490ca5824d3f7d2776a0"}},
     {"llama2-7b", "Llama 2 7B", "llama", {4096, 32, 32, 32, 128, 11008, 32000, 4096}, {}},
     {"llama3-1b",
      "Llama 3.2 1B",
@@ -60,8 +66,10 @@ constexpr RegistryEntry entries[] = {
      {.rope_base = 5e5,
       .tied = true,
       .rope_factor = 32,
-      .file =
-          "bartowski/Llama-3.2-1B-Instruct-GGUF/resolve/main/Llama-3.2-1B-Instruct-Q4_K_M.gguf"}},
+      .repository = "bartowski/Llama-3.2-1B-Instruct-GGUF",
+      .file = "Llama-3.2-1B-Instruct-Q4_K_M.gguf",
+      .revision = "067b946cf014b7c697f3654f621d577a3e3afd1c",
+      .sha256 = "6f85a640a97cf2bf5b8e764087b1e83da0fdb51d7c9fab7d0fece9385611df83"}},
     {"llama3-3b",
      "Llama 3.2 3B",
      "llama",
@@ -69,24 +77,27 @@ constexpr RegistryEntry entries[] = {
      {.rope_base = 5e5,
       .tied = true,
       .rope_factor = 32,
-      .file =
-          "bartowski/Llama-3.2-3B-Instruct-GGUF/resolve/main/Llama-3.2-3B-Instruct-Q4_K_M.gguf"}},
+      .repository = "bartowski/Llama-3.2-3B-Instruct-GGUF",
+      .file = "Llama-3.2-3B-Instruct-Q4_K_M.gguf",
+      .sha256 = "6c1a2b41161032677be168d354123594c0e6e67d2b9227c84f296ad037c728ff"}},
     {"llama3-8b",
      "Llama 3.1 8B",
      "llama",
      {4096, 32, 32, 8, 128, 14336, 128256, k128K},
      {.rope_base = 5e5,
       .rope_factor = 8,
-      .file = "bartowski/Meta-Llama-3.1-8B-Instruct-GGUF/resolve/main/"
-              "Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf"}},
+      .repository = "bartowski/Meta-Llama-3.1-8B-Instruct-GGUF",
+      .file = "Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf",
+      .revision = "bf5b95e96dac0462e2a09145ec66cae9a3f12067",
+      .sha256 = "7b064f5842bf9532c91456deda288a1b672397a54fa729aa665952863033557c"}},
     {"llama3-70b",
      "Llama 3.3 70B",
      "llama",
      {8192, 80, 64, 8, 128, 28672, 128256, k128K},
      {.rope_base = 5e5,
       .rope_factor = 8,
-      .file =
-          "bartowski/Llama-3.3-70B-Instruct-GGUF/resolve/main/Llama-3.3-70B-Instruct-Q4_K_M.gguf"}},
+      .repository = "bartowski/Llama-3.3-70B-Instruct-GGUF",
+      .file = "Llama-3.3-70B-Instruct-Q4_K_M.gguf"}},
     {"mistral-7b",
      "Mistral 7B v0.3",
      "llama",
@@ -104,7 +115,10 @@ constexpr RegistryEntry entries[] = {
      {.rope_base = 1e6,
       .norm_eps = 1e-6,
       .tied = true,
-      .file = "Qwen/Qwen2.5-0.5B-Instruct-GGUF/resolve/main/qwen2.5-0.5b-instruct-q4_k_m.gguf"}},
+      .repository = "Qwen/Qwen2.5-0.5B-Instruct-GGUF",
+      .file = "qwen2.5-0.5b-instruct-q4_k_m.gguf",
+      .revision = "9217f5db79a29953eb74d5343926648285ec7e67",
+      .sha256 = "74a4da8c9fdbcd15bd1f6d01d621410d31c6fc00986f5eb687824e7b93d7a9db"}},
     {"qwen2.5-1.5b",
      "Qwen2.5 1.5B",
      "qwen2",
@@ -112,7 +126,10 @@ constexpr RegistryEntry entries[] = {
      {.rope_base = 1e6,
       .norm_eps = 1e-6,
       .tied = true,
-      .file = "Qwen/Qwen2.5-1.5B-Instruct-GGUF/resolve/main/qwen2.5-1.5b-instruct-q4_k_m.gguf"}},
+      .repository = "Qwen/Qwen2.5-1.5B-Instruct-GGUF",
+      .file = "qwen2.5-1.5b-instruct-q4_k_m.gguf",
+      .revision = "91cad51170dc346986eccefdc2dd33a9da36ead9",
+      .sha256 = "6a1a2eb6d15622bf3c96857206351ba97e1af16c30d7a74ee38970e434e9407e"}},
     {"qwen2.5-7b",
      "Qwen2.5 7B",
      "qwen2",
@@ -243,6 +260,11 @@ std::string models_folder() {
   const std::string_view home = setting("HOME");
   check(!home.empty(), "models: neither TENSORA_MODELS nor HOME is set");
   return (fs::path(home) / ".cache/tensora/models").string();
+}
+
+std::string RegistryEntry::address(std::string_view server) const {
+  check(!details.file.empty(), "models: no file of ", name, " is known; give its address");
+  return concat(server, "/", details.repository, "/resolve/", details.revision, "/", details.file);
 }
 
 std::string pulled_path(const RegistryEntry& entry) {

@@ -19,8 +19,10 @@ struct RegistryEntry {
     double rope_base = 10000, norm_eps = 1e-5;
     bool tied = false;  // the embedding makes the logits too
     int64_t window = 0, experts = 0, experts_used = 0;
-    double rope_factor = 1;      // llama: of llama3's scaling over 8192 positions; else linear
-    std::string_view file = {};  // on huggingface.co: a GGUF that `tensora pull` fetches
+    double rope_factor = 1;  // llama: of llama3's scaling over 8192 positions; else linear
+    // A GGUF on huggingface.co that `tensora pull` fetches. The revision is a commit where one is
+    // known; without a checksum here, only the server's own can be compared with.
+    std::string_view repository = {}, file = {}, revision = "main", sha256 = {};
   };
 
   std::string_view name;   // "llama3-1b"
@@ -33,6 +35,9 @@ struct RegistryEntry {
   Metadata metadata() const;
   ModelConfig config() const;
   int64_t parameters() const;
+  /// Where the file is, on `server`: https://huggingface.co or a mirror of it. Throws if no file is
+  /// known.
+  std::string address(std::string_view server) const;
 };
 
 std::span<const RegistryEntry> registry();

@@ -26,7 +26,10 @@ bool write_all(int descriptor, std::string_view bytes) {
 
 }  // namespace
 
-AppendFile::AppendFile(std::string path) : path_(std::move(path)) { open(); }
+AppendFile::AppendFile(std::string path) : path_(std::move(path)) {
+  open();
+  ::unlink(temporary_path().c_str());  // of a writer that was killed in `replace`
+}
 
 AppendFile::~AppendFile() { ::close(descriptor_); }
 
@@ -75,7 +78,7 @@ void AppendFile::truncate(int64_t size) {
 }
 
 void AppendFile::replace(std::string_view bytes) {
-  const std::string fresh = path_ + ".new";
+  const std::string fresh = temporary_path();
   const int file = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   check(file >= 0, fresh, ": cannot be opened for writing: ", std::strerror(errno));
   bool done = write_all(file, bytes);

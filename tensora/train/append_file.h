@@ -30,6 +30,7 @@ class AppendFile {
 
  private:
   void open();
+  std::string temporary_path() const { return path_ + ".new"; }
 
   std::string path_;
   int descriptor_ = -1;

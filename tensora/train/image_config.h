@@ -26,6 +26,9 @@ struct ImageConfig {
   int64_t checkpoint_every = 500, keep_checkpoints = 3;
   bool find_nan = false;
 
+  /// What a resumed run cannot change.
+  static constexpr const char* fixed[] = {"model", "image_size"};
+
   /// Calls visit(name, member, help) for every setting, as LanguageConfig::fields does.
   template <class Self, class Visit>
   static void fields(Self& self, Visit&& visit) {

@@ -1,7 +1,6 @@
 #include "tensora/train/image_run.h"
 
 #include <filesystem>
-#include <system_error>
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/core/random.h"
@@ -13,6 +12,8 @@
 #include "tensora/models/resnet.h"
 #include "tensora/ops.h"
 #include "tensora/optim/adamw.h"
+#include "tensora/train/config_json.h"
+#include "tensora/train/run_lock.h"
 
 namespace tensora::train {
 namespace {
@@ -96,15 +97,11 @@ Scalars ImageRun::validate() const {
 TrainerOutcome ImageRun::train() {
   const std::string& folder = options_.folder;
   check(!folder.empty(), "ImageRun: a run needs a folder");
-  check(options_.resume || !std::filesystem::exists(folder + "/config.json"), folder,
-        " already holds a run: resume it, or choose another folder");
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  check(!error, folder, ": cannot be created: ", error.message());
-  io::AtomicFile kept(folder + "/config.json");
-  kept.write(config_.to_json());
-  kept.commit();
-
+  const RunLock lock(folder);
+  if (std::filesystem::exists(folder + "/config.json")) {
+    check(options_.resume, folder, " already holds a run: resume it, or choose another folder");
+    check_unchanged(config_, read_config<ImageConfig>(folder), folder);
+  }
   optim::AdamW optimizer(model_->parameters(),
                          {.lr = config_.lr, .weight_decay = config_.weight_decay});
   TrainerOptions options{
@@ -116,6 +113,7 @@ TrainerOutcome ImageRun::train() {
       .checkpoint_every = config_.checkpoint_every,
       .keep_checkpoints = static_cast<int>(config_.keep_checkpoints),
       .resume = options_.resume,
+      .lock = &lock,
       .find_nan = config_.find_nan,
       .unit = "image",
       .units_per_step = config_.batch * config_.grad_accum};
@@ -128,6 +126,11 @@ TrainerOutcome ImageRun::train() {
                        },
                    .validate = [this] { return validate(); },
                    .higher_is_better = true,
+                   .start =
+                       [this] {
+                         io::AtomicFile::remove_abandoned(options_.folder);
+                         write_config(config_, options_.folder);
+                       },
                    .save = [this] { return loader_->state_dict(); },
                    .load = [this](const Value& state) { loader_->load_state_dict(state); }};
   const TrainerOutcome outcome =

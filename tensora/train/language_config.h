@@ -31,6 +31,11 @@ struct LanguageConfig {
   int64_t checkpoint_every = 0;
   int64_t keep_checkpoints = 3;
   bool find_nan = false;
+  std::string text_sha256 = "";  // of the joined text; a run fills it in
+
+  /// What a resumed run cannot change: the model and the tokenizer.
+  static constexpr const char* fixed[] = {"preset", "model", "tokenizer", "width",
+                                          "layers", "heads", "kv_heads",  "hidden"};
 
   /// Calls visit(name, member, help) for every setting: the one list of them, from which the
   /// options of the command line and config.json are made.
@@ -79,6 +84,9 @@ struct LanguageConfig {
     visit("keep_checkpoints", self.keep_checkpoints, "How many are kept, besides the best; 0: all");
     visit("find_nan", self.find_nan,
           "Check the loss of every step; where it is not finite, name the op that made it so");
+    visit("text_sha256", self.text_sha256,
+          "SHA-256 that the joined text must have; a run keeps the one it began with, and 'any' "
+          "accepts a changed text");
   }
 
   /// With the preset's values where none are given; throws if something is unknown or out of range.

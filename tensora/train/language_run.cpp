@@ -12,10 +12,13 @@
 #include "tensora/core/random.h"
 #include "tensora/io/atomic_file.h"
 #include "tensora/io/safetensors.h"
+#include "tensora/io/sha256.h"
 #include "tensora/models/gpt2.h"
 #include "tensora/models/llama.h"
 #include "tensora/ops.h"
 #include "tensora/optim/adamw.h"
+#include "tensora/train/config_json.h"
+#include "tensora/train/run_lock.h"
 #include "tensora/train/story.h"
 
 namespace tensora::train {
@@ -114,6 +117,7 @@ LanguageRun::LanguageRun(const LanguageConfig& config, LanguageRunOptions option
     for (const std::string& path : config_.text) text += read_text(path);
   }
   check(text.find_first_not_of(" \t\r\n") != text.npos, "the text to learn from is empty");
+  pin_text(text);
   tokenizer_ = make_tokenizer(text);
   config_.vocab_size = tokenizer_.vocab_size();
   std::vector<int32_t> tokens = tokenizer_.encode(text);
@@ -139,6 +143,17 @@ LanguageRun::LanguageRun(const LanguageConfig& config, LanguageRunOptions option
 }
 
 LanguageRun::~LanguageRun() = default;
+
+// A resumed run on another text would go on without a word, with other batches.
+void LanguageRun::pin_text(std::string_view text) {
+  io::Sha256 sum;
+  sum.update(io::bytes_of_text(text));
+  const std::string& wanted = config_.text_sha256;
+  check(wanted.empty() || wanted == "any" || wanted == sum.hex(),
+        "the text to learn from is not the one that the run began with: its SHA-256 must be ",
+        wanted, ", got ", sum.hex(), "; to go on with the changed text, set text_sha256 to 'any'");
+  config_.text_sha256 = sum.hex();
+}
 
 int64_t LanguageRun::parameter_count() const { return network_->module().parameter_count(); }
 
@@ -196,14 +211,11 @@ std::string LanguageRun::write(std::string_view prompt,
 TrainerOutcome LanguageRun::train() {
   const std::string& folder = options_.folder;
   check(!folder.empty(), "LanguageRun: a run needs a folder");
-  check(options_.resume || !std::filesystem::exists(folder + "/config.json"), folder,
-        " already holds a run: resume it, or choose another folder");
-  std::error_code error;
-  std::filesystem::create_directories(folder + "/model", error);
-  check(!error, folder, ": cannot be created: ", error.message());
-  write_text(folder + "/config.json", config_.to_json());
-  tokenizer_.save(folder + "/tokenizer.json");
-
+  const RunLock lock(folder);
+  if (std::filesystem::exists(folder + "/config.json")) {
+    check(options_.resume, folder, " already holds a run: resume it, or choose another folder");
+    check_unchanged(config_, read_config<LanguageConfig>(folder), folder);
+  }
   optim::AdamW optimizer(
       parameter_groups(network_->module()),
       {.lr = config_.lr, .betas = {0.9, config_.beta2}, .weight_decay = config_.weight_decay});
@@ -216,6 +228,7 @@ TrainerOutcome LanguageRun::train() {
                          .checkpoint_every = config_.checkpoint_every,
                          .keep_checkpoints = static_cast<int>(config_.keep_checkpoints),
                          .resume = options_.resume,
+                         .lock = &lock,
                          .find_nan = config_.find_nan,
                          .unit = "token",
                          .units_per_step = config_.batch * config_.grad_accum * config_.context};
@@ -229,7 +242,8 @@ TrainerOutcome LanguageRun::train() {
       .learning_rate =
           [this](int64_t step) {
             return warmup_cosine(step, config_.steps, config_.warmup, config_.lr, config_.min_lr);
-          }};
+          },
+      .start = [this] { start(); }};
   if (validation_ && config_.validate_batches > 0)
     task.validate = [this] { return Scalars{{"loss/val", *validation_loss()}}; };
   if (config_.sample_tokens > 0)
@@ -245,6 +259,18 @@ TrainerOutcome LanguageRun::train() {
   tokenizer_.save(folder + "/model/tokenizer.json");
   io::save_safetensors(network_->module().state_dict(), folder + "/model/model.safetensors");
   return outcome;
+}
+
+// The checkpoint fits the settings, so that these may replace the ones in the folder.
+void LanguageRun::start() {
+  const std::string& folder = options_.folder;
+  std::error_code error;
+  std::filesystem::create_directories(folder + "/model", error);
+  check(!error, folder, "/model: cannot be created: ", error.message());
+  io::AtomicFile::remove_abandoned(folder);
+  io::AtomicFile::remove_abandoned(folder + "/model");
+  write_config(config_, folder);
+  tokenizer_.save(folder + "/tokenizer.json");
 }
 
 }  // namespace tensora::train

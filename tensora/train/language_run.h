@@ -43,6 +43,8 @@ class LanguageRun {
   class Network;
   llm::BpeTokenizer make_tokenizer(std::string_view text) const;
   Tensor loss(const TokenWindows::Pair& pair) const;
+  void pin_text(std::string_view text);
+  void start();
 
   LanguageConfig config_;
   LanguageRunOptions options_;

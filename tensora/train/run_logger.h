@@ -11,7 +11,8 @@ struct RunLoggerOptions {
   bool jsonl = true;         // FOLDER/metrics.jsonl, which `tensora plot` reads
   bool csv = true;           // FOLDER/metrics.csv
   bool tensor_board = true;  // FOLDER/events.out.tfevents.…
-  /// Continue the logs that are there after this step; without it they must not be there.
+  /// Continue the logs that are there after this step (-1: keep nothing of them); without it they
+  /// must not be there.
   std::optional<int64_t> resume_after = std::nullopt;
 };
 
@@ -26,6 +27,11 @@ class RunLogger final : public Logger {
   void rewind(int64_t step) override;
 
   const std::string& folder() const { return folder_; }
+  /// Throws if the folder holds the logs of a run.
+  static void check_fresh(const std::string& folder);
+  /// Moves logs that hold any step after step 0 into FOLDER/old-logs-N and returns that folder's
+  /// path; none if there are no such logs.
+  static std::optional<std::string> set_aside(const std::string& folder);
 
  private:
   std::string folder_;

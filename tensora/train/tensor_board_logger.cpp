@@ -20,7 +20,6 @@
 namespace tensora::train {
 namespace {
 
-constexpr std::string_view kPrefix = "events.out.tfevents.";
 constexpr size_t kHead = 12, kTail = 4;
 enum EventField { kWallTime = 1, kStep = 2, kFileVersion = 3, kSummary = 5 };
 enum ValueField { kTag = 1, kSimpleValue = 2, kHistogram = 5, kTensor = 8, kMetadata = 9 };
@@ -69,12 +68,12 @@ std::string file_in(const std::string& folder) {
   std::string found;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with(kPrefix)) found = std::max(found, name);
+    if (name.starts_with(kEventFilePrefix)) found = std::max(found, name);
   }
   if (!found.empty()) return folder + "/" + found;
   char host[256] = "localhost";
   if (gethostname(host, sizeof(host) - 1) != 0) host[0] = '\0';
-  return concat(folder, "/", kPrefix, static_cast<int64_t>(wall_seconds()), ".", host);
+  return concat(folder, "/", kEventFilePrefix, static_cast<int64_t>(wall_seconds()), ".", host);
 }
 
 Message histogram_of(const std::vector<double>& values) {
@@ -115,6 +114,11 @@ uint32_t masked_crc32c(std::string_view bytes) {
 
 TensorBoardLogger::TensorBoardLogger(const std::string& folder)
     : file_(std::make_unique<AppendFile>(file_in(folder))) {
+  start_file();
+}
+
+// Every event file begins with its version.
+void TensorBoardLogger::start_file() {
   if (file_->size() == 0)
     file_->append(record(
         Message().real(kWallTime, wall_seconds()).bytes(kFileVersion, "brain.Event:2").str()));
@@ -165,6 +169,7 @@ void TensorBoardLogger::rewind(int64_t step) {
     rest.remove_prefix(kHead + event.size() + kTail);
   }
   file_->truncate(file_->size() - static_cast<int64_t>(rest.size()));
+  start_file();
 }
 
 }  // namespace tensora::train

@@ -8,6 +8,8 @@ namespace tensora::train {
 
 class AppendFile;
 
+constexpr std::string_view kEventFilePrefix = "events.out.tfevents.";
+
 /// Writes an event file that TensorBoard reads: scalars, texts and histograms. A folder holds one
 /// such file; it is continued if it is there.
 class TensorBoardLogger final : public Logger {
@@ -21,6 +23,7 @@ class TensorBoardLogger final : public Logger {
   void rewind(int64_t step) override;
 
  private:
+  void start_file();
   void add(int64_t step, std::string_view summary);
 
   std::unique_ptr<AppendFile> file_;

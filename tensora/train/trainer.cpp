@@ -13,6 +13,7 @@
 #include "tensora/train/find_nan.h"
 #include "tensora/train/number_text.h"
 #include "tensora/train/progress_bar.h"
+#include "tensora/train/run_lock.h"
 #include "tensora/train/stop_on_signal.h"
 
 namespace tensora::train {
@@ -33,17 +34,22 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions 
 Trainer::~Trainer() = default;
 
 TrainerOutcome Trainer::run() {
+  std::optional<RunLock> own;
+  if (!options_.lock) own.emplace(options_.folder);
+  if (!(options_.lock ? options_.lock : &*own)->held())
+    notices_.push_back(concat(options_.folder, ": this file system has no locks: make sure that ",
+                              "no other process trains in this folder"));
   const StopOnSignal stopper;
   checkpoints_ = std::make_unique<io::CheckpointManager>(
       options_.folder + "/checkpoints",
       io::CheckpointOptions{.keep_last = options_.keep_checkpoints,
                             .higher_is_better = task_.higher_is_better});
   const int64_t first = restore();
-  log_ = std::make_unique<RunLogger>(
-      options_.folder,
-      RunLoggerOptions{.resume_after = options_.resume ? std::optional(first) : std::nullopt});
+  if (task_.start) task_.start();
+  open_logs(first);
   ProgressBar bar(options_.steps);
   bar.start_at(first);
+  for (const std::string& notice : notices_) bar.print(notice);
   outcome_.step = first;
   if (first == 0) look(0, bar);
   model_.train();
@@ -62,19 +68,42 @@ TrainerOutcome Trainer::run() {
   }
   if (saved == first && first == 0 && outcome_.step == 0) save(0);
   outcome_.interrupted = outcome_.step < options_.steps;
+  outcome_.signal = outcome_.interrupted ? StopOnSignal::signal() : 0;
   return outcome_;
 }
 
 int64_t Trainer::restore() {
-  if (!options_.resume) return 0;
+  if (!options_.resume) {
+    RunLogger::check_fresh(options_.folder);
+    return 0;
+  }
   const auto found = checkpoints_->latest();
-  if (!found) return 0;
+  if (!found) {
+    if (const auto moved = RunLogger::set_aside(options_.folder))
+      notices_.push_back(concat(options_.folder,
+                                ": there is no checkpoint, so the run starts again ",
+                                "from step 0; the earlier logs are in ", *moved));
+    return 0;
+  }
+  for (const std::string& reason : found->skipped)
+    notices_.push_back(concat("a newer checkpoint cannot be used: ", reason));
+  if (!found->skipped.empty())
+    notices_.push_back(concat("the run goes on from the older checkpoint ", found->path));
+  check(options_.steps >= found->step, "Trainer: steps must be at least ", found->step,
+        ", the step of the newest checkpoint in ", options_.folder, ", got ", options_.steps);
   model_.load_state_dict(found->state.at("model").to_state_dict());
   optimizer_.load_state_dict(found->state.at("optimizer"));
   scaler_->load_state_dict(found->state.at("scaler"));
   default_generator().set_state(found->state.at("random").to_tensor());
   if (task_.load) task_.load(found->state.at("task"));
   return found->step;
+}
+
+void Trainer::open_logs(int64_t first) {
+  RunLoggerOptions options;
+  // What was validated and sampled before the first step is done again.
+  if (options_.resume) options.resume_after = first == 0 ? -1 : first;
+  log_ = std::make_unique<RunLogger>(options_.folder, options);
 }
 
 void Trainer::save(int64_t step) {
@@ -95,7 +124,7 @@ Tensor Trainer::loss_of(int64_t step, int64_t part) {
   return task_.loss(step, part);
 }
 
-// The step once more, with a look at every op. It draws other random numbers,
+// Runs the step once more and checks the result of every op. It draws other random numbers,
 // but what breaks a run is seldom a matter of chance.
 void Trainer::name_the_op(int64_t step, int64_t part, bool is_nan) {
   NanFinder finder(is_nan ? NanFinder::What::nan : NanFinder::What::infinite);

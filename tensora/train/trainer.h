@@ -19,6 +19,7 @@ class CheckpointManager;
 namespace tensora::train {
 
 class ProgressBar;
+class RunLock;
 
 struct TrainerOptions {
   std::string folder;    // logs and, in checkpoints/, checkpoints
@@ -29,8 +30,11 @@ struct TrainerOptions {
   // Every so many steps; 0: never, but for a checkpoint, which is written at the end.
   int64_t validate_every = 0, sample_every = 0, checkpoint_every = 0;
   int keep_checkpoints = 3;
-  bool resume =
-      false;  // go on after the newest checkpoint in the folder, or start if there is none
+  /// Go on after the newest usable checkpoint in the folder, or start if there is none; logs that
+  /// belong to no checkpoint are moved to FOLDER/old-logs-N. What was not as expected is printed.
+  bool resume = false;
+  /// The folder's lock, if the caller holds it already; otherwise `run` takes it.
+  const RunLock* lock = nullptr;
   bool find_nan = false;       // stop where the loss is not finite, and name the op that made it so
   std::string unit = "step";   // of the progress bar: what a step counts as
   int64_t units_per_step = 1;  // for the rate in the logs: tokens, images
@@ -47,6 +51,9 @@ struct TrainerTask {
   bool higher_is_better = false;
   /// Something to look at, such as a text that the model wrote.
   std::function<std::string()> sample = nullptr;
+  /// Called when the checkpoint, if any, has been loaded, before anything is written: here a run
+  /// writes its settings.
+  std::function<void()> start = nullptr;
   /// Further state that a checkpoint holds, such as the position in the data.
   std::function<Value()> save = nullptr;
   std::function<void(const Value&)> load = nullptr;
@@ -55,12 +62,14 @@ struct TrainerTask {
 struct TrainerOutcome {
   int64_t step = 0;  // the last one
   bool interrupted = false;
+  int signal = 0;                    // that interrupted it: SIGINT, SIGTERM or SIGHUP
   double loss = 0;                   // of the last step
   std::optional<double> validation;  // the last first figure of `validate`
 };
 
-/// The loop: steps, logs, validation, samples, checkpoints, progress, a clean end on SIGINT. A run
-/// that was stopped, or killed, and resumed gives the losses of one that was not, bit for bit.
+/// The loop: steps, logs, validation, samples, checkpoints, progress, a clean end on SIGINT,
+/// SIGTERM and SIGHUP. A run that was stopped, or killed, and resumed gives the losses of one that
+/// was not, bit for bit. While it runs it holds the lock of its folder.
 class Trainer {
  public:
   Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options, TrainerTask task);
@@ -70,6 +79,7 @@ class Trainer {
 
  private:
   int64_t restore();
+  void open_logs(int64_t first);
   void step(int64_t step);
   Tensor loss_of(int64_t step, int64_t part);
   void name_the_op(int64_t step, int64_t part, bool is_nan);
@@ -93,6 +103,7 @@ class Trainer {
   std::vector<Pending> pending_;  // losses that the device may not have computed yet
   std::optional<double> validated_;
   int64_t validated_at_ = -1;
+  std::vector<std::string> notices_;  // to be printed above the progress bar
   TrainerOutcome outcome_;
 };
 

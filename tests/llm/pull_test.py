@@ -50,16 +50,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.end_headers()
         data, tag = step.get("data", FILE), step.get("tag", '"one"')
         start, asked = 0, self.headers.get("Range")
-        if asked and not step.get("no_ranges") and self.headers.get("If-Range", tag) == tag:
+        same = step.get("any_version") or self.headers.get("If-Range", tag) == tag
+        if asked and not step.get("no_ranges") and same:
             start = int(asked.removeprefix("bytes=").removesuffix("-"))
-        if start >= len(data):
+        if start > 0 and start >= len(data):
             return self.send_error(416)
-        self.send_response(206 if start else 200)
+        unasked = step.get("unasked", 0)  # the length of a part that is sent instead of the whole
+        self.send_response(206 if start or unasked else 200)
         self.send_header("ETag", tag)
-        if start:
-            self.send_header("Content-Range", f"bytes {start}-{len(data) - 1}/{len(data)}")
-        self.send_header("Content-Length", str(len(data) - start))
+        if "type" in step:
+            self.send_header("Content-Type", step["type"])
+        if start or unasked:
+            end = unasked or len(data)
+            self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(data)}")
+        if "no_length" not in step:
+            self.send_header("Content-Length", str((unasked or len(data)) - start))
         self.end_headers()
+        if unasked:
+            data = data[:unasked]
         self.wfile.write(data[start:step.get("until", len(data))])
         self.wfile.flush()
         Handler.pause.wait(step.get("wait", 0))
@@ -73,12 +81,12 @@ class Test:
     def __init__(self, program, folder, address):
         self.program, self.folder, self.address = program, folder, address
 
-    def pull(self, plan, *arguments, fails=None):
-        """The bytes of the file; where the command must fail, what it says."""
+    def pull(self, plan, *arguments, fails=None, name="model.gguf"):
+        """What the command says. It must leave FILE, or fail with a message and leave nothing."""
         Handler.plan, Handler.seen = list(plan), []
-        path = self.folder / "model.gguf"
+        path = self.folder / name
         result = subprocess.run(
-            [self.program, "pull", f"{self.address}/model.gguf", "--out", str(path), *arguments],
+            [self.program, "pull", f"{self.address}/{name}", "--out", str(path), *arguments],
             text=True, capture_output=True)
         if fails is None:
             assert result.returncode == 0, result.stderr
@@ -121,7 +129,7 @@ class Test:
 
 def run(test):
     half = len(FILE) // 2
-    assert "names none" in test.pull([{}])
+    assert "compared with nothing" in test.pull([{}])
     test.pull([{}], "--sha256", SUM)
     test.pull([{}], "--sha256", SUM.upper(), "--quiet")
     # A connection that breaks is continued, more than once.
@@ -145,11 +153,11 @@ def run(test):
     test.pull([{}], "--sha256", SUM)
     # Too much is there: it was another file.
     (test.folder / "model.gguf.part").write_bytes(FILE + b"more")
-    (test.folder / "model.gguf.part.etag").write_text("one")
+    (test.folder / "model.gguf.part.etag").write_text(f"one\n{test.address}/model.gguf\n")
     test.pull([{}])
     # Redirects; the first answer names the checksum.
     said = test.pull([{"to": "/elsewhere"}, {}])
-    assert "names none" not in said and Handler.seen[1][0] == "/elsewhere"
+    assert "compared with nothing" not in said and Handler.seen[1][0] == "/elsewhere"
     test.pull([{"to": "/elsewhere", "sum": "0" * 64}, {}], fails="the SHA-256 must be 0000")
     assert not list(test.folder.iterdir())
     test.pull([{"to": "/again"}], fails="redirects")
@@ -157,6 +165,74 @@ def run(test):
     test.pull([{}], "--sha256", "123", fails="64 hexadecimal digits")
     test.pull([{"status": 404}], fails="the server answered 404")
     test.clean()
+
+
+def run_bad_bodies(test):
+    """Answers with a good status and a wrong body: nothing of them may get the file's name."""
+    half, page = len(FILE) // 2, b"<html>Please log in</html>"
+    test.pull([{"data": page, "type": "text/html; charset=utf-8"}], fails="a web page (text/html)")
+    test.pull([{"data": page}], fails="does not begin with")
+    test.pull([{"data": FILE[:half]}], fails="the file was removed")
+    test.pull([{"until": half, "no_length": True}], fails="the file was removed")
+    test.pull([{"until": half, "no_length": True}], fails="neither the length", name="model.bin")
+    test.pull([{"no_length": True}])
+    test.pull([{"unasked": half}], fails="though all of it was asked for")
+    test.pull([{"data": b""}], fails="an empty file")
+    test.clean()
+    # A page instead of the rest: the part that is here stays, and can be continued.
+    test.pull([{"until": half}, {"data": page, "type": "text/html", "tag": '"two"'}],
+              fails="a web page")
+    assert (test.folder / "model.gguf.part").stat().st_size == half
+    assert "continued" in test.pull([{}])
+    # An empty answer instead of the rest.
+    test.pull([{"until": half}, {"data": b"", "tag": '"two"'}], fails="an empty file")
+
+
+def run_stale_parts(test):
+    """A part of another file is not continued, and if it was, all is fetched anew."""
+    half = len(FILE) // 2
+    part, tag = test.folder / "model.gguf.part", test.folder / "model.gguf.part.etag"
+    test.pull([{"until": half, "data": FILE[::-1]}, {"tag": '"two"', "any_version": True}])
+    for arguments in [(), ("--sha256", SUM)]:
+        part.write_bytes(bytes(half))
+        tag.write_text("one\nhttp://localhost/other.gguf\n")
+        test.pull([{}], *arguments)
+        assert Handler.seen[0][1] is None, Handler.seen
+    part.write_bytes(bytes(half))
+    test.pull([{}], "--sha256", SUM)
+    assert [s[1] for s in Handler.seen] == [f"bytes={half}-", None], Handler.seen
+    part.write_bytes(bytes(half))
+    tag.write_text(f"one\n{test.address}/model.gguf\n")
+    test.pull([{}])
+
+
+def run_existing_files(test):
+    """A file that is there and wrong is fetched anew; one that is right stays; links are not followed."""
+    path = test.folder / "model.gguf"
+    path.write_bytes(b"<html>Please log in</html>")
+    assert "cannot be used" in test.pull([{}])
+    path.write_bytes(FILE)
+    assert "is there already" in test.pull([{"status": 404}])
+    path.write_bytes(FILE[:-1] + b"x")
+    assert "the SHA-256 must be" in test.pull([{}], "--sha256", SUM)
+    victim = test.folder / "victim"
+    for name in ["model.gguf.part", "model.gguf.part.etag"]:
+        victim.write_text("precious")
+        (test.folder / name).symlink_to(victim)
+        test.pull([{}], fails="cannot be written")
+        assert victim.read_text() == "precious"
+        test.clean()
+
+
+def run_by_name(test):
+    """A model of the list: the revision and the checksum are pinned."""
+    Handler.plan, Handler.seen = [{}], []
+    result = subprocess.run([test.program, "pull", "stories15m", "--server", test.address, "--out",
+                             str(test.folder / "model.gguf")], text=True, capture_output=True)
+    assert result.returncode == 1 and "the SHA-256 must be 66967fbe" in result.stderr, result.stderr
+    assert Handler.seen[0][0] == ("/ggml-org/models/resolve/499bc8821c6b12b4e53c5bffcb21ec206f212d81"
+                                  "/tinyllamas/stories15M-q4_0.gguf"), Handler.seen
+    assert not list(test.folder.iterdir())
 
 
 def main():
@@ -174,7 +250,9 @@ def main():
             sys.exit(77)
         pathlib.Path(folder, "x").unlink(missing_ok=True)
         os.environ["no_proxy"] = "127.0.0.1"
-        run(Test(program, pathlib.Path(folder), address))
+        test = Test(program, pathlib.Path(folder), address)
+        for part in [run, run_bad_bodies, run_stale_parts, run_existing_files, run_by_name]:
+            part(test)
     listed = subprocess.run([program, "pull", "--list"], text=True, capture_output=True).stdout
     assert "llama3-1b" in listed, listed
     unknown = subprocess.run([program, "pull", "llama9"], text=True, capture_output=True)
