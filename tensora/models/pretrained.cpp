@@ -59,10 +59,7 @@ void load_pretrained(LLaMA& model, const StateDict& state) {
 }
 
 void load_pretrained(nn::Module& model, const StateDict& state) {
-  StateDict named = state;
-  for (const auto& [name, tensor] : model.state_dict())
-    if (name.ends_with("num_batches_tracked") && !named.contains(name)) named.insert(name, tensor);
-  model.load_state_dict(named);
+  model.load_state_dict(state);
 }
 
 StateDict pretrained_state_dict(const GPT2& model) {

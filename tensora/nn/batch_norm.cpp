@@ -34,6 +34,7 @@ Tensor BatchNorm<Dims>::forward(const Tensor& input) const {
   // batch's own statistics are taken first, as if they alone counted.
   const Tensor mean = zeros_like(this->running_mean), var = zeros_like(this->running_var);
   Tensor result = batch_norm(input, mean, var, this->weight, this->bias, true, 1, eps);
+  if (input.numel() == 0) return result;  // which has no statistics
   const no_grad scope;
   this->running_mean.add_(mean.sub_(this->running_mean).div_(this->num_batches_tracked));
   this->running_var.add_(var.sub_(this->running_var).div_(this->num_batches_tracked));
@@ -44,7 +45,7 @@ template <int Dims>
 Tensor BatchNorm<Dims>::forward_relu(const Tensor& input, const Tensor& residual) const {
   const auto& [eps, momentum, affine, track, with_bias] = this->options;
   const bool fused = this->is_training() && track && momentum && affine && with_bias &&
-                     !this->has_hooks() && input.dim() == Dims + 2 &&
+                     !this->has_hooks() && input.dim() == Dims + 2 && input.numel() > 0 &&
                      (!residual.defined() || residual.dtype() == input.dtype()) &&
                      batch_norm_relu_op.has_kernel(input.device().type);
   if (!fused) {

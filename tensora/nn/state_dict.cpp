@@ -14,6 +14,14 @@ std::string quoted(const std::vector<std::string>& names) {
   return text;
 }
 
+// Files from before 2018 have no count of a batch norm's batches: the module keeps its own, as in
+// PyTorch.
+bool is_batch_count(std::string_view name, const Tensor& tensor) {
+  constexpr std::string_view key = "num_batches_tracked";
+  return name.ends_with(key) && (name.size() == key.size() || name[name.size() - key.size() - 1] == '.') &&
+         tensor.dtype() == kInt64 && tensor.dim() == 0;
+}
+
 }  // namespace
 
 // Under all their names: shared ones are not left out.
@@ -44,9 +52,11 @@ LoadResult Module::load_state_dict(const StateDict& state, LoadOptions options) 
   for (const auto& [name, tensor] : mine) {
     known.insert(name, tensor);
     const Tensor* given = state.find(name);
-    if (!given)
-      result.missing_keys.push_back(name);
-    else if (!given->defined() || given->sizes() != tensor.sizes())
+    if (!given) {
+      if (!is_batch_count(name, tensor)) result.missing_keys.push_back(name);
+      continue;
+    }
+    if (!given->defined() || given->sizes() != tensor.sizes())
       problems += concat("\n\tsize mismatch for ", name, ": the state_dict has ",
                          given->defined() ? concat("shape ", given->sizes()) : "no tensor",
                          ", the model has shape ", tensor.sizes(), ".");

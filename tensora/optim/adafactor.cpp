@@ -78,7 +78,7 @@ void Adafactor::update(ParamGroup& group) {
         state["variance"] = zero_state(param);
       }
     }
-    const double step = ++*state.at("step").to_tensor().data_ptr<float>();
+    const double step = ++*counter_in(*this, state["step"]).data_ptr<float>();
     const double weight = std::pow(step, group.number("beta2_decay"));
     const Value& given = group.at("eps").at(0);
     const double eps = given.is_none() ? epsilon_of(param.dtype()) : given.to_double();
@@ -106,6 +106,12 @@ void Adafactor::update(ParamGroup& group) {
 
 void Adafactor::check_state(const Tensor& param, const Value& state) const {
   check_shapes(*this, param, state, {"variance"});
+  if (state.size() == 0) return;
+  for (const char* name : {"step", param.dim() > 1 ? "row_var" : "variance",
+                           param.dim() > 1 ? "col_var" : "variance"})
+    check(state.contains(std::string(name)) && !state.at(name).is_none(),
+          "Adafactor: load_state_dict: the state of a parameter of shape ", param.sizes(),
+          " must have '", name, "'");
   for (const auto& [name, dim] : {std::pair{"row_var", 1}, std::pair{"col_var", 2}}) {
     const Value* const value = state.find(std::string(name));
     if (!value || value->is_none()) continue;
@@ -113,8 +119,10 @@ void Adafactor::check_state(const Tensor& param, const Value& state) const {
     check(param.dim() > 1, "Adafactor: load_state_dict: '", name, "' is of a matrix, not of shape ",
           param.sizes());
     expected[param.dim() - dim] = 1;
-    check(value->is_tensor() && value->to_tensor().sizes() == expected,
-          "Adafactor: load_state_dict: '", name, "' must be a tensor of shape ", expected);
+    check(value->is_tensor() && value->to_tensor().sizes() == expected &&
+              value->to_tensor().is_floating_point(),
+          "Adafactor: load_state_dict: '", name, "' must be a floating-point tensor of shape ",
+          expected);
   }
 }
 

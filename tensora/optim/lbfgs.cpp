@@ -250,8 +250,13 @@ void LBFGS::check_state(const Tensor&, const Value& state) const {
   int64_t total = 0;
   for (const Tensor& param : param_groups()[0].params) total += param.numel();
   const auto check_flat = [&](const char* name, const Value& value) {
-    check(value.is_tensor() && value.to_tensor().sizes() == Shape{total},
-          "LBFGS: load_state_dict: '", name, "' must be of tensors of ", total, " elements");
+    check(value.is_tensor() && value.to_tensor().sizes() == Shape{total} &&
+              value.to_tensor().is_floating_point(),
+          "LBFGS: load_state_dict: '", name, "' must be of floating-point tensors of ", total,
+          " elements");
+  };
+  const auto check_number = [](const char* name, const Value& value) {
+    check(is_one_number(value), "LBFGS: load_state_dict: '", name, "' must be of single numbers");
   };
   for (const char* name : {"d", "prev_flat_grad"}) check_flat(name, state.at(name));
   for (const char* name : {"old_dirs", "old_stps"})
@@ -259,9 +264,8 @@ void LBFGS::check_state(const Tensor&, const Value& state) const {
   const size_t held = state.at("old_stps").size();
   check(state.at("old_dirs").size() == held && state.at("ro").size() == held,
         "LBFGS: load_state_dict: 'old_dirs', 'old_stps' and 'ro' must be equally long");
-  for (const char* name : {"t", "H_diag", "prev_loss"})
-    check(state.at(name).is_number() || state.at(name).is_tensor(), "LBFGS: load_state_dict: '",
-          name, "' must be a number");
+  for (const char* name : {"t", "H_diag", "prev_loss"}) check_number(name, state.at(name));
+  for (const Value& item : state.at("ro").to_list()) check_number("ro", item);
 }
 
 }  // namespace tensora::optim

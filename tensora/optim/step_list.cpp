@@ -75,9 +75,7 @@ class Gatherer {
   using Moved = std::vector<std::pair<float, Tensor>>;
   Tensor number_of(const Tensor& param, Value& entry, double initial, Moved& moved) {
     if (entry.is_none()) entry = initial;
-    if (entry.is_number())  // as PyTorch saved it long ago
-      entry = full({}, entry.to_double(), {.dtype = kFloat32});
-    const Tensor number = entry.to_tensor();
+    const Tensor number = counter_in(optimizer_, entry);
     if (!number.is_cpu() || !counts_on_device_ || param.is_cpu()) return number;
     const float value = *number.data_ptr<float>();
     for (const auto& [old, there] : moved)
@@ -186,10 +184,30 @@ void check_shapes(const Optimizer& optimizer, const Tensor& param, const Value& 
           value->is_tensor() ? value->to_tensor().sizes() : Shape(),
           value->is_tensor() ? "" : value->kind());
   }
-  const Value* const step = state.find(std::string(kStep));
-  check(!step || step->is_number() || (step->is_tensor() && step->to_tensor().numel() == 1),
-        optimizer.name(), ": load_state_dict: 'step' must be one number, got ",
-        step ? step->kind() : "");
+  for (const char* name : {kStep, kProduct})
+    if (const Value* const number = state.find(std::string(name)))
+      check(is_one_number(*number), optimizer.name(), ": load_state_dict: '", name,
+            "' must be one number, got ",
+            number->is_tensor() ? concat("a ", number->to_tensor().dtype(), " tensor of shape ",
+                                         number->to_tensor().sizes())
+                                : std::string(number->kind()));
+}
+
+bool is_one_number(const Value& value) {
+  if (!value.is_tensor()) return value.is_number();
+  const Tensor& tensor = value.to_tensor();
+  return tensor.defined() && !tensor.is_meta() && tensor.numel() == 1 && !tensor.is_complex() &&
+         !tensor.is_quantized();
+}
+
+Tensor counter_in(const Optimizer& optimizer, Value& entry) {
+  check(is_one_number(entry), optimizer.name(), ": the count of steps must be one number, got ",
+        entry.is_tensor() ? concat("a tensor of shape ", entry.to_tensor().sizes())
+                          : std::string(entry.kind()));
+  if (entry.is_number())  // as PyTorch saved it long ago
+    entry = full({}, entry.to_double(), {.dtype = kFloat32});
+  if (entry.to_tensor().dtype() != kFloat32) entry = entry.to_tensor().detach().to(kFloat32);
+  return entry.to_tensor();
 }
 
 void check_range(const std::string& optimizer, const ParamGroup& group, const char* option,

@@ -85,7 +85,14 @@ void step_lists(Optimizer& optimizer, ParamGroup& group, const GradScaling& scal
 Value::Dict with_flags(Value::Dict options,
                        std::initializer_list<std::pair<const char*, bool>> flags);
 
-/// Throws unless each of these states, where it is there, has the parameter's shape.
+/// Whether a state is a number, or a real tensor of one element.
+bool is_one_number(const Value& value);
+/// The float32 tensor that counts in a state; a number, or a tensor of another dtype, becomes one.
+/// Throws for anything else.
+Tensor counter_in(const Optimizer& optimizer, Value& entry);
+
+/// Throws unless each of these states, where it is there, is a floating-point tensor of the
+/// parameter's shape, and the counters are numbers.
 void check_shapes(const Optimizer& optimizer, const Tensor& param, const Value& state,
                   std::initializer_list<const char*> names);
 

@@ -160,7 +160,7 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
 
 
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
-    if training and input.dim() > 1 and input.numel() <= input.shape[1]:
+    if training and input.dim() > 1 and input.shape[0] * math.prod(input.shape[2:]) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     if eps < 0:
         raise ValueError(f"batch_norm: eps must not be negative, got {eps}")

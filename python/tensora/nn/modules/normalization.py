@@ -47,18 +47,18 @@ class _Norm(Module):
                 f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}")
 
 
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, *args):
+        # Files from before 2018 have no count: the module keeps its own.
+        key = prefix + "num_batches_tracked"
+        if local_metadata.get("version") in (None, 1) and self.track_running_stats and key not in state_dict:
+            state_dict[key] = self.num_batches_tracked.clone()
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+
+
 class _BatchNorm(_Norm):
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None,
                  dtype=None, *, bias=True):
         super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias)
-
-    def _load_from_state_dict(self, state_dict, prefix, metadata, *args):
-        # Files of before 2018 have no count.
-        key = prefix + "num_batches_tracked"
-        if metadata.get("version") in (None, 1) and self.track_running_stats and key not in state_dict \
-                and prefix + "running_mean" in state_dict and metadata:
-            state_dict[key] = self.num_batches_tracked.clone()
-        super()._load_from_state_dict(state_dict, prefix, metadata, *args)
 
     def forward(self, input):
         self._check(input)
