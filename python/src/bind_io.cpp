@@ -71,17 +71,24 @@ PyObject* from_value(const Value& value) {
 }
 
 void bind_io(nb::module_& module) {
-  module.def("_load", [](const std::string& path, Device device) {
-    Value value;
+  // The value, and a list of the tensors in it that were parameters.
+  module.def("_load", [](const std::string& path, Device device, bool copy) {
+    Value value, list = Value::list();
     {
       const ReleaseGil free;
-      value = io::load(path, {.device = device});
+      std::vector<Tensor> parameters;
+      value = io::load(path, {.device = device, .copy = copy, .parameters = &parameters});
+      for (Tensor& parameter : parameters) list.push_back(std::move(parameter));
     }
-    return value;
+    return Value(Value::List{std::move(value), std::move(list)});
   });
-  module.def("_save", [](const Value& value, const std::string& path, bool pytorch) {
+  module.def("_save", [](const Value& value, const std::string& path, bool pytorch,
+                         const Value& parameters) {
     const ReleaseGil free;
-    pytorch ? io::save_pytorch(value, path) : io::save(value, path);
+    if (!pytorch) return io::save(value, path);
+    std::vector<Tensor> list;
+    for (const Value& parameter : parameters.to_list()) list.push_back(parameter.to_tensor());
+    io::save_pytorch(value, path, list);
   });
   module.def("_save_safetensors",
              [](const Value& tensors, const std::string& path,

@@ -3,7 +3,6 @@ import os
 
 from . import _C
 from ._C import Tensor
-from ._tensor import _copied
 
 _PICKLED = b"tensora pickle\n"  # begins a file that holds objects of the program
 _KNOWN = (".safetensors", ".npz", ".npy")
@@ -31,7 +30,8 @@ def save(obj, f, pickle_module=None, pickle_protocol=2, _use_new_zipfile_seriali
         return
     path = os.fspath(f)
     if path.endswith(_KNOWN) or _is_plain(obj):
-        _C._save(_detached(obj), path, not path.endswith(_KNOWN))
+        seen, parameters = {}, []
+        _C._save(_detached(obj, seen, parameters), path, not path.endswith(_KNOWN), parameters)
         return
     content = _PICKLED + pickle.dumps(obj)
     with tempfile.NamedTemporaryFile(dir=os.path.dirname(os.path.abspath(path)), delete=False) as written:
@@ -48,19 +48,29 @@ def _is_plain(obj):
     return isinstance(obj, _PLAIN)
 
 
-def _detached(obj):
+def _detached(obj, seen, parameters):
+    """The object with its tensors outside the graph, each of them once; appends those that are parameters."""
     if isinstance(obj, dict):
-        return {key: _detached(value) for key, value in obj.items()}
+        return {key: _detached(value, seen, parameters) for key, value in obj.items()}
     if isinstance(obj, (list, tuple, set)):
-        return [_detached(value) for value in obj]
-    return obj.detach() if isinstance(obj, Tensor) else obj
+        return [_detached(value, seen, parameters) for value in obj]
+    if not isinstance(obj, Tensor):
+        return obj
+    if id(obj) not in seen:
+        from .nn import Parameter
+        tensor = obj.detach().requires_grad_(obj.requires_grad)
+        seen[id(obj)] = tensor
+        if isinstance(obj, Parameter):
+            parameters.append(tensor)
+    return seen[id(obj)]
 
 
 def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=None, **ignored):
     """Loads a .pt, .safetensors, .npz or .npy file, of which nothing is ever executed.
 
     A file of pickled objects makes only objects of the classes in `add_safe_globals`, or of any class if
-    `weights_only=False` says that you trust it.
+    `weights_only=False` says that you trust it. With `mmap=True` the tensors are views of the mapped file, which
+    must not be truncated while they are used.
     """
     if hasattr(f, "read"):
         import tempfile
@@ -79,18 +89,21 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=No
     with open(path, "rb") as file:
         if file.read(len(_PICKLED)) == _PICKLED:
             return _unpickled(file, weights_only)
-    return _own(_C._load(path, device), {})
+    value, parameters = _C._load(path, device, not mmap)
+    if not parameters:
+        return value
+    from .nn import Parameter
+    return _replaced(value, {id(p): Parameter(p.detach(), p.requires_grad) for p in parameters})
 
 
-def _own(value, copies):
-    """Tensors of a mapped file are copied, so that writing to them never fails; those that share memory share it
-    in the copy too. `copies` are the storages that were copied, by address."""
+def _replaced(value, tensors):
+    """The value with other tensors in place of those with these ids."""
     if isinstance(value, Tensor):
-        return _copied(value, copies) if value.is_cpu else value
+        return tensors.get(id(value), value)
     if isinstance(value, dict):
-        return {key: _own(item, copies) for key, item in value.items()}
+        return {key: _replaced(item, tensors) for key, item in value.items()}
     if isinstance(value, list):
-        return [_own(item, copies) for item in value]
+        return [_replaced(item, tensors) for item in value]
     return value
 
 

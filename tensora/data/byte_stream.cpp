@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "tensora/base/check.h"
+#include "tensora/io/unpack_limit.h"
 
 #ifdef TENSORA_HAS_ZLIB
 #include <zlib.h>
@@ -67,7 +68,7 @@ struct ByteStream::Unpacker {
 
 ByteStream::ByteStream(std::span<const uint8_t> file) : rest_(file), most_bytes_(file.size()) {
   if (file.size() < 2 || file[0] != 0x1f || file[1] != 0x8b) return;
-  most_bytes_ = file.size() * kMostUnpacked;
+  most_bytes_ = std::min(file.size() * kMostUnpacked, io::unpack_limit(file.size()));
   unpacker_ = std::make_unique<Unpacker>();
 }
 

@@ -5,6 +5,7 @@
 
 #include "tensora/base/check.h"
 #include "tensora/data/image_codec.h"
+#include "tensora/io/unpack_limit.h"
 
 #ifdef TENSORA_HAS_JPEG
 #include <jerror.h>
@@ -141,6 +142,10 @@ bool write_all(JpegWriter& writer, const Pixels& pixels, int quality) {
 Pixels decode_jpeg(std::span<const uint8_t> bytes, bool gray) {
   JpegReader reader;
   check(read_header(reader, bytes, gray), "it is a broken JPEG image: ", reader.errors.message);
+  io::check_unpacked("the image",
+                     uint64_t{reader.codec.output_height} * reader.codec.output_width *
+                         static_cast<uint64_t>(reader.codec.output_components),
+                     bytes.size());
   Pixels pixels;
   pixels.resize(reader.codec.output_height, reader.codec.output_width,
                 reader.codec.output_components);

@@ -3,6 +3,7 @@
 
 #include "tensora/base/check.h"
 #include "tensora/data/image_codec.h"
+#include "tensora/io/unpack_limit.h"
 
 #ifdef TENSORA_HAS_PNG
 #include <png.h>
@@ -125,6 +126,10 @@ Pixels decode_png(std::span<const uint8_t> bytes) {
   reader.info = reader.png ? png_create_info_struct(reader.png) : nullptr;
   check(reader.info, "libpng could not be started");
   check(read_header(reader), "it is a broken PNG image: ", reader.message);
+  io::check_unpacked("the image",
+                     uint64_t{png_get_image_height(reader.png, reader.info)} *
+                         png_get_rowbytes(reader.png, reader.info),
+                     bytes.size());
   Pixels pixels;
   pixels.resize(png_get_image_height(reader.png, reader.info),
                 png_get_image_width(reader.png, reader.info),

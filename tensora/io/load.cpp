@@ -23,22 +23,27 @@ Format format_of(const std::string& path) {
                         [](char a, uint8_t b) { return static_cast<uint8_t>(a) == b; });
     };
     if (starts_with("\x93NUMPY")) return Format::npy;
-    if (starts_with("\x80")) return Format::pytorch;  // which refuses the old format by its name
+    // Before the others: the length in front of the brace may begin as they do.
+    if (bytes.size() > 8 && bytes[8] == '{') return Format::safetensors;
+    if (starts_with("\x80")) return Format::pytorch;  // from before 1.6
     if (starts_with("PK")) {
       const ZipReader archive(file);
       for (const ZipEntry& entry : archive.entries())
         if (entry.name.ends_with("data.pkl")) return Format::pytorch;
       return Format::npz;
     }
-    check(bytes.size() > 8 && bytes[8] == '{',
-          "it is none of safetensors, PyTorch's, npz and npy format");
-    return Format::safetensors;
+    fail("it is none of safetensors, PyTorch's, npz and npy format");
   });
 }
 
-Value on_device(const StateDict& tensors, Device device) {
+Tensor placed(const Tensor& tensor, const LoadOptions& options) {
+  return options.copy && options.device.is_cpu() ? tensor.clone() : tensor.to(options.device);
+}
+
+Value placed(const StateDict& tensors, const LoadOptions& options) {
   Value result = Value::dict();
-  for (const auto& [name, tensor] : tensors) result.to_dict().emplace_back(name, tensor.to(device));
+  for (const auto& [name, tensor] : tensors)
+    result.to_dict().emplace_back(name, placed(tensor, options));
   return result;
 }
 
@@ -49,13 +54,13 @@ Value load(const std::string& path, const LoadOptions& options) {
     case Format::pytorch:
       return load_pytorch(path, options);
     case Format::npz:
-      return on_device(load_npz(path), options.device);
+      return placed(load_npz(path), options);
     case Format::npy:
-      return load_npy(path).to(options.device);
+      return placed(load_npy(path), options);
     case Format::safetensors:
       break;
   }
-  return on_device(load_safetensors(path), options.device);
+  return placed(load_safetensors(path), options);
 }
 
 void save(const Value& value, const std::string& path) {

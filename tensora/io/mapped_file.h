@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -11,8 +12,8 @@ namespace tensora::io {
 
 /// A file in memory. The mapping is private: pages are read when they are first touched, and what
 /// is written to them never reaches the file. Replacing or deleting the file (as every writer here
-/// does) leaves the mapping as it was; truncating it in place is an error that the system punishes
-/// with a signal.
+/// does) leaves the mapping as it was; truncating it in place ends the process with SIGBUS at the
+/// next access to a page that is gone. Copy what must survive that (LoadOptions::copy).
 class MappedFile {
  public:
   static std::shared_ptr<MappedFile> open(const std::string& path);
@@ -54,6 +55,8 @@ auto reading(std::string_view function, const std::string& path, const Body& bod
     throw;
   } catch (const Error& error) {
     fail(function, ": '", path, "': ", error.what());
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemoryError(concat(function, ": '", path, "': there is not enough memory"));
   }
 }
 

@@ -38,6 +38,10 @@ std::string_view storage_class(DType dtype) {
 
 }  // namespace
 
+Pickler::Pickler(std::span<const Tensor> parameters) {
+  for (const Tensor& parameter : parameters) parameters_.insert(parameter.impl_ptr().get());
+}
+
 std::string Pickler::dump(const Value& value) {
   out_ = {static_cast<char>(kProto), '\2'};
   add(value, 0);
@@ -150,6 +154,28 @@ void Pickler::add_tensor(const Tensor& tensor) {
     append_number(out_, found->second);
     return;
   }
+  if (parameters_.contains(tensor.impl_ptr().get())) {
+    add_global("torch._utils", "_rebuild_parameter");
+    out_ += static_cast<char>(kMark);
+    add_data(tensor, false);
+    out_ += static_cast<char>(tensor.requires_grad() ? kNewTrue : kNewFalse);
+    add_no_hooks();
+    out_ += static_cast<char>(kTuple);
+    out_ += static_cast<char>(kReduce);
+  } else {
+    add_data(tensor, tensor.requires_grad());
+  }
+  out_ += static_cast<char>(kLongBinPut);
+  append_number(out_, found->second);
+}
+
+void Pickler::add_no_hooks() {
+  add_global("collections", "OrderedDict");
+  out_ += static_cast<char>(kEmptyTuple);
+  out_ += static_cast<char>(kReduce);
+}
+
+void Pickler::add_data(const Tensor& tensor, bool requires_grad) {
   const bool untyped = storage_class(tensor.dtype()).empty();
   add_global("torch._utils", untyped ? "_rebuild_tensor_v3" : "_rebuild_tensor_v2");
   out_ += static_cast<char>(kMark);
@@ -157,15 +183,11 @@ void Pickler::add_tensor(const Tensor& tensor) {
   add_integer(tensor.storage_offset());
   add_tuple(tensor.sizes());
   add_tuple(tensor.strides());
-  out_ += static_cast<char>(tensor.requires_grad() ? kNewTrue : kNewFalse);
-  add_global("collections", "OrderedDict");  // of hooks
-  out_ += static_cast<char>(kEmptyTuple);
-  out_ += static_cast<char>(kReduce);
+  out_ += static_cast<char>(requires_grad ? kNewTrue : kNewFalse);
+  add_no_hooks();
   if (untyped) add_global("torch", name(tensor.dtype()));
   out_ += static_cast<char>(kTuple);
   out_ += static_cast<char>(kReduce);
-  out_ += static_cast<char>(kLongBinPut);
-  append_number(out_, found->second);
 }
 
 }  // namespace tensora::io

@@ -1,7 +1,9 @@
 #include "tensora/io/pytorch.h"
 
 #include "tensora/io/mapped_file.h"
+#include "tensora/io/pickle.h"
 #include "tensora/io/pickler.h"
+#include "tensora/io/pytorch_storage.h"
 #include "tensora/io/unpickler.h"
 #include "tensora/io/zip_format.h"
 #include "tensora/io/zip_reader.h"
@@ -14,12 +16,8 @@ namespace {
 constexpr std::string_view kPickleName = "/data.pkl";
 constexpr std::string_view kArchive = "archive";
 
-// Before 1.6 PyTorch wrote pickles that were not in an archive, and before that tar files.
-void refuse_legacy(ConstBytes file) {
-  check(file.empty() || file[0] != 0x80,
-        "it has PyTorch's format from before 1.6 (or is a bare pickle), which is not read; load it "
-        "in PyTorch and torch.save it again");
-}
+// Before 1.6 PyTorch wrote pickles that were not in an archive.
+bool is_pickle(ConstBytes file) { return !file.empty() && file[0] == pickle::kProto; }
 
 class Checkpoint {
  public:
@@ -42,9 +40,13 @@ class Checkpoint {
 
   Value load() {
     const OwnedBytes pickle = stored(entry("data.pkl"));
-    return Unpickler(pickle.bytes, [this](const std::string& key, std::optional<DType> dtype,
-                                          int64_t count) { return storage(key, dtype, count); })
-        .load();
+    Unpickler unpickler(
+        pickle.bytes, [this](const std::string& key, std::optional<DType> dtype, int64_t count) {
+          return storage_tensor(key, stored(entry("data/" + key)), dtype, count, options_);
+        });
+    Value value = unpickler.load();
+    if (options_.parameters) *options_.parameters = unpickler.parameters();
+    return value;
   }
 
  private:
@@ -58,21 +60,6 @@ class Checkpoint {
   OwnedBytes stored(const ZipEntry& entry) const {
     check(entry.method == zip::kStored, "the entry '", entry.name, "' is compressed");
     return archive_.read(entry, options_.verify);
-  }
-
-  Tensor storage(const std::string& key, std::optional<DType> dtype, int64_t count) const {
-    const OwnedBytes data = stored(entry("data/" + key));
-    const auto width = static_cast<int64_t>(dtype ? element_size(*dtype) : 1);
-    check(count >= 0 &&
-              multiply_sizes(count, width, "storage") <= static_cast<int64_t>(data.bytes.size()),
-          "the storage '", key, "' should have ", count, " elements of ", width, " bytes, but has ",
-          data.bytes.size(), " bytes");
-    const DType unit = dtype.value_or(kUInt8);
-    const Tensor elements = tensor_over(data.bytes.first(static_cast<size_t>(count * width)),
-                                        {count}, unit, data.owner);
-    // As bytes: what the elements mean is the tensors' business.
-    const Tensor bytes = make_view(elements.impl().storage, {count * width}, {1}, 0, kUInt8);
-    return bytes.to(options_.device);
   }
 
   ZipReader archive_;
@@ -89,17 +76,32 @@ Tensor storage_bytes(const Pickler::StorageUse& use) {
 
 }  // namespace
 
+Tensor storage_tensor(const std::string& key, const OwnedBytes& data, std::optional<DType> dtype,
+                      int64_t count, const LoadOptions& options) {
+  const auto width = static_cast<int64_t>(dtype ? element_size(*dtype) : 1);
+  check(count >= 0 &&
+            multiply_sizes(count, width, "storage") <= static_cast<int64_t>(data.bytes.size()),
+        "the storage '", key, "' should have ", count, " elements of ", width, " bytes, but has ",
+        data.bytes.size(), " bytes");
+  const DType unit = dtype.value_or(kUInt8);
+  const Tensor elements =
+      tensor_over(data.bytes.first(static_cast<size_t>(count * width)), {count}, unit, data.owner);
+  // As bytes: what the elements mean is the tensors' business.
+  const Tensor bytes = make_view(elements.impl().storage, {count * width}, {1}, 0, kUInt8);
+  return options.copy && options.device.is_cpu() ? bytes.clone() : bytes.to(options.device);
+}
+
 Value load_pytorch(const std::string& path, const LoadOptions& options) {
   return reading("load_pytorch", path, [&] {
     const std::shared_ptr<MappedFile> file = MappedFile::open(path);
-    refuse_legacy(file->bytes());
+    if (is_pickle(file->bytes())) return load_legacy_pytorch(file, options);
     return Checkpoint(file, options).load();
   });
 }
 
-void save_pytorch(const Value& value, const std::string& path) {
+void save_pytorch(const Value& value, const std::string& path, std::span<const Tensor> parameters) {
   called_as("save_pytorch", [&] {
-    Pickler pickler;
+    Pickler pickler(parameters);
     const std::string pickle = pickler.dump(value);
     AtomicFile file(path);
     ZipWriter archive(file);

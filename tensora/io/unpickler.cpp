@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensora/io/pickle.h"
+#include "tensora/io/unpack_limit.h"
 
 namespace tensora::io {
 
@@ -10,17 +11,22 @@ using namespace pickle;
 
 namespace {
 
-// An element of one byte becomes a Value of some forty; an object that is used several times is
-// copied each time.
+// An instruction of one byte becomes an object of over a hundred and a Value of some forty; an
+// object that is used several times is copied each time.
 constexpr size_t kBytesPerByte = 256;
 constexpr size_t kBytesAtLeast = 1 << 20;
+constexpr size_t kMemoBytes = 64;  // of an entry of the memo, about
 
 }  // namespace
 
 Unpickler::Unpickler(ConstBytes pickle, StorageLoader load_storage)
     : reader_(pickle),
       load_storage_(std::move(load_storage)),
-      budget_(kBytesAtLeast + kBytesPerByte * pickle.size()) {}
+      budget_(
+          std::min(kBytesAtLeast + kBytesPerByte * pickle.size(), unpack_limit(pickle.size()))) {
+  true_.kind = false_.kind = Kind::boolean;
+  true_.integer = 1;
+}
 
 Value Unpickler::load() {
   check(reader_.left() >= 2 && reader_.read<uint8_t>() == kProto,
@@ -45,6 +51,7 @@ void Unpickler::step(uint8_t opcode) {
 // ---- the stack
 
 Unpickler::Object* Unpickler::push(Object object) {
+  spend(sizeof(Object) + object.text.size() + sizeof(Object*) * object.items.size());
   stack_.push_back(&objects_.emplace_back(std::move(object)));
   return stack_.back();
 }
@@ -70,7 +77,10 @@ Unpickler::Args Unpickler::pop_to_mark() {
   return items;
 }
 
-void Unpickler::remember(uint32_t index) { memo_[index] = top(); }
+void Unpickler::remember(uint32_t index) {
+  spend(kMemoBytes);
+  memo_[index] = top();
+}
 
 void Unpickler::recall(uint32_t index) {
   const auto found = memo_.find(index);
@@ -141,12 +151,13 @@ bool Unpickler::step_number(uint8_t opcode) {
   };
   switch (opcode) {
     case kNone:
-      push({});
+      push_shared(none_);
       return true;
     case kNewTrue:
+      push_shared(true_);
+      return true;
     case kNewFalse:
-      push_integer(opcode == kNewTrue);
-      top()->kind = Kind::boolean;
+      push_shared(false_);
       return true;
     case kBinInt:
       return push_integer(reader_.read<int32_t>());
@@ -204,12 +215,14 @@ void Unpickler::set_items(const Args& items) {
   Object* dict = top();
   check(dict->kind == Kind::dict && items.size() % 2 == 0,
         "the pickle is damaged: it sets entries of something that is not a dict");
+  spend(sizeof(Object*) * items.size());
   dict->items.insert(dict->items.end(), items.begin(), items.end());
 }
 
 void Unpickler::extend(Kind kind, const Args& items) {
   Object* list = top();
   check(list->kind == kind, "the pickle is damaged: it appends to something that is not a list");
+  spend(sizeof(Object*) * items.size());
   list->items.insert(list->items.end(), items.begin(), items.end());
 }
 
@@ -284,7 +297,9 @@ bool Unpickler::step_container(uint8_t opcode) {
 // ---- the result
 
 void Unpickler::spend(size_t bytes) {
-  check(bytes <= budget_, "the pickle describes far more than it contains");
+  check(bytes <= budget_,
+        "the pickle describes far more than it contains. If you trust it, raise "
+        "TENSORA_UNPACK_LIMIT");
   budget_ -= bytes;
 }
 

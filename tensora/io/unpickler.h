@@ -25,6 +25,10 @@ class Unpickler {
 
   /// The object that the pickle describes. Tuples and sets become lists, dtypes and devices texts.
   Value load();
+  /// How many bytes of the pickle were read.
+  size_t position() const { return reader_.position(); }
+  /// The tensors of the result that were an nn.Parameter.
+  const std::vector<Tensor>& parameters() const { return parameters_; }
 
  private:
   enum class Kind {
@@ -62,6 +66,7 @@ class Unpickler {
   bool step_call(uint8_t opcode);
 
   Object* push(Object object);
+  void push_shared(Object& object) { stack_.push_back(&object); }
   Object* pop();
   Object* top();
   Args pop_to_mark();
@@ -87,11 +92,13 @@ class Unpickler {
   ByteReader reader_;
   StorageLoader load_storage_;
   std::deque<Object> objects_;
+  Object none_, true_, false_;  // which nothing changes
+  std::vector<Tensor> parameters_;
   std::vector<Object*> stack_;
   std::vector<size_t> marks_;
   std::unordered_map<uint32_t, Object*> memo_;
   std::unordered_map<std::string, Object> storages_;
-  size_t budget_;  // bytes of the result: a small pickle can describe a huge one
+  size_t budget_;  // bytes of memory: a small pickle can describe a huge value
 };
 
 }  // namespace tensora::io

@@ -12,9 +12,10 @@ using namespace pickle;
 
 namespace {
 
-constexpr std::array<std::string_view, 11> kFunctions = {
+constexpr std::array<std::string_view, 12> kFunctions = {
     "collections.OrderedDict",
     "collections.Counter",
+    "torch._utils._rebuild_tensor",
     "torch._utils._rebuild_tensor_v2",
     "torch._utils._rebuild_tensor_v3",
     "torch._utils._rebuild_parameter",
@@ -122,9 +123,12 @@ void Unpickler::build() {
 
 void Unpickler::persistent_storage() {
   const Object* id = pop();
-  check(id->kind == Kind::tuple && id->items.size() == 5 &&
+  check(id->kind == Kind::tuple && (id->items.size() == 5 || id->items.size() == 6) &&
             text(id->items[0], "the kind of an external object") == "storage",
         "the pickle refers to an external object that is not a storage");
+  // Before 1.6 there was a sixth: which part of another storage this is.
+  check(id->items.size() == 5 || id->items[5]->kind == Kind::none,
+        "a storage is a part of another one, which is not supported");
   const Object* type = id->items[1];
   check(type->kind == Kind::global && (storage_dtype(type->text) || is_untyped_storage(type->text)),
         "the type of a storage is not known");
@@ -156,6 +160,7 @@ Unpickler::Object Unpickler::called(const std::string& function, const Args& arg
     result.kind = Kind::tensor;
     result.tensor = args[0]->tensor.detach();
     if (args[1]->integer != 0) result.tensor.requires_grad_();
+    parameters_.push_back(result.tensor);
   } else if (function == "collections.OrderedDict") {
     expect(args.empty() || (args.size() == 1 && args[0]->kind == Kind::list));
     result.kind = Kind::dict;
@@ -194,16 +199,19 @@ Unpickler::Object Unpickler::called(const std::string& function, const Args& arg
 }
 
 Unpickler::Object Unpickler::rebuilt_tensor(const std::string& function, const Args& args) {
-  // storage, offset, sizes, strides, requires_grad, hooks; then, in version 3, the dtype.
-  const bool with_dtype = function.ends_with("_v3");
-  const size_t count = with_dtype ? 7 : 6;
+  // storage, offset, sizes, strides; from version 2 on requires_grad and hooks; in version 3 the
+  // dtype.
+  const bool with_dtype = function.ends_with("_v3"),
+             bare = !function.ends_with("_v2") && !with_dtype;
+  const size_t count = with_dtype ? 7 : bare ? 4 : 6;
   check(args.size() == count || args.size() == count + 1, "the pickle is damaged: '", function,
         "' has ", args.size(), " arguments");
   const Object* storage = args[0];
   check(storage->kind == Kind::storage, "the pickle is damaged: a tensor has no storage");
   const bool flagged = args.size() > count && !args[count]->items.empty();
   check(!flagged, "tensors with pending conjugation or negation are not supported");
-  check(args[4]->kind == Kind::boolean, "the pickle is damaged: requires_grad is not a boolean");
+  check(bare || args[4]->kind == Kind::boolean,
+        "the pickle is damaged: requires_grad is not a boolean");
   std::optional<DType> dtype = storage->dtype;
   if (with_dtype) {
     check(!dtype && args[6]->kind == Kind::global && args[6]->dtype && args[6]->dtype != kBool,
@@ -224,7 +232,7 @@ Unpickler::Object Unpickler::rebuilt_tensor(const std::string& function, const A
   Object result;
   result.kind = Kind::tensor;
   result.tensor = make_view(storage->tensor.impl().storage, sizes, strides, offset, *dtype);
-  if (args[4]->integer != 0) result.tensor.requires_grad_();
+  if (!bare && args[4]->integer != 0) result.tensor.requires_grad_();
   return result;
 }
 

@@ -4,6 +4,7 @@
 
 #include "tensora/io/checksum.h"
 #include "tensora/io/deflate.h"
+#include "tensora/io/unpack_limit.h"
 #include "tensora/io/zip_format.h"
 
 namespace tensora::io {
@@ -88,6 +89,10 @@ ZipReader::ZipReader(std::shared_ptr<MappedFile> file) : file_(std::move(file)) 
           "' is in the archive twice");
   }
   check_overlaps(directory.offset);
+  uint64_t unpacked = 0;
+  for (const ZipEntry& entry : entries_)
+    if (entry.method != kStored) unpacked += std::min(entry.bytes, UINT64_MAX - unpacked);
+  check_unpacked("the archive", unpacked, file_->bytes().size());
 }
 
 void ZipReader::read_directory(uint64_t offset, uint64_t bytes, uint64_t count) {

@@ -1,4 +1,7 @@
+#include <cstring>
+
 #include "tensora/data.h"
+#include "tensora/io/checksum.h"
 #include "tests/data/files.h"
 #include "tests/helpers.h"
 
@@ -33,6 +36,23 @@ TEST(Image, PngKeepsEveryPixel) {
   EXPECT_TRUE(equal(decode_image(encode_png(strided)), strided));
   const Tensor matrix = random_image(1, 4, 4)[0];
   EXPECT_TRUE(equal(decode_image(encode_png(matrix))[0], matrix));
+}
+
+TEST(Image, HugeImagesInSmallFilesAreRefused) {
+  Bytes file = encode_png(random_image(3, 5, 7));
+  const auto claim = [&](uint8_t high) {  // both sides of 256 * high pixels, in the header at 16
+    for (const size_t at : {size_t{16}, size_t{20}}) {
+      file[at] = file[at + 1] = file[at + 3] = 0;
+      file[at + 2] = high;
+    }
+    const uint32_t sum = __builtin_bswap32(io::crc32({file.data() + 12, 17}));
+    std::memcpy(file.data() + 29, &sum, sizeof sum);
+  };
+  claim(64);  // 16384 x 16384
+  expect_says([&] { decode_image(file); }, "the image would take 805306368 bytes");
+  expect_says([&] { decode_image(file); }, "raise TENSORA_UNPACK_LIMIT");
+  claim(1);
+  expect_says([&] { decode_image(file); }, "a broken PNG image");
 }
 
 TEST(Image, FloatingValuesAreRounded) {

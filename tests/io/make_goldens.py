@@ -42,7 +42,9 @@ def pytorch():
     torch.save(everything, FOLDER / "everything.pt")
     for protocol in (3, 4, 5):
         torch.save(everything, FOLDER / f"protocol{protocol}.pt", pickle_protocol=protocol)
-    torch.save({"x": torch.ones(3)}, FOLDER / "legacy.pt", _use_new_zipfile_serialization=False)
+    for protocol in (2, 4):
+        torch.save(everything, FOLDER / f"legacy{protocol}.pt", pickle_protocol=protocol,
+                   _use_new_zipfile_serialization=False)
     torch.save({str(d).removeprefix("torch."): torch.tensor([0, 1, -1]).to(d)
                 for d in (torch.uint16, torch.uint32, torch.uint64)}, FOLDER / "unsigned.pt")
     torch.save({"x": torch.ones(3), "module": torch.nn.Linear(1, 1)}, FOLDER / "module.pt")

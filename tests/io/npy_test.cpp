@@ -118,5 +118,19 @@ TEST(Npy, bad_headers_are_refused) {
   EXPECT_TRUE(contains(error("", "", 4), "version 4"));
 }
 
+// A few megabytes of zeros can unpack to gigabytes; the directory says so before.
+TEST(Npz, archives_that_would_unpack_to_far_more_are_refused) {
+  const TemporaryFolder folder;
+  std::string file = read_file(golden("deflated.npz"));
+  const size_t entry = file.find("PK\1\2");
+  ASSERT_NE(entry, file.npos);
+  const uint32_t bytes = 1u << 30;
+  std::memcpy(file.data() + entry + 24, &bytes, sizeof bytes);
+  write_file(folder / "x.npz", file);
+  const std::string error = error_of([&] { io::load_npz(folder / "x.npz"); });
+  EXPECT_TRUE(contains(error, "the archive would take 1073741")) << error;
+  EXPECT_TRUE(contains(error, "raise TENSORA_UNPACK_LIMIT")) << error;
+}
+
 }  // namespace
 }  // namespace tensora::testing

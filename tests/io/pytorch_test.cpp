@@ -81,16 +81,75 @@ TEST_P(Everything, plain_values) {
 
 INSTANTIATE_TEST_SUITE_P(PyTorch, Everything,
                          ::testing::Values("everything.pt", "protocol3.pt", "protocol4.pt",
-                                           "protocol5.pt"));
+                                           "protocol5.pt", "legacy2.pt", "legacy4.pt"));
 
 TEST(PyTorch, other_files_are_refused_with_a_reason) {
   const auto error = [](const char* name) { return error_of([&] { io::load(golden(name)); }); };
-  EXPECT_TRUE(contains(error("legacy.pt"), "torch.save it again"));
   EXPECT_TRUE(contains(error("module.pt"), "'torch.nn.modules.linear.Linear', which is refused"));
   EXPECT_TRUE(contains(error("script.pt"), "TorchScript"));
   EXPECT_TRUE(contains(error("no-such-file.pt"), "cannot be opened: No such file"));
   EXPECT_TRUE(contains(error(""), "it is a folder"));
   EXPECT_TRUE(contains(error("../make_goldens.py"), "it is none of"));
+}
+
+// Whatever is done to a file of the old format: it is loaded, or refused with a reason.
+TEST(PyTorch, damaged_legacy_files) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "x.pt", whole = read_file(golden("legacy2.pt"));
+  const auto outcome = [&](const std::string& bytes) {
+    write_file(path, bytes);
+    return error_of([&] { io::load(path); });
+  };
+  EXPECT_EQ(outcome(whole), "");
+  for (size_t length = 1; length < whole.size(); length += 1 + length / 40)
+    EXPECT_NE(outcome(whole.substr(0, length)), "") << length;
+  for (size_t at = 0; at < whole.size(); at += 1 + at / 400) {
+    std::string changed = whole;
+    for (const int byte : {0, 0xff, changed[at] ^ 1}) {
+      changed[at] = static_cast<char>(byte);
+      outcome(changed);
+    }
+  }
+  EXPECT_TRUE(contains(outcome("\x80\2K\1."), "a bare pickle"));
+  EXPECT_TRUE(contains(outcome("\x80\2\x8a\4abcd."), "a bare pickle"));
+  // The magic number takes 15 bytes.
+  EXPECT_TRUE(contains(outcome(whole.substr(0, 15) + "\x80\2cos\nsystem\n."), "'os.system'"));
+}
+
+TEST(PyTorch, copies_and_parameters) {
+  const TemporaryFolder folder;
+  for (const char* name : {"everything.pt", "legacy2.pt"}) {
+    std::filesystem::copy_file(golden(name), folder / name);
+    std::vector<Tensor> parameters;
+    const Value loaded = io::load(folder / name, {.copy = true, .parameters = &parameters});
+    std::filesystem::resize_file(folder / name, 0);  // of a mapped file this would be fatal
+    const Tensor parameter = loaded.at("parameter").to_tensor();
+    EXPECT_EQ(values(parameter), (Values{1, 1}));
+    ASSERT_EQ(parameters.size(), 1u);
+    EXPECT_TRUE(parameters[0].is_same(parameter));
+    // What shared memory shares it, and what repeats a number keeps doing so.
+    const Value& views = loaded.at("views");
+    EXPECT_TRUE(views.at("base").to_tensor().shares_storage(views.at("part").to_tensor()));
+    EXPECT_EQ(loaded.at("shapes").at("expanded").to_tensor().strides(), Strides({0}));
+    // Written again, it is still a parameter.
+    io::save_pytorch(loaded.at("parameter"), folder / "again.pt", parameters);
+    std::vector<Tensor> found;
+    EXPECT_TRUE(io::load(folder / "again.pt", {.parameters = &found}).to_tensor().requires_grad());
+    EXPECT_EQ(found.size(), 1u);
+  }
+}
+
+// The length in front of a safetensors header may begin like a pickle.
+TEST(Load, tells_safetensors_from_pickles) {
+  const TemporaryFolder folder;
+  for (const size_t length : {size_t{128}, size_t{640}}) {
+    std::string header = R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})";
+    header.resize(length, ' ');
+    std::string file;
+    io::append_number(file, uint64_t{length});
+    write_file(folder / "x", file + header + std::string(4, '\0'));
+    EXPECT_EQ(io::load(folder / "x").at("x").to_tensor().item<float>(), 0);
+  }
 }
 
 TEST(PyTorch, round_trip) {

@@ -145,6 +145,13 @@ TEST(Pickle, deep_and_cyclic_structures_end) {
   EXPECT_TRUE(contains(error_of_pickle(proto + std::string("]q\0h\0a.", 7)), "nested deeper"));
 }
 
+TEST(Pickle, many_small_objects_are_limited) {
+  // One byte each, and an object of over a hundred bytes in memory: 16 MB would take 2 GB.
+  std::string lists = "\x80\x02";
+  lists.append(size_t{16} << 20, ']');
+  EXPECT_TRUE(contains(error_of_pickle(lists + "."), "raise TENSORA_UNPACK_LIMIT"));
+}
+
 TEST(Pickle, small_files_cannot_describe_huge_values) {
   const std::string proto = "\x80\x02";
   // Each list holds the one before ten times: 10^30 elements.

@@ -43,6 +43,42 @@ TEST(Layers, BatchNormKeepsTheMeanOverAllBatchesWithoutMomentum) {
   EXPECT_EQ(norm.num_batches_tracked.item<int64_t>(), 0);
 }
 
+TEST(Layers, BatchNormTakesEmptyBatches) {
+  for (const auto momentum : {std::optional(0.1), std::optional<double>()}) {
+    nn::BatchNorm2d norm(3, {.momentum = momentum});
+    norm(randn({2, 3, 4, 4}));
+    const Values mean = values(norm.running_mean), var = values(norm.running_var);
+    for (const Shape& sizes : {Shape{0, 3, 4, 4}, Shape{2, 3, 0, 4}}) {
+      const Tensor x = zeros(sizes).requires_grad_();
+      EXPECT_EQ(norm(x).sizes(), sizes);
+      EXPECT_EQ(norm.forward_relu(x).sizes(), sizes);
+      norm(x).sum().backward();
+      EXPECT_EQ(x.grad().sizes(), sizes);
+      EXPECT_EQ(values(norm.weight.grad()), (Values{0, 0, 0}));
+    }
+    EXPECT_EQ(values(norm.running_mean), mean);
+    EXPECT_EQ(values(norm.running_var), var);
+    EXPECT_EQ(norm.num_batches_tracked.item<int64_t>(), 7);
+    EXPECT_TRUE(testing::contains(testing::error_of([&] {
+                                    norm(zeros({1, 3, 1, 1}));
+                                  }),
+                                  "more than 1 value per channel"));
+  }
+}
+
+TEST(Layers, OldFilesHaveNoCountOfBatches) {
+  nn::Sequential net(nn::Linear(2, 3), nn::BatchNorm1d(3));
+  net(randn({4, 2}));
+  StateDict old = net.state_dict();
+  ASSERT_TRUE(old.erase("1.num_batches_tracked"));
+  const nn::LoadResult result = net.load_state_dict(old);
+  EXPECT_TRUE(result.missing_keys.empty());
+  EXPECT_EQ(net.get_buffer("1.num_batches_tracked").item<int64_t>(), 1);
+  ASSERT_TRUE(old.erase("1.running_mean"));
+  EXPECT_TRUE(testing::contains(testing::error_of([&] { net.load_state_dict(old); }),
+                                "Missing key(s) in state_dict: \"1.running_mean\"."));
+}
+
 TEST(Layers, PoolsGiveIndicesForUnpooling) {
   const nn::MaxPool2d pool(2);
   const nn::MaxUnpool2d unpool(2);

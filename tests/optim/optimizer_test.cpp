@@ -3,8 +3,7 @@
 #include <cmath>
 #include <memory>
 
-#include "tensora/optim/adamw.h"
-#include "tensora/optim/sgd.h"
+#include "tensora/optim.h"
 #include "tests/helpers.h"
 
 namespace tensora::testing {
@@ -282,6 +281,55 @@ TEST(Optimizer, Prints) {
             "    capturable: False\n    decoupled_weight_decay: False\n    differentiable: False\n"
             "    eps: 1e-08\n    foreach: None\n    fused: None\n    lr: 0.001\n"
             "    maximize: False\n    weight_decay: 0\n)");
+}
+
+// Whatever a file says the state is: it is taken, or refused with a reason; a step never reads
+// beyond it.
+template <class Opt>
+void check_bad_states(const std::vector<std::string>& keys) {
+  const auto made = [](const Tensor& w) {
+    return std::make_unique<Opt>(Parameters(std::vector<Tensor>{w}));
+  };
+  Tensor w = leaf({1, 2, 3, 4}).detach().view({2, 2}).clone().requires_grad_();
+  const auto source = made(w);
+  give_grad(w);
+  source->step();
+  const Value good = source->state_dict();
+  const Tensor bad[] = {empty({0}), zeros({3}), zeros({2, 2}, {.dtype = kInt64}),
+                        zeros({1}, {.dtype = kComplex64}), zeros({}, {.dtype = kFloat64})};
+  for (const std::string& key : keys) {
+    ASSERT_TRUE(good.at("state").at(0).contains(key)) << source->name() << " " << key;
+    for (const Tensor& tensor : bad) {
+      Value changed = good;
+      changed["state"][int64_t{0}][key] = tensor;
+      const auto target = made(w);
+      const std::string error = error_of([&] {
+        target->load_state_dict(changed);
+        give_grad(w);
+        target->step();
+      });
+      const bool is_count = tensor.numel() == 1 && !tensor.is_complex();
+      EXPECT_EQ(error.empty(), is_count && (key == "step" || key == "mu_product"))
+          << source->name() << " " << key << ": " << error;
+      // Set by hand, it is found by the step.
+      const auto other = made(w);
+      other->state(w) = changed.at("state").at(0);
+      error_of([&] { other->step(); });
+    }
+  }
+}
+
+TEST(Optimizer, BadStatesAreRefused) {
+  check_bad_states<NAdam>({"step", "mu_product", "exp_avg", "exp_avg_sq"});
+  check_bad_states<Adam>({"step", "exp_avg", "exp_avg_sq"});
+  check_bad_states<RAdam>({"step", "exp_avg", "exp_avg_sq"});
+  check_bad_states<Adamax>({"step", "exp_avg", "exp_inf"});
+  check_bad_states<Adagrad>({"step", "sum"});
+  check_bad_states<Adadelta>({"step", "square_avg", "acc_delta"});
+  check_bad_states<RMSprop>({"step", "square_avg"});
+  check_bad_states<Lion>({"exp_avg"});
+  check_bad_states<Muon>({"momentum_buffer"});
+  check_bad_states<Adafactor>({"step", "row_var", "col_var"});
 }
 
 }  // namespace

@@ -1,0 +1,111 @@
+"""save and load: parameters, sharing, old formats, files that describe more than they hold."""
+import os
+import pathlib
+
+import pytest
+
+import tensora as torch
+from tensora import nn
+
+GOLDENS = pathlib.Path(__file__).resolve().parents[1] / "io/goldens"
+
+
+def test_a_parameter_comes_back_as_one(tmp_path):
+    frozen = nn.Parameter(torch.zeros(1), requires_grad=False)
+    given = {"p": nn.Parameter(torch.arange(3.)), "frozen": frozen, "t": torch.ones(2), "same": [frozen, frozen],
+             "leaf": torch.ones(1, requires_grad=True)}
+    torch.save(given, tmp_path / "x.pt")
+    back = torch.load(tmp_path / "x.pt")
+    assert type(back["p"]) is nn.Parameter and back["p"].requires_grad and back["p"].tolist() == [0, 1, 2]
+    assert type(back["frozen"]) is nn.Parameter and not back["frozen"].requires_grad
+    assert back["same"][0] is back["same"][1] is back["frozen"]
+    assert type(back["t"]) is torch.Tensor and not back["t"].requires_grad
+    assert type(back["leaf"]) is torch.Tensor and back["leaf"].requires_grad and back["leaf"].is_leaf
+    model = nn.Linear(2, 2)
+    torch.save(model.state_dict(), tmp_path / "state.pt")
+    assert all(type(t) is torch.Tensor for t in torch.load(tmp_path / "state.pt").values())
+
+
+@pytest.mark.parametrize("name", ["everything.pt", "legacy2.pt", "legacy4.pt"])
+def test_files_of_pytorch(name):
+    back = torch.load(GOLDENS / name)
+    assert type(back["parameter"]) is nn.Parameter
+    assert back["tied"][0] is back["tied"][1]
+    back["views"]["base"].fill_(5)
+    assert back["views"]["part"].tolist() == [5, 5, 5]
+    assert back["model"]["1.num_batches_tracked"].item() == 0
+    assert (GOLDENS / name).read_bytes()  # writing to the tensors left the file alone
+    model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    model.load_state_dict(back["model"])
+    assert torch.load(GOLDENS / name)["views"]["base"][0] == 0
+
+
+def test_repeated_numbers_take_no_memory(tmp_path):
+    torch.save({"x": torch.ones(1).expand(1 << 40)}, tmp_path / "x.pt")
+    for mmap in (None, True):
+        x = torch.load(tmp_path / "x.pt", mmap=mmap)["x"]
+        assert x.shape == (1 << 40,) and x.stride() == (0,) and x[12345] == 1
+
+
+def test_a_loaded_file_may_change(tmp_path):
+    path = tmp_path / "x.pt"
+    torch.save({"x": torch.arange(100000)}, path)
+    x = torch.load(path)["x"]
+    os.truncate(path, 0)
+    assert x.sum() == 100000 * 99999 // 2
+
+
+def test_sharing_survives(tmp_path):
+    base = torch.arange(6.)
+    torch.save([base, base[1:4], base.view(2, 3).t()], tmp_path / "x.pt")
+    a, b, c = torch.load(tmp_path / "x.pt")
+    a[1] = 9
+    assert b[0] == 9 and c[1, 0] == 9 and c.stride() == (1, 3)
+
+
+def test_bare_pickles_are_refused(tmp_path):
+    import pickle
+    (tmp_path / "x.pt").write_bytes(pickle.dumps({"x": 1}, protocol=2))
+    with pytest.raises(RuntimeError, match="bare pickle"):
+        torch.load(tmp_path / "x.pt")
+
+
+def test_a_state_dict_of_before_2018():
+    net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+    net(torch.ones(4, 2))
+    old = {k: v for k, v in net.state_dict().items() if "num_batches" not in k}
+    assert not net.load_state_dict(old).missing_keys
+    assert net[1].num_batches_tracked == 1
+    versioned = net.state_dict()
+    del versioned["1.num_batches_tracked"]  # whose _metadata says that it should be there
+    with pytest.raises(RuntimeError, match="Missing key"):
+        net.load_state_dict(versioned)
+
+
+def test_empty_batches_in_training():
+    for norm, shapes in [(nn.BatchNorm1d(3), [(0, 3), (0, 3, 5), (2, 3, 0)]), (nn.BatchNorm2d(3), [(0, 3, 4, 4)]),
+                         (nn.BatchNorm3d(3, momentum=None), [(0, 3, 2, 2, 2)])]:
+        for shape in shapes:
+            x = torch.zeros(shape, requires_grad=True)
+            y = norm(x)
+            y.sum().backward()
+            assert y.shape == shape and x.grad.shape == shape
+        assert norm.running_mean.tolist() == [0, 0, 0] and norm.running_var.tolist() == [1, 1, 1]
+        assert norm.num_batches_tracked == len(shapes)
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        nn.BatchNorm1d(3)(torch.ones(1, 3))
+
+
+def test_states_of_optimizers_are_checked():
+    w = nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.NAdam([w])
+    w.grad = torch.ones(2)
+    optimizer.step()
+    state = optimizer.state_dict()
+    state["state"][0]["mu_product"] = torch.empty(0)
+    with pytest.raises(RuntimeError, match="'mu_product' must be one number"):
+        torch.optim.NAdam([w]).load_state_dict(state)
+    other = torch.optim.NAdam([w])
+    other.state[w] = state["state"][0]
+    with pytest.raises(RuntimeError, match="must be one number"):
+        other.step()
