@@ -134,8 +134,8 @@ struct PartTag {
 
 /// The headers of one answer.
 struct Answer {
-  std::string tag;
-  std::optional<uint64_t> length, starts_at, total;  // starts_at and total: of Content-Range
+  std::string tag = {};
+  std::optional<uint64_t> length = {}, starts_at = {}, total = {};  // the last two: Content-Range
   bool is_html = false;
   bool has_end = true;  // false: the body ends where the connection does, broken or not
 };
