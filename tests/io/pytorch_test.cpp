@@ -1,4 +1,5 @@
 #include "files.h"
+#include "tensora/io/byte_reader.h"
 
 namespace tensora::testing {
 namespace {

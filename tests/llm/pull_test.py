@@ -68,8 +68,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         if unasked:
             data = data[:unasked]
-        self.wfile.write(data[start:step.get("until", len(data))])
-        self.wfile.flush()
+        try:
+            self.wfile.write(data[start:step.get("until", len(data))])
+            self.wfile.flush()
+        except ConnectionError:  # the program has read enough to refuse the rest
+            pass
         Handler.pause.wait(step.get("wait", 0))
         self.close_connection = True
 
