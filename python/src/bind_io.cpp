@@ -14,6 +14,14 @@ Value::Key to_key(PyObject* key) {
                    Py_TYPE(key)->tp_name);
 }
 
+// A Value holds bytes as a string; where they cannot be a text, they are bytes in Python too.
+PyObject* from_string(const std::string& text) {
+  const auto size = static_cast<Py_ssize_t>(text.size());
+  if (PyObject* result = PyUnicode_DecodeUTF8(text.data(), size, nullptr)) return result;
+  PyErr_Clear();
+  return PyBytes_FromStringAndSize(text.data(), size);
+}
+
 StateDict to_state_dict(const Value& value) { return value.to_state_dict(); }
 
 }  // namespace
@@ -49,7 +57,7 @@ PyObject* from_value(const Value& value) {
   if (value.is_bool()) return PyBool_FromLong(value.to_bool());
   if (value.is_int()) return PyLong_FromLongLong(value.to_int());
   if (value.is_double()) return PyFloat_FromDouble(value.to_double());
-  if (value.is_string()) return from_text(value.to_string());
+  if (value.is_string()) return from_string(value.to_string());
   if (value.is_tensor()) return wrap(value.to_tensor());
   if (value.is_list()) {
     const Value::List& items = value.to_list();
