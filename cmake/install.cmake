@@ -1,6 +1,7 @@
-# What `cmake --install` copies: headers (the generated ones too), libraries, and the package files
-# with which another project says find_package(Tensora) and links Tensora::tensora, or Tensora::cuda
-# to use more of the CUDA backend than tensors on a CUDA device (tensora/backend/cuda/cuda.h).
+# What `cmake --install` copies: the program `tensora`, headers (the generated ones too), libraries, and
+# the package files with which another project says find_package(Tensora) and links Tensora::tensora, or
+# Tensora::cuda to use more of the CUDA backend than tensors on a CUDA device
+# (tensora/backend/cuda/cuda.h). The Python package is a component of its own: python/CMakeLists.txt.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -20,6 +21,15 @@ endif()
 # names there, which the loader takes for the working directory.
 set_target_properties(${tensora_libraries} PROPERTIES INSTALL_RPATH "$ORIGIN"
                       BUILD_WITH_INSTALL_RPATH ON)
+
+# A build of the library alone has no program.
+if(TARGET tensora-cli)
+  file(RELATIVE_PATH to_libraries /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
+  set(run_path "$ORIGIN/../lib" "$ORIGIN/${to_libraries}")  # in a build or a wheel; in a prefix
+  list(REMOVE_DUPLICATES run_path)
+  set_target_properties(tensora-cli PROPERTIES INSTALL_RPATH "${run_path}" BUILD_WITH_INSTALL_RPATH ON)
+  install(TARGETS tensora-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} OPTIONAL)
+endif()
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tensora ${generated}/include/tensora
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}

@@ -372,6 +372,7 @@ bool is_unit_gradient(const Tensor& gradient) {
 
 std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
                          std::span<const Tensor> gradients, BackwardOptions options) {
+  check(!inputs.empty(), "grad: `inputs` must not be empty");
   std::vector<Edge> roots;
   std::vector<Tensor> grads;
   prepare_roots("grad", outputs, gradients, roots, grads);

@@ -36,6 +36,13 @@ void visit_tensors(T& value, const Visit& visit) {
 template <class Self>
 class Layer : public Module {
  public:
+  Layer() { enlist(sizeof(Self)); }
+  Layer(const Layer& other) : Module(other) { enlist(sizeof(Self)); }
+  Layer(Layer&& other) noexcept : Module(std::move(other)) { enlist(sizeof(Self)); }
+  Layer& operator=(const Layer&) = default;
+  Layer& operator=(Layer&&) = default;
+  ~Layer() override = default;
+
   template <class... Args>
   auto operator()(Args&&... args) {
     if (!has_hooks()) [[likely]]
@@ -68,6 +75,17 @@ class Layer : public Module {
       return Module::call(input);
   }
   ModulePtr copy() const override { return std::make_shared<Self>(self()); }
+
+ protected:
+  void assign(const Module& other) override {
+    if constexpr (std::is_copy_assignable_v<Self>) {
+      if (const Self* same = dynamic_cast<const Self*>(&other)) {
+        self() = *same;
+        return;
+      }
+    }
+    Module::assign(other);
+  }
 
  private:
   Self& self() { return static_cast<Self&>(*this); }

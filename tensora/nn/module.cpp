@@ -5,6 +5,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/base/check.h"
+#include "tensora/nn/module_handles.h"
 #include "tensora/nn/module_state.h"
 #include "tensora/ops.h"
 
@@ -45,7 +46,7 @@ std::shared_ptr<ModuleState> CloneScope::copy_of(const std::shared_ptr<ModuleSta
   for (auto& [name, tensor] : copy->parameters) tensor = copy_of(tensor);
   for (auto& buffer : copy->buffers) buffer.tensor = copy_of(buffer.tensor);
   for (auto& [name, child] : copy->children)
-    if (child) child = child->copy();
+    if (child) ModuleHandles::list(*(child = child->copy()), copy);
   return copy;
 }
 
@@ -73,7 +74,7 @@ TensorOptions FactoryScope::current() { return factory_options; }
 Module::Module() : state_(std::make_shared<ModuleState>()) {}
 Module::Module(const Module& other)
     : state_(CloneScope::current() ? CloneScope::current()->copy_of(other.state_) : other.state_) {}
-Module::~Module() = default;
+Module::~Module() { ModuleHandles::remove(*this); }
 
 namespace {
 
@@ -114,6 +115,7 @@ Buffer Module::register_buffer(const std::string& name, const Tensor& data, Buff
 void Module::add_child(const std::string& name, ModulePtr module) {
   check_name(*this, *state_, name, "module");
   check(!module || module->state_ != state_, this->name(), ": a module cannot contain itself");
+  if (module) ModuleHandles::list(*module, state_);
   state_->children.emplace_back(name, std::move(module));
 }
 

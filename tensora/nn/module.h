@@ -54,10 +54,11 @@ class Module {
   Module(const Module& other);
   // A module that was moved from stays a handle to the same parts.
   Module(Module&& other) noexcept : state_(other.state_) {}  // NOLINT: the copy is meant
-  Module& operator=(const Module&) = default;
-  Module& operator=(Module&& other) noexcept {
-    state_ = other.state_;
-    return *this;
+  /// Makes this a handle to another module. A member of a layer is registered: its new module takes
+  /// the place of the old one there, and in all handles to that layer.
+  Module& operator=(const Module& other);
+  Module& operator=(Module&& other) {  // NOLINT: it may throw, as the copy does
+    return *this = static_cast<const Module&>(other);
   }
   virtual ~Module();
 
@@ -76,6 +77,16 @@ class Module {
   std::shared_ptr<M> register_module(const std::string& name, std::shared_ptr<M> module) {
     add_child(name, module);
     if (module) mark_as_pointer(name);
+    return module;
+  }
+
+  /// Registers `module` in the place of the one under `name`, and makes the members that were handles
+  /// to the old one handles to it, as `net.hidden = module` does. The result is the member:
+  /// `hidden = replace_module("hidden", nn::Linear(784, 256))`. An optimizer made before keeps the old
+  /// parameters.
+  template <std::derived_from<Module> M>
+  M replace_module(const std::string& name, M module) {
+    replace_child(name, std::make_shared<M>(module));
     return module;
   }
 
@@ -149,6 +160,10 @@ class Module {
   bool is_same(const Module& other) const { return state_ == other.state_; }
 
  protected:
+  /// Tells that this is the base of an object of `size` bytes, whose members belong to the module.
+  void enlist(size_t size);
+  /// `*this = other` for an `other` of the same class.
+  virtual void assign(const Module& other);
   const NamedTensors& parameter_list() const;
   const NamedModules& child_list() const;
   void add_child(const std::string& name, ModulePtr module);
@@ -165,12 +180,14 @@ class Module {
   static void watch_outputs(const std::shared_ptr<BackwardHooks>& hooks, TensorList& outputs);
 
  private:
+  friend class ModuleHandles;
   template <class M>
   static M& cast(Module& module, std::string_view path) {
     M* typed = dynamic_cast<M*>(&module);
     if (!typed) throw_wrong_type(module, path);
     return *typed;
   }
+  void replace_child(const std::string& name, ModulePtr module);
   void mark_as_pointer(const std::string& name);
   [[noreturn]] static void throw_wrong_type(const Module& module, std::string_view path);
   void collect(NamedTensors& tensors, bool buffers, bool recurse) const;

@@ -30,7 +30,9 @@ class CloneScope {
   std::unordered_map<const void*, std::shared_ptr<ModuleState>> states_;
 };
 
-/// A tensor that belongs to a module; the handle follows its module when that is cloned.
+/// A tensor that belongs to a module; the handle follows its module when that is cloned. Assigning to
+/// a member of a layer registers the new tensor in the place of the old one, see
+/// Note [Assignment to members] in nn/module_handles.h.
 class ModuleTensor : public Tensor {
  public:
   ModuleTensor() = default;
@@ -38,8 +40,10 @@ class ModuleTensor : public Tensor {
       : Tensor(CloneScope::current() ? CloneScope::current()->copy_of(other)
                                      : static_cast<const Tensor&>(other)) {}
   ModuleTensor(ModuleTensor&&) noexcept = default;
-  ModuleTensor& operator=(const ModuleTensor&) & = default;
-  ModuleTensor& operator=(ModuleTensor&&) & noexcept = default;
+  ModuleTensor& operator=(const ModuleTensor& other) &;
+  ModuleTensor& operator=(ModuleTensor&& other) & {  // NOLINT: it may throw, as the copy does
+    return *this = static_cast<const ModuleTensor&>(other);
+  }
   ~ModuleTensor() = default;
 
  protected:

@@ -28,6 +28,16 @@ def readme_program():
     return programs[0]
 
 
+def check_contents(prefix, built_program):
+    """The Python package is a component that a plain install leaves out; the program is there and runs."""
+    surplus = sorted(entry.name for entry in prefix.iterdir() if entry.name not in ("bin", "include", "lib", "lib64", "share"))
+    python_parts = [str(found) for found in prefix.rglob("_C*")]
+    if surplus or python_parts:
+        sys.exit(f"cmake --install copied what does not belong into a prefix: {surplus + python_parts}")
+    if built_program.exists():
+        run(prefix / "bin/tensora", "--version", env={"PATH": "/usr/bin:/bin"})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cmake", default="cmake")
@@ -43,6 +53,7 @@ def main():
     project.mkdir(parents=True)
     run(arguments.cmake, "--install", arguments.build, "--prefix", installed)
     installed.rename(moved)
+    check_contents(moved, Path(arguments.build) / "bin/tensora")
 
     (project / "example.cpp").write_text(readme_program())
     run(arguments.cmake, "-G", "Ninja", "-S", HERE, "-B", project, f"-DCMAKE_PREFIX_PATH={moved}",

@@ -43,8 +43,10 @@ void NestedList::add(const NestedList& item) {
   if (index == 0) {
     sizes_ = item.sizes_;
     category_ = item.category_;
+    own_dtype_ = item.own_dtype_;
   } else {
     category_ = std::max(category_, item.category_);
+    if (own_dtype_ != item.own_dtype_) own_dtype_.reset();
   }
   values_.insert(values_.end(), item.values_.begin(), item.values_.end());
   if (ragged_dim_ >= 0) return;
@@ -87,7 +89,7 @@ Tensor tensor(const NestedList& data, const TensorOptions& options) {
   const Shape& sizes = data.sizes();
   // Numbers pass through a type that holds them exactly, so that int64 keeps all its digits.
   const Scalar::Kind kind = data.category();
-  const DType dtype = options.dtype.value_or(inferred(kind));
+  const DType dtype = options.dtype.value_or(data.own_dtype().value_or(inferred(kind)));
   const bool is_complex = kind == Scalar::Kind::complex, floating = kind == Scalar::Kind::floating;
   const DType exact = is_complex ? kComplex128 : floating ? kFloat64 : kInt64;
   const Tensor host = make_tensor(sizes, exact, Device());

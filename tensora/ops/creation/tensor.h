@@ -10,11 +10,17 @@ class NestedList {
   NestedList(Scalar value) : values_{value}, category_(value.kind()) {}
   template <class T>
     requires std::is_arithmetic_v<T>
-  NestedList(T value) : NestedList(Scalar(value)) {}
+  NestedList(T value) : NestedList(Scalar(value)) {
+    // The types that LibTorch keeps; int, int64_t, float and double stand for a literal.
+    if constexpr (sizeof(T) < 4 && requires { DTypeOf<T>::value; } && !std::same_as<T, bool>)
+      own_dtype_ = dtype_of<T>;
+  }
   template <class T>
   NestedList(Complex<T> value) : NestedList(Scalar(value)) {}
-  NestedList(Half value) : NestedList(Scalar(static_cast<float>(value))) {}
-  NestedList(BFloat16 value) : NestedList(Scalar(static_cast<float>(value))) {}
+  NestedList(Half value) : NestedList(Scalar(static_cast<float>(value))) { own_dtype_ = kFloat16; }
+  NestedList(BFloat16 value) : NestedList(Scalar(static_cast<float>(value))) {
+    own_dtype_ = kBFloat16;
+  }
   NestedList(std::initializer_list<NestedList> items) {
     for (const NestedList& item : items) add(item);
     finish();
@@ -37,6 +43,8 @@ class NestedList {
   const std::vector<Scalar>& values() const { return values_; }
   /// bool if all numbers are, an integer if none is floating, complex if one is, else floating.
   Scalar::Kind category() const { return category_; }
+  /// The dtype of the numbers' C++ type, if all have one type of fewer than 32 bits; not bool.
+  std::optional<DType> own_dtype() const { return own_dtype_; }
 
  private:
   void add(const NestedList& item);
@@ -46,6 +54,7 @@ class NestedList {
   Shape sizes_;         // of one item until finish()
   std::vector<Scalar> values_;
   Scalar::Kind category_ = Scalar::Kind::floating;
+  std::optional<DType> own_dtype_;
   // Where the lists first differ in length: found while the list is built from the inside out, and
   // reported when the whole list is complete and the dim is known.
   int ragged_dim_ = -1;
@@ -54,7 +63,8 @@ class NestedList {
 
 /// A tensor of the given numbers: `tensor({{1, 2}, {3, 4}})`, `tensor(0.5)`. Without a dtype in the
 /// options, bools give bool, integers int64, anything with a floating-point number the
-/// default dtype, and with a complex one the complex dtype of its precision.
+/// default dtype, and with a complex one the complex dtype of its precision. Numbers that are all of
+/// one C++ type of 8 or 16 bits keep it: `tensor(uint8_t{3})` is uint8.
 Tensor tensor(const NestedList& data, const TensorOptions& options = {});
 
 namespace detail {

@@ -99,13 +99,13 @@ class Resolved {
   void add_tensor(const Tensor& tensor) {
     if (is_mask(tensor)) return add_mask(tensor);
     const DType dtype = tensor.dtype();
-    check(dtype == kInt64 || dtype == kInt32, op_,
-          ": index tensors must be int64, int32, bool or uint8, got ", dtype);
-    // As in PyTorch, a 0-dim index counts as a plain integer.
-    if (tensor.dim() == 0) {
+    // As in PyTorch, a 0-dim index of any integer dtype counts as a plain integer.
+    if (tensor.dim() == 0 && is_integral(dtype)) {
       view_ = select(view_, next_, tensor.item<int64_t>());
       return;
     }
+    check(dtype == kInt64 || dtype == kInt32, op_,
+          ": index tensors must be int64, int32, bool or uint8, got ", dtype);
     add_index(to(tensor, view_.device()));
   }
 
