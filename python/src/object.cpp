@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "tensora/base/error_kinds.h"
+
 namespace tensora::python {
 namespace {
 
@@ -9,10 +11,14 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// The core has one type for a user's mistake; PyTorch tells a few kinds apart, and programs catch
-// them by type.
-PyObject* type_of(const char* message) {
-  const std::string_view text(message);
+// PyTorch tells a few kinds of mistakes apart, and programs catch them by type. The core has classes
+// for these, but most of its checks throw a plain Error, whose text decides.
+PyObject* type_of(const Error& error) {
+  if (dynamic_cast<const ValueError*>(&error)) return PyExc_ValueError;
+  if (dynamic_cast<const IndexError*>(&error)) return PyExc_IndexError;
+  if (dynamic_cast<const TypeError*>(&error)) return PyExc_TypeError;
+  if (dynamic_cast<const NotImplementedError*>(&error)) return PyExc_NotImplementedError;
+  const std::string_view text(error.what());
   if (contains(text, "out of range") || contains(text, "too many indices") ||
       contains(text, "out of bounds"))
     return PyExc_IndexError;
@@ -42,7 +48,7 @@ void set_error_from_exception() {
     }
     PyErr_SetString(out_of_memory ? out_of_memory : PyExc_MemoryError, error.what());
   } catch (const Error& error) {
-    PyErr_SetString(type_of(error.what()), error.what());
+    PyErr_SetString(type_of(error), error.what());
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   } catch (const std::exception& error) {

@@ -205,13 +205,13 @@ void check_inplace(const Tensor& tensor, std::string_view op, bool recording) {
           "_: the tensor is a view that was taken under no_grad or inference_mode, and is being "
           "changed in place while gradients are recorded; do both inside, or both outside");
     check(!(base.requires_grad() && base.is_leaf()), op,
-          "_: a view of a leaf tensor that requires grad is being used in an in-place operation; "
+          "_: a view of a leaf Variable that requires grad is being used in an in-place operation; "
           "wrap it in no_grad, or work on a clone");
     // A view that its base no longer has is refused here, before anything is written.
     if (recording || base.requires_grad()) view_again(tensor, meta->view);
   }
   check(!(tensor.requires_grad() && tensor.is_leaf()), op,
-        "_: a leaf tensor that requires grad is being used in an in-place operation; wrap it in "
+        "_: a leaf Variable that requires grad is being used in an in-place operation; wrap it in "
         "no_grad, or work on a clone");
 }
 

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <typeinfo>
 
+#include "tensora/base/error_kinds.h"
+
 namespace tensora {
 
 void append(std::string& out, bool value) { out += value ? "true" : "false"; }
@@ -70,14 +72,30 @@ void throw_undefined_tensor() {
                                     "a tensor is undefined (default-constructed or moved from)"));
 }
 
+namespace {
+
+std::string renamed(std::string_view function, std::string_view text) {
+  const size_t colon = text.find(": ");
+  return concat(function, ": ", colon < text.find(' ') ? text.substr(colon + 2) : text);
+}
+
+template <class Kind>
+void rethrow_if(const Error& error, std::string_view function) {
+  if (typeid(error) == typeid(Kind)) throw Kind(renamed(function, error.what()));
+}
+
+}  // namespace
+
 void rethrow_as(std::string_view function) {
   try {
     throw;
   } catch (const Error& error) {
-    if (typeid(error) != typeid(Error)) throw;
-    const std::string_view text = error.what();
-    const size_t colon = text.find(": ");
-    throw Error(concat(function, ": ", colon < text.find(' ') ? text.substr(colon + 2) : text));
+    rethrow_if<Error>(error, function);
+    rethrow_if<ValueError>(error, function);
+    rethrow_if<IndexError>(error, function);
+    rethrow_if<TypeError>(error, function);
+    rethrow_if<NotImplementedError>(error, function);
+    throw;
   }
 }
 

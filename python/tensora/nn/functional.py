@@ -40,8 +40,6 @@ for _name in ("relu_", "elu_", "selu_", "celu_", "leaky_relu_", "hardtanh_", "th
 
 def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
     """Clamped between two numbers."""
-    if min_val > max_val:
-        raise ValueError(f"hardtanh: min_val must not be above max_val, got {min_val} and {max_val}")
     return (_C.hardtanh_ if inplace else _C.hardtanh)(input, min_val, max_val)
 
 
@@ -129,27 +127,31 @@ def _pool(name, has_stride=True):
             return both(*arguments) if return_indices else plain(*arguments)
     else:
         def pool(input, output_size, return_indices=False):
-            return (both if return_indices else plain)(input, _output_size(input, output_size))
+            return (both if return_indices else plain)(input, _output_size(input, output_size, int(name[-2])))
     pool.__name__ = pool.__qualname__ = name
     pool.__doc__ = plain.__doc__
     return pool
 
 
-def _output_size(input, size):
-    if builtins.any(wanted is not None and wanted < 0 for wanted in ((size,) if isinstance(size, int) else size)):
-        raise RuntimeError(f"adaptive pooling: output_size must not be negative, got {size}")
+def _output_size(input, size, dims):
+    """As the core takes it: -1 stands for None there, and a single number for all dims."""
     if isinstance(size, int):
-        return size
-    spatial = input.shape[-len(size):]
-    return [have if wanted is None else wanted for wanted, have in zip(size, spatial)]
+        size = (size,) * dims
+    if len(size) > dims and input.dim() <= len(size):
+        raise ValueError(f"adaptive pooling: input must have at least {len(size) + 1} dims, got {input.dim()}")
+    if len(size) != dims:
+        raise RuntimeError(f"adaptive pooling: output_size must be an int or {dims} ints, got {size}")
+    if builtins.any(wanted is not None and wanted < 0 for wanted in size):
+        raise RuntimeError(f"adaptive pooling: output_size must not be negative, got {size}")
+    return [-1 if wanted is None else wanted for wanted in size]
 
 
 for _n in (1, 2, 3):
     globals()[f"max_pool{_n}d"] = _pool(f"max_pool{_n}d")
     globals()[f"adaptive_max_pool{_n}d"] = _pool(f"adaptive_max_pool{_n}d", has_stride=False)
     globals()[f"adaptive_avg_pool{_n}d"] = (
-        lambda plain: lambda input, output_size: plain(input, _output_size(input, output_size)))(
-            getattr(_C, f"adaptive_avg_pool{_n}d"))
+        lambda plain, dims: lambda input, output_size: plain(input, _output_size(input, output_size, dims)))(
+            getattr(_C, f"adaptive_avg_pool{_n}d"), _n)
 
 
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
@@ -160,10 +162,6 @@ def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
 
 
 def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
-    if training and input.dim() > 1 and input.shape[0] * math.prod(input.shape[2:]) == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
-    if eps < 0:
-        raise ValueError(f"batch_norm: eps must not be negative, got {eps}")
     return _C.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
@@ -261,16 +259,11 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
 
 
 def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
-    if target.shape != input.shape:
-        raise ValueError(f"Using a target size ({target.shape}) that is different to the input size ({input.shape}) "
-                         "is deprecated. Please ensure they have the same size.")
     return _C.binary_cross_entropy(input, target, weight, _reduction(reduction, size_average, reduce))
 
 
 def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
                                      pos_weight=None):
-    if target.shape != input.shape:
-        raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     return _C.binary_cross_entropy_with_logits(input, target, weight, _reduction(reduction, size_average, reduce),
                                                pos_weight)
 
@@ -312,11 +305,15 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, s
 
 def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False,
                                       reduction="mean"):
+    if not margin > 0:
+        raise ValueError(f"triplet_margin_with_distance_loss: margin must be greater than 0, got {margin}")
     distance = distance_function or pairwise_distance  # noqa: F821 - an op
     far = distance(anchor, negative)
     if swap:
         far = _C.minimum(far, distance(positive, negative))
     losses = (margin + distance(anchor, positive) - far).clamp_min(0)
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
     return losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
 
 
@@ -418,14 +415,6 @@ def _attention_mask(attn_mask, key_padding_mask, batch, heads, dtype):
         keys = added(key_padding_mask)[:, None, None, :]
         mask = keys if mask is None else mask + keys
     return mask
-
-
-def pdist(input, p=2.0):
-    """The distances of all pairs of rows."""
-    if input.dim() != 2:
-        raise RuntimeError(f"pdist: expected a matrix, got shape {tuple(input.shape)}")
-    rows = _C.triu_indices(input.shape[0], input.shape[0], 1)
-    return _C.cdist(input, input, p)[rows[0], rows[1]]
 
 
 def _fractional(dims):

@@ -15,6 +15,14 @@ def _refuse_differentiable(differentiable):
         raise NotImplementedError("optimizers: differentiable=True is not supported, a step records no graph")
 
 
+def _as_value_error(call):
+    """What `call` returns; an option that is out of range is a ValueError."""
+    try:
+        return call()
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
+
+
 class Optimizer:
     """The base of all optimizers. One of your own writes `step`.
 
@@ -39,8 +47,6 @@ class Optimizer:
         groups = list(params)
         if not groups:
             raise ValueError("optimizer got an empty parameter list")
-        if isinstance(groups[0], tuple):
-            groups = [p for _, p in groups]
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         for group in groups:
@@ -58,7 +64,16 @@ class Optimizer:
         if isinstance(params, (set, frozenset)):
             raise TypeError("optimizer parameters need to be organized in ordered collections, but the ordering of "
                             "tensors in sets will change between runs. Please use a list instead.")
-        group["params"] = [params] if isinstance(params, Tensor) else [p[1] if isinstance(p, tuple) else p for p in params]
+        params = [params] if isinstance(params, Tensor) else list(params)
+        names = [p[0] for p in params if isinstance(p, tuple)]
+        if names and len(names) != len(params):
+            raise ValueError("all optimizer params should be with/without names. Some param names are missing")
+        if names:
+            group["param_names"] = names
+        if any(("param_names" in group) != ("param_names" in other) for other in self.param_groups):
+            raise ValueError("all optimizer param groups should be with/without names. cannot add param group "
+                             f"{'with' if 'param_names' in group else 'without'} names to the optimizer")
+        group["params"] = [p[1] if isinstance(p, tuple) else p for p in params]
         known = {id(p) for g in self.param_groups for p in g["params"]}
         for parameter in group["params"]:
             if not isinstance(parameter, Tensor):
@@ -70,17 +85,15 @@ class Optimizer:
             known.add(id(parameter))
         for name, value in self.defaults.items():
             group.setdefault(name, value)
-        self.param_groups.append(group)
         if self._optimizer is not None:
-            self._optimizer.add_param_group(self._options(group))
-        elif self._kind and group["params"]:
+            _as_value_error(lambda: self._optimizer.add_param_group(self._options(group)))
+        self.param_groups.append(group)
+        if self._optimizer is None and self._kind and group["params"]:
             self._make()
 
     def _make(self):
-        try:
-            self._optimizer = _C._make_optimizer(self._kind, [self._options(g) for g in self.param_groups])
-        except RuntimeError as error:  # an option that is out of range
-            raise ValueError(str(error)) from None
+        self._optimizer = _as_value_error(
+            lambda: _C._make_optimizer(self._kind, [self._options(g) for g in self.param_groups]))
 
     def _push(self):
         """Gives the options, which programs change in the dicts, to the C++ optimizer."""
@@ -363,6 +376,9 @@ class ASGD(_PerParameter):
     def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0.0, foreach=None, maximize=False,
                  differentiable=False, capturable=False):
         _refuse_differentiable(differentiable)
+        for name, value in (("learning rate", lr), ("lambd", lambd), ("alpha", alpha), ("weight_decay", weight_decay)):
+            if not value >= 0:
+                raise ValueError(f"Invalid {name} value: {value}")
         super().__init__(params, dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay,
                                       maximize=maximize))
 

@@ -52,7 +52,7 @@ void index_errors_cases(Cases& cases) {
   });
   cases.error("index_put", "position out of bounds", "index_put: index 4 is out of bounds",
               [] { zeros({4}).index_put_({at({4})}, zeros({})); });
-  cases.error("index_put", "leaf", "leaf tensor that requires grad",
+  cases.error("index_put", "leaf", "leaf Variable that requires grad",
               [] { zeros({4}, {.requires_grad = true}).index_put_({at({0})}, zeros({})); });
   cases.error("index_put", "expanded", "share one memory location",
               [] { expand(zeros({1}), {4}).index_put_({at({0})}, zeros({})); });

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/loss/expect.h"
@@ -37,7 +38,7 @@ Tensor reduced(std::string_view op, Reduction reduction, const Losses& losses,
 }
 
 void check_same_shape(std::string_view op, const Tensor& input, const Tensor& target) {
-  check(input.sizes() == target.sizes(), op, ": target must have the shape of input, ",
+  check_as<ValueError>(input.sizes() == target.sizes(), op, ": target must have the shape of input, ",
         input.sizes(), ", got ", target.sizes());
 }
 
@@ -52,7 +53,7 @@ Tensor ones_or(const Tensor& weight) { return weight.defined() ? weight : wrap_n
 }  // namespace
 
 Reduction::Kind Reduction::kind(std::string_view op) const {
-  check(known_, op, ": reduction must be \"none\", \"mean\" or \"sum\", got \"", text_, "\"");
+  check_as<ValueError>(known_, op, ": reduction must be \"none\", \"mean\" or \"sum\", got \"", text_, "\"");
   return kind_;
 }
 
@@ -65,7 +66,8 @@ Tensor reduce_loss(std::string_view op, const Tensor& losses, Reduction reductio
     case Reduction::sum:
       return sum(losses);
     default:
-      fail(op, ": reduction must be \"none\", \"mean\" or \"sum\", got \"batchmean\"");
+      throw ValueError(
+          concat(op, ": reduction must be \"none\", \"mean\" or \"sum\", got \"batchmean\""));
   }
 }
 
@@ -106,6 +108,7 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Ten
   check_same_shape("binary_cross_entropy", input, target);
   const auto losses = [](const Tensor& x, const Tensor& y, const Tensor& w) {
     expect(x, Expected::probability);
+    expect(y, Expected::target_probability);
     return apply(pointwise_op<BinaryEntropy>(), {x, y, ones_or(w)});
   };
   return reduced("binary_cross_entropy", {Autocast::full, Autocast::refused}, reduction, losses,
@@ -161,7 +164,7 @@ Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor
     if (var.sizes() == shorter) spread = unsqueeze(var, -1);
     Shape single = input.sizes();
     if (!single.empty()) single[single.size() - 1] = 1;
-    check(spread.sizes() == single, "gaussian_nll_loss: var must have the shape of input, ",
+    check_as<ValueError>(spread.sizes() == single, "gaussian_nll_loss: var must have the shape of input, ",
           input.sizes(), ", or that without its last dim or with 1 there, got ", var.sizes());
   }
   const auto losses = [&](const Tensor& x, const Tensor& y, const Tensor& variance) {

@@ -20,7 +20,7 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, Reduction reduction
                   double delta = 1);
 
 /// Of probabilities and targets of one shape, times a `weight` that may be broadcast. An input
-/// outside [0, 1] throws; on CUDA at the next synchronisation.
+/// or target outside [0, 1] throws; on CUDA at the next synchronisation.
 Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Tensor& weight = {},
                             Reduction reduction = Reduction::mean);
 /// The same of logits, without overflow; `pos_weight` multiplies the part of positive targets.

@@ -7,9 +7,9 @@
 namespace tensora {
 
 /// What the elements of a tensor must be.
-enum class Expected : uint8_t { probability, variance };
-constexpr std::array<std::string_view, 2> names_of(std::type_identity<Expected>) {
-  return {"probability", "variance"};
+enum class Expected : uint8_t { probability, variance, target_probability };
+constexpr std::array<std::string_view, 3> names_of(std::type_identity<Expected>) {
+  return {"probability", "variance", "target_probability"};
 }
 struct ExpectAttrs {
   Expected what = Expected::probability;
@@ -29,6 +29,7 @@ struct Expectation {
 };
 inline constexpr Expectation kExpectations[] = {
     {0, 1, false, "binary_cross_entropy", "all elements of input must be between 0 and 1"},
-    {0, __builtin_huge_val(), true, "gaussian_nll_loss", "var must not have negative elements"}};
+    {0, __builtin_huge_val(), true, "gaussian_nll_loss", "var must not have negative elements"},
+    {0, 1, false, "binary_cross_entropy", "all elements of target must be between 0 and 1"}};
 
 }  // namespace tensora

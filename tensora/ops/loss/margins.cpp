@@ -1,6 +1,7 @@
 // Registers nothing: functions of other ops.
 #include "tensora/ops/loss/margins.h"
 
+#include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/sequence.h"
@@ -59,7 +60,7 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
           return triplet_margin_loss(a, b, c, margin, p, eps, swap, reduction);
         },
         anchor, positive, negative);
-  check(margin > 0, op, ": margin must be greater than 0, got ", margin);
+  check_as<ValueError>(margin > 0, op, ": margin must be greater than 0, got ", margin);
   check(anchor.dim() == positive.dim() && anchor.dim() == negative.dim(), op,
         ": expected inputs of the same number of dims, got ", anchor.sizes(), ", ",
         positive.sizes(), " and ", negative.sizes());
@@ -81,7 +82,7 @@ Tensor multi_margin_loss(const Tensor& input, const Tensor& target, double p, do
           return multi_margin_loss(x, target, p, margin, w, reduction);
         },
         input, weight);
-  check(p == 1 || p == 2, op, ": p must be 1 or 2, got ", p);
+  check_as<ValueError>(p == 1 || p == 2, op, ": p must be 1 or 2, got ", p);
   if (input.dim() == 0)
     return multi_margin_loss(unsqueeze(input, 0), target, p, margin, weight, reduction);
   check((input.dim() == 1 || input.dim() == 2) && input.size(-1) > 0, op,
@@ -91,6 +92,9 @@ Tensor multi_margin_loss(const Tensor& input, const Tensor& target, double p, do
   check(target.sizes() == wanted || (!batched && target.sizes() == Shape{1}), op,
         ": expected a target of shape ", wanted, ", got ", target.sizes());
   const int64_t classes = input.size(-1);
+  check_as<ValueError>(!weight.defined() || weight.dim() == 1, op,
+                       ": expected a weight of one dim, got shape ",
+                       weight.defined() ? weight.sizes() : Shape());
   if (weight.defined())
     check(weight.sizes() == Shape{classes}, op, ": expected a weight for each of ", classes,
           " classes, got shape ", weight.sizes());

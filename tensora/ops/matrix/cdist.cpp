@@ -2,8 +2,11 @@
 
 #include <cmath>
 
+#include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/creation/sequence.h"
+#include "tensora/ops/index/index_select.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/reduce/p_norm.h"
@@ -12,6 +15,7 @@
 #include "tensora/ops/shape/expand.h"
 #include "tensora/ops/shape/permute.h"
 #include "tensora/ops/shape/reshape.h"
+#include "tensora/ops/shape/slice.h"
 
 namespace tensora {
 
@@ -159,7 +163,7 @@ Tensor cdist(const Tensor& x1, const Tensor& x2, double p, std::string_view comp
         "cdist: x1 and x2 must have the same number of columns. x1: ", x1.size(-1),
         " x2: ", x2.size(-1));
   const bool by_product = compute_mode == "use_mm_for_euclid_dist";
-  check(by_product || compute_mode == "use_mm_for_euclid_dist_if_necessary" ||
+  check_as<ValueError>(by_product || compute_mode == "use_mm_for_euclid_dist_if_necessary" ||
             compute_mode == "donot_use_mm_for_euclid_dist",
         "cdist: '", compute_mode, "' is not a valid value for compute_mode");
   const Shape batch = broadcast_shapes(batch_of(x1), batch_of(x2), "cdist");
@@ -175,6 +179,18 @@ Tensor cdist(const Tensor& x1, const Tensor& x2, double p, std::string_view comp
       return apply(euclidean_distance_op, {spread(x1), spread(x2)});
     });
   return apply(cdist_op, {spread(x1), spread(x2)}, {p});
+}
+
+Tensor pdist(const Tensor& input, double p) {
+  check(input.dim() == 2, "pdist: expected a matrix, got shape ", input.sizes());
+  check(input.is_floating_point(), "pdist: expected a floating-point dtype, got ", input.dtype());
+  check(p >= 0, "pdist: p must not be negative, got ", p);
+  const int64_t rows = input.size(0);
+  return called_as("pdist", [&]() {
+    const Tensor pairs = triu_indices(rows, rows, 1, {.device = input.device()});
+    const Tensor all = cdist(input, input, p, "donot_use_mm_for_euclid_dist");
+    return index_select(reshape(all, {-1}), 0, select(pairs, 0, 0) * rows + select(pairs, 0, 1));
+  });
 }
 
 }  // namespace tensora

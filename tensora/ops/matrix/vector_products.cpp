@@ -8,6 +8,7 @@
 #include "tensora/ops/matrix/einsum.h"
 #include "tensora/ops/matrix/matmul.h"
 #include "tensora/ops/operators.h"
+#include "tensora/ops/reduce/any_all.h"
 #include "tensora/ops/reduce/sum.h"
 #include "tensora/ops/shape/cat.h"
 #include "tensora/ops/shape/diagonal.h"
@@ -98,6 +99,8 @@ void check_weights(std::string_view name, const Tensor& weights, int64_t count) 
         " to have one or fewer dimensions but got shape ", weights.sizes());
   check(weights.numel() == count, "cov: expected ", name, " to have the same numel as there are ",
         "observations in the input but got ", weights.numel(), " != ", count);
+  check(weights.is_meta() || !any(weights < 0).item<bool>(), "cov: ", name,
+        " must not be negative");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tensora/ops/norm/batch_norm.h"
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/base/error_kinds.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/norm/channel_checks.h"
 #include "tensora/ops/norm/channel_norm.h"
@@ -190,21 +191,34 @@ void move_statistics(const Shape& input, const Tensor& running_mean, const Tenso
   apply_inplace(batch_norm_update_op, {running_mean, running_var, mean, var}, {momentum, count});
 }
 
-Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var,
+namespace {
+
+Tensor normalized(const Tensor& input, const Tensor& running_mean, const Tensor& running_var,
                   const Tensor& weight, const Tensor& bias, bool training, double momentum,
                   double eps) {
   check(running_mean.defined() == running_var.defined(),
         "batch_norm: running_mean and running_var must be given together, or neither");
   if (!training)
     return apply(batch_norm_op, {input, running_mean, running_var, weight, bias}, {false, eps});
-  check(input.dim() < 2 || elements_per_channel(input.sizes()) != 1,
-        "batch_norm: expected more than 1 value per channel when training, got input shape ",
-        input.sizes());
+  check_as<ValueError>(
+      input.dim() < 2 || elements_per_channel(input.sizes()) != 1,
+      "batch_norm: expected more than 1 value per channel when training, got input shape ",
+      input.sizes());
   const Tensor none;
   Tensors all = apply_all(batch_norm_op, {input, none, none, weight, bias}, {true, eps});
   if (running_mean.defined() && input.numel() > 0)
     move_statistics(input.sizes(), running_mean, running_var, all[1], all[2], momentum);
   return std::move(all[0]);
+}
+
+}  // namespace
+
+Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var,
+                  const Tensor& weight, const Tensor& bias, bool training, double momentum,
+                  double eps) {
+  check_as<ValueError>(training ? eps > 0 : eps >= 0, "batch_norm: eps must ",
+                       training ? "be positive in training" : "not be negative", ", got ", eps);
+  return normalized(input, running_mean, running_var, weight, bias, training, momentum, eps);
 }
 
 // Samples and channels together are the channels of one large sample.
@@ -218,13 +232,14 @@ Tensor instance_norm(const Tensor& input, const Tensor& running_mean, const Tens
   if (!use_input_stats) {
     check(running_mean.defined(),
           "instance_norm: running_mean and running_var must be given if use_input_stats is false");
-    return batch_norm(input, running_mean, running_var, weight, bias, false, momentum, eps);
+    return normalized(input, running_mean, running_var, weight, bias, false, momentum, eps);
   }
   const int64_t samples = input.sizes()[0], channels = input.sizes()[1];
-  check(input.numel() == 0 || input.numel() != samples * channels,
-        "instance_norm: expected more than 1 spatial element when training, got input shape ",
-        input.sizes());
-  if (input.numel() == 0) return batch_norm(input, {}, {}, weight, bias, true, momentum, eps);
+  check_as<ValueError>(
+      input.numel() == 0 || input.numel() != samples * channels,
+      "instance_norm: expected more than 1 spatial element when training, got input shape ",
+      input.sizes());
+  if (input.numel() == 0) return normalized(input, {}, {}, weight, bias, true, momentum, eps);
   Shape sizes = input.sizes();
   sizes[0] = 1;
   sizes[1] = samples * channels;
@@ -232,7 +247,7 @@ Tensor instance_norm(const Tensor& input, const Tensor& running_mean, const Tens
     return values.defined() ? repeat(values, {samples}) : values;
   };
   const Tensor mean = repeated(running_mean), variance = repeated(running_var);
-  const Tensor result = batch_norm(reshape(input, sizes), mean, variance, repeated(weight),
+  const Tensor result = normalized(reshape(input, sizes), mean, variance, repeated(weight),
                                    repeated(bias), true, momentum, eps);
   if (running_mean.defined()) {
     const no_grad silent;

@@ -12,6 +12,7 @@ void infer_pointwise(Infer& infer, functors::Types types, bool condition_first, 
 
 /// The factor of a sum must be an element of its dtype: 1.5 is no factor for integers.
 void check_alpha(const Infer& infer, Scalar alpha);
+void check_bounds(const Infer& infer, Scalar min_val, Scalar max_val);
 
 /// A number that was saved for a gradient, as a tensor that keeps its precision in expressions.
 Tensor unwrap_number(const Tensor& operand);
@@ -89,6 +90,8 @@ consteval OpDef<F> define_pointwise(InputNames operands) {
             infer_pointwise(infer, F::types, F::condition_first, F::real_result);
             if constexpr (F::arity == 2 && requires { functor.alpha; })
               check_alpha(infer, functor.alpha);
+            if constexpr (requires { functor.min_val, functor.max_val; })
+              check_bounds(infer, functor.min_val, functor.max_val);
           },
       .vjp = detail::pointwise_vjp<F>,
       .saves = {detail::slots(F::saves_a), detail::slots(F::saves_b), detail::slots(F::saves_c)},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tensora/base/error_kinds.h"
 #include "tensora/core/fit_scalar.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/operators.h"
@@ -104,6 +105,12 @@ void check_alpha(const Infer& infer, Scalar alpha) {
   infer.check(!alpha.is_floating(), "alpha must be an integer for ", infer.compute_dtype,
               " tensors, got ", alpha.to<double>());
   fit_scalar(alpha, infer.compute_dtype, infer.op);
+}
+
+void check_bounds(const Infer& infer, Scalar min_val, Scalar max_val) {
+  const double low = min_val.to<double>(), high = max_val.to<double>();
+  check_as<ValueError>(!(low > high), infer.op, ": min_val must not be greater than max_val, got ",
+                       low, " and ", high);
 }
 
 Tensor unwrap_number(const Tensor& operand) {

@@ -92,7 +92,8 @@ Tensor averaged(std::string_view op, const Tensor& input, const PoolAttrs& attrs
 
 Tensor adaptive(std::string_view op, int dims, const Tensor& input, const Shape& output_size) {
   check(input.is_floating_point(), op, ": expected a floating-point dtype, got ", input.dtype());
-  const bool to_one = Shape(output_size).numel() == 1 && !output_size.contains(-1);
+  const Shape sizes = pool::per_dim(output_size, dims, op, "output_size");
+  const bool to_one = sizes == Shape::filled(dims, 1);
   if (to_one && input.numel() > 0 && (input.dim() == dims + 1 || input.dim() == dims + 2)) {
     Dims pooled;  // one window is a reduction
     for (int d = -dims; d < 0; ++d) pooled.push_back(d);
