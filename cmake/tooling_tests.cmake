@@ -57,3 +57,6 @@ add_test(NAME docs.add_a_backend
 add_test(NAME docs.settings
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/settings_test.py
                  --root ${PROJECT_SOURCE_DIR})
+add_test(NAME docs.class_reference
+         COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/class_reference_test.py
+                 --root ${PROJECT_SOURCE_DIR} --work ${PROJECT_BINARY_DIR}/class_reference)

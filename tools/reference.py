@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """`./dev docs`: the API reference, written from the headers into docs/reference/.
 
-One page per family: each room of tensora/ops, and one each for tensors, autograd and the run time.
+One page per family: each room of tensora/ops, one each for tensors, autograd and the run time, and one
+for each folder above the ops (class_reference.py).
 What stands on a page is what stands in the headers: the `///` comments and the declarations below
 them; for a pointwise functor its formula. `--check` writes nothing and fails if a page is out of date.
 """
@@ -13,6 +14,7 @@ import sys
 sys.dont_write_bytecode = True
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "cmake"))
+import class_reference  # noqa: E402
 import generate  # noqa: E402  (the functors are read as the build reads them)
 import python_reference  # noqa: E402
 
@@ -119,10 +121,16 @@ def pages():
     result.update({room.name: text for room in rooms if "\n## " in (text := room_page(room))})
     families = "".join(f"- [{name}]({name}.md)\n" for name in sorted(result) if name not in PAGES)
     others = "".join(f"- [{title}]({name}.md)\n" for name, (title, _) in PAGES.items())
+    above = "".join(f"- [{title}]({name}.md)\n" for name, (title, _) in class_reference.PAGES.items())
+    classes = class_reference.pages(NOTICE)
+    assert not classes.keys() & result.keys(), "two pages of the reference have one name"
+    result.update(classes)
     result["README"] = (f"{NOTICE}# API reference\n\nEverything here is in namespace `tensora`; "
-                       "`#include <tensora/tensora.h>` brings all of it but the CUDA page.\n"
+                       "`#include <tensora/tensora.h>` brings the "
+                       "ops and the framework, except for the CUDA page.\n"
                        "A function whose first parameter is called `self` is also a method of `Tensor`.\n\n"
-                       f"## The framework\n\n{others}- [Python](python/README.md)\n\n## Ops, by family\n\n{families}")
+                       f"## The framework\n\n{others}- [Python](python/README.md)\n\n## Above the ops\n\n{above}\n"
+                       f"## Ops, by family\n\n{families}")
     return result
 
 

@@ -165,10 +165,6 @@ MemoryFormat get<MemoryFormat>(PyObject* object) {
 template <>
 std::vector<Tensor> get<std::vector<Tensor>>(PyObject* object) {
   std::vector<Tensor> result;
-  if (is_tensor(object)) {  // its rows
-    const Tensor& tensor = tensor_of(object);
-    return tensor.dim() == 0 ? std::vector<Tensor>{tensor} : tensor.unbind(0);
-  }
   const Owned items(PySequence_Fast(object, "expected a list of tensors"));
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
     PyObject* item = PySequence_Fast_GET_ITEM(items.get(), i);
@@ -220,8 +216,7 @@ bool accepts(Kind kind, PyObject* object) {
     case Kind::tensor:
       return is_tensor(object);
     case Kind::tensors:
-      return all_items(object, [](PyObject* o) { return o == Py_None || is_tensor(o); }) ||
-             is_tensor(object);
+      return all_items(object, [](PyObject* o) { return o == Py_None || is_tensor(o); });
     case Kind::number:
       return is_number(object);
     case Kind::integer:

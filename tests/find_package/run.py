@@ -30,7 +30,8 @@ def readme_program():
 
 def check_contents(prefix, built_program):
     """The Python package is a component that a plain install leaves out; the program is there and runs."""
-    surplus = sorted(entry.name for entry in prefix.iterdir() if entry.name not in ("bin", "include", "lib", "lib64", "share"))
+    usual = {"bin", "include", "lib", "lib64", "share"}
+    surplus = sorted(entry.name for entry in prefix.iterdir() if entry.name not in usual)
     python_parts = [str(found) for found in prefix.rglob("_C*")]
     if surplus or python_parts:
         sys.exit(f"cmake --install copied what does not belong into a prefix: {surplus + python_parts}")
