@@ -26,7 +26,8 @@ PAGES = {  # pages beside the rooms: title, headers
                               "autograd/checkpoint.h", "autograd/saved_tensor_hooks.h", "dispatch/autocast.h"]),
     "runtime": ("Threads, devices, random numbers, profiling",
                 ["base/thread_pool.h", "core/backend.h", "core/random.h", "core/determinism.h",
-                 "dispatch/profiler.h", "dispatch/build_info.h"]),
+                 "dispatch/profiler.h", "dispatch/memory_watch.h", "dispatch/build_info.h"]),
+    "tracing": ("Tracing and fusion", ["jit/fuse.h"]),
     "cuda": ("CUDA", ["backend/cuda/cuda.h", "backend/cuda/runtime/stream.h", "backend/cuda/runtime/graph.h",
                       "backend/cuda/memory/memory.h", "backend/cuda/memory/pinned_tensor.h"]),
 }
@@ -127,7 +128,7 @@ def pages():
     result.update(classes)
     result["README"] = (f"{NOTICE}# API reference\n\nEverything here is in namespace `tensora`; "
                        "`#include <tensora/tensora.h>` brings the "
-                       "ops and the framework, except for the CUDA page.\n"
+                       "ops and the framework, except for the pages about CUDA and tracing.\n"
                        "A function whose first parameter is called `self` is also a method of `Tensor`.\n\n"
                        f"## The framework\n\n{others}- [Python](python/README.md)\n\n## Above the ops\n\n{above}\n"
                        f"## Ops, by family\n\n{families}")
