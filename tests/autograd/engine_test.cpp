@@ -8,6 +8,11 @@
 namespace tensora::testing {
 namespace {
 
+TEST(Backward, GradNeedsInputs) {
+  const Tensor x = ones({2}, {.requires_grad = true}), y = x * 2;
+  EXPECT_TRUE(contains(error_of([&] { grad({y}, {}, {ones({2})}); }), "grad: `inputs`"));
+}
+
 TEST(Backward, DiamondAddsBothPaths) {
   const Tensor x = leaf({2, 3});
   const Tensor y = x * x;

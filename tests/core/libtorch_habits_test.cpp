@@ -138,6 +138,19 @@ TEST(LibTorchHabits, TensorsFromNumbers) {
   EXPECT_EQ(torch::tensor(std::vector<float>{}).sizes(), Shape{0});
 }
 
+TEST(LibTorchHabits, SmallNumbersKeepTheirType) {
+  EXPECT_EQ(torch::tensor(uint8_t{3}).dtype(), kUInt8);
+  EXPECT_EQ(torch::tensor(int8_t{-3}).dtype(), kInt8);
+  EXPECT_EQ(torch::tensor(int16_t{3}).dtype(), kInt16);
+  EXPECT_EQ(torch::tensor(Half(3.0f)).dtype(), kFloat16);
+  EXPECT_EQ(torch::tensor(BFloat16(3.0f)).dtype(), kBFloat16);
+  EXPECT_EQ(torch::tensor({uint8_t{3}, uint8_t{4}}).dtype(), kUInt8);
+  EXPECT_EQ(torch::tensor({{int16_t{3}}, {int16_t{4}}}).dtype(), kInt16);
+  EXPECT_EQ(values(torch::tensor({int8_t{3}, int8_t{-4}})), (Values{3, -4}));
+  EXPECT_EQ(torch::tensor({NestedList(uint8_t{3}), NestedList(4)}).dtype(), kInt64);
+  EXPECT_EQ(torch::tensor(uint8_t{3}, torch::kFloat).dtype(), kFloat32);
+}
+
 TEST(LibTorchHabits, FromBlob) {
   std::vector<float> data{1, 2, 3, 4, 5, 6};
   const auto x = torch::from_blob(data.data(), {2, 3});

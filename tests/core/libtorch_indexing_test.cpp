@@ -147,6 +147,17 @@ TEST(LibTorchIndexing, Reads) {
   EXPECT_EQ(values(x.slice(1, 0, 2)), (Values{0, 1, 3, 4}));
 }
 
+TEST(LibTorchIndexing, IndexTensorsOfSmallIntegers) {
+  const auto x = torch::arange(12).reshape({3, 4});
+  for (const DType dtype : {kInt8, kInt16, kInt32, kInt64}) {
+    EXPECT_EQ(values(x.index({torch::tensor(2, dtype)})), (Values{8, 9, 10, 11})) << dtype;
+    EXPECT_EQ(values(x.index({Slice(), torch::tensor(-1, dtype)})), (Values{3, 7, 11})) << dtype;
+  }
+  // As in PyTorch, only a number may be of these dtypes.
+  EXPECT_TRUE(contains(error_of([&] { x.index({torch::tensor({0, 2}, kInt16)}); }),
+                       "must be int64, int32, bool or uint8, got int16"));
+}
+
 TEST(LibTorchIndexing, Elements) {
   const auto x = matrix();
   const auto a = x.accessor<double, 2>();

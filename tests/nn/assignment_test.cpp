@@ -68,7 +68,7 @@ TEST(Assignment, ByReplaceModule) {
   expect_whole(same, 8);
   EXPECT_TRUE(contains(error_of([&] { net.replace_module("hiden", nn::Linear(3, 3)); }),
                        "replace_module: Net has no module 'hiden'"));
-  EXPECT_TRUE(contains(error_of([&] { net.replace_module("hidden", nn::LayerNorm({3})); }),
+  EXPECT_TRUE(contains(error_of([&] { net.replace_module("hidden", nn::LayerNorm(Shape{3})); }),
                        "is a Linear and cannot hold a LayerNorm"));
   expect_whole(net, 8);
 }
@@ -145,7 +145,7 @@ TEST(Assignment, OfAParameterThatTheLayerWasMadeWithout) {
   EXPECT_TRUE(net.get_parameter("output.bias").is_same(net.output.bias));
   net.output.bias = nn::Parameter();
   EXPECT_EQ(net.parameters().size(), 3U);
-  nn::LayerNorm norm({3}, {.elementwise_affine = false});
+  nn::LayerNorm norm(Shape{3}, {.elementwise_affine = false});
   EXPECT_TRUE(contains(error_of([&] { norm.weight = nn::Parameter(ones({3})); }),
                        "registered under 2 names"));
 }

@@ -97,6 +97,10 @@ void masked_cases(Cases& cases) {
               [] { masked_fill(zeros({2}), zeros({3}, {.dtype = kBool}), 1); });
   cases.error("masked_fill", "value", "expected a 0-dim value",
               [] { masked_fill(zeros({2}), zeros({2}, {.dtype = kBool}), zeros({1})); });
+  cases.error("masked_fill", "complex value", "a complex value cannot be stored as int64", [] {
+    masked_fill(zeros({2}, {.dtype = kInt64}), zeros({2}, {.dtype = kBool}),
+                tensor(Complex<double>(0, 1)));
+  });
   cases.error("masked_fill_", "larger mask", "does not fit in place", [] {
     masked_fill_(zeros({3}), zeros({2, 3}, {.dtype = kBool}), 1);
   });

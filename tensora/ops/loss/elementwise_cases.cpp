@@ -291,6 +291,9 @@ void add_mistakes(Cases& cases) {
   cases.error("binary_cross_entropy", "range",
               "binary_cross_entropy: all elements of input must be",
               [] { binary_cross_entropy(full({3}, 1.5), zeros({3})); });
+  cases.error("binary_cross_entropy", "range of the target",
+              "binary_cross_entropy: all elements of target must be",
+              [] { binary_cross_entropy(full({3}, 0.5), full({3}, -0.5)); });
   cases.error("binary_cross_entropy", "shapes", "target must have the shape of input", [] {
     binary_cross_entropy(zeros({2}), zeros({2, 1}));
   });
