@@ -179,6 +179,11 @@ def _reduction(reduction, size_average, reduce):
     return "sum" if size_average is False else "mean"
 
 
+def _check_reduction(reduction):
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+
+
 def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
                   label_smoothing=0.0):
     """The negative log likelihood of the target classes under softmax(input).
@@ -225,8 +230,7 @@ def _weighted(losses, weight, input, reduction, total=None):
     """Reduces losses times weights; the mean divides by `total`, or by the number of losses."""
     if weight.shape != input.shape:
         raise ValueError("Weights and input must have the same size.")
-    if reduction not in ("none", "sum", "mean"):
-        raise ValueError(f"Invalid reduction mode: {reduction}. Expected one of 'none', 'mean', 'sum'.")
+    _check_reduction(reduction)
     losses = losses * weight
     if reduction == "none":
         return losses
@@ -312,8 +316,7 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
     if swap:
         far = _C.minimum(far, distance(positive, negative))
     losses = (margin + distance(anchor, positive) - far).clamp_min(0)
-    if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{reduction} is not a valid value for reduction")
+    _check_reduction(reduction)
     return losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
 
 

@@ -2,6 +2,7 @@
 
 // Internal header: losses refuse elements that make no sense to them.
 
+#include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/op_def.h"
 
 namespace tensora {
@@ -26,10 +27,18 @@ struct Expectation {
   double low, high;
   bool nan_passes;
   const char *function, *sentence;
+  bool is_value_error = false;  // otherwise a plain Error, as in PyTorch
 };
 inline constexpr Expectation kExpectations[] = {
     {0, 1, false, "binary_cross_entropy", "all elements of input must be between 0 and 1"},
-    {0, __builtin_huge_val(), true, "gaussian_nll_loss", "var must not have negative elements"},
+    {0, __builtin_huge_val(), true, "gaussian_nll_loss", "var must not have negative elements",
+     true},
     {0, 1, false, "binary_cross_entropy", "all elements of target must be between 0 and 1"}};
+
+[[noreturn]] inline void fail_expectation(const Expectation& expected, std::string_view got = {}) {
+  const std::string text = concat(expected.function, ": ", expected.sentence, got);
+  if (expected.is_value_error) throw ValueError(text);
+  throw_error(text);
+}
 
 }  // namespace tensora

@@ -23,9 +23,9 @@ void check_elements(const View& in, const Expectation& expected) {
       for (int64_t i = 0; i < n; ++i) inside += (values[i] >= low) & (values[i] <= high);
       if (inside == n) continue;
       for (int64_t i = 0; i < n; ++i)
-        check((values[i] >= low && values[i] <= high) ||
-                  (expected.nan_passes && values[i] != values[i]),
-              expected.function, ": ", expected.sentence, ", got ", values[i]);
+        if (!(values[i] >= low && values[i] <= high) &&
+            !(expected.nan_passes && values[i] != values[i]))
+          fail_expectation(expected, concat(", got ", values[i]));
     }
   });
 }

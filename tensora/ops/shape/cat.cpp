@@ -1,5 +1,6 @@
 #include "tensora/ops/shape/cat.h"
 
+#include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
@@ -130,6 +131,7 @@ void register_cat(OpRegistry& registry) {
 }
 
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
+  check_as<ValueError>(!tensors.empty(), "cat: expected a non-empty list of tensors");
   return apply(cat_op, args_of(tensors), {dim});
 }
 Tensor concatenate(const std::vector<Tensor>& tensors, int64_t dim) { return cat(tensors, dim); }

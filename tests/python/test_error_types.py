@@ -1,0 +1,136 @@
+"""What PyTorch refuses is refused, by an exception of the same type: programs catch these by type."""
+import pytest
+
+import tensora as torch
+import tensora.nn.functional as F
+from tensora import nn
+
+X = torch.randn(3, 4)
+MASK = torch.tensor([True, False])
+
+
+def parameters():
+    return [nn.Parameter(torch.zeros(2, 2))]
+
+
+OPTIMIZERS = {
+    "SGD": ("lr", "momentum", "weight_decay"), "Adam": ("lr", "eps", "weight_decay"),
+    "AdamW": ("lr", "eps", "weight_decay"), "Adamax": ("lr", "eps", "weight_decay"),
+    "Adagrad": ("lr", "lr_decay", "eps", "weight_decay", "initial_accumulator_value"),
+    "Adadelta": ("lr", "rho", "eps", "weight_decay"), "NAdam": ("lr", "eps", "weight_decay", "momentum_decay"),
+    "RAdam": ("lr", "eps", "weight_decay"), "RMSprop": ("lr", "alpha", "eps", "weight_decay", "momentum"),
+    "ASGD": ("lr", "lambd", "alpha", "weight_decay"), "Rprop": ("lr",), "Adafactor": ("lr", "d", "weight_decay"),
+    "Lion": ("lr", "weight_decay"), "Muon": ("lr", "weight_decay", "momentum"), "LBFGS": ("lr",),
+}
+
+
+@pytest.mark.parametrize("name, option", [(n, o) for n, options in OPTIMIZERS.items() for o in options])
+def test_optimizers_refuse_negative_options(name, option):
+    make = getattr(torch.optim, name)
+    make(parameters(), **{option: 1.0} if option not in ("rho", "alpha") else {})
+    with pytest.raises(ValueError):
+        make(parameters(), **{option: -0.1})
+    if name not in ("LBFGS",):
+        optimizer = make(parameters())
+        if name not in ("ASGD", "Rprop"):
+            with pytest.raises(ValueError):
+                optimizer.add_param_group({"params": parameters(), option: -0.1})
+            assert len(optimizer.param_groups) == 1
+
+
+def test_groups_are_all_with_names_or_all_without():
+    a, b = parameters() + parameters()
+    with pytest.raises(ValueError, match="with/without names"):
+        torch.optim.SGD([("a", a), b])
+    with pytest.raises(ValueError, match="with/without names"):
+        torch.optim.SGD([{"params": [("a", a)]}, {"params": [b]}])
+    optimizer = torch.optim.SGD([("a", a)], lr=0.5)
+    assert optimizer.param_groups[0]["param_names"] == ["a"]
+    assert optimizer.state_dict()["param_groups"][0]["param_names"] == ["a"]
+    with pytest.raises(ValueError, match="with/without names"):
+        optimizer.add_param_group({"params": [b]})
+    a.grad = torch.ones(2, 2)
+    optimizer.step()
+    assert a.data.tolist() == [[-0.5, -0.5], [-0.5, -0.5]]
+
+
+LOSSES = [F.l1_loss, F.mse_loss, F.smooth_l1_loss, F.huber_loss, F.kl_div, F.poisson_nll_loss, F.soft_margin_loss,
+          F.hinge_embedding_loss, F.multilabel_soft_margin_loss, F.binary_cross_entropy_with_logits]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.__name__)
+def test_losses_refuse_unknown_reductions(loss):
+    for reduction in ("average", "", "MEAN"):
+        with pytest.raises(ValueError):
+            loss(X, X, reduction=reduction)
+
+
+CASES = {
+    "reduction of a weighted loss": (ValueError, lambda: F.mse_loss(X, X, weight=X, reduction="average")),
+    "reduction of cross_entropy": (ValueError, lambda: F.cross_entropy(X, torch.tensor([0, 1, 2]), reduction="x")),
+    "reduction of gaussian_nll_loss": (ValueError, lambda: F.gaussian_nll_loss(X, X, X.abs(), reduction="x")),
+    "reduction of triplet_margin_with_distance_loss": (
+        ValueError, lambda: F.triplet_margin_with_distance_loss(X, X, X, reduction="x")),
+    "margin of triplet_margin_loss": (ValueError, lambda: F.triplet_margin_loss(X, X, X, margin=-1)),
+    "margin of triplet_margin_with_distance_loss": (
+        ValueError, lambda: F.triplet_margin_with_distance_loss(X, X, X, margin=0)),
+    "p of multi_margin_loss": (ValueError, lambda: F.multi_margin_loss(X, torch.tensor([0, 1, 2]), p=3)),
+    "weight of multi_margin_loss": (
+        ValueError, lambda: F.multi_margin_loss(X, torch.tensor([0, 1, 2]), weight=torch.ones(1, 4))),
+    "shape of BCE's target": (ValueError, lambda: F.binary_cross_entropy(X.sigmoid(), X[0])),
+    "shape of BCE's target with logits": (ValueError, lambda: F.binary_cross_entropy_with_logits(X, X[0])),
+    "range of BCE's target": (RuntimeError, lambda: F.binary_cross_entropy(X.sigmoid(), torch.full((3, 4), 2.0))),
+    "variance": (ValueError, lambda: F.gaussian_nll_loss(X, X, -torch.ones(3, 4))),
+    "negative fweights": (RuntimeError, lambda: X.cov(fweights=torch.tensor([1, 1, -1, 1]))),
+    "negative aweights": (RuntimeError, lambda: X.cov(aweights=torch.tensor([1.0, 1.0, -1.0, 1.0]))),
+    "masked_fill of a complex number": (
+        RuntimeError, lambda: torch.zeros(2, dtype=torch.int64).masked_fill(MASK, 1j)),
+    "masked_fill_ of a complex number": (RuntimeError, lambda: torch.zeros(2).masked_fill_(MASK, 1j)),
+    "masked_fill of a complex tensor": (RuntimeError, lambda: torch.zeros(2).masked_fill(MASK, torch.tensor(1j))),
+    "cat of a tensor": (TypeError, lambda: torch.cat(X)),
+    "stack of a tensor": (TypeError, lambda: torch.stack(X)),
+    "hstack of a tensor": (TypeError, lambda: torch.hstack(X)),
+    "cat of nothing": (ValueError, lambda: torch.cat([])),
+    "bounds of hardtanh": (ValueError, lambda: F.hardtanh(X, 1, -1)),
+    "eps of batch_norm": (ValueError, lambda: F.batch_norm(X, None, None, training=True, eps=0.0)),
+    "eps of batch_norm in eval": (
+        ValueError, lambda: F.batch_norm(X, torch.zeros(4), torch.ones(4), eps=-1e-5)),
+    "one value per channel": (ValueError, lambda: F.batch_norm(X[:1], None, None, training=True)),
+    "pdist of a batch": (RuntimeError, lambda: F.pdist(torch.zeros(2, 2, 2))),
+    "negative p of pdist": (RuntimeError, lambda: F.pdist(X, -1.0)),
+    "mode of cdist": (ValueError, lambda: torch.cdist(X, X, compute_mode="fast")),
+    "grad of nothing": (
+        RuntimeError, lambda: torch.autograd.grad([torch.ones(1, requires_grad=True) * 2], [], [torch.ones(1)])),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_error_types(case):
+    kind, call = CASES[case]
+    with pytest.raises(kind) as raised:
+        call()
+    assert raised.type is kind
+
+
+@pytest.mark.parametrize("dims", (1, 2, 3))
+@pytest.mark.parametrize("kind", ("avg", "max"))
+def test_sizes_of_adaptive_pools(dims, kind):
+    pool = getattr(F, f"adaptive_{kind}_pool{dims}d")
+    image = torch.ones([1] + [4] * dims)
+    assert pool(image, 2).shape == (1,) + (2,) * dims
+    assert pool(image, (2,) * dims).shape == (1,) + (2,) * dims
+    if dims > 1:
+        assert pool(image, (2,) + (None,) * (dims - 1)).shape == (1, 2) + (4,) * (dims - 1)
+    for size in ((), -1, (-1,) * dims, -2):
+        with pytest.raises(RuntimeError):
+            pool(image, size)
+    with pytest.raises((RuntimeError, ValueError)):
+        pool(image, (2,) * (dims + 1))
+
+
+def test_in_place_on_a_leaf_is_named_as_in_pytorch():
+    w = torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad is being used in an in-place"):
+        w.add_(1)
+    with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
+        w[0].add_(1)
