@@ -1,5 +1,6 @@
 #include "python/src/object.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "tensora/base/error_kinds.h"
@@ -11,18 +12,50 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// PyTorch tells a few kinds of mistakes apart, and programs catch them by type. The core has classes
-// for these, but most of its checks throw a plain Error, whose text decides.
+bool contains_any(std::string_view text, std::initializer_list<std::string_view> parts) {
+  return std::ranges::any_of(parts, [&](std::string_view part) { return contains(text, part); });
+}
+
+// "expected floating-point tensors, got int64"
+bool is_about_dtype(std::string_view text) {
+  if (contains_any(text,
+                   {"not supported for complex", "not supported for bool", "unsupported dtype",
+                    "bool tensors are not supported", "bool dtype is not supported"}))
+    return true;
+  const size_t at = std::min(text.find("got "), text.find("Got "));
+  if (at == std::string_view::npos) return false;
+  return contains_any(text.substr(0, at), {"floating", "float32", "numbers", "real dtype"}) &&
+         contains_any(text.substr(at), {" bool", " int8", " int16", " int32", " int64", " uint",
+                                        " float16", " bfloat16", " float32", " complex"});
+}
+
+// Ops that need an order of numbers: PyTorch raises a TypeError for complex tensors.
+bool orders_numbers(std::string_view op) {
+  constexpr std::string_view kOps[] = {"max",     "min",     "maximum",  "minimum", "fmax",
+                                       "fmin",    "aminmax", "argmax",   "argmin",  "sort",
+                                       "argsort", "topk",    "isposinf", "isneginf"};
+  return std::ranges::find(kOps, op) != std::end(kOps);
+}
+
+// PyTorch tells a few kinds of mistakes apart, and programs catch them by type. The core has
+// classes for these, but most of its checks throw a plain Error, whose text decides.
 PyObject* type_of(const Error& error) {
   if (dynamic_cast<const ValueError*>(&error)) return PyExc_ValueError;
   if (dynamic_cast<const IndexError*>(&error)) return PyExc_IndexError;
   if (dynamic_cast<const TypeError*>(&error)) return PyExc_TypeError;
   if (dynamic_cast<const NotImplementedError*>(&error)) return PyExc_NotImplementedError;
-  const std::string_view text(error.what());
-  if (contains(text, "out of range") || contains(text, "too many indices") ||
-      contains(text, "out of bounds"))
+  const std::string_view text(error.what()), op = text.substr(0, text.find(':'));
+  const bool by_elements = op.starts_with("gather") || op.starts_with("scatter");
+  if (contains(text, "out of bounds")) return by_elements ? PyExc_RuntimeError : PyExc_IndexError;
+  if (contains_any(text, {"out of range", "too many indices", "cannot reduce over dim",
+                          "expected a tensor that has dims", "has no dims to",
+                          "unbind: expected a tensor with at least one dimension"}))
     return PyExc_IndexError;
-  if (contains(text, "there is no kernel for") || contains(text, "not implemented"))
+  if (contains(text, "expects a real input tensor") ||
+      (contains(text, "input 'tensors' number") && contains(text, "is undefined")) ||
+      (contains(text, "not supported for complex") && orders_numbers(op)))
+    return PyExc_TypeError;
+  if (contains_any(text, {"there is no kernel for", "not implemented"}) || is_about_dtype(text))
     return PyExc_NotImplementedError;
   return PyExc_RuntimeError;
 }

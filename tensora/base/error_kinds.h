@@ -4,8 +4,8 @@
 
 #include "tensora/base/check.h"
 
-// Kinds of errors that PyTorch tells apart. A C++ program catches `Error`, which all of them are; in
-// Python they are raised as the built-in types of the same names, which programs catch by type.
+// Kinds of errors that PyTorch tells apart. A C++ program catches `Error`, which all of them are;
+// in Python they are raised as the built-in types of the same names, which programs catch by type.
 
 namespace tensora {
 

@@ -80,10 +80,10 @@ class Module {
     return module;
   }
 
-  /// Registers `module` in the place of the one under `name`, and makes the members that were handles
-  /// to the old one handles to it, as `net.hidden = module` does. The result is the member:
-  /// `hidden = replace_module("hidden", nn::Linear(784, 256))`. An optimizer made before keeps the old
-  /// parameters.
+  /// Registers `module` in the place of the one under `name`, and makes the members that were
+  /// handles to the old one handles to it, as `net.hidden = module` does. The result is the member:
+  /// `hidden = replace_module("hidden", nn::Linear(784, 256))`. An optimizer made before keeps the
+  /// old parameters.
   template <std::derived_from<Module> M>
   M replace_module(const std::string& name, M module) {
     replace_child(name, std::make_shared<M>(module));

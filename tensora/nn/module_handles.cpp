@@ -135,7 +135,8 @@ void ModuleHandles::replace(const Module& layer, const Tensor& member, const Ten
 
 ModuleTensor& ModuleTensor::operator=(const ModuleTensor& other) & {
   if (is_same(other)) return *this;
-  if (const Module* layer = ModuleHandles::around(this)) ModuleHandles::replace(*layer, *this, other);
+  if (const Module* layer = ModuleHandles::around(this))
+    ModuleHandles::replace(*layer, *this, other);
   static_cast<Tensor&>(*this) = other;
   return *this;
 }
@@ -144,7 +145,8 @@ void Module::enlist(size_t size) { ModuleHandles::add(*this, size); }
 
 void Module::assign(const Module& other) {
   fail(name(), ": a ", other.name(),
-       " cannot be assigned to it; both must be of one class that derives from nn::Layer<itself> and "
+       " cannot be assigned to it; both must be of one class that derives from nn::Layer<itself> "
+       "and "
        "can be copied");
 }
 

@@ -30,9 +30,9 @@ class CloneScope {
   std::unordered_map<const void*, std::shared_ptr<ModuleState>> states_;
 };
 
-/// A tensor that belongs to a module; the handle follows its module when that is cloned. Assigning to
-/// a member of a layer registers the new tensor in the place of the old one, see
-/// Note [Assignment to members] in nn/module_handles.h.
+/// A tensor that belongs to a module; the handle follows its module when that is cloned. Assigning
+/// to a member of a layer registers the new tensor in the place of the old one, see Note
+/// [Assignment to members] in nn/module_handles.h.
 class ModuleTensor : public Tensor {
  public:
   ModuleTensor() = default;

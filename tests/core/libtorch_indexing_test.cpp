@@ -154,7 +154,9 @@ TEST(LibTorchIndexing, IndexTensorsOfSmallIntegers) {
     EXPECT_EQ(values(x.index({Slice(), torch::tensor(-1, dtype)})), (Values{3, 7, 11})) << dtype;
   }
   // As in PyTorch, only a number may be of these dtypes.
-  EXPECT_TRUE(contains(error_of([&] { x.index({torch::tensor({0, 2}, kInt16)}); }),
+  EXPECT_TRUE(contains(error_of([&] {
+                         x.index({torch::tensor({0, 2}, kInt16)});
+                       }),
                        "must be int64, int32, bool or uint8, got int16"));
 }
 

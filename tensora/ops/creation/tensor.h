@@ -63,8 +63,8 @@ class NestedList {
 
 /// A tensor of the given numbers: `tensor({{1, 2}, {3, 4}})`, `tensor(0.5)`. Without a dtype in the
 /// options, bools give bool, integers int64, anything with a floating-point number the
-/// default dtype, and with a complex one the complex dtype of its precision. Numbers that are all of
-/// one C++ type of 8 or 16 bits keep it: `tensor(uint8_t{3})` is uint8.
+/// default dtype, and with a complex one the complex dtype of its precision. Numbers that are all
+/// of one C++ type of 8 or 16 bits keep it: `tensor(uint8_t{3})` is uint8.
 Tensor tensor(const NestedList& data, const TensorOptions& options = {});
 
 namespace detail {

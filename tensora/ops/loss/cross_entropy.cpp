@@ -1,5 +1,6 @@
 #include "tensora/ops/loss/cross_entropy.h"
 
+#include "tensora/base/error_kinds.h"
 #include "tensora/core/thread_state.h"
 #include "tensora/dispatch/autocast.h"
 #include "tensora/dispatch/op.h"
@@ -253,6 +254,9 @@ struct Flat {
       return;
     }
     const Shape wanted = without_classes(x.sizes());
+    check_as<ValueError>(y.dim() == 0 || y.size(0) == x.size(0), op,
+                         ": expected a target of shape ", wanted, " for an input of ", x.sizes(),
+                         ", got ", y.sizes());
     check(y.sizes() == wanted, op, ": expected a target of shape ", wanted, " for an input of ",
           x.sizes(), ", got ", y.sizes());
     if (x.dim() <= 3) return;

@@ -38,8 +38,9 @@ Tensor reduced(std::string_view op, Reduction reduction, const Losses& losses,
 }
 
 void check_same_shape(std::string_view op, const Tensor& input, const Tensor& target) {
-  check_as<ValueError>(input.sizes() == target.sizes(), op, ": target must have the shape of input, ",
-        input.sizes(), ", got ", target.sizes());
+  check_as<ValueError>(input.sizes() == target.sizes(), op,
+                       ": target must have the shape of input, ", input.sizes(), ", got ",
+                       target.sizes());
 }
 
 void expect(const Tensor& input, Expected what) {
@@ -53,7 +54,8 @@ Tensor ones_or(const Tensor& weight) { return weight.defined() ? weight : wrap_n
 }  // namespace
 
 Reduction::Kind Reduction::kind(std::string_view op) const {
-  check_as<ValueError>(known_, op, ": reduction must be \"none\", \"mean\" or \"sum\", got \"", text_, "\"");
+  check_as<ValueError>(known_, op, ": reduction must be \"none\", \"mean\" or \"sum\", got \"",
+                       text_, "\"");
   return kind_;
 }
 
@@ -164,8 +166,9 @@ Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor
     if (var.sizes() == shorter) spread = unsqueeze(var, -1);
     Shape single = input.sizes();
     if (!single.empty()) single[single.size() - 1] = 1;
-    check_as<ValueError>(spread.sizes() == single, "gaussian_nll_loss: var must have the shape of input, ",
-          input.sizes(), ", or that without its last dim or with 1 there, got ", var.sizes());
+    check_as<ValueError>(spread.sizes() == single,
+                         "gaussian_nll_loss: var must have the shape of input, ", input.sizes(),
+                         ", or that without its last dim or with 1 there, got ", var.sizes());
   }
   const auto losses = [&](const Tensor& x, const Tensor& y, const Tensor& variance) {
     expect(variance, Expected::variance);

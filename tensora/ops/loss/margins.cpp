@@ -82,6 +82,7 @@ Tensor multi_margin_loss(const Tensor& input, const Tensor& target, double p, do
           return multi_margin_loss(x, target, p, margin, w, reduction);
         },
         input, weight);
+  reduction.kind(op);
   check_as<ValueError>(p == 1 || p == 2, op, ": p must be 1 or 2, got ", p);
   if (input.dim() == 0)
     return multi_margin_loss(unsqueeze(input, 0), target, p, margin, weight, reduction);
@@ -98,6 +99,8 @@ Tensor multi_margin_loss(const Tensor& input, const Tensor& target, double p, do
   if (weight.defined())
     check(weight.sizes() == Shape{classes}, op, ": expected a weight for each of ", classes,
           " classes, got shape ", weight.sizes());
+  check(target.dtype() == kInt64 || target.dtype() == kInt32, op,
+        ": expected class numbers of dtype int64 or int32, got ", target.dtype());
   return called_as(op, [&] {
     const Tensor x = batched ? input : unsqueeze(input, 0);
     const Tensor y = reshape(to(target, kInt64), {x.size(0), 1});

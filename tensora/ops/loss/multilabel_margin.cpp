@@ -89,6 +89,7 @@ Tensor multilabel_margin_loss(const Tensor& input, const Tensor& target, Reducti
     return autocast_call(
         op, Autocast::full,
         [&](const Tensor& x) { return multilabel_margin_loss(x, target, reduction); }, input);
+  reduction.kind(op);
   if (input.dim() == 0 && target.dim() == 0)
     return multilabel_margin_loss(unsqueeze(input, 0), unsqueeze(target, 0), reduction);
   check((input.dim() == 1 || input.dim() == 2) && input.size(-1) > 0, op,

@@ -164,8 +164,8 @@ Tensor cdist(const Tensor& x1, const Tensor& x2, double p, std::string_view comp
         " x2: ", x2.size(-1));
   const bool by_product = compute_mode == "use_mm_for_euclid_dist";
   check_as<ValueError>(by_product || compute_mode == "use_mm_for_euclid_dist_if_necessary" ||
-            compute_mode == "donot_use_mm_for_euclid_dist",
-        "cdist: '", compute_mode, "' is not a valid value for compute_mode");
+                           compute_mode == "donot_use_mm_for_euclid_dist",
+                       "cdist: '", compute_mode, "' is not a valid value for compute_mode");
   const Shape batch = broadcast_shapes(batch_of(x1), batch_of(x2), "cdist");
   const auto spread = [&](const Tensor& x) {
     Shape sizes = batch;

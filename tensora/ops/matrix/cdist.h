@@ -21,7 +21,8 @@ extern OpDef<NoAttrs> euclidean_distance_op;
 /// there are more than 25 rows, "use_mm_for_euclid_dist" or "donot_use_mm_for_euclid_dist".
 Tensor cdist(const Tensor& x1, const Tensor& x2, double p = 2,
              std::string_view compute_mode = "use_mm_for_euclid_dist_if_necessary");
-/// The p-norm of the difference of each pair of different rows of a matrix: rows 0 and 1, 0 and 2, ….
+/// The p-norm of the difference of each pair of different rows of a matrix: rows 0 and 1, 0 and 2,
+/// ….
 Tensor pdist(const Tensor& input, double p = 2);
 
 }  // namespace tensora

@@ -102,10 +102,12 @@ void cdist_cases(Cases& cases) {
                  },
              .dtypes = {kFloat32, kFloat64},
              .tolerance = 20});
-  cases.error("cdist", "pdist of a batch", "pdist: expected a matrix, got shape [2, 2, 2]",
-              [] { pdist(ones({2, 2, 2})); });
-  cases.error("cdist", "pdist of negative p", "pdist: p must not be negative",
-              [] { pdist(ones({2, 2}), -1); });
+  cases.error("cdist", "pdist of a batch", "pdist: expected a matrix, got shape [2, 2, 2]", [] {
+    pdist(ones({2, 2, 2}));
+  });
+  cases.error("cdist", "pdist of negative p", "pdist: p must not be negative", [] {
+    pdist(ones({2, 2}), -1);
+  });
   cases.error("cdist", "columns", "must have the same number of columns. x1: 3 x2: 4", [] {
     cdist(ones({2, 3}), ones({2, 4}));
   });

@@ -176,10 +176,12 @@ void covariance(Cases& cases) {
                  },
              .dtypes = {kFloat32, kFloat64},
              .tolerance = 40});
-  cases.error("cov", "negative fweights", "cov: fweights must not be negative",
-              [] { cov(ones({2, 2}), 1, tensor({1, -1}), {}); });
-  cases.error("cov", "negative aweights", "cov: aweights must not be negative",
-              [] { cov(ones({2, 2}), 1, {}, tensor({1.0, -1.0})); });
+  cases.error("cov", "negative fweights", "cov: fweights must not be negative", [] {
+    cov(ones({2, 2}), 1, tensor({1, -1}), {});
+  });
+  cases.error("cov", "negative aweights", "cov: aweights must not be negative", [] {
+    cov(ones({2, 2}), 1, {}, tensor({1.0, -1.0}));
+  });
   cases.error("cov", "three dims", "two or fewer dimensions", [] { cov(ones({2, 2, 2})); });
 }
 

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/sequence.h"
@@ -124,7 +125,8 @@ BagMode parse_mode(std::string_view mode) {
   const auto names = names_of(std::type_identity<BagMode>{});
   for (size_t i = 0; i < names.size(); ++i)
     if (names[i] == mode) return static_cast<BagMode>(i);
-  fail("embedding_bag: mode must be \"sum\", \"mean\" or \"max\", got \"", mode, "\"");
+  throw ValueError(
+      concat("embedding_bag: mode must be \"sum\", \"mean\" or \"max\", got \"", mode, "\""));
 }
 
 }  // namespace
@@ -147,28 +149,32 @@ Tensor embedding_bag(const Tensor& input, const Tensor& weight, const Tensor& of
                      bool include_last_offset, std::optional<int64_t> padding_idx) {
   constexpr std::string_view op = "embedding_bag";
   check(!sparse, op, ": sparse gradients are not supported; leave sparse at false");
-  check(weight.dim() == 2, op, ": expected a weight [rows, columns], got shape ", weight.sizes());
+  check_as<ValueError>(weight.dim() == 2, op, ": expected a weight [rows, columns], got shape ",
+                       weight.sizes());
   const int64_t padding = wrapped_padding(op, padding_idx, weight.size(0));
   const EmbeddingBagAttrs attrs{parse_mode(mode), include_last_offset, padding, scale_grad_by_freq};
-  check(!scale_grad_by_freq || attrs.mode != BagMode::max, op,
-        ": scale_grad_by_freq is not supported for the mode \"max\"");
+  check_as<ValueError>(!scale_grad_by_freq || attrs.mode != BagMode::max, op,
+                       ": scale_grad_by_freq is not supported for the mode \"max\"");
   const bool weighted = per_sample_weights.defined();
+  check_as<NotImplementedError>(!weighted || attrs.mode == BagMode::sum, op,
+                                ": per_sample_weights are for the mode \"sum\" alone");
   if (weighted)
-    check(per_sample_weights.sizes() == input.sizes(), op,
-          ": expected per_sample_weights of shape ", input.sizes(), ", got ",
-          per_sample_weights.sizes());
+    check_as<ValueError>(per_sample_weights.sizes() == input.sizes(), op,
+                         ": expected per_sample_weights of shape ", input.sizes(), ", got ",
+                         per_sample_weights.sizes());
   Tensor indices = input, starts = offsets, factors = per_sample_weights;
   if (input.dim() == 2) {
-    check(!offsets.defined(), op, ": a matrix of indices has no offsets: its rows are the bags");
+    check_as<ValueError>(!offsets.defined(), op,
+                         ": a matrix of indices has no offsets: its rows are the bags");
     const TensorOptions options{.dtype = kInt64, .device = input.device()};
     starts = arange(input.size(0), options) * input.size(1);
     indices = ravel(input);
     if (weighted) factors = ravel(factors);
     check(!include_last_offset, op, ": include_last_offset is for vectors of indices");
   } else {
-    check(input.dim() == 1, op, ": expected a vector or a matrix of indices, got shape ",
-          input.sizes());
-    check(offsets.defined(), op, ": a vector of indices needs offsets");
+    check_as<ValueError>(input.dim() == 1, op,
+                         ": expected a vector or a matrix of indices, got shape ", input.sizes());
+    check_as<ValueError>(offsets.defined(), op, ": a vector of indices needs offsets");
   }
   if (max_norm) embedding_renorm_(weight, indices, *max_norm, norm_type);
   if (weighted) return apply_all(embedding_bag_op, {weight, indices, starts, factors}, attrs)[0];

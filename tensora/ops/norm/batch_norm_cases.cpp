@@ -188,10 +188,12 @@ void batch_norm_cases(Cases& cases) {
   cases.error("batch_norm", "one value per channel", "more than 1 value per channel", [] {
     batch_norm(zeros({1, 3}), {}, {}, {}, {}, true);
   });
-  cases.error("batch_norm", "eps in training", "eps must be positive in training, got 0",
-              [] { batch_norm(zeros({2, 3}), {}, {}, {}, {}, true, 0.1, 0); });
-  cases.error("batch_norm", "negative eps", "eps must not be negative, got -1",
-              [] { batch_norm(zeros({2, 3}), zeros({3}), ones({3}), {}, {}, false, 0.1, -1); });
+  cases.error("batch_norm", "eps in training", "eps must be positive in training, got 0", [] {
+    batch_norm(zeros({2, 3}), {}, {}, {}, {}, true, 0.1, 0);
+  });
+  cases.error("batch_norm", "negative eps", "eps must not be negative, got -1", [] {
+    batch_norm(zeros({2, 3}), zeros({3}), ones({3}), {}, {}, false, 0.1, -1);
+  });
   cases.error("batch_norm", "a vector", "at least two dims",
               [] { batch_norm(zeros({3}), {}, {}, {}, {}, true); });
   cases.error("batch_norm", "no statistics", "must be given unless training", [] {

@@ -1,6 +1,7 @@
 // Registers nothing: functions of other ops.
 #include "tensora/ops/norm/distance.h"
 
+#include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
@@ -45,8 +46,9 @@ Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double ep
 }
 
 Tensor local_response_norm(const Tensor& input, int64_t size, double alpha, double beta, double k) {
-  check(input.dim() >= 3,
-        "local_response_norm: expected an input of at least three dims, got shape ", input.sizes());
+  check_as<ValueError>(input.dim() >= 3,
+                       "local_response_norm: expected an input of at least three dims, got shape ",
+                       input.sizes());
   check(input.is_floating_point(), "local_response_norm: expected a floating-point input, got ",
         input.dtype());
   check(size > 0, "local_response_norm: expected size > 0, got ", size);

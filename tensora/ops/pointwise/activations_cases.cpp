@@ -109,7 +109,8 @@ void add_gradients_at_kinks(Cases& cases) {
 
 void add_mistakes(Cases& cases) {
   const TensorOptions integers{.dtype = kInt64};
-  cases.error("hardtanh", "bounds", "hardtanh: min_val must not be greater than max_val, got 1 and -1",
+  cases.error("hardtanh", "bounds",
+              "hardtanh: min_val must not be greater than max_val, got 1 and -1",
               [] { hardtanh(ones({2}), 1, -1); });
   cases.error("gelu", "integers", "expected floating-point tensors, got int64",
               [integers] { gelu(zeros({2}, integers)); });

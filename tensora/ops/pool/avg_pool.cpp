@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
@@ -104,7 +105,7 @@ Tensor adaptive(std::string_view op, int dims, const Tensor& input, const Shape&
 
 Tensor lp_pooled(std::string_view op, int dims, const Tensor& input, double norm_type,
                  const Shape& kernel_size, const Shape& stride, bool ceil_mode) {
-  check(norm_type != 0, op, ": norm_type must not be 0");
+  check_as<ValueError>(norm_type != 0, op, ": norm_type must not be 0");
   if (std::isinf(norm_type) && norm_type > 0) {
     const Tensor sizes = abs(input);
     return dims == 1   ? max_pool1d(sizes, kernel_size, stride, 0, 1, ceil_mode)

@@ -203,7 +203,9 @@ void avg_pool_cases(Cases& cases) {
                 avg_pool2d(zeros({1, 1, 4, 4}), 2, 2, 2);
               });
   cases.error("avg_pool", "no output_size", "adaptive_avg_pool2d: output_size must be a single int",
-              [] { adaptive_avg_pool2d(zeros({1, 1, 4, 4}), Shape{}); });
+              [] {
+                adaptive_avg_pool2d(zeros({1, 1, 4, 4}), Shape{});
+              });
   cases.error("avg_pool", "divisor", "divisor_override must not be 0", [] {
     avg_pool2d(zeros({1, 1, 4, 4}), 2, {}, 0, false, true, 0);
   });

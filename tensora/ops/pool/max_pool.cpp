@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/index/gather.h"
@@ -84,9 +85,10 @@ Shape unpooled_sizes(std::string_view op, const Tensor& input, const PoolAttrs& 
     const int64_t expected =
         add_sizes(multiply_sizes(size - 1, stride, op), kernel - 2 * padding, op);
     size = output_size.empty() ? expected : output_size[output_size.size() - dims + d];
-    check(output_size.empty() || (size > expected - stride && size < expected + stride), op,
-          ": output_size of dim ", d, " must lie between ", expected - stride, " and ",
-          expected + stride, ", got ", size);
+    check_as<ValueError>(
+        output_size.empty() || (size > expected - stride && size < expected + stride), op,
+        ": output_size of dim ", d, " must lie between ", expected - stride, " and ",
+        expected + stride, ", got ", size);
     check(size > 0, op, ": the result would have size ", size, " in dim ", d);
   }
   return sizes;

@@ -2,6 +2,7 @@
 
 #include "tensora/autograd/engine.h"
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/base/error_kinds.h"
 #include "tensora/core/determinism.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
@@ -151,8 +152,8 @@ E parsed(std::string_view text, std::string_view argument) {
   const auto names = names_of(std::type_identity<E>{});
   for (size_t i = 0; i < names.size(); ++i)
     if (names[i] == text) return static_cast<E>(i);
-  fail("grid_sample: ", argument, " must be '", names[0], "', '", names[1], "' or '", names[2],
-       "', got '", text, "'");
+  throw ValueError(concat("grid_sample: ", argument, " must be '", names[0], "', '", names[1],
+                          "' or '", names[2], "', got '", text, "'"));
 }
 
 // Coordinates of the centres of n elements, in [-1, 1].

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/tensor.h"
@@ -98,12 +99,14 @@ constexpr NamedMode kModes[] = {
 Method method_of(std::string_view mode, const Tensor& input) {
   for (const NamedMode& known : kModes) {
     if (mode != known.name) continue;
-    check(known.dims == 0 || input.dim() == known.dims + 2, "interpolate: mode ", mode,
-          " needs an input of ", known.dims + 2, " dims, got shape ", input.sizes());
+    check_as<NotImplementedError>(known.dims == 0 || input.dim() == known.dims + 2,
+                                  "interpolate: mode ", mode, " needs an input of ", known.dims + 2,
+                                  " dims, got shape ", input.sizes());
     return known.method;
   }
-  fail("interpolate: unknown mode '", mode,
-       "'; there are nearest, nearest-exact, linear, bilinear, trilinear, bicubic and area");
+  throw NotImplementedError(
+      concat("interpolate: unknown mode '", mode,
+             "'; there are nearest, nearest-exact, linear, bilinear, trilinear, bicubic and area"));
 }
 
 // The output's sizes, and the scale factors where coordinates are computed with them.
@@ -112,18 +115,22 @@ ResizeAttrs target_of(const Tensor& input, const std::optional<Shape>& size,
   constexpr auto op = "interpolate";
   check(input.dim() >= 3 && input.dim() <= 5, op, ": input must have 3 to 5 dims, got shape ",
         input.sizes());
-  check(size.has_value() != scale_factor.has_value(), op,
-        ": give either size or scale_factor, not ", size ? "both" : "neither");
+  check_as<ValueError>(size.has_value() != scale_factor.has_value(), op,
+                       ": give either size or scale_factor, not ", size ? "both" : "neither");
   const int dims = input.dim() - 2;
   ResizeAttrs attrs;
   if (size) {
-    check(!recompute, op, ": recompute_scale_factor needs a scale_factor, not a size");
+    check_as<ValueError>(!recompute, op,
+                         ": recompute_scale_factor needs a scale_factor, not a size");
+    check_as<ValueError>(size->size() == 1 || size->size() == dims, op,
+                         ": size must be a single int or have ", dims, " entries, got ", *size);
     attrs.output_size = pool::per_dim(*size, dims, op, "size");
     return attrs;
   }
   const size_t count = scale_factor->size();
-  check(count == 1 || count == static_cast<size_t>(dims), op,
-        ": scale_factor must be a single number or have ", dims, " entries, got ", count);
+  check_as<ValueError>(count == 1 || count == static_cast<size_t>(dims), op,
+                       ": scale_factor must be a single number or have ", dims, " entries, got ",
+                       count);
   for (int d = 0; d < dims; ++d) {
     const double scale = (*scale_factor)[count == 1 ? 0 : static_cast<size_t>(d)];
     check(scale > 0 && std::isfinite(scale), op, ": scale_factor must be positive, got ", scale);
@@ -243,17 +250,18 @@ Tensor interpolate(const Tensor& input, const std::optional<Shape>& size,
   const bool recompute = recompute_scale_factor.value_or(false);
   ResizeAttrs attrs = target_of(input, size, scale_factor, recompute);
   if (mode == "area") {
-    check(!align_corners && !antialias,
-          "interpolate: align_corners and antialias are not options of mode area");
+    check_as<ValueError>(!align_corners && !antialias,
+                         "interpolate: align_corners and antialias are not options of mode area");
     if (input.dim() == 3) return adaptive_avg_pool1d(input, attrs.output_size);
     if (input.dim() == 4) return adaptive_avg_pool2d(input, attrs.output_size);
     return adaptive_avg_pool3d(input, attrs.output_size);
   }
   attrs.method = method_of(mode, input);
-  check(attrs.method > Method::nearest_exact || !align_corners,
-        "interpolate: align_corners is for linear, bilinear, bicubic and trilinear, not ", mode);
-  check(!antialias || (input.dim() == 4 && attrs.method > Method::nearest_exact),
-        "interpolate: antialias is for bilinear and bicubic on 4-D input");
+  check_as<ValueError>(
+      attrs.method > Method::nearest_exact || !align_corners,
+      "interpolate: align_corners is for linear, bilinear, bicubic and trilinear, not ", mode);
+  check_as<ValueError>(!antialias || (input.dim() == 4 && attrs.method > Method::nearest_exact),
+                       "interpolate: antialias is for bilinear and bicubic on 4-D input");
   attrs.align_corners = align_corners.value_or(false);
   attrs.antialias = antialias;
   if (input.dtype() == kUInt8 && input.dim() == 4 && attrs.method > Method::nearest_exact)

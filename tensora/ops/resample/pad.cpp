@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
@@ -132,8 +133,9 @@ Tensor pad(const Tensor& input, const std::vector<int64_t>& pad, std::string_vie
     return autocast_call(
         "pad", {Autocast::full, Autocast::as_is},
         [&](const Tensor& x) { return tensora::pad(x, pad, mode, value); }, input);
-  check(mode == "reflect" || mode == "replicate" || mode == "circular", "pad: unknown mode '", mode,
-        "'; there are constant, reflect, replicate and circular");
+  check_as<NotImplementedError>(mode == "reflect" || mode == "replicate" || mode == "circular",
+                                "pad: unknown mode '", mode,
+                                "'; there are constant, reflect, replicate and circular");
   check(!value, "pad: mode ", mode, " takes no value");
   check(count >= 1 && count <= 3 && (input.dim() == count + 1 || input.dim() == count + 2),
         "pad: mode ", mode,
