@@ -134,3 +134,52 @@ def test_in_place_on_a_leaf_is_named_as_in_pytorch():
         w.add_(1)
     with pytest.raises(RuntimeError, match="a view of a leaf Variable that requires grad"):
         w[0].add_(1)
+
+
+I = torch.ones(1, 1, 4, 4)
+TYPES = {
+    "ValueError": [
+        lambda: F.interpolate(I), lambda: F.interpolate(I, size=2, scale_factor=2.0),
+        lambda: F.interpolate(I, size=(2, 2, 2)), lambda: F.interpolate(I, size=2, align_corners=True),
+        lambda: F.grid_sample(I, torch.ones(1, 1, 1, 2), mode="x"), lambda: F.lp_pool2d(I, 0, 2),
+        lambda: F.max_unpool2d(I, torch.zeros(1, 1, 4, 4, dtype=torch.int64), 2, output_size=(99, 99)),
+        lambda: F.embedding_bag(torch.tensor([0, 1]), X), lambda: F.embedding_bag(torch.tensor([[0]]), X, mode="x"),
+        lambda: F.nll_loss(X, torch.tensor([0])), lambda: F.local_response_norm(X, 2),
+        lambda: nn.TripletMarginLoss(margin=-1), lambda: nn.MultiMarginLoss(p=3), lambda: nn.RNN(0, 3),
+        lambda: nn.Conv2d(4, 4, 3, stride=2, padding="same"), lambda: nn.Softmax2d()(X),
+        lambda: nn.CircularPad1d(1)(I), lambda: nn.GRUCell(4, 2)(X, torch.ones(1, 1, 1, 2)),
+        lambda: nn.LSTM(4, 2)(torch.ones(1, 1, 4, dtype=torch.float64)), lambda: nn.Bilinear(0, 1, 1),
+        lambda: F.adaptive_avg_pool2d(torch.ones(2, 2), (2, 2)),
+        lambda: torch.optim.Adam(parameters(), lr=torch.ones(2)),
+    ],
+    "NotImplementedError": [
+        lambda: torch.ones(2, dtype=torch.int64).mean(), lambda: -torch.tensor([True]),
+        lambda: F.gelu(torch.ones(2, dtype=torch.int64)), lambda: F.softmax(torch.ones(2, dtype=torch.int64), 0),
+        lambda: torch.tensor([1j]) < torch.tensor([1j]), lambda: torch.tensor([1j]).floor(),
+        lambda: F.interpolate(I, size=2, mode="linear"), lambda: F.interpolate(I, size=2, mode="x"),
+        lambda: F.pad(X, (1, 1), mode="x"), lambda: F.layer_norm(torch.ones(2, dtype=torch.int64), (2,)),
+        lambda: F.embedding_bag(torch.tensor([[0]]), X, per_sample_weights=torch.ones(1, 1), mode="mean"),
+    ],
+    "IndexError": [
+        lambda: X.sum(5), lambda: X[7], lambda: torch.fft.fft(torch.tensor(1.0)), lambda: torch.tensor(1).unbind(),
+        lambda: torch.zeros(5, 0).amax(1), lambda: X.index_select(0, torch.tensor([9])),
+        lambda: F.embedding(torch.tensor([9]), X), lambda: torch.tensor(1).roll(0, 0),
+    ],
+    "RuntimeError": [
+        lambda: X.gather(0, torch.tensor([[9]])), lambda: X.scatter(0, torch.tensor([[9]]), 1.0),
+        lambda: X.view(5), lambda: X @ X, lambda: F.cross_entropy(X, torch.tensor([[0, 1, 2]] * 3)),
+    ],
+    "TypeError": [
+        lambda: torch.tensor([1j]).sort(), lambda: torch.maximum(torch.tensor([1j]), torch.tensor([1j])),
+        lambda: torch.fft.rfft(torch.tensor([1j])), lambda: torch.cat([X, None]), lambda: nn.RNN(2, 3, bias=1),
+        lambda: nn.Softmax(dim=1.0), lambda: nn.HuberLoss(delta=1j),
+    ],
+    "AssertionError": [lambda: nn.Hardtanh(1, 1)],
+}
+
+
+@pytest.mark.parametrize("kind, number", [(k, i) for k, calls in TYPES.items() for i in range(len(calls))])
+def test_types_of_errors(kind, number):
+    with pytest.raises(Exception) as raised:
+        TYPES[kind][number]()
+    assert raised.type.__name__ == kind, str(raised.value)

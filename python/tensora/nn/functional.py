@@ -137,7 +137,7 @@ def _output_size(input, size, dims):
     """As the core takes it: -1 stands for None there, and a single number for all dims."""
     if isinstance(size, int):
         size = (size,) * dims
-    if len(size) > dims and input.dim() <= len(size):
+    if dims > 1 and input.dim() <= len(size):
         raise ValueError(f"adaptive pooling: input must have at least {len(size) + 1} dims, got {input.dim()}")
     if len(size) != dims:
         raise RuntimeError(f"adaptive pooling: output_size must be an int or {dims} ints, got {size}")

@@ -227,9 +227,15 @@ class _State:
         return [self[p] for p in self]
 
 
+def _check_lr(lr):
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+
+
 def _given(arguments):
     """The options among a constructor's arguments."""
     _refuse_differentiable(arguments.get("differentiable"))
+    _check_lr(arguments["lr"])
     return {k: v.item() if isinstance(v, Tensor) else v for k, v in arguments.items()
             if k not in _IGNORED and k not in ("self", "params", "__class__")}
 
@@ -376,6 +382,7 @@ class ASGD(_PerParameter):
     def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0.0, foreach=None, maximize=False,
                  differentiable=False, capturable=False):
         _refuse_differentiable(differentiable)
+        _check_lr(lr)
         for name, value in (("learning rate", lr), ("lambd", lambd), ("alpha", alpha), ("weight_decay", weight_decay)):
             if not value >= 0:
                 raise ValueError(f"Invalid {name} value: {value}")

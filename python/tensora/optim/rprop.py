@@ -1,6 +1,6 @@
 """Resilient backpropagation."""
 from .. import _C
-from .optimizer import _PerParameter, _refuse_differentiable
+from .optimizer import _PerParameter, _check_lr, _refuse_differentiable
 
 
 class Rprop(_PerParameter):
@@ -9,6 +9,7 @@ class Rprop(_PerParameter):
     def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, capturable=False, foreach=None,
                  maximize=False, differentiable=False):
         _refuse_differentiable(differentiable)
+        _check_lr(lr)
         if not lr >= 0:
             raise ValueError(f"Invalid learning rate: {lr}")
         if not 0 < etas[0] < 1 < etas[1]:

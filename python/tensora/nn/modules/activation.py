@@ -20,6 +20,8 @@ def _activation(name, function, inplace=False, **defaults):
             if key not in names:
                 raise TypeError(f"{name}() got an unexpected keyword argument '{key}'")
             setattr(self, key, value)
+        if "min_val" in values and not values["max_val"] > values["min_val"]:
+            raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
         self._names = names
 
     def forward(self, input):
@@ -103,6 +105,8 @@ class Softmax(Module):
     _function = staticmethod(F.softmax)
 
     def __init__(self, dim=None):
+        if dim is not None and (isinstance(dim, bool) or not isinstance(dim, int)):
+            raise TypeError(f"dim must be an int or None, got {type(dim)}")
         super().__init__()
         self.dim = dim
 
@@ -123,6 +127,8 @@ class Softmin(Softmax):
 
 class Softmax2d(Module):
     def forward(self, input):
+        if input.dim() not in (3, 4):
+            raise ValueError(f"Softmax2d: expected input to be 3D or 4D, got {input.dim()}D instead")
         return F.softmax(input, -3)
 
 

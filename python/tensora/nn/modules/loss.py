@@ -26,11 +26,15 @@ class _Loss(Module):
             if key not in names:
                 raise TypeError(f"{type(self).__name__}() got an unexpected keyword argument '{key}'")
             values[key] = value
+        self._check(**values)
         for key, value in values.items():
             if key in ("weight", "pos_weight"):
                 self.register_buffer(key, value)
             else:
                 setattr(self, key, value)
+
+    def _check(self, **_):
+        """Raises if an attribute is out of range."""
 
     def forward(self, *inputs):
         return self._function(*inputs, **{key: getattr(self, key) for key in self._attributes})
@@ -78,5 +82,25 @@ class TripletMarginWithDistanceLoss(_Loss):
             self.distance_function = PairwiseDistance()
 
 
+def _check_margin(self, margin, **_):
+    if not margin > 0:
+        raise ValueError(f"{type(self).__name__}: expected margin to be greater than 0, got {margin} instead")
+
+
+def _check_multi_margin(self, p, weight, **_):
+    if p not in (1, 2):
+        raise ValueError("only p == 1 and p == 2 supported")
+    if weight is not None and weight.dim() != 1:
+        raise ValueError(f"MultiMarginLoss: expected weight to be None or 1D tensor, got {weight.dim()}D instead")
+
+
+def _check_delta(self, delta, **_):
+    if not isinstance(delta, (float, int)):
+        raise TypeError(f"delta must be a float or int, got: {type(delta)}")
+
+
+TripletMarginLoss._check = TripletMarginWithDistanceLoss._check = _check_margin
+MultiMarginLoss._check = _check_multi_margin
+HuberLoss._check = _check_delta
 CTCLoss = _loss("CTCLoss", F.ctc_loss, blank=0, reduction="mean", zero_infinity=False)
 __all__ = list(dict.fromkeys(__all__))

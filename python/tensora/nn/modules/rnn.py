@@ -19,6 +19,11 @@ class RNNBase(Module):
         if not 0 <= dropout <= 1:
             raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element "
                              "being zeroed")
+        for name, value in (("bias", bias), ("batch_first", batch_first)):
+            if not isinstance(value, bool):
+                raise TypeError(f"{name} should be of type bool, got: {type(value).__name__}")
+        if input_size <= 0:
+            raise ValueError("input_size must be greater than zero")
         if hidden_size <= 0:
             raise ValueError("hidden_size must be greater than zero")
         if num_layers <= 0:
@@ -81,6 +86,10 @@ class RNNBase(Module):
             unbatched = input.dim() == 2
             data = input.unsqueeze(0 if self.batch_first else 1) if unbatched else input
             batch = data.shape[0 if self.batch_first else 1]
+        weight = getattr(self, self._names[0])
+        if data.dtype != weight.dtype and not _C._is_autocast_enabled(data.device.type):
+            raise ValueError(f"RNN input dtype ({data.dtype}) does not match weight dtype ({weight.dtype}). Convert "
+                             f"input: input.to({weight.dtype}), or convert model: model.to({data.dtype})")
         if data.shape[-1] != self.input_size:
             raise RuntimeError(f"input.size(-1) must be equal to input_size. Expected {self.input_size}, got "
                                f"{data.shape[-1]}")
@@ -152,6 +161,13 @@ class _Cell(Module):
     def _weights(self):
         return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
 
+    def _state(self, input, hx, name="hidden"):
+        if input.dim() not in (1, 2):
+            raise ValueError(f"{type(self).__name__}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        if hx is not None and hx.dim() not in (1, 2):
+            raise ValueError(f"{type(self).__name__}: Expected {name} to be 1D or 2D, got {hx.dim()}D instead")
+        return self._zeros(input) if hx is None else hx
+
     def _zeros(self, input):
         return _C.zeros(*input.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device)
 
@@ -171,7 +187,7 @@ class RNNCell(_Cell):
 
     def forward(self, input, hx=None):
         function = _C.rnn_tanh_cell if self.nonlinearity == "tanh" else _C.rnn_relu_cell
-        return function(input, self._zeros(input) if hx is None else hx, *self._weights())
+        return function(input, self._state(input, hx), *self._weights())
 
 
 class LSTMCell(_Cell):
@@ -181,7 +197,7 @@ class LSTMCell(_Cell):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
     def forward(self, input, hx=None):
-        state = [self._zeros(input), self._zeros(input)] if hx is None else list(hx)
+        state = [self._state(input, h, f"hx[{i}]") for i, h in enumerate(hx or (None, None))]
         return _C.lstm_cell(input, state, *self._weights())
 
 
@@ -192,4 +208,4 @@ class GRUCell(_Cell):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
     def forward(self, input, hx=None):
-        return _C.gru_cell(input, self._zeros(input) if hx is None else hx, *self._weights())
+        return _C.gru_cell(input, self._state(input, hx), *self._weights())

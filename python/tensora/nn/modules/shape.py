@@ -125,6 +125,8 @@ def _padding(name, dims, mode):
         self.value = value
 
     def forward(self, input):
+        if mode == "circular" and input.dim() not in (dims + 1, dims + 2):
+            raise ValueError(f"expected {dims + 1}D or {dims + 2}D input (got {input.dim()}D input)")
         return F.pad(input, self.padding, mode, self.value if mode == "constant" else None)
 
     def extra_repr(self):
