@@ -17,6 +17,7 @@ struct FunctionObject {
   PyTypeObject* result_type;
   std::vector<const Overload*>* overloads;  // those of this function; lives for ever
   bool random;                              // takes `generator`
+  bool variadic;                            // tensors may be given one by one: block_diag(a, b)
 };
 
 // The functions whose numbers come from a generator.
@@ -25,6 +26,10 @@ constexpr std::string_view kRandom[] = {
     "log_normal_", "multinomial", "normal",       "normal_",      "rand",
     "rand_like",   "randint",     "randint_like", "randn",        "randn_like",
     "random_",     "randperm",    "rrelu",        "rrelu_",       "uniform_"};
+// As in PyTorch, cat and stack take a list only.
+constexpr std::string_view kVariadic[] = {
+    "block_diag", "broadcast_tensors", "cartesian_prod", "chain_matmul", "einsum",
+    "meshgrid",   "atleast_1d",        "atleast_2d",     "atleast_3d"};
 
 PyTypeObject *function_type, *method_type;
 FunctionObject* function_of(PyObject* self) { return reinterpret_cast<FunctionObject*>(self); }
@@ -77,12 +82,14 @@ bool takes_items(const Overload& overload, int at) {
 /// and tensors of one element for numbers.
 class Match {
  public:
-  Match(const Overload& overload, const Arguments& arguments, Call& call, bool lenient, bool random)
+  Match(const Overload& overload, const Arguments& arguments, Call& call, bool lenient, bool random,
+        bool variadic)
       : overload_(overload),
         arguments_(arguments),
         call_(call),
         lenient_(lenient),
-        random_(random) {}
+        random_(random),
+        variadic_(variadic) {}
   ~Match() { Py_XDECREF(packed_); }
   Match(const Match&) = delete;
   Match& operator=(const Match&) = delete;
@@ -100,7 +107,7 @@ class Match {
         call_.arguments[at] = pack(i);
         return true;
       }
-      if (overload_.parameters[at].kind == Kind::tensors && is_tensor(value)) {
+      if (variadic_ && overload_.parameters[at].kind == Kind::tensors && is_tensor(value)) {
         if (!rest_is(i, is_tensor)) return false;
         call_.arguments[at] = pack(i);
         return true;
@@ -175,7 +182,7 @@ class Match {
   const Arguments& arguments_;
   Call& call_;
   bool lenient_;
-  bool random_;
+  bool random_, variadic_;
   PyObject* packed_ = nullptr;
 };
 
@@ -228,7 +235,7 @@ PyObject* call_matching(FunctionObject& function, const Arguments& arguments) {
   for (const bool lenient : {false, true})
     for (const Overload* overload : *function.overloads) {
       Call call;
-      Match match(*overload, arguments, call, lenient, function.random);
+      Match match(*overload, arguments, call, lenient, function.random, function.variadic);
       if (!match.succeeds()) continue;
       call.fields = function.table->fields;
       call.result_type = &function.result_type;
@@ -374,6 +381,7 @@ Owned make_function(PyTypeObject* type, const FunctionTable& table, bool methods
   function->table = &table;
   function->result_type = nullptr;
   function->overloads = overloads.release();
+  function->variadic = std::ranges::find(kVariadic, table.name) != std::end(kVariadic);
   function->random = !*table.module && std::ranges::find(kRandom, table.name) != std::end(kRandom);
   return object;
 }
