@@ -78,20 +78,23 @@ void add_perplexity(CLI::App& app) {
           ->check(CLI::Range(int64_t{2}, int64_t{1} << 24))
           ->capture_default_str();
   command
-      ->add_option("--stride", settings->stride,
-                   "Stride between windows, in tokens, of which the new tokens count. 0: windows do "
-                   "not overlap, and the second half of each counts")
+      ->add_option(
+          "--stride", settings->stride,
+          "Stride between windows, in tokens, of which the new tokens count. 0: windows do "
+          "not overlap, and the second half of each counts")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 24))
       ->capture_default_str();
   command->add_option("-b,--batch", settings->batch, "Batch size, in tokens")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
-  command->add_option("--cache-type", settings->model.cache_type, "KV-cache data type: f32, f16, bf16, q8_0, fp8");
+  command->add_option("--cache-type", settings->model.cache_type,
+                      "KV-cache data type: f32, f16, bf16, q8_0, fp8");
   command->add_flag("--json", settings->json, "Print a JSON object");
   command->add_flag("-q,--quiet", settings->model.quiet, "No progress bar");
   add_model_options(*command, settings->model);
   command->footer(
-      "Lower is better: the exponential of the mean negative log-likelihood per token. Compare only models with the same\n"
+      "Lower is better: the exponential of the mean negative log-likelihood per token. Compare "
+      "only models with the same\n"
       "tokenizer, or compare the bits per byte. Without --stride the figure is "
       "llama-perplexity's.\n\n"
       "Examples:\n"
