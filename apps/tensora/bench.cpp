@@ -238,7 +238,8 @@ void add_tests(CLI::App& app, BenchSettings& settings) {
   settings.generate_option =
       list("-n,--n-gen", settings.generated, "Decode N tokens one by one: tests tgN");
   app.add_option("--pg,--n-pg", settings.both, "A prompt, then tokens: test ppP+tgG; repeatable")
-      ->type_name("P,G");
+      ->type_name("P,G")
+      ->allow_extra_args(false);
   list("-d,--n-depth", settings.depths,
        "Context depth: N tokens are in the KV cache before the test, '@ dN'");
   list("-s,--sequences", settings.sequences, "Sequences at once: 'xN'");
@@ -266,8 +267,10 @@ void add_bench(CLI::App& app) {
   auto settings = std::make_shared<BenchSettings>();
   command->add_option("models,-m,--model", settings->models, "GGUF files, folders or names")
       ->type_name("MODEL");
-  command->add_option("--synthetic", settings->synthetic,
-                      "A registered shape with random weights: llama3-1b, llama3-8b, ...");
+  command
+      ->add_option("--synthetic", settings->synthetic,
+                   "A registered shape with random weights: llama3-1b, llama3-8b, ...; repeatable")
+      ->allow_extra_args(false);
   command->add_option("--type", settings->types, "Of synthetic weights, a list")
       ->type_name("LIST")
       ->capture_default_str();

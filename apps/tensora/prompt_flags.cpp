@@ -38,7 +38,8 @@ void PromptFlags::add_to(CLI::App& app) {
          "--template-var", template_vars,
          "Variable of the chat template, such as enable_thinking=false; repeatable. A VALUE "
          "is JSON or else a string")
-      ->type_name("NAME=VALUE");
+      ->type_name("NAME=VALUE")
+      ->allow_extra_args(false);  // or it would take the words behind it, too
   app.add_flag("--show-prompt", shows_prompt,
                "Write the prompt to standard error as the model sees it, control tokens included");
   app.add_option("--overflow", overflow,

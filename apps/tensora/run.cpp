@@ -127,7 +127,8 @@ void add_prompt_options(CLI::App& app, RunSettings& settings) {
       ->capture_default_str();
   app.add_flag("--chat", settings.chat, "The prompt is a message: use the model's chat template");
   app.add_option("--system", settings.system, "System prompt; implies --chat");
-  app.add_option("--stop", settings.stop, "End the answer before this text; may be repeated");
+  app.add_option("--stop", settings.stop, "End the answer before this text; repeatable")
+      ->allow_extra_args(false);
   app.add_flag("--ignore-eos", settings.ignore_end, "Go on where the model would end");
   app.add_flag("--special", settings.special, "Read and show control tokens by their names");
   app.add_flag("--echo", settings.echo, "Print the prompt before the generated text");

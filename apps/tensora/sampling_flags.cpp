@@ -79,6 +79,7 @@ SamplingFlags::SamplingFlags(CLI::App& app) : given_(std::make_shared<Given>()) 
       ->group(group);
   app.add_option("--logit-bias", given_->bias, "Add to a token's logit; -inf forbids it")
       ->type_name("TOKEN=NUMBER")
+      ->allow_extra_args(false)
       ->group(group);
   app.add_option("--grammar", o.grammar, "The answer must fit this GBNF grammar")->group(group);
   app.add_option("--grammar-file", given_->grammar_file, "The same from a file")->group(group);

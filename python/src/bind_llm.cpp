@@ -87,6 +87,7 @@ Request request_of(const nb::object& prompt, const nb::dict& given) {
   fields.take("ignore_end", request.ignore_end);
   fields.take("parse_special", request.parse_special);
   fields.take("deadline", request.deadline);
+  fields.take("_template_variables", request.chat.variables);
   fields.finish();
   return request;
 }

@@ -7,8 +7,10 @@
     print(model.chat([{"role": "user", "content": "Why is the sky blue?"}]))
 
 Options of a request: max_tokens, stop, temperature, top_k, top_p, min_p, typical_p, repeat_penalty,
-presence_penalty, frequency_penalty, grammar, json_schema, logit_bias, logprobs, seed, deadline, ….
+presence_penalty, frequency_penalty, grammar, json_schema, logit_bias, logprobs, seed, deadline,
+chat_template_kwargs (variables of the chat template), ….
 """
+import json
 import os
 
 from . import _C
@@ -104,6 +106,8 @@ def _listed(options):
         options["stop"] = [options["stop"]]
     if isinstance(options.get("logit_bias"), dict):
         options["logit_bias"] = list(options["logit_bias"].items())
+    if "chat_template_kwargs" in options:
+        options["_template_variables"] = json.dumps(options.pop("chat_template_kwargs"))
     if options.get("seed") == -1:  # drawn anew, as on the command line
         del options["seed"]
     return options

@@ -200,7 +200,13 @@ void Engine::Loop::compute() {
     for (int64_t i = 0; i < slice.logits; ++i)
       if (const auto choice = job.sampler.choice(i)) job.choices.push_back(*choice);
   }
-  StepGraphs::Result result = forward();
+  StepGraphs::Result result;
+  try {
+    result = forward();
+  } catch (const StepAbandoned&) {
+    synchronize(parts_.model->device());  // before the next batch is written
+    throw;
+  }
   if (result.logits.size(0) > 0)
     choose(std::move(result));
   else

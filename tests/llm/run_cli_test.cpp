@@ -65,6 +65,10 @@ TEST_F(LlmCli, RunTakesItsPromptInSeveralWays) {
   EXPECT_EQ(story({model_, "Tim and"}), expected);
   EXPECT_EQ(story({"-m", model_, "--prompt", "Tim and"}), expected);
   EXPECT_EQ(story({"-m", model_, "Tim and"}), expected);
+  // Options that may be repeated take one word each.
+  EXPECT_EQ(
+      story({"--stop", "#", "--logit-bias", "7=-inf", "--template-var", "a=1", model_, "Tim and"}),
+      expected);
   EXPECT_EQ(story({model_}, "Tim and"), expected);                     // piped in
   EXPECT_EQ(story({model_, "-p", "Tim and"}, "something"), expected);  // -p wins
 }

@@ -105,6 +105,16 @@ def test_stats_memory_and_close():
         model.generate("Once")
 
 
+def test_variables_of_the_chat_template():
+    if not os.path.exists(STORIES):
+        pytest.skip("needs ../shared/data/stories260K.gguf")
+    model = tensora.llm.load(STORIES, chat_template="{% if thinking %}Once upon a {% endif %}{{ messages[0].content }}")
+    told = {"max_tokens": 1, "temperature": 0}
+    short = model.chat("time", chat_template_kwargs={"thinking": False}, **told)
+    long = model.chat("time", chat_template_kwargs={"thinking": True}, **told)
+    assert long.prompt_tokens > short.prompt_tokens
+
+
 def test_a_framework_from_outside(stories):
     with pytest.raises(RuntimeError, match="there is no framework 'magic'"):
         tensora.llm.load(STORIES, framework="magic")
