@@ -1,7 +1,8 @@
-"""Functions that PyTorch has beside the ones whose results they rearrange: copies of views, decompositions
-of low rank, and the forms of normalisation that also return their statistics."""
+"""Functions that PyTorch has beside the ones whose results they rearrange: decompositions of low rank, and the
+forms of normalisation that also return their statistics."""
 from . import _C
 from ._C import Tensor
+from ._copies import into
 
 __all__ = []
 
@@ -11,48 +12,13 @@ def _public(function):
     return function
 
 
-def _into(out, result):
-    """The result, or `out` with its values."""
-    if out is None:
-        return result
-    if isinstance(out, Tensor):
-        return out.resize_(result.shape).copy_(result) if out.shape != result.shape else out.copy_(result)
-    for place, value in zip(out, result):
-        _into(place, value)
-    return out
-
-
-# ---- copies of views ----------------------------------------------------------------------------
-
-def _copying(name, view):
-    def function(input, *args, out=None, **kwargs):
-        result = view(input, *args, **kwargs)
-        copies = result.clone() if isinstance(result, Tensor) else tuple(part.clone() for part in result)
-        return _into(out, copies)
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"A copy of what {name.removesuffix('_copy')} gives, instead of a view."
-    return _public(function)
-
-
-def _viewed(name):
-    method = getattr(Tensor, name)
-    return _copying(f"{name}_copy", lambda input, *args, **kwargs: method(input, *args, **kwargs))
-
-
-alias_copy = _copying("alias_copy", lambda input: input)
-detach_copy = _copying("detach_copy", lambda input: input.detach())
-for _name in ("as_strided", "diagonal", "expand", "narrow", "permute", "select", "split_with_sizes", "squeeze", "t",
-              "transpose", "unbind", "unfold", "unsqueeze", "view"):
-    globals()[f"{_name}_copy"] = _viewed(_name)
-
-
 # ---- decompositions -----------------------------------------------------------------------------
 
 @_public
 def lu(A, pivot=True, get_infos=False, out=None):
     """(LU, pivots), and the status of each matrix with `get_infos`: linalg.lu_factor_ex."""
     factors, pivots, infos = _C.linalg.lu_factor_ex(A, pivot, not get_infos)
-    return _into(out, (factors, pivots, infos) if get_infos else (factors, pivots))
+    return into(out, (factors, pivots, infos) if get_infos else (factors, pivots))
 
 
 Tensor.lu = lu
@@ -104,12 +70,6 @@ def pca_lowrank(A, q=None, center=True, niter=2):
 
 # ---- forms with other arguments or more results ---------------------------------------------------
 
-@_public
-def constant_pad_nd(input, pad, value=0):
-    """nn.functional.pad in the mode 'constant'."""
-    return _C.pad(input, pad, "constant", value)
-
-
 def _grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     return _C.grid_sample(input, grid, ("bilinear", "nearest", "bicubic")[interpolation_mode],
                           ("zeros", "border", "reflection")[padding_mode], align_corners)
@@ -136,10 +96,22 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
 @_public
 def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     """(result, mean, 1 / standard deviation): nn.functional.group_norm with its statistics."""
-    groups = input.reshape(N, group, -1)
+    groups = input.reshape(N, group, C // group * HxW)
     mean = groups.mean(dim=-1)
     spread = (groups.var(dim=-1, correction=0) + eps).rsqrt()
     return _C.group_norm(input, group, weight, bias, eps), mean, spread
+
+
+@_public
+def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):
+    """(result, mean, 1 / standard deviation): nn.functional.batch_norm; the statistics are empty unless `training`."""
+    if training:
+        dims = [0] + list(range(2, input.dim()))
+        mean, spread = input.mean(dim=dims), (input.var(dim=dims, correction=0) + eps).rsqrt()
+    else:
+        mean = spread = _C.empty([0], dtype=input.dtype, device=input.device)
+    result = _C.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+    return result, mean, spread
 
 
 @_public
@@ -150,7 +122,8 @@ def hash_tensor(input, dim=None, *, keepdim=False, mode=0, out=None):
     wide = input.double() if input.is_floating_point() else input.long()
     bits = wide.contiguous().view(_C.int64)
     count = bits.dim()
-    dims = range(count) if dim is None else [d % max(count, 1) for d in ([dim] if isinstance(dim, int) else dim)]
+    chosen = range(count) if dim is None else [dim] if isinstance(dim, int) else dim
+    dims = [d % count for d in chosen] if count else []
     kept = [1 if d in dims else size for d, size in enumerate(bits.shape)]
     rest = [d for d in range(count) if d not in dims]
     rows = bits.permute(rest + list(dims)).reshape([bits.shape[d] for d in rest] + [-1])
@@ -159,4 +132,4 @@ def hash_tensor(input, dim=None, *, keepdim=False, mode=0, out=None):
         folded = _C.bitwise_xor(rows[..., :half], rows[..., half:2 * half])
         rows = _C.cat([folded, rows[..., 2 * half:]], -1)
     result = rows.squeeze(-1) if rows.shape[-1] else _C.zeros(rows.shape[:-1], dtype=_C.int64)
-    return _into(out, (result.reshape(kept) if keepdim else result).view(_C.uint64))
+    return into(out, (result.reshape(kept) if keepdim else result).view(_C.uint64))

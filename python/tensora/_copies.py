@@ -8,9 +8,22 @@ _VIEWS = ("alias", "as_strided", "detach", "diagonal", "expand", "narrow", "perm
 __all__ = [name + "_copy" for name in _VIEWS] + ["constant_pad_nd"]
 
 
+def into(out, result):
+    """The result, or `out` with its values."""
+    if out is None:
+        return result
+    if isinstance(out, Tensor):
+        return out.resize_(result.shape).copy_(result)
+    for place, value in zip(out, result):
+        into(place, value)
+    return out
+
+
 def _copying(name, view):
-    def copy(input, *args, **kwargs):
+    def copy(input, *args, out=None, **kwargs):
         result = view(input, *args, **kwargs)
+        if out is not None:
+            return into(out, result)
         return result.clone() if isinstance(result, Tensor) else tuple(part.clone() for part in result)
     copy.__name__ = copy.__qualname__ = name + "_copy"
     copy.__doc__ = f"A copy of what `{name}` gives."

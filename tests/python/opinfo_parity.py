@@ -17,7 +17,7 @@ import tensora
 
 DTYPES = {getattr(torch, name): getattr(tensora, name) for name in
           ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool",
-           "complex64", "complex128")}
+           "complex64", "complex128", "uint16", "uint32", "uint64")}
 
 
 def converted(value):

@@ -93,9 +93,12 @@ void infer_ldl_solve(Infer& infer, const LdlAttrs&) {
                   pivots.size(-1) == LD.size(-1),
               "expected int32 pivots of shape LD.shape[:-1], got ", pivots.dtype(), " ",
               pivots.sizes());
-  infer.check(linalg::batch_of(LD) == linalg::batch_of(B) && B.size(-2) == LD.size(-1),
-              "expected B of shape (*, ", LD.size(-1), ", k), got ", B.sizes());
-  infer.output(B.sizes(), column_major_strides(B.sizes()), B.dtype());
+  infer.check(B.size(-2) == LD.size(-1), "expected B of shape (*, ", LD.size(-1), ", k), got ",
+              B.sizes());
+  Shape sizes = broadcast_shapes(linalg::batch_of(LD), linalg::batch_of(B), infer.op);
+  sizes.push_back(B.size(-2));
+  sizes.push_back(B.size(-1));
+  infer.output(sizes, column_major_strides(sizes), B.dtype());
 }
 
 // A is symmetric, or Hermitian: A^-H g is conj(A^-1 conj(g)), or A^-1 g.

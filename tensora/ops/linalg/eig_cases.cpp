@@ -54,24 +54,32 @@ void add_eig(Cases& cases) {
   });
 }
 
+/// Matrices of a batch of 1 for each matrix of `like`.
+Array repeated(const Array& x, const Array& like) {
+  const int64_t batch = batch_of(like).numel();
+  if (batch_of(x).numel() == batch) return x;
+  return x.broadcast_to({batch, rows_of(x), columns_of(x)});
+}
+
 void add_ldl(Cases& cases) {
-  for (const Shape& batch : {Shape{}, Shape{2}}) {
-    Shape a = batch, b = batch;
+  for (const Shape& batch : {Shape{}, Shape{2}, Shape{1}}) {
+    Shape a = batch.size() == 1 ? Shape{2} : Shape{}, b = batch;
     for (const int64_t size : {4, 4}) a.push_back(size);
     for (const int64_t size : {4, 3}) b.push_back(size);
-    cases.add({.op = "linalg_ldl_solve",
-               .name = concat(a),
-               .inputs = {{.sizes = a, .low = -1, .high = 1}, {.sizes = b, .low = -1, .high = 1}},
-               .run =
-                   [](In x) {
-                     const Tensor A = x[0].detach();
-                     const auto [LD, pivots] = linalg::ldl_factor(A + mT(A));
-                     return one(linalg::ldl_solve(LD, pivots, x[1]));
-                   },
-               .reference = [](Arrays x) { return one(solved(symmetric(x[0]), x[1]).x); },
-               .dtypes = {kFloat64},
-               .tolerance = 1e5,
-               .grad_inputs = std::vector<int>{1}});
+    cases.add(
+        {.op = "linalg_ldl_solve",
+         .name = concat(a, b),
+         .inputs = {{.sizes = a, .low = -1, .high = 1}, {.sizes = b, .low = -1, .high = 1}},
+         .run =
+             [](In x) {
+               const Tensor A = x[0].detach();
+               const auto [LD, pivots] = linalg::ldl_factor(A + mT(A));
+               return one(linalg::ldl_solve(LD, pivots, x[1]));
+             },
+         .reference = [](Arrays x) { return one(solved(symmetric(x[0]), repeated(x[1], x[0])).x); },
+         .dtypes = {kFloat64},
+         .tolerance = 1e5,
+         .grad_inputs = std::vector<int>{1}});
   }
   cases.add({.op = "linalg_ldl_factor",
              .name = "status",

@@ -105,8 +105,8 @@ void ldl_factor_kernel(const KernelContext& context, const LdlFactorAttrs& attrs
 void ldl_solve_kernel(const KernelContext& context, const LdlAttrs& attrs) {
   const View &LD = context.input(0), &pivots = context.input(1), &B = context.input(2),
              &X = context.output();
-  if (B.numel == 0) return;
-  const Shape batch = batch_sizes(B);
+  if (X.numel == 0) return;
+  const Shape batch = batch_sizes(X);
   const int64_t n = LD.sizes[LD.dim() - 1], columns = B.sizes[B.dim() - 1];
   const BatchOffsets factors(LD, batch), places(pivots, batch, 1), sides(B, batch);
   const int64_t step = pivots.strides[pivots.dim() - 1];

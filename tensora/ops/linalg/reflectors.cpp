@@ -48,13 +48,12 @@ Tensor times_q(const Tensor& A, const Tensor& tau, Tensor C, bool adjoint_q) {
 void check_reflectors(std::string_view op, const Tensor& A, const Tensor& tau) {
   linalg::check_matrix(op, "input", A);
   linalg::check_same_dtype(op, A, tau);
-  check(A.size(-2) >= A.size(-1), op,
-        ": input.shape[-2] must be greater than or equal to input.shape[-1]");
   check(tau.dim() == A.dim() - 1 && batch_of(tau, 1) == batch_of(A), op,
         ": expected tau to have one dimension less than input and the same batch dimensions, got ",
         tau.sizes(), " and ", A.sizes());
-  check(A.size(-1) >= tau.size(-1), op,
-        ": input.shape[-1] must be greater than or equal to tau.shape[-1]");
+  check(A.size(-1) >= tau.size(-1) && A.size(-2) >= tau.size(-1), op,
+        ": input.shape[-1] must be greater than or equal to tau.shape[-1], and so must ",
+        "input.shape[-2], got ", A.sizes(), " and ", tau.sizes());
 }
 
 /// What a step of the factorisation fixes: the diagonal element, the rest of its row, the vector.
@@ -102,6 +101,8 @@ std::tuple<Tensor, Tensor> geqrf(const Tensor& self) {
 
 Tensor linalg::householder_product(const Tensor& input, const Tensor& tau) {
   check_reflectors("linalg.householder_product", input, tau);
+  check(input.size(-2) >= input.size(-1), "linalg.householder_product: input.shape[-2] must be ",
+        "greater than or equal to input.shape[-1], got ", input.sizes());
   const int64_t m = input.size(-2), n = input.size(-1);
   const Tensor columns = slice(identity(m, input), -1, 0, n);
   return times_q(input, tau, contiguous(expand(columns, input.sizes())), false);
