@@ -24,7 +24,8 @@ bool is_about_dtype(std::string_view text) {
     return true;
   const size_t at = std::min(text.find("got "), text.find("Got "));
   if (at == std::string_view::npos) return false;
-  return contains_any(text.substr(0, at), {"floating", "float32", "numbers", "real dtype"}) &&
+  return contains_any(text.substr(0, at),
+                      {"floating", "float32 or", "expected numbers", "real dtype"}) &&
          contains_any(text.substr(at), {" bool", " int8", " int16", " int32", " int64", " uint",
                                         " float16", " bfloat16", " float32", " complex"});
 }

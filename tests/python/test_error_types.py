@@ -183,3 +183,9 @@ def test_types_of_errors(kind, number):
     with pytest.raises(Exception) as raised:
         TYPES[kind][number]()
     assert raised.type.__name__ == kind, str(raised.value)
+
+
+def test_cross_entropy_of_probabilities_ignores_no_index():
+    F.cross_entropy(X, X.softmax(1))
+    with pytest.raises(RuntimeError, match="ignore_index"):
+        F.cross_entropy(X, X.softmax(1), ignore_index=1)

@@ -323,8 +323,11 @@ Tensor cross_entropy(const Tensor& input, const Tensor& target, const Tensor& we
                      int64_t ignore_index, Reduction reduction, double label_smoothing) {
   check(label_smoothing >= 0 && label_smoothing <= 1,
         "cross_entropy: label_smoothing must be between 0 and 1, got ", label_smoothing);
-  if (input.dim() >= 1 && input.sizes() == target.sizes())
+  if (input.dim() >= 1 && input.sizes() == target.sizes()) {
+    check(ignore_index < 0, "cross_entropy: ignore_index is not supported for a target of ",
+          "probabilities, got ", ignore_index);
     return with_probabilities(input, target, weight, reduction, label_smoothing);
+  }
   const Flat flat("cross_entropy", input, target, weight);
   const Tensor total = label_smoothing > 0 && flat.weight.defined() ? sum(flat.weight) : Tensor();
   const Tensors results = called(cross_entropy_op, flat, total, {ignore_index, label_smoothing});

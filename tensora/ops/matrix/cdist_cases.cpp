@@ -42,6 +42,30 @@ void add(Cases& cases, const std::string& op, const std::string& name, const Sha
                               : std::map<Mode, std::string>{}});
 }
 
+void add_pdist(Cases& cases) {
+  cases.add({.op = "cdist",
+             .name = "pdist",
+             .inputs = {{.sizes = {4, 3}, .low = -1, .high = 1}},
+             .run = [](In x) { return one(pdist(x[0], 3)); },
+             .reference =
+                 [](Arrays x) {
+                   const Array all = distances_of(x[0], x[0], 3);
+                   Array out({6});
+                   int64_t at = 0;
+                   for (int64_t i = 0; i < 4; ++i)
+                     for (int64_t j = i + 1; j < 4; ++j) out[at++] = all[i * 4 + j];
+                   return one(out);
+                 },
+             .dtypes = {kFloat32, kFloat64},
+             .tolerance = 20});
+  cases.error("cdist", "pdist of a batch", "pdist: expected a matrix, got shape [2, 2, 2]", [] {
+    pdist(ones({2, 2, 2}));
+  });
+  cases.error("cdist", "pdist of negative p", "pdist: p must not be negative", [] {
+    pdist(ones({2, 2}), -1);
+  });
+}
+
 }  // namespace
 
 void cdist_cases(Cases& cases) {
@@ -87,27 +111,7 @@ void cdist_cases(Cases& cases) {
   add(cases, "euclidean_distance", "a batch", {2, 30, 5}, {2, 4, 5}, 2, automatic, 100, true);
   add(cases, "cdist", "no points", {0, 4}, {2, 4}, 2, automatic, 1, false);
   add(cases, "cdist", "no coordinates", {3, 0}, {2, 0}, 2, automatic, 1, false);
-  cases.add({.op = "cdist",
-             .name = "pdist",
-             .inputs = {{.sizes = {4, 3}, .low = -1, .high = 1}},
-             .run = [](In x) { return one(pdist(x[0], 3)); },
-             .reference =
-                 [](Arrays x) {
-                   const Array all = distances_of(x[0], x[0], 3);
-                   Array out({6});
-                   int64_t at = 0;
-                   for (int64_t i = 0; i < 4; ++i)
-                     for (int64_t j = i + 1; j < 4; ++j) out[at++] = all[i * 4 + j];
-                   return one(out);
-                 },
-             .dtypes = {kFloat32, kFloat64},
-             .tolerance = 20});
-  cases.error("cdist", "pdist of a batch", "pdist: expected a matrix, got shape [2, 2, 2]", [] {
-    pdist(ones({2, 2, 2}));
-  });
-  cases.error("cdist", "pdist of negative p", "pdist: p must not be negative", [] {
-    pdist(ones({2, 2}), -1);
-  });
+  add_pdist(cases);
   cases.error("cdist", "columns", "must have the same number of columns. x1: 3 x2: 4", [] {
     cdist(ones({2, 3}), ones({2, 4}));
   });
