@@ -298,8 +298,7 @@ CURLcode Request::run() {
   set(
       CURLOPT_WRITEFUNCTION, +[](char* data, size_t size, size_t n, void* self) -> size_t {
         auto* request = static_cast<Request*>(self);
-        const size_t kept =
-            request->guarded(size * n, [&] { request->contents(data, size * n); });
+        const size_t kept = request->guarded(size * n, [&] { request->contents(data, size * n); });
         return request->stale_ ? 0 : kept;  // 0 ends the transfer
       });
   const CURLcode code = library_.easy_perform(curl_);

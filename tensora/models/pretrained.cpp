@@ -58,9 +58,7 @@ void load_pretrained(LLaMA& model, const StateDict& state) {
   model.load_state_dict(named);
 }
 
-void load_pretrained(nn::Module& model, const StateDict& state) {
-  model.load_state_dict(state);
-}
+void load_pretrained(nn::Module& model, const StateDict& state) { model.load_state_dict(state); }
 
 StateDict pretrained_state_dict(const GPT2& model) {
   StateDict result;

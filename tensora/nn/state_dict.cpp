@@ -18,7 +18,8 @@ std::string quoted(const std::vector<std::string>& names) {
 // PyTorch.
 bool is_batch_count(std::string_view name, const Tensor& tensor) {
   constexpr std::string_view key = "num_batches_tracked";
-  return name.ends_with(key) && (name.size() == key.size() || name[name.size() - key.size() - 1] == '.') &&
+  return name.ends_with(key) &&
+         (name.size() == key.size() || name[name.size() - key.size() - 1] == '.') &&
          tensor.dtype() == kInt64 && tensor.dim() == 0;
 }
 

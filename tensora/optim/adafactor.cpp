@@ -107,8 +107,8 @@ void Adafactor::update(ParamGroup& group) {
 void Adafactor::check_state(const Tensor& param, const Value& state) const {
   check_shapes(*this, param, state, {"variance"});
   if (state.size() == 0) return;
-  for (const char* name : {"step", param.dim() > 1 ? "row_var" : "variance",
-                           param.dim() > 1 ? "col_var" : "variance"})
+  for (const char* name :
+       {"step", param.dim() > 1 ? "row_var" : "variance", param.dim() > 1 ? "col_var" : "variance"})
     check(state.contains(std::string(name)) && !state.at(name).is_none(),
           "Adafactor: load_state_dict: the state of a parameter of shape ", param.sizes(),
           " must have '", name, "'");
