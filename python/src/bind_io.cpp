@@ -71,7 +71,7 @@ PyObject* from_value(const Value& value) {
   for (const auto& [key, item] : value.to_dict()) {
     const Owned name(std::holds_alternative<int64_t>(key)
                          ? PyLong_FromLongLong(std::get<int64_t>(key))
-                         : from_text(std::get<std::string>(key)));
+                         : from_string(std::get<std::string>(key)));
     const Owned entry(from_value(item));
     if (PyDict_SetItem(dict.get(), name.get(), entry.get()) != 0) throw PythonError{};
   }

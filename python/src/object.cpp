@@ -61,10 +61,17 @@ PyObject* type_of(const Error& error) {
   return PyExc_RuntimeError;
 }
 
+// A message may quote bytes of a damaged file, which need not be UTF-8.
+void set_error(PyObject* type, std::string_view message) {
+  const Owned text(PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()),
+                                        "backslashreplace"));
+  PyErr_SetObject(type, text.get());
+}
+
 }  // namespace
 
 void raise(PyObject* type, const std::string& message) {
-  PyErr_SetString(type, message.c_str());
+  set_error(type, message);
   throw PythonError{};
 }
 
@@ -80,13 +87,13 @@ void set_error_from_exception() {
       const Owned module(PyImport_ImportModule("tensora._C"));
       out_of_memory = PyObject_GetAttrString(module.get(), "OutOfMemoryError");
     }
-    PyErr_SetString(out_of_memory ? out_of_memory : PyExc_MemoryError, error.what());
+    set_error(out_of_memory ? out_of_memory : PyExc_MemoryError, error.what());
   } catch (const Error& error) {
-    PyErr_SetString(type_of(error), error.what());
+    set_error(type_of(error), error.what());
   } catch (const std::bad_alloc&) {
     PyErr_NoMemory();
   } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
+    set_error(PyExc_RuntimeError, error.what());
   }
 }
 

@@ -334,6 +334,7 @@ Value Unpickler::converted(const Object* object, int depth) {
     case Kind::list:
     case Kind::set: {
       Value::List list;
+      list.reserve(object->items.size());
       for (const Object* item : object->items) list.push_back(converted(item, depth + 1));
       return list;
     }

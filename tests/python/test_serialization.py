@@ -70,6 +70,13 @@ def test_bare_pickles_are_refused(tmp_path):
         torch.load(tmp_path / "x.pt")
 
 
+def test_bytes_of_a_damaged_file_in_a_message(tmp_path):
+    damaged = (GOLDENS / "legacy2.pt").read_bytes().replace(b"OrderedDict", b"Ordered\xffDict")
+    (tmp_path / "x.pt").write_bytes(damaged)
+    with pytest.raises(RuntimeError, match=r"'collections.Ordered\\xffDict', which is refused"):
+        torch.load(tmp_path / "x.pt")
+
+
 def test_a_state_dict_of_before_2018():
     net = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
     net(torch.ones(4, 2))
