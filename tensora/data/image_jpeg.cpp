@@ -142,7 +142,8 @@ bool write_all(JpegWriter& writer, const Pixels& pixels, int quality) {
 Pixels decode_jpeg(std::span<const uint8_t> bytes, bool gray) {
   JpegReader reader;
   check(read_header(reader, bytes, gray), "it is a broken JPEG image: ", reader.errors.message);
-  io::check_unpacked("the image",
+  io::check_unpacked(concat("the image of ", reader.codec.output_width, " x ",
+                            reader.codec.output_height, " pixels"),
                      uint64_t{reader.codec.output_height} * reader.codec.output_width *
                          static_cast<uint64_t>(reader.codec.output_components),
                      bytes.size());

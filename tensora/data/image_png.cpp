@@ -126,14 +126,12 @@ Pixels decode_png(std::span<const uint8_t> bytes) {
   reader.info = reader.png ? png_create_info_struct(reader.png) : nullptr;
   check(reader.info, "libpng could not be started");
   check(read_header(reader), "it is a broken PNG image: ", reader.message);
-  io::check_unpacked("the image",
-                     uint64_t{png_get_image_height(reader.png, reader.info)} *
-                         png_get_rowbytes(reader.png, reader.info),
-                     bytes.size());
+  const png_uint_32 width = png_get_image_width(reader.png, reader.info),
+                    height = png_get_image_height(reader.png, reader.info);
+  io::check_unpacked(concat("the image of ", width, " x ", height, " pixels"),
+                     uint64_t{height} * png_get_rowbytes(reader.png, reader.info), bytes.size());
   Pixels pixels;
-  pixels.resize(png_get_image_height(reader.png, reader.info),
-                png_get_image_width(reader.png, reader.info),
-                png_get_channels(reader.png, reader.info));
+  pixels.resize(height, width, png_get_channels(reader.png, reader.info));
   ensure(png_get_rowbytes(reader.png, reader.info) == pixels.row_bytes(), "PNG: rows of ",
          png_get_rowbytes(reader.png, reader.info), " bytes");
   std::vector<uint8_t*> rows = rows_of(pixels);

@@ -49,7 +49,8 @@ TEST(Image, HugeImagesInSmallFilesAreRefused) {
     std::memcpy(file.data() + 29, &sum, sizeof sum);
   };
   claim(64);  // 16384 x 16384
-  expect_says([&] { decode_image(file); }, "the image would take 805306368 bytes");
+  expect_says([&] { decode_image(file); },
+              "the image of 16384 x 16384 pixels would take 805306368 bytes");
   expect_says([&] { decode_image(file); }, "raise TENSORA_UNPACK_LIMIT");
   claim(1);
   expect_says([&] { decode_image(file); }, "a broken PNG image");

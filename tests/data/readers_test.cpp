@@ -45,7 +45,7 @@ TEST(Idx, RefusesWhatIsBroken) {
   expect_says([] { decode_idx(Bytes{0, 0, 8}); }, "cut off");
   expect_says([] { decode_idx(Bytes{1, 0, 8, 1, 0, 0, 0, 1, 5}); }, "not an IDX file");
   expect_says([] { decode_idx(Bytes{0, 0, 8, 0}); }, "not an IDX file");
-  expect_says([] { decode_idx(Bytes{0, 0, 8, 9}); }, "not an IDX file");
+  expect_says([] { decode_idx(Bytes{0, 0, 8, 17}); }, "not an IDX file");
   expect_says([] { decode_idx(idx(7, {1}, {1})); }, "unknown type 7");
   expect_says([] { decode_idx(Bytes{0, 0, 8, 3, 0, 0}); }, "cut off: the header");
   expect_says(
