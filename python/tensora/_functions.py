@@ -40,9 +40,11 @@ Tensor.where = _where_method
 
 
 @_replaces
-def nonzero(input, *, as_tuple=False):
+def nonzero(input, *, out=None, as_tuple=False):
     """The indices of the elements that are not zero: a matrix, or one vector per dim."""
-    return _C.nonzero_tuple(input) if as_tuple else _C.nonzero(input)
+    if as_tuple:
+        return _C.nonzero_tuple(input)
+    return _C.nonzero(input) if out is None else _C.nonzero(input, out=out)
 
 
 def _some(results, inverse, counts):
@@ -194,10 +196,11 @@ std_mean, var_mean = _public(_deviation("std_mean")), _public(_deviation("var_me
 
 
 @_replaces
-def float_power(input, exponent):
+def float_power(input, exponent, *, out=None):
     """pow, computed in float64."""
     wide = lambda x: x.to(_C.complex128 if x.is_complex() else _C.float64) if isinstance(x, Tensor) else x  # noqa: E731
-    return _C.pow(wide(input), wide(exponent))
+    base, power = wide(input), wide(exponent)
+    return _C.pow(base, power) if out is None else _C.pow(base, power, out=out)
 
 
 @_replaces

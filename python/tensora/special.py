@@ -2,6 +2,7 @@
 import math
 
 from . import _C
+from ._copies import into
 from ._dtypes import result_type
 from ._functions import as_tensor
 from .autograd import Function
@@ -14,9 +15,9 @@ expit, gammaln, psi = _C.sigmoid, _C.lgamma, _C.digamma
 multigammaln = getattr(_C, "mvlgamma", None)
 
 
-def ndtr(input):
+def ndtr(input, *, out=None):
     """The standard normal distribution's cumulative function."""
-    return 0.5 * _C.erfc(input * -math.sqrt(0.5))
+    return into(out, 0.5 * _C.erfc(input * -math.sqrt(0.5)))
 
 
 def _inexact(value, other):
@@ -40,6 +41,6 @@ class _Xlog1py(Function):
         return _C.where((x == 0) & (y <= -1), 0, _Xlog1py.apply(grad, y)), grad * x / (y + 1)
 
 
-def xlog1py(input, other):
+def xlog1py(input, other, *, out=None):
     """x log(1 + y), 0 where x is 0."""
-    return _Xlog1py.apply(*_C.broadcast_tensors([_inexact(input, other), _inexact(other, input)]))
+    return into(out, _Xlog1py.apply(*_C.broadcast_tensors([_inexact(input, other), _inexact(other, input)])))

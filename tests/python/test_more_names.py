@@ -103,6 +103,18 @@ def test_fractional_max_pool():
         F.fractional_max_pool2d(x, 2)
 
 
+def test_polar_and_out():
+    A = tensora.randn(5, 3, dtype=tensora.float64)
+    U, H = tensora.linalg.polar(A)
+    close(U @ H, A.numpy(), 1e-12)
+    close(U.mT @ U, np.eye(3), 1e-12)
+    out = tensora.empty(0, dtype=tensora.float64)
+    assert tensora.float_power(tensora.tensor([2, 3]), 2, out=out) is out and out.tolist() == [4, 9]
+    assert tensora.special.ndtr(tensora.zeros(1, dtype=tensora.float64), out=out).tolist() == [0.5]
+    places = tensora.empty(0, dtype=tensora.int64)
+    assert tensora.nonzero(tensora.tensor([0, 5]), out=places).tolist() == [[1]]
+
+
 def test_copies_of_views():
     x = tensora.arange(6.0).reshape(2, 3)
     for copy in (tensora.t_copy(x), tensora.permute_copy(x, (1, 0)), tensora.transpose_copy(x, 0, 1)):
