@@ -45,29 +45,44 @@ class RawMode {
  public:
   RawMode() {
     tcgetattr(STDIN_FILENO, &normal_mode);
-    termios raw = normal_mode;
-    raw.c_iflag &= ~static_cast<tcflag_t>(BRKINT | ICRNL | INPCK | ISTRIP | IXON);
-    raw.c_lflag &= ~static_cast<tcflag_t>(ECHO | ICANON | IEXTEN | ISIG);
-    raw.c_cc[VMIN] = 1;
-    raw.c_cc[VTIME] = 0;
+    raw_ = normal_mode;
+    raw_.c_iflag &= ~static_cast<tcflag_t>(BRKINT | ICRNL | INPCK | ISTRIP | IXON);
+    raw_.c_lflag &= ~static_cast<tcflag_t>(ECHO | ICANON | IEXTEN | ISIG);
+    raw_.c_cc[VMIN] = 1;
+    raw_.c_cc[VTIME] = 0;
     struct sigaction action {};
     action.sa_handler = restore_and_die;
     sigemptyset(&action.sa_mask);
     sigaction(SIGTERM, &action, &before_term_);
     sigaction(SIGHUP, &action, &before_hup_);
-    tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
-    put(kPasteOn);
+    enter();
   }
   ~RawMode() {
-    put(kPasteOff);
-    tcsetattr(STDIN_FILENO, TCSADRAIN, &normal_mode);
+    leave();
     sigaction(SIGTERM, &before_term_, nullptr);
     sigaction(SIGHUP, &before_hup_, nullptr);
   }
   RawMode(const RawMode&) = delete;
   RawMode& operator=(const RawMode&) = delete;
 
+  /// Stops the program, as Ctrl-Z does; returns when it goes on.
+  void suspend() const {
+    leave();
+    std::raise(SIGTSTP);
+    enter();
+  }
+
  private:
+  void enter() const {
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &raw_);
+    put(kPasteOn);
+  }
+  static void leave() {
+    put(kPasteOff);
+    tcsetattr(STDIN_FILENO, TCSADRAIN, &normal_mode);
+  }
+
+  termios raw_{};
   struct sigaction before_term_ {
   }, before_hup_{};
 };
@@ -162,9 +177,13 @@ LineEditor::Result LineEditor::edit(const std::string& prompt, std::string& line
   draw(prompt);
   for (char byte = 0; next_byte(byte);) {
     if (Interrupt::requested()) byte = 3;
-    if (byte == 27)
+    if (byte == 27) {
       take_key(escape());
-    else if (static_cast<unsigned char>(byte) < 32 || byte == 127) {
+    } else if (byte == 26) {  // Ctrl-Z
+      put("\r\n");
+      raw.suspend();
+      cursor_row_ = 0;
+    } else if (static_cast<unsigned char>(byte) < 32 || byte == 127) {
       if (!take_control(byte, result)) break;
     } else {
       insert(byte);

@@ -76,9 +76,10 @@ def test_editing(program, template):
         "日本" + LEFT + "x",
         "\x1b[200~a\nb\x1b[201~",
         "long " * 60 + HOME + "very ",
+        "stop\x1aped",  # without a shell to go back to, the program goes on at once
     )
     assert typed == ["hello world!", "abcd", "ab", "two lines", "new", "Käse", "日x本", "a\nb",
-                     "very " + "long " * 60], typed
+                     "very " + "long " * 60, "stopped"], typed
 
 
 def test_history(program, template):
