@@ -93,23 +93,28 @@ TENSORA_HD constexpr Complex<float> narrowed(Complex<double> z) {
 /// Real and imaginary part exchanged: i times the conjugate, and exact.
 TENSORA_HD constexpr Complex<double> swapped(Complex<double> z) { return {z.im, z.re}; }
 
-/// exp(x) * factor without an overflow in between.
+/// exp(x) * scale * factor for a large x, without an overflow or an underflow in between.
+template <class T>
+TENSORA_HD inline T large_exp_times(T x, T scale, T factor) {
+  const T root = exp(x / T(2));
+  return root * scale * factor * root;
+}
+/// exp(x) * factor, likewise.
 template <class T>
 TENSORA_HD inline T exp_times(T x, T factor) {
   if (x <= kLargeExponent<T>) return exp(x) * factor;
-  const T root = exp(x / T(2));
-  return root * factor * root;
+  return large_exp_times(x, T(1), factor);
 }
 /// cosh(x) * factor, likewise.
 template <class T>
 TENSORA_HD inline T cosh_times(T x, T factor) {
   if (abs(x) <= kLargeExponent<T>) return cosh(x) * factor;
-  return exp_times(abs(x), factor / T(2));
+  return large_exp_times(abs(x), T(0.5), factor);
 }
 template <class T>
 TENSORA_HD inline T sinh_times(T x, T factor) {
   if (abs(x) <= kLargeExponent<T>) return sinh(x) * factor;
-  return exp_times(abs(x), copysign(T(0.5), x) * factor);
+  return large_exp_times(abs(x), copysign(T(0.5), x), factor);
 }
 
 template <class T>
@@ -158,6 +163,7 @@ TENSORA_HD inline Complex<T> tanh(Complex<T> z) {
   if (z.im == T(0)) return {tanh(z.re), z.im};
   if (isinf(z.re) && !isfinite(z.im)) return {copysign(T(1), z.re), copysign(T(0), z.im)};
   if (z.re == T(0)) return {z.re, tan(z.im)};
+  if (!isfinite(z.im)) return {z.im - z.im, z.im - z.im};
   if (abs(z.re) > T(20)) {
     const T decay = exp(T(-2) * abs(z.re));
     return {copysign(T(1), z.re), T(4) * sin(z.im) * cos(z.im) * decay};
