@@ -103,10 +103,18 @@ Outline outline_of(PyObject* object) {
   return result;
 }
 
+/// Python's integers are unbounded.
+void check_fits_int64(PyObject* number) {
+  int overflow = 0;
+  if (PyLong_Check(number)) PyLong_AsLongLongAndOverflow(number, &overflow);
+  if (overflow) raise(PyExc_ValueError, "Overflow when unpacking long long");
+}
+
 /// Reads the numbers. With an integer dtype as the `limit`, each one must fit into that.
 template <class T>
 void fill(PyObject* object, size_t depth, size_t dims, std::optional<DType> limit, T*& out) {
   if (depth == dims) {
+    if constexpr (std::is_same_v<T, int64_t>) check_fits_int64(object);
     if constexpr (!is_complex_type<T> && !std::is_same_v<T, uint64_t>)
       if (limit) fit_scalar(get<Scalar>(object), *limit, "tensor");
     if constexpr (is_complex_type<T>)

@@ -9,7 +9,8 @@ _scope = threading.local()  # depth: how many of these functions are running in 
 
 
 def grad(func, argnums=0, has_aux=False):
-    """The function that gives the gradient of `func` with respect to an argument.
+    """The function that gives the gradient of `func` with respect to an argument: a tensor, or dicts, lists and
+    tuples of tensors, such as a module's parameters.
 
     >>> tensora.func.grad(lambda x: x ** 2)(tensora.tensor(3.))
     tensor(6.)
@@ -29,25 +30,31 @@ def grad_and_value(func, argnums=0, has_aux=False):
 
 def _both(func, argnums, has_aux, args, kwargs):
     chosen = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-    args = list(args)
+    args, inputs = list(args), []
     followed = _is_followed(args)
+
+    def tracked(tensor):
+        outer = followed and tensor.requires_grad  # an argument of an outer gradient stays in its graph
+        inputs.append(tensor.view_as(tensor) if outer else tensor.detach().requires_grad_())
+        return inputs[-1]
     with _Depth(), enable_grad():
-        for i in chosen:  # an argument of an outer gradient stays in its graph
-            outer = followed and args[i].requires_grad
-            args[i] = args[i].view_as(args[i]) if outer else args[i].detach().requires_grad_()
+        for i in chosen:
+            args[i] = _mapped(args[i], tracked)
         value = func(*args, **kwargs)
-        found = autograd.grad(value[0] if has_aux else value, [args[i] for i in chosen], create_graph=followed,
-                              materialize_grads=True)
+        found = iter(autograd.grad(value[0] if has_aux else value, inputs, create_graph=followed, materialize_grads=True))
+    gradients = tuple(_mapped(args[i], lambda _: next(found)) for i in chosen)
     if not followed:
-        value = _detached(value)
-    return (found[0] if isinstance(argnums, int) else found), value
+        value = _mapped(value, Tensor.detach)
+    return (gradients[0] if isinstance(argnums, int) else gradients), value
 
 
 def _is_followed(args):
     """Whether the result belongs to a graph: an argument does, or an outer function of this module runs."""
     if getattr(_scope, "depth", 0):
         return True
-    return is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args)
+    tracked = []
+    _mapped(args, lambda tensor: tracked.append(tensor.requires_grad))
+    return is_grad_enabled() and any(tracked)
 
 
 class _Depth:
@@ -58,12 +65,13 @@ class _Depth:
         _scope.depth -= 1
 
 
-def _detached(value):
+def _mapped(value, function):
+    """The same containers, with function(tensor) for each tensor in them."""
     if isinstance(value, Tensor):
-        return value.detach()
+        return function(value)
     if isinstance(value, dict):
-        return {key: _detached(item) for key, item in value.items()}
-    return type(value)(map(_detached, value)) if type(value) in (tuple, list) else value
+        return type(value)((key, _mapped(item, function)) for key, item in value.items())
+    return type(value)(_mapped(item, function) for item in value) if type(value) in (tuple, list) else value
 
 
 def functional_call(module, parameters, args=(), kwargs=None):
@@ -87,7 +95,7 @@ def jacrev(func, argnums=0):
     def run(*args):
         def of_one(x):
             return func(*args[:argnums], x, *args[argnums + 1:])
-        followed = _is_followed(args)
+        followed = _is_followed(list(args))
         with _Depth(), enable_grad():
             return autograd.functional.jacobian(of_one, args[argnums], followed)
     return run
@@ -99,7 +107,7 @@ jacfwd = jacrev
 def hessian(func, argnums=0):
     """The function that gives the second derivatives."""
     def run(*args):
-        followed = _is_followed(args)
+        followed = _is_followed(list(args))
         with _Depth(), enable_grad():
             return autograd.functional.hessian(lambda x: func(*args[:argnums], x, *args[argnums + 1:]), args[argnums],
                                                followed)

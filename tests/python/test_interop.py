@@ -93,6 +93,9 @@ def test_numbers_that_fit():
     assert tensora.tensor(2 ** 70, dtype=tensora.float32).item() == 2. ** 70
     assert tensora.tensor([0.5, 0.], dtype=tensora.bool).tolist() == [True, False]
     assert tensora.tensor(numpy.array([300]), dtype=tensora.uint8).tolist() == [44]
+    for value in (2 ** 63, [-2 ** 64]):
+        with pytest.raises(ValueError, match="Overflow"):
+            tensora.tensor(value)
     with pytest.raises(TypeError, match="real number"):
         tensora.tensor(1j, dtype=tensora.float32)
 
@@ -286,6 +289,12 @@ def test_nested_gradients_of_functions():
     assert tracked.grad.item() == 12.
     both, value = tensora.func.grad_and_value(lambda x, y: x * y, argnums=(0, 1))(x, tensora.tensor(3.))
     assert [g.item() for g in both] == [3., 2.] and value.item() == 6. and not value.requires_grad
+    layer = nn.Linear(2, 1)
+    loss = lambda p, x: tensora.func.functional_call(layer, p, (x,)).sum()  # noqa: E731
+    found = grad(loss)(dict(layer.named_parameters()), tensora.ones(3, 2))
+    assert found["weight"].tolist() == [[3., 3.]] and found["bias"].tolist() == [3.] and layer.weight.grad is None
+    nested, aux = grad(lambda p: ((p[0][0] * 2).sum(), p), has_aux=True)([(x,)])
+    assert nested[0][0].item() == 2. and not aux[0][0].requires_grad
     vector = tensora.tensor([1., 2.])
     assert grad(lambda v: tensora.func.jacrev(lambda u: u ** 3)(v).sum())(vector).tolist() == [6., 12.]
     assert tensora.func.jacrev(grad(lambda v: (v ** 3).sum()))(vector).diagonal().tolist() == [6., 12.]
