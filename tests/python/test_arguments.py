@@ -43,6 +43,7 @@ ALLOWED = {
     "jit.py:trace": {"example_inputs": "", "args": "", "kwargs": EVERYTHING_AT_ONCE},
     "jit.py:ignore": {"kwargs": EVERYTHING_AT_ONCE},
     "jit.py:annotate": {"the_type": EVERYTHING_AT_ONCE},
+    "nn/functional.py:with_indices": {"return_indices": "they are always returned, as in PyTorch"},
     "nn/attention.py:sdpa_kernel": {"set_priority": IMPLEMENTATION},
     "nn/modules/linear.py:__init__": {"args": "", "kwargs": "Identity takes and ignores anything, as PyTorch's"},
     "nn/modules/module.py:__init__": {"args": "", "kwargs": "as PyTorch's"},
@@ -62,7 +63,7 @@ ALLOWED = {
     "profiler.py:key_averages": {"group_by_input_shape": "", "group_by_stack_n": "one row per op"},
     "random.py:fork_rng": {"devices": "", "device_type": "all devices share the generator"},
     "serialization.py:save": {"pickle_module": "", "pickle_protocol": "the format is PyTorch's zip archive"},
-    "serialization.py:load": {"pickle_module": "", "mmap": "files are always mapped", "ignored": "of old pickles"},
+    "serialization.py:load": {"pickle_module": "", "ignored": "of old pickles"},
     "utils/checkpoint.py:checkpoint": {"use_reentrant": IMPLEMENTATION, "determinism_check": "", "debug":
                                        "the engine's own checks are always made"},
     "utils/checkpoint.py:checkpoint_sequential": {"use_reentrant": IMPLEMENTATION},
