@@ -131,7 +131,7 @@ void register_cat(OpRegistry& registry) {
 }
 
 Tensor cat(const std::vector<Tensor>& tensors, int64_t dim) {
-  check_as<ValueError>(!tensors.empty(), "cat: expected a non-empty list of tensors");
+  check_as<ValueError>(!tensors.empty(), "cat: expected at least one tensor");
   return apply(cat_op, args_of(tensors), {dim});
 }
 Tensor concatenate(const std::vector<Tensor>& tensors, int64_t dim) { return cat(tensors, dim); }
