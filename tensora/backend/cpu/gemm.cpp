@@ -250,7 +250,7 @@ Cells cells_of(const Product<T>& p) {
 /// A cell on this thread. Each part of b is packed and used while it is in the cache.
 template <class T>
 void multiply_cell(const Product<T>& p, Range rows, Range cols, bool in_place,
-                   Target<gemm_compute_t<T>> target) {
+                   Target<gemm_compute_t<T>> target, InterruptibleParts& parts) {
   using C = gemm_compute_t<T>;
   GemmScratch& scratch = GemmScratch::of_this_thread();
   C* const sums =
@@ -264,10 +264,13 @@ void multiply_cell(const Product<T>& p, Range rows, Range cols, bool in_place,
     C* const data = scratch.get<C>(Purpose::packed_b,
                                    round_up(cols.size(), kernels<T>().block.vector_width) * step);
     for (int64_t depth = 0; depth < p.k; depth += step) {
-      PackedB<C> packed = {.cols = cols, .depths = {depth, std::min(depth + step, p.k)}};
-      pack_columns(p, packed, cols, data);
-      packed.data = data;
-      multiply_part(p, packed, rows, cols, target);
+      const auto part = [&] {
+        PackedB<C> packed = {.cols = cols, .depths = {depth, std::min(depth + step, p.k)}};
+        pack_columns(p, packed, cols, data);
+        packed.data = data;
+        multiply_part(p, packed, rows, cols, target);
+      };
+      if (!parts.run(part)) return;
       target.beta = C{1};
     }
   }
@@ -286,11 +289,8 @@ void multiply_blocks(const Product<T>& p, const Target<gemm_compute_t<T>>& targe
     for (int64_t cell = begin; cell < end; ++cell) {
       const int64_t row = cell % cells.down * cells.height;
       const int64_t col = cell / cells.down * cells.width;
-      const auto part = [&] {
-        multiply_cell(p, {row, std::min(row + cells.height, p.m)},
-                      {col, std::min(col + cells.width, p.n)}, in_place, target);
-      };
-      if (!parts.run(part)) return;
+      multiply_cell(p, {row, std::min(row + cells.height, p.m)},
+                    {col, std::min(col + cells.width, p.n)}, in_place, target, parts);
     }
   });
 }

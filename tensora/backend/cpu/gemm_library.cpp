@@ -98,7 +98,7 @@ constexpr int64_t kLibraryWork = 96 * 96 * 96;
 constexpr int64_t kPackedWork = 384 * 384 * 384;
 constexpr int64_t kLargeWork =
     1024 * 1024 * 1024;  // its parts are large enough to be split further
-constexpr int64_t kUninterruptedWork = int64_t{3} << 32;  // of a part: some tenths of a second
+constexpr int64_t kUninterruptedWork = int64_t{6} << 32;  // of a part: about a second
 
 template <class T>
 bool worth_it(const Product<T>& p, int64_t least_work) {
