@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "tensora/base/check.h"
+#include "tensora/base/fork.h"
 #include "tensora/base/settings.h"
 
 // Note [One region, one gate]
@@ -258,16 +259,19 @@ class Pool {
 /// Never destroyed, so that destructors of other static objects may still call parallel_for; only
 /// its threads end with the process.
 Pool& pool() {
-  static Pool& instance = []() -> Pool& {
-    static Pool* const created = new Pool;
-    pthread_atfork(nullptr, nullptr, [] { created->restart_after_fork(); });
-    return *created;
-  }();
-  static const struct Retire {
-    Pool& target;
-    ~Retire() { target.retire(); }
-  } retire_at_exit{instance};
-  return instance;
+  static constinit MadeOnce<Pool> instance;
+  struct Prepared {
+    Prepared() {
+      pthread_atfork(nullptr, nullptr, [] { instance.get().restart_after_fork(); });
+      static const struct Retire {
+        ~Retire() { instance.get().retire(); }
+      } retire_at_exit;
+    }
+  };
+  static constinit MadeOnce<Prepared> prepared;
+  Pool& made = instance.get();
+  prepared.get();
+  return made;
 }
 
 }  // namespace

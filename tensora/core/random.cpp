@@ -18,8 +18,11 @@ constinit Mutex states;
 class StateLock {
  public:
   StateLock() {
-    static const bool held = (hold_over_fork(states), true);
-    static_cast<void>(held);
+    struct Held {
+      Held() { hold_over_fork(states); }
+    };
+    static constinit MadeOnce<Held> held;
+    held.get();
     states.lock();
   }
   ~StateLock() { states.unlock(); }
@@ -107,8 +110,11 @@ Generator Generator::fork() {
 
 Generator& default_generator() {
   // Never destroyed: threads may still draw while the process ends.
-  static auto* generator = new Generator(entropy());
-  return *generator;
+  struct Seeded {
+    Generator generator{entropy()};
+  };
+  static constinit MadeOnce<Seeded> seeded;
+  return seeded.get().generator;
 }
 
 void manual_seed(uint64_t seed) { default_generator().manual_seed(seed); }

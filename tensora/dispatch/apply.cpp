@@ -3,6 +3,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/history.h"
+#include "tensora/base/fork.h"
 #include "tensora/dispatch/autocast_call.h"
 #include "tensora/dispatch/interceptor.h"
 #include "tensora/dispatch/op_node.h"
@@ -35,9 +36,10 @@ struct Library {
 std::atomic<bool> library_is_ready{false};
 
 const Library& library() {
-  static const Library instance;
+  static constinit MadeOnce<Library> instance;
+  const Library& made = instance.get();
   library_is_ready.store(true, std::memory_order_release);
-  return instance;
+  return made;
 }
 
 // The first op of the process fills the kernel slots and the engine's hooks.

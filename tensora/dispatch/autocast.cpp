@@ -33,8 +33,17 @@ bool leads_to(const Tensor& cast, const Tensor& leaf) {
   return edge.node && edge.node->edges()[0].node == gradient_edge(leaf).node;
 }
 
+// Set when the calling thread's cache is destroyed: destructors of other thread_local objects, and
+// those of static ones, may still compute.
+thread_local constinit bool cache_is_gone = false;
+
 class CastCache {
  public:
+  CastCache() = default;
+  CastCache(const CastCache&) = delete;
+  CastCache& operator=(const CastCache&) = delete;
+  ~CastCache() { cache_is_gone = true; }
+
   Tensor cast(const Tensor& leaf, DType dtype) {
     Casts& casts = current();
     const Queue queue = current_queue(leaf.device());
@@ -92,8 +101,12 @@ CastCache& cast_cache() {
   return cache;
 }
 
+void clear_cast_cache() {
+  if (!cache_is_gone) cast_cache().clear();
+}
+
 bool is_cacheable(const Tensor& tensor) {
-  return thread_state.autocast_scopes > 0 && thread_state.autocast.caches &&
+  return !cache_is_gone && thread_state.autocast_scopes > 0 && thread_state.autocast.caches &&
          !thread_state.interceptor && tensor.dtype() == DType::float32 && !tensor.is_view() &&
          tensor.requires_grad() && tensor.is_leaf();
 }
@@ -149,12 +162,12 @@ autocast::autocast(const AutocastOptions& options) : saved_(thread_state.autocas
     modes.dtypes[type] = static_cast<uint8_t>(options.dtype);
   }
   modes.caches = options.cache_enabled;
-  if (thread_state.autocast_scopes++ == 0) cast_cache().clear();
+  if (thread_state.autocast_scopes++ == 0) clear_cast_cache();
 }
 
 autocast::~autocast() {
   thread_state.autocast = saved_;
-  if (--thread_state.autocast_scopes == 0) cast_cache().clear();
+  if (--thread_state.autocast_scopes == 0) clear_cast_cache();
 }
 
 Autocast effective_policy(AutocastPolicy policy, Args inputs) {

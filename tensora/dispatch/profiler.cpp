@@ -42,9 +42,17 @@ double now_us() {
   return duration<double, std::micro>(steady_clock::now().time_since_epoch()).count();
 }
 
+// Set when the calling thread's ranges are destroyed; later destructors are not recorded.
+thread_local constinit bool ranges_are_gone = false;
+
 struct ThreadRanges {
   uint32_t thread = next_thread++;
   std::vector<OpenRange> open;
+
+  ThreadRanges() = default;
+  ThreadRanges(const ThreadRanges&) = delete;
+  ThreadRanges& operator=(const ThreadRanges&) = delete;
+  ~ThreadRanges() { ranges_are_gone = true; }
 };
 ThreadRanges& thread_ranges() {
   thread_local ThreadRanges ranges;
@@ -65,12 +73,14 @@ std::string escaped(const std::string& text) {
 namespace detail {
 
 void begin_range(std::string_view name) {
+  if (ranges_are_gone) return;
   ThreadRanges& ranges = thread_ranges();
   ranges.open.push_back({std::string(name), now_us()});
   if (const RangeObserver* extra = observer.load()) extra->begin(ranges.open.back().name.c_str());
 }
 
 void end_range() {
+  if (ranges_are_gone) return;
   ThreadRanges& ranges = thread_ranges();
   if (ranges.open.empty()) return;
   OpenRange range = std::move(ranges.open.back());

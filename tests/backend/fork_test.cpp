@@ -101,6 +101,27 @@ TEST_F(Fork, WhileOthersMultiply) {
   });
 }
 
+// Everything that is made on first use is made while another thread forks: in a process of its own,
+// in which nothing has been used yet.
+TEST_F(Fork, DuringFirstUse) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto first_use = [](int delay) {
+    std::thread other([] {
+      computes();
+      svd(randn({4, 3}));
+    });
+    std::this_thread::sleep_for(std::chrono::microseconds(delay));
+    const bool right = in_child([] {
+      svd(randn({4, 3}));
+      return computes();
+    });
+    other.join();
+    std::_Exit(right ? 0 : 1);
+  };
+  for (int i = 0; i < 12; ++i)
+    EXPECT_EXIT(first_use(i * 1500), ::testing::ExitedWithCode(0), "") << i;
+}
+
 TEST_F(Fork, WhileAnotherThreadHoldsThePool) {
   const testing::NumThreads two(2);
   const testing::BusyPool busy;

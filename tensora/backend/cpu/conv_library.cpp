@@ -243,8 +243,8 @@ class Cache {
 };
 
 Cache& cache() {
-  static auto* all = new Cache;  // outlives every thread
-  return *all;
+  static constinit MadeOnce<Cache> all;
+  return all.get();
 }
 
 // ---- execution ---------------------------------------------------------------------------------

@@ -167,8 +167,8 @@ struct OpenedOpenBlas : OpenBlas {
 };
 
 const OpenedOpenBlas& opened_openblas() {
-  static const OpenedOpenBlas opened;
-  return opened;
+  static constinit MadeOnce<OpenedOpenBlas> opened;
+  return opened.get();
 }
 
 struct OpenBlasScopes {
@@ -180,8 +180,8 @@ struct OpenBlasScopes {
 };
 
 OpenBlasScopes& openblas_scopes() {
-  static auto* scopes = new OpenBlasScopes;
-  return *scopes;
+  static constinit MadeOnce<OpenBlasScopes> scopes;
+  return scopes.get();
 }
 
 // ---- oneDNN ----
@@ -237,8 +237,8 @@ struct OpenedOneDnn : OneDnn {
 };
 
 const OpenedOneDnn& opened_onednn() {
-  static const OpenedOneDnn opened;
-  return opened;
+  static constinit MadeOnce<OpenedOneDnn> opened;
+  return opened.get();
 }
 
 }  // namespace

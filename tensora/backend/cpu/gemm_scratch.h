@@ -5,15 +5,15 @@
 
 namespace tensora::cpu {
 
-/// Memory of the calling thread that grows on demand and is reused, one block per purpose.
+/// Memory of the calling thread that grows on demand and is reused, one block per purpose. It stays
+/// usable while the destructors of static and thread_local objects run.
 class GemmScratch {
  public:
   enum class Purpose { tile, packed_b, sums, cell_sums, dense_a };
 
-  GemmScratch() = default;
+  constexpr GemmScratch() = default;
   GemmScratch(const GemmScratch&) = delete;
   GemmScratch& operator=(const GemmScratch&) = delete;
-  ~GemmScratch();
 
   /// Uninitialised, aligned to a cache line, valid until the next call for the same purpose.
   template <class C>
@@ -29,6 +29,7 @@ class GemmScratch {
     size_t size = 0;
   };
   void* bytes(Purpose purpose, size_t size);
+  static void release(void* scratch);
   Piece pieces_[5];
 };
 

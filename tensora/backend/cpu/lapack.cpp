@@ -7,6 +7,7 @@
 
 #include "tensora/backend/cpu/gemm_installed.h"
 #include "tensora/base/check.h"
+#include "tensora/base/fork.h"
 
 namespace tensora::cpu {
 
@@ -65,12 +66,12 @@ struct Lapack::Functions {
 };
 
 const Lapack::Functions& Lapack::functions_of(DType dtype) {
-  static const Functions single(kFloat32), wide(kFloat64), complex_single(kComplex64),
-      complex_wide(kComplex128);
-  return dtype == kFloat32     ? single
-         : dtype == kFloat64   ? wide
-         : dtype == kComplex64 ? complex_single
-                               : complex_wide;
+  static constinit MadeOnce<Functions> single, wide, complex_single, complex_wide;
+  return (dtype == kFloat32     ? single
+          : dtype == kFloat64   ? wide
+          : dtype == kComplex64 ? complex_single
+                                : complex_wide)
+      .get(dtype);
 }
 
 Lapack::Lapack(DType dtype, std::string_view op) : functions_(functions_of(dtype)), dtype_(dtype) {

@@ -118,8 +118,8 @@ class AllSmallCounts {
 };
 
 AllSmallCounts& all_small_counts() {
-  static auto* instance = new AllSmallCounts;  // never destroyed, as the allocator itself
-  return *instance;
+  static constinit MadeOnce<AllSmallCounts> instance;
+  return instance.get();
 }
 
 struct GiveBackAtThreadEnd {
@@ -429,8 +429,8 @@ class CpuBackend final : public Backend {
 
 Allocator& host_allocator() {
   // Never destroyed: tensors in static storage may be freed after this would be.
-  static auto* allocator = new HostAllocator;
-  return *allocator;
+  static constinit MadeOnce<HostAllocator> allocator;
+  return allocator.get();
 }
 
 }  // namespace tensora::cpu

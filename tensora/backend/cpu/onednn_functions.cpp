@@ -7,6 +7,7 @@
 
 #include "tensora/backend/cpu/gemm_installed.h"
 #include "tensora/backend/cpu/gemm_library.h"
+#include "tensora/base/fork.h"
 
 namespace tensora::cpu {
 namespace {
@@ -171,12 +172,13 @@ bool load(OneDnnFunctions& f) {
 const OneDnnFunctions* onednn_functions() {
   const GemmLibraries libraries = allowed_gemm_libraries();
   if (libraries != GemmLibraries::automatic && libraries != GemmLibraries::onednn) return nullptr;
-  static const std::optional<OneDnnFunctions> loaded = []() -> std::optional<OneDnnFunctions> {
+  struct Loaded {
     OneDnnFunctions functions;
-    if (!onednn().has_primitives || !load(functions)) return std::nullopt;
-    return functions;
-  }();
-  return loaded ? &*loaded : nullptr;
+    bool complete = onednn().has_primitives && load(functions);
+  };
+  static constinit MadeOnce<Loaded> loaded;
+  const Loaded& found = loaded.get();
+  return found.complete ? &found.functions : nullptr;
 }
 
 }  // namespace tensora::cpu

@@ -67,8 +67,8 @@ class RedZones {
 };
 
 RedZones& red_zones() {
-  static auto* instance = new RedZones;  // never destroyed, as the allocator itself
-  return *instance;
+  static constinit MadeOnce<RedZones> instance;
+  return instance.get();
 }
 
 }  // namespace
