@@ -123,6 +123,7 @@ void print_json(const ModelFile& file, const Total& whole,
   for (const auto& [type, total] : types) json["types"][type] = to_json(total);
   json["metadata"] = Json::object();
   for (const auto& [key, value] : file.metadata()) json["metadata"][key] = to_json(value, all);
+  if (!file.ignored_fields().empty()) json["ignored_fields"] = file.ignored_fields();
   json["contents"] = Json::array();
   for (const TensorInfo& info : file.tensors())
     json["contents"].push_back(
@@ -155,6 +156,11 @@ void print_text(const ModelFile& file, const Total& whole,
     rows.push_back(
         {printable(key), value.kind(), printable(value.to_string(), options.all ? 10000 : 70)});
   out += "\n" + table_text(rows);
+  if (!file.ignored_fields().empty()) {
+    out += "\nFields of config.json that are ignored, as transformers ignores them:";
+    for (const std::string& field : file.ignored_fields()) out += " " + printable(field);
+    out += "\n";
+  }
   if (options.tensors || options.all) {
     rows = {{"tensor", "type", ">shape", ">size"}};
     for (const TensorInfo& info : file.tensors())

@@ -7,6 +7,7 @@
 #include "tensora/llm/engine_loop.h"
 #include "tensora/llm/memory_tracker.h"
 #include "tensora/llm/model_file.h"
+#include "tensora/llm/padded_tokenizer.h"
 
 namespace tensora::llm {
 namespace {
@@ -115,6 +116,8 @@ EngineParts load_parts(const ModelFile& file, const LoadOptions& options) {
 Engine::Engine(EngineParts parts, const EngineOptions& options) : parts_(std::move(parts)) {
   check(parts_.model != nullptr, "engine: a model is needed");
   options_ = chosen(options, *parts_.model);
+  parts_.tokenizer =
+      padded_tokenizer(std::move(parts_.tokenizer), parts_.model->config().vocab_size);
   if (parts_.chat && parts_.tokenizer)
     chat_ = std::make_unique<ChatEncoder>(parts_.tokenizer, *parts_.chat);
   loop_ = std::make_unique<Loop>(parts_, options_);

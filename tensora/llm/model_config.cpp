@@ -28,18 +28,13 @@ class Keys {
   double number(std::string_view key, double otherwise) const {
     return contains(key) ? number(key) : otherwise;
   }
-  /// A number n, of which the last of every n layers is global (0: none is), or a list of which are
-  /// local.
-  int64_t period(std::string_view key) const {
+  /// Null where the key is absent or holds one number for all layers.
+  const std::vector<int64_t>* list(std::string_view key) const {
     const MetadataValue* value = metadata_.find(name(key));
-    if (!value || !value->is_array()) return metadata_.get<int64_t>(name(key));
-    const auto& local = metadata_.get<std::vector<int64_t>>(name(key));
-    const auto first_global = std::find(local.begin(), local.end(), 0);
-    const int64_t found = first_global - local.begin() + 1;
-    for (size_t i = 0; i < local.size(); ++i)
-      check((local[i] == 0) == ((static_cast<int64_t>(i) + 1) % found == 0), "model: layer ", i,
-            " of ", name(key), " does not follow a period, which is not supported");
-    return first_global == local.end() ? 0 : found;
+    return value && value->is_array() ? &metadata_.get<std::vector<int64_t>>(name(key)) : nullptr;
+  }
+  bool boolean(std::string_view key, bool otherwise) const {
+    return metadata_.get_or(name(key), otherwise);
   }
   std::string text(std::string_view key, std::string otherwise) const {
     return metadata_.get_or(name(key), std::move(otherwise));
@@ -68,6 +63,12 @@ nn::RopeScaling scaling_from(const Keys& keys) {
   scaling.factor = keys.number("rope.scaling.factor", keys.number("rope.scale_linear", 1));
   scaling.type = keys.text("rope.scaling.type", scaling.factor == 1 ? "none" : "linear");
   if (scaling.type == "none") scaling.type = "default";
+  if (keys.contains("rope.scaling.dynamic_factor")) {
+    scaling.type = "dynamic";
+    scaling.factor = keys.number("rope.scaling.dynamic_factor");
+    scaling.original_max_positions = 0;
+  }
+  scaling.truncate = keys.boolean("rope.scaling.yarn_truncate", true);
   scaling.low_freq_factor = keys.number("rope.scaling.low_freq_factor", 1);
   scaling.high_freq_factor = keys.number("rope.scaling.high_freq_factor", 4);
   scaling.beta_fast = keys.number("rope.scaling.yarn_beta_fast", 32);
@@ -97,8 +98,12 @@ void read_attention(ModelConfig& config, const Keys& keys) {
       keys.number("attention.scale", 1 / std::sqrt(static_cast<double>(config.head_dim)));
   config.attention_softcap = keys.number("attn_logit_softcapping", 0);
   config.window = keys.integer("attention.sliding_window", 0);
-  if (keys.contains("attention.sliding_window_pattern")) {
-    const int64_t period = keys.period("attention.sliding_window_pattern");
+  // Every n-th layer is global (0: none is); or a list with 1 for each local layer.
+  constexpr auto pattern = "attention.sliding_window_pattern";
+  if (const std::vector<int64_t>* local = keys.list(pattern)) {
+    config.local_layers = *local;
+  } else if (keys.contains(pattern)) {
+    const int64_t period = keys.integer(pattern);
     config.window_period = period == 0 ? 1 : period;
     if (period == 1) config.window = 0;  // all layers are global
   }
@@ -151,7 +156,7 @@ ModelConfig ModelConfig::from(const Metadata& metadata) {
                             ? keys.integer("expert_feed_forward_length")
                             : keys.integer("feed_forward_length");
   config.norm_eps = keys.number("attention.layer_norm_rms_epsilon");
-  config.normalize_experts = metadata.get_or(keys.name("expert_weights_norm"), true);
+  config.normalize_experts = keys.boolean("expert_weights_norm", true);
   config.expert_scale = keys.number("expert_weights_scale", 1);
   read_attention(config, keys);
   config.rotary_dim = keys.integer("rope.dimension_count", config.head_dim);
@@ -215,6 +220,8 @@ void ModelConfig::validate() const {
   check_cap("soft cap of the logits", final_softcap);
   check(window >= 0, "model: the window must not be negative, got ", window);
   check(window_period >= 1, "model: the period of windows must be positive, got ", window_period);
+  check(local_layers.empty() || std::ssize(local_layers) >= layers, "model: the list of local ",
+        "layers has ", local_layers.size(), " entries for ", layers, " layers");
   check(experts >= 0 && experts <= 4096, "model: the number of experts must be in [0, 4096], got ",
         experts);
   check(experts == 0 || (experts_used >= 1 && experts_used <= experts), "model: of ", experts,

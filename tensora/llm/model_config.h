@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tensora/nn/rotary_embedding.h"
 
@@ -28,6 +29,7 @@ struct ModelConfig {
   double attention_softcap = 0;  // c · tanh(x / c); 0: none
   int64_t window = 0;            // a local layer sees this many positions; 0: no layer is local
   int64_t window_period = 1;     // the last layer of each period is global; 1: all are local
+  std::vector<int64_t> local_layers = {};  // 1 for a local layer, instead of a period; or empty
 
   // Rotary embedding
   int64_t rotary_dim = 0;
@@ -52,7 +54,9 @@ struct ModelConfig {
   void validate() const;
 
   bool is_local(int64_t layer) const {
-    return window > 0 && (window_period <= 1 || (layer + 1) % window_period != 0);
+    if (window == 0) return false;
+    if (!local_layers.empty()) return local_layers[static_cast<size_t>(layer)] != 0;
+    return window_period <= 1 || (layer + 1) % window_period != 0;
   }
   /// Bytes of keys and values for one position, in all layers.
   int64_t cache_bytes_per_token(DType dtype) const;

@@ -27,6 +27,9 @@ const std::vector<TensorInfo>& ModelFile::tensors() const { return contents_->te
 const std::string& ModelFile::path() const { return contents_->path; }
 const std::string& ModelFile::folder() const { return contents_->folder; }
 bool ModelFile::rope_in_halves() const { return contents_->rope_in_halves; }
+const std::vector<std::string>& ModelFile::ignored_fields() const {
+  return contents_->ignored_fields;
+}
 uint64_t ModelFile::bytes() const { return contents_->bytes; }
 
 std::vector<std::string> ModelFile::names() const {

@@ -47,6 +47,9 @@ class ModelFile {
   /// Whether q and k pair element i with i + d/2 for rotary embeddings. False only for GGUF files
   /// of `llama`, whose rows are permuted so that 2i and 2i + 1 are a pair.
   bool rope_in_halves() const;
+  /// Fields of a folder's config.json that this kind of model does not have in transformers either,
+  /// and that are set to something. They are ignored; empty for GGUF.
+  const std::vector<std::string>& ignored_fields() const;
 
   struct Contents;  // what the readers of the formats fill in
 

@@ -16,6 +16,7 @@ struct ModelFile::Contents {
   std::vector<TensorInfo> tensors;
   std::map<std::string, size_t, std::less<>> places;  // of names in `tensors`
   uint64_t bytes = 0;
+  std::vector<std::string> ignored_fields;  // of config.json
 
   virtual ~Contents() = default;
   virtual Tensor load(size_t place) const = 0;

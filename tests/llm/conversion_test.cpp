@@ -48,6 +48,11 @@ void write_model(const std::string& path, const std::string& architecture = "lla
     tensors.insert(layer + "ffn_gate.weight", randn({512, 256}));
     tensors.insert(layer + "ffn_up.weight", randn({512, 256}));
     tensors.insert(layer + "ffn_down.weight", randn({256, 512}));
+    if (architecture == "qwen2") {
+      tensors.insert(layer + "attn_q.bias", randn({256}));
+      tensors.insert(layer + "attn_k.bias", randn({128}));
+      tensors.insert(layer + "attn_v.bias", randn({128}));
+    }
     if (architecture == "gemma2") {
       tensors.insert(layer + "post_attention_norm.weight", rand({256}));
       tensors.insert(layer + "post_ffw_norm.weight", rand({256}));

@@ -110,6 +110,21 @@ TEST(LoraAdapter, IsTurnedForModelsThatPairNeighbours) {
             1e-5);
 }
 
+TEST(LoraAdapter, RankAndAlphaMayDifferByModule) {
+  const Folder folder("patterns");
+  fill(folder, 5);
+  RandomWeights weights;
+  const auto model = make_model(checked_config(small_metadata("llama")), weights);
+  folder.config(R"({"peft_type": "LORA", "r": 8, "lora_alpha": 6, "alpha_pattern":
+      {"q_proj": 12, "layers.1.mlp.up_proj": 3}, "rank_pattern": {"self_attn.q_proj": 3,
+       "k_proj": 3, "v_proj": 3, "o_proj": 3, "gate_proj": 3, "up_proj": 3, "down_proj": 3}})");
+  const auto adapter = LoraAdapter::load(folder.path(), *model);
+  EXPECT_EQ(adapter->find("blk.0.attn_q")->scale, 4);
+  EXPECT_EQ(adapter->find("blk.0.attn_k")->scale, 2);
+  EXPECT_EQ(adapter->find("blk.0.ffn_up")->scale, 2);
+  EXPECT_EQ(adapter->find("blk.1.ffn_up")->scale, 1);
+}
+
 TEST(LoraAdapter, SaysWhatDoesNotFit) {
   RandomWeights weights;
   const auto model = make_model(checked_config(small_metadata("llama")), weights);
@@ -122,18 +137,53 @@ TEST(LoraAdapter, SaysWhatDoesNotFit) {
     return error_of(load);
   };
   EXPECT_TRUE(contains(with("0.self_attn.q_proj", {3, 65}, {64, 3}), "got [3, 65] and [64, 3]"));
-  EXPECT_TRUE(contains(with("0.self_attn.q_proj", {3, 64}, {64, 4}), "must have shapes"));
-  EXPECT_TRUE(contains(with("0.self_attn.q_proj", {0, 64}, {64, 0}), "must have shapes"));
+  EXPECT_TRUE(contains(with("0.self_attn.q_proj", {3, 64}, {64, 4}), "the rank of"));
+  EXPECT_TRUE(contains(with("0.self_attn.q_proj", {0, 64}, {64, 0}), "the rank of"));
   EXPECT_TRUE(contains(with("2.self_attn.q_proj", {3, 64}, {64, 3}), "no matrix blk.2.attn_q"));
   EXPECT_TRUE(contains(with("0.self_attn.x_proj", {3, 64}, {64, 3}), "x_proj"));
   folder.save({{layer + "0.self_attn.q_proj.lora_A.weight", zeros({3, 64})}});
   EXPECT_TRUE(contains(error_of(load), "only one of the two factors"));
   for (const char* config :
        {"{}", "[", R"({"lora_alpha": "6"})", R"({"lora_alpha": 6, "use_dora": true})",
-        R"({"lora_alpha": 6, "rank_pattern": {"q": 2}})"}) {
+        R"({"lora_alpha": 6, "rank_pattern": 2})"}) {
     folder.config(config);
     EXPECT_TRUE(contains(error_of(load), "adapter_config.json")) << config;
   }
+  // What changes the computation is refused by name, unless it is off.
+  const auto problem = [&](const std::string& fields) {
+    folder.config(concat(R"({"peft_type": "LORA", "r": 3, "lora_alpha": 6, )", fields, "}"));
+    return error_of(load);
+  };
+  fill(folder, 1);
+  for (const auto& [field, value] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"bias", "\"all\""},
+           {"bias", "\"lora_only\""},
+           {"modules_to_save", R"(["lm_head"])"},
+           {"fan_in_fan_out", "true"},
+           {"use_dora", "true"},
+           {"lora_bias", "true"},
+           {"layer_replication", "[[0, 1]]"},
+           {"trainable_token_indices", "[3]"},
+           {"target_parameters", R"(["mlp.experts"])"},
+           {"alora_invocation_tokens", "[1, 2]"},
+           {"use_qalora", "true"},
+           {"megatron_config", R"({"a": 1})"},
+           {"arrow_config", R"({"a": 1})"},
+           {"init_lora_weights", "\"pissa\""},
+           {"init_lora_weights", "\"olora\""},
+           {"peft_type", "\"LOHA\""},
+           {"from_the_future", "1"},
+           {"rank_pattern", R"({"q_proj": 2})"},  // the file has 3
+           {"alpha_pattern", R"({".*q_proj": 2})"},
+       }) {
+    const std::string error = problem(concat("\"", field, "\": ", value));
+    EXPECT_TRUE(contains(error, contains(field, "rank") ? "the rank of" : field))
+        << field << ": " << error;
+  }
+  EXPECT_EQ(problem(R"("bias": "none", "modules_to_save": null, "fan_in_fan_out": false,
+      "target_modules": ["q_proj"], "layers_to_transform": [0, 1], "layers_pattern": null,
+      "lora_dropout": 0.1, "init_lora_weights": true, "task_type": "CAUSAL_LM", "new": null)"),
+            "");
   EXPECT_NE(error_of([&] { LoraAdapter::load("/no/such/adapter.gguf", *model); }), "");
 }
 

@@ -47,22 +47,45 @@ def configs(scale):
         original_max_position_embeddings=8192), "rope_theta": 500000.0}))
     yield "llama-yarn", t.LlamaConfig(**common(scale, head_dim=8 * scale, rope_parameters=rope(
         "yarn", factor=4.0, original_max_position_embeddings=16)))
+    yield "llama-yarn-scales", t.LlamaConfig(**common(scale, head_dim=8 * scale, rope_parameters=rope(
+        "yarn", factor=4.0, original_max_position_embeddings=16, mscale=0.8, mscale_all_dim=0.3,
+        truncate=False, beta_fast=16.0)))
+    yield "llama-dynamic", t.LlamaConfig(**common(  # the text is longer than the context
+        scale, max_position_embeddings=LENGTH - 16, rope_parameters=rope("dynamic", factor=2.0)))
+    yield "llama-biases", t.LlamaConfig(**common(scale, attention_bias=True, mlp_bias=True))
     yield "mistral", t.MistralConfig(**common(scale, sliding_window=7))
     yield "mixtral", t.MixtralConfig(**common(scale, num_local_experts=4, num_experts_per_tok=2,
                                               sliding_window=None))
     yield "qwen2", t.Qwen2Config(**common(scale))
+    yield "qwen2-window", t.Qwen2Config(**common(scale, use_sliding_window=True, sliding_window=7,
+                                                 max_window_layers=1))
     yield "qwen3", t.Qwen3Config(**common(scale, head_dim=8 * scale))
+    yield "qwen3-bias", t.Qwen3Config(**common(scale, head_dim=8 * scale, attention_bias=True))
     yield "qwen3moe", t.Qwen3MoeConfig(**common(
         scale, head_dim=8 * scale, num_experts=4, num_experts_per_tok=2, norm_topk_prob=True,
         moe_intermediate_size=12 * scale, mlp_only_layers=[], decoder_sparse_step=1))
+    yield "qwen3moe-raw", t.Qwen3MoeConfig(**common(  # the experts' weights do not sum to 1
+        scale, head_dim=8 * scale, num_experts=4, num_experts_per_tok=2, norm_topk_prob=False,
+        moe_intermediate_size=12 * scale, mlp_only_layers=[], decoder_sparse_step=1,
+        use_sliding_window=True, sliding_window=7))
     yield "gemma", t.GemmaConfig(**common(scale, head_dim=8 * scale, tie_word_embeddings=True))
     yield "gemma2", t.Gemma2Config(**common(
         scale, head_dim=8 * scale, query_pre_attn_scalar=8 * scale, sliding_window=7,
         attn_logit_softcapping=5.0, final_logit_softcapping=3.0, tie_word_embeddings=True))
+    yield "gemma2-plain", t.Gemma2Config(**common(
+        scale, head_dim=8 * scale, query_pre_attn_scalar=24, sliding_window=7,
+        attn_logit_softcapping=None, final_logit_softcapping=None, tie_word_embeddings=True,
+        layer_types=["full_attention", "sliding_attention"]))
     yield "gemma3", t.Gemma3TextConfig(**common(
         scale, head_dim=8 * scale, query_pre_attn_scalar=11, sliding_window=7,
         num_hidden_layers=7, intermediate_size=8 * scale, hidden_size=8 * scale,
         tie_word_embeddings=True))
+    yield "gemma3-linear", t.Gemma3TextConfig(**common(
+        scale, head_dim=8 * scale, query_pre_attn_scalar=8 * scale, sliding_window=7,
+        final_logit_softcapping=3.0, tie_word_embeddings=True,
+        layer_types=["full_attention", "sliding_attention"],
+        rope_parameters={"full_attention": rope("linear", factor=8.0),
+                         "sliding_attention": {"rope_type": "default", "rope_theta": 50.0}}))
     phi = dict(num_key_value_heads=4, sliding_window=None)
     yield "phi3", t.Phi3Config(**common(scale, **phi))
     yield "phi3-partial", t.Phi3Config(**common(scale, **phi, rope_parameters=rope(

@@ -74,8 +74,29 @@ TEST_F(ModelFolder, has_ggufs_keys_and_names) {
 }
 
 TEST_F(ModelFolder, a_tied_head_is_left_out) {
-  const ModelFile file = open(config("llama", R"("tie_word_embeddings": true)"), llama_tensors());
-  EXPECT_FALSE(file.contains("output.weight"));
+  const std::string tied = config("llama", R"("tie_word_embeddings": true)");
+  StateDict tensors = llama_tensors();
+  // One that differs from the embedding is used all the same, as transformers does.
+  EXPECT_TRUE(open(tied, tensors).contains("output.weight"));
+  tensors.set("lm_head.weight", tensors["model.embed_tokens.weight"].clone());
+  EXPECT_FALSE(open(tied, tensors).contains("output.weight"));
+  tensors.erase("lm_head.weight");
+  EXPECT_FALSE(open(tied, tensors).contains("output.weight"));
+  EXPECT_TRUE(contains(problem(config("llama"), tensors), "there is no 'lm_head.weight'"));
+}
+
+TEST_F(ModelFolder, biases_are_those_of_the_config) {
+  StateDict tensors = llama_tensors();
+  EXPECT_TRUE(contains(problem(config("llama", R"("attention_bias": true)"), tensors),
+                       "there is no 'blk.0.attn_"));
+  EXPECT_TRUE(contains(problem(config("llama", R"("mlp_bias": true)"), tensors),
+                       "there is no 'blk.0.ffn_down.bias'"));
+  EXPECT_TRUE(contains(problem(config("qwen2"), tensors), "there is no 'blk.0.attn_"));
+  tensors.insert("model.layers.0.self_attn.q_proj.bias", zeros({16}));
+  tensors.insert("model.layers.0.self_attn.k_proj.bias", zeros({8}));
+  EXPECT_TRUE(contains(problem(config("llama"), tensors), "there is a 'blk.0.attn_"));
+  EXPECT_EQ(problem(config("llama", R"("attention_bias": true)"), tensors), "");
+  EXPECT_EQ(problem(config("qwen2"), tensors), "");
 }
 
 TEST_F(ModelFolder, gemmas_norms_get_their_one) {
@@ -92,8 +113,8 @@ TEST_F(ModelFolder, gemmas_norms_get_their_one) {
   EXPECT_EQ(file.metadata().get<double>("gemma2.attention.scale"), 0.25);
   EXPECT_EQ(file.metadata().get<double>("gemma2.attn_logit_softcapping"), 50);
   EXPECT_TRUE(contains(problem(config("gemma2", R"("sliding_window": 8,
-      "layer_types": ["full_attention"])")),
-                       "not the pattern of gemma2"));
+      "layer_types": ["chunked_attention"])")),
+                       "layer 0 is of 'chunked_attention', which is not supported"));
 }
 
 TEST_F(ModelFolder, experts_are_stacked) {
@@ -129,13 +150,14 @@ TEST_F(ModelFolder, llama3_has_divisors_as_a_tensor) {
 
 TEST_F(ModelFolder, longrope_and_yarn) {
   const ModelFile phi = open(config("phi3", R"("original_max_position_embeddings": 32,
+      "tie_word_embeddings": true,
       "rope_scaling": {"type": "longrope", "long_factor": [1.5, 2], "short_factor": [1, 1.25]})"),
                              {{"model.norm.weight", ones({16})}});
   EXPECT_EQ(to_vector<double>(phi.tensor("rope_factors_long.weight")),
             (std::vector<double>{1.5, 2}));
   EXPECT_NEAR(phi.metadata().get<double>("phi3.rope.scaling.attn_factor"), std::sqrt(1.2), 1e-12);
-  const ModelFile yarn = open(config("qwen2", R"("rope_parameters": {"rope_type": "yarn",
-      "rope_theta": 1e6, "factor": 4.0, "original_max_position_embeddings": 16})"),
+  const ModelFile yarn = open(config("qwen2", R"("tie_word_embeddings": true,
+      "rope_parameters": {"rope_type": "yarn", "rope_theta": 1e6, "factor": 4.0, "original_max_position_embeddings": 16})"),
                               {{"model.norm.weight", ones({16})}});
   EXPECT_EQ(yarn.metadata().get<std::string>("qwen2.rope.scaling.type"), "yarn");
   EXPECT_EQ(yarn.metadata().get<int64_t>("qwen2.rope.scaling.original_context_length"), 16);

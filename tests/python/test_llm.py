@@ -49,6 +49,14 @@ def test_options(stories):
         tensora.llm.load("no such file.gguf")
 
 
+def test_logits_and_embeddings_use_the_dtype_of_the_cache():
+    path = os.path.join(os.path.dirname(__file__), "../llm/goldens/models/llama")
+    tokens = list(range(1, 33))
+    exact, coarse = (tensora.llm.load(path, tokenizer=False, cache_dtype=dtype)
+                     for dtype in (tensora.float32, tensora.bfloat16))
+    assert (exact.logits(tokens) - coarse.logits(tokens)).abs().max().item() > 1e-3
+
+
 def test_chat_and_embeddings(stories):
     answer = stories.chat([{"role": "user", "content": "Hello"}], max_tokens=4)
     assert answer.prompt_tokens > len(stories.tokenize("Hello"))  # the template's words

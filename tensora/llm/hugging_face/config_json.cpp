@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <numbers>
 
 #include "tensora/base/check.h"
+#include "tensora/llm/hugging_face/config_fields.h"
+#include "tensora/llm/hugging_face/rope_keys.h"
+#include "tensora/llm/model_config.h"
 #include "tensora/ops.h"
 
 namespace tensora::llm {
@@ -14,113 +18,250 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Kind {
-  std::string_view architecture, model_type, model_class;
-};
-constexpr Kind kKinds[] = {
-    {"llama", "llama", "LlamaForCausalLM"},
-    {"qwen2", "qwen2", "Qwen2ForCausalLM"},
-    {"qwen3", "qwen3", "Qwen3ForCausalLM"},
-    {"qwen3moe", "qwen3_moe", "Qwen3MoeForCausalLM"},
-    {"gemma", "gemma", "GemmaForCausalLM"},
-    {"gemma2", "gemma2", "Gemma2ForCausalLM"},
-    {"gemma3", "gemma3_text", "Gemma3ForCausalLM"},
-    {"phi3", "phi3", "Phi3ForCausalLM"},
-};
-constexpr Kind kMistral = {"llama", "mistral", "MistralForCausalLM"};
-constexpr Kind kMixtral = {"llama", "mixtral", "MixtralForCausalLM"};
-
-Kind kind_of(const ModelFile& file) {
-  if (file.metadata().get_or("llama.expert_count", 0) > 0) return kMixtral;
-  if (file.metadata().get_or("llama.attention.sliding_window", 0) > 0) return kMistral;
-  for (const Kind& kind : kKinds)
-    if (kind.architecture == file.architecture()) return kind;
+const ConfigFamily& family_of(const ModelFile& file, const ModelConfig& model) {
+  const std::string said = file.metadata().get_or("hugging_face.model_type", std::string());
+  if (file.architecture() == "llama") {
+    if (model.experts > 0) return find_family("mixtral");
+    // The others of this architecture have no window.
+    return find_family(model.window > 0 || said == "mistral" ? "mistral" : "llama");
+  }
+  for (const ConfigFamily& family : config_families())
+    if (family.architecture == file.architecture()) return family;
   fail("models of the architecture '", file.architecture(),
        "' cannot be written as a Hugging Face folder yet");
 }
 
-// Copies keys of one architecture.
-class Keys {
- public:
-  Keys(const ModelFile& file, Json& json)
-      : metadata_(file.metadata()), prefix_(file.architecture() + "."), json_(json) {}
-
-  bool contains(std::string_view key) const {
-    return metadata_.contains(prefix_ + std::string(key));
-  }
-  // One number for all layers.
-  int64_t integer(std::string_view key) const {
-    const std::string name = prefix_ + std::string(key);
-    const MetadataValue* value = metadata_.find(name);
-    if (!value || !value->is_array()) return metadata_.get<int64_t>(name);
-    const auto& list = metadata_.get<std::vector<int64_t>>(name);
-    check(!list.empty() &&
-              std::count(list.begin(), list.end(), list[0]) == static_cast<int64_t>(list.size()),
-          "'", name, "' differs between layers, which config.json cannot express");
-    return list[0];
-  }
-  double number(std::string_view key) const {
-    return metadata_.get<double>(prefix_ + std::string(key));
-  }
-  double number(std::string_view key, double otherwise) const {
-    return contains(key) ? number(key) : otherwise;
-  }
-  void copy_integer(std::string_view key, const char* name) {
-    if (contains(key)) json_[name] = integer(key);
-  }
-  void copy_number(std::string_view key, const char* name) {
-    if (contains(key)) json_[name] = shortest(number(key));
-  }
-  // 0.1 is stored as the float nearest to it, and meant as 0.1.
-  static double shortest(double value) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.7g", value);
+// The shortest decimal that a file stores as the same float32; `stored` is what a file stores of
+// it. 0.1 is stored as the float nearest to it, and meant as 0.1.
+template <class Stored>
+double shortest(double value, double target, const Stored& stored) {
+  for (int digits = 1; digits <= 9; ++digits) {
+    char text[40];
+    std::snprintf(text, sizeof text, "%.*g", digits, value);
     const double rounded = std::strtod(text, nullptr);
-    return static_cast<float>(rounded) == static_cast<float>(value) ? rounded : value;
+    if (static_cast<float>(stored(rounded)) == static_cast<float>(target)) return rounded;
   }
+  return value;
+}
+double shortest(double value) {
+  return shortest(value, value, [](double same) { return same; });
+}
+
+// Integers are written as such: transformers is strict about the type of some fields.
+Json number_json(double value) {
+  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+  return whole ? Json(static_cast<int64_t>(value)) : Json(value);
+}
+
+class ConfigWriter {
+ public:
+  ConfigWriter(const ModelFile& file, DType dtype)
+      : file_(file), model_(ModelConfig::from(file)), family_(family_of(file, model_)) {
+    json_ = {{"architectures", {family_.model_class}}, {"model_type", family_.model_type}};
+    set_sizes();
+    set_attention();
+    set_window();
+    set_experts();
+    set_rope();
+    set_biases();
+    for (const char* name : {"hidden_act", "hidden_activation"})
+      if (const Json fixed = Json::parse(family_.fields.fixed); fixed.contains(name))
+        json_[name] = fixed[name][0];
+    json_["tie_word_embeddings"] = !file.contains("output.weight");
+    json_["torch_dtype"] = name(dtype);
+    json_.update(generation_config_json(file.metadata()));
+  }
+
+  Json json() && { return std::move(json_); }
 
  private:
-  const Metadata& metadata_;
-  std::string prefix_;
-  Json& json_;
-};
+  bool has(const char* field) const { return is_used(family_, field); }
+  std::string key(std::string_view name) const { return concat(file_.architecture(), ".", name); }
+  // What config.json cannot say must be what the family has anyway.
+  template <class... Parts>
+  void must(bool holds, const Parts&... parts) const {
+    check(holds, "config.json of ", family_.model_type, " models cannot express ", parts...);
+  }
 
-Json rope_json(const ModelFile& file, const Keys& keys, int64_t head_dim) {
-  const double base = keys.number("rope.freq_base", 10000);
-  const int64_t dim =
-      keys.contains("rope.dimension_count") ? keys.integer("rope.dimension_count") : head_dim;
-  if (file.contains("rope_freqs.weight")) {
-    const std::vector<double> divisors = to_vector<double>(file.tensor("rope_freqs.weight"));
+  void set_sizes() {
+    json_["vocab_size"] = model_.vocab_size;
+    json_["hidden_size"] = model_.hidden_size;
+    json_["num_hidden_layers"] = model_.layers;
+    json_["intermediate_size"] = model_.experts > 0 && has("moe_intermediate_size")
+                                     ? feed_forward_length()
+                                     : model_.feed_forward;
+    json_["max_position_embeddings"] = model_.context_length;
+    json_["rms_norm_eps"] = shortest(model_.norm_eps);
+  }
+  // Beside experts' own size, the size of layers without experts, which there are none of.
+  int64_t feed_forward_length() const {
+    const MetadataValue* value = file_.metadata().find(key("feed_forward_length"));
+    return value && !value->is_array() ? file_.metadata().get<int64_t>(key("feed_forward_length"))
+                                       : model_.feed_forward;
+  }
+
+  void set_attention() {
+    json_["num_attention_heads"] = model_.heads;
+    json_["num_key_value_heads"] = model_.kv_heads;
+    // All families take this field; those whose class lacks it have a default.
+    if (has("head_dim") || model_.head_dim * model_.heads != model_.hidden_size)
+      json_["head_dim"] = model_.head_dim;
+    const double scale = model_.attention_scale;
+    if (has("query_pre_attn_scalar")) {
+      json_["query_pre_attn_scalar"] = number_json(shortest(
+          1 / (scale * scale), scale, [](double scalar) { return 1 / std::sqrt(scalar); }));
+    } else {
+      const double usual = 1 / std::sqrt(static_cast<double>(model_.head_dim));
+      must(std::abs(scale - usual) <= 1e-6 * usual, "the scale of attention ", scale);
+    }
+    set_cap("attn_logit_softcapping", model_.attention_softcap);
+    set_cap("final_logit_softcapping", model_.final_softcap);
+  }
+  void set_cap(const char* name, double cap) {
+    if (has(name))
+      json_[name] = cap > 0 ? Json(shortest(cap)) : Json();
+    else
+      must(cap == 0, "a soft cap (", name, ")");
+  }
+
+  void set_window() {
+    std::vector<std::string_view> types;
+    int64_t local = 0, first = -1;
+    for (int64_t i = 0; i < model_.layers; ++i) {
+      types.push_back(model_.is_local(i) ? "sliding_attention" : "full_attention");
+      if (!model_.is_local(i)) continue;
+      if (++local == 1) first = i;
+    }
+    must(local == 0 || has("sliding_window"), "a sliding window");
+    must(local == 0 || local == model_.layers || has("layer_types"),
+         "which layers have a sliding window");
+    if (has("use_sliding_window")) json_["use_sliding_window"] = local > 0;
+    if (local > 0)
+      json_["sliding_window"] = model_.window;
+    else if (family_.model_type == "mistral")
+      json_["sliding_window"] = Json();  // absent, it would be 4096
+    if (local > 0 && has("max_window_layers")) json_["max_window_layers"] = first;
+    // A mistral with layer_types is another class, ministral, for transformers.
+    const bool mistral = family_.model_type == "mistral", gemma = family_.window_period > 0;
+    if (has("layer_types") && (mistral ? local > 0 && local < model_.layers : local > 0 || gemma))
+      json_["layer_types"] = types;
+    // For versions of transformers that do not know layer_types.
+    if (has("sliding_window_pattern") && model_.local_layers.empty() && local > 0)
+      json_["sliding_window_pattern"] = model_.window_period;
+  }
+
+  void set_experts() {
+    must(model_.expert_scale == 1, "a scale of the experts");
+    if (model_.experts == 0) return;
+    json_[family_.model_type == "mixtral" ? "num_local_experts" : "num_experts"] = model_.experts;
+    json_["num_experts_per_tok"] = model_.experts_used;
+    if (has("moe_intermediate_size")) json_["moe_intermediate_size"] = model_.feed_forward;
+    if (has("norm_topk_prob"))
+      json_["norm_topk_prob"] = model_.normalize_experts;
+    else
+      must(model_.normalize_experts, "experts whose weights are not normalised");
+  }
+
+  void set_biases() {
+    const bool output = file_.contains("blk.0.attn_output.bias") && has("attention_bias");
+    const bool feed_forward = file_.contains("blk.0.ffn_down.bias") && has("mlp_bias");
+    if (has("attention_bias")) json_["attention_bias"] = output;
+    if (has("mlp_bias")) json_["mlp_bias"] = feed_forward;
+    check_biases(
+        file_.tensors(),
+        {.qkv = family_.qkv_bias || output, .output = output, .feed_forward = feed_forward});
+  }
+
+  void set_rope() {
+    json_["rope_theta"] = shortest(model_.rope.base);
+    if (has("rope_local_base_freq"))
+      json_["rope_local_base_freq"] = shortest(model_.local_rope_base.value_or(10000));
+    else
+      must(!model_.local_rope_base, "frequencies of its own for layers with a window");
+    if (model_.rotary_dim < model_.head_dim) {
+      must(family_.model_type == "phi3", "heads that rotate in part");
+      json_["partial_rotary_factor"] =
+          static_cast<double>(model_.rotary_dim) / static_cast<double>(model_.head_dim);
+    }
+    if (has("original_max_position_embeddings") && original() > 0)
+      json_["original_max_position_embeddings"] = original();
+    const Json scaling = scaling_json();
+    if (!scaling.is_null()) json_["rope_scaling"] = scaling;
+  }
+  int64_t original() const {
+    return file_.metadata().get_or(key("rope.scaling.original_context_length"), 0);
+  }
+
+  Json scaling_json() const {
+    const nn::RopeScaling& scaling = model_.rope.scaling;
+    if (file_.contains("rope_freqs.weight")) return llama3_json();
+    if (scaling.type == "longrope") return longrope_json();
+    if (scaling.type == "default") return nullptr;
+    must(family_.model_type != "phi3", "the rope scaling '", scaling.type, "'");
+    Json json = {{"rope_type", scaling.type}, {"factor", shortest(scaling.factor)}};
+    if (scaling.type != "yarn") return json;
+    if (original() > 0) json["original_max_position_embeddings"] = original();
+    if (scaling.beta_fast != 32) json["beta_fast"] = shortest(scaling.beta_fast);
+    if (scaling.beta_slow != 1) json["beta_slow"] = shortest(scaling.beta_slow);
+    if (!scaling.truncate) json["truncate"] = false;
+    const double usual = yarn_strength(scaling.factor);
+    if (scaling.attention_factor)
+      json["attention_factor"] =
+          shortest(*scaling.attention_factor, *scaling.attention_factor / usual,
+                   [&](double factor) { return factor / usual; });
+    return json;
+  }
+
+  Json llama3_json() const {
+    const std::vector<double> divisors = to_vector<double>(file_.tensor("rope_freqs.weight"));
     check(!divisors.empty(), "rope_freqs.weight is empty");
+    const auto number = [&](const char* name, double otherwise) {
+      return shortest(file_.metadata().get_or(key(name), otherwise));
+    };
     Llama3Rope rope;
-    rope.factor = *std::max_element(divisors.begin(), divisors.end());
-    if (keys.contains("rope.scaling.original_context_length"))
-      rope.length = static_cast<double>(keys.integer("rope.scaling.original_context_length"));
-    const std::vector<double> expected = llama3_divisors(rope, base, dim);
+    rope.factor =
+        number("rope.scaling.llama3_factor", *std::max_element(divisors.begin(), divisors.end()));
+    rope.low = number("rope.scaling.low_freq_factor", rope.low);
+    rope.high = number("rope.scaling.high_freq_factor", rope.high);
+    if (original() > 0) rope.length = static_cast<double>(original());
+    const std::vector<double> expected = llama3_divisors(rope, model_.rope.base, model_.rotary_dim);
     bool same = expected.size() == divisors.size();
     for (size_t i = 0; same && i < divisors.size(); ++i)
       same = std::abs(divisors[i] - expected[i]) <= 1e-4 * expected[i];
-    check(same, "rope_freqs.weight is not Llama 3's, which is all that config.json can express");
+    must(same, "rope_freqs.weight, which is not Llama 3's");
     return {{"rope_type", "llama3"},
             {"factor", rope.factor},
             {"low_freq_factor", rope.low},
             {"high_freq_factor", rope.high},
             {"original_max_position_embeddings", static_cast<int64_t>(rope.length)}};
   }
-  if (file.contains("rope_factors_long.weight"))
-    return {{"rope_type", "longrope"},
-            {"long_factor", to_vector<double>(file.tensor("rope_factors_long.weight"))},
-            {"short_factor", to_vector<double>(file.tensor("rope_factors_short.weight"))}};
-  const std::string key = file.architecture() + ".rope.scaling.type";
-  const std::string type = file.metadata().get_or(key, "none");
-  if (type == "none") return nullptr;
-  check(type == "linear" || type == "yarn", "'", key, "' is '", type,
-        "', which config.json cannot express");
-  Json json = {{"rope_type", type}, {"factor", Keys::shortest(keys.number("rope.scaling.factor"))}};
-  if (keys.contains("rope.scaling.original_context_length"))
-    json["original_max_position_embeddings"] = keys.integer("rope.scaling.original_context_length");
-  return json;
-}
+
+  Json longrope_json() const {
+    const nn::RopeScaling& scaling = model_.rope.scaling;
+    const auto short_list = [](const std::vector<double>& values) {
+      std::vector<double> result;
+      for (double value : values) result.push_back(shortest(value));
+      return result;
+    };
+    // Early versions of transformers want `type`, and for phi3 no more than these three fields.
+    const bool phi = family_.model_type == "phi3";
+    Json json = {{phi ? "type" : "rope_type", "longrope"},
+                 {"long_factor", short_list(scaling.long_factor)},
+                 {"short_factor", short_list(scaling.short_factor)}};
+    const auto context = static_cast<double>(model_.context_length);
+    const double length = original() > 0 ? static_cast<double>(original()) : context;
+    if (!phi) json["original_max_position_embeddings"] = static_cast<int64_t>(length);
+    const double usual = longrope_strength(context / length, length);
+    const double factor = scaling.attention_factor.value_or(usual);
+    if (std::abs(factor - usual) > 1e-6 * usual) json["attention_factor"] = shortest(factor);
+    return json;
+  }
+
+  const ModelFile& file_;
+  ModelConfig model_;
+  const ConfigFamily& family_;
+  Json json_;
+};
 
 }  // namespace
 
@@ -140,54 +281,7 @@ std::vector<double> llama3_divisors(const Llama3Rope& rope, double base, int64_t
   return divisors;
 }
 
-Json config_json(const ModelFile& file, DType dtype) {
-  const Kind kind = kind_of(file);
-  Json json = {{"architectures", {kind.model_class}}, {"model_type", kind.model_type}};
-  Keys keys(file, json);
-  const bool gemma = kind.architecture.starts_with("gemma");
-  const int64_t hidden = keys.integer("embedding_length");
-  const int64_t heads = keys.integer("attention.head_count");
-  check(heads > 0, "'attention.head_count' must be positive, got ", heads);
-  const int64_t head_dim =
-      keys.contains("attention.key_length") ? keys.integer("attention.key_length") : hidden / heads;
-  json["hidden_size"] = hidden;
-  json["num_attention_heads"] = heads;
-  json["num_key_value_heads"] = heads;
-  json["head_dim"] = head_dim;
-  json["vocab_size"] = file.info("token_embd.weight").sizes[0];
-  keys.copy_integer("attention.head_count_kv", "num_key_value_heads");
-  keys.copy_integer("block_count", "num_hidden_layers");
-  keys.copy_integer("feed_forward_length", "intermediate_size");
-  keys.copy_integer("context_length", "max_position_embeddings");
-  keys.copy_number("attention.layer_norm_rms_epsilon", "rms_norm_eps");
-  keys.copy_integer("attention.sliding_window", "sliding_window");
-  keys.copy_number("attn_logit_softcapping", "attn_logit_softcapping");
-  keys.copy_number("final_logit_softcapping", "final_logit_softcapping");
-  keys.copy_integer("expert_count",
-                    kind.architecture == "llama" ? "num_local_experts" : "num_experts");
-  keys.copy_integer("expert_used_count", "num_experts_per_tok");
-  keys.copy_integer("expert_feed_forward_length", "moe_intermediate_size");
-  json["rope_theta"] = Keys::shortest(keys.number("rope.freq_base", 10000));
-  keys.copy_number("rope.freq_base_swa", "rope_local_base_freq");
-  if (keys.contains("rope.dimension_count") && keys.integer("rope.dimension_count") < head_dim)
-    json["partial_rotary_factor"] =
-        static_cast<double>(keys.integer("rope.dimension_count")) / static_cast<double>(head_dim);
-  const Json rope = rope_json(file, keys, head_dim);
-  if (!rope.is_null()) json["rope_scaling"] = rope;
-  if (kind.architecture == "phi3")
-    keys.copy_integer("rope.scaling.original_context_length", "original_max_position_embeddings");
-  if (kind.architecture == "gemma2" || kind.architecture == "gemma3")
-    json["query_pre_attn_scalar"] =
-        keys.contains("attention.scale")
-            ? Keys::shortest(1 / (keys.number("attention.scale") * keys.number("attention.scale")))
-            : static_cast<double>(head_dim);
-  json[gemma ? "hidden_activation" : "hidden_act"] = gemma ? "gelu_pytorch_tanh" : "silu";
-  json["attention_bias"] = file.contains("blk.0.attn_q.bias");
-  json["tie_word_embeddings"] = !file.contains("output.weight");
-  json["torch_dtype"] = name(dtype);
-  json.update(generation_config_json(file.metadata()));
-  return json;
-}
+Json config_json(const ModelFile& file, DType dtype) { return ConfigWriter(file, dtype).json(); }
 
 Json generation_config_json(const Metadata& metadata) {
   Json json = Json::object();
@@ -200,7 +294,7 @@ Json generation_config_json(const Metadata& metadata) {
   for (const auto& [key, name] : kTokens)
     if (const int64_t id = id_of(key); id >= 0) json[name] = id;
   std::vector<int64_t> ends;
-  for (const char* key : {"eos_token_id", "eot_token_id"})
+  for (const char* key : {"eos_token_id", "eot_token_id", "eom_token_id"})
     if (const int64_t id = id_of(key); id >= 0 && std::count(ends.begin(), ends.end(), id) == 0)
       ends.push_back(id);
   if (ends.size() == 1) json["eos_token_id"] = ends[0];

@@ -1,5 +1,6 @@
 #include "tensora/llm/hugging_face/folder_file.h"
 
+#include <cstring>
 #include <filesystem>
 
 #include "tensora/io/mapped_file.h"
@@ -82,12 +83,29 @@ void add_rope(FolderContents& contents, const std::string& name,
   contents.add_tensor(name, {.parts = {tensor(values, {.dtype = kFloat32})}}, kFloat32);
 }
 
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  return a.sizes() == b.sizes() && a.dtype() == b.dtype() &&
+         std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()) == 0;
+}
+
+// A head beside the embedding that it should be is used if it differs, as transformers does.
+bool is_tied(const FolderConfig& config, const StateDict& tensors) {
+  const Tensor *head = nullptr, *embedding = nullptr;
+  for (const auto& [original, tensor] : tensors) {
+    const std::optional<std::string> name = plain_name(original);
+    if (name == "lm_head.weight") head = &tensor;
+    if (name == "model.embed_tokens.weight") embedding = &tensor;
+  }
+  return config.tied && !(head && embedding && !same_bytes(*head, *embedding));
+}
+
 void add_tensors(FolderContents& contents, const FolderConfig& config, const StateDict& tensors) {
+  const bool tied = is_tied(config, tensors);
   std::map<std::string, std::map<int64_t, Tensor>> stacks;
   std::vector<std::string> order;  // of the names of stacks
   for (const auto& [original, tensor] : tensors) {
     const std::optional<std::string> name = plain_name(original);
-    if (!name || (config.tied && *name == "lm_head.weight")) continue;
+    if (!name || (tied && *name == "lm_head.weight")) continue;
     const auto found = gguf_name(config.architecture, *name);
     check(found.has_value(), "the tensor '", original, "' is not known to be part of a ",
           config.architecture, " model");
@@ -118,6 +136,8 @@ void add_tensors(FolderContents& contents, const FolderConfig& config, const Sta
     const DType dtype = source.parts[0].dtype();
     contents.add_tensor(name, std::move(source), dtype);
   }
+  check(config.tied || contents.places.contains("output.weight"),
+        "there is no 'lm_head.weight', though 'tie_word_embeddings' in config.json is false");
 }
 
 }  // namespace
@@ -129,10 +149,13 @@ std::shared_ptr<const ModelFile::Contents> open_hugging_face(const std::string& 
     contents->path = contents->folder = folder;
     contents->architecture = config.architecture;
     add_tensors(*contents, config, read_tensors(folder));
+    // transformers ignores biases that it does not expect, and makes up those that are missing.
+    check_biases(contents->tensors, config.biases);
     add_rope(*contents, "rope_freqs.weight", config.rope_freqs);
     add_rope(*contents, "rope_factors_long.weight", config.rope_factors_long);
     add_rope(*contents, "rope_factors_short.weight", config.rope_factors_short);
     contents->metadata = std::move(config.metadata);
+    contents->ignored_fields = std::move(config.ignored);
     return contents;
   });
 }

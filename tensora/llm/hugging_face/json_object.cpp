@@ -77,10 +77,13 @@ double JsonObject::number(const std::string& key, double otherwise) const {
   return contains(key) ? number(key) : otherwise;
 }
 
+bool JsonObject::boolean(const std::string& key) const {
+  const Json& value = at(key, "true or false");
+  if (!value.is_boolean()) refuse(key, "true or false", value);
+  return value.get<bool>();
+}
 bool JsonObject::boolean(const std::string& key, bool otherwise) const {
-  const Json* value = find(key);
-  if (value && !value->is_boolean()) refuse(key, "true or false", *value);
-  return value ? value->get<bool>() : otherwise;
+  return contains(key) ? boolean(key) : otherwise;
 }
 
 std::string JsonObject::text(const std::string& key) const {

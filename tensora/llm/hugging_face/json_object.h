@@ -17,6 +17,7 @@ class JsonObject {
  public:
   using Json = nlohmann::json;  // sorted: ordered ones search a list for every key
 
+  JsonObject(Json json, std::string file) : json_(std::move(json)), file_(std::move(file)) {}
   /// Throws for what is not an object, or is nested more deeply than any real file.
   static JsonObject parse(std::string_view text, std::string file);
   static JsonObject read(const std::string& path);
@@ -28,6 +29,7 @@ class JsonObject {
   int64_t integer(const std::string& key, int64_t otherwise) const;
   double number(const std::string& key) const;
   double number(const std::string& key, double otherwise) const;
+  bool boolean(const std::string& key) const;
   bool boolean(const std::string& key, bool otherwise) const;
   std::string text(const std::string& key) const;
   std::string text(const std::string& key, std::string otherwise) const;
@@ -39,9 +41,9 @@ class JsonObject {
   /// The value of a key; null where it is absent.
   const Json* find(const std::string& key) const;
   const Json& json() const { return json_; }
+  const std::string& file() const { return file_; }
 
  private:
-  JsonObject(Json json, std::string file) : json_(std::move(json)), file_(std::move(file)) {}
   const Json& at(const std::string& key, std::string_view expected) const;
   [[noreturn]] void refuse(const std::string& key, std::string_view expected,
                            const Json& got) const;

@@ -1,6 +1,7 @@
 #include "tensora/llm/hugging_face/tensor_names.h"
 
 #include <charconv>
+#include <set>
 
 #include "tensora/base/check.h"
 
@@ -122,6 +123,28 @@ std::optional<std::string> hugging_face_name(std::string_view architecture, std:
       return concat("model.layers.", *layer, ".", row.prefix, expert, ".", row.hugging_face,
                     ending);
   return {};
+}
+
+void check_biases(std::span<const TensorInfo> tensors, const BiasUse& biases) {
+  constexpr std::string_view kWeight = ".weight";
+  std::set<std::string_view> names;
+  for (const TensorInfo& info : tensors) names.insert(info.name);
+  for (const TensorInfo& info : tensors) {
+    std::string_view name = info.name;
+    const bool is_projection = info.sizes.size() == 2 && name.starts_with("blk.") &&
+                               name.ends_with(kWeight) && name.find("ffn_gate_inp") == name.npos;
+    if (!is_projection) continue;
+    name.remove_suffix(kWeight.size());
+    const bool expected = name.ends_with(".attn_output")     ? biases.output
+                          : name.find(".attn_") != name.npos ? biases.qkv
+                                                             : biases.feed_forward;
+    const bool found = names.contains(concat(name, ".bias"));
+    check(found || !expected, "there is no '", name,
+          ".bias', which the model has by its config.json ('attention_bias', 'mlp_bias')");
+    check(expected || !found, "there is a '", name,
+          ".bias', which the model does not have by its config.json ('attention_bias', "
+          "'mlp_bias')");
+  }
 }
 
 }  // namespace tensora::llm

@@ -2,8 +2,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+
+#include "tensora/llm/model_file.h"
 
 namespace tensora::llm {
 
@@ -18,5 +21,12 @@ std::optional<GgufName> gguf_name(std::string_view architecture, std::string_vie
 /// The other way round; `expert` is the part of a stack.
 std::optional<std::string> hugging_face_name(std::string_view architecture, std::string_view gguf,
                                              int64_t expert = -1);
+
+/// Which projections of a layer have biases, by config.json.
+struct BiasUse {
+  bool qkv = false, output = false, feed_forward = false;
+};
+/// Throws for a projection (by GGUF's names) that has a bias that it should not have, or lacks one.
+void check_biases(std::span<const TensorInfo> tensors, const BiasUse& biases);
 
 }  // namespace tensora::llm
