@@ -1,5 +1,6 @@
 #include "tensora/models/llama_config.h"
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -63,19 +64,45 @@ Json scaling_json(const LLaMAConfig& config) {
   return object;
 }
 
+/// Whether the layers of a qwen or a mistral with layer_types see a window only: all of them, or
+/// none.
+bool has_windows(const LLaMAConfig& config, const Json& object) {
+  int64_t first = 28, sliding = 0;
+  read(object, "max_window_layers", first);
+  std::vector<std::string> types;
+  read(object, "layer_types", types);
+  const int64_t layers = config.num_hidden_layers;
+  if (types.empty()) {
+    sliding = layers - std::clamp<int64_t>(first, 0, layers);
+  } else {
+    sliding = std::count(types.begin(), types.end(), "sliding_attention");
+  }
+  check(
+      sliding == 0 || sliding == layers, "LLaMAConfig: ", sliding, " of ", layers,
+      " layers have sliding attention ('layer_types', 'max_window_layers'); expected all or none");
+  return sliding > 0;
+}
+
 /// What the model types differ in without saying so in their files.
 void apply_type(LLaMAConfig& config, const Json& object) {
   const std::string& type = config.model_type;
   check(type == "llama" || type == "mistral" || type == "qwen2" || type == "qwen3",
         "LLaMAConfig: the model type '", type,
         "' is not known; expected llama, mistral, qwen2 or qwen3");
+  // Fields that a type does not have are not read, as in transformers.
+  if (type == "mistral") config.attention_bias = false;
   if (type == "qwen2") config.attention_bias = true;
   if (type == "qwen3") config.qk_norm = true;
-  if (type == "llama") config.attention_out_bias = config.attention_bias;
+  if (type != "llama") config.mlp_bias = false;
+  if (type == "llama" || type == "qwen3") config.attention_out_bias = config.attention_bias;
+  if (type == "llama") config.sliding_window.reset();  // which transformers does not read
+  if (type == "mistral" && !object.contains("sliding_window")) config.sliding_window = 4096;
+  if (type == "mistral" && object.contains("layer_types") && !has_windows(config, object))
+    config.sliding_window.reset();
   if (type == "qwen2" || type == "qwen3") {
     bool windowed = false;
     read(object, "use_sliding_window", windowed);
-    if (!windowed) config.sliding_window.reset();
+    if (!windowed || !has_windows(config, object)) config.sliding_window.reset();
   }
 }
 
@@ -122,6 +149,9 @@ LLaMAConfig LLaMAConfig::from_json(const std::string& text) {
   read(object, "hidden_act", activation);
   check(activation == "silu" || activation == "swish", "LLaMAConfig: the activation '", activation,
         "' is not silu");
+  double rotated = 1;
+  read(object, "partial_rotary_factor", rotated);
+  check(rotated == 1, "LLaMAConfig: 'partial_rotary_factor' is ", rotated, "; expected 1");
   apply_type(config, object);
   config.check_valid();
   return config;
@@ -163,6 +193,9 @@ std::string LLaMAConfig::to_json() const {
   if (sliding_window) {
     object["sliding_window"] = *sliding_window;
     object["use_sliding_window"] = true;
+    object["max_window_layers"] = 0;
+  } else if (model_type == "mistral") {
+    object["sliding_window"] = nullptr;  // absent, it would be 4096
   }
   if (bos_token_id) object["bos_token_id"] = *bos_token_id;
   if (eos_token_ids.size() == 1)

@@ -151,6 +151,26 @@ TEST(Models, ConfigurationsSurviveJson) {
   EXPECT_TRUE(
       contains(error_of([] { LLaMAConfig::from_json(R"({"hidden_act": "relu"})"); }), "'relu'"));
   EXPECT_TRUE(contains(error_of([] { LLaMAConfig::preset("huge"); }), "'huge'"));
+  // Windows, biases and rotation are those of transformers.
+  const auto window = [](const std::string& fields) {
+    return LLaMAConfig::from_json("{" + fields + "}").sliding_window.value_or(0);
+  };
+  EXPECT_EQ(window(R"("model_type": "llama", "sliding_window": 7)"), 0);
+  EXPECT_EQ(window(R"("model_type": "mistral")"), 4096);
+  EXPECT_EQ(window(R"("model_type": "mistral", "sliding_window": null)"), 0);
+  const std::string qwen = R"("model_type": "qwen2", "num_hidden_layers": 2, "sliding_window": 7)";
+  EXPECT_EQ(window(qwen), 0);
+  EXPECT_EQ(window(qwen + R"(, "use_sliding_window": true)"), 0);
+  EXPECT_EQ(window(qwen + R"(, "use_sliding_window": true, "max_window_layers": 0)"), 7);
+  EXPECT_TRUE(contains(
+      error_of([&] { window(qwen + R"(, "use_sliding_window": true, "max_window_layers": 1)"); }),
+      "1 of 2 layers"));
+  EXPECT_TRUE(contains(error_of([&] { window(R"("partial_rotary_factor": 0.5)"); }),
+                       "'partial_rotary_factor'"));
+  EXPECT_TRUE(LLaMAConfig::from_json(R"({"model_type": "qwen3", "attention_bias": true})")
+                  .attention_out_bias);
+  EXPECT_FALSE(LLaMAConfig::from_json(R"({"model_type": "mistral", "attention_bias": true})")
+                   .attention_bias);
 }
 
 TEST(Models, SaysWhatIsWrong) {
