@@ -195,6 +195,21 @@ void interpolate_cases(Cases& cases) {
   cases.error("interpolate", "integers", "expected a floating-point dtype", [] {
     interpolate(zeros({1, 1, 2}, {.dtype = kInt32}), Shape{3});
   });
+  cases.add({.op = "resize",
+             .name = "bytes, rounded after each dim",
+             .inputs = {{.sizes = {1, 1, 2, 2}, .values = {0, 100, 200, 255}}},
+             .run =
+                 [](In x) {
+                   return one(interpolate(x[0], Shape{3, 3}, {}, "bilinear", true));
+                 },
+             .reference =
+                 [](Arrays) {
+                   Array out(Shape{1, 1, 3, 3});
+                   out.values = {0, 50, 100, 100, 139, 178, 200, 228, 255};
+                   return one(out);
+                 },
+             .dtypes = {kUInt8},
+             .opt_out = {{Mode::view, "the reference belongs to the listed values"}}});
 }
 
 }  // namespace tensora::suite
