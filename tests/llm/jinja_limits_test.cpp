@@ -225,6 +225,14 @@ TEST(JinjaLimits, ALoopThatRemembersItselfIsFreed) {
             "TrueTrueFalse");
 }
 
+// A list that grows by one item after another, as templates collect messages.
+TEST(JinjaLimits, ListsMayGrow) {
+  EXPECT_EQ(
+      render("{% set ns = namespace(l=[]) %}{% for i in range(2500) %}{% set ns.l = ns.l + [i] %}"
+             "{% endfor %}{{ ns.l|length }}"),
+      "2500");
+}
+
 // A conversation of many megabytes is not taken for an attack.
 TEST(JinjaLimits, LongConversationsFit) {
   std::string messages = "[";

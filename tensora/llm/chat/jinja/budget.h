@@ -30,7 +30,7 @@ void charge(int64_t steps);
 /// Charges for bytes that are read or written.
 inline void charge_bytes(size_t bytes) { charge(static_cast<int64_t>(bytes / 16) + 1); }
 
-/// Charges for what it allocates, a step for every 32 bytes.
+/// Charges for what it allocates, a step for every 48 bytes.
 template <class T>
 struct ChargedAllocator {
   using value_type = T;
@@ -39,7 +39,7 @@ struct ChargedAllocator {
   ChargedAllocator(const ChargedAllocator<U>&) {}  // NOLINT: allocators convert
 
   T* allocate(size_t count) {
-    charge(static_cast<int64_t>(count * sizeof(T) / 32) + 1);
+    charge(static_cast<int64_t>(count * sizeof(T) / 48) + 1);
     return std::allocator<T>().allocate(count);
   }
   void deallocate(T* data, size_t count) { std::allocator<T>().deallocate(data, count); }

@@ -15,7 +15,7 @@
 namespace tensora::llm::jinja {
 
 struct Limits {
-  /// Nodes evaluated, items visited, 16 bytes of text read or made, 32 bytes allocated. A run gets
+  /// Nodes evaluated, items visited, 16 bytes of text read or made, 48 bytes allocated. A run gets
   /// 32 more for each step that it takes to read its variables, so that long conversations fit.
   int64_t steps = 5'000'000;
   size_t output_bytes = size_t{64} << 20;  // also of any one text

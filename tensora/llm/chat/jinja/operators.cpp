@@ -141,7 +141,9 @@ Value arithmetic(Evaluator& evaluator, std::string_view sign, const Value& a, co
   if (sign == "+") {
     if (a.is_text() && b.is_text()) return evaluator.made(a.text() + b.text());
     if (a.kind() == b.kind() && a.is_sequence()) {
-      List out = a.items();
+      List out;
+      out.reserve(a.items().size() + b.items().size());
+      out.insert(out.end(), a.items().begin(), a.items().end());
       out.insert(out.end(), b.items().begin(), b.items().end());
       return a.is(Value::Kind::tuple) ? Value::tuple(std::move(out)) : Value::list(std::move(out));
     }
