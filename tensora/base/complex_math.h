@@ -77,6 +77,7 @@ TENSORA_HD constexpr T sgn(T x) {
 // side of a branch cut, and infinities give limits where there are any. Each part of a result is
 // accurate on its own where its formula allows it. complex64 is computed in double where float
 // would need steps against cancellation, overflow or underflow, which double then does not.
+// Long functions stay calls: inlined into every formula that uses them, they doubled its size.
 // The inverse functions are those of Hull, Fairgrieve and Tang ("Implementing the complex arcsine
 // and arccosine functions using exception handling", 1997), as FreeBSD's C library has them.
 
@@ -173,7 +174,7 @@ TENSORA_HD inline Complex<T> tanh(Complex<T> z) {
   return {beta * rho * s / denominator, t / denominator};
 }
 /// exp(z) - 1.
-TENSORA_HD inline Complex<double> expm1(Complex<double> z) {
+[[gnu::noinline]] TENSORA_HD inline Complex<double> expm1(Complex<double> z) {
   if (!isfinite(z.re) || !isfinite(z.im) || z.re > kLargeExponent<double>) {
     const Complex<double> power = exp(z);
     return {power.re - 1, power.im};
@@ -217,7 +218,7 @@ TENSORA_HD inline bool near_unit_circle(double x, double y) {
   return larger > 0.5 && larger < 1.75;
 }
 /// log(|z|) for a number whose parts may be scaled without loss.
-TENSORA_HD inline double log_length(double x, double y) {
+[[gnu::noinline]] TENSORA_HD inline double log_length(double x, double y) {
   if (isinf(x) || isinf(y)) return hypot(x, y);
   if (near_unit_circle(x, y)) return log1p(exact_sum_of_squares(-1, x, y)) / 2;
   const double larger = abs(x) < abs(y) ? abs(y) : abs(x);
@@ -225,7 +226,7 @@ TENSORA_HD inline double log_length(double x, double y) {
   if (larger < 0x1p-960) return log(hypot(x * 0x1p128, y * 0x1p128)) - 128 * kComplexLn2;
   return log(hypot(x, y));
 }
-TENSORA_HD inline float log_length(float x, float y) {
+[[gnu::noinline]] TENSORA_HD inline float log_length(float x, float y) {
   if (isinf(x) || isinf(y)) return hypot(x, y);
   // In double the squares are exact and the larger one minus 1 is, too.
   const double a = x, b = y, larger = abs(a) < abs(b) ? b : a, smaller = abs(a) < abs(b) ? a : b;
@@ -239,7 +240,7 @@ TENSORA_HD inline Complex<T> log(Complex<T> z) {
   return {log_length(z.re, z.im), atan2(z.im, z.re)};
 }
 /// log(1 + z).
-TENSORA_HD inline Complex<double> log1p(Complex<double> z) {
+[[gnu::noinline]] TENSORA_HD inline Complex<double> log1p(Complex<double> z) {
   const double right = 1 + z.re, angle = atan2(z.im, right);
   if (near_unit_circle(right, z.im) && isfinite(z.re))
     return {log1p(exact_sum_of_squares(2 * z.re, z.re, z.im)) / 2, angle};
@@ -257,7 +258,7 @@ TENSORA_HD inline Complex<T> xlogy(Complex<T> x, Complex<T> y) {
 
 /// The root with a real part that is not negative. The larger of its parts comes from a sum
 /// without cancellation, the other from the product of both, im / 2.
-TENSORA_HD inline Complex<double> sqrt(Complex<double> z) {
+[[gnu::noinline]] TENSORA_HD inline Complex<double> sqrt(Complex<double> z) {
   if (z.re == 0 && z.im == 0) return {0.0, z.im};
   if (isinf(z.im)) return {abs(z.im), z.im};
   if (isinf(z.re)) {
@@ -314,7 +315,7 @@ TENSORA_HD inline double inverse_real_part(double x, double y, double r, double 
   if (y < 1) return x / sqrt((1 - y) * (1 + y));
   return log1p((y - 1) + sqrt((y - 1) * (y + 1)));
 }
-TENSORA_HD inline InverseParts inverse_parts(double x, double y) {
+[[gnu::noinline]] TENSORA_HD inline InverseParts inverse_parts(double x, double y) {
   const double r = hypot(x, y + 1), s = hypot(x, y - 1);
   const double mean = (r + s) / 2, a = mean < 1 ? 1 : mean;
   const double real = inverse_real_part(x, y, r, s, a);
@@ -334,7 +335,7 @@ TENSORA_HD inline bool is_large(Complex<double> z) {
 }
 TENSORA_HD inline bool is_small(Complex<double> z) { return abs(z.re) < 9e-9 && abs(z.im) < 9e-9; }
 
-TENSORA_HD inline Complex<double> asinh(Complex<double> z) {
+[[gnu::noinline]] TENSORA_HD inline Complex<double> asinh(Complex<double> z) {
   if (isnan(z.re) || isnan(z.im)) {
     if (isinf(z.re)) return z;
     if (isinf(z.im)) return {abs(z.im), z.re};
@@ -349,8 +350,8 @@ TENSORA_HD inline Complex<double> asinh(Complex<double> z) {
   const InverseParts parts = inverse_parts(abs(z.re), abs(z.im));
   return {copysign(parts.real, z.re), copysign(atan2(parts.opposite, parts.adjacent), z.im)};
 }
-TENSORA_HD inline Complex<double> asin(Complex<double> z) { return swapped(asinh(swapped(z))); }
-TENSORA_HD inline Complex<double> acos(Complex<double> z) {
+[[gnu::noinline]] TENSORA_HD inline Complex<double> asin(Complex<double> z) { return swapped(asinh(swapped(z))); }
+[[gnu::noinline]] TENSORA_HD inline Complex<double> acos(Complex<double> z) {
   if (isnan(z.re) || isnan(z.im)) {
     if (isinf(z.re)) return {z.im, -abs(z.re)};
     if (isinf(z.im)) return {z.re, -z.im};
@@ -366,7 +367,7 @@ TENSORA_HD inline Complex<double> acos(Complex<double> z) {
   const InverseParts parts = inverse_parts(abs(z.im), abs(z.re));
   return {atan2(parts.adjacent, copysign(parts.opposite, z.re)), copysign(parts.real, -z.im)};
 }
-TENSORA_HD inline Complex<double> acosh(Complex<double> z) {
+[[gnu::noinline]] TENSORA_HD inline Complex<double> acosh(Complex<double> z) {
   const Complex<double> angle = acos(z);
   if (isnan(angle.re)) return {abs(angle.im), angle.re};
   if (isnan(angle.im)) return {angle.im, z.re == 0 ? kComplexHalfPi : angle.im};
@@ -378,7 +379,7 @@ TENSORA_HD inline double real_of_reciprocal(Complex<double> z) {
   const double most = maximum(abs(z.re), abs(z.im)), x = z.re / most, y = z.im / most;
   return x / (x * x + y * y) / most;
 }
-TENSORA_HD inline Complex<double> atanh(Complex<double> z) {
+[[gnu::noinline]] TENSORA_HD inline Complex<double> atanh(Complex<double> z) {
   const double width = abs(z.re), height = abs(z.im);
   if (z.im == 0 && width <= 1) return {atanh(z.re), z.im};
   if (z.re == 0) return {z.re, atan(z.im)};
