@@ -350,7 +350,9 @@ TENSORA_HD inline bool is_small(Complex<double> z) { return abs(z.re) < 9e-9 && 
   const InverseParts parts = inverse_parts(abs(z.re), abs(z.im));
   return {copysign(parts.real, z.re), copysign(atan2(parts.opposite, parts.adjacent), z.im)};
 }
-[[gnu::noinline]] TENSORA_HD inline Complex<double> asin(Complex<double> z) { return swapped(asinh(swapped(z))); }
+[[gnu::noinline]] TENSORA_HD inline Complex<double> asin(Complex<double> z) {
+  return swapped(asinh(swapped(z)));
+}
 [[gnu::noinline]] TENSORA_HD inline Complex<double> acos(Complex<double> z) {
   if (isnan(z.re) || isnan(z.im)) {
     if (isinf(z.re)) return {z.im, -abs(z.re)};

@@ -56,8 +56,7 @@ inline constexpr DType kBool = DType::boolean, kUInt8 = DType::uint8, kInt8 = DT
                        kFloat32 = DType::float32, kFloat64 = DType::float64,
                        kComplex64 = DType::complex64, kComplex128 = DType::complex128,
                        kFloat8E4M3 = DType::float8_e4m3fn, kFloat8E5M2 = DType::float8_e5m2,
-                       kUInt16 = DType::uint16, kUInt32 = DType::uint32,
-                       kUInt64 = DType::uint64,
+                       kUInt16 = DType::uint16, kUInt32 = DType::uint32, kUInt64 = DType::uint64,
                        kQ4_0 = DType::q4_0, kQ4_1 = DType::q4_1, kQ5_0 = DType::q5_0,
                        kQ5_1 = DType::q5_1, kQ8_0 = DType::q8_0, kQ2_K = DType::q2_k,
                        kQ3_K = DType::q3_k, kQ4_K = DType::q4_k, kQ5_K = DType::q5_k,
@@ -146,12 +145,10 @@ constexpr bool is_quantized(DType dtype) {
 constexpr bool is_wide_unsigned(DType dtype) {
   return dtype == kUInt16 || dtype == kUInt32 || dtype == kUInt64;
 }
-/// The signed type of a wide unsigned type's size, for what only moves bits; any other dtype itself.
+/// The signed type of a wide unsigned type's size, for what only moves bits; any other dtype
+/// itself.
 constexpr DType signed_dtype(DType dtype) {
-  return dtype == kUInt16   ? kInt16
-         : dtype == kUInt32 ? kInt32
-         : dtype == kUInt64 ? kInt64
-                            : dtype;
+  return dtype == kUInt16 ? kInt16 : dtype == kUInt32 ? kInt32 : dtype == kUInt64 ? kInt64 : dtype;
 }
 /// Whether gradients of such numbers exist.
 constexpr bool is_differentiable(DType dtype) {

@@ -68,8 +68,8 @@ struct PointwiseBase {
   static constexpr bool divides = false;      // integers by the second operand, which must not be 0
   static constexpr bool complex = false;      // the formulas hold for complex numbers too
   static constexpr bool real_result = false;  // and give a real number of a complex one
-  static constexpr bool chooses = false;      // reads and selects values: also dtypes that only store
-  static constexpr bool wraps = false;        // exact modulo 2^n: also uint16, uint32 and uint64
+  static constexpr bool chooses = false;  // reads and selects values: also dtypes that only store
+  static constexpr bool wraps = false;    // exact modulo 2^n: also uint16, uint32 and uint64
   static constexpr bool full_on_gpu = false;  // under autocast GPUs compute it in float32
   static constexpr unsigned saves_a = kNothing, saves_b = kNothing, saves_c = kNothing;
   // Where the op suite draws its samples from, and whether finite differences make sense there.

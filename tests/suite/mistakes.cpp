@@ -13,9 +13,7 @@ void add_memory_mistakes(Cases& cases) {
     empty({int64_t{1} << 40, int64_t{1} << 40}, {.device = device()});
   });
   cases.error("empty", "a negative size", "negative", [] { empty({2, -1}, {.device = device()}); });
-  cases.error("empty", "17 dims", "at most 16 dimensions", [] {
-    empty(Shape::filled(17, 1));
-  });
+  cases.error("empty", "17 dims", "at most 16 dimensions", [] { empty(Shape::filled(17, 1)); });
   cases.error("zeros", "2^60 bytes", "out of memory",
               [] { zeros({int64_t{1} << 58}, {.device = device()}); });
   cases.error("add", "a broadcast result of 2^60 bytes", "out of memory", [] {

@@ -175,9 +175,8 @@ void add_errors(Cases& cases) {
   cases.error("reshape", "wrong count", "reshape: shape [5] is invalid for 6 elements", [] {
     reshape(zeros({2, 3}), {5});
   });
-  cases.error("reshape", "too many dims", "at most 16 dimensions", [] {
-    reshape(zeros({1}), Shape::filled(17, 1));
-  });
+  cases.error("reshape", "too many dims", "at most 16 dimensions",
+              [] { reshape(zeros({1}), Shape::filled(17, 1)); });
   cases.error("flatten", "dim out of range", "flatten: dimension out of range", [] {
     flatten(zeros({2, 3}), 0, 2);
   });
@@ -202,9 +201,8 @@ void add_errors(Cases& cases) {
   });
   cases.error("unsqueeze", "dim out of range", "unsqueeze: dimension out of range",
               [] { unsqueeze(zeros({3}), 2); });
-  cases.error("unsqueeze", "too many dims", "at most 16 dimensions", [] {
-    unsqueeze(zeros(Shape::filled(16, 1)), 0);
-  });
+  cases.error("unsqueeze", "too many dims", "at most 16 dimensions",
+              [] { unsqueeze(zeros(Shape::filled(16, 1)), 0); });
 }
 
 }  // namespace
