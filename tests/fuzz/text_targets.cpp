@@ -57,7 +57,8 @@ void grammar(std::string_view input) { follow(Grammar::parse(input)); }
 std::vector<std::string> grammars() {
   return {
       json_grammar(), "root ::= \"yes\" | \"no\" [.!]{0,3}\n",
-      "root ::= a+ # more\na ::= [^\\x00-\\x1f\\u4e00-\\u9fff] | b? .\nb ::= (\"(\" b \")\")*\n"};
+      "root ::= a+ # more\na ::= [^\\x00-\\x1f\\u4e00-\\u9fff] | b? .\nb ::= (\"(\" b \")\")*\n",
+      "root ::= <[65]> (!<[66]>)* <[66]> (\"ab\" | \"a\" [0-9] | \"abc\")\n"};
 }
 
 void json_schema(std::string_view input) { follow(Grammar::parse(json_schema_to_grammar(input))); }
@@ -69,7 +70,10 @@ std::vector<std::string> schemas() {
           R"({"anyOf": [{"const": {"x": 1}}, {"$ref": "#/$defs/d"}],
              "$defs": {"d": {"type": ["number", "null"]}}})",
           R"({"type": "string", "pattern": "^[a-z]{2,4}(-\\d+)?$"})",
-          R"({"type": "string", "format": "date-time"})"};
+          R"({"type": "string", "format": "date-time"})",
+          R"({"allOf": [{"type": "number", "minimum": -1.25}, {"exclusiveMaximum": 3}]})",
+          R"({"$ref": "#/$defs/e", "minItems": 1, "$defs": {"e": {"items": {"enum": [1, 2, "x"]},
+             "uniqueItems": true}}})"};
 }
 
 // The first line is the expression, the rest the text.
