@@ -8,6 +8,7 @@
 #include "tensora/base/utf8.h"
 #include "tensora/llm/metadata.h"
 #include "tensora/llm/tokenizer/bpe_tokenizer.h"
+#include "tensora/llm/tokenizer/hugging_face_classes.h"
 #include "tensora/llm/tokenizer/normalizer.h"
 #include "tensora/llm/tokenizer/pattern.h"
 #include "tensora/llm/tokenizer/stream_decoder.h"
@@ -197,6 +198,34 @@ TEST(Normalizers, MarksAndUnassigned) {
   EXPECT_EQ(cleaned("a\tb\u2028c\u00A0d\x0B"), "a b c d");
   const auto plain = normalizing::bert({.clean = false, .chinese = false, .lowercase = false});
   EXPECT_EQ(plain("\u00E9\u0939\u093F\u094D"), "e\u0939\u093F");  // Mn goes, Mc stays
+}
+
+// All code points, by their number and their sum: what tokenizers 0.23 takes away or cuts at.
+TEST(Normalizers, ClassesAreThoseOfHuggingFace) {
+  struct Sum {
+    int64_t count = 0, sum = 0;
+    bool operator==(const Sum&) const = default;
+  };
+  const Pattern punctuation(bert_punctuation());
+  Pattern::Memory memory;
+  Sum stripped, accents, control, signs;
+  const auto add = [](Sum& sum, uint32_t code, bool in) {
+    if (in) ++sum.count, sum.sum += code;
+  };
+  for (uint32_t code = 0; code < 0x110000; ++code) {
+    if (code >= 0xD800 && code <= 0xDFFF) continue;
+    add(stripped, code, is_stripped_accent(code));
+    add(accents, code, is_bert_accent(code));
+    // Three of them become blanks before.
+    add(control, code, is_bert_control(code) && code != '\t' && code != '\n' && code != '\r');
+    std::string text;
+    append_utf8(text, code);
+    add(signs, code, punctuation.match(text, 0, memory) == text.size());
+  }
+  EXPECT_EQ(stripped, (Sum{2097, 286880651}));
+  EXPECT_EQ(accents, (Sum{1567, 262554314}));
+  EXPECT_EQ(control, (Sum{137681, 137913084793}));
+  EXPECT_EQ(signs, (Sum{726, 20675981}));
 }
 
 // A file may call the end of a turn an ordinary added token, as Phi-3 does with </s>: a user who

@@ -58,7 +58,7 @@ void add_parts(GgufContents& contents, const std::string& path) {
   if (count == 1) return;
   const int64_t number = metadata.get_or("split.no", 0);
   check(count >= 1 && count <= kMostParts && number >= 0 && number < count,
-        "it says that it is part ", number + 1, " of ", count);
+        "it says that it is part ", number, " of ", count, ", counted from 0");
   check(number == 0, "it is part ", number + 1, " of ", count, " of a model; open the first one");
   for (int64_t part = 1; part < count; ++part) {
     const std::string name = part_name(path, part, count);
@@ -67,8 +67,8 @@ void add_parts(GgufContents& contents, const std::string& path) {
       const GgufHeader header = parse_gguf(file->bytes());
       check(header.metadata.get_or("split.no", -1) == part &&
                 header.metadata.get_or("split.count", -1) == count,
-            "expected part ", part + 1, " of ", count, " by its keys, got ",
-            header.metadata.get_or("split.no", -1) + 1, " of ",
+            "expected part ", part, " of ", count, " by its keys, counted from 0, got ",
+            header.metadata.get_or("split.no", -1), " of ",
             header.metadata.get_or("split.count", -1));
       add_file(contents, file, header);
     });

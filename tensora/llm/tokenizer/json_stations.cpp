@@ -5,6 +5,7 @@
 #include "tensora/base/check.h"
 #include "tensora/base/utf8.h"
 #include "tensora/llm/tokenizer/base64.h"
+#include "tensora/llm/tokenizer/hugging_face_classes.h"
 #include "tensora/llm/tokenizer/pre_tokenizers.h"
 
 namespace tensora::llm {
@@ -256,7 +257,7 @@ void add_pre_tokenizer(const json& part, PreTokenizer& out, bool& byte_level) {
   } else if (type == "WhitespaceSplit") {
     add({.pattern = pattern(R"(\s+)"), .matches = Matches::removed});
   } else if (type == "Punctuation") {
-    add({.pattern = pattern(kPunctuation),
+    add({.pattern = pattern(bert_punctuation()),
          .matches = matches_named(json_text(part, "behavior", "Isolated"))});
   } else if (type == "BertPreTokenizer") {
     add_bert_words(out);

@@ -5,6 +5,7 @@
 
 #include "tensora/base/check.h"
 #include "tensora/base/utf8.h"
+#include "tensora/llm/tokenizer/hugging_face_classes.h"
 #include "tensora/llm/tokenizer/unicode_classes.h"
 #include "tensora/llm/tokenizer/vocabulary.h"
 #include "tensora/llm/tokenizer/word_scanner.h"
@@ -60,14 +61,8 @@ bool is_ideograph(uint32_t code) {
 std::string clean(std::string_view text) {
   std::string out;
   for_each_character(text, [&](uint32_t code, std::string_view bytes) {
-    const UnicodeCategory kind = unicode_category(code);
     const bool line = code == '\t' || code == '\n' || code == '\r';
-    // Format characters that are newer than the tables of Hugging Face's tokenizers stay.
-    const bool newer = (code >= 0x890 && code <= 0x891) || code == 0x8E2 || code == 0x110CD ||
-                       (code >= 0x13430 && code <= 0x1343F);
-    const bool control = kind == UnicodeCategory::Cc || kind == UnicodeCategory::Co ||
-                         (kind == UnicodeCategory::Cf && !newer);
-    const bool other = control || code == 0xFFFD || code == kInvalidUtf8;
+    const bool other = code == kInvalidUtf8 || is_bert_control(code);
     if (line || (!other && is_space(code)))
       out += ' ';
     else if (!other)
@@ -80,14 +75,9 @@ template <class Goes>
 std::string without(std::string_view text, const Goes& goes) {
   std::string out;
   for_each_character(text, [&](uint32_t code, std::string_view bytes) {
-    if (!goes(unicode_category(code))) out += bytes;
+    if (!goes(code)) out += bytes;
   });
   return out;
-}
-
-bool is_nonspacing(UnicodeCategory kind) { return kind == UnicodeCategory::Mn; }
-bool is_mark(UnicodeCategory kind) {
-  return kind == UnicodeCategory::Mn || kind == UnicodeCategory::Mc || kind == UnicodeCategory::Me;
 }
 
 // The trie of the Darts library: a unit per edge, and the children of a node share a block of
@@ -207,7 +197,7 @@ Normalizer::Step strip(bool left, bool right) {
 }
 
 Normalizer::Step strip_accents() {
-  return [](const std::string& text) { return without(text, is_mark); };
+  return [](const std::string& text) { return without(text, is_stripped_accent); };
 }
 
 Normalizer::Step bert(const BertOptions& options) {
@@ -223,7 +213,7 @@ Normalizer::Step bert(const BertOptions& options) {
       });
       text = std::move(out);
     }
-    if (options.strip_accents) text = without(to_form(text, UnicodeForm::nfd), is_nonspacing);
+    if (options.strip_accents) text = without(to_form(text, UnicodeForm::nfd), is_bert_accent);
     return options.lowercase ? to_lower(text) : text;
   };
 }

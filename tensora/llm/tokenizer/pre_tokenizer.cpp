@@ -4,6 +4,7 @@
 
 #include "tensora/base/check.h"
 #include "tensora/llm/tokenizer/byte_letters.h"
+#include "tensora/llm/tokenizer/hugging_face_classes.h"
 #include "tensora/llm/tokenizer/normalizer.h"
 #include "tensora/llm/tokenizer/word_scanner.h"
 
@@ -100,7 +101,7 @@ void add_bert_words(PreTokenizer& pre_tokenizer) {
   using Split = PreTokenizer::Split;
   pre_tokenizer.add(Split{.pattern = std::make_shared<const Pattern>(R"(\s+)"),
                           .matches = PreTokenizer::Matches::removed});
-  pre_tokenizer.add(Split{.pattern = std::make_shared<const Pattern>(kPunctuation)});
+  pre_tokenizer.add(Split{.pattern = std::make_shared<const Pattern>(bert_punctuation())});
 }
 
 }  // namespace tensora::llm

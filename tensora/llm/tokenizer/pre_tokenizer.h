@@ -49,8 +49,6 @@ class PreTokenizer {
   std::vector<Step> steps_;
 };
 
-/// A single sign of punctuation.
-inline constexpr std::string_view kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
 /// BERT's words: white space is dropped, and punctuation stands alone.
 void add_bert_words(PreTokenizer& pre_tokenizer);
 
