@@ -53,6 +53,14 @@ TEST(ExtremeSizes, WindowsLargerThanTheirInput) {
   }
 }
 
+TEST(ExtremeSizes, AdaptiveResultsWithoutElements) {
+  for (const auto pool : {adaptive_avg_pool2d, adaptive_max_pool2d}) {
+    const Tensor x = image(2).requires_grad_();
+    pool(x, Shape{int64_t{1} << 33, 0}).sum().backward();
+    EXPECT_EQ(x.grad().abs().sum().item<double>(), 0);
+  }
+}
+
 TEST(ExtremeSizes, OtherOpsRefuseWhatOverflows) {
   const Tensor x = image(2), weight = ones({3, 3, 2, 2});
   const auto fails = [](auto body) { EXPECT_NE(error_of(body), ""); };

@@ -140,6 +140,9 @@ constinit OpDef<AvgPoolAttrs> avg_pool_op = define(Op<AvgPoolAttrs>{
     .reference = avg_pool_reference,
     .vjp =
         [](Vjp& vjp, const AvgPoolAttrs& attrs) {
+          if (const Tensor none = pool::gradient_of_none(vjp.grad(), vjp.input_sizes(0));
+              none.defined())
+            return vjp.set(0, none);
           AvgPoolBackwardAttrs backward;
           static_cast<AvgPoolAttrs&>(backward) = attrs;
           backward.sizes = vjp.input_sizes(0);

@@ -47,6 +47,8 @@ Tensors max_pool_reference(Args in, const MaxPoolAttrs& attrs) {
 
 void max_pool_vjp(Vjp& vjp, const MaxPoolAttrs& attrs) {
   check(attrs.return_indices, "max_pool: the gradient needs return_indices");
+  if (const Tensor none = pool::gradient_of_none(vjp.grad(0), vjp.input_sizes(0)); none.defined())
+    return vjp.set(0, none);
   const Tensor indices = vjp.output(1);
   MaxPoolBackwardAttrs backward;
   static_cast<PoolAttrs&>(backward) = attrs;

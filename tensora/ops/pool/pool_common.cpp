@@ -6,6 +6,7 @@
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/copy/memory_format.h"
+#include "tensora/ops/creation/empty.h"
 #include "tensora/ops/creation/tensor.h"
 #include "tensora/ops/index/index_select.h"
 #include "tensora/ops/operators.h"
@@ -125,6 +126,11 @@ View as_five_dims(const View& view, int pooled) {
 Tensor in_layout(const Tensor& x, bool channels_last) {
   if (!channels_last) return contiguous(x);
   return contiguous(x, x.dim() == 4 ? MemoryFormat::channels_last : MemoryFormat::channels_last_3d);
+}
+
+Tensor gradient_of_none(const Tensor& grad, const Shape& input_sizes) {
+  if (grad.numel() > 0) return {};
+  return zeros(input_sizes, {.dtype = grad.dtype(), .device = grad.device()});
 }
 
 Shape check_pool(const Infer& infer, const PoolAttrs& attrs) {

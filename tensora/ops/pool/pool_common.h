@@ -34,6 +34,9 @@ inline Strides layout_strides(const Shape& sizes, bool channels_last) {
 }
 /// The same elements in that layout; for the definitions in other ops.
 Tensor in_layout(const Tensor& x, bool channels_last);
+/// The gradient of a result without elements, which may be huge in its other dims; undefined for
+/// others.
+Tensor gradient_of_none(const Tensor& grad, const Shape& input_sizes);
 /// Checks input and attributes; the result's sizes.
 Shape check_pool(const Infer& infer, const PoolAttrs& attrs);
 
