@@ -8,8 +8,8 @@
 
 #include "tensora/base/thread_pool.h"
 #include "tensora/dispatch/build_info.h"
+#include "tensora/llm/backends/native_backend.h"
 #include "tensora/llm/benchmark.h"
-#include "tensora/llm/engine.h"
 #include "tensora/llm/gguf/gguf_export.h"
 #include "tensora/llm/model_file.h"
 #include "tensora/train/chart.h"
@@ -77,10 +77,10 @@ void print(const std::string& text) {
 }
 
 // How fast a model reads and writes here.
-void print_speeds(const std::shared_ptr<const llm::Model>& model, int64_t tokens) {
+void print_speeds(llm::FrameworkBackend& backend, int64_t tokens) {
   for (const llm::BenchTest& test :
        {llm::BenchTest{.prompt = tokens}, llm::BenchTest{.generate = tokens}}) {
-    const llm::BenchSamples samples = llm::run_benchmark(model, test, {.repetitions = 3});
+    const llm::BenchSamples samples = llm::run_benchmark(backend, test, {.repetitions = 3});
     const llm::Spread speed = llm::spread_of(samples.speeds(test));
     print(concat("  ", test.name(), ": ", train::figure_text(speed.mean), " tokens per second"));
   }
@@ -90,18 +90,19 @@ void print_speeds(const std::shared_ptr<const llm::Model>& model, int64_t tokens
 void tell_from_gguf(const std::string& folder) {
   const std::string path = folder + "/stories.gguf";
   llm::export_gguf(llm::ModelFile::open(folder + "/model"), path);
-  const llm::EngineParts parts = llm::load_parts(llm::ModelFile::open(path));
-  llm::Engine engine(parts);
-  const auto start = parts.tokenizer->find("<|endoftext|>");
+  llm::NativeBackend backend{Device()};
+  backend.load_model(path, {});
+  backend.load_tokenizer(path);
+  const auto start = backend.tokenizer()->find("<|endoftext|>");
   check(start.has_value(), path, ": the token that begins a story is missing");
   print("\nExported to " + path + ", which the inference engine loads and tells:\n");
-  const llm::Completion story = engine.generate(
+  const llm::Completion story = backend.generate(
       {.tokens = {*start}, .sampling = {.temperature = 0.7, .seed = kSeed}, .max_tokens = 200});
   print("  " + story.text + "\n");
   print(concat("  ", story.usage.completion_tokens, " tokens, ",
                train::figure_text(story.predicted_per_second()), " per second, the first after ",
                train::figure_text(story.timings.first_token * 1e3), " ms"));
-  print_speeds(parts.model, std::min<int64_t>(64, parts.model->positions() / 2));
+  print_speeds(backend, std::min<int64_t>(64, backend.model_info().positions / 2));
 }
 
 int run(bool brief, const std::string& folder) {
