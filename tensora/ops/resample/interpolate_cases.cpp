@@ -130,6 +130,31 @@ void add_area(Cases& cases) {
                  }});
 }
 
+void add_bytes(Cases& cases) {
+  const Sample bytes{"", {1, 2, 3, 4}, {6, 3}, "nearest"};
+  cases.add({.op = "resize",
+             .name = "bytes",
+             .inputs = {{.sizes = {1, 2, 3, 4}, .low = 0, .high = 255}},
+             .run = [=](In x) { return one(run_sample(x[0], bytes)); },
+             .reference = [=](Arrays x) { return one(resized(x[0], bytes)); },
+             .dtypes = {kUInt8}});
+  cases.add({.op = "resize",
+             .name = "bytes, rounded after each dim",
+             .inputs = {{.sizes = {1, 1, 2, 2}, .values = {0, 100, 200, 255}}},
+             .run =
+                 [](In x) {
+                   return one(interpolate(x[0], Shape{3, 3}, {}, "bilinear", true));
+                 },
+             .reference =
+                 [](Arrays) {
+                   Array out(Shape{1, 1, 3, 3});
+                   out.values = {0, 50, 100, 100, 139, 178, 200, 228, 255};
+                   return one(out);
+                 },
+             .dtypes = {kUInt8},
+             .opt_out = {{Mode::view, "the reference belongs to the listed values"}}});
+}
+
 }  // namespace
 
 void interpolate_cases(Cases& cases) {
@@ -166,13 +191,7 @@ void interpolate_cases(Cases& cases) {
                .opt_out = sample.sizes.numel() > 2000
                               ? std::map<Mode, std::string>{{Mode::grad, "is large"}}
                               : std::map<Mode, std::string>{}});
-  const Sample bytes{"", {1, 2, 3, 4}, {6, 3}, "nearest"};
-  cases.add({.op = "resize",
-             .name = "bytes",
-             .inputs = {{.sizes = {1, 2, 3, 4}, .low = 0, .high = 255}},
-             .run = [=](In x) { return one(run_sample(x[0], bytes)); },
-             .reference = [=](Arrays x) { return one(resized(x[0], bytes)); },
-             .dtypes = {kUInt8}});
+  add_bytes(cases);
   add_area(cases);
   const auto x = [] { return zeros({1, 2, 4, 4}); };
   cases.error("interpolate", "neither", "give either size or scale_factor, not neither",
@@ -195,21 +214,6 @@ void interpolate_cases(Cases& cases) {
   cases.error("interpolate", "integers", "expected a floating-point dtype", [] {
     interpolate(zeros({1, 1, 2}, {.dtype = kInt32}), Shape{3});
   });
-  cases.add({.op = "resize",
-             .name = "bytes, rounded after each dim",
-             .inputs = {{.sizes = {1, 1, 2, 2}, .values = {0, 100, 200, 255}}},
-             .run =
-                 [](In x) {
-                   return one(interpolate(x[0], Shape{3, 3}, {}, "bilinear", true));
-                 },
-             .reference =
-                 [](Arrays) {
-                   Array out(Shape{1, 1, 3, 3});
-                   out.values = {0, 50, 100, 100, 139, 178, 200, 228, 255};
-                   return one(out);
-                 },
-             .dtypes = {kUInt8},
-             .opt_out = {{Mode::view, "the reference belongs to the listed values"}}});
 }
 
 }  // namespace tensora::suite
