@@ -40,7 +40,7 @@ class Layer : public Module {
   Layer(const Layer& other) : Module(other) { enlist(sizeof(Self)); }
   Layer(Layer&& other) noexcept : Module(std::move(other)) { enlist(sizeof(Self)); }
   Layer& operator=(const Layer&) = default;
-  Layer& operator=(Layer&&) = default;
+  Layer& operator=(Layer&&) = default;  // NOLINT: throws where an assignment is ambiguous
   ~Layer() override = default;
 
   template <class... Args>
