@@ -54,11 +54,13 @@ TrainerOutcome Trainer::run() {
   if (first == 0) look(0, bar);
   model_.train();
   int64_t saved = first;
-  for (int64_t at = first + 1; at <= options_.steps && !StopOnSignal::requested(); ++at) {
+  // Read once per step: a signal after that ends the next step, whose checkpoint is written.
+  bool stop = StopOnSignal::requested();
+  for (int64_t at = first + 1; at <= options_.steps && !stop; ++at) {
     step(at);
     outcome_.step = at;
-    const bool stop = at == options_.steps || StopOnSignal::requested();
-    const bool checkpoint = is_due(at, options_.checkpoint_every) || stop;
+    stop = StopOnSignal::requested();
+    const bool checkpoint = is_due(at, options_.checkpoint_every) || stop || at == options_.steps;
     // On a GPU the losses of some steps are read together, so that it need not
     // wait for the host.
     if (checkpoint || pending_.front().loss.is_cpu() || pending_.size() >= 16) note_losses(bar);
