@@ -65,5 +65,5 @@ if(build_cuda)
   # has everything else.
   target_link_libraries(tensora_cuda PUBLIC tensora PRIVATE dl)
   # See Note [Hardening].
-  target_link_options(tensora_cuda PRIVATE $<$<CONFIG:Release>:-Wl,-s> -Wl,-z,relro,-z,now)
+  target_link_options(tensora_cuda PRIVATE $<$<CONFIG:Release>:-Wl,-s> ${hardened_link})
 endif()
