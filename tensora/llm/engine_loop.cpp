@@ -107,10 +107,23 @@ void Engine::Loop::run() {
   while (take_mail()) {
     end_unwanted();
     if (!jobs_.empty()) step();
+    tell_listeners();
   }
   const auto closed = std::make_exception_ptr(Error("engine: closed before the answer ended"));
   for (const auto& job : jobs_) fail(*job, closed);
   remove_ended();
+  tell_listeners();
+}
+
+void Engine::Loop::has_news(const Job& job) {
+  const auto& listener = job.request.listener;
+  if (listener && std::find(listeners_.begin(), listeners_.end(), listener) == listeners_.end())
+    listeners_.push_back(listener);
+}
+
+void Engine::Loop::tell_listeners() {
+  for (const auto& listener : listeners_) listener->on_step();
+  listeners_.clear();
 }
 
 // New requests become jobs; waits for one where there is nothing to do. False: closing.
@@ -314,6 +327,7 @@ bool Engine::Loop::take_token(Job& job, Sampled sampled, Clock::time_point now) 
     job.result.text += text;
   }
   job.state->add(text, std::move(sampled));
+  has_news(job);
   if (is_end || job.stops.stopped())
     end(job, FinishReason::stop);
   else if (usage.completion_tokens == job.request.max_tokens)
@@ -391,6 +405,7 @@ void Engine::Loop::remove_ended() {
     scheduler_.remove(*job);
     if (drafter_) drafter_->forget(*job);
     count_request(job->result.usage);
+    has_news(*job);
     if (job->error)
       job->state->fail(job->error);
     else

@@ -76,6 +76,8 @@ class Engine::Loop {
   void end(Job& job, FinishReason reason);
   void fail(Job& job, const std::exception_ptr& error);
   void remove_ended();
+  void has_news(const Job& job);
+  void tell_listeners();
   void count_request(const Usage& usage);
   void count_step(Clock::time_point began);
 
@@ -93,6 +95,7 @@ class Engine::Loop {
   int64_t steps_at_once_ = 1;    // that the current one stands for
   std::vector<int64_t> chosen_;  // tokens of each row, of all these steps
   Clock::time_point began_ = {};
+  std::vector<std::shared_ptr<StepListener>> listeners_;  // to be told after this step
 
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable mail_;

@@ -63,6 +63,14 @@ std::optional<Piece> Generation::next() {
   return std::exchange(state_->pending, {});
 }
 
+std::optional<Piece> Generation::take() {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->error) std::rethrow_exception(state_->error);
+  if (!state_->has_pending) return std::nullopt;
+  state_->has_pending = false;
+  return std::exchange(state_->pending, {});
+}
+
 Completion Generation::wait() {
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->done; });

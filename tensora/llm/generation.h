@@ -20,7 +20,11 @@ class Generation {
 
   /// Waits for the next part of the answer; none: it has ended. Throws what went wrong.
   std::optional<Piece> next();
-  /// Waits for that, but no longer than some seconds; whether `next` would not wait now.
+  /// The next part of the answer if there is one already; does not wait. None, and `is_done`: it
+  /// has ended. Throws what went wrong.
+  std::optional<Piece> take();
+  /// Waits for a part or the end, but no longer than some seconds; whether `next` would not wait
+  /// now.
   bool is_ready(double seconds);
   /// Waits for the end and returns all of it. Throws what went wrong. A cancelled request ends
   /// with what it had.

@@ -14,6 +14,17 @@ namespace tensora::llm {
 
 class LoraAdapter;
 
+/// Told on the engine's thread that requests have something new: once after each step, however many
+/// of the requests that name it have. It must return quickly.
+class StepListener {
+ public:
+  StepListener() = default;
+  StepListener(const StepListener&) = delete;
+  StepListener& operator=(const StepListener&) = delete;
+  virtual ~StepListener() = default;
+  virtual void on_step() noexcept = 0;
+};
+
 /// What happens to a text that does not fit the context. Nothing is dropped without being told:
 /// see Usage.
 enum class Overflow : uint8_t {
@@ -45,6 +56,8 @@ struct Request {
   bool shows_special = false;  // control tokens are part of the text
   std::shared_ptr<const LoraAdapter> adapter = nullptr;
   double adapter_scale = 1;
+  std::shared_ptr<StepListener> listener =
+      nullptr;  // for those who do not wait in Generation::next
 };
 
 enum class FinishReason : uint8_t {

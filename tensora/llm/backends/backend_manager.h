@@ -56,7 +56,7 @@ class BackendManager {
 
 /// The version of what a framework's library and libtensora share: FrameworkBackend and the types
 /// in its functions. Raised with every change of their layout.
-inline constexpr int kFrameworkAbi = 1;
+inline constexpr int kFrameworkAbi = 2;
 
 /// Opens libtensora_framework_NAME.so, from the folders of TENSORA_FRAMEWORK_PATH or from beside
 /// libtensora.so, and lets it add its entries. The library has two functions:

@@ -1,0 +1,20 @@
+# The server: a static library of its own, which the program and its tests link; libtensora does not
+# grow by it. Beast and Asio are headers, and take long to compile: one source includes them.
+file(GLOB serve_sources CONFIGURE_DEPENDS tensora/serve/*.cpp)
+find_package(nlohmann_json QUIET)
+find_package(Boost 1.74 QUIET)
+find_package(OpenSSL QUIET)
+if(NOT nlohmann_json_FOUND OR NOT Boost_FOUND)
+  message(STATUS "The server is left out: Boost 1.74 or nlohmann_json was not found")
+  return()
+endif()
+add_library(tensora_serve STATIC ${serve_sources})
+set_target_properties(tensora_serve PROPERTIES TENSORA_LEVEL -O2 POSITION_INDEPENDENT_CODE ON)
+target_compile_options(tensora_serve PRIVATE ${untrusted_flags})
+target_include_directories(tensora_serve SYSTEM PRIVATE ${Boost_INCLUDE_DIRS})
+target_link_libraries(tensora_serve PUBLIC tensora nlohmann_json::nlohmann_json
+                                    PRIVATE tensora_flags)
+if(OPENSSL_FOUND)
+  target_link_libraries(tensora_serve PRIVATE OpenSSL::SSL)
+  target_compile_definitions(tensora_serve PRIVATE TENSORA_HAS_TLS)
+endif()

@@ -1,0 +1,80 @@
+#include "tensora/serve/json_fields.h"
+
+#include <gtest/gtest.h>
+
+#include "tensora/base/check.h"
+#include "tensora/serve/router.h"
+
+namespace tensora::serve {
+namespace {
+
+ApiError error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const ApiError& error) {
+    return error;
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {0, ""};
+}
+
+TEST(ParseBody, RefusesWhatIsNoObject) {
+  for (const char* body : {"", "[]", "1", "{", "{\"a\":}", "{\"a\":1}x", "\xff", "{\"a\":NaN}"})
+    EXPECT_EQ(error_of([&] { parse_body(body); }).status, 400) << body;
+}
+
+TEST(ParseBody, RefusesDepthAndNamesGivenTwice) {
+  const auto nested = [](size_t levels) {
+    return concat("{\"a\":", std::string(levels, '['), std::string(levels, ']'), "}");
+  };
+  EXPECT_NO_THROW(parse_body(nested(99)));
+  EXPECT_EQ(error_of([&] { parse_body(nested(100)); }).status, 400);
+  EXPECT_EQ(error_of([&] { parse_body(nested(1000000)); }).status, 400);
+  EXPECT_EQ(error_of([] { parse_body(R"({"a":1,"a":2})"); }).param, "a");
+  EXPECT_NO_THROW(parse_body(R"({"a":{"a":1},"b":[{"a":1},{"a":1}]})"));
+}
+
+TEST(FieldsTest, NamesThePathOfAMistake) {
+  const Json good =
+      Json::parse(R"({"n": 1.5, "t": {"x": "y"}, "s": 3, "big": 18446744073709551615})");
+  Fields fields(good);
+  EXPECT_EQ(error_of([&] { fields.integer("n", 0, 9); }).param, "n");
+  EXPECT_EQ(error_of([&] { fields.integer("s", 0, 2); }).param, "s");
+  EXPECT_EQ(error_of([&] { fields.integer("big"); }).param, "big");
+  EXPECT_EQ(error_of([&] { fields.text("s"); }).param, "s");
+  EXPECT_EQ(error_of([&] { fields.number("s", 0, 2); }).param, "s");
+  EXPECT_EQ(error_of([&] { fields.at("absent"); }).param, "absent");
+  auto inner = *fields.object("t");
+  EXPECT_EQ(error_of([&] { inner.integer("x"); }).param, "t.x");
+  EXPECT_EQ(error_of([&] { inner.choice("x", {"a", "b"}); }).param, "t.x");
+}
+
+TEST(FieldsTest, KnowsWhatNobodyRead) {
+  const Json body = Json::parse(R"({"a": 1, "b": 2.0, "c": null, "d": 3, "e": 4})");
+  Fields fields(body);
+  EXPECT_EQ(fields.integer("a"), 1);
+  EXPECT_EQ(fields.integer("b"), 2);
+  EXPECT_EQ(fields.integer("c"), std::nullopt);
+  fields.accept({"d"});
+  EXPECT_EQ(fields.unread(), std::vector<std::string>{"e"});
+}
+
+TEST(RouterTest, FindsPathsAndSaysWhichMethodsTheyHave) {
+  Router router;
+  router.add({.method = "GET", .path = "/v1/models"});
+  router.add({.method = "GET", .path = "/v1/models/{id}"});
+  router.add({.method = "POST", .path = "/v1/models"});
+  EXPECT_THROW(router.add({.method = "POST", .path = "/v1/models"}), Error);
+  std::string parameter, allowed;
+  EXPECT_EQ(router.find("POST", "/v1/models", parameter, allowed), &router.routes()[2]);
+  EXPECT_EQ(router.find("HEAD", "/v1/models", parameter, allowed), &router.routes()[0]);
+  EXPECT_EQ(router.find("PUT", "/v1/models", parameter, allowed), nullptr);
+  EXPECT_EQ(allowed, "GET, POST");
+  EXPECT_EQ(router.find("GET", "/v1/models/a/b", parameter, allowed), &router.routes()[1]);
+  EXPECT_EQ(parameter, "a/b");
+  EXPECT_EQ(router.find("GET", "/v1/models/", parameter, allowed), nullptr);
+  EXPECT_EQ(router.find("GET", "/v2", parameter, allowed), nullptr);
+}
+
+}  // namespace
+}  // namespace tensora::serve
