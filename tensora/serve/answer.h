@@ -26,10 +26,15 @@ struct ToolUse {
 /// What a dialect makes of a client's request. The text, the tools' calls and the reasoning of each
 /// answer come back as events.
 struct AnswerRequest {
-  std::string model = {};     // as the client named it; empty: the only one
-  llm::Request request = {};  // messages, prompt or tokens; sampling, with grammar or schema
+  std::string model = {};  // as the client named it; empty: the only one
+  /// Messages, prompt or tokens; sampling, with grammar or schema. `tenant` is the client's own
+  /// salt of the prefix cache, which the service puts the key in front of.
+  llm::Request request = {};
+  /// Several prompts instead of the request's own, as tokens. Answers i * n to i * n + n - 1 are
+  /// those of prompt i.
+  std::vector<std::vector<int32_t>> prompts = {};
   ToolUse tools = {};
-  int64_t n = 1;                 // answers
+  int64_t n = 1;                 // answers of each prompt
   bool splits_reasoning = true;  // what a model thinks is reasoning, not text (messages only)
   bool wants_parts = false;      // a stream; otherwise only the end is of interest
   std::string key = {};          // who asks: queues are fair and prefixes shared within a key
@@ -37,6 +42,8 @@ struct AnswerRequest {
 };
 
 enum class AnswerEnd : uint8_t { stop, length, tool_calls, deadline, cancelled };
+
+struct Answer;
 
 /// Something new in one of the answers. Events of an answer come in order: begin, then any of text,
 /// reasoning, call and arguments, then end. The whole answer is nothing but the events put
@@ -48,21 +55,25 @@ struct AnswerEvent {
     reasoning,  // what the model thinks goes on with `text`
     call,       // a call of the tool `name` begins; it is number `call`
     arguments,  // the arguments of that call, JSON, go on with `text`
-    end,
+    end,        // why is in `end`
   };
   Kind kind = Kind::text;
-  int64_t answer = 0;  // from 0 to n - 1
+  int64_t answer = 0;  // from 0 on; set by the service
   std::string text = {};
   int64_t call = 0;
   std::string call_id = {}, name = {};
-  /// If logprobs were asked for: the tokens of this event. All tokens of an answer come, in order.
+  AnswerEnd end = AnswerEnd::stop;
+  /// What is known at the end: usage, timings, seed. Null before.
+  const Answer* whole = nullptr;
+  /// The tokens of this event; their logprobs are NaN unless asked for. All tokens of an answer
+  /// come, in order, the one that ends it included.
   std::vector<llm::Sampled> tokens = {};
 };
 
 struct Answer {
   std::string text = {}, reasoning = {};
   std::vector<llm::ToolCall> calls = {};
-  std::vector<llm::Sampled> text_logprobs = {};  // of all its tokens, if asked for
+  std::vector<llm::Sampled> text_logprobs = {};  // the tokens of the text, if asked for
   AnswerEnd end = AnswerEnd::stop;
   int64_t reasoning_tokens = 0;
   llm::Completion completion = {};  // usage, timings, seed, the stop string that was met

@@ -18,7 +18,9 @@ struct ServedModel {
   int64_t created = 0;  // seconds since 1970, when it was loaded
   std::shared_ptr<llm::FrameworkBackend> backend;
   llm::ModelInfo info;
+  int64_t slots = 8;                                          // answers computed together
   std::shared_ptr<const llm::LoraAdapter> adapter = nullptr;  // under a name of its own
+  double adapter_scale = 1;
 };
 using ServedModelPtr = std::shared_ptr<const ServedModel>;
 
@@ -27,7 +29,19 @@ struct ModelEntry {
   std::string name;
   bool is_loaded = false;
   bool is_alias = false;
-  int64_t created = 0;
+  int64_t created = 0;    // when it was loaded; 0: it is not
+  std::string root = {};  // of an alias or an adapter: the model that it stands for
+};
+
+/// What the service is doing.
+struct ServiceLoad {
+  int64_t answers = 0;  // open, queued ones included
+  int64_t queued = 0;   // of these, wait for a place in their engine
+  int64_t streams = 0;  // open requests that want parts
+  int64_t paused = 0;   // streams whose client reads too slowly
+  uint64_t unsent_bytes = 0;
+  bool is_ready = false;  // a model is loaded, and new requests are taken
+  bool is_draining = false;
 };
 
 /// The engines behind the server: models by name, answers, embeddings. All functions may be called
@@ -48,6 +62,17 @@ class Service {
   /// thread that delivers. Throws ApiError for a mistake, a full queue or a limit (429). May wait
   /// for a model to load.
   virtual void answer(AnswerRequest request, std::shared_ptr<AnswerSink> sink) = 0;
+
+  /// What requests sample with where they do not say.
+  virtual const llm::SamplingOptions& sampling() const = 0;
+  /// Answered from atomics, within microseconds.
+  virtual ServiceLoad load() const = 0;
+  /// Refuses new answers from now on (503); those that are open go on.
+  virtual void drain() = 0;
+  /// Ends all open answers with an error.
+  virtual void end_all(const ApiError& error) = 0;
+  /// All figures, as Prometheus reads them.
+  virtual std::string metrics() = 0;
 
   /// A vector for each list of tokens, from the model's last layer. Throws ApiError.
   virtual std::vector<std::vector<float>> embed(const ServedModel& model,
