@@ -27,7 +27,7 @@ class PlainParser final : public AnswerParser {
 
 }  // namespace
 
-AnswerFormat::AnswerFormat(const llm::ChatTemplate* chat, const llm::Tokenizer&,
+AnswerFormat::AnswerFormat(const llm::ChatTemplate* chat, const llm::TokenizerPtr&,
                            AnswerRequest& request)
     : splits_reasoning_(chat && request.splits_reasoning) {
   if (!request.tools.tools.empty()) throw ApiError(400, "tools: are not supported", "tools");

@@ -29,7 +29,7 @@ class AnswerParser {
 class AnswerFormat {
  public:
   /// `chat` is null for requests without messages.
-  AnswerFormat(const llm::ChatTemplate* chat, const llm::Tokenizer& tokenizer,
+  AnswerFormat(const llm::ChatTemplate* chat, const llm::TokenizerPtr& tokenizer,
                AnswerRequest& request);
   std::unique_ptr<AnswerParser> parser() const;
 

@@ -10,6 +10,8 @@ namespace tensora::serve {
 namespace {
 
 constexpr int kMostLevels = 100;
+// An object looks through its names for each further one: this bounds the comparisons.
+constexpr size_t kMostComparisons = 50'000'000;
 
 // Watches the parser: depth, and names that an object has twice.
 class Watch {
@@ -24,6 +26,9 @@ class Watch {
       names_.pop_back();
     } else if (event == Event::key) {
       const auto& name = parsed.get_ref<const std::string&>();
+      comparisons_ += names_.back().size();
+      if (comparisons_ > kMostComparisons)
+        throw ApiError(400, "the body has objects with too many names");
       if (!names_.back().insert(name).second)
         throw ApiError(400, concat("the body gives '", name, "' twice in one object"), name);
     }
@@ -32,6 +37,7 @@ class Watch {
 
  private:
   std::vector<std::set<std::string>> names_;
+  size_t comparisons_ = 0;
 };
 
 }  // namespace

@@ -23,6 +23,16 @@ TEST(ParseBody, RefusesWhatIsNoObject) {
     EXPECT_EQ(error_of([&] { parse_body(body); }).status, 400) << body;
 }
 
+TEST(ParseBody, KeepsTheOrderOfNames) {
+  EXPECT_EQ(parse_body(R"({"b":1,"a":{"z":2,"y":3}})").dump(), R"({"b":1,"a":{"z":2,"y":3}})");
+}
+
+TEST(ParseBody, RefusesObjectsWithVeryManyNames) {
+  std::string body = "{";
+  for (int i = 0; i < 20'000; ++i) body += concat(i > 0 ? "," : "", "\"", i, "\":1");
+  EXPECT_EQ(error_of([&] { parse_body(body + "}"); }).status, 400);
+}
+
 TEST(ParseBody, RefusesDepthAndNamesGivenTwice) {
   const auto nested = [](size_t levels) {
     return concat("{\"a\":", std::string(levels, '['), std::string(levels, ']'), "}");
