@@ -8,7 +8,15 @@ if(NOT nlohmann_json_FOUND OR NOT Boost_FOUND)
   message(STATUS "The server is left out: Boost 1.74 or nlohmann_json was not found")
   return()
 endif()
-add_library(tensora_serve STATIC ${serve_sources})
+set(page ${generated}/serve_page.cpp)
+add_custom_command(
+  OUTPUT ${page}
+  COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/cmake/embed_page.py
+          ${PROJECT_SOURCE_DIR}/tensora/serve/page/index.html ${page}
+  DEPENDS ${PROJECT_SOURCE_DIR}/cmake/embed_page.py
+          ${PROJECT_SOURCE_DIR}/tensora/serve/page/index.html
+  COMMENT "Embedding the chat page")
+add_library(tensora_serve STATIC ${serve_sources} ${page})
 set_target_properties(tensora_serve PROPERTIES TENSORA_LEVEL -O2 POSITION_INDEPENDENT_CODE ON)
 target_compile_options(tensora_serve PRIVATE ${untrusted_flags})
 target_include_directories(tensora_serve SYSTEM PRIVATE ${Boost_INCLUDE_DIRS})
