@@ -39,7 +39,11 @@ class Course {
     if (depth_.empty() && test_.depth > 0) depth_ = random_tokens(test_.depth);
     for (int64_t i = 0; i < test_.sequences; ++i) {
       session_->truncate(i, test_.depth);
-      if (session_->length(i) < test_.depth) session_->read(i, depth_);
+      if (session_->length(i) == test_.depth) continue;
+      if (i == 0)
+        session_->read(i, depth_);
+      else
+        session_->copy(0, i, depth_);
     }
     session_->synchronize();
   }

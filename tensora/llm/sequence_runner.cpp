@@ -116,6 +116,27 @@ std::vector<int32_t> SequenceRunner::generate(std::span<const int32_t> first, in
   return next;
 }
 
+void SequenceRunner::copy(int64_t from, int64_t to, std::span<const int32_t> tokens) {
+  const Sequence& source = sequences_[static_cast<size_t>(from)];
+  Sequence& target = sequences_[static_cast<size_t>(to)];
+  check(std::equal(tokens.begin(), tokens.end(), source.tokens.begin(), source.tokens.end()) &&
+            target.tokens.empty(),
+        "sequence session: copy expects the tokens of sequence ", from, " and an empty sequence ",
+        to);
+  // The blocks of a sequence lie side by side.
+  const auto used = (tokens.size() + static_cast<size_t>(options().block_size) - 1) /
+                    static_cast<size_t>(options().block_size);
+  for (const std::vector<Tensor>* part : {&cache_.keys, &cache_.values})
+    for (const Tensor& layer : *part) {
+      const size_t block = layer.nbytes() / static_cast<size_t>(cache_.num_blocks());
+      char* data = static_cast<char*>(layer.data_ptr());
+      copy_bytes(data + static_cast<size_t>(target.blocks.list[0]) * block, layer.device(),
+                 data + static_cast<size_t>(source.blocks.list[0]) * block, layer.device(),
+                 used * block);
+    }
+  target.tokens = source.tokens;
+}
+
 void SequenceRunner::truncate(int64_t sequence, int64_t length) {
   auto& tokens = sequences_[static_cast<size_t>(sequence)].tokens;
   if (length < static_cast<int64_t>(tokens.size())) tokens.resize(static_cast<size_t>(length));

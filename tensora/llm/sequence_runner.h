@@ -21,6 +21,8 @@ class SequenceRunner final : public SequenceSession {
   Tensor hidden(std::span<const Part> parts, Rows rows) override;
   /// The steps are queued at once, and the device chooses the tokens.
   std::vector<int32_t> generate(std::span<const int32_t> first, int64_t count) override;
+  /// Copies keys and values.
+  void copy(int64_t from, int64_t to, std::span<const int32_t> tokens) override;
   void truncate(int64_t sequence, int64_t length) override;
   int64_t length(int64_t sequence) const override;
   void synchronize() override;

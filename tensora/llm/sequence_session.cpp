@@ -42,6 +42,13 @@ Tensor SequenceSession::read(int64_t sequence, std::span<const int32_t> tokens) 
   return logits;
 }
 
+void SequenceSession::copy(int64_t from, int64_t to, std::span<const int32_t> tokens) {
+  check(length(from) == static_cast<int64_t>(tokens.size()) && length(to) == 0,
+        "sequence session: copy expects the ", length(from), " tokens of sequence ", from,
+        " and an empty sequence ", to, ", got ", tokens.size(), " tokens and one of ", length(to));
+  read(to, tokens);
+}
+
 void SequenceSession::clear() {
   for (int64_t i = 0; i < options_.sequences; ++i) truncate(i, 0);
 }

@@ -188,6 +188,24 @@ TEST_F(EngineModel, StepsAtOnceGiveTheTokensOfSingleSteps) {
                                 "the option `generates`"));
 }
 
+TEST_F(EngineModel, ACopiedSequenceGoesOnAsTheOriginal) {
+  SequenceRunner session(parts().model, {.sequences = 3, .context = 64, .block_size = 8});
+  const Tokens text = parts().tokenizer->encode("Once upon a time there was a girl");
+  session.read(0, text);
+  session.copy(0, 2, text);
+  const int32_t token[] = {300};
+  for (const int64_t sequence : {0, 2}) EXPECT_EQ(session.length(sequence), std::ssize(text));
+  const auto next = [&](int64_t sequence) {
+    const SequenceRunner::Part part{sequence, token};
+    return to_vector<float>(session.forward({&part, 1}, SequenceRunner::Rows::last));
+  };
+  EXPECT_EQ(next(0), next(2));
+  EXPECT_TRUE(testing::contains(testing::error_of([&] { session.copy(0, 2, text); }),
+                                "an empty sequence 2"));
+  EXPECT_TRUE(testing::contains(testing::error_of([&] { session.copy(0, 1, text); }),
+                                "the tokens of sequence 0"));
+}
+
 TEST_F(EngineModel, BenchmarksCountWhatTheyRan) {
   const BenchTest test{.prompt = 20, .generate = 5, .depth = 7, .sequences = 3};
   NativeBackend backend{Device()};
