@@ -1,5 +1,6 @@
 # The server: a static library of its own, which the program and its tests link; libtensora does not
-# grow by it. Beast and Asio are headers, and take long to compile: one source includes them.
+# grow by it. Beast and Asio are headers that take long to compile: http_parser.cpp alone includes
+# Beast, http_connection.cpp and http_server.cpp the few parts of Asio that they need.
 file(GLOB serve_sources CONFIGURE_DEPENDS tensora/serve/*.cpp)
 find_package(nlohmann_json QUIET)
 find_package(Boost 1.74 QUIET)

@@ -1,0 +1,150 @@
+#include "tensora/serve/channel.h"
+
+#include <sys/socket.h>
+
+#include <cerrno>
+
+#include "tensora/base/check.h"
+
+#ifdef TENSORA_HAS_TLS
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#endif
+
+namespace tensora::serve {
+namespace {
+
+class PlainChannel final : public Channel {
+ public:
+  explicit PlainChannel(int socket) : socket_(socket) {}
+
+  Result read(char* to, size_t size) override {
+    return result_of(::recv(socket_, to, size, 0), Wait::readable, /*is_read=*/true);
+  }
+  Result write(std::string_view bytes) override {
+    return result_of(::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL), Wait::writable,
+                     /*is_read=*/false);
+  }
+  void finish() override { ::shutdown(socket_, SHUT_WR); }
+
+ private:
+  static Result result_of(ssize_t count, Wait wait, bool is_read) {
+    if (count > 0) return {.bytes = static_cast<size_t>(count)};
+    if (count == 0) return {.is_closed = is_read};
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return {.wait = wait};
+    if (errno == EINTR) return {};
+    return {.is_closed = true};
+  }
+
+  int socket_;
+};
+
+#ifdef TENSORA_HAS_TLS
+
+std::string last_tls_error() {
+  char text[256] = "unknown error";
+  if (const unsigned long code = ERR_get_error()) ERR_error_string_n(code, text, sizeof(text));
+  ERR_clear_error();
+  return text;
+}
+
+class TlsChannel final : public Channel {
+ public:
+  TlsChannel(SSL_CTX* context, int socket) : ssl_(SSL_new(context)), socket_(socket) {
+    check(ssl_ && SSL_set_fd(ssl_, socket) == 1, "TLS: ", last_tls_error());
+    SSL_set_accept_state(ssl_);
+  }
+  ~TlsChannel() override { SSL_free(ssl_); }
+  TlsChannel(const TlsChannel&) = delete;
+  TlsChannel& operator=(const TlsChannel&) = delete;
+
+  Result read(char* to, size_t size) override {
+    size_t count = 0;
+    ERR_clear_error();
+    return result_of(SSL_read_ex(ssl_, to, size, &count), count);
+  }
+  Result write(std::string_view bytes) override {
+    size_t count = 0;
+    ERR_clear_error();
+    return result_of(SSL_write_ex(ssl_, bytes.data(), bytes.size(), &count), count);
+  }
+  void finish() override {
+    if (!is_broken_) SSL_shutdown(ssl_);
+    ERR_clear_error();
+    ::shutdown(socket_, SHUT_WR);
+  }
+
+ private:
+  Result result_of(int done, size_t count) {
+    if (done == 1) return {.bytes = count};
+    switch (SSL_get_error(ssl_, done)) {
+      case SSL_ERROR_WANT_READ:
+        return {.wait = Wait::readable};
+      case SSL_ERROR_WANT_WRITE:
+        return {.wait = Wait::writable};
+      case SSL_ERROR_ZERO_RETURN:
+        return {.is_closed = true};
+      default:
+        is_broken_ = true;
+        return {.is_closed = true};
+    }
+  }
+
+  SSL* ssl_;
+  int socket_;
+  bool is_broken_ = false;
+};
+
+#endif
+
+}  // namespace
+
+std::unique_ptr<Channel> plain_channel(int socket) {
+  return std::make_unique<PlainChannel>(socket);
+}
+
+#ifdef TENSORA_HAS_TLS
+
+TlsContext::TlsContext(const std::string& certificate, const std::string& key) {
+  SSL_CTX* context = SSL_CTX_new(TLS_server_method());
+  check(context != nullptr, "TLS: ", last_tls_error());
+  context_ = context;
+  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
+                                   SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+  // The bytes of a write may have moved when it is tried again; idle sessions hold no buffers.
+  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                SSL_MODE_RELEASE_BUFFERS);
+  const auto demand = [&](bool is_good, const std::string& what) {
+    if (is_good) return;
+    const std::string reason = last_tls_error();
+    SSL_CTX_free(context);
+    fail("TLS: ", what, " (", reason, ")");
+  };
+  demand(SSL_CTX_use_certificate_chain_file(context, certificate.c_str()) == 1,
+         concat("the certificate '", certificate, "' cannot be used"));
+  demand(SSL_CTX_use_PrivateKey_file(context, key.c_str(), SSL_FILETYPE_PEM) == 1,
+         concat("the key '", key, "' cannot be used"));
+  demand(SSL_CTX_check_private_key(context) == 1,
+         concat("the key '", key, "' is not that of the certificate '", certificate, "'"));
+}
+
+TlsContext::~TlsContext() { SSL_CTX_free(static_cast<SSL_CTX*>(context_)); }
+
+std::unique_ptr<Channel> TlsContext::channel(int socket) const {
+  return std::make_unique<TlsChannel>(static_cast<SSL_CTX*>(context_), socket);
+}
+
+#else
+
+TlsContext::TlsContext(const std::string&, const std::string&) {
+  fail("TLS: this build has no OpenSSL; build it again where libssl-dev is installed");
+}
+TlsContext::~TlsContext() = default;
+std::unique_ptr<Channel> TlsContext::channel(int socket) const {
+  return context_ ? nullptr : plain_channel(socket);
+}
+
+#endif
+
+}  // namespace tensora::serve

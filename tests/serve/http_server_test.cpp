@@ -1,0 +1,378 @@
+#include "tensora/serve/http_server.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "raw_client.h"
+#include "tensora/base/check.h"
+
+namespace tensora::serve {
+namespace {
+
+// Answers by the path: /echo gives the request back, /hold keeps the reply for the test, /drop
+// drops it, /big and /stream write much.
+class Handler final : public HttpHandler {
+ public:
+  std::optional<HttpResponse> answer_head(const HttpRequest& head) override {
+    if (head.path == "/early") return HttpResponse{.status = 403, .body = "no"};
+    return std::nullopt;
+  }
+  void handle(HttpRequest request, ReplyPtr reply) override {
+    ++handled;
+    if (request.path == "/echo") {
+      std::string text = request.method + " " + request.path + "?" + request.query + "\n";
+      for (const auto& [name, value] : request.headers) text += name + "=" + value + "\n";
+      reply->send({.content_type = "text/plain", .body = text + request.body});
+    } else if (request.path == "/stream") {
+      reply->begin({.content_type = "text/event-stream", .body = "first"});
+      reply->write("second");
+      reply->write("");
+      reply->end();
+    } else if (request.path == "/drop-late") {
+      reply->begin({.body = "begun"});
+    } else if (request.path == "/throw") {
+      throw std::runtime_error("secret");
+    } else if (request.path == "/hold") {
+      reply->on_gone([this] { ++gone; });
+      const std::lock_guard lock(mutex);
+      held.push_back(std::move(reply));
+    }
+  }
+  void on_bad_request(std::string_view, int status, std::string_view) override {
+    last_bad = status;
+  }
+  ReplyPtr one_held() {
+    EXPECT_TRUE(eventually([&] {
+      const std::lock_guard lock(mutex);
+      return !held.empty();
+    }));
+    const std::lock_guard lock(mutex);
+    ReplyPtr reply = std::move(held.back());
+    held.pop_back();
+    return reply;
+  }
+
+  std::atomic<int> handled = 0, gone = 0, last_bad = 0;
+  std::mutex mutex;
+  std::vector<ReplyPtr> held;
+};
+
+class HttpServerTest : public testing::Test {
+ protected:
+  void start(const HttpServerOptions& options = {}) {
+    server_ = std::make_unique<HttpServer>(options, handler_);
+  }
+  void TearDown() override {
+    handler_.held.clear();
+    server_.reset();
+  }
+  RawClient client(int receive_buffer = 0) { return RawClient(server_->port(), receive_buffer); }
+  std::string ask(std::string_view bytes) { return client().send(bytes).read_all(); }
+
+  Handler handler_;
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(HttpServerTest, AnswersARequest) {
+  start();
+  const std::string answer = ask(
+      "POST /echo%20x/../y HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+  EXPECT_EQ(status_of(answer), 500);  // nobody answers for that path
+  const std::string echo =
+      ask("POST /e%63ho?a=%20 HTTP/1.1\r\nHost: a\r\nX-Request-Id: my-id.1\r\nConnection: close\r\n"
+          "Content-Length: 4\r\n\r\nbody");
+  EXPECT_EQ(status_of(echo), 200);
+  EXPECT_TRUE(echo.ends_with("\nbody")) << echo;
+  EXPECT_NE(echo.find("POST /echo?a=%20\nhost=a\n"), std::string::npos) << echo;
+  EXPECT_NE(echo.find("x-request-id: my-id.1\r\n"), std::string::npos) << echo;
+  EXPECT_NE(echo.find("server: tensora\r\n"), std::string::npos);
+  EXPECT_NE(echo.find("x-content-type-options: nosniff\r\n"), std::string::npos);
+  EXPECT_NE(echo.find("connection: close\r\n"), std::string::npos);
+}
+
+TEST_F(HttpServerTest, ReplacesARequestIdThatIsNotSafe) {
+  start();
+  for (const std::string& id : {std::string(129, 'a'), std::string("a b"), std::string("<x>")}) {
+    const std::string answer =
+        ask("GET /stream HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+            "X-Request-Id: " +
+            id + "\r\n\r\n");
+    EXPECT_NE(answer.find("x-request-id: req_"), std::string::npos) << answer;
+  }
+}
+
+TEST_F(HttpServerTest, StreamsInChunks) {
+  start();
+  const std::string answer = ask("GET /stream HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  EXPECT_NE(answer.find("transfer-encoding: chunked\r\n"), std::string::npos);
+  EXPECT_NE(answer.find("cache-control: no-cache\r\n"), std::string::npos);
+  EXPECT_TRUE(answer.ends_with("\r\n\r\n5\r\nfirst\r\n6\r\nsecond\r\n0\r\n\r\n")) << answer;
+}
+
+TEST_F(HttpServerTest, GivesOldClientsNoChunks) {
+  start();
+  const std::string answer = ask("GET /stream HTTP/1.0\r\n\r\n");
+  EXPECT_EQ(answer.find("transfer-encoding"), std::string::npos) << answer;
+  EXPECT_EQ(answer.find("content-length"), std::string::npos) << answer;
+  EXPECT_TRUE(answer.ends_with("\r\n\r\nfirstsecond")) << answer;
+}
+
+TEST_F(HttpServerTest, AnswersHeadWithoutABody) {
+  start();
+  auto connection = client();
+  connection.send("HEAD /echo HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_NE(connection.read_until("\r\n\r\n").find("content-length: "), std::string::npos);
+  connection.send("HEAD /stream HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_EQ(status_of(connection.read_until("\r\n\r\n")), 200);
+  connection.send("GET /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(status_of(connection.read_all()), 200);  // nothing stood between the heads
+}
+
+TEST_F(HttpServerTest, AnswersPipelinedRequestsInOrder) {
+  start();
+  std::string bytes;
+  for (int i = 0; i < 200; ++i)
+    bytes +=
+        "POST /echo?" + std::to_string(i) + " HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
+  auto connection = client();
+  connection.send(bytes);
+  for (int i = 0; i < 200; ++i)
+    EXPECT_NE(connection.read_answer().find("/echo?" + std::to_string(i) + "\n"),
+              std::string::npos);
+  EXPECT_EQ(server_->connections(), 1);
+}
+
+TEST_F(HttpServerTest, GoesOnAfterAClientSentFarAhead) {
+  start();
+  auto connection = client();
+  connection.send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+  const ReplyPtr reply = handler_.one_held();
+  const std::string body(200 << 10, 'x');
+  connection.send("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: " +
+                  std::to_string(body.size()) + "\r\n\r\n" + body);
+  reply->send({.body = "held"});
+  EXPECT_TRUE(connection.read_answer().ends_with("held"));
+  EXPECT_TRUE(connection.read_answer().ends_with(body));
+}
+
+TEST_F(HttpServerTest, ReadsChunkedBodies) {
+  start();
+  const std::string answer = ask(
+      "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\nTransfer-Encoding: Chunked\r\n\r\n"
+      "3;name=\"value\"\r\nabc\r\n2\r\nde\r\n0\r\nAuthorization: Bearer x\r\n\r\n");
+  EXPECT_TRUE(answer.ends_with("\nabcde")) << answer;
+  EXPECT_EQ(answer.find("authorization"), std::string::npos) << "a trailer became a header";
+}
+
+TEST_F(HttpServerTest, TellsToContinue) {
+  start();
+  auto connection = client();
+  connection.send(
+      "POST /echo HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  EXPECT_EQ(connection.read_until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  connection.send("ok");
+  EXPECT_TRUE(connection.read_answer().ends_with("ok"));
+  // A refusal by the head comes instead of it, and ends the connection.
+  const std::string refused =
+      ask("POST /early HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  EXPECT_EQ(status_of(refused), 403);
+  EXPECT_NE(refused.find("connection: close"), std::string::npos);
+}
+
+TEST_F(HttpServerTest, RefusesBodiesByTheirHeadsOnly) {
+  start();
+  auto connection = client();
+  connection.send("GET /early HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_EQ(status_of(connection.read_answer()), 403);
+  connection.send("GET /echo HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_EQ(status_of(connection.read_answer()), 200) << "without a body, the connection is good";
+}
+
+TEST_F(HttpServerTest, NoticesAClientThatVanishes) {
+  start();
+  for (const bool resets : {false, true}) {
+    for (const bool has_begun : {false, true}) {
+      const int before = handler_.gone;
+      auto connection = client();
+      connection.send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+      const ReplyPtr reply = handler_.one_held();
+      if (has_begun) {
+        reply->begin({});
+        connection.read_until("\r\n\r\n");
+      }
+      EXPECT_FALSE(reply->is_gone());
+      resets ? connection.reset() : connection.close();
+      EXPECT_TRUE(eventually([&] { return handler_.gone == before + 1; }, 1));
+      EXPECT_TRUE(reply->is_gone());
+      reply->write("nothing happens");
+      reply->end();
+      EXPECT_EQ(reply->unsent(), 0);
+      bool is_told = false;
+      reply->on_gone([&] { is_told = true; });
+      EXPECT_TRUE(is_told);
+    }
+  }
+  EXPECT_TRUE(eventually([&] { return server_->connections() == 0; }));
+  EXPECT_EQ(server_->active(), 0);
+}
+
+TEST_F(HttpServerTest, CoalescesForASlowReader) {
+  start();
+  auto connection = client(4096);
+  connection.send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+  const ReplyPtr reply = handler_.one_held();
+  reply->begin({});
+  size_t written = 0;
+  while (reply->unsent() < (256 << 10) && written < (64 << 20)) {
+    reply->write(std::string(4096, 'x'));
+    written += 4096;
+  }
+  EXPECT_GE(reply->unsent(), 256 << 10) << "the socket took all";
+  reply->end();
+  const std::string answer = connection.read_until("\r\n0\r\n\r\n", 10);
+  EXPECT_EQ(static_cast<size_t>(std::count(answer.begin(), answer.end(), 'x')) - 2, written)
+      << "two stand in the head";
+  EXPECT_TRUE(eventually([&] { return reply->unsent() == 0; }));
+}
+
+TEST_F(HttpServerTest, DropsAClientThatTakesNothing) {
+  start({.stalled_seconds = 0.15});
+  auto connection = client(4096);
+  connection.send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+  const ReplyPtr reply = handler_.one_held();
+  ::usleep(200'000);  // an answer that has not begun is not the client's fault
+  EXPECT_FALSE(reply->is_gone());
+  reply->begin({});
+  reply->write(std::string(16 << 20, 'x'));
+  EXPECT_TRUE(eventually([&] { return reply->is_gone(); }, 2));
+  EXPECT_TRUE(eventually([&] { return handler_.gone == 1; }, 2));
+}
+
+TEST_F(HttpServerTest, LosesNoReplyThatIsDropped) {
+  start();
+  EXPECT_EQ(status_of(ask("GET /drop HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")), 500);
+  const std::string thrown = ask("GET /throw HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(status_of(thrown), 500);
+  EXPECT_EQ(thrown.find("secret"), std::string::npos);
+  const std::string half = ask("GET /drop-late HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_NE(half.find("begun"), std::string::npos);
+  EXPECT_FALSE(half.ends_with("0\r\n\r\n")) << "a client would take it for whole";
+}
+
+TEST_F(HttpServerTest, ClosesSlowSenders) {
+  start({.header_seconds = 0.1, .body_seconds = 0.1, .idle_seconds = 0.1});
+  EXPECT_EQ(status_of(ask("GET /echo HTTP/1.1\r\nHo")), 408);
+  EXPECT_EQ(handler_.last_bad, 408);
+  EXPECT_EQ(status_of(ask("POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab")), 408);
+  EXPECT_EQ(ask(""), "") << "who says nothing gets nothing";
+  auto idle = client();
+  idle.send("GET /echo HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_EQ(status_of(idle.read_answer()), 200);
+  EXPECT_EQ(idle.read_all(), "");
+  // Bytes that trickle in do not extend the time.
+  auto slow = client();
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 60 && slow.is_silent(0.01); ++i) slow.send(i == 0 ? "GET /" : "a");
+  EXPECT_EQ(status_of(slow.read_all()), 408);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+}
+
+TEST_F(HttpServerTest, TurnsAwayConnectionsBeyondTheLimit) {
+  start({.max_connections = 3});
+  std::vector<RawClient> inside;
+  for (int i = 0; i < 3; ++i) {
+    inside.push_back(client());
+    inside.back().send("GET /echo HTTP/1.1\r\nHost: a\r\n\r\n");
+    EXPECT_EQ(status_of(inside.back().read_answer()), 200);
+  }
+  const std::string answer = ask("GET /echo HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_EQ(status_of(answer), 503);
+  EXPECT_NE(answer.find("retry-after: 1\r\n"), std::string::npos);
+  inside.clear();
+  EXPECT_TRUE(eventually([&] { return server_->connections() == 0; }));
+  EXPECT_EQ(status_of(ask("GET /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")), 200);
+}
+
+TEST_F(HttpServerTest, FinishesAnswersAfterItStopsListening) {
+  start();
+  auto running = client();
+  running.send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+  const ReplyPtr reply = handler_.one_held();
+  auto other = client();
+  other.send("GET /echo HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_EQ(status_of(other.read_answer()), 200);
+  server_->stop_listening();
+  EXPECT_TRUE(eventually([&] {
+    try {
+      client();
+      return false;
+    } catch (const std::runtime_error&) {
+      return true;
+    }
+  }));
+  EXPECT_FALSE(server_->wait_until_idle(0.02));
+  other.send("GET /echo HTTP/1.1\r\nHost: a\r\n\r\n");
+  EXPECT_NE(other.read_all().find("connection: close\r\n"), std::string::npos);
+  reply->send({.body = "late"});
+  EXPECT_TRUE(running.read_all().ends_with("late"));
+  EXPECT_TRUE(server_->wait_until_idle(1));
+}
+
+TEST_F(HttpServerTest, RepliesOutliveTheServer) {
+  start();
+  auto connection = client();
+  connection.send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+  const ReplyPtr reply = handler_.one_held();
+  server_.reset();
+  EXPECT_TRUE(reply->is_gone());
+  EXPECT_EQ(handler_.gone, 1);
+  reply->begin({});
+  reply->write("x");
+  reply->end();
+}
+
+TEST_F(HttpServerTest, CarriesManyStreams) {
+  for (const int threads : {1, 3}) {
+    start({.threads = threads});
+    constexpr size_t kStreams = 300;
+    constexpr int kEvents = 30;
+    std::vector<RawClient> clients;
+    for (size_t i = 0; i < kStreams; ++i) {
+      clients.push_back(client());
+      clients.back().send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    EXPECT_TRUE(eventually([&] {
+      const std::lock_guard lock(handler_.mutex);
+      return handler_.held.size() == kStreams;
+    }));
+    std::vector<ReplyPtr> replies;
+    replies.swap(handler_.held);
+    for (const auto& reply : replies) reply->begin({});
+    for (int event = 0; event < kEvents; ++event)
+      for (const auto& reply : replies) reply->write("data: token\n\n");
+    for (const auto& reply : replies) reply->end();
+    for (RawClient& one : clients) {
+      const std::string answer = one.read_until("0\r\n\r\n");
+      size_t count = 0;
+      for (size_t at = 0; (at = answer.find("data: token", at)) != std::string::npos; ++at) ++count;
+      EXPECT_EQ(count, kEvents);
+      one.send("GET /echo HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    for (RawClient& one : clients) EXPECT_EQ(status_of(one.read_answer()), 200);
+    EXPECT_EQ(server_->connections(), kStreams);
+  }
+}
+
+TEST_F(HttpServerTest, SaysWhyItCannotListen) {
+  start();
+  EXPECT_THROW(HttpServer({.port = server_->port()}, handler_), Error);
+  EXPECT_THROW(HttpServer({.host = "no.such.host.invalid"}, handler_), Error);
+  EXPECT_THROW(HttpServer({.tls_certificate = "x"}, handler_), Error);
+  EXPECT_THROW(HttpServer({.tls_certificate = "/no/file", .tls_key = "/no/file"}, handler_), Error);
+}
+
+}  // namespace
+}  // namespace tensora::serve
