@@ -55,13 +55,19 @@ struct SchedulerOptions {
 };
 
 /// Note [Batch invariance]
-/// Sums are rounded in an order that may depend on the shapes of a step, so the same prompt may be
-/// continued differently beside other requests or after a cached prefix. In batch-invariant mode
-/// the shapes that a token is computed with depend on its own request alone, and so does the
-/// result, whatever the kernels do: a step computes one sequence; prompts are read in parts that
-/// begin at multiples of max_tokens, and only such whole parts are shared; a sequence gets all the
-/// blocks that it may need at once, so that it is never read a second time. The cost: requests do
-/// not share the reading of the weights.
+/// On the CPU a token's logits have the same bits in every batch, on any number of threads: each
+/// kernel of a decoder adds the numbers of an element in an order that depends on the element alone
+/// (Note [Products in chunks], Note [Same bits in every batch], rms_row). A request without an
+/// adapter is therefore answered alike alone, beside others, after a cached prefix and with draft
+/// tokens. With a LoRA adapter in the batch its products are general matrix products, whose order
+/// depends on the number of rows.
+///
+/// On CUDA kernels are chosen by the number of rows and round differently, so the same prompt may be
+/// continued differently beside other requests. In batch-invariant mode the shapes that a token is
+/// computed with depend on its own request alone, and so does the result, whatever the kernels do: a
+/// step computes one sequence; prompts are read in parts that begin at multiples of max_tokens, and
+/// only such whole parts are shared; a sequence gets all the blocks that it may need at once, so
+/// that it is never read a second time. The cost: requests do not share the reading of the weights.
 
 /// Continuous batching: sequences enter and leave at every step. Those being continued come first,
 /// so that a long prompt does not stop the others; prompts share what is left of the step. Where

@@ -2,6 +2,7 @@
 // threads; and what only the CPU's kernels can see in the contents of index tensors is refused.
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "tensora/base/thread_pool.h"
 #include "tests/helpers.h"
@@ -43,24 +44,74 @@ struct Weight {
   }
 };
 
+// Whether each row alone, and batches of many sizes, have the bits of the same rows among all.
+void expect_same_rows(const Tensor& x, const std::function<Tensor(const Tensor&)>& product,
+                      const std::string& what) {
+  const Tensor all = product(x);
+  const auto expect = [&](int64_t begin, int64_t rows, int threads) {
+    EXPECT_TRUE(same_bits(product(narrow(x, 0, begin, rows)), narrow(all, 0, begin, rows)))
+        << what << ": " << rows << " rows from " << begin << " on " << threads;
+  };
+  for (int threads : {1, 2, 4}) {
+    const Threads limited(threads);
+    EXPECT_TRUE(same_bits(product(x), all)) << what << " on " << threads;
+    for (int64_t rows = 1; rows <= 17; ++rows) expect(rows == 1 ? 38 : 0, rows, threads);
+    for (int64_t rows : {32, 33, 97}) expect(11, rows, threads);
+  }
+  for (int64_t row = 0; row < 20; ++row) expect(row, 1, 2);
+}
+
 TEST(BatchInvariance, RowsOfProducts) {
   manual_seed(3);
   const Tensor x = randn({135, 512});
   for (DType dtype : weight_dtypes()) {
     const Weight weight(dtype, 67, 512);
     const Tensor weights[] = {weight.data};
-    const auto product = [&](const Tensor& rows) {
-      return quant_linear(rows, weights, {.scales = {weight.scale}});
+    expect_same_rows(
+        x,
+        [&](const Tensor& rows) { return quant_linear(rows, weights, {.scales = {weight.scale}}); },
+        std::string(name(dtype)));
+  }
+}
+
+// Rows of 288 numbers, which are no whole number of chunks, of 2,560, which are many, and a prompt.
+TEST(BatchInvariance, RowsOfOtherWidths) {
+  manual_seed(13);
+  const auto expect = [](const Tensor& x, DType dtype, int64_t rows) {
+    const Weight weight(dtype, rows, x.size(1));
+    const Tensor weights[] = {weight.data};
+    expect_same_rows(
+        x, [&](const Tensor& some) { return quant_linear(some, weights); },
+        concat(name(dtype), " of ", x.size(1)));
+  };
+  for (DType dtype : {kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kIQ4_NL, kMXFP4, kFloat16, kFloat32})
+    expect(randn({130, 288}), dtype, 43);
+  for (DType dtype : {kFloat16, kBFloat16}) expect(randn({130, 301}), dtype, 21);
+  for (DType dtype : {kQ4_K, kQ6_K, kQ8_0, kFloat16}) expect(randn({130, 2560}), dtype, 19);
+  for (DType dtype : {kQ4_K, kQ8_0, kFloat16}) expect(randn({512, 256}), dtype, 70);
+}
+
+// A product that normalises its input gives the bits of the norm and the product apart.
+TEST(BatchInvariance, NormalisedRows) {
+  manual_seed(14);
+  for (int64_t width : {256, 288, 512}) {
+    const Tensor x = randn({9, width}), norm = rand({width}) + 0.5;
+    const Weight gate(kQ8_0, 40, width), up(kQ8_0, 40, width);
+    const Tensor weights[] = {gate.data};
+    const auto normal = [&](const Tensor& rows) {
+      return std::get<0>(residual_rms_norm(rows, norm, {.eps = 1e-5}));
     };
-    const Tensor all = product(x);
-    for (int threads : {1, 2, 3}) {
-      const Threads limited(threads);
-      EXPECT_TRUE(same_bits(product(x), all)) << name(dtype) << " on " << threads;
-      for (int64_t rows : {1, 2, 3, 4, 5, 7, 97})
-        for (int64_t begin : {0, 38})
-          EXPECT_TRUE(same_bits(product(narrow(x, 0, begin, rows)), narrow(all, 0, begin, rows)))
-              << name(dtype) << ": " << rows << " rows from " << begin << " on " << threads;
+    for (int64_t rows : {1, 2, 9}) {
+      const Tensor some = narrow(x, 0, 0, rows);
+      EXPECT_TRUE(same_bits(quant_linear(some, weights, {.norm = norm, .eps = 1e-5}),
+                            narrow(quant_linear(normal(x), weights), 0, 0, rows)));
+      EXPECT_TRUE(same_bits(quant_gated(some, gate.data, up.data, {.norm = norm, .eps = 1e-5}),
+                            quant_gated(normal(some), gate.data, up.data)));
     }
+    const Tensor residual = randn({9, width});
+    const auto [both, sum] = residual_rms_norm(x, norm, {.residual = residual, .eps = 1e-5});
+    EXPECT_TRUE(same_bits(sum, x + residual));
+    EXPECT_TRUE(same_bits(both, normal(sum)));
   }
 }
 

@@ -2,11 +2,11 @@
 
 // Internal header: the activations of a call on the CPU.
 
-#include <cmath>
 #include <optional>
 
 #include "tensora/backend/cpu/scratch.h"
 #include "tensora/dispatch/op_def.h"
+#include "tensora/ops/norm/rms_row.h"
 
 namespace tensora::cpu::TENSORA_ISA {
 
@@ -19,15 +19,8 @@ class NormalisedRows {
     const float* const weight = context.input(norm).as<const float>();
     const int64_t width = view_.sizes.back();
     rows_.emplace(view_.numel);
-    for (int64_t first = 0; first < view_.numel; first += width) {
-      float squares = 0;
-#pragma omp simd reduction(+ : squares)
-      for (int64_t i = 0; i < width; ++i) squares += from[first + i] * from[first + i];
-      const auto factor = static_cast<float>(
-          1 / std::sqrt(static_cast<double>(squares) / static_cast<double>(width) + eps));
-      for (int64_t i = 0; i < width; ++i)
-        rows_->data()[first + i] = from[first + i] * factor * weight[i];
-    }
+    for (int64_t first = 0; first < view_.numel; first += width)
+      rms_row(from + first, weight, width, eps, rows_->data() + first);
     view_.data = rows_->data();
   }
   const View& view() const { return view_; }
