@@ -14,13 +14,13 @@ using Headers = std::vector<std::pair<std::string, std::string>>;
 
 /// A request as a client sent it, whole.
 struct HttpRequest {
-  std::string method;  // GET, POST, ...
-  std::string path;    // without the query; percent-encoding removed
-  std::string query;   // what follows '?', as it came
-  Headers headers;     // names in lower case, values as they came
-  std::string body;
-  std::string id;       // of this request in logs and in x-request-id: the client's, or a fresh one
-  std::string address;  // of the client
+  std::string method = {};  // GET, POST, ...
+  std::string path = {};    // without the query; percent-encoding removed
+  std::string query = {};   // what follows '?', as it came
+  Headers headers = {};     // names in lower case, values as they came
+  std::string body = {};
+  std::string id = {};  // of this request in logs and in x-request-id: the client's, or a fresh one
+  std::string address = {};  // of the client
 
   /// The value of a header, by its name in lower case; empty: there is none.
   std::string_view header(std::string_view name) const;

@@ -101,7 +101,8 @@ std::string response_head(const HttpResponse& response, std::string_view request
   add(out, "server", "tensora");
   add(out, "date", date_now());
   if (!request_id.empty()) add(out, "x-request-id", request_id);
-  add(out, "x-content-type-options", "nosniff");
+  if (!has(response.headers, "x-content-type-options"))
+    add(out, "x-content-type-options", "nosniff");
   const bool has_no_body = response.status == 204 || response.status == 304;
   if (!has_no_body) add(out, "content-type", response.content_type);
   if (response.content_type.starts_with("text/event-stream")) {

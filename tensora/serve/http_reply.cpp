@@ -32,7 +32,9 @@ void ReplyState::changed_locked() {
 }
 
 void ReplyState::send(HttpResponse response) {
+  std::function<void()> dropped;  // it may hold the last handle of this reply
   const std::lock_guard lock(mutex_);
+  if (phase_ == Phase::open) dropped.swap(gone_callback_);
   send_locked(std::move(response));
 }
 
@@ -82,9 +84,11 @@ void ReplyState::write(std::string_view bytes) {
 }
 
 void ReplyState::end() {
+  std::function<void()> dropped;
   const std::lock_guard lock(mutex_);
   if (phase_ != Phase::streaming || is_gone()) return;
   phase_ = Phase::ended;
+  dropped.swap(gone_callback_);
   if (is_chunked_ && !facts_.is_head) {
     pending_ += "0\r\n\r\n";
     unsent_.fetch_add(5, std::memory_order_relaxed);

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "tensora/serve/access_log.h"
+#include "tensora/serve/gate.h"
+#include "tensora/serve/http_server.h"
+#include "tensora/serve/router.h"
+#include "tensora/serve/worker_pool.h"
+
+namespace tensora::serve {
+
+/// Leads requests from the HTTP server to their routes: asks the gate, runs quick routes at once
+/// and the others on the pool, answers what they throw, and writes the access log. Everything that
+/// it is given must outlive it and the replies.
+class FrontDesk final : public HttpHandler {
+ public:
+  FrontDesk(const Router& router, Gate& gate, WorkerPool& pool, AccessLog& log)
+      : router_(router), gate_(gate), pool_(pool), log_(log) {}
+
+  std::optional<HttpResponse> answer_head(const HttpRequest& head) override;
+  void handle(HttpRequest request, ReplyPtr reply) override;
+  void on_bad_request(std::string_view address, int status, std::string_view reason) override;
+
+  /// From now on only quick routes are answered; the others get 503.
+  void drain() { is_draining_ = true; }
+
+ private:
+  void check_draining(const Route& route) const;
+
+  const Router& router_;
+  Gate& gate_;
+  WorkerPool& pool_;
+  AccessLog& log_;
+  std::atomic<bool> is_draining_ = false;
+};
+
+}  // namespace tensora::serve
