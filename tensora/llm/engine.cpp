@@ -185,6 +185,7 @@ Generation Engine::submit(Request request) {
   Sampler sampler(request.sampling, parts_.model->config().vocab_size, parts_.tokenizer);
   sampler.accept_prompt(tokens);
   auto state = std::make_shared<Generation::State>();
+  state->doorbell = loop_->doorbell();
   auto job = std::make_unique<Job>(std::move(request), std::move(sampler), state);
   if (parts_.tokenizer) {
     // Where no text precedes the answer, it begins without the blank of a first word.

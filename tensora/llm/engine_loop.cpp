@@ -65,7 +65,7 @@ Engine::Loop::~Loop() {
     is_closing_ = true;
     has_mail_ = true;
   }
-  mail_.notify_one();
+  doorbell_->ring();
   thread_.join();
 }
 
@@ -78,7 +78,7 @@ void Engine::Loop::add(std::unique_ptr<Job> job) {
     inbox_.push_back(std::move(job));
     has_mail_ = true;
   }
-  mail_.notify_one();
+  doorbell_->ring();
 }
 
 std::string Engine::Loop::salt_of(const Request& request) {
@@ -106,7 +106,8 @@ void Engine::Loop::run() {
   const inference_mode guard;
   while (take_mail()) {
     end_unwanted();
-    if (!jobs_.empty()) step();
+    follow_pauses();
+    if (scheduler_.has_work()) step();
     tell_listeners();
   }
   const auto closed = std::make_exception_ptr(Error("engine: closed before the answer ended"));
@@ -128,9 +129,9 @@ void Engine::Loop::tell_listeners() {
 
 // New requests become jobs; waits for one where there is nothing to do. False: closing.
 bool Engine::Loop::take_mail() {
-  if (!jobs_.empty() && !has_mail_.load(std::memory_order_relaxed)) return true;
-  std::unique_lock lock(mutex_);
-  mail_.wait(lock, [&] { return !jobs_.empty() || has_mail_; });
+  if (!scheduler_.has_work()) sleep();
+  if (!has_mail_.load(std::memory_order_relaxed)) return true;
+  const std::lock_guard lock(mutex_);
   has_mail_ = false;
   for (auto& job : inbox_) {
     scheduler_.add(*job);
@@ -139,6 +140,37 @@ bool Engine::Loop::take_mail() {
   inbox_.clear();
   stats_.waiting = scheduler_.waiting();
   return !is_closing_;
+}
+
+// Waits for a request, or for something that happens to one that pauses.
+void Engine::Loop::sleep() {
+  auto until = Clock::now() + std::chrono::hours(1);
+  for (const auto& job : jobs_) {
+    const double deadline = job->request.deadline;
+    if (deadline <= 0 || deadline > 3600) continue;
+    const auto end = job->submitted + std::chrono::duration<double>(deadline);
+    until = std::min(until, std::chrono::time_point_cast<Clock::duration>(end));
+  }
+  doorbell_->wait_until(until);
+}
+
+void Engine::Loop::follow_pauses() {
+  bool has_changed = false;
+  for (const auto& job : jobs_) {
+    const bool pauses = job->state->paused.load(std::memory_order_relaxed);
+    if (job->is_paused == pauses) continue;
+    job->is_paused = pauses;
+    has_changed = true;
+    if (!pauses) {
+      scheduler_.resume(*job);
+      continue;
+    }
+    scheduler_.pause(*job);
+    if (drafter_) drafter_->forget(*job);
+  }
+  if (!has_changed) return;
+  const std::lock_guard lock(mutex_);
+  count_sequences();
 }
 
 // Why a request ends before its answer does, if it does.
@@ -170,6 +202,10 @@ void Engine::Loop::step() {
   try {
     look_ahead();
     scheduler_.plan(step_);
+    if (step_.slices.empty()) {
+      sleep();  // all memory is held by requests that pause
+      return;
+    }
     for (const Slice& slice : step_.slices) {
       Job& job = static_cast<Job&>(*slice.sequence);
       if (std::exchange(job.has_started, true)) continue;
@@ -197,6 +233,7 @@ void Engine::Loop::look_ahead() {
   if (options_.steps_at_once == 1) return;
   int64_t count = drafter_ || has_mail_ || scheduler_.waiting() > 0 ? 1 : options_.steps_at_once;
   for (const auto& job : jobs_) {
+    if (job->is_paused) continue;
     if (job->is_reading() || job->request.max_tokens == 0) count = 1;
     count = std::min(count, options_.context - job->size());
     if (job->request.max_tokens > 0)
@@ -357,7 +394,7 @@ void Engine::Loop::guess() {
   std::vector<Sequence*> sequences;
   std::vector<int64_t> most;
   for (const auto& job : jobs_) {
-    if (job->blocks.list.empty() || job->is_reading()) continue;
+    if (job->blocks.list.empty() || job->is_reading() || job->is_paused) continue;
     int64_t room = std::min(options_.speculation.draft_tokens, options_.context - job->size() - 1);
     if (job->request.max_tokens > 0)
       room = std::min(room, job->request.max_tokens - job->result.usage.completion_tokens - 1);
@@ -414,12 +451,17 @@ void Engine::Loop::remove_ended() {
   std::erase_if(jobs_, [](const std::unique_ptr<Job>& job) { return job->has_ended; });
 }
 
-void Engine::Loop::count_request(const Usage& usage) {
-  const std::lock_guard lock(mutex_);
-  ++stats_.requests;
+// The lock must be held.
+void Engine::Loop::count_sequences() {
   stats_.running = scheduler_.running();
   stats_.waiting = scheduler_.waiting();
   stats_.blocks = blocks_.use();
+}
+
+void Engine::Loop::count_request(const Usage& usage) {
+  const std::lock_guard lock(mutex_);
+  ++stats_.requests;
+  count_sequences();
   stats_.prompt_tokens += usage.prompt_tokens;
   stats_.cached_tokens += usage.cached_tokens;
   stats_.generated_tokens += usage.completion_tokens;
@@ -431,9 +473,7 @@ void Engine::Loop::count_request(const Usage& usage) {
 void Engine::Loop::count_step(Clock::time_point began) {
   const std::lock_guard lock(mutex_);
   stats_.steps += steps_at_once_;
-  stats_.running = scheduler_.running();
-  stats_.waiting = scheduler_.waiting();
-  stats_.blocks = blocks_.use();
+  count_sequences();
   stats_.busy_seconds += seconds(Clock::now() - began);
 }
 

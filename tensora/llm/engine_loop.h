@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -36,7 +35,7 @@ struct Job : Sequence {
   std::shared_ptr<Generation::State> state;
   Completion result;
   Clock::time_point submitted = {}, started = {}, first = {}, last = {};
-  bool has_started = false, has_ended = false;
+  bool has_started = false, has_ended = false, is_paused = false;
   std::string rest;          // of the text, when it has ended
   std::exception_ptr error;  // or why it failed
 };
@@ -55,12 +54,15 @@ class Engine::Loop {
   std::string salt_of(const Request& request);
   EngineStats stats() const;
   int64_t cache_bytes() const { return cache_.bytes(); }
+  const std::shared_ptr<Doorbell>& doorbell() const { return doorbell_; }
 
  private:
   using Jobs = std::vector<std::unique_ptr<Job>>;
 
   void run();
   bool take_mail();
+  void sleep();
+  void follow_pauses();
   std::optional<FinishReason> unwanted(const Job& job) const;
   bool is_step_unwanted() const;
   void end_unwanted();
@@ -78,6 +80,7 @@ class Engine::Loop {
   void remove_ended();
   void has_news(const Job& job);
   void tell_listeners();
+  void count_sequences();
   void count_request(const Usage& usage);
   void count_step(Clock::time_point began);
 
@@ -97,8 +100,8 @@ class Engine::Loop {
   Clock::time_point began_ = {};
   std::vector<std::shared_ptr<StepListener>> listeners_;  // to be told after this step
 
+  const std::shared_ptr<Doorbell> doorbell_ = std::make_shared<Doorbell>();
   mutable std::mutex mutex_;  // of what follows
-  std::condition_variable mail_;
   Jobs inbox_;
   std::map<std::weak_ptr<const LoraAdapter>, uint64_t, std::owner_less<>> adapters_;
   uint64_t last_number_ = 0;  // of adapters and of requests that share nothing

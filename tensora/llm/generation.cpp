@@ -78,7 +78,16 @@ Completion Generation::wait() {
   return state_->completion;
 }
 
-void Generation::cancel() { state_->cancelled = true; }
+void Generation::cancel() {
+  // An engine whose requests all pause must be told.
+  if (!state_->cancelled.exchange(true) && state_->doorbell) state_->doorbell->ring();
+}
+
+void Generation::pause() { state_->paused = true; }
+
+void Generation::resume() {
+  if (state_->paused.exchange(false) && state_->doorbell) state_->doorbell->ring();
+}
 
 bool Generation::is_done() const {
   const std::lock_guard lock(state_->mutex);

@@ -8,7 +8,8 @@
 namespace tensora::llm {
 
 /// A request on its way: handed out by Engine::submit. Dropping the handle cancels the request.
-/// `cancel` may be called from any thread; the rest is for one thread at a time.
+/// `cancel`, `pause` and `resume` may be called from any thread; the rest is for one thread at a
+/// time.
 class Generation {
  public:
   struct State;
@@ -31,6 +32,11 @@ class Generation {
   Completion wait();
   /// Ends the request before its next step. Does not wait.
   void cancel();
+  /// Computes no more tokens after the current step, until `resume`. Does not wait. While it
+  /// pauses, others may get its place, and its part of the cache where that is needed; deadlines
+  /// and `cancel` end it nevertheless.
+  void pause();
+  void resume();
   bool is_done() const;
 
  private:

@@ -27,6 +27,44 @@ void Scheduler::remove(Sequence& sequence) {
   blocks_.release(sequence.blocks);
   std::erase(running_, &sequence);
   std::erase(waiting_, &sequence);
+  std::erase(paused_, &sequence);
+}
+
+void Scheduler::pause(Sequence& sequence) {
+  std::erase(running_, &sequence);
+  std::erase(waiting_, &sequence);
+  sequence.draft.clear();
+  sequence.ahead = 0;
+  paused_.push_back(&sequence);
+}
+
+void Scheduler::resume(Sequence& sequence) {
+  std::erase(paused_, &sequence);
+  const bool has_blocks = !sequence.blocks.list.empty();
+  if (has_blocks && (running() < options_.max_sequences || options_.batch_invariant)) {
+    running_.push_back(&sequence);
+    return;
+  }
+  if (has_blocks) {
+    blocks_.release(sequence.blocks);
+    sequence.computed = 0;
+    ++sequence.preemptions;
+  }
+  waiting_.push_front(&sequence);
+}
+
+// Takes the blocks of a sequence that pauses. False: there is none that has any, or it must not be
+// read a second time.
+bool Scheduler::reclaim() {
+  if (options_.batch_invariant) return false;
+  for (Sequence* sequence : paused_) {
+    if (sequence->blocks.list.empty()) continue;
+    blocks_.release(sequence->blocks);
+    sequence->computed = 0;
+    ++sequence->preemptions;
+    return true;
+  }
+  return false;
 }
 
 // Takes the blocks for all of the prompt at once, so that reading it never gets stuck half-way.
@@ -59,12 +97,17 @@ void Scheduler::admit(Step& step) {
     if (sequence->is_reading()) left -= sequence->size() - sequence->computed;
   while (!waiting_.empty() && running() < options_.max_sequences && left > 0) {
     Sequence& next = *waiting_.front();
-    if (!begin(next, step)) {
+    while (!begin(next, step)) {
+      if (reclaim()) continue;
       if (!running_.empty()) return;
+      if (std::any_of(paused_.begin(), paused_.end(),
+                      [](const Sequence* paused) { return !paused->blocks.list.empty(); }))
+        return;  // in batch-invariant mode: it waits for their end
       // Alone it fits, but not together with the block that it would copy.
       blocks_.clear_cache();
       ensure(begin(next, step), "scheduler: the cache cannot hold one sequence of ", next.size(),
              " tokens");
+      break;
     }
     waiting_.pop_front();
     running_.push_back(&next);
@@ -108,6 +151,7 @@ bool Scheduler::continue_one(Sequence& sequence, Step& step) {
       sequence.ahead = 0;
       continue;
     }
+    if (reclaim()) continue;
     Sequence& youngest = *running_.back();
     ensure(running_.size() > 1, "scheduler: the cache cannot hold one sequence of ",
            sequence.size(), " tokens");

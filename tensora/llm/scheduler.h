@@ -82,7 +82,12 @@ class Scheduler {
   void add(Sequence& sequence);
   /// At any time between two steps.
   void remove(Sequence& sequence);
-  /// Plans the next step. Empty only if there is no sequence.
+  /// No token of it is computed until `resume`. Its place is free for another, and so are its
+  /// blocks as soon as somebody needs them; then it is read again.
+  void pause(Sequence& sequence);
+  void resume(Sequence& sequence);
+  /// Plans the next step. Empty only if there is no sequence that does not pause, or if all memory
+  /// is held by those that do, in batch-invariant mode.
   void plan(Step& step);
   /// After the step was computed: its tokens are in the cache, but for drafts that were refused,
   /// whose number each slice's sequence says by its size.
@@ -92,11 +97,14 @@ class Scheduler {
 
   int64_t running() const { return static_cast<int64_t>(running_.size()); }
   int64_t waiting() const { return static_cast<int64_t>(waiting_.size()); }
+  /// Whether there is a sequence that does not pause.
+  bool has_work() const { return !running_.empty() || !waiting_.empty(); }
 
  private:
   void admit(Step& step);
   bool begin(Sequence& sequence, Step& step);
   void preempt(Sequence& sequence);
+  bool reclaim();
   bool continue_one(Sequence& sequence, Step& step);
   void read_part(Sequence& sequence, Step& step);
   void plan_one(Step& step);
@@ -105,6 +113,7 @@ class Scheduler {
   BlockManager& blocks_;
   std::vector<Sequence*> running_;  // oldest first
   std::deque<Sequence*> waiting_;   // oldest first
+  std::vector<Sequence*> paused_;   // in the order in which they were
   size_t turn_ = 0;                 // whose it is, where each step is one sequence's
 };
 
