@@ -11,12 +11,15 @@
 
 namespace tensora::serve {
 
+class Embedder;
+
 /// A model that is loaded, under the name that clients use.
 struct ServedModel {
   std::string name;
   std::string path;     // where it came from; not for clients
   int64_t created = 0;  // seconds since 1970, when it was loaded
   std::shared_ptr<llm::FrameworkBackend> backend;
+  std::shared_ptr<Embedder> embedder;
   llm::ModelInfo info;
   int64_t slots = 8;                                          // answers computed together
   std::shared_ptr<const llm::LoraAdapter> adapter = nullptr;  // under a name of its own

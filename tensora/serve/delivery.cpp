@@ -1,0 +1,177 @@
+#include "tensora/serve/delivery.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "tensora/base/check.h"
+
+namespace tensora::serve {
+namespace {
+
+// How often a client that reads too slowly is looked at: nobody tells when it has caught up.
+constexpr auto kLook = std::chrono::milliseconds(5);
+
+}  // namespace
+
+// Rung by engines after a step, by clients that go, and for letters.
+class Delivery::Bell final : public llm::StepListener {
+ public:
+  void on_step() noexcept override { ring(); }
+  void ring() noexcept {
+    // One that is rung already will be heard.
+    if (is_rung_.exchange(true)) return;
+    { const std::lock_guard lock(mutex_); }
+    changed_.notify_one();
+  }
+  void wait(bool briefly) {
+    std::unique_lock lock(mutex_);
+    const auto rung = [&] { return is_rung_.load(); };
+    if (briefly)
+      changed_.wait_for(lock, kLook, rung);
+    else
+      changed_.wait(lock, rung);
+    is_rung_ = false;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::atomic<bool> is_rung_ = false;
+};
+
+Delivery::Delivery(Options options)
+    : options_(std::move(options)), bell_(std::make_shared<Bell>()) {
+  thread_ = std::thread([this] { run(); });
+}
+
+Delivery::~Delivery() {
+  is_closing_ = true;
+  bell_->ring();
+  thread_.join();
+}
+
+std::shared_ptr<llm::StepListener> Delivery::listener() const { return bell_; }
+
+void Delivery::post(Letter letter) {
+  {
+    const std::lock_guard lock(mutex_);
+    letters_.push_back(std::move(letter));
+  }
+  bell_->ring();
+}
+
+void Delivery::add(const std::shared_ptr<AnswerJob>& job) {
+  answers_ += static_cast<int64_t>(job->size());
+  if (job->is_stream()) ++streams_;
+  post({.job = job});
+  // Neither the job nor this object is kept by the connection.
+  job->reply().on_gone([job = std::weak_ptr(job), bell = bell_] {
+    if (const auto left = job.lock()) left->set_gone();
+    bell->ring();
+  });
+}
+
+void Delivery::start(const std::shared_ptr<AnswerJob>& job, size_t answer,
+                     llm::Generation generation, double waited) {
+  post({.job = job, .generation = std::move(generation), .answer = answer, .waited = waited});
+}
+
+void Delivery::fail(const std::shared_ptr<AnswerJob>& job, const ApiError& error) {
+  post({.job = job, .error = error});
+}
+
+void Delivery::end_all(const ApiError& error) { post({.error = error}); }
+
+void Delivery::run() {
+  std::vector<Letter> letters;
+  while (!is_closing_) {
+    bell_->wait(paused_ > 0);
+    {
+      const std::lock_guard lock(mutex_);
+      letters.swap(letters_);
+    }
+    for (Letter& letter : letters) read(letter);
+    letters.clear();
+    go_through();
+  }
+  for (Letter& letter : letters_) read(letter);
+  const ApiError closing(503, "the server is shutting down", {}, "shutting_down");
+  for (const auto& job : jobs_)
+    change(*job,
+           [&] { job->is_gone() ? job->cancel(CancelCause::client_gone) : job->fail(closing); });
+}
+
+// Does something with a job, and tells how many of its answers have left their engine by that.
+void Delivery::change(AnswerJob& job, const std::function<void()>& what) {
+  const bool was_over = job.is_over();
+  const int64_t before = job.active();
+  const auto fail_with = [&](const ApiError& error) {
+    try {
+      job.fail(error);
+    } catch (const std::exception& second) {
+      if (options_.log) options_.log(concat("delivery: ", second.what()));
+    }
+  };
+  try {
+    what();
+  } catch (const ApiError& error) {
+    fail_with(error);
+  } catch (const std::exception& error) {
+    if (options_.log) options_.log(concat("an answer failed: ", error.what()));
+    fail_with(ApiError(500, "internal error", {}, "internal_error"));
+  }
+  const int64_t left = before - job.active();
+  if (left > 0) options_.on_left(job, left);
+  if (!was_over && job.is_over()) options_.on_over(job);
+}
+
+void Delivery::read(Letter& letter) {
+  if (!letter.job) {
+    for (const auto& job : jobs_) change(*job, [&] { job->fail(*letter.error); });
+    return;
+  }
+  AnswerJob& job = *letter.job;
+  if (letter.generation) {
+    if (job.is_over())
+      options_.on_left(job, 1);
+    else
+      job.start(letter.answer, std::move(*letter.generation), letter.waited);
+  } else if (letter.error) {
+    change(job, [&] { job.fail(*letter.error); });
+  } else {
+    jobs_.push_back(letter.job);
+  }
+}
+
+void Delivery::deliver(AnswerJob& job) {
+  if (job.is_gone())
+    job.cancel(CancelCause::client_gone);
+  else
+    job.deliver();
+}
+
+void Delivery::go_through() {
+  int64_t paused = 0;
+  uint64_t unsent = 0;
+  bool is_any_over = false;
+  for (const auto& job : jobs_) {
+    change(*job, [&] { deliver(*job); });
+    if (job->is_over()) {
+      is_any_over = true;
+    } else if (job->is_stream()) {
+      unsent += job->follow_client(options_.most_unsent);
+      if (job->is_paused()) ++paused;
+    }
+  }
+  paused_.store(paused, std::memory_order_relaxed);
+  unsent_.store(unsent, std::memory_order_relaxed);
+  if (!is_any_over) return;
+  std::erase_if(jobs_, [&](const std::shared_ptr<AnswerJob>& job) {
+    if (!job->is_over()) return false;
+    answers_ -= static_cast<int64_t>(job->size());
+    if (job->is_stream()) --streams_;
+    return true;
+  });
+}
+
+}  // namespace tensora::serve
