@@ -204,6 +204,9 @@ TEST(Cli, AKilledRunResumesBitForBit) {
   int killed = 0;
   for (int round = 0; round < 8; ++round) {
     const Program program(folder, training(folder, "killed", {"--resume"}));
+    // A sanitizer's program takes long to begin.
+    for (int i = 0; i < 10000 && !std::filesystem::exists(folder.path("killed/config.json")); ++i)
+      usleep(1000);
     usleep(30000u + 20000u * static_cast<unsigned>(round));
     program.send(round % 4 == 3 ? SIGINT : SIGKILL);
     killed += program.wait() != 0;
