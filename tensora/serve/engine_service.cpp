@@ -150,7 +150,7 @@ void EngineService::answer(AnswerRequest request, std::shared_ptr<AnswerSink> si
   const llm::TokenizerPtr tokenizer = model->backend->tokenizer();
   if (!tokenizer) throw ApiError(400, "the model has no tokenizer", "model");
   const AnswerFormat format(
-      request.request.messages.empty() ? nullptr : model->backend->chat_template(), *tokenizer,
+      request.request.messages.empty() ? nullptr : model->backend->chat_template(), tokenizer,
       request);
   prepare(*model, request);
   request.request.listener = delivery_.listener();
