@@ -82,6 +82,7 @@ void AnswerJob::give(One& one, AnswerEvent event) {
 
 void AnswerJob::count_tokens(One& one, size_t tokens) {
   const auto now = ServiceClock::now();
+  metrics_->generation_tokens.add(tokens);
   if (one.has_begun && tokens > 0)
     metrics_->between_tokens.add(seconds(now - one.last) / static_cast<double>(tokens), tokens);
   one.last = now;
@@ -92,7 +93,10 @@ bool AnswerJob::deliver_one(One& one, int64_t index) {
   const bool is_done = one.generation->is_done();  // before the last piece is taken
   const auto give_on = [&](AnswerEvent event) { give(one, std::move(event)); };
   const auto begin = [&] {
-    if (!std::exchange(one.has_begun, true)) give(one, {.kind = AnswerEvent::Kind::begin});
+    if (std::exchange(one.has_begun, true)) return;
+    const size_t prompt = static_cast<size_t>(index / request_.n);
+    metrics_->prompt_tokens.add(request_.prompts[prompt].size());
+    give(one, {.kind = AnswerEvent::Kind::begin});
   };
   while (auto piece = one.generation->take()) {
     count_tokens(one, piece->tokens.size());

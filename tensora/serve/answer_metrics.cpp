@@ -88,9 +88,7 @@ void AnswerMetrics::add(const Answer& answer) {
   const auto count = [](int64_t tokens) {
     return static_cast<uint64_t>(std::max<int64_t>(0, tokens));
   };
-  prompt_tokens.add(count(usage.prompt_tokens));
   cached_tokens.add(count(usage.cached_tokens));
-  generation_tokens.add(count(usage.completion_tokens));
   drafted_tokens.add(count(usage.drafted_tokens));
   accepted_tokens.add(count(usage.accepted_tokens));
   preemptions.add(count(usage.preemptions));

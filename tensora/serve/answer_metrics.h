@@ -47,7 +47,7 @@ enum class CancelCause : uint8_t { client_gone, shutdown };
 struct AnswerMetrics {
   AnswerMetrics(std::string model_name, std::string framework_name);
 
-  /// An answer has ended.
+  /// An answer has ended. Its tokens are counted as they come, not here.
   void add(const Answer& answer);
   void add_failure() { failures.add(); }
   void add_cancelled(CancelCause cause) { cancelled[static_cast<size_t>(cause)].add(); }

@@ -125,7 +125,7 @@ void EngineService::prepare(const ServedModel& model, AnswerRequest& request) co
 void EngineService::check_prompts(const ServedModel& model, const AnswerRequest& request,
                                   const char* field) {
   const int64_t vocabulary = model.info.config.vocab_size;
-  const int64_t context = model.backend->context();
+  const int64_t context = model.context;
   const int64_t room = context - (request.request.max_tokens == 0 ? 0 : 1);
   for (const std::vector<int32_t>& tokens : request.prompts) {
     const auto size = static_cast<int64_t>(tokens.size());

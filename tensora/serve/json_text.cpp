@@ -104,6 +104,12 @@ void append_json(std::string& out, double number) {
   else
     out += "null";
 }
+void append_json(std::string& out, float number) {
+  if (std::isfinite(number))
+    append_number(out, number);
+  else
+    out += "null";
+}
 void append_json(std::string& out, int64_t number) { append_number(out, number); }
 void append_json(std::string& out, uint64_t number) { append_number(out, number); }
 

@@ -12,6 +12,7 @@ void append_json(std::string& out, std::string_view text);
 std::string json_string(std::string_view text);
 /// Appends a number; null where it is not finite.
 void append_json(std::string& out, double number);
+void append_json(std::string& out, float number);
 void append_json(std::string& out, int64_t number);
 void append_json(std::string& out, uint64_t number);
 

@@ -53,12 +53,12 @@ std::vector<ModelEntry> ModelPool::entries() const {
   for (const auto& [name, place] : names_) {
     const Slot& slot = slots_[place.slot];
     const bool is_loaded = !slot.models.empty();
-    entries.push_back(
-        {.name = name,
-         .is_loaded = is_loaded,
-         .is_alias = place.is_alias,
-         .created = is_loaded ? slot.models.front()->created : 0,
-         .root = place.is_alias || place.model > 0 ? slot.source.name : std::string()});
+    entries.push_back({.name = name,
+                       .is_loaded = is_loaded,
+                       .is_alias = place.is_alias,
+                       .created = is_loaded ? slot.models.front()->created : 0,
+                       .root = place.is_alias || place.model > 0 ? slot.source.name : std::string(),
+                       .context = is_loaded ? slot.models.front()->context : 0});
   }
   return entries;
 }
@@ -173,6 +173,7 @@ std::vector<ServedModelPtr> ModelPool::load_all(const ModelSource& source) const
   check(model.backend != nullptr, "service: loading made no backend");
   model.embedder = std::make_shared<Embedder>(model.backend, embedding_);
   model.info = model.backend->model_info();
+  model.context = model.backend->context();  // makes the engine, which takes its memory now
   model.created = std::time(nullptr);
   std::vector<ServedModelPtr> models = {std::make_shared<const ServedModel>(model)};
   for (const AdapterSource& adapter : source.adapters) {

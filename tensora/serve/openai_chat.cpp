@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "tensora/base/check.h"
 #include "tensora/serve/json_text.h"
 #include "tensora/serve/openai_fields.h"
@@ -124,17 +122,11 @@ class ChatWhole final : public AnswerSink {
   bool has_logprobs_;
 };
 
-/// The answer as server-sent events. Of a chunk only the choice changes: the rest is made once.
-class ChatStream final : public AnswerSink {
+/// The answer as server-sent events.
+class ChatStream final : public OpenAiStream {
  public:
   ChatStream(ReplyPtr reply, const OpenAiHead& head, const ChatCall& call)
-      : AnswerSink(std::move(reply)),
-        headers_(head.headers),
-        tokenizer_(head.served->backend->tokenizer()),
-        prefix_("data: " + head.text()),
-        tail_(call.includes_usage ? "],\"usage\":null}\n\n" : "]}\n\n"),
-        includes_usage_(call.includes_usage),
-        has_logprobs_(call.request.request.sampling.logprobs) {}
+      : OpenAiStream(std::move(reply), head, call.request, call.includes_usage) {}
 
   void on_event(const AnswerEvent& event) override {
     using Kind = AnswerEvent::Kind;
@@ -145,14 +137,12 @@ class ChatStream final : public AnswerSink {
         close(event);
         break;
       case Kind::text:
-        add_text(event);
+        // Half a character has no text yet, and the end has none at all.
+        if (event.text.empty() && !(has_logprobs() && has_shown(event.tokens))) break;
+        add_text(event, "\"content\":");
         break;
       case Kind::reasoning:
-        if (event.text.empty()) break;
-        open(event);
-        out_ += "\"reasoning_content\":";
-        append_json(out_, event.text);
-        close(event);
+        if (!event.text.empty()) add_text(event, "\"reasoning_content\":");
         break;
       case Kind::call:
         open(event);
@@ -173,75 +163,32 @@ class ChatStream final : public AnswerSink {
       case Kind::end:
         open(event);
         out_ += concat("},\"logprobs\":null,\"finish_reason\":\"", finish_reason(event.end),
-                       "\",\"seed\":", event.whole->completion.seed, "}", tail_);
+                       "\",\"seed\":", event.whole->completion.seed);
+        close_choice();
         break;
     }
   }
 
-  void on_flush() override {
-    if (out_.empty()) return;
-    if (std::exchange(has_begun_, true)) {
-      reply().write(std::exchange(out_, {}));
-      return;
-    }
-    HttpResponse head = event_stream(headers_);
-    head.body = std::exchange(out_, {});
-    reply().begin(std::move(head));
-  }
-
-  void on_end(const std::vector<Answer>& answers) override {
-    if (includes_usage_)
-      out_ += concat(prefix_, ",\"choices\":[],\"usage\":",
-                     usage_json(answers, static_cast<int64_t>(answers.size())),
-                     ",\"timings\":", timings_json(answers[0]), "}\n\n");
-    out_ += "data: [DONE]\n\n";
-    on_flush();
-    reply().end();
-  }
-
-  void on_error(const ApiError& error) override {
-    HttpResponse response = openai_error(error);
-    if (!has_begun_) {
-      reply().send(std::move(response));
-      return;
-    }
-    out_ += concat("data: ", response.body, "\n\n");
-    on_flush();
-    reply().end();
-  }
-
  private:
   void open(const AnswerEvent& event) {
-    out_ += prefix_;
-    out_ += ",\"choices\":[{\"index\":";
-    append_json(out_, event.answer);
+    open_choice(event.answer);
     out_ += ",\"delta\":{";
   }
-  void close(const AnswerEvent& event) {
-    out_ += "},\"logprobs\":";
-    if (has_logprobs_ && event.kind == AnswerEvent::Kind::text)
-      append_logprobs(out_, *tokenizer_, event.tokens);
-    else
-      out_ += "null";
-    out_ += ",\"finish_reason\":null}";
-    out_ += tail_;
-  }
-  void add_text(const AnswerEvent& event) {
-    const bool has_tokens = has_logprobs_ && std::any_of(event.tokens.begin(), event.tokens.end(),
-                                                         [&](const auto& one) {
-                                                           return is_shown(*tokenizer_, one.token);
-                                                         });
-    if (event.text.empty() && !has_tokens) return;  // half a character, or the end
+  void add_text(const AnswerEvent& event, const char* name) {
     open(event);
-    out_ += "\"content\":";
+    out_ += name;
     append_json(out_, event.text);
     close(event);
   }
-
-  Headers headers_;
-  llm::TokenizerPtr tokenizer_;
-  std::string prefix_, tail_, out_;
-  bool includes_usage_, has_logprobs_, has_begun_ = false;
+  void close(const AnswerEvent& event) {
+    out_ += "},\"logprobs\":";
+    if (has_logprobs() && event.kind == AnswerEvent::Kind::text)
+      append_logprobs(out_, tokenizer(), event.tokens);
+    else
+      out_ += "null";
+    out_ += ",\"finish_reason\":null";
+    close_choice();
+  }
 };
 
 void answer_chat(Service& service, Exchange& exchange) {

@@ -14,7 +14,9 @@ void append_model(std::string& out, const ModelEntry& model) {
     append_json(out, model.root);
   else
     out += "null";
-  out += concat(",\"loaded\":", model.is_loaded ? "true" : "false", "}");
+  out += concat(",\"loaded\":", model.is_loaded ? "true" : "false");
+  if (model.context > 0) out += concat(",\"max_model_len\":", model.context);
+  out += '}';
 }
 
 void list_models(const Service& service, Exchange& exchange) {

@@ -11,7 +11,7 @@ void add_openai_chat_routes(Router& router, Service& service);
 void add_openai_completion_routes(Router& router, Service& service);
 /// GET /v1/models, /v1/models/{id}.
 void add_openai_model_routes(Router& router, Service& service);
-/// POST /v1/embeddings.
+/// POST /v1/embeddings and /embeddings.
 void add_openai_embedding_routes(Router& router, Service& service);
 /// All of these.
 void add_openai_routes(Router& router, Service& service);

@@ -6,6 +6,7 @@
 
 #include "tensora/base/check.h"
 #include "tensora/serve/json_text.h"
+#include "tensora/serve/router.h"
 
 namespace tensora::serve {
 
@@ -138,11 +139,59 @@ void append_logprobs(std::string& out, const llm::Tokenizer& tokenizer,
   out += "],\"refusal\":null}";
 }
 
-HttpResponse event_stream(const Headers& headers) {
-  HttpResponse response{.content_type = "text/event-stream", .headers = headers};
-  response.headers.emplace_back("cache-control", "no-cache");
-  response.headers.emplace_back("x-accel-buffering", "no");
-  return response;
+OpenAiStream::OpenAiStream(ReplyPtr reply, const OpenAiHead& head, const AnswerRequest& request,
+                           bool includes_usage)
+    : AnswerSink(std::move(reply)),
+      headers_(head.headers),
+      tokenizer_(head.served->backend->tokenizer()),
+      prefix_("data: " + head.text() + ",\"choices\":["),
+      tail_(includes_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n"),
+      n_(request.n),
+      includes_usage_(includes_usage),
+      has_logprobs_(request.request.sampling.logprobs) {
+  headers_.emplace_back("cache-control", "no-cache");
+  headers_.emplace_back("x-accel-buffering", "no");
+}
+
+void OpenAiStream::open_choice(int64_t answer) {
+  out_ += prefix_;
+  out_ += "{\"index\":";
+  append_json(out_, answer);
+}
+
+bool OpenAiStream::has_shown(std::span<const llm::Sampled> tokens) const {
+  return std::any_of(tokens.begin(), tokens.end(),
+                     [&](const llm::Sampled& one) { return is_shown(*tokenizer_, one.token); });
+}
+
+void OpenAiStream::on_flush() {
+  if (out_.empty()) return;
+  if (std::exchange(has_begun_, true))
+    reply().write(std::exchange(out_, {}));
+  else
+    reply().begin({.content_type = "text/event-stream",
+                   .headers = headers_,
+                   .body = std::exchange(out_, {})});
+}
+
+void OpenAiStream::on_end(const std::vector<Answer>& answers) {
+  if (includes_usage_)
+    out_ += concat(prefix_, "],\"usage\":", usage_json(answers, n_),
+                   ",\"timings\":", timings_json(answers[0]), "}\n\n");
+  out_ += "data: [DONE]\n\n";
+  on_flush();
+  reply().end();
+}
+
+void OpenAiStream::on_error(const ApiError& error) {
+  HttpResponse response = openai_error(error);
+  if (!has_begun_) {
+    reply().send(std::move(response));
+    return;
+  }
+  out_ += concat("data: ", response.body, "\n\n");
+  on_flush();
+  reply().end();
 }
 
 }  // namespace tensora::serve

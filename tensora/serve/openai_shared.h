@@ -41,7 +41,36 @@ bool is_shown(const llm::Tokenizer& tokenizer, int32_t token);
 void append_logprobs(std::string& out, const llm::Tokenizer& tokenizer,
                      std::span<const llm::Sampled> tokens);
 
-/// The head of a stream of server-sent events.
-HttpResponse event_stream(const Headers& headers);
+/// A stream of server-sent events, ended by [DONE]. Of a chunk only the choice changes: the rest is
+/// made once.
+class OpenAiStream : public AnswerSink {
+ public:
+  void on_flush() override;
+  void on_end(const std::vector<Answer>& answers) override;
+  /// In mid-stream an event {"error": …} is the last one.
+  void on_error(const ApiError& error) override;
+
+ protected:
+  OpenAiStream(ReplyPtr reply, const OpenAiHead& head, const AnswerRequest& request,
+               bool includes_usage);
+
+  /// Begins a chunk with a choice: …"choices":[{"index":0
+  void open_choice(int64_t answer);
+  /// Ends it, after the choice's last field.
+  void close_choice() { out_ += tail_; }
+  bool has_logprobs() const { return has_logprobs_; }
+  /// Whether some of the tokens are part of the text.
+  bool has_shown(std::span<const llm::Sampled> tokens) const;
+  const llm::Tokenizer& tokenizer() const { return *tokenizer_; }
+
+  std::string out_;  // not yet written
+
+ private:
+  Headers headers_;
+  llm::TokenizerPtr tokenizer_;
+  std::string prefix_, tail_;
+  int64_t n_;
+  bool includes_usage_, has_logprobs_, has_begun_ = false;
+};
 
 }  // namespace tensora::serve

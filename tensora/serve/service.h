@@ -21,7 +21,8 @@ struct ServedModel {
   std::shared_ptr<llm::FrameworkBackend> backend;
   std::shared_ptr<Embedder> embedder;
   llm::ModelInfo info;
-  int64_t slots = 8;                                          // answers computed together
+  int64_t context = 0;  // tokens that a prompt and its answer may have together
+  int64_t slots = 8;    // answers computed together
   std::shared_ptr<const llm::LoraAdapter> adapter = nullptr;  // under a name of its own
   double adapter_scale = 1;
 };
@@ -34,6 +35,7 @@ struct ModelEntry {
   bool is_alias = false;
   int64_t created = 0;    // when it was loaded; 0: it is not
   std::string root = {};  // of an alias or an adapter: the model that it stands for
+  int64_t context = 0;    // in tokens; 0: it is not loaded
 };
 
 /// What the service is doing.
