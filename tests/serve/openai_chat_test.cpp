@@ -1,27 +1,14 @@
-#include <gtest/gtest.h>
-
-#include "tensora/serve/openai_routes.h"
-#include "toy_service.h"
+#include "openai_toy.h"
 
 namespace tensora::serve {
 namespace {
 
 using namespace testing;
 
-class ChatTest : public ::testing::Test {
+class ChatTest : public OpenAiTest {
  protected:
-  void start(llm::EngineOptions engine = {}, ServiceOptions options = {}) {
-    backend = std::make_shared<ToyBackend>(engine);
-    options.models = {{.name = "toy",
-                       .aliases = {"gpt-toy"},
-                       .load = [this] { return backend; },
-                       .slots = engine.max_sequences}};
-    service = make_service(std::move(options));
-    router.emplace();
-    add_openai_routes(*router, *service);
-  }
   std::shared_ptr<RecordedReply> post(const Json& body, const std::string& key = {}) {
-    return ask(*router, "POST", "/v1/chat/completions", body.dump(), key);
+    return OpenAiTest::post("/v1/chat/completions", body, key);
   }
   Json whole(const Json& body) {
     const HttpResponse response = post(body)->wait();
@@ -38,10 +25,6 @@ class ChatTest : public ::testing::Test {
     return join(events_of(response.body));
   }
   static Json join(const std::vector<std::string>& events);
-
-  std::shared_ptr<ToyBackend> backend;
-  std::unique_ptr<Service> service;
-  std::optional<Router> router;
 };
 
 Json ChatTest::join(const std::vector<std::string>& events) {
@@ -87,13 +70,6 @@ Json ChatTest::join(const std::vector<std::string>& events) {
     if (is_last) out["usage"] = chunk["usage"];
   }
   return out;
-}
-
-Json chat(const std::string& text, int64_t tokens = 20) {
-  return {{"model", "toy"},
-          {"messages", {{{"role", "user"}, {"content", text}}}},
-          {"max_tokens", tokens},
-          {"temperature", 0}};
 }
 
 TEST_F(ChatTest, AnswersAsTheEngineAlone) {

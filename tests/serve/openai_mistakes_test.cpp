@@ -1,0 +1,174 @@
+#include "openai_toy.h"
+
+namespace tensora::serve {
+namespace {
+
+using namespace testing;
+
+constexpr const char* kChat = "/v1/chat/completions";
+
+class MistakeTest : public OpenAiTest {
+ protected:
+  // What the error says is wrong when a field of a good request has this value.
+  std::string param(const std::string& name, const std::string& value) {
+    Json body = chat("AB", 3);
+    body[name] = Json::parse(value);
+    const Json param = refused(kChat, body)["param"];
+    return param.is_null() ? "none" : param.get<std::string>();
+  }
+};
+
+TEST_F(MistakeTest, NamesTheNumberThatIsWrong) {
+  start();
+  const std::vector<std::pair<const char*, std::vector<const char*>>> bad = {
+      {"temperature", {"-0.1", "2.1", "1e308", "\"1\"", "[]", "true"}},
+      {"top_p", {"-0.1", "1.1", "{}"}},
+      {"top_k", {"-2", "1.5", "99999999999999999999", "\"all\""}},
+      {"min_p", {"-1", "2"}},
+      {"typical_p", {"-1", "2"}},
+      {"top_n_sigma", {"-2", "1e300"}},
+      {"repetition_penalty", {"0", "-1", "1e300"}},
+      {"repeat_penalty", {"0", "-1"}},
+      {"repeat_last_n", {"-2", "1e10"}},
+      {"presence_penalty", {"-2.1", "2.1"}},
+      {"frequency_penalty", {"-2.1", "2.1"}},
+      {"dry_multiplier", {"-1"}},
+      {"dry_base", {"0.5"}},
+      {"dry_allowed_length", {"0"}},
+      {"dry_penalty_last_n", {"-2"}},
+      {"xtc_probability", {"-1", "1.5"}},
+      {"xtc_threshold", {"-1", "1.5"}},
+      {"mirostat", {"3", "-1"}},
+      {"mirostat_tau", {"-1"}},
+      {"mirostat_eta", {"-1"}},
+      {"seed", {"1.5", "18446744073709551615", "\"7\""}},
+      {"max_tokens", {"0", "-1", "1.5", "\"many\""}},
+      {"max_completion_tokens", {"0", "-5"}},
+      {"n", {"0", "-1", "129", "1000000", "1e18", "1.5"}},
+      {"top_logprobs", {"21", "-1", "5"}},  // without logprobs
+      {"logprobs", {"5", "\"yes\""}},
+      {"stream", {"1", "\"true\""}},
+      {"min_tokens", {"5", "-1"}},
+      {"stop", {"5", "{}"}},
+      {"logit_bias", {"5", "\"x\""}},
+      {"grammar", {"5", "{}"}},
+      {"response_format", {"5", "\"json\""}},
+      {"tool_choice", {"5", "\"any\"", "\"required\""}},
+      {"tools", {"5", "{}"}},
+      {"functions", {"[]"}},
+      {"audio", {"{}"}},
+      {"continue_final_message", {"true"}},
+      {"reasoning_effort", {"\"huge\"", "5"}},
+      {"chat_template_kwargs", {"5", "[]"}},
+      {"messages", {"5", "[]", "\"hi\"", "{}"}},
+      {"model", {"5"}},
+      {"stream_options", {"{}", "5"}},  // without stream
+  };
+  for (const auto& [name, values] : bad)
+    for (const char* value : values) EXPECT_EQ(param(name, value), name) << value;
+}
+
+TEST_F(MistakeTest, NamesThePathOfWhatIsWrongInside) {
+  start();
+  const auto in = [](const std::string& message) { return "[" + message + "]"; };
+  EXPECT_EQ(param("messages", in("5")), "messages[0]");
+  EXPECT_EQ(param("messages", in(R"({"content":"A"})")), "messages[0].role");
+  EXPECT_EQ(param("messages", in(R"({"role":null,"content":"A"})")), "messages[0].role");
+  EXPECT_EQ(param("messages", in(R"({"role":"admin","content":"A"})")), "messages[0].role");
+  EXPECT_EQ(param("messages", in(R"({"role":"user"})")), "messages[0].content");
+  EXPECT_EQ(param("messages", in(R"({"role":"user","content":5})")), "messages[0].content");
+  EXPECT_EQ(
+      param("messages", in(R"({"role":"user","content":[{"type":"image_url","image_url":"x"}]})")),
+      "messages[0].content[0].type");
+  EXPECT_EQ(param("messages", in(R"({"role":"user","content":[{"type":"text"}]})")),
+            "messages[0].content[0].text");
+  EXPECT_EQ(param("messages", in(R"({"role":"assistant","tool_calls":[{"function":{}}]})")),
+            "messages[0].tool_calls[0].function.name");
+  EXPECT_EQ(param("messages", in(R"({"role":"assistant","tool_calls":
+                [{"function":{"name":"f","arguments":"{"}}]})")),
+            "messages[0].tool_calls[0].function.arguments");
+  EXPECT_EQ(param("logit_bias", R"({"5": 101})"), "logit_bias.5");
+  EXPECT_EQ(param("logit_bias", R"({"x": 1})"), "logit_bias.x");
+  EXPECT_EQ(param("logit_bias", R"({"-1": 1})"), "logit_bias.-1");
+  EXPECT_EQ(param("logit_bias", R"([[5, 1], [5]])"), "logit_bias[1]");
+  EXPECT_EQ(param("stop", R"(["a", ""])"), "stop[1]");
+  EXPECT_EQ(param("stop_token_ids", "[1, -1]"), "stop_token_ids[1]");
+  EXPECT_EQ(param("dry_sequence_breakers", R"(["a", ""])"), "dry_sequence_breakers[1]");
+  EXPECT_EQ(param("response_format", R"({"type":"xml"})"), "response_format.type");
+  EXPECT_EQ(param("response_format", R"({"type":"json_schema"})"), "response_format.json_schema");
+  EXPECT_EQ(param("response_format", R"({"type":"json_schema","json_schema":{}})"),
+            "response_format.json_schema.schema");
+  EXPECT_EQ(param("tools", R"([{"type":"web_search"}])"), "tools[0].type");
+  EXPECT_EQ(param("tools", R"([{"type":"function","function":{"name":"a b"}}])"),
+            "tools[0].function.name");
+  EXPECT_EQ(param("chat_template_kwargs", R"({"a":[]})"), "chat_template_kwargs.a");
+  EXPECT_EQ(param("chat_template_kwargs", R"({"messages":"x"})"), "chat_template_kwargs.messages");
+  EXPECT_EQ(param("modalities", R"(["text","audio"])"), "modalities[1]");
+  std::string many = "{";
+  for (int i = 0; i < 2000; ++i) many += concat(i ? "," : "", "\"", i, "\":1");
+  EXPECT_EQ(param("logit_bias", many + "}"), "logit_bias");
+}
+
+TEST_F(MistakeTest, WhatIsLargeIsBounded) {
+  start();
+  // As many tokens as the context has room for, however many are asked for.
+  Json body = chat("AB", 1000000000);
+  body["ignore_eos"] = true;
+  const Json answer = OpenAiTest::answer(kChat, body);
+  EXPECT_EQ(answer["usage"]["total_tokens"], 256);
+  EXPECT_EQ(answer["choices"][0]["finish_reason"], "length");
+  const Json error = refused(kChat, chat(std::string(5000, 'A')));
+  EXPECT_EQ(error["code"], "context_length_exceeded");
+  EXPECT_EQ(error["param"], "messages");
+  // NaN and infinity are not JSON.
+  for (const char* text : {"NaN", "Infinity", "1e999", "-1e999"}) {
+    const auto reply =
+        ask(*router, "POST", kChat,
+            concat(R"({"messages":[{"role":"user","content":"A"}],"temperature":)", text, "}"));
+    EXPECT_EQ(reply->wait().status, 400) << text;
+  }
+  // What the template does not like is the messages' fault.
+  EXPECT_EQ(refused(kChat, chat("zzz"))["param"], "messages");
+}
+
+TEST_F(MistakeTest, TellsWhatItIgnores) {
+  start();
+  Json body = chat("AB", 3);
+  body["frobnicate"] = 1;
+  body["wibble\n"] = 2;
+  body["user"] = "me";
+  body["top_a"] = nullptr;
+  const HttpResponse response = post(kChat, body)->wait();
+  EXPECT_EQ(response.status, 200);
+  EXPECT_EQ(header_of(response, "x-tensora-ignored"), "frobnicate, wibble?");
+  body["stream"] = true;
+  EXPECT_EQ(header_of(post(kChat, body)->wait(), "x-tensora-ignored"), "frobnicate, wibble?");
+}
+
+TEST_F(MistakeTest, UsesWhatItDoesNotIgnore) {
+  start();
+  const std::string plain = answer(kChat, chat("AB", 12))["choices"][0]["message"]["content"];
+  Json body = chat("AB", 12);
+  body["stop"] = plain.substr(3, 2);
+  const Json stopped = answer(kChat, body)["choices"][0];
+  EXPECT_EQ(stopped["message"]["content"], plain.substr(0, plain.find(plain.substr(3, 2))));
+  EXPECT_EQ(stopped["finish_reason"], "stop");
+  body = chat("AB", 12);
+  const int token = plain[0] - 'A' + toy::kFirstLetter;
+  body["logit_bias"] = {{std::to_string(token), -100}};
+  EXPECT_NE(answer(kChat, body)["choices"][0]["message"]["content"].get<std::string>()[0],
+            plain[0]);
+  body = chat("AB", 12);
+  body["stop_token_ids"] = {token};
+  EXPECT_EQ(answer(kChat, body)["usage"]["completion_tokens"], 1);
+  body = chat("AB", 12);
+  body["messages"] = {
+      {{"role", "developer"}, {"content", "A"}},
+      {{"role", "user"}, {"content", Json::array({{{"type", "text"}, {"text", "B"}}})}}};
+  EXPECT_EQ(answer(kChat, body)["choices"][0]["message"]["content"], plain);
+  body["max_completion_tokens"] = 2;
+  EXPECT_EQ(answer(kChat, body)["usage"]["completion_tokens"], 2);
+}
+
+}  // namespace
+}  // namespace tensora::serve
