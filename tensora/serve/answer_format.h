@@ -10,6 +10,8 @@
 
 namespace tensora::serve {
 
+struct ParserOptions;
+
 /// Takes an answer apart while it is written: text, reasoning, calls of tools. One per answer.
 class AnswerParser {
  public:
@@ -34,7 +36,8 @@ class AnswerFormat {
   std::unique_ptr<AnswerParser> parser() const;
 
  private:
-  bool splits_reasoning_ = false;
+  std::shared_ptr<const ParserOptions> options_;
+  llm::TokenizerPtr tokenizer_;
 };
 
 }  // namespace tensora::serve

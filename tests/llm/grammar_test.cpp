@@ -118,7 +118,7 @@ TEST(Grammar, HostileGrammarsEndSoon) {
   EXPECT_TRUE(contains(problem("root ::= " + std::string(100000, '(')), "nested too deeply"));
   EXPECT_TRUE(contains(problem("root ::= \"a\"" + std::string(100000, '*')), "nested too deeply"));
   std::string huge = "root ::= ";
-  for (int i = 0; i < 60000; ++i) huge += "\"a\" ";
+  for (int i = 0; i < 210000; ++i) huge += "\"a\" ";
   EXPECT_TRUE(contains(problem(huge), "too large"));
   std::string nested = "(\"ab\" \"c\"){100000}";
   for (int i = 0; i < 12; ++i) nested = concat("(", nested, "){100000}");
@@ -196,7 +196,7 @@ TEST(Grammar, ManyAlternatives) {
   std::string texts = "root ::= \"\"", rules, named = "root ::= r0";
   for (int i = 0; i < 12000; ++i) {
     texts += concat(" | \"item ", i * 7919 % 100003, "\"");
-    if (i >= 8000) continue;  // what 50,000 parts allow
+    if (i >= 8000) continue;  // a part of the words
     named += concat(" | r", i);
     rules += concat("r", i, " ::= \"item ", i * 7919 % 100003, "\"\n");
   }

@@ -13,6 +13,7 @@ constexpr size_t kMaxStates = 8192;
 constexpr size_t kMaxMasks = 512;
 constexpr size_t kMaxThreads = 20'000;  // ways to read the same bytes
 constexpr size_t kMaxSeen = 60'000;     // instructions on the way to them
+constexpr size_t kMaxWork = 2'000'000;  // instructions on the way to a mask
 constexpr int32_t kMaxDepth = 10'000;   // return addresses on a stack
 constexpr int32_t kBottom = 0;          // the frame below all others
 
@@ -53,6 +54,9 @@ void GrammarAutomaton::follow(std::vector<Thread>& open, Entry& entry) {
   while (!open.empty()) {
     const Thread thread = open.back();
     open.pop_back();
+    check(++work_ <= kMaxWork,
+          "grammar: too ambiguous: the tokens that may come next take more than ", kMaxWork,
+          " steps to find");
     if (!seen.insert(uint64_t(uint32_t(thread.place)) << 32 | uint32_t(thread.frame)).second)
       continue;
     check(seen.size() <= kMaxSeen && entry.threads.size() <= kMaxThreads,
@@ -95,6 +99,7 @@ GrammarAutomaton::State GrammarAutomaton::intern(Entry entry) {
 
 GrammarAutomaton::State GrammarAutomaton::enter(const Stacks& stacks) {
   const std::lock_guard lock(mutex_);
+  work_ = 0;
   std::vector<Thread> open;
   Entry entry;
   for (const std::vector<int32_t>& stack : stacks) {
@@ -157,6 +162,7 @@ bool GrammarAutomaton::takes(const Thread& thread, int32_t token, bool is_contro
 GrammarAutomaton::State GrammarAutomaton::after(State state, int32_t token,
                                                 std::string_view bytes) {
   const std::lock_guard lock(mutex_);
+  work_ = 0;
   std::vector<Thread> open;
   for (const Thread& thread : states_[static_cast<size_t>(state)].threads)
     if (takes(thread, token, bytes.empty())) open.push_back({thread.place + 1, thread.frame});
@@ -184,6 +190,7 @@ bool GrammarAutomaton::is_full() {
 // The tokens whose bytes lead to a live state: one pass over the tree of tokens, which skips what
 // lies below a byte that cannot come.
 std::vector<uint64_t> GrammarAutomaton::walk(State state) {
+  work_ = 0;
   std::vector<uint64_t> allowed(static_cast<size_t>(trie_->vocab_size() + 63) / 64);
   const auto allow = [&](int32_t token) {
     allowed[static_cast<size_t>(token) / 64] |= uint64_t{1} << (token % 64);

@@ -81,6 +81,7 @@ class GrammarAutomaton {
   std::vector<Entry> states_;
   std::unordered_map<std::vector<Thread>, State, Hash> accepting_, others_;
   size_t masks_ = 0;
+  size_t work_ = 0;  // instructions followed since a mask or a step was asked for
   State start_ = kDead;
 };
 

@@ -52,6 +52,14 @@ GrammarMatcher::GrammarMatcher(std::shared_ptr<const Grammar> grammar,
   state_->at = state_->automaton->start();
 }
 
+GrammarMatcher::GrammarMatcher(std::shared_ptr<GrammarAutomaton> automaton,
+                               std::shared_ptr<const Tokenizer> tokenizer)
+    : state_(std::make_unique<State>()) {
+  state_->tokenizer = std::move(tokenizer);
+  state_->automaton = std::move(automaton);
+  state_->at = state_->automaton->start();
+}
+
 GrammarMatcher::GrammarMatcher(const GrammarMatcher& other)
     : state_(std::make_unique<State>(*other.state_)) {}
 GrammarMatcher& GrammarMatcher::operator=(const GrammarMatcher& other) {
@@ -90,6 +98,10 @@ void GrammarMatcher::accept(int32_t token) {
     state.ended = true;
   else
     state.at = state.after(token);
+}
+
+const std::shared_ptr<GrammarAutomaton>& GrammarMatcher::automaton() const {
+  return state_->automaton;
 }
 
 bool GrammarMatcher::may_end() const { return state_->automaton->may_end(state_->at); }

@@ -8,6 +8,7 @@
 
 namespace tensora::llm {
 
+class GrammarAutomaton;
 class Tokenizer;
 
 /// Follows a grammar along the tokens of one sequence. Copies go on independently, and share what
@@ -17,6 +18,9 @@ class GrammarMatcher {
   /// Throws if the grammar names a token that the tokenizer does not have.
   GrammarMatcher(std::shared_ptr<const Grammar> grammar,
                  const std::shared_ptr<const Tokenizer>& tokenizer);
+  /// Begins with an automaton of another matcher for the same tokenizer, and what that has found.
+  GrammarMatcher(std::shared_ptr<GrammarAutomaton> automaton,
+                 std::shared_ptr<const Tokenizer> tokenizer);
   GrammarMatcher(const GrammarMatcher&);
   GrammarMatcher& operator=(const GrammarMatcher&);
   GrammarMatcher(GrammarMatcher&&) noexcept;
@@ -32,6 +36,7 @@ class GrammarMatcher {
   void accept(int32_t token);
   /// Whether what was accepted is a whole sentence.
   bool may_end() const;
+  const std::shared_ptr<GrammarAutomaton>& automaton() const;
 
  private:
   struct State;

@@ -10,7 +10,7 @@
 namespace tensora::llm {
 namespace {
 
-constexpr size_t kMaxNodes = 50'000;
+constexpr size_t kMaxNodes = 200'000;
 constexpr int kMaxDepth = 200;
 constexpr int64_t kMaxRepetitions = 100'000;
 constexpr uint32_t kLastCode = 0x10FFFF;

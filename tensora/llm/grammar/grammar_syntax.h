@@ -33,7 +33,7 @@ struct GrammarSyntax {
   std::vector<Rule> rules = {};
 };
 
-/// Throws, with line and column, for what is not GBNF. Limits: 50,000 nodes, 200 levels.
+/// Throws, with line and column, for what is not GBNF. Limits: 200,000 nodes, 200 levels.
 GrammarSyntax parse_grammar(std::string_view text);
 
 /// "line 3, column 7", for messages.

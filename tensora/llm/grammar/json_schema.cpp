@@ -25,12 +25,9 @@ constexpr int kMaxDepth = 64;
 
 class Converter {
  public:
-  explicit Converter(const Json& root) : root_(root), merger_(root) {}
+  Converter(const Json& root, JsonSchemaRules& rules) : root_(root), merger_(root), rules_(rules) {}
 
-  std::string convert() {
-    const std::string top = visit(root_, "#");
-    return concat("root ::= ", top, "\n", rules_.text());
-  }
+  std::string convert() { return visit(root_, "#"); }
 
  private:
   // Everything that is not understood is refused by name.
@@ -88,7 +85,7 @@ class Converter {
     const auto target = schema["$ref"].get<std::string>();
     const auto [found, added] = references_.try_emplace(target);
     if (!added) return found->second;
-    const std::string name = concat("ref", references_.size());
+    const std::string name = rules_.fresh_name();
     found->second = name;
     const std::string body = visit(place, target);
     return rules_.add(name, body);
@@ -157,11 +154,12 @@ class Converter {
 
   static Keywords keywords(const std::vector<std::string>& types) {
     static const std::map<std::string, Keywords, std::less<>> of = {
-        {"object", {"properties", "required", "additionalProperties"}},
+        {"object", {"properties", "required", "additionalProperties", "propertyNames"}},
         {"array", {"items", "prefixItems", "minItems", "maxItems", "uniqueItems"}},
         {"string", {"minLength", "maxLength", "pattern", "format"}},
-        {"number", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}},
-        {"integer", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}}};
+        // A number's format ("int32", "double") is a storage type, which constrains no JSON text.
+        {"number", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "format"}},
+        {"integer", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "format"}}};
     Keywords out = {"type"};
     for (const std::string& type : types)
       if (const auto found = of.find(type); found != of.end())
@@ -357,6 +355,10 @@ class Converter {
     const bool has_properties = schema.contains("properties");
     check(!has_properties || schema["properties"].is_object(), "json schema: ", at,
           ": expected properties to be an object");
+    // Every name is a text.
+    check(!schema.contains("propertyNames") || schema["propertyNames"] == true ||
+              schema["propertyNames"] == Json{{"type", "string"}},
+          "json schema: ", at, ": the keyword propertyNames is not supported here");
     const Json properties = has_properties ? schema["properties"] : Json::object();
     std::vector<std::string> required;
     if (schema.contains("required")) {
@@ -393,7 +395,7 @@ class Converter {
 
   const Json& root_;
   const JsonSchemaMerger merger_;
-  JsonSchemaRules rules_;
+  JsonSchemaRules& rules_;
   std::map<std::string, std::string> references_;
   int depth_ = 0;
 };
@@ -413,8 +415,14 @@ Json parse_json(std::string_view text) {
 }  // namespace
 
 std::string json_schema_to_grammar(std::string_view schema) {
+  JsonSchemaRules rules;
+  const std::string top = add_json_schema(rules, schema);
+  return concat("root ::= ", top, "\n", rules.text());
+}
+
+std::string add_json_schema(JsonSchemaRules& rules, std::string_view schema) {
   const Json json = parse_json(schema);
-  return Converter(json).convert();
+  return Converter(json, rules).convert();
 }
 
 std::string json_grammar() { return json_schema_to_grammar(R"({"type": "object"})"); }

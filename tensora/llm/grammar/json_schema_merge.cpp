@@ -63,10 +63,11 @@ void check_additional(const Json& a, const Json& b, const std::string& at) {
 }  // namespace
 
 bool is_annotation(std::string_view keyword) {
-  static constexpr std::array<std::string_view, 12> all = {
-      "title",    "description", "default",  "examples",  "$schema", "$id",
-      "$comment", "deprecated",  "readOnly", "writeOnly", "$defs",   "definitions"};
-  return is_in(all, keyword);
+  static constexpr std::array<std::string_view, 14> all = {
+      "title", "description", "default",         "examples",        "$schema",
+      "$id",   "$comment",    "deprecated",      "readOnly",        "writeOnly",
+      "$defs", "definitions", "contentEncoding", "contentMediaType"};
+  return is_in(all, keyword) || keyword.starts_with("x-");
 }
 
 const Json& JsonSchemaMerger::target(const Json& reference, const std::string& at) const {

@@ -79,9 +79,9 @@ std::string JsonSchemaRules::add(const std::string& name, std::string body) {
   return rules_.emplace_back(name, std::move(body)).first;
 }
 
-std::string JsonSchemaRules::add(std::string body) {
-  return add(concat("r", ++fresh_), std::move(body));
-}
+std::string JsonSchemaRules::add(std::string body) { return add(fresh_name(), std::move(body)); }
+
+std::string JsonSchemaRules::fresh_name() { return concat("r", ++fresh_); }
 
 std::string JsonSchemaRules::primitive(const std::string& name) {
   const auto found = std::find_if(primitives().begin(), primitives().end(),

@@ -14,6 +14,8 @@ class JsonSchemaRules {
   std::string add(const std::string& name, std::string body);
   /// The same with a name that is not used yet.
   std::string add(std::string body);
+  /// A name for a rule that is added later.
+  std::string fresh_name();
   /// A rule that is not particular to a schema ("string", "value", "date", …), with what it needs.
   std::string primitive(const std::string& name);
 

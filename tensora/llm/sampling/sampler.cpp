@@ -9,8 +9,7 @@
 #include "tensora/base/check.h"
 #include "tensora/base/math.h"
 #include "tensora/core/philox.h"
-#include "tensora/llm/grammar/grammar_matcher.h"
-#include "tensora/llm/grammar/json_schema.h"
+#include "tensora/llm/grammar/grammar_cache.h"
 #include "tensora/llm/sampling/candidates.h"
 #include "tensora/llm/sampling/token_history.h"
 #include "tensora/ops/sampling/token_keys.h"
@@ -72,10 +71,8 @@ std::optional<GrammarMatcher> make_matcher(const SamplingOptions& options,
                                            const std::shared_ptr<const Tokenizer>& tokenizer) {
   if (options.grammar.empty() && options.json_schema.empty()) return std::nullopt;
   check(tokenizer != nullptr, "sampling: expected a tokenizer with a grammar, got none");
-  return GrammarMatcher(
-      Grammar::parse(options.grammar.empty() ? json_schema_to_grammar(options.json_schema)
-                                             : options.grammar),
-      tokenizer);
+  return options.grammar.empty() ? cached_schema_matcher(options.json_schema, tokenizer)
+                                 : cached_matcher(options.grammar, tokenizer);
 }
 
 // Whether logits are taken as they are, and only the token is asked for.

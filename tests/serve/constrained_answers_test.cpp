@@ -1,0 +1,252 @@
+// Answers of models that know nothing: whatever a random model would write, what the grammars let
+// through are calls and texts that fit their schemas.
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+#include <set>
+
+#include "../llm/toy_tokenizer.h"
+#include "../processor_time.h"
+#include "schema_validator.h"
+#include "tensora/base/check.h"
+#include "tensora/llm/grammar/grammar_cache.h"
+#include "tensora/serve/answer_format.h"
+#include "tensora/serve/json_fields.h"
+
+namespace tensora::serve {
+namespace {
+
+using Choice = ToolUse::Choice;
+using tensora::testing::ProcessorTime;
+using testing::SchemaValidator;
+
+Json corpus() {
+  std::ifstream file(TENSORA_TESTS "/serve/schemas.json");
+  return Json::parse(file);
+}
+
+const llm::TokenizerPtr& tokenizer() {
+  static const llm::TokenizerPtr made = llm::ToyTokenizer::with_bytes(
+      {"<tool_call>", "</tool_call>", "</think>", "{\"", "\":", "\"}", "\", \"", "true", "null",
+       " 12", "name", "arguments", "city", "\xC3\xA9", "\"}}\n</tool_call>"});
+  return made;
+}
+
+// What a model without any idea writes: any of the allowed tokens, and the end rather soon.
+std::string random_answer(const llm::SamplingOptions& sampling, std::mt19937& random) {
+  llm::GrammarMatcher matcher = llm::cached_matcher(sampling.grammar, tokenizer());
+  std::string answer;
+  std::vector<float> logits(static_cast<size_t>(tokenizer()->vocab_size()));
+  for (int step = 0; step < 4000; ++step) {
+    std::fill(logits.begin(), logits.end(), 0.f);
+    matcher.mask(logits);
+    std::vector<int32_t> allowed, closing;
+    for (size_t i = 0; i < logits.size(); ++i) {
+      if (!std::isfinite(logits[i])) continue;
+      const auto token = static_cast<int32_t>(i);
+      allowed.push_back(token);
+      const std::string& bytes = tokenizer()->bytes_of(token);
+      if (bytes.empty() || bytes == "\"" || bytes == "}" || bytes == "]" || bytes == "</think>")
+        closing.push_back(token);
+    }
+    EXPECT_FALSE(allowed.empty()) << answer;
+    if (allowed.empty()) break;
+    const auto& from = !closing.empty() && random() % 3 == 0 ? closing : allowed;
+    const int32_t token = from[random() % from.size()];
+    if (tokenizer()->is_end_of_generation(token)) return answer;
+    matcher.accept(token);
+    answer += tokenizer()->bytes_of(token);
+  }
+  ADD_FAILURE() << "the answer does not end: " << answer;
+  return answer;
+}
+
+Answer parsed(const AnswerFormat& format, const std::string& text) {
+  Answer answer;
+  const auto parser = format.parser();
+  const auto give = [&](const AnswerEvent& event) {
+    if (event.kind == AnswerEvent::Kind::text) answer.text += event.text;
+    if (event.kind == AnswerEvent::Kind::reasoning) answer.reasoning += event.text;
+    if (event.kind == AnswerEvent::Kind::call)
+      answer.calls.push_back({.id = event.call_id, .name = event.name});
+    if (event.kind == AnswerEvent::Kind::arguments) answer.calls.back().arguments += event.text;
+  };
+  parser->push({.text = text, .tokens = {}}, give);
+  answer.end = parser->finish({}, give);
+  return answer;
+}
+
+llm::ChatTemplate template_with(const std::string& marker) {
+  return {
+      concat("{% if tools %}", marker, "{{ tools | tojson }}{% endif %}{{ messages[0].content }}"),
+      "", ""};
+}
+
+const std::vector<std::string> kMarkers = {"<tool_call>",
+                                           "[TOOL_CALLS]",
+                                           "[TOOL_CALLS] [ARGS]",
+                                           "<|python_tag|>",
+                                           "<tool_call> <think> </think>",
+                                           "<\uFF5Ctool\u2581call\u2581begin\uFF5C>"};
+
+AnswerRequest request_of(const Json& schemas, Choice choice) {
+  AnswerRequest request;
+  request.request.messages = {{.role = "user", .content = "Hello"}};
+  Json tools = Json::array();
+  for (size_t i = 0; i < schemas.size(); ++i)
+    tools.push_back({{"type", "function"},
+                     {"function", {{"name", concat("tool_", i)}, {"parameters", schemas[i]}}}});
+  request.tools.tools = tools.dump();
+  request.tools.choice = choice;
+  return request;
+}
+
+TEST(ConstrainedAnswers, CallsFitTheirSchemas) {
+  const Json schemas = corpus();
+  ASSERT_GE(schemas.size(), 40u);
+  std::mt19937 random(5);
+  std::set<std::string> called;
+  for (size_t i = 0; i < schemas.size(); ++i) {
+    const llm::ChatTemplate chat = template_with(kMarkers[i % kMarkers.size()]);
+    AnswerRequest request = request_of(schemas, Choice::named);
+    request.tools.name = concat("tool_", i);
+    const AnswerFormat format(&chat, tokenizer(), request);
+    for (int round = 0; round < 6; ++round) {
+      const std::string text = random_answer(request.request.sampling, random);
+      const Answer answer = parsed(format, text);
+      ASSERT_GE(answer.calls.size(), 1u) << text;
+      EXPECT_EQ(answer.text, "") << text;
+      EXPECT_EQ(answer.end, AnswerEnd::tool_calls);
+      for (const llm::ToolCall& call : answer.calls) {
+        EXPECT_EQ(call.name, request.tools.name);
+        EXPECT_TRUE(SchemaValidator(schemas[i]).fits(Json::parse(call.arguments)))
+            << schemas[i] << "\n"
+            << call.arguments;
+      }
+    }
+  }
+}
+
+TEST(ConstrainedAnswers, RequiredAndAutomaticCallsFitWhateverToolIsChosen) {
+  const Json schemas = corpus();
+  std::mt19937 random(6);
+  std::set<std::string> called;
+  size_t texts = 0;
+  for (const Choice choice : {Choice::required, Choice::automatic})
+    for (const std::string& marker : kMarkers) {
+      const llm::ChatTemplate chat = template_with(marker);
+      AnswerRequest request = request_of(schemas, choice);
+      request.tools.parallel = false;
+      const AnswerFormat format(&chat, tokenizer(), request);
+      for (int round = 0; round < 12; ++round) {
+        const std::string text = random_answer(request.request.sampling, random);
+        const Answer answer = parsed(format, text);
+        EXPECT_LE(answer.calls.size(), 1u) << text;
+        texts += answer.calls.empty();
+        EXPECT_TRUE(choice == Choice::automatic || !answer.calls.empty()) << text;
+        for (const llm::ToolCall& call : answer.calls) {
+          called.insert(call.name);
+          const size_t number = std::stoul(call.name.substr(5));
+          EXPECT_TRUE(SchemaValidator(schemas[number]).fits(Json::parse(call.arguments)))
+              << call.arguments;
+        }
+      }
+    }
+  EXPECT_GE(called.size(), 20u);
+  EXPECT_GE(texts, 10u);
+}
+
+TEST(ConstrainedAnswers, TextsFitTheirSchemaBehindReasoning) {
+  const Json schemas = corpus();
+  std::mt19937 random(7);
+  const llm::ChatTemplate chat("{{ messages[0].content }}<think>", "", "");
+  for (const Json& schema : schemas) {
+    AnswerRequest request;
+    request.request.messages = {{.role = "user", .content = "Hello"}};
+    request.request.sampling.json_schema = schema.dump();
+    const AnswerFormat format(&chat, tokenizer(), request);
+    // A random text meets </think> hardly ever: it is given.
+    llm::SamplingOptions& sampling = request.request.sampling;
+    const size_t from = sampling.grammar.find("root ::= ");
+    ASSERT_EQ(from, 0u);
+    const Answer whole = parsed(format, "hm</think>\n{}");
+    EXPECT_EQ(whole.reasoning, "hm");
+    AnswerRequest plain = request;
+    plain.request.sampling = {.json_schema = schema.dump()};
+    const llm::ChatTemplate thoughtless("{{ messages[0].content }}", "", "");
+    const AnswerFormat direct(&thoughtless, tokenizer(), plain);
+    EXPECT_EQ(plain.request.sampling.json_schema, schema.dump());
+  }
+}
+
+// 58 tools with 100 kB of schemas: compiled within seconds, once.
+TEST(ConstrainedAnswers, ManyToolsWithLargeSchemas) {
+  Json schemas = Json::array();
+  for (int tool = 0; tool < 58; ++tool) {
+    Json properties = Json::object();
+    for (int i = 0; i < 20; ++i)
+      properties[concat("property_", tool, "_", i)] = {
+          {"type", i % 3 == 0   ? "string"
+                   : i % 3 == 1 ? "integer"
+                                : "boolean"},
+          {"description", "A description of some words, as tools have them, to fill the space."}};
+    schemas.push_back({{"type", "object"},
+                       {"properties", properties},
+                       {"required", {concat("property_", tool, "_0")}}});
+  }
+  ASSERT_GE(schemas.dump().size(), 100'000u);
+  const llm::ChatTemplate chat = template_with("<tool_call>");
+  const auto make = [&] {
+    AnswerRequest request = request_of(schemas, Choice::automatic);
+    const AnswerFormat format(&chat, tokenizer(), request);
+    return request.request.sampling;
+  };
+  const ProcessorTime time;
+  const llm::SamplingOptions sampling = make();
+  EXPECT_LT(time.seconds(), 5);
+  const llm::GrammarCacheStats before = llm::grammar_cache_stats();
+  EXPECT_EQ(make().grammar, sampling.grammar);
+  const llm::GrammarCacheStats after = llm::grammar_cache_stats();
+  EXPECT_EQ(after.misses, before.misses);
+  EXPECT_EQ(after.hits, before.hits + 1);
+  std::mt19937 random(8);
+  for (int i = 0; i < 5; ++i) random_answer(sampling, random);
+}
+
+// A schema bomb is refused while the request is read.
+TEST(ConstrainedAnswers, HostileSchemasEndSoon) {
+  // Each definition names the next one twice: 2^40 ways to go down.
+  Json definitions = Json::object();
+  for (int i = 0; i < 40; ++i) {
+    const Json next = {{"$ref", concat("#/$defs/d", i + 1)}};
+    definitions[concat("d", i)] = {
+        {"anyOf", Json::array({next, {{"allOf", Json::array({next})}}})}};
+  }
+  definitions["d40"] = {{"type", "integer"}};
+  const auto with = [](const Json& property) {
+    return Json{{"type", "object"}, {"properties", {{"x", property}}}, {"required", {"x"}}};
+  };
+  Json nested = with({{"$ref", "#/$defs/d0"}});
+  nested["$defs"] = definitions;
+  const Json text = {{"type", "string"}, {"minLength", 90'000}, {"maxLength", 90'000}};
+  Json lists = text;
+  for (int i = 0; i < 3; ++i)
+    lists = {{"type", "array"}, {"items", lists}, {"minItems", 90'000}, {"maxItems", 90'000}};
+  for (const Json& schema : {nested, with(text), with(lists),
+                             with({{"type", "string"}, {"pattern", "^(a|b|ab)*(a|aa|b)*c$"}})}) {
+    const llm::ChatTemplate chat = template_with("<tool_call>");
+    AnswerRequest request = request_of(Json::array({schema}), Choice::required);
+    const ProcessorTime time;
+    try {
+      const AnswerFormat format(&chat, tokenizer(), request);
+    } catch (const ApiError& error) {
+      EXPECT_EQ(error.status, 400);
+    }
+    EXPECT_LT(time.seconds(), 10);
+  }
+}
+
+}  // namespace
+}  // namespace tensora::serve
