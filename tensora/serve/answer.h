@@ -62,6 +62,7 @@ struct AnswerEvent {
   std::string text = {};
   int64_t call = 0;
   std::string call_id = {}, name = {};
+  int64_t prompt_tokens = 0;  // of `begin`
   AnswerEnd end = AnswerEnd::stop;
   /// What is known at the end: usage, timings, seed. Null before.
   const Answer* whole = nullptr;

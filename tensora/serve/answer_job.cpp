@@ -94,9 +94,9 @@ bool AnswerJob::deliver_one(One& one, int64_t index) {
   const auto give_on = [&](AnswerEvent event) { give(one, std::move(event)); };
   const auto begin = [&] {
     if (std::exchange(one.has_begun, true)) return;
-    const size_t prompt = static_cast<size_t>(index / request_.n);
-    metrics_->prompt_tokens.add(request_.prompts[prompt].size());
-    give(one, {.kind = AnswerEvent::Kind::begin});
+    const auto& prompt = request_.prompts[static_cast<size_t>(index / request_.n)];
+    metrics_->prompt_tokens.add(prompt.size());
+    give(one, {.kind = AnswerEvent::Kind::begin, .prompt_tokens = std::ssize(prompt)});
   };
   while (auto piece = one.generation->take()) {
     count_tokens(one, piece->tokens.size());
