@@ -25,6 +25,10 @@ std::span<const Target> targets() {
     std::vector<Target> list;
     for (const auto part : {model_targets(), text_targets(), file_targets()})
       list.insert(list.end(), part.begin(), part.end());
+#ifdef TENSORA_HAS_SERVE
+    const auto served = serve_targets();
+    list.insert(list.end(), served.begin(), served.end());
+#endif
     return list;
   }();
   return all;

@@ -26,6 +26,7 @@ void run_target(const Target& target, std::string_view input);
 std::span<const Target> file_targets();   // tensors, tables, images
 std::span<const Target> model_targets();  // models, tokenizers
 std::span<const Target> text_targets();   // templates, grammars, patterns
+std::span<const Target> serve_targets();  // what clients of the server send; with TENSORA_HAS_SERVE
 
 /// The files below the tests' folder that end so.
 std::vector<std::string> files_in(const std::string& folder, std::string_view ending);
