@@ -247,8 +247,12 @@ TEST_F(Dialects, ResponsesStreamIsTheResponse) {
       EXPECT_EQ(data["item_id"], open);
       texts[open] += data["delta"].get<std::string>();
     }
-    if (name.ends_with("text.done")) EXPECT_EQ(data["text"], texts[open]);
-    if (name.ends_with("arguments.done")) EXPECT_EQ(data["arguments"], texts[open]);
+    if (name.ends_with("text.done")) {
+      EXPECT_EQ(data["text"], texts[open]);
+    }
+    if (name.ends_with("arguments.done")) {
+      EXPECT_EQ(data["arguments"], texts[open]);
+    }
     if (name == "response.output_item.done") {
       EXPECT_EQ(data["item"]["id"], open);
       items.push_back(data["item"]);
