@@ -1,12 +1,13 @@
 """Tensora beside llama.cpp on the CPU: the same file, the same tests, the same threads, by turns.
 
-usage: python3 bench/llama_cpp.py MODEL.gguf... [--make SHAPE:TYPE ...] [-p 512,64] [-n 128] [-t 2]
+usage: python3 bench/llama_cpp.py MODEL.gguf... [--make SHAPE:TYPE ...] [-p 512,64] [-n 128] [-s 1,2,4] [-t 2]
 
 llama-bench is found on PATH or named by --llama-bench. Where llama-completion lies beside it, both programs first
 continue a prompt greedily, and the texts must begin alike. --make writes a file with random weights in a shape
-(15m, 1b) and of a type (f16, q8_0, q4_0, q4_k_m, ...) into --folder and measures it; random weights tell no story, so
+(15m, 124m, 1b) and of a type (f16, q8_0, q4_0, q4_k_m, ...) into --folder and measures it; random weights tell no story, so
 there only the speeds are compared. Each round runs one after the other; the table has the best of the rounds, and the
-ratio is of those.
+ratio is of those. -s also decodes several sequences at once, each behind 16 tokens, beside llama-batched-bench, which
+must lie beside llama-bench.
 """
 
 import argparse
@@ -20,12 +21,15 @@ import sys
 
 SHAPES = {  # width, layers, heads, key heads, feed-forward, vocabulary, context
     "15m": (288, 6, 6, 6, 768, 32000, 2048),
+    "124m": (768, 12, 12, 12, 2048, 50304, 2048),
     "1b": (2048, 16, 32, 8, 8192, 128256, 8192),
 }
 U32, F32, STRING = 4, 6, 8
+DEPTH = "16"  # tokens of each of several sequences before those that are timed
 # GGUF's number of a type, numbers and bytes of a block, and where its float16 scales lie.
 TYPES = {
-    "f32": (0, 1, 4, ()), "f16": (1, 1, 2, (0,)), "q4_0": (2, 32, 18, (0,)), "q8_0": (8, 32, 34, (0,)),
+    "f32": (0, 1, 4, ()), "f16": (1, 1, 2, (0,)), "q4_0": (2, 32, 18, (0,)), "q5_0": (6, 32, 22, (0,)),
+    "q8_0": (8, 32, 34, (0,)),
     "q4_k": (12, 256, 144, (0, 2)), "q5_k": (13, 256, 176, (0, 2)), "q6_k": (14, 256, 210, (208,)),
 }
 
@@ -46,8 +50,16 @@ def random_blocks(kind, count, seed):
     return (bytes(data) * (count // numbers // blocks + 1))[:count // numbers * size]
 
 
-def kind_of(name, mix, layers):
-    """What a tensor of a mix is: 'q4_0' and 'q4_k_m' spend more on the head and on some layers, as everybody does."""
+def kind_of(name, mix, layers, columns):
+    """What a tensor of a mix is: 'q4_0' and 'q4_k_m' spend more on the head and on some layers, as everybody does.
+
+    Rows that are no multiple of 256 numbers get what llama-quantize gives them.
+    """
+    kind = wanted_kind(name, mix, layers)
+    return kind if columns % TYPES[kind][1] == 0 else {"q4_k": "q5_0", "q6_k": "q8_0"}[kind]
+
+
+def wanted_kind(name, mix, layers):
     if not mix.startswith("q4"):
         return mix
     if name == "token_embd":
@@ -75,7 +87,7 @@ def write_model(path, shape, mix):
             ("llama.attention.head_count", U32, heads), ("llama.attention.head_count_kv", U32, kv_heads),
             ("llama.rope.dimension_count", U32, width // heads), ("llama.vocab_size", U32, vocabulary),
             ("llama.attention.layer_norm_rms_epsilon", F32, 1e-5), ("tokenizer.ggml.model", STRING, "no_vocab")]
-    tensors = [(name, sizes, kind_of(name, mix, layers)) for name, sizes in matrices.items()]
+    tensors = [(name, sizes, kind_of(name, mix, layers, sizes[0])) for name, sizes in matrices.items()]
     tensors += [(name, (width,), "f32") for name in vectors]
     header, at = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(keys)), 0
     for key, kind, value in keys:
@@ -129,6 +141,23 @@ def ours(path, options):
     return speeds, rows
 
 
+def theirs_together(path, options):
+    batched = os.path.join(os.path.dirname(os.path.abspath(options.llama_bench)), "llama-batched-bench")
+    count = max(int(n) for n in options.sequences.split(","))
+    command = [batched, "-m", path, "-npp", DEPTH, "-ntg", options.generated, "-npl", options.sequences, "-t",
+               str(options.threads), "-c", str(count * (int(DEPTH) + int(options.generated))), "--no-kv-unified",
+               "--output-format", "jsonl"]
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.decode()
+    rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    return {f"tg{options.generated} x{row['pl']}": row["speed_tg"] for row in rows}
+
+
+def ours_together(path, options):
+    rows = run_json([options.tensora, "bench", path, "-o", "json", "--device", "cpu", "-p", "0", "-n", options.generated,
+                     "-s", options.sequences, "-d", DEPTH, "-t", str(options.threads), "-r", str(options.repetitions)])
+    return {f"tg{row['n_gen']} x{row['n_sequences']}": row["avg_ts"] for row in rows}, rows
+
+
 def greedy(command):
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
@@ -157,6 +186,7 @@ def main():
     parser.add_argument("--llama-bench", default=shutil.which("llama-bench"))
     parser.add_argument("-p", "--prompts", default="512,64")
     parser.add_argument("-n", "--generated", default="128")
+    parser.add_argument("-s", "--sequences", default="", help="numbers of sequences at once, such as 1,2,4,8,16")
     parser.add_argument("-t", "--threads", type=int, default=2)
     parser.add_argument("-r", "--repetitions", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=2)
@@ -179,12 +209,13 @@ def main():
             continue
         best_mine, best_theirs, rows = {}, {}, {}
         for _ in range(options.rounds):
-            for test, speed in theirs(path, options).items():
-                best_theirs[test] = max(speed, best_theirs.get(test, 0))
-            speeds, found = ours(path, options)
-            for (test, speed), row in zip(speeds.items(), found):
-                if speed > best_mine.get(test, 0):
-                    best_mine[test], rows[test] = speed, row
+            for other, own in [(theirs, ours)] + [(theirs_together, ours_together)] * bool(options.sequences):
+                for test, speed in other(path, options).items():
+                    best_theirs[test] = max(speed, best_theirs.get(test, 0))
+                speeds, found = own(path, options)
+                for (test, speed), row in zip(speeds.items(), found):
+                    if speed > best_mine.get(test, 0):
+                        best_mine[test], rows[test] = speed, row
         for test, speed in best_mine.items():
             name = os.path.splitext(os.path.basename(path))[0]
             row = {"model": name, "test": test, "tensora": speed, "llama_cpp": best_theirs[test],

@@ -54,6 +54,14 @@ bool multiplies_bf16() {
 #endif
 }
 
+bool multiplies_bytes() {
+#if defined(__x86_64__)
+  return cpu_isa() == Isa::avx512 && __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
 bool multiplies_tiles() {
 #if defined(__x86_64__) && defined(__linux__)
   static const bool allowed = [] {

@@ -14,7 +14,11 @@ const char* name(Isa isa);
 /// Whether the instruction set in use is avx512 and the processor has its BF16 extension.
 bool multiplies_bf16();
 
-/// Whether it also has AMX for bfloat16, and the operating system lets this process use it.
+/// Whether the instruction set in use is avx512 and the processor has its VNNI extension.
+bool multiplies_bytes();
+
+/// Whether multiplies_bf16() and the processor has AMX for bfloat16, and the operating system
+/// lets this process use it.
 bool multiplies_tiles();
 
 }  // namespace tensora::cpu

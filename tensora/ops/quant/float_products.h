@@ -5,6 +5,8 @@
 // result does not depend on how many rows of activations there are.
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "tensora/ops/quant/number_readers.h"
 #include "tensora/ops/quant/quant_products.h"
@@ -22,6 +24,68 @@ struct LaneSums {
   Lanes even = {}, odd = {};
   float total() const { return sum_of(even + odd); }
 };
+
+#if defined(__AVX512F__)
+// Masked forms where GCC 12 takes the intrinsic's undefined source for an uninitialized variable.
+/// Sixteen numbers; as a sum, the even and the odd one of LaneSums in one register.
+struct Sixteen {
+  __m512 v = _mm512_setzero_ps();
+  [[gnu::always_inline]] static Sixteen load(const float* from) { return {_mm512_loadu_ps(from)}; }
+  [[gnu::always_inline]] static Sixteen join(Lanes low, Lanes high) {
+    return {_mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1)};
+  }
+  [[gnu::always_inline]] void add(const Sixteen& a, const Sixteen& b) {
+    v = _mm512_fmadd_ps(a.v, b.v, v);
+  }
+  float total() const {
+    return LaneSums{_mm512_extractf32x8_ps(v, 0), _mm512_extractf32x8_ps(v, 1)}.total();
+  }
+};
+inline constexpr int kTileX = 6, kTileW = 4;
+#else
+struct Sixteen {
+  Lanes v[16 / kFloatLanes] = {};
+  [[gnu::always_inline]] static Sixteen load(const float* from) {
+    Sixteen result;
+    for (int i = 0; i < 16 / kFloatLanes; ++i) result.v[i] = load_lanes(from + i * kFloatLanes);
+    return result;
+  }
+  [[gnu::always_inline]] void add(const Sixteen& a, const Sixteen& b) {
+    for (int i = 0; i < 16 / kFloatLanes; ++i) v[i % 2] += a.v[i] * b.v[i];
+  }
+  float total() const { return LaneSums{v[0], v[1]}.total(); }
+};
+inline constexpr int kTileX = 4, kTileW = 1;
+#endif
+
+/// Numbers k to k + 16 of a row.
+template <class Reader>
+[[gnu::always_inline]] inline Sixteen sixteen_at(const uint8_t* row, int64_t k) {
+#if defined(__AVX512F__)
+  const uint8_t* const from = row + k * Reader::kBytes;
+  const auto words = [&] { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)); };
+  if constexpr (std::is_same_v<Reader, ElementReader<float>>)
+    return Sixteen::load(reinterpret_cast<const float*>(from));
+  else if constexpr (std::is_same_v<Reader, ElementReader<Half>>)
+    return {_mm512_maskz_cvtph_ps(0xffff, words())};
+  else if constexpr (std::is_same_v<Reader, ElementReader<BFloat16>>)
+    return {_mm512_castsi512_ps(
+        _mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, words()), 16))};
+  else
+    return Sixteen::join(Reader::at(row, k), Reader::at(row, k + kFloatLanes));
+#else
+  Sixteen result;
+  for (int i = 0; i < 16 / kFloatLanes; ++i) result.v[i] = Reader::at(row, k + i * kFloatLanes);
+  return result;
+#endif
+}
+/// The last numbers of a row, and zeros.
+template <class Reader>
+[[gnu::noinline]] Sixteen last_of(const uint8_t* row, int64_t k, int64_t columns) {
+  alignas(64) float numbers[16];
+  read_numbers<Reader>(row, k, columns - k, numbers);
+  return Sixteen::load(numbers);
+}
 
 /// Adds the products of a vector of each row.
 template <int W, int X>
@@ -49,15 +113,14 @@ class FloatProducts {
 
   /// Rows first to last of the weight times all rows of activations: out[i * stride + j - first].
   void multiply(int64_t first, int64_t last, float* out, int64_t stride) const {
-    switch (count_) {
-      case 1:
-        return vectors<1>(first, last, out, stride);
-      case 2:
-        return vectors<2>(first, last, out, stride);
-      case 3:
-        return vectors<3>(first, last, out, stride);
-      default:
-        return panels(first, last, out, stride);
+    if (count_ > kMostInTiles) return panels(first, last, out, stride);
+    for (int64_t i = 0; i < count_; i += kTileX) {
+      float* const to = out + i * stride;
+      const auto tiles_of = [&]<size_t... X>(std::index_sequence<X...>) {
+        const auto left = static_cast<size_t>(std::min<int64_t>(kTileX, count_ - i));
+        ((left == X + 1 ? tiles<X + 1>(first, last, i, to, stride) : void()), ...);
+      };
+      tiles_of(std::make_index_sequence<kTileX>());
     }
   }
 
@@ -68,30 +131,48 @@ class FloatProducts {
   static constexpr int kTileRows = 3;
   static constexpr int64_t kAhead = 2048;  // how far a weight is asked for before its use, in bytes
 
-  // Few rows of activations: the weight is read once.
+  // Up to this many rows of activations a weight's numbers are widened as they are read. With
+  // enough registers, that is free for elements.
+  static constexpr int64_t kMostInTiles = kTileW > 1 && Reader::kBytes > 1
+                                              ? std::numeric_limits<int64_t>::max()
+                                              : 8;
+
+  // X rows of activations, from `row` on.
   template <int X>
-  void vectors(int64_t first, int64_t last, float* out, int64_t stride) const {
+  void tiles(int64_t first, int64_t last, int64_t row, float* out, int64_t stride) const {
+    int64_t j = first;
+    for (; j + kTileW <= last; j += kTileW) tile<kTileW, X>(j, row, out + (j - first), stride);
+    for (; j < last; ++j) tile<1, X>(j, row, out + (j - first), stride);
+  }
+  template <int W, int X>
+  void tile(int64_t j, int64_t row, float* out, int64_t stride) const {
     const float* x[X];
-    for (int i = 0; i < X; ++i) x[i] = x_.data + i * x_.stride;
-    for (int64_t j = first; j < last; ++j) {
-      const uint8_t* row = w_.data + j * w_.row_bytes;
-      Lanes even[1][X] = {}, odd[1][X] = {};
-      int64_t k = 0;
-      for (; k + 2 * kFloatLanes <= w_.columns; k += 2 * kFloatLanes) {
-        if constexpr (Reader::kBytes > 0) __builtin_prefetch(row + k * Reader::kBytes + kAhead);
-        const Lanes low[1] = {Reader::at(row, k)}, high[1] = {Reader::at(row, k + kFloatLanes)};
-        add_lanes<1, X>(low, x, k, even);
-        add_lanes<1, X>(high, x, k + kFloatLanes, odd);
+    const uint8_t* w[W];
+    Sixteen sums[W][X];
+    for (int i = 0; i < X; ++i) x[i] = x_.data + (row + i) * x_.stride;
+    for (int i = 0; i < W; ++i) w[i] = w_.data + (j + i) * w_.row_bytes;
+    const auto add = [&](const Sixteen(&numbers)[W], int64_t k) {
+      for (int i = 0; i < X; ++i) {
+        const Sixteen b = Sixteen::load(x[i] + k);
+        for (int r = 0; r < W; ++r) sums[r][i].add(numbers[r], b);
       }
-      for (; k < w_.columns; k += kFloatLanes) {
-        const Lanes rest[1] = {k + kFloatLanes <= w_.columns
-                                   ? Reader::at(row, k)
-                                   : read_tail<Reader>(row, k, w_.columns)};
-        add_lanes<1, X>(rest, x, k, k / kFloatLanes % 2 ? odd : even);
+    };
+    int64_t k = 0;
+    for (; k + 16 <= w_.columns; k += 16) {
+      Sixteen numbers[W];
+      for (int r = 0; r < W; ++r) {
+        if constexpr (Reader::kBytes > 0) __builtin_prefetch(w[r] + k * Reader::kBytes + kAhead);
+        numbers[r] = sixteen_at<Reader>(w[r], k);
       }
-      for (int i = 0; i < X; ++i)
-        out[i * stride + j - first] = LaneSums{even[0][i], odd[0][i]}.total();
+      add(numbers, k);
     }
+    if (k < w_.columns) {
+      Sixteen numbers[W];
+      for (int r = 0; r < W; ++r) numbers[r] = last_of<Reader>(w[r], k, w_.columns);
+      add(numbers, k);
+    }
+    for (int i = 0; i < X; ++i)
+      for (int r = 0; r < W; ++r) out[i * stride + r] = sums[r][i].total();
   }
 
   void panels(int64_t first, int64_t last, float* out, int64_t stride) const {

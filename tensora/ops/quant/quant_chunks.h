@@ -222,7 +222,8 @@ struct ChunksInt8 {
 
 // ---- formats with a scale for 256 numbers ------------------------------------------------------
 
-// `kOffset`: t is not zero; `kOwnOffset`: it has a scale of its own, e.
+// `kOffset`: t is not zero; `kOwnOffset`: it has a scale of its own, e. `factors`: s of the groups
+// of 16 as bytes; `kSharedFactors` neighbouring groups have the same.
 
 namespace chunks {
 
@@ -265,6 +266,11 @@ struct ChunksQ4_K {
   using Chunk = CoarseChunk;
   static constexpr int kBytes = 144, kLargest = 15;
   static constexpr bool kSigned = false, kOffset = true, kOwnOffset = true;
+  static constexpr int kSharedFactors = 2;
+  [[gnu::always_inline]] static __m128i factors(const uint8_t* from) {
+    const __m128i scales = chunks::six_bits(from + 4).scales;
+    return _mm_unpacklo_epi8(scales, scales);
+  }
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     to.d = chunks::half_at(from);
     to.e = chunks::half_at(from + 2);
@@ -280,6 +286,11 @@ struct ChunksQ5_K {
   using Chunk = CoarseChunk;
   static constexpr int kBytes = 176, kLargest = 31;
   static constexpr bool kSigned = false, kOffset = true, kOwnOffset = true;
+  static constexpr int kSharedFactors = 2;
+  [[gnu::always_inline]] static __m128i factors(const uint8_t* from) {
+    const __m128i scales = chunks::six_bits(from + 4).scales;
+    return _mm_unpacklo_epi8(scales, scales);
+  }
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     to.d = chunks::half_at(from);
     to.e = chunks::half_at(from + 2);
@@ -302,6 +313,10 @@ struct ChunksQ6_K {
   using Chunk = CoarseChunk;
   static constexpr int kBytes = 210, kLargest = 63;
   static constexpr bool kSigned = false, kOffset = true, kOwnOffset = false;
+  static constexpr int kSharedFactors = 1;
+  [[gnu::always_inline]] static __m128i factors(const uint8_t* from) {
+    return chunks::load16(from + 192);
+  }
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     to.d = chunks::half_at(from + 208);
     const __m128i factors = chunks::load16(from + 192);
@@ -326,6 +341,10 @@ struct ChunksQ2_K {
   using Chunk = CoarseChunk;
   static constexpr int kBytes = 84, kLargest = 3;
   static constexpr bool kSigned = false, kOffset = true, kOwnOffset = true;
+  static constexpr int kSharedFactors = 1;
+  [[gnu::always_inline]] static __m128i factors(const uint8_t* from) {
+    return _mm_and_si128(chunks::load16(from), _mm_set1_epi8(15));
+  }
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     to.d = chunks::half_at(from + 80);
     to.e = chunks::half_at(from + 82);
@@ -345,10 +364,11 @@ struct ChunksQ3_K {
   using Chunk = CoarseChunk;
   static constexpr int kBytes = 110, kLargest = 7;
   static constexpr bool kSigned = false, kOffset = true, kOwnOffset = false;
-  /// Sixteen factors of six bits, less 32.
+  static constexpr int kSharedFactors = 1;
+  /// Six bits, less 32.
   [[gnu::always_inline]] static __m128i factors(const uint8_t* from) {
-    const uint64_t low = chunks::load_as<uint64_t>(from);
-    const uint32_t high = chunks::load_as<uint32_t>(from + 8);
+    const uint64_t low = chunks::load_as<uint64_t>(from + 96);
+    const uint32_t high = chunks::load_as<uint32_t>(from + 104);
     constexpr uint64_t kLow = 0x0f0f0f0f0f0f0f0f;
     const auto two = [&](int shift) { return uint64_t{(high >> shift) & 0x03030303u} << 4; };
     const uint64_t first = (low & kLow) | two(0) | two(2) << 32;
@@ -358,7 +378,7 @@ struct ChunksQ3_K {
   }
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     to.d = chunks::half_at(from + 108);
-    const __m128i scales = factors(from + 96);
+    const __m128i scales = factors(from);
     chunks::spread_factors(scales, to.s);
     to.t = _mm256_slli_epi16(_mm256_cvtepi8_epi16(scales), 2);
     const __m256i third = chunks::load32(from);
@@ -380,13 +400,23 @@ struct ChunksIQ4_XS {
   using Chunk = CoarseChunk;
   static constexpr int kBytes = 136, kLargest = 127;
   static constexpr bool kSigned = true, kOffset = false, kOwnOffset = false;
+  static constexpr int kSharedFactors = 2;
+  [[gnu::always_inline]] static int factor(const uint8_t* from, int i) {
+    const uint32_t high = chunks::load_as<uint16_t>(from + 2);
+    const uint32_t low = from[4 + i / 2] >> i % 2 * 4 & 15u;
+    return static_cast<int>(low | (high >> 2 * i & 3u) << 4) - 32;
+  }
+  [[gnu::always_inline]] static __m128i factors(const uint8_t* from) {
+    uint64_t bytes = 0;
+    for (int i = 0; i < kParts; ++i)
+      bytes |= uint64_t{static_cast<uint8_t>(factor(from, i))} << 8 * i;
+    const __m128i each = _mm_cvtsi64_si128(static_cast<int64_t>(bytes));
+    return _mm_unpacklo_epi8(each, each);
+  }
   [[gnu::always_inline]] static void read(const uint8_t* from, Chunk& to) {
     to.d = chunks::half_at(from);
-    const uint32_t high = chunks::load_as<uint16_t>(from + 2);
     for (int i = 0; i < kParts; ++i) {
-      const uint32_t low = from[4 + i / 2] >> i % 2 * 4 & 15u;
-      const uint32_t factor = low | (high >> 2 * i & 3u) << 4;
-      to.s[i] = _mm256_set1_epi16(static_cast<int16_t>(static_cast<int>(factor) - 32));
+      to.s[i] = _mm256_set1_epi16(static_cast<int16_t>(factor(from, i)));
       to.q[i] = chunks::stepped_values(chunks::nibbles(from + 8 + i * 16));
     }
   }

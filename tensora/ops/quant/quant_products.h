@@ -13,17 +13,20 @@
 // Activations are rounded to 8 bits once per call. A weight is read 256 numbers at a time, in the
 // order of the file: its bytes become whole numbers below 129 in magnitude, whose products with the
 // activations are summed exactly, and only sums over 32 or 256 numbers meet a scale. Results are
-// computed for eight rows of the weight at once, one in each lane. One row of activations (a token
-// that is generated) uses each weight once, as it is read. Several rows (a prompt) use rows of the
-// weight that were unpacked into the cache with their numbers interleaved, so that sums of whole
-// numbers need not be taken across lanes. Both perform the same float operations in the same order,
-// so that a token's result does not depend on its neighbours.
+// computed for eight rows of the weight at once, one in each lane. Few rows of activations (tokens
+// that are generated) use the weights as they are read, up to four rows at a time. Many rows (a
+// prompt) use rows of the weight that were unpacked into the cache with their numbers interleaved,
+// so that sums of whole numbers need not be taken across lanes. Both perform the same float
+// operations in the same order, so that a token's result does not depend on its neighbours.
 //
-// The instruction that multiplies bytes wants one factor without a sign. A single row of
-// activations x is therefore kept as magnitudes and as bytes that are -1 where x is negative, 0
+// The instruction that multiplies bytes wants one factor without a sign. Few rows of
+// activations x are therefore kept as magnitudes and as bytes that are -1 where x is negative, 0
 // elsewhere. Exclusive or with these makes -w - 1 of a weight w, whose product with the magnitude
 // is w x less the magnitude; the magnitudes of the negative ones of 32 numbers (`below`) are added
 // at the end. That is one step where the weight's magnitude and its sign for x are two.
+// Processors with AVX-512 VNNI multiply and add in one instruction, whose sums cannot overflow:
+// there, weights with a sign get 128 added, and 128 times the sum of the activations (`bias`) is
+// subtracted.
 
 namespace tensora::cpu::TENSORA_ISA {
 
@@ -42,10 +45,37 @@ struct ByteRows {
   const float* total = nullptr;    // of 32 numbers, with their scale
   const int16_t* sums = nullptr;   // of 16 numbers, without
   int64_t chunks = 0, scales = 0;  // of a row
-  // Of one row with a scale for 32 numbers; see Note [Products in chunks].
+  // With a scale for 32 numbers; see Note [Products in chunks]. `bias` is -128 times the sum of 32
+  // numbers; the others are made for few rows only.
+  const int32_t* bias = nullptr;
   const int8_t *magnitudes = nullptr, *flips = nullptr;
   const int32_t* below = nullptr;
 };
+
+#if defined(__AVX512VNNI__)
+inline constexpr bool kHasVnni = true;
+#else
+inline constexpr bool kHasVnni = false;
+#endif
+/// Whether products of a type's bytes are summed by VNNI, and weights with a sign get 128 added.
+template <class Type>
+inline constexpr bool sums_by_vnni = kHasVnni && (is_fine<Type> || !Type::kSigned);
+template <class Type>
+inline constexpr bool is_raised = sums_by_vnni<Type> && Type::kSigned;
+
+/// Adds the products of four neighbouring bytes each, q without a sign.
+[[gnu::always_inline]] inline __m256i with_fours(__m256i sum, __m256i q, __m256i x) {
+#if defined(__AVX512VNNI__)
+  return _mm256_dpbusd_epi32(sum, q, x);
+#else
+  const __m256i pairs = _mm256_maddubs_epi16(q, x);
+  return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+#endif
+}
+/// q plus 128, without a sign.
+[[gnu::always_inline]] inline __m256i raised(__m256i q) {
+  return _mm256_xor_si256(q, _mm256_set1_epi8(-128));
+}
 
 /// Sums of pairs of products of bytes. No sum leaves 16 bits: q is below 129, x below 128.
 template <bool is_signed>
@@ -62,12 +92,14 @@ struct ByteRow {
   const int8_t* q;
   const float *scale, *total;
   const int16_t* sums;
+  const int32_t* bias;
 
   ByteRow(const ByteRows& x, int64_t row)
       : q(x.q + row * x.chunks * kChunk),
         scale(x.scale + row * x.scales),
         total(x.total + row * x.scales),
-        sums(x.sums + row * x.chunks * (kChunk / 16)) {}
+        sums(x.sums + row * x.chunks * (kChunk / 16)),
+        bias(x.bias + row * x.scales) {}
   [[gnu::always_inline]] __m256i part(int64_t chunk, int p) const {
     return load_part(q, chunk * kParts + p);
   }
@@ -121,13 +153,21 @@ struct FineEight {
 };
 struct CoarseEight {
   __m256i q[kParts][8];
-  __m256i s[2 * kParts];  // of a group of 16, twice in a lane
+  __m256i s[2 * kParts];  // of a group of 16: 32 bits with VNNI, else 16 bits twice
   __m256i t[8];           // of two groups in a lane
   __m256 d, e;
 };
 template <class Type>
 using EightOf = std::conditional_t<is_fine<Type>, FineEight, CoarseEight>;
 
+// How far ahead of its use a weight is asked for; the processor itself stops at the end of a page.
+inline constexpr int64_t kAhead = 2048;
+
+template <class Type>
+[[gnu::always_inline]] inline void ask_for(const uint8_t* at) {
+  for (int line = 0; line < chunk_bytes<Type>; line += 64)
+    _mm_prefetch(reinterpret_cast<const char*>(at + kAhead + line), _MM_HINT_T0);
+}
 /// The rows from `first` on that are read together; behind `last` the last one is taken again.
 struct RowsOfEight {
   const uint8_t* at[8];
@@ -160,7 +200,7 @@ void read_eight(const RowsOfEight& rows, int64_t chunk, const WeightRows& w, Fin
     for (int p = 0; p < parts; ++p) {
       FineChunk part;
       read_part<Type>(rows, chunk * kParts + p, w, part);
-      std::copy_n(part.q, 8, x);
+      for (int r = 0; r < 8; ++r) x[r] = is_raised<Type> ? raised(part.q[r]) : part.q[r];
       transpose(x);
       std::copy_n(x, 8, to.q[p]);
       to.d[p] = part.d;
@@ -169,9 +209,12 @@ void read_eight(const RowsOfEight& rows, int64_t chunk, const WeightRows& w, Fin
     return;
   }
   FineChunk from[8];
-  for (int r = 0; r < 8; ++r) Type::read(rows.at[r] + chunk * chunk_bytes<Type>, from[r]);
+  for (int r = 0; r < 8; ++r) {
+    ask_for<Type>(rows.at[r] + chunk * chunk_bytes<Type>);
+    Type::read(rows.at[r] + chunk * chunk_bytes<Type>, from[r]);
+  }
   for (int p = 0; p < kParts; ++p) {
-    for (int r = 0; r < 8; ++r) x[r] = from[r].q[p];
+    for (int r = 0; r < 8; ++r) x[r] = is_raised<Type> ? raised(from[r].q[p]) : from[r].q[p];
     transpose(x);
     std::copy_n(x, 8, to.q[p]);
   }
@@ -183,13 +226,41 @@ void read_eight(const RowsOfEight& rows, int64_t chunk, const WeightRows& w, Fin
   if constexpr (has_offsets<Type>) transpose(to.m);
 }
 
+/// The factors of 16 groups of eight rows, a row to a lane.
+template <bool wide>
+[[gnu::always_inline]] inline void spread_factors(const __m128i (&rows)[8],
+                                                  __m256i (&to)[2 * kParts]) {
+  __m128i twos[8], fours[8];  // of rows, for eight groups each and for four
+  for (int i = 0; i < 4; ++i) {
+    twos[i] = _mm_unpacklo_epi8(rows[2 * i], rows[2 * i + 1]);
+    twos[4 + i] = _mm_unpackhi_epi8(rows[2 * i], rows[2 * i + 1]);
+  }
+  for (int i = 0; i < 4; ++i) {
+    fours[2 * i] = _mm_unpacklo_epi16(twos[2 * i], twos[2 * i + 1]);
+    fours[2 * i + 1] = _mm_unpackhi_epi16(twos[2 * i], twos[2 * i + 1]);
+  }
+  for (int g = 0; g < 2 * kParts; g += 4) {
+    const int i = g / 8 * 4 + g / 4 % 2;
+    const __m128i two[2] = {_mm_unpacklo_epi32(fours[i], fours[i + 2]),
+                            _mm_unpackhi_epi32(fours[i], fours[i + 2])};
+    for (int k = 0; k < 4; ++k) {
+      const __m256i one =
+          _mm256_cvtepi8_epi32(k % 2 ? _mm_unpackhi_epi64(two[k / 2], two[k / 2]) : two[k / 2]);
+      to[g + k] = wide ? one : _mm256_blend_epi16(one, _mm256_slli_epi32(one, 16), 0xaa);
+    }
+  }
+}
+
 template <class Type>
   requires(!is_fine<Type>)
 void read_eight(const RowsOfEight& rows, int64_t chunk, const WeightRows&, CoarseEight& to) {
   CoarseChunk from[8];
   alignas(32) float d[8], e[8];
+  __m128i factors[8];
   for (int r = 0; r < 8; ++r) {
+    ask_for<Type>(rows.at[r] + chunk * Type::kBytes);
     Type::read(rows.at[r] + chunk * Type::kBytes, from[r]);
+    factors[r] = Type::factors(rows.at[r] + chunk * Type::kBytes);
     d[r] = from[r].d;
     e[r] = Type::kOwnOffset ? from[r].e : 0;
   }
@@ -200,11 +271,8 @@ void read_eight(const RowsOfEight& rows, int64_t chunk, const WeightRows&, Coars
     for (int r = 0; r < 8; ++r) x[r] = from[r].q[p];
     transpose(x);
     std::copy_n(x, 8, to.q[p]);
-    for (int r = 0; r < 8; ++r) x[r] = from[r].s[p];
-    transpose(x);
-    to.s[2 * p] = x[0];
-    to.s[2 * p + 1] = x[4];
   }
+  spread_factors<sums_by_vnni<Type>>(factors, to.s);
   if constexpr (Type::kOffset) {
     for (int r = 0; r < 8; ++r) x[r] = from[r].t;
     transpose(x);
@@ -248,6 +316,19 @@ template <class Type, int X, int count>
       whole[i] = _mm256_add_epi32(whole[i], _mm256_madd_epi16(pairs[i], factor));
   }
 }
+/// Adds the products of 4 times `count` numbers by VNNI.
+template <int X, int count>
+[[gnu::always_inline]] inline void add_fours(const __m256i* q, const ByteRow (&x)[X], int64_t at,
+                                             __m256i (&whole)[X]) {
+#pragma GCC unroll 8
+  for (int g = 0; g < count; ++g) {
+    const __m256i numbers = q[g];
+    for (int i = 0; i < X; ++i) {
+      whole[i] = with_fours(whole[i], numbers, four_at(x[i].q + at + 4 * g));
+      keep_in_register(whole[i]);
+    }
+  }
+}
 
 // The float operations of parts and chunks; the only ones, but for the sum of sums.
 
@@ -263,12 +344,9 @@ template <class Type>
   if constexpr (Type::kOffset) sum = _mm256_fmadd_ps(m, x.total, sum);
   return sum;
 }
-/// Of one part of the activations for eight rows of the weight, or of eight parts for one row.
+/// Of one part of the activations, for eight rows of the weight.
 [[gnu::always_inline]] inline PartFactors factors_of_one(const ByteRow& x, int64_t part) {
   return {_mm256_set1_ps(x.scale[part]), _mm256_set1_ps(x.total[part])};
-}
-[[gnu::always_inline]] inline PartFactors factors_of_eight(const ByteRow& x, int64_t chunk) {
-  return {_mm256_loadu_ps(x.scale + chunk * kParts), _mm256_loadu_ps(x.total + chunk * kParts)};
 }
 /// A format with a scale for 32 numbers has eight sums, for the parts of all chunks with a number.
 [[gnu::always_inline]] inline __m256 sum_of_sums(const __m256 (&x)[8]) {
@@ -291,8 +369,12 @@ template <class Type, int X>
   for (int64_t c = 0; c < chunks; ++c) {
     const int64_t part = (chunk + c) * kParts + p;
     __m256i whole[X];
-    for (__m256i& one : whole) one = _mm256_setzero_si256();
-    add_groups<Type, X, 8>(w[c].q[p], x, part * 32, _mm256_set1_epi16(1), whole);
+    for (int i = 0; i < X; ++i)
+      whole[i] = is_raised<Type> ? _mm256_set1_epi32(x[i].bias[part]) : _mm256_setzero_si256();
+    if constexpr (sums_by_vnni<Type>)
+      add_fours<X, 8>(w[c].q[p], x, part * 32, whole);
+    else
+      add_groups<Type, X, 8>(w[c].q[p], x, part * 32, _mm256_set1_epi16(1), whole);
     for (int i = 0; i < X; ++i)
       sums[i] =
           with_parts<Type>(sums[i], whole[i], w[c].d[p], w[c].m[p], factors_of_one(x[i], part));
@@ -304,8 +386,20 @@ template <class Type, int X>
                                              int64_t chunk, __m256 (&sums)[X]) {
   __m256i whole[X], low[X];
   for (int i = 0; i < X; ++i) whole[i] = low[i] = _mm256_setzero_si256();
-  for (int h = 0; h < 2 * kParts; ++h)
-    add_groups<Type, X, 4>(w.q[h / 2] + h % 2 * 4, x, chunk * kChunk + h * 16, w.s[h], whole);
+  for (int h = 0; h < 2 * kParts; h += Type::kSharedFactors) {
+    const __m256i* const q = w.q[h / 2] + h % 2 * 4;
+    const int64_t at = chunk * kChunk + h * 16;
+    constexpr int kFours = 4 * Type::kSharedFactors;
+    if constexpr (sums_by_vnni<Type>) {
+      __m256i group[X];
+      for (__m256i& one : group) one = _mm256_setzero_si256();
+      add_fours<X, kFours>(q, x, at, group);
+      for (int i = 0; i < X; ++i)
+        whole[i] = _mm256_add_epi32(whole[i], _mm256_mullo_epi32(group[i], w.s[h]));
+    } else {
+      add_groups<Type, X, kFours>(q, x, at, w.s[h], whole);
+    }
+  }
   if constexpr (Type::kOffset)
     for (int g = 0; g < 8; ++g)
       for (int i = 0; i < X; ++i) {
@@ -316,183 +410,6 @@ template <class Type, int X>
     if constexpr (!Type::kOwnOffset) whole[i] = _mm256_sub_epi32(whole[i], low[i]);
     sums[i] = with_chunk<Type>(sums[i], whole[i], low[i], w.d, w.e, x[i], chunk);
   }
-}
-
-// ---- eight rows, as they lie -------------------------------------------------------------------
-
-/// Lane i of each half is the sum of that half of vector i; `small`: sums of two lanes fit in 16
-/// bits.
-template <bool small>
-[[gnu::always_inline]] inline __m256i sums_of_halves(const __m256i (&x)[4]) {
-  // Neighbours in two steps, one of them in a unit that has less to do.
-  const auto pairs = [](__m256i a, __m256i b) {
-    return _mm256_madd_epi16(_mm256_packs_epi32(a, b), _mm256_set1_epi16(1));
-  };
-  if constexpr (small) return pairs(pairs(x[0], x[1]), pairs(x[2], x[3]));
-  // In three steps, which take half as long as _mm256_hadd_epi32.
-  const auto twos = [](__m256i a, __m256i b) {
-    return _mm256_add_epi32(_mm256_unpacklo_epi32(a, b), _mm256_unpackhi_epi32(a, b));
-  };
-  const __m256i a = twos(x[0], x[1]), b = twos(x[2], x[3]);
-  return _mm256_add_epi32(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
-}
-[[gnu::always_inline]] inline __m256i sum_of_halves(const __m256i (&x)[2]) {
-  return _mm256_add_epi32(_mm256_permute2x128_si256(x[0], x[1], 0x20),
-                          _mm256_permute2x128_si256(x[0], x[1], 0x31));
-}
-/// Lane i is the sum of the lanes of vector i.
-template <bool small>
-[[gnu::always_inline]] inline __m256i sums_of_lanes(const __m256i (&x)[8]) {
-  const __m256i halves[2] = {sums_of_halves<small>({x[0], x[1], x[2], x[3]}),
-                             sums_of_halves<small>({x[4], x[5], x[6], x[7]})};
-  return sum_of_halves(halves);
-}
-/// Whether sums of products of eight numbers fit in 16 bits.
-template <class Type>
-inline constexpr bool has_small_sums = 8 * 127 * (Type::kLargest + 1) <= 32767;
-
-// How far ahead of its use a weight is asked for; the processor itself stops at the end of a page.
-inline constexpr int64_t kAhead = 2048;
-
-template <class Type>
-[[gnu::always_inline]] inline void ask_for(const uint8_t* at) {
-  for (int line = 0; line < chunk_bytes<Type>; line += 64)
-    _mm_prefetch(reinterpret_cast<const char*>(at + kAhead + line), _MM_HINT_T0);
-}
-/// A part of one row of activations as the weights of a type want it.
-template <class Type>
-struct Factor {
-  __m256i x, flip;
-  [[gnu::always_inline]] Factor(const ByteRows& of, int64_t part)
-      : x(ByteRow::load_part(Type::kSigned ? of.magnitudes : of.q, part)) {
-    if constexpr (Type::kSigned) flip = ByteRow::load_part(of.flips, part);
-  }
-  /// The sums of four products each; with signs they lack `below`.
-  [[gnu::always_inline]] __m256i fours(__m256i q) const {
-    __m256i pairs;
-    if constexpr (Type::kSigned)
-      pairs = _mm256_maddubs_epi16(x, _mm256_xor_si256(q, flip));
-    else
-      pairs = _mm256_maddubs_epi16(q, x);
-    return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-  }
-};
-
-/// The sum of one row's whole chunks, a part to a lane.
-template <class Type>
-[[gnu::always_inline]] inline __m256 sum_of_chunks(const uint8_t* row, int64_t chunks,
-                                                   const ByteRows& x) {
-  __m256 sum = _mm256_setzero_ps();
-  for (int64_t c = 0; c < chunks; ++c, row += chunk_bytes<Type>) {
-    ask_for<Type>(row);
-    FineChunk chunk;
-    Type::read(row, chunk);
-    __m256i fours[kParts];
-#pragma GCC unroll 8
-    for (int p = 0; p < kParts; ++p) fours[p] = Factor<Type>(x, c * kParts + p).fours(chunk.q[p]);
-    __m256i whole = sums_of_lanes<has_small_sums<Type>>(fours);
-    if constexpr (Type::kSigned)
-      whole = _mm256_add_epi32(
-          whole, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x.below + c * kParts)));
-    sum = with_parts<Type>(sum, whole, chunk.d, chunk.m, factors_of_eight(ByteRow(x, 0), c));
-  }
-  return sum;
-}
-/// Adds a part of eight rows, a row to a lane.
-template <class Type>
-[[gnu::always_inline]] inline __m256 with_part(__m256 sum, const FineChunk& part, const ByteRows& x,
-                                               int64_t place) {
-  const Factor<Type> factor(x, place);
-  __m256i fours[8];
-#pragma GCC unroll 8
-  for (int r = 0; r < 8; ++r) fours[r] = factor.fours(part.q[r]);
-  __m256i whole = sums_of_lanes<has_small_sums<Type>>(fours);
-  if constexpr (Type::kSigned) whole = _mm256_add_epi32(whole, _mm256_set1_epi32(x.below[place]));
-  return with_parts<Type>(sum, whole, part.d, part.m, factors_of_one(ByteRow(x, 0), place));
-}
-
-/// Short rows come from a cache, and side by side they share what is loaded of the activations.
-inline bool are_short(const WeightRows& w) {
-  return 2 * w.row_bytes <= kAhead && w.columns % 32 == 0;
-}
-/// The results of rows first to last, a multiple of eight, with one row of activations.
-template <class Type>
-  requires is_fine<Type>
-[[gnu::noinline]] void times_short_rows(const WeightRows& w, int64_t first, int64_t last,
-                                        const ByteRows& x, float* out) {
-  const int64_t stride = w.row_bytes, parts = w.columns / 32;
-  __m256i zero = _mm256_setzero_si256();
-  keep_in_register(zero);  // or compilers make a slow memset of it
-  for (const uint8_t* rows = w.data + first * stride; first < last;
-       first += 8, rows += 8 * stride, out += 8) {
-    __m256 sums[kParts];
-    for (__m256& sum : sums) sum = _mm256_castsi256_ps(zero);
-    const uint8_t *from = rows, *next = rows + 8 * stride - kAhead;
-    for (int64_t p = 0; p < parts; ++p, from += Type::kBytes, next += chunk_bytes<Type>) {
-      ask_for<Type>(next);
-      FineChunk part;
-      Type::read(from, part, stride);
-      sums[p & (kParts - 1)] = with_part<Type>(sums[p & (kParts - 1)], part, x, p);
-    }
-    _mm256_storeu_ps(out, sum_of_sums(sums));
-  }
-}
-/// Eight rows' results with one row of activations.
-template <class Type>
-  requires is_fine<Type>
-__m256 times_vector(const RowsOfEight& rows, const WeightRows& w, const ByteRows& x) {
-  const int64_t chunks = w.columns / kChunk;  // whole ones
-  __m256 sums[kParts];                        // of a row, a part to a lane
-  for (int r = 0; r < 8; ++r) sums[r] = sum_of_chunks<Type>(rows.at[r], chunks, x);
-  transpose(sums);
-  for (int p = 0, parts = parts_of(w, chunks); p < parts; ++p) {
-    FineChunk part;
-    read_part<Type>(rows, chunks * kParts + p, w, part);
-    sums[p] = with_part<Type>(sums[p], part, x, chunks * kParts + p);
-  }
-  return sum_of_sums(sums);
-}
-
-template <class Type>
-  requires(!is_fine<Type>)
-__m256 times_vector(const RowsOfEight& rows, const WeightRows& w, const ByteRows& all) {
-  const ByteRow x(all, 0);
-  constexpr int64_t kLong = 32;  // chunks whose sums are kept until all rows have theirs
-  __m256i whole[kLong][8], low[kLong][8];
-  alignas(32) float factors[kLong][2][8];  // d and e
-  __m256 sum = _mm256_setzero_ps();
-  const int64_t chunks = w.columns / kChunk;
-  for (int64_t begin = 0; begin < chunks; begin += kLong) {
-    const int64_t count = std::min(kLong, chunks - begin);
-    for (int r = 0; r < 8; ++r)
-      for (int64_t c = 0; c < count; ++c) {
-        const uint8_t* from = rows.at[r] + (begin + c) * Type::kBytes;
-        ask_for<Type>(from);
-        CoarseChunk local;
-        Type::read(from, local);
-        __m256i sum_of_chunk = _mm256_setzero_si256(), offset = sum_of_chunk;
-#pragma GCC unroll 8
-        for (int p = 0; p < kParts; ++p) {
-          const __m256i pairs = pair_sums<Type::kSigned>(
-              local.q[p], magnitude_of<Type::kSigned>(local.q[p]), x.part(begin + c, p));
-          sum_of_chunk = _mm256_add_epi32(sum_of_chunk, _mm256_madd_epi16(pairs, local.s[p]));
-          keep_in_register(sum_of_chunk);
-        }
-        if constexpr (Type::kOffset) offset = _mm256_madd_epi16(local.t, x.group_sums(begin + c));
-        whole[c][r] = Type::kOwnOffset ? sum_of_chunk : _mm256_sub_epi32(sum_of_chunk, offset);
-        if constexpr (Type::kOwnOffset) low[c][r] = offset;
-        factors[c][0][r] = local.d;
-        if constexpr (Type::kOwnOffset) factors[c][1][r] = local.e;
-      }
-    for (int64_t c = 0; c < count; ++c) {
-      __m256i offset = _mm256_setzero_si256();
-      if constexpr (Type::kOwnOffset) offset = sums_of_lanes<false>(low[c]);
-      sum = with_chunk<Type>(sum, sums_of_lanes<false>(whole[c]), offset,
-                             _mm256_load_ps(factors[c][0]), _mm256_load_ps(factors[c][1]), x,
-                             begin + c);
-    }
-  }
-  return sum;
 }
 
 #endif

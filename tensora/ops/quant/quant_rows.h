@@ -40,10 +40,11 @@ class Activations {
     HostScratch<int8_t> q;
     HostScratch<float> scale, total;
     HostScratch<int16_t> sums;
+    HostScratch<int32_t> bias;
     std::optional<HostScratch<int8_t>> parted;  // magnitudes, then flips
     std::optional<HostScratch<int32_t>> below;
     ByteRows view;
-    void part_signs();
+    void part_signs(int64_t rows);
   };
   template <class Type>
   void multiply_by(const WeightRows& w, int64_t first, int64_t last, float* out,

@@ -1,4 +1,4 @@
-// Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
+// Widest instruction set: AVX-512 VNNI. See Note [One kernel, several instruction sets].
 // Registers nothing: products that the kernels of several ops are made of.
 #include <bit>
 #include <cmath>
@@ -6,6 +6,7 @@
 #include "tensora/backend/cpu/convert.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/ops/quant/quant_rows.h"
+#include "tensora/ops/quant/quant_vector.h"
 
 namespace tensora::cpu::TENSORA_ISA {
 
@@ -16,6 +17,10 @@ int64_t count_rows(const View& x) {
   for (int d = 0; d + 1 < x.dim(); ++d) rows *= x.sizes[d];
   return rows;
 }
+#if defined(__AVX2__)
+// Up to this many rows of activations unpacking weights does not pay.
+constexpr int64_t kFewRows = 8;
+#endif
 // Rows of activations that are worth a task.
 int64_t rows_at_once(int64_t columns) { return std::max<int64_t>(1, (1 << 14) / (columns + 1)); }
 
@@ -102,7 +107,8 @@ struct Rounding {
 
 // One chunk of a row, with a scale for each of its parts, or with one for all.
 template <bool fine>
-void round_chunk(const float* from, int8_t* q, float* scale, float* total, int16_t* sums) {
+void round_chunk(const float* from, int8_t* q, float* scale, float* total, int16_t* sums,
+                 int32_t* bias) {
   __m256 x[kParts][4];
   __m256i largest[kParts], all = _mm256_setzero_si256();
   for (int p = 0; p < kParts; ++p) {
@@ -121,6 +127,7 @@ void round_chunk(const float* from, int8_t* q, float* scale, float* total, int16
     if constexpr (fine) {
       scale[p] = rounding.scale;
       total[p] = rounding.scale * static_cast<float>(halves[0] + halves[1]);
+      bias[p] = -128 * (halves[0] + halves[1]);
     } else {
       for (int h = 0; h < 2; ++h) sums[2 * p + h] = static_cast<int16_t>(halves[h]);
     }
@@ -129,7 +136,7 @@ void round_chunk(const float* from, int8_t* q, float* scale, float* total, int16
 
 template <bool fine>
 void round_row(const float* from, int64_t columns, int64_t chunks, int8_t* q, float* scale,
-               float* total, int16_t* sums) {
+               float* total, int16_t* sums, int32_t* bias) {
   constexpr int kScales = fine ? kParts : 1;
   for (int64_t c = 0; c < chunks; ++c) {
     const float* chunk = from + c * kChunk;
@@ -139,7 +146,7 @@ void round_row(const float* from, int64_t columns, int64_t chunks, int8_t* q, fl
       chunk = padded;
     }
     round_chunk<fine>(chunk, q + c * kChunk, scale + c * kScales, total + c * kScales,
-                      sums + c * (kChunk / 16));
+                      sums + c * (kChunk / 16), bias + c * kScales);
   }
 }
 
@@ -195,10 +202,12 @@ Activations::Bytes::Bytes(int64_t rows, int64_t chunks, int64_t parts)
       scale(rows * chunks * parts),
       total(rows * chunks * parts),
       sums(rows * chunks * (kChunk / 16)),
-      view{q.data(), scale.data(), total.data(), sums.data(), chunks, chunks * parts} {}
+      bias(rows * chunks * parts),
+      view{q.data(), scale.data(), total.data(), sums.data(), chunks, chunks * parts, bias.data()} {
+}
 
-void Activations::Bytes::part_signs() {
-  const int64_t parts = view.chunks * kParts;
+void Activations::Bytes::part_signs(int64_t rows) {
+  const int64_t parts = rows * view.chunks * kParts;
   parted.emplace(2 * parts * 32);
   below.emplace(parts);
   int8_t *magnitudes = parted->data(), *flips = magnitudes + parts * 32;
@@ -232,32 +241,54 @@ void Activations::prepare(DType dtype) {
       round(floats_.data + r * floats_.stride, columns_, chunks,
             bytes->q.data() + r * chunks * kChunk, bytes->scale.data() + r * bytes->view.scales,
             bytes->total.data() + r * bytes->view.scales,
-            bytes->sums.data() + r * chunks * (kChunk / 16));
+            bytes->sums.data() + r * chunks * (kChunk / 16),
+            bytes->bias.data() + r * bytes->view.scales);
   });
-  if (fine && rows_ == 1) bytes->part_signs();
+  if (fine && rows_ <= kFewRows && !kHasVnni) bytes->part_signs(rows_);
 }
 
 namespace {
 
-// One row of activations: each weight is read once.
-template <class Type>
-void multiply_vector(const WeightRows& w, int64_t first, int64_t last, const ByteRows& x,
-                     float* out) {
+// X rows of activations from `row` on: the weights are used as they are read.
+template <class Type, int X>
+void multiply_vectors(const WeightRows& w, int64_t first, int64_t last, const ByteRows& x,
+                      int64_t row, float* out, int64_t stride) {
   if constexpr (is_fine<Type>)
     if (are_short(w)) {
       const int64_t count = (last - first) / 8 * 8;
-      times_short_rows<Type>(w, first, first + count, x, out);
+      times_short_rows<Type, X>(w, first, first + count, x, row, out, stride);
       first += count;
       out += count;
     }
   for (int64_t j = first; j < last; j += 8) {
-    alignas(32) float results[8];
-    _mm256_store_ps(results, times_vector<Type>(RowsOfEight(w, j, last), w, x));
-    std::copy_n(results, std::min<int64_t>(8, last - j), out + j - first);
+    __m256 results[X];
+    times_vectors<Type, X>(RowsOfEight(w, j, last), w, x, row, results);
+    for (int i = 0; i < X; ++i) {
+      alignas(32) float numbers[8];
+      _mm256_store_ps(numbers, results[i]);
+      std::copy_n(numbers, std::min<int64_t>(8, last - j), out + i * stride + j - first);
+    }
+  }
+}
+template <class Type>
+void multiply_few(const WeightRows& w, int64_t first, int64_t last, const ByteRows& x, int64_t rows,
+                  float* out, int64_t stride) {
+  for (int64_t row = 0; row < rows; row += 4) {
+    float* const to = out + row * stride;
+    switch (rows - row) {
+      case 1:
+        return multiply_vectors<Type, 1>(w, first, last, x, row, to, stride);
+      case 2:
+        return multiply_vectors<Type, 2>(w, first, last, x, row, to, stride);
+      case 3:
+        return multiply_vectors<Type, 3>(w, first, last, x, row, to, stride);
+      default:
+        multiply_vectors<Type, 4>(w, first, last, x, row, to, stride);
+    }
   }
 }
 
-// Several rows: eight rows of the weight at a time are unpacked, and a panel of activations is
+// Many rows: eight rows of the weight at a time are unpacked, and a panel of activations is
 // multiplied with as much of them as stays in the first cache.
 template <class Type>
 class Panels {
@@ -297,7 +328,8 @@ class Panels {
     for (int64_t c = 0; c < chunks; ++c) read_eight<Type>(from, chunk + c, w_, unpacked_[c]);
     int64_t i = 0;
     for (; i + 4 <= rows; i += 4) add_rows(begin, i, chunk, chunks, std::make_index_sequence<4>());
-    for (; i < rows; ++i) add_rows(begin, i, chunk, chunks, std::make_index_sequence<1>());
+    for (; i + 2 <= rows; i += 2) add_rows(begin, i, chunk, chunks, std::make_index_sequence<2>());
+    if (i < rows) add_rows(begin, i, chunk, chunks, std::make_index_sequence<1>());
   }
 
   template <size_t... I>
@@ -328,8 +360,8 @@ template <class Type>
 void Activations::multiply_by(const WeightRows& w, int64_t first, int64_t last, float* out,
                               int64_t stride) const {
   const ByteRows& x = is_fine<Type> ? fine_->view : coarse_->view;
-  if (rows_ == 1)
-    multiply_vector<Type>(w, first, last, x, out);
+  if (rows_ <= kFewRows)
+    multiply_few<Type>(w, first, last, x, rows_, out, stride);
   else
     Panels<Type>(w, x, rows_).multiply(first, last, out, stride);
 }
