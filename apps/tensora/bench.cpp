@@ -302,9 +302,13 @@ void add_bench(CLI::App& app) {
       "  tensora bench model.gguf -p 0 -n 64 -d 0-8192+2048 --plot depth.svg\n"
       "  tensora bench --synthetic llama3-1b --type q4_k_m,q8_0,float16\n"
       "  tensora bench model.gguf --batched -p 128 -n 64 -s 1-32*2\n"
+      "  tensora bench serve http://127.0.0.1:8080 --ladder 1,16,64\n"
       "  tensora bench model.gguf -o json --out after.json && \\\n"
       "    tensora bench --compare before.json after.json");
-  command->callback([settings] { bench(*settings); });
+  add_bench_serve(*command);
+  command->callback([settings, command] {
+    if (command->get_subcommands().empty()) bench(*settings);
+  });
 }
 
 }  // namespace tensora::cli

@@ -13,8 +13,7 @@ namespace {
 using Key = std::string;
 using Records = std::map<Key, std::vector<double>>;
 
-Records records_of(const std::string& path) {
-  const std::string text = read_file(path);
+Records records_of(const std::string& path, const std::string& text) {
   Records out;
   const auto take = [&](const nlohmann::json& record) {
     const auto number = [&](const char* name) { return record.value(name, int64_t{0}); };
@@ -66,7 +65,12 @@ bool differ(const std::vector<double>& a, const std::vector<double>& b) {
 }  // namespace
 
 bool compare_records(const std::string& before, const std::string& after, std::string& out) {
-  const Records old_ones = records_of(before), new_ones = records_of(after);
+  return compare_record_texts(before, read_file(before), after, read_file(after), out);
+}
+
+bool compare_record_texts(const std::string& before, const std::string& old_text,
+                          const std::string& after, const std::string& new_text, std::string& out) {
+  const Records old_ones = records_of(before, old_text), new_ones = records_of(after, new_text);
   int faster = 0, slower = 0, same = 0, alone = 0;
   for (const auto& [key, samples] : new_ones) {
     const auto found = old_ones.find(key);

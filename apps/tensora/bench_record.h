@@ -39,5 +39,8 @@ std::vector<int64_t> parse_numbers(const std::string& text, const std::string& o
 /// Compares two files of `--output json` or jsonl, test by test, with a verdict for each; true if
 /// nothing became slower.
 bool compare_records(const std::string& before, const std::string& after, std::string& out);
+/// The same of their texts; `before` and `after` are what errors call them.
+bool compare_record_texts(const std::string& before, const std::string& old_text,
+                          const std::string& after, const std::string& new_text, std::string& out);
 
 }  // namespace tensora::cli

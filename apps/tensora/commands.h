@@ -35,6 +35,7 @@ class Interrupted : public std::runtime_error {
 };
 
 void add_bench(CLI::App& app);
+void add_bench_serve(CLI::App& bench);
 void add_chat(CLI::App& app);
 void add_completion(CLI::App& app);
 void add_convert(CLI::App& app);

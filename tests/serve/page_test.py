@@ -461,7 +461,7 @@ def test_key(page, program):
     with tempfile.NamedTemporaryFile("w", suffix=".key") as file:
         file.write(KEY + "\n")
         file.flush()
-        server = Server(program, "--api-key-file", file.name)
+        server = Server(program, "--api-keys", file.name)
         try:
             page.driver.get(server.url)
             page.until("the question", lambda: page.one("#key-value").is_displayed())
