@@ -48,6 +48,7 @@ void add_plot(CLI::App& app);
 void add_pull(CLI::App& app);
 void add_quantize(CLI::App& app);
 void add_run(CLI::App& app);
+void add_serve(CLI::App& app);
 void add_stories(CLI::App& app);
 void add_tokenize(CLI::App& app);
 void add_train(CLI::App& app);

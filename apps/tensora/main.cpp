@@ -118,12 +118,14 @@ int main(int count, char** arguments) {
       "Start here:\n"
       "  tensora run MODEL -p 'Once upon a time'       continue a text\n"
       "  tensora chat MODEL                            talk to a model\n"
+      "  tensora serve MODEL                           an OpenAI-compatible server, a chat page\n"
       "  tensora stories --out stories.txt             a text to learn from\n"
       "  tensora train lm --text stories.txt --out run\n"
       "  tensora plot run                              look at the curves\n"
       "'tensora COMMAND --help' explains a command.");
   tensora::cli::add_run(app);
   tensora::cli::add_chat(app);
+  tensora::cli::add_serve(app);
   tensora::cli::add_bench(app);
   tensora::cli::add_perplexity(app);
   tensora::cli::add_embed(app);

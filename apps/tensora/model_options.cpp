@@ -100,9 +100,9 @@ llm::BackendOptions backend_options(const ModelOptions& options, int64_t sequenc
 }
 
 LoadedModel load_model(const ModelOptions& options, bool with_tokenizer,
-                       std::shared_ptr<llm::FrameworkBackend> backend) {
+                       std::shared_ptr<llm::FrameworkBackend> backend, int64_t sequences) {
   const auto began = Clock::now();
-  llm::BackendOptions how = backend_options(options);
+  llm::BackendOptions how = backend_options(options, sequences);
   LoadedModel loaded;
   if (!backend) backend = choose_backend(options);
   backend->cleanup();  // before the baseline of memory is taken

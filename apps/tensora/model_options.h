@@ -51,9 +51,11 @@ struct LoadedModel {
   llm::ModelInfo info;
   double seconds = 0;  // that loading took
 };
-/// Loads a model, with a progress bar where that takes a while. Without a backend, one is chosen.
+/// Loads a model for `sequences` requests at once, with a progress bar where that takes a while.
+/// Without a backend, one is chosen.
 LoadedModel load_model(const ModelOptions& options, bool with_tokenizer = true,
-                       std::shared_ptr<llm::FrameworkBackend> backend = nullptr);
+                       std::shared_ptr<llm::FrameworkBackend> backend = nullptr,
+                       int64_t sequences = 1);
 
 /// The dtype of a name such as f16, q8_0 or bfloat16.
 DType dtype_named(const std::string& name);

@@ -11,12 +11,13 @@ using Clock = std::chrono::steady_clock;
 // answer when it is over.
 class TrackedReply final : public Reply {
  public:
-  TrackedReply(ReplyPtr reply, AccessLog& log, AccessRecord record, Headers headers,
-               std::unique_ptr<Gate::Pass> pass)
+  TrackedReply(ReplyPtr reply, std::shared_ptr<AccessLog> log, AccessRecord record, Headers headers,
+               std::shared_ptr<Gate> gate, std::unique_ptr<Gate::Pass> pass)
       : reply_(std::move(reply)),
-        log_(log),
+        log_(std::move(log)),
         record_(std::move(record)),
         headers_(std::move(headers)),
+        gate_(std::move(gate)),
         pass_(std::move(pass)) {}
   ~TrackedReply() override {
     if (status_ == 0) status_ = 500;
@@ -24,7 +25,7 @@ class TrackedReply final : public Reply {
     record_.bytes_out = bytes_;
     record_.is_gone = reply_->is_gone();
     record_.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
-    log_.add(record_);
+    log_->add(record_);
   }
 
   void send(HttpResponse response) override {
@@ -53,9 +54,10 @@ class TrackedReply final : public Reply {
   }
 
   const ReplyPtr reply_;
-  AccessLog& log_;
+  const std::shared_ptr<AccessLog> log_;
   AccessRecord record_;
   const Headers headers_;
+  const std::shared_ptr<Gate> gate_;  // of the pass
   const std::unique_ptr<Gate::Pass> pass_;
   const Clock::time_point began_ = Clock::now();
   std::atomic<int> status_ = 0;
@@ -102,13 +104,13 @@ std::optional<HttpResponse> FrontDesk::answer_head(const HttpRequest& head) {
   try {
     // A preflight carries no key; it tells only which methods a path has.
     const bool is_preflight = head.method == "OPTIONS" && (!allowed.empty() || head.path == "*");
-    gate_.check(head, is_preflight || (route && route->is_public));
+    gate_->check(head, is_preflight || (route && route->is_public));
     if (route) {
       check_draining(*route);
       return std::nullopt;
     }
     if (is_preflight) {
-      response = gate_.preflight(head, allowed.empty() ? "GET, POST" : allowed);
+      response = gate_->preflight(head, allowed.empty() ? "GET, POST" : allowed);
     } else if (allowed.empty()) {
       throw ApiError(404, "there is nothing at " + head.path, {}, "not_found");
     } else {
@@ -119,13 +121,13 @@ std::optional<HttpResponse> FrontDesk::answer_head(const HttpRequest& head) {
     }
   } catch (const ApiError& error) {
     response = route ? route->error(error) : openai_error(error);
-    const Headers headers = gate_.cors_headers(head);
+    const Headers headers = gate_->cors_headers(head);
     response.headers.insert(response.headers.end(), headers.begin(), headers.end());
   }
   AccessRecord record = record_of(head, {});
   record.status = response.status;
   record.bytes_out = response.body.size();
-  log_.add(record);
+  log_->add(record);
   return response;
 }
 
@@ -133,17 +135,17 @@ void FrontDesk::handle(HttpRequest request, ReplyPtr reply) {
   auto exchange = std::make_shared<Exchange>();
   std::string allowed;
   const Route* route = router_.find(request.method, request.path, exchange->parameter, allowed);
-  exchange->key = gate_.check(request, route->is_public);
-  const Headers headers = gate_.cors_headers(request);
+  exchange->key = gate_->check(request, route->is_public);
+  const Headers headers = gate_->cors_headers(request);
   AccessRecord record = record_of(request, exchange->key);
   std::unique_ptr<Gate::Pass> pass;
   const auto track = [&] {
     exchange->reply = std::make_shared<TrackedReply>(std::move(reply), log_, std::move(record),
-                                                     headers, std::move(pass));
+                                                     headers, gate_, std::move(pass));
   };
   try {
     if (!route->is_quick) {
-      pass = gate_.admit(exchange->key);
+      pass = gate_->admit(exchange->key);
       check_draining(*route);
     }
     track();
@@ -153,14 +155,14 @@ void FrontDesk::handle(HttpRequest request, ReplyPtr reply) {
     return;
   }
   exchange->request = std::move(request);
-  if (route->is_quick) return run_route(*route, *exchange, log_);
-  if (!pool_.add([route, exchange, &log = log_] { run_route(*route, *exchange, log); }))
+  if (route->is_quick) return run_route(*route, *exchange, *log_);
+  if (!pool_.add([route, exchange, log = log_] { run_route(*route, *exchange, *log); }))
     exchange->reply->send(route->error(busy("the server is busy", "server_busy")));
 }
 
 void FrontDesk::on_bad_request(std::string_view address, int status, std::string_view reason) {
-  log_.event("bad_request",
-             std::to_string(status) + " to " + std::string(address) + ": " + std::string(reason));
+  log_->event("bad_request",
+              std::to_string(status) + " to " + std::string(address) + ": " + std::string(reason));
 }
 
 }  // namespace tensora::serve

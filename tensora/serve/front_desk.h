@@ -12,12 +12,13 @@
 namespace tensora::serve {
 
 /// Leads requests from the HTTP server to their routes: asks the gate, runs quick routes at once
-/// and the others on the pool, answers what they throw, and writes the access log. Everything that
-/// it is given must outlive it and the replies.
+/// and the others on the pool, answers what they throw, and writes the access log. The router and
+/// the pool must outlive it; the gate and the log live as long as the replies.
 class FrontDesk final : public HttpHandler {
  public:
-  FrontDesk(const Router& router, Gate& gate, WorkerPool& pool, AccessLog& log)
-      : router_(router), gate_(gate), pool_(pool), log_(log) {}
+  FrontDesk(const Router& router, std::shared_ptr<Gate> gate, WorkerPool& pool,
+            std::shared_ptr<AccessLog> log)
+      : router_(router), gate_(std::move(gate)), pool_(pool), log_(std::move(log)) {}
 
   std::optional<HttpResponse> answer_head(const HttpRequest& head) override;
   void handle(HttpRequest request, ReplyPtr reply) override;
@@ -30,9 +31,9 @@ class FrontDesk final : public HttpHandler {
   void check_draining(const Route& route) const;
 
   const Router& router_;
-  Gate& gate_;
+  const std::shared_ptr<Gate> gate_;
   WorkerPool& pool_;
-  AccessLog& log_;
+  const std::shared_ptr<AccessLog> log_;
   std::atomic<bool> is_draining_ = false;
 };
 

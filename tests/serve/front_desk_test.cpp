@@ -41,16 +41,17 @@ class FrontDeskTest : public testing::Test {
     log_file_ = std::filesystem::path(testing::TempDir()) /
                 ("tensora_front_desk_" + std::to_string(::getpid()) + ".log");
     std::filesystem::remove(log_file_);
-    log_ = std::make_unique<AccessLog>(log_file_);
-    gate_ = std::make_unique<Gate>(std::move(options));
+    log_ = std::make_shared<AccessLog>(log_file_);
+    gate_ = std::make_shared<Gate>(std::move(options));
     pool_ = std::make_unique<WorkerPool>(threads, waiting);
-    desk_ = std::make_unique<FrontDesk>(router_, *gate_, *pool_, *log_);
+    desk_ = std::make_unique<FrontDesk>(router_, gate_, *pool_, log_);
     server_ = std::make_unique<HttpServer>(HttpServerOptions{}, *desk_);
   }
   void TearDown() override {
     server_.reset();
     pool_.reset();
     held_.reset();
+    desk_.reset();
     log_.reset();
     std::filesystem::remove(log_file_);
   }
@@ -62,15 +63,18 @@ class FrontDeskTest : public testing::Test {
         .read_all();
   }
   std::string log_lines() {
-    log_.reset();
+    server_.reset();
+    desk_.reset();
+    pool_.reset();
+    log_.reset();  // writes what waits
     std::ifstream file(log_file_);
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
   Router router_;
   std::filesystem::path log_file_;
-  std::unique_ptr<AccessLog> log_;
-  std::unique_ptr<Gate> gate_;
+  std::shared_ptr<AccessLog> log_;
+  std::shared_ptr<Gate> gate_;
   std::unique_ptr<WorkerPool> pool_;
   std::unique_ptr<FrontDesk> desk_;
   std::unique_ptr<HttpServer> server_;
@@ -189,7 +193,6 @@ TEST_F(FrontDeskTest, LogsRequestsWithoutWhatTheySay) {
   ask("GET /models/x");
   ask("GE");
   client.close();
-  server_.reset();
   const std::string lines = log_lines();
   EXPECT_EQ(lines.find("secret"), std::string::npos) << lines;
   EXPECT_EQ(lines.find("sk-alice"), std::string::npos) << lines;

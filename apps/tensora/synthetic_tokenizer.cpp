@@ -1,0 +1,78 @@
+#include "synthetic_tokenizer.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "files.h"
+#include "tensora/base/check.h"
+
+namespace tensora::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string utf8(int code) {
+  if (code < 0x80) return {static_cast<char>(code)};
+  return {static_cast<char>(0xc0 | (code >> 6)), static_cast<char>(0x80 | (code & 63))};
+}
+
+// The letter that stands for a byte in byte-level BPE: itself where it can be printed.
+std::string letter_of(int byte) {
+  const auto is_printed = [](int b) {
+    return (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || (b >= 174 && b <= 255);
+  };
+  if (is_printed(byte)) return utf8(byte);
+  int place = 0;
+  for (int before = 0; before < byte; ++before) place += is_printed(before) ? 0 : 1;
+  return utf8(256 + place);
+}
+
+std::string tokenizer_json(int64_t size) {
+  Json words = Json::object();
+  for (int64_t token = 0; token < size; ++token)
+    words[token < 256 ? letter_of(static_cast<int>(token)) : concat("\xc4\xa0w", token)] = token;
+  const Json level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
+  return Json{{"version", "1.0"},
+              {"added_tokens", Json::array()},
+              {"normalizer", nullptr},
+              {"pre_tokenizer", level},
+              {"post_processor", nullptr},
+              {"decoder", level},
+              {"model", {{"type", "BPE"}, {"vocab", words}, {"merges", Json::array()}}}}
+      .dump();
+}
+
+// Gone with its contents when the tokenizer has been read.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() : path_((std::filesystem::temp_directory_path() / "tensora-XXXXXX").string()) {
+    check(mkdtemp(path_.data()) != nullptr, "a temporary folder cannot be made: ", path_);
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+void load_synthetic_tokenizer(llm::FrameworkBackend& backend) {
+  const TemporaryFolder folder;
+  const Json settings = {
+      {"chat_template",
+       "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
+       "{% if add_generation_prompt %}assistant: {% endif %}"}};
+  write_file(folder.path() + "/tokenizer.json",
+             tokenizer_json(backend.model_info().config.vocab_size));
+  write_file(folder.path() + "/tokenizer_config.json", settings.dump());
+  write_file(folder.path() + "/config.json", R"({"model_type":"llama"})");
+  backend.load_tokenizer(folder.path());
+}
+
+}  // namespace tensora::cli
