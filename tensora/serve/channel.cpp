@@ -61,12 +61,14 @@ class TlsChannel final : public Channel {
   Result read(char* to, size_t size) override {
     size_t count = 0;
     ERR_clear_error();
-    return result_of(SSL_read_ex(ssl_, to, size, &count), count);
+    const int done = SSL_read_ex(ssl_, to, size, &count);
+    return result_of(done, count);
   }
   Result write(std::string_view bytes) override {
     size_t count = 0;
     ERR_clear_error();
-    return result_of(SSL_write_ex(ssl_, bytes.data(), bytes.size(), &count), count);
+    const int done = SSL_write_ex(ssl_, bytes.data(), bytes.size(), &count);
+    return result_of(done, count);
   }
   void finish() override {
     if (!is_broken_) SSL_shutdown(ssl_);

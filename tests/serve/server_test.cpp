@@ -1,0 +1,271 @@
+#include "tensora/serve/server.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <thread>
+
+#include "../real_data.h"
+#include "raw_client.h"
+#include "tensora/base/check.h"
+#include "toy_service.h"
+#ifdef TENSORA_CLI
+#include "../program.h"
+#endif
+
+namespace tensora::serve {
+namespace {
+
+using namespace testing;
+
+class ServerTest : public ::testing::Test {
+ protected:
+  void start(ServerOptions options = {}) {
+    backend_ = std::make_shared<ToyBackend>();
+    ServiceOptions service;
+    service.models = {{.name = "toy", .load = [this] { return backend_; }}};
+    service_ = make_service(std::move(service));
+    options.log = "";
+    server_ = std::make_unique<Server>(options, *service_);
+    service_->model("toy");
+  }
+  void TearDown() override { server_.reset(); }
+  RawClient client() { return RawClient(server_->port()); }
+  std::string ask(const std::string& method_and_path, const std::string& headers = "") {
+    return client()
+        .send(method_and_path +
+              " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+              "Connection: close\r\n" +
+              headers + "\r\n")
+        .read_all();
+  }
+  static std::string chat(int tokens, bool streams) {
+    const std::string body = Json({{"messages", {{{"role", "user"}, {"content", "abc"}}}},
+                                   {"max_tokens", tokens},
+                                   {"ignore_eos", true},
+                                   {"stream", streams}})
+                                 .dump();
+    return "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+           "Content-Type: application/json\r\nContent-Length: " +
+           std::to_string(body.size()) + "\r\n\r\n" + body;
+  }
+
+  std::shared_ptr<ToyBackend> backend_;
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<Server> server_;
+};
+
+// Names that stand for the rest of a path are filled in.
+std::string path_of(const Route& route) {
+  const size_t brace = route.path.find('{');
+  return brace == std::string::npos ? route.path : route.path.substr(0, brace) + "x";
+}
+
+TEST_F(ServerTest, AsksForAKeyOnEveryRoute) {
+  start({.gate = {.keys = {{"alice", "sk-alice-1"}}}});
+  ASSERT_GE(server_->router().routes().size(), 6);
+  for (const Route& route : server_->router().routes()) {
+    const int status = status_of(ask(route.method + " " + path_of(route)));
+    if (route.is_public)
+      EXPECT_EQ(status, 200) << route.path;
+    else
+      EXPECT_EQ(status, 401) << route.path;
+  }
+  for (const char* path : {"/health", "/ready", "/"})
+    EXPECT_EQ(status_of(ask(std::string("GET ") + path)), 200) << path;
+}
+
+TEST_F(ServerTest, OnlyHealthAndThePageArePublic) {
+  start();
+  for (const Route& route : server_->router().routes())
+    if (route.is_public) {
+      EXPECT_TRUE(route.path == "/" || route.path == "/health" || route.path == "/v1/health" ||
+                  route.path == "/ready")
+          << route.path;
+      EXPECT_EQ(route.method, "GET");
+    }
+}
+
+TEST_F(ServerTest, IsNotOpenByAccident) {
+  for (const char* host : {"0.0.0.0", "::", "192.0.2.1"}) {
+    try {
+      start({.http = {.host = host}});
+      ADD_FAILURE() << host;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("--api-keys"), std::string::npos);
+    }
+  }
+  EXPECT_NO_THROW(start({.http = {.host = "0.0.0.0"}, .allows_open = true}));
+  EXPECT_NO_THROW(start({.http = {.host = "0.0.0.0"}, .gate = {.keys = {{"a", "12345678"}}}}));
+}
+
+TEST_F(ServerTest, StreamsAnswers) {
+  start();
+  auto connection = client();
+  connection.send(chat(5, /*streams=*/true));
+  const std::string head = connection.read_until("\r\n\r\n");
+  EXPECT_EQ(status_of(head), 200);
+  EXPECT_NE(head.find("content-type: text/event-stream"), std::string::npos);
+  EXPECT_NE(connection.read_until("0\r\n\r\n").find("data: [DONE]"), std::string::npos);
+  connection.send(chat(5, /*streams=*/false));
+  EXPECT_EQ(status_of(connection.read_answer()), 200);
+}
+
+TEST_F(ServerTest, FinishesAnswersWhenItDrains) {
+  start();
+  backend_->model->delay = std::chrono::milliseconds(2);
+  auto running = client();
+  running.send(chat(60, /*streams=*/true));
+  running.read_until("data: ");
+  auto idle = client();
+  idle.send("GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(status_of(idle.read_answer()), 200);
+  auto late = client();
+  late.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  late.read_answer();
+  server_->drain();
+  idle.send("GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(status_of(idle.read_all()), 503);
+  late.send(chat(5, false));
+  EXPECT_EQ(status_of(late.read_all()), 503);
+  EXPECT_TRUE(server_->wait_until_idle(10));
+  EXPECT_NE(running.read_all().find("data: [DONE]"), std::string::npos);
+}
+
+TEST_F(ServerTest, EndsAnswersThatTakeTooLong) {
+  start();
+  backend_->model->delay = std::chrono::milliseconds(5);
+  auto running = client();
+  running.send(chat(250, /*streams=*/true));
+  running.read_until("data: ");
+  server_->drain();
+  EXPECT_FALSE(server_->wait_until_idle(0.03));
+  server_->end_answers();
+  EXPECT_TRUE(server_->wait_until_idle(5));
+  const std::string rest = running.read_all();
+  EXPECT_NE(rest.find("shutting down"), std::string::npos) << rest;
+  EXPECT_TRUE(rest.ends_with("0\r\n\r\n")) << "the stream ends in order";
+}
+
+TEST_F(ServerTest, CancelsAnswersOfClientsThatVanish) {
+  start();
+  backend_->model->delay = std::chrono::milliseconds(2);
+  {
+    auto gone = client();
+    gone.send(chat(200, /*streams=*/true));
+    gone.read_until("data: ");
+    auto waits = client();
+    waits.send(chat(200, /*streams=*/false));
+    EXPECT_TRUE(eventually([&] { return service_->load().answers == 2; }));
+  }
+  EXPECT_TRUE(eventually([&] { return service_->load().answers == 0; }, 1));
+}
+
+std::string output_of(const std::string& command) {
+  std::string out;
+  FILE* pipe = popen(command.c_str(), "r");
+  char bytes[4096];
+  for (size_t count = 0; (count = fread(bytes, 1, sizeof(bytes), pipe)) > 0;)
+    out.append(bytes, count);
+  pclose(pipe);
+  return out;
+}
+
+TEST_F(ServerTest, SpeaksTls) {
+  if (output_of("openssl version 2>/dev/null").empty() ||
+      output_of("curl --version 2>/dev/null").empty())
+    GTEST_SKIP() << "needs the programs openssl and curl";
+  const auto folder =
+      std::filesystem::path(::testing::TempDir()) / ("tensora_tls_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const std::string certificate = folder / "cert.pem", key = folder / "key.pem";
+  output_of(
+      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj "
+      "/CN=localhost -addext subjectAltName=DNS:localhost -keyout " +
+      key + " -out " + certificate + " 2>/dev/null");
+  start({.http = {.tls_certificate = certificate, .tls_key = key}});
+  const std::string url = "https://localhost:" + std::to_string(server_->port());
+  EXPECT_EQ(server_->url(), "https://127.0.0.1:" + std::to_string(server_->port()));
+  const std::string curl = "curl -s --noproxy '*' --max-time 10 --cacert " + certificate + " ";
+  EXPECT_EQ(output_of(curl + url + "/health"), R"({"status":"ok"})");
+  EXPECT_EQ(output_of(curl + "--tls-max 1.1 " + url + "/health"), "") << "older than TLS 1.2";
+  const std::string page = output_of(curl + url + "/");
+  EXPECT_GT(page.size(), 20000);
+  const std::string stream =
+      output_of(curl +
+                "-H 'Content-Type: application/json' -d '{\"messages\":[{\"role\":\"user\","
+                "\"content\":\"abc\"}],\"max_tokens\":20,\"stream\":true}' " +
+                url + "/v1/chat/completions");
+  EXPECT_TRUE(stream.ends_with("data: [DONE]\n\n")) << stream;
+  EXPECT_TRUE(client().send("GET / HTTP/1.1\r\n\r\n").read_all().find("HTTP/1.1 200") ==
+              std::string::npos)
+      << "plain HTTP on the port of TLS";
+  std::filesystem::remove_all(folder);
+}
+
+#ifdef TENSORA_CLI
+
+using tensora::testing::Program;
+using tensora::testing::TemporaryFolder;
+
+// The port that a server printed when it was ready.
+int port_of(const Program& program) {
+  int port = 0;
+  eventually(
+      [&] {
+        const std::string out = program.out();
+        const size_t at = out.find("http://127.0.0.1:");
+        if (at == std::string::npos || out.find('\n') == std::string::npos) return false;
+        port = std::stoi(out.substr(at + 17));
+        return true;
+      },
+      20);
+  return port;
+}
+
+TEST(ServeCommand, ServesUntilASignal) {
+  const std::string model = tensora::testing::real_data("stories260K.gguf");
+  if (model.empty()) GTEST_SKIP() << "stories260K.gguf is not there";
+  const TemporaryFolder folder;
+  const Program program(folder, {"serve", model, "--port", "0", "--alias", "gpt=stories260K"});
+  const int port = port_of(program);
+  ASSERT_GT(port, 0) << program.error();
+  const std::string body = R"({"model":"gpt","prompt":"Once upon","max_tokens":8,"temperature":0})";
+  const std::string answer =
+      RawClient(port)
+          .send(
+              "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+              "Content-Type: application/json\r\nContent-Length: " +
+              std::to_string(body.size()) + "\r\n\r\n" + body)
+          .read_all();
+  EXPECT_EQ(status_of(answer), 200) << answer;
+  program.send(SIGTERM);
+  EXPECT_EQ(program.wait(), 0) << program.error();
+  EXPECT_NE(program.error().find(R"("path":"/v1/completions","status":200)"), std::string::npos)
+      << program.error();
+}
+
+TEST(ServeCommand, SaysWhatIsWrong) {
+  const TemporaryFolder folder;
+  const auto run = [&](std::vector<std::string> words, int code) {
+    words.insert(words.begin(), "serve");
+    const Program program(folder, words);
+    EXPECT_EQ(program.wait(), code) << program.error();
+    return program.error();
+  };
+  EXPECT_NE(run({}, 2).find("expected a MODEL"), std::string::npos);
+  EXPECT_NE(run({"a.gguf", "--alias", "b"}, 2).find("NAME="), std::string::npos);
+  EXPECT_NE(run({"a.gguf", "--alias", "b=c"}, 2).find("there is no model 'c'"), std::string::npos);
+  EXPECT_NE(run({"a.gguf", "x/a.gguf"}, 2).find("two models"), std::string::npos);
+  EXPECT_NE(run({"a.gguf", "--host", "0.0.0.0", "--port", "0"}, 1).find("--allow-open"),
+            std::string::npos);
+  EXPECT_NE(run({"no-such-file.gguf", "--port", "0"}, 1).find("no-such-file"), std::string::npos);
+  EXPECT_NE(run({"a.gguf", "--port", "0", "--api-keys", "/no/keys"}, 1).find("/no/keys"),
+            std::string::npos);
+}
+
+#endif
+
+}  // namespace
+}  // namespace tensora::serve
