@@ -202,9 +202,7 @@ void Connection::flush() {
 }
 
 void Connection::on_answered() {
-  // An answer that began before the server drains has promised to keep the connection; clients
-  // have to bear its end all the same.
-  const bool goes_on = reply_->keeps_alive() && !home_.outlet->is_draining;
+  const bool goes_on = reply_->keeps_alive();
   const bool is_broken = reply_->is_broken();
   reply_->connection = nullptr;
   reply_.reset();

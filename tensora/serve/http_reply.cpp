@@ -89,6 +89,8 @@ void ReplyState::end() {
   if (phase_ != Phase::streaming || is_gone()) return;
   phase_ = Phase::ended;
   dropped.swap(gone_callback_);
+  // The head has perhaps promised to keep the connection; clients have to bear its end.
+  if (outlet_->is_draining) facts_.keeps_alive = false;
   if (is_chunked_ && !facts_.is_head) {
     pending_ += "0\r\n\r\n";
     unsent_.fetch_add(5, std::memory_order_relaxed);

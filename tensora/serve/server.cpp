@@ -3,6 +3,7 @@
 #include "tensora/base/check.h"
 #include "tensora/serve/access_log.h"
 #include "tensora/serve/front_desk.h"
+#include "tensora/serve/metrics_routes.h"
 #include "tensora/serve/openai_routes.h"
 #include "tensora/serve/page_routes.h"
 #include "tensora/serve/status_routes.h"
@@ -30,6 +31,7 @@ GateOptions gate_options(const ServerOptions& options) {
 void add_all_routes(Router& router, Service& service) {
   add_status_routes(router, service);
   add_page_routes(router);
+  add_metrics_routes(router, service);
   add_openai_routes(router, service);
 }
 
