@@ -146,6 +146,15 @@ inline int parts_of(const WeightRows& w, int64_t chunk) {
   for (int c = 0; c < 8; ++c) x[c] = _mm256_castsi256_ps(bits[c]);
 }
 
+/// One by one: compilers copy arrays through wider vectors, which wait for narrower stores.
+[[gnu::always_inline]] inline void store_eight(const __m256i (&x)[8], __m256i (&to)[8]) {
+  for (int i = 0; i < 8; ++i) {
+    __m256i one = x[i];
+    keep_in_register(one);
+    _mm256_store_si256(&to[i], one);
+  }
+}
+
 /// A chunk of eight rows, a row to a lane; q[p][g] has numbers 4 g to 4 g + 3 of part p.
 struct FineEight {
   __m256i q[kParts][8];
@@ -195,35 +204,17 @@ template <class Type>
 template <class Type>
   requires is_fine<Type>
 void read_eight(const RowsOfEight& rows, int64_t chunk, const WeightRows& w, FineEight& to) {
-  __m256i x[8];
-  if (const int parts = parts_of(w, chunk); parts < kParts) {
-    for (int p = 0; p < parts; ++p) {
-      FineChunk part;
-      read_part<Type>(rows, chunk * kParts + p, w, part);
-      for (int r = 0; r < 8; ++r) x[r] = is_raised<Type> ? raised(part.q[r]) : part.q[r];
-      transpose(x);
-      std::copy_n(x, 8, to.q[p]);
-      to.d[p] = part.d;
-      if constexpr (has_offsets<Type>) to.m[p] = part.m;
-    }
-    return;
-  }
-  FineChunk from[8];
-  for (int r = 0; r < 8; ++r) {
-    ask_for<Type>(rows.at[r] + chunk * chunk_bytes<Type>);
-    Type::read(rows.at[r] + chunk * chunk_bytes<Type>, from[r]);
-  }
-  for (int p = 0; p < kParts; ++p) {
-    for (int r = 0; r < 8; ++r) x[r] = is_raised<Type> ? raised(from[r].q[p]) : from[r].q[p];
+  for (int r = 0; r < 8; ++r) ask_for<Type>(rows.at[r] + chunk * chunk_bytes<Type>);
+  for (int p = 0, parts = parts_of(w, chunk); p < parts; ++p) {
+    FineChunk part;
+    read_part<Type>(rows, chunk * kParts + p, w, part);
+    __m256i x[8];
+    for (int r = 0; r < 8; ++r) x[r] = is_raised<Type> ? raised(part.q[r]) : part.q[r];
     transpose(x);
-    std::copy_n(x, 8, to.q[p]);
+    store_eight(x, to.q[p]);
+    to.d[p] = part.d;
+    if constexpr (has_offsets<Type>) to.m[p] = part.m;
   }
-  for (int r = 0; r < 8; ++r) {
-    to.d[r] = from[r].d;
-    if constexpr (has_offsets<Type>) to.m[r] = from[r].m;
-  }
-  transpose(to.d);
-  if constexpr (has_offsets<Type>) transpose(to.m);
 }
 
 /// The factors of 16 groups of eight rows, a row to a lane.
@@ -270,7 +261,7 @@ void read_eight(const RowsOfEight& rows, int64_t chunk, const WeightRows&, Coars
   for (int p = 0; p < kParts; ++p) {
     for (int r = 0; r < 8; ++r) x[r] = from[r].q[p];
     transpose(x);
-    std::copy_n(x, 8, to.q[p]);
+    store_eight(x, to.q[p]);
   }
   spread_factors<sums_by_vnni<Type>>(factors, to.s);
   if constexpr (Type::kOffset) {
