@@ -4,7 +4,11 @@
 #include "targets.h"
 #include "tensora/base/check.h"
 #include "tensora/serve/answer_format.h"
+#include "tensora/serve/anthropic_routes.h"
+#include "tensora/serve/llama_routes.h"
+#include "tensora/serve/ollama_routes.h"
 #include "tensora/serve/openai_routes.h"
+#include "tensora/serve/responses_routes.h"
 
 namespace tensora::fuzz {
 namespace {
@@ -85,15 +89,24 @@ class StubService final : public Service {
   llm::SamplingOptions sampling_;
 };
 
-// What is sent must be JSON, or events with JSON.
+// What is sent must be JSON, lines of JSON, or events with JSON.
 class CheckingReply final : public Reply {
  public:
   void send(HttpResponse response) override {
     ensure(nlohmann::json::accept(response.body), "fuzz: the answer is not JSON");
   }
-  void begin(HttpResponse head) override { write(std::move(head.body)); }
+  void begin(HttpResponse head) override {
+    has_lines_ = head.content_type == "application/x-ndjson";
+    write(std::move(head.body));
+  }
   void write(std::string bytes) override {
-    for (size_t at = 0; at < bytes.size();) {
+    for (size_t at = 0; has_lines_ && at < bytes.size();) {
+      const size_t end = std::min(bytes.find('\n', at), bytes.size());
+      ensure(nlohmann::json::accept(bytes.substr(at, end - at)), "fuzz: a line is not JSON");
+      at = end + 1;
+    }
+    for (size_t at = 0; !has_lines_ && at < bytes.size();) {
+      if (bytes.compare(at, 7, "event: ") == 0) at = bytes.find('\n', at) + 1;
       const size_t end = bytes.find("\n\n", at);
       ensure(end != std::string::npos && bytes.compare(at, 6, "data: ") == 0, "fuzz: no event");
       const std::string data = bytes.substr(at + 6, end - at - 6);
@@ -105,6 +118,9 @@ class CheckingReply final : public Reply {
   size_t unsent() const override { return 0; }
   bool is_gone() const override { return false; }
   void on_gone(std::function<void()>) override {}
+
+ private:
+  bool has_lines_ = false;
 };
 
 void post(const char* path, std::string_view body) {
@@ -112,6 +128,10 @@ void post(const char* path, std::string_view body) {
   static const Router router = [] {
     Router all;
     add_openai_routes(all, service);
+    add_responses_routes(all, service);
+    add_anthropic_routes(all, service);
+    add_ollama_routes(all, service);
+    add_llama_routes(all, service);
     return all;
   }();
   Exchange exchange;
@@ -133,6 +153,61 @@ void post(const char* path, std::string_view body) {
 void chat(std::string_view body) { post("/v1/chat/completions", body); }
 void completions(std::string_view body) { post("/v1/completions", body); }
 void embeddings(std::string_view body) { post("/v1/embeddings", body); }
+void responses(std::string_view body) {
+  post("/v1/responses", body);
+  post("/v1/responses/input_tokens", body);
+}
+void messages(std::string_view body) {
+  post("/v1/messages", body);
+  post("/v1/messages/count_tokens", body);
+}
+void ollama(std::string_view body) {
+  for (const char* path : {"/api/chat", "/api/generate", "/api/show", "/api/embed"})
+    post(path, body);
+}
+void llama(std::string_view body) {
+  for (const char* path : {"/completion", "/infill", "/tokenize", "/detokenize", "/apply-template"})
+    post(path, body);
+}
+
+std::vector<std::string> response_bodies() {
+  return {R"({"input":"a","instructions":"b","stream":true,"max_output_tokens":5,"top_p":0.5})",
+          R"({"input":[{"role":"user","content":[{"type":"input_text","text":"a"}]},
+          {"type":"reasoning","summary":[],"content":[{"type":"reasoning_text","text":"b"}]},
+          {"type":"function_call","call_id":"1","name":"f","arguments":"{}"},
+          {"type":"function_call_output","call_id":"1","output":"c"}],
+          "tools":[{"type":"function","name":"f","parameters":{"type":"object"}},
+          {"type":"web_search"}],"tool_choice":{"type":"function","name":"f"},"stream":true,
+          "text":{"format":{"type":"json_schema","name":"s","schema":{"type":"object"}}},
+          "reasoning":{"effort":"low"},"include":["message.output_text.logprobs"]})"};
+}
+std::vector<std::string> message_bodies() {
+  return {R"({"max_tokens":5,"messages":[{"role":"user","content":"a"}],"stream":true,"top_k":3})",
+          R"({"max_tokens":5,"system":[{"type":"text","text":"s"}],"messages":[{"role":"user",
+          "content":[{"type":"text","text":"a"}]},{"role":"assistant","content":[{"type":"thinking",
+          "thinking":"t","signature":""},{"type":"tool_use","id":"1","name":"f","input":{}}]},
+          {"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"r",
+          "is_error":true}]}],"tools":[{"name":"f","input_schema":{"type":"object"}}],
+          "tool_choice":{"type":"any"},"thinking":{"type":"enabled","budget_tokens":1024},
+          "stop_sequences":["x"]})"};
+}
+std::vector<std::string> ollama_bodies() {
+  return {R"({"model":"m","messages":[{"role":"user","content":"a"}],"options":{"num_predict":5,
+          "temperature":0.1,"stop":["x"]},"format":"json","think":true})",
+          R"({"messages":[{"role":"assistant","content":"","tool_calls":[{"function":{"name":"f",
+          "arguments":{"a":1}}}]},{"role":"tool","content":"r","tool_name":"f"}],"stream":false,
+          "tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]})",
+          R"({"prompt":"a","system":"s","raw":false,"format":{"type":"object"},"think":"low"})",
+          R"({"input":["a","b"],"keep_alive":"5m"})"};
+}
+std::vector<std::string> llama_bodies() {
+  return {R"({"prompt":"a","n_predict":5,"n_probs":2,"stream":true,"return_tokens":true})",
+          R"({"prompt":["a",5,6,"b"],"json_schema":{"type":"object"},"cache_prompt":false})",
+          R"({"input_prefix":"a","input_suffix":"b","input_extra":[{"filename":"f","text":"t"}]})",
+          R"({"content":"abc","with_pieces":true,"add_special":true})",
+          R"({"tokens":[1,2,3]})",
+          R"({"messages":[{"role":"user","content":"a"}],"add_generation_prompt":false})"};
+}
 
 std::vector<std::string> chats() {
   return {R"({"model":"m","messages":[{"role":"user","content":"Hi"}],"stream":true})",
@@ -165,7 +240,11 @@ std::vector<std::string> inputs() {
 std::span<const Target> serve_targets() {
   static const Target all[] = {{"chat_request", chat, chats},
                                {"completion_request", completions, prompts},
-                               {"embedding_request", embeddings, inputs}};
+                               {"embedding_request", embeddings, inputs},
+                               {"responses_request", responses, response_bodies},
+                               {"anthropic_request", messages, message_bodies},
+                               {"ollama_request", ollama, ollama_bodies},
+                               {"llama_request", llama, llama_bodies}};
   return all;
 }
 
