@@ -2,10 +2,14 @@
 
 #include "tensora/base/check.h"
 #include "tensora/serve/access_log.h"
+#include "tensora/serve/anthropic_routes.h"
 #include "tensora/serve/front_desk.h"
+#include "tensora/serve/llama_routes.h"
 #include "tensora/serve/metrics_routes.h"
+#include "tensora/serve/ollama_routes.h"
 #include "tensora/serve/openai_routes.h"
 #include "tensora/serve/page_routes.h"
+#include "tensora/serve/responses_routes.h"
 #include "tensora/serve/status_routes.h"
 #include "tensora/serve/worker_pool.h"
 
@@ -33,6 +37,10 @@ void add_all_routes(Router& router, Service& service) {
   add_page_routes(router);
   add_metrics_routes(router, service);
   add_openai_routes(router, service);
+  add_responses_routes(router, service);
+  add_anthropic_routes(router, service);
+  add_ollama_routes(router, service);
+  add_llama_routes(router, service);
 }
 
 // The last one goes first: no request comes while the rest is taken down.

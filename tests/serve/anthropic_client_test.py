@@ -14,7 +14,8 @@ class AnthropicClient(ClientTest):
         cls.anthropic = anthropic
 
     def options(self, **more):
-        return {"model": "stories260K", "max_tokens": 30, "messages": STORY, "temperature": 0, **more}
+        return {"model": "stories260K", "max_tokens": 30, "messages": STORY,
+                "extra_body": {"temperature": 0}, **more}  # newer packages have no temperature
 
     def test_message(self):
         message = self.client.messages.create(**self.options())
@@ -60,7 +61,7 @@ class AnthropicClient(ClientTest):
         with self.assertRaises(self.anthropic.NotFoundError):
             self.client.messages.create(**self.options(model="nobody"))
         with self.assertRaises(self.anthropic.BadRequestError):
-            self.client.messages.create(**self.options(temperature=-1))
+            self.client.messages.create(**self.options(extra_body={"temperature": -1}))
         stranger = self.anthropic.Anthropic(base_url=self.server.url, api_key="x", max_retries=0)
         with self.assertRaises(self.anthropic.AuthenticationError):
             stranger.messages.create(**self.options())

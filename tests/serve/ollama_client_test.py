@@ -44,7 +44,7 @@ class OllamaClient(ClientTest):
 
     def test_errors(self):
         for call in (lambda: self.client.show("nobody"), lambda: self.client.pull("stories260K"),
-                     lambda: self.chat(format="xml")):
+                     lambda: self.chat(options={"temperature": -1})):
             with self.assertRaises(self.ollama.ResponseError):
                 call()
 
