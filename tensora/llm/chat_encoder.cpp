@@ -1,5 +1,10 @@
 #include "tensora/llm/chat_encoder.h"
 
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "tensora/base/check.h"
+
 namespace tensora::llm {
 namespace {
 
@@ -13,6 +18,33 @@ constexpr std::string_view kMark = "\xEF\xB7\x90";  // U+FDD0
 void erase_marks(std::string& text) {
   for (size_t at = text.find(kMark); at != text.npos; at = text.find(kMark, at))
     text.erase(at, kMark.size());
+}
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kMostLevels = 500;
+
+void change_texts(Json& json, const std::function<void(std::string&)>& change) {
+  if (json.is_string()) change(json.get_ref<std::string&>());
+  if (json.is_structured())
+    for (Json& part : json) change_texts(part, change);
+}
+
+// Changes the strings of a JSON text. They are looked at without their escapes, as the template
+// sees them. What is not JSON is left to the template, which says so.
+void change_json(std::string& text, const std::function<void(std::string&)>& change) {
+  if (text.empty()) return;
+  Json json = Json::parse(
+      text,
+      [](int depth, Json::parse_event_t, Json&) {
+        check(depth <= kMostLevels, "chat: tools and arguments of calls must have at most ",
+              kMostLevels, " levels of JSON");
+        return true;
+      },
+      false);
+  if (json.is_discarded()) return;
+  change_texts(json, change);
+  text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -46,10 +78,21 @@ void ChatEncoder::break_controls(std::string& text) const {
 std::vector<int32_t> ChatEncoder::encode(std::span<const Message> messages,
                                          const ChatOptions& options) const {
   std::vector<Message> safe(messages.begin(), messages.end());
-  for (Message& message : safe)
-    for (std::string* text : {&message.content, &message.reasoning, &message.name})
+  const auto break_text = [this](std::string& text) { break_controls(text); };
+  for (Message& message : safe) {
+    for (std::string* text :
+         {&message.content, &message.reasoning, &message.name, &message.tool_call_id})
       break_controls(*text);
-  const std::string text = chat_.render(safe, options);
+    for (ToolCall& call : message.tool_calls) {
+      break_controls(call.id);
+      break_controls(call.name);
+      change_json(call.arguments, break_text);
+    }
+  }
+  ChatOptions safe_options = options;
+  change_json(safe_options.tools, break_text);
+  change_json(safe_options.documents, break_text);
+  const std::string text = chat_.render(safe, safe_options);
   std::vector<int32_t> tokens;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t end = std::min(text.find(kMark, begin), text.size());

@@ -70,6 +70,26 @@ TEST(ChatEncoder, OnlyTheTemplateWritesControlTokens) {
   }
 }
 
+TEST(ChatEncoder, ToolsAndCallsHaveNoControlTokens) {
+  const auto tokenizer = std::make_shared<ByteTokenizer>();
+  const ChatEncoder encoder(
+      tokenizer, ChatTemplate("{{ tools | tojson }}{% for m in messages %}{% for c in m.tool_calls "
+                              "%}{{ c.id }}{{ c.function.name }}{{ c.function.arguments | tojson }}"
+                              "{% endfor %}{{ m.tool_call_id }}<|end|>{% endfor %}",
+                              "", ""));
+  const Message message{.role = "assistant",
+                        .tool_calls = {{.id = "<|end|>",
+                                        .name = "<|end|>",
+                                        .arguments = R"({"a": ["\u003c|end|>", "<|end|>"]})"}},
+                        .tool_call_id = "<|user|>"};
+  const std::string tools = R"([{"description": "<|user|>", "n": 1.5, "b": {"a": true}}])";
+  const auto tokens = encoder.encode({&message, 1}, {.tools = tools});
+  EXPECT_EQ(std::count(tokens.begin(), tokens.end(), 256), 0);
+  EXPECT_EQ(std::count(tokens.begin(), tokens.end(), 257), 1);
+  EXPECT_EQ(tokenizer->decode(tokens, {}),
+            tools + R"(<|end|><|end|>{"a": ["<|end|>", "<|end|>"]}<|user|><|end|>)");
+}
+
 TEST(ChatEncoder, IsSharedByThreads) {
   const ChatEncoder encoder(
       std::make_shared<ByteTokenizer>(),
