@@ -159,7 +159,9 @@ void run_serve(ServeSettings& settings, const SamplingFlags& sampling) {
   settings.server.gate.keys = keys_of(settings);
   settings.server.http.limits.body_bytes = static_cast<size_t>(settings.body_mebibytes) << 20;
   serve::Server* log_to = nullptr;
-  settings.service.log = [&log_to](const std::string& line) {
+  std::string last_line;
+  settings.service.log = [&](const std::string& line) {
+    if (is_ready == 0) last_line = line;
     if (log_to) log_to->log("service", line);
   };
   watch_signals();
@@ -170,8 +172,11 @@ void run_serve(ServeSettings& settings, const SamplingFlags& sampling) {
   const size_t at_once = settings.service.models_max > 0
                              ? static_cast<size_t>(settings.service.models_max)
                              : sources.size();
-  for (size_t i = sources.size() < at_once ? sources.size() : at_once; i-- > 0;)
-    service->model(sources[i].name);
+  try {
+    for (size_t i = std::min(sources.size(), at_once); i-- > 0;) service->model(sources[i].name);
+  } catch (const serve::ApiError& error) {  // which hides from clients what the user has to know
+    fail(last_line.empty() ? error.what() : last_line);
+  }
   std::printf("serving %s at %s%s\n", list_of(sources).c_str(), server.url().c_str(),
               settings.server.gate.keys.empty() ? "" : " (with API keys)");
   std::fflush(stdout);

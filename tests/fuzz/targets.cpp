@@ -26,8 +26,8 @@ std::span<const Target> targets() {
     for (const auto part : {model_targets(), text_targets(), file_targets()})
       list.insert(list.end(), part.begin(), part.end());
 #ifdef TENSORA_HAS_SERVE
-    const auto served = serve_targets();
-    list.insert(list.end(), served.begin(), served.end());
+    for (const auto part : {serve_targets(), http_targets()})
+      list.insert(list.end(), part.begin(), part.end());
 #endif
     return list;
   }();

@@ -27,6 +27,7 @@ std::span<const Target> file_targets();   // tensors, tables, images
 std::span<const Target> model_targets();  // models, tokenizers
 std::span<const Target> text_targets();   // templates, grammars, patterns
 std::span<const Target> serve_targets();  // what clients of the server send; with TENSORA_HAS_SERVE
+std::span<const Target> http_targets();   // HTTP itself, likewise
 
 /// The files below the tests' folder that end so.
 std::vector<std::string> files_in(const std::string& folder, std::string_view ending);

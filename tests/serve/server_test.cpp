@@ -265,6 +265,29 @@ TEST(ServeCommand, SaysWhatIsWrong) {
             std::string::npos);
 }
 
+TEST(ServeCommand, ServesRandomWeights) {
+  const TemporaryFolder folder;
+  const Program program(folder, {"serve", "--synthetic", "stories15m", "--type", "float32",
+                                 "--port", "0", "--no-log", "--context", "64"});
+  const int port = port_of(program);
+  EXPECT_GT(port, 0) << program.error();
+  const std::string body =
+      R"({"messages":[{"role":"user","content":"Hi"}],"max_tokens":4,"temperature":0})";
+  const std::string answer =
+      port == 0 ? ""
+                : RawClient(port)
+                      .send(
+                          "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+                          "Connection: close\r\nContent-Type: application/json\r\n"
+                          "Content-Length: " +
+                          std::to_string(body.size()) + "\r\n\r\n" + body)
+                      .read_all(20);
+  EXPECT_EQ(status_of(answer), 200) << answer;
+  program.send(SIGTERM);
+  EXPECT_EQ(program.wait(), 0) << program.error();
+  EXPECT_EQ(program.error().find("\"path\""), std::string::npos) << "--no-log";
+}
+
 #endif
 
 }  // namespace
