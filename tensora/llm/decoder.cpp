@@ -129,15 +129,16 @@ void Decoder::load_feed_forward(Loader& loader, const DecoderDesign& design, int
   if (c.experts > 0) {
     Experts& experts = layer.experts;
     experts.activation = design.activation;
+    experts.count = c.experts;
     experts.used = c.experts_used;
     experts.normalize = c.normalize_experts;
     experts.scale = c.expert_scale;
     const Shape wide{c.experts, c.feed_forward, c.hidden_size};
     loader.matrix(block + "ffn_gate_inp.weight", {c.experts, c.hidden_size}, experts.router);
-    loader.matrix(block + "ffn_gate_exps.weight", wide, experts.gate.emplace_back());
-    loader.matrix(block + "ffn_up_exps.weight", wide, experts.up.emplace_back());
+    loader.matrix(block + "ffn_gate_exps.weight", wide, experts.gate);
+    loader.matrix(block + "ffn_up_exps.weight", wide, experts.up);
     loader.matrix(block + "ffn_down_exps.weight", {c.experts, c.hidden_size, c.feed_forward},
-                  experts.down.emplace_back());
+                  experts.down);
     return;
   }
   FeedForward& network = layer.feed_forward;
@@ -156,16 +157,7 @@ void Decoder::load_feed_forward(Loader& loader, const DecoderDesign& design, int
 void Decoder::finish(Layer& layer) const {
   layer.qkv.finish();
   layer.output.finish();
-  if (config().experts > 0) {
-    for (std::vector<Weight>* stack :
-         {&layer.experts.gate, &layer.experts.up, &layer.experts.down}) {
-      const Weight all = stack->front();
-      const int64_t rows = all.data.size(0) / config().experts;
-      stack->clear();
-      for (int64_t e = 0; e < config().experts; ++e) stack->push_back(all.rows(e * rows, rows));
-    }
-    return;
-  }
+  if (config().experts > 0) return;
   Projection::Part &gate = layer.feed_forward.gate.parts()[0],
                    &up = layer.feed_forward.up.parts()[0];
   if (const int64_t rows = config().feed_forward; !gate.weight.defined()) {
@@ -188,10 +180,9 @@ int64_t Decoder::bytes() const {
     if (config().experts == 0)
       sum += layer.feed_forward.gate.bytes() + layer.feed_forward.up.bytes() +
              layer.feed_forward.down.bytes();
-    sum += layer.experts.router.bytes();
-    for (const std::vector<Weight>* stack :
-         {&layer.experts.gate, &layer.experts.up, &layer.experts.down})
-      for (const Weight& weight : *stack) sum += weight.bytes();
+    for (const Weight* weight :
+         {&layer.experts.router, &layer.experts.gate, &layer.experts.up, &layer.experts.down})
+      sum += weight->bytes();
     for (const Tensor* norm :
          {&layer.attention_norm, &layer.feed_forward_norm, &layer.post_attention_norm,
           &layer.post_feed_forward_norm, &layer.q_norm, &layer.k_norm})

@@ -19,16 +19,16 @@ struct FeedForward {
   Tensor gated(const Projection::Input& x, const Batch& batch, DType dtype) const;
 };
 
-/// The same as a mixture: each token goes through the experts that the router prefers for it. The
-/// host asks the device who goes where, so such a layer cannot be part of a CUDA graph.
+/// The same as a mixture: each token goes through the experts that the router prefers for it.
 struct Experts {
   Activation activation = Activation::silu;
-  int64_t used = 0;
+  int64_t count = 0, used = 0;
   bool normalize = true;
   double scale = 1;
-  Weight router;                       // [experts, hidden]
-  std::vector<Weight> gate, up, down;  // of each expert
+  Weight router;          // [experts, hidden]
+  Weight gate, up, down;  // the matrices of all experts, one below the other
 
+  /// x: T hidden; the result is float32, with `residual` added where there is one.
   Tensor operator()(const Tensor& x, const Tensor& residual) const;
 };
 

@@ -22,7 +22,7 @@ class Model {
   virtual ~Model() = default;
 
   /// float32 logits [R, vocab_size] of the batch's `logit_rows`. Writes the tokens' keys and values
-  /// into the cache. The host reads nothing from the device, unless the model has experts.
+  /// into the cache. The host reads nothing from the device.
   virtual Tensor forward(const Batch& batch, PagedCache& cache) const = 0;
   /// The normalised hidden states float32 [R, hidden_size] that logits are made of: embeddings.
   virtual Tensor hidden(const Batch& batch, PagedCache& cache) const = 0;

@@ -19,8 +19,7 @@ bool StepGraphs::can_record(const Batch& batch) const {
   const int64_t sequences = batch.lengths.size(0);
   const int64_t rows = batch.logit_rows.defined() ? batch.logit_rows.size(0) : sequences;
   return queue_control(model_->device().type) && batch.max_query == 1 &&
-         batch.tokens.size(0) == sequences && rows == sequences && batch.adapters.empty() &&
-         model_->config().experts == 0;  // which experts compute is decided on the host
+         batch.tokens.size(0) == sequences && rows == sequences && batch.adapters.empty();
 }
 
 StepGraphs::Graph& StepGraphs::graph_of(const Batch& batch, const PagedCache& cache) {
