@@ -69,7 +69,9 @@ class ExpertLayer {
 
   void run() const {
     if (used_ == 0) return sum({}, nullptr, 1);
-    if (tokens_ == 1 && one_token()) return;
+    // The kernels for many rows take as long for a few tokens as these for seven.
+    constexpr int kFewTokens = 6;
+    if (tokens_ <= kFewTokens && few_tokens()) return;
     if (!many_rows()) any_rows();
   }
 
@@ -103,15 +105,14 @@ class ExpertLayer {
     call.row.rows = 1;
     call.row.weights[0] = {
         .data = stack.data, .scale = stack.scale, .row_bytes = stack.row_bytes, .rows = stack.rows};
-    call.chosen = chosen_.as<const long long>();
     call.experts = experts_;
     call.used = used_;
     call.k = stack.k;
     return call;
   }
 
-  // See Note [One token's experts].
-  bool one_token() const {
+  // See Note [One token's experts]. Several tokens follow one another.
+  bool few_tokens() const {
     const OneTokenExperts first = one_token_experts(gate_.dtype);
     const OneTokenExperts second = one_token_experts(down_.dtype);
     if (!fits(first, second) || x_.dtype != sixteen_bits(first.half) || gate_.k % 8 != 0 ||
@@ -123,13 +124,8 @@ class ExpertLayer {
     down.row.x = inner.data();
     down.row.x_dtype = sixteen_bits(second.half);
     down.row.k = used_ * padded;
-    down.row.out = out_.as<char>();
     down.row.out_dtype = out_.dtype;
     down.row.columns = down_.rows;
-    if (residual_) {
-      down.row.residual = residual_->data;
-      down.row.residual_dtype = residual_->dtype;
-    }
     if (!second.fits(down)) return false;
     if (padded != down_.k)
       check_cuda(cudaMemsetAsync(inner.data(), 0, static_cast<size_t>(used_ * padded) * 2,
@@ -137,17 +133,26 @@ class ExpertLayer {
                  "cudaMemsetAsync");
     gated.row.weights[0].up = up_.data;
     gated.row.weights[0].up_scale = up_.scale;
-    gated.row.x = x_.as<const char>();
     gated.row.x_dtype = x_.dtype;
     gated.row.k = gate_.k;
     gated.row.out = inner.data();
     gated.row.out_dtype = down.row.x_dtype;
     gated.row.gate = kind_;
     gated.row.begins_late = true;
-    gated.shares = weights_;
     gated.stride = padded;
-    first.launch(op_, device_, gated);
-    second.launch(op_, device_, down);
+    for (int64_t token = 0; token < tokens_; ++token) {
+      gated.chosen = down.chosen = chosen_.as<const long long>() + token * used_;
+      gated.shares = weights_ + token * used_;
+      gated.row.x = x_.as<const char>() + bytes_of(x_.dtype, token * gate_.k);
+      down.row.out = out_.as<char>() + bytes_of(out_.dtype, token * down_.rows);
+      if (residual_) {
+        down.row.residual_dtype = residual_->dtype;
+        down.row.residual =
+            residual_->as<const char>() + bytes_of(residual_->dtype, token * down_.rows);
+      }
+      first.launch(op_, device_, gated);
+      second.launch(op_, device_, down);
+    }
     return true;
   }
 

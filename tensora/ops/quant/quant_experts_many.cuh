@@ -6,9 +6,8 @@
 #include <algorithm>
 
 #include "tensora/backend/cuda/runtime/shared_memory.h"
-#include "tensora/ops/attention/hopper.cuh"
 #include "tensora/ops/quant/quant_experts_many.h"
-#include "tensora/ops/quant/quant_unpack_pairs.cuh"
+#include "tensora/ops/quant/quant_experts_unpack.cuh"
 
 // Note [Many rows per expert]
 // A block multiplies 192 weight rows by a tile of up to 192 rows of activations. Three warpgroups
@@ -36,34 +35,6 @@ struct ManyShape {
   static constexpr int kBytes = kSteps * kStepBytes + kChunks * kChunkBytes + 1024;
   static_assert(kBytes <= 227 << 10);
 };
-
-template <class T>
-__device__ inline void add_columns(float (&d)[32], const unsigned (&a)[4], uint64_t b) {
-  if constexpr (is_bfloat16_type<T>)
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-        "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 0;\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
-          "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
-          "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
-          "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-          "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-  else
-    asm volatile(
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-        "}, {%32, %33, %34, %35}, %36, 1, 1, 1, 0;\n"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
-          "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
-          "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
-          "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-          "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
 
 /// The weight rows of a block, and what it multiplies them by.
 struct ManyPlace {
@@ -140,6 +111,9 @@ struct ManyStages {
   __device__ unsigned chunk_empty(int i) const { return at(Shape::kChunks + i); }
   __device__ unsigned step_full(int i) const { return at(2 * Shape::kChunks + i); }
   __device__ unsigned step_empty(int i) const { return at(2 * Shape::kChunks + Shape::kSteps + i); }
+  __device__ unsigned step_address() const {
+    return static_cast<unsigned>(__cvta_generic_to_shared(steps + step * Shape::kStepBytes));
+  }
   __device__ void next_chunk() {
     if (++chunk == Shape::kChunks) chunk = 0, chunk_parity ^= 1;
   }
@@ -173,8 +147,7 @@ struct ManyStages {
     wait_for_barrier(step_empty(step), step_parity ^ 1);
     if (threadIdx.x == Shape::kThreads) {
       const auto bytes = static_cast<unsigned>(rows) * 128;
-      const auto to =
-          static_cast<unsigned>(__cvta_generic_to_shared(steps + step * Shape::kStepBytes));
+      const unsigned to = step_address();
       expect_bytes(step_full(step), 2 * bytes);
       copy_run(to, panels, bytes, step_full(step));
       copy_run(to + Shape::kPanelBytes, panels + Shape::kPanelBytes, bytes, step_full(step));
@@ -183,6 +156,25 @@ struct ManyStages {
   }
 };
 
+/// Queues the products of group j, unpacked, with 64 * `count` rows of activations.
+template <class Tile, int count>
+__device__ inline void add_group(float (&sums)[count][32],
+                                 const unsigned (&a)[kGroupProducts<Tile>][4], int j, uint64_t b) {
+  using Shape = ManyShape<Tile>;
+  hopper::fence_registers();
+#pragma unroll
+  for (int step = 0; step < kGroupProducts<Tile>; ++step) {
+    const int k = (j * Tile::kGroup + step * 16) % Shape::kStep;
+    const uint64_t from =
+        b + static_cast<unsigned>(k / kPanel * Shape::kPanelBytes + k % kPanel * 2) / 16;
+#pragma unroll
+    for (int t = 0; t < count; ++t)
+      add_columns<typename Tile::Element>(sums[t], a[step],
+                                          from + static_cast<unsigned>(t * 64 * 128 / 16));
+  }
+  hopper::close_products();
+}
+
 /// Multiplies this warpgroup's 64 weight rows by 64 * `count` rows of activations.
 template <class Tile, int count>
 __device__ inline void multiply_many(const ExpertsProduct& call, const ManyPlace& place,
@@ -190,83 +182,40 @@ __device__ inline void multiply_many(const ExpertsProduct& call, const ManyPlace
                                      float (&sums)[count][32]) {
   using Shape = ManyShape<Tile>;
   using Rows = RowsShape<Tile>;
-  constexpr int kK = Rows::kWords / 2;  // products of 16 numbers in a group
-  constexpr int kPartSections = Tile::kSections / Shape::kHalves;
+  constexpr int kSections = Tile::kSections / Shape::kHalves, kEach = Tile::kSectionGroups;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const int g = lane / 4, c = lane % 4;
-  const char* of_lane[2];
-#pragma unroll
-  for (int half = 0; half < 2; ++half) of_lane[half] = place.row(call, warp * 16 + half * 8 + g);
-  unsigned a[2][kK][4];
+  const int c = lane % 4, row = warp * 16 + lane / 4;
+  const char* const of_lane[2] = {place.row(call, row), place.row(call, row + 8)};
+  unsigned a[2][kGroupProducts<Tile>][4];
   int held = -1;  // the stage of activations that products still read
 #pragma unroll 1
   for (int chunk = place.chunk; chunk < place.last; ++chunk) {
     wait_for_barrier(stages.chunk_full(stages.chunk), stages.chunk_parity);
     const char* rows[2];
 #pragma unroll
-    for (int half = 0; half < 2; ++half)
-      rows[half] = stages.chunks + stages.chunk * Shape::kChunkBytes +
-                   (warp * 16 + half * 8 + g) * Tile::kPitch +
-                   lead_of<Tile>(of_lane[half] + int64_t{chunk} * Tile::kBytes);
-    unsigned factors[2][2] = {};  // of this lane's two groups
+    for (int r = 0; r < 2; ++r)
+      rows[r] = stages.chunks + stages.chunk * Shape::kChunkBytes + (row + 8 * r) * Tile::kPitch +
+                lead_of<Tile>(of_lane[r] + int64_t{chunk} * Tile::kBytes);
+    RowFactors<Tile> factors;
 #pragma unroll
     for (int half = 0; half < Shape::kHalves; ++half) {
       wait_for_barrier(stages.step_full(stages.step), stages.step_parity);
-      const uint64_t b = hopper::descriptor(static_cast<unsigned>(__cvta_generic_to_shared(
-                                                stages.steps + stages.step * Shape::kStepBytes)),
-                                            16);
-      if (Tile::kScaled && half * Rows::kParts % Shape::kHalves == 0) {
+      const uint64_t b = hopper::descriptor(stages.step_address(), 16);
+      if (half * Rows::kParts % Shape::kHalves == 0)
+        factors.load(rows, 4 * (half * Rows::kParts / Shape::kHalves) + c);
 #pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          const Factors own =
-              factors_of<Tile>(rows[r], 4 * (half * Rows::kParts / Shape::kHalves) + c);
+      for (int s = 0; s < kSections; ++s) {
+        unsigned first[kEach][Tile::kTerms][Rows::kWords];
+        unsigned second[kEach][Tile::kTerms][Rows::kWords];
+        Tile::section(rows[0], c, half * kSections + s, table, first);
+        Tile::section(rows[1], c, half * kSections + s, table, second);
 #pragma unroll
-          for (int i = 0; i < 2; ++i)
-            factors[r][i] = packed_factors<Tile>(own.scale[i], own.low[i]);
-        }
-      }
-#pragma unroll
-      for (int s = 0; s < kPartSections; ++s) {
-        const int section = half * kPartSections + s;
-        unsigned first[Tile::kSectionGroups][Tile::kTerms][Rows::kWords];
-        unsigned second[Tile::kSectionGroups][Tile::kTerms][Rows::kWords];
-        Tile::section(rows[0], c, section, table, first);
-        Tile::section(rows[1], c, section, table, second);
-#pragma unroll
-        for (int i = 0; i < Tile::kSectionGroups; ++i) {
-          constexpr int kEach = Tile::kSectionGroups;
-          const int side = (s * kEach + i) % 2, j = Tile::group(section, i);
-          unsigned packed[2] = {};
-          if constexpr (Tile::kScaled) {
-            const auto owner = static_cast<unsigned>(lane & ~3) | static_cast<unsigned>(j % 8 / 2);
-            packed[0] = __shfl_sync(kWholeWarp, factors[0][j % 2], owner);
-            packed[1] = __shfl_sync(kWholeWarp, factors[1][j % 2], owner);
-          }
-#pragma unroll
-          for (int w = 0; w < Rows::kWords; ++w) {
-            unsigned terms[2][Tile::kTerms];
-#pragma unroll
-            for (int t = 0; t < Tile::kTerms; ++t)
-              terms[0][t] = first[i][t][w], terms[1][t] = second[i][t][w];
-            a[side][w / 2][w % 2 * 2] = unpacked_pair<Tile>(terms[0], packed[0]);
-            a[side][w / 2][w % 2 * 2 + 1] = unpacked_pair<Tile>(terms[1], packed[1]);
-          }
-          hopper::fence_registers();
-#pragma unroll
-          for (int step = 0; step < kK; ++step) {
-            const int k = (j * Tile::kGroup + step * 16) % Shape::kStep;
-            const uint64_t from =
-                b + static_cast<unsigned>(k / kPanel * Shape::kPanelBytes + k % kPanel * 2) / 16;
-#pragma unroll
-            for (int t = 0; t < count; ++t)
-              add_columns<typename Tile::Element>(sums[t], a[side][step],
-                                                  from + static_cast<unsigned>(t * 64 * 128 / 16));
-          }
-          hopper::close_products();
+        for (int i = 0; i < kEach; ++i) {
+          const int side = (s * kEach + i) % 2, j = Tile::group(half * kSections + s, i);
+          unpack_group<Tile>(first[i], second[i], factors, j, a[side]);
+          add_group<Tile, count>(sums, a[side], j, b);
           hopper::wait_for_products<1>();
-          if (s == 0 && i == 0 && held >= 0) {
-            if (lane == 0) arrive(stages.step_empty(held));
-          }
+          if (s == 0 && i == 0 && held >= 0 && lane == 0) arrive(stages.step_empty(held));
         }
       }
       held = stages.step;

@@ -82,6 +82,65 @@ struct ExpertResult {
   }
 };
 
+/// The copying warps' part.
+template <class Tile>
+__device__ inline void request_experts(const ExpertsRow& call, RowStages<Tile>& stages, int spans) {
+  if (call.row.begins_late) wait_for_previous();  // for the router's choice
+#pragma unroll 1
+  for (int number = static_cast<int>(blockIdx.x); number < call.row.tiles;
+       number += static_cast<int>(gridDim.x)) {
+    const SlotRange range(call, number);
+#pragma unroll 1
+    for (int slot = range.first; slot < range.last; ++slot) {
+      const RowsPlace place = expert_place(call, slot, range.tile).rows;
+#pragma unroll 1
+      for (int span = 0; span < spans; ++span, stages.advance())
+        stages.request(place, span * OneRowShape<Tile>::kSpanBytes);
+    }
+  }
+}
+
+/// This thread's part of one expert's products with a tile's rows, added to `total`. x: the
+/// activations of all, `padded` numbers; `before`: chunks of them in front of this expert's.
+template <class Row>
+__device__ inline void add_expert(const ExpertsRow& call, const ExpertPlace& at_expert,
+                                  RowStages<typename Row::Tile>& stages, const unsigned* table,
+                                  const char* x, int padded, int before, float (&total)[2]) {
+  using Tile = typename Row::Tile;
+  using Shape = OneRowShape<Tile>;
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+  const int g = lane / 4, chunks = (call.k + Tile::kChunk - 1) / Tile::kChunk;
+  const int spans = (chunks + Shape::kWarps - 1) / Shape::kWarps;
+  const bool gated = call.row.gate != RowsCall::Gate::none;
+  const RowsPlace& place = at_expert.rows;
+  const char* const of_lane[2] = {place.row(0, g), place.row(1, g)};
+  float sums[2] = {};
+#pragma unroll 1
+  for (int span = 0; span < spans; ++span, stages.advance()) {
+    const int chunk = span * Shape::kWarps + warp, at = span * Shape::kSpanBytes;
+    char* const stage = stages.wait() + warp * Tile::kBytes;
+    if (chunk < chunks) {
+      if (call.k % Tile::kChunk != 0 && chunk == chunks - 1)
+        clear_behind<Tile>(stage, place, at, place.row_bytes - chunk * Tile::kBytes);
+      const char* rows[2];
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        rows[half] = stage + (g + 8 * half) * Shape::kPitch + lead_of<Tile>(of_lane[half] + at);
+      Row::multiply(x, padded, before + chunk, rows, table, sums);
+    }
+    stages.release();
+  }
+  const RowsWeight& weight = call.row.weights[0];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const float* const scales = gated && half == 1 ? weight.up_scale : weight.scale;
+    const int row = g + (gated ? 0 : 8 * half);
+    if (scales && at_expert.first + row < weight.rows)
+      sums[half] *= scales[at_expert.scale_at + row];
+    total[half] += sums[half];
+  }
+}
+
 template <class Row>
 __global__ void __launch_bounds__(kStepBound, 1)
     multiply_expert_row(const __grid_constant__ ExpertsRow call) {
@@ -93,10 +152,8 @@ __global__ void __launch_bounds__(kStepBound, 1)
   __shared__ typename RowStages<Tile>::Barriers barriers;
   if (!call.row.begins_late) begin_next();
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-  const int g = lane / 4, c = lane % 4;
   const int chunks = (call.k + Tile::kChunk - 1) / Tile::kChunk;
   const int padded = (call.row.k + Tile::kChunk - 1) / Tile::kChunk * Tile::kChunk;
-  const int spans = (chunks + Shape::kWarps - 1) / Shape::kWarps;
   const int first = static_cast<int>(blockIdx.x), stride = static_cast<int>(gridDim.x);
   const bool gated = call.row.gate != RowsCall::Gate::none;
   RowStages<Tile> stages(shared + Row::bytes(padded), barriers, call.row.stages);
@@ -105,21 +162,8 @@ __global__ void __launch_bounds__(kStepBound, 1)
     for (int i = static_cast<int>(threadIdx.x); i < Tile::kTable; i += Shape::kAllThreads)
       table[i] = Tile::table_word(i);
   __syncthreads();
-  if (warp >= Shape::kWarps) {
-    if (call.row.begins_late) wait_for_previous();  // for the router's choice
-#pragma unroll 1
-    for (int number = first; number < call.row.tiles; number += stride) {
-      const SlotRange range(call, number);
-#pragma unroll 1
-      for (int slot = range.first; slot < range.last; ++slot) {
-        const RowsPlace place = expert_place(call, slot, range.tile).rows;
-#pragma unroll 1
-        for (int span = 0; span < spans; ++span, stages.advance())
-          stages.request(place, span * Shape::kSpanBytes);
-      }
-    }
-    return;
-  }
+  if (warp >= Shape::kWarps)
+    return request_experts<Tile>(call, stages, (chunks + Shape::kWarps - 1) / Shape::kWarps);
   Row::template stage<Shape::kThreads>(call.row, padded, shared);
   wait_for_threads<Shape::kThreads>();
   int side = 0;
@@ -132,43 +176,14 @@ __global__ void __launch_bounds__(kStepBound, 1)
       const SlotRange range(call, begin + i * stride);
       float total[2] = {};
 #pragma unroll 1
-      for (int slot = range.first; slot < range.last; ++slot) {
-        const ExpertPlace at_expert = expert_place(call, slot, range.tile);
-        const RowsPlace& place = at_expert.rows;
-        const char* const of_lane[2] = {place.row(0, g), place.row(1, g)};
-        const int before = gated ? 0 : slot * chunks;  // chunks of activations
-        float sums[2] = {};
-#pragma unroll 1
-        for (int span = 0; span < spans; ++span, stages.advance()) {
-          const int chunk = span * Shape::kWarps + warp, at = span * Shape::kSpanBytes;
-          char* const stage = stages.wait() + warp * Tile::kBytes;
-          if (chunk < chunks) {
-            if (call.k % Tile::kChunk != 0 && chunk == chunks - 1)
-              clear_behind<Tile>(stage, place, at, place.row_bytes - chunk * Tile::kBytes);
-            const char* rows[2];
-#pragma unroll
-            for (int half = 0; half < 2; ++half)
-              rows[half] =
-                  stage + (g + 8 * half) * Shape::kPitch + lead_of<Tile>(of_lane[half] + at);
-            Row::multiply(shared, padded, before + chunk, rows, table, sums);
-          }
-          stages.release();
-        }
-        const RowsWeight& weight = call.row.weights[0];
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const float* const scales = gated && half == 1 ? weight.up_scale : weight.scale;
-          const int row = g + (gated ? 0 : 8 * half);
-          if (scales && at_expert.first + row < weight.rows)
-            sums[half] *= scales[at_expert.scale_at + row];
-          total[half] += sums[half];
-        }
-      }
+      for (int slot = range.first; slot < range.last; ++slot)
+        add_expert<Row>(call, expert_place(call, slot, range.tile), stages, table, shared, padded,
+                        gated ? 0 : slot * chunks, total);
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         total[half] += __shfl_xor_sync(kWholeWarp, total[half], 1);
         total[half] += __shfl_xor_sync(kWholeWarp, total[half], 2);
-        if (c == 0) joined.parts[side][i][warp][g + 8 * half] = total[half];
+        if (lane % 4 == 0) joined.parts[side][i][warp][lane / 4 + 8 * half] = total[half];
       }
     }
     wait_for_threads<Shape::kThreads>();
