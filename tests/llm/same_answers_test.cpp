@@ -93,7 +93,7 @@ class SameAnswers : public ::testing::Test {
   int threads_ = get_num_threads();
 };
 
-EngineParts random_parts(const std::string& architecture, DType dtype) {
+EngineParts random_parts(const std::string& architecture, DType dtype, int64_t experts = 0) {
   Metadata metadata = testing::small_metadata(architecture);
   const std::string prefix = architecture + ".";
   metadata.set(prefix + "context_length", 256);
@@ -101,6 +101,10 @@ EngineParts random_parts(const std::string& architecture, DType dtype) {
   metadata.set(prefix + "feed_forward_length", 512);
   metadata.set(prefix + "block_count", 3);
   metadata.set(prefix + "vocab_size", 203);
+  if (experts > 0) {
+    metadata.set(prefix + "expert_count", experts);
+    metadata.set(prefix + "expert_used_count", 2);
+  }
   testing::RandomWeights weights;
   weights.dtype = dtype;
   return {.model = testing::make_model(testing::checked_config(metadata), weights)};
@@ -117,6 +121,7 @@ TEST_F(SameAnswers, OtherArchitectures) {
   if (setting("TENSORA_ISA") == "baseline") GTEST_SKIP() << "it would take minutes";
   for (const char* architecture : {"qwen3", "gemma2"})
     check(random_parts(architecture, kQ8_0), 9, architecture);
+  for (const DType dtype : {kFloat32, kQ4_K}) check(random_parts("llama", dtype, 5), 9, "experts");
 }
 
 TEST_F(SameAnswers, Stories) {

@@ -1,4 +1,4 @@
-// Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
+// Widest instruction set: AVX-512 VNNI. See Note [One kernel, several instruction sets].
 #include <memory>
 #include <optional>
 #include <vector>
