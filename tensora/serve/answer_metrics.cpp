@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tensora/base/check.h"
+#include "tensora/llm/grammar/grammar_cache.h"
 
 namespace tensora::serve {
 namespace {
@@ -253,6 +254,14 @@ std::string prometheus_text(const ServiceLoad& load, std::span<const ModelGauges
              static_cast<double>(load.paused));
   page.value("tensora_unsent_bytes", "gauge", "Bytes that clients have not taken yet.",
              static_cast<double>(load.unsent_bytes));
+  const llm::GrammarCacheStats grammars = llm::grammar_cache_stats();
+  page.value("tensora_grammar_cache_hits_total", "counter",
+             "Grammars and schemas that were compiled already.",
+             static_cast<double>(grammars.hits));
+  page.value("tensora_grammar_cache_misses_total", "counter",
+             "Grammars and schemas that were compiled.", static_cast<double>(grammars.misses));
+  page.value("tensora_grammar_compile_seconds_total", "counter",
+             "Seconds spent on compiling grammars and schemas.", grammars.compile_seconds);
   write_answers(page);
   return page.take();
 }

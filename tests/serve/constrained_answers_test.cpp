@@ -13,6 +13,7 @@
 #include "tensora/base/check.h"
 #include "tensora/llm/grammar/grammar_cache.h"
 #include "tensora/serve/answer_format.h"
+#include "tensora/serve/answer_metrics.h"
 #include "tensora/serve/json_fields.h"
 
 namespace tensora::serve {
@@ -208,6 +209,8 @@ TEST(ConstrainedAnswers, ManyToolsWithLargeSchemas) {
   const llm::GrammarCacheStats after = llm::grammar_cache_stats();
   EXPECT_EQ(after.misses, before.misses);
   EXPECT_EQ(after.hits, before.hits + 1);
+  EXPECT_NE(prometheus_text({}, {}).find(concat("tensora_grammar_cache_hits_total ", after.hits)),
+            std::string::npos);
   std::mt19937 random(8);
   for (int i = 0; i < 5; ++i) random_answer(sampling, random);
 }
