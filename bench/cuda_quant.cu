@@ -1,6 +1,6 @@
 // How fast the GPU reads quantized weights and the paged cache, in the shapes of language models.
 //
-//   tensora-bench-cuda_quant [step|rows|many|attention|prompts ...]     default: all
+//   tensora-bench-cuda_quant [step|rows|batch|many|attention|prompts ...]     default: all
 //
 // Launches are recorded in a graph, so that what a launch costs the host does not count. A product
 // walks through so many copies of its weight that none is found in the caches. GB/s counts the
@@ -132,16 +132,25 @@ void few_rows(double copy) {
     }
     std::printf("\n");
   }
-  std::printf("\nmore rows, us (8b gate+up, 8b down)\n%-14s", "rows");
-  const int64_t batches[] = {1, 2, 4, 8, 16, 32, 64, 128};
-  for (int64_t batch : batches) std::printf(" %7ld       ", long(batch));
-  std::printf("\n");
-  for (DType dtype : {kQ4_K, kQ6_K, kQ8_0, kBFloat16}) {
-    std::printf("%-14s", std::string(name(dtype)).c_str());
-    for (int64_t batch : batches)
-      std::printf(" %7.1f %6.1f", time_product(kShapes[7], dtype, batch, int64_t{300} << 20),
-                  time_product(kShapes[8], dtype, batch, int64_t{300} << 20));
+}
+
+/// Batches of sequences: no type may take longer than bfloat16 for the same rows.
+void batches() {
+  const int64_t rows[] = {1, 2, 4, 8, 16, 32, 64, 128, 256};
+  const DType dtypes[] = {kBFloat16, kQ4_K, kQ6_K, kQ8_0, kQ5_K,   kQ4_0,   kMXFP4, kQ4_1,
+                          kQ5_0,     kQ5_1, kQ2_K, kQ3_K, kIQ4_NL, kIQ4_XS, kNF4};
+  for (int i : {5, 6, 7, 8, 9}) {
+    const Shape2& shape = kShapes[i];
+    std::printf("\n%-14s us by rows of activations\n%-14s", shape.name, "");
+    for (int64_t batch : rows) std::printf(" %8ld", long(batch));
     std::printf("\n");
+    for (DType dtype : dtypes) {
+      std::printf("%-14s", std::string(name(dtype)).c_str());
+      for (int64_t batch : rows)
+        std::printf(" %8.1f", time_product(shape, dtype, batch, int64_t{300} << 20));
+      std::printf("\n");
+      std::fflush(stdout);
+    }
   }
 }
 
@@ -379,6 +388,7 @@ int main(int argc, char** argv) {
     if (wanted("attention")) attention(copy);
     if (wanted("prompts") && !prompts()) return 1;
     if (wanted("rows")) few_rows(copy);
+    if (wanted("batch")) batches();
     if (wanted("many")) many_rows();
     return 0;
   } catch (const std::exception& error) {

@@ -3,6 +3,7 @@
 
 #include "tensora/backend/cuda/memory/scratch.h"
 #include "tensora/ops/norm/residual_norm_call.h"
+#include "tensora/ops/quant/quant_batch.h"
 #include "tensora/ops/quant/quant_rows_tiles.h"
 
 namespace tensora::cuda {
@@ -98,6 +99,9 @@ bool multiply_rows_by(std::string_view op, int device, DType weight, const RowsC
     normalise_first(op, device, weight, call);
     return false;
   }
+  if (call.rows >= kBatchLeastRows && call.rows <= kBatchMostRows &&
+      batch_rows(op, device, weight, call))
+    return true;
   // Where the library multiplies by a weight as it is, it is better from a few rows on.
   const bool plain = weight == call.x_dtype;
   constexpr int kPlainRows = 8, kTwice = 2 * kFewRows;

@@ -4,6 +4,7 @@
 
 #include "tensora/backend/cuda/runtime/capture.h"
 #include "tensora/backend/cuda/runtime/checked.h"
+#include "tensora/backend/cuda/runtime/cluster.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/base/check.h"
 
@@ -58,12 +59,20 @@ CUfunction function_of(const void* kernel, int device) {
 
 thread_local constinit bool early_launches = false;
 
-CUresult launch_early(CUfunction function, dim3 grid, dim3 block, unsigned shared_bytes,
-                      CUstream stream, void** args) {
+/// A launch with attributes: `early`, and clusters of `cluster` blocks along x.
+CUresult launch_with(bool early, unsigned cluster, CUfunction function, dim3 grid, dim3 block,
+                     unsigned shared_bytes, CUstream stream, void** args) {
   static const auto launch = driver_function<decltype(cuLaunchKernelEx)>("cuLaunchKernelEx");
-  CUlaunchAttribute attribute{};
-  attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
-  attribute.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if (early) {
+    attributes[count].id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+    attributes[count++].value.programmaticStreamSerializationAllowed = 1;
+  }
+  if (cluster > 1) {
+    attributes[count].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    attributes[count++].value.clusterDim = {cluster, 1, 1};
+  }
   CUlaunchConfig config{};
   config.gridDimX = grid.x;
   config.gridDimY = grid.y;
@@ -73,8 +82,8 @@ CUresult launch_early(CUfunction function, dim3 grid, dim3 block, unsigned share
   config.blockDimZ = block.z;
   config.sharedMemBytes = shared_bytes;
   config.hStream = stream;
-  config.attrs = &attribute;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = count;
   return launch(&config, function, args, nullptr);
 }
 
@@ -84,20 +93,27 @@ EarlyLaunches::EarlyLaunches(bool on) : previous_(early_launches) { early_launch
 EarlyLaunches::~EarlyLaunches() { early_launches = previous_; }
 
 void Launch::run(const void* kernel, dim3 grid, dim3 block, void** args) const {
+  run_in_clusters(*this, 1, kernel, grid, block, args);
+}
+
+void run_in_clusters(const Launch& how, unsigned cluster, const void* kernel, dim3 grid, dim3 block,
+                     void** args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  const int device = how.device;
   use_device(device);
-  note_launch(op);
+  note_launch(how.op);
   static const auto launch = driver_function<decltype(cuLaunchKernel)>("cuLaunchKernel");
   const CUfunction function = function_of(kernel, device);
-  const CUresult status =
-      early && early_launches && device_info(device).major >= 9
-          ? launch_early(function, grid, block, shared_bytes, current_stream(device), args)
-          : launch(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shared_bytes,
-                   current_stream(device), args, nullptr);
+  const bool early = how.early && early_launches && device_info(device).major >= 9;
+  const CUresult status = early || cluster > 1
+                              ? launch_with(early, cluster, function, grid, block, how.shared_bytes,
+                                            current_stream(device), args)
+                              : launch(function, grid.x, grid.y, grid.z, block.x, block.y, block.z,
+                                       how.shared_bytes, current_stream(device), args, nullptr);
   // The driver's codes are the runtime's.
   if (status != CUDA_SUCCESS) [[unlikely]]
-    fail_cuda(static_cast<cudaError_t>(status), concat("the launch of ", op));
-  after_launch(op, device);
+    fail_cuda(static_cast<cudaError_t>(status), concat("the launch of ", how.op));
+  after_launch(how.op, device);
 }
 
 }  // namespace tensora::cuda
