@@ -5,6 +5,7 @@ is not there.
 """
 import argparse
 import asyncio
+import atexit
 import importlib.util
 import json
 import os
@@ -29,6 +30,7 @@ class Server:
         command = [PROGRAM, "serve", str(MODEL), "--port", "0", "--no-log", "--quiet", *options]
         environment = dict(os.environ, TENSORA_API_KEY=KEY)
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        atexit.register(self.process.kill)  # whatever fails, it does not stay
         line = self.process.stdout.readline()
         assert " at http://" in line, line
         self.url = line.split(" at ")[1].split()[0]
@@ -49,7 +51,9 @@ class Server:
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
+        status = self.process.wait(60)
+        self.process.stdout.close()
+        return status
 
 
 STORY = [{"role": "user", "content": "Once upon a time"}]
@@ -104,7 +108,7 @@ class OpenAiClient(unittest.TestCase):
 
     def test_the_stream_helper_accumulates(self):
         with self.client.chat.completions.stream(
-                model=self.model, messages=STORY, max_tokens=20, temperature=0) as stream:
+                model=self.model, messages=STORY, stop=["."], temperature=0) as stream:
             text = "".join(event.delta for event in stream if event.type == "content.delta")
             final = stream.get_final_completion()
         self.assertEqual(text, final.choices[0].message.content)
