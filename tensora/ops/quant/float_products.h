@@ -141,7 +141,8 @@ class FloatProducts {
   template <int X>
   void tiles(int64_t first, int64_t last, int64_t row, float* out, int64_t stride) const {
     int64_t j = first;
-    for (; j + kTileW <= last; j += kTileW) tile<kTileW, X>(j, row, out + (j - first), stride);
+    constexpr int kW = X == 1 ? 1 : kTileW;  // a single row waits for memory, read in its order
+    for (; j + kW <= last; j += kW) tile<kW, X>(j, row, out + (j - first), stride);
     for (; j < last; ++j) tile<1, X>(j, row, out + (j - first), stride);
   }
   template <int W, int X>
@@ -157,11 +158,13 @@ class FloatProducts {
         for (int r = 0; r < W; ++r) sums[r][i].add(numbers[r], b);
       }
     };
+    // Rows that are short are asked for while those before them are read.
+    const int64_t ahead = W > 1 && W * w_.row_bytes <= (16 << 10) ? W * w_.row_bytes : kAhead;
     int64_t k = 0;
     for (; k + 16 <= w_.columns; k += 16) {
       Sixteen numbers[W];
       for (int r = 0; r < W; ++r) {
-        if constexpr (Reader::kBytes > 0) __builtin_prefetch(w[r] + k * Reader::kBytes + kAhead);
+        if constexpr (Reader::kBytes > 0) __builtin_prefetch(w[r] + k * Reader::kBytes + ahead);
         numbers[r] = sixteen_at<Reader>(w[r], k);
       }
       add(numbers, k);
