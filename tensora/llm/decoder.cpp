@@ -31,11 +31,11 @@ class Decoder::Loader {
 
   void matrix(const std::string& name, const Shape& sizes, Weight& target) {
     source.expect(name, sizes);
-    wanted_.push_back({name, sizes, &target, nullptr});
+    wanted_.push_back({.name = name, .sizes = sizes, .matrix = &target});
   }
   void vector(const std::string& name, int64_t size, Tensor& target) {
     source.expect(name, {size});
-    wanted_.push_back({name, {size}, nullptr, &target});
+    wanted_.push_back({.name = name, .sizes = {size}, .vector = &target});
   }
   /// `names` without ".weight", with their numbers of rows.
   void projection(Projection& target, std::vector<std::pair<std::string, int64_t>> names,
@@ -49,23 +49,33 @@ class Decoder::Loader {
       if (must_have_bias || source.contains(name + ".bias"))
         vector(name + ".bias", rows, target.parts()[i].bias);
     }
+    std::vector<Weight*> matrices;
+    for (Projection::Part& part : target.parts()) matrices.push_back(&part.weight);
+    together(std::move(matrices));
+  }
+  /// Matrices noted before; see place_together.
+  void together(std::vector<Weight*> matrices) {
+    if (matrices.size() > 1) wanted_.push_back({.together = std::move(matrices)});
   }
   void run() {
     for (const Wanted& wanted : wanted_)
       if (wanted.matrix)
         *wanted.matrix = source.matrix(wanted.name, wanted.sizes);
-      else
+      else if (wanted.vector)
         *wanted.vector = source.vector(wanted.name, wanted.sizes);
+      else
+        place_together(wanted.together);
   }
 
   WeightSource& source;
 
  private:
   struct Wanted {
-    std::string name;
-    Shape sizes;
-    Weight* matrix;
-    Tensor* vector;
+    std::string name = {};
+    Shape sizes = {};
+    Weight* matrix = nullptr;
+    Tensor* vector = nullptr;
+    std::vector<Weight*> together = {};
   };
   std::vector<Wanted> wanted_;
 };
@@ -146,6 +156,7 @@ void Decoder::load_feed_forward(Loader& loader, const DecoderDesign& design, int
   if (loader.source.contains(block + "ffn_gate.weight")) {
     loader.projection(network.gate, {{block + "ffn_gate", c.feed_forward}}, c.hidden_size);
     loader.projection(network.up, {{block + "ffn_up", c.feed_forward}}, c.hidden_size);
+    loader.together({&network.gate.parts()[0].weight, &network.up.parts()[0].weight});
   } else {
     // Both in one matrix, the gate first; see `finish`.
     loader.projection(network.up, {{block + "ffn_up", 2 * c.feed_forward}}, c.hidden_size);

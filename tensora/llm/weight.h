@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "tensora/core/tensor.h"
 
 namespace tensora::llm {
@@ -17,5 +19,11 @@ struct Weight {
   /// The numbers in float32, for tests and conversions.
   Tensor dequantized() const;
 };
+
+/// Moves matrices that the same activations are multiplied by to one piece of memory, one below the
+/// other, so that a GPU can multiply by all of them in one product. Each becomes a view of its own
+/// rows. Leaves weights on the CPU, which may be parts of a mapped file, and those whose dtypes or
+/// widths differ.
+void place_together(std::span<Weight* const> weights);
 
 }  // namespace tensora::llm

@@ -43,6 +43,20 @@ inline void expect_close(const Tensor& actual, const Tensor& expected, double to
   }
 }
 
+/// Differs by at most `share` of the largest expected number.
+inline void expect_near(const Tensor& actual, const Tensor& expected, double share) {
+  ASSERT_EQ(to_string(actual.sizes()), to_string(expected.sizes()));
+  const Tensor a = actual.cpu().to(kFloat64).contiguous();
+  const Tensor b = expected.cpu().to(kFloat64).contiguous();
+  const double *x = a.data_ptr<double>(), *y = b.data_ptr<double>();
+  double largest = 0;
+  for (int64_t i = 0; i < b.numel(); ++i) largest = std::max(largest, std::abs(y[i]));
+  for (int64_t i = 0; i < a.numel(); ++i)
+    ASSERT_LE(std::abs(x[i] - y[i]), share * largest)  // false for NaN
+        << "element " << i << " of " << a.numel() << ": " << x[i] << " instead of " << y[i]
+        << ", the largest is " << largest;
+}
+
 /// Deterministic values in [low, high) that differ from element to element.
 inline Tensor sample(const Shape& sizes, DType dtype = kFloat32, double low = -2, double high = 2) {
   Tensor values = empty(sizes, {.dtype = kFloat64});

@@ -17,20 +17,6 @@ inline const DType kBlockDTypes[] = {kQ4_0, kQ4_1, kQ5_0, kQ5_1,   kQ8_0,   kQ2_
 /// and IQ4_XS to float16.
 inline double share_of(DType dtype) { return dtype == kQ6_K || dtype == kIQ4_XS ? 1e-3 : 2e-4; }
 
-/// Differs by at most `share` of the largest expected number.
-inline void expect_near(const Tensor& actual, const Tensor& expected, double share) {
-  ASSERT_EQ(to_string(actual.sizes()), to_string(expected.sizes()));
-  const Tensor a = actual.cpu().to(kFloat64).contiguous();
-  const Tensor b = expected.cpu().to(kFloat64).contiguous();
-  const double *x = a.data_ptr<double>(), *y = b.data_ptr<double>();
-  double largest = 0;
-  for (int64_t i = 0; i < b.numel(); ++i) largest = std::max(largest, std::abs(y[i]));
-  for (int64_t i = 0; i < a.numel(); ++i)
-    ASSERT_LE(std::abs(x[i] - y[i]), share * largest)  // false for NaN
-        << "element " << i << " of " << a.numel() << ": " << x[i] << " instead of " << y[i]
-        << ", the largest is " << largest;
-}
-
 /// A weight on the CPU: quantized, of a floating dtype, or of int8 or float8 with scales.
 struct Weight {
   Tensor data, scale;

@@ -7,7 +7,7 @@ template <>
 void paged_attention_on_tensor_cores<BFloat16>(std::string_view op, int device,
                                                const PagedCall& call) {
   const auto run = [&]<int width>() {
-    if (call.max_query * (call.heads / call.groups) <= kDecodeRows)
+    if (is_decode(call))
       launch_paged_decode<BFloat16, width>(op, device, call);
     else
       launch_paged_prefill<BFloat16, width>(op, device, call);

@@ -10,7 +10,7 @@
 
 namespace tensora::cuda {
 
-/// Queries of a sequence, in all heads that share keys, that paged_decode.cuh takes.
+/// Queries of a sequence, in all heads that share keys, that are few: a tile of the tensor cores.
 inline constexpr int kFewPagedRows = 16;
 
 struct PagedCall {
@@ -27,7 +27,15 @@ struct PagedCall {
   float scale;                // of the scores, to the base 2 unless there is a cap
   float softcap;              // 0: none
   int window;                 // 0: none
+  /// Keys and values are those of earlier steps, but for each sequence's last ones, one per query.
+  bool only_last_is_new;
 };
+
+/// Whether paged_decode.cuh takes a call: one query of each sequence, or few in all heads that
+/// share keys.
+inline bool is_decode(const PagedCall& call) {
+  return call.max_query == 1 || call.max_query * (call.heads / call.groups) <= kFewPagedRows;
+}
 
 /// Any dtype, sums by plain arithmetic; head sizes up to 256.
 void general_paged_attention(std::string_view op, int device, const PagedCall& call);

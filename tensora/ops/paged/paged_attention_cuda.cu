@@ -10,8 +10,8 @@ namespace {
 
 // Note [Routes of paged attention]
 // Queries of float16 and bfloat16 with head sizes that are multiples of 8 up to 256 go to the
-// tensor cores: by paged_decode.cuh where the queries of a sequence, of all heads of a group, are
-// 16 at most; where there are more, on Hopper by paged_prefill_sm90a.cu if it can, otherwise by
+// tensor cores: by paged_decode.cuh where a sequence has one query, or 16 at most in all heads of a
+// group; where there are more, on Hopper by paged_prefill_sm90a.cu if it can, otherwise by
 // paged_prefill.cuh. The former's tiles of 128 queries are worth it even where they are mostly
 // empty: over 4096 keys, 64 queries take 65 us in them, and 16 take 318 us in the latter's. All
 // others come here: a block per query and head, whose warps take every fourth key.
@@ -131,7 +131,7 @@ void paged_attention_kernel(const KernelContext& context, const PagedAttentionAt
   if (!narrow || call.size % 8 != 0 || !aligned(call.query) || !aligned(call.keys) ||
       !aligned(call.values))
     return general_paged_attention(context.op, device, call);
-  const bool many = call.max_query * (call.heads / call.groups) > kFewPagedRows;
+  const bool many = !is_decode(call);
   if (many && runs_sm90a(device) && paged_attention_on_hopper(context.op, device, call)) return;
   if (many) fill_elements(context.op, out, 0);  // tokens of no sequence
   if (out.dtype == DType::bfloat16)

@@ -6,7 +6,7 @@ namespace tensora::cuda {
 template <>
 void paged_attention_on_tensor_cores<Half>(std::string_view op, int device, const PagedCall& call) {
   const auto run = [&]<int width>() {
-    if (call.max_query * (call.heads / call.groups) <= kDecodeRows)
+    if (is_decode(call))
       launch_paged_decode<Half, width>(op, device, call);
     else
       launch_paged_prefill<Half, width>(op, device, call);

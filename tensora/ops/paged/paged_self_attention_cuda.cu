@@ -70,6 +70,7 @@ PagedCall attention_call(const KernelContext& context, const A& attrs, const Sto
         held, " and ", store.tokens);
   const bool bounded = attrs.max_length > 0 && attrs.max_length < held;
   call.max_query = 1;
+  call.only_last_is_new = true;
   call.max_length = static_cast<int>(bounded ? attrs.max_length : held);
   call.dtype = store.dtype;
   call.cache_dtype = store.cache_dtype;
@@ -88,8 +89,15 @@ void begin_as_copy(const KernelContext& context, size_t i) {
              "paged_self_attention: copying a cache");
 }
 
-// One kernel for a few keys: beyond, eight blocks for the heads of a group are too few.
-constexpr int kStepLength = 16 << 10;
+// One kernel for few keys of few sequences. It has eight blocks for each sequence and key/value
+// head: too few for many keys, and too many for many sequences, where most of them have no keys.
+// The limits are where Note [Division of decode attention] is as fast on an H200.
+bool takes_one_step(const StepCall& call) {
+  constexpr int kMostLength = 2048, kMostHeads = 64, kMostKeys = 32 << 10;
+  const int64_t heads = int64_t{call.attention.sequences} * call.attention.groups;
+  return call.attention.max_length <= kMostLength && heads <= kMostHeads &&
+         heads * call.attention.max_length <= kMostKeys;
+}
 
 void paged_self_attention_kernel(const KernelContext& context, const A& attrs) {
   begin_as_copy(context, A::kKeys);
@@ -100,9 +108,8 @@ void paged_self_attention_kernel(const KernelContext& context, const A& attrs) {
   call.attention = attention_call(context, attrs, call.store);
   const auto aligned = [](const void* data) { return reinterpret_cast<uintptr_t>(data) % 16 == 0; };
   const bool readable = aligned(call.store.keys) && aligned(call.store.values);
-  if (runs_sm90a(device) && call.attention.max_length <= kStepLength &&
-      call.attention.block_shift >= 0 && call.store.turned % 8 == 0 && readable &&
-      aligned(call.store.qkv))
+  if (runs_sm90a(device) && takes_one_step(call) && call.attention.block_shift >= 0 &&
+      call.store.turned % 8 == 0 && readable && aligned(call.store.qkv))
     return attend_one_step(context.op, device, call);
   const Scratch query(device, static_cast<size_t>(context.output(A::kResult).bytes()));
   call.store.query = query.data();
