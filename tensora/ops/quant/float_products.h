@@ -141,7 +141,7 @@ class FloatProducts {
   template <int X>
   void tiles(int64_t first, int64_t last, int64_t row, float* out, int64_t stride) const {
     int64_t j = first;
-    constexpr int kW = X == 1 ? 1 : kTileW;  // a single row waits for memory, read in its order
+    constexpr int kW = X <= 4 ? 1 : kTileW;  // few rows wait for memory, read in its order
     for (; j + kW <= last; j += kW) tile<kW, X>(j, row, out + (j - first), stride);
     for (; j < last; ++j) tile<1, X>(j, row, out + (j - first), stride);
   }
