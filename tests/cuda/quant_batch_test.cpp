@@ -22,7 +22,9 @@ TEST_F(QuantBatch, EveryTypeAndManyRows) {
       for (int64_t rows : {2, 8, 9, 16, 17, 32, 33, 64, 65, 130, 256}) {
         SCOPED_TRACE(concat(dtype, " ", size, ", ", rows, " rows"));
         const Tensor x = all.narrow(0, 0, rows);
-        expect_near(linear_on_gpu(x, weight), expected.narrow(0, 0, rows), share_of(dtype));
+        // More rows than the batch kernels take are multiplied by weights rounded to 16 bits.
+        const double share = rows > 128 ? 1e-2 : share_of(dtype);
+        expect_near(linear_on_gpu(x, weight), expected.narrow(0, 0, rows), share);
         if (HasFatalFailure()) return;
       }
     }

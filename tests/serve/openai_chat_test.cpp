@@ -140,7 +140,7 @@ TEST_F(ChatTest, LogprobsSpellTheContent) {
     ASSERT_EQ(token["top_logprobs"].size(), 3u);
     EXPECT_EQ(token["top_logprobs"][0]["token"], token["token"]);
   }
-  EXPECT_EQ(text, answer["choices"][0]["message"]["content"]);
+  EXPECT_EQ(answer["choices"][0]["message"]["content"], text);
 }
 
 TEST_F(ChatTest, ManyAtOnceGetTheirOwnAnswers) {

@@ -96,7 +96,7 @@ TEST_F(CompletionTest, OldLogprobsSayWhereTokensBegin) {
     EXPECT_EQ(logprobs["top_logprobs"][i].begin().key(), logprobs["tokens"][i]);
     EXPECT_EQ(logprobs["top_logprobs"][i].begin().value(), logprobs["token_logprobs"][i]);
   }
-  EXPECT_EQ(text, choice["text"]);
+  EXPECT_EQ(choice["text"], text);
 }
 
 TEST_F(CompletionTest, ShowsTheBest) {

@@ -71,7 +71,8 @@ __device__ inline void load_group(const ExpertsGather& call, int64_t token, int 
                                   float (&numbers)[32]) {
   const int left = call.k - first;
   const int64_t at = token * call.k + first;
-  if (left >= 32 && call.k % 8 == 0 && call.x_dtype != DType::float32) {
+  const bool is_aligned = reinterpret_cast<uintptr_t>(call.x) % 16 == 0 && call.k % 8 == 0;
+  if (left >= 32 && is_aligned && call.x_dtype != DType::float32) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const auto words = *reinterpret_cast<const uint4*>(call.x + (at + 8 * i) * 2);
