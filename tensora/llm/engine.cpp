@@ -14,8 +14,9 @@ namespace {
 
 // Of the memory that is free when an engine starts, the part that its cache may take unasked.
 constexpr double kCacheShare = 0.5;
-// So many sequences can be long at once, where memory allows.
-constexpr int64_t kLongSequences = 4;
+// So many sequences can be long at once, where memory allows, and each of the others can have so
+// many tokens: with many requests, most are short.
+constexpr int64_t kLongSequences = 4, kShortSequence = 512;
 
 void check_options(const EngineOptions& options, const ModelConfig& config) {
   check(options.context >= 0, "engine: expected a context of 0 (the model's) or more, got ",
@@ -66,8 +67,10 @@ EngineOptions chosen(EngineOptions options, const Model& model) {
       options.context =
           std::min(wanted, options.cache_tokens > 0 ? options.cache_tokens : std::max(fits, block));
     if (options.cache_tokens == 0) {
+      const int64_t longs = std::min(options.max_sequences, kLongSequences);
       const int64_t all =
-          whole_blocks(options.context) * std::min(options.max_sequences, kLongSequences);
+          whole_blocks(options.context) * longs +
+          whole_blocks(std::min(options.context, kShortSequence)) * (options.max_sequences - longs);
       options.cache_tokens = std::max(whole_blocks(options.context), std::min(all, fits));
     }
   }

@@ -395,6 +395,17 @@ TEST(Engine, HostileRequestsAreErrors) {
                                                                           : FinishReason::length);
 }
 
+TEST(Engine, TheCacheHasRoomForAllSequencesAtOnce) {
+  const auto tokens_of = [](int64_t sequences, int64_t context) {
+    EngineOptions options = small({.max_sequences = sequences, .max_batch_tokens = 64});
+    return Engine(toy(context), options).options().cache_tokens;
+  };
+  EXPECT_EQ(tokens_of(1, 2048), 2048);
+  EXPECT_EQ(tokens_of(4, 2048), 4 * 2048);
+  EXPECT_EQ(tokens_of(64, 2048), 4 * 2048 + 60 * 512);
+  EXPECT_EQ(tokens_of(64, 256), 64 * 256);
+}
+
 TEST(Engine, AFullQueueRefuses) {
   EngineParts parts = toy(100000);
   auto model = std::make_shared<ToyModel>(100000);
