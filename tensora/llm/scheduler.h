@@ -62,12 +62,13 @@ struct SchedulerOptions {
 /// tokens. With a LoRA adapter in the batch its products are general matrix products, whose order
 /// depends on the number of rows.
 ///
-/// On CUDA kernels are chosen by the number of rows and round differently, so the same prompt may be
-/// continued differently beside other requests. In batch-invariant mode the shapes that a token is
-/// computed with depend on its own request alone, and so does the result, whatever the kernels do: a
-/// step computes one sequence; prompts are read in parts that begin at multiples of max_tokens, and
-/// only such whole parts are shared; a sequence gets all the blocks that it may need at once, so
-/// that it is never read a second time. The cost: requests do not share the reading of the weights.
+/// On CUDA kernels are chosen by the number of rows and round differently, so the same prompt may
+/// be continued differently beside other requests. In batch-invariant mode the shapes that a token
+/// is computed with depend on its own request alone, and so does the result, whatever the kernels
+/// do: a step computes one sequence; prompts are read in parts that begin at multiples of
+/// max_tokens, and only such whole parts are shared; a sequence gets all the blocks that it may
+/// need at once, so that it is never read a second time. The cost: requests do not share the
+/// reading of the weights.
 
 /// Continuous batching: sequences enter and leave at every step. Those being continued come first,
 /// so that a long prompt does not stop the others; prompts share what is left of the step. Where

@@ -42,8 +42,8 @@ class SequenceSession {
   /// Appends a token to each sequence, then the most probable tokens, `count` tokens in all.
   /// Returns the tokens that would come next. Needs the option `generates`.
   virtual std::vector<int32_t> generate(std::span<const int32_t> first, int64_t count);
-  /// Makes an empty sequence the same as another one, whose tokens are given. By reading them, unless
-  /// the framework can copy what it has computed.
+  /// Makes an empty sequence the same as another one, whose tokens are given. By reading them,
+  /// unless the framework can copy what it has computed.
   virtual void copy(int64_t from, int64_t to, std::span<const int32_t> tokens);
   /// Forgets what follows the first `length` tokens.
   virtual void truncate(int64_t sequence, int64_t length) = 0;
