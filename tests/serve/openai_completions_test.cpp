@@ -93,7 +93,7 @@ TEST_F(CompletionTest, OldLogprobsSayWhereTokensBegin) {
   for (size_t i = 0; i < logprobs["tokens"].size(); ++i) {
     EXPECT_EQ(logprobs["text_offset"][i], text.size());
     text += logprobs["tokens"][i].get<std::string>();
-    EXPECT_EQ(logprobs["top_logprobs"][i].begin().key(), logprobs["tokens"][i]);
+    EXPECT_EQ(logprobs["tokens"][i], logprobs["top_logprobs"][i].begin().key());
     EXPECT_EQ(logprobs["top_logprobs"][i].begin().value(), logprobs["token_logprobs"][i]);
   }
   EXPECT_EQ(choice["text"], text);
