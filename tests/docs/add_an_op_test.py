@@ -127,7 +127,7 @@ class Builder:
         fresh(tag) for each of its parts."""
         objects = []
         # In the order of Note [One kernel, several instruction sets].
-        for tag in ("plain", "upper", "calling", "reading", *ISAS, "avx512bf16", "amx"):
+        for tag in ("plain", "upper", "calling", "reading", *ISAS, "avx512vnni", "avx512bf16", "amx"):
             folder = self.build / f"CMakeFiles/tensora_{tag}.dir"
             objects += fresh(tag) + self.objects_of(folder, replaced)
         library = self.scratch / "libtensora.so.0"
