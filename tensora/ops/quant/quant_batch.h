@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "tensora/base/host_device.h"
 #include "tensora/ops/quant/few_rows.h"
 
 namespace tensora::cuda {
@@ -29,7 +30,7 @@ struct BatchRows {
   int parts = 1;   // of the chunks: a cluster's thread blocks
 
   static constexpr int kSumsAt = 16 * 32, kFineSumsAt = 17 * 32, kEnd = 19 * 32;  // times width
-  __host__ __device__ int64_t tile_bytes() const { return int64_t{width} * kEnd; }
+  TENSORA_HD int64_t tile_bytes() const { return int64_t{width} * kEnd; }
 };
 
 /// Rows of activations that share an operand of wgmma.

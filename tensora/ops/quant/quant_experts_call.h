@@ -3,6 +3,7 @@
 // Internal header
 // What the CUDA kernels of quant_experts hand to one another. See Note [Grouped expert products].
 
+#include "tensora/base/host_device.h"
 #include "tensora/ops/quant/few_rows.h"
 
 // Note [Grouped expert products]
@@ -33,7 +34,7 @@ struct ExpertRows {
 enum class PanelOrder : int { sixteen, eight, halves, pairs };
 
 /// Where number n of a group lies.
-__host__ __device__ constexpr int panel_place(PanelOrder order, int n) {
+TENSORA_HD constexpr int panel_place(PanelOrder order, int n) {
   int c = 0, word = 0, element = n % 2;
   if (order == PanelOrder::sixteen) {
     c = n % 16 / 4, word = n % 4 / 2;
@@ -49,7 +50,7 @@ __host__ __device__ constexpr int panel_place(PanelOrder order, int n) {
 inline constexpr int kPanel = 64;
 
 /// Where in a panel the byte `byte` of a row lies.
-__host__ __device__ constexpr int panel_byte(int row, int byte) {
+TENSORA_HD constexpr int panel_byte(int row, int byte) {
   return row * 128 + (((byte >> 4) ^ (row & 7)) << 4) + (byte & 15);
 }
 
