@@ -13,6 +13,8 @@
 #include "tensora/autograd/pending_set.h"
 #include "tensora/autograd/queues.h"
 #include "tensora/autograd/unit_gradient.h"
+#include "tensora/core/deferred.h"
+#include "tensora/core/determinism.h"
 
 namespace tensora {
 namespace {
@@ -31,6 +33,10 @@ namespace {
 // immediately after the last of its users, the one of lowest rank. Which one that is depends on the
 // graph (a leaf may be part of many), so it is found by traversing this graph; in a process without
 // such leaves the traversal is skipped.
+//
+// In deterministic mode every leaf waits. Otherwise a leaf with two users that has a gradient
+// already would get (gradient + first part) + second part, and the same leaf with a hook gradient +
+// (first part + second part): training with hooks would give other bits than training without.
 Place place_of(const Node& node) { return 2 * node.rank(); }
 Place place_behind(const Node& node) { return 2 * node.rank() - 1; }
 
@@ -40,7 +46,7 @@ void accumulate(Tensor& into, Tensor&& grad) {
     into = std::move(grad);
     return;
   }
-  const bool sole_owner = into.impl().use_count() == 1 && into.impl().storage->use_count() == 1;
+  const bool sole_owner = into.impl().use_count() == 1 && owner_count(*into.impl().storage) == 1;
   if (sole_owner && !is_grad_enabled() && into.dtype() == grad.dtype() &&
       into.sizes() == grad.sizes() && !may_overlap_itself(into.sizes(), into.strides())) {
     engine_ops().add_(into, grad);
@@ -97,9 +103,14 @@ Plan make_plan(const std::vector<Capture>& captures, std::span<const Edge> roots
   return plan;
 }
 
-// The places of the leaves with hooks. `wants` says which nodes will run.
+bool waits_for_all(const Node& leaf, bool deterministic) {
+  return deterministic || static_cast<const AccumulateGrad&>(leaf).waits_for_all();
+}
+
+// The places of the leaves that wait for their whole gradient. `wants` says which nodes will run.
 template <class Wants>
-std::unordered_map<const Node*, Place> places_of_leaves(std::span<const Edge> roots, Wants wants) {
+std::unordered_map<const Node*, Place> places_of_leaves(std::span<const Edge> roots,
+                                                        bool deterministic, Wants wants) {
   std::unordered_map<const Node*, Place> places;
   std::unordered_set<const Node*> seen;
   std::vector<const Node*> path;
@@ -112,7 +123,7 @@ std::unordered_map<const Node*, Place> places_of_leaves(std::span<const Edge> ro
     for (const Edge& edge : node.edges()) {
       if (!edge.node) continue;
       if (edge.node->is_leaf()) {
-        if (!static_cast<const AccumulateGrad&>(*edge.node).waits_for_all()) continue;
+        if (!waits_for_all(*edge.node, deterministic)) continue;
         Place& place = places.try_emplace(edge.node.get(), ~Place{0}).first->second;
         place = std::min(place, place_behind(node));
       } else if (seen.insert(edge.node.get()).second) {
@@ -216,14 +227,16 @@ class Run {
 
  private:
   void go_through(std::span<const Edge> roots, std::span<Tensor> grads) {
-    if (AccumulateGrad::hook_count().load(std::memory_order_relaxed) > 0)
-      leaves_ = places_of_leaves(
-          roots, [&](const Node& node) { return !captures_ || plan_.executed.contains(&node); });
+    if (deterministic_ || AccumulateGrad::hook_count().load(std::memory_order_relaxed) > 0)
+      leaves_ = places_of_leaves(roots, deterministic_, [&](const Node& node) {
+        return !captures_ || plan_.executed.contains(&node);
+      });
     for (size_t i = 0; i < roots.size(); ++i)
       if (roots[i].node) deliver(roots[i], std::move(grads[i]), Queue());
     while (!pending_.empty()) {
-      Pending current = pending_.pop();
+      Pending& current = pending_.take();
       step(current);
+      pending_.give_back(current);
     }
   }
 
@@ -240,19 +253,22 @@ class Run {
     const Queue queue = queues_.of(*edge.node);
     queues_.hand_over(grad, made_on, queue);
     const QueueScope scope(queue);
-    if (!captures_ && edge.node->is_leaf() &&
-        !static_cast<const AccumulateGrad&>(*edge.node).waits_for_all()) {
+    if (!captures_ && edge.node->is_leaf() && !waits_for_all(*edge.node, deterministic_)) {
       Tensors grads;
       grads.push_back(std::move(grad));
       edge.node->backward(std::move(grads));
       return;
     }
     Pending& pending = pending_.at(edge.node, [&](const Node& node) { return place_in_run(node); });
+    if (edge.node->is_leaf())
+      ensure(!finished_leaves_.contains(edge.node.get()),
+             "a part of a leaf's gradient came after its hooks had run");
     accumulate(pending.grads[edge.output], std::move(grad));
   }
 
   void step(Pending& current) {
     Node& node = *current.node;
+    if (node.is_leaf()) finished_leaves_.insert(&node);
     const Queue queue = queues_.of(node);
     std::optional<QueueScope> scope(queue);
     const bool captured = captures_ && plan_.captured.contains(&node);
@@ -297,10 +313,12 @@ class Run {
   }
 
   BackwardOptions options_;
+  const bool deterministic_ = is_deterministic();
   std::vector<Capture>* captures_ = nullptr;
   bool stop_at_captures_ = false;
   Plan plan_;
   std::unordered_map<const Node*, Place> leaves_;
+  std::unordered_set<const Node*> finished_leaves_;  // those that waited, and ran
   PendingSet pending_;
   const BackwardQueues queues_;
 };

@@ -8,6 +8,7 @@
 #include "tensora/autograd/engine.h"
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/history.h"
+#include "tensora/core/deferred.h"
 
 namespace tensora {
 namespace {
@@ -33,7 +34,7 @@ bool is_view(const Tensor& tensor) {
 // Or a view of all of a tensor that nobody else has: a turned product, as of a linear layer.
 bool is_sole_owner(const Tensor& tensor) {
   if (tensor.impl().use_count() != 1) return false;
-  const auto owners = tensor.impl().storage->use_count();
+  const auto owners = owner_count(*tensor.impl().storage);
   if (owners == 1 || !is_view(tensor)) return owners == 1;
   const Tensor& base = autograd_meta_or_null(tensor)->view.base;
   return owners == 2 && base.impl().use_count() == 1 && base.numel() == tensor.numel();

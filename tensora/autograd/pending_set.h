@@ -20,34 +20,44 @@ struct Pending {
   Tensors grads;
 };
 
+/// A chain of nodes, the common case, never has more than one node waiting: that one stays out of
+/// the heap and the table until a second one comes.
 class PendingSet {
  public:
-  bool empty() const { return heap_.empty(); }
+  bool empty() const { return !only_ && heap_.empty(); }
 
   /// `place` is called if the node is new.
   template <class PlaceOf>
   Pending& at(const NodePtr& node, PlaceOf&& place) {
-    if (2 * (heap_.size() + 1) > table_.size()) enlarge();
-    Pending*& slot = table_[slot_of(node.get())];
-    if (slot) return *slot;
+    if (only_ && only_->node == node) return *only_;
+    if (!empty()) {
+      if (only_) insert(std::exchange(only_, nullptr));
+      if (Pending* known = table_[slot_of(node.get())]) return *known;
+    }
     Pending* fresh = take_spare();
     fresh->node = node;
     fresh->place = place(*node);
     fresh->grads.resize(node->output_count());
-    slot = fresh;
-    heap_.push_back(fresh);
-    std::push_heap(heap_.begin(), heap_.end(), comes_later);
+    if (heap_.empty())
+      only_ = fresh;
+    else
+      insert(fresh);
     return *fresh;
   }
 
-  Pending pop() {
+  /// The first one in the order of the run; it belongs to the caller until it is given back.
+  Pending& take() {
+    if (only_) return *std::exchange(only_, nullptr);
     std::pop_heap(heap_.begin(), heap_.end(), comes_later);
     Pending* first = heap_.back();
     heap_.pop_back();
     erase(slot_of(first->node.get()));
-    Pending result = std::move(*first);
-    spare_.push_back(first);
-    return result;
+    return *first;
+  }
+  void give_back(Pending& done) {
+    done.node.reset();
+    done.grads.clear();
+    spare_.push_back(&done);
   }
 
  private:
@@ -63,6 +73,12 @@ class PendingSet {
     size_t i = home_of(node);
     while (table_[i] && table_[i]->node.get() != node) i = (i + 1) & (table_.size() - 1);
     return i;
+  }
+  void insert(Pending* pending) {
+    if (2 * (heap_.size() + 1) > table_.size()) enlarge();
+    table_[slot_of(pending->node.get())] = pending;
+    heap_.push_back(pending);
+    std::push_heap(heap_.begin(), heap_.end(), comes_later);
   }
   void erase(size_t hole) {
     const size_t mask = table_.size() - 1;
@@ -92,6 +108,7 @@ class PendingSet {
     return pending;
   }
 
+  Pending* only_ = nullptr;  // the heap is empty while it is set
   std::vector<Pending*> heap_;
   std::vector<Pending*> table_;
   int shift_ = 64;

@@ -1,9 +1,10 @@
 #include "tensora/autograd/queues.h"
 
+#include "tensora/core/deferred.h"
+
 namespace tensora {
 
-Queue BackwardQueues::of(const Node& node) const {
-  if (!active_) return {};
+Queue BackwardQueues::queue_of(const Node& node) {
   const auto* const queued = dynamic_cast<const QueuedNode*>(&node);
   if (!queued || queued->queue().is_none()) return {};
   // Mostly there is only one queue.
@@ -13,8 +14,8 @@ Queue BackwardQueues::of(const Node& node) const {
   return queue;
 }
 
-void BackwardQueues::hand_over(const Tensor& grad, const Queue& from, const Queue& to) const {
-  if (!active_ || from == to || !grad.defined()) return;
+void BackwardQueues::pass(const Tensor& grad, const Queue& from, const Queue& to) {
+  if (!grad.defined()) return;
   QueueControl* const control = queue_control(grad.device().type);
   if (!control) return;
   // A gradient on a third device was moved there by an op that synchronizes by itself.
@@ -22,19 +23,17 @@ void BackwardQueues::hand_over(const Tensor& grad, const Queue& from, const Queu
   const Queue& first = from.device == grad.device() ? from : callers;
   const Queue& second = to.device == grad.device() ? to : callers;
   if (first == second) return;
+  flush_deferred();
   control->order(first, second);
   control->keep_for(grad.impl().storage->data(), second);
 }
 
-QueueScope::QueueScope(const Queue& queue) {
-  if (queue.is_none()) return;
+void QueueScope::enter(const Queue& queue) {
   QueueControl& control = *queue_control(queue.device.type);
   previous_ = control.current(queue.device);
   control.set_current(queue);
 }
 
-QueueScope::~QueueScope() {
-  if (!previous_.is_none()) queue_control(previous_.device.type)->set_current(previous_);
-}
+void QueueScope::leave() const { queue_control(previous_.device.type)->set_current(previous_); }
 
 }  // namespace tensora

@@ -20,22 +20,36 @@ class BackwardQueues {
   BackwardQueues() : active_(has_queues()) {}
 
   /// The queue on which the node runs; none means the caller's.
-  Queue of(const Node& node) const;
-  void hand_over(const Tensor& grad, const Queue& from, const Queue& to) const;
+  Queue of(const Node& node) const { return active_ ? queue_of(node) : Queue(); }
+  void hand_over(const Tensor& grad, const Queue& from, const Queue& to) const {
+    if (active_ && !(from == to)) pass(grad, from, to);
+  }
 
  private:
+  static Queue queue_of(const Node& node);
+  static void pass(const Tensor& grad, const Queue& from, const Queue& to);
+
   bool active_;  // some device with queues is in use
 };
 
 /// Makes a queue current for a scope; none changes nothing.
 class QueueScope {
  public:
-  explicit QueueScope(const Queue& queue);
-  ~QueueScope();
+  explicit QueueScope(const Queue& queue) {
+    if (!queue.is_none()) [[unlikely]]
+      enter(queue);
+  }
+  ~QueueScope() {
+    if (!previous_.is_none()) [[unlikely]]
+      leave();
+  }
   QueueScope(const QueueScope&) = delete;
   QueueScope& operator=(const QueueScope&) = delete;
 
  private:
+  void enter(const Queue& queue);
+  void leave() const;
+
   Queue previous_;
 };
 

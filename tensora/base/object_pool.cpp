@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kGranule = 64;
 constexpr std::size_t kClasses = 16;         // up to 1 KiB; larger requests go to the heap
-constexpr uint32_t kMaxFreePerClass = 4096;  // bounds what an idle thread can hold
+constexpr uint64_t kMaxFreePerClass = 4096;  // bounds what an idle thread can hold
 
 // AddressSanitizer detects a buffer overflow or a use after free only if each block comes from the
 // heap with exactly the requested size.
@@ -23,12 +23,20 @@ struct FreeBlock {
   FreeBlock* next;
 };
 
-struct ThreadPoolOfBlocks {
-  std::array<FreeBlock*, kClasses> head{};
-  // How many more blocks each list accepts: none before the sentinel below is armed, nor after it
+struct FreeList {
+  FreeBlock* head = nullptr;
+  // How many more blocks the list accepts: none before the sentinel below is armed, nor after it
   // ran, so that freeing a block needs only one comparison.
-  std::array<uint32_t, kClasses> room{};
+  uint64_t room = 0;
+
+  void put(void* memory) {
+    auto* block = static_cast<FreeBlock*>(memory);
+    block->next = head;
+    head = block;
+    --room;
+  }
 };
+using ThreadPoolOfBlocks = std::array<FreeList, kClasses>;
 
 // See Note [Thread-local state without guards]: plain data, zero-initialised, reached without a
 // constructor check; the sentinel below returns the blocks when the thread ends.
@@ -39,19 +47,26 @@ struct ReturnBlocksAtThreadEnd {
   // Called once per thread: the first use of a thread-local registers its destructor.
   void arm() {
     sentinel_armed = true;
-    blocks.room.fill(kMaxFreePerClass);
+    for (FreeList& list : blocks) list.room = kMaxFreePerClass;
   }
   ~ReturnBlocksAtThreadEnd() {
-    for (std::size_t index = 0; index < kClasses; ++index) {
-      while (FreeBlock* block = blocks.head[index]) {
-        blocks.head[index] = block->next;
+    for (FreeList& list : blocks) {
+      while (FreeBlock* block = list.head) {
+        list.head = block->next;
         ::operator delete(block);
       }
-      blocks.room[index] = 0;
+      list.room = 0;
     }
   }
 };
 thread_local ReturnBlocksAtThreadEnd return_blocks;
+
+// A call of its own: it would cost the common case the saving of registers.
+[[gnu::noinline]] void free_without_room(void* memory, std::size_t index) {
+  if (sentinel_armed) return ::operator delete(memory);  // full, or the thread is ending
+  return_blocks.arm();
+  blocks[index].put(memory);
+}
 
 constexpr std::size_t class_of(std::size_t bytes) { return (bytes + kGranule - 1) / kGranule - 1; }
 
@@ -60,9 +75,10 @@ constexpr std::size_t class_of(std::size_t bytes) { return (bytes + kGranule - 1
 void* pool_allocate(std::size_t bytes) {
   const std::size_t index = class_of(bytes);
   if (!kReusesBlocks || index >= kClasses) return ::operator new(bytes);
-  if (FreeBlock* block = blocks.head[index]) [[likely]] {
-    blocks.head[index] = block->next;
-    ++blocks.room[index];
+  FreeList& list = blocks[index];
+  if (FreeBlock* block = list.head) [[likely]] {
+    list.head = block->next;
+    ++list.room;
     return block;
   }
   return ::operator new((index + 1) * kGranule);
@@ -70,18 +86,11 @@ void* pool_allocate(std::size_t bytes) {
 
 void pool_free(void* memory, std::size_t bytes) noexcept {
   const std::size_t index = class_of(bytes);
-  if (!kReusesBlocks || index >= kClasses) {
-    ::operator delete(memory);
-    return;
-  }
-  if (blocks.room[index] == 0) [[unlikely]] {
-    if (sentinel_armed) return ::operator delete(memory);  // full, or the thread is ending
-    return_blocks.arm();
-  }
-  auto* block = static_cast<FreeBlock*>(memory);
-  block->next = blocks.head[index];
-  blocks.head[index] = block;
-  --blocks.room[index];
+  if (!kReusesBlocks || index >= kClasses) return ::operator delete(memory);
+  FreeList& list = blocks[index];
+  if (list.room == 0) [[unlikely]]
+    return free_without_room(memory, index);
+  list.put(memory);
 }
 
 }  // namespace tensora

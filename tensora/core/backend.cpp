@@ -10,6 +10,7 @@
 
 #include "tensora/base/check.h"
 #include "tensora/base/settings.h"
+#include "tensora/core/deferred.h"
 
 namespace tensora {
 
@@ -121,6 +122,7 @@ void copy_bytes(void* to, Device to_device, const void* from, Device from_device
 }
 
 void synchronize(Device device) {
+  flush_deferred();
   if (!device.is_meta()) backend(device.type).synchronize(device);
 }
 

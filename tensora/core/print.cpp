@@ -6,6 +6,7 @@
 #include <mutex>
 #include <ostream>
 
+#include "tensora/core/deferred.h"
 #include "tensora/core/tensor.h"
 
 namespace tensora {
@@ -245,13 +246,15 @@ std::string Tensor::to_string() const {
   const std::string prefix = "tensor(";
   const int indent = static_cast<int>(prefix.size());
   std::string text = prefix;
+  flush_deferred();
   // Blocks are not shown, and there is no data, or none while traced.
-  if (is_meta() || is_quantized() || (!view_of_data().data && numel() != 0)) {
+  if (is_meta() || is_quantized() || (numel() != 0 && !impl().storage->data())) {
     text += "...";
   } else if (numel() == 0) {
     text += "[]";
   } else {
     const Tensor host = is_cpu() ? *this : detach().cpu();
+    host.data_ptr();  // gives a tensor that was deferred its address
     text += Printer(host.view_of_data(), options).print(indent);
   }
   // The two beyond the text's length are PyTorch's, which counts them here too.

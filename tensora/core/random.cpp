@@ -4,12 +4,14 @@
 #include <utility>
 
 #include "tensora/base/fork.h"
+#include "tensora/core/rank_state.h"
 #include "tensora/core/tensor.h"
 
 namespace tensora {
 namespace {
 
 constinit thread_local Generator* scoped_generator = nullptr;
+constinit thread_local RankState* scoped_rank = nullptr;
 
 // One lock for the states of all generators: it is held for a few instructions only, and one lock
 // can be kept usable across a fork, which a lock in every generator could not.
@@ -108,14 +110,21 @@ Generator Generator::fork() {
   return Generator((uint64_t{words.word[0]} << 32) | words.word[1]);
 }
 
-Generator& default_generator() {
+Generator& default_generator() { return rank_state().generator; }
+
+RankState& rank_state() {
+  if (scoped_rank) [[unlikely]]
+    return *scoped_rank;
   // Never destroyed: threads may still draw while the process ends.
-  struct Seeded {
-    Generator generator{entropy()};
+  struct OfProcess {
+    RankState state{Generator(entropy()), nullptr, {}};
   };
-  static constinit MadeOnce<Seeded> seeded;
-  return seeded.get().generator;
+  static constinit MadeOnce<OfProcess> process;
+  return process.get().state;
 }
+
+RankScope::RankScope(RankState& state) : previous_(std::exchange(scoped_rank, &state)) {}
+RankScope::~RankScope() { scoped_rank = previous_; }
 
 void manual_seed(uint64_t seed) { default_generator().manual_seed(seed); }
 

@@ -22,12 +22,13 @@ class Shape {
   constexpr Shape() { clear_values(); }
   constexpr Shape(const Shape& other) { *this = other; }
   constexpr Shape& operator=(const Shape& other) {
-    // Of fixed length: a few vector moves.
-    for (int i = 0; i < kFewDims; ++i) values_[i] = other.values_[i];
     if (std::is_constant_evaluated()) {
-      for (int i = kFewDims; i < kMaxDims; ++i) values_[i] = other.values_[i];
-    } else if (other.count_ > kFewDims) [[unlikely]] {
-      for (size_t i = kFewDims; i < other.count_; ++i) values_[i] = other.values_[i];
+      for (int i = 0; i < kMaxDims; ++i) values_[i] = other.values_[i];
+    } else {
+      // Of fixed length: a few vector moves. GCC makes a loop of eight scalar moves.
+      __builtin_memmove(values_, other.values_, kFewDims * sizeof(int64_t));
+      if (other.count_ > kFewDims) [[unlikely]]
+        for (size_t i = kFewDims; i < other.count_; ++i) values_[i] = other.values_[i];
     }
     count_ = other.count_;
     return *this;

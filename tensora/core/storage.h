@@ -17,12 +17,18 @@ class Storage final : public RefCounted, public Pooled {
   static IntrusivePtr<Storage> wrap(void* data, size_t bytes, Device device, Owner owner);
   /// The same for memory that must not be written to.
   static IntrusivePtr<Storage> wrap(const void* data, size_t bytes, Device device, Owner owner);
+  /// A storage whose memory does not exist yet: `data()` is null until `provide` is called.
+  static IntrusivePtr<Storage> defer(size_t bytes, Device device);
   static void destroy(Storage* storage) { delete storage; }
   ~Storage();
 
   void* data() const { return data_; }
   size_t bytes() const { return bytes_; }
   Device device() const { return device_; }
+
+  /// Gives a deferred storage memory of its own, or a part of memory that `owner` keeps alive.
+  void provide();
+  void provide(void* data, Owner owner);
   bool read_only() const { return read_only_; }
 
   uint32_t version() const { return version_.load_relaxed(); }

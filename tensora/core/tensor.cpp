@@ -61,25 +61,31 @@ Tensor make_tensor(const Shape& sizes, DType dtype, Device device) {
   // The common case of every op: strides, count and the overflow check in one loop.
   auto result = IntrusivePtr<TensorImpl>::adopt(new TensorImpl);
   View& view = result->view;
-  view.sizes = sizes;
-  view.strides = sizes;
-  int64_t count = 1, step = 1;
-  bool overflow = false;
+  view.sizes.resize(sizes.size());
+  view.strides.resize(sizes.size());
+  const DTypeInfo& info = dtype_info(dtype);
+  int64_t step = 1;
+  bool overflow = false, empty = false, negative = false;
   for (int i = sizes.size() - 1; i >= 0; --i) {
-    check(sizes[i] >= 0, "empty: sizes must not be negative, got ", sizes);
-    view.strides[i] = step;
-    if (sizes[i] == 0)
-      count = 0;
-    else
-      overflow |= __builtin_mul_overflow(step, sizes[i], &step);
+    const int64_t size = sizes.data()[i];
+    negative |= size < 0;
+    empty |= size == 0;
+    view.sizes.data()[i] = size;
+    view.strides.data()[i] = step;
+    overflow |= __builtin_mul_overflow(step, size == 0 ? 1 : size, &step);
   }
-  if (count != 0) count = step;
+  check(!negative, "empty: sizes must not be negative, got ", sizes);
   int64_t bytes = 0;
-  overflow |= __builtin_mul_overflow(step, int64_t(element_size(dtype)), &bytes);
+  overflow |= __builtin_mul_overflow(step, int64_t{info.block_bytes}, &bytes);
   check(!overflow, "empty: a tensor of shape ", sizes, " has too many elements");
-  view.numel = count;
-  return finish(std::move(result),
-                Storage::allocate(static_cast<size_t>(bytes_of(dtype, count)), device), 0, dtype);
+  view.numel = empty ? 0 : step;
+  if (info.block_numbers != 1) [[unlikely]]
+    check_blocks(view.sizes, view.strides, 0, dtype);
+  result->storage = Storage::allocate(static_cast<size_t>(bytes_of(dtype, view.numel)), device);
+  view.data = result->storage->data();
+  view.dtype = dtype;
+  view.device = device;
+  return Tensor(std::move(result));
 }
 
 Tensor wrap_number(Scalar number) {
@@ -88,11 +94,11 @@ Tensor wrap_number(Scalar number) {
                       : number.is_complex()                    ? DType::complex128
                                                                : DType::float64;
   Tensor result = make_tensor({}, dtype, DeviceType::cpu);
-  if (dtype == DType::boolean) *result.data_ptr<bool>() = number.to<bool>();
-  if (dtype == DType::int64) *result.data_ptr<int64_t>() = number.to<int64_t>();
-  if (dtype == DType::float64) *result.data_ptr<double>() = number.to<double>();
+  if (dtype == DType::boolean) *result.impl().view.as<bool>() = number.to<bool>();
+  if (dtype == DType::int64) *result.impl().view.as<int64_t>() = number.to<int64_t>();
+  if (dtype == DType::float64) *result.impl().view.as<double>() = number.to<double>();
   if (dtype == DType::complex128)
-    *result.data_ptr<Complex<double>>() = number.to<Complex<double>>();
+    *result.impl().view.as<Complex<double>>() = number.to<Complex<double>>();
   result.impl().wrapped_number = true;
   return result;
 }
@@ -116,11 +122,6 @@ TensorIterator Tensor::begin() const {
 }
 
 TensorIterator Tensor::end() const { return {*this, size(0)}; }
-
-void Tensor::check_data_can_be_missing() const {
-  check(numel() == 0 || is_meta(),
-        "data_ptr: the tensor belongs to a function that is being traced and has no data");
-}
 
 Scalar Tensor::item() const {
   check(numel() == 1, "item: expected a tensor with one element, got shape ", sizes());

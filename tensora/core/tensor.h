@@ -11,6 +11,7 @@
 #include "tensora/core/scalar.h"
 #include "tensora/core/storage.h"
 #include "tensora/core/tensor_options.h"
+#include "tensora/core/thread_state.h"
 #include "tensora/core/view.h"
 
 namespace tensora {
@@ -106,8 +107,8 @@ class Tensor {
 
   void* data_ptr() const {
     const View& view = impl().view;
-    if (!view.data) [[unlikely]]
-      check_data_can_be_missing();
+    if (!view.data || thread_state.deferral) [[unlikely]]
+      settle_data();
     return view.data;
   }
   /// The address of the first element; throws if `T` is not the tensor's dtype.
@@ -244,8 +245,9 @@ class Tensor {
   // A view whose base was written to after the view was taken has the base's new history.
   bool gets_history_from_base() const;
 
-  // Tensors of a function that is being traced stand for data that is not there.
-  void check_data_can_be_missing() const;
+  // Computes a deferred tensor, and what is still to read or write its memory. Throws for a tensor
+  // of a function that is being traced, which has no data.
+  void settle_data() const;
 
   IntrusivePtr<TensorImpl> impl_;
 };

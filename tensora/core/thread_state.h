@@ -4,6 +4,7 @@
 
 namespace tensora {
 
+class Deferral;
 class Interceptor;
 
 /// A thread's override of a switch that also has a value for the whole process: a scope sets it and
@@ -36,6 +37,7 @@ struct ThreadState : Modes {
   uint32_t autocast_scopes = 0;        // that are open; with the last one, the cached casts go
   uint64_t last_rank = 0;              // of the graph nodes made here; see Note [Order of backward]
   Interceptor* interceptor = nullptr;  // the topmost that sees ops before they run
+  Deferral* deferral = nullptr;        // takes kernels instead of running them; see jit/
 };
 
 /// Note [Thread-local state without guards]

@@ -5,6 +5,7 @@
 #include "tensora/autograd/history.h"
 #include "tensora/base/fork.h"
 #include "tensora/dispatch/autocast_call.h"
+#include "tensora/dispatch/deferral.h"
 #include "tensora/dispatch/interceptor.h"
 #include "tensora/dispatch/op_node.h"
 #include "tensora/dispatch/profiler.h"
@@ -76,9 +77,12 @@ void require_library() {
                                      : "");
 }
 
-void check_accepted(const OpBase& op, Args inputs) {
-  for (const Arg& input : inputs)
-    if (input->defined() && !contains(op.accepts, input->dtype())) fail_dtype(op, input->dtype());
+[[gnu::noinline]] void check_unusual(const OpBase& op, Args inputs) {
+  for (const Arg& input : inputs) {
+    if (!input->defined()) continue;
+    if (!contains(op.accepts, input->dtype())) fail_dtype(op, input->dtype());
+    if (!input->impl().view.data) place(*input);
+  }
 }
 
 // What the inputs decide about a call.
@@ -108,7 +112,8 @@ struct CallInfo {
 // does not accept.
 CallInfo inspect_inputs(const OpBase& op, Args inputs) {
   const TensorImpl* first = nullptr;
-  bool agree = true, recording = false, accepted = true;
+  const bool grad_enabled = thread_state.grad_enabled;
+  bool agree = true, recording = false, usual = true;
   if (inputs.size() < op.inputs.least() || inputs.size() > op.inputs.most()) [[unlikely]]
     fail_input_count(op, inputs.size());
   for (const Arg& input : inputs) {
@@ -119,12 +124,13 @@ CallInfo inspect_inputs(const OpBase& op, Args inputs) {
     const TensorImpl& impl = input->impl();
     if (!first) first = &impl;
     agree &= impl.view.device == first->view.device;
-    accepted &= contains(op.accepts, impl.view.dtype);
+    usual &= contains(op.accepts, impl.view.dtype) & (impl.view.data != nullptr);
     // requires_grad() is asked only while recording: for a view taken under no_grad it may throw.
-    recording |= thread_state.grad_enabled && input->requires_grad();
+    recording |= grad_enabled &&
+                 (impl.requires_grad || (impl.autograd != nullptr && input->requires_grad()));
   }
-  if (!accepted) [[unlikely]]
-    check_accepted(op, inputs);
+  if (!usual) [[unlikely]]
+    check_unusual(op, inputs);
   return {.device = !first  ? Device()
                     : agree ? first->view.device
                             : settle_device(op, inputs),
@@ -138,6 +144,13 @@ bool runs_reference(const OpBase& op, Device device, bool recording) {
   if (!op.infer || (recording && op.gradient == Gradient::by_reference)) return true;
   if (device.is_meta()) return false;
   return !op.has_kernel(device.type);
+}
+
+// Optional inputs that are undefined at the end count as left out.
+Args without_undefined_end(Args inputs) {
+  size_t given = inputs.size();
+  while (given > 0 && !inputs[given - 1]->defined()) --given;
+  return inputs.first(given);
 }
 
 void run_kernel(const OpBase& op, Args inputs, std::span<const Tensor> outputs, const Infer& infer,
@@ -156,15 +169,22 @@ void run_kernel(const OpBase& op, Args inputs, std::span<const Tensor> outputs, 
   const View** next = views;
   for (const Arg& input : inputs) *next++ = input->defined() ? &input->impl().view : nullptr;
   for (const Tensor& output : outputs) *next++ = &output.impl().view;
-  // Optional inputs that are undefined at the end count as left out.
-  size_t given = inputs.size();
-  while (given > 0 && !inputs[given - 1]->defined()) --given;
   const KernelContext context{.op = op.name,
-                              .in = {views, given},
+                              .in = {views, without_undefined_end(inputs).size()},
                               .out = {views + inputs.size(), outputs.size()},
                               .device = device,
                               .compute_dtype = infer.compute_dtype};
   op.run_kernel(op, context, attrs);
+}
+
+// Runs the kernel, or hands it to the thread's deferral. See Note [Deferred kernels].
+void run_or_defer(const OpBase& op, Args inputs, std::span<const Tensor> outputs,
+                  const Infer& infer, Device device, const void* attrs) {
+  if (thread_state.deferral && op.has_kernel(device.type)) [[unlikely]]
+    thread_state.deferral->defer(
+        {op, without_undefined_end(inputs), outputs, device, infer.compute_dtype, attrs});
+  else
+    run_kernel(op, inputs, outputs, infer, device, attrs);
 }
 
 Tensor make_output(const OpBase& op, Args inputs, const OutputSpec& spec, Device device) {
@@ -173,6 +193,13 @@ Tensor make_output(const OpBase& op, Args inputs, const OutputSpec& spec, Device
   if (spec.row_major) return make_tensor(spec.sizes, spec.dtype, device);
   if (!op.view) return make_tensor(spec.sizes, spec.strides, spec.dtype, device);
   return make_view(inputs[0]->impl().storage, spec.sizes, spec.strides, spec.offset, spec.dtype);
+}
+
+Tensor make_deferred_output(const OpBase& op, const OutputSpec& spec, Device device) {
+  if (!contains(op.accepts, spec.dtype)) [[unlikely]]
+    fail_dtype(op, spec.dtype);
+  return make_deferred(spec.sizes, spec.row_major ? contiguous_strides(spec.sizes) : spec.strides,
+                       spec.dtype, device);
 }
 
 void attach_history(std::span<const Tensor> outputs, const NodePtr& node) {
@@ -248,8 +275,11 @@ Tensors dispatch(const OpBase& op, Args inputs, const void* attrs, CallInfo info
   Infer infer(op.name, inputs, device);
   op.infer(op, infer, attrs);
   Tensors outputs;
+  const bool defers =
+      thread_state.deferral && !op.view && !infer.device.is_meta() && op.has_kernel(device.type);
   for (const OutputSpec& spec : infer.outputs)
-    outputs.push_back(make_output(op, inputs, spec, infer.device));
+    outputs.push_back(defers ? make_deferred_output(op, spec, infer.device)
+                             : make_output(op, inputs, spec, infer.device));
   IntrusivePtr<OpNode> node;
   if (recording) {
     node = IntrusivePtr<OpNode>::adopt(new OpNode(op, attrs));
@@ -257,7 +287,7 @@ Tensors dispatch(const OpBase& op, Args inputs, const void* attrs, CallInfo info
     node->connect(inputs);
     node->save_inputs(inputs);
   }
-  if (!op.view && !device.is_meta()) run_kernel(op, inputs, outputs, infer, device, attrs);
+  if (!op.view && !device.is_meta()) run_or_defer(op, inputs, outputs, infer, device, attrs);
   if (recording) {
     node->set_output_count(static_cast<uint32_t>(outputs.size()));
     node->save_outputs(outputs);
@@ -281,12 +311,19 @@ void check_result_fits(const OpBase& op, const Tensor& target, const OutputSpec&
         "_: several elements of the tensor share one memory location (it was expanded); clone it");
 }
 
+// Where a tensor's first element lies. A storage without memory begins at 0.
+uintptr_t address_of(const Tensor& tensor) {
+  return reinterpret_cast<uintptr_t>(tensor.impl().storage->data()) +
+         static_cast<uintptr_t>(bytes_of(tensor.dtype(), tensor.storage_offset()));
+}
+
 // The memory that a tensor's elements lie in, from the first byte to one past the last.
-std::pair<const char*, const char*> span_of(const View& view) {
+std::pair<uintptr_t, uintptr_t> span_of(const Tensor& tensor) {
+  const View& view = tensor.view_of_data();
   int64_t reach = 0;
   for (int i = 0; i < view.dim(); ++i) reach += view.strides[i] * (view.sizes[i] - 1);
-  const char* const first = static_cast<const char*>(view.data);
-  return {first, first + bytes_of(view.dtype, reach + 1)};
+  const uintptr_t first = address_of(tensor);
+  return {first, first + static_cast<uintptr_t>(bytes_of(view.dtype, reach + 1))};
 }
 
 // Whether the op might read elements of input `i` that it has already overwritten. Input `i` is
@@ -300,9 +337,10 @@ bool is_overwritten_early(const OpBase& op, std::span<const Tensor> targets, Arg
   for (size_t k = 0; k < targets.size(); ++k) {
     if (k == i || !shares_memory(input, targets[k]) || targets[k].numel() == 0) continue;
     const View& a = targets[k].view_of_data();
-    if (op.pointwise && a.data == b.data && a.sizes == b.sizes && a.strides == b.strides) continue;
-    const auto [a_first, a_last] = span_of(a);
-    const auto [b_first, b_last] = span_of(b);
+    const auto [a_first, a_last] = span_of(targets[k]);
+    const auto [b_first, b_last] = span_of(input);
+    if (op.pointwise && a_first == b_first && a.sizes == b.sizes && a.strides == b.strides)
+      continue;
     if (a_first < b_last && b_first < a_last) return true;
   }
   return false;
@@ -313,7 +351,7 @@ bool is_overwritten_early(const OpBase& op, std::span<const Tensor> targets, Arg
 void run_inplace_kernel(const OpBase& op, Args inputs, std::span<const Tensor> targets,
                         const Infer& infer, Device device, const void* attrs) {
   if (!op.has_reference || op.has_kernel(device.type)) {
-    run_kernel(op, inputs, targets, infer, device, attrs);
+    run_or_defer(op, inputs, targets, infer, device, attrs);
     return;
   }
   const no_grad silent;
@@ -371,7 +409,7 @@ Tensor apply_one(const OpBase& op, Args inputs, const void* attrs) {
   const CallInfo info = inspect_inputs(op, inputs);
   // The fast path: a kernel fills one new tensor, and nothing is recorded.
   if (!info.recording && !op.view && op.infer && op.has_kernel(info.device.type) &&
-      !thread_state.inference_mode) {
+      !thread_state.inference_mode && !thread_state.deferral) {
     const ProfilerRange range(op.name);
     Infer infer(op.name, inputs, info.device);
     op.infer(op, infer, attrs);
@@ -441,10 +479,6 @@ const Tensor& apply_inplace(const OpBase& op, Args inputs, const void* attrs) {
   return *inputs[0];
 }
 
-void fail_unknown_attr(std::string_view op, std::string_view attr) {
-  fail(op, ": there is no argument called '", attr, "'");
-}
-
 }  // namespace detail
 
 Device device_of(const Call& call) { return inspect_inputs(call.op, call.inputs).device; }
@@ -458,36 +492,6 @@ Tensors Interceptor::proceed(const Call& call) {
 
 void detail::announce_read(const Tensor& tensor) { thread_state.interceptor->before_read(tensor); }
 
-SmallVector<Arg, 8> args_of(std::span<const Tensor> tensors) {
-  SmallVector<Arg, 8> result;
-  for (const Tensor& tensor : tensors) result.emplace_back(tensor);
-  return result;
-}
-
-void OpRegistry::add(const OpBase& op) {
-  ensure(find(op.name) == nullptr, "two ops are called '", op.name, "'");
-  ops_.push_back(&op);
-}
-
-const OpBase* OpRegistry::find(std::string_view name) const {
-  for (const OpBase* op : ops_)
-    if (op->name == name) return op;
-  return nullptr;
-}
-
 const OpRegistry& op_registry() { return library().ops; }
-
-Tensors apply_by_name(std::string_view name, std::span<const Tensor> inputs,
-                      std::span<const std::pair<std::string, AttrValue>> attrs, Reach reach) {
-  const OpBase* op = op_registry().find(name);
-  check(op != nullptr, "there is no op called '", name, "'");
-  check(!op->internal || reach == Reach::everything, "'", name,
-        "' is an internal op, which trusts its arguments and is not meant to be called by name");
-  Tensors outputs;
-  op->with_attrs(*op, attrs, [&](const void* values) {
-    outputs = detail::apply_all(*op, args_of(inputs), values);
-  });
-  return outputs;
-}
 
 }  // namespace tensora

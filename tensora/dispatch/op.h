@@ -26,6 +26,18 @@ SmallVector<Arg, 8> args_of(std::span<const Tensor> tensors);
 
 /// One output as `infer` describes it.
 struct OutputSpec {
+  // Constructors: without them, every spec is first filled with zeros as a whole.
+  OutputSpec() {}  // NOLINT(modernize-use-equals-default): a defaulted one fills with zeros too
+  OutputSpec(const Shape& output_sizes, DType output_dtype)
+      : sizes(output_sizes), dtype(output_dtype) {}
+  OutputSpec(const Shape& output_sizes, const Strides& output_strides, int64_t output_offset,
+             DType output_dtype)
+      : sizes(output_sizes),
+        strides(output_strides),
+        offset(output_offset),
+        dtype(output_dtype),
+        row_major(false) {}
+
   Shape sizes;
   Strides strides;     // only read if not `row_major`
   int64_t offset = 0;  // views only: in elements, from the start of the storage
@@ -48,18 +60,14 @@ class Infer {
       fail(op, ": ", parts...);
   }
   /// An output with row-major strides.
-  void output(const Shape& sizes, DType dtype) {
-    OutputSpec& spec = outputs.emplace_back();
-    spec.sizes = sizes;
-    spec.dtype = dtype;
-  }
+  void output(const Shape& sizes, DType dtype) { outputs.emplace_back(sizes, dtype); }
   /// An output with given strides.
   void output(const Shape& sizes, const Strides& strides, DType dtype) {
-    outputs.push_back({sizes, strides, 0, dtype, false});
+    outputs.emplace_back(sizes, strides, 0, dtype);
   }
   /// For view ops: the output lies in the storage of input 0.
   void view(const Shape& sizes, const Strides& strides, int64_t offset) {
-    outputs.push_back({sizes, strides, offset, inputs[0]->dtype(), false});
+    outputs.emplace_back(sizes, strides, offset, inputs[0]->dtype());
   }
 
   std::string_view op;
@@ -106,6 +114,15 @@ const OpDef<Attrs>& typed(const OpBase& op) {
 template <class Attrs>
 const Attrs& attrs_of(const void* attrs) {
   return *static_cast<const Attrs*>(attrs);
+}
+
+/// Whether the attributes have a field of that name.
+template <class Attrs>
+consteval bool has_attr(std::string_view name) {
+  bool found = false;
+  describe(std::type_identity<Attrs>{})(
+      [&](auto... listed) { ((found = found || listed.name == name), ...); });
+  return found;
 }
 
 [[noreturn]] void fail_unknown_attr(std::string_view op, std::string_view attr);
@@ -155,6 +172,8 @@ consteval OpDef<Attrs> define(Op<Attrs> op) {
   def.pointwise = op.pointwise;
   def.cpu_scalars = op.cpu_scalars;
   def.any_device = op.any_device;
+  def.addresses_storage = op.addresses_storage;
+  def.random = detail::has_attr<Attrs>("seed") && detail::has_attr<Attrs>("offset");
   def.has_reference = op.reference != nullptr;
   def.saves = op.saves;
   def.accepts = op.view || !op.infer ? kAllDTypes : op.accepts;

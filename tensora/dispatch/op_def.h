@@ -162,6 +162,7 @@ struct Op {
   bool pointwise = false;    // element i of the output depends on element i of the inputs alone
   bool cpu_scalars = false;  // 0-dim CPU inputs may join tensors of another device
   bool any_device = false;   // inputs may be on different devices
+  bool addresses_storage = false;  // a view whose attributes refer to the storage
   /// The dtypes of inputs and outputs; the dispatcher refuses others by name. Views, and ops that
   /// have only a reference, accept all.
   DTypeSet accepts = kRealDTypes;
@@ -175,7 +176,8 @@ struct OpBase {
   InputNames inputs;
   Gradient gradient;
   AutocastPolicy autocast;
-  bool view, pointwise, cpu_scalars, any_device, internal, primitive;
+  bool view, pointwise, cpu_scalars, any_device, addresses_storage, internal, primitive;
+  bool random;  // draws from the random stream: its attributes have a `seed` and an `offset`
   bool has_reference;
   Saves saves;
   DTypeSet accepts;

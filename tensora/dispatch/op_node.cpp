@@ -9,12 +9,12 @@ namespace tensora {
 void OpNode::connect(Args inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Tensor& input = *inputs[i];
-    InputInfo& info = inputs_.emplace_back();
     if (!input.defined()) {
+      inputs_.emplace_back();
       add_edge({});
       continue;
     }
-    info = InputInfo::of(input);
+    inputs_.emplace_back(InputInfo::of(input));
     Edge edge = gradient_edge(input);
     if (edge.node) wanted_ = wanted_ | op_.saves[i];
     add_edge(std::move(edge));

@@ -187,5 +187,121 @@ TEST(OrderOfBackward, AHookAddedMeanwhileSeesTheRest) {
   EXPECT_EQ(values(w.grad()), (Values{4}));
 }
 
+// Writes down what happens in backward.
+class Log {
+ public:
+  void note_gradient_of(const Tensor& tensor, const std::string& name) {
+    tensor.register_hook([this, name](const Tensor&) {
+      entries_.push_back(name);
+      return Tensor();
+    });
+  }
+  void note_leaf(const Tensor& leaf, const std::string& name) {
+    leaf.register_post_accumulate_grad_hook(
+        [this, name](const Tensor&) { entries_.push_back(name); });
+  }
+  std::vector<std::string> take() { return std::exchange(entries_, {}); }
+
+ private:
+  std::vector<std::string> entries_;
+};
+using Entries = std::vector<std::string>;
+
+// The embedding and the output projection of a language model share their weight: it is complete
+// behind its first use, the last in backward. The other weights do not wait for it.
+TEST(OrderOfBackward, ATiedWeightWaitsForItsFirstUseOnly) {
+  const Tensor tied = leaf({2, 3}), inner = leaf({5, 7});
+  Log log;
+  log.note_leaf(tied, "tied");
+  log.note_leaf(inner, "inner");
+  const Tensor embedded = constant({1, 2}) * tied;
+  const Tensor hidden = embedded * inner;
+  log.note_gradient_of(embedded, "embedded");
+  log.note_gradient_of(hidden, "hidden");
+  (hidden * tied).sum().backward();
+  EXPECT_EQ(log.take(), (Entries{"hidden", "inner", "embedded", "tied"}));
+  EXPECT_EQ(values(tied.grad()), (Values{2 * 5 * 2, 2 * 2 * 7 * 3}));
+}
+
+TEST(OrderOfBackward, WeightsOfACheckpointAreReadyWithItsBlock) {
+  for (const bool nested : {false, true}) {
+    const Tensor first = leaf({2}), second = leaf({3}), last = leaf({5});
+    Log log;
+    log.note_leaf(first, "first");
+    log.note_leaf(second, "second");
+    log.note_leaf(last, "last");
+    const auto inner = [&](const Tensor& in) { return tanh(in * first); };
+    const auto outer = [&](const Tensor& in) {
+      return (nested ? checkpoint(inner, in) : inner(in)) * second * first;
+    };
+    const Tensor before = constant({0.5}) * leaf({1});
+    const Tensor block = checkpoint(outer, before);
+    const Tensor after = block * last;
+    log.note_gradient_of(before, "before");
+    log.note_gradient_of(block, "block");
+    after.backward();
+    const Entries entries = log.take();
+    ASSERT_EQ(entries.size(), 5u) << nested;
+    EXPECT_EQ(entries[0], "last");
+    EXPECT_EQ(entries[1], "block");
+    EXPECT_EQ(entries[4], "before");
+    const double t = std::tanh(1.0);
+    EXPECT_NEAR(values(first.grad())[0], 5 * 3 * (t + 2 * 0.5 * (1 - t * t)), 1e-12) << nested;
+  }
+}
+
+// Writing into a view gives its base a new history, whose node has edges to both.
+TEST(OrderOfBackward, WeightsWrittenIntoViews) {
+  const Tensor base = leaf({1, 2, 3, 4}), factor = leaf({2, 3}), output = leaf({5, 6, 7, 8});
+  Log log;
+  log.note_leaf(base, "base");
+  log.note_leaf(factor, "factor");
+  log.note_leaf(output, "output");
+  const Tensor x = base * 1;
+  x.view({2, 2})[1].mul_(factor);
+  log.note_gradient_of(x, "x");
+  (x * output).sum().backward();
+  EXPECT_EQ(log.take(), (Entries{"output", "x", "factor", "base"}));
+  EXPECT_EQ(values(factor.grad()), (Values{3 * 7, 4 * 8}));
+  EXPECT_EQ(values(base.grad()), (Values{5, 6, 7 * 2, 8 * 3}));
+}
+
+TEST(OrderOfBackward, GradOfSomeInputsWaitsForUsersThatRun) {
+  const Tensor first = leaf({2}), second = leaf({3}), third = leaf({5});
+  Log log;
+  log.note_gradient_of(first, "first");
+  log.note_gradient_of(second, "second");
+  const Tensor x = third * first;
+  const Tensor y = x * second;
+  const Tensor z = y * second * first;
+  log.note_gradient_of(x, "x");
+  log.note_gradient_of(y, "y");
+  const auto gradient = [&](const Tensor& of) { return values(grad(z, {of}, {true})[0]); };
+  EXPECT_EQ(gradient(second), (Values{2 * 3 * 2 * 2 * 5}));
+  EXPECT_EQ(log.take(), (Entries{"y", "second"}));  // nothing below is of use
+  EXPECT_EQ(gradient(first), (Values{2 * 2 * 9 * 5}));
+  EXPECT_EQ(log.take(), (Entries{"y", "x", "first"}));
+  for (const Tensor& leaf : {first, second, third}) EXPECT_FALSE(leaf.grad().defined());
+}
+
+// Micro-batches that are accumulated by one process, and summed over processes by hooks, are to
+// give the same bits.
+TEST(OrderOfBackward, DeterministicSumsOfPartsDoNotDependOnHooks) {
+  const DeterministicScope mode(true);
+  const auto gradient_of = [&](bool hooked) {
+    const Tensor w = full({1}, 0.1F).requires_grad_();
+    std::function<void()> remove;
+    if (hooked) remove = w.register_post_accumulate_grad_hook([](const Tensor&) {});
+    for (const float x : {1e8F, 3.0F, 7.0F, -1e8F})
+      (w * x + w * (x * 0.7F) + w * 5).sum().backward();
+    return w.grad().item<float>();
+  };
+  EXPECT_EQ(gradient_of(false), gradient_of(true));
+  const Tensor w = full({1}, 0.1F).requires_grad_();
+  w.set_grad(full({1}, 1e8F));
+  (w * 3 + w * 5).sum().backward();  // (1e8 + 3) + 5 would be 1e8 in float32
+  EXPECT_EQ(w.grad().item<float>(), 1e8F + 8.0F);
+}
+
 }  // namespace
 }  // namespace tensora::testing

@@ -252,6 +252,10 @@ class HostAllocator final : public Allocator {
       count_small(static_cast<int64_t>(bytes), 1);
       return block;
     }
+    return allocate_large(bytes);
+  }
+  // Large blocks are calls of their own, so that small ones do not save registers for them.
+  [[gnu::noinline]] void* allocate_large(size_t bytes) {
     check_plausible(bytes);
     const SizeClass wanted = size_class(bytes);
     std::unique_lock lock(mutex_);
@@ -284,6 +288,9 @@ class HostAllocator final : public Allocator {
       count_small(-static_cast<int64_t>(bytes), 0);
       return;
     }
+    free_large(block, bytes);
+  }
+  [[gnu::noinline]] void free_large(void* block, size_t bytes) noexcept {
     const SizeClass kept = size_class(bytes);
     std::lock_guard lock(mutex_);
     stats_.allocated -= kept.bytes;

@@ -30,8 +30,7 @@ constinit OpDef<NoAttrs> view_as_real_op = define(Op<NoAttrs>{
           for (int64_t& stride : strides) stride *= 2;
           sizes.push_back(2);
           strides.push_back(1);
-          infer.outputs.push_back(
-              {sizes, strides, 2 * x.storage_offset(), real_dtype(x.dtype()), false});
+          infer.outputs.emplace_back(sizes, strides, 2 * x.storage_offset(), real_dtype(x.dtype()));
         },
     .vjp = [](Vjp& vjp, const NoAttrs&) { vjp.set(0, view_as_complex(contiguous(vjp.grad()))); },
     .view = true,
@@ -61,8 +60,8 @@ constinit OpDef<NoAttrs> view_as_complex_op = define(Op<NoAttrs>{
           }
           infer.check(even, "pairs must begin at even offsets, got strides ", x.strides(),
                       " and offset ", x.storage_offset());
-          infer.outputs.push_back(
-              {sizes, strides, x.storage_offset() / 2, complex_dtype(x.dtype()), false});
+          infer.outputs.emplace_back(sizes, strides, x.storage_offset() / 2,
+                                     complex_dtype(x.dtype()));
         },
     .vjp = [](Vjp& vjp, const NoAttrs&) { vjp.set(0, view_as_real(vjp.grad())); },
     .view = true,

@@ -113,7 +113,8 @@ constinit OpDef<ToDeviceAttrs> to_device_op = define(Op<ToDeviceAttrs>{
           Tensors result;
           result.push_back(empty(from.sizes, {.dtype = from.dtype, .device = attrs.device}));
           if (!attrs.device.is_meta() && from.numel != 0)
-            copy_bytes(result[0].data_ptr(), attrs.device, from.data, from.device, from.bytes());
+            copy_bytes(result[0].data_ptr(), attrs.device, in[0]->data_ptr(), from.device,
+                       from.bytes());
           return result;
         },
     .vjp = [](Vjp& vjp,

@@ -120,7 +120,21 @@ Tensor unwrap_number(const Tensor& operand) {
 
 Tensor one_minus(const Tensor& x) { return x.is_complex() ? -(x - 1) : 1 - x; }
 
-void infer_pointwise(Infer& infer, Types types, bool condition_first, bool real_result) {
+namespace {
+
+// Whether all inputs have one dtype, that of a tensor, and one shape, and are contiguous.
+bool are_alike(Args inputs) {
+  const TensorImpl& first = inputs[0]->impl();
+  bool alike = first.view.contiguous & !first.wrapped_number;
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    const View& view = inputs[i]->view_of_data();
+    alike &= view.contiguous & (view.dtype == first.view.dtype) && view.sizes == first.view.sizes;
+  }
+  return alike;
+}
+
+[[gnu::noinline]] void infer_unlike(Infer& infer, Types types, bool condition_first,
+                                    bool real_result) {
   const Args operands = condition_first ? infer.inputs.subspan(1) : infer.inputs;
   if (condition_first)
     infer.check(infer[0].dtype() == kBool || infer[0].dtype() == kUInt8,
@@ -152,6 +166,17 @@ void infer_pointwise(Infer& infer, Types types, bool condition_first, bool real_
     infer.output(sizes, result);
   else
     infer.output(sizes, common_layout(infer, sizes, condition_first), result);
+}
+
+}  // namespace
+
+void infer_pointwise(Infer& infer, Types types, bool condition_first, bool real_result) {
+  // The common case of small tensors, where every nanosecond counts.
+  if (types != Types::any || condition_first || real_result || !are_alike(infer.inputs))
+    return infer_unlike(infer, types, condition_first, real_result);
+  const View& first = infer[0].view_of_data();
+  infer.compute_dtype = first.dtype;
+  infer.output(first.sizes, first.dtype);
 }
 
 }  // namespace tensora

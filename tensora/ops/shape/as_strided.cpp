@@ -89,6 +89,7 @@ constinit OpDef<AsStridedAttrs> as_strided_op = define(Op<AsStridedAttrs>{
         },
     .vjp = [](Vjp& vjp, const AsStridedAttrs& attrs) { vjp.set(0, gradient_of_input(vjp, attrs)); },
     .view = true,
+    .addresses_storage = true,
 });
 
 constinit OpDef<AsStridedBackwardAttrs> as_strided_backward_op = define(Op<AsStridedBackwardAttrs>{

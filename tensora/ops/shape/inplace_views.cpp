@@ -3,6 +3,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/history.h"
+#include "tensora/core/deferred.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/shape/as_strided.h"
@@ -58,7 +59,7 @@ const Tensor& in_place(const Tensor& self, std::string_view op, const ViewOf& vi
 // A storage that holds `count` elements, the first of which are those of `self`'s.
 IntrusivePtr<Storage> grown_storage(const Tensor& self, int64_t count) {
   const IntrusivePtr<Storage>& old = self.impl().storage;
-  check(old->use_count() == 1, "resize_: the storage of ", old->bytes(),
+  check(owner_count(*old) == 1, "resize_: the storage of ", old->bytes(),
         " bytes is too small and is shared with another tensor, so that it cannot grow; clone the "
         "tensor first");
   const no_grad silent;

@@ -19,7 +19,7 @@ void view_smaller(Infer& infer, DType dtype, int64_t ratio) {
   const int last = x.dim() - 1;
   for (int i = 0; i < last; ++i) strides[i] *= ratio;
   sizes[last] = multiply_sizes(sizes[last], ratio, infer.op);
-  infer.outputs.push_back({sizes, strides, x.storage_offset() * ratio, dtype, false});
+  infer.outputs.emplace_back(sizes, strides, x.storage_offset() * ratio, dtype);
 }
 
 // The geometry, in elements each of which is made of `ratio` of the old ones.
@@ -38,7 +38,7 @@ void view_larger(Infer& infer, DType dtype, int64_t ratio) {
     strides[i] /= ratio;
   }
   sizes[last] /= ratio;
-  infer.outputs.push_back({sizes, strides, x.storage_offset() / ratio, dtype, false});
+  infer.outputs.emplace_back(sizes, strides, x.storage_offset() / ratio, dtype);
 }
 
 void infer_view_dtype(Infer& infer, const ViewDtypeAttrs& attrs) {
@@ -48,7 +48,7 @@ void infer_view_dtype(Infer& infer, const ViewDtypeAttrs& attrs) {
   const auto from = static_cast<int64_t>(element_size(x.dtype()));
   const auto to = static_cast<int64_t>(element_size(attrs.dtype));
   if (from == to) {
-    infer.outputs.push_back({x.sizes(), x.strides(), x.storage_offset(), attrs.dtype, false});
+    infer.outputs.emplace_back(x.sizes(), x.strides(), x.storage_offset(), attrs.dtype);
     return;
   }
   infer.check(x.dim() > 0, "a 0-dim ", x.dtype(), " tensor cannot be viewed as ", attrs.dtype,

@@ -16,6 +16,7 @@
 #include "tensora/backend/cuda/runtime/checked.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/backend/cuda/runtime/wait.h"
+#include "tensora/core/deferred.h"
 #include "tensora/core/determinism.h"
 
 // Note [Row-major through a column-major library]
@@ -335,7 +336,10 @@ Plan& find_plan(const Matmul& args) {
 
 }  // namespace
 
-void allow_tf32(bool allowed) { tf32.store(allowed, std::memory_order_relaxed); }
+void allow_tf32(bool allowed) {
+  flush_deferred();
+  tf32.store(allowed, std::memory_order_relaxed);
+}
 bool tf32_allowed() { return tf32.load(std::memory_order_relaxed); }
 
 void set_matmul_tuning(bool on) { tuning.store(on, std::memory_order_relaxed); }

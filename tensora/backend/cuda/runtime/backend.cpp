@@ -23,8 +23,9 @@ void start_nvtx_if_asked();
 }  // namespace tensora
 
 namespace tensora::jit {
-// Defined by jit/emit_cuda.cu, which is part of this library.
+// Defined by jit/emit_cuda.cu and jit/tile_cuda.cu, which are part of this library.
 void register_emit_cuda();
+void register_tile_cuda();
 }  // namespace tensora::jit
 
 namespace tensora::cuda {
@@ -123,6 +124,7 @@ extern "C" tensora::Backend* tensora_cuda_backend() {
   static auto* instance = [] {
     tensora::cuda::register_cuda_kernels();
     tensora::jit::register_emit_cuda();
+    tensora::jit::register_tile_cuda();
     tensora::cuda::register_queues();
     tensora::cuda::register_pinned_memory();
     tensora::start_nvtx_if_asked();

@@ -14,6 +14,7 @@
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/backend/cuda/runtime/stream.h"
 #include "tensora/base/check.h"
+#include "tensora/core/deferred.h"
 #include "tensora/core/random.h"
 #include "tensora/core/thread_state.h"
 
@@ -171,6 +172,7 @@ void Graph::begin() {
   check(!is_recorded(), "Graph::capture: this graph is recorded already; create another one");
   check(!this_capture, "Graph::capture: this thread is recording a graph already");
   require_not_forked();
+  flush_deferred();
   auto recording = std::make_unique<Recording>(recorded_->stream);
   recorded_->begin(recording->capture);
   recording_ = std::move(recording);
@@ -191,6 +193,7 @@ void Graph::end() {
   check(recording_ != nullptr, "Graph::end: no recording has begun");
   check(this_capture == &recording_->capture,
         "Graph::end: another thread began the recording; end it there");
+  flush_deferred();
   const cudaGraph_t graph = recorded_->end(recording_->capture);
   recording_.reset();
   if (!graph) {

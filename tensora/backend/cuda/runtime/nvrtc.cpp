@@ -17,6 +17,7 @@ struct Nvrtc {
   decltype(nvrtcGetCUBIN)* code;
   decltype(nvrtcGetProgramLogSize)* log_size;
   decltype(nvrtcGetProgramLog)* log;
+  decltype(nvrtcVersion)* version;
 
   Nvrtc() {
     const DynamicLibrary library({"libnvrtc.so.13", "libnvrtc.so"}, "the fusion of ops");
@@ -27,6 +28,7 @@ struct Nvrtc {
     library.load(code, "nvrtcGetCUBIN");
     library.load(log_size, "nvrtcGetProgramLogSize");
     library.load(log, "nvrtcGetProgramLog");
+    library.load(version, "nvrtcVersion");
   }
 };
 
@@ -67,14 +69,13 @@ class RuntimeProgram {
 }  // namespace
 
 std::string compile_cuda(const std::string& source, std::span<const VirtualFile> files,
-                         const std::string& architecture) {
+                         const std::string& architecture, std::span<const std::string> options) {
   const RuntimeProgram program(source, files);
   const std::string target = "--gpu-architecture=" + architecture;
-  // Functors are constexpr functions without an execution space of their own.
-  const char* const options[] = {target.c_str(), "-std=c++20",
-                                 "--device-as-default-execution-space",
-                                 "--diag-suppress=20012,20013,20014,20015,177"};
-  const nvrtcResult result = nvrtc().compile(program.get(), 4, options);
+  std::vector<const char*> all = {target.c_str()};
+  for (const std::string& option : options) all.push_back(option.c_str());
+  const nvrtcResult result =
+      nvrtc().compile(program.get(), static_cast<int>(all.size()), all.data());
   check(result == NVRTC_SUCCESS, "cuda: a generated kernel does not compile:\n", program.log());
   size_t size = 0;
   nvrtc().code_size(program.get(), &size);
@@ -82,6 +83,12 @@ std::string compile_cuda(const std::string& source, std::span<const VirtualFile>
   check(nvrtc().code(program.get(), code.data()) == NVRTC_SUCCESS && size > 0,
         "cuda: NVRTC made no machine code for ", architecture);
   return code;
+}
+
+std::string nvrtc_version() {
+  int major = 0, minor = 0;
+  check(nvrtc().version(&major, &minor) == NVRTC_SUCCESS, "cuda: nvrtcVersion failed");
+  return concat(major, ".", minor);
 }
 
 }  // namespace tensora::cuda

@@ -2,10 +2,13 @@
 #include "tensora/backend/cuda/runtime/queues.h"
 #include "tensora/backend/cuda/memory/allocator.h"
 #include "tensora/backend/cuda/runtime/capture.h"
+#include "tensora/backend/cuda/runtime/fault.h"
 #include "tensora/backend/cuda/runtime/graph.h"
 #include "tensora/backend/cuda/runtime/order.h"
 #include "tensora/backend/cuda/runtime/runtime.h"
+#include "tensora/backend/cuda/runtime/stream.h"
 #include "tensora/core/queue.h"
+#include "tensora/core/queue_mark.h"
 
 namespace tensora::cuda {
 namespace {
@@ -49,8 +52,26 @@ class StreamControl final : public QueueControl {
   }
 };
 
+class StreamMark final : public QueueMark {
+ public:
+  explicit StreamMark(Device device) : event_(device) {}
+  void set() override { event_.record(); }
+  void wait() override {
+    event_.synchronize();
+    throw_noted_fault(event_.device().index);
+  }
+
+ private:
+  Event event_;
+};
+
 }  // namespace
 
-void register_queues() { set_queue_control(DeviceType::cuda, new StreamControl); }
+void register_queues() {
+  set_queue_control(DeviceType::cuda, new StreamControl);
+  set_queue_mark_maker(DeviceType::cuda, [](Device device) -> std::unique_ptr<QueueMark> {
+    return std::make_unique<StreamMark>(device);
+  });
+}
 
 }  // namespace tensora::cuda

@@ -6,6 +6,7 @@
 
 #include "tensora/backend/cuda/runtime/fork.h"
 #include "tensora/base/check.h"
+#include "tensora/core/deferred.h"
 
 namespace tensora::cuda {
 namespace {
@@ -87,6 +88,7 @@ DeviceGuard::~DeviceGuard() {
 cudaStream_t current_stream(int device) { return streams[static_cast<size_t>(device)]; }
 
 void set_current_stream(int device, cudaStream_t stream) {
+  flush_deferred();
   streams[static_cast<size_t>(device)] = stream;
 }
 

@@ -13,6 +13,7 @@
 #include "tensora/backend/cuda/runtime/wait.h"
 #include "tensora/base/check.h"
 #include "tensora/core/backend.h"
+#include "tensora/core/deferred.h"
 
 namespace tensora::cuda {
 namespace {
@@ -77,6 +78,7 @@ Stream Stream::current(Device device) {
 }
 
 void Stream::synchronize() const {
+  flush_deferred();
   refuse_capture("Stream::synchronize");
   require_not_forked();
   const DeviceGuard guard(device_.index);
@@ -132,6 +134,7 @@ Event& Event::operator=(Event&& other) noexcept {
 void Event::record() { record(Stream::current(device_)); }
 
 void Event::record(const Stream& stream) {
+  flush_deferred();
   check(stream.device() == device_, "Event::record: the event is of ", device_, ", the stream of ",
         stream.device());
   const DeviceGuard guard(device_.index);

@@ -1,13 +1,13 @@
-#include "tensora/io/sha256.h"
+#include "tensora/base/sha256.h"
 
 #include <gtest/gtest.h>
 
-namespace tensora::io {
+namespace tensora {
 namespace {
 
 std::string sha256(std::string_view text) {
   Sha256 sum;
-  sum.update(bytes_of_text(text));
+  sum.update(text);
   return sum.hex();
 }
 
@@ -27,11 +27,11 @@ TEST(Sha256, PartsOfAnySizeGiveTheSame) {
   for (size_t step : {1U, 3U, 55U, 56U, 63U, 64U, 65U, 128U}) {
     Sha256 sum;
     for (size_t at = 0; at < text.size(); at += step)
-      sum.update(bytes_of_text(std::string_view(text).substr(at, step)));
+      sum.update(std::string_view(text).substr(at, step));
     EXPECT_EQ(sum.hex(), sha256(text)) << step;
     EXPECT_EQ(sum.hex(), sha256(text)) << "asking changes nothing";
   }
 }
 
 }  // namespace
-}  // namespace tensora::io
+}  // namespace tensora

@@ -1,16 +1,20 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
-#include "tensora/io/byte_reader.h"
-
-namespace tensora::io {
+namespace tensora {
 
 /// The SHA-256 of bytes that come part by part.
 class Sha256 {
  public:
-  void update(ConstBytes bytes);
+  void update(std::span<const uint8_t> bytes);
+  void update(std::string_view text) {
+    update({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  }
   /// Of everything so far, as 64 hexadecimal digits; more may follow.
   std::string hex() const;
 
@@ -23,4 +27,4 @@ class Sha256 {
   uint64_t count_ = 0;
 };
 
-}  // namespace tensora::io
+}  // namespace tensora

@@ -1,8 +1,9 @@
-#include "tensora/io/sha256.h"
+#include "tensora/base/sha256.h"
 
 #include <algorithm>
+#include <bit>
 
-namespace tensora::io {
+namespace tensora {
 
 namespace {
 
@@ -43,7 +44,7 @@ void Sha256::take_block(const uint8_t* block) {
   for (size_t i = 0; i < 8; ++i) state_[i] += added[i];
 }
 
-void Sha256::update(ConstBytes bytes) {
+void Sha256::update(std::span<const uint8_t> bytes) {
   size_t filled = count_ % 64;
   count_ += bytes.size();
   if (filled > 0) {
@@ -74,4 +75,4 @@ std::string Sha256::hex() const {
   return text;
 }
 
-}  // namespace tensora::io
+}  // namespace tensora

@@ -1,0 +1,57 @@
+#include "tensora/dispatch/deferral.h"
+
+#include "tensora/core/deferred.h"
+
+namespace tensora {
+namespace {
+
+// Whether the tensor has an address now, or needs none.
+bool find_address(TensorImpl& impl) {
+  if (impl.view.data || impl.view.numel == 0 || !impl.storage) return true;
+  char* const memory = static_cast<char*>(impl.storage->data());
+  if (!memory) return impl.view.device.is_meta();
+  // Another thread that reads the same tensor stores the same address.
+  void* const address = memory + bytes_of(impl.view.dtype, impl.offset);
+  __atomic_store_n(&impl.view.data, address, __ATOMIC_RELAXED);
+  return true;
+}
+
+[[noreturn, gnu::cold]] void fail_without_memory(const Tensor& tensor, std::string_view caller) {
+  check(!tensor.impl().storage->device().is_meta(), caller,
+        ": the tensor belongs to a function that is being traced and has no data");
+  fail(caller, ": a tensor of shape ", tensor.sizes(),
+       " has no data: the op that computes it was deferred by a lazy scope or compiled function, "
+       "and has failed, or belongs to another thread, which has to leave its scope first");
+}
+
+}  // namespace
+
+void detail::flush_deferral() { thread_state.deferral->flush(); }
+
+bool detail::deferral_holds(const Storage& storage) {
+  return thread_state.deferral->holds(storage);
+}
+
+void Tensor::settle_data() const {
+  if (thread_state.deferral && impl().storage) thread_state.deferral->settle(*impl().storage);
+  if (!find_address(impl())) fail_without_memory(*this, "data_ptr");
+}
+
+void place(const Tensor& tensor) {
+  // A stand-in of a traced function has no memory either, but its storage says so.
+  if (find_address(tensor.impl()) || tensor.impl().storage->device().is_meta()) return;
+  if (thread_state.deferral && thread_state.deferral->holds(*tensor.impl().storage)) return;
+  fail_without_memory(tensor, "an op");
+}
+
+Tensor make_deferred(const Shape& sizes, const Strides& strides, DType dtype, Device device) {
+  for (int64_t size : sizes) check(size >= 0, "empty: sizes must not be negative, got ", sizes);
+  const int64_t elements = storage_extent(sizes, strides, 0, "empty");
+  int64_t bytes = 0;
+  const bool overflow = __builtin_mul_overflow(elements, int64_t(element_size(dtype)), &bytes);
+  check(!overflow, "empty: a tensor of shape ", sizes, " has too many elements");
+  return make_view(Storage::defer(static_cast<size_t>(bytes_of(dtype, elements)), device), sizes,
+                   strides, 0, dtype);
+}
+
+}  // namespace tensora

@@ -1,0 +1,68 @@
+#pragma once
+
+#include "tensora/dispatch/op.h"
+
+// Note [Deferred kernels]
+// A thread may have a Deferral. A call then passes the one door as always: its inputs are checked,
+// `infer` describes the outputs, the history is recorded, versions are counted. Only where the
+// kernel would run, the Deferral takes it. The output tensors have a storage without memory until
+// the kernel has run. So mistakes throw at the user's line, random numbers are drawn in program
+// order, and backward and the optimizers, which are ops, are deferred like everything else.
+//
+// What the host can see forces the kernels to run: data_ptr (and all that is built on it: item, at,
+// printing, files, NumPy), work on other streams, settings that kernels read. A view whose storage
+// got its memory later has no address yet; it gets it where it is next used (`place`).
+
+namespace tensora {
+
+/// A kernel that is not run yet. What it refers to lives until `defer` returns.
+struct DeferredKernel {
+  const OpBase& op;
+  Args inputs;  // without undefined ones at the end
+  std::span<const Tensor> outputs;
+  Device device;
+  DType compute_dtype;
+  const void* attrs;
+};
+
+/// Takes the kernels of the thread that it is installed in. See Note [Deferred kernels].
+class Deferral {
+ public:
+  Deferral() = default;
+  Deferral(const Deferral&) = delete;
+  Deferral& operator=(const Deferral&) = delete;
+  virtual ~Deferral() = default;
+
+  virtual void defer(const DeferredKernel& kernel) = 0;
+  /// The host is about to read or write the memory of `storage`.
+  virtual void settle(const Storage& storage) = 0;
+  /// Runs everything that was deferred. What a kernel throws leaves this function, and the kernels
+  /// after it do not run, as if the calls had not been deferred.
+  virtual void flush() = 0;
+  /// Whether kernels that use this storage are deferred; they own one reference to it.
+  virtual bool holds(const Storage& storage) const = 0;
+};
+
+/// Lets kernels run at once for the life of the scope; what was deferred before runs first.
+class DeferralPause {
+ public:
+  DeferralPause() : paused_(thread_state.deferral) {
+    if (paused_) paused_->flush();
+    thread_state.deferral = nullptr;
+  }
+  ~DeferralPause() { thread_state.deferral = paused_; }
+  DeferralPause(const DeferralPause&) = delete;
+  DeferralPause& operator=(const DeferralPause&) = delete;
+
+ private:
+  Deferral* paused_;
+};
+
+/// A tensor whose memory will be there when the kernel that fills it has run.
+Tensor make_deferred(const Shape& sizes, const Strides& strides, DType dtype, Device device);
+
+/// Gives a tensor its address, if its storage got its memory after the tensor was made. Throws if
+/// there is no memory yet and this thread has not deferred the kernel that fills it.
+void place(const Tensor& tensor);
+
+}  // namespace tensora
