@@ -2,6 +2,8 @@
 #include "tensora/llm/backends/backend_manager.h"
 #include "tensora/llm/embed.h"
 
+#include <nanobind/stl/map.h>
+
 // Language models: a framework's backend, its requests and what Python sees of their answers.
 
 namespace tensora::python {
@@ -138,13 +140,19 @@ std::shared_ptr<FrameworkBackend> load_backend(const std::string& path,
   fields.take("draft_tokens", engine.speculation.draft_tokens);
   fields.take("draft_model", options.draft_model);
   fields.take("chat_template", options.chat_template);
+  fields.take("level", options.level);
+  fields.take("framework_options", options.settings);
+  bool require = false;
+  fields.take("require", require);
   fields.finish();
   const ReleaseGil free;
-  std::shared_ptr<FrameworkBackend> backend =
-      BackendManager().choose({.frameworks = frameworks, .device = device});
-  backend->load_model(path, options);
-  if (has_tokenizer) backend->load_tokenizer(path);
-  return backend;
+  return BackendManager().choose({.frameworks = frameworks,
+                                  .device = device,
+                                  .fallback = !require,
+                                  .prepare = [&](FrameworkBackend& backend) {
+                                    backend.load_model(path, options);
+                                    if (has_tokenizer) backend.load_tokenizer(path);
+                                  }});
 }
 
 Tensor logits_of(FrameworkBackend& backend, const std::vector<int32_t>& tokens) {
@@ -184,8 +192,37 @@ nb::dict description_of(const FrameworkBackend& backend) {
   result["context_length"] = config.context_length;
   result["bytes"] = info.summary.bytes;
   result["precision"] = info.summary.precision;
+  const ExecutionReport report = backend.report();
   result["framework"] = backend.name();
+  result["framework_version"] = report.version;
+  result["level"] = report.level;
+  result["notes"] = report.notes;
+  result["refusals"] = backend.refusals();
   result["device"] = nb::steal(from_device(backend.device()));
+  return result;
+}
+
+nb::list frameworks() {
+  nb::list result;
+  BackendManager manager;
+  std::vector<std::string> names = manager.names();
+  for (const std::string& name : installed_frameworks()) names.push_back(name);
+  for (const std::string& name : names) {
+    FrameworkStatus status;
+    {
+      const ReleaseGil free;
+      status = manager.inspect(name);
+    }
+    nb::dict one, devices;
+    for (const auto& [kind, reason] : status.devices) devices[kind.c_str()] = reason;
+    one["name"] = status.name;
+    one["version"] = status.version;
+    one["library"] = status.library;
+    one["usable"] = status.is_usable();
+    one["reason"] = status.reason;
+    one["devices"] = devices;
+    result.append(one);
+  }
   return result;
 }
 
@@ -269,6 +306,7 @@ void bind_llm(nb::module_& module) {
         backend.cleanup();
       });
   module.def("_load_backend", &load_backend);
+  module.def("_frameworks", &frameworks);
 }
 
 }  // namespace tensora::python

@@ -1,6 +1,9 @@
 #include "python/src/bindings.h"
+#include "tensora/core/deferred.h"
 #include "tensora/core/pinned.h"
 #include "tensora/core/queue.h"
+#include "tensora/jit/compile.h"
+#include "tensora/jit/stats.h"
 #include "tensora/tensora.h"
 
 // The state of the process: random numbers, threads, devices, modes, printing.
@@ -91,8 +94,40 @@ void bind_queues(nb::module_& module) {
     QueueControl* control = queue_control(tensor.device().type);
     check(control != nullptr, "record_stream: expected a tensor on a GPU, got one on ",
           tensor.device());
+    flush_deferred();
     control->keep_for(tensor.impl().storage->data(),
                       Queue{tensor.device(), reinterpret_cast<void*>(stream)});
+  });
+}
+
+/// Lazy scopes, and what they did. A scope belongs to the thread that made it.
+void bind_jit(nb::module_& module) {
+  nb::class_<jit::Report>(module, "_JitReport")
+      .def("__init__", [](jit::Report* place) { (new (place) jit::Report)->describes = true; })
+      .def("summary", [](jit::Report& report, const std::string& name) {
+        return report.description + jit::summary(name, report);
+      });
+  nb::class_<LazyScope>(module, "_LazyScope")
+      .def(
+          "__init__",
+          [](LazyScope* place, const std::string& name, bool strict, jit::Report* report) {
+            new (place) LazyScope({.name = name, .strict = strict}, report);
+          },
+          nb::arg("name") = "", nb::arg("strict") = false, nb::arg("report").none() = nb::none(),
+          nb::keep_alive<1, 4>())
+      .def("flush", [](const LazyScope& scope) { scope.flush(); });
+  module.def("_jit_stats", [] {
+    const jit::Stats stats = jit::stats();
+    nb::dict result;
+    result["tapes"] = stats.tapes;
+    result["plans"] = stats.plans;
+    result["ops"] = stats.ops;
+    result["launches"] = stats.launches;
+    result["fused_ops"] = stats.fused_ops;
+    result["failures"] = stats.failures;
+    result["bytes"] = stats.bytes;
+    result["eager_bytes"] = stats.eager_bytes;
+    return result;
   });
 }
 
@@ -138,6 +173,7 @@ void bind_runtime(nb::module_& module) {
   bind_random(module);
   bind_devices(module);
   bind_queues(module);
+  bind_jit(module);
   bind_modes(module);
   nb::class_<Profiler>(module, "_Profiler")
       .def(nb::init<>())

@@ -1,6 +1,7 @@
 #include "python/src/bindings.h"
 #include "tensora/autograd/history.h"
 #include "tensora/base/mutex.h"
+#include "tensora/core/deferred.h"
 #include "tensora/tensora.h"
 
 #include <mutex>
@@ -68,6 +69,7 @@ const Storage& storage_of(const Tensor& tensor) {
 
 Tensor data_of(const Tensor& tensor) {
   const IntrusivePtr<Storage>& storage = tensor.impl().storage;
+  flush_deferred();  // the second storage needs the memory
   Tensor result = shallow_detach(tensor);
   if (storage && storage->data()) result.impl().storage = second_storage(storage);
   return result;
@@ -75,6 +77,7 @@ Tensor data_of(const Tensor& tensor) {
 
 void bind_storage(nb::module_& module) {
   module.def("_storage_address", [](const Tensor& tensor) {
+    flush_deferred();
     return reinterpret_cast<uintptr_t>(storage_of(tensor).data());
   });
   module.def("_storage_bytes", [](const Tensor& tensor) {

@@ -26,12 +26,13 @@ __version__ = "0.1.0"
 from . import _tensor  # noqa: E402 - gives Tensor the methods that are written in Python
 from ._modes import (  # noqa: E402
     no_grad as no_grad, enable_grad as enable_grad, set_grad_enabled as set_grad_enabled,
-    inference_mode as inference_mode, autocast as autocast)
+    inference_mode as inference_mode, autocast as autocast, lazy as lazy)
 from ._functions import *  # noqa: E402,F401,F403 - functions whose Python form differs from C++'s
 from ._aten_names import *  # noqa: E402,F401,F403
 from ._functions import (  # noqa: E402
     manual_seed as manual_seed, seed as seed, initial_seed as initial_seed, get_rng_state as get_rng_state,
-    set_rng_state as set_rng_state, set_printoptions as set_printoptions, compile as compile)
+    set_rng_state as set_rng_state, set_printoptions as set_printoptions, compile as compile,
+    explain as explain, jit_stats as jit_stats)
 from ._dtypes import (  # noqa: E402
     finfo as finfo, iinfo as iinfo, is_tensor as is_tensor, is_storage as is_storage,
     is_floating_point as is_floating_point, is_complex as is_complex, is_inference as is_inference,

@@ -416,6 +416,44 @@ def is_autocast_enabled(device_type="cuda"):
 
 
 @_public
-def compile(model=None, **options):
-    """Returns the model as it is: eager execution is the only one from Python."""
-    return model if model is not None else (lambda function: function)
+def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, disable=False):
+    """Fuses the kernels of a function or module; the function itself runs at every call, as always.
+
+    Python code, branches, attributes and captured tensors act as without it, and new shapes compile
+    nothing. A module is changed in place, and returned. `fullgraph` raises an error where a group of
+    ops cannot be compiled; `dynamic`, `backend`, `mode` and `options` are accepted for PyTorch's sake.
+
+    >>> f = tensora.compile(lambda x: (x * 2 + 1).relu())
+    >>> f(tensora.tensor([-1., 1.]))
+    tensor([0., 3.])
+    """
+    from . import nn
+    from ._modes import lazy
+    if model is None:
+        return lambda function: compile(function, fullgraph=fullgraph, disable=disable)
+    if disable:
+        return model
+    scope = lazy(name=getattr(model, "__name__", type(model).__name__), strict=bool(fullgraph))
+    if isinstance(model, nn.Module):
+        if not hasattr(model.forward, "_deferred"):
+            model.forward = scope(model.forward)
+            model.forward._deferred = True
+        return model
+    return scope(model)
+
+
+@_public
+def explain(function, *args, **kwargs):
+    """Calls a function in a lazy scope and says which kernels it took, and why others were not fused."""
+    from ._modes import lazy
+    report = _C._JitReport()
+    with lazy(name=getattr(function, "__name__", type(function).__name__), report=report):
+        result = function(*args, **kwargs)  # held: what nobody can see is not computed
+    del result
+    return report.summary(getattr(function, "__name__", type(function).__name__))
+
+
+@_public
+def jit_stats():
+    """What lazy scopes and compiled functions did so far: tapes, plans, ops, launches, bytes."""
+    return _C._jit_stats()

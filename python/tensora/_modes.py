@@ -96,6 +96,45 @@ class set_grad_enabled(_Scope):
         _C._set_grad_enabled(self._before)
 
 
+class lazy(_Scope):
+    """Defers kernels until their results are needed, so that those that follow one another run as one.
+
+    Everything else happens as without the scope. Reading a value (item, printing, numpy) runs what was
+    deferred so far. Memory shared with NumPy must not be written to by NumPy while the scope lives.
+
+    >>> x = tensora.ones(3)
+    >>> with tensora.lazy():
+    ...     y = (x * 2 + 1).sqrt()
+    >>> y
+    tensor([1.7321, 1.7321, 1.7321])
+    """
+
+    def __init__(self, name="", strict=False, report=None):
+        self._options = (name, strict, report)
+        self._scope = None
+
+    def _again(self):
+        return lazy(*self._options)
+
+    def __enter__(self) -> Any:
+        self._scope = _C._LazyScope(*self._options)
+        return self
+
+    def flush(self):
+        """Runs what was deferred so far."""
+        self._scope.flush()
+
+    def __exit__(self, *error: Any) -> None:
+        scope, self._scope = self._scope, None
+        try:
+            scope.flush()
+        except Exception:
+            if error[0] is None:
+                raise
+        finally:
+            del scope  # the last reference: the scope ends here
+
+
 class inference_mode(_Scope):
     """Like no_grad, and what is made here can never enter a graph, which saves bookkeeping."""
 

@@ -118,7 +118,9 @@ def load(path, *, device="cpu", quantize="", tokenizer=True, framework="native",
 
     `quantize`: what matrices become while loading (float16, q8_0, q4_k_m, int8, …). `tokenizer=False`: the model
     has none, and takes and gives tokens. `framework`: what runs the model, or a list of which the first that works
-    is taken; "native" is Tensora itself. Further options: context, max_sequences, max_batch_tokens, max_waiting,
+    is taken; "native" is Tensora itself, "auto" stands for all that are installed. `require=True`: the first of the
+    list or an error. `level`: optimization level (eager, graph, …), `framework_options`: a dict of the framework's own
+    settings. `config["refusals"]` tells why others were not taken. Further options: context, max_sequences, max_batch_tokens, max_waiting,
     cache_tokens, cache_dtype, draft_tokens, draft_model, chat_template.
     """
     path = os.fspath(path)
@@ -127,3 +129,10 @@ def load(path, *, device="cpu", quantize="", tokenizer=True, framework="native",
     frameworks = [framework] if isinstance(framework, str) else list(framework)
     options["quantize"] = quantize
     return LanguageModel(_C._load_backend(path, frameworks, _C.device(device), tokenizer, options))
+
+
+def frameworks():
+    """The frameworks that are installed: a list of dicts with name, version, library, usable, reason and devices
+    (kind of device to the reason why it cannot be used, empty if it can). Each runs a tiny model to find out.
+    """
+    return _C._frameworks()

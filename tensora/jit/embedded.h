@@ -10,10 +10,12 @@ struct EmbeddedFile {
 extern const EmbeddedFile embedded_files[];
 extern const int embedded_file_count;
 
-/// The C++ type behind a pointwise op: {"add", "functors::Add"}.
+/// The C++ type behind a pointwise op, and where its text is: {"add", "functors::Add",
+/// "tensora/ops/pointwise/binary.h"}. Gradients are functors::Backward<functors::Add, 0>.
 struct FunctorName {
   const char* op;
   const char* type;
+  const char* header;
 };
 extern const FunctorName functor_names[];
 extern const int functor_name_count;

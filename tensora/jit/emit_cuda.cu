@@ -312,7 +312,9 @@ std::string cuda_machine_code(const std::string& source, const std::string& arch
   std::vector<cuda::VirtualFile> files;
   for (int i = 0; i < embedded_file_count; ++i)
     files.push_back({embedded_files[i].name, embedded_files[i].text});
-  return cuda::compile_cuda(source, files, architecture);
+  const std::string options[] = {"-std=c++20", "--device-as-default-execution-space",
+                                 "--diag-suppress=20012,20013,20014,20015,177"};
+  return cuda::compile_cuda(source, files, architecture, options);
 }
 
 void register_emit_cuda() { set_emitter(DeviceType::cuda, emit_cuda); }

@@ -63,20 +63,14 @@ class AsMeta {
   std::vector<Device> devices_;
 };
 
-// Whether an op draws from the random stream: where its numbers begin is among its attributes.
-bool draws_numbers(const Call& call) {
-  bool has_offset = false;
-  std::optional<uint64_t> seed;
-  for (const auto& [name, value] : call.op.list_attrs(call.attrs)) {
-    if (name == "seed") seed = static_cast<uint64_t>(value.integer);
-    has_offset |= name == "offset";
-  }
-  if (!seed || !has_offset) return false;
-  check(*seed == kTracedSeed, call.op.name,
-        ": cannot be traced with a generator of its own (a GeneratorScope inside the function, or "
-        "a seed given by name): every call would draw the same numbers; set the scope around the "
-        "call");
-  return true;
+// Every run of the graph is to draw new numbers: their beginning must be that of the trace's
+// stream.
+void check_stream(const Call& call) {
+  for (const auto& [name, value] : call.op.list_attrs(call.attrs))
+    check(name != "seed" || static_cast<uint64_t>(value.integer) == kTracedSeed, call.op.name,
+          ": cannot be traced with a generator of its own (a GeneratorScope inside the function, "
+          "or a seed given by name): every call would draw the same numbers; set the scope around "
+          "the call");
 }
 
 }  // namespace
@@ -217,7 +211,8 @@ void Tracer::write(std::string_view op, Known& target, int result) {
 GraphNode Tracer::node_of(const Call& call, const Infer& infer, std::span<Known* const> inputs) {
   GraphNode node{.op = &call.op, .attrs = AttrsCopy(call.op, call.attrs)};
   node.compute_dtype = infer.compute_dtype;
-  node.random = draws_numbers(call);
+  node.random = call.op.random;
+  if (node.random) check_stream(call);
   for (Known* input : inputs) node.inputs.push_back(input ? read(*input) : -1);
   for (const OutputSpec& spec : infer.outputs) {
     Strides row_major;
@@ -283,8 +278,7 @@ Tensors Tracer::run_view(const Call& call, const Infer& infer, Known& input) {
   const bool from_root = memory.roots.size() == 1;
   const Tensor& base = from_root ? memory.roots[0].stand_in : input.stand_in;
   const int base_value = from_root ? memory.roots[0].value : parent_value;
-  // The only view op whose attributes refer to the storage instead of the tensor.
-  const bool by_storage = call.op.name == "as_strided";
+  const bool by_storage = call.op.addresses_storage;
   graph_.depends_on_offsets |= by_storage;
   Tensors outputs;
   for (const OutputSpec& spec : infer.outputs) {

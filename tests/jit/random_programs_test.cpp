@@ -6,6 +6,7 @@
 #include <random>
 
 #include "tensora/jit/fuse.h"
+#include "tensora/jit/lazy.h"
 #include "tensora/tensora.h"
 
 namespace tensora::test {
@@ -194,6 +195,57 @@ TEST(RandomPrograms, TracedEqualsEager) {
     }
     EXPECT_EQ(fused.statistics().misses, 1u);
   }
+}
+
+// Everything that a run can leave behind: its tensors, the inputs, what it captured, gradients.
+std::vector<Tensor> everything(uint64_t program, uint64_t draw, bool with_gradients) {
+  const Tensor captured = numbers({3, 4}, 77);
+  std::vector<Tensor> inputs = inputs_of(program, draw);
+  manual_seed(draw);
+  std::vector<Tensor> leaves, given = inputs;
+  if (with_gradients) {
+    for (Tensor& input : given) {
+      leaves.push_back(input.detach().clone().requires_grad_());
+      input = leaves.back() * 1;
+    }
+  }
+  std::vector<Tensor> results;
+  std::string refusal;
+  try {
+    results = Program(program).run(given, captured);
+    if (with_gradients) {
+      Tensor loss = zeros({}, {.dtype = kFloat64});
+      for (const Tensor& result : results)
+        if (result.requires_grad()) loss = loss + result.sum();
+      if (loss.requires_grad()) loss.backward();
+    }
+  } catch (const Error& error) {  // a write that autograd refuses
+    refusal = error.what();
+  }
+  if (!refusal.empty()) results = {tensor(static_cast<int64_t>(refusal.size())).to(kFloat64)};
+  results.insert(results.end(), inputs.begin(), inputs.end());
+  results.push_back(captured);
+  for (const Tensor& leaf : leaves)
+    results.push_back(leaf.grad().defined() ? leaf.grad() : zeros({}, {.dtype = kFloat64}));
+  for (Tensor& result : results) result = result.detach();
+  return results;
+}
+
+TEST(RandomPrograms, LazyEqualsEager) {
+  for (const bool with_gradients : {false, true})
+    for (uint64_t program = 0; program < 2 * kPrograms; ++program) {
+      SCOPED_TRACE(concat("program ", program, with_gradients ? " with gradients" : ""));
+      const std::vector<Tensor> eager = everything(program, 1, with_gradients);
+      for (const Fuse fuse : {Fuse::nothing, Fuse::what_pays, Fuse::everything}) {
+        std::vector<Tensor> lazily;
+        {
+          const LazyScope lazy({.fuse = fuse});
+          lazily = everything(program, 1, with_gradients);
+        }
+        expect_same(lazily, eager);
+        if (HasFailure()) return;
+      }
+    }
 }
 
 }  // namespace

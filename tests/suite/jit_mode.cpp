@@ -1,6 +1,7 @@
 // The `jit` mode: a case that is traced and compiled does what it does eagerly, to the inputs of
 // the trace and to others of the same sort.
 #include "tensora/jit/fuse.h"
+#include "tensora/jit/lazy.h"
 #include "tests/suite/samples.h"
 
 namespace tensora::suite {
@@ -40,11 +41,34 @@ void compare(const Check& check, const jit::Fused& fused, const jit::Function& e
   }
 }
 
+/// The same in a lazy scope: the bits are those of eager execution.
+void compare_lazy(const Check& check, const jit::Function& function, std::string_view what) {
+  const ArrayList drawn = draw_inputs(check);
+  const auto plain = [](const Shape& sizes, size_t) { return contiguous_layout(sizes); };
+  const Inputs here(check, drawn, plain), there(check, drawn, plain);
+  manual_seed(check.setting.seed);
+  const Out expected = function(there.tensors());
+  manual_seed(check.setting.seed);
+  Out got;
+  {
+    const LazyScope lazy({.fuse = Fuse::everything});
+    got = function(here.tensors());
+  }
+  require_same(check, got, expected, concat(what, ", in a lazy scope"));
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    require_close(read(here[i]), read(there[i]),
+                  tolerance_of(here[i].dtype(), check.sample.tolerance),
+                  concat(what, ", in a lazy scope, input ", i, " afterwards"));
+    here.placed(i).require_guards_intact(concat(what, ", in a lazy scope, input ", i));
+  }
+}
+
 void compare_everywhere(const Check& check, const jit::Function& function, std::string_view what) {
   const auto plain = [](const Shape& sizes, size_t) { return contiguous_layout(sizes); };
   Setting reseeded = check.setting;
   ++reseeded.seed;
   const Check again{check.sample, check.dtype, reseeded};
+  compare_lazy(check, function, what);
   const jit::Fused fused(function);
   compare(check, fused, function, draw_inputs(check), plain, concat(what, ", traced inputs"));
   compare(again, fused, function, draw_inputs(again), plain, concat(what, ", other inputs"));

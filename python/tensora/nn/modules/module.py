@@ -368,7 +368,9 @@ class Module(Stateful, Hooked):
         return self._apply(lambda t: t.share_memory_())
 
     def compile(self, *args, **kwargs):
-        return None
+        """Fuses the kernels of forward; see tensora.compile."""
+        from ... import compile
+        compile(self, *args, **kwargs)
 
     # ---- printing ----
 

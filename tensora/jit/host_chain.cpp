@@ -1,0 +1,230 @@
+#include "tensora/jit/host_chain.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tensora::jit {
+namespace {
+
+const cpu::ChainFunctions& functions() { return cpu::chain_functions(); }
+
+int64_t bytes_of_element(DType dtype) { return static_cast<int64_t>(element_size(dtype)); }
+
+// Elements of a box in its order, between an array and contiguous floats.
+template <class Run>
+void each_row(const Shape& sizes, int first_dim, const Strides& strides, Run&& run) {
+  const int last = sizes.size() - 1;
+  int64_t index[kMaxDims] = {};
+  int64_t offset = 0, rows = 1;
+  for (int d = first_dim; d < last; ++d) rows *= sizes[d];
+  for (int64_t row = 0; row < rows; ++row) {
+    run(row, offset);
+    for (int d = last - 1; d >= first_dim; --d) {
+      offset += strides[d];
+      if (++index[d] < sizes[d]) break;
+      offset -= strides[d] * sizes[d];
+      index[d] = 0;
+    }
+  }
+}
+
+bool is_repeated(const Strides& strides, const Shape& sizes, int first_dim) {
+  for (int d = first_dim; d < sizes.size(); ++d)
+    if (sizes[d] > 1 && strides[d] != 0) return false;
+  return true;
+}
+
+bool is_linear(const Strides& strides, const Shape& sizes, int first_dim) {
+  int64_t expected = 1;
+  for (int d = sizes.size() - 1; d >= first_dim; --d) {
+    if (sizes[d] > 1 && strides[d] != expected) return false;
+    expected *= sizes[d];
+  }
+  return true;
+}
+
+}  // namespace
+
+ChainRunner::ChainRunner(const ChainPlan& plan, std::span<const void* const> attrs)
+    : plan_(plan), uses_(plan.externals.size()) {
+  const auto strip = static_cast<size_t>(functions().strip);
+  // Apart by other than multiples of 4096 bytes, where a load would wait for a store nearby.
+  block_floats_ = static_cast<size_t>(std::max(kBlock, kFlatTile)) + strip + 16;
+  slots_ = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(plan.slots) * strip + 1);
+  splats_ = std::make_unique_for_overwrite<float[]>(plan.externals.size() * strip + 1);
+  blocks_ = std::make_unique_for_overwrite<float[]>(plan.externals.size() * block_floats_ + 1);
+  for (size_t i = 0; i < plan.items.size(); ++i) {
+    const ChainPlan::Item& item = plan.items[i];
+    cpu::ChainStep step{.run = item.code};
+    if (item.step >= 0) step.functor = attrs[static_cast<size_t>(item.step)];
+    for (int k = 0; k < cpu::kChainOperands; ++k) {
+      const ChainPlace& place = item.memory[static_cast<size_t>(k)];
+      if (place.kind == ChainPlace::Kind::slot)
+        step.memory[k] =
+            reinterpret_cast<char*>(slots_.get() + static_cast<size_t>(place.index) * strip);
+      if (place.kind == ChainPlace::Kind::external)
+        uses_[static_cast<size_t>(place.index)].push_back({i, k});
+    }
+    steps_.push_back(step);
+  }
+}
+
+void ChainRunner::bind(size_t external, void* memory, bool repeated) {
+  for (const Use& use : uses_[external]) {
+    steps_[use.item].memory[use.operand] = static_cast<char*>(memory);
+    steps_[use.item].mask[use.operand] = repeated ? 0 : -1;
+  }
+}
+
+void ChainRunner::set_store(size_t external, bool stream) {
+  for (const Use& use : uses_[external])
+    if (plan_.items[use.item].store == static_cast<int>(external))
+      steps_[use.item].run = stream ? functions().stream : functions().store;
+  streamed_ |= stream;
+}
+
+void ChainRunner::run(const Shape& sizes, std::span<const TileArray> arrays) {
+  int first_dim = 0;
+  while (first_dim + 1 < sizes.size() && sizes[first_dim] == 1) ++first_dim;
+  const int last = sizes.size() - 1;
+  const int64_t n = sizes[last];
+  streamed_ = false;
+  if (n < kFlatRow && first_dim < last) {
+    run_flat(sizes, arrays, first_dim);
+  } else {
+    std::vector<const char*> places(arrays.size());
+    std::vector<int64_t> strides(arrays.size());
+    for (size_t k = 0; k < arrays.size(); ++k) strides[k] = arrays[k].strides[last];
+    std::vector<int64_t> offsets(arrays.size(), 0);
+    int64_t index[kMaxDims] = {};
+    int64_t rows = 1;
+    for (int d = first_dim; d < last; ++d) rows *= sizes[d];
+    for (int64_t row = 0; row < rows; ++row) {
+      for (size_t k = 0; k < arrays.size(); ++k)
+        places[k] = arrays[k].data + offsets[k] * bytes_of_element(arrays[k].dtype);
+      run_row(arrays, places.data(), strides.data(), n);
+      for (int d = last - 1; d >= first_dim; --d) {
+        const bool more = ++index[d] < sizes[d];
+        for (size_t k = 0; k < arrays.size(); ++k)
+          offsets[k] += arrays[k].strides[d] * (more ? 1 : 1 - sizes[d]);
+        if (more) break;
+        index[d] = 0;
+      }
+    }
+  }
+  if (streamed_) functions().finish_streaming();
+}
+
+void ChainRunner::run_row(std::span<const TileArray> arrays, const char* const* places,
+                          const int64_t* strides, int64_t n) {
+  const int64_t strip = functions().strip;
+  const auto direct = [&](size_t k) { return arrays[k].dtype == kFloat32 && strides[k] == 1; };
+  bool all_direct = true;
+  for (size_t k = 0; k < arrays.size(); ++k) {
+    const bool write = plan_.externals[k].write;
+    if (write || strides[k] != 0) {
+      all_direct &= direct(k);
+      continue;
+    }
+    float* const splat = splats_.get() + k * static_cast<size_t>(strip);
+    functions().load_of(arrays[k].dtype)(places[k], 0, strip, splat);
+    bind(k, splat, true);
+  }
+  // Nothing to convert: one block is as good as many.
+  const int64_t block_size = all_direct ? n : kBlock;
+  for (int64_t start = 0; start < n; start += block_size) {
+    const int64_t count = std::min(block_size, n - start), whole = count / strip * strip;
+    const auto at = [&](size_t k) {
+      return const_cast<char*>(places[k]) + start * strides[k] * bytes_of_element(arrays[k].dtype);
+    };
+    for (size_t k = 0; k < arrays.size(); ++k) {
+      const bool write = plan_.externals[k].write;
+      if (!write && strides[k] == 0) continue;
+      bind(k, direct(k) ? static_cast<void*>(at(k)) : block(k), false);
+      if (!direct(k) && !write)
+        functions().load_of(arrays[k].dtype)(at(k), strides[k], count, block(k));
+      if (write)
+        set_store(k, direct(k) && arrays[k].stream && reinterpret_cast<uintptr_t>(at(k)) % 64 == 0);
+    }
+    if (whole > 0) functions().run(steps_.data(), whole / strip);
+    const int64_t rest = count - whole;
+    if (rest > 0) {  // a strip of its own, which may be read and written beyond its end
+      for (size_t k = 0; k < arrays.size(); ++k) {
+        const bool write = plan_.externals[k].write;
+        if (!write && strides[k] == 0) continue;
+        float* const own = direct(k) ? block(k) : block(k) + whole;
+        if (direct(k) && !write)
+          std::memcpy(own, at(k) + whole * 4, static_cast<size_t>(rest) * sizeof(float));
+        if (write) set_store(k, false);
+        bind(k, own, false);
+      }
+      functions().run(steps_.data(), 1);
+    }
+    for (size_t k = 0; k < arrays.size(); ++k) {
+      if (!plan_.externals[k].write) continue;
+      if (!direct(k))
+        functions().store_of(arrays[k].dtype)(block(k), at(k), strides[k], count);
+      else if (rest > 0)
+        std::memcpy(at(k) + whole * 4, block(k), static_cast<size_t>(rest) * sizeof(float));
+    }
+  }
+}
+
+// Short rows: what is not contiguous is gathered, so that strips are full.
+void ChainRunner::run_flat(const Shape& sizes, std::span<const TileArray> arrays, int first_dim) {
+  const int last = sizes.size() - 1;
+  const int64_t n = sizes[last], total = sizes.numel(), strip = functions().strip;
+  // Pieces of whole rows.
+  if (total > kFlatTile) {
+    const int64_t inside = total / sizes[first_dim];
+    const int64_t step = std::max<int64_t>(1, kFlatTile / inside);
+    Shape part = sizes;
+    std::vector<TileArray> moved(arrays.begin(), arrays.end());
+    for (int64_t i = 0; i < sizes[first_dim]; i += step) {
+      part[first_dim] = std::min(step, sizes[first_dim] - i);
+      for (size_t k = 0; k < arrays.size(); ++k)
+        moved[k].data =
+            arrays[k].data + i * arrays[k].strides[first_dim] * bytes_of_element(arrays[k].dtype);
+      run(part, moved);
+    }
+    return;
+  }
+  for (size_t k = 0; k < arrays.size(); ++k) {
+    const TileArray& array = arrays[k];
+    if (plan_.externals[k].write) {
+      set_store(k, false);
+      bind(k, block(k), false);
+      continue;
+    }
+    const auto load = functions().load_of(array.dtype);
+    if (is_repeated(array.strides, sizes, first_dim)) {
+      float* const splat = splats_.get() + k * static_cast<size_t>(strip);
+      load(array.data, 0, strip, splat);
+      bind(k, splat, true);
+      continue;
+    }
+    bind(k, block(k), false);
+    if (is_linear(array.strides, sizes, first_dim))
+      load(array.data, 1, total, block(k));
+    else
+      each_row(sizes, first_dim, array.strides, [&](int64_t row, int64_t offset) {
+        load(array.data + offset * bytes_of_element(array.dtype), array.strides[last], n,
+             block(k) + row * n);
+      });
+  }
+  functions().run(steps_.data(), (total + strip - 1) / strip);
+  for (size_t k = 0; k < arrays.size(); ++k) {
+    if (!plan_.externals[k].write) continue;
+    const TileArray& array = arrays[k];
+    const auto store = functions().store_of(array.dtype);
+    if (is_linear(array.strides, sizes, first_dim))
+      store(block(k), array.data, 1, total);
+    else
+      each_row(sizes, first_dim, array.strides, [&](int64_t row, int64_t offset) {
+        store(block(k) + row * n, array.data + offset * bytes_of_element(array.dtype),
+              array.strides[last], n);
+      });
+  }
+}
+
+}  // namespace tensora::jit

@@ -1,0 +1,52 @@
+#pragma once
+
+// Internal header: running a chain on a tile.
+
+#include <memory>
+
+#include "tensora/jit/host_plan.h"
+
+namespace tensora::jit {
+
+/// A value's elements in a tile.
+struct TileArray {
+  char* data = nullptr;
+  DType dtype = DType::float32;
+  Strides strides = {};  // of the tile's dims, in elements
+  bool stream = false;   // a large result: written past the cache where it is contiguous
+};
+
+/// A chain with its memory; for one thread.
+class ChainRunner {
+ public:
+  /// `attrs` has one entry per step of the program.
+  ChainRunner(const ChainPlan& plan, std::span<const void* const> attrs);
+
+  /// Runs on a tile of `sizes`; `arrays` has one entry per external.
+  void run(const Shape& sizes, std::span<const TileArray> arrays);
+
+  static constexpr int64_t kBlock = 512;    // elements that are converted at once
+  static constexpr int64_t kFlatRow = 128;  // shorter rows are put together
+  static constexpr int64_t kFlatTile = 4096;
+
+ private:
+  struct Use {
+    size_t item;
+    int operand;
+  };
+  void run_row(std::span<const TileArray> arrays, const char* const* places, const int64_t* strides,
+               int64_t n);
+  void run_flat(const Shape& sizes, std::span<const TileArray> arrays, int first_dim);
+  void bind(size_t external, void* memory, bool repeated);
+  void set_store(size_t external, bool stream);
+  float* block(size_t external) { return blocks_.get() + external * block_floats_; }
+
+  const ChainPlan& plan_;
+  std::vector<cpu::ChainStep> steps_;
+  std::vector<std::vector<Use>> uses_;  // of each external
+  std::unique_ptr<float[]> slots_, blocks_, splats_;
+  size_t block_floats_ = 0;
+  bool streamed_ = false;
+};
+
+}  // namespace tensora::jit

@@ -1,0 +1,108 @@
+#include "tensora/jit/host_space.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tensora::jit {
+namespace {
+
+// Dims of a space with the strides of all arrays.
+struct Dims {
+  std::vector<int64_t> sizes;
+  std::vector<std::vector<int64_t>> strides;  // per dim, per array
+
+  void push(int64_t size, std::vector<int64_t> of_arrays) {
+    if (size == 1) return;
+    // The dim before it goes on where this one ends?
+    if (!sizes.empty()) {
+      bool merges = true;
+      for (size_t k = 0; k < of_arrays.size(); ++k)
+        merges &= strides.back()[k] == of_arrays[k] * size;
+      if (merges) {
+        sizes.back() *= size;
+        strides.back() = std::move(of_arrays);
+        return;
+      }
+    }
+    sizes.push_back(size);
+    strides.push_back(std::move(of_arrays));
+  }
+};
+
+}  // namespace
+
+HostSpace make_space(const TileProgram& program, const TileCall& call) {
+  const bool rows = program.kind == TileProgram::Kind::rows;
+  const int rank = call.sizes.size(), row = rows ? call.row_dims : 0;
+  std::vector<Strides> all;
+  for (const auto views : {call.inputs, call.results})
+    for (const View* view : views)
+      all.push_back(broadcast_strides(view->sizes, view->strides, call.sizes));
+  // In the order in which the first result lies in memory.
+  const Strides& leading = all[call.inputs.size()];
+  std::vector<int> order(static_cast<size_t>(rank - row));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return std::abs(leading[a]) > std::abs(leading[b]); });
+  const auto strides_of = [&](int d) {
+    std::vector<int64_t> of_arrays;
+    for (const Strides& strides : all) of_arrays.push_back(strides[d]);
+    return of_arrays;
+  };
+  Dims outer, inner;
+  for (int d : order) outer.push(call.sizes[d], strides_of(d));
+  for (int d = rank - row; d < rank; ++d) inner.push(call.sizes[d], strides_of(d));
+  HostSpace space;
+  space.rows_are_one = inner.sizes.size() <= 1;
+  const std::vector<int64_t> none(all.size(), 0);
+  if (outer.sizes.empty()) {
+    outer.sizes.push_back(1);
+    outer.strides.push_back(none);
+  }
+  if (rows && inner.sizes.empty()) {
+    inner.sizes.push_back(1);
+    inner.strides.push_back(none);
+  }
+  space.strides.resize(all.size());
+  for (const Dims* dims : {&outer, &inner})
+    for (size_t d = 0; d < dims->sizes.size(); ++d) {
+      space.sizes.push_back(dims->sizes[d]);
+      for (size_t k = 0; k < all.size(); ++k) space.strides[k].push_back(dims->strides[d][k]);
+    }
+  return space;
+}
+
+Tiling::Tiling(const Shape& sizes, int64_t wanted, bool rows) {
+  int64_t inside = 1;
+  dim = sizes.size() - 1;
+  if (rows) inside = sizes[dim--];
+  while (dim > 0 && inside * sizes[dim] <= wanted / 2) inside *= sizes[dim--];
+  per_tile = std::clamp<int64_t>(wanted / std::max<int64_t>(inside, 1), 1,
+                                 std::max<int64_t>(sizes[dim], 1));
+  // Whole cache lines where the split dim is the innermost.
+  if (per_tile >= 64) per_tile = per_tile / 64 * 64;
+  per_dim = (sizes[dim] + per_tile - 1) / per_tile;
+  count = per_dim;
+  for (int d = 0; d < dim; ++d) count *= sizes[d];
+  elements = inside * per_tile;
+}
+
+Shape Tiling::sizes_of(const Shape& sizes, int64_t tile) const {
+  Shape box = sizes;
+  for (int d = 0; d < dim; ++d) box[d] = 1;
+  const int64_t first = tile % per_dim * per_tile;
+  box[dim] = std::min(per_tile, sizes[dim] - first);
+  return box;
+}
+
+int64_t Tiling::offset_of(const Shape& sizes, const Strides& strides, int64_t tile) const {
+  int64_t offset = tile % per_dim * per_tile * strides[dim];
+  int64_t rest = tile / per_dim;
+  for (int d = dim - 1; d >= 0; --d) {
+    offset += rest % sizes[d] * strides[d];
+    rest /= sizes[d];
+  }
+  return offset;
+}
+
+}  // namespace tensora::jit

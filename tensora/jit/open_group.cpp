@@ -1,0 +1,344 @@
+#include "tensora/jit/open_group.h"
+
+#include <algorithm>
+
+namespace tensora::jit {
+namespace {
+
+using Kind = TileProgram::Step::Kind;
+
+constexpr size_t kMostInputs = 24, kMostResults = 12, kMostSteps = 64;
+// A row stays on the chip.
+constexpr int64_t kLongestRow = 8192, kLongestRowOnDevice = 4096;
+// Fewer rows than this do not occupy the device if they are long.
+constexpr int64_t kFewestRows = 32, kSmall = 32768;
+constexpr int64_t kShortRow = 256;
+constexpr size_t kManySteps = 8;
+constexpr int64_t kCachedBytes = int64_t{4} << 20;
+
+Kind step_kind(OpForm::Kind kind) {
+  switch (kind) {
+    case OpForm::Kind::cast:
+      return Kind::cast;
+    case OpForm::Kind::reduce:
+      return Kind::reduce;
+    case OpForm::Kind::row:
+      return Kind::row;
+    default:
+      return Kind::pointwise;
+  }
+}
+
+bool reduces(const OpForm& form) {
+  return form.kind == OpForm::Kind::reduce || form.kind == OpForm::Kind::row;
+}
+
+}  // namespace
+
+Shape OpenGroup::outer() const {
+  Shape sizes;
+  for (int d = 0; d < space_.size() - row_dims_; ++d) sizes.push_back(space_[d]);
+  return sizes;
+}
+
+// Which part of the space an output of these sizes covers.
+std::string OpenGroup::place_of(const Shape& sizes, Place& place) const {
+  if (sizes == space_) {
+    place = Place::element;
+    return {};
+  }
+  if (row_dims_ > 0) {
+    Shape expected = outer();
+    place = Place::row_before;
+    if (sizes == expected) return {};
+    for (int d = 0; d < row_dims_; ++d) expected.push_back(1);
+    place = Place::row;
+    if (sizes == expected) return {};
+  }
+  return concat("its shape ", sizes, " is not that of the group, ", space_);
+}
+
+// Why a row op costs more in a group than alone; empty if it does not. Measured on a CPU with
+// AVX-512: kernels of softmax and norms already pass over a row in cache, and are faster on many
+// rows at once; reductions gain as soon as the array does not stay in the second-level cache.
+std::string OpenGroup::price_of_rows(const OpForm& form, int64_t length, int64_t rows,
+                                     int64_t element, uint32_t outputs) const {
+  if (length > kLongestRow) return concat("rows of ", length, " elements do not stay on the chip");
+  if (rows < kFewestRows && rows * length > kSmall) return concat("there are only ", rows, " rows");
+  if (!device_.is_cpu()) {
+    // Measured on an H200: norms, which keep statistics, and long rows.
+    if (outputs > 1) return "its own kernel is faster on the device";
+    if (length > kLongestRowOnDevice)
+      return concat("rows of ", length, " elements take too many registers");
+    return {};
+  }
+  if (form.kind == OpForm::Kind::row) return "its own kernel is faster on the cpu";
+  if (rows * length * element < kCachedBytes) return "an array of that size stays in the cache";
+  return {};
+}
+
+// The first node decides the space; the first that works on rows decides what a row is.
+std::string OpenGroup::start(const TapeNode& node, const OpForm& form) {
+  const Shape& sizes =
+      reduces(form) ? tape_->inputs(node)[0].view.sizes : tape_->outputs(node)[0].view.sizes;
+  if (nodes_.empty()) space_ = sizes;
+  if (!reduces(form)) return {};
+  if (sizes != space_) return concat("its rows are of shape ", sizes, ", not ", space_);
+  if (row_dims_ != 0 && row_dims_ != form.row_dims)
+    return concat("it works on the last ", form.row_dims, " dims, the group on ", row_dims_);
+  int64_t length = 1;
+  for (int d = 0; d < form.row_dims; ++d) length *= sizes[sizes.size() - 1 - d];
+  const int64_t rows = length == 0 ? 0 : sizes.numel() / length;
+  const auto element = static_cast<int64_t>(element_size(tape_->inputs(node)[0].view.dtype));
+  if (length == 0) return "its rows are empty";
+  if (fuse_ != Fuse::everything)
+    if (std::string reason = price_of_rows(form, length, rows, element, node.outputs);
+        !reason.empty())
+      return reason;
+  row_dims_ = form.row_dims;
+  return {};
+}
+
+std::optional<ElementMap> OpenGroup::map_of(const Operand& operand, Place place) const {
+  const View& view = operand.view;
+  ElementMap map{operand.memory, operand.offset_bytes, view.dtype, {}};
+  const Shape target = place == Place::row_before ? outer() : space_;
+  if (!can_broadcast_to(view.sizes, target)) return {};
+  map.strides = broadcast_strides(view.sizes, view.strides, target);
+  while (map.strides.size() < space_.size()) map.strides.push_back(0);
+  const int rows_end = space_.size() - row_dims_;
+  for (int d = 0; d < space_.size(); ++d) {
+    if (space_[d] == 1) map.strides[d] = 0;
+    // One element per row: the op itself has no more.
+    if (place != Place::element && d >= rows_end && map.strides[d] != 0) return {};
+  }
+  return map;
+}
+
+const OpenGroup::Step* OpenGroup::definition(int memory) const {
+  for (auto step = steps_.rbegin(); step != steps_.rend(); ++step)
+    if (step->map.memory == memory) return &*step;
+  return nullptr;
+}
+
+bool OpenGroup::writes(int memory) const { return definition(memory) != nullptr; }
+
+bool OpenGroup::reads(int memory) const {
+  return std::any_of(inputs_.begin(), inputs_.end(),
+                     [&](const Input& input) { return input.map.memory == memory; });
+}
+
+// Finds the value that an operand is, or makes it an input.
+std::string OpenGroup::read(uint32_t index, Place place, const TapeNode& node,
+                            std::optional<Ref>& ref) {
+  const Operand& operand = tape_->operand(index);
+  if (operand.memory < 0) return {};
+  if (!contains(kRealDTypes, operand.view.dtype))
+    return concat("an operand is ", operand.view.dtype);
+  const std::optional<ElementMap> map = map_of(operand, place);
+  if (!map) return concat("an operand of shape ", operand.view.sizes, " does not fit the group's");
+  if (const Step* step = definition(operand.memory)) {
+    if (!(step->map == *map)) return "it reads a result of the group in another order";
+    ref = Ref{true, static_cast<int>(step - steps_.data())};
+    return {};
+  }
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (!(inputs_[i].map == *map)) continue;
+    ref = Ref{false, static_cast<int>(i)};
+    return {};
+  }
+  if (inputs_.size() == kMostInputs) return "the group has too many inputs";
+  bool per_row = row_dims_ > 0;
+  for (int d = space_.size() - row_dims_; d < space_.size(); ++d) per_row &= map->strides[d] == 0;
+  const bool host = operand.view.device.is_cpu() && !node.device.is_cpu();
+  if (host && operand.view.numel != 1) return "an operand is on the cpu";
+  ref = Ref{false, static_cast<int>(inputs_.size())};
+  inputs_.push_back(
+      {index, *map, {operand.view.dtype, per_row ? Extent::row : Extent::element, host}});
+  return {};
+}
+
+// Whether an output can be written by this group, and where its elements lie.
+std::string OpenGroup::write(uint32_t index, Place place, ElementMap& map) const {
+  const Operand& operand = tape_->operand(index);
+  if (!contains(kRealDTypes, operand.view.dtype)) return concat("a result is ", operand.view.dtype);
+  const std::optional<ElementMap> found = map_of(operand, place);
+  if (!found) return "a result does not fit the group's shape";
+  map = *found;
+  for (int d = 0; d < space_.size(); ++d) {
+    const bool in_row = d >= space_.size() - row_dims_ && place != Place::element;
+    if (map.strides[d] == 0 && space_[d] != 1 && !in_row) return "a result is broadcast";
+  }
+  const Step* earlier = definition(map.memory);
+  if (earlier && !(earlier->map == map)) return "it overwrites another part of a result";
+  for (const Input& input : inputs_)
+    if (input.map.memory == map.memory && !(input.map == map))
+      return "it overwrites what the group reads in another order";
+  return {};
+}
+
+// A kernel stores a result as soon as it is computed. A result that overwrites an input must
+// therefore depend on everything else that uses the input.
+bool OpenGroup::overwrites_too_early(const Step& made) const {
+  std::vector<bool> before(steps_.size(), false);
+  const auto mark = [&](const Step& step) {
+    for (const std::optional<Ref>& ref : step.operands)
+      if (ref && ref->is_step) before[static_cast<size_t>(ref->number)] = true;
+  };
+  mark(made);
+  for (size_t i = steps_.size(); i-- > 0;)
+    if (before[i]) mark(steps_[i]);
+  for (size_t i = 0; i < steps_.size(); ++i)
+    for (const std::optional<Ref>& ref : steps_[i].operands)
+      if (ref && !ref->is_step && !before[i] &&
+          inputs_[static_cast<size_t>(ref->number)].map.memory == made.map.memory)
+        return true;
+  return false;
+}
+
+std::string OpenGroup::add_steps(uint32_t index, const OpForm& form) {
+  const TapeNode& node = tape_->nodes()[index];
+  Place place = Place::element;
+  if (!reduces(form))
+    if (std::string reason = place_of(tape_->outputs(node)[0].view.sizes, place); !reason.empty())
+      return reason;
+  Step step{.step = {.kind = step_kind(form.kind), .op = node.op}, .operands = {}, .map = {}};
+  step.step.compute_dtype = node.compute_dtype;
+  step.operands.resize(node.inputs);
+  for (uint32_t i = 0; i < node.inputs; ++i)
+    if (std::string reason = read(node.first + i, place, node, step.operands[i]); !reason.empty())
+      return reason;
+  if (form.kind == OpForm::Kind::pointwise)
+    step.node = static_cast<int>(index);
+  else
+    step.step.attrs = AttrsCopy(*node.op, node.attrs.get());
+  const auto main = static_cast<int>(steps_.size());
+  for (uint32_t i = 0; i < node.outputs; ++i) {
+    const uint32_t operand = node.first + node.inputs + i;
+    const Operand& output = tape_->operand(operand);
+    if (reduces(form))
+      if (std::string reason = place_of(output.view.sizes, place); !reason.empty()) return reason;
+    if (form.kind == OpForm::Kind::reduce && place == Place::element && row_dims_ > 0 &&
+        output.view.numel != 1)
+      return "its rows have one element";
+    if (form.kind == OpForm::Kind::reduce && place == Place::element) place = Place::row;
+    Step made = step;
+    if (std::string reason = write(operand, place, made.map); !reason.empty()) return reason;
+    if (i > 0) {
+      made.step = {.kind = Kind::part, .part = static_cast<int>(i)};
+      made.operands = {Ref{true, main}};
+      made.node = -1;
+    }
+    if (overwrites_too_early(made)) return "it overwrites what the group still reads";
+    made.operand = operand;
+    made.step.dtype = output.view.dtype;
+    made.step.extent = place == Place::element ? Extent::element : Extent::row;
+    steps_.push_back(std::move(made));
+  }
+  if (steps_.size() > kMostSteps) return "the group has too many ops";
+  return {};
+}
+
+std::string OpenGroup::add(uint32_t node, const OpForm& form) {
+  const size_t inputs = inputs_.size(), steps = steps_.size();
+  const int row_dims = row_dims_;
+  std::string reason = start(tape_->nodes()[node], form);
+  if (reason.empty()) reason = add_steps(node, form);
+  if (reason.empty()) {
+    nodes_.push_back(node);
+    return {};
+  }
+  inputs_.erase(inputs_.begin() + static_cast<std::ptrdiff_t>(inputs), inputs_.end());
+  steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(steps), steps_.end());
+  row_dims_ = row_dims;
+  return reason;
+}
+
+bool OpenGroup::can_take(const OpenGroup& other) const {
+  if (space_ != other.space_ || device_ != other.device_) return false;
+  if (row_dims_ != 0 && other.row_dims_ != 0 && row_dims_ != other.row_dims_) return false;
+  return inputs_.size() + other.inputs_.size() <= kMostInputs &&
+         steps_.size() + other.steps_.size() <= kMostSteps;
+}
+
+void OpenGroup::take(const OpenGroup& other) {
+  std::vector<int> numbers;
+  for (const Input& input : other.inputs_) {
+    const auto same = std::find_if(inputs_.begin(), inputs_.end(),
+                                   [&](const Input& mine) { return mine.map == input.map; });
+    numbers.push_back(static_cast<int>(same - inputs_.begin()));
+    if (same == inputs_.end()) inputs_.push_back(input);
+  }
+  const auto first = static_cast<int>(steps_.size());
+  for (Step step : other.steps_) {
+    for (std::optional<Ref>& ref : step.operands)
+      if (ref)
+        ref->number =
+            ref->is_step ? first + ref->number : numbers[static_cast<size_t>(ref->number)];
+    steps_.push_back(std::move(step));
+  }
+  nodes_.insert(nodes_.end(), other.nodes_.begin(), other.nodes_.end());
+  std::sort(nodes_.begin(), nodes_.end());
+  row_dims_ = std::max(row_dims_, other.row_dims_);
+}
+
+// The CPU's engine starts anew at every row of an array that is not one long run of elements. Where
+// rows are short and the array is in cache, ops one by one are faster (measured with AVX-512).
+std::string OpenGroup::loses() const {
+  if (fuse_ == Fuse::everything || !device_.is_cpu() || space_.empty()) return {};
+  const int64_t row = space_[space_.size() - 1];
+  if (row >= kShortRow || space_.numel() * 4 >= kCachedBytes) return {};
+  if (steps_.size() >= kManySteps && space_.numel() >= kSmall) return {};
+  const Strides dense = contiguous_strides(space_);
+  const auto is_run = [&](const ElementMap& map) {
+    bool single = true, whole = true;
+    for (int d = 0; d < space_.size(); ++d) {
+      single &= map.strides[d] == 0;
+      whole &= space_[d] == 1 || map.strides[d] == dense[d];
+    }
+    return single || whole;
+  };
+  bool runs = true;
+  for (const Input& input : inputs_) runs &= is_run(input.map);
+  for (const Step& step : steps_) runs &= is_run(step.map);
+  return runs ? "" : concat("rows of ", row, " elements in cache are faster op by op");
+}
+
+PlannedOperand OpenGroup::planned(uint32_t operand, const ElementMap& map) const {
+  PlannedOperand result{operand, space_, map.strides};
+  for (int d = 0; d < space_.size(); ++d)
+    if (map.strides[d] == 0) result.sizes[d] = 1;
+  return result;
+}
+
+PlannedKernel OpenGroup::finish(const std::vector<bool>& is_stored) const {
+  TileProgram program;
+  program.kind = row_dims_ > 0 ? TileProgram::Kind::rows : TileProgram::Kind::walk;
+  std::vector<PlannedOperand> inputs, results;
+  std::vector<int> attrs;
+  for (const Input& input : inputs_) {
+    program.add(input.form);
+    inputs.push_back(planned(input.operand, input.map));
+  }
+  for (const Step& step : steps_) {
+    TileProgram::Step made = step.step;
+    for (const std::optional<Ref>& ref : step.operands)
+      made.operands.push_back(!ref ? -1 : ref->number + (ref->is_step ? program.input_count() : 0));
+    if (step.node >= 0)
+      made.attrs = AttrsCopy(*made.op, tape_->nodes()[static_cast<size_t>(step.node)].attrs.get());
+    attrs.push_back(step.node);
+    program.add(std::move(made));
+  }
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const int memory = steps_[i].map.memory;
+    // What is overwritten within the group is never stored.
+    if (!is_stored[static_cast<size_t>(memory)] || definition(memory) != &steps_[i]) continue;
+    program.results.push_back(program.input_count() + static_cast<int>(i));
+    results.push_back(planned(steps_[i].operand, steps_[i].map));
+  }
+  check(results.size() <= kMostResults, "jit: the group has too many results");
+  return {prepare(program, device_), space_,          row_dims_, std::move(inputs),
+          std::move(results),        std::move(attrs)};
+}
+
+}  // namespace tensora::jit

@@ -1,0 +1,361 @@
+#include "tensora/jit/plan.h"
+
+#include <algorithm>
+#include <atomic>
+#include <limits>
+
+#include "tensora/base/settings.h"
+
+// Note [Groups]
+// The nodes of a tape are visited in program order, and several groups are open at a time. A node
+// joins the group that makes one of its operands, or else one that reads the same memory, if their
+// index spaces agree; groups that meet in a node become one. A group runs where it is closed, that
+// is, later than its first nodes were called. Therefore it is closed before a node outside it
+//   - reads what the group writes,
+//   - writes what the group reads or writes.
+// So no open group depends on another one, every group may be extended at any time, and the order
+// in which groups are closed respects all dependencies. Results that only the group itself reads
+// are never stored. A group never computes anything twice, so joining one saves memory traffic and
+// launches and costs registers alone; the number of steps and inputs is limited for their sake.
+
+namespace tensora::jit {
+namespace {
+
+// Groups stay open over this many nodes: the longer, the longer their operands stay in memory.
+constexpr uint32_t kReach = 64;
+
+// TENSORA_JIT_FUEL=n: only the first n groups of the process are fused, to find the one that
+// changes a result.
+bool has_fuel() {
+  static std::atomic<int64_t> fuel{
+      number_setting("TENSORA_JIT_FUEL", 0, std::numeric_limits<int64_t>::max(), -1)};
+  if (fuel.load(std::memory_order_relaxed) < 0) return true;
+  return fuel.fetch_sub(1, std::memory_order_relaxed) > 0;
+}
+
+class Planner {
+ public:
+  Planner(const Tape& tape, Fuse fuse)
+      : tape_(tape),
+        fuse_(fuse),
+        writers_(tape.memories().size(), kNone),
+        readers_(tape.memories().size()) {
+    count_readers();
+  }
+
+  Plan run() {
+    for (uint32_t node = 0; node < tape_.size(); ++node) {
+      close_distant(node);
+      add(node);
+    }
+    for (size_t g = 0; g < groups_.size(); ++g) close(static_cast<int>(g));
+    note_releases();
+    return std::move(plan_);
+  }
+
+ private:
+  static constexpr int kNone = -1;
+
+  // How many reads of each memory there are, to see which results leave their group.
+  void count_readers() {
+    reads_.assign(tape_.memories().size(), 0);
+    for (const TapeNode& node : tape_.nodes())
+      for (const Operand& operand : tape_.inputs(node))
+        if (operand.memory >= 0) ++reads_[static_cast<size_t>(operand.memory)];
+  }
+
+  OpForm form_of_node(const TapeNode& node) const {
+    if (node.outputs == 0 || node.inputs == 0) return {};
+    const Operand& first = tape_.inputs(node)[0];
+    if (first.memory < 0) return {};
+    const OpForm form = form_of(*node.op, node.attrs.get(), first.view.sizes);
+    if (form.kind == OpForm::Kind::pointwise && node.outputs != 1) return {};
+    for (const Operand& output : tape_.outputs(node))
+      if (output.view.numel == 0) return {};
+    return form;
+  }
+
+  void add(uint32_t index) {
+    const TapeNode& node = tape_.nodes()[index];
+    const OpForm form = form_of_node(node);
+    if (form.kind == OpForm::Kind::none) return run_alone(index);
+    int target = joined(index);
+    if (target == kNone) target = sibling(index);
+    for (const Operand& output : tape_.outputs(node)) close_users(output.memory, target);
+    if (target != kNone) {
+      const std::string reason = groups_[static_cast<size_t>(target)].add(index, form);
+      if (reason.empty()) return note_memories(index, target);
+      plan_.refusals.push_back({index, reason});
+      close_conflicting(index, target);
+    }
+    OpenGroup group(tape_, node.device, fuse_);
+    if (const std::string reason = group.add(index, form); !reason.empty()) {
+      plan_.refusals.push_back({index, reason});
+      return run_alone(index);
+    }
+    groups_.push_back(std::move(group));
+    open_.push_back(true);
+    note_memories(index, static_cast<int>(groups_.size()) - 1);
+  }
+
+  // The group that makes an operand; if several do, they become one where that is possible.
+  int joined(uint32_t index) {
+    int target = kNone;
+    for (const Operand& operand : tape_.inputs(tape_.nodes()[index])) {
+      if (operand.memory < 0) continue;
+      const int group = writers_[static_cast<size_t>(operand.memory)];
+      if (group == kNone || group == target) continue;
+      if (target == kNone)
+        target = group;
+      else if (groups_[static_cast<size_t>(target)].can_take(groups_[static_cast<size_t>(group)]))
+        merge(target, group);
+      else
+        close(group);
+    }
+    return target;
+  }
+
+  // An open group of the same space that reads one of the node's operands.
+  int sibling(uint32_t index) const {
+    const TapeNode& node = tape_.nodes()[index];
+    const Shape& sizes = tape_.outputs(node)[0].view.sizes;
+    for (const Operand& operand : tape_.inputs(node)) {
+      if (operand.memory < 0 || operand.view.sizes != sizes) continue;
+      for (int group : readers_[static_cast<size_t>(operand.memory)])
+        if (open_[static_cast<size_t>(group)] &&
+            groups_[static_cast<size_t>(group)].space() == sizes)
+          return group;
+    }
+    return kNone;
+  }
+
+  void merge(int target, int group) {
+    groups_[static_cast<size_t>(target)].take(groups_[static_cast<size_t>(group)]);
+    open_[static_cast<size_t>(group)] = false;
+    for (int& writer : writers_)
+      if (writer == group) writer = target;
+    for (std::vector<int>& readers : readers_)
+      if (std::find(readers.begin(), readers.end(), group) != readers.end())
+        readers.push_back(target);
+  }
+
+  void note_memories(uint32_t index, int group) {
+    const TapeNode& node = tape_.nodes()[index];
+    for (const Operand& operand : tape_.inputs(node))
+      if (operand.memory >= 0) readers_[static_cast<size_t>(operand.memory)].push_back(group);
+    for (const Operand& output : tape_.outputs(node))
+      writers_[static_cast<size_t>(output.memory)] = group;
+  }
+
+  // Closes the groups, except one, that read or write a memory.
+  void close_users(int memory, int except) {
+    const auto index = static_cast<size_t>(memory);
+    const int writer = writers_[index];
+    if (writer != kNone && writer != except) close(writer);
+    const std::vector<int> readers = readers_[index];
+    for (int group : readers)
+      if (group != except) close(group);
+  }
+
+  // The node does not join `group`: where it depends on the group, that has to run before.
+  void close_conflicting(uint32_t index, int group) {
+    const TapeNode& node = tape_.nodes()[index];
+    const OpenGroup& open = groups_[static_cast<size_t>(group)];
+    bool conflicts = false;
+    for (const Operand& operand : tape_.inputs(node))
+      conflicts |= operand.memory >= 0 && open.writes(operand.memory);
+    for (const Operand& output : tape_.outputs(node))
+      conflicts |= open.writes(output.memory) || open.reads(output.memory);
+    if (conflicts) close(group);
+  }
+
+  void run_alone(uint32_t index) {
+    const TapeNode& node = tape_.nodes()[index];
+    for (const Operand& operand : tape_.inputs(node))
+      if (operand.memory >= 0 && writers_[static_cast<size_t>(operand.memory)] != kNone)
+        close(writers_[static_cast<size_t>(operand.memory)]);
+    for (const Operand& output : tape_.outputs(node)) close_users(output.memory, kNone);
+    emit({{index}, {}, {}});
+  }
+
+  void close_distant(uint32_t index) {
+    while (first_open_ < groups_.size() && !open_[first_open_]) ++first_open_;
+    for (size_t g = first_open_; g < groups_.size(); ++g)
+      if (open_[g] && groups_[g].nodes().back() + kReach < index) close(static_cast<int>(g));
+  }
+
+  // A memory is stored if anybody outside the group may read it.
+  std::vector<bool> stored(const OpenGroup& group) const {
+    std::vector<int> inside(reads_.size(), 0);
+    for (uint32_t node : group.nodes())
+      for (const Operand& operand : tape_.inputs(tape_.nodes()[node]))
+        if (operand.memory >= 0) ++inside[static_cast<size_t>(operand.memory)];
+    std::vector<bool> result(reads_.size(), true);
+    for (uint32_t node : group.nodes())
+      for (const Operand& output : tape_.outputs(tape_.nodes()[node])) {
+        const auto memory = static_cast<size_t>(output.memory);
+        result[memory] = !tape_.is_dead(output.memory) || inside[memory] != reads_[memory];
+      }
+    return result;
+  }
+
+  bool writes_any(const OpenGroup& group, const std::vector<bool>& is_stored) const {
+    for (uint32_t node : group.nodes())
+      for (const Operand& output : tape_.outputs(tape_.nodes()[node]))
+        if (is_stored[static_cast<size_t>(output.memory)]) return true;
+    return false;
+  }
+
+  void close(int number) {
+    const auto index = static_cast<size_t>(number);
+    if (!open_[index]) return;
+    open_[index] = false;
+    const OpenGroup& group = groups_[index];
+    for (uint32_t node : group.nodes())
+      for (const Operand& output : tape_.outputs(tape_.nodes()[node]))
+        if (writers_[static_cast<size_t>(output.memory)] == number)
+          writers_[static_cast<size_t>(output.memory)] = kNone;
+    const std::vector<bool> is_stored = stored(group);
+    if (!writes_any(group, is_stored)) return;  // nobody will see what it computes
+    const std::string loss = group.nodes().size() > 1 ? group.loses() : "";
+    if (!loss.empty()) plan_.refusals.push_back({group.nodes().front(), loss});
+    if (group.nodes().size() > 1 && loss.empty() && has_fuel()) {
+      try {
+        emit({group.nodes(), group.finish(is_stored), {}});
+        return;
+      } catch (const Error& error) {
+        plan_.failures.emplace_back(error.what());
+      }
+    }
+    for (uint32_t node : group.nodes()) emit({{node}, {}, {}});
+  }
+
+  int64_t bytes_of_node(const TapeNode& node) const {
+    int64_t bytes = 0;
+    for (const Operand& operand : tape_.inputs(node))
+      if (operand.memory >= 0) bytes += static_cast<int64_t>(operand.view.bytes());
+    for (const Operand& output : tape_.outputs(node))
+      bytes += static_cast<int64_t>(output.view.bytes());
+    return bytes;
+  }
+
+  void emit(Launch launch) {
+    int64_t eager = 0, now = 0;
+    for (uint32_t node : launch.nodes) eager += bytes_of_node(tape_.nodes()[node]);
+    if (launch.kernel) {
+      for (const auto* operands : {&launch.kernel->inputs, &launch.kernel->results})
+        for (const PlannedOperand& operand : *operands)
+          now += bytes_of(tape_.operand(operand.operand).view.dtype, operand.sizes.numel());
+    } else {
+      now = eager;
+    }
+    plan_.eager_bytes += eager;
+    plan_.bytes += now;
+    plan_.launches.push_back(std::move(launch));
+  }
+
+  void note_releases() {
+    std::vector<bool> seen(tape_.memories().size(), false);
+    for (auto launch = plan_.launches.rbegin(); launch != plan_.launches.rend(); ++launch)
+      for (uint32_t index : launch->nodes) {
+        const TapeNode& node = tape_.nodes()[index];
+        for (uint32_t i = 0; i < node.inputs + node.outputs; ++i) {
+          const int memory = tape_.operand(node.first + i).memory;
+          if (memory < 0 || seen[static_cast<size_t>(memory)]) continue;
+          seen[static_cast<size_t>(memory)] = true;
+          launch->releases.push_back(memory);
+        }
+      }
+  }
+
+  friend Plan make_plain_plan_of(Planner planner);
+
+  const Tape& tape_;
+  const Fuse fuse_;
+  std::vector<int> writers_;               // per memory the open group that writes it
+  std::vector<std::vector<int>> readers_;  // and the groups, open or not, that read it
+  std::vector<int> reads_;
+  std::vector<OpenGroup> groups_;
+  std::vector<bool> open_;
+  size_t first_open_ = 0;
+  Plan plan_;
+};
+
+Plan make_plain_plan_of(Planner planner) {
+  for (uint32_t node = 0; node < planner.tape_.size(); ++node) planner.emit({{node}, {}, {}});
+  planner.note_releases();
+  return std::move(planner.plan_);
+}
+
+void launch(Tape& tape, const PlannedKernel& kernel) {
+  SmallVector<View, 8> views;
+  views.reserve(kernel.inputs.size() + kernel.results.size());
+  SmallVector<const View*, 16> pointers;
+  for (const auto* operands : {&kernel.inputs, &kernel.results})
+    for (const PlannedOperand& operand : *operands) {
+      View& view = views.emplace_back(tape.placed(operand.operand));
+      view.sizes = operand.sizes;
+      view.strides = operand.strides;
+      view.update();
+      pointers.push_back(&view);
+    }
+  SmallVector<const void*, 16> attrs;
+  for (int node : kernel.attrs)
+    attrs.push_back(node < 0 ? nullptr : tape.nodes()[static_cast<size_t>(node)].attrs.get());
+  kernel.tile.launch({.sizes = kernel.sizes,
+                      .row_dims = kernel.row_dims,
+                      .inputs = {pointers.data(), kernel.inputs.size()},
+                      .results = {pointers.data() + kernel.inputs.size(), kernel.results.size()},
+                      .attrs = {attrs.data(), attrs.size()}});
+}
+
+// Launch number `failed` has thrown. The program called some nodes before the one that failed, in
+// groups that are to run later: they run now, as they would have without groups.
+void run_what_came_before(Tape& tape, const Plan& plan, size_t failed) {
+  std::vector<uint32_t> missing;
+  for (size_t i = failed + 1; i < plan.launches.size(); ++i)
+    for (uint32_t node : plan.launches[i].nodes)
+      if (node < plan.launches[failed].nodes.front()) missing.push_back(node);
+  std::sort(missing.begin(), missing.end());
+  for (uint32_t node : missing) tape.run(node);
+}
+
+}  // namespace
+
+Plan make_plan(const Tape& tape, Fuse fuse) { return Planner(tape, fuse).run(); }
+
+Plan make_plain_plan(const Tape& tape) { return make_plain_plan_of(Planner(tape, Fuse::nothing)); }
+
+void run(Tape& tape, const Plan& plan) {
+  size_t done = 0;
+  try {
+    for (const Launch& step : plan.launches) {
+      if (step.kernel)
+        launch(tape, *step.kernel);
+      else
+        tape.run(step.nodes[0]);
+      for (int memory : step.releases) tape.release(memory);
+      ++done;
+    }
+  } catch (...) {
+    run_what_came_before(tape, plan, done);
+    throw;
+  }
+}
+
+std::string to_string(const Plan& plan, const Tape& tape) {
+  std::string text;
+  const auto name = [&](uint32_t node) { return tape.nodes()[node].op->name; };
+  for (const Launch& step : plan.launches) {
+    text += step.kernel ? (step.kernel->row_dims > 0 ? "rows" : "walk") : "op  ";
+    if (step.kernel) text += concat(" ", step.kernel->sizes);
+    for (uint32_t node : step.nodes) text += concat(" ", name(node));
+    text += "\n";
+  }
+  for (const Refusal& refusal : plan.refusals)
+    text += concat("not fused: ", name(refusal.node), ": ", refusal.reason, "\n");
+  for (const std::string& failure : plan.failures) text += concat("not fused: ", failure, "\n");
+  return text;
+}
+
+}  // namespace tensora::jit

@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <list>
+#include <mutex>
+#include <unordered_map>
+
+#include "tensora/base/settings.h"
+#include "tensora/jit/plan.h"
+#include "tensora/jit/stats.h"
+
+namespace tensora::jit {
+namespace {
+
+using Key = std::vector<uint64_t>;
+
+constexpr size_t kMostPlans = 512;
+
+// Everything that a plan depends on: ops, layouts, which operands share a storage, which storages
+// nobody else holds. Numbers, addresses and random streams are not part of it; they are taken from
+// the tape that runs.
+Key key_of(const Tape& tape, Fuse fuse) {
+  Key key;
+  key.reserve(tape.size() * 32);
+  key.push_back(static_cast<uint64_t>(fuse));
+  for (const TapeNode& node : tape.nodes()) {
+    key.push_back(reinterpret_cast<uintptr_t>(node.op));
+    key.push_back(uint64_t{node.inputs} << 32 | node.outputs);
+    key.push_back(static_cast<uint64_t>(node.device.type) << 32 |
+                  static_cast<uint64_t>(static_cast<uint32_t>(node.device.index)) << 8 |
+                  static_cast<uint64_t>(node.compute_dtype));
+    for (uint32_t i = 0; i < node.inputs + node.outputs; ++i) {
+      const Operand& operand = tape.operand(node.first + i);
+      key.push_back(static_cast<uint64_t>(operand.memory));
+      if (operand.memory < 0) continue;
+      const View& view = operand.view;
+      key.push_back(static_cast<uint64_t>(operand.offset_bytes));
+      key.push_back(static_cast<uint64_t>(view.dim()) << 32 |
+                    static_cast<uint64_t>(view.dtype) << 1 | view.device.is_cpu());
+      for (int64_t size : view.sizes) key.push_back(static_cast<uint64_t>(size));
+      for (int64_t stride : view.strides) key.push_back(static_cast<uint64_t>(stride));
+    }
+    // Reductions and row ops have their dims among the attributes; those of pointwise ops are
+    // parameters of the kernel, and other ops run by themselves.
+    if (node.op->pointwise || node.op->random || node.inputs == 0) continue;
+    const OpForm form =
+        tape.operand(node.first).memory < 0
+            ? OpForm{}
+            : form_of(*node.op, node.attrs.get(), tape.operand(node.first).view.sizes);
+    key.push_back(static_cast<uint64_t>(form.kind));
+    if (form.kind == OpForm::Kind::none) continue;
+    for (uint64_t word : node.op->attr_words(node.attrs.get())) key.push_back(word);
+  }
+  for (size_t m = 0; m < tape.memories().size(); ++m)
+    key.push_back(tape.is_dead(static_cast<int>(m)));
+  return key;
+}
+
+// Two storages over one memory: the plan would not see that they depend on each other.
+bool storages_overlap(const Tape& tape) {
+  std::vector<std::pair<uintptr_t, uintptr_t>> ranges;
+  for (const Memory& memory : tape.memories()) {
+    const auto first = reinterpret_cast<uintptr_t>(memory.storage->data());
+    if (first != 0 && memory.storage->bytes() != 0)
+      ranges.emplace_back(first, first + memory.storage->bytes());
+  }
+  std::sort(ranges.begin(), ranges.end());
+  for (size_t i = 1; i < ranges.size(); ++i)
+    if (ranges[i].first < ranges[i - 1].second) return true;
+  return false;
+}
+
+struct Hash {
+  size_t operator()(const Key* key) const {
+    uint64_t hash = key->size();
+    for (uint64_t word : *key) hash = (hash ^ word) * 0x9E37'79B9'7F4A'7C15 + (hash >> 29);
+    return hash;
+  }
+};
+struct Equal {
+  bool operator()(const Key* a, const Key* b) const { return *a == *b; }
+};
+
+/// The plans of this process, the least recently used of which are dropped.
+class Plans {
+ public:
+  static Plans& instance() {
+    static Plans plans;
+    return plans;
+  }
+  std::shared_ptr<const Plan> find(const Key& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = index_.find(&key);
+    if (found == index_.end()) return nullptr;
+    entries_.splice(entries_.begin(), entries_, found->second);
+    return entries_.front().plan;
+  }
+  void add(Key key, std::shared_ptr<const Plan> plan) {
+    const std::lock_guard lock(mutex_);
+    if (index_.contains(&key)) return;
+    entries_.push_front({std::move(key), std::move(plan)});
+    index_[&entries_.front().key] = entries_.begin();
+    if (entries_.size() <= kMostPlans) return;
+    index_.erase(&entries_.back().key);
+    entries_.pop_back();
+  }
+
+ private:
+  struct Entry {
+    Key key;
+    std::shared_ptr<const Plan> plan;
+  };
+  std::mutex mutex_;
+  std::list<Entry> entries_;
+  std::unordered_map<const Key*, std::list<Entry>::iterator, Hash, Equal> index_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Plan> find_plan(const Tape& tape, Fuse fuse, bool& planned) {
+  if (tape.size() == 1 || storages_overlap(tape))
+    return std::make_shared<const Plan>(make_plain_plan(tape));
+  Key key = key_of(tape, fuse);
+  if (auto plan = Plans::instance().find(key)) {
+    count_plan_use(*plan, true);
+    return plan;
+  }
+  planned = true;
+  auto plan = std::make_shared<const Plan>(make_plan(tape, fuse));
+  count_plan_use(*plan, false);
+  Plans::instance().add(std::move(key), plan);
+  return plan;
+}
+
+}  // namespace tensora::jit

@@ -1,0 +1,86 @@
+#include "tensora/jit/recorder.h"
+
+#include "tensora/core/determinism.h"
+#include "tensora/jit/plan.h"
+
+namespace tensora::jit {
+namespace {
+
+// A loop of many steps inside one scope must not keep every tensor that it used.
+constexpr size_t kMostNodes = 16384;
+
+/// Runs kernels directly, with the setting under which they were called.
+class Running {
+ public:
+  explicit Running(Tape& tape, bool deterministic) : tape_(tape), setting_(deterministic) {
+    thread_state.deferral = nullptr;
+  }
+  ~Running() {
+    thread_state.deferral = deferral_;
+    tape_.clear();
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  Tape& tape_;
+  Deferral* const deferral_ = thread_state.deferral;
+  const OverrideScope<&Modes::deterministic> setting_;
+};
+
+}  // namespace
+
+void Recorder::begin(const JitOptions& options, Report* report) {
+  options_ = options;
+  report_ = report;
+}
+
+void Recorder::defer(const DeferredKernel& kernel) {
+  const bool deterministic = is_deterministic();
+  if (deterministic != deterministic_) flush_for("a change of set_deterministic");
+  if (tape_.size() >= kMostNodes) flush_for("the length of the tape");
+  deterministic_ = deterministic;
+  tape_.add(kernel);
+}
+
+void Recorder::settle(const Storage& storage) {
+  if (!tape_.empty() && tape_.uses_memory_of(storage))
+    flush_for("the host reads or writes a tensor");
+}
+
+void Recorder::note_piece(const Plan& plan, bool planned, std::string_view reason) {
+  const std::lock_guard lock(report_->mutex);
+  ++report_->pieces;
+  report_->plans += planned ? 1 : 0;
+  report_->ops += running_.size();
+  report_->launches += plan.launches.size();
+  if (report_->describes)
+    report_->description +=
+        concat(to_string(plan, running_), "piece ", report_->pieces, ": ", running_.size(),
+               " ops in ", plan.launches.size(), " kernels; ended by ", reason, "\n");
+}
+
+void Recorder::flush_for(std::string_view reason) {
+  if (tape_.empty()) return;
+  std::swap(tape_, running_);
+  const Running scope(running_, deterministic_);
+  bool planned = false;
+  const std::shared_ptr<const Plan> plan =
+      options_.fuse == Fuse::nothing ? std::make_shared<const Plan>(make_plain_plan(running_))
+                                     : find_plan(running_, options_.fuse, planned);
+  if (report_) note_piece(*plan, planned, reason);
+  run(running_, *plan);
+  check(!options_.strict || plan->failures.empty(), "jit: ", options_.name,
+        options_.name.empty() ? "" : ": ",
+        "a group of ops could not be compiled, and ran op by op: ",
+        plan->failures.empty() ? "" : plan->failures.front());
+}
+
+std::string summary(const std::string& name, Report& report) {
+  const std::lock_guard lock(report.mutex);
+  return concat(name.empty() ? "" : concat(name, ": "), report.ops, " ops in ", report.launches,
+                " kernels, ", report.pieces, report.pieces == 1 ? " piece, " : " pieces, ",
+                report.plans, " planned anew\n");
+}
+
+}  // namespace tensora::jit

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace tensora::jit {
+
+struct Plan;
+
+/// What lazy scopes and compiled functions of this process did so far.
+struct Stats {
+  uint64_t tapes = 0;                   // that ran
+  uint64_t plans = 0;                   // that were made for them; all other tapes found theirs
+  uint64_t ops = 0;                     // on the tapes
+  uint64_t launches = 0;                // of kernels that they took
+  uint64_t fused_ops = 0;               // of the ops, those that shared a kernel with others
+  uint64_t failures = 0;                // groups for which there was no kernel: they ran op by op
+  uint64_t refusals = 0;                // ops that did not join the group that made their operand
+  uint64_t bytes = 0, eager_bytes = 0;  // that the kernels read and wrote, and would have without
+};
+Stats stats();
+void reset_stats();
+
+/// Internal.
+void count_plan_use(const Plan& plan, bool found);
+
+}  // namespace tensora::jit

@@ -1,0 +1,199 @@
+// compile(): a function's body runs at every call, and its kernels are fused.
+#include "tensora/jit/compile.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tensora/jit/stats.h"
+#include "tensora/tensora.h"
+
+namespace tensora::test {
+namespace {
+
+std::vector<float> values(const Tensor& tensor) { return to_vector<float>(tensor); }
+
+/// How many kernels a call takes.
+template <class Function>
+uint64_t launches(const Function& function) {
+  const uint64_t before = jit::stats().launches;
+  function();
+  return jit::stats().launches - before;
+}
+
+TEST(Compile, TheBodyActsAtEveryCall) {
+  Tensor scale = ones({4});
+  int calls = 0;
+  bool negative = false;
+  const auto f = compile([&](const Tensor& x) {
+    ++calls;
+    const Tensor y = x * scale + calls;
+    return negative ? -y : y;
+  });
+  const Tensor x = ones({4});
+  EXPECT_EQ(values(f(x)), values(x + 1));
+  EXPECT_EQ(values(f(x)), values(x + 2));
+  scale = full({4}, 3.0);  // captured, and replaced
+  negative = true;
+  EXPECT_EQ(values(f(x)), values(-(x * 3 + 3)));
+  scale.fill_(5);  // and changed
+  EXPECT_EQ(values(f(x)), values(-(x * 5 + 4)));
+}
+
+TEST(Compile, ResultsThatAreKeptStayAsTheyWere) {
+  const auto f = compile([](const Tensor& x) { return (x * 2).relu(); });
+  std::vector<Tensor> kept;
+  for (int i = 0; i < 5; ++i) kept.push_back(f(full({8}, i)));
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(values(kept[static_cast<size_t>(i)]), values(full({8}, 2.0 * i)));
+}
+
+TEST(Compile, PlansAreMadeOncePerShape) {
+  const auto f = compile([](const Tensor& x, double lr) { return (x * lr + 1).tanh(); });
+  f(ones({37, 3}), 0.1);
+  const uint64_t before = jit::stats().plans;
+  for (int i = 0; i < 4; ++i) f(ones({37, 3}), 0.2 * i);  // numbers are parameters
+  EXPECT_EQ(jit::stats().plans, before);
+  f(ones({38, 3}), 0.1);
+  EXPECT_EQ(jit::stats().plans, before + 1);
+}
+
+TEST(Compile, CountsOfKernels) {
+  const Tensor x = randn({64, 48}), w = randn({48}), b = randn({48});
+  const auto count = [](const auto& body) {
+    return launches([&] { compile(body, {.fuse = Fuse::everything})(); });
+  };
+  EXPECT_EQ(count([&] { return (gelu(x * w + b) * sigmoid(x)).neg(); }), 1u);
+  EXPECT_EQ(count([&] { return x.transpose(0, 1) * 2 + w.unsqueeze(1); }), 1u);
+  const auto two_results = [&] {
+    const Tensor y = x + 1;
+    return std::pair(y * 2, y.exp());
+  };
+  EXPECT_EQ(count(two_results), 1u);
+  // Another shape is another kernel, and so is what a product separates.
+  EXPECT_EQ(count([&] { return std::pair((x + 1) * 2, (w + 1) * 2); }), 2u);
+  EXPECT_EQ(count([&] { return matmul((x + 1) * 2, x.transpose(0, 1)).relu() + 1; }), 3u);
+  // Row programs.
+  EXPECT_EQ(count([&] { return softmax(x * 0.5 + b, -1) * 2; }), 1u);
+  const auto norm = [&] {
+    const Tensor d = x - x.mean({-1}, true);
+    return d * rsqrt(d.square().mean({-1}, true) + 1e-5) * w + b;
+  };
+  EXPECT_EQ(count(norm), 1u);
+  EXPECT_EQ(count([&] { return (x * x).sum({-1}).sqrt().unsqueeze(1) * x; }), 1u);
+}
+
+TEST(Compile, WhatNobodySeesIsNotComputed) {
+  const Tensor x = randn({300});
+  const auto body = [&] {
+    const Tensor unused = (x * 2).exp();
+    return (x + 1) * 3;
+  };
+  EXPECT_EQ(launches([&] { compile(body, {.strict = true})(); }), 1u);
+  EXPECT_EQ(launches([&] { compile([&] { (x * 2).exp(); }, {.strict = true})(); }), 0u);
+}
+
+TEST(Compile, RowProgramsComputeWhatEagerDoes) {
+  manual_seed(4);
+  const Tensor x = randn({64, 48}), w = randn({48}), b = randn({48});
+  const auto expect_near = [](const auto& body) {
+    const auto eager = values(body()), fused = values(compile(body, {.fuse = Fuse::everything})());
+    ASSERT_EQ(eager.size(), fused.size());
+    for (size_t i = 0; i < eager.size(); ++i)
+      ASSERT_NEAR(fused[i], eager[i], 1e-5 * (1 + std::abs(eager[i]))) << i;
+  };
+  expect_near([&] { return softmax(x * 0.5 + b, -1) * 2; });
+  expect_near([&] { return log_softmax(x.exp(), -1).exp(); });
+  expect_near([&] {
+    const Tensor d = x - x.mean({-1}, true);
+    return d * rsqrt(d.square().mean({-1}, true) + 1e-5) * w + b;
+  });
+  expect_near([&] { return (x * x).sum({-1}).sqrt().unsqueeze(1) * x; });
+  expect_near([&] {
+    const Tensor leaf = x.clone().requires_grad_();
+    (softmax(leaf * w, -1) * b).sum().backward();
+    return leaf.grad();
+  });
+}
+
+TEST(Compile, TrainingStepEqualsEager) {
+  const auto losses = [](bool compiled) {
+    manual_seed(11);
+    const Tensor x = randn({16, 12}), target = randn({16, 3});
+    const Tensor w = randn({12, 3}).requires_grad_(), b = zeros({3}).requires_grad_();
+    double lr = 0.1;
+    const auto body = [&](const Tensor& input) {
+      const Tensor loss = (gelu(matmul(input, w) + b) - target).square().mean();
+      loss.backward();
+      const no_grad silent;
+      for (const Tensor& p : {w, b}) {
+        p.sub_(p.grad() * lr);
+        p.set_grad({});
+      }
+      return loss.detach();
+    };
+    const auto fast = compile(body);
+    std::vector<float> result;
+    for (int i = 0; i < 8; ++i, lr *= 0.9)
+      result.push_back((compiled ? fast(x) : body(x)).item<float>());
+    for (float value : values(w.detach())) result.push_back(value);
+    return result;
+  };
+  const std::vector<float> eager = losses(false), fused = losses(true);
+  ASSERT_EQ(eager.size(), fused.size());
+  for (size_t i = 0; i < eager.size(); ++i) EXPECT_NEAR(fused[i], eager[i], 1e-5) << i;
+}
+
+TEST(Compile, AnExceptionLeavesEagersState) {
+  const Tensor x = zeros({3});
+  const auto f = compile([&](bool fails) {
+    x.add_(1);
+    check(!fails, "stop");
+    x.add_(10);
+  });
+  f(false);
+  EXPECT_THROW(f(true), Error);
+  EXPECT_EQ(values(x), (std::vector<float>{12, 12, 12}));
+}
+
+TEST(Compile, AliasedInputsAndEmptyOnes) {
+  const auto f = compile([](const Tensor& a, const Tensor& b) {
+    a.mul_(2);
+    return (b + a).relu() + a;
+  });
+  const Tensor one = ones({4, 4}), two = ones({4, 4});
+  EXPECT_EQ(values(f(one, two)), values(full({4, 4}, 5.0)));
+  EXPECT_EQ(values(f(one, one)), values(full({4, 4}, 12.0)));
+  const Tensor base = ones({5, 4});
+  EXPECT_EQ(values(f(base.slice(0, 0, 4), base.slice(0, 1, 5))).front(), 6.0f);
+  EXPECT_EQ(f(ones({0, 4}), ones({0, 4})).numel(), 0);
+}
+
+TEST(Compile, ThreadsMayCallOneFunction) {
+  const auto f = compile([](const Tensor& x) { return (x * 2 + 1).relu(); });
+  std::vector<std::thread> threads;
+  std::vector<Tensor> results(4);
+  for (size_t t = 0; t < results.size(); ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 50; ++i) results[t] = f(full({64}, static_cast<double>(t)));
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (size_t t = 0; t < results.size(); ++t)
+    EXPECT_EQ(values(results[t]), values(full({64}, 2.0 * static_cast<double>(t) + 1)));
+}
+
+TEST(Compile, ExplainNamesKernelsBreaksAndRefusals) {
+  const auto f = compile(
+      [](const Tensor& x) {
+        const Tensor y = (x + 1).relu();
+        if (y.sum().item<float>() < 0) return y;
+        return matmul(y * 2 + 1, x).cumsum(0);
+      },
+      {.name = "sample"});
+  const std::string text = f.explain(ones({6, 6}));
+  for (const char* part : {"add relu", "ended by the host reads", "mul add", "cumsum", "sample:"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in:\n" << text;
+}
+
+}  // namespace
+}  // namespace tensora::test
