@@ -8,16 +8,17 @@
 #include <system_error>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/base/sha256.h"
 #include "tensora/base/utf8.h"
 #include "tensora/core/random.h"
 #include "tensora/io/atomic_file.h"
 #include "tensora/io/safetensors.h"
-#include "tensora/io/sha256.h"
 #include "tensora/models/gpt2.h"
 #include "tensora/models/llama.h"
 #include "tensora/ops.h"
 #include "tensora/optim/adamw.h"
 #include "tensora/train/config_json.h"
+#include "tensora/train/parallel.h"
 #include "tensora/train/run_lock.h"
 #include "tensora/train/story.h"
 
@@ -146,7 +147,7 @@ LanguageRun::~LanguageRun() = default;
 
 // A resumed run on another text would go on without a word, with other batches.
 void LanguageRun::pin_text(std::string_view text) {
-  io::Sha256 sum;
+  Sha256 sum;
   sum.update(io::bytes_of_text(text));
   const std::string& wanted = config_.text_sha256;
   check(wanted.empty() || wanted == "any" || wanted == sum.hex(),
@@ -211,8 +212,11 @@ std::string LanguageRun::write(std::string_view prompt,
 TrainerOutcome LanguageRun::train() {
   const std::string& folder = options_.folder;
   check(!folder.empty(), "LanguageRun: a run needs a folder");
-  const RunLock lock(folder);
-  if (std::filesystem::exists(folder + "/config.json")) {
+  Parallel* const ranks = options_.parallel;
+  const bool first = !ranks || ranks->is_first();
+  std::optional<RunLock> lock;
+  if (first) lock.emplace(folder);
+  if (first && std::filesystem::exists(folder + "/config.json")) {
     check(options_.resume, folder, " already holds a run: resume it, or choose another folder");
     check_unchanged(config_, read_config<LanguageConfig>(folder), folder);
   }
@@ -228,10 +232,12 @@ TrainerOutcome LanguageRun::train() {
                          .checkpoint_every = config_.checkpoint_every,
                          .keep_checkpoints = static_cast<int>(config_.keep_checkpoints),
                          .resume = options_.resume,
-                         .lock = &lock,
+                         .lock = lock ? &*lock : nullptr,
+                         .parallel = ranks,
                          .find_nan = config_.find_nan,
                          .unit = "token",
-                         .units_per_step = config_.batch * config_.grad_accum * config_.context};
+                         .units_per_step = config_.batch * config_.grad_accum * config_.context *
+                                           (ranks ? ranks->size() : 1)};
   if (config_.amp != "none") options.amp = config_.amp == "bf16" ? kBFloat16 : kFloat16;
   TrainerTask task{
       .loss =
@@ -255,10 +261,20 @@ TrainerOutcome LanguageRun::train() {
     };
   const TrainerOutcome outcome =
       Trainer(network_->module(), optimizer, std::move(options), std::move(task)).run();
-  write_text(folder + "/model/config.json", network_->config_json());
-  tokenizer_.save(folder + "/model/tokenizer.json");
-  io::save_safetensors(network_->module().state_dict(), folder + "/model/model.safetensors");
+  if (ranks)
+    ranks->with_whole_parameters([&] {
+      if (first) write_model();
+    });
+  else
+    write_model();
   return outcome;
+}
+
+void LanguageRun::write_model() const {
+  const std::string folder = options_.folder + "/model";
+  write_text(folder + "/config.json", network_->config_json());
+  tokenizer_.save(folder + "/tokenizer.json");
+  io::save_safetensors(network_->module().state_dict(), folder + "/model.safetensors");
 }
 
 // The checkpoint fits the settings, so that these may replace the ones in the folder.

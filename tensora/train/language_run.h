@@ -16,6 +16,9 @@ struct LanguageRunOptions {
   bool resume = false;
   /// What the model learns from, instead of the files of the configuration.
   std::string text = "";
+  /// The ranks that train together; null: this process alone. The settings' batch is that of a
+  /// rank.
+  Parallel* parallel = nullptr;
 };
 
 /// A language model that is trained on text, in the folder of a run: config.json, tokenizer.json,
@@ -45,6 +48,7 @@ class LanguageRun {
   Tensor loss(const TokenWindows::Pair& pair) const;
   void pin_text(std::string_view text);
   void start();
+  void write_model() const;
 
   LanguageConfig config_;
   LanguageRunOptions options_;

@@ -1,6 +1,7 @@
 #include "tensora/train/trainer.h"
 
 #include <cmath>
+#include <filesystem>
 
 #include "tensora/amp/grad_scaler.h"
 #include "tensora/autograd/engine.h"
@@ -12,11 +13,29 @@
 #include "tensora/ops/optim/multi_tensor.h"
 #include "tensora/train/find_nan.h"
 #include "tensora/train/number_text.h"
+#include "tensora/train/parallel.h"
 #include "tensora/train/progress_bar.h"
 #include "tensora/train/run_lock.h"
 #include "tensora/train/stop_on_signal.h"
+#include "tensora/train/token_windows.h"
 
 namespace tensora::train {
+namespace {
+
+// The checkpoints of one process are files, those of several ranks are folders: a run that finds
+// none of its own kind must not begin again beside the others.
+void check_kind_of_checkpoints(const std::string& run, bool several) {
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(run + "/checkpoints", none)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("step-")) continue;
+    check(entry.is_directory() == several, run, ": the checkpoints were written by ",
+          several ? "one process: resume without --parallel"
+                  : "several ranks: resume with --parallel (one rank is enough)");
+  }
+}
+
+}  // namespace
 
 Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options,
                  TrainerTask task)
@@ -33,21 +52,35 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions 
 
 Trainer::~Trainer() = default;
 
+bool Trainer::is_first() const { return !options_.parallel || options_.parallel->is_first(); }
+
+bool Trainer::is_stop_requested() const {
+  const bool here = StopOnSignal::requested();
+  return options_.parallel ? options_.parallel->any(here) : here;
+}
+
 TrainerOutcome Trainer::run() {
   std::optional<RunLock> own;
-  if (!options_.lock) own.emplace(options_.folder);
-  if (!(options_.lock ? options_.lock : &*own)->held())
+  if (!options_.lock && is_first()) own.emplace(options_.folder);
+  const RunLock* const lock = options_.lock ? options_.lock : own ? &*own : nullptr;
+  if (lock && !lock->held())
     notices_.push_back(concat(options_.folder, ": this file system has no locks: make sure that ",
                               "no other process trains in this folder"));
   const StopOnSignal stopper;
-  checkpoints_ = std::make_unique<io::CheckpointManager>(
-      options_.folder + "/checkpoints",
-      io::CheckpointOptions{.keep_last = options_.keep_checkpoints,
-                            .higher_is_better = task_.higher_is_better});
-  const int64_t first = restore();
-  if (task_.start) task_.start();
-  open_logs(first);
-  ProgressBar bar(options_.steps);
+  seed_ = default_generator().initial_seed();
+  if (options_.parallel)
+    options_.parallel->attach(model_, optimizer_);
+  else
+    checkpoints_ = std::make_unique<io::CheckpointManager>(
+        options_.folder + "/checkpoints",
+        io::CheckpointOptions{.keep_last = options_.keep_checkpoints,
+                              .higher_is_better = task_.higher_is_better});
+  const int64_t first = options_.parallel ? restore_ranks() : restore();
+  if (is_first()) {
+    if (task_.start) task_.start();
+    open_logs(first);
+  }
+  ProgressBar bar(options_.steps, {.title = {}, .descriptor = is_first() ? 2 : -1});
   bar.start_at(first);
   for (const std::string& notice : notices_) bar.print(notice);
   outcome_.step = first;
@@ -55,11 +88,11 @@ TrainerOutcome Trainer::run() {
   model_.train();
   int64_t saved = first;
   // Read once per step: a signal after that ends the next step, whose checkpoint is written.
-  bool stop = StopOnSignal::requested();
+  bool stop = is_stop_requested();
   for (int64_t at = first + 1; at <= options_.steps && !stop; ++at) {
     step(at);
     outcome_.step = at;
-    stop = StopOnSignal::requested();
+    stop = is_stop_requested();
     const bool checkpoint = is_due(at, options_.checkpoint_every) || stop || at == options_.steps;
     // On a GPU the losses of some steps are read together, so that it need not
     // wait for the host.
@@ -79,6 +112,7 @@ int64_t Trainer::restore() {
     RunLogger::check_fresh(options_.folder);
     return 0;
   }
+  check_kind_of_checkpoints(options_.folder, false);
   const auto found = checkpoints_->latest();
   if (!found) {
     if (const auto moved = RunLogger::set_aside(options_.folder))
@@ -101,6 +135,32 @@ int64_t Trainer::restore() {
   return found->step;
 }
 
+int64_t Trainer::restore_ranks() {
+  Parallel& ranks = *options_.parallel;
+  const std::string folder = options_.folder + "/checkpoints";
+  if (!options_.resume) {
+    if (ranks.is_first()) RunLogger::check_fresh(options_.folder);
+    return 0;
+  }
+  check_kind_of_checkpoints(options_.folder, true);
+  const auto found = ranks.restore(folder);
+  if (!found) {
+    const auto moved = ranks.is_first() ? RunLogger::set_aside(options_.folder) : std::nullopt;
+    if (moved)
+      notices_.push_back(concat(options_.folder,
+                                ": there is no checkpoint of several ranks, so the run starts "
+                                "again from step 0; the earlier logs are in ",
+                                *moved));
+    return 0;
+  }
+  const auto& [step, state] = *found;
+  check(options_.steps >= step, "Trainer: steps must be at least ", step,
+        ", the step of the newest checkpoint in ", options_.folder, ", got ", options_.steps);
+  scaler_->load_state_dict(state.at("scaler"));
+  if (task_.load) task_.load(state.at("task"));
+  return step;
+}
+
 void Trainer::open_logs(int64_t first) {
   RunLoggerOptions options;
   // What was validated and sampled before the first step is done again.
@@ -110,6 +170,12 @@ void Trainer::open_logs(int64_t first) {
 
 void Trainer::save(int64_t step) {
   Value state = Value::dict();
+  if (options_.parallel) {
+    state["scaler"] = scaler_->state_dict();
+    state["task"] = task_.save ? task_.save() : Value();
+    return options_.parallel->save(options_.folder + "/checkpoints", step,
+                                   options_.keep_checkpoints, state);
+  }
   state["step"] = step;
   state["model"] = model_.state_dict();
   state["optimizer"] = optimizer_.state_dict();
@@ -147,8 +213,14 @@ void Trainer::step(int64_t step) {
   if (task_.learning_rate)
     for (optim::ParamGroup& group : optimizer_.param_groups()) group.set_lr(rate);
   const detect_anomaly watched(options_.find_nan);
+  Parallel* const ranks = options_.parallel;
+  // What a step draws (dropout) depends on the step and the rank alone, so that a run can be
+  // resumed by any number of ranks.
+  if (ranks)
+    manual_seed(hash_key(seed_, static_cast<uint64_t>(step), static_cast<uint64_t>(ranks->rank())));
   Tensor total;
-  for (int64_t part = 0; part < options_.grad_accum; ++part) {
+  for (int64_t i = 0; i < options_.grad_accum; ++i) {
+    const int64_t part = ranks ? i * ranks->size() + ranks->rank() : i;
     Tensor loss = loss_of(step, part);
     if (options_.find_nan) {
       const auto value = loss.item<double>();
@@ -156,12 +228,19 @@ void Trainer::step(int64_t step) {
     }
     if (options_.grad_accum > 1) loss = loss / double(options_.grad_accum);
     total = total.defined() ? total + loss.detach() : loss.detach();
-    scaler_->scale(loss).backward();
+    const Tensor scaled = scaler_->scale(loss);
+    if (ranks)
+      ranks->backward(scaled, i + 1 == options_.grad_accum);
+    else
+      scaled.backward();
   }
+  if (ranks) total = ranks->mean(total);
+  if (ranks && scaler_->is_enabled()) ranks->share_overflow();
   Tensor norm;
   if (options_.clip_norm > 0) {
     scaler_->unscale_(optimizer_);
-    norm = clip_grad_norm_(model_.parameters(), options_.clip_norm);
+    norm = ranks ? ranks->clip_grad_norm_(options_.clip_norm)
+                 : clip_grad_norm_(model_.parameters(), options_.clip_norm);
   }
   scaler_->step(optimizer_);
   scaler_->update();
@@ -184,7 +263,7 @@ void Trainer::note_losses(ProgressBar& bar) {
     if (bar.rate() > 0)
       row.emplace_back(options_.unit + "s_per_second",
                        bar.rate() * double(options_.units_per_step));
-    log_->scalars(pending_[i].step, row);
+    if (log_) log_->scalars(pending_[i].step, row);
     check(std::isfinite(loss), "the loss is ", exact_text(loss), " at step ", pending_[i].step,
           "; nothing was saved since. Start again from the last checkpoint "
           "with a lower learning "
@@ -204,13 +283,20 @@ void Trainer::look(int64_t step, ProgressBar& bar) {
   const bool sample = task_.sample && (is_due(step, options_.sample_every) || last);
   if (!validate && !sample) return;
   note_losses(bar);
+  if (options_.parallel)
+    options_.parallel->with_whole_parameters([&] { look_now(step, bar, validate, sample); });
+  else
+    look_now(step, bar, validate, sample);
+}
+
+void Trainer::look_now(int64_t step, ProgressBar& bar, bool validate, bool sample) {
   const no_grad silent;
   model_.eval();
   Generator own(static_cast<uint64_t>(step));
   const GeneratorScope apart(own);
   if (validate) {
     const Scalars figures = task_.validate();
-    log_->scalars(step, figures);
+    if (log_) log_->scalars(step, figures);
     outcome_.validation = validated_ = figures.front().second;
     validated_at_ = step;
     bar.set(figures.front().first.substr(figures.front().first.rfind('/') + 1),
@@ -218,7 +304,7 @@ void Trainer::look(int64_t step, ProgressBar& bar) {
   }
   if (sample) {
     const std::string text = task_.sample();
-    log_->text(step, "sample", text);
+    if (log_) log_->text(step, "sample", text);
     bar.print(concat("── step ", step, " ──\n", text, "\n"));
   }
   model_.train();

@@ -18,6 +18,7 @@ class CheckpointManager;
 
 namespace tensora::train {
 
+class Parallel;
 class ProgressBar;
 class RunLock;
 
@@ -35,6 +36,9 @@ struct TrainerOptions {
   bool resume = false;
   /// The folder's lock, if the caller holds it already; otherwise `run` takes it.
   const RunLock* lock = nullptr;
+  /// The ranks that train together, each with parts of its own; null: this process alone. The first
+  /// rank writes the logs and prints, all of them write checkpoints.
+  Parallel* parallel = nullptr;
   bool find_nan = false;       // stop where the loss is not finite, and name the op that made it so
   std::string unit = "step";   // of the progress bar: what a step counts as
   int64_t units_per_step = 1;  // for the rate in the logs: tokens, images
@@ -42,8 +46,8 @@ struct TrainerOptions {
 
 /// What a run trains. Steps count from 1.
 struct TrainerTask {
-  /// The mean loss of part `part` of a step's batch (there are grad_accum). Must depend on its
-  /// arguments, the weights and the random generator alone, or on what `state` saves.
+  /// The mean loss of part `part` of a step's batch (there are grad_accum, times the ranks). Must
+  /// depend on its arguments, the weights and the random generator alone, or on what `state` saves.
   std::function<Tensor(int64_t step, int64_t part)> loss;
   std::function<double(int64_t step)> learning_rate;
   /// Figures of data that is not trained on; the first of them decides which checkpoint is best.
@@ -78,13 +82,17 @@ class Trainer {
   TrainerOutcome run();
 
  private:
+  bool is_first() const;
+  bool is_stop_requested() const;
   int64_t restore();
+  int64_t restore_ranks();
   void open_logs(int64_t first);
   void step(int64_t step);
   Tensor loss_of(int64_t step, int64_t part);
   void name_the_op(int64_t step, int64_t part, bool is_nan);
   void note_losses(ProgressBar& bar);
   void look(int64_t step, ProgressBar& bar);
+  void look_now(int64_t step, ProgressBar& bar, bool validate, bool sample);
   void save(int64_t step);
   bool is_due(int64_t step, int64_t every) const { return every > 0 && step % every == 0; }
 
@@ -103,6 +111,7 @@ class Trainer {
   std::vector<Pending> pending_;  // losses that the device may not have computed yet
   std::optional<double> validated_;
   int64_t validated_at_ = -1;
+  uint64_t seed_ = 0;                 // of the run, for what ranks draw
   std::vector<std::string> notices_;  // to be printed above the progress bar
   TrainerOutcome outcome_;
 };

@@ -1,0 +1,40 @@
+#include "tensora/distributed/launch.h"
+
+#include <memory>
+
+#include "commands.h"
+
+namespace tensora::cli {
+
+void add_launch(CLI::App& app) {
+  auto options = std::make_shared<distributed::LaunchOptions>();
+  CLI::App* const command = app.add_subcommand(
+      "launch",
+      "Start a program once for each rank of a distributed job: launch -n 4 -- PROGRAM ...");
+  command->add_option("-n,--ranks", options->ranks, "Number of processes")->required();
+  command
+      ->add_option("--backend", options->backend,
+                   "How the ranks exchange data: local (shared memory of this host), mpi (through "
+                   "mpirun or srun), or auto: mpi if --hosts is given")
+      ->check(CLI::IsMember({"auto", "local", "mpi"}))
+      ->capture_default_str();
+  command->add_option("--hosts", options->hosts, "File with a line HOST slots=N for each host");
+  command->add_option("--restarts", options->restarts, "How often a failed job is started again")
+      ->capture_default_str();
+  command->add_option("--threads", options->threads,
+                      "CPU threads of each rank (default: the cores divided by the ranks)");
+  command->add_flag("!--no-prefix", options->prefix, "Print output without the number of its rank");
+  command
+      ->add_option("--patience", options->patience,
+                   "Seconds that ranks get to end after one has failed, before SIGTERM and again "
+                   "before SIGKILL")
+      ->capture_default_str();
+  command->add_option("program", options->command, "The program and its arguments, after --")
+      ->required();
+  command->callback([options] {
+    const int status = distributed::launch(*options);
+    if (status != 0) throw EndWith{status};
+  });
+}
+
+}  // namespace tensora::cli

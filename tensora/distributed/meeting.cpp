@@ -1,0 +1,270 @@
+#include "tensora/distributed/meeting.h"
+
+#include <algorithm>
+
+#include "tensora/distributed/combine.h"
+#include "tensora/distributed/report.h"
+
+namespace tensora::distributed {
+namespace {
+
+bool is_point_to_point(const Collective& call) {
+  return call.kind == CollectiveKind::send || call.kind == CollectiveKind::recv;
+}
+
+bool agree(const Collective& a, const Collective& b) {
+  if (is_point_to_point(a))
+    return a.count == b.count && a.in.dtype == b.in.dtype && a.in.device.type == b.in.device.type;
+  return a.kind == b.kind && a.op == b.op && a.root == b.root && a.count == b.count &&
+         a.in.dtype == b.in.dtype && a.in.device.type == b.in.device.type &&
+         a.with_counts() == b.with_counts();
+}
+
+std::string quoted_counts(size_t from, size_t to, int64_t sent, int64_t expected) {
+  return concat("rank ", from, " sends ", sent, " elements to rank ", to, ", which expects ",
+                expected);
+}
+
+}  // namespace
+
+std::shared_ptr<Exchange> Meeting::find_exchange(size_t rank, const Collective& call) {
+  if (!is_point_to_point(call)) {
+    std::shared_ptr<Exchange>& exchange = pending_[calls_made_[rank]++];
+    if (!exchange) exchange = std::make_shared<Exchange>(size());
+    return exchange;
+  }
+  const size_t other = static_cast<size_t>(call.root);
+  const bool sends = call.kind == CollectiveKind::send;
+  auto& waiting = mail_[sends ? std::pair(rank, other) : std::pair(other, rank)];
+  // Of the exchanges between two ranks in this direction, those that wait lack the same side.
+  if (!waiting.empty() && !waiting.front()->calls[rank]) {
+    std::shared_ptr<Exchange> exchange = waiting.front();
+    waiting.pop_front();
+    return exchange;
+  }
+  return waiting.emplace_back(std::make_shared<Exchange>(size()));
+}
+
+void Meeting::check_agreement(size_t rank, const Exchange& exchange, const Collective& call) {
+  for (size_t other = 0; other < size(); ++other) {
+    const auto& theirs = exchange.calls[other];
+    if (!theirs || other == rank) continue;
+    if (!agree(*theirs, call))
+      throw RankMismatchError(concat("group ", name_, ": the ranks called different things: rank ",
+                                     global_ranks_[other], " ", to_string(*theirs), "; rank ",
+                                     global_ranks_[rank], " ", to_string(call)));
+    if (!call.with_counts()) continue;
+    const int64_t to_me = exchange.in_counts[other][rank], from_them = call.out_counts[other];
+    const int64_t to_them = call.in_counts[other], from_me = exchange.out_counts[other][rank];
+    if (to_me != from_them)
+      throw RankMismatchError(concat("all_to_all: ", quoted_counts(other, rank, to_me, from_them)));
+    if (to_them != from_me)
+      throw RankMismatchError(concat("all_to_all: ", quoted_counts(rank, other, to_them, from_me)));
+  }
+}
+
+std::shared_ptr<Exchange> Meeting::come(size_t rank, const Collective& call) {
+  std::unique_lock lock(mutex_);
+  if (failure_) std::rethrow_exception(failure_);
+  const uint64_t number = calls_made_[rank];
+  std::shared_ptr<Exchange> exchange = find_exchange(rank, call);
+  try {
+    check_agreement(rank, *exchange, call);
+  } catch (const RankMismatchError&) {
+    fail_locked(std::current_exception());
+    throw;
+  }
+  // The caller's counts need not outlive its call.
+  exchange->in_counts[rank].assign(call.in_counts.begin(), call.in_counts.end());
+  exchange->out_counts[rank].assign(call.out_counts.begin(), call.out_counts.end());
+  Collective& kept = exchange->calls[rank].emplace(call);
+  kept.in_counts = exchange->in_counts[rank];
+  kept.out_counts = exchange->out_counts[rank];
+  exchange->queues[rank] = current_queue(call.in.device);
+  ++exchange->arrived;
+  const bool pair = is_point_to_point(call);
+  if (exchange->arrived == (pair ? 2 : size())) {
+    if (!pair) pending_.erase(number);
+    carry_out_exchange(*exchange, lock);
+  }
+  return exchange;
+}
+
+void Meeting::carry_out_exchange(Exchange& exchange, std::unique_lock<std::mutex>& lock) {
+  std::vector<Collective> calls;
+  for (const auto& call : exchange.calls)
+    if (call) calls.push_back(*call);
+  if (is_point_to_point(calls[0])) {
+    // The same as a broadcast from the sender.
+    const int sender = calls[0].kind == CollectiveKind::send ? 0 : 1;
+    for (Collective& call : calls) {
+      call.kind = CollectiveKind::broadcast;
+      call.root = sender;
+    }
+  }
+  exchange.at_work = true;
+  lock.unlock();
+  const auto start = Clock::now();
+  std::exception_ptr error;
+  const Device device = calls[0].in.device;
+  const Queue here = current_queue(device);
+  try {
+    if (QueueControl* const control = queue_control(device.type))
+      for (size_t r = 0; r < size(); ++r)
+        if (exchange.calls[r] && !(exchange.queues[r] == here))
+          control->order(exchange.queues[r], here);
+    tensora::distributed::carry_out(calls);
+  } catch (...) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  exchange.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  exchange.done_on = here;
+  exchange.done = true;
+  exchange.error = error;
+  exchange.kept.clear();
+  changed_.notify_all();
+}
+
+// A group that failed begins no exchange any more, but one at work still uses the ranks' memory.
+bool Meeting::is_over(const Exchange& exchange) const {
+  return exchange.done || (failure_ && !exchange.at_work);
+}
+
+bool Meeting::is_done(const Exchange& exchange) {
+  const std::lock_guard lock(mutex_);
+  return is_over(exchange);
+}
+
+void Meeting::keep(Exchange& exchange, std::shared_ptr<const void> memory) {
+  const std::lock_guard lock(mutex_);
+  if (!is_over(exchange)) exchange.kept.push_back(std::move(memory));
+}
+
+void Meeting::throw_if_failed(const Exchange& exchange) const {
+  if (exchange.done && exchange.error) std::rethrow_exception(exchange.error);
+  if (!exchange.done && failure_) std::rethrow_exception(failure_);
+}
+
+bool Meeting::wait(size_t rank, Exchange& exchange, double seconds) {
+  std::unique_lock lock(mutex_);
+  const auto start = Clock::now();
+  const auto after = [&](double span) { return start + std::chrono::duration<double>(span); };
+  bool warned = options_.warn_after <= 0;
+  while (!is_over(exchange)) {
+    if (awaits_finished_rank(exchange)) {
+      const std::string text = concat("group ", name_, ": ", ranks_text(missing(exchange)),
+                                      " returned and will not come to ", describe(exchange));
+      fail_locked(std::make_exception_ptr(GroupError(text)));
+      break;
+    }
+    const auto now = Clock::now();
+    if (seconds >= 0 && now >= after(seconds)) return false;
+    if (missing(exchange).empty()) {  // all are there, and the last one is at work
+      changed_.wait_for(lock, std::chrono::milliseconds(50));
+      continue;
+    }
+    if (!warned && now >= after(options_.warn_after)) {
+      warned = true;
+      report(concat("rank ", global_ranks_[rank], " has waited ", options_.warn_after,
+                    " s in group ", name_, " for ", ranks_text(missing(exchange)), " to come to ",
+                    describe(exchange)));
+    }
+    if (options_.limit > 0 && now >= after(options_.limit)) {
+      const std::string text =
+          concat("group ", name_, ": ", ranks_text(missing(exchange)), " did not come within ",
+                 options_.limit, " s to ", describe(exchange));
+      fail_locked(std::make_exception_ptr(GroupTimeoutError(text)));
+      break;
+    }
+    auto until = now + std::chrono::seconds(3600);
+    const auto earlier = [&](double span) {
+      until = std::min(until, std::chrono::time_point_cast<Clock::duration>(after(span)));
+    };
+    if (seconds >= 0) earlier(seconds);
+    if (!warned) earlier(options_.warn_after);
+    if (options_.limit > 0) earlier(options_.limit);
+    changed_.wait_until(lock, until);
+  }
+  throw_if_failed(exchange);
+  return true;
+}
+
+std::vector<int> Meeting::missing(const Exchange& exchange) const {
+  std::vector<int> ranks;
+  const auto first =
+      std::ranges::find_if(exchange.calls, [](const auto& c) { return c.has_value(); });
+  if (first != exchange.calls.end() && is_point_to_point(**first))
+    return {global_ranks_[static_cast<size_t>((*first)->root)]};
+  for (size_t r = 0; r < size(); ++r)
+    if (!exchange.calls[r]) ranks.push_back(global_ranks_[r]);
+  return ranks;
+}
+
+bool Meeting::awaits_finished_rank(const Exchange& exchange) const {
+  if (exchange.done || std::ranges::none_of(finished_, [](bool f) { return f; })) return false;
+  const std::vector<int> absent = missing(exchange);
+  for (size_t r = 0; r < size(); ++r)
+    if (finished_[r] && std::ranges::find(absent, global_ranks_[r]) != absent.end()) return true;
+  return false;
+}
+
+std::string Meeting::describe(const Exchange& exchange) const {
+  for (const auto& call : exchange.calls)
+    if (call) return to_string(*call);
+  return "a call";
+}
+
+void Meeting::fail_locked(const std::exception_ptr& error) {
+  if (!failure_) failure_ = error;
+  changed_.notify_all();
+}
+
+void Meeting::fail(const std::exception_ptr& error) {
+  std::vector<std::shared_ptr<Meeting>> parts;
+  {
+    const std::lock_guard lock(mutex_);
+    fail_locked(error);
+    for (const auto& [key, weak] : parts_)
+      if (std::shared_ptr<Meeting> part = weak.lock()) parts.push_back(std::move(part));
+  }
+  for (const auto& part : parts) part->fail(error);
+}
+
+void Meeting::finish(size_t rank) {
+  std::vector<std::pair<std::shared_ptr<Meeting>, size_t>> parts;
+  {
+    const std::lock_guard lock(mutex_);
+    finished_[rank] = true;
+    changed_.notify_all();
+    for (const auto& [key, weak] : parts_) {
+      const std::vector<int>& members = std::get<1>(key);
+      const auto found = std::ranges::find(members, static_cast<int>(rank));
+      if (std::shared_ptr<Meeting> part = weak.lock(); part && found != members.end())
+        parts.emplace_back(std::move(part), static_cast<size_t>(found - members.begin()));
+    }
+  }
+  for (const auto& [part, place] : parts) part->finish(place);
+}
+
+void Meeting::set_options(const GroupOptions& options) {
+  const std::lock_guard lock(mutex_);
+  options_ = options;
+}
+
+std::shared_ptr<Meeting> Meeting::part(const std::string& name, const std::vector<int>& members,
+                                       int occurrence) {
+  const std::lock_guard lock(mutex_);
+  std::weak_ptr<Meeting>& kept = parts_[{name, members, occurrence}];
+  std::shared_ptr<Meeting> made = kept.lock();
+  if (!made) {
+    std::vector<int> ranks;
+    for (int member : members) ranks.push_back(global_ranks_[static_cast<size_t>(member)]);
+    made = std::make_shared<Meeting>(name, std::move(ranks), options_);
+    made->failure_ = failure_;
+    kept = made;
+  }
+  return made;
+}
+
+}  // namespace tensora::distributed

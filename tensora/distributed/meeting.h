@@ -1,0 +1,98 @@
+#pragma once
+
+// Where the ranks of a `threads` group meet.
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tensora/core/process_group.h"
+#include "tensora/core/queue.h"
+
+namespace tensora::distributed {
+
+using Clock = std::chrono::steady_clock;
+
+/// One call of all ranks, or of a sender and a receiver. Its fields belong to the Meeting's mutex,
+/// but for the memory that `calls` refers to, which the last rank to come works on.
+struct Exchange {
+  explicit Exchange(size_t ranks)
+      : calls(ranks), in_counts(ranks), out_counts(ranks), queues(ranks) {}
+
+  std::vector<std::optional<Collective>> calls;  // by rank
+  std::vector<std::vector<int64_t>> in_counts, out_counts;
+  std::vector<Queue> queues;  // on which the ranks were working
+  std::vector<std::shared_ptr<const void>> kept;  // memory of ranks that gave the call up
+  size_t arrived = 0;
+  bool at_work = false;  // all ranks have come, and the last one uses the memory of all
+  bool done = false;
+  Queue done_on;  // where the device's work was queued
+  double seconds = 0;
+  std::exception_ptr error;
+};
+
+// Note [The last rank works]
+// A rank leaves its call with the group and goes on. The last one to come finds all calls there and
+// carries them out, on the pool's threads, for all. So a call is asynchronous without a thread of
+// its own, nobody has to be waiting for it to make progress, and no order of waits can deadlock.
+class Meeting : public std::enable_shared_from_this<Meeting> {
+ public:
+  Meeting(std::string name, std::vector<int> global_ranks, const GroupOptions& options)
+      : name_(std::move(name)),
+        global_ranks_(std::move(global_ranks)),
+        options_(options),
+        calls_made_(global_ranks_.size()),
+        finished_(global_ranks_.size()) {}
+
+  size_t size() const { return global_ranks_.size(); }
+  const std::vector<int>& global_ranks() const { return global_ranks_; }
+
+  /// Leaves the call of a rank, and carries the exchange out if it was the last.
+  std::shared_ptr<Exchange> come(size_t rank, const Collective& call);
+  /// Waits for the end of an exchange; false after `seconds`, if they are not negative. Warns, and
+  /// fails the group, as its options say.
+  bool wait(size_t rank, Exchange& exchange, double seconds);
+  bool is_done(const Exchange& exchange);
+  /// Keeps memory of a call that a rank gives up until the exchange is over.
+  void keep(Exchange& exchange, std::shared_ptr<const void> memory);
+  /// This group and all that were split from it throw from now on.
+  void fail(const std::exception_ptr& error);
+  /// A rank's body has returned.
+  void finish(size_t rank);
+  void set_options(const GroupOptions& options);
+  /// The group of a split: the first of its members to ask makes it.
+  std::shared_ptr<Meeting> part(const std::string& name, const std::vector<int>& members,
+                                int occurrence);
+
+ private:
+  std::shared_ptr<Exchange> find_exchange(size_t rank, const Collective& call);
+  void check_agreement(size_t rank, const Exchange& exchange, const Collective& call);
+  void carry_out_exchange(Exchange& exchange, std::unique_lock<std::mutex>& lock);
+  std::vector<int> missing(const Exchange& exchange) const;
+  bool awaits_finished_rank(const Exchange& exchange) const;
+  bool is_over(const Exchange& exchange) const;
+  std::string describe(const Exchange& exchange) const;
+  void fail_locked(const std::exception_ptr& error);
+  void throw_if_failed(const Exchange& exchange) const;
+
+  const std::string name_;
+  const std::vector<int> global_ranks_;
+  GroupOptions options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<uint64_t> calls_made_;                       // by rank, without send and recv
+  std::map<uint64_t, std::shared_ptr<Exchange>> pending_;  // by number of call
+  std::map<std::pair<size_t, size_t>, std::deque<std::shared_ptr<Exchange>>> mail_;  // from, to
+  std::vector<bool> finished_;
+  std::exception_ptr failure_;
+  std::map<std::tuple<std::string, std::vector<int>, int>, std::weak_ptr<Meeting>> parts_;
+};
+
+}  // namespace tensora::distributed

@@ -1,0 +1,283 @@
+#include "tensora/distributed/sharded_checkpoints.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <unordered_map>
+
+#include "tensora/autograd/grad_mode.h"
+#include "tensora/distributed/gradient_bucket.h"
+#include "tensora/distributed/tensor_pieces.h"
+#include "tensora/io/pytorch.h"
+#include "tensora/ops.h"
+
+namespace tensora::distributed {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step-";
+constexpr size_t kDigits = 12;  // so that names sort as the steps do
+
+std::string model_key(const std::string& name) { return "model/" + name; }
+std::string state_key(const std::string& name, const std::string& key) {
+  return "optimizer/" + name + "/" + key;
+}
+
+// Collects what this rank writes.
+class Writer {
+ public:
+  explicit Writer(const ProcessGroup& group) : group_(group) {}
+
+  /// This rank's part of something that it has whole.
+  void add_whole(const std::string& name, const Tensor& tensor) {
+    const Tensor dense =
+        is_dense(tensor.sizes(), tensor.strides()) ? tensor.detach() : tensor.detach().contiguous();
+    const ShardRange range = shard_range(dense.numel(), group_.size(), group_.rank(), turn_++);
+    pieces_.push_back({name, dense.sizes(), dense.strides(), range,
+                       part_of(flat(dense), range.begin, range.size())});
+  }
+  void add_shard(const std::string& name, const DataParallel::Shard& shard, const Tensor& part) {
+    pieces_.push_back({name,
+                       shard.parameter.sizes(),
+                       shard.parameter.strides(),
+                       {shard.begin, shard.end},
+                       part.detach()});
+  }
+  /// A number that all ranks have that have the parameter's state.
+  void add_number(const std::string& name, const Tensor& number) {
+    pieces_.push_back({name,
+                       number.sizes(),
+                       contiguous_strides(number.sizes()),
+                       {0, number.numel()},
+                       number.detach().reshape({-1})});
+  }
+  const std::vector<TensorPiece>& pieces() const { return pieces_; }
+
+ private:
+  const ProcessGroup& group_;
+  std::vector<TensorPiece> pieces_;
+  int turn_ = 0;
+};
+
+// The parameters by the tensors that an optimizer steps.
+std::unordered_map<Tensor, DataParallel::Shard> by_stepped(const DataParallel& parallel) {
+  std::unordered_map<Tensor, DataParallel::Shard> shards;
+  for (const DataParallel::Shard& shard : parallel.shards())
+    shards[shard.shard.defined() ? shard.shard : shard.parameter] = shard;
+  return shards;
+}
+
+void add_optimizer(Writer& writer, const DataParallel& parallel,
+                   const optim::Optimizer& optimizer) {
+  const auto shards = by_stepped(parallel);
+  const Value states = optimizer.state_dict();
+  int64_t index = 0;
+  for (const optim::ParamGroup& group : optimizer.param_groups())
+    for (const Tensor& stepped : group.params) {
+      const Value* const state = states.at("state").find(index++);
+      if (!state || state->size() == 0) continue;
+      const auto found = shards.find(stepped);
+      check(found != shards.end(), "checkpoint: the optimizer steps a tensor of shape ",
+            stepped.sizes(), " that is no parameter of the model");
+      const DataParallel::Shard& shard = found->second;
+      for (const auto& [key, value] : state->to_dict()) {
+        const std::string name = state_key(shard.name, std::get<std::string>(key));
+        if (value.is_number()) {
+          writer.add_number(name, full({}, value.to_double(), {.dtype = kFloat64}));
+          continue;
+        }
+        if (value.is_none()) continue;
+        const Tensor& tensor = value.to_tensor();
+        if (tensor.sizes() != stepped.sizes() || stepped.dim() == 0)
+          writer.add_number(name, tensor);
+        else if (shard.shard.defined())
+          writer.add_shard(name, shard, tensor);
+        else
+          writer.add_whole(name, tensor);
+      }
+    }
+}
+
+// The options of the groups, with the names of their parameters.
+Value named_groups(const DataParallel& parallel, const optim::Optimizer& optimizer) {
+  const auto shards = by_stepped(parallel);
+  Value groups = Value::list();
+  for (const optim::ParamGroup& group : optimizer.param_groups()) {
+    Value::Dict packed = group.options;
+    Value names = Value::list();
+    for (const Tensor& stepped : group.params)
+      if (const auto found = shards.find(stepped); found != shards.end())
+        names.push_back(found->second.name);
+    packed.emplace_back("params", std::move(names));
+    groups.push_back(std::move(packed));
+  }
+  return groups;
+}
+
+// The part of a whole tensor that belongs to the rank's shard of `shard`.
+Tensor shard_part(const DataParallel::Shard& shard, const Tensor& whole) {
+  const Tensor laid_out = make_tensor(shard.parameter.sizes(), shard.parameter.strides(),
+                                      whole.dtype(), Device(DeviceType::cpu));
+  laid_out.copy_(whole);
+  return part_of(flat(laid_out), shard.begin, shard.end - shard.begin);
+}
+
+void load_model(const PieceIndex& index, nn::Module& model, const DataParallel& parallel) {
+  std::unordered_map<std::string, DataParallel::Shard> sharded;
+  for (const DataParallel::Shard& shard : parallel.shards())
+    if (shard.shard.defined()) sharded[shard.name] = shard;
+  const StateDict state = model.state_dict();
+  for (const auto& [name, tensor] : state)  // everything is checked before the first write
+    check((tensor.is_meta() && !sharded.contains(name)) ||
+              index.sizes_of(model_key(name)) == tensor.sizes(),
+          "checkpoint: there is no '", name, "' of shape ", tensor.sizes());
+  for (const auto& [name, tensor] : state) {
+    const auto found = sharded.find(name);
+    if (tensor.is_meta() && found == sharded.end()) continue;
+    const Tensor whole = index.load(model_key(name));
+    if (!tensor.is_meta())
+      tensor.copy_(whole);
+    else
+      found->second.shard.detach().copy_(shard_part(found->second, whole));
+  }
+}
+
+void load_optimizer(const PieceIndex& index, const Value& saved_groups,
+                    const DataParallel& parallel, optim::Optimizer& optimizer) {
+  const auto shards = by_stepped(parallel);
+  check(saved_groups.size() == optimizer.param_groups().size(), "checkpoint: expected ",
+        optimizer.param_groups().size(), " parameter groups, got ", saved_groups.size());
+  Value states = Value::dict(), groups = Value::list();
+  int64_t number = 0;
+  for (size_t g = 0; g < optimizer.param_groups().size(); ++g) {
+    Value::Dict packed;
+    for (const auto& [key, value] : saved_groups.to_list()[g].to_dict())
+      if (std::get<std::string>(key) != "params") packed.emplace_back(key, value);
+    Value numbers = Value::list();
+    for (const Tensor& stepped : optimizer.param_groups()[g].params) {
+      const int64_t own = number++;
+      numbers.push_back(own);
+      const auto found = shards.find(stepped);
+      if (found == shards.end() || stepped.numel() == 0) continue;
+      const std::string prefix = state_key(found->second.name, "");
+      Value state = Value::dict();
+      for (const std::string& name : index.names()) {
+        if (!name.starts_with(prefix)) continue;
+        Tensor whole = index.load(name);
+        const bool like = whole.sizes() == found->second.parameter.sizes() && whole.dim() > 0;
+        if (like && found->second.shard.defined()) whole = shard_part(found->second, whole);
+        state[name.substr(prefix.size())] = whole;
+      }
+      if (state.size() > 0) states[own] = std::move(state);
+    }
+    packed.emplace_back("params", std::move(numbers));
+    groups.push_back(std::move(packed));
+  }
+  Value all = Value::dict();
+  all["state"] = std::move(states);
+  all["param_groups"] = std::move(groups);
+  optimizer.load_state_dict(all);
+}
+
+}  // namespace
+
+ShardedCheckpoints::ShardedCheckpoints(std::string folder, int keep_last)
+    : folder_(std::move(folder)), keep_last_(keep_last) {
+  check(keep_last >= 0, "ShardedCheckpoints: keep_last must not be negative, got ", keep_last);
+}
+
+std::string ShardedCheckpoints::path_of(int64_t step) const {
+  const std::string digits = std::to_string(step);
+  return concat(folder_, "/", kPrefix, std::string(kDigits - std::min(kDigits, digits.size()), '0'),
+                digits);
+}
+
+std::vector<int64_t> ShardedCheckpoints::steps() const {
+  std::vector<int64_t> found;
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_, none)) {
+    const std::string name = entry.path().filename();
+    int64_t step = -1;
+    if (name.starts_with(kPrefix))
+      std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
+    if (step >= 0 && path_of(step) == entry.path() && fs::exists(entry.path() / "index.json"))
+      found.push_back(step);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void ShardedCheckpoints::save(int64_t step, const nn::Module& model, DataParallel& parallel,
+                              const optim::Optimizer& optimizer, const Value& extra) {
+  check(step >= 0, "ShardedCheckpoints: the step must not be negative, got ", step);
+  const no_grad silent;
+  ProcessGroup& group = parallel.group();
+  const std::string folder = path_of(step);
+  if (group.rank() == 0) {
+    std::error_code error;
+    fs::remove(folder + "/index.json", error);  // what is there is not complete from now on
+    fs::remove_all(folder, error);
+    fs::create_directories(folder, error);
+    check(!error, folder, ": cannot be created: ", error.message());
+  }
+  group.barrier();
+  Writer writer(group);
+  std::unordered_map<std::string, DataParallel::Shard> sharded;
+  for (const DataParallel::Shard& shard : parallel.shards())
+    if (shard.shard.defined()) sharded[shard.name] = shard;
+  for (const auto& [name, tensor] : model.state_dict()) {
+    const auto found = sharded.find(name);
+    if (found != sharded.end())
+      writer.add_shard(model_key(name), found->second, found->second.shard);
+    else if (!tensor.is_meta())  // a second name of a sharded parameter
+      writer.add_whole(model_key(name), tensor);
+  }
+  add_optimizer(writer, parallel, optimizer);
+  const auto file_of = [&](int rank) {
+    return concat("rank-", rank, "-of-", group.size(), ".safetensors");
+  };
+  write_pieces(folder, file_of(group.rank()), writer.pieces());
+  if (group.rank() == 0) {
+    Value rest = Value::dict();
+    rest["param_groups"] = named_groups(parallel, optimizer);
+    rest["extra"] = extra;
+    io::save_pytorch(rest, folder + "/state.pt");
+  }
+  group.barrier();
+  if (group.rank() == 0) {
+    std::vector<std::string> files;
+    for (int rank = 0; rank < group.size(); ++rank) files.push_back(file_of(rank));
+    PieceIndex::of_files(folder, files).write(folder, step);
+    remove_old(step);
+  }
+  group.barrier();
+}
+
+void ShardedCheckpoints::remove_old(int64_t newest) const {
+  if (keep_last_ == 0) return;
+  std::vector<int64_t> old = steps();
+  std::erase_if(old, [&](int64_t step) { return step > newest; });
+  old.resize(old.size() - std::min(old.size(), static_cast<size_t>(keep_last_)));
+  std::error_code ignored;
+  for (const int64_t step : old) {
+    fs::remove(path_of(step) + "/index.json", ignored);
+    fs::remove_all(path_of(step), ignored);
+  }
+}
+
+std::optional<ShardedCheckpoints::Loaded> ShardedCheckpoints::load_latest(
+    nn::Module& model, DataParallel& parallel, optim::Optimizer& optimizer) const {
+  const no_grad silent;
+  parallel.group().barrier();  // no rank looks while another one still writes
+  const std::vector<int64_t> present = steps();
+  if (present.empty()) return {};
+  const std::string folder = path_of(present.back());
+  const PieceIndex index = PieceIndex::open(folder);
+  const Value rest = io::load_pytorch(folder + "/state.pt");
+  load_model(index, model, parallel);
+  load_optimizer(index, rest.at("param_groups"), parallel, optimizer);
+  return Loaded{index.step(), rest.at("extra"), folder};
+}
+
+}  // namespace tensora::distributed

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tensora/distributed/data_parallel.h"
+
+namespace tensora::distributed {
+
+/// Checkpoints that the ranks of a run write together, in a folder that all of them reach:
+///
+///   FOLDER/step-000000001000/rank-0-of-4.safetensors   the parts that rank 0 has, or 1/4 of what
+///                                                      all have; likewise the other ranks
+///   FOLDER/step-000000001000/state.pt                  the optimizer's options and what was added
+///   FOLDER/step-000000001000/index.json                which parts of which tensor are where
+///
+/// The index is written last, under another name and renamed: a checkpoint without it does not
+/// count, so a run that is killed at any moment finds its last complete one. Nothing in a
+/// checkpoint depends on the number of ranks or on the ZeRO stage: any other number and stage can
+/// go on from it, with the same bits.
+class ShardedCheckpoints {
+ public:
+  /// Keeps the newest `keep_last` checkpoints; 0: all.
+  explicit ShardedCheckpoints(std::string folder, int keep_last = 3);
+
+  /// Saves the model (parameters and persistent buffers), the optimizer and `extra`, which is the
+  /// same on all ranks. All ranks must call it; it returns when the checkpoint is complete.
+  void save(int64_t step, const nn::Module& model, DataParallel& parallel,
+            const optim::Optimizer& optimizer, const Value& extra = {});
+
+  struct Loaded {
+    int64_t step = 0;
+    Value extra;
+    std::string path;
+  };
+  /// Loads the newest complete checkpoint, if there is one. All ranks must call it.
+  std::optional<Loaded> load_latest(nn::Module& model, DataParallel& parallel,
+                                    optim::Optimizer& optimizer) const;
+
+  /// The steps of the complete checkpoints, ascending.
+  std::vector<int64_t> steps() const;
+  std::string path_of(int64_t step) const;
+
+ private:
+  void remove_old(int64_t newest) const;
+
+  std::string folder_;
+  int keep_last_;
+};
+
+}  // namespace tensora::distributed

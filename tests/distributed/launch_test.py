@@ -1,0 +1,174 @@
+"""Jobs of several processes: `tensora launch` and mpirun with tensora-ranks, well and with faults."""
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+SKIPPED = 77
+arguments = None
+
+
+def environment(**changes):
+    kept = {k: v for k, v in os.environ.items() if not re.match(r"(TENSORA|OMPI|PMI|PMIX|SLURM)_", k)}
+    kept.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", TENSORA_NUM_THREADS="1", **changes)
+    return kept
+
+
+def run(command, **changes):
+    start = time.monotonic()
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=60,
+                          env=environment(**changes))
+    done.seconds = time.monotonic() - start
+    done.output = done.stdout + done.stderr
+    return done
+
+
+class Jobs(unittest.TestCase):
+    """What holds for every way to start the ranks."""
+
+    backend = "local"
+
+    def ranks(self, number, *what, **changes):
+        options = what[0] if isinstance(what[0], list) else []
+        words = what[1:] if options else what
+        return run([arguments.cli, "launch", "-n", number, "--backend", self.backend, "--patience", "3", *options,
+                    "--", arguments.ranks, *words], **changes)
+
+    def test_collectives(self):
+        for number in (1, 2, 3, 4):
+            done = self.ranks(number, "check")
+            self.assertEqual(done.returncode, 0, done.output)
+            self.assertIn("all right", done.stdout)
+
+    def test_disagreement(self):
+        for about, texts in {"order": ("8 elements", "9 elements"), "size": ("8 elements", "9 elements"),
+                             "dtype": ("float32", "int32"), "op": ("sum", "maximum"),
+                             "call": ("all_reduce", "broadcast")}.items():
+            done = self.ranks(3, about)
+            self.assertNotEqual(done.returncode, 0)
+            for rank in range(3):
+                line = next((l for l in done.output.splitlines() if f"rank {rank}: group world" in l), "")
+                for text in ("different things", "ranks.cpp", *texts):
+                    self.assertIn(text, line, done.output)
+        self.assertEqual(self.ranks(3, "mode").returncode, 0)
+
+    def test_death_is_named_within_two_seconds(self):
+        for fault, said in {"kill": "rank 2 on .* ended without notice", "exit": "rank 2 on .* ended without notice",
+                            "throw": "rank 2 failed: out of luck"}.items():
+            done = self.ranks(3, fault)
+            self.assertNotEqual(done.returncode, 0)
+            known = re.findall(r"rank (\d) knew after ([\d.]+) s: (.*)", done.output)
+            ranks = {rank for rank, _, _ in known}
+            # mpirun may end the job before every rank has said so.
+            self.assertTrue(ranks == {"0", "1"} or (self.backend == "mpi" and ranks), done.output)
+            for _, seconds, text in known:
+                self.assertLess(float(seconds), 2)
+                self.assertRegex(text, said)
+
+
+class Local(Jobs):
+    def test_first_cause_is_printed_last_and_is_the_status(self):
+        for fault, status, said in (("kill", 128 + 9, "rank 2 was killed by signal 9"),
+                                    ("exit", 7, "rank 2 ended with status 7"),
+                                    ("throw", 1, "rank 2 ended with status 1")):
+            done = self.ranks(3, fault)
+            self.assertEqual(done.returncode, status, done.output)
+            self.assertIn(said, done.stderr.strip().splitlines()[-1])
+
+    def test_a_rank_that_leaves_is_missed(self):
+        done = self.ranks(3, "leave")
+        self.assertIn("rank 2 ended and will not come to barrier()", done.output)
+
+    def test_a_stopped_rank_is_named_then_the_limit_passes(self):
+        done = self.ranks(3, "stop", 2, 0.5)
+        self.assertIn("has waited 0.5 s in group world for rank 2 to come to all_reduce", done.output)
+        self.assertIn("rank 2 did not come within 2 s", done.output)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertLess(done.seconds, 20)
+
+    def test_restarts(self):
+        done = self.ranks(3, ["--restarts", "1"], "kill-once")
+        self.assertEqual(done.returncode, 0, done.output)
+        self.assertIn("starting again (1 of 1)", done.stderr)
+        self.assertEqual(self.ranks(2, ["--restarts", "1"], "exit").returncode, 7)
+
+    def test_ranks_end_with_the_launcher(self):
+        launcher = subprocess.Popen([arguments.cli, "launch", "-n", "2", "--", arguments.ranks, "sleep"],
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
+        try:
+            children = []
+            until = time.monotonic() + 10
+            while len(children) < 2 and time.monotonic() < until:
+                found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(launcher.pid)], capture_output=True,
+                                       text=True, check=False).stdout.split()
+                children = [int(pid) for pid in found]
+                time.sleep(0.05)
+            self.assertEqual(len(children), 2)
+        finally:
+            launcher.send_signal(signal.SIGKILL)
+            launcher.wait()
+        until = time.monotonic() + 5
+        while any(Path(f"/proc/{pid}").exists() for pid in children) and time.monotonic() < until:
+            time.sleep(0.05)
+        self.assertFalse([pid for pid in children if Path(f"/proc/{pid}").exists()])
+
+    def test_output_has_the_rank_before_it(self):
+        done = run([arguments.cli, "launch", "-n", "2", "--", "sh", "-c", "echo one; echo two"])
+        self.assertEqual(sorted(done.stdout.split("\n")), ["", "[0] one", "[0] two", "[1] one", "[1] two"])
+        self.assertEqual(run([arguments.cli, "launch", "-n", "2", "--", "no-such-program"]).returncode, 127)
+
+    def test_contradicting_variables(self):
+        done = run([arguments.ranks, "check"], RANK="0", WORLD_SIZE="2", OMPI_COMM_WORLD_RANK="1",
+                   OMPI_COMM_WORLD_SIZE="2")
+        self.assertIn("torchrun says rank 0 of 2; Open MPI says rank 1 of 2", done.stderr)
+        self.assertIn("WORLD_SIZE is not", run([arguments.ranks, "check"], RANK="0").stderr)
+        self.assertIn("TENSORA_MASTER", run([arguments.ranks, "check"], RANK="0", WORLD_SIZE="2").stderr)
+
+    def test_variables_of_torchrun(self):
+        common = dict(WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(20000 + os.getpid() % 20000))
+        other = subprocess.Popen([arguments.ranks, "check"], env=environment(RANK="1", **common))
+        done = run([arguments.ranks, "check"], RANK="0", **common)
+        self.assertEqual((done.returncode, other.wait(60)), (0, 0), done.output)
+
+
+class Mpi(Jobs):
+    backend = "mpi"
+
+    def test_between_hosts(self):
+        done = self.ranks(3, "check", TENSORA_MPI_WINDOWS="0")
+        self.assertEqual(done.returncode, 0, done.output)
+        done = self.ranks(3, "order", TENSORA_MPI_WINDOWS="0")
+        self.assertIn("the ranks called different things", done.output)
+
+    def test_by_mpirun_itself(self):
+        done = run(["mpirun", "-n", 2, "--oversubscribe", arguments.ranks, "check"])
+        self.assertEqual(done.returncode, 0, done.output)
+
+
+def main():
+    global arguments
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("backend", choices=["local", "mpi"])
+    parser.add_argument("--cli", required=True, help="the program tensora")
+    parser.add_argument("--ranks", required=True, help="the program tensora-ranks")
+    parser.add_argument("tests", nargs="*")
+    arguments = parser.parse_args()
+    if arguments.backend == "mpi" and (not shutil.which("mpirun") or
+                                       not list(Path(arguments.ranks).parents[1].glob("lib/libtensora_mpi.so"))):
+        print("skipped: there is no MPI (Debian and Ubuntu: libopenmpi-dev, openmpi-bin)")
+        sys.exit(SKIPPED)
+    kind = Local if arguments.backend == "local" else Mpi
+    names = arguments.tests or unittest.TestLoader().getTestCaseNames(kind)
+    result = unittest.TextTestRunner(verbosity=2).run(unittest.TestSuite(kind(name) for name in names))
+    sys.exit(not result.wasSuccessful())
+
+
+if __name__ == "__main__":
+    main()

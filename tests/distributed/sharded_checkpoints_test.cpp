@@ -1,0 +1,154 @@
+// Checkpoints of N ranks that M ranks load.
+#include "tensora/distributed/sharded_checkpoints.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "tensora/distributed/threads.h"
+#include "tensora/optim/adamw.h"
+#include "tests/distributed/training_models.h"
+#include "tests/temporary_folder.h"
+
+namespace tensora::testing {
+namespace {
+
+using distributed::DataParallel;
+using distributed::run_ranks;
+using distributed::ShardedCheckpoints;
+
+struct Rank {
+  explicit Rank(int stage, const char* kind = "llama", uint64_t seed = 7)
+      : model(make_model(kind)),
+        optimizer(model.module->parameters(), {.lr = 1e-2}),
+        parallel(*model.module, {.zero_stage = stage}) {
+    manual_seed(seed);
+    parallel.shard(optimizer);
+  }
+  void train(int64_t steps) {
+    for (int64_t i = 0; i < steps; ++i) {
+      model.loss(10 * i + parallel.group().rank()).backward();
+      optimizer.step();
+      optimizer.zero_grad();
+    }
+  }
+
+  TrainedModel model;
+  optim::AdamW optimizer;
+  DataParallel parallel;
+};
+
+/// The parameters and the optimizer's states as one process loads them.
+std::vector<std::vector<float>> contents(const std::string& folder) {
+  Rank rank(0);
+  const auto loaded =
+      ShardedCheckpoints(folder).load_latest(*rank.model.module, rank.parallel, rank.optimizer);
+  EXPECT_TRUE(loaded.has_value());
+  std::vector<std::vector<float>> all = bits_of(*rank.model.module);
+  for (const Tensor& param : rank.optimizer.parameters()) {
+    Value& state = rank.optimizer.state(param);
+    for (const char* key : {"step", "exp_avg", "exp_avg_sq"})
+      all.push_back(to_vector<float>(state.at(key).to_tensor()));
+  }
+  return all;
+}
+
+TEST(ShardedCheckpoints, SavedByFourRanksAndLoadedByFewer) {
+  for (const int stage : {0, 1, 2, 3}) {
+    const TemporaryFolder folder;
+    const std::string saved = folder / "four";
+    std::vector<std::vector<float>> trained;
+    run_ranks(4, [&](ProcessGroup& world) {
+      Rank rank(stage);
+      rank.train(5);
+      ShardedCheckpoints(saved).save(5, *rank.model.module, rank.parallel, rank.optimizer,
+                                     Value(Value::Dict{{"position", 40}}));
+      const auto whole = rank.parallel.whole_parameters();
+      if (world.rank() == 0) trained = bits_of(*rank.model.module);
+    });
+    const std::vector<std::vector<float>> expected = contents(saved);
+    ASSERT_GT(expected.size(), trained.size());
+    EXPECT_EQ(
+        std::vector(expected.begin(), expected.begin() + static_cast<int64_t>(trained.size())),
+        trained)
+        << "stage " << stage;
+    for (const int ranks : {1, 2, 3})
+      for (const int other : {0, 1, 3}) {
+        const std::string again = folder / concat("again-", ranks, "-", other);
+        run_ranks(ranks, [&](ProcessGroup&) {
+          Rank rank(other);
+          if (ranks > 1) rank.train(1);  // what is there before does not matter
+          const auto loaded = ShardedCheckpoints(saved).load_latest(*rank.model.module,
+                                                                    rank.parallel, rank.optimizer);
+          ASSERT_TRUE(loaded.has_value());
+          EXPECT_EQ(loaded->step, 5);
+          EXPECT_EQ(loaded->extra.at("position").to_int(), 40);
+          ShardedCheckpoints(again).save(6, *rank.model.module, rank.parallel, rank.optimizer);
+        });
+        EXPECT_EQ(contents(again), expected)
+            << "stage " << stage << " → " << ranks << " ranks of stage " << other;
+      }
+  }
+}
+
+TEST(ShardedCheckpoints, GoOnAsIfNothingHadHappened) {
+  for (const int stage : {0, 2, 3}) {
+    const TemporaryFolder folder;
+    std::vector<std::vector<float>> straight, resumed;
+    run_ranks(2, [&](ProcessGroup& world) {
+      Rank rank(stage, "mlp");
+      rank.train(3);
+      ShardedCheckpoints(folder / "run").save(3, *rank.model.module, rank.parallel, rank.optimizer);
+      rank.train(3);
+      const auto whole = rank.parallel.whole_parameters();
+      if (world.rank() == 0) straight = bits_of(*rank.model.module);
+    });
+    run_ranks(2, [&](ProcessGroup& world) {
+      Rank rank(stage, "mlp", 99);
+      ShardedCheckpoints(folder / "run")
+          .load_latest(*rank.model.module, rank.parallel, rank.optimizer);
+      rank.train(3);
+      const auto whole = rank.parallel.whole_parameters();
+      if (world.rank() == 0) resumed = bits_of(*rank.model.module);
+    });
+    EXPECT_EQ(resumed, straight) << "stage " << stage;
+  }
+}
+
+TEST(ShardedCheckpoints, OneWithoutItsIndexDoesNotCount) {
+  const TemporaryFolder folder;
+  run_ranks(2, [&](ProcessGroup& world) {
+    Rank rank(1, "mlp");
+    const ShardedCheckpoints empty_folder(folder / "nothing");
+    EXPECT_FALSE(
+        empty_folder.load_latest(*rank.model.module, rank.parallel, rank.optimizer).has_value());
+    ShardedCheckpoints checkpoints(folder / "run", 2);
+    for (const int64_t step : {1, 2, 3}) {
+      rank.train(1);
+      checkpoints.save(step, *rank.model.module, rank.parallel, rank.optimizer);
+    }
+    world.barrier();
+    EXPECT_EQ(checkpoints.steps(), (std::vector<int64_t>{2, 3}));
+    world.barrier();
+    // A run that is killed leaves files, but no index.
+    if (world.rank() == 0) std::filesystem::remove(checkpoints.path_of(3) + "/index.json");
+    world.barrier();
+    const auto loaded = checkpoints.load_latest(*rank.model.module, rank.parallel, rank.optimizer);
+    ASSERT_TRUE(loaded.has_value());
+    EXPECT_EQ(loaded->step, 2);
+  });
+}
+
+TEST(ShardedCheckpoints, AMissingPieceIsNamed) {
+  const TemporaryFolder folder;
+  Rank rank(0, "mlp");
+  ShardedCheckpoints checkpoints(folder / "run");
+  checkpoints.save(1, *rank.model.module, rank.parallel, rank.optimizer);
+  const std::string index = checkpoints.path_of(1) + "/index.json";
+  std::ofstream(index, std::ios::trunc) << "{\"format\": 3}";
+  EXPECT_TRUE(contains(
+      error_of([&] { checkpoints.load_latest(*rank.model.module, rank.parallel, rank.optimizer); }),
+      "index.json"));
+}
+
+}  // namespace
+}  // namespace tensora::testing

@@ -1,0 +1,94 @@
+// `tensora train lm --parallel` on the ranks of `tensora launch`.
+#include <fstream>
+#include <sstream>
+
+#include "tests/helpers.h"
+#include "tests/program.h"
+
+namespace tensora::testing {
+namespace {
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+class ParallelTraining : public ::testing::Test {
+ protected:
+  ParallelTraining() {
+    std::string text;
+    for (int i = 0; i < 600; ++i) text += concat("the number ", i * i % 97, " follows ", i, ".\n");
+    write_text(folder_.path("text.txt"), text);
+  }
+
+  /// Trains a small model on `ranks` ranks; the exit code.
+  int train(int ranks, const std::string& parallel, const std::string& run,
+            const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"launch",         "-n",     std::to_string(ranks),
+                                      "--threads",      "1",      "--",
+                                      TENSORA_CLI,      "train",  "lm",
+                                      "--parallel",     parallel, "--out",
+                                      folder_.path(run)};
+    words.insert(words.end(), more.begin(), more.end());
+    return Program(folder_, words).wait();
+  }
+  /// Without clipping: the norm of shards is added up in another order than that of whole
+  /// gradients.
+  std::vector<std::string> settings() const {
+    return {"--text",
+            folder_.path("text.txt"),
+            "--tokenizer",
+            "bytes",
+            "--width",
+            "16",
+            "--heads",
+            "2",
+            "--kv-heads",
+            "1",
+            "--layers",
+            "2",
+            "--hidden",
+            "32",
+            "--context",
+            "16",
+            "--batch",
+            "2",
+            "--steps",
+            "8",
+            "--sample-tokens",
+            "0",
+            "--clip-norm",
+            "0",
+            "--warmup",
+            "2",
+            "--validate-batches",
+            "1",
+            "--checkpoint-every",
+            "4"};
+  }
+  std::string model(const std::string& run) const {
+    return bytes_of(folder_.path(run) + "/model/model.safetensors");
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(ParallelTraining, StagesGiveTheSameModelAndResume) {
+  ASSERT_EQ(train(2, "dp", "dp", settings()), 0);
+  ASSERT_EQ(train(2, "zero3", "zero3", settings()), 0);
+  ASSERT_FALSE(model("dp").empty());
+  EXPECT_TRUE(model("zero3") == model("dp"));
+  // As if the job had been killed behind step 4; other stages and numbers of ranks may go on.
+  std::filesystem::remove(folder_.path("zero3") + "/checkpoints/step-000000000008/index.json");
+  ASSERT_EQ(train(2, "zero1", "zero3", {"--resume"}), 0);
+  EXPECT_TRUE(model("zero3") == model("dp"));
+  EXPECT_EQ(train(3, "zero2", "zero3", {"--resume", "--steps", "10"}), 0);
+  // One process has checkpoints of another kind.
+  Program alone(folder_, {"train", "lm", "--out", folder_.path("dp"), "--resume", "--steps", "9"});
+  EXPECT_NE(alone.wait(), 0);
+}
+
+}  // namespace
+}  // namespace tensora::testing
