@@ -1,6 +1,9 @@
 // Trains a small LLaMA on stories, from nothing, while you watch; then exports it as a GGUF file
-// and lets the inference engine tell a story with it, and says how fast. With --brief, for a few
-// seconds; with --info, prints what the library is and found on this machine.
+// and lets the inference engine tell a story with it, and says how fast. In a terminal it ends by
+// serving that model. With --brief, for a few seconds; with --info, prints what the library is and
+// found on this machine.
+#include <unistd.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -105,6 +108,21 @@ void tell_from_gguf(const std::string& folder) {
   print_speeds(backend, std::min<int64_t>(64, backend.model_info().positions / 2));
 }
 
+// Becomes `tensora serve` where somebody can stop it; returns where not, having said how.
+void serve(const std::string& model, bool brief) {
+  const auto program = std::filesystem::read_symlink("/proc/self/exe").replace_filename("tensora");
+  const bool is_watched = isatty(STDIN_FILENO) != 0 && isatty(STDOUT_FILENO) != 0;
+  if (brief || !is_watched || !std::filesystem::exists(program)) {
+    print(concat("To talk to it in a browser: tensora serve ", model,
+                 ", then open http://127.0.0.1:8080"));
+    return;
+  }
+  print("\nNow it is served: open the address below in a browser. Ctrl-C ends it.");
+  // Another server may have port 8080; a free one is printed.
+  execl(program.c_str(), "tensora", "serve", model.c_str(), "--port", "0", "--no-log", nullptr);
+  print("tensora serve could not be started");
+}
+
 int run(bool brief, const std::string& folder) {
   print("The grammar writes stories to learn from, such as:\n");
   print("  " + train::story(kSeed, 0) + "\n");
@@ -140,7 +158,9 @@ int run(bool brief, const std::string& folder) {
       "  tensora run run/model -p 'Once upon a time'            let it tell\n"
       "  tensora bench run/model                                how fast is it?\n"
       "  tensora train lm --help");
-  return outcome.loss < (brief ? 7 : 3) ? 0 : 1;
+  const bool has_learned = outcome.loss < (brief ? 7 : 3);
+  if (has_learned) serve(folder + "/stories.gguf", brief);
+  return has_learned ? 0 : 1;
 }
 
 }  // namespace

@@ -1,42 +1,18 @@
 #include "commands.h"
 
-#include <ctime>
 #include <filesystem>
-#include <fstream>
+#include <set>
 
-#include "bench_record.h"
+#include "bench_machine.h"
+#include "bench_options.h"
+#include "bench_worker.h"
 #include "files.h"
-#include "model_options.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/core/backend.h"
 #include "tensora/dispatch/build_info.h"
 
 namespace tensora::cli {
 namespace {
-
-struct BenchSettings {
-  ModelOptions model;
-  std::vector<std::string> models, synthetic;
-  std::string types = "q4_k_m", prompts = "512", generated = "128", depths = "0", batches = "512",
-              threads, sequences = "1";
-  std::vector<std::string> both, compared;
-  std::string output = "md", file, plot;
-  int64_t repetitions = 5, steps_at_once = 1;
-  bool batched = false, warms_up = true, measures_bandwidth = true;
-  // Which of the sizes were given: those that were not shrink to what a model can hold.
-  const CLI::Option *prompt_option = nullptr, *generate_option = nullptr;
-};
-
-std::string line_behind(const std::string& path, const std::string& name) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);)
-    if (line.rfind(name, 0) == 0) {
-      const size_t colon = line.find(':');
-      const size_t begin = line.find_first_not_of(" \t", colon + 1);
-      return begin == line.npos ? "" : line.substr(begin);
-    }
-  return {};
-}
 
 std::string gpu_name(Device device) {
   const std::filesystem::path folder = "/proc/driver/nvidia/gpus";
@@ -47,16 +23,8 @@ std::string gpu_name(Device device) {
   return to_string(device);
 }
 
-std::string now_text() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
+}  // namespace
 
-// The tests in llama-bench's order: prompts, then generation, then both.
 std::vector<llm::BenchTest> tests_of(const BenchSettings& settings) {
   std::vector<llm::BenchTest> tests;
   const auto prompts = parse_numbers(settings.prompts, "--n-prompt");
@@ -86,7 +54,6 @@ std::vector<llm::BenchTest> tests_of(const BenchSettings& settings) {
   return tests;
 }
 
-// A test by default sizes, made to fit a model of few positions; says so.
 llm::BenchTest fitted(llm::BenchTest test, const BenchSettings& settings, int64_t positions) {
   const auto fit = [&](int64_t& size, const CLI::Option* option) {
     const int64_t room = positions - test.depth - (test.prompt + test.generate - size);
@@ -97,11 +64,14 @@ llm::BenchTest fitted(llm::BenchTest test, const BenchSettings& settings, int64_
     fit(test.prompt, settings.prompt_option);
     fit(test.generate, settings.generate_option);
   }
-  if (test.name() != before)
+  static std::set<std::string> told;
+  if (test.name() != before && told.insert(before).second)
     std::fprintf(stderr, "note: the model has %lld positions: %s becomes %s\n",
                  static_cast<long long>(positions), before.c_str(), test.name().c_str());
   return test;
 }
+
+namespace {
 
 class Bench {
  public:
@@ -219,6 +189,8 @@ void bench(const BenchSettings& settings) {
     if (!fine) fail("some tests became slower");
     return;
   }
+  if (settings.is_worker) return serve_bench_worker();
+  if (compares_frameworks(settings)) return compare_frameworks(settings);
   if (settings.models.empty() && settings.synthetic.empty())
     throw UsageError("expected a MODEL, --synthetic NAME or --compare A B");
   const std::vector<BenchRecord> records = Bench(settings).run();
@@ -260,6 +232,37 @@ void add_tests(CLI::App& app, BenchSettings& settings) {
                  "KV-cache data type: f32, f16, bf16, q8_0, fp8");
 }
 
+void add_comparison(CLI::App& app, BenchSettings& settings) {
+  constexpr const char* group = "Comparing frameworks";
+  app.add_option("--html", settings.html, "Write a report with plots to an HTML file")
+      ->type_name("FILE")
+      ->group(group);
+  app.add_option("--baseline", settings.baseline,
+                 "Compare with an earlier result of -o json; exit code 1 if a test became slower")
+      ->type_name("FILE")
+      ->group(group);
+  app.add_option("--threshold", settings.threshold,
+                 "How much slower than the baseline a test may be")
+      ->type_name("SHARE")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--saved", settings.saved,
+                 "Measure nothing: report a result of -o json, against a baseline if given")
+      ->type_name("FILE")
+      ->group(group);
+  app.add_flag("--unfair", settings.unfair,
+               "Compare different precisions, optimization levels or outputs; the result says so")
+      ->group(group);
+  app.add_flag("--busy", settings.busy, "Measure although another program uses the GPU")
+      ->group(group);
+  app.add_option("--timeout", settings.seconds,
+                 "Seconds that one step of a framework (load, one repetition) may take")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--worker", settings.is_worker)->group("");  // one framework's process
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app) {
@@ -275,6 +278,7 @@ void add_bench(CLI::App& app) {
       ->type_name("LIST")
       ->capture_default_str();
   add_tests(*command, *settings);
+  add_comparison(*command, *settings);
   add_framework_options(*command, settings->model);
   command->add_option("--quantize", settings->model.quantize, "Convert the matrices at loading");
   command->add_option("-o,--output", settings->output, "The format")
@@ -297,11 +301,19 @@ void add_bench(CLI::App& app) {
       "is\n"
       "what decoding reads: weights, keys and values; '% peak' compares that with the reading\n"
       "speed measured here.\n\n"
+      "With --framework all or a list (native,libtorch:eager: name and level), each framework runs "
+      "in a\n"
+      "process of its own, on the same weights and tokens. Its output is compared first; then they "
+      "take\n"
+      "turns for -r rounds.\n\n"
       "Examples:\n"
       "  tensora bench model.gguf                              pp512 and tg128\n"
       "  tensora bench model.gguf -p 0 -n 64 -d 0-8192+2048 --plot depth.svg\n"
       "  tensora bench --synthetic llama3-1b --type q4_k_m,q8_0,float16\n"
       "  tensora bench model.gguf --batched -p 128 -n 64 -s 1-32*2\n"
+      "  tensora bench model.gguf --framework all --html report.html\n"
+      "  tensora bench model.gguf --framework native,libtorch -o json --out new.json \\\n"
+      "    --baseline old.json --threshold 3%\n"
       "  tensora bench serve http://127.0.0.1:8080 --ladder 1,16,64\n"
       "  tensora bench model.gguf -o json --out after.json && \\\n"
       "    tensora bench --compare before.json after.json");

@@ -26,6 +26,11 @@ auto as_usage(const Look& look) {
   }
 }
 
+/// The command has said what there is to say and ends with this exit code.
+struct EndWith {
+  int code;
+};
+
 /// A signal ended the work, Ctrl-C unless given; exit code 128 + signal.
 class Interrupted : public std::runtime_error {
  public:
@@ -34,18 +39,27 @@ class Interrupted : public std::runtime_error {
   int code;
 };
 
+/// Everything was said already; exit code 1.
+class Failure : public std::runtime_error {
+ public:
+  Failure() : std::runtime_error("failed") {}
+};
+
 void add_bench(CLI::App& app);
 void add_bench_serve(CLI::App& bench);
 void add_chat(CLI::App& app);
 void add_completion(CLI::App& app);
 void add_convert(CLI::App& app);
 void add_embed(CLI::App& app);
+void add_frameworks(CLI::App& app);
 void add_info(CLI::App& app);
 void add_inspect(CLI::App& app);
+void add_launch(CLI::App& app);
 void add_perplexity(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_plot(CLI::App& app);
 void add_pull(CLI::App& app);
+void add_jit(CLI::App& app);
 void add_quantize(CLI::App& app);
 void add_run(CLI::App& app);
 void add_serve(CLI::App& app);

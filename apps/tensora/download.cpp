@@ -19,7 +19,8 @@
 #include <vector>
 
 #include "tensora/base/check.h"
-#include "tensora/io/sha256.h"
+#include "tensora/base/sha256.h"
+#include "tensora/io/byte_reader.h"
 
 #ifdef TENSORA_HAS_CURL
 #include "curl_library.h"
@@ -88,7 +89,7 @@ class PartFile {
  private:
   std::string path_;
   int descriptor_ = -1;
-  io::Sha256 sum_;
+  Sha256 sum_;
   uint64_t size_ = 0;
 };
 

@@ -93,8 +93,12 @@ int run(CLI::App& app, int count, char** arguments) {
     if (what.back() == '.') what.pop_back();
     return complain(who, what + (what.back() == '?' ? " '" : "; '") + who + " --help' tells more",
                     2);
+  } catch (const tensora::cli::EndWith& end) {
+    return end.code;
   } catch (const tensora::cli::Interrupted& interrupted) {
     return interrupted.code;
+  } catch (const tensora::cli::Failure&) {
+    return 1;
   } catch (const tensora::cli::UsageError& error) {
     return complain(full_name(innermost(app)), error.what(), 2);
   } catch (const std::exception& error) {
@@ -127,6 +131,7 @@ int main(int count, char** arguments) {
   tensora::cli::add_chat(app);
   tensora::cli::add_serve(app);
   tensora::cli::add_bench(app);
+  tensora::cli::add_launch(app);
   tensora::cli::add_perplexity(app);
   tensora::cli::add_embed(app);
   tensora::cli::add_train(app);
@@ -138,6 +143,8 @@ int main(int count, char** arguments) {
   tensora::cli::add_quantize(app);
   tensora::cli::add_convert(app);
   tensora::cli::add_plan(app);
+  tensora::cli::add_jit(app);
+  tensora::cli::add_frameworks(app);
   tensora::cli::add_info(app);
   tensora::cli::add_completion(app);
   return check_output(run(app, count, arguments));

@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "files.h"
+#include "framework_probe.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/llm/backends/backend_manager.h"
 #include "tensora/train/progress_bar.h"
@@ -18,13 +19,29 @@ using Clock = std::chrono::steady_clock;
 
 void add_framework_options(CLI::App& app, ModelOptions& options) {
   app.add_option("--framework", options.framework,
-                 "Framework that runs the model, or a list of them, the best first: native, or the "
-                 "NAME of an installed libtensora_framework_NAME.so")
+                 "Framework that runs the model, or a list of them, the best first: native, the "
+                 "NAME of an installed libtensora_framework_NAME.so, or auto ('tensora frameworks' "
+                 "lists them)")
       ->type_name("LIST")
       ->capture_default_str();
   app.add_option("--device", options.device, "auto (a GPU if one works), cpu, cuda, cuda:1, ...")
       ->capture_default_str();
   app.add_flag("--require-gpu", options.require_gpu, "Fail rather than run without a GPU");
+  app.add_flag("--require", options.require,
+               "Fail rather than run with another framework than the first of the list");
+  app.add_option("--level", options.level,
+                 "Optimization level: eager, graph (CUDA graphs), or what the framework offers. "
+                 "Default: its best")
+      ->type_name("NAME");
+  app.add_option("--framework-option", options.framework_settings,
+                 "Setting of the framework; repeatable")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--framework-timeout", options.framework_seconds,
+                 "Seconds that the self-test of an installed framework may take in a process of "
+                 "its own. 0: test in this process, without a limit")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
 }
 
 void add_model_options(CLI::App& app, ModelOptions& options) {
@@ -62,16 +79,23 @@ void add_engine_options(CLI::App& app, ModelOptions& options) {
                  "Speculative decoding: draft with this smaller model of the same vocabulary");
 }
 
-std::unique_ptr<llm::FrameworkBackend> choose_backend(const ModelOptions& options) {
+std::unique_ptr<llm::FrameworkBackend> choose_backend(
+    const ModelOptions& options, const std::function<void(llm::FrameworkBackend&)>& prepare) {
   if (options.threads > 0) set_num_threads(options.threads);
   llm::BackendChoice choice{.frameworks = split_list(options.framework),
-                            .require_gpu = options.require_gpu};
+                            .require_gpu = options.require_gpu,
+                            .fallback = !options.require,
+                            .prepare = prepare};
   if (choice.frameworks.empty()) throw UsageError("--framework: expected a name, got none");
   if (options.device != "auto") {
     choice.device = as_usage([&] { return Device(options.device); });
     if (options.require_gpu && choice.device->is_cpu())
       throw UsageError("--require-gpu and --device cpu exclude each other");
   }
+  if (options.framework_seconds > 0)
+    choice.inspect = [&](const std::string& name) {
+      return probe_framework(name, options.framework_seconds, choice.device, false);
+    };
   // The reasons of a single candidate are in the error itself; CPU only is the usual case.
   std::vector<std::string> lines;
   choice.log = [&](const std::string& line) { lines.push_back(line); };
@@ -82,16 +106,25 @@ std::unique_ptr<llm::FrameworkBackend> choose_backend(const ModelOptions& option
 }
 
 llm::BackendOptions backend_options(const ModelOptions& options, int64_t sequences) {
-  llm::BackendOptions out{.quantize = options.quantize,
-                          .engine = {.context = options.context,
-                                     .max_sequences = sequences,
-                                     .max_batch_tokens = std::max(options.batch, sequences),
-                                     .share_prefixes = options.shares_prefixes,
-                                     .batch_invariant = options.batch_invariant,
-                                     .steps_at_once = options.steps_at_once},
-                          .draft_model = options.draft_model,
-                          .chat_template = options.chat_template};
+  llm::BackendOptions out{
+      .quantize = options.quantize,
+      .level = options.level,
+      .engine = {.context = options.context,
+                 .max_sequences = sequences,
+                 // Prompts are read beside the answers that go on.
+                 .max_batch_tokens = options.batch + (sequences > 1 ? sequences : 0),
+                 .share_prefixes = options.shares_prefixes,
+                 .batch_invariant = options.batch_invariant,
+                 .steps_at_once = options.steps_at_once},
+      .draft_model = options.draft_model,
+      .chat_template = options.chat_template};
   if (!options.cache_type.empty()) out.engine.cache_dtype = dtype_named(options.cache_type);
+  for (const std::string& text : options.framework_settings) {
+    const size_t equals = text.find('=');
+    if (equals == 0 || equals == text.npos)
+      throw UsageError("--framework-option: expected KEY=VALUE, got '" + text + "'");
+    out.settings[text.substr(0, equals)] = text.substr(equals + 1);
+  }
   out.engine.speculation.draft_tokens = options.draft_tokens;
   out.note = [quiet = options.quiet](const std::string& note) {
     if (!quiet) std::fprintf(stderr, "note: %s\n", note.c_str());
@@ -104,9 +137,6 @@ LoadedModel load_model(const ModelOptions& options, bool with_tokenizer,
   const auto began = Clock::now();
   llm::BackendOptions how = backend_options(options, sequences);
   LoadedModel loaded;
-  if (!backend) backend = choose_backend(options);
-  backend->cleanup();  // before the baseline of memory is taken
-  loaded.resources = std::make_shared<llm::ResourceManager>(backend->device());
   std::unique_ptr<train::ProgressBar> bar;
   const bool shows = !options.quiet && isatty(2) != 0;
   how.progress = [&](int64_t done, int64_t total) {
@@ -117,9 +147,17 @@ LoadedModel load_model(const ModelOptions& options, bool with_tokenizer,
           total >> 20, train::ProgressBarOptions{.title = "loading", .unit = "MiB"});
     bar->update(done >> 20);
   };
-  backend->load_model(options.model, how);
-  if (with_tokenizer) backend->load_tokenizer(options.model);
-  bar.reset();
+  const auto prepare = [&](llm::FrameworkBackend& chosen) {
+    chosen.cleanup();  // before the baseline of memory is taken
+    loaded.resources = std::make_shared<llm::ResourceManager>(chosen.device());
+    chosen.load_model(options.model, how);
+    if (with_tokenizer) chosen.load_tokenizer(options.model);
+    bar.reset();
+  };
+  if (backend)
+    prepare(*backend);
+  else
+    backend = choose_backend(options, prepare);
   loaded.info = backend->model_info();
   loaded.backend = std::move(backend);
   loaded.seconds = std::chrono::duration<double>(Clock::now() - began).count();

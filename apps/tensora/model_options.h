@@ -15,6 +15,10 @@ struct ModelOptions {
   std::string framework = "native";
   std::string device = "auto";
   bool require_gpu = false;
+  bool require = false;           // the first framework of the list, or an error
+  double framework_seconds = 60;  // that the self-test of a framework may take in another process
+  std::string level;              // optimization level; empty: the framework's best
+  std::vector<std::string> framework_settings;  // KEY=VALUE
   std::string quantize;
   int threads = 0;
   int64_t context = 0;
@@ -36,10 +40,12 @@ void add_model_options(CLI::App& app, ModelOptions& options);
 /// Those of a command that answers: the cache, the batch, speculation.
 void add_engine_options(CLI::App& app, ModelOptions& options);
 
-/// A backend of the first framework of the list that works, on the device that was asked for or the
-/// best one that works. Says on standard error why another one was not taken, unless `quiet`. Sets
-/// the number of threads.
-std::unique_ptr<llm::FrameworkBackend> choose_backend(const ModelOptions& options);
+/// A backend of the first framework of the list that works and, where `prepare` is given, can load
+/// the model by it; on the device that was asked for or the best one that works. Says on standard
+/// error why another one was not taken, unless `quiet`. Sets the number of threads.
+std::unique_ptr<llm::FrameworkBackend> choose_backend(
+    const ModelOptions& options,
+    const std::function<void(llm::FrameworkBackend&)>& prepare = nullptr);
 
 /// What the options ask of a backend that runs `sequences` requests at once.
 llm::BackendOptions backend_options(const ModelOptions& options, int64_t sequences = 1);

@@ -6,9 +6,9 @@
 #include "commands.h"
 #include "download.h"
 #include "tensora/base/check.h"
+#include "tensora/base/sha256.h"
 #include "tensora/io/mapped_file.h"
 #include "tensora/io/safetensors.h"
-#include "tensora/io/sha256.h"
 #include "tensora/llm/gguf/gguf_reader.h"
 #include "tensora/llm/registry.h"
 #include "tensora/train/progress_bar.h"
@@ -63,7 +63,7 @@ void check_file(const std::string& path, const std::string& file) {
 }
 
 std::string sha256_of(const std::string& path) {
-  io::Sha256 sum;
+  Sha256 sum;
   sum.update(io::MappedFile::open(path)->bytes());
   return sum.hex();
 }

@@ -25,7 +25,7 @@ struct ServeSettings {
   std::vector<std::string> models, aliases, adapters, synthetic;
   std::string type = "float16", key_file, template_file;
   double adapter_scale = 1, drain_seconds = 60;
-  int64_t parallel = 32, body_mebibytes = 32;
+  int64_t parallel = 32, body_mebibytes = 32, bodies_mebibytes = 512;
   serve::ServerOptions server;
   serve::ServiceOptions service;
 };
@@ -158,6 +158,7 @@ void run_serve(ServeSettings& settings, const SamplingFlags& sampling) {
   const std::vector<serve::ModelSource> sources = settings.service.models;
   settings.server.gate.keys = keys_of(settings);
   settings.server.http.limits.body_bytes = static_cast<size_t>(settings.body_mebibytes) << 20;
+  settings.server.http.most_body_bytes = static_cast<size_t>(settings.bodies_mebibytes) << 20;
   serve::Server* log_to = nullptr;
   std::string last_line;
   settings.service.log = [&](const std::string& line) {
@@ -246,6 +247,10 @@ void add_limit_options(CLI::App& app, ServeSettings& settings) {
       ->capture_default_str();
   app.add_option("--max-body", settings.body_mebibytes, "Size of a request's body, in MiB")
       ->check(CLI::Range(int64_t{1}, int64_t{4096}))
+      ->capture_default_str();
+  app.add_option("--max-bodies", settings.bodies_mebibytes,
+                 "Size of all bodies that are being read, in MiB; more get 503")
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
   app.add_option("--models-max", settings.service.models_max,
                  "Models loaded at once; the least recently used one is unloaded. 0: all")

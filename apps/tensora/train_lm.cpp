@@ -3,6 +3,8 @@
 
 #include "commands.h"
 #include "config_options.h"
+#include "tensora/distributed/init.h"
+#include "tensora/distributed/training_ranks.h"
 #include "tensora/train/language_run.h"
 #include "tensora/train/number_text.h"
 
@@ -15,17 +17,10 @@ struct LmOptions {
   explicit LmOptions(CLI::App& app) : settings(app) {}
   ConfigOptions<LanguageConfig> settings;
   RunOptions run;
+  std::string parallel = "none";
 };
 
-void train_lm(const LmOptions& options) {
-  const LanguageConfig config = configuration(options.settings, options.run);
-  if (config.text.empty())
-    throw UsageError(
-        "--text is required: files to learn from ('tensora stories --out stories.txt' "
-        "writes one)");
-  as_usage([&] { return config.resolved(); });
-  const std::string& out = options.run.out;
-  train::LanguageRun run(config, {.folder = out, .resume = options.run.resume});
+void print_summary(const train::LanguageRun& run) {
   const LanguageConfig& used = run.config();
   std::fprintf(stderr,
                "%s with %s parameters, %lld tokens of vocabulary; %s tokens to learn from (%s "
@@ -34,13 +29,49 @@ void train_lm(const LmOptions& options) {
                static_cast<long long>(used.vocab_size),
                train::figure_text(double(run.training_tokens())).c_str(),
                train::figure_text(run.bytes_per_token()).c_str());
-  const train::TrainerOutcome outcome = run.train();
-  if (outcome.interrupted) stop_interrupted("lm", options.run, outcome);
+}
+
+void print_outcome(const train::TrainerOutcome& outcome, const std::string& out) {
   std::fprintf(stderr, "loss %s", train::figure_text(outcome.loss).c_str());
   if (outcome.validation)
     std::fprintf(stderr, ", of held-out text %s", train::figure_text(*outcome.validation).c_str());
   std::fprintf(stderr, "; the model is in %s/model; look at the curves with: tensora plot %s\n",
                out.c_str(), out.c_str());
+}
+
+// On every rank of a job; the stage is the digit of "zero1", "zero2", "zero3".
+void train_on_ranks(LanguageConfig config, const LmOptions& options) {
+  train::TrainerOutcome outcome;
+  bool first = true;
+  const int status = distributed::run([&](ProcessGroup& world) {
+    first = world.rank() == 0;
+    const int stage = options.parallel == "dp" ? 0 : options.parallel.back() - '0';
+    distributed::TrainingRanks ranks({.zero_stage = stage});
+    if (config.device == "cuda") config.device += ":" + std::to_string(distributed::local_rank());
+    train::LanguageRun run(
+        config, {.folder = options.run.out, .resume = options.run.resume, .parallel = &ranks});
+    if (first) print_summary(run);
+    outcome = run.train();
+  });
+  if (status != 0) throw EndWith{status};
+  if (outcome.interrupted && first) stop_interrupted("lm", options.run, outcome);
+  if (outcome.interrupted) throw EndWith{128 + outcome.signal};
+  if (first) print_outcome(outcome, options.run.out);
+}
+
+void train_lm(const LmOptions& options) {
+  const LanguageConfig config = configuration(options.settings, options.run);
+  if (config.text.empty())
+    throw UsageError(
+        "--text is required: files to learn from ('tensora stories --out stories.txt' "
+        "writes one)");
+  as_usage([&] { return config.resolved(); });
+  if (options.parallel != "none") return train_on_ranks(config, options);
+  train::LanguageRun run(config, {.folder = options.run.out, .resume = options.run.resume});
+  print_summary(run);
+  const train::TrainerOutcome outcome = run.train();
+  if (outcome.interrupted) stop_interrupted("lm", options.run, outcome);
+  print_outcome(outcome, options.run.out);
 }
 
 }  // namespace
@@ -49,6 +80,13 @@ void add_train_lm(CLI::App& app) {
   CLI::App* command = app.add_subcommand("lm", "Train a language model on text files");
   auto options = std::make_shared<LmOptions>(*command);
   add_run_options(*command, options->run);
+  command
+      ->add_option("--parallel", options->parallel,
+                   "Train on all ranks of a job that 'tensora launch' starts, with --batch "
+                   "sequences on each: dp (data parallel), or ZeRO, which also divides the "
+                   "optimizer's state (zero1), the gradients (zero2) and the parameters (zero3)")
+      ->check(CLI::IsMember({"none", "dp", "zero1", "zero2", "zero3"}))
+      ->capture_default_str();
   options->settings.option("preset")->check(CLI::IsMember(train::language_presets()));
   options->settings.option("amp")->check(CLI::IsMember({"none", "bf16", "f16"}));
   options->settings.option("model")->check(CLI::IsMember({"llama", "gpt2"}));
@@ -74,7 +112,8 @@ void add_train_lm(CLI::App& app) {
       "--grad-accum 4 "
       "--out gpt2\n"
       "  tensora train lm --text a.txt --width 192 --heads 6 --layers 8 --context 512 --out mine\n"
-      "  tensora train lm --config run/config.json --seed 2 --out again");
+      "  tensora train lm --config run/config.json --seed 2 --out again\n"
+      "  tensora launch -n 4 -- tensora train lm --text a.txt --out run --parallel zero1");
   command->callback([options] { train_lm(*options); });
 }
 

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "tensora/core/pinned.h"
+#include "tensora/ops.h"
 
 namespace tensora::llm {
 namespace {
@@ -41,6 +42,8 @@ BatchBuilder::BatchBuilder(const BatchLimits& limits, int64_t block_size, Device
   lengths_at_ = place(limits.sequences, 4);
   numbers_at_ = place(limits.choices * kNumbers, 8);
   integers_at_ = place(limits.choices * kIntegers, 8);
+  targets_at_ = place(limits.overlaps ? limits.sequences : 0, 8);
+  sources_at_ = place(limits.overlaps ? limits.sequences : 0, 8);
   // A row of the table has the next power of two of blocks.
   const auto width = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(limits.blocks)));
   table_at_ = place(limits.sequences * width, 4);
@@ -49,10 +52,33 @@ BatchBuilder::BatchBuilder(const BatchLimits& limits, int64_t block_size, Device
     host_ = memory_;
   } else if (const PinnedMemory* pinned = pinned_memory(device.type)) {
     host_ = pinned->empty({end}, kUInt8);
+    if (limits.overlaps) other_host_ = pinned->empty({end}, kUInt8);
     is_pinned_ = true;
   } else {
     host_ = make_tensor({end}, kUInt8, Device());
   }
+}
+
+// Whether the device has made the batch of this step from the last one.
+bool BatchBuilder::follows(const Step& step) const {
+  if (step.slices.size() != widths_.size() || !step.copies.empty()) return false;
+  for (size_t i = 0; i < widths_.size(); ++i) {
+    const Slice& slice = step.slices[i];
+    const Sequence& sequence = *slice.sequence;
+    if (slice.count != 1 || slice.logits != 1 || slice.first < sequence.size() ||
+        sequence.row != static_cast<int64_t>(i) || sequence.blocks.list.size() != widths_[i])
+      return false;
+  }
+  return true;
+}
+
+// One that the device has chosen is fetched from there; see `build`.
+int64_t BatchBuilder::token_of(const Sequence& sequence, int64_t place, int64_t target) {
+  if (place < sequence.size()) return sequence.tokens[static_cast<size_t>(place)];
+  if (sequence.pending == 0) return sequence.draft[static_cast<size_t>(place - sequence.size())];
+  at<int64_t>(host_, targets_at_)[unknown_] = target;
+  at<int64_t>(host_, sources_at_)[unknown_++] = sequence.row;
+  return 0;
 }
 
 BatchBuilder::Sizes BatchBuilder::fill(const Step& step) {
@@ -68,21 +94,22 @@ BatchBuilder::Sizes BatchBuilder::fill(const Step& step) {
     longest = std::max(longest, slice.sequence->blocks.list.size());
   const auto width = static_cast<int64_t>(std::bit_ceil(longest));
   int64_t token = 0, row = 0, index = 0;
-  batch_.max_query = batch_.max_length = 0;
+  batch_.max_query = batch_.max_length = unknown_ = 0;
+  widths_.clear();
   for (const Slice& slice : step.slices) {
-    const Sequence& sequence = *slice.sequence;
+    Sequence& sequence = *slice.sequence;
     const int32_t* blocks = sequence.blocks.list.data();
     const int64_t length = slice.first + slice.count;
     starts[index] = static_cast<int32_t>(token);
     lengths[index] = static_cast<int32_t>(length);
     for (int64_t i = slice.first; i < length; ++i, ++token) {
-      tokens[token] = i < sequence.size()
-                          ? sequence.tokens[static_cast<size_t>(i)]
-                          : sequence.draft[static_cast<size_t>(i - sequence.size())];
+      tokens[token] = token_of(sequence, i, token);
       positions[token] = i;
       slots[token] = int64_t{blocks[i / block_size_]} * block_size_ + i % block_size_;
     }
     for (int64_t i = token - slice.logits; i < token; ++i) rows[row++] = i;
+    sequence.row = row - 1;
+    widths_.push_back(sequence.blocks.list.size());
     int32_t* line = table + index * width;
     std::fill(std::copy_n(blocks, sequence.blocks.list.size(), line), line + width, 0);
     batch_.max_query = std::max(batch_.max_query, slice.count);
@@ -122,7 +149,6 @@ void BatchBuilder::shape(const Sizes& sizes) {
     batch_.choice_integers = part(memory_, integers_at_, {sizes.choices, kIntegers}, kInt64);
   }
   const int64_t used = table_at_ + sizes.sequences * sizes.blocks * 4;
-  host_used_ = part(host_, 0, {used}, kUInt8);
   memory_used_ = part(memory_, 0, {used}, kUInt8);
   sizes_ = sizes;
 }
@@ -139,15 +165,25 @@ void BatchBuilder::add_adapters(const Step& step) {
   }
 }
 
-const Batch& BatchBuilder::build(const Step& step) {
+const Batch& BatchBuilder::build(const Step& step, const StepBefore& before) {
+  if (before.has_advanced && follows(step)) {
+    ++batch_.max_length;
+    return batch_;
+  }
+  if (other_host_.defined()) std::swap(host_, other_host_);
   const Sizes sizes = fill(step);
   if (!(sizes == sizes_)) shape(sizes);
   add_adapters(step);
   if (is_pinned_)
-    pinned_memory(device_.type)->copy_async(memory_used_, host_used_);
+    pinned_memory(device_.type)
+        ->copy_async(memory_used_, part(host_, 0, memory_used_.sizes(), kUInt8));
   else if (!device_.is_cpu())
-    copy_bytes(memory_used_.data_ptr(), device_, host_used_.data_ptr(), Device(),
-               host_used_.nbytes());
+    copy_bytes(memory_used_.data_ptr(), device_, host_.data_ptr(), Device(), memory_used_.nbytes());
+  if (unknown_ == 0) return batch_;
+  // A token that could not be chosen (-1) fails its request as soon as the host sees it.
+  const Tensor sources = part(memory_, sources_at_, {unknown_}, kInt64);
+  index_copy_(batch_.tokens, 0, part(memory_, targets_at_, {unknown_}, kInt64),
+              index_select(clamp(before.chosen, 0), 0, sources));
   return batch_;
 }
 

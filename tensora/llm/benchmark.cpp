@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
-#include <random>
 
 #include "tensora/core/backend.h"
 #include "tensora/llm/backends/framework_backend.h"
@@ -18,114 +17,119 @@ double seconds_since(Clock::time_point began) {
   return std::chrono::duration<double>(Clock::now() - began).count();
 }
 
-// Runs a test's parts on random tokens.
-class Course {
- public:
-  Course(FrameworkBackend& backend, const BenchTest& test, const BenchOptions& options)
-      : test_(test),
-        at_once_(options.steps_at_once > 0 ? options.steps_at_once
-                                           : good_steps_at_once(backend.device())),
-        session_(
-            backend.open_sequences({.sequences = test.sequences,
-                                    .context = test.depth + test.prompt + test.generate,
-                                    .max_batch_tokens = std::max(options.batch, test.sequences),
-                                    .block_size = options.block_size,
-                                    .cache_dtype = options.cache_dtype,
-                                    .generates = at_once_ > 1})),
-        vocabulary_(backend.model_info().config.vocab_size) {}
-
-  // Puts every sequence at its depth.
-  void go_to_depth() {
-    if (depth_.empty() && test_.depth > 0) depth_ = random_tokens(test_.depth);
-    for (int64_t i = 0; i < test_.sequences; ++i) {
-      session_->truncate(i, test_.depth);
-      if (session_->length(i) == test_.depth) continue;
-      if (i == 0)
-        session_->read(i, depth_);
-      else
-        session_->copy(0, i, depth_);
-    }
-    session_->synchronize();
-  }
-
-  double read_prompt() {
-    if (test_.prompt == 0) return 0;
-    const auto tokens = random_tokens(test_.prompt);
-    const auto began = Clock::now();
-    // Steps are filled with the prompts one after the other; the last token of each has logits.
-    const size_t all = tokens.size() * static_cast<size_t>(test_.sequences);
-    std::vector<SequenceSession::Part> parts;
-    for (size_t done = 0; done < all;) {
-      parts.clear();
-      auto room = static_cast<size_t>(session_->options().max_batch_tokens);
-      while (room > 0 && done < all) {
-        const size_t at = done % tokens.size();
-        const size_t count = std::min(room, tokens.size() - at);
-        parts.push_back(
-            {static_cast<int64_t>(done / tokens.size()), std::span(tokens).subspan(at, count)});
-        done += count;
-        room -= count;
-      }
-      session_->forward(parts, done % tokens.size() == 0 || test_.sequences > 1
-                                   ? SequenceSession::Rows::last
-                                   : SequenceSession::Rows::none);
-    }
-    session_->synchronize();
-    return seconds_since(began);
-  }
-
-  void generate(std::vector<double>& steps) {
-    std::vector<int32_t> tokens(static_cast<size_t>(test_.sequences));
-    std::vector<SequenceSession::Part> parts;
-    for (int64_t i = 0; i < test_.sequences; ++i)
-      parts.push_back({i, std::span(tokens).subspan(static_cast<size_t>(i), 1)});
-    for (int32_t& token : tokens) token = random_token();
-    for (int64_t step = 0; step < test_.generate;) {
-      const int64_t count = std::min(at_once_, test_.generate - step);
-      const auto began = Clock::now();
-      if (at_once_ > 1) {
-        tokens = session_->generate(tokens, count);
-      } else {
-        session_->forward(parts, SequenceSession::Rows::last);
-        session_->synchronize();
-      }
-      steps.insert(steps.end(), static_cast<size_t>(count),
-                   seconds_since(began) / static_cast<double>(count));
-      step += count;
-      if (at_once_ == 1)
-        for (int32_t& token : tokens) token = random_token();
-    }
-  }
-
-  // A prompt and a token, untimed: pages are touched, kernels loaded, clocks raised.
-  void warm_up() {
-    const auto tokens = random_tokens(std::min<int64_t>(std::max<int64_t>(test_.prompt, 1),
-                                                        session_->options().max_batch_tokens));
-    const int64_t fits = std::min<int64_t>(static_cast<int64_t>(tokens.size()),
-                                           session_->options().context - session_->length(0));
-    session_->read(0, std::span(tokens).first(static_cast<size_t>(fits)));
-    session_->synchronize();
-  }
-
- private:
-  int32_t random_token() {
-    return static_cast<int32_t>(random_() % static_cast<uint64_t>(vocabulary_));
-  }
-  std::vector<int32_t> random_tokens(int64_t count) {
-    std::vector<int32_t> tokens(static_cast<size_t>(count));
-    for (int32_t& token : tokens) token = random_token();
-    return tokens;
-  }
-
-  BenchTest test_;
-  int64_t at_once_;
-  std::unique_ptr<SequenceSession> session_;
-  int64_t vocabulary_;
-  std::vector<int32_t> depth_;
-  std::mt19937_64 random_{1};
-};
-
 }  // namespace
+
+BenchCourse::BenchCourse(FrameworkBackend& backend, const BenchTest& test,
+                         const BenchOptions& options)
+    : test_(test),
+      at_once_(options.steps_at_once > 0 ? options.steps_at_once
+                                         : good_steps_at_once(backend.device())) {
+  test.check_valid();
+  check(options.batch > 0, "bench: expected a batch of at least one token, got ", options.batch);
+  check(options.steps_at_once >= 0 && options.steps_at_once <= 64,
+        "bench: steps_at_once must be from 0 to 64, got ", options.steps_at_once);
+  session_ = backend.open_sequences({.sequences = test.sequences,
+                                     .context = test.depth + test.prompt + test.generate,
+                                     .max_batch_tokens = std::max(options.batch, test.sequences),
+                                     .block_size = options.block_size,
+                                     .cache_dtype = options.cache_dtype,
+                                     .generates = at_once_ > 1});
+  ensure(session_ != nullptr, backend.name(), ": no sequences were opened");
+  vocabulary_ = backend.model_info().config.vocab_size;
+  check(vocabulary_ > 0, "bench: ", backend.name(), " does not say how large the vocabulary is");
+}
+
+// Puts every sequence at its depth.
+void BenchCourse::go_to_depth() {
+  if (depth_.empty() && test_.depth > 0) depth_ = random_tokens(test_.depth);
+  for (int64_t i = 0; i < test_.sequences; ++i) {
+    session_->truncate(i, test_.depth);
+    if (session_->length(i) == test_.depth) continue;
+    if (i == 0)
+      session_->read(i, depth_);
+    else
+      session_->copy(0, i, depth_);
+  }
+  session_->synchronize();
+}
+
+double BenchCourse::read_prompt() {
+  if (test_.prompt == 0) return 0;
+  const auto tokens = random_tokens(test_.prompt);
+  const auto began = Clock::now();
+  // Steps are filled with the prompts one after the other; the last token of each has logits.
+  const size_t all = tokens.size() * static_cast<size_t>(test_.sequences);
+  std::vector<SequenceSession::Part> parts;
+  for (size_t done = 0; done < all;) {
+    parts.clear();
+    auto room = static_cast<size_t>(session_->options().max_batch_tokens);
+    while (room > 0 && done < all) {
+      const size_t at = done % tokens.size();
+      const size_t count = std::min(room, tokens.size() - at);
+      parts.push_back(
+          {static_cast<int64_t>(done / tokens.size()), std::span(tokens).subspan(at, count)});
+      done += count;
+      room -= count;
+    }
+    session_->forward(parts, done % tokens.size() == 0 || test_.sequences > 1
+                                 ? SequenceSession::Rows::last
+                                 : SequenceSession::Rows::none);
+  }
+  session_->synchronize();
+  return seconds_since(began);
+}
+
+void BenchCourse::generate(std::vector<double>& steps) {
+  std::vector<int32_t> tokens(static_cast<size_t>(test_.sequences));
+  std::vector<SequenceSession::Part> parts;
+  for (int64_t i = 0; i < test_.sequences; ++i)
+    parts.push_back({i, std::span(tokens).subspan(static_cast<size_t>(i), 1)});
+  for (int32_t& token : tokens) token = random_token();
+  for (int64_t step = 0; step < test_.generate;) {
+    const int64_t count = std::min(at_once_, test_.generate - step);
+    const auto began = Clock::now();
+    if (at_once_ > 1) {
+      tokens = session_->generate(tokens, count);
+    } else {
+      session_->forward(parts, SequenceSession::Rows::last);
+      session_->synchronize();
+    }
+    steps.insert(steps.end(), static_cast<size_t>(count),
+                 seconds_since(began) / static_cast<double>(count));
+    step += count;
+    if (at_once_ == 1)
+      for (int32_t& token : tokens) token = random_token();
+  }
+}
+
+void BenchCourse::warm_up() {
+  go_to_depth();
+  const auto tokens = random_tokens(
+      std::min<int64_t>(std::max<int64_t>(test_.prompt, 1), session_->options().max_batch_tokens));
+  const int64_t fits = std::min<int64_t>(static_cast<int64_t>(tokens.size()),
+                                         session_->options().context - session_->length(0));
+  session_->read(0, std::span(tokens).first(static_cast<size_t>(fits)));
+  session_->synchronize();
+}
+
+void BenchCourse::repeat(BenchSamples& samples) {
+  go_to_depth();
+  samples.prompt.push_back(read_prompt());
+  const auto done = static_cast<ptrdiff_t>(samples.steps.size());
+  generate(samples.steps);
+  samples.total.push_back(
+      std::accumulate(samples.steps.begin() + done, samples.steps.end(), samples.prompt.back()));
+}
+
+int32_t BenchCourse::random_token() {
+  return static_cast<int32_t>(random_() % static_cast<uint64_t>(vocabulary_));
+}
+
+std::vector<int32_t> BenchCourse::random_tokens(int64_t count) {
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  for (int32_t& token : tokens) token = random_token();
+  return tokens;
+}
 
 std::string BenchTest::name() const {
   std::string out;
@@ -157,21 +161,10 @@ BenchSamples run_benchmark(FrameworkBackend& backend, const BenchTest& test,
   test.check_valid();
   check(options.repetitions > 0, "bench: expected at least one repetition, got ",
         options.repetitions);
-  check(options.batch > 0, "bench: expected a batch of at least one token, got ", options.batch);
-  check(options.steps_at_once >= 0 && options.steps_at_once <= 64,
-        "bench: steps_at_once must be from 0 to 64, got ", options.steps_at_once);
-  Course course(backend, test, options);
-  course.go_to_depth();
+  BenchCourse course(backend, test, options);
   if (options.warms_up) course.warm_up();
   BenchSamples samples;
-  for (int64_t i = 0; i < options.repetitions; ++i) {
-    course.go_to_depth();
-    samples.prompt.push_back(course.read_prompt());
-    const size_t done = samples.steps.size();
-    course.generate(samples.steps);
-    samples.total.push_back(std::accumulate(samples.steps.begin() + static_cast<ptrdiff_t>(done),
-                                            samples.steps.end(), samples.prompt.back()));
-  }
+  for (int64_t i = 0; i < options.repetitions; ++i) course.repeat(samples);
   return samples;
 }
 

@@ -2,11 +2,13 @@
 
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "tensora/llm/metrics.h"
 #include "tensora/llm/model.h"
+#include "tensora/llm/sequence_session.h"
 
 namespace tensora::llm {
 
@@ -46,6 +48,35 @@ struct BenchSamples {
 
   std::vector<double> speeds(const BenchTest& test) const;  // tokens per second
 };
+
+/// A test on one backend, repetition by repetition, so that several frameworks can take turns. All
+/// of them compute the same tokens. `backend` has loaded a model and can compute given tokens
+/// (open_sequences).
+class BenchCourse {
+ public:
+  BenchCourse(FrameworkBackend& backend, const BenchTest& test, const BenchOptions& options);
+
+  /// A prompt, untimed: pages are touched, kernels loaded, clocks raised.
+  void warm_up();
+  /// Appends the times of one repetition.
+  void repeat(BenchSamples& samples);
+  const SequenceSession& session() const { return *session_; }
+
+ private:
+  void go_to_depth();
+  double read_prompt();
+  void generate(std::vector<double>& steps);
+  int32_t random_token();
+  std::vector<int32_t> random_tokens(int64_t count);
+
+  BenchTest test_;
+  int64_t at_once_;
+  std::unique_ptr<SequenceSession> session_;
+  int64_t vocabulary_;
+  std::vector<int32_t> depth_;
+  std::mt19937_64 random_{1};
+};
+
 /// `backend` has loaded a model and can compute given tokens (open_sequences).
 BenchSamples run_benchmark(FrameworkBackend& backend, const BenchTest& test,
                            const BenchOptions& options);

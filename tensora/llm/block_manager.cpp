@@ -68,8 +68,8 @@ BlockManager::BlockManager(const BlockManagerOptions& options)
     : options_(options), index_(std::make_unique<Index>()) {
   check(options.blocks > 0 && options.blocks < (int64_t{1} << 31),
         "block_manager: expected from 1 to 2^31 blocks, got ", options.blocks);
-  check(options.block_size > 0 && options.block_size <= 4096,
-        "block_manager: expected a block size from 1 to 4096, got ", options.block_size);
+  check(options.block_size > 0 && options.block_size <= 1 << 20,
+        "block_manager: expected a block size from 1 to ", 1 << 20, ", got ", options.block_size);
   blocks_.resize(static_cast<size_t>(options.blocks));
   for (int32_t block = static_cast<int32_t>(options.blocks) - 1; block >= 0; --block) {
     blocks_[static_cast<size_t>(block)].newer = index_->first_free;

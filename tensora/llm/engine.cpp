@@ -21,8 +21,8 @@ constexpr int64_t kLongSequences = 4, kShortSequence = 512;
 void check_options(const EngineOptions& options, const ModelConfig& config) {
   check(options.context >= 0, "engine: expected a context of 0 (the model's) or more, got ",
         options.context);
-  check(options.block_size >= 1 && options.block_size <= 4096,
-        "engine: expected a block size from 1 to 4096, got ", options.block_size);
+  check(options.block_size >= 1 && options.block_size <= 1 << 20,
+        "engine: expected a block size from 1 to ", 1 << 20, ", got ", options.block_size);
   check(options.max_sequences >= 1 && options.max_sequences <= 65536,
         "engine: expected from 1 to 65536 sequences, got ", options.max_sequences);
   check(options.max_batch_tokens >= options.max_sequences && options.max_batch_tokens <= 1 << 20,
@@ -50,7 +50,15 @@ EngineOptions chosen(EngineOptions options, const Model& model) {
   const ModelConfig& config = model.config();
   check_options(options, config);
   if (!options.cache_dtype) options.cache_dtype = model.cache_dtype();
-  if (options.steps_at_once == 0) options.steps_at_once = good_steps_at_once(model.device());
+  const bool may_overlap = options.steps_at_once <= 1 && !options.batch_invariant &&
+                           options.speculation.draft_tokens == 0;
+  check(may_overlap || !options.overlap.value_or(false),
+        "engine: steps overlap one by one, and neither in batch-invariant mode nor with "
+        "speculation; switch overlap off");
+  if (!options.overlap)
+    options.overlap = may_overlap && options.steps_at_once == 0 && !model.device().is_cpu();
+  if (options.steps_at_once == 0)
+    options.steps_at_once = *options.overlap ? 1 : good_steps_at_once(model.device());
   const int64_t most = model.positions();
   check(options.context <= most || most == 0, "engine: the model reads at most ", most,
         " tokens, got a context of ", options.context);
@@ -190,6 +198,7 @@ Generation Engine::submit(Request request) {
   auto state = std::make_shared<Generation::State>();
   state->doorbell = loop_->doorbell();
   auto job = std::make_unique<Job>(std::move(request), std::move(sampler), state);
+  job->device_chooses = job->sampler.choice().has_value();
   if (parts_.tokenizer) {
     // Where no text precedes the answer, it begins without the blank of a first word.
     const bool at_start = std::all_of(tokens.begin(), tokens.end(), [&](int32_t token) {

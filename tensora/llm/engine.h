@@ -38,6 +38,10 @@ struct EngineOptions {
   bool batch_invariant = false;           // see Note [Batch invariance]
   /// See Note [Several steps at once]; 0: as many as are good on the model's device.
   int64_t steps_at_once = 0;
+  /// See Note [Overlapped steps]; unset: where the device works beside the host, and neither
+  /// speculation nor the two options before need the tokens first.
+  std::optional<bool> overlap = {};
+  bool graphs = true;  // see Note [Steps as graphs]
   Speculation speculation = {};
 };
 

@@ -15,21 +15,8 @@ double seconds(Clock::duration time) { return std::chrono::duration<double>(time
 
 // On the CPU logits are where the sampler is, which is faster than the op.
 int64_t choices_of(const EngineOptions& options, const Model& model) {
-  if (model.device().is_cpu() && options.steps_at_once == 1) return 0;
+  if (model.device().is_cpu() && options.steps_at_once == 1 && !*options.overlap) return 0;
   return options.max_sequences * (1 + options.speculation.draft_tokens);
-}
-
-// Copies whole blocks in all layers.
-void copy_blocks(PagedCache& cache, std::span<const BlockCopy> copies) {
-  const int64_t count = cache.num_blocks();
-  for (const BlockCopy& copy : copies)
-    for (const std::vector<Tensor>* part : {&cache.keys, &cache.values})
-      for (const Tensor& tensor : *part) {
-        const size_t bytes = tensor.nbytes() / static_cast<size_t>(count);
-        char* data = static_cast<char*>(tensor.data_ptr());
-        copy_bytes(data + static_cast<size_t>(copy.to) * bytes, tensor.device(),
-                   data + static_cast<size_t>(copy.from) * bytes, tensor.device(), bytes);
-      }
 }
 
 }  // namespace
@@ -45,18 +32,24 @@ Engine::Loop::Loop(const EngineParts& parts, const EngineOptions& options)
                .share_parts = !options.batch_invariant}),
       scheduler_({.max_sequences = options.max_sequences,
                   .max_tokens = options.max_batch_tokens,
-                  .batch_invariant = options.batch_invariant},
+                  .batch_invariant = options.batch_invariant,
+                  .share_prefixes = options.share_prefixes},
                  blocks_),
       builder_({.tokens = options.max_batch_tokens,
                 .sequences = options.max_sequences,
                 .blocks = blocks_.blocks_of(options.context),
-                .choices = choices_of(options, *parts.model)},
+                .choices = choices_of(options, *parts.model),
+                .overlaps = *options.overlap},
                options.block_size, parts.model->device()),
-      steps_(parts.model, {.advance = options.steps_at_once > 1}),
+      steps_(parts.model,
+             {.advance = options.steps_at_once > 1 || *options.overlap, .record = options.graphs}),
       drafter_(make_drafter(options)) {
   stats_.blocks = blocks_.use();
   builder_.set_abandoned([this] { return is_step_unwanted(); });
-  thread_ = std::thread([this] { run(); });
+  thread_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "engine");
+    run();
+  });
 }
 
 Engine::Loop::~Loop() {
@@ -107,7 +100,7 @@ void Engine::Loop::run() {
   while (take_mail()) {
     end_unwanted();
     follow_pauses();
-    if (scheduler_.has_work()) step();
+    if (scheduler_.has_work() || flight_) step();
     tell_listeners();
   }
   const auto closed = std::make_exception_ptr(Error("engine: closed before the answer ended"));
@@ -129,7 +122,7 @@ void Engine::Loop::tell_listeners() {
 
 // New requests become jobs; waits for one where there is nothing to do. False: closing.
 bool Engine::Loop::take_mail() {
-  if (!scheduler_.has_work()) sleep();
+  if (!scheduler_.has_work() && !flight_) sleep();
   if (!has_mail_.load(std::memory_order_relaxed)) return true;
   const std::lock_guard lock(mutex_);
   has_mail_ = false;
@@ -199,6 +192,12 @@ void Engine::Loop::end_unwanted() {
 void Engine::Loop::step() {
   const Clock::time_point began = began_ = Clock::now();
   steps_at_once_ = 1;
+  if (can_overlap()) return overlapped_step();
+  if (flight_) {
+    land(*std::exchange(flight_, nullptr));
+    remove_ended();
+    if (!scheduler_.has_work()) return;
+  }
   try {
     look_ahead();
     scheduler_.plan(step_);
@@ -206,25 +205,34 @@ void Engine::Loop::step() {
       sleep();  // all memory is held by requests that pause
       return;
     }
-    for (const Slice& slice : step_.slices) {
-      Job& job = static_cast<Job&>(*slice.sequence);
-      if (std::exchange(job.has_started, true)) continue;
-      job.started = began;
-      job.result.usage.cached_tokens = job.match.cached_tokens;
-      job.result.usage.prefix_broken_at = job.match.broken_at;
-    }
+    start_slices();
     compute();
     scheduler_.commit(step_);
   } catch (const StepAbandoned&) {
     // Its requests are ended before the next step.
   } catch (...) {
     // Those that were computed cannot go on; the others were not touched.
-    for (const Slice& slice : step_.slices)
-      fail(static_cast<Job&>(*slice.sequence), std::current_exception());
+    fail_step(step_);
   }
   remove_ended();
   if (drafter_) guess();
   count_step(began);
+}
+
+void Engine::Loop::start_slices() {
+  for (const Slice& slice : step_.slices) {
+    Job& job = static_cast<Job&>(*slice.sequence);
+    if (std::exchange(job.has_started, true)) continue;
+    job.started = began_;
+    job.result.usage.cached_tokens = job.match.cached_tokens;
+    job.result.usage.prefix_broken_at = job.match.broken_at;
+  }
+}
+
+// Inside a handler.
+void Engine::Loop::fail_step(const Step& step) {
+  for (const Slice& slice : step.slices)
+    if (slice.sequence) fail(static_cast<Job&>(*slice.sequence), std::current_exception());
 }
 
 // How many more tokens can be had before somebody has to look: no answer becomes too long, and
@@ -234,7 +242,7 @@ void Engine::Loop::look_ahead() {
   int64_t count = drafter_ || has_mail_ || scheduler_.waiting() > 0 ? 1 : options_.steps_at_once;
   for (const auto& job : jobs_) {
     if (job->is_paused) continue;
-    if (job->is_reading() || job->request.max_tokens == 0) count = 1;
+    if (job->is_reading() || job->request.max_tokens == 0 || !job->device_chooses) count = 1;
     count = std::min(count, options_.context - job->size());
     if (job->request.max_tokens > 0)
       count = std::min(count, job->request.max_tokens - job->result.usage.completion_tokens);
@@ -243,13 +251,18 @@ void Engine::Loop::look_ahead() {
 }
 
 void Engine::Loop::compute() {
-  copy_blocks(cache_, step_.copies);
+  copy_blocks();
+  bool is_any_chosen = false;
   for (const Slice& slice : step_.slices) {
     Job& job = static_cast<Job&>(*slice.sequence);
     job.choices.clear();
+    is_any_chosen = is_any_chosen || job.device_chooses;
+    // What the device chooses for the host is not looked at.
     for (int64_t i = 0; i < slice.logits; ++i)
-      if (const auto choice = job.sampler.choice(i)) job.choices.push_back(*choice);
+      job.choices.push_back(job.sampler.choice(i).value_or(TokenChoice()));
   }
+  if (!is_any_chosen)
+    for (const Slice& slice : step_.slices) slice.sequence->choices.clear();
   StepGraphs::Result result;
   try {
     result = forward();
@@ -287,19 +300,21 @@ void Engine::Loop::choose(StepGraphs::Result result) {
   const int64_t* chosen = nullptr;
   if (result.tokens.defined()) {
     chosen = chosen_.data();
+    result.logits = host_logits(result.logits);
   } else {
     result.logits = result.logits.cpu().contiguous();
-    rows = result.logits.data_ptr<float>();
   }
+  if (result.logits.defined()) rows = result.logits.data_ptr<float>();
   for (const Slice& slice : step_.slices) {
     if (slice.logits == 0) continue;
     Job& job = static_cast<Job&>(*slice.sequence);
+    const bool by_host = !chosen || !job.device_chooses;
     try {
-      take_tokens(job, slice, rows, chosen);
+      take_tokens(job, slice, rows, by_host ? nullptr : chosen);
     } catch (...) {
       fail(job, std::current_exception());  // a grammar's, say: the others go on
     }
-    if (rows) rows += slice.logits * vocabulary;
+    if (by_host) rows += slice.logits * vocabulary;
     if (chosen) chosen += slice.logits * steps_at_once_;
   }
 }
@@ -441,6 +456,9 @@ void Engine::Loop::remove_ended() {
     if (!job->has_ended) continue;
     scheduler_.remove(*job);
     if (drafter_) drafter_->forget(*job);
+    if (flight_)
+      for (Slice& slice : flight_->step.slices)
+        if (slice.sequence == job.get()) slice.sequence = nullptr;
     count_request(job->result.usage);
     has_news(*job);
     if (job->error)

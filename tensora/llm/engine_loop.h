@@ -8,6 +8,7 @@
 #include <mutex>
 #include <thread>
 
+#include "tensora/core/queue_mark.h"
 #include "tensora/llm/batch_builder.h"
 #include "tensora/llm/drafter.h"
 #include "tensora/llm/engine.h"
@@ -36,8 +37,30 @@ struct Job : Sequence {
   Completion result;
   Clock::time_point submitted = {}, started = {}, first = {}, last = {};
   bool has_started = false, has_ended = false, is_paused = false;
-  std::string rest;          // of the text, when it has ended
-  std::exception_ptr error;  // or why it failed
+  bool device_chooses = false;  // its tokens, where it can; the host otherwise
+  std::string rest;             // of the text, when it has ended
+  std::exception_ptr error;     // or why it failed
+};
+
+/// Note [Overlapped steps]
+/// The device of a step that has ended would wait for the host to look at the tokens and to write
+/// the next batch, which with a thousand sequences takes as long as a part of the step. So the
+/// host plans and queues the next step while the device computes, before it knows the tokens of
+/// that step: these are *pending*, and the device puts them into the next batch by itself (where
+/// nothing else changes, paged_advance has made that batch already). Then the host waits for the
+/// tokens, gives them out, and plans again. An answer that ends with a pending token has one more
+/// token computed in vain; whoever joins does so a step later. Blocks that are given back may
+/// still be written by the step under way, but whoever gets them writes in a later one.
+///
+/// A step whose tokens the host chooses (grammar, logprobs, penalties), and one for which blocks
+/// have to be taken from somebody, wait until nothing is pending.
+
+/// A step that the device computes while the host does something else.
+struct Flight {
+  Step step;
+  StepBefore left;                  // to the next step
+  Tensor host = {};                 // where the tokens arrive: pinned memory, or undefined
+  std::unique_ptr<QueueMark> mark;  // behind their copy
 };
 
 /// The engine's thread: takes requests, computes steps, gives out tokens. No lock is held while the
@@ -67,9 +90,17 @@ class Engine::Loop {
   bool is_step_unwanted() const;
   void end_unwanted();
   void step();
+  bool can_overlap() const;
+  void overlapped_step();
+  void launch(Flight& flight);
+  void land(Flight& flight);
+  void start_slices();
+  void fail_step(const Step& step);
   void look_ahead();
+  void copy_blocks();
   void compute();
   void choose(StepGraphs::Result result);
+  Tensor host_logits(const Tensor& logits) const;
   StepGraphs::Result forward();
   void take_tokens(Job& job, const Slice& slice, float* rows, const int64_t* chosen);
   bool take_token(Job& job, Sampled sampled, Clock::time_point now);
@@ -95,6 +126,8 @@ class Engine::Loop {
   std::unique_ptr<Drafter> drafter_;
   Jobs jobs_;
   Step step_;
+  Flight flights_[2];
+  Flight* flight_ = nullptr;     // that is under way
   int64_t steps_at_once_ = 1;    // that the current one stands for
   std::vector<int64_t> chosen_;  // tokens of each row, of all these steps
   Clock::time_point began_ = {};

@@ -110,11 +110,21 @@ std::string BenchmarkResult::to_json() const {
   out["optimization_level"] = optimization_level;
   out["jit_compilation_time"] = jit_compilation_time;
   out["model_loading_time"] = model_loading_time;
+  out["kernel_cache_entries"] = kernel_cache_entries;
+  out["kernel_cache_mb"] = kernel_cache_mb;
+  out["kernel_cache_hit_rate"] = kernel_cache_hit_rate;
   return out.dump();
 }
 
 PerformanceMetrics::PerformanceMetrics(Device device) : memory_(device) {
   result_.optimization_level = optimization_text();
+}
+
+void PerformanceMetrics::set_kernel_cache(const KernelCacheStats& stats) {
+  result_.jit_compilation_time = stats.compile_seconds;
+  result_.kernel_cache_entries = stats.entries;
+  result_.kernel_cache_mb = static_cast<double>(stats.bytes) / 1e6;
+  result_.kernel_cache_hit_rate = stats.hit_rate();
 }
 
 void PerformanceMetrics::describe(const std::string& framework, const ModelSummary& model) {

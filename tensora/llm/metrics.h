@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tensora/llm/execution_report.h"
 #include "tensora/llm/memory_tracker.h"
 #include "tensora/llm/request.h"
 
@@ -40,6 +41,8 @@ struct BenchmarkResult {
   std::string optimization_level;
   double jit_compilation_time = 0;
   double model_loading_time = 0;
+  int64_t kernel_cache_entries = 0;  // kernels that were compiled at run time
+  double kernel_cache_mb = 0, kernel_cache_hit_rate = 0;
 
   /// A JSON object with these names.
   std::string to_json() const;
@@ -52,7 +55,7 @@ class PerformanceMetrics {
   explicit PerformanceMetrics(Device device = {});
 
   void set_loading(double seconds) { result_.model_loading_time = seconds; }
-  void set_compilation(double seconds) { result_.jit_compilation_time = seconds; }
+  void set_kernel_cache(const KernelCacheStats& stats);
   void describe(const std::string& framework, const ModelSummary& model);
   void add(const Completion& completion);
   /// The figures of all answers so far.

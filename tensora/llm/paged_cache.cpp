@@ -12,8 +12,8 @@ namespace tensora::llm {
 namespace {
 
 void check_blocks(const ModelConfig& config, int64_t block_size, DType dtype) {
-  check(block_size > 0 && block_size <= 4096,
-        "PagedCache: the size of a block must be in [1, 4096], got ", block_size);
+  check(block_size > 0 && block_size <= 1 << 20, "PagedCache: the size of a block must be in [1, ",
+        1 << 20, "], got ", block_size);
   const bool known = dtype == kFloat32 || dtype == kFloat16 || dtype == kBFloat16 ||
                      dtype == kFloat8E4M3 || dtype == kQ8_0;
   check(known, "PagedCache: expected float32, float16, bfloat16, float8_e4m3fn or q8_0, got ",

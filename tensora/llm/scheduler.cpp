@@ -91,12 +91,33 @@ bool Scheduler::begin(Sequence& sequence, Step& step) {
   return true;
 }
 
+// Whether somebody is reading the same text, as where several answers are asked for: what is read
+// twice at the same time is not shared.
+bool Scheduler::is_being_read(const Sequence& sequence) const {
+  if (!options_.share_prefixes || options_.batch_invariant) return false;
+  return std::any_of(running_.begin(), running_.end(), [&](const Sequence* other) {
+    if (other->size() > other->prompt_size) return false;  // it has been read, and offered
+    const size_t most = std::min(sequence.tokens.size() - 1, other->tokens.size());
+    const int64_t shared = other->blocks.published * blocks_.block_size();
+    if (static_cast<int64_t>(most) < shared + blocks_.block_size() || sequence.salt != other->salt)
+      return false;
+    const auto end = other->tokens.begin() + static_cast<ptrdiff_t>(most);
+    const auto differs = std::mismatch(other->tokens.begin(), end, sequence.tokens.begin()).first;
+    return differs - other->tokens.begin() >= shared + blocks_.block_size();
+  });
+}
+
 void Scheduler::admit(Step& step) {
   int64_t left = options_.max_tokens - step.tokens;
   for (const Sequence* sequence : running_)
     if (sequence->is_reading()) left -= sequence->size() - sequence->computed;
-  while (!waiting_.empty() && running() < options_.max_sequences && left > 0) {
-    Sequence& next = *waiting_.front();
+  size_t place = 0;  // of the first one that can begin
+  while (place < waiting_.size() && running() < options_.max_sequences && left > 0) {
+    Sequence& next = *waiting_[place];
+    if (is_being_read(next)) {
+      ++place;
+      continue;
+    }
     while (!begin(next, step)) {
       if (reclaim()) continue;
       if (!running_.empty()) return;
@@ -109,7 +130,7 @@ void Scheduler::admit(Step& step) {
              " tokens");
       break;
     }
-    waiting_.pop_front();
+    waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(place));
     running_.push_back(&next);
     left -= next.size() - next.computed;
   }
@@ -194,19 +215,34 @@ void Scheduler::plan(Step& step) {
   if (!options_.batch_invariant)
     for (size_t i = 0; i < running_.size(); ++i) {
       Sequence& sequence = *running_[i];
+      // The last token that it can have is on its way.
+      if (sequence.pending > 0 && sequence.size() + sequence.pending >= sequence.limit) continue;
       if (!sequence.is_reading() && step.tokens < options_.max_tokens) continue_one(sequence, step);
     }
+  const size_t before = running_.size();
   admit(step);
   if (options_.batch_invariant) {
     plan_one(step);
     return;
   }
-  const size_t continued = step.slices.size();
-  for (Sequence* sequence : running_) {
-    bool is_planned = false;
-    for (size_t i = 0; i < continued && !is_planned; ++i)
-      is_planned = step.slices[i].sequence == sequence;
-    if (!is_planned) read_part(*sequence, step);
+  // A new one may have a single token to read.
+  for (size_t i = 0; i < running_.size(); ++i)
+    if (i >= before || running_[i]->is_reading()) read_part(*running_[i], step);
+}
+
+void Scheduler::queued(const Step& step) {
+  for (const Slice& slice : step.slices) {
+    slice.sequence->computed = slice.first + slice.count;
+    slice.sequence->pending += slice.logits;
+  }
+}
+
+void Scheduler::publish(const Step& step) {
+  for (const Slice& slice : step.slices) {
+    if (!slice.sequence || slice.sequence->blocks.list.empty()) continue;
+    Sequence& sequence = *slice.sequence;
+    const int64_t known = std::min({slice.first + slice.count, sequence.computed, sequence.size()});
+    blocks_.publish(sequence.blocks, std::span(sequence.tokens).first(static_cast<size_t>(known)));
   }
 }
 

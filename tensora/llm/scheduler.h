@@ -25,12 +25,14 @@ struct Sequence {
   BlockManager::Blocks blocks;
   std::vector<TokenChoice> choices;  // of the tokens after a step's logits, or none
   int64_t ahead = 0;                 // how many more tokens the step's blocks are to hold
+  int64_t pending = 0;               // see Note [Overlapped steps]: tokens that the host misses
+  int64_t row = 0;                   // which of the last step's logits its next token follows
   PrefixMatch match;                 // of its first admission
   bool was_admitted = false;
   int64_t preemptions = 0;
 
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }
-  bool is_reading() const { return size() - computed > 1; }
+  bool is_reading() const { return size() + pending - computed > 1; }
 };
 
 /// Tokens [first, first + count) of a sequence, of which the last ones may be its draft's.
@@ -52,6 +54,8 @@ struct SchedulerOptions {
   int64_t max_tokens = 512;   // of a step: longer prompts are read in parts
   /// See Note [Batch invariance].
   bool batch_invariant = false;
+  /// A prompt that begins like one that is just being read waits until that part can be shared.
+  bool share_prefixes = true;
 };
 
 /// Note [Batch invariance]
@@ -93,6 +97,13 @@ class Scheduler {
   /// After the step was computed: its tokens are in the cache, but for drafts that were refused,
   /// whose number each slice's sequence says by its size.
   void commit(const Step& step);
+  /// Instead of commit, where steps overlap (see Note [Overlapped steps]): the step has been
+  /// queued, and `plan` may follow. `publish` comes when its tokens are known. Slices without a
+  /// sequence have lost it meanwhile.
+  void queued(const Step& step);
+  void publish(const Step& step);
+  /// Whether a step can be planned without taking blocks from anybody.
+  bool has_room() const { return blocks_.available() >= running(); }
   /// The tokens changed other than by growing: it is read again.
   void restart(Sequence& sequence);
 
@@ -103,6 +114,7 @@ class Scheduler {
 
  private:
   void admit(Step& step);
+  bool is_being_read(const Sequence& sequence) const;
   bool begin(Sequence& sequence, Step& step);
   void preempt(Sequence& sequence);
   bool reclaim();

@@ -36,7 +36,7 @@ SequenceRunner::SequenceRunner(std::shared_ptr<const Model> model, const Session
                 .blocks = blocks_of(*model_, options),
                 .choices = options.generates ? options.sequences : 0},
                options.block_size, model_->device()),
-      steps_(model_, {.advance = options.generates}) {
+      steps_(model_, {.advance = options.generates, .record = options.graphs}) {
   // Every sequence has its own blocks for good.
   sequences_.resize(static_cast<size_t>(options.sequences));
   int32_t first = 0;

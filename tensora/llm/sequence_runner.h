@@ -26,10 +26,11 @@ class SequenceRunner final : public SequenceSession {
   void truncate(int64_t sequence, int64_t length) override;
   int64_t length(int64_t sequence) const override;
   void synchronize() override;
+  int64_t cache_bytes() const override { return cache_.bytes(); }
+  GraphStats graph_stats() const override { return steps_.stats(); }
 
   std::span<const int32_t> tokens(int64_t sequence) const;
   const Model& model() const { return *model_; }
-  int64_t cache_bytes() const { return cache_.bytes(); }
 
  private:
   const Batch& prepare(std::span<const Part> parts, Rows rows);

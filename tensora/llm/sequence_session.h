@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tensora/core/tensor.h"
+#include "tensora/llm/execution_report.h"
 
 namespace tensora::llm {
 
@@ -16,6 +17,7 @@ struct SessionOptions {
   int64_t block_size = 32;
   std::optional<DType> cache_dtype = {};  // the model's choice unless given
   bool generates = false;                 // whether `generate` will be called
+  bool graphs = true;                     // whether steps may be recorded and replayed
 };
 
 /// Computes given tokens of a fixed number of sequences, without requests, sampling or a thread of
@@ -50,6 +52,9 @@ class SequenceSession {
   virtual int64_t length(int64_t sequence) const = 0;
   /// Waits until the device has computed everything.
   virtual void synchronize() = 0;
+  /// Bytes of the keys and values; 0: unknown.
+  virtual int64_t cache_bytes() const { return 0; }
+  virtual GraphStats graph_stats() const { return {}; }
 
   /// Appends tokens to one sequence in as many steps as needed; the logits of the last token.
   Tensor read(int64_t sequence, std::span<const int32_t> tokens);

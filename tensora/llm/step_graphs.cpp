@@ -1,6 +1,7 @@
 #include "tensora/llm/step_graphs.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/ops/paged/paged_advance.h"
@@ -10,15 +11,17 @@ namespace tensora::llm {
 namespace {
 
 constexpr size_t kMostGraphs = 32;
-// Before a step is recorded: the first ones make tables and choose algorithms.
-constexpr int64_t kStepsBefore = 2;
+// Before a step is recorded: the first ones make tables and choose algorithms. Where requests come
+// and go, a large number of sequences is seldom the same again, and recording takes as long as many
+// of its launches, which are short beside such a step.
+int64_t steps_before(int64_t sequences) { return 2 + sequences / 16; }
 
 }  // namespace
 
 bool StepGraphs::can_record(const Batch& batch) const {
   const int64_t sequences = batch.lengths.size(0);
   const int64_t rows = batch.logit_rows.defined() ? batch.logit_rows.size(0) : sequences;
-  return queue_control(model_->device().type) && batch.max_query == 1 &&
+  return options_.record && queue_control(model_->device().type) && batch.max_query == 1 &&
          batch.tokens.size(0) == sequences && rows == sequences && batch.adapters.empty();
 }
 
@@ -37,7 +40,8 @@ StepGraphs::Graph& StepGraphs::graph_of(const Batch& batch, const PagedCache& ca
   return *graphs_.back();
 }
 
-void StepGraphs::record(Graph& graph, const Batch& batch, PagedCache& cache) const {
+void StepGraphs::record(Graph& graph, const Batch& batch, PagedCache& cache) {
+  const auto began = std::chrono::steady_clock::now();
   graph.batch = batch;
   graph.batch.logit_rows = {};  // all of them, in their order
   // A bound for all steps to come with this table.
@@ -46,6 +50,9 @@ void StepGraphs::record(Graph& graph, const Batch& batch, PagedCache& cache) con
   graph.work = queue_control(model_->device().type)->record(model_->device(), [&] {
     graph.result = compute(graph.batch, cache);
   });
+  ++stats_.recorded;
+  stats_.record_seconds +=
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
 StepGraphs::Result StepGraphs::compute(const Batch& batch, PagedCache& cache) const {
@@ -65,10 +72,14 @@ bool StepGraphs::advances(const Batch& batch) const {
 
 StepGraphs::Result StepGraphs::forward(const Batch& batch, PagedCache& cache) {
   const inference_mode silent;
-  if (!can_record(batch)) return compute(batch, cache);
-  Graph& graph = graph_of(batch, cache);
-  if (!graph.work && ++graph.uses <= kStepsBefore) return compute(batch, cache);
+  Graph* found = can_record(batch) ? &graph_of(batch, cache) : nullptr;
+  if (!found || (!found->work && ++found->uses <= steps_before(found->sequences))) {
+    ++stats_.eager_steps;
+    return compute(batch, cache);
+  }
+  Graph& graph = *found;
   if (!graph.work) record(graph, batch, cache);
+  ++stats_.replays;
   graph.work->replay();
   return graph.result;
 }

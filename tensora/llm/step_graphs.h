@@ -4,12 +4,14 @@
 #include <vector>
 
 #include "tensora/core/queue.h"
+#include "tensora/llm/execution_report.h"
 #include "tensora/llm/model.h"
 
 namespace tensora::llm {
 
 struct StepOptions {
   bool advance = false;  // see Note [Several steps at once]
+  bool record = true;    // off: every step is launched kernel by kernel
 };
 
 /// How many steps to queue at once where nobody says: what the host does between two steps counts
@@ -20,8 +22,9 @@ inline int64_t good_steps_at_once(Device device) { return device.is_cpu() ? 1 : 
 /// A step that continues sequences by one token each reads the weights once and does little else,
 /// in a hundred or more kernels: on a GPU the host is hardly faster in launching them than they are
 /// in running. Such steps differ only in the numbers of their batch, whose tensors stay where they
-/// are, so the third step of a shape is recorded as a graph, and later ones replay it. A shape is
-/// the number of sequences and the width of the block table, which doubles as sequences grow.
+/// are, so the third step of a shape (a later one where it has many sequences) is recorded as a
+/// graph, and later ones replay it. A shape is the number of sequences and the width of the block
+/// table, which doubles as sequences grow.
 ///
 /// Note [Several steps at once]
 /// Where the device chooses the tokens of a step that continues every sequence by one, it also
@@ -45,6 +48,7 @@ class StepGraphs {
   bool advances(const Batch& batch) const;
   /// Forgets all graphs, and gives their memory back.
   void clear() { graphs_.clear(); }
+  const GraphStats& stats() const { return stats_; }
 
  private:
   struct Graph {
@@ -60,11 +64,12 @@ class StepGraphs {
   bool can_record(const Batch& batch) const;
   Result compute(const Batch& batch, PagedCache& cache) const;
   Graph& graph_of(const Batch& batch, const PagedCache& cache);
-  void record(Graph& graph, const Batch& batch, PagedCache& cache) const;
+  void record(Graph& graph, const Batch& batch, PagedCache& cache);
 
   std::shared_ptr<const Model> model_;
   StepOptions options_;
   std::vector<std::unique_ptr<Graph>> graphs_;
+  GraphStats stats_;
 };
 
 }  // namespace tensora::llm

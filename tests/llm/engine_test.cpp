@@ -69,6 +69,10 @@ TEST(Engine, AnswersDoNotDependOnHowTheyAreComputed) {
       {"five steps at once", {.steps_at_once = 5}},
       {"steps at once in few blocks", {.context = 128, .cache_tokens = 128, .steps_at_once = 7}},
       {"steps at once, one by one", {.batch_invariant = true, .steps_at_once = 3}},
+      {"overlapped steps", {.overlap = true}},
+      {"overlapped steps in few blocks", {.context = 128, .cache_tokens = 128, .overlap = true}},
+      {"overlapped steps of three", {.max_sequences = 3, .overlap = true}},
+      {"overlapped steps, blocks of one", {.block_size = 1, .overlap = true}},
   };
   for (const auto& [what, options] : ways) {
     Engine engine(toy(), small(options));

@@ -57,6 +57,20 @@ TEST(Scheduler, ReadsLongPromptsInPartsBesideTheOthers) {
   EXPECT_EQ(run.counts(), (Counts{1, 1}));
 }
 
+// As where one request asks for several answers.
+TEST(Scheduler, ReadsATextOnceThatSeveralBeginWith) {
+  Simulation run({.max_sequences = 4, .max_tokens = 8}, 64);
+  for (int i = 0; i < 3; ++i) run.add(0, 14, 100);
+  run.add(500, 3, 100);  // does not wait for them
+  run.step();
+  EXPECT_EQ(run.counts(), (Counts{8}));
+  run.step();
+  EXPECT_EQ(run.counts(), (Counts{6, 2}));
+  run.step();
+  // Three blocks of four are shared.
+  EXPECT_EQ(run.counts(), (Counts{1, 1, 2, 2}));
+}
+
 TEST(Scheduler, RunsNoMoreAtOnceThanItMay) {
   Simulation run({.max_sequences = 2, .max_tokens = 8}, 64);
   for (int i = 0; i < 5; ++i) run.add(i * 100, 2, 6);

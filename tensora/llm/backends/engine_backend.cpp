@@ -1,6 +1,7 @@
 #include "tensora/llm/backends/engine_backend.h"
 
 #include "tensora/core/backend.h"
+#include "tensora/core/queue.h"
 #include "tensora/llm/lora.h"
 #include "tensora/llm/registry.h"
 #include "tensora/llm/sequence_runner.h"
@@ -19,6 +20,8 @@ EngineBackend::~EngineBackend() { cleanup(); }
 
 void EngineBackend::load_model(const std::string& path, const BackendOptions& options) {
   cleanup();
+  check_options(options);
+  options_ = options;
   resources_ = std::make_unique<ResourceManager>(device_);
   const auto tell = [&](const std::string& note) {
     if (options.note && !note.empty()) options.note(note);
@@ -45,6 +48,7 @@ void EngineBackend::use_model(std::shared_ptr<const Model> model, ModelSummary s
                               const BackendOptions& options) {
   if (!resources_) resources_ = std::make_unique<ResourceManager>(device_);
   options_ = options;
+  options_.engine.graphs = options.engine.graphs && options.level != "eager";
   options_.progress = nullptr;
   options_.note = nullptr;
   Speculation& speculation = options_.engine.speculation;
@@ -98,6 +102,7 @@ std::vector<int32_t> EngineBackend::tokens_of(const Request& request) {
 
 std::unique_ptr<SequenceSession> EngineBackend::open_sequences(const SessionOptions& options) {
   SessionOptions chosen = options;
+  chosen.graphs = options.graphs && options_.engine.graphs;
   if (!chosen.cache_dtype) chosen.cache_dtype = options_.engine.cache_dtype;
   return std::make_unique<SequenceRunner>(model(), chosen);
 }
@@ -132,6 +137,21 @@ BackendMemory EngineBackend::memory_usage() const {
   if (engine_) memory.cache_bytes = engine_->cache_bytes();
   if (resources_) memory.devices = resources_->metrics().memory().read();
   return memory;
+}
+
+void EngineBackend::check_options(const BackendOptions& options) const {
+  const bool can_record = queue_control(device_.type) != nullptr;
+  check(
+      options.level.empty() || options.level == "eager" || (options.level == "graph" && can_record),
+      label(), ": expected the optimization level ", can_record ? "eager or graph" : "eager",
+      ", got '", options.level, "'");
+  check(options.settings.empty(), label(), ": there is no setting '",
+        options.settings.begin()->first, "'");
+}
+
+ExecutionReport EngineBackend::report() const {
+  const bool records = options_.engine.graphs && queue_control(device_.type) != nullptr;
+  return {.level = records ? "graph" : "eager"};
 }
 
 void EngineBackend::cleanup() noexcept {

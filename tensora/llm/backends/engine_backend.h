@@ -30,6 +30,7 @@ class EngineBackend : public FrameworkBackend {
   const ChatTemplate* chat_template() const override;
   EngineStats stats() const override;
   BackendMemory memory_usage() const override;
+  ExecutionReport report() const override;
   void cleanup() noexcept override;
 
  protected:
@@ -38,6 +39,11 @@ class EngineBackend : public FrameworkBackend {
 
   virtual std::shared_ptr<const Model> make_model(const ModelFile& file,
                                                   const LoadOptions& options) const = 0;
+  /// How the model is being loaded, or was.
+  const BackendOptions& options() const { return options_; }
+  /// Throws unless the framework has the optimization level of the options and knows their
+  /// settings. By default levels are "eager" and, where the device records steps, "graph".
+  virtual void check_options(const BackendOptions& options) const;
   /// Replaces what is loaded.
   void use_model(std::shared_ptr<const Model> model, ModelSummary summary,
                  const BackendOptions& options);

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "tensora/llm/engine.h"
+#include "tensora/llm/execution_report.h"
 #include "tensora/llm/memory_tracker.h"
 #include "tensora/llm/metrics.h"
 #include "tensora/llm/sequence_session.h"
@@ -15,7 +17,10 @@ namespace tensora::llm {
 /// How a framework loads and runs a model. A framework that cannot do what an option asks for
 /// throws an Error that names the option.
 struct BackendOptions {
-  std::string quantize = {};       // as LoadOptions::quantize
+  std::string quantize = {};  // as LoadOptions::quantize
+  /// Optimization level: "eager", "graph" or what the framework names; empty: its best.
+  std::string level = {};
+  std::map<std::string, std::string> settings = {};  // of one framework, by names that it defines
   EngineOptions engine = {};       // context, sequences, KV cache, speculative decoding
   std::string draft_model = {};    // path or name of the model that drafts; empty: none
   std::string chat_template = {};  // Jinja source instead of the model's own
@@ -91,8 +96,17 @@ class FrameworkBackend {
   virtual const ChatTemplate* chat_template() const = 0;  // null where there is none
   virtual EngineStats stats() const = 0;
   virtual BackendMemory memory_usage() const = 0;
+  /// How the loaded model is run.
+  virtual ExecutionReport report() const { return {}; }
   /// Ends all requests and returns all memory. May be called at any time, and again.
   virtual void cleanup() noexcept = 0;
+
+  /// Why BackendManager did not take the frameworks that were preferred to this one.
+  const std::vector<std::string>& refusals() const { return refusals_; }
+  void set_refusals(std::vector<std::string> reasons) { refusals_ = std::move(reasons); }
+
+ private:
+  std::vector<std::string> refusals_;
 };
 
 /// Runs cleanup when a scope ends, however it ends.

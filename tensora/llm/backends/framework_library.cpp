@@ -2,12 +2,23 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "tensora/base/settings.h"
 #include "tensora/llm/backends/backend_manager.h"
 
 namespace tensora::llm {
 namespace {
+
+constexpr std::string_view kPrefix = "libtensora_framework_", kSuffix = ".so";
+
+bool is_plain(std::string_view name) {
+  return !name.empty() && std::ranges::all_of(name, [](char letter) {
+    return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '_' ||
+           letter == '-';
+  });
+}
 
 // The folders that are searched, in order. Never the working directory.
 std::vector<std::string> folders() {
@@ -31,13 +42,9 @@ std::vector<std::string> folders() {
 }
 
 std::string library_path(const std::string& name, const BackendManager& manager) {
-  const bool is_plain = std::ranges::all_of(name, [](char letter) {
-    return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '_' ||
-           letter == '-';
-  });
-  check(is_plain && !name.empty(), "a framework's name has letters a to z, digits, '-' and '_', ",
-        "got '", name, "'");
-  const std::string file = concat("libtensora_framework_", name, ".so");
+  check(is_plain(name), "a framework's name has letters a to z, digits, '-' and '_', got '", name,
+        "'");
+  const std::string file = concat(kPrefix, name, kSuffix);
   std::string tried, known;
   for (const std::string& folder : folders()) {
     const std::string path = folder + "/" + file;
@@ -51,7 +58,24 @@ std::string library_path(const std::string& name, const BackendManager& manager)
 
 }  // namespace
 
-void add_framework_library(const std::string& name, BackendManager& manager) {
+std::vector<std::string> installed_frameworks() {
+  std::vector<std::string> out;
+  for (const std::string& folder : folders()) {
+    std::error_code unreadable;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, unreadable)) {
+      const std::string file = entry.path().filename().string();
+      if (!file.starts_with(kPrefix) || !file.ends_with(kSuffix)) continue;
+      const std::string name =
+          file.substr(kPrefix.size(), file.size() - kPrefix.size() - kSuffix.size());
+      if (is_plain(name)) out.push_back(name);
+    }
+  }
+  std::ranges::sort(out);
+  out.erase(std::ranges::unique(out).begin(), out.end());
+  return out;
+}
+
+std::string add_framework_library(const std::string& name, BackendManager& manager) {
   const std::string path = library_path(name, manager);
   // It stays open: its code may be needed as long as the program runs.
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -67,6 +91,7 @@ void add_framework_library(const std::string& name, BackendManager& manager) {
   add(manager);
   const auto names = manager.names();
   check(std::ranges::find(names, name) != names.end(), path, " adds no framework '", name, "'");
+  return path;
 }
 
 }  // namespace tensora::llm

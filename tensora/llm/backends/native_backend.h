@@ -10,6 +10,8 @@ class NativeBackend final : public EngineBackend {
   explicit NativeBackend(Device device) : EngineBackend(device) {}
 
   std::string name() const override { return "native"; }
+  ExecutionReport report() const override;
+  static std::string version();  // Tensora's
   void load_synthetic(const std::string& shape, const std::string& type,
                       const BackendOptions& options) override;
 

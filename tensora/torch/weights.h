@@ -1,0 +1,78 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "tensora/llm/projection.h"
+#include "tensora/llm/weight_source.h"
+
+namespace tensora::torch {
+
+/// One to three matrices that the same activations are multiplied by.
+struct Matrix {
+  llm::Projection ours;           // as they were loaded; empty where only `dense` is needed
+  std::vector<at::Tensor> dense;  // [rows, K] in the dtype of products; several where they do not
+                                  // lie together
+  at::Tensor bias;                // [Σ rows], undefined where there is none
+
+  int64_t bytes() const;
+};
+
+/// The weight of a root-mean-square norm.
+struct Norm {
+  Tensor ours;        // float32
+  at::Tensor wide;    // the same memory
+  at::Tensor narrow;  // in the dtype of products, where that changes no number
+};
+
+/// Reads the weights of a decoder. What is wanted is noted and checked first, so that a file that
+/// lacks something is refused before the first weight is loaded.
+class Loader {
+ public:
+  /// `dtype`: of products. `keeps`: matrices stay as they are in the file, and `dense` is empty
+  /// unless it is the same memory.
+  Loader(llm::WeightSource& source, at::ScalarType dtype, bool keeps)
+      : source_(source), dtype_(dtype), keeps_(keeps) {}
+
+  bool contains(const std::string& name) const { return source_.contains(name); }
+  /// `names` without ".weight", with their numbers of rows. `stacked`: as many matrices of that
+  /// many rows, one below the other.
+  void matrix(Matrix& target, std::vector<std::pair<std::string, int64_t>> names, int64_t width,
+              bool must_have_bias = false, int64_t stacked = 0);
+  /// Two matrices of `rows` rows that the file has as one.
+  void pair(Matrix& target, const std::string& name, int64_t rows, int64_t width);
+  void norm(Norm& target, const std::string& name, int64_t size);
+  void run();
+
+  /// Whether a matrix was converted, and whether one of them was quantized.
+  bool has_converted() const { return converted_; }
+  bool has_dequantized() const { return dequantized_; }
+
+ private:
+  struct WantedMatrix {
+    Matrix* target;
+    std::vector<std::pair<std::string, Shape>> names;
+    bool is_pair = false;
+  };
+  struct WantedNorm {
+    Norm* target;
+    std::string name;
+    int64_t size;
+  };
+  void load(const WantedMatrix& wanted);
+  void load(const WantedNorm& wanted);
+  void make_dense(Matrix& matrix);
+
+  llm::WeightSource& source_;
+  at::ScalarType dtype_;
+  bool keeps_, converted_ = false, dequantized_ = false;
+  std::vector<WantedMatrix> matrices_;
+  std::vector<WantedNorm> norms_;
+};
+
+/// The matrices in another dtype: the same memory where they have it already.
+std::vector<at::Tensor> dense_parts(const Matrix& matrix, at::ScalarType dtype);
+
+}  // namespace tensora::torch

@@ -1,0 +1,359 @@
+// tensora frameworks, and tensora bench with several of them: frameworks that misbehave in every
+// function, comparisons, baselines, interrupts. No process may be left behind.
+#ifdef TENSORA_CLI
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "../helpers.h"
+#include "../program.h"
+#include "../real_data.h"
+
+namespace tensora::llm {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::contains;
+using testing::Program;
+using testing::read_text;
+using testing::TemporaryFolder;
+using testing::write_text;
+using Words = std::vector<std::string>;
+
+class Setting {
+ public:
+  Setting(const char* name, const std::string& value) : name_(name) {
+    setenv(name, value.c_str(), 1);
+  }
+  ~Setting() { unsetenv(name_); }
+  Setting(const Setting&) = delete;
+  Setting& operator=(const Setting&) = delete;
+
+ private:
+  const char* name_;
+};
+
+class Frameworks : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    model_ = testing::real_data("stories260K.gguf");
+    if (model_.empty()) GTEST_SKIP() << "../shared/data/stories260K.gguf is not there";
+    setenv("TENSORA_TEST_MARK", mark().c_str(), 1);
+  }
+  void TearDown() override { EXPECT_EQ(processes_left(), 0); }
+
+  std::string mark() const { return folder_.path(""); }
+  // Processes that this test has started, and those that they have.
+  int processes_left() const {
+    int count = 0;
+    for (int tries = 0; tries < 50; ++tries) {
+      count = 0;
+      std::error_code gone;
+      for (const auto& entry : fs::directory_iterator("/proc", gone)) {
+        const std::string name = entry.path().filename().string();
+        if (name.find_first_not_of("0123456789") != name.npos || std::stol(name) == getpid())
+          continue;
+        count +=
+            contains(read_text((entry.path() / "environ").string()), "TENSORA_TEST_MARK=" + mark());
+      }
+      if (count == 0) return 0;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return count;
+  }
+
+  Words bench(Words more, const char* timeout = "60") const {
+    Words words = {"bench", model_, "-p",        "8",     "-n", "4", "--no-bandwidth",
+                   "-o",    "json", "--timeout", timeout, "-t", "1"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  json measured(const Words& words, int code = 0) const {
+    const Program program(folder_, words);
+    EXPECT_EQ(program.wait(), code) << program.error();
+    return json::parse(program.out());
+  }
+
+  TemporaryFolder folder_;
+  std::string model_;
+};
+
+TEST_F(Frameworks, AreListedWithTheirReasons) {
+  write_text(folder_.path("libtensora_framework_broken.so"), "no library");
+  const Setting path("TENSORA_FRAMEWORK_PATH", folder_.path("."));
+  const json all = measured({"frameworks", "--json"});
+  const auto find = [&](const std::string& name) {
+    for (const json& one : all)
+      if (one.at("name") == name) return one;
+    return json();
+  };
+  EXPECT_TRUE(find("native").at("usable").get<bool>());
+  EXPECT_FALSE(find("native").at("version").get<std::string>().empty());
+  EXPECT_TRUE(find("plain").at("usable").get<bool>());
+  EXPECT_TRUE(contains(find("plain").at("library").get<std::string>(), "libtensora_framework_"));
+  EXPECT_EQ(find("unruly").at("version"), "13");
+  EXPECT_TRUE(contains(find("stale").at("reason").get<std::string>(), "was built for version -1"));
+  EXPECT_TRUE(contains(find("broken").at("reason").get<std::string>(), "cannot be opened"));
+  const Program table(folder_, {"frameworks", "plain", "stale"});
+  EXPECT_EQ(table.wait(), 1);
+  EXPECT_TRUE(contains(table.out(), "library, or why not")) << table.out();
+  EXPECT_TRUE(contains(table.out(), "was built for version -1")) << table.out();
+  EXPECT_EQ(Program(folder_, {"frameworks", "plain", "native", "--device", "cpu"}).wait(), 0);
+}
+
+TEST_F(Frameworks, AreNeverTakenFromTheWorkingDirectory) {
+  const std::string library = fs::canonical(fs::path(TENSORA_CLI).parent_path() / "../lib/" /
+                                            "libtensora_framework_plain.so");
+  fs::copy(library, folder_.path("libtensora_framework_evil.so"));
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_.path("."));
+  const Program program(folder_, {"run", model_, "--framework", "evil", "-n", "2"});
+  const int code = program.wait();
+  fs::current_path(before);
+  EXPECT_EQ(code, 1);
+  EXPECT_TRUE(contains(program.error(), "there is no framework 'evil'")) << program.error();
+}
+
+// Whatever a framework does before it is chosen, the next one answers.
+TEST_F(Frameworks, TheNextOneIsTakenWhereOneMisbehaves) {
+  // Sanitizers are slow; only what hangs is not waited for.
+  const auto run = [&](Words more, const char* seconds = "60") {
+    const Words words = {
+        "run",  model_, "-p", "Tim", "-n", "8", "--temp", "0", "-t", "1", "--framework-timeout",
+        seconds};
+    more.insert(more.begin(), words.begin(), words.end());
+    return more;
+  };
+  const Program alone(folder_, run({}));
+  ASSERT_EQ(alone.wait(), 0);
+  const std::string story = alone.out();
+  const std::pair<const char*, const char*> plans[] = {
+      {"open:throw", "ended by signal"},
+      {"open:crash", "ended by signal"},
+      {"open:hang", "within 3 s"},
+      {"abi:exit", "exit code 3"},
+      {"add:throw", "does not feel like it"},
+      {"add:throw_number", "no std::exception"},
+      {"make:throw", "does not feel like it"},
+      {"make:memory", "memory"},
+      {"make:crash", "ended by signal"},
+      {"load_model:throw", "does not feel like it"},
+      {"load_model:hang", "within 3 s"},
+      {"load_model:memory", "memory"},
+      {"submit:throw_number", "no std::ex"},
+      {"submit:crash", "ended by signal"},
+      {"load_tokenizer:throw", "feel like"},
+      {"load_tokenizer:memory", "memory"},
+  };
+  for (const auto& [plan, reason] : plans) {
+    const Setting unruly("UNRULY", plan);
+    const bool hangs = contains(plan, "hang");
+    const Program program(folder_, run({"--framework", "unruly,native"}, hangs ? "3" : "60"));
+    EXPECT_EQ(program.wait(), 0) << plan << program.error();
+    EXPECT_EQ(program.out(), story) << plan;
+    EXPECT_TRUE(contains(program.error(), reason)) << plan << ": " << program.error();
+    EXPECT_TRUE(contains(program.error(), "native-cpu is used")) << plan << program.error();
+  }
+  const Setting unruly("UNRULY", "make:throw");
+  const Program required(folder_, run({"--framework", "unruly,native", "--require"}));
+  EXPECT_EQ(required.wait(), 1);
+  EXPECT_TRUE(contains(required.error(), "does not feel like it")) << required.error();
+  // What a library prints is not taken for the result of its test.
+  const Setting talks("UNRULY", "open:print");
+  const Program talking(folder_, run({"--framework", "unruly", "-q"}));
+  EXPECT_EQ(talking.wait(), 0) << talking.error();
+}
+
+TEST_F(Frameworks, AutoTakesTheFirstThatWorks) {
+  const Program program(folder_, {"run", model_, "-n", "2", "--framework", "auto", "-v"});
+  EXPECT_EQ(program.wait(), 0) << program.error();
+  EXPECT_TRUE(contains(program.error(), " on native-")) << program.error();
+  const Program level(folder_, {"run", model_, "-n", "2", "--level", "warp"});
+  EXPECT_EQ(level.wait(), 1);
+  EXPECT_TRUE(contains(level.error(), "optimization level")) << level.error();
+  const Program option(folder_, {"run", model_, "-n", "2", "--framework-option", "speed=9"});
+  EXPECT_EQ(option.wait(), 1);
+  EXPECT_TRUE(contains(option.error(), "no setting 'speed'")) << option.error();
+}
+
+TEST_F(Frameworks, AreComparedInTurns) {
+  const std::string page = folder_.path("report.html");
+  const json suite =
+      measured(bench({"--framework", "native,plain", "-s", "1,2", "-d", "0,16", "--html", page}));
+  EXPECT_EQ(suite.at("format"), "tensora-suite-1");
+  EXPECT_TRUE(contains(suite.at("command").get<std::string>(), "tensora bench "));
+  for (const char* name : {"cpu", "tensora", "compiler", "states"})
+    EXPECT_TRUE(suite.at("machine").contains(name)) << name;
+  const json& comparison = suite.at("comparisons").at(0);
+  EXPECT_EQ(comparison.at("reference"), "native");
+  const json& plain = comparison.at("frameworks").at(1);
+  EXPECT_TRUE(plain.at("equivalence").at("passed").get<bool>());
+  EXPECT_LT(plain.at("equivalence").at("kl_divergence").get<double>(), 1e-3);
+  EXPECT_EQ(plain.at("equivalence").at("first_differing_token"), -1);
+  EXPECT_GT(plain.at("cold_start").at("total").get<double>(), 0);
+  ASSERT_EQ(comparison.at("tests").size(), 8u);
+  for (const json& test : comparison.at("tests")) {
+    ASSERT_EQ(test.at("results").size(), 2u);
+    for (const json& one : test.at("results")) {
+      EXPECT_EQ(one.at("samples_ts").size(), 5u);
+      EXPECT_LE(one.at("low_ts"), one.at("median_ts"));
+      EXPECT_GE(one.at("high_ts"), one.at("median_ts"));
+      EXPECT_GT(one.at("memory").at("weights_gb").get<double>(), 0);
+      EXPECT_GT(one.at("memory").at("kv_cache_gb").get<double>(), 0);
+      for (const char* name :
+           {"framework", "model_size", "iterations", "total_time", "first_token_time",
+            "avg_token_time", "min_token_time", "max_token_time", "avg_tokens_per_second",
+            "peak_tokens_per_second", "peak_memory_gb", "model_memory_gb", "precision",
+            "optimization_level", "jit_compilation_time", "model_loading_time",
+            "kernel_cache_entries", "kernel_cache_mb", "kernel_cache_hit_rate"})
+        EXPECT_TRUE(one.at("result").contains(name)) << name;
+    }
+    // Written down as in a textbook, it reads its weights anew for every token.
+    if (test.at("n_gen") > 0) {
+      EXPECT_EQ(test.at("results").at(1).at("verdict"), "slower");
+    }
+  }
+  const std::string html = read_text(page);
+  for (const char* part : {"<svg", "Throughput", "Time per step", "Memory at the peak",
+                           "over sequences", "over context depth", "peak_tokens_per_second"})
+    EXPECT_TRUE(contains(html, part)) << part;
+  EXPECT_FALSE(contains(html, "http"));  // it needs nothing else
+}
+
+TEST_F(Frameworks, ThatFailMidwayAreReportedAndTheOthersMeasured) {
+  const std::pair<const char*, const char*> plans[] = {
+      {"load_model:throw:1", "load_model: unruly"},
+      {"load_model:crash:1", "load_model: its process was ended by signal 11"},
+      {"model_info:throw_number", "load_model: it threw something"},
+      {"open_sequences:memory", "memory"},
+      {"open_sequences:exit:3", "exit code 3"},
+      {"forward:hang:12", "it did not answer within 5 s and was stopped"},
+      {"forward:throw:20", "forward: unruly"},
+      {"truncate:throw:2", "unruly: truncate"},
+      {"synchronize:crash:4", "ended by signal 11"},
+      {"memory_usage:throw", "memory_usage: unruly"},
+      {"cleanup:throw:3", "cleanup: its process was ended by signal 6"},
+      {"cleanup:hang:3", "cleanup: it did not answer"},
+      {"forward:wrong", "its output is not that of native"},
+  };
+  for (const auto& [plan, reason] : plans) {
+    const Setting unruly("UNRULY", plan);
+    const json suite =
+        measured(bench({"--framework", "native,unruly"}, contains(plan, "hang") ? "5" : "60"), 1);
+    const json& comparison = suite.at("comparisons").at(0);
+    const json& failed = comparison.at("frameworks").at(1);
+    EXPECT_EQ(failed.at("status"), "failed") << plan;
+    EXPECT_TRUE(contains(failed.at("reason").get<std::string>(), reason))
+        << plan << ": " << failed.at("reason");
+    ASSERT_EQ(comparison.at("tests").size(), 2u) << plan;
+    for (const json& test : comparison.at("tests"))
+      EXPECT_EQ(test.at("results").at(0).at("framework"), "native") << plan;
+  }
+  const Setting unruly("UNRULY", "load_model:fork:1");  // a process of its own
+  EXPECT_EQ(Program(folder_, bench({"--framework", "native,unruly"})).wait(), 0);
+  EXPECT_EQ(processes_left(), 0);
+  const Setting thrown("UNRULY", "make:throw");
+  const Program required(folder_, bench({"--framework", "native,unruly", "--require"}));
+  EXPECT_EQ(required.wait(), 1);
+  EXPECT_TRUE(contains(required.error(), "does not feel like it")) << required.error();
+  // Those that were not named may be missing.
+  EXPECT_EQ(Program(folder_, bench({"--framework", "all"})).wait(), 0);
+}
+
+TEST_F(Frameworks, AreNotComparedUnfairly) {
+  for (const char* what : {"level", "precision"}) {
+    const Setting unruly("UNRULY", std::string("report:") + what);
+    const Program refused(folder_, bench({"--framework", "native,unruly"}));
+    EXPECT_EQ(refused.wait(), 1);
+    EXPECT_TRUE(contains(refused.error(), concat("not fair: the ", what, " of unruly is")))
+        << refused.error();
+    const json suite = measured(bench({"--framework", "native,unruly", "--unfair"}));
+    EXPECT_EQ(suite.at("comparisons").at(0).at("unfair").size(), 1u);
+  }
+  const Setting unruly("UNRULY", "forward:wrong");
+  const json suite = measured(bench({"--framework", "native,unruly", "--unfair"}));
+  EXPECT_TRUE(contains(suite.at("comparisons").at(0).at("unfair").at(0).get<std::string>(),
+                       "its output is not that of native"));
+}
+
+TEST_F(Frameworks, LeaveNothingBehindWhenInterrupted) {
+  for (const int milliseconds : {0, 30, 100, 250, 500, 900}) {
+    const Program program(folder_, bench({"--framework", "native,plain", "-r", "1000"}));
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    program.send(milliseconds == 500 ? SIGTERM : SIGINT);
+    const int code = program.wait();
+    EXPECT_TRUE(code == 130 || code == 143) << code << program.error();
+    EXPECT_EQ(processes_left(), 0) << milliseconds;
+  }
+  // Nor when it cannot do anything about it.
+  const Program program(folder_, bench({"--framework", "native,plain", "-r", "1000"}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  program.send(SIGKILL);
+  EXPECT_EQ(program.wait(), 137);
+  EXPECT_EQ(processes_left(), 0);
+}
+
+// A result with one test whose speeds are given.
+std::string saved(const std::vector<double>& speeds) {
+  const json one = {{"framework", "native"}, {"samples_ts", speeds}, {"median_ts", speeds[0]},
+                    {"low_ts", speeds[0]},   {"high_ts", speeds[0]}, {"ratio", 1.},
+                    {"verdict", "reference"}};
+  return json{{"format", "tensora-suite-1"},
+              {"comparisons",
+               {{{"model", "toy"},
+                 {"frameworks", {{{"name", "native"}, {"status", "measured"}}}},
+                 {"tests",
+                  {{{"test", "tg4"},
+                    {"n_prompt", 0},
+                    {"n_gen", 4},
+                    {"n_depth", 0},
+                    {"n_sequences", 1},
+                    {"results", {one}}}}}}}}}
+      .dump();
+}
+
+TEST_F(Frameworks, AreComparedWithABaseline) {
+  const std::string old_one = folder_.path("old.json"), new_one = folder_.path("new.json");
+  const struct {
+    std::vector<double> before, now;
+    const char* threshold;
+    int code;
+    const char* verdict;
+  } rows[] = {
+      {{100, 101, 99, 100, 102}, {90, 91, 89, 90, 92}, "5%", 1, "slower"},
+      {{100, 101, 99, 100, 102}, {90, 91, 89, 90, 92}, "0.2", 0, "no difference"},
+      {{100, 101, 99, 100, 102}, {97, 98, 96, 97, 99}, "5%", 0, "no difference"},
+      {{100, 101, 99, 100, 102}, {97, 98, 96, 97, 98}, "1%", 1, "slower"},
+      {{100, 150, 60, 110, 80}, {90, 140, 55, 100, 70}, "5%", 0, "no difference"},
+      {{100, 101, 99, 100, 102}, {120, 121, 119, 120, 122}, "5%", 0, "faster"},
+  };
+  for (const auto& [before, now, threshold, code, verdict] : rows) {
+    write_text(old_one, saved(before));
+    write_text(new_one, saved(now));
+    const Words words = {"bench",       "--saved", new_one, "--baseline", old_one,
+                         "--threshold", threshold, "-o",    "json"};
+    const json against = measured(words, code).at("baseline");
+    EXPECT_EQ(against.at("tests").at(0).at("verdict"), verdict) << against;
+    EXPECT_EQ(against.at("fine"), code == 0);
+  }
+  const auto complaint = [&](Words words, int code) {
+    const Program program(folder_, std::move(words));
+    EXPECT_EQ(program.wait(), code);
+    return program.error();
+  };
+  write_text(old_one, "[]");
+  EXPECT_TRUE(contains(complaint({"bench", "--saved", new_one, "--baseline", old_one}, 1),
+                       "old.json: expected what 'tensora bench"));
+  write_text(old_one, "{\"format\": \"tensora-suite-1\", \"comparisons\": [{}]}");
+  EXPECT_TRUE(contains(complaint({"bench", "--saved", old_one}, 1), "expected what"));
+  EXPECT_TRUE(contains(
+      complaint({"bench", "--saved", new_one, "--baseline", new_one, "--threshold", "x"}, 2),
+      "expected a share such as 5%"));
+}
+
+}  // namespace
+}  // namespace tensora::llm
+#endif
