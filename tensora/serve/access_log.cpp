@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tensora/base/check.h"
+#include "tensora/serve/own_thread.h"
 
 namespace tensora::serve {
 namespace {
@@ -50,7 +51,10 @@ AccessLog::AccessLog(const std::string& path) {
   file_ = path == "-" ? dup(STDERR_FILENO)
                       : ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
   check(file_ >= 0, "serve: the log '", path, "' cannot be opened: ", std::strerror(errno));
-  thread_ = std::thread([this] { work(); });
+  thread_ = std::thread([this] {
+    begin_own_thread("serve-log");
+    work();
+  });
 }
 
 AccessLog::~AccessLog() {

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "tensora/base/check.h"
+#include "tensora/serve/own_thread.h"
 
 namespace tensora::serve {
 namespace {
@@ -41,7 +42,10 @@ class Delivery::Bell final : public llm::StepListener {
 
 Delivery::Delivery(Options options)
     : options_(std::move(options)), bell_(std::make_shared<Bell>()) {
-  thread_ = std::thread([this] { run(); });
+  thread_ = std::thread([this] {
+    begin_own_thread("serve-delivery");
+    run();
+  });
 }
 
 Delivery::~Delivery() {

@@ -10,6 +10,7 @@
 #include "tensora/serve/delivery.h"
 #include "tensora/serve/embedder.h"
 #include "tensora/serve/model_pool.h"
+#include "tensora/serve/own_thread.h"
 
 namespace tensora::serve {
 namespace {
@@ -42,7 +43,10 @@ class EngineService final : public Service {
                          queue_.forget(job.model().backend.get(), job.key(), job);
                        },
                    .log = options_.log}),
-        starter_([this] { start_queued(); }) {
+        starter_([this] {
+          begin_own_thread("serve-starter");
+          start_queued();
+        }) {
     options_.sampling.validate();
     check(options_.max_answers >= 1, "service: expected max_answers of at least 1, got ",
           options_.max_answers);

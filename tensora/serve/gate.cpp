@@ -4,7 +4,7 @@
 #include <set>
 
 #include "tensora/base/check.h"
-#include "tensora/io/sha256.h"
+#include "tensora/base/sha256.h"
 
 namespace tensora::serve {
 namespace {
@@ -90,7 +90,7 @@ Gate::Gate(GateOptions options) : options_(std::move(options)) {
 }
 
 Gate::Digest Gate::digest_of(std::string_view key) {
-  io::Sha256 hash;
+  Sha256 hash;
   hash.update({reinterpret_cast<const uint8_t*>(key.data()), key.size()});
   const std::string hex = hash.hex();
   Digest digest{};

@@ -81,7 +81,8 @@ void Connection::on_readable() {
     if (got.wait == Channel::Wait::writable) return watch_write(/*for_reading=*/true);
     if (phase_ == Phase::lingering) continue;
     input_.append(home_.scratch.data(), got.bytes);
-    on_input();
+    if (phase_ == Phase::body) charge_body(got.bytes);
+    if (phase_ != Phase::closed) on_input();
     if (phase_ == Phase::closed) return;
   }
   asio::post(home_.context, [self] {
@@ -108,6 +109,19 @@ void Connection::on_input() {
     refuse(ApiError(500, "internal error"));
   }
 }
+
+// Many large bodies that come slowly would fill the memory, each within its own limit.
+void Connection::charge_body(size_t bytes) {
+  charged_ += bytes;
+  const size_t all = home_.body_bytes->fetch_add(bytes) + bytes;
+  if (all <= home_.options->most_body_bytes) return;
+  ApiError error(503, "the server is reading too many large requests", {}, "overloaded");
+  error.headers = {{"retry-after", "1"}};
+  home_.handler->on_bad_request(address_, error.status, error.what());
+  refuse(error);
+}
+
+void Connection::release_body() { *home_.body_bytes -= std::exchange(charged_, 0); }
 
 // Returns whether the body is to be read.
 bool Connection::on_head() {
@@ -193,6 +207,7 @@ void Connection::flush() {
   while (phase_ == Phase::answering && push_out()) {
     const bool is_whole = reply_->take(sending_);
     if (!sending_.empty()) {
+      release_body();  // who answers has read it
       since_ = Clock::now();
       continue;
     }
@@ -235,6 +250,7 @@ void Connection::close() {
   if (phase_ == Phase::closed) return;
   const auto self = shared_from_this();
   phase_ = Phase::closed;
+  release_body();
   boost::system::error_code ignored;
   socket_.close(ignored);
   parser_.reset();

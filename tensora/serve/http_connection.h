@@ -29,6 +29,7 @@ struct ConnectionHome {
   std::vector<char> scratch = std::vector<char>(64 << 10);  // bytes that were just read
   std::atomic<size_t>* open = nullptr;                      // connections of all threads
   std::atomic<size_t>* active = nullptr;                    // answers of all threads
+  std::atomic<size_t>* body_bytes = nullptr;                // of requests that are not answered yet
 };
 
 /// One client. All functions are called on the thread of its home.
@@ -56,6 +57,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void on_readable();
   void on_input();
   bool on_head();
+  void charge_body(size_t bytes);
+  void release_body();
   void refuse(const ApiError& error);
   void expect_reply(ReplyFacts facts);
   void dispatch();
@@ -75,7 +78,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::unique_ptr<HttpParser> parser_;
   std::shared_ptr<ReplyState> reply_;
   std::string sending_;
-  size_t sent_ = 0;  // bytes of `sending_`
+  size_t sent_ = 0;     // bytes of `sending_`
+  size_t charged_ = 0;  // bytes of the request's body, as far as it is here
 };
 
 }  // namespace tensora::serve

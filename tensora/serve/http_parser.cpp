@@ -51,6 +51,8 @@ struct TextBody {
   };
 };
 
+constexpr std::string_view kLastChunk = "0\r\n\r\n";
+
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
@@ -251,7 +253,8 @@ bool HttpParser::read_body(std::string& input) {
   // input.
   while (!state.parser.is_done()) {
     const size_t before = input.size();
-    if (before == 0) return false;
+    // No rest of a chunked body is shorter than the last chunk, on which Beast relies.
+    if (before == 0 || (state.parser.chunked() && before < kLastChunk.size())) return false;
     state.put(input, before);
     if (input.size() == before && !state.parser.is_done()) {
       if (before > state.limits.header_bytes)

@@ -13,12 +13,12 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <thread>
 
 #include "tensora/base/check.h"
 #include "tensora/serve/http_connection.h"
+#include "tensora/serve/own_thread.h"
 
 namespace tensora::serve {
 namespace {
@@ -90,13 +90,6 @@ void raise_descriptor_limit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// Signals are the main thread's; a write of TLS to a closed socket is an error, not a SIGPIPE.
-void block_signals() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
-}
-
 }  // namespace
 
 struct HttpServer::State {
@@ -122,7 +115,7 @@ struct HttpServer::State {
     for (const auto& loop : loops) {
       schedule_sweep(*loop);
       loop->thread = std::thread([home = &loop->home] {
-        block_signals();
+        begin_own_thread("serve-io");  // a write of TLS to a closed socket raises no SIGPIPE then
         home->context.run();
       });
     }
@@ -154,6 +147,7 @@ struct HttpServer::State {
     home.handler = &handler;
     home.open = &open;
     home.active = &active;
+    home.body_bytes = &body_bytes;
     home.outlet = std::make_shared<Outlet>([&home] {
       asio::post(home.context, [&home] {
         for (const auto& reply : home.outlet->take())
@@ -238,7 +232,7 @@ struct HttpServer::State {
   const HttpServerOptions options;
   HttpHandler& handler;
   std::unique_ptr<TlsContext> tls;
-  std::atomic<size_t> open = 0, active = 0;
+  std::atomic<size_t> open = 0, active = 0, body_bytes = 0;
   std::vector<std::unique_ptr<ServerLoop>> loops;
   std::unique_ptr<asio::posix::stream_descriptor> acceptor;
   std::unique_ptr<asio::steady_timer> retry;

@@ -33,6 +33,7 @@ struct HttpServerOptions {
   int threads = 1;                 // for I/O, each with its own connections
   size_t max_connections = 4096;   // more get 503
   HttpLimits limits = {};
+  size_t most_body_bytes = 512 << 20;  // of all requests that are being read; more get 503
   double header_seconds = 10;   // from the first byte, or the connection, to the end of the head
   double body_seconds = 30;     // for the whole body
   double idle_seconds = 60;     // between requests

@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <array>
 
 #include "tensora/base/check.h"
 #include "tensora/serve/dialect.h"
+#include "tensora/serve/fill_middle.h"
 #include "tensora/serve/json_text.h"
 #include "tensora/serve/llama_routes.h"
 #include "tensora/serve/openai_shared.h"
@@ -181,29 +181,6 @@ void complete(Service& service, Exchange& exchange) {
   submit(service, exchange, std::move(call), body, model);
 }
 
-/// The control tokens around the parts of a text whose middle is missing.
-struct FillTokens {
-  int32_t prefix, suffix, middle;
-};
-
-std::optional<FillTokens> fill_tokens(const llm::Tokenizer& tokenizer) {
-  using Names = std::array<const char*, 3>;
-  constexpr std::array<Names, 6> kKnown = {
-      {{"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"},
-       {"<fim_prefix>", "<fim_suffix>", "<fim_middle>"},
-       {"<fim-prefix>", "<fim-suffix>", "<fim-middle>"},
-       {"<\uFF5Cfim\u2581begin\uFF5C>", "<\uFF5Cfim\u2581hole\uFF5C>",
-        "<\uFF5Cfim\u2581end\uFF5C>"},
-       {"\u2581<PRE>", "\u2581<SUF>", "\u2581<MID>"},
-       {"<PRE>", "<SUF>", "<MID>"}}};
-  for (const Names& names : kKnown) {
-    const auto prefix = tokenizer.find(names[0]), suffix = tokenizer.find(names[1]),
-               middle = tokenizer.find(names[2]);
-    if (prefix && suffix && middle) return FillTokens{*prefix, *suffix, *middle};
-  }
-  return std::nullopt;
-}
-
 // Other files come first, each behind its name.
 std::string read_extra(Fields& body) {
   std::string text;
@@ -228,24 +205,12 @@ void infill(Service& service, Exchange& exchange) {
                     start = body.text("prompt").value_or("");
   const ServedModelPtr model = service.model(call.request.model);
   const llm::TokenizerPtr tokenizer = tokenizer_of(*model);
-  const auto marks = fill_tokens(*tokenizer);
-  if (!marks)
+  auto tokens = fill_prompt(*tokenizer,
+                            {.before = extra, .prefix = prefix, .suffix = suffix, .start = start});
+  if (!tokens)
     throw ApiError(400, "the model has no tokens for filling in the middle of a text", "model",
                    "not_supported");
-  std::vector<int32_t> tokens;
-  const auto add = [&](const std::string& text) {  // names of control tokens in it stay words
-    const auto part = tokenizer->encode(text, {.add_special = false, .parse_special = false});
-    tokens.insert(tokens.end(), part.begin(), part.end());
-  };
-  if (tokenizer->adds_bos() && tokenizer->bos()) tokens.push_back(*tokenizer->bos());
-  add(extra);
-  tokens.push_back(marks->prefix);
-  add(prefix);
-  tokens.push_back(marks->suffix);
-  add(suffix);
-  tokens.push_back(marks->middle);
-  add(start);
-  call.request.prompts = {std::move(tokens)};
+  call.request.prompts = {std::move(*tokens)};
   submit(service, exchange, std::move(call), body, model);
 }
 

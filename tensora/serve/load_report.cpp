@@ -112,11 +112,14 @@ void add_process(Json& out, const LoadSurroundings& around, int64_t events) {
   out["server_cpu_seconds"] = cpu;
   out["server_cpu_us_per_event"] = per_event(cpu);
   Json by_thread = Json::object();
+  double own = 0;  // of the server's own threads, where it is ours
   for (const auto& [name, seconds] : around.after.cpu_by_thread) {
     const auto found = around.before.cpu_by_thread.find(name);
     const double used = seconds - (found == around.before.cpu_by_thread.end() ? 0 : found->second);
     if (used > 0) by_thread[name] = per_event(used);
+    if (name.starts_with("serve-")) own += used;
   }
+  out["server_own_cpu_us_per_event"] = own > 0 ? Json(per_event(own)) : Json(nullptr);
   out["server_cpu_us_per_event_by_thread"] = by_thread;
   out["server_rss_before_bytes"] = around.before.resident_bytes;
   out["server_rss_most_bytes"] = around.most_resident_bytes;

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "tensora/base/check.h"
+#include "tensora/serve/fill_middle.h"
 #include "tensora/serve/json_text.h"
 #include "tensora/serve/openai_routes.h"
 #include "tensora/serve/openai_shared.h"
@@ -63,6 +64,19 @@ void read_prompts(Fields& body, const ServedModel& model, bool echoes, Completio
   }
 }
 
+// The answer is to stand between the prompt and a suffix.
+void put_before(Fields& body, const ServedModel& model, const std::string& suffix,
+                CompletionCall& call) {
+  const Json* prompt = body.find("prompt");
+  if (!prompt || !prompt->is_string()) body.fail("suffix", "needs a prompt that is one string");
+  const llm::TokenizerPtr tokenizer = model.backend->tokenizer();
+  auto tokens =
+      tokenizer ? fill_prompt(*tokenizer, {.prefix = prompt->get<std::string>(), .suffix = suffix})
+                : std::nullopt;
+  if (!tokens) body.fail("suffix", "the model has no tokens for filling in the middle of a text");
+  call.request.prompts = {std::move(*tokens)};
+}
+
 CompletionCall read_completion(Fields& body, Service& service, const ServedModel& model) {
   CompletionCall call;
   AnswerRequest& request = call.request;
@@ -90,7 +104,7 @@ CompletionCall read_completion(Fields& body, Service& service, const ServedModel
   }
   wanted.sampling.logprobs = call.shows_logprobs || request.n > call.n;
   if (const auto suffix = body.text("suffix"); suffix && !suffix->empty())
-    body.fail("suffix", "is not supported by this model; use /infill where the model has it");
+    put_before(body, model, *suffix, call);
   wanted.tenant = body.text("cache_salt").value_or("");
   if (auto options = body.object("stream_options")) {
     if (!request.wants_parts) body.fail("stream_options", "needs stream to be true");

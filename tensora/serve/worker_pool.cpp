@@ -1,8 +1,7 @@
 #include "tensora/serve/worker_pool.h"
 
-#include <csignal>
-
 #include "tensora/base/check.h"
+#include "tensora/serve/own_thread.h"
 
 namespace tensora::serve {
 
@@ -33,9 +32,7 @@ bool WorkerPool::add(std::function<void()> job) {
 }
 
 void WorkerPool::work() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);  // signals are the main thread's
+  begin_own_thread("serve-worker");
   while (true) {
     std::function<void()> job;
     {

@@ -79,7 +79,7 @@ TEST_F(ExpertsOnGpu, AgreeWithTheCpu) {
     SCOPED_TRACE(concat(dtype));
     const Layer layer{make_stack(kInner, kColumns, dtype), make_stack(kInner, kColumns, dtype),
                       make_stack(kResults, kInner, dtype)};
-    for (int64_t tokens : {1, 3, 9, 300}) expect_same_experts(layer, tokens, kBFloat16);
+    for (int64_t tokens : {1, 2, 3, 9, 32, 300}) expect_same_experts(layer, tokens, kBFloat16);
     for (int64_t tokens : {1, 40}) expect_same_experts(layer, tokens, kFloat16);
     expect_same_experts(layer, 3, kFloat32);
   }

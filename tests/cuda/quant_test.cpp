@@ -253,8 +253,10 @@ TEST_F(QuantOnGpu, RowsDoNotDependOnOthers) {
     const bool plain = !weight.scale.defined() && !weight.data.is_quantized();
     const Tensor x = randn({plain ? 8 : 50, 1024}).to(activations_for(dtype));
     const Tensor all = linear_on_gpu(x, weight);
-    for (int64_t rows : {2, 5, 17})
-      if (rows < x.size(0))
+    // Fewer rows of block formats have kernels of their own: see QuantBatch.
+    const int64_t least = weight.data.is_quantized() ? 9 : 2;
+    for (int64_t rows : {2, 5, 9, 17})
+      if (rows >= least && rows < x.size(0))
         expect_close(linear_on_gpu(x.narrow(0, 0, rows), weight), all.narrow(0, 0, rows), 0);
   }
 }

@@ -191,6 +191,28 @@ TEST_F(HttpServerTest, RefusesBodiesByTheirHeadsOnly) {
   EXPECT_EQ(status_of(connection.read_answer()), 200) << "without a body, the connection is good";
 }
 
+// Each body is small enough; together they are not. What was answered or given up counts no more.
+TEST_F(HttpServerTest, LimitsTheBodiesThatAreBeingRead) {
+  start({.most_body_bytes = 100'000});
+  const std::string head =
+      "POST /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n"
+      "Content-Length: 90000\r\n\r\n";
+  for (int round = 0; round < 3; ++round) {
+    RawClient first = client();
+    first.send(head);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the head comes alone
+    first.send(std::string(80'000, 'x'));
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    RawClient second = client();
+    second.send(head);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const std::string refused = second.send(std::string(80'000, 'x')).read_all();
+    EXPECT_TRUE(refused.starts_with("HTTP/1.1 503")) << refused.substr(0, 200);
+    if (round == 1) continue;  // vanishes
+    EXPECT_TRUE(first.send(std::string(10'000, 'x')).read_all().starts_with("HTTP/1.1 200"));
+  }
+}
+
 TEST_F(HttpServerTest, NoticesAClientThatVanishes) {
   start();
   for (const bool resets : {false, true}) {

@@ -195,7 +195,9 @@ class OpenAiClient(unittest.TestCase):
             next(iter(stream))
             stream.close()
         for _ in range(100):
-            if self.server.metric("tensora_open_answers") == 0:
+            # The engine frees the blocks before its next step, after the answer is closed.
+            if (self.server.metric("tensora_open_answers") == 0
+                    and self.server.metric("tensora_kv_cache_blocks_used") == 0):
                 break
             time.sleep(0.1)
         self.assertEqual(self.server.metric("tensora_open_answers"), 0)

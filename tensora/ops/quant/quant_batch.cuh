@@ -12,28 +12,30 @@
 #include "tensora/ops/quant/quant_results.cuh"
 
 // Note [Batches times quantized weights]
-// A thread block multiplies 128 weight rows by up to 64 rows of activations, 256 numbers (a chunk)
+// A thread block multiplies 128 weight rows by up to 128 rows of activations, 256 numbers (a chunk)
 // at a time. Each of its 8 warps copies the packed weights of 16 rows to shared memory by cp.async,
 // whatever their alignment, several chunks ahead, and unpacks them straight into the registers from
 // which wgmma reads operand A. One thread copies the activations, which prepare_batch_rows has
 // brought into the order of wgmma's operand B (BatchRows). So a weight is read once and unpacked
-// once for 64 rows, and only packed weights pass through memory.
+// once for 128 rows, and only packed weights pass through memory.
 //
 // Operands are exact (Note [Weights as float16 operands]; a row of bfloat16 activations is brought
 // into float16's range by a power of two), products and sums are float32: results differ from the
 // definition's by the order of sums alone, except where that note says so.
 //
 // Where there are fewer tiles than multiprocessors, the blocks of a cluster share the chunks of a
-// tile and add up through distributed shared memory, in the order of their numbers. The order of
-// sums depends on the weights' sizes and the number of multiprocessors, not on the number of rows.
+// tile and add up through distributed shared memory, in the order of their numbers. Up to 64 rows
+// of activations the order of sums depends on the weights' sizes and the number of multiprocessors,
+// not on the number of rows.
 
 namespace tensora::cuda {
 
 inline constexpr int kBatchWarps = kBatchWeights / 16, kBatchThreads = kBatchWarps * 32;
-inline constexpr int kBatchBlocks = 2;                    // thread blocks on a multiprocessor
+/// Thread blocks on a multiprocessor: the sums of 128 rows of activations take all registers.
+constexpr int batch_blocks(int width) { return width > 64 ? 1 : 2; }
 inline constexpr int kBatchSumPitch = kBatchWeights + 4;  // floats; four rows, different banks
 inline constexpr int kBatchMostStages = 6;
-inline constexpr int kBatchShared = (224 << 10) / kBatchBlocks;
+inline constexpr int kBatchShared = 224 << 10;
 
 template <class Format, int width>
 struct BatchShape {
@@ -41,20 +43,22 @@ struct BatchShape {
       width * (Format::kLows == Lows::none           ? BatchRows::kSumsAt
                : Format::kLows == Lows::groups_of_32 ? BatchRows::kFineSumsAt
                                                      : BatchRows::kEnd);
-  static constexpr int kStageBytes =
-      (kBatchWeights * Format::kPitch + kRowsBytes + 127) / 128 * 128;
-  static constexpr int kWeightsAt = kRowsBytes;  // of a stage
+  static constexpr int kWeightBytes = (kBatchWeights * Format::kPitch + 127) / 128 * 128;
   static constexpr int kSumBytes = width * kBatchSumPitch * 4;
-  static constexpr int kFitting = kBatchShared / kStageBytes;
-  static constexpr int kStages = kFitting < 2                  ? 2
-                                 : kFitting < kBatchMostStages ? kFitting
-                                                               : kBatchMostStages;
+  static constexpr int kShared = kBatchShared / batch_blocks(width);
+  /// Weights come from memory and activations from the second-level cache, which is nearer.
+  static constexpr int kRowStages = 2;
+  static constexpr int kFitting = (kShared - kRowStages * kRowsBytes) / kWeightBytes;
+  static constexpr int kWeightStages = kFitting < 2                  ? 2
+                                       : kFitting < kBatchMostStages ? kFitting
+                                                                     : kBatchMostStages;
+  static constexpr int kWeightsAt = kRowStages * kRowsBytes;
+  static constexpr int kBytes = kWeightsAt + kWeightStages * kWeightBytes;
   static_assert((Format::kBytes + 31 - Format::kAlign) / 16 * 16 <= Format::kPitch);
-  static_assert(kRowsBytes % 128 == 0 && kSumBytes <= kStages * kStageBytes);
+  static_assert(kRowsBytes % 128 == 0 && kSumBytes <= kBytes);
 };
 
 // ---- wgmma
-// ---------------------------------------------------------------------------------------
 
 /// Rows of 16 bytes without a pattern: `width` of them are half a step.
 __device__ inline uint64_t plain_descriptor(unsigned address, unsigned half_bytes) {
@@ -96,6 +100,28 @@ __device__ inline void multiply_step(float (&d)[32], const unsigned (&a)[4], uin
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
 }
 
+__device__ inline void multiply_step(float (&d)[64], const unsigned (&a)[4], uint64_t b, int adds) {
+  asm volatile(
+      "{\n.reg .pred adds;\nsetp.ne.b32 adds, %69, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {%0, %1, %2, %3, %4, %5, %6, %7, %8, "
+      "%9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, "
+      "%27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, "
+      "%45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, "
+      "%63}, {%64, %65, %66, %67}, %68, "
+      "adds, 1, 1, 0;\n}\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
+        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
+        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]),
+        "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
+        "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
+        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]),
+        "+f"(d[63])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds));
+}
+
 /// Waits for products, and keeps the compiler from reading their sums before.
 template <int pending, int count>
 __device__ inline void wait_for_sums(float (&sums)[count]) {
@@ -105,7 +131,6 @@ __device__ inline void wait_for_sums(float (&sums)[count]) {
 }
 
 // ---- where things are
-// ----------------------------------------------------------------------------
 
 /// The 128 weight rows of a tile. Gated: of 16 rows, eight are the first matrix's.
 struct BatchTile {
@@ -130,35 +155,50 @@ __device__ inline int batch_lead(const char* from) {
   return Format::kAlign < 16 ? static_cast<int>(reinterpret_cast<uintptr_t>(from) & 15) : 0;
 }
 
+/// Of the stages of activations.
 struct BatchBarriers {
-  uint64_t full[kBatchMostStages], empty[kBatchMostStages];
+  uint64_t full[2];
+  unsigned done[2];  // warps that have read the stage, counted on and on
 };
 
-/// The ring of stages, as one thread goes through it. The barriers are those of activations.
+/// The rings of stages, as one thread goes through them.
 template <class Format, int width>
 struct BatchRing {
   using Shape = BatchShape<Format, width>;
-  unsigned memory, full, empty;
+  unsigned memory, full;
   char* data;
-  unsigned stage = 0, parity = 0;
+  unsigned* done;
+  unsigned stage = 0, parity = 0, weight_stage = 0;
 
-  __device__ BatchRing(char* stages, const BatchBarriers& barriers)
+  __device__ BatchRing(char* stages, BatchBarriers& barriers)
       : memory(static_cast<unsigned>(__cvta_generic_to_shared(stages))),
         full(static_cast<unsigned>(__cvta_generic_to_shared(barriers.full))),
-        empty(static_cast<unsigned>(__cvta_generic_to_shared(barriers.empty))),
-        data(stages) {}
+        data(stages),
+        done(barriers.done) {}
   __device__ void advance() {
-    if (++stage == Shape::kStages) stage = 0, parity ^= 1;
+    if (++stage == Shape::kRowStages) stage = 0, parity ^= 1;
+    if (++weight_stage == Shape::kWeightStages) weight_stage = 0;
   }
   __device__ void wait_full() const { wait_for_barrier(full + 8 * stage, parity); }
-  __device__ unsigned at() const { return memory + stage * Shape::kStageBytes; }
+  __device__ unsigned rows_at(unsigned i) const { return memory + i * Shape::kRowsBytes; }
+  __device__ unsigned weights_at(unsigned i) const {
+    return memory + Shape::kWeightsAt + i * Shape::kWeightBytes;
+  }
   __device__ const char* weights() const {
-    return data + stage * Shape::kStageBytes + Shape::kWeightsAt;
+    return data + Shape::kWeightsAt + weight_stage * Shape::kWeightBytes;
+  }
+  /// Tells that a warp has read the activations; true for the last one of a stage.
+  __device__ bool release_rows() const {
+    unsigned before;
+    asm volatile("atom.acq_rel.cta.shared.add.u32 %0, [%1], 1;"
+                 : "=r"(before)
+                 : "r"(static_cast<unsigned>(__cvta_generic_to_shared(done + stage)))
+                 : "memory");
+    return before % kBatchWarps == kBatchWarps - 1;
   }
 };
 
 // ---- copies
-// --------------------------------------------------------------------------------------
 
 /// The packed weights of a warp's 16 rows, chunk by chunk, in pieces of 16 bytes.
 template <class Format>
@@ -219,7 +259,6 @@ struct BatchRowsCopies {
 };
 
 // ---- products
-// ------------------------------------------------------------------------------------
 
 /// sums += a chunk of 64 weight rows times activations. rows: this thread's two weight rows.
 template <class Format, int width>
@@ -295,21 +334,22 @@ __device__ void multiply_batch(const BatchTile& tile, const BatchRowsCopies<Form
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   const int g = lane / 4, c = lane % 4, own = warp * 16 + g;
   const BatchCopies<Format> copies(tile, warp * 16);
-  const unsigned own_rows = Shape::kWeightsAt + static_cast<unsigned>(warp * 16 * Format::kPitch);
+  const auto own_rows = static_cast<unsigned>(warp * 16 * Format::kPitch);
 #pragma unroll
-  for (int i = 0; i < Shape::kStages; ++i) {
-    if (begin + i < end) copies.request(begin + i, ring.memory + i * Shape::kStageBytes + own_rows);
+  for (unsigned i = 0; i < Shape::kWeightStages; ++i) {
+    const int chunk = begin + static_cast<int>(i);
+    if (chunk < end) copies.request(chunk, ring.weights_at(i) + own_rows);
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
   wait_for_previous();  // all but the weights may be its results
   if (threadIdx.x == 0)
-    for (int i = 0; i < Shape::kStages && begin + i < end; ++i)
-      x.request(begin + i, ring.memory + i * Shape::kStageBytes, ring.full + 8 * i);
+    for (unsigned i = 0; i < Shape::kRowStages && begin + static_cast<int>(i) < end; ++i)
+      x.request(begin + static_cast<int>(i), ring.rows_at(i), ring.full + 8 * i);
   const char* const from[2] = {tile.row(own), tile.row(own + 8)};
   float sums[width / 2] = {}, parts[width / 2] = {};
 #pragma unroll 1
   for (int chunk = begin; chunk < end; ++chunk, ring.advance()) {
-    asm volatile("cp.async.wait_group %0;" ::"n"(Shape::kStages - 1) : "memory");
+    asm volatile("cp.async.wait_group %0;" ::"n"(Shape::kWeightStages - 1) : "memory");
     __syncwarp();
     ring.wait_full();
     const char* rows[2];
@@ -317,17 +357,14 @@ __device__ void multiply_batch(const BatchTile& tile, const BatchRowsCopies<Form
     for (int half = 0; half < 2; ++half)
       rows[half] = ring.weights() + (own + 8 * half) * Format::kPitch +
                    batch_lead<Format>(from[half] + chunk * Format::kBytes);
-    multiply_batch_chunk<Format, width>(rows, ring.at(), sums, parts);
+    multiply_batch_chunk<Format, width>(rows, ring.rows_at(ring.stage), sums, parts);
     __syncwarp();
-    if (lane == 0) arrive(ring.empty + 8 * ring.stage);
-    if (chunk + Shape::kStages < end) {
-      copies.request(chunk + Shape::kStages, ring.at() + own_rows);
-      if (threadIdx.x == 0) {
-        wait_for_barrier(ring.empty + 8 * ring.stage, ring.parity);
-        x.request(chunk + Shape::kStages, ring.at(), ring.full + 8 * ring.stage);
-      }
-      __syncwarp();
-    }
+    // The last warp requests the activations that take the stage's place: none waits for others.
+    if (lane == 0 && ring.release_rows() && chunk + Shape::kRowStages < end)
+      x.request(chunk + Shape::kRowStages, ring.rows_at(ring.stage), ring.full + 8 * ring.stage);
+    if (chunk + Shape::kWeightStages < end)
+      copies.request(chunk + Shape::kWeightStages, ring.weights_at(ring.weight_stage) + own_rows);
+    __syncwarp();
     asm volatile("cp.async.commit_group;" ::: "memory");
   }
   asm volatile("cp.async.wait_all;" ::: "memory");
@@ -338,7 +375,6 @@ __device__ void multiply_batch(const BatchTile& tile, const BatchRowsCopies<Form
 }
 
 // ---- clusters
-// ------------------------------------------------------------------------------------
 
 __device__ inline void sync_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -407,12 +443,13 @@ __device__ inline void store_batch(const RowsCall& call, const BatchRows& rows,
 
 /// Blocks: parts of a tile's chunks, then `width` rows of activations, then tiles.
 template <class Format, int width>
-__global__ void __launch_bounds__(kBatchThreads, kBatchBlocks)
+__global__ void __launch_bounds__(kBatchThreads, batch_blocks(width))
     multiply_batch_rows(const __grid_constant__ RowsCall call,
                         const __grid_constant__ BatchRows rows) {
   using Shape = BatchShape<Format, width>;
   extern __shared__ __align__(128) char stages[];
   __shared__ BatchBarriers barriers;
+  static_assert(Shape::kRowStages == 2);
   begin_next();
   const int part = static_cast<int>(blockIdx.x) % rows.parts;
   const int rest = static_cast<int>(blockIdx.x) / rows.parts;
@@ -422,9 +459,9 @@ __global__ void __launch_bounds__(kBatchThreads, kBatchBlocks)
   const int end = static_cast<int>(int64_t{rows.chunks} * (part + 1) / rows.parts);
   const BatchRing<Format, width> ring(stages, barriers);
   if (threadIdx.x == 0) {
-    for (unsigned i = 0; i < Shape::kStages; ++i) {
+    for (unsigned i = 0; i < Shape::kRowStages; ++i) {
       init_barrier(ring.full + 8 * i, 1);
-      init_barrier(ring.empty + 8 * i, kBatchWarps);
+      barriers.done[i] = 0;
     }
     fence_barriers();
   }
@@ -443,9 +480,9 @@ template <class Format>
 void launch_batch(std::string_view op, int device, const RowsCall& call, const BatchRows& rows) {
   const auto run = [&]<int width>(void (*kernel)(RowsCall, BatchRows)) {
     using Shape = BatchShape<Format, width>;
-    constexpr unsigned kBytes = Shape::kStages * Shape::kStageBytes;
-    allow_shared_memory(device, reinterpret_cast<const void*>(kernel), kBytes);
-    launch_clusters(Launch{op, device, kBytes, true}, static_cast<unsigned>(rows.parts), kernel,
+    allow_shared_memory(device, reinterpret_cast<const void*>(kernel), Shape::kBytes);
+    launch_clusters(Launch{op, device, static_cast<unsigned>(Shape::kBytes), true},
+                    static_cast<unsigned>(rows.parts), kernel,
                     dim3(static_cast<unsigned>(call.tiles * rows.blocks * rows.parts)),
                     dim3(kBatchThreads), call, rows);
   };
@@ -453,8 +490,10 @@ void launch_batch(std::string_view op, int device, const RowsCall& call, const B
     run.template operator()<16>(multiply_batch_rows<Format, 16>);
   else if (rows.width == 32)
     run.template operator()<32>(multiply_batch_rows<Format, 32>);
-  else
+  else if (rows.width == 64)
     run.template operator()<64>(multiply_batch_rows<Format, 64>);
+  else
+    run.template operator()<128>(multiply_batch_rows<Format, 128>);
 }
 
 }  // namespace tensora::cuda

@@ -14,8 +14,8 @@ namespace tensora::cuda {
 
 inline constexpr int kBatchChunk = 256;  // numbers of a row that are multiplied at a time
 
-/// Fewer rows are better multiplied by few_rows, more by many_rows.
-inline constexpr int kBatchLeastRows = 2, kBatchMostRows = 128;
+/// Fewer rows are better multiplied by few_rows or several_rows, more by many_rows.
+inline constexpr int kBatchLeastRows = 2, kBatchMostRows = 512;
 
 /// Rows of activations as wgmma's operand B. Tiles of `width` rows by 256 numbers follow each
 /// other, chunk by chunk, then the next `width` rows. A tile has 16 steps of 16 numbers, then a
@@ -34,7 +34,9 @@ struct BatchRows {
 };
 
 /// Rows of activations that share an operand of wgmma.
-inline int batch_width(int rows) { return rows <= 16 ? 16 : rows <= 32 ? 32 : 64; }
+inline int batch_width(int rows) {
+  return rows <= 16 ? 16 : rows <= 32 ? 32 : rows <= 64 ? 64 : 128;
+}
 
 /// Queues the product on tensor cores of compute capability 9.0; all weights have dtype `weight`,
 /// a block format. False, and nothing is queued, where it does not apply.

@@ -52,8 +52,15 @@ inline constexpr unsigned kPairOfMinus1056 = 0xe420e420u;  // 1024 + 32
 inline constexpr unsigned kPairOfMinus1152 = 0xe480e480u;  // 1024 + 128
 inline constexpr unsigned kPairOfMinus1028 = 0xe404e404u;  // 1024 + 4
 
+/// The bits of `word` in `mask`, or-ed with 1024: one instruction, where the compiler makes two of
+/// two constants.
+__device__ inline unsigned onto_1024(unsigned word, unsigned mask) {
+  unsigned result;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(result) : "r"(word), "r"(mask), "r"(kPairOf1024));
+  return result;
+}
 /// Bytes 0 and 2 (later: 1 and 3) of a word plus 1024, as float16.
-__device__ inline unsigned even_bytes(unsigned word) { return (word & 0x00ff00ffu) | kPairOf1024; }
+__device__ inline unsigned even_bytes(unsigned word) { return onto_1024(word, 0x00ff00ffu); }
 __device__ inline unsigned odd_bytes(unsigned word) { return even_bytes(word >> 8); }
 /// Byte `i` of a word plus 1024, twice.
 __device__ inline unsigned twice(unsigned word, unsigned i) {
@@ -74,6 +81,25 @@ __device__ inline void load_words(const char* from, unsigned (&words)[count]) {
 #pragma unroll
   for (int i = 0; i < count; ++i) words[i] = __funnelshift_r(raw[i], raw[i + 1], shift);
 }
+/// The same for addresses that differ from `base` by multiples of four: the shift is found once.
+struct UnalignedWords {
+  const unsigned* aligned;
+  unsigned shift;
+
+  __device__ explicit UnalignedWords(const char* base) {
+    const auto address = static_cast<unsigned>(__cvta_generic_to_shared(base));
+    aligned = reinterpret_cast<const unsigned*>(base - (address & 3));
+    shift = (address & 3) * 8;
+  }
+  template <int count>
+  __device__ void load(int offset, unsigned (&words)[count]) const {
+    unsigned raw[count + 1];
+#pragma unroll
+    for (int i = 0; i <= count; ++i) raw[i] = aligned[offset / 4 + i];
+#pragma unroll
+    for (int i = 0; i < count; ++i) words[i] = __funnelshift_r(raw[i], raw[i + 1], shift);
+  }
+};
 __device__ inline float half_at(const char* from) {
   return static_cast<float>(*reinterpret_cast<const Half*>(from));
 }
@@ -92,11 +118,15 @@ struct FormatBase {
 struct BatchQ8_0 : FormatBase {
   static constexpr int kBytes = 272, kPitch = 288, kAlign = 2;
   struct Chunk {
-    __device__ Chunk(const char*, int) {}
+    UnalignedWords even, odd;  // blocks; those that follow each other are aligned differently
+    __device__ Chunk(const char* row, int c) : even(row + 2 + 8 * c), odd(row + 36 + 8 * c) {}
   };
-  __device__ static void numbers(const char* row, const Chunk&, int c, int t, unsigned (&a)[4]) {
+  __device__ static void numbers(const char*, const Chunk& chunk, int, int t, unsigned (&a)[4]) {
     unsigned words[2];
-    load_words(row + t * 34 + 2 + 8 * c, words);
+    if (t % 2 == 0)
+      chunk.even.load(t * 34, words);
+    else
+      chunk.odd.load((t - 1) * 34, words);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const unsigned word = words[i] ^ 0x80808080u;
@@ -230,11 +260,14 @@ struct BatchMXFP4 : FormatBase {
       a[2 * i + 1] = (odd << 12 & 0x80008000u) | (odd << 9 & 0x0e000e00u);
     }
   }
-  __device__ static float factor(const char* row, const Chunk&, int t) {
-    // BlockMXFP4::half_scale() without branches, which would part wgmma's warps.
+  /// BlockMXFP4::half_scale() without branches, which would part the warps of a product.
+  __device__ static float half_scale(const char* row, int t) {
     const unsigned exponent = reinterpret_cast<const BlockMXFP4*>(row + t * 17)->exponent;
     const unsigned bits = exponent < 2 ? 0x200000u << exponent : (exponent - 1) << 23;
-    return __builtin_bit_cast(float, exponent == 255 ? 0x7fc00000u : bits) * 32768.0f;
+    return __builtin_bit_cast(float, exponent == 255 ? 0x7fc00000u : bits);
+  }
+  __device__ static float factor(const char* row, const Chunk&, int t) {
+    return half_scale(row, t) * 32768.0f;
   }
 };
 
@@ -318,8 +351,8 @@ struct BatchSixBits : FormatBase {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const unsigned word = i == 0 ? pair.x : pair.y;
-        a[2 * i] = multiply_add_pairs((word & mask) | kPairOf1024, step, off);
-        a[2 * i + 1] = multiply_add_pairs((word >> 8 & mask) | kPairOf1024, step, off);
+        a[2 * i] = multiply_add_pairs(onto_1024(word, mask), step, off);
+        a[2 * i + 1] = multiply_add_pairs(onto_1024(word >> 8, mask), step, off);
       }
     }
   }
@@ -349,18 +382,18 @@ struct BatchQ6_K : FormatBase {
   struct Chunk {
     ByteScales scales;
     float scale;
-    __device__ Chunk(const char* row, int) : scale(half_at(row + 208)) {
-      load_words(row + 192, scales.words);
+    UnalignedWords words;
+    __device__ Chunk(const char* row, int c) : scale(half_at(row + 208)), words(row + 8 * c) {
+      UnalignedWords(row).load(192, scales.words);
 #pragma unroll
       for (unsigned& word : scales.words) word ^= 0x80808080u;
     }
   };
-  __device__ static void numbers(const char* row, const Chunk& chunk, int c, int t,
-                                 unsigned (&a)[4]) {
+  __device__ static void numbers(const char*, const Chunk& chunk, int c, int t, unsigned (&a)[4]) {
     const int half = t / 4, plane = t % 4;
     unsigned low[2], high[2];
-    load_words(row + 64 * half + plane % 2 * 32 + 8 * c, low);
-    load_words(row + 128 + 32 * half + 8 * c, high);
+    chunk.words.load(64 * half + plane % 2 * 32, low);
+    chunk.words.load(128 + 32 * half, high);
     const unsigned scale = chunk.scales.pair<kPairOfMinus1152>(c, t);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {

@@ -57,6 +57,20 @@ int parts_of(int device, int tiles, int chunks) {
   return parts;
 }
 
+/// The same where a multiprocessor has one block: what ends first, as far as whole rounds over the
+/// multiprocessors tell. A block's beginning and end take about as long as three chunks.
+int wide_parts_of(int device, int blocks, int chunks) {
+  constexpr int kEnds = 3;
+  int best = 1, least = 0;
+  for (int parts = 1; parts <= std::min(chunks, kBatchMostParts); parts *= 2) {
+    const int all = device_info(device).multiprocessors;
+    const int rounds = (blocks * parts + all - 1) / all;
+    const int time = rounds * ((chunks + parts - 1) / parts + kEnds);
+    if (parts == 1 || time < least) best = parts, least = time;
+  }
+  return best;
+}
+
 }  // namespace
 
 bool batch_rows(std::string_view op, int device, DType weight, const RowsCall& given) {
@@ -81,7 +95,8 @@ bool batch_rows(std::string_view op, int device, DType weight, const RowsCall& g
   rows.width = batch_width(call.rows);
   rows.chunks = (call.k + kBatchChunk - 1) / kBatchChunk;
   rows.blocks = (call.rows + rows.width - 1) / rows.width;
-  rows.parts = parts_of(device, call.tiles, rows.chunks);
+  rows.parts = rows.width > 64 ? wide_parts_of(device, call.tiles * rows.blocks, rows.chunks)
+                               : parts_of(device, call.tiles, rows.chunks);
   const int64_t bytes = int64_t{rows.blocks} * rows.chunks * rows.tile_bytes();
   const Scratch scratch(device, static_cast<size_t>(bytes) + static_cast<size_t>(call.rows) * 4);
   rows.x = scratch.data();

@@ -8,6 +8,7 @@
 #include "tensora/ops/quant/quant_experts_one.h"
 #include "tensora/ops/quant/quant_experts_op.h"
 #include "tensora/ops/quant/quant_experts_rows.cuh"
+#include "tensora/ops/quant/quant_experts_several.h"
 
 namespace tensora::cuda {
 
@@ -20,6 +21,12 @@ OneTokenExperts one_token_experts(DType weight) {
 ManyExperts many_experts(DType weight) {
   for (const auto find : {many_blocks, many_k_blocks, many_tables, many_plain})
     if (const ManyExperts found = find(weight); found.launch) return found;
+  return {};
+}
+
+SeveralExperts several_experts(DType weight) {
+  for (const auto find : {several_blocks, several_k_blocks})
+    if (const SeveralExperts found = find(weight); found.launch) return found;
   return {};
 }
 
@@ -70,7 +77,8 @@ class ExpertLayer {
   void run() const {
     if (used_ == 0) return sum({}, nullptr, 1);
     // The kernels for many rows take as long for a few tokens as these for seven.
-    constexpr int kFewTokens = 6;
+    constexpr int kFewTokens = 6, kSeveralPairs = 64;
+    if (tokens_ > 1 && pairs() <= kSeveralPairs && several_rows()) return;
     if (tokens_ <= kFewTokens && few_tokens()) return;
     if (!many_rows()) any_rows();
   }
@@ -217,6 +225,58 @@ class ExpertLayer {
     const int blocks = (down_.rows + kWeightRows - 1) / kWeightRows * rows.most;
     const int wanted = (kTimes * device_info(device_).multiprocessors + blocks - 1) / blocks;
     return std::clamp((down_.k + chunk - 1) / chunk / kLeastChunks, 1, std::max(1, wanted));
+  }
+
+  // See Note [A few rows per expert].
+  bool several_rows() const {
+    constexpr int kNarrow = 4, kWide = 8;
+    const SeveralExperts first = several_experts(gate_.dtype),
+                         second = several_experts(down_.dtype);
+    if (!first.launch || !second.launch || gate_.dtype != up_.dtype || !runs_sm90a(device_) ||
+        x_.dtype != DType::bfloat16 || gate_.k % 8 != 0 || down_.k % 8 != 0 ||
+        reinterpret_cast<uintptr_t>(x_.data) % 16 != 0 || !gate_.is_aligned(first.align) ||
+        !up_.is_aligned(first.align) || !down_.is_aligned(second.align) ||
+        gate_.row_bytes >= 1 << 28 || down_.row_bytes >= 1 << 28 || gate_.k <= 0 || gate_.rows <= 0)
+      return false;
+    const auto fits = [&](int width) {
+      return first.fits(width, gate_.k) && second.fits(width, down_.k);
+    };
+    if (!fits(kNarrow)) return false;
+    const Sorted sorted(*this, fits(kWide) ? kWide : kNarrow);
+    const ExpertRows& rows = sorted.rows;
+    // Each tile has a block.
+    if (rows.most > device_info(device_).multiprocessors) return false;
+    const Scratch inner(device_, sorted.total() * static_cast<size_t>(down_.k) * 2);
+    const Scratch products(device_, sorted.total() * static_cast<size_t>(down_.rows) * 4);
+    ExpertsSeveral gated = several_of(gate_, rows);
+    gated.row.weights[0].up = up_.data;
+    gated.row.weights[0].up_scale = up_.scale;
+    gated.row.gate = kind_;
+    gated.row.x = x_.as<const char>();
+    gated.row.out = inner.data();
+    gated.row.out_dtype = DType::bfloat16;
+    gated.place = rows.place;
+    first.launch(op_, device_, gated);
+    ExpertsSeveral down = several_of(down_, rows);
+    down.row.x = inner.data();
+    down.row.out = products.data();
+    down.row.out_dtype = DType::float32;
+    second.launch(op_, device_, down);
+    sum(rows, products.data(), 1);
+    return true;
+  }
+
+  ExpertsSeveral several_of(const Stack& stack, const ExpertRows& rows) const {
+    ExpertsSeveral call;
+    call.row = row_of(stack).row;
+    call.row.k = stack.k;
+    call.row.columns = stack.rows;
+    call.tiles = rows.tiles;
+    call.most = rows.most;
+    call.width = rows.width;
+    call.used = used_;
+    call.pairs = pairs();
+    return call;
   }
 
   // See Note [Many rows per expert].

@@ -2,9 +2,11 @@
 #include <type_traits>
 
 #include "tensora/backend/cuda/memory/scratch.h"
+#include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/ops/norm/residual_norm_call.h"
 #include "tensora/ops/quant/quant_batch.h"
 #include "tensora/ops/quant/quant_rows_tiles.h"
+#include "tensora/ops/quant/quant_several_rows.h"
 
 namespace tensora::cuda {
 namespace {
@@ -52,6 +54,42 @@ bool launch_few(std::string_view op, int device, DType weight, const RowsCall& c
   }
 }
 
+bool launch_several(std::string_view op, int device, DType weight, const RowsCall& call) {
+  switch (weight) {
+    case DType::q4_0:
+      return several_of_q4_0(op, device, call);
+    case DType::q8_0:
+      return several_of_q8_0(op, device, call);
+    case DType::q4_k:
+      return several_of_q4_k(op, device, call);
+    case DType::q5_k:
+      return several_of_q5_k(op, device, call);
+    case DType::q6_k:
+      return several_of_q6_k(op, device, call);
+    case DType::iq4_nl:
+      return several_of_iq4_nl(op, device, call);
+    case DType::mxfp4:
+      return several_of_mxfp4(op, device, call);
+    default:
+      return false;
+  }
+}
+
+/// `count` rows of a call, from `first` on.
+RowsCall rows_of(const RowsCall& call, int first, int count) {
+  RowsCall part = call;
+  const auto after = [&](auto* data, DType dtype, int64_t width) {
+    using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(data)>>,
+                                    const char, char>;
+    return data ? reinterpret_cast<Byte*>(data) + bytes_of(dtype, first * width) : nullptr;
+  };
+  part.rows = count;
+  part.x = after(call.x, call.x_dtype, call.k);
+  part.out = after(call.out, call.out_dtype, call.columns);
+  part.residual = after(call.residual, call.residual_dtype, call.columns);
+  return part;
+}
+
 // What the kernels that take a norm do themselves, for all others.
 void normalise_first(std::string_view op, int device, DType weight, const RowsCall& call) {
   const DType dtype =
@@ -92,6 +130,19 @@ bool few_rows(std::string_view op, int device, DType weight, const RowsCall& cal
   return readable && call.rows <= kFewRows && launch_few(op, device, weight, call);
 }
 
+bool several_rows(std::string_view op, int device, DType weight, const RowsCall& call) {
+  // From five rows on it is faster than batch_rows only where that has much to unpack.
+  const bool slow_to_unpack = weight == DType::q6_k || weight == DType::q8_0;
+  const int most = slow_to_unpack ? kSeveralMostRows : kSeveralMostRows / 2;
+  // Its shared memory is Hopper's.
+  if (call.rows < 2 || call.rows > most || !runs_sm90a(device) || call.norm ||
+      call.x_dtype != DType::bfloat16 || call.k <= 0 || call.k % 8 != 0 ||
+      reinterpret_cast<uintptr_t>(call.x) % 16 != 0 ||
+      call.weights[0].row_bytes >= int64_t{1} << 28)
+    return false;
+  return launch_several(op, device, weight, call);
+}
+
 bool multiply_rows_by(std::string_view op, int device, DType weight, const RowsCall& call) {
   if (call.rows == 0 || call.columns == 0) return false;
   if (call.norm) {
@@ -99,6 +150,7 @@ bool multiply_rows_by(std::string_view op, int device, DType weight, const RowsC
     normalise_first(op, device, weight, call);
     return false;
   }
+  if (several_rows(op, device, weight, call)) return true;
   if (call.rows >= kBatchLeastRows && call.rows <= kBatchMostRows &&
       batch_rows(op, device, weight, call))
     return true;
@@ -111,16 +163,7 @@ bool multiply_rows_by(std::string_view op, int device, DType weight, const RowsC
   }
   bool few = true;
   for (int first = 0; first < call.rows; first += kFewRows) {
-    RowsCall part = call;
-    const auto after = [&](auto* data, DType dtype, int64_t width) {
-      using Byte = std::conditional_t<std::is_const_v<std::remove_pointer_t<decltype(data)>>,
-                                      const char, char>;
-      return data ? reinterpret_cast<Byte*>(data) + bytes_of(dtype, first * width) : nullptr;
-    };
-    part.rows = std::min(call.rows - first, kFewRows);
-    part.x = after(call.x, call.x_dtype, call.k);
-    part.out = after(call.out, call.out_dtype, call.columns);
-    part.residual = after(call.residual, call.residual_dtype, call.columns);
+    const RowsCall part = rows_of(call, first, std::min(call.rows - first, kFewRows));
     if (few_rows(op, device, weight, part)) continue;
     few = false;
     if (call.rows > kPlainRows) {
