@@ -20,6 +20,7 @@ ISAS = ("baseline", "avx2", "avx512")
 UNFUSED = "// Not embedded: "  # in a header of functors that fused GPU kernels leave out
 AVX2_AT_MOST = "// Widest instruction set: AVX2."  # in the first line of a kernel source
 VNNI = "// Widest instruction set: AVX-512 VNNI."  # the same
+NOT_IN_UMBRELLA = "// Not in tensora/ops.h: "  # in a header that few programs need
 INCLUDED_EVERYWHERE = ("tensor_methods.inc", "tensor_methods.cpp", "ops.h")
 
 
@@ -199,6 +200,13 @@ def generate_pointwise(headers, out, complex_forms):
           + "\nnamespace tensora {\n\n/// Calls visit.operator()<F>() for every functor F.\n"
           + "template <class Visit>\nvoid for_each_functor(Visit&& visit) {\n" + visits
           + "}\n\n}  // namespace tensora\n")
+    visits = "".join(f"  visit.template operator()<{f.backward_type(i)}>();\n"
+                     for _, functors in headers for f in functors for i in f.backwards)
+    write(out / "include/tensora/ops/pointwise/all_backwards.h",
+          NOTICE + "#pragma once\n\n#include \"tensora/ops/pointwise/describe.h\"\n"
+          + "\nnamespace tensora {\n\n/// Calls visit.operator()<B>() for the gradient B of every "
+          + "functor that is an op.\ntemplate <class Visit>\nvoid for_each_backward(Visit&& visit) {\n"
+          + visits + "}\n\n}  // namespace tensora\n")
     write(out / "src/pointwise_ops.cpp",
           NOTICE + '#include "tensora/ops/complex/complex_forms.h"\n'
           + '#include "tensora/ops/copy/copy.h"\n#include "tensora/ops/pointwise/define_pointwise.h"\n'
@@ -462,22 +470,62 @@ def generate_architectures(models, out):
 
 # ---- embedded functor sources and the umbrella header ----------------------------------------
 
+UNREAD = ("name", "types", "differentiable", "condition_first", "divides", "complex", "real_result",
+          "chooses", "wraps", "full_on_gpu", "low", "ulp", "ulp_scale", "ulp_of_operands", "ulp_step",
+          "inplace", "internal", "arity", "no_ulp", "kIndexed", "kOutputs", "kMathInFinish")
+
+
+def device_text(text):
+    """The text of a header for kernels that are compiled at run time. Static members that describe a
+    functor to the library would each become a variable in the machine code, so they are left out;
+    what gradients save is a list of constants."""
+    text = re.sub(r"^  static constexpr (?:auto|bool|double|int|unsigned|Types) (?:%s) = [^(;]*;[^\n]*\n"
+                  % "|".join(UNREAD), "", text, flags=re.M)
+    text = re.sub(r"^  static constexpr (?:auto|double) (?:ulp|low)\b[^;]*;[^\n]*\n", "", text,
+                  flags=re.M)
+    # NVRTC does not know this one.
+    text = text.replace("__builtin_huge_val()", "__builtin_bit_cast(double, 0x7ff0000000000000ull)")
+    return re.sub(r"^  static constexpr unsigned (saves_[^;]*);", r"  enum : unsigned { \1 };", text,
+                  flags=re.M)
+
+
+def backward_text(ops):
+    """functors::Backward of pointwise.h, which includes more than a kernel can."""
+    text = (ops / "pointwise/pointwise.h").read_text()
+    struct = re.search(r"^template <class F, int I>\nstruct Backward .*?^};\n", text, re.M | re.S).group()
+    struct = re.sub(r"  static constexpr int arity =\n[^;]*;\n", "", struct)
+    return ('#pragma once\n#include "tensora/core/functor.h"\n\nnamespace tensora::functors {\n\n'
+            + device_text(struct) + "\n}  // namespace tensora::functors\n")
+
+
 def generate_embedded(root, headers, out):
+    ops = root / "tensora/ops"
     headers = [(h, functors) for h, functors in headers if UNFUSED not in h.read_text()]
-    files = ["tensora/base/host_device.h", "tensora/base/half.h", "tensora/base/float8.h",
+    names = ["tensora/base/host_device.h", "tensora/base/half.h", "tensora/base/float8.h",
              "tensora/base/complex.h", "tensora/base/math.h", "tensora/base/complex_math.h",
              "tensora/base/special.h", "tensora/core/scalar.h", "tensora/core/functor.h",
-             "tensora/backend/cuda/loops/elements.cuh", "tensora/backend/cuda/loops/fused.cuh"]
-    files += [f"tensora/ops/pointwise/{h.name}" for h, _ in headers]
+             "tensora/core/reduction.h", "tensora/ops/reduce/sum_functors.h",
+             "tensora/ops/reduce/extremum_functors.h",
+             "tensora/backend/cuda/loops/elements.cuh", "tensora/backend/cuda/loops/fused.cuh",
+             "tensora/backend/cuda/loops/tile.cuh"]
+    names += [f"tensora/ops/pointwise/{h.name}" for h, _ in headers]
+    files = [(name, device_text((root / name).read_text())) for name in names]
+    files.append(("tensora/ops/pointwise/backward.h", backward_text(ops)))
+    formulas = (ops / "pointwise/cuda_formulas.cuh").read_text()
+    files.append(("tensora/ops/pointwise/cuda_formulas.cuh",
+                  formulas.replace("cuda/loops/pointwise.cuh", "cuda/loops/tile.cuh")))
     text = NOTICE + '#include "tensora/jit/embedded.h"\n\nnamespace tensora::jit {\n\n'
     text += "const EmbeddedFile embedded_files[] = {\n"
-    for name in files:
-        text += f'    {{"{name}", R"__source__({(root / name).read_text()})__source__"}},\n'
+    for name, body in files:
+        text += f'    {{"{name}", R"__source__({body})__source__"}},\n'
     text += f"}};\nconst int embedded_file_count = {len(files)};\n\n"
-    names = [(f.name, f.type) for _, functors in headers for f in functors]
+    functors = [(f.name, f.type, h) for h, of_header in headers for f in of_header]
+    functors += [(f.backward_name(i), f.backward_type(i), h)
+                 for h, of_header in headers for f in of_header for i in f.backwards]
     text += "const FunctorName functor_names[] = {\n"
-    text += "".join(f'    {{"{name}", "{kind}"}},\n' for name, kind in names)
-    text += f"}};\nconst int functor_name_count = {len(names)};\n\n}}  // namespace tensora::jit\n"
+    text += "".join(f'    {{"{name}", "{kind}", "tensora/ops/pointwise/{h.name}"}},\n'
+                    for name, kind, h in functors)
+    text += f"}};\nconst int functor_name_count = {len(functors)};\n\n}}  // namespace tensora::jit\n"
     write(out / "src/embedded_functors.cpp", text)
 
 
@@ -489,7 +537,7 @@ def generate_umbrella(root, ops, out):
         text = header.read_text()
         if header.name in skip or "Tensor" not in text or "functors {" in text:
             continue
-        if "// Internal header" in text:
+        if "// Internal header" in text or NOT_IN_UMBRELLA in text:
             continue
         names.append(header.relative_to(root).as_posix())
     shorthands = [single_option(*factory, method=False) for name in names

@@ -1,6 +1,6 @@
 # What `cmake --install` copies: the program `tensora`, headers (the generated ones too), libraries, and
-# the package files with which another project says find_package(Tensora) and links Tensora::tensora, or
-# Tensora::cuda to use more of the CUDA backend than tensors on a CUDA device
+# the package files with which another project says find_package(Tensora) and links Tensora::tensora,
+# Tensora::distributed for several ranks, or Tensora::cuda to use more of the CUDA backend than tensors on a CUDA device
 # (tensora/backend/cuda/cuda.h). The Python package is a component of its own: python/CMakeLists.txt.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -10,7 +10,16 @@ set(tensora_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tensora)
 install(TARGETS tensora EXPORT TensoraTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-set(tensora_libraries tensora)
+install(TARGETS tensora_distributed EXPORT TensoraTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+set(tensora_libraries tensora tensora_distributed)
+foreach(library tensora_mpi tensora_nccl)
+  if(TARGET ${library})
+    install(TARGETS ${library} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    list(APPEND tensora_libraries ${library})
+  endif()
+endforeach()
 if(TARGET tensora_cuda)
   install(TARGETS tensora_cuda EXPORT TensoraTargets
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
@@ -33,7 +42,14 @@ endif()
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tensora ${generated}/include/tensora
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-        FILES_MATCHING PATTERN "*.h" PATTERN "*.inc")
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.inc" PATTERN "tensora/torch" EXCLUDE)
+if(TARGET tensora_torch)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/tensora/torch DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tensora
+          FILES_MATCHING PATTERN "*.h")
+  install(TARGETS tensora_torch tensora_framework_libtorch LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(FILES $<TARGET_FILE_DIR:tensora_framework_libtorch>/libtensora_framework_hybrid.so
+          DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 install(EXPORT TensoraTargets NAMESPACE Tensora:: DESTINATION ${tensora_package_dir})

@@ -17,7 +17,7 @@ add_test(NAME docs.snippets
                  --root ${PROJECT_SOURCE_DIR} --work ${PROJECT_BINARY_DIR}/doc_snippets
                  --compiler ${CMAKE_CXX_COMPILER} --library $<TARGET_FILE:tensora>
                  --include ${PROJECT_SOURCE_DIR} --include ${generated}/include
-                 "--flag=${sanitizer_flags}")
+                 --library $<TARGET_FILE:tensora_distributed> "--flag=${sanitizer_flags}")
 add_test(NAME install.find_package
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/find_package/run.py
                  --cmake ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR}
@@ -45,6 +45,11 @@ add_test(NAME docs.add_an_op
 add_test(NAME docs.add_a_model
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/add_a_model_test.py
                  --root ${PROJECT_SOURCE_DIR} --build ${PROJECT_BINARY_DIR})
+if(TARGET tensora-cli)
+  add_test(NAME docs.add_a_framework
+           COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/add_a_framework_test.py
+                   --root ${PROJECT_SOURCE_DIR} --build ${PROJECT_BINARY_DIR})
+endif()
 add_test(NAME docs.add_a_quant_type
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/add_a_quant_type_test.py
                  --root ${PROJECT_SOURCE_DIR} --build ${PROJECT_BINARY_DIR})

@@ -159,8 +159,8 @@ def compile_blocks(blocks, arguments, work):
                str(source), "-o", str(program)]
     for folder in arguments.include:
         command += ["-I", folder]
-    if arguments.library:
-        command += [arguments.library, f"-Wl,-rpath,{os.path.dirname(arguments.library)}"]
+    for library in arguments.library:
+        command += [library, f"-Wl,-rpath,{os.path.dirname(library)}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         sys.stderr.write(done.stderr)
@@ -189,7 +189,8 @@ def main():
     parser.add_argument("--work", required=True, help="a folder for the generated source and program")
     parser.add_argument("--compiler", default="g++")
     parser.add_argument("--include", action="append", default=[], help="an include folder; may be repeated")
-    parser.add_argument("--library", help="the full path of libtensora.so")
+    parser.add_argument("--library", action="append", default=[],
+                        help="the full path of a library; may be repeated")
     parser.add_argument("--flag", action="append", default=[], help="a further compiler flag; may be repeated")
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()

@@ -94,7 +94,11 @@ Tensor LLaMABody::forward(const Tensor& tokens, nn::KVCache* cache, bool checkpo
                                   tokens.device());
   }
   for (const nn::TransformerBlock& block : layers) {
-    if (checkpointed && is_grad_enabled()) {
+    if ((block.*&LLaMABody::has_hooks)()) {  // they see the block's input and output as a whole
+      if (branch.defined()) sum = sum + std::exchange(branch, {});
+      const auto body = [block, step](const Tensor& x) { return block(x, step); };
+      sum = checkpointed ? checkpoint(body, sum) : body(sum);
+    } else if (checkpointed && is_grad_enabled()) {
       const nn::FeedForwardSwiGLU& mlp = block.mlp;
       bool plain = !is_autocast_enabled() && !(mlp.*&LLaMABody::has_hooks)();
       for (const nn::Linear* layer : {&mlp.gate_proj, &mlp.up_proj, &mlp.down_proj})

@@ -131,6 +131,13 @@ def test_a_framework_from_outside(stories):
     except RuntimeError as error:
         pytest.skip(f"tests/toy_framework is not built: {error}")
     assert plain.config["framework"] == "plain"
+    assert len(plain.config["refusals"]) == 1 and "magic" in plain.config["refusals"][0]
+    with pytest.raises(RuntimeError, match="magic"):
+        tensora.llm.load(STORIES, framework=["magic", "plain"], require=True)
+    by_name = {one["name"]: one for one in tensora.llm.frameworks()}
+    assert by_name["native"]["usable"] and by_name["native"]["devices"]["cpu"] == ""
+    assert by_name["plain"]["usable"] and by_name["plain"]["library"].endswith("libtensora_framework_plain.so")
+    assert "version -1" in by_name["stale"]["reason"]
     expected = stories.generate("Tim and", max_tokens=20, temperature=0)
     assert plain.generate("Tim and", max_tokens=20, temperature=0) == expected
     tokens = stories.tokenize("Once upon a time")

@@ -67,6 +67,11 @@ def cuda_include_folder():
     return str(folder) if (folder / "cuda_runtime.h").exists() else None
 
 
+def needs_torch(path):
+    """Whether a file includes PyTorch's headers, which are known only to a build that has found them."""
+    return path.startswith(("tensora/torch/", "tests/torch/"))
+
+
 class Closure:
     """For each file a key that changes with any of the project's files it includes, however deep."""
 

@@ -9,7 +9,7 @@ import re
 import subprocess
 
 from common import Finding
-from compiling import CleanCache, Closure, Flags, cuda_include_folder, run_side_by_side
+from compiling import CleanCache, Closure, Flags, cuda_include_folder, needs_torch, run_side_by_side
 
 NAME = "headers"
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"]+)[>"]', re.MULTILINE)
@@ -36,7 +36,7 @@ def run(tree):
     have_cuda = cuda_include_folder() is not None
     waiting = []
     for path in tree.sources("tensora/", {".h"}) + _generated(tree):
-        if tree.exceptions.allows(NAME, path) or _is_proven_by_build(tree, flags, path) or (
+        if needs_torch(path) or tree.exceptions.allows(NAME, path) or _is_proven_by_build(tree, flags, path) or (
                 closure.needs_cuda(path) and not have_cuda):
             continue
         key = closure.key(path)

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 from common import Finding
-from compiling import CleanCache, Closure, Flags, cuda_include_folder, run_side_by_side
+from compiling import CleanCache, Closure, Flags, cuda_include_folder, needs_torch, run_side_by_side
 
 NAME = "tidy"
 PROGRAM = "clang-tidy-16"
@@ -25,10 +25,10 @@ def run(tree):
     closure, cache = Closure(tree, flags.shared + [tree.text(".clang-tidy")]), CleanCache(tree, NAME)
     headers = _all_headers_unit(tree, closure)
     wanted = tree.sources(suffixes={".cpp"}) if tree.everything else changed_sources(tree)
-    # The Python package needs headers that are known only to a build that has it turned on.
+    # The Python package and LibTorch need headers that are known only to a build that has it turned on.
     wanted = [(path, closure.key(path)) for path in wanted
               if not closure.needs_cuda(path) and not tree.exceptions.allows(NAME, path)
-              and (not path.startswith("python/") or flags.compiles_as_is(path))]
+              and (not (path.startswith("python/") or needs_torch(path)) or flags.compiles_as_is(path))]
     waiting = [(path, key) for path, key in wanted if not cache.has(path, key)]
     end = None if tree.everything else time.monotonic() + BOUND_SECONDS
 
@@ -57,7 +57,7 @@ def _all_headers_unit(tree, closure):
     unit.parent.mkdir(parents=True, exist_ok=True)
     have_cuda = cuda_include_folder() is not None
     headers = [h for h in tree.sources("tensora/", {".h"})
-               if not tree.exceptions.allows("headers", h) and (have_cuda or not closure.needs_cuda(h))]
+               if not needs_torch(h) and not tree.exceptions.allows("headers", h) and (have_cuda or not closure.needs_cuda(h))]
     unit.write_text("".join(f'#include "{h}"\n' for h in headers))
     return str(unit)
 
