@@ -19,11 +19,15 @@ if(build_cuda)
   # whose name ends in _sm90a.cu is compiled for it alone, and the host asks runs_sm90a(device)
   # (backend/cuda/runtime/runtime.h) before it launches such a kernel. A source whose name ends in
   # _early.cu has kernels that begin early where the architecture can, which is a matter of the PTX:
-  # it has one for 8.0 and one for 9.0.
+  # it has one for 8.0 and one for 9.0. With TENSORA_CUDA_PTX_ONLY the other sources end at their PTX,
+  # which takes two thirds of the time: for machines that compile the kernels and never run them.
+  option(TENSORA_CUDA_PTX_ONLY "Compile most CUDA sources to PTX alone, as a check" OFF)
   function(tensora_cuda_architectures)  # of the sources given
     foreach(source ${ARGN})
       if(source MATCHES "_sm90a\\.cu$")
         set(architecture "-gencode=arch=compute_90a,code=sm_90a")
+      elseif(TENSORA_CUDA_PTX_ONLY AND source MATCHES "\\.cu$")
+        set(architecture "-gencode=arch=compute_90,code=compute_90")
       elseif(source MATCHES "_early\\.cu$")
         set(architecture "-gencode=arch=compute_80,code=sm_80"
                          "-gencode=arch=compute_90,code=[sm_90,compute_90]")
