@@ -231,6 +231,7 @@ OpForm form_of(const OpBase& op, const void* attrs, const Shape& sizes) {
       const bool last = rank > 0 && (value.integer == -1 || value.integer == rank - 1);
       return last ? OpForm{row_op->form, 1} : OpForm{};
     }
+    if (rank == 0) return {};  // dim 0 or -1 of a number: no dim at all
     uint32_t mask = 0;
     for (int64_t dim : value.ints) mask |= 1u << (dim < 0 ? dim + rank : dim);
     if (value.ints.empty()) mask = (1u << rank) - 1;

@@ -47,6 +47,7 @@ class Interpreter {
       from.sizes = out.sizes;
       from.strides = contiguous_strides(out.sizes);
       for (int64_t& stride : from.strides) stride = number ? 0 : stride;
+      from.update();
       copy_view(from, out, device_);
     }
   }
