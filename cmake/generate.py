@@ -483,8 +483,9 @@ def device_text(text):
                   % "|".join(UNREAD), "", text, flags=re.M)
     text = re.sub(r"^  static constexpr (?:auto|double) (?:ulp|low)\b[^;]*;[^\n]*\n", "", text,
                   flags=re.M)
-    # NVRTC does not know this one.
+    # NVRTC does not know these.
     text = text.replace("__builtin_huge_val()", "__builtin_bit_cast(double, 0x7ff0000000000000ull)")
+    text = text.replace("__builtin_sqrt(value)", "__dsqrt_rn(value)")
     return re.sub(r"^  static constexpr unsigned (saves_[^;]*);", r"  enum : unsigned { \1 };", text,
                   flags=re.M)
 
@@ -507,7 +508,9 @@ def generate_embedded(root, headers, out):
              "tensora/core/reduction.h", "tensora/ops/reduce/sum_functors.h",
              "tensora/ops/reduce/extremum_functors.h",
              "tensora/backend/cuda/loops/elements.cuh", "tensora/backend/cuda/loops/fused.cuh",
-             "tensora/backend/cuda/loops/tile.cuh"]
+             "tensora/backend/cuda/loops/tile.cuh", "tensora/backend/cuda/loops/mma.cuh",
+             "tensora/backend/cuda/loops/block_layout.cuh", "tensora/backend/cuda/loops/block.cuh",
+             "tensora/core/philox.h", "tensora/ops/random/random_values.h"]
     names += [f"tensora/ops/pointwise/{h.name}" for h, _ in headers]
     files = [(name, device_text((root / name).read_text())) for name in names]
     files.append(("tensora/ops/pointwise/backward.h", backward_text(ops)))

@@ -21,9 +21,7 @@ class LaneWork final : public Work {
   }
   bool wait_for(double seconds) override { return lane_->wait(*call_, seconds); }
   bool done() override { return lane_->is_done(*call_); }
-  void keep(std::shared_ptr<const void> memory) override {
-    lane_->keep(*call_, std::move(memory));
-  }
+  void keep(std::shared_ptr<const void> memory) override { lane_->keep(*call_, std::move(memory)); }
   double seconds() override { return done() ? call_->seconds : 0; }
 
  private:

@@ -18,8 +18,8 @@ namespace tensora::distributed {
 struct QueuedCall {
   Collective call;
   std::vector<int64_t> in_counts, out_counts;
-  Queue caller;   // where the views' memory is another device's
-  Queue done_on;  // where their results are written
+  Queue caller;                                   // where the views' memory is another device's
+  Queue done_on;                                  // where their results are written
   std::vector<std::shared_ptr<const void>> kept;  // memory of a call that was given up
   uint64_t number = 0;
   bool done = false;

@@ -28,7 +28,7 @@ struct Exchange {
 
   std::vector<std::optional<Collective>> calls;  // by rank
   std::vector<std::vector<int64_t>> in_counts, out_counts;
-  std::vector<Queue> queues;  // on which the ranks were working
+  std::vector<Queue> queues;                      // on which the ranks were working
   std::vector<std::shared_ptr<const void>> kept;  // memory of ranks that gave the call up
   size_t arrived = 0;
   bool at_work = false;  // all ranks have come, and the last one uses the memory of all

@@ -1,161 +1,36 @@
 #include "tensora/jit/kernel.h"
 
 #include <algorithm>
-#include <map>
 
-#include "tensora/autograd/grad_mode.h"
+#include "tensora/jit/kernel_recording.h"
 #include "tensora/jit/row_ops.h"
 
 namespace tensora::jit {
-
-using Step = TileProgram::Step;
-
-/// A kernel while it is being recorded. Inputs of a program come before its steps, but loads come
-/// when they come: values are numbered at the end.
-class Recording {
- public:
-  Recording(std::string_view name, std::span<const Tensor> tensors)
-      : name_(name), tensors_(tensors) {
-    for (size_t i = 0; i < tensors.size(); ++i) arrays_.emplace_back(this, static_cast<int>(i));
-  }
-
-  template <class... Parts>
-  [[noreturn]] void refuse(const Parts&... parts) const {
-    fail("kernel ", name_, ": ", parts...);
-  }
-  std::span<const Array> arrays() const { return arrays_; }
-  const Tensor& tensor(int array) const { return tensors_[static_cast<size_t>(array)]; }
-  DType dtype_of(int value) const { return values_[static_cast<size_t>(value)].dtype; }
-  Extent extent_of(int value) const { return values_[static_cast<size_t>(value)].extent; }
-
-  void begin(int array, int64_t dim) {
-    if (rows_of_ >= 0) refuse("program() is called once");
-    const Tensor& counted = tensor(array);
-    if (dim < 0 || dim >= counted.dim())
-      refuse("argument ", array, " has no dim ", dim, ", its shape is ", counted.sizes());
-    rows_of_ = array;
-    rows_ = counted.sizes()[static_cast<int>(dim)];
-  }
-  void require_begun() const {
-    if (rows_of_ < 0) refuse("program() comes first");
-  }
-
-  int load(int array, Extent extent, bool shared) {
-    require_begun();
-    if (written_.contains(array)) refuse("argument ", array, " is read after it was stored to");
-    const auto key = std::make_pair(array, std::make_pair(extent, shared));
-    const auto found = loads_.find(key);
-    if (found != loads_.end()) return found->second;
-    check_shape(array, extent, shared);
-    values_.push_back(
-        {.input = array, .dtype = tensor(array).dtype(), .extent = extent, .shared = shared});
-    return loads_[key] = static_cast<int>(values_.size()) - 1;
-  }
-  int add(Step step) {
-    Value value{.dtype = step.dtype, .extent = step.extent};
-    value.step = std::move(step);
-    values_.push_back(std::move(value));
-    return static_cast<int>(values_.size()) - 1;
-  }
-  void store(int array, Extent extent, int value) {
-    require_begun();
-    if (!written_.insert({array, value}).second) refuse("argument ", array, " is stored to twice");
-    if (extent_of(value) != extent)
-      refuse(extent == Extent::row
-                 ? "a row cannot be stored as one element; reduce it first"
-                 : "one value cannot be stored as a row; combine it with a row first");
-    check_shape(array, extent, false);
-    stores_.push_back({array, value});
-  }
-
-  void run() const {
-    if (stores_.empty()) refuse("nothing is stored");
-    const Device device = tensors_[0].device();
-    TileProgram program{.kind = TileProgram::Kind::rows};
-    std::vector<int> number(values_.size());
-    std::vector<View> inputs, results;
-    for (size_t i = 0; i < values_.size(); ++i) {
-      const Value& value = values_[i];
-      if (value.input < 0) continue;
-      number[i] = program.add(TileProgram::Input{.dtype = value.dtype, .extent = value.extent});
-      inputs.push_back(view_of(value.input, value.extent, value.shared));
-    }
-    for (size_t i = 0; i < values_.size(); ++i) {
-      if (values_[i].input >= 0) continue;
-      Step step = values_[i].step;
-      for (int& operand : step.operands) operand = number[static_cast<size_t>(operand)];
-      number[i] = program.add(std::move(step));
-    }
-    for (const Store& store : stores_) {
-      program.results.push_back(number[static_cast<size_t>(store.value)]);
-      results.push_back(view_of(store.array, extent_of(store.value), false));
-    }
-    const PreparedTile prepared = prepare(program, device);
-    std::vector<const View*> in, out;
-    for (const View& view : inputs) in.push_back(&view);
-    for (const View& view : results) out.push_back(&view);
-    prepared.launch(
-        {.sizes = {rows_, length_ < 0 ? 1 : length_}, .row_dims = 1, .inputs = in, .results = out});
-    for (const Store& store : stores_) tensor(store.array).impl().storage->bump_version();
-  }
-
- private:
-  struct Value {
-    int input = -1;  // the array, if it was loaded
-    DType dtype = DType::float32;
-    Extent extent = Extent::element;
-    bool shared = false;
-    Step step = {};
-  };
-  struct Store {
-    int array, value;
-  };
-
-  // Rows, one element per row, or a row for all.
-  void check_shape(int array, Extent extent, bool shared) {
-    const Tensor& given = tensor(array);
-    const int wanted = extent == Extent::element && !shared ? 2 : 1;
-    if (given.dim() != wanted)
-      refuse("argument ", array, " is used with ", wanted, " dims, got shape ", given.sizes());
-    if (!shared && given.sizes()[0] != rows_)
-      refuse("argument ", array, " must have ", rows_, " rows, got shape ", given.sizes());
-    if (extent == Extent::row) return;
-    const int64_t length = given.sizes()[wanted - 1];
-    if (length_ >= 0 && length != length_)
-      refuse("argument ", array, " must have rows of ", length_, " elements, got shape ",
-             given.sizes());
-    length_ = length;
-  }
-
-  View view_of(int array, Extent extent, bool shared) const {
-    const Tensor& given = tensor(array);
-    View view = given.impl().view;
-    view.data = given.data_ptr();
-    if (shared) {
-      view.sizes = {1, given.sizes()[0]};
-      view.strides = {0, given.strides()[0]};
-    } else if (extent == Extent::row) {
-      view.sizes = {rows_, 1};
-      view.strides = {given.strides()[0], 0};
-    }
-    view.update();
-    return view;
-  }
-
-  std::string_view name_;
-  std::span<const Tensor> tensors_;
-  std::vector<Array> arrays_;
-  std::vector<Value> values_;
-  std::vector<Store> stores_;
-  std::map<std::pair<int, std::pair<Extent, bool>>, int> loads_;
-  std::map<int, int> written_;
-  int rows_of_ = -1;
-  int64_t rows_ = 0, length_ = -1;
-};
-
 namespace {
 
-// A pointwise op of a kernel; operands are in the dtype in which they meet.
+using Integer = BlockInteger;
+using Step = BlockStep;
+
+Index combine(Integer::Kind kind, const Index& a, const Index& b) {
+  Recording* const recording = a.recording() ? a.recording() : b.recording();
+  if (!recording) {  // two constants
+    BlockProgram none{.name = "constant"};
+    none.integers = {{.value = a.value()}, {.value = b.value()}, {.kind = kind, .a = 0, .b = 1}};
+    return evaluate(none, 2, {}, {}, {});
+  }
+  const int first = recording->integer(a), second = recording->integer(b);
+  return {recording, recording->add_integer({.kind = kind, .a = first, .b = second})};
+}
+
+// The extent of a pointwise result along an axis.
+int64_t broadcast(const Recording& recording, std::string_view name, int64_t a, int64_t b,
+                  int axis) {
+  if (a != b && a != 1 && b != 1)
+    recording.refuse(name, ": tiles of ", a, " and ", b, axis == 0 ? " rows" : " columns",
+                     " do not fit");
+  return a == 1 ? b : a;
+}
+
 Tile pointwise(std::string_view name, std::span<const Tile> operands) {
   Recording& recording = *operands[0].recording();
   const OpBase* const found = op_registry().find(name);
@@ -166,87 +41,211 @@ Tile pointwise(std::string_view name, std::span<const Tile> operands) {
   // The dtypes follow from what the op itself says about tensors of one element.
   std::vector<Tensor> samples;
   SmallVector<Arg, 4> args;
-  Extent extent = Extent::row;
+  BlockValue value;
   for (const Tile& operand : operands) {
+    recording.require(operand);
+    const BlockValue& shape = recording.value(operand.value());
     samples.push_back(make_tensor(Shape{1}, operand.dtype(), Device()));
-    if (recording.extent_of(operand.value()) == Extent::element) extent = Extent::element;
+    value.rows = broadcast(recording, name, value.rows, shape.rows, 0);
+    value.columns = broadcast(recording, name, value.columns, shape.columns, 1);
+    value.rank = std::max(value.rank, shape.rank);
   }
   for (const Tensor& sample : samples) args.emplace_back(sample);
-  int value = -1;
+  std::optional<Tile> result;
   found->with_attrs(*found, {}, [&](const void* attrs) {
     Infer infer(found->name, {args.data(), args.size()}, Device());
     found->infer(*found, infer, attrs);
+    value.dtype = infer.outputs[0].dtype;
     Step step{.kind = Step::Kind::pointwise,
               .op = found,
               .attrs = AttrsCopy(*found, attrs),
-              .dtype = infer.outputs[0].dtype,
-              .compute_dtype = infer.compute_dtype,
-              .extent = extent};
+              .compute_dtype = infer.compute_dtype};
     for (const Tile& operand : operands) step.operands.push_back(operand.value());
-    value = recording.add(std::move(step));
+    result = recording.add(std::move(step), value);
   });
-  return {&recording, value};
+  return *result;
 }
 
 // A number beside a tile: of the tile's dtype, but a fraction beside integers is a float.
 Tile number_beside(Scalar number, const Tile& tile) {
   const bool fraction = number.is_floating() && !is_floating_point(tile.dtype());
   const DType dtype = fraction ? kFloat32 : tile.dtype() == kBool ? kInt64 : tile.dtype();
-  Recording& recording = *tile.recording();
-  return {
-      &recording,
-      recording.add(Step{
-          .kind = Step::Kind::number, .dtype = dtype, .extent = Extent::row, .number = number})};
+  return tile.recording()->add(Step{.kind = Step::Kind::fill, .number = number},
+                               BlockValue{.dtype = dtype});
+}
+
+Tile filled(Recording& recording, BlockPlace place, BlockValue value, Scalar number, DType dtype) {
+  if (!contains(kRealDTypes, dtype)) recording.refuse("a tile cannot be ", dtype);
+  value.dtype = dtype;
+  return recording.add(Step{.kind = Step::Kind::fill, .place = std::move(place), .number = number},
+                       value);
+}
+
+Tile random(Step::Kind kind, const Place& place, uint64_t seed, uint64_t offset) {
+  BlockValue value = place.recording->shape_of(place.place);
+  value.dtype = kFloat32;
+  return place.recording->add(
+      Step{.kind = kind, .place = place.place, .seed = seed, .offset = offset}, value);
 }
 
 }  // namespace
 
-DType Array::dtype() const { return recording_->tensor(number_).dtype(); }
+Index operator+(const Index& a, const Index& b) { return combine(Integer::Kind::add, a, b); }
+Index operator-(const Index& a, const Index& b) { return combine(Integer::Kind::subtract, a, b); }
+Index operator*(const Index& a, const Index& b) { return combine(Integer::Kind::multiply, a, b); }
+Index operator/(const Index& a, const Index& b) { return combine(Integer::Kind::divide, a, b); }
+Index operator%(const Index& a, const Index& b) { return combine(Integer::Kind::remainder, a, b); }
+Index smaller(const Index& a, const Index& b) { return combine(Integer::Kind::smaller, a, b); }
+Index larger(const Index& a, const Index& b) { return combine(Integer::Kind::larger, a, b); }
+Index ceil_div(const Index& a, const Index& b) { return (a + b - 1) / b; }
 
-Place Array::make(const Index& row, Place::Kind kind) const {
-  if (row.recording_ != recording_) recording_->refuse("an index of another kernel");
-  return {recording_, number_, kind};
+Index Array::size(int64_t dim) const {
+  const View& view = recording_->array(number_);
+  if (dim < -view.dim() || dim >= view.dim())
+    recording_->refuse("argument ", number_, " has no dim ", dim, ", its shape is ", view.sizes);
+  const int wrapped = static_cast<int>(dim < 0 ? dim + view.dim() : dim);
+  return {recording_,
+          recording_->add_integer({.kind = Integer::Kind::size, .a = number_, .b = wrapped})};
+}
+int Array::dim() const { return recording_->array(number_).dim(); }
+DType Array::dtype() const { return recording_->array(number_).dtype; }
+Place Array::place(std::span<const Span> spans) const { return recording_->place(number_, spans); }
+
+Tile Tile::zeros(int64_t rows, int64_t columns, DType dtype) {
+  return full(rows, columns, 0, dtype);
+}
+Tile Tile::zeros(const Place& place, DType dtype) { return full(place, 0, dtype); }
+Tile Tile::full(int64_t rows, int64_t columns, Scalar number, DType dtype) {
+  Recording& recording = Recording::current("Tile::full");
+  if (rows < 1 || columns < 1) recording.refuse("a tile cannot be ", rows, " x ", columns);
+  const int rank = rows > 1 ? 2 : columns > 1 ? 1 : 0;
+  return filled(recording, {}, {.rows = rows, .columns = columns, .rank = rank}, number, dtype);
+}
+Tile Tile::full(const Place& place, Scalar number, DType dtype) {
+  return filled(*place.recording, place.place, place.recording->shape_of(place.place), number,
+                dtype);
 }
 
-DType Tile::dtype() const { return recording_->dtype_of(value_); }
+DType Tile::dtype() const { return recording_->value(value_).dtype; }
+int64_t Tile::rows() const { return recording_->value(value_).rows; }
+int64_t Tile::columns() const { return recording_->value(value_).columns; }
 
 Tile Tile::as(DType dtype) const {
+  recording_->require(*this);
   if (dtype == this->dtype()) return *this;
-  return {recording_, recording_->add(Step{.kind = Step::Kind::cast,
-                                           .operands = {value_},
-                                           .dtype = dtype,
-                                           .extent = recording_->extent_of(value_)})};
+  if (!contains(kRealDTypes, dtype)) recording_->refuse("a tile cannot be ", dtype);
+  BlockValue value = recording_->value(value_);
+  value.changes = false;
+  value.dtype = dtype;
+  return recording_->add(Step{.kind = Step::Kind::cast, .operands = {value_}}, value);
 }
 
-Index program(const Size& rows) {
-  rows.recording_->begin(rows.array_, rows.dim_);
-  return Index(rows.recording_);
+void Tile::set(const Tile& value) const { recording_->set(*this, value); }
+const Tile& Tile::operator+=(const Tile& value) const {
+  set(*this + value);
+  return *this;
+}
+const Tile& Tile::operator-=(const Tile& value) const {
+  set(*this - value);
+  return *this;
+}
+const Tile& Tile::operator*=(const Tile& value) const {
+  set(*this * value);
+  return *this;
 }
 
-Tile load(const Place& place) {
-  const bool one = place.kind_ == Place::Kind::element_of_row;
-  return {place.recording_,
-          place.recording_->load(place.array_, one ? Extent::row : Extent::element,
-                                 place.kind_ == Place::Kind::shared_row)};
+Index program(const Index& count) {
+  Recording& recording = count.recording() ? *count.recording() : Recording::current("program");
+  return recording.begin_program(count);
 }
 
+Tile load(const Place& place) { return place.recording->load(place); }
 void store(const Place& place, const Tile& value) {
-  Recording& recording = *place.recording_;
-  if (place.kind_ == Place::Kind::shared_row)
-    recording.refuse("rows cannot all store to the same place");
-  const Tile stored = value.as(recording.tensor(place.array_).dtype());
-  const bool one = place.kind_ == Place::Kind::element_of_row;
-  recording.store(place.array_, one ? Extent::row : Extent::element, stored.value());
+  place.recording->store(place, value, Step::Kind::store);
+}
+void atomic_add(const Place& place, const Tile& value) {
+  place.recording->store(place, value, Step::Kind::atomic_add);
 }
 
-Tile positions(const Tile& row) {
-  Recording& recording = *row.recording();
-  return {&recording, recording.add(Step{.kind = Step::Kind::position, .dtype = kInt64})};
+void loop(const Index& begin, const Index& end, const Index& step,
+          const std::function<void(Index)>& body) {
+  Recording::current("loop").loop(begin, end, step, body);
 }
 
+int64_t tunable(std::string_view name, std::span<const int64_t> candidates) {
+  return Recording::current("tunable").tunable(name, candidates);
+}
+int64_t tunable(std::string_view name, std::initializer_list<int64_t> candidates) {
+  return tunable(name, std::span(candidates.begin(), candidates.size()));
+}
+
+Tile positions(const Tile& tile, int axis) {
+  Recording& recording = *tile.recording();
+  recording.require(tile);
+  if (axis < 0) axis += 2;
+  if (axis < 0 || axis > 1) recording.refuse("positions: axis is 0 or 1, got ", axis);
+  const BlockValue& shape = recording.value(tile.value());
+  BlockValue value{.dtype = kInt64, .rank = axis == 0 ? 2 : 1};
+  (axis == 0 ? value.rows : value.columns) = shape.extent(axis);
+  return recording.add(Step{.kind = Step::Kind::position, .operands = {tile.value()}, .axis = axis},
+                       value);
+}
+
+Tile as_tile(const Index& index) {
+  Recording& recording = Recording::current("as_tile");
+  return recording.add(Step{.kind = Step::Kind::integer, .integer = recording.integer(index)},
+                       BlockValue{.dtype = kInt64});
+}
+
+Tile dot(const Tile& a, const Tile& b) {
+  Recording& recording = *a.recording();
+  recording.require(a);
+  recording.require(b);
+  const BlockValue left = recording.value(a.value()), right = recording.value(b.value());
+  if (left.dtype != right.dtype)
+    recording.refuse("dot: expected tiles of one dtype, got ", left.dtype, " and ", right.dtype);
+  if (left.dtype == kBool) recording.refuse("dot: not supported for bool; convert it");
+  if (left.columns != right.rows)
+    recording.refuse("dot: ", left.rows, " x ", left.columns, " times ", right.rows, " x ",
+                     right.columns, " do not fit: ", left.columns, " columns, ", right.rows,
+                     " rows");
+  const DType dtype = left.dtype == kFloat64          ? kFloat64
+                      : is_floating_point(left.dtype) ? kFloat32
+                      : left.dtype == kInt64          ? kInt64
+                                                      : kInt32;
+  return recording.add(Step{.kind = Step::Kind::dot, .operands = {a.value(), b.value()}},
+                       {.dtype = dtype, .rows = left.rows, .columns = right.columns, .rank = 2});
+}
+
+Tile transposed(const Tile& tile) {
+  Recording& recording = *tile.recording();
+  recording.require(tile);
+  const BlockValue shape = recording.value(tile.value());
+  return recording.add(Step{.kind = Step::Kind::transpose, .operands = {tile.value()}},
+                       {.dtype = shape.dtype,
+                        .rows = shape.columns,
+                        .columns = shape.rows,
+                        .rank = shape.rank == 2 && shape.columns == 1 ? 1 : 2});
+}
+
+Tile column(const Tile& row) {
+  if (row.rows() != 1) row.recording()->refuse("column: expected a row, got ", row.rows(), " rows");
+  return transposed(row);
+}
+
+Tile uniform(const Place& place, uint64_t seed, uint64_t offset) {
+  return random(Step::Kind::uniform, place, seed, offset);
+}
+Tile normal(const Place& place, uint64_t seed, uint64_t offset) {
+  return random(Step::Kind::normal, place, seed, offset);
+}
+
+Tile op(std::string_view name, std::span<const Tile> operands) {
+  check(!operands.empty(), "jit: ", name, " needs a tile");
+  return pointwise(name, operands);
+}
 Tile op(std::string_view name, std::initializer_list<Tile> operands) {
-  ensure(operands.size() > 0, "jit: an op of a kernel needs a tile");
-  return pointwise(name, {operands.begin(), operands.size()});
+  return op(name, std::span(operands.begin(), operands.size()));
 }
 Tile op(std::string_view name, const Tile& operand, Scalar number) {
   return op(name, {operand, number_beside(number, operand)});
@@ -255,47 +254,37 @@ Tile op(std::string_view name, Scalar number, const Tile& operand) {
   return op(name, {number_beside(number, operand), operand});
 }
 
-Tile reduce(std::string_view name, const Tile& row) {
-  Recording& recording = *row.recording();
+Tile reduce(std::string_view name, const Tile& tile, int axis) {
+  Recording& recording = *tile.recording();
+  recording.require(tile);
   const OpBase* const found = op_registry().find(name);
   const RowOp* const row_op = found ? find_row_op(*found) : nullptr;
   if (!row_op || row_op->form != OpForm::Kind::reduce)
     recording.refuse("there is no reduction '", name, "'");
-  if (recording.extent_of(row.value()) != Extent::element)
-    recording.refuse(name, " reduces a row, and got one value");
-  const Tensor sample = make_tensor(Shape{1}, row.dtype(), Device());
+  const BlockValue shape = recording.value(tile.value());
+  if (shape.rank == 0) recording.refuse(name, " reduces a row, and got one value");
+  if (axis < 0) axis += 2;
+  if (axis < 0 || axis > 1 || (axis == 0 && shape.rank == 1))
+    recording.refuse(name, ": axis is 1", shape.rank == 2 ? " or 0" : "", ", got ", axis);
+  const Tensor sample = make_tensor(Shape{1}, tile.dtype(), Device());
   const Arg args[] = {sample};
-  int value = -1;
+  std::optional<Tile> result;
   found->with_attrs(*found, {}, [&](const void* attrs) {
     Infer infer(found->name, args, Device());
     found->infer(*found, infer, attrs);
-    value = recording.add(Step{.kind = Step::Kind::reduce,
-                               .op = found,
-                               .attrs = AttrsCopy(*found, attrs),
-                               .operands = {row.value()},
-                               .dtype = infer.outputs[0].dtype,
-                               .extent = Extent::row});
+    BlockValue value = shape;
+    value.changes = false;
+    (axis == 0 ? value.rows : value.columns) = 1;
+    value.rank = shape.rank == 1 ? 0 : axis == 0 ? 1 : 2;
+    value.dtype = infer.outputs[0].dtype;
+    result = recording.add(Step{.kind = Step::Kind::reduce,
+                                .operands = {tile.value()},
+                                .op = found,
+                                .attrs = AttrsCopy(*found, attrs),
+                                .axis = axis},
+                           value);
   });
-  return {&recording, value};
+  return *result;
 }
-
-namespace detail {
-
-void run_kernel(std::string_view name, std::span<const Tensor> tensors,
-                const std::function<void(std::span<const Array>)>& body) {
-  check(!tensors.empty(), "kernel ", name, ": needs a tensor");
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    check(tensors[i].defined(), "kernel ", name, ": argument ", i, " is undefined");
-    check(tensors[i].device() == tensors[0].device(), "kernel ", name, ": argument ", i, " is on ",
-          tensors[i].device(), ", argument 0 on ", tensors[0].device());
-    check(!thread_state.grad_enabled || !tensors[i].requires_grad(), "kernel ", name, ": argument ",
-          i, " requires grad, and a kernel has no gradient; use no_grad or detach it");
-  }
-  Recording recording(name, tensors);
-  body(recording.arrays());
-  recording.run();
-}
-
-}  // namespace detail
 
 }  // namespace tensora::jit

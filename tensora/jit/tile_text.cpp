@@ -1,8 +1,5 @@
 #include "tensora/jit/tile_text.h"
 
-#include <set>
-
-#include "tensora/jit/embedded.h"
 #include "tensora/jit/row_ops.h"
 
 // Note [Printed programs]
@@ -15,56 +12,6 @@ namespace tensora::jit {
 namespace {
 
 using Step = TileProgram::Step;
-
-std::string_view element_type(DType dtype) {
-  switch (dtype) {
-    case DType::boolean:
-      return "bool";
-    case DType::uint8:
-      return "unsigned char";
-    case DType::int8:
-      return "signed char";
-    case DType::int16:
-      return "short";
-    case DType::int32:
-      return "int";
-    case DType::int64:
-      return "long";
-    case DType::float16:
-      return "Half";
-    case DType::bfloat16:
-      return "BFloat16";
-    case DType::float32:
-      return "float";
-    case DType::float64:
-      return "double";
-    default:
-      fail_internal("jit: a kernel was asked for ", dtype);
-  }
-}
-
-std::string_view compute_type(DType dtype) {
-  switch (dtype) {
-    case DType::float64:
-      return "double";
-    case DType::int64:
-      return "long";
-    case DType::float16:
-    case DType::bfloat16:
-    case DType::float32:
-      return "float";
-    default:
-      return "int";
-  }
-}
-
-bool is_half(DType dtype) { return dtype == kFloat16 || dtype == kBFloat16; }
-
-const FunctorName* find_functor(const OpBase& op) {
-  for (int i = 0; i < functor_name_count; ++i)
-    if (op.name == functor_names[i].op) return &functor_names[i];
-  return nullptr;
-}
 
 /// Writes the text of one program.
 class Printer {
@@ -112,19 +59,13 @@ class Printer {
 
   void includes() {
     std::set<std::string_view> headers = {"tensora/backend/cuda/loops/tile.cuh"};
-    bool half = false;
     for (const Step& step : program_.steps) {
-      if (step.kind == Step::Kind::pointwise) headers.insert(find_functor(*step.op)->header);
+      if (step.kind == Step::Kind::pointwise) add_headers(*step.op, step.compute_dtype, headers);
       if (step.kind == Step::Kind::reduce) {
         headers.insert("tensora/ops/reduce/sum_functors.h");
         headers.insert("tensora/ops/reduce/extremum_functors.h");
       }
-      half |= step.kind == Step::Kind::pointwise && is_half(step.compute_dtype);
-      if (step.kind == Step::Kind::pointwise &&
-          std::string_view(find_functor(*step.op)->type).starts_with("functors::Backward"))
-        headers.insert("tensora/ops/pointwise/backward.h");
     }
-    if (half) headers.insert("tensora/ops/pointwise/cuda_formulas.cuh");
     for (std::string_view header : headers) add("#include \"", header, "\"\n");
     add("\nusing namespace tensora;\nusing namespace tensora::cuda;\n\n");
   }
@@ -328,21 +269,13 @@ class Printer {
   }
 
   void reduction(const Step& now, int value, std::string_view indent) {
-    const RowOp& row_op = *find_row_op(*now.op);
     const DType from = program_.dtype_of(now.operands[0]);
-    const bool whole_numbers = !is_floating_point(now.dtype) || !is_floating_point(from);
-    // The functors of whole numbers are written for 64 bits.
-    const std::string_view compute = is_floating_point(now.dtype) ? compute_type(now.dtype)
-                                     : whole_numbers && !is_floating_point(from)
-                                         ? std::string_view("long")
-                                         : compute_type(from);
-    std::string functor = concat("reductions::", row_op.functor);
-    functor.replace(functor.find("<C"), 2, concat("<", compute));
+    const auto [functor, compute, mean] = print_reduction(*now.op, from, now.dtype);
     add(indent, "value_t<", type(value), "> v", value, ";\n", indent, "{\n", indent, "  const ",
         functor, " functor{};\n", indent, "  ", compute, " w[N];\n#pragma unroll\n", indent,
         "  for (int k = 0; k < N; ++k) w[k] = static_cast<", compute, ">(", read(now.operands[0]),
         ");\n", indent, "  const auto lane = reduce_row<", value, ">(functor, places, w);\n");
-    if (functor.starts_with("reductions::Mean"))
+    if (mean)
       add(indent, "  v", value, " = rounded<", type(value), ">(lane / static_cast<", compute,
           ">(params.length));\n");
     else
@@ -360,6 +293,75 @@ class Printer {
 };
 
 }  // namespace
+
+std::string_view element_type(DType dtype) {
+  switch (dtype) {
+    case DType::boolean:
+      return "bool";
+    case DType::uint8:
+      return "unsigned char";
+    case DType::int8:
+      return "signed char";
+    case DType::int16:
+      return "short";
+    case DType::int32:
+      return "int";
+    case DType::int64:
+      return "long";
+    case DType::float16:
+      return "Half";
+    case DType::bfloat16:
+      return "BFloat16";
+    case DType::float32:
+      return "float";
+    case DType::float64:
+      return "double";
+    default:
+      fail_internal("jit: a kernel was asked for ", dtype);
+  }
+}
+
+std::string_view compute_type(DType dtype) {
+  switch (dtype) {
+    case DType::float64:
+      return "double";
+    case DType::int64:
+      return "long";
+    case DType::float16:
+    case DType::bfloat16:
+    case DType::float32:
+      return "float";
+    default:
+      return "int";
+  }
+}
+
+const FunctorName* find_functor(const OpBase& op) {
+  for (int i = 0; i < functor_name_count; ++i)
+    if (op.name == functor_names[i].op) return &functor_names[i];
+  return nullptr;
+}
+
+void add_headers(const OpBase& op, DType compute_dtype, std::set<std::string_view>& headers) {
+  const FunctorName& functor = *find_functor(op);
+  headers.insert(functor.header);
+  if (std::string_view(functor.type).starts_with("functors::Backward"))
+    headers.insert("tensora/ops/pointwise/backward.h");
+  if (is_half(compute_dtype)) headers.insert("tensora/ops/pointwise/cuda_formulas.cuh");
+}
+
+PrintedReduction print_reduction(const OpBase& op, DType from, DType to) {
+  const bool whole_numbers = !is_floating_point(to) || !is_floating_point(from);
+  // The functors of whole numbers are written for 64 bits.
+  const std::string_view compute = is_floating_point(to) ? compute_type(to)
+                                   : whole_numbers && !is_floating_point(from)
+                                       ? std::string_view("long")
+                                       : compute_type(from);
+  std::string functor = concat("reductions::", find_row_op(op)->functor);
+  functor.replace(functor.find("<C"), 2, concat("<", compute));
+  const bool mean = functor.starts_with("reductions::Mean");
+  return {std::move(functor), compute, mean};
+}
 
 std::string TileLayout::key() const {
   return concat(access, " ", pack, " ", packs, " ", threads, " ", group, " ", arrays,

@@ -2,6 +2,9 @@
 
 // Internal header: programs as CUDA text.
 
+#include <set>
+
+#include "tensora/jit/embedded.h"
 #include "tensora/jit/tile_program.h"
 
 namespace tensora::jit {
@@ -36,5 +39,26 @@ std::string why_not_printable(const TileProgram& program);
 std::string cuda_text(const TileProgram& program, const TileLayout& layout);
 /// How many numbers come with a launch: host inputs first, then the `number` steps.
 int number_count(const TileProgram& program);
+
+// ---- the words of CUDA text, for all printers
+// ----------------------------------------------------
+
+/// The type of a dtype's elements, and the type in which its values are computed.
+std::string_view element_type(DType dtype);
+std::string_view compute_type(DType dtype);
+/// Whether a 16-bit float is computed by its own formula.
+inline bool is_half(DType dtype) { return dtype == kFloat16 || dtype == kBFloat16; }
+/// Null if the op's functor is not embedded.
+const FunctorName* find_functor(const OpBase& op);
+/// The headers that a pointwise op needs.
+void add_headers(const OpBase& op, DType compute_dtype, std::set<std::string_view>& headers);
+
+/// How a reduction is printed: its functor, and the type that it computes in.
+struct PrintedReduction {
+  std::string functor;
+  std::string_view compute;
+  bool mean;  // the result is divided by the number of elements
+};
+PrintedReduction print_reduction(const OpBase& op, DType from, DType to);
 
 }  // namespace tensora::jit

@@ -70,10 +70,16 @@ TEST(UserKernel, MistakesAreNamed) {
   const auto has = [](const std::string& text, std::string_view part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  has(message([&] { softmax_rows(x, narrow); }), "argument 1 must have rows of 6 elements");
+  has(message([&] { softmax_rows(x, narrow); }),
+      "a row of 6 cannot be stored in argument 1 as a row of 5");
   has(message([&] { softmax_rows(x, empty({3, 6})); }), "argument 1 must have 4 rows");
   has(message([&] { softmax_rows(randn({6}), y); }), "argument 0 is used with 2 dims");
   has(message([&] { softmax_rows(x.clone().requires_grad_(), y); }), "requires grad");
+  has(message([&] { softmax_rows(x, y.transpose(0, 1)); }), "a row of 6 cannot be stored");
+  const Tensor shared = randn({5, 6});
+  has(message([&] { softmax_rows(shared.narrow(0, 0, 4), shared.narrow(0, 1, 4)); }),
+      "argument 1 is stored to and shares memory with argument 0");
+  has(message([&] { softmax_rows(x, empty({6}).expand({4, 6})); }), "share memory");
   has(message([&] { softmax_rows(x, Tensor()); }), "argument 1 is undefined");
   const auto nothing = jit::kernel("nothing", [](Array a) { program(a.size(0)); });
   has(message([&] { nothing(x); }), "kernel nothing: nothing is stored");

@@ -23,9 +23,10 @@ void start_nvtx_if_asked();
 }  // namespace tensora
 
 namespace tensora::jit {
-// Defined by jit/emit_cuda.cu and jit/tile_cuda.cu, which are part of this library.
+// Defined by the sources of jit/ that are part of this library: emit_cuda.cu, tile_cuda.cu, ….
 void register_emit_cuda();
 void register_tile_cuda();
+void register_block_cuda();
 }  // namespace tensora::jit
 
 namespace tensora::cuda {
@@ -125,6 +126,7 @@ extern "C" tensora::Backend* tensora_cuda_backend() {
     tensora::cuda::register_cuda_kernels();
     tensora::jit::register_emit_cuda();
     tensora::jit::register_tile_cuda();
+    tensora::jit::register_block_cuda();
     tensora::cuda::register_queues();
     tensora::cuda::register_pinned_memory();
     tensora::start_nvtx_if_asked();
