@@ -216,7 +216,7 @@ TEST_F(MemoryTest, RunningOutTellsWhatIsThereAndWhatToDo) {
   const std::string message = error_of([&] { mebibytes(4); });
   for (const char* part :
        {"4 MiB (4194304 bytes) do not fit into the configured limit", "allocated 112",
-        "reserved 112", "limit 115", "largest free block 3 MiB",
+        "reserved 112", "limit 115", "largest free block 3",
         "Largest live tensors: 64 MiB, 3 x 16 MiB", "smaller batch", "set_memory_limit"})
     EXPECT_TRUE(contains(message, part)) << part << " is not in: " << message;
   const std::string impossible = error_of([&] { mebibytes(int64_t{1} << 40); });

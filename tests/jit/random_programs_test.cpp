@@ -45,6 +45,14 @@ class Program {
     return pool_;
   }
 
+  /// Takes the histories from all tensors. A tensor that an op has saved, and that was changed in
+  /// place by a result of that op, owns itself through its history until backward reads it; as in
+  /// PyTorch.
+  void forget_histories() {
+    for (Tensor& one : pool_)
+      if (one.requires_grad() && !one.is_leaf() && !one.is_view()) one.detach_();
+  }
+
  private:
   size_t pick(size_t count) { return random_() % count; }
   int64_t pick(int64_t count) { return static_cast<int64_t>(random_() % uint64_t(count)); }
@@ -211,8 +219,9 @@ std::vector<Tensor> everything(uint64_t program, uint64_t draw, bool with_gradie
   }
   std::vector<Tensor> results;
   std::string refusal;
+  Program running(program);
   try {
-    results = Program(program).run(given, captured);
+    results = running.run(given, captured);
     if (with_gradients) {
       Tensor loss = zeros({}, {.dtype = kFloat64});
       for (const Tensor& result : results)
@@ -228,6 +237,7 @@ std::vector<Tensor> everything(uint64_t program, uint64_t draw, bool with_gradie
   for (const Tensor& leaf : leaves)
     results.push_back(leaf.grad().defined() ? leaf.grad() : zeros({}, {.dtype = kFloat64}));
   for (Tensor& result : results) result = result.detach();
+  running.forget_histories();
   return results;
 }
 
