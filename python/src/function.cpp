@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "python/src/overrides.h"
 #include "python/src/tensor_object.h"
 #include "tensora/tensora.h"
 
@@ -36,11 +37,7 @@ FunctionObject* function_of(PyObject* self) { return reinterpret_cast<FunctionOb
 
 // ---- matching arguments with parameters ---------------------------------------------------------
 
-struct Arguments {
-  PyObject* const* values;
-  Py_ssize_t positional;
-  PyObject* names;  // of the keywords, whose values follow the positional ones; may be null
-};
+using Arguments = VectorArguments;
 
 /// Second names of parameters that PyTorch accepts: NumPy's, and older ones of its own.
 PyObject *text_axis, *text_dim, *text_keepdims, *text_keepdim, *text_input, *text_self, *text_out,
@@ -240,9 +237,13 @@ PyObject* call_matching(FunctionObject& function, const Arguments& arguments) {
       call.fields = function.table->fields;
       call.result_type = &function.result_type;
       call.release |= overload->factory;
+      if (overload->factory) use_default_device(*overload, call);
       if (!call.layout && !call.memory_format && !call.pin_memory) return overload->invoke(call);
       return finished(call, Owned(overload->invoke(call)));
     }
+  if (PyObject* result =
+          call_override(reinterpret_cast<PyObject*>(&function), arguments, /*tensors=*/false))
+    return result;
   raise_no_match(function, arguments);
 }
 
@@ -295,6 +296,8 @@ PyObject* call_function(PyObject* self, PyObject* const* values, size_t flags, P
   return guarded([&] {
     FunctionObject& function = *function_of(self);
     const Arguments arguments{values, PyVectorcall_NARGS(flags), names};
+    if (tensors_override())
+      if (PyObject* result = call_override(self, arguments, /*tensors=*/true)) return result;
     if (!names) return call_matching(function, arguments);
     return call_with_extras(function, arguments);
   });

@@ -2,7 +2,7 @@
 
 #include "python/src/autograd.h"
 #include "python/src/bindings.h"
-#include "python/src/function.h"
+#include "python/src/overrides.h"
 #include "python/src/tensor_object.h"
 #include "tensora/tensora.h"
 
@@ -21,6 +21,7 @@ PyObject* module_tensor(PyObject*, PyObject* args, PyObject* keywords) {
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$OOOO", const_cast<char**>(names), &data,
                                      &given[0], &given[1], &given[2], &pinned))
       return nullptr;
+    if (!given[1]) given[1] = default_device_object();
     Owned made(wrap(make_from(data, get_options(given, {}))));
     if (!pinned || pinned == Py_None || !get<bool>(pinned)) return made.release();
     return PyObject_CallMethod(made.get(), "pin_memory", nullptr);
@@ -63,6 +64,7 @@ void add_core(PyObject* module) {
   add_tensor_type(module);
   add_autograd(module);
   add_functions(module);
+  add_overrides(module);
   if (PyModule_AddFunctions(module, methods) != 0) throw PythonError{};
 }
 

@@ -1,3 +1,4 @@
+#include "python/src/overrides.h"
 #include "python/src/tensor_object.h"
 #include "python/src/values.h"
 #include "tensora/tensora.h"
@@ -81,6 +82,15 @@ std::vector<TensorIndex> entries(PyObject* index) {
 /// An index beyond the end is an IndexError, which also ends a for loop over x[i].
 [[noreturn]] void raise_index_error(const Error& error) { raise(PyExc_IndexError, error.what()); }
 
+/// What a class with __torch_function__ among the operands makes of Tensor.__getitem__ or
+/// __setitem__; null if there is none.
+PyObject* overridden(const char* name, std::initializer_list<PyObject*> operands) {
+  if (!tensors_override()) return nullptr;
+  const Owned function(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name));
+  const auto count = static_cast<Py_ssize_t>(operands.size());
+  return call_override(function.get(), {operands.begin(), count, nullptr}, /*tensors=*/true);
+}
+
 }  // namespace
 
 PyObject* tensor_subscript(PyObject* self, PyObject* index_object) {
@@ -96,6 +106,7 @@ PyObject* tensor_subscript(PyObject* self, PyObject* index_object) {
               concat("index ", i, " is out of bounds for dimension 0 with size ", tensor.size(0)));
       return wrap(select(tensor, 0, i));
     }
+    if (PyObject* result = overridden("__getitem__", {self, index_object})) return result;
     const std::vector<TensorIndex> list = entries(index_object);
     try {
       Tensor result;
@@ -115,6 +126,10 @@ int tensor_assign_subscript(PyObject* self, PyObject* index_object, PyObject* va
   return guarded(
       [&] {
         if (!value) raise_type_error("Tensor does not support deleting items");
+        if (PyObject* result = overridden("__setitem__", {self, index_object, value})) {
+          Py_DECREF(result);
+          return 0;
+        }
         const Tensor& tensor = tensor_of(self);
         const std::vector<TensorIndex> list = entries(index_object);
         if (is_tensor(value)) {

@@ -177,6 +177,17 @@ PyObject* make_subclass(PyObject*, PyObject* args) {
   });
 }
 
+/// x.as_subclass(cls): an object of a subclass over the same memory, in the same graph.
+PyObject* as_subclass(PyObject* self, PyObject* type) {
+  return guarded([&]() -> PyObject* {
+    if (!PyType_Check(type) ||
+        !PyType_IsSubtype(reinterpret_cast<PyTypeObject*>(type), tensor_type))
+      raise_type_error("as_subclass: expected a subclass of Tensor");
+    const Tensor& tensor = tensor_of(self);
+    return wrap_as(reinterpret_cast<PyTypeObject*>(type), tensor.view(tensor.sizes()));
+  });
+}
+
 // ---- properties --------------------------------------------------------------------------------
 
 template <auto read>
@@ -330,6 +341,7 @@ PyMethodDef tensor_methods[] = {
     {"_index_put_", tensor_index_put, METH_VARARGS, nullptr},
     {"_shares_storage", shares_storage, METH_O, nullptr},
     {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, nullptr},
+    {"as_subclass", as_subclass, METH_O, "The same tensor as an object of a subclass."},
     {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef tensor_properties[] = {
     {"shape", property<get_shape>, nullptr, "The sizes.", nullptr},

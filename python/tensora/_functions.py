@@ -277,6 +277,7 @@ def from_numpy(ndarray):
 @_public
 def as_tensor(data, dtype=None, device=None):
     """A tensor of the data, which shares its memory where it can."""
+    device = _C._default_device() if device is None else device
     if isinstance(data, Tensor):
         tensor = data
     elif hasattr(data, "__array__") and not isinstance(data, (list, tuple, float, int)):
@@ -396,13 +397,15 @@ def get_num_interop_threads():
 
 @_public
 def get_default_device():
-    return _C.device("cpu")
+    """The device of tensors that are made without naming one, in this thread."""
+    device = _C._default_device()
+    return _C.device("cpu") if device is None else device
 
 
 @_public
 def set_default_device(device):
-    if device is not None and _C.device(device).type != "cpu":
-        raise NotImplementedError("set_default_device: name the device where a tensor is made, or move the module")
+    """Makes tensors on this device where no device is named, in this thread; None: on the CPU."""
+    _C._set_default_device(None if device is None else _C.device(device))
 
 
 @_public

@@ -1,5 +1,6 @@
 """Scopes that change how ops run: each is a context manager and a decorator."""
 import functools
+import threading
 from typing import Any
 
 from . import _C
@@ -177,3 +178,22 @@ class autocast(_Scope):
 
     def __exit__(self, *error: Any) -> None:
         del self._scope  # its end restores what was
+
+
+# ---- with tensora.device(...): tensors are made there -----------------------------------------------
+
+_devices = threading.local()  # before: the default devices of the scopes around this one
+
+
+def _enter_device(self):
+    if not hasattr(_devices, "before"):
+        _devices.before = []
+    _devices.before.append(_C._set_default_device(self))
+    return self
+
+
+def _leave_device(self, *error):
+    _C._set_default_device(_devices.before.pop())
+
+
+_C.device.__enter__, _C.device.__exit__ = _enter_device, _leave_device

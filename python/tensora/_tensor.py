@@ -11,6 +11,34 @@ def _method(function):
     return function
 
 
+# ---- subclasses and other classes with __torch_function__; see tensora/overrides.py ----------------
+
+def _dispatch(*call):
+    from . import overrides
+    return overrides._dispatch(*call)
+
+
+_C._set_override_handler(_dispatch)
+
+
+def _disabled_torch_function_impl(func, types, args=(), kwargs=None):
+    """The __torch_function__ of subclasses that are tensors like all others: parameters."""
+    return func(*args, **(kwargs or {}))
+
+
+_C._disabled_torch_function_impl = _disabled_torch_function_impl
+
+
+def _subclassed(cls):
+    super(Tensor, cls).__init_subclass__()
+    if not cls.__module__.startswith("tensora.nn."):
+        from . import overrides
+        overrides._register(cls)
+
+
+Tensor.__init_subclass__ = classmethod(_subclassed)
+
+
 # ---- dtypes and devices -----------------------------------------------------------------------
 
 _CASTS = {"float": _C.float32, "double": _C.float64, "half": _C.float16, "bfloat16": _C.bfloat16,
@@ -143,8 +171,7 @@ def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=
 
 
 Tensor.output_nr = 0
-Tensor.is_sparse = False
-Tensor.is_mkldnn = False
+Tensor.is_sparse = Tensor.is_sparse_csr = Tensor.is_nested = Tensor.is_mkldnn = False
 Tensor.is_xpu = Tensor.is_mps = False
 Tensor.layout = _C.strided
 Tensor.names = property(lambda self: (None,) * self.ndim)
@@ -449,3 +476,22 @@ def index_put_(self, indices, values, accumulate=False):
 def index_put(self, indices, values, accumulate=False):
     """A copy with `values` at the places that the tensors of indices name."""
     return self.clone().index_put_(indices, values, accumulate)
+
+
+@_method
+def to_dense(self, dtype=None):
+    """The tensor itself: it is dense."""
+    return self if dtype is None else _to(self, dtype)
+
+
+@_method
+def to_sparse(self, sparse_dim=None, *, layout=None):
+    """The elements that are not zero, as a sparse tensor."""
+    from . import sparse
+    return sparse.to_sparse(self, sparse_dim, layout=layout)
+
+
+@_method
+def to_sparse_csr(self, dense_dim=None):
+    """The elements that are not zero, as a sparse matrix by rows."""
+    return to_sparse(self).to_sparse_csr(dense_dim)

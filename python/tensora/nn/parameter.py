@@ -16,6 +16,8 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
     True
     """
 
+    __torch_function__ = _C._disabled_torch_function_impl
+
     def __new__(cls, data=None, requires_grad=True):
         if data is None:
             data = _C.empty(0)
@@ -27,6 +29,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
 class Buffer(Tensor):
     """A tensor that a module registers as a buffer when it is assigned to it."""
+    __torch_function__ = _C._disabled_torch_function_impl
 
     def __new__(cls, data=None, *, persistent=True):
         buffer = Tensor._make_subclass(cls, _C.empty(0) if data is None else data, False)
