@@ -211,3 +211,10 @@ class DataLoader:
                     yield value
         finally:
             stop.set()
+
+
+class _BaseDataLoaderIter:
+    """PyTorch's type of iterators over a loader; here they are generators."""
+
+
+_SingleProcessDataLoaderIter = _MultiProcessingDataLoaderIter = _BaseDataLoaderIter
