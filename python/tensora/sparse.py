@@ -1,0 +1,457 @@
+"""Sparse matrices and tensors in COO and CSR form: indices and values, over the dense ops.
+
+An op that is not listed here refuses a sparse tensor by name; `to_dense()` gives it one that it takes.
+
+>>> a = tensora.sparse_coo_tensor([[0, 1], [2, 0]], [3., 4.], (2, 3))
+>>> tensora.sparse.mm(a, tensora.ones(3, 1))
+tensor([[3.],
+        [4.]])
+"""
+from . import _C, overrides
+from ._C import Tensor
+from ._dtypes import result_type
+
+_IMPLEMENTED = {}
+
+
+def _implements(*names):
+    def register(function):
+        for name in names:
+            _IMPLEMENTED[name] = function
+        return function
+    return register
+
+
+class Layout:
+    """The layout of a sparse tensor."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def __repr__(self):
+        return f"torch.{self._name}"
+
+
+sparse_coo, sparse_csr = Layout("sparse_coo"), Layout("sparse_csr")
+
+
+class Sparse(Tensor):
+    """A sparse tensor: `_indices()` has a row for each sparse dim, `_values()` an entry for each column of it."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        name = getattr(func, "__name__", str(func)).strip("_")
+        implementation = _IMPLEMENTED.get(name)
+        if implementation is None:
+            raise NotImplementedError(f"{name}: sparse tensors are not supported by this op; call to_dense() first")
+        return implementation(*args, **(kwargs or {}))
+
+    is_sparse = property(lambda self: self._layout is sparse_coo)
+    is_sparse_csr = property(lambda self: self._layout is sparse_csr)
+    layout = property(lambda self: self._layout)
+    device = property(lambda self: self._entries.device)
+    is_cpu = property(lambda self: self._entries.is_cpu)
+    is_cuda = property(lambda self: self._entries.is_cuda)
+    is_meta = property(lambda self: self._entries.is_meta)
+    requires_grad = property(lambda self: self._entries.requires_grad,
+                             lambda self, value: self._entries.requires_grad_(value))
+    grad_fn = property(lambda self: self._entries.grad_fn)
+    is_leaf = property(lambda self: self._entries.is_leaf)
+    T = property(lambda self: self.t())
+
+    def requires_grad_(self, requires_grad=True):
+        self._entries.requires_grad_(requires_grad)
+        return self
+
+    @property
+    def grad(self):
+        """A dense gradient of the values, as a sparse tensor of the same places."""
+        gradient = self._entries.grad
+        return None if gradient is None else _made(self._places, gradient, self.shape, self._unique, self._layout)
+
+    # ---- parts ----
+
+    def _indices(self):
+        return self._places
+
+    def _values(self):
+        return self._entries
+
+    def _nnz(self):
+        return self._entries.shape[0]
+
+    def sparse_dim(self):
+        return self._places.shape[0]
+
+    def dense_dim(self):
+        return self._entries.dim() - 1
+
+    def is_coalesced(self):
+        return self._unique
+
+    def indices(self):
+        self._check_coalesced("indices")
+        return self._places
+
+    def values(self):
+        self._check_coalesced("values")
+        return self._entries
+
+    def _check_coalesced(self, name):
+        if not self._unique:
+            raise RuntimeError(f"Cannot get {name} on an uncoalesced tensor, please call .coalesce() first")
+
+    def crow_indices(self):
+        """Where each row begins among the values."""
+        if self._layout is not sparse_csr:
+            raise RuntimeError("crow_indices expected sparse row compressed tensor layout but got SparseCOO")
+        return _C.searchsorted(self._places[0].contiguous(), _C.arange(self.shape[0] + 1, device=self.device))
+
+    def col_indices(self):
+        if self._layout is not sparse_csr:
+            raise RuntimeError("col_indices expected sparse row compressed tensor layout but got SparseCOO")
+        return self._places[1]
+
+    # ---- conversions ----
+
+    def coalesce(self):
+        """Entries sorted by place, one for each: those of one place are added."""
+        if self._unique:
+            return self
+        sizes = self.shape[:self.sparse_dim()]
+        flat = _flat(self._places, sizes)
+        places, inverse = _C.unique(flat, True, True, False, None)[:2]
+        shape = (places.shape[0],) + tuple(self._entries.shape[1:])
+        values = _C.zeros(shape, dtype=self.dtype, device=self.device).index_add(0, inverse, self._entries)
+        return _made(_unflat(places, sizes), values, self.shape, True, self._layout)
+
+    def to_dense(self, dtype=None, *, masked_grad=None):
+        """The dense tensor."""
+        if masked_grad:
+            raise NotImplementedError("to_dense: masked_grad=True is not supported")
+        sizes = self.shape[:self.sparse_dim()]
+        total = 1
+        for size in sizes:
+            total *= size
+        rest = tuple(self._entries.shape[1:])
+        flat = _C.zeros((total,) + rest, dtype=self.dtype, device=self.device)
+        dense = flat.index_add(0, _flat(self._places, sizes), self._entries).reshape(self.shape)
+        return dense if dtype is None else dense.to(dtype)
+
+    def to_sparse(self, *args, layout=None, **options):
+        if options or args:
+            raise NotImplementedError("to_sparse: a sparse tensor is converted to sparse_coo or sparse_csr only")
+        if layout is sparse_csr:
+            return self.to_sparse_csr()
+        return _made(self._places, self._entries, self.shape, self._unique, sparse_coo)
+
+    def to_sparse_csr(self, dense_dim=None):
+        if dense_dim or self.dim() != 2 or self.dense_dim():
+            raise NotImplementedError("to_sparse_csr: expected a matrix of two sparse dims")
+        whole = self.coalesce()
+        return _made(whole._places, whole._entries, self.shape, True, sparse_csr)
+
+    def to(self, *args, **kwargs):
+        values = self._entries.to(*args, **kwargs)
+        return _made(self._places.to(values.device), values, self.shape, self._unique, self._layout)
+
+    def float(self):
+        return self.to(_C.float32)
+
+    def double(self):
+        return self.to(_C.float64)
+
+    def half(self):
+        return self.to(_C.float16)
+
+    def bfloat16(self):
+        return self.to(_C.bfloat16)
+
+    def long(self):
+        return self.to(_C.int64)
+
+    def cpu(self):
+        return self.to("cpu")
+
+    def cuda(self, device=None):
+        return self.to("cuda" if device is None else device)
+
+    def detach(self):
+        return _made(self._places, self._entries.detach(), self.shape, self._unique, self._layout)
+
+    def clone(self):
+        return _made(self._places.clone(), self._entries.clone(), self.shape, self._unique, self._layout)
+
+    def __reduce_ex__(self, protocol):
+        return _made, (self._places, self._entries, tuple(self.shape), self._unique, self._layout is sparse_csr)
+
+    def __deepcopy__(self, memo):
+        return self.detach().clone().requires_grad_(self.requires_grad)
+
+    def __repr__(self):
+        return (f"tensor(indices={self._places!r},\n       values={self._entries!r},\n       size={tuple(self.shape)}, "
+                f"nnz={self._nnz()}, layout={self._layout!r})")
+
+
+def _made(places, values, shape, unique, layout):
+    if isinstance(layout, bool):
+        layout = sparse_csr if layout else sparse_coo
+    made = Tensor._make_subclass(Sparse, _C.empty(tuple(shape), dtype=values.dtype, device="meta"))
+    made._places, made._entries, made._unique, made._layout = places, values, unique, layout
+    return made
+
+
+def _with(tensor, values):
+    return _made(tensor._places, values, tensor.shape, tensor._unique, tensor._layout)
+
+
+def _flat(places, sizes):
+    index = _C.zeros(places.shape[1], dtype=_C.int64, device=places.device)
+    for row, size in zip(places, sizes):
+        index = index * size + row
+    return index
+
+
+def _unflat(index, sizes):
+    rows = []
+    for size in reversed(sizes):
+        rows.insert(0, index % size)
+        index = index // size
+    return _C.stack(rows)
+
+
+# ---- creation ----------------------------------------------------------------------------------------
+
+def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=None, requires_grad=False,
+                      check_invariants=None, is_coalesced=None):
+    """A sparse tensor of `values` at the places that the columns of `indices` name; equal places are added."""
+    if values is None or isinstance(values, (tuple, _C.Size)) and size is None:  # sparse_coo_tensor(size)
+        shape = indices if values is None else values
+        indices, values, size = _C.zeros((len(shape), 0), dtype=_C.int64), _C.zeros(0), shape
+    places = (indices if isinstance(indices, Tensor) else _C.tensor(indices)).to(_C.int64)
+    values = values if isinstance(values, Tensor) else _C.tensor(values)
+    values = values.to(dtype=dtype, device=device)
+    places = places.to(values.device)
+    if places.dim() != 2:
+        raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {tuple(places.shape)}")
+    if places.shape[1] != (values.shape[0] if values.dim() else 1):
+        raise RuntimeError(f"indices and values must have same nnz, but got nnz from indices: {places.shape[1]}, nnz from "
+                           f"values: {values.shape[0] if values.dim() else 1}")
+    if size is None:
+        most = places.amax(1).add(1).tolist() if places.shape[1] else [0] * places.shape[0]
+        size = tuple(most) + tuple(values.shape[1:])
+    size = tuple(size)
+    bounds = _C.tensor(size[:places.shape[0]], dtype=_C.int64, device=places.device).unsqueeze(1)
+    if (check_invariants is None or check_invariants) and bool(((places < 0) | (places >= bounds)).any()):
+        raise RuntimeError(f"sparse_coo_tensor: found an index that is out of bounds for size {size}")
+    if requires_grad:
+        values = values.detach().requires_grad_()
+    return _made(places, values, size, bool(is_coalesced), sparse_coo)
+
+
+def sparse_csr_tensor(crow_indices, col_indices, values, size=None, *, dtype=None, device=None, requires_grad=False,
+                      check_invariants=None):
+    """A sparse matrix: the values of row i stand from crow_indices[i] to crow_indices[i + 1]."""
+    begins = (crow_indices if isinstance(crow_indices, Tensor) else _C.tensor(crow_indices)).to(_C.int64)
+    columns = (col_indices if isinstance(col_indices, Tensor) else _C.tensor(col_indices)).to(_C.int64)
+    if begins.dim() != 1:
+        raise NotImplementedError("sparse_csr_tensor: batches of matrices are not supported")
+    rows = _C.repeat_interleave(_C.arange(begins.numel() - 1, device=begins.device), begins[1:] - begins[:-1], None)
+    if size is None:
+        size = (begins.numel() - 1, int(columns.max()) + 1 if columns.numel() else 0)
+    made = sparse_coo_tensor(_C.stack([rows, columns]), values, size, dtype=dtype, device=device,
+                             requires_grad=requires_grad, check_invariants=check_invariants)
+    return _made(made._places, made._entries, made.shape, True, sparse_csr)
+
+
+def to_sparse(self, sparse_dim=None, *, layout=None):
+    """The elements that are not zero, as a sparse tensor."""
+    count = self.dim() if sparse_dim is None else sparse_dim
+    mask = self != 0
+    if count < self.dim():
+        mask = mask.flatten(count).any(-1)
+    places = _C.nonzero(mask).t()
+    values = self[tuple(places)]
+    made = _made(places.contiguous(), values, self.shape, True, sparse_coo)
+    return made.to_sparse_csr() if layout is sparse_csr else made
+
+
+# ---- ops -----------------------------------------------------------------------------------------------
+
+_UNARY = """abs asin asinh atan atanh ceil deg2rad erf erfinv expm1 floor frac log1p neg negative rad2deg relu round sgn sign
+sin sinh sqrt square tan tanh trunc isnan isinf nan_to_num""".split()
+
+
+def _unary(name):
+    function = getattr(_C, name)
+
+    @_implements(name)
+    def apply(input, *args, **kwargs):
+        whole = input.coalesce()
+        return _with(whole, function(whole._entries, *args, **kwargs))
+
+
+for _name in _UNARY:
+    _unary(_name)
+
+
+@_implements("mm", "matmul", "spmm", "mv")
+def _product(input, other):
+    if not isinstance(input, Sparse) and not isinstance(other, Sparse):
+        return _C.matmul(input, other)
+    if isinstance(other, Sparse) and not isinstance(input, Sparse):
+        return _product(other.t(), input.mT if input.dim() > 1 else input).mT
+    if isinstance(other, Sparse):
+        return to_sparse(_product(input, other.to_dense()))
+    if input.dim() != 2 or input.dense_dim() or other.dim() not in (1, 2):
+        raise NotImplementedError(f"matmul: expected a sparse matrix and a dense vector or matrix, got shapes "
+                                  f"{tuple(input.shape)} and {tuple(other.shape)}")
+    if input.shape[1] != other.shape[0]:
+        raise RuntimeError(f"mm: shapes cannot be multiplied ({tuple(input.shape)} and {tuple(other.shape)})")
+    rows, columns = input._places
+    values = input._entries if other.dim() == 1 else input._entries.unsqueeze(1)
+    terms = values * other.index_select(0, columns)
+    return _C.zeros((input.shape[0],) + tuple(other.shape[1:]), dtype=terms.dtype, device=terms.device).index_add(
+        0, rows, terms)
+
+
+mm = spmm = smm = _product
+_implements("rmatmul")(lambda input, other: _product(other, input))
+
+
+@_implements("addmm", "sspaddmm")
+def addmm(mat, mat1, mat2, *, beta=1.0, alpha=1.0):
+    """beta · mat + alpha · mat1 @ mat2, of a sparse mat1."""
+    dense = mat.to_dense() if isinstance(mat, Sparse) else mat
+    return beta * dense + alpha * _product(mat1, mat2)
+
+
+def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
+    """alpha · mat1 @ mat2 at the places of a sparse matrix, plus beta times it."""
+    if out is not None:
+        raise NotImplementedError("sparse.sampled_addmm: out= is not supported")
+    rows, columns = input._places
+    products = (mat1.index_select(0, rows) * mat2.t().index_select(0, columns)).sum(1)
+    return _with(input, beta * input._entries + alpha * products)
+
+
+@_implements("t", "transpose", "swapaxes")
+def _transposed(input, dim0=0, dim1=1):
+    if input.sparse_dim() < 2:
+        return input
+    order = list(range(input.sparse_dim()))
+    dim0, dim1 = dim0 % input.dim(), dim1 % input.dim()
+    if max(dim0, dim1) >= len(order):
+        raise NotImplementedError("transpose: dense dims of a sparse tensor cannot be transposed")
+    order[dim0], order[dim1] = order[dim1], order[dim0]
+    shape = list(input.shape)
+    shape[dim0], shape[dim1] = shape[dim1], shape[dim0]
+    made = _made(input._places[order], input._entries, shape, False, sparse_coo)
+    return made.to_sparse_csr() if input._layout is sparse_csr else made.coalesce() if input._unique else made
+
+
+@_implements("sum")
+def sum(input, dim=None, keepdim=False, dtype=None):  # noqa: A001 - PyTorch's name
+    """The sum of all elements, or over dims: sparse if a sparse dim is left, else dense."""
+    values = input._entries if dtype is None else input._entries.to(dtype)
+    if dim is None:
+        return values.sum()
+    dims = sorted(d % input.dim() for d in ([dim] if isinstance(dim, int) else dim))
+    kept = [d for d in range(input.sparse_dim()) if d not in dims]
+    if keepdim or dims[-1] >= input.sparse_dim():
+        raise NotImplementedError("sparse.sum: expected sparse dims, without keepdim")
+    if not kept:
+        return values.sum(0)
+    shape = [size for d, size in enumerate(input.shape) if d not in dims]
+    return _made(input._places[kept], values, shape, False, sparse_coo).coalesce()
+
+
+def _over_rows(input, dim, dtype, finish):
+    whole = input.coalesce()
+    if whole.dim() != 2 or dim % 2 != 1:
+        raise NotImplementedError("sparse.softmax: expected a matrix and dim=1")
+    values = whole._entries if dtype is None else whole._entries.to(dtype)
+    rows = whole._places[0]
+    most = _C.full((whole.shape[0],), float("-inf"), dtype=values.dtype, device=values.device).index_reduce(
+        0, rows, values.detach(), "amax")
+    shifted = values - most[rows]
+    total = _C.zeros(whole.shape[0], dtype=values.dtype, device=values.device).index_add(0, rows, shifted.exp())
+    return _with(whole, finish(shifted, total[rows]))
+
+
+@_implements("softmax")
+def softmax(input, dim, *, dtype=None):
+    """softmax over the entries that are stored."""
+    return _over_rows(input, dim, dtype, lambda x, total: x.exp() / total)
+
+
+@_implements("log_softmax")
+def log_softmax(input, dim, *, dtype=None):
+    return _over_rows(input, dim, dtype, lambda x, total: x - total.log())
+
+
+@_implements("mul", "multiply", "rmul")
+def _times(input, other):
+    if not isinstance(input, Sparse):
+        input, other = other, input
+    if isinstance(other, Sparse):
+        whole = input.coalesce()
+        return _with(whole, whole._entries * other.to_dense()[tuple(whole._places)])
+    if isinstance(other, Tensor) and other.dim() > 0:
+        return _with(input, input._entries * other.expand(input.shape)[tuple(input._places)])
+    return _with(input, input._entries * other)
+
+
+@_implements("div", "truediv", "true_divide")
+def _divided(input, other):
+    if not isinstance(input, Sparse) or isinstance(other, Sparse):
+        raise NotImplementedError("div: a sparse tensor can be divided by a number or a dense tensor")
+    if isinstance(other, Tensor) and other.dim() > 0:
+        return _with(input, input._entries / other.expand(input.shape)[tuple(input._places)])
+    return _with(input.coalesce(), input.coalesce()._entries / other)
+
+
+@_implements("add", "radd")
+def _added(input, other, *, alpha=1):
+    if not isinstance(input, Sparse) or not isinstance(other, Sparse):
+        dense = [x.to_dense() if isinstance(x, Sparse) else x for x in (input, other)]
+        if not all(isinstance(x, Tensor) for x in dense):
+            raise NotImplementedError("add: a number cannot be added to a sparse tensor; call to_dense() first")
+        return _C.add(*dense, alpha=alpha)
+    if input.shape != other.shape:
+        raise RuntimeError(f"add: expected sizes of 'self' and 'other' to match, but {input.shape} != {other.shape}")
+    dtype = result_type(input._entries, other._entries)
+    made = _made(_C.cat([input._places, other._places], 1),
+                 _C.cat([input._entries.to(dtype), alpha * other._entries.to(dtype)]), input.shape, False, sparse_coo)
+    return made.to_sparse_csr() if input._layout is sparse_csr else made.coalesce()
+
+
+@_implements("sub", "subtract")
+def _subtracted(input, other, *, alpha=1):
+    return _added(input, other, alpha=-alpha)
+
+
+_implements("rsub")(lambda input, other: _subtracted(other, input))
+
+
+@_implements("pow")
+def _power(input, exponent):
+    whole = input.coalesce()
+    return _with(whole, whole._entries ** exponent)
+
+
+@_implements("index_select")
+def _selected(input, dim, index):
+    return to_sparse(_C.index_select(input.to_dense(), dim, index))
+
+
+def _constructor(dtype):
+    def make(indices=None, values=None, size=None):
+        return sparse_coo_tensor(indices, values, size, dtype=dtype)
+    return staticmethod(make)
+
+
+overrides._register(Sparse)
+for _kind, _dtype in (("FloatTensor", _C.float32), ("DoubleTensor", _C.float64), ("LongTensor", _C.int64),
+                      ("IntTensor", _C.int32), ("HalfTensor", _C.float16)):
+    globals()[_kind] = _constructor(_dtype).__func__

@@ -1,0 +1,91 @@
+"""Sparse tensors against dense ones."""
+import copy
+import pickle
+
+import pytest
+
+import tensora
+from tensora import sparse
+
+
+def random_matrix(rows=5, columns=7, density=0.4, **options):
+    dense = tensora.randn(rows, columns, **options)
+    return dense * (tensora.rand(rows, columns) < density)
+
+
+@pytest.mark.parametrize("layout", [tensora.sparse_coo, tensora.sparse_csr])
+def test_products_sums_and_elements(layout):
+    dense, other = random_matrix(), random_matrix()
+    a, b = dense.to_sparse(layout=layout), other.to_sparse(layout=layout)
+    right, vector = tensora.randn(7, 3), tensora.randn(7)
+    assert a.layout is layout and tensora.equal(a.to_dense(), dense) and a.shape == dense.shape
+    for got, expected in ((a @ right, dense @ right), (tensora.mm(a, right), dense @ right), (a.mv(vector), dense @ vector),
+                          (tensora.spmm(a, right), dense @ right), (right.t() @ a.t(), right.t() @ dense.t()),
+                          (sparse.addmm(tensora.ones(5, 3), a, right, beta=2.0, alpha=3.0), 2 + 3 * dense @ right)):
+        assert tensora.allclose(got, expected, 1e-5, 1e-5)
+    for got, expected in ((a + b, dense + other), (a - b, dense - other), (a * 2, dense * 2), (2 * a, dense * 2), (-a, -dense),
+                          (a / 2, dense / 2), (a * b, dense * other), (a.t(), dense.t()), (tensora.relu(a), dense.relu()),
+                          (a.abs().sqrt(), dense.abs().sqrt()), (a * right[:, :1].t(), dense * right[:, :1].t()),
+                          (sparse.sum(a, 0), dense.sum(0)), (sparse.sum(a, 1), dense.sum(1)), (a.t() @ b, dense.t() @ other)):
+        assert tensora.allclose(got.to_dense(), expected, 1e-5, 1e-5)
+    assert tensora.allclose(a.sum(), dense.sum(), 1e-5, 1e-5)
+    assert tensora.allclose(a + tensora.ones(5, 7), dense + 1) and a.double().dtype is tensora.float64
+
+
+def test_coalescing_adds_entries_of_one_place():
+    a = tensora.sparse_coo_tensor([[0, 0, 1], [2, 2, 0]], [1.0, 2.0, 5.0], (2, 3))
+    assert not a.is_coalesced() and a._nnz() == 3
+    b = a.coalesce()
+    assert b.indices().tolist() == [[0, 1], [2, 0]] and b.values().tolist() == [3, 5] and b.is_coalesced()
+    assert a.to_dense().tolist() == [[0, 0, 3], [5, 0, 0]]
+    with pytest.raises(RuntimeError, match="uncoalesced"):
+        a.values()
+    c = b.to_sparse_csr()
+    assert c.crow_indices().tolist() == [0, 1, 2] and c.col_indices().tolist() == [2, 0] and c.is_sparse_csr
+    again = tensora.sparse_csr_tensor([0, 1, 2], [2, 0], [3.0, 5.0], (2, 3))
+    assert tensora.equal(again.to_dense(), b.to_dense())
+    with_vectors = tensora.sparse_coo_tensor([[1, 1]], tensora.ones(2, 3), (4, 3))
+    assert with_vectors.to_dense().sum().item() == 6 and with_vectors.dense_dim() == 1
+    assert tensora.sparse_coo_tensor((2, 3)).to_dense().tolist() == [[0, 0, 0]] * 2
+
+
+def test_gradients_reach_values_and_dense_operands():
+    values = tensora.tensor([1.0, 2.0, 3.0], requires_grad=True)
+    places = tensora.tensor([[0, 1, 1], [0, 0, 2]])
+    right = tensora.randn(3, 2, requires_grad=True)
+    dense = tensora.zeros(2, 3).index_put((places[0], places[1]), values)
+    expected = tensora.autograd.grad((dense @ right).pow(2).sum(), [values, right])
+    got = tensora.autograd.grad((tensora.sparse_coo_tensor(places, values, (2, 3)) @ right).pow(2).sum(), [values, right])
+    assert all(tensora.allclose(a, b, 1e-5, 1e-5) for a, b in zip(expected, got))
+    leaf = tensora.sparse_coo_tensor(places, [1.0, 2.0, 3.0], (2, 3), requires_grad=True)
+    (leaf @ right).sum().backward()
+    assert leaf.grad.is_sparse and tensora.allclose(leaf.grad.to_dense()[1, 2], right.sum(1)[2])
+
+
+def test_softmax_and_sampled_products():
+    dense = random_matrix(4, 4, 0.6)
+    a = dense.to_sparse()
+    masked = dense.masked_fill(dense == 0, float("-inf")).softmax(1).nan_to_num(0.0)
+    assert tensora.allclose(sparse.softmax(a, 1).to_dense(), masked, 1e-5, 1e-6)
+    assert tensora.allclose(sparse.log_softmax(a, 1).coalesce().values().exp(), sparse.softmax(a, 1).values(), 1e-5, 1e-6)
+    left, right = tensora.randn(4, 3), tensora.randn(3, 4)
+    got = sparse.sampled_addmm(a, left, right, beta=0.5)
+    assert tensora.allclose(got.to_dense(), (0.5 * dense + left @ right) * (dense != 0), 1e-4, 1e-5)
+
+
+def test_copies_and_refusals():
+    a = random_matrix().to_sparse()
+    for again in (pickle.loads(pickle.dumps(a)), copy.deepcopy(a), a.clone()):
+        assert tensora.equal(again.to_dense(), a.to_dense())
+    with pytest.raises(NotImplementedError, match="cumsum: sparse tensors are not supported"):
+        a.cumsum(0)
+    with pytest.raises(NotImplementedError, match="to_dense"):
+        a + 1
+    for wrong in (lambda: tensora.sparse_coo_tensor([[5]], [1.0], (2,)), lambda: tensora.sparse_coo_tensor([[0, 1]], [1.0]),
+                  lambda: tensora.sparse_coo_tensor([0], [1.0]), lambda: a @ tensora.ones(3, 3),
+                  lambda: a + random_matrix(2, 2).to_sparse()):
+        with pytest.raises(RuntimeError):
+            wrong()
+    with pytest.raises(AttributeError, match="sparse_coo and sparse_csr"):
+        tensora.sparse_bsr_tensor
+    assert "nnz=" in repr(a) and a.is_sparse and not tensora.ones(1).is_sparse
