@@ -1,20 +1,34 @@
 """Probability distributions: the common ones, over ops."""
-from . import constraints  # noqa: F401
-from .distribution import Distribution, Independent
+from . import constraints, transforms  # noqa: F401
+from .constraint_registry import biject_to, transform_to
+from .distribution import Distribution, ExponentialFamily, Independent
 from .continuous import (Beta, Cauchy, Chi2, Dirichlet, Exponential, Gamma, Gumbel, HalfNormal, Laplace, LogNormal,
                          MultivariateNormal, Normal, StudentT, Uniform)
 from .discrete import Bernoulli, Binomial, Categorical, Geometric, Multinomial, OneHotCategorical, Poisson
+from .more import (ContinuousBernoulli, FisherSnedecor, LKJCholesky, LowRankMultivariateNormal, MixtureSameFamily,
+                   NegativeBinomial, OneHotCategoricalStraightThrough, VonMises, Wishart)
+from .transformed import (HalfCauchy, InverseGamma, Kumaraswamy, LogisticNormal, Pareto, RelaxedBernoulli,
+                          RelaxedOneHotCategorical, TransformedDistribution, Weibull)
 from .kl import kl_divergence, register_kl
+from .transforms import *  # noqa: F401,F403
 
 __all__ = ["Distribution", "Normal", "LogNormal", "Uniform", "Bernoulli", "Categorical", "OneHotCategorical",
            "Exponential", "Laplace", "Gamma", "Beta", "Dirichlet", "MultivariateNormal", "Independent", "Cauchy",
            "Geometric", "HalfNormal", "Poisson", "Binomial", "Multinomial", "StudentT", "Chi2", "Gumbel",
-           "kl_divergence", "register_kl"]
+           "ContinuousBernoulli", "ExponentialFamily", "FisherSnedecor", "HalfCauchy", "InverseGamma", "Kumaraswamy",
+           "LKJCholesky", "LogisticNormal", "LowRankMultivariateNormal", "MixtureSameFamily", "NegativeBinomial",
+           "OneHotCategoricalStraightThrough", "Pareto", "RelaxedBernoulli", "RelaxedOneHotCategorical",
+           "TransformedDistribution", "VonMises", "Weibull", "Wishart", "biject_to", "kl_divergence", "register_kl",
+           "transform_to", *transforms.__all__]
+_FILES = {known.lower() for known in __all__} | {
+    "multivariate_normal", "one_hot_categorical", "half_normal", "log_normal", "continuous_bernoulli", "exp_family",
+    "half_cauchy", "inverse_gamma", "lkj_cholesky", "logistic_normal", "lowrank_multivariate_normal", "mixture_same_family",
+    "negative_binomial", "relaxed_bernoulli", "relaxed_categorical", "transformed_distribution", "von_mises", "studentT",
+    "fishersnedecor"}
 
 
 def __getattr__(name):
-    if name in {known.lower() for known in __all__} | {"multivariate_normal", "one_hot_categorical", "half_normal",
-                                                       "log_normal"}:
+    if name in _FILES:
         import sys
         return sys.modules[__name__]  # PyTorch has a file for each: distributions.normal.Normal
     raise AttributeError(f"module 'tensora.distributions' has no attribute '{name}'")

@@ -93,11 +93,41 @@ class Distribution:
     def perplexity(self):
         return self.entropy().exp()
 
+    def cdf(self, value):
+        """The probability of values up to this one."""
+        raise NotImplementedError(f"{type(self).__name__} has no cdf")
+
+    def icdf(self, value):
+        """The value up to which the probability is this."""
+        raise NotImplementedError(f"{type(self).__name__} has no icdf")
+
+    def expand(self, batch_shape, _instance=None):
+        """The distribution with a larger batch, of which the parameters are views."""
+        import copy
+        batch, result = tuple(batch_shape), copy.copy(self)
+        for name, value in self.__dict__.items():
+            if isinstance(value, Tensor) and value.dim() >= len(self._batch_shape):
+                rest = tuple(value.shape)[len(self._batch_shape):]
+                result.__dict__[name] = value.expand(batch + rest)
+            elif isinstance(value, Distribution):
+                extra = tuple(value.batch_shape)[len(self._batch_shape):]
+                result.__dict__[name] = value.expand(batch + extra)
+        result._batch_shape = _C.Size(batch)
+        return result
+
+    def enumerate_support(self, expand=True):
+        """All values of a distribution over few."""
+        raise NotImplementedError(f"{type(self).__name__} has no enumerate_support")
+
     def __repr__(self):
         names = [name for name in self.arg_constraints if name in self.__dict__ and name != self._computed]
         values = ((name, self.__dict__[name]) for name in names)
         shown = [f"{k}: {v if not isinstance(v, Tensor) or v.numel() == 1 else v.shape}" for k, v in values]
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class ExponentialFamily(Distribution):
+    """Distributions of an exponential family; a mark for programs that ask."""
 
 
 class Independent(Distribution):
@@ -113,7 +143,20 @@ class Independent(Distribution):
         return f"{type(self).__name__}({self.base_dist!r}, {self._dims})"
 
     mean = property(lambda self: self.base_dist.mean)
+    mode = property(lambda self: self.base_dist.mode)
     variance = property(lambda self: self.base_dist.variance)
+    has_rsample = property(lambda self: self.base_dist.has_rsample)
+
+    @property
+    def support(self):
+        from . import constraints
+        inner = self.base_dist.support
+        return constraints.independent(inner, self._dims) if inner is not None and self._dims else inner
+
+    def expand(self, batch_shape, _instance=None):
+        inner = tuple(self.base_dist.batch_shape)
+        shape = tuple(batch_shape) + inner[len(inner) - self._dims:]
+        return Independent(self.base_dist.expand(shape), self._dims, validate_args=self._validate_args)
 
     def _summed(self, value):
         return value.sum(tuple(range(-self._dims, 0))) if self._dims else value
