@@ -12,6 +12,4 @@ def __getattr__(name):
         import importlib
         parallel = importlib.import_module("tensora.nn.parallel")
         return parallel if name == "parallel" else parallel.DataParallel
-    if name == "SyncBatchNorm":
-        raise AttributeError("nn.SyncBatchNorm: training on several devices is not part of this version; use BatchNorm")
     raise AttributeError(f"module 'tensora.nn' has no attribute '{name}'; docs/coming-from-pytorch.md lists what differs")

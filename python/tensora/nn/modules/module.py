@@ -7,7 +7,7 @@ from ..._C import Tensor
 from ..._modes import no_grad
 from ..parameter import Buffer, Parameter
 from .hooks import Hooked, RemovableHandle, _BackwardHooks  # noqa: F401 - a name of PyTorch's module
-from .state import Stateful
+from .state import Stateful, _IncompatibleKeys  # noqa: F401
 
 
 

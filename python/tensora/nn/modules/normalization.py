@@ -6,7 +6,7 @@ from .module import Module
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d",
            "LayerNorm", "RMSNorm", "GroupNorm", "LocalResponseNorm", "CrossMapLRN2d", "Dropout", "Dropout1d",
-           "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout"]
+           "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout", "SyncBatchNorm"]
 
 
 class _Norm(Module):
@@ -86,6 +86,32 @@ class BatchNorm2d(_BatchNorm):
 class BatchNorm3d(_BatchNorm):
     """Batch norm of [N, C, D, H, W]."""
     _allowed = (5,)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch norm over the batches of all processes: in a world of one, that of this process."""
+
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None,
+                 device=None, dtype=None):
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+        self.process_group = process_group
+
+    def _check(self, input):
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module, process_group=None):
+        """The module with SyncBatchNorm in place of every BatchNorm; parameters and buffers stay the same objects."""
+        result = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, cls):
+            result = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats,
+                         process_group)
+            result._parameters, result._buffers = module._parameters, module._buffers
+            result.training = module.training
+        for name, child in module.named_children():
+            result.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return result
 
 
 class _InstanceNorm(_Norm):

@@ -1,8 +1,8 @@
 """Gradient clipping, parameters as a vector, parametrizations that people use."""
 from ... import _C
 from ..._C import Tensor
-from . import parametrizations, rnn  # noqa: F401
-from .parametrizations import remove_weight_norm, spectral_norm, weight_norm  # noqa: F401
+from . import rnn  # noqa: F401
+from .weight_norm import remove_spectral_norm, remove_weight_norm, spectral_norm, weight_norm  # noqa: F401
 
 
 def _with_grads(parameters):
@@ -42,3 +42,20 @@ def vector_to_parameters(vec, parameters):
     for parameter in parameters:
         parameter.data = vec[at:at + parameter.numel()].view_as(parameter).data
         at += parameter.numel()
+
+
+def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
+    """Scales the gradients by max_norm / total_norm where that is below 1."""
+    scale = (max_norm / (total_norm + 1e-6)).clamp_max(1.0)
+    for parameter in _with_grads(parameters):
+        parameter.grad.mul_(scale.to(parameter.grad.device))
+
+
+def __getattr__(name):
+    if name in ("parametrize", "parametrizations", "prune", "fusion", "stateless"):
+        import importlib
+        return importlib.import_module(f"tensora.nn.utils.{name}")
+    if name.startswith("fuse_"):
+        from . import fusion
+        return getattr(fusion, name)
+    raise AttributeError(f"module 'tensora.nn.utils' has no attribute '{name}'")

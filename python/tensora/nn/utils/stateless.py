@@ -1,0 +1,2 @@
+"""The older place of functional_call."""
+from ...func import functional_call  # noqa: F401
