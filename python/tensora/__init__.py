@@ -53,14 +53,15 @@ grad = autograd.grad
 # Modules that few programs need are loaded when they are first named.
 _LAZY = ("amp", "distributions", "special", "backends", "profiler", "compat", "func", "multiprocessing", "types",
          "accelerator", "llm", "array_api", "distributed",
-         "jit", "onnx", "masked", "signal")
+         "jit", "onnx", "masked", "signal", "fx", "overrides", "compiler", "library", "hub", "sparse", "storage")
+_OF_MODULES = {"ops": "library", "vmap": "func"}  # attributes that a module of _LAZY has
+_OF_MODULES |= dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor", "sparse_coo", "sparse_csr", "spmm", "smm"), "sparse")
+_OF_MODULES |= {"UntypedStorage": "storage", "TypedStorage": "storage"}
 
 # What PyTorch has under a name that is not here, and what to use instead.
 _ELSEWHERE = {
-    "sparse": "there are no sparse tensors",
-    "hub": "load weights with tensora.load or tensora.load_safetensors",
+    "sparse_": "the sparse layouts are sparse_coo and sparse_csr",
     "quantize_per_tensor": "use Tensor.quantize(dtype) with a block dtype such as tensora.q8_0",
-    "vmap": "write the batch dimension out",
     "poisson": "use tensora.distributions.Poisson(rate).sample()",
     "quantization": "use Tensor.quantize(dtype), or the command tensora quantize",
     "ao": "use Tensor.quantize(dtype), or the command tensora quantize",
@@ -74,7 +75,13 @@ def __getattr__(name):
         except ModuleNotFoundError as error:
             if error.name != f"tensora.{name}":
                 raise
-    hint = _ELSEWHERE.get("sparse" if name.startswith("sparse_") else name)
+    if _sys.modules.get("torch") is _sys.modules[__name__]:  # under tensora.compat
+        from . import _compat
+        if f"torch.{name}" in _compat.PLACES or f"torch.{name}" in _compat.REFUSED:
+            return _importlib.import_module(f"torch.{name}")
+    if name in _OF_MODULES:
+        return getattr(_importlib.import_module(f"tensora.{_OF_MODULES[name]}"), name)
+    hint = _ELSEWHERE.get("sparse_" if name.startswith("sparse_") else name)
     if hint is None:
         import difflib
         near = difflib.get_close_matches(name, globals(), n=3)

@@ -1,13 +1,16 @@
 """Runs programs that were written for PyTorch: `import torch` then means tensora.
 
     python -m tensora.compat script.py arguments…
+    python -m tensora.compat -m module arguments…
+    python -m tensora.compat -c command arguments…
 
-or, at the top of a program, `import tensora.compat; tensora.compat.install()`.
+or, at the top of a program, `import tensora.compat; tensora.compat.install()`. Python processes that the program starts
+run the same way.
 """
 import importlib
 import importlib.abc
 import importlib.machinery
-import runpy
+import os
 import sys
 
 
@@ -16,27 +19,65 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, name, path=None, target=None):
         if name == "torch" or name.startswith("torch."):
-            return importlib.machinery.ModuleSpec(name, self)
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
         return None
 
     def create_module(self, spec):
-        name = spec.name.replace("torch", "tensora", 1)
-        try:
-            module = importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            found = _attribute(name)
-            if found is None:
-                raise ModuleNotFoundError(f"No module named '{spec.name}': tensora has no part of that name",
-                                          name=spec.name) from error
-            module = found
+        module = _resolved(spec.name)
         # The import system would otherwise overwrite what the module knows about itself.
-        spec._kept = {k: getattr(module, k, None) for k in ("__spec__", "__loader__", "__package__", "__name__")}
+        spec._kept = {k: getattr(module, k, None) for k in ("__spec__", "__loader__", "__package__", "__name__", "__path__")}
         return module
 
     def exec_module(self, module):
         spec = sys.modules.get(module.__spec__.name, module).__spec__
         for key, value in getattr(spec, "_kept", {}).items():
-            setattr(module, key, value)
+            # A file may stand for a package of PyTorch, whose other parts are imported below it.
+            setattr(module, key, [] if key == "__path__" and value is None else value)
+
+    def find_distributions(self, context=None):
+        """What importlib.metadata.version("torch") asks for."""
+        if context is None or context.name in (None, "torch"):
+            yield _distribution()
+
+
+def _distribution():
+    import importlib.metadata
+
+    class Torch(importlib.metadata.Distribution):
+        def read_text(self, filename):
+            from ._compat.torch_version import FOLLOWED
+            return f"Metadata-Version: 2.1\nName: torch\nVersion: {FOLLOWED}\n" if filename == "METADATA" else None
+
+        def locate_file(self, path):
+            return os.path.join(os.path.dirname(os.path.abspath(__file__)), path)
+    return Torch()
+
+
+def _resolved(name):
+    """The module that stands for a module of PyTorch."""
+    from . import _compat
+    place = _place(name, _compat.PLACES)
+    try:
+        return importlib.import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name != place and not place.startswith(f"{error.name}."):
+            raise
+        reason = _compat.refusal(name)
+        if reason is not None:
+            return _compat.RefusedModule(name, reason)
+        found = _attribute(place)
+        if found is not None:
+            return found
+        raise ModuleNotFoundError(f"No module named '{name}': tensora has no part of that name", name=name) from error
+
+
+def _place(name, places):
+    """What stands for a dotted name of PyTorch: its own place, or that of the nearest part above it."""
+    above, rest = name, ""
+    while above and above not in places:
+        above, _, part = above.rpartition(".")
+        rest = f".{part}{rest}"
+    return places[above] + rest if above else name.replace("torch", "tensora", 1)
 
 
 def _attribute(name):
@@ -50,23 +91,49 @@ def _attribute(name):
 
 
 def install():
-    """Makes `import torch` mean tensora in this process, from now on."""
+    """Makes `import torch` mean tensora in this process, from now on, and in Python processes that it starts."""
     loaded = sys.modules.get("torch")
     if loaded is not None and loaded is not sys.modules.get("tensora"):
         raise RuntimeError("tensora.compat: PyTorch is already imported; call install() before that")
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return
+    sys.meta_path.insert(0, _Finder())
+    import tensora
+    from ._compat import names
+    names.add(tensora)
+    _tell_children()
+
+
+def _tell_children():
+    """Python imports sitecustomize when it starts: the one in _compat/site installs this, and then the usual one."""
+    package = os.path.dirname(os.path.abspath(__file__))
+    wanted = [os.path.join(package, "_compat", "site"), os.path.dirname(package)]
+    paths = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    os.environ["PYTHONPATH"] = os.pathsep.join([path for path in wanted if path not in paths] + paths)
 
 
 def main():
-    """python -m tensora.compat script.py arguments…"""
-    if len(sys.argv) < 2:
-        sys.exit("usage: python -m tensora.compat SCRIPT [ARGUMENTS...]")
-    install()
-    sys.argv = sys.argv[1:]
-    import os
-    sys.path.insert(0, os.path.dirname(os.path.abspath(sys.argv[0])))
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    """python -m tensora.compat SCRIPT | -m MODULE | -c COMMAND, with arguments"""
+    arguments = sys.argv[1:]
+    if not arguments or (arguments[0] in ("-m", "-c") and len(arguments) == 1):
+        sys.exit("usage: python -m tensora.compat (SCRIPT | -m MODULE | -c COMMAND) [ARGUMENTS...]")
+    import tensora.compat  # this file runs as __main__: the finder must be the one of the module
+    tensora.compat.install()
+    if arguments[0] == "-c":
+        sys.argv = ["-c", *arguments[2:]]
+        sys.path.insert(0, "")
+        import __main__
+        exec(compile(arguments[1], "<string>", "exec"), __main__.__dict__)
+        return
+    import runpy
+    if arguments[0] == "-m":
+        sys.argv = arguments[1:]
+        sys.path.insert(0, os.getcwd())
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+        return
+    sys.argv = arguments
+    sys.path.insert(0, os.path.dirname(os.path.abspath(arguments[0])))
+    runpy.run_path(arguments[0], run_name="__main__")
 
 
 if __name__ == "__main__":

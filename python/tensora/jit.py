@@ -17,7 +17,46 @@ def ignore(drop=False, **kwargs):
     return drop if callable(drop) else script
 
 
-unused = export = script_if_tracing = script
+unused = export = script_if_tracing = _script_if_tracing = interface = _overload = _overload_method = script
+
+
+class ScriptModule:
+    """The type of scripted modules in PyTorch; here a scripted module keeps its own type."""
+
+
+class ScriptFunction:
+    """The type of scripted functions in PyTorch."""
+
+
+RecursiveScriptModule = TopLevelTracedModule = TracedModule = ScriptModule
+
+
+class CompilationUnit:
+    def __init__(self, *args, **kwargs):
+        raise NotImplementedError("jit.CompilationUnit: TorchScript's source cannot be compiled; write the function in Python")
+
+
+class Error(RuntimeError):
+    """TorchScript's error; nothing raises it here."""
+
+
+class _Switch:
+    """A scope of TorchScript's that changes nothing: functions run as they are."""
+
+    def __init__(self, should_optimize=True):
+        self.should_optimize = should_optimize
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return None
+
+
+optimized_execution = fuser = _Switch
+
+
+freeze = optimize_for_inference = trace_module = script
 
 
 def is_scripting():
@@ -25,6 +64,12 @@ def is_scripting():
 
 
 is_tracing = is_scripting
+
+
+def isinstance(obj, target_type):  # noqa: A001 - PyTorch's name
+    """Python's isinstance."""
+    import builtins
+    return builtins.isinstance(obj, target_type)
 
 
 def annotate(the_type, value):

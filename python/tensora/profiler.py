@@ -1,9 +1,60 @@
 """Where the time goes."""
+import enum
+
 from . import _C
 
 
 class ProfilerActivity:
-    CPU, CUDA = "cpu", "cuda"
+    CPU, CUDA, XPU, MTIA, PrivateUse1 = "cpu", "cuda", "xpu", "mtia", "privateuse1"
+
+
+class ProfilerAction(enum.Enum):
+    """What a step of a schedule does."""
+    NONE, WARMUP, RECORD, RECORD_AND_SAVE = range(4)
+
+
+def schedule(*, wait, warmup, active, repeat=0, skip_first=0, skip_first_wait=0):
+    """The function step → action of a cycle: wait, warm up, record. `repeat` cycles, or any number if it is 0.
+
+    >>> plan = tensora.profiler.schedule(wait=1, warmup=1, active=2)
+    >>> [plan(step).name for step in range(5)]
+    ['NONE', 'WARMUP', 'RECORD', 'RECORD_AND_SAVE', 'NONE']
+    """
+    if min(wait, warmup, repeat, skip_first) < 0 or active <= 0:
+        raise ValueError("profiler.schedule: expected counts that are not negative, and active > 0")
+
+    def action(step):
+        step -= skip_first
+        if step < 0:
+            return ProfilerAction.NONE
+        if skip_first_wait:
+            step += wait
+        cycle, at = divmod(step, wait + warmup + active)
+        if (repeat and cycle >= repeat) or at < wait:
+            return ProfilerAction.NONE
+        if at < wait + warmup:
+            return ProfilerAction.WARMUP
+        return ProfilerAction.RECORD if at < wait + warmup + active - 1 else ProfilerAction.RECORD_AND_SAVE
+    return action
+
+
+def tensorboard_trace_handler(dir_name, worker_name=None, use_gzip=False):
+    """The function for `on_trace_ready` that writes a Chrome trace into a folder."""
+    if use_gzip:
+        raise NotImplementedError("profiler.tensorboard_trace_handler: use_gzip=True is not supported")
+
+    def write(profile):
+        import os
+        import socket
+        import time
+        os.makedirs(dir_name, exist_ok=True)
+        name = worker_name or f"{socket.gethostname()}_{os.getpid()}"
+        profile.export_chrome_trace(os.path.join(dir_name, f"{name}.{time.time_ns()}.pt.trace.json"))
+    return write
+
+
+def supported_activities():
+    return {ProfilerActivity.CPU} | ({ProfilerActivity.CUDA} if _C._is_available("cuda") else set())
 
 
 class profile:
@@ -17,19 +68,45 @@ class profile:
 
     def __init__(self, *, activities=None, schedule=None, on_trace_ready=None, record_shapes=False, with_stack=False,
                  profile_memory=False, with_flops=False, with_modules=False):
-        self._ready, self._result = on_trace_ready, None
+        self._ready, self._result, self._schedule, self.step_num = on_trace_ready, None, schedule, 0
+
+    def _action(self):
+        return ProfilerAction.RECORD if self._schedule is None else self._schedule(self.step_num)
+
+    def start(self):
+        """Begins to record, if the schedule says so."""
+        if self._action() in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
+            self._result = _C._Profiler()
+
+    def stop(self):
+        """Ends the recording, and hands it to on_trace_ready."""
+        if self._result is not None and not self._saved():
+            self._result.table(1)
+            if self._ready:
+                self._ready(self)
+
+    def _saved(self):
+        return self._schedule is not None and self._action() is ProfilerAction.NONE
 
     def __enter__(self):
-        self._result = _C._Profiler()
+        self.start()
         return self
 
     def __exit__(self, *error):
-        self._text = self._result.table(1000)
-        if self._ready:
-            self._ready(self)
+        self.stop()
 
     def step(self):
-        """Marks the end of an iteration; nothing to do."""
+        """Marks the end of an iteration: a schedule then begins or ends a recording."""
+        before = self._action()
+        self.step_num += 1
+        if self._schedule is None:
+            return
+        if before is ProfilerAction.RECORD_AND_SAVE:
+            self._result.table(1)
+            if self._ready:
+                self._ready(self)
+        if before in (ProfilerAction.NONE, ProfilerAction.WARMUP, ProfilerAction.RECORD_AND_SAVE):
+            self.start()
 
     def table(self, sort_by=None, row_limit=20):
         """Ops by the time spent in them, whatever `sort_by` names."""

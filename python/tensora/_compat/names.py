@@ -1,0 +1,49 @@
+"""Names that PyTorch's modules have beside those of Tensora: added when compat is installed."""
+from . import refused, torch_version
+
+
+def _nothing(*args, **kwargs):
+    """Tells PyTorch's makers how it is used: nobody is told anything here."""
+    del args, kwargs
+
+
+def _false():
+    return False
+
+
+class _Keys(type):
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return name
+
+
+class DispatchKey(metaclass=_Keys):
+    """The keys of PyTorch's dispatcher, by name. Calls here are not dispatched by keys."""
+
+
+class DispatchKeySet(frozenset):
+    """A set of them."""
+
+    def __new__(cls, *keys):
+        return super().__new__(cls, keys)
+
+
+def add(torch):
+    """Adds them to the module that programs import as torch."""
+    torch.__version__ = torch.version.__version__ = torch_version.FOLLOWED
+    torch.torch = torch
+    core = torch._C
+    core._log_api_usage_once = core._log_api_usage_metadata = _nothing
+    core._get_tracing_state = core._jit_clear_class_registry = lambda: None
+    core._set_graph_executor_optimize = core._jit_set_profiling_executor = core._jit_set_profiling_mode = _nothing
+    core._is_tracing = core._is_torch_function_mode_enabled = core._has_cuda = _false
+    core._get_privateuse1_backend_name = lambda: "privateuseone"
+    core._TensorMeta, core._TensorBase, core._VariableFunctions = type(torch.Tensor), torch.Tensor, core
+    core.DispatchKey, core.DispatchKeySet = DispatchKey, DispatchKeySet
+    core._ExcludeDispatchKeyGuard = refused("torch._C._ExcludeDispatchKeyGuard", "calls are not dispatched by keys")
+    for name in ("PyTorchFileReader", "PyTorchFileWriter", "ScriptObject", "FileCheck"):
+        setattr(core, name, refused(f"torch._C.{name}", "files are read and written by torch.load and torch.save"))
+        setattr(torch, name, getattr(core, name))
+    for name in ("has_mps", "has_mkl", "has_openmp", "has_cuda", "has_cudnn"):
+        setattr(torch, name, False)
