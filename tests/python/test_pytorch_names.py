@@ -26,7 +26,7 @@ def test_files_of_pytorch_can_be_imported():
             pass
 
 
-@pytest.mark.parametrize("name, hint", [("sparse_coo_tensor", "no sparse tensors"), ("quantization", "Tensor.quantize"),
+@pytest.mark.parametrize("name, hint", [("sparse_bsr_tensor", "sparse_coo and sparse_csr"), ("quantization", "Tensor.quantize"),
                                         ("poisson", "distributions.Poisson"), ("matmull", "did you mean matmul")])
 def test_what_is_not_there_says_what_to_use(name, hint):
     with pytest.raises(AttributeError, match=hint):
