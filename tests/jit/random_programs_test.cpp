@@ -5,6 +5,7 @@
 #include <cstring>
 #include <random>
 
+#include "tensora/autograd/history.h"
 #include "tensora/jit/fuse.h"
 #include "tensora/jit/lazy.h"
 #include "tensora/tensora.h"
@@ -49,8 +50,12 @@ class Program {
   /// place by a result of that op, owns itself through its history until backward reads it; as in
   /// PyTorch.
   void forget_histories() {
-    for (Tensor& one : pool_)
-      if (one.requires_grad() && !one.is_leaf() && !one.is_view()) one.detach_();
+    for (const Tensor& one : pool_) {
+      AutogradMeta* const meta = autograd_meta_or_null(one);
+      if (!meta) continue;
+      if (meta->view) autograd_meta(meta->view.base).grad_fn = nullptr;
+      meta->grad_fn = nullptr;
+    }
   }
 
  private:
