@@ -7,18 +7,22 @@
 #include "tensora/backend/cuda/runtime/runtime.h"
 #include "tensora/jit/block_text.h"
 #include "tensora/jit/cuda_code.h"
+#include "tensora/jit/cuda_kernel.h"
 
 namespace tensora::jit {
 namespace {
 
+/// A copy of a kernel's name that stays: the last launches are remembered by their names.
+const char* kept(const std::string& name) {
+  static std::mutex mutex;
+  static auto& names = *new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  return names.insert(name).first->c_str();
+}
+
 /// Printed programs of this process, by their keys.
 class BlockTexts {
  public:
-  /// A copy of a kernel's name that stays: the last launches are remembered by their names.
-  const char* kept(const std::string& name) {
-    const std::lock_guard lock(mutex_);
-    return names_.insert(name).first->c_str();
-  }
   std::shared_ptr<const BlockText> find(const BlockProgram& program) {
     const std::string key = block_key(program);
     {
@@ -34,7 +38,6 @@ class BlockTexts {
  private:
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const BlockText>> texts_;
-  std::set<std::string> names_;
 };
 
 void launch_on_cuda(const BlockProgram& program, std::span<const View> arrays, Device device) {
@@ -54,13 +57,31 @@ void launch_on_cuda(const BlockProgram& program, std::span<const View> arrays, D
       std::memcpy(parameter.data() + text->functor_at[i], program.steps[i].attrs.get(),
                   program.steps[i].op->attrs_size);
   void* args[] = {parameter.data()};
-  cuda::Launch{texts.kept(program.name), device.index}.run(
+  cuda::Launch{kept(program.name), device.index}.run(
       loaded.kernel, dim3(static_cast<unsigned>(blocks)),
       dim3(static_cast<unsigned>(text->threads)), args);
 }
 
+void launch_users(const std::string& source, const std::string& name, const CudaGrid& grid,
+                  std::span<void* const> args, Device device) {
+  const LoadedKernel loaded = [&] {
+    try {
+      return load_kernel(source, device.index, name);
+    } catch (const Error& error) {
+      fail("cuda_kernel ", name, ": ", error.what());
+    }
+  }();
+  const auto dims = [](const std::array<unsigned, 3>& of) { return dim3(of[0], of[1], of[2]); };
+  std::vector<void*> addresses(args.begin(), args.end());
+  cuda::Launch{kept(name), device.index, grid.shared_bytes}.run(
+      loaded.kernel, dims(grid.blocks), dims(grid.threads), addresses.data());
+}
+
 }  // namespace
 
-void register_block_cuda() { set_block_launcher(DeviceType::cuda, launch_on_cuda); }
+void register_block_cuda() {
+  set_block_launcher(DeviceType::cuda, launch_on_cuda);
+  set_cuda_launcher(launch_users);
+}
 
 }  // namespace tensora::jit

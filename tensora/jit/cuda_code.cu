@@ -5,6 +5,7 @@
 #include <future>
 #include <map>
 #include <mutex>
+#include <tuple>
 
 #include "tensora/backend/cuda/runtime/capture.h"
 #include "tensora/backend/cuda/runtime/nvrtc.h"
@@ -38,7 +39,7 @@ std::string compile(const KernelSource& source) {
   return cuda::compile_cuda(source.text, files, source.architecture, source.options);
 }
 
-LoadedKernel load(const std::string& code, int device) {
+LoadedKernel load(const std::string& code, int device, const std::string& name) {
   const cuda::OutsideCapture outside;
   cuda::use_device(device);
   cudaLibrary_t library = nullptr;
@@ -46,7 +47,10 @@ LoadedKernel load(const std::string& code, int device) {
       cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
       "loading a fused kernel");
   cudaKernel_t kernel = nullptr;
-  cuda::check_cuda(cudaLibraryGetKernel(&kernel, library, "tile"), "loading a fused kernel");
+  if (cudaLibraryGetKernel(&kernel, library, name.c_str()) != cudaSuccess) {
+    cudaGetLastError();
+    fail("the text has no kernel called '", name, "'; declare it extern \"C\" __global__");
+  }
   LoadedKernel loaded{.kernel = reinterpret_cast<const void*>(kernel)};
   cudaFuncAttributes attributes{};
   if (cudaFuncGetAttributes(&attributes, loaded.kernel) == cudaSuccess) {
@@ -61,13 +65,13 @@ LoadedKernel load(const std::string& code, int device) {
 /// The kernels that this process loaded. They stay for its life, as the library's own do.
 class Loaded {
  public:
-  LoadedKernel find(const std::string& text, int device) {
+  LoadedKernel find(const std::string& text, int device, const std::string& name) {
     std::promise<LoadedKernel> made;
     std::shared_future<LoadedKernel> kernel;
     bool ours = false;
     {
       const std::lock_guard lock(mutex_);
-      const auto [place, is_new] = kernels_.try_emplace({device, text});
+      const auto [place, is_new] = kernels_.try_emplace({device, name, text});
       ours = is_new;
       if (ours) place->second = made.get_future().share();
       kernel = place->second;
@@ -79,7 +83,7 @@ class Loaded {
     try {
       const cuda::DeviceInfo& info = cuda::device_info(device);
       const std::string architecture = concat("sm_", info.major, info.minor);
-      made.set_value(load(stored_code(source_of(text, architecture), compile), device));
+      made.set_value(load(stored_code(source_of(text, architecture), compile), device, name));
     } catch (...) {
       made.set_exception(std::current_exception());
     }
@@ -88,14 +92,14 @@ class Loaded {
 
  private:
   std::mutex mutex_;
-  std::map<std::pair<int, std::string>, std::shared_future<LoadedKernel>> kernels_;
+  std::map<std::tuple<int, std::string, std::string>, std::shared_future<LoadedKernel>> kernels_;
 };
 
 }  // namespace
 
-LoadedKernel load_kernel(const std::string& text, int device) {
+LoadedKernel load_kernel(const std::string& text, int device, const std::string& name) {
   static Loaded loaded;
-  return loaded.find(text, device);
+  return loaded.find(text, device, name);
 }
 
 std::string compile_text(const std::string& text, const std::string& architecture) {

@@ -66,14 +66,6 @@ Tile pointwise(std::string_view name, std::span<const Tile> operands) {
   return *result;
 }
 
-// A number beside a tile: of the tile's dtype, but a fraction beside integers is a float.
-Tile number_beside(Scalar number, const Tile& tile) {
-  const bool fraction = number.is_floating() && !is_floating_point(tile.dtype());
-  const DType dtype = fraction ? kFloat32 : tile.dtype() == kBool ? kInt64 : tile.dtype();
-  return tile.recording()->add(Step{.kind = Step::Kind::fill, .number = number},
-                               BlockValue{.dtype = dtype});
-}
-
 Tile filled(Recording& recording, BlockPlace place, BlockValue value, Scalar number, DType dtype) {
   if (!contains(kRealDTypes, dtype)) recording.refuse("a tile cannot be ", dtype);
   value.dtype = dtype;
@@ -89,6 +81,13 @@ Tile random(Step::Kind kind, const Place& place, uint64_t seed, uint64_t offset)
 }
 
 }  // namespace
+
+Tile number_beside(Scalar number, const Tile& tile) {
+  const bool fraction = number.is_floating() && !is_floating_point(tile.dtype());
+  const DType dtype = fraction ? kFloat32 : tile.dtype() == kBool ? kInt64 : tile.dtype();
+  return tile.recording()->add(Step{.kind = Step::Kind::fill, .number = number},
+                               BlockValue{.dtype = dtype});
+}
 
 Index operator+(const Index& a, const Index& b) { return combine(Integer::Kind::add, a, b); }
 Index operator-(const Index& a, const Index& b) { return combine(Integer::Kind::subtract, a, b); }
@@ -169,7 +168,9 @@ void atomic_add(const Place& place, const Tile& value) {
 
 void loop(const Index& begin, const Index& end, const Index& step,
           const std::function<void(Index)>& body) {
-  Recording::current("loop").loop(begin, end, step, body);
+  Recording& recording = Recording::current("loop");
+  body(recording.begin_loop(begin, end, step));
+  recording.end_loop();
 }
 
 int64_t tunable(std::string_view name, std::span<const int64_t> candidates) {

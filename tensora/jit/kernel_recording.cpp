@@ -222,18 +222,19 @@ void Recording::set(const Tile& target, const Tile& given) {
   add(Step{.kind = Step::Kind::set, .operands = {target.value(), changed.value()}});
 }
 
-void Recording::loop(const Index& begin, const Index& end, const Index& step,
-                     const std::function<void(Index)>& body) {
+Index Recording::begin_loop(const Index& begin, const Index& end, const Index& step) {
   require_begun();
-  const size_t first = program_.steps.size();
+  const auto first = static_cast<int>(program_.steps.size());
   const Step opening{
       .kind = Step::Kind::loop, .begin = integer(begin), .end = integer(end), .by = integer(step)};
   add(opening);
-  const int scope = static_cast<int>(first) + 1;
-  scopes_.push_back(scope);
-  body({this,
-        add_integer({.kind = Integer::Kind::loop, .a = static_cast<int>(first), .scope = scope})});
-  if (scopes_.back() != scope) refuse("loops do not nest");
+  scopes_.push_back(first + 1);
+  return {this, add_integer({.kind = Integer::Kind::loop, .a = first, .scope = scopes_.back()})};
+}
+
+void Recording::end_loop() {
+  if (scopes_.size() == 1) refuse("there is no loop to end");
+  const auto first = static_cast<size_t>(scopes_.back()) - 1;
   scopes_.pop_back();
   program_.steps[first].partner = static_cast<int>(program_.steps.size());
   add(Step{.kind = Step::Kind::end, .partner = static_cast<int>(first)});
@@ -284,6 +285,7 @@ void Recording::check_overlaps() const {
 }
 
 BlockProgram Recording::finish() {
+  if (scopes_.size() > 1) refuse("a loop was left before its end");
   if (stored_.empty()) refuse("nothing is stored");
   check_overlaps();
   program_.written.assign(stored_.begin(), stored_.end());

@@ -47,8 +47,9 @@ class Recording {
   Tile load(const Place& place);
   void store(const Place& place, const Tile& value, BlockStep::Kind kind);
   void set(const Tile& target, const Tile& value);
-  void loop(const Index& begin, const Index& end, const Index& step,
-            const std::function<void(Index)>& body);
+  /// What is added between the two is the body of a loop.
+  Index begin_loop(const Index& begin, const Index& end, const Index& step);
+  void end_loop();
   int64_t tunable(std::string_view name, std::span<const int64_t> candidates);
   /// Adds a step that makes a value, or only a step.
   Tile add(BlockStep step, BlockValue value);
@@ -75,6 +76,9 @@ class Recording {
   std::vector<std::pair<size_t, int>> accesses_;  // step and array of loads, stores as ~array
   Recording* outer_ = nullptr;
 };
+
+/// A number beside a tile: of the tile's dtype, but a fraction beside integers is a float.
+Tile number_beside(Scalar number, const Tile& tile);
 
 /// Runs a program that a recording made: as rows where it is one (Note [Row kernels]), else by
 /// blocks.

@@ -2,6 +2,7 @@
 // compute on a GPU is what they compute on the CPU.
 #include "tensora/jit/block_text.h"
 #include "tensora/jit/cuda_code.h"
+#include "tensora/jit/cuda_kernel.h"
 #include "tensora/jit/kernel.h"
 #include "tests/cuda/gpu.h"
 
@@ -72,6 +73,36 @@ TEST(BlockText, Compiles) {
   expect_compiles(product(kInt8), "sm_90");
   const Scalar seed[] = {7};
   expect_compiles(everything.record(everything_arguments(), seed), "sm_90");
+}
+
+constexpr const char* kSaxpy = R"(
+#include "tensora/base/half.h"
+extern "C" __global__ void saxpy(const float* x, float* y, float a, long n) {
+  const long i = blockIdx.x * static_cast<long>(blockDim.x) + threadIdx.x;
+  if (i < n) y[i] += a * x[i];
+})";
+
+TEST(RawCuda, TextCompilesOrSaysWhyNot) {
+  try {
+    EXPECT_GT(jit::compile_text(kSaxpy, "sm_90").size(), 1000u);
+  } catch (const Error& error) {
+    if (std::string_view(error.what()).find("could not be opened") != std::string_view::npos)
+      GTEST_SKIP() << error.what();
+    FAIL() << error.what();
+  }
+  const std::string text =
+      message_of([] { jit::compile_text("__global__ void f() { x = 1; }", "sm_90"); });
+  EXPECT_NE(text.find("identifier \"x\" is undefined"), std::string::npos) << text;
+}
+
+TEST_F(BlockKernelOnGpu, RawCuda) {
+  const jit::CudaKernel saxpy = jit::cuda_kernel(kSaxpy, "saxpy");
+  const Tensor x = sample({1000}).cuda(), y = sample({1000}).cuda(), expected = y + x * 2;
+  saxpy({.blocks = {4}, .threads = {256}}, x, y, 2.f, int64_t{1000});
+  expect_close(y, expected);
+  const jit::CudaKernel unnamed = jit::cuda_kernel(kSaxpy, "daxpy");
+  const std::string text = message_of([&] { unnamed({}, x); });
+  EXPECT_NE(text.find("no kernel called 'daxpy'"), std::string::npos) << text;
 }
 
 TEST(BlockText, IsTheSameForOtherSizesAndNumbers) {

@@ -91,9 +91,9 @@ TEST(BlockKernel, BoundsOfTilesAndMaskedSet) {
   column_maximum(x, y);
   EXPECT_TRUE(equal(y, amax(x, {0})));
   // Means of rows and columns at the edge count what exists.
-  const auto means = jit::kernel("means", [](Array x, Array rows, Array columns) {
+  const auto means = jit::kernel("means", [](Array in, Array rows, Array columns) {
     const Index i = program(1);
-    const Tile v = load(x(block(i, 64), block(i, 128))) + 1;
+    const Tile v = load(in(block(i, 64), block(i, 128))) + 1;
     store(rows(block(i, 64)), mean(v));
     store(columns(block(i, 128)), mean(v, 0));
   });
@@ -295,7 +295,7 @@ TEST(BlockKernel, WrongTilesAndArgumentsAreNamed) {
 /// A random program: its ops are applied to tiles, and to float64 tensors of what a tile holds.
 struct RandomProgram {
   explicit RandomProgram(unsigned seed) : random(seed) {
-    for (int i = 0; i < 12; ++i) choices.push_back(random());
+    for (int i = 0; i < 12; ++i) choices.push_back(static_cast<unsigned>(random()));
     const int64_t extents[] = {1, 3, 8, 16, 40};
     rows = extents[random() % 5];
     columns = extents[random() % 5];
