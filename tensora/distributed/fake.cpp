@@ -8,9 +8,31 @@
 #include "tensora/distributed/combine.h"
 
 namespace tensora::distributed {
+namespace {
+
+/// Was done when it was made, and tells when it is waited for.
+class FakeWork final : public Work {
+ public:
+  FakeWork(std::shared_ptr<FakeLog> log, size_t number) : log_(std::move(log)), number_(number) {}
+  void wait() override {
+    if (log_->listener) log_->listener->on_wait(number_);
+  }
+  bool wait_for(double) override {
+    wait();
+    return true;
+  }
+  bool done() override { return true; }
+  void keep(std::shared_ptr<const void>) override {}
+
+ private:
+  std::shared_ptr<FakeLog> log_;
+  size_t number_;
+};
+
+}  // namespace
 
 FakeGroup::FakeGroup(std::string name, int rank, std::vector<int> global_ranks,
-                     std::shared_ptr<std::vector<FakeCall>> log)
+                     std::shared_ptr<FakeLog> log)
     : ProcessGroup(std::move(name), rank, std::move(global_ranks)), log_(std::move(log)) {}
 
 void FakeGroup::abort_group(const std::string& reason, int) { failure_ = reason; }
@@ -19,10 +41,14 @@ WorkPtr FakeGroup::start(const Collective& call) {
   if (!failure_.empty()) throw GroupError(failure_);
   check(call.kind != CollectiveKind::split,
         "split: the other ranks of a fake group do not exist; FakeGroup::part makes a sub-group");
-  log_->push_back({name(), size(), call.kind, call.op, call.in.dtype, call.in.numel, call.root});
+  const size_t number = log_->calls.size();
+  log_->calls.push_back({name(), size(), call.kind, call.op, call.in.dtype, call.in.numel,
+                         call.root, call.in.device});
+  if (log_->listener) log_->listener->on_call(number, log_->calls.back());
+  const auto work = std::make_shared<FakeWork>(log_, number);
   if (call.in.device.is_meta() || call.kind == CollectiveKind::send ||
       call.kind == CollectiveKind::recv)
-    return finished_work();
+    return work;
   check(!call.with_counts(), "all_to_all: a fake group does not know the counts of other ranks");
   // All ranks give the same and get the same, but for what they get of others by their number.
   if (call.kind == CollectiveKind::all_to_all || call.kind == CollectiveKind::reduce_scatter) {
@@ -42,7 +68,7 @@ WorkPtr FakeGroup::start(const Collective& call) {
   } else if (call.kind != CollectiveKind::barrier) {
     carry_out(std::vector<Collective>(static_cast<size_t>(size()), call));
   }
-  return finished_work();
+  return work;
 }
 
 std::shared_ptr<ProcessGroup> FakeGroup::make_split(const std::string& name, int,
@@ -70,8 +96,7 @@ std::shared_ptr<FakeGroup> make_fake_world(int rank, int ranks) {
   check_as<ValueError>(ranks >= 1, "make_fake_world: expected at least one rank, got ", ranks);
   std::vector<int> all(static_cast<size_t>(ranks));
   std::iota(all.begin(), all.end(), 0);
-  return std::make_shared<FakeGroup>("world", rank, std::move(all),
-                                     std::make_shared<std::vector<FakeCall>>());
+  return std::make_shared<FakeGroup>("world", rank, std::move(all), std::make_shared<FakeLog>());
 }
 
 }  // namespace tensora::distributed

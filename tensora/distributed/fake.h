@@ -16,6 +16,21 @@ struct FakeCall {
   DType dtype;
   int64_t count;  // elements that this rank contributes
   int root;
+  Device device = {};
+};
+
+/// Sees the calls of a fake world as they are made and waited for. Calls are numbered from 0.
+class FakeListener {
+ public:
+  virtual ~FakeListener() = default;
+  virtual void on_call(size_t number, const FakeCall& call) = 0;
+  virtual void on_wait(size_t number) = 0;
+};
+
+/// What a fake world and its parts have in common.
+struct FakeLog {
+  std::vector<FakeCall> calls;
+  FakeListener* listener = nullptr;
 };
 
 /// A group of any size of which this process is one rank and the others do not exist. Calls return
@@ -25,11 +40,13 @@ struct FakeCall {
 class FakeGroup final : public ProcessGroup {
  public:
   FakeGroup(std::string name, int rank, std::vector<int> global_ranks,
-            std::shared_ptr<std::vector<FakeCall>> log);
+            std::shared_ptr<FakeLog> log);
 
   std::string_view backend() const override { return "fake"; }
   /// The calls so far of this group and of those split from it.
-  const std::vector<FakeCall>& log() const { return *log_; }
+  const std::vector<FakeCall>& log() const { return log_->calls; }
+  /// Null: nobody listens.
+  void set_listener(FakeListener* listener) { log_->listener = listener; }
   using ProcessGroup::abort_group;
   void abort_group(const std::string& reason, int rank) override;
   /// The part of this group that has these ranks, this one among them.
@@ -41,7 +58,7 @@ class FakeGroup final : public ProcessGroup {
                                            const std::vector<int>& members) override;
 
  private:
-  std::shared_ptr<std::vector<FakeCall>> log_;
+  std::shared_ptr<FakeLog> log_;
   std::string failure_;
 };
 

@@ -233,7 +233,8 @@ void GradientReducer::agree_on_order() {
   }
   for (size_t i = slots_.size(); i-- > 0;)
     if (!seen[i]) order.push_back(static_cast<int64_t>(i));
-  const Tensor sent = tensor(order, {.dtype = kInt64}).to(device_);
+  const Device at = device_.is_meta() ? Device(DeviceType::cpu) : device_;  // the host reads it
+  const Tensor sent = tensor(order, {.dtype = kInt64}).to(at);
   group_->broadcast(sent.impl().view, 0)->wait();
   std::vector<size_t> agreed;
   for (const int64_t slot : to_vector<int64_t>(sent)) agreed.push_back(static_cast<size_t>(slot));

@@ -29,8 +29,10 @@ std::string description(const std::string& name, const Tensor& tensor) {
 std::vector<std::vector<int64_t>> gathered(const std::vector<int64_t>& own, Device device,
                                            ProcessGroup& group) {
   const auto count = static_cast<int64_t>(own.size());
-  const Tensor sent = tensor(own, {.dtype = kInt64}).to(device);
-  const Tensor all = empty({group.size() * count}, {.dtype = kInt64, .device = device});
+  // The host reads what came, which it cannot on the meta device.
+  const Device at = device.is_meta() ? Device(DeviceType::cpu) : device;
+  const Tensor sent = tensor(own, {.dtype = kInt64}).to(at);
+  const Tensor all = empty({group.size() * count}, {.dtype = kInt64, .device = at});
   group.all_gather(all.impl().view, sent.impl().view)->wait();
   const std::vector<int64_t> flat_rows = to_vector<int64_t>(all);
   std::vector<std::vector<int64_t>> rows;
