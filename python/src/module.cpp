@@ -2,6 +2,7 @@
 
 #include "python/src/autograd.h"
 #include "python/src/bindings.h"
+#include "python/src/kernels.h"
 #include "python/src/overrides.h"
 #include "python/src/tensor_object.h"
 #include "tensora/tensora.h"
@@ -97,6 +98,7 @@ NB_MODULE(_C, module) {  // NOLINT: a macro of nanobind
   bind_optim(module);
   bind_train(module);
   bind_llm(module);
+  bind_kernels(module);
   bind_storage(module);
   watch_signals();
 }

@@ -53,7 +53,8 @@ grad = autograd.grad
 # Modules that few programs need are loaded when they are first named.
 _LAZY = ("amp", "distributions", "special", "backends", "profiler", "compat", "func", "multiprocessing", "types",
          "accelerator", "llm", "array_api", "distributed",
-         "jit", "onnx", "masked", "signal", "fx", "overrides", "compiler", "library", "hub", "sparse", "storage")
+         "jit", "onnx", "masked", "signal", "fx", "overrides", "compiler", "library", "hub", "sparse", "storage",
+         "kernels")
 _OF_MODULES = {"ops": "library", "vmap": "func"}  # attributes that a module of _LAZY has
 _OF_MODULES |= dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor", "sparse_coo", "sparse_csr", "spmm", "smm"), "sparse")
 _OF_MODULES |= {"UntypedStorage": "storage", "TypedStorage": "storage"}
