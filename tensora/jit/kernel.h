@@ -88,7 +88,7 @@ class Array {
     Span(const Index& index) : index_(index) {}
     Span(int index) : index_(index) {}
     Span(int64_t index) : index_(index) {}
-    Span(Range range) : range_(std::move(range)) {}
+    Span(Range range) : range_(range) {}
     Span(All) : whole_(true) {}
 
    private:

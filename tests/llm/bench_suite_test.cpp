@@ -214,7 +214,8 @@ TEST_F(Frameworks, AreComparedInTurns) {
     // Which one is faster depends on the machine's other work.
     const double ratio = test.at("results").at(1).at("ratio").get<double>();
     const std::string verdict = test.at("results").at(1).at("verdict");
-    EXPECT_TRUE(verdict == (ratio > 1 ? "faster" : "slower") || verdict == "no difference") << verdict;
+    EXPECT_TRUE(verdict == (ratio > 1 ? "faster" : "slower") || verdict == "no difference")
+        << verdict;
   }
   const std::string html = read_text(page);
   for (const char* part : {"<svg", "Throughput", "Time per step", "Memory at the peak",
