@@ -1,18 +1,16 @@
 #include "tensora/distributed/data_parallel.h"
 
 #include <algorithm>
-#include <cmath>
 #include <unordered_map>
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/core/determinism.h"
-#include "tensora/dispatch/op.h"
 #include "tensora/distributed/block_schedule.h"
+#include "tensora/distributed/gradient_norm.h"
 #include "tensora/distributed/gradient_reducer.h"
 #include "tensora/distributed/parameter_check.h"
 #include "tensora/ops.h"
 #include "tensora/ops/optim/multi_tensor.h"
-#include "tensora/ops/optim/multi_tensor_op.h"
 
 namespace tensora::distributed {
 namespace {
@@ -203,13 +201,8 @@ Tensor DataParallel::Impl::total_norm(double norm_type) {
   std::vector<Tensor> grads;
   for (const std::unique_ptr<Slot>& slot : slots_)
     if (slot->shard.grad().defined()) grads.push_back(slot->shard.grad());
-  const Device device = slots_.front()->shard.device();
-  Tensor part = get_total_norm(grads, norm_type).to(device).to(kFloat64).reshape({1});
-  const bool largest = std::isinf(norm_type);
-  part = largest ? part.clone() : part.pow(norm_type);
-  group().all_reduce(part.impl().view, largest ? ReduceOp::maximum : ReduceOp::sum)->wait();
-  if (!largest) part = part.pow(1 / norm_type);
-  return part.reshape({}).to(slots_.front()->shard.dtype());
+  return norm_over_ranks(grads, norm_type, slots_.front()->shard.device(),
+                         slots_.front()->shard.dtype(), group());
 }
 
 Tensor DataParallel::Impl::clip(double max_norm, double norm_type) {
@@ -224,28 +217,17 @@ Tensor DataParallel::Impl::clip(double max_norm, double norm_type) {
   std::vector<Tensor> grads;
   for (const std::unique_ptr<Slot>& slot : slots_)
     if (slot->shard.grad().defined()) grads.push_back(slot->shard.grad());
-  std::vector<Arg> inputs(grads.begin(), grads.end());
-  if (inputs.empty()) return total;
-  inputs.emplace_back(total);
-  const ListClipAttrs attrs{.limit = max_norm};
-  tensora::detail::apply_inplace(list_clip_op, {inputs.data(), inputs.size()}, &attrs);
+  clip_by_total(grads, total, max_norm);
   return total;
 }
 
 void DataParallel::Impl::share_overflow() {
   if (!is_sharded()) return;
   const no_grad silent;
-  const Device device = slots_.front()->shard.device();
-  const Tensor flag = zeros({1}, {.dtype = kFloat32, .device = device});
-  Tensor first;
-  for (const std::unique_ptr<Slot>& slot : slots_) {
-    const Tensor grad = slot->shard.grad();
-    if (!grad.defined()) continue;
-    if (!first.defined()) first = grad;
-    flag.add_((grad * 0).sum().to(kFloat32));  // NaN if an element is infinite or NaN
-  }
-  group().all_reduce(flag.impl().view)->wait();
-  if (first.defined()) part_of(first, 0, 1).add_(flag.to(first.dtype()));
+  std::vector<Tensor> grads;
+  for (const std::unique_ptr<Slot>& slot : slots_)
+    if (slot->shard.grad().defined()) grads.push_back(slot->shard.grad());
+  spread_overflow(grads, slots_.front()->shard.device(), group());
 }
 
 DataParallel::DataParallel(nn::Module& model, DataParallelOptions options)

@@ -24,10 +24,29 @@ std::string state_key(const std::string& name, const std::string& key) {
   return "optimizer/" + name + "/" + key;
 }
 
+// The ranks that save or load together. With a TensorParallel these are all ranks of the world.
+ProcessGroup& savers(DataParallel& parallel, const TensorParallel* tensor) {
+  if (!tensor) return parallel.group();
+  check(parallel.zero_stage() == 0,
+        "checkpoint: a model that is divided by shard_model goes with zero_stage 0, got ",
+        parallel.zero_stage());
+  return *world();
+}
+
 // Collects what this rank writes.
 class Writer {
  public:
-  explicit Writer(const ProcessGroup& group) : group_(group) {}
+  Writer(const ProcessGroup& group, const ProcessGroup& data, const TensorParallel* tensor)
+      : group_(group), data_(data), tensor_(tensor) {}
+
+  /// A parameter that this rank has, or a state of it.
+  void add_parameter(const std::string& key, const std::string& name, const Tensor& tensor) {
+    const ParameterPart* const part = tensor_ ? tensor_->find_part(name) : nullptr;
+    if (!part || part->placement == ParameterPart::Placement::replicated)
+      add_whole(key, tensor);
+    else
+      add_part(key, *part, tensor.detach());
+  }
 
   /// This rank's part of something that it has whole.
   void add_whole(const std::string& name, const Tensor& tensor) {
@@ -55,7 +74,27 @@ class Writer {
   const std::vector<TensorPiece>& pieces() const { return pieces_; }
 
  private:
+  // A range of rows lies side by side in the whole tensor, a range of columns in its transpose.
+  void add_part(const std::string& name, const ParameterPart& part, const Tensor& local) {
+    const int turn = turn_++;  // on all ranks alike
+    const Tensor own = counted(part, local, tensor_->group().rank());
+    if (!own.defined()) return;
+    const bool divided = part.placement == ParameterPart::Placement::divided;
+    const bool columns = divided && part.dim == 1;
+    const int64_t line = part.sizes.numel() / part.sizes[part.dim];
+    const int64_t begin = divided ? part.owned(tensor_->group().rank()).begin * line : 0;
+    const Tensor elements = (columns ? own.t() : own).reshape({-1}).contiguous();
+    const ShardRange range = shard_range(elements.numel(), data_.size(), data_.rank(), turn);
+    pieces_.push_back({name,
+                       part.sizes,
+                       columns ? Strides{1, part.sizes[0]} : contiguous_strides(part.sizes),
+                       {begin + range.begin, begin + range.end},
+                       part_of(elements, range.begin, range.size())});
+  }
+
   const ProcessGroup& group_;
+  const ProcessGroup& data_;
+  const TensorParallel* tensor_;
   std::vector<TensorPiece> pieces_;
   int turn_ = 0;
 };
@@ -94,7 +133,7 @@ void add_optimizer(Writer& writer, const DataParallel& parallel,
         else if (shard.shard.defined())
           writer.add_shard(name, shard, tensor);
         else
-          writer.add_whole(name, tensor);
+          writer.add_parameter(name, shard.name, tensor);
       }
     }
 }
@@ -123,28 +162,41 @@ Tensor shard_part(const DataParallel::Shard& shard, const Tensor& whole) {
   return part_of(flat(laid_out), shard.begin, shard.end - shard.begin);
 }
 
-void load_model(const PieceIndex& index, nn::Module& model, const DataParallel& parallel) {
+// What this rank has of the parameter or a state of it.
+Tensor own_part(const TensorParallel* tensor, const std::string& name, const Tensor& whole) {
+  const ParameterPart* const part = tensor ? tensor->find_part(name) : nullptr;
+  return part ? part_of_whole(*part, whole, tensor->group().rank()) : whole;
+}
+Shape whole_sizes(const TensorParallel* tensor, const std::string& name, const Tensor& local) {
+  const ParameterPart* const part = tensor ? tensor->find_part(name) : nullptr;
+  return part ? part->sizes : local.sizes();
+}
+
+void load_model(const PieceIndex& index, nn::Module& model, const DataParallel& parallel,
+                const TensorParallel* tensor_parallel) {
   std::unordered_map<std::string, DataParallel::Shard> sharded;
   for (const DataParallel::Shard& shard : parallel.shards())
     if (shard.shard.defined()) sharded[shard.name] = shard;
   const StateDict state = model.state_dict();
   for (const auto& [name, tensor] : state)  // everything is checked before the first write
     check((tensor.is_meta() && !sharded.contains(name)) ||
-              index.sizes_of(model_key(name)) == tensor.sizes(),
-          "checkpoint: there is no '", name, "' of shape ", tensor.sizes());
+              index.sizes_of(model_key(name)) == whole_sizes(tensor_parallel, name, tensor),
+          "checkpoint: there is no '", name, "' of shape ",
+          whole_sizes(tensor_parallel, name, tensor));
   for (const auto& [name, tensor] : state) {
     const auto found = sharded.find(name);
     if (tensor.is_meta() && found == sharded.end()) continue;
     const Tensor whole = index.load(model_key(name));
     if (!tensor.is_meta())
-      tensor.copy_(whole);
+      tensor.copy_(own_part(tensor_parallel, name, whole));
     else
       found->second.shard.detach().copy_(shard_part(found->second, whole));
   }
 }
 
 void load_optimizer(const PieceIndex& index, const Value& saved_groups,
-                    const DataParallel& parallel, optim::Optimizer& optimizer) {
+                    const DataParallel& parallel, optim::Optimizer& optimizer,
+                    const TensorParallel* tensor) {
   const auto shards = by_stepped(parallel);
   check(saved_groups.size() == optimizer.param_groups().size(), "checkpoint: expected ",
         optimizer.param_groups().size(), " parameter groups, got ", saved_groups.size());
@@ -165,8 +217,11 @@ void load_optimizer(const PieceIndex& index, const Value& saved_groups,
       for (const std::string& name : index.names()) {
         if (!name.starts_with(prefix)) continue;
         Tensor whole = index.load(name);
-        const bool like = whole.sizes() == found->second.parameter.sizes() && whole.dim() > 0;
-        if (like && found->second.shard.defined()) whole = shard_part(found->second, whole);
+        const DataParallel::Shard& shard = found->second;
+        const bool like = whole.sizes() == whole_sizes(tensor, shard.name, shard.parameter);
+        if (like && whole.dim() > 0)
+          whole = shard.shard.defined() ? shard_part(shard, whole)
+                                        : own_part(tensor, shard.name, whole);
         state[name.substr(prefix.size())] = whole;
       }
       if (state.size() > 0) states[own] = std::move(state);
@@ -209,10 +264,11 @@ std::vector<int64_t> ShardedCheckpoints::steps() const {
 }
 
 void ShardedCheckpoints::save(int64_t step, const nn::Module& model, DataParallel& parallel,
-                              const optim::Optimizer& optimizer, const Value& extra) {
+                              const optim::Optimizer& optimizer, const Value& extra,
+                              const TensorParallel* tensor_parallel) {
   check(step >= 0, "ShardedCheckpoints: the step must not be negative, got ", step);
   const no_grad silent;
-  ProcessGroup& group = parallel.group();
+  ProcessGroup& group = savers(parallel, tensor_parallel);
   const std::string folder = path_of(step);
   if (group.rank() == 0) {
     std::error_code error;
@@ -222,7 +278,7 @@ void ShardedCheckpoints::save(int64_t step, const nn::Module& model, DataParalle
     check(!error, folder, ": cannot be created: ", error.message());
   }
   group.barrier();
-  Writer writer(group);
+  Writer writer(group, parallel.group(), tensor_parallel);
   std::unordered_map<std::string, DataParallel::Shard> sharded;
   for (const DataParallel::Shard& shard : parallel.shards())
     if (shard.shard.defined()) sharded[shard.name] = shard;
@@ -231,7 +287,7 @@ void ShardedCheckpoints::save(int64_t step, const nn::Module& model, DataParalle
     if (found != sharded.end())
       writer.add_shard(model_key(name), found->second, found->second.shard);
     else if (!tensor.is_meta())  // a second name of a sharded parameter
-      writer.add_whole(model_key(name), tensor);
+      writer.add_parameter(model_key(name), name, tensor);
   }
   add_optimizer(writer, parallel, optimizer);
   const auto file_of = [&](int rank) {
@@ -267,16 +323,17 @@ void ShardedCheckpoints::remove_old(int64_t newest) const {
 }
 
 std::optional<ShardedCheckpoints::Loaded> ShardedCheckpoints::load_latest(
-    nn::Module& model, DataParallel& parallel, optim::Optimizer& optimizer) const {
+    nn::Module& model, DataParallel& parallel, optim::Optimizer& optimizer,
+    const TensorParallel* tensor_parallel) const {
   const no_grad silent;
-  parallel.group().barrier();  // no rank looks while another one still writes
+  savers(parallel, tensor_parallel).barrier();  // no rank looks while another one still writes
   const std::vector<int64_t> present = steps();
   if (present.empty()) return {};
   const std::string folder = path_of(present.back());
   const PieceIndex index = PieceIndex::open(folder);
   const Value rest = io::load_pytorch(folder + "/state.pt");
-  load_model(index, model, parallel);
-  load_optimizer(index, rest.at("param_groups"), parallel, optimizer);
+  load_model(index, model, parallel, tensor_parallel);
+  load_optimizer(index, rest.at("param_groups"), parallel, optimizer, tensor_parallel);
   return Loaded{index.step(), rest.at("extra"), folder};
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tensora/distributed/data_parallel.h"
+#include "tensora/distributed/tensor_parallel.h"
 
 namespace tensora::distributed {
 
@@ -17,17 +18,19 @@ namespace tensora::distributed {
 ///
 /// The index is written last, under another name and renamed: a checkpoint without it does not
 /// count, so a run that is killed at any moment finds its last complete one. Nothing in a
-/// checkpoint depends on the number of ranks or on the ZeRO stage: any other number and stage can
-/// go on from it, with the same bits.
+/// checkpoint depends on the number of ranks, on the ZeRO stage or on how a TensorParallel divided
+/// the model: any other number and stage can go on from it, with the same bits.
 class ShardedCheckpoints {
  public:
   /// Keeps the newest `keep_last` checkpoints; 0: all.
   explicit ShardedCheckpoints(std::string folder, int keep_last = 3);
 
   /// Saves the model (parameters and persistent buffers), the optimizer and `extra`, which is the
-  /// same on all ranks. All ranks must call it; it returns when the checkpoint is complete.
+  /// same on all ranks. All ranks must call it; it returns when the checkpoint is complete. Where
+  /// `tensor` has divided the model, `parallel` is of the ranks with the same part, at stage 0.
   void save(int64_t step, const nn::Module& model, DataParallel& parallel,
-            const optim::Optimizer& optimizer, const Value& extra = {});
+            const optim::Optimizer& optimizer, const Value& extra = {},
+            const TensorParallel* tensor = nullptr);
 
   struct Loaded {
     int64_t step = 0;
@@ -36,7 +39,8 @@ class ShardedCheckpoints {
   };
   /// Loads the newest complete checkpoint, if there is one. All ranks must call it.
   std::optional<Loaded> load_latest(nn::Module& model, DataParallel& parallel,
-                                    optim::Optimizer& optimizer) const;
+                                    optim::Optimizer& optimizer,
+                                    const TensorParallel* tensor = nullptr) const;
 
   /// The steps of the complete checkpoints, ascending.
   std::vector<int64_t> steps() const;

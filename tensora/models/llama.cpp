@@ -138,15 +138,22 @@ const Tensor& LLaMA::head_weight() const {
   return lm_head ? lm_head->weight : model.embed_tokens.weight;
 }
 
+Tensor LLaMA::logits(const Tensor& hidden) const {
+  const ParallelHead* const parallel = parallel_head_->get();
+  return parallel ? parallel->logits(hidden, head_weight()) : linear(hidden, head_weight());
+}
+
 Tensor LLaMA::forward(const Tensor& tokens) const {
   check_tokens("LLaMA", tokens);
-  return linear(model(tokens, nullptr, checkpoint_activations), head_weight());
+  return logits(model(tokens, nullptr, checkpoint_activations));
 }
 
 Tensor LLaMA::forward(const Tensor& tokens, const Tensor& targets) const {
   check_tokens("LLaMA", tokens);
-  return nn::linear_cross_entropy(model(tokens, nullptr, checkpoint_activations), head_weight(),
-                                  targets);
+  const Tensor hidden = model(tokens, nullptr, checkpoint_activations);
+  if (const ParallelHead* const parallel = parallel_head_->get())
+    return parallel->loss(hidden, head_weight(), targets);
+  return nn::linear_cross_entropy(hidden, head_weight(), targets);
 }
 
 Tensor LLaMA::forward_cached(const Tensor& tokens, nn::KVCache& cache,
@@ -156,7 +163,7 @@ Tensor LLaMA::forward_cached(const Tensor& tokens, nn::KVCache& cache,
         config_.num_hidden_layers, " layers, got one for ", cache.num_layers());
   const no_grad silent;
   const Tensor hidden = model(tokens, &cache, false);
-  return linear(options.all_positions ? hidden : hidden.select(1, -1), head_weight());
+  return logits(options.all_positions ? hidden : hidden.select(1, -1));
 }
 
 Tensor LLaMA::generate(const Tensor& prompt, const GenerateOptions& options) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <memory>
+
 #include "tensora/models/generate.h"
 #include "tensora/models/llama_config.h"
 #include "tensora/nn/embedding.h"
@@ -26,6 +28,17 @@ class LLaMABody : public nn::Layer<LLaMABody> {
   nn::RMSNorm norm;
 };
 
+/// Makes logits and the loss from hidden states where the rows of the head's weight are divided
+/// over ranks; see distributed::shard_model.
+class ParallelHead {
+ public:
+  virtual ~ParallelHead() = default;
+  /// hidden: … hidden_size; weight: this rank's rows. The logits of the whole vocabulary.
+  virtual Tensor logits(const Tensor& hidden, const Tensor& weight) const = 0;
+  /// The mean cross-entropy of `targets`, the same on all ranks.
+  virtual Tensor loss(const Tensor& hidden, const Tensor& weight, const Tensor& targets) const = 0;
+};
+
 /// LLaMA and its relatives (Mistral, Qwen2, Qwen3), with Hugging Face's names of parameters.
 ///
 ///     models::LLaMA model(models::LLaMAConfig::preset("tiny"));
@@ -49,6 +62,8 @@ class LLaMA : public nn::Layer<LLaMA> {
   const LLaMAConfig& config() const { return config_; }
   /// The matrix V × hidden_size that makes logits: that of the embedding, if tied.
   const Tensor& head_weight() const;
+  /// Replaces the product with the head's weight, in all handles to this model; null: undoes it.
+  void set_parallel_head(std::shared_ptr<const ParallelHead> head) { *parallel_head_ = head; }
 
   LLaMABody model;
   std::optional<nn::Linear> lm_head;  // none if tied
@@ -57,7 +72,11 @@ class LLaMA : public nn::Layer<LLaMA> {
   bool checkpoint_activations = false;
 
  private:
+  Tensor logits(const Tensor& hidden) const;
+
   LLaMAConfig config_;
+  std::shared_ptr<std::shared_ptr<const ParallelHead>> parallel_head_ =
+      std::make_shared<std::shared_ptr<const ParallelHead>>();  // shared by all handles
 };
 
 }  // namespace tensora::models

@@ -17,9 +17,11 @@ namespace tensora::train {
 class Parallel {
  public:
   virtual ~Parallel() = default;
+  /// Of those that compute micro-batches of their own, the number of this one.
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  bool is_first() const { return rank() == 0; }
+  /// Whether this process writes the logs.
+  virtual bool is_first() const { return rank() == 0; }
 
   /// Before the first step and before a checkpoint is loaded.
   virtual void attach(nn::Module& model, optim::Optimizer& optimizer) = 0;
@@ -35,6 +37,8 @@ class Parallel {
   virtual bool any(bool value) = 0;
   /// Calls `body` while every rank has all parameters.
   virtual void with_whole_parameters(const std::function<void()>& body) = 0;
+  /// Calls `body`, which computes the model on all ranks without gradients.
+  virtual void evaluate(const std::function<void()>& body) { with_whole_parameters(body); }
 
   /// The model, the optimizer and `extra`, in FOLDER.
   virtual void save(const std::string& folder, int64_t step, int keep_last, const Value& extra) = 0;

@@ -284,7 +284,7 @@ void Trainer::look(int64_t step, ProgressBar& bar) {
   if (!validate && !sample) return;
   note_losses(bar);
   if (options_.parallel)
-    options_.parallel->with_whole_parameters([&] { look_now(step, bar, validate, sample); });
+    options_.parallel->evaluate([&] { look_now(step, bar, validate, sample); });
   else
     look_now(step, bar, validate, sample);
 }
