@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <random>
+#include <thread>
 
 #include "tensora/base/error_kinds.h"
 #include "tensora/base/settings.h"
@@ -97,8 +99,12 @@ void join_by_mpi(Job& job, MpiLibrary& mpi, const InitOptions& options) {
 // MPI_Finalize waits for the dead. Destructors would wait for the thread that is inside such a
 // call. So the process reports and ends at once, without running them. Only the main function of a
 // job does this, never a call of the library: a program that handles failures itself gets
-// exceptions, and has to leave in the same way.
-[[noreturn]] void leave(int status) { ::_exit(status); }
+// exceptions, and has to leave in the same way. mpirun ends all ranks as soon as it sees that one
+// has failed, so each waits a moment for the others' reports.
+[[noreturn]] void leave(int status) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  ::_exit(status);
+}
 
 void register_end() {
   static const int registered = std::atexit([] { shutdown(); });

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <random>
 
 #include "tensora/base/error_kinds.h"
@@ -82,6 +84,55 @@ std::vector<ChildPlan> local_plans(const LaunchOptions& options, int attempt) {
   return plans;
 }
 
+/// The implementations of mpirun name their options differently.
+enum class MpiRun : uint8_t { open_mpi_4, open_mpi_5, mpich };
+
+MpiRun kind_of_mpirun() {
+  std::string text;
+  if (FILE* const pipe = ::popen("mpirun --version 2>&1", "r")) {
+    char part[256];
+    while (std::fgets(part, sizeof part, pipe)) text += part;
+    ::pclose(pipe);
+  }
+  constexpr std::string_view mark = "(Open MPI) ";
+  const size_t at = text.find(mark);
+  if (at != std::string::npos)
+    return std::atoi(text.c_str() + at + mark.size()) >= 5 ? MpiRun::open_mpi_5
+                                                           : MpiRun::open_mpi_4;
+  check(text.find("HYDRA") != std::string::npos || text.find("Intel(R) MPI") != std::string::npos,
+        "launch: mpirun is neither Open MPI's nor MPICH's; it says: ",
+        text.substr(0, text.find('\n')));
+  return MpiRun::mpich;
+}
+
+// Each rank has threads of its own, for which a binding to one core would be wrong.
+std::vector<std::string> mpirun_command(const LaunchOptions& options, bool crowded) {
+  const MpiRun kind = kind_of_mpirun();
+  std::vector<std::string> command = {"mpirun", "-n", concat(options.ranks)};
+  const auto add = [&](std::initializer_list<const char*> words) {
+    command.insert(command.end(), words.begin(), words.end());
+  };
+  if (kind == MpiRun::mpich) {
+    add({"-bind-to", "none"});
+    if (options.prefix) add({"-prepend-rank"});
+    if (!options.hosts.empty()) add({"-f", options.hosts.c_str()});
+    add({"-genvlist", "TENSORA_NUM_THREADS,TENSORA_BACKEND,TENSORA_RESTART"});
+    return command;
+  }
+  add({"--bind-to", "none"});
+  if (kind == MpiRun::open_mpi_5)
+    add({"--map-by", ":OVERSUBSCRIBE"});
+  else
+    add({"--oversubscribe"});
+  if (options.prefix && kind == MpiRun::open_mpi_5) add({"--output", "tag"});
+  if (options.prefix && kind == MpiRun::open_mpi_4) add({"--tag-output"});
+  if (crowded) add({"--mca", "mpi_yield_when_idle", "1"});
+  if (!options.hosts.empty()) add({"--hostfile", options.hosts.c_str()});
+  for (const char* name : {"TENSORA_NUM_THREADS", "TENSORA_BACKEND", "TENSORA_RESTART"})
+    add({"-x", name});
+  return command;
+}
+
 std::vector<ChildPlan> mpi_plan(const LaunchOptions& options, int attempt) {
   const bool slurm = !setting("SLURM_JOB_ID").empty() && is_on_path("srun");
   check(
@@ -96,15 +147,7 @@ std::vector<ChildPlan> mpi_plan(const LaunchOptions& options, int attempt) {
   if (slurm) {
     plan.command = {"srun", "--ntasks", concat(options.ranks), "--label", "--kill-on-bad-exit=1"};
   } else {
-    // Each rank has threads of its own, for which a binding to one core would be wrong.
-    plan.command = {"mpirun", "-n", concat(options.ranks), "--bind-to", "none", "--oversubscribe"};
-    if (options.prefix) plan.command.push_back("--tag-output");
-    if (options.hosts.empty() && options.ranks > cores)
-      plan.command.insert(plan.command.end(), {"--mca", "mpi_yield_when_idle", "1"});
-    if (!options.hosts.empty())
-      plan.command.insert(plan.command.end(), {"--hostfile", options.hosts});
-    for (const char* name : {"TENSORA_NUM_THREADS", "TENSORA_BACKEND", "TENSORA_RESTART"})
-      plan.command.insert(plan.command.end(), {"-x", name});
+    plan.command = mpirun_command(options, options.hosts.empty() && options.ranks > cores);
   }
   plan.command.insert(plan.command.end(), options.command.begin(), options.command.end());
   plan.prefix = false;

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 from pathlib import Path
@@ -16,15 +17,22 @@ arguments = None
 
 
 def environment(**changes):
-    kept = {k: v for k, v in os.environ.items() if not re.match(r"(TENSORA|OMPI|PMI|PMIX|SLURM)_", k)}
-    kept.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", TENSORA_NUM_THREADS="1", **changes)
+    kept = {k: v for k, v in os.environ.items() if not re.match(r"(TENSORA|OMPI|PRTE|PMI|PMIX|SLURM)_", k)}
+    for name in ("OMPI", "PRTE"):  # Open MPI 4 and 5
+        kept.update({f"{name}_ALLOW_RUN_AS_ROOT": "1", f"{name}_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
+    kept.update(TENSORA_NUM_THREADS="1", **changes)
     return kept
 
 
 def run(command, **changes):
     start = time.monotonic()
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, check=False, timeout=60,
-                          env=environment(**changes))
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60,
+                              env=environment(**changes))
+    except subprocess.TimeoutExpired as expired:
+        parts = [(part or b"").decode(errors="replace") for part in (expired.stdout, expired.stderr)]
+        raise AssertionError(f"{' '.join(words)} did not end within 60 s; its output:\n{''.join(parts)}") from None
     done.seconds = time.monotonic() - start
     done.output = done.stdout + done.stderr
     return done
@@ -123,6 +131,24 @@ class Local(Jobs):
         done = run([arguments.cli, "launch", "-n", "2", "--", "sh", "-c", "echo one; echo two"])
         self.assertEqual(sorted(done.stdout.split("\n")), ["", "[0] one", "[0] two", "[1] one", "[1] two"])
         self.assertEqual(run([arguments.cli, "launch", "-n", "2", "--", "no-such-program"]).returncode, 127)
+
+    def test_options_of_other_implementations_of_mpirun(self):
+        for version, wanted, unknown in (("mpirun (Open MPI) 4.1.6", ["--oversubscribe", "--tag-output"], ["--map-by"]),
+                                         ("mpirun (Open MPI) 5.0.3", ["--map-by :OVERSUBSCRIBE", "--output tag"],
+                                          ["--oversubscribe", "--tag-output"]),
+                                         ("HYDRA build details:", ["-prepend-rank", "-genvlist"], ["--bind-to", "-x"])):
+            with tempfile.TemporaryDirectory() as folder:
+                program = Path(folder) / "mpirun"
+                program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "{version}" || printf "%s " "$@"\n')
+                program.chmod(0o755)
+                done = run([arguments.cli, "launch", "-n", "2", "--backend", "mpi", "--", "prog", "word"],
+                           PATH=f"{folder}:{os.environ['PATH']}")
+            self.assertEqual(done.returncode, 0, done.output)
+            self.assertTrue(done.stdout.startswith("-n 2 ") and done.stdout.strip().endswith("prog word"), done.stdout)
+            for words in wanted:
+                self.assertIn(f" {words} ", done.stdout)
+            for words in unknown:
+                self.assertNotIn(f" {words} ", done.stdout)
 
     def test_contradicting_variables(self):
         done = run([arguments.ranks, "check"], RANK="0", WORLD_SIZE="2", OMPI_COMM_WORLD_RANK="1",
