@@ -62,6 +62,7 @@ void add_pull(CLI::App& app);
 void add_jit(CLI::App& app);
 void add_quantize(CLI::App& app);
 void add_run(CLI::App& app);
+void add_scale(CLI::App& app);
 void add_serve(CLI::App& app);
 void add_stories(CLI::App& app);
 void add_tokenize(CLI::App& app);

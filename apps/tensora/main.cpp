@@ -132,6 +132,7 @@ int main(int count, char** arguments) {
   tensora::cli::add_serve(app);
   tensora::cli::add_bench(app);
   tensora::cli::add_launch(app);
+  tensora::cli::add_scale(app);
   tensora::cli::add_perplexity(app);
   tensora::cli::add_embed(app);
   tensora::cli::add_train(app);
