@@ -2,6 +2,7 @@
 
 #include "commands.h"
 #include "config_options.h"
+#include "tensora/base/settings.h"
 
 namespace tensora::cli {
 
@@ -20,6 +21,8 @@ void add_train(CLI::App& app) {
 
 void add_run_options(CLI::App& app, RunOptions& options) {
   app.add_option("--out", options.out, "The folder of the run")->required();
+  // 'tensora launch --restarts' gives the words of the first attempt to every further one.
+  options.resume = number_setting("TENSORA_RESTART", 0, int64_t{1} << 31, 0) > 0;
   app.add_flag("--resume", options.resume,
                "Continue from the newest checkpoint in --out, or start if there is none. Other "
                "options change the run's settings; the model and the tokenizer cannot change");
