@@ -13,7 +13,11 @@ install(TARGETS tensora EXPORT TensoraTargets
 install(TARGETS tensora_distributed EXPORT TensoraTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-set(tensora_libraries tensora tensora_distributed)
+install(TARGETS tensora_libtorch EXPORT TensoraTargets
+        LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY ${libtorch_headers}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tensora/libtorch/include)
+set(tensora_libraries tensora tensora_distributed tensora_libtorch)
 foreach(library tensora_mpi tensora_nccl)
   if(TARGET ${library})
     install(TARGETS ${library} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -17,6 +17,7 @@ add_test(NAME docs.snippets
                  --root ${PROJECT_SOURCE_DIR} --work ${PROJECT_BINARY_DIR}/doc_snippets
                  --compiler ${CMAKE_CXX_COMPILER} --library $<TARGET_FILE:tensora>
                  --include ${PROJECT_SOURCE_DIR} --include ${generated}/include
+                 --include ${libtorch_headers} --library $<TARGET_FILE:tensora_libtorch>
                  --library $<TARGET_FILE:tensora_distributed> "--flag=${sanitizer_flags}")
 add_test(NAME install.find_package
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/find_package/run.py
@@ -65,3 +66,8 @@ add_test(NAME docs.settings
 add_test(NAME docs.class_reference
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/class_reference_test.py
                  --root ${PROJECT_SOURCE_DIR} --work ${PROJECT_BINARY_DIR}/class_reference)
+add_test(NAME docs.libtorch_names
+         COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/libtorch/names_test.py
+                 --compiler ${CMAKE_CXX_COMPILER} --root ${PROJECT_SOURCE_DIR}
+                 --include ${PROJECT_SOURCE_DIR} --include ${generated}/include
+                 --include ${libtorch_headers})
