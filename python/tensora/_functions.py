@@ -280,6 +280,8 @@ def as_tensor(data, dtype=None, device=None):
     device = _C._default_device() if device is None else device
     if isinstance(data, Tensor):
         tensor = data
+    elif hasattr(data, "_as_bytes"):  # a storage
+        tensor = data._as_bytes()
     elif hasattr(data, "__array__") and not isinstance(data, (list, tuple, float, int)):
         try:
             tensor = _C._share(data)
@@ -415,6 +417,8 @@ def set_default_tensor_type(type):
 
 @_public
 def is_autocast_enabled(device_type="cuda"):
+    if device_type in ("mps", "xpu", "mtia", "hpu"):  # PyTorch's other devices, which are not here
+        return False
     return _C._is_autocast_enabled(device_type)
 
 

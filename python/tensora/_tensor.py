@@ -387,25 +387,12 @@ def __dir__(self):
 
 @_method
 def untyped_storage(self):
-    """The storage, as far as programs ask about it: its address and its size."""
-    return _Storage(self)
+    """The storage, as far as programs ask about it: its address, its size and its bytes."""
+    from .storage import UntypedStorage
+    return UntypedStorage(self)
 
 
 Tensor.storage = untyped_storage
-
-
-class _Storage:
-    def __init__(self, tensor):
-        self._tensor = tensor
-
-    def data_ptr(self):
-        return self._tensor.data_ptr() - self._tensor.storage_offset() * self._tensor.element_size()
-
-    def nbytes(self):
-        return self._tensor.nbytes
-
-    def size(self):
-        return self._tensor.numel()
 
 
 @_method

@@ -89,11 +89,26 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=No
     with open(path, "rb") as file:
         if file.read(len(_PICKLED)) == _PICKLED:
             return _unpickled(file, weights_only)
-    value, parameters = _C._load(path, device, not mmap)
+    try:
+        value, parameters = _C._load(path, device, not mmap)
+    except RuntimeError:
+        from . import _torch_pickles
+        if weights_only or not _torch_pickles.is_archive(path):
+            raise
+        return _moved(_torch_pickles.load(path), device)
     if not parameters:
         return value
     from .nn import Parameter
     return _replaced(value, {id(p): Parameter(p.detach(), p.requires_grad) for p in parameters})
+
+
+def _moved(value, device):
+    """The value with its tensors on the device; modules are moved themselves."""
+    if device.type == "cpu":
+        return value
+    from .nn import Module
+    from .utils._pytree import tree_map_only
+    return tree_map_only((Tensor, Module), lambda x: x.to(device), value)
 
 
 def _replaced(value, tensors):

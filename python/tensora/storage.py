@@ -1,4 +1,51 @@
-"""The types of storages, which programs name in isinstance; `x.untyped_storage()` gives one."""
-from ._tensor import _Storage
+"""The memory behind a tensor, as far as programs ask about it."""
+from . import _C
 
-UntypedStorage = TypedStorage = _Storage
+
+class UntypedStorage:
+    """The bytes that tensors lie in; `x.untyped_storage()` gives one."""
+
+    def __init__(self, tensor):
+        self._tensor = tensor
+
+    @classmethod
+    def from_file(cls, filename, shared=False, nbytes=0):
+        """The first bytes of a mapped file; what is written to them reaches the file only if it is shared."""
+        import mmap
+        with open(filename, "r+b" if shared else "rb") as file:
+            access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+            return cls(_C._share(mmap.mmap(file.fileno(), nbytes, access=access)))
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return UntypedStorage(self._as_bytes()[index])
+        return self._as_bytes()[index].item()
+
+    def __len__(self):
+        return self.nbytes()
+
+    def _as_bytes(self):
+        tensor = self._tensor
+        return tensor if tensor.dtype is _C.uint8 and tensor.dim() == 1 else _C._storage_bytes(tensor)
+
+    def data_ptr(self):
+        return self._tensor.data_ptr() - self._tensor.storage_offset() * self._tensor.element_size()
+
+    def nbytes(self):
+        return self._tensor.nbytes
+
+    def size(self):
+        return self._tensor.numel()
+
+    def tolist(self):
+        return self._as_bytes().tolist()
+
+    @property
+    def device(self):
+        return self._tensor.device
+
+    def untyped(self):
+        return self
+
+
+TypedStorage = UntypedStorage

@@ -111,3 +111,20 @@ def test_device_of_a_scope():
     assert tensora.ones(1).is_cpu
     with pytest.raises(TypeError):
         tensora.zeros(2, device=object())
+
+
+def test_starting_values_of_a_generator(tmp_path):
+    generator = tensora.Generator().manual_seed(3)
+    before = tensora.get_rng_state()
+    a, b = (nn.init.normal_(tensora.empty(4), generator=generator) for _ in range(2))
+    assert tensora.equal(before, tensora.get_rng_state()) and not tensora.equal(a, b)
+    generator.manual_seed(3)
+    assert tensora.equal(nn.init.normal_(tensora.empty(4), generator=generator), a)
+    # A mapped file as a storage, which safetensors reads through.
+    path = tmp_path / "bytes"
+    path.write_bytes(bytes(range(16)))
+    storage = tensora.UntypedStorage.from_file(str(path), shared=False, nbytes=16)
+    part = tensora.asarray(storage[4:12], dtype=tensora.uint8)
+    assert part.tolist() == list(range(4, 12)) and part.view(tensora.int32).shape == (2,) and len(storage) == 16
+    part += 1
+    assert path.read_bytes() == bytes(range(16))

@@ -116,3 +116,82 @@ def test_states_of_optimizers_are_checked():
     other.state[w] = state["state"][0]
     with pytest.raises(RuntimeError, match="must be one number"):
         other.step()
+
+
+def pytorch_archive(path, obj):
+    """Writes an archive as torch.save does, with names of torch's modules."""
+    import io
+    import pickle
+    import sys
+    import types
+    import zipfile
+    names = {"torch": types.ModuleType("torch"), "torch._utils": types.ModuleType("torch._utils"),
+             "torch.nn": types.ModuleType("torch.nn"), "torch.nn.modules": types.ModuleType("torch.nn.modules"),
+             "torch.nn.modules.linear": types.ModuleType("torch.nn.modules.linear")}
+    for name, module in (("FloatStorage", "torch"), ("Linear", "torch.nn.modules.linear")):
+        kind = type(name, (), {"__module__": module})
+        setattr(names[module], name, kind)
+
+    def _rebuild_tensor_v2(*args):
+        raise AssertionError
+
+    def _rebuild_parameter(*args):
+        raise AssertionError
+    for function in (_rebuild_tensor_v2, _rebuild_parameter):
+        function.__module__, function.__qualname__ = "torch._utils", function.__name__
+        setattr(names["torch._utils"], function.__name__, function)
+    storages = []
+
+    class Storage:
+        def __init__(self, array):
+            self.array = array
+
+    class Saved:
+        def __init__(self, array, parameter=False):
+            self.array, self.parameter = array, parameter
+
+        def __reduce__(self):
+            tensor = (_rebuild_tensor_v2, (Storage(self.array), 0, self.array.shape, tuple(
+                s // 4 for s in self.array.strides), False, {}))
+            if not self.parameter:
+                return tensor
+            return _rebuild_parameter, (Saved(self.array), True, {})
+
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, value):
+            if isinstance(value, Storage):
+                storages.append(value.array)
+                return "storage", names["torch"].FloatStorage, str(len(storages) - 1), "cpu", value.array.size
+            return None
+    before = {name: sys.modules.get(name) for name in names}
+    sys.modules.update(names)
+    try:
+        text = io.BytesIO()
+        Pickler(text, 2).dump(obj(Saved, names["torch.nn.modules.linear"].Linear))
+    finally:
+        for name, module in before.items():
+            sys.modules.pop(name) if module is None else sys.modules.update({name: module})
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", text.getvalue())
+        for i, array in enumerate(storages):
+            archive.writestr(f"archive/data/{i}", array.tobytes())
+
+
+def test_pytorch_files_with_objects(tmp_path):
+    import numpy
+    path = str(tmp_path / "x.pt")
+    numbers = numpy.arange(6, dtype=numpy.float32).reshape(2, 3)
+
+    def content(saved, linear):
+        layer = linear.__new__(linear)
+        layer.__dict__.update(training=False, _parameters={"weight": saved(numbers, True), "bias": None}, _buffers={}, _modules={},
+                              in_features=3, out_features=2)
+        return {"state": numpy.random.RandomState(0).get_state()[1], "x": saved(numbers), "layer": layer}
+    pytorch_archive(path, content)
+    with pytest.raises(RuntimeError):
+        torch.load(path)
+    loaded = torch.load(path, weights_only=False)
+    assert isinstance(loaded["state"], numpy.ndarray) and loaded["x"].tolist() == numbers.tolist()
+    layer = loaded["layer"]
+    assert type(layer) is nn.Linear and isinstance(layer.weight, nn.Parameter) and not layer.training
+    assert layer(torch.ones(1, 3)).tolist() == [[3, 12]]

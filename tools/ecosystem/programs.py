@@ -76,7 +76,7 @@ def _decoder(name, kind, options):
         import torch
         import transformers
         config = getattr(transformers, f"{kind}Config")(**NO_TOKENS, **options)
-        model = filled(getattr(transformers, "MambaForCausalLM" if kind == "Mamba" else f"{kind}ForCausalLM")(config))
+        model = filled(transformers.AutoModelForCausalLM.from_config(config))
         ids = tokens((2, 9))
         result = {"logits": model(ids).logits, "loss": model(ids, labels=ids).loss}
         mask = torch.ones_like(ids)
@@ -91,7 +91,7 @@ def _decoder(name, kind, options):
 def _encoder(name, kind, options):
     def run():
         import transformers
-        model = filled(getattr(transformers, f"{kind}Model")(getattr(transformers, f"{kind}Config")(**options)))
+        model = filled(transformers.AutoModel.from_config(getattr(transformers, f"{kind}Config")(**options)))
         return {"hidden": model(tokens((2, 9))).last_hidden_state}
     run.__name__ = f"transformers_{name}"
     return program(run)

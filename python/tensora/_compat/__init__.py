@@ -25,6 +25,7 @@ PLACES = {"torch._dynamo": "tensora._compat.dynamo", "torch._inductor": "tensora
           "torch.mps": "tensora._compat.absent_device", "torch.xpu": "tensora._compat.absent_device",
           "torch.mtia": "tensora._compat.absent_device",
           "torch._dynamo._trace_wrapped_higher_order_op": "tensora._compat.trace_wrapped",
+          "torch.utils._python_dispatch": "tensora._compat.python_dispatch",
           "torch.utils.data.distributed": "tensora.utils.data.sampler",
           "torch._functorch": "tensora.func", "torch._functorch.apis": "tensora.func"}
 

@@ -45,5 +45,7 @@ def add(torch):
     for name in ("PyTorchFileReader", "PyTorchFileWriter", "ScriptObject", "FileCheck"):
         setattr(core, name, refused(f"torch._C.{name}", "files are read and written by torch.load and torch.save"))
         setattr(torch, name, getattr(core, name))
+    from .. import jit
+    torch.ScriptModule, torch.ScriptFunction = jit.ScriptModule, jit.ScriptFunction
     for name in ("has_mps", "has_mkl", "has_openmp", "has_cuda", "has_cudnn"):
         setattr(torch, name, False)

@@ -22,6 +22,22 @@ def _copied(source, target_module, name):
         setattr(target_module, last, value)
 
 
+def _copy_attr(from_module, to_module, target):
+    """Puts the object of a dotted name at the same place of another module."""
+    _copied(from_module, to_module, target)
+
+
+_USER_PRESERVED_ATTRIBUTES_KEY = "_user_preserved_attributes"  # in GraphModule.meta: attributes that copies keep
+
+
+class _CodeOnlyModule(Module):
+    """A module with the attributes of another: what is left of a GraphModule without its graph."""
+
+    def __init__(self, body):
+        super().__init__()
+        self.__dict__.update(body)
+
+
 class GraphModule(Module):
     """Runs a graph; `code` is the source it runs, and `recompile()` must follow changes of the graph."""
 

@@ -2,9 +2,11 @@
 import builtins
 import operator
 import types
+from typing import Any, Callable, Union
 
 _OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output", "root")
 _side_effects = set()
+Target, Argument = Union[Callable[..., Any], str], Any  # for annotations
 
 
 def has_side_effect(function):

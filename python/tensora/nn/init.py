@@ -1,11 +1,35 @@
 """Starting values of parameters; the C++ functions."""
+import functools
+
 from .. import _C
 
 globals().update({name: value for name, value in vars(_C.init).items() if not name.startswith("__")})
-uniform, normal, constant = _C.init.uniform_, _C.init.normal_, _C.init.constant_
-xavier_uniform, xavier_normal = _C.init.xavier_uniform_, _C.init.xavier_normal_
-kaiming_uniform, kaiming_normal = _C.init.kaiming_uniform_, _C.init.kaiming_normal_
-orthogonal = _C.init.orthogonal_
+
+
+def _with_generator(name):
+    """A function of random numbers, which takes `generator` too."""
+    plain = getattr(_C.init, name)
+
+    @functools.wraps(plain, assigned=("__name__", "__doc__"))
+    def fill(*args, generator=None, **kwargs):
+        if generator is None:
+            return plain(*args, **kwargs)
+        default = _C.default_generator
+        before = default.get_state()
+        default.set_state(generator.get_state())
+        try:
+            return plain(*args, **kwargs)
+        finally:
+            generator.set_state(default.get_state())
+            default.set_state(before)
+    return fill
+
+
+for _name in ("uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
+              "kaiming_normal_", "orthogonal_", "sparse_"):
+    globals()[_name] = _with_generator(_name)
+    globals()[_name[:-1]] = globals()[_name]  # older names
+constant = _C.init.constant_
 
 
 def _calculate_correct_fan(tensor, mode):

@@ -134,7 +134,8 @@ class ModuleDict(Module):
 
     def __init__(self, modules=None):
         super().__init__()
-        self.update(modules or {})
+        if modules is not None:  # a subclass may have an update of its own
+            self.update(modules)
 
     def __getitem__(self, key):
         return self._modules[key]

@@ -9,6 +9,7 @@ from ..parameter import Buffer, Parameter
 from .hooks import Hooked, RemovableHandle, _BackwardHooks  # noqa: F401 - a name of PyTorch's module
 from .state import Stateful, _IncompatibleKeys  # noqa: F401
 
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"  # PyTorch's name of the key of get_extra_state()
 
 
 def _indented(text, spaces):
@@ -146,6 +147,8 @@ class Module(Stateful, Hooked):
         return sorted(set(super().__dir__()) | set(self._parameters) | set(self._buffers) | set(self._modules))
 
     def __setstate__(self, state):
+        """Of a pickle: what PyTorch's or an older version's module does not have is empty."""
+        Module.__init__(self)
         self.__dict__.update(state)
 
     # ---- registration ----
