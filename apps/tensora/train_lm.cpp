@@ -1,8 +1,11 @@
+#include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <memory>
 
 #include "commands.h"
 #include "config_options.h"
+#include "files.h"
 #include "tensora/distributed/init.h"
 #include "tensora/distributed/training_ranks.h"
 #include "tensora/train/language_run.h"
@@ -39,14 +42,59 @@ void print_outcome(const train::TrainerOutcome& outcome, const std::string& out)
                out.c_str(), out.c_str());
 }
 
-// On every rank of a job; the stage is the digit of "zero1", "zero2", "zero3".
+// What --parallel says: a ZeRO stage, or how many ranks have one model and how many models there
+// are.
+struct Layout {
+  int zero_stage = 0;
+  int tensor = 1;
+  int data = 0;  // 0: what the number of ranks gives
+  bool sequence = false;
+};
+
+Layout parse_layout(const std::string& text) {
+  const auto wrong = [&] {
+    return UsageError("--parallel: expected dp, zero1, zero2, zero3 or tp=N[,dp=M][,sp], got '" +
+                      text + "'");
+  };
+  if (text == "dp") return {};
+  if (text == "zero1" || text == "zero2" || text == "zero3")
+    return {.zero_stage = text.back() - '0'};
+  Layout layout{.tensor = 0};
+  for (const std::string& part : split_list(text)) {
+    int* const number = part.starts_with("tp=")   ? &layout.tensor
+                        : part.starts_with("dp=") ? &layout.data
+                                                  : nullptr;
+    if (!number && part != "sp") throw wrong();
+    if (!number) {
+      layout.sequence = true;
+      continue;
+    }
+    const char* const end = part.data() + part.size();
+    const auto [stop, error] = std::from_chars(part.data() + 3, end, *number);
+    if (stop != end || error != std::errc() || *number < 1) throw wrong();
+  }
+  if (layout.tensor < 1) throw wrong();
+  return layout;
+}
+
+void check_layout(const Layout& layout, const ProcessGroup& world) {
+  const int models = layout.data > 0 ? layout.data : std::max(1, world.size() / layout.tensor);
+  check(layout.tensor * models == world.size(), "--parallel tp=", layout.tensor, ",dp=", models,
+        " needs ", layout.tensor * models, " ranks, got ", world.size(),
+        ": start the job with 'tensora launch -n ", layout.tensor * models, "'");
+}
+
+// On every rank of a job.
 void train_on_ranks(LanguageConfig config, const LmOptions& options) {
+  const Layout layout = parse_layout(options.parallel);
   train::TrainerOutcome outcome;
   bool first = true;
   const int status = distributed::run([&](ProcessGroup& world) {
     first = world.rank() == 0;
-    const int stage = options.parallel == "dp" ? 0 : options.parallel.back() - '0';
-    distributed::TrainingRanks ranks({.zero_stage = stage});
+    check_layout(layout, world);
+    distributed::TrainingRanks ranks(
+        {.zero_stage = layout.zero_stage},
+        {.count = layout.tensor, .sequence_parallel = layout.sequence});
     if (config.device == "cuda") config.device += ":" + std::to_string(distributed::local_rank());
     train::LanguageRun run(
         config, {.folder = options.run.out, .resume = options.run.resume, .parallel = &ranks});
@@ -65,7 +113,11 @@ void train_lm(const LmOptions& options) {
     throw UsageError(
         "--text is required: files to learn from ('tensora stories --out stories.txt' "
         "writes one)");
-  as_usage([&] { return config.resolved(); });
+  const LanguageConfig resolved = as_usage([&] { return config.resolved(); });
+  if (options.parallel != "none" && parse_layout(options.parallel).tensor > 1 &&
+      resolved.model != "llama")
+    throw UsageError("--parallel tp: only models of type llama can be divided, got " +
+                     resolved.model);
   if (options.parallel != "none") return train_on_ranks(config, options);
   train::LanguageRun run(config, {.folder = options.run.out, .resume = options.run.resume});
   print_summary(run);
@@ -84,8 +136,9 @@ void add_train_lm(CLI::App& app) {
       ->add_option("--parallel", options->parallel,
                    "Train on all ranks of a job that 'tensora launch' starts, with --batch "
                    "sequences on each: dp (data parallel), or ZeRO, which also divides the "
-                   "optimizer's state (zero1), the gradients (zero2) and the parameters (zero3)")
-      ->check(CLI::IsMember({"none", "dp", "zero1", "zero2", "zero3"}))
+                   "optimizer's state (zero1), the gradients (zero2) and the parameters (zero3); "
+                   "or tp=N,dp=M: N ranks have one model together (tensor parallel), and M such "
+                   "models learn together; with ,sp also sequence parallel")
       ->capture_default_str();
   options->settings.option("preset")->check(CLI::IsMember(train::language_presets()));
   options->settings.option("amp")->check(CLI::IsMember({"none", "bf16", "f16"}));
@@ -113,7 +166,8 @@ void add_train_lm(CLI::App& app) {
       "--out gpt2\n"
       "  tensora train lm --text a.txt --width 192 --heads 6 --layers 8 --context 512 --out mine\n"
       "  tensora train lm --config run/config.json --seed 2 --out again\n"
-      "  tensora launch -n 4 -- tensora train lm --text a.txt --out run --parallel zero1");
+      "  tensora launch -n 4 -- tensora train lm --text a.txt --out run --parallel zero1\n"
+      "  tensora launch -n 4 -- tensora train lm --text a.txt --out run --parallel tp=2,dp=2");
   command->callback([options] { train_lm(*options); });
 }
 

@@ -2,6 +2,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "tensora/io/safetensors.h"
 #include "tests/helpers.h"
 #include "tests/program.h"
 
@@ -88,6 +89,28 @@ TEST_F(ParallelTraining, StagesGiveTheSameModelAndResume) {
   // One process has checkpoints of another kind.
   Program alone(folder_, {"train", "lm", "--out", folder_.path("dp"), "--resume", "--steps", "9"});
   EXPECT_NE(alone.wait(), 0);
+}
+
+TEST_F(ParallelTraining, TensorParallelRanksTrainOneModel) {
+  const auto far_from = [&](const std::string& run, const std::string& other) {
+    const StateDict a = io::load_safetensors(folder_.path(run) + "/model/model.safetensors");
+    const StateDict b = io::load_safetensors(folder_.path(other) + "/model/model.safetensors");
+    double worst = a.size() == b.size() ? 0 : 1e9;
+    for (const auto& [name, tensor] : a)
+      worst = std::max(worst, (tensor - b.at(name)).abs().max().item<double>());
+    return worst;
+  };
+  std::vector<std::string> clipped = settings();
+  *(std::find(clipped.begin(), clipped.end(), "--clip-norm") + 1) = "0.5";
+  ASSERT_EQ(train(2, "dp", "dp", clipped), 0);
+  ASSERT_EQ(train(4, "tp=2,dp=2", "tp", clipped), 0);
+  EXPECT_LT(far_from("tp", "dp"), 1e-4);
+  // Behind step 4 another layout goes on.
+  std::filesystem::remove(folder_.path("tp") + "/checkpoints/step-000000000008/index.json");
+  ASSERT_EQ(train(2, "dp", "tp", {"--resume"}), 0);
+  EXPECT_LT(far_from("tp", "dp"), 1e-4);
+  EXPECT_NE(train(3, "tp=2", "wrong", settings()), 0);
+  EXPECT_NE(train(2, "tp=2,pp=2", "wrong", settings()), 0);
 }
 
 }  // namespace
