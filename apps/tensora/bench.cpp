@@ -168,7 +168,9 @@ class Bench {
       out += concat(" -p ", test.prompt, " -n ", test.generate);
     return out + concat(" -d ", test.depth, " -s ", test.sequences, " --ub ", record.batch, " -t ",
                         record.threads, " -r ", settings_.repetitions, " --framework ",
-                        backend_->name(), " --device ", record.device, " --ctk ", record.cache_type,
+                        settings_.model.shard > 1 ? concat("native --shard ", settings_.model.shard)
+                                                  : backend_->name(),
+                        " --device ", record.device, " --ctk ", record.cache_type,
                         " --steps-at-once ", settings_.steps_at_once);
   }
 
@@ -190,7 +192,11 @@ void bench(const BenchSettings& settings) {
     return;
   }
   if (settings.is_worker) return serve_bench_worker();
-  if (compares_frameworks(settings)) return compare_frameworks(settings);
+  if (compares_frameworks(settings)) {
+    if (settings.model.shard > 1)
+      throw UsageError("--shard: a comparison of frameworks runs them on one rank each");
+    return compare_frameworks(settings);
+  }
   if (settings.models.empty() && settings.synthetic.empty())
     throw UsageError("expected a MODEL, --synthetic NAME or --compare A B");
   const std::vector<BenchRecord> records = Bench(settings).run();

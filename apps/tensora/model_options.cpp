@@ -10,6 +10,7 @@
 #include "files.h"
 #include "framework_probe.h"
 #include "tensora/base/thread_pool.h"
+#include "tensora/distributed/sharded_model.h"
 #include "tensora/llm/backends/backend_manager.h"
 #include "tensora/train/progress_bar.h"
 
@@ -26,6 +27,10 @@ void add_framework_options(CLI::App& app, ModelOptions& options) {
       ->capture_default_str();
   app.add_option("--device", options.device, "auto (a GPU if one works), cpu, cuda, cuda:1, ...")
       ->capture_default_str();
+  app.add_option("--shard", options.shard,
+                 "Tensor parallelism: divide the matrices and the KV cache over N ranks, which are "
+                 "threads of this process on the CPU. Default 1 (off)")
+      ->check(CLI::Range(1, 1024));
   app.add_flag("--require-gpu", options.require_gpu, "Fail rather than run without a GPU");
   app.add_flag("--require", options.require,
                "Fail rather than run with another framework than the first of the list");
@@ -79,9 +84,26 @@ void add_engine_options(CLI::App& app, ModelOptions& options) {
                  "Speculative decoding: draft with this smaller model of the same vocabulary");
 }
 
+namespace {
+
+std::unique_ptr<llm::FrameworkBackend> sharded_backend(
+    const ModelOptions& options, const std::function<void(llm::FrameworkBackend&)>& prepare) {
+  if (options.framework != "native" && options.framework != "auto")
+    throw UsageError("--shard: only the framework native divides models, got --framework " +
+                     options.framework);
+  if (options.require_gpu || (options.device != "auto" && options.device != "cpu"))
+    throw UsageError("--shard: the ranks of one process compute on the CPU; expected --device cpu");
+  auto backend = std::make_unique<distributed::ShardedBackend>(options.shard);
+  if (prepare) prepare(*backend);
+  return backend;
+}
+
+}  // namespace
+
 std::unique_ptr<llm::FrameworkBackend> choose_backend(
     const ModelOptions& options, const std::function<void(llm::FrameworkBackend&)>& prepare) {
   if (options.threads > 0) set_num_threads(options.threads);
+  if (options.shard > 1) return sharded_backend(options, prepare);
   llm::BackendChoice choice{.frameworks = split_list(options.framework),
                             .require_gpu = options.require_gpu,
                             .fallback = !options.require,

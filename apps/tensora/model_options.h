@@ -20,6 +20,7 @@ struct ModelOptions {
   std::string level;              // optimization level; empty: the framework's best
   std::vector<std::string> framework_settings;  // KEY=VALUE
   std::string quantize;
+  int shard = 1;  // ranks that the model is divided over
   int threads = 0;
   int64_t context = 0;
   std::string cache_type;

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/core/process_group.h"
+#include "tensora/llm/model_shard.h"
 #include "tensora/llm/rope_table.h"
 #include "tensora/llm/weight_source.h"
 #include "tensora/ops.h"
@@ -89,12 +91,17 @@ Decoder::Decoder(const ModelConfig& config, const DecoderDesign& design, WeightS
   for (int64_t i = 0; i < config.layers; ++i) load_layer(loader, design, i);
   loader.vector("output_norm.weight", config.hidden_size, final_norm_);
   tied_ = !weights.contains("output.weight");
+  models::IndexRange vocabulary{0, config.vocab_size};
+  if (const ModelShard* const shard = weights.shard()) {
+    group_ = shard->group;
+    vocabulary = shard->vocabulary;
+  }
   if (tied_)
     head_ = Projection({"output"});
   else
-    loader.projection(head_, {{"output", config.vocab_size}}, config.hidden_size);
+    loader.projection(head_, {{"output", vocabulary.size()}}, config.hidden_size);
   loader.run();
-  if (tied_) head_.parts()[0].weight = embedding_;
+  if (tied_) head_.parts()[0].weight = embedding_.rows(vocabulary.begin, vocabulary.size());
   head_.finish();
   for (Layer& layer : layers_) finish(layer);
   positions_ = weights.positions() > 0 ? weights.positions() : config.context_length;
@@ -229,14 +236,22 @@ Projection::Input Decoder::input(Stream& stream, const Tensor& weight, const Bat
   return {.x = normalised(stream, weight, activation_dtype())};
 }
 
+template <class Branch>
+Tensor Decoder::summed(const Tensor& residual, const Branch& branch) const {
+  if (!group_) return branch(residual);
+  const Tensor partial = branch(group_->rank() == 0 ? residual : Tensor());
+  group_->all_reduce(partial.view_of_data(), ReduceOp::sum, CallMode::blocking)->wait();
+  return partial;
+}
+
 /// Where a branch is normalised before it is added, the addition is left to the next norm.
 template <class Branch>
 void Decoder::add(Stream& stream, const Tensor& post_norm, const Branch& branch) const {
   if (!post_norm.defined()) {
-    stream.sum = branch(stream.sum);
+    stream.sum = summed(stream.sum, branch);
     return;
   }
-  Stream alone{.sum = branch(Tensor())};
+  Stream alone{.sum = summed(Tensor(), branch)};
   stream.branch = normalised(alone, post_norm, kFloat32);
 }
 

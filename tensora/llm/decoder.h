@@ -5,6 +5,10 @@
 #include "tensora/llm/architecture.h"
 #include "tensora/llm/feed_forward.h"
 
+namespace tensora {
+class ProcessGroup;
+}
+
 namespace tensora::llm {
 
 /// A transformer decoder: root-mean-square norms, rotary embeddings, grouped attention, a gated
@@ -48,12 +52,17 @@ class Decoder final : public Model {
   void add(Stream& stream, const Tensor& post_norm, const Branch& branch) const;
   Tensor attention(const Layer& layer, int64_t number, const Projection::Input& x,
                    const Batch& batch, PagedCache& cache) const;
+  /// What a branch gives on this rank, of which the ranks of the group have a part each: their sum.
+  /// The residual is added by one of them.
+  template <class Branch>
+  Tensor summed(const Tensor& residual, const Branch& branch) const;
   /// The stream behind the last layer.
   Stream run(const Batch& batch, PagedCache& cache) const;
 
+  std::shared_ptr<ProcessGroup> group_;  // of the ranks that have the model together; or null
   int64_t positions_ = 0;
   Weight embedding_;
-  Projection head_;  // the embedding's matrix, if tied
+  Projection head_;  // the embedding's matrix, if tied; this rank's rows of it
   bool tied_ = false;
   Tensor final_norm_;
   std::vector<Layer> layers_;

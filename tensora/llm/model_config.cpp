@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "tensora/llm/architecture.h"
 #include "tensora/llm/metadata.h"
@@ -230,7 +231,11 @@ void ModelConfig::validate() const {
 }
 
 int64_t ModelConfig::cache_bytes_per_token(DType dtype) const {
-  return 2 * layers * kv_heads * bytes_of(dtype, head_dim);
+  const int64_t cached =
+      kv_heads_by_rank.empty()
+          ? kv_heads
+          : std::accumulate(kv_heads_by_rank.begin(), kv_heads_by_rank.end(), int64_t{0});
+  return 2 * layers * cached * bytes_of(dtype, head_dim);
 }
 
 }  // namespace tensora::llm

@@ -21,6 +21,9 @@ struct ModelConfig {
   int64_t hidden_size = 0;
   int64_t feed_forward = 0;  // of one expert, if there are experts
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  /// Of a model that is divided over several ranks: the key/value heads in each one's part of the
+  /// KV cache. Empty: the model is not divided.
+  std::vector<int64_t> kv_heads_by_rank = {};
   int64_t vocab_size = 0;
   double norm_eps = 1e-5;
 

@@ -44,16 +44,29 @@ PagedCache PagedCache::make(const ModelConfig& config, int64_t num_blocks, int64
         "PagedCache: the number of blocks must be positive and address fewer than 2^40 positions, "
         "got ",
         num_blocks, " blocks of ", block_size);
-  const int64_t bytes = bytes_of(dtype, config.head_dim) * config.kv_heads * block_size;
+  const int64_t bytes_of_head = bytes_of(dtype, config.head_dim) * block_size;
+  std::vector<int64_t> heads_by_rank = config.kv_heads_by_rank;
+  if (heads_by_rank.empty()) heads_by_rank.push_back(config.kv_heads);
   PagedCache cache;
   for (int64_t layer = 0; layer < config.layers; ++layer)
-    for (std::vector<Tensor>* part : {&cache.keys, &cache.values}) {
-      // Zeros in every dtype are zero bytes.
-      const Tensor memory = zero_bytes(num_blocks * bytes, device);
-      const Shape sizes{num_blocks, config.kv_heads, block_size, config.head_dim};
-      part->push_back(make_view(memory.impl().storage, sizes, contiguous_strides(sizes), 0, dtype));
-    }
+    for (std::vector<Tensor>* part : {&cache.keys, &cache.values})
+      for (const int64_t heads : heads_by_rank) {
+        // Zeros in every dtype are zero bytes.
+        const Tensor memory = zero_bytes(num_blocks * heads * bytes_of_head, device);
+        const Shape sizes{num_blocks, heads, block_size, config.head_dim};
+        part->push_back(
+            make_view(memory.impl().storage, sizes, contiguous_strides(sizes), 0, dtype));
+      }
   return cache;
+}
+
+PagedCache PagedCache::part(size_t rank, size_t ranks) const {
+  PagedCache own;
+  for (size_t i = rank; i < keys.size(); i += ranks) {
+    own.keys.push_back(keys[i]);
+    own.values.push_back(values[i]);
+  }
+  return own;
 }
 
 int64_t PagedCache::num_blocks() const { return keys.empty() ? 0 : keys[0].size(0); }

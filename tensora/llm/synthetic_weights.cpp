@@ -29,6 +29,8 @@ SyntheticWeights::SyntheticWeights(const ModelConfig& config, WeightType type, D
       type_(std::move(type)),
       layers_(config.layers),
       hidden_size_(config.hidden_size),
+      queries_(config.heads * config.head_dim),
+      feed_forward_(config.feed_forward),
       options_(options) {
   check(!type_.keeps(), "synthetic_model: the type of the weights must be given");
 }
@@ -50,7 +52,11 @@ DType SyntheticWeights::dtype_of(const std::string& name, const Shape& sizes) co
 }
 
 DType SyntheticWeights::matrix_dtype(const std::string& name) const {
-  return dtype_of(name, {hidden_size_, hidden_size_});
+  const auto is = [&](std::string_view word) { return name.find(word) != std::string::npos; };
+  const int64_t width = is(".attn_output.") ? queries_
+                        : is(".ffn_down")   ? feed_forward_
+                                            : hidden_size_;
+  return dtype_of(name, {hidden_size_, width});
 }
 
 const Weight& SyntheticWeights::pattern(DType dtype, int64_t width) {

@@ -33,7 +33,7 @@ class SyntheticWeights final : public WeightSource {
   const Weight& pattern(DType dtype, int64_t width);
 
   WeightType type_;
-  int64_t layers_, hidden_size_;
+  int64_t layers_, hidden_size_, queries_, feed_forward_;
   SyntheticOptions options_;
   std::map<std::pair<DType, int64_t>, Weight> patterns_;
 };

@@ -7,6 +7,8 @@
 
 namespace tensora::llm {
 
+struct ModelShard;
+
 /// Where a model gets its weights from: a file, or random numbers. Names are GGUF's.
 class WeightSource {
  public:
@@ -21,6 +23,9 @@ class WeightSource {
   virtual Weight matrix(const std::string& name, const Shape& sizes) = 0;
   /// Biases and the weights of norms: float32 on the device.
   virtual Tensor vector(const std::string& name, const Shape& sizes) = 0;
+
+  /// The part of the model that these weights are of; null: they are those of the whole model.
+  virtual const ModelShard* shard() const { return nullptr; }
 
   Device device() const { return device_; }
   /// How many positions the model must be ready for; 0: as many as it was trained for.

@@ -53,6 +53,19 @@ TEST_F(LlmCli, RunPrintsTheStoryAndNothingElse) {
             golden.substr(0, golden.find(",") + 1) + "\n");
 }
 
+TEST_F(LlmCli, ADividedModelTellsTheSameStory) {
+  const std::string golden = read_text(testing::real_data("stories260K.greedy200.txt"));
+  for (const char* ranks : {"2", "3"})
+    EXPECT_EQ(output({"run", model_, "-p", "", "-n", "200", "--temp", "0", "-q", "--shard", ranks}),
+              golden)
+        << ranks;
+  EXPECT_TRUE(contains(output({"bench", model_, "--shard", "2", "-p", "8", "-n", "4", "-r", "1"}),
+                       "native-shard2"));
+  EXPECT_TRUE(
+      contains(complaint({"run", model_, "--shard", "2", "--device", "cuda"}, 2), "--shard"));
+  EXPECT_TRUE(contains(complaint({"run", model_, "--shard", "9"}, 1), "over 9 ranks"));
+}
+
 TEST_F(LlmCli, RunTakesItsPromptInSeveralWays) {
   const Words ending = {"-n", "8", "--temp", "0", "--quiet"};
   const auto story = [&](Words words, const std::string& input = "") {
