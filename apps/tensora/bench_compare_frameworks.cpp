@@ -131,9 +131,17 @@ void compare_frameworks(const BenchSettings& settings) {
     result = run_suite(suite);
   }
   const bool fine = !baseline || compare_with_baseline(result, *baseline, threshold);
-  write_file(settings.file.empty() ? "-" : settings.file,
-             json ? dumped(result) : suite_table(result));
-  if (!settings.html.empty()) write_file(settings.html, suite_html(result));
+  std::string report, page;
+  try {
+    report = json ? dumped(result) : suite_table(result);
+    if (!settings.html.empty()) page = suite_html(result);
+  } catch (const Json::exception& error) {
+    if (settings.saved.empty()) throw;
+    fail(settings.saved,
+         ": expected what 'tensora bench --framework ... -o json' writes: ", error.what());
+  }
+  write_file(settings.file.empty() ? "-" : settings.file, report);
+  if (!settings.html.empty()) write_file(settings.html, page);
   if (!fine)
     std::fprintf(stderr, "some tests became slower than in %s\n", settings.baseline.c_str());
   if (!fine || !is_complete(result, named)) throw Failure();

@@ -21,7 +21,7 @@ constexpr const char* kStyle = R"css(
 body { margin: 0 auto; padding: 20px; max-width: 1240px; background: var(--back); color: var(--ink);
   font: 14px/1.45 system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif; }
 h1 { font-size: 22px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 28px 0 8px; }
-p { margin: 6px 0; } .soft { color: var(--soft); }
+p { margin: 6px 0; } h2, p { overflow-wrap: anywhere; unicode-bidi: isolate; } .soft { color: var(--soft); }
 .plots { display: grid; gap: 14px; align-items: start;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); }
 figure { margin: 0; padding: 8px; border: 1px solid var(--grid); border-radius: 10px;
@@ -48,11 +48,15 @@ std::string figure(const Json& object, const char* name, const char* format = "%
   return text;
 }
 
+// A value of any type: a saved result may have been written by somebody else.
+std::string text_of(const Json& value) {
+  return escaped(value.is_string() ? value.get<std::string>()
+                                   : value.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
 std::string word(const Json& object, const char* name) {
   const auto found = object.find(name);
-  const std::string text =
-      found == object.end() || !found->is_string() ? "" : found->get<std::string>();
-  return text.empty() ? "–" : escaped(text);
+  return found == object.end() || *found == "" ? "–" : text_of(*found);
 }
 
 const Json& part(const Json& object, const char* name) {
@@ -127,14 +131,14 @@ std::string framework_table(const Json& comparison) {
 std::string notes(const Json& comparison) {
   std::string out;
   for (const Json& reason : part(comparison, "unfair"))
-    out += concat("<p class=\"bad\">Unfair: ", escaped(reason), "</p>\n");
+    out += concat("<p class=\"bad\">Unfair: ", text_of(reason), "</p>\n");
   for (const Json& one : comparison.at("frameworks")) {
     if (one.at("status") != "measured")
       out += concat("<p class=\"bad\">", word(one, "name"),
                     " was not measured: ", word(one, "reason"), "</p>\n");
     for (const char* list : {"refusals", "notes"})
       for (const Json& note : part(one, list))
-        out += concat("<p>", word(one, "name"), ": ", escaped(note), "</p>\n");
+        out += concat("<p>", word(one, "name"), ": ", text_of(note), "</p>\n");
   }
   return out;
 }
@@ -149,8 +153,7 @@ std::string result_table(const Json& comparison) {
       for (const auto& [name, value] : part(one, "result").items()) {
         if (rows.empty()) head.push_back(escaped(name));
         cells.push_back(value.is_number_float() ? figure(part(one, "result"), name.c_str(), "%.6g")
-                        : value.is_string()     ? escaped(value)
-                                                : value.dump());
+                                                : text_of(value));
       }
       rows += row(cells);
     }
@@ -171,9 +174,7 @@ std::string machine_table(const Json& machine) {
   std::string rows;
   for (const auto& [name, value] : machine.items())
     if (!value.is_object())
-      rows += row(
-          {escaped(name), concat("<span class=\"left\">",
-                                 value.is_string() ? escaped(value) : value.dump(), "</span>")});
+      rows += row({escaped(name), concat("<span class=\"left\">", text_of(value), "</span>")});
   for (const auto& [name, value] : part(machine, "states").items())
     rows += row({escaped(name), concat(figure(value, "min"), " to ", figure(value, "max"),
                                        ", mean ", figure(value, "mean"))});
@@ -199,7 +200,7 @@ std::string suite_html(const Json& result) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<title>Frameworks compared by Tensora</title>\n<style>",
       kStyle, "</style></head><body>\n<h1>Frameworks compared by Tensora</h1>\n<p class=\"soft\">",
-      word(result, "time"), ", ", part(result, "rounds").dump(),
+      word(result, "time"), ", ", word(result, "rounds"),
       " interleaved rounds. Medians with bootstrap 95 % intervals; a verdict needs the whole "
       "interval of the ratio beyond 1 ± 2 %.</p>\n",
       body, "<h2>Repeat it</h2>\n<code>", word(result, "command"), "</code>\n",

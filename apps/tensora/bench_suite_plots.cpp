@@ -79,8 +79,12 @@ size_t colour_of(const Json& comparison, const std::string& name) {
   return static_cast<size_t>(std::ranges::find(names, name) - names.begin());
 }
 
+// At most `most` bytes, of whole UTF-8 letters.
 std::string cut(const std::string& text, size_t most) {
-  return text.size() <= most ? text : text.substr(0, most - 1) + "…";
+  if (text.size() <= most) return text;
+  size_t end = most - 1;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + "…";
 }
 
 // A colour key; `top` moves below it.
@@ -155,7 +159,10 @@ std::string escaped(const std::string& text) {
         out += "&quot;";
         break;
       default:
-        out += letter;
+        // Control characters are not allowed in a document, escaped or not.
+        out += static_cast<unsigned char>(letter) < ' ' && letter != '\n' && letter != '\t'
+                   ? std::string("\uFFFD")
+                   : std::string(1, letter);
     }
   return out;
 }

@@ -105,7 +105,7 @@ std::string notes(const Json& comparison) {
         out += concat(name, ": ", printable(note.get<std::string>(), 300), "\n");
   }
   for (const Json& reason : part(comparison, "unfair"))
-    out += concat("UNFAIR: ", reason.get<std::string>(), "\n");
+    out += concat("UNFAIR: ", printable(reason.get<std::string>(), 300), "\n");
   return out;
 }
 

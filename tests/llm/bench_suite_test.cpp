@@ -10,6 +10,7 @@
 #include "../helpers.h"
 #include "../program.h"
 #include "../real_data.h"
+#include "tensora/base/utf8.h"
 
 namespace tensora::llm {
 namespace {
@@ -147,6 +148,8 @@ TEST_F(Frameworks, TheNextOneIsTakenWhereOneMisbehaves) {
       {"submit:crash", "ended by signal"},
       {"load_tokenizer:throw", "feel like"},
       {"load_tokenizer:memory", "memory"},
+      {"submit:memory", "memory"},
+      {"submit:hang", "within 3 s"},
   };
   for (const auto& [plan, reason] : plans) {
     const Setting unruly("UNRULY", plan);
@@ -230,12 +233,17 @@ TEST_F(Frameworks, ThatFailMidwayAreReportedAndTheOthersMeasured) {
       {"load_model:crash:1", "load_model: its process was ended by signal 11"},
       {"model_info:throw_number", "load_model: it threw something"},
       {"open_sequences:memory", "memory"},
+      {"open_sequences:throw:1", "unruly: open_sequences"},
       {"open_sequences:exit:3", "exit code 3"},
       {"forward:hang:12", "it did not answer within 5 s and was stopped"},
       {"forward:throw:20", "forward: unruly"},
+      {"forward:memory:15", "memory"},
       {"truncate:throw:2", "unruly: truncate"},
       {"synchronize:crash:4", "ended by signal 11"},
       {"memory_usage:throw", "memory_usage: unruly"},
+      {"memory_usage:hang", "memory_usage: it did not answer within 5 s"},
+      {"report:throw", "load_model: unruly: report"},
+      {"report:memory:1", "memory"},
       {"cleanup:throw:3", "cleanup: its process was ended by signal 6"},
       {"cleanup:hang:3", "cleanup: it did not answer"},
       {"forward:wrong", "its output is not that of native"},
@@ -281,14 +289,20 @@ TEST_F(Frameworks, AreNotComparedUnfairly) {
 }
 
 TEST_F(Frameworks, LeaveNothingBehindWhenInterrupted) {
-  for (const int milliseconds : {0, 30, 100, 250, 500, 900}) {
-    const Program program(folder_, bench({"--framework", "native,plain", "-r", "1000"}));
+  const auto interrupt = [&](const char* frameworks, int milliseconds) {
+    const Program program(folder_, bench({"--framework", frameworks, "-r", "1000"}));
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     program.send(milliseconds == 500 ? SIGTERM : SIGINT);
     const int code = program.wait();
     EXPECT_TRUE(code == 130 || code == 143) << code << program.error();
     EXPECT_EQ(processes_left(), 0) << milliseconds;
-  }
+  };
+  for (const int milliseconds : {0, 30, 100, 250, 500, 900})
+    interrupt("native,plain", milliseconds);
+  // LibTorch, where it was built, has threads of its own and takes seconds to load.
+  if (fs::exists(fs::path(TENSORA_CLI).parent_path() / "../lib/libtensora_framework_libtorch.so"))
+    for (const int milliseconds : {300, 700, 1500, 2500})
+      interrupt("libtorch,hybrid", milliseconds);
   // Nor when it cannot do anything about it.
   const Program program(folder_, bench({"--framework", "native,plain", "-r", "1000"}));
   std::this_thread::sleep_for(std::chrono::milliseconds(400));
@@ -353,6 +367,84 @@ TEST_F(Frameworks, AreComparedWithABaseline) {
   EXPECT_TRUE(contains(
       complaint({"bench", "--saved", new_one, "--baseline", new_one, "--threshold", "x"}, 2),
       "expected a share such as 5%"));
+}
+
+// A saved result in which every text, key and untyped value is `text`.
+std::string saved_with(const std::string& text) {
+  json suite = json::parse(saved({100, 101, 99, 100, 102}));
+  const json odd = {{text, text}, {"list", {text}}};
+  for (const char* name : {"time", "command"}) suite[name] = text;
+  suite["rounds"] = odd;
+  suite["machine"] = {{text, text}, {"gpu", odd.at("list")}, {"states", {{text, text}}}};
+  json& comparison = suite.at("comparisons").at(0);
+  comparison.update({{"model", text}, {"path", odd}, {"unfair", {text, text}}});
+  comparison.at("frameworks")
+      .at(0)
+      .update({{"name", text},
+               {"version", text},
+               {"level", odd},
+               {"precision", text},
+               {"status", text},
+               {"reason", odd},
+               {"notes", {text, text}},
+               {"refusals", {text}}});
+  json& test = comparison.at("tests").at(0);
+  test["test"] = text;
+  json& result = test.at("results").at(0);
+  result.update(
+      {{"framework", text}, {"verdict", text}, {"result", {{text, odd}, {"kind", text}}}});
+  result["token_ms"] = {{"p50", 1.}, {"p90", 2.}, {"p99", 3.}, {"max", 4.}};
+  result["memory"] = {{"weights_gb", 1.}};
+  json deeper = test;
+  deeper["n_depth"] = 16;
+  comparison.at("tests").push_back(deeper);
+  return suite.dump();
+}
+
+// The names of a page's tags, in their order.
+Words tags_of(const std::string& page) {
+  Words tags;
+  for (size_t at = page.find('<'); at != page.npos; at = page.find('<', at + 1))
+    tags.push_back(page.substr(at, page.find_first_of(" >\n", at) - at));
+  return tags;
+}
+
+TEST_F(Frameworks, NamesCannotChangeTheReport) {
+  const std::string file = folder_.path("saved.json"), page = folder_.path("page.html");
+  const auto page_of = [&](const std::string& text) {
+    write_text(file, saved_with(text));
+    const Program program(folder_, {"bench", "--saved", file, "--html", page});
+    EXPECT_EQ(program.wait(), 0) << program.error();
+    EXPECT_FALSE(contains(program.out(), "\x1b")) << program.out();
+    return read_text(page);
+  };
+  const Words expected = tags_of(page_of("name"));
+  ASSERT_GT(expected.size(), 50u);
+  const std::string texts[] = {
+      "<script>alert(1)</script>",
+      "</title></svg><img src=x onerror=alert(1)>",
+      "\"><svg onload=alert(1)>",
+      "</style><style>*{display:none}",
+      "&lt;b&gt; &amp; '\"`",
+      "<!-- ",
+      "]]>",
+      "\x1b[2J\x01\x02\r\n<b>",
+      "\u00e4\u00f6\u00fc\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587\u4e2d\u6587",
+      std::string(20000, '<'),
+      "faster",
+  };
+  for (const std::string& text : texts) {
+    const std::string found = page_of(text);
+    EXPECT_EQ(tags_of(found), expected) << text.substr(0, 100);
+    EXPECT_FALSE(contains(found, "\x1b")) << text.substr(0, 100);
+    EXPECT_EQ(valid_utf8(found), found) << text.substr(0, 100);
+  }
+  write_text(file,
+             "{\"format\": \"tensora-suite-1\", \"comparisons\": [{\"model\": \"m\", "
+             "\"tests\": [], \"frameworks\": [{\"status\": \"x\", \"equivalence\": 3}]}]}");
+  const Program odd(folder_, {"bench", "--saved", file, "--html", page});
+  EXPECT_EQ(odd.wait(), 1);
+  EXPECT_TRUE(contains(odd.error(), "saved.json: expected what 'tensora bench")) << odd.error();
 }
 
 }  // namespace
