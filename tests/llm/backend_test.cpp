@@ -6,6 +6,7 @@
 #include "../helpers.h"
 #include "../real_data.h"
 #include "../train/temporary_folder.h"
+#include "tensora/jit/kernel_store.h"
 #include "tensora/llm/backends/backend_manager.h"
 #include "tensora/llm/backends/native_backend.h"
 #include "tensora/llm/generation_state.h"
@@ -112,6 +113,22 @@ class EchoBackend final : public FrameworkBackend {
   TokenizerPtr tokenizer_;
   std::vector<std::thread> threads_;
 };
+
+TEST(Backend, ReportsTheKernelCache) {
+  const ToyBackend backend;
+  jit::KernelStatistics& counted = jit::kernel_statistics();
+  const KernelCacheStats before = backend.report().kernels;
+  counted.memory_hits += 2;
+  counted.disk_hits += 1;
+  counted.misses += 1;
+  counted.compile_microseconds += 500000;
+  const KernelCacheStats found = backend.report().kernels;
+  EXPECT_EQ(found.hits, before.hits + 3);
+  EXPECT_EQ(found.misses, before.misses + 1);
+  EXPECT_DOUBLE_EQ(found.compile_seconds, before.compile_seconds + 0.5);
+  EXPECT_GT(found.hit_rate(), 0);
+  EXPECT_EQ(found.entries, std::ssize(jit::kernel_store().list()));
+}
 
 TEST(Backend, TheNativeOnePassesItsSelfTest) {
   NativeBackend backend{Device()};

@@ -2,6 +2,7 @@
 
 #include "tensora/core/backend.h"
 #include "tensora/core/queue.h"
+#include "tensora/jit/kernel_store.h"
 #include "tensora/llm/lora.h"
 #include "tensora/llm/registry.h"
 #include "tensora/llm/sequence_runner.h"
@@ -11,6 +12,20 @@ namespace {
 
 // Speculative decoding by a draft model, unless the user says how many tokens to draft.
 constexpr int64_t kDraftTokens = 4;
+
+// Of the kernels that this process has compiled, or found compiled.
+KernelCacheStats kernel_cache_stats() {
+  const jit::KernelStatistics& found = jit::kernel_statistics();
+  KernelCacheStats stats{.hits = static_cast<int64_t>(found.memory_hits + found.disk_hits),
+                         .misses = static_cast<int64_t>(found.misses),
+                         .compile_seconds = static_cast<double>(found.compile_microseconds) / 1e6};
+  if (stats.hits + stats.misses == 0) return stats;  // the store's folder is left alone
+  for (const jit::StoreEntry& entry : jit::kernel_store().list()) {
+    ++stats.entries;
+    stats.bytes += static_cast<int64_t>(entry.bytes);
+  }
+  return stats;
+}
 
 }  // namespace
 
@@ -151,7 +166,7 @@ void EngineBackend::check_options(const BackendOptions& options) const {
 
 ExecutionReport EngineBackend::report() const {
   const bool records = options_.engine.graphs && queue_control(device_.type) != nullptr;
-  return {.level = records ? "graph" : "eager"};
+  return {.level = records ? "graph" : "eager", .kernels = kernel_cache_stats()};
 }
 
 void EngineBackend::cleanup() noexcept {
