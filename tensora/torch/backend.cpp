@@ -19,6 +19,16 @@ namespace {
 // Without a context, as long as a static cache for all sequences stays small beside the weights.
 constexpr int64_t kDefaultContext = 8192;
 constexpr int64_t kContextGrain = 32;
+constexpr std::string_view kPackageLevel = "aoti:";
+
+int64_t rounded_up(int64_t tokens) {
+  return (tokens + kContextGrain - 1) / kContextGrain * kContextGrain;
+}
+
+/// The file of the level "aoti:FILE"; empty: another level.
+std::string package_of(const llm::BackendOptions& options) {
+  return options.level.starts_with(kPackageLevel) ? options.level.substr(kPackageLevel.size()) : "";
+}
 
 std::vector<std::string> words_of(const std::string& list) {
   std::vector<std::string> words;
@@ -41,13 +51,19 @@ std::string list_of_kernels() {
 DecoderOptions settings_of(const llm::BackendOptions& options, bool hybrid) {
   DecoderOptions result{.dtype = {},
                         .hybrid = hybrid,
-                        .kernels = {std::begin(kHybridKernels), std::end(kHybridKernels)}};
+                        .kernels = {std::begin(kHybridKernels), std::end(kHybridKernels)},
+                        .package = package_of(options),
+                        .block_size = options.engine.block_size,
+                        .cache_dtype = options.engine.cache_dtype.value_or(kFloat32)};
   for (const auto& [key, value] : options.settings) {
     if (key == "dtype" && !hybrid) {
       const bool known = value == "float32" || value == "float16" || value == "bfloat16";
       check(known, "libtorch: the setting dtype must be float32, float16 or bfloat16, got '", value,
             "'");
       result.dtype = value == "float32" ? kFloat32 : value == "float16" ? kFloat16 : kBFloat16;
+    } else if (key == "describe" && !hybrid) {
+      check(!value.empty(), "libtorch: the setting describe must name a file");
+      result.describe = value;
     } else if (key == "kernels" && hybrid) {
       result.kernels = value == "none" ? std::vector<std::string>() : words_of(value);
       for (const std::string& kernel : result.kernels)
@@ -55,8 +71,9 @@ DecoderOptions settings_of(const llm::BackendOptions& options, bool hybrid) {
               "hybrid: the setting kernels is a list of ", list_of_kernels(), ", or none, got '",
               kernel, "'");
     } else {
-      fail(hybrid ? "hybrid: the setting is kernels" : "libtorch: the setting is dtype", ", got '",
-           key, "'");
+      fail(hybrid ? "hybrid: the setting is kernels"
+                  : "libtorch: the settings are dtype and describe",
+           ", got '", key, "'");
     }
   }
   return result;
@@ -76,6 +93,18 @@ std::string Backend::version() { return TORCH_VERSION; }
 void Backend::check_options(const llm::BackendOptions& options) const {
   llm::BackendOptions plain = options;
   plain.settings.clear();
+  if (options.level.starts_with("aoti")) {
+    check(kind_ == Kind::libtorch,
+          "hybrid: AOTInductor packages have LibTorch's kernels only; use "
+          "the framework libtorch");
+    check(device().is_cpu(), label(),
+          ": AOTInductor packages run on the CPU only: which block of the KV "
+          "cache belongs to a sequence is not known to the host on ",
+          device(), "; use the level graph");
+    check(!package_of(options).empty(), label(),
+          ": the level aoti needs a package, as in aoti:FILE.pt2; tools/export_aoti.py makes one");
+    plain.level.clear();
+  }
   EngineBackend::check_options(plain);
   settings_of(options, kind_ == Kind::hybrid);
   check(!options.engine.batch_invariant, label(),
@@ -101,11 +130,13 @@ llm::BackendOptions Backend::adapted(const llm::BackendOptions& options,
   llm::EngineOptions& engine = chosen.engine;
   if (engine.context == 0)
     engine.context = std::min(kDefaultContext, std::max<int64_t>(1, config.context_length));
-  engine.block_size = (engine.context + kContextGrain - 1) / kContextGrain * kContextGrain;
+  // A package wants blocks that are longer than any sequence.
+  const DecoderOptions how = settings_of(options, false);
+  const bool compiled = !how.package.empty() || !how.describe.empty();
+  engine.block_size = rounded_up(engine.context + (compiled ? 1 : 0));
   engine.share_prefixes = false;
   // LibTorch's attention wants one dtype for queries and keys.
-  if (!engine.cache_dtype)
-    engine.cache_dtype = Decoder::dtype_for(weights, settings_of(options, false));
+  if (!engine.cache_dtype) engine.cache_dtype = Decoder::dtype_for(weights, how);
   return chosen;
 }
 
@@ -122,11 +153,12 @@ std::shared_ptr<const Decoder> Backend::make(const llm::ModelConfig& config,
   const llm::Architecture& architecture = llm::find_architecture(config.architecture);
   check(architecture.make == llm::make_decoder, label(), ": the architecture ", config.architecture,
         " is not one of the decoders that it can compute");
-  auto decoder = translated([&] {
-    return std::make_shared<const Decoder>(config, architecture.design, weights,
-                                           settings_of(options, kind_ == Kind::hybrid));
-  });
-  if (decoder_.expired()) decoder_ = decoder;  // a draft model comes second
+  DecoderOptions how = settings_of(options, kind_ == Kind::hybrid);
+  const bool is_draft = !decoder_.expired();  // a draft model comes second
+  if (is_draft) how.package = how.describe = "";
+  auto decoder = translated(
+      [&] { return std::make_shared<const Decoder>(config, architecture.design, weights, how); });
+  if (!is_draft) decoder_ = decoder;
   return decoder;
 }
 
@@ -154,8 +186,17 @@ void Backend::load_synthetic(const std::string& shape, const std::string& type,
 
 std::unique_ptr<llm::SequenceSession> Backend::open_sequences(const llm::SessionOptions& options) {
   llm::SessionOptions chosen = options;
-  if (kind_ == Kind::libtorch)
-    chosen.block_size = (options.context + kContextGrain - 1) / kContextGrain * kContextGrain;
+  if (kind_ == Kind::libtorch) chosen.block_size = rounded_up(options.context);
+  if (!package_of(this->options()).empty()) {
+    const llm::EngineOptions& engine = this->options().engine;
+    const DType cache = options.cache_dtype.value_or(*engine.cache_dtype);
+    check(options.context < engine.block_size, label(),
+          ": the package was made for contexts of up to ", engine.block_size - 1, " tokens, got ",
+          options.context);
+    check(cache == *engine.cache_dtype, label(), ": the package was made for a KV cache of ",
+          *engine.cache_dtype, ", got ", cache);
+    chosen.block_size = engine.block_size;
+  }
   return EngineBackend::open_sequences(chosen);
 }
 
@@ -166,10 +207,12 @@ std::shared_ptr<const llm::LoraAdapter> Backend::load_adapter(const std::string&
 llm::ExecutionReport Backend::report() const {
   llm::ExecutionReport report = EngineBackend::report();
   report.version = version();
+  if (kind_ == Kind::libtorch) report.kernels = {};  // those are Tensora's
   if (const auto decoder = decoder_.lock()) {
     if (kind_ == Kind::libtorch) report.precision = concat(decoder->activation_dtype());
     report.dequantized = decoder->is_dequantized();
     report.notes = decoder->notes();
+    if (!package_of(options()).empty()) report.level = "aoti";
   }
   const TorchMemory memory = torch_memory(device());
   report.workspace_bytes = memory.used;

@@ -56,6 +56,7 @@ Decoder::Decoder(const llm::ModelConfig& config, const llm::DecoderDesign& desig
   converted_ = !options.hybrid && loader.has_converted();
   positions_ = weights.positions() > 0 ? weights.positions() : config.context_length;
   make_kernels(options);
+  use_package(options);
 }
 
 Decoder::~Decoder() = default;
@@ -161,6 +162,11 @@ std::vector<std::string> Decoder::notes() const {
     notes.push_back(concat("quantized weights were converted to ", activation_dtype()));
   else if (converted_)
     notes.push_back(concat("some weights were converted to ", activation_dtype()));
+  if (package_) notes.push_back(package_->note());
+  if (const int64_t count = repeated_; count > 0)
+    notes.push_back(concat(count, count == 1 ? " step" : " steps",
+                           " ran out of memory; the caches of Tensora's and LibTorch's allocators "
+                           "were emptied, and it was tried once more"));
   return notes;
 }
 
@@ -221,6 +227,7 @@ Tensor Decoder::guarded(const llm::Batch& batch, llm::PagedCache& cache, const B
   try {
     return attempt();
   } catch (const OutOfMemoryError&) {
+    ++repeated_;
     empty_torch_cache(device());
     empty_cache(device());
     return attempt();
@@ -229,6 +236,8 @@ Tensor Decoder::guarded(const llm::Batch& batch, llm::PagedCache& cache, const B
 
 Tensor Decoder::forward(const llm::Batch& batch, llm::PagedCache& cache) const {
   return guarded(batch, cache, [&](Step& step) {
+    if (package_ && package_->fits(step)) return package_->logits(step);
+    if (package_ && step.is_decode()) package_->count_other_step();
     const at::Tensor x = run(step);
     const at::Tensor logits = kernels_->logits(kernels_->normalised(x, final_norm_, false), head_);
     const double cap = config().final_softcap;

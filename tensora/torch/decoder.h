@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "tensora/llm/architecture.h"
 #include "tensora/torch/kernels.h"
+#include "tensora/torch/package.h"
 
 namespace tensora::torch {
 
@@ -17,6 +19,11 @@ struct DecoderOptions {
   std::optional<DType> dtype = {};
   bool hybrid = false;
   std::vector<std::string> kernels = {};  // of hybrid; see kHybridKernels
+  // AOTInductor; see Note [Compiled decode steps].
+  std::string package = {};   // a .pt2 file that computes decode steps; empty: none
+  std::string describe = {};  // a file that gets the description for a package; empty: none
+  int64_t block_size = 0;     // of the static cache that a package works on
+  DType cache_dtype = kFloat32;
 };
 
 /// The decoders of llm::Decoder, computed with LibTorch's tensors.
@@ -49,6 +56,9 @@ class Decoder final : public llm::Model {
   void load_layer(Loader& loader, const llm::DecoderDesign& design, int64_t number);
   void load_feed_forward(Loader& loader, const llm::DecoderDesign& design, int64_t number);
   void make_kernels(const DecoderOptions& options);
+  void use_package(const DecoderOptions& options);
+  Package::Constants constants() const;
+  nlohmann::json description(const DecoderOptions& options) const;
   void check_batch(const llm::Batch& batch, const llm::PagedCache& cache) const;
   /// The residual stream behind the last layer.
   at::Tensor run(Step& step) const;
@@ -62,6 +72,8 @@ class Decoder final : public llm::Model {
   Norm final_norm_;
   std::vector<Layer> layers_;
   std::unique_ptr<Kernels> kernels_;
+  std::unique_ptr<Package> package_;
+  mutable std::atomic<int64_t> repeated_{0};  // steps, for want of memory
 };
 
 }  // namespace tensora::torch

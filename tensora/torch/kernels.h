@@ -70,12 +70,12 @@ class Kernels {
                                const at::Tensor& qkv) const;
   /// float32 [rows, vocab_size].
   virtual at::Tensor logits(const Input& x, const Matrix& head) const;
+  const RopeTables& tables() const { return tables_; }
   /// What was done otherwise than asked for.
   virtual std::vector<std::string> notes() const { return {}; }
 
  protected:
   const llm::ModelConfig& config() const { return config_; }
-  const RopeTables& tables() const { return tables_; }
   at::Tensor normalised_now(const at::Tensor& x, const Norm& norm, at::ScalarType result) const;
   at::Tensor ready(const Input& x) const;
   at::Tensor product(const at::Tensor& x, const Matrix& matrix) const;

@@ -2,12 +2,17 @@
 #include "tensora/torch/decoder.h"
 
 #include <ATen/ATen.h>
+#include <malloc.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "../llm/sequences.h"
 #include "../real_data.h"
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/core/backend.h"
 #include "tensora/io/safetensors.h"
 #include "tensora/llm/file_weights.h"
 #include "tensora/llm/model_file.h"
@@ -94,6 +99,27 @@ TEST(TorchDecoder, LogitsOfEveryArchitecture) {
   }
   for (const std::string& each : llm::known_architectures())
     EXPECT_NE(std::ranges::find(architectures, each), architectures.end()) << each;
+}
+
+TEST(TorchDecoder, TwoHundredGreedyTokensOfEveryArchitecture) {
+  constexpr int64_t kCount = 200, kContext = 224;
+  const auto greedy = [&](const llm::Model& model) {
+    Sequences sequence(model, {.longest = kContext, .block_size = kContext});
+    Tokens tokens{1, 5, 9};
+    Tensor logits = sequence.feed({tokens});
+    while (std::ssize(tokens) < kCount) {
+      tokens.push_back(to_vector<int64_t>(argmax(logits, -1)).back());
+      logits = sequence.feed({{tokens.back()}});
+    }
+    return tokens;
+  };
+  for (const fs::path& folder : model_folders()) {
+    SCOPED_TRACE(folder.filename().string());
+    const ModelFile file = ModelFile::open(folder.string());
+    const Tokens expected = greedy(*llm::load_model(file, {.positions = kContext}));
+    EXPECT_EQ(greedy(*decoder_of(file, kFloat32Alone, kContext)), expected);
+    EXPECT_EQ(greedy(*decoder_of(file, hybrid(), kContext)), expected);
+  }
 }
 
 TEST(TorchDecoder, EachKernelOfHybridAlone) {
@@ -228,6 +254,53 @@ TEST(TorchDecoder, HalfPrecisionIsClose) {
     const double divergence = (exp(expected) * (expected - found)).sum(-1).mean().item<double>();
     EXPECT_LT(divergence, dtype == kFloat16 ? 1e-4 : 5e-3);
   }
+}
+
+// The most bytes of addresses that the process may have, for as long as this lives.
+class AddressLimit {
+ public:
+  explicit AddressLimit(uint64_t more) {
+    getrlimit(RLIMIT_AS, &before_);
+    uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    rlimit limit = before_;
+    limit.rlim_cur = pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + more;
+    setrlimit(RLIMIT_AS, &limit);
+  }
+  ~AddressLimit() { setrlimit(RLIMIT_AS, &before_); }
+  AddressLimit(const AddressLimit&) = delete;
+  AddressLimit& operator=(const AddressLimit&) = delete;
+
+ private:
+  rlimit before_;
+};
+
+// Capped scores are written out: 1,536 tokens need 9.4 MB for each head, several times.
+TEST(TorchDecoder, WithoutMemoryTheCachesOfBothLibrariesAreEmptied) {
+  constexpr int64_t kLength = 1536;
+  const ModelFile file = ModelFile::open(TENSORA_TESTS "/llm/goldens/models/gemma2");
+  const auto model = decoder_of(file, kFloat32Alone, kLength);
+  const Tokens tokens = llm::testing::some_tokens(kLength, model->config().vocab_size);
+  const auto feed = [&] {
+    return Sequences(*model, {.longest = kLength, .block_size = kLength}).feed({tokens});
+  };
+  const Tensor expected = feed();
+  const size_t notes = model->notes().size();
+  empty_cache();
+  malloc_trim(0);
+  std::vector<Tensor> hoard;
+  for (int i = 0; i < 8; ++i) hoard.push_back(empty({int64_t{1} << 25}));  // 128 MiB each
+  hoard.clear();
+  EXPECT_GE(memory_stats().reserved - memory_stats().allocated, uint64_t{1} << 30);
+  {
+    const AddressLimit limit(uint64_t{24} << 20);
+    EXPECT_EQ(difference(feed(), expected), 0);
+  }
+  ASSERT_EQ(model->notes().size(), notes + 1);
+  EXPECT_TRUE(contains(model->notes().back(), "1 step ran out of memory"));
+  const AddressLimit limit(uint64_t{1} << 20);
+  const std::string error = error_of(feed);
+  EXPECT_TRUE(contains(error, "memory")) << error;
 }
 
 }  // namespace
