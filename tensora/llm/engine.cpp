@@ -100,6 +100,9 @@ void check_request(const Request& request, const EngineParts& parts) {
         "request: the engine has no tokenizer; stop strings need one");
   check(request.max_tokens >= -1, "request: expected max_tokens of -1 (no limit) or more, got ",
         request.max_tokens);
+  check(request.min_tokens >= 0 &&
+            (request.max_tokens < 0 || request.min_tokens <= request.max_tokens),
+        "request: expected min_tokens from 0 to max_tokens, got ", request.min_tokens);
   check(request.keep >= 0, "request: keep must not be negative, got ", request.keep);
   check(std::isfinite(request.deadline) && request.deadline >= 0,
         "request: expected a deadline of 0 (none) or more seconds, got ", request.deadline);
@@ -112,6 +115,17 @@ void check_request(const Request& request, const EngineParts& parts) {
     check(!stop.empty() && stop.size() <= 4096,
           "request: a stop string must have from 1 to 4096 bytes, got ", stop.size());
   request.sampling.validate();
+}
+
+// The tokens that end an answer.
+std::vector<int32_t> ends_of(const Request& request, const EngineParts& parts) {
+  std::vector<int32_t> ends = request.stop_tokens;
+  const int64_t vocabulary = parts.model->config().vocab_size;
+  std::erase_if(ends, [&](int32_t token) { return token < 0 || token >= vocabulary; });
+  if (parts.tokenizer && !request.ignore_end)
+    for (const int32_t token : parts.tokenizer->end_of_generation())
+      if (token < vocabulary) ends.push_back(token);
+  return ends;
 }
 
 }  // namespace
@@ -195,10 +209,12 @@ Generation Engine::submit(Request request) {
         request.keep);
   Sampler sampler(request.sampling, parts_.model->config().vocab_size, parts_.tokenizer);
   sampler.accept_prompt(tokens);
+  if (request.min_tokens > 0) sampler.forbid_until(request.min_tokens, ends_of(request, parts_));
   auto state = std::make_shared<Generation::State>();
   state->doorbell = loop_->doorbell();
   auto job = std::make_unique<Job>(std::move(request), std::move(sampler), state);
-  job->device_chooses = job->sampler.choice().has_value();
+  job->scores_prompt = job->request.prompt_logprobs && tokens.size() > 1;
+  job->device_chooses = job->sampler.choice().has_value() && !job->scores_prompt;
   if (parts_.tokenizer) {
     // Where no text precedes the answer, it begins without the blank of a first word.
     const bool at_start = std::all_of(tokens.begin(), tokens.end(), [&](int32_t token) {

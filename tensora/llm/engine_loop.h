@@ -102,6 +102,7 @@ class Engine::Loop {
   void choose(StepGraphs::Result result);
   Tensor host_logits(const Tensor& logits) const;
   StepGraphs::Result forward();
+  void score_prompt(Job& job, const Slice& slice, float* rows);
   void take_tokens(Job& job, const Slice& slice, float* rows, const int64_t* chosen);
   bool take_token(Job& job, Sampled sampled, Clock::time_point now);
   void make_room(Job& job);

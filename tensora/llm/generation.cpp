@@ -15,6 +15,13 @@ void Generation::State::add(std::string_view text, Sampled token) {
   if (is_awaited) changed.notify_all();
 }
 
+void Generation::State::add_prompt(std::vector<Sampled> prompt) {
+  const std::lock_guard lock(mutex);
+  pending.prompt = std::move(prompt);
+  has_pending = true;
+  if (is_awaited) changed.notify_all();
+}
+
 void Generation::State::finish(std::string_view text, Completion result) {
   const std::lock_guard lock(mutex);
   pending.text += text;

@@ -48,6 +48,7 @@ struct Generation::State {
 
   bool has_news() const { return has_pending || done; }
   void add(std::string_view text, Sampled token);
+  void add_prompt(std::vector<Sampled> prompt);
   void finish(std::string_view text, Completion result);
   void fail(std::exception_ptr what);
 };

@@ -41,7 +41,10 @@ struct Request {
   std::vector<Message> messages = {};
 
   SamplingOptions sampling = {};
-  int64_t max_tokens = -1;                // of the answer; -1: until the context is full
+  int64_t max_tokens = -1;  // of the answer; -1: until the context is full
+  /// Before it has this many tokens nothing but max_tokens, the deadline and the end of a grammar
+  /// ends the answer: end-of-sequence and stop tokens are not chosen, stop strings are text.
+  int64_t min_tokens = 0;
   std::vector<std::string> stop = {};     // texts that end the answer; they are not part of it
   std::vector<int32_t> stop_tokens = {};  // beside the model's own ends
   bool ignore_end = false;                // the model's own ends do not end it
@@ -49,11 +52,12 @@ struct Request {
   ChatOptions chat = {};                  // for `messages`
 
   Overflow overflow = Overflow::refuse;
-  int64_t keep = 0;            // tokens at the beginning that are never dropped
-  double deadline = 0;         // seconds after which the answer ends as it is; 0: none
-  std::string tenant = {};     // cached prefixes are shared with the same tenant only
-  bool reuse_prefix = true;    // false: nothing cached is used
-  bool shows_special = false;  // control tokens are part of the text
+  int64_t keep = 0;              // tokens at the beginning that are never dropped
+  double deadline = 0;           // seconds after which the answer ends as it is; 0: none
+  std::string tenant = {};       // cached prefixes are shared with the same tenant only
+  bool reuse_prefix = true;      // false: nothing cached is used
+  bool prompt_logprobs = false;  // of the prompt's tokens too; nothing cached is used
+  bool shows_special = false;    // control tokens are part of the text
   std::shared_ptr<const LoraAdapter> adapter = nullptr;
   double adapter_scale = 1;
   std::shared_ptr<StepListener> listener =
@@ -94,7 +98,8 @@ struct Timings {
 struct Completion {
   std::string text;
   std::vector<int32_t> tokens;
-  std::vector<Sampled> logprobs;  // if asked for: one per token
+  std::vector<Sampled> logprobs;         // if asked for: one per token
+  std::vector<Sampled> prompt_logprobs;  // if asked for: one per token of the prompt but the first
   FinishReason reason = FinishReason::stop;
   std::string stop;           // the stop string that was met
   bool context_full = false;  // why it ended at its length
@@ -114,6 +119,7 @@ struct Completion {
 struct Piece {
   std::string text;
   std::vector<Sampled> tokens;
+  std::vector<Sampled> prompt = {};  // Completion::prompt_logprobs, in the first part
 };
 
 }  // namespace tensora::llm

@@ -5,6 +5,13 @@
 #include "tensora/base/check.h"
 
 namespace tensora::llm {
+namespace {
+
+// Tokens of a part of a prompt whose logits are all wanted: with a vocabulary of 128k tokens the
+// logits take 64 MiB.
+constexpr int64_t kScoredTokens = 128;
+
+}  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, BlockManager& blocks)
     : options_(options), blocks_(blocks) {
@@ -191,9 +198,13 @@ void Scheduler::read_part(Sequence& sequence, Step& step) {
   int64_t count = std::min(sequence.size() - sequence.computed, options_.max_tokens - step.tokens);
   if (options_.batch_invariant)
     count = std::min(count, options_.max_tokens - sequence.computed % options_.max_tokens);
+  if (sequence.scores_prompt) count = std::min(count, kScoredTokens);
   if (count <= 0) return;
   const bool ends = sequence.computed + count == sequence.size();
-  step.slices.push_back({&sequence, sequence.computed, count, ends ? 1 : 0});
+  step.slices.push_back({&sequence, sequence.computed, count,
+                         sequence.scores_prompt ? count
+                         : ends                 ? 1
+                                                : 0});
   step.tokens += count;
 }
 
@@ -251,7 +262,8 @@ void Scheduler::commit(const Step& step) {
     Sequence& sequence = *slice.sequence;
     if (sequence.blocks.list.empty()) continue;  // it has ended or restarted since
     // Of a continued sequence the last token is new: its keys and values are not there yet.
-    sequence.computed = slice.logits > 0 ? sequence.size() - 1 : slice.first + slice.count;
+    const bool is_continued = slice.logits > 0 && !sequence.scores_prompt;
+    sequence.computed = is_continued ? sequence.size() - 1 : slice.first + slice.count;
     int64_t shared = sequence.computed;
     if (options_.batch_invariant) {
       shared = std::min(shared, sequence.prompt_size);

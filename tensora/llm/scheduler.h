@@ -29,6 +29,9 @@ struct Sequence {
   int64_t row = 0;                   // which of the last step's logits its next token follows
   PrefixMatch match;                 // of its first admission
   bool was_admitted = false;
+  /// The logits of all tokens of its prompt are wanted. Whoever takes the last of them sets it back
+  /// before `commit`.
+  bool scores_prompt = false;
   int64_t preemptions = 0;
 
   int64_t size() const { return static_cast<int64_t>(tokens.size()); }

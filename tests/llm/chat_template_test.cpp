@@ -54,6 +54,34 @@ TEST(ChatTemplate, AgreesWithJinja) {
   EXPECT_GT(rendered, 30);
 }
 
+// What continues a message sees it as the template writes it, up to its last letter.
+TEST(ChatTemplate, ContinuesTheFinalMessage) {
+  const std::vector<Message> question = {{.role = "user", .content = "Who?"}};
+  for (const char* name : {"llama2", "llama3", "qwen3", "mistral", "gemma", "phi3", "deepseek"}) {
+    const ChatTemplate chat(read(std::string(name) + ".jinja"), "<s>", "</s>");
+    for (const std::string content : {"I am", "I am ", "\n", "", "a\xEF\xB7\x91z"}) {
+      std::vector<Message> messages = question;
+      messages.push_back({.role = "assistant", .content = content});
+      ChatOptions options{
+          .add_generation_prompt = false, .continue_final_message = true, .now = kNow};
+      const std::string text = chat.render(messages, options);
+      EXPECT_TRUE(text.ends_with(content)) << name << text;
+      messages.back().content = content + "z!";
+      EXPECT_EQ(chat.render(messages, options), text + "z!") << name;
+      options.continue_final_message = false;
+      EXPECT_TRUE(chat.render(messages, options).starts_with(text)) << name;
+    }
+  }
+  const ChatTemplate silent("{{ messages[0].content }}", "", "");
+  const ChatOptions options{.add_generation_prompt = false, .continue_final_message = true};
+  const std::vector<Message> two = {{.role = "user"}, {.role = "assistant"}};
+  EXPECT_TRUE(
+      contains(error_of([&] { silent.render(two, options); }), "does not write the content"));
+  EXPECT_TRUE(contains(error_of([&] { silent.render({}, options); }), "no final message"));
+  EXPECT_TRUE(contains(error_of([&] { silent.render(two, {.continue_final_message = true}); }),
+                       "without a generation prompt"));
+}
+
 TEST(ChatTemplate, Messages) {
   const ChatTemplate chat(
       "{% for m in messages %}{{ m.role }}={{ m.content }};{{ m.name }}{{ m.reasoning_content }}"

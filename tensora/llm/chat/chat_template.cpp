@@ -28,6 +28,9 @@ constexpr std::array<Builtin, 1> kBuiltins = {{
      "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"},
 }};
 
+// U+FDD1, a noncharacter.
+constexpr std::string_view kContentEnd = "\xEF\xB7\x91";
+
 // Arguments are seen as values where they are JSON, as templates expect them.
 Value tool_call(const ToolCall& call) {
   Dict function;
@@ -125,7 +128,21 @@ std::string ChatTemplate::render(std::span<const Message> messages,
                                  const ChatOptions& options) const {
   List list;
   for (const Message& message : messages) list.push_back(message_value(message));
-  return parsed_->render(Value::list(std::move(list)), options);
+  if (!options.continue_final_message)
+    return parsed_->render(Value::list(std::move(list)), options);
+  check(!options.add_generation_prompt,
+        "chat: a final message is continued without a generation prompt");
+  check(!messages.empty(), "chat: there is no final message to continue");
+  // A mark keeps templates from trimming the content, and shows where it ends.
+  Message last = messages.back();
+  last.content += kContentEnd;
+  list.back() = message_value(last);
+  std::string text = parsed_->render(Value::list(std::move(list)), options);
+  const size_t end = text.rfind(kContentEnd);
+  check(end != text.npos, "chat: the template does not write the content of a final message by ",
+        last.role, ", so it cannot be continued");
+  text.resize(end);
+  return text;
 }
 
 std::string ChatTemplate::render_json(std::string_view messages, const ChatOptions& options) const {

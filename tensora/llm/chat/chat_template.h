@@ -28,8 +28,11 @@ struct Message {
 
 struct ChatOptions {
   bool add_generation_prompt = true;  // ends with the beginning of the assistant's turn
-  std::string tools = {};             // a JSON list of tools; empty: none
-  std::string documents = {};         // a JSON list; empty: none
+  /// Ends with the content of the last message, so that the answer continues it. The generation
+  /// prompt must be off.
+  bool continue_final_message = false;
+  std::string tools = {};      // a JSON list of tools; empty: none
+  std::string documents = {};  // a JSON list; empty: none
   /// Further variables for the template, as a JSON object: {"enable_thinking": false}.
   std::string variables = {};
   /// Seconds since 1970, for templates that write the date; now if not given.
@@ -52,7 +55,8 @@ class ChatTemplate {
 
   /// The conversation as text, special tokens included.
   std::string render(std::span<const Message> messages, const ChatOptions& options = {}) const;
-  /// The same for messages as a JSON list, whose fields the template sees as they are.
+  /// The same for messages as a JSON list, whose fields the template sees as they are. Does not
+  /// continue the final message.
   std::string render_json(std::string_view messages, const ChatOptions& options = {}) const;
 
   const std::string& source() const;

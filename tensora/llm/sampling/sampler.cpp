@@ -99,6 +99,8 @@ struct Sampler::State {
   }
 
   void constrain(std::span<float> logits);
+  void forbid_early(std::span<float> logits) const;
+  Sampled describe(std::span<const float> logits, int32_t token);
   int32_t choose(std::span<const float> logits);
   int64_t mirostat_count(std::span<const float> logits);
   int32_t choose_by_mirostat(std::span<const float> logits, double random);
@@ -109,7 +111,9 @@ struct Sampler::State {
   uint64_t steps = 0;  // the number of random draws so far
   TokenHistory history;
   std::optional<GrammarMatcher> matcher;
-  double surprise_limit = 0;  // Mirostat's, in bits
+  std::vector<int32_t> early;  // tokens that are forbidden
+  int64_t early_left = 0;      // until so many were generated
+  double surprise_limit = 0;   // Mirostat's, in bits
   Candidates candidates;
   Candidates best;              // for top_logprobs
   std::vector<float> original;  // logits, if logprobs are asked for
@@ -123,8 +127,35 @@ void Sampler::State::constrain(std::span<float> logits) {
                                                       : std::clamp(logit + bias, -kMost, kMost);
   }
   if (matcher) matcher->mask(logits);
+  if (early_left > 0) forbid_early(logits);
   history.penalize(logits, options);
   history.discourage_repetition(logits, options);
+}
+
+void Sampler::State::forbid_early(std::span<float> logits) const {
+  std::vector<float> before;
+  for (const int32_t token : early) {
+    float& logit = logits[static_cast<size_t>(token)];
+    before.push_back(logit);
+    logit = kForbidden;
+  }
+  if (!matcher || highest_of(logits) > kForbidden) return;
+  // Backwards: a token that is listed twice gets its first value.
+  for (size_t i = early.size(); i-- > 0;) logits[static_cast<size_t>(early[i])] = before[i];
+}
+
+// Where `logits` are the model's own.
+Sampled Sampler::State::describe(std::span<const float> logits, int32_t token) {
+  const double total = log_sum_exp(logits);
+  const auto logprob = [&](int32_t one) {
+    return static_cast<float>(logits[static_cast<size_t>(one)] - total);
+  };
+  Sampled out{.token = token, .logprob = logprob(token)};
+  if (options.top_logprobs == 0) return out;
+  best.select(logits, options.top_logprobs, kForbidden);
+  for (int64_t i = 0; i < best.size(); ++i)
+    out.top.push_back({best.token(i), logprob(best.token(i))});
+  return out;
 }
 
 int32_t Sampler::State::choose(std::span<const float> logits) {
@@ -210,24 +241,29 @@ Sampled Sampler::sample(std::span<float> logits) {
   const bool logprobs = state.options.logprobs || state.options.top_logprobs > 0;
   if (logprobs) state.original.assign(logits.begin(), logits.end());
   state.constrain(logits);
-  Sampled out{.token = state.choose(logits), .logprob = std::numeric_limits<float>::quiet_NaN()};
-  if (!logprobs) return out;
-  const double total = log_sum_exp(state.original);
-  const auto logprob = [&](int32_t token) {
-    return static_cast<float>(state.original[static_cast<size_t>(token)] - total);
-  };
-  out.logprob = logprob(out.token);
-  if (state.options.top_logprobs > 0) {
-    state.best.select(state.original, state.options.top_logprobs, kForbidden);
-    for (int64_t i = 0; i < state.best.size(); ++i)
-      out.top.push_back({state.best.token(i), logprob(state.best.token(i))});
-  }
-  return out;
+  const int32_t token = state.choose(logits);
+  if (!logprobs) return {.token = token, .logprob = std::numeric_limits<float>::quiet_NaN()};
+  return state.describe(state.original, token);
+}
+
+Sampled Sampler::score(std::span<const float> logits, int32_t token) {
+  check(std::ssize(logits) == state_->vocab_size, "sampling: expected ", state_->vocab_size,
+        " logits, one per token, got ", logits.size());
+  check_logits(logits);
+  return state_->describe(logits, token);
+}
+
+void Sampler::forbid_until(int64_t count, std::vector<int32_t> tokens) {
+  for (const int32_t token : tokens)
+    check(token >= 0 && token < state_->vocab_size, "sampling: expected a token below ",
+          state_->vocab_size, ", got ", token);
+  state_->early = std::move(tokens);
+  state_->early_left = count;
 }
 
 std::optional<TokenChoice> Sampler::choice(int64_t later) const {
   const SamplingOptions& options = state_->options;
-  if (!is_plain(options)) return std::nullopt;
+  if (!is_plain(options) || state_->early_left > 0) return std::nullopt;
   if (options.temperature == 0) return TokenChoice();
   const bool has_steps = options.top_k >= 1 && options.top_k <= kMostTopK &&
                          options.typical_p == 1 && options.top_n_sigma <= 0 &&
@@ -247,6 +283,7 @@ void Sampler::count_choice() {
 
 void Sampler::accept(int32_t token) {
   if (state_->matcher) state_->matcher->accept(token);
+  if (state_->early_left > 0) --state_->early_left;
   accept_prompt(std::span(&token, 1));
 }
 

@@ -49,6 +49,11 @@ class Sampler {
   void accept(int32_t token);
   /// Tokens that were given, not generated: penalties see them, the grammar does not.
   void accept_prompt(std::span<const int32_t> tokens);
+  /// Forbids these tokens until `count` tokens were generated, unless the grammar allows nothing
+  /// else.
+  void forbid_until(int64_t count, std::vector<int32_t> tokens);
+  /// A token that was given, as `sample` reports one that it chose. `logits` are the model's own.
+  Sampled score(std::span<const float> logits, int32_t token);
   /// Whether the grammar, if there is one, lets the output end here.
   bool may_end() const;
 
