@@ -62,7 +62,8 @@ struct AnswerEvent {
   std::string text = {};
   int64_t call = 0;
   std::string call_id = {}, name = {};
-  int64_t prompt_tokens = 0;  // of `begin`
+  int64_t prompt_tokens = 0;  // of `begin`, whose tokens are those of the prompt but the first, if
+                              // their logprobs were asked for
   AnswerEnd end = AnswerEnd::stop;
   /// What is known at the end: usage, timings, seed. Null before.
   const Answer* whole = nullptr;
@@ -74,7 +75,8 @@ struct AnswerEvent {
 struct Answer {
   std::string text = {}, reasoning = {};
   std::vector<llm::ToolCall> calls = {};
-  std::vector<llm::Sampled> text_logprobs = {};  // the tokens of the text, if asked for
+  std::vector<llm::Sampled> text_logprobs = {};    // the tokens of the text, if asked for
+  std::vector<llm::Sampled> prompt_logprobs = {};  // those of the prompt but the first
   AnswerEnd end = AnswerEnd::stop;
   int64_t reasoning_tokens = 0;
   llm::Completion completion = {};  // usage, timings, seed, the stop string that was met

@@ -71,6 +71,8 @@ void AnswerJob::give(One& one, AnswerEvent event) {
       answer.calls.at(static_cast<size_t>(event.call)).arguments += event.text;
       break;
     case AnswerEvent::Kind::begin:
+      answer.prompt_logprobs = event.tokens;
+      break;
     case AnswerEvent::Kind::end:
       break;
   }
@@ -92,19 +94,21 @@ void AnswerJob::count_tokens(One& one, size_t tokens) {
 bool AnswerJob::deliver_one(One& one, int64_t index) {
   const bool is_done = one.generation->is_done();  // before the last piece is taken
   const auto give_on = [&](AnswerEvent event) { give(one, std::move(event)); };
-  const auto begin = [&] {
+  const auto begin = [&](std::vector<llm::Sampled> scores) {
     if (std::exchange(one.has_begun, true)) return;
     const auto& prompt = request_.prompts[static_cast<size_t>(index / request_.n)];
     metrics_->prompt_tokens.add(prompt.size());
-    give(one, {.kind = AnswerEvent::Kind::begin, .prompt_tokens = std::ssize(prompt)});
+    give(one, {.kind = AnswerEvent::Kind::begin,
+               .prompt_tokens = std::ssize(prompt),
+               .tokens = std::move(scores)});
   };
   while (auto piece = one.generation->take()) {
     count_tokens(one, piece->tokens.size());
-    begin();
+    begin(std::move(piece->prompt));
     one.parser->push(std::move(*piece), give_on);
   }
   if (!is_done) return false;
-  begin();
+  begin({});
   finish(one, index);
   return true;
 }

@@ -1,6 +1,7 @@
 #include "tensora/serve/anthropic_fields.h"
 
 #include "tensora/base/check.h"
+#include "tensora/serve/dialect.h"
 #include "tensora/serve/sampling_fields.h"
 
 namespace tensora::serve {
@@ -42,9 +43,9 @@ class MessageReader {
       refuse("messages", "expected a list with at least one message");
     if (list.size() > kMostMessages) refuse("messages", "too many messages");
     for (size_t i = 0; i < list.size(); ++i) message(list[i], concat("messages[", i, "]"));
-    if (messages_.back().role == "assistant")
+    if (!messages_.back().tool_calls.empty())
       refuse(concat("messages[", list.size() - 1, "]"),
-             "the last message must be the user's: an answer cannot be continued");
+             "the calls of tools must be followed by their results");
     return std::move(messages_);
   }
 
@@ -168,6 +169,7 @@ AnthropicCall read_anthropic(const Json& json, const llm::SamplingOptions& defau
   if (!counts && !body.has("max_tokens")) body.fail("max_tokens", "is required");
   wanted.max_tokens = read_token_count(body, "max_tokens", 1).value_or(-1);
   wanted.messages = MessageReader().read(body.at("messages"));
+  continue_assistant(wanted);
   if (const Json* system = body.find("system"))
     if (std::string text = read_text(*system, "system"); !text.empty())
       wanted.messages.insert(wanted.messages.begin(),

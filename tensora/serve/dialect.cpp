@@ -69,4 +69,12 @@ void set_template_variable(llm::ChatOptions& chat, const std::string& name, cons
   chat.variables = variables.dump();
 }
 
+void continue_assistant(llm::Request& request) {
+  if (request.messages.empty()) return;
+  const llm::Message& last = request.messages.back();
+  if (last.role != "assistant" || !last.tool_calls.empty()) return;
+  request.chat.continue_final_message = true;
+  request.chat.add_generation_prompt = false;
+}
+
 }  // namespace tensora::serve

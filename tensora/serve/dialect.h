@@ -36,6 +36,8 @@ void answer_renamed(Service& service, AnswerRequest request, std::shared_ptr<Ans
 /// How many tokens the prompt of a request with messages has, tools included.
 int64_t count_prompt(Service& service, AnswerRequest request, const PathNames& names);
 
+/// The answer continues a last message that is the assistant's, unless that calls tools.
+void continue_assistant(llm::Request& request);
 /// Adds a variable for the chat template.
 void set_template_variable(llm::ChatOptions& chat, const std::string& name, const Json& value);
 

@@ -66,8 +66,7 @@ void apply_template(Service& service, Exchange& exchange) {
   request.request.messages = read_messages(body.at("messages"), "messages");
   request.tools = read_tool_use(body);
   read_template_variables(body, request.request.chat);
-  if (const auto adds = body.boolean("add_generation_prompt"))
-    request.request.chat.add_generation_prompt = *adds;
+  read_continuation(body, request.request.chat);
   const llm::ChatTemplate* chat = model->backend->chat_template();
   if (!chat) throw ApiError(400, "the model has no chat template", "model");
   const AnswerFormat format(chat, model->backend->tokenizer(), request);

@@ -112,6 +112,7 @@ OllamaCall read_call(const Json& json, const llm::SamplingOptions& defaults, boo
     call.only_loads = !messages || messages->empty();
     for (size_t i = 0; messages && i < messages->size(); ++i)
       wanted.messages.push_back(read_message((*messages)[i], concat("messages[", i, "]")));
+    continue_assistant(wanted);
     read_tools(body, call.request.tools);
   } else {
     read_generate(body, call);

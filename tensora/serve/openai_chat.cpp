@@ -31,8 +31,6 @@ void refuse_unusable(Fields& body) {
         body.fail(concat("modalities[", i, "]"), "only text is supported");
   for (const char* name : {"audio", "web_search_options"})
     if (body.has(name)) body.fail(name, "is not supported");
-  if (body.boolean("continue_final_message").value_or(false))
-    body.fail("continue_final_message", "is not supported");
   // Labels and wishes without an effect on the answer.
   body.accept({"user", "safety_identifier", "metadata", "store", "service_tier", "prompt_cache_key",
                "stream_options"});
@@ -54,6 +52,7 @@ ChatCall read_chat(Fields& body, const llm::SamplingOptions& defaults) {
   request.tools = read_tool_use(body);
   read_response_format(body, wanted.sampling);
   read_template_variables(body, wanted.chat);
+  read_continuation(body, wanted.chat);
   wanted.tenant = body.text("cache_salt").value_or("");
   request.wants_parts = body.boolean("stream").value_or(false);
   if (auto options = body.object("stream_options")) {

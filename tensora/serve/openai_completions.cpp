@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "tensora/base/check.h"
 #include "tensora/serve/fill_middle.h"
@@ -15,10 +16,16 @@ constexpr int64_t kMostAnswers = 128, kMostBest = 20, kMostLogprobs = 20;
 constexpr int64_t kDefaultTokens = 16;
 constexpr size_t kMostPrompts = 2048;
 
+/// What stands before the answers of a prompt.
+struct Echo {
+  std::string text = {};
+  std::optional<int32_t> first = {};  // token of the prompt, where its logprobs are shown
+};
+
 struct CompletionCall {
   AnswerRequest request;
-  std::vector<std::string> echoes;  // what stands before the answers of each prompt
-  int64_t n = 1;                    // answers that are shown; request.n may be more
+  std::vector<Echo> echoes;  // one per prompt
+  int64_t n = 1;             // answers that are shown; request.n may be more
   bool shows_logprobs = false, includes_usage = false;
 };
 
@@ -34,12 +41,13 @@ void read_prompts(Fields& body, const ServedModel& model, bool echoes, Completio
     } catch (const Error& error) {
       throw ApiError(400, concat(path, ": ", error.what()), path);
     }
-    call.echoes.push_back(echoes ? text : std::string());
+    call.echoes.push_back({.text = echoes ? text : std::string()});
   };
   const auto add_tokens = [&](const Json& list, const std::string& path) {
     call.request.prompts.push_back(read_tokens(list, path, vocabulary));
-    call.echoes.push_back(echoes && tokenizer ? tokenizer->decode(call.request.prompts.back())
-                                              : std::string());
+    call.echoes.push_back({.text = echoes && tokenizer
+                                       ? tokenizer->decode(call.request.prompts.back())
+                                       : std::string()});
   };
   const Json* prompt = body.find("prompt");
   if (!prompt) return add_text("", "prompt");
@@ -98,13 +106,18 @@ CompletionCall read_completion(Fields& body, Service& service, const ServedModel
     request.n = *best;
   }
   if (const auto logprobs = body.integer("logprobs", 0, kMostLogprobs)) {
-    if (echoes) body.fail("logprobs", "cannot be combined with echo");
     call.shows_logprobs = true;
     wanted.sampling.top_logprobs = *logprobs;
   }
   wanted.sampling.logprobs = call.shows_logprobs || request.n > call.n;
-  if (const auto suffix = body.text("suffix"); suffix && !suffix->empty())
+  wanted.prompt_logprobs = echoes && call.shows_logprobs;
+  if (const auto suffix = body.text("suffix"); suffix && !suffix->empty()) {
+    if (wanted.prompt_logprobs) body.fail("suffix", "cannot be combined with echo and logprobs");
     put_before(body, model, *suffix, call);
+  }
+  if (wanted.prompt_logprobs)
+    for (size_t i = 0; i < request.prompts.size(); ++i)
+      if (!request.prompts[i].empty()) call.echoes[i].first = request.prompts[i].front();
   wanted.tenant = body.text("cache_salt").value_or("");
   if (auto options = body.object("stream_options")) {
     if (!request.wants_parts) body.fail("stream_options", "needs stream to be true");
@@ -120,36 +133,76 @@ int64_t characters(std::string_view text) {
                        [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; });
 }
 
-// Appends {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; the first token begins at
-// character `offset`, which becomes where the next one does.
-void append_old_logprobs(std::string& out, const llm::Tokenizer& tokenizer,
-                         std::span<const llm::Sampled> tokens, int64_t& offset) {
-  std::string names, logprobs, tops, offsets;
-  const auto text_of = [&](int32_t token) {
-    return json_string(tokenizer.bytes_of(token, {.special = true}));
-  };
-  const auto value_of = [](float logprob) {
-    return static_cast<double>(std::max(logprob, -9999.f));
-  };
-  for (const llm::Sampled& sampled : tokens) {
-    if (!is_shown(tokenizer, sampled.token)) continue;
-    const char* comma = names.empty() ? "" : ",";
-    names += comma + text_of(sampled.token);
-    logprobs += comma;
-    append_json(logprobs, value_of(sampled.logprob));
-    offsets += comma;
-    append_json(offsets, offset);
-    offset += characters(tokenizer.bytes_of(sampled.token));
-    tops += concat(comma, "{");
-    for (size_t i = 0; i < sampled.top.size(); ++i) {
-      tops += concat(i > 0 ? "," : "", text_of(sampled.top[i].token), ":");
-      append_json(tops, value_of(sampled.top[i].logprob));
+/// {"tokens", "token_logprobs", "top_logprobs", "text_offset"}; offsets count characters.
+class OldLogprobs {
+ public:
+  OldLogprobs(const llm::Tokenizer& tokenizer, int64_t& offset)
+      : tokenizer_(tokenizer), offset_(offset) {}
+
+  /// All tokens of the prompt that is shown as `echo`. Nothing comes before the first, so it has no
+  /// logprob.
+  void add_prompt(const Echo& echo, std::span<const llm::Sampled> rest) {
+    std::string_view text = echo.text;
+    add_token(*echo.first, text);
+    logprobs_ += "null";
+    tops_ += "null";
+    for (const llm::Sampled& scored : rest) {
+      add_token(scored.token, text);
+      add_scores(scored);
     }
-    tops += '}';
+    offset_ += characters(text);
   }
-  out += concat("{\"tokens\":[", names, "],\"token_logprobs\":[", logprobs, "],\"top_logprobs\":[",
-                tops, "],\"text_offset\":[", offsets, "]}");
-}
+  /// Tokens of the answer.
+  void add(std::span<const llm::Sampled> tokens) {
+    for (const llm::Sampled& sampled : tokens) {
+      if (!is_shown(tokenizer_, sampled.token)) continue;
+      std::string_view text = tokenizer_.bytes_of(sampled.token);
+      add_token(sampled.token, text);
+      add_scores(sampled);
+    }
+  }
+  std::string text() const {
+    return concat("{\"tokens\":[", names_, "],\"token_logprobs\":[", logprobs_,
+                  "],\"top_logprobs\":[", tops_, "],\"text_offset\":[", offsets_, "]}");
+  }
+
+ private:
+  std::string name_of(int32_t token) const {
+    return json_string(tokenizer_.bytes_of(token, {.special = true}));
+  }
+  static double value_of(float logprob) { return static_cast<double>(std::max(logprob, -9999.f)); }
+
+  // The token stands at the beginning of `text`, which is shortened by it. Control tokens are not
+  // in the text unless the client wrote them, nor is a blank that the tokenizer put before its
+  // first word.
+  void add_token(int32_t token, std::string_view& text) {
+    if (!names_.empty())
+      for (std::string* list : {&names_, &logprobs_, &tops_, &offsets_}) *list += ',';
+    names_ += name_of(token);
+    append_json(offsets_, offset_);
+    std::string_view bytes = tokenizer_.bytes_of(token);
+    if (const std::string_view name = tokenizer_.bytes_of(token, {.special = true});
+        bytes.empty() && text.starts_with(name))
+      bytes = name;
+    if (bytes.starts_with(' ') && !text.starts_with(' ')) bytes.remove_prefix(1);
+    const std::string_view taken = text.substr(0, std::min(bytes.size(), text.size()));
+    offset_ += characters(taken);
+    text.remove_prefix(taken.size());
+  }
+  void add_scores(const llm::Sampled& sampled) {
+    append_json(logprobs_, value_of(sampled.logprob));
+    tops_ += '{';
+    for (size_t i = 0; i < sampled.top.size(); ++i) {
+      tops_ += concat(i > 0 ? "," : "", name_of(sampled.top[i].token), ":");
+      append_json(tops_, value_of(sampled.top[i].logprob));
+    }
+    tops_ += '}';
+  }
+
+  const llm::Tokenizer& tokenizer_;
+  int64_t& offset_;  // of the next token
+  std::string names_, logprobs_, tops_, offsets_;
+};
 
 /// The answer in one piece.
 class CompletionWhole final : public AnswerSink {
@@ -196,14 +249,16 @@ class CompletionWhole final : public AnswerSink {
     return order;
   }
 
-  void append_choice(std::string& out, size_t index, const std::string& echo,
-                     const Answer& answer) const {
+  void append_choice(std::string& out, size_t index, const Echo& echo, const Answer& answer) const {
     out += concat(index > 0 ? "," : "", "{\"index\":", index, ",\"text\":");
-    append_json(out, echo + answer.text);
+    append_json(out, echo.text + answer.text);
     out += ",\"logprobs\":";
     if (shows_logprobs_) {
-      int64_t offset = characters(echo);
-      append_old_logprobs(out, *head_.served->backend->tokenizer(), answer.text_logprobs, offset);
+      int64_t offset = 0;
+      OldLogprobs logprobs(*head_.served->backend->tokenizer(), offset);
+      if (echo.first) logprobs.add_prompt(echo, answer.prompt_logprobs);
+      logprobs.add(answer.text_logprobs);
+      out += logprobs.text();
     } else {
       out += "null";
     }
@@ -212,7 +267,7 @@ class CompletionWhole final : public AnswerSink {
   }
 
   OpenAiHead head_;
-  std::vector<std::string> echoes_;
+  std::vector<Echo> echoes_;
   size_t n_, made_;
   bool shows_logprobs_;
 };
@@ -224,19 +279,17 @@ class CompletionStream final : public OpenAiStream {
       : OpenAiStream(std::move(reply), head, call.request, call.includes_usage),
         echoes_(call.echoes),
         n_(call.n),
-        offsets_(call.echoes.size() * static_cast<size_t>(call.n)) {
-    for (size_t i = 0; i < offsets_.size(); ++i) offsets_[i] = characters(echo_of(i));
-  }
+        offsets_(call.echoes.size() * static_cast<size_t>(call.n)) {}
 
   void on_event(const AnswerEvent& event) override {
     using Kind = AnswerEvent::Kind;
     const auto index = static_cast<size_t>(event.answer);
     if (event.kind == Kind::begin) {
-      if (echo_of(index).empty()) return;
-      add(event, echo_of(index), {});
+      const Echo& echo = echo_of(index);
+      if (!echo.text.empty() || echo.first) add(event, echo.text, &echo);
     } else if (event.kind == Kind::text) {
       if (event.text.empty() && !(has_logprobs() && has_shown(event.tokens))) return;
-      add(event, event.text, event.tokens);
+      add(event, event.text, nullptr);
     } else if (event.kind == Kind::end) {
       open_choice(event.answer);
       out_ += concat(",\"text\":\"\",\"logprobs\":null,\"finish_reason\":\"",
@@ -246,23 +299,28 @@ class CompletionStream final : public OpenAiStream {
   }
 
  private:
-  const std::string& echo_of(size_t answer) const {
-    return echoes_[answer / static_cast<size_t>(n_)];
-  }
-  void add(const AnswerEvent& event, std::string_view text, std::span<const llm::Sampled> tokens) {
+  const Echo& echo_of(size_t answer) const { return echoes_[answer / static_cast<size_t>(n_)]; }
+  // Text of the answer, or the echo before it.
+  void add(const AnswerEvent& event, std::string_view text, const Echo* echo) {
     open_choice(event.answer);
     out_ += ",\"text\":";
     append_json(out_, text);
     out_ += ",\"logprobs\":";
-    if (has_logprobs() && !tokens.empty())
-      append_old_logprobs(out_, tokenizer(), tokens, offsets_[static_cast<size_t>(event.answer)]);
-    else
+    if (has_logprobs() && (echo ? echo->first.has_value() : !event.tokens.empty())) {
+      OldLogprobs logprobs(tokenizer(), offsets_[static_cast<size_t>(event.answer)]);
+      if (echo)
+        logprobs.add_prompt(*echo, event.tokens);
+      else
+        logprobs.add(event.tokens);
+      out_ += logprobs.text();
+    } else {
       out_ += "null";
+    }
     out_ += ",\"finish_reason\":null";
     close_choice();
   }
 
-  std::vector<std::string> echoes_;
+  std::vector<Echo> echoes_;
   int64_t n_;
   std::vector<int64_t> offsets_;  // of the next token of each answer, in characters
 };

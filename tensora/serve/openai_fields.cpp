@@ -210,4 +210,12 @@ void read_template_variables(Fields& body, llm::ChatOptions& chat) {
   if (!variables.empty()) chat.variables = variables.dump();
 }
 
+void read_continuation(Fields& body, llm::ChatOptions& chat) {
+  chat.continue_final_message = body.boolean("continue_final_message").value_or(false);
+  const auto begins = body.boolean("add_generation_prompt");
+  if (chat.continue_final_message && begins.value_or(false))
+    body.fail("add_generation_prompt", "cannot be combined with continue_final_message");
+  chat.add_generation_prompt = begins.value_or(!chat.continue_final_message);
+}
+
 }  // namespace tensora::serve

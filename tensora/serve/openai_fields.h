@@ -21,5 +21,7 @@ void read_response_format(Fields& body, llm::SamplingOptions& sampling);
 /// chat_template_kwargs and reasoning_effort: variables of the template. Values are strings,
 /// numbers and booleans; names that the template gets from elsewhere are refused.
 void read_template_variables(Fields& body, llm::ChatOptions& chat);
+/// continue_final_message and add_generation_prompt: where the answer begins.
+void read_continuation(Fields& body, llm::ChatOptions& chat);
 
 }  // namespace tensora::serve

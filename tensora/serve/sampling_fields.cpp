@@ -142,8 +142,7 @@ void read_ends(Fields& body, llm::Request& request) {
     request.stop_tokens =
         read_tokens(*tokens, "stop_token_ids", std::numeric_limits<int32_t>::max());
   if (const auto ignores = body.boolean("ignore_eos")) request.ignore_end = *ignores;
-  if (const auto least = body.integer("min_tokens", 0); least && *least > 0)
-    body.fail("min_tokens", "is not supported; use ignore_eos with max_tokens");
+  if (const auto least = read_token_count(body, "min_tokens", 0)) request.min_tokens = *least;
 }
 
 }  // namespace

@@ -179,13 +179,40 @@ TEST_F(Dialects, AnthropicRefusesMistakes) {
                 "tools[2].input_schema: the keyword not"),
             0u);
   body = message_body();
-  body["messages"].push_back({{"role", "assistant"}, {"content", "I"}});
+  body["messages"].push_back(
+      {{"role", "assistant"},
+       {"content", Json::parse(R"([{"type":"tool_use","id":"1","name":"now","input":{}}])")}});
   refused("/v1/messages", body);
   EXPECT_EQ(anthropic_error(ApiError(503, "full")).status, 529);
   service.fails = true;
   body = message_body();
   body["stream"] = true;
   EXPECT_EQ(named_events(post("/v1/messages", body).body).back().name, "error");
+}
+
+// An assistant's last message is continued, in every dialect whose clients expect it.
+TEST_F(Dialects, LastMessagesAreContinued) {
+  service.text = " and more";
+  const Json messages = {{{"role", "user"}, {"content", "Who?"}},
+                         {{"role", "assistant"}, {"content", "I am "}}};
+  const auto prompt = [&](const std::string& path, Json body) {
+    body["messages"] = messages;
+    EXPECT_EQ(post(path, body).status, 200) << path;
+    return service.model("")->backend->tokenizer()->decode(service.last.prompts.at(0));
+  };
+  const std::string expected = prompt("/v1/messages", {{"max_tokens", 5}});
+  EXPECT_TRUE(expected.ends_with("I am ")) << expected;
+  EXPECT_EQ(prompt("/api/chat", Json::object()), expected);
+  EXPECT_EQ(prompt("/v1/chat/completions", {{"continue_final_message", true}}), expected);
+  EXPECT_TRUE(prompt("/v1/chat/completions", Json::object()).ends_with("<|im_start|>assistant\n"));
+  EXPECT_TRUE(prompt("/v1/chat/completions", {{"add_generation_prompt", false}})
+                  .ends_with("I am <|im_end|>\n"));
+  const Json rendered = Json::parse(
+      post("/apply-template", {{"messages", messages}, {"continue_final_message", true}}).body);
+  EXPECT_EQ(rendered["prompt"], expected);
+  refused(
+      "/v1/chat/completions",
+      {{"messages", messages}, {"continue_final_message", true}, {"add_generation_prompt", true}});
 }
 
 TEST_F(Dialects, AnthropicToolChoice) {

@@ -74,6 +74,28 @@ class OpenAiClient(unittest.TestCase):
         options = {"model": self.model, "messages": STORY, "max_tokens": 40, "temperature": 0, **options}
         return self.client.chat.completions.create(**options)
 
+    def test_echo_with_logprobs(self):
+        """What a text scores as a prompt is what it scored as an answer."""
+        def scored(prompt, tokens):
+            return self.client.completions.create(model=self.model, prompt=prompt, max_tokens=tokens, temperature=0,
+                                                  echo=True, logprobs=2, extra_body={"ignore_eos": True}).choices[0]
+        first = scored("Once upon a time", 12)
+        again = scored(first.text, 0)
+        self.assertEqual(again.text, first.text)
+        self.assertIsNone(first.logprobs.token_logprobs[0])
+        self.assertEqual(first.logprobs.tokens, again.logprobs.tokens)
+        self.assertEqual(first.logprobs.text_offset, again.logprobs.text_offset)
+        for one, other in zip(first.logprobs.token_logprobs[1:], again.logprobs.token_logprobs[1:]):
+            self.assertAlmostEqual(one, other, places=4)
+
+    def test_continued_message_and_min_tokens(self):
+        messages = STORY + [{"role": "assistant", "content": "there was a"}]
+        options = {"messages": messages, "extra_body": {"continue_final_message": True, "min_tokens": 40}}
+        whole = self.chat(**options)
+        self.assertEqual(whole.usage.completion_tokens, 40)
+        parts = [chunk.choices[0].delta.content or "" for chunk in self.chat(stream=True, **options)]
+        self.assertEqual("".join(parts), whole.choices[0].message.content)
+
     def test_models(self):
         self.assertEqual(self.model, "stories260K")
         model = self.client.models.retrieve(self.model)

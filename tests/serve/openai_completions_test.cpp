@@ -28,6 +28,21 @@ class CompletionTest : public OpenAiTest {
   }
 };
 
+// Put together from a stream, per choice.
+std::vector<Json> logprobs_of(const std::vector<std::string>& events, size_t choices) {
+  std::vector<Json> logprobs(choices, {{"tokens", Json::array()},
+                                       {"token_logprobs", Json::array()},
+                                       {"top_logprobs", Json::array()},
+                                       {"text_offset", Json::array()}});
+  for (size_t i = 0; i + 1 < events.size(); ++i) {
+    const Json choice = Json::parse(events[i])["choices"][0];
+    if (choice["logprobs"].is_null()) continue;
+    for (auto& [name, list] : logprobs[choice["index"]].items())
+      for (const Json& one : choice["logprobs"][name]) list.push_back(one);
+  }
+  return logprobs;
+}
+
 TEST_F(CompletionTest, TakesPromptsInEveryShape) {
   start();
   const std::string a = alone("AB", 12), b = alone("CDE", 12);
@@ -60,19 +75,13 @@ TEST_F(CompletionTest, AStreamIsTheWholeInParts) {
   body["stream"] = true;
   const auto events = events_of(post(kPath, body)->wait().body);
   std::vector<std::string> texts(6);
-  std::vector<Json> logprobs(6, {{"tokens", Json::array()},
-                                 {"token_logprobs", Json::array()},
-                                 {"top_logprobs", Json::array()},
-                                 {"text_offset", Json::array()}});
+  const std::vector<Json> logprobs = logprobs_of(events, 6);
   for (size_t i = 0; i + 1 < events.size(); ++i) {
     const Json chunk = Json::parse(events[i]);
     EXPECT_EQ(chunk["object"], "text_completion");
     const Json& choice = chunk["choices"][0];
     const size_t index = choice["index"];
     texts[index] += choice["text"].get<std::string>();
-    if (!choice["logprobs"].is_null())
-      for (auto& [name, list] : logprobs[index].items())
-        for (const Json& one : choice["logprobs"][name]) list.push_back(one);
   }
   EXPECT_EQ(events.back(), "[DONE]");
   for (size_t i = 0; i < 6; ++i) {
@@ -97,6 +106,61 @@ TEST_F(CompletionTest, OldLogprobsSayWhereTokensBegin) {
     EXPECT_EQ(logprobs["top_logprobs"][i].begin().value(), logprobs["token_logprobs"][i]);
   }
   EXPECT_EQ(choice["text"], text);
+}
+
+TEST_F(CompletionTest, EchoesThePromptWithItsLogprobs) {
+  start({.max_sequences = 3});
+  Json body = completion({"ABCDE", "F", "ABCDEFGH"}, 6);
+  body["echo"] = true;
+  body["logprobs"] = 2;
+  body["ignore_eos"] = true;
+  for (const int64_t most : {6, 0}) {
+    body["max_tokens"] = most;
+    body["stream"] = false;
+    const Json whole = answer(kPath, body);
+    for (size_t i = 0; i < 3; ++i) {
+      const Json& choice = whole["choices"][i];
+      const Json& logprobs = choice["logprobs"];
+      const std::string prompt = body["prompt"][i], text = choice["text"];
+      // The toy puts a token before the text, which stands for nothing in it.
+      ASSERT_EQ(logprobs["tokens"].size(), 1 + prompt.size() + static_cast<size_t>(most));
+      EXPECT_TRUE(logprobs["token_logprobs"][0].is_null() && logprobs["top_logprobs"][0].is_null());
+      EXPECT_TRUE(text.starts_with(prompt));
+      for (size_t t = 1; t < logprobs["tokens"].size(); ++t) {
+        EXPECT_EQ(logprobs["tokens"][t], text.substr(t - 1, 1));
+        EXPECT_EQ(logprobs["text_offset"][t], t - 1);
+        EXPECT_LT(logprobs["token_logprobs"][t], 0);
+        EXPECT_EQ(logprobs["top_logprobs"][t].size(), 2u);
+      }
+      // A text scores the same as the prompt as it did as the answer.
+      if (most == 0) continue;
+      Json again = completion(text, 0);
+      again["echo"] = true;
+      again["logprobs"] = 2;
+      EXPECT_EQ(answer(kPath, again)["choices"][0]["logprobs"], logprobs);
+    }
+    body["stream"] = true;
+    const auto streamed = logprobs_of(events_of(post(kPath, body)->wait().body), 3);
+    for (size_t i = 0; i < 3; ++i) EXPECT_EQ(streamed[i], whole["choices"][i]["logprobs"]);
+  }
+  body["suffix"] = "x";
+  EXPECT_EQ(refused(kPath, body)["param"], "suffix");
+}
+
+TEST_F(CompletionTest, MinTokensPutOffTheEnd) {
+  start();
+  Json body = completion("AB", 200);
+  body["min_tokens"] = 190;
+  const Json whole = answer(kPath, body);
+  EXPECT_GE(whole["usage"]["completion_tokens"], 190);
+  body["stream"] = true;
+  std::string text;
+  const auto events = events_of(post(kPath, body)->wait().body);
+  for (size_t i = 0; i + 1 < events.size(); ++i)
+    text += Json::parse(events[i])["choices"][0]["text"].get<std::string>();
+  EXPECT_EQ(whole["choices"][0]["text"], text);
+  body["min_tokens"] = 201;
+  EXPECT_EQ(refused(kPath, body)["param"], "min_tokens");
 }
 
 TEST_F(CompletionTest, ShowsTheBest) {

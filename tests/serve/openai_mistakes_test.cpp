@@ -48,7 +48,7 @@ TEST_F(MistakeTest, NamesTheNumberThatIsWrong) {
       {"top_logprobs", {"21", "-1", "5"}},  // without logprobs
       {"logprobs", {"5", "\"yes\""}},
       {"stream", {"1", "\"true\""}},
-      {"min_tokens", {"5", "-1"}},
+      {"min_tokens", {"21", "-1", "1.5"}},  // of at most 20
       {"stop", {"5", "{}"}},
       {"logit_bias", {"5", "\"x\""}},
       {"grammar", {"5", "{}"}},
@@ -57,7 +57,8 @@ TEST_F(MistakeTest, NamesTheNumberThatIsWrong) {
       {"tools", {"5", "{}"}},
       {"functions", {"[]"}},
       {"audio", {"{}"}},
-      {"continue_final_message", {"true"}},
+      {"continue_final_message", {"5", "\"yes\""}},
+      {"add_generation_prompt", {"5", "\"yes\""}},
       {"reasoning_effort", {"\"huge\"", "5"}},
       {"chat_template_kwargs", {"5", "[]"}},
       {"messages", {"5", "[]", "\"hi\"", "{}"}},
