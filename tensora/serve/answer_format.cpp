@@ -8,6 +8,7 @@
 #include "tensora/serve/answer_grammar.h"
 #include "tensora/serve/answer_parser.h"
 #include "tensora/serve/json_fields.h"
+#include "tensora/serve/tag_parameters.h"
 #include "tensora/serve/tool_prompt.h"
 
 namespace tensora::serve {
@@ -73,14 +74,20 @@ std::vector<Tool> read_tools(const std::string& text) {
 enum class Thinking : uint8_t { begun, possible, off };
 
 Thinking thinking_of(const llm::ChatTemplate& chat, const ReasoningFormat& reasoning,
-                     const llm::ChatOptions& options) {
+                     const llm::ChatOptions& options, const llm::Message& final) {
   if (!reasoning.is_known()) return Thinking::off;
-  const std::vector<llm::Message> probe = {{.role = "user", .content = "x"}};
+  std::vector<llm::Message> probe = {{.role = "user", .content = "x"}};
+  if (options.continue_final_message) probe.push_back(final);
   std::string prompt;
   try {
     prompt = chat.render(probe, options);
   } catch (const Error&) {
     return Thinking::possible;  // the conversation itself may do better, or says what is wrong
+  }
+  if (options.continue_final_message) {
+    const size_t begin = prompt.rfind(reasoning.begin), end = prompt.rfind(reasoning.end);
+    const bool is_open = begin != prompt.npos && (end == prompt.npos || begin > end);
+    return is_open ? Thinking::begun : Thinking::off;
   }
   while (!prompt.empty() &&
          std::string_view(" \t\r\n").find(prompt.back()) != std::string_view::npos)
@@ -121,6 +128,20 @@ void show_tools(const llm::ChatTemplate& chat, const ToolFormat& format, bool ha
   if (format.has_short_ids) shorten_ids(request.messages);
 }
 
+// The parameters of each tool that tags hold as they are.
+std::map<std::string, std::set<std::string>> tag_texts(const ToolFormat& format,
+                                                       const std::vector<Tool>& tools) {
+  std::map<std::string, std::set<std::string>> texts;
+  if (std::none_of(format.call.begin(), format.call.end(), [](const ToolFormat::Part& part) {
+        return part.kind == ToolFormat::Part::Kind::tags;
+      }))
+    return texts;
+  for (const Tool& tool : tools)
+    for (const TagParameter& parameter : tag_parameters(tool))
+      if (parameter.is_text) texts[tool.name].insert(parameter.name);
+  return texts;
+}
+
 // Compiles the constraint here, on the thread that reads requests, so that the engine finds it
 // compiled; what is wrong with it is the client's mistake.
 void compile(const llm::SamplingOptions& sampling, const llm::TokenizerPtr& tokenizer,
@@ -146,13 +167,20 @@ AnswerFormat::AnswerFormat(const llm::ChatTemplate* chat, const llm::TokenizerPt
   auto options = std::make_shared<ParserOptions>();
   llm::SamplingOptions& sampling = request.request.sampling;
   AnswerShape shape;
+  const auto is_control = [&](const std::string& marker) {
+    const auto token = marker.empty() ? std::nullopt : tokenizer->find(marker);
+    return token && tokenizer->is_control(*token);
+  };
   if (chat) {
     options->format = tool_format_of(chat->source());
+    if (!is_control(options->format.lead)) options->format.lead.clear();
     shape.tools = tools_of(request);
     options->has_calls = !shape.tools.empty();
+    options->texts = tag_texts(options->format, shape.tools);
     show_tools(*chat, options->format, options->has_calls, request.request, request.tools.tools);
     const ReasoningFormat reasoning = reasoning_format_of(chat->source());
-    const Thinking thinking = thinking_of(*chat, reasoning, request.request.chat);
+    const Thinking thinking =
+        thinking_of(*chat, reasoning, request.request.chat, request.request.messages.back());
     if (thinking != Thinking::off) shape.reasoning = reasoning;
     shape.is_thinking = thinking == Thinking::begun;
     if (request.splits_reasoning) options->reasoning = shape.reasoning;
@@ -172,13 +200,10 @@ AnswerFormat::AnswerFormat(const llm::ChatTemplate* chat, const llm::TokenizerPt
     shape.schema = std::exchange(sampling.json_schema, {});
     sampling.grammar = answer_grammar(shape, *tokenizer);
   }
-  const auto is_control = [&](const std::string& marker) {
-    const auto token = marker.empty() ? std::nullopt : tokenizer->find(marker);
-    return token && tokenizer->is_control(*token);
-  };
   options->shows_special =
       request.request.shows_special || is_control(options->reasoning.end) ||
-      (options->has_calls && !options->format.is_bare && is_control(options->format.marker()));
+      (options->has_calls &&
+       is_control(options->format.is_bare ? options->format.lead : options->format.marker()));
   request.request.shows_special = options->shows_special;
   compile(sampling, tokenizer, options->has_calls);
   options_ = std::move(options);

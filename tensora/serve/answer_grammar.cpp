@@ -9,6 +9,7 @@
 #include "tensora/llm/grammar/json_schema_parts.h"
 #include "tensora/llm/grammar/json_schema_rules.h"
 #include "tensora/serve/api_error.h"
+#include "tensora/serve/tag_parameters.h"
 
 namespace tensora::serve {
 namespace {
@@ -94,11 +95,7 @@ class Builder {
   }
 
   std::string text_schema() {
-    try {
-      return llm::add_json_schema(rules_, shape_.schema);
-    } catch (const Error& error) {
-      refuse_schema(error.what(), "response_format.json_schema.schema");
-    }
+    return add_schema(shape_.schema, "response_format.json_schema.schema");
   }
 
   std::string body() {
@@ -107,7 +104,11 @@ class Builder {
     add_tools();
     if (shape_.must_call) return "blank calls";
     if (has_schema) return concat("blank calls | ", text_schema());
-    if (shape_.format.is_bare) return concat("blank calls | ", bare_text());
+    if (shape_.format.is_bare) {
+      const std::string& lead = shape_.format.lead;
+      return concat("blank calls | ", bare_text(),
+                    lead.empty() ? "" : concat(" (", literal(lead), " blank call blank)?"));
+    }
     return until(shape_.format.marker(), "rest-of-calls", true);
   }
 
@@ -125,7 +126,8 @@ class Builder {
     size_t name = 0, arguments = parts.size();
     for (size_t i = 0; i < parts.size(); ++i) {
       if (parts[i].kind == Part::Kind::name) name = i;
-      if (parts[i].kind == Part::Kind::arguments) arguments = i;
+      if (parts[i].kind == Part::Kind::arguments || parts[i].kind == Part::Kind::tags)
+        arguments = i;
     }
     const auto plain = [&](size_t begin, size_t end) {
       std::string row;
@@ -141,16 +143,47 @@ class Builder {
                   plain(arguments + 1, parts.size()));
   }
 
+  // <parameter=name>, value, </parameter>, for each of the parameters.
+  std::string tags(const Tool& tool) {
+    std::string row = "space";
+    for (const TagParameter& parameter : tag_parameters(tool)) {
+      std::string value;
+      if (!parameter.is_text) {
+        value = add_schema(parameter.schema, concat(tool.path, ".properties.", parameter.name));
+      } else if (parameter.choices.empty()) {
+        if (tag_text_.empty()) tag_text_ = until(kTagEnd, R"("")", false);
+        value = tag_text_;
+      } else {
+        for (const std::string& choice : parameter.choices)
+          value += concat(value.empty() ? "(" : " | ", llm::gbnf_text(choice));
+        value += ")";
+      }
+      const bool has_end = parameter.is_text && parameter.choices.empty();
+      const std::string tag =
+          concat(llm::gbnf_text(concat("<parameter=", parameter.name, ">\n")), " ", value, " ",
+                 has_end ? "" : llm::gbnf_text(kTagEnd), " space");
+      row += concat(" ", rules_.add(tag), parameter.is_required ? "" : "?");
+    }
+    return rules_.add(row);
+  }
+
+  std::string add_schema(const std::string& schema, const std::string& path) {
+    try {
+      return llm::add_json_schema(rules_, schema);
+    } catch (const Error& error) {
+      refuse_schema(error.what(), path);
+    }
+  }
+
   void add_tools() {
     rules_.primitive("space");
+    const auto& parts = shape_.format.call;
+    const bool has_tags = std::any_of(
+        parts.begin(), parts.end(), [](const Part& part) { return part.kind == Part::Kind::tags; });
     std::map<std::string, std::string> known;  // tools with equal schemas share their rules
     for (const Tool& tool : shape_.tools) {
       const auto [found, added] = known.try_emplace(tool.schema);
-      try {
-        if (added) found->second = llm::add_json_schema(rules_, tool.schema);
-      } catch (const Error& error) {
-        refuse_schema(error.what(), tool.path);
-      }
+      if (added) found->second = has_tags ? tags(tool) : add_schema(tool.schema, tool.path);
       tools_.emplace_back(&tool, found->second);
     }
     const ToolFormat& format = shape_.format;
@@ -174,7 +207,9 @@ class Builder {
         rules_.add("rest-of-call", call_parts(format.call, 1));
         rules_.add("rest-of-calls", concat("rest-of-call ", end));
       }
-      rules_.add("calls", concat("call ", end));
+      const std::string lead =
+          format.lead.empty() ? "" : concat("(", literal(format.lead), " blank)? ");
+      rules_.add("calls", concat(lead, "call ", end));
     } else {
       rules_.add("rest-of-calls", concat(row(format.section_begin, 1), " call ", end));
       rules_.add("calls", concat(literal(format.marker()), " rest-of-calls"));
@@ -185,6 +220,7 @@ class Builder {
   const llm::Tokenizer& tokenizer_;
   llm::JsonSchemaRules rules_;
   std::vector<std::pair<const Tool*, std::string>> tools_;  // with the rule of the arguments
+  std::string tag_text_;                                    // rule of a text up to kTagEnd
 };
 
 }  // namespace

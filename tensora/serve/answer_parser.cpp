@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <random>
 
+#include "tensora/base/check.h"
+#include "tensora/serve/json_text.h"
+#include "tensora/serve/tag_parameters.h"
+
 namespace tensora::serve {
 namespace {
 
@@ -18,6 +22,23 @@ size_t partial_marker(std::string_view text, std::string_view marker) {
   for (size_t size = std::min(text.size(), marker.size() - 1); size > 0; --size)
     if (text.ends_with(marker.substr(0, size))) return text.size() - size;
   return text.size();
+}
+
+// The inside of a JSON string. The text may end in half a character.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\')
+      out += {'\\', c};
+    else if (c == '\n')
+      out += "\\n";
+    else if (code < 0x20 || code == 0x7f)
+      out += {'\\', 'u', '0', '0', "0123456789abcdef"[code >> 4], "0123456789abcdef"[code & 15]};
+    else
+      out += c;
+  }
+  return out;
 }
 
 AnswerEnd end_of(llm::FinishReason reason) {
@@ -139,6 +160,8 @@ bool FormatParser::advance(bool is_end) {
       return advance_text(is_end);
     case State::section_begin:
       return advance_parts(format.section_begin, State::call, is_end);
+    case State::before_call:
+      return advance_blank(State::call, is_end);
     case State::call:
       return advance_parts(format.call, State::after_call, is_end);
     case State::after_call:
@@ -198,8 +221,17 @@ bool FormatParser::advance_first_text(bool is_end) {
     enter(State::text);
     return true;
   }
-  // { "name", with any white space.
-  size_t at = 0;
+  // A lead, or { "name", with any white space.
+  size_t at = std::min(held_.find_first_not_of(kBlank), held_.size());
+  if (const std::string& lead = options_->format.lead; !lead.empty()) {
+    const std::string_view rest = std::string_view(held_).substr(at);
+    if (rest.starts_with(lead)) {
+      skip(at + lead.size());
+      enter(State::before_call);
+      return true;
+    }
+    if (!is_end && lead.starts_with(rest)) return false;
+  }
   bool is_open = true;
   for (const std::string_view word : {std::string_view("{"), std::string_view("\"name\"")}) {
     at = std::min(held_.find_first_not_of(kBlank, at), held_.size());
@@ -219,16 +251,18 @@ bool FormatParser::advance_first_text(bool is_end) {
 
 bool FormatParser::advance_text(bool is_end) {
   const bool is_bare = options_->format.is_bare;
-  if (!options_->has_calls || (is_bare && calls_ == 0))
+  const std::string& marker = is_bare ? options_->format.lead : options_->format.marker();
+  if (!options_->has_calls || (marker.empty() && calls_ == 0))
     return emit(AnswerEvent::Kind::text, held_.size());
-  if (is_bare) return emit(AnswerEvent::Kind::text, blank_before(held_));
-  const std::string& marker = options_->format.marker();
+  if (is_bare && calls_ > 0) return emit(AnswerEvent::Kind::text, blank_before(held_));
   const std::string_view held = held_;
   if (const size_t found = held.find(marker); found != std::string_view::npos) {
     const size_t size = blank_before(held.substr(0, found));
     emit(AnswerEvent::Kind::text, size);
-    skip(found - size);
-    enter(options_->format.section_begin.empty() ? State::call : State::section_begin);
+    skip(found - size + (is_bare ? marker.size() : 0));
+    enter(is_bare                                  ? State::before_call
+          : options_->format.section_begin.empty() ? State::call
+                                                   : State::section_begin);
     return true;
   }
   // White space behind calls says nothing.
@@ -271,18 +305,21 @@ bool FormatParser::advance_part(const ToolFormat::Parts& parts) {
       const size_t end = held_.find(parts[part_ + 1].text);
       if (end == std::string::npos) return false;
       AnswerEvent event{.kind = AnswerEvent::Kind::call, .call = calls_++};
-      event.name = held_.substr(0, end);
+      event.name = tool_ = held_.substr(0, end);
       event.call_id = options_->format.has_short_ids ? random_id(9) : "call_" + random_id(24);
       skip(end);
       event.tokens = take_tokens();
       (*give_event_)(std::move(event));
       depth_ = 0;
-      in_string_ = is_escaped_ = false;
+      in_string_ = is_escaped_ = in_tag_ = false;
+      tags_ = 0;
       ++part_;
       return true;
     }
     case Part::Kind::arguments:
       return advance_arguments();
+    case Part::Kind::tags:
+      return in_tag_ ? advance_tag_value() : advance_tags();
   }
   return false;
 }
@@ -310,6 +347,49 @@ bool FormatParser::advance_arguments() {
   emit(AnswerEvent::Kind::arguments, at);
   if (is_whole) ++part_;
   return is_whole;
+}
+
+void FormatParser::give_arguments(std::string text, size_t size) {
+  AnswerEvent event{
+      .kind = AnswerEvent::Kind::arguments, .text = std::move(text), .call = calls_ - 1};
+  skip(size);
+  event.tokens = take_tokens();
+  (*give_event_)(std::move(event));
+}
+
+// Another parameter, or the end of them. The arguments are given as JSON.
+bool FormatParser::advance_tags() {
+  constexpr std::string_view kBegin = "<parameter=";
+  skip(std::min(held_.find_first_not_of(kBlank), held_.size()));
+  const std::string_view held = held_;
+  if (held.empty() || (held.size() < kBegin.size() && kBegin.starts_with(held))) return false;
+  if (!held.starts_with(kBegin)) {
+    give_arguments(tags_ == 0 ? "{}" : "}", 0);
+    ++part_;
+    return true;
+  }
+  const size_t end = held.find(">\n");
+  if (end == std::string_view::npos) return false;
+  const std::string name(held.substr(kBegin.size(), end - kBegin.size()));
+  const auto texts = options_->texts.find(tool_);
+  is_text_ = texts != options_->texts.end() && texts->second.contains(name);
+  in_tag_ = true;
+  give_arguments(concat(tags_++ == 0 ? "{" : ", ", json_string(name), ": ", is_text_ ? "\"" : ""),
+                 end + 2);
+  return true;
+}
+
+bool FormatParser::advance_tag_value() {
+  const std::string_view held = held_, marker = kTagEnd;
+  const size_t found = held.find(marker);
+  const bool is_whole = found != std::string_view::npos;
+  const size_t size = is_whole ? found : partial_marker(held, marker);
+  if (size == 0 && !is_whole) return false;
+  std::string value = is_text_ ? escaped(held.substr(0, size)) : held_.substr(0, size);
+  if (is_whole && is_text_) value += '"';
+  in_tag_ = !is_whole;
+  give_arguments(std::move(value), is_whole ? size + marker.size() : size);
+  return true;
 }
 
 // Another call, or the end of the section.

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -18,6 +20,8 @@ struct ParserOptions {
   bool has_calls = false;
   ToolFormat format = {};
   bool shows_special = false;  // control tokens are part of the text
+  /// Of each tool the parameters whose values are texts, in a format with tags.
+  std::map<std::string, std::set<std::string>> texts = {};
 };
 
 /// Takes an answer apart into reasoning, text and calls. Only what might be the beginning of a
@@ -39,6 +43,7 @@ class FormatParser final : public AnswerParser {
     first_text,   // a call without a marker may begin
     text,
     section_begin,
+    before_call,  // white space behind a lead
     call,
     after_call,
     section_end,
@@ -54,6 +59,9 @@ class FormatParser final : public AnswerParser {
   bool advance_parts(const ToolFormat::Parts& parts, State next, bool is_end);
   bool advance_part(const ToolFormat::Parts& parts);
   bool advance_arguments();
+  bool advance_tags();
+  bool advance_tag_value();
+  void give_arguments(std::string text, size_t size);
   bool advance_after_call(bool is_end);
 
   void enter(State state) {
@@ -75,6 +83,9 @@ class FormatParser final : public AnswerParser {
   int64_t calls_ = 0;
   int64_t depth_ = 0;  // in the arguments
   bool in_string_ = false, is_escaped_ = false;
+  std::string tool_;                       // that is being called
+  size_t tags_ = 0;                        // parameters of the call so far
+  bool in_tag_ = false, is_text_ = false;  // in a parameter's value, which is not JSON
   const Give* give_event_ = nullptr;
 };
 

@@ -11,6 +11,7 @@ using Parts = ToolFormat::Parts;
 Part text(std::string_view words) { return {.kind = Part::Kind::text, .text = std::string(words)}; }
 Part space() { return {.kind = Part::Kind::space}; }
 Part name() { return {.kind = Part::Kind::name}; }
+Part tags() { return {.kind = Part::Kind::tags}; }
 Part arguments() { return {.kind = Part::Kind::arguments}; }
 
 // {"name": "...", "arguments": {...}}
@@ -49,9 +50,35 @@ ToolFormat hermes() {
                           {space(), text("</tool_call>")})};
 }
 
-// {"name": ..., "parameters": ...} and nothing else.
+// {"name": ..., "parameters": ...} and nothing else but perhaps text and a control token before it.
 ToolFormat llama() {
-  return {.name = "llama", .call = json_call("parameters"), .has_several = false, .is_bare = true};
+  return {.name = "llama",
+          .call = json_call("parameters"),
+          .has_several = false,
+          .lead = "<|python_tag|>",
+          .is_bare = true};
+}
+
+// <function=name>{...}</function>: Functionary 3.1, and Llama 3.1 as its guide describes it.
+ToolFormat function_tag() {
+  return {.name = "function-tag",
+          .call = {text("<function="), name(), text(">"), arguments(), text("</function>")}};
+}
+
+// The same with a tag for each parameter: Qwen3-Coder.
+ToolFormat parameter_tags() {
+  return {.name = "parameter-tags",
+          .call = {text("<tool_call>"), space(), text("<function="), name(), text(">"), tags(),
+                   text("</function>"), space(), text("</tool_call>")}};
+}
+
+// <TOOLCALL>[{"name": ..., "arguments": ...}, ...]</TOOLCALL>: Nemotron.
+ToolFormat nemotron() {
+  return {.name = "nemotron",
+          .section_begin = {text("<TOOLCALL>"), space(), text("["), space()},
+          .call = json_call("arguments"),
+          .separator = ",",
+          .section_end = {text("]"), space(), text("</TOOLCALL>")}};
 }
 
 // [TOOL_CALLS][{"name": ..., "arguments": ...}, ...]
@@ -109,8 +136,12 @@ ToolFormat tool_format_of(std::string_view source) {
     return source.find(words) != std::string_view::npos;
   };
   ToolFormat format = hermes();
-  if (has("<tool_call>") && !has("<function="))
-    format = hermes();
+  if (has("<tool_call>"))
+    format = has("<function=") && has("<parameter=") ? parameter_tags() : hermes();
+  else if (has("<function="))
+    format = function_tag();
+  else if (has("<TOOLCALL>"))
+    format = nemotron();
   else if (has("[TOOL_CALLS]"))
     format = has("[ARGS]") ? mistral() : mistral_list();
   else if (has(kCallBegin))

@@ -15,6 +15,7 @@ struct ToolFormat {
       space,      // any white space, or none
       name,       // of the tool
       arguments,  // a JSON object
+      tags,       // the same as <parameter=name>, newline, value, newline, </parameter>, …
     };
     Kind kind = Kind::text;
     std::string text = {};
@@ -27,6 +28,8 @@ struct ToolFormat {
   std::string separator = {};  // between two calls
   Parts section_end = {};
   bool has_several = true;  // calls in one answer
+  /// A control token that may stand before the call, and behind text; for bare formats.
+  std::string lead = {};
   /// Calls are recognized at the beginning of an answer only: no marker stands before them.
   bool is_bare = false;
   /// The template does not write tools: the messages must describe them.

@@ -12,15 +12,17 @@ namespace tensora::llm {
 /// another control token.
 class ToyTokenizer final : public Tokenizer {
  public:
-  explicit ToyTokenizer(std::vector<std::string> texts) : texts_{"<end>", "<other>"} {
+  explicit ToyTokenizer(std::vector<std::string> texts, std::string other = "<other>")
+      : texts_{"<end>", std::move(other)} {
     for (std::string& text : texts) texts_.push_back(std::move(text));
   }
   /// All bytes, then these.
-  static std::shared_ptr<const ToyTokenizer> with_bytes(const std::vector<std::string>& more = {}) {
+  static std::shared_ptr<const ToyTokenizer> with_bytes(const std::vector<std::string>& more = {},
+                                                        std::string other = "<other>") {
     std::vector<std::string> texts;
     for (int byte = 0; byte < 256; ++byte) texts.emplace_back(1, static_cast<char>(byte));
     texts.insert(texts.end(), more.begin(), more.end());
-    return std::make_shared<ToyTokenizer>(std::move(texts));
+    return std::make_shared<ToyTokenizer>(std::move(texts), std::move(other));
   }
 
   using Tokenizer::bytes_of;

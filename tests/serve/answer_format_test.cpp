@@ -165,6 +165,35 @@ std::vector<Sample> samples() {
        begin + one + "now" + sep + "{}" + ends + one + "get_weather" + sep + "{\"city\":\"a\"}" +
            ends + end,
        {.calls = {call("now", "{}"), call("get_weather", "{\"city\":\"a\"}")}, .end = calls}},
+      {"qwen3-coder",
+       "On "
+       "it.\n<tool_call>\n<function=get_weather>\n<parameter=city>\nPa\"r</parameter>\n\n<p\\\xC3"
+       "\xA9\n</parameter>\n<parameter=days>\n3\n</parameter>\n</function>\n</"
+       "tool_call>\n<tool_call>\n"
+       "<function=now>\n</function>\n</tool_call>\n",
+       {.text = "On it.",
+        .calls = {call("get_weather",
+                       "{\"city\": \"Pa\\\"r</parameter>\\n\\n<p\\\\\xC3\xA9\", \"days\": 3}"),
+                  call("now", "{}")},
+        .end = calls}},
+      {"qwen3-coder",
+       "<tool_call>\n<function=get_weather>\n<parameter=city>\n\n</parameter>\n</function></"
+       "tool_call>",
+       {.calls = {call("get_weather", "{\"city\": \"\"}")}, .end = calls}},
+      {"qwen3-coder",
+       "<tool_call>\n<function=get_weather>\n<parameter=city>\nPar",
+       {.calls = {call("get_weather", "{\"city\": \"Par")}, .end = calls}},
+      {"functionary",
+       "Hm.<function=get_weather>{\"city\": \"a\"}</function><function=now>{}</function>",
+       {.text = "Hm.",
+        .calls = {call("get_weather", "{\"city\": \"a\"}"), call("now", "{}")},
+        .end = calls}},
+      {"nemotron",
+       "Hm. <TOOLCALL>[{\"name\": \"now\", \"arguments\": {}}, {\"name\": \"get_weather\", "
+       "\"arguments\": {\"city\": \"]\"}}]</TOOLCALL>",
+       {.text = "Hm.",
+        .calls = {call("now", "{}"), call("get_weather", "{\"city\": \"]\"}")},
+        .end = calls}},
       {"gemma",
        "Sure. <tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>",
        {.text = "Sure.", .calls = {call("now", "{}")}, .end = calls}},
@@ -179,6 +208,9 @@ llm::ChatTemplate template_of(const std::string& name) {
   if (name == "mistral-new") return short_one("[TOOL_CALLS] [ARGS]");
   if (name == "deepseek-block") return short_one("<\uFF5Ctool\u2581call\u2581begin\uFF5C>```json");
   if (name == "deepseek-new") return short_one("<\uFF5Ctool\u2581call\u2581begin\uFF5C>");
+  if (name == "qwen3-coder") return short_one("<tool_call><function=<parameter=");
+  if (name == "functionary") return short_one("<function=");
+  if (name == "nemotron") return short_one("<TOOLCALL>");
   return chat_of(name);
 }
 
@@ -226,6 +258,62 @@ TEST(AnswerFormat, GrammarAllowsTheSamples) {
     const bool is_cut = sample.answer.ends_with("Par");
     EXPECT_EQ(matcher.may_end(), !is_cut) << sample.answer;
   }
+}
+
+// A control token may stand before a call, at the beginning or behind text.
+TEST(AnswerFormat, LlamaLeadsACallWithAToken) {
+  const auto tokenizer = llm::ToyTokenizer::with_bytes({}, "<|python_tag|>");
+  const llm::ChatTemplate chat = chat_of("llama3");
+  AnswerRequest request = request_of();
+  const AnswerFormat format(&chat, tokenizer, request);
+  EXPECT_TRUE(request.request.shows_special);
+  const auto pieces = [&](const std::string& before, const std::string& behind) {
+    std::vector<std::string> letters;
+    for (const char c : before) letters.emplace_back(1, c);
+    std::vector<llm::Piece> all = pieces_of(letters, *tokenizer);
+    all.push_back({.text = "<|python_tag|>", .tokens = {{.token = 1, .logprob = -1}}});
+    letters.clear();
+    for (const char c : behind) letters.emplace_back(1, c);
+    for (llm::Piece& piece : pieces_of(letters, *tokenizer)) all.push_back(std::move(piece));
+    return all;
+  };
+  for (const char* text : {"", " ", "I look <|pyth", "I look\n", "{\"nam"}) {
+    const auto all = pieces(text, " {\"name\": \"now\", \"parameters\": {}}");
+    const Whole whole = parsed(format, all);
+    ASSERT_EQ(whole.calls.size(), 1u) << text;
+    EXPECT_EQ(whole.calls[0], std::pair(std::string("now"), std::string("{}")));
+    EXPECT_EQ(whole.text, text[0] == ' '                      ? ""
+                          : text[0] == 'I' && text[6] == '\n' ? "I look"
+                                                              : text);
+    EXPECT_EQ(whole.end, AnswerEnd::tool_calls);
+    llm::GrammarMatcher matcher(llm::Grammar::parse(request.request.sampling.grammar), tokenizer);
+    for (const llm::Piece& piece : all) {
+      ASSERT_TRUE(matcher.allows(piece.tokens[0].token)) << text << "|" << piece.text;
+      matcher.accept(piece.tokens[0].token);
+    }
+    EXPECT_TRUE(matcher.may_end()) << text;
+    // Nothing but a call may follow the token.
+    matcher = llm::GrammarMatcher(llm::Grammar::parse(request.request.sampling.grammar), tokenizer);
+    matcher.accept(1);
+    EXPECT_FALSE(matcher.allows(tokenizer->find("x").value()));
+    EXPECT_FALSE(matcher.may_end());
+  }
+}
+
+TEST(AnswerFormat, ContinuesReasoningOrText) {
+  const llm::ChatTemplate chat = chat_of("qwen3");
+  const auto answer = [&](const std::string& final) {
+    AnswerRequest request = request_of("");
+    request.request.messages.push_back({.role = "assistant", .content = final});
+    request.request.chat.add_generation_prompt = false;
+    request.request.chat.continue_final_message = true;
+    const AnswerFormat format(&chat, bytes(), request);
+    return parsed(format, pieces_of({"so </think> x"}, *bytes()));
+  };
+  EXPECT_EQ(answer("Hello").text, "so </think> x");
+  EXPECT_EQ(answer("<think>I think ").text, "x");
+  EXPECT_EQ(answer("<think>I think ").reasoning, "so");
+  EXPECT_EQ(answer("<think>I think</think>Hm").text, "so </think> x");
 }
 
 TEST(AnswerFormat, PromptMayHaveBegunTheReasoning) {
@@ -297,6 +385,18 @@ TEST(AnswerFormat, MistakesAreNamed) {
   EXPECT_EQ(std::string(keyword.what()),
             "tools[0].function.parameters.properties.x: the keyword unevaluatedItems is not "
             "supported here");
+  const llm::ChatTemplate tags = template_of("qwen3-coder");
+  AnswerRequest any = request_of(
+      R"([{"type":"function","function":{"name":"f","parameters":{"anyOf":[{"type":"object"}]}}}])");
+  try {
+    const AnswerFormat format(&tags, bytes(), any);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const ApiError& error) {
+    EXPECT_EQ(error.code, "unsupported_schema");
+    EXPECT_NE(std::string(error.what()).find("tools[0].function.parameters: the keyword anyOf"),
+              std::string::npos)
+        << error.what();
+  }
   EXPECT_EQ(error_of(request_of("[{\"type\":\"function\"}]")).param, "tools[0].function");
   EXPECT_EQ(error_of(request_of("[]", ToolUse::Choice::required)).param, "tool_choice");
   AnswerRequest named = request_of(kTools, ToolUse::Choice::named);

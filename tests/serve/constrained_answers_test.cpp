@@ -31,7 +31,7 @@ Json corpus() {
 const llm::TokenizerPtr& tokenizer() {
   static const llm::TokenizerPtr made = llm::ToyTokenizer::with_bytes(
       {"<tool_call>", "</tool_call>", "</think>", "{\"", "\":", "\"}", "\", \"", "true", "null",
-       " 12", "name", "arguments", "city", "\xC3\xA9", "\"}}\n</tool_call>"});
+       " 12", "name", "arguments", "city", "\xC3\xA9", "\"}}\n</tool_call>", "\n</parameter>"});
   return made;
 }
 
@@ -49,7 +49,8 @@ std::string random_answer(const llm::SamplingOptions& sampling, std::mt19937& ra
       const auto token = static_cast<int32_t>(i);
       allowed.push_back(token);
       const std::string& bytes = tokenizer()->bytes_of(token);
-      if (bytes.empty() || bytes == "\"" || bytes == "}" || bytes == "]" || bytes == "</think>")
+      if (bytes.empty() || bytes == "\"" || bytes == "}" || bytes == "]" || bytes == "</think>" ||
+          bytes == "\n</parameter>")
         closing.push_back(token);
     }
     EXPECT_FALSE(allowed.empty()) << answer;
@@ -90,6 +91,9 @@ const std::vector<std::string> kMarkers = {"<tool_call>",
                                            "[TOOL_CALLS] [ARGS]",
                                            "<|python_tag|>",
                                            "<tool_call> <think> </think>",
+                                           "<tool_call> <function= <parameter=",
+                                           "<function=",
+                                           "<TOOLCALL>",
                                            "<\uFF5Ctool\u2581call\u2581begin\uFF5C>"};
 
 AnswerRequest request_of(const Json& schemas, Choice choice) {
