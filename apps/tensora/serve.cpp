@@ -264,6 +264,16 @@ void add_limit_options(CLI::App& app, ServeSettings& settings) {
                  "Seconds that open answers have after SIGTERM or Ctrl-C")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
+  app.add_option("--resumable-streams", server.streams.max_streams,
+                 "Answers with the header x-conversation-id that are kept for clients that lost "
+                 "their connection. 0: none")
+      ->check(CLI::Range(size_t{0}, size_t{65536}))
+      ->capture_default_str();
+  app.add_option("--resume-timeout", server.streams.retention,
+                 "Seconds for which such an answer goes on without a client, and is kept after its "
+                 "end")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--io-threads", server.http.threads, "Threads for connections")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();

@@ -154,6 +154,15 @@ void FrontDesk::handle(HttpRequest request, ReplyPtr reply) {
     exchange->reply->send(route->error(error));
     return;
   }
+  if (const auto id = request.header("x-conversation-id");
+      streams_ && !id.empty() && request.method == "POST") {
+    try {
+      exchange->reply = streams_->keep(exchange->key, id, exchange->reply);
+    } catch (const ApiError& error) {
+      exchange->reply->send(route->error(error));
+      return;
+    }
+  }
   exchange->request = std::move(request);
   if (route->is_quick) return run_route(*route, *exchange, *log_);
   if (!pool_.add([route, exchange, log = log_] { run_route(*route, *exchange, *log); }))

@@ -7,18 +7,24 @@
 #include "tensora/serve/gate.h"
 #include "tensora/serve/http_server.h"
 #include "tensora/serve/router.h"
+#include "tensora/serve/stream_store.h"
 #include "tensora/serve/worker_pool.h"
 
 namespace tensora::serve {
 
 /// Leads requests from the HTTP server to their routes: asks the gate, runs quick routes at once
 /// and the others on the pool, answers what they throw, and writes the access log. The router and
-/// the pool must outlive it; the gate and the log live as long as the replies.
+/// the pool and the streams must outlive it; the gate and the log live as long as the replies.
 class FrontDesk final : public HttpHandler {
  public:
+  /// `streams` may be null: then answers end with their connections.
   FrontDesk(const Router& router, std::shared_ptr<Gate> gate, WorkerPool& pool,
-            std::shared_ptr<AccessLog> log)
-      : router_(router), gate_(std::move(gate)), pool_(pool), log_(std::move(log)) {}
+            std::shared_ptr<AccessLog> log, StreamStore* streams = nullptr)
+      : router_(router),
+        gate_(std::move(gate)),
+        pool_(pool),
+        log_(std::move(log)),
+        streams_(streams) {}
 
   std::optional<HttpResponse> answer_head(const HttpRequest& head) override;
   void handle(HttpRequest request, ReplyPtr reply) override;
@@ -34,6 +40,7 @@ class FrontDesk final : public HttpHandler {
   const std::shared_ptr<Gate> gate_;
   WorkerPool& pool_;
   const std::shared_ptr<AccessLog> log_;
+  StreamStore* const streams_;
   std::atomic<bool> is_draining_ = false;
 };
 

@@ -26,7 +26,7 @@ HttpResponse openai_error(const ApiError& error);
 
 /// What is served under a path.
 struct Route {
-  std::string method;  // GET or POST; HEAD is answered as GET without its body
+  std::string method;  // GET, POST or DELETE; HEAD is answered as GET without its body
   /// "/v1/models/{id}": a last part in braces stands for all the rest, slashes included.
   std::string path;
   /// Throws an ApiError for what the client did wrong; what else it throws is "internal error" for

@@ -50,8 +50,11 @@ struct Server::Parts {
         gate(std::make_shared<Gate>(gate_options(options))),
         log(std::make_shared<AccessLog>(options.log)),
         pool(options.workers, options.max_waiting),
-        desk(router, gate, pool, log) {
+        streams(options.streams.max_streams > 0 ? std::make_unique<StreamStore>(options.streams)
+                                                : nullptr),
+        desk(router, gate, pool, log, streams.get()) {
     add_all_routes(router, service);
+    if (streams) add_stream_routes(router, *streams);
     http = std::make_unique<HttpServer>(options.http, desk);
     const std::string& host = options.http.host;
     const bool is_v6 = host.find(':') != std::string::npos;
@@ -64,6 +67,7 @@ struct Server::Parts {
   std::shared_ptr<Gate> gate;
   std::shared_ptr<AccessLog> log;
   WorkerPool pool;
+  std::unique_ptr<StreamStore> streams;  // null: none are kept
   FrontDesk desk;
   std::unique_ptr<HttpServer> http;
   std::string url;

@@ -7,6 +7,7 @@
 #include "tensora/serve/http_server.h"
 #include "tensora/serve/router.h"
 #include "tensora/serve/service.h"
+#include "tensora/serve/stream_store.h"
 
 namespace tensora::serve {
 
@@ -19,7 +20,8 @@ struct ServerOptions {
   bool allows_open = false;   // other machines may connect although there are no keys
   int workers = 4;            // threads that parse and prepare requests
   size_t max_waiting = 4096;  // requests that wait for a worker; more get 503
-  std::string log = "-";      // a file, "-" for standard error, or "" for none
+  StreamStoreOptions streams = {};
+  std::string log = "-";  // a file, "-" for standard error, or "" for none
 };
 
 /// The HTTP server with its routes, on top of a service.
