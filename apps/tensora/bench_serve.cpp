@@ -22,21 +22,22 @@ struct ServeBenchSettings {
   double ramp_start = 1, ramp_end = 10;
   int64_t requests = 0, warmups = 1, pid = 0;
   bool chaos = false, detailed = false;
+  serve::TlsClient::Options tls;
   serve::LoadPlan plan;
 };
 
-void read_url(const std::string& url, serve::LoadPlan& plan) {
+void read_url(const std::string& url, const serve::TlsClient::Options& tls, serve::LoadPlan& plan) {
   const auto refuse = [&](const char* what) {
-    throw UsageError("URL: expected http://HOST:PORT, " + std::string(what) + ", got '" + url +
-                     "'");
+    throw UsageError("URL: expected http://HOST:PORT or https://HOST:PORT, " + std::string(what) +
+                     ", got '" + url + "'");
   };
-  if (url.starts_with("https://")) refuse("without TLS");
-  std::string rest = url.starts_with("http://") ? url.substr(7) : url;
+  const bool is_https = url.starts_with("https://");
+  std::string rest = is_https ? url.substr(8) : url.starts_with("http://") ? url.substr(7) : url;
   while (rest.ends_with('/')) rest.pop_back();
   if (rest.ends_with("/v1")) rest.resize(rest.size() - 3);
   const size_t colon = rest.rfind(':');
   plan.host = rest.substr(0, colon);
-  plan.port = 80;
+  plan.port = is_https ? 443 : 80;
   if (colon != rest.npos) {
     const std::string port = rest.substr(colon + 1);
     if (port.empty() || port.size() > 5 || port.find_first_not_of("0123456789") != port.npos)
@@ -46,6 +47,7 @@ void read_url(const std::string& url, serve::LoadPlan& plan) {
   if (plan.host.starts_with('[') && plan.host.ends_with(']'))
     plan.host = plan.host.substr(1, plan.host.size() - 2);
   if (plan.host.empty() || plan.port < 1 || plan.port > 65535) refuse("a host and a port");
+  if (is_https) plan.tls = std::make_shared<serve::TlsClient>(tls);
 }
 
 double read_rate(const std::string& text) {
@@ -98,7 +100,7 @@ class ServeBench {
         plan_(settings.plan),
         percentiles_(read_percentiles(settings.percentiles)),
         level_(read_level(settings.goodput)) {
-    read_url(settings.url, plan_);
+    read_url(settings.url, settings.tls, plan_);
     plan_.path = settings.endpoint == "chat" ? "/v1/chat/completions" : "/v1/completions";
     plan_.rate = read_rate(settings.rate);
     if (!settings.ramp.empty()) {
@@ -308,7 +310,15 @@ void add_load(CLI::App& command, ServeBenchSettings& settings) {
 void add_bench_serve(CLI::App& bench) {
   CLI::App* command = bench.add_subcommand("serve", "Load-test a server with the OpenAI API");
   auto settings = std::make_shared<ServeBenchSettings>();
-  command->add_option("url", settings->url, "http://HOST:PORT")->required()->type_name("URL");
+  command->add_option("url", settings->url, "http://HOST:PORT or https://HOST:PORT")
+      ->required()
+      ->type_name("URL");
+  command
+      ->add_option("--cacert", settings->tls.authorities,
+                   "Certificates to trust, PEM. Default: the system's")
+      ->type_name("FILE");
+  command->add_flag("!-k,!--insecure", settings->tls.verifies,
+                    "Do not verify the server's certificate");
   command->add_option("-m,--model", settings->plan.model, "Default: the server's first model");
   command->add_option("--endpoint", settings->endpoint, "completions sends token ids; chat, words")
       ->check(CLI::IsMember({"completions", "chat"}))

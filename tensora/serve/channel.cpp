@@ -1,5 +1,6 @@
 #include "tensora/serve/channel.h"
 
+#include <arpa/inet.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -9,6 +10,7 @@
 #ifdef TENSORA_HAS_TLS
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #endif
 
 namespace tensora::serve {
@@ -54,6 +56,19 @@ class TlsChannel final : public Channel {
     check(ssl_ && SSL_set_fd(ssl_, socket) == 1, "TLS: ", last_tls_error());
     SSL_set_accept_state(ssl_);
   }
+  /// A client's.
+  TlsChannel(SSL_CTX* context, int socket, const std::string& host) : TlsChannel(context, socket) {
+    SSL_set_connect_state(ssl_);
+    unsigned char address[16];
+    const bool is_address = inet_pton(AF_INET, host.c_str(), address) == 1 ||
+                            inet_pton(AF_INET6, host.c_str(), address) == 1;
+    const bool is_set =
+        is_address ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl_), host.c_str()) == 1
+                   : SSL_set1_host(ssl_, host.c_str()) == 1 &&
+                         SSL_ctrl(ssl_, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name,
+                                  const_cast<char*>(host.c_str())) == 1;
+    check(is_set, "TLS: '", host, "' cannot be the name of a server");
+  }
   ~TlsChannel() override { SSL_free(ssl_); }
   TlsChannel(const TlsChannel&) = delete;
   TlsChannel& operator=(const TlsChannel&) = delete;
@@ -75,6 +90,7 @@ class TlsChannel final : public Channel {
     ERR_clear_error();
     ::shutdown(socket_, SHUT_WR);
   }
+  std::string problem() const override { return problem_; }
 
  private:
   Result result_of(int done, size_t count) {
@@ -86,14 +102,23 @@ class TlsChannel final : public Channel {
         return {.wait = Wait::writable};
       case SSL_ERROR_ZERO_RETURN:
         return {.is_closed = true};
+      case SSL_ERROR_SSL:
+        problem_ = concat("TLS: ", tls_problem());
+        [[fallthrough]];
       default:
         is_broken_ = true;
         return {.is_closed = true};
     }
   }
 
+  std::string tls_problem() const {
+    const long verdict = SSL_get_verify_result(ssl_);
+    return verdict == X509_V_OK ? last_tls_error() : X509_verify_cert_error_string(verdict);
+  }
+
   SSL* ssl_;
   int socket_;
+  std::string problem_;
   bool is_broken_ = false;
 };
 
@@ -137,7 +162,41 @@ std::unique_ptr<Channel> TlsContext::channel(int socket) const {
   return std::make_unique<TlsChannel>(static_cast<SSL_CTX*>(context_), socket);
 }
 
+TlsClient::TlsClient(const Options& options) {
+  SSL_CTX* context = SSL_CTX_new(TLS_client_method());
+  check(context != nullptr, "TLS: ", last_tls_error());
+  context_ = context;
+  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  SSL_CTX_set_options(context, SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                SSL_MODE_RELEASE_BUFFERS);
+  if (!options.verifies) return;
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  const std::string& file = options.authorities;
+  const bool is_good = file.empty()
+                           ? SSL_CTX_set_default_verify_paths(context) == 1
+                           : SSL_CTX_load_verify_locations(context, file.c_str(), nullptr) == 1;
+  if (is_good) return;
+  const std::string reason = last_tls_error();
+  SSL_CTX_free(context);
+  fail("TLS: the certificates in '", file, "' cannot be used (", reason, ")");
+}
+
+TlsClient::~TlsClient() { SSL_CTX_free(static_cast<SSL_CTX*>(context_)); }
+
+std::unique_ptr<Channel> TlsClient::channel(int socket, const std::string& host) const {
+  return std::make_unique<TlsChannel>(static_cast<SSL_CTX*>(context_), socket, host);
+}
+
 #else
+
+TlsClient::TlsClient(const Options&) {
+  fail("TLS: this build has no OpenSSL; build it again where libssl-dev is installed");
+}
+TlsClient::~TlsClient() = default;
+std::unique_ptr<Channel> TlsClient::channel(int socket, const std::string&) const {
+  return context_ ? nullptr : plain_channel(socket);
+}
 
 TlsContext::TlsContext(const std::string&, const std::string&) {
   fail("TLS: this build has no OpenSSL; build it again where libssl-dev is installed");

@@ -22,6 +22,8 @@ class Channel {
   virtual Result write(std::string_view bytes) = 0;
   /// No more bytes will be written; the peer reads an end.
   virtual void finish() = 0;
+  /// Why it was closed, where the channel knows; empty otherwise.
+  virtual std::string problem() const { return {}; }
 };
 
 std::unique_ptr<Channel> plain_channel(int socket);
@@ -38,6 +40,26 @@ class TlsContext {
 
   /// The handshake takes place while it is read from.
   std::unique_ptr<Channel> channel(int socket) const;
+
+ private:
+  void* context_ = nullptr;  // SSL_CTX
+};
+
+/// The client's side of TLS 1.2 or newer.
+class TlsClient {
+ public:
+  struct Options {
+    bool verifies = true;          // that the server's certificate is valid and has its name
+    std::string authorities = {};  // PEM file with the certificates that are trusted; the system's
+  };
+  /// Throws Error for a file that cannot be used, and where this was built without OpenSSL.
+  explicit TlsClient(const Options& options);
+  ~TlsClient();
+  TlsClient(const TlsClient&) = delete;
+  TlsClient& operator=(const TlsClient&) = delete;
+
+  /// `host` is the server's name or address. The handshake takes place while it is written to.
+  std::unique_ptr<Channel> channel(int socket, const std::string& host) const;
 
  private:
   void* context_ = nullptr;  // SSL_CTX

@@ -5,7 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
 
 #include "tensora/base/check.h"
 #include "tensora/serve/load_stream.h"
@@ -58,72 +64,105 @@ class Epoll {
   int handle_;
 };
 
-// GET /health again and again on a connection of its own.
+// Sends a request and reads the answer, for as long as `goes_on` says so. Whether all of it came.
+template <class GoesOn, class OnPart>
+bool converse(LoadConnection& connection, const std::string& request, ResponseReader& response,
+              const GoesOn& goes_on, const OnPart& on_part) {
+  size_t sent = 0;
+  bool waits_for_handshake = false;
+  while (!response.is_whole() && goes_on()) {
+    const bool sends = sent < request.size() && !waits_for_handshake;
+    pollfd ready{.fd = connection.descriptor(),
+                 .events = static_cast<short>(sends ? POLLIN | POLLOUT : POLLIN),
+                 .revents = 0};
+    if (poll(&ready, 1, 100) <= 0) continue;
+    if (sent < request.size()) {
+      const auto result = connection.channel().write(std::string_view(request).substr(sent));
+      sent += result.bytes;
+      waits_for_handshake = result.wait == Channel::Wait::readable;
+      if (result.is_closed) return false;
+      continue;
+    }
+    char bytes[16384];
+    const auto result = connection.channel().read(bytes, sizeof(bytes));
+    if (result.is_closed) return response.close();
+    if (!response.push({bytes, result.bytes}, on_part)) return false;
+  }
+  return response.is_whole();
+}
+
+// GET /health again and again, on a connection and a thread of its own: the thread that drives the
+// streams would look at the answer only after what else has come.
 class HealthProbe {
  public:
   explicit HealthProbe(const LoadPlan& plan)
-      : plan_(plan), request_(http_request(plan, "GET", "/health", {})) {}
+      : plan_(plan),
+        request_(http_request(plan, "GET", "/health", {})),
+        thread_([this] { run(); }) {}
   HealthProbe(const HealthProbe&) = delete;
   HealthProbe& operator=(const HealthProbe&) = delete;
-  ~HealthProbe() { drop(); }
+  ~HealthProbe() { stop(); }
 
-  void begin(double now) {
-    if (is_waiting_) return;
-    is_new_ = socket_ < 0;
-    if (is_new_) socket_ = open_connection(plan_, 0);
-    response_ = {};
-    is_waiting_ = true;
-    is_sent_ = false;
-    sent_at_ = now;
-    if (!is_new_) send_request();
-  }
-  void on_ready(double now, uint32_t events, LoadResult& result) {
-    if (is_waiting_ && !is_sent_ && (events & EPOLLOUT) != 0) send_request();
-    if ((events & (EPOLLIN | EPOLLERR | EPOLLHUP)) == 0) return;
-    char bytes[4096];
-    const ssize_t count = recv(socket_, bytes, sizeof(bytes), 0);
-    if (count <= 0) {
-      if (is_waiting_) ++result.failed_health;
-      drop();
-      return;
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
     }
-    response_.push({bytes, static_cast<size_t>(count)}, [](std::string_view) {});
-    if (!is_waiting_ || !response_.is_whole()) return;
-    is_waiting_ = false;
-    if (response_.status() == 200)
-      result.health.push_back(now - sent_at_);
-    else
-      ++result.failed_health;
-    if (!response_.keeps_alive()) drop();
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
   }
-  int descriptor() const { return socket_; }
-  bool wants_to_write() const { return is_waiting_ && !is_sent_; }
+  /// After `stop`.
+  void add_to(LoadResult& result) const {
+    result.health = times_;
+    result.failed_health = failed_;
+  }
 
  private:
-  void send_request() {
-    is_sent_ = send(socket_, request_.data(), request_.size(), MSG_NOSIGNAL) > 0;
+  void run() {
+    while (!is_over_) {
+      const double began = steady_seconds();
+      const bool is_fine = ask();
+      if (is_fine)
+        times_.push_back(steady_seconds() - began);
+      else if (!is_over_)
+        ++failed_;
+      std::unique_lock lock(mutex_);
+      changed_.wait_for(lock,
+                        std::chrono::duration<double>(began + kHealthEvery - steady_seconds()),
+                        [&] { return is_over_.load(); });
+    }
   }
-  void drop() {
-    if (socket_ >= 0) close(socket_);
-    socket_ = -1;
-    is_waiting_ = false;
+  bool ask() {
+    try {
+      if (!connection_.is_open()) connection_.open(plan_);
+    } catch (const Error&) {
+      return false;
+    }
+    ResponseReader response;
+    const bool is_whole = converse(
+        connection_, request_, response, [&] { return !is_over_; }, [](std::string_view) {});
+    if (!is_whole || !response.keeps_alive()) connection_.close();
+    return is_whole && response.status() == 200;
   }
 
   const LoadPlan& plan_;
-  std::string request_;
-  ResponseReader response_;
-  int socket_ = -1;
-  bool is_waiting_ = false, is_sent_ = false, is_new_ = false;
-  double sent_at_ = 0;
+  const std::string request_;
+  LoadConnection connection_;
+  std::vector<double> times_;
+  int64_t failed_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::atomic<bool> is_over_ = false;
+  std::thread thread_;  // the last: it uses all of the above
 };
 
 class LoadTest {
  public:
   explicit LoadTest(const LoadPlan& plan)
-      : plan_(plan), maker_(plan), arrivals_(arrival_times(plan)), probe_(plan) {
+      : plan_(plan), maker_(plan), arrivals_(arrival_times(plan)) {
     raise_file_limit();
     result_.requests.resize(arrivals_.size());
-    probes_health_ = fetch(plan, "GET", "/health").status == 200 && plan.probes_health;
+    if (fetch(plan, "GET", "/health").status == 200 && plan.probes_health) probe_.emplace(plan);
   }
 
   LoadResult run() {
@@ -137,6 +176,10 @@ class LoadTest {
                   [&](uint64_t id, uint32_t events) { on_event(id, events); });
     }
     result_.seconds = elapsed();
+    if (probe_) {
+      probe_->stop();
+      probe_->add_to(result_);
+    }
     result_.client_cpu_seconds = cpu_seconds() - cpu;
     return std::move(result_);
   }
@@ -147,7 +190,6 @@ class LoadTest {
     int64_t watched = 0;  // which of its connections
     uint32_t events = 0;
   };
-  static constexpr uint64_t kProbe = ~uint64_t{0};
 
   double elapsed() const { return steady_seconds() - began_; }
   bool may_launch() const {
@@ -199,29 +241,13 @@ class LoadTest {
   }
 
   void on_event(uint64_t id, uint32_t events) {
-    if (id == kProbe) {
-      probe_.on_ready(elapsed(), events, result_);
-      watch_probe();
-      return;
-    }
     with_stream(id, [&](LoadStream& stream) {
       stream.on_ready((events & EPOLLIN) != 0, (events & (EPOLLERR | EPOLLHUP)) != 0);
     });
   }
 
-  void watch_probe() {
-    const int descriptor = probe_.descriptor();
-    if (descriptor >= 0)
-      epoll_.watch(descriptor, EPOLLIN | (probe_.wants_to_write() ? EPOLLOUT : 0u), kProbe);
-  }
-
   // What is due by the clock.
   void turn(double now) {
-    if (probes_health_ && now >= health_due_) {
-      probe_.begin(now);
-      watch_probe();
-      health_due_ = now + kHealthEvery;
-    }
     const bool only_slow = slow_ > 0 && finished_ + static_cast<size_t>(slow_) == arrivals_.size();
     if (only_slow && slow_since_ == 0) slow_since_ = now;
     if (now < tick_due_) return;
@@ -239,7 +265,7 @@ class LoadTest {
   }
 
   int milliseconds_to_wait(double now) const {
-    double due = std::min(tick_due_, probes_health_ ? health_due_ : tick_due_);
+    double due = tick_due_;
     if (may_launch()) due = std::min(due, arrivals_[next_]);
     if (finished_ == arrivals_.size()) due = now;
     return static_cast<int>(std::ceil(std::max(0.0, due - now) * 1000));
@@ -248,15 +274,14 @@ class LoadTest {
   const LoadPlan& plan_;
   RequestMaker maker_;
   std::vector<double> arrivals_;
-  HealthProbe probe_;
+  std::optional<HealthProbe> probe_;
   Epoll epoll_;
   std::vector<Slot> slots_;
   std::vector<size_t> free_;
   LoadResult result_;
   size_t next_ = 0, finished_ = 0;
   int64_t busy_ = 0, slow_ = 0;
-  double began_ = 0, health_due_ = 0, tick_due_ = kTick, slow_since_ = 0;
-  bool probes_health_ = true;
+  double began_ = 0, tick_due_ = kTick, slow_since_ = 0;
 };
 
 }  // namespace
@@ -265,35 +290,18 @@ LoadResult run_load(const LoadPlan& plan) { return LoadTest(plan).run(); }
 
 PlainAnswer fetch(const LoadPlan& plan, const std::string& method, const std::string& path,
                   const std::string& body) {
-  const int handle = open_connection(plan, 0);
+  LoadConnection connection;
+  connection.open(plan);
   PlainAnswer answer;
   ResponseReader response;
   const std::string request = http_request(plan, method, path, body);
-  size_t sent = 0;
   const double until = steady_seconds() + 10;
-  bool is_open = true;
-  while (is_open && !response.is_whole() && steady_seconds() < until) {
-    pollfd ready{.fd = handle,
-                 .events = static_cast<short>(sent < request.size() ? POLLIN | POLLOUT : POLLIN),
-                 .revents = 0};
-    poll(&ready, 1, 100);
-    if (sent < request.size() && (ready.revents & POLLOUT) != 0) {
-      const ssize_t count =
-          send(handle, request.data() + sent, request.size() - sent, MSG_NOSIGNAL);
-      if (count > 0) sent += static_cast<size_t>(count);
-    }
-    if ((ready.revents & (POLLIN | POLLERR | POLLHUP)) == 0) continue;
-    char bytes[16384];
-    const ssize_t count = recv(handle, bytes, sizeof(bytes), 0);
-    if (count > 0)
-      is_open = response.push({bytes, static_cast<size_t>(count)},
-                              [&](std::string_view part) { answer.body += part; });
-    else
-      is_open = false;
-  }
-  close(handle);
-  if (!response.is_whole()) response.close();
-  check(response.is_whole(), "load: http://", plan.host, ":", plan.port, " does not answer");
+  const bool is_whole = converse(
+      connection, request, response, [&] { return steady_seconds() < until; },
+      [&](std::string_view part) { answer.body += part; });
+  const std::string problem = connection.channel().problem();
+  check(is_whole, "load: ", plan.tls ? "https://" : "http://", plan.host, ":", plan.port,
+        " does not answer", problem.empty() ? "" : ": ", problem);
   answer.status = response.status();
   return answer;
 }

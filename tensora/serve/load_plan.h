@@ -2,8 +2,11 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
+
+#include "tensora/serve/channel.h"
 
 namespace tensora::serve {
 
@@ -12,6 +15,7 @@ namespace tensora::serve {
 struct LoadPlan {
   std::string host = "127.0.0.1";
   int port = 8080;
+  std::shared_ptr<const TlsClient> tls = nullptr;         // null: http, not https
   std::string key = {};                                   // API key; empty: none
   std::string path = "/v1/completions";                   // or /v1/chat/completions
   std::string model = {};                                 // empty: the server's first one

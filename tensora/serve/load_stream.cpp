@@ -20,7 +20,7 @@ double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-int open_connection(const LoadPlan& plan, int receive_buffer) {
+void LoadConnection::open(const LoadPlan& plan, int receive_buffer) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   const int wrong =
@@ -39,7 +39,14 @@ int open_connection(const LoadPlan& plan, int receive_buffer) {
   }
   freeaddrinfo(found);
   check(handle >= 0, "load: no more connections can be opened: ", std::strerror(error));
-  return handle;
+  close();
+  socket_ = handle;
+  channel_ = plan.tls ? plan.tls->channel(handle, plan.host) : plain_channel(handle);
+}
+
+void LoadConnection::close() {
+  channel_.reset();
+  if (socket_ >= 0) ::close(std::exchange(socket_, -1));
 }
 
 void LoadStream::begin(RequestMaker::Made made, RequestRecord& record) {
@@ -52,17 +59,20 @@ void LoadStream::begin(RequestMaker::Made made, RequestRecord& record) {
   response_ = {};
   events_ = {};
   error_body_.clear();
-  if (made_.manner == Manner::slow) close();  // the size of its buffer must be set before
-  is_reused_ = socket_ >= 0;
-  if (socket_ < 0) open(made_.manner == Manner::slow ? 2048 : 0);
+  if (made_.manner == Manner::slow)
+    connection_.close();  // the size of its buffer must be set before
+  is_reused_ = connection_.is_open();
+  waits_for_handshake_ = false;
+  if (!is_reused_) open(made_.manner == Manner::slow ? 2048 : 0);
   if (is_reused_) write();
 }
 
 void LoadStream::on_ready(bool readable, bool broken) {
-  if (is_busy() && wants_to_write()) write();
-  if (is_busy() && (readable || broken) && wants_to_read()) read(size_t{1} << 20);
+  if (is_sending()) write();
+  if (is_busy() && !is_sending() && (readable || broken) && wants_to_read()) read(size_t{1} << 20);
   if (is_busy() && broken && made_.manner == Manner::slow) on_closed();
-  if (!is_busy() && (readable || broken)) close();  // a kept connection that the server closes
+  if (!is_busy() && (readable || broken))
+    connection_.close();  // a kept connection that the server closes
 }
 
 void LoadStream::read_slowly() {
@@ -70,20 +80,19 @@ void LoadStream::read_slowly() {
 }
 
 void LoadStream::write() {
-  while (sent_ < made_.bytes.size()) {
-    const ssize_t count =
-        send(socket_, made_.bytes.data() + sent_, made_.bytes.size() - sent_, MSG_NOSIGNAL);
-    if (count > 0) {
-      sent_ += static_cast<size_t>(count);
-    } else {
-      if (errno == EAGAIN || errno == ENOTCONN || errno == EINTR) return;
+  while (is_sending()) {
+    const auto result = connection_.channel().write(std::string_view(made_.bytes).substr(sent_));
+    sent_ += result.bytes;
+    if (result.is_closed) {
       // A server may refuse rubbish before it has read all of it: the answer is still there.
       if (made_.manner == Manner::rubbish && errno == EPIPE)
         sent_ = made_.bytes.size();
       else if (!retry())
-        fail(concat("sending: ", std::strerror(errno)));
+        fail(concat("sending: ", problem()));
       return;
     }
+    waits_for_handshake_ = result.wait == Channel::Wait::readable;
+    if (result.wait != Channel::Wait::none) return;
   }
   if (made_.manner == Manner::vanishing && made_.last_event == 0) leave(made_.resets);
 }
@@ -91,33 +100,30 @@ void LoadStream::write() {
 void LoadStream::read(size_t most) {
   char bytes[65536];
   while (is_busy() && most > 0) {
-    const ssize_t count = recv(socket_, bytes, std::min(most, sizeof(bytes)), 0);
-    if (count < 0) {
-      if (errno == EAGAIN || errno == EINTR) return;
-      on_closed();
-      return;
-    }
-    if (count == 0) {
-      on_closed();
-      return;
-    }
-    most -= static_cast<size_t>(count);
-    const double now = steady_seconds() - began_;
-    const bool fine =
-        response_.push({bytes, static_cast<size_t>(count)}, [&](std::string_view part) {
-          if (response_.status() != 200)
-            error_body_ += part.substr(0, 4096);
-          else
-            events_.push(part, [&](std::string_view data) { on_event(data, now); });
-        });
-    if (!is_busy()) return;  // a client that has left
-    if (!fine)
-      fail("the answer is not HTTP");
-    else if (response_.is_whole())
-      finish();
-    else if (static_cast<size_t>(count) < sizeof(bytes))
-      return;
+    const auto result = connection_.channel().read(bytes, std::min(most, sizeof(bytes)));
+    if (result.is_closed) return on_closed();
+    if (result.wait != Channel::Wait::none) return;
+    most -= result.bytes;
+    take({bytes, result.bytes});
+    // A plain socket that gave less has no more; another call would only say so.
+    if (!plan_.tls && result.bytes < sizeof(bytes)) return;
   }
+}
+
+// A part of the answer.
+void LoadStream::take(std::string_view bytes) {
+  const double now = steady_seconds() - began_;
+  const bool fine = response_.push(bytes, [&](std::string_view part) {
+    if (response_.status() != 200)
+      error_body_ += part.substr(0, 4096);
+    else
+      events_.push(part, [&](std::string_view data) { on_event(data, now); });
+  });
+  if (!is_busy()) return;  // a client that has left
+  if (!fine)
+    fail("the answer is not HTTP");
+  else if (response_.is_whole())
+    finish();
 }
 
 void LoadStream::on_event(std::string_view data, double now) {
@@ -162,26 +168,32 @@ void LoadStream::finish() {
                          : concat("HTTP status ", response_.status());
   }
   record_ = nullptr;
-  if (!response_.keeps_alive() || made_.manner != Manner::proper) close();
+  if (!response_.keeps_alive() || made_.manner != Manner::proper) connection_.close();
 }
 
 void LoadStream::on_closed() {
   if (response_.close()) {
     finish();
   } else if (!retry()) {
-    int error = 0;
-    socklen_t size = sizeof(error);
-    getsockopt(socket_, SOL_SOCKET, SO_ERROR, &error, &size);
-    fail(error != 0 ? concat("the connection broke: ", std::strerror(error))
-                    : std::string("the server closed the connection"));
+    fail(problem());
   }
+}
+
+// Why the connection was closed.
+std::string LoadStream::problem() {
+  if (std::string known = connection_.channel().problem(); !known.empty()) return known;
+  int error = 0;
+  socklen_t size = sizeof(error);
+  getsockopt(connection_.descriptor(), SOL_SOCKET, SO_ERROR, &error, &size);
+  return error != 0 ? concat("the connection broke: ", std::strerror(error))
+                    : std::string("the server closed the connection");
 }
 
 // A kept connection that the server closed just when it was used again: not the server's fault.
 bool LoadStream::retry() {
   if (!is_reused_ || response_.status() != 0) return false;
-  close();
-  is_reused_ = false;
+  connection_.close();
+  is_reused_ = waits_for_handshake_ = false;
   sent_ = 0;
   open(0);
   return true;
@@ -191,7 +203,7 @@ void LoadStream::fail(const std::string& why) {
   record_->status = response_.status();
   record_->error = why;
   record_ = nullptr;
-  close();
+  connection_.close();
 }
 
 void LoadStream::leave(bool resets) {
@@ -199,19 +211,14 @@ void LoadStream::leave(bool resets) {
   record_ = nullptr;
   if (resets) {
     const linger at_once{.l_onoff = 1, .l_linger = 0};
-    setsockopt(socket_, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+    setsockopt(connection_.descriptor(), SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
   }
-  close();
+  connection_.close();
 }
 
 void LoadStream::open(int receive_buffer) {
-  socket_ = open_connection(plan_, receive_buffer);
+  connection_.open(plan_, receive_buffer);
   ++connections_;
-}
-
-void LoadStream::close() {
-  if (socket_ >= 0) ::close(socket_);
-  socket_ = -1;
 }
 
 }  // namespace tensora::serve

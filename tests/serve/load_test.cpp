@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "certificate.h"
 #include "tensora/base/check.h"
 #include "tensora/serve/http_server.h"
 #include "tensora/serve/load_reader.h"
@@ -169,7 +170,7 @@ class Toy final : public HttpHandler {
   std::atomic<int> asked = 0, bad = 0;
 };
 
-class LoadTest : public testing::Test {
+class LoadTest : public ::testing::Test {
  protected:
   LoadTest() : server_({}, toy_) {
     plan_.port = server_.port();
@@ -222,6 +223,43 @@ TEST_F(LoadTest, MisbehavesAndComesToAnEnd) {
   plan_.vanishing = plan_.slow = plan_.rubbish = 0;
   for (const RequestRecord& one : run_load(plan_).requests)
     EXPECT_TRUE(one.is_complete) << one.error;
+}
+
+TEST_F(LoadTest, SpeaksTls) {
+  const serve::testing::Certificate certificate;
+  if (certificate.file.empty()) GTEST_SKIP() << "needs the program openssl";
+  Toy toy;
+  HttpServer server({.tls_certificate = certificate.file, .tls_key = certificate.key}, toy);
+  plan_.port = server.port();
+  plan_.tls = std::make_shared<TlsClient>(TlsClient::Options{.authorities = certificate.file});
+  LoadResult result = run_load(plan_);
+  for (const RequestRecord& one : result.requests) {
+    EXPECT_TRUE(one.is_complete) << one.error;
+    EXPECT_EQ(one.events, 3);
+  }
+  EXPECT_EQ(toy.asked, 40);
+  EXPECT_FALSE(result.health.empty());
+  EXPECT_EQ(result.failed_health, 0);
+  EXPECT_LT(result.client_cpu_seconds, 2);  // it does not spin while it shakes hands
+  plan_.requests = 100;
+  plan_.vanishing = plan_.rubbish = 0.2;
+  plan_.slow = 0.03;
+  for (const RequestRecord& one : run_load(plan_).requests)
+    if (one.manner == Manner::proper) EXPECT_TRUE(one.is_complete) << one.error;
+  // A certificate that nobody vouches for, unless that does not matter.
+  plan_.vanishing = plan_.rubbish = plan_.slow = 0;
+  plan_.tls = std::make_shared<TlsClient>(TlsClient::Options{});
+  try {
+    run_load(plan_);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("certificate"), std::string::npos) << error.what();
+  }
+  plan_.tls = std::make_shared<TlsClient>(TlsClient::Options{.verifies = false});
+  EXPECT_TRUE(run_load(plan_).requests[0].is_complete);
+  plan_.tls = nullptr;
+  EXPECT_THROW(run_load(plan_), Error);
+  EXPECT_THROW(TlsClient({.authorities = "/no/file"}), Error);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "../real_data.h"
+#include "certificate.h"
 #include "raw_client.h"
 #include "tensora/base/check.h"
 #include "toy_service.h"
@@ -173,21 +174,13 @@ std::string output_of(const std::string& command) {
 }
 
 TEST_F(ServerTest, SpeaksTls) {
-  if (output_of("openssl version 2>/dev/null").empty() ||
-      output_of("curl --version 2>/dev/null").empty())
+  const Certificate certificate;
+  if (certificate.file.empty() || output_of("curl --version 2>/dev/null").empty())
     GTEST_SKIP() << "needs the programs openssl and curl";
-  const auto folder =
-      std::filesystem::path(::testing::TempDir()) / ("tensora_tls_" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
-  const std::string certificate = folder / "cert.pem", key = folder / "key.pem";
-  output_of(
-      "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1 -subj "
-      "/CN=localhost -addext subjectAltName=DNS:localhost -keyout " +
-      key + " -out " + certificate + " 2>/dev/null");
-  start({.http = {.tls_certificate = certificate, .tls_key = key}});
+  start({.http = {.tls_certificate = certificate.file, .tls_key = certificate.key}});
   const std::string url = "https://localhost:" + std::to_string(server_->port());
   EXPECT_EQ(server_->url(), "https://127.0.0.1:" + std::to_string(server_->port()));
-  const std::string curl = "curl -s --noproxy '*' --max-time 10 --cacert " + certificate + " ";
+  const std::string curl = "curl -s --noproxy '*' --max-time 10 --cacert " + certificate.file + " ";
   EXPECT_EQ(output_of(curl + url + "/health"), R"({"status":"ok"})");
   EXPECT_EQ(output_of(curl + "--tls-max 1.1 " + url + "/health"), "") << "older than TLS 1.2";
   const std::string page = output_of(curl + url + "/");
@@ -201,7 +194,6 @@ TEST_F(ServerTest, SpeaksTls) {
   EXPECT_TRUE(client().send("GET / HTTP/1.1\r\n\r\n").read_all().find("HTTP/1.1 200") ==
               std::string::npos)
       << "plain HTTP on the port of TLS";
-  std::filesystem::remove_all(folder);
 }
 
 #ifdef TENSORA_CLI
