@@ -59,7 +59,7 @@ TEST(ChatTemplate, ContinuesTheFinalMessage) {
   const std::vector<Message> question = {{.role = "user", .content = "Who?"}};
   for (const char* name : {"llama2", "llama3", "qwen3", "mistral", "gemma", "phi3", "deepseek"}) {
     const ChatTemplate chat(read(std::string(name) + ".jinja"), "<s>", "</s>");
-    for (const std::string content : {"I am", "I am ", "\n", "", "a\xEF\xB7\x91z"}) {
+    for (const std::string content : {"I am", "I am ", "I\n am\n", "", "a\xEF\xB7\x91z"}) {
       std::vector<Message> messages = question;
       messages.push_back({.role = "assistant", .content = content});
       ChatOptions options{
