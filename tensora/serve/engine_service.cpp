@@ -100,6 +100,11 @@ void EngineService::check_open() const {
 void EngineService::prepare(const ServedModel& model, AnswerRequest& request) const {
   llm::Request& wanted = request.request;
   const char* field = prompt_field(request);
+  if (wanted.max_tokens >= 0 && wanted.min_tokens > wanted.max_tokens)
+    throw ApiError(400,
+                   concat("min_tokens: expected at most max_tokens (", wanted.max_tokens, "), got ",
+                          wanted.min_tokens),
+                   "min_tokens");
   if (request.prompts.empty()) {
     try {
       request.prompts.push_back(model.backend->tokens_of(wanted));
@@ -117,11 +122,6 @@ void EngineService::prepare(const ServedModel& model, AnswerRequest& request) co
                    concat("n: expected from 1 to ", options_.max_answers, " answers in all, got ",
                           request.n, " for each of ", request.prompts.size(), " prompts"),
                    "n");
-  if (wanted.max_tokens >= 0 && wanted.min_tokens > wanted.max_tokens)
-    throw ApiError(400,
-                   concat("min_tokens: expected at most max_tokens (", wanted.max_tokens, "), got ",
-                          wanted.min_tokens),
-                   "min_tokens");
   // The length keeps apart what a key and a client's own salt might spell together.
   wanted.tenant = concat(request.key.size(), ":", request.key, "/", wanted.tenant);
   wanted.adapter = model.adapter;

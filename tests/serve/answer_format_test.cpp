@@ -104,17 +104,53 @@ struct Sample {
   Whole whole;
 };
 
-std::vector<Sample> samples() {
-  const auto call = [](std::string name, std::string arguments) {
-    return std::pair(std::move(name), std::move(arguments));
+std::pair<std::string, std::string> call(std::string name, std::string arguments) {
+  return {std::move(name), std::move(arguments)};
+}
+
+std::vector<Sample> tag_samples() {
+  const AnswerEnd calls = AnswerEnd::tool_calls;
+  return {
+      {"qwen3-coder",
+       "On "
+       "it.\n<tool_call>\n<function=get_weather>\n<parameter=city>\nPa\"r</parameter>\n\n<p\\\xC3"
+       "\xA9\n</parameter>\n<parameter=days>\n3\n</parameter>\n</function>\n</"
+       "tool_call>\n<tool_call>\n"
+       "<function=now>\n</function>\n</tool_call>\n",
+       {.text = "On it.",
+        .calls = {call("get_weather",
+                       "{\"city\": \"Pa\\\"r</parameter>\\n\\n<p\\\\\xC3\xA9\", \"days\": 3}"),
+                  call("now", "{}")},
+        .end = calls}},
+      {"qwen3-coder",
+       "<tool_call>\n<function=get_weather>\n<parameter=city>\n\n</parameter>\n</function></"
+       "tool_call>",
+       {.calls = {call("get_weather", "{\"city\": \"\"}")}, .end = calls}},
+      {"qwen3-coder",
+       "<tool_call>\n<function=get_weather>\n<parameter=city>\nPar",
+       {.calls = {call("get_weather", "{\"city\": \"Par")}, .end = calls}},
+      {"functionary",
+       "Hm.<function=get_weather>{\"city\": \"a\"}</function><function=now>{}</function>",
+       {.text = "Hm.",
+        .calls = {call("get_weather", "{\"city\": \"a\"}"), call("now", "{}")},
+        .end = calls}},
+      {"nemotron",
+       "Hm. <TOOLCALL>[{\"name\": \"now\", \"arguments\": {}}, {\"name\": \"get_weather\", "
+       "\"arguments\": {\"city\": \"]\"}}]</TOOLCALL>",
+       {.text = "Hm.",
+        .calls = {call("now", "{}"), call("get_weather", "{\"city\": \"]\"}")},
+        .end = calls}},
   };
+}
+
+std::vector<Sample> samples() {
   const std::string begin = "<\uFF5Ctool\u2581calls\u2581begin\uFF5C>",
                     end = "<\uFF5Ctool\u2581calls\u2581end\uFF5C>",
                     one = "<\uFF5Ctool\u2581call\u2581begin\uFF5C>",
                     sep = "<\uFF5Ctool\u2581sep\uFF5C>",
                     ends = "<\uFF5Ctool\u2581call\u2581end\uFF5C>";
   const AnswerEnd calls = AnswerEnd::tool_calls;
-  return {
+  std::vector<Sample> all = {
       {"qwen3",
        "Just text, with a < and <tool, and a tail \n",
        {.text = "Just text, with a < and <tool, and a tail \n"}},
@@ -165,39 +201,12 @@ std::vector<Sample> samples() {
        begin + one + "now" + sep + "{}" + ends + one + "get_weather" + sep + "{\"city\":\"a\"}" +
            ends + end,
        {.calls = {call("now", "{}"), call("get_weather", "{\"city\":\"a\"}")}, .end = calls}},
-      {"qwen3-coder",
-       "On "
-       "it.\n<tool_call>\n<function=get_weather>\n<parameter=city>\nPa\"r</parameter>\n\n<p\\\xC3"
-       "\xA9\n</parameter>\n<parameter=days>\n3\n</parameter>\n</function>\n</"
-       "tool_call>\n<tool_call>\n"
-       "<function=now>\n</function>\n</tool_call>\n",
-       {.text = "On it.",
-        .calls = {call("get_weather",
-                       "{\"city\": \"Pa\\\"r</parameter>\\n\\n<p\\\\\xC3\xA9\", \"days\": 3}"),
-                  call("now", "{}")},
-        .end = calls}},
-      {"qwen3-coder",
-       "<tool_call>\n<function=get_weather>\n<parameter=city>\n\n</parameter>\n</function></"
-       "tool_call>",
-       {.calls = {call("get_weather", "{\"city\": \"\"}")}, .end = calls}},
-      {"qwen3-coder",
-       "<tool_call>\n<function=get_weather>\n<parameter=city>\nPar",
-       {.calls = {call("get_weather", "{\"city\": \"Par")}, .end = calls}},
-      {"functionary",
-       "Hm.<function=get_weather>{\"city\": \"a\"}</function><function=now>{}</function>",
-       {.text = "Hm.",
-        .calls = {call("get_weather", "{\"city\": \"a\"}"), call("now", "{}")},
-        .end = calls}},
-      {"nemotron",
-       "Hm. <TOOLCALL>[{\"name\": \"now\", \"arguments\": {}}, {\"name\": \"get_weather\", "
-       "\"arguments\": {\"city\": \"]\"}}]</TOOLCALL>",
-       {.text = "Hm.",
-        .calls = {call("now", "{}"), call("get_weather", "{\"city\": \"]\"}")},
-        .end = calls}},
       {"gemma",
        "Sure. <tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>",
        {.text = "Sure.", .calls = {call("now", "{}")}, .end = calls}},
   };
+  for (Sample& sample : tag_samples()) all.push_back(std::move(sample));
+  return all;
 }
 
 llm::ChatTemplate template_of(const std::string& name) {

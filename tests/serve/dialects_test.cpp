@@ -6,6 +6,7 @@
 #include "tensora/serve/anthropic_routes.h"
 #include "tensora/serve/llama_routes.h"
 #include "tensora/serve/ollama_routes.h"
+#include "tensora/serve/openai_routes.h"
 #include "tensora/serve/responses_routes.h"
 
 namespace tensora::serve {
@@ -45,6 +46,7 @@ class Dialects : public ::testing::Test {
  protected:
   Dialects() {
     add_anthropic_routes(router, service);
+    add_openai_chat_routes(router, service);
     add_responses_routes(router, service);
     add_ollama_routes(router, service);
     add_llama_routes(router, service);
