@@ -282,7 +282,10 @@ void add_value_types(PyObject* module) {
 }
 
 PyObject* from_dtype(DType dtype) { return Py_NewRef(dtype_objects[static_cast<int>(dtype)]); }
-PyObject* from_device(Device device) { return make_device(device, !device.is_cpu()); }
+// The CPU and the meta device have no number, as in PyTorch.
+PyObject* from_device(Device device) {
+  return make_device(device, !device.is_cpu() && !device.is_meta());
+}
 
 PyObject* from_shape(const Shape& shape) {
   // Never shown to the collector: integers are in no cycle.
