@@ -9,6 +9,7 @@
 #include "tensora/core/backend.h"
 #include "tensora/dispatch/autocast.h"
 #include "tensora/io/safetensors.h"
+#include "tensora/jit/compile.h"
 #include "tensora/models.h"
 #include "tensora/nn.h"
 #include "tensora/optim.h"
@@ -185,27 +186,39 @@ double peak_bytes(Device device) {
 
 struct RunOptions {
   int curve = 10, timed = 10;
-  bool exact = false;  // without autocast
+  bool exact = false;     // without autocast
+  bool compiled = false;  // steps are a compiled function
 };
 
 void run(const Case& chosen, Device device, const std::string& weights, RunOptions options) {
   Training training = chosen.make(device, io::load_safetensors(weights));
   if (options.exact) training.cast = false;
   training.model->train();
+  const auto compiled = compile([&] { return step(training, device); });
+  const auto next = [&] { return options.compiled ? compiled() : step(training, device); };
   std::vector<Tensor> losses;
-  for (int i = 0; i < options.curve; ++i) losses.push_back(step(training, device));
   std::vector<double> times;
+  const double start = now();
+  double first = 0;
+  for (int i = 0; i < options.curve; ++i) {
+    losses.push_back(next());
+    if (i > 0) continue;
+    synchronize(device);
+    first = now() - start;
+  }
   for (int i = 0; i < options.timed; ++i) {
     synchronize(device);
     const double begin = now();
-    step(training, device);
+    next();
     synchronize(device);
     times.push_back((now() - begin) * 1e3);
   }
   std::sort(times.begin(), times.end());
   std::printf(
-      "{\"name\": \"%s\", \"ms\": %.6g, \"best_ms\": %.6g, \"peak_bytes\": %.0f, \"losses\": [",
-      chosen.name, times[times.size() / 2], times[0], peak_bytes(device));
+      "{\"name\": \"%s\", \"ms\": %.6g, \"best_ms\": %.6g, \"first_ms\": %.6g, \"peak_bytes\": "
+      "%.0f, "
+      "\"losses\": [",
+      chosen.name, times[times.size() / 2], times[0], first * 1e3, peak_bytes(device));
   for (size_t i = 0; i < losses.size(); ++i)
     std::printf("%s%.7g", i ? ", " : "", losses[i].item<double>());
   std::printf("]}\n");
@@ -225,6 +238,7 @@ int main(int argc, char** argv) {
     if (flag == "--curve") options.curve = std::stoi(value);
     if (flag == "--timed") options.timed = std::max(1, std::stoi(value));
     if (flag == "--exact") options.exact = value == "1";
+    if (flag == "--compiled") options.compiled = value == "1";
   }
   try {
     for (const bench::Case& each : bench::cases())

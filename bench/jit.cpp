@@ -1,0 +1,181 @@
+// Chains, norms and softmaxes, eagerly and compiled, for bench/jit.py: inputs come from formulas
+// that PyTorch's side knows too, and samples of the results go out with the times.
+#include <time.h>
+
+#include <cmath>
+#include <functional>
+#include <string>
+
+#include "bench/timing.h"
+#include "tensora/jit/compile.h"
+#include "tensora/tensora.h"
+
+namespace bench {
+namespace {
+
+using namespace tensora;
+
+// The fractional parts of multiples of an irrational number, between -1.7 and 1.7. `number` makes
+// different inputs.
+Tensor numbers(const Shape& sizes, int number = 0) {
+  const Tensor multiples =
+      arange(sizes.numel(), {.dtype = kFloat64}) * (0.6180339887498949 + 0.0625 * number);
+  return ((multiples - floor(multiples) - 0.5) * 3.4).to(kFloat32).reshape(sizes);
+}
+
+/// A function without arguments and what it returns.
+struct Row {
+  std::string name;
+  std::function<Tensor()> run;
+};
+
+constexpr int64_t kSide = 2048;
+
+// Five ops, or four times five; `o` is broadcast, or transposed.
+Tensor chain(const Tensor& x, const Tensor& o, int blocks) {
+  Tensor y = x;
+  for (int i = 0; i < blocks; ++i) {
+    y = y * o + (0.25 + 0.25 * i);
+    y = (i == 3 ? y.tanh() : y.relu()) * 0.5 - o;
+  }
+  return y;
+}
+
+void add_chains(std::vector<Row>& rows) {
+  for (const DType dtype : {kFloat32, kBFloat16})
+    for (const int blocks : {1, 4}) {
+      const std::string name =
+          std::string("chain") + (blocks == 1 ? "5" : "20") + (dtype == kFloat32 ? "" : "_bf16");
+      const Tensor x = numbers({kSide, kSide}).to(dtype);
+      const auto add = [&](const char* kind, const Tensor& o) {
+        rows.push_back({name + "_" + kind, [=] { return chain(x, o, blocks); }});
+      };
+      add("row", numbers({kSide}, 1).to(dtype));
+      add("column", numbers({kSide, 1}, 1).to(dtype));
+      add("transposed", numbers({kSide, kSide}, 1).to(dtype).transpose(0, 1));
+    }
+}
+
+// The gradient of a function's input, and the other way round through it.
+Tensor with_gradient(const std::function<Tensor(const Tensor&)>& function, const Tensor& x,
+                     const Tensor& grad) {
+  const Tensor leaf = x.detach().requires_grad_();
+  const Tensor result = function(leaf);
+  result.backward(grad);
+  return leaf.grad();
+}
+
+void add_blocks(std::vector<Row>& rows) {
+  const Tensor x = numbers({4096, 768}), residual = numbers({4096, 768}, 1);
+  const Tensor weight = numbers({768}, 2), bias = numbers({768}, 3), grad = numbers({4096, 768}, 4);
+  const auto norm = [=](const Tensor& in) {
+    return layer_norm(in + residual, {768}, weight, bias);
+  };
+  const Tensor scores = numbers({24, 256, 256}), score_grad = numbers({24, 256, 256}, 4);
+  const Tensor mask = ones({256, 256}).triu(1).to(kBool);
+  const auto attention = [=](const Tensor& in) {
+    return softmax((in * 0.125).masked_fill(mask, -INFINITY), -1);
+  };
+  const Tensor gate = numbers({2048, 2048}), up = numbers({2048, 2048}, 1),
+               gate_grad = numbers({2048, 2048}, 4);
+  const auto swiglu = [=](const Tensor& in) { return silu(in) * up; };
+  const auto add = [&](const char* name, const std::function<Tensor(const Tensor&)>& function,
+                       const Tensor& in, const Tensor& out_grad) {
+    rows.push_back({name, [=] { return function(in); }});
+    rows.push_back(
+        {std::string(name) + "_backward", [=] { return with_gradient(function, in, out_grad); }});
+  };
+  add("residual_norm", norm, x, grad);
+  add("masked_softmax", attention, scores, score_grad);
+  add("swiglu", swiglu, gate, gate_grad);
+}
+
+double difference(const Tensor& a, const Tensor& b) {
+  const Tensor x = a.to(kFloat64), y = b.to(kFloat64);
+  return ((x - y).abs().max() / y.abs().max()).item<double>();
+}
+
+// Seconds of the wall clock, or of the processor: on a machine that others use too, one thread's
+// work takes the same processor time, whoever else runs.
+bool processor_time = false;
+double seconds_now() {
+  if (!processor_time) return now();
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+template <class Body>
+double time_of(Body&& body, double seconds) {
+  if (!processor_time) return measure(body, seconds).median_s;
+  body();
+  std::vector<double> times;
+  const double start = seconds_now();
+  while (seconds_now() - start < seconds || times.size() < 5) {
+    const double begin = seconds_now();
+    body();
+    times.push_back(seconds_now() - begin);
+  }
+  std::sort(times.begin(), times.end());
+  return times[times.size() / 2];
+}
+
+void run(const Row& row, double seconds, int rounds) {
+  const auto compiled = compile(row.run, {.name = row.name});
+  const Tensor expected = row.run();  // and the pages of eager's results
+  const double begin = seconds_now();
+  const Tensor result = compiled();
+  const double first = seconds_now() - begin;
+  std::vector<double> times[2];
+  for (int i = 0; i < rounds; ++i) {
+    times[0].push_back(time_of(row.run, seconds));
+    times[1].push_back(time_of([&] { compiled(); }, seconds));
+  }
+  for (std::vector<double>& list : times) std::sort(list.begin(), list.end());
+  const size_t middle = static_cast<size_t>(rounds) / 2;
+  std::printf(
+      "{\"name\": \"%s\", \"eager_us\": %.6g, \"compiled_us\": %.6g, \"first_ms\": %.6g, "
+      "\"difference\": %.3g, \"samples\": [",
+      row.name.c_str(), times[0][middle] * 1e6, times[1][middle] * 1e6, first * 1e3,
+      difference(result, expected));
+  const Tensor flat = result.to(kFloat64).reshape({-1});
+  constexpr int64_t kSamples = 64;
+  for (int64_t i = 0; i < kSamples; ++i)
+    std::printf("%s%.9g", i ? ", " : "",
+                flat.select(0, i * (flat.numel() - 1) / (kSamples - 1)).item<double>());
+  std::printf("]}\n");
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace bench
+
+int main(int argc, char** argv) {
+  std::string filter;
+  double seconds = 0.3;
+  int rounds = 3;
+  bool explains = false;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string flag = argv[i], value = argv[i + 1];
+    if (flag == "--filter") filter = value;
+    if (flag == "--seconds") seconds = std::stod(value);
+    if (flag == "--rounds") rounds = std::max(1, std::stoi(value));
+    if (flag == "--explain") explains = value == "1";
+    if (flag == "--clock") bench::processor_time = value == "cpu";
+  }
+  try {
+    std::vector<bench::Row> rows;
+    bench::add_chains(rows);
+    bench::add_blocks(rows);
+    for (const bench::Row& row : rows) {
+      if (row.name.find(filter) == std::string::npos) continue;
+      if (explains)
+        std::printf("%s\n", tensora::compile(row.run, {.name = row.name}).explain().c_str());
+      else
+        bench::run(row, seconds, rounds);
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "tensora-bench-jit: %s\n", error.what());
+    return 1;
+  }
+}
