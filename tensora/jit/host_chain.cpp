@@ -43,6 +43,34 @@ bool is_linear(const Strides& strides, const Shape& sizes, int first_dim) {
   return true;
 }
 
+// rows x columns elements, of which those of a column are adjacent, `stride` elements from column
+// to column, into rows of `width` elements.
+template <class T>
+void transpose_as(const char* from, int64_t stride, int64_t rows, int64_t columns, char* to,
+                  int64_t width) {
+  using Bits [[gnu::may_alias]] = T;
+  const Bits* const source = reinterpret_cast<const Bits*>(from);
+  Bits* const target = reinterpret_cast<Bits*>(to);
+  // Each column is read once: with a stride of a power of two, few of them fit into the cache.
+  for (int64_t column = 0; column < columns; ++column)
+    for (int64_t row = 0; row < rows; ++row)
+      target[row * width + column] = source[column * stride + row];
+}
+
+void transpose(const TileArray& from, int64_t stride, int64_t rows, int64_t columns, char* to,
+               int64_t width) {
+  switch (bytes_of_element(from.dtype)) {
+    case 1:
+      return transpose_as<uint8_t>(from.data, stride, rows, columns, to, width);
+    case 2:
+      return transpose_as<uint16_t>(from.data, stride, rows, columns, to, width);
+    case 4:
+      return transpose_as<uint32_t>(from.data, stride, rows, columns, to, width);
+    default:
+      return transpose_as<uint64_t>(from.data, stride, rows, columns, to, width);
+  }
+}
+
 }  // namespace
 
 ChainRunner::ChainRunner(const ChainPlan& plan, std::span<const void* const> attrs)
@@ -87,32 +115,89 @@ void ChainRunner::run(const Shape& sizes, std::span<const TileArray> arrays) {
   int first_dim = 0;
   while (first_dim + 1 < sizes.size() && sizes[first_dim] == 1) ++first_dim;
   const int last = sizes.size() - 1;
-  const int64_t n = sizes[last];
   streamed_ = false;
-  if (n < kFlatRow && first_dim < last) {
+  bool panels = false;
+  for (size_t k = 0; k < arrays.size(); ++k)
+    panels |= !plan_.externals[k].write && panel_rows(arrays[k], sizes) > 0;
+  if (sizes[last] < kFlatRow && first_dim < last)
     run_flat(sizes, arrays, first_dim);
-  } else {
-    std::vector<const char*> places(arrays.size());
-    std::vector<int64_t> strides(arrays.size());
-    for (size_t k = 0; k < arrays.size(); ++k) strides[k] = arrays[k].strides[last];
-    std::vector<int64_t> offsets(arrays.size(), 0);
-    int64_t index[kMaxDims] = {};
-    int64_t rows = 1;
-    for (int d = first_dim; d < last; ++d) rows *= sizes[d];
-    for (int64_t row = 0; row < rows; ++row) {
+  else if (panels)
+    run_panels(sizes, arrays);
+  else
+    run_rows(sizes, arrays, first_dim);
+  if (streamed_) functions().finish_streaming();
+}
+
+int64_t ChainRunner::panel_rows(const TileArray& array, const Shape& sizes) {
+  const int last = sizes.size() - 1;
+  if (last < 1 || sizes[last - 1] < 4 || sizes[last] < kFlatRow) return 0;
+  if (array.strides[last - 1] != 1 || array.strides[last] == 0 || array.strides[last] == 1)
+    return 0;
+  return kPanelBytes / bytes_of_element(array.dtype);
+}
+
+void ChainRunner::run_rows(const Shape& sizes, std::span<const TileArray> arrays, int first_dim) {
+  const int last = sizes.size() - 1;
+  std::vector<const char*> places(arrays.size());
+  std::vector<int64_t> strides(arrays.size());
+  for (size_t k = 0; k < arrays.size(); ++k) strides[k] = arrays[k].strides[last];
+  std::vector<int64_t> offsets(arrays.size(), 0);
+  int64_t index[kMaxDims] = {};
+  int64_t rows = 1;
+  for (int d = first_dim; d < last; ++d) rows *= sizes[d];
+  for (int64_t row = 0; row < rows; ++row) {
+    for (size_t k = 0; k < arrays.size(); ++k)
+      places[k] = arrays[k].data + offsets[k] * bytes_of_element(arrays[k].dtype);
+    run_row(arrays, places.data(), strides.data(), sizes[last]);
+    for (int d = last - 1; d >= first_dim; --d) {
+      const bool more = ++index[d] < sizes[d];
       for (size_t k = 0; k < arrays.size(); ++k)
-        places[k] = arrays[k].data + offsets[k] * bytes_of_element(arrays[k].dtype);
-      run_row(arrays, places.data(), strides.data(), n);
-      for (int d = last - 1; d >= first_dim; --d) {
-        const bool more = ++index[d] < sizes[d];
-        for (size_t k = 0; k < arrays.size(); ++k)
-          offsets[k] += arrays[k].strides[d] * (more ? 1 : 1 - sizes[d]);
-        if (more) break;
-        index[d] = 0;
-      }
+        offsets[k] += arrays[k].strides[d] * (more ? 1 : 1 - sizes[d]);
+      if (more) break;
+      index[d] = 0;
     }
   }
-  if (streamed_) functions().finish_streaming();
+}
+
+// Transposed operands: a box of some rows by some columns at a time. Every line of the cache that
+// one of its columns touches is then used as a whole.
+void ChainRunner::run_panels(const Shape& sizes, std::span<const TileArray> arrays) {
+  const int last = sizes.size() - 1;
+  constexpr int64_t kPanel = kPanelBytes * (kPanelColumns + 16);
+  if (!panels_)
+    panels_ = std::make_unique_for_overwrite<char[]>(arrays.size() * static_cast<size_t>(kPanel));
+  int64_t step = kPanelBytes;
+  for (size_t k = 0; k < arrays.size(); ++k)
+    if (const int64_t rows = panel_rows(arrays[k], sizes); rows > 0 && !plan_.externals[k].write)
+      step = std::min(step, rows);
+  Shape outer = sizes, box = sizes;
+  outer[last - 1] = outer[last] = 1;
+  for (int d = 0; d < last - 1; ++d) box[d] = 1;
+  std::vector<TileArray> moved(arrays.begin(), arrays.end());
+  int64_t index[kMaxDims] = {};
+  for (int64_t count = outer.numel(); count > 0; --count) {
+    for (int64_t column = 0; column < sizes[last]; column += kPanelColumns)
+      for (int64_t row = 0; row < sizes[last - 1]; row += step) {
+        box[last - 1] = std::min(step, sizes[last - 1] - row);
+        box[last] = std::min(kPanelColumns, sizes[last] - column);
+        for (size_t k = 0; k < arrays.size(); ++k) {
+          const TileArray& array = arrays[k];
+          int64_t offset = row * array.strides[last - 1] + column * array.strides[last];
+          for (int d = 0; d < last - 1; ++d) offset += index[d] * array.strides[d];
+          moved[k] = array;
+          moved[k].data += offset * bytes_of_element(array.dtype);
+          if (plan_.externals[k].write || panel_rows(array, sizes) == 0) continue;
+          char* const panel = panels_.get() + static_cast<int64_t>(k) * kPanel;
+          const int64_t width = kPanelColumns + 16;
+          transpose(moved[k], array.strides[last], box[last - 1], box[last], panel, width);
+          moved[k].data = panel;
+          moved[k].strides[last] = 1;
+          moved[k].strides[last - 1] = width;
+        }
+        run_rows(box, moved, last - 1);
+      }
+    for (int d = last - 2; d >= 0 && ++index[d] == sizes[d]; --d) index[d] = 0;
+  }
 }
 
 void ChainRunner::run_row(std::span<const TileArray> arrays, const char* const* places,

@@ -28,12 +28,20 @@ class ChainRunner {
   static constexpr int64_t kBlock = 512;    // elements that are converted at once
   static constexpr int64_t kFlatRow = 128;  // shorter rows are put together
   static constexpr int64_t kFlatTile = 4096;
+  // A panel of a transposed operand: 64 bytes of each of its columns.
+  static constexpr int64_t kPanelBytes = 64, kPanelColumns = 512;
+
+  /// Whether an array's elements lie one after the other along the last dim but one, and not along
+  /// the last: it is read in panels, and tiles should have this many rows.
+  static int64_t panel_rows(const TileArray& array, const Shape& sizes);
 
  private:
   struct Use {
     size_t item;
     int operand;
   };
+  void run_rows(const Shape& sizes, std::span<const TileArray> arrays, int first_dim);
+  void run_panels(const Shape& sizes, std::span<const TileArray> arrays);
   void run_row(std::span<const TileArray> arrays, const char* const* places, const int64_t* strides,
                int64_t n);
   void run_flat(const Shape& sizes, std::span<const TileArray> arrays, int first_dim);
@@ -45,6 +53,7 @@ class ChainRunner {
   std::vector<cpu::ChainStep> steps_;
   std::vector<std::vector<Use>> uses_;  // of each external
   std::unique_ptr<float[]> slots_, blocks_, splats_;
+  std::unique_ptr<char[]> panels_;
   size_t block_floats_ = 0;
   bool streamed_ = false;
 };

@@ -12,8 +12,10 @@ namespace {
 
 using Step = TileProgram::Step;
 
-constexpr int64_t kTask = 16 * 1024;               // elements worth waking a thread for
-constexpr int64_t kBufferBytes = 192 * 1024;       // of a tile: they stay in the L2 cache
+constexpr int64_t kTask = 16 * 1024;          // elements worth waking a thread for
+constexpr int64_t kLongTask = 64 * 1024;      // of rows, whose ops are called once per tile
+constexpr int64_t kBufferBytes = 256 * 1024;  // of a tile: they stay in the L2 cache
+constexpr int64_t kFewestTiles = 32;
 constexpr int64_t kLongestRow = 64 * 1024;         // from here on reductions split a row
 constexpr size_t kStreamBytes = size_t{16} << 20;  // as the eager loops
 constexpr size_t kNumberBytes = 16;
@@ -64,10 +66,11 @@ class HostRun {
       for (size_t i = 0; i < plan.buffers.size(); ++i) {
         buffer_at_.push_back(bytes);
         const int64_t length = run.rows_ ? run.space_.sizes[run.space_.sizes.size() - 1] : 1;
-        const int64_t elements = plan.buffers[i] == Extent::row
-                                     ? run.tiling_.elements / std::max<int64_t>(length, 1)
-                                     : run.tiling_.elements;
-        bytes += (static_cast<size_t>(elements) * 8 + 64 + 63) / 64 * 64;
+        const bool per_row = run.program_.extent_of(plan.buffers[i]) == Extent::row;
+        const int64_t elements =
+            per_row ? run.tiling_.elements / std::max<int64_t>(length, 1) : run.tiling_.elements;
+        const size_t element = element_size(run.program_.dtype_of(plan.buffers[i]));
+        bytes += (static_cast<size_t>(elements) * element + 64 + 63) / 64 * 64;
       }
       memory_ = std::make_unique_for_overwrite<std::byte[]>(bytes + 64);
       for (const Stage& stage : plan.stages)
@@ -174,7 +177,8 @@ class HostRun {
       const int result = plan().result_of[static_cast<size_t>(value)];
       const View target = result < 0 ? View() : view_of(result_array(result), box_of(step.extent));
       // Later stages read the buffer, if there are any.
-      const bool in_place = result >= 0 && target.contiguous && !read_later(value);
+      const bool in_place =
+          result >= 0 && target.contiguous && !plan().is_read[static_cast<size_t>(value)];
       if (in_place) out[0] = target;
       std::vector<const View*> outputs;
       for (const View& view : out) outputs.push_back(&view);
@@ -198,13 +202,6 @@ class HostRun {
         view.update();
       }
       return view;
-    }
-
-    bool read_later(int value) const {
-      for (const Step& step : run_.program_.steps)
-        if (std::find(step.operands.begin(), step.operands.end(), value) != step.operands.end())
-          return true;
-      return false;
     }
 
     // The further outputs of a row op; those that nobody asked for go to memory of their own.
@@ -258,11 +255,27 @@ class HostRun {
   int64_t wanted() const {
     int64_t per_element = 0;
     bool all_chained = true;
-    for (Extent extent : plan_.buffers) per_element += extent == Extent::element ? 8 : 0;
+    for (int value : plan_.buffers) {
+      // What only the caller reads is written to its array.
+      const auto id = static_cast<size_t>(value);
+      const bool unused = plan_.result_of[id] >= 0 && !plan_.is_read[id];
+      if (program_.extent_of(value) == Extent::element && !unused)
+        per_element += static_cast<int64_t>(element_size(program_.dtype_of(value)));
+    }
     for (const Stage& stage : plan_.stages) all_chained &= stage.chained;
     // Ops' own kernels read whole tiles from the L1 cache.
     if (!all_chained && !rows_) return 2048;
-    return per_element == 0 ? kTask : std::clamp<int64_t>(kBufferBytes / per_element, 2048, kTask);
+    if (per_element != 0)
+      return std::clamp<int64_t>(kBufferBytes / per_element, 2048, rows_ ? kLongTask : kTask);
+    // Whole panels of operands that are transposed, in tiles enough for all threads.
+    int64_t wanted = kTask;
+    for (size_t i = 0; i < call_.inputs.size(); ++i) {
+      const TileArray array{nullptr, call_.inputs[i]->dtype, space_.strides[i]};
+      const int64_t panel =
+          ChainRunner::panel_rows(array, space_.sizes) * space_.sizes[space_.sizes.size() - 1];
+      wanted = std::max(wanted, std::min(2 * panel, space_.sizes.numel() / kFewestTiles));
+    }
+    return wanted;
   }
 
   // Written past the cache if it is large and nothing reads it.

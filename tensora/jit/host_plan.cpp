@@ -232,7 +232,7 @@ void give_buffers(HostPlan& plan, const std::vector<std::vector<int>>& crossing)
     int& buffer = plan.buffer_of[static_cast<size_t>(value)];
     if (buffer >= 0) return;
     buffer = static_cast<int>(plan.buffers.size());
-    plan.buffers.push_back(program.extent_of(value));
+    plan.buffers.push_back(value);
   };
   for (size_t s = 0; s < plan.stages.size(); ++s) {
     const Stage& stage = plan.stages[s];
@@ -254,6 +254,10 @@ HostPlan make_host_plan(const TileProgram& given) {
   plan.result_of.assign(values, -1);
   for (size_t i = 0; i < plan.program.results.size(); ++i)
     plan.result_of[static_cast<size_t>(plan.program.results[i])] = static_cast<int>(i);
+  plan.is_read.assign(values, false);
+  for (const Step& step : plan.program.steps)
+    for (int operand : step.operands)
+      if (operand >= 0) plan.is_read[static_cast<size_t>(operand)] = true;
   add_stages(plan);
   const auto crossing = crossing_values(plan);
   give_buffers(plan, crossing);

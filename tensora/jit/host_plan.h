@@ -49,9 +49,10 @@ struct Stage {
 struct HostPlan {
   TileProgram program;  // as given, with a step of its own for each result
   std::vector<Stage> stages = {};
-  std::vector<int> buffer_of = {};   // per value: -1 if it lies in an array, a slot or nowhere
-  std::vector<Extent> buffers = {};  // how much a tile's part needs
-  std::vector<int> result_of = {};   // per value: the result that it is; -1: none
+  std::vector<int> buffer_of = {};  // per value: -1 if it lies in an array, a slot or nowhere
+  std::vector<int> buffers = {};    // the value that lies in each buffer
+  std::vector<int> result_of = {};  // per value: the result that it is; -1: none
+  std::vector<bool> is_read = {};   // per value: a step reads it
 };
 
 HostPlan make_host_plan(const TileProgram& program);

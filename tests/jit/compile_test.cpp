@@ -116,6 +116,20 @@ TEST(Compile, RowProgramsComputeWhatEagerDoes) {
   });
 }
 
+TEST(Compile, TransposedOperandsAreReadInPanels) {
+  manual_seed(6);
+  for (const DType dtype : {kFloat32, kBFloat16, kFloat64})
+    for (const auto& [rows, columns] : {std::pair(150, 333), {16, 128}, {3, 700}, {65, 1025}}) {
+      SCOPED_TRACE(concat(dtype, " ", rows, " x ", columns));
+      const Tensor x = randn({2, rows, columns}).to(dtype);
+      const Tensor t = randn({columns, rows}).to(dtype).transpose(0, 1);
+      const Tensor u = randn({2, columns, rows}).to(dtype).transpose(1, 2), mask = t > 0;
+      const auto body = [&] { return where(mask, x * t + u, u) - t; };
+      EXPECT_EQ(values(compile(body, {.fuse = Fuse::everything})().to(kFloat32)),
+                values(body().to(kFloat32)));
+    }
+}
+
 TEST(Compile, TrainingStepEqualsEager) {
   const auto losses = [](bool compiled) {
     manual_seed(11);
