@@ -1,7 +1,11 @@
 #include "tensora/jit/kernel_store.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 
 #include "commands.h"
@@ -59,6 +63,70 @@ void verify() {
   std::printf("%zu of %zu kernels are sound\n", all - damaged.size(), all);
 }
 
+// Runs a command, with at most `fuel` fused groups unless that is negative; returns whether it
+// succeeded.
+bool succeeds(const std::vector<std::string>& command, int64_t fuel) {
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  const std::string limit = std::to_string(fuel);
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  check(child >= 0, "cannot start a process: ", std::strerror(errno));
+  if (child == 0) {
+    if (fuel >= 0) ::setenv("TENSORA_JIT_FUEL", limit.c_str(), 1);
+    ::execvp(words[0], words.data());
+    std::fprintf(stderr, "%s: %s\n", words[0], std::strerror(errno));
+    ::_exit(127);
+  }
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0) check(errno == EINTR, "waitpid failed");
+  check(!WIFEXITED(status) || WEXITSTATUS(status) != 127, "there is no program '", command[0], "'");
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// The first fused group with which the command fails.
+void bisect(const std::vector<std::string>& command) {
+  check(succeeds(command, 0), "the command fails without fused kernels too: TENSORA_JIT_FUEL=0");
+  check(!succeeds(command, -1), "the command succeeds: there is nothing to look for");
+  constexpr int64_t kMostGroups = int64_t{1} << 20;
+  int64_t good = 0, bad = 1;
+  while (succeeds(command, bad)) {
+    good = bad;
+    bad *= 2;
+    check(bad <= kMostGroups, "the command succeeds with the first ", good, " fused groups");
+  }
+  while (bad - good > 1) {
+    const int64_t middle = good + (bad - good) / 2;
+    (succeeds(command, middle) ? good : bad) = middle;
+  }
+  succeeds(command, bad);  // once more: the library names the last group on standard error
+  std::printf("group %lld is the first with which the command fails (TENSORA_JIT_FUEL=%lld)\n",
+              static_cast<long long>(bad), static_cast<long long>(bad));
+}
+
+// Runs a command so that its kernels are in the store afterwards.
+void warm(const std::vector<std::string>& command) {
+  const size_t before = entries().size();
+  check(succeeds(command, -1), "the command failed");
+  const size_t after = entries().size();
+  std::printf("%zu kernels were added, %zu are in the store\n", after > before ? after - before : 0,
+              after);
+}
+
+void add_commands(CLI::App& jit) {
+  const auto add = [&](const char* name, const char* help,
+                       void (*run)(const std::vector<std::string>&)) {
+    auto words = std::make_shared<std::vector<std::string>>();
+    CLI::App* const command = jit.add_subcommand(name, help);
+    command->add_option("program", *words, "The program and its arguments, after --")->required();
+    command->callback([words, run] { run(*words); });
+  };
+  add("warm", "Run a program and keep its kernels: jit warm -- PROGRAM ...", warm);
+  add("bisect", "Find the first fused kernel with which a program fails: jit bisect -- PROGRAM ...",
+      bisect);
+}
+
 }  // namespace
 
 void add_jit(CLI::App& app) {
@@ -77,6 +145,7 @@ void add_jit(CLI::App& app) {
     entries();
     std::printf("removed %zu kernels\n", jit::kernel_store().clear());
   });
+  add_commands(*command);
 }
 
 }  // namespace tensora::cli

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <type_traits>
 
-#include "tensora/jit/lazy.h"
+#include "tensora/jit/replay.h"
 
 namespace tensora {
 
@@ -17,6 +17,7 @@ struct Report {
   std::mutex mutex;
   uint64_t calls = 0, pieces = 0, plans = 0, ops = 0, launches = 0;
   bool describes = false;  // every piece is described in `description`
+  bool times = false;      // with the time of every kernel
   std::string description;
 };
 
@@ -40,6 +41,14 @@ class CompiledFunction {
       const std::lock_guard lock(state_->report.mutex);
       ++state_->report.calls;
     }
+    if constexpr (kCanReplay<Arguments...>) {
+      if (state_->replay && jit::Replay::is_possible())
+        return replay(std::forward<Arguments>(arguments)...);
+    } else {
+      check(!state_->replay,
+            "compile: a function with replay takes tensors, lists of tensors and "
+            "numbers, and returns tensors");
+    }
     return run(state_->report, std::forward<Arguments>(arguments)...);
   }
 
@@ -50,16 +59,67 @@ class CompiledFunction {
     jit::Report report;
     report.describes = true;
     static_cast<void>(run(report, std::forward<Arguments>(arguments)...));
+    return report.description + jit::summary(state_->options.name, report) +
+           (state_->replay ? state_->replay->describe() : "");
+  }
+
+  /// The same with the time that every kernel took, and its memory traffic per second.
+  template <class... Arguments>
+  std::string profile(Arguments&&... arguments) const {
+    jit::Report report;
+    report.describes = report.times = true;
+    static_cast<void>(run(report, std::forward<Arguments>(arguments)...));
     return report.description + jit::summary(state_->options.name, report);
   }
 
+  /// How many calls did not run the body; see JitOptions::replay.
+  uint64_t replayed() const { return state_->replay ? state_->replay->replayed() : 0; }
+
  private:
   struct State {
-    State(Function f, JitOptions o) : function(std::move(f)), options(std::move(o)) {}
+    State(Function f, JitOptions o) : function(std::move(f)), options(std::move(o)) {
+      if (options.replay) replay = std::make_unique<jit::Replay>(options.name, options.verify);
+    }
     Function function;
     JitOptions options;
     jit::Report report;
+    std::unique_ptr<jit::Replay> replay;  // null: the body runs at every call
   };
+
+  template <class... Arguments>
+  using Result = std::decay_t<std::invoke_result_t<Function&, Arguments...>>;
+  template <class... Arguments>
+  static constexpr bool kCanReplay =
+      (jit::ReplayArgument<std::remove_cvref_t<Arguments>> && ...) &&
+      (std::is_void_v<Result<Arguments...>> || jit::ReplayResult<Result<Arguments...>>::value);
+
+  template <class... Arguments>
+  Result<Arguments...> replay(Arguments&&... arguments) const {
+    constexpr bool kReturns = !std::is_void_v<Result<Arguments...>>;
+    jit::ReplayCall call;
+    (call.add(arguments), ...);
+    if (const auto found = state_->replay->run(call)) {
+      std::span<const Tensor> list(*found);
+      if constexpr (kReturns)
+        return jit::ReplayResult<Result<Arguments...>>::from_list(list);
+      else
+        return;
+    }
+    jit::Recording recording(call);
+    const LazyScope scope(state_->options, &state_->report, &recording);
+    std::vector<Tensor> list;
+    if constexpr (kReturns) {
+      auto result = std::invoke(state_->function, std::forward<Arguments>(arguments)...);
+      jit::ReplayResult<Result<Arguments...>>::to_list(result, list);
+      recording.finish(list);
+      state_->replay->keep(call, recording);
+      return result;
+    } else {
+      std::invoke(state_->function, std::forward<Arguments>(arguments)...);
+      recording.finish(list);
+      state_->replay->keep(call, recording);
+    }
+  }
 
   template <class... Arguments>
   auto run(jit::Report& report, Arguments&&... arguments) const {

@@ -18,11 +18,11 @@ thread_local std::unique_ptr<jit::Recorder> spare;
 
 }  // namespace
 
-LazyScope::LazyScope(const JitOptions& options, jit::Report* report)
+LazyScope::LazyScope(const JitOptions& options, jit::Report* report, jit::Recording* recording)
     : exceptions_(std::uncaught_exceptions()) {
   if (thread_state.deferral || !is_enabled()) return;
   recorder_ = spare ? std::move(spare) : std::make_unique<jit::Recorder>();
-  recorder_->begin(options, report);
+  recorder_->begin(options, report, recording);
   thread_state.deferral = recorder_.get();
 }
 

@@ -18,10 +18,16 @@ struct JitOptions {
   std::string name = {};  // of the function, in what `explain` prints
   Fuse fuse = Fuse::what_pays;
   bool strict = false;  // a group that cannot be compiled throws instead of running op by op
+  /// Of compiled functions: calls of a known signature do not run the body again. See docs/jit.md.
+  bool replay = false;
+  /// Of replayed functions: every n-th call runs the body all the same, and throws if it did
+  /// something else. 0: never.
+  int verify = 0;
 };
 
 namespace jit {
 class Recorder;
+class Recording;
 struct Report;
 }  // namespace jit
 
@@ -38,7 +44,8 @@ struct Report;
 /// A scope inside another one, or with TENSORA_JIT=0 in the environment, does nothing.
 class LazyScope {
  public:
-  explicit LazyScope(const JitOptions& options = {}, jit::Report* report = nullptr);
+  explicit LazyScope(const JitOptions& options = {}, jit::Report* report = nullptr,
+                     jit::Recording* recording = nullptr);
   /// Runs what is left. Throws what a kernel throws, unless an exception is already on its way.
   ~LazyScope() noexcept(false);
   LazyScope(const LazyScope&) = delete;

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cmath>
+#include <iostream>
 #include <limits>
 
 #include "tensora/base/settings.h"
+#include "tensora/core/backend.h"
 
 // Note [Groups]
 // The nodes of a tape are visited in program order, and several groups are open at a time. A node
@@ -25,28 +29,37 @@ namespace {
 constexpr uint32_t kReach = 64;
 
 // TENSORA_JIT_FUEL=n: only the first n groups of the process are fused, to find the one that
-// changes a result.
-bool has_fuel() {
-  static std::atomic<int64_t> fuel{
-      number_setting("TENSORA_JIT_FUEL", 0, std::numeric_limits<int64_t>::max(), -1)};
-  if (fuel.load(std::memory_order_relaxed) < 0) return true;
-  return fuel.fetch_sub(1, std::memory_order_relaxed) > 0;
+// changes a result. The last of them is named.
+bool has_fuel(const Tape& tape, const OpenGroup& group) {
+  static const int64_t limit =
+      number_setting("TENSORA_JIT_FUEL", 0, std::numeric_limits<int64_t>::max(), -1);
+  static std::atomic<int64_t> used{0};
+  if (limit < 0) return true;
+  const int64_t number = used.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (number == limit) {
+    std::string text = concat("jit: group ", number, ", the last that is fused:");
+    for (uint32_t node : group.nodes()) text += concat(" ", tape.nodes()[node].op->name);
+    std::cerr << text << " of " << to_string(group.space()) << "\n";
+  }
+  return number <= limit;
 }
 
 class Planner {
  public:
-  Planner(const Tape& tape, Fuse fuse)
+  Planner(const Tape& tape, Fuse fuse, Rewrite rewrite)
       : tape_(tape),
         fuse_(fuse),
         writers_(tape.memories().size(), kNone),
         readers_(tape.memories().size()) {
+    plan_.rewrite = std::move(rewrite);
+    plan_.rewrite.left_out.resize(tape.size(), false);
     count_readers();
   }
 
   Plan run() {
     for (uint32_t node = 0; node < tape_.size(); ++node) {
       close_distant(node);
-      add(node);
+      if (!plan_.rewrite.left_out[node]) add(node);
     }
     for (size_t g = 0; g < groups_.size(); ++g) close(static_cast<int>(g));
     note_releases();
@@ -59,9 +72,10 @@ class Planner {
   // How many reads of each memory there are, to see which results leave their group.
   void count_readers() {
     reads_.assign(tape_.memories().size(), 0);
-    for (const TapeNode& node : tape_.nodes())
-      for (const Operand& operand : tape_.inputs(node))
-        if (operand.memory >= 0) ++reads_[static_cast<size_t>(operand.memory)];
+    for (size_t i = 0; i < tape_.size(); ++i)
+      for (const Operand& operand : tape_.inputs(tape_.nodes()[i]))
+        if (operand.memory >= 0 && !plan_.rewrite.left_out[i])
+          ++reads_[static_cast<size_t>(operand.memory)];
   }
 
   OpForm form_of_node(const TapeNode& node) const {
@@ -175,7 +189,7 @@ class Planner {
       if (operand.memory >= 0 && writers_[static_cast<size_t>(operand.memory)] != kNone)
         close(writers_[static_cast<size_t>(operand.memory)]);
     for (const Operand& output : tape_.outputs(node)) close_users(output.memory, kNone);
-    emit({{index}, {}, {}});
+    emit_alone(index);
   }
 
   void close_distant(uint32_t index) {
@@ -219,15 +233,15 @@ class Planner {
     if (!writes_any(group, is_stored)) return;  // nobody will see what it computes
     const std::string loss = group.nodes().size() > 1 ? group.loses() : "";
     if (!loss.empty()) plan_.refusals.push_back({group.nodes().front(), loss});
-    if (group.nodes().size() > 1 && loss.empty() && has_fuel()) {
+    if (group.nodes().size() > 1 && loss.empty() && has_fuel(tape_, group)) {
       try {
-        emit({group.nodes(), group.finish(is_stored), {}});
+        emit({.nodes = group.nodes(), .kernel = group.finish(is_stored), .releases = {}});
         return;
       } catch (const Error& error) {
         plan_.failures.emplace_back(error.what());
       }
     }
-    for (uint32_t node : group.nodes()) emit({{node}, {}, {}});
+    for (uint32_t node : group.nodes()) emit_alone(node);
   }
 
   int64_t bytes_of_node(const TapeNode& node) const {
@@ -239,18 +253,20 @@ class Planner {
     return bytes;
   }
 
+  void emit_alone(uint32_t node) { emit({.nodes = {node}, .kernel = {}, .releases = {}}); }
+
   void emit(Launch launch) {
-    int64_t eager = 0, now = 0;
-    for (uint32_t node : launch.nodes) eager += bytes_of_node(tape_.nodes()[node]);
+    for (uint32_t node : launch.nodes) launch.eager_bytes += bytes_of_node(tape_.nodes()[node]);
     if (launch.kernel) {
       for (const auto* operands : {&launch.kernel->inputs, &launch.kernel->results})
         for (const PlannedOperand& operand : *operands)
-          now += bytes_of(tape_.operand(operand.operand).view.dtype, operand.sizes.numel());
+          launch.bytes +=
+              bytes_of(tape_.operand(operand.operand).view.dtype, operand.sizes.numel());
     } else {
-      now = eager;
+      launch.bytes = launch.eager_bytes;
     }
-    plan_.eager_bytes += eager;
-    plan_.bytes += now;
+    plan_.eager_bytes += launch.eager_bytes;
+    plan_.bytes += launch.bytes;
     plan_.launches.push_back(std::move(launch));
   }
 
@@ -282,7 +298,7 @@ class Planner {
 };
 
 Plan make_plain_plan_of(Planner planner) {
-  for (uint32_t node = 0; node < planner.tape_.size(); ++node) planner.emit({{node}, {}, {}});
+  for (uint32_t node = 0; node < planner.tape_.size(); ++node) planner.emit_alone(node);
   planner.note_releases();
   return std::move(planner.plan_);
 }
@@ -322,18 +338,36 @@ void run_what_came_before(Tape& tape, const Plan& plan, size_t failed) {
 
 }  // namespace
 
-Plan make_plan(const Tape& tape, Fuse fuse) { return Planner(tape, fuse).run(); }
+Plan make_plan(Tape& tape, Fuse fuse, bool merges) {
+  Rewrite rewrite;
+  rewrite.left_out.assign(tape.size(), false);
+  if (merges) merge_equal_nodes(tape, rewrite);
+  for (const auto& [from, to] : rewrite.merges) tape.merge(from, to);
+  leave_out_unused_nodes(tape, rewrite);
+  Plan plan = Planner(tape, fuse, std::move(rewrite)).run();
+  reuse_memory(tape, plan);
+  return plan;
+}
 
-Plan make_plain_plan(const Tape& tape) { return make_plain_plan_of(Planner(tape, Fuse::nothing)); }
+Plan make_plain_plan(const Tape& tape) {
+  return make_plain_plan_of(Planner(tape, Fuse::nothing, {}));
+}
 
-void run(Tape& tape, const Plan& plan) {
+void run(Tape& tape, const Plan& plan, std::vector<double>* seconds) {
   size_t done = 0;
   try {
     for (const Launch& step : plan.launches) {
+      const auto start = std::chrono::steady_clock::now();
+      for (const auto& [to, from] : step.reuses) tape.take_memory(to, from);
       if (step.kernel)
         launch(tape, *step.kernel);
       else
         tape.run(step.nodes[0]);
+      if (seconds) {
+        synchronize(tape.nodes()[step.nodes[0]].device);
+        seconds->push_back(
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      }
       for (int memory : step.releases) tape.release(memory);
       ++done;
     }
@@ -343,15 +377,28 @@ void run(Tape& tape, const Plan& plan) {
   }
 }
 
-std::string to_string(const Plan& plan, const Tape& tape) {
+std::string to_string(const Plan& plan, const Tape& tape, std::span<const double> seconds) {
   std::string text;
   const auto name = [&](uint32_t node) { return tape.nodes()[node].op->name; };
-  for (const Launch& step : plan.launches) {
+  for (size_t i = 0; i < plan.launches.size(); ++i) {
+    const Launch& step = plan.launches[i];
     text += step.kernel ? (step.kernel->row_dims > 0 ? "rows" : "walk") : "op  ";
     if (step.kernel) text += concat(" ", step.kernel->sizes);
     for (uint32_t node : step.nodes) text += concat(" ", name(node));
+    text += concat(": ", step.bytes, " bytes");
+    if (step.bytes != step.eager_bytes) text += concat(" instead of ", step.eager_bytes);
+    if (i < seconds.size()) {
+      const double microseconds = seconds[i] * 1e6;
+      const double rate = static_cast<double>(step.bytes) / std::max(seconds[i], 1e-9) / 1e9;
+      text += concat(", ", std::round(microseconds * 10) / 10, " us, ", std::round(rate * 10) / 10,
+                     " GB/s");
+    }
     text += "\n";
   }
+  if (plan.rewrite.equal > 0)
+    text += concat("left out: ", plan.rewrite.equal, " ops that equal earlier ones\n");
+  if (plan.rewrite.unused > 0)
+    text += concat("left out: ", plan.rewrite.unused, " ops whose results nobody reads\n");
   for (const Refusal& refusal : plan.refusals)
     text += concat("not fused: ", name(refusal.node), ": ", refusal.reason, "\n");
   for (const std::string& failure : plan.failures) text += concat("not fused: ", failure, "\n");

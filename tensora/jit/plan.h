@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "tensora/jit/open_group.h"
+#include "tensora/jit/passes.h"
 
 namespace tensora::jit {
 
@@ -13,7 +14,9 @@ namespace tensora::jit {
 struct Launch {
   std::vector<uint32_t> nodes;  // one, unless `kernel` is there
   std::optional<PlannedKernel> kernel;
-  std::vector<int> releases;  // memories that no launch after this one uses
+  std::vector<int> releases;                     // memories that no launch after this one uses
+  std::vector<std::pair<int, int>> reuses = {};  // memories that take the memory of another
+  int64_t bytes = 0, eager_bytes = 0;  // that it reads and writes, and its nodes one by one would
 };
 
 /// An op that did not join the group that made its operand.
@@ -23,6 +26,7 @@ struct Refusal {
 };
 
 struct Plan {
+  Rewrite rewrite;
   std::vector<Launch> launches;
   std::vector<Refusal> refusals;
   std::vector<std::string> failures;  // groups for which there is no kernel, with the reason
@@ -30,19 +34,30 @@ struct Plan {
   int64_t eager_bytes = 0;            // that the nodes one by one would
 };
 
-/// Groups the nodes of a tape into kernels. See Note [Groups].
-Plan make_plan(const Tape& tape, Fuse fuse);
+/// Runs the passes, and groups the nodes that are left into kernels. See Note [Groups].
+/// Without `merges`, equal nodes all run.
+Plan make_plan(Tape& tape, Fuse fuse, bool merges = true);
+/// The last pass: results that take the place of operands.
+void reuse_memory(const Tape& tape, Plan& plan);
 /// One launch per node, in program order: always possible.
 Plan make_plain_plan(const Tape& tape);
 
 /// The plan for a tape, from the cache if an equal tape was planned before; otherwise `planned`
-/// becomes true.
-std::shared_ptr<const Plan> find_plan(const Tape& tape, Fuse fuse, bool& planned);
+/// becomes true. The plan's merges are then in the tape.
+std::shared_ptr<const Plan> find_plan(Tape& tape, Fuse fuse, bool& planned);
 
-/// Runs a tape by a plan that was made for an equal one.
-void run(Tape& tape, const Plan& plan);
+/// Runs a tape by a plan that was made for an equal one. `seconds`, if given, gets the time of
+/// every launch, for which the device is waited for.
+void run(Tape& tape, const Plan& plan, std::vector<double>* seconds = nullptr);
 
 /// One line per launch and one per refusal.
-std::string to_string(const Plan& plan, const Tape& tape);
+std::string to_string(const Plan& plan, const Tape& tape, std::span<const double> seconds = {});
+
+/// TENSORA_JIT_DUMP names a folder: every new plan is written to a file there, with the tape as it
+/// was recorded and after each pass, the programs of its kernels and what they became.
+bool is_dumped();
+void dump(const Plan& plan, const Tape& tape, std::string_view recorded);
+/// One line per node: "%4 = add(%0, %2, alpha=1) : float32 [4, 5]", where the numbers are memories.
+std::string to_string(const Tape& tape, const Rewrite* rewrite = nullptr);
 
 }  // namespace tensora::jit

@@ -115,16 +115,26 @@ class Plans {
 
 }  // namespace
 
-std::shared_ptr<const Plan> find_plan(const Tape& tape, Fuse fuse, bool& planned) {
+std::shared_ptr<const Plan> find_plan(Tape& tape, Fuse fuse, bool& planned) {
   if (tape.size() == 1 || storages_overlap(tape))
     return std::make_shared<const Plan>(make_plain_plan(tape));
   Key key = key_of(tape, fuse);
-  if (auto plan = Plans::instance().find(key)) {
+  std::shared_ptr<const Plan> plan = Plans::instance().find(key);
+  // Attributes are not part of the key; where some must be equal, and are not, nothing is merged.
+  const bool merges = !plan || merges_hold(tape, plan->rewrite);
+  if (!merges) {
+    key.push_back(0);
+    plan = Plans::instance().find(key);
+  }
+  if (plan) {
     count_plan_use(*plan, true);
+    for (const auto& [from, to] : plan->rewrite.merges) tape.merge(from, to);
     return plan;
   }
   planned = true;
-  auto plan = std::make_shared<const Plan>(make_plan(tape, fuse));
+  const std::string recorded = is_dumped() ? to_string(tape) : std::string();
+  plan = std::make_shared<const Plan>(make_plan(tape, fuse, merges));
+  if (is_dumped()) dump(*plan, tape, recorded);
   count_plan_use(*plan, false);
   Plans::instance().add(std::move(key), plan);
   return plan;

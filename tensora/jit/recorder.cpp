@@ -2,6 +2,7 @@
 
 #include "tensora/core/determinism.h"
 #include "tensora/jit/plan.h"
+#include "tensora/jit/replay.h"
 
 namespace tensora::jit {
 namespace {
@@ -30,9 +31,15 @@ class Running {
 
 }  // namespace
 
-void Recorder::begin(const JitOptions& options, Report* report) {
+void Recorder::begin(const JitOptions& options, Report* report, Recording* recording) {
   options_ = options;
   report_ = report;
+  recording_ = recording;
+}
+
+void Recorder::flush() {
+  if (recording_) recording_->refuse("it does work whose order matters");
+  flush_for("the end, or work whose order matters");
 }
 
 void Recorder::defer(const DeferredKernel& kernel) {
@@ -44,11 +51,13 @@ void Recorder::defer(const DeferredKernel& kernel) {
 }
 
 void Recorder::settle(const Storage& storage) {
+  if (recording_) recording_->refuse("the host reads or writes a tensor");
   if (!tape_.empty() && tape_.uses_memory_of(storage))
     flush_for("the host reads or writes a tensor");
 }
 
-void Recorder::note_piece(const Plan& plan, bool planned, std::string_view reason) {
+void Recorder::note_piece(const Plan& plan, bool planned, std::string_view reason,
+                          std::span<const double> seconds) {
   const std::lock_guard lock(report_->mutex);
   ++report_->pieces;
   report_->plans += planned ? 1 : 0;
@@ -56,7 +65,7 @@ void Recorder::note_piece(const Plan& plan, bool planned, std::string_view reaso
   report_->launches += plan.launches.size();
   if (report_->describes)
     report_->description +=
-        concat(to_string(plan, running_), "piece ", report_->pieces, ": ", running_.size(),
+        concat(to_string(plan, running_, seconds), "piece ", report_->pieces, ": ", running_.size(),
                " ops in ", plan.launches.size(), " kernels; ended by ", reason, "\n");
 }
 
@@ -68,8 +77,10 @@ void Recorder::flush_for(std::string_view reason) {
   const std::shared_ptr<const Plan> plan =
       options_.fuse == Fuse::nothing ? std::make_shared<const Plan>(make_plain_plan(running_))
                                      : find_plan(running_, options_.fuse, planned);
-  if (report_) note_piece(*plan, planned, reason);
-  run(running_, *plan);
+  if (recording_) recording_->take(running_, plan);
+  std::vector<double> seconds;
+  run(running_, *plan, report_ && report_->times ? &seconds : nullptr);
+  if (report_) note_piece(*plan, planned, reason, seconds);
   check(!options_.strict || plan->failures.empty(), "jit: ", options_.name,
         options_.name.empty() ? "" : ": ",
         "a group of ops could not be compiled, and ran op by op: ",

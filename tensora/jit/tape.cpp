@@ -41,7 +41,7 @@ int Tape::number_of(const IntrusivePtr<Storage>& storage) {
   int number = numbers_.find(storage.get());
   if (number < 0) {
     number = static_cast<int>(memories_.size());
-    memories_.push_back({storage, storage->data() == nullptr});
+    memories_.push_back({storage, storage->data() == nullptr, {}});
     numbers_.add(storage.get(), number);
   }
   return number;
@@ -82,6 +82,35 @@ void Tape::clear() {
   operands_.clear();
   memories_.clear();
   numbers_.clear();
+}
+
+void Tape::merge(int from, int to) {
+  for (Operand& operand : operands_)
+    if (operand.memory == from) operand.memory = to;
+}
+
+Tape Tape::without_storages() const {
+  Tape copy;
+  for (const TapeNode& node : nodes_)
+    copy.nodes_.push_back({node.op, KernelAttrs(*node.op, node.attrs.get()), node.device,
+                           node.compute_dtype, node.first, node.inputs, node.outputs});
+  copy.operands_ = operands_;
+  for (Operand& operand : copy.operands_) operand.view.data = nullptr;
+  for (const Memory& memory : memories_) copy.memories_.push_back({{}, memory.made_here, {}});
+  return copy;
+}
+
+void Tape::take_memory(int to, int from) {
+  Memory& target = memories_[static_cast<size_t>(to)];
+  const Memory& source = memories_[static_cast<size_t>(from)];
+  if (target.storage->data() || !source.storage->data()) return;
+  // A long chain of such storages would be destroyed by as deep a recursion: all own the first.
+  target.owner = source.owner ? source.owner : source.storage;
+  target.storage->provide(source.storage->data(), Owner(target.owner));
+}
+
+void Tape::set_storages(std::span<const IntrusivePtr<Storage>> storages) {
+  for (size_t i = 0; i < memories_.size(); ++i) memories_[i].storage = storages[i];
 }
 
 const View& Tape::placed(uint32_t position) {

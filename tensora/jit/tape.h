@@ -25,6 +25,11 @@ class KernelAttrs {
     pool_free(copy_, op_->attrs_size);
   }
   const void* get() const { return copy_; }
+  /// Takes other attributes of the same op.
+  void renew(const void* attrs) {
+    op_->destroy_attrs(copy_);
+    op_->copy_attrs(copy_, attrs);
+  }
 
  private:
   const OpBase* op_;
@@ -51,7 +56,8 @@ struct TapeNode {
 /// A storage that the kernels of a tape use.
 struct Memory {
   IntrusivePtr<Storage> storage;
-  bool made_here = false;  // had no memory when the tape first met it
+  bool made_here = false;            // had no memory when the tape first met it
+  IntrusivePtr<Storage> owner = {};  // of the memory that the storage has taken over, if it has
 };
 
 /// Finds a storage's number.
@@ -103,8 +109,19 @@ class Tape {
   const View& placed(uint32_t position);
   /// Runs a node's own kernel.
   void run(size_t node);
+  /// Reads `to` wherever `from`, which nobody else has tensors in, was read.
+  void merge(int from, int to);
+  /// The same kernels on memories that `set_storages` names before they run.
+  Tape without_storages() const;
+  void set_storages(std::span<const IntrusivePtr<Storage>> storages);
+  void set_attrs(size_t node, const void* attrs) { nodes_[node].attrs.renew(attrs); }
+  /// Makes `to`, which has no memory yet, use that of `from`.
+  void take_memory(int to, int from);
   /// Gives up a storage, which no kernel that is still to run uses.
-  void release(int memory) { memories_[static_cast<size_t>(memory)].storage.reset(); }
+  void release(int memory) {
+    memories_[static_cast<size_t>(memory)].storage.reset();
+    memories_[static_cast<size_t>(memory)].owner.reset();
+  }
 
  private:
   int number_of(const IntrusivePtr<Storage>& storage);

@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "tensora/jit/stats.h"
 #include "tensora/tensora.h"
+#include "tests/temporary_folder.h"
 
 namespace tensora::test {
 namespace {
@@ -91,6 +94,76 @@ TEST(Compile, WhatNobodySeesIsNotComputed) {
   };
   EXPECT_EQ(launches([&] { compile(body, {.strict = true})(); }), 1u);
   EXPECT_EQ(launches([&] { compile([&] { (x * 2).exp(); }, {.strict = true})(); }), 0u);
+}
+
+TEST(Compile, EqualOpsRunOnce) {
+  const Tensor x = randn({300}), w = randn({300});
+  const auto twice = [&] { return matmul(x, w) * 2 + matmul(x, w); };
+  const auto f = compile(twice);
+  EXPECT_EQ(values(f()), values(twice()));
+  EXPECT_NE(f.explain().find("left out: 1 ops that equal"), std::string::npos) << f.explain();
+  EXPECT_EQ(values(f()), values(twice()));  // by the plan that was kept
+  // Numbers are parameters of a plan: where they were equal once, they may differ next time.
+  const auto scaled =
+      compile([&](double p, double q) { return x * p + w + (x * p + w) * q + x * q; });
+  for (const auto& [p, q] : {std::pair(2.0, 2.0), {2.0, 3.0}, {3.0, 3.0}, {3.0, 2.0}})
+    EXPECT_EQ(values(scaled(p, q)), values(x * p + w + (x * p + w) * q + x * q));
+  // What is written in between, or drawn, or kept by the caller, is not equal.
+  const auto changed = [&] {
+    const Tensor y = x * 1, a = y.sum();
+    y.add_(1);
+    return a * 1000 + y.sum();
+  };
+  EXPECT_EQ(values(compile(changed)()), values(changed()));
+  const auto drawn = [] {
+    manual_seed(3);
+    return rand({8}) - rand({8});
+  };
+  EXPECT_EQ(values(compile(drawn)()), values(drawn()));
+  const auto both = compile([&] { return std::pair(x.sum(), x.sum()); })();
+  EXPECT_FALSE(both.first.shares_storage(both.second));
+  const auto written = [&] {
+    const Tensor a = x.sum(), b = x.sum();
+    a.mul_(3);
+    return a + b;
+  };
+  EXPECT_EQ(values(compile(written)()), values(written()));
+}
+
+TEST(Compile, UnusedOpsDoNotRun) {
+  const Tensor x = randn({64, 8});
+  const auto body = [&] {
+    const Tensor unused = x.sum({1});
+    unused.add_(1);
+    return x.cumsum(0);
+  };
+  EXPECT_EQ(launches([&] { compile(body)(); }), 1u);
+  // An op that may fail runs: the mistake is the same as eagerly.
+  const Tensor place = tensor({99}, {.dtype = kInt64});
+  EXPECT_THROW(compile([&] { index_select(x, 0, place); })(), Error);
+}
+
+TEST(Compile, ProfileTellsTimes) {
+  const Tensor x = randn({64, 64});
+  const std::string text = compile([&] { return (x * 2 + 1).relu(); }).profile();
+  EXPECT_NE(text.find(" us, "), std::string::npos) << text;
+  EXPECT_NE(text.find("32784 bytes instead of 98320"), std::string::npos) << text;
+}
+
+TEST(Compile, PlansAreDumped) {
+  const testing::TemporaryFolder folder;
+  ::setenv("TENSORA_JIT_DUMP", folder.path().c_str(), 1);
+  const Tensor x = randn({17, 5});
+  compile([&] { return (x * 2 + 1).relu(); })();
+  ::unsetenv("TENSORA_JIT_DUMP");
+  std::string text;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    std::ifstream file(entry.path());
+    text.append(std::istreambuf_iterator<char>(file), {});
+  }
+  for (const char* part :
+       {"# recorded", "= relu(", "# kernels", "walk [17, 5]", "# program", "# code"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in:\n" << text;
 }
 
 TEST(Compile, RowProgramsComputeWhatEagerDoes) {

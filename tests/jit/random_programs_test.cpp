@@ -2,19 +2,25 @@
 // the eager program does, to its outputs, its inputs and the tensors it captured.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <random>
 
 #include "tensora/autograd/history.h"
+#include "tensora/jit/compile.h"
 #include "tensora/jit/fuse.h"
-#include "tensora/jit/lazy.h"
 #include "tensora/tensora.h"
 
 namespace tensora::test {
 namespace {
 
-constexpr int kPrograms = 300;
 constexpr int kSteps = 14;
+
+/// The seeds of the programs. TENSORA_SOAK=n runs n times as many, for as long as one likes.
+uint64_t programs() {
+  const char* const soak = std::getenv("TENSORA_SOAK");
+  return 300 * (soak ? std::max(1, std::atoi(soak)) : 1);
+}
 
 /// Small integers as float64: all ops below are exact on them.
 Tensor numbers(const Shape& sizes, uint64_t seed) {
@@ -181,7 +187,7 @@ void expect_same(const std::vector<Tensor>& actual, const std::vector<Tensor>& e
 }
 
 TEST(RandomPrograms, TracedEqualsEager) {
-  for (uint64_t program = 0; program < kPrograms; ++program) {
+  for (uint64_t program = 0; program < programs(); ++program) {
     SCOPED_TRACE(concat("program ", program));
     const Tensor captured = numbers({3, 4}, 77), captured_too = captured.clone();
     const auto running = [&](const Tensor& capture) {
@@ -248,7 +254,7 @@ std::vector<Tensor> everything(uint64_t program, uint64_t draw, bool with_gradie
 
 TEST(RandomPrograms, LazyEqualsEager) {
   for (const bool with_gradients : {false, true})
-    for (uint64_t program = 0; program < 2 * kPrograms; ++program) {
+    for (uint64_t program = 0; program < 2 * programs(); ++program) {
       SCOPED_TRACE(concat("program ", program, with_gradients ? " with gradients" : ""));
       const std::vector<Tensor> eager = everything(program, 1, with_gradients);
       for (const Fuse fuse : {Fuse::nothing, Fuse::what_pays, Fuse::everything}) {
@@ -261,6 +267,42 @@ TEST(RandomPrograms, LazyEqualsEager) {
         if (HasFailure()) return;
       }
     }
+}
+
+// The first calls run the body, later ones may not; the results of earlier calls stay as they were.
+TEST(RandomPrograms, ReplayEqualsEager) {
+  const no_grad silent;
+  uint64_t replayed = 0;
+  for (uint64_t program = 0; program < programs(); ++program) {
+    SCOPED_TRACE(concat("program ", program));
+    const Tensor captured = numbers({3, 4}, 77), captured_too = captured.clone();
+    const auto running = [&](const Tensor& capture) {
+      return [&capture, program](const std::vector<Tensor>& in) {
+        return Program(program).run(in, capture);
+      };
+    };
+    const auto fast = compile(running(captured), {.fuse = Fuse::everything, .replay = true});
+    std::vector<Tensor> all, all_expected;
+    for (uint64_t draw = 0; draw < 5; ++draw) {
+      std::vector<Tensor> here = inputs_of(program, draw), there = inputs_of(program, draw);
+      manual_seed(draw);
+      std::vector<Tensor> expected = running(captured_too)(there);
+      manual_seed(draw);
+      std::vector<Tensor> actual = fast(here);
+      actual.insert(actual.end(), here.begin(), here.end());
+      expected.insert(expected.end(), there.begin(), there.end());
+      expect_same(actual, expected);
+      if (HasFailure()) return;
+      all.insert(all.end(), actual.begin(), actual.end());
+      all_expected.insert(all_expected.end(), expected.begin(), expected.end());
+    }
+    all.push_back(captured);
+    all_expected.push_back(captured_too);
+    expect_same(all, all_expected);
+    if (HasFailure()) return;
+    replayed += fast.replayed();
+  }
+  EXPECT_GT(replayed, programs() / 2);
 }
 
 }  // namespace

@@ -1,0 +1,192 @@
+// compile() with replay: the body does not run again, and the results are those of the body.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tensora/jit/compile.h"
+#include "tensora/tensora.h"
+
+namespace tensora::test {
+namespace {
+
+std::vector<float> values(const Tensor& tensor) { return to_vector<float>(tensor); }
+
+std::string message_of(const auto& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(Replay, TheBodyStopsRunningAfterTwoEqualRuns) {
+  const no_grad silent;
+  int bodies = 0;
+  const auto f = compile(
+      [&](const Tensor& x, double scale) {
+        ++bodies;
+        return (x * scale + 1).relu();
+      },
+      {.replay = true});
+  for (int i = 0; i < 6; ++i) {
+    const Tensor x = full({5}, i - 2.0);
+    EXPECT_EQ(values(f(x, 2.0)), values((x * 2.0 + 1).relu())) << i;
+  }
+  EXPECT_EQ(bodies, 2);
+  EXPECT_EQ(f.replayed(), 4u);
+  EXPECT_EQ(values(f(ones({5}), 3.0)),
+            values(full({5}, 4.0)));  // another number, another signature
+  EXPECT_EQ(values(f(ones({7}), 2.0)), values(full({7}, 3.0)));
+  EXPECT_EQ(values(f(ones({2, 5}).transpose(0, 1), 2.0)), values(full({5, 2}, 3.0)));
+  EXPECT_EQ(bodies, 5);
+}
+
+TEST(Replay, CapturedTensorsAreReadAndWrittenAsTheyAre) {
+  const no_grad silent;
+  const Tensor weight = ones({4}), count = zeros({1});
+  int bodies = 0;
+  const auto f = compile(
+      [&](const Tensor& x) {
+        ++bodies;
+        count.add_(1);
+        return x * weight + count;
+      },
+      {.replay = true});
+  const Tensor x = full({4}, 3.0);
+  for (int i = 1; i <= 6; ++i) {
+    weight.fill_(i);
+    const uint32_t version = count.version();
+    EXPECT_EQ(values(f(x)), values(full({4}, 4.0 * i)));
+    EXPECT_EQ(count.version(), version + 1);
+  }
+  EXPECT_EQ(bodies, 2);
+  EXPECT_EQ(count.item<float>(), 6);
+}
+
+TEST(Replay, ResultsThatAreKeptStayAsTheyWere) {
+  const no_grad silent;
+  const auto f = compile([](const Tensor& x) { return std::pair((x * 2).relu(), x.select(0, 1)); },
+                         {.replay = true});
+  std::vector<std::pair<Tensor, Tensor>> kept;
+  std::vector<Tensor> given;
+  for (int i = 0; i < 6; ++i) {
+    given.push_back(full({8}, i));
+    kept.push_back(f(given.back()));
+  }
+  EXPECT_EQ(f.replayed(), 4u);
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(values(kept[i].first), values(full({8}, 2.0 * static_cast<double>(i))));
+    EXPECT_TRUE(kept[i].second.shares_storage(given[i]));
+    EXPECT_EQ(kept[i].second.item<float>(), static_cast<float>(i));
+  }
+}
+
+TEST(Replay, WhatIsCapturedAndGivenIsToldApart) {
+  const no_grad silent;
+  const Tensor captured = full({4}, 10.0);
+  const auto f = compile([&](const Tensor& x) { return (x + captured) * 2; }, {.replay = true});
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(values(f(captured)), values(full({4}, 40.0)));
+  // Until now the argument and the captured tensor were the same.
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(values(f(ones({4}))), values(full({4}, 22.0))) << i;
+  EXPECT_EQ(values(f(captured)), values(full({4}, 40.0)));
+  EXPECT_GT(f.replayed(), 2u);
+}
+
+TEST(Replay, AliasedArgumentsHaveTheirOwnRecording) {
+  const no_grad silent;
+  const auto f = compile(
+      [](const Tensor& a, const Tensor& b) {
+        a.mul_(2);
+        return b + a;
+      },
+      {.replay = true});
+  for (int i = 0; i < 4; ++i) {
+    const Tensor a = ones({4}), b = ones({4});
+    EXPECT_EQ(values(f(a, b)), values(full({4}, 3.0)));
+    EXPECT_EQ(values(a), values(full({4}, 2.0)));
+    EXPECT_EQ(values(f(b, b)), values(full({4}, 4.0)));
+    const Tensor base = ones({5});
+    EXPECT_EQ(values(f(base.slice(0, 0, 4), base.slice(0, 1, 5))),
+              (std::vector<float>{4, 4, 4, 3}));
+  }
+  EXPECT_GT(f.replayed(), 0u);
+}
+
+TEST(Replay, RandomNumbersAreThoseOfTheBody) {
+  const no_grad silent;
+  const auto body = [](const Tensor& x) {
+    return dropout(x, 0.5, true) + dropout(x, 0.2, true) * 2;
+  };
+  const auto f = compile(body, {.replay = true});
+  const Tensor x = ones({64});
+  manual_seed(7);
+  std::vector<std::vector<float>> eager, replayed;
+  for (int i = 0; i < 5; ++i) eager.push_back(values(body(x) + rand({1})));
+  manual_seed(7);
+  for (int i = 0; i < 5; ++i) replayed.push_back(values(f(x) + rand({1})));
+  EXPECT_EQ(eager, replayed);
+  EXPECT_EQ(f.replayed(), 3u);
+}
+
+TEST(Replay, WhatCannotBeReplayedRunsItsBody) {
+  int step = 0;
+  const Tensor x = ones({4}), w = ones({4}).requires_grad_();
+  const auto never = [&](const char* reason, const auto& body) {
+    const auto f = compile(body, {.replay = true});
+    for (int i = 0; i < 4; ++i) {
+      step = i;
+      EXPECT_EQ(values(f(x)), values(body(x))) << reason;
+    }
+    EXPECT_EQ(f.replayed(), 0u) << reason;
+    EXPECT_NE(f.explain(x).find(reason), std::string::npos) << f.explain(x);
+  };
+  {
+    const no_grad silent;
+    never("another one in each call", [&](const Tensor& t) { return t * (1.0 + step); });
+    never("the host reads", [](const Tensor& t) { return t.sum().item<float>() > 0 ? t + 1 : t; });
+    never("the host reads", [](const Tensor& t) { return t.at<float>({0}) > 0 ? t + 1 : t; });
+    never("the host reads", [&](const Tensor& t) {
+      return t + tensor(std::vector<float>(4, static_cast<float>(step)));
+    });
+  }
+  never("gradient", [&](const Tensor& t) { return t * w; });
+}
+
+TEST(Replay, VerifyFindsWhatIsOutOfDate) {
+  const no_grad silent;
+  Tensor weight = ones({4});
+  const auto f = compile([&](const Tensor& x) { return x * weight; },
+                         {.name = "scaled", .replay = true, .verify = 3});
+  const Tensor x = full({4}, 2.0);
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(values(f(x)), values(x));
+  weight =
+      full({4}, 5.0);  // the function would use the new tensor; the recording holds the old one
+  std::string message;
+  for (int i = 0; i < 4 && message.empty(); ++i) message = message_of([&] { f(x); });
+  EXPECT_NE(message.find("scaled with replay is out of date"), std::string::npos) << message;
+}
+
+TEST(Replay, ModesAndThreads) {
+  const auto f = compile([](const Tensor& x) { return (x * 2 + 1).relu(); }, {.replay = true});
+  const Tensor leaf = ones({4}).requires_grad_();
+  f(leaf).sum().backward();
+  EXPECT_EQ(values(leaf.grad()), values(full({4}, 2.0)));
+  std::vector<std::thread> threads;
+  std::vector<Tensor> results(4);
+  for (size_t t = 0; t < results.size(); ++t)
+    threads.emplace_back([&, t] {
+      const no_grad silent;
+      for (int i = 0; i < 50; ++i) results[t] = f(full({64}, static_cast<double>(t)));
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (size_t t = 0; t < results.size(); ++t)
+    EXPECT_EQ(values(results[t]), values(full({64}, 2.0 * static_cast<double>(t) + 1)));
+  EXPECT_GT(f.replayed(), 100u);
+  const no_grad silent;
+  const auto outer = compile([&](const Tensor& x) { return f(x) + 1; });
+  EXPECT_EQ(values(outer(ones({64}))), values(full({64}, 4.0)));  // traced through
+}
+
+}  // namespace
+}  // namespace tensora::test
