@@ -30,8 +30,9 @@ class DecodeStep(torch.nn.Module):
         self.sequences = sequences
         self.dtype = DTYPES[about["dtype"]]
         self.cache_dtype = DTYPES[about["cache_dtype"]]
+        # Inductor may write constants of one value into the code, so these stand-ins have many.
         for name, tensor in about["tensors"].items():
-            self.register_buffer(name, torch.zeros(tensor["shape"], dtype=DTYPES[tensor["dtype"]]))
+            self.register_buffer(name, torch.randn(tensor["shape"], dtype=DTYPES[tensor["dtype"]]))
 
     def norm(self, x, name, dtype=None):
         weight = self.get_buffer(name)

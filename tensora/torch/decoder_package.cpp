@@ -13,13 +13,16 @@ namespace {
 
 using nlohmann::json;
 
+// Inductor writes vectors of up to 8 numbers into the code, but not rows of a matrix.
+at::Tensor as_row(const at::Tensor& vector) { return vector.unsqueeze(0); }
+
 void add(Package::Constants& all, const std::string& name, const Matrix& matrix) {
   for (size_t i = 0; i < matrix.dense.size(); ++i) all[concat(name, "_", i)] = matrix.dense[i];
-  if (matrix.bias.defined()) all[name + "_bias"] = matrix.bias;
+  if (matrix.bias.defined()) all[name + "_bias"] = as_row(matrix.bias);
 }
 
 void add(Package::Constants& all, const std::string& name, const Norm& norm) {
-  if (norm.wide.defined()) all[name] = norm.wide;
+  if (norm.wide.defined()) all[name] = as_row(norm.wide);
 }
 
 }  // namespace

@@ -72,6 +72,9 @@ Package::Package(const std::string& path, const json& description, Constants con
           name, "', which the model does not have");
     wanted[name] = found->second;
   }
+  for (const auto& [name, tensor] : constants_)
+    check(wanted.contains(name), "libtorch: the package '", path, "' does not use the tensor '",
+          name, "': it was compiled for fixed weights");
   loaded_->load_constants(wanted, false, true, true);
 }
 
