@@ -19,7 +19,7 @@
 namespace tensora::serve {
 namespace {
 
-constexpr double kHealthEvery = 0.05, kTick = 1;
+constexpr double kHealthEvery = 0.05, kFirstProbe = 1, kTick = 1;
 
 double cpu_seconds() {
   rusage used{};
@@ -118,10 +118,12 @@ class HealthProbe {
   }
 
  private:
+  // A run that is over at once is probed once, too.
   void run() {
-    while (!is_over_) {
+    do {
       const double began = steady_seconds();
-      const bool is_fine = ask();
+      const bool is_first = times_.empty() && failed_ == 0;
+      const bool is_fine = ask(is_first ? began + kFirstProbe : 0);
       if (is_fine)
         times_.push_back(steady_seconds() - began);
       else if (!is_over_)
@@ -130,9 +132,10 @@ class HealthProbe {
       changed_.wait_for(lock,
                         std::chrono::duration<double>(began + kHealthEvery - steady_seconds()),
                         [&] { return is_over_.load(); });
-    }
+    } while (!is_over_);
   }
-  bool ask() {
+  // Gives up when the run is over, but not before `until`.
+  bool ask(double until) {
     try {
       if (!connection_.is_open()) connection_.open(plan_);
     } catch (const Error&) {
@@ -140,7 +143,8 @@ class HealthProbe {
     }
     ResponseReader response;
     const bool is_whole = converse(
-        connection_, request_, response, [&] { return !is_over_; }, [](std::string_view) {});
+        connection_, request_, response, [&] { return !is_over_ || steady_seconds() < until; },
+        [](std::string_view) {});
     if (!is_whole || !response.keeps_alive()) connection_.close();
     return is_whole && response.status() == 200;
   }
