@@ -3,6 +3,7 @@
 // Tensora's types and functions in the namespaces torch, at and c10.
 
 #include <any>
+#include <cmath>
 #include <iostream>
 #include <map>
 #include <sstream>
@@ -305,6 +306,18 @@ inline Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t pad
   return tensora::embedding(indices, weight,
                             padding_idx < 0 ? std::nullopt : std::optional<int64_t>(padding_idx),
                             {}, 2, scale_grad_by_freq, sparse);
+}
+
+/// How the losses of at:: sum up their elements.
+namespace Reduction {
+inline constexpr tensora::Reduction None = tensora::Reduction::none,
+                                    Mean = tensora::Reduction::mean, Sum = tensora::Reduction::sum;
+}  // namespace Reduction
+
+/// In LibTorch the reduction comes before the class to ignore.
+inline Tensor nll_loss(const Tensor& input, const Tensor& target, const Tensor& weight,
+                       tensora::Reduction reduction, int64_t ignore_index = -100) {
+  return tensora::nll_loss(input, target, weight, ignore_index, reduction);
 }
 
 // Resampling to a size by the names that LibTorch has beside interpolate.

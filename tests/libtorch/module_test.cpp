@@ -196,4 +196,13 @@ TEST(LibTorchMacros, ChecksAndDispatch) {
             (std::vector<int64_t>{1, 3}));
 }
 
+TEST(LibTorchFunctional, LossesTakeTheirReductionAsInAten) {
+  const torch::Tensor logits = torch::log_softmax(torch::randn({6, 3}), 1);
+  const torch::Tensor targets = torch::arange(6) % 3;
+  const float sum = torch::nll_loss(logits, targets, {}, torch::Reduction::Sum).item<float>();
+  EXPECT_NEAR(sum, 6 * torch::nll_loss(logits, targets).item<float>(), 1e-5);
+  EXPECT_LT(torch::nll_loss(logits, targets, {}, torch::Reduction::Sum, 0).item<float>(), sum);
+  EXPECT_EQ(torch::mse_loss(logits, logits + 1, torch::Reduction::None).dim(), 2);
+}
+
 }  // namespace

@@ -276,7 +276,7 @@ class FunctionalImpl : public Cloneable<FunctionalImpl> {
   using Function = std::function<Tensor(Tensor)>;
   explicit FunctionalImpl(Function function) : function_(std::move(function)) {}
   template <class F, class... Args>
-    requires(sizeof...(Args) > 0)
+    requires(sizeof...(Args) > 0 && std::invocable<F&, const Tensor&, std::decay_t<Args>&...>)
   explicit FunctionalImpl(F function, Args&&... args)
       : function_([function, ... bound = std::decay_t<Args>(std::forward<Args>(args))](
                       const Tensor& x) { return function(x, bound...); }) {}
