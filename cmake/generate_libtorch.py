@@ -38,7 +38,8 @@ def generate_libtorch_names(root, out, write, notice):
         for space, found in functions_in(path.read_text()).items():
             names.setdefault(space, set()).update(found)
     plain = sorted(names["tensora"] - OWN)
-    text = notice + "#pragma once\n\n// The ops, by LibTorch's names.\n\nnamespace torch {\n\n"
+    text = notice + "#pragma once\n\n// The ops, by LibTorch's names.\n\n"
+    text += '#include "tensora/libtorch/names.h"\n\nnamespace torch {\n\n'
     text += "".join(f"using tensora::{name};\n" for name in plain)
     text += "\n// Forms that write to a tensor that is there.\n"
     for name in plain:

@@ -120,10 +120,10 @@ void bind_statements(nb::module_& module) {
   module.def("_kernel_store", &jit::store);
   module.def("_kernel_atomic_add", &jit::atomic_add);
   module.def("_kernel_begin_loop", [](nb::handle begin, nb::handle end, nb::handle step) {
-    return jit::Recording::current("tiles").begin_loop(index_of(begin), index_of(end),
-                                                       index_of(step));
+    return jit::KernelRecording::current("tiles").begin_loop(index_of(begin), index_of(end),
+                                                             index_of(step));
   });
-  module.def("_kernel_end_loop", [] { jit::Recording::current("tiles").end_loop(); });
+  module.def("_kernel_end_loop", [] { jit::KernelRecording::current("tiles").end_loop(); });
   module.def("_kernel_tunable", [](const std::string& name, const std::vector<int64_t>& list) {
     return jit::tunable(name, list);
   });

@@ -12,7 +12,7 @@ using Integer = BlockInteger;
 using Step = BlockStep;
 
 Index combine(Integer::Kind kind, const Index& a, const Index& b) {
-  Recording* const recording = a.recording() ? a.recording() : b.recording();
+  KernelRecording* const recording = a.recording() ? a.recording() : b.recording();
   if (!recording) {  // two constants
     BlockProgram none{.name = "constant"};
     none.integers = {{.value = a.value()}, {.value = b.value()}, {.kind = kind, .a = 0, .b = 1}};
@@ -23,7 +23,7 @@ Index combine(Integer::Kind kind, const Index& a, const Index& b) {
 }
 
 // The extent of a pointwise result along an axis.
-int64_t broadcast(const Recording& recording, std::string_view name, int64_t a, int64_t b,
+int64_t broadcast(const KernelRecording& recording, std::string_view name, int64_t a, int64_t b,
                   int axis) {
   if (a != b && a != 1 && b != 1)
     recording.refuse(name, ": tiles of ", a, " and ", b, axis == 0 ? " rows" : " columns",
@@ -32,7 +32,7 @@ int64_t broadcast(const Recording& recording, std::string_view name, int64_t a, 
 }
 
 Tile pointwise(std::string_view name, std::span<const Tile> operands) {
-  Recording& recording = *operands[0].recording();
+  KernelRecording& recording = *operands[0].recording();
   const OpBase* const found = op_registry().find(name);
   if (!found || !found->pointwise || found->random)
     recording.refuse("there is no pointwise op '", name, "'");
@@ -66,7 +66,8 @@ Tile pointwise(std::string_view name, std::span<const Tile> operands) {
   return *result;
 }
 
-Tile filled(Recording& recording, BlockPlace place, BlockValue value, Scalar number, DType dtype) {
+Tile filled(KernelRecording& recording, BlockPlace place, BlockValue value, Scalar number,
+            DType dtype) {
   if (!contains(kRealDTypes, dtype)) recording.refuse("a tile cannot be ", dtype);
   value.dtype = dtype;
   return recording.add(Step{.kind = Step::Kind::fill, .place = std::move(place), .number = number},
@@ -115,7 +116,7 @@ Tile Tile::zeros(int64_t rows, int64_t columns, DType dtype) {
 }
 Tile Tile::zeros(const Place& place, DType dtype) { return full(place, 0, dtype); }
 Tile Tile::full(int64_t rows, int64_t columns, Scalar number, DType dtype) {
-  Recording& recording = Recording::current("Tile::full");
+  KernelRecording& recording = KernelRecording::current("Tile::full");
   if (rows < 1 || columns < 1) recording.refuse("a tile cannot be ", rows, " x ", columns);
   const int rank = rows > 1 ? 2 : columns > 1 ? 1 : 0;
   return filled(recording, {}, {.rows = rows, .columns = columns, .rank = rank}, number, dtype);
@@ -154,7 +155,8 @@ const Tile& Tile::operator*=(const Tile& value) const {
 }
 
 Index program(const Index& count) {
-  Recording& recording = count.recording() ? *count.recording() : Recording::current("program");
+  KernelRecording& recording =
+      count.recording() ? *count.recording() : KernelRecording::current("program");
   return recording.begin_program(count);
 }
 
@@ -168,20 +170,20 @@ void atomic_add(const Place& place, const Tile& value) {
 
 void loop(const Index& begin, const Index& end, const Index& step,
           const std::function<void(Index)>& body) {
-  Recording& recording = Recording::current("loop");
+  KernelRecording& recording = KernelRecording::current("loop");
   body(recording.begin_loop(begin, end, step));
   recording.end_loop();
 }
 
 int64_t tunable(std::string_view name, std::span<const int64_t> candidates) {
-  return Recording::current("tunable").tunable(name, candidates);
+  return KernelRecording::current("tunable").tunable(name, candidates);
 }
 int64_t tunable(std::string_view name, std::initializer_list<int64_t> candidates) {
   return tunable(name, std::span(candidates.begin(), candidates.size()));
 }
 
 Tile positions(const Tile& tile, int axis) {
-  Recording& recording = *tile.recording();
+  KernelRecording& recording = *tile.recording();
   recording.require(tile);
   if (axis < 0) axis += 2;
   if (axis < 0 || axis > 1) recording.refuse("positions: axis is 0 or 1, got ", axis);
@@ -193,13 +195,13 @@ Tile positions(const Tile& tile, int axis) {
 }
 
 Tile as_tile(const Index& index) {
-  Recording& recording = Recording::current("as_tile");
+  KernelRecording& recording = KernelRecording::current("as_tile");
   return recording.add(Step{.kind = Step::Kind::integer, .integer = recording.integer(index)},
                        BlockValue{.dtype = kInt64});
 }
 
 Tile dot(const Tile& a, const Tile& b) {
-  Recording& recording = *a.recording();
+  KernelRecording& recording = *a.recording();
   recording.require(a);
   recording.require(b);
   const BlockValue left = recording.value(a.value()), right = recording.value(b.value());
@@ -219,7 +221,7 @@ Tile dot(const Tile& a, const Tile& b) {
 }
 
 Tile transposed(const Tile& tile) {
-  Recording& recording = *tile.recording();
+  KernelRecording& recording = *tile.recording();
   recording.require(tile);
   const BlockValue shape = recording.value(tile.value());
   return recording.add(Step{.kind = Step::Kind::transpose, .operands = {tile.value()}},
@@ -256,7 +258,7 @@ Tile op(std::string_view name, Scalar number, const Tile& operand) {
 }
 
 Tile reduce(std::string_view name, const Tile& tile, int axis) {
-  Recording& recording = *tile.recording();
+  KernelRecording& recording = *tile.recording();
   recording.require(tile);
   const OpBase* const found = op_registry().find(name);
   const RowOp* const row_op = found ? find_row_op(*found) : nullptr;

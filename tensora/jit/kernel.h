@@ -18,7 +18,7 @@
 
 namespace tensora::jit {
 
-class Recording;
+class KernelRecording;
 class Tile;
 
 /// An integer of a kernel: the number of a program, a size, a loop counter, or arithmetic on them.
@@ -29,13 +29,13 @@ class Index {
   Index(int value) : value_(value) {}
 
   // The parts of the recording.
-  Index(Recording* recording, int number) : recording_(recording), number_(number) {}
-  Recording* recording() const { return recording_; }
+  Index(KernelRecording* recording, int number) : recording_(recording), number_(number) {}
+  KernelRecording* recording() const { return recording_; }
   int number() const { return number_; }
   int64_t value() const { return value_; }
 
  private:
-  Recording* recording_ = nullptr;  // null: a constant
+  KernelRecording* recording_ = nullptr;  // null: a constant
   int number_ = -1;
   int64_t value_ = 0;
 };
@@ -70,14 +70,14 @@ inline Range from(const Index& start, int64_t extent, const Index& limit) {
 
 /// Part of an array: what one program reads or writes.
 struct Place {
-  Recording* recording;
+  KernelRecording* recording;
   BlockPlace place;
 };
 
 /// A parameter of a kernel: a tensor when it is called.
 class Array {
  public:
-  Array(Recording* recording, int number) : recording_(recording), number_(number) {}
+  Array(KernelRecording* recording, int number) : recording_(recording), number_(number) {}
   Index size(int64_t dim) const;
   int dim() const;
   DType dtype() const;
@@ -92,7 +92,7 @@ class Array {
     Span(All) : whole_(true) {}
 
    private:
-    friend class Recording;
+    friend class KernelRecording;
     std::optional<Index> index_ = std::nullopt;
     std::optional<Range> range_ = std::nullopt;
     bool whole_ = false;
@@ -106,7 +106,7 @@ class Array {
   Place place(std::span<const Span> spans) const;
 
  private:
-  Recording* recording_;
+  KernelRecording* recording_;
   int number_;
 };
 
@@ -136,12 +136,12 @@ class Tile {
   const Tile& operator*=(const Tile& value) const;
 
   // The parts of the recording.
-  Tile(Recording* recording, int value) : recording_(recording), value_(value) {}
-  Recording* recording() const { return recording_; }
+  Tile(KernelRecording* recording, int value) : recording_(recording), value_(value) {}
+  KernelRecording* recording() const { return recording_; }
   int value() const { return value_; }
 
  private:
-  Recording* recording_;
+  KernelRecording* recording_;
   int value_;
 };
 

@@ -10,7 +10,7 @@ using Step = BlockStep;
 
 constexpr size_t kMaxGridDims = 3;
 
-thread_local Recording* current_recording = nullptr;
+thread_local KernelRecording* current_recording = nullptr;
 
 std::string extents_of(const BlockValue& value) {
   if (value.rank == 0) return "one value";
@@ -35,8 +35,8 @@ bool may_share(const View& a, const View& b) {
 
 }  // namespace
 
-Recording::Recording(std::string_view name, std::span<const View> arrays,
-                     const TunableChoice& choice)
+KernelRecording::KernelRecording(std::string_view name, std::span<const View> arrays,
+                                 const TunableChoice& choice)
     : arrays_(arrays), choice_(choice), outer_(current_recording) {
   program_.name = name;
   for (size_t i = 0; i < arrays.size(); ++i) {
@@ -49,16 +49,16 @@ Recording::Recording(std::string_view name, std::span<const View> arrays,
   current_recording = this;
 }
 
-Recording::~Recording() { current_recording = outer_; }
+KernelRecording::~KernelRecording() { current_recording = outer_; }
 
-Recording& Recording::current(std::string_view function) {
+KernelRecording& KernelRecording::current(std::string_view function) {
   check(current_recording != nullptr, "jit: ", function, " is for the body of a kernel");
   return *current_recording;
 }
 
 // ---- integers and places ------------------------------------------------------------------------
 
-int Recording::add_integer(Integer integer) {
+int KernelRecording::add_integer(Integer integer) {
   if (integer.kind >= Integer::Kind::add)
     for (int part : {integer.a, integer.b}) {
       integer.grid_dims |= program_.integer(part).grid_dims;
@@ -68,7 +68,7 @@ int Recording::add_integer(Integer integer) {
   return static_cast<int>(program_.integers.size()) - 1;
 }
 
-int Recording::integer(const Index& index) {
+int KernelRecording::integer(const Index& index) {
   if (!index.recording())
     return add_integer({.kind = Integer::Kind::constant, .value = index.value()});
   if (index.recording() != this) refuse("an index of another kernel");
@@ -77,11 +77,11 @@ int Recording::integer(const Index& index) {
   return index.number();
 }
 
-bool Recording::is_open(int scope) const {
+bool KernelRecording::is_open(int scope) const {
   return std::find(scopes_.begin(), scopes_.end(), scope) != scopes_.end();
 }
 
-Place Recording::place(int array, std::span<const Array::Span> spans) {
+Place KernelRecording::place(int array, std::span<const Array::Span> spans) {
   const View& view = this->array(array);
   if (static_cast<int>(spans.size()) != view.dim())
     refuse("argument ", array, " is used with ", spans.size(), " dims, got shape ", view.sizes);
@@ -117,7 +117,7 @@ Place Recording::place(int array, std::span<const Array::Span> spans) {
   return {this, std::move(result)};
 }
 
-BlockValue Recording::shape_of(const BlockPlace& place) const {
+BlockValue KernelRecording::shape_of(const BlockPlace& place) const {
   BlockValue shape;
   for (const BlockRange& range : place.ranges) {
     if (range.single) continue;
@@ -130,11 +130,11 @@ BlockValue Recording::shape_of(const BlockPlace& place) const {
 
 // ---- steps --------------------------------------------------------------------------------------
 
-void Recording::require_begun() const {
+void KernelRecording::require_begun() const {
   if (program_.grid.empty()) refuse("program() comes first");
 }
 
-Index Recording::begin_program(const Index& count) {
+Index KernelRecording::begin_program(const Index& count) {
   if (!program_.steps.empty()) refuse("program() comes before the first load");
   if (program_.grid.size() == kMaxGridDims)
     refuse("program() is called up to ", kMaxGridDims, " times");
@@ -148,7 +148,7 @@ Index Recording::begin_program(const Index& count) {
   return {this, add_integer({.kind = Integer::Kind::program, .a = dim, .grid_dims = 1u << dim})};
 }
 
-void Recording::require(const Tile& tile) const {
+void KernelRecording::require(const Tile& tile) const {
   if (tile.recording() != this) refuse("a tile of another kernel");
   if (!is_open(value(tile.value()).scope))
     refuse(
@@ -156,7 +156,7 @@ void Recording::require(const Tile& tile) const {
         "there by set or +=");
 }
 
-Tile Recording::add(Step step, BlockValue value) {
+Tile KernelRecording::add(Step step, BlockValue value) {
   require_begun();
   value.scope = scopes_.back();
   step.value = static_cast<int>(program_.values.size());
@@ -165,12 +165,12 @@ Tile Recording::add(Step step, BlockValue value) {
   return {this, static_cast<int>(program_.values.size()) - 1};
 }
 
-void Recording::add(Step step) {
+void KernelRecording::add(Step step) {
   require_begun();
   program_.steps.push_back(std::move(step));
 }
 
-Tile Recording::load(const Place& place) {
+Tile KernelRecording::load(const Place& place) {
   const int array = place.place.array;
   if (stored_.contains(array)) refuse("argument ", array, " is read after it was stored to");
   loaded_.insert(array);
@@ -181,7 +181,7 @@ Tile Recording::load(const Place& place) {
 }
 
 // Programs that write the same place overwrite one another's results.
-void Recording::check_races(const BlockPlace& place) const {
+void KernelRecording::check_races(const BlockPlace& place) const {
   uint32_t used = 0;
   for (const BlockRange& range : place.ranges) used |= program_.integer(range.start).grid_dims;
   for (size_t dim = 0; dim < program_.grid.size(); ++dim)
@@ -190,7 +190,7 @@ void Recording::check_races(const BlockPlace& place) const {
              "; use atomic_add, or an index that differs");
 }
 
-void Recording::store(const Place& place, const Tile& given, Step::Kind kind) {
+void KernelRecording::store(const Place& place, const Tile& given, Step::Kind kind) {
   require_begun();
   require(given);
   const int array = place.place.array;
@@ -211,7 +211,7 @@ void Recording::store(const Place& place, const Tile& given, Step::Kind kind) {
   add(Step{.kind = kind, .operands = {stored.value()}, .place = place.place});
 }
 
-void Recording::set(const Tile& target, const Tile& given) {
+void KernelRecording::set(const Tile& target, const Tile& given) {
   require(target);
   require(given);
   const Tile changed = given.as(value(target.value()).dtype);
@@ -222,7 +222,7 @@ void Recording::set(const Tile& target, const Tile& given) {
   add(Step{.kind = Step::Kind::set, .operands = {target.value(), changed.value()}});
 }
 
-Index Recording::begin_loop(const Index& begin, const Index& end, const Index& step) {
+Index KernelRecording::begin_loop(const Index& begin, const Index& end, const Index& step) {
   require_begun();
   const auto first = static_cast<int>(program_.steps.size());
   const Step opening{
@@ -232,7 +232,7 @@ Index Recording::begin_loop(const Index& begin, const Index& end, const Index& s
   return {this, add_integer({.kind = Integer::Kind::loop, .a = first, .scope = scopes_.back()})};
 }
 
-void Recording::end_loop() {
+void KernelRecording::end_loop() {
   if (scopes_.size() == 1) refuse("there is no loop to end");
   const auto first = static_cast<size_t>(scopes_.back()) - 1;
   scopes_.pop_back();
@@ -246,7 +246,7 @@ void Recording::end_loop() {
       refuse("argument ", array, " is read and stored to in one loop; use another array");
 }
 
-int64_t Recording::tunable(std::string_view name, std::span<const int64_t> candidates) {
+int64_t KernelRecording::tunable(std::string_view name, std::span<const int64_t> candidates) {
   if (candidates.empty()) refuse("tunable ", name, " has no candidates");
   for (const Tunable& known : tunables_)
     if (known.name == name) refuse("tunable ", name, " is named twice");
@@ -257,7 +257,7 @@ int64_t Recording::tunable(std::string_view name, std::span<const int64_t> candi
 
 // ---- the end ------------------------------------------------------------------------------------
 
-void Recording::check_overlaps() const {
+void KernelRecording::check_overlaps() const {
   for (int array : stored_) {
     const View& written = this->array(array);
     if (may_overlap_itself(written.sizes, written.strides))
@@ -284,7 +284,7 @@ void Recording::check_overlaps() const {
   }
 }
 
-BlockProgram Recording::finish() {
+BlockProgram KernelRecording::finish() {
   if (scopes_.size() > 1) refuse("a loop was left before its end");
   if (stored_.empty()) refuse("nothing is stored");
   check_overlaps();

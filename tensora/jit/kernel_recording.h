@@ -18,15 +18,15 @@ struct Tunable {
 };
 
 /// Collects the steps of a body and checks each of them when it is recorded.
-class Recording {
+class KernelRecording {
  public:
-  Recording(std::string_view name, std::span<const View> arrays, const TunableChoice& choice);
-  ~Recording();
-  Recording(const Recording&) = delete;
-  Recording& operator=(const Recording&) = delete;
+  KernelRecording(std::string_view name, std::span<const View> arrays, const TunableChoice& choice);
+  ~KernelRecording();
+  KernelRecording(const KernelRecording&) = delete;
+  KernelRecording& operator=(const KernelRecording&) = delete;
 
   /// The recording of this thread; throws outside a kernel.
-  static Recording& current(std::string_view function);
+  static KernelRecording& current(std::string_view function);
 
   template <class... Parts>
   [[noreturn]] void refuse(const Parts&... parts) const {
@@ -74,7 +74,7 @@ class Recording {
   std::vector<int> scopes_ = {0};  // open loops, by the number of their step + 1
   std::set<int> loaded_, stored_;
   std::vector<std::pair<size_t, int>> accesses_;  // step and array of loads, stores as ~array
-  Recording* outer_ = nullptr;
+  KernelRecording* outer_ = nullptr;
 };
 
 /// A number beside a tile: of the tile's dtype, but a fraction beside integers is a float.

@@ -18,7 +18,7 @@ struct AnyKernel::State {
   /// What the body records; `tunables`, if given, gets those that it names.
   BlockProgram record(std::span<const View> arrays, std::span<const Scalar> numbers,
                       const TunableChoice& choice, std::vector<Tunable>* tunables = nullptr) const {
-    Recording recording(name, arrays, choice);
+    KernelRecording recording(name, arrays, choice);
     body(recording.handles(), numbers);
     if (tunables) *tunables = recording.tunables();
     return recording.finish();

@@ -102,7 +102,7 @@ template <>
 struct ReplayResult<Tensor> : std::true_type {
   static void to_list(const Tensor& value, std::vector<Tensor>& list) { list.push_back(value); }
   static Tensor from_list(std::span<const Tensor>& list) {
-    const Tensor first = list.front();
+    Tensor first = list.front();
     list = list.subspan(1);
     return first;
   }

@@ -4,6 +4,8 @@
 
 #include "tensora/base/error_kinds.h"
 
+// NOLINTBEGIN(bugprone-macro-parentheses): their arguments are types and names.
+
 /// A setting of an options class: `options.name(value)` sets it and returns the options,
 /// `options.name()` reads it.
 #define TORCH_ARG(T, name)                                 \
@@ -30,6 +32,8 @@
     using Impl [[maybe_unused]] = ImplType;                \
   }
 #define TORCH_MODULE(Name) TORCH_MODULE_IMPL(Name, Name##Impl)
+
+// NOLINTEND(bugprone-macro-parentheses)
 
 /// In a module whose forward has default arguments, so that AnyModule and Sequential know them:
 /// `FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(torch::Tensor())})`.
