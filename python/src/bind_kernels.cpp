@@ -66,6 +66,7 @@ void bind_integers(nb::module_& module) {
              [](nb::handle a, nb::handle b) { return smaller(index_of(a), index_of(b)); });
   module.def("_kernel_larger",
              [](nb::handle a, nb::handle b) { return larger(index_of(a), index_of(b)); });
+  // NOLINTNEXTLINE(bugprone-unused-raii): registers the class
   nb::class_<Range>(module, "_KernelRange", "Part of a dim of an array.");
   module.def(
       "_kernel_range",
@@ -78,6 +79,7 @@ void bind_integers(nb::module_& module) {
 }
 
 void bind_tiles(nb::module_& module) {
+  // NOLINTNEXTLINE(bugprone-unused-raii): registers the class
   nb::class_<Place>(module, "_KernelPlace", "Part of an array.");
   nb::class_<Array>(module, "_KernelArray", "A tensor, when the kernel is called.")
       .def_prop_ro("dtype", &Array::dtype)
