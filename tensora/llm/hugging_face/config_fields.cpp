@@ -190,7 +190,10 @@ JsonObject checked_fields(const JsonObject& object, std::span<const ConfigFields
     used.insert(more_used.begin(), more_used.end());
     fixed.insert(more_fixed.begin(), more_fixed.end());
   }
-  for (const auto& [name, value] : object.json().items()) {
+  for (const auto& item : object.json().items()) {
+    // Plain references: clang before 16 lets no lambda hold a structured binding.
+    const std::string& name = item.key();
+    const Json& value = item.value();
     if (used.contains(name)) {
       used[name] = value;
       continue;
