@@ -127,6 +127,10 @@ std::vector<std::string> mpirun_command(const LaunchOptions& options, bool crowd
   if (options.prefix && kind == MpiRun::open_mpi_5) add({"--output", "tag"});
   if (options.prefix && kind == MpiRun::open_mpi_4) add({"--tag-output"});
   if (crowded) add({"--mca", "mpi_yield_when_idle", "1"});
+  // Open MPI 4 looks for ssh even where no other host is asked for, and gives up without it.
+  if (kind == MpiRun::open_mpi_4 && options.hosts.empty() && !is_on_path("ssh") &&
+      !is_on_path("rsh"))
+    add({"--mca", "plm", "isolated"});
   if (!options.hosts.empty()) add({"--hostfile", options.hosts.c_str()});
   for (const char* name : {"TENSORA_NUM_THREADS", "TENSORA_BACKEND", "TENSORA_RESTART"})
     add({"-x", name});

@@ -250,10 +250,10 @@ bool FormatParser::advance_first_text(bool is_end) {
 }
 
 bool FormatParser::advance_text(bool is_end) {
+  if (!options_->has_calls) return emit(AnswerEvent::Kind::text, held_.size());
   const bool is_bare = options_->format.is_bare;
   const std::string& marker = is_bare ? options_->format.lead : options_->format.marker();
-  if (!options_->has_calls || (marker.empty() && calls_ == 0))
-    return emit(AnswerEvent::Kind::text, held_.size());
+  if (marker.empty() && calls_ == 0) return emit(AnswerEvent::Kind::text, held_.size());
   if (is_bare && calls_ > 0) return emit(AnswerEvent::Kind::text, blank_before(held_));
   const std::string_view held = held_;
   if (const size_t found = held.find(marker); found != std::string_view::npos) {

@@ -214,6 +214,7 @@ struct HttpParser::State {
   }
 
   const HttpLimits limits;
+  bool has_begun = false;
   size_t checked = 0;  // bytes at the front of the input that have been looked at
   http::request_parser<TextBody> parser;
   HttpRequest request;
@@ -224,9 +225,12 @@ HttpParser::~HttpParser() = default;
 
 bool HttpParser::read_head(std::string& input) {
   State& state = *state_;
-  // An empty line before a request is old clients' habit, which RFC 9112 asks servers to bear.
-  if (state.checked == 0 && input == "\r") return false;
-  if (state.checked == 0 && input.starts_with("\r\n")) input.erase(0, 2);
+  if (!state.has_begun) {
+    // One empty line before a request is old clients' habit, which RFC 9112 asks servers to bear.
+    if (input.empty() || input == "\r") return false;
+    if (input.starts_with("\r\n")) input.erase(0, 2);
+    state.has_begun = true;
+  }
   const size_t from = state.checked < 3 ? 0 : state.checked - 3;
   const size_t found = input.find("\r\n\r\n", from);
   const std::string_view head =

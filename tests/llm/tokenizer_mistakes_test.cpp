@@ -322,6 +322,8 @@ TEST(TokenizerFile, Mistakes) {
   EXPECT_TRUE(contains(refusal(R"({"model":{"type":"WordLevel"}})"), "got 'WordLevel'"));
   EXPECT_TRUE(contains(refusal(R"({"model":{"type":"BPE","vocab":{"a":9999999},"merges":[]}})"),
                        "the id 9999999"));
+  EXPECT_TRUE(contains(refusal(R"({"model":{"type":"BPE","vocab":{"a":4e63},"merges":[]}})"),
+                       "a token's id must be an integer, got number"));
   EXPECT_TRUE(contains(refusal(R"({"model":{"type":"BPE","vocab":{"a":0},"merges":["a a"]}})"),
                        "'aa', which is not a token"));
   EXPECT_TRUE(contains(

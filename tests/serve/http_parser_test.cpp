@@ -104,6 +104,7 @@ const std::vector<Case>& heads() {
       {"other expectation", 417, post("Expect: tea\r\n")},
       {"TLS to a plain port", 400, "\x16\x03\x01\x02\x01\x01\r\n\r\n"},
       {"empty line first", 0, "\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"},
+      {"two empty lines first", 400, "\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n"},
   };
   return all;
 }

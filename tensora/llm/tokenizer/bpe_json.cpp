@@ -15,6 +15,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Token = BpeTokenizer::Token;
 
+int64_t integer(const Json& id) {
+  check(id.is_number_integer(), "tokenizer.json: the id of a token must be an integer, got ",
+        id.type_name());
+  return id.get<int64_t>();
+}
+
 const Json& member(const Json& object, const char* name) {
   const auto found = object.is_object() ? object.find(name) : object.end();
   check(object.is_object() && found != object.end(), "tokenizer.json: '", name, "' is missing");
@@ -63,9 +69,9 @@ std::vector<std::string> texts_by_id(const Json& vocab, const Json& added) {
     texts[at] = text;
     seen[at] = true;
   };
-  for (const auto& [text, id] : vocab.items()) put(text, id.get<int64_t>());
+  for (const auto& [text, id] : vocab.items()) put(text, integer(id));
   for (const Json& token : added)
-    put(member(token, "content").get<std::string>(), member(token, "id").get<int64_t>());
+    put(member(token, "content").get<std::string>(), integer(member(token, "id")));
   for (size_t i = 0; i < seen.size(); ++i)
     check(seen[i], "tokenizer.json: there is no token with the id ", i);
   return texts;

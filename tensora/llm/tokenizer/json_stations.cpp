@@ -129,7 +129,7 @@ void add_metaspace(const json& part, PreTokenizer& out) {
 Token token_of(const json& pair, const Vocabulary& vocabulary) {
   check(pair.is_array() && pair.size() == 2,
         "a token of the post-processor must be a text and an id");
-  const auto id = pair[1].get<int64_t>();
+  const int64_t id = json_integer(pair[1], "the id of a token of the post-processor");
   check(id >= 0 && id < vocabulary.size(), "the post-processor names the token ", id,
         "; there are ", vocabulary.size());
   return static_cast<Token>(id);
@@ -183,6 +183,12 @@ std::string json_text(const json& object, const char* name, std::string_view fal
   const json& value = json_part(object, name);
   check(value.is_null() || value.is_string(), "'", name, "' must be a text");
   return value.is_null() ? std::string(fallback) : value.get<std::string>();
+}
+
+int64_t json_integer(const json& value, std::string_view what) {
+  // Of a real number beyond int64 the library would convert without a look.
+  check(value.is_number_integer(), what, " must be an integer, got ", value.type_name());
+  return value.get<int64_t>();
 }
 
 bool json_flag(const json& object, const char* name, bool fallback) {
@@ -307,8 +313,11 @@ JsonDecoder json_decoder(const json& part) {
       return byte < 0 ? text : std::string(1, static_cast<char>(byte));
     });
   } else if (type == "Strip") {
-    const auto start = json_part(part, "start").is_null() ? 0 : part["start"].get<int64_t>();
-    const auto stop = json_part(part, "stop").is_null() ? 0 : part["stop"].get<int64_t>();
+    const auto count = [&](const char* name) {
+      const json& value = json_part(part, name);
+      return value.is_null() ? 0 : json_integer(value, name);
+    };
+    const int64_t start = count("start"), stop = count("stop");
     check(json_text(part, "content", " ") == " " && start <= 1 && stop == 0,
           "the decoder Strip is supported for one blank at the start");
     out.strips_first_space = start == 1;

@@ -22,6 +22,8 @@ const nlohmann::json& json_member(const nlohmann::json& object, const char* name
 /// A member, or null.
 const nlohmann::json& json_part(const nlohmann::json& object, const char* name);
 std::string json_text(const nlohmann::json& object, const char* name, std::string_view fallback);
+/// Throws for what is not an integer; `what` names it.
+int64_t json_integer(const nlohmann::json& value, std::string_view what);
 bool json_flag(const nlohmann::json& object, const char* name, bool fallback);
 
 /// Null is a station without steps.

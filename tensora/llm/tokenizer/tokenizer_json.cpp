@@ -86,10 +86,11 @@ class JsonTokenizer {
       }
     } else {
       check(vocab.is_object(), "the vocab of a ", type_, " model must be an object");
-      for (const auto& [text, id] : vocab.items()) put(out, text, id.get<int64_t>(), limit);
+      for (const auto& [text, id] : vocab.items())
+        put(out, text, json_integer(id, "a token's id"), limit);
     }
     for (const json& token : added) {
-      const auto id = json_member(token, "id").get<int64_t>();
+      const int64_t id = json_integer(json_member(token, "id"), "an added token's id");
       put(out, json_member(token, "content").get<std::string>(), id, limit);
       out[static_cast<size_t>(id)].added = &token;
     }
@@ -102,7 +103,7 @@ class JsonTokenizer {
     const bool byte_names = json_flag(model_, "byte_fallback", false);
     std::string unknown = json_text(model_, "unk_token", "");
     if (type_ == "Unigram" && !json_part(model_, "unk_id").is_null()) {
-      const auto id = model_["unk_id"].get<int64_t>();
+      const int64_t id = json_integer(model_["unk_id"], "unk_id");
       check(id >= 0 && static_cast<size_t>(id) < all.size(), "unk_id ", id, " is not a token");
       unknown = all[static_cast<size_t>(id)].text;
     }
@@ -176,13 +177,15 @@ class JsonTokenizer {
                             .unknown = unknown_,
                             .fuse = type_ == "Unigram" || json_flag(model_, "fuse_unk", false)};
     if (type_ == "WordPiece") {
-      const auto longest = json_part(model_, "max_input_chars_per_word");
+      const json& given = json_part(model_, "max_input_chars_per_word");
+      const int64_t longest =
+          given.is_null() ? 100 : json_integer(given, "max_input_chars_per_word");
       parts_.model = std::make_unique<WordPieceModel>(
-          vocabulary_, WordPieceModel::Options{
-                           .start = "",
-                           .inside = json_text(model_, "continuing_subword_prefix", "##"),
-                           .unknown = unknown_,
-                           .longest_word = longest.is_null() ? 100 : longest.get<int64_t>()});
+          vocabulary_,
+          WordPieceModel::Options{.start = "",
+                                  .inside = json_text(model_, "continuing_subword_prefix", "##"),
+                                  .unknown = unknown_,
+                                  .longest_word = longest});
       return;
     }
     const bool whole_text = parts_.pre_tokenizer.empty();
@@ -245,7 +248,7 @@ class JsonTokenizer {
     const json& given = json_part(generation_, "eos_token_id");
     for (const json& id : given.is_array() ? given : json::array({given})) {
       if (id.is_null()) continue;
-      const auto token = id.get<int64_t>();
+      const int64_t token = json_integer(id, "eos_token_id");
       check(token >= 0 && token < vocabulary_->size(), "eos_token_id ", token, " is not a token");
       ends.push_back(static_cast<Token>(token));
     }
