@@ -10,8 +10,12 @@ run the same way.
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import os
 import sys
+
+
+_PROGRAMS = ("torch.distributed.run", "torch.distributed.launch")  # modules that are run, which packages cannot be
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -19,8 +23,14 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, name, path=None, target=None):
         if name == "torch" or name.startswith("torch."):
-            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+            return importlib.machinery.ModuleSpec(name, self, is_package=name not in _PROGRAMS)
         return None
+
+    def get_code(self, name):
+        """For `python -m torch.distributed.run`."""
+        from . import _compat
+        place = _place(name, _compat.PLACES)
+        return importlib.util.find_spec(place).loader.get_code(place)
 
     def create_module(self, spec):
         module = _resolved(spec.name)

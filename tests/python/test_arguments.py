@@ -44,8 +44,6 @@ ALLOWED = {
                                 "a graph records this thread's work, into memory of its own"},
     "cuda/graphs.py:capture_begin": {"pool": "", "capture_error_mode": "see __init__"},
     "cuda/streams.py:__init__": {"priority": "streams have one priority", "blocking": "a hint", "external": "a hint"},
-    "distributed.py:get_global_rank": {"group": "there is one rank"},
-    "distributed.py:refuse": {"args": "", "kwargs": "there is nobody to send to"},
     "distributions/constraint_registry.py:_real": {"constraint": "the form of such functions"},
     "distributions/constraint_registry.py:_simplex": {"constraint": "the form of such functions"},
     "distributions/constraint_registry.py:_softmax": {"constraint": "the form of such functions"},

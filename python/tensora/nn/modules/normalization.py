@@ -2,6 +2,7 @@
 from ... import _C
 from .. import functional as F, init
 from ..parameter import Parameter
+from ..._modes import no_grad
 from .module import Module
 
 __all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d",
@@ -88,8 +89,28 @@ class BatchNorm3d(_BatchNorm):
     _allowed = (5,)
 
 
+def _sum_over_ranks(group):
+    """A function that sums a tensor over the ranks; its gradient is summed over them too."""
+    from ... import distributed
+    from ...autograd.function import Function
+
+    class Sum(Function):
+        @staticmethod
+        def forward(ctx, value):
+            result = value.clone()
+            distributed.all_reduce(result, group=group)
+            return result
+
+        @staticmethod
+        def backward(ctx, grad):
+            grad = grad.contiguous().clone()
+            distributed.all_reduce(grad, group=group)
+            return grad
+    return Sum.apply
+
+
 class SyncBatchNorm(_BatchNorm):
-    """Batch norm over the batches of all processes: in a world of one, that of this process."""
+    """Batch norm over the batches of all processes of the group."""
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, process_group=None,
                  device=None, dtype=None):
@@ -99,6 +120,31 @@ class SyncBatchNorm(_BatchNorm):
     def _check(self, input):
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    def forward(self, input):
+        from ... import distributed
+        group = self.process_group
+        if not (self.training and distributed.is_initialized() and distributed.get_world_size(group) > 1):
+            return super().forward(input)
+        self._check(input)
+        dims, total = [d for d in range(input.dim()) if d != 1], _sum_over_ranks(group)
+        shape = [1, -1] + [1] * (input.dim() - 2)
+        values = input.float() if input.dtype in (_C.float16, _C.bfloat16) else input
+        count = total(values.new_tensor([input.numel() / input.shape[1]]))
+        mean = total(values.sum(dims)) / count
+        centred = values - mean.view(shape)
+        variance = total((centred * centred).sum(dims)) / count
+        if self.track_running_stats:
+            self.num_batches_tracked.add_(1)
+            momentum = self.momentum if self.momentum is not None else 1 / float(self.num_batches_tracked)
+            with no_grad():
+                unbiased = variance * (count / (count - 1))
+                self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum)
+                self.running_var.lerp_(unbiased.to(self.running_var.dtype), momentum)
+        result = centred * (variance + self.eps).rsqrt().view(shape)
+        if self.affine:
+            result = result * self.weight.view(shape) + self.bias.view(shape)
+        return result.to(input.dtype)
 
     @classmethod
     def convert_sync_batchnorm(cls, module, process_group=None):

@@ -107,10 +107,15 @@ class BatchSampler(Sampler):
 
 
 class DistributedSampler(Sampler):
-    """The samples of one of several processes."""
+    """The samples of one of several processes; by default those of the default group."""
 
-    def __init__(self, dataset, num_replicas=1, rank=0, shuffle=True, seed=0, drop_last=False):
-        self.dataset, self.num_replicas, self.rank = dataset, num_replicas or 1, rank or 0
+    def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
+        from ... import distributed
+        self.dataset = dataset
+        self.num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas
+        self.rank = distributed.get_rank() if rank is None else rank
+        if not 0 <= self.rank < self.num_replicas:
+            raise ValueError(f"Invalid rank {self.rank}, rank should be in the interval [0, {self.num_replicas - 1}]")
         self.shuffle, self.seed, self.drop_last, self.epoch = shuffle, seed, drop_last, 0
         count = len(dataset) / self.num_replicas
         self.num_samples = math.floor(count) if drop_last else math.ceil(count)
