@@ -9,7 +9,7 @@ set_target_properties(tensora_distributed PROPERTIES EXPORT_NAME distributed TEN
 set_source_files_properties(tensora/distributed/combine.cpp PROPERTIES
                             COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
 target_compile_options(tensora_distributed PRIVATE -fvisibility-inlines-hidden)
-target_link_libraries(tensora_distributed PUBLIC tensora PRIVATE tensora_flags Threads::Threads dl)
+target_link_libraries(tensora_distributed PUBLIC tensora_llm PRIVATE tensora_flags Threads::Threads dl)
 target_link_options(tensora_distributed PRIVATE $<$<CONFIG:Release>:-Wl,-s>
                     -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map
                     $<$<STREQUAL:${TENSORA_SANITIZE},>:-Wl,-z,defs>)

@@ -24,7 +24,7 @@ target_include_directories(tensora_serve SYSTEM PRIVATE ${Boost_INCLUDE_DIRS})
 # Each io_context is run by one thread, and its queue has a lock: Asio's memory fences around handlers
 # order nothing more, and ThreadSanitizer does not know fences.
 target_compile_definitions(tensora_serve PRIVATE BOOST_ASIO_DISABLE_FENCED_BLOCK)
-target_link_libraries(tensora_serve PUBLIC tensora nlohmann_json::nlohmann_json
+target_link_libraries(tensora_serve PUBLIC tensora_llm nlohmann_json::nlohmann_json
                                     PRIVATE tensora_flags)
 if(OPENSSL_FOUND)
   target_link_libraries(tensora_serve PRIVATE OpenSSL::SSL)

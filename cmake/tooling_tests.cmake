@@ -18,7 +18,8 @@ add_test(NAME docs.snippets
                  --compiler ${CMAKE_CXX_COMPILER} --library $<TARGET_FILE:tensora>
                  --include ${PROJECT_SOURCE_DIR} --include ${generated}/include
                  --include ${libtorch_headers} --library $<TARGET_FILE:tensora_libtorch>
-                 --library $<TARGET_FILE:tensora_distributed> "--flag=${sanitizer_flags}")
+                 --library $<TARGET_FILE:tensora_llm> --library $<TARGET_FILE:tensora_distributed>
+                 "--flag=${sanitizer_flags}")
 add_test(NAME install.find_package
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/find_package/run.py
                  --cmake ${CMAKE_COMMAND} --build ${PROJECT_BINARY_DIR}
@@ -32,6 +33,13 @@ add_test(NAME hardening
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/hardening/hardening_test.py
                  ${hardened_folders} "${PROJECT_BINARY_DIR}/find_package/second place")
 set_tests_properties(hardening PROPERTIES DEPENDS install.find_package)  # which installs there
+# The limit holds for the library as it is installed: a Release build with the kernels of all
+# instruction sets of x86-64. A wheel has no packed relocations, which would spare it half a megabyte.
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT TENSORA_SANITIZE AND NOT SKBUILD)
+  add_test(NAME install.library_size
+           COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/hardening/library_size_test.py
+                   $<TARGET_FILE:tensora> --limit 20000000)
+endif()
 add_test(NAME install.subproject
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/subproject/run.py
                  --cmake ${CMAKE_COMMAND} --work ${PROJECT_BINARY_DIR}/subproject

@@ -1,6 +1,6 @@
 # The frameworks libtorch and hybrid (tensora/torch): libtensora_torch.so is linked with LibTorch, and
 # libtensora_framework_libtorch.so, a small library without it, opens it once the version is checked.
-# libtensora.so links neither. Without PyTorch they are left out, and nothing else changes.
+# libtensora_llm.so links neither. Without PyTorch they are left out, and nothing else changes.
 set(TENSORA_TORCH AUTO CACHE STRING "Build the frameworks libtorch and hybrid: AUTO (if PyTorch is found), ON or OFF")
 set(TENSORA_TORCH_DIR "$ENV{TENSORA_TORCH_DIR}" CACHE PATH
     "The folder of the Python package torch, or of an unpacked LibTorch; empty: python3 is asked")
@@ -48,7 +48,7 @@ set_target_properties(tensora_torch PROPERTIES TENSORA_LEVEL -O2
                       BUILD_RPATH "${torch_dir}/lib" INSTALL_RPATH "$ORIGIN;${torch_dir}/lib")
 # find_package(Torch) would bring in the CUDA toolkit and its own flags: paths are enough.
 target_include_directories(tensora_torch SYSTEM PUBLIC ${torch_dir}/include)
-target_link_libraries(tensora_torch PUBLIC tensora PRIVATE tensora_flags)
+target_link_libraries(tensora_torch PUBLIC tensora_llm PRIVATE tensora_flags)
 target_link_options(tensora_torch PRIVATE -Wl,--no-as-needed)
 target_link_libraries(tensora_torch PUBLIC ${torch_dir}/lib/libtorch_cpu.so
                                            ${torch_dir}/lib/libc10.so)
@@ -75,7 +75,7 @@ set_target_properties(tensora_framework_libtorch PROPERTIES TENSORA_LEVEL -O1 IN
 target_compile_definitions(tensora_framework_libtorch PRIVATE
                            TENSORA_TORCH_FOLDER="${torch_dir}"
                            TENSORA_TORCH_BUILT_FOR="${torch_version}")
-target_link_libraries(tensora_framework_libtorch PRIVATE tensora tensora_flags dl)
+target_link_libraries(tensora_framework_libtorch PRIVATE tensora_llm tensora_flags dl)
 add_dependencies(tensora_framework_libtorch tensora_torch)
 add_custom_command(TARGET tensora_framework_libtorch POST_BUILD
   COMMAND ${CMAKE_COMMAND} -E create_symlink $<TARGET_FILE_NAME:tensora_framework_libtorch>

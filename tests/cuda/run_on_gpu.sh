@@ -6,7 +6,7 @@
 #                                       (default: gpu_bundle.tar.gz)
 #   run_on_gpu.sh [BUNDLE] [STEP...]    on the machine with the GPU
 #
-# The bundle holds the programs, our two libraries, those of the distribution that they need and
+# The bundle holds the programs, our libraries, those of the distribution that they need and
 # that another machine may lack, and this script: unpack it, and `./run_on_gpu.sh` runs it where it
 # lies. The driver, cuBLASLt and NVRTC come from the machine itself.
 #
@@ -36,7 +36,8 @@ pack() {
   for program in $programs; do
     [ -x "$build/bin/$program" ] && cp "$build/bin/$program" "$stage/bin/"
   done
-  cp -L "$build/lib/libtensora.so.0" "$build/lib/libtensora_cuda.so" "$stage/lib/"
+  cp -L "$build/lib/libtensora.so.0" "$build/lib/libtensora_llm.so.0" "$build/lib/libtensora_cuda.so" \
+    "$stage/lib/"
   cp "${BASH_SOURCE[0]}" "$stage/run_on_gpu.sh"
   cp "$(dirname "${BASH_SOURCE[0]}")/../../bench/cuda.py" "$stage/bin/"
   # Everything but the C and C++ runtime, whose newer versions run programs of older ones.

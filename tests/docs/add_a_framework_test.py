@@ -24,7 +24,8 @@ def run(builder, *words, code=0):
 
 def build(builder, flags, source):
     compiled = builder.compile(source, flags, "plugin")
-    subprocess.run([flags[0], "-shared", *builder.sanitizers(), str(compiled), f"-L{builder.build}/lib", "-ltensora",
+    subprocess.run([flags[0], "-shared", *builder.sanitizers(), str(compiled), f"-L{builder.build}/lib", "-ltensora_llm",
+                    "-ltensora",
                     f"-Wl,-rpath,{builder.build}/lib", "-o", str(builder.scratch / "libtensora_framework_plain.so")],
                    check=True)
 

@@ -123,8 +123,8 @@ class Builder:
                 if not (old / p.name).exists() or (old / p.name).read_text() != p.read_text()]
 
     def link_library(self, compiler, fresh, replaced):
-        """libtensora of the finished build's objects, but for those of `replaced` sources, and of
-        fresh(tag) for each of its parts."""
+        """libtensora and libtensora_llm as one, of the finished build's objects, but for those of
+        `replaced` sources, and of fresh(tag) for each of its parts."""
         objects = []
         # In the order of Note [One kernel, several instruction sets].
         for tag in ("plain", "upper", "calling", "reading", *ISAS, "avx512vnni", "avx512bf16", "amx"):

@@ -64,7 +64,10 @@ def main():
     linked = run("ldd", project / "example")
     if str(moved) not in linked:
         sys.exit(f"the example does not use the installed library:\n{linked}")
+    if "libtensora_llm" in linked:
+        sys.exit(f"the example loads the engine of language models, which it does not use:\n{linked}")
     print(run(project / "example", cwd=work), end="")
+    print(run(project / "language_model", cwd=work), end="")
     if list(moved.glob("lib*/libtensora_cuda.so*")):
         print(run(project / "graph", cwd=work), end="")
     else:
