@@ -188,12 +188,11 @@ void pack_b(MatrixView<const T> b, int64_t k, int64_t n, gemm_compute_t<T>* pack
 }
 
 /// Whether packing the rows of a pays: it costs about as much as multiplying with a few panels.
+/// Integers, which are rare, are always packed: their tiles in place would take 0.3 MB.
 template <class T>
 [[gnu::always_inline]] inline bool packs_a(const BlockProduct<T>& product) {
   using C = gemm_compute_t<T>;
-  if constexpr (!std::is_same_v<T, C> && !(std::is_integral_v<T> && sizeof(T) == sizeof(C))) {
-    return true;
-  }
+  if constexpr (!std::is_same_v<T, C>) return true;
   return product.n > (product.a.col_stride == 1 ? Tile<C>::kColumnsInPlace : 192);
 }
 
@@ -255,9 +254,9 @@ void multiply(const BlockProduct<T>& product) {
           if (pack) {
             const MatrixView<const C> a = {packed_a + (i - row) * k, 1, rows};
             kTiles<C, true>.at[rows - 1][vectors - 1]({k, a, b.data, b.row_stride}, out);
-          } else if constexpr (sizeof(T) == sizeof(C)) {
-            const MatrixView<const C> a = {reinterpret_cast<const C*>(product.a.at(i, 0)),
-                                           product.a.row_stride, product.a.col_stride};
+          } else if constexpr (std::is_same_v<T, C>) {
+            const MatrixView<const C> a = {product.a.at(i, 0), product.a.row_stride,
+                                           product.a.col_stride};
             kTiles<C, false>.at[rows - 1][vectors - 1]({k, a, b.data, b.row_stride}, out);
           }
         }

@@ -134,11 +134,11 @@ void run_pass(const FftPass<T>& pass, int64_t stride, const Source& from, const 
     case 2:
       return run_blocks<2>(pass, stride, from, to);
     case 3:
-      return run_blocks<3>(pass, stride, from, to);
+      return run_blocks<kCodeOfRadix3>(pass, stride, from, to);
     case 4:
       return run_blocks<4>(pass, stride, from, to);
     case 5:
-      return run_blocks<5>(pass, stride, from, to);
+      return run_blocks<kCodeOfRadix5>(pass, stride, from, to);
     case 8:
       return run_blocks<8>(pass, stride, from, to);
     default:

@@ -18,6 +18,13 @@ inline constexpr int kFftBytes = 64;
 #else
 inline constexpr int kFftBytes = 32;
 #endif
+/// The code that runs radices 3 and 5: their own, or 0, which runs any odd radix. Without AVX a
+/// vector takes two registers, and their own code would be large.
+#if defined(__AVX__)
+inline constexpr int kCodeOfRadix3 = 3, kCodeOfRadix5 = 5;
+#else
+inline constexpr int kCodeOfRadix3 = 0, kCodeOfRadix5 = 0;
+#endif
 template <class T>
 inline constexpr int kFftLanes = kFftBytes / static_cast<int>(sizeof(T));
 template <class T>
