@@ -174,7 +174,11 @@ void bind_kernels(nb::module_& module) {
                  else
                    list.emplace_back(nb::cast<Tensor>(arg));
                }
-               jit::cuda_kernel(source, name).run({blocks, threads, shared_bytes}, list);
+               jit::cuda_kernel(source, name)
+                   .run({.blocks = {blocks[0], blocks[1], blocks[2]},
+                         .threads = {threads[0], threads[1], threads[2]},
+                         .shared_bytes = shared_bytes},
+                        list);
              });
 }
 

@@ -71,7 +71,7 @@ void launch_users(const std::string& source, const std::string& name, const Cuda
       fail("cuda_kernel ", name, ": ", error.what());
     }
   }();
-  const auto dims = [](const std::array<unsigned, 3>& of) { return dim3(of[0], of[1], of[2]); };
+  const auto dims = [](const CudaExtent& of) { return dim3(of.x, of.y, of.z); };
   std::vector<void*> addresses(args.begin(), args.end());
   cuda::Launch{kept(name), device.index, grid.shared_bytes}.run(
       loaded.kernel, dims(grid.blocks), dims(grid.threads), addresses.data());

@@ -33,6 +33,9 @@ void CudaKernel::run(const CudaGrid& grid, std::span<const CudaArgument> args) c
     device = tensor->device();
   }
   check(device.has_value(), "cuda_kernel ", name_, ": needs a tensor");
+  const auto is_empty = [](const CudaExtent& of) { return of.x == 0 || of.y == 0 || of.z == 0; };
+  check(!is_empty(grid.threads), "cuda_kernel ", name_, ": threads: expected at least one, got ",
+        grid.threads.x, " x ", grid.threads.y, " x ", grid.threads.z);
   std::vector<void*> pointers(args.size());
   std::vector<void*> addresses;
   for (size_t i = 0; i < args.size(); ++i) {

@@ -11,10 +11,13 @@
 
 namespace tensora::jit {
 
+struct CudaExtent {
+  unsigned x = 1, y = 1, z = 1;
+};
+
 /// How many blocks run, and how many threads each has.
 struct CudaGrid {
-  std::array<unsigned, 3> blocks = {1, 1, 1};
-  std::array<unsigned, 3> threads = {1, 1, 1};
+  CudaExtent blocks, threads;
   unsigned shared_bytes = 0;  // of dynamic shared memory
 };
 

@@ -51,8 +51,7 @@ __device__ inline BlockTile<T, L> load_part(const BlockPart& part) {
         const int row = L::row(p * V), column = L::column(p * V);
         const int left = row < part.rows ? part.columns - column : 0;
         packs[p] = load_group<T, V, false>(
-            part.data + row * part.row_stride + column * static_cast<long>(sizeof(T)),
-            left < 0 ? 0 : smaller_of(left, V));
+            part.data + row * part.row_stride + column * static_cast<long>(sizeof(T)), left);
       }
 #pragma unroll
       for (int p = 0; p < L::kItems / V; ++p) unpack(packs[p], tile.items + p * V);
@@ -84,7 +83,7 @@ __device__ inline void store_part(const BlockPart& part, const Tile& tile) {
         const int left = row < rows ? columns - column : 0;
         store_group<T, V, false>(
             part.data + row * part.row_stride + column * static_cast<long>(sizeof(T)),
-            tile.items + p * V, left < 0 ? 0 : smaller_of(left, V));
+            tile.items + p * V, left);
       }
       return;
     }

@@ -129,11 +129,14 @@ __device__ inline float half_value(const F& functor, Operands... operands) {
 
 // ---- groups of adjacent elements ----------------------------------------------------------------
 
-/// V elements, of which `valid` exist; the others are 0. With `once` they are not read again soon.
+/// V elements, of which `valid` exist (below 0: none, beyond V: all); the others are 0. With `once`
+/// they are not read again soon.
+// ptxas 13.0 reads and writes all where a `valid` that was clamped to [0, V] is 0; so it is not
+// clamped.
 template <class T, int V, bool once>
 __device__ inline Pack<T, V> load_group(const char* from, int valid) {
   Pack<T, V> pack;
-  if (valid == V) {
+  if (valid >= V) {
     if constexpr (once && sizeof(pack) == 16)
       return __builtin_bit_cast(Pack<T, V>, __ldcs(reinterpret_cast<const uint4*>(from)));
     else
@@ -173,7 +176,7 @@ __device__ inline Pack<T, V> pack_of(const C* values) {
 template <class T, int V, bool once, class C>
 __device__ inline void store_group(char* to, const C* values, int valid) {
   const Pack<T, V> pack = pack_of<T, V>(values);
-  if (valid == V) {
+  if (valid >= V) {
     if constexpr (once && sizeof(pack) == 16)
       __stcs(reinterpret_cast<uint4*>(to), __builtin_bit_cast(uint4, pack));
     else
