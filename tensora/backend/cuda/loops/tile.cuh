@@ -208,12 +208,11 @@ template <int N, int V, int G, bool full>
 struct RowPlaces {
   int length;
   int lane;
-  /// The first element of pack p, and how many of its elements exist.
+  /// The first element of pack p, and how many of its elements exist, as load_group takes it.
   __device__ int first(int p) const { return (p * G + lane) * V; }
   __device__ int valid(int p) const {
     if constexpr (full) return V;
-    const int left = length - first(p);
-    return left >= V ? V : left > 0 ? left : 0;
+    return length - first(p);
   }
 };
 
