@@ -181,11 +181,22 @@ struct Call {
     }
   }
 
+  /// PyTorch's GPU too answers otherwise than the CPU, whose answers are recorded: it does not look
+  /// for divisions of integers by zero, and of elements that are written twice any one stays.
+  bool is_of_the_cpu_alone() const {
+    if (inputs.size() < 2 || !inputs[1].defined()) return false;
+    if (op == "scatter") return is_written_twice(inputs[1]);
+    const bool divides = op.starts_with("div_") || op == "remainder" || op == "fmod";
+    return raises && divides && !is_floating_point(inputs[1].dtype()) &&
+           any(eq(inputs[1], 0)).item<bool>();
+  }
+
   /// What differs; empty if nothing does.
   std::string run() const {
     Tensors results;
     try {
       results = apply_by_name(op, inputs, attrs);
+      for (const Tensor& result : results) synchronize(result.device());  // a GPU throws late
     } catch (const Error& error) {
       return raises ? "" : concat("throws: ", error.what());
     }
@@ -200,6 +211,18 @@ struct Call {
   }
 
  private:
+  bool is_written_twice(const Tensor& index) const {
+    const auto dim = std::find_if(attrs.begin(), attrs.end(),
+                                  [](const auto& attr) { return attr.first == "dim"; });
+    if (dim == attrs.end() || index.dim() == 0) return false;
+    const int64_t along = dim->second.integer;
+    const Tensor sorted = std::get<0>(sort(index, along));
+    const int64_t size = index.size(along);
+    if (size < 2) return false;
+    return any(eq(sorted.narrow(along, 1, size - 1), sorted.narrow(along, 0, size - 1)))
+        .item<bool>();
+  }
+
   std::string gradient_difference(const Tensors& results) const {
     std::vector<Tensor> started, seeds;
     for (const Tensor& result : results) {
@@ -230,11 +253,12 @@ struct Call {
 };
 
 struct Totals {
+  Device device;
   int calls = 0, failed = 0;
   std::set<std::string> ops;
 
   void run(const Call& call) {
-    if (call.op.empty()) return;
+    if (call.op.empty() || (device != kCPU && call.is_of_the_cpu_alone())) return;
     ++calls;
     ops.insert(call.op);
     std::string found;
@@ -291,7 +315,7 @@ int main(int count, char** arguments) {
       if (entry.path().extension() == ".txt") files.push_back(entry.path());
     check(!files.empty(), "goldens: there are none in '", arguments[1], "'; run ./dev golden");
     std::sort(files.begin(), files.end());
-    Totals totals;
+    Totals totals{.device = device};
     for (const auto& path : files) replay(path, device, totals);
     report_uncovered(totals);
     std::cout << totals.calls << " calls of " << totals.ops.size() << " ops on "
