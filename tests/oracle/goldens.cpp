@@ -255,7 +255,7 @@ struct Call {
 struct Totals {
   Device device;
   int calls = 0, failed = 0;
-  std::set<std::string> ops;
+  std::set<std::string> ops = {};
 
   void run(const Call& call) {
     if (call.op.empty() || (device != kCPU && call.is_of_the_cpu_alone())) return;
