@@ -52,7 +52,7 @@ class ToyModel final : public Model {
   }
 
   Tensor forward(const Batch& batch, PagedCache& cache) const override {
-    if (delay.count() > 0) std::this_thread::sleep_for(delay);
+    if (const auto pause = delay.load(); pause.count() > 0) std::this_thread::sleep_for(pause);
     check(fails_at < 0 || steps++ != fails_at, "toy: this step fails");
     largest_batch = std::max<int64_t>(largest_batch, batch.lengths.size(0));
     largest_step = std::max<int64_t>(largest_step, batch.tokens.size(0));
@@ -93,7 +93,8 @@ class ToyModel final : public Model {
   }
   int64_t bytes() const override { return 1; }
 
-  std::chrono::microseconds delay{0};
+  std::atomic<std::chrono::microseconds> delay =
+      std::chrono::microseconds(0);  // while it runs, too
   int64_t fails_at = -1;
   mutable std::atomic<int64_t> steps = 0, largest_batch = 0, largest_step = 0;
 };

@@ -161,7 +161,7 @@ TEST_F(StreamTest, AreBounded) {
   EXPECT_TRUE(eventually([&] { return is_idle(); }));
   EXPECT_LT(backend_->stats().generated_tokens, 300);
   // Of a long answer the end is kept.
-  backend_->model->delay = {};
+  backend_->model->delay = std::chrono::microseconds(0);
   auto last = client();
   last.send(chat("c", 100));
   last.read_until("[DONE]");

@@ -1,4 +1,6 @@
 // `tensora train lm --parallel` on the ranks of `tensora launch`.
+#ifdef TENSORA_CLI
+
 #include <fstream>
 #include <sstream>
 
@@ -115,3 +117,5 @@ TEST_F(ParallelTraining, TensorParallelRanksTrainOneModel) {
 
 }  // namespace
 }  // namespace tensora::testing
+
+#endif
