@@ -1,6 +1,7 @@
 // Registers nothing: functions of other ops.
 #include "tensora/ops/index/index.h"
 
+#include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops/index/index_ops.h"
 
@@ -44,10 +45,13 @@ class Resolved {
       ellipses += entry.kind == Kind::ellipsis;
     }
     check(ellipses <= 1, op, ": only one ellipsis is allowed, got ", ellipses);
-    check(used <= x.dim(), op, ": too many indices (", used, ") for a tensor of ", x.dim(),
-          " dimensions");
+    check(used <= x.dim(), op, x.dim() == 0 ? ": invalid index of a 0-dim tensor:" : ":",
+          " too many indices (", used, ") for a tensor of ", x.dim(), " dimensions");
     const int left_over = x.dim() - used;
-    for (const TensorIndex& entry : indices) add(entry, left_over);
+    for (const TensorIndex& entry : indices) {
+      add(entry, left_over);
+      source_dim_ += entry.kind == Kind::ellipsis ? left_over : dims_used(entry);
+    }
   }
 
   const Tensor& view() const { return view_; }
@@ -76,7 +80,7 @@ class Resolved {
         next_ += left_over;
         break;
       case Kind::integer:
-        view_ = select(view_, next_, entry.integer);
+        select_one(entry.integer);
         break;
       case Kind::slice:
         add_slice(entry.slice);
@@ -90,6 +94,14 @@ class Resolved {
     }
   }
 
+  // Checked here: `select` would name a dim of the view, not of the tensor.
+  void select_one(int64_t index) {
+    const int64_t size = view_.sizes()[next_];
+    check_as<IndexError>(index >= -size && index < size, op_, ": index ", index,
+                         " is out of bounds for dimension ", source_dim_, " with size ", size);
+    view_ = select(view_, next_, index);
+  }
+
   void add_slice(const Slice& part) {
     const bool whole = part.start.value_or(0) == 0 && !part.stop && part.step == 1;
     if (!whole) view_ = slice(view_, next_, part.start, part.stop, part.step);
@@ -101,8 +113,7 @@ class Resolved {
     const DType dtype = tensor.dtype();
     // As in PyTorch, a 0-dim index of any integer dtype counts as a plain integer.
     if (tensor.dim() == 0 && is_integral(dtype)) {
-      view_ = select(view_, next_, tensor.item<int64_t>());
-      return;
+      return select_one(tensor.item<int64_t>());
     }
     check(dtype == kInt64 || dtype == kInt32, op_,
           ": index tensors must be int64, int32, bool or uint8, got ", dtype);
@@ -131,7 +142,8 @@ class Resolved {
   std::string_view op_;
   Dims dims_;
   SmallVector<Tensor, 2> indices_;
-  int next_ = 0;  // the dim of view_ that the next entry is about
+  int next_ = 0;        // the dim of view_ that the next entry is about
+  int source_dim_ = 0;  // the same of the tensor that is indexed
 };
 
 // The value in a shape that broadcasts to `shape`. Surplus leading dims of size 1 are dropped, as
@@ -139,8 +151,8 @@ class Resolved {
 Tensor fitted(const Tensor& value, const Shape& shape, const Tensor& target) {
   Shape sizes = value.sizes();
   while (sizes.size() > shape.size() && sizes[0] == 1) sizes.erase(0);
-  check(can_broadcast_to(sizes, shape), "index_put_: a value of shape ", value.sizes(),
-        " cannot be broadcast to the indexed shape ", shape);
+  check(can_broadcast_to(sizes, shape), "index_put_: shape mismatch: a value of shape ",
+        value.sizes(), " cannot be broadcast to the indexed shape ", shape);
   Tensor result = sizes.size() == value.dim() ? value : reshape(value, sizes);
   result = to(result, target.device(), target.dtype());
   return result.sizes() == shape ? result : expand(result, shape);

@@ -17,6 +17,10 @@ void index_errors_cases(Cases& cases) {
   cases.error("index", "integer out of bounds",
               "index 3 is out of bounds for dimension 0 with size 3",
               [] { zeros({3}).index({3}); });
+  cases.error("index", "second integer out of bounds",
+              "index: index 5 is out of bounds for dimension 2 with size 5", [] {
+                zeros({2, 3, 5}).index({0, Slice(), 5});
+              });
   cases.error("index", "position out of bounds",
               "index: index 5 is out of bounds for dimension 1 with size 4", [] {
                 zeros({3, 4}).index({Slice(), at({0, 5})});
@@ -30,7 +34,7 @@ void index_errors_cases(Cases& cases) {
   cases.error("index", "too many", "too many indices (3) for a tensor of 2 dimensions", [] {
     zeros({2, 2}).index({0, 0, 0});
   });
-  cases.error("index", "0-dim", "too many indices", [] { zeros({}).index({0}); });
+  cases.error("index", "0-dim", "invalid index of a 0-dim tensor", [] { zeros({}).index({0}); });
   cases.error("index", "two ellipses", "only one ellipsis", [] {
     zeros({2}).index({Ellipsis, Ellipsis});
   });
