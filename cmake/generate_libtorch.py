@@ -4,6 +4,8 @@ import re
 
 # LibTorch's function of this name takes other arguments; tensora/libtorch/names.h has it.
 OWN = {"embedding", "embedding_bag", "backward", "grad", "save", "load"}
+# The same, but the form with an output is the ordinary one.
+OWN_PLAIN = {"binary_cross_entropy", "elu"}
 PREFIXES = ("linalg", "fft", "special")
 _FUNCTION = re.compile(r"^(?!return|using|else|template|extern|static|struct|class|enum|namespace)"
                        r"(?:inline |constexpr )*(?:const )?[\w:]+(?:<.*?>)?[&*]? (\w+)\(")
@@ -40,7 +42,7 @@ def generate_libtorch_names(root, out, write, notice):
     plain = sorted(names["tensora"] - OWN)
     text = notice + "#pragma once\n\n// The ops, by LibTorch's names.\n\n"
     text += '#include "tensora/libtorch/names.h"\n\nnamespace torch {\n\n'
-    text += "".join(f"using tensora::{name};\n" for name in plain)
+    text += "".join(f"using tensora::{name};\n" for name in plain if name not in OWN_PLAIN)
     text += "\n// Forms that write to a tensor that is there.\n"
     for name in plain:
         if not name.endswith("_"):

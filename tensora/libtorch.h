@@ -5,7 +5,7 @@
 // docs/coming-from-libtorch.md lists what is there and what is not.
 
 #include "tensora/libtorch/autograd.h"
-#include "tensora/libtorch/data/data_loader.h"
+#include "tensora/libtorch/data/chunk.h"
 #include "tensora/libtorch/names.h"
 #include "tensora/libtorch/nn.h"
 #include "tensora/libtorch/optim.h"

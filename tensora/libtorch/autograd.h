@@ -44,6 +44,16 @@ using tensora::autograd::grad;
 using tensora::autograd::Variable;
 using tensora::autograd::variable_list;
 using tensor_list = std::vector<Tensor>;
+using IndexRange = std::pair<size_t, size_t>;
+
+/// In its scope a backward that produces NaN throws, naming the forward op.
+struct DetectAnomalyGuard : tensora::detect_anomaly {
+  DetectAnomalyGuard() : detect_anomaly(true) {}
+};
+/// The array of `data` as a leaf.
+inline Variable make_variable(const Tensor& data, bool requires_grad = false) {
+  return data.detach().requires_grad_(requires_grad);
+}
 
 /// Adds the gradients to `grad()` of the leaves, or only of `inputs` where some are given.
 void backward(const variable_list& tensors, const variable_list& grad_tensors = {},
@@ -69,6 +79,13 @@ class AutogradContext {
   }
   void set_materialize_grads(bool value) { context_.set_materialize_grads(value); }
   bool needs_input_grad(size_t index) const { return context_.needs_input_grad(index); }
+  /// Whether one of the inputs in these ranges needs a gradient.
+  bool needs_input_grad(std::initializer_list<IndexRange> ranges) const {
+    for (const auto& [begin, end] : ranges)
+      for (size_t i = begin; i < end; ++i)
+        if (context_.needs_input_grad(i)) return true;
+    return false;
+  }
 
  private:
   template <class T>

@@ -314,6 +314,40 @@ inline constexpr tensora::Reduction None = tensora::Reduction::none,
                                     Mean = tensora::Reduction::mean, Sum = tensora::Reduction::sum;
 }  // namespace Reduction
 
+/// at::elu has two more factors; selu is `elu(x, 1.67, 1.05)`.
+inline Tensor elu(const Tensor& self, Scalar alpha = 1, Scalar scale = 1, Scalar input_scale = 1) {
+  if (scale == Scalar(1) && input_scale == Scalar(1)) return tensora::elu(self, alpha.to<double>());
+  const Tensor negative = tensora::expm1(self * input_scale) * alpha;
+  return tensora::where(self > 0, self, negative) * scale;
+}
+
+/// As at::binary_cross_entropy does, takes a target that differs from `input` in dims of size 1.
+inline Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
+                                   const Tensor& weight = {},
+                                   tensora::Reduction reduction = Reduction::Mean) {
+  const bool fits = input.squeeze().sizes() == target.squeeze().sizes();
+  return tensora::binary_cross_entropy(input, fits ? target.reshape(input.sizes()) : target, weight,
+                                       reduction);
+}
+
+/// Indices as at::index takes them: undefined means the whole dim.
+inline std::vector<tensora::TensorIndex> index_list(
+    const std::vector<std::optional<Tensor>>& indices) {
+  std::vector<tensora::TensorIndex> list;
+  for (const auto& one : indices)
+    list.push_back(one && one->defined() ? tensora::TensorIndex(*one)
+                                         : tensora::TensorIndex(tensora::Slice()));
+  return list;
+}
+inline Tensor index(const Tensor& self, const std::vector<std::optional<Tensor>>& indices) {
+  return tensora::index(self, index_list(indices));
+}
+inline const Tensor& index_put_(const Tensor& self,
+                                const std::vector<std::optional<Tensor>>& indices,
+                                const Tensor& values, bool accumulate = false) {
+  return tensora::index_put_(self, index_list(indices), values, accumulate);
+}
+
 /// In LibTorch the reduction comes before the class to ignore.
 inline Tensor nll_loss(const Tensor& input, const Tensor& target, const Tensor& weight,
                        tensora::Reduction reduction, int64_t ignore_index = -100) {

@@ -5,6 +5,7 @@
 #include "tensora/libtorch/nn/containers.h"
 #include "tensora/libtorch/nn/functional.h"
 #include "tensora/libtorch/nn/modules_activation.h"
+#include "tensora/libtorch/nn/modules_adaptive.h"
 #include "tensora/libtorch/nn/modules_conv.h"
 #include "tensora/libtorch/nn/modules_layers.h"
 #include "tensora/libtorch/nn/modules_loss.h"

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <sstream>
 
 namespace {
@@ -203,6 +204,46 @@ TEST(LibTorchFunctional, LossesTakeTheirReductionAsInAten) {
   EXPECT_NEAR(sum, 6 * torch::nll_loss(logits, targets).item<float>(), 1e-5);
   EXPECT_LT(torch::nll_loss(logits, targets, {}, torch::Reduction::Sum, 0).item<float>(), sum);
   EXPECT_EQ(torch::mse_loss(logits, logits + 1, torch::Reduction::None).dim(), 2);
+}
+
+TEST(LibTorchModule, AdaptiveSoftmaxIsADistribution) {
+  torch::manual_seed(0);
+  torch::nn::AdaptiveLogSoftmaxWithLoss net(
+      torch::nn::AdaptiveLogSoftmaxWithLossOptions(8, 10, {4, 8}).div_value(2).head_bias(true));
+  const auto x = torch::randn({6, 8}).requires_grad_();
+  const auto y = torch::tensor({0, 3, 4, 7, 8, 9});
+  const auto all = net->log_prob(x);
+  EXPECT_TRUE(torch::allclose(all.exp().sum(1), torch::ones({6})));
+  const auto found = net(x, y);
+  EXPECT_TRUE(torch::allclose(found.output, all.gather(1, y.unsqueeze(1)).squeeze(1)));
+  EXPECT_NEAR(found.loss, -found.output.mean().item<double>(), 1e-6);
+  EXPECT_TRUE(torch::equal(net->predict(x), all.argmax(1)));
+  const auto row = net(x[2], y[2]);
+  EXPECT_NEAR(row.output.item<double>(), found.output[2].item<double>(), 1e-5);
+  found.output.sum().backward();
+  EXPECT_GT(x.grad().abs().sum(1).min().item<double>(), 0);
+  EXPECT_EQ(net->named_parameters().keys().size(), 6u);  // head.weight, head.bias, 2 per cluster
+  EXPECT_THROW(net(x, y + 5), c10::Error);
+  EXPECT_THROW(torch::nn::AdaptiveLogSoftmaxWithLoss(8, 10, std::vector<int64_t>{4, 4}),
+               c10::Error);
+}
+
+TEST(LibTorchFunctional, FunctionsOfAtThatDiffer) {
+  const auto x = torch::tensor({-1.0, 2.0});
+  EXPECT_TRUE(
+      torch::allclose(torch::elu(x, 2, 3, 0.5), torch::tensor({6 * (std::exp(-0.5) - 1), 6.0})));
+  torch::nn::Functional zero(torch::elu, /*alpha=*/1, /*scale=*/0, /*input_scale=*/1);
+  EXPECT_TRUE(torch::equal(zero(x), torch::zeros({2}, torch::kDouble)));
+  const auto p = torch::full({3, 1}, 0.5);
+  EXPECT_NEAR(torch::binary_cross_entropy(p, torch::ones({3})).item<double>(), std::log(2), 1e-6);
+  const auto rows = torch::arange(6).view({3, 2});
+  EXPECT_TRUE(torch::equal(at::index(rows, {torch::Tensor(), torch::tensor({1})}),
+                           torch::tensor({{1}, {3}, {5}})));
+  at::index_put_(rows, {torch::tensor({0, 0})}, torch::tensor({10}), /*accumulate=*/true);
+  EXPECT_TRUE(torch::equal(rows[0], torch::tensor({20, 21})));
+  torch::nn::LSTM lstm(torch::nn::LSTMOptions(3, 4).proj_size(2));
+  EXPECT_EQ(lstm->options_base.proj_size(), 2);
+  EXPECT_THROW(torch::nn::GRU(torch::nn::GRUOptions(1, 1).num_layers(0)), c10::Error);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "tensora/libtorch/data/data_loader.h"
+#include "tensora/libtorch/data/chunk.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -140,6 +140,28 @@ void Workers::join() {
 
 }  // namespace detail
 
+// ---- data sets
+
+namespace datasets {
+
+ChunkDatasetOptions::ChunkDatasetOptions(size_t preloader_count, size_t batch_size,
+                                         size_t cache_size, size_t cross_chunk_shuffle_count)
+    : preloader_count_(preloader_count),
+      batch_size_(batch_size),
+      cache_size_(cache_size),
+      cross_chunk_shuffle_count_(cross_chunk_shuffle_count) {
+  using tensora::check;
+  check(preloader_count > 0, "Preloader count is 0. At least one preloader needs to be specified.");
+  check(batch_size > 0, "Batch size is 0. A positive batch size needs to be specified.");
+  check(cache_size > 0, "Cache size is 0. A positive cache size needs to be specified.");
+  check(cache_size >= batch_size,
+        "Cache size is less than batch size. Cache needs to be large enough to hold at least one "
+        "batch.");
+  check(cross_chunk_shuffle_count > 0, "cross_chunk_shuffle_count needs to be greater than 0.");
+}
+
+}  // namespace datasets
+
 // ---- samplers
 
 namespace samplers {
@@ -212,10 +234,10 @@ std::vector<size_t> DistributedRandomSampler::indices() const {
   // The same order in all processes, which each takes every num_replicas-th of.
   tensora::Generator generator(epoch_);
   const tensora::GeneratorScope scope(generator);
-  const std::vector<size_t> order = permuted(size_);
+  const std::vector<size_t> order = permuted(local_sample_count() * num_replicas_);
   std::vector<size_t> own;
   for (size_t i = 0; i < local_sample_count(); ++i)
-    own.push_back(order[(rank_ + i * num_replicas_) % size_]);
+    own.push_back(order[rank_ + i * num_replicas_] % size_);
   return own;
 }
 void DistributedRandomSampler::save(serialize::OutputArchive& archive) const {

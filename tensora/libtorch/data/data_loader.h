@@ -226,9 +226,9 @@ class StatelessDataLoader : public DataLoaderBase<Dataset, typename Dataset::Bat
       DataLoaderBase<Dataset, typename Dataset::BatchType, typename Sampler::BatchRequestType>;
   StatelessDataLoader(Dataset dataset, Sampler sampler, const DataLoaderOptions& options)
       : Base(options), sampler_(std::move(sampler)) {
-    for (size_t i = 1; i < std::max<size_t>(options.workers(), 1); ++i)
-      datasets_.push_back(dataset);
-    datasets_.push_back(std::move(dataset));
+    datasets_.reserve(std::max<size_t>(options.workers(), 1));
+    for (size_t i = 0; i < options.workers(); ++i) datasets_.push_back(dataset);
+    if (datasets_.empty()) datasets_.push_back(std::move(dataset));
   }
   ~StatelessDataLoader() override { this->stop(); }
 

@@ -95,15 +95,15 @@ class StatefulDataset : public BatchDataset<Self, std::optional<Batch>, BatchReq
   virtual void save(serialize::OutputArchive& archive) const = 0;
   virtual void load(serialize::InputArchive& archive) = 0;
 };
-template <class Self>
+template <class Self, class Batch, class BatchRequest>
 serialize::OutputArchive& operator<<(serialize::OutputArchive& archive,
-                                     const StatefulDataset<Self>& dataset) {
+                                     const StatefulDataset<Self, Batch, BatchRequest>& dataset) {
   dataset.save(archive);
   return archive;
 }
-template <class Self>
+template <class Self, class Batch, class BatchRequest>
 serialize::InputArchive& operator>>(serialize::InputArchive& archive,
-                                    StatefulDataset<Self>& dataset) {
+                                    StatefulDataset<Self, Batch, BatchRequest>& dataset) {
   dataset.load(archive);
   return archive;
 }

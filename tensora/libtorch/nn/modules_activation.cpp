@@ -49,8 +49,12 @@ void CELUImpl::pretty_print(std::ostream& stream) const {
   stream << ")";
 }
 
-HardtanhImpl::HardtanhImpl(const HardtanhOptions& options_given) : options(options_given) {}
-void HardtanhImpl::reset() {}
+HardtanhImpl::HardtanhImpl(const HardtanhOptions& options_given) : options(options_given) {
+  HardtanhImpl::reset();
+}
+void HardtanhImpl::reset() {
+  tensora::check(options.min_val() < options.max_val(), "max_val must be greater than min_val");
+}
 Tensor HardtanhImpl::forward(Tensor input) { return functional::hardtanh(input, options); }
 void HardtanhImpl::pretty_print(std::ostream& stream) const {
   stream << std::boolalpha << "torch::nn::Hardtanh(min_val=" << options.min_val()

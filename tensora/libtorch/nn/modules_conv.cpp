@@ -69,6 +69,9 @@ void ConvNdImpl<D, Derived>::reset() {
                  "in_channels must be divisible by groups");
   tensora::check(options.out_channels() % options.groups() == 0,
                  "out_channels must be divisible by groups");
+  tensora::check(
+      !std::holds_alternative<enumtype::kSame>(options.padding()) || is_number(options.stride(), 1),
+      "padding='same' is not supported for strided convolutions");
   std::vector<int64_t> sizes = {options.out_channels(), options.in_channels() / options.groups()};
   sizes.insert(sizes.end(), options.kernel_size()->begin(), options.kernel_size()->end());
   weight = this->register_parameter("weight", torch::empty(sizes));

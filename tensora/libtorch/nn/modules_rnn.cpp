@@ -68,9 +68,33 @@ tensora::nn::GRUCell make_layer(const GRUCellOptions& options) {
   return {options.input_size(), options.hidden_size(), {.bias = options.bias()}};
 }
 
+template <class Options>
+detail::RNNOptionsBase base_of(const Options& options) {
+  Choice mode = kGRU;
+  if constexpr (std::same_as<Options, LSTMOptions>) mode = kLSTM;
+  if constexpr (std::same_as<Options, RNNOptions>)
+    mode = options.nonlinearity() == Choice(kTanh) ? Choice(kRNN_TANH) : Choice(kRNN_RELU);
+  auto base = detail::RNNOptionsBase(mode, options.input_size(), options.hidden_size())
+                  .num_layers(options.num_layers())
+                  .bias(options.bias())
+                  .batch_first(options.batch_first())
+                  .dropout(options.dropout())
+                  .bidirectional(options.bidirectional());
+  if constexpr (std::same_as<Options, LSTMOptions>) base.proj_size(options.proj_size());
+  return base;
+}
+
 }  // namespace
 
 // ---- layers
+
+template <class Derived, class Options, class Layer>
+RNNImplBase<Derived, Options, Layer>::RNNImplBase(const Options& options_given)
+    : options(options_given), options_base(base_of(options_given)) {
+  tensora::check(options.hidden_size() > 0, "hidden_size must be greater than zero");
+  tensora::check(options.num_layers() > 0, "num_layers must be greater than zero");
+  RNNImplBase::reset();
+}
 
 template <class Derived, class Options, class Layer>
 void RNNImplBase<Derived, Options, Layer>::reset() {

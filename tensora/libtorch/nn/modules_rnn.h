@@ -37,9 +37,7 @@ class RNNImplBase : public Cloneable<Derived> {
  public:
   RNNImplBase(int64_t input_size, int64_t hidden_size)
       : RNNImplBase(Options(input_size, hidden_size)) {}
-  explicit RNNImplBase(const Options& options_given) : options(options_given) {
-    RNNImplBase::reset();
-  }
+  explicit RNNImplBase(const Options& options_given);
   void reset() override;
   void reset_parameters();
   void flatten_parameters() {}  // the weights are used where they are
@@ -47,6 +45,7 @@ class RNNImplBase : public Cloneable<Derived> {
   std::vector<Tensor> all_weights() const;
 
   Options options;
+  detail::RNNOptionsBase options_base;
 
  protected:
   std::optional<Layer> layer_;

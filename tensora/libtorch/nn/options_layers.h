@@ -257,6 +257,23 @@ struct GRUOptions {
   TORCH_ARG(bool, bidirectional) = false;
 };
 
+namespace detail {
+/// The options that all recurrent layers have.
+struct RNNOptionsBase {
+  RNNOptionsBase(Choice mode, int64_t input_size, int64_t hidden_size)
+      : mode_(mode), input_size_(input_size), hidden_size_(hidden_size) {}
+  TORCH_ARG(Choice, mode);
+  TORCH_ARG(int64_t, input_size);
+  TORCH_ARG(int64_t, hidden_size);
+  TORCH_ARG(int64_t, num_layers) = 1;
+  TORCH_ARG(bool, bias) = true;
+  TORCH_ARG(bool, batch_first) = false;
+  TORCH_ARG(double, dropout) = 0.0;
+  TORCH_ARG(bool, bidirectional) = false;
+  TORCH_ARG(int64_t, proj_size) = 0;
+};
+}  // namespace detail
+
 struct RNNCellOptions {
   RNNCellOptions(int64_t input_size, int64_t hidden_size)
       : input_size_(input_size), hidden_size_(hidden_size) {}

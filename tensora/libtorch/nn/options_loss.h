@@ -114,6 +114,8 @@ using TripletMarginLossFuncOptions = TripletMarginLossOptions;
 }
 
 struct TripletMarginWithDistanceLossOptions {
+  using reduction_t = Choice;
+  using distance_function_t = nn::distance_function_t;
   TORCH_ARG(std::optional<distance_function_t>, distance_function) = std::nullopt;
   TORCH_ARG(double, margin) = 1.0;
   TORCH_ARG(bool, swap) = false;
