@@ -23,7 +23,8 @@ BenchCourse::BenchCourse(FrameworkBackend& backend, const BenchTest& test,
                          const BenchOptions& options)
     : test_(test),
       at_once_(options.steps_at_once > 0 ? options.steps_at_once
-                                         : good_steps_at_once(backend.device())) {
+                                         : good_steps_at_once(backend.device())),
+      is_on_cpu_(backend.device().is_cpu()) {
   test.check_valid();
   check(options.batch > 0, "bench: expected a batch of at least one token, got ", options.batch);
   check(options.steps_at_once >= 0 && options.steps_at_once <= 64,
@@ -103,6 +104,11 @@ void BenchCourse::generate(std::vector<double>& steps) {
 }
 
 void BenchCourse::warm_up() {
+  if (!is_on_cpu_) {
+    BenchSamples untimed;
+    repeat(untimed);
+    return;
+  }
   go_to_depth();
   const auto tokens = random_tokens(
       std::min<int64_t>(std::max<int64_t>(test_.prompt, 1), session_->options().max_batch_tokens));

@@ -56,7 +56,8 @@ class BenchCourse {
  public:
   BenchCourse(FrameworkBackend& backend, const BenchTest& test, const BenchOptions& options);
 
-  /// A prompt, untimed: pages are touched, kernels loaded, clocks raised.
+  /// A prompt, untimed: pages are touched, kernels loaded, clocks raised. On a GPU a whole
+  /// repetition: its first steps choose algorithms and record graphs, for each number of sequences.
   void warm_up();
   /// Appends the times of one repetition.
   void repeat(BenchSamples& samples);
@@ -71,6 +72,7 @@ class BenchCourse {
 
   BenchTest test_;
   int64_t at_once_;
+  bool is_on_cpu_;
   std::unique_ptr<SequenceSession> session_;
   int64_t vocabulary_;
   std::vector<int32_t> depth_;
