@@ -327,8 +327,8 @@ class Run {
 Tensor root_gradient(std::string_view op, const Tensor& output, const Tensor& given) {
   if (!given.defined()) {
     check(output.numel() == 1, op,
-          ": the gradient can be left out only for a single-element "
-          "output, got shape ",
+          ": grad can be implicitly created only for scalar outputs, which are single-element "
+          "tensors; got shape ",
           output.sizes());
     return engine_ops().ones_like(output);
   }
@@ -372,6 +372,18 @@ void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients
   options.retain_graph |= options.create_graph;
   const UnitGradientScope units(gradients, grads);
   Run(options).go(roots, grads);
+}
+
+void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients,
+              BackwardOptions options, std::span<const Tensor> inputs) {
+  check(!inputs.empty(), "backward: `inputs` cannot be empty");
+  options.allow_unused = true;
+  const std::vector<Tensor> grads = grad(outputs, inputs, gradients, options);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!grads[i].defined()) continue;
+    Tensor& sum = inputs[i].mutable_grad();
+    sum = sum.defined() ? engine_ops().add(sum, grads[i]) : grads[i];
+  }
 }
 
 bool is_gradient_wanted(const Node& node) { return !plan_of_run || plan_of_run->wants(&node); }

@@ -19,6 +19,10 @@ struct BackwardOptions {
 void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients = {},
               BackwardOptions options = {});
 
+/// The same, but adds only to `grad()` of `inputs`, which need not be leaves.
+void backward(std::span<const Tensor> outputs, std::span<const Tensor> gradients,
+              BackwardOptions options, std::span<const Tensor> inputs);
+
 /// The gradients of `outputs` with respect to `inputs`; leaves' `.grad()` stay as they are.
 std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
                          std::span<const Tensor> gradients = {}, BackwardOptions options = {});

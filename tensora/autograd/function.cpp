@@ -1,11 +1,13 @@
 #include "tensora/autograd/function.h"
 
+#include "tensora/autograd/engine.h"
 #include "tensora/autograd/history.h"
 
 #include <cxxabi.h>
 
 #include <cstdlib>
 #include <memory>
+#include <utility>
 
 namespace tensora {
 namespace {
@@ -32,6 +34,15 @@ void point_history_to(const Tensor& tensor, uint32_t index) {
   meta.output = index;
   if (meta.retains_grad) keep_gradient(meta);
 }
+
+// The function whose backward this thread runs: the plan of the run says which gradients are of
+// use. It knows nothing of functions whose forward runs meanwhile.
+thread_local const FunctionNode* running = nullptr;
+struct RunningScope {
+  explicit RunningScope(const FunctionNode* node) : outer(std::exchange(running, node)) {}
+  ~RunningScope() { running = outer; }
+  const FunctionNode* outer;
+};
 
 }  // namespace
 
@@ -71,7 +82,8 @@ void Context::mark_non_differentiable(const TensorList& outputs) { non_different
 void Context::mark_dirty(const TensorList& inputs) { dirty_ = inputs; }
 
 bool Context::needs_input_grad(size_t i) const {
-  return i < node_.edges().size() && node_.edges()[i].node;
+  if (i >= node_.edges().size() || !node_.edges()[i].node) return false;
+  return running != &node_ || is_gradient_wanted(*node_.edges()[i].node);
 }
 
 FunctionNode::FunctionNode(const std::type_info& type, Backward backward)
@@ -125,6 +137,12 @@ void FunctionNode::finish(TensorList& outputs) {
     check_inplace(dirty, name_, records());
     check(!dirty.is_view() || (outputs.size() == 1 && argument_tensors_[0].is_same(dirty)), name_,
           ": a view that is marked as dirty must be the first argument and the only output");
+    // Counted once more than the ops of forward did, which may have written by pointer.
+    const uint32_t before = dirty.version();
+    dirty.impl().storage->bump_version();
+    for (Context::Saved& saved : context_.saved_)
+      if (saved.tensor.defined() && saved.tensor.shares_storage(dirty) && saved.version == before)
+        saved.version = dirty.version();
   }
   for (const Tensor& output : outputs) {
     check(output.defined(), name_, ": forward returned an undefined tensor");
@@ -149,6 +167,7 @@ Tensors FunctionNode::backward(Tensors grads) {
     given.push_back(fill ? engine_ops().zeros(output.sizes, output.dtype, output.device)
                          : std::move(grads[i]));
   }
+  const RunningScope scope(this);
   TensorList results = backward_(context_, given);
   check(results.size() == edges().size(), name_,
         ": backward must return one gradient per argument "

@@ -140,13 +140,13 @@ concept FunctionArgument =
 /// tensors, optional tensors, lists of tensors, and anything without tensors. `backward` gets one
 /// gradient per output and returns one per argument of forward, and for a list one per tensor in
 /// it, undefined where there is none; if it consists of differentiable ops, the function can be
-/// differentiated again.
-template <class T>
+/// differentiated again. Messages name the function after `Named`.
+template <class T, class Named = T>
 class Function {
  public:
   template <detail::FunctionArgument... Arguments>
   static auto apply(Arguments&&... arguments) {
-    auto node = IntrusivePtr<FunctionNode>::adopt(new FunctionNode(typeid(T), T::backward));
+    auto node = IntrusivePtr<FunctionNode>::adopt(new FunctionNode(typeid(Named), T::backward));
     (add(*node, arguments), ...);
     using Result = decltype(T::forward(node->context(), arguments...));
     TensorList outputs;

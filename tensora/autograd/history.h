@@ -25,6 +25,8 @@ class AccumulateGrad final : public Node, public Pooled {
 
   Tensor grad() const;
   void set_grad(Tensor grad);
+  /// Without the lock: no backward may reach the leaf while the caller assigns.
+  Tensor& mutable_grad() { return grad_; }
   /// The leaf holds another array now; a gradient that does not fit it is dropped.
   void follow(const Tensor& leaf);
   /// `hook` is called after each backward that reached the leaf; returns its id.

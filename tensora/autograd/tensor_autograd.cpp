@@ -9,7 +9,8 @@ const Tensor& Tensor::requires_grad_(bool value) const {
   check(!value || is_differentiable(dtype()),
         "requires_grad_: only floating-point tensors can require gradients, got ", dtype());
   if (value && !is_leaf()) return *this;  // it does
-  check(is_leaf(), "requires_grad_: only leaf tensors can be changed; use detach()");
+  check(is_leaf(),
+        "requires_grad_: you can only change requires_grad flags of leaf variables. Use detach()");
   check(!value || !is_inference() || is_inference_mode(),
         "requires_grad_: a tensor made under inference_mode cannot require gradients; clone it");
   impl().requires_grad = value;
@@ -48,6 +49,15 @@ void Tensor::set_grad(const Tensor& grad) const {
   accumulator_of(*this).set_grad(grad);
 }
 
+Tensor& Tensor::mutable_grad() const { return accumulator_of(*this).mutable_grad(); }
+
+bool Tensor::retains_grad() const {
+  const AutogradMeta* meta = autograd_meta_or_null(*this);
+  return meta && meta->retains_grad;
+}
+
+uint32_t Tensor::output_nr() const { return is_leaf() ? 0 : gradient_edge(*this).output; }
+
 void Tensor::retain_grad() const {
   check(requires_grad(), "retain_grad: the tensor does not require gradients");
   if (is_leaf()) return;
@@ -60,6 +70,18 @@ void Tensor::retain_grad() const {
 void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
   tensora::backward(std::span(this, 1), std::span(&gradient, 1),
                     {.retain_graph = retain_graph, .create_graph = create_graph});
+}
+
+void Tensor::backward(const Tensor& gradient, std::optional<bool> retain_graph,
+                      bool create_graph) const {
+  backward(gradient, retain_graph.value_or(create_graph), create_graph);
+}
+
+void Tensor::backward(const Tensor& gradient, std::optional<bool> retain_graph, bool create_graph,
+                      const std::vector<Tensor>& inputs) const {
+  tensora::backward(
+      std::span(this, 1), std::span(&gradient, 1),
+      {.retain_graph = retain_graph.value_or(create_graph), .create_graph = create_graph}, inputs);
 }
 
 std::function<void()> Tensor::register_hook(std::function<Tensor(const Tensor&)> hook) const {

@@ -47,6 +47,19 @@ enum class DType : uint8_t {
   iq4_xs,
   mxfp4,
   nf4,  // blocks of 64 numbers: a float16 scale and indices of the 4-bit NormalFloat table
+  // LibTorch's names: ScalarType::Float.
+  Bool = boolean,
+  Byte = uint8,
+  Char = int8,
+  Short = int16,
+  Int = int32,
+  Long = int64,
+  Half = float16,
+  BFloat16 = bfloat16,
+  Float = float32,
+  Double = float64,
+  ComplexFloat = complex64,
+  ComplexDouble = complex128,
 };
 inline constexpr int kDTypeCount = 31;
 

@@ -23,7 +23,9 @@ class Storage final : public RefCounted, public Pooled {
   ~Storage();
 
   void* data() const { return data_; }
+  void* mutable_data() const { return data_; }
   size_t bytes() const { return bytes_; }
+  size_t nbytes() const { return bytes_; }
   Device device() const { return device_; }
 
   /// Gives a deferred storage memory of its own, or a part of memory that `owner` keeps alive.

@@ -67,6 +67,8 @@ class Tensor {
   const Tensor& operator=(Scalar value) && { return write(value); }
 
   bool defined() const { return static_cast<bool>(impl_); }
+  /// Makes this handle an undefined tensor.
+  void reset() noexcept { impl_.reset(); }
   explicit operator bool() const = delete;  // ask `defined()`, or `item<bool>()`
 
   const Shape& sizes() const { return impl().view.sizes; }
@@ -104,6 +106,11 @@ class Tensor {
   bool is_meta() const { return device().is_meta(); }
   bool is_same(const Tensor& other) const { return impl_ == other.impl_; }
   bool shares_storage(const Tensor& other) const { return impl().storage == other.impl().storage; }
+  /// The memory that this tensor and its views share.
+  const Storage& storage() const {
+    data_ptr();  // computes a deferred tensor
+    return *impl().storage;
+  }
 
   void* data_ptr() const {
     const View& view = impl().view;
@@ -156,6 +163,11 @@ class Tensor {
   Tensor cpu() const;
   Tensor cuda() const;
 
+  /// Overwrites the elements with integers in [0, high).
+  const Tensor& random_(int64_t high) const;
+  /// The same as to(dtype), by LibTorch's name.
+  Tensor toType(DType dtype) const { return to(dtype); }
+
   /// Element or sub-tensor along the first dim, as `x[i]`; a view.
   Tensor operator[](int64_t index) const;
   /// The same as `index({i})`: `x[mask]`, `x[Slice(1, 3)]`.
@@ -167,6 +179,12 @@ class Tensor {
   const Tensor& index_put_(std::initializer_list<TensorIndex> indices, const Tensor& value) const;
   const Tensor& index_put_(std::initializer_list<TensorIndex> indices, Scalar value) const;
   const Tensor& index_put_(const std::vector<TensorIndex>& indices, const Tensor& value) const;
+  const Tensor& index_put_(const std::vector<TensorIndex>& indices, Scalar value) const;
+  /// With `accumulate`, adds the value, once for each time a location occurs.
+  const Tensor& index_put_(std::initializer_list<TensorIndex> indices, const Tensor& value,
+                           bool accumulate) const;
+  const Tensor& index_put_(const std::vector<TensorIndex>& indices, const Tensor& value,
+                           bool accumulate) const;
   /// The parts along the first dim, one after the other: `for (const Tensor& row : x)`.
   TensorIterator begin() const;
   TensorIterator end() const;
@@ -183,15 +201,34 @@ class Tensor {
   /// The accumulated gradient; undefined before the first backward.
   Tensor grad() const;
   void set_grad(const Tensor& grad) const;
+  /// The accumulated gradient, to assign to; no backward may run meanwhile.
+  Tensor& mutable_grad() const;
   /// Keeps the gradient of this non-leaf tensor in `grad()`.
   void retain_grad() const;
+  bool retains_grad() const;
   /// Fills `grad()` of the leaves this tensor was computed from. `gradient` may be left out for a
   /// single element.
   void backward(const Tensor& gradient = {}, bool retain_graph = false,
                 bool create_graph = false) const;
+  /// `retain_graph` left out means the same as `create_graph`.
+  void backward(const Tensor& gradient, std::optional<bool> retain_graph, bool create_graph) const;
+  /// The same, but fills only `grad()` of `inputs`, which need not be leaves.
+  void backward(const Tensor& gradient, std::optional<bool> retain_graph, bool create_graph,
+                const std::vector<Tensor>& inputs) const;
   /// Calls `hook` with the gradient of this tensor when it is known; what it returns, if defined,
   /// replaces the gradient. The result undoes the registration when called.
   std::function<void()> register_hook(std::function<Tensor(const Tensor&)> hook) const;
+  /// The same for a hook that only looks at the gradient.
+  template <class Hook>
+    requires std::is_void_v<std::invoke_result_t<Hook&, const Tensor&>>
+  std::function<void()> register_hook(Hook hook) const {
+    return register_hook([hook = std::move(hook)](const Tensor& grad) mutable -> Tensor {
+      hook(grad);
+      return {};
+    });
+  }
+  /// Undoes a registration; the same as calling what `register_hook` returned.
+  void remove_hook(const std::function<void()>& registration) const { registration(); }
   /// Calls `hook` with this leaf as soon as a backward has completed its gradient, while the rest
   /// still runs; it may read, replace or reset `grad()` and write to the leaf. The handle it gets
   /// shares the leaf's data and gradient. The result undoes the registration when called.
@@ -201,6 +238,8 @@ class Tensor {
   Tensor detach() const;
   /// The same as detach(), by LibTorch's other name.
   Tensor data() const { return detach(); }
+  Tensor tensor_data() const { return detach(); }
+  Tensor variable_data() const { return detach(); }
   /// Makes this leaf, and so every handle to it, hold the array of `other`, which may have another
   /// shape, dtype, device or layout. Hooks stay; a gradient that no longer fits is dropped.
   void set_data(const Tensor& other) const;
@@ -208,6 +247,9 @@ class Tensor {
   const Tensor& detach_() const;
   /// Counts in-place writes to the storage.
   uint32_t version() const { return impl().storage->version(); }
+  uint32_t _version() const { return version(); }
+  /// Which output of `grad_fn()` this tensor is.
+  uint32_t output_nr() const;
   bool is_inference() const { return impl().inference; }
   /// Whether this is a view that autograd tracks as part of another tensor.
   bool is_view() const;
@@ -230,6 +272,8 @@ class Tensor {
     return *impl_;
   }
   const IntrusivePtr<TensorImpl>& impl_ptr() const { return impl_; }
+  /// The body, as a key of maps; null for an undefined tensor.
+  TensorImpl* unsafeGetTensorImpl() const { return impl_.get(); }
   const View& view_of_data() const { return impl().view; }
 
  private:

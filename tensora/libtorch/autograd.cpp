@@ -8,13 +8,9 @@ void backward(const variable_list& tensors, const variable_list& grad_tensors,
               std::optional<bool> retain_graph, bool create_graph, const variable_list& inputs) {
   if (inputs.empty())
     return tensora::autograd::backward(tensors, grad_tensors, retain_graph, create_graph);
-  const variable_list grads =
-      grad(tensors, inputs, grad_tensors, retain_graph, create_graph, /*allow_unused=*/true);
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!grads[i].defined()) continue;
-    const Tensor before = inputs[i].grad();
-    inputs[i].set_grad(before.defined() ? before + grads[i] : grads[i]);
-  }
+  tensora::backward(
+      tensors, grad_tensors,
+      {.retain_graph = retain_graph.value_or(create_graph), .create_graph = create_graph}, inputs);
 }
 
 }  // namespace autograd

@@ -115,7 +115,7 @@ class Function {
   }
 
  private:
-  struct Adapter : tensora::Function<Adapter> {
+  struct Adapter : tensora::Function<Adapter, T> {
     template <class... Arguments>
     static auto forward(tensora::Context& context, const Arguments&... arguments) {
       AutogradContext own(context);

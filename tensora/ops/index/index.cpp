@@ -218,6 +218,20 @@ const Tensor& Tensor::index_put_(const std::vector<TensorIndex>& indices,
   return tensora::index_put_(*this, indices, value);
 }
 
+const Tensor& Tensor::index_put_(const std::vector<TensorIndex>& indices, Scalar value) const {
+  return tensora::index_put_(*this, indices, value);
+}
+
+const Tensor& Tensor::index_put_(std::initializer_list<TensorIndex> indices, const Tensor& value,
+                                 bool accumulate) const {
+  return tensora::index_put_(*this, {indices.begin(), indices.size()}, value, accumulate);
+}
+
+const Tensor& Tensor::index_put_(const std::vector<TensorIndex>& indices, const Tensor& value,
+                                 bool accumulate) const {
+  return tensora::index_put_(*this, indices, value, accumulate);
+}
+
 namespace {
 void require_not_selected(const Tensor& target) {
   check(target.defined(), "operator=: the temporary tensor that is written to is undefined");

@@ -221,6 +221,8 @@ const Tensor& random_(const Tensor& self, int64_t low, int64_t high) {
   return fill_random(random_op, self, 2, RandomInteger{.low = low, .range = range});
 }
 
+const Tensor& Tensor::random_(int64_t high) const { return tensora::random_(*this, 0, high); }
+
 Tensor rand(const Shape& sizes, const TensorOptions& options) {
   check_floating("rand", options);
   return filled(empty_for("rand", sizes, without_grad(options)), options,
