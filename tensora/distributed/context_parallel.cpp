@@ -5,6 +5,7 @@
 #include "tensora/autograd/function.h"
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/base/error_kinds.h"
+#include "tensora/dispatch/data_of.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
 #include "tensora/ops/attention/attention.h"
@@ -21,8 +22,8 @@ class Exchange {
     for (Tensor& tensor : sent_) {
       tensor = tensor.contiguous();
       received_.push_back(empty_like(tensor));
-      works_.push_back(group.send(tensor.view_of_data(), (rank + 1) % ranks));
-      works_.push_back(group.recv(received_.back().view_of_data(), (rank + ranks - 1) % ranks));
+      works_.push_back(group.send(data_of(tensor), (rank + 1) % ranks));
+      works_.push_back(group.recv(data_of(received_.back()), (rank + ranks - 1) % ranks));
     }
   }
   ~Exchange() {
@@ -172,7 +173,7 @@ Tensor join_sequence(const Tensor& part, int64_t dim, ProcessGroup& group) {
   Shape sizes{group.size()};
   for (const int64_t size : own.sizes()) sizes.push_back(size);
   const Tensor all = empty(sizes, {.dtype = own.dtype(), .device = own.device()});
-  group.all_gather(all.view_of_data(), own.view_of_data())->wait();
+  group.all_gather(data_of(all), data_of(own))->wait();
   const int64_t chunk = part.size(dim) / 2;
   TensorList chunks(static_cast<size_t>(2 * group.size()));
   for (int64_t r = 0; r < group.size(); ++r) {

@@ -7,6 +7,7 @@
 #include "tensora/autograd/function.h"
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/base/error_kinds.h"
+#include "tensora/dispatch/data_of.h"
 #include "tensora/ops.h"
 
 namespace tensora::distributed {
@@ -29,7 +30,7 @@ struct ExchangeRows : Function<ExchangeRows> {
     Counts in_counts, out_counts;
     for (const int64_t count : sent) in_counts.push_back(count * width);
     for (const int64_t count : received) out_counts.push_back(count * width);
-    group.all_to_all(out.view_of_data(), out_counts, in.view_of_data(), in_counts)->wait();
+    group.all_to_all(data_of(out), out_counts, data_of(in), in_counts)->wait();
     return out;
   }
   static Tensor forward(Context& context, const Tensor& rows, const Counts& sent,
@@ -86,8 +87,7 @@ Tensor ExpertParallel::by_counts(const Tensor& tokens, const Tensor& experts,
   const Tensor order = experts.flatten().argsort(0, false, true);
   const Tensor counts = bincount(experts.flatten(), {}, options.num_experts).contiguous();
   const Tensor their_counts = empty_like(counts);  // by rank, then by expert of this rank
-  group_->all_to_all(their_counts.view_of_data(), counts.view_of_data(), CallMode::blocking)
-      ->wait();
+  group_->all_to_all(data_of(their_counts), data_of(counts), CallMode::blocking)->wait();
   const Counts own = to_vector<int64_t>(counts), theirs = to_vector<int64_t>(their_counts);
   Counts sent(ranks, 0), received(ranks, 0);
   for (size_t i = 0; i < own.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/dispatch/data_of.h"
 #include "tensora/ops.h"
 
 namespace tensora::distributed {
@@ -46,7 +47,7 @@ Tensor gather_whole(const ParameterPart& part, const Tensor& local, ProcessGroup
   if (part.placement == Placement::replicated) return local.detach();
   if (part.placement == Placement::first_only) {
     const Tensor whole = local.detach().clone(MemoryFormat::contiguous);
-    group.broadcast(whole.view_of_data(), 0, CallMode::blocking)->wait();
+    group.broadcast(data_of(whole), 0, CallMode::blocking)->wait();
     return whole;
   }
   int64_t longest = 0;
@@ -62,7 +63,7 @@ Tensor gather_whole(const ParameterPart& part, const Tensor& local, ProcessGroup
   Shape all_sizes{group.size()};
   for (const int64_t size : sizes) all_sizes.push_back(size);
   const Tensor all = empty(all_sizes, like);
-  group.all_gather(all.view_of_data(), chunk.view_of_data(), CallMode::blocking)->wait();
+  group.all_gather(data_of(all), data_of(chunk), CallMode::blocking)->wait();
   TensorList parts;
   for (int rank = 0; rank < group.size(); ++rank)
     parts.push_back(all[rank].narrow(0, 0, part.owned(rank).size()));
@@ -75,7 +76,7 @@ Tensor sum_overlaps(const ParameterPart& part, const Tensor& local, ProcessGroup
   const Tensor whole = zeros(part.sizes, {.dtype = local.dtype(), .device = local.device()});
   const Tensor here = whole.narrow(part.dim, own.begin, own.size());
   here.copy_(local);
-  group.all_reduce(whole.view_of_data(), ReduceOp::sum, CallMode::blocking)->wait();
+  group.all_reduce(data_of(whole), ReduceOp::sum, CallMode::blocking)->wait();
   return here.contiguous();
 }
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tensora/base/error_kinds.h"
+#include "tensora/dispatch/data_of.h"
 #include "tensora/distributed/split_backward.h"
 #include "tensora/ops.h"
 
@@ -136,7 +137,7 @@ class Pipeline::Run {
 
   void send(ProcessGroup& group, const Tensor& data, int to) {
     std::erase_if(sent_, [](const Sent& sent) { return sent.work->done(); });
-    sent_.push_back({group.send(data.view_of_data(), to), data});
+    sent_.push_back({group.send(data_of(data), to), data});
   }
 
   void send_activation(const Key& key, const Tensor& data) {
@@ -166,11 +167,11 @@ class Pipeline::Run {
     Tensor& like = shapes_[key.first - 1];
     if (!like.defined()) {
       const Tensor header = empty({kHeaderSize}, {.dtype = kInt64, .device = header_device(group)});
-      group.recv(header.view_of_data(), from)->wait();
+      group.recv(data_of(header), from)->wait();
       like = empty_as(header);
     }
     const Tensor data = empty_like(like);
-    group.recv(data.view_of_data(), from)->wait();
+    group.recv(data_of(data), from)->wait();
     return data;
   }
 
@@ -193,7 +194,7 @@ class Pipeline::Run {
     ProcessGroup& group = *pipeline_.backwards_;
     const Tensor data = empty(passage.output.sizes(),
                               {.dtype = passage.output.dtype(), .device = passage.output.device()});
-    group.recv(data.view_of_data(), (group.rank() + 1) % ranks())->wait();
+    group.recv(data_of(data), (group.rank() + 1) % ranks())->wait();
     return data;
   }
 
@@ -235,7 +236,7 @@ void Pipeline::check_agreement() const {
     sent.push_back(-letter);
   }
   const Tensor most = tensor(sent, {.dtype = kInt64}).to(header_device(*group_));
-  group_->all_reduce(most.view_of_data(), ReduceOp::maximum)->wait();
+  group_->all_reduce(data_of(most), ReduceOp::maximum)->wait();
   check_as<RankMismatchError>(
       to_vector<int64_t>(most) == sent, "pipeline: the ranks have different schedules; on rank ",
       group_->rank(), " it is ", schedule_.name, " of ", schedule_.micro_batches,

@@ -8,6 +8,7 @@
 #include "tensora/base/check.h"
 #include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/autocast.h"
+#include "tensora/dispatch/data_of.h"
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"
 
@@ -32,7 +33,7 @@ void check_classes(std::string_view what, const Tensor& classes, int64_t size,
 }
 
 void reduce(ProcessGroup& group, const Tensor& data, ReduceOp op) {
-  group.all_reduce(data.view_of_data(), op, CallMode::blocking)->wait();
+  group.all_reduce(data_of(data), op, CallMode::blocking)->wait();
 }
 
 struct PickedScores {
@@ -123,7 +124,7 @@ struct GatherVocabulary : Function<GatherVocabulary> {
     part.narrow(0, 0, own.size()).copy_(scores.t());
     ProcessGroup& group = *vocabulary.group;
     const Tensor all = empty({group.size(), longest, n}, like);
-    group.all_gather(all.view_of_data(), part.view_of_data(), CallMode::blocking)->wait();
+    group.all_gather(data_of(all), data_of(part), CallMode::blocking)->wait();
     TensorList columns;
     for (int rank = 0; rank < group.size(); ++rank)
       columns.push_back(all[rank].narrow(0, 0, vocabulary.rows(rank).size()));

@@ -2,6 +2,7 @@
 
 #include "tensora/distributed/fake.h"
 #include "tensora/distributed/threads.h"
+#include "tensora/jit/lazy.h"
 #include "tensora/ops/collective/collective.h"
 #include "tensora/tensora.h"
 
@@ -117,6 +118,30 @@ TEST(CollectiveOpsOnce, ShapesOfFakeWorlds) {
   EXPECT_EQ(collective::all_to_all(x, 1, 0).sizes(), Shape({8192, 2}));
   EXPECT_THROW(collective::reduce_scatter(x, ReduceOp::sum, 0), Error);
   set_world(nullptr);
+}
+
+// Kernels whose results a collective sends have to run before it.
+TEST_P(CollectiveOps, RunInLazyScopes) {
+  const int ranks = GetParam();
+  run_ranks(ranks, [&](ProcessGroup& world) {
+    const Tensor x = full({ranks, 6}, world.rank() + 1.0).requires_grad_();
+    const auto run = [&] {
+      x.set_grad({});
+      const Tensor sum = collective::all_reduce((x * 2 + 1).relu());
+      const Tensor all = collective::all_gather((sum * x).transpose(0, 1), 0);
+      const Tensor part = collective::reduce_scatter(all.reshape({ranks, -1}).contiguous());
+      (collective::all_to_all(x * 3, 0, 1).exp().sum() + part.sum()).backward();
+      return part * 2;
+    };
+    const Tensor expected = run(), gradient = x.grad();
+    Tensor result;
+    {
+      const LazyScope lazy({.fuse = Fuse::everything});
+      result = run();
+    }
+    EXPECT_TRUE(allclose(result, expected));
+    EXPECT_TRUE(allclose(x.grad(), gradient));
+  });
 }
 
 TEST(CollectiveOpsOnce, MaximumHasNoGradient) {

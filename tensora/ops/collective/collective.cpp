@@ -1,5 +1,6 @@
 #include "tensora/ops/collective/collective.h"
 
+#include "tensora/dispatch/data_of.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"
@@ -106,7 +107,7 @@ constinit OpDef<AllReduceAttrs> all_reduce_op = define(Op<AllReduceAttrs>{
         [](Args in, const AllReduceAttrs& attrs) {
           const Tensor result = in[0]->clone(MemoryFormat::contiguous);
           find_group(attrs.group)
-              ->all_reduce(result.view_of_data(), attrs.op, CallMode::blocking)
+              ->all_reduce(data_of(result), attrs.op, CallMode::blocking)
               ->wait();
           return one(result);
         },
@@ -146,7 +147,7 @@ constinit OpDef<GroupDimAttrs> all_gather_op = define(Op<GroupDimAttrs>{
         [](Args in, const GroupDimAttrs& attrs) {
           const auto group = find_group(attrs.group);
           const Tensor part = in[0]->contiguous(), all = empty_like_parts(part, group->size());
-          group->all_gather(all.view_of_data(), part.view_of_data(), CallMode::blocking)->wait();
+          group->all_gather(data_of(all), data_of(part), CallMode::blocking)->wait();
           return one(join_parts(all, attrs.dim));
         },
     .vjp =
@@ -175,9 +176,7 @@ constinit OpDef<ReduceScatterAttrs> reduce_scatter_op = define(Op<ReduceScatterA
           Shape sizes = in[0]->sizes();
           sizes[wrap_dim(attrs.dim, in[0]->dim(), "reduce_scatter")] /= group->size();
           const Tensor result = empty(sizes, {.dtype = in[0]->dtype(), .device = in[0]->device()});
-          group
-              ->reduce_scatter(result.view_of_data(), parts.view_of_data(), attrs.op,
-                               CallMode::blocking)
+          group->reduce_scatter(data_of(result), data_of(parts), attrs.op, CallMode::blocking)
               ->wait();
           return one(result);
         },
@@ -209,8 +208,7 @@ constinit OpDef<AllToAllAttrs> all_to_all_op = define(Op<AllToAllAttrs>{
           const auto group = find_group(attrs.group);
           const Tensor parts = parts_first(*in[0], attrs.split_dim, group->size());
           const Tensor received = empty_like(parts);
-          group->all_to_all(received.view_of_data(), parts.view_of_data(), CallMode::blocking)
-              ->wait();
+          group->all_to_all(data_of(received), data_of(parts), CallMode::blocking)->wait();
           return one(join_parts(received, attrs.concat_dim));
         },
     .vjp =
@@ -229,7 +227,7 @@ constinit OpDef<RootAttrs> broadcast_op = define(Op<RootAttrs>{
         [](Args in, const RootAttrs& attrs) {
           const Tensor result = in[0]->clone(MemoryFormat::contiguous);
           find_group(attrs.group)
-              ->broadcast(result.view_of_data(), attrs.root, CallMode::blocking)
+              ->broadcast(data_of(result), attrs.root, CallMode::blocking)
               ->wait();
           return one(result);
         },
@@ -248,8 +246,7 @@ constinit OpDef<RootAttrs> reduce_to_op = define(Op<RootAttrs>{
         [](Args in, const RootAttrs& attrs) {
           const auto group = find_group(attrs.group);
           const Tensor result = in[0]->clone(MemoryFormat::contiguous);
-          group->reduce(result.view_of_data(), attrs.root, ReduceOp::sum, CallMode::blocking)
-              ->wait();
+          group->reduce(data_of(result), attrs.root, ReduceOp::sum, CallMode::blocking)->wait();
           if (group->rank() != attrs.root) result.zero_();
           return one(result);
         },
