@@ -74,7 +74,12 @@ void transpose(const TileArray& from, int64_t stride, int64_t rows, int64_t colu
 }  // namespace
 
 ChainRunner::ChainRunner(const ChainPlan& plan, std::span<const void* const> attrs)
-    : plan_(plan), uses_(plan.externals.size()) {
+    : plan_(plan),
+      uses_(plan.externals.size()),
+      loaded_(plan.externals.size(), true),
+      access_(plan.externals.size()),
+      places_(plan.externals.size()),
+      converted_(plan.externals.size()) {
   const auto strip = static_cast<size_t>(functions().strip);
   // Apart by other than multiples of 4096 bytes, where a load would wait for a store nearby.
   block_floats_ = static_cast<size_t>(std::max(kBlock, kFlatTile)) + strip + 16;
@@ -90,24 +95,40 @@ ChainRunner::ChainRunner(const ChainPlan& plan, std::span<const void* const> att
       if (place.kind == ChainPlace::Kind::slot)
         step.memory[k] =
             reinterpret_cast<char*>(slots_.get() + static_cast<size_t>(place.index) * strip);
-      if (place.kind == ChainPlace::Kind::external)
-        uses_[static_cast<size_t>(place.index)].push_back({i, k});
+      if (place.kind != ChainPlace::Kind::external) continue;
+      const auto external = static_cast<size_t>(place.index);
+      uses_[external].push_back({i, k});
+      if (item.step >= 0) loaded_[external] = false;
     }
     steps_.push_back(step);
   }
 }
 
-void ChainRunner::bind(size_t external, void* memory, bool repeated) {
+ChainRunner::Access ChainRunner::access_of(size_t external, const TileArray& array,
+                                           int64_t stride) const {
+  if (stride == 0 && !plan_.externals[external].write) return Access::repeated;
+  if (stride != 1) return Access::block;
+  if (array.dtype == kFloat32) return Access::direct;
+  return loaded_[external] && functions().load_narrow(array.dtype) ? Access::narrow : Access::block;
+}
+
+void ChainRunner::set_access(size_t external, Access access, DType dtype) {
+  access_[external] = access;
+  const bool narrow = access == Access::narrow;
   for (const Use& use : uses_[external]) {
-    steps_[use.item].memory[use.operand] = static_cast<char*>(memory);
-    steps_[use.item].mask[use.operand] = repeated ? 0 : -1;
+    cpu::ChainStep& step = steps_[use.item];
+    step.mask[use.operand] = access == Access::repeated ? 0 : -1;
+    if (plan_.items[use.item].store >= 0)
+      step.run = narrow ? functions().store_narrow(dtype) : functions().store;
+    else if (plan_.items[use.item].step < 0)
+      step.run = narrow ? functions().load_narrow(dtype) : functions().load;
   }
 }
 
-void ChainRunner::set_store(size_t external, bool stream) {
+// Of a result that is stored as floats where it lies.
+void ChainRunner::set_stream(size_t external, bool stream) {
   for (const Use& use : uses_[external])
-    if (plan_.items[use.item].store == static_cast<int>(external))
-      steps_[use.item].run = stream ? functions().stream : functions().store;
+    steps_[use.item].run = stream ? functions().stream : functions().store;
   streamed_ |= stream;
 }
 
@@ -138,23 +159,34 @@ int64_t ChainRunner::panel_rows(const TileArray& array, const Shape& sizes) {
 
 void ChainRunner::run_rows(const Shape& sizes, std::span<const TileArray> arrays, int first_dim) {
   const int last = sizes.size() - 1;
-  std::vector<const char*> places(arrays.size());
   std::vector<int64_t> strides(arrays.size());
-  for (size_t k = 0; k < arrays.size(); ++k) strides[k] = arrays[k].strides[last];
+  bool converts = false;
+  for (size_t k = 0; k < arrays.size(); ++k) {
+    strides[k] = arrays[k].strides[last];
+    set_access(k, access_of(k, arrays[k], strides[k]), arrays[k].dtype);
+    converts |= access_[k] == Access::block;
+  }
   std::vector<int64_t> offsets(arrays.size(), 0);
   int64_t index[kMaxDims] = {};
   int64_t rows = 1;
   for (int d = first_dim; d < last; ++d) rows *= sizes[d];
-  for (int64_t row = 0; row < rows; ++row) {
-    for (size_t k = 0; k < arrays.size(); ++k)
-      places[k] = arrays[k].data + offsets[k] * bytes_of_element(arrays[k].dtype);
-    run_row(arrays, places.data(), strides.data(), sizes[last]);
-    for (int d = last - 1; d >= first_dim; --d) {
-      const bool more = ++index[d] < sizes[d];
+  // What is converted stays in blocks, and serves all rows if it is the same for them. Without
+  // anything to convert, one part is as good as many.
+  const int64_t part = converts ? kBlock : sizes[last];
+  for (int64_t start = 0; start < sizes[last]; start += part) {
+    std::fill(converted_.begin(), converted_.end(), nullptr);
+    for (int64_t row = 0; row < rows; ++row) {
       for (size_t k = 0; k < arrays.size(); ++k)
-        offsets[k] += arrays[k].strides[d] * (more ? 1 : 1 - sizes[d]);
-      if (more) break;
-      index[d] = 0;
+        places_[k] =
+            arrays[k].data + (offsets[k] + start * strides[k]) * bytes_of_element(arrays[k].dtype);
+      run_part(arrays, strides.data(), std::min(part, sizes[last] - start));
+      for (int d = last - 1; d >= first_dim; --d) {
+        const bool more = ++index[d] < sizes[d];
+        for (size_t k = 0; k < arrays.size(); ++k)
+          offsets[k] += arrays[k].strides[d] * (more ? 1 : 1 - sizes[d]);
+        if (more) break;
+        index[d] = 0;
+      }
     }
   }
 }
@@ -200,58 +232,50 @@ void ChainRunner::run_panels(const Shape& sizes, std::span<const TileArray> arra
   }
 }
 
-void ChainRunner::run_row(std::span<const TileArray> arrays, const char* const* places,
-                          const int64_t* strides, int64_t n) {
-  const int64_t strip = functions().strip;
-  const auto direct = [&](size_t k) { return arrays[k].dtype == kFloat32 && strides[k] == 1; };
-  bool all_direct = true;
+void ChainRunner::run_part(std::span<const TileArray> arrays, const int64_t* strides, int64_t n) {
+  const int64_t strip = functions().strip, whole = n / strip * strip;
   for (size_t k = 0; k < arrays.size(); ++k) {
     const bool write = plan_.externals[k].write;
-    if (write || strides[k] != 0) {
-      all_direct &= direct(k);
+    if (is_placed(k)) {
+      bind(k, places_[k]);
+      if (write && access_[k] == Access::direct)
+        set_stream(k, arrays[k].stream && reinterpret_cast<uintptr_t>(places_[k]) % 64 == 0);
       continue;
     }
-    float* const splat = splats_.get() + k * static_cast<size_t>(strip);
-    functions().load_of(arrays[k].dtype)(places[k], 0, strip, splat);
-    bind(k, splat, true);
+    const bool repeated = access_[k] == Access::repeated;
+    float* const floats = repeated ? splats_.get() + k * static_cast<size_t>(strip) : block(k);
+    bind(k, floats);
+    if (write || converted_[k] == places_[k]) continue;
+    functions().load_of(arrays[k].dtype)(places_[k], strides[k], repeated ? strip : n, floats);
+    converted_[k] = places_[k];
   }
-  // Nothing to convert: one block is as good as many.
-  const int64_t block_size = all_direct ? n : kBlock;
-  for (int64_t start = 0; start < n; start += block_size) {
-    const int64_t count = std::min(block_size, n - start), whole = count / strip * strip;
-    const auto at = [&](size_t k) {
-      return const_cast<char*>(places[k]) + start * strides[k] * bytes_of_element(arrays[k].dtype);
-    };
-    for (size_t k = 0; k < arrays.size(); ++k) {
-      const bool write = plan_.externals[k].write;
-      if (!write && strides[k] == 0) continue;
-      bind(k, direct(k) ? static_cast<void*>(at(k)) : block(k), false);
-      if (!direct(k) && !write)
-        functions().load_of(arrays[k].dtype)(at(k), strides[k], count, block(k));
-      if (write)
-        set_store(k, direct(k) && arrays[k].stream && reinterpret_cast<uintptr_t>(at(k)) % 64 == 0);
+  if (whole > 0) functions().run(steps_.data(), whole / strip);
+  if (n > whole) run_rest(arrays, whole, n - whole);
+  for (size_t k = 0; k < arrays.size(); ++k)
+    if (plan_.externals[k].write && access_[k] == Access::block)
+      functions().store_of(arrays[k].dtype)(block(k), places_[k], strides[k], n);
+}
+
+// The last elements, as a strip of their own that may be read and written beyond its end.
+void ChainRunner::run_rest(std::span<const TileArray> arrays, int64_t whole, int64_t rest) {
+  for (size_t k = 0; k < arrays.size(); ++k) {
+    if (access_[k] == Access::repeated) continue;
+    if (access_[k] == Access::block) {
+      bind(k, block(k) + whole);
+      continue;
     }
-    if (whole > 0) functions().run(steps_.data(), whole / strip);
-    const int64_t rest = count - whole;
-    if (rest > 0) {  // a strip of its own, which may be read and written beyond its end
-      for (size_t k = 0; k < arrays.size(); ++k) {
-        const bool write = plan_.externals[k].write;
-        if (!write && strides[k] == 0) continue;
-        float* const own = direct(k) ? block(k) : block(k) + whole;
-        if (direct(k) && !write)
-          std::memcpy(own, at(k) + whole * 4, static_cast<size_t>(rest) * sizeof(float));
-        if (write) set_store(k, false);
-        bind(k, own, false);
-      }
-      functions().run(steps_.data(), 1);
-    }
-    for (size_t k = 0; k < arrays.size(); ++k) {
-      if (!plan_.externals[k].write) continue;
-      if (!direct(k))
-        functions().store_of(arrays[k].dtype)(block(k), at(k), strides[k], count);
-      else if (rest > 0)
-        std::memcpy(at(k) + whole * 4, block(k), static_cast<size_t>(rest) * sizeof(float));
-    }
+    const int64_t element = bytes_of_element(arrays[k].dtype);
+    bind(k, block(k));
+    if (!plan_.externals[k].write)
+      std::memcpy(block(k), places_[k] + whole * element, static_cast<size_t>(rest * element));
+    else if (access_[k] == Access::direct)
+      set_stream(k, false);
+  }
+  functions().run(steps_.data(), 1);
+  for (size_t k = 0; k < arrays.size(); ++k) {
+    if (!plan_.externals[k].write || !is_placed(k)) continue;
+    const int64_t element = bytes_of_element(arrays[k].dtype);
+    std::memcpy(places_[k] + whole * element, block(k), static_cast<size_t>(rest * element));
   }
 }
 
@@ -276,19 +300,20 @@ void ChainRunner::run_flat(const Shape& sizes, std::span<const TileArray> arrays
   }
   for (size_t k = 0; k < arrays.size(); ++k) {
     const TileArray& array = arrays[k];
+    const bool repeated = !plan_.externals[k].write && is_repeated(array.strides, sizes, first_dim);
+    set_access(k, repeated ? Access::repeated : Access::block, array.dtype);
     if (plan_.externals[k].write) {
-      set_store(k, false);
-      bind(k, block(k), false);
+      bind(k, block(k));
       continue;
     }
     const auto load = functions().load_of(array.dtype);
-    if (is_repeated(array.strides, sizes, first_dim)) {
+    if (repeated) {
       float* const splat = splats_.get() + k * static_cast<size_t>(strip);
       load(array.data, 0, strip, splat);
-      bind(k, splat, true);
+      bind(k, splat);
       continue;
     }
-    bind(k, block(k), false);
+    bind(k, block(k));
     if (is_linear(array.strides, sizes, first_dim))
       load(array.data, 1, total, block(k));
     else

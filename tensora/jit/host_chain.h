@@ -25,7 +25,7 @@ class ChainRunner {
   /// Runs on a tile of `sizes`; `arrays` has one entry per external.
   void run(const Shape& sizes, std::span<const TileArray> arrays);
 
-  static constexpr int64_t kBlock = 512;    // elements that are converted at once
+  static constexpr int64_t kBlock = 2048;   // elements that are converted at once
   static constexpr int64_t kFlatRow = 128;  // shorter rows are put together
   static constexpr int64_t kFlatTile = 4096;
   // A panel of a transposed operand: 64 bytes of each of its columns.
@@ -42,16 +42,31 @@ class ChainRunner {
   };
   void run_rows(const Shape& sizes, std::span<const TileArray> arrays, int first_dim);
   void run_panels(const Shape& sizes, std::span<const TileArray> arrays);
-  void run_row(std::span<const TileArray> arrays, const char* const* places, const int64_t* strides,
-               int64_t n);
+  void run_part(std::span<const TileArray> arrays, const int64_t* strides, int64_t n);
+  void run_rest(std::span<const TileArray> arrays, int64_t whole, int64_t rest);
   void run_flat(const Shape& sizes, std::span<const TileArray> arrays, int first_dim);
-  void bind(size_t external, void* memory, bool repeated);
-  void set_store(size_t external, bool stream);
+  /// How a chain accesses an array: as floats or 16-bit floats where they lie, as floats in a block
+  /// of its own, or as one float that is repeated.
+  enum class Access : uint8_t { direct, narrow, block, repeated };
+  Access access_of(size_t external, const TileArray& array, int64_t stride) const;
+  bool is_placed(size_t external) const {
+    return access_[external] == Access::direct || access_[external] == Access::narrow;
+  }
+  void set_access(size_t external, Access access, DType dtype);
+  void set_stream(size_t external, bool stream);
+  void bind(size_t external, void* memory) {
+    for (const Use& use : uses_[external])
+      steps_[use.item].memory[use.operand] = static_cast<char*>(memory);
+  }
   float* block(size_t external) { return blocks_.get() + external * block_floats_; }
 
   const ChainPlan& plan_;
   std::vector<cpu::ChainStep> steps_;
   std::vector<std::vector<Use>> uses_;  // of each external
+  std::vector<bool> loaded_;            // per external: it is never an operand of a functor
+  std::vector<Access> access_;          // per external
+  std::vector<char*> places_;           // per external: where its elements of the part begin
+  std::vector<const char*> converted_;  // per external: what its block holds
   std::unique_ptr<float[]> slots_, blocks_, splats_;
   std::unique_ptr<char[]> panels_;
   size_t block_floats_ = 0;

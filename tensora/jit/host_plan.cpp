@@ -105,9 +105,9 @@ class ChainWriter {
     std::copy(others.begin(), others.end(), item.memory.begin());
     if (item.code) chain_.items.push_back(item);
     for (int operand : operands) take(operand);
-    round(now.dtype);
     current_ = value;
-    store(value);
+    store(value);  // which rounds by itself
+    if (uses_[value] > 0) round(now.dtype);
   }
   static bool own_position(const Step& now, size_t k) {
     return now.kind == Step::Kind::cast || cpu::chain_step(now.op, static_cast<int>(k));

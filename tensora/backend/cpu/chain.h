@@ -37,6 +37,9 @@ struct ChainFunctions {
   ChainCode load = nullptr;  // the strip from memory[0]
   ChainCode store = nullptr;
   ChainCode stream = nullptr;  // a store past the cache, to memory that is aligned to 64 bytes
+  /// Loads and stores of 16-bit floats, which convert on the way; null for other dtypes.
+  ChainCode (*load_narrow)(DType dtype) = nullptr;
+  ChainCode (*store_narrow)(DType dtype) = nullptr;
   ChainCode round_bfloat16 = nullptr, round_float16 = nullptr;
   ChainCode end = nullptr;  // the last step
   /// Runs the chain on strips from element 0 on.

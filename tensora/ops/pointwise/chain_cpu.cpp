@@ -121,22 +121,127 @@ void stream_step(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c
   go_on(step, at, a, b, c, d);
 }
 
+// A 16-bit operand in memory: its elements lie half as far apart.
+inline uint16_t* narrow_operand(const ChainStep* step, int64_t at) {
+  return reinterpret_cast<uint16_t*>(step->memory[0] + ((at >> 1) & step->mask[0]));
+}
+
 #if defined(__AVX512F__)
-Vector rounded_to_bfloat16(Vector x) {
-  return _mm512_castsi512_ps(_mm512_and_si512(encode_bfloat16(x), _mm512_set1_epi32(-0x10000)));
+// The compiler would make each constant anew from a general register in every step, which costs
+// more than the arithmetic. It does not see where these come from, and broadcasts them from memory.
+struct RoundingConstants {
+  int odd = 0x10000, half = 0x7fff, one = 1, upper = -0x10000;
+};
+constexpr RoundingConstants kRounding;
+inline const RoundingConstants& rounding_constants() {
+  const RoundingConstants* from = &kRounding;
+  asm("" : "+r"(from));
+  return *from;
+}
+// As encode_bfloat16, but for numbers alone: the upper halves of the result are the bfloat16s.
+inline __m512i encode_numbers(Vector x) {
+  const RoundingConstants& c = rounding_constants();
+  const __m512i raw = _mm512_castps_si512(x);
+  const __mmask16 odd = _mm512_test_epi32_mask(raw, _mm512_set1_epi32(c.odd));
+  const __m512i half = _mm512_add_epi32(raw, _mm512_set1_epi32(c.half));
+  return _mm512_mask_add_epi32(half, odd, half, _mm512_set1_epi32(c.one));
+}
+inline bool any_nan(Vector a, Vector b, Vector c, Vector d) {
+  return (_mm512_cmp_ps_mask(a, b, _CMP_UNORD_Q) | _mm512_cmp_ps_mask(c, d, _CMP_UNORD_Q)) != 0;
+}
+inline Vector upper_halves(__m512i encoded) {
+  return _mm512_castsi512_ps(
+      _mm512_and_si512(encoded, _mm512_set1_epi32(rounding_constants().upper)));
+}
+[[gnu::always_inline]] inline Vector round_number(Vector x) {
+  return upper_halves(encode_numbers(x));
+}
+[[gnu::always_inline]] inline Vector round_any(Vector x) {
+  return upper_halves(encode_bfloat16(x));
+}
+inline void put_upper_halves(uint16_t* to, __m512i encoded) {
+  _mm256_storeu_si256(
+      reinterpret_cast<__m256i*>(to),
+      _mm512_maskz_cvtepi32_epi16(kAllLanes, _mm512_maskz_srli_epi32(kAllLanes, encoded, 16)));
 }
 Vector rounded_to_float16(Vector x) {
   return _mm512_maskz_cvtph_ps(kAllLanes,
                                _mm512_maskz_cvtps_ph(kAllLanes, x, _MM_FROUND_TO_NEAREST_INT));
 }
+Vector from_bfloat16(const uint16_t* from) {
+  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  return _mm512_castsi512_ps(
+      _mm512_maskz_slli_epi32(kAllLanes, _mm512_maskz_cvtepu16_epi32(kAllLanes, bits), 16));
+}
+Vector from_float16(const uint16_t* from) {
+  return _mm512_maskz_cvtph_ps(kAllLanes,
+                               _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
+}
+void to_bfloat16(uint16_t* to, Vector x) { put_upper_halves(to, encode_bfloat16(x)); }
+void to_float16(uint16_t* to, Vector x) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm512_maskz_cvtps_ph(kAllLanes, x, _MM_FROUND_TO_NEAREST_INT));
+}
 #else
-Vector rounded_to_bfloat16(Vector x) {
-  return _mm256_castsi256_ps(_mm256_and_si256(encode_bfloat16(x), _mm256_set1_epi32(-0x10000)));
+inline bool any_nan(Vector a, Vector b, Vector c, Vector d) {
+  return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(a, b, _CMP_UNORD_Q),
+                                         _mm256_cmp_ps(c, d, _CMP_UNORD_Q))) != 0;
+}
+inline Vector upper_halves(__m256i encoded) {
+  return _mm256_castsi256_ps(_mm256_and_si256(encoded, _mm256_set1_epi32(-0x10000)));
+}
+[[gnu::always_inline]] inline Vector round_number(Vector x) {
+  const __m256i raw = _mm256_castps_si256(x);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(raw, 16), _mm256_set1_epi32(1));
+  return upper_halves(_mm256_add_epi32(_mm256_add_epi32(raw, _mm256_set1_epi32(0x7fff)), odd));
+}
+[[gnu::always_inline]] inline Vector round_any(Vector x) {
+  return upper_halves(encode_bfloat16(x));
 }
 Vector rounded_to_float16(Vector x) {
   return _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
 }
+Vector from_bfloat16(const uint16_t* from) {
+  const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+Vector from_float16(const uint16_t* from) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+void to_bfloat16(uint16_t* to, Vector x) {
+  const __m256i upper = _mm256_srli_epi32(encode_bfloat16(x), 16);
+  const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(upper, upper), 0x08);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(packed));
+}
+void to_float16(uint16_t* to, Vector x) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
+}
 #endif
+template <Vector (*from)(const uint16_t*)>
+void load_narrow_step(const ChainStep* step, int64_t at, Vector, Vector, Vector, Vector) {
+  constexpr int64_t kWidth = kStrip / kVectors;
+  const uint16_t* const source = narrow_operand(step, at);
+  __builtin_prefetch(source + kAhead);
+  go_on(step, at, from(source), from(source + kWidth), from(source + 2 * kWidth),
+        from(source + 3 * kWidth));
+}
+template <void (*to)(uint16_t*, Vector)>
+void store_narrow_step(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c, Vector d) {
+  constexpr int64_t kWidth = kStrip / kVectors;
+  uint16_t* const target = narrow_operand(step, at);
+  to(target, a);
+  to(target + kWidth, b);
+  to(target + 2 * kWidth, c);
+  to(target + 3 * kWidth, d);
+  go_on(step, at, a, b, c, d);
+}
+// NaNs are rare, and rounding numbers alone is cheaper.
+void round_bfloat16_step(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c,
+                         Vector d) {
+  if (any_nan(a, b, c, d)) [[unlikely]]
+    return go_on(step, at, round_any(a), round_any(b), round_any(c), round_any(d));
+  go_on(step, at, round_number(a), round_number(b), round_number(c), round_number(d));
+}
 template <Vector (*round)(Vector)>
 void round_step(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c, Vector d) {
   go_on(step, at, round(a), round(b), round(c), round(d));
@@ -165,6 +270,16 @@ void set_steps() {
   if constexpr (F::arity > 2) set_chain_step(op, 2, code(functor_step<F, 2>));
 }
 
+ChainCode load_narrow(DType dtype) {
+  return dtype == DType::bfloat16  ? code(load_narrow_step<from_bfloat16>)
+         : dtype == DType::float16 ? code(load_narrow_step<from_float16>)
+                                   : nullptr;
+}
+ChainCode store_narrow(DType dtype) {
+  return dtype == DType::bfloat16  ? code(store_narrow_step<to_bfloat16>)
+         : dtype == DType::float16 ? code(store_narrow_step<to_float16>)
+                                   : nullptr;
+}
 ChainLoad load_of(DType dtype) {
   return dtype == DType::bfloat16 ? load_bfloat16 : load_fn<float>(dtype);
 }
@@ -179,7 +294,9 @@ void register_chain_cpu() {
                        .load = code(load_step),
                        .store = code(store_step),
                        .stream = code(stream_step),
-                       .round_bfloat16 = code(round_step<rounded_to_bfloat16>),
+                       .load_narrow = load_narrow,
+                       .store_narrow = store_narrow,
+                       .round_bfloat16 = code(round_bfloat16_step),
                        .round_float16 = code(round_step<rounded_to_float16>),
                        .end = code(end_step),
                        .run = run_chain,
