@@ -3,6 +3,7 @@
 #include "tensora/core/pinned.h"
 #include "tensora/core/queue.h"
 #include "tensora/jit/compile.h"
+#include "tensora/jit/source_line.h"
 #include "tensora/jit/stats.h"
 #include "tensora/tensora.h"
 
@@ -100,8 +101,61 @@ void bind_queues(nb::module_& module) {
   });
 }
 
+/// A Python function with `replay`. Its body returns its tensors, and a number that says how they
+/// are put together.
+class PythonReplay {
+ public:
+  PythonReplay(const std::string& name, bool strict, int verify)
+      : options_{.name = name, .strict = strict}, replay_(name, verify) {
+    check(verify >= 0, "compile: verify must not be negative, got ", verify);
+  }
+
+  std::pair<std::vector<Tensor>, uint64_t> call(const nb::callable& body,
+                                                const std::vector<Tensor>& tensors,
+                                                uint64_t signature) {
+    using Results = std::pair<std::vector<Tensor>, uint64_t>;
+    if (!jit::Replay::is_possible()) return nb::cast<Results>(body());
+    jit::ReplayCall call;
+    call.add(tensors);
+    call.add(signature);
+    if (auto found = run(call)) return {std::move(found->results), found->form};
+    jit::Recording recording(call);
+    const LazyScope scope(options_, nullptr, &recording);
+    Results made = nb::cast<Results>(body());
+    recording.finish(made.first, made.second);
+    replay_.keep(call, recording);
+    return made;
+  }
+  const jit::Replay& replay() const { return replay_; }
+
+ private:
+  // Other threads may wait for this one's kernels: they must be able to run meanwhile.
+  std::optional<jit::Replayed> run(const jit::ReplayCall& call) {
+    const nb::gil_scoped_release released;
+    return replay_.run(call);
+  }
+
+  const JitOptions options_;
+  jit::Replay replay_;
+};
+
+/// The innermost line that is not the package's own, such as "train.py:12".
+std::string python_line() {
+  if (!PyGILState_Check()) return {};
+  const nb::object path = nb::module_::import_("tensora").attr("__path__").attr("__getitem__")(0);
+  const std::string package = nb::cast<std::string>(path) + "/";
+  nb::object frame = nb::module_::import_("sys").attr("_getframe")();
+  for (; !frame.is_none(); frame = frame.attr("f_back")) {
+    const auto file = nb::cast<std::string>(frame.attr("f_code").attr("co_filename"));
+    if (!file.starts_with(package))
+      return concat(file.substr(file.rfind('/') + 1), ":", nb::cast<int>(frame.attr("f_lineno")));
+  }
+  return {};
+}
+
 /// Lazy scopes, and what they did. A scope belongs to the thread that made it.
 void bind_jit(nb::module_& module) {
+  jit::set_source_line(python_line);
   nb::class_<jit::Report>(module, "_JitReport")
       .def("__init__", [](jit::Report* place) { (new (place) jit::Report)->describes = true; })
       .def("summary", [](jit::Report& report, const std::string& name) {
@@ -116,6 +170,11 @@ void bind_jit(nb::module_& module) {
           nb::arg("name") = "", nb::arg("strict") = false, nb::arg("report").none() = nb::none(),
           nb::keep_alive<1, 4>())
       .def("flush", [](const LazyScope& scope) { scope.flush(); });
+  nb::class_<PythonReplay>(module, "_Replay")
+      .def(nb::init<const std::string&, bool, int>())
+      .def("call", &PythonReplay::call)
+      .def("replayed", [](const PythonReplay& self) { return self.replay().replayed(); })
+      .def("describe", [](const PythonReplay& self) { return self.replay().describe(); });
   module.def("_jit_stats", [] {
     const jit::Stats stats = jit::stats();
     nb::dict result;

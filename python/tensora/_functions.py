@@ -423,12 +423,20 @@ def is_autocast_enabled(device_type="cuda"):
 
 
 @_public
-def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, disable=False):
+def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=None, options=None, disable=False,
+            replay=False, verify=0):
     """Fuses the kernels of a function or module; the function itself runs at every call, as always.
 
     Python code, branches, attributes and captured tensors act as without it, and new shapes compile
     nothing. A module is changed in place, and returned. `fullgraph` raises an error where a group of
     ops cannot be compiled; `dynamic`, `backend`, `mode` and `options` are accepted for PyTorch's sake.
+
+    With `replay`, the body runs until two calls of one signature have done the same; then calls of that signature
+    run the recorded kernels alone, and Python code in the body does not run again. It needs no_grad. The signature
+    is made of the layouts of the tensors among the arguments, the values of all other arguments, and the modes of
+    the thread. `verify=n` runs the body at every n-th call all the same, and raises an error if it did something
+    else. The compiled function has `replayed()`, the number of calls that skipped the body, and `describe()`, which
+    says why others did not.
 
     >>> f = tensora.compile(lambda x: (x * 2 + 1).relu())
     >>> f(tensora.tensor([-1., 1.]))
@@ -437,16 +445,23 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend=None, mode=Non
     from . import nn
     from ._modes import lazy
     if model is None:
-        return lambda function: compile(function, fullgraph=fullgraph, disable=disable)
+        return lambda function: compile(function, fullgraph=fullgraph, disable=disable, replay=replay, verify=verify)
     if disable:
         return model
-    scope = lazy(name=getattr(model, "__name__", type(model).__name__), strict=bool(fullgraph))
+    if verify and not replay:
+        raise ValueError("compile: verify checks replayed calls, and replay is off")
+    name = getattr(model, "__name__", type(model).__name__)
+    if replay:
+        from ._replay import replayed
+        wrap = lambda function: replayed(function, name, bool(fullgraph), verify)
+    else:
+        wrap = lazy(name=name, strict=bool(fullgraph))
     if isinstance(model, nn.Module):
         if not hasattr(model.forward, "_deferred"):
-            model.forward = scope(model.forward)
+            model.forward = wrap(model.forward)
             model.forward._deferred = True
         return model
-    return scope(model)
+    return wrap(model)
 
 
 @_public

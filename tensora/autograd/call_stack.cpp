@@ -117,25 +117,55 @@ CallStack CallStack::here() {
   return result;
 }
 
-std::string CallStack::to_string() const {
-  std::map<std::string, std::vector<Function>> files;
-  std::string result;
-  for (void* address : addresses_) {
-    // A return address follows the call, which may be the last instruction of its function.
-    const Place place = place_of(reinterpret_cast<uintptr_t>(address) - 1);
-    const auto [entry, fresh] = files.try_emplace(place.file);
+namespace {
+
+/// Finds the names of functions, and reads each file's symbols once.
+class FunctionNames {
+ public:
+  /// Empty if it is not known.
+  std::string find(const Place& place) {
+    const auto [entry, fresh] = files_.try_emplace(place.file);
     if (fresh) entry->second = functions_of(place.file);
     const std::vector<Function>& functions = entry->second;
     const auto next =
         std::upper_bound(functions.begin(), functions.end(), place.address,
                          [](uintptr_t at, const Function& one) { return at < one.begin; });
     const bool known = next != functions.begin() && place.address < std::prev(next)->end;
-    result += concat(
-        "  ",
-        known ? demangled(std::prev(next)->name) : concat(place.file, "+", in_hex(place.address)),
-        "\n");
+    return known ? demangled(std::prev(next)->name) : std::string();
+  }
+
+ private:
+  std::map<std::string, std::vector<Function>> files_;
+};
+
+// A return address follows the call, which may be the last instruction of its function.
+Place place_of_call(void* address) { return place_of(reinterpret_cast<uintptr_t>(address) - 1); }
+
+}  // namespace
+
+std::string CallStack::to_string() const {
+  FunctionNames names;
+  std::string result;
+  for (void* address : addresses_) {
+    const Place place = place_of_call(address);
+    const std::string name = names.find(place);
+    result +=
+        concat("  ", name.empty() ? concat(place.file, "+", in_hex(place.address)) : name, "\n");
   }
   return result;
+}
+
+std::string CallStack::caller() const {
+  const std::string library = place_of(reinterpret_cast<uintptr_t>(&place_of_call)).file;
+  FunctionNames names;
+  for (void* address : addresses_) {
+    const Place place = place_of_call(address);
+    if (place.file == library) continue;
+    std::string name = names.find(place);
+    // Templates of the library that were compiled into the program are not what the user wrote.
+    if (name.empty() || name.find("tensora::Tensor::") == std::string::npos) return name;
+  }
+  return {};
 }
 
 }  // namespace tensora

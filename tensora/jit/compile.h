@@ -99,7 +99,7 @@ class CompiledFunction {
     jit::ReplayCall call;
     (call.add(arguments), ...);
     if (const auto found = state_->replay->run(call)) {
-      std::span<const Tensor> list(*found);
+      std::span<const Tensor> list(found->results);
       if constexpr (kReturns)
         return jit::ReplayResult<Result<Arguments...>>::from_list(list);
       else

@@ -377,15 +377,20 @@ void run(Tape& tape, const Plan& plan, std::vector<double>* seconds) {
   }
 }
 
-std::string to_string(const Plan& plan, const Tape& tape, std::span<const double> seconds) {
+std::string to_string(const Plan& plan, const Tape& tape, std::span<const double> seconds,
+                      std::span<const std::string> lines) {
   std::string text;
   const auto name = [&](uint32_t node) { return tape.nodes()[node].op->name; };
+  const auto place = [&](uint32_t node) {
+    return node < lines.size() && !lines[node].empty() ? concat(" at ", lines[node])
+                                                       : std::string();
+  };
   for (size_t i = 0; i < plan.launches.size(); ++i) {
     const Launch& step = plan.launches[i];
     text += step.kernel ? (step.kernel->row_dims > 0 ? "rows" : "walk") : "op  ";
     if (step.kernel) text += concat(" ", step.kernel->sizes);
     for (uint32_t node : step.nodes) text += concat(" ", name(node));
-    text += concat(": ", step.bytes, " bytes");
+    text += concat(place(step.nodes[0]), ": ", step.bytes, " bytes");
     if (step.bytes != step.eager_bytes) text += concat(" instead of ", step.eager_bytes);
     if (i < seconds.size()) {
       const double microseconds = seconds[i] * 1e6;
@@ -400,7 +405,8 @@ std::string to_string(const Plan& plan, const Tape& tape, std::span<const double
   if (plan.rewrite.unused > 0)
     text += concat("left out: ", plan.rewrite.unused, " ops whose results nobody reads\n");
   for (const Refusal& refusal : plan.refusals)
-    text += concat("not fused: ", name(refusal.node), ": ", refusal.reason, "\n");
+    text +=
+        concat("not fused: ", name(refusal.node), place(refusal.node), ": ", refusal.reason, "\n");
   for (const std::string& failure : plan.failures) text += concat("not fused: ", failure, "\n");
   return text;
 }

@@ -50,8 +50,10 @@ std::shared_ptr<const Plan> find_plan(Tape& tape, Fuse fuse, bool& planned);
 /// every launch, for which the device is waited for.
 void run(Tape& tape, const Plan& plan, std::vector<double>* seconds = nullptr);
 
-/// One line per launch and one per refusal.
-std::string to_string(const Plan& plan, const Tape& tape, std::span<const double> seconds = {});
+/// One line per launch and one per refusal. `seconds` has the time of every launch, `lines` the
+/// user's line of every node, or nothing.
+std::string to_string(const Plan& plan, const Tape& tape, std::span<const double> seconds = {},
+                      std::span<const std::string> lines = {});
 
 /// TENSORA_JIT_DUMP names a folder: every new plan is written to a file there, with the tape as it
 /// was recorded and after each pass, the programs of its kernels and what they became.

@@ -3,6 +3,7 @@
 #include "tensora/core/determinism.h"
 #include "tensora/jit/plan.h"
 #include "tensora/jit/replay.h"
+#include "tensora/jit/source_line.h"
 
 namespace tensora::jit {
 namespace {
@@ -35,6 +36,7 @@ void Recorder::begin(const JitOptions& options, Report* report, Recording* recor
   options_ = options;
   report_ = report;
   recording_ = recording;
+  lines_.clear();
 }
 
 void Recorder::flush() {
@@ -48,12 +50,14 @@ void Recorder::defer(const DeferredKernel& kernel) {
   if (tape_.size() >= kMostNodes) flush_for("the length of the tape");
   deterministic_ = deterministic;
   tape_.add(kernel);
+  if (report_ && report_->describes) lines_.push_back(source_line());
 }
 
 void Recorder::settle(const Storage& storage) {
   if (recording_) recording_->refuse("the host reads or writes a tensor");
-  if (!tape_.empty() && tape_.uses_memory_of(storage))
-    flush_for("the host reads or writes a tensor");
+  if (tape_.empty() || !tape_.uses_memory_of(storage)) return;
+  const std::string line = report_ && report_->describes ? calling_line() : std::string();
+  flush_for(concat("the host reads or writes a tensor", line.empty() ? "" : " at ", line));
 }
 
 void Recorder::note_piece(const Plan& plan, bool planned, std::string_view reason,
@@ -64,9 +68,9 @@ void Recorder::note_piece(const Plan& plan, bool planned, std::string_view reaso
   report_->ops += running_.size();
   report_->launches += plan.launches.size();
   if (report_->describes)
-    report_->description +=
-        concat(to_string(plan, running_, seconds), "piece ", report_->pieces, ": ", running_.size(),
-               " ops in ", plan.launches.size(), " kernels; ended by ", reason, "\n");
+    report_->description += concat(to_string(plan, running_, seconds, lines_), "piece ",
+                                   report_->pieces, ": ", running_.size(), " ops in ",
+                                   plan.launches.size(), " kernels; ended by ", reason, "\n");
 }
 
 void Recorder::flush_for(std::string_view reason) {
@@ -81,6 +85,7 @@ void Recorder::flush_for(std::string_view reason) {
   std::vector<double> seconds;
   run(running_, *plan, report_ && report_->times ? &seconds : nullptr);
   if (report_) note_piece(*plan, planned, reason, seconds);
+  lines_.clear();
   check(!options_.strict || plan->failures.empty(), "jit: ", options_.name,
         options_.name.empty() ? "" : ": ",
         "a group of ops could not be compiled, and ran op by op: ",

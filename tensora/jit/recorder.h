@@ -28,6 +28,7 @@ class Recorder final : public Deferral {
                   std::span<const double> seconds);
 
   Tape tape_, running_;
+  std::vector<std::string> lines_;  // of the nodes on the tape, if the report describes them
   JitOptions options_;
   Report* report_ = nullptr;
   Recording* recording_ = nullptr;

@@ -141,7 +141,9 @@ struct Recording::State {
   uint64_t graph_nodes = thread_state.last_rank;
   std::string refusal;  // why it cannot be replayed
   bool finished = false;
-  Tape tape;  // without storages
+  Tape tape;                // without storages; never run
+  std::vector<Tape> spare;  // copies of it for runs; guarded by the function's mutex
+  uint64_t form = 0;        // see Recording::finish
   std::vector<Origin> origins;
   std::vector<const Storage*> storages;  // of the origins; made ones live only during the call
   std::shared_ptr<const Plan> plan;
@@ -165,19 +167,6 @@ struct Recording::State {
     storages.push_back(storage.get());
     origins.push_back(std::move(origin));
     return static_cast<int>(origins.size()) - 1;
-  }
-
-  void run(std::span<const IntrusivePtr<Storage>> storages) {
-    if (!plan) return;  // no kernel at all
-    const struct Release {
-      Tape& tape;
-      ~Release() {
-        for (size_t i = 0; i < tape.memories().size(); ++i) tape.release(static_cast<int>(i));
-      }
-    } release{tape};
-    count_plan_use(*plan, true);
-    tape.set_storages(storages);
-    jit::run(tape, *plan);
   }
 
   void add_result(const Tensor& tensor) {
@@ -239,8 +228,9 @@ void Recording::take(const Tape& tape, std::shared_ptr<const Plan> plan) {
       origin.kind = Origin::Kind::number;
 }
 
-void Recording::finish(std::span<const Tensor> results) {
+void Recording::finish(std::span<const Tensor> results, uint64_t form) {
   State& state = *state_;
+  state.form = form;
   if (thread_state.last_rank != state.graph_nodes)
     refuse("the body records gradients; call it under no_grad");
   if (!thread_state.deferral) refuse("TENSORA_JIT=0");
@@ -278,7 +268,7 @@ struct Replay::Entry {
     for (size_t i = 0; i < std::min(a.origins.size(), b.origins.size()); ++i)
       if (!(a.origins[i] == b.origins[i]))
         return "it uses a tensor that is another one in each call, and not an argument";
-    if (a.origins.size() != b.origins.size() || a.results != b.results)
+    if (a.origins.size() != b.origins.size() || a.results != b.results || a.form != b.form)
       return "its results are not the same parts of the same memories";
     if (a.counters != b.counters || a.random_nodes != b.random_nodes)
       return "it draws random numbers in another order";
@@ -319,34 +309,59 @@ Replay::Entry* Replay::find(const ReplayCall& call) {
   return nullptr;
 }
 
-std::optional<std::vector<Tensor>> Replay::run(const ReplayCall& call) {
-  const std::lock_guard lock(mutex_);
-  Entry* const entry = find(call);
-  if (!entry || !entry->confirmed) return {};
-  ++entry->calls;
-  if (verify_ > 0 && entry->calls % static_cast<uint64_t>(verify_) == 0) return {};
-  Recording::State& recording = *entry->recording;
+// Whether a confirmed recording serves the storages of a call.
+bool Replay::serves(const Entry& entry, const ReplayCall& call) {
   for (size_t i = 0; i < call.tensors_.size(); ++i) {
     if (!call.tensors_[i].defined()) continue;
     const Storage& storage = *call.tensors_[i].impl().storage;
-    if (!storage.data() && storage.bytes() != 0) return {};  // another thread's scope holds it
-    if (&storage == entry->arguments[i]) continue;
-    if (!entry->varied[i]) return {};
-    for (const Origin& origin : recording.origins)
-      if (origin.captured && overlap(storage, *origin.captured)) return {};
+    if (!storage.data() && storage.bytes() != 0) return false;  // another thread's scope holds it
+    if (&storage == entry.arguments[i]) continue;
+    if (!entry.varied[i]) return false;
+    for (const Origin& origin : entry.recording->origins)
+      if (origin.captured && overlap(storage, *origin.captured)) return false;
     for (size_t k = 0; k < i; ++k)
       if (call.tensors_[k].defined() && call.tensors_[k].impl().storage.get() != &storage &&
           overlap(storage, *call.tensors_[k].impl().storage))
-        return {};
+        return false;
   }
+  return true;
+}
+
+std::optional<Replayed> Replay::run(const ReplayCall& call) {
+  std::shared_ptr<Recording::State> recording;
+  Tape tape;  // of this call alone: threads may replay one recording at once
+  {
+    const std::lock_guard lock(mutex_);
+    Entry* const entry = find(call);
+    if (!entry || !entry->confirmed) return {};
+    ++entry->calls;
+    if (verify_ > 0 && entry->calls % static_cast<uint64_t>(verify_) == 0) return {};
+    if (!serves(*entry, call)) return {};
+    recording = entry->recording;
+    if (recording->spare.empty()) {
+      tape = recording->tape.without_storages();
+    } else {
+      tape = std::move(recording->spare.back());
+      recording->spare.pop_back();
+    }
+    ++replayed_;
+  }
+  Replayed result{run(*recording, tape, call), recording->form};
+  const std::lock_guard lock(mutex_);
+  recording->spare.push_back(std::move(tape));
+  return result;
+}
+
+std::vector<Tensor> Replay::run(const Recording::State& recording, Tape& tape,
+                                const ReplayCall& call) {
   const PhiloxState stream =
       recording.counters == 0 ? PhiloxState{} : current_generator().reserve(recording.counters);
   for (const auto& [node, offset] : recording.random_nodes) {
-    const TapeNode& drawn = recording.tape.nodes()[node];
+    const TapeNode& drawn = tape.nodes()[node];
     PhiloxState place = stream;
     place.offset += offset;
     with_stream(*drawn.op, drawn.attrs.get(), place,
-                [&](const void* attrs) { recording.tape.set_attrs(node, attrs); });
+                [&](const void* attrs) { tape.set_attrs(node, attrs); });
   }
   std::vector<IntrusivePtr<Storage>> storages;
   for (const Origin& origin : recording.origins) {
@@ -356,7 +371,12 @@ std::optional<std::vector<Tensor>> Replay::run(const ReplayCall& call) {
       storages.push_back(origin.captured ? origin.captured
                                          : call.tensors_[origin.argument].impl().storage);
   }
-  recording.run(storages);
+  if (recording.plan) {  // null: no kernel at all
+    count_plan_use(*recording.plan, true);
+    tape.set_storages(storages);
+    jit::run(tape, *recording.plan);
+    for (size_t i = 0; i < tape.memories().size(); ++i) tape.release(static_cast<int>(i));
+  }
   for (size_t i = 0; i < storages.size(); ++i)
     if (recording.origins[i].kind != Origin::Kind::made)
       for (int k = 0; k < recording.origins[i].writes; ++k) storages[i]->bump_version();
@@ -370,7 +390,6 @@ std::optional<std::vector<Tensor>> Replay::run(const ReplayCall& call) {
                                 result.strides, result.offset, result.dtype));
     results.back().impl().inference = result.inference;
   }
-  ++replayed_;
   return results;
 }
 

@@ -52,7 +52,8 @@ class Recording {
   void take(const Tape& tape, std::shared_ptr<const Plan> plan);
   void refuse(std::string_view reason);
   /// The body has returned; what is still on the recorder's tape is the end of the recording.
-  void finish(std::span<const Tensor> results);
+  /// `form` says how the caller puts the results together; it is returned with those of a replay.
+  void finish(std::span<const Tensor> results, uint64_t form = 0);
 
  private:
   friend class Replay;
@@ -60,7 +61,13 @@ class Recording {
   std::shared_ptr<State> state_;
 };
 
-/// The recordings of one function.
+/// What a replayed call returns.
+struct Replayed {
+  std::vector<Tensor> results;
+  uint64_t form = 0;  // as it was given to Recording::finish
+};
+
+/// The recordings of one function. Threads may replay at once.
 class Replay {
  public:
   Replay(std::string name, int verify);
@@ -71,7 +78,7 @@ class Replay {
   /// Whether functions can be replayed here: not while another scope or a trace is active.
   static bool is_possible();
   /// Runs the recording for such a call; nothing if the body has to run.
-  std::optional<std::vector<Tensor>> run(const ReplayCall& call);
+  std::optional<Replayed> run(const ReplayCall& call);
   /// Takes what the body did. Throws if `verify` finds that a recording is out of date.
   void keep(const ReplayCall& call, Recording& recording);
   /// How many calls skipped the body, and why others could not, one line each.
@@ -81,6 +88,9 @@ class Replay {
  private:
   struct Entry;
   Entry* find(const ReplayCall& call);
+  static bool serves(const Entry& entry, const ReplayCall& call);
+  static std::vector<Tensor> run(const Recording::State& recording, Tape& tape,
+                                 const ReplayCall& call);
 
   const std::string name_;
   const int verify_;

@@ -1,6 +1,7 @@
 // compile() with replay: the body does not run again, and the results are those of the body.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "tensora/jit/compile.h"
@@ -186,6 +187,34 @@ TEST(Replay, ModesAndThreads) {
   const no_grad silent;
   const auto outer = compile([&](const Tensor& x) { return f(x) + 1; });
   EXPECT_EQ(values(outer(ones({64}))), values(full({64}, 4.0)));  // traced through
+}
+
+// Threads replay one recording at once, while others record new signatures. Each result is checked
+// while the other threads run.
+TEST(Replay, ThreadsReplayAtOnce) {
+  const Tensor weight = rand({24, 24});
+  const auto body = [&](const Tensor& x, int64_t times) {
+    Tensor y = x;
+    for (int64_t i = 0; i < times; ++i) y = softmax(matmul((y * 2 + 1).relu(), weight), -1) + y;
+    return std::pair(y, y.sum({1}));
+  };
+  const auto f = compile(body, {.fuse = Fuse::everything, .replay = true});
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      const no_grad silent;
+      for (int64_t i = 0; i < 60; ++i) {
+        const Tensor x =
+            full({t == 3 ? i % 7 + 1 : 16, 24}, static_cast<double>(t) + 0.01 * double(i));
+        const auto [expected, expected_sums] = body(x, 2);
+        const auto [result, sums] = f(x, int64_t{2});
+        if (!allclose(result, expected) || !allclose(sums, expected_sums)) ++wrong;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(f.replayed(), 150u);
 }
 
 }  // namespace

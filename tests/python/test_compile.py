@@ -1,4 +1,6 @@
 """tensora.compile and tensora.lazy: the function runs at every call, and its kernels are fused."""
+import threading
+
 import pytest
 import tensora
 from tensora import nn
@@ -79,3 +81,123 @@ def test_explain_and_stats():
     text = tensora.explain(lambda x: (x * 2 + 1).exp(), tensora.ones(5))
     assert "mul add exp" in text and "kernels" in text
     assert tensora.jit_stats()["ops"] > before
+
+
+def test_explain_names_lines():
+    def f(x):
+        y = (x * 2 + 1).exp()
+        if y.sum().item() > 0:
+            y = y @ y
+        return y.relu() + 1
+
+    first = f.__code__.co_firstlineno
+    text = tensora.explain(f, tensora.ones(4, 4))
+    assert f"the host reads or writes a tensor at test_compile.py:{first + 2}" in text
+    assert f"matmul at test_compile.py:{first + 3}: " in text
+    assert f"relu add at test_compile.py:{first + 4}: " in text
+
+
+# ---- replay
+
+
+def test_replay_skips_the_body():
+    bodies = []
+
+    @tensora.compile(replay=True)
+    def f(x, scale, extra=None):
+        bodies.append(scale)
+        y = x * scale + 1
+        return {"y": y.relu(), "parts": (y.sum(), None if extra is None else extra + y)}
+
+    with tensora.no_grad():
+        for i in range(6):
+            x = tensora.full((3,), i - 2.0)
+            result = f(x, 2.0)
+            assert result["y"].tolist() == (x * 2 + 1).relu().tolist()
+            assert result["parts"][0].item() == (x * 2 + 1).sum().item() and result["parts"][1] is None
+        assert len(bodies) == 2 and f.replayed() == 4
+        x = tensora.ones(3)
+        for _ in range(3):
+            assert f(x, 3.0, extra=x)["parts"][1].tolist() == [5, 5, 5]  # other arguments, other recordings
+            assert f(x, 3)["y"].tolist() == [4, 4, 4]
+        assert f.replayed() == 6
+
+
+def test_replay_draws_new_numbers_and_reads_captured_tensors():
+    weight = tensora.ones(4)
+    f = tensora.compile(lambda x: tensora.dropout(x, 0.5, True) * weight, replay=True)
+    x = tensora.ones(4)
+    with tensora.no_grad():
+        for i in range(5):
+            weight.fill_(i)
+            tensora.manual_seed(i)
+            expected = tensora.dropout(x, 0.5, True) * weight
+            tensora.manual_seed(i)
+            assert f(x).tolist() == expected.tolist()
+    assert f.replayed() == 3
+
+
+def test_replay_refuses_and_explains():
+    counter = []
+
+    def f(x):
+        counter.append(1)
+        return x * len(counter)
+
+    changing = tensora.compile(f, replay=True)
+    with tensora.no_grad():
+        for i in range(4):
+            assert changing(tensora.ones(2)).tolist() == [i + 1, i + 1]
+    assert changing.replayed() == 0 and "not replayed: " in changing.describe()
+
+    verified = tensora.compile(lambda x: x * box[0], replay=True, verify=2)
+    box = [tensora.ones(2)]
+    with tensora.no_grad(), pytest.raises(RuntimeError, match="out of date"):
+        for _ in range(8):
+            verified(tensora.ones(2))
+            if verified.replayed():
+                box[0] = tensora.zeros(2)
+    with pytest.raises(TypeError, match="returns tensors, got float"):
+        tensora.compile(lambda x: x.sum().item(), replay=True)(tensora.ones(2))
+    with pytest.raises(TypeError, match="values that can be hashed, got set"):
+        tensora.compile(lambda x, y: x, replay=True)(tensora.ones(2), {1})
+    with pytest.raises(ValueError, match="replay is off"):
+        tensora.compile(lambda x: x, verify=3)
+
+
+def test_replay_in_threads():
+    weight = tensora.rand(16, 16)
+
+    def step(x):
+        return (x @ weight).softmax(-1).relu() + x
+
+    f = tensora.compile(step, replay=True)
+    wrong = []
+
+    def work(number):
+        with tensora.no_grad():
+            for i in range(40):
+                x = tensora.full((8, 16), number + i * 0.01)
+                if not tensora.allclose(f(x), step(x)):
+                    wrong.append((number, i))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and f.replayed() > 60
+
+
+def test_replay_of_a_module():
+    net = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2)).eval()
+    x = tensora.randn(3, 4)
+    with tensora.no_grad():
+        expected = net(x)
+        assert tensora.compile(net, replay=True) is net
+        for _ in range(4):
+            assert tensora.allclose(net(x), expected)
+        net[0].weight.mul_(0)
+        net[0].bias.mul_(0)
+        assert tensora.allclose(net(x), net[2].bias.expand(3, 2))
+    assert net.forward.replayed() == 3
