@@ -509,8 +509,8 @@ def generate_embedded(root, headers, out):
              "tensora/base/special.h", "tensora/core/scalar.h", "tensora/core/functor.h",
              "tensora/core/reduction.h", "tensora/ops/reduce/sum_functors.h",
              "tensora/ops/reduce/extremum_functors.h",
-             "tensora/backend/cuda/loops/elements.cuh", "tensora/backend/cuda/loops/fused.cuh",
-             "tensora/backend/cuda/loops/tile.cuh", "tensora/backend/cuda/loops/mma.cuh",
+             "tensora/backend/cuda/loops/elements.cuh", "tensora/backend/cuda/loops/tile.cuh",
+             "tensora/backend/cuda/loops/mma.cuh",
              "tensora/backend/cuda/loops/block_layout.cuh", "tensora/backend/cuda/loops/block.cuh",
              "tensora/core/philox.h", "tensora/ops/random/random_values.h"]
     names += [f"tensora/ops/pointwise/{h.name}" for h, _ in headers]

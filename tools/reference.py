@@ -27,7 +27,7 @@ PAGES = {  # pages beside the rooms: title, headers
     "runtime": ("Threads, devices, random numbers, profiling",
                 ["base/thread_pool.h", "core/backend.h", "core/random.h", "core/determinism.h",
                  "dispatch/profiler.h", "dispatch/memory_watch.h", "dispatch/build_info.h"]),
-    "tracing": ("Compiled functions and tracing", ["jit/lazy.h", "jit/compile.h", "jit/stats.h", "jit/fuse.h"]),
+    "tracing": ("Compiled functions and tracing", ["jit/lazy.h", "jit/compile.h", "jit/stats.h", "jit/graph.h"]),
     "cuda": ("CUDA", ["backend/cuda/cuda.h", "backend/cuda/runtime/stream.h", "backend/cuda/runtime/graph.h",
                       "backend/cuda/memory/memory.h", "backend/cuda/memory/pinned_tensor.h"]),
 }

@@ -64,6 +64,7 @@ struct Graph {
   std::vector<int> outputs;
   uint64_t random_counters = 0;     // how much of the random stream one run uses
   bool depends_on_offsets = false;  // on where the inputs lie in their storages
+  std::string layout;               // of the inputs: see layout_of
 
   Value& value(int id) { return values[static_cast<size_t>(id)]; }
   const Value& value(int id) const { return values[static_cast<size_t>(id)]; }
@@ -79,6 +80,15 @@ inline constexpr uint64_t kTracedSeed = 0x7472'6163'6564'2e2e;
 /// and the path through the function's own branches become fixed, and asking for a tensor's value
 /// throws. See Note [Tracing without data].
 Graph trace(const Function& function, std::span<const Tensor> inputs);
+
+/// Does to these inputs, and to the tensors that the function captured, what the function does:
+/// writes, random numbers of the thread's stream, results that share memory. Throws if the inputs
+/// do not have the layout of those it was traced on, or if gradients are asked for.
+std::vector<Tensor> run(const Graph& graph, std::span<const Tensor> inputs);
+
+/// What a trace depends on: dtypes, sizes, strides, devices, which inputs share a storage, and
+/// where they lie in it if they do or if `with_offsets`.
+std::string layout_of(std::span<const Tensor> inputs, bool with_offsets);
 
 /// One line per node: "%3 = add(%0, %2, alpha=1) : float32 [4, 5]".
 std::string to_string(const Graph& graph);

@@ -51,8 +51,9 @@ AttrsCopy::AttrsCopy(const OpBase& op, const void* attrs) {
 }
 
 Graph trace(const Function& function, std::span<const Tensor> inputs) {
-  check(!thread_state.interceptor,
-        "jit: a function that is being traced cannot trace another; call a fused one instead");
+  check(!thread_state.interceptor, "jit: a function that is being traced cannot trace another");
+  check(function != nullptr, "jit: there is no function to trace");
+  layout_of(inputs, false);  // throws if one is undefined
   Tracer tracer;
   std::vector<Tensor> stand_ins;
   for (const Tensor& input : inputs) stand_ins.push_back(tracer.add_input(input));
@@ -71,6 +72,7 @@ Graph trace(const Function& function, std::span<const Tensor> inputs) {
         "jit: the function seeds a random generator (manual_seed), which cannot be traced; seed it "
         "before the call");
   Graph graph = tracer.finish(outputs);
+  graph.layout = layout_of(inputs, graph.depends_on_offsets);
   graph.random_counters = stream.state().offset;
   remove_unused(graph);
   return graph;

@@ -327,7 +327,7 @@ Graph Tracer::finish(std::span<const Tensor> outputs) {
     check(outputs[i].defined(), "jit: output ", i, " of the function is undefined");
     Known& output = known(outputs[i]);
     check(!output.stand_in.requires_grad(), "jit: output ", i,
-          " of the function requires grad; gradients through a fused function are not supported");
+          " of the function requires grad; gradients through a graph are not supported");
     const Memory& memory = memory_of(output.stand_in);
     // Outputs that share memory are parts of one tensor again.
     graph_.outputs.push_back(

@@ -1,9 +1,13 @@
-// Fused CUDA kernels: the text compiles (which needs NVRTC but no GPU), and what they compute is
+// Fused CUDA kernels: their text compiles (which needs NVRTC but no GPU), and what they compute is
 // what the ops compute one by one.
 #include <chrono>
 
-#include "tensora/jit/emit_cuda.h"
-#include "tensora/jit/fuse.h"
+#include "tensora/jit/compile.h"
+#include "tensora/jit/cuda_code.h"
+#include "tensora/jit/tile_text.h"
+#include "tensora/ops/pointwise/all.h"
+#include "tensora/ops/reduce/reduce_common.h"
+#include "tensora/ops/reduce/sum.h"
 #include "tests/cuda/gpu.h"
 
 namespace tensora::test {
@@ -17,9 +21,11 @@ void expect_same(const Function& function, const std::vector<Tensor>& inputs, in
                  double tolerance = 1e-6) {
   std::vector<Tensor> there;
   for (const Tensor& input : inputs) there.push_back(input.cuda());
-  const jit::Fused fused = jit::fuse(function, there);
-  EXPECT_EQ(fused.kernel_count(there), kernels) << fused.describe(there);
-  expect_close(fused.run(there)[0], function(there), tolerance);
+  const auto fused = compile([&] { return function(there); });
+  const std::string explained = fused.explain();
+  EXPECT_TRUE(explained.find(concat(" ops in ", kernels, " kernels")) != std::string::npos)
+      << explained;
+  expect_close(fused(), function(there), tolerance);
 }
 
 // In statements of its own: the order in which operands are evaluated is the compiler's choice.
@@ -57,38 +63,57 @@ TEST_F(FusedOnGpu, AroundOtherOps) {
               {sample({32, 16}), sample({16, 24}), sample({24})}, 3, 1e-4);
 }
 
-// Compiles without a GPU; skipped only where NVRTC is not installed.
-TEST(FusedText, Compiles) {
-  const Function function = [](auto in) {
-    return where(in[0] > 0, gelu(in[0] * in[1] + 1) * sigmoid(in[0]), tanh(in[1]));
+// gelu(x * y + 1) * sigmoid(x) of a bfloat16 and a float, and in a row program that divided by the
+// row's sum.
+jit::TileProgram program_of(bool rows) {
+  using Step = jit::TileProgram::Step;
+  jit::TileProgram program;
+  program.kind = rows ? jit::TileProgram::Kind::rows : jit::TileProgram::Kind::walk;
+  const auto add = [&]<class F>(const F& functor, std::vector<int> operands) {
+    const OpBase& op = pointwise_op<F>();
+    return program.add(Step{.kind = Step::Kind::pointwise,
+                            .op = &op,
+                            .attrs = jit::AttrsCopy(op, &functor),
+                            .operands = std::move(operands)});
   };
-  const std::vector<Tensor> inputs = {sample({4, 8}, kBFloat16), sample({4, 8}, kFloat32)};
-  const jit::Graph graph =
-      jit::trace([&](auto in) { return std::vector<Tensor>{function(in)}; }, inputs);
-  const std::vector<jit::Step> steps = jit::fuse_pointwise(graph);
-  ASSERT_EQ(steps.size(), 1u) << jit::to_string(graph);
-  using Input = jit::FusedLayout::Input;
-  const jit::Program& program = *steps[0].program;
-  for (int group : {1, 8}) {
-    jit::FusedLayout layout;
-    layout.group = group;
-    for (int i = 0; i < program.input_count(); ++i)
-      layout.inputs.push_back(i == 0 ? Input::vector : i == 1 ? Input::repeat : Input::element);
-    if (group == 1) layout.inputs.assign(layout.inputs.size(), Input::element);
-    const std::string source = jit::cuda_source(program, layout);
-    try {
-      EXPECT_GT(jit::cuda_machine_code(source, "sm_90").size(), 1000u);
-    } catch (const Error& error) {
-      if (std::string_view(error.what()).find("could not be opened") != std::string_view::npos)
-        GTEST_SKIP() << error.what();
-      FAIL() << error.what() << "\n" << source;
-    }
+  const int x = program.add(jit::TileProgram::Input{.dtype = kBFloat16});
+  const int y = program.add(jit::TileProgram::Input{});
+  const int one = program.add(Step{.kind = Step::Kind::number, .number = 1});
+  const int left =
+      add(functors::Gelu{}, {add(functors::Add{}, {add(functors::Mul{}, {x, y}), one})});
+  int result = add(functors::Mul{}, {left, add(functors::Sigmoid{}, {x})});
+  if (rows) {
+    const ReduceAttrs attrs{{-1}, true, {}};
+    const int total = program.add(Step{.kind = Step::Kind::reduce,
+                                       .op = &sum_op,
+                                       .attrs = jit::AttrsCopy(sum_op, &attrs),
+                                       .operands = {result},
+                                       .extent = jit::Extent::row});
+    result = add(functors::Div{}, {result, total});
   }
+  program.results = {result};
+  return program;
+}
+
+TEST(FusedText, Compiles) {
+  for (const bool rows : {false, true})
+    for (const int pack : {1, 4}) {
+      const jit::TileProgram program = jit::printable(program_of(rows)).program;
+      const std::string text = jit::cuda_text(
+          program, {.access = pack == 1 ? "sss" : "vvv", .pack = pack, .group = rows ? 32 : 1});
+      try {
+        EXPECT_GT(jit::compile_text(text, "sm_90").size(), 1000u);
+      } catch (const Error& error) {
+        if (std::string_view(error.what()).find("could not be opened") != std::string_view::npos)
+          GTEST_SKIP() << error.what();
+        FAIL() << error.what() << "\n" << text;
+      }
+    }
 }
 
 TEST_F(FusedOnGpu, Timing) {
   const std::vector<Tensor> inputs = {sample({1 << 24}).cuda(), sample({1 << 24}).cuda()};
-  const jit::Fused fused = jit::fuse(chain, inputs);
+  const auto fused = compile([&] { return chain(inputs); });
   const auto milliseconds = [&](const auto& body) {
     body();
     synchronize(kCuda);
@@ -99,7 +124,7 @@ TEST_F(FusedOnGpu, Timing) {
     return time.count() / 20;
   };
   const double one_by_one = milliseconds([&] { chain(inputs); });
-  const double together = milliseconds([&] { fused.run(inputs); });
+  const double together = milliseconds([&] { fused(); });
   std::printf("gelu(x*y+1)*sigmoid(x), 16 Mi float32 on cuda: eager %.3f ms, fused %.3f ms\n",
               one_by_one, together);
   EXPECT_LT(together, one_by_one);

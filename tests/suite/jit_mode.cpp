@@ -1,7 +1,6 @@
-// The `jit` mode: a case that is traced and compiled does what it does eagerly, to the inputs of
-// the trace and to others of the same sort.
-#include "tensora/jit/fuse.h"
-#include "tensora/jit/lazy.h"
+// The `jit` mode: a case that is deferred, compiled, replayed or traced does what it does eagerly.
+#include "tensora/jit/compile.h"
+#include "tensora/jit/graph.h"
 #include "tests/suite/samples.h"
 
 namespace tensora::suite {
@@ -22,16 +21,18 @@ void require_same(const Check& check, const Out& got, const Out& expected, std::
   }
 }
 
-/// Runs a function fused and eagerly, each on inputs of its own, and compares what comes out and
-/// what became of the inputs.
-void compare(const Check& check, const jit::Fused& fused, const jit::Function& eager,
-             const ArrayList& values, const std::function<Layout(const Shape&, size_t)>& layout,
-             std::string_view what) {
+using Layouts = std::function<Layout(const Shape&, size_t)>;
+
+/// Runs a function in another way and eagerly, each on inputs of its own, and compares what comes
+/// out and what became of the inputs.
+void compare(const Check& check, const jit::Function& other, const jit::Function& eager,
+             const Layouts& layout, std::string_view what) {
+  const ArrayList values = draw_inputs(check);
   const Inputs here(check, values, layout), there(check, values, layout);
   manual_seed(check.setting.seed);
-  Out expected = eager(there.tensors());
+  const Out expected = eager(there.tensors());
   manual_seed(check.setting.seed);
-  Out got = fused.run(here.tensors());
+  const Out got = other(here.tensors());
   require_same(check, got, expected, what);
   for (size_t i = 0; i < values.size(); ++i) {
     require_close(read(here[i]), read(there[i]),
@@ -41,45 +42,37 @@ void compare(const Check& check, const jit::Fused& fused, const jit::Function& e
   }
 }
 
-/// The same in a lazy scope: the bits are those of eager execution.
-void compare_lazy(const Check& check, const jit::Function& function, std::string_view what) {
-  const ArrayList drawn = draw_inputs(check);
-  const auto plain = [](const Shape& sizes, size_t) { return contiguous_layout(sizes); };
-  const Inputs here(check, drawn, plain), there(check, drawn, plain);
-  manual_seed(check.setting.seed);
-  const Out expected = function(there.tensors());
-  manual_seed(check.setting.seed);
-  Out got;
-  {
-    const LazyScope lazy({.fuse = Fuse::everything});
-    got = function(here.tensors());
-  }
-  require_same(check, got, expected, concat(what, ", in a lazy scope"));
-  for (size_t i = 0; i < drawn.size(); ++i) {
-    require_close(read(here[i]), read(there[i]),
-                  tolerance_of(here[i].dtype(), check.sample.tolerance),
-                  concat(what, ", in a lazy scope, input ", i, " afterwards"));
-    here.placed(i).require_guards_intact(concat(what, ", in a lazy scope, input ", i));
-  }
-}
-
+/// The case in a lazy scope, as a compiled function that is called again, and as a graph.
 void compare_everywhere(const Check& check, const jit::Function& function, std::string_view what) {
-  const auto plain = [](const Shape& sizes, size_t) { return contiguous_layout(sizes); };
-  Setting reseeded = check.setting;
-  ++reseeded.seed;
-  const Check again{check.sample, check.dtype, reseeded};
-  compare_lazy(check, function, what);
-  const jit::Fused fused(function);
-  compare(check, fused, function, draw_inputs(check), plain, concat(what, ", traced inputs"));
-  compare(again, fused, function, draw_inputs(again), plain, concat(what, ", other inputs"));
-  require(fused.statistics().misses == 1, what, ": the second call was traced again");
+  const Layouts plain = [](const Shape& sizes, size_t) { return contiguous_layout(sizes); };
+  const jit::Function lazily = [&](In inputs) {
+    const LazyScope lazy({.fuse = Fuse::everything});
+    return function(inputs);
+  };
+  compare(check, lazily, function, plain, concat(what, ", in a lazy scope"));
+  const auto compiled = compile([&](const std::vector<Tensor>& inputs) { return function(inputs); },
+                                {.fuse = Fuse::everything, .replay = true});
+  const jit::Function replayed = [&](In inputs) {
+    return compiled(std::vector<Tensor>(inputs.begin(), inputs.end()));
+  };
+  std::optional<jit::Graph> graph;
+  const jit::Function traced = [&](In inputs) {
+    if (!graph) graph = jit::trace(function, inputs);
+    return jit::run(*graph, inputs);
+  };
+  Setting setting = check.setting;
+  for (const char* const call : {"first call", "second call", "third call"}) {
+    const Check again{check.sample, check.dtype, setting};
+    compare(again, replayed, function, plain, concat(what, ", compiled, ", call));
+    if (setting.seed != check.setting.seed + 1)
+      compare(again, traced, function, plain, concat(what, ", traced, ", call));
+    ++setting.seed;
+  }
   if (check.sample.inputs.empty() || check.sample.opt_out.contains(Mode::view)) return;
   for (size_t k : {size_t{0}, strided_layouts().size() - 1}) {
     const NamedLayout& layout = strided_layouts()[k];
-    compare(
-        check, fused, function, draw_inputs(check),
-        [&](const Shape& sizes, size_t) { return layout.of(sizes); },
-        concat(what, ", ", layout.name));
+    const Layouts strided = [&](const Shape& sizes, size_t) { return layout.of(sizes); };
+    compare(check, replayed, function, strided, concat(what, ", compiled, ", layout.name));
   }
 }
 
@@ -108,7 +101,7 @@ void check_jit(const Check& check) {
   if (inplace_form_runs(check)) return compare_everywhere(check, inplace, "in place");
   const Inputs inputs(check, draw_inputs(check));
   try {
-    jit::Fused(inplace).run(inputs.tensors());
+    jit::trace(inplace, inputs.tensors());
   } catch (const InternalError&) {
     throw;
   } catch (const Error&) {

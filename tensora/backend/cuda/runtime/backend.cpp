@@ -23,8 +23,7 @@ void start_nvtx_if_asked();
 }  // namespace tensora
 
 namespace tensora::jit {
-// Defined by the sources of jit/ that are part of this library: emit_cuda.cu, tile_cuda.cu, ….
-void register_emit_cuda();
+// Defined by the sources of jit/ that are part of this library: tile_cuda.cu, block_cuda.cu, ….
 void register_tile_cuda();
 void register_block_cuda();
 }  // namespace tensora::jit
@@ -124,7 +123,6 @@ extern "C" tensora::Backend* tensora_cuda_backend() {
     tensora::cuda::set_matmul_tuning(true);
   static auto* instance = [] {
     tensora::cuda::register_cuda_kernels();
-    tensora::jit::register_emit_cuda();
     tensora::jit::register_tile_cuda();
     tensora::jit::register_block_cuda();
     tensora::cuda::register_queues();
