@@ -1,5 +1,6 @@
 """Compiled functions whose body does not run again: tensora.compile(function, replay=True)."""
 import functools
+import threading
 
 from . import _C
 from ._tensor import Tensor
@@ -9,33 +10,42 @@ _TENSOR = object()  # stands for a tensor in a signature
 _MOST_SIGNATURES = 256
 
 
+def _part(leaf):
+    """What a signature holds of an argument. 0.0 and -0.0 are equal, and NaN is not equal to itself, but their texts
+    tell what they are."""
+    if isinstance(leaf, Tensor):
+        return _TENSOR
+    return type(leaf), repr(leaf) if isinstance(leaf, (float, complex)) else leaf
+
+
 class _Signatures:
     """Numbers for signatures. No number is given twice, so that forgetting one is harmless."""
 
     def __init__(self):
-        self._numbers, self._last = {}, 0
+        self._numbers, self._last, self._lock = {}, 0, threading.Lock()
 
     def number(self, leaves, spec):
         try:
-            key = (spec, tuple([_TENSOR if isinstance(leaf, Tensor) else (type(leaf), leaf) for leaf in leaves]))
-            number = self._numbers.get(key)
+            key = (spec, str(_C._default_device()), tuple([_part(leaf) for leaf in leaves]))
+            hash(key)
         except TypeError:
             kinds = sorted({type(leaf).__name__ for leaf in leaves if getattr(leaf, "__hash__", None) is None})
             raise TypeError("compile: the arguments of a function with replay are tensors and values that can be "
                             f"hashed, got {', '.join(kinds)}") from None
-        if number is None:
-            if len(self._numbers) >= _MOST_SIGNATURES:
-                self._numbers.clear()
-            self._last += 1
-            number = self._numbers[key] = self._last
-        return number
+        with self._lock:
+            if key not in self._numbers:
+                if len(self._numbers) >= _MOST_SIGNATURES:
+                    self._numbers.clear()
+                self._last += 1
+                self._numbers[key] = self._last
+            return self._numbers[key]
 
 
 class _Forms:
     """How results are put together from their tensors; None may stand among them."""
 
     def __init__(self):
-        self._numbers, self._forms = {}, []
+        self._numbers, self._forms, self._lock = {}, [], threading.Lock()
 
     def split(self, result):
         leaves, spec = tree_flatten(result)
@@ -43,9 +53,10 @@ class _Forms:
             if leaf is not None and not isinstance(leaf, Tensor):
                 raise TypeError(f"compile: a function with replay returns tensors, got {type(leaf).__name__}")
         form = (spec, tuple([leaf is None for leaf in leaves]))
-        if form not in self._numbers:
-            self._forms.append(form)
-            self._numbers[form] = len(self._forms) - 1
+        with self._lock:
+            if form not in self._numbers:
+                self._numbers[form] = len(self._forms)
+                self._forms.append(form)
         return [leaf for leaf in leaves if leaf is not None], self._numbers[form]
 
     def join(self, tensors, number):

@@ -106,6 +106,7 @@ ReplayCall::ReplayCall() {
   add_word(thread_state.grad_enabled);
   add_word(thread_state.inference_mode);
   add_word(is_deterministic());
+  add_word(static_cast<uint64_t>(default_dtype()));
   add_word(thread_state.autocast.devices);
   for (uint8_t dtype : thread_state.autocast.dtypes) add_word(dtype);
 }
@@ -121,6 +122,7 @@ void ReplayCall::add(const Tensor& tensor) {
   add_word(static_cast<uint64_t>(view.device.index));
   add_word(tensor.requires_grad());
   add_word(tensor.is_inference());
+  add_word(tensor.impl().wrapped_number);
   add_word(static_cast<uint64_t>(tensor.storage_offset()));
   add_word(static_cast<uint64_t>(view.dim()));
   for (int64_t size : view.sizes) add_word(static_cast<uint64_t>(size));
@@ -317,8 +319,13 @@ bool Replay::serves(const Entry& entry, const ReplayCall& call) {
     if (!storage.data() && storage.bytes() != 0) return false;  // another thread's scope holds it
     if (&storage == entry.arguments[i]) continue;
     if (!entry.varied[i]) return false;
-    for (const Origin& origin : entry.recording->origins)
+    for (const Origin& origin : entry.recording->origins) {
       if (origin.captured && overlap(storage, *origin.captured)) return false;
+      // A body that takes other parts of the storage than its argument must find them.
+      if (origin.kind == Origin::Kind::argument && origin.argument == i &&
+          storage.bytes() < origin.bytes)
+        return false;
+    }
     for (size_t k = 0; k < i; ++k)
       if (call.tensors_[k].defined() && call.tensors_[k].impl().storage.get() != &storage &&
           overlap(storage, *call.tensors_[k].impl().storage))

@@ -189,6 +189,28 @@ TEST(Replay, ModesAndThreads) {
   EXPECT_EQ(values(outer(ones({64}))), values(full({64}, 4.0)));  // traced through
 }
 
+TEST(Replay, TheDefaultDtypeIsPartOfTheSignature) {
+  const no_grad silent;
+  const auto f = compile([](const Tensor& x) { return x + ones({2}); }, {.replay = true});
+  const Tensor x = tensor({1, 2});
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(f(x).dtype(), kFloat32);
+  const struct Restore {
+    DType saved = default_dtype();
+    ~Restore() { set_default_dtype(saved); }
+  } restore;
+  set_default_dtype(kFloat64);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(f(x).dtype(), kFloat64);
+}
+
+TEST(Replay, SmallerStoragesRunTheBody) {
+  const no_grad silent;
+  const auto f = compile([](const Tensor& x) { return as_strided(x, {8}, {1}) * 2; },
+                         {.replay = true});
+  for (int i = 0; i < 4; ++i) f(arange(8, {.dtype = kFloat32}).slice(0, 0, 2));
+  EXPECT_EQ(f.replayed(), 2u);
+  EXPECT_NE(message_of([&] { f(ones({4}).slice(0, 0, 2)); }), "");
+}
+
 // Threads replay one recording at once, while others record new signatures. Each result is checked
 // while the other threads run.
 TEST(Replay, ThreadsReplayAtOnce) {

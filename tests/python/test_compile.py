@@ -165,6 +165,21 @@ def test_replay_refuses_and_explains():
         tensora.compile(lambda x: x, verify=3)
 
 
+def test_replay_tells_signatures_apart():
+    f = tensora.compile(lambda x, scale: (x * scale, tensora.zeros(1)), replay=True)
+    x = tensora.ones(1)
+    with tensora.no_grad():
+        for _ in range(3):
+            for scale, text in ((0.0, "[0.0]"), (-0.0, "[-0.0]"), (0, "[0.0]"), (float("nan"), "[nan]")):
+                assert str(f(x, scale)[0].tolist()) == text
+        assert f.replayed() == 4
+        tensora.set_default_device("meta")
+        try:
+            assert f(x, 0.0)[1].device.type == "meta"
+        finally:
+            tensora.set_default_device(None)
+
+
 def test_replay_in_threads():
     weight = tensora.rand(16, 16)
 
