@@ -21,6 +21,10 @@ void check_options(const DataParallelOptions& options) {
   check(options.first_bucket_bytes >= 0 && options.bucket_bytes >= 0,
         "data_parallel: the sizes of buckets must not be negative, got ",
         options.first_bucket_bytes, " and ", options.bucket_bytes);
+  check(options.zero_stage < 3 || (options.first_bucket_bytes == 0 && options.bucket_bytes == 0),
+        "data_parallel: at zero_stage 3 the buckets are the blocks; first_bucket_bytes and "
+        "bucket_bytes must be 0, got ",
+        options.first_bucket_bytes, " and ", options.bucket_bytes);
   check(!options.wire_dtype || *options.wire_dtype == kBFloat16 || *options.wire_dtype == kFloat16,
         "data_parallel: wire_dtype must be bfloat16 or float16, got ",
         options.wire_dtype.value_or(kFloat32));

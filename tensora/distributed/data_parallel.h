@@ -24,8 +24,9 @@ struct DataParallelOptions {
   /// What is divided among the ranks. 0: nothing, every rank has everything. 1: the optimizer's
   /// state. 2: the gradients too. 3: the parameters too (see fully_shard).
   int zero_stage = 0;
-  /// Gradients travel in buckets. The first is small, so that communication starts early.
-  int64_t first_bucket_bytes = 1 << 20;
+  /// Gradients travel in buckets. The first is small, so that communication starts early. 0: 1 MiB.
+  /// Stage 3 refuses sizes, since its buckets are the blocks.
+  int64_t first_bucket_bytes = 0;
   int64_t bucket_bytes = 0;  // 0: 25 MiB on a GPU, 2 MiB on the CPU
   /// bfloat16 or float16: gradients are cast to it for the way, and summed in float32.
   std::optional<DType> wire_dtype = {};

@@ -69,7 +69,8 @@ void GradientReducer::make_buckets(std::span<const size_t> order) {
     }
     const int64_t bytes = options_.bucket_bytes > 0 ? options_.bucket_bytes
                                                     : (on_cpu() ? 2 : 25) * (int64_t{1} << 20);
-    plan = plan_buckets(items, std::min(options_.first_bucket_bytes, bytes), bytes);
+    const int64_t first = options_.first_bucket_bytes > 0 ? options_.first_bucket_bytes : 1 << 20;
+    plan = plan_buckets(items, std::min(first, bytes), bytes);
     for (std::vector<size_t>& bucket : plan)
       for (size_t& item : bucket) item = order[item];
   }

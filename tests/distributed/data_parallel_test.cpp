@@ -292,6 +292,17 @@ TEST(DataParallel, WireDtypeHalvesTheBytes) {
   });
 }
 
+TEST(DataParallel, OptionsThatWouldBeIgnoredAreRefused) {
+  SmallMlp model;
+  for (const distributed::DataParallelOptions& options :
+       {distributed::DataParallelOptions{.zero_stage = 3, .bucket_bytes = 100},
+        distributed::DataParallelOptions{.zero_stage = 3, .first_bucket_bytes = 100}})
+    EXPECT_TRUE(contains(error_of([&] { distributed::DataParallel(model, options); }),
+                         "at zero_stage 3 the buckets are the blocks"));
+  EXPECT_TRUE(contains(error_of([&] { distributed::DataParallel(model, {.blocks = {"first"}}); }),
+                       "blocks belong to zero_stage 3"));
+}
+
 TEST(DataParallel, AFailedBackwardReachesAllRanks) {
   const std::string text = error_of([] {
     run_ranks(2, [](ProcessGroup& world) {
