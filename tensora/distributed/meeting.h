@@ -2,6 +2,7 @@
 
 // Where the ranks of a `threads` group meet.
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -31,9 +32,9 @@ struct Exchange {
   std::vector<Queue> queues;                      // on which the ranks were working
   std::vector<std::shared_ptr<const void>> kept;  // memory of ranks that gave the call up
   size_t arrived = 0;
-  bool at_work = false;  // all ranks have come, and the last one uses the memory of all
-  bool done = false;
-  Queue done_on;  // where the device's work was queued
+  bool at_work = false;            // all ranks have come, and the last one uses the memory of all
+  std::atomic<bool> done = false;  // also read without the mutex, by ranks that spin
+  Queue done_on;                   // where the device's work was queued
   double seconds = 0;
   std::exception_ptr error;
 };
@@ -49,7 +50,8 @@ class Meeting : public std::enable_shared_from_this<Meeting> {
         global_ranks_(std::move(global_ranks)),
         options_(options),
         calls_made_(global_ranks_.size()),
-        finished_(global_ranks_.size()) {}
+        finished_(global_ranks_.size()),
+        spin_(spin_time(global_ranks_.size())) {}
 
   size_t size() const { return global_ranks_.size(); }
   const std::vector<int>& global_ranks() const { return global_ranks_; }
@@ -72,6 +74,8 @@ class Meeting : public std::enable_shared_from_this<Meeting> {
                                 int occurrence);
 
  private:
+  static Clock::duration spin_time(size_t ranks);
+  void spin(const Exchange& exchange) const;
   std::shared_ptr<Exchange> find_exchange(size_t rank, const Collective& call);
   void check_agreement(size_t rank, const Exchange& exchange, const Collective& call);
   void carry_out_exchange(Exchange& exchange, std::unique_lock<std::mutex>& lock);
@@ -91,6 +95,7 @@ class Meeting : public std::enable_shared_from_this<Meeting> {
   std::map<uint64_t, std::shared_ptr<Exchange>> pending_;  // by number of call
   std::map<std::pair<size_t, size_t>, std::deque<std::shared_ptr<Exchange>>> mail_;  // from, to
   std::vector<bool> finished_;
+  const Clock::duration spin_;
   std::exception_ptr failure_;
   std::map<std::tuple<std::string, std::vector<int>, int>, std::weak_ptr<Meeting>> parts_;
 };
