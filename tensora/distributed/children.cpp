@@ -13,6 +13,9 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "tensora/base/check.h"
 #include "tensora/distributed/init.h"
@@ -30,7 +33,25 @@ struct Child {
   int outputs[2] = {-1, -1};  // its standard output and standard error
   std::string pending[2];     // lines that are not complete yet
   bool ended = false;
+  bool had_children = false;          // where the plan says that it starts others
+  Clock::time_point last_child = {};  // when one of them was seen
 };
+
+// Whether the process has a child that runs.
+bool has_children(pid_t process) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    std::ifstream file(entry.path() / "stat");
+    std::string text;
+    if (!std::getline(file, text)) continue;
+    // PID (NAME) STATE PARENT …; the name may have blanks and brackets.
+    std::istringstream words(text.substr(std::min(text.rfind(')') + 1, text.size())));
+    char state = 'Z';
+    pid_t parent = 0;
+    if (words >> state >> parent && parent == process && state != 'Z') return true;
+  }
+  return false;
+}
 
 // Between fork and exec: nothing here may allocate, as another thread could have held the lock.
 [[noreturn]] void become(const ChildPlan& plan, char* const* arguments, char* const* variables,
@@ -161,6 +182,7 @@ class Family {
         end_.cause = concat("interrupted by signal ", caught_signal.load());
         begin_end(0);
       }
+      look_after_starters();
       press_on();
     }
     return end_;
@@ -204,6 +226,25 @@ class Family {
     }
   }
 
+  // mpirun may hang, or crash, in its own end when ranks have died. Its ranks are gone then.
+  void look_after_starters() {
+    const auto now = Clock::now();
+    if (ending_ || now < next_look_) return;
+    next_look_ = now + std::chrono::milliseconds(500);
+    for (Child& child : children_) {
+      if (child.ended || !child.plan->starts_others) continue;
+      if (has_children(child.process)) {
+        child.had_children = true;
+        child.last_child = now;
+      } else if (child.had_children &&
+                 now - child.last_child > std::chrono::duration<double>(patience_ + 2)) {
+        end_.status = 1;
+        end_.cause = concat(child.plan->name, " did not end after the ranks had");
+        begin_end(0);
+      }
+    }
+  }
+
   void begin_end(double seconds) {
     if (ending_) return;
     ending_ = true;
@@ -233,7 +274,7 @@ class Family {
   const double patience_;
   ChildrenEnd end_;
   bool ending_ = false, pressed_ = false;
-  Clock::time_point next_press_;
+  Clock::time_point next_press_, next_look_;
 };
 
 /// Notes SIGINT and SIGTERM while it lives.

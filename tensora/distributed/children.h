@@ -15,6 +15,8 @@ struct ChildPlan {
   std::vector<int> cores;  // that it may use; empty: all
   bool prefix = true;
   int death_signal = SIGKILL;  // that it gets when the launcher dies
+  /// It starts the ranks and ends after them, as mpirun. One that does not is ended.
+  bool starts_others = false;
 };
 
 struct ChildrenEnd {

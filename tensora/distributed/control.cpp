@@ -41,6 +41,7 @@ std::exception_ptr decode_error(int rank, const std::string& text) {
 Control::Control(const MeetingPoint& place, int rank, int ranks, std::shared_ptr<Failure> failure,
                  std::shared_ptr<Recorder> recorder, double seconds, Socket listener)
     : rank_(rank),
+      ranks_(ranks),
       failure_(std::move(failure)),
       recorder_(std::move(recorder)),
       left_(std::make_unique<std::atomic<bool>[]>(static_cast<size_t>(ranks))) {
@@ -91,6 +92,7 @@ void Control::listen() {
       if (!stopping_ && !said_goodbye_ && !left_[0])
         failure_->set_from_outside(std::make_exception_ptr(
             RankFailedError(0, "rank 0 ended without notice: its control channel was closed")));
+      closed_ = true;
       changed_.notify_all();
       return;
     }
@@ -137,6 +139,12 @@ void Control::meet(const std::string& name, size_t members, size_t place, double
 }
 
 bool Control::has_left(int rank) const { return left_[static_cast<size_t>(rank)]; }
+
+bool Control::all_left() const {
+  for (int other = 0; other < ranks_ && !closed_; ++other)
+    if (other != rank_ && !has_left(other)) return false;
+  return true;
+}
 
 void Control::tell_failure(const std::exception_ptr& error) {
   send({MessageKind::failed, rank_, encode_error(error, rank_)});

@@ -92,6 +92,8 @@ class Control {
   /// All ranks of `members` come; throws after `seconds`.
   void meet(const std::string& name, size_t members, size_t place, double seconds);
   bool has_left(int rank) const;
+  /// Whether all ranks have left, or this one cannot hear of them any more.
+  bool all_left() const;
   /// Tells all ranks of an error of this one, or about another.
   void tell_failure(const std::exception_ptr& error);
   void tell_slow(const std::string& text, const std::vector<int>& missing);
@@ -101,7 +103,7 @@ class Control {
   void handle(const Message& message);
   void send(const Message& message);
 
-  const int rank_;
+  const int rank_, ranks_;
   std::shared_ptr<Failure> failure_;
   std::shared_ptr<Recorder> recorder_;
   std::unique_ptr<ControlServer> server_;
@@ -112,6 +114,7 @@ class Control {
   std::map<std::string, std::string> values_;
   std::unique_ptr<std::atomic<bool>[]> left_;
   std::atomic<bool> said_goodbye_ = false;
+  std::atomic<bool> closed_ = false;  // the connection
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 };

@@ -24,6 +24,7 @@ namespace {
 struct Session {
   std::shared_ptr<Job> job;
   MpiLibrary* mpi = nullptr;
+  double limit = 0;  // of calls, in seconds; 0: none
 };
 
 // Of the process; threads that are ranks have none.
@@ -106,6 +107,21 @@ void join_by_mpi(Job& job, MpiLibrary& mpi, const InitOptions& options) {
   ::_exit(status);
 }
 
+// Note [Leaving together]
+// MPI_Finalize waits for all ranks and cannot be left. If one of them fails meanwhile, the others
+// hang in it, and mpirun of some versions hangs or crashes too. So a rank ends MPI only when all
+// have said that they leave in order.
+void wait_for_others(Job& job, double limit) {
+  const auto start = std::chrono::steady_clock::now();
+  while (!job.failure->happened() && !job.control->all_left()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+    if (limit > 0 && waited.count() > limit)
+      job.failure->set(std::make_exception_ptr(GroupTimeoutError(
+          concat("rank ", job.rank, " has ended, and others did not within ", limit, " s"))));
+  }
+}
+
 void register_end() {
   static const int registered = std::atexit([] { shutdown(); });
   ensure(registered == 0, "init: atexit");
@@ -131,7 +147,7 @@ int fail_run(const std::exception_ptr& error) {
   job->failure->set(error);
   if (!secondary && job->ranks > 1)
     report(concat("rank ", job->rank, "'s last calls:\n", job->recorder->text(4)));
-  if (!job->fabric->survives_failures()) leave(status);
+  if (job->fabric && !job->fabric->survives_failures()) leave(status);
   return status;
 }
 
@@ -163,6 +179,7 @@ std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
   job->local_rank = place.local_known || mpi ? place.local_rank : place.rank;
   job->local_ranks = place.local_known || mpi ? place.local_ranks : place.ranks;
   session().mpi = mpi;
+  session().limit = options.group.limit;
   if (place.ranks > 1) {
     if (mpi)
       join_by_mpi(*job, *mpi, options);
@@ -185,8 +202,11 @@ std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
 void shutdown() {
   Session& now = session();
   set_world(nullptr);
+  if (now.job && now.job->control) {
+    now.job->control->leave();
+    if (now.mpi) wait_for_others(*now.job, now.limit);
+  }
   const bool failed = now.job && now.job->failure->happened();
-  if (now.job && now.job->control) now.job->control->leave();
   now.job = nullptr;
   MpiLibrary* const mpi = std::exchange(now.mpi, nullptr);
   if (mpi && !failed) mpi->finish();  // after a failure it would wait for the dead
@@ -206,7 +226,10 @@ int run(const std::function<void(ProcessGroup& world)>& body, const InitOptions&
   } catch (...) {
     return fail_run(std::current_exception());
   }
+  const std::shared_ptr<Job> job = session().job;
   shutdown();
+  const bool failed = job && job->failure->happened() && !job->fabric->survives_failures();
+  if (failed) leave(kFailedWithAnother);
   return 0;
 }
 

@@ -155,6 +155,7 @@ std::vector<ChildPlan> mpi_plan(const LaunchOptions& options, int attempt) {
   }
   plan.command.insert(plan.command.end(), options.command.begin(), options.command.end());
   plan.prefix = false;
+  plan.starts_others = !slurm;
   plan.death_signal = SIGTERM;  // on which mpirun and srun end their ranks
   plan.variables = {{"TENSORA_BACKEND", "mpi"}, {"TENSORA_RESTART", concat(attempt)}};
   if (options.threads > 0 || setting("TENSORA_NUM_THREADS").empty())

@@ -16,6 +16,7 @@
 #include "tensora/distributed/init.h"
 #include "tensora/distributed/threads.h"
 #include "tensora/tensora.h"
+#include "tests/distributed/ranks_training.h"
 
 namespace {
 
@@ -239,8 +240,15 @@ void check_nccl(ProcessGroup& world) {
   std::printf("nccl, one rank: a captured step is right\n");
 }
 
+void train(ProcessGroup& world) {
+  const std::string text = tensora::testing::train_all_ways(world);
+  if (world.rank() == 0) std::fputs(text.c_str(), stdout);
+}
+
 void run_as(ProcessGroup& world, const std::string& what, int attempt) {
   if (what == "check") return check_all(world);
+  if (what == "train") return train(world);
+  if (what == "train-threads") return distributed::run_ranks(3, train);
   if (what == "gpu") return check_on_gpu();
   if (what == "nccl") return check_nccl(world);
   if (what == "kill") return fail_with(world, [] { ::kill(::getpid(), SIGKILL); });

@@ -75,15 +75,17 @@ class MpiTransport final : public Transport {
   void gather(const void* in, void* out, size_t bytes) {
     MPI_Request request;
     const int count = static_cast<int>(bytes);
-    check_mpi(MPI_Iallgather(in, count, MPI_BYTE, out, count, MPI_BYTE, communicator_, &request),
-              "MPI_Iallgather");
+    call_mpi("MPI_Iallgather", [&] {
+      return MPI_Iallgather(in, count, MPI_BYTE, out, count, MPI_BYTE, communicator_, &request);
+    });
     finish(request);
   }
   void swap(const void* in, void* out, int64_t bytes_per_rank) {
     MPI_Request request;
     const int count = static_cast<int>(bytes_per_rank);
-    check_mpi(MPI_Ialltoall(in, count, MPI_BYTE, out, count, MPI_BYTE, communicator_, &request),
-              "MPI_Ialltoall");
+    call_mpi("MPI_Ialltoall", [&] {
+      return MPI_Ialltoall(in, count, MPI_BYTE, out, count, MPI_BYTE, communicator_, &request);
+    });
     finish(request);
   }
 
@@ -197,9 +199,11 @@ class MpiTransport final : public Transport {
     const int64_t bytes = static_cast<int64_t>(call.in.bytes());
     for (int64_t at = 0; at < bytes; at += kPiece) {
       MPI_Request request;
-      check_mpi(MPI_Ibcast(call.in.as<char>() + at, static_cast<int>(std::min(kPiece, bytes - at)),
-                           MPI_BYTE, call.root, communicator_, &request),
-                "MPI_Ibcast");
+      const int length = static_cast<int>(std::min(kPiece, bytes - at));
+      call_mpi("MPI_Ibcast", [&] {
+        return MPI_Ibcast(call.in.as<char>() + at, length, MPI_BYTE, call.root, communicator_,
+                          &request);
+      });
       finish(request);
     }
   }
@@ -208,7 +212,8 @@ class MpiTransport final : public Transport {
     CallSummary summary = summary_of(call);
     transfer(call, &summary, [&](void* data, int bytes) {
       MPI_Request request;
-      check_mpi(MPI_Isend(data, bytes, MPI_BYTE, call.root, 0, messages_, &request), "MPI_Isend");
+      call_mpi("MPI_Isend",
+               [&] { return MPI_Isend(data, bytes, MPI_BYTE, call.root, 0, messages_, &request); });
       finish_request(request, *watch_, {call.root});
     });
   }
@@ -216,7 +221,8 @@ class MpiTransport final : public Transport {
     CallSummary summary;
     transfer(call, &summary, [&](void* data, int bytes) {
       MPI_Request request;
-      check_mpi(MPI_Irecv(data, bytes, MPI_BYTE, call.root, 0, messages_, &request), "MPI_Irecv");
+      call_mpi("MPI_Irecv",
+               [&] { return MPI_Irecv(data, bytes, MPI_BYTE, call.root, 0, messages_, &request); });
       finish_request(request, *watch_, {call.root});
       if (summary.count != call.count || summary.dtype != call.in.dtype) {
         const auto& numbers = watch_->global_ranks();
@@ -260,7 +266,7 @@ void finish_request(MPI_Request& request, Watch& watch, const std::vector<int>& 
   using Clock = Watch::Clock;
   auto next_look = Clock::now() + std::chrono::milliseconds(50);
   for (int done = 0, tries = 0;; ++tries) {
-    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    call_mpi("MPI_Test", [&] { return MPI_Test(&request, &done, MPI_STATUS_IGNORE); });
     if (done) return;
     // MPI makes progress in MPI_Test only, so this thread may yield but hardly sleep.
     if (tries > 200) ::sched_yield();
