@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <ranges>
 #include <unordered_map>
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/distributed/gradient_bucket.h"
 #include "tensora/distributed/tensor_pieces.h"
 #include "tensora/io/pytorch.h"
+#include "tensora/io/snapshot.h"
 #include "tensora/ops.h"
 
 namespace tensora::distributed {
@@ -172,18 +174,27 @@ Shape whole_sizes(const TensorParallel* tensor, const std::string& name, const T
   return part ? part->sizes : local.sizes();
 }
 
-void load_model(const PieceIndex& index, nn::Module& model, const DataParallel& parallel,
-                const TensorParallel* tensor_parallel) {
+std::unordered_map<std::string, DataParallel::Shard> sharded_by_name(const DataParallel& parallel) {
   std::unordered_map<std::string, DataParallel::Shard> sharded;
   for (const DataParallel::Shard& shard : parallel.shards())
     if (shard.shard.defined()) sharded[shard.name] = shard;
-  const StateDict state = model.state_dict();
-  for (const auto& [name, tensor] : state)  // everything is checked before the first write
+  return sharded;
+}
+
+void check_model(const PieceIndex& index, const nn::Module& model, const DataParallel& parallel,
+                 const TensorParallel* tensor_parallel) {
+  const auto sharded = sharded_by_name(parallel);
+  for (const auto& [name, tensor] : model.state_dict())
     check((tensor.is_meta() && !sharded.contains(name)) ||
               index.sizes_of(model_key(name)) == whole_sizes(tensor_parallel, name, tensor),
           "checkpoint: there is no '", name, "' of shape ",
           whole_sizes(tensor_parallel, name, tensor));
-  for (const auto& [name, tensor] : state) {
+}
+
+void load_model(const PieceIndex& index, nn::Module& model, const DataParallel& parallel,
+                const TensorParallel* tensor_parallel) {
+  const auto sharded = sharded_by_name(parallel);
+  for (const auto& [name, tensor] : model.state_dict()) {
     const auto found = sharded.find(name);
     if (tensor.is_meta() && found == sharded.end()) continue;
     const Tensor whole = index.load(model_key(name));
@@ -263,14 +274,42 @@ std::vector<int64_t> ShardedCheckpoints::steps() const {
   return found;
 }
 
-void ShardedCheckpoints::save(int64_t step, const nn::Module& model, DataParallel& parallel,
-                              const optim::Optimizer& optimizer, const Value& extra,
-                              const TensorParallel* tensor_parallel) {
+/// What a rank writes.
+struct ShardedCheckpoints::Contents {
+  int64_t step = 0;
+  std::vector<TensorPiece> pieces;
+  Value rest;  // on rank 0
+};
+
+ShardedCheckpoints::Contents ShardedCheckpoints::collect(int64_t step, const nn::Module& model,
+                                                         DataParallel& parallel,
+                                                         const optim::Optimizer& optimizer,
+                                                         const Value& extra,
+                                                         const TensorParallel* tensor) const {
   check(step >= 0, "ShardedCheckpoints: the step must not be negative, got ", step);
+  const ProcessGroup& group = savers(parallel, tensor);
+  Writer writer(group, parallel.group(), tensor);
+  const auto sharded = sharded_by_name(parallel);
+  for (const auto& [name, value] : model.state_dict()) {
+    const auto found = sharded.find(name);
+    if (found != sharded.end())
+      writer.add_shard(model_key(name), found->second, found->second.shard);
+    else if (!value.is_meta())  // a second name of a sharded parameter
+      writer.add_parameter(model_key(name), name, value);
+  }
+  add_optimizer(writer, parallel, optimizer);
+  Contents contents{.step = step, .pieces = writer.pieces(), .rest = Value::dict()};
+  if (group.rank() != 0) return contents;
+  contents.rest["param_groups"] = named_groups(parallel, optimizer);
+  contents.rest["extra"] = extra;
+  return contents;
+}
+
+void ShardedCheckpoints::write(const Contents& contents, ProcessGroup& group) const {
   const no_grad silent;
-  ProcessGroup& group = savers(parallel, tensor_parallel);
-  const std::string folder = path_of(step);
-  if (group.rank() == 0) {
+  const bool first = group.rank() == 0;
+  const std::string folder = path_of(contents.step);
+  if (first) {
     std::error_code error;
     fs::remove(folder + "/index.json", error);  // what is there is not complete from now on
     fs::remove_all(folder, error);
@@ -278,36 +317,54 @@ void ShardedCheckpoints::save(int64_t step, const nn::Module& model, DataParalle
     check(!error, folder, ": cannot be created: ", error.message());
   }
   group.barrier();
-  Writer writer(group, parallel.group(), tensor_parallel);
-  std::unordered_map<std::string, DataParallel::Shard> sharded;
-  for (const DataParallel::Shard& shard : parallel.shards())
-    if (shard.shard.defined()) sharded[shard.name] = shard;
-  for (const auto& [name, tensor] : model.state_dict()) {
-    const auto found = sharded.find(name);
-    if (found != sharded.end())
-      writer.add_shard(model_key(name), found->second, found->second.shard);
-    else if (!tensor.is_meta())  // a second name of a sharded parameter
-      writer.add_parameter(model_key(name), name, tensor);
-  }
-  add_optimizer(writer, parallel, optimizer);
   const auto file_of = [&](int rank) {
     return concat("rank-", rank, "-of-", group.size(), ".safetensors");
   };
-  write_pieces(folder, file_of(group.rank()), writer.pieces());
-  if (group.rank() == 0) {
-    Value rest = Value::dict();
-    rest["param_groups"] = named_groups(parallel, optimizer);
-    rest["extra"] = extra;
-    io::save_pytorch(rest, folder + "/state.pt");
-  }
+  write_pieces(folder, file_of(group.rank()), contents.pieces);
+  if (first) io::save_pytorch(contents.rest, folder + "/state.pt");
   group.barrier();
-  if (group.rank() == 0) {
+  if (first) {
     std::vector<std::string> files;
     for (int rank = 0; rank < group.size(); ++rank) files.push_back(file_of(rank));
-    PieceIndex::of_files(folder, files).write(folder, step);
-    remove_old(step);
+    PieceIndex::of_files(folder, files).write(folder, contents.step, {"state.pt"});
+    remove_old(contents.step);
   }
   group.barrier();
+}
+
+void ShardedCheckpoints::save(int64_t step, const nn::Module& model, DataParallel& parallel,
+                              const optim::Optimizer& optimizer, const Value& extra,
+                              const TensorParallel* tensor) {
+  const no_grad silent;
+  wait();
+  write(collect(step, model, parallel, optimizer, extra, tensor), savers(parallel, tensor));
+}
+
+void ShardedCheckpoints::save_in_background(int64_t step, const nn::Module& model,
+                                            DataParallel& parallel,
+                                            const optim::Optimizer& optimizer, const Value& extra,
+                                            const TensorParallel* tensor) {
+  const no_grad silent;
+  wait();
+  // The thread's calls must not come between those of the training.
+  if (!background_) background_ = savers(parallel, tensor).split(0, 0, "checkpoints");
+  Contents contents = collect(step, model, parallel, optimizer, extra, tensor);
+  for (TensorPiece& piece : contents.pieces)
+    piece.elements = piece.elements.is_cpu() ? piece.elements.clone() : piece.elements.cpu();
+  contents.rest = io::snapshot(contents.rest);
+  thread_ = std::jthread([this, contents = std::move(contents)] {
+    try {
+      write(contents, *background_);
+    } catch (const std::exception& error) {
+      error_ = std::current_exception();
+      background_->abort_group(concat("a checkpoint could not be written: ", error.what()));
+    }
+  });
+}
+
+void ShardedCheckpoints::wait() {
+  if (thread_.joinable()) thread_.join();
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
 void ShardedCheckpoints::remove_old(int64_t newest) const {
@@ -326,15 +383,33 @@ std::optional<ShardedCheckpoints::Loaded> ShardedCheckpoints::load_latest(
     nn::Module& model, DataParallel& parallel, optim::Optimizer& optimizer,
     const TensorParallel* tensor_parallel) const {
   const no_grad silent;
-  savers(parallel, tensor_parallel).barrier();  // no rank looks while another one still writes
+  ProcessGroup& group = savers(parallel, tensor_parallel);
+  group.barrier();  // no rank looks while another one still writes
   const std::vector<int64_t> present = steps();
-  if (present.empty()) return {};
-  const std::string folder = path_of(present.back());
-  const PieceIndex index = PieceIndex::open(folder);
-  const Value rest = io::load_pytorch(folder + "/state.pt");
-  load_model(index, model, parallel, tensor_parallel);
-  load_optimizer(index, rest.at("param_groups"), parallel, optimizer, tensor_parallel);
-  return Loaded{index.step(), rest.at("extra"), folder};
+  std::vector<std::string> skipped;
+  for (const int64_t step : present | std::views::reverse) {
+    const std::string folder = path_of(step);
+    std::optional<PieceIndex> index;
+    Value rest;
+    std::string damage;
+    try {
+      index = PieceIndex::open(folder);
+      rest = io::load_pytorch(folder + "/state.pt");
+    } catch (const Error& error) {
+      damage = error.what();
+    }
+    if (sum_over_ranks(damage.empty() ? 0 : 1, group) > 0) {
+      skipped.push_back(damage.empty() ? folder + ": another rank cannot read it" : damage);
+      continue;
+    }
+    check_model(*index, model, parallel, tensor_parallel);
+    load_optimizer(*index, rest.at("param_groups"), parallel, optimizer, tensor_parallel);
+    load_model(*index, model, parallel, tensor_parallel);
+    return Loaded{index->step(), rest.at("extra"), folder, std::move(skipped)};
+  }
+  check(skipped.empty(), "checkpoint: none of the ", skipped.size(), " checkpoints in ", folder_,
+        " is usable; the newest: ", skipped.empty() ? std::string() : skipped.front());
+  return {};
 }
 
 }  // namespace tensora::distributed

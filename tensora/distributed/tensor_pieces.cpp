@@ -7,6 +7,8 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/io/atomic_file.h"
+#include "tensora/io/checksum.h"
+#include "tensora/io/mapped_file.h"
 #include "tensora/io/safetensors.h"
 #include "tensora/ops.h"
 
@@ -15,6 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 constexpr const char* kFormat = "tensora sharded checkpoint";
+constexpr int kVersion = 2;  // 1 had no checksums
 
 Json numbers(const auto& list) {
   Json array = Json::array();
@@ -28,6 +31,23 @@ List list_of(const Json& array) {
   for (const Json& number : array) list.push_back(number.get<int64_t>());
   return list;
 }
+
+// Of a piece: its name, dtype and description, and its bytes.
+uint32_t checksum(const std::string& name, const Json& description, const Tensor& elements) {
+  const std::string text =
+      concat(name, "\n", tensora::name(elements.dtype()), "\n", description.dump());
+  const Tensor bytes = elements.contiguous();
+  return io::crc32({static_cast<const uint8_t*>(bytes.data_ptr()), bytes.nbytes()},
+                   io::crc32(io::bytes_of_text(text)));
+}
+
+uint32_t checksum_of_file(const std::string& path) {
+  const auto file = io::MappedFile::open(path);
+  return io::crc32(file->bytes());
+}
+
+// Of an index without its checksum.
+uint32_t checksum(const Json& index) { return io::crc32(io::bytes_of_text(index.dump())); }
 
 // What is wrong with a file is an Error that names it.
 template <class Body>
@@ -47,31 +67,43 @@ void write_pieces(const std::string& folder, const std::string& file,
   Json described = Json::object();
   for (const TensorPiece& piece : pieces) {
     if (piece.range.size() == 0) continue;
-    tensors.insert(piece.name, piece.elements.cpu());
-    described[piece.name] = {{"shape", numbers(piece.sizes)},
-                             {"strides", numbers(piece.strides)},
-                             {"begin", piece.range.begin}};
+    const Tensor elements = piece.elements.cpu();
+    tensors.insert(piece.name, elements);
+    Json& description = described[piece.name];
+    description = {{"shape", numbers(piece.sizes)},
+                   {"strides", numbers(piece.strides)},
+                   {"begin", piece.range.begin}};
+    description["crc32"] = checksum(piece.name, description, elements);
   }
   io::save_safetensors(tensors, folder + "/" + file, {{"pieces", described.dump()}});
 }
 
-PieceIndex PieceIndex::of_files(const std::string& folder, const std::vector<std::string>& files) {
+PieceIndex PieceIndex::of_files(const std::string& folder, const std::vector<std::string>& files,
+                                bool verify) {
   PieceIndex index;
   index.files_ = files;
   for (const std::string& file : files) {
     const std::string path = folder + "/" + file;
-    const StateDict tensors = io::load_safetensors(path);
+    const StateDict& tensors = index.contents_[file] = io::load_safetensors(path);
     const io::Metadata metadata = io::safetensors_metadata(path);
     const auto text = metadata.find("pieces");
     check(text != metadata.end(), path, ": does not say which pieces it has");
     reading(path, [&] {
       const Json described = Json::parse(text->second);
       for (const auto& [name, tensor] : tensors) {
-        const Json& piece = described.at(name);
+        Json piece = described.at(name);
+        const auto expected = piece.at("crc32").get<uint32_t>();
+        piece.erase("crc32");
+        check(!verify || checksum(name, piece, tensor) == expected, path, ": '", name,
+              "' is damaged: its checksum differs");
         Entry& entry = index.entries_[name];
+        const Entry known = entry;
         entry.dtype = tensor.dtype();
         entry.sizes = list_of<Shape>(piece.at("shape"));
         entry.strides = list_of<Strides>(piece.at("strides"));
+        check(known.parts.empty() || (known.dtype == entry.dtype && known.sizes == entry.sizes &&
+                                      known.strides == entry.strides),
+              path, ": '", name, "' has another dtype, shape or layout than in other files");
         const auto begin = piece.at("begin").get<int64_t>();
         entry.parts.push_back({file, {begin, begin + tensor.numel()}});
       }
@@ -99,7 +131,10 @@ void PieceIndex::check_complete() const {
   }
 }
 
-void PieceIndex::write(const std::string& folder, int64_t step) const {
+void PieceIndex::write(const std::string& folder, int64_t step,
+                       const std::vector<std::string>& others) const {
+  Json checksums = Json::object();
+  for (const std::string& other : others) checksums[other] = checksum_of_file(folder + "/" + other);
   Json tensors = Json::object();
   for (const auto& [name, entry] : entries_) {
     Json parts = Json::array();
@@ -110,8 +145,9 @@ void PieceIndex::write(const std::string& folder, int64_t step) const {
                      {"strides", numbers(entry.strides)},
                      {"parts", parts}};
   }
-  const Json index = {
-      {"format", kFormat}, {"version", 1}, {"step", step}, {"files", files_}, {"tensors", tensors}};
+  Json index = {{"format", kFormat}, {"version", kVersion}, {"step", step},
+                {"files", files_},   {"others", checksums}, {"tensors", tensors}};
+  index["crc32"] = checksum(index);
   io::AtomicFile file(folder + "/index.json");
   file.write(index.dump(1));
   file.commit();
@@ -124,16 +160,21 @@ PieceIndex PieceIndex::open(const std::string& folder) {
   std::ostringstream text;
   text << file.rdbuf();
   const auto [files, step] = reading(path, [&] {
-    const Json index = Json::parse(text.str());
+    Json index = Json::parse(text.str());
     check(index.at("format") == kFormat, path, ": is not the index of a sharded checkpoint");
-    check(index.at("version") == 1, path, ": expected version 1, got ", index.at("version").dump());
+    check(index.at("version") == kVersion, path, ": expected version ", kVersion, ", got ",
+          index.at("version").dump());
+    const auto expected = index.at("crc32").get<uint32_t>();
+    index.erase("crc32");
+    check(checksum(index) == expected, path, ": is damaged: its checksum differs");
+    for (const auto& [other, sum] : index.at("others").items())
+      check(checksum_of_file(folder + "/" + other) == sum.get<uint32_t>(), folder, "/", other,
+            ": is damaged: its checksum differs");
     return std::pair(index.at("files").get<std::vector<std::string>>(),
                      index.at("step").get<int64_t>());
   });
-  PieceIndex result = of_files(folder, files);
+  PieceIndex result = of_files(folder, files, true);
   result.step_ = step;
-  for (const std::string& name : files)
-    result.contents_[name] = io::load_safetensors(folder + "/" + name);
   return result;
 }
 

@@ -28,12 +28,15 @@ void write_pieces(const std::string& folder, const std::string& file,
 /// The tensors of several files that are described by an index.
 class PieceIndex {
  public:
-  /// Reads the descriptions of the files. Throws if an element of a tensor is in none of them.
-  static PieceIndex of_files(const std::string& folder, const std::vector<std::string>& files);
-  /// Reads FOLDER/index.json and opens its files.
+  /// Reads the descriptions of the files. Throws if an element of a tensor is in none of them, or,
+  /// with `verify`, if a checksum differs, for which all of the files is read.
+  static PieceIndex of_files(const std::string& folder, const std::vector<std::string>& files,
+                             bool verify = false);
+  /// Reads FOLDER/index.json and opens its files. Throws if anything is missing or damaged.
   static PieceIndex open(const std::string& folder);
-  /// Writes FOLDER/index.json, atomically.
-  void write(const std::string& folder, int64_t step) const;
+  /// Writes FOLDER/index.json, atomically, with the checksums of further files in the folder.
+  void write(const std::string& folder, int64_t step,
+             const std::vector<std::string>& others = {}) const;
 
   /// None if there is no such tensor.
   std::optional<Shape> sizes_of(const std::string& name) const;

@@ -2,6 +2,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/base/error_kinds.h"
+#include "tensora/distributed/report.h"
 #include "tensora/distributed/sharded_checkpoints.h"
 #include "tensora/ops.h"
 
@@ -82,6 +83,8 @@ std::optional<std::pair<int64_t, Value>> TrainingRanks::restore(const std::strin
   const auto loaded =
       ShardedCheckpoints(folder).load_latest(*model_, *parallel_, *optimizer_, tensor_.get());
   if (!loaded) return {};
+  for (const std::string& reason : loaded->skipped)
+    if (is_first()) report(concat("a newer checkpoint was skipped: ", reason));
   return std::pair(loaded->step, loaded->extra);
 }
 

@@ -1,8 +1,10 @@
 // Checkpoints of N ranks that M ranks load.
 #include "tensora/distributed/sharded_checkpoints.h"
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "tensora/distributed/threads.h"
 #include "tensora/optim/adamw.h"
@@ -114,6 +116,36 @@ TEST(ShardedCheckpoints, GoOnAsIfNothingHadHappened) {
   }
 }
 
+TEST(ShardedCheckpoints, InTheBackgroundTheyHaveTheStateOfTheCall) {
+  const TemporaryFolder folder;
+  for (const bool background : {false, true})
+    run_ranks(3, [&](ProcessGroup&) {
+      Rank rank(2);
+      ShardedCheckpoints checkpoints(folder / (background ? "background" : "blocking"));
+      for (const int64_t step : {1, 2}) {
+        rank.train(1);
+        if (background)
+          checkpoints.save_in_background(step, *rank.model.module, rank.parallel, rank.optimizer);
+        else
+          checkpoints.save(step, *rank.model.module, rank.parallel, rank.optimizer);
+      }
+      rank.train(2);  // while the thread writes
+      checkpoints.wait();
+    });
+  EXPECT_EQ(ShardedCheckpoints(folder / "background").steps(), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(contents(folder / "background"), contents(folder / "blocking"));
+  // A folder that cannot be made is an error of the next call, on every rank.
+  std::ofstream(folder / "file") << "x";
+  std::atomic<int> errors = 0;
+  run_ranks(2, [&](ProcessGroup&) {
+    Rank rank(1, "mlp");
+    ShardedCheckpoints checkpoints(folder / "file");
+    checkpoints.save_in_background(1, *rank.model.module, rank.parallel, rank.optimizer);
+    errors += contains(error_of([&] { checkpoints.wait(); }), "cannot be created");
+  });
+  EXPECT_EQ(errors, 2);
+}
+
 TEST(ShardedCheckpoints, OneWithoutItsIndexDoesNotCount) {
   const TemporaryFolder folder;
   run_ranks(2, [&](ProcessGroup& world) {
@@ -138,16 +170,76 @@ TEST(ShardedCheckpoints, OneWithoutItsIndexDoesNotCount) {
   });
 }
 
-TEST(ShardedCheckpoints, AMissingPieceIsNamed) {
+// Every way to damage the only checkpoint is an error that names the file, and changes nothing.
+TEST(ShardedCheckpoints, DamageIsFoundBeforeAnythingChanges) {
   const TemporaryFolder folder;
-  Rank rank(0, "mlp");
-  ShardedCheckpoints checkpoints(folder / "run");
-  checkpoints.save(1, *rank.model.module, rank.parallel, rank.optimizer);
-  const std::string index = checkpoints.path_of(1) + "/index.json";
-  std::ofstream(index, std::ios::trunc) << "{\"format\": 3}";
-  EXPECT_TRUE(contains(
-      error_of([&] { checkpoints.load_latest(*rank.model.module, rank.parallel, rank.optimizer); }),
-      "index.json"));
+  const auto load = [&](bool write) {
+    run_ranks(2, [&](ProcessGroup& world) {
+      Rank rank(1, "mlp", write ? 7 : 99);
+      rank.train(1);
+      ShardedCheckpoints checkpoints(folder / "run");
+      if (write) return checkpoints.save(1, *rank.model.module, rank.parallel, rank.optimizer);
+      const auto unchanged = bits_of(*rank.model.module);
+      const std::string text = error_of(
+          [&] { checkpoints.load_latest(*rank.model.module, rank.parallel, rank.optimizer); });
+      EXPECT_TRUE(contains(text, "none of the 1 checkpoints")) << text;
+      EXPECT_EQ(bits_of(*rank.model.module), unchanged);
+      world.barrier();
+    });
+  };
+  load(true);
+  const std::string path = ShardedCheckpoints(folder / "run").path_of(1);
+  for (const std::string name :
+       {"index.json", "rank-0-of-2.safetensors", "rank-1-of-2.safetensors", "state.pt"}) {
+    const std::string file = path + "/" + name;
+    std::ostringstream read;
+    read << std::ifstream(file, std::ios::binary).rdbuf();
+    const std::string good = read.str();
+    ASSERT_GT(good.size(), 100U) << file;
+    std::vector<std::string> bad{good.substr(0, good.size() / 2), good.substr(0, good.size() - 1),
+                                 ""};
+    // A flipped bit: in the header, and in the numbers.
+    for (const size_t at : {good.size() / 3, good.size() * 2 / 3, good.size() - 40}) {
+      bad.push_back(good);
+      bad.back()[at] = static_cast<char>(bad.back()[at] ^ 4);
+    }
+    for (size_t i = 0; i < bad.size(); ++i) {
+      SCOPED_TRACE(concat(name, ", damage ", i));
+      std::ofstream(file, std::ios::binary | std::ios::trunc) << bad[i];
+      load(false);
+    }
+    if (name != "index.json") {  // without which it would not count
+      std::filesystem::remove(file);
+      load(false);
+    }
+    std::ofstream(file, std::ios::binary | std::ios::trunc) << good;
+  }
+}
+
+TEST(ShardedCheckpoints, AnOlderOneReplacesADamagedOne) {
+  const TemporaryFolder folder;
+  run_ranks(2, [&](ProcessGroup& world) {
+    Rank rank(1, "mlp");
+    ShardedCheckpoints checkpoints(folder / "run");
+    for (const int64_t step : {1, 2})
+      checkpoints.save(step, *rank.model.module, rank.parallel, rank.optimizer);
+    world.barrier();
+    if (world.rank() == 0)
+      std::filesystem::remove(checkpoints.path_of(2) + "/rank-1-of-2.safetensors");
+    world.barrier();
+    const auto loaded = checkpoints.load_latest(*rank.model.module, rank.parallel, rank.optimizer);
+    ASSERT_TRUE(loaded.has_value());
+    EXPECT_EQ(loaded->step, 1);
+    ASSERT_EQ(loaded->skipped.size(), 1U);
+    EXPECT_TRUE(contains(loaded->skipped[0], "rank-1-of-2.safetensors")) << loaded->skipped[0];
+    // Another model is not damage.
+    Rank other(1, "cnn");
+    EXPECT_TRUE(contains(error_of([&] {
+                           checkpoints.load_latest(*other.model.module, other.parallel,
+                                                   other.optimizer);
+                         }),
+                         "there is no '"));
+  });
 }
 
 }  // namespace
