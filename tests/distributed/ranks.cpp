@@ -16,6 +16,7 @@
 #include "tensora/distributed/init.h"
 #include "tensora/distributed/threads.h"
 #include "tensora/tensora.h"
+#include "tests/distributed/ranks_oracle.h"
 #include "tests/distributed/ranks_training.h"
 
 namespace {
@@ -268,9 +269,12 @@ void run_as(ProcessGroup& world, const std::string& what, int attempt) {
 
 int main(int count, char** words) {
   if (count < 2) {
-    std::fprintf(stderr, "usage: tensora-ranks WHAT [LIMIT [WARN_AFTER]]\n");
+    std::fprintf(stderr, "usage: tensora-ranks WHAT [LIMIT [WARN_AFTER]], or oracle FOLDER\n");
     return 2;
   }
+  if (count == 3 && std::string(words[1]) == "oracle")
+    return distributed::run(
+        [&](ProcessGroup& world) { tensora::testing::make_all_calls(world, words[2]); });
   distributed::InitOptions options;
   if (count > 2) options.group.limit = std::stod(words[2]);
   if (count > 3) options.group.warn_after = std::stod(words[3]);
