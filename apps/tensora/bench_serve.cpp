@@ -210,15 +210,21 @@ class ServeBench {
     }
   }
 
+  static std::string rate_text(const serve::LoadPlan& plan) {
+    if (plan.last_rate <= 0) return concat(plan.rate);
+    return concat(plan.rate, " to ", plan.last_rate, plan.exponential_ramp ? " (exponential)" : "");
+  }
+
   // What tells the tests apart; under the names that `tensora bench --compare` knows.
   Json description(const serve::LoadPlan& plan) const {
     Json out;
     const std::string kind =
-        std::isfinite(plan.rate) ? concat(" at ", plan.rate, " requests/s") : std::string();
+        std::isfinite(plan.rate) ? concat(" at ", rate_text(plan), " requests/s") : std::string();
     out["date"] = time_text();
     out["endpoint_type"] = settings_.endpoint == "chat" ? "openai-chat" : "openai";
     out["build_commit"] = concat("tensora ", build_info().version);
-    out["model_type"] = concat("serve ", plan.model, kind,
+    // Without the model's name: other servers call the same file something else.
+    out["model_type"] = concat("serve ", settings_.endpoint, kind,
                                plan.vanishing + plan.slow + plan.rubbish > 0 ? ", chaos" : "");
     out["n_prompt"] = plan.prompt_tokens + plan.prefix_tokens;
     out["n_gen"] = plan.output_tokens;
@@ -337,7 +343,8 @@ void add_bench_serve(CLI::App& bench) {
       "--json", [settings] { settings->output = "json"; }, "Write JSON, with vLLM's field names");
   command->add_flag("--save-detailed", settings->detailed, "Add the times of all requests to it");
   command->add_option("--out", settings->file, "Write to a file");
-  command->add_option("--compare", settings->compared, "An earlier --json file: what changed");
+  command->add_option("--compare", settings->compared,
+                      "A --json file of an earlier run or of another server: what changed");
   command->add_option("--svg,--plot", settings->svg, "Draw the ladder as an SVG file");
   command->footer(
       "One thread drives all streams. TTFT, TPOT, ITL and E2EL are those of vLLM's 'bench serve': "

@@ -53,7 +53,10 @@ std::string megabytes(const Json& record, const char* name) {
 std::string load_text(const Json& record) {
   if (!record.at("max_concurrency").is_null()) return record.at("max_concurrency").dump();
   const Json& rate = record.at("request_rate");
-  return rate.is_number() ? figure(record, "request_rate", "%g/s") : "all";
+  if (!rate.is_number()) return "all";
+  if (!record.contains("ramp_up_end_rps")) return figure(record, "request_rate", "%g/s");
+  return figure(record, "ramp_up_start_rps", "%g") + "-" +
+         figure(record, "ramp_up_end_rps", "%g/s");
 }
 
 }  // namespace
@@ -130,7 +133,7 @@ std::string serve_table(const Json& records) {
 
 std::string serve_svg(const Json& records) {
   train::RunHistory run;
-  run.name = records.empty() ? "" : records[0].value("model_type", "");
+  run.name = records.empty() ? "" : records[0].value("model_id", "");
   const std::pair<const char*, const char*> curves[] = {
       {"tokens per second over streams/output", "output_throughput"},
       {"time to first token, ms, over streams/median", "p50_ttft_ms"},

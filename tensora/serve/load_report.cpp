@@ -205,6 +205,11 @@ Json load_report(const LoadPlan& plan, const LoadResult& result,
   out["model_id"] = plan.model;
   out["num_prompts"] = plan.requests;
   out["request_rate"] = std::isfinite(plan.rate) ? Json(plan.rate) : Json("inf");
+  if (plan.last_rate > 0) {
+    out["ramp_up_strategy"] = plan.exponential_ramp ? "exponential" : "linear";
+    out["ramp_up_start_rps"] = plan.rate;
+    out["ramp_up_end_rps"] = plan.last_rate;
+  }
   out["burstiness"] = plan.burstiness;
   out["max_concurrency"] = plan.concurrency > 0 ? Json(plan.concurrency) : Json(nullptr);
   out["duration"] = result.seconds;

@@ -89,7 +89,11 @@ TEST(LoadReport, NamesTheFiguresAsVllmDoes) {
                       .gaps = {0.2f}},
                      {.status = 429, .error = "full", .begin = 1},
                      {.manner = Manner::rubbish, .status = 400}};
+  plan.rate = 2;
+  plan.last_rate = 30;
   const auto report = load_report(plan, result, {}, {50, 99}, {.e2el = 400}, true);
+  EXPECT_EQ(report["ramp_up_strategy"], "linear");
+  EXPECT_EQ(report["ramp_up_end_rps"], 30);
   EXPECT_EQ(report["completed"], 2);
   EXPECT_EQ(report["failed"], 1);
   EXPECT_EQ(report["errors"]["full"], 1);
