@@ -92,8 +92,10 @@ TEST(TorchPackage, ComputesDecodeSteps) {
     const auto native = llm::load_model(file, {.positions = kContext});
     const auto model = decoder_of(file, package);
     expect_same_steps(*model, *native);
-    ASSERT_EQ(model->notes().size(), 1u);
-    EXPECT_TRUE(contains(model->notes()[0], "computed 27 of 28 decode steps")) << model->notes()[0];
+    // Behind the note about weights of another dtype, where the model has such.
+    const std::vector<std::string> notes = model->notes();
+    ASSERT_FALSE(notes.empty());
+    EXPECT_TRUE(contains(notes.back(), "computed 27 of 28 decode steps")) << notes.back();
     const std::string other = error_of([&] { decoder_of(model_named("llama"), package); });
     EXPECT_TRUE(contains(other, "was made for another model: its ")) << other;
     const std::string longer = error_of([&] { decoder_of(file, package, "", 128); });
