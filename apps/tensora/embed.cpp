@@ -13,7 +13,7 @@ namespace {
 struct EmbedSettings {
   ModelOptions model;
   std::vector<std::string> texts;
-  std::string file, pooling = "mean";
+  std::string file, pooling;
   bool normalizes = true, json = false;
 };
 
@@ -33,9 +33,7 @@ void run_embed(const EmbedSettings& settings) {
   const std::vector<std::string> texts = texts_of(settings);
   if (texts.empty()) throw UsageError("expected texts, or a file of lines with -f");
   const LoadedModel loaded = load_model(settings.model);
-  const llm::EmbedOptions options{.pooling = settings.pooling == "mean"   ? llm::Pooling::mean
-                                             : settings.pooling == "last" ? llm::Pooling::last
-                                                                          : llm::Pooling::first,
+  const llm::EmbedOptions options{.pooling = chosen_pooling(settings.pooling, settings.model.model),
                                   .normalize = settings.normalizes};
   const int64_t positions = loaded.info.positions;
   std::vector<std::vector<int32_t>> all;
@@ -73,9 +71,10 @@ void add_embed(CLI::App& app) {
       ->type_name("MODEL");
   command->add_option("texts", settings->texts, "The texts")->type_name("TEXT");
   command->add_option("-f,--file", settings->file, "A text per line; -: standard input");
-  command->add_option("--pooling", settings->pooling, "Of the tokens' states: mean, last or first")
-      ->check(CLI::IsMember({"mean", "last", "first"}))
-      ->capture_default_str();
+  command
+      ->add_option("--pooling", settings->pooling,
+                   "Of the tokens' states: mean, last or first. Default: the model's own, or mean")
+      ->check(CLI::IsMember({"mean", "last", "first"}));
   command->add_flag("!--no-normalize", settings->normalizes, "Keep the length of the vectors");
   command->add_flag("--json", settings->json, "Print a JSON list");
   command->add_flag("-q,--quiet", settings->model.quiet, "No notes");

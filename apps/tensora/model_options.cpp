@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 
 #include "commands.h"
@@ -12,6 +13,8 @@
 #include "tensora/base/thread_pool.h"
 #include "tensora/distributed/sharded_model.h"
 #include "tensora/llm/backends/backend_manager.h"
+#include "tensora/llm/model_file.h"
+#include "tensora/llm/registry.h"
 #include "tensora/train/progress_bar.h"
 
 namespace tensora::cli {
@@ -184,6 +187,14 @@ LoadedModel load_model(const ModelOptions& options, bool with_tokenizer,
   loaded.backend = std::move(backend);
   loaded.seconds = std::chrono::duration<double>(Clock::now() - began).count();
   return loaded;
+}
+
+llm::Pooling chosen_pooling(const std::string& name, const std::string& model) {
+  if (!name.empty()) return llm::pooling_named(name);
+  const std::string path = llm::resolve_model(model);
+  // Frameworks may load other files than these, about which nothing is known here.
+  if (!path.ends_with(".gguf") && !std::filesystem::is_directory(path)) return llm::Pooling::mean;
+  return llm::pooling_of(llm::ModelFile::open(path)).value_or(llm::Pooling::mean);
 }
 
 DType dtype_named(const std::string& name) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tensora/llm/backends/framework_backend.h"
+#include "tensora/llm/embed.h"
 #include "tensora/llm/resource_manager.h"
 
 namespace tensora::cli {
@@ -63,6 +64,9 @@ struct LoadedModel {
 LoadedModel load_model(const ModelOptions& options, bool with_tokenizer = true,
                        std::shared_ptr<llm::FrameworkBackend> backend = nullptr,
                        int64_t sequences = 1);
+
+/// The pooling of embeddings: as named, or else the model's own, or else the mean.
+llm::Pooling chosen_pooling(const std::string& name, const std::string& model);
 
 /// The dtype of a name such as f16, q8_0 or bfloat16.
 DType dtype_named(const std::string& name);

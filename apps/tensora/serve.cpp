@@ -23,7 +23,7 @@ namespace {
 struct ServeSettings {
   ModelOptions model;
   std::vector<std::string> models, aliases, adapters, synthetic;
-  std::string type = "float16", key_file, template_file;
+  std::string type = "float16", key_file, template_file, pooling;
   double adapter_scale = 1, drain_seconds = 60;
   int64_t parallel = 32, body_mebibytes = 32, bodies_mebibytes = 512;
   serve::ServerOptions server;
@@ -83,9 +83,12 @@ std::vector<serve::ModelSource> sources_of(const ServeSettings& settings) {
   for (const std::string& model : settings.models) {
     ModelOptions options = settings.model;
     options.model = model;
-    sources.push_back({.name = name_of(model), .path = model, .load = [options, parallel] {
-                         return share(load_model(options, true, nullptr, parallel));
-                       }});
+    sources.push_back(
+        {.name = name_of(model),
+         .path = model,
+         .load = [options,
+                  parallel] { return share(load_model(options, true, nullptr, parallel)); },
+         .pooling = [name = settings.pooling, model] { return chosen_pooling(name, model); }});
   }
   for (const std::string& shape : settings.synthetic) {
     const auto load = [shape, type = settings.type, options = settings.model, parallel] {
@@ -312,6 +315,11 @@ void add_serve(CLI::App& app) {
       ->add_option("--template", settings->template_file,
                    "Jinja chat template instead of the model's own")
       ->type_name("FILE");
+  command
+      ->add_option("--pooling", settings->pooling,
+                   "Of embeddings: mean, last or first; rank: /v1/rerank asks the model for yes or "
+                   "no. Default: the model's own, or mean")
+      ->check(CLI::IsMember({"mean", "last", "first", "cls", "rank"}));
   add_network_options(*command, *settings);
   add_limit_options(*command, *settings);
   add_model_options(*command, settings->model);

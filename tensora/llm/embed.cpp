@@ -3,14 +3,60 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tensora/llm/hugging_face/json_object.h"
+#include "tensora/llm/model_file.h"
 #include "tensora/ops.h"
 
 namespace tensora::llm {
+namespace {
+
+// As sentence-transformers writes it: one of several flags is set.
+std::optional<Pooling> pooling_in_folder(const std::string& folder) {
+  const auto config = JsonObject::read_if_there(folder + "/1_Pooling/config.json");
+  if (!config) return std::nullopt;
+  const std::pair<const char*, Pooling> modes[] = {{"pooling_mode_mean_tokens", Pooling::mean},
+                                                   {"pooling_mode_lasttoken", Pooling::last},
+                                                   {"pooling_mode_cls_token", Pooling::first}};
+  for (const auto& [key, pooling] : modes)
+    if (config->boolean(key, false)) return pooling;
+  fail(config->file(), ": expected pooling by mean, last token or CLS token");
+}
+
+}  // namespace
+
+Pooling pooling_named(std::string_view name) {
+  if (name == "mean") return Pooling::mean;
+  if (name == "last") return Pooling::last;
+  if (name == "first" || name == "cls") return Pooling::first;
+  check(name == "rank", "pooling: expected mean, last, first or rank, got '", name, "'");
+  return Pooling::rank;
+}
+
+std::optional<Pooling> pooling_of(const ModelFile& file) {
+  if (!file.folder().empty()) return pooling_in_folder(file.folder());
+  const std::string key = file.architecture() + ".pooling_type";
+  switch (const int64_t type = file.metadata().get_or<int64_t>(key, 0)) {
+    case 0:
+      return std::nullopt;
+    case 1:
+      return Pooling::mean;
+    case 2:
+      return Pooling::first;
+    case 3:
+      return Pooling::last;
+    case 4:
+      return Pooling::rank;
+    default:
+      fail(key, ": expected a number from 0 to 4, got ", type);
+  }
+}
 
 std::vector<float> embed(SequenceSession& session, std::span<const int32_t> tokens,
                          const EmbedOptions& options) {
   const auto size = static_cast<int64_t>(tokens.size());
   check(size > 0, "embed: the text has no tokens");
+  check(options.pooling != Pooling::rank,
+        "embed: the model ranks documents (pooling rank) and has no embeddings");
   check(size <= session.options().context, "embed: the text has ", size,
         " tokens, but the context has room for ", session.options().context);
   session.clear();

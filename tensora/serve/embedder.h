@@ -13,13 +13,21 @@ namespace tensora::serve {
 /// needed, and grows with the texts. May be used from any thread.
 class Embedder {
  public:
-  Embedder(std::shared_ptr<llm::FrameworkBackend> backend, const llm::EmbedOptions& options);
-  /// Throws ApiError for a text that is empty or too long.
+  Embedder(std::shared_ptr<llm::FrameworkBackend> backend, llm::Pooling pooling);
+  llm::Pooling pooling() const { return pooling_; }
+  /// Throws ApiError for a text that is empty or too long, and for a model that only ranks.
   std::vector<float> embed(const std::vector<int32_t>& tokens);
+  /// For each prompt, the probability of `yes` as the next token against that of `no`. What
+  /// neighbouring prompts have in common at their beginning is computed once. Throws as `embed`.
+  std::vector<double> judge(const std::vector<std::vector<int32_t>>& prompts, int32_t yes,
+                            int32_t no);
 
  private:
+  void check_text(const std::vector<int32_t>& tokens, const char* field) const;
+  void make_room(int64_t tokens);
+
   std::shared_ptr<llm::FrameworkBackend> backend_;
-  llm::EmbedOptions options_;
+  llm::Pooling pooling_;
   std::mutex mutex_;  // of what follows
   std::unique_ptr<llm::SequenceSession> session_;
 };

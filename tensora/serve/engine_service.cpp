@@ -34,7 +34,7 @@ class EngineService final : public Service {
  public:
   explicit EngineService(ServiceOptions options)
       : options_(std::move(options)),
-        models_(std::move(options_.models), options_.models_max, options_.embedding, options_.log),
+        models_(std::move(options_.models), options_.models_max, options_.log),
         queue_({.most = options_.max_queued, .most_per_key = options_.max_queued_per_key}),
         delivery_({.most_unsent = options_.most_unsent,
                    .on_left = [this](const AnswerJob& job, int64_t count) { leave(job, count); },

@@ -26,6 +26,8 @@ struct ModelSource {
   /// model was unloaded. Throws Error.
   std::function<std::shared_ptr<llm::FrameworkBackend>()> load = nullptr;
   int64_t slots = 8;  // answers computed together: the engine's max_sequences
+  /// How the model's embeddings are pooled; called after `load`. Null: the mean.
+  std::function<llm::Pooling()> pooling = nullptr;
 };
 
 struct ServiceOptions {
@@ -36,7 +38,6 @@ struct ServiceOptions {
   int64_t max_answers = 128;           // of one request: n times its prompts
   double deadline = 0;                 // seconds that an answer may take, queueing included; 0: any
   llm::SamplingOptions sampling = {};  // where a request does not say
-  llm::EmbedOptions embedding = {};
   /// A client with more unsent bytes than this pauses its answers; they go on below half of it.
   size_t most_unsent = 256 * 1024;
   /// Lines about loading, unloading and internal errors.

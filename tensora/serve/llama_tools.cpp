@@ -127,18 +127,12 @@ void add_llama_tool_routes(Router& router, Service& service) {
   router.add({.method = "POST", .path = "/lora-adapters", .handle = [](Exchange&) {
                 throw ApiError(400, "adapters are chosen by the request's model, not for all");
               }});
-  for (const char* path : {"/v1/rerank", "/rerank", "/v1/reranking", "/reranking"})
-    router.add({.method = "POST", .path = path, .handle = [](Exchange&) {
-                  throw ApiError(400,
-                                 "reranking needs a model with a ranking head, which this "
-                                 "server cannot load",
-                                 {}, "not_supported");
-                }});
 }
 
 void add_llama_routes(Router& router, Service& service) {
   add_llama_completion_routes(router, service);
   add_llama_tool_routes(router, service);
+  add_rerank_routes(router, service);
 }
 
 }  // namespace tensora::serve

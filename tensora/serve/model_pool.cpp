@@ -17,11 +17,8 @@ constexpr auto kLook = std::chrono::milliseconds(20);
 
 }  // namespace
 
-ModelPool::ModelPool(std::vector<ModelSource> models, int64_t most,
-                     const llm::EmbedOptions& embedding, Log log)
-    : most_(most > 0 ? static_cast<size_t>(most) : models.size()),
-      embedding_(embedding),
-      log_(std::move(log)) {
+ModelPool::ModelPool(std::vector<ModelSource> models, int64_t most, Log log)
+    : most_(most > 0 ? static_cast<size_t>(most) : models.size()), log_(std::move(log)) {
   check(!models.empty(), "service: expected at least one model");
   check(most >= 0, "service: expected models_max of 0 (all) or more, got ", most);
   const auto add = [&](const std::string& name, const Place& place) {
@@ -171,7 +168,8 @@ std::vector<ServedModelPtr> ModelPool::load_all(const ModelSource& source) const
   model.slots = source.slots;
   model.backend = source.load();
   check(model.backend != nullptr, "service: loading made no backend");
-  model.embedder = std::make_shared<Embedder>(model.backend, embedding_);
+  model.embedder = std::make_shared<Embedder>(
+      model.backend, source.pooling ? source.pooling() : llm::Pooling::mean);
   model.info = model.backend->model_info();
   model.context = model.backend->context();  // makes the engine, which takes its memory now
   model.created = std::time(nullptr);

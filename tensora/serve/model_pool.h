@@ -16,8 +16,7 @@ namespace tensora::serve {
 class ModelPool {
  public:
   using Log = std::function<void(const std::string& line)>;
-  ModelPool(std::vector<ModelSource> models, int64_t most, const llm::EmbedOptions& embedding,
-            Log log);
+  ModelPool(std::vector<ModelSource> models, int64_t most, Log log);
 
   std::vector<ModelEntry> entries() const;
   /// See Service::model.
@@ -45,7 +44,6 @@ class ModelPool {
 
   std::vector<std::pair<std::string, Place>> names_;  // constant, in the order of the command
   size_t most_;
-  llm::EmbedOptions embedding_;
   Log log_;
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;

@@ -1,5 +1,6 @@
 #include "tensora/base/check.h"
 #include "tensora/serve/dialect.h"
+#include "tensora/serve/fill_middle.h"
 #include "tensora/serve/json_text.h"
 #include "tensora/serve/ollama_routes.h"
 #include "tensora/serve/openai_shared.h"
@@ -83,15 +84,24 @@ void read_options(Fields& body, OllamaCall& call) {
   for (std::string& name : options->unread()) call.ignored.push_back(std::move(name));
 }
 
-void read_generate(Fields& body, OllamaCall& call) {
+void read_generate(Fields& body, Service& service, OllamaCall& call) {
   llm::Request& wanted = call.request.request;
   std::string prompt = body.text("prompt").value_or("");
   const auto system = body.text("system");
   refuse_images(body);
-  for (const char* name : {"suffix", "template", "context"})
+  for (const char* name : {"template", "context"})
     if (const Json* value = body.find(name); value && !value->empty() && *value != "")
       body.fail(name, "is not supported");
   call.only_loads = prompt.empty();
+  if (const auto suffix = body.text("suffix"); suffix && !suffix->empty()) {
+    const llm::TokenizerPtr tokenizer = service.model(call.request.model)->backend->tokenizer();
+    auto tokens =
+        tokenizer ? fill_prompt(*tokenizer, {.prefix = prompt, .suffix = *suffix}) : std::nullopt;
+    if (!tokens) body.fail("suffix", "the model has no tokens for filling in the middle of a text");
+    call.only_loads = false;
+    call.request.prompts = {std::move(*tokens)};
+    return;
+  }
   if (body.boolean("raw").value_or(false)) {
     wanted.prompt = std::move(prompt);
     wanted.parse_special = true;
@@ -101,11 +111,11 @@ void read_generate(Fields& body, OllamaCall& call) {
   wanted.messages.push_back({.role = "user", .content = std::move(prompt)});
 }
 
-OllamaCall read_call(const Json& json, const llm::SamplingOptions& defaults, bool is_chat) {
+OllamaCall read_call(const Json& json, Service& service, bool is_chat) {
   Fields body(json);
   OllamaCall call{.is_chat = is_chat};
   llm::Request& wanted = call.request.request;
-  wanted.sampling = defaults;
+  wanted.sampling = service.sampling();
   call.request.model = without_latest(body.text("model").value_or(""));
   if (is_chat) {
     const Json* messages = body.list("messages", kMostMessages);
@@ -115,7 +125,7 @@ OllamaCall read_call(const Json& json, const llm::SamplingOptions& defaults, boo
     continue_assistant(wanted);
     read_tools(body, call.request.tools);
   } else {
-    read_generate(body, call);
+    read_generate(body, service, call);
   }
   read_options(body, call);
   read_format(body, wanted.sampling);
@@ -243,7 +253,7 @@ class OllamaSink final : public AnswerSink {
 
 void answer(Service& service, Exchange& exchange, bool is_chat) {
   const Json json = parse_body(exchange.request.body);
-  OllamaCall call = read_call(json, service.sampling(), is_chat);
+  OllamaCall call = read_call(json, service, is_chat);
   call.request.key = exchange.key;
   call.request.id = exchange.request.id;
   const ServedModelPtr model = service.model(call.request.model);

@@ -166,7 +166,8 @@ void ollama(std::string_view body) {
     post(path, body);
 }
 void llama(std::string_view body) {
-  for (const char* path : {"/completion", "/infill", "/tokenize", "/detokenize", "/apply-template"})
+  for (const char* path :
+       {"/completion", "/infill", "/tokenize", "/detokenize", "/apply-template", "/v1/rerank"})
     post(path, body);
 }
 
@@ -206,6 +207,7 @@ std::vector<std::string> llama_bodies() {
           R"({"input_prefix":"a","input_suffix":"b","input_extra":[{"filename":"f","text":"t"}]})",
           R"({"content":"abc","with_pieces":true,"add_special":true})",
           R"({"tokens":[1,2,3]})",
+          R"({"query":"a","documents":["b",{"text":"c"}],"top_n":1,"return_documents":true})",
           R"({"messages":[{"role":"user","content":"a"}],"add_generation_prompt":false})"};
 }
 

@@ -1,6 +1,10 @@
 // Hugging Face folders, seen with GGUF's keys and names.
 
+#include <filesystem>
+
 #include "../io/files.h"
+#include "tensora/llm/embed.h"
+#include "tensora/llm/gguf/gguf_writer.h"
 #include "tensora/llm/hugging_face/json_object.h"
 #include "tensora/llm/hugging_face/tensor_names.h"
 #include "tensora/llm/model_file.h"
@@ -48,6 +52,32 @@ class ModelFolder : public ::testing::Test {
 
   TemporaryFolder folder_;
 };
+
+TEST_F(ModelFolder, knows_the_pooling_of_embeddings) {
+  EXPECT_FALSE(pooling_of(open(config("mistral"), llama_tensors())).has_value());
+  std::filesystem::create_directory(folder_ / "1_Pooling");
+  const std::string path = folder_ / "1_Pooling/config.json";
+  write_file(path, R"({"pooling_mode_mean_tokens": false, "pooling_mode_lasttoken": true})");
+  EXPECT_EQ(pooling_of(ModelFile::open(folder_.path())), Pooling::last);
+  write_file(path, R"({"pooling_mode_max_tokens": true})");
+  const ModelFile other = ModelFile::open(folder_.path());
+  EXPECT_TRUE(contains(error_of([&] { pooling_of(other); }), "1_Pooling/config.json: expected"));
+  for (const int64_t type : {0, 1, 2, 3, 4, 5}) {
+    Metadata metadata;
+    metadata.set("general.architecture", "qwen3");
+    metadata.set("qwen3.pooling_type", type);
+    write_gguf(folder_ / "x.gguf", metadata, StateDict{{"t", rand({2, 2})}});
+    const ModelFile file = ModelFile::open(folder_ / "x.gguf");
+    const std::optional<Pooling> expected[] = {std::nullopt, Pooling::mean, Pooling::first,
+                                               Pooling::last, Pooling::rank};
+    if (type < 5)
+      EXPECT_EQ(pooling_of(file), expected[type]);
+    else
+      EXPECT_TRUE(contains(error_of([&] { pooling_of(file); }), "qwen3.pooling_type"));
+  }
+  EXPECT_EQ(pooling_named("cls"), Pooling::first);
+  EXPECT_TRUE(contains(error_of([] { pooling_named("max"); }), "got 'max'"));
+}
 
 TEST_F(ModelFolder, has_ggufs_keys_and_names) {
   const StateDict tensors = llama_tensors();

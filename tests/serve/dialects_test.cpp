@@ -415,12 +415,25 @@ TEST_F(Dialects, OllamaGenerateAndModels) {
   EXPECT_TRUE(get("/api/version")["version"].is_string());
 }
 
+TEST(OllamaSuffix, IsWhatTheAnswerStandsBefore) {
+  ScriptedService service({"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"});
+  service.text = "b";
+  Router router;
+  add_ollama_routes(router, service);
+  const Json body = {{"prompt", "a"}, {"suffix", "c"}, {"stream", false}};
+  const HttpResponse response = ask(router, "POST", "/api/generate", body.dump())->wait();
+  EXPECT_EQ(Json::parse(response.body)["response"], "b") << response.body;
+  EXPECT_EQ(service.model("")->backend->tokenizer()->decode(service.last.prompts.at(0)),
+            "<|fim_prefix|>a<|fim_suffix|>c<|fim_middle|>");
+}
+
 TEST_F(Dialects, OllamaRefusesMistakes) {
   EXPECT_TRUE(
       refused("/api/chat", {{"model", "other"}, {"messages", kUser}}, 404)["error"].is_string());
   refused("/api/pull", {{"model", "toy"}}, 403);
   refused("/api/chat", {{"messages", kUser}, {"format", "xml"}});
   refused("/api/generate", {{"prompt", "x"}, {"template", "{{ x }}"}});
+  refused("/api/generate", {{"prompt", "x"}, {"suffix", "y"}});
   refused("/api/generate", {{"prompt", "x"}, {"images", {"AA=="}}});
   service.fails = true;
   const auto lines = lines_of(post("/api/chat", {{"messages", kUser}}).body);
@@ -465,7 +478,6 @@ TEST_F(Dialects, LlamaTools) {
       answer("/apply-template", {{"messages", kUser}})["prompt"].get<std::string>();
   EXPECT_NE(prompt.find("Hello<|im_end|>"), std::string::npos);
   refused("/infill", {{"input_prefix", "a"}, {"input_suffix", "b"}});
-  refused("/v1/rerank", {{"query", "a"}, {"documents", {"b"}}});
   refused("/lora-adapters", {{"x", 1}});
   EXPECT_EQ(Json::parse(ask(router, "GET", "/slots", "")->wait().body).size(), 8u);
   EXPECT_EQ(ask(router, "GET", "/lora-adapters", "")->wait().body, "[]");

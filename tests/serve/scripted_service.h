@@ -11,10 +11,12 @@
 
 namespace tensora::serve::testing {
 
-/// A backend with a tokenizer of bytes and Qwen's chat template, which generates nothing.
-class ScriptedBackend final : public llm::FrameworkBackend {
+/// A backend with a tokenizer of bytes and further tokens and with Qwen's chat template, which
+/// generates nothing.
+class ScriptedBackend : public llm::FrameworkBackend {
  public:
-  ScriptedBackend() : chat_(read_template(), "", "") {}
+  explicit ScriptedBackend(const std::vector<std::string>& tokens = {})
+      : tokenizer_(llm::ToyTokenizer::with_bytes(tokens)), chat_(read_template(), "", "") {}
   std::string name() const override { return "scripted"; }
   Device device() const override { return {}; }
   void load_model(const std::string&, const llm::BackendOptions&) override {}
@@ -38,18 +40,18 @@ class ScriptedBackend final : public llm::FrameworkBackend {
     std::ifstream file(TENSORA_TESTS "/llm/templates/qwen3.jinja");
     return {std::istreambuf_iterator<char>(file), {}};
   }
-  llm::TokenizerPtr tokenizer_ = llm::ToyTokenizer::with_bytes();
+  llm::TokenizerPtr tokenizer_;
   llm::ChatTemplate chat_;
 };
 
 /// Answers each request with a text that was written before, in pieces of a few letters.
 class ScriptedService final : public Service {
  public:
-  ScriptedService() {
+  explicit ScriptedService(const std::vector<std::string>& tokens = {}) {
     auto model = std::make_shared<ServedModel>();
     model->name = "toy";
     model->created = 1'700'000'000;
-    model->backend = std::make_shared<ScriptedBackend>();
+    model->backend = std::make_shared<ScriptedBackend>(tokens);
     model->info.config.architecture = "qwen3";
     model_ = std::move(model);
   }
