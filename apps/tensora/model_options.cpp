@@ -3,9 +3,12 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <mutex>
+#include <thread>
 
 #include "commands.h"
 #include "files.h"
@@ -47,7 +50,8 @@ void add_framework_options(CLI::App& app, ModelOptions& options) {
       ->allow_extra_args(false);
   app.add_option("--framework-timeout", options.framework_seconds,
                  "Seconds that the self-test of an installed framework may take in a process of "
-                 "its own. 0: test in this process, without a limit")
+                 "its own, and that it may take to load a tokenizer. 0: test in this process, "
+                 "without limits")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
 }
@@ -157,6 +161,45 @@ llm::BackendOptions backend_options(const ModelOptions& options, int64_t sequenc
   return out;
 }
 
+namespace {
+
+// Ends the program with a sentence where a framework does not return: nothing can end its thread.
+class TimeLimit {
+ public:
+  // No limit where `seconds` is 0.
+  TimeLimit(const std::string& framework, const std::string& function, double seconds) {
+    if (seconds <= 0) return;
+    thread_ = std::thread([this, framework, function, seconds] {
+      std::unique_lock lock(mutex_);
+      if (changed_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return is_over_; }))
+        return;
+      std::fprintf(stderr,
+                   "tensora: the framework %s has not returned from %s within %g s "
+                   "(--framework-timeout)\n",
+                   framework.c_str(), function.c_str(), seconds);
+      _exit(1);
+    });
+  }
+  ~TimeLimit() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+  TimeLimit(const TimeLimit&) = delete;
+  TimeLimit& operator=(const TimeLimit&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_over_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
 LoadedModel load_model(const ModelOptions& options, bool with_tokenizer,
                        std::shared_ptr<llm::FrameworkBackend> backend, int64_t sequences) {
   const auto began = Clock::now();
@@ -176,7 +219,11 @@ LoadedModel load_model(const ModelOptions& options, bool with_tokenizer,
     chosen.cleanup();  // before the baseline of memory is taken
     loaded.resources = std::make_shared<llm::ResourceManager>(chosen.device());
     chosen.load_model(options.model, how);
-    if (with_tokenizer) chosen.load_tokenizer(options.model);
+    if (with_tokenizer) {
+      const TimeLimit limit(chosen.label(), "load_tokenizer",
+                            chosen.name() == "native" ? 0 : options.framework_seconds);
+      chosen.load_tokenizer(options.model);
+    }
     bar.reset();
   };
   if (backend)

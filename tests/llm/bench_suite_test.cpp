@@ -147,6 +147,7 @@ TEST_F(Frameworks, TheNextOneIsTakenWhereOneMisbehaves) {
       {"submit:throw_number", "no std::ex"},
       {"submit:crash", "ended by signal"},
       {"load_tokenizer:throw", "feel like"},
+      {"load_tokenizer:hang", "within 3 s"},
       {"load_tokenizer:memory", "memory"},
       {"submit:memory", "memory"},
       {"submit:hang", "within 3 s"},
@@ -159,6 +160,14 @@ TEST_F(Frameworks, TheNextOneIsTakenWhereOneMisbehaves) {
     EXPECT_EQ(program.out(), story) << plan;
     EXPECT_TRUE(contains(program.error(), reason)) << plan << ": " << program.error();
     EXPECT_TRUE(contains(program.error(), "native-cpu is used")) << plan << program.error();
+  }
+  {
+    // Passes its self-test and hangs afterwards: too late for another framework.
+    const Setting hangs("UNRULY", "load_own_tokenizer:hang");
+    const Program program(folder_, run({"--framework", "unruly,native"}, "3"));
+    EXPECT_EQ(program.wait(), 1) << program.error();
+    EXPECT_TRUE(contains(program.error(), "not returned from load_tokenizer within 3 s"))
+        << program.error();
   }
   const Setting unruly("UNRULY", "make:throw");
   const Program required(folder_, run({"--framework", "unruly,native", "--require"}));

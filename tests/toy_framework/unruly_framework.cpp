@@ -79,6 +79,7 @@ class Backend final : public llm::EngineBackend {
   }
   void load_tokenizer(const std::string& path) override {
     act("load_tokenizer");
+    if (path.find("tensora-self-test") == path.npos) act("load_own_tokenizer");
     EngineBackend::load_tokenizer(path);
   }
   llm::Generation submit(llm::Request request) override {

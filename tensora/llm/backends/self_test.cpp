@@ -25,6 +25,24 @@ Tensor wave(const Shape& sizes, int salt, double scale, double offset = 0) {
   return tensor;
 }
 
+// Controls, a blank and letters.
+void set_tiny_vocabulary(Metadata& metadata) {
+  std::vector<std::string> tokens = {"<unk>", "<s>", "</s>", "\u2581", "ab", "ba"};
+  for (char letter = 'a'; letter <= 'z'; ++letter) tokens.emplace_back(1, letter);
+  std::vector<int64_t> types(tokens.size(), 1);
+  types[0] = 2;
+  types[1] = types[2] = 3;
+  ensure(std::ssize(tokens) == kVocabulary, "self_test: expected a vocabulary of ", kVocabulary);
+  metadata.set("tokenizer.ggml.model", "llama");
+  metadata.set("tokenizer.ggml.scores", std::vector<double>(tokens.size(), -1),
+               MetadataType::float32);
+  metadata.set("tokenizer.ggml.token_type", types, MetadataType::int32);
+  metadata.set("tokenizer.ggml.tokens", tokens);
+  metadata.set("tokenizer.ggml.bos_token_id", 1);
+  metadata.set("tokenizer.ggml.eos_token_id", 2);
+  metadata.set("tokenizer.ggml.unknown_token_id", 0);
+}
+
 void write_tiny_model(const std::string& path) {
   Metadata metadata;
   metadata.set("general.architecture", "llama");
@@ -39,6 +57,7 @@ void write_tiny_model(const std::string& path) {
   metadata.set("llama.rope.dimension_count", kHeadDim);
   metadata.set("llama.rope.freq_base", 10000., MetadataType::float32);
   metadata.set("llama.vocab_size", kVocabulary);
+  set_tiny_vocabulary(metadata);
   StateDict tensors;
   tensors.insert("token_embd.weight", wave({kVocabulary, kHidden}, 1, 1));
   tensors.insert("blk.0.attn_norm.weight", wave({kHidden}, 2, 0.1, 1));
@@ -85,6 +104,12 @@ void self_test(FrameworkBackend& backend) {
   write_tiny_model(path);
   const CleanupScope scope(backend);
   backend.load_model(path, {.engine = {.context = 64}});
+  backend.load_tokenizer(path);
+  const TokenizerPtr tokenizer = backend.tokenizer();
+  check(tokenizer != nullptr, "self_test: ", backend.label(), " has no tokenizer after ",
+        "load_tokenizer");
+  check(tokenizer->decode(tokenizer->encode("abc")) == "abc", "self_test: the tokenizer of ",
+        backend.label(), " does not decode what it has encoded");
   const Completion answer = backend.generate({.tokens = {1, 5, 9},
                                               .sampling = {.temperature = 0, .logprobs = true},
                                               .max_tokens = std::ssize(kAnswer)},
