@@ -280,18 +280,16 @@ class Run {
     if (std::none_of(current.grads.begin(), current.grads.end(),
                      [](const Tensor& grad) { return grad.defined(); }))
       return;
-    Tensors results = backward_of(node, std::move(current.grads));
+    Tensors results = [&] {
+      const PlanScope plan(captures_ ? &plan_ : nullptr);
+      return node.backward(std::move(current.grads));
+    }();
     if (!options_.retain_graph) node.release();
     if (is_anomaly_enabled()) check_anomaly(node, results);
     scope.reset();
     const std::span<const Edge> edges = node.edges();
     for (size_t i = 0; i < results.size() && i < edges.size(); ++i)
       if (edges[i].node && results[i].defined()) deliver(edges[i], std::move(results[i]), queue);
-  }
-
-  Tensors backward_of(Node& node, Tensors grads) const {
-    const PlanScope scope(captures_ ? &plan_ : nullptr);
-    return node.backward(std::move(grads));
   }
 
   void capture(const Node& node, const Tensors& grads, const Queue& queue) {

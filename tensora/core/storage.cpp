@@ -1,10 +1,37 @@
 #include "tensora/core/storage.h"
 
+#include <atomic>
+
 namespace tensora {
+
+namespace {
+
+constinit std::atomic<Allocator*> known_host_allocator = nullptr;
+
+[[gnu::noinline]] Allocator& find_host_allocator() {
+  Allocator& host = tensora::allocator(DeviceType::cpu);
+  known_host_allocator.store(&host, std::memory_order_release);
+  return host;
+}
+
+// Saves two indirections. A static reference would have a guard, for which the fast path would save
+// registers.
+Allocator& host_allocator() {
+  Allocator* const known = known_host_allocator.load(std::memory_order_acquire);
+  return known ? *known : find_host_allocator();
+}
+
+}  // namespace
 
 IntrusivePtr<Storage> Storage::allocate(size_t bytes, Device device) {
   auto storage = defer(bytes, device);
-  if (!device.is_meta()) storage->provide();
+  if (device.is_cpu()) [[likely]] {
+    Allocator& host = host_allocator();
+    storage->data_ = host.allocate(bytes);
+    storage->allocator_ = &host;
+  } else if (!device.is_meta()) {
+    storage->provide();
+  }
   return storage;
 }
 
@@ -16,8 +43,7 @@ IntrusivePtr<Storage> Storage::defer(size_t bytes, Device device) {
 }
 
 void Storage::provide() {
-  static Allocator& host = tensora::allocator(DeviceType::cpu);  // saves two indirections
-  Allocator& source = device_.is_cpu() ? host : tensora::allocator(device_);
+  Allocator& source = tensora::allocator(device_);
   data_ = source.allocate(bytes_);
   allocator_ = &source;
 }

@@ -108,12 +108,20 @@ struct CallInfo {
         in_list ? concat(" number ", i + 1 - op.inputs.size()) : "", " is undefined");
 }
 
+// Whether an input gets its history from the base of which it is a view.
+[[gnu::noinline]] bool any_gets_history(Args inputs) {
+  bool any = false;
+  for (const Arg& input : inputs)
+    any |= input->defined() && input->impl().autograd != nullptr && input->requires_grad();
+  return any;
+}
+
 // Throws when the inputs are too few or too many, on different devices, or of a dtype that the op
-// does not accept.
-CallInfo inspect_inputs(const OpBase& op, Args inputs) {
+// does not accept. The loop calls nothing, so that all of its flags stay in registers.
+[[gnu::always_inline]] inline CallInfo inspect_inline(const OpBase& op, Args inputs) {
   const TensorImpl* first = nullptr;
-  const bool grad_enabled = thread_state.grad_enabled;
-  bool agree = true, recording = false, usual = true;
+  DTypeSet dtypes = 0;
+  bool differ = false, missing = false, require = false, linked = false;
   if (inputs.size() < op.inputs.least() || inputs.size() > op.inputs.most()) [[unlikely]]
     fail_input_count(op, inputs.size());
   for (const Arg& input : inputs) {
@@ -123,19 +131,25 @@ CallInfo inspect_inputs(const OpBase& op, Args inputs) {
     }
     const TensorImpl& impl = input->impl();
     if (!first) first = &impl;
-    agree &= impl.view.device == first->view.device;
-    usual &= contains(op.accepts, impl.view.dtype) & (impl.view.data != nullptr);
-    // requires_grad() is asked only while recording: for a view taken under no_grad it may throw.
-    recording |= grad_enabled &&
-                 (impl.requires_grad || (impl.autograd != nullptr && input->requires_grad()));
+    // One comparison of two bytes; operator== makes two, with a branch.
+    differ |= __builtin_memcmp(&impl.view.device, &first->view.device, sizeof(Device)) != 0;
+    dtypes |= set_of(impl.view.dtype);
+    missing |= impl.view.data == nullptr;
+    require |= impl.requires_grad;
+    linked |= impl.autograd != nullptr && !impl.requires_grad;
   }
-  if (!usual) [[unlikely]]
+  if ((dtypes & ~op.accepts) != 0 || missing) [[unlikely]]
     check_unusual(op, inputs);
-  return {.device = !first  ? Device()
-                    : agree ? first->view.device
-                            : settle_device(op, inputs),
-          .recording = recording};
+  // A view is asked only while recording: one that was taken under no_grad may throw.
+  if (linked && thread_state.grad_enabled) [[unlikely]]
+    require |= any_gets_history(inputs);
+  return {.device = !first    ? Device()
+                    : !differ ? first->view.device
+                              : settle_device(op, inputs),
+          .recording = require && thread_state.grad_enabled};
 }
+
+CallInfo inspect_inputs(const OpBase& op, Args inputs) { return inspect_inline(op, inputs); }
 
 // Whether the op's own kernel runs, or its definition in other ops does.
 bool runs_reference(const OpBase& op, Device device, bool recording) {
@@ -153,34 +167,55 @@ Args without_undefined_end(Args inputs) {
   return inputs.first(given);
 }
 
-void run_kernel(const OpBase& op, Args inputs, std::span<const Tensor> outputs, const Infer& infer,
-                Device device, const void* attrs) {
-  if (!op.has_kernel(device.type)) [[unlikely]]
-    fail(op.name, ": there is no ", name(device.type),
-         " kernel for this op, and no definition in other ops; move its inputs to the cpu");
-  constexpr size_t kFew = 8;
-  const View* few[kFew];
-  std::vector<const View*> many;
-  const View** views = few;
-  if (inputs.size() + outputs.size() > kFew) [[unlikely]] {
-    many.resize(inputs.size() + outputs.size());
-    views = many.data();
+// `views` has room for a pointer per input and output.
+[[gnu::always_inline]] inline void run_kernel_with(const View** views, const OpBase& op,
+                                                   Args inputs, std::span<const Tensor> outputs,
+                                                   const Infer& infer, Device device,
+                                                   const void* attrs) {
+  size_t given = 0;  // see without_undefined_end
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    views[i] = inputs[i]->defined() ? &inputs[i]->impl().view : nullptr;
+    if (views[i]) given = i + 1;
   }
-  const View** next = views;
-  for (const Arg& input : inputs) *next++ = input->defined() ? &input->impl().view : nullptr;
-  for (const Tensor& output : outputs) *next++ = &output.impl().view;
+  const View** const out = views + inputs.size();
+  for (size_t i = 0; i < outputs.size(); ++i) out[i] = &outputs[i].impl().view;
   const KernelContext context{.op = op.name,
-                              .in = {views, without_undefined_end(inputs).size()},
-                              .out = {views + inputs.size(), outputs.size()},
+                              .in = {views, given},
+                              .out = {out, outputs.size()},
                               .device = device,
                               .compute_dtype = infer.compute_dtype};
   op.run_kernel(op, context, attrs);
 }
 
+// Apart, so that the usual call has no vector to free.
+[[gnu::noinline]] void run_kernel_with_many(const OpBase& op, Args inputs,
+                                            std::span<const Tensor> outputs, const Infer& infer,
+                                            Device device, const void* attrs) {
+  std::vector<const View*> views(inputs.size() + outputs.size());
+  run_kernel_with(views.data(), op, inputs, outputs, infer, device, attrs);
+}
+
+[[noreturn, gnu::cold, gnu::noinline]] void fail_no_kernel(const OpBase& op, Device device) {
+  fail(op.name, ": there is no ", name(device.type),
+       " kernel for this op, and no definition in other ops; move its inputs to the cpu");
+}
+
+// The op has a kernel.
+[[gnu::always_inline]] inline void run_kernel(const OpBase& op, Args inputs,
+                                              std::span<const Tensor> outputs, const Infer& infer,
+                                              Device device, const void* attrs) {
+  const View* few[8];
+  if (inputs.size() + outputs.size() > std::size(few)) [[unlikely]]
+    return run_kernel_with_many(op, inputs, outputs, infer, device, attrs);
+  run_kernel_with(few, op, inputs, outputs, infer, device, attrs);
+}
+
 // Runs the kernel, or hands it to the thread's deferral. See Note [Deferred kernels].
 void run_or_defer(const OpBase& op, Args inputs, std::span<const Tensor> outputs,
                   const Infer& infer, Device device, const void* attrs) {
-  if (thread_state.deferral && op.has_kernel(device.type)) [[unlikely]]
+  if (!op.has_kernel(device.type)) [[unlikely]]
+    fail_no_kernel(op, device);
+  if (thread_state.deferral) [[unlikely]]
     thread_state.deferral->defer(
         {op, without_undefined_end(inputs), outputs, device, infer.compute_dtype, attrs});
   else
@@ -210,6 +245,22 @@ void attach_history(std::span<const Tensor> outputs, const NodePtr& node) {
   }
 }
 
+// A node with what the gradients of the inputs need of them.
+IntrusivePtr<OpNode> begin_history(const OpBase& op, Args inputs, const void* attrs,
+                                   Device device) {
+  auto node = IntrusivePtr<OpNode>::adopt(new OpNode(op, attrs));
+  node->take_queue(device);
+  node->connect(inputs);
+  node->save_inputs(inputs);
+  return node;
+}
+
+void finish_history(IntrusivePtr<OpNode> node, std::span<const Tensor> outputs) {
+  node->set_output_count(static_cast<uint32_t>(outputs.size()));
+  node->save_outputs(outputs);
+  attach_history(outputs, IntrusivePtr<Node>(std::move(node)));
+}
+
 // Runs the op's definition. Its parts record the history, unless the op has a rule of its own.
 Tensors run_reference(const OpBase& op, Args inputs, Device device, const void* attrs,
                       bool recording) {
@@ -218,18 +269,13 @@ Tensors run_reference(const OpBase& op, Args inputs, Device device, const void* 
     op.infer(op, infer, attrs);
   }
   if (!recording || op.gradient == Gradient::by_reference) return op.reference(op, inputs, attrs);
-  auto node = IntrusivePtr<OpNode>::adopt(new OpNode(op, attrs));
-  node->take_queue(device);
-  node->connect(inputs);
-  node->save_inputs(inputs);
+  auto node = begin_history(op, inputs, attrs, device);
   Tensors outputs;
   {
     const no_grad silent;
     outputs = op.reference(op, inputs, attrs);
   }
-  node->set_output_count(static_cast<uint32_t>(outputs.size()));
-  node->save_outputs(outputs);
-  attach_history(outputs, IntrusivePtr<Node>(std::move(node)));
+  finish_history(std::move(node), outputs);
   return outputs;
 }
 
@@ -281,18 +327,9 @@ Tensors dispatch(const OpBase& op, Args inputs, const void* attrs, CallInfo info
     outputs.push_back(defers ? make_deferred_output(op, spec, infer.device)
                              : make_output(op, inputs, spec, infer.device));
   IntrusivePtr<OpNode> node;
-  if (recording) {
-    node = IntrusivePtr<OpNode>::adopt(new OpNode(op, attrs));
-    node->take_queue(device);
-    node->connect(inputs);
-    node->save_inputs(inputs);
-  }
+  if (recording) node = begin_history(op, inputs, attrs, device);
   if (!op.view && !device.is_meta()) run_or_defer(op, inputs, outputs, infer, device, attrs);
-  if (recording) {
-    node->set_output_count(static_cast<uint32_t>(outputs.size()));
-    node->save_outputs(outputs);
-    attach_history(outputs, IntrusivePtr<Node>(std::move(node)));
-  }
+  if (recording) finish_history(std::move(node), outputs);
   if (op.view)
     track_views(op, *inputs[0], outputs, attrs);
   else if (thread_state.inference_mode)
@@ -406,15 +443,20 @@ Tensor apply_one(const OpBase& op, Args inputs, const void* attrs) {
   require_library();
   if (is_autocast_enabled() || thread_state.interceptor) [[unlikely]]
     return std::move(dispatch_observed(op, inputs, attrs)[0]);
-  const CallInfo info = inspect_inputs(op, inputs);
-  // The fast path: a kernel fills one new tensor, and nothing is recorded.
-  if (!info.recording && !op.view && op.infer && op.has_kernel(info.device.type) &&
+  const CallInfo info = inspect_inline(op, inputs);
+  // The fast path: a kernel fills one new tensor.
+  const bool by_reference =
+      info.recording && op.has_reference && op.gradient == Gradient::by_reference;
+  if (!by_reference && !op.view && op.infer && op.has_kernel(info.device.type) &&
       !thread_state.inference_mode && !thread_state.deferral) {
     const ProfilerRange range(op.name);
     Infer infer(op.name, inputs, info.device);
     op.infer(op, infer, attrs);
     Tensor output = make_output(op, inputs, infer.outputs[0], infer.device);
+    IntrusivePtr<OpNode> node;
+    if (info.recording) node = begin_history(op, inputs, attrs, info.device);
     run_kernel(op, inputs, {&output, 1}, infer, info.device, attrs);
+    if (info.recording) finish_history(std::move(node), {&output, 1});
     return output;
   }
   return std::move(dispatch(op, inputs, attrs, info)[0]);

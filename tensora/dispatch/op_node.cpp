@@ -14,7 +14,7 @@ void OpNode::connect(Args inputs) {
       add_edge({});
       continue;
     }
-    inputs_.emplace_back(InputInfo::of(input));
+    inputs_.emplace_back(input.sizes(), input.dtype(), input.device());
     Edge edge = gradient_edge(input);
     if (edge.node) wanted_ = wanted_ | op_.saves[i];
     add_edge(std::move(edge));

@@ -184,29 +184,35 @@ void run_tiles(const Job& job, int64_t begin, int64_t end) {
   if (job.stream) finish_streaming();
 }
 
-// All arrays dense, with equal strides and of the compute type: no tiles needed.
+[[gnu::noinline]] void run_plain_in_parallel(const KernelContext& context, TileFn fn,
+                                             const void* functor, const void* const* pointers) {
+  const View& out = context.output();
+  const auto bytes = static_cast<int64_t>(element_size(out.dtype));
+  parallel_for(out.numel, kGrain, [&](int64_t begin, int64_t end) {
+    const void* shifted[kMaxOperands];
+    const int64_t offset = begin * bytes;
+    for (size_t k = 0; k < context.in.size(); ++k)
+      shifted[k] = static_cast<const char*>(pointers[k]) + offset;
+    fn(functor, end - begin, static_cast<char*>(out.data) + offset, shifted);
+  });
+}
+
+// All arrays contiguous, with as many elements as the output and of the compute type: no tiles
+// needed. An operand that is broadcast has fewer elements.
 bool run_plain(const KernelContext& context, const ComputeType& type, const void* functor) {
   const View& out = context.output();
   if (out.dtype != type.dtype || out.bytes() >= kStreamBytes) return false;
   const void* pointers[kMaxOperands];
   for (size_t k = 0; k < context.in.size(); ++k) {
     const View& view = context.input(k);
-    if (view.dtype != type.dtype || !view.contiguous || view.sizes != out.sizes) return false;
+    if (view.dtype != type.dtype || !view.contiguous || view.numel != out.numel) return false;
     pointers[k] = view.data;
   }
   if (!out.contiguous) return false;
-  if (out.numel <= kGrain) {
+  if (out.numel <= kGrain)
     type.fn(functor, out.numel, out.data, pointers);
-    return true;
-  }
-  const size_t bytes = type.bytes;
-  parallel_for(out.numel, kGrain, [&](int64_t begin, int64_t end) {
-    const void* shifted[kMaxOperands];
-    const int64_t offset = begin * static_cast<int64_t>(bytes);
-    for (size_t k = 0; k < context.in.size(); ++k)
-      shifted[k] = static_cast<const char*>(pointers[k]) + offset;
-    type.fn(functor, end - begin, static_cast<char*>(out.data) + offset, shifted);
-  });
+  else
+    run_plain_in_parallel(context, type.fn, functor, pointers);
   return true;
 }
 
@@ -296,14 +302,11 @@ bool is_cut(DType from, DType compute) {
   return element_size(compute) < 4 && promote_types(from, compute) != compute;
 }
 
-}  // namespace
-
-void run_pointwise(const KernelContext& context, const Tiles& tiles, const void* functor) {
+// Apart from run_pointwise, most of whose calls are small: those need not save registers for it.
+[[gnu::noinline]] void run_in_tiles(const KernelContext& context, const Tiles& tiles,
+                                    const void* functor) {
   const View& out = context.output();
-  if (out.numel == 0) return;
   const ComputeType type = compute_type(context, tiles);
-  if (run_plain(context, type, functor)) return;
-
   Job job;
   job.type = type;
   job.functor = functor;
@@ -351,6 +354,14 @@ void run_pointwise(const KernelContext& context, const Tiles& tiles, const void*
   parallel_for(tile_count, kGrain / tile, [&](int64_t begin, int64_t end) {
     run_tiles(job, begin * tile, std::min(end * tile, out.numel));
   });
+}
+
+}  // namespace
+
+void run_pointwise(const KernelContext& context, const Tiles& tiles, const void* functor) {
+  if (context.output().numel == 0) return;
+  if (!run_plain(context, compute_type(context, tiles), functor))
+    run_in_tiles(context, tiles, functor);
 }
 
 }  // namespace tensora::cpu::TENSORA_ISA
