@@ -5,6 +5,7 @@
 #include "tensora/jit/compile.h"
 #include "tensora/jit/source_line.h"
 #include "tensora/jit/stats.h"
+#include "tensora/ops/random/random_mt19937.h"
 #include "tensora/tensora.h"
 
 // The state of the process: random numbers, threads, devices, modes, printing.
@@ -15,6 +16,7 @@ namespace {
 namespace nb = nanobind;
 
 void bind_random(nb::module_& module) {
+  module.def("_use_pytorch_numbers", &use_pytorch_numbers);
   nb::class_<Generator>(module, "Generator", "A stream of random numbers.")
       .def(
           "__init__",

@@ -104,3 +104,10 @@ def typename(obj):
     if isinstance(obj, Tensor):
         return obj.type()
     return f"{type(obj).__module__}.{type(obj).__name__}"
+
+
+def integers(dtype):
+    """The end of the integers from 0 on that a dtype represents without a gap; for int64 its last one."""
+    if dtype.is_floating_point:
+        return int(2 / finfo(dtype).eps) + 1
+    return 2 if dtype == _C.bool else iinfo(dtype).max + (dtype != _C.int64)

@@ -4,6 +4,7 @@ import weakref as _weakref
 
 from . import _C
 from ._C import Tensor
+from ._dtypes import integers as _integers
 
 
 def _method(function):
@@ -482,3 +483,16 @@ def to_sparse(self, sparse_dim=None, *, layout=None):
 def to_sparse_csr(self, dense_dim=None):
     """The elements that are not zero, as a sparse matrix by rows."""
     return to_sparse(self).to_sparse_csr(dense_dim)
+
+
+_random_within = Tensor.random_
+
+
+@_method
+def random_(self, *bounds, generator=None, **named):
+    """Overwrites it with integers: below `to`, in [from, to), or all that the dtype represents exactly."""
+    bounds = (*bounds, *(named.pop(name) for name in ("from", "low", "to", "high") if name in named))
+    if named or len(bounds) > 2:
+        raise TypeError(f"random_: expected (), (to) or (from, to), got {bounds} and {sorted(named)}")
+    low, high = bounds if len(bounds) == 2 else (0, bounds[0] if bounds else _integers(self.dtype))
+    return _random_within(self, low, high, **({} if generator is None else {"generator": generator}))

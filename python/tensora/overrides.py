@@ -1,5 +1,6 @@
 """__torch_function__: classes that decide what functions of tensors do with their objects."""
 import functools
+import threading
 
 from . import _C
 from ._C import Tensor
@@ -95,14 +96,83 @@ _C.DisableTorchFunctionSubclass = DisableTorchFunctionSubclass
 
 
 class TorchFunctionMode:
-    """Changing every function in a scope is not possible; a device is set by `with tensora.device(...)`."""
+    """Within the scope, its __torch_function__(func, types, args, kwargs) runs in the place of every function of tensors:
+    those of the module, methods, operators and indexing. There, functions run without this mode. The innermost of nested
+    modes comes first."""
 
     def __enter__(self):
-        raise NotImplementedError("TorchFunctionMode: functions can be overridden by classes with __torch_function__, "
-                                  "not by a mode; `with torch.device(...)` sets the device")
+        _stack().append(self)
+        _see_operators(1)
+        _C._count_modes(1)
+        return self
 
     def __exit__(self, *error):
-        return None
+        _C._count_modes(-1)
+        _stack().pop()
+        _see_operators(-1)
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        raise NotImplementedError("TorchFunctionMode: a mode has a __torch_function__ of its own")
+
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that changes nothing."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+_of_thread = threading.local()
+
+
+def _stack():
+    """The modes that this thread has entered, the innermost last."""
+    if not hasattr(_of_thread, "modes"):
+        _of_thread.modes = []
+    return _of_thread.modes
+
+
+def _dispatch_to_mode(func, relevant, args, kwargs):
+    """Calls the innermost mode, without it being seen by what it calls."""
+    mode = _stack().pop()
+    _C._count_modes(-1)
+    try:
+        result = mode.__torch_function__(func, tuple({type(value): None for value in relevant}), args, kwargs)
+    finally:
+        _stack().append(mode)
+        _C._count_modes(1)
+    if result is NotImplemented:
+        raise TypeError(f"no implementation found for '{resolve_name(func)}': the mode {type(mode).__name__} returned "
+                        "NotImplemented")
+    return result
+
+
+_C._set_mode_handler(_dispatch_to_mode)
+
+
+def _seen_by_modes(own):
+    @functools.wraps(own)
+    def operator(*args):
+        if _C._count_modes(0) > 0:
+            return _dispatch_to_mode(own, [value for value in args if _overrides(value)], args, {})
+        return own(*args)
+    return operator
+
+
+_own_operators, _entered, _lock = {}, 0, threading.Lock()
+
+
+def _see_operators(change):
+    """Tensor's operators are slots of the type, which look for no mode: they are replaced while a thread has one."""
+    global _entered
+    with _lock:
+        _entered += change
+        if _entered and not _own_operators:
+            for name in _operator_names():
+                _own_operators[name] = Tensor.__dict__[name]
+                setattr(Tensor, name, _seen_by_modes(_own_operators[name]))
+        while not _entered and _own_operators:
+            setattr(Tensor, *_own_operators.popitem())
 
 
 # ---- subclasses of Tensor -------------------------------------------------------------------------
@@ -131,11 +201,15 @@ def _plain(name):
 _operators = {}
 
 
+def _operator_names():
+    names = [f"__{name}__" for name in (*_BINARY, *_COMPARISONS, *_UNARY, "getitem", "setitem")]
+    names += [f"__{kind}{name}__" for name in _BINARY for kind in "ri"]
+    return [name for name in names if name in Tensor.__dict__]
+
+
 def _operators_of_subclasses():
     if not _operators:
-        names = [f"__{name}__" for name in (*_BINARY, *_COMPARISONS, *_UNARY, "getitem", "setitem")]
-        names += [f"__{kind}{name}__" for name in _BINARY for kind in "ri"]
-        _operators.update({name: _plain(name) for name in names if hasattr(Tensor, name)})
+        _operators.update({name: _plain(name) for name in _operator_names()})
         _operators["__hash__"] = Tensor.__hash__
     return _operators
 

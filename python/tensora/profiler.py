@@ -53,8 +53,18 @@ def tensorboard_trace_handler(dir_name, worker_name=None, use_gzip=False):
     return write
 
 
+def kineto_available():
+    """Whether PyTorch's own tracing library is there: it is not; `profile` is Tensora's."""
+    return False
+
+
 def supported_activities():
     return {ProfilerActivity.CPU} | ({ProfilerActivity.CUDA} if _C._is_available("cuda") else set())
+
+
+def _never(step):
+    del step
+    return ProfilerAction.NONE
 
 
 class profile:
@@ -66,27 +76,36 @@ class profile:
     True
     """
 
-    def __init__(self, *, activities=None, schedule=None, on_trace_ready=None, record_shapes=False, with_stack=False,
+    def __init__(self, enabled=True, *, activities=None, schedule=None, on_trace_ready=None, record_shapes=False, with_stack=False,
                  profile_memory=False, with_flops=False, with_modules=False):
-        self._ready, self._result, self._schedule, self.step_num = on_trace_ready, None, schedule, 0
+        if not enabled:
+            schedule = _never
+        self._ready, self._running, self._schedule, self.step_num = on_trace_ready, None, schedule, 0
+        self._table, self._trace = "", b'{"traceEvents": []}'
 
     def _action(self):
         return ProfilerAction.RECORD if self._schedule is None else self._schedule(self.step_num)
 
     def start(self):
         """Begins to record, if the schedule says so."""
-        if self._action() in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
-            self._result = _C._Profiler()
+        if self._running is None and self._action() in (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE):
+            self._running = _C._Profiler()
 
     def stop(self):
         """Ends the recording, and hands it to on_trace_ready."""
-        if self._result is not None and not self._saved():
-            self._result.table(1)
-            if self._ready:
-                self._ready(self)
-
-    def _saved(self):
-        return self._schedule is not None and self._action() is ProfilerAction.NONE
+        if self._running is None:
+            return
+        import os
+        import tempfile
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "trace.json")
+            self._running.write_chrome_trace(path)
+            with open(path, "rb") as file:
+                self._trace = file.read()
+        self._table = self._running.table(1 << 20)
+        self._running = None  # which ends it
+        if self._ready:
+            self._ready(self)
 
     def __enter__(self):
         self.start()
@@ -102,15 +121,14 @@ class profile:
         if self._schedule is None:
             return
         if before is ProfilerAction.RECORD_AND_SAVE:
-            self._result.table(1)
-            if self._ready:
-                self._ready(self)
-        if before in (ProfilerAction.NONE, ProfilerAction.WARMUP, ProfilerAction.RECORD_AND_SAVE):
-            self.start()
+            self.stop()
+        self.start()
 
     def table(self, sort_by=None, row_limit=20):
         """Ops by the time spent in them, whatever `sort_by` names."""
-        return self._result.table(row_limit)
+        text = self._table if self._running is None else self._running.table(1 << 20)
+        lines = text.splitlines(keepends=True)
+        return "".join(lines if row_limit < 0 else lines[:row_limit + 1])
 
     def key_averages(self, group_by_input_shape=False, group_by_stack_n=0):
         """The profile itself: its table has one row per op."""
@@ -118,7 +136,8 @@ class profile:
 
     def export_chrome_trace(self, path):
         """Writes a file for chrome://tracing."""
-        self._result.write_chrome_trace(path)
+        with open(path, "wb") as file:
+            file.write(self._trace)
 
 
 class record_function:

@@ -136,9 +136,9 @@ const Tensor& orthogonal_(const Tensor& tensor, double gain) {
   const int64_t rows = tensor.size(0), cols = tensor.numel() / rows;
   const DType computed = tensor.dtype() == kFloat64 ? kFloat64 : kFloat32;
   const bool wide = rows < cols;
-  const Tensor drawn = empty({std::max(rows, cols), std::min(rows, cols)},
-                             {.dtype = computed, .device = tensor.device()});
-  const auto [q, r] = linalg::qr(drawn.normal_());
+  const Tensor drawn = empty({rows, cols}, {.dtype = computed, .device = tensor.device()});
+  drawn.normal_();
+  const auto [q, r] = linalg::qr(wide ? drawn.t() : drawn);
   // With R's diagonal positive, Q is uniform among all orthogonal matrices.
   const Tensor result = q.mul(r.diagonal().sign()).mul(gain);
   tensor.copy_((wide ? result.t() : result).reshape(tensor.sizes()));

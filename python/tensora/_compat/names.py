@@ -1,4 +1,6 @@
 """Names that PyTorch's modules have beside those of Tensora: added when compat is installed."""
+import types
+
 from . import refused, torch_version
 
 
@@ -39,6 +41,8 @@ def add(torch):
     core._set_graph_executor_optimize = core._jit_set_profiling_executor = core._jit_set_profiling_mode = _nothing
     core._is_tracing = core._is_torch_function_mode_enabled = core._has_cuda = _false
     core._get_privateuse1_backend_name = lambda: "privateuseone"
+    from ..nn.modules.module import parse_to
+    core._nn = types.SimpleNamespace(_parse_to=parse_to)
     core._TensorMeta, core._TensorBase, core._VariableFunctions = type(torch.Tensor), torch.Tensor, core
     core.DispatchKey, core.DispatchKeySet = DispatchKey, DispatchKeySet
     core._ExcludeDispatchKeyGuard = refused("torch._C._ExcludeDispatchKeyGuard", "calls are not dispatched by keys")

@@ -6,11 +6,21 @@ from .._C import Tensor
 from .._modes import (
     no_grad as no_grad, enable_grad as enable_grad, set_grad_enabled as set_grad_enabled,
     inference_mode as inference_mode)
-from . import forward_ad, functional, graph  # noqa: F401
+from . import functional, graph  # noqa: F401
 from .function import Function as Function, once_differentiable as once_differentiable
 from .gradcheck import gradcheck as gradcheck, gradgradcheck as gradgradcheck
 
 Variable = Tensor
+
+
+def __getattr__(name):
+    if name == "profiler":
+        from .. import profiler
+        return profiler
+    if name == "forward_ad":  # its dual tensors are a subclass of Tensor, for which every call looks once it is defined
+        import importlib
+        return importlib.import_module("tensora.autograd.forward_ad")
+    raise AttributeError(f"module 'tensora.autograd' has no attribute '{name}'")
 
 
 def _listed(value):

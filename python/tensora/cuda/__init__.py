@@ -141,6 +141,39 @@ def manual_seed(seed):
 manual_seed_all = manual_seed
 
 
+def seed():
+    """Seeds the generator from the system's entropy; all devices share it."""
+    _C.default_generator.seed()
+
+
+seed_all = seed
+
+
+def initial_seed():
+    return _C.default_generator.initial_seed()
+
+
+def get_rng_state(device="cuda"):
+    """The state of the generator, which all devices share."""
+    del device
+    return _C.default_generator.get_state()
+
+
+def set_rng_state(new_state, device="cuda"):
+    del device
+    _C.default_generator.set_state(new_state)
+
+
+def get_rng_state_all():
+    """One state per GPU: they share one."""
+    return [get_rng_state() for _ in range(device_count())]
+
+
+def set_rng_state_all(new_states):
+    for state in new_states:
+        set_rng_state(state)
+
+
 def is_bf16_supported(including_emulation=True):
     return is_available()
 

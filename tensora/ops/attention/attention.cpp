@@ -1,6 +1,7 @@
 #include "tensora/ops/attention/attention.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tensora/core/random.h"
 #include "tensora/dispatch/autocast_call.h"
@@ -8,6 +9,7 @@
 #include "tensora/ops/attention/attention_definition.h"
 #include "tensora/ops/attention/packed_gradients_op.h"
 #include "tensora/ops/operators.h"
+#include "tensora/ops/random/random_mt19937.h"
 
 namespace tensora {
 
@@ -255,6 +257,26 @@ void register_attention(OpRegistry& registry) {
   registry.add(packed_attention_backward_op);
 }
 
+namespace {
+
+// Attention by its definition, whose dropout drops as PyTorch's does.
+Tensor composed_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask,
+                          double dropout_p, bool is_causal, std::optional<double> given_scale) {
+  const int64_t groups = q.size(1) / k.size(1);
+  const Tensor keys = repeat_interleave(k, groups, 1), values = repeat_interleave(v, groups, 1);
+  const double scale = given_scale.value_or(1 / std::sqrt(static_cast<double>(q.size(3))));
+  Tensor scores = matmul(q, transpose(keys, 2, 3)) * scale;
+  const Tensor hidden = is_causal
+                            ? logical_not(tril(ones({q.size(2), k.size(2)}, {.dtype = kBool})))
+                        : mask.defined() && mask.dtype() == kBool ? logical_not(mask)
+                                                                  : Tensor();
+  if (hidden.defined()) scores = masked_fill(scores, hidden, -INFINITY);
+  if (mask.defined() && mask.dtype() != kBool) scores = scores + mask;
+  return matmul(dropout(softmax(scores, -1), dropout_p, true), values);
+}
+
+}  // namespace
+
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value) {
   return scaled_dot_product_attention(query, key, value, {});
 }
@@ -294,9 +316,14 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
     }
     Tensor mask = attn_mask;
     if (mask.defined()) mask = four_dims_of_mask(mask, batch, heads, q.size(2), k.size(2));
-    const AttentionAttrs attrs =
-        attributes(is_causal, scale, dropout_p, batch.numel() * heads * q.size(2) * k.size(2));
-    const Tensor result = apply_all(attention_op, {q, k, v, mask}, attrs)[0];
+    const auto fused = [&] {
+      const AttentionAttrs attrs =
+          attributes(is_causal, scale, dropout_p, batch.numel() * heads * q.size(2) * k.size(2));
+      return apply_all(attention_op, {q, k, v, mask}, attrs)[0];
+    };
+    const Tensor result = dropout_p > 0 && has_pytorch_numbers(q)
+                              ? composed_attention(q, k, v, mask, dropout_p, is_causal, scale)
+                              : fused();
     const bool has_heads = std::max({query.dim(), key.dim(), value.dim()}) >= 3;
     Shape sizes = batch;
     if (has_heads) sizes.push_back(heads);

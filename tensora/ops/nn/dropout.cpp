@@ -8,6 +8,7 @@
 #include "tensora/ops/copy/copy.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/random/random.h"
+#include "tensora/ops/random/random_mt19937.h"
 #include "tensora/ops/shape/permute.h"
 #include "tensora/ops/shape/reshape.h"
 #include "tensora/ops/shape/slice.h"
@@ -99,6 +100,24 @@ DropoutAttrs alpha_attrs(int64_t count, double p) {
   return attrs;
 }
 
+// 1 for what is kept, else 0, from PyTorch's numbers.
+Tensor kept_by_pytorch(const Tensor& input, double p) {
+  return p < 1 ? bernoulli(input.detach(), 1 - p) : zeros_like(input.detach());
+}
+Tensor pytorch_factors(const Tensor& input, double p) {
+  const Tensor kept = kept_by_pytorch(input, p);
+  return p < 1 ? kept / (1 - p) : kept;
+}
+// input * scale + shift, with the two per element.
+struct AlphaDropout {
+  Tensor scale, shift;
+};
+AlphaDropout pytorch_alpha(const Tensor& input, double p) {
+  const Tensor kept = kept_by_pytorch(input, p);
+  const double factor = kSaturation * restoring(p);
+  return {kept * restoring(p), (kept - 1) * factor + factor * p};
+}
+
 // A tensor with one element per channel.
 Tensor per_channel(std::string_view op, const Tensor& input) {
   check(input.dim() >= 2, op, ": expected an input (N, C, ...), got shape ", input.sizes());
@@ -114,7 +133,7 @@ Tensor channel_dropout(std::string_view op, const Tensor& input, double p, bool 
   check_probability(op, p);
   const Tensor channels = per_channel(op, input);
   if (!training || p == 0) return input;
-  return input * apply(dropout_op, {channels}, drawn(channels.numel(), p));
+  return input * dropout(channels, p, training);
 }
 
 // For inputs that may lack the dim N.
@@ -178,24 +197,34 @@ Tensor dropout(const Tensor& input, double p, bool training) {
   check_probability("dropout", p);
   if (!training || p == 0) return input;
   if (input.is_complex()) return input * dropout(ones_like(real(input)), p, training);
+  if (has_pytorch_numbers(input)) return input * pytorch_factors(input, p);
   return apply(dropout_op, {input}, drawn(input.numel(), p));
 }
 
 const Tensor& dropout_(const Tensor& input, double p, bool training) {
   check_probability("dropout_", p);
   if (!training || p == 0) return input;
+  if (has_pytorch_numbers(input)) return mul_(input, pytorch_factors(input, p));
   return apply_inplace(dropout_op, {input}, drawn(input.numel(), p));
 }
 
 Tensor alpha_dropout(const Tensor& input, double p, bool training) {
   check_probability("alpha_dropout", p);
   if (!training || p == 0) return input;
+  if (has_pytorch_numbers(input)) {
+    const AlphaDropout map = pytorch_alpha(input, p);
+    return addcmul(map.shift, input, map.scale);
+  }
   return apply(dropout_op, {input}, alpha_attrs(input.numel(), p));
 }
 
 const Tensor& alpha_dropout_(const Tensor& input, double p, bool training) {
   check_probability("alpha_dropout_", p);
   if (!training || p == 0) return input;
+  if (has_pytorch_numbers(input)) {
+    const AlphaDropout map = pytorch_alpha(input, p);
+    return add_(mul_(input, map.scale), map.shift);
+  }
   return apply_inplace(dropout_op, {input}, alpha_attrs(input.numel(), p));
 }
 
@@ -216,6 +245,10 @@ Tensor feature_alpha_dropout(const Tensor& input, double p, bool training) {
   check_probability(op, p);
   const Tensor channels = per_channel(op, input);
   if (!training || p == 0) return input;
+  if (has_pytorch_numbers(input)) {
+    const AlphaDropout map = pytorch_alpha(channels, p);
+    return addcmul(map.shift, input, map.scale);
+  }
   // The kept channels as 1; what is added follows from that.
   DropoutAttrs attrs = drawn(channels.numel(), p);
   attrs.scale = 1;

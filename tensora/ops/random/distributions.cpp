@@ -8,6 +8,7 @@
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/operators.h"
 #include "tensora/ops/random/random.h"
+#include "tensora/ops/random/random_mt19937.h"
 
 namespace tensora {
 
@@ -78,6 +79,7 @@ consteval OpDef<Distribution> define_distribution(std::string_view name) {
 
 template <class Distribution>
 const Tensor& fill_random(const OpDef<Distribution>& op, const Tensor& self, Distribution attrs) {
+  if (has_pytorch_numbers(self)) return copy_(self, pytorch_numbers(self, attrs));
   const int per_counter = computes_in_double(self.dtype()) ? 2 : 4;
   const PhiloxState state = current_generator().reserve(philox_counters(self.numel(), per_counter));
   attrs.seed = state.seed;

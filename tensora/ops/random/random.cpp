@@ -9,6 +9,7 @@
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/creation/tensor.h"
 #include "tensora/ops/operators.h"
+#include "tensora/ops/random/random_mt19937.h"
 
 namespace tensora {
 
@@ -53,6 +54,7 @@ consteval OpDef<Distribution> define_random(std::string_view name) {
 template <class Distribution>
 const Tensor& fill_random(const OpDef<Distribution>& op, const Tensor& self, int per_counter,
                           Distribution attrs) {
+  if (has_pytorch_numbers(self)) return copy_(self, pytorch_numbers(self, attrs));
   const PhiloxState state = current_generator().reserve(philox_counters(self.numel(), per_counter));
   attrs.seed = state.seed;
   attrs.offset = state.offset;
@@ -210,6 +212,7 @@ const Tensor& bernoulli_(const Tensor& self, double p) {
 }
 
 const Tensor& bernoulli_(const Tensor& self, const Tensor& p) {
+  if (has_pytorch_numbers(self)) return copy_(self, pytorch_bernoulli(self, p));
   const PhiloxState state =
       current_generator().reserve(philox_counters(self.numel(), values_per_counter(p.dtype())));
   return apply_inplace(bernoulli_tensor_op, {self, p}, {state.seed, state.offset});
@@ -264,6 +267,7 @@ Tensor randint_like(const Tensor& self, int64_t low, int64_t high, const TensorO
 }
 
 Tensor bernoulli(const Tensor& self) {
+  if (has_pytorch_numbers(self)) return to(pytorch_bernoulli(self, self.detach()), self.dtype());
   const PhiloxState state =
       current_generator().reserve(philox_counters(self.numel(), values_per_counter(self.dtype())));
   return apply(bernoulli_tensor_op, {self, self}, {state.seed, state.offset});

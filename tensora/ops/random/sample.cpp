@@ -2,7 +2,9 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/dispatch/op.h"
+#include "tensora/ops/copy/copy.h"
 #include "tensora/ops/creation/empty.h"
+#include "tensora/ops/random/random_mt19937.h"
 
 namespace tensora {
 
@@ -72,8 +74,12 @@ Tensor randperm(int64_t n, const TensorOptions& options) {
   Tensor result = empty({n}, {.dtype = dtype, .device = device});
   {
     const no_grad silent;
-    const PhiloxState state = current_generator().reserve(philox_counters(n, 2));
-    apply_inplace(randperm_op, {result}, {state.seed, state.offset});
+    if (has_pytorch_numbers(result)) {
+      copy_(result, pytorch_permutation(n));
+    } else {
+      const PhiloxState state = current_generator().reserve(philox_counters(n, 2));
+      apply_inplace(randperm_op, {result}, {state.seed, state.offset});
+    }
   }
   if (options.requires_grad) result.requires_grad_();
   return result;
@@ -81,6 +87,10 @@ Tensor randperm(int64_t n, const TensorOptions& options) {
 
 Tensor multinomial(const Tensor& self, int64_t num_samples, bool replacement) {
   const no_grad silent;
+  if (has_pytorch_numbers(self)) {
+    apply(multinomial_op, {self}, {0, 0, num_samples, replacement});  // checks the arguments
+    return pytorch_multinomial(self, num_samples, replacement);
+  }
   const int64_t rows = self.dim() == 2 ? self.sizes()[0] : 1;
   const int64_t per_row = replacement ? num_samples : self.dim() == 0 ? 0 : self.sizes().back();
   const PhiloxState state =

@@ -7,6 +7,7 @@ that computes (ops, gradients, initial values, optimizers) is the C++ code.
 import sys as _sys
 
 from .activation import *  # noqa: F401,F403
+from .adaptive import *  # noqa: F401,F403
 from .container import *  # noqa: F401,F403
 from .conv import *  # noqa: F401,F403
 from .lazy import *  # noqa: F401,F403
@@ -22,7 +23,7 @@ from .transformer import *  # noqa: F401,F403
 
 # Files of PyTorch's that hold layers which stand elsewhere here: nn.modules.dropout.Dropout is nn.Dropout.
 _FILES = ("dropout", "sparse", "batchnorm", "instancenorm", "padding", "flatten", "upsampling", "pixelshuffle", "fold",
-          "distance", "channelshuffle", "adaptive")
+          "distance", "channelshuffle")
 for _file in _FILES:
     _sys.modules[f"{__name__}.{_file}"] = _sys.modules[__name__]
 

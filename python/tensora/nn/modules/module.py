@@ -21,6 +21,25 @@ def _unimplemented(self, *input):
     raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
 
+def parse_to(*args, device=None, dtype=None, non_blocking=False, copy=False, memory_format=None):
+    """(device, dtype, non_blocking, memory_format) of the arguments of Module.to: a device, a dtype, both, or a tensor."""
+    del copy  # of Tensor.to
+    for i, value in enumerate(args):
+        if isinstance(value, Tensor):
+            dtype, device = value.dtype, value.device
+        elif isinstance(value, _C.dtype):
+            dtype = value
+        elif isinstance(value, bool) and i > 0:
+            non_blocking = value
+        elif isinstance(value, (str, int, _C.device)):
+            device = value
+        elif value is not None:
+            raise TypeError(f"to() received an invalid combination of arguments - got {type(value).__name__}")
+    if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+        raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
+    return None if device is None else _C.device(device), dtype, non_blocking, memory_format
+
+
 class Module(Stateful, Hooked):
     """The base of all modules: subclass it, assign parameters and modules, write forward.
 
@@ -294,23 +313,12 @@ class Module(Stateful, Hooked):
 
     def to(self, *args, **kwargs):
         """Moves parameters and buffers to a device; changes the dtype of the floating ones."""
-        dtype = kwargs.get("dtype")
-        device = kwargs.get("device")
-        for value in args:
-            if isinstance(value, Tensor):
-                dtype, device = value.dtype, value.device
-            elif isinstance(value, _C.dtype):
-                dtype = value
-            elif isinstance(value, (str, int, _C.device)) and not isinstance(value, bool):
-                device = value
-        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-            raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
-        memory_format = kwargs.get("memory_format")
+        device, dtype, non_blocking, memory_format = parse_to(*args, **kwargs)
 
         def convert(t):
             wanted = dtype if t.is_floating_point() or t.is_complex() else None
             layout = memory_format if t.dim() in (4, 5) else None
-            return t.to(device=device, dtype=wanted, memory_format=layout)
+            return t.to(device=device, dtype=wanted, non_blocking=non_blocking, memory_format=layout)
         return self._apply(convert)
 
     def cuda(self, device=None):

@@ -7,7 +7,7 @@ from typing import Any, Iterator
 from ... import _C
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
-from .sampler import BatchSampler, RandomSampler, SequentialSampler
+from .sampler import BatchSampler, RandomSampler, SequentialSampler, drawn_seed
 
 
 class _WorkerInfo:
@@ -52,7 +52,11 @@ class DataLoader:
             raise ValueError("timeout option should be non-negative")
         self.dataset, self.num_workers, self.timeout = dataset, num_workers, timeout
         self.worker_init_fn, self.generator, self.pin_memory = worker_init_fn, generator, pin_memory
-        self.prefetch_factor, self.persistent_workers = prefetch_factor or 2, persistent_workers
+        if num_workers == 0 and (prefetch_factor is not None or persistent_workers):
+            raise ValueError("prefetch_factor and persistent_workers need num_workers > 0")
+        self.prefetch_factor = prefetch_factor or (2 if num_workers > 0 else None)
+        self.persistent_workers, self.multiprocessing_context = persistent_workers, multiprocessing_context
+        self.pin_memory_device, self.in_order = pin_memory_device, in_order
         self._iterable = isinstance(dataset, IterableDataset)
         if self._iterable and (shuffle or sampler is not None or batch_sampler is not None):
             raise ValueError("DataLoader with IterableDataset: expected unspecified shuffle, sampler and batch_sampler")
@@ -82,8 +86,9 @@ class DataLoader:
         return len(self.batch_sampler if self.batch_sampler is not None else self.sampler)
 
     def __iter__(self) -> Iterator[Any]:
+        seed = drawn_seed(self.generator)  # drawn by every iteration, as in PyTorch: what follows has its numbers
         batches = (self._here() if self.num_workers == 0
-                   else self._from_streams() if self._iterable else self._from_workers())
+                   else self._from_streams(seed) if self._iterable else self._from_workers(seed))
         return map(_pinned, batches) if self.pin_memory and _C._is_available("cuda") else batches
 
     # ---- one thread ----
@@ -122,8 +127,7 @@ class DataLoader:
         if self.worker_init_fn is not None:
             self.worker_init_fn(number)
 
-    def _from_workers(self):
-        seed = _C.randint(0, 2 ** 62, ()).item()
+    def _from_workers(self, seed):
         tasks, results, stop = queue.Queue(), {}, object()
         ready = threading.Condition()
 
@@ -172,8 +176,7 @@ class DataLoader:
             for _ in threads:
                 tasks.put(stop)
 
-    def _from_streams(self):
-        seed = _C.randint(0, 2 ** 62, ()).item()
+    def _from_streams(self, seed):
         results, stop = queue.Queue(self.num_workers * self.prefetch_factor), threading.Event()
         end = object()
 

@@ -33,6 +33,11 @@ def _extras(generator):
     return {} if generator is None else {"generator": generator}
 
 
+def drawn_seed(generator):
+    """A number of 63 bits for another generator."""
+    return _C.empty((), dtype=_C.int64).random_(**_extras(generator)).item()
+
+
 class RandomSampler(Sampler):
     """A random order, or random samples if `replacement`."""
 
@@ -47,15 +52,18 @@ class RandomSampler(Sampler):
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self):
-        count = len(self.data_source)
+        count, generator = len(self.data_source), self.generator
+        if generator is None:
+            generator = _C.Generator()
+            generator.manual_seed(drawn_seed(None))
         if self.replacement:
-            for begin in range(0, self.num_samples, 4096):  # there may be more samples than memory
-                some = min(4096, self.num_samples - begin)
-                yield from _C.randint(0, count, (some,), **_extras(self.generator)).tolist()
+            for begin in range(0, self.num_samples, 32):  # there may be more samples than memory
+                some = min(32, self.num_samples - begin)
+                yield from _C.randint(0, count, (some,), generator=generator).tolist()
             return
         left = self.num_samples
         while left > 0:
-            order = _C.randperm(count, **_extras(self.generator)).tolist()[:left]
+            order = _C.randperm(count, generator=generator).tolist()[:left]
             yield from order
             left -= len(order)
 
