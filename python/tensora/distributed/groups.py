@@ -22,6 +22,7 @@ reduce_op = ReduceOp
 class Backend(str):
     UNDEFINED, GLOO, NCCL, MPI, UCC, XCCL = "undefined", "gloo", "nccl", "mpi", "ucc", "xccl"
     backend_list = ["undefined", "gloo", "nccl", "mpi"]
+    default_device_backend_map = {"cpu": "gloo", "cuda": "nccl"}
 
 
 class ProcessGroup:
@@ -219,6 +220,8 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
     if world_size > 0 and not 0 <= rank < world_size:
         raise ValueError(f"distributed.init_process_group: rank must be in [0, {world_size}), got {rank}")
     from .. import _distributed
+    if world_size > 0:  # a launcher may have set one of the two; the arguments are the place of this process
+        _os.environ.update(RANK=str(rank), WORLD_SIZE=str(world_size))
     inner = _distributed.init(transport, None if rank < 0 else rank, None if world_size < 0 else world_size, master, limit)
     device = None if device_id is None else _C.device("cuda", device_id) if isinstance(device_id, int) else _C.device(device_id)
     if device is not None and device.type == "cuda" and device.index not in (None, _distributed.local_rank()):

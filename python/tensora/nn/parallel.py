@@ -40,7 +40,9 @@ class DistributedDataParallel(Module):
         for name, given in refused.items():
             if given:
                 raise NotImplementedError(f"DistributedDataParallel: {name} is not supported")
-        del find_unused_parameters, check_reduction, gradient_as_bucket_view, static_graph  # how PyTorch's reducer works
+        del check_reduction  # deprecated in PyTorch
+        self.find_unused_parameters, self.static_graph = find_unused_parameters, static_graph
+        self.gradient_as_bucket_view = gradient_as_bucket_view  # how PyTorch's reducer works: ours needs no choice
         self.module, self.broadcast_buffers = module, broadcast_buffers
         self.device_ids, self.output_device, self.dim = device_ids, output_device, dim
         self.require_backward_grad_sync = True
