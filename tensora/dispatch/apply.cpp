@@ -1,5 +1,4 @@
 #include <atomic>
-#include <vector>
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/history.h"
@@ -9,6 +8,7 @@
 #include "tensora/dispatch/interceptor.h"
 #include "tensora/dispatch/op_node.h"
 #include "tensora/dispatch/profiler.h"
+#include "tensora/dispatch/run_kernel.h"
 
 // Note [The one door]
 // Every op, eager or traced, in any language, passes here, in this order:
@@ -158,68 +158,6 @@ bool runs_reference(const OpBase& op, Device device, bool recording) {
   if (!op.infer || (recording && op.gradient == Gradient::by_reference)) return true;
   if (device.is_meta()) return false;
   return !op.has_kernel(device.type);
-}
-
-// Optional inputs that are undefined at the end count as left out.
-Args without_undefined_end(Args inputs) {
-  size_t given = inputs.size();
-  while (given > 0 && !inputs[given - 1]->defined()) --given;
-  return inputs.first(given);
-}
-
-// `views` has room for a pointer per input and output.
-[[gnu::always_inline]] inline void run_kernel_with(const View** views, const OpBase& op,
-                                                   Args inputs, std::span<const Tensor> outputs,
-                                                   const Infer& infer, Device device,
-                                                   const void* attrs) {
-  size_t given = 0;  // see without_undefined_end
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    views[i] = inputs[i]->defined() ? &inputs[i]->impl().view : nullptr;
-    if (views[i]) given = i + 1;
-  }
-  const View** const out = views + inputs.size();
-  for (size_t i = 0; i < outputs.size(); ++i) out[i] = &outputs[i].impl().view;
-  const KernelContext context{.op = op.name,
-                              .in = {views, given},
-                              .out = {out, outputs.size()},
-                              .device = device,
-                              .compute_dtype = infer.compute_dtype};
-  op.run_kernel(op, context, attrs);
-}
-
-// Apart, so that the usual call has no vector to free.
-[[gnu::noinline]] void run_kernel_with_many(const OpBase& op, Args inputs,
-                                            std::span<const Tensor> outputs, const Infer& infer,
-                                            Device device, const void* attrs) {
-  std::vector<const View*> views(inputs.size() + outputs.size());
-  run_kernel_with(views.data(), op, inputs, outputs, infer, device, attrs);
-}
-
-[[noreturn, gnu::cold, gnu::noinline]] void fail_no_kernel(const OpBase& op, Device device) {
-  fail(op.name, ": there is no ", name(device.type),
-       " kernel for this op, and no definition in other ops; move its inputs to the cpu");
-}
-
-// The op has a kernel.
-[[gnu::always_inline]] inline void run_kernel(const OpBase& op, Args inputs,
-                                              std::span<const Tensor> outputs, const Infer& infer,
-                                              Device device, const void* attrs) {
-  const View* few[8];
-  if (inputs.size() + outputs.size() > std::size(few)) [[unlikely]]
-    return run_kernel_with_many(op, inputs, outputs, infer, device, attrs);
-  run_kernel_with(few, op, inputs, outputs, infer, device, attrs);
-}
-
-// Runs the kernel, or hands it to the thread's deferral. See Note [Deferred kernels].
-void run_or_defer(const OpBase& op, Args inputs, std::span<const Tensor> outputs,
-                  const Infer& infer, Device device, const void* attrs) {
-  if (!op.has_kernel(device.type)) [[unlikely]]
-    fail_no_kernel(op, device);
-  if (thread_state.deferral) [[unlikely]]
-    thread_state.deferral->defer(
-        {op, without_undefined_end(inputs), outputs, device, infer.compute_dtype, attrs});
-  else
-    run_kernel(op, inputs, outputs, infer, device, attrs);
 }
 
 Tensor make_output(const OpBase& op, Args inputs, const OutputSpec& spec, Device device) {
