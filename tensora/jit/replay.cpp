@@ -317,15 +317,16 @@ bool Replay::serves(const Entry& entry, const ReplayCall& call) {
     if (!call.tensors_[i].defined()) continue;
     const Storage& storage = *call.tensors_[i].impl().storage;
     if (!storage.data() && storage.bytes() != 0) return false;  // another thread's scope holds it
-    if (&storage == entry.arguments[i]) continue;
-    if (!entry.varied[i]) return false;
-    for (const Origin& origin : entry.recording->origins) {
-      if (origin.captured && overlap(storage, *origin.captured)) return false;
-      // A body that takes other parts of the storage than its argument must find them.
+    // A body that takes other parts of the storage than its argument must find them. A new storage
+    // may have the address of one that is gone, so this is asked first.
+    for (const Origin& origin : entry.recording->origins)
       if (origin.kind == Origin::Kind::argument && origin.argument == i &&
           storage.bytes() < origin.bytes)
         return false;
-    }
+    if (&storage == entry.arguments[i]) continue;
+    if (!entry.varied[i]) return false;
+    for (const Origin& origin : entry.recording->origins)
+      if (origin.captured && overlap(storage, *origin.captured)) return false;
     for (size_t k = 0; k < i; ++k)
       if (call.tensors_[k].defined() && call.tensors_[k].impl().storage.get() != &storage &&
           overlap(storage, *call.tensors_[k].impl().storage))

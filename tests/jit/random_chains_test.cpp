@@ -1,5 +1,6 @@
-// Random chains of pointwise ops, casts and row maxima on floats of 16 and 32 bits: compiled results
-// have the bits of eager ones, for all strides and sizes, with NaNs, infinities and subnormals.
+// Random chains of pointwise ops, casts and row maxima on floats of 16 and 32 bits: compiled
+// results have the bits of eager ones, for all strides and sizes, with NaNs, infinities and
+// subnormals.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -191,9 +191,10 @@ TEST(Replay, ModesAndThreads) {
 
 TEST(Replay, TheDefaultDtypeIsPartOfTheSignature) {
   const no_grad silent;
-  const auto f = compile([](const Tensor& x) { return x + ones({2}); }, {.replay = true});
+  const auto f = compile([](const Tensor& x) { return sqrt(x); }, {.replay = true});
   const Tensor x = tensor({1, 2});
   for (int i = 0; i < 3; ++i) EXPECT_EQ(f(x).dtype(), kFloat32);
+  EXPECT_EQ(f.replayed(), 1u);
   const struct Restore {
     DType saved = default_dtype();
     ~Restore() { set_default_dtype(saved); }
@@ -204,8 +205,8 @@ TEST(Replay, TheDefaultDtypeIsPartOfTheSignature) {
 
 TEST(Replay, SmallerStoragesRunTheBody) {
   const no_grad silent;
-  const auto f = compile([](const Tensor& x) { return as_strided(x, {8}, {1}) * 2; },
-                         {.replay = true});
+  const auto f =
+      compile([](const Tensor& x) { return as_strided(x, {8}, {1}) * 2; }, {.replay = true});
   for (int i = 0; i < 4; ++i) f(arange(8, {.dtype = kFloat32}).slice(0, 0, 2));
   EXPECT_EQ(f.replayed(), 2u);
   EXPECT_NE(message_of([&] { f(ones({4}).slice(0, 0, 2)); }), "");
