@@ -65,6 +65,8 @@ constinit OpDef<DiagEmbedAttrs> diag_embed_op = define(Op<DiagEmbedAttrs>{
     .inputs = {"self"},
     .infer =
         [](Infer& infer, const DiagEmbedAttrs& attrs) {
+          for (const int64_t size : attrs.sizes)
+            infer.check(size >= 0, "sizes must not be negative, got ", attrs.sizes);
           const DiagonalGeometry at =
               diagonal_geometry(attrs.sizes, contiguous_strides(attrs.sizes),
                                 {attrs.offset, attrs.dim1, attrs.dim2}, infer.op);
