@@ -52,17 +52,18 @@ target_link_libraries(tensora_torch PUBLIC tensora_llm PRIVATE tensora_flags)
 target_link_options(tensora_torch PRIVATE -Wl,--no-as-needed)
 target_link_libraries(tensora_torch PUBLIC ${torch_dir}/lib/libtorch_cpu.so
                                            ${torch_dir}/lib/libc10.so)
-# The CUDA headers of the wheel's own version, or the toolkit's.
-file(GLOB torch_cuda_headers ${torch_dir}/../nvidia/*/include/cuda_runtime_api.h)
-foreach(folder ${CUDAToolkit_INCLUDE_DIRS} /usr/local/cuda/include)
-  if(EXISTS ${folder}/cuda_runtime_api.h)
-    list(APPEND torch_cuda_headers ${folder}/cuda_runtime_api.h)
+# The CUDA headers of the wheel's own version, or the toolkit's. Wheels leave out the compiler's, which
+# those need: then the toolkit's.
+file(GLOB torch_cuda_folders ${torch_dir}/../nvidia/*/include)
+list(APPEND torch_cuda_folders ${CUDAToolkit_INCLUDE_DIRS} /usr/local/cuda/include)
+set(torch_cuda_folder "")
+foreach(folder ${torch_cuda_folders})
+  if(NOT torch_cuda_folder AND EXISTS ${folder}/cuda_runtime_api.h AND EXISTS ${folder}/crt/host_defines.h)
+    set(torch_cuda_folder ${folder})
   endif()
 endforeach()
 set(torch_devices "the CPU")
-if(EXISTS ${torch_dir}/lib/libtorch_cuda.so AND torch_cuda_headers)
-  list(GET torch_cuda_headers 0 torch_cuda_header)
-  get_filename_component(torch_cuda_folder ${torch_cuda_header} DIRECTORY)
+if(EXISTS ${torch_dir}/lib/libtorch_cuda.so AND torch_cuda_folder)
   target_include_directories(tensora_torch SYSTEM PUBLIC ${torch_cuda_folder})
   target_compile_definitions(tensora_torch PUBLIC TENSORA_TORCH_CUDA)
   target_link_libraries(tensora_torch PUBLIC ${torch_dir}/lib/libtorch_cuda.so
