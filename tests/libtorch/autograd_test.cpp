@@ -126,6 +126,8 @@ TEST(LibTorch, GradientsOfTensors) {
   EXPECT_TRUE(torch::equal(z.grad(), torch::full({2}, 2.0)));  // of both
   EXPECT_THROW(z.backward(torch::ones({2}), false, false, std::vector<torch::Tensor>()),
                c10::Error);
+  for (const auto& each : {x, y, z})
+    each.mutable_grad().reset();  // their history holds the tensors
 }
 
 TEST(LibTorch, MethodsOfTensors) {
