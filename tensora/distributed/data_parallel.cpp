@@ -5,6 +5,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/core/determinism.h"
+#include "tensora/dispatch/data_of.h"
 #include "tensora/distributed/block_schedule.h"
 #include "tensora/distributed/gradient_norm.h"
 #include "tensora/distributed/gradient_reducer.h"
@@ -185,7 +186,7 @@ Tensor DataParallel::Impl::exact_norm(double norm_type) {
       part_of(chunk, 0, slot->range.size()).copy_(slot->shard.grad());
     if (local) part_of(chunk, layout.chunk(), 1).fill_(1);
     const Tensor chunks = empty({(layout.chunk() + 1) * group().size()}, like);
-    group().all_gather(chunks.impl().view, chunk.impl().view)->wait();
+    group().all_gather(data_of(chunks), data_of(chunk))->wait();
     const Tensor rows = chunks.view({group().size(), layout.chunk() + 1});
     if (rows.select(1, layout.chunk()).sum().item<double>() == 0) continue;
     const Tensor whole = empty({slot->param.numel()}, like);
@@ -303,7 +304,7 @@ double sum_over_ranks(double value, ProcessGroup& group) {
   const bool on_gpu = group.backend() == "nccl";
   const Tensor sum = full({1}, value, {.dtype = kFloat64})
                          .to(on_gpu ? Device(DeviceType::cuda) : Device(DeviceType::cpu));
-  group.all_reduce(sum.impl().view)->wait();
+  group.all_reduce(data_of(sum))->wait();
   return sum.item<double>();
 }
 

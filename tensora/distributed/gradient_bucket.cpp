@@ -4,6 +4,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/history.h"
+#include "tensora/dispatch/data_of.h"
 #include "tensora/ops.h"
 
 namespace tensora::distributed {
@@ -133,12 +134,12 @@ void GradientBucket::launch(ReduceOp op) {
   const bool casts = options_.wire_dtype && *options_.wire_dtype != memory_.dtype();
   wire_ = casts ? memory_.to(*options_.wire_dtype) : memory_;
   if (!options_.sharded) {
-    work_ = group_->all_reduce(wire_.impl().view, op);
+    work_ = group_->all_reduce(data_of(wire_), op);
     return;
   }
   reduced_ = empty({layout_->chunk()}, {.dtype = memory_.dtype(), .device = memory_.device()});
   wire_result_ = casts ? empty_like(reduced_, {.dtype = wire_.dtype()}) : reduced_;
-  work_ = group_->reduce_scatter(wire_result_.impl().view, wire_.impl().view, op);
+  work_ = group_->reduce_scatter(data_of(wire_result_), data_of(wire_), op);
 }
 
 void GradientBucket::wait() {

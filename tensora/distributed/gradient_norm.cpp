@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "tensora/dispatch/data_of.h"
 #include "tensora/dispatch/op.h"
 #include "tensora/distributed/gradient_bucket.h"
 #include "tensora/ops.h"
@@ -15,7 +16,7 @@ Tensor norm_over_ranks(const std::vector<Tensor>& parts, double norm_type, Devic
   Tensor part = get_total_norm(parts, norm_type).to(device).to(kFloat64).reshape({1});
   const bool largest = std::isinf(norm_type);
   part = largest ? part.clone() : part.pow(norm_type);
-  group.all_reduce(part.impl().view, largest ? ReduceOp::maximum : ReduceOp::sum)->wait();
+  group.all_reduce(data_of(part), largest ? ReduceOp::maximum : ReduceOp::sum)->wait();
   if (!largest) part = part.pow(1 / norm_type);
   return part.reshape({}).to(dtype);
 }
@@ -32,7 +33,7 @@ void spread_overflow(const std::vector<Tensor>& grads, Device device, ProcessGro
   const Tensor flag = zeros({1}, {.dtype = kFloat32, .device = device});
   for (const Tensor& grad : grads)
     flag.add_((grad * 0).sum().to(kFloat32));  // NaN if an element is infinite or NaN
-  group.all_reduce(flag.impl().view)->wait();
+  group.all_reduce(data_of(flag))->wait();
   if (!grads.empty()) part_of(flat(grads.front()), 0, 1).add_(flag.to(grads.front().dtype()));
 }
 

@@ -6,6 +6,7 @@
 
 #include "tensora/autograd/engine.h"
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/dispatch/data_of.h"
 #include "tensora/ops.h"
 
 namespace tensora::distributed {
@@ -161,7 +162,7 @@ void GradientReducer::reduce_control() {
   if (control != sent_control_) own_control_ = tensor(control, {.dtype = kFloat32}).to(device_);
   sent_control_ = std::move(control);
   control_ = own_control_.clone();
-  control_work_ = group_->all_reduce(control_.impl().view);
+  control_work_ = group_->all_reduce(data_of(control_));
 }
 
 std::vector<float> GradientReducer::read_control() {
@@ -236,7 +237,7 @@ void GradientReducer::agree_on_order() {
     if (!seen[i]) order.push_back(static_cast<int64_t>(i));
   const Device at = device_.is_meta() ? Device(DeviceType::cpu) : device_;  // the host reads it
   const Tensor sent = tensor(order, {.dtype = kInt64}).to(at);
-  group_->broadcast(sent.impl().view, 0)->wait();
+  group_->broadcast(data_of(sent), 0)->wait();
   std::vector<size_t> agreed;
   for (const int64_t slot : to_vector<int64_t>(sent)) agreed.push_back(static_cast<size_t>(slot));
   first_buckets_ = std::move(buckets_);

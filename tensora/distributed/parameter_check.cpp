@@ -4,6 +4,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/base/error_kinds.h"
+#include "tensora/dispatch/data_of.h"
 #include "tensora/distributed/gradient_bucket.h"
 #include "tensora/distributed/shard_layout.h"
 #include "tensora/ops.h"
@@ -33,7 +34,7 @@ std::vector<std::vector<int64_t>> gathered(const std::vector<int64_t>& own, Devi
   const Device at = device.is_meta() ? Device(DeviceType::cpu) : device;
   const Tensor sent = tensor(own, {.dtype = kInt64}).to(at);
   const Tensor all = empty({group.size() * count}, {.dtype = kInt64, .device = at});
-  group.all_gather(all.impl().view, sent.impl().view)->wait();
+  group.all_gather(data_of(all), data_of(sent))->wait();
   const std::vector<int64_t> flat_rows = to_vector<int64_t>(all);
   std::vector<std::vector<int64_t>> rows;
   for (auto row = flat_rows.begin(); row != flat_rows.end(); row += count)
@@ -74,7 +75,7 @@ void broadcast_from_first(const nn::Module& model, ProcessGroup& group) {
     TensorList parts;
     for (const size_t i : bucket) parts.push_back(tensors[i].detach().reshape({-1}));
     const Tensor sent = parts.size() == 1 ? parts[0].contiguous() : cat(parts);
-    group.broadcast(sent.impl().view, 0)->wait();
+    group.broadcast(data_of(sent), 0)->wait();
     int64_t at = 0;
     for (const size_t i : bucket) {
       const Tensor& tensor = tensors[i];

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/dispatch/data_of.h"
 #include "tensora/distributed/scale_machine.h"
 #include "tensora/ops.h"
 
@@ -69,9 +70,9 @@ void measure_link(ProcessGroup& world, ScaleMachine& machine) {
   for (const int64_t count : {int64_t{1}, int64_t{1} << 14, int64_t{1} << 18, int64_t{1} << 22}) {
     const Tensor x = ones({count});
     world.barrier();
-    const double seconds = seconds_of([&] { world.all_reduce(x.view_of_data())->wait(); });
+    const double seconds = seconds_of([&] { world.all_reduce(data_of(x))->wait(); });
     const Tensor slowest = full({1}, seconds, {.dtype = kFloat64});
-    world.all_reduce(slowest.view_of_data(), ReduceOp::maximum)->wait();
+    world.all_reduce(data_of(slowest), ReduceOp::maximum)->wait();
     const double agreed = slowest.item<double>();
     if (count == 1) small = agreed;
     const double moved = 2 * static_cast<double>(x.nbytes()) * (n - 1) / n;

@@ -2,6 +2,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/history.h"
+#include "tensora/dispatch/data_of.h"
 #include "tensora/ops.h"
 
 namespace tensora::distributed {
@@ -71,7 +72,7 @@ void ShardedBlock::begin_gather() {
   const no_grad silent;
   collect_chunk();
   chunks_ = empty({layout_.chunk() * group_->size()}, {.dtype = dtype_, .device = device_});
-  work_ = group_->all_gather(chunks_.impl().view, chunk_.impl().view);
+  work_ = group_->all_gather(data_of(chunks_), data_of(chunk_));
 }
 
 // Copies the parts of parameter `index` from all chunks.

@@ -5,6 +5,7 @@
 #include "tensora/autograd/function.h"
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/base/error_kinds.h"
+#include "tensora/dispatch/data_of.h"
 #include "tensora/ops.h"
 
 namespace tensora::distributed {
@@ -50,13 +51,13 @@ class MeshDim {
     Shape sizes = in.sizes();
     sizes[0] *= ranks_;
     const Tensor out = empty(sizes, {.dtype = in.dtype(), .device = in.device()});
-    group_.all_gather(out.impl().view, in.impl().view)->wait();
+    group_.all_gather(data_of(out), data_of(in))->wait();
     return without_padding(out, size, longest).movedim(0, dim).contiguous();
   }
 
   Tensor reduce(const Tensor& partial, ReduceOp op) const {
     const Tensor sum = partial.contiguous().clone();
-    group_.all_reduce(sum.impl().view, op)->wait();
+    group_.all_reduce(data_of(sum), op)->wait();
     return sum;
   }
 
@@ -68,7 +69,7 @@ class MeshDim {
       parts.push_back(padded(rows.narrow(0, range(size, r).begin, range(size, r).size), longest));
     const Tensor in = cat(parts);
     const Tensor out = empty_like(parts.front());
-    group_.reduce_scatter(out.impl().view, in.impl().view, op)->wait();
+    group_.reduce_scatter(data_of(out), data_of(in), op)->wait();
     return out.narrow(0, 0, range(size, group_.rank()).size).movedim(0, dim).contiguous();
   }
 
@@ -88,7 +89,7 @@ class MeshDim {
     const Tensor in = cat(sent);
     sizes[static_cast<int>(from)] = from_size;
     const Tensor out = empty({numel_of(sizes)}, {.dtype = in.dtype(), .device = in.device()});
-    group_.all_to_all(out.impl().view, out_counts, in.impl().view, in_counts)->wait();
+    group_.all_to_all(data_of(out), out_counts, data_of(in), in_counts)->wait();
     TensorList parts;
     int64_t at = 0;
     for (int r = 0; r < ranks_; at += out_counts[static_cast<size_t>(r++)]) {
@@ -283,7 +284,7 @@ ShardedTensor distribute_tensor(const Tensor& whole, const DeviceMesh& mesh,
   const no_grad silent;
   const Placements to = checked(std::move(placements), mesh, whole.dim(), "distribute_tensor");
   const Tensor values = whole.detach().contiguous().clone();
-  for (int i = mesh.dims(); i-- > 0;) mesh.group(i).broadcast(values.impl().view, 0)->wait();
+  for (int i = mesh.dims(); i-- > 0;) mesh.group(i).broadcast(data_of(values), 0)->wait();
   Tensor local = Change(mesh, values.sizes(), Placements(to.size()), to).apply(values);
   local.requires_grad_(whole.requires_grad());
   return {local, mesh, to, values.sizes()};

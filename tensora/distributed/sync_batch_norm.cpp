@@ -2,6 +2,7 @@
 
 #include "tensora/autograd/function.h"
 #include "tensora/autograd/grad_mode.h"
+#include "tensora/dispatch/data_of.h"
 #include "tensora/nn/norm_base_impl.h"
 #include "tensora/ops.h"
 
@@ -35,7 +36,7 @@ Shape shape_of(const std::vector<int64_t>& dims) {
 // The sum over all ranks, in place.
 Tensor over_ranks(const Tensor& numbers, ProcessGroup& group) {
   const Tensor sum = numbers.contiguous();
-  group.all_reduce(sum.impl().view)->wait();
+  group.all_reduce(data_of(sum))->wait();
   return sum;
 }
 

@@ -2,6 +2,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/base/error_kinds.h"
+#include "tensora/dispatch/data_of.h"
 #include "tensora/distributed/report.h"
 #include "tensora/distributed/sharded_checkpoints.h"
 #include "tensora/ops.h"
@@ -54,7 +55,7 @@ void TrainingRanks::share_overflow() {
 Tensor TrainingRanks::mean(const Tensor& number) {
   const no_grad silent;
   const Tensor sum = number.detach().to(kFloat32).clone();
-  options_.group->all_reduce(sum.impl().view, ReduceOp::average)->wait();
+  options_.group->all_reduce(data_of(sum), ReduceOp::average)->wait();
   return sum;
 }
 

@@ -4,6 +4,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/core/process_group.h"
+#include "tensora/dispatch/data_of.h"
 #include "tensora/llm/model_shard.h"
 #include "tensora/llm/rope_table.h"
 #include "tensora/llm/weight_source.h"
@@ -240,7 +241,7 @@ template <class Branch>
 Tensor Decoder::summed(const Tensor& residual, const Branch& branch) const {
   if (!group_) return branch(residual);
   const Tensor partial = branch(group_->rank() == 0 ? residual : Tensor());
-  group_->all_reduce(partial.view_of_data(), ReduceOp::sum, CallMode::blocking)->wait();
+  group_->all_reduce(data_of(partial), ReduceOp::sum, CallMode::blocking)->wait();
   return partial;
 }
 

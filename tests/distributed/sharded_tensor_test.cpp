@@ -5,6 +5,7 @@
 #include <random>
 
 #include "tensora/distributed/threads.h"
+#include "tensora/jit/lazy.h"
 #include "tests/helpers.h"
 
 namespace tensora::testing {
@@ -173,6 +174,19 @@ TEST(ShardedTensor, MatmulOfPartsHasTheGradientsOfTheWhole) {
     const ShardedTensor grad_w(leaf_w.grad(), mesh, of_w.placements(), {7, 3});
     expect_close(grad_x.full_tensor(), whole_x.grad());
     expect_close(grad_w.full_tensor(), whole_w.grad());
+  });
+}
+
+TEST(ShardedTensor, IsSentWhatALazyScopeHasYetToCompute) {
+  const Tensor x = arange(35, {.dtype = kFloat64}).view({5, 7});
+  run_ranks(3, [&](ProcessGroup&) {
+    const DeviceMesh mesh = device_mesh({3});
+    const LazyScope lazy({.fuse = Fuse::everything});
+    const auto rows = distribute_tensor(x + 1, mesh, {Placement::shard(0)});
+    const ShardedTensor twice(rows.to_local() * 2, mesh, {Placement::shard(0)}, {5, 7});
+    const auto columns = twice.redistribute({Placement::shard(1)});
+    const ShardedTensor parts(columns.full_tensor() + 1, mesh, {Placement::partial()}, {5, 7});
+    expect_close(parts.full_tensor(), (x * 2 + 3) * 3);
   });
 }
 

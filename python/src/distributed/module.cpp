@@ -10,6 +10,7 @@
 
 #include "python/src/tensor_object.h"
 #include "tensora/base/error_kinds.h"
+#include "tensora/dispatch/data_of.h"
 #include "tensora/distributed/data_parallel.h"
 #include "tensora/distributed/init.h"
 #include "tensora/tensora.h"
@@ -132,41 +133,42 @@ void bind_group(nb::module_& module) {
       .def(
           "all_reduce",
           [](ProcessGroup& group, const Tensor& data, ReduceOp op, bool later) {
-            return keeping(group.all_reduce(data.view_of_data(), op, mode_of(later)), {data});
+            return keeping(group.all_reduce(tensora::data_of(data), op, mode_of(later)), {data});
           },
           Unlocked())
       .def(
           "reduce",
           [](ProcessGroup& group, const Tensor& data, int root, ReduceOp op, bool later) {
-            return keeping(group.reduce(data.view_of_data(), root, op, mode_of(later)), {data});
+            return keeping(group.reduce(tensora::data_of(data), root, op, mode_of(later)), {data});
           },
           Unlocked())
       .def(
           "broadcast",
           [](ProcessGroup& group, const Tensor& data, int root, bool later) {
-            return keeping(group.broadcast(data.view_of_data(), root, mode_of(later)), {data});
+            return keeping(group.broadcast(tensora::data_of(data), root, mode_of(later)), {data});
           },
           Unlocked())
       .def(
           "all_gather",
           [](ProcessGroup& group, const Tensor& out, const Tensor& in, bool later) {
-            return keeping(group.all_gather(out.view_of_data(), in.view_of_data(), mode_of(later)),
-                           {out, in});
+            return keeping(
+                group.all_gather(tensora::data_of(out), tensora::data_of(in), mode_of(later)),
+                {out, in});
           },
           Unlocked())
       .def(
           "reduce_scatter",
           [](ProcessGroup& group, const Tensor& out, const Tensor& in, ReduceOp op, bool later) {
-            return keeping(
-                group.reduce_scatter(out.view_of_data(), in.view_of_data(), op, mode_of(later)),
-                {out, in});
+            return keeping(group.reduce_scatter(tensora::data_of(out), tensora::data_of(in), op,
+                                                mode_of(later)),
+                           {out, in});
           },
           Unlocked())
       .def(
           "all_to_all",
           [](ProcessGroup& group, const Tensor& out, const std::vector<int64_t>& out_counts,
              const Tensor& in, const std::vector<int64_t>& in_counts, bool later) {
-            return keeping(group.all_to_all(out.view_of_data(), out_counts, in.view_of_data(),
+            return keeping(group.all_to_all(tensora::data_of(out), out_counts, tensora::data_of(in),
                                             in_counts, mode_of(later)),
                            {out, in});
           },
@@ -174,13 +176,13 @@ void bind_group(nb::module_& module) {
   type.def(
           "send",
           [](ProcessGroup& group, const Tensor& data, int to, bool later) {
-            return keeping(group.send(data.view_of_data(), to, mode_of(later)), {data});
+            return keeping(group.send(tensora::data_of(data), to, mode_of(later)), {data});
           },
           Unlocked())
       .def(
           "recv",
           [](ProcessGroup& group, const Tensor& data, int from, bool later) {
-            return keeping(group.recv(data.view_of_data(), from, mode_of(later)), {data});
+            return keeping(group.recv(tensora::data_of(data), from, mode_of(later)), {data});
           },
           Unlocked())
       .def(
