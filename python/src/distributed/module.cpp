@@ -123,6 +123,8 @@ void bind_calls(nb::module_& module) {
       .value("MAX", ReduceOp::maximum);
 }
 
+const View& memory_of(const Tensor& tensor) { return tensora::data_of(tensor); }
+
 void bind_group(nb::module_& module) {
   nb::class_<ProcessGroup> type(module, "ProcessGroup");
   type.def("rank", &ProcessGroup::rank)
@@ -133,34 +135,32 @@ void bind_group(nb::module_& module) {
       .def(
           "all_reduce",
           [](ProcessGroup& group, const Tensor& data, ReduceOp op, bool later) {
-            return keeping(group.all_reduce(tensora::data_of(data), op, mode_of(later)), {data});
+            return keeping(group.all_reduce(memory_of(data), op, mode_of(later)), {data});
           },
           Unlocked())
       .def(
           "reduce",
           [](ProcessGroup& group, const Tensor& data, int root, ReduceOp op, bool later) {
-            return keeping(group.reduce(tensora::data_of(data), root, op, mode_of(later)), {data});
+            return keeping(group.reduce(memory_of(data), root, op, mode_of(later)), {data});
           },
           Unlocked())
       .def(
           "broadcast",
           [](ProcessGroup& group, const Tensor& data, int root, bool later) {
-            return keeping(group.broadcast(tensora::data_of(data), root, mode_of(later)), {data});
+            return keeping(group.broadcast(memory_of(data), root, mode_of(later)), {data});
           },
           Unlocked())
       .def(
           "all_gather",
           [](ProcessGroup& group, const Tensor& out, const Tensor& in, bool later) {
-            return keeping(
-                group.all_gather(tensora::data_of(out), tensora::data_of(in), mode_of(later)),
-                {out, in});
+            return keeping(group.all_gather(memory_of(out), memory_of(in), mode_of(later)),
+                           {out, in});
           },
           Unlocked())
       .def(
           "reduce_scatter",
           [](ProcessGroup& group, const Tensor& out, const Tensor& in, ReduceOp op, bool later) {
-            return keeping(group.reduce_scatter(tensora::data_of(out), tensora::data_of(in), op,
-                                                mode_of(later)),
+            return keeping(group.reduce_scatter(memory_of(out), memory_of(in), op, mode_of(later)),
                            {out, in});
           },
           Unlocked())
@@ -168,21 +168,21 @@ void bind_group(nb::module_& module) {
           "all_to_all",
           [](ProcessGroup& group, const Tensor& out, const std::vector<int64_t>& out_counts,
              const Tensor& in, const std::vector<int64_t>& in_counts, bool later) {
-            return keeping(group.all_to_all(tensora::data_of(out), out_counts, tensora::data_of(in),
-                                            in_counts, mode_of(later)),
+            return keeping(group.all_to_all(memory_of(out), out_counts, memory_of(in), in_counts,
+                                            mode_of(later)),
                            {out, in});
           },
           Unlocked());
   type.def(
           "send",
           [](ProcessGroup& group, const Tensor& data, int to, bool later) {
-            return keeping(group.send(tensora::data_of(data), to, mode_of(later)), {data});
+            return keeping(group.send(memory_of(data), to, mode_of(later)), {data});
           },
           Unlocked())
       .def(
           "recv",
           [](ProcessGroup& group, const Tensor& data, int from, bool later) {
-            return keeping(group.recv(tensora::data_of(data), from, mode_of(later)), {data});
+            return keeping(group.recv(memory_of(data), from, mode_of(later)), {data});
           },
           Unlocked())
       .def(
