@@ -116,6 +116,7 @@ struct HttpServer::State {
       schedule_sweep(*loop);
       loop->thread = std::thread([home = &loop->home] {
         begin_own_thread("serve-io");  // a write of TLS to a closed socket raises no SIGPIPE then
+        take_short_slices();           // /health answers although the engine keeps all cores busy
         home->context.run();
       });
     }
