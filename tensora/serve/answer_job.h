@@ -47,8 +47,8 @@ class AnswerJob {
   /// End all answers.
   void cancel(CancelCause cause);
   void fail(const ApiError& error);
-  /// How many of the answers are in the engine.
-  int64_t active() const { return active_; }
+  /// How many of the answers take a place in the engine: none of them while the job pauses.
+  int64_t active() const { return is_paused_ ? 0 : active_; }
   /// Pauses the answers where the client has more unsent bytes than `most`, and lets them go on
   /// below half of that. Returns the unsent bytes.
   size_t follow_client(size_t most);

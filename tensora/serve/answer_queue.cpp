@@ -91,6 +91,13 @@ void AnswerQueue::release(Lane lane) {
   if (somebody_waits) changed_.notify_one();
 }
 
+void AnswerQueue::resume(Lane lane, int64_t places, int64_t count) {
+  const std::lock_guard lock(mutex_);
+  LaneState& state = lanes_[lane];
+  state.places = places;
+  state.used += count;
+}
+
 size_t AnswerQueue::forget(Lane lane, const std::string& key, const AnswerJob& job) {
   std::vector<QueuedAnswer> gone;  // dropped without the lock
   const std::lock_guard lock(mutex_);

@@ -44,6 +44,9 @@ class AnswerQueue {
   std::optional<QueuedAnswer> next();
   /// A place is free again.
   void release(Lane lane);
+  /// Answers that gave their places back while they paused go on, even if others have these places
+  /// by now: the engine lets one of them wait.
+  void resume(Lane lane, int64_t places, int64_t count);
   /// Nobody waits for these any more. Returns how many there were.
   size_t forget(Lane lane, const std::string& key, const AnswerJob& job);
   void close();

@@ -44,6 +44,7 @@ Delivery::Delivery(Options options)
     : options_(std::move(options)), bell_(std::make_shared<Bell>()) {
   thread_ = std::thread([this] {
     begin_own_thread("serve-delivery");
+    take_short_slices();  // tokens go out although the engine keeps all cores busy
     run();
   });
 }
@@ -105,7 +106,9 @@ void Delivery::run() {
            [&] { job->is_gone() ? job->cancel(CancelCause::client_gone) : job->fail(closing); });
 }
 
-// Does something with a job, and tells how many of its answers have left their engine by that.
+// Does something with a job, and tells how many places in its engine it gives back or takes by
+// that. Without that, clients that read slowly would hold all places, and nobody else would be
+// answered.
 void Delivery::change(AnswerJob& job, const std::function<void()>& what) {
   const bool was_over = job.is_over();
   const int64_t before = job.active();
@@ -126,6 +129,7 @@ void Delivery::change(AnswerJob& job, const std::function<void()>& what) {
   }
   const int64_t left = before - job.active();
   if (left > 0) options_.on_left(job, left);
+  if (left < 0) options_.on_resumed(job, -left);
   if (!was_over && job.is_over()) options_.on_over(job);
 }
 
@@ -136,10 +140,8 @@ void Delivery::read(Letter& letter) {
   }
   AnswerJob& job = *letter.job;
   if (letter.generation) {
-    if (job.is_over())
-      options_.on_left(job, 1);
-    else
-      job.start(letter.answer, std::move(*letter.generation), letter.waited);
+    if (!job.is_over()) job.start(letter.answer, std::move(*letter.generation), letter.waited);
+    if (job.is_over() || job.is_paused()) options_.on_left(job, 1);
   } else if (letter.error) {
     change(job, [&] { job.fail(*letter.error); });
   } else {
@@ -163,7 +165,7 @@ void Delivery::go_through() {
     if (job->is_over()) {
       is_any_over = true;
     } else if (job->is_stream()) {
-      unsent += job->follow_client(options_.most_unsent);
+      change(*job, [&] { unsent += job->follow_client(options_.most_unsent); });
       if (job->is_paused()) ++paused;
     }
   }

@@ -20,8 +20,10 @@ class Delivery {
  public:
   struct Options {
     size_t most_unsent = 0;
-    /// On that thread: so many answers of a job have left their engine.
+    /// On that thread: so many answers of a job have left their engine, or pause.
     std::function<void(const AnswerJob& job, int64_t count)> on_left = nullptr;
+    /// So many answers that paused go on.
+    std::function<void(const AnswerJob& job, int64_t count)> on_resumed = nullptr;
     /// A job will not start any more answers.
     std::function<void(const AnswerJob& job)> on_over = nullptr;
     std::function<void(const std::string& line)> log = nullptr;

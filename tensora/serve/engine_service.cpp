@@ -38,6 +38,10 @@ class EngineService final : public Service {
         queue_({.most = options_.max_queued, .most_per_key = options_.max_queued_per_key}),
         delivery_({.most_unsent = options_.most_unsent,
                    .on_left = [this](const AnswerJob& job, int64_t count) { leave(job, count); },
+                   .on_resumed =
+                       [this](const AnswerJob& job, int64_t count) {
+                         queue_.resume(job.model().backend.get(), job.model().slots, count);
+                       },
                    .on_over =
                        [this](const AnswerJob& job) {
                          queue_.forget(job.model().backend.get(), job.key(), job);

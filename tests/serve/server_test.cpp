@@ -4,15 +4,19 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
 #include <thread>
 
 #include "../real_data.h"
 #include "certificate.h"
 #include "raw_client.h"
 #include "tensora/base/check.h"
+#include "tensora/serve/own_thread.h"
 #include "toy_service.h"
 #ifdef TENSORA_CLI
-#include "../program.h"
+#include "serve_program.h"
 #endif
 
 namespace tensora::serve {
@@ -163,6 +167,47 @@ TEST_F(ServerTest, CancelsAnswersOfClientsThatVanish) {
   EXPECT_TRUE(eventually([&] { return service_->load().answers == 0; }, 1));
 }
 
+// The slice that the scheduler gives a thread, in nanoseconds.
+uint64_t slice_of(pid_t thread) {
+  struct {
+    uint32_t size, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t slice, deadline, period;
+  } found{};
+  return syscall(SYS_sched_getattr, thread, &found, static_cast<unsigned>(sizeof(found)), 0u) == 0
+             ? found.slice
+             : 0;
+}
+
+// The server's threads that answer have shorter slices than those that compute, and so run first.
+TEST_F(ServerTest, AnswersWhileAllCoresAreBusy) {
+  start();
+  bool is_known = false;
+  std::thread([&] {
+    take_short_slices();
+    is_known = slice_of(0) == 100'000;
+  }).join();
+  if (!is_known) GTEST_SKIP() << "the system does not know slices of threads: Linux before 6.12";
+  std::map<std::string, std::set<uint64_t>> slices;
+  eventually([&] {  // threads name themselves
+    slices.clear();
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+      std::ifstream file(task.path() / "comm");
+      std::string name;
+      std::getline(file, name);
+      slices[name].insert(slice_of(std::stoi(task.path().filename())));
+    }
+    return slices.contains("serve-io") && slices.contains("serve-delivery") &&
+           slices.contains("engine");
+  });
+  EXPECT_EQ(slices["serve-io"], std::set<uint64_t>{100'000});
+  EXPECT_EQ(slices["serve-delivery"], std::set<uint64_t>{100'000});
+  ASSERT_EQ(slices["engine"].size(), 1u);
+  EXPECT_GT(*slices["engine"].begin(), 500'000u);
+}
+
 std::string output_of(const std::string& command) {
   std::string out;
   FILE* pipe = popen(command.c_str(), "r");
@@ -171,6 +216,21 @@ std::string output_of(const std::string& command) {
     out.append(bytes, count);
   pclose(pipe);
   return out;
+}
+
+// A handshake that does not go on is a head that does not come.
+TEST_F(ServerTest, ClosesSlowHandshakes) {
+  const Certificate certificate;
+  if (certificate.file.empty()) GTEST_SKIP() << "needs the program openssl";
+  start({.http = {.header_seconds = 0.1,
+                  .tls_certificate = certificate.file,
+                  .tls_key = certificate.key}});
+  auto silent = client();
+  auto half = client();
+  half.send(std::string("\x16\x03\x01\x02\x00\x01\x00", 7));  // of a ClientHello
+  EXPECT_EQ(silent.read_all(), "");
+  EXPECT_EQ(half.read_all(), "");
+  EXPECT_EQ(status_of(ask("GET /health")), 0) << "plain HTTP";
 }
 
 TEST_F(ServerTest, SpeaksTls) {
@@ -200,21 +260,6 @@ TEST_F(ServerTest, SpeaksTls) {
 
 using tensora::testing::Program;
 using tensora::testing::TemporaryFolder;
-
-// The port that a server printed when it was ready.
-int port_of(const Program& program) {
-  int port = 0;
-  eventually(
-      [&] {
-        const std::string out = program.out();
-        const size_t at = out.find("http://127.0.0.1:");
-        if (at == std::string::npos || out.find('\n') == std::string::npos) return false;
-        port = std::stoi(out.substr(at + 17));
-        return true;
-      },
-      20);
-  return port;
-}
 
 TEST(ServeCommand, ServesUntilASignal) {
   const std::string model = tensora::testing::real_data("stories260K.gguf");

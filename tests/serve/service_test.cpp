@@ -95,6 +95,34 @@ TEST_F(ServiceTest, AClientThatReadsSlowlyPauses) {
   EXPECT_EQ(service->load().paused, 0);
 }
 
+// With a single place: clients that do not read must not keep it from others.
+TEST_F(ServiceTest, AClientThatReadsSlowlyHoldsNoPlace) {
+  start({.max_sequences = 1}, {.most_unsent = 2000});
+  backend->model->delay = std::chrono::milliseconds(1);
+  const std::string expected = text_of(post(kChat, stream("AB"))->wait());
+  std::vector<std::shared_ptr<RecordedReply>> slow;
+  for (int64_t i = 1; i <= 3; ++i) {
+    slow.push_back(post(kChat, stream("AB")));
+    slow.back()->hold(true);
+    for (int j = 0; j < 5000 && service->load().paused < i; ++j)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    ASSERT_EQ(service->load().paused, i);
+  }
+  EXPECT_EQ(text_of(post(kChat, stream("AB"))->wait()), expected);
+  for (int i = 0; i < 2; ++i) slow[i]->hold(false);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(text_of(slow[i]->wait()), expected);
+  // The third ends while it pauses. Places that were given back and taken again add up.
+  service->end_all(ApiError(503, "over"));
+  wait_until_idle();
+  const auto running = post(kChat, stream("AB"));
+  running->wait_for_bytes(1);
+  const auto queued = post(kChat, stream("CD"));
+  EXPECT_EQ(service->load().queued, 1);
+  EXPECT_EQ(text_of(running->wait()), expected);
+  EXPECT_EQ(queued->wait().status, 200);
+  wait_until_idle();
+}
+
 TEST_F(ServiceTest, KeysTakeTurns) {
   start({.max_sequences = 1});
   backend->model->delay = std::chrono::milliseconds(1);
@@ -291,6 +319,15 @@ TEST(AnswerQueueTest, GivesPlacesInTurn) {
     order.push_back(queue.next()->answer);
   }
   EXPECT_EQ(order, (std::vector<size_t>{0, 0, 1, 2}));  // a, b, a, a
+  // One that goes on beyond the places delays the others.
+  for (int i = 0; i < 2; ++i) queue.release(&lane);
+  queue.resume(&lane, 2, 3);
+  EXPECT_FALSE(queue.start(&lane, 2, 1));
+  queue.wait(&lane, 2, "a", nullptr, 1);
+  queue.release(&lane);
+  EXPECT_EQ(queue.waiting(), 1);
+  queue.release(&lane);
+  EXPECT_TRUE(queue.next());
   queue.close();
   EXPECT_FALSE(queue.next());
 }
