@@ -78,7 +78,9 @@ std::vector<ApiKey> parse_api_keys(std::string_view text, std::string_view origi
 }
 
 bool is_loopback(std::string_view host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+  // A name such as 127.example.com may be an address of any machine.
+  const bool is_number = host.find_first_not_of("0123456789.") == host.npos;
+  return host == "localhost" || host == "::1" || (host.starts_with("127.") && is_number);
 }
 
 Gate::Gate(GateOptions options) : options_(std::move(options)) {
@@ -198,7 +200,7 @@ Headers Gate::cors_headers(const HttpRequest& head) const {
   if (origin.empty() || !is_allowed_origin(origin)) return {};
   return {{"access-control-allow-origin", std::string(origin)},
           {"vary", "origin"},
-          {"access-control-expose-headers", "x-request-id, retry-after, warning"}};
+          {"access-control-expose-headers", "x-request-id, retry-after, x-tensora-ignored"}};
 }
 
 HttpResponse Gate::preflight(const HttpRequest& head, const std::string& allowed) const {

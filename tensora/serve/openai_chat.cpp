@@ -29,8 +29,10 @@ void refuse_unusable(Fields& body) {
     for (size_t i = 0; i < modalities->size(); ++i)
       if ((*modalities)[i] != "text")
         body.fail(concat("modalities[", i, "]"), "only text is supported");
-  for (const char* name : {"audio", "web_search_options"})
+  for (const char* name : {"audio", "web_search_options", "documents"})
     if (body.has(name)) body.fail(name, "is not supported");
+  if (body.has("chat_template"))
+    body.fail("chat_template", "templates come from the model or from the server's command line");
   // Labels and wishes without an effect on the answer.
   body.accept({"user", "safety_identifier", "metadata", "store", "service_tier", "prompt_cache_key",
                "stream_options"});

@@ -153,6 +153,10 @@ void read_sampling(Fields& body, llm::Request& request, SamplingRanges ranges) {
   read_penalties(body, request.sampling, is_strict);
   read_biases(body, request.sampling, is_strict);
   if (auto grammar = body.text("grammar")) request.sampling.grammar = std::move(*grammar);
+  // vLLM's constraints: an answer without them would not be what was asked for.
+  for (const char* other :
+       {"guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs"})
+    if (body.has(other)) body.fail(other, "is not supported; use response_format or grammar");
   read_ends(body, request);
 }
 

@@ -75,6 +75,13 @@ TEST(Gate, WithoutKeysEverybodyMayAsk) {
   EXPECT_EQ(gate.check(request("GET", {{"authorization", "Bearer none"}}), false), "");
 }
 
+TEST(Gate, KnowsAddressesOfThisMachine) {
+  for (const char* host : {"localhost", "127.0.0.1", "127.1", "::1"})
+    EXPECT_TRUE(is_loopback(host)) << host;
+  for (const char* host : {"", "0.0.0.0", "::", "127.example.com", "127.0.0.1.nip.io", "192.0.2.1"})
+    EXPECT_FALSE(is_loopback(host)) << host;
+}
+
 TEST(Gate, KnowsItsHosts) {
   const Gate local({.host_names = {"box.lan", "other:90"}});
   for (const char* host : {"localhost", "localhost:1", "LOCALHOST", "127.0.0.1:8080", "[::1]:8080",
@@ -156,6 +163,10 @@ TEST(Gate, AllowsOriginsByName) {
   EXPECT_NE(allowed.find("access-control-allow-headers=authorization,x-stainless-os\n"),
             std::string::npos);
   EXPECT_NE(allowed.find("vary=origin\n"), std::string::npos);
+  // Pages see no other header than these.
+  EXPECT_NE(
+      allowed.find("access-control-expose-headers=x-request-id, retry-after, x-tensora-ignored\n"),
+      std::string::npos);
   EXPECT_EQ(allowed.find("credentials"), std::string::npos);
   const std::string foreign =
       names(gate.preflight(request("OPTIONS", {{"origin", "https://evil.example"}}), "POST"));

@@ -57,6 +57,11 @@ TEST_F(MistakeTest, NamesTheNumberThatIsWrong) {
       {"tools", {"5", "{}"}},
       {"functions", {"[]"}},
       {"audio", {"{}"}},
+      {"documents", {"[]"}},
+      {"chat_template", {"\"{{ 1 }}\"", "5"}},  // strangers' templates are not run
+      {"guided_json", {"{}"}},
+      {"guided_choice", {"[\"a\"]"}},
+      {"structured_outputs", {"{}"}},
       {"continue_final_message", {"5", "\"yes\""}},
       {"add_generation_prompt", {"5", "\"yes\""}},
       {"reasoning_effort", {"\"huge\"", "5"}},
