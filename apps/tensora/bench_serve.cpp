@@ -80,12 +80,14 @@ serve::ServiceLevel read_level(const std::string& text) {
   for (const std::string& part : split_list(text)) {
     const size_t colon = std::min(part.find(':'), part.size());
     const std::string name = part.substr(0, colon);
-    const double value = colon < part.size() ? std::atof(part.c_str() + colon + 1) : 0;
+    const char* digits = colon < part.size() ? part.c_str() + colon + 1 : "";
+    char* end = nullptr;
+    const double value = std::strtod(digits, &end);
     double* limit = name == "ttft"   ? &out.ttft
                     : name == "tpot" ? &out.tpot
                     : name == "e2el" ? &out.e2el
                                      : nullptr;
-    if (limit == nullptr || value <= 0)
+    if (limit == nullptr || !(value > 0) || *end != '\0')
       throw UsageError("--goodput: expected limits such as ttft:100,tpot:20,e2el:2000, got '" +
                        part + "'");
     *limit = value;
