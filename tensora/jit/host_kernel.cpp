@@ -3,7 +3,9 @@
 
 #include "tensora/base/thread_pool.h"
 #include "tensora/jit/host_chain.h"
+#include "tensora/jit/host_columns.h"
 #include "tensora/jit/host_space.h"
+#include "tensora/jit/random_ops.h"
 #include "tensora/jit/row_ops.h"
 #include "tensora/jit/tile_views.h"
 
@@ -48,15 +50,27 @@ class HostRun {
                    numbers_.data() + i * kNumberBytes);
     }
     for (const View* result : call.results) streams_.push_back(streams(*result));
+    if (space.columns.size() > 0)
+      columns_ = std::make_unique<ColumnSums>(program_, call, space, tiling_.count);
   }
 
   void run() const {
+    if (columns_) return run_chunks();
     const int64_t grain = std::max<int64_t>(1, kTask / std::max<int64_t>(tiling_.elements, 1));
     parallel_for(tiling_.count, grain,
                  [&](int64_t begin, int64_t end) { Worker(*this).run(begin, end); });
   }
 
  private:
+  void run_chunks() const {
+    parallel_for(columns_->chunks(), 1, [&](int64_t begin, int64_t end) {
+      Worker worker(*this);
+      for (int64_t chunk = begin; chunk < end; ++chunk)
+        worker.run(columns_->first_tile(chunk), columns_->first_tile(chunk + 1), chunk);
+    });
+    columns_->finish();
+  }
+
   /// What one thread needs: buffers, and its copy of the chains.
   class Worker {
    public:
@@ -78,7 +92,8 @@ class HostRun {
                                         : nullptr);
     }
 
-    void run(int64_t begin, int64_t end) {
+    void run(int64_t begin, int64_t end, int64_t chunk = 0) {
+      chunk_ = chunk;
       for (int64_t tile = begin; tile < end; ++tile) {
         tile_ = tile;
         box_ = run_.tiling_.sizes_of(run_.space_.sizes, tile);
@@ -163,6 +178,12 @@ class HostRun {
       const TileProgram& program = run_.program_;
       const Step& step = *program.step_of(value);
       if (step.kind == Step::Kind::position) return fill_positions(value, step);
+      if (step.kind == Step::Kind::random) return draw_numbers(value, step);
+      if (step.kind == Step::Kind::columns) {
+        const int64_t first = run_.tiling_.offset_of(run_.space_.sizes, run_.space_.columns, tile_);
+        const View tile = view_of(source(step.operands[0]), box_);
+        return run_.columns_->add(value, chunk_, first, tile);
+      }
       std::vector<View> in(step.operands.size());
       std::vector<const View*> inputs;
       const bool weights = sees_weights(step);
@@ -243,12 +264,35 @@ class HostRun {
         to[i] = step.extent == Extent::row ? first + i : i % length;
     }
 
+    // In runs of adjacent positions: a whole tile, or the rows of one.
+    void draw_numbers(int value, const Step& step) {
+      const void* const attrs =
+          run_.attrs_[static_cast<size_t>(value - run_.program_.input_count())];
+      char* to = buffer(value).data;
+      const Strides& numbering = run_.space_.numbering;
+      int dim = box_.size() - 1;
+      int64_t run = box_[dim];
+      while (dim > 0 && (box_[dim - 1] == 1 || numbering[dim - 1] == run)) run *= box_[--dim];
+      const int64_t first = run_.tiling_.offset_of(run_.space_.sizes, numbering, tile_);
+      int64_t index[kMaxDims] = {}, offset = 0;
+      for (int64_t done = 0; done < box_.numel(); done += run) {
+        draw(step, attrs, first + offset, run, to);
+        to += run * static_cast<int64_t>(element_size(step.dtype));
+        for (int d = dim - 1; d >= 0; --d) {
+          offset += numbering[d];
+          if (++index[d] < box_[d]) break;
+          offset -= numbering[d] * box_[d];
+          index[d] = 0;
+        }
+      }
+    }
+
     const HostRun& run_;
     std::vector<size_t> buffer_at_;
     std::unique_ptr<std::byte[]> memory_;
     std::vector<std::unique_ptr<ChainRunner>> chains_;
     std::vector<std::vector<double>> unread_;
-    int64_t tile_ = 0;
+    int64_t tile_ = 0, chunk_ = 0;
     Shape box_;
   };
 
@@ -262,7 +306,8 @@ class HostRun {
       if (program_.extent_of(value) == Extent::element && !unused)
         per_element += static_cast<int64_t>(element_size(program_.dtype_of(value)));
     }
-    for (const Stage& stage : plan_.stages) all_chained &= stage.chained;
+    for (const Stage& stage : plan_.stages)
+      all_chained &= stage.chained || stage.extent == Extent::column;
     // Ops' own kernels read whole tiles from the L1 cache.
     if (!all_chained && !rows_) return 2048;
     if (per_element != 0)
@@ -295,6 +340,7 @@ class HostRun {
   std::vector<const void*> attrs_;
   std::vector<char> numbers_;
   std::vector<bool> streams_;
+  std::unique_ptr<ColumnSums> columns_;  // of programs with column steps
 };
 
 class HostKernel final : public TileKernel {
@@ -307,6 +353,8 @@ class HostKernel final : public TileKernel {
     const HostSpace space = make_space(program_, call);
     const int64_t length = space.sizes[space.sizes.size() - 1];
     const bool rows = program_.kind == TileProgram::Kind::rows;
+    // Nothing is summed where there is one row.
+    if (sums_one_row(space)) return interpret(program_, call);
     // Empty rows have sums; long ones are reduced in parts, as the ops themselves do.
     if (rows && (!space.rows_are_one || length >= kLongestRow || call.sizes.numel() == 0))
       return interpret(program_, call);
@@ -315,6 +363,13 @@ class HostKernel final : public TileKernel {
   std::string describe() const override { return to_string(plan_); }
 
  private:
+  static bool sums_one_row(const HostSpace& space) {
+    bool sums = space.columns.size() == 0;
+    for (int d = 0; d < space.columns.size(); ++d)
+      sums |= space.sizes[d] > 1 && space.columns[d] == 0;
+    return !sums;
+  }
+
   const TileProgram program_;
   const HostPlan plan_;
 };

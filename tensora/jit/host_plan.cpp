@@ -148,6 +148,7 @@ TileProgram with_own_results(const TileProgram& given) {
     const Step* const step = program.step_of(result);
     const bool plain = step && step->kind != Step::Kind::number &&
                        step->kind != Step::Kind::position && step->kind != Step::Kind::part &&
+                       step->kind != Step::Kind::random &&
                        std::find(taken.begin(), taken.end(), result) == taken.end();
     if (!plain)
       result = program.add(Step{.kind = Step::Kind::cast,
@@ -239,7 +240,7 @@ void give_buffers(HostPlan& plan, const std::vector<std::vector<int>>& crossing)
     for (int value : crossing[s])
       if (plan.result_of[static_cast<size_t>(value)] < 0) give(value);
     // Ops of rows want their outputs contiguous, which the results may not be.
-    if (!stage.chained) give(stage.values[0]);
+    if (!stage.chained && stage.extent != Extent::column) give(stage.values[0]);
   }
   for (int value = program.input_count(); value < program.value_count(); ++value)
     if (program.step_of(value)->kind == Step::Kind::part) give(value);
@@ -275,7 +276,9 @@ std::string to_string(const HostPlan& plan) {
       text += concat(" %", value, "=", step.op ? step.op->name : std::string_view("cast"));
     }
     if (stage.chained) text += concat(" (", stage.chain.slots, " slots)");
-    text += stage.extent == Extent::row ? " per row\n" : "\n";
+    text += stage.extent == Extent::row      ? " per row\n"
+            : stage.extent == Extent::column ? " per column\n"
+                                             : "\n";
   }
   return text;
 }

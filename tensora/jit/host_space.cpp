@@ -29,6 +29,13 @@ struct Dims {
   }
 };
 
+// Of the first result with one element per column; null if there is none.
+const Shape* sizes_of_columns(const TileProgram& program, const TileCall& call) {
+  for (size_t r = 0; r < program.results.size(); ++r)
+    if (program.extent_of(program.results[r]) == Extent::column) return &call.results[r]->sizes;
+  return nullptr;
+}
+
 }  // namespace
 
 HostSpace make_space(const TileProgram& program, const TileCall& call) {
@@ -38,8 +45,19 @@ HostSpace make_space(const TileProgram& program, const TileCall& call) {
   for (const auto views : {call.inputs, call.results})
     for (const View* view : views)
       all.push_back(broadcast_strides(view->sizes, view->strides, call.sizes));
-  // In the order in which the first result lies in memory.
-  const Strides& leading = all[call.inputs.size()];
+  const bool numbered =
+      std::any_of(program.steps.begin(), program.steps.end(),
+                  [](const auto& step) { return step.kind == TileProgram::Step::Kind::random; });
+  const Shape* const column_sizes = sizes_of_columns(program, call);
+  if (column_sizes) {
+    Strides& columns = all.emplace_back(contiguous_strides(*column_sizes));
+    for (int d = 0; d < rank; ++d)
+      if ((*column_sizes)[d] == 1) columns[d] = 0;
+  }
+  if (numbered || column_sizes) all.push_back(contiguous_strides(call.sizes));
+  // In the order in which the first result lies in memory. Random numbers and sums of columns ask
+  // for row-major order.
+  const Strides& leading = numbered || column_sizes ? all.back() : all[call.inputs.size()];
   std::vector<int> order(static_cast<size_t>(rank - row));
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
@@ -69,6 +87,14 @@ HostSpace make_space(const TileProgram& program, const TileCall& call) {
       space.sizes.push_back(dims->sizes[d]);
       for (size_t k = 0; k < all.size(); ++k) space.strides[k].push_back(dims->strides[d][k]);
     }
+  if (numbered || column_sizes) {
+    space.numbering = std::move(space.strides.back());
+    space.strides.pop_back();
+  }
+  if (column_sizes) {
+    space.columns = std::move(space.strides.back());
+    space.strides.pop_back();
+  }
   return space;
 }
 

@@ -11,6 +11,8 @@ namespace tensora::jit {
 struct HostSpace {
   Shape sizes;
   std::vector<Strides> strides;  // inputs, then results; in elements; 0: broadcast
+  Strides columns;               // of programs with column steps: of the sums; 0: summed
+  Strides numbering;             // of programs with random steps: of the row-major positions
   bool rows_are_one = true;      // false: the dims of a row could not be merged
 };
 HostSpace make_space(const TileProgram& program, const TileCall& call);

@@ -2,6 +2,11 @@
 
 #include <algorithm>
 
+#include "tensora/jit/random_ops.h"
+#include "tensora/ops/pointwise/describe.h"
+#include "tensora/ops/reduce/reduce_common.h"
+#include "tensora/ops/reduce/sum.h"
+
 namespace tensora::jit {
 namespace {
 
@@ -15,6 +20,8 @@ constexpr int64_t kFewestRows = 32, kSmall = 32768;
 constexpr int64_t kShortRow = 256;
 constexpr size_t kManySteps = 8;
 constexpr int64_t kCachedBytes = int64_t{4} << 20;
+// Sums of columns, in double precision, stay in the cache.
+constexpr int64_t kMostColumns = 8192;
 
 Kind step_kind(OpForm::Kind kind) {
   switch (kind) {
@@ -79,13 +86,16 @@ std::string OpenGroup::price_of_rows(const OpForm& form, int64_t length, int64_t
 
 // The first node decides the space; the first that works on rows decides what a row is.
 std::string OpenGroup::start(const TapeNode& node, const OpForm& form) {
+  const bool of_input = reduces(form) || form.kind == OpForm::Kind::columns;
   const Shape& sizes =
-      reduces(form) ? tape_->inputs(node)[0].view.sizes : tape_->outputs(node)[0].view.sizes;
+      of_input ? tape_->inputs(node)[0].view.sizes : tape_->outputs(node)[0].view.sizes;
   if (nodes_.empty()) space_ = sizes;
   if (!reduces(form)) return {};
   if (sizes != space_) return concat("its rows are of shape ", sizes, ", not ", space_);
   if (row_dims_ != 0 && row_dims_ != form.row_dims)
     return concat("it works on the last ", form.row_dims, " dims, the group on ", row_dims_);
+  if (column_dims_ != 0 && column_dims_ < form.row_dims)
+    return "the group sums columns that are parts of its rows";
   int64_t length = 1;
   for (int d = 0; d < form.row_dims; ++d) length *= sizes[sizes.size() - 1 - d];
   const int64_t rows = length == 0 ? 0 : sizes.numel() / length;
@@ -138,6 +148,8 @@ std::string OpenGroup::read(uint32_t index, Place place, const TapeNode& node,
   const std::optional<ElementMap> map = map_of(operand, place);
   if (!map) return concat("an operand of shape ", operand.view.sizes, " does not fit the group's");
   if (const Step* step = definition(operand.memory)) {
+    if (step->step.kind == Kind::columns)
+      return "it reads a sum that is complete when the group has run";
     if (!(step->map == *map)) return "it reads a result of the group in another order";
     ref = Ref{true, static_cast<int>(step - steps_.data())};
     return {};
@@ -239,11 +251,98 @@ std::string OpenGroup::add_steps(uint32_t index, const OpForm& form) {
   return {};
 }
 
+// A step that draws the numbers, and a product with them if that is what the op does.
+std::string OpenGroup::add_random(uint32_t index) {
+  const TapeNode& node = tape_->nodes()[index];
+  const uint32_t operand = node.first + node.inputs;
+  const Operand& output = tape_->operand(operand);
+  if (output.view.sizes != space_)
+    return concat("it draws numbers of shape ", output.view.sizes, ", not ", space_);
+  const bool scales = find_random_op(*node.op)->scales;
+  const DType dtype = output.view.dtype;
+  Step numbers{.step = {.kind = Kind::random, .op = node.op, .dtype = dtype},
+               .operands = {},
+               .node = static_cast<int>(index),
+               .operand = operand,
+               .map = {-1, 0, dtype, contiguous_strides(space_)}};
+  Step result = numbers;
+  std::optional<Ref> scaled;
+  if (scales) {
+    if (std::string reason = read(node.first, Place::element, node, scaled); !reason.empty())
+      return reason;
+    const DType wide = dtype == kFloat64 ? kFloat64 : kFloat32;
+    numbers.step.dtype = wide;
+    const functors::Mul product;
+    const OpBase& op = pointwise_op<functors::Mul>();
+    result.step = {.op = &op, .attrs = AttrsCopy(op, &product), .dtype = dtype};
+    result.step.compute_dtype = wide;
+    result.operands = {scaled, Ref{true, static_cast<int>(steps_.size())}};
+    result.node = -1;
+    steps_.push_back(std::move(numbers));
+  }
+  if (std::string reason = write(operand, Place::element, result.map); !reason.empty())
+    return reason;
+  if (overwrites_too_early(result)) return "it overwrites what the group still reads";
+  steps_.push_back(std::move(result));
+  return steps_.size() > kMostSteps ? "the group has too many ops" : "";
+}
+
+// A sum over all dims before the last ones.
+std::string OpenGroup::add_columns(uint32_t index, const OpForm& form) {
+  const TapeNode& node = tape_->nodes()[index];
+  const uint32_t operand = node.first + node.inputs;
+  const Operand &from = tape_->operand(node.first), &to = tape_->operand(operand);
+  if (from.view.sizes != space_)
+    return concat("it sums an array of shape ", from.view.sizes, ", not ", space_);
+  if (column_dims_ != 0 && column_dims_ != form.row_dims)
+    return concat("it keeps the last ", form.row_dims, " dims, the group ", column_dims_);
+  if (form.row_dims < row_dims_) return "its columns are parts of the group's rows";
+  if (from.view.dtype != to.view.dtype || !is_floating_point(to.view.dtype))
+    return concat("it sums ", from.view.dtype, " as ", to.view.dtype);
+  if (from.view.numel == 0) return "its columns are empty";
+  if (definition(to.memory) || reads(to.memory)) return "it overwrites what the group uses";
+  const int64_t columns = to.view.numel, bytes = static_cast<int64_t>(from.view.bytes());
+  if (fuse_ != Fuse::everything) {
+    if (columns > kMostColumns)
+      return concat("sums of ", columns, " columns do not stay on the chip");
+    if (bytes < kCachedBytes) return "an array of that size stays in the cache";
+  }
+  const ReduceAttrs attrs;
+  Step sum{.step = {.kind = Kind::columns,
+                    .op = &sum_op,
+                    .attrs = AttrsCopy(sum_op, &attrs),
+                    .dtype = to.view.dtype,
+                    .extent = Extent::column},
+           .operands = {std::nullopt},
+           .operand = operand,
+           .map = {to.memory, to.offset_bytes, to.view.dtype, {}}};
+  if (std::string reason = read(node.first, Place::element, node, sum.operands[0]); !reason.empty())
+    return reason;
+  sum.map.strides.resize(space_.size());
+  for (int d = 1; d <= form.row_dims; ++d)
+    if (space_[space_.size() - d] != 1)
+      sum.map.strides[space_.size() - d] = to.view.strides[to.view.dim() - d];
+  column_dims_ = form.row_dims;
+  steps_.push_back(std::move(sum));
+  return steps_.size() > kMostSteps ? "the group has too many ops" : "";
+}
+
+std::string OpenGroup::add_form(uint32_t node, const OpForm& form) {
+  switch (form.kind) {
+    case OpForm::Kind::random:
+      return add_random(node);
+    case OpForm::Kind::columns:
+      return add_columns(node, form);
+    default:
+      return add_steps(node, form);
+  }
+}
+
 std::string OpenGroup::add(uint32_t node, const OpForm& form) {
   const size_t inputs = inputs_.size(), steps = steps_.size();
-  const int row_dims = row_dims_;
+  const int row_dims = row_dims_, column_dims = column_dims_;
   std::string reason = start(tape_->nodes()[node], form);
-  if (reason.empty()) reason = add_steps(node, form);
+  if (reason.empty()) reason = add_form(node, form);
   if (reason.empty()) {
     nodes_.push_back(node);
     return {};
@@ -251,12 +350,17 @@ std::string OpenGroup::add(uint32_t node, const OpForm& form) {
   inputs_.erase(inputs_.begin() + static_cast<std::ptrdiff_t>(inputs), inputs_.end());
   steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(steps), steps_.end());
   row_dims_ = row_dims;
+  column_dims_ = column_dims;
   return reason;
 }
 
 bool OpenGroup::can_take(const OpenGroup& other) const {
   if (space_ != other.space_ || device_ != other.device_) return false;
   if (row_dims_ != 0 && other.row_dims_ != 0 && row_dims_ != other.row_dims_) return false;
+  const int columns = std::max(column_dims_, other.column_dims_);
+  if (column_dims_ != 0 && other.column_dims_ != 0 && column_dims_ != other.column_dims_)
+    return false;
+  if (columns != 0 && columns < std::max(row_dims_, other.row_dims_)) return false;
   return inputs_.size() + other.inputs_.size() <= kMostInputs &&
          steps_.size() + other.steps_.size() <= kMostSteps;
 }
@@ -280,6 +384,7 @@ void OpenGroup::take(const OpenGroup& other) {
   nodes_.insert(nodes_.end(), other.nodes_.begin(), other.nodes_.end());
   std::sort(nodes_.begin(), nodes_.end());
   row_dims_ = std::max(row_dims_, other.row_dims_);
+  column_dims_ = std::max(column_dims_, other.column_dims_);
 }
 
 // The CPU's engine starts anew at every row of an array that is not one long run of elements. Where
@@ -300,7 +405,7 @@ std::string OpenGroup::loses() const {
   };
   bool runs = true;
   for (const Input& input : inputs_) runs &= is_run(input.map);
-  for (const Step& step : steps_) runs &= is_run(step.map);
+  for (const Step& step : steps_) runs &= step.step.kind == Kind::columns || is_run(step.map);
   return runs ? "" : concat("rows of ", row, " elements in cache are faster op by op");
 }
 
@@ -331,8 +436,9 @@ PlannedKernel OpenGroup::finish(const std::vector<bool>& is_stored) const {
   }
   for (size_t i = 0; i < steps_.size(); ++i) {
     const int memory = steps_[i].map.memory;
-    // What is overwritten within the group is never stored.
-    if (!is_stored[static_cast<size_t>(memory)] || definition(memory) != &steps_[i]) continue;
+    // What is overwritten within the group is never stored, nor are random factors.
+    if (memory < 0 || !is_stored[static_cast<size_t>(memory)] || definition(memory) != &steps_[i])
+      continue;
     program.results.push_back(program.input_count() + static_cast<int>(i));
     results.push_back(planned(steps_[i].operand, steps_[i].map));
   }

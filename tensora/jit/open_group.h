@@ -89,7 +89,10 @@ class OpenGroup {
   std::string read(uint32_t operand, Place place, const TapeNode& node, std::optional<Ref>& ref);
   std::string write(uint32_t operand, Place place, ElementMap& map) const;
   bool overwrites_too_early(const Step& made) const;
+  std::string add_form(uint32_t node, const OpForm& form);
   std::string add_steps(uint32_t node, const OpForm& form);
+  std::string add_random(uint32_t node);
+  std::string add_columns(uint32_t node, const OpForm& form);
   Shape outer() const;
   const Step* definition(int memory) const;
   PlannedOperand planned(uint32_t operand, const ElementMap& map) const;
@@ -99,6 +102,7 @@ class OpenGroup {
   Fuse fuse_;
   Shape space_;
   int row_dims_ = 0;
+  int column_dims_ = 0;  // that sums over the dims before them have; 0: there are none
   std::vector<uint32_t> nodes_;
   std::vector<Input> inputs_;
   std::vector<Step> steps_;

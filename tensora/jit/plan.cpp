@@ -84,6 +84,9 @@ class Planner {
     if (first.memory < 0) return {};
     const OpForm form = form_of(*node.op, node.attrs.get(), first.view.sizes);
     if (form.kind == OpForm::Kind::pointwise && node.outputs != 1) return {};
+    // Steps that the CPU alone has.
+    const bool on_cpu = form.kind == OpForm::Kind::random || form.kind == OpForm::Kind::columns;
+    if (on_cpu && !node.device.is_cpu()) return {};
     for (const Operand& output : tape_.outputs(node))
       if (output.view.numel == 0) return {};
     return form;
@@ -94,7 +97,7 @@ class Planner {
     const OpForm form = form_of_node(node);
     if (form.kind == OpForm::Kind::none) return run_alone(index);
     int target = joined(index);
-    if (target == kNone) target = sibling(index);
+    if (target == kNone) target = sibling(index, form);
     for (const Operand& output : tape_.outputs(node)) close_users(output.memory, target);
     if (target != kNone) {
       const std::string reason = groups_[static_cast<size_t>(target)].add(index, form);
@@ -130,9 +133,11 @@ class Planner {
   }
 
   // An open group of the same space that reads one of the node's operands.
-  int sibling(uint32_t index) const {
+  int sibling(uint32_t index, const OpForm& form) const {
     const TapeNode& node = tape_.nodes()[index];
-    const Shape& sizes = tape_.outputs(node)[0].view.sizes;
+    const bool of_input = form.kind == OpForm::Kind::columns;
+    const Shape& sizes =
+        of_input ? tape_.inputs(node)[0].view.sizes : tape_.outputs(node)[0].view.sizes;
     for (const Operand& operand : tape_.inputs(node)) {
       if (operand.memory < 0 || operand.view.sizes != sizes) continue;
       for (int group : readers_[static_cast<size_t>(operand.memory)])

@@ -38,15 +38,15 @@ Key key_of(const Tape& tape, Fuse fuse) {
       for (int64_t size : view.sizes) key.push_back(static_cast<uint64_t>(size));
       for (int64_t stride : view.strides) key.push_back(static_cast<uint64_t>(stride));
     }
-    // Reductions and row ops have their dims among the attributes; those of pointwise ops are
-    // parameters of the kernel, and other ops run by themselves.
-    if (node.op->pointwise || node.op->random || node.inputs == 0) continue;
+    // Reductions and row ops have their dims among the attributes; those of pointwise and random
+    // ops are parameters of the kernel, and other ops run by themselves.
+    if (node.op->pointwise || node.inputs == 0) continue;
     const OpForm form =
         tape.operand(node.first).memory < 0
             ? OpForm{}
             : form_of(*node.op, node.attrs.get(), tape.operand(node.first).view.sizes);
     key.push_back(static_cast<uint64_t>(form.kind));
-    if (form.kind == OpForm::Kind::none) continue;
+    if (form.kind == OpForm::Kind::none || form.kind == OpForm::Kind::random) continue;
     for (uint64_t word : node.op->attr_words(node.attrs.get())) key.push_back(word);
   }
   for (size_t m = 0; m < tape.memories().size(); ++m)

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 
+#include "tensora/jit/random_ops.h"
 #include "tensora/jit/row_ops.h"
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/reduce/reduce_common.h"
+#include "tensora/ops/reduce/sum.h"
 
 namespace tensora::jit {
 namespace {
@@ -30,9 +33,11 @@ size_t operand_count(const Step& step) {
     case Step::Kind::cast:
     case Step::Kind::part:
     case Step::Kind::reduce:
+    case Step::Kind::columns:
       return 1;
     case Step::Kind::position:
     case Step::Kind::number:
+    case Step::Kind::random:
       return 0;
     default:
       return step.operands.size();
@@ -46,7 +51,8 @@ void validate_step(const TileProgram& program, const Step& step, int value) {
   };
   const bool rows = program.kind == TileProgram::Kind::rows;
   const bool has_op = step.kind == Step::Kind::pointwise || step.kind == Step::Kind::reduce ||
-                      step.kind == Step::Kind::row;
+                      step.kind == Step::Kind::row || step.kind == Step::Kind::columns ||
+                      step.kind == Step::Kind::random;
   require(has_op == (step.op != nullptr), has_op ? "has no op" : "has an op");
   require(!has_op || step.attrs.get(), "has no attributes");
   require(step.operands.size() == operand_count(step), "expected ", operand_count(step),
@@ -62,9 +68,11 @@ void validate_step(const TileProgram& program, const Step& step, int value) {
     }
     require(operand >= 0 && operand < value, "operand ", k, " is %", operand,
             ", which does not come before it");
+    require(program.extent_of(operand) != Extent::column, "operand ", k, " is %", operand,
+            ", a sum that is complete only at the end");
     any_element |= program.extent_of(operand) == Extent::element;
   }
-  require(rows || step.extent == Extent::element, "has one element per row in a walk");
+  require(rows || step.extent != Extent::row, "has one element per row in a walk");
   switch (step.kind) {
     case Step::Kind::pointwise:
       require(step.op->pointwise, "is not a pointwise op");
@@ -92,6 +100,14 @@ void validate_step(const TileProgram& program, const Step& step, int value) {
     }
     case Step::Kind::position:
       require(rows && step.dtype == DType::int64, "is int64, in programs of rows");
+      break;
+    case Step::Kind::columns:
+      require(step.op == &sum_op && any_element, "sums the elements of columns");
+      require(step.extent == Extent::column, "has one element per column");
+      break;
+    case Step::Kind::random:
+      require(find_random_op(*step.op) != nullptr, "is not a random op");
+      require(step.extent == Extent::element, "has one element per element");
       break;
     case Step::Kind::number:
       break;
@@ -154,7 +170,22 @@ class Numbering {
   std::vector<int> inputs_, steps_;
 };
 
-std::string_view extent_name(Extent extent) { return extent == Extent::row ? " per row" : ""; }
+std::string_view extent_name(Extent extent) {
+  return extent == Extent::row ? " per row" : extent == Extent::column ? " per column" : "";
+}
+
+// Of a sum over all dims before the last ones: how many are left. Otherwise 0.
+int columns_of(const OpBase& op, const void* attrs, const Shape& sizes) {
+  uint32_t mask = 0;
+  if (&op == &sum_op)
+    mask = reduced_mask(static_cast<const ReduceAttrs*>(attrs)->dim, sizes.size(), op.name);
+  if (&op == &sum_to_op)
+    for (int64_t d : broadcast_dims(static_cast<const SumToAttrs*>(attrs)->size, sizes))
+      mask |= 1u << d;
+  int leading = 0;
+  while (leading < sizes.size() && (mask >> leading & 1)) ++leading;
+  return leading > 0 && mask == (1u << leading) - 1 ? sizes.size() - leading : 0;
+}
 
 std::string text_of(const TileProgram& program, bool with_attrs) {
   std::string text = program.kind == TileProgram::Kind::walk ? "walk\n" : "rows\n";
@@ -218,9 +249,14 @@ void validate(const TileProgram& program) {
 }
 
 OpForm form_of(const OpBase& op, const void* attrs, const Shape& sizes) {
-  if (op.random) return {};
+  if (op.random) {
+    const RandomOp* const random = find_random_op(op);
+    return {random && random->fits(attrs) ? OpForm::Kind::random : OpForm::Kind::none, 0};
+  }
   if (op.pointwise) return {OpForm::Kind::pointwise, 0};
   if (&op == &cast_op) return {OpForm::Kind::cast, 0};
+  if (const int columns = columns_of(op, attrs, sizes); columns > 0)
+    return {OpForm::Kind::columns, columns};
   const RowOp* const row_op = find_row_op(op);
   if (!row_op) return {};
   const int rank = sizes.size();

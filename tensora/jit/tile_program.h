@@ -14,11 +14,13 @@ namespace tensora::jit {
 //   rows   the last dims of the space are a row, which stays on the chip while it is computed with.
 //          A value has an element per element of the space, or one per row (Extent::row): an input
 //          like that, or the result of a reduction of the row.
+// A sum over all dims but the last ones has an element per column (Extent::column). It is complete
+// when the program has run, so no step reads it.
 // Values are numbered: first the inputs, then one per step. Every value has the dtype that the
 // eager op would have stored it in, and is rounded to it.
 
 /// How many elements a value has.
-enum class Extent : uint8_t { element, row };
+enum class Extent : uint8_t { element, row, column };
 
 struct TileProgram {
   enum class Kind : uint8_t { walk, rows };
@@ -38,9 +40,11 @@ struct TileProgram {
       part,       // output number `part` of the row op that is operand 0
       position,   // of the element in its row; with Extent::row the number of the row. int64
       number,     // `number`, which comes with the call
+      columns,    // the sum over the dims before the last ones, which the result's sizes name
+      random,     // numbers of a random op, whose attributes come with the call
     };
     Kind kind = Kind::pointwise;
-    const OpBase* op = nullptr;      // pointwise, reduce and row
+    const OpBase* op = nullptr;      // pointwise, reduce, row, columns and random
     AttrsCopy attrs = {};            // of it; of reduce and row they are part of the program
     std::vector<int> operands = {};  // values; -1: an optional operand that was left out
     DType dtype = DType::float32;
@@ -81,8 +85,9 @@ void validate(const TileProgram& program);
 
 /// What an op can be in a program.
 struct OpForm {
-  enum class Kind : uint8_t { none, pointwise, cast, reduce, row } kind = Kind::none;
-  int row_dims = 0;  // of `reduce` and `row`: how many of the last dims are the row
+  enum class Kind : uint8_t { none, pointwise, cast, reduce, row, columns, random };
+  Kind kind = Kind::none;
+  int row_dims = 0;  // how many of the last dims are the row, or are left by `columns`
 };
 /// For an op that is called with an input 0 of these sizes. Reductions with and without `keepdim`
 /// are the same step: its value has one element per row.

@@ -1,8 +1,11 @@
 #include <cstring>
 
+#include "tensora/jit/random_ops.h"
 #include "tensora/jit/row_ops.h"
 #include "tensora/jit/tile_views.h"
 #include "tensora/ops/copy/copy.h"
+#include "tensora/ops/reduce/reduce_common.h"
+#include "tensora/ops/reduce/sum.h"
 
 namespace tensora::jit {
 namespace {
@@ -34,6 +37,7 @@ class Interpreter {
     for (int d = 0; rows && d < call.row_dims; ++d) length *= call.sizes[call.sizes.size() - 1 - d];
     full_ = row_sizes(call, program, length);
     per_row_ = row_sizes(call, program, 1);
+    find_columns(rows ? call.row_dims : 0);
     length_ = length;
   }
 
@@ -55,8 +59,31 @@ class Interpreter {
  private:
   const View& view(int value) const { return values_[static_cast<size_t>(value)].impl().view; }
   Tensor make(int value, DType dtype) const {
-    const bool row = program_.extent_of(value) == Extent::row;
-    return make_tensor(row ? per_row_ : full_, dtype, device_);
+    const Extent extent = program_.extent_of(value);
+    const Shape& sizes = extent == Extent::column ? per_column_
+                         : extent == Extent::row  ? per_row_
+                                                  : full_;
+    return make_tensor(sizes, dtype, device_);
+  }
+
+  // The dims of columns are those of a result that has one element per column.
+  void find_columns(int row_dims) {
+    for (size_t r = 0; r < program_.results.size(); ++r) {
+      if (program_.extent_of(program_.results[r]) != Extent::column) continue;
+      const Shape& sizes = call_.results[r]->sizes;
+      per_column_ = full_;
+      for (int d = 0; d < sizes.size() - row_dims; ++d) per_column_[d] = sizes[d];
+      return;
+    }
+  }
+  void sum_columns(const Step& step, const Tensor& to) const {
+    const View &from = view(step.operands[0]), &out = to.impl().view;
+    ReduceAttrs attrs{{}, true, {}};
+    for (int d = 0; d < from.dim(); ++d)
+      if (from.sizes[d] != out.sizes[d]) attrs.dim.push_back(d);
+    if (attrs.dim.empty()) return copy_view(from, out, device_);
+    const View *const in[] = {&from}, *const outs[] = {&out};
+    sum_op.run_kernel(sum_op, {sum_op.name, in, outs, device_, out.dtype}, &attrs);
   }
 
   void take_input(size_t i) {
@@ -107,6 +134,12 @@ class Interpreter {
       check(device_.is_cpu(), "jit: positions cannot be interpreted on ", device_);
       return fill_positions(all[0], step.extent);
     }
+    if (step.kind == Step::Kind::columns) return sum_columns(step, all[0]);
+    if (step.kind == Step::Kind::random) {
+      check(device_.is_cpu(), "jit: random numbers cannot be interpreted on ", device_);
+      return draw(step, given ? given : step.attrs.get(), 0, all[0].numel(),
+                  all[0].impl().view.data);
+    }
     if (all[0].numel() == 0) return add_statistics(step, all);
     add_statistics(step, all);
     std::vector<View> in(step.operands.size());
@@ -139,7 +172,7 @@ class Interpreter {
   const TileProgram& program_;
   const TileCall& call_;
   const Device device_;
-  Shape full_, per_row_;
+  Shape full_, per_row_, per_column_;
   int64_t length_ = 1;
   std::vector<Tensor> values_;
   std::vector<std::vector<Tensor>> outputs_;  // of row ops

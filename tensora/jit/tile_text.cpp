@@ -378,6 +378,8 @@ PrintableProgram printable(const TileProgram& program) {
 
 std::string why_not_printable(const TileProgram& program) {
   for (const Step& step : program.steps) {
+    if (step.kind == Step::Kind::random || step.kind == Step::Kind::columns)
+      return concat(step.op->name, " has no code within a kernel");
     if (step.kind == Step::Kind::pointwise && !find_functor(*step.op))
       return concat(step.op->name, " has no embedded source");
     if (step.kind == Step::Kind::reduce || step.kind == Step::Kind::row) {

@@ -378,7 +378,8 @@ TEST(TileProgram, FormsOfOps) {
   using Kind = jit::OpForm::Kind;
   EXPECT_EQ(jit::form_of(sum_op, &last, {2, 3, 4}).row_dims, 1);
   EXPECT_EQ(jit::form_of(sum_op, &two, {2, 3, 4}).row_dims, 2);
-  EXPECT_EQ(jit::form_of(sum_op, &first, {2, 3, 4}).kind, Kind::none);
+  EXPECT_EQ(jit::form_of(sum_op, &first, {2, 3, 4}).kind, Kind::columns);
+  EXPECT_EQ(jit::form_of(sum_op, &first, {2, 3, 4}).row_dims, 2);
   const SoftmaxAttrs inner{2, {}}, outer{0, {}};
   EXPECT_EQ(jit::form_of(softmax_op, &inner, {2, 3, 4}).kind, Kind::row);
   EXPECT_EQ(jit::form_of(softmax_op, &outer, {2, 3, 4}).kind, Kind::none);
