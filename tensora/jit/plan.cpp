@@ -26,7 +26,12 @@ namespace tensora::jit {
 namespace {
 
 // Groups stay open over this many nodes: the longer, the longer their operands stay in memory.
-constexpr uint32_t kReach = 64;
+// Shorter where memory would grow.
+constexpr uint32_t kReaches[] = {64, 16, 4, 0};
+// Less than allocators round sizes by is not counted as growth.
+constexpr int64_t kPeakSlack = int64_t{64} << 10;
+// How often groups at the peak of memory are taken apart before all are.
+constexpr int kMostTakenApart = 16;
 
 // TENSORA_JIT_FUEL=n: only the first n groups of the process are fused, to find the one that
 // changes a result. The last of them is named.
@@ -44,11 +49,18 @@ bool has_fuel(const Tape& tape, const OpenGroup& group) {
   return number <= limit;
 }
 
+/// How far groups may go; see Note [Peak of memory].
+struct GroupLimits {
+  uint32_t reach = kReaches[0];
+  std::vector<uint32_t> alone = {};  // nodes that run by themselves
+};
+
 class Planner {
  public:
-  Planner(const Tape& tape, Fuse fuse, Rewrite rewrite)
+  Planner(const Tape& tape, Fuse fuse, Rewrite rewrite, GroupLimits limits = {})
       : tape_(tape),
         fuse_(fuse),
+        limits_(std::move(limits)),
         writers_(tape.memories().size(), kNone),
         readers_(tape.memories().size()) {
     plan_.rewrite = std::move(rewrite);
@@ -96,6 +108,10 @@ class Planner {
     const TapeNode& node = tape_.nodes()[index];
     const OpForm form = form_of_node(node);
     if (form.kind == OpForm::Kind::none) return run_alone(index);
+    if (std::find(limits_.alone.begin(), limits_.alone.end(), index) != limits_.alone.end()) {
+      plan_.refusals.push_back({index, "its group would raise the peak of memory"});
+      return run_alone(index);
+    }
     int target = joined(index);
     if (target == kNone) target = sibling(index, form);
     for (const Operand& output : tape_.outputs(node)) close_users(output.memory, target);
@@ -200,7 +216,7 @@ class Planner {
   void close_distant(uint32_t index) {
     while (first_open_ < groups_.size() && !open_[first_open_]) ++first_open_;
     for (size_t g = first_open_; g < groups_.size(); ++g)
-      if (open_[g] && groups_[g].nodes().back() + kReach < index) close(static_cast<int>(g));
+      if (open_[g] && groups_[g].nodes().back() + limits_.reach < index) close(static_cast<int>(g));
   }
 
   // A memory is stored if anybody outside the group may read it.
@@ -293,6 +309,7 @@ class Planner {
 
   const Tape& tape_;
   const Fuse fuse_;
+  const GroupLimits limits_;
   std::vector<int> writers_;               // per memory the open group that writes it
   std::vector<std::vector<int>> readers_;  // and the groups, open or not, that read it
   std::vector<int> reads_;
@@ -341,16 +358,47 @@ void run_what_came_before(Tape& tape, const Plan& plan, size_t failed) {
   for (uint32_t node : missing) tape.run(node);
 }
 
+// A plan that takes no more memory than `most`, unless there is none.
+std::optional<Plan> plan_within(const Tape& tape, Fuse fuse, const Rewrite& rewrite, int64_t most) {
+  GroupLimits limits;
+  size_t reach = 0;
+  for (int taken_apart = 0; taken_apart <= kMostTakenApart;) {
+    limits.reach = kReaches[reach];
+    Plan plan = Planner(tape, fuse, rewrite, limits).run();
+    reuse_memory(tape, plan);
+    const MemoryPeak peak = peak_of(tape, plan);
+    plan.peak = peak.bytes;
+    plan.eager_peak = most;
+    if (peak.bytes <= most + kPeakSlack) return plan;
+    if (reach + 1 < std::size(kReaches)) {
+      ++reach;
+      continue;
+    }
+    const Launch& launch = plan.launches[peak.launch];
+    if (!launch.kernel) return {};
+    limits.alone.insert(limits.alone.end(), launch.nodes.begin(), launch.nodes.end());
+    ++taken_apart;
+  }
+  return {};
+}
+
 }  // namespace
 
 Plan make_plan(Tape& tape, Fuse fuse, bool merges) {
+  const int64_t eager_peak = peak_op_by_op(tape);
+  const std::vector<int> unmerged = tape.memory_numbers();
   Rewrite rewrite;
   rewrite.left_out.assign(tape.size(), false);
   if (merges) merge_equal_nodes(tape, rewrite);
   for (const auto& [from, to] : rewrite.merges) tape.merge(from, to);
   leave_out_unused_nodes(tape, rewrite);
-  Plan plan = Planner(tape, fuse, std::move(rewrite)).run();
-  reuse_memory(tape, plan);
+  if (std::optional<Plan> plan = plan_within(tape, fuse, rewrite, eager_peak))
+    return std::move(*plan);
+  tape.set_memory_numbers(unmerged);
+  if (!rewrite.merges.empty()) return make_plan(tape, fuse, false);
+  Plan plan = make_plain_plan(tape);
+  plan.refusals.push_back({0, "every group would raise the peak of memory"});
+  plan.peak = plan.eager_peak = eager_peak;
   return plan;
 }
 
@@ -405,6 +453,9 @@ std::string to_string(const Plan& plan, const Tape& tape, std::span<const double
     }
     text += "\n";
   }
+  if (plan.eager_peak > 0)
+    text +=
+        concat("memory: at most ", plan.peak, " bytes at a time, op by op ", plan.eager_peak, "\n");
   if (plan.rewrite.equal > 0)
     text += concat("left out: ", plan.rewrite.equal, " ops that equal earlier ones\n");
   if (plan.rewrite.unused > 0)

@@ -32,6 +32,8 @@ struct Plan {
   std::vector<std::string> failures;  // groups for which there is no kernel, with the reason
   int64_t bytes = 0;                  // that the launches read and write
   int64_t eager_bytes = 0;            // that the nodes one by one would
+  // The most bytes that tensors of the tape take at a time, here and one node after the other.
+  int64_t peak = 0, eager_peak = 0;
 };
 
 /// Runs the passes, and groups the nodes that are left into kernels. See Note [Groups].
@@ -41,6 +43,15 @@ Plan make_plan(Tape& tape, Fuse fuse, bool merges = true);
 void reuse_memory(const Tape& tape, Plan& plan);
 /// One launch per node, in program order: always possible.
 Plan make_plain_plan(const Tape& tape);
+
+/// The most bytes that tensors made by a plan take at a time, and the launch at which they do.
+struct MemoryPeak {
+  int64_t bytes = 0;
+  size_t launch = 0;
+};
+MemoryPeak peak_of(const Tape& tape, const Plan& plan);
+/// The same for the nodes in program order, as eager execution runs them.
+int64_t peak_op_by_op(const Tape& tape);
 
 /// The plan for a tape, from the cache if an equal tape was planned before; otherwise `planned`
 /// becomes true. The plan's merges are then in the tape.

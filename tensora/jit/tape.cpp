@@ -89,6 +89,17 @@ void Tape::merge(int from, int to) {
     if (operand.memory == from) operand.memory = to;
 }
 
+std::vector<int> Tape::memory_numbers() const {
+  std::vector<int> numbers;
+  numbers.reserve(operands_.size());
+  for (const Operand& operand : operands_) numbers.push_back(operand.memory);
+  return numbers;
+}
+
+void Tape::set_memory_numbers(std::span<const int> numbers) {
+  for (size_t i = 0; i < operands_.size(); ++i) operands_[i].memory = numbers[i];
+}
+
 Tape Tape::without_storages() const {
   Tape copy;
   for (const TapeNode& node : nodes_)

@@ -111,6 +111,9 @@ class Tape {
   void run(size_t node);
   /// Reads `to` wherever `from`, which nobody else has tensors in, was read.
   void merge(int from, int to);
+  /// The memories of all operands; `set_memory_numbers` takes merges back with them.
+  std::vector<int> memory_numbers() const;
+  void set_memory_numbers(std::span<const int> numbers);
   /// The same kernels on memories that `set_storages` names before they run.
   Tape without_storages() const;
   void set_storages(std::span<const IntrusivePtr<Storage>> storages);
