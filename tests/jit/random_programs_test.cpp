@@ -31,10 +31,16 @@ Tensor numbers(const Shape& sizes, uint64_t seed) {
   return result;
 }
 
+/// What programs do beside calling ops.
+struct Habits {
+  bool drops = false;  // let go of tensors that nobody will read again
+  bool reads = false;  // read values, and branch on them
+};
+
 /// A program is a seed: its choices depend on it and on the shapes and strides it meets.
 class Program {
  public:
-  explicit Program(uint64_t seed) : random_(seed) {}
+  explicit Program(uint64_t seed, Habits habits = {}) : random_(seed), habits_(habits) {}
 
   std::vector<Tensor> run(std::span<const Tensor> inputs, const Tensor& captured) {
     pool_.assign(inputs.begin(), inputs.end());
@@ -48,6 +54,10 @@ class Program {
         pool_.push_back(viewed(x));
       else if (x.numel() == 1 || !may_overlap_itself(x.sizes(), x.strides()))
         write(x, fitted(y, x.sizes()));
+      if (habits_.reads && pick(size_t{6}) == 0 && is_positive(any()))
+        pool_.push_back(computed(y, fitted(x, y.sizes())));
+      if (habits_.drops && pick(size_t{3}) == 0 && pool_.size() > 3)
+        pool_.erase(pool_.begin() + 1 + pick(static_cast<int64_t>(pool_.size()) - 1));
     }
     return pool_;
   }
@@ -69,6 +79,10 @@ class Program {
   int64_t pick(int64_t count) { return static_cast<int64_t>(random_() % uint64_t(count)); }
   const Tensor& any() { return pool_[pick(pool_.size())]; }
 
+  static bool is_positive(const Tensor& x) {
+    return x.numel() > 0 && x.reshape({-1}).select(0, 0).item<double>() > 0;
+  }
+
   // Something of `y` that can be broadcast to the sizes.
   Tensor fitted(const Tensor& y, const Shape& sizes) {
     if (y.sizes() == sizes || y.numel() == 0) return y.sizes() == sizes ? y : full({}, 2.0);
@@ -76,7 +90,13 @@ class Program {
   }
 
   Tensor computed(const Tensor& x, const Tensor& y) {
-    switch (pick(size_t{8})) {
+    switch (pick(size_t{11})) {
+      case 8:
+        return clamp(dropout(x, 0.5) + y, -8, 8);
+      case 9:
+        return floor(x.clone().uniform_(0, 5)) - x;
+      case 10:
+        return x.dim() < 2 ? x.abs() : x.sum({-1}, true).clamp(-8, 8).expand(x.sizes()) - x;
       case 0:
         return clamp(x + y, -8, 8);
       case 1:
@@ -152,6 +172,7 @@ class Program {
   }
 
   std::mt19937_64 random_;
+  const Habits habits_;
   std::vector<Tensor> pool_;
 };
 
@@ -217,6 +238,8 @@ TEST(RandomPrograms, TracedEqualsEager) {
 
 // Everything that a run can leave behind: its tensors, the inputs, what it captured, gradients.
 std::vector<Tensor> everything(uint64_t program, uint64_t draw, bool with_gradients) {
+  // With a history, what is let go of may own itself; see forget_histories.
+  const Habits habits{.drops = !with_gradients && program % 2 == 1, .reads = program % 3 == 0};
   const Tensor captured = numbers({3, 4}, 77);
   std::vector<Tensor> inputs = inputs_of(program, draw);
   manual_seed(draw);
@@ -229,7 +252,7 @@ std::vector<Tensor> everything(uint64_t program, uint64_t draw, bool with_gradie
   }
   std::vector<Tensor> results;
   std::string refusal;
-  Program running(program);
+  Program running(program, habits);
   try {
     results = running.run(given, captured);
     if (with_gradients) {
@@ -265,6 +288,11 @@ TEST(RandomPrograms, LazyEqualsEager) {
         expect_same(lazily, eager);
         if (HasFailure()) return;
       }
+      // The plans that were kept, with other values and other branches.
+      const auto compiled = compile([&] { return everything(program, 2, with_gradients); },
+                                    {.fuse = Fuse::everything});
+      expect_same(compiled(), everything(program, 2, with_gradients));
+      if (HasFailure()) return;
     }
 }
 
@@ -275,9 +303,10 @@ TEST(RandomPrograms, ReplayEqualsEager) {
   for (uint64_t program = 0; program < programs(); ++program) {
     SCOPED_TRACE(concat("program ", program));
     const Tensor captured = numbers({3, 4}, 77), captured_too = captured.clone();
+    const Habits habits{.drops = program % 2 == 1, .reads = program % 8 == 0};
     const auto running = [&](const Tensor& capture) {
-      return [&capture, program](const std::vector<Tensor>& in) {
-        return Program(program).run(in, capture);
+      return [&capture, program, habits](const std::vector<Tensor>& in) {
+        return Program(program, habits).run(in, capture);
       };
     };
     const auto fast = compile(running(captured), {.fuse = Fuse::everything, .replay = true});
