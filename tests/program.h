@@ -33,6 +33,12 @@ class Program {
     _exit(127);
   }
   void send(int signal) const { kill(child_, signal); }
+  /// Whether the program is over; wait() still tells how.
+  bool ended() const {
+    siginfo_t info{};
+    return waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == child_;
+  }
   /// The exit code; a signal's number plus 128.
   int wait() const {
     int status = 0;
