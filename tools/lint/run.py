@@ -7,6 +7,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 import banned
+import definitions
 import format as format_lint
 import forward
 import headers
@@ -19,12 +20,12 @@ import reference
 import tidy
 from common import Tree
 
-LINTS = {lint.NAME: lint for lint in (includes, forward, length, macros, banned, notes, paths, reference, format_lint,
-                                        headers, tidy)}
+LINTS = {lint.NAME: lint for lint in (includes, forward, length, macros, definitions, banned, notes, paths, reference,
+                                        format_lint, headers, tidy)}
 
 
 def main():
-    described = "\n".join(f"  {name:9} {lint.__doc__.splitlines()[0]}" for name, lint in LINTS.items())
+    described = "\n".join(f"  {name:11} {lint.__doc__.splitlines()[0]}" for name, lint in LINTS.items())
     parser = argparse.ArgumentParser(prog="./dev lint", description=f"{__doc__}\n\nlints:\n{described}",
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", metavar="LINT,...", help="run only these lints")
@@ -44,7 +45,7 @@ def main():
         started = time.monotonic()
         found = LINTS[name].run(tree)
         outcome = f"{len(found)} findings" if found else "clean"
-        print(f"lint: {name:9} {outcome:14} {time.monotonic() - started:6.1f} s", flush=True)
+        print(f"lint: {name:11} {outcome:14} {time.monotonic() - started:6.1f} s", flush=True)
         findings += found
     # Where clang-tidy saw only some of the files, an entry for it may be needed by the others.
     findings += tree.exceptions.unused([n for n in names if n != tidy.NAME or tree.everything])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True
 import banned
+import definitions
 import format as format_lint
 import forward
 import headers
@@ -152,6 +153,22 @@ class Macros(LintTest):
     def test_few_and_repeated(self):
         text = "".join(f"#define TENSORA_{i % 9} {i}\n" for i in range(30))
         self.expect(macros, {"tensora/base/a.h": text, "tests/a.cpp": "#define ONE_MORE\n"})
+
+
+class Definitions(LintTest):
+    def test_two_definitions(self):
+        self.expect(definitions, {
+            "tensora/ops/a.cuh": "namespace tensora::cuda {\ntemplate <int K>\nstruct Rows {\n};\n}\n",
+            "tensora/ops/b.h": "namespace tensora {\nnamespace cuda {\nclass Rows final : A {\n};\n}\n}\n"},
+                    "tensora/ops/b.h:3: tensora::cuda::Rows is defined in tensora/ops/a.cuh too")
+
+    def test_types_that_differ(self):
+        own = "struct %s {\n  struct Part { int x; };\n};\nstruct Known;\n"
+        self.expect(definitions, {
+            "tensora/ops/a.h": "namespace tensora {\n" + own % "A" + "}\n",
+            "tensora/ops/b.h": "namespace tensora {\n" + own % "B" + "}\n",
+            "tensora/ops/a.cpp": "namespace tensora {\nnamespace {\nstruct A {};\n}\nvoid f() { struct A {}; }\n}\n",
+            "tensora/ops/b.cpp": "namespace tensora::b {\nstruct A {};\n}\nnamespace tensora { struct Known {}; }\n"})
 
 
 class Banned(LintTest):

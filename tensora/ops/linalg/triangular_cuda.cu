@@ -12,7 +12,7 @@ void solve_triangular_kernel(const KernelContext& context, const TriangularAttrs
   if (X.numel == 0) return;
   copy_elements(context.op, context.input(1), X);
   const Shape batch = batch_sizes(X);
-  const Columns triangles(context, A, batch, Order::columns_or_rows);
+  const Columns triangles(context, A, batch, MatrixOrder::columns_or_rows);
   solve_triangular({.context = context,
                     .dtype = X.dtype,
                     .count = batch.numel(),

@@ -18,7 +18,7 @@ struct FinishParams {
   char *of_weight, *of_bias;  // or null
   DType dtype;                // of these
   int bytes;
-  ChannelSums<double>* common;  // what the gradient of the input needs: see GradientParams
+  ChannelSums<double>* common;  // what the gradient of the input needs: see ChannelGradientParams
 };
 
 __global__ void __launch_bounds__(kChannelThreads)
@@ -72,7 +72,7 @@ struct Sums {
   unsigned parts, channels;
   double count;  // elements of a channel
 };
-void finish(const Launch& launch, const Sums& sums, const GradientParams& params,
+void finish(const Launch& launch, const Sums& sums, const ChannelGradientParams& params,
             const View* of_weight, const View* of_bias, ChannelSums<double>* common) {
   FinishParams finish{};
   finish.partial = sums.partial;
@@ -104,7 +104,7 @@ void backward_kernel(const KernelContext& context, const BatchNormBackwardAttrs&
   const ChannelInput grad(context, context.input(0), planes), x(context, context.input(1), planes);
   const ChannelOutput dx(context, context.output(), planes);
   const DType dtype = x.view().dtype;
-  GradientParams params{};
+  ChannelGradientParams params{};
   params.mean = channel_values(context.in[2]);
   params.variance = channel_values(context.in[3]);
   params.weight = channel_values(optional_input(context, 4));
@@ -270,7 +270,7 @@ void relu_backward_kernel(const KernelContext& context, const BatchNormReluAttrs
   const DType dtype = x.view().dtype;
   const Scratch common(device, sums_bytes(1, static_cast<size_t>(x.view().sizes[1])));
   auto* const shared = reinterpret_cast<ChannelSums<double>*>(common.data());
-  GradientParams params{};
+  ChannelGradientParams params{};
   params.mean = channel_values(context.in[2]);
   params.variance = channel_values(context.in[3]);
   params.weight = channel_values(context.in[4]);

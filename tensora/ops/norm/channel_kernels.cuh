@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(kChannelThreads)
   leave_channel_sums<kPlanes, kPack, C>(arrays, plain, along, partial);
 }
 
-struct GradientParams {
+struct ChannelGradientParams {
   ChannelArrays<3> arrays;                     // gradient of the input, of the result, input
   ChannelValues mean, variance, weight, bias;  // the bias matters to rectified results only
   const ChannelSums<double>* common;           // term and factor below; null: both are 0
@@ -126,7 +126,7 @@ struct GradientParams {
 // kRectified: negative results were replaced by 0, so their gradients are.
 template <bool kPlanes, class C, int kPack, bool kRectified = false>
 __global__ void __launch_bounds__(kChannelThreads)
-    gradient_kernel(const __grid_constant__ GradientParams params) {
+    gradient_kernel(const __grid_constant__ ChannelGradientParams params) {
   constexpr int kOwn = kChannelsPerThread<kPlanes, kPack>;
   // scale * g + (factor * (x - mean) + term)
   C mean[kOwn], scale[kOwn], factor[kOwn], term[kOwn], bias[kRectified ? kOwn : 1];

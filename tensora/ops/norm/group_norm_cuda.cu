@@ -80,7 +80,7 @@ struct RowsParams {
   ChannelValues variance, weight;
   double eps, count;
   ChannelSums<double>* plane_sums;  // planes
-  ChannelSums<double>* common;      // rows: see GradientParams
+  ChannelSums<double>* common;      // rows: see ChannelGradientParams
 };
 
 // A warp per row: the sums of its planes, and the means that they make with their weights.
@@ -148,7 +148,7 @@ void backward_kernel(const KernelContext& context, const GroupNormBackwardAttrs&
   const View gradients = as_planes(grad.view(), 1), elements = as_planes(x.view(), 1);
   const DType dtype = elements.dtype;
   const bool planes = reads_planes(elements);
-  GradientParams params{};
+  ChannelGradientParams params{};
   params.mean = by_group(mean.view(), per_group);
   params.variance = by_group(variance.view(), per_group);
   params.weight = by_channel(optional_input(context, 4), channels);

@@ -27,13 +27,13 @@ __device__ inline float half_value(unsigned bits) {
 
 /// A row's pieces of eight numbers, as a block of threads holds them: all loads are in flight at
 /// once. What does not fit is read twice.
-struct HeldRow {
+struct HeldActivations {
   static constexpr int kHeld = 8;
   const uint4* row;
   int count;
   uint4 held[kHeld];
 
-  __device__ HeldRow(const char* from, int numbers)
+  __device__ HeldActivations(const char* from, int numbers)
       : row(reinterpret_cast<const uint4*>(from)), count(numbers / 8) {
 #pragma unroll
     for (int i = 0; i < kHeld; ++i)
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kPrepareThreads)
   begin_next();
   wait_for_previous();
   const int number = static_cast<int>(blockIdx.x);
-  const HeldRow row(x + int64_t{number} * k * 2, k);
+  const HeldActivations row(x + int64_t{number} * k * 2, k);
   const unsigned found = row.largest_exponent();
   // The largest becomes a number from 128 to 255. Where one is not finite, all become 0.
   const unsigned exponent = found == 0 ? 134u : max(found, 8u);
@@ -122,10 +122,10 @@ __global__ void __launch_bounds__(kPrepareThreads)
   constexpr int kWarps = kPrepareThreads / 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
 #pragma unroll
-  for (int i = 0; i < HeldRow::kHeld; ++i)
+  for (int i = 0; i < HeldActivations::kHeld; ++i)
     if (const int chunk = warp + i * kWarps; chunk < to.chunks)
       store_piece(row.held[i], factor, first + chunk * to.tile_bytes(), width);
-  for (int chunk = warp + HeldRow::kHeld * kWarps; chunk < to.chunks; chunk += kWarps)
+  for (int chunk = warp + HeldActivations::kHeld * kWarps; chunk < to.chunks; chunk += kWarps)
     store_piece(row.read(chunk * 32 + static_cast<int>(threadIdx.x) % 32), factor,
                 first + chunk * to.tile_bytes(), width);
 }

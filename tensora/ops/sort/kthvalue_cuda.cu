@@ -157,7 +157,7 @@ void choose_of_long_rows(const KernelContext& context, ChosenParams<Key> params,
   launch(store_found<Key>, blocks, dim3(kSelectThreads), params);
 }
 
-void choose(const KernelContext& context, const RowsOf& source, const RankRule& rule) {
+void choose(const KernelContext& context, const ContiguousRows& source, const RankRule& rule) {
   const DType dtype = context.input(0).dtype;
   const int device = context.device.index;
   check(source.length < int64_t{1} << 31 && source.rows < int64_t{1} << 31, context.op,
@@ -189,7 +189,7 @@ void choose(const KernelContext& context, const RowsOf& source, const RankRule& 
 void choose_along(const KernelContext& context, int64_t along, const RankRule& rule) {
   if (context.output().numel == 0) return;
   const View& in = context.input(0);
-  const RowsOf source(context.op, in, wrap_dim(along, in.dim(), context.op));
+  const ContiguousRows source(context.op, in, wrap_dim(along, in.dim(), context.op));
   source.read();
   choose(context, source, rule);
 }
@@ -206,7 +206,7 @@ void median_dim_kernel(const KernelContext& context, const MedianAttrs& attrs) {
 template <RankRule::Kind kind>
 void median_kernel(const KernelContext& context, const NoAttrs&) {
   const View& in = context.input(0);
-  RowsOf source(context.op, in, std::max(0, in.dim() - 1));
+  ContiguousRows source(context.op, in, std::max(0, in.dim() - 1));
   source.read();
   source.length = in.numel;
   source.rows = 1;

@@ -83,7 +83,7 @@ void sort_kernel(const KernelContext& context, const SortAttrs& attrs) {
   const View& in = context.input(0);
   if (in.numel == 0) return;
   const int dim = wrap_dim(attrs.dim, in.dim(), context.op);
-  const RowsOf source(context.op, in, dim), values(context.op, context.output(0), dim),
+  const ContiguousRows source(context.op, in, dim), values(context.op, context.output(0), dim),
       indices(context.op, context.output(1), dim);
   check_length(context.op, source.length);
   source.read();

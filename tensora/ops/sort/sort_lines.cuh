@@ -15,9 +15,9 @@ namespace tensora::cuda {
 
 /// The lines along `dim` as contiguous rows: the array itself, or memory for a copy of it. A 0-dim
 /// array is one line of one element.
-class RowsOf {
+class ContiguousRows {
  public:
-  RowsOf(std::string_view op, const View& view, int dim) : op_(op), view_(view) {
+  ContiguousRows(std::string_view op, const View& view, int dim) : op_(op), view_(view) {
     if (view.dim() > 0) {
       view_.sizes.erase(dim);
       view_.strides.erase(dim);

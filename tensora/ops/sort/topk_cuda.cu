@@ -197,7 +197,7 @@ void topk_kernel(const KernelContext& context, const TopkAttrs& attrs) {
   const int dim = wrap_dim(attrs.dim, in.dim(), context.op);
   const int64_t k = in.dim() == 0 ? 1 : attrs.k;
   if (k > kMostItems) return topk_by_sorting(context, attrs, dim);
-  const RowsOf source(context.op, in, dim), values(context.op, context.output(0), dim),
+  const ContiguousRows source(context.op, in, dim), values(context.op, context.output(0), dim),
       indices(context.op, context.output(1), dim);
   check(source.length < int64_t{1} << 31, context.op,
         ": more than 2^31 elements along a dimension are not supported on cuda");

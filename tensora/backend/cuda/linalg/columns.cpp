@@ -38,7 +38,7 @@ int64_t leading(int64_t outer, int64_t inner_size, int64_t outer_size) {
 
 }  // namespace
 
-Columns::Columns(const KernelContext& context, const View& view, const Shape& batch, Order order) {
+Columns::Columns(const KernelContext& context, const View& view, const Shape& batch, MatrixOrder order) {
   const int rows = view.dim() - 2, cols = view.dim() - 1;
   const int64_t m = view.sizes[rows], n = view.sizes[cols];
   const int64_t row_stride = view.strides[rows], col_stride = view.strides[cols];
@@ -48,7 +48,7 @@ Columns::Columns(const KernelContext& context, const View& view, const Shape& ba
     matrices_ = {view.as<char>(), leading(col_stride, m, n), *step * bytes, false};
     return;
   }
-  if (order == Order::columns_or_rows && step && is_stored_by(col_stride, row_stride, n, m)) {
+  if (order == MatrixOrder::columns_or_rows && step && is_stored_by(col_stride, row_stride, n, m)) {
     matrices_ = {view.as<char>(), leading(row_stride, n, m), *step * bytes, true};
     return;
   }

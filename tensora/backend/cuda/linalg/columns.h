@@ -26,14 +26,14 @@ struct ColumnBatch {
   }
 };
 
-enum class Order { columns, columns_or_rows };
+enum class MatrixOrder { columns, columns_or_rows };
 
 /// An operand in such a layout, its batch dims broadcast to `batch`: itself where its strides allow
 /// it, else a copy.
 class Columns {
  public:
   Columns(const KernelContext& context, const View& view, const Shape& batch,
-          Order order = Order::columns);
+          MatrixOrder order = MatrixOrder::columns);
   const ColumnBatch& matrices() const { return matrices_; }
 
  private:

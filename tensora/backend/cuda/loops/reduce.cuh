@@ -199,7 +199,7 @@ __device__ inline void take_any(const F& functor, const ReduceParams& params, co
 }
 
 /// A thread's share of a result: the elements [first, last) of each of its steps.
-struct Slice {
+struct ThreadShare {
   const char* in;
   unsigned begin, stride, end;
   int first, last;
@@ -209,7 +209,7 @@ struct Slice {
 /// the threads.
 template <class T, class F>
 __device__ inline typename F::Acc again_if_needed(const F& functor, typename F::Acc acc,
-                                                  const ReduceParams& params, const Slice& slice,
+                                                  const ReduceParams& params, const ThreadShare& slice,
                                                   unsigned tail) {
   if constexpr (requires { functor.wide(); }) {
     if (functor.fits(acc)) return acc;
@@ -333,7 +333,7 @@ __global__ void __launch_bounds__(kReduceThreads, kRowBlocks<F>)
           const C value = load_value<C>(reinterpret_cast<const T*>(in)[index]);
           lanes.values[0] = step_lane(functor, lanes.values[0], value, index);
         }
-      const Slice slice{in, begin + threadIdx.x, blockDim.x, end, 0, G};
+      const ThreadShare slice{in, begin + threadIdx.x, blockDim.x, end, 0, G};
       const unsigned tail = kVector && active && end == params.steps ? params.tail : 0;
       acc = again_if_needed<T>(functor, lanes.join(functor), params, slice, tail);
     });
@@ -380,7 +380,7 @@ __global__ void __launch_bounds__(kReduceThreads, kColumnBlocks<F>)
     take_steps<T, G, true>(functor, params, in, begin + threadIdx.y, blockDim.y, end, lanes.values);
 #pragma unroll
     for (int i = 0; i < G; ++i) {
-      const Slice slice{in, begin + threadIdx.y, blockDim.y, end, i, i + 1};
+      const ThreadShare slice{in, begin + threadIdx.y, blockDim.y, end, i, i + 1};
       const Acc acc = again_if_needed<T>(functor, functor.widen(lanes.values[i]), params, slice, 0);
       finish(acc, i, G);
     }
