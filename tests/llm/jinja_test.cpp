@@ -33,6 +33,35 @@ void expect_all(const std::vector<Case>& cases) {
     EXPECT_EQ(render(one.source, kVariables), one.expected) << one.source;
 }
 
+// What random templates showed beside Jinja itself.
+TEST(Jinja, OddCornersAreJinjas) {
+  expect_all({
+      // Equal keys need no order, so items without the attribute stay as they are.
+      {"{{ x|sort(attribute='zz')|map(attribute='k')|join }}{{ [none, none]|sort }}",
+       "vu[None, None]"},
+      {"{{ [[none, 2], [none, 1]]|sort }}{{ [[1], [1, 0]]|max }}", "[[None, 1], [None, 2]][1, 0]"},
+      // `else` also follows a loop of which no iteration reached the end of the body.
+      {"{% for i in l %}{% continue %}{% else %}e{% endfor %}", "e"},
+      {"{% for i in l %}{{ i }}{% break %}{% else %}e{% endfor %}", "3e"},
+      {"{% for i in l %}{% if i == 1 %}{% break %}{% endif %}{% else %}e{% endfor %}", ""},
+      // Integers stay integers; halves go to the even multiple.
+      {"{{ 15|round(-1) }} {{ 25|round(-1) }} {{ -26|round(-1) }} {{ 7|round(-30) }} "
+       "{{ true|round(-1) }}",
+       "20 20 -30 0 0"},
+      {"{{ 4611686018427387904|round(-1) }}{{ 15|round(-1, 'floor') }}", "461168601842738790010.0"},
+      // Where all parts are equally long, each gets the value; so Jinja has it.
+      {"{{ [1, 2, 3, 4]|slice(2, 'x')|list }}{{ [1, 2, 3]|slice(2, 'x')|list }}",
+       "[[1, 2, 'x'], [3, 4, 'x']][[1, 2], [3, 'x']]"},
+      {"{{ l|truncate(2, leeway=1, end='') }}{{ missing|truncate }}", "[3, 1, 2]"},
+      {"{{ n[1:] is defined }}{{ d[:1] }}{{ missing is callable }}{{ range is callable }}",
+       "FalseTrueTrue"},
+  });
+  EXPECT_TRUE(contains(problem("{{ [1, 2, 3]|truncate(2, leeway=0, end='') }}"),
+                       "truncate: expected a text, got a list of 3 items"));
+  EXPECT_TRUE(contains(problem("{{ 3|truncate }}"), "a int has no length"));
+  EXPECT_TRUE(contains(problem("{{ 9223372036854775807|round(-1) }}"), "has no 1 digits"));
+}
+
 TEST(Jinja, Expressions) {
   expect_all({
       {"{{ 1 + 2 * 3 - 4 }}", "3"},

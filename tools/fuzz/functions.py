@@ -229,7 +229,7 @@ def compare_results(ours, theirs, right, call=None):
         same = ours == theirs or isinstance(theirs, float) and close(ours, theirs, "float32", True)
         return None if same or not isinstance(theirs, (bool, int, float)) else ("value", ours, theirs)
     dtype = str(theirs.dtype)[6:]
-    if (str(ours.dtype)[8:], tuple(ours.shape)) != (dtype, tuple(theirs.shape)):
+    if (str(ours.dtype)[6:], tuple(ours.shape)) != (dtype, tuple(theirs.shape)):
         return "type", f"{ours.dtype} {tuple(ours.shape)}", f"{dtype} {tuple(theirs.shape)}"
     a, b = elements(ours), numbers(theirs)
     dtype = coarsest(call, dtype) if call else dtype

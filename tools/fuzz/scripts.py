@@ -204,7 +204,7 @@ def one_step(script):
 def compare(ours, theirs, what):
     """Raises if the tensors differ."""
     dtype = str(theirs.dtype)[6:]
-    a = (str(ours.dtype)[8:], tuple(ours.shape), ours.requires_grad, ours.is_leaf)
+    a = (str(ours.dtype)[6:], tuple(ours.shape), ours.requires_grad, ours.is_leaf)
     b = (dtype, tuple(theirs.shape), theirs.requires_grad, theirs.is_leaf)
     if a != b:
         raise Difference(f"{what} {a}", b)

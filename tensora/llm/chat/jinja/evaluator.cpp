@@ -166,18 +166,20 @@ Evaluator::Flow Evaluator::loop(const Statement& statement, std::string& out, co
     }
     items = std::move(kept);
   }
-  if (items.empty()) {
-    const NewScope own(*this, scope_);
-    return execute(statement.otherwise, out);
-  }
   const auto last = std::make_shared<Value>();  // for loop.changed
+  bool ended = false;  // whether an iteration reached the end of the body
   for (size_t i = 0; i < items.size(); ++i) {
     const NewScope own(*this, scope_);
     set("loop", loop_variable(statement, items, i, depth, last));
     assign(*statement.target, items[i]);
-    if (execute(statement.body, out) == Flow::leave) break;
+    const Flow flow = execute(statement.body, out);
+    ended = ended || flow == Flow::normal;
+    if (flow == Flow::leave) break;
   }
-  return Flow::normal;
+  if (ended) return Flow::normal;
+  // As in Jinja, `else` also follows a loop whose iterations all ended by break or continue.
+  const NewScope own(*this, scope_);
+  return execute(statement.otherwise, out);
 }
 
 Value Evaluator::loop_variable(const Statement& statement, const List& items, size_t place,

@@ -101,16 +101,31 @@ Value to_float(Evaluator&, const Value& value, const Args& given) {
   return real ? Value(*real) : bound.find(0) ? *bound.find(0) : Value(0.0);
 }
 
+// To a multiple of a power of ten; halves go to the even multiple, as in Python.
+int64_t rounded_integer(int64_t value, int64_t precision) {
+  if (precision >= 0) return value;
+  if (precision < -18) return 0;  // half of 10^19 exceeds any int64
+  int64_t unit = 1;
+  for (int64_t i = precision; i < 0; ++i) unit *= 10;
+  const int64_t rest = value % unit, whole = value - rest, half = unit / 2;
+  const bool odd = whole / unit % 2 != 0;
+  if (std::abs(rest) < half || (std::abs(rest) == half && !odd)) return whole;
+  int64_t result = 0;
+  check(!__builtin_add_overflow(whole, rest < 0 ? -unit : unit, &result), "round: the number ",
+        value, " has no ", -precision, " digits to round");
+  return result;
+}
+
 Value round(Evaluator&, const Value& value, const Args& given) {
   const Bound bound(given, {"precision", "method"}, "round");
   const int64_t precision = bound.integer(0, 0);
   check(precision >= -300 && precision <= 300, "round: expected a precision up to 300");
   const std::string method = bound.text(1, "common");
-  const double scale = std::pow(10.0, static_cast<double>(precision));
-  const double scaled = value.real() * scale;
   check(method == "common" || method == "ceil" || method == "floor",
         "round: expected common, ceil or floor, got ", method);
-  if (method == "common" && precision >= 0 && value.is_integral()) return value.integer();
+  if (method == "common" && value.is_integral()) return rounded_integer(value.integer(), precision);
+  const double scale = std::pow(10.0, static_cast<double>(precision));
+  const double scaled = value.real() * scale;
   // As Python, halves go to the even neighbour.
   const double whole = method == "ceil"    ? std::ceil(scaled)
                        : method == "floor" ? std::floor(scaled)
@@ -127,13 +142,16 @@ Value default_value(Evaluator&, const Value& value, const Args& given) {
 
 Value truncate(Evaluator& evaluator, const Value& value, const Args& given) {
   const Bound bound(given, {"length", "killwords", "end", "leeway"}, "truncate");
-  const std::string text = value.to_text(), end = bound.text(2, "...");
-  const auto letters = static_cast<int64_t>(code_points(text));
+  const std::string end = bound.text(2, "...");
+  const int64_t letters = evaluator.apply_filter("length", value, {}).integer();
   const int64_t length = bound.integer(0, 255), leeway = bound.integer(3, 5);
   const auto tail = static_cast<int64_t>(code_points(end));
   check(length >= tail && leeway >= 0, "truncate: expected a length of at least that of the end");
   // Not length + leeway, which may overflow.
-  if (letters <= length || letters - length <= leeway) return text;
+  if (letters <= length || letters - length <= leeway) return value;
+  check(value.is_text(), "truncate: expected a text, got a ", value.type_name(), " of ", letters,
+        " items");
+  const std::string& text = value.text();
   std::string out = text.substr(0, bytes_of(text, length - tail));
   if (!bound.flag(1, false)) out = out.substr(0, out.rfind(' '));
   return evaluator.made(out + end);

@@ -60,14 +60,15 @@ List sorted(const List& items, const Key& key, bool reverse) {
   const int64_t rounds = std::bit_width(items.size());
   for (const auto& [order, item] : keyed) charge(rounds * order.weight());
   // A comparison that throws in the midst of a sort is harmless, but one that is not an order is
-  // not: so kinds are compared first.
+  // not: so kinds are compared first. Equals need no order, as in Jinja: undefined ones stay.
+  const auto before = [](const Value& a, const Value& b) { return !(a == b) && less(a, b); };
   for (size_t i = 1; i < keyed.size(); ++i) {
-    less(keyed[0].first, keyed[i].first);
+    before(keyed[0].first, keyed[i].first);
     check(!keyed[i].first.is(Value::Kind::real) || keyed[i].first.real() == keyed[i].first.real(),
           "sort: NaN has no order");
   }
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
-    return reverse ? less(b.first, a.first) : less(a.first, b.first);
+    return reverse ? before(b.first, a.first) : before(a.first, b.first);
   });
   List out;
   for (auto& [unused, item] : keyed) out.push_back(std::move(item));
@@ -223,7 +224,8 @@ Value slice(Evaluator& evaluator, const Value& value, const Args& given) {
   for (int64_t i = 0; i < count; ++i) {
     const auto to = from + each + static_cast<int64_t>(i < longer);
     List part(from, to);
-    if (bound.find(1) && !bound.find(1)->is_none() && i >= longer && longer > 0)
+    // As Jinja does: where all parts are equally long, each gets the value.
+    if (bound.find(1) && !bound.find(1)->is_none() && i >= longer)
       part.push_back(*bound.find(1));
     out.push_back(Value::list(std::move(part)));
     from = to;

@@ -50,7 +50,9 @@ const Table& table() {
       {"mapping", kind_test<[](const Value& v) { return v.is_dict(); }>},
       {"sequence", kind_test<is_iterable>},
       {"iterable", kind_test<is_iterable>},
-      {"callable", kind_test<[](const Value& v) { return v.is(Value::Kind::function); }>},
+      {"callable", kind_test<[](const Value& v) {
+         return v.is(Value::Kind::function) || v.is_undefined();  // calling it raises Jinja's error
+       }>},
       {"escaped", kind_test<[](const Value&) { return false; }>},
       {"odd", [](Evaluator& e, const Value& v, const Args&) { return rest(e, v, 2) == Value(1); }},
       {"even", [](Evaluator& e, const Value& v, const Args&) { return rest(e, v, 2) == Value(0); }},

@@ -339,9 +339,13 @@ bool less(const Value& a, const Value& b) {
   if (a.is_integral() && b.is_integral()) return a.integer() < b.integer();
   if (a.is_number() && b.is_number()) return a.real() < b.real();
   if (a.is_text() && b.is_text()) return a.text() < b.text();
-  if (a.kind() == b.kind() && a.is_sequence())
-    return std::lexicographical_compare(a.items().begin(), a.items().end(), b.items().begin(),
-                                        b.items().end(), less);
+  if (a.kind() == b.kind() && a.is_sequence()) {
+    // As in Python, the first items that are not equal decide; equal ones need no order.
+    const auto [x, y] =
+        std::mismatch(a.items().begin(), a.items().end(), b.items().begin(), b.items().end());
+    if (x == a.items().end() || y == b.items().end()) return a.items().size() < b.items().size();
+    return less(*x, *y);
+  }
   fail("a ", a.type_name(), " and a ", b.type_name(), " have no order");
 }
 
