@@ -255,6 +255,9 @@ def of_function(call, kind, ours, theirs):
     if op == "pow" and any(x.theirs.is_complex() for x in call.inputs) and (
             has_special(call) or has_zero(call) and "gradient" in kind):
         return "complex powers at infinity, and their gradients at 0"
+    if op in ("add", "sub", "rsub") and kind == "value" and has_special(call) and any(
+            x.theirs.is_complex() for x in call.inputs):
+        return "complex infinities are added part by part"
     if op in ("div", "addcdiv") and any(x.theirs.is_complex() for x in call.inputs) and has_zero(call):
         return "PyTorch's complex quotients do not see the sign of a zero"
     if op in ("nansum", "nanmean") and kind == "gradient value" and "nan" in theirs:
