@@ -246,10 +246,9 @@ Value Evaluator::slice(const Expression& expression) {
   for (size_t i = 0; i < 3; ++i)
     if (expression.parts[i + 1]) bounds[i] = evaluate(*expression.parts[i + 1]);
   check(!object.is_undefined(), object.undefined_name(), " is undefined and has no items");
+  check(object.is_text() || object.is_sequence(), "expected a list or a text to slice, got a ",
+        object.type_name());
   if (object.is_text()) return text_slice(object, bounds);
-  // As in Jinja, what a value does not have is undefined.
-  if (!object.is_sequence())
-    return Value::undefined(concat("a slice of a value of type ", object.type_name()));
   const List& items = object.items();
   const Indices indices(bounds[0], bounds[1], bounds[2], std::ssize(items));
   List out;

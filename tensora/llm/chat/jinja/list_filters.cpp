@@ -120,15 +120,15 @@ Value extreme(Evaluator& evaluator, const Value& value, const Args& given) {
   };
   const List items = evaluator.iterate(value);
   if (items.empty()) return Value::undefined("no aggregated item");
-  const Value* best = &items[0];
-  Value best_key = key(*best);
-  for (const Value& item : items) {
-    const Value its_key = key(item);
+  size_t best = 0;
+  Value best_key = key(items[0]);
+  for (size_t i = 1; i < items.size(); ++i) {  // one item needs no order
+    const Value its_key = key(items[i]);
     if (!(highest ? less(best_key, its_key) : less(its_key, best_key))) continue;
-    best = &item;
+    best = i;
     best_key = its_key;
   }
-  return *best;
+  return items[best];
 }
 
 // Like the filters below, these take what is empty, or none, for an empty list.
