@@ -38,7 +38,8 @@ int64_t leading(int64_t outer, int64_t inner_size, int64_t outer_size) {
 
 }  // namespace
 
-Columns::Columns(const KernelContext& context, const View& view, const Shape& batch, MatrixOrder order) {
+Columns::Columns(const KernelContext& context, const View& view, const Shape& batch,
+                 MatrixOrder order) {
   const int rows = view.dim() - 2, cols = view.dim() - 1;
   const int64_t m = view.sizes[rows], n = view.sizes[cols];
   const int64_t row_stride = view.strides[rows], col_stride = view.strides[cols];

@@ -209,8 +209,8 @@ struct ThreadShare {
 /// the threads.
 template <class T, class F>
 __device__ inline typename F::Acc again_if_needed(const F& functor, typename F::Acc acc,
-                                                  const ReduceParams& params, const ThreadShare& slice,
-                                                  unsigned tail) {
+                                                  const ReduceParams& params,
+                                                  const ThreadShare& slice, unsigned tail) {
   if constexpr (requires { functor.wide(); }) {
     if (functor.fits(acc)) return acc;
     const auto wide = functor.wide();

@@ -167,7 +167,7 @@ Evaluator::Flow Evaluator::loop(const Statement& statement, std::string& out, co
     items = std::move(kept);
   }
   const auto last = std::make_shared<Value>();  // for loop.changed
-  bool ended = false;  // whether an iteration reached the end of the body
+  bool ended = false;                           // whether an iteration reached the end of the body
   for (size_t i = 0; i < items.size(); ++i) {
     const NewScope own(*this, scope_);
     set("loop", loop_variable(statement, items, i, depth, last));

@@ -225,8 +225,7 @@ Value slice(Evaluator& evaluator, const Value& value, const Args& given) {
     const auto to = from + each + static_cast<int64_t>(i < longer);
     List part(from, to);
     // As Jinja does: where all parts are equally long, each gets the value.
-    if (bound.find(1) && !bound.find(1)->is_none() && i >= longer)
-      part.push_back(*bound.find(1));
+    if (bound.find(1) && !bound.find(1)->is_none() && i >= longer) part.push_back(*bound.find(1));
     out.push_back(Value::list(std::move(part)));
     from = to;
   }
