@@ -83,9 +83,9 @@ ChainRunner::ChainRunner(const ChainPlan& plan, std::span<const void* const> att
   const auto strip = static_cast<size_t>(functions().strip);
   // Apart by other than multiples of 4096 bytes, where a load would wait for a store nearby.
   block_floats_ = static_cast<size_t>(std::max(kBlock, kFlatTile)) + strip + 16;
-  slots_ = std::make_unique_for_overwrite<float[]>(static_cast<size_t>(plan.slots) * strip + 1);
-  splats_ = std::make_unique_for_overwrite<float[]>(plan.externals.size() * strip + 1);
-  blocks_ = std::make_unique_for_overwrite<float[]>(plan.externals.size() * block_floats_ + 1);
+  slots_ = AlignedMemory<float>(static_cast<size_t>(plan.slots) * strip);
+  splats_ = AlignedMemory<float>(plan.externals.size() * strip);
+  blocks_ = AlignedMemory<float>(plan.externals.size() * block_floats_);
   for (size_t i = 0; i < plan.items.size(); ++i) {
     const ChainPlan::Item& item = plan.items[i];
     cpu::ChainStep step{.run = item.code};
@@ -196,8 +196,7 @@ void ChainRunner::run_rows(const Shape& sizes, std::span<const TileArray> arrays
 void ChainRunner::run_panels(const Shape& sizes, std::span<const TileArray> arrays) {
   const int last = sizes.size() - 1;
   constexpr int64_t kPanel = kPanelBytes * (kPanelColumns + 16);
-  if (!panels_)
-    panels_ = std::make_unique_for_overwrite<char[]>(arrays.size() * static_cast<size_t>(kPanel));
+  if (!panels_.get()) panels_ = AlignedMemory<char>(arrays.size() * static_cast<size_t>(kPanel));
   int64_t step = kPanelBytes;
   for (size_t k = 0; k < arrays.size(); ++k)
     if (const int64_t rows = panel_rows(arrays[k], sizes); rows > 0 && !plan_.externals[k].write)

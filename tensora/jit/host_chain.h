@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "tensora/jit/aligned_memory.h"
 #include "tensora/jit/host_plan.h"
 
 namespace tensora::jit {
@@ -67,8 +68,8 @@ class ChainRunner {
   std::vector<Access> access_;          // per external
   std::vector<char*> places_;           // per external: where its elements of the part begin
   std::vector<const char*> converted_;  // per external: what its block holds
-  std::unique_ptr<float[]> slots_, blocks_, splats_;
-  std::unique_ptr<char[]> panels_;
+  AlignedMemory<float> slots_, blocks_, splats_;
+  AlignedMemory<char> panels_;
   size_t block_floats_ = 0;
   bool streamed_ = false;
 };

@@ -26,10 +26,14 @@ View view_of(void* data, DType dtype, const Shape& sizes) {
 template <class T>
 void add_values(const T* from, const Shape& box, const Strides& strides, double* to) {
   const int last = box.size() - 1;
+  const int64_t count = box[last], step = strides[last];
   int64_t index[kMaxDims] = {}, rows = 1;
   for (int d = 0; d < last; ++d) rows *= box[d];
-  for (int64_t row = 0; row < rows; ++row, from += box[last]) {
-    for (int64_t i = 0; i < box[last]; ++i) to[i * strides[last]] += static_cast<double>(from[i]);
+  for (int64_t row = 0; row < rows; ++row, from += count) {
+    if (step == 1)
+      for (int64_t i = 0; i < count; ++i) to[i] += static_cast<double>(from[i]);
+    else
+      for (int64_t i = 0; i < count; ++i) to[i * step] += static_cast<double>(from[i]);
     for (int d = last - 1; d >= 0; --d) {
       to += strides[d];
       if (++index[d] < box[d]) break;

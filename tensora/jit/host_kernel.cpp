@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "tensora/base/thread_pool.h"
+#include "tensora/jit/aligned_memory.h"
 #include "tensora/jit/host_chain.h"
 #include "tensora/jit/host_columns.h"
 #include "tensora/jit/host_space.h"
@@ -84,9 +85,9 @@ class HostRun {
         const int64_t elements =
             per_row ? run.tiling_.elements / std::max<int64_t>(length, 1) : run.tiling_.elements;
         const size_t element = element_size(run.program_.dtype_of(plan.buffers[i]));
-        bytes += (static_cast<size_t>(elements) * element + 64 + 63) / 64 * 64;
+        bytes += (static_cast<size_t>(elements) * element + 63) / 64 * 64;
       }
-      memory_ = std::make_unique_for_overwrite<std::byte[]>(bytes + 64);
+      memory_ = AlignedMemory<std::byte>(bytes);
       for (const Stage& stage : plan.stages)
         chains_.push_back(stage.chained ? std::make_unique<ChainRunner>(stage.chain, run.attrs_)
                                         : nullptr);
@@ -178,7 +179,7 @@ class HostRun {
       const TileProgram& program = run_.program_;
       const Step& step = *program.step_of(value);
       if (step.kind == Step::Kind::position) return fill_positions(value, step);
-      if (step.kind == Step::Kind::random) return draw_numbers(value, step);
+      if (step.kind == Step::Kind::random) return run_random(value, step);
       if (step.kind == Step::Kind::columns) {
         const int64_t first = run_.tiling_.offset_of(run_.space_.sizes, run_.space_.columns, tile_);
         const View tile = view_of(source(step.operands[0]), box_);
@@ -264,24 +265,49 @@ class HostRun {
         to[i] = step.extent == Extent::row ? first + i : i % length;
     }
 
-    // In runs of adjacent positions: a whole tile, or the rows of one.
-    void draw_numbers(int value, const Step& step) {
+    void run_random(int value, const Step& step) {
+      const int result = plan().result_of[static_cast<size_t>(value)];
+      const View target = result < 0 ? View() : view_of(result_array(result), box_);
+      const bool in_place =
+          result >= 0 && target.contiguous && !plan().is_read[static_cast<size_t>(value)];
+      const View out = in_place ? target : view_of(buffer(value), box_);
+      if (step.operands.empty()) {
+        draw_runs(value, step, nullptr, out);
+      } else {
+        const TileArray operand = source(step.operands[0]);
+        draw_runs(value, step, &operand, out);
+      }
+      if (result >= 0 && !in_place) copy_view(out, target);
+    }
+
+    // Runs of adjacent positions: a whole tile, or the rows of one.
+    void draw_runs(int value, const Step& step, const TileArray* in, const View& out) const {
       const void* const attrs =
           run_.attrs_[static_cast<size_t>(value - run_.program_.input_count())];
-      char* to = buffer(value).data;
       const Strides& numbering = run_.space_.numbering;
       int dim = box_.size() - 1;
-      int64_t run = box_[dim];
-      while (dim > 0 && (box_[dim - 1] == 1 || numbering[dim - 1] == run)) run *= box_[--dim];
+      int64_t count = box_[dim];
+      while (dim > 0 && (box_[dim - 1] == 1 || numbering[dim - 1] == count)) count *= box_[--dim];
+      Shape sizes;
+      TileArray from, to{out.as<char>(), out.dtype, {}};
+      if (in) from.dtype = in->dtype;
+      for (int d = dim; d < box_.size(); ++d) {
+        sizes.push_back(box_[d]);
+        to.strides.push_back(out.strides[d]);
+        if (in) from.strides.push_back(in->strides[d]);
+      }
       const int64_t first = run_.tiling_.offset_of(run_.space_.sizes, numbering, tile_);
-      int64_t index[kMaxDims] = {}, offset = 0;
-      for (int64_t done = 0; done < box_.numel(); done += run) {
-        draw(step, attrs, first + offset, run, to);
-        to += run * static_cast<int64_t>(element_size(step.dtype));
+      int64_t index[kMaxDims] = {}, number = 0, offset = 0;
+      for (int64_t done = 0; done < box_.numel(); done += count) {
+        if (in) from.data = in->data + offset * static_cast<int64_t>(element_size(in->dtype));
+        const View part = in ? view_of(from, sizes) : View();
+        draw(step, attrs, first + number, in ? &part : nullptr, view_of(to, sizes));
+        to.data += count * static_cast<int64_t>(element_size(out.dtype));
         for (int d = dim - 1; d >= 0; --d) {
-          offset += numbering[d];
-          if (++index[d] < box_[d]) break;
-          offset -= numbering[d] * box_[d];
+          const bool more = ++index[d] < box_[d];
+          number += numbering[d] * (more ? 1 : 1 - box_[d]);
+          if (in) offset += in->strides[d] * (more ? 1 : 1 - box_[d]);
+          if (more) break;
           index[d] = 0;
         }
       }
@@ -289,7 +315,7 @@ class HostRun {
 
     const HostRun& run_;
     std::vector<size_t> buffer_at_;
-    std::unique_ptr<std::byte[]> memory_;
+    AlignedMemory<std::byte> memory_;
     std::vector<std::unique_ptr<ChainRunner>> chains_;
     std::vector<std::vector<double>> unread_;
     int64_t tile_ = 0, chunk_ = 0;
@@ -306,12 +332,16 @@ class HostRun {
       if (program_.extent_of(value) == Extent::element && !unused)
         per_element += static_cast<int64_t>(element_size(program_.dtype_of(value)));
     }
-    for (const Stage& stage : plan_.stages)
-      all_chained &= stage.chained || stage.extent == Extent::column;
+    for (const Stage& stage : plan_.stages) {
+      const Step& step = *program_.step_of(stage.values[0]);
+      all_chained &=
+          stage.chained || step.kind == Step::Kind::random || step.kind == Step::Kind::columns;
+    }
     // Ops' own kernels read whole tiles from the L1 cache.
     if (!all_chained && !rows_) return 2048;
     if (per_element != 0)
-      return std::clamp<int64_t>(kBufferBytes / per_element, 2048, rows_ ? kLongTask : kTask);
+      return std::clamp<int64_t>(kBufferBytes / per_element, 2048,
+                                 rows_ || space_.columns.size() > 0 ? kLongTask : kTask);
     // Whole panels of operands that are transposed, in tiles enough for all threads.
     int64_t wanted = kTask;
     for (size_t i = 0; i < call_.inputs.size(); ++i) {

@@ -148,7 +148,6 @@ TileProgram with_own_results(const TileProgram& given) {
     const Step* const step = program.step_of(result);
     const bool plain = step && step->kind != Step::Kind::number &&
                        step->kind != Step::Kind::position && step->kind != Step::Kind::part &&
-                       step->kind != Step::Kind::random &&
                        std::find(taken.begin(), taken.end(), result) == taken.end();
     if (!plain)
       result = program.add(Step{.kind = Step::Kind::cast,

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "tensora/jit/random_ops.h"
-#include "tensora/ops/pointwise/describe.h"
 #include "tensora/ops/reduce/reduce_common.h"
 #include "tensora/ops/reduce/sum.h"
 
@@ -20,8 +19,12 @@ constexpr int64_t kFewestRows = 32, kSmall = 32768;
 constexpr int64_t kShortRow = 256;
 constexpr size_t kManySteps = 8;
 constexpr int64_t kCachedBytes = int64_t{4} << 20;
-// Sums of columns, in double precision, stay in the cache.
-constexpr int64_t kMostColumns = 8192;
+// Sums of columns, in double precision, stay in the cache. Their array does not: measured with 32
+// MiB of L3, whose bandwidth is that of several passes.
+constexpr int64_t kMostColumns = 8192, kFewestSummedBytes = int64_t{8} << 20;
+// Drawing numbers takes the time of a pass over memory, which overlaps with it in the op's own
+// kernel.
+constexpr size_t kFewestWithRandom = 4;
 
 Kind step_kind(OpForm::Kind kind) {
   switch (kind) {
@@ -251,39 +254,28 @@ std::string OpenGroup::add_steps(uint32_t index, const OpForm& form) {
   return {};
 }
 
-// A step that draws the numbers, and a product with them if that is what the op does.
+// Numbers belong to the elements of the space in row-major order.
 std::string OpenGroup::add_random(uint32_t index) {
   const TapeNode& node = tape_->nodes()[index];
   const uint32_t operand = node.first + node.inputs;
   const Operand& output = tape_->operand(operand);
   if (output.view.sizes != space_)
     return concat("it draws numbers of shape ", output.view.sizes, ", not ", space_);
-  const bool scales = find_random_op(*node.op)->scales;
-  const DType dtype = output.view.dtype;
-  Step numbers{.step = {.kind = Kind::random, .op = node.op, .dtype = dtype},
-               .operands = {},
-               .node = static_cast<int>(index),
-               .operand = operand,
-               .map = {-1, 0, dtype, contiguous_strides(space_)}};
-  Step result = numbers;
-  std::optional<Ref> scaled;
-  if (scales) {
-    if (std::string reason = read(node.first, Place::element, node, scaled); !reason.empty())
+  Step step{.step = {.kind = Kind::random, .op = node.op, .dtype = output.view.dtype},
+            .operands = {},
+            .node = static_cast<int>(index),
+            .operand = operand,
+            .map = {}};
+  if (find_random_op(*node.op)->reads) {
+    std::optional<Ref>& ref = step.operands.emplace_back();
+    if (std::string reason = read(node.first, Place::element, node, ref); !reason.empty())
       return reason;
-    const DType wide = dtype == kFloat64 ? kFloat64 : kFloat32;
-    numbers.step.dtype = wide;
-    const functors::Mul product;
-    const OpBase& op = pointwise_op<functors::Mul>();
-    result.step = {.op = &op, .attrs = AttrsCopy(op, &product), .dtype = dtype};
-    result.step.compute_dtype = wide;
-    result.operands = {scaled, Ref{true, static_cast<int>(steps_.size())}};
-    result.node = -1;
-    steps_.push_back(std::move(numbers));
+    if (!ref->is_step && inputs_[static_cast<size_t>(ref->number)].form.extent == Extent::row)
+      return "its operand has one element per row";
   }
-  if (std::string reason = write(operand, Place::element, result.map); !reason.empty())
-    return reason;
-  if (overwrites_too_early(result)) return "it overwrites what the group still reads";
-  steps_.push_back(std::move(result));
+  if (std::string reason = write(operand, Place::element, step.map); !reason.empty()) return reason;
+  if (overwrites_too_early(step)) return "it overwrites what the group still reads";
+  steps_.push_back(std::move(step));
   return steps_.size() > kMostSteps ? "the group has too many ops" : "";
 }
 
@@ -305,7 +297,7 @@ std::string OpenGroup::add_columns(uint32_t index, const OpForm& form) {
   if (fuse_ != Fuse::everything) {
     if (columns > kMostColumns)
       return concat("sums of ", columns, " columns do not stay on the chip");
-    if (bytes < kCachedBytes) return "an array of that size stays in the cache";
+    if (bytes < kFewestSummedBytes) return "an array of that size stays in the cache";
   }
   const ReduceAttrs attrs;
   Step sum{.step = {.kind = Kind::columns,
@@ -391,6 +383,10 @@ void OpenGroup::take(const OpenGroup& other) {
 // rows are short and the array is in cache, ops one by one are faster (measured with AVX-512).
 std::string OpenGroup::loses() const {
   if (fuse_ == Fuse::everything || !device_.is_cpu() || space_.empty()) return {};
+  const bool draws = std::any_of(steps_.begin(), steps_.end(),
+                                 [](const Step& step) { return step.step.kind == Kind::random; });
+  if (draws && steps_.size() < kFewestWithRandom)
+    return "random ops with fewer than three others are faster op by op";
   const int64_t row = space_[space_.size() - 1];
   if (row >= kShortRow || space_.numel() * 4 >= kCachedBytes) return {};
   if (steps_.size() >= kManySteps && space_.numel() >= kSmall) return {};
@@ -436,9 +432,8 @@ PlannedKernel OpenGroup::finish(const std::vector<bool>& is_stored) const {
   }
   for (size_t i = 0; i < steps_.size(); ++i) {
     const int memory = steps_[i].map.memory;
-    // What is overwritten within the group is never stored, nor are random factors.
-    if (memory < 0 || !is_stored[static_cast<size_t>(memory)] || definition(memory) != &steps_[i])
-      continue;
+    // What is overwritten within the group is never stored.
+    if (!is_stored[static_cast<size_t>(memory)] || definition(memory) != &steps_[i]) continue;
     program.results.push_back(program.input_count() + static_cast<int>(i));
     results.push_back(planned(steps_[i].operand, steps_[i].map));
   }

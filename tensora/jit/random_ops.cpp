@@ -2,14 +2,17 @@
 
 #include <cstring>
 
+#include "tensora/jit/tile_views.h"
 #include "tensora/ops/nn/dropout.h"
 #include "tensora/ops/random/random.h"
 
 namespace tensora::jit {
 namespace {
 
-bool always(const void*) { return true; }
-bool only_scales(const void* attrs) { return !static_cast<const DropoutAttrs*>(attrs)->shifts(); }
+using Step = TileProgram::Step;
+
+// See Note [Lanes] in core/philox.h, and Note [Four in a row] of dropout.
+constexpr int64_t kLanesBlock = int64_t{kPhiloxLanes} * 4, kRowBlock = 4;
 
 // How many elements one counter serves.
 int64_t per_counter(const RandomInteger&, DType) { return 2; }
@@ -29,20 +32,20 @@ void with_start(const void* attrs, int64_t element, DType dtype,
 }
 
 const RandomOp kRandomOps[] = {
-    {&dropout_op, true, only_scales, with_start<DropoutAttrs>},
-    {&uniform_op, false, always, with_start<Uniform>},
-    {&normal_op, false, always, with_start<Normal>},
-    {&exponential_op, false, always, with_start<Exponential>},
-    {&bernoulli_op, false, always, with_start<Bernoulli>},
-    {&random_op, false, always, with_start<RandomInteger>},
+    {&dropout_op, true, kRowBlock, with_start<DropoutAttrs>},
+    {&uniform_op, false, kLanesBlock, with_start<Uniform>},
+    {&normal_op, false, kLanesBlock, with_start<Normal>},
+    {&exponential_op, false, kLanesBlock, with_start<Exponential>},
+    {&bernoulli_op, false, kLanesBlock, with_start<Bernoulli>},
+    {&random_op, false, kLanesBlock, with_start<RandomInteger>},
 };
 
-View row_of(void* data, DType dtype, int64_t count, int64_t stride) {
+View row_of(void* data, DType dtype, int64_t count) {
   View view;
   view.data = data;
   view.dtype = dtype;
   view.sizes = Shape{count};
-  view.strides = Strides{stride};
+  view.strides = Strides{1};
   view.update();
   return view;
 }
@@ -55,28 +58,30 @@ const RandomOp* find_random_op(const OpBase& op) {
   return nullptr;
 }
 
-void draw(const TileProgram::Step& step, const void* attrs, int64_t first, int64_t count,
-          void* to) {
-  if (count == 0) return;
+void draw(const Step& step, const void* attrs, int64_t first, const View* in, const View& out) {
+  if (out.numel == 0) return;
   const RandomOp& random = *find_random_op(*step.op);
-  // Numbers are drawn from the beginning of a block on.
-  const int64_t start = first / kRandomBlock * kRandomBlock, before = first - start;
-  const size_t element = element_size(step.dtype);
-  std::vector<std::byte> whole;
-  if (before > 0) whole.resize(static_cast<size_t>(before + count) * element);
-  const View out = row_of(before > 0 ? whole.data() : to, step.dtype, before + count, 1);
-  // The product with 1 is the factor itself.
-  float one = 1;
-  double wide_one = 1;
-  void* const ones = step.dtype == kFloat64 ? static_cast<void*>(&wide_one) : &one;
-  const View in = random.scales ? row_of(ones, step.dtype, before + count, 0) : out;
-  const View *const inputs[] = {&in}, *const outputs[] = {&out};
-  random.with_start(attrs, start, step.dtype, [&](const void* moved) {
-    step.op->run_kernel(*step.op, {step.op->name, inputs, outputs, Device(), step.dtype}, moved);
-  });
-  if (before > 0)
-    std::memcpy(to, whole.data() + static_cast<size_t>(before) * element,
-                static_cast<size_t>(count) * element);
+  const auto run = [&](int64_t start, const View* from, const View& to) {
+    const View *const inputs[] = {from ? from : &to}, *const outputs[] = {&to};
+    random.with_start(attrs, start, step.dtype, [&](const void* moved) {
+      step.op->run_kernel(*step.op, {step.op->name, inputs, outputs, Device(), to.dtype}, moved);
+    });
+  };
+  const int64_t before = first % random.block;
+  if (before == 0) return run(first, in, out);
+  // From the beginning of the block on, in memory of its own.
+  const size_t element = element_size(step.dtype), bytes = out.bytes();
+  std::vector<std::byte> whole(static_cast<size_t>(before) * element + bytes);
+  std::byte* const part = whole.data() + static_cast<size_t>(before) * element;
+  if (in) {
+    View copy = row_of(part, step.dtype, out.numel);
+    copy.sizes = in->sizes;
+    copy.strides = contiguous_strides(in->sizes);
+    copy.update();
+    copy_view(*in, copy);
+  }
+  run(first - before, nullptr, row_of(whole.data(), step.dtype, before + out.numel));
+  std::memcpy(out.data, part, bytes);
 }
 
 }  // namespace tensora::jit

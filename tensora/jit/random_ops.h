@@ -8,24 +8,21 @@
 namespace tensora::jit {
 
 /// A random op whose numbers depend on its attributes and on the position of an element, in
-/// row-major order, alone. A part of them can therefore be drawn by itself.
+/// row-major order, alone. A part of its result can therefore be computed by itself.
 struct RandomOp {
   const OpBase* op;
-  bool scales;  // multiplies its input by the numbers; otherwise they overwrite it
-  /// Whether attributes leave it at that.
-  bool (*fits)(const void* attrs);
-  /// Calls `body` with attributes that begin at `element`, a multiple of kRandomBlock.
+  bool reads;     // its input: a dropout; otherwise it overwrites its input
+  int64_t block;  // elements whose numbers come from counters that no other elements use
+  /// Calls `body` with attributes that begin at `element`, a multiple of `block`.
   void (*with_start)(const void* attrs, int64_t element, DType dtype,
                      FunctionRef<void(const void* attrs)> body);
 };
 /// Null if the op is none of them.
 const RandomOp* find_random_op(const OpBase& op);
 
-/// Elements whose numbers come from counters that no other elements use. See Note [Lanes] in
-/// core/philox.h.
-inline constexpr int64_t kRandomBlock = 128;
-
-/// The numbers of a random step for elements [first, first + count), on the CPU.
-void draw(const TileProgram::Step& step, const void* attrs, int64_t first, int64_t count, void* to);
+/// The result of a random step on the CPU for the elements from `first` on, as many as `out`, which
+/// is contiguous, has. `in` has them in row-major order; null if the op does not read.
+void draw(const TileProgram::Step& step, const void* attrs, int64_t first, const View* in,
+          const View& out);
 
 }  // namespace tensora::jit

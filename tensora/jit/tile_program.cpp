@@ -37,8 +37,9 @@ size_t operand_count(const Step& step) {
       return 1;
     case Step::Kind::position:
     case Step::Kind::number:
-    case Step::Kind::random:
       return 0;
+    case Step::Kind::random:
+      return step.op && find_random_op(*step.op) && find_random_op(*step.op)->reads ? 1 : 0;
     default:
       return step.operands.size();
   }
@@ -107,7 +108,8 @@ void validate_step(const TileProgram& program, const Step& step, int value) {
       break;
     case Step::Kind::random:
       require(find_random_op(*step.op) != nullptr, "is not a random op");
-      require(step.extent == Extent::element, "has one element per element");
+      require(step.extent == Extent::element && any_element == !step.operands.empty(),
+              "has one element per element, as its operand");
       break;
     case Step::Kind::number:
       break;
@@ -249,10 +251,7 @@ void validate(const TileProgram& program) {
 }
 
 OpForm form_of(const OpBase& op, const void* attrs, const Shape& sizes) {
-  if (op.random) {
-    const RandomOp* const random = find_random_op(op);
-    return {random && random->fits(attrs) ? OpForm::Kind::random : OpForm::Kind::none, 0};
-  }
+  if (op.random) return {find_random_op(op) ? OpForm::Kind::random : OpForm::Kind::none, 0};
   if (op.pointwise) return {OpForm::Kind::pointwise, 0};
   if (&op == &cast_op) return {OpForm::Kind::cast, 0};
   if (const int columns = columns_of(op, attrs, sizes); columns > 0)

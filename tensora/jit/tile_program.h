@@ -41,7 +41,7 @@ struct TileProgram {
       position,   // of the element in its row; with Extent::row the number of the row. int64
       number,     // `number`, which comes with the call
       columns,    // the sum over the dims before the last ones, which the result's sizes name
-      random,     // numbers of a random op, whose attributes come with the call
+      random,     // a random op, whose attributes come with the call
     };
     Kind kind = Kind::pointwise;
     const OpBase* op = nullptr;      // pointwise, reduce, row, columns and random

@@ -137,8 +137,8 @@ class Interpreter {
     if (step.kind == Step::Kind::columns) return sum_columns(step, all[0]);
     if (step.kind == Step::Kind::random) {
       check(device_.is_cpu(), "jit: random numbers cannot be interpreted on ", device_);
-      return draw(step, given ? given : step.attrs.get(), 0, all[0].numel(),
-                  all[0].impl().view.data);
+      const View* const in = step.operands.empty() ? nullptr : &view(step.operands[0]);
+      return draw(step, given ? given : step.attrs.get(), 0, in, all[0].impl().view);
     }
     if (all[0].numel() == 0) return add_statistics(step, all);
     add_statistics(step, all);

@@ -78,9 +78,6 @@ TEST(PlanKeys, AttributesThatDecideTheKernelCount) {
   EXPECT_EQ(plans_of(reduced({0}, false)), 1u);
   EXPECT_EQ(plans_of(reduced({0, 1}, false)), 1u);
   EXPECT_EQ(plans_of(reduced({1}, false)), 0u);
-  // Dropout is a step of a kernel, unless it also shifts.
-  EXPECT_EQ(plans_of([&] { kept = dropout(x * 2, 0.5); }), 1u);
-  EXPECT_EQ(plans_of([&] { kept = alpha_dropout(x * 2, 0.5, true); }), 1u);
 }
 
 TEST(PlanKeys, NumbersAddressesAndThreadsDoNot) {
