@@ -1,4 +1,3 @@
-// Widest instruction set: AVX2. See Note [One kernel, several instruction sets].
 #include "tensora/ops/nn/dropout.h"
 
 #include <algorithm>
@@ -11,6 +10,46 @@ namespace {
 
 constexpr int64_t kBlock = 4 * kRandomLanes;
 
+// The four words of each counter, one counter after the other.
+#if defined(__AVX512F__)
+// By hand: a transposition of 4 x 4 words in each quarter of the registers, then one of the
+// quarters.
+inline void words_in_a_row(const unsigned (&words)[4][kRandomLanes], unsigned (&row)[kBlock]) {
+  for (int lane = 0; lane < kRandomLanes; lane += 16) {
+    const auto load = [&](int k) { return _mm512_loadu_si512(words[k] + lane); };
+    constexpr __mmask16 kAll = 0xffff;  // GCC 12 warns of the unmasked forms
+    constexpr __mmask8 kAllWide = 0xff;
+    const __m512i a = load(0), b = load(1), c = load(2), d = load(3);
+    const __m512i ab_low = _mm512_maskz_unpacklo_epi32(kAll, a, b);
+    const __m512i ab_high = _mm512_maskz_unpackhi_epi32(kAll, a, b);
+    const __m512i cd_low = _mm512_maskz_unpacklo_epi32(kAll, c, d);
+    const __m512i cd_high = _mm512_maskz_unpackhi_epi32(kAll, c, d);
+    // In quarter q: the words of counters 4 q, 4 q + 1, 4 q + 2, 4 q + 3.
+    const __m512i first = _mm512_maskz_unpacklo_epi64(kAllWide, ab_low, cd_low);
+    const __m512i second = _mm512_maskz_unpackhi_epi64(kAllWide, ab_low, cd_low);
+    const __m512i third = _mm512_maskz_unpacklo_epi64(kAllWide, ab_high, cd_high);
+    const __m512i fourth = _mm512_maskz_unpackhi_epi64(kAllWide, ab_high, cd_high);
+    const auto quarters = [&]<int q>(std::integral_constant<int, q>) {
+      constexpr int kBoth = q | q << 2 | q << 4 | q << 6;
+      const __m512i left = _mm512_maskz_shuffle_i32x4(kAll, first, second, kBoth);
+      const __m512i right = _mm512_maskz_shuffle_i32x4(kAll, third, fourth, kBoth);
+      // Quarters 0 and 2 of both.
+      _mm512_storeu_si512(row + 4 * lane + 16 * q,
+                          _mm512_maskz_shuffle_i32x4(kAll, left, right, 0b10'00'10'00));
+    };
+    quarters(std::integral_constant<int, 0>());
+    quarters(std::integral_constant<int, 1>());
+    quarters(std::integral_constant<int, 2>());
+    quarters(std::integral_constant<int, 3>());
+  }
+}
+#else
+inline void words_in_a_row(const unsigned (&words)[4][kRandomLanes], unsigned (&row)[kBlock]) {
+  for (int lane = 0; lane < kRandomLanes; ++lane)
+    for (int k = 0; k < 4; ++k) row[4 * lane + k] = words[k][lane];
+}
+#endif
+
 // Calls body(word, j) for elements start + j, j < n; `start` is a multiple of four. See Note [Four
 // in a row].
 template <class Body>
@@ -18,8 +57,7 @@ void each_block(uint64_t seed, uint64_t offset, int64_t start, int64_t n, const 
   unsigned words[4][kRandomLanes], row[kBlock];
   for (int64_t first = 0; first < n; first += kBlock) {
     philox_block(seed, offset + static_cast<uint64_t>(start + first) / 4, words);
-    for (int lane = 0; lane < kRandomLanes; ++lane)
-      for (int k = 0; k < 4; ++k) row[4 * lane + k] = words[k][lane];
+    words_in_a_row(words, row);
     body(row, first, std::min(kBlock, n - first));
   }
 }
