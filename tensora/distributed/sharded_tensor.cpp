@@ -102,7 +102,9 @@ class MeshDim {
   // Values whose combination is the tensor.
   Tensor make_partial(const Tensor& whole, ReduceOp op) const {
     if (group_.rank() == 0 || (op != ReduceOp::sum && op != ReduceOp::product)) return whole;
-    return op == ReduceOp::sum ? zeros_like(whole) : ones_like(whole);
+    if (op == ReduceOp::product) return ones_like(whole);
+    // -0.0 changes no summand, not even -0.0.
+    return is_differentiable(whole.dtype()) ? -zeros_like(whole) : zeros_like(whole);
   }
 
  private:
@@ -210,7 +212,13 @@ struct Redistribute : Function<Redistribute> {
   }
   static TensorList backward(Context& context, const TensorList& grads) {
     const auto plan = std::any_cast<Plan>(context.data["plan"]);
-    return {Change(plan.mesh, plan.sizes, plan.grad_from, plan.grad_to).apply(grads[0]), Tensor()};
+    const Plan back{.mesh = plan.mesh,
+                    .sizes = plan.sizes,
+                    .from = plan.grad_from,
+                    .to = plan.grad_to,
+                    .grad_from = of_gradient(plan.grad_to),
+                    .grad_to = of_gradient(plan.grad_from)};
+    return {Redistribute::apply(grads[0], back), Tensor()};
   }
 };
 
