@@ -302,6 +302,7 @@ void Engine::Loop::choose(StepGraphs::Result result) {
     result.logits = result.logits.cpu().contiguous();
   }
   if (result.logits.defined()) rows = result.logits.data_ptr<float>();
+  if (rows) sample_side_by_side(rows, chosen != nullptr);
   for (const Slice& slice : step_.slices) {
     if (slice.logits == 0) continue;
     Job& job = static_cast<Job&>(*slice.sequence);

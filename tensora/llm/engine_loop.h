@@ -37,9 +37,10 @@ struct Job : Sequence {
   Completion result;
   Clock::time_point submitted = {}, started = {}, first = {}, last = {};
   bool has_started = false, has_ended = false, is_paused = false;
-  bool device_chooses = false;  // its tokens, where it can; the host otherwise
-  std::string rest;             // of the text, when it has ended
-  std::exception_ptr error;     // or why it failed
+  bool device_chooses = false;          // its tokens, where it can; the host otherwise
+  std::optional<Sampled> sampled = {};  // by this step's logits, before take_tokens
+  std::string rest;                     // of the text, when it has ended
+  std::exception_ptr error;             // or why it failed
 };
 
 /// Note [Overlapped steps]
@@ -102,6 +103,7 @@ class Engine::Loop {
   void choose(StepGraphs::Result result);
   Tensor host_logits(const Tensor& logits) const;
   StepGraphs::Result forward();
+  void sample_side_by_side(float* rows, bool by_device);
   void score_prompt(Job& job, const Slice& slice, float* rows);
   void take_tokens(Job& job, const Slice& slice, float* rows, const int64_t* chosen);
   bool take_token(Job& job, Sampled sampled, Clock::time_point now);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "tensora/base/thread_pool.h"
 #include "tensora/llm/engine_loop.h"
 
 namespace tensora::llm {
@@ -9,9 +10,37 @@ namespace {
 
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();
 
+// Logits that are worth a thread's while.
+constexpr int64_t kSampleGrain = 1 << 15;
+
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
+
+// Samples the next token of each sequence that has one row of logits. Done one after the other,
+// 64 sequences with a vocabulary of 128k tokens keep the other cores waiting for milliseconds.
+void Engine::Loop::sample_side_by_side(float* rows, bool by_device) {
+  const auto vocabulary = static_cast<size_t>(parts_.model->config().vocab_size);
+  std::vector<std::pair<Job*, float*>> work;
+  for (const Slice& slice : step_.slices) {
+    Job& job = static_cast<Job&>(*slice.sequence);
+    job.sampled.reset();
+    if (slice.logits == 0 || (by_device && job.device_chooses)) continue;
+    if (slice.logits == 1 && !job.scores_prompt) work.emplace_back(&job, rows);
+    rows += static_cast<size_t>(slice.logits) * vocabulary;
+  }
+  const int64_t grain = std::max<int64_t>(1, kSampleGrain / static_cast<int64_t>(vocabulary));
+  parallel_for(std::ssize(work), grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const auto& [job, row] = work[static_cast<size_t>(i)];
+      try {
+        job->sampled = job->sampler.sample({row, vocabulary});
+      } catch (...) {
+        job->error = std::current_exception();  // the others go on
+      }
+    }
+  });
+}
 
 // A row's logits are those of the token after it. Behind the prompt that is the answer's first.
 void Engine::Loop::score_prompt(Job& job, const Slice& slice, float* rows) {
@@ -47,6 +76,10 @@ void Engine::Loop::take_tokens(Job& job, const Slice& slice, float* rows, const 
             "-infinity");
       sampled = {.token = static_cast<int32_t>(chosen[i]), .logprob = kUnknown};
       job.sampler.count_choice();
+    } else if (job.error) {
+      std::rethrow_exception(std::exchange(job.error, nullptr));
+    } else if (job.sampled) {
+      sampled = *std::exchange(job.sampled, std::nullopt);
     } else {
       sampled = job.sampler.sample({rows + static_cast<size_t>(i) * vocabulary, vocabulary});
     }
