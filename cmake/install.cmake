@@ -1,13 +1,14 @@
 # What `cmake --install` copies: the program `tensora`, headers (the generated ones too), libraries, and
 # the package files with which another project says find_package(Tensora) and links Tensora::tensora,
-# Tensora::llm for language models, Tensora::distributed for several ranks, or Tensora::cuda to use more of
-# the CUDA backend than tensors on a CUDA device (tensora/backend/cuda/cuda.h). The Python package is a component of its own: python/CMakeLists.txt.
+# Tensora::llm for language models, Tensora::distributed for several ranks, Tensora::onnx for ONNX files,
+# or Tensora::cuda to use more of the CUDA backend than tensors on a CUDA device
+# (tensora/backend/cuda/cuda.h). The Python package is a component of its own: python/CMakeLists.txt.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(tensora_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Tensora)
 
-set(tensora_libraries tensora tensora_llm tensora_distributed tensora_libtorch)
+set(tensora_libraries tensora tensora_llm tensora_distributed tensora_onnx tensora_libtorch)
 install(TARGETS ${tensora_libraries} EXPORT TensoraTargets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

@@ -19,6 +19,7 @@ add_test(NAME docs.snippets
                  --include ${PROJECT_SOURCE_DIR} --include ${generated}/include
                  --include ${libtorch_headers} --library $<TARGET_FILE:tensora_libtorch>
                  --library $<TARGET_FILE:tensora_llm> --library $<TARGET_FILE:tensora_distributed>
+                 --library $<TARGET_FILE:tensora_onnx>
                  "--flag=${sanitizer_flags}")
 add_test(NAME install.find_package
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/find_package/run.py

@@ -79,6 +79,8 @@ PyObject* from_value(const Value& value) {
 }
 
 void bind_io(nb::module_& module) {
+  // For extensions beside this one, which cannot see its symbols.
+  module.attr("_wrap_tensor") = nb::capsule(reinterpret_cast<const void*>(&wrap));
   // The value, and a list of the tensors in it that were parameters.
   module.def("_load", [](const std::string& path, Device device, bool copy) {
     Value value, list = Value::list();

@@ -137,7 +137,8 @@ void fill(PyObject* object, size_t depth, size_t dims, std::optional<DType> limi
 
 template <class T>
 Tensor filled(PyObject* object, const Outline& outline, std::optional<DType> limit = {}) {
-  Tensor tensor = empty(outline.sizes, {.dtype = dtype_of<T>, .device = Device()});
+  // Not empty(): a tracer would take that for an op and return a stand-in without memory.
+  Tensor tensor = make_tensor(outline.sizes, dtype_of<T>, Device());
   T* out = tensor.data_ptr<T>();
   fill(object, 0, static_cast<size_t>(outline.sizes.size()), limit, out);
   return tensor;

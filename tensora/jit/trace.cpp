@@ -2,6 +2,7 @@
 
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/core/random.h"
+#include "tensora/jit/trace_views.h"
 #include "tensora/jit/tracer.h"
 
 // Note [Tracing without data]
@@ -50,11 +51,13 @@ AttrsCopy::AttrsCopy(const OpBase& op, const void* attrs) {
   });
 }
 
-Graph trace(const Function& function, std::span<const Tensor> inputs) {
+namespace {
+
+Graph traced(const Function& function, std::span<const Tensor> inputs, bool keeps_views) {
   check(!thread_state.interceptor, "jit: a function that is being traced cannot trace another");
   check(function != nullptr, "jit: there is no function to trace");
   layout_of(inputs, false);  // throws if one is undefined
-  Tracer tracer;
+  Tracer tracer(keeps_views);
   std::vector<Tensor> stand_ins;
   for (const Tensor& input : inputs) stand_ins.push_back(tracer.add_input(input));
   Generator stream(kTracedSeed);
@@ -76,6 +79,15 @@ Graph trace(const Function& function, std::span<const Tensor> inputs) {
   graph.random_counters = stream.state().offset;
   remove_unused(graph);
   return graph;
+}
+
+}  // namespace
+
+Graph trace(const Function& function, std::span<const Tensor> inputs) {
+  return traced(function, inputs, false);
+}
+Graph trace_views(const Function& function, std::span<const Tensor> inputs) {
+  return traced(function, inputs, true);
 }
 
 std::string to_string(const Graph& graph) {

@@ -275,10 +275,10 @@ Tensors Tracer::run_op(const Call& call) {
 Tensors Tracer::run_view(const Call& call, const Infer& infer, Known& input) {
   const int parent_value = read(input);
   Memory& memory = memory_of(input.stand_in);
-  const bool from_root = memory.roots.size() == 1;
+  const bool by_storage = call.op.addresses_storage;
+  const bool from_root = memory.roots.size() == 1 && (by_storage || !keeps_views_);
   const Tensor& base = from_root ? memory.roots[0].stand_in : input.stand_in;
   const int base_value = from_root ? memory.roots[0].value : parent_value;
-  const bool by_storage = call.op.addresses_storage;
   graph_.depends_on_offsets |= by_storage;
   Tensors outputs;
   for (const OutputSpec& spec : infer.outputs) {
@@ -290,7 +290,12 @@ Tensors Tracer::run_view(const Call& call, const Infer& infer, Known& input) {
         !by_storage || contains(base, output), call.op.name,
         ": cannot be traced: it may reach elements of the storage outside of the tensor of shape ",
         base.sizes(), " and strides ", base.strides());
-    known_[&output.impl()] = {output, add_part(base_value, base, output), memory.writes};
+    const int value = add_part(base_value, base, output);
+    if (keeps_views_ && !from_root && value != base_value) {
+      graph_.nodes.back().op = &call.op;
+      graph_.nodes.back().attrs = AttrsCopy(call.op, call.attrs);
+    }
+    known_[&output.impl()] = {output, value, memory.writes};
     outputs.push_back(output);
   }
   return outputs;

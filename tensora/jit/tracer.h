@@ -13,7 +13,8 @@ namespace tensora::jit {
 /// [Writes as values] in tracer.cpp.
 class Tracer final : public Interceptor {
  public:
-  Tracer() = default;
+  /// With `keeps_views`, as trace_views() describes.
+  explicit Tracer(bool keeps_views) : keeps_views_(keeps_views) {}
   ~Tracer() override;
 
   /// What the function gets in place of an input.
@@ -64,6 +65,7 @@ class Tracer final : public Interceptor {
   Tensors run_definition(const Call& call);
   std::string described(int value) const;
 
+  bool keeps_views_;
   Graph graph_;
   std::unordered_map<const TensorImpl*, Known> known_;
   std::unordered_map<const Storage*, Memory> memories_;

@@ -11,6 +11,8 @@
 #include "tensora/io/safetensors_header.h"
 #include "tensora/io/unpickler.h"
 #include "tensora/io/zip_reader.h"
+#include "tensora/onnx/export.h"
+#include "tensora/onnx/import.h"
 #include "tensora/ops.h"
 
 namespace tensora::fuzz {
@@ -100,6 +102,31 @@ std::vector<std::string> idx_files() {
   return {std::move(labels), std::move(images)};
 }
 
+// A graph is checked, too, and written again if it is right; it is not run.
+void onnx_model(std::string_view input) {
+  const onnx::ModelProto model = onnx::parse_model(input);
+  const onnx::Program program(model);
+  onnx::parse_model(onnx::serialize_model(model));
+}
+
+std::vector<std::string> onnx_models() {
+  const Tensor weight = arange(6).view({2, 3}).to(kFloat32), bias = ones({2});
+  const jit::Function functions[] = {
+      [&](std::span<const Tensor> in) {
+        return std::vector<Tensor>{softmax(linear(in[0], weight, bias), -1)};
+      },
+      [](std::span<const Tensor> in) {
+        return std::vector<Tensor>{in[0].slice(1, 1).t().reshape({-1}),
+                                   std::get<0>(topk(in[0], 2, 1))};
+      }};
+  std::vector<std::string> files;
+  for (const jit::Function& function : functions)
+    files.push_back(onnx::serialize_model(
+        onnx::export_model(function, std::vector<Tensor>{ones({4, 3})},
+                           {.input_names = {"x"}, .dynamic_axes = {{"x", {{0, "n"}}}}})));
+  return files;
+}
+
 const Target kTargets[] = {
     {"safetensors", safetensors, [] { return files_in("io/goldens", ".safetensors"); }},
     {"safetensors_header", safetensors_header, headers},
@@ -114,6 +141,7 @@ const Target kTargets[] = {
                                        "\"x,y\",\"a\"\"b\"\n-0.5,nan\n"};
      }},
     {"idx", idx, idx_files},
+    {"onnx", onnx_model, onnx_models},
 };
 
 }  // namespace

@@ -56,7 +56,7 @@ isinstance(3, FullyShardedDataParallel), isinstance(3, DTensor), ShardingStrateg
 class Mine(QuantStub):
     pass
 for refused in (lambda: FullyShardedDataParallel(3), lambda: ShardingStrategy.FULL_SHARD(), lambda: Mine(),
-                lambda: torch.nested.nested_tensor([]), lambda: torch.onnx.export(3), lambda: torch.export.export(3)):
+                lambda: torch.nested.nested_tensor([]), lambda: torch.onnx.symbolic_helper.cast(3), lambda: torch.export.export(3)):
     try:
         refused()
     except NotImplementedError as error:

@@ -55,7 +55,7 @@ REFUSED = {
     "torch.fx.experimental": "symbolic shapes do not exist here: a graph runs with any shapes",
     "torch.fx.passes": "write the pass as a loop over graph.nodes",
     "torch._higher_order_ops": "write the loop in Python",
-    "torch.onnx": "there is no ONNX export; save the state_dict() as safetensors",
+    "torch.onnx": "torch.onnx.export, its ONNXProgram and load are here (docs/onnx.md)",
     "torch.utils.cpp_extension": "write an op in C++ (docs/add-an-op.md)",
     "torch.utils.flop_counter": "use tensora.profiler",
     "torch.utils._sympy": "symbolic shapes do not exist here",

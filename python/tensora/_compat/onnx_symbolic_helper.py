@@ -1,4 +1,4 @@
-"""torch.onnx.symbolic_helper: marks of functions that would export an op; they are never called."""
+"""torch.onnx.symbolic_helper: marks of functions that export an op for PyTorch; Tensora's exporter does not call them."""
 from . import REFUSED, refused
 
 
