@@ -15,6 +15,7 @@ PAGES = {
     "mixed-precision": ("Gradient scaling: `tensora::amp`", "amp.h"),
     "data-sets": ("Data sets and loaders: `tensora::data`", "data.h"),
     "files": ("Files: `tensora::io`", "io.h"),
+    "onnx": ("ONNX: `tensora::onnx`", "onnx.h"),
     "training": ("Training runs: `tensora::train`", "train.h"),
     "models": ("Models: `tensora::models`", "models.h"),
     "language-models": ("Language models: `tensora::llm`", "llm"),
