@@ -66,6 +66,33 @@ TEST_F(LlmCli, ADividedModelTellsTheSameStory) {
   EXPECT_TRUE(contains(complaint({"run", model_, "--shard", "9"}, 1), "over 9 ranks"));
 }
 
+TEST_F(LlmCli, ADividedModelAnswersInAllFrontEnds) {
+  write_text(folder_.path("plain.jinja"), "{{ messages[0].content }}");
+  const std::string story = testing::real_data("stories260K.greedy200.txt");
+  const auto divided = [&](Words words, const std::string& input = "") {
+    const std::string whole = output(words, input);
+    words.insert(words.end(), {"--shard", "2"});
+    return std::pair(whole, output(words, input));
+  };
+  const auto [chat, chat_of_two] =
+      divided({"chat", model_, "--template", folder_.path("plain.jinja"), "-n", "8", "--temp", "0",
+               "-q"},
+              "Once upon a time\n");
+  EXPECT_FALSE(chat.empty());
+  EXPECT_EQ(chat, chat_of_two);
+  const auto number = [](const std::string& text) {
+    std::istringstream words(text.substr(text.find_first_of("-0123456789")));
+    double value = 0;
+    words >> value;
+    return value;
+  };
+  const auto [perplexity, perplexity_of_two] =
+      divided({"perplexity", model_, "-f", story, "-c", "64", "-q"});
+  EXPECT_NEAR(number(perplexity), number(perplexity_of_two), 1e-3 * number(perplexity));
+  const auto [vector, vector_of_two] = divided({"embed", model_, "a cat"});
+  EXPECT_NEAR(number(vector), number(vector_of_two), 1e-4);
+}
+
 TEST_F(LlmCli, RunTakesItsPromptInSeveralWays) {
   const Words ending = {"-n", "8", "--temp", "0", "--quiet"};
   const auto story = [&](Words words, const std::string& input = "") {
