@@ -231,6 +231,7 @@ void bind_modes(nb::module_& module) {
 }  // namespace
 
 void bind_runtime(nb::module_& module) {
+  module.attr("__version__") = TENSORA_VERSION;
   bind_random(module);
   bind_devices(module);
   bind_queues(module);

@@ -21,8 +21,7 @@ for _name in ("linalg", "fft", "special", "nn", "init", "to", "byte", "type_as",
               "new_empty"):
     globals().pop(_name, None)
 
-__version__ = "0.1.0"
-
+from ._C import __version__ as __version__  # noqa: E402 - the version of the CMake project
 from . import _tensor  # noqa: E402 - gives Tensor the methods that are written in Python
 from ._modes import (  # noqa: E402
     no_grad as no_grad, enable_grad as enable_grad, set_grad_enabled as set_grad_enabled,

@@ -1,5 +1,6 @@
 """Versions, under PyTorch's names."""
-__version__ = "0.1.0"
+from ._C import __version__ as __version__  # the version of the CMake project
+
 cuda = None
 hip = None
 git_version = ""

@@ -101,6 +101,27 @@ def test_example(name):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_version_has_one_source():
+    """CMakeLists.txt states it; the package, its metadata and the program take it from there."""
+    with open(os.path.join(ROOT, "CMakeLists.txt")) as file:
+        stated = re.search(r"project\(Tensora VERSION (\S+)", file.read()).group(1)
+    assert tensora.__version__ == tensora.version.__version__ == stated
+    with open(os.path.join(ROOT, "pyproject.toml")) as file:
+        metadata = file.read()
+    pattern = re.search(r"^regex = '(.*)'$", metadata, re.M).group(1)
+    assert 'dynamic = ["version"]' in metadata and not re.search(r"^version", metadata, re.M)
+    with open(os.path.join(ROOT, "CMakeLists.txt")) as file:
+        assert re.search(pattern, file.read()).group("value") == stated
+    if os.environ.get("TENSORA_CLI"):
+        done = subprocess.run([os.environ["TENSORA_CLI"], "--version"], capture_output=True, text=True)
+        assert done.stdout.strip() == f"tensora {stated}"
+    for folder, _, files in os.walk(os.path.join(ROOT, "python")):
+        for name in files:
+            if name.endswith(".py"):
+                with open(os.path.join(folder, name)) as file:
+                    assert f'"{stated}"' not in file.read(), f"{name} repeats the version"
+
+
 def test_stubs_cover_the_functions():
     import ast
     path = os.path.join(os.path.dirname(tensora.__file__), "_C.pyi")

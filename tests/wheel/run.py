@@ -1,0 +1,93 @@
+"""Builds the files of a wheel, and checks that they need no newer system than manylinux_2_28 and work.
+
+Which versions of functions a binary needs depends on the compiler and the C library that it was built with, so that limit
+is checked where the wheel is known to keep it: GCC 12 and glibc 2.36 (Debian 12)."""
+import argparse
+import os
+import pathlib
+import platform
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+NEWEST = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11), "ZLIB": (1, 2, 9)}
+PROGRAM = """
+import math, sys, tensora
+assert tensora.__file__.startswith(sys.argv[1]), tensora.__file__
+x = tensora.linspace(0.1, 0.9, 1001)
+for name in ("tan", "tanh", "asin", "acos", "atan", "sinh", "cosh", "asinh", "atanh", "erf", "erfc", "exp2", "expm1",
+             "log10", "log1p", "log2", "exp", "log"):
+    f, g = getattr(tensora, name), getattr(math, name, lambda v: 2.0 ** v)
+    for dtype, tolerance in ((tensora.float32, 2e-6), (tensora.float64, 1e-13)):
+        y = f(x.to(dtype)).tolist()
+        assert all(abs(a - g(b)) <= tolerance * max(1, abs(a)) for a, b in zip(y, x.to(dtype).tolist())), (name, dtype)
+w = tensora.nn.Linear(3, 2)
+w(tensora.ones(4, 3)).sum().backward()
+try:
+    tensora.ones(2) @ tensora.ones(3)
+except RuntimeError as error:
+    assert "matmul" in str(error) or "dot" in str(error), error
+print(tensora.__version__)
+"""
+
+
+def run(*command, **options):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+    return done.stdout
+
+
+def too_new(binary):
+    """The versioned symbols of other libraries that the system's may lack."""
+    found = []
+    for name, text in re.findall(r"\b(GLIBC|GLIBCXX|CXXABI|ZLIB)_([0-9.]+)", run("objdump", "-p", binary)):
+        version = tuple(map(int, text.split(".")))
+        if version > NEWEST[name]:
+            found.append(f"{name}_{text}")
+    if "GLIBC_ABI_DT_RELR" in run("objdump", "-p", binary):
+        found.append("packed relocations")
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    for option in ("--cmake", "--build", "--compiler"):
+        parser.add_argument(option, required=True, type=pathlib.Path)
+    given = parser.parse_args()
+    run(given.cmake, "--build", given.build, "--target", "tensora_wheel")
+    work = given.build / "wheel_test"
+    shutil.rmtree(work, ignore_errors=True)
+    run(given.cmake, "--install", given.build, "--component", "wheel", "--prefix", work)
+    package = work / "tensora"
+    binaries = [p for p in package.rglob("*") if ".so" in p.name or p.parent.name == "bin"]
+    assert len(binaries) >= 5, binaries
+    assert not any(p.is_symlink() for p in work.rglob("*"))
+
+    x86 = platform.machine() == "x86_64"
+    major = run(given.compiler, "-dumpversion").split(".")[0]
+    if x86 and major == "12" and platform.libc_ver()[1] == "2.36":
+        for binary in binaries:
+            assert not too_new(binary), f"{binary.relative_to(work)} needs {too_new(binary)}"
+    else:
+        print(f"the limit is not checked with GCC {major} and glibc {platform.libc_ver()[1]}")
+
+    environment = {**os.environ, "PYTHONPATH": str(work), "PYTHONDONTWRITEBYTECODE": "1"}
+    version = run(sys.executable, "-c", PROGRAM, work, env=environment, cwd=work).strip()
+    assert f"project(Tensora VERSION {version} " in (ROOT / "CMakeLists.txt").read_text(), version
+    program = package / "bin/tensora"
+    if program.exists():
+        assert run(program, "--version").strip() == f"tensora {version}"
+    if x86:
+        parts = ROOT / "python/wheel"
+        run(given.compiler, "-std=c++20", "-O1", f"-I{ROOT}", ROOT / "tests/wheel/parts_test.cpp",
+            *(parts / f"{name}.cpp" for name in ("older_glibc", "newer_libstdcxx", "program_start")), "-o",
+            work / "parts_test", "-pthread")
+        print(run(work / "parts_test").strip())
+    print(f"{len(binaries)} binaries, {sum(p.stat().st_size for p in binaries) / 1e6:.1f} MB")
+
+
+if __name__ == "__main__":
+    main()
