@@ -1,22 +1,32 @@
 """Softmax over many classes, in clusters by frequency."""
-from collections import namedtuple
+from __future__ import annotations
+
+from typing import NamedTuple, Sequence
 
 from ... import _C
+from ..._C import Tensor
 from .. import functional as F
+from ..common_types import Device, Dtype
 from .container import ModuleList, Sequential
 from .linear import Linear
 from .module import Module
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 
-_ASMoutput = namedtuple("_ASMoutput", ["output", "loss"])
+class _ASMoutput(NamedTuple):
+    output: Tensor
+    loss: Tensor
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Classes up to `cutoffs[0]` and one class per cluster form the head; each cluster of rarer classes has a projection
-    whose size shrinks by `div_value`."""
+    """Softmax of `in_features` numbers over `n_classes` classes, ordered by falling frequency, in clusters.
 
-    def __init__(self, in_features, n_classes, cutoffs, div_value=4.0, head_bias=False, device=None, dtype=None):
+    Classes up to `cutoffs[0]` and one class per cluster form the head; each cluster of rarer classes, which begins at the
+    next cutoff, has a projection whose size shrinks by `div_value`. `head_bias` adds a bias to the head.
+    """
+
+    def __init__(self, in_features: int, n_classes: int, cutoffs: Sequence[int], div_value: float = 4.0,
+                 head_bias: bool = False, device: Device = None, dtype: Dtype = None) -> None:
         super().__init__()
         cutoffs = list(cutoffs)
         if not cutoffs:
@@ -38,13 +48,13 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             self.tail.append(Sequential(Linear(in_features, hidden, bias=False, **make),
                                         Linear(hidden, classes, bias=False, **make)))
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         self.head.reset_parameters()
         for first, second in self.tail:
             first.reset_parameters()
             second.reset_parameters()
 
-    def forward(self, input, target):
+    def forward(self, input: Tensor, target: Tensor) -> _ASMoutput:
         """(log-probability of each target, their negative mean)"""
         if input.size(0) != target.size(0) and target.dim() > 0:
             raise RuntimeError("Input and target should have the same size in the batch dimension.")
@@ -70,7 +80,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         loss = (-output).mean()
         return _ASMoutput(output.squeeze(0) if single else output, loss)
 
-    def log_prob(self, input):
+    def log_prob(self, input: Tensor) -> Tensor:
         """The log-probabilities of all classes."""
         head = F.log_softmax(self.head(input), dim=1)
         parts = [head[:, :self.shortlist_size]]
@@ -79,6 +89,6 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             parts.append(F.log_softmax(tail(input), dim=1) + head[:, place:place + 1])
         return _C.cat(parts, 1)
 
-    def predict(self, input):
+    def predict(self, input: Tensor) -> Tensor:
         """The most likely class of each row."""
         return self.log_prob(input).argmax(1)

@@ -1,8 +1,13 @@
 """Convolutions."""
+from __future__ import annotations
+
 import math
+from typing import Any, Callable, Literal, Sequence
 
 from ... import _C
+from ..._C import Tensor
 from .. import functional as F, init
+from ..common_types import Device, Dtype, _size_1_t, _size_2_t, _size_3_t, _size_any_t
 from ..parameter import Parameter
 from .module import Module
 
@@ -13,9 +18,24 @@ def _spread(value, n):
     return tuple(value) if isinstance(value, (tuple, list)) else (value,) * n
 
 
+_PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
+
+
 class _Conv(Module):
+    weight: Parameter
+    bias: Parameter | Any
+    in_channels: int
+    out_channels: int
+    groups: int
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: str | tuple[int, ...]
+    dilation: tuple[int, ...]
+    output_padding: tuple[int, ...]
+    padding_mode: str
     _dims = 2
     _transposed = False
+    _function: Callable[..., Tensor]
 
     def _setup(self, in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode,
                output_padding, device, dtype):
@@ -47,7 +67,7 @@ class _Conv(Module):
             self.register_parameter("bias", None)
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in = init._calculate_fan_in_and_fan_out(self.weight)[0]
@@ -66,7 +86,7 @@ class _Conv(Module):
             both = [p for p in reversed(self.padding) for _ in range(2)]
         return F.pad(input, both, mode=self.padding_mode)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
         if isinstance(self.padding, str) or any(self.padding):
             text += f", padding={self.padding}"
@@ -82,13 +102,14 @@ class _Conv(Module):
 
 
 class _Forward(_Conv):
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
-                 padding_mode="zeros", device=None, dtype=None):
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+                 dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros",
+                 device: Device = None, dtype: Dtype = None) -> None:
         super().__init__()
         self._setup(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, 0,
                     device, dtype)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         if self.padding_mode == "zeros":
             return self._function(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
         return self._function(self._padded(input), self.weight, self.bias, self.stride, 0, self.dilation, self.groups)
@@ -98,36 +119,70 @@ class _Forward(_Conv):
 
 
 class Conv1d(_Forward):
-    """Convolution of [N, C, L]."""
+    """Convolution of [N, C, L] from `in_channels` to `out_channels` channels.
+
+    `kernel_size` is the size of the filters, `stride` their step, `dilation` the step between their elements. `padding` is
+    what is added on both sides, or "same" or "valid"; `padding_mode` says of what: "zeros", "reflect", "replicate" or
+    "circular". `groups` divides the channels into parts that do not meet; `bias` adds a number to each channel.
+    """
     _dims, _function = 1, staticmethod(_C.conv1d)
+
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: _size_1_t, stride: _size_1_t = 1,
+                 padding: str | _size_1_t = 0, dilation: _size_1_t = 1, groups: int = 1, bias: bool = True,
+                 padding_mode: _PaddingMode = "zeros", device: Device = None, dtype: Dtype = None) -> None:
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode,
+                         device, dtype)
 
 
 class Conv2d(_Forward):
-    """Convolution of [N, C, H, W].
+    """Convolution of [N, C, H, W] from `in_channels` to `out_channels` channels.
+
+    `kernel_size` is the size of the filters, `stride` their step, `dilation` the step between their elements. `padding` is
+    what is added on both sides, or "same" or "valid"; `padding_mode` says of what: "zeros", "reflect", "replicate" or
+    "circular". `groups` divides the channels into parts that do not meet; `bias` adds a number to each channel.
 
     >>> nn.Conv2d(3, 8, 3, padding=1)(tensora.zeros(1, 3, 5, 5)).shape
     tensora.Size([1, 8, 5, 5])
     """
     _dims, _function = 2, staticmethod(_C.conv2d)
 
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: _size_2_t, stride: _size_2_t = 1,
+                 padding: str | _size_2_t = 0, dilation: _size_2_t = 1, groups: int = 1, bias: bool = True,
+                 padding_mode: _PaddingMode = "zeros", device: Device = None, dtype: Dtype = None) -> None:
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode,
+                         device, dtype)
+
 
 class Conv3d(_Forward):
-    """Convolution of [N, C, D, H, W]."""
+    """Convolution of [N, C, D, H, W] from `in_channels` to `out_channels` channels.
+
+    `kernel_size` is the size of the filters, `stride` their step, `dilation` the step between their elements. `padding` is
+    what is added on both sides, or "same" or "valid"; `padding_mode` says of what: "zeros", "reflect", "replicate" or
+    "circular". `groups` divides the channels into parts that do not meet; `bias` adds a number to each channel.
+    """
     _dims, _function = 3, staticmethod(_C.conv3d)
+
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: _size_3_t, stride: _size_3_t = 1,
+                 padding: str | _size_3_t = 0, dilation: _size_3_t = 1, groups: int = 1, bias: bool = True,
+                 padding_mode: _PaddingMode = "zeros", device: Device = None, dtype: Dtype = None) -> None:
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode,
+                         device, dtype)
 
 
 class _Transposed(_Conv):
     _transposed = True
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
-                 bias=True, dilation=1, padding_mode="zeros", device=None, dtype=None):
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+                 output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1,
+                 padding_mode: str = "zeros", device: Device = None, dtype: Dtype = None) -> None:
         super().__init__()
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
         self._setup(in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode,
                     output_padding, device, dtype)
 
-    def forward(self, input, output_size=None):
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """The result; `output_size` chooses among the sizes that the stride leaves open."""
         extra = self.output_padding
         if output_size is not None:
             spatial = list(output_size)[-self._dims:]
@@ -141,46 +196,77 @@ class _Transposed(_Conv):
 
 
 class ConvTranspose1d(_Transposed):
-    """Transposed convolution of [N, C, L]."""
+    """Transposed convolution of [N, C, L]: the gradient of Conv1d with respect to its input, with `in_channels`,
+    `out_channels`, `kernel_size`, `stride`, `padding`, `groups`, `bias` and `dilation` as there. `output_padding` is added
+    to the size of the result at one side; `padding_mode` is "zeros"."""
     _dims, _function = 1, staticmethod(_C.conv_transpose1d)
+
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: _size_1_t, stride: _size_1_t = 1,
+                 padding: _size_1_t = 0, output_padding: _size_1_t = 0, groups: int = 1, bias: bool = True,
+                 dilation: _size_1_t = 1, padding_mode: str = "zeros", device: Device = None,
+                 dtype: Dtype = None) -> None:
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation,
+                         padding_mode, device, dtype)
 
 
 class ConvTranspose2d(_Transposed):
-    """Transposed convolution of [N, C, H, W]."""
+    """Transposed convolution of [N, C, H, W]: the gradient of Conv2d with respect to its input, with `in_channels`,
+    `out_channels`, `kernel_size`, `stride`, `padding`, `groups`, `bias` and `dilation` as there. `output_padding` is added
+    to the size of the result at one side; `padding_mode` is "zeros"."""
     _dims, _function = 2, staticmethod(_C.conv_transpose2d)
+
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: _size_2_t, stride: _size_2_t = 1,
+                 padding: _size_2_t = 0, output_padding: _size_2_t = 0, groups: int = 1, bias: bool = True,
+                 dilation: _size_2_t = 1, padding_mode: str = "zeros", device: Device = None,
+                 dtype: Dtype = None) -> None:
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation,
+                         padding_mode, device, dtype)
 
 
 class ConvTranspose3d(_Transposed):
-    """Transposed convolution of [N, C, D, H, W]."""
+    """Transposed convolution of [N, C, D, H, W]: the gradient of Conv3d with respect to its input, with `in_channels`,
+    `out_channels`, `kernel_size`, `stride`, `padding`, `groups`, `bias` and `dilation` as there. `output_padding` is added
+    to the size of the result at one side; `padding_mode` is "zeros"."""
     _dims, _function = 3, staticmethod(_C.conv_transpose3d)
+
+    def __init__(self, in_channels: int, out_channels: int, kernel_size: _size_3_t, stride: _size_3_t = 1,
+                 padding: _size_3_t = 0, output_padding: _size_3_t = 0, groups: int = 1, bias: bool = True,
+                 dilation: _size_3_t = 1, padding_mode: str = "zeros", device: Device = None,
+                 dtype: Dtype = None) -> None:
+        super().__init__(in_channels, out_channels, kernel_size, stride, padding, output_padding, groups, bias, dilation,
+                         padding_mode, device, dtype)
 
 
 class Unfold(Module):
-    """The patches of images as columns."""
+    """The patches of images [N, C, H, W] as columns: `kernel_size` is their size, `dilation` the step between elements, `padding`
+    what is added on both sides, `stride` the step between patches."""
 
-    def __init__(self, kernel_size, dilation=1, padding=0, stride=1):
+    def __init__(self, kernel_size: _size_any_t, dilation: _size_any_t = 1, padding: _size_any_t = 0,
+                 stride: _size_any_t = 1) -> None:
         super().__init__()
         self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, "
                 f"stride={self.stride}")
 
 
 class Fold(Module):
-    """The sum of patches."""
+    """The images of `output_size` that are the sums of patches, given as the columns that Unfold makes with `kernel_size`,
+    `dilation`, `padding` and `stride`."""
 
-    def __init__(self, output_size, kernel_size, dilation=1, padding=0, stride=1):
+    def __init__(self, output_size: _size_any_t, kernel_size: _size_any_t, dilation: _size_any_t = 1,
+                 padding: _size_any_t = 0, stride: _size_any_t = 1) -> None:
         super().__init__()
         self.output_size, self.kernel_size, self.dilation = output_size, kernel_size, dilation
         self.padding, self.stride = padding, stride
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
         return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (f"output_size={self.output_size}, kernel_size={self.kernel_size}, dilation={self.dilation}, "
                 f"padding={self.padding}, stride={self.stride}")

@@ -1,8 +1,13 @@
-"""Recurrent networks."""
+"""Recurrent networks. `device` and `dtype` say where and as what parameters are made."""
+from __future__ import annotations
+
 import math
+from typing import Any
 
 from ... import _C
+from ..._C import Tensor
 from .. import init
+from ..common_types import Device, Dtype
 from ..parameter import Parameter
 from .module import Module
 from ..utils.rnn import PackedSequence
@@ -11,10 +16,12 @@ __all__ = ["RNN", "LSTM", "GRU", "RNNBase", "RNNCell", "LSTMCell", "GRUCell"]
 
 
 class RNNBase(Module):
-    """Parameters of all layers and directions, and the call of the op."""
+    """What RNN, LSTM and GRU share, chosen by `mode` "RNN_TANH", "RNN_RELU", "LSTM" or "GRU": `input_size`, `hidden_size`,
+    `num_layers`, `bias`, `batch_first`, `dropout`, `bidirectional` and `proj_size` as there."""
 
-    def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
-                 bidirectional=False, proj_size=0, device=None, dtype=None):
+    def __init__(self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+                 device: Device = None, dtype: Dtype = None) -> None:
         super().__init__()
         if not 0 <= dropout <= 1:
             raise ValueError("dropout should be a number in range [0, 1] representing the probability of an element "
@@ -49,16 +56,16 @@ class RNNBase(Module):
                     self._names.append(name + suffix)
         self.reset_parameters()
 
-    def reset_parameters(self):
+    def reset_parameters(self) -> None:
         bound = 1 / math.sqrt(self.hidden_size)
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
 
-    def flatten_parameters(self):
+    def flatten_parameters(self) -> None:
         """Nothing to do: the op takes the weights as they are."""
 
     @property
-    def all_weights(self):
+    def all_weights(self) -> list[list[Parameter]]:
         per = len(self._names) // (self.num_layers * (2 if self.bidirectional else 1))
         names = self._names
         return [[getattr(self, n) for n in names[i:i + per]] for i in range(0, len(names), per)]
@@ -74,7 +81,7 @@ class RNNBase(Module):
         return function(*arguments, weights, self.bias, self.num_layers, self.dropout, self.training,
                         self.bidirectional, *tail)
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Any, hx: Any = None) -> Any:
         packed = isinstance(input, PackedSequence)
         lstm = self.mode == "LSTM"
         if packed:
@@ -113,7 +120,7 @@ class RNNBase(Module):
             states = [s.squeeze(1) for s in states]
         return output, tuple(states) if lstm else states[0]
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
         usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0,
                  "bidirectional": False}
@@ -121,10 +128,16 @@ class RNNBase(Module):
 
 
 class RNN(RNNBase):
-    """h = tanh(W x + U h)"""
+    """h = tanh(W x + U h), or relu of it (`nonlinearity`).
 
-    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh", bias=True, batch_first=False,
-                 dropout=0.0, bidirectional=False, device=None, dtype=None):
+    `input_size` and `hidden_size` are the sizes of inputs and states; `num_layers` layers follow
+    each other, with dropout of probability `dropout` between them. `bias` adds biases, `batch_first` takes [N, L, E] in
+    place of [L, N, E], `bidirectional` adds a network that runs backwards.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, nonlinearity: str = "tanh",
+                 bias: bool = True, batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+                 device: Device = None, dtype: Dtype = None) -> None:
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
         super().__init__("RNN_" + nonlinearity.upper(), input_size, hidden_size, num_layers, bias, batch_first,
@@ -133,21 +146,38 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory."""
+    """Long short-term memory.
 
-    def __init__(self, *args, **kwargs):
-        super().__init__("LSTM", *args, **kwargs)
+    `input_size` and `hidden_size` are the sizes of inputs and states; `num_layers` layers follow
+    each other, with dropout of probability `dropout` between them. `bias` adds biases, `batch_first` takes [N, L, E] in
+    place of [L, N, E], `bidirectional` adds a network that runs backwards;
+    `proj_size` projects the states to that size.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, proj_size: int = 0,
+                 device: Device = None, dtype: Dtype = None) -> None:
+        super().__init__("LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, proj_size,
+                         device, dtype)
 
 
 class GRU(RNNBase):
-    """Gated recurrent units."""
+    """Gated recurrent units.
 
-    def __init__(self, *args, **kwargs):
-        super().__init__("GRU", *args, **kwargs)
+    `input_size` and `hidden_size` are the sizes of inputs and states; `num_layers` layers follow
+    each other, with dropout of probability `dropout` between them. `bias` adds biases, `batch_first` takes [N, L, E] in
+    place of [L, N, E], `bidirectional` adds a network that runs backwards.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+                 batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, device: Device = None,
+                 dtype: Dtype = None) -> None:
+        super().__init__("GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, 0, device,
+                         dtype)
 
 
 class _Cell(Module):
-    def __init__(self, input_size, hidden_size, bias, gates, device, dtype):
+    def __init__(self, input_size: int, hidden_size: int, bias: bool, gates, device: Device, dtype: Dtype) -> None:
         super().__init__()
         self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
         rows = gates * hidden_size
@@ -171,41 +201,44 @@ class _Cell(Module):
     def _zeros(self, input):
         return _C.zeros(*input.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
 
 
 class RNNCell(_Cell):
-    """One step of an RNN."""
+    """One step of an RNN: `input_size`, `hidden_size`, `bias` and `nonlinearity` as there."""
 
-    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
+                 device: Device = None, dtype: Dtype = None) -> None:
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return super().extra_repr() + (f", nonlinearity={self.nonlinearity}" if self.nonlinearity != "tanh" else "")
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         function = _C.rnn_tanh_cell if self.nonlinearity == "tanh" else _C.rnn_relu_cell
         return function(input, self._state(input, hx), *self._weights())
 
 
 class LSTMCell(_Cell):
-    """One step of an LSTM."""
+    """One step of an LSTM: `input_size`, `hidden_size` and `bias` as there."""
 
-    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None,
+                 dtype: Dtype = None) -> None:
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         state = [self._state(input, h, f"hx[{i}]") for i, h in enumerate(hx or (None, None))]
         return _C.lstm_cell(input, state, *self._weights())
 
 
 class GRUCell(_Cell):
-    """One step of a GRU."""
+    """One step of a GRU: `input_size`, `hidden_size` and `bias` as there."""
 
-    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Device = None,
+                 dtype: Dtype = None) -> None:
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)
 
-    def forward(self, input, hx=None):
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
         return _C.gru_cell(input, self._state(input, hx), *self._weights())
