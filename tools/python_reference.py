@@ -15,7 +15,7 @@ PAGES = {  # title, files or folders of the package
     "tensor": ("tensora.Tensor, beside the ops", ["_tensor.py"]),
     "autograd": ("tensora.autograd", ["autograd", "func.py"]),
     "nn": ("tensora.nn", ["nn/modules", "nn/parameter.py", "nn/utils", "nn/parallel.py"]),
-    "functional": ("tensora.nn.functional, beside the ops", ["nn/functional.py"]),
+    "functional": ("tensora.nn.functional, beside the ops", ["nn/functional.py", "nn/_losses.py", "nn/_attention.py"]),
     "optim": ("tensora.optim", ["optim"]),
     "data": ("tensora.utils", ["utils"]),
     "cuda": ("tensora.cuda and tensora.accelerator", ["cuda", "accelerator.py"]),

@@ -40,7 +40,9 @@ from ._copies import *  # noqa: E402,F401,F403
 from ._numeric import *  # noqa: E402,F401,F403
 from .serialization import (  # noqa: E402
     save as save, load as load, save_safetensors as save_safetensors, load_safetensors as load_safetensors)
-from . import autograd, cuda, fft, linalg, nn, optim, random, testing, utils, version  # noqa: E402
+from . import (  # noqa: E402
+    autograd as autograd, cuda as cuda, fft as fft, linalg as linalg, nn as nn, optim as optim, random as random,
+    testing as testing, utils as utils, version as version)
 from ._named import (  # noqa: E402
     FloatTensor as FloatTensor, DoubleTensor as DoubleTensor, HalfTensor as HalfTensor,
     LongTensor as LongTensor, IntTensor as IntTensor, BoolTensor as BoolTensor, ByteTensor as ByteTensor)
@@ -68,25 +70,38 @@ _ELSEWHERE = {
 }
 
 
-def __getattr__(name):
-    if name in _LAZY:
-        try:
-            return _importlib.import_module(f"tensora.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"tensora.{name}":
-                raise
-    if _sys.modules.get("torch") is _sys.modules[__name__]:  # under tensora.compat
-        from . import _compat
-        if f"torch.{name}" in _compat.PLACES or f"torch.{name}" in _compat.REFUSED:
-            return _importlib.import_module(f"torch.{name}")
-    if name in _OF_MODULES:
-        return getattr(_importlib.import_module(f"tensora.{_OF_MODULES[name]}"), name)
-    hint = _ELSEWHERE.get("sparse_" if name.startswith("sparse_") else name)
-    if hint is None:
-        import difflib
-        near = difflib.get_close_matches(name, globals(), n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "docs/coming-from-pytorch.md lists what differs"
-    raise AttributeError(f"module 'tensora' has no attribute '{name}': {hint}")
+TYPE_CHECKING = False  # type checkers take it for True
+if TYPE_CHECKING:
+    from . import (accelerator as accelerator, amp as amp, array_api as array_api, backends as backends, compat as compat,
+                   compiler as compiler, distributed as distributed, distributions as distributions, func as func, fx as fx,
+                   hub as hub, jit as jit, kernels as kernels, library as library, llm as llm, masked as masked,
+                   multiprocessing as multiprocessing, onnx as onnx, overrides as overrides, profiler as profiler,
+                   signal as signal, sparse as sparse, special as special, storage as storage, types as types)
+    from .func import vmap as vmap
+    from .library import ops as ops
+    from .sparse import (smm as smm, sparse_coo as sparse_coo, sparse_coo_tensor as sparse_coo_tensor,
+                         sparse_csr as sparse_csr, sparse_csr_tensor as sparse_csr_tensor, spmm as spmm)
+    from .storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
+else:
+    def __getattr__(name):
+        if name in _LAZY:
+            try:
+                return _importlib.import_module(f"tensora.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != f"tensora.{name}":
+                    raise
+        if _sys.modules.get("torch") is _sys.modules[__name__]:  # under tensora.compat
+            from . import _compat
+            if f"torch.{name}" in _compat.PLACES or f"torch.{name}" in _compat.REFUSED:
+                return _importlib.import_module(f"torch.{name}")
+        if name in _OF_MODULES:
+            return getattr(_importlib.import_module(f"tensora.{_OF_MODULES[name]}"), name)
+        hint = _ELSEWHERE.get("sparse_" if name.startswith("sparse_") else name)
+        if hint is None:
+            import difflib
+            near = difflib.get_close_matches(name, globals(), n=3)
+            hint = f"did you mean {' or '.join(near)}?" if near else "docs/coming-from-pytorch.md lists what differs"
+        raise AttributeError(f"module 'tensora' has no attribute '{name}': {hint}")
 
 
 def __dir__():

@@ -1,5 +1,6 @@
 """Files: .pt as PyTorch writes them, .safetensors, .npz, .npy; and pickled objects for those who trust them."""
 import os
+from typing import Any
 
 from . import _C
 from ._C import Tensor
@@ -65,7 +66,7 @@ def _detached(obj, seen, parameters):
     return seen[id(obj)]
 
 
-def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=None, **ignored):
+def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=None, **ignored) -> Any:
     """Loads a .pt, .safetensors, .npz or .npy file, of which nothing is ever executed.
 
     A file of pickled objects makes only objects of the classes in `add_safe_globals`, or of any class if

@@ -1,20 +1,25 @@
 // Functions of glibc for a wheel. See Note [Libraries of a wheel] in python/wheel/CMakeLists.txt.
 //
-// The linker binds a call to the newest version of a function, and so to the glibc that last changed or moved it.
-// What glibc had before, under an older version, does the same for our calls. The functions below have the names
-// that our objects call; each jumps to the older version.
+// The linker binds a call to the newest version of a function, and so to the glibc that last
+// changed or moved it. What glibc had before, under an older version, does the same for our calls.
+// The functions below have the names that our objects call; each jumps to the older version.
 
 #include <pthread.h>
 #include <time.h>
 
 struct stat;
 
-#define TENSORA_OLDER(function, version)                                     \
-  __asm__(".pushsection .text." #function ",\"ax\",@progbits\n"              \
-          ".globl " #function "\n.hidden " #function "\n"                    \
-          ".type " #function ",@function\n" #function ":\n"                  \
-          "jmp *older_" #function "@GOTPCREL(%rip)\n"                        \
-          ".size " #function ", .-" #function "\n.popsection\n"              \
+#define TENSORA_OLDER(function, version)              \
+  __asm__(".pushsection .text." #function             \
+          ",\"ax\",@progbits\n"                       \
+          ".globl " #function "\n.hidden " #function  \
+          "\n"                                        \
+          ".type " #function ",@function\n" #function \
+          ":\n"                                       \
+          "jmp *older_" #function                     \
+          "@GOTPCREL(%rip)\n"                         \
+          ".size " #function ", .-" #function         \
+          "\n.popsection\n"                           \
           ".symver older_" #function "," #function "@GLIBC_" version "\n");
 
 // Since 2.29, or hypot since 2.35, these no longer call matherr().
@@ -25,8 +30,8 @@ TENSORA_OLDER(hypotf, "2.2.5")
 TENSORA_OLDER(log, "2.2.5")
 TENSORA_OLDER(log2, "2.2.5")
 TENSORA_OLDER(pow, "2.2.5")
-// libdl, libpthread and librt became parts of libc from 2.30 to 2.34. A wheel's binaries name the three as well: before,
-// they hold these functions.
+// libdl, libpthread and librt became parts of libc from 2.30 to 2.34. A wheel's binaries name the
+// three as well: before, they hold these functions.
 TENSORA_OLDER(dladdr, "2.2.5")
 TENSORA_OLDER(dlclose, "2.2.5")
 TENSORA_OLDER(dlerror, "2.2.5")
@@ -59,18 +64,23 @@ TENSORA_OLDER(shm_unlink, "2.2.5")
 extern "C" int __xstat(int layout, const char* path, struct stat* out) noexcept;
 extern "C" int __fxstat(int layout, int file, struct stat* out) noexcept;
 extern "C" int __lxstat(int layout, const char* path, struct stat* out) noexcept;
-TENSORA_HIDDEN int stat(const char* path, struct stat* out) noexcept { return __xstat(1, path, out); }
+TENSORA_HIDDEN int stat(const char* path, struct stat* out) noexcept {
+  return __xstat(1, path, out);
+}
 TENSORA_HIDDEN int fstat(int file, struct stat* out) noexcept { return __fxstat(1, file, out); }
-TENSORA_HIDDEN int lstat(const char* path, struct stat* out) noexcept { return __lxstat(1, path, out); }
+TENSORA_HIDDEN int lstat(const char* path, struct stat* out) noexcept {
+  return __lxstat(1, path, out);
+}
 
-// Since 2.32 it tells shared_ptr whether it can do without atomic counters; with 0 they are always atomic.
+// Since 2.32 it tells shared_ptr whether it can do without atomic counters; with 0 they are always
+// atomic.
 TENSORA_HIDDEN char __libc_single_threaded;
 char __libc_single_threaded = 0;
 
-// New in 2.30. A condition variable waits by the system's time unless its attributes say otherwise, and those of
-// std::condition_variable do not: the deadline is moved to that clock.
-TENSORA_HIDDEN int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
-                                          const timespec* deadline) {
+// New in 2.30. A condition variable waits by the system's time unless its attributes say otherwise,
+// and those of std::condition_variable do not: the deadline is moved to that clock.
+TENSORA_HIDDEN int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex,
+                                          clockid_t clock, const timespec* deadline) {
   constexpr long second = 1'000'000'000;
   timespec now, system;
   clock_gettime(clock, &now);

@@ -1,7 +1,8 @@
-// stderr for libpng's static library. See Note [Libraries of a wheel] in python/wheel/CMakeLists.txt.
+// stderr for libpng's static library. See Note [Libraries of a wheel] in
+// python/wheel/CMakeLists.txt.
 //
-// libpng.a is compiled for programs, and reads the address of stderr as one of its own binary. This variable, which
-// libtensora.so alone sees, holds the C library's.
+// libpng.a is compiled for programs, and reads the address of stderr as one of its own binary. This
+// variable, which libtensora.so alone sees, holds the C library's.
 
 struct _IO_FILE;
 extern "C" {

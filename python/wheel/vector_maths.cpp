@@ -1,8 +1,9 @@
 // Vector functions for a wheel. See Note [Libraries of a wheel] in python/wheel/CMakeLists.txt.
 //
-// Loops over exp, tan, … call functions of libmvec such as _ZGVdN4v_tan (Note [Vector maths]). Most of them
-// came with glibc 2.35. The functions of these names below take their place within libtensora.so: at its first
-// call each looks for libmvec's own, and computes element by element where there is none.
+// Loops over exp, tan, … call functions of libmvec such as _ZGVdN4v_tan (Note [Vector maths]). Most
+// of them came with glibc 2.35. The functions of these names below take their place within
+// libtensora.so: at its first call each looks for libmvec's own, and computes element by element
+// where there is none.
 
 #include <dlfcn.h>
 
@@ -28,51 +29,51 @@ Function choose(std::atomic<Function>& chosen, const char* name, Function fallba
 }  // namespace
 
 // `prefix` is the part of the name that states instruction set, lanes and parameters.
-#define TENSORA_ONE_ARGUMENT(isa, prefix, type, lanes, function)                            \
-  namespace {                                                                               \
+#define TENSORA_ONE_ARGUMENT(isa, prefix, type, lanes, function)                                \
+  namespace {                                                                                   \
   typedef type prefix##_##function##_vector __attribute__((vector_size(sizeof(type) * lanes))); \
-  __attribute__((target(isa))) prefix##_##function##_vector prefix##_##function##_each(     \
-      prefix##_##function##_vector x) {                                                     \
-    for (int i = 0; i < lanes; ++i) x[i] = ::function(x[i]);                                \
-    return x;                                                                               \
-  }                                                                                         \
-  std::atomic<decltype(&prefix##_##function##_each)> prefix##_##function##_chosen;          \
-  }                                                                                         \
-  extern "C" __attribute__((visibility("hidden"), target(isa)))                             \
-  prefix##_##function##_vector prefix##_##function(prefix##_##function##_vector x) {        \
-    auto f = prefix##_##function##_chosen.load(std::memory_order_relaxed);                  \
-    if (!f)                                                                                 \
-      f = choose(prefix##_##function##_chosen, #prefix "_" #function,                       \
-                 &prefix##_##function##_each);                                              \
-    return f(x);                                                                            \
+  __attribute__((target(isa)))                                                                  \
+  prefix##_##function##_vector prefix##_##function##_each(prefix##_##function##_vector x) {     \
+    for (int i = 0; i < lanes; ++i) x[i] = ::function(x[i]);                                    \
+    return x;                                                                                   \
+  }                                                                                             \
+  std::atomic<decltype(&prefix##_##function##_each)> prefix##_##function##_chosen;              \
+  }                                                                                             \
+  extern "C" __attribute__((visibility("hidden"), target(isa)))                                 \
+  prefix##_##function##_vector prefix##_##function(prefix##_##function##_vector x) {            \
+    auto f = prefix##_##function##_chosen.load(std::memory_order_relaxed);                      \
+    if (!f)                                                                                     \
+      f = choose(prefix##_##function##_chosen, #prefix "_" #function,                           \
+                 &prefix##_##function##_each);                                                  \
+    return f(x);                                                                                \
   }
 
-#define TENSORA_TWO_ARGUMENTS(isa, prefix, type, lanes, function)                           \
-  namespace {                                                                               \
+#define TENSORA_TWO_ARGUMENTS(isa, prefix, type, lanes, function)                               \
+  namespace {                                                                                   \
   typedef type prefix##_##function##_vector __attribute__((vector_size(sizeof(type) * lanes))); \
-  __attribute__((target(isa))) prefix##_##function##_vector prefix##_##function##_each(     \
-      prefix##_##function##_vector x, prefix##_##function##_vector y) {                     \
-    for (int i = 0; i < lanes; ++i) x[i] = ::function(x[i], y[i]);                          \
-    return x;                                                                               \
-  }                                                                                         \
-  std::atomic<decltype(&prefix##_##function##_each)> prefix##_##function##_chosen;          \
-  }                                                                                         \
-  extern "C" __attribute__((visibility("hidden"), target(isa))) prefix##_##function##_vector \
-  prefix##_##function(prefix##_##function##_vector x, prefix##_##function##_vector y) {     \
-    auto f = prefix##_##function##_chosen.load(std::memory_order_relaxed);                  \
-    if (!f)                                                                                 \
-      f = choose(prefix##_##function##_chosen, #prefix "_" #function,                       \
-                 &prefix##_##function##_each);                                              \
-    return f(x, y);                                                                         \
+  __attribute__((target(isa)))                                                                  \
+  prefix##_##function##_vector prefix##_##function##_each(prefix##_##function##_vector x,       \
+                                                          prefix##_##function##_vector y) {     \
+    for (int i = 0; i < lanes; ++i) x[i] = ::function(x[i], y[i]);                              \
+    return x;                                                                                   \
+  }                                                                                             \
+  std::atomic<decltype(&prefix##_##function##_each)> prefix##_##function##_chosen;              \
+  }                                                                                             \
+  extern "C" __attribute__((visibility("hidden"), target(isa)))                                 \
+  prefix##_##function##_vector prefix##_##function(prefix##_##function##_vector x,              \
+                                                   prefix##_##function##_vector y) {            \
+    auto f = prefix##_##function##_chosen.load(std::memory_order_relaxed);                      \
+    if (!f)                                                                                     \
+      f = choose(prefix##_##function##_chosen, #prefix "_" #function,                           \
+                 &prefix##_##function##_each);                                                  \
+    return f(x, y);                                                                             \
   }
 
-#define TENSORA_EACH_WIDTH(how, v, function)                    \
-  how("sse2", _ZGVbN2##v, double, 2, function)                  \
-  how("sse2", _ZGVbN4##v, float, 4, function##f)                \
-  how("avx2", _ZGVdN4##v, double, 4, function)                  \
-  how("avx2", _ZGVdN8##v, float, 8, function##f)                \
-  how("avx512f", _ZGVeN8##v, double, 8, function)               \
-  how("avx512f", _ZGVeN16##v, float, 16, function##f)
+#define TENSORA_EACH_WIDTH(how, v, function)                                                      \
+  how("sse2", _ZGVbN2##v, double, 2, function) how("sse2", _ZGVbN4##v, float, 4, function##f)     \
+      how("avx2", _ZGVdN4##v, double, 4, function) how("avx2", _ZGVdN8##v, float, 8, function##f) \
+          how("avx512f", _ZGVeN8##v, double, 8, function)                                         \
+              how("avx512f", _ZGVeN16##v, float, 16, function##f)
 
 TENSORA_EACH_WIDTH(TENSORA_ONE_ARGUMENT, v, acos)
 TENSORA_EACH_WIDTH(TENSORA_ONE_ARGUMENT, v, acosh)

@@ -1,6 +1,7 @@
-"""mypy and pyright accept what ordinary programs do."""
+"""mypy and pyright accept what correct programs do, and report the mistakes of wrong ones."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -9,100 +10,61 @@ import pytest
 
 import tensora
 
-PROGRAM = '''
-import tensora
-from tensora import nn
-import tensora.nn.functional as F
-from tensora.utils.data import DataLoader, TensorDataset, Dataset, random_split
-
-
-class Rows(Dataset):
-    def __len__(self) -> int:
-        return 4
-
-    def __getitem__(self, index: int) -> tensora.Tensor:
-        return tensora.ones(2)
-
-
-class Net(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(2, 3)
-
-    def forward(self, x: tensora.Tensor) -> tensora.Tensor:
-        return F.relu(self.layer(x))
-
-
-model = Net()
-optimizer = tensora.optim.SGD(model.parameters(), lr=0.1)
-loader = DataLoader(TensorDataset(tensora.ones(4, 2), tensora.zeros(4).long()), batch_size=2, shuffle=True)
-rows = DataLoader(Rows(), batch_size=2)
-for epoch in range(2):
-    for step, (images, labels) in enumerate(loader):
-        loss = F.cross_entropy(model(images), labels)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    for batch in rows:
-        print(batch.shape, len(rows))
-with tensora.no_grad():
-    y = model(tensora.ones(1, 2))
-    print(y.item(), y + 1, 2 * y, y.to(tensora.float64), y.shape[0])
-with tensora.inference_mode(), tensora.enable_grad(), tensora.set_grad_enabled(True):
-    pass
-with tensora.autocast("cpu", dtype=tensora.bfloat16):
-    pass
-with tensora.autograd.detect_anomaly():
-    pass
-
-
-@tensora.no_grad()
-def evaluate(net: nn.Module) -> float:
-    net.eval()
-    return float(net(tensora.ones(1, 2)).sum())
-
-
-tensora.save(model.state_dict(), "x.pt")
-model.load_state_dict(tensora.load("x.pt"))
-print(evaluate(model), tensora.randn(2, 3).mean(), tensora.arange(3), tensora.cuda.is_available())
-for name, parameter in model.named_parameters():
-    print(name, parameter.grad)
-nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-scheduler = tensora.optim.lr_scheduler.StepLR(optimizer, 1)
-scheduler.step()
-train, test = random_split(Rows(), [2, 2])
-device = tensora.device("cuda" if tensora.cuda.is_available() else "cpu")
-model.to(device)
-'''
+PACKAGE = str(pathlib.Path(tensora.__file__).parent.parent)
+PROGRAMS = pathlib.Path(__file__).parent / "typing_programs"
+CORRECT = sorted(path.name for path in PROGRAMS.glob("*.py") if path.name != "wrong.py")
 
 
 @pytest.fixture
-def program(tmp_path):
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
-    return path
+def folder(tmp_path):
+    for path in PROGRAMS.glob("*.py"):
+        shutil.copy(path, tmp_path)
+    return tmp_path
 
 
-PACKAGE = str(pathlib.Path(tensora.__file__).parent.parent)
-
-
-def test_mypy(program):
+def mypy(folder, *names):
+    """Lines of the programs that mypy reports, with what it says."""
     pytest.importorskip("mypy", reason="mypy is not installed")
-    done = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", str(program.parent / "cache"),
-                           "--follow-imports", "silent", program.name], cwd=program.parent,
-                          env=dict(os.environ, MYPYPATH=PACKAGE), capture_output=True, text=True, timeout=300)
-    assert done.returncode in (0, 1), done.stderr
-    wrong = [line for line in done.stdout.splitlines() if line.startswith(program.name)]  # of the program alone
-    assert not wrong, done.stdout
+    done = subprocess.run([sys.executable, "-m", "mypy", "--cache-dir", str(folder / "cache"), "--follow-imports", "silent",
+                           *names], cwd=folder, env=dict(os.environ, MYPYPATH=PACKAGE), capture_output=True, text=True,
+                          timeout=300)
+    assert done.returncode in (0, 1), done.stdout + done.stderr
+    found = re.findall(r"^(\w+\.py):(\d+): error: (.*)", done.stdout, re.M)
+    return [(int(line), text) for name, line, text in found if name in names]
 
 
-def test_pyright(program):
+def pyright(folder, *names):
+    """Lines of the programs that pyright reports, with what it says."""
     pytest.importorskip("pyright", reason="pyright is not installed")
     if shutil.which("node") is None:
         pytest.skip("pyright needs node, which is not installed")
-    done = subprocess.run([sys.executable, "-m", "pyright", "--pythonpath", sys.executable, program.name],
-                          cwd=program.parent, env=dict(os.environ, PYTHONPATH=PACKAGE), capture_output=True, text=True,
-                          timeout=300)
-    if "error" not in done.stdout and done.returncode not in (0, 1):
+    done = subprocess.run([sys.executable, "-m", "pyright", "--pythonpath", sys.executable, *names], cwd=folder,
+                          env=dict(os.environ, PYTHONPATH=PACKAGE), capture_output=True, text=True, timeout=300)
+    if " errors," not in done.stdout and " error," not in done.stdout:
         pytest.skip(f"pyright does not run here: {done.stderr[-200:]}")
-    assert done.returncode == 0, done.stdout + done.stderr
+    return [(int(line), text) for line, text in re.findall(r"\.py:(\d+):\d+ - error: (.*)", done.stdout)]
+
+
+@pytest.mark.parametrize("checker", (mypy, pyright))
+def test_correct_programs_pass(folder, checker):
+    assert len(CORRECT) >= 3
+    assert checker(folder, *CORRECT) == []
+
+
+@pytest.mark.parametrize("checker", (mypy, pyright))
+def test_mistakes_are_reported(folder, checker):
+    lines = (PROGRAMS / "wrong.py").read_text().splitlines()
+    ending = ("# wrong", "# wrong for mypy") if checker is mypy else ("# wrong",)
+    wanted = {number for number, line in enumerate(lines, 1) if line.endswith(ending)}
+    found = {number for number, _ in checker(folder, "wrong.py")}
+    assert len(wanted) > 100
+    assert found == wanted, "\n".join(f"{number}: {lines[number - 1]}" for number in sorted(found ^ wanted))
+
+
+def test_correct_programs_are_programs():
+    """They compile, and import what they name; what they compute is tested elsewhere."""
+    for name in CORRECT:
+        code = (PROGRAMS / name).read_text()
+        compile(code, name, "exec")
+        for line in re.findall(r"^(?:from tensora|import tensora).*$", code, re.M):
+            exec(line, {})

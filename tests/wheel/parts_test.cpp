@@ -1,7 +1,9 @@
-// Checks python/wheel's replacements of functions of newer systems: run.py links this program with them.
+// Checks python/wheel's replacements of functions of newer systems: run.py links this program with
+// them.
 
-#define TENSORA_LIBMVEC "libno-such-library.so"  // every vector function then computes element by element
-#include "python/wheel/vector_maths.cpp"
+#define TENSORA_LIBMVEC \
+  "libno-such-library.so"    // every vector function then computes element by element
+#include "vector_maths.cpp"  // of python/wheel
 
 #include <sys/stat.h>
 
@@ -25,11 +27,14 @@ void expect(bool right, const std::string& what) {
 }
 
 template <class Vector, class Element>
-__attribute__((always_inline)) inline void compare(const char* name, Vector (*vector)(Vector), Element (*scalar)(Element)) {
+__attribute__((always_inline)) inline void compare(const char* name, Vector (*vector)(Vector),
+                                                   Element (*scalar)(Element)) {
   constexpr int lanes = sizeof(Vector) / sizeof(Element);
   Vector x{};
-  for (int i = 0; i < lanes; ++i) x[i] = Element(1) + Element(i) / 64;  // acosh begins at 1; asin ends there
-  if (std::string(name).find("sin") != std::string::npos || std::string(name).find("acos") != std::string::npos ||
+  for (int i = 0; i < lanes; ++i)
+    x[i] = Element(1) + Element(i) / 64;  // acosh begins at 1; asin ends there
+  if (std::string(name).find("sin") != std::string::npos ||
+      std::string(name).find("acos") != std::string::npos ||
       std::string(name).find("atanh") != std::string::npos)
     for (int i = 0; i < lanes; ++i) x[i] -= Element(0.5);
   const Vector y = vector(x);
@@ -42,7 +47,8 @@ __attribute__((always_inline)) inline void compare(const char* name, Vector (*ve
 }
 
 template <class Vector, class Element>
-__attribute__((always_inline)) inline void compare(const char* name, Vector (*vector)(Vector, Vector),
+__attribute__((always_inline)) inline void compare(const char* name,
+                                                   Vector (*vector)(Vector, Vector),
                                                    Element (*scalar)(Element, Element)) {
   constexpr int lanes = sizeof(Vector) / sizeof(Element);
   Vector x{}, other{};
@@ -53,20 +59,25 @@ __attribute__((always_inline)) inline void compare(const char* name, Vector (*ve
   expect(equal, name);
 }
 
-#define COMPARE(isa, prefix, type, lanes, function)                                                   \
-  __attribute__((target(isa))) void compare##prefix##_##function() {                                  \
-    compare<prefix##_##function##_vector, type>(#prefix "_" #function, &prefix##_##function, &::function); \
+#define COMPARE(isa, prefix, type, lanes, function)                                          \
+  __attribute__((target(isa))) void compare##prefix##_##function() {                         \
+    compare<prefix##_##function##_vector, type>(#prefix "_" #function, &prefix##_##function, \
+                                                &::function);                                \
   }
 #define CALL(isa, prefix, type, lanes, function) \
   if (__builtin_cpu_supports(isa)) compare##prefix##_##function();
-#define ALL(how)                                                                                          \
-  TENSORA_EACH_WIDTH(how, v, acos) TENSORA_EACH_WIDTH(how, v, acosh) TENSORA_EACH_WIDTH(how, v, asin)     \
-  TENSORA_EACH_WIDTH(how, v, asinh) TENSORA_EACH_WIDTH(how, v, atan) TENSORA_EACH_WIDTH(how, v, atanh)    \
-  TENSORA_EACH_WIDTH(how, v, cosh) TENSORA_EACH_WIDTH(how, v, erf) TENSORA_EACH_WIDTH(how, v, erfc)       \
-  TENSORA_EACH_WIDTH(how, v, exp2) TENSORA_EACH_WIDTH(how, v, expm1) TENSORA_EACH_WIDTH(how, v, log10)    \
-  TENSORA_EACH_WIDTH(how, v, log1p) TENSORA_EACH_WIDTH(how, v, log2) TENSORA_EACH_WIDTH(how, v, sinh)     \
-  TENSORA_EACH_WIDTH(how, v, tan) TENSORA_EACH_WIDTH(how, v, tanh) TENSORA_EACH_WIDTH(how, vv, atan2)     \
-  TENSORA_EACH_WIDTH(how, vv, hypot)
+#define ALL(how)                                                                                  \
+  TENSORA_EACH_WIDTH(how, v, acos)                                                                \
+  TENSORA_EACH_WIDTH(how, v, acosh)                                                               \
+  TENSORA_EACH_WIDTH(how, v, asin) TENSORA_EACH_WIDTH(how, v, asinh)                              \
+      TENSORA_EACH_WIDTH(how, v, atan) TENSORA_EACH_WIDTH(how, v, atanh)                          \
+          TENSORA_EACH_WIDTH(how, v, cosh) TENSORA_EACH_WIDTH(how, v, erf)                        \
+              TENSORA_EACH_WIDTH(how, v, erfc) TENSORA_EACH_WIDTH(how, v, exp2)                   \
+                  TENSORA_EACH_WIDTH(how, v, expm1) TENSORA_EACH_WIDTH(how, v, log10)             \
+                      TENSORA_EACH_WIDTH(how, v, log1p) TENSORA_EACH_WIDTH(how, v, log2)          \
+                          TENSORA_EACH_WIDTH(how, v, sinh) TENSORA_EACH_WIDTH(how, v, tan)        \
+                              TENSORA_EACH_WIDTH(how, v, tanh) TENSORA_EACH_WIDTH(how, vv, atan2) \
+                                  TENSORA_EACH_WIDTH(how, vv, hypot)
 ALL(COMPARE)
 
 void check_waiting() {
@@ -75,9 +86,11 @@ void check_waiting() {
   std::condition_variable ready;
   std::unique_lock lock(mutex);
   auto begin = Clock::now();
-  expect(ready.wait_for(lock, std::chrono::milliseconds(30)) == std::cv_status::timeout, "a wait ends");
+  expect(ready.wait_for(lock, std::chrono::milliseconds(30)) == std::cv_status::timeout,
+         "a wait ends");
   const auto passed = Clock::now() - begin;
-  expect(passed >= std::chrono::milliseconds(29) && passed < std::chrono::seconds(20), "a wait takes its time");
+  expect(passed >= std::chrono::milliseconds(29) && passed < std::chrono::seconds(20),
+         "a wait takes its time");
   bool said = false;
   std::thread other([&] {
     const std::lock_guard held(mutex);
@@ -134,7 +147,9 @@ int main(int count, char** arguments) {
     Counted::alive = before;
   }
   struct stat found;
-  expect(count == 1 && stat(arguments[0], &found) == 0 && S_ISREG(found.st_mode) && found.st_size > 1000, "stat");
+  expect(count == 1 && stat(arguments[0], &found) == 0 && S_ISREG(found.st_mode) &&
+             found.st_size > 1000,
+         "stat");
   expect(stat("/no/such/file", &found) == -1, "stat of a missing file");
   ALL(CALL)
   std::printf("%d checks, %d failed\n", checked, failures);

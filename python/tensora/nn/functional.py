@@ -1,16 +1,33 @@
 """The functions behind the layers. Those that are not written out here are the ops themselves."""
+from __future__ import annotations
+
 import builtins
-import math
 import warnings
+from typing import TYPE_CHECKING, Any, Sequence
 
 from .. import _C
 from .._C import Tensor
+from .common_types import Dtype, _ratio_2_t, _ratio_3_t, _size_2_t, _size_3_t, _size_any_opt_t, _size_any_t
 
-TYPE_CHECKING = False  # type checkers take it for True, and do not see what the next lines make
 if TYPE_CHECKING:
-    from typing import Any
+    from .._C import (
+        adaptive_max_pool1d_with_indices as adaptive_max_pool1d_with_indices, adaptive_max_pool2d_with_indices as
+        adaptive_max_pool2d_with_indices, adaptive_max_pool3d_with_indices as adaptive_max_pool3d_with_indices,
+        affine_grid as affine_grid, avg_pool1d as avg_pool1d, avg_pool3d as avg_pool3d, bilinear as bilinear, celu_ as
+        celu_, channel_shuffle as channel_shuffle, conv1d as conv1d, conv2d as conv2d, conv3d as conv3d,
+        conv_transpose1d as conv_transpose1d, conv_transpose2d as conv_transpose2d, conv_transpose3d as
+        conv_transpose3d, cosine_similarity as cosine_similarity, ctc_loss as ctc_loss, elu_ as elu_, embedding_bag as
+        embedding_bag, fold as fold, glu as glu, group_norm as group_norm, hardtanh_ as hardtanh_, instance_norm as
+        instance_norm, leaky_relu_ as leaky_relu_, linear as linear, local_response_norm as local_response_norm,
+        lp_pool1d as lp_pool1d, lp_pool3d as lp_pool3d, max_pool1d_with_indices as max_pool1d_with_indices,
+        max_pool2d_with_indices as max_pool2d_with_indices, max_pool3d_with_indices as max_pool3d_with_indices,
+        max_unpool1d as max_unpool1d, max_unpool2d as max_unpool2d, max_unpool3d as max_unpool3d, pairwise_distance as
+        pairwise_distance, pdist as pdist, pixel_shuffle as pixel_shuffle, pixel_unshuffle as pixel_unshuffle, prelu
+        as prelu, relu_ as relu_, rms_norm as rms_norm, rrelu_ as rrelu_, selu_ as selu_, softplus as softplus,
+        softshrink as softshrink, softsign as softsign, tanhshrink as tanhshrink, threshold_ as threshold_)
 
-    def __getattr__(name: str) -> Any: ...
+    def unfold(input: Tensor, kernel_size: _size_any_t, dilation: _size_any_t = 1, padding: _size_any_t = 0,
+               stride: _size_any_t = 1) -> Tensor: ...
 
 # Every function of the core is here too; names with a form for layers and one for tensors have the former.
 globals().update({name: value for name, value in vars(_C).items()
@@ -18,123 +35,191 @@ globals().update({name: value for name, value in vars(_C).items()
 globals().update({name: value for name, value in vars(_C.nn).items() if not name.startswith("__")})
 
 
-def _inplace(name):
-    """An activation that also has `inplace`."""
-    plain, writing = getattr(_C, name), getattr(_C, name + "_", None)
-
-    def activation(input, *args, inplace=False, **kwargs):
-        if args and args[-1] is True or args and args[-1] is False:
-            *args, inplace = args
-        return (writing if inplace and writing else plain)(input, *args, **kwargs)
-    activation.__name__ = activation.__qualname__ = name
-    activation.__doc__ = plain.__doc__
-    return activation
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(0, input); with `inplace` written over `input`."""
+    return (_C.relu_ if inplace else _C.relu)(input)
 
 
-for _name in ("relu", "relu6", "elu", "selu", "celu", "silu", "mish", "leaky_relu", "hardsigmoid",
-              "hardswish", "threshold"):
-    globals()[_name] = _inplace(_name)
-for _name in ("relu_", "elu_", "selu_", "celu_", "leaky_relu_", "hardtanh_", "threshold_"):
-    globals()[_name] = getattr(_C, _name)
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(0, input), 6); with `inplace` written over `input`."""
+    return (_C.relu6_ if inplace else _C.relu6)(input)
 
 
-def hardtanh(input, min_val=-1.0, max_val=1.0, inplace=False):
-    """Clamped between two numbers."""
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """elu with the scale and alpha that keep mean 0 and variance 1; with `inplace` written over `input`."""
+    return (_C.selu_ if inplace else _C.selu)(input)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """input · sigmoid(input); with `inplace` written over `input`."""
+    return (_C.silu_ if inplace else _C.silu)(input)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """input · tanh(softplus(input)); with `inplace` written over `input`."""
+    return (_C.mish_ if inplace else _C.mish)(input)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(0, input / 6 + 1 / 2), 1); with `inplace` written over `input`."""
+    return (_C.hardsigmoid_ if inplace else _C.hardsigmoid)(input)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """input · hardsigmoid(input); with `inplace` written over `input`."""
+    return (_C.hardswish_ if inplace else _C.hardswish)(input)
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """input where it is positive, and `alpha` (exp(input) - 1) elsewhere; with `inplace` written over `input`."""
+    return (_C.elu_ if inplace else _C.elu)(input, alpha)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """max(0, input) + min(0, `alpha` (exp(input / alpha) - 1)); with `inplace` written over `input`."""
+    return (_C.celu_ if inplace else _C.celu)(input, alpha)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """input where it is positive, and `negative_slope` input elsewhere; with `inplace` written over `input`."""
+    return (_C.leaky_relu_ if inplace else _C.leaky_relu)(input, negative_slope)
+
+
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """`input` where it is greater than `threshold`, and `value` elsewhere; with `inplace` written over `input`."""
+    return (_C.threshold_ if inplace else _C.threshold)(input, threshold, value)
+
+
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """`input` clamped to [`min_val`, `max_val`]; with `inplace` written over `input`."""
     return (_C.hardtanh_ if inplace else _C.hardtanh)(input, min_val, max_val)
 
 
-def rrelu(input, lower=1. / 8, upper=1. / 3, training=False, inplace=False):
+def rrelu(input: Tensor, lower: float = 1. / 8, upper: float = 1. / 3, training: bool = False,
+          inplace: bool = False) -> Tensor:
+    """`input` where it is positive, and `input` times a slope elsewhere: if `training` a random one between `lower` and
+    `upper` for each element, otherwise their mean; with `inplace` written over `input`."""
     return (_C.rrelu_ if inplace else _C.rrelu)(input, lower, upper, training)
 
 
-def _dropout(name):
-    plain = getattr(_C, name)
-    alpha = "alpha" in name
-
-    def dropout(input, p=0.5, training=not alpha, inplace=False):
-        if p < 0.0 or p > 1.0:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-        if not training:
-            return input
-        result = plain(input, p, training)
-        return input.copy_(result) if inplace else result
-    dropout.__name__ = dropout.__qualname__ = name
-    dropout.__doc__ = plain.__doc__
-    return dropout
+def _drop(function: Any, input: Tensor, p: float, training: bool, inplace: bool) -> Tensor:
+    if p < 0.0 or p > 1.0:
+        raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
+    if not training:
+        return input
+    result = function(input, p, training)
+    return input.copy_(result) if inplace else result
 
 
-for _name in ("dropout", "alpha_dropout", "feature_alpha_dropout", "dropout1d", "dropout2d", "dropout3d"):
-    globals()[_name] = _dropout(_name)
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes elements of `input` with probability `p` and divides the others by 1 - p.
+    Without `training` it is the identity; `inplace` writes over the input."""
+    return _drop(_C.dropout, input, p, training, inplace)
 
 
-def softmax(input, dim=None, _stacklevel=3, dtype=None):
-    """exp(x) over its sum along `dim`."""
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes whole channels of `input` [N, C, L] with probability `p` and divides the others by 1 - p.
+    Without `training` it is the identity; `inplace` writes over the input."""
+    return _drop(_C.dropout1d, input, p, training, inplace)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes whole channels of `input` [N, C, H, W] with probability `p` and divides the others by 1 - p.
+    Without `training` it is the identity; `inplace` writes over the input."""
+    return _drop(_C.dropout2d, input, p, training, inplace)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Zeroes whole channels of `input` [N, C, D, H, W] with probability `p` and divides the others by 1 - p.
+    Without `training` it is the identity; `inplace` writes over the input."""
+    return _drop(_C.dropout3d, input, p, training, inplace)
+
+
+def alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """Sets elements of `input` to SELU's negative limit with probability `p`, and keeps mean and variance.
+    Without `training` it is the identity; `inplace` writes over the input."""
+    return _drop(_C.alpha_dropout, input, p, training, inplace)
+
+
+def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False) -> Tensor:
+    """alpha_dropout of whole channels of `input` with probability `p`.
+    Without `training` it is the identity; `inplace` writes over the input."""
+    return _drop(_C.feature_alpha_dropout, input, p, training, inplace)
+
+
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype = None) -> Tensor:
+    """exp(input) over its sum along `dim`, computed in `dtype` if one is given."""
     return _C.softmax(input, _dim(input, dim), dtype)
 
 
-def log_softmax(input, dim=None, _stacklevel=3, dtype=None):
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype = None) -> Tensor:
+    """The logarithm of softmax(input) along `dim`, computed in `dtype` if one is given."""
     return _C.log_softmax(input, _dim(input, dim), dtype)
 
 
-def softmin(input, dim=None, _stacklevel=3, dtype=None):
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Dtype = None) -> Tensor:
+    """softmax(-input) along `dim`, computed in `dtype` if one is given."""
     return _C.softmax(-input, _dim(input, dim), dtype)
 
 
-def _dim(input, dim):
+def _dim(input: Tensor, dim: int | None) -> int:
     return dim if dim is not None else (0 if input.dim() in (0, 1, 3) else 1)
 
 
-def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
+def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
+    """Samples of the Gumbel-softmax distribution of `logits` at temperature `tau` along `dim`. `hard` makes them one-hot
+    and keeps their gradients; `eps` has no effect."""
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
     return _C.gumbel_softmax(logits, float(tau), hard, dim)
 
 
-def gelu(input, approximate="none"):
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """input · Φ(input), with Φ the distribution function of the normal distribution; `approximate` "tanh" is faster."""
     return _C.gelu(input, approximate)
 
 
-def sigmoid(input):
+def sigmoid(input: Tensor) -> Tensor:
+    """1 / (1 + exp(-input))"""
     return _C.sigmoid(input)
 
 
-def tanh(input):
+def tanh(input: Tensor) -> Tensor:
+    """The hyperbolic tangent of `input`."""
     return _C.tanh(input)
 
 
-def hardshrink(input, lambd=0.5):
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """`input` where |input| is greater than `lambd`, and 0 elsewhere."""
     return _C.hardshrink(input, lambd)
 
 
-def logsigmoid(input):
+def logsigmoid(input: Tensor) -> Tensor:
+    """log(1 / (1 + exp(-input)))"""
     return _C.logsigmoid(input)
 
 
-def one_hot(tensor, num_classes=-1):
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """A vector of `num_classes` numbers, one 1 and zeros, for each element of `tensor`; -1 takes its maximum plus 1."""
     return _C.one_hot(tensor, num_classes)
 
 
-def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
-    """The rows of `weight` that `input` names."""
+def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None,
+              norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Tensor:
+    """The rows of `weight` that `input` names. The row `padding_idx` gets no gradient; rows whose `norm_type`-norm is above
+    `max_norm` are scaled down in place; `scale_grad_by_freq` divides gradients by how often their row occurs; `sparse`
+    gives the weight a sparse gradient."""
     return _C.embedding(input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
 
 
-def _pool(name, has_stride=True):
-    plain, both = getattr(_C, name), getattr(_C, name + "_with_indices")
-    if has_stride:
-        def pool(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False, return_indices=False):
-            arguments = (input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
-            return both(*arguments) if return_indices else plain(*arguments)
-    else:
-        def pool(input, output_size, return_indices=False):
-            return (both if return_indices else plain)(input, _output_size(input, output_size, int(name[-2])))
-    pool.__name__ = pool.__qualname__ = name
-    pool.__doc__ = plain.__doc__
-    return pool
+def _max_pool(name: str, input: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool,
+              return_indices: bool) -> Any:
+    function = getattr(_C, name + "_with_indices" if return_indices else name)
+    return function(input, kernel_size, () if stride is None else stride, padding, dilation, ceil_mode)
 
 
-def _output_size(input, size, dims):
-    """As the core takes it: -1 stands for None there, and a single number for all dims."""
+def _adaptive(dims: int, function: Any, input: Tensor, size: Any) -> Any:
+    """Calls the op with the size that it takes: -1 stands for None there, and a single number for all dims."""
     if isinstance(size, int):
         size = (size,) * dims
     if dims > 1 and input.dim() <= len(size):
@@ -143,333 +228,203 @@ def _output_size(input, size, dims):
         raise RuntimeError(f"adaptive pooling: output_size must be an int or {dims} ints, got {size}")
     if builtins.any(wanted is not None and wanted < 0 for wanted in size):
         raise RuntimeError(f"adaptive pooling: output_size must not be negative, got {size}")
-    return [-1 if wanted is None else wanted for wanted in size]
+    return function(input, [-1 if wanted is None else wanted for wanted in size])
 
 
-for _n in (1, 2, 3):
-    globals()[f"max_pool{_n}d"] = _pool(f"max_pool{_n}d")
-    globals()[f"adaptive_max_pool{_n}d"] = _pool(f"adaptive_max_pool{_n}d", has_stride=False)
-    globals()[f"adaptive_avg_pool{_n}d"] = (
-        lambda plain, dims: lambda input, output_size: plain(input, _output_size(input, output_size, dims)))(
-            getattr(_C, f"adaptive_avg_pool{_n}d"), _n)
+def max_pool1d(input: Tensor, kernel_size: _size_any_t, stride: _size_any_t | None = None, padding: _size_any_t = 0,
+               dilation: _size_any_t = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
+    """The maxima of windows of `input`; `kernel_size`, `stride`, `padding`, `dilation`, `ceil_mode` and `return_indices` as
+    in nn.MaxPool1d."""
+    return _max_pool("max_pool1d", input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
-def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
-    """Divided by the norm along `dim`."""
+def adaptive_max_pool1d(input: Tensor, output_size: _size_any_opt_t, return_indices: bool = False) -> Any:
+    """The maxima of windows of `input` that give a result of `output_size`; with `return_indices` also their positions."""
+    function = _C.adaptive_max_pool1d_with_indices if return_indices else _C.adaptive_max_pool1d
+    return _adaptive(1, function, input, output_size)
+
+
+def adaptive_avg_pool1d(input: Tensor, output_size: _size_any_opt_t) -> Tensor:
+    """The means of windows of `input` that give a result of `output_size`."""
+    return _adaptive(1, _C.adaptive_avg_pool1d, input, output_size)
+
+
+def max_pool2d(input: Tensor, kernel_size: _size_any_t, stride: _size_any_t | None = None, padding: _size_any_t = 0,
+               dilation: _size_any_t = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
+    """The maxima of windows of `input`; `kernel_size`, `stride`, `padding`, `dilation`, `ceil_mode` and `return_indices` as
+    in nn.MaxPool2d."""
+    return _max_pool("max_pool2d", input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def adaptive_max_pool2d(input: Tensor, output_size: _size_any_opt_t, return_indices: bool = False) -> Any:
+    """The maxima of windows of `input` that give a result of `output_size`; with `return_indices` also their positions."""
+    function = _C.adaptive_max_pool2d_with_indices if return_indices else _C.adaptive_max_pool2d
+    return _adaptive(2, function, input, output_size)
+
+
+def adaptive_avg_pool2d(input: Tensor, output_size: _size_any_opt_t) -> Tensor:
+    """The means of windows of `input` that give a result of `output_size`."""
+    return _adaptive(2, _C.adaptive_avg_pool2d, input, output_size)
+
+
+def max_pool3d(input: Tensor, kernel_size: _size_any_t, stride: _size_any_t | None = None, padding: _size_any_t = 0,
+               dilation: _size_any_t = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
+    """The maxima of windows of `input`; `kernel_size`, `stride`, `padding`, `dilation`, `ceil_mode` and `return_indices` as
+    in nn.MaxPool3d."""
+    return _max_pool("max_pool3d", input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+
+
+def adaptive_max_pool3d(input: Tensor, output_size: _size_any_opt_t, return_indices: bool = False) -> Any:
+    """The maxima of windows of `input` that give a result of `output_size`; with `return_indices` also their positions."""
+    function = _C.adaptive_max_pool3d_with_indices if return_indices else _C.adaptive_max_pool3d
+    return _adaptive(3, function, input, output_size)
+
+
+def adaptive_avg_pool3d(input: Tensor, output_size: _size_any_opt_t) -> Tensor:
+    """The means of windows of `input` that give a result of `output_size`."""
+    return _adaptive(3, _C.adaptive_avg_pool3d, input, output_size)
+
+
+def _fractional(dims: int, input: Tensor, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Any) -> Any:
+    name = f"fractional_max_pool{dims}d"
+    if (output_size is None) == (output_ratio is None):
+        raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
+    if output_size is None:
+        ratios = (output_ratio,) * dims if isinstance(output_ratio, float) else tuple(output_ratio)
+        for ratio in ratios:
+            if not 0 < ratio < 1:
+                raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
+        output_size = [int(size * ratio) for size, ratio in zip(input.shape[-dims:], ratios)]
+    if samples is None:
+        planes = input.shape[:-dims] if input.dim() == dims + 2 else (1,) + tuple(input.shape[:-dims])
+        samples = _C.rand([*planes, dims], dtype=input.dtype, device=input.device)
+    return getattr(_C, name)(input, kernel_size, output_size, samples)
+
+
+def fractional_max_pool2d_with_indices(
+        input: Tensor, kernel_size: _size_2_t, output_size: _size_2_t | None = None,
+        output_ratio: _ratio_2_t | None = None, return_indices: bool = False,
+        _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """fractional_max_pool2d of `input` with positions; `kernel_size`, `output_size` and `output_ratio` as there, and
+    `return_indices` changes nothing."""
+    return _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
+
+
+def fractional_max_pool2d(input: Tensor, kernel_size: _size_2_t, output_size: _size_2_t | None = None,
+                          output_ratio: _ratio_2_t | None = None, return_indices: bool = False,
+                          _random_samples: Tensor | None = None) -> Any:
+    """The maxima of windows of `input` of `kernel_size` at pseudo-random places (Graham, 2014), as many as `output_size` or
+    `output_ratio` times the input's size say; with their positions if `return_indices`."""
+    both = _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
+    return both if return_indices else both[0]
+
+
+def fractional_max_pool3d_with_indices(
+        input: Tensor, kernel_size: _size_3_t, output_size: _size_3_t | None = None,
+        output_ratio: _ratio_3_t | None = None, return_indices: bool = False,
+        _random_samples: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """fractional_max_pool3d of `input` with positions; `kernel_size`, `output_size` and `output_ratio` as there, and
+    `return_indices` changes nothing."""
+    return _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
+
+
+def fractional_max_pool3d(input: Tensor, kernel_size: _size_3_t, output_size: _size_3_t | None = None,
+                          output_ratio: _ratio_3_t | None = None, return_indices: bool = False,
+                          _random_samples: Tensor | None = None) -> Any:
+    """The maxima of windows of `input` of `kernel_size` at pseudo-random places (Graham, 2014), as many as `output_size` or
+    `output_ratio` times the input's size say; with their positions if `return_indices`."""
+    both = _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
+    return both if return_indices else both[0]
+
+
+def lp_pool2d(input: Tensor, norm_type: float, kernel_size: _size_any_t, stride: _size_any_t | None = None,
+              ceil_mode: bool = False) -> Tensor:
+    """The `norm_type`-norms of windows of `input`; `kernel_size`, `stride` and `ceil_mode` as in nn.LPPool2d."""
+    return _C.lp_pool2d(input, norm_type, kernel_size, () if stride is None else stride, ceil_mode)
+
+
+def avg_pool2d(input: Tensor, kernel_size: _size_any_t, stride: _size_any_t | None = None, padding: _size_any_t = 0,
+               ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None) -> Tensor:
+    """The means of windows of `input`; `kernel_size`, `stride`, `padding`, `ceil_mode`, `count_include_pad` and
+    `divisor_override` as in nn.AvgPool2d."""
+    return _C.avg_pool2d(input, kernel_size, () if stride is None else stride, padding, ceil_mode, count_include_pad,
+                         divisor_override)
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12,
+              out: Tensor | None = None) -> Tensor:
+    """`input` over its `p`-norm along `dim`, which counts as at least `eps`; `out` takes the result."""
     if isinstance(dim, int) and out is None:
         return _C.normalize(input, p, dim, eps)
     return _C.div(input, _C.norm(input, p, dim, True).clamp_min(eps), out=out)
 
 
-def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+def batch_norm(input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
+               bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Tensor:
+    """Each channel of `input` minus its mean, over the root of its variance plus `eps`, times `weight`, plus `bias`. If
+    `training` these are the batch's, whose share in `running_mean` and `running_var` is `momentum`; otherwise the
+    running ones."""
     return _C.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
-def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+def layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
+               eps: float = 1e-5) -> Tensor:
+    """Each row of `input`, which has the last dims, of sizes `normalized_shape`, minus its mean, over the root of its
+    variance plus `eps`, times `weight`, plus `bias`."""
     return _C.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
-# ---- losses: the old arguments size_average and reduce are taken too ----
-
-def _reduction(reduction, size_average, reduce):
-    if size_average is None and reduce is None:
-        return reduction
-    if reduce is False:
-        return "none"
-    return "sum" if size_average is False else "mean"
-
-
-def _check_reduction(reduction):
-    if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{reduction} is not a valid value for reduction")
-
-
-def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
-                  label_smoothing=0.0):
-    """The negative log likelihood of the target classes under softmax(input).
-
-    >>> nn.functional.cross_entropy(tensora.zeros(1, 4), tensora.tensor([2]))
-    tensor(1.3863)
-    """
-    return _C.cross_entropy(input, target, weight, ignore_index, _reduction(reduction, size_average, reduce),
-                            label_smoothing)
-
-
-def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean",
-                         ignore_index=None, label_smoothing=0.0, options=None):
-    """cross_entropy of linear(input, linear_weight, linear_bias); the weight may have more dims behind the classes."""
-    if options is not None:
-        raise NotImplementedError("linear_cross_entropy: chunks (options=) are not implemented; use options=None")
-    classes, *rest, features = linear_weight.shape
-    bias = None if linear_bias is None else linear_bias.reshape(-1)
-    logits = _C.linear(input, linear_weight.reshape(-1, features), bias)
-    logits = logits.reshape(list(input.shape[:-1]) + [classes] + rest)
-    return cross_entropy(logits, target, weight, ignore_index=-100 if ignore_index is None else ignore_index,
-                         reduction=reduction, label_smoothing=label_smoothing)
-
-
-def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
-    return _C.nll_loss(input, target, weight, ignore_index, _reduction(reduction, size_average, reduce))
-
-
-def _loss(name):
-    plain = getattr(_C, name)
-
-    def loss(input, target, size_average=None, reduce=None, reduction="mean", **options):
-        return plain(input, target, reduction=_reduction(reduction, size_average, reduce), **options)
-    loss.__name__ = loss.__qualname__ = name
-    loss.__doc__ = plain.__doc__
-    return loss
-
-
-for _name in ("soft_margin_loss", "multilabel_margin_loss", "kl_div", "smooth_l1_loss"):
-    globals()[_name] = _loss(_name)
-
-
-def _weighted(losses, weight, input, reduction, total=None):
-    """Reduces losses times weights; the mean divides by `total`, or by the number of losses."""
-    if weight.shape != input.shape:
-        raise ValueError("Weights and input must have the same size.")
-    _check_reduction(reduction)
-    losses = losses * weight
-    if reduction == "none":
-        return losses
-    if reduction == "sum":
-        return losses.sum()
-    return losses.mean() if total is None else losses.sum() / total
-
-
-def l1_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    """The mean absolute difference."""
-    reduction = _reduction(reduction, size_average, reduce)
-    if weight is not None:
-        return _weighted((input - target).abs(), weight, input, reduction, weight.sum())
-    return _C.l1_loss(input, target, reduction)
-
-
-def mse_loss(input, target, size_average=None, reduce=None, reduction="mean", weight=None):
-    """The mean squared difference."""
-    reduction = _reduction(reduction, size_average, reduce)
-    if weight is not None:
-        return _weighted((input - target) ** 2, weight, input, reduction, weight.sum())
-    return _C.mse_loss(input, target, reduction)
-
-
-def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
-    """Squared differences up to `delta`, absolute ones beyond it."""
-    if weight is not None:
-        return _weighted(_C.huber_loss(input, target, "none", delta), weight, input, reduction)
-    return _C.huber_loss(input, target, reduction, delta)
-
-
-def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
-    return _C.binary_cross_entropy(input, target, weight, _reduction(reduction, size_average, reduce))
-
-
-def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None, reduce=None, reduction="mean",
-                                     pos_weight=None):
-    return _C.binary_cross_entropy_with_logits(input, target, weight, _reduction(reduction, size_average, reduce),
-                                               pos_weight)
-
-
-def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None,
-                     reduction="mean"):
-    return _C.poisson_nll_loss(input, target, log_input, full, eps, _reduction(reduction, size_average, reduce))
-
-
-def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
-    return _C.gaussian_nll_loss(input, target, var, full, eps, reduction)
-
-
-def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"):
-    return _C.hinge_embedding_loss(input, target, margin, _reduction(reduction, size_average, reduce))
-
-
-def margin_ranking_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
-    return _C.margin_ranking_loss(input1, input2, target, margin, _reduction(reduction, size_average, reduce))
-
-
-def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"):
-    return _C.cosine_embedding_loss(input1, input2, target, margin, _reduction(reduction, size_average, reduce))
-
-
-def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
-    return _C.multi_margin_loss(input, target, p, margin, weight, _reduction(reduction, size_average, reduce))
-
-
-def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
-    return _C.multilabel_soft_margin_loss(input, target, weight, _reduction(reduction, size_average, reduce))
-
-
-def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6, swap=False, size_average=None,
-                        reduce=None, reduction="mean"):
-    return _C.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap,
-                                  _reduction(reduction, size_average, reduce))
-
-
-def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False,
-                                      reduction="mean"):
-    if not margin > 0:
-        raise ValueError(f"triplet_margin_with_distance_loss: margin must be greater than 0, got {margin}")
-    distance = distance_function or pairwise_distance  # noqa: F821 - an op
-    far = distance(anchor, negative)
-    if swap:
-        far = _C.minimum(far, distance(positive, negative))
-    losses = (margin + distance(anchor, positive) - far).clamp_min(0)
-    _check_reduction(reduction)
-    return losses.mean() if reduction == "mean" else losses.sum() if reduction == "sum" else losses
-
-
-# ---- the rest ----
-
-def pad(input, pad, mode="constant", value=None):
-    """Elements added on both sides of the last dims."""
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """`input` with `pad` elements added on both sides of the last dims, two numbers for each, the last dim first. `mode` is
+    "constant" (`value`, by default 0), "reflect", "replicate" or "circular"."""
     return _C.pad(input, list(pad), mode, value)
 
 
-def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None,
-                antialias=False):
-    """Resized to `size`, or by `scale_factor`."""
+def interpolate(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+                align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+                antialias: bool = False) -> Tensor:
+    """`input` resized to `size` or by `scale_factor`; `mode`, `align_corners` and `recompute_scale_factor` as in
+    nn.Upsample. `antialias` averages over all pixels that a pixel of a smaller result covers."""
     if isinstance(size, Tensor):
         size = size.tolist()
     return _C.interpolate(input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias)
 
 
-def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
+def upsample(input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+             align_corners: bool | None = None) -> Tensor:
+    """interpolate(input, size, scale_factor, mode, align_corners)"""
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None,
-                                 enable_gqa=False):
-    """softmax(query keyᵀ scale + mask) value"""
-    return _C.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
-
-
-def multi_head_attention_forward(query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias,
-                                 bias_k, bias_v, add_zero_attn, dropout_p, out_proj_weight, out_proj_bias,
-                                 training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
-                                 use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None,
-                                 v_proj_weight=None, static_k=None, static_v=None, average_attn_weights=True,
-                                 is_causal=False):
-    """Attention with projections, as PyTorch's function; tensors are [L, N, E], or [L, E]."""
-    batched = query.dim() == 3
-    if not batched:
-        query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
-        if key_padding_mask is not None:
-            key_padding_mask = key_padding_mask.unsqueeze(0)
-    length, batch, width = query.shape
-    if width != embed_dim_to_check:
-        raise AssertionError(f"was expecting embedding dimension of {embed_dim_to_check}, but got {width}")
-    if use_separate_proj_weight:
-        weights = (q_proj_weight, k_proj_weight, v_proj_weight)
-    else:
-        weights = in_proj_weight.chunk(3)
-    biases = in_proj_bias.chunk(3) if in_proj_bias is not None else (None,) * 3
-    q, k, v = (_C.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases))
-    if bias_k is not None:
-        if static_k is not None or static_v is not None:
-            raise AssertionError("bias cannot be added to static key or value.")
-        k, v = _C.cat([k, bias_k.repeat(1, batch, 1)]), _C.cat([v, bias_v.repeat(1, batch, 1)])
-        attn_mask = pad(attn_mask, (0, 1)) if attn_mask is not None else None
-        key_padding_mask = pad(key_padding_mask, (0, 1)) if key_padding_mask is not None else None
-    head = width // num_heads
-    q, k, v = (x.reshape(x.shape[0], batch, num_heads, -1).permute(1, 2, 0, 3) for x in (q, k, v))
-    k = k if static_k is None else _static(static_k, "static_k", batch, num_heads, head)
-    v = v if static_v is None else _static(static_v, "static_v", batch, num_heads, head)
-    if add_zero_attn:
-        k, v = (_C.cat([x, x.new_zeros(batch, num_heads, 1, head)], 2) for x in (k, v))
-        attn_mask = pad(attn_mask, (0, 1)) if attn_mask is not None else None
-        key_padding_mask = pad(key_padding_mask, (0, 1)) if key_padding_mask is not None else None
-    mask = _attention_mask(attn_mask, key_padding_mask, batch, num_heads, q.dtype)
-    dropout = dropout_p if training else 0.0
-    weights = None
-    if need_weights:
-        scores = (q / math.sqrt(head)) @ k.transpose(-2, -1)
-        weights = _C.softmax(scores if mask is None else scores + mask, -1)
-        result = _C.dropout(weights, dropout, training) @ v
-        weights = weights.mean(1) if average_attn_weights else weights
-    else:
-        causal = is_causal and key_padding_mask is None and bias_k is None and not add_zero_attn
-        result = _C.scaled_dot_product_attention(q, k, v, None if causal else mask, dropout, causal)
-    result = _C.linear(result.permute(2, 0, 1, 3).reshape(length, batch, width), out_proj_weight, out_proj_bias)
-    if not batched:
-        result, weights = result.squeeze(1), weights.squeeze(0) if weights is not None else None
-    return result, weights
-
-
-def _static(given, name, batch, heads, head):
-    """Keys or values that were projected before: [N * heads, S, head] as [N, heads, S, head]."""
-    if given.dim() != 3 or given.shape[0] != batch * heads or given.shape[2] != head:
-        raise AssertionError(f"expecting {name} of shape ({batch * heads}, S, {head}), but got {tuple(given.shape)}")
-    return given.reshape(batch, heads, given.shape[1], head)
-
-
-def _attention_mask(attn_mask, key_padding_mask, batch, heads, dtype):
-    """Both masks as one that is added to the scores; None if there is none."""
-    def added(mask):
-        if mask.dtype is not _C.bool:
-            return mask.to(dtype)
-        return _C.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(mask, float("-inf"))
-    mask = None
-    if attn_mask is not None:
-        mask = added(attn_mask)
-        mask = mask.reshape(batch, heads, *mask.shape[-2:]) if mask.dim() == 3 else mask[None, None]
-    if key_padding_mask is not None:
-        keys = added(key_padding_mask)[:, None, None, :]
-        mask = keys if mask is None else mask + keys
-    return mask
-
-
-def _fractional(dims):
-    pool = getattr(_C, f"fractional_max_pool{dims}d")
-
-    def with_indices(input, kernel_size, output_size=None, output_ratio=None, return_indices=False,
-                     _random_samples=None):
-        name = f"fractional_max_pool{dims}d"
-        if (output_size is None) == (output_ratio is None):
-            raise ValueError(f"{name} requires specifying either an output_size or an output_ratio")
-        if output_size is None:
-            ratios = (output_ratio,) * dims if isinstance(output_ratio, float) else tuple(output_ratio)
-            for ratio in ratios:
-                if not 0 < ratio < 1:
-                    raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
-            output_size = [int(size * ratio) for size, ratio in zip(input.shape[-dims:], ratios)]
-        if _random_samples is None:
-            planes = input.shape[:-dims] if input.dim() == dims + 2 else (1,) + tuple(input.shape[:-dims])
-            _random_samples = _C.rand([*planes, dims], dtype=input.dtype, device=input.device)
-        return pool(input, kernel_size, output_size, _random_samples)
-
-    def plain(input, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
-        """The largest elements of pseudo-random windows (Graham, 2014); with their positions if asked for."""
-        both = with_indices(input, kernel_size, output_size, output_ratio, True, _random_samples)
-        return both if return_indices else both[0]
-    with_indices.__name__ = with_indices.__qualname__ = f"fractional_max_pool{dims}d_with_indices"
-    plain.__name__ = plain.__qualname__ = f"fractional_max_pool{dims}d"
-    return plain, with_indices
-
-
-fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional(2)
-fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional(3)
-
-
-def lp_pool2d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
-    return _C.lp_pool2d(input, norm_type, kernel_size, () if stride is None else stride, ceil_mode)
-
-
-def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True,
-               divisor_override=None):
-    return _C.avg_pool2d(input, kernel_size, () if stride is None else stride, padding, ceil_mode, count_include_pad,
-                         divisor_override)
-
-
-def upsample_nearest(input, size=None, scale_factor=None):
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """interpolate(input, size, scale_factor) by the nearest neighbour"""
     return interpolate(input, size, scale_factor, "nearest")
 
 
-def upsample_bilinear(input, size=None, scale_factor=None):
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """interpolate(input, size, scale_factor), bilinear, with corners on corners"""
     return interpolate(input, size, scale_factor, "bilinear", align_corners=True)
 
 
-def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
-    """Samples `input` at the places of `grid`."""
+def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
+                align_corners: bool | None = None) -> Tensor:
+    """`input` at the places of `grid`, from -1 to 1. `mode` is "bilinear", "nearest" or "bicubic", `padding_mode` "zeros",
+    "border" or "reflection"; `align_corners`: -1 and 1 are the centres of the corner pixels, not their edges."""
     return _C.grid_sample(input, grid, mode, padding_mode, bool(align_corners))
+
+
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None,
+                                 dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
+                                 enable_gqa: bool = False) -> Tensor:
+    """softmax(query keyᵀ · scale + mask) value.
+
+    `attn_mask` is False at keys that do not count, or numbers that are added to the scores; `dropout_p` is the probability
+    for the weights; `is_causal` lets position i see positions 0 … i. `scale` is by default one over the root of the
+    head size. `enable_gqa`: query has a multiple of the heads of `key` and `value`.
+    """
+    return _C.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+
+
+from ._attention import multi_head_attention_forward  # noqa: E402,F401 - they call the functions above
+from ._losses import *  # noqa: E402,F401,F403
+from ._losses import _reduction  # noqa: E402,F401

@@ -1,46 +1,79 @@
-"""Starting values of parameters; the C++ functions."""
-import functools
+"""Starting values of parameters; the C++ functions. They fill `tensor` in place, with random numbers of `generator`."""
+from __future__ import annotations
+
 import math
+from typing import Any, Callable
 
 from .. import _C
+from .._C import Generator, Tensor
 from .._modes import no_grad
 
-globals().update({name: value for name, value in vars(_C.init).items() if not name.startswith("__")})
+
+def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
+    """The factor by which `nonlinearity` changes the scale of its input; `param` is leaky_relu's slope."""
+    return _C.init.calculate_gain(nonlinearity, param)
 
 
-def _with_generator(name):
-    """A function of random numbers, which takes `generator` too."""
-    plain = getattr(_C.init, name)
-
-    @functools.wraps(plain, assigned=("__name__", "__doc__"))
-    def fill(*args, generator=None, **kwargs):
-        if generator is None:
-            return plain(*args, **kwargs)
-        default = _C.default_generator
-        before = default.get_state()
-        default.set_state(generator.get_state())
-        try:
-            return plain(*args, **kwargs)
-        finally:
-            generator.set_state(default.get_state())
-            default.set_state(before)
-    return fill
+def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
+    return _C.init._calculate_fan_in_and_fan_out(tensor)
 
 
-for _name in ("uniform_", "normal_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
-              "kaiming_normal_", "orthogonal_", "sparse_"):
-    globals()[_name] = _with_generator(_name)
-    globals()[_name[:-1]] = globals()[_name]  # older names
-constant = _C.init.constant_
+def _fill(function: Callable[..., Tensor], generator: Generator | None, *arguments: Any) -> Tensor:
+    """Calls a function of the default generator with the state of another one."""
+    if generator is None:
+        return function(*arguments)
+    default = _C.default_generator
+    before = default.get_state()
+    default.set_state(generator.get_state())
+    try:
+        return function(*arguments)
+    finally:
+        generator.set_state(default.get_state())
+        default.set_state(before)
 
-_by_inversion = trunc_normal_  # noqa: F821 - one of the functions above
+
+def constant_(tensor: Tensor, val: float) -> Tensor:
+    """Sets all elements of `tensor` to `val`."""
+    return _C.init.constant_(tensor, val)
 
 
-@functools.wraps(_by_inversion)
-def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
+def ones_(tensor: Tensor) -> Tensor:
+    """Sets all elements of `tensor` to 1."""
+    return _C.init.ones_(tensor)
+
+
+def zeros_(tensor: Tensor) -> Tensor:
+    """Sets all elements of `tensor` to 0."""
+    return _C.init.zeros_(tensor)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """Makes the matrix `tensor` the identity."""
+    return _C.init.eye_(tensor)
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """Makes `tensor` the weight of a convolution of `groups` groups that returns its input, as far as it has channels."""
+    return _C.init.dirac_(tensor, groups)
+
+
+def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Fills `tensor` with uniform numbers from `a` to `b`, of `generator`."""
+    return _fill(_C.init.uniform_, generator, tensor, a, b)
+
+
+def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Fills `tensor` with normal numbers of mean `mean` and standard deviation `std`, of `generator`."""
+    return _fill(_C.init.normal_, generator, tensor, mean, std)
+
+
+def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
+                  generator: Generator | None = None) -> Tensor:
+    """Fills `tensor` with normal numbers of mean `mean` and standard deviation `std` between `a` and `b`, of
+    `generator`."""
     numbers_of_pytorch = getattr(_C, "_has_pytorch_numbers", False) and tensor.is_cpu
     if not numbers_of_pytorch or std <= 0 or a >= b:
-        return _by_inversion(tensor, mean, std, a, b, generator=generator)
+        return _fill(_C.init.trunc_normal_, generator, tensor, mean, std, a, b)
     return _by_rejection(tensor, mean, std, a, b, {} if generator is None else {"generator": generator})
 
 
@@ -66,7 +99,46 @@ def _by_rejection(tensor, mean, std, a, b, extras):
         return tensor.copy_(result)
 
 
-trunc_normal = trunc_normal_
+def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Fills `tensor` with uniform numbers of variance 2 `gain`² / (inputs + outputs), of `generator` (Glorot, 2010)."""
+    return _fill(_C.init.xavier_uniform_, generator, tensor, gain)
+
+
+def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """Fills `tensor` with normal numbers of variance 2 `gain`² / (inputs + outputs), of `generator` (Glorot, 2010)."""
+    return _fill(_C.init.xavier_normal_, generator, tensor, gain)
+
+
+def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+                     generator: Generator | None = None) -> Tensor:
+    """Fills `tensor` with uniform numbers of variance gain² / fan, of `generator` (He, 2015): the gain is that of
+    `nonlinearity`, of which `a` is the slope, and the fan the number of inputs or outputs, `mode` "fan_in" or "fan_out"."""
+    return _fill(_C.init.kaiming_uniform_, generator, tensor, a, mode, nonlinearity)
+
+
+def kaiming_normal_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
+                    generator: Generator | None = None) -> Tensor:
+    """Fills `tensor` with normal numbers; `a`, `mode`, `nonlinearity` and `generator` as in kaiming_uniform_."""
+    return _fill(_C.init.kaiming_normal_, generator, tensor, a, mode, nonlinearity)
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Generator | None = None) -> Tensor:
+    """Makes the rows or columns of `tensor`, as a matrix of its first dim and the rest, orthogonal vectors of length
+    `gain`, random ones of `generator` (Saxe, 2013)."""
+    return _fill(_C.init.orthogonal_, generator, tensor, gain)
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Generator | None = None) -> Tensor:
+    """Fills the matrix `tensor` with normal numbers of deviation `std` and zeros, the share `sparsity` of each column, of
+    `generator` (Martens, 2010)."""
+    return _fill(_C.init.sparse_, generator, tensor, sparsity, std)
+
+
+# Older names.
+uniform, normal, constant, trunc_normal = uniform_, normal_, constant_, trunc_normal_
+xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal = (
+    xavier_uniform_, xavier_normal_, kaiming_uniform_, kaiming_normal_)
+orthogonal, sparse = orthogonal_, sparse_
 
 
 def _calculate_correct_fan(tensor, mode):

@@ -1,16 +1,26 @@
 """Parameters: tensors that a module registers when they are assigned to it."""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from .. import _C
 from .._C import Tensor
+from .common_types import Device, Dtype
+
+if TYPE_CHECKING:
+    _TensorType = type
+else:
+    _TensorType = type(Tensor)
 
 
-class _ParameterMeta(type(Tensor)):
-    def __instancecheck__(cls, object):
+class _ParameterMeta(_TensorType):
+    def __instancecheck__(cls, object: Any) -> bool:
         return type.__instancecheck__(cls, object) or (
             cls is Parameter and isinstance(object, Tensor) and object.__dict__.get("_is_param", False))
 
 
 class Parameter(Tensor, metaclass=_ParameterMeta):
-    """A tensor that is a module's parameter.
+    """A tensor that is a module's parameter: the numbers of `data`, trained if `requires_grad`.
 
     >>> nn.Parameter(tensora.zeros(2)).requires_grad
     True
@@ -18,27 +28,29 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
 
     __torch_function__ = _C._disabled_torch_function_impl
 
-    def __new__(cls, data=None, requires_grad=True):
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Parameter:
         if data is None:
             data = _C.empty(0)
         return Tensor._make_subclass(cls, data, requires_grad)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return "Parameter containing:\n" + Tensor.__repr__(self)
 
 
 class Buffer(Tensor):
-    """A tensor that a module registers as a buffer when it is assigned to it."""
+    """The tensor `data` as one that a module registers as a buffer when it is assigned to it; `persistent` ones are part of
+    the state_dict."""
+    persistent: bool
     __torch_function__ = _C._disabled_torch_function_impl
 
-    def __new__(cls, data=None, *, persistent=True):
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
         buffer = Tensor._make_subclass(cls, _C.empty(0) if data is None else data, False)
         buffer.persistent = persistent
         return buffer
 
 
 class UninitializedParameter(Parameter):
-    """A parameter whose shape is known at the first call of a lazy module."""
+    """A parameter whose shape is known at the first call of a lazy module; trained if `requires_grad`."""
 
-    def __new__(cls, requires_grad=True, device=None, dtype=None):
+    def __new__(cls, requires_grad: bool = True, device: Device = None, dtype: Dtype = None) -> UninitializedParameter:
         return Parameter.__new__(cls, _C.empty(0, device=device, dtype=dtype), requires_grad)

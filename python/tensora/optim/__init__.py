@@ -1,13 +1,14 @@
 """Optimizers; the C++ ones."""
-from . import lr_scheduler, swa_utils  # noqa: F401
+from . import lr_scheduler as lr_scheduler, swa_utils as swa_utils
 from .optimizer import (
     SGD as SGD, ASGD as ASGD, Adadelta as Adadelta, Adafactor as Adafactor, Adagrad as Adagrad,
     Adam as Adam, Adamax as Adamax, AdamW as AdamW, LBFGS as LBFGS, Lion as Lion, Muon as Muon,
     NAdam as NAdam, Optimizer as Optimizer, RAdam as RAdam, RMSprop as RMSprop)
 from .rprop import Rprop as Rprop
 
-
-def __getattr__(name):
-    if name == "SparseAdam":
-        raise AttributeError("tensora.optim.SparseAdam: there are no sparse gradients; use Adam")
-    raise AttributeError(f"module 'tensora.optim' has no attribute '{name}'")
+TYPE_CHECKING = False  # type checkers take it for True
+if not TYPE_CHECKING:
+    def __getattr__(name):
+        if name == "SparseAdam":
+            raise AttributeError("tensora.optim.SparseAdam: there are no sparse gradients; use Adam")
+        raise AttributeError(f"module 'tensora.optim' has no attribute '{name}'")

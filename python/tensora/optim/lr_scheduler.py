@@ -3,9 +3,14 @@
 They act on `optimizer.param_groups`, the dicts that programs see, so that they serve optimizers written in Python
 as well; the next step gives the rates to the C++ optimizer.
 """
+from __future__ import annotations
+
 import bisect
 import math
 from collections import Counter
+from typing import Any, Callable, Iterable
+
+from .optimizer import Optimizer
 
 __all__ = ["LRScheduler", "LambdaLR", "MultiplicativeLR", "StepLR", "MultiStepLR", "ConstantLR", "LinearLR",
            "ExponentialLR", "PolynomialLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR",
@@ -13,9 +18,14 @@ __all__ = ["LRScheduler", "LambdaLR", "MultiplicativeLR", "StepLR", "MultiStepLR
 
 
 class LRScheduler:
-    """The base of all schedulers: a subclass writes get_lr."""
+    """The base of all schedulers: a subclass writes get_lr, the rates of the groups of `optimizer`. A run that resumes gives
+    its `last_epoch`; `verbose` has no effect."""
+    optimizer: Optimizer
+    last_epoch: int
+    base_lrs: list[float]
+    _last_lr: list[float]
 
-    def __init__(self, optimizer, last_epoch=-1, verbose="deprecated"):
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1, verbose: Any = "deprecated") -> None:
         if not hasattr(optimizer, "param_groups"):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         self.optimizer, self.last_epoch, self._step_count = optimizer, last_epoch, 0
@@ -32,14 +42,15 @@ class LRScheduler:
         self.step()
         self._is_initial = False
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
+        """The rate of each group for the epoch `last_epoch`."""
         raise NotImplementedError
 
-    def get_last_lr(self):
+    def get_last_lr(self) -> list[float]:
         """The learning rate of each group since the last step."""
         return self._last_lr
 
-    def step(self, epoch=None):
+    def step(self, epoch: int | None = None) -> None:
         """Moves on by one epoch, or to the one named."""
         self._step_count += 1
         if epoch is None:
@@ -58,10 +69,10 @@ class LRScheduler:
     def _scaled(self, factor):
         return [lr * factor for lr in self._current()]
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         return {k: v for k, v in self.__dict__.items() if k != "optimizer" and not callable(v)}
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.__dict__.update(state_dict)
 
 
@@ -73,44 +84,47 @@ def _number(value):
 
 
 class LambdaLR(LRScheduler):
-    """The base rate times a function of the epoch."""
+    """The base rate times `lr_lambda`(epoch), a function or one for each group; `optimizer` and `last_epoch` as in LRScheduler."""
 
-    def __init__(self, optimizer, lr_lambda, last_epoch=-1, verbose="deprecated"):
+    def __init__(self, optimizer: Optimizer, lr_lambda: Callable[[int], float] | list[Callable[[int], float]],
+                 last_epoch: int = -1, verbose: Any = "deprecated") -> None:
         count = len(optimizer.param_groups)
         self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
         if len(self.lr_lambdas) != count:
             raise ValueError(f"Expected {count} lr_lambdas, but got {len(self.lr_lambdas)}")
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         return [base * f(self.last_epoch) for base, f in zip(self.base_lrs, self.lr_lambdas)]
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         state = super().state_dict()
         state["lr_lambdas"] = [None] * len(self.lr_lambdas)
         return state
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.__dict__.update({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
 
 
 class MultiplicativeLR(LambdaLR):
-    """The rate before times a function of the epoch."""
+    """The rate before times `lr_lambda`(epoch), a function or one for each group of `optimizer`; `last_epoch` as in
+    LRScheduler."""
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         if self._is_initial:
             return self._current()
         return [lr * f(self.last_epoch) for lr, f in zip(self._current(), self.lr_lambdas)]
 
 
 class StepLR(LRScheduler):
-    """Times gamma every step_size epochs."""
+    """The rate times `gamma` every `step_size` epochs; `optimizer` and `last_epoch` as in LRScheduler."""
 
-    def __init__(self, optimizer, step_size, gamma=0.1, last_epoch=-1, verbose="deprecated"):
+    def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1,
+                 verbose: Any = "deprecated") -> None:
         self.step_size, self.gamma = step_size, gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         if self.last_epoch == 0 or self.last_epoch % self.step_size:
             return self._current()
         return self._scaled(self.gamma)
@@ -120,13 +134,14 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """Times gamma at each milestone."""
+    """The rate times `gamma` at each of the epochs `milestones`; `optimizer` and `last_epoch` as in LRScheduler."""
 
-    def __init__(self, optimizer, milestones, gamma=0.1, last_epoch=-1, verbose="deprecated"):
+    def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1,
+                 verbose: Any = "deprecated") -> None:
         self.milestones, self.gamma = Counter(milestones), gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         return self._scaled(self.gamma ** self.milestones[self.last_epoch])
 
     def _get_closed_form_lr(self):
@@ -135,25 +150,26 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """Times factor until total_iters epochs have passed."""
+    """The rate times `factor` until `total_iters` epochs have passed; `optimizer` and `last_epoch` as in LRScheduler."""
 
-    def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1, verbose="deprecated"):
+    def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1,
+                 verbose: Any = "deprecated") -> None:
         if factor > 1.0 or factor < 0:
             raise ValueError("Constant multiplicative factor expected to be between 0 and 1.")
         self.factor, self.total_iters = factor, total_iters
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         if self.last_epoch == 0:
             return self._scaled(self.factor)
         return self._scaled(1 / self.factor) if self.last_epoch == self.total_iters else self._current()
 
 
 class LinearLR(LRScheduler):
-    """Times a factor that goes linearly from start_factor to end_factor."""
+    """The rate times a factor that goes linearly from `start_factor` to `end_factor` in `total_iters` epochs; `optimizer` and `last_epoch` as in LRScheduler."""
 
-    def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1,
-                 verbose="deprecated"):
+    def __init__(self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0,
+                 total_iters: int = 5, last_epoch: int = -1, verbose: Any = "deprecated") -> None:
         if start_factor > 1.0 or start_factor <= 0:
             raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
@@ -162,7 +178,7 @@ class LinearLR(LRScheduler):
     def _factor(self, epoch):
         return self.start_factor + (self.end_factor - self.start_factor) * min(epoch, self.total_iters) / self.total_iters
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         if self.last_epoch == 0:
             return self._scaled(self.start_factor)
         if self.last_epoch > self.total_iters:
@@ -171,13 +187,13 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """Times gamma every epoch."""
+    """The rate times `gamma` every epoch; `optimizer` and `last_epoch` as in LRScheduler."""
 
-    def __init__(self, optimizer, gamma, last_epoch=-1, verbose="deprecated"):
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1, verbose: Any = "deprecated") -> None:
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         return self._current() if self._is_initial else self._scaled(self.gamma)
 
     def _get_closed_form_lr(self):
@@ -185,13 +201,14 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """Falls to 0 as (1 - epoch / total_iters) ** power."""
+    """The rate falls to 0 as (1 - epoch / `total_iters`) to the power `power`; `optimizer` and `last_epoch` as in LRScheduler."""
 
-    def __init__(self, optimizer, total_iters=5, power=1.0, last_epoch=-1, verbose="deprecated"):
+    def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1,
+                 verbose: Any = "deprecated") -> None:
         self.total_iters, self.power = total_iters, power
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         if self._is_initial or self.last_epoch > self.total_iters:
             return self._current()
         left = (1.0 - self.last_epoch / self.total_iters) / (1.0 - (self.last_epoch - 1) / self.total_iters)
@@ -199,13 +216,14 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """Half a cosine from the base rate to eta_min in T_max epochs, and back."""
+    """Half a cosine from the base rate to `eta_min` in `T_max` epochs, and back; `optimizer` and `last_epoch` as in LRScheduler."""
 
-    def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1, verbose="deprecated"):
+    def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1,
+                 verbose: Any = "deprecated") -> None:
         self.T_max, self.eta_min = T_max, eta_min
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         if self._is_initial:
             return self._current()
         t, low = self.last_epoch, self.eta_min
@@ -221,19 +239,21 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Cosines that begin anew, each T_mult times as long."""
+    """Cosines from the base rate to `eta_min` that begin anew, the first `T_0` epochs long and each `T_mult` times as long as
+    the one before; `optimizer` and `last_epoch` as in LRScheduler."""
 
-    def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1, verbose="deprecated"):
+    def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1,
+                 verbose: Any = "deprecated") -> None:
         if T_0 <= 0 or not isinstance(T_0, int):
             raise ValueError(f"Expected positive integer T_0, but got {T_0}")
         self.T_0, self.T_i, self.T_mult, self.eta_min, self.T_cur = T_0, T_0, T_mult, eta_min, last_epoch
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         return [self.eta_min + (base - self.eta_min) * (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
                 for base in self.base_lrs]
 
-    def step(self, epoch=None):
+    def step(self, epoch: float | None = None) -> None:
         if epoch is None:
             epoch = self.last_epoch + 1
             self.T_cur += 1
@@ -267,11 +287,18 @@ def _per_group(value, optimizer):
 
 
 class CyclicLR(LRScheduler):
-    """Up and down between two rates."""
+    """The rate goes from `base_lr` to `max_lr` in `step_size_up` steps and back in `step_size_down`.
 
-    def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0,
-                 scale_fn=None, scale_mode="cycle", cycle_momentum=True, base_momentum=0.8, max_momentum=0.9,
-                 last_epoch=-1, verbose="deprecated"):
+    `mode` "triangular" keeps the height, "triangular2" halves it in each cycle, "exp_range" multiplies it by `gamma` in each
+    step; `scale_fn` is a height of one's own, of the cycle or the step as `scale_mode` "cycle" or "iterations" says. With
+    `cycle_momentum` the momentum goes from `max_momentum` to `base_momentum` and back. `optimizer` and `last_epoch` as in LRScheduler.
+    """
+
+    def __init__(self, optimizer: Optimizer, base_lr: float | list[float], max_lr: float | list[float],
+                 step_size_up: int = 2000, step_size_down: int | None = None, mode: str = "triangular",
+                 gamma: float = 1.0, scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle",
+                 cycle_momentum: bool = True, base_momentum: float | list[float] = 0.8,
+                 max_momentum: float | list[float] = 0.9, last_epoch: int = -1, verbose: Any = "deprecated") -> None:
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
             raise ValueError("mode is invalid and scale_fn is None")
         self.max_lrs = _per_group(max_lr, optimizer)
@@ -292,7 +319,7 @@ class CyclicLR(LRScheduler):
             return self._scale_fn(x)
         return {"triangular": 1.0, "triangular2": 1 / 2.0 ** (x - 1), "exp_range": self.gamma ** x}[self.mode]
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         cycle = math.floor(1 + self.last_epoch / self.total_size)
         x = 1.0 + self.last_epoch / self.total_size - cycle
         height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
@@ -304,11 +331,18 @@ class CyclicLR(LRScheduler):
 
 
 class OneCycleLR(LRScheduler):
-    """Up to max_lr, then down to almost nothing."""
+    """The rate goes from `max_lr` / `div_factor` up to max_lr, then down to the first / `final_div_factor`.
 
-    def __init__(self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3,
-                 anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0,
-                 final_div_factor=1e4, three_phase=False, last_epoch=-1, verbose="deprecated"):
+    There are `total_steps` steps, or `epochs` times `steps_per_epoch`, of which the share `pct_start` goes up;
+    `anneal_strategy` is "cos" or "linear"; `three_phase` first comes back to the first rate. With `cycle_momentum` the
+    momentum goes from `max_momentum` to `base_momentum` and back. `optimizer` and `last_epoch` as in LRScheduler.
+    """
+
+    def __init__(self, optimizer: Optimizer, max_lr: float | list[float], total_steps: int | None = None,
+                 epochs: int | None = None, steps_per_epoch: int | None = None, pct_start: float = 0.3,
+                 anneal_strategy: str = "cos", cycle_momentum: bool = True, base_momentum: float | list[float] = 0.85,
+                 max_momentum: float | list[float] = 0.95, div_factor: float = 25.0, final_div_factor: float = 1e4,
+                 three_phase: bool = False, last_epoch: int = -1, verbose: Any = "deprecated") -> None:
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
                 raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
@@ -343,7 +377,7 @@ class OneCycleLR(LRScheduler):
             return (end - start) * share + start
         return end + (start - end) / 2.0 * (math.cos(math.pi * share) + 1)
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         if self.last_epoch > self.total_steps:
             raise ValueError(f"Tried to step {self.last_epoch} times. The specified number of total steps is "
                              f"{self.total_steps}")
@@ -362,10 +396,16 @@ class OneCycleLR(LRScheduler):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Lowers the rate when a measure stops getting better."""
+    """The rates of `optimizer` times `factor` when a measure has not become better for `patience` epochs.
 
-    def __init__(self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel", cooldown=0,
-                 min_lr=0, eps=1e-8, verbose="deprecated"):
+    `mode` "min" or "max" says what is better, by more than `threshold`, a share or a difference as `threshold_mode` "rel" or
+    "abs" says. `cooldown` epochs pass before counting begins again; rates are at least `min_lr`, and changes up to `eps` are
+    left out; `verbose` has no effect.
+    """
+
+    def __init__(self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
+                 threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0,
+                 min_lr: float | list[float] = 0, eps: float = 1e-8, verbose: Any = "deprecated") -> None:
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
         if mode not in ("min", "max"):
@@ -380,12 +420,12 @@ class ReduceLROnPlateau(LRScheduler):
         self.best = math.inf if self.mode == "min" else -math.inf
         self.cooldown_counter = self.num_bad_epochs = 0
 
-    def is_better(self, a, best):
+    def is_better(self, a: float, best: float) -> bool:
         if self.threshold_mode == "rel":
             return a < best * (1 - self.threshold) if self.mode == "min" else a > best * (1 + self.threshold)
         return a < best - self.threshold if self.mode == "min" else a > best + self.threshold
 
-    def step(self, metrics, epoch=None):
+    def step(self, metrics: Any, epoch: int | None = None) -> None:
         """Takes the measure of an epoch."""
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
@@ -406,9 +446,11 @@ class ReduceLROnPlateau(LRScheduler):
 
 
 class SequentialLR(LRScheduler):
-    """One schedule after the other."""
+    """The `schedulers` of `optimizer` one after the other, which change at the epochs `milestones`; `last_epoch` as in
+    LRScheduler."""
 
-    def __init__(self, optimizer, schedulers, milestones, last_epoch=-1, verbose="deprecated"):
+    def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1,
+                 verbose: Any = "deprecated") -> None:
         if len(milestones) != len(schedulers) - 1:
             raise ValueError("Sequential Schedulers expects number of schedulers provided to be one more than the "
                              f"number of milestone points, but got number of schedulers {len(schedulers)} and the "
@@ -422,7 +464,7 @@ class SequentialLR(LRScheduler):
         schedulers[0]._initial_step()
         self._last_lr = schedulers[0].get_last_lr()
 
-    def step(self):
+    def step(self) -> None:
         self.last_epoch += 1
         at = bisect.bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[at]
@@ -432,25 +474,25 @@ class SequentialLR(LRScheduler):
             scheduler.step()
         self._last_lr = scheduler.get_last_lr()
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         state = {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "_schedulers")}
         state["_schedulers"] = [s.state_dict() for s in self._schedulers]
         return state
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.__dict__.update({k: v for k, v in state_dict.items() if k != "_schedulers"})
         for scheduler, state in zip(self._schedulers, state_dict["_schedulers"]):
             scheduler.load_state_dict(state)
 
 
 class ChainedScheduler(SequentialLR):
-    """Several schedules at once."""
+    """Steps several `schedulers` of `optimizer` at once."""
 
-    def __init__(self, schedulers, optimizer=None):
+    def __init__(self, schedulers: Iterable[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self._schedulers, self.optimizer = list(schedulers), optimizer or schedulers[0].optimizer
         self._last_lr = self._current()
 
-    def step(self):
+    def step(self) -> None:
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = self._current()

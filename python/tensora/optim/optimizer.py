@@ -1,11 +1,20 @@
-"""Optimizer: groups of parameters as dicts, and the C++ optimizer that steps them."""
+"""Optimizer: groups of parameters as dicts, and the C++ optimizer that steps them.
+
+`foreach`, `fused` and `capturable` choose between implementations in PyTorch and change no result here;
+`differentiable` is refused.
+"""
+from __future__ import annotations
+
 from collections import OrderedDict, defaultdict
+from typing import Any, Callable, Iterable
 
 from .. import _C
 from .._C import Tensor
 from .._modes import enable_grad, no_grad
 from ..nn.modules.module import RemovableHandle
 
+# Parameters, pairs of names and parameters, or groups: dicts with "params" and options of their own.
+_Params = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]
 # Options that choose between PyTorch's implementations of one thing, and one that is refused.
 _IGNORED = {"foreach", "fused", "differentiable"}
 
@@ -24,7 +33,7 @@ def _as_value_error(call):
 
 
 class Optimizer:
-    """The base of all optimizers. One of your own writes `step`.
+    """The base of all optimizers: `params` in groups, whose options begin as `defaults`. One of your own writes `step`.
 
     >>> w = nn.Parameter(tensora.ones(2))
     >>> optimizer = tensora.optim.SGD([w], lr=0.5)
@@ -33,10 +42,12 @@ class Optimizer:
     >>> w.data
     tensor([0., 0.])
     """
-    _kind = None
-    _optimizer = None
+    _kind: str | None = None
+    _optimizer: Any = None
+    defaults: dict[str, Any]
+    param_groups: list[dict[str, Any]]
 
-    def __init__(self, params, defaults):
+    def __init__(self, params: _Params, defaults: dict[str, Any]) -> None:
         self.defaults = dict(defaults)
         self.param_groups = []
         self._own_state = defaultdict(dict)
@@ -55,7 +66,7 @@ class Optimizer:
     def _options(self, group):
         return {k: v for k, v in group.items() if k == "params" or (k in self.defaults and k not in _IGNORED)}
 
-    def add_param_group(self, param_group):
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds parameters with options of their own."""
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
@@ -100,8 +111,8 @@ class Optimizer:
         for i, group in enumerate(self.param_groups):
             self._optimizer.set_options(i, group)
 
-    def step(self, closure=None):
-        """Changes the parameters that have a gradient."""
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Changes the parameters that have a gradient; `closure` computes the loss anew and is what the result comes from."""
         for hook in self._pre_hooks.values():
             hook(self, (), {})
         result = self._update(closure)
@@ -115,7 +126,7 @@ class Optimizer:
         self._push()
         return self._optimizer.step() if closure is None else self._optimizer.step(closure)
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets all gradients, or sets them to zero."""
         if self._optimizer is not None:
             return self._optimizer.zero_grad(set_to_none)
@@ -125,13 +136,13 @@ class Optimizer:
                     parameter.grad = None if set_to_none else _C.zeros_like(parameter.grad)
 
     @property
-    def state(self):
+    def state(self) -> Any:
         """What is remembered of each parameter."""
         if self._optimizer is None:
             return self._own_state
         return _State(self)
 
-    def state_dict(self):
+    def state_dict(self) -> dict[str, Any]:
         """Options and states, in the shape of PyTorch's."""
         numbers, groups = {}, []
         for group in self.param_groups:
@@ -145,7 +156,7 @@ class Optimizer:
                     state[numbers[id(parameter)]] = self.state[parameter]
         return {"state": state, "param_groups": groups}
 
-    def load_state_dict(self, state_dict):
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes options and states over."""
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
@@ -164,28 +175,30 @@ class Optimizer:
             order = [p for g in self.param_groups for p in g["params"]]
             self._own_state = defaultdict(dict, {order[i]: dict(s) for i, s in state_dict["state"].items()})
 
-    def register_step_pre_hook(self, hook):
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls `hook`(optimizer, args, kwargs) before each step."""
         handle = RemovableHandle(self._pre_hooks)
         self._pre_hooks[handle.id] = hook
         return handle
 
-    def register_step_post_hook(self, hook):
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Calls `hook`(optimizer, args, kwargs) after each step."""
         handle = RemovableHandle(self._post_hooks)
         self._post_hooks[handle.id] = hook
         return handle
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         text = type(self).__name__ + " ("
         for i, group in enumerate(self.param_groups):
             text += f"\nParameter Group {i}\n"
             text += "".join(f"    {k}: {v}\n" for k, v in sorted(group.items()) if k != "params")
         return text + ")"
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {"class_state": self.state_dict(), "defaults": self.defaults,
                 "params": [g["params"] for g in self.param_groups]}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         saved = state["class_state"]
         groups = [{**{k: v for k, v in g.items() if k != "params"}, "params": p}
                   for g, p in zip(saved["param_groups"], state["params"])]
@@ -196,22 +209,22 @@ class Optimizer:
 class _State:
     """The C++ optimizer's states by parameter, as a dict would show them."""
 
-    def __init__(self, owner):
+    def __init__(self, owner) -> None:
         self._owner = owner
 
-    def __getitem__(self, parameter):
+    def __getitem__(self, parameter: Tensor) -> dict[str, Any]:
         return self._owner._optimizer.state(parameter) or {}
 
-    def __setitem__(self, parameter, state):
+    def __setitem__(self, parameter, state) -> None:
         self._owner._optimizer.set_state(parameter, state)
 
-    def __contains__(self, parameter):
+    def __contains__(self, parameter) -> bool:
         return self._owner._optimizer.has_state(parameter)
 
     def __iter__(self):
         return (p for g in self._owner.param_groups for p in g["params"] if p in self)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def get(self, parameter, default=None):
@@ -241,123 +254,180 @@ def _given(arguments):
 
 
 class SGD(Optimizer):
-    """Stochastic gradient descent."""
+    """Stochastic gradient descent: `params` move against the gradient times `lr`, or against its running sum.
+
+    The sum is `momentum` times the sum before plus 1 - `dampening` times the gradient; `nesterov` looks one step ahead.
+    `weight_decay` times the parameter is added to the gradient; `maximize` goes up instead of down.
+    """
     _kind = "SGD"
 
-    def __init__(self, params, lr=1e-3, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, *,
-                 maximize=False, foreach=None, differentiable=False, fused=None):
+    def __init__(self, params: _Params, lr: float | Tensor = 1e-3, momentum: float = 0.0, dampening: float = 0.0,
+                 weight_decay: float = 0.0, nesterov: bool = False, *, maximize: bool = False,
+                 foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None) -> None:
         super().__init__(params, _given(locals()))
 
 
 class Adam(Optimizer):
-    """Adam."""
+    """Adam (Kingma, 2014): `params` move by `lr` times the mean of the gradients over the root of the mean of their squares.
+
+    `betas` are the decays of the two means, `eps` is added to the root. `weight_decay` times the parameter is added to the
+    gradient, or with `decoupled_weight_decay` subtracted from the parameter as in AdamW. `amsgrad` keeps the largest mean
+    of squares; `maximize` goes up instead of down.
+    """
     _kind = "Adam"
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, *,
-                 maximize=False, capturable=False, decoupled_weight_decay=False, foreach=None,
-                 differentiable=False, fused=None):
+    def __init__(self, params: _Params, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0.0, amsgrad: bool = False, *, maximize: bool = False,
+                 capturable: bool = False, decoupled_weight_decay: bool = False, foreach: bool | None = None,
+                 differentiable: bool = False, fused: bool | None = None) -> None:
         super().__init__(params, _given(locals()))
 
 
 class AdamW(Optimizer):
-    """Adam whose weight decay acts on the parameters."""
+    """Adam whose `weight_decay` shrinks the parameters themselves (Loshchilov, 2017): each step takes lr · weight_decay times
+    the parameter. `params`, `lr`, `betas`, `eps`, `amsgrad` and `maximize` as in Adam."""
     _kind = "AdamW"
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *,
-                 maximize=False, capturable=False, foreach=None, differentiable=False, fused=None):
+    def __init__(self, params: _Params, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
+                 capturable: bool = False, foreach: bool | None = None, differentiable: bool = False,
+                 fused: bool | None = None) -> None:
         super().__init__(params, _given(locals()))
 
 
 class Adamax(Optimizer):
-    """Adam with the infinity norm."""
+    """Adam with the largest decayed gradient in place of the root of the mean square (Kingma, 2014). `params`, `lr`, `betas`,
+    `eps`, `weight_decay` and `maximize` as in Adam."""
     _kind = "Adamax"
 
-    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, *, maximize=False,
-                 capturable=False, foreach=None, differentiable=False, fused=None):
+    def __init__(self, params: _Params, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0.0, *, maximize: bool = False, capturable: bool = False,
+                 foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None) -> None:
         super().__init__(params, _given(locals()))
 
 
 class Adagrad(Optimizer):
-    """Adagrad."""
+    """Adagrad (Duchi, 2011): `params` move by `lr` times the gradient over the root of the sum of all squares plus `eps`.
+
+    The sums begin as `initial_accumulator_value`; lr falls as 1 / (1 + step · `lr_decay`); `weight_decay` times the
+    parameter is added to the gradient; `maximize` goes up instead of down.
+    """
     _kind = "Adagrad"
 
-    def __init__(self, params, lr=1e-2, lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0,
-                 eps=1e-10, *, maximize=False, foreach=None, differentiable=False, fused=None):
+    def __init__(self, params: _Params, lr: float | Tensor = 1e-2, lr_decay: float = 0.0, weight_decay: float = 0.0,
+                 initial_accumulator_value: float = 0.0, eps: float = 1e-10, *, maximize: bool = False,
+                 foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None) -> None:
         super().__init__(params, _given(locals()))
 
 
 class Adadelta(Optimizer):
-    """Adadelta."""
+    """Adadelta (Zeiler, 2012): `params` move by `lr` times the gradient, over the root of the mean of its squares and times
+    that of the steps before. `rho` is the decay of both means, `eps` is added to them; `weight_decay` times the parameter
+    is added to the gradient; `maximize` goes up instead of down."""
     _kind = "Adadelta"
 
-    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0.0, *, maximize=False, capturable=False,
-                 foreach=None, differentiable=False, fused=None):
+    def __init__(self, params: _Params, lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6,
+                 weight_decay: float = 0.0, *, maximize: bool = False, capturable: bool = False,
+                 foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None) -> None:
         super().__init__(params, _given(locals()))
 
 
 class NAdam(Optimizer):
-    """Adam with Nesterov's momentum."""
+    """Adam with Nesterov's momentum (Dozat, 2016), which grows with the steps as `momentum_decay` says. `params`, `lr`,
+    `betas`, `eps`, `weight_decay`, `decoupled_weight_decay` and `maximize` as in Adam."""
     _kind = "NAdam"
 
-    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, momentum_decay=4e-3,
-                 decoupled_weight_decay=False, *, maximize=False, capturable=False, foreach=None,
-                 differentiable=False, fused=None):
+    def __init__(self, params: _Params, lr: float | Tensor = 2e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0.0, momentum_decay: float = 4e-3,
+                 decoupled_weight_decay: bool = False, *, maximize: bool = False, capturable: bool = False,
+                 foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None) -> None:
         super().__init__(params, _given(locals()))
 
 
 class RAdam(Optimizer):
-    """Rectified Adam."""
+    """Adam that waits with its division until the mean of squares is reliable (Liu, 2019). `params`, `lr`, `betas`, `eps`,
+    `weight_decay`, `decoupled_weight_decay` and `maximize` as in Adam."""
     _kind = "RAdam"
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0,
-                 decoupled_weight_decay=False, *, maximize=False, capturable=False, foreach=None,
-                 differentiable=False, fused=None):
+    def __init__(self, params: _Params, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, weight_decay: float = 0.0, decoupled_weight_decay: bool = False, *,
+                 maximize: bool = False, capturable: bool = False, foreach: bool | None = None,
+                 differentiable: bool = False, fused: bool | None = None) -> None:
         super().__init__(params, _given(locals()))
 
 
 class RMSprop(Optimizer):
-    """RMSprop."""
+    """RMSprop: `params` move by `lr` times the gradient over the root of the mean of its squares.
+
+    `alpha` is the decay of the mean, `eps` is added to the root; `centered` divides by the standard deviation instead.
+    `momentum` sums steps up; `weight_decay` times the parameter is added to the gradient; `maximize` goes up.
+    """
     _kind = "RMSprop"
 
-    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False, *,
-                 maximize=False, capturable=False, foreach=None, differentiable=False, fused=None):
+    def __init__(self, params: _Params, lr: float | Tensor = 1e-2, alpha: float = 0.99, eps: float = 1e-8,
+                 weight_decay: float = 0.0, momentum: float = 0.0, centered: bool = False, *, maximize: bool = False,
+                 capturable: bool = False, foreach: bool | None = None, differentiable: bool = False,
+                 fused: bool | None = None) -> None:
         super().__init__(params, _given(locals()))
 
 
 class Lion(Optimizer):
-    """Lion."""
+    """Lion (Chen, 2023): `params` move by `lr` times the sign of a mean of gradients. `betas` are the decays in the step and
+    in the state; `weight_decay` shrinks the parameters as in AdamW; `maximize` goes up instead of down."""
     _kind = "Lion"
 
-    def __init__(self, params, lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0, *, maximize=False, foreach=None,
-                 differentiable=False, fused=None):
+    def __init__(self, params: _Params, lr: float | Tensor = 1e-4, betas: tuple[float, float] = (0.9, 0.99),
+                 weight_decay: float = 0.0, *, maximize: bool = False, foreach: bool | None = None,
+                 differentiable: bool = False, fused: bool | None = None) -> None:
         super().__init__(params, _given(locals()))
 
 
 class Muon(Optimizer):
-    """Muon, for matrices."""
+    """Muon (Jordan, 2024), for matrices: `params` move by `lr` times the momentum made orthogonal by Newton and Schulz.
+
+    `momentum` is the decay of the sum of gradients, `nesterov` looks one step ahead; `ns_steps` iterations with
+    `ns_coefficients` start from the sum over its norm plus `eps`. `adjust_lr_fn` "original" or "match_rms_adamw" scales lr
+    by the shape; `weight_decay` shrinks the parameters as in AdamW.
+    """
     _kind = "Muon"
 
-    def __init__(self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True, ns_coefficients=(3.4445,
-                 -4.7750, 2.0315), eps=1e-7, ns_steps=5, adjust_lr_fn="original", *, foreach=None,
-                 differentiable=False, fused=None):
+    def __init__(self, params: _Params, lr: float | Tensor = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
+                 nesterov: bool = True,
+                 ns_coefficients: tuple[float, float, float] = (3.4445,
+                 -4.7750, 2.0315),
+                 eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = "original", *,
+                 foreach: bool | None = None, differentiable: bool = False, fused: bool | None = None) -> None:
         super().__init__(params, _given(locals()))
 
 
 class Adafactor(Optimizer):
-    """Adafactor."""
+    """Adafactor (Shazeer, 2018): mean squares of matrices kept as row and column means.
+
+    `params` move by at most `lr` times their own size; `beta2_decay` is the exponent of the mean's decay, `eps` has the
+    regularizers of squares and of sizes, `d` limits the size of a step, `weight_decay` shrinks the parameters, `maximize`
+    goes up.
+    """
     _kind = "Adafactor"
 
-    def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *,
-                 maximize=False, foreach=None, differentiable=False, fused=None):
+    def __init__(self, params: _Params, lr: float | Tensor = 1e-2, beta2_decay: float = -0.8,
+                 eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0, *,
+                 maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
+                 fused: bool | None = None) -> None:
         super().__init__(params, _given(locals()))
 
 
 class LBFGS(Optimizer):
-    """L-BFGS; its step needs a closure."""
+    """L-BFGS: a quasi-Newton method; its step needs a closure that computes the loss anew.
+
+    A step has up to `max_iter` iterations of size `lr` and `max_eval` evaluations for `params`, and ends when no gradient is
+    above `tolerance_grad` or nothing changes by `tolerance_change`. `history_size` updates approximate the Hessian;
+    `line_search_fn` is "strong_wolfe" or None.
+    """
     _kind = "LBFGS"
 
-    def __init__(self, params, lr=1.0, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9,
-                 history_size=100, line_search_fn=None):
+    def __init__(self, params: _Params, lr: float | Tensor = 1.0, max_iter: int = 20, max_eval: int | None = None,
+                 tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
+                 line_search_fn: str | None = None) -> None:
         max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
         super().__init__(params, _given(locals()))
 
@@ -377,10 +447,13 @@ class _PerParameter(Optimizer):
 
 
 class ASGD(_PerParameter):
-    """Averaged stochastic gradient descent."""
+    """Averaged stochastic gradient descent (Polyak, 1992): `params` move as in SGD with a rate that falls from `lr` as `lambd`
+    and the power `alpha` say, and their mean after step `t0` is kept in the state `ax`. `weight_decay` times the parameter
+    is added to the gradient; `maximize` goes up instead of down."""
 
-    def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0.0, foreach=None, maximize=False,
-                 differentiable=False, capturable=False):
+    def __init__(self, params: _Params, lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
+                 t0: float = 1e6, weight_decay: float = 0.0, foreach: bool | None = None, maximize: bool = False,
+                 differentiable: bool = False, capturable: bool = False) -> None:
         _refuse_differentiable(differentiable)
         _check_lr(lr)
         for name, value in (("learning rate", lr), ("lambd", lambd), ("alpha", alpha), ("weight_decay", weight_decay)):

@@ -1,13 +1,19 @@
 """Resilient backpropagation."""
+from __future__ import annotations
+
 from .. import _C
-from .optimizer import _PerParameter, _check_lr, _refuse_differentiable
+from .._C import Tensor
+from .optimizer import _Params, _PerParameter, _check_lr, _refuse_differentiable
 
 
 class Rprop(_PerParameter):
-    """Steps by the signs of the gradients: an element's step grows while its sign stays, and shrinks when it turns."""
+    """Steps by the signs of the gradients (Riedmiller, 1993): each element of `params` has a step, which begins as `lr`,
+    shrinks and grows by the factors `etas` when its sign turns or stays, and keeps within `step_sizes`; `maximize` goes up
+    instead of down."""
 
-    def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, capturable=False, foreach=None,
-                 maximize=False, differentiable=False):
+    def __init__(self, params: _Params, lr: float | Tensor = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
+                 step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False, foreach: bool | None = None,
+                 maximize: bool = False, differentiable: bool = False) -> None:
         _refuse_differentiable(differentiable)
         _check_lr(lr)
         if not lr >= 0:

@@ -1,58 +1,84 @@
 """Averages of weights."""
+from __future__ import annotations
+
 import copy
 import math
+from typing import Any, Callable, Iterable
 
 from .. import _C
+from .._C import Tensor
 from .._modes import no_grad
 from ..nn.modules.module import Module
+from ..nn.common_types import Device
 from .lr_scheduler import LRScheduler
+from .optimizer import Optimizer
 
 
-def get_ema_multi_avg_fn(decay=0.999):
-    return get_ema_avg_fn(decay)
+def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
+    """A function for AveragedModel that gives exponential averages of lists of tensors, in place: `decay` times the average
+    plus the rest of the weight."""
+    def average(averaged: list[Tensor], current: list[Tensor], count: int) -> None:
+        for own, new in zip(averaged, current):
+            own.copy_(decay * own + (1 - decay) * new)
+    return average
 
 
-def get_ema_avg_fn(decay=0.999):
+def get_ema_avg_fn(decay: float = 0.999) -> Callable[[Tensor, Tensor, int], Tensor]:
+    """A function for AveragedModel that gives exponential averages: `decay` times the average plus the rest of the weight."""
     def average(averaged, current, count):
         return decay * averaged + (1 - decay) * current
     return average
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are averages of the model's over time."""
+    """A copy of `model` on `device` whose parameters are averages of the model's over time.
 
-    def __init__(self, model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False):
+    `avg_fn`(average, parameter, count) gives the next average, by default the plain one; `multi_avg_fn`(averages,
+    parameters, count) writes the averages of a list of parameters. `use_buffers` averages floating buffers too; the others
+    are copied.
+    """
+
+    def __init__(self, model: Module, device: Device = None, avg_fn: Callable[..., Tensor] | None = None,
+                 multi_avg_fn: Callable[..., Any] | None = None, use_buffers: bool = False) -> None:
+        if avg_fn is not None and multi_avg_fn is not None:
+            raise ValueError("AveragedModel: only one of avg_fn and multi_avg_fn can be given")
         super().__init__()
         self.module = copy.deepcopy(model)
         if device is not None:
             self.module = self.module.to(device)
         self.register_buffer("n_averaged", _C.tensor(0, device=device))
-        self.avg_fn, self.use_buffers = avg_fn or multi_avg_fn, use_buffers
+        self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.module(*args, **kwargs)
 
     @no_grad()
-    def update_parameters(self, model):
+    def update_parameters(self, model: Module) -> None:
         """Takes the model as it is now into the averages."""
         count = int(self.n_averaged)
         pairs = list(zip(self.module.parameters(), model.parameters()))
+        for own, current in zip(self.module.buffers(), model.buffers()):
+            if self.use_buffers and own.is_floating_point():
+                pairs.append((own, current))
+            else:
+                own.copy_(current.detach())
+        pairs = [(own, current.detach().to(own.device)) for own, current in pairs]
+        if count and self.multi_avg_fn is not None:
+            self.multi_avg_fn([own for own, _ in pairs], [current for _, current in pairs], count)
+            pairs = []
         for own, current in pairs:
-            current = current.detach().to(own.device)
             if count == 0:
                 own.copy_(current)
             elif self.avg_fn is None:
                 own.add_((current - own) / (count + 1))
             else:
                 own.copy_(self.avg_fn(own, current, count))
-        for own, current in zip(self.module.buffers(), model.buffers()):
-            own.copy_(current.detach())
         self.n_averaged.add_(1)
 
 
 @no_grad()
-def update_bn(loader, model, device=None):
-    """Computes the running statistics of batch norms anew."""
+def update_bn(loader: Iterable[Any], model: Module, device: Device = None) -> None:
+    """Computes the running statistics of the batch norms of `model` anew, from the batches of `loader`, moved to `device`."""
     norms = [m for m in model.modules() if hasattr(m, "reset_running_stats")]
     for norm in norms:
         norm.reset_running_stats()
@@ -70,12 +96,14 @@ def update_bn(loader, model, device=None):
 
 
 class SWALR(LRScheduler):
-    """Leads each group's learning rate to `swa_lr` within some epochs, and keeps it there.
+    """Leads each learning rate of `optimizer` to `swa_lr` within `anneal_epochs` epochs, and keeps it there. `anneal_strategy` is
+    "cos" or "linear"; `last_epoch` as in LRScheduler.
 
     Another schedule may change the rate in between: what is left of the way starts where the rate is.
     """
 
-    def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1):
+    def __init__(self, optimizer: Optimizer, swa_lr: float | list[float], anneal_epochs: int = 10,
+                 anneal_strategy: str = "cos", last_epoch: int = -1) -> None:
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
@@ -94,7 +122,7 @@ class SWALR(LRScheduler):
         part = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return part if self.anneal_strategy == "linear" else (1 - math.cos(math.pi * part)) / 2
 
-    def get_lr(self):
+    def get_lr(self) -> list[float]:
         step = self._step_count - 1
         if self.anneal_epochs == 0:
             step = max(1, step)

@@ -27,8 +27,9 @@ _FILES = ("dropout", "sparse", "batchnorm", "instancenorm", "padding", "flatten"
 for _file in _FILES:
     _sys.modules[f"{__name__}.{_file}"] = _sys.modules[__name__]
 
-
-def __getattr__(name):
-    if name in _FILES:
-        return _sys.modules[__name__]
-    raise AttributeError(f"module 'tensora.nn.modules' has no attribute '{name}'")
+TYPE_CHECKING = False  # type checkers take it for True
+if not TYPE_CHECKING:
+    def __getattr__(name):
+        if name in _FILES:
+            return _sys.modules[__name__]
+        raise AttributeError(f"module 'tensora.nn.modules' has no attribute '{name}'")

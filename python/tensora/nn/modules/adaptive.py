@@ -54,8 +54,9 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             first.reset_parameters()
             second.reset_parameters()
 
-    def forward(self, input: Tensor, target: Tensor) -> _ASMoutput:
+    def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
         """(log-probability of each target, their negative mean)"""
+        input, target = input_, target_
         if input.size(0) != target.size(0) and target.dim() > 0:
             raise RuntimeError("Input and target should have the same size in the batch dimension.")
         if input.dim() != target.dim() + 1 or target.dim() > 1:

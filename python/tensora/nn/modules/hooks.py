@@ -1,5 +1,8 @@
 """What programs hang on modules: hooks around forward and backward, and around their state."""
+from __future__ import annotations
+
 import itertools
+from typing import Any, Callable
 
 from ..._C import Tensor
 
@@ -9,18 +12,18 @@ _hook_ids = itertools.count()
 class RemovableHandle:
     """Undoes a registration; also as a context manager."""
 
-    def __init__(self, hooks, *extras):
+    def __init__(self, hooks: dict[int, Any], *extras: Any) -> None:
         self.id = next(_hook_ids)
         self._places = (hooks,) + extras
 
-    def remove(self):
+    def remove(self) -> None:
         for hooks in self._places:
             hooks.pop(self.id, None)
 
-    def __enter__(self):
+    def __enter__(self) -> RemovableHandle:
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: Any) -> None:
         self.remove()
 
 
@@ -38,48 +41,50 @@ class Hooked:
             hooks.move_to_end(handle.id, last=False)
         return handle
 
-    def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
+    def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False,
+                                  with_kwargs: bool = False) -> RemovableHandle:
         """Calls hook(module, args) before forward; what it returns replaces the arguments."""
         return self._add_hook(self._forward_pre_hooks, hook, prepend, with_kwargs)
 
-    def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
+    def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
+                              always_call: bool = False) -> RemovableHandle:
         """Calls hook(module, args, output) after forward; what it returns replaces the output."""
         return self._add_hook(self._forward_hooks, hook, prepend, with_kwargs, always_call)
 
-    def register_full_backward_hook(self, hook, prepend=False):
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Calls hook(module, grad_input, grad_output) when the gradients of the inputs are known."""
         return self._add_hook(self._backward_hooks, hook, prepend)
 
     register_backward_hook = register_full_backward_hook
 
-    def register_full_backward_pre_hook(self, hook, prepend=False):
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Calls hook(module, grad_output) when the gradients of the outputs are known."""
         return self._add_hook(self._backward_pre_hooks, hook, prepend)
 
     def _register_state_dict_hook(self, hook):
         return self._add_hook(self._state_dict_hooks, hook)
 
-    def register_state_dict_post_hook(self, hook):
+    def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         return self._add_hook(self._state_dict_hooks, hook)
 
-    def register_state_dict_pre_hook(self, hook):
+    def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         return self._add_hook(self._state_dict_pre_hooks, hook)
 
     def _register_load_state_dict_pre_hook(self, hook, with_module=False):
         call = (lambda *args: hook(self, *args)) if with_module else hook
         return self._add_hook(self._load_state_dict_pre_hooks, call)
 
-    def register_load_state_dict_pre_hook(self, hook):
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
-    def register_load_state_dict_post_hook(self, hook):
+    def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         return self._add_hook(self._load_state_dict_post_hooks, hook)
 
 
 class _BackwardHooks:
     """Calls a module's backward hooks: identity functions around forward see the gradients pass."""
 
-    def __init__(self, module):
+    def __init__(self, module) -> None:
         self.module, self.grad_output = module, None
 
     def watch_inputs(self, args):

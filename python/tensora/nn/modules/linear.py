@@ -60,7 +60,7 @@ class Linear(Module):
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """PyTorch's name of attention's output projection."""
+    """A Linear under PyTorch's name of attention's output projection: `in_features`, `out_features`, `bias` as there."""
 
 
 class Bilinear(Module):

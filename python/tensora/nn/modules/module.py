@@ -1,14 +1,18 @@
 """The base of all modules."""
+from __future__ import annotations
+
 from collections import OrderedDict
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Iterator, TypeVar
 
 from ... import _C
 from ..._C import Tensor
 from ..._modes import no_grad
+from ..common_types import Device
 from ..parameter import Buffer, Parameter
 from .hooks import Hooked, RemovableHandle, _BackwardHooks  # noqa: F401 - a name of PyTorch's module
 from .state import Stateful, _IncompatibleKeys  # noqa: F401
 
+_Self = TypeVar("_Self", bound="Module")
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"  # PyTorch's name of the key of get_extra_state()
 
 
@@ -21,7 +25,8 @@ def _unimplemented(self, *input):
     raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
 
-def parse_to(*args, device=None, dtype=None, non_blocking=False, copy=False, memory_format=None):
+def parse_to(*args: Any, device: Device = None, dtype: Dtype = None, non_blocking=False, copy=False,
+             memory_format=None) -> tuple[Any, Any, bool, Any]:
     """(device, dtype, non_blocking, memory_format) of the arguments of Module.to: a device, a dtype, both, or a tensor."""
     del copy  # of Tensor.to
     for i, value in enumerate(args):
@@ -57,7 +62,7 @@ class Module(Stateful, Hooked):
     _version = 1
     call_super_init = False
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         put = super().__setattr__
         put("training", True)
         put("_parameters", {})
@@ -108,7 +113,7 @@ class Module(Stateful, Hooked):
 
     # ---- attributes ----
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         parameters = self.__dict__.get("_parameters")
         if isinstance(value, Parameter):
             if parameters is None:
@@ -147,14 +152,14 @@ class Module(Stateful, Hooked):
         self.__dict__.pop(name, None)
         self._non_persistent_buffers_set.discard(name)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> _Member:
         for place in ("_parameters", "_buffers", "_modules"):
             found = self.__dict__.get(place)
             if found is not None and name in found:
                 return found[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
-    def __delattr__(self, name):
+    def __delattr__(self, name: str) -> None:
         for place in ("_parameters", "_buffers", "_modules"):
             if name in self.__dict__.get(place, {}):
                 del self.__dict__[place][name]
@@ -162,10 +167,10 @@ class Module(Stateful, Hooked):
                 return
         super().__delattr__(name)
 
-    def __dir__(self):
+    def __dir__(self) -> list[str]:
         return sorted(set(super().__dir__()) | set(self._parameters) | set(self._buffers) | set(self._modules))
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         """Of a pickle: what PyTorch's or an older version's module does not have is empty."""
         Module.__init__(self)
         self.__dict__.update(state)
@@ -184,7 +189,7 @@ class Module(Stateful, Hooked):
         if hasattr(self, name) and name not in taken:
             raise KeyError(f"attribute '{name}' already exists")
 
-    def register_parameter(self, name, param):
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Adds a parameter."""
         self._check_name(name, "parameter", self.__dict__.get("_parameters", {}))
         if param is not None and not isinstance(param, Parameter):
@@ -195,7 +200,7 @@ class Module(Stateful, Hooked):
                              "explicitly.")
         self._parameters[name] = param
 
-    def register_buffer(self, name, tensor, persistent=True):
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Adds a tensor that is part of the state and is no parameter."""
         self._check_name(name, "buffer", self.__dict__.get("_buffers", {}))
         if tensor is not None and not isinstance(tensor, Tensor):
@@ -204,7 +209,7 @@ class Module(Stateful, Hooked):
         self._buffers[name] = tensor
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
-    def add_module(self, name, module):
+    def add_module(self, name: str, module: Module | None) -> None:
         """Adds a child."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
@@ -215,7 +220,7 @@ class Module(Stateful, Hooked):
 
     # ---- looking around ----
 
-    def get_submodule(self, target):
+    def get_submodule(self, target: str) -> Module:
         """The module of that dotted name."""
         module = self
         for part in target.split(".") if target else ():
@@ -226,18 +231,19 @@ class Module(Stateful, Hooked):
                 raise AttributeError(f"`{part}` is not an nn.Module")
         return module
 
-    def get_parameter(self, target):
+    def get_parameter(self, target: str) -> Parameter:
         path, _, name = target.rpartition(".")
         parameter = getattr(self.get_submodule(path), name)
         if not isinstance(parameter, Parameter):
             raise AttributeError(f"`{name}` is not an nn.Parameter")
         return parameter
 
-    def get_buffer(self, target):
+    def get_buffer(self, target: str) -> Tensor:
         path, _, name = target.rpartition(".")
         return self.get_submodule(path)._buffers[name]
 
-    def named_modules(self, memo=None, prefix="", remove_duplicate=True):
+    def named_modules(self, memo: set[Module] | None = None, prefix: str = "",
+                      remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
         """All modules below, with their names, this one first."""
         memo = set() if memo is None else memo
         if self in memo:
@@ -249,18 +255,18 @@ class Module(Stateful, Hooked):
             if module is not None:
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
-    def modules(self):
+    def modules(self) -> Iterator[Module]:
         for _, module in self.named_modules():
             yield module
 
-    def named_children(self):
+    def named_children(self) -> Iterator[tuple[str, Module]]:
         seen = set()
         for name, module in self._modules.items():
             if module is not None and module not in seen:
                 seen.add(module)
                 yield name, module
 
-    def children(self):
+    def children(self) -> Iterator[Module]:
         for _, module in self.named_children():
             yield module
 
@@ -274,23 +280,25 @@ class Module(Stateful, Hooked):
                 seen.add(id(value))
                 yield (f"{path}.{name}" if path else name), value
 
-    def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
+    def named_parameters(self, prefix: str = "", recurse: bool = True,
+                         remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
         yield from self._named("_parameters", prefix, recurse, remove_duplicate)
 
-    def parameters(self, recurse=True):
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 
-    def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
+    def named_buffers(self, prefix: str = "", recurse: bool = True,
+                      remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
         yield from self._named("_buffers", prefix, recurse, remove_duplicate)
 
-    def buffers(self, recurse=True):
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
     # ---- changing all of it ----
 
-    def apply(self, fn):
+    def apply(self: _Self, fn: Callable[[Module], Any]) -> _Self:
         """Calls fn on every module below, children first."""
         for module in self.children():
             module.apply(fn)
@@ -311,7 +319,7 @@ class Module(Stateful, Hooked):
                 self._buffers[name] = fn(buffer)
         return self
 
-    def to(self, *args, **kwargs):
+    def to(self: _Self, *args: Any, **kwargs: Any) -> _Self:
         """Moves parameters and buffers to a device; changes the dtype of the floating ones."""
         device, dtype, non_blocking, memory_format = parse_to(*args, **kwargs)
 
@@ -321,34 +329,34 @@ class Module(Stateful, Hooked):
             return t.to(device=device, dtype=wanted, non_blocking=non_blocking, memory_format=layout)
         return self._apply(convert)
 
-    def cuda(self, device=None):
+    def cuda(self: _Self, device: Device = None) -> _Self:
         return self._apply(lambda t: t.cuda(device))
 
-    def cpu(self):
+    def cpu(self: _Self) -> _Self:
         return self._apply(lambda t: t.cpu())
 
-    def to_empty(self, *, device, recurse=True):
+    def to_empty(self: _Self, *, device: Device, recurse: bool = True) -> _Self:
         return self._apply(lambda t: _C.empty_like(t, device=device), recurse)
 
     def _floating(self, dtype):
         return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
 
-    def float(self):
+    def float(self: _Self) -> _Self:
         return self._floating(_C.float32)
 
-    def double(self):
+    def double(self: _Self) -> _Self:
         return self._floating(_C.float64)
 
-    def half(self):
+    def half(self: _Self) -> _Self:
         return self._floating(_C.float16)
 
-    def bfloat16(self):
+    def bfloat16(self: _Self) -> _Self:
         return self._floating(_C.bfloat16)
 
-    def type(self, dst_type):
+    def type(self: _Self, dst_type: Any) -> _Self:
         return self._apply(lambda t: t.type(dst_type))
 
-    def train(self, mode=True):
+    def train(self: _Self, mode: bool = True) -> _Self:
         """Sets training mode, which dropout and batch norm ask for."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
@@ -357,15 +365,15 @@ class Module(Stateful, Hooked):
             module.train(mode)
         return self
 
-    def eval(self):
+    def eval(self: _Self) -> _Self:
         return self.train(False)
 
-    def requires_grad_(self, requires_grad=True):
+    def requires_grad_(self: _Self, requires_grad: bool = True) -> _Self:
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self
 
-    def zero_grad(self, set_to_none=True):
+    def zero_grad(self, set_to_none: bool = True) -> None:
         """Forgets all gradients, or sets them to zero."""
         for parameter in self.parameters():
             if parameter.grad is not None:
@@ -374,28 +382,34 @@ class Module(Stateful, Hooked):
                 else:
                     parameter.grad = _C.zeros_like(parameter.grad)
 
-    def share_memory(self):
+    def share_memory(self: _Self) -> _Self:
         """Moves parameters and buffers into memory that processes share."""
         return self._apply(lambda t: t.share_memory_())
 
-    def compile(self, *args, **kwargs):
+    def compile(self, *args: Any, **kwargs: Any) -> None:
         """Fuses the kernels of forward; see tensora.compile."""
         from ... import compile
         compile(self, *args, **kwargs)
 
     # ---- printing ----
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         """What stands between the parentheses; a layer says its sizes."""
         return ""
 
     def _get_name(self):
         return type(self).__name__
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
         children = [f"({name}): {_indented(repr(module), 2)}" for name, module in self._modules.items()]
         if len(lines) <= 1 and not children:
             return f"{self._get_name()}({extra})"
         return f"{self._get_name()}(\n  " + "\n  ".join(lines + children) + "\n)"
+
+
+if TYPE_CHECKING:
+    class _Member(Tensor, Module):
+        """What type checkers take attributes for that a module registered by name: a parameter, a buffer or a child."""
+        __call__: None

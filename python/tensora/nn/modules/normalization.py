@@ -139,13 +139,13 @@ def _sum_over_ranks(group):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch norm over the batches of all processes of `process_group`; `num_features`, `eps`, `momentum`, `affine` and
-    `track_running_stats` as in BatchNorm2d."""
+    """Batch norm over the batches of all processes of `process_group`; `num_features`, `eps`, `momentum`, `affine`,
+    `track_running_stats` and `bias` as in BatchNorm2d."""
 
     def __init__(self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
                  track_running_stats: bool = True, process_group: Any = None, device: Device = None,
-                 dtype: Dtype = None) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype)
+                 dtype: Dtype = None, *, bias: bool = True) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         self.process_group = process_group
 
     def _check(self, input):
@@ -174,7 +174,8 @@ class SyncBatchNorm(_BatchNorm):
                 self.running_var.lerp_(unbiased.to(self.running_var.dtype), momentum)
         result = centred * (variance + self.eps).rsqrt().view(shape)
         if self.affine:
-            result = result * self.weight.view(shape) + self.bias.view(shape)
+            result = result * self.weight.view(shape)
+            result = result if self.bias is None else result + self.bias.view(shape)
         return result.to(input.dtype)
 
     @classmethod
@@ -184,7 +185,7 @@ class SyncBatchNorm(_BatchNorm):
         result = module
         if isinstance(module, _BatchNorm) and not isinstance(module, cls):
             result = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats,
-                         process_group)
+                         process_group, bias=module.bias is not None)
             result._parameters, result._buffers = module._parameters, module._buffers
             result.training = module.training
         for name, child in module.named_children():
@@ -274,8 +275,8 @@ class RMSNorm(Module):
         if self.weight is not None:
             init.ones_(self.weight)
 
-    def forward(self, input: Tensor) -> Tensor:
-        return _C.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+    def forward(self, x: Tensor) -> Tensor:
+        return _C.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 
     def extra_repr(self) -> str:
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"

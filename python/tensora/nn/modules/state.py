@@ -1,21 +1,28 @@
 """Modules as dicts of tensors by name, and back."""
-from collections import OrderedDict, namedtuple
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Mapping, NamedTuple
 
 from ... import _C
 from ..._C import Tensor
 from ..._modes import no_grad
 from ..parameter import Parameter
 
-_IncompatibleKeys = namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])
+
+class _IncompatibleKeys(NamedTuple):
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
 
 
 class Stateful:
     """The part of Module that saves and loads."""
 
-    def get_extra_state(self):
+    def get_extra_state(self) -> Any:
         raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
 
-    def set_extra_state(self, state):
+    def set_extra_state(self, state: Any) -> None:
         raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
@@ -28,7 +35,8 @@ class Stateful:
         if type(self).get_extra_state is not Stateful.get_extra_state:
             destination[prefix + "_extra_state"] = self.get_extra_state()
 
-    def state_dict(self, *args, destination=None, prefix="", keep_vars=False):
+    def state_dict(self, *args: Any, destination: Any = None, prefix: str = "",
+                   keep_vars: bool = False) -> dict[str, Any]:
         """All parameters and persistent buffers by name."""
         if args:
             destination = args[0]
@@ -103,7 +111,8 @@ class Stateful:
         except Exception as error:
             error_msgs.append(f'While copying the parameter named "{key}", an exception occurred: {error}')
 
-    def load_state_dict(self, state_dict, strict=True, assign=False):
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True,
+                        assign: bool = False) -> _IncompatibleKeys:
         """Takes parameters and buffers over from a state_dict."""
         if not hasattr(state_dict, "items"):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")

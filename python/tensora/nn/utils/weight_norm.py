@@ -26,7 +26,7 @@ class _WeightNorm:
 
 
 def weight_norm(module, name="weight", dim=0):
-    """Splits a weight into its length and its direction."""
+    """Splits the parameter `name` of `module` into its length, one for each index of `dim`, and its direction."""
     weight = getattr(module, name)
     hook = _WeightNorm(name, dim)
     del module._parameters[name]
@@ -38,7 +38,7 @@ def weight_norm(module, name="weight", dim=0):
 
 
 def remove_weight_norm(module, name="weight"):
-    """Makes the weight a parameter again."""
+    """Makes the weight `name` of `module` a parameter again."""
     for key, hook in list(module._forward_pre_hooks.items()):
         if isinstance(hook, _WeightNorm) and hook.name == name:
             weight = hook.compute(module).detach()
@@ -74,7 +74,8 @@ class _SpectralNorm:
 
 
 def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
-    """Divides a weight by its largest singular value."""
+    """Divides the weight `name` of `module`, as a matrix of `dim` and the rest, by its largest singular value, which
+    `n_power_iterations` iterations at each call approximate; norms are at least `eps`."""
     if dim is None:
         dim = 1 if type(module).__name__.startswith("ConvTranspose") else 0
     weight = getattr(module, name)
@@ -90,7 +91,7 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
 
 
 def remove_spectral_norm(module, name="weight"):
-    """Makes the weight a parameter again, divided by its largest singular value."""
+    """Makes the weight `name` of `module` a parameter again, divided by its largest singular value."""
     for key, hook in list(module._forward_pre_hooks.items()):
         if isinstance(hook, _SpectralNorm) and hook.name == name:
             with no_grad():
