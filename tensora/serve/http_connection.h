@@ -5,6 +5,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <chrono>
+#include <deque>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -25,6 +26,7 @@ struct ConnectionHome {
   const HttpServerOptions* options = nullptr;
   HttpHandler* handler = nullptr;
   std::shared_ptr<Outlet> outlet = nullptr;
+  std::deque<std::shared_ptr<ReplyState>> to_flush = {};  // taken from the outlet
   std::unordered_map<Connection*, std::shared_ptr<Connection>> connections = {};
   std::vector<char> scratch = std::vector<char>(64 << 10);  // bytes that were just read
   std::atomic<size_t>* open = nullptr;                      // connections of all threads

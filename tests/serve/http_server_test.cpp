@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -13,7 +14,8 @@ namespace tensora::serve {
 namespace {
 
 // Answers by the path: /echo gives the request back, /hold keeps the reply for the test, /drop
-// drops it, /big and /stream write much.
+// drops it, /big and /stream write much, /busy keeps the I/O thread, /count tells how many of the
+// kept replies have bytes to send.
 class Handler final : public HttpHandler {
  public:
   std::optional<HttpResponse> answer_head(const HttpRequest& head) override {
@@ -35,6 +37,15 @@ class Handler final : public HttpHandler {
       reply->begin({.body = "begun"});
     } else if (request.path == "/throw") {
       throw std::runtime_error("secret");
+    } else if (request.path == "/busy") {
+      is_busy = true;
+      eventually([this] { return !is_busy; });
+      reply->send({.body = "done"});
+    } else if (request.path == "/count") {
+      const std::lock_guard lock(mutex);
+      const auto count = std::count_if(held.begin(), held.end(),
+                                       [](const ReplyPtr& one) { return one->unsent() > 0; });
+      reply->send({.body = std::to_string(count)});
     } else if (request.path == "/hold") {
       reply->on_gone([this] { ++gone; });
       const std::lock_guard lock(mutex);
@@ -56,6 +67,7 @@ class Handler final : public HttpHandler {
   }
 
   std::atomic<int> handled = 0, gone = 0, last_bad = 0;
+  std::atomic<bool> is_busy = false;
   std::mutex mutex;
   std::vector<ReplyPtr> held;
 };
@@ -386,6 +398,35 @@ TEST_F(HttpServerTest, CarriesManyStreams) {
     for (RawClient& one : clients) EXPECT_EQ(status_of(one.read_answer()), 200);
     EXPECT_EQ(server_->connections(), kStreams);
   }
+}
+
+// A step of the engine writes to all streams; a request that comes then does not wait for all.
+TEST_F(HttpServerTest, AnswersBetweenTheWritesOfAStep) {
+  start();
+  constexpr size_t kStreams = 200;
+  std::vector<RawClient> clients;
+  for (size_t i = 0; i < kStreams; ++i) {
+    clients.push_back(client());
+    clients.back().send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+  }
+  ASSERT_TRUE(eventually([&] {
+    const std::lock_guard lock(handler_.mutex);
+    return handler_.held.size() == kStreams;
+  }));
+  for (const auto& reply : handler_.held) reply->begin({});
+  for (RawClient& one : clients) one.read_until("\r\n\r\n");
+  auto other = client();
+  other.send("GET /echo HTTP/1.1\r\nHost: a\r\n\r\n");
+  other.read_answer();
+  auto busy = client();
+  busy.send("GET /busy HTTP/1.1\r\nHost: a\r\n\r\n");
+  ASSERT_TRUE(eventually([&] { return handler_.is_busy.load(); }));
+  for (const auto& reply : handler_.held) reply->write("data: token\n\n");
+  other.send("GET /count HTTP/1.1\r\nHost: a\r\n\r\n");
+  handler_.is_busy = false;
+  const std::string answer = other.read_answer();
+  EXPECT_GE(std::stoi(answer.substr(answer.find("\r\n\r\n") + 4)), 100) << answer;
+  for (RawClient& one : clients) EXPECT_NE(one.read_until("token\n\n"), "");
 }
 
 TEST_F(HttpServerTest, SaysWhyItCannotListen) {
