@@ -1,16 +1,19 @@
-// `tensora serve` as a service of systemd, and `tensora bench serve` against it.
+// `tensora serve` as a service of systemd and with LoRA adapters, and `tensora bench serve`.
 #ifdef TENSORA_CLI
 
 #include "serve_program.h"
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "../real_data.h"
 #include "tensora/base/check.h"
+#include "tensora/io/safetensors.h"
+#include "tensora/ops.h"
 
 namespace tensora::serve {
 namespace {
@@ -92,6 +95,71 @@ TEST(ServeUnit, IsWhatSystemdUnderstands) {
   EXPECT_EQ(verify(unit), "");
   EXPECT_NE(verify(replaced(unit, "DynamicUser=yes", "DynamicUser=perhaps")), "")
       << "it finds nothing";
+}
+
+// A PEFT folder whose adapter adds `strength` times random numbers to two of the model's matrices.
+void write_adapter(const std::string& folder, double strength) {
+  std::filesystem::create_directories(folder);
+  write_text(folder + "/adapter_config.json", R"({"peft_type": "LORA", "r": 2, "lora_alpha": 2})");
+  Generator generator(7);
+  const GeneratorScope scope(generator);
+  StateDict state;
+  for (const char* layer : {"0", "3"}) {
+    const std::string name = concat("base_model.model.model.layers.", layer, ".self_attn.o_proj");
+    state.insert(name + ".lora_A.weight", randn({2, 64}));
+    state.insert(name + ".lora_B.weight", randn({64, 2}) * strength);
+  }
+  io::save_safetensors(state, folder + "/adapter_model.safetensors");
+}
+
+TEST(ServeCommand, ServesAdaptersAsModels) {
+  const std::string model = real_data("stories260K.gguf");
+  if (model.empty()) GTEST_SKIP() << "stories260K.gguf is not there";
+  const TemporaryFolder folder;
+  const std::string strong = folder.path("strong"), none = folder.path("none");
+  write_adapter(strong, 1);
+  write_adapter(none, 0);
+  const Program run(folder, {"run", model, "--lora", strong, "-p", "Once upon a", "-n", "24",
+                             "--temperature", "0", "--quiet"});
+  ASSERT_EQ(run.wait(), 0) << run.error();
+  const std::string expected = run.out();
+  const Program program(folder, {"serve", model, "--port", "0", "--no-log", "--lora",
+                                 "strong=" + strong, "--lora", "none=" + none});
+  const int port = port_of(program);
+  ASSERT_GT(port, 0) << program.error();
+  const auto send = [&](RawClient& client, const std::string& name) {
+    const std::string body = concat(R"({"model":")", name,
+                                    R"(","prompt":"Once upon a","max_tokens":24,"temperature":0})");
+    client.send(
+        "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        "Content-Type: application/json\r\nContent-Length: " +
+        std::to_string(body.size()) + "\r\n\r\n" + body);
+  };
+  const auto text = [](RawClient& client) {
+    const std::string answer = client.read_all();
+    const auto json =
+        nlohmann::json::parse(answer.substr(answer.find("\r\n\r\n") + 4), nullptr, false);
+    EXPECT_EQ(status_of(answer), 200) << answer;
+    return json.is_object() ? json["choices"][0].value("text", "") : answer;
+  };
+  // Together in a batch.
+  RawClient a(port), b(port), c(port), d(port);
+  send(a, "stories260K");
+  send(b, "strong");
+  send(c, "none");
+  send(d, "strong");
+  const std::string plain = text(a);
+  EXPECT_EQ(text(b), expected);
+  EXPECT_EQ(text(c), plain);
+  EXPECT_EQ(text(d), expected);
+  EXPECT_NE(plain, expected);
+  const std::string one =
+      RawClient(port)
+          .send("GET /v1/models/strong HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+          .read_all();
+  EXPECT_NE(one.find(R"("parent":"stories260K")"), std::string::npos) << one;
+  program.send(SIGTERM);
+  EXPECT_EQ(program.wait(), 0) << program.error();
 }
 
 class BenchServe : public ::testing::Test {

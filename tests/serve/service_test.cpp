@@ -253,6 +253,29 @@ TEST_F(ServiceTest, MetricsCountWhatWasDone) {
   EXPECT_GT(types.size(), 30u);
 }
 
+TEST_F(ServiceTest, AnIdleEngineGivesTheFirstTokenWithinTwoSteps) {
+  start();
+  backend->model->delay = std::chrono::milliseconds(150);
+  backend->model->fails_at = 1000;  // steps are counted up to it
+  const auto reply = post(kChat, stream("AB", 8));
+  reply->wait_for_bytes(1);
+  EXPECT_LE(backend->model->steps, 2);
+  reply->leave();
+  wait_until_idle();
+}
+
+// Answers of one prompt are computed together, but the prompt once: in blocks of 4 tokens.
+TEST_F(ServiceTest, SeveralAnswersReadTheirPromptOnce) {
+  start({.max_sequences = 8});
+  backend->model->delay = std::chrono::microseconds(200);
+  Json body = chat(std::string(42, 'A'), 5);
+  body["n"] = 6;
+  EXPECT_EQ(answer(kChat, body)["choices"].size(), 6u);
+  wait_until_idle();
+  EXPECT_EQ(backend->stats().prompt_tokens, 6 * 42);
+  EXPECT_EQ(backend->stats().cached_tokens, 5 * 40);
+}
+
 // Several models, of which one fits.
 TEST(ModelPoolTest, UnloadsTheLeastRecentlyUsed) {
   std::atomic<int> loads = 0, alive = 0;
