@@ -35,12 +35,15 @@ constexpr int kMostTakenApart = 16;
 
 // TENSORA_JIT_FUEL=n: only the first n groups of the process are fused, to find the one that
 // changes a result. The last of them is named.
+std::atomic<int64_t>& fuel_used() {
+  static std::atomic<int64_t> used{0};
+  return used;
+}
 bool has_fuel(const Tape& tape, const OpenGroup& group) {
   static const int64_t limit =
       number_setting("TENSORA_JIT_FUEL", 0, std::numeric_limits<int64_t>::max(), -1);
-  static std::atomic<int64_t> used{0};
   if (limit < 0) return true;
-  const int64_t number = used.fetch_add(1, std::memory_order_relaxed) + 1;
+  const int64_t number = fuel_used().fetch_add(1, std::memory_order_relaxed) + 1;
   if (number == limit) {
     std::string text = concat("jit: group ", number, ", the last that is fused:");
     for (uint32_t node : group.nodes()) text += concat(" ", tape.nodes()[node].op->name);
@@ -364,12 +367,14 @@ std::optional<Plan> plan_within(const Tape& tape, Fuse fuse, const Rewrite& rewr
   size_t reach = 0;
   for (int taken_apart = 0; taken_apart <= kMostTakenApart;) {
     limits.reach = kReaches[reach];
+    const int64_t fuel = fuel_used();
     Plan plan = Planner(tape, fuse, rewrite, limits).run();
     reuse_memory(tape, plan);
     const MemoryPeak peak = peak_of(tape, plan);
     plan.peak = peak.bytes;
     plan.eager_peak = most;
     if (peak.bytes <= most + kPeakSlack) return plan;
+    fuel_used() = fuel;  // a plan that is not used counts as none
     if (reach + 1 < std::size(kReaches)) {
       ++reach;
       continue;

@@ -1,6 +1,6 @@
-// Random chains of pointwise ops, casts and row maxima on floats of 16 and 32 bits: compiled
-// results have the bits of eager ones, for all strides and sizes, with NaNs, infinities and
-// subnormals.
+// Random chains of pointwise ops, casts, row maxima and random numbers on floats of 16 and 32 bits:
+// compiled results have the bits of eager ones, for all strides and sizes, with NaNs, infinities
+// and subnormals.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -18,7 +18,7 @@ constexpr DType kDTypes[] = {kFloat32, kBFloat16, kFloat16};
 /// A program is a seed. All its ops are exact: their vector and scalar forms round alike.
 class Chain {
  public:
-  explicit Chain(uint64_t seed) : random_(seed) {}
+  explicit Chain(uint64_t seed) : random_(seed) { manual_seed(seed); }
 
   std::vector<Tensor> run() {
     const int64_t widths[] = {1, 3, 31, 64, 65, 127, 128, 129, 200, 513, 2048, 2200, 4100};
@@ -71,7 +71,7 @@ class Chain {
 
   Tensor computed() {
     const Tensor x = any(), y = any();
-    switch (pick(size_t{14})) {
+    switch (pick(size_t{17})) {
       case 0:
         return x + y;
       case 1:
@@ -98,6 +98,12 @@ class Chain {
         return x.to(kDTypes[pick(size_t{3})]);
       case 12:
         return x.dim() == 2 ? x.amax({1}, true) : x;
+      case 13:
+        return dropout(x, 0.375);
+      case 14:
+        return alpha_dropout(x, 0.5, true);
+      case 15:
+        return x.clone().normal_(0.5, 2);
       default:
         return numbers(x.sizes(), x.dtype()).mul_(x);
     }
