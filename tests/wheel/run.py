@@ -3,6 +3,7 @@
 Which versions of functions a binary needs depends on the compiler and the C library that it was built with, so that limit
 is checked where the wheel is known to keep it: GCC 12 and glibc 2.36 (Debian 12)."""
 import argparse
+import importlib.util
 import os
 import pathlib
 import platform
@@ -10,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 NEWEST = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11), "ZLIB": (1, 2, 9)}
@@ -52,6 +54,26 @@ def too_new(binary):
     return found
 
 
+def check_packing(work, version):
+    """As ./dev wheel packs the files: the distribution's name, its version, its tags and its command."""
+    place = (work / "tensora").relative_to(ROOT)
+    packed = work / "packed"
+    run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", packed, "-C",
+        "wheel.cmake=false", "-C", "wheel.platlib=true", "-C", f"wheel.packages={place}", "-C",
+        f"sdist.include={place.parent}/", ".", cwd=ROOT)
+    wheel, = packed.iterdir()
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    assert wheel.name.startswith(f"tensora_dl-{version}-{python}-{python}-linux_"), wheel.name
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        about = archive.read(f"tensora_dl-{version}.dist-info/METADATA").decode()
+        commands = archive.read(f"tensora_dl-{version}.dist-info/entry_points.txt").decode()
+    assert "Name: tensora-dl\n" in about and f"Version: {version}\n" in about, about[:300]
+    assert "tensora = tensora._command:main" in commands
+    for name in ("tensora/lib/libtensora.so.0", "tensora/py.typed", "tensora/_C.pyi", "tensora/nn/functional.py"):
+        assert name in names, name
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     for option in ("--cmake", "--build", "--compiler"):
@@ -77,6 +99,10 @@ def main():
     environment = {**os.environ, "PYTHONPATH": str(work), "PYTHONDONTWRITEBYTECODE": "1"}
     version = run(sys.executable, "-c", PROGRAM, work, env=environment, cwd=work).strip()
     assert f"project(Tensora VERSION {version} " in (ROOT / "CMakeLists.txt").read_text(), version
+    if importlib.util.find_spec("scikit_build_core") and given.build.is_relative_to(ROOT):
+        check_packing(work, version)
+    else:
+        print("the wheel is not packed: scikit-build-core is not installed, or the build is elsewhere")
     program = package / "bin/tensora"
     if program.exists():
         assert run(program, "--version").strip() == f"tensora {version}"
