@@ -28,6 +28,7 @@ Function choose(std::atomic<Function>& chosen, const char* name, Function fallba
 
 }  // namespace
 
+// NOLINTBEGIN(bugprone-macro-parentheses): the arguments are types and names.
 // `prefix` is the part of the name that states instruction set, lanes and parameters.
 #define TENSORA_ONE_ARGUMENT(isa, prefix, type, lanes, function)                                \
   namespace {                                                                                   \
@@ -69,6 +70,7 @@ Function choose(std::atomic<Function>& chosen, const char* name, Function fallba
     return f(x, y);                                                                             \
   }
 
+// NOLINTEND(bugprone-macro-parentheses)
 #define TENSORA_EACH_WIDTH(how, v, function)                                                      \
   how("sse2", _ZGVbN2##v, double, 2, function) how("sse2", _ZGVbN4##v, float, 4, function##f)     \
       how("avx2", _ZGVdN4##v, double, 4, function) how("avx2", _ZGVdN8##v, float, 8, function##f) \
