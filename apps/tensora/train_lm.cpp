@@ -7,6 +7,7 @@
 #include "config_options.h"
 #include "files.h"
 #include "tensora/distributed/init.h"
+#include "tensora/distributed/pipeline_ranks.h"
 #include "tensora/distributed/training_ranks.h"
 #include "tensora/train/language_run.h"
 #include "tensora/train/number_text.h"
@@ -47,24 +48,34 @@ void print_outcome(const train::TrainerOutcome& outcome, const std::string& out)
 struct Layout {
   int zero_stage = 0;
   int tensor = 1;
+  int pipeline = 0;  // 0: the layers are not divided
+  std::string schedule = "1f1b";
   int data = 0;  // 0: what the number of ranks gives
   bool sequence = false;
 };
 
 Layout parse_layout(const std::string& text) {
   const auto wrong = [&] {
-    return UsageError("--parallel: expected dp, zero1, zero2, zero3 or tp=N[,dp=M][,sp], got '" +
-                      text + "'");
+    return UsageError(
+        "--parallel: expected dp, zero1, zero2, zero3, tp=N[,dp=M][,sp] or "
+        "pp=N[,gpipe|,1f1b|,zero-bubble], got '" +
+        text + "'");
   };
   if (text == "dp") return {};
   if (text == "zero1" || text == "zero2" || text == "zero3")
     return {.zero_stage = text.back() - '0'};
   Layout layout{.tensor = 0};
+  const bool pipeline = text.starts_with("pp=");
   for (const std::string& part : split_list(text)) {
-    int* const number = part.starts_with("tp=")   ? &layout.tensor
-                        : part.starts_with("dp=") ? &layout.data
-                                                  : nullptr;
-    if (!number && part != "sp") throw wrong();
+    int* const number = part.starts_with("tp=") && !pipeline   ? &layout.tensor
+                        : part.starts_with("dp=") && !pipeline ? &layout.data
+                        : part.starts_with("pp=") && pipeline  ? &layout.pipeline
+                                                               : nullptr;
+    if (!number && pipeline && (part == "gpipe" || part == "1f1b" || part == "zero-bubble")) {
+      layout.schedule = part;
+      continue;
+    }
+    if (!number && (part != "sp" || pipeline)) throw wrong();
     if (!number) {
       layout.sequence = true;
       continue;
@@ -73,15 +84,26 @@ Layout parse_layout(const std::string& text) {
     const auto [stop, error] = std::from_chars(part.data() + 3, end, *number);
     if (stop != end || error != std::errc() || *number < 1) throw wrong();
   }
+  if (pipeline) layout.tensor = 1;
   if (layout.tensor < 1) throw wrong();
   return layout;
 }
 
 void check_layout(const Layout& layout, const ProcessGroup& world) {
+  check(layout.pipeline == 0 || layout.pipeline == world.size(), "--parallel pp=", layout.pipeline,
+        " needs ", layout.pipeline, " ranks, got ", world.size(),
+        ": start the job with 'tensora launch -n ", layout.pipeline, "'");
   const int models = layout.data > 0 ? layout.data : std::max(1, world.size() / layout.tensor);
   check(layout.tensor * models == world.size(), "--parallel tp=", layout.tensor, ",dp=", models,
         " needs ", layout.tensor * models, " ranks, got ", world.size(),
         ": start the job with 'tensora launch -n ", layout.tensor * models, "'");
+}
+
+std::unique_ptr<train::Parallel> ranks_of(const Layout& layout) {
+  if (layout.pipeline > 0) return std::make_unique<distributed::PipelineRanks>(layout.schedule);
+  return std::make_unique<distributed::TrainingRanks>(
+      distributed::DataParallelOptions{.zero_stage = layout.zero_stage},
+      distributed::TensorRanks{.count = layout.tensor, .sequence_parallel = layout.sequence});
 }
 
 // On every rank of a job.
@@ -92,12 +114,10 @@ void train_on_ranks(LanguageConfig config, const LmOptions& options) {
   const int status = distributed::run([&](ProcessGroup& world) {
     first = world.rank() == 0;
     check_layout(layout, world);
-    distributed::TrainingRanks ranks(
-        {.zero_stage = layout.zero_stage},
-        {.count = layout.tensor, .sequence_parallel = layout.sequence});
+    const std::unique_ptr<train::Parallel> ranks = ranks_of(layout);
     if (config.device == "cuda") config.device += ":" + std::to_string(distributed::local_rank());
     train::LanguageRun run(
-        config, {.folder = options.run.out, .resume = options.run.resume, .parallel = &ranks});
+        config, {.folder = options.run.out, .resume = options.run.resume, .parallel = ranks.get()});
     if (first) print_summary(run);
     outcome = run.train();
   });
@@ -107,6 +127,17 @@ void train_on_ranks(LanguageConfig config, const LmOptions& options) {
   if (first) print_outcome(outcome, options.run.out);
 }
 
+void check_can_be_divided(const Layout& layout, const LanguageConfig& config) {
+  const char* const by = layout.tensor > 1 ? "tp" : layout.pipeline > 0 ? "pp" : nullptr;
+  if (by && config.model != "llama")
+    throw UsageError(concat("--parallel ", by, ": only models of type llama can be divided, got ",
+                            config.model));
+  if (layout.pipeline > 0 && config.amp != "none")
+    throw UsageError("--parallel pp: expected --amp none, got " + config.amp);
+  if (layout.pipeline > 0 && config.find_nan)
+    throw UsageError("--parallel pp: --find-nan needs the whole model on one rank");
+}
+
 void train_lm(const LmOptions& options) {
   const LanguageConfig config = configuration(options.settings, options.run);
   if (config.text.empty())
@@ -114,10 +145,7 @@ void train_lm(const LmOptions& options) {
         "--text is required: files to learn from ('tensora stories --out stories.txt' "
         "writes one)");
   const LanguageConfig resolved = as_usage([&] { return config.resolved(); });
-  if (options.parallel != "none" && parse_layout(options.parallel).tensor > 1 &&
-      resolved.model != "llama")
-    throw UsageError("--parallel tp: only models of type llama can be divided, got " +
-                     resolved.model);
+  if (options.parallel != "none") check_can_be_divided(parse_layout(options.parallel), resolved);
   if (options.parallel != "none") return train_on_ranks(config, options);
   train::LanguageRun run(config, {.folder = options.run.out, .resume = options.run.resume});
   print_summary(run);
@@ -138,7 +166,10 @@ void add_train_lm(CLI::App& app) {
                    "sequences on each: dp (data parallel), or ZeRO, which also divides the "
                    "optimizer's state (zero1), the gradients (zero2) and the parameters (zero3); "
                    "or tp=N,dp=M: N ranks have one model together (tensor parallel), and M such "
-                   "models learn together; with ,sp also sequence parallel")
+                   "models learn together; with ,sp also sequence parallel; or pp=N: N ranks have "
+                   "some of the layers each, and the --grad-accum micro-batches of a step pass "
+                   "through them (pipeline parallel; pp=N,gpipe or pp=N,zero-bubble for another "
+                   "schedule than 1f1b)")
       ->capture_default_str();
   options->settings.option("preset")->check(CLI::IsMember(train::language_presets()));
   options->settings.option("amp")->check(CLI::IsMember({"none", "bf16", "f16"}));
@@ -167,7 +198,9 @@ void add_train_lm(CLI::App& app) {
       "  tensora train lm --text a.txt --width 192 --heads 6 --layers 8 --context 512 --out mine\n"
       "  tensora train lm --config run/config.json --seed 2 --out again\n"
       "  tensora launch -n 4 -- tensora train lm --text a.txt --out run --parallel zero1\n"
-      "  tensora launch -n 4 -- tensora train lm --text a.txt --out run --parallel tp=2,dp=2");
+      "  tensora launch -n 4 -- tensora train lm --text a.txt --out run --parallel tp=2,dp=2\n"
+      "  tensora launch -n 4 -- tensora train lm --text a.txt --out run --parallel pp=4 "
+      "--grad-accum 16");
   command->callback([options] { train_lm(*options); });
 }
 

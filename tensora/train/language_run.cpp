@@ -245,6 +245,12 @@ TrainerOutcome LanguageRun::train() {
             const uint64_t key = hash_key(config_.seed, uint64_t(step), uint64_t(part));
             return loss(training_->random(key, config_.batch));
           },
+      .batch =
+          [this](int64_t step, int64_t part) {
+            const uint64_t key = hash_key(config_.seed, uint64_t(step), uint64_t(part));
+            const TokenWindows::Pair pair = training_->random(key, config_.batch);
+            return MicroBatch{pair.inputs.to(device_), pair.targets.to(device_)};
+          },
       .learning_rate =
           [this](int64_t step) {
             return warmup_cosine(step, config_.steps, config_.warmup, config_.lr, config_.min_lr);

@@ -4,12 +4,19 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "tensora/base/check.h"
 #include "tensora/io/state.h"
 #include "tensora/nn/module.h"
 #include "tensora/optim/optimizer.h"
 
 namespace tensora::train {
+
+/// What a step computes at once.
+struct MicroBatch {
+  Tensor inputs, targets;
+};
 
 /// What a training run does together with other processes, its ranks. Implemented by
 /// distributed::TrainingRanks in libtensora_distributed. All ranks make the same calls in the same
@@ -27,6 +34,14 @@ class Parallel {
   virtual void attach(nn::Module& model, optim::Optimizer& optimizer) = 0;
   /// Backward of one micro-batch; `last`: of the step, so that the gradients are to be averaged.
   virtual void backward(const Tensor& loss, bool last) = 0;
+  /// Whether the ranks divide the model's layers: all micro-batches of a step go through them
+  /// together, by `pass` instead of `backward`.
+  virtual bool is_pipeline() const { return false; }
+  /// Forward and backward of a step's micro-batches, which are the same on all ranks. Returns their
+  /// mean loss.
+  virtual Tensor pass(const std::vector<MicroBatch>& /*batches*/) {
+    fail("train: these ranks are no pipeline");
+  }
   virtual Tensor clip_grad_norm_(double max_norm) = 0;
   /// If a gradient is infinite on one rank, it is on all.
   virtual void share_overflow() = 0;

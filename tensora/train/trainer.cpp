@@ -46,6 +46,11 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions 
   check(!options_.amp || *options_.amp == kBFloat16 || *options_.amp == kFloat16,
         "Trainer: amp must be bfloat16 or float16, got ", options_.amp.value_or(kFloat32));
   check(task_.loss != nullptr, "Trainer: the task has no loss");
+  if (options_.parallel && options_.parallel->is_pipeline()) {
+    check(task_.batch != nullptr, "Trainer: a pipeline needs the task's batches");
+    check(!options_.amp, "Trainer: a pipeline computes without amp");
+    check(!options_.find_nan, "Trainer: find_nan does not go with a pipeline");
+  }
   scaler_ = std::make_unique<amp::GradScaler>(
       amp::GradScalerOptions{.enabled = options_.amp == kFloat16});
 }
@@ -207,17 +212,9 @@ void Trainer::name_the_op(int64_t step, int64_t part, bool is_nan) {
        "the inputs and the weights");
 }
 
-void Trainer::step(int64_t step) {
-  const double rate =
-      task_.learning_rate ? task_.learning_rate(step) : optimizer_.param_groups().front().lr();
-  if (task_.learning_rate)
-    for (optim::ParamGroup& group : optimizer_.param_groups()) group.set_lr(rate);
-  const detect_anomaly watched(options_.find_nan);
+// Forward and backward of this rank's micro-batches; the mean of their losses.
+Tensor Trainer::gradients_of(int64_t step) {
   Parallel* const ranks = options_.parallel;
-  // What a step draws (dropout) depends on the step and the rank alone, so that a run can be
-  // resumed by any number of ranks.
-  if (ranks)
-    manual_seed(hash_key(seed_, static_cast<uint64_t>(step), static_cast<uint64_t>(ranks->rank())));
   Tensor total;
   for (int64_t i = 0; i < options_.grad_accum; ++i) {
     const int64_t part = ranks ? i * ranks->size() + ranks->rank() : i;
@@ -234,6 +231,28 @@ void Trainer::step(int64_t step) {
     else
       scaled.backward();
   }
+  return total;
+}
+
+Tensor Trainer::pass_through_ranks(int64_t step) {
+  std::vector<MicroBatch> batches;
+  for (int64_t part = 0; part < options_.grad_accum; ++part)
+    batches.push_back(task_.batch(step, part));
+  return options_.parallel->pass(batches);
+}
+
+void Trainer::step(int64_t step) {
+  const double rate =
+      task_.learning_rate ? task_.learning_rate(step) : optimizer_.param_groups().front().lr();
+  if (task_.learning_rate)
+    for (optim::ParamGroup& group : optimizer_.param_groups()) group.set_lr(rate);
+  const detect_anomaly watched(options_.find_nan);
+  Parallel* const ranks = options_.parallel;
+  // What a step draws (dropout) depends on the step and the rank alone, so that a run can be
+  // resumed by any number of ranks.
+  if (ranks)
+    manual_seed(hash_key(seed_, static_cast<uint64_t>(step), static_cast<uint64_t>(ranks->rank())));
+  Tensor total = ranks && ranks->is_pipeline() ? pass_through_ranks(step) : gradients_of(step);
   if (ranks) total = ranks->mean(total);
   if (ranks && scaler_->is_enabled()) ranks->share_overflow();
   Tensor norm;

@@ -19,6 +19,7 @@ class CheckpointManager;
 namespace tensora::train {
 
 class Parallel;
+struct MicroBatch;
 class ProgressBar;
 class RunLock;
 
@@ -49,6 +50,8 @@ struct TrainerTask {
   /// The mean loss of part `part` of a step's batch (there are grad_accum, times the ranks). Must
   /// depend on its arguments, the weights and the random generator alone, or on what `state` saves.
   std::function<Tensor(int64_t step, int64_t part)> loss;
+  /// What `loss` computes its loss from; needed by ranks that are a pipeline.
+  std::function<MicroBatch(int64_t step, int64_t part)> batch = nullptr;
   std::function<double(int64_t step)> learning_rate;
   /// Figures of data that is not trained on; the first of them decides which checkpoint is best.
   std::function<Scalars()> validate = nullptr;
@@ -88,6 +91,8 @@ class Trainer {
   int64_t restore_ranks();
   void open_logs(int64_t first);
   void step(int64_t step);
+  Tensor gradients_of(int64_t step);
+  Tensor pass_through_ranks(int64_t step);
   Tensor loss_of(int64_t step, int64_t part);
   void name_the_op(int64_t step, int64_t part, bool is_nan);
   void note_losses(ProgressBar& bar);

@@ -75,6 +75,16 @@ class ParallelTraining : public ::testing::Test {
     return bytes_of(folder_.path(run) + "/model/model.safetensors");
   }
 
+  /// The largest difference between the models of two runs.
+  double far_from(const std::string& run, const std::string& other) const {
+    const StateDict a = io::load_safetensors(folder_.path(run) + "/model/model.safetensors");
+    const StateDict b = io::load_safetensors(folder_.path(other) + "/model/model.safetensors");
+    double worst = a.size() == b.size() ? 0 : 1e9;
+    for (const auto& [name, tensor] : a)
+      worst = std::max(worst, (tensor - b.at(name)).abs().max().item<double>());
+    return worst;
+  }
+
   TemporaryFolder folder_;
 };
 
@@ -94,14 +104,6 @@ TEST_F(ParallelTraining, StagesGiveTheSameModelAndResume) {
 }
 
 TEST_F(ParallelTraining, TensorParallelRanksTrainOneModel) {
-  const auto far_from = [&](const std::string& run, const std::string& other) {
-    const StateDict a = io::load_safetensors(folder_.path(run) + "/model/model.safetensors");
-    const StateDict b = io::load_safetensors(folder_.path(other) + "/model/model.safetensors");
-    double worst = a.size() == b.size() ? 0 : 1e9;
-    for (const auto& [name, tensor] : a)
-      worst = std::max(worst, (tensor - b.at(name)).abs().max().item<double>());
-    return worst;
-  };
   std::vector<std::string> clipped = settings();
   *(std::find(clipped.begin(), clipped.end(), "--clip-norm") + 1) = "0.5";
   ASSERT_EQ(train(2, "dp", "dp", clipped), 0);
@@ -113,6 +115,25 @@ TEST_F(ParallelTraining, TensorParallelRanksTrainOneModel) {
   EXPECT_LT(far_from("tp", "dp"), 1e-4);
   EXPECT_NE(train(3, "tp=2", "wrong", settings()), 0);
   EXPECT_NE(train(2, "tp=2,pp=2", "wrong", settings()), 0);
+}
+
+TEST_F(ParallelTraining, PipelineRanksTrainOneModel) {
+  std::vector<std::string> clipped = settings();
+  *(std::find(clipped.begin(), clipped.end(), "--clip-norm") + 1) = "0.5";
+  std::vector<std::string> divided = clipped;
+  divided.insert(divided.end(), {"--grad-accum", "2"});
+  ASSERT_EQ(train(2, "dp", "dp", clipped), 0);
+  ASSERT_EQ(train(2, "pp=2,zero-bubble", "pp", divided), 0);
+  EXPECT_LT(far_from("pp", "dp"), 1e-4);
+  // Behind step 4 one rank goes on, with the whole model.
+  std::filesystem::remove(folder_.path("pp") + "/checkpoints/step-000000000008/index.json");
+  ASSERT_EQ(train(1, "dp", "pp", {"--resume"}), 0);
+  EXPECT_LT(far_from("pp", "dp"), 1e-4);
+  EXPECT_NE(train(3, "pp=2", "wrong", divided), 0);     // another number of ranks
+  EXPECT_NE(train(3, "pp=3", "wrong", divided), 0);     // more ranks than layers
+  EXPECT_NE(train(2, "pp=2,sp", "wrong", divided), 0);  // no schedule
+  divided.insert(divided.end(), {"--amp", "bf16"});
+  EXPECT_EQ(train(2, "pp=2", "wrong", divided), 2);
 }
 
 }  // namespace
