@@ -8,6 +8,7 @@
 
 #include "tensora/core/dtype.h"
 #include "tensora/ops/quant/quant_chunks.h"
+#include "tensora/ops/quant/quant_eights.h"
 
 // Note [Products in chunks]
 // Activations are rounded to 8 bits once per call. A weight is read 256 numbers at a time, in the
@@ -26,7 +27,7 @@
 // at the end. That is one step where the weight's magnitude and its sign for x are two.
 // Processors with AVX-512 VNNI multiply and add in one instruction, whose sums cannot overflow:
 // there, weights with a sign get 128 added, and 128 times the sum of the activations (`bias`) is
-// subtracted.
+// subtracted. Many rows of activations are multiplied with sixteen rows of a K format at once there.
 
 namespace tensora::cpu::TENSORA_ISA {
 
@@ -63,15 +64,6 @@ inline constexpr bool sums_by_vnni = kHasVnni && (is_fine<Type> || !Type::kSigne
 template <class Type>
 inline constexpr bool is_raised = sums_by_vnni<Type> && Type::kSigned;
 
-/// Adds the products of four neighbouring bytes each, q without a sign.
-[[gnu::always_inline]] inline __m256i with_fours(__m256i sum, __m256i q, __m256i x) {
-#if defined(__AVX512VNNI__)
-  return _mm256_dpbusd_epi32(sum, q, x);
-#else
-  const __m256i pairs = _mm256_maddubs_epi16(q, x);
-  return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-#endif
-}
 /// q plus 128, without a sign.
 [[gnu::always_inline]] inline __m256i raised(__m256i q) {
   return _mm256_xor_si256(q, _mm256_set1_epi8(-128));
@@ -111,16 +103,12 @@ struct ByteRow {
   }
 };
 
-/// Whole numbers may be added in any order, and compilers put sums off until they run out of
-/// registers; this makes them add at once.
-[[gnu::always_inline]] inline void keep_in_register(__m256i& value) { asm("" : "+x"(value)); }
-
 /// The parts of a row's chunk that belong to the row.
 inline int parts_of(const WeightRows& w, int64_t chunk) {
   return static_cast<int>(std::min<int64_t>(kParts, (w.columns + 31) / 32 - chunk * kParts));
 }
 
-// ---- eight rows, interleaved -------------------------------------------------------------------
+// ---- rows of the weight, interleaved -----------------------------------------------------------
 
 /// Lane r of vector c becomes lane c of vector r.
 [[gnu::always_inline]] inline void transpose(__m256i (&x)[8]) {
@@ -147,27 +135,37 @@ inline int parts_of(const WeightRows& w, int64_t chunk) {
 }
 
 /// One by one: compilers copy arrays through wider vectors, which wait for narrower stores.
-[[gnu::always_inline]] inline void store_eight(const __m256i (&x)[8], __m256i (&to)[8]) {
+template <int E>
+[[gnu::always_inline]] inline void store_eight(const __m256i (&x)[8], __m256i (&to)[8][E],
+                                               int eight) {
   for (int i = 0; i < 8; ++i) {
     __m256i one = x[i];
     keep_in_register(one);
-    _mm256_store_si256(&to[i], one);
+    _mm256_store_si256(&to[i][eight], one);
   }
 }
 
-/// A chunk of eight rows, a row to a lane; q[p][g] has numbers 4 g to 4 g + 3 of part p.
-struct FineEight {
-  __m256i q[kParts][8];
-  __m256 d[kParts], m[kParts];
+/// How many times eight rows are multiplied at once: VNNI multiplies 64 bytes, too. The eight sums
+/// of a format with a scale for 32 numbers would take twice the cache then, which was slower.
+template <class Type>
+inline constexpr int kEights = sums_by_vnni<Type> && !is_fine<Type> ? 2 : 1;
+
+/// A chunk of E times eight rows, a row to a lane; q[p][g] has numbers 4 g to 4 g + 3 of part p.
+template <int E>
+struct alignas(64) FineRows {
+  __m256i q[kParts][8][E];
+  __m256 d[kParts][E], m[kParts][E];
 };
-struct CoarseEight {
-  __m256i q[kParts][8];
-  __m256i s[2 * kParts];  // of a group of 16: 32 bits with VNNI, else 16 bits twice
-  __m256i t[8];           // of two groups in a lane
-  __m256 d, e;
+template <int E>
+struct alignas(64) CoarseRows {
+  __m256i q[kParts][8][E];
+  __m256i s[2 * kParts][E];  // of a group of 16: 32 bits with VNNI, else 16 bits twice
+  __m256i t[8][E];           // of two groups in a lane
+  __m256 d[E], e[E];
 };
 template <class Type>
-using EightOf = std::conditional_t<is_fine<Type>, FineEight, CoarseEight>;
+using RowsOf =
+    std::conditional_t<is_fine<Type>, FineRows<kEights<Type>>, CoarseRows<kEights<Type>>>;
 
 // How far ahead of its use a weight is asked for; the processor itself stops at the end of a page.
 inline constexpr int64_t kAhead = 2048;
@@ -203,7 +201,8 @@ template <class Type>
 
 template <class Type>
   requires is_fine<Type>
-void read_eight(const RowsOfEight& rows, int64_t chunk, const WeightRows& w, FineEight& to) {
+void read_eight(const RowsOfEight& rows, int64_t chunk, const WeightRows& w, RowsOf<Type>& to,
+                int eight) {
   for (int r = 0; r < 8; ++r) ask_for<Type>(rows.at[r] + chunk * chunk_bytes<Type>);
   for (int p = 0, parts = parts_of(w, chunk); p < parts; ++p) {
     FineChunk part;
@@ -211,16 +210,16 @@ void read_eight(const RowsOfEight& rows, int64_t chunk, const WeightRows& w, Fin
     __m256i x[8];
     for (int r = 0; r < 8; ++r) x[r] = is_raised<Type> ? raised(part.q[r]) : part.q[r];
     transpose(x);
-    store_eight(x, to.q[p]);
-    to.d[p] = part.d;
-    if constexpr (has_offsets<Type>) to.m[p] = part.m;
+    store_eight(x, to.q[p], eight);
+    to.d[p][eight] = part.d;
+    if constexpr (has_offsets<Type>) to.m[p][eight] = part.m;
   }
 }
 
 /// The factors of 16 groups of eight rows, a row to a lane.
-template <bool wide>
+template <bool wide, int E>
 [[gnu::always_inline]] inline void spread_factors(const __m128i (&rows)[8],
-                                                  __m256i (&to)[2 * kParts]) {
+                                                  __m256i (&to)[2 * kParts][E], int eight) {
   __m128i twos[8], fours[8];  // of rows, for eight groups each and for four
   for (int i = 0; i < 4; ++i) {
     twos[i] = _mm_unpacklo_epi8(rows[2 * i], rows[2 * i + 1]);
@@ -237,14 +236,15 @@ template <bool wide>
     for (int k = 0; k < 4; ++k) {
       const __m256i one =
           _mm256_cvtepi8_epi32(k % 2 ? _mm_unpackhi_epi64(two[k / 2], two[k / 2]) : two[k / 2]);
-      to[g + k] = wide ? one : _mm256_blend_epi16(one, _mm256_slli_epi32(one, 16), 0xaa);
+      to[g + k][eight] = wide ? one : _mm256_blend_epi16(one, _mm256_slli_epi32(one, 16), 0xaa);
     }
   }
 }
 
 template <class Type>
   requires(!is_fine<Type>)
-void read_eight(const RowsOfEight& rows, int64_t chunk, const WeightRows&, CoarseEight& to) {
+void read_eight(const RowsOfEight& rows, int64_t chunk, const WeightRows&, RowsOf<Type>& to,
+                int eight) {
   CoarseChunk from[8];
   alignas(32) float d[8], e[8];
   __m128i factors[8];
@@ -255,19 +255,19 @@ void read_eight(const RowsOfEight& rows, int64_t chunk, const WeightRows&, Coars
     d[r] = from[r].d;
     e[r] = Type::kOwnOffset ? from[r].e : 0;
   }
-  to.d = _mm256_load_ps(d);
-  to.e = _mm256_load_ps(e);
+  to.d[eight] = _mm256_load_ps(d);
+  to.e[eight] = _mm256_load_ps(e);
   __m256i x[8];
   for (int p = 0; p < kParts; ++p) {
     for (int r = 0; r < 8; ++r) x[r] = from[r].q[p];
     transpose(x);
-    store_eight(x, to.q[p]);
+    store_eight(x, to.q[p], eight);
   }
-  spread_factors<sums_by_vnni<Type>>(factors, to.s);
+  spread_factors<sums_by_vnni<Type>>(factors, to.s, eight);
   if constexpr (Type::kOffset) {
     for (int r = 0; r < 8; ++r) x[r] = from[r].t;
     transpose(x);
-    std::copy_n(x, 8, to.t);
+    store_eight(x, to.t, eight);
   }
 }
 
@@ -279,10 +279,11 @@ inline constexpr int kFitting = 32767 / (2 * 127 * Type::kLargest) >= 8   ? 8
                                                                           : 1;
 
 /// Four bytes, in every lane.
-[[gnu::always_inline]] inline __m256i four_at(const void* from) {
+template <int E = 1>
+[[gnu::always_inline]] inline auto four_at(const void* from) {
   int32_t four;
   std::memcpy(&four, from, sizeof four);
-  return _mm256_set1_epi32(four);
+  return Eights<E>::all(four);
 }
 
 /// Adds the products of 4 times `count` numbers, times a factor, for X rows of activations.
@@ -308,14 +309,14 @@ template <class Type, int X, int count>
   }
 }
 /// Adds the products of 4 times `count` numbers by VNNI.
-template <int X, int count>
-[[gnu::always_inline]] inline void add_fours(const __m256i* q, const ByteRow (&x)[X], int64_t at,
-                                             __m256i (&whole)[X]) {
+template <int count, int E, class Whole, int X>
+[[gnu::always_inline]] inline void add_fours(const __m256i (*q)[E], const ByteRow (&x)[X],
+                                             int64_t at, Whole (&whole)[X]) {
 #pragma GCC unroll 8
   for (int g = 0; g < count; ++g) {
-    const __m256i numbers = q[g];
+    const Whole numbers = Eights<E>::load(q[g]);
     for (int i = 0; i < X; ++i) {
-      whole[i] = with_fours(whole[i], numbers, four_at(x[i].q + at + 4 * g));
+      whole[i] = with_fours(whole[i], numbers, four_at<E>(x[i].q + at + 4 * g));
       keep_in_register(whole[i]);
     }
   }
@@ -324,82 +325,83 @@ template <int X, int count>
 // The float operations of parts and chunks; the only ones, but for the sum of sums.
 
 /// Of the activations: what belongs to the lanes of the others.
+template <class Floats>
 struct PartFactors {
-  __m256 scale, total;
+  Floats scale, total;
 };
-template <class Type>
-[[gnu::always_inline]] inline __m256 with_parts(__m256 sum, __m256i whole, __m256 d, __m256 m,
-                                                const PartFactors& x) {
-  sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole), _mm256_mul_ps(d, x.scale), sum);
-  if constexpr (Type::kShift != 0) m = _mm256_mul_ps(d, _mm256_set1_ps(-Type::kShift));
-  if constexpr (Type::kOffset) sum = _mm256_fmadd_ps(m, x.total, sum);
+template <class Type, class Floats, class Whole>
+[[gnu::always_inline]] inline Floats with_parts(Floats sum, Whole whole, Floats d, Floats m,
+                                                const PartFactors<Floats>& x) {
+  sum = fused(to_floats(whole), times(d, x.scale), sum);
+  if constexpr (Type::kShift != 0) m = times(d, EightsOf<Floats>::all(-Type::kShift));
+  if constexpr (Type::kOffset) sum = fused(m, x.total, sum);
   return sum;
 }
-/// Of one part of the activations, for eight rows of the weight.
-[[gnu::always_inline]] inline PartFactors factors_of_one(const ByteRow& x, int64_t part) {
-  return {_mm256_set1_ps(x.scale[part]), _mm256_set1_ps(x.total[part])};
-}
 /// A format with a scale for 32 numbers has eight sums, for the parts of all chunks with a number.
-[[gnu::always_inline]] inline __m256 sum_of_sums(const __m256 (&x)[8]) {
-  const auto two = [&](int i) { return _mm256_add_ps(x[i], x[i + 1]); };
-  return _mm256_add_ps(_mm256_add_ps(two(0), two(2)), _mm256_add_ps(two(4), two(6)));
+template <class Floats>
+[[gnu::always_inline]] inline Floats sum_of_sums(const Floats (&x)[8]) {
+  const auto two = [&](int i) { return x[i] + x[i + 1]; };
+  return (two(0) + two(2)) + (two(4) + two(6));
 }
-template <class Type>
-[[gnu::always_inline]] inline __m256 with_chunk(__m256 sum, __m256i whole, __m256i low, __m256 d,
-                                                __m256 e, const ByteRow& x, int64_t chunk) {
-  __m256 share = _mm256_mul_ps(_mm256_cvtepi32_ps(whole), d);
-  if constexpr (Type::kOwnOffset) share = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(low), e, share);
-  return _mm256_fmadd_ps(share, _mm256_set1_ps(x.scale[chunk]), sum);
+template <class Type, class Floats, class Whole>
+[[gnu::always_inline]] inline Floats with_chunk(Floats sum, Whole whole, Whole low, Floats d,
+                                                Floats e, const ByteRow& x, int64_t chunk) {
+  Floats share = times(to_floats(whole), d);
+  if constexpr (Type::kOwnOffset) share = fused_less(to_floats(low), e, share);
+  return fused(share, EightsOf<Floats>::all(x.scale[chunk]), sum);
 }
 
-/// Adds part p of `chunks` chunks, from `chunk` on, to the sums of eight rows with X rows of
+/// Adds part p of `chunks` chunks, from `chunk` on, to the sums of some rows with X rows of
 /// activations.
-template <class Type, int X>
-[[gnu::always_inline]] inline void add_part(const FineEight* w, const ByteRow (&x)[X], int p,
-                                            int64_t chunk, int64_t chunks, __m256 (&sums)[X]) {
+template <class Type, int X, int E>
+[[gnu::always_inline]] inline void add_part(const FineRows<E>* w, const ByteRow (&x)[X], int p,
+                                            int64_t chunk, int64_t chunks,
+                                            typename Eights<E>::Floats (&sums)[X]) {
+  using Lanes = Eights<E>;
   for (int64_t c = 0; c < chunks; ++c) {
     const int64_t part = (chunk + c) * kParts + p;
-    __m256i whole[X];
+    typename Lanes::Whole whole[X];
     for (int i = 0; i < X; ++i)
-      whole[i] = is_raised<Type> ? _mm256_set1_epi32(x[i].bias[part]) : _mm256_setzero_si256();
+      whole[i] = Lanes::all(is_raised<Type> ? x[i].bias[part] : int32_t{0});
     if constexpr (sums_by_vnni<Type>)
-      add_fours<X, 8>(w[c].q[p], x, part * 32, whole);
+      add_fours<8>(w[c].q[p], x, part * 32, whole);
     else
-      add_groups<Type, X, 8>(w[c].q[p], x, part * 32, _mm256_set1_epi16(1), whole);
+      add_groups<Type, X, 8>(w[c].q[p][0], x, part * 32, _mm256_set1_epi16(1), whole);
     for (int i = 0; i < X; ++i)
-      sums[i] =
-          with_parts<Type>(sums[i], whole[i], w[c].d[p], w[c].m[p], factors_of_one(x[i], part));
+      sums[i] = with_parts<Type>(sums[i], whole[i], Lanes::load(w[c].d[p]), Lanes::load(w[c].m[p]),
+                                 {Lanes::all(x[i].scale[part]), Lanes::all(x[i].total[part])});
   }
 }
 /// Adds a chunk.
-template <class Type, int X>
-[[gnu::always_inline]] inline void add_chunk(const CoarseEight& w, const ByteRow (&x)[X],
-                                             int64_t chunk, __m256 (&sums)[X]) {
-  __m256i whole[X], low[X];
-  for (int i = 0; i < X; ++i) whole[i] = low[i] = _mm256_setzero_si256();
+template <class Type, int X, int E>
+[[gnu::always_inline]] inline void add_chunk(const CoarseRows<E>& w, const ByteRow (&x)[X],
+                                             int64_t chunk, typename Eights<E>::Floats (&sums)[X]) {
+  using Lanes = Eights<E>;
+  typename Lanes::Whole whole[X], low[X];
+  for (int i = 0; i < X; ++i) whole[i] = low[i] = Lanes::all(int32_t{0});
   for (int h = 0; h < 2 * kParts; h += Type::kSharedFactors) {
-    const __m256i* const q = w.q[h / 2] + h % 2 * 4;
+    const __m256i(*const q)[E] = w.q[h / 2] + h % 2 * 4;
     const int64_t at = chunk * kChunk + h * 16;
     constexpr int kFours = 4 * Type::kSharedFactors;
     if constexpr (sums_by_vnni<Type>) {
-      __m256i group[X];
-      for (__m256i& one : group) one = _mm256_setzero_si256();
-      add_fours<X, kFours>(q, x, at, group);
-      for (int i = 0; i < X; ++i)
-        whole[i] = _mm256_add_epi32(whole[i], _mm256_mullo_epi32(group[i], w.s[h]));
+      typename Lanes::Whole group[X];
+      for (auto& one : group) one = Lanes::all(int32_t{0});
+      add_fours<kFours>(q, x, at, group);
+      for (int i = 0; i < X; ++i) whole[i] = plus(whole[i], times(group[i], Lanes::load(w.s[h])));
     } else {
-      add_groups<Type, X, kFours>(q, x, at, w.s[h], whole);
+      add_groups<Type, X, kFours>(q[0], x, at, w.s[h][0], whole);
     }
   }
   if constexpr (Type::kOffset)
     for (int g = 0; g < 8; ++g)
       for (int i = 0; i < X; ++i) {
-        const __m256i two = four_at(x[i].sums + chunk * (kChunk / 16) + 2 * g);
-        low[i] = _mm256_add_epi32(low[i], _mm256_madd_epi16(w.t[g], two));
+        const auto two = four_at<E>(x[i].sums + chunk * (kChunk / 16) + 2 * g);
+        low[i] = with_pairs(low[i], Lanes::load(w.t[g]), two);
       }
   for (int i = 0; i < X; ++i) {
-    if constexpr (!Type::kOwnOffset) whole[i] = _mm256_sub_epi32(whole[i], low[i]);
-    sums[i] = with_chunk<Type>(sums[i], whole[i], low[i], w.d, w.e, x[i], chunk);
+    if constexpr (!Type::kOwnOffset) whole[i] = minus(whole[i], low[i]);
+    sums[i] = with_chunk<Type>(sums[i], whole[i], low[i], Lanes::load(w.d), Lanes::load(w.e), x[i],
+                               chunk);
   }
 }
 

@@ -288,8 +288,8 @@ void multiply_few(const WeightRows& w, int64_t first, int64_t last, const ByteRo
   }
 }
 
-// Many rows: eight rows of the weight at a time are unpacked, and a panel of activations is
-// multiplied with as much of them as stays in the first cache.
+// Many rows: eight or sixteen rows of the weight at a time are unpacked, and a panel of activations
+// is multiplied with as much of them as stays in the first cache.
 template <class Type>
 class Panels {
  public:
@@ -298,34 +298,41 @@ class Panels {
   void multiply(int64_t first, int64_t last, float* out, int64_t stride) {
     for (int64_t begin = 0; begin < count_; begin += kPanel) {
       const int64_t rows = std::min(kPanel, count_ - begin);
-      for (int64_t j = first; j < last; j += 8) {
+      for (int64_t j = first; j < last; j += kRows) {
         for (int64_t i = 0; i < rows; ++i)
-          for (__m256& sum : sums_[i]) sum = _mm256_setzero_ps();
+          for (Floats& sum : sums_[i]) sum = Lanes::all(0.0f);
         for (int64_t chunk = 0; chunk < x_.chunks; chunk += kDeep)
-          add(RowsOfEight(w_, j, last), begin, rows, chunk, std::min(kDeep, x_.chunks - chunk));
+          add(j, last, begin, rows, chunk, std::min(kDeep, x_.chunks - chunk));
         for (int64_t i = 0; i < rows; ++i) {
-          alignas(32) float results[8];
-          _mm256_store_ps(results, total(sums_[i]));
-          std::copy_n(results, std::min<int64_t>(8, last - j),
-                      out + (begin + i) * stride + j - first);
+          float results[kRows];
+          Lanes::store(total(sums_[i]), results);
+          std::copy_n(results, std::min(kRows, last - j), out + (begin + i) * stride + j - first);
         }
       }
     }
   }
 
  private:
-  static constexpr int64_t kPanel = 64, kDeep = 8;
+  static constexpr int kE = kEights<Type>;
+  using Lanes = Eights<kE>;
+  using Floats = typename Lanes::Floats;
+  static constexpr int64_t kRows = 8 * kE;  // of the weight
+  static constexpr int64_t kPanel = 64, kDeep = 8 / kE;
   static constexpr int kSums = is_fine<Type> ? kParts : 1;
 
-  static __m256 total(const __m256 (&sums)[kSums]) {
+  static Floats total(const Floats (&sums)[kSums]) {
     if constexpr (is_fine<Type>)
       return sum_of_sums(sums);
     else
       return sums[0];
   }
 
-  void add(const RowsOfEight& from, int64_t begin, int64_t rows, int64_t chunk, int64_t chunks) {
-    for (int64_t c = 0; c < chunks; ++c) read_eight<Type>(from, chunk + c, w_, unpacked_[c]);
+  void add(int64_t j, int64_t last, int64_t begin, int64_t rows, int64_t chunk, int64_t chunks) {
+    for (int eight = 0; eight < kE; ++eight) {
+      const RowsOfEight from(w_, j + 8 * eight, last);
+      for (int64_t c = 0; c < chunks; ++c)
+        read_eight<Type>(from, chunk + c, w_, unpacked_[c], eight);
+    }
     int64_t i = 0;
     for (; i + 4 <= rows; i += 4) add_rows(begin, i, chunk, chunks, std::make_index_sequence<4>());
     for (; i + 2 <= rows; i += 2) add_rows(begin, i, chunk, chunks, std::make_index_sequence<2>());
@@ -338,7 +345,7 @@ class Panels {
     const ByteRow rows[] = {ByteRow(x_, begin + i + static_cast<int64_t>(I))...};
     const int last = is_fine<Type> ? parts_of(w_, chunk + chunks - 1) : 0;
     for (int p = 0; p < kSums; ++p) {
-      __m256 sums[] = {sums_[i + static_cast<int64_t>(I)][p]...};
+      Floats sums[] = {sums_[i + static_cast<int64_t>(I)][p]...};
       if constexpr (is_fine<Type>)
         add_part<Type>(unpacked_, rows, p, chunk, p < last ? chunks : chunks - 1, sums);
       else
@@ -350,8 +357,8 @@ class Panels {
   const WeightRows& w_;
   const ByteRows& x_;
   const int64_t count_;
-  EightOf<Type> unpacked_[kDeep];
-  __m256 sums_[kPanel][kSums];
+  RowsOf<Type> unpacked_[kDeep];
+  Floats sums_[kPanel][kSums];
 };
 
 }  // namespace

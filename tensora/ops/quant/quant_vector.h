@@ -88,7 +88,7 @@ template <class Type, int X>
         whole = _mm256_add_epi32(
             whole, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(missing(x) + part)));
       const PartFactors factors = {_mm256_loadu_ps(x.scale + part),
-                                   _mm256_loadu_ps(x.total + part)};
+                                           _mm256_loadu_ps(x.total + part)};
       sums[i] = with_parts<Type>(sums[i], whole, chunk.d, chunk.m, factors);
     }
   }
@@ -161,15 +161,6 @@ void times_vectors(const RowsOfEight& rows, const WeightRows& w, const ByteRows&
           with_part<Type>(sums[i][p], part, x, (first + i) * x.scales + chunks * kParts + p);
   }
   for (int i = 0; i < X; ++i) results[i] = sum_of_sums(sums[i]);
-}
-
-/// Adds the products of two neighbouring numbers of 16 bits each.
-[[gnu::always_inline]] inline __m256i with_pairs(__m256i sum, __m256i a, __m256i b) {
-#if defined(__AVX512VNNI__)
-  return _mm256_dpwssd_epi32(sum, a, b);
-#else
-  return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
-#endif
 }
 
 template <class Type, int X>
