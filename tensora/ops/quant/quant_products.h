@@ -27,7 +27,8 @@
 // at the end. That is one step where the weight's magnitude and its sign for x are two.
 // Processors with AVX-512 VNNI multiply and add in one instruction, whose sums cannot overflow:
 // there, weights with a sign get 128 added, and 128 times the sum of the activations (`bias`) is
-// subtracted. Many rows of activations are multiplied with sixteen rows of a K format at once there.
+// subtracted. Many rows of activations are multiplied with sixteen rows of a K format at once
+// there.
 
 namespace tensora::cpu::TENSORA_ISA {
 

@@ -88,7 +88,7 @@ template <class Type, int X>
         whole = _mm256_add_epi32(
             whole, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(missing(x) + part)));
       const PartFactors factors = {_mm256_loadu_ps(x.scale + part),
-                                           _mm256_loadu_ps(x.total + part)};
+                                   _mm256_loadu_ps(x.total + part)};
       sums[i] = with_parts<Type>(sums[i], whole, chunk.d, chunk.m, factors);
     }
   }
