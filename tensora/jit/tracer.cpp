@@ -110,7 +110,7 @@ Tensor Tracer::kept(Tensor stand_in, Device device) {
 }
 
 Tensor Tracer::make_stand_in(const Tensor& like, const IntrusivePtr<Storage>& storage) {
-  const Tensor result =
+  Tensor result =
       kept(make_view(storage, like.sizes(), like.strides(), like.storage_offset(), like.dtype()),
            like.device());
   result.impl().wrapped_number = like.impl().wrapped_number;
@@ -121,7 +121,7 @@ Tensor Tracer::make_stand_in(const Tensor& like, const IntrusivePtr<Storage>& st
 Tensor Tracer::add_input(const Tensor& tensor) {
   IntrusivePtr<Storage>& storage = input_storages_[tensor.impl().storage.get()];
   if (!storage) storage = Storage::allocate(tensor.impl().storage->bytes(), DeviceType::meta);
-  const Tensor stand_in = make_stand_in(tensor, storage);
+  Tensor stand_in = make_stand_in(tensor, storage);
   const int id = add_value(tensor);
   graph_.inputs.push_back(id);
   add_root(stand_in, id, id);

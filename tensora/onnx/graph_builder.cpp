@@ -65,7 +65,7 @@ std::string GraphBuilder::constant(const Tensor& tensor) {
   if (known != captured_.end()) return known->second;
   const auto parameter = parameter_names_.find(place);
   const bool named = parameter != parameter_names_.end();
-  const std::string name = named ? parameter->second : fresh("constant");
+  std::string name = named ? parameter->second : fresh("constant");
   element_type(tensor.dtype());  // throws for dtypes that ONNX does not have
   check(!tensor.is_meta(), "onnx: a captured tensor of shape ", tensor.sizes(),
         " is on the meta device and has no contents");
@@ -78,7 +78,7 @@ std::string GraphBuilder::constant(const Tensor& tensor) {
 }
 
 std::string GraphBuilder::size_constant(const Tensor& tensor, std::string_view why) {
-  const std::string name = constant(tensor);
+  std::string name = constant(tensor);
   reasons[name] = concat(why, current_source.empty() ? "" : " of op '", current_source,
                          current_source.empty() ? "" : "'");
   return name;

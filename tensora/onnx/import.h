@@ -14,7 +14,7 @@
 
 namespace tensora::onnx {
 
-struct Step;
+struct Block;
 
 /// The graph of an ONNX file as a function of tensors. It runs node by node, with the library's
 /// ops, so that autograd, devices and interceptors (jit::trace, lazy scopes) work as everywhere.
@@ -39,14 +39,12 @@ class Program {
 
  private:
   void check_inputs(std::span<const Tensor> inputs) const;
-  void run_step(const Step& step, std::vector<Tensor>& values, std::vector<bool>& is_host) const;
 
   int64_t opset_;
   std::vector<ValueInfoProto> inputs_, outputs_;
   StateDict weights_;
-  std::vector<std::shared_ptr<const Step>> steps_;
-  std::vector<size_t> output_slots_;
   std::vector<bool> is_host_;  // of the weights: see Note [Sizes on the host]
+  std::shared_ptr<const Block> block_;
   size_t slots_ = 0;
 };
 

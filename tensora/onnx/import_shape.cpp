@@ -235,7 +235,8 @@ Results eye_like(const NodeCall& c) {
 Results depth_to_space(const NodeCall& c) {
   const Tensor x = c[0];
   const int64_t block = c.integer("blocksize", 0);
-  c.expect(x.dim() == 4 && block > 0, "a tensor of shape ", x.sizes(), " and blocksize ", block);
+  c.expect(x.dim() == 4 && block > 0 && block < 1 << 20, "a tensor of shape ", x.sizes(),
+           " and blocksize ", block);
   if (c.text("mode", "DCR") == "CRD") return {pixel_shuffle(x, block)};
   c.expect(x.size(1) % (block * block) == 0, x.size(1), " channels and blocksize ", block);
   const Tensor apart =
@@ -246,13 +247,17 @@ Results depth_to_space(const NodeCall& c) {
 Results space_to_depth(const NodeCall& c) {
   const Tensor x = c[0];
   const int64_t block = c.integer("blocksize", 0);
-  c.expect(x.dim() == 4 && block > 0 && x.size(2) % block == 0 && x.size(3) % block == 0,
+  c.expect(x.dim() == 4 && block > 0 && block < 1 << 20 && x.size(2) % block == 0 &&
+               x.size(3) % block == 0,
            "a tensor of shape ", x.sizes(), " and blocksize ", block);
   const Tensor apart =
       reshape(x, {x.size(0), x.size(1), x.size(2) / block, block, x.size(3) / block, block});
   return {reshape(permute(apart, {0, 3, 5, 1, 2, 4}),
                   {x.size(0), x.size(1) * block * block, x.size(2) / block, x.size(3) / block})};
 }
+
+// Steps with graphs run by themselves.
+Results branch(const NodeCall& c) { c.refuse("it has no graphs"); }
 
 constexpr OpImport kRows[] = {
     {"Cast", 1, 1, "to saturate round_mode", cast},
@@ -264,6 +269,7 @@ constexpr OpImport kRows[] = {
     {"Expand", 2, 2, "", expanded},
     {"EyeLike", 1, 1, "dtype k", eye_like},
     {"Flatten", 1, 1, "axis", flattened},
+    {"If", 1, 1, "then_branch else_branch", branch},
     {"Pad", 2, 4, "mode", padded},
     {"Range", 3, 3, "", range},
     {"Reshape", 2, 2, "allowzero", reshaped},

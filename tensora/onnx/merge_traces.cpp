@@ -207,7 +207,7 @@ class Merge {
   // ---- what replaces a constant ----------------------------------------------------------------
 
   std::string replaced(const NodeProto& node, size_t input, const std::vector<Profile>& profiles) {
-    const std::string name = node.inputs[input];
+    std::string name = node.inputs[input];
     std::vector<std::optional<int64_t>> fixed(profiles.size());
     for (size_t i = 0; i < profiles.size(); ++i)
       if (is_constant(profiles[i])) fixed[i] = profiles[i][0];
@@ -272,7 +272,7 @@ class Merge {
     return graph_.nodes.back().outputs[0];
   }
   std::string constant(std::vector<int64_t> values) {
-    const std::string name = concat("constant_of_sizes_", ++count_);
+    std::string name = concat("constant_of_sizes_", ++count_);
     added_constants_.emplace_back(name, tensor(values, {.dtype = kInt64}));
     return name;
   }

@@ -2,15 +2,42 @@
 
 // Internal header: one node of an imported graph while it runs.
 
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tensora/base/error_kinds.h"
+#include "tensora/core/thread_state.h"
 #include "tensora/onnx/proto.h"
 
 namespace tensora::onnx {
+
+/// Suspends the interceptors and the lazy scope of this thread, if `wanted`. See Note [Sizes on the
+/// host].
+class AtOnce {
+ public:
+  explicit AtOnce(bool wanted)
+      : interceptor_(thread_state.interceptor), deferral_(thread_state.deferral) {
+    if (!wanted) return;
+    thread_state.interceptor = nullptr;
+    thread_state.deferral = nullptr;
+  }
+  ~AtOnce() {
+    thread_state.interceptor = interceptor_;
+    thread_state.deferral = deferral_;
+  }
+  AtOnce(const AtOnce&) = delete;
+  AtOnce& operator=(const AtOnce&) = delete;
+
+ private:
+  decltype(thread_state.interceptor) interceptor_;
+  decltype(thread_state.deferral) deferral_;
+};
+
+/// "the node 'x' (Add)"
+std::string described(const NodeProto& node);
 
 class NodeCall;
 using Results = std::vector<Tensor>;
@@ -33,13 +60,25 @@ std::span<const OpImport> reduce_imports();
 std::span<const OpImport> matrix_imports();
 std::span<const OpImport> image_imports();
 
+struct Block;
+
 /// A node of a program.
 struct Step {
   NodeProto node;
   const OpImport* row = nullptr;
-  std::vector<int> inputs = {};   // slots; -1: not given
-  std::vector<int> outputs = {};  // slots; -1: it has no name
-  std::vector<int> dying = {};    // slots that no later step reads
+  std::vector<int> inputs = {};    // slots; -1: not given
+  std::vector<int> outputs = {};   // slots; -1: it has no name
+  std::vector<int> dying = {};     // slots that no later step reads
+  std::vector<int> captured = {};  // slots that the blocks read, of values outside of them
+  // The graphs among the attributes.
+  std::vector<std::pair<std::string, std::shared_ptr<const Block>>> blocks = {};
+};
+
+/// The steps of a graph, in a program or in one of its nodes.
+struct Block {
+  std::vector<std::pair<int, Tensor>> constants = {};  // with their slots
+  std::vector<Step> steps = {};
+  std::vector<int> outputs = {};  // slots
 };
 
 /// The inputs and attributes of a node.

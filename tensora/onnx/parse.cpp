@@ -65,6 +65,7 @@ struct Source {
   io::Bytes bytes;
   std::shared_ptr<void> owner;
   ExternalFiles* external;
+  int depth;  // of graphs inside of nodes
 
   // A message's bytes lie in the file.
   io::Bytes writable(io::ConstBytes part) const {
@@ -216,6 +217,16 @@ Tensor parse_tensor(io::ConstBytes message, const Source& source, std::string& n
                          owner);
 }
 
+GraphProto parse_graph(io::ConstBytes message, const Source& source);
+
+constexpr int kMostDepth = 8;
+
+std::shared_ptr<const GraphProto> parse_subgraph(io::ConstBytes message, Source source) {
+  check(++source.depth <= kMostDepth, "graphs lie inside of one another more than ", kMostDepth,
+        " deep");
+  return std::make_shared<const GraphProto>(parse_graph(message, source));
+}
+
 AttributeProto parse_attribute(io::ConstBytes message, const Source& source) {
   AttributeProto result;
   int64_t type = 0;
@@ -236,6 +247,9 @@ AttributeProto parse_attribute(io::ConstBytes message, const Source& source) {
         break;
       case 5:
         result.t = parse_tensor(field.to_bytes("AttributeProto.t"), source, unused);
+        break;
+      case 6:
+        result.g = parse_subgraph(field.to_bytes("AttributeProto.g"), source);
         break;
       case 7:
         for_each_float(field, "AttributeProto.floats",
@@ -260,6 +274,8 @@ AttributeProto parse_attribute(io::ConstBytes message, const Source& source) {
   result.type = type <= 8 ? static_cast<Type>(type) : Type::other;
   check(result.type != Type::tensor || result.t.defined(), "the attribute '", result.name,
         "' should hold a tensor and does not");
+  check(result.type != Type::graph || result.g, "the attribute '", result.name,
+        "' should hold a graph and does not");
   return result;
 }
 
@@ -420,7 +436,7 @@ ModelProto read_model(const std::string& path) {
     const std::shared_ptr<io::MappedFile> file = io::MappedFile::open(path);
     std::filesystem::path folder = std::filesystem::path(path).parent_path();
     ExternalFiles external(folder.empty() ? "." : folder);
-    return parse({file->bytes(), file, &external});
+    return parse({file->bytes(), file, &external, 0});
   });
 }
 
@@ -428,7 +444,7 @@ ModelProto parse_model(std::string_view bytes) {
   return called_as("onnx", [&] {
     const auto copy = std::make_shared<std::string>(bytes);
     ExternalFiles external(std::nullopt);
-    return parse({{reinterpret_cast<uint8_t*>(copy->data()), copy->size()}, copy, &external});
+    return parse({{reinterpret_cast<uint8_t*>(copy->data()), copy->size()}, copy, &external, 0});
   });
 }
 

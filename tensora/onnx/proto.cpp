@@ -85,7 +85,7 @@ AttributeProto AttributeProto::of(std::string name, Tensor value) {
 
 bool operator==(const AttributeProto& a, const AttributeProto& b) {
   return a.name == b.name && a.type == b.type && a.f == b.f && a.i == b.i && a.s == b.s &&
-         a.t.defined() == b.t.defined() && (!a.t.defined() || a.t.is_same(b.t)) &&
+         a.g == b.g && a.t.defined() == b.t.defined() && (!a.t.defined() || a.t.is_same(b.t)) &&
          a.floats == b.floats && a.ints == b.ints && a.strings == b.strings;
 }
 
@@ -95,40 +95,65 @@ const AttributeProto* NodeProto::find(std::string_view attribute) const {
   return nullptr;
 }
 
-void check_model(const ModelProto& model) {
-  const GraphProto& graph = model.graph;
-  std::set<std::string_view> defined;
-  const auto define = [&](const std::string& name, std::string_view by) {
+namespace {
+
+/// The names that a graph defines; one inside of a node sees those around it, too.
+class Scope {
+ public:
+  explicit Scope(const Scope* outer) : outer_(outer) {}
+
+  bool contains(std::string_view name) const {
+    return names_.contains(name) || (outer_ && outer_->contains(name));
+  }
+  void define(std::string_view name, std::string_view by) {
     check(!name.empty(), by, " has no name");
-    check(defined.insert(name).second, "the name '", name,
-          "' is defined twice, the second time by ", by);
-  };
+    check(!contains(name), "the name '", name, "' is defined twice, the second time by ", by);
+    names_.insert(name);
+  }
+
+ private:
+  const Scope* outer_;
+  std::set<std::string_view> names_;
+};
+
+void check_graph(const GraphProto& graph, const Scope* outer);
+
+void check_node(const NodeProto& node, Scope& scope) {
+  const std::string by = concat("the node '", node.name, "' (", node.op_type, ")");
+  check(node.domain.empty() || node.domain == "ai.onnx", by, " belongs to the domain '",
+        node.domain, "'; only ONNX's own operators are known");
+  for (const std::string& input : node.inputs)
+    check(input.empty() || scope.contains(input), by, " uses '", input,
+          "', which nothing before it defines");
+  std::set<std::string_view> attributes;
+  for (const AttributeProto& attribute : node.attributes) {
+    check(attributes.insert(attribute.name).second, by, " has the attribute '", attribute.name,
+          "' twice");
+    if (attribute.g) check_graph(*attribute.g, &scope);
+  }
+  check(!node.outputs.empty(), by, " has no outputs");
+  for (const std::string& output : node.outputs)
+    if (!output.empty()) scope.define(output, by);
+}
+
+void check_graph(const GraphProto& graph, const Scope* outer) {
+  Scope scope(outer);
   std::set<std::string_view> constants;
   for (const auto& [name, tensor] : graph.initializers) {
-    define(name, "an initializer");
+    scope.define(name, "an initializer");
     constants.insert(name);
   }
   // Older files list their initializers among the inputs, too.
   for (const ValueInfoProto& input : graph.inputs)
-    if (!constants.contains(input.name)) define(input.name, "an input");
-  for (const NodeProto& node : graph.nodes) {
-    const std::string by = concat("the node '", node.name, "' (", node.op_type, ")");
-    check(node.domain.empty() || node.domain == "ai.onnx", by, " belongs to the domain '",
-          node.domain, "'; only ONNX's own operators are known");
-    for (const std::string& input : node.inputs)
-      check(input.empty() || defined.contains(input), by, " uses '", input,
-            "', which nothing before it defines");
-    check(!node.outputs.empty(), by, " has no outputs");
-    for (const std::string& output : node.outputs)
-      if (!output.empty()) define(output, by);
-    std::set<std::string_view> attributes;
-    for (const AttributeProto& attribute : node.attributes)
-      check(attributes.insert(attribute.name).second, by, " has the attribute '", attribute.name,
-            "' twice");
-  }
+    if (!constants.contains(input.name)) scope.define(input.name, "an input");
+  for (const NodeProto& node : graph.nodes) check_node(node, scope);
   check(!graph.outputs.empty(), "the graph has no outputs");
   for (const ValueInfoProto& output : graph.outputs)
-    check(defined.contains(output.name), "the output '", output.name, "' is not defined");
+    check(scope.contains(output.name), "the output '", output.name, "' is not defined");
 }
+
+}  // namespace
+
+void check_model(const ModelProto& model) { check_graph(model.graph, nullptr); }
 
 }  // namespace tensora::onnx

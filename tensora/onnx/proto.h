@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,7 +17,9 @@
 
 namespace tensora::onnx {
 
-/// One attribute of a node. Subgraphs, of If, Loop and Scan, are not read.
+struct GraphProto;
+
+/// One attribute of a node. Lists of tensors or graphs, sparse tensors and types are not read.
 struct AttributeProto {
   enum class Type : uint8_t {
     undefined = 0,
@@ -36,6 +39,7 @@ struct AttributeProto {
   int64_t i = 0;
   std::string s;
   Tensor t;
+  std::shared_ptr<const GraphProto> g;
   std::vector<float> floats;
   std::vector<int64_t> ints;
   std::vector<std::string> strings;
@@ -47,7 +51,8 @@ struct AttributeProto {
   static AttributeProto of(std::string name, std::vector<std::string> values);
   static AttributeProto of(std::string name, Tensor value);
 };
-/// Equality of everything but the contents of tensors, which are equal if they are the same one.
+/// Equality of everything but the contents of tensors and graphs, which are equal if they are the
+/// same one.
 bool operator==(const AttributeProto& a, const AttributeProto& b);
 
 /// One step of a graph. An empty name among the inputs is an optional input that is not given.

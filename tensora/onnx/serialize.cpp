@@ -59,6 +59,14 @@ TensorMessage message_of(const std::string& name, const Tensor& tensor, External
   return message;
 }
 
+WireWriter message_of(const GraphProto& graph);
+
+std::string whole(const TensorMessage& message) {
+  std::string text = message.head.text();
+  text.append(reinterpret_cast<const char*>(message.data.data()), message.data.size());
+  return text;
+}
+
 WireWriter message_of(const AttributeProto& attribute) {
   using Type = AttributeProto::Type;
   WireWriter out;
@@ -74,13 +82,13 @@ WireWriter message_of(const AttributeProto& attribute) {
       out.put_text(4, attribute.s);
       break;
     case Type::tensor: {
-      const TensorMessage tensor =
-          message_of("", io::writable_form(attribute.t, attribute.name), nullptr);
-      std::string text = tensor.head.text();
-      text.append(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
-      out.put_text(5, text);
+      const Tensor plain = io::writable_form(attribute.t, attribute.name);
+      out.put_text(5, whole(message_of("", plain, nullptr)));
       break;
     }
+    case Type::graph:
+      out.put_message(6, message_of(*attribute.g));
+      break;
     case Type::floats:
       out.put_packed_floats(7, attribute.floats);
       break;
@@ -126,6 +134,18 @@ WireWriter message_of(const ValueInfoProto& value) {
   type.put_message(1, tensor);
   out.put_text(1, value.name);
   out.put_message(2, type);
+  return out;
+}
+
+// A graph inside of a node.
+WireWriter message_of(const GraphProto& graph) {
+  WireWriter out;
+  for (const NodeProto& node : graph.nodes) out.put_message(1, message_of(node));
+  out.put_text(2, graph.name);
+  for (const auto& [name, tensor] : graph.initializers)
+    out.put_text(5, whole(message_of(name, io::writable_form(tensor, name), nullptr)));
+  for (const ValueInfoProto& input : graph.inputs) out.put_message(11, message_of(input));
+  for (const ValueInfoProto& output : graph.outputs) out.put_message(12, message_of(output));
   return out;
 }
 

@@ -33,7 +33,7 @@ jit::Function listed(const Function& function) {
 ModelProto round_trip(const Function& function, const Out& inputs,
                       const ExportOptions& options = {}, const std::vector<Out>& others = {}) {
   const no_grad silent;
-  const ModelProto model = onnx::parse_model(
+  ModelProto model = onnx::parse_model(
       onnx::serialize_model(onnx::export_model(listed(function), inputs, options)));
   const onnx::Program program(model);
   std::vector<Out> all{inputs};

@@ -239,8 +239,37 @@ TEST(OnnxFile, says_what_is_wrong_with_an_input) {
                        "must be float32, got int64"));
 }
 
-TEST(OnnxFile, may_be_damaged_anywhere) {
+/// y = sum(x) > 0 ? x + b : -x; the branches use values from around them, and constants of their
+/// own.
+ModelProto branching_model() {
   ModelProto model = sum_model();
+  const auto branch = [](NodeProto step, const std::string& result) {
+    auto graph = std::make_shared<onnx::GraphProto>();
+    graph->name = "branch";
+    graph->initializers = {{"two", full({}, 2.0)}};
+    graph->nodes = {std::move(step), node("Mul", {"inner", "two"}, {result})};
+    graph->outputs = {{result, kFloat32, std::nullopt}};
+    return graph;
+  };
+  NodeProto choice = node("If", {"positive"}, {"y"});
+  for (const auto& [name, graph] :
+       {std::pair{"then_branch", branch(node("Add", {"x", "b"}, {"inner"}), "r")},
+        std::pair{"else_branch", branch(node("Neg", {"x"}, {"inner"}), "r")}}) {
+    AttributeProto attribute;
+    attribute.name = name;
+    attribute.type = AttributeProto::Type::graph;
+    attribute.g = graph;
+    choice.attributes.push_back(std::move(attribute));
+  }
+  model.graph.initializers.emplace_back("zero", full({}, 0.0));
+  model.graph.nodes = {
+      node("ReduceSum", {"x"}, {"sum"}, {AttributeProto::of("keepdims", int64_t{0})}),
+      node("Greater", {"sum", "zero"}, {"positive"}), choice};
+  return model;
+}
+
+TEST(OnnxFile, may_be_damaged_anywhere) {
+  ModelProto model = branching_model();
   model.graph.nodes.push_back(
       node("Constant", {}, {"c"}, {AttributeProto::of("value", ones({3}))}));
   model.graph.nodes.push_back(
@@ -264,6 +293,36 @@ TEST(OnnxFile, may_be_damaged_anywhere) {
     for (int k = 0; k < 1 + i % 3; ++k) text[random() % text.size()] = static_cast<char>(random());
     read(text);
   }
+}
+
+TEST(OnnxFile, may_choose_between_graphs) {
+  const ModelProto model = onnx::parse_model(onnx::serialize_model(branching_model()));
+  EXPECT_EQ(values(run(model, {ones({1, 2})})), (Values{4, 6}));
+  EXPECT_EQ(values(run(model, {ones({1, 2}) * -3})), (Values{6, 6}));
+  ModelProto wrong = branching_model();
+  wrong.graph.nodes[2].attributes.pop_back();
+  EXPECT_TRUE(contains(error_of([&] { run(wrong, {ones({1, 2}) * -3}); }), "no else_branch"));
+  // Names of a branch are not seen outside of it, and do not hide those around it.
+  wrong = branching_model();
+  wrong.graph.outputs[0].name = "inner";
+  EXPECT_TRUE(contains(error_of([&] { run(wrong, {ones({1, 2})}); }), "'inner' is not defined"));
+  wrong = branching_model();
+  auto graph = *wrong.graph.nodes[2].attributes[0].g;
+  graph.nodes[0].outputs = {"sum"};
+  wrong.graph.nodes[2].attributes[0].g = std::make_shared<onnx::GraphProto>(graph);
+  EXPECT_TRUE(contains(error_of([&] { run(wrong, {ones({1, 2})}); }), "'sum' is defined twice"));
+  // Graphs inside of one another have a limit.
+  ModelProto deep = branching_model();
+  deep.graph.nodes[2].attributes.resize(1);
+  for (int i = 0; i < 10; ++i) {
+    auto outer = std::make_shared<onnx::GraphProto>();
+    outer->nodes = {deep.graph.nodes[2]};
+    outer->nodes[0].outputs = {concat("y", i)};
+    outer->outputs = {{concat("y", i), kFloat32, std::nullopt}};
+    deep.graph.nodes[2].attributes[0].g = outer;
+  }
+  const std::string bytes = onnx::serialize_model(deep);
+  EXPECT_TRUE(contains(error_of([&] { onnx::parse_model(bytes); }), "more than 8 deep"));
 }
 
 // A few bytes that ask for much.
