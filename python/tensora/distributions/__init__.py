@@ -1,5 +1,5 @@
 """Probability distributions: the common ones, over ops."""
-from . import constraints, transforms  # noqa: F401
+from . import constraints, continuous, transforms  # noqa: F401
 from .constraint_registry import biject_to, transform_to
 from .distribution import Distribution, ExponentialFamily, Independent
 from .continuous import (Beta, Cauchy, Chi2, Dirichlet, Exponential, Gamma, Gumbel, HalfNormal, Laplace, LogNormal,
@@ -31,4 +31,9 @@ def __getattr__(name):
     if name in _FILES:
         import sys
         return sys.modules[__name__]  # PyTorch has a file for each: distributions.normal.Normal
+    if name == "_precision_to_scale_tril":
+        return continuous._precision_to_scale_tril
+    if name == "utils":
+        import importlib
+        return importlib.import_module("tensora.distributions.utils")
     raise AttributeError(f"module 'tensora.distributions' has no attribute '{name}'")

@@ -81,6 +81,23 @@ def _definite(constraint):
     return transforms.PositiveDefiniteTransform()
 
 
+@transform_to.register(constraints.positive_semidefinite)
+def _semidefinite(constraint):
+    return transforms.PositiveDefiniteTransform()
+
+
+@_both(constraints.corr_cholesky)
+def _correlations(constraint):
+    return transforms.CorrCholeskyTransform()
+
+
+def _joined(registry):
+    registry.register(constraints.cat, lambda constraint: transforms.CatTransform(
+        [registry(c) for c in constraint.cseq], constraint.dim, constraint.lengths))
+    registry.register(constraints.stack, lambda constraint: transforms.StackTransform(
+        [registry(c) for c in constraint.cseq], constraint.dim))
+
+
 def _independent(registry):
     def make(constraint):
         base = registry(constraint.base_constraint)
@@ -88,5 +105,6 @@ def _independent(registry):
     registry.register(constraints.independent, make)
 
 
-_independent(biject_to)
-_independent(transform_to)
+for _registry in (biject_to, transform_to):
+    _independent(_registry)
+    _joined(_registry)

@@ -44,6 +44,7 @@ class Normal(Distribution):
 
 
 class LogNormal(Distribution):
+    """exp of a normal number with mean `loc` and standard deviation `scale`."""
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive
     has_rsample = True
@@ -68,6 +69,7 @@ class LogNormal(Distribution):
 
 
 class HalfNormal(Distribution):
+    """The absolute value of a normal number with mean 0 and standard deviation `scale`."""
     arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
@@ -92,6 +94,7 @@ class HalfNormal(Distribution):
 
 
 class Uniform(Distribution):
+    """Numbers from `low` to `high`, all equally likely."""
     arg_constraints = {"low": constraints.real, "high": constraints.real}
     support = property(lambda self: constraints.interval(self.low, self.high))
     has_rsample = True
@@ -122,6 +125,7 @@ class Uniform(Distribution):
 
 
 class Exponential(Distribution):
+    """Waiting times of events that happen `rate` times per unit."""
     arg_constraints = {"rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
@@ -145,6 +149,7 @@ class Exponential(Distribution):
 
 
 class Laplace(Distribution):
+    """Two exponentials back to back around `loc`, with mean absolute deviation `scale`."""
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
@@ -169,6 +174,7 @@ class Laplace(Distribution):
 
 
 class Cauchy(Distribution):
+    """The ratio of two normal numbers, scaled by `scale` and moved by `loc`; it has no mean."""
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
@@ -190,6 +196,7 @@ class Cauchy(Distribution):
 
 
 class Gumbel(Distribution):
+    """The largest of many numbers, around `loc`, with width `scale`."""
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
@@ -231,6 +238,7 @@ def _standard_gamma(concentration):
 
 
 class Gamma(Distribution):
+    """Gamma numbers with shape `concentration` and `rate`."""
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
@@ -256,6 +264,7 @@ class Gamma(Distribution):
 
 
 class Chi2(Gamma):
+    """The sum of `df` squares of normal numbers."""
     arg_constraints = {"df": constraints.positive}
 
     def __init__(self, df, validate_args=None):
@@ -265,6 +274,7 @@ class Chi2(Gamma):
 
 
 class StudentT(Distribution):
+    """Student's t with `df` degrees of freedom, scaled by `scale` and moved by `loc`."""
     arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
@@ -287,6 +297,7 @@ class StudentT(Distribution):
 
 
 class Dirichlet(Distribution):
+    """Probabilities that sum to 1 over the last dim, with weights `concentration`."""
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex
     has_rsample = True
@@ -314,6 +325,7 @@ class Dirichlet(Distribution):
 
 
 class Beta(Distribution):
+    """Numbers from 0 to 1 with density x^(concentration1 - 1) (1 - x)^(concentration0 - 1), up to a factor."""
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
     has_rsample = True
@@ -336,7 +348,14 @@ class Beta(Distribution):
         return self._dirichlet.entropy()
 
 
+def _precision_to_scale_tril(P):
+    """The Cholesky factor of the inverse of P."""
+    flipped = _C.linalg.cholesky(P.flip(-2, -1)).flip(-2, -1).mT
+    return _C.linalg.solve_triangular(flipped, _C.eye(P.shape[-1], dtype=P.dtype, device=P.device), upper=False)
+
+
 class MultivariateNormal(Distribution):
+    """Normal vectors with mean `loc` and a covariance, its inverse, or its Cholesky factor."""
     arg_constraints = {"loc": constraints.real_vector, "covariance_matrix": constraints.positive_definite,
                        "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky}
     support = constraints.real_vector

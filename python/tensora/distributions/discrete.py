@@ -32,7 +32,24 @@ def _logits_and_probs(probs, logits, who, binary):
     return logits.exp(), logits
 
 
-class Bernoulli(Distribution):
+class _Enumerable(Distribution):
+    """A distribution over few values."""
+    has_enumerate_support = True
+
+    def _values(self):
+        """All values, along the first dim."""
+        raise NotImplementedError
+
+    def enumerate_support(self, expand=True):
+        """All values, along a new first dim; the dims of the batch have their size with `expand`, and 1 without."""
+        values = self._values()
+        event = tuple(self._event_shape)
+        values = values.reshape((values.shape[0],) + (1,) * len(self._batch_shape) + event)
+        return values.expand((values.shape[0],) + tuple(self._batch_shape) + event) if expand else values
+
+
+class Bernoulli(_Enumerable):
+    """0 or 1, which has probability `probs`; or its logit."""
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.boolean
 
@@ -43,6 +60,9 @@ class Bernoulli(Distribution):
 
     mean = property(lambda self: self.probs)
     variance = property(lambda self: self.probs * (1 - self.probs))
+
+    def _values(self):
+        return _C.arange(2, dtype=self.probs.dtype, device=self.probs.device)
 
     def sample(self, sample_shape=()):
         with no_grad():
@@ -58,6 +78,7 @@ class Bernoulli(Distribution):
 
 
 class Geometric(Distribution):
+    """How often a trial with probability `probs` fails before it succeeds."""
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
 
@@ -79,7 +100,7 @@ class Geometric(Distribution):
         return value * _C.log1p(-self.probs) + self.probs.log()
 
 
-class Categorical(Distribution):
+class Categorical(_Enumerable):
     """Numbers 0, 1, … with given probabilities.
 
     >>> tensora.distributions.Categorical(tensora.tensor([0.25, 0.75])).log_prob(tensora.tensor(1))
@@ -94,6 +115,9 @@ class Categorical(Distribution):
         self._num_events = self.probs.shape[-1]
         self._computed = "logits" if logits is None else "probs"
         super().__init__(self.probs.shape[:-1], validate_args=validate_args)
+
+    def _values(self):
+        return _C.arange(self._num_events, device=self.probs.device)
 
     def sample(self, sample_shape=()):
         with no_grad():
@@ -118,7 +142,8 @@ def _lowest(dtype):
     return finfo(dtype).min
 
 
-class OneHotCategorical(Distribution):
+class OneHotCategorical(_Enumerable):
+    """One-hot vectors, with probabilities along the last dim."""
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.one_hot
 
@@ -129,6 +154,9 @@ class OneHotCategorical(Distribution):
         super().__init__(self.probs.shape[:-1], self.probs.shape[-1:], validate_args=validate_args)
 
     mean = property(lambda self: self.probs)
+
+    def _values(self):
+        return _C.eye(self.probs.shape[-1], dtype=self.probs.dtype, device=self.probs.device)
 
     def sample(self, sample_shape=()):
         return _C.one_hot(self._categorical.sample(sample_shape), self.probs.shape[-1]).to(self.probs.dtype)
@@ -142,6 +170,7 @@ class OneHotCategorical(Distribution):
 
 
 class Poisson(Distribution):
+    """How many events happen where `rate` are expected."""
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
 
@@ -165,7 +194,8 @@ class Poisson(Distribution):
         return value * self.rate.log() - self.rate - _C.lgamma(value + 1)
 
 
-class Binomial(Distribution):
+class Binomial(_Enumerable):
+    """How many of `total_count` trials with probability `probs` succeed."""
     arg_constraints = {"total_count": constraints.nonnegative_integer, "probs": constraints.unit_interval,
                        "logits": constraints.real}
     support = property(lambda self: constraints.integer_interval(0, self.total_count))
@@ -178,6 +208,13 @@ class Binomial(Distribution):
 
     mean = property(lambda self: self.total_count * self.probs)
     variance = property(lambda self: self.total_count * self.probs * (1 - self.probs))
+
+    def _values(self):
+        counts = self.total_count if isinstance(self.total_count, Tensor) else _C.tensor(self.total_count)
+        most = int(counts.max())
+        if int(counts.min()) != most:
+            raise NotImplementedError("Inhomogeneous total count not supported by `enumerate_support`.")
+        return _C.arange(most + 1, dtype=self.probs.dtype, device=self.probs.device)
 
     def sample(self, sample_shape=()):
         most = int(self.total_count.max()) if isinstance(self.total_count, Tensor) else self.total_count
@@ -197,6 +234,7 @@ class Binomial(Distribution):
 
 
 class Multinomial(Distribution):
+    """How often each class is drawn in `total_count` draws."""
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = property(lambda self: constraints.multinomial(self.total_count))
 

@@ -101,10 +101,18 @@ class Distribution:
         """The value up to which the probability is this."""
         raise NotImplementedError(f"{type(self).__name__} has no icdf")
 
+    def _get_checked_instance(self, cls, _instance=None):
+        """What the expand of a program's own distribution fills: `_instance`, or an empty object of its type."""
+        if _instance is None and type(self).__init__ is not cls.__init__:
+            raise NotImplementedError(f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method "
+                                      "must also define a custom .expand() method.")
+        return self.__new__(type(self)) if _instance is None else _instance
+
     def expand(self, batch_shape, _instance=None):
         """The distribution with a larger batch, of which the parameters are views."""
-        import copy
-        batch, result = tuple(batch_shape), copy.copy(self)
+        batch, result = tuple(batch_shape), self.__new__(type(self)) if _instance is None else _instance
+        for name, value in self.__dict__.items():
+            result.__dict__.setdefault(name, value)
         for name, value in self.__dict__.items():
             if isinstance(value, Tensor) and value.dim() >= len(self._batch_shape):
                 rest = tuple(value.shape)[len(self._batch_shape):]
@@ -157,6 +165,13 @@ class Independent(Distribution):
         inner = tuple(self.base_dist.batch_shape)
         shape = tuple(batch_shape) + inner[len(inner) - self._dims:]
         return Independent(self.base_dist.expand(shape), self._dims, validate_args=self._validate_args)
+
+    has_enumerate_support = property(lambda self: not self._dims and self.base_dist.has_enumerate_support)
+
+    def enumerate_support(self, expand=True):
+        if self._dims:
+            raise NotImplementedError("Enumeration over cartesian product is not implemented")
+        return self.base_dist.enumerate_support(expand)
 
     def _summed(self, value):
         return value.sum(tuple(range(-self._dims, 0))) if self._dims else value

@@ -39,6 +39,7 @@ class NegativeBinomial(Distribution):
 
 
 class FisherSnedecor(Distribution):
+    """The ratio of two Chi2 numbers, each divided by its degrees of freedom `df1` and `df2`."""
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support, has_rsample = constraints.positive, True
 

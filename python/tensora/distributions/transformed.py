@@ -92,6 +92,7 @@ class _Transformed(TransformedDistribution):
 
 
 class Weibull(_Transformed):
+    """Weibull numbers with `scale` and shape `concentration`."""
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive
 
@@ -117,6 +118,7 @@ _EULER = 0.57721566490153286060
 
 
 class Pareto(_Transformed):
+    """Numbers above `scale` whose density falls with the power `alpha` + 1."""
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
     support = property(lambda self: constraints.greater_than_eq(self.scale))
 
@@ -138,6 +140,7 @@ class Pareto(_Transformed):
 
 
 class Kumaraswamy(_Transformed):
+    """Numbers from 0 to 1 like those of Beta, with a simple cumulative function."""
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
 
@@ -161,6 +164,7 @@ class Kumaraswamy(_Transformed):
 
 
 class InverseGamma(_Transformed):
+    """The reciprocal of a Gamma number."""
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive
 
@@ -186,6 +190,7 @@ class InverseGamma(_Transformed):
 
 
 class LogisticNormal(_Transformed):
+    """Probabilities: normal numbers through the stick-breaking transform."""
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.simplex
 
@@ -268,6 +273,7 @@ class RelaxedOneHotCategorical(_Transformed):
 
 
 class HalfCauchy(Distribution):
+    """The absolute value of a Cauchy number with `scale`."""
     arg_constraints = {"scale": constraints.positive}
     support, has_rsample = constraints.nonnegative, True
 

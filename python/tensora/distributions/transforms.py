@@ -28,7 +28,7 @@ class Transform:
         """The inverse transform."""
         inverse = self._inv() if self._inv is not None else None
         if inverse is None:
-            inverse = _Inverse(self)
+            inverse = _InverseTransform(self)
             self._inv = weakref.ref(inverse)
         return inverse
 
@@ -84,7 +84,7 @@ class Transform:
         return f"{type(self).__name__}()"
 
 
-class _Inverse(Transform):
+class _InverseTransform(Transform):
     def __init__(self, transform):
         super().__init__(transform._cache_size)
         self._transform = transform
@@ -114,7 +114,7 @@ class _Inverse(Transform):
         return self._transform.forward_shape(shape)
 
     def __eq__(self, other):
-        return isinstance(other, _Inverse) and self._transform == other._transform
+        return isinstance(other, _InverseTransform) and self._transform == other._transform
 
     __hash__ = object.__hash__
 
@@ -472,7 +472,12 @@ class PositiveDefiniteTransform(Transform):
 
 
 identity_transform = ComposeTransform([])
-__all__ = ["AbsTransform", "AffineTransform", "ComposeTransform", "ExpTransform", "IndependentTransform",
-           "LowerCholeskyTransform", "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform",
-           "SoftmaxTransform", "SoftplusTransform", "StickBreakingTransform", "TanhTransform", "Transform",
+from .joined_transforms import (  # noqa: E402,F401 - they derive from what stands above
+    CatTransform, CorrCholeskyTransform, CumulativeDistributionTransform, StackTransform, tril_matrix_to_vec,
+    vec_to_tril_matrix)
+
+__all__ = ["AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
+           "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform", "LowerCholeskyTransform",
+           "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform",
+           "SoftplusTransform", "StackTransform", "StickBreakingTransform", "TanhTransform", "Transform",
            "identity_transform"]
