@@ -228,7 +228,8 @@ PyObject* finished(const Call& call, Owned made) {
   return made.release();
 }
 
-PyObject* call_matching(FunctionObject& function, const Arguments& arguments) {
+/// What the first overload that fits returns, if one does.
+std::optional<PyObject*> call_fitting(FunctionObject& function, const Arguments& arguments) {
   for (const bool lenient : {false, true})
     for (const Overload* overload : *function.overloads) {
       Call call;
@@ -241,9 +242,28 @@ PyObject* call_matching(FunctionObject& function, const Arguments& arguments) {
       if (!call.layout && !call.memory_format && !call.pin_memory) return overload->invoke(call);
       return finished(call, Owned(overload->invoke(call)));
     }
+  return {};
+}
+
+/// PyTorch's older order, with the factor before the tensors: x.add_(0.5, y), x.addcmul_(0.5, y, z).
+std::optional<PyObject*> call_in_old_order(FunctionObject& function, const Arguments& arguments) {
+  const std::string_view name = function.table->name;
+  const bool scaled = name == "add" || name == "add_" || name == "sub" || name == "sub_";
+  const Py_ssize_t count = scaled ? 3 : name.starts_with("addc") ? 4 : 0;
+  if (!count || arguments.positional != count || arguments.names) return {};
+  PyObject* turned[4] = {arguments.values[0]};
+  for (Py_ssize_t i = 2; i < count; ++i) turned[i - 1] = arguments.values[i];
+  turned[count - 1] = arguments.values[1];
+  if (!is_tensor(turned[1])) return {};
+  return call_fitting(function, {turned, count, nullptr});
+}
+
+PyObject* call_matching(FunctionObject& function, const Arguments& arguments) {
+  if (const auto result = call_fitting(function, arguments)) return *result;
   if (PyObject* result =
           call_override(reinterpret_cast<PyObject*>(&function), arguments, /*tensors=*/false))
     return result;
+  if (const auto result = call_in_old_order(function, arguments)) return *result;
   raise_no_match(function, arguments);
 }
 

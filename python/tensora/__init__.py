@@ -55,7 +55,7 @@ grad = autograd.grad
 _LAZY = ("amp", "distributions", "special", "backends", "profiler", "compat", "func", "multiprocessing", "types",
          "accelerator", "llm", "array_api", "distributed",
          "jit", "onnx", "masked", "signal", "fx", "overrides", "compiler", "library", "hub", "sparse", "storage",
-         "kernels")
+         "kernels", "futures")
 _OF_MODULES = {"ops": "library", "vmap": "func"}  # attributes that a module of _LAZY has
 _OF_MODULES |= dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor", "sparse_coo", "sparse_csr", "spmm", "smm"), "sparse")
 _OF_MODULES |= {"UntypedStorage": "storage", "TypedStorage": "storage"}
@@ -94,6 +94,8 @@ else:
             from . import _compat
             if f"torch.{name}" in _compat.PLACES or f"torch.{name}" in _compat.REFUSED:
                 return _importlib.import_module(f"torch.{name}")
+        if name.startswith("_foreach_"):
+            return getattr(_importlib.import_module("tensora._foreach"), name)
         if name in _OF_MODULES:
             return getattr(_importlib.import_module(f"tensora.{_OF_MODULES[name]}"), name)
         hint = _ELSEWHERE.get("sparse_" if name.startswith("sparse_") else name)

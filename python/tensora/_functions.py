@@ -377,6 +377,18 @@ def use_deterministic_algorithms(mode, *, warn_only=False):
 
 
 @_public
+def is_deterministic_algorithms_warn_only_enabled():
+    """Whether an op that cannot give the same bits every time only warns: never, it throws."""
+    return False
+
+
+@_public
+def detach(input):
+    """Tensor.detach: the same memory, outside of the graph."""
+    return input.detach()
+
+
+@_public
 def set_float32_matmul_precision(precision):
     if precision not in ("highest", "high", "medium"):
         raise ValueError(f"expected highest, high or medium, got {precision!r}")

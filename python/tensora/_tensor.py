@@ -219,10 +219,28 @@ def __array_wrap__(self, array, context=None, return_scalar=False):
     return _C._share(numpy.asarray(array))
 
 
+def _with_history(ufunc, inputs, out, options):
+    """An operator between a NumPy number or array and a tensor that needs a gradient, as an op of ours."""
+    import numpy
+    import operator
+    known = {numpy.add: operator.add, numpy.subtract: operator.sub, numpy.multiply: operator.mul,
+             numpy.true_divide: operator.truediv, numpy.floor_divide: operator.floordiv, numpy.power: operator.pow,
+             numpy.remainder: operator.mod, numpy.matmul: operator.matmul}
+    if ufunc not in known or out is not None or options:
+        raise RuntimeError(f"Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead "
+                           f"(numpy.{ufunc.__name__} has no gradient).")
+    first, second = (value.item() if isinstance(value, numpy.generic) else
+                     _C.tensor(value) if isinstance(value, numpy.ndarray) else value for value in inputs)
+    return known[ufunc](first, second)
+
+
 @_method
 def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
     """NumPy's functions of tensors, and operators between arrays and tensors, give tensors."""
     import numpy
+
+    if method == "__call__" and any(isinstance(value, Tensor) and value.requires_grad for value in inputs):
+        return _with_history(ufunc, inputs, out, options)
 
     def plain(value):
         if isinstance(value, Tensor):

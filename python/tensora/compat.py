@@ -51,6 +51,28 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             yield _distribution()
 
 
+class _Rest(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds what no file of tensora is: `from torch.distributed import nn` asks for tensora.distributed.nn, because a
+    module that stands for one of PyTorch keeps its own name."""
+
+    def find_spec(self, name, path=None, target=None):
+        from . import _compat
+        theirs = name.replace("tensora", "torch", 1)
+        if name.startswith("tensora.") and (theirs in _compat.PLACES or _compat.refusal(theirs)):
+            return importlib.machinery.ModuleSpec(name, self)
+        return None
+
+    def create_module(self, spec):
+        from . import _compat
+        theirs = spec.name.replace("tensora", "torch", 1)
+        if theirs in _compat.PLACES:
+            return importlib.import_module(theirs)
+        return _compat.RefusedModule(theirs, _compat.refusal(theirs))
+
+    def exec_module(self, module):
+        """The module is complete already."""
+
+
 def _distribution():
     import importlib.metadata
 
@@ -73,9 +95,6 @@ def _resolved(name):
     except ModuleNotFoundError as error:
         if error.name != place and not place.startswith(f"{error.name}."):
             raise
-        reason = _compat.refusal(name)
-        if reason is not None:
-            return _compat.RefusedModule(name, reason)
         found = _attribute(place)
         if found is not None:
             return found
@@ -109,9 +128,11 @@ def install():
     if any(isinstance(finder, _Finder) for finder in sys.meta_path):
         return
     sys.meta_path.insert(0, _Finder())
+    sys.meta_path.append(_Rest())
     import tensora
     from ._compat import names
     names.add(tensora)
+    tensora.__name__ = "torch"  # libraries that patch PyTorch compare the names of its modules with this one
     if os.environ.get("TENSORA_COMPAT_RANDOM", "pytorch") == "pytorch":
         tensora._C._use_pytorch_numbers(True)
         tensora._C._has_pytorch_numbers = True

@@ -1,15 +1,27 @@
 """TorchScript's names. Programs run as they are here, so scripted and traced functions are the functions."""
+import builtins
 from typing import Final  # noqa: F401
+
+
+_SCRIPTED = "_tensora_is_scripted"
+
+
+def _marked(obj):
+    """The object, which from now on is an instance of ScriptModule if it is a module."""
+    from .nn import Module
+    if builtins.isinstance(obj, Module):
+        obj.__dict__[_SCRIPTED] = True
+    return obj
 
 
 def script(obj, *args, **kwargs):
     """The object itself."""
-    return obj
+    return _marked(obj)
 
 
 def trace(func, example_inputs=None, *args, **kwargs):
     """The function itself."""
-    return func
+    return _marked(func)
 
 
 def ignore(drop=False, **kwargs):
@@ -20,8 +32,13 @@ def ignore(drop=False, **kwargs):
 unused = export = script_if_tracing = _script_if_tracing = interface = _overload = _overload_method = script
 
 
-class ScriptModule:
-    """The type of scripted modules in PyTorch; here a scripted module keeps its own type."""
+class _Scripted(type):
+    def __instancecheck__(cls, obj):
+        return type.__instancecheck__(cls, obj) or (cls is ScriptModule and getattr(obj, "__dict__", {}).get(_SCRIPTED, False))
+
+
+class ScriptModule(metaclass=_Scripted):
+    """The type of scripted modules: a scripted module keeps its own type here, and is an instance of this one as well."""
 
 
 class ScriptFunction:
@@ -29,6 +46,22 @@ class ScriptFunction:
 
 
 RecursiveScriptModule = TopLevelTracedModule = TracedModule = ScriptModule
+
+
+class TracerWarning(Warning):
+    """What PyTorch's tracer warns with; nothing is traced here."""
+
+
+class Attribute:
+    """A value with a type for TorchScript: the value."""
+
+    def __new__(cls, value, type):
+        del type
+        return value
+
+
+def _get_trace_graph(*args, **kwargs):
+    raise NotImplementedError("jit._get_trace_graph: there is no TorchScript; torch.fx.symbolic_trace gives a graph")
 
 
 class CompilationUnit:
@@ -68,7 +101,6 @@ is_tracing = is_scripting
 
 def isinstance(obj, target_type):  # noqa: A001 - PyTorch's name
     """Python's isinstance."""
-    import builtins
     return builtins.isinstance(obj, target_type)
 
 

@@ -225,11 +225,16 @@ def opcheck(*args, **kwargs):
     raise NotImplementedError("torch.library.opcheck: check the op with tensora.autograd.gradcheck")
 
 
-def triton_op(*args, **kwargs):
-    raise NotImplementedError("torch.library.triton_op: there are no Triton kernels; write the op in C++ (docs/add-an-op.md)")
+def triton_op(name, fn=None, /, *, mutates_args, schema=None):
+    """custom_op for a function that starts kernels of Triton, which wrap_triton refuses."""
+    return custom_op(name, fn, mutates_args=mutates_args, schema=schema)
 
 
-wrap_triton = register_vmap = register_torch_dispatch = opcheck
+def wrap_triton(triton_kernel, /):
+    raise NotImplementedError("torch.library.wrap_triton: there are no Triton kernels; write the op in C++ (docs/add-an-op.md)")
+
+
+register_vmap = register_torch_dispatch = opcheck
 
 
 class Library:
@@ -282,6 +287,22 @@ class _Builtin(Op):
         return self
 
 
+def _to_copy(x, *, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None):
+    """A copy with another dtype or on another device."""
+    if layout not in (None, x.layout) or pin_memory:
+        raise NotImplementedError(f"aten::_to_copy: layout={layout} and pin_memory={pin_memory} are not supported")
+    result = x.to(device=device or x.device, dtype=dtype or x.dtype, non_blocking=non_blocking, copy=True)
+    return result if memory_format is None else result.contiguous(memory_format=memory_format)
+
+
+# Ops that have no function of their name.
+_ATEN = {"_to_copy": _to_copy, "_unsafe_view": Tensor.reshape, "_local_scalar_dense": Tensor.item,
+         "_is_all_true": Tensor.all, "index": lambda x, indices: x[tuple(slice(None) if i is None else i for i in indices)],
+         "slice": lambda x, dim=0, start=None, end=None, step=1: x.movedim(dim, 0)[start:end:step].movedim(0, dim),
+         "_conj": Tensor.conj, "_pin_memory": Tensor.pin_memory, "sym_size": Tensor.size, "sym_numel": Tensor.numel,
+         "alias": lambda x: x.view_as(x)}
+
+
 class _Namespace:
     def __init__(self, name):
         self.name = name
@@ -292,13 +313,35 @@ class _Namespace:
         found = _registry.get((self.name, name))
         if found is None and self.name == "aten":
             import tensora
-            function = getattr(tensora, name, None) or getattr(tensora.nn.functional, name, None) or getattr(
-                Tensor, name, None)
+            function = _ATEN.get(name) or getattr(tensora, name, None) or getattr(
+                tensora.nn.functional, name, None) or getattr(Tensor, name, None)
             found = _Builtin(name, function) if callable(function) else None
+            if found is None and name.startswith("_"):
+                found = Op("aten", name)  # private ops can be named, as keys of tables; calling them says no
+        if found is None and self.name == "profiler":
+            found = _PROFILER.get(name)
         if found is None:
             raise AttributeError(f"'_OpNamespace' '{self.name}' object has no attribute '{name}'")
         setattr(self, name, found)
         return found
+
+
+def _enter(name, args=None):
+    from .overrides import handle_torch_function, has_torch_function
+    from .profiler import record_function
+    if has_torch_function((name, args)):
+        return handle_torch_function(_enter, (name, args), name, args)
+    return record_function(name, args).__enter__()
+
+
+def _exit(scope):
+    from .overrides import handle_torch_function, has_torch_function
+    if has_torch_function((scope,)):
+        return handle_torch_function(_exit, (scope,), scope)
+    return scope.__exit__(None, None, None)
+
+
+_PROFILER = {"_record_function_enter": _enter, "_record_function_enter_new": _enter, "_record_function_exit": _exit}
 
 
 class _Ops:

@@ -1,10 +1,12 @@
 """Files: .pt as PyTorch writes them, .safetensors, .npz, .npy; and pickled objects for those who trust them."""
 import os
-from typing import Any
+from typing import Any, Callable, Dict, Optional, Union
 
 from . import _C
 from ._C import Tensor
 
+DEFAULT_PROTOCOL = 2  # of pickle, in PyTorch's files
+MAP_LOCATION = Optional[Union[Callable[[Any, str], Any], str, Dict[str, str]]]  # for annotations
 _PICKLED = b"tensora pickle\n"  # begins a file that holds objects of the program
 _KNOWN = (".safetensors", ".npz", ".npy")
 _PLAIN = (type(None), bool, int, float, str, Tensor)

@@ -202,7 +202,7 @@ void AccumulateGrad::take_in(Tensor& incoming) {
   }
   // A gradient with no other owner is taken over without a copy.
   const bool sole_owner = has_layout(incoming) && is_sole_owner(incoming);
-  if (is_grad_enabled()) {
+  if (is_grad_enabled() && has_layout(incoming)) {
     grad_ = std::move(incoming);
   } else if (sole_owner) {
     grad_ = is_view(incoming) ? shallow_detach(incoming) : std::move(incoming);

@@ -18,11 +18,11 @@ def run(*arguments, cwd=None):
 
 def test_commands_modules_and_children(tmp_path):
     done = run("-c", "import sys, torch; print(torch.__name__, torch.__version__ >= (2, 6), sys.argv[1:])", "a")
-    assert done.stdout.strip() == "tensora True ['a']", done.stderr
+    assert done.stdout.strip() == "torch True ['a']", done.stderr
     (tmp_path / "tool.py").write_text("import sys, torch, subprocess\nprint(torch.ones(2).sum().item(), sys.argv[1:])\n"
                                       "subprocess.run([sys.executable, '-c', 'import torch; print(torch.__name__)'], check=True)\n")
     done = run("-m", "tool", "x", cwd=tmp_path)
-    assert done.stdout.split("\n")[:2] == ["2.0 ['x']", "tensora"], done.stdout + done.stderr
+    assert done.stdout.split("\n")[:2] == ["2.0 ['x']", "torch"], done.stdout + done.stderr
     (tmp_path / "spawns.py").write_text(
         "import torch, torch.multiprocessing as mp\n\ndef work(i, x):\n    import torch\n    x[i] = torch.tensor(i + 1.)\n\n"
         "if __name__ == '__main__':\n    x = torch.zeros(2).share_memory_()\n    mp.spawn(work, (x,), nprocs=2)\n"

@@ -2,6 +2,7 @@
 
 Those that mean something here do it; the others are classes whose use raises a NotImplementedError with their name.
 """
+import functools
 import types
 
 # Where modules are that have another place here.
@@ -28,8 +29,21 @@ PLACES = {"torch._dynamo": "tensora._compat.dynamo", "torch._inductor": "tensora
           "torch.mtia": "tensora._compat.absent_device",
           "torch._dynamo._trace_wrapped_higher_order_op": "tensora._compat.trace_wrapped",
           "torch.utils._python_dispatch": "tensora._compat.python_dispatch",
+          "torch._C._functorch": "tensora._compat.functorch",
+          "torch.utils.data._utils": "tensora._compat.data_utils",
+          "torch.utils.data._utils.collate": "tensora.utils.data.collate",
+          "torch.utils.data._utils.worker": "tensora.utils.data.loader",
+          "torch.utils._foreach_utils": "tensora._compat.foreach_utils",
+          "torch.nn.attention.flex_attention": "tensora.nn.flex_attention",
+          "torch.nn.utils.convert_parameters": "tensora.nn.utils", "torch.nn.utils.clip_grad": "tensora.nn.utils",
+          "torch.nn.modules.lazy": "tensora.nn.modules.lazy", "torch.profiler.profiler": "tensora.profiler",
+          "torch.amp.grad_scaler": "tensora.amp", "torch.amp.autocast_mode": "tensora.amp",
+          "torch.cuda.random": "tensora.cuda", "torch.multiprocessing.spawn": "tensora.multiprocessing",
+          **{f"torch.optim.{file}": "tensora.optim" for file in (
+              "adam", "adamw", "sgd", "rmsprop", "adagrad", "adadelta", "adamax", "asgd", "lbfgs", "nadam", "radam",
+              "rprop")},
           "torch.utils.data.distributed": "tensora.utils.data.sampler",
-          "torch._functorch": "tensora.func", "torch._functorch.apis": "tensora.func"}
+          "torch._functorch": "tensora._compat.functorch", "torch._functorch.apis": "tensora.func"}
 
 # What is not part of Tensora, and what a program that uses it is told.
 REFUSED = {
@@ -54,6 +68,11 @@ REFUSED = {
     "torch.distributed._functional_collectives": "use the collectives of torch.distributed",
     "torch.fx.experimental": "symbolic shapes do not exist here: a graph runs with any shapes",
     "torch.fx.passes": "write the pass as a loop over graph.nodes",
+    "torch._tensor_str": "print tensors with str(), and set their form with torch.set_printoptions",
+    "torch.nn.parallel.scatter_gather": "a model runs on one device, or in a process for each device",
+    "torch.cuda.nvtx": "use tensora.profiler",
+    "torch.quasirandom": "draw the points with scipy.stats.qmc.Sobol",
+    "torch.autograd.profiler_legacy": "use tensora.profiler",
     "torch._higher_order_ops": "write the loop in Python",
     "torch.onnx": "torch.onnx.export, its ONNXProgram and load are here (docs/onnx.md)",
     "torch.utils.cpp_extension": "write an op in C++ (docs/add-an-op.md)",
@@ -62,7 +81,6 @@ REFUSED = {
     "torch.utils._python_dispatch": "use __torch_function__",
     "torch.utils.mobile_optimizer": "there is no mobile runtime",
     "torch.utils.data.datapipes": "use datasets and DataLoader",
-    "torch.nn.attention.flex_attention": "use scaled_dot_product_attention with a mask",
     "torch.nn.quantized": "use Tensor.quantize(dtype)", "torch.nn.intrinsic": "use Tensor.quantize(dtype)",
     "torch.nn.qat": "use Tensor.quantize(dtype)",
     "torch._subclasses": "tensors without memory are made with device='meta'",
@@ -90,10 +108,20 @@ class _Refusal(type):
         return refused(f"{cls._refused}.{name}", cls._reason)
 
     def __call__(cls, *args, **kwargs):
+        if cls.__name__.startswith("_") and len(args) == 1 and not kwargs and isinstance(args[0], types.FunctionType):
+            return _decorated(cls, args[0])
         raise NotImplementedError(f"{cls._refused} is not part of Tensora: {cls._reason}")
 
     def __repr__(cls):
         return f"<{cls._refused}, which is not part of Tensora>"
+
+
+def _decorated(cls, function):
+    """What a private decorator makes of a function of a library: the refusal comes when it is called."""
+    @functools.wraps(function)
+    def refuse(*args, **kwargs):
+        raise NotImplementedError(f"{cls._refused} is not part of Tensora: {cls._reason}")
+    return refuse
 
 
 def refused(name, reason):

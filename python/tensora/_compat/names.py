@@ -31,6 +31,29 @@ class DispatchKeySet(frozenset):
         return super().__new__(cls, keys)
 
 
+def _check(condition, message=None):
+    """Raises unless a condition holds; the message is a text or a function that gives it."""
+    if not condition:
+        raise RuntimeError(str(message() if callable(message) else message or "Expected cond to be True, but got False."))
+
+
+def _assert(condition, message):
+    """assert, for a condition that may be a tensor."""
+    assert condition, message
+
+
+def _add_symbols(torch):
+    """Checks, and types of what stands for a number while PyTorch's compiler traces: no number here is one of them."""
+    torch._check, torch._assert = _check, _assert
+    torch._assert_async = lambda condition, message="Expected Tensor with single nonzero value": _check(bool(condition), message)
+    for name in ("SymInt", "SymFloat", "SymBool"):
+        setattr(torch, name, refused(f"torch.{name}", "shapes are numbers"))
+    torch.sym_int, torch.sym_float, torch.sym_max, torch.sym_min = int, float, max, min
+    torch.sym_not = lambda value: not value
+    torch.TensorType = torch.Tensor
+    torch.complex32 = torch.chalf = refused("torch.complex32", "the smallest complex dtype is complex64")
+
+
 def add(torch):
     """Adds them to the module that programs import as torch."""
     torch.__version__ = torch.version.__version__ = torch_version.FOLLOWED
@@ -44,11 +67,17 @@ def add(torch):
     from ..nn.modules.module import parse_to
     core._nn = types.SimpleNamespace(_parse_to=parse_to)
     core._TensorMeta, core._TensorBase, core._VariableFunctions = type(torch.Tensor), torch.Tensor, core
+    for name in ("Graph", "Node", "Value", "Block"):
+        setattr(core, name, refused(f"torch._C.{name}", "there is no TorchScript; torch.fx.symbolic_trace gives a graph"))
+    core._get_default_device = lambda: str(torch.get_default_device())
+    core._get_accelerator = lambda: torch.accelerator.current_accelerator() or torch.device("cpu")
+    core._are_functorch_transforms_active = _false
     core.DispatchKey, core.DispatchKeySet = DispatchKey, DispatchKeySet
     core._ExcludeDispatchKeyGuard = refused("torch._C._ExcludeDispatchKeyGuard", "calls are not dispatched by keys")
     for name in ("PyTorchFileReader", "PyTorchFileWriter", "ScriptObject", "FileCheck"):
         setattr(core, name, refused(f"torch._C.{name}", "files are read and written by torch.load and torch.save"))
         setattr(torch, name, getattr(core, name))
+    _add_symbols(torch)
     from .. import jit
     torch.ScriptModule, torch.ScriptFunction = jit.ScriptModule, jit.ScriptFunction
     for name in ("has_mps", "has_mkl", "has_openmp", "has_cuda", "has_cudnn"):

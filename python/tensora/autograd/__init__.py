@@ -10,7 +10,30 @@ from . import functional, graph  # noqa: F401
 from .function import Function as Function, once_differentiable as once_differentiable
 from .gradcheck import gradcheck as gradcheck, gradgradcheck as gradgradcheck
 
-Variable = Tensor
+
+
+class _VariableMeta(type):
+    def __instancecheck__(cls, object):
+        return isinstance(object, Tensor)
+
+    def __subclasscheck__(cls, subclass):
+        return issubclass(subclass, Tensor)
+
+
+class Variable(metaclass=_VariableMeta):
+    """The old way to say that a tensor needs a gradient: a tensor over the same memory, outside of any graph.
+
+    >>> tensora.autograd.Variable(tensora.ones(2), requires_grad=True).requires_grad
+    True
+    """
+
+    def __new__(cls, data=None, requires_grad=False, volatile=None):
+        if volatile is not None:
+            import warnings
+            warnings.warn("volatile was removed and now has no effect; use no_grad()", stacklevel=2)
+        return (_C.empty(0) if data is None else data.detach()).requires_grad_(requires_grad)
+
+
 
 
 def __getattr__(name):

@@ -49,8 +49,27 @@ class Buffer(Tensor):
         return buffer
 
 
-class UninitializedParameter(Parameter):
+class UninitializedTensorMixin:
+    """What has no shape yet; see UninitializedParameter."""
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A parameter whose shape is known at the first call of a lazy module; trained if `requires_grad`."""
 
     def __new__(cls, requires_grad: bool = True, device: Device = None, dtype: Dtype = None) -> UninitializedParameter:
         return Parameter.__new__(cls, _C.empty(0, device=device, dtype=dtype), requires_grad)
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Buffer):
+    """A buffer whose shape is known at the first call of a lazy module; saved if `persistent`."""
+
+    def __new__(cls, requires_grad: bool = False, device: Device = None, dtype: Dtype = None,
+                persistent: bool = True) -> UninitializedBuffer:
+        if requires_grad:
+            raise NotImplementedError("UninitializedBuffer: requires_grad=True is not supported; use UninitializedParameter")
+        return Buffer.__new__(cls, _C.empty(0, device=device, dtype=dtype), persistent=persistent)
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether the tensor `param` has no shape yet."""
+    return isinstance(param, UninitializedTensorMixin)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from typing import Any, Callable, Iterable
+from typing import Any, Callable, Dict, Iterable, Tuple, Union
 
 from .. import _C
 from .._C import Tensor
@@ -17,6 +17,19 @@ from ..nn.modules.module import RemovableHandle
 _Params = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]
 # Options that choose between PyTorch's implementations of one thing, and one that is refused.
 _IGNORED = {"foreach", "fused", "differentiable"}
+
+
+ParamsT = Union[Iterable[Tensor], Iterable[Dict[str, Any]], Iterable[Tuple[str, Tensor]]]
+
+
+class _RequiredParameter:
+    """The default of an option that has none; programs compare with `required`."""
+
+    def __repr__(self):
+        return "<required parameter>"
+
+
+required = _RequiredParameter()
 
 
 def _refuse_differentiable(differentiable):

@@ -93,6 +93,14 @@ def _dict_unflatten(values, context):
     return dict(zip(context, values))
 
 
+def _namedtuple_flatten(d):
+    return list(d), type(d)
+
+
+def _namedtuple_unflatten(values, context):
+    return context(*values)
+
+
 def is_namedtuple_class(cls):
     """Whether it is a class that collections.namedtuple made, or one below it."""
     return isinstance(cls, type) and issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple)

@@ -46,5 +46,22 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwar
     return part(size * (segments - 1), len(functions))(input)
 
 
+def get_device_states(*args):
+    """(devices, states): the numbers of the GPUs that the tensors among `args` are on, and the generator's state, which all
+    devices share, for each of them."""
+    from ..cuda import get_rng_state
+    devices = sorted({a.get_device() for a in args if isinstance(a, Tensor) and a.device.type == "cuda"})
+    return devices, [get_rng_state(device) for device in devices]
+
+
+def set_device_states(devices, states, *, device_type=None):
+    """Gives the generators of GPUs the states that get_device_states found."""
+    if device_type not in (None, "cuda"):
+        raise ValueError(f"set_device_states: expected device_type 'cuda', got {device_type!r}")
+    from ..cuda import set_rng_state
+    for device, state in zip(devices, states):
+        set_rng_state(state, device)
+
+
 def set_checkpoint_debug_enabled(enabled):
     return None

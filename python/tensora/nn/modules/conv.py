@@ -21,7 +21,7 @@ def _spread(value, n):
 _PaddingMode = Literal["zeros", "reflect", "replicate", "circular"]
 
 
-class _Conv(Module):
+class _ConvNd(Module):
     weight: Parameter
     bias: Parameter | Any
     in_channels: int
@@ -101,7 +101,7 @@ class _Conv(Module):
         return text + (f", padding_mode={self.padding_mode}" if self.padding_mode != "zeros" else "")
 
 
-class _Forward(_Conv):
+class _Forward(_ConvNd):
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
                  dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros",
                  device: Device = None, dtype: Dtype = None) -> None:
@@ -169,7 +169,7 @@ class Conv3d(_Forward):
                          device, dtype)
 
 
-class _Transposed(_Conv):
+class _Transposed(_ConvNd):
     _transposed = True
 
     def __init__(self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,

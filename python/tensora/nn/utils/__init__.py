@@ -1,7 +1,7 @@
 """Gradient clipping, parameters as a vector, parametrizations that people use."""
 from __future__ import annotations
 
-from typing import Iterable
+from typing import Any, Iterable
 
 from ... import _C
 from ..._C import Tensor
@@ -61,6 +61,15 @@ def clip_grads_with_norm_(parameters: Tensor | Iterable[Tensor], max_norm: float
     scale = (max_norm / (total_norm + 1e-6)).clamp_max(1.0)
     for parameter in _with_grads(parameters):
         parameter.grad.mul_(scale.to(parameter.grad.device))
+
+
+def skip_init(module_cls: type, *args: Any, **kwargs: Any) -> Any:
+    """A module of the class `module_cls`, made with `args` and `kwargs`, whose parameters have memory and no values yet."""
+    from ..modules.module import Module
+    if not isinstance(module_cls, type) or not issubclass(module_cls, Module):
+        raise RuntimeError(f"Expected a Module; got {module_cls}")
+    device = kwargs.pop("device", "cpu")
+    return module_cls(*args, **kwargs, device="meta").to_empty(device=device)
 
 
 TYPE_CHECKING = False  # type checkers take it for True

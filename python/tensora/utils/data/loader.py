@@ -2,7 +2,7 @@
 import itertools
 import queue
 import threading
-from typing import Any, Iterator
+from typing import Any, Callable, Iterator, List
 
 from ... import _C
 from .collate import default_collate, default_convert
@@ -16,6 +16,7 @@ class _WorkerInfo:
 
 
 _local = threading.local()
+_collate_fn_t = Callable[[List[Any]], Any]  # for annotations
 
 
 def get_worker_info():
