@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Runs the programs of programs.py on Tensora and on PyTorch, compares their numbers and prints the score.
+"""Runs the programs of the package programs on Tensora and on PyTorch, compares their numbers and prints the score.
 
-    tools/ecosystem/run.py --python ENV/bin/python --reference TORCH/bin/python [--package build/python] [NAME...]
+    tools/ecosystem/run.py --python ENV/bin/python --reference TORCH/bin/python [--sources DIR] [--package build/python] [NAME...]
 
-`--python` is an environment with the libraries and without PyTorch, `--reference` one with both. Run by hand: the
-libraries come from PyPI and nothing of theirs is part of this repository.
+`--python` is an environment with the libraries and without PyTorch, `--reference` one with both. DIR has checkouts of
+public repositories in folders of their names: DIR/examples is that of github.com/pytorch/examples; programs of
+repositories that are not there are skipped. Run by hand: nothing of the libraries or repositories is part of this one.
 """
 import argparse
 import os
@@ -17,6 +18,7 @@ import time
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 from programs import PROGRAMS  # noqa: E402
+from programs.scripts import SOURCES  # noqa: E402
 
 
 def run(command, environment, limit):
@@ -28,6 +30,12 @@ def run(command, environment, limit):
         return None
     lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
     return lines[-1][:300]
+
+
+def is_there(program, sources):
+    """Whether the repository that a program needs is there, if it needs one."""
+    repository = getattr(program, "repository", None)
+    return repository is None or bool(sources and (pathlib.Path(sources) / repository).is_dir())
 
 
 def difference(ours, theirs):
@@ -49,15 +57,19 @@ def main():
     parser.add_argument("names", nargs="*", help="programs, or beginnings of their names; default: all")
     parser.add_argument("--python", required=True, help="the interpreter that runs Tensora")
     parser.add_argument("--reference", required=True, help="the interpreter that runs PyTorch")
+    parser.add_argument("--sources", help="the folder with the checkouts of public repositories")
     parser.add_argument("--package", default="build/python", help="where the package tensora is; default: build/python")
     parser.add_argument("--keep", help="folder for PyTorch's results, which are computed once")
     parser.add_argument("--limit", type=int, default=300, help="seconds per program; default: 300")
     arguments = parser.parse_args()
     import numpy
-    chosen = [name for name in PROGRAMS if not arguments.names or name.startswith(tuple(arguments.names))]
+    named = [name for name in PROGRAMS if not arguments.names or name.startswith(tuple(arguments.names))]
+    chosen = [name for name in named if is_there(PROGRAMS[name], arguments.sources)]
     ours_env = {**os.environ, "PYTHONPATH": str(pathlib.Path(arguments.package).resolve()), "HF_HUB_OFFLINE": "1"}
     theirs_env = {**os.environ, "HF_HUB_OFFLINE": "1"}
-    passed, script = 0, str(HERE / "programs.py")
+    if arguments.sources:
+        ours_env[SOURCES] = theirs_env[SOURCES] = str(pathlib.Path(arguments.sources).resolve())
+    passed, script = 0, str(HERE / "run_one.py")
     with tempfile.TemporaryDirectory() as folder:
         kept = pathlib.Path(arguments.keep or folder)
         kept.mkdir(parents=True, exist_ok=True)
@@ -73,7 +85,10 @@ def main():
             passed += wrong is None
             print(f"{'same' if wrong is None else 'FAIL'}  {name}  ({time.time() - begin:.0f} s)"
                   + (f": {wrong}" if wrong else ""), flush=True)
-    print(f"{passed} of {len(chosen)} programs give PyTorch's numbers")
+    for name in named:
+        if name not in chosen:
+            print(f"skip  {name}: needs {PROGRAMS[name].repository} in the folder that --sources names")
+    print(f"{passed} of {len(chosen)} programs give PyTorch's numbers; {len(named) - len(chosen)} skipped")
     return passed != len(chosen)
 
 
