@@ -12,32 +12,62 @@ namespace {
 constexpr int kMostLevels = 100;
 // An object looks through its names for each further one: this bounds the comparisons.
 constexpr size_t kMostComparisons = 50'000'000;
+// What three bytes of text become can take a hundred in memory; several bodies are parsed at once.
+constexpr size_t kMostValues = 4'000'000, kMostContainers = 50'000;
 
-// Watches the parser: depth, and names that an object has twice.
-class Watch {
+// Reads a body before it is kept: depth, numbers of values, and names that an object has twice.
+// Json::parse could call this itself, but then looks through a whole list after each object in it.
+class Watch final : public nlohmann::json_sax<Json> {
  public:
-  bool operator()(int depth, Json::parse_event_t event, Json& parsed) {
-    using Event = Json::parse_event_t;
-    if (event == Event::object_start || event == Event::array_start) {
-      if (depth >= kMostLevels)
-        throw ApiError(400, concat("the body is nested deeper than ", kMostLevels, " levels"));
-      if (event == Event::object_start) names_.emplace_back();
-    } else if (event == Event::object_end) {
-      names_.pop_back();
-    } else if (event == Event::key) {
-      const auto& name = parsed.get_ref<const std::string&>();
-      comparisons_ += names_.back().size();
-      if (comparisons_ > kMostComparisons)
-        throw ApiError(400, "the body has objects with too many names");
-      if (!names_.back().insert(name).second)
-        throw ApiError(400, concat("the body gives '", name, "' twice in one object"), name);
-    }
+  bool null() override { return count(); }
+  bool boolean(bool) override { return count(); }
+  bool number_integer(number_integer_t) override { return count(); }
+  bool number_unsigned(number_unsigned_t) override { return count(); }
+  bool number_float(number_float_t, const string_t&) override { return count(); }
+  bool string(string_t&) override { return count(); }
+  bool binary(binary_t&) override { return count(); }
+  bool start_object(size_t) override {
+    names_.emplace_back();
+    return enter();
+  }
+  bool end_object() override {
+    names_.pop_back();
+    --depth_;
+    return true;
+  }
+  bool start_array(size_t) override { return enter(); }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+  bool key(string_t& name) override {
+    comparisons_ += names_.back().size();
+    if (comparisons_ > kMostComparisons)
+      throw ApiError(400, "the body has objects with too many names");
+    if (!names_.back().insert(name).second)
+      throw ApiError(400, concat("the body gives '", name, "' twice in one object"), name);
+    return true;
+  }
+  // Json::parse says the same, by an exception.
+  bool parse_error(size_t, const std::string&, const Json::exception&) override { return false; }
+
+ private:
+  bool count() {
+    if (++values_ > kMostValues)
+      throw ApiError(400, concat("the body has more than ", kMostValues, " values"));
+    return true;
+  }
+  bool enter() {
+    if (++containers_ > kMostContainers)
+      throw ApiError(400, concat("the body has more than ", kMostContainers, " lists and objects"));
+    if (++depth_ > kMostLevels)
+      throw ApiError(400, concat("the body is nested deeper than ", kMostLevels, " levels"));
     return true;
   }
 
- private:
   std::vector<std::set<std::string>> names_;
-  size_t comparisons_ = 0;
+  size_t comparisons_ = 0, values_ = 0, containers_ = 0;
+  int depth_ = 0;
 };
 
 }  // namespace
@@ -46,7 +76,9 @@ Json parse_body(std::string_view body) {
   if (body.empty()) throw ApiError(400, "expected a JSON object as the body, got nothing");
   Json parsed;
   try {
-    parsed = Json::parse(body, Watch());
+    Watch watch;
+    Json::sax_parse(body, &watch);
+    parsed = Json::parse(body);
   } catch (const Json::exception& error) {
     const std::string_view what = error.what();
     const size_t from = what.find("] ");

@@ -15,8 +15,9 @@ namespace tensora::serve {
 /// Objects keep the order of their names: a schema's properties are written in it.
 using Json = nlohmann::ordered_json;
 
-/// A request's body. Throws ApiError 400 unless it is JSON in UTF-8, at most 100 levels deep,
-/// without a name given twice in an object or some 10,000 names in one, and an object.
+/// A request's body. Throws ApiError 400 unless it is JSON in UTF-8, at most 100 levels deep, of at
+/// most 4 million values and 50,000 lists and objects, without a name given twice in an object or
+/// some 10,000 names in one, and an object.
 Json parse_body(std::string_view body);
 
 /// An object whose fields are read one by one; whatever is wrong with a field throws an ApiError

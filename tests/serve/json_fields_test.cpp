@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "tensora/base/check.h"
 #include "tensora/serve/router.h"
 
@@ -31,6 +33,28 @@ TEST(ParseBody, RefusesObjectsWithVeryManyNames) {
   std::string body = "{";
   for (int i = 0; i < 20'000; ++i) body += concat(i > 0 ? "," : "", "\"", i, "\":1");
   EXPECT_EQ(error_of([&] { parse_body(body + "}"); }).status, 400);
+}
+
+// Small in text, large in memory.
+TEST(ParseBody, BoundsWhatItBecomes) {
+  const auto list = [](const char* one, int count) {
+    std::string body = concat("{\"a\":[", one);
+    for (int i = 1; i < count; ++i) body += concat(",", one);
+    return body + "]}";
+  };
+  // In time that grows with their number, not with its square.
+  const auto begin = std::chrono::steady_clock::now();
+  for (const char* one : {"[]", "{}"}) EXPECT_NO_THROW(parse_body(list(one, 49'998)));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(15));
+  for (const char* one : {"[]", "{}", "[1]", R"({"":0})"})
+    EXPECT_NE(std::string(error_of([&] { parse_body(list(one, 50'000)); }).what())
+                  .find("50000 lists and objects"),
+              std::string::npos)
+        << one;
+  EXPECT_NO_THROW(parse_body(list("1", 1'000'000)));
+  EXPECT_NE(std::string(error_of([&] { parse_body(list("1", 4'000'001)); }).what())
+                .find("4000000 values"),
+            std::string::npos);
 }
 
 TEST(ParseBody, RefusesDepthAndNamesGivenTwice) {
