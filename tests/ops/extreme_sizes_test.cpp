@@ -74,6 +74,13 @@ TEST(ExtremeSizes, OtherOpsRefuseWhatOverflows) {
   fails([&] { pixel_shuffle(x, kHuge); });
 }
 
+TEST(ExtremeSizes, OrdersOfDistancesThatFloat32CannotHold) {
+  const Tensor a = tensor({{0.f, 3.f}, {1.f, 2.f}}), b = tensor({{5.f, 1.f}});
+  EXPECT_EQ(values(cdist(a, b, 1e300)), (testing::Values{5, 4}));
+  EXPECT_EQ(values(cdist(a, b, 1e-300)), (testing::Values{2, 2}));
+  EXPECT_EQ(values(pdist(a, 1e300)), (testing::Values{1}));
+}
+
 TEST(ExtremeSizes, GroupNormNeedsChannels) {
   for (const Shape& sizes : {Shape{1, 0, 2}, Shape{2, 0}, Shape{0, 0, 3}})
     EXPECT_TRUE(contains(error_of([&] { group_norm(zeros(sizes), 1); }),

@@ -111,6 +111,8 @@ def reason(call, kind, ours, theirs):
     op = call.op
     if "raise" in kind:
         return of_refusal(call, kind, theirs, numel)
+    if op == "complex_pow" and kind == "value" and "int64" in dtypes and has_huge(call):
+        return "a power of so many turns: its angle is rounding"
     if kind == "strides":
         return "strides of a result without elements" if numel == 0 else \
             "PyTorch's is row-major" if op == "logsigmoid" else \

@@ -57,7 +57,7 @@ struct Norm {
 template <class T, class Body>
 void visit_norm(double p, Body&& body) {
   const T power = static_cast<T>(p);
-  switch (kind_of(p)) {
+  switch (kind_of(static_cast<double>(power))) {  // in float32, 1e300 is infinite and 1e-300 is 0
     case Kind::zero:
       return body(Norm<Kind::zero, T>{power});
     case Kind::one:
