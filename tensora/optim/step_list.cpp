@@ -172,6 +172,15 @@ Value::Dict with_flags(Value::Dict options,
   return options;
 }
 
+// A count of steps must be one that float32 can hold. What lies on a GPU is not waited for.
+void check_count(const Optimizer& optimizer, const Value& state) {
+  const Value* const step = state.find(std::string(kStep));
+  if (!step || (step->is_tensor() && !step->to_tensor().device().is_cpu())) return;
+  const double count = step->is_tensor() ? step->to_tensor().item<double>() : step->to_double();
+  check(count >= 0 && count <= 9007199254740992.0, optimizer.name(),
+        ": load_state_dict: 'step' must be from 0 to 2^53, got ", count);
+}
+
 void check_shapes(const Optimizer& optimizer, const Tensor& param, const Value& state,
                   std::initializer_list<const char*> names) {
   for (const char* name : names) {
@@ -191,6 +200,7 @@ void check_shapes(const Optimizer& optimizer, const Tensor& param, const Value& 
             number->is_tensor() ? concat("a ", number->to_tensor().dtype(), " tensor of shape ",
                                          number->to_tensor().sizes())
                                 : std::string(number->kind()));
+  check_count(optimizer, state);
 }
 
 bool is_one_number(const Value& value) {

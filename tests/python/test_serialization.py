@@ -195,3 +195,62 @@ def test_pytorch_files_with_objects(tmp_path):
     layer = loaded["layer"]
     assert type(layer) is nn.Linear and isinstance(layer.weight, nn.Parameter) and not layer.training
     assert layer(torch.ones(1, 3)).tolist() == [[3, 12]]
+
+
+@pytest.mark.parametrize("name", ["ASGD", "Rprop"])
+def test_states_of_optimizers_written_in_python_are_checked(name):
+    def trained():
+        w = nn.Parameter(torch.ones(2, 3))
+        optimizer = getattr(torch.optim, name)([w])
+        w.grad = torch.ones(2, 3)
+        optimizer.step()
+        return w, optimizer
+    w, optimizer = trained()
+    tensors = {"ASGD": ["ax"], "Rprop": ["prev", "step_size"]}[name]
+    numbers = {"ASGD": ["step", "eta", "mu"], "Rprop": ["step"]}[name]
+    wrong = [("state", 3), ("state", {0: 3}), ("state", {7: {}}), ("state", {0: {"other": 1}})]
+    wrong += [((key), value) for key in tensors
+              for value in (torch.ones(3), torch.ones(2, 3, dtype=torch.int64), "text", None, 1.0)]
+    wrong += [(key, value) for key in numbers
+              for value in (torch.ones(2), "text", None, 1j, float("nan"), torch.empty(0))] + [("step", -1)]
+    option, values = {"ASGD": ("alpha", ["text", 1j, torch.ones(2), None, 2 ** 70]),
+                      "Rprop": ("etas", ["text", 0.5, (0.5,), (0.5, "x"), None])}[name]
+    wrong += [(option, value) for value in values]
+    for key, value in wrong:
+        state = optimizer.state_dict()
+        if key == "state":
+            state["state"] = value
+        elif key == option:
+            state["param_groups"][0][key] = value
+        else:
+            state["state"] = {0: {**state["state"][0], key: value}}
+        v, other = trained()
+        before = repr(other.state_dict())
+        with pytest.raises((ValueError, TypeError), match="load_state_dict"):
+            other.load_state_dict(state)
+        assert repr(other.state_dict()) == before, (key, value)
+        other.step()
+    # PyTorch keeps the numbers as tensors, and may number parameters otherwise.
+    state = optimizer.state_dict()
+    kept = {key: torch.tensor(float(value)) if key in numbers else value for key, value in state["state"][0].items()}
+    v, other = trained()
+    other.load_state_dict({"state": {5: kept}, "param_groups": [{**state["param_groups"][0], "params": [5]}]})
+    v.data = w.data.clone()
+    for parameter, stepped in ((w, optimizer), (v, other)):
+        parameter.grad = torch.ones(2, 3)
+        stepped.step()
+    assert v.equal(w) and state["state"][0]["step"] == 2  # the states of `optimizer` itself went on
+    assert kept["step"].item() == 1
+
+
+@pytest.mark.parametrize("name", ["Adam", "NAdam", "RAdam", "AdamW"])
+def test_counts_of_steps_are_checked(name):
+    w = nn.Parameter(torch.ones(2))
+    optimizer = getattr(torch.optim, name)([w])
+    w.grad = torch.ones(2)
+    optimizer.step()
+    for count in (1e300, -1, float("nan"), torch.tensor(float("inf"))):
+        state = optimizer.state_dict()
+        state["state"][0]["step"] = count
+        with pytest.raises(RuntimeError, match="'step' must be from 0 to 2"):
+            getattr(torch.optim, name)([w]).load_state_dict(state)

@@ -5,7 +5,9 @@
 """
 from __future__ import annotations
 
+import math
 from collections import OrderedDict, defaultdict
+from numbers import Real
 from typing import Any, Callable, Dict, Iterable, Tuple, Union
 
 from .. import _C
@@ -57,6 +59,7 @@ class Optimizer:
     """
     _kind: str | None = None
     _optimizer: Any = None
+    _state_names: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     defaults: dict[str, Any]
     param_groups: list[dict[str, Any]]
 
@@ -171,22 +174,47 @@ class Optimizer:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes options and states over."""
-        saved = state_dict["param_groups"]
+        saved, states = state_dict["param_groups"], state_dict["state"]
+        if not isinstance(states, dict) or not all(isinstance(g, dict) for g in saved):
+            raise TypeError(f"{type(self).__name__}: load_state_dict: 'state' must be a dict and 'param_groups' a list of "
+                            f"dicts, got a {type(states).__name__} and {[type(g).__name__ for g in saved]}")
         if len(saved) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
         if any(len(a["params"]) != len(b["params"]) for a, b in zip(saved, self.param_groups)):
             raise ValueError("loaded state dict contains a parameter group that doesn't match the size of "
                              "optimizer's group")
+        for group in saved:
+            self._check_options(group)
+        own = self._own_states(states, saved) if self._optimizer is None else None
         if self._optimizer is not None:
             known = self._optimizer.state_dict()["param_groups"][0]
             groups = [{k: v for k, v in {**known, **g}.items() if k in known} for g in saved]
-            self._optimizer.load_state_dict({"state": state_dict["state"], "param_groups": groups})
+            self._optimizer.load_state_dict({"state": states, "param_groups": groups})
         for group, loaded in zip(self.param_groups, saved):
             group.update({k: tuple(v) if isinstance(group.get(k), tuple) else v
                           for k, v in loaded.items() if k != "params"})
-        if self._optimizer is None:
-            order = [p for g in self.param_groups for p in g["params"]]
-            self._own_state = defaultdict(dict, {order[i]: dict(s) for i, s in state_dict["state"].items()})
+        if own is not None:
+            self._own_state = defaultdict(dict, own)
+
+    def _check_options(self, group: dict[str, Any]) -> None:
+        """Refuses what cannot be an option, before anything is taken over."""
+        for name, known in self.defaults.items():
+            if name in group and not _is_like(known, group[name]):
+                raise TypeError(f"{type(self).__name__}: load_state_dict: the option '{name}' must be "
+                                f"{'numbers like ' if isinstance(known, tuple) else 'a number like '}{known}, "
+                                f"got {group[name]!r}")
+
+    def _own_states(self, states: dict[Any, Any], saved: list[dict[str, Any]]) -> dict[Tensor, dict[str, Any]]:
+        """The states of an optimizer that is written in Python, by parameter."""
+        numbers = [i for g in saved for i in g["params"]]
+        order = dict(zip(numbers, (p for g in self.param_groups for p in g["params"])))
+        own = {}
+        for number, state in states.items():
+            if number not in order or not isinstance(state, dict):
+                raise ValueError(f"{type(self).__name__}: load_state_dict: expected a dict for a parameter of 'param_groups', "
+                                 f"got a {type(state).__name__} for parameter {number!r}")
+            own[order[number]] = dict(state) if self._state_names is None else self._checked(order[number], state)
+        return own
 
     def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Calls `hook`(optimizer, args, kwargs) before each step."""
@@ -251,6 +279,25 @@ class _State:
 
     def values(self):
         return [self[p] for p in self]
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, Tensor):
+        return value.numel() == 1 and not value.is_complex()
+    return isinstance(value, Real) and not (isinstance(value, int) and abs(value) >= 2 ** 63)
+
+
+def _described(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a {str(value.dtype).split('.')[-1]} tensor of shape {list(value.shape)}"
+    return f"a {type(value).__name__}"
+
+
+def _is_like(known: Any, value: Any) -> bool:
+    """Whether a value may replace an option that is a number, or numbers; others are not looked at."""
+    if isinstance(known, tuple):
+        return isinstance(value, (tuple, list)) and len(value) == len(known) and all(map(_is_like, known, value))
+    return isinstance(known, bool) or not isinstance(known, (int, float)) or _is_number(value)
 
 
 def _check_lr(lr):
@@ -446,7 +493,27 @@ class LBFGS(Optimizer):
 
 
 class _PerParameter(Optimizer):
-    """What is written in Python: `_step(parameter, gradient, group)` changes one parameter."""
+    """What is written in Python: `_step(parameter, gradient, group)` changes one parameter. `_state_names` are the
+    tensors and the numbers of a parameter's state."""
+    _state_names = ((), ())
+
+    def _checked(self, parameter: Tensor, state: dict[str, Any]) -> dict[str, Any]:
+        tensors, numbers = self._state_names
+        kept, where = {}, f"{type(self).__name__}: load_state_dict: "
+        if state and set(state) != {*tensors, *numbers}:
+            raise ValueError(f"{where}expected a state of {', '.join([*numbers, *tensors])}, got {list(state)}")
+        for name in state:
+            value = state[name]
+            if name in tensors:
+                if not isinstance(value, Tensor) or value.shape != parameter.shape or not value.is_floating_point():
+                    raise ValueError(f"{where}'{name}' must be a floating-point tensor of shape {list(parameter.shape)}, got "
+                                     f"{_described(value)}")
+                kept[name] = value.detach().to(parameter.device, parameter.dtype).clone()
+            elif not _is_number(value) or not math.isfinite(float(value)) or name == "step" and float(value) < 0:
+                raise ValueError(f"{where}'{name}' must be one number, got {_described(value)}")
+            else:
+                kept[name] = int(value) if name == "step" else float(value)
+        return kept
 
     def _update(self, closure):
         with enable_grad():
@@ -463,6 +530,7 @@ class ASGD(_PerParameter):
     """Averaged stochastic gradient descent (Polyak, 1992): `params` move as in SGD with a rate that falls from `lr` as `lambd`
     and the power `alpha` say, and their mean after step `t0` is kept in the state `ax`. `weight_decay` times the parameter
     is added to the gradient; `maximize` goes up instead of down."""
+    _state_names = (("ax",), ("step", "eta", "mu"))
 
     def __init__(self, params: _Params, lr: float | Tensor = 1e-2, lambd: float = 1e-4, alpha: float = 0.75,
                  t0: float = 1e6, weight_decay: float = 0.0, foreach: bool | None = None, maximize: bool = False,

@@ -10,6 +10,7 @@ class Rprop(_PerParameter):
     """Steps by the signs of the gradients (Riedmiller, 1993): each element of `params` has a step, which begins as `lr`,
     shrinks and grows by the factors `etas` when its sign turns or stays, and keeps within `step_sizes`; `maximize` goes up
     instead of down."""
+    _state_names = (("prev", "step_size"), ("step",))
 
     def __init__(self, params: _Params, lr: float | Tensor = 1e-2, etas: tuple[float, float] = (0.5, 1.2),
                  step_sizes: tuple[float, float] = (1e-6, 50), *, capturable: bool = False, foreach: bool | None = None,
@@ -25,7 +26,7 @@ class Rprop(_PerParameter):
     def _step(self, parameter, gradient, group):
         state = self.state[parameter]
         if not state:
-            state.update(step=_C.tensor(0.0), prev=_C.zeros_like(parameter),
+            state.update(step=0, prev=_C.zeros_like(parameter),
                          step_size=_C.full_like(gradient, float(group["lr"])))
         state["step"] += 1
         (shrink, grow), (least, most) = group["etas"], group["step_sizes"]
