@@ -254,3 +254,20 @@ def test_counts_of_steps_are_checked(name):
         state["state"][0]["step"] = count
         with pytest.raises(RuntimeError, match="'step' must be from 0 to 2"):
             getattr(torch.optim, name)([w]).load_state_dict(state)
+
+
+def test_state_dicts_of_modules_are_checked():
+    for module in (nn.Linear(3, 2), nn.LazyLinear(2), nn.LazyBatchNorm1d()):
+        state = {k: torch.ones(2, 3) if k == "weight" else v for k, v in module.state_dict().items()}
+        for key in (None, 3, (1,)):
+            with pytest.raises(TypeError, match="names of parameters as keys"):
+                module.load_state_dict({**state, key: 1})
+        for value in ("text", None, object(), b"x", {}, torch.ones(3), torch.ones(1, 2, 3)):
+            if type(module) is nn.LazyBatchNorm1d and isinstance(value, torch.Tensor) and value.dim() == 1:
+                continue
+            with pytest.raises(RuntimeError, match="Error.s. in loading state_dict"):
+                module.load_state_dict({**state, "weight": value})
+            module.load_state_dict({**module.state_dict()})
+    lazy = nn.LazyLinear(2)
+    lazy.load_state_dict({"weight": torch.ones(2, 3), "bias": torch.zeros(2)})
+    assert type(lazy) is nn.Linear and lazy(torch.ones(3)).tolist() == [3, 3]

@@ -39,7 +39,8 @@ class _Lazy:
 
     def _load_from_state_dict(self, state_dict, prefix, *args):
         loaded = state_dict.get(prefix + self._sized_by)
-        if loaded is None or loaded.numel() == 0:
+        own = getattr(self, self._sized_by)
+        if not isinstance(loaded, _C.Tensor) or loaded.numel() == 0 or (own is not None and loaded.dim() != own.dim()):
             return super()._load_from_state_dict(state_dict, prefix, *args)
         self._become(self._channels_of(loaded))
         return self._load_from_state_dict(state_dict, prefix, *args)

@@ -91,7 +91,11 @@ class Stateful:
 
     def _load_one(self, name, target, key, value, metadata, error_msgs):
         if not isinstance(value, Tensor):
-            value = _C.tensor(value) if not hasattr(value, "__dlpack__") else _C.from_dlpack(value)
+            try:
+                value = _C.tensor(value) if not hasattr(value, "__dlpack__") else _C.from_dlpack(value)
+            except Exception:
+                error_msgs.append(f"{key}: expected a tensor, got {type(value).__name__}")
+                return
         if target.dim() == 0 and value.dim() == 1 and value.numel() == 1:
             value = value[0]
         if value.shape != target.shape:
@@ -116,6 +120,9 @@ class Stateful:
         """Takes parameters and buffers over from a state_dict."""
         if not hasattr(state_dict, "items"):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        for key in state_dict:
+            if not isinstance(key, str):
+                raise TypeError(f"load_state_dict: expected names of parameters as keys, got {key!r}")
         missing, unexpected, errors = [], [], []
         metadata = getattr(state_dict, "_metadata", None)
         state_dict = OrderedDict(state_dict)
