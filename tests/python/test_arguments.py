@@ -84,6 +84,7 @@ ALLOWED = {
     "nn/utils/prune.py:compute_mask": {"t": "Identity prunes nothing"},
     "nn/utils/weight_norm.py:__call__": {"args": "a hook"},
     "optim/optimizer.py:__init__": {"foreach": IMPLEMENTATION, "capturable": IMPLEMENTATION},
+    "optim/per_parameter.py:__init__": {"foreach": IMPLEMENTATION, "capturable": IMPLEMENTATION},
     "optim/rprop.py:__init__": {"foreach": IMPLEMENTATION, "capturable": IMPLEMENTATION},
     "optim/swa_utils.py:average": {"count": "the form of such functions"},
     "profiler.py:__init__": dict.fromkeys(("activities", "record_shapes", "with_stack", "profile_memory",

@@ -1,9 +1,10 @@
 """Optimizers; the C++ ones."""
 from . import lr_scheduler as lr_scheduler, swa_utils as swa_utils
 from .optimizer import (
-    SGD as SGD, ASGD as ASGD, Adadelta as Adadelta, Adafactor as Adafactor, Adagrad as Adagrad,
+    SGD as SGD, Adadelta as Adadelta, Adafactor as Adafactor, Adagrad as Adagrad,
     Adam as Adam, Adamax as Adamax, AdamW as AdamW, LBFGS as LBFGS, Lion as Lion, Muon as Muon,
     NAdam as NAdam, Optimizer as Optimizer, RAdam as RAdam, RMSprop as RMSprop)
+from .per_parameter import ASGD as ASGD
 from .rprop import Rprop as Rprop
 
 TYPE_CHECKING = False  # type checkers take it for True

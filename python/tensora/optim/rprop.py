@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from .. import _C
 from .._C import Tensor
-from .optimizer import _Params, _PerParameter, _check_lr, _refuse_differentiable
+from .optimizer import _Params, _check_lr, _refuse_differentiable
+from .per_parameter import _PerParameter
 
 
 class Rprop(_PerParameter):
