@@ -83,7 +83,7 @@ ALLOWED = {
     "nn/utils/prune.py:__call__": {"inputs": "a hook"},
     "nn/utils/prune.py:compute_mask": {"t": "Identity prunes nothing"},
     "nn/utils/weight_norm.py:__call__": {"args": "a hook"},
-    "optim/optimizer.py:__init__": {"foreach": IMPLEMENTATION, "capturable": IMPLEMENTATION},
+    "onnx.py:export": {"do_constant_folding": "left to the runtime", "autograd_inlining": "there is nothing to inline"},
     "optim/per_parameter.py:__init__": {"foreach": IMPLEMENTATION, "capturable": IMPLEMENTATION},
     "optim/rprop.py:__init__": {"foreach": IMPLEMENTATION, "capturable": IMPLEMENTATION},
     "optim/swa_utils.py:average": {"count": "the form of such functions"},
