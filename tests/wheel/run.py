@@ -96,6 +96,7 @@ def main():
     else:
         print(f"the limit is not checked with GCC {major} and glibc {platform.libc_ver()[1]}")
 
+    run(sys.executable, ROOT / "tests/hardening/hardening_test.py", package)
     environment = {**os.environ, "PYTHONPATH": str(work), "PYTHONDONTWRITEBYTECODE": "1"}
     version = run(sys.executable, "-c", PROGRAM, work, env=environment, cwd=work).strip()
     assert f"project(Tensora VERSION {version} " in (ROOT / "CMakeLists.txt").read_text(), version

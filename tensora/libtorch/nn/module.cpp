@@ -20,6 +20,11 @@ void throw_wrong_value(const std::type_info& wanted, const std::type_info& held)
                 demangled(held));
 }
 
+void throw_other_class() {
+  tensora::fail(
+      "Attempted to clone submodule, but it is of a different type than the submodule it was to be "
+      "cloned into");
+}
 void throw_empty_holder() { tensora::fail("Accessing empty ModuleHolder"); }
 
 }  // namespace detail
@@ -198,6 +203,14 @@ void Module::refill(const tensora::nn::Module& fresh) {
 
 void Module::clone_(Module&, const std::optional<Device>&) {
   tensora::fail("clone: ", name(), " does not derive from torch::nn::Cloneable");
+}
+
+std::shared_ptr<Module> Module::finish_clone(std::unique_ptr<Module> copy,
+                                             const std::optional<Device>& device) const {
+  copy->adopt(tensora::nn::Module());  // without parameters, buffers and modules
+  copy->make_anew();
+  copy->copy_contents_of(*this, device);
+  return copy;
 }
 
 void Module::copy_contents_of(const Module& original, const std::optional<Device>& device) {

@@ -127,12 +127,16 @@ class Module : public tensora::nn::Module, public std::enable_shared_from_this<M
   void refill(const tensora::nn::Module& fresh);
   /// Makes this a clone of `other`, which is of the same class; see Cloneable.
   virtual void clone_(Module& other, const std::optional<Device>& device);
-  /// Gives this copy of `original` tensors of its own, after `reset` has made new ones.
-  void copy_contents_of(const Module& original, const std::optional<Device>& device);
+  /// Calls reset(), which Cloneable declares.
+  virtual void make_anew() {}
+  /// Gives `copy`, a copy of this module that shares its tensors, tensors of its own.
+  std::shared_ptr<Module> finish_clone(std::unique_ptr<Module> copy,
+                                       const std::optional<Device>& device) const;
 
  private:
   template <class Derived>
   friend class Cloneable;
+  void copy_contents_of(const Module& original, const std::optional<Device>& device);
   void register_child(const std::string& name, std::shared_ptr<Module> module);
   void replace_named_child(const std::string& name, std::shared_ptr<Module> module);
   std::shared_ptr<Module> shared_from_this_checked() const;
@@ -147,7 +151,14 @@ serialize::OutputArchive& operator<<(serialize::OutputArchive& archive,
 serialize::InputArchive& operator>>(serialize::InputArchive& archive,
                                     const std::shared_ptr<Module>& module);
 
-/// The base of modules that can be cloned: they make their parameters and modules in `reset`.
+namespace detail {
+[[noreturn]] void throw_empty_holder();
+[[noreturn]] void throw_other_class();
+}  // namespace detail
+
+/// The base of modules that can be cloned: they make their parameters and modules in `reset`. Every
+/// program instantiates it for a hundred modules, so most of its work is done by functions of
+/// Module.
 template <class Derived>
 class Cloneable : public Module {
  public:
@@ -158,26 +169,19 @@ class Cloneable : public Module {
 
   std::shared_ptr<Module> clone(const std::optional<Device>& device = {}) const override {
     const tensora::NoGradGuard no_grad;
-    auto copy = std::make_shared<Derived>(static_cast<const Derived&>(*this));
-    copy->adopt(tensora::nn::Module());  // without parameters, buffers and modules
-    copy->reset();
-    copy->copy_contents_of(*this, device);
-    return copy;
+    return finish_clone(std::unique_ptr<Module>(new Derived(static_cast<const Derived&>(*this))),
+                        device);
   }
 
  private:
+  void make_anew() override { reset(); }
   void clone_(Module& other, const std::optional<Device>& device) override {
-    auto copy = std::dynamic_pointer_cast<Derived>(other.clone(device));
-    tensora::check(copy != nullptr,
-                   "Attempted to clone submodule, but it is of a different type than the submodule "
-                   "it was to be cloned into");
-    static_cast<Derived&>(*this) = *copy;
+    const std::shared_ptr<Module> copy = other.clone(device);
+    const auto* same = dynamic_cast<const Derived*>(copy.get());
+    if (!same) detail::throw_other_class();
+    static_cast<Derived&>(*this) = *same;
   }
 };
-
-namespace detail {
-[[noreturn]] void throw_empty_holder();
-}
 
 /// A handle to a module: `Linear fc{nullptr}; fc = Linear(3, 4); fc->weight; fc(x)`.
 template <class Contained>
