@@ -218,7 +218,8 @@ void Module::copy_contents_of(const Module& original, const std::optional<Device
     const Tensor own = tensor.detach().clone();
     return device ? own.to(*device) : own;
   };
-  const auto mine = parameter_list(), theirs = original.parameter_list();
+  const auto mine = parameter_list();
+  const auto& theirs = original.parameter_list();
   tensora::check(mine.size() == theirs.size(),
                  "The cloned module does not have the same number of parameters as the original "
                  "module after calling reset(). Are you sure you called register_parameter() "
@@ -234,7 +235,8 @@ void Module::copy_contents_of(const Module& original, const std::optional<Device
                  "reset() and not the constructor?");
   for (size_t i = 0; i < buffers.size(); ++i)
     buffers[i].second.set_data(copy(their_buffers[i].second));
-  const auto parts = child_list(), their_parts = original.child_list();
+  const auto parts = child_list();
+  const auto& their_parts = original.child_list();
   tensora::check(parts.size() == their_parts.size(),
                  "The cloned module does not have the same number of child modules as the original "
                  "module after calling reset(). Are you sure you called register_module() inside "
