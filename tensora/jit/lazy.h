@@ -23,6 +23,9 @@ struct JitOptions {
   /// Of replayed functions: every n-th call runs the body all the same, and throws if it did
   /// something else. 0: never.
   int verify = 0;
+  /// Values of 16-bit floats that a kernel keeps to itself stay in float32. Otherwise each op
+  /// rounds its result, as in eager execution.
+  bool wide = false;
 };
 
 namespace jit {

@@ -412,7 +412,29 @@ PlannedOperand OpenGroup::planned(uint32_t operand, const ElementMap& map) const
   return result;
 }
 
-PlannedKernel OpenGroup::finish(const std::vector<bool>& is_stored) const {
+// What is overwritten within the group is never stored.
+bool OpenGroup::is_result(const Step& step, const std::vector<bool>& is_stored) const {
+  return is_stored[static_cast<size_t>(step.map.memory)] && definition(step.map.memory) == &step;
+}
+
+// Values of 16-bit floats that pointwise steps alone make and read.
+std::vector<bool> OpenGroup::steps_to_widen(const std::vector<bool>& is_stored) const {
+  const auto is_plain = [](const Step& step) {
+    return step.step.kind == Kind::pointwise || step.step.kind == Kind::cast;
+  };
+  std::vector<bool> widened;
+  for (const Step& step : steps_)
+    widened.push_back(is_plain(step) && !is_result(step, is_stored) &&
+                      (step.step.dtype == kBFloat16 || step.step.dtype == kFloat16));
+  for (const Step& step : steps_)
+    for (const std::optional<Ref>& ref : step.operands)
+      if (ref && ref->is_step && !is_plain(step)) widened[static_cast<size_t>(ref->number)] = false;
+  return widened;
+}
+
+PlannedKernel OpenGroup::finish(const std::vector<bool>& is_stored, bool wide) const {
+  const std::vector<bool> widened =
+      wide ? steps_to_widen(is_stored) : std::vector<bool>(steps_.size(), false);
   TileProgram program;
   program.kind = row_dims_ > 0 ? TileProgram::Kind::rows : TileProgram::Kind::walk;
   std::vector<PlannedOperand> inputs, results;
@@ -421,8 +443,10 @@ PlannedKernel OpenGroup::finish(const std::vector<bool>& is_stored) const {
     program.add(input.form);
     inputs.push_back(planned(input.operand, input.map));
   }
-  for (const Step& step : steps_) {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
     TileProgram::Step made = step.step;
+    if (widened[i]) made.dtype = kFloat32;
     for (const std::optional<Ref>& ref : step.operands)
       made.operands.push_back(!ref ? -1 : ref->number + (ref->is_step ? program.input_count() : 0));
     if (step.node >= 0)
@@ -431,9 +455,7 @@ PlannedKernel OpenGroup::finish(const std::vector<bool>& is_stored) const {
     program.add(std::move(made));
   }
   for (size_t i = 0; i < steps_.size(); ++i) {
-    const int memory = steps_[i].map.memory;
-    // What is overwritten within the group is never stored.
-    if (!is_stored[static_cast<size_t>(memory)] || definition(memory) != &steps_[i]) continue;
+    if (!is_result(steps_[i], is_stored)) continue;
     program.results.push_back(program.input_count() + static_cast<int>(i));
     results.push_back(planned(steps_[i].operand, steps_[i].map));
   }

@@ -54,9 +54,10 @@ class OpenGroup {
   const std::vector<uint32_t>& nodes() const { return nodes_; }
   const Shape& space() const { return space_; }
   Device device() const { return device_; }
-  /// Makes the kernel. `is_stored` says whether anybody needs the contents of a memory. Throws if
-  /// there is none for such a group on the device.
-  PlannedKernel finish(const std::vector<bool>& is_stored) const;
+  /// Makes the kernel. `is_stored` says whether anybody needs the contents of a memory; with
+  /// `wide`, 16-bit floats that are not stored stay in float32. Throws if there is none for such a
+  /// group on the device.
+  PlannedKernel finish(const std::vector<bool>& is_stored, bool wide) const;
   /// Why the nodes are faster one by one; empty if they are not.
   std::string loses() const;
   bool writes(int memory) const;
@@ -96,6 +97,8 @@ class OpenGroup {
   Shape outer() const;
   const Step* definition(int memory) const;
   PlannedOperand planned(uint32_t operand, const ElementMap& map) const;
+  bool is_result(const Step& step, const std::vector<bool>& is_stored) const;
+  std::vector<bool> steps_to_widen(const std::vector<bool>& is_stored) const;
 
   const Tape* tape_;
   Device device_;

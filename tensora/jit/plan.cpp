@@ -60,9 +60,9 @@ struct GroupLimits {
 
 class Planner {
  public:
-  Planner(const Tape& tape, Fuse fuse, Rewrite rewrite, GroupLimits limits = {})
+  Planner(const Tape& tape, PlanOptions options, Rewrite rewrite, GroupLimits limits = {})
       : tape_(tape),
-        fuse_(fuse),
+        options_(options),
         limits_(std::move(limits)),
         writers_(tape.memories().size(), kNone),
         readers_(tape.memories().size()) {
@@ -124,7 +124,7 @@ class Planner {
       plan_.refusals.push_back({index, reason});
       close_conflicting(index, target);
     }
-    OpenGroup group(tape_, node.device, fuse_);
+    OpenGroup group(tape_, node.device, options_.fuse);
     if (const std::string reason = group.add(index, form); !reason.empty()) {
       plan_.refusals.push_back({index, reason});
       return run_alone(index);
@@ -259,7 +259,9 @@ class Planner {
     if (!loss.empty()) plan_.refusals.push_back({group.nodes().front(), loss});
     if (group.nodes().size() > 1 && loss.empty() && has_fuel(tape_, group)) {
       try {
-        emit({.nodes = group.nodes(), .kernel = group.finish(is_stored), .releases = {}});
+        emit({.nodes = group.nodes(),
+              .kernel = group.finish(is_stored, options_.wide),
+              .releases = {}});
         return;
       } catch (const Error& error) {
         plan_.failures.emplace_back(error.what());
@@ -311,7 +313,7 @@ class Planner {
   friend Plan make_plain_plan_of(Planner planner);
 
   const Tape& tape_;
-  const Fuse fuse_;
+  const PlanOptions options_;
   const GroupLimits limits_;
   std::vector<int> writers_;               // per memory the open group that writes it
   std::vector<std::vector<int>> readers_;  // and the groups, open or not, that read it
@@ -362,13 +364,14 @@ void run_what_came_before(Tape& tape, const Plan& plan, size_t failed) {
 }
 
 // A plan that takes no more memory than `most`, unless there is none.
-std::optional<Plan> plan_within(const Tape& tape, Fuse fuse, const Rewrite& rewrite, int64_t most) {
+std::optional<Plan> plan_within(const Tape& tape, PlanOptions options, const Rewrite& rewrite,
+                                int64_t most) {
   GroupLimits limits;
   size_t reach = 0;
   for (int taken_apart = 0; taken_apart <= kMostTakenApart;) {
     limits.reach = kReaches[reach];
     const int64_t fuel = fuel_used();
-    Plan plan = Planner(tape, fuse, rewrite, limits).run();
+    Plan plan = Planner(tape, options, rewrite, limits).run();
     reuse_memory(tape, plan);
     const MemoryPeak peak = peak_of(tape, plan);
     plan.peak = peak.bytes;
@@ -389,7 +392,7 @@ std::optional<Plan> plan_within(const Tape& tape, Fuse fuse, const Rewrite& rewr
 
 }  // namespace
 
-Plan make_plan(Tape& tape, Fuse fuse, bool merges) {
+Plan make_plan(Tape& tape, PlanOptions options, bool merges) {
   const int64_t eager_peak = peak_op_by_op(tape);
   const std::vector<int> unmerged = tape.memory_numbers();
   Rewrite rewrite;
@@ -397,10 +400,10 @@ Plan make_plan(Tape& tape, Fuse fuse, bool merges) {
   if (merges) merge_equal_nodes(tape, rewrite);
   for (const auto& [from, to] : rewrite.merges) tape.merge(from, to);
   leave_out_unused_nodes(tape, rewrite);
-  if (std::optional<Plan> plan = plan_within(tape, fuse, rewrite, eager_peak))
+  if (std::optional<Plan> plan = plan_within(tape, options, rewrite, eager_peak))
     return std::move(*plan);
   tape.set_memory_numbers(unmerged);
-  if (!rewrite.merges.empty()) return make_plan(tape, fuse, false);
+  if (!rewrite.merges.empty()) return make_plan(tape, options, false);
   Plan plan = make_plain_plan(tape);
   plan.refusals.push_back({0, "every group would raise the peak of memory"});
   plan.peak = plan.eager_peak = eager_peak;
@@ -408,7 +411,7 @@ Plan make_plan(Tape& tape, Fuse fuse, bool merges) {
 }
 
 Plan make_plain_plan(const Tape& tape) {
-  return make_plain_plan_of(Planner(tape, Fuse::nothing, {}));
+  return make_plain_plan_of(Planner(tape, {.fuse = Fuse::nothing}, {}));
 }
 
 void run(Tape& tape, const Plan& plan, std::vector<double>* seconds) {

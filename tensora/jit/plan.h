@@ -36,9 +36,15 @@ struct Plan {
   int64_t peak = 0, eager_peak = 0;
 };
 
+/// What the user asks of plans.
+struct PlanOptions {
+  Fuse fuse = Fuse::what_pays;
+  bool wide = false;  // see JitOptions
+};
+
 /// Runs the passes, and groups the nodes that are left into kernels. See Note [Groups].
 /// Without `merges`, equal nodes all run.
-Plan make_plan(Tape& tape, Fuse fuse, bool merges = true);
+Plan make_plan(Tape& tape, PlanOptions options, bool merges = true);
 /// The last pass: results that take the place of operands.
 void reuse_memory(const Tape& tape, Plan& plan);
 /// One launch per node, in program order: always possible.
@@ -55,7 +61,7 @@ int64_t peak_op_by_op(const Tape& tape);
 
 /// The plan for a tape, from the cache if an equal tape was planned before; otherwise `planned`
 /// becomes true. The plan's merges are then in the tape.
-std::shared_ptr<const Plan> find_plan(Tape& tape, Fuse fuse, bool& planned);
+std::shared_ptr<const Plan> find_plan(Tape& tape, PlanOptions options, bool& planned);
 
 /// Runs a tape by a plan that was made for an equal one. `seconds`, if given, gets the time of
 /// every launch, for which the device is waited for.

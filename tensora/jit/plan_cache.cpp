@@ -17,10 +17,10 @@ constexpr size_t kMostPlans = 512;
 // Everything that a plan depends on: ops, layouts, which operands share a storage, which storages
 // nobody else holds. Numbers, addresses and random streams are not part of it; they are taken from
 // the tape that runs.
-Key key_of(const Tape& tape, Fuse fuse) {
+Key key_of(const Tape& tape, PlanOptions options) {
   Key key;
   key.reserve(tape.size() * 32);
-  key.push_back(static_cast<uint64_t>(fuse));
+  key.push_back(static_cast<uint64_t>(options.fuse) << 1 | options.wide);
   for (const TapeNode& node : tape.nodes()) {
     key.push_back(reinterpret_cast<uintptr_t>(node.op));
     key.push_back(uint64_t{node.inputs} << 32 | node.outputs);
@@ -115,10 +115,10 @@ class Plans {
 
 }  // namespace
 
-std::shared_ptr<const Plan> find_plan(Tape& tape, Fuse fuse, bool& planned) {
+std::shared_ptr<const Plan> find_plan(Tape& tape, PlanOptions options, bool& planned) {
   if (tape.size() == 1 || storages_overlap(tape))
     return std::make_shared<const Plan>(make_plain_plan(tape));
-  Key key = key_of(tape, fuse);
+  Key key = key_of(tape, options);
   std::shared_ptr<const Plan> plan = Plans::instance().find(key);
   // Attributes are not part of the key; where some must be equal, and are not, nothing is merged.
   const bool merges = !plan || merges_hold(tape, plan->rewrite);
@@ -133,7 +133,7 @@ std::shared_ptr<const Plan> find_plan(Tape& tape, Fuse fuse, bool& planned) {
   }
   planned = true;
   const std::string recorded = is_dumped() ? to_string(tape) : std::string();
-  plan = std::make_shared<const Plan>(make_plan(tape, fuse, merges));
+  plan = std::make_shared<const Plan>(make_plan(tape, options, merges));
   if (is_dumped()) dump(*plan, tape, recorded);
   count_plan_use(*plan, false);
   Plans::instance().add(std::move(key), plan);

@@ -80,7 +80,7 @@ void Recorder::flush_for(std::string_view reason) {
   bool planned = false;
   const std::shared_ptr<const Plan> plan =
       options_.fuse == Fuse::nothing ? std::make_shared<const Plan>(make_plain_plan(running_))
-                                     : find_plan(running_, options_.fuse, planned);
+                                     : find_plan(running_, {options_.fuse, options_.wide}, planned);
   if (recording_) recording_->take(running_, plan);
   std::vector<double> seconds;
   run(running_, *plan, report_ && report_->times ? &seconds : nullptr);

@@ -189,6 +189,38 @@ TEST(Compile, RowProgramsComputeWhatEagerDoes) {
   });
 }
 
+TEST(Compile, WideValuesAreRoundedOnceAtTheEnd) {
+  manual_seed(8);
+  for (const DType dtype : {kBFloat16, kFloat16}) {
+    const Tensor x = randn({40, 333}).to(dtype), o = randn({333}).to(dtype);
+    const auto body = [](const Tensor& a, const Tensor& b) {
+      const Tensor y = (a * b + 0.3).relu() * 1.7 - b;
+      return y * y + a;
+    };
+    const Tensor rounded_once = body(x.to(kFloat32), o.to(kFloat32)).to(dtype);
+    const auto wide = compile(body, {.fuse = Fuse::everything, .strict = true, .wide = true});
+    EXPECT_EQ(values(wide(x, o).to(kFloat32)), values(rounded_once.to(kFloat32)));
+    EXPECT_EQ(wide(x, o).dtype(), dtype);
+    EXPECT_NE(values(body(x, o).to(kFloat32)), values(rounded_once.to(kFloat32)));
+    // What somebody reads is rounded, and so is what reductions and rows read.
+    const auto kept = [](const Tensor& a, const Tensor& b) {
+      const Tensor y = a * b;
+      return std::pair(y, y + 0.3);
+    };
+    const auto [first, second] =
+        compile(kept, {.fuse = Fuse::everything, .strict = true, .wide = true})(x, o);
+    EXPECT_EQ(values(second.to(kFloat32)), values((first + 0.3).to(kFloat32)));
+    const auto rows = [](const Tensor& a, const Tensor& b) {
+      return softmax(a * b + 1, -1) * (a + b).sum({-1}, true);
+    };
+    const std::vector<float> near = values(
+        compile(rows, {.fuse = Fuse::everything, .strict = true, .wide = true})(x, o).to(kFloat32));
+    const std::vector<float> eager = values(rows(x, o).to(kFloat32));
+    for (size_t i = 0; i < eager.size(); ++i)
+      ASSERT_NEAR(near[i], eager[i], 0.1 * (0.05 + std::abs(eager[i]))) << i;
+  }
+}
+
 TEST(Compile, TransposedOperandsAreReadInPanels) {
   manual_seed(6);
   for (const DType dtype : {kFloat32, kBFloat16, kFloat64})

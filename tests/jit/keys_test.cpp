@@ -18,10 +18,10 @@ namespace {
 
 /// How many plans are made while `body` runs in a lazy scope.
 template <class Body>
-uint64_t plans_of(const Body& body, Fuse fuse = Fuse::everything) {
+uint64_t plans_of(const Body& body, JitOptions options = {.fuse = Fuse::everything}) {
   const uint64_t before = jit::stats().plans;
   {
-    const LazyScope lazy({.fuse = fuse});
+    const LazyScope lazy(options);
     body();
   }
   return jit::stats().plans - before;
@@ -36,7 +36,8 @@ TEST(PlanKeys, EveryIngredientCounts) {
   const auto base = [&] { kept = (x + y).relu(); };
   EXPECT_EQ(plans_of(base), 1u);
   EXPECT_EQ(plans_of(base), 0u);
-  EXPECT_EQ(plans_of(base, Fuse::what_pays), 1u) << "what is fused";
+  EXPECT_EQ(plans_of(base, {.fuse = Fuse::what_pays}), 1u) << "what is fused";
+  EXPECT_EQ(plans_of(base, {.fuse = Fuse::everything, .wide = true}), 1u) << "rounding";
   const struct {
     const char* ingredient;
     std::function<void()> body;
