@@ -58,7 +58,7 @@ _LAZY = ("amp", "distributions", "special", "backends", "profiler", "compat", "f
          "kernels", "futures")
 _OF_MODULES = {"ops": "library", "vmap": "func"}  # attributes that a module of _LAZY has
 _OF_MODULES |= dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor", "sparse_coo", "sparse_csr", "spmm", "smm"), "sparse")
-_OF_MODULES |= {"UntypedStorage": "storage", "TypedStorage": "storage"}
+_OF_MODULES |= {"UntypedStorage": "storage", "TypedStorage": "storage", "Future": "futures"}
 
 # What PyTorch has under a name that is not here, and what to use instead.
 _ELSEWHERE = {

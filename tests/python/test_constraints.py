@@ -122,6 +122,19 @@ def test_expand_of_distributions_of_a_program():
     assert all(vars(tensora.distributions)[name].__doc__ for name in tensora.distributions.__all__)
 
 
+def test_modes():  # PyTorch 2.15's
+    from tensora import distributions as d
+    t = tensora.tensor
+    wanted = [(d.LogNormal(t(0.5), t(0.7)), math.exp(0.01)), (d.HalfNormal(t(2.0)), 0), (d.Exponential(t(2.0)), 0),
+              (d.Laplace(t(1.0), t(2.0)), 1), (d.Cauchy(t(1.0), t(2.0)), 1), (d.Gumbel(t(1.0), t(2.0)), 1),
+              (d.Gamma(t([0.5, 3.0]), t(2.0)), [0, 1]), (d.StudentT(t(3.0), t(1.0)), 1), (d.Geometric(t(0.3)), 0),
+              (d.MultivariateNormal(t([1.0, 2.0]), tensora.eye(2)), [1, 2]), (d.Poisson(t([2.7, 3.0])), [2, 3]),
+              (d.OneHotCategorical(t([0.2, 0.5, 0.3])), [0, 1, 0])]
+    for distribution, mode in wanted:
+        assert distribution.mode.tolist() == pytest.approx(mode, rel=1e-5)
+    assert d.Uniform(t(0.0), t(1.0)).mode.isnan()
+
+
 def test_all_values():
     from tensora.distributions import Bernoulli, Binomial, Categorical, Independent, OneHotCategorical, Poisson
     probs = tensora.tensor([[0.2, 0.3, 0.5], [0.1, 0.1, 0.8]])

@@ -168,13 +168,14 @@ PROGRAM = """
 import torch
 from torch._C._functorch import is_batchedtensor
 from torch.distributed import nn as collectives, rpc
-from torch.nn.attention.flex_attention import BlockMask, flex_attention
+from torch.nn.attention.flex_attention import BlockMask, _mask_mod_signature, flex_attention
 from torch.nn.common_types import _size_2_t
 from torch.nn.utils.convert_parameters import parameters_to_vector
 from torch.optim.adam import Adam
 from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
 from torch.utils.data._utils.collate import default_collate
 import torch.distributions.utils, torch.quasirandom
+assert torch.Future is torch.futures.Future and not isinstance(3, torch.Stream)
 assert Adam is torch.optim.Adam and parameters_to_vector is torch.nn.utils.parameters_to_vector
 assert default_collate is torch.utils.data.default_collate and torch.__name__ == "torch"
 torch._functorch.config.donated_buffer = False

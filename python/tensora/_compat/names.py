@@ -51,6 +51,7 @@ def _add_symbols(torch):
     torch.sym_int, torch.sym_float, torch.sym_max, torch.sym_min = int, float, max, min
     torch.sym_not = lambda value: not value
     torch.TensorType = torch.Tensor
+    torch.Stream, torch.Event = (refused(f"torch.{name}", f"use torch.cuda.{name}") for name in ("Stream", "Event"))
     torch.complex32 = torch.chalf = refused("torch.complex32", "the smallest complex dtype is complex64")
 
 

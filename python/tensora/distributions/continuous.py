@@ -54,6 +54,7 @@ class LogNormal(Distribution):
         self.loc, self.scale = self._base.loc, self._base.scale
         super().__init__(self.loc.shape, validate_args=validate_args)
 
+    mode = property(lambda self: (self.loc - self.scale ** 2).exp())
     mean = property(lambda self: (self.loc + self.scale ** 2 / 2).exp())
     variance = property(lambda self: (self.scale ** 2).expm1() * (2 * self.loc + self.scale ** 2).exp())
 
@@ -79,6 +80,7 @@ class HalfNormal(Distribution):
         self.scale = self._base.scale
         super().__init__(self.scale.shape, validate_args=validate_args)
 
+    mode = property(lambda self: _C.zeros_like(self.scale))
     mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
     variance = property(lambda self: self.scale ** 2 * (1 - 2 / math.pi))
 
@@ -105,6 +107,7 @@ class Uniform(Distribution):
         if self._validate_args and not bool((self.low < self.high).all()):
             raise ValueError("Uniform is not defined when low >= high")
 
+    mode = property(lambda self: _C.full_like(self.high, float("nan")))
     mean = property(lambda self: (self.low + self.high) / 2)
     variance = property(lambda self: (self.high - self.low) ** 2 / 12)
 
@@ -134,6 +137,7 @@ class Exponential(Distribution):
         self.rate, = _broadcast(rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
 
+    mode = property(lambda self: _C.zeros_like(self.rate))
     mean = property(lambda self: 1 / self.rate)
     variance = property(lambda self: self.rate ** -2)
 
@@ -158,6 +162,7 @@ class Laplace(Distribution):
         self.loc, self.scale = _broadcast(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
+    mode = property(lambda self: self.loc)
     mean = property(lambda self: self.loc)
     variance = property(lambda self: 2 * self.scale ** 2)
 
@@ -183,6 +188,8 @@ class Cauchy(Distribution):
         self.loc, self.scale = _broadcast(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
 
+    mode = property(lambda self: self.loc)
+
     def rsample(self, sample_shape=()):
         u = _C.rand(self._shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
         return self.loc + self.scale * _C.tan(math.pi * (u - 0.5))
@@ -204,6 +211,8 @@ class Gumbel(Distribution):
     def __init__(self, loc, scale, validate_args=None):
         self.loc, self.scale = _broadcast(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
+
+    mode = property(lambda self: self.loc)
 
     def rsample(self, sample_shape=()):
         e = _C.empty(self._shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device).exponential_()
@@ -247,6 +256,7 @@ class Gamma(Distribution):
         self.concentration, self.rate = _broadcast(concentration, rate)
         super().__init__(self.rate.shape, validate_args=validate_args)
 
+    mode = property(lambda self: ((self.concentration - 1) / self.rate).clamp_min(0))
     mean = property(lambda self: self.concentration / self.rate)
     variance = property(lambda self: self.concentration / self.rate ** 2)
 
@@ -282,6 +292,8 @@ class StudentT(Distribution):
     def __init__(self, df, loc=0.0, scale=1.0, validate_args=None):
         self.df, self.loc, self.scale = _broadcast(df, loc, scale)
         super().__init__(self.df.shape, validate_args=validate_args)
+
+    mode = property(lambda self: self.loc)
 
     def rsample(self, sample_shape=()):
         x = _C.randn(self._shape(sample_shape), dtype=self.df.dtype, device=self.df.device)
@@ -373,6 +385,7 @@ class MultivariateNormal(Distribution):
         self.loc = loc
         super().__init__(loc.shape[:-1], loc.shape[-1:], validate_args=validate_args)
 
+    mode = property(lambda self: self.loc)
     mean = property(lambda self: self.loc)
     covariance_matrix = property(lambda self: self.scale_tril @ self.scale_tril.mT)
 

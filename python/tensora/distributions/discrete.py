@@ -87,6 +87,7 @@ class Geometric(Distribution):
         self._computed = "logits" if logits is None else "probs"
         super().__init__(self.probs.shape, validate_args=validate_args)
 
+    mode = property(lambda self: _C.zeros_like(self.probs))
     mean = property(lambda self: 1 / self.probs - 1)
     variance = property(lambda self: (1 / self.probs - 1) / self.probs)
 
@@ -153,6 +154,7 @@ class OneHotCategorical(_Enumerable):
         self._computed = "logits" if logits is None else "probs"
         super().__init__(self.probs.shape[:-1], self.probs.shape[-1:], validate_args=validate_args)
 
+    mode = property(lambda self: _C.one_hot(self.probs.argmax(-1), self.probs.shape[-1]).to(self.probs.dtype))
     mean = property(lambda self: self.probs)
 
     def _values(self):
@@ -179,6 +181,8 @@ class Poisson(Distribution):
         super().__init__(self.rate.shape, validate_args=validate_args)
 
     mean = variance = property(lambda self: self.rate)
+
+    mode = property(lambda self: self.rate.floor())
 
     def sample(self, sample_shape=()):
         with no_grad():  # counts exponential waiting times that fit into 1

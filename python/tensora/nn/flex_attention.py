@@ -1,10 +1,13 @@
 """Attention whose scores and mask are functions of positions. It is computed whole: the scores take memory for every pair
 of positions, and the blocks of a BlockMask say what is masked, not what is skipped."""
 import math
+from typing import Callable
 
 from .. import _C
 
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
+_score_mod_signature = Callable[[_C.Tensor, _C.Tensor, _C.Tensor, _C.Tensor, _C.Tensor], _C.Tensor]  # for annotations
+_mask_mod_signature = Callable[[_C.Tensor, _C.Tensor, _C.Tensor, _C.Tensor], _C.Tensor]
 
 
 def noop_mask(batch, head, token_q, token_kv):

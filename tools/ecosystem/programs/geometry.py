@@ -101,14 +101,6 @@ def tensorly_decompositions():
 
 
 @program
-def opt_einsum_paths():
-    from opt_einsum import contract, contract_expression
-    a, b, c = numbers((4, 5)), numbers((5, 6), 3), numbers((6, 3), 4)
-    return {"contract": contract("ij,jk,kl->il", a, b, c), "trace": contract("ij,kj,ik->", a, numbers((6, 5), 5), numbers((4, 6), 6)),
-            "expression": contract_expression("ij,jk->ik", (4, 5), (5, 6))(a, b)}
-
-
-@program
 def snntorch_spikes():
     import snntorch
     from snntorch import surrogate

@@ -266,19 +266,6 @@ def torchcde_controlled():
 
 
 @program
-def laplace_approximation():
-    import torch
-    from laplace import Laplace
-    model = perceptron()
-    data = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(numbers((20, 4)), numbers((20, 1), 3)), batch_size=10)
-    approximation = Laplace(model, "regression", subset_of_weights="last_layer", hessian_structure="full")
-    approximation.fit(data)
-    approximation.optimize_prior_precision(n_steps=5)
-    mean, variance = approximation(numbers((5, 4), 4))
-    return {"mean": mean, "variance": variance, "likelihood": approximation.log_marginal_likelihood()}
-
-
-@program
 def distributions_of_torch():
     """What probabilistic libraries stand on."""
     import torch

@@ -40,7 +40,7 @@ example("mnist_forward_forward", "--epochs", 3, "--no_accel", "--train_size", 64
         prepare=lambda root: mnist("data"))
 example("vae", "--epochs", 1, "--no-accel", "--log-interval", 1,
         prepare=lambda root: (_data(root), pathlib.Path("results").mkdir(exist_ok=True)))
-example("siamese_network", "--epochs", 1, "--no-accel", "--log-interval", 1, "--batch-size", 32, prepare=_data, lines=6)
+example("siamese_network", "--epochs", 1, "--no-accel", "--log-interval", 1, "--batch-size", 32, prepare=_data, lines=3)
 example("dcgan", "--dataset", "fake", "--dry-run", "--manualSeed", 3, "--batchSize", 4, "--ngf", 8, "--ndf", 8, "--workers", 0)
 example("super_resolution", "--upscale_factor", 3, "--batchSize", 2, "--nEpochs", 1, "--lr", "0.001", "--threads", 0,
         prepare=lambda root: [pictures(f"dataset/BSDS300/images/{kind}", 4, 280) for kind in ("train", "test")])

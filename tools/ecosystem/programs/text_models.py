@@ -168,7 +168,6 @@ def _gpt2():
 
 @program
 def peft_lora():
-    import tempfile
     import peft
     model = peft.get_peft_model(_gpt2(), peft.LoraConfig(task_type="CAUSAL_LM", r=4, lora_alpha=8, lora_dropout=0.0,
                                                          target_modules=["c_attn"], fan_in_fan_out=True))
@@ -176,10 +175,7 @@ def peft_lora():
     ids = tokens((2, 9))
     loss = model(ids, labels=ids).loss
     loss.backward()
-    with tempfile.TemporaryDirectory() as folder:
-        model.save_pretrained(folder)
-        again = peft.PeftModel.from_pretrained(_gpt2(), folder)
-        return {"loss": loss, "again": again(ids).logits, "merged": model.merge_and_unload()(ids).logits}
+    return {"loss": loss, "merged": model.merge_and_unload()(ids).logits}
 
 
 @program
