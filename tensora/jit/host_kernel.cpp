@@ -51,7 +51,7 @@ class HostRun {
                    numbers_.data() + i * kNumberBytes);
     }
     for (const View* result : call.results) streams_.push_back(streams(*result));
-    if (space.columns.size() > 0)
+    if (!space.columns.empty())
       columns_ = std::make_unique<ColumnSums>(program_, call, space, tiling_.count);
   }
 
@@ -341,7 +341,7 @@ class HostRun {
     if (!all_chained && !rows_) return 2048;
     if (per_element != 0)
       return std::clamp<int64_t>(kBufferBytes / per_element, 2048,
-                                 rows_ || space_.columns.size() > 0 ? kLongTask : kTask);
+                                 rows_ || !space_.columns.empty() ? kLongTask : kTask);
     // Whole panels of operands that are transposed, in tiles enough for all threads.
     int64_t wanted = kTask;
     for (size_t i = 0; i < call_.inputs.size(); ++i) {
@@ -394,7 +394,7 @@ class HostKernel final : public TileKernel {
 
  private:
   static bool sums_one_row(const HostSpace& space) {
-    bool sums = space.columns.size() == 0;
+    bool sums = space.columns.empty();
     for (int d = 0; d < space.columns.size(); ++d)
       sums |= space.sizes[d] > 1 && space.columns[d] == 0;
     return !sums;

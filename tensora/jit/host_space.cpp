@@ -88,11 +88,11 @@ HostSpace make_space(const TileProgram& program, const TileCall& call) {
       for (size_t k = 0; k < all.size(); ++k) space.strides[k].push_back(dims->strides[d][k]);
     }
   if (numbered || column_sizes) {
-    space.numbering = std::move(space.strides.back());
+    space.numbering = space.strides.back();
     space.strides.pop_back();
   }
   if (column_sizes) {
-    space.columns = std::move(space.strides.back());
+    space.columns = space.strides.back();
     space.strides.pop_back();
   }
   return space;
