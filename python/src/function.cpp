@@ -245,7 +245,8 @@ std::optional<PyObject*> call_fitting(FunctionObject& function, const Arguments&
   return {};
 }
 
-/// PyTorch's older order, with the factor before the tensors: x.add_(0.5, y), x.addcmul_(0.5, y, z).
+/// PyTorch's older order, with the factor before the tensors: x.add_(0.5, y), x.addcmul_(0.5, y,
+/// z).
 std::optional<PyObject*> call_in_old_order(FunctionObject& function, const Arguments& arguments) {
   const std::string_view name = function.table->name;
   const bool scaled = name == "add" || name == "add_" || name == "sub" || name == "sub_";

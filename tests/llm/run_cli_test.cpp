@@ -74,10 +74,9 @@ TEST_F(LlmCli, ADividedModelAnswersInAllFrontEnds) {
     words.insert(words.end(), {"--shard", "2"});
     return std::pair(whole, output(words, input));
   };
-  const auto [chat, chat_of_two] =
-      divided({"chat", model_, "--template", folder_.path("plain.jinja"), "-n", "8", "--temp", "0",
-               "-q"},
-              "Once upon a time\n");
+  const auto [chat, chat_of_two] = divided(
+      {"chat", model_, "--template", folder_.path("plain.jinja"), "-n", "8", "--temp", "0", "-q"},
+      "Once upon a time\n");
   EXPECT_FALSE(chat.empty());
   EXPECT_EQ(chat, chat_of_two);
   const auto number = [](const std::string& text) {
