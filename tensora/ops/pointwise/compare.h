@@ -76,7 +76,8 @@ struct Isclose : Predicate {
   bool equal_nan = false;
   template <class V>
   constexpr V forward(V self, V other) const {
-    const bool near = isfinite(other) & (abs(self - other) <= V(atol) + abs(V(rtol) * other));
+    const V distance = abs(self - other);
+    const bool near = isfinite(distance) & (distance <= V(atol) + abs(V(rtol) * other));
     const bool both_nan = isnan(self) & isnan(other) & equal_nan;
     return V((self == other) | near | both_nan);
   }

@@ -133,6 +133,18 @@ void add_closeness(Cases& cases) {
                .output_dtype = always_bool,
                .opt_out = {{Mode::grad, "the result is bool"},
                            {Mode::view, "the reference belongs to the listed values"}}});
+  cases.add({.op = "isclose",
+             .name = "an infinite tolerance",
+             .inputs = {{.sizes = {4}, .values = {kInfinity, 3, kInfinity, -kInfinity}},
+                        {.sizes = {4}, .values = {2, 2, kInfinity, kInfinity}}},
+             .run = [](In x) { return one(isclose(x[0], x[1], 0, kInfinity)); },
+             .reference =
+                 [](Arrays) {
+                   return one(array_of_values({0, 1, 1, 0}));
+                 },
+             .output_dtype = always_bool,
+             .opt_out = {{Mode::grad, "the result is bool"},
+                         {Mode::view, "the reference belongs to the listed values"}}});
   cases.add(
       {.op = "isclose",
        .name = "integers",
