@@ -66,19 +66,28 @@ __attribute__((always_inline)) inline void compare(const char* name,
   }
 #define CALL(isa, prefix, type, lanes, function) \
   if (__builtin_cpu_supports(isa)) compare##prefix##_##function();
-#define ALL(how)                                                                       \
-  TENSORA_EACH_WIDTH(how, v, acos)                                                     \
-  TENSORA_EACH_WIDTH(how, v, acosh)                                                    \
-  TENSORA_EACH_WIDTH(how, v, asin)                                                     \
-  TENSORA_EACH_WIDTH(how, v, asinh)                                                    \
-  TENSORA_EACH_WIDTH(how, v, atan)                                                     \
-  TENSORA_EACH_WIDTH(how, v, atanh) TENSORA_EACH_WIDTH(how, v, cosh)                   \
-      TENSORA_EACH_WIDTH(how, v, erf) TENSORA_EACH_WIDTH(how, v, erfc)                 \
-          TENSORA_EACH_WIDTH(how, v, exp2) TENSORA_EACH_WIDTH(how, v, expm1)           \
-              TENSORA_EACH_WIDTH(how, v, log10) TENSORA_EACH_WIDTH(how, v, log1p)      \
-                  TENSORA_EACH_WIDTH(how, v, log2) TENSORA_EACH_WIDTH(how, v, sinh)    \
-                      TENSORA_EACH_WIDTH(how, v, tan) TENSORA_EACH_WIDTH(how, v, tanh) \
-                          TENSORA_EACH_WIDTH(how, vv, atan2) TENSORA_EACH_WIDTH(how, vv, hypot)
+// clang-format off: it indents calls without a semicolon anew each time
+#define ALL(how) \
+  TENSORA_EACH_WIDTH(how, v, acos) \
+  TENSORA_EACH_WIDTH(how, v, acosh) \
+  TENSORA_EACH_WIDTH(how, v, asin) \
+  TENSORA_EACH_WIDTH(how, v, asinh) \
+  TENSORA_EACH_WIDTH(how, v, atan) \
+  TENSORA_EACH_WIDTH(how, v, atanh) \
+  TENSORA_EACH_WIDTH(how, v, cosh) \
+  TENSORA_EACH_WIDTH(how, v, erf) \
+  TENSORA_EACH_WIDTH(how, v, erfc) \
+  TENSORA_EACH_WIDTH(how, v, exp2) \
+  TENSORA_EACH_WIDTH(how, v, expm1) \
+  TENSORA_EACH_WIDTH(how, v, log10) \
+  TENSORA_EACH_WIDTH(how, v, log1p) \
+  TENSORA_EACH_WIDTH(how, v, log2) \
+  TENSORA_EACH_WIDTH(how, v, sinh) \
+  TENSORA_EACH_WIDTH(how, v, tan) \
+  TENSORA_EACH_WIDTH(how, v, tanh) \
+  TENSORA_EACH_WIDTH(how, vv, atan2) \
+  TENSORA_EACH_WIDTH(how, vv, hypot)
+// clang-format on
 ALL(COMPARE)
 
 void check_waiting() {
