@@ -66,7 +66,8 @@ __attribute__((always_inline)) inline void compare(const char* name,
   }
 #define CALL(isa, prefix, type, lanes, function) \
   if (__builtin_cpu_supports(isa)) compare##prefix##_##function();
-// clang-format off: it indents calls without a semicolon anew each time
+// Calls without a semicolon are indented further by each run of the formatter.
+// clang-format off
 #define ALL(how) \
   TENSORA_EACH_WIDTH(how, v, acos) \
   TENSORA_EACH_WIDTH(how, v, acosh) \
