@@ -249,8 +249,8 @@ void Meeting::fail(const std::exception_ptr& error) {
   {
     const std::lock_guard lock(mutex_);
     fail_locked(error);
-    for (const auto& [key, weak] : parts_)
-      if (std::shared_ptr<Meeting> part = weak.lock()) parts.push_back(std::move(part));
+    for (const auto& [key, kept] : parts_)
+      if (std::shared_ptr<Meeting> part = kept.meeting.lock()) parts.push_back(std::move(part));
   }
   for (const auto& part : parts) part->fail(error);
 }
@@ -261,10 +261,10 @@ void Meeting::finish(size_t rank) {
     const std::lock_guard lock(mutex_);
     finished_[rank] = true;
     changed_.notify_all();
-    for (const auto& [key, weak] : parts_) {
+    for (const auto& [key, kept] : parts_) {
       const std::vector<int>& members = std::get<1>(key);
       const auto found = std::ranges::find(members, static_cast<int>(rank));
-      if (std::shared_ptr<Meeting> part = weak.lock(); part && found != members.end())
+      if (std::shared_ptr<Meeting> part = kept.meeting.lock(); part && found != members.end())
         parts.emplace_back(std::move(part), static_cast<size_t>(found - members.begin()));
     }
   }
@@ -279,15 +279,16 @@ void Meeting::set_options(const GroupOptions& options) {
 std::shared_ptr<Meeting> Meeting::part(const std::string& name, const std::vector<int>& members,
                                        int occurrence) {
   const std::lock_guard lock(mutex_);
-  std::weak_ptr<Meeting>& kept = parts_[{name, members, occurrence}];
-  std::shared_ptr<Meeting> made = kept.lock();
+  Part& kept = parts_[{name, members, occurrence}];
+  std::shared_ptr<Meeting> made = kept.meeting.lock();
   if (!made) {
     std::vector<int> ranks;
     for (int member : members) ranks.push_back(global_ranks_[static_cast<size_t>(member)]);
     made = std::make_shared<Meeting>(name, std::move(ranks), options_);
     made->failure_ = failure_;
-    kept = made;
+    kept.meeting = kept.awaited = made;
   }
+  if (++kept.takers == members.size()) kept.awaited.reset();
   return made;
 }
 

@@ -97,7 +97,13 @@ class Meeting : public std::enable_shared_from_this<Meeting> {
   std::vector<bool> finished_;
   const Clock::duration spin_;
   std::exception_ptr failure_;
-  std::map<std::tuple<std::string, std::vector<int>, int>, std::weak_ptr<Meeting>> parts_;
+  // A part is kept until all of its members have it: one that has it already may fail and leave.
+  struct Part {
+    std::weak_ptr<Meeting> meeting;
+    std::shared_ptr<Meeting> awaited;
+    size_t takers = 0;
+  };
+  std::map<std::tuple<std::string, std::vector<int>, int>, Part> parts_;
 };
 
 }  // namespace tensora::distributed
