@@ -2,7 +2,7 @@
 // what `library_is_faster` (ops/attention/attention_cuda.cu) was decided by. Results of the two are
 // compared before they are timed.
 //
-//   tensora-bench-cuda_attention_routes [--few]     --few: only the rows of docs/benchmarks.md
+//   tensora-bench-cuda_attention_routes [--few]     --few: only the rows of docs/benchmarks/gpu.md
 
 #include <algorithm>
 #include <cstdio>
