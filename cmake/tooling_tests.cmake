@@ -69,6 +69,9 @@ add_test(NAME generate
 add_test(NAME docs.add_a_backend
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/add_a_backend_test.py
                  --root ${PROJECT_SOURCE_DIR} --build ${PROJECT_BINARY_DIR})
+add_test(NAME docs.links
+         COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/links_test.py
+                 --root ${PROJECT_SOURCE_DIR})
 add_test(NAME docs.settings
          COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/docs/settings_test.py
                  --root ${PROJECT_SOURCE_DIR})

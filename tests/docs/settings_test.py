@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks docs/settings.md: it lists every environment variable that the library reads, and nothing
-reads one but by tensora/base/settings.h.
+"""Checks docs/settings.md: it lists every environment variable that the library reads and every option of
+the build, and nothing reads a variable but by tensora/base/settings.h.
 """
 import argparse
 import pathlib
@@ -11,7 +11,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=pathlib.Path, required=True)
     root = parser.parse_args().root.resolve()
-    listed = set(re.findall(r"^\| `(TENSORA_\w+)` \|", (root / "docs/settings.md").read_text(), re.M))
+    rows = re.findall(r"^\| (`TENSORA_[\w`, ]+) \|", (root / "docs/settings.md").read_text(), re.M)
+    listed = {name for row in rows for name in re.findall(r"TENSORA_\w+", row)}
     problems, read = [], set()
     for path in sorted((root / "tensora").rglob("*")):
         if path.suffix not in (".h", ".cpp", ".cu", ".cuh"):
@@ -22,10 +23,17 @@ def main():
             problems.append(f"{name} calls getenv; tensora/base/settings.h is the way")
     if len(read) < 4:
         problems.append(f"only {sorted(read)} were found in the sources")
-    problems += [f"{variable} is not in docs/settings.md" for variable in sorted(read - listed)]
+    options = set()
+    for path in [root / "CMakeLists.txt", *sorted((root / "cmake").glob("*.cmake"))]:
+        text = path.read_text()
+        options |= set(re.findall(r"\boption\((TENSORA_\w+)", text))
+        options |= set(re.findall(r"\bset\((TENSORA_\w+)[^)]*\sCACHE\s", text))
+    if len(options) < 8:
+        problems.append(f"only the options {sorted(options)} were found in CMake's files")
+    problems += [f"{variable} is not in docs/settings.md" for variable in sorted((read | options) - listed)]
     if problems:
         raise SystemExit("\n".join(problems))
-    print(f"{len(read)} settings of the library are listed")
+    print(f"{len(read)} settings of the library and {len(options)} options of the build are listed")
 
 
 if __name__ == "__main__":
