@@ -155,7 +155,7 @@ def test_all_values():
 
 
 def test_the_factor_of_an_inverse():
-    from tensora.distributions.continuous import _precision_to_scale_tril
+    from tensora.distributions.multivariate import _precision_to_scale_tril
     a = tensora.randn(3, 4, 4, dtype=tensora.float64)
     precision = a @ a.mT + tensora.eye(4, dtype=tensora.float64)
     factor = _precision_to_scale_tril(precision)

@@ -1,10 +1,12 @@
 """Distributions over classes and counts."""
+import math
+
 from .. import _C
 from .._C import Tensor
 from .._modes import no_grad
 from .._dtypes import finfo
-from . import constraints
-from .distribution import Distribution, _broadcast
+from . import constraints, counts
+from .distribution import Distribution, ExponentialFamily, _broadcast
 
 
 def _logits_and_probs(probs, logits, who, binary):
@@ -13,7 +15,7 @@ def _logits_and_probs(probs, logits, who, binary):
     if binary:
         if probs is not None:
             probs, = _broadcast(probs)
-            eps = 1.2e-7 if probs.dtype is not _C.float64 else 2.3e-16
+            eps = finfo(probs.dtype).eps
             inside = probs.clamp(eps, 1 - eps)
             return probs, inside.log() - _C.log1p(-inside)
         logits, = _broadcast(logits)
@@ -24,7 +26,7 @@ def _logits_and_probs(probs, logits, who, binary):
         if not bool((probs >= 0).all()):
             raise ValueError(f"{who}: expected probs that are not negative")
         probs = probs / probs.sum(-1, True)
-        eps = 1.2e-7 if probs.dtype is not _C.float64 else 2.3e-16
+        eps = finfo(probs.dtype).eps
         return probs, probs.clamp(eps, 1 - eps).log()
     if logits.dim() < 1:
         raise ValueError("`logits` parameter must be at least one-dimensional.")
@@ -32,7 +34,12 @@ def _logits_and_probs(probs, logits, who, binary):
     return logits.exp(), logits
 
 
-class _Enumerable(Distribution):
+class _OfProbs(Distribution):
+    """A distribution with probabilities."""
+    param_shape = property(lambda self: self.probs.shape)
+
+
+class _Enumerable(_OfProbs):
     """A distribution over few values."""
     has_enumerate_support = True
 
@@ -48,7 +55,7 @@ class _Enumerable(Distribution):
         return values.expand((values.shape[0],) + tuple(self._batch_shape) + event) if expand else values
 
 
-class Bernoulli(_Enumerable):
+class Bernoulli(_Enumerable, ExponentialFamily):
     """0 or 1, which has probability `probs`; or its logit."""
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.boolean
@@ -59,6 +66,7 @@ class Bernoulli(_Enumerable):
         super().__init__(self.probs.shape, validate_args=validate_args)
 
     mean = property(lambda self: self.probs)
+    mode = property(lambda self: _C.where(self.probs == 0.5, math.nan, (self.probs >= 0.5).to(self.probs.dtype)))
     variance = property(lambda self: self.probs * (1 - self.probs))
 
     def _values(self):
@@ -86,6 +94,9 @@ class Geometric(Distribution):
         self.probs, self.logits = _logits_and_probs(probs, logits, "Geometric", True)
         self._computed = "logits" if logits is None else "probs"
         super().__init__(self.probs.shape, validate_args=validate_args)
+        if self._validate_args and self._computed == "logits" and not bool((self.probs > 0).all()):
+            raise ValueError(f"Expected parameter probs (Tensor of shape {tuple(self.probs.shape)}) of distribution Geometric "
+                             f"to be positive but found invalid values:\n{self.probs}")
 
     mode = property(lambda self: _C.zeros_like(self.probs))
     mean = property(lambda self: 1 / self.probs - 1)
@@ -93,15 +104,20 @@ class Geometric(Distribution):
 
     def sample(self, sample_shape=()):
         with no_grad():
-            u = _C.rand(self._shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device).clamp_min(1e-30)
+            u = _C.empty(self._shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device)
+            u.uniform_(finfo(u.dtype).tiny, 1)
             return (u.log() / _C.log1p(-self.probs)).floor()
 
     def log_prob(self, value):
         self._validate_sample(value)
-        return value * _C.log1p(-self.probs) + self.probs.log()
+        fails = _C.log1p(-_C.where((self.probs == 1) & (value == 0), 0.0, self.probs))
+        return value * fails + self.probs.log()
+
+    def entropy(self):
+        return _C.binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs
 
 
-class Categorical(_Enumerable):
+class Categorical(_Enumerable, ExponentialFamily):
     """Numbers 0, 1, … with given probabilities.
 
     >>> tensora.distributions.Categorical(tensora.tensor([0.25, 0.75])).log_prob(tensora.tensor(1))
@@ -137,6 +153,7 @@ class Categorical(_Enumerable):
         return -(self.logits.clamp_min(_lowest(self.logits.dtype)) * self.probs).sum(-1)
 
     mode = property(lambda self: self.probs.argmax(-1))
+    mean = variance = property(lambda self: _C.full_like(self.probs[..., 0], math.nan))
 
 
 def _lowest(dtype):
@@ -156,6 +173,7 @@ class OneHotCategorical(_Enumerable):
 
     mode = property(lambda self: _C.one_hot(self.probs.argmax(-1), self.probs.shape[-1]).to(self.probs.dtype))
     mean = property(lambda self: self.probs)
+    variance = property(lambda self: self.probs * (1 - self.probs))
 
     def _values(self):
         return _C.eye(self.probs.shape[-1], dtype=self.probs.dtype, device=self.probs.device)
@@ -171,7 +189,7 @@ class OneHotCategorical(_Enumerable):
         return self._categorical.entropy()
 
 
-class Poisson(Distribution):
+class Poisson(ExponentialFamily):
     """How many events happen where `rate` are expected."""
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
@@ -185,17 +203,12 @@ class Poisson(Distribution):
     mode = property(lambda self: self.rate.floor())
 
     def sample(self, sample_shape=()):
-        with no_grad():  # counts exponential waiting times that fit into 1
-            rate = self.rate.expand(self._shape(sample_shape))
-            count, time = _C.zeros_like(rate), _C.empty(rate.shape, dtype=rate.dtype).exponential_() / rate
-            while bool((time < 1).any()):
-                count = count + (time < 1).to(rate.dtype)
-                time = time + _C.empty(rate.shape, dtype=rate.dtype).exponential_() / rate
-            return count
+        return counts.poisson(self.rate.expand(self._shape(sample_shape)))
 
     def log_prob(self, value):
         self._validate_sample(value)
-        return value * self.rate.log() - self.rate - _C.lgamma(value + 1)
+        rate, value = _broadcast(self.rate, value)
+        return _C.xlogy(value, rate) - rate - _C.lgamma(value + 1)
 
 
 class Binomial(_Enumerable):
@@ -206,38 +219,38 @@ class Binomial(_Enumerable):
 
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
         self.probs, self.logits = _logits_and_probs(probs, logits, "Binomial", True)
-        self.total_count = total_count
+        total_count = total_count if isinstance(total_count, Tensor) else _C.tensor(total_count, device=self.probs.device)
+        self.total_count, self.probs = _C.broadcast_tensors([total_count.to(self.probs.dtype), self.probs])
+        self.logits = self.logits.expand(self.probs.shape)
         self._computed = "logits" if logits is None else "probs"
         super().__init__(self.probs.shape, validate_args=validate_args)
 
+    mode = property(lambda self: ((self.total_count + 1) * self.probs).floor().minimum(self.total_count))
     mean = property(lambda self: self.total_count * self.probs)
     variance = property(lambda self: self.total_count * self.probs * (1 - self.probs))
 
     def _values(self):
-        counts = self.total_count if isinstance(self.total_count, Tensor) else _C.tensor(self.total_count)
-        most = int(counts.max())
-        if int(counts.min()) != most:
-            raise NotImplementedError("Inhomogeneous total count not supported by `enumerate_support`.")
+        most = int(self.total_count.max())
+        if int(self.total_count.min()) != most:
+            raise NotImplementedError("Inhomogeneous total count not supported by `enumerate_support` and `entropy`.")
         return _C.arange(most + 1, dtype=self.probs.dtype, device=self.probs.device)
 
     def sample(self, sample_shape=()):
-        most = int(self.total_count.max()) if isinstance(self.total_count, Tensor) else self.total_count
-        with no_grad():
-            draws = _C.rand((most,) + self._shape(sample_shape), dtype=self.probs.dtype) < self.probs
-            if isinstance(self.total_count, Tensor):
-                steps = _C.arange(most).reshape([most] + [1] * (draws.dim() - 1))
-                draws = draws & (steps < self.total_count)
-            return draws.to(self.probs.dtype).sum(0)
+        shape = self._shape(sample_shape)
+        return counts.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
     def log_prob(self, value):
         self._validate_sample(value)
-        n = self.total_count if isinstance(self.total_count, Tensor) else _C.tensor(float(self.total_count))
-        n = n.to(self.probs.dtype)
+        n = self.total_count
         norm = _C.lgamma(n + 1) - _C.lgamma(value + 1) - _C.lgamma(n - value + 1)
         return norm + value * self.logits - n * _C.softplus(self.logits)
 
+    def entropy(self):
+        log_probs = self.log_prob(self.enumerate_support(False))
+        return -(log_probs.exp() * log_probs).sum(0)
 
-class Multinomial(Distribution):
+
+class Multinomial(_OfProbs):
     """How often each class is drawn in `total_count` draws."""
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = property(lambda self: constraints.multinomial(self.total_count))
@@ -248,10 +261,21 @@ class Multinomial(Distribution):
         self._computed = "logits" if logits is None else "probs"
         super().__init__(self.probs.shape[:-1], self.probs.shape[-1:], validate_args=validate_args)
 
+    mean = property(lambda self: self.probs * self.total_count)
+    variance = property(lambda self: self.total_count * self.probs * (1 - self.probs))
+
     def sample(self, sample_shape=()):
         draws = self._categorical.sample((self.total_count,) + tuple(sample_shape))
         return _C.one_hot(draws, self.probs.shape[-1]).sum(0).to(self.probs.dtype)
 
     def log_prob(self, value):
         self._validate_sample(value)
-        return _C.lgamma(value.sum(-1) + 1) - _C.lgamma(value + 1).sum(-1) + (self.logits * value).sum(-1)
+        logits = _C.where((value == 0) & (self.logits == -math.inf), 0.0, self.logits)
+        return _C.lgamma(value.sum(-1) + 1) - _C.lgamma(value + 1).sum(-1) + (logits * value).sum(-1)
+
+    def entropy(self):
+        n = self.total_count
+        parts = Binomial(n, probs=self.probs, validate_args=False)
+        counted = parts.enumerate_support(False)[1:]
+        repeated = (parts.log_prob(counted).exp() * _C.lgamma(counted + 1)).sum((0, -1))
+        return n * self._categorical.entropy() - math.lgamma(n + 1) + repeated

@@ -1,7 +1,7 @@
 """The base of all distributions."""
 from .. import _C
 from .._C import Tensor
-from .._modes import no_grad
+from .._modes import enable_grad, no_grad
 
 
 def _broadcast(*values):
@@ -20,6 +20,7 @@ class Distribution:
     support = None
     _validate_args = True
     _computed = None  # a parameter that follows from another one, and is not checked
+    _common = ()  # tensors that have no dims of the batch
 
     @staticmethod
     def set_default_validate_args(value):
@@ -77,14 +78,30 @@ class Distribution:
         """A sample through which gradients flow to the parameters."""
         raise NotImplementedError(f"{type(self).__name__} has no rsample")
 
+    def _extended_shape(self, sample_shape=()):
+        """PyTorch's name, which distributions of programs use."""
+        return _C.Size(self._shape(sample_shape))
+
     def sample_n(self, n):
         return self.sample((n,))
 
     def log_prob(self, value):
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no log_prob")
 
     def entropy(self):
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has no entropy")
+
+    @property
+    def mean(self):
+        raise NotImplementedError(f"{type(self).__name__} has no mean")
+
+    @property
+    def mode(self):
+        raise NotImplementedError(f"{type(self).__name__} has no mode")
+
+    @property
+    def variance(self):
+        raise NotImplementedError(f"{type(self).__name__} has no variance")
 
     @property
     def stddev(self):
@@ -114,7 +131,7 @@ class Distribution:
         for name, value in self.__dict__.items():
             result.__dict__.setdefault(name, value)
         for name, value in self.__dict__.items():
-            if isinstance(value, Tensor) and value.dim() >= len(self._batch_shape):
+            if isinstance(value, Tensor) and value.dim() >= len(self._batch_shape) and name not in self._common:
                 rest = tuple(value.shape)[len(self._batch_shape):]
                 result.__dict__[name] = value.expand(batch + rest)
             elif isinstance(value, Distribution):
@@ -135,7 +152,34 @@ class Distribution:
 
 
 class ExponentialFamily(Distribution):
-    """Distributions of an exponential family; a mark for programs that ask."""
+    """Distributions of an exponential family. One of a program's own gets its entropy and its divergences from
+    `_natural_params`, `_log_normalizer(*params)` and `_mean_carrier_measure`."""
+
+    @property
+    def _natural_params(self):
+        raise NotImplementedError(f"{type(self).__name__} has no _natural_params")
+
+    def _log_normalizer(self, *natural_params):
+        raise NotImplementedError(f"{type(self).__name__} has no _log_normalizer")
+
+    @property
+    def _mean_carrier_measure(self):
+        raise NotImplementedError(f"{type(self).__name__} has no _mean_carrier_measure")
+
+    def _normalized(self):
+        """The natural parameters, the logarithm of the normalizer, and its gradients by the parameters."""
+        from ..autograd import grad
+        with enable_grad():
+            parameters = [p.detach().requires_grad_() for p in self._natural_params]
+            normalizer = self._log_normalizer(*parameters)
+            return parameters, normalizer, grad(normalizer.sum(), parameters, create_graph=True)
+
+    def entropy(self):
+        parameters, normalizer, slopes = self._normalized()
+        result = normalizer - self._mean_carrier_measure
+        for parameter, slope in zip(parameters, slopes):
+            result = result - (parameter * slope).reshape(tuple(self._batch_shape) + (-1,)).sum(-1)
+        return result
 
 
 class Independent(Distribution):

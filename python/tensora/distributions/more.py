@@ -2,15 +2,14 @@
 import math
 
 from .. import _C
-from .._C import Tensor
 from .._modes import no_grad
 from . import constraints
-from .continuous import Beta, Chi2, Gamma, MultivariateNormal, _standard_gamma
-from .discrete import Categorical, OneHotCategorical, Poisson, _logits_and_probs
-from .distribution import Distribution, _broadcast
+from .discrete import Categorical, OneHotCategorical, Poisson, _logits_and_probs, _OfProbs
+from .distribution import Distribution, ExponentialFamily, _broadcast
+from .gamma import Gamma, _standard_gamma
 
 
-class NegativeBinomial(Distribution):
+class NegativeBinomial(_OfProbs):
     """Successes before `total_count` failures."""
     arg_constraints = {"total_count": constraints.greater_than_eq(0), "probs": constraints.unit_interval,
                        "logits": constraints.real}
@@ -50,6 +49,11 @@ class FisherSnedecor(Distribution):
     mean = property(lambda self: _C.where(self.df2 > 2, self.df2 / (self.df2 - 2), math.nan))
 
     @property
+    def mode(self):
+        at = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
+        return _C.where(self.df1 > 2, at, math.nan)
+
+    @property
     def variance(self):
         a, b = self.df1, self.df2
         return _C.where(b > 4, 2 * b ** 2 * (a + b - 2) / (a * (b - 2) ** 2 * (b - 4)), math.nan)
@@ -66,7 +70,55 @@ class FisherSnedecor(Distribution):
         return t1 + a * ratio.log() + (a - 1) * value.log() - (a + b) * _C.log1p(ratio * value)
 
 
-class ContinuousBernoulli(Distribution):
+class GeneralizedPareto(Distribution):
+    """What exceeds a high threshold `loc`, with `scale`; the tail is heavier, the larger `concentration` is."""
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive, "concentration": constraints.real}
+    has_rsample = True
+
+    def __init__(self, loc, scale, concentration, validate_args=None):
+        self.loc, self.scale, self.concentration = _broadcast(loc, scale, concentration)
+        super().__init__(self.loc.shape, validate_args=validate_args)
+
+    @property
+    def support(self):
+        limited = self.loc - self.scale / self.concentration
+        return constraints.interval(self.loc, _C.where(self.concentration < 0, limited, math.inf))
+
+    mode = property(lambda self: self.loc)
+    mean = property(lambda self: _C.where(self.concentration < 1, self.loc + self.scale / (1 - self.concentration), math.inf))
+
+    @property
+    def variance(self):
+        c = self.concentration
+        return _C.where(c < 0.5, self.scale ** 2 / ((1 - c) ** 2 * (1 - 2 * c)), math.inf)
+
+    def _by_shape(self, exponential, power):
+        """The first where the concentration is 0, else the second, a function of the concentration."""
+        none = self.concentration.abs() < 1e-8
+        return _C.where(none, exponential, power(_C.where(none, 1.0, self.concentration)))
+
+    def rsample(self, sample_shape=()):
+        return self.icdf(_C.rand(self._shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device))
+
+    def log_prob(self, value):
+        self._validate_sample(value)
+        z = (value - self.loc) / self.scale
+        return -self.scale.log() - self._by_shape(z, lambda c: (1 + 1 / c) * _C.log1p(c * z))
+
+    def cdf(self, value):
+        self._validate_sample(value)
+        z = (value - self.loc) / self.scale
+        return -_C.expm1(-self._by_shape(z, lambda c: _C.log1p(c * z) / c))
+
+    def icdf(self, value):
+        tail = -_C.log1p(-value)
+        return self.loc + self.scale * self._by_shape(tail, lambda c: _C.expm1(c * tail) / c)
+
+    def entropy(self):
+        return self.scale.log() + self.concentration + 1
+
+
+class ContinuousBernoulli(_OfProbs, ExponentialFamily):
     """A distribution over [0, 1] with density proportional to p^x (1 - p)^(1 - x)."""
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support, has_rsample = constraints.unit_interval, True
@@ -220,8 +272,8 @@ class MixtureSameFamily(Distribution):
 
     def sample(self, sample_shape=()):
         with no_grad():
-            samples = self.component_distribution.sample(sample_shape)
             which = self.mixture_distribution.sample(sample_shape)
+            samples = self.component_distribution.sample(sample_shape)
             dim = len(tuple(sample_shape)) + len(self.batch_shape)
             index = which.reshape(tuple(which.shape) + (1,) * (len(self.event_shape) + 1))
             index = index.expand(tuple(which.shape) + (1,) + tuple(self.event_shape))
@@ -229,127 +281,3 @@ class MixtureSameFamily(Distribution):
 
     def __repr__(self):
         return f"MixtureSameFamily(\n  {self.mixture_distribution},\n  {self.component_distribution})"
-
-
-class LowRankMultivariateNormal(Distribution):
-    """A normal distribution with covariance factor · factorᵀ + diagonal."""
-    arg_constraints = {"loc": constraints.real_vector, "cov_factor": constraints.independent(constraints.real, 2),
-                       "cov_diag": constraints.independent(constraints.positive, 1)}
-    support, has_rsample = constraints.real_vector, True
-
-    def __init__(self, loc, cov_factor, cov_diag, validate_args=None):
-        self.loc, self.cov_factor, self.cov_diag = loc, cov_factor, cov_diag
-        shape = _C.broadcast_tensors([loc, cov_diag, cov_factor[..., 0]])[0].shape
-        super().__init__(shape[:-1], shape[-1:], validate_args)
-        self._full = MultivariateNormal(loc.expand(shape), self.covariance_matrix, validate_args=False)
-
-    mean = mode = property(lambda self: self.loc)
-    variance = property(lambda self: (self.cov_factor ** 2).sum(-1) + self.cov_diag)
-    covariance_matrix = property(lambda self: self.cov_factor @ self.cov_factor.mT + _C.diag_embed(self.cov_diag))
-    scale_tril = property(lambda self: self._full.scale_tril)
-
-    def rsample(self, sample_shape=()):
-        shape = self._shape(sample_shape)
-        rank = self.cov_factor.shape[-1]
-        low = _C.randn(shape[:-1] + (rank, 1), dtype=self.loc.dtype, device=self.loc.device)
-        full = _C.randn(shape, dtype=self.loc.dtype, device=self.loc.device)
-        return self.loc + (self.cov_factor @ low).squeeze(-1) + self.cov_diag.sqrt() * full
-
-    def log_prob(self, value):
-        self._validate_sample(value)
-        return self._full.log_prob(value)
-
-    def entropy(self):
-        return self._full.entropy()
-
-
-class LKJCholesky(Distribution):
-    """Cholesky factors of correlation matrices."""
-    arg_constraints = {"concentration": constraints.positive}
-    support = constraints.lower_cholesky
-
-    def __init__(self, dim, concentration=1.0, validate_args=None):
-        if dim < 2:
-            raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
-        self.dim = dim
-        self.concentration, = _broadcast(concentration)
-        super().__init__(self.concentration.shape, (dim, dim), validate_args)
-
-    def sample(self, sample_shape=()):
-        """The onion method."""
-        with no_grad():
-            eta, n = self.concentration, self.dim
-            marginal = eta + 0.5 * (n - 2)
-            offset = _C.arange(n - 1, dtype=eta.dtype, device=eta.device)
-            beta = Beta(offset + 0.5, marginal.unsqueeze(-1) - 0.5 * offset, validate_args=False)
-            y = beta.sample(sample_shape).unsqueeze(-1)
-            y = _C.cat([_C.zeros_like(y[..., :1, :]), y], -2)
-            u = _C.randn(self._shape(sample_shape), dtype=eta.dtype, device=eta.device).tril(-1)
-            u = u / u.norm(2, -1, True).clamp_min(1.2e-38)
-            w = y.sqrt() * u
-            diagonal = (1 - (w ** 2).sum(-1)).clamp_min(1.2e-38).sqrt()
-            return w + _C.diag_embed(diagonal)
-
-    def log_prob(self, value):
-        self._validate_sample(value)
-        n, eta = self.dim, self.concentration
-        diagonal = value.diagonal(0, -2, -1)[..., 1:]
-        order = _C.arange(2, n + 1, device=eta.device)
-        order = 2 * (eta - 1).unsqueeze(-1) + n - order
-        unnormalized = (order * diagonal.log()).sum(-1)
-        dm1 = n - 1
-        alpha = eta + 0.5 * dm1
-        denominator = _C.lgamma(alpha) * dm1
-        numerator = _multigamma(alpha - 0.5, dm1)
-        return unnormalized - (0.5 * dm1 * math.log(math.pi) + numerator - denominator)
-
-
-def _multigamma(a, p):
-    steps = _C.arange(p, dtype=a.dtype, device=a.device)
-    return p * (p - 1) / 4 * math.log(math.pi) + _C.lgamma(a.unsqueeze(-1) - steps / 2).sum(-1)
-
-
-class Wishart(Distribution):
-    """Covariance matrices of normal samples."""
-    arg_constraints = {"df": constraints.greater_than(0), "covariance_matrix": constraints.positive_definite,
-                       "precision_matrix": constraints.positive_definite, "scale_tril": constraints.lower_cholesky}
-    support, has_rsample = constraints.positive_definite, True
-
-    def __init__(self, df, covariance_matrix=None, precision_matrix=None, scale_tril=None, validate_args=None):
-        if sum(m is not None for m in (covariance_matrix, precision_matrix, scale_tril)) != 1:
-            raise ValueError("Expected exactly one of covariance_matrix or precision_matrix or scale_tril to be specified.")
-        if precision_matrix is not None:
-            covariance_matrix = _C.linalg.inv(precision_matrix)
-        self.scale_tril = _C.linalg.cholesky(covariance_matrix) if scale_tril is None else scale_tril
-        n = self.scale_tril.shape[-1]
-        self.df = df.to(self.scale_tril.dtype) if isinstance(df, Tensor) else _C.full(
-            tuple(self.scale_tril.shape[:-2]), float(df), dtype=self.scale_tril.dtype)
-        super().__init__(self.df.shape, (n, n), validate_args)
-        if self._validate_args and bool((self.df <= n - 1).any()):
-            raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {n - 1}.")
-
-    covariance_matrix = property(lambda self: self.scale_tril @ self.scale_tril.mT)
-    mean = property(lambda self: self.df[..., None, None] * self.covariance_matrix)
-
-    @property
-    def variance(self):
-        v = self.covariance_matrix
-        d = v.diagonal(0, -2, -1)
-        return self.df[..., None, None] * (v ** 2 + d.unsqueeze(-1) * d.unsqueeze(-2))
-
-    def rsample(self, sample_shape=()):
-        n = self.scale_tril.shape[-1]
-        shape = tuple(sample_shape) + tuple(self.batch_shape)
-        df = self.df.unsqueeze(-1) - _C.arange(n, dtype=self.df.dtype, device=self.df.device)
-        roots = Chi2(df, validate_args=False).rsample(sample_shape).sqrt()
-        noise = _C.randn(shape + (n, n), dtype=self.df.dtype, device=self.df.device).tril(-1) + _C.diag_embed(roots)
-        factor = self.scale_tril @ noise
-        return factor @ factor.mT
-
-    def log_prob(self, value):
-        self._validate_sample(value)
-        n, nu = self.scale_tril.shape[-1], self.df
-        half_log_det = self.scale_tril.diagonal(0, -2, -1).log().sum(-1)
-        trace = _C.cholesky_solve(value, self.scale_tril.expand(value.shape)).diagonal(0, -2, -1).sum(-1)
-        return (-nu * (n * math.log(2) / 2 + half_log_det) - _multigamma(nu / 2, n)
-                + (nu - n - 1) / 2 * _C.linalg.slogdet(value)[1] - trace / 2)

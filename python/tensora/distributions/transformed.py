@@ -3,12 +3,15 @@ import math
 
 from .. import _C
 from .._C import Tensor
+from .._dtypes import finfo
 from .._modes import no_grad
 from . import constraints
-from .continuous import Exponential, Gamma, Normal, Uniform
+from .continuous import EULER, Cauchy, Exponential, Normal, Uniform
 from .distribution import Distribution, Independent, _broadcast
-from .transforms import (AffineTransform, ComposeTransform, ExpTransform, PowerTransform, SigmoidTransform,
+from .gamma import Gamma
+from .transforms import (AbsTransform, AffineTransform, ComposeTransform, ExpTransform, PowerTransform, SigmoidTransform,
                          StickBreakingTransform, Transform, sum_rightmost)
+from .utils import clamp_probs
 
 
 class TransformedDistribution(Distribution):
@@ -71,6 +74,7 @@ class TransformedDistribution(Distribution):
         return sign * (value - 0.5) + 0.5
 
     def cdf(self, value):
+        self._validate_sample(value)
         for transform in reversed(self.transforms):
             value = transform.inv(value)
         return self._oriented(self.base_dist.cdf(value))
@@ -87,8 +91,99 @@ class TransformedDistribution(Distribution):
 
 
 class _Transformed(TransformedDistribution):
-    """A base with parameters of its own: those are what it shows."""
-    __repr__ = Distribution.__repr__
+    """A base with parameters of its own: those are what it shows, and what it expands."""
+    __repr__, expand = Distribution.__repr__, Distribution.expand
+
+
+class LogNormal(_Transformed):
+    """exp of a normal number with mean `loc` and standard deviation `scale`."""
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.positive
+
+    def __init__(self, loc, scale, validate_args=None):
+        base = Normal(loc, scale, validate_args=False)
+        self.loc, self.scale = base.loc, base.scale
+        super().__init__(base, ExpTransform(), validate_args)
+
+    mode = property(lambda self: (self.loc - self.scale ** 2).exp())
+    mean = property(lambda self: (self.loc + self.scale ** 2 / 2).exp())
+    variance = property(lambda self: (self.scale ** 2).expm1() * (2 * self.loc + self.scale ** 2).exp())
+
+    def entropy(self):
+        return self.base_dist.entropy() + self.loc
+
+
+class Gumbel(_Transformed):
+    """The largest of many numbers, around `loc`, with width `scale`."""
+    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
+    support = constraints.real
+
+    def __init__(self, loc, scale, validate_args=None):
+        self.loc, self.scale = _broadcast(loc, scale)
+        limits = finfo(self.loc.dtype)
+        base = Uniform(_C.full_like(self.loc, limits.tiny), _C.full_like(self.loc, 1 - limits.eps), validate_args=False)
+        log = ExpTransform().inv
+        super().__init__(base, [log, AffineTransform(0, -_C.ones_like(self.scale)), log, AffineTransform(self.loc, -self.scale)],
+                         validate_args)
+
+    mean = property(lambda self: self.loc + self.scale * EULER)
+    mode = property(lambda self: self.loc)
+    stddev = property(lambda self: math.pi / math.sqrt(6) * self.scale)
+    variance = property(lambda self: self.stddev ** 2)
+
+    def log_prob(self, value):
+        self._validate_sample(value)
+        z = (self.loc - value) / self.scale
+        return z - z.exp() - self.scale.log()
+
+    def entropy(self):
+        return self.scale.log() + (1 + EULER)
+
+
+class _Half(_Transformed):
+    """The absolute value of a number that is as often positive as negative."""
+    arg_constraints = {"scale": constraints.positive}
+    support = constraints.nonnegative
+
+    def __init__(self, base, validate_args):
+        self.scale = base.scale
+        super().__init__(base, AbsTransform(), validate_args)
+
+    mode = property(lambda self: _C.zeros_like(self.scale))
+
+    def log_prob(self, value):
+        self._validate_sample(value)
+        return _C.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
+
+    def cdf(self, value):
+        self._validate_sample(value)
+        return 2 * self.base_dist.cdf(value) - 1
+
+    def icdf(self, value):
+        return self.base_dist.icdf((value + 1) / 2)
+
+    def entropy(self):
+        return self.base_dist.entropy() - math.log(2)
+
+
+class HalfNormal(_Half):
+    """The absolute value of a normal number with mean 0 and standard deviation `scale`."""
+
+    def __init__(self, scale, validate_args=None):
+        super().__init__(Normal(0.0, scale, validate_args=False), validate_args)
+
+    mean = property(lambda self: self.scale * math.sqrt(2 / math.pi))
+    variance = property(lambda self: self.scale ** 2 * (1 - 2 / math.pi))
+
+
+class HalfCauchy(_Half):
+    """The absolute value of a Cauchy number with `scale`."""
+
+    def __init__(self, scale, validate_args=None):
+        super().__init__(Cauchy(0.0, scale, validate_args=False), validate_args)
+
+    mean = property(lambda self: _C.full_like(self.scale, math.inf))
+    variance = property(lambda self: self.base_dist.variance)
 
 
 class Weibull(_Transformed):
@@ -111,10 +206,7 @@ class Weibull(_Transformed):
 
     def entropy(self):
         k = 1 / self.concentration
-        return _EULER * (1 - k) + (self.scale * k).log() + 1
-
-
-_EULER = 0.57721566490153286060
+        return EULER * (1 - k) + (self.scale * k).log() + 1
 
 
 class Pareto(_Transformed):
@@ -138,6 +230,9 @@ class Pareto(_Transformed):
     def entropy(self):
         return (self.scale / self.alpha).log() + 1 + 1 / self.alpha
 
+    def _log_moment(self):
+        return self.scale.log() + 1 / self.alpha
+
 
 class Kumaraswamy(_Transformed):
     """Numbers from 0 to 1 like those of Beta, with a simple cumulative function."""
@@ -157,9 +252,15 @@ class Kumaraswamy(_Transformed):
     mean = property(lambda self: self._moment(1))
     variance = property(lambda self: self._moment(2) - self._moment(1) ** 2)
 
+    @property
+    def mode(self):
+        a, b = self.concentration1, self.concentration0
+        inside = (_C.log1p(a - 2) - _C.log1p(a * b - 2)) / a
+        return _C.where((a < 1) | (b < 1), math.nan, inside.exp())
+
     def entropy(self):
         t1, t0 = 1 - 1 / self.concentration1, 1 - 1 / self.concentration0
-        harmonic = _C.digamma(self.concentration0 + 1) + _EULER
+        harmonic = _C.digamma(self.concentration0 + 1) + EULER
         return t0 + t1 * harmonic - self.concentration1.log() - self.concentration0.log()
 
 
@@ -204,7 +305,7 @@ class LogisticNormal(_Transformed):
 
 class _LogitRelaxed(Distribution):
     """The logits of a relaxed Bernoulli variable."""
-    support, has_rsample = constraints.real, True
+    support, has_rsample, _common = constraints.real, True, ("temperature",)
 
     def __init__(self, temperature, probs, logits):
         self.temperature, self.probs, self.logits = temperature, probs, logits
@@ -212,8 +313,7 @@ class _LogitRelaxed(Distribution):
 
     def rsample(self, sample_shape=()):
         u = _C.rand(self._shape(sample_shape), dtype=self.logits.dtype, device=self.logits.device)
-        eps = 1.2e-7 if u.dtype is not _C.float64 else 2.3e-16
-        u, probs = u.clamp(eps, 1 - eps), self.probs.clamp(eps, 1 - eps)
+        u, probs = clamp_probs(u), clamp_probs(self.probs)
         return (u.log() - _C.log1p(-u) + probs.log() - _C.log1p(-probs)) / self.temperature
 
     def log_prob(self, value):
@@ -228,7 +328,7 @@ def _log(value):
 class RelaxedBernoulli(_Transformed):
     """A continuous form of the Bernoulli distribution, through which gradients flow."""
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
-    support = constraints.unit_interval
+    support, _common = constraints.unit_interval, ("temperature",)
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         from .discrete import _logits_and_probs
@@ -240,15 +340,15 @@ class RelaxedBernoulli(_Transformed):
 
 class _ExpRelaxedCategorical(Distribution):
     """The logarithm of a relaxed one-hot variable."""
-    support, has_rsample = constraints.real_vector, True
+    support, has_rsample, _common = constraints.real_vector, True, ("temperature",)
 
     def __init__(self, temperature, logits):
         self.temperature, self.logits = temperature, logits
         super().__init__(logits.shape[:-1], logits.shape[-1:], validate_args=False)
 
     def rsample(self, sample_shape=()):
-        noise = _C.empty(self._shape(sample_shape), dtype=self.logits.dtype, device=self.logits.device).exponential_()
-        scores = (self.logits - noise.log()) / self.temperature
+        u = clamp_probs(_C.rand(self._shape(sample_shape), dtype=self.logits.dtype, device=self.logits.device))
+        scores = (self.logits - (-u.log()).log()) / self.temperature
         return scores - scores.logsumexp(-1, True)
 
     def log_prob(self, value):
@@ -262,7 +362,7 @@ class _ExpRelaxedCategorical(Distribution):
 class RelaxedOneHotCategorical(_Transformed):
     """A continuous form of OneHotCategorical, through which gradients flow."""
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support = constraints.simplex
+    support, _common = constraints.simplex, ("temperature",)
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         from .discrete import Categorical
@@ -270,34 +370,3 @@ class RelaxedOneHotCategorical(_Transformed):
         self.probs, self.logits, self.temperature = base.probs, base.logits, temperature
         self._computed = "logits" if logits is None else "probs"
         super().__init__(_ExpRelaxedCategorical(temperature, self.logits), ExpTransform(), validate_args)
-
-
-class HalfCauchy(Distribution):
-    """The absolute value of a Cauchy number with `scale`."""
-    arg_constraints = {"scale": constraints.positive}
-    support, has_rsample = constraints.nonnegative, True
-
-    def __init__(self, scale, validate_args=None):
-        self.scale, = _broadcast(scale)
-        super().__init__(self.scale.shape, validate_args=validate_args)
-
-    mean = variance = property(lambda self: _C.full_like(self.scale, math.inf))
-    mode = property(lambda self: _C.zeros_like(self.scale))
-
-    def rsample(self, sample_shape=()):
-        u = _C.rand(self._shape(sample_shape), dtype=self.scale.dtype, device=self.scale.device)
-        return self.scale * _C.tan(math.pi / 2 * u)
-
-    def log_prob(self, value):
-        self._validate_sample(value)
-        inside = math.log(2 / math.pi) - self.scale.log() - _C.log1p((value / self.scale) ** 2)
-        return _C.where(value >= 0, inside, -math.inf)
-
-    def cdf(self, value):
-        return 2 / math.pi * _C.atan(value / self.scale)
-
-    def icdf(self, value):
-        return self.scale * _C.tan(math.pi / 2 * value)
-
-    def entropy(self):
-        return math.log(2 * math.pi) + self.scale.log()
