@@ -22,18 +22,24 @@ void bind_random(nb::module_& module) {
           "__init__",
           [](Generator* place, const nb::object&) {
             new (place) Generator();
-            place->seed();
+            if (uses_pytorch_numbers())
+              place->manual_seed(67280421310721);  // that of PyTorch's generators
+            else
+              place->seed();
           },
           nb::arg("device") = nb::none())
       .def(
           "manual_seed",
-          [](nb::object self, int64_t seed) {
-            nb::cast<Generator&>(self).manual_seed(static_cast<uint64_t>(seed));
+          [](nb::object self, const nb::int_& seed) {
+            const bool negative = seed < nb::int_(0);
+            nb::cast<Generator&>(self).manual_seed(
+                negative ? static_cast<uint64_t>(nb::cast<int64_t>(seed))
+                         : nb::cast<uint64_t>(seed));
             return self;
           },
           nb::arg("seed"))
       .def("seed", [](Generator& g) { return static_cast<int64_t>(g.seed() >> 1); })
-      .def("initial_seed", [](Generator& g) { return static_cast<int64_t>(g.initial_seed()); })
+      .def("initial_seed", &Generator::initial_seed)
       .def("get_state", &Generator::get_state)
       .def("set_state",
            [](Generator& g, const Tensor& state) {

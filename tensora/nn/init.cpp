@@ -9,6 +9,7 @@
 #include "tensora/ops/creation/sequence.h"
 #include "tensora/ops/linalg/qr.h"
 #include "tensora/ops/random/random.h"
+#include "tensora/ops/random/sample.h"
 
 namespace tensora::nn::init {
 
@@ -152,8 +153,10 @@ const Tensor& sparse_(const Tensor& tensor, double sparsity, double std) {
   const no_grad scope;
   const auto zeros =
       static_cast<int64_t>(std::ceil(sparsity * static_cast<double>(tensor.size(0))));
-  const Tensor order = rand(tensor.sizes(), {.device = tensor.device()}).argsort(0);
-  tensor.scatter_(0, order.narrow(0, 0, zeros), 0);
+  for (int64_t column = 0; column < tensor.size(1); ++column) {
+    const Tensor order = randperm(tensor.size(0), {.dtype = kInt64, .device = tensor.device()});
+    tensor.select(1, column).index_fill_(0, order.narrow(0, 0, zeros), 0);
+  }
   return tensor;
 }
 

@@ -135,6 +135,41 @@ def test_numbers(numbers, name):
         assert ours == pytest.approx(theirs, rel=2e-5, abs=2e-5)
 
 
+EXACT = """
+import json, torch
+from torch import distributions as d, nn
+
+
+def bits(tensor):
+    return tensor.detach().reshape(-1)[-3:].view(torch.int32).tolist()
+
+
+torch.manual_seed(7)
+result = [bits(torch.empty(50).uniform_(-2.1, 3.3)), bits(nn.Linear(30, 20).weight), bits(torch.randn(3, generator=torch.Generator()))]
+torch.manual_seed(2**64 - 1)
+result.append(torch.initial_seed())
+torch.manual_seed(-3)
+result += [torch.initial_seed(), torch.randint(0, 100, (3,)).tolist()]
+torch.manual_seed(7)
+result.append((nn.init.sparse_(torch.empty(6, 2), 0.5) == 0).nonzero().tolist())
+draws = [d.Laplace(0., 1.).sample((2,)), d.Gumbel(0., 1.).sample((2,)), d.Geometric(torch.tensor(.2)).sample((4,)),
+         d.MixtureSameFamily(d.Categorical(torch.ones(3) / 3), d.Normal(torch.arange(3.) * 9, 1.)).sample((3,))]
+print(json.dumps([*result, [round(float(x), 4) for x in torch.cat(draws)]]))
+"""
+
+
+def test_numbers_to_the_last_bit():
+    """Of ranges, which PyTorch computes with fused multiply-adds; of any seed, and of a generator without one."""
+    environment = {**os.environ, "PYTHONPATH": SEARCH}
+    done = subprocess.run([sys.executable, "-m", "tensora.compat", "-c", EXACT], env=environment, capture_output=True, text=True,
+                          timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [
+        [1048625355, 1072727280, -1074402819], [1038419345, -1106329669, 1032731768], [1064971755, 1066669039, -1094523639],
+        18446744073709551615, 18446744073709551613, [51, 15, 81], [[0, 0], [0, 1], [1, 1], [2, 1], [4, 0], [5, 0]],
+        [0.6684, 2.5063, 0.0567, -0.4105, 4.0, 7.0, 1.0, 6.0, 19.815, 10.6148, -0.4225]]
+
+
 def test_the_default_stays(tmp_path):
     """Without compat, and with TENSORA_COMPAT_RANDOM=tensora, the numbers are Tensora's."""
     program = "import sys, tensora; tensora.manual_seed(7); print(tensora.rand(3).tolist())"

@@ -219,14 +219,15 @@ Tensor each_floating(const Tensor& like, const Value& value) {
                                     : each<float>(like, kFloat32, value);
 }
 
-// Box and Muller's: eight radii, then eight angles.
+// Box and Muller's: eight radii, then eight angles. PyTorch is compiled with fused multiply-adds
+// here and in uniform numbers.
 template <class T>
 void make_normal(T* block, T mean, T std) {
   for (int i = 0; i < 8; ++i) {
     const T radius = std::sqrt(T(-2) * std::log(1 - block[i]));
     const T angle = T(2 * std::numbers::pi) * block[i + 8];
-    block[i] = radius * std::cos(angle) * std + mean;
-    block[i + 8] = radius * std::sin(angle) * std + mean;
+    block[i] = std::fma(radius * std::cos(angle), std, mean);
+    block[i + 8] = std::fma(radius * std::sin(angle), std, mean);
   }
 }
 
@@ -272,19 +273,18 @@ Tensor large_normal(const Tensor& like, const Normal& distribution) {
 }  // namespace
 
 void use_pytorch_numbers(bool on) { pytorch_numbers_wanted = on; }
-bool has_pytorch_numbers(const Tensor& like) {
-  return pytorch_numbers_wanted.load(std::memory_order_relaxed) && like.is_cpu();
-}
+bool uses_pytorch_numbers() { return pytorch_numbers_wanted.load(std::memory_order_relaxed); }
+bool has_pytorch_numbers(const Tensor& like) { return uses_pytorch_numbers() && like.is_cpu(); }
 
 Tensor pytorch_numbers(const Tensor& like, const Uniform& distribution) {
   if (like.dtype() == kFloat64)
     return each<double>(like, kFloat64, [&](Draws& draws) {
-      return draws.unit() * (distribution.to - distribution.from) + distribution.from;
+      return std::fma(draws.unit(), distribution.to - distribution.from, distribution.from);
     });
   const float from = static_cast<float>(distribution.from);
   const float range = static_cast<float>(distribution.to) - from;
-  const Tensor numbers =
-      each<float>(like, kFloat32, [&](Draws& draws) { return draws.unit_float() * range + from; });
+  const Tensor numbers = each<float>(
+      like, kFloat32, [&](Draws& draws) { return std::fma(draws.unit_float(), range, from); });
   if (like.dtype() == kFloat32) return numbers;
   const Tensor rounded = to(to(numbers, like.dtype()), kFloat32);
   return where(rounded == distribution.to, full_like(rounded, distribution.from), rounded);

@@ -13,6 +13,7 @@ namespace tensora {
 /// the last digits of logarithms and cosines. They are drawn one after the other, so filling a
 /// tensor takes longer. Other devices keep their numbers. For the whole process.
 void use_pytorch_numbers(bool on);
+bool uses_pytorch_numbers();
 /// Whether the numbers of this tensor are PyTorch's.
 bool has_pytorch_numbers(const Tensor& like);
 
