@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "python/src/overrides.h"
 #include "python/src/tensor_object.h"
 #include "python/src/values.h"
 #include "tensora/tensora.h"
@@ -41,8 +44,12 @@ PyObject* call_binary(PyObject* a, PyObject* b, Op op) {
     return wrap(std::move(result));
   });
 }
+/// `method` is the op's name as a method, for a right operand of a class with __torch_function__:
+/// Python asks only the left one.
 template <class Op>
-PyObject* call_inplace(PyObject* a, PyObject* b, Op op) {
+PyObject* call_inplace(PyObject* a, PyObject* b, const char* method, Op op) {
+  if (is_tensor(b) && Py_TYPE(b) != tensor_type && Py_TYPE(a) == tensor_type && tensors_override())
+    return PyObject_CallMethod(a, method, "O", b);
   return guarded([&]() -> PyObject* {
     const Operand right(b);
     if (!right) Py_RETURN_NOTIMPLEMENTED;
@@ -76,7 +83,7 @@ PyObject* power(PyObject* a, PyObject* b, PyObject*) {
   return call_binary(a, b, [](T x, T y) { return pow(x, y); });
 }
 PyObject* power_into(PyObject* a, PyObject* b, PyObject*) {
-  return call_inplace(a, b, [](T x, T y) { pow_(x, y); });
+  return call_inplace(a, b, "pow_", [](T x, T y) { pow_(x, y); });
 }
 
 // ---- from an op to the function that stands in the type's table: Op is a lambda without captures
@@ -90,9 +97,14 @@ template <class Op>
 void* binary(Op) {
   return address(+[](PyObject* a, PyObject* b) { return call_binary(a, b, Op{}); });
 }
-template <class Op>
+template <size_t n>
+struct Name {
+  char text[n];
+  consteval Name(const char (&name)[n]) { std::copy_n(name, n, text); }
+};
+template <Name method, class Op>
 void* inplace(Op) {
-  return address(+[](PyObject* a, PyObject* b) { return call_inplace(a, b, Op{}); });
+  return address(+[](PyObject* a, PyObject* b) { return call_inplace(a, b, method.text, Op{}); });
 }
 template <class Op>
 void* unary(Op) {
@@ -132,17 +144,19 @@ PyType_Slot tensor_number_slots[] = {
     {Py_nb_rshift, binary([](T a, T b) { return bitwise_right_shift(a, b); })},
     {Py_nb_matrix_multiply, binary([](T a, T b) { return matmul(a, b); })},
     {Py_nb_power, address(power)},
-    {Py_nb_inplace_add, inplace([](T a, T b) { add_(a, b); })},
-    {Py_nb_inplace_subtract, inplace([](T a, T b) { sub_(a, b); })},
-    {Py_nb_inplace_multiply, inplace([](T a, T b) { mul_(a, b); })},
-    {Py_nb_inplace_true_divide, inplace([](T a, T b) { div_(a, b); })},
-    {Py_nb_inplace_floor_divide, inplace([](T a, T b) { floor_divide_(a, b); })},
-    {Py_nb_inplace_remainder, inplace([](T a, T b) { remainder_(a, b); })},
-    {Py_nb_inplace_and, inplace([](T a, T b) { bitwise_and_(a, b); })},
-    {Py_nb_inplace_or, inplace([](T a, T b) { bitwise_or_(a, b); })},
-    {Py_nb_inplace_xor, inplace([](T a, T b) { bitwise_xor_(a, b); })},
-    {Py_nb_inplace_lshift, inplace([](T a, T b) { bitwise_left_shift_(a, b); })},
-    {Py_nb_inplace_rshift, inplace([](T a, T b) { bitwise_right_shift_(a, b); })},
+    {Py_nb_inplace_add, inplace<"add_">([](T a, T b) { add_(a, b); })},
+    {Py_nb_inplace_subtract, inplace<"sub_">([](T a, T b) { sub_(a, b); })},
+    {Py_nb_inplace_multiply, inplace<"mul_">([](T a, T b) { mul_(a, b); })},
+    {Py_nb_inplace_true_divide, inplace<"div_">([](T a, T b) { div_(a, b); })},
+    {Py_nb_inplace_floor_divide, inplace<"floor_divide_">([](T a, T b) { floor_divide_(a, b); })},
+    {Py_nb_inplace_remainder, inplace<"remainder_">([](T a, T b) { remainder_(a, b); })},
+    {Py_nb_inplace_and, inplace<"bitwise_and_">([](T a, T b) { bitwise_and_(a, b); })},
+    {Py_nb_inplace_or, inplace<"bitwise_or_">([](T a, T b) { bitwise_or_(a, b); })},
+    {Py_nb_inplace_xor, inplace<"bitwise_xor_">([](T a, T b) { bitwise_xor_(a, b); })},
+    {Py_nb_inplace_lshift,
+     inplace<"bitwise_left_shift_">([](T a, T b) { bitwise_left_shift_(a, b); })},
+    {Py_nb_inplace_rshift,
+     inplace<"bitwise_right_shift_">([](T a, T b) { bitwise_right_shift_(a, b); })},
     {Py_nb_inplace_power, address(power_into)},
     {Py_nb_negative, unary([](T a) { return neg(a); })},
     {Py_nb_positive, unary([](T a) { return a; })},

@@ -22,6 +22,19 @@ def _dispatch(*call):
 _C._set_override_handler(_dispatch)
 
 
+def _is_overridden(*values):
+    """Whether one of the arguments of a method that is written in Python may have a __torch_function__."""
+    if all(type(value) is Tensor for value in values):
+        return False
+    from . import overrides
+    return overrides.has_torch_function(values)
+
+
+def _overridden(method, relevant, *args):
+    from . import overrides
+    return overrides.handle_torch_function(method, relevant, *args)
+
+
 def _disabled_torch_function_impl(func, types, args=(), kwargs=None):
     """The __torch_function__ of subclasses that are tensors like all others: parameters."""
     return func(*args, **(kwargs or {}))
@@ -137,7 +150,7 @@ def _type(self, dtype=None, non_blocking=False):
     if dtype is None:
         names = {_C.float32: "Float", _C.float64: "Double", _C.float16: "Half", _C.bfloat16: "BFloat16",
                  _C.int64: "Long", _C.int32: "Int", _C.int16: "Short", _C.int8: "Char", _C.uint8: "Byte",
-                 _C.bool: "Bool", _C.uint16: "UInt16", _C.uint32: "UInt32", _C.uint64: "UInt64"}
+                 _C.bool: "Bool", _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble", _C.uint16: "UInt16", _C.uint32: "UInt32", _C.uint64: "UInt64"}
         return f"torch.{'cuda.' if self.is_cuda else ''}{names.get(self.dtype, str(self.dtype))}Tensor"
     if isinstance(dtype, str):
         short = dtype.rsplit(".", 1)[-1].removesuffix("Tensor").lower()
@@ -474,6 +487,8 @@ def new(self, *args):
 @_method
 def index_put_(self, indices, values, accumulate=False):
     """Writes `values` to the places that the tensors of indices name; adds them if `accumulate`."""
+    if _is_overridden(self, *indices, values):
+        return _overridden(index_put_, (self, *indices, values), self, indices, values, accumulate)
     self._index_put_(tuple(indices), values, accumulate)
     return self
 
@@ -481,6 +496,8 @@ def index_put_(self, indices, values, accumulate=False):
 @_method
 def index_put(self, indices, values, accumulate=False):
     """A copy with `values` at the places that the tensors of indices name."""
+    if _is_overridden(self, *indices, values):
+        return _overridden(index_put, (self, *indices, values), self, indices, values, accumulate)
     return self.clone().index_put_(indices, values, accumulate)
 
 
@@ -495,6 +512,13 @@ def to_sparse(self, sparse_dim=None, *, layout=None):
     """The elements that are not zero, as a sparse tensor."""
     from . import sparse
     return sparse.to_sparse(self, sparse_dim, layout=layout)
+
+
+@_method
+def sparse_mask(self, mask):
+    """The elements at the places of a sparse tensor, as a sparse tensor."""
+    from . import sparse
+    return sparse._sparse_shapes.sparse_mask(self, mask)
 
 
 @_method

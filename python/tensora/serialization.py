@@ -48,7 +48,7 @@ def _is_plain(obj):
         return all(isinstance(key, (str, int)) and _is_plain(value) for key, value in obj.items())
     if isinstance(obj, (list, tuple, set)):
         return all(_is_plain(value) for value in obj)
-    return isinstance(obj, _PLAIN)
+    return isinstance(obj, _PLAIN) and not (isinstance(obj, Tensor) and hasattr(obj, "_places"))  # sparse tensors
 
 
 def _detached(obj, seen, parameters):
@@ -129,7 +129,7 @@ def _replaced(value, tensors):
 _KNOWN_CLASSES = {("tensora._tensor", "_rebuild"), ("tensora._tensor", "_rebuild_view"),
                   ("tensora._tensor", "_restored"), ("tensora._C", "Tensor"), ("tensora", "Tensor"),
                   ("tensora.nn.parameter", "Parameter"), ("tensora.nn.parameter", "Buffer"),
-                  ("tensora._C", "_dtype"), ("tensora._C", "Size"), ("tensora._C", "device"),
+                  ("tensora._C", "_dtype"), ("tensora.sparse", "_made"), ("tensora._C", "Size"), ("tensora._C", "device"),
                   ("collections", "OrderedDict"), ("builtins", "set"), ("builtins", "bytearray")}
 
 

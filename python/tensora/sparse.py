@@ -40,11 +40,16 @@ class Sparse(Tensor):
 
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
-        name = getattr(func, "__name__", str(func)).strip("_")
+        name = getattr(func, "__name__", str(func))
+        operator = name.startswith("__") and name.endswith("__")
+        in_place = name.startswith("__i") and name != "__invert__" if operator else name.endswith("_")
+        name = name.strip("_")
+        name = name[1:] if operator and in_place else name
         implementation = _IMPLEMENTED.get(name)
         if implementation is None:
             raise NotImplementedError(f"{name}: sparse tensors are not supported by this op; call to_dense() first")
-        return implementation(*args, **(kwargs or {}))
+        result = implementation(*args, **(kwargs or {}))
+        return _written(name, args[0], result) if in_place else result
 
     is_sparse = property(lambda self: self._layout is sparse_coo)
     is_sparse_csr = property(lambda self: self._layout is sparse_csr)
@@ -67,7 +72,12 @@ class Sparse(Tensor):
     def grad(self):
         """A dense gradient of the values, as a sparse tensor of the same places."""
         gradient = self._entries.grad
-        return None if gradient is None else _made(self._places, gradient, self.shape, self._unique, self._layout)
+        if gradient is None or self._unique:
+            return None if gradient is None else _made(self._places, gradient, self.shape, True, self._layout)
+        # Entries of one place have one gradient: that of their sum.
+        places, first = _distinct(self._places, self.shape[:self.sparse_dim()])
+        return _made(places, _C.zeros((places.shape[1], *gradient.shape[1:]), dtype=gradient.dtype,
+                                      device=gradient.device).index_copy(0, first, gradient), self.shape, True, self._layout)
 
     # ---- parts ----
 
@@ -119,11 +129,10 @@ class Sparse(Tensor):
         if self._unique:
             return self
         sizes = self.shape[:self.sparse_dim()]
-        flat = _flat(self._places, sizes)
-        places, inverse = _C.unique(flat, True, True, False, None)[:2]
-        shape = (places.shape[0],) + tuple(self._entries.shape[1:])
+        places, inverse = _distinct(self._places, sizes)
+        shape = (places.shape[1],) + tuple(self._entries.shape[1:])
         values = _C.zeros(shape, dtype=self.dtype, device=self.device).index_add(0, inverse, self._entries)
-        return _made(_unflat(places, sizes), values, self.shape, True, self._layout)
+        return _made(places, values, self.shape, True, self._layout)
 
     def to_dense(self, dtype=None, *, masked_grad=None):
         """The dense tensor."""
@@ -201,6 +210,19 @@ def _made(places, values, shape, unique, layout):
     return made
 
 
+def _written(name, target, result):
+    """The first argument of an in-place op, with the result."""
+    if not isinstance(target, Sparse):
+        return target.copy_(result.to_dense() if isinstance(result, Sparse) else result)
+    if not isinstance(result, Sparse) or result.dtype is not target.dtype or result.shape != target.shape:
+        raise RuntimeError(f"{name}_: the result, of shape {tuple(result.shape)} and {result.dtype}, cannot be written into a "
+                           f"sparse tensor of shape {tuple(target.shape)} and {target.dtype}")
+    if target.is_leaf and target.requires_grad and _C.is_grad_enabled():
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    target._places, target._entries, target._unique = result._places, result._entries, result._unique
+    return target
+
+
 def _with(tensor, values):
     return _made(tensor._places, values, tensor.shape, tensor._unique, tensor._layout)
 
@@ -218,6 +240,12 @@ def _unflat(index, sizes):
         rows.insert(0, index % size)
         index = index // size
     return _C.stack(rows)
+
+
+def _distinct(places, sizes):
+    """Each place once, in order, and for each entry the number of its place."""
+    flat, inverse = _C.unique(_flat(places, sizes), True, True, False, None)[:2]
+    return _unflat(flat, sizes), inverse
 
 
 # ---- creation ----------------------------------------------------------------------------------------
@@ -300,7 +328,7 @@ def _product(input, other):
     if not isinstance(input, Sparse) and not isinstance(other, Sparse):
         return _C.matmul(input, other)
     if isinstance(other, Sparse) and not isinstance(input, Sparse):
-        return _product(other.t(), input.mT if input.dim() > 1 else input).mT
+        return _product(other.t(), input.t()).t()
     if isinstance(other, Sparse):
         return to_sparse(_product(input, other.to_dense()))
     if input.dim() != 2 or input.dense_dim() or other.dim() not in (1, 2):
@@ -368,14 +396,15 @@ def sum(input, dim=None, keepdim=False, dtype=None):  # noqa: A001 - PyTorch's n
 
 def _over_rows(input, dim, dtype, finish):
     whole = input.coalesce()
-    if whole.dim() != 2 or dim % 2 != 1:
-        raise NotImplementedError("sparse.softmax: expected a matrix and dim=1")
+    if whole.dim() != 2 or whole.dense_dim():
+        raise NotImplementedError("sparse.softmax: expected a matrix of two sparse dims")
     values = whole._entries if dtype is None else whole._entries.to(dtype)
-    rows = whole._places[0]
-    most = _C.full((whole.shape[0],), float("-inf"), dtype=values.dtype, device=values.device).index_reduce(
+    kept = 1 - dim % 2
+    rows = whole._places[kept]
+    most = _C.full((whole.shape[kept],), float("-inf"), dtype=values.dtype, device=values.device).index_reduce(
         0, rows, values.detach(), "amax")
     shifted = values - most[rows]
-    total = _C.zeros(whole.shape[0], dtype=values.dtype, device=values.device).index_add(0, rows, shifted.exp())
+    total = _C.zeros(whole.shape[kept], dtype=values.dtype, device=values.device).index_add(0, rows, shifted.exp())
     return _with(whole, finish(shifted, total[rows]))
 
 
@@ -403,7 +432,10 @@ def _times(input, other):
 
 
 @_implements("div", "truediv", "true_divide")
-def _divided(input, other):
+def _divided(input, other, *, rounding_mode=None):
+    if rounding_mode is not None:
+        whole = input.coalesce()
+        return _with(whole, _C.div(whole._entries, other, rounding_mode=rounding_mode))
     if not isinstance(input, Sparse) or isinstance(other, Sparse):
         raise NotImplementedError("div: a sparse tensor can be divided by a number or a dense tensor")
     if isinstance(other, Tensor) and other.dim() > 0:
@@ -440,9 +472,10 @@ def _power(input, exponent):
     return _with(whole, whole._entries ** exponent)
 
 
-@_implements("index_select")
-def _selected(input, dim, index):
-    return to_sparse(_C.index_select(input.to_dense(), dim, index))
+@_implements("zero")
+def _zeroed(input):
+    places = _C.zeros((input.sparse_dim(), 0), dtype=_C.int64, device=input.device)
+    return _made(places, input._entries.detach()[:0], input.shape, True, input._layout)
 
 
 def _constructor(dtype):
@@ -452,6 +485,7 @@ def _constructor(dtype):
 
 
 overrides._register(Sparse)
+from . import _sparse_shapes  # noqa: E402,F401 - its ops are those of Sparse
 for _kind, _dtype in (("FloatTensor", _C.float32), ("DoubleTensor", _C.float64), ("LongTensor", _C.int64),
                       ("IntTensor", _C.int32), ("HalfTensor", _C.float16)):
     globals()[_kind] = _constructor(_dtype).__func__

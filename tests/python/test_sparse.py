@@ -89,3 +89,69 @@ def test_copies_and_refusals():
     with pytest.raises(AttributeError, match="sparse_coo and sparse_csr"):
         tensora.sparse_bsr_tensor
     assert "nnz=" in repr(a) and a.is_sparse and not tensora.ones(1).is_sparse
+
+
+def test_in_place_ops_write():
+    dense, other = random_matrix(), random_matrix()
+    same = dense.clone()
+    for change in (lambda x: x.mul_(3), lambda x: x.neg_(), lambda x: x.abs_(), lambda x: x.zero_(), lambda x: x.__imul__(2)):
+        a = dense.to_sparse()
+        assert change(a) is a and tensora.allclose(a.to_dense(), change(same.clone()))
+    a = dense.to_sparse()
+    assert tensora.equal(a.copy_(other.to_sparse()).to_dense(), other)
+    a = dense.to_sparse()
+    a.mul_(3)
+    a += other.to_sparse()
+    assert tensora.allclose(a.to_dense(), dense * 3 + other)
+    for target in (lambda x, s: x.add_(s, alpha=-0.5), lambda x, s: x.sub_(s * 0.5)):
+        x = tensora.ones(5, 7)
+        assert target(x, dense.to_sparse()) is x and tensora.allclose(x, 1 - 0.5 * dense)
+    x = again = tensora.ones(5, 7)
+    x += dense.to_sparse()
+    assert x is again and tensora.allclose(again, 1 + dense)
+    leaf = dense.to_sparse().requires_grad_()
+    with pytest.raises(RuntimeError, match="leaf"):
+        leaf.mul_(2)
+    with pytest.raises(RuntimeError, match="cannot be written"):
+        dense.to_sparse().t_()
+
+
+@pytest.mark.parametrize("coalesced", [True, False])
+def test_entries_are_moved_selected_and_joined(coalesced):
+    dense, other = random_matrix(), random_matrix()
+
+    def made(x):
+        a = x.to_sparse()
+        if coalesced:
+            return a
+        return tensora.sparse_coo_tensor(tensora.cat([a.indices()] * 2, 1), tensora.cat([a.values() / 2] * 2), x.shape)
+    a, b, rows = made(dense), made(other), tensora.tensor([3, 0, 3])
+    for got, expected in ((tensora.cat([a, b]), tensora.cat([dense, other])), (tensora.cat([a, b], -1), tensora.cat([dense, other], 1)),
+                          (tensora.stack([a, b], 1), tensora.stack([dense, other], 1)), (a[2], dense[2]), (a[:, -1], dense[:, -1]),
+                          (a[4, 1], dense[4, 1]), (a.permute(1, 0), dense.t()), (a.unsqueeze(-1), dense.unsqueeze(-1)),
+                          (a.unsqueeze(0), dense.unsqueeze(0)), (a.index_select(0, rows), dense[rows]),
+                          (a.index_select(1, rows), dense[:, rows]), (a.narrow_copy(1, 2, 3), dense[:, 2:5]),
+                          (tensora.zeros_like(a), dense * 0), (a.norm(), dense.norm()),
+                          (sparse.softmax(a, 0).coalesce(), dense.masked_fill(dense == 0, -float("inf")).softmax(0).nan_to_num(0.0))):
+        assert got.shape == expected.shape and tensora.allclose(got.to_dense(), expected, 1e-5, 1e-6)
+    masked = other.sparse_mask(dense.to_sparse())
+    assert tensora.allclose(masked.to_dense(), other * (dense != 0))
+    assert tensora.allclose(b.coalesce().sparse_mask(dense.to_sparse()).to_dense(), other * (dense != 0))
+    assert tensora.allclose(tensora.ones(5) @ a, dense.sum(0), 1e-5, 1e-6)
+    with pytest.raises(IndexError):
+        a[5]
+    with pytest.raises(NotImplementedError, match="getitem"):
+        a[1:3]
+
+
+def test_gradient_of_entries_in_one_place_counts_once():
+    a = tensora.sparse_coo_tensor([[0, 0, 1], [2, 2, 0]], [1.0, 2.0, 5.0], (2, 3)).requires_grad_()
+    (a @ tensora.tensor([1.0, 10.0, 100.0])).sum().backward()
+    assert a.grad.to_dense().tolist() == [[0, 0, 100], [1, 0, 0]] and a.grad.is_coalesced()
+
+
+def test_files(tmp_path):
+    a = random_matrix().to_sparse()
+    tensora.save({"a": a, "b": a.to_sparse_csr()}, tmp_path / "x.pt")
+    again = tensora.load(tmp_path / "x.pt")
+    assert tensora.equal(again["a"].to_dense(), a.to_dense()) and again["b"].is_sparse_csr
