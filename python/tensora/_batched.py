@@ -56,11 +56,13 @@ class Batched(Tensor):
     def to(self, *args, **kwargs):
         return wrap(self._value.to(*args, **kwargs), self._level)
 
-    def contiguous(self):
+    def contiguous(self, memory_format=None):
+        if memory_format not in (None, _C.contiguous_format, _C.preserve_format):
+            raise NotImplementedError(f"vmap: contiguous({memory_format}) is not possible in a vmapped function")
         return wrap(self._value.contiguous(), self._level)
 
-    def is_contiguous(self):
-        return self._value.is_contiguous()
+    def is_contiguous(self, memory_format=None):
+        return memory_format in (None, _C.contiguous_format) and self._value.is_contiguous()
 
     def detach(self):
         return wrap(self._value.detach(), self._level)
@@ -166,6 +168,9 @@ def size_of(level):
     return next(size for known, size in levels() if known == level)
 
 
+_RESHAPING = ("t_", "transpose_", "swapaxes_", "swapdims_", "unsqueeze_", "squeeze_", "resize_", "set_", "as_strided_")
+
+
 def one_by_one(func, level, args, kwargs):
     """Calls an op once for each element, and stacks the results."""
     name = getattr(func, "__name__", "")
@@ -173,6 +178,8 @@ def one_by_one(func, level, args, kwargs):
     if in_place and not is_at(args[0], level):
         raise RuntimeError(f"vmap: {name}(self, *extra_args) is not possible because there exists a Tensor `other` in "
                            "extra_args that has more elements than `self`: `self` is not being vmapped over")
+    if name in _RESHAPING:
+        raise NotImplementedError(f"vmap: {name} is not possible in a vmapped function; use {name[:-1]}")
     results = []
     for i in range(size_of(level)):
         def element(tensor):
@@ -188,7 +195,7 @@ def stacked(results, level):
         return wrap(_C.stack(results), level)
     if isinstance(first, (tuple, list)):
         parts = [stacked(list(column), level) for column in zip(*results)]
-        return parts if isinstance(first, list) else tuple(parts)
+        return type(first)(*parts) if hasattr(first, "_fields") else type(first)(parts)
     if any(result != first for result in results):
         raise RuntimeError("vmap: an op gave another number for each element; only tensors can be results")
     return first

@@ -131,19 +131,30 @@ def _wrapped(result, level):
 
 for _name in ("sum", "mean", "amax", "amin", "nansum", "nanmean"):
     RULES[_name] = _along(1, _all)
-for _name in ("softmax", "log_softmax", "logsumexp", "cumsum", "cumprod", "argmax", "argmin", "sort", "argsort", "flip",
-              "unbind", "all", "any", "prod", "cummax", "cummin", "logcumsumexp", "squeeze", "glu"):
+for _name in ("softmax", "log_softmax", "logsumexp", "cumsum", "cumprod", "argmax", "argmin", "sort", "argsort", "unbind", "all", "any", "prod", "cummax", "cummin", "logcumsumexp", "squeeze", "glu"):
     RULES[_name] = _along(1)
-for _name in ("topk", "kthvalue", "chunk", "split", "tensor_split", "index_select", "gather", "roll", "renorm"):
+for _name in ("topk", "kthvalue", "chunk", "split", "tensor_split", "roll"):
     RULES[_name] = _along(2)
-RULES["index_select"] = RULES["gather"] = RULES["select"] = RULES["narrow"] = _along(1)
+RULES["index_select"] = RULES["select"] = RULES["narrow"] = _along(1)
+
+
+def _repeated(tensor, level):
+    """All elements, of a tensor that may be the same for each of them."""
+    return tensor._value if is_at(tensor, level) else tensor.unsqueeze(0).expand((size_of(level),) + tuple(tensor.shape))
+
+
+@_rule("gather")
+def _gathered(func, level, args, kwargs):
+    if kwargs or len(args) != 3 or args[0].dim() == 0 or args[2].dim() == 0:
+        return NotImplemented
+    return wrap(_C.gather(_repeated(args[0], level), _shifted(args[1]), _repeated(args[2], level)), level)
 
 
 @_rule("max", "min", "std", "var", "norm", "median")
 def _reduced_or_compared(func, level, args, kwargs):
     if len(args) > 1 and isinstance(args[1], Tensor):
         return _pointwise(func, level, args, kwargs)
-    if func.__name__ == "norm" or (len(args) < 2 and "dim" not in kwargs) or isinstance(args[1:2], bool):
+    if func.__name__ == "norm" or (len(args) < 2 and "dim" not in kwargs) or any(isinstance(v, bool) for v in args[1:2]):
         return NotImplemented
     return _along(1)(func, level, args, kwargs)
 
@@ -212,13 +223,17 @@ def _flattened(func, level, args, kwargs):
     return wrap(args[0]._value.flatten(_shifted(start), _shifted(end)), level)
 
 
+@_rule("flip")
+def _flipped(func, level, args, kwargs):
+    dims = kwargs["dims"] if kwargs else args[1] if len(args) == 2 else args[1:]
+    return wrap(func(args[0]._value, _shifted(dims if isinstance(dims, (tuple, list)) else (dims,))), level)
+
+
 @_rule("cat", "concat", "stack")
 def _joined(func, level, args, kwargs):
     tensors = args[0]
     dim = args[1] if len(args) > 1 else kwargs.get("dim", 0)
-    size = size_of(level)
-    values = [t._value if is_at(t, level) else t.unsqueeze(0).expand((size,) + tuple(t.shape)) for t in tensors]
-    return wrap(func(values, _shifted(dim)), level)
+    return wrap(func([_repeated(t, level) for t in tensors], _shifted(dim)), level)
 
 
 @_rule("tril", "triu")

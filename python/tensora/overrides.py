@@ -211,6 +211,7 @@ def _operators_of_subclasses():
     if not _operators:
         _operators.update({name: _plain(name) for name in _operator_names()})
         _operators["__hash__"] = Tensor.__hash__
+        _operators["__iter__"] = lambda self: iter(self.unbind(0))  # the elements are of the subclass, too
     return _operators
 
 

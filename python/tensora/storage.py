@@ -32,10 +32,9 @@ class UntypedStorage:
         return self._tensor.data_ptr() - self._tensor.storage_offset() * self._tensor.element_size()
 
     def nbytes(self):
-        return self._tensor.nbytes
+        return self._as_bytes().numel()
 
-    def size(self):
-        return self._tensor.numel()
+    size = nbytes
 
     def tolist(self):
         return self._as_bytes().tolist()

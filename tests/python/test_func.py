@@ -195,3 +195,18 @@ def test_functional_call_checks_names():
         func.functional_call(layer, {"weight": layer.weight}, (X[0, :, :2],), strict=True)
     with pytest.raises(KeyError, match="nothing"):
         func.functional_call(layer, {"nothing": layer.weight}, (X[0, :, :2],))
+
+
+def test_vmap_of_calls_that_name_no_dims_or_several():
+    x, indices = tensora.randn(4, 3, 5), tensora.tensor([2, 0, 1])
+    for function in (lambda e: e.var(False), lambda e: tensora.std(e, True), lambda e: e.flip(0, 1), lambda e: e.flip((-1,)),
+                     lambda e: tensora.renorm(e, 2, 0, 1.0), lambda e: e.index_put((indices,), tensora.tensor(7.0)),
+                     lambda e: e.clone().index_put_((indices,), e.flip(0)), lambda e: e.topk(2).values,
+                     lambda e: e.kthvalue(2).indices, lambda e: e.gather(1, tensora.tensor([[0, 4], [2, 2], [1, 0]])),
+                     lambda e: tensora.linalg.lstsq(e.mT, e.mT[:, :1]).solution,
+                     lambda e: e.contiguous(memory_format=tensora.contiguous_format), lambda e: sum(i * r for i, r in enumerate(e))):
+        expected = tensora.stack([function(element) for element in x])
+        got = tensora.vmap(function)(x)
+        assert got.shape == expected.shape and tensora.allclose(got.to(expected.dtype), expected, 1e-4, 1e-5)
+    with pytest.raises(NotImplementedError, match="t_ is not possible"):
+        tensora.vmap(lambda e: e.clone().t_())(x)

@@ -128,3 +128,33 @@ def test_starting_values_of_a_generator(tmp_path):
     assert part.tolist() == list(range(4, 12)) and part.view(tensora.int32).shape == (2,) and len(storage) == 16
     part += 1
     assert path.read_bytes() == bytes(range(16))
+
+
+def test_in_place_operators_and_iteration_ask_subclasses():
+    class Named(tensora.Tensor):
+        seen = []
+
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            cls.seen.append(getattr(func, "__name__", ""))
+            return super().__torch_function__(func, types, args, kwargs)
+    x, y = tensora.ones(2), tensora.ones(2).as_subclass(Named)
+    before = x
+    x += y
+    assert Named.seen == ["add_"] and before.tolist() == [2, 2]
+    assert all(type(part) is Named for part in y.as_subclass(Named))
+    y.index_put_((tensora.tensor([0]),), tensora.tensor(5.0))
+    assert "index_put_" in Named.seen and y.tolist() == [5, 1]
+
+
+def test_iteration_keeps_tangents():
+    import tensora.autograd.forward_ad as forward_ad
+    with forward_ad.dual_level():
+        x = forward_ad.make_dual(tensora.tensor([1.0, 2.0]), tensora.tensor([3.0, 4.0]))
+        assert forward_ad.unpack_dual(sum(i * part for i, part in enumerate(x))).tangent.item() == 4
+
+
+def test_storages_know_their_size():
+    x = tensora.arange(6.0)[2:4]
+    assert x.untyped_storage().nbytes() == 24 and len(x.untyped_storage()) == 24
+    assert x.storage().data_ptr() == x.data_ptr() - 8 and tensora.empty(0).untyped_storage().nbytes() == 0
