@@ -62,6 +62,58 @@ TEST(Jinja, OddCornersAreJinjas) {
   EXPECT_TRUE(contains(problem("{{ 9223372036854775807|round(-1) }}"), "has no 1 digits"));
 }
 
+TEST(Jinja, OddValuesAreJinjas) {
+  expect_all({
+      {"{{ +(-0.0) }} {{ -0.0 % 2.5 }} {{ 0.0 % -2.5 }} {{ -7.5 % 2 }}", "-0.0 0.0 -0.0 0.5"},
+      {"{{ 'x'|int('none') }} {{ [1]|int(default=true) }} {{ 'x'|int([]) }}", "none True []"},
+      {"{{ 'x' % [1] }}{{ '' % {} }}", "x"},
+      {"{{ 2.5|safe is string }}{{ [1, 2]|safe|length }}", "True6"},
+      {"{{ '\u00df a'|title }} {{ '\u00df a'.title() }} {{ '\u00df'|capitalize }}", "SS A Ss A Ss"},
+      {"{{ '\U0001F600'.isalpha() }} {{ '\u65e5'.isalpha() }} {{ '\u0663'.isdigit() }}",
+       "False True True"},
+      {"{{ '\u00bd'.isalnum() }} {{ 'a \U0001F600 b\u00e9'|wordcount }}", "True 2"},
+      {"{{ x|map(attribute='k.z', default='-')|join }}{{ x|groupby('w.z', default=0)|length }}",
+       "--1"},
+  });
+  for (const char* wrong :
+       {"{{ 0 ** -1 }}", "{{ 0.0 ** -1 }}", "{{ (-8) ** 0.5 }}", "{{ missing|float }}",
+        "{{ ['a', 'b']|groupby('n') }}", "{{ [1] in {} }}", "{{ {}.get([]) }}",
+        "{{ [[], []]|unique }}", "{{ 011 }}", "{{ 'abc'[missing:] }}",
+        "{{ namespace(a=1)|dictsort }}", "{{ (1, 2).copy() }}"})
+    EXPECT_NE(problem(wrong), "") << wrong;
+}
+
+// An argument that nothing reads is a mistake of the template, or one that we do not know.
+TEST(Jinja, NoArgumentIsIgnored) {
+  for (const char* twice :
+       {"{{ 1|default(2, default_value=3) }}", "{{ [1]|sort(true, reverse=false) }}",
+        "{{ 'a'|replace('a', 'b', 1, count=2) }}", "{{ 'a'|trim('b', chars='c') }}",
+        "{{ 'a'|indent(2, width=3) }}", "{{ 'a b'.split(' ', sep='b') }}"})
+    EXPECT_TRUE(contains(problem(twice), "is given twice")) << twice;
+  for (const char* alone :
+       {"{{ 'a'|upper(1) }}",     "{{ 'a'|title(x=1) }}",   "{{ 'a'|e(1) }}",
+        "{{ [1]|list(1) }}",      "{{ [1]|first(1) }}",     "{{ [1]|length(1) }}",
+        "{{ 'a'|wordcount(1) }}", "{{ 1|string(1) }}",      "{{ 1|safe(1) }}",
+        "{{ 1|abs(1) }}",         "{{ [1]|reverse(1) }}",   "{{ {}|items(1) }}",
+        "{{ 'a'.upper(1) }}",     "{{ 'a'.isdigit(x=1) }}", "{{ {}.items(1) }}",
+        "{{ {}.copy(1) }}",       "{{ 1 is odd(1) }}",      "{{ 1 is defined(1) }}",
+        "{{ joiner()(1) }}",      "{{ cycler(1).next(2) }}"})
+    EXPECT_TRUE(contains(problem(alone), "expected no arguments, got 1")) << alone;
+  const std::string macro = "{% macro m(a) %}{{ a }}{% endmacro %}";
+  EXPECT_TRUE(contains(problem(macro + "{{ m(1, 2) }}"), "m: expected at most 1 arguments, got 2"));
+  EXPECT_TRUE(contains(problem(macro + "{{ m(b=1) }}"), "m: has no parameter b"));
+  EXPECT_TRUE(
+      contains(problem(macro + "{% call m(1) %}x{% endcall %}"), "has no parameter caller"));
+  EXPECT_TRUE(contains(problem("{{ 'a'|format(1, x=2) }}"), "not both"));
+  expect_all({
+      {"{% macro m(a) %}{{ a }}{{ varargs|join }}{{ kwargs.b }}{% endmacro %}{{ m(1, 2, 3, b=4) }}",
+       "1234"},
+      {"{% macro m() %}{% if true %}{{ caller(1) }}{% endif %}{% endmacro %}"
+       "{% call(x) m() %}<{{ x }}>{% endcall %}",
+       "<1>"},
+  });
+}
+
 TEST(Jinja, Expressions) {
   expect_all({
       {"{{ 1 + 2 * 3 - 4 }}", "3"},

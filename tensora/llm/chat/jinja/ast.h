@@ -80,6 +80,9 @@ struct Statement {
   ExpressionPtr value = {};
   ExpressionPtr condition = {};
   bool recursive = false;
+  // Whether the body of a macro reads varargs, kwargs and caller: without, such arguments are
+  // refused.
+  bool takes_more = false, takes_named = false, takes_caller = false;
   Body body = {};
   Body otherwise = {};
   std::vector<std::pair<ExpressionPtr, Body>> branches = {};

@@ -70,6 +70,10 @@ Value* Dict::search(const Key& key) const {
   }
 }
 
+void check_key(const Value& key) {
+  check(!key.is(Value::Kind::list) && !key.is_dict(), "expected a key, got a ", key.type_name());
+}
+
 const Value* Dict::find(const Value& key) const {
   if (key.is_text()) return find_text(key.text());
   return key.is_sequence() || key.is_dict() || key.is_undefined() ? nullptr : search(key);

@@ -108,7 +108,8 @@ Value Evaluator::compute(const Expression& expression) {
     case Kind::unary: {
       const Value value = part(0);
       if (expression.name == "not") return !value.truthy();
-      if (expression.name == "+") return arithmetic(*this, "+", 0, value);
+      if (expression.name == "+")
+        return value.is(Value::Kind::real) ? value : arithmetic(*this, "+", 0, value);
       return arithmetic(*this, "-", value.is(Value::Kind::real) ? Value(-0.0) : Value(0), value);
     }
     case Kind::binary:
@@ -244,7 +245,10 @@ Value Evaluator::slice(const Expression& expression) {
   const Value object = evaluate(*expression.parts[0]);
   Value bounds[3];
   for (size_t i = 0; i < 3; ++i)
-    if (expression.parts[i + 1]) bounds[i] = evaluate(*expression.parts[i + 1]);
+    if (expression.parts[i + 1]) {
+      bounds[i] = evaluate(*expression.parts[i + 1]);
+      check(!bounds[i].is_undefined(), bounds[i].undefined_name(), " is undefined");
+    }
   check(!object.is_undefined(), object.undefined_name(), " is undefined and has no items");
   check(object.is_text() || object.is_sequence(), "expected a list or a text to slice, got a ",
         object.type_name());
@@ -254,6 +258,11 @@ Value Evaluator::slice(const Expression& expression) {
   List out;
   indices.each([&](size_t i) { out.push_back(items[i]); });
   return object.is(Value::Kind::tuple) ? Value::tuple(std::move(out)) : Value::list(std::move(out));
+}
+
+void check_none(const Arguments& arguments) {
+  const size_t count = arguments.positional.size() + arguments.named.size();
+  check(count == 0, "expected no arguments, got ", count);
 }
 
 void charge_call(Cost cost, const Value& value, const Arguments& arguments) {

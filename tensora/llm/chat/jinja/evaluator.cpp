@@ -190,10 +190,11 @@ Value Evaluator::loop_variable(const Statement& statement, const List& items, si
                              "nextitem", "cycle",  "changed"};
   const size_t size = items.size();
   const auto cycle = [place](Evaluator&, const Arguments& given) {
-    check(!given.positional.empty(), "cycle: expected values, got none");
+    check(!given.positional.empty() && given.named.empty(), "cycle: expected values without names");
     return given.positional[place % given.positional.size()];
   };
   const auto changed = [last](Evaluator& evaluator, const Arguments& given) {
+    check(given.named.empty(), "changed: expected values without names");
     const Value now = Value::tuple(given.positional);
     charge(now.weight());
     const bool differs = last->is_undefined() || !(*last == now);
@@ -271,6 +272,8 @@ Value Evaluator::call_macro(const Statement& statement, Scope* home, const std::
   const NewScope own(*this, home);
   List more;
   Dict named;
+  check(statement.takes_more || given.positional.size() <= parameters.size(), name,
+        ": expected at most ", count, " arguments, got ", given.positional.size());
   for (size_t i = 0; i < given.positional.size(); ++i) {
     if (i < parameters.size())
       set(parameters[i].name, given.positional[i]);
@@ -282,7 +285,8 @@ Value Evaluator::call_macro(const Statement& statement, Scope* home, const std::
     const Value& value = argument.second;
     const auto found = std::find_if(parameters.begin(), parameters.end(),
                                     [&](const Parameter& p) { return p.name == key; });
-    if (found == parameters.end() && key != "caller") {
+    if (found == parameters.end() && !(key == "caller" && statement.takes_caller)) {
+      check(statement.takes_named && key != "caller", name, ": has no parameter ", key);
       named.set(key, value);
       continue;
     }
@@ -321,7 +325,9 @@ Bound::Bound(const Arguments& arguments, std::initializer_list<std::string_view>
   for (const auto& [name, value] : arguments.named) {
     const auto found = std::find(names_.begin(), names_.end(), name);
     check(found != names_.end(), function, ": has no parameter ", name);
-    values_[static_cast<size_t>(found - names_.begin())] = &value;
+    const Value*& place = values_[static_cast<size_t>(found - names_.begin())];
+    check(place == nullptr, function, ": parameter ", name, " is given twice");
+    place = &value;
   }
 }
 

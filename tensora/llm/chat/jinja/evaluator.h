@@ -1,5 +1,6 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -105,7 +106,8 @@ class Evaluator {
   std::vector<std::shared_ptr<Value>> changed_;  // what calls of loop.changed remember
 };
 
-/// Arguments by their names in a signature. Throws for too many, or unknown ones.
+/// Arguments by their names in a signature. Throws for too many, unknown ones, and those given
+/// twice.
 class Bound {
  public:
   Bound(const Arguments& arguments, std::initializer_list<std::string_view> names,
@@ -134,22 +136,33 @@ enum class Cost : uint8_t {
   constant,  // nothing for the value, and the length of the arguments
 };
 void charge_call(Cost cost, const Value& value, const Arguments& arguments);
+/// Throws if there are any.
+void check_none(const Arguments& arguments);
 
 /// A filter, test or method. It can only be run by a call that charges for it, for everything that
 /// it is given unless the table says that it looks at less.
 template <class Result>
 class Native {
  public:
-  template <class Function>
-  Native(Function function, Cost cost = Cost::whole)  // NOLINT: tables list functions
+  using Function = Result (*)(Evaluator&, const Value&, const Arguments&);
+  using Alone = Result (*)(Evaluator&, const Value&);  // takes no arguments, and refuses them
+
+  template <std::convertible_to<Function> F>
+  Native(F function, Cost cost = Cost::whole)  // NOLINT: tables list functions
       : function_(function), cost_(cost) {}
+  template <std::convertible_to<Alone> F>
+  Native(F function, Cost cost = Cost::whole)
+      : alone_(function), cost_(cost) {}  // NOLINT: as above
   Result operator()(Evaluator& evaluator, const Value& value, const Arguments& arguments) const {
     charge_call(cost_, value, arguments);
-    return function_(evaluator, value, arguments);
+    if (function_) return function_(evaluator, value, arguments);
+    check_none(arguments);
+    return alone_(evaluator, value);
   }
 
  private:
-  Result (*function_)(Evaluator&, const Value&, const Arguments&);
+  Function function_ = nullptr;
+  Alone alone_ = nullptr;
   Cost cost_;
 };
 

@@ -278,6 +278,9 @@ ExpressionPtr ExpressionParser::primary() {
       } else {
         out->kind = Kind::variable;
         out->name = token.text;
+        rest_.more = rest_.more || token.text == "varargs";
+        rest_.named = rest_.named || token.text == "kwargs";
+        rest_.caller = rest_.caller || token.text == "caller";
       }
       return finish(std::move(out));
     case Token::Kind::text: {

@@ -33,6 +33,12 @@ class ExpressionParser {
   /// Filters that follow a value, which may be null; `begins`: with a name, not with |.
   ExpressionPtr filters(ExpressionPtr value, bool begins = false);
 
+  /// Which names that stand for the rest of a macro's arguments were read.
+  struct Rest {
+    bool more = false, named = false, caller = false;  // varargs, kwargs, caller
+  };
+  Rest rest_;
+
  private:
   using Made = std::unique_ptr<Expression>;
   class Level;

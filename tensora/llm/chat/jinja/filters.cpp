@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "tensora/base/check.h"
+#include "tensora/base/utf8.h"
 #include "tensora/llm/chat/jinja/evaluator.h"
 #include "tensora/llm/chat/jinja/text.h"
 
@@ -55,7 +56,7 @@ Value indent(Evaluator& evaluator, const Value& value, const Args& given) {
   }
 }
 
-Value escape(Evaluator& evaluator, const Value& value, const Args&) {
+Value escape(Evaluator& evaluator, const Value& value) {
   std::string out;
   for (const char c : value.to_text()) switch (c) {
       case '&':
@@ -81,21 +82,22 @@ Value escape(Evaluator& evaluator, const Value& value, const Args&) {
 
 Value to_int(Evaluator&, const Value& value, const Args& given) {
   const Bound bound(given, {"default", "base"}, "int");
-  const int64_t fallback = bound.integer(0, 0);
+  const Value fallback = bound.find(0) ? *bound.find(0) : Value(0);
   check(!value.is_undefined(), value.undefined_name(), " is undefined");
   if (value.is(Value::Kind::real))
-    return std::abs(value.real()) < 9e18 ? static_cast<int64_t>(value.real()) : fallback;
+    return std::abs(value.real()) < 9e18 ? Value(static_cast<int64_t>(value.real())) : fallback;
   if (value.is_integral()) return value.integer();
   if (!value.is_text()) return fallback;
   const int64_t base = bound.integer(1, 10);
   check(base >= 2 && base <= 36, "int: expected a base from 2 to 36, got ", base);
   if (const auto whole = parse_integer(value.text(), static_cast<int>(base))) return *whole;
   const auto real = parse_real(value.text());
-  return real && std::abs(*real) < 9e18 ? static_cast<int64_t>(*real) : fallback;
+  return real && std::abs(*real) < 9e18 ? Value(static_cast<int64_t>(*real)) : fallback;
 }
 
 Value to_float(Evaluator&, const Value& value, const Args& given) {
   const Bound bound(given, {"default"}, "float");
+  check(!value.is_undefined(), value.undefined_name(), " is undefined");
   if (value.is_number()) return value.real();
   const auto real = value.is_text() ? parse_real(value.text()) : std::nullopt;
   return real ? Value(*real) : bound.find(0) ? *bound.find(0) : Value(0.0);
@@ -164,16 +166,22 @@ Value trim(Evaluator& evaluator, const Value& value, const Args& given) {
   return evaluator.made(std::string(strip(value.to_text(), options)));
 }
 
-Value wordcount(Evaluator&, const Value& value, const Args&) {
+Value wordcount(Evaluator&, const Value& value) {
+  const std::string text = value.to_text();
   int64_t count = 0;
   bool inside = false;
-  for (const char c : value.to_text()) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool word = byte >= 0x80 || std::isalnum(byte) || c == '_';
+  for (std::string_view rest = text; !rest.empty();) {
+    const CodePoint letter = decode_utf8(rest);
+    const bool word = is_letter(letter.code) || is_numeral(letter.code) || letter.code == '_';
     count += static_cast<int64_t>(word && !inside);
     inside = word;
+    rest.remove_prefix(static_cast<size_t>(letter.length));
   }
   return count;
+}
+
+Value text(Evaluator& evaluator, const Value& value) {
+  return value.is_text() ? value : evaluator.made(value.to_text());
 }
 
 const std::unordered_map<std::string_view, Filter>& table() {
@@ -190,27 +198,18 @@ const std::unordered_map<std::string_view, Filter>& table() {
       {"truncate", truncate},
       {"trim", trim},
       {"wordcount", wordcount},
-      {"string",
-       [](Evaluator& e, const Value& v, const Args&) -> Value { return e.made(v.to_text()); }},
-      {"safe", {[](Evaluator&, const Value& v, const Args&) { return v; }, Cost::constant}},
+      {"string", text},
+      {"safe", text},
       {"upper",
-       [](Evaluator& e, const Value& v, const Args&) -> Value {
-         return e.made(to_upper(v.to_text()));
-       }},
+       [](Evaluator& e, const Value& v) -> Value { return e.made(to_upper(v.to_text())); }},
       {"lower",
-       [](Evaluator& e, const Value& v, const Args&) -> Value {
-         return e.made(to_lower(v.to_text()));
-       }},
+       [](Evaluator& e, const Value& v) -> Value { return e.made(to_lower(v.to_text())); }},
       {"title",
-       [](Evaluator& e, const Value& v, const Args&) -> Value {
-         return e.made(to_words(v.to_text()));
-       }},
+       [](Evaluator& e, const Value& v) -> Value { return e.made(to_words(v.to_text())); }},
       {"capitalize",
-       [](Evaluator& e, const Value& v, const Args&) -> Value {
-         return e.made(to_capitalized(v.to_text()));
-       }},
+       [](Evaluator& e, const Value& v) -> Value { return e.made(to_capitalized(v.to_text())); }},
       {"abs",
-       [](Evaluator& e, const Value& v, const Args&) -> Value {
+       [](Evaluator& e, const Value& v) -> Value {
          if (v.is(Value::Kind::real)) return std::abs(v.real());
          return v.integer() < 0 ? arithmetic(e, "-", 0, v) : Value(v.integer());
        }},
@@ -225,6 +224,7 @@ const std::unordered_map<std::string_view, Filter>& table() {
        [](Evaluator& e, const Value& v, const Args& given) -> Value {
          if (given.named.empty())
            return percent_format(e, v.to_text(), Value::tuple(given.positional));
+         check(given.positional.empty(), "format: expected values with or without names, not both");
          Dict named;
          for (const auto& [name, value] : given.named) named.set(name, value);
          return percent_format(e, v.to_text(), Value::dict(std::move(named)));

@@ -61,22 +61,25 @@ Value strftime_now(Evaluator& evaluator, const Arguments& given) {
 Value joiner(Evaluator&, const Arguments& given) {
   const std::string separator = Bound(given, {"sep"}, "joiner").text(0, ", ");
   const auto used = std::make_shared<bool>(false);
-  return Value::function("joiner", [separator, used](Evaluator&, const Arguments&) {
+  return Value::function("joiner", [separator, used](Evaluator&, const Arguments& none) {
+    check_none(none);
     return Value(std::exchange(*used, true) ? separator : std::string());
   });
 }
 
 Value cycler(Evaluator&, const Arguments& given) {
-  check(!given.positional.empty(), "cycler: expected values, got none");
+  check(!given.positional.empty() && given.named.empty(), "cycler: expected values without names");
   const auto place = std::make_shared<size_t>(0);
   const List values = given.positional;
   Dict fields;
-  fields.set("next", Value::function("next", [values, place](Evaluator&, const Arguments&) {
+  fields.set("next", Value::function("next", [values, place](Evaluator&, const Arguments& none) {
+               check_none(none);
                const Value out = values[*place];
                *place = (*place + 1) % values.size();
                return out;
              }));
-  fields.set("reset", Value::function("reset", [place](Evaluator&, const Arguments&) {
+  fields.set("reset", Value::function("reset", [place](Evaluator&, const Arguments& none) {
+               check_none(none);
                *place = 0;
                return Value::none();
              }));

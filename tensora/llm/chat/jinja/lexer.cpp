@@ -257,6 +257,8 @@ class Lexer {
         at_ = before;
       }
     }
+    if (!real && text[0] == '0' && text.find_first_not_of('0') != std::string::npos)
+      fail_here(start, "expected a number that does not begin with 0");
     add(real ? Token::Kind::real : Token::Kind::integer, text, start);
   }
 

@@ -16,22 +16,31 @@ Value folded(const Value& value, bool case_sensitive) {
   return value.is_text() && !case_sensitive ? Value(to_lower(value.text())) : value;
 }
 
-// "a.b.0": attributes and indices, one after the other.
-Value at_path(Evaluator& evaluator, Value value, const Value& path) {
-  if (path.is_integral()) return evaluator.item(value, path);
+// "a.b.0": attributes and indices, one after the other. What is undefined is the fallback, if there
+// is one.
+Value at_path(Evaluator& evaluator, Value value, const Value& path,
+              const Value* fallback = nullptr) {
+  const auto take = [&](const Value& key) {
+    value = evaluator.item(value, key);
+    if (value.is_undefined() && fallback && !fallback->is_none()) value = *fallback;
+  };
+  if (path.is_integral()) {
+    take(path);
+    return value;
+  }
   charge(path.weight());
   std::string_view rest = path.text();
   for (;;) {
     const size_t dot = rest.find('.');
     const std::string_view name = rest.substr(0, dot);
     const auto number = parse_integer(name);
-    value = evaluator.item(value, number ? Value(*number) : Value(name));
+    take(number ? Value(*number) : Value(name));
     if (dot == std::string_view::npos) return value;
     rest.remove_prefix(dot + 1);
   }
 }
 
-Value length(Evaluator&, const Value& value, const Args&) {
+Value length(Evaluator&, const Value& value) {
   if (value.is_undefined()) return 0;
   if (value.is_text()) return code_points(value.text());
   if (value.is_dict()) return value.pairs().size();
@@ -89,6 +98,7 @@ Value dictsort(Evaluator&, const Value& value, const Args& given) {
   const Bound bound(given, {"case_sensitive", "by", "reverse"}, "dictsort");
   const std::string by = bound.text(1, "key");
   check(by == "key" || by == "value", "dictsort: expected by to be key or value, got ", by);
+  check(value.is_dict(), "dictsort: expected a dict, got a ", value.type_name());
   List pairs;
   for (const auto& [key, item] : value.pairs().pairs()) pairs.push_back(Value::tuple({key, item}));
   const auto key = [&](const Value& pair) {
@@ -103,6 +113,7 @@ Value unique(Evaluator& evaluator, const Value& value, const Args& given) {
   for (const Value& item : evaluator.iterate(value)) {
     const Value key = folded(bound.find(1) ? at_path(evaluator, item, *bound.find(1)) : item,
                              bound.flag(0, false));
+    check_key(key);
     charge(std::ssize(seen) * key.weight());
     if (std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
     seen.push_back(key);
@@ -138,10 +149,8 @@ Value map(Evaluator& evaluator, const Value& value, const Args& given) {
   const List items = evaluator.iterate(value);
   if (given.positional.empty()) {
     const Bound bound(given, {"attribute", "default"}, "map");
-    for (const Value& item : items) {
-      const Value found = at_path(evaluator, item, bound.required(0));
-      out.push_back(found.is_undefined() && bound.find(1) ? *bound.find(1) : found);
-    }
+    for (const Value& item : items)
+      out.push_back(at_path(evaluator, item, bound.required(0), bound.find(1)));
     return Value::list(std::move(out));
   }
   Args rest = given;
@@ -181,12 +190,14 @@ Value select(Evaluator& evaluator, const Value& value, const Args& given) {
 Value groupby(Evaluator& evaluator, const Value& value, const Args& given) {
   const Bound bound(given, {"attribute", "default", "case_sensitive"}, "groupby");
   const auto key = [&](const Value& item) {
-    const Value found = at_path(evaluator, item, bound.required(0));
-    return found.is_undefined() && bound.find(1) ? *bound.find(1) : found;
+    return at_path(evaluator, item, bound.required(0), bound.find(1));
   };
   const auto order = [&](const Value& item) { return folded(key(item), bound.flag(2, false)); };
   List groups, members;
   const List items = sorted(evaluator.iterate(value), order, false);
+  for (const Value& item : items)
+    check(items.size() == 1 || !key(item).is_undefined(), "groupby: an item has no attribute ",
+          bound.required(0).to_text());
   for (size_t i = 0; i < items.size(); ++i) {
     members.push_back(items[i]);
     if (i + 1 < items.size() && order(items[i]) == order(items[i + 1])) continue;
@@ -232,7 +243,7 @@ Value slice(Evaluator& evaluator, const Value& value, const Args& given) {
   return Value::list(std::move(out));
 }
 
-Value reverse(Evaluator& evaluator, const Value& value, const Args&) {
+Value reverse(Evaluator& evaluator, const Value& value) {
   List items = evaluator.iterate(value);
   std::reverse(items.begin(), items.end());
   if (!value.is_text()) return Value::list(std::move(items));
@@ -251,7 +262,7 @@ Value sum(Evaluator& evaluator, const Value& value, const Args& given) {
 }
 
 template <bool at_end>
-Value outermost(Evaluator& evaluator, const Value& value, const Args&) {
+Value outermost(Evaluator& evaluator, const Value& value) {
   const List items = evaluator.iterate(value);
   if (items.empty()) return Value::undefined("an item of an empty list");
   return at_end ? items.back() : items.front();
@@ -262,13 +273,12 @@ const std::unordered_map<std::string_view, Filter>& table() {
       {"length", {length, Cost::length}},
       {"count", {length, Cost::length}},
       {"list",
-       {[](Evaluator& e, const Value& v, const Args&) { return Value::list(e.iterate(v)); },
-        Cost::length}},
+       {[](Evaluator& e, const Value& v) { return Value::list(e.iterate(v)); }, Cost::length}},
       {"items",
-       {[](Evaluator& e, const Value& v, const Args& given) {
+       {[](Evaluator& e, const Value& v) {
           if (v.is_undefined()) return Value::list({});
           check(v.is_dict(), "items: expected a dict, got a ", v.type_name());
-          return (*find_method(v, "items"))(e, v, given);
+          return (*find_method(v, "items"))(e, v, {});
         },
         Cost::length}},
       {"attr",

@@ -188,8 +188,7 @@ Value format(Evaluator& evaluator, const Value& self, const Args& given) {
   return evaluator.made(std::move(out));
 }
 
-// Whether all letters are of a kind, and there is one. Beyond ASCII, letters have a case or stand
-// in a script without; digits are those of ASCII.
+// Whether all characters are of a kind, and there is one.
 template <class Is>
 bool all_letters(const Value& self, const Is& is) {
   std::string_view rest = self.text();
@@ -199,11 +198,6 @@ bool all_letters(const Value& self, const Is& is) {
     rest.remove_prefix(static_cast<size_t>(letter.length));
   }
   return !self.text().empty();
-}
-bool is_digit(uint32_t c) { return c >= '0' && c <= '9'; }
-bool is_alpha(uint32_t c) {
-  return (c | 32) >= 'a' && (c | 32) <= 'z' ? c < 0x80
-                                            : c >= 0xC0 && c != 0xD7 && c != 0xF7 && !is_blank(c);
 }
 
 Value padded(Evaluator& evaluator, const Value& self, const Args& given, int side) {
@@ -251,44 +245,30 @@ const Table& text_methods() {
        [](Evaluator&, const Value& s, const Args& a) -> Value { return found_at(s, a, false); }},
       {"rfind",
        [](Evaluator&, const Value& s, const Args& a) -> Value { return found_at(s, a, true); }},
-      {"upper",
-       [](Evaluator& e, const Value& s, const Args&) -> Value {
-         return e.made(to_upper(s.text()));
-       }},
-      {"lower",
-       [](Evaluator& e, const Value& s, const Args&) -> Value {
-         return e.made(to_lower(s.text()));
-       }},
-      {"title",
-       [](Evaluator& e, const Value& s, const Args&) -> Value {
-         return e.made(to_title(s.text()));
-       }},
+      {"upper", [](Evaluator& e, const Value& s) -> Value { return e.made(to_upper(s.text())); }},
+      {"lower", [](Evaluator& e, const Value& s) -> Value { return e.made(to_lower(s.text())); }},
+      {"title", [](Evaluator& e, const Value& s) -> Value { return e.made(to_title(s.text())); }},
       {"capitalize",
-       [](Evaluator& e, const Value& s, const Args&) -> Value {
-         return e.made(to_capitalized(s.text()));
-       }},
+       [](Evaluator& e, const Value& s) -> Value { return e.made(to_capitalized(s.text())); }},
       {"replace",
        [](Evaluator& e, const Value& s, const Args& a) -> Value {
          const Bound bound(a, {"old", "new", "count"}, "replace");
          return e.made(replaced(s.text(), bound.required(0).text(), bound.required(1).text(),
                                 bound.integer(2, -1)));
        }},
-      {"isdigit",
-       [](Evaluator&, const Value& s, const Args&) -> Value { return all_letters(s, is_digit); }},
-      {"isalpha",
-       [](Evaluator&, const Value& s, const Args&) -> Value { return all_letters(s, is_alpha); }},
-      {"isspace",
-       [](Evaluator&, const Value& s, const Args&) -> Value { return all_letters(s, is_blank); }},
+      {"isdigit", [](Evaluator&, const Value& s) -> Value { return all_letters(s, is_digit); }},
+      {"isalpha", [](Evaluator&, const Value& s) -> Value { return all_letters(s, is_letter); }},
+      {"isspace", [](Evaluator&, const Value& s) -> Value { return all_letters(s, is_blank); }},
       {"isalnum",
-       [](Evaluator&, const Value& s, const Args&) -> Value {
-         return all_letters(s, [](uint32_t c) { return is_digit(c) || is_alpha(c); });
+       [](Evaluator&, const Value& s) -> Value {
+         return all_letters(s, [](uint32_t c) { return is_letter(c) || is_numeral(c); });
        }},
       {"isupper",
-       [](Evaluator&, const Value& s, const Args&) -> Value {
+       [](Evaluator&, const Value& s) -> Value {
          return to_upper(s.text()) == s.text() && to_lower(s.text()) != s.text();
        }},
       {"islower",
-       [](Evaluator&, const Value& s, const Args&) -> Value {
+       [](Evaluator&, const Value& s) -> Value {
          return to_lower(s.text()) == s.text() && to_upper(s.text()) != s.text();
        }},
       {"ljust", [](Evaluator& e, const Value& s, const Args& a) { return padded(e, s, a, -1); }},
@@ -298,7 +278,7 @@ const Table& text_methods() {
   return all;
 }
 
-Value dict_items(Evaluator&, const Value& self, const Args&) {
+Value dict_items(Evaluator&, const Value& self) {
   List out;
   for (const auto& [key, value] : self.pairs().pairs()) out.push_back(Value::tuple({key, value}));
   return Value::list(std::move(out));
@@ -306,6 +286,7 @@ Value dict_items(Evaluator&, const Value& self, const Args&) {
 
 Value dict_get(Evaluator&, const Value& self, const Args& given) {
   const Bound bound(given, {"key", "default"}, "get");
+  check_key(bound.required(0));
   if (const Value* found = self.pairs().find(bound.required(0))) return *found;
   return bound.find(1) ? *bound.find(1) : Value::none();
 }
@@ -319,22 +300,26 @@ const Table& dict_methods() {
       {"items", {dict_items, Cost::length}},
       {"get", {dict_get, Cost::constant}},
       {"keys",
-       {[](Evaluator& e, const Value& s, const Args&) { return Value::list(e.iterate(s)); },
-        Cost::length}},
+       {[](Evaluator& e, const Value& s) { return Value::list(e.iterate(s)); }, Cost::length}},
       {"values",
-       {[](Evaluator&, const Value& s, const Args&) {
+       {[](Evaluator&, const Value& s) {
           List out;
           for (const auto& [key, value] : s.pairs().pairs()) out.push_back(value);
           return Value::list(std::move(out));
         },
         Cost::length}},
-      {"copy", {[](Evaluator&, const Value& s, const Args&) { return s; }, Cost::constant}},
+      {"copy", {[](Evaluator&, const Value& s) { return s; }, Cost::constant}},
       {"update", frozen},
       {"pop", frozen},
       {"setdefault", frozen},
       {"clear", frozen},
       {"popitem", frozen},
   };
+  return all;
+}
+
+const Table& tuple_methods() {
+  static const Table all = {{"index", index}, {"count", count}};
   return all;
 }
 
@@ -350,7 +335,7 @@ const Table& list_methods() {
       {"reverse", frozen},
       {"sort", frozen},
       {"clear", frozen},
-      {"copy", {[](Evaluator&, const Value& s, const Args&) { return s; }, Cost::constant}},
+      {"copy", {[](Evaluator&, const Value& s) { return s; }, Cost::constant}},
   };
   return all;
 }
@@ -358,10 +343,11 @@ const Table& list_methods() {
 }  // namespace
 
 const Method* find_method(const Value& object, std::string_view name) {
-  const Table* table = object.is_text()       ? &text_methods()
-                       : object.is_dict()     ? &dict_methods()
-                       : object.is_sequence() ? &list_methods()
-                                              : nullptr;
+  const Table* table = object.is_text()                ? &text_methods()
+                       : object.is_dict()              ? &dict_methods()
+                       : object.is(Value::Kind::list)  ? &list_methods()
+                       : object.is(Value::Kind::tuple) ? &tuple_methods()
+                                                       : nullptr;
   if (!table) return nullptr;
   const auto found = table->find(name);
   return found == table->end() ? nullptr : &found->second;

@@ -18,6 +18,12 @@ int64_t floor_divided(int64_t a, int64_t b) {
   return a / b - static_cast<int64_t>(a % b != 0 && (a < 0) != (b < 0));
 }
 
+double power(double a, double b) {
+  check(a != 0 || b >= 0, "0 cannot be raised to a negative power");
+  check(!(a < 0) || b == std::floor(b), "a negative number raised to a fraction is not real");
+  return std::pow(a, b);
+}
+
 Value integers(std::string_view sign, int64_t a, int64_t b) {
   int64_t out = 0;
   bool overflowed = false;
@@ -39,24 +45,25 @@ Value integers(std::string_view sign, int64_t a, int64_t b) {
     return static_cast<double>(a) / static_cast<double>(b);
   }
   // **
-  if (b < 0) return std::pow(static_cast<double>(a), static_cast<double>(b));
-  int64_t power = 1;
+  if (b < 0) return power(static_cast<double>(a), static_cast<double>(b));
+  int64_t result = 1;
   if (a == 0 || a == 1) return b == 0 ? 1 : a;
   if (a == -1) return b % 2 == 0 ? 1 : -1;
-  for (int64_t i = 0; i < b; ++i) check_fits(__builtin_mul_overflow(power, a, &power));
-  return power;
+  for (int64_t i = 0; i < b; ++i) check_fits(__builtin_mul_overflow(result, a, &result));
+  return result;
 }
 
 Value reals(std::string_view sign, double a, double b) {
   if (sign == "+") return a + b;
   if (sign == "-") return a - b;
   if (sign == "*") return a * b;
-  if (sign == "**") return std::pow(a, b);
+  if (sign == "**") return power(a, b);
   check(b != 0, "division by zero");
   if (sign == "/") return a / b;
   if (sign == "//") return std::floor(a / b);
   const double rest = std::fmod(a, b);
-  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+  if (rest == 0) return std::copysign(0.0, b);
+  return (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
 Value repeated(Evaluator& evaluator, const Value& what, int64_t times) {
@@ -82,7 +89,10 @@ Value repeated(Evaluator& evaluator, const Value& what, int64_t times) {
 bool is_in(const Value& what, const Value& where) {
   if (where.is_undefined()) return false;
   if (where.is_text()) return find_first(where.text(), what.text()) != std::string::npos;
-  if (where.is_dict()) return where.pairs().find(what) != nullptr;
+  if (where.is_dict()) {
+    check_key(what);
+    return where.pairs().find(what) != nullptr;
+  }
   check(where.is_sequence(), "a ", where.type_name(), " cannot be iterated over");
   return std::find(where.items().begin(), where.items().end(), what) != where.items().end();
 }
@@ -203,7 +213,9 @@ std::string percent_format(Evaluator& evaluator, const std::string& format, cons
     else
       evaluator.append(out, formatted(how, format[end], named ? *named : next()));
   }
-  const bool all_used = several ? used == values.items().size() : used == 1 || values.is_dict();
+  // As in Python, what has items may also be there to be looked up by name.
+  const bool all_used = several ? used == values.items().size()
+                                : used == 1 || values.is_dict() || values.is(Value::Kind::list);
   check(all_used, "too many values for the format");
   return evaluator.made(std::move(out));
 }

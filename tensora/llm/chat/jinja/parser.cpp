@@ -162,6 +162,16 @@ class Parser : private ExpressionParser {
     return body;
   }
 
+  // That of a macro, or of what a call passes on as caller.
+  void function_body(Statement& function, std::string_view end) {
+    const Rest before = std::exchange(rest_, {});
+    function.body = within_function([&] { return body_until(end); });
+    function.takes_more = rest_.more;
+    function.takes_named = rest_.named;
+    function.takes_caller = rest_.caller;
+    rest_ = {before.more || rest_.more, before.named || rest_.named, before.caller || rest_.caller};
+  }
+
   std::vector<Parameter> signature() {
     std::vector<Parameter> out;
     expect_sign("(");
@@ -184,7 +194,7 @@ class Parser : private ExpressionParser {
     auto out = make(Statement::Kind::macro, place);
     out->name = expect(Token::Kind::name, "the name of the macro").text;
     out->parameters = signature();
-    out->body = within_function([&] { return body_until("endmacro"); });
+    function_body(*out, "endmacro");
     return out;
   }
 
@@ -193,7 +203,7 @@ class Parser : private ExpressionParser {
     if (current().is_sign("(")) out->parameters = signature();
     out->value = expression();
     if (out->value->kind != Expression::Kind::call) fail_at(place, "expected a call");
-    out->body = within_function([&] { return body_until("endcall"); });
+    function_body(*out, "endcall");
     return out;
   }
 

@@ -31,8 +31,7 @@ bool is_iterable(const Value& v) {
 
 // Tests that look at the kind of a value only.
 template <auto is>
-const Test kind_test = {[](Evaluator&, const Value& v, const Args&) { return is(v); },
-                        Cost::constant};
+const Test kind_test = {[](Evaluator&, const Value& v) { return is(v); }, Cost::constant};
 
 const Table& table() {
   static const Table all = {
@@ -54,17 +53,17 @@ const Table& table() {
          return v.is(Value::Kind::function) || v.is_undefined();  // calling it raises Jinja's error
        }>},
       {"escaped", kind_test<[](const Value&) { return false; }>},
-      {"odd", [](Evaluator& e, const Value& v, const Args&) { return rest(e, v, 2) == Value(1); }},
-      {"even", [](Evaluator& e, const Value& v, const Args&) { return rest(e, v, 2) == Value(0); }},
+      {"odd", [](Evaluator& e, const Value& v) { return rest(e, v, 2) == Value(1); }},
+      {"even", [](Evaluator& e, const Value& v) { return rest(e, v, 2) == Value(0); }},
       {"divisibleby", [](Evaluator& e, const Value& v,
                          const Args& given) { return rest(e, v, other(given)) == Value(0); }},
       {"lower",
-       [](Evaluator&, const Value& v, const Args&) {
+       [](Evaluator&, const Value& v) {
          const std::string text = v.to_text();
          return to_lower(text) == text && to_upper(text) != text;
        }},
       {"upper",
-       [](Evaluator&, const Value& v, const Args&) {
+       [](Evaluator&, const Value& v) {
          const std::string text = v.to_text();
          return to_upper(text) == text && to_lower(text) != text;
        }},
@@ -73,11 +72,15 @@ const Table& table() {
          return v.kind() == other(given).kind() && v == other(given);
        }},
       {"filter",
-       [](Evaluator&, const Value& v, const Args&) {
+       [](Evaluator&, const Value& v) {
+         check_key(v);
          return v.is_text() && (find_filter(v.text()) || find_list_filter(v.text()));
        }},
       {"test",
-       [](Evaluator&, const Value& v, const Args&) { return v.is_text() && find_test(v.text()); }},
+       [](Evaluator&, const Value& v) {
+         check_key(v);
+         return v.is_text() && find_test(v.text());
+       }},
       {"in", compared<'i', 'n'>},
       {"==", compared<'=', '='>},
       {"eq", compared<'=', '='>},

@@ -7,6 +7,7 @@
 
 #include "tensora/base/check.h"
 #include "tensora/base/utf8.h"
+#include "tensora/llm/tokenizer/unicode_classes.h"
 
 namespace tensora::llm::jinja {
 namespace {
@@ -38,16 +39,22 @@ uint32_t lower(uint32_t c) {
   return c;
 }
 
-template <class Map>
-std::string mapped(std::string_view text, const Map& map) {
+enum class Case : uint8_t { lower, upper, title };
+
+// Each letter in the case that `choose` says.
+template <class Choose>
+std::string mapped(std::string_view text, const Choose& choose) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
     const CodePoint point = decode_utf8(text);
+    const Case to = choose(point.code);
     if (point.code == kInvalidUtf8)
       out += text[0];
+    else if (point.code == 0xDF && to != Case::lower)
+      out += to == Case::upper ? "SS" : "Ss";  // one letter that becomes two
     else
-      append_utf8(out, map(point.code));
+      append_utf8(out, to == Case::lower ? lower(point.code) : upper(point.code));
     text.remove_prefix(static_cast<size_t>(point.length));
   }
   return out;
@@ -69,6 +76,22 @@ bool is_blank(uint32_t c) {
   return (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
          (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
          c == 0x3000;
+}
+
+bool is_letter(uint32_t code) {
+  if (code < 0x80) return (code | 32) >= 'a' && (code | 32) <= 'z';
+  return unicode_category(code) <= UnicodeCategory::Lo;
+}
+
+bool is_digit(uint32_t code) {
+  if (code < 0x80) return code >= '0' && code <= '9';
+  return unicode_category(code) == UnicodeCategory::Nd;
+}
+
+bool is_numeral(uint32_t code) {
+  if (code < 0x80) return is_digit(code);
+  const UnicodeCategory category = unicode_category(code);
+  return category >= UnicodeCategory::Nd && category <= UnicodeCategory::No;
 }
 
 std::string_view strip(std::string_view text, const StripOptions& options) {
@@ -145,46 +168,33 @@ size_t find_last(std::string_view text, std::string_view what) {
 }
 
 std::string to_upper(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  while (!text.empty()) {
-    const CodePoint point = decode_utf8(text);
-    if (point.code == 0xDF)
-      out += "SS";  // one letter that becomes two
-    else if (point.code == kInvalidUtf8)
-      out += text[0];
-    else
-      append_utf8(out, upper(point.code));
-    text.remove_prefix(static_cast<size_t>(point.length));
-  }
-  return out;
+  return mapped(text, [](uint32_t) { return Case::upper; });
 }
 
-std::string to_lower(std::string_view text) { return mapped(text, lower); }
+std::string to_lower(std::string_view text) {
+  return mapped(text, [](uint32_t) { return Case::lower; });
+}
 
 std::string to_title(std::string_view text) {
   bool inside = false;
   return mapped(text, [&](uint32_t c) {
-    const bool letter = upper(c) != c || lower(c) != c;
-    const uint32_t out = inside ? lower(c) : upper(c);
-    inside = letter;
-    return out;
+    const bool letter = upper(c) != c || lower(c) != c || c == 0xDF;
+    return std::exchange(inside, letter) ? Case::lower : Case::title;
   });
 }
 
 std::string to_words(std::string_view text) {
   bool inside = false;
   return mapped(text, [&](uint32_t c) {
-    const uint32_t out = inside ? lower(c) : upper(c);
-    inside = !is_blank(c) && c != '-' && c != '(' && c != '{' && c != '[' && c != '<';
-    return out;
+    const bool word = !is_blank(c) && c != '-' && c != '(' && c != '{' && c != '[' && c != '<';
+    return std::exchange(inside, word) ? Case::lower : Case::upper;
   });
 }
 
 std::string to_capitalized(std::string_view text) {
   bool first = true;
   return mapped(text,
-                [&](uint32_t c) { return std::exchange(first, false) ? upper(c) : lower(c); });
+                [&](uint32_t) { return std::exchange(first, false) ? Case::title : Case::lower; });
 }
 
 std::optional<int64_t> parse_integer(std::string_view text, int base) {

@@ -32,6 +32,10 @@ size_t find_first(std::string_view text, std::string_view what, size_t from = 0)
 size_t find_last(std::string_view text, std::string_view what);
 
 bool is_blank(uint32_t code);
+bool is_letter(uint32_t code);
+/// Digits and all other characters for numbers; of these, `is_digit` those of decimal numbers.
+bool is_numeral(uint32_t code);
+bool is_digit(uint32_t code);
 std::string to_upper(std::string_view text);
 std::string to_lower(std::string_view text);
 /// First letters of words, or of the text, in upper case and the others in lower case.

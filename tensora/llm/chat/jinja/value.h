@@ -142,6 +142,8 @@ struct Arguments {
 };
 
 bool operator==(const Value& a, const Value& b);
+/// Throws for what cannot be looked up in a dict: a list or a dict.
+void check_key(const Value& key);
 /// a < b; throws for values that have no order.
 bool less(const Value& a, const Value& b);
 
