@@ -424,7 +424,11 @@ def untyped_storage(self):
     return UntypedStorage(self)
 
 
-Tensor.storage = untyped_storage
+@_method
+def storage(self):
+    """The storage as elements of this dtype."""
+    from .storage import TypedStorage
+    return TypedStorage(self)
 
 
 @_method
@@ -480,8 +484,11 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
 
 @_method
 def new(self, *args):
-    return _C.empty(args, dtype=self.dtype, device=self.device) if all(isinstance(a, int) for a in args) \
-        else _C.tensor(*args, dtype=self.dtype, device=self.device)
+    if len(args) == 1 and isinstance(args[0], _C.Size):
+        args = tuple(args[0])
+    if all(isinstance(a, int) for a in args):
+        return _C.empty(args or (0,), dtype=self.dtype, device=self.device)
+    return _C.tensor(*args, dtype=self.dtype, device=self.device)
 
 
 @_method

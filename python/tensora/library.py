@@ -55,14 +55,10 @@ class Op:
     def __call__(self, *args, **kwargs):
         if self._backward is None:
             return self._run(*args, **kwargs)
-        return _with_gradient(self).apply(*self._bound(args, kwargs))
-
-    def _bound(self, args, kwargs):
-        if not kwargs:
-            return args
-        bound = inspect.signature(next(iter(self._kernels.values()))).bind(*args, **kwargs)
+        # setup_context expects all arguments, those with defaults, too.
+        bound = inspect.signature(next(iter(self._kernels.values()), self._fake)).bind(*args, **kwargs)
         bound.apply_defaults()
-        return tuple(bound.arguments.values())
+        return _with_gradient(self, bound.kwargs).apply(*bound.args)
 
     # ---- registration ----
 
@@ -107,16 +103,18 @@ def _tensors(value, found):
         _tensors(list(value.values()), found)
 
 
-def _with_gradient(op):
+def _with_gradient(op, keywords):
     from .autograd import Function
 
     class Custom(Function):
         @staticmethod
         def forward(ctx, *args):
-            result = op._run(*args)
+            result = op._run(*args, **keywords)
             if op._setup is not None:
-                parameters = inspect.signature(op._setup).parameters
-                op._setup(ctx, args, result) if "output" not in parameters else op._setup(ctx, inputs=args, output=result)
+                named = "output" in inspect.signature(op._setup).parameters
+                given = {"inputs": args, "output": result} if named else {}
+                more = {"keyword_only_inputs": keywords} if keywords else {}
+                op._setup(ctx, *(() if named else (args, result)), **given, **more)
             return result
 
         @staticmethod

@@ -198,6 +198,17 @@ def _plain(name):
     return operator
 
 
+def _attribute(name):
+    """Tensor's own attribute, read through __torch_function__."""
+    own = Tensor.__dict__[name]
+
+    def read(self):
+        if not _overrides(self) or _C._disable_overrides(0) > 0:
+            return own.__get__(self)
+        return _dispatch(own.__get__, [self], (self,), {})
+    return property(read, own.__set__)
+
+
 _operators = {}
 
 
@@ -210,7 +221,8 @@ def _operator_names():
 def _operators_of_subclasses():
     if not _operators:
         _operators.update({name: _plain(name) for name in _operator_names()})
-        _operators["__hash__"] = Tensor.__hash__
+        _operators.update({name: _attribute(name) for name in ("T", "mT", "H", "mH", "data", "real", "imag")})
+        _operators["detach"], _operators["__hash__"] = _plain("detach"), Tensor.__hash__
         _operators["__iter__"] = lambda self: iter(self.unbind(0))  # the elements are of the subclass, too
     return _operators
 
@@ -229,7 +241,7 @@ def _register(cls):
 def _converted(result, cls):
     if isinstance(result, Tensor):
         return result if isinstance(result, cls) else result.as_subclass(cls)
-    if type(result) in (tuple, list):
+    if isinstance(result, (tuple, list)) and (type(result) in (tuple, list) or hasattr(type(result), "n_sequence_fields")):
         return type(result)(_converted(item, cls) for item in result)
     return result
 

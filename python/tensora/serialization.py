@@ -36,6 +36,9 @@ def save(obj, f, pickle_module=None, pickle_protocol=2, _use_new_zipfile_seriali
         seen, parameters = {}, []
         _C._save(_detached(obj, seen, parameters), path, not path.endswith(_KNOWN), parameters)
         return
+    from . import _torch_pickles
+    if _torch_pickles.can_save(obj):
+        return _torch_pickles.save(obj, path)
     content = _PICKLED + pickle.dumps(obj)
     with tempfile.NamedTemporaryFile(dir=os.path.dirname(os.path.abspath(path)), delete=False) as written:
         written.write(content)
@@ -43,11 +46,13 @@ def save(obj, f, pickle_module=None, pickle_protocol=2, _use_new_zipfile_seriali
 
 
 def _is_plain(obj):
-    """Whether PyTorch's format can hold it without any class of the program."""
-    if isinstance(obj, dict):
-        return all(isinstance(key, (str, int)) and _is_plain(value) for key, value in obj.items())
-    if isinstance(obj, (list, tuple, set)):
+    """Whether C++ can write it: it knows dicts and lists, and no other containers."""
+    if type(obj) is dict:
+        return all(type(key) in (str, int) and _is_plain(value) for key, value in obj.items())
+    if type(obj) is list:
         return all(_is_plain(value) for value in obj)
+    if type(obj) is int:
+        return -1 << 63 <= obj < 1 << 63
     return isinstance(obj, _PLAIN) and not (isinstance(obj, Tensor) and hasattr(obj, "_places"))  # sparse tensors
 
 
@@ -94,15 +99,23 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=No
             return _unpickled(file, weights_only)
     try:
         value, parameters = _C._load(path, device, not mmap)
-    except RuntimeError:
+    except RuntimeError as refusal:
         from . import _torch_pickles
-        if weights_only or not _torch_pickles.is_archive(path):
+        if not _torch_pickles.is_archive(path):
             raise
-        return _moved(_torch_pickles.load(path), device)
-    if not parameters:
+        try:
+            return _moved(_torch_pickles.load(path, careful=weights_only), device)
+        except Exception:
+            if weights_only:
+                raise refusal from None
+            raise
+    if parameters:
+        from .nn import Parameter
+        value = _replaced(value, {id(p): Parameter(p.detach(), p.requires_grad) for p in parameters})
+    if path.endswith(_KNOWN):
         return value
-    from .nn import Parameter
-    return _replaced(value, {id(p): Parameter(p.detach(), p.requires_grad) for p in parameters})
+    from . import _torch_pickles
+    return _torch_pickles.in_containers(path, value) if _torch_pickles.is_archive(path) else value
 
 
 def _moved(value, device):

@@ -47,4 +47,27 @@ class UntypedStorage:
         return self
 
 
-TypedStorage = UntypedStorage
+class TypedStorage(UntypedStorage):
+    """The elements that tensors of one dtype lie in; `x.storage()` gives one."""
+
+    dtype = property(lambda self: self._tensor.dtype)
+
+    def _as_elements(self):
+        tensor, count = self._tensor, self.nbytes() // self._tensor.itemsize
+        return _C._on_storage(self._as_bytes(), tensor.dtype, (count,), (1,), 0) if count else tensor.reshape(0)
+
+    def __getitem__(self, index):
+        found = self._as_elements()[index]
+        return TypedStorage(found) if isinstance(index, slice) else found.item()
+
+    def __len__(self):
+        return self.size()
+
+    def size(self):
+        return self._as_elements().numel()
+
+    def tolist(self):
+        return self._as_elements().tolist()
+
+    def untyped(self):
+        return UntypedStorage(self._tensor)

@@ -131,6 +131,17 @@ def test_ops_of_a_program():
     x = tensora.ones(2, requires_grad=True)
     tensora.ops.test_compat.scaled(x, 3.0).sum().backward()
     assert x.grad.tolist() == [30, 30] and tensora.ops.test_compat.scaled(tensora.ones(2, device="meta"), 1.0).is_meta
+
+    @library.custom_op("test_compat::shifted", mutates_args=())
+    def shifted(x: tensora.Tensor, by: float = 2.0, *, factor: float = 3.0) -> tensora.Tensor:
+        return (x + by) * factor
+    given = []
+
+    def note(ctx, inputs, keyword_only_inputs, output):
+        given.append((inputs[1], keyword_only_inputs))
+    shifted.register_autograd(lambda ctx, grad: (grad * 3, None), setup_context=note)
+    shifted(x).sum().backward()
+    assert given == [(2.0, {"factor": 3.0})] and shifted(x, 1.0, factor=2.0).tolist() == [4, 4]
     lib = library.Library("test_compat", "FRAGMENT")
     lib.define("plus(Tensor x, int n) -> Tensor")
     with pytest.raises(NotImplementedError, match="no implementation"):

@@ -264,7 +264,7 @@ def test_data_loader(workers):
             return iter(range(start, 6, step))
     assert sorted(x for b in DataLoader(Stream(), batch_size=2, num_workers=workers) for x in b.tolist()) == list(range(6))
     first = next(iter(DataLoader(Squares(), num_workers=workers)))
-    assert first[1] == ["0"]
+    assert first[1] == ("0",)
 
 
 def test_splits_and_tensor_dataset():
@@ -324,3 +324,18 @@ def test_bilinear_without_bias():
     layer = nn.Bilinear(3, 2, 4, bias=False)
     assert layer.bias is None and list(layer.state_dict()) == ["weight"]
     assert layer(torch.ones(5, 3), torch.ones(5, 2)).shape == (5, 4)
+
+
+def test_workers_of_streams_give_their_batches_in_turn():
+    import time
+    from tensora.utils.data import default_collate, get_worker_info
+
+    class Parts(IterableDataset):
+        def __iter__(self):
+            number = get_worker_info().id
+            time.sleep(0.05 * (1 - number))  # the second worker is ready first
+            return iter(range(number * 5, number * 5 + 5))
+    for _ in range(3):
+        batches = [batch.tolist() for batch in DataLoader(Parts(), 3, num_workers=2)]
+        assert batches == [[0, 1, 2], [5, 6, 7], [3, 4], [8, 9]]
+    assert default_collate([("x", 1), ("y", 2)])[0] == ("x", "y") and default_collate(["x", "y"]) == ["x", "y"]

@@ -143,6 +143,9 @@ def test_in_place_operators_and_iteration_ask_subclasses():
     x += y
     assert Named.seen == ["add_"] and before.tolist() == [2, 2]
     assert all(type(part) is Named for part in y.as_subclass(Named))
+    z = tensora.rand(2, 2).as_subclass(Named)
+    for part in (z.detach(), z.T, z.mT, z.data, z.real, z.max(0).values, z.sort()[1], z.topk(1).indices):
+        assert type(part) is Named
     y.index_put_((tensora.tensor([0]),), tensora.tensor(5.0))
     assert "index_put_" in Named.seen and y.tolist() == [5, 1]
 
@@ -157,4 +160,6 @@ def test_iteration_keeps_tangents():
 def test_storages_know_their_size():
     x = tensora.arange(6.0)[2:4]
     assert x.untyped_storage().nbytes() == 24 and len(x.untyped_storage()) == 24
+    assert x.storage().size() == len(x.storage()) == 6 and x.storage()[1] == 1 and x.storage().tolist() == [0, 1, 2, 3, 4, 5]
+    assert x.new().shape == (0,) and x.new(2, 3).shape == (2, 3) and x.new(tensora.Size([2, 2])).shape == (2, 2)
     assert x.storage().data_ptr() == x.data_ptr() - 8 and tensora.empty(0).untyped_storage().nbytes() == 0

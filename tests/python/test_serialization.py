@@ -1,4 +1,5 @@
 """save and load: parameters, sharing, old formats, files that describe more than they hold."""
+import io
 import os
 import pathlib
 
@@ -271,3 +272,46 @@ def test_state_dicts_of_modules_are_checked():
     lazy = nn.LazyLinear(2)
     lazy.load_state_dict({"weight": torch.ones(2, 3), "bias": torch.zeros(2)})
     assert type(lazy) is nn.Linear and lazy(torch.ones(3)).tolist() == [3, 3]
+
+
+def test_containers_keep_their_types(tmp_path):
+    import collections
+    x = torch.arange(6.0)
+    value = {"state": torch.nn.Linear(3, 2).state_dict(), "pair": (1, 2.5, (x, x[2:4])), "set": {1, 2}, "complex": 1 + 2j,
+             "bytes": b"\x00\xff", "size": torch.Size([1, 2]), "dtype": torch.bfloat16, "device": torch.device("cpu"),
+             "large": 2 ** 70, "count": collections.Counter("aab"), (1, 2): None, "empty": torch.zeros(0, 3), "t": x.view(2, 3).t(),
+             "parameter": torch.nn.Parameter(torch.ones(2), False), "leaf": torch.ones(1, requires_grad=True)}
+    for place in (tmp_path / "x.pt", io.BytesIO()):
+        torch.save(value, place)
+        if isinstance(place, io.BytesIO):
+            place.seek(0)
+        again = torch.load(place)
+        assert list(again) == list(value)
+        for name, item in value.items():
+            assert type(again[name]) is type(item), name
+            if name in ("set", "complex", "bytes", "size", "dtype", "device", "large", "count"):
+                assert again[name] == item
+        assert again["state"]._metadata == value["state"]._metadata and again["t"].stride() == (1, 3)
+        assert not again["parameter"].requires_grad and again["leaf"].requires_grad
+        again["pair"][2][1][0] = 50
+        assert again["pair"][2][0].tolist() == [0, 1, 50, 3, 4, 5]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.pt"]
+
+
+def test_containers_of_a_file_are_made_without_running_it(tmp_path):
+    import collections
+    import zipfile
+    torch.save([1, (2, torch.ones(2))], tmp_path / "x.pt")
+    with zipfile.ZipFile(tmp_path / "x.pt") as archive:
+        text = archive.read("x/data.pkl")
+    for name, wrong in (("call", text.replace(b"torch._utils", b"os.path.abc_", 1)), ("cut", text[:-4]),
+                        ("size", b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nFloatStorage\n"
+                                 b"X\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x00tQK\x00\x8a\x05\x00\x00\x00\x00\x10\x85K\x01\x85\x89NtR.")):
+        with zipfile.ZipFile(tmp_path / f"{name}.pt", "w") as archive:
+            archive.writestr("x/data.pkl", wrong)
+            archive.writestr("x/data/0", bytes(8))
+            archive.writestr("x/version", "3")
+        with pytest.raises(RuntimeError, match="load|pickle|file"):
+            torch.load(tmp_path / f"{name}.pt")
+    torch.save(collections.OrderedDict(a=[(1,), {"b": (2,)}]), tmp_path / "y.pt")
+    assert torch.load(tmp_path / "y.pt") == collections.OrderedDict(a=[(1,), {"b": (2,)}])

@@ -43,11 +43,10 @@ def default_collate(batch):
     if isinstance(first, Mapping):
         return type(first)({k: default_collate([d[k] for d in batch]) for k in first})
     if isinstance(first, tuple) and hasattr(first, "_fields"):
-        return type(first)(*(default_collate(list(part)) for part in zip(*batch)))
+        return type(first)(*map(default_collate, zip(*batch)))
     if isinstance(first, Sequence):
         if any(len(sample) != len(first) for sample in batch):
             raise RuntimeError("each element in list of batch should be of equal size")
-        parts = [default_collate(list(part)) for part in zip(*batch)]
-        return parts
+        return [default_collate(part) for part in zip(*batch)]
     raise TypeError("default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
                     f"{type(first)}")

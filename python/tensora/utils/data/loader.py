@@ -1,4 +1,5 @@
 """DataLoader: batches, made by this thread or by worker threads."""
+import collections
 import itertools
 import queue
 import threading
@@ -178,40 +179,41 @@ class DataLoader:
                 tasks.put(stop)
 
     def _from_streams(self, seed):
-        results, stop = queue.Queue(self.num_workers * self.prefetch_factor), threading.Event()
-        end = object()
+        stop, end = threading.Event(), object()
 
-        def put(item):
+        def put(results, item):
             while not stop.is_set():
                 try:
                     return results.put(item, timeout=0.1)
                 except queue.Full:
                     continue
 
-        def work(number):
+        def work(number, results):
             try:
                 self._enter_worker(number, seed)
                 for batch in self._stream(iter(self.dataset)):
-                    put((batch, None))
+                    put(results, (batch, None))
                     if stop.is_set():
                         return
-                put((end, None))
+                put(results, (end, None))
             except BaseException as error:
-                put((None, error))
+                put(results, (None, error))
+        turns = collections.deque()  # the workers give their batches in turn, so that the order does not depend on timing
         for i in range(self.num_workers):
-            threading.Thread(target=work, args=(i,), daemon=True).start()
-        left = self.num_workers
+            turns.append(queue.Queue(self.prefetch_factor))
+            threading.Thread(target=work, args=(i, turns[-1]), daemon=True).start()
         try:
-            while left:
+            while turns:
                 try:
-                    value, error = results.get(timeout=self.timeout or None)
+                    value, error = turns[0].get(timeout=self.timeout or None)
                 except queue.Empty:
                     raise self._late() from None
                 if error is not None:
                     raise error
                 if value is end:
-                    left -= 1
+                    turns.popleft()
                 else:
+                    turns.rotate(-1)
                     yield value
         finally:
             stop.set()
