@@ -98,11 +98,12 @@ nlohmann::ordered_json Equivalence::to_json() const {
 }
 
 Equivalence compare_logits(const std::string& reference, const std::string& other,
-                           const std::vector<int32_t>& tokens, int64_t generated,
-                           int64_t vocabulary, const EquivalenceLimits& limits) {
+                           const std::vector<int32_t>& tokens, int64_t prompt, int64_t vocabulary,
+                           const EquivalenceLimits& limits) {
   Rows first(reference, vocabulary), second(other, vocabulary);
   Equivalence found;
-  found.rows = std::ssize(tokens);
+  const int64_t count = std::ssize(tokens);
+  found.rows = count + (count - prompt);  // at once, and in decode steps
   double largest = 0, agreeing = 0;
   for (int64_t i = 0; i < found.rows; ++i) {
     const std::span<const float> p = first.next(), q = second.next();
@@ -124,9 +125,10 @@ Equivalence compare_logits(const std::string& reference, const std::string& othe
         p[static_cast<size_t>(best)] - p[static_cast<size_t>(chosen)] < kNearTie * deviation_of(p);
     found.near_ties += near_tie;
     agreeing += best == chosen || near_tie;
-    const bool predicts = i + 1 >= generated && i + 1 < found.rows;
-    if (predicts && found.first_differing_token < 0 && chosen != tokens[static_cast<size_t>(i) + 1])
-      found.first_differing_token = i + 1 - generated;
+    const int64_t token = i < count ? i : i - count + prompt, next = token + 1;
+    if (next < prompt || next == count || chosen == tokens[static_cast<size_t>(next)]) continue;
+    int64_t& earliest = found.first_differing_token;
+    if (earliest < 0 || next - prompt < earliest) earliest = next - prompt;
   }
   found.agreement = agreeing / static_cast<double>(found.rows);
   found.relative_error = largest > 0 ? found.max_error / largest : 0;

@@ -27,12 +27,12 @@ struct Equivalence {
   nlohmann::ordered_json to_json() const;
 };
 
-/// The logits of the same tokens in two files of float32, [tokens, vocabulary]; the last tokens,
-/// from `generated` on, are the reference's most probable continuation. Where the most probable
-/// token differs, yet the reference gives both tokens nearly the same logit (within 2 % of the
-/// row's standard deviation), rounding decides: a near-tie.
+/// The logits of the same tokens in two files, as BenchWorker::write_logits writes them; the tokens
+/// behind the first `prompt` ones are the reference's most probable continuation. Where the most
+/// probable token differs, yet the reference gives both tokens nearly the same logit (within 2 % of
+/// the row's standard deviation), rounding decides: a near-tie.
 Equivalence compare_logits(const std::string& reference, const std::string& other,
-                           const std::vector<int32_t>& tokens, int64_t generated,
-                           int64_t vocabulary, const EquivalenceLimits& limits);
+                           const std::vector<int32_t>& tokens, int64_t prompt, int64_t vocabulary,
+                           const EquivalenceLimits& limits);
 
 }  // namespace tensora::cli

@@ -180,7 +180,7 @@ void Suite::check_outputs() {
     const auto more =
         first->worker->continue_greedily(tokens, std::min(kCheckedTokens, room - prompt));
     tokens.insert(tokens.end(), more.begin(), more.end());
-    first->worker->write_logits(tokens, expected);
+    first->worker->write_logits(tokens, prompt, expected);
   });
   if (!begun) return reference() ? check_outputs() : void();
   const auto limits =
@@ -191,7 +191,7 @@ void Suite::check_outputs() {
       const std::string file = folder.path + "/other";
       if (one.loaded.at("vocabulary") != vocabulary)
         throw ChildError("its vocabulary has another size than that of " + first->name);
-      one.worker->write_logits(tokens, file);
+      one.worker->write_logits(tokens, prompt, file);
       const Equivalence found = compare_logits(expected, file, tokens, prompt, vocabulary, limits);
       one.about["equivalence"] = found.to_json();
       if (found.failure.empty()) return;

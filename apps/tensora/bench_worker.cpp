@@ -48,8 +48,9 @@ std::vector<int32_t> BenchWorker::continue_greedily(const std::vector<int32_t>& 
       .get<std::vector<int32_t>>();
 }
 
-void BenchWorker::write_logits(const std::vector<int32_t>& tokens, const std::string& file) {
-  ask("logits", {{"tokens", tokens}, {"file", file}});
+void BenchWorker::write_logits(const std::vector<int32_t>& tokens, int64_t prompt,
+                               const std::string& file) {
+  ask("logits", {{"tokens", tokens}, {"prompt", prompt}, {"file", file}});
 }
 
 double BenchWorker::bandwidth() { return ask("bandwidth", json::object()).at("bytes_per_second"); }

@@ -31,8 +31,9 @@ class BenchWorker {
   nlohmann::json first_token(int64_t prompt);
   /// The most probable continuation of `tokens`.
   std::vector<int32_t> continue_greedily(const std::vector<int32_t>& tokens, int64_t count);
-  /// Writes the float32 logits of each token to a file, [tokens, vocabulary].
-  void write_logits(const std::vector<int32_t>& tokens, const std::string& file);
+  /// Writes float32 logits to a file, [rows, vocabulary]: of all tokens, computed at once, then of
+  /// those behind the first `prompt` ones, computed in decode steps.
+  void write_logits(const std::vector<int32_t>& tokens, int64_t prompt, const std::string& file);
   double bandwidth();
   /// Opens the sequences of a test and runs it once, untimed.
   nlohmann::json open(const llm::BenchTest& test, int64_t batch, int64_t steps_at_once);

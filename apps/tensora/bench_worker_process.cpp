@@ -54,7 +54,8 @@ class Worker {
     check(backend_ != nullptr, "no framework is loaded");
     if (what == "first_token") return first_token(request.at("prompt"));
     if (what == "generate") return generate(request.at("tokens"), request.at("count"));
-    if (what == "logits") return write_logits(request.at("tokens"), request.at("file"));
+    if (what == "logits")
+      return write_logits(request.at("tokens"), request.at("prompt"), request.at("file"));
     if (what == "bandwidth")
       return {{"bytes_per_second", llm::measured_bandwidth(backend_->device())}};
     if (what == "open_sequences") return open(request);
@@ -164,21 +165,29 @@ class Worker {
     }
   }
 
-  json write_logits(const std::vector<int32_t>& tokens, const std::string& path) {
+  // Of all tokens at once, as a prompt is read, and of those behind the prompt in decode steps:
+  // these may be computed by other kernels, a graph or a compiled package.
+  json write_logits(const std::vector<int32_t>& tokens, int64_t prompt, const std::string& path) {
     const auto count = static_cast<int64_t>(tokens.size());
     const auto session = backend_->open_sequences(
         {.context = count, .max_batch_tokens = count, .cache_dtype = cache_});
-    const SequenceSession::Part part{0, tokens};
-    const Tensor logits = session->forward({&part, 1}, SequenceSession::Rows::all)
-                              .to(Device())
-                              .to(kFloat32)
-                              .contiguous();
-    check(logits.dim() == 2 && logits.size(0) == count && logits.size(1) == info_.config.vocab_size,
-          "expected logits of the shape [", count, ", ", info_.config.vocab_size, "], got ",
-          logits.shape());
     std::ofstream file(path, std::ios::binary);
-    file.write(static_cast<const char*>(logits.data_ptr()),
-               static_cast<std::streamsize>(logits.nbytes()));
+    const auto append = [&](std::span<const int32_t> step) {
+      const SequenceSession::Part part{0, step};
+      const Tensor logits = session->forward({&part, 1}, SequenceSession::Rows::all)
+                                .to(Device())
+                                .to(kFloat32)
+                                .contiguous();
+      const Shape expected{std::ssize(step), info_.config.vocab_size};
+      check(logits.shape() == expected, "expected logits of the shape ", expected, ", got ",
+            logits.shape());
+      file.write(static_cast<const char*>(logits.data_ptr()),
+                 static_cast<std::streamsize>(logits.nbytes()));
+    };
+    append(tokens);
+    session->truncate(0, prompt);
+    for (const int32_t& token : std::span(tokens).subspan(static_cast<size_t>(prompt)))
+      append({&token, 1});
     check(file.flush().good(), path, ": cannot be written");
     return json::object();
   }

@@ -244,9 +244,9 @@ TEST_F(Frameworks, ThatFailMidwayAreReportedAndTheOthersMeasured) {
       {"open_sequences:memory", "memory"},
       {"open_sequences:throw:1", "unruly: open_sequences"},
       {"open_sequences:exit:3", "exit code 3"},
-      {"forward:hang:12", "it did not answer within 5 s and was stopped"},
-      {"forward:throw:20", "forward: unruly"},
-      {"forward:memory:15", "memory"},
+      {"forward:hang:60", "it did not answer within 5 s and was stopped"},
+      {"forward:throw:70", "forward: unruly"},
+      {"forward:memory:65", "memory"},
       {"truncate:throw:2", "unruly: truncate"},
       {"synchronize:crash:4", "ended by signal 11"},
       {"memory_usage:throw", "memory_usage: unruly"},
@@ -256,6 +256,7 @@ TEST_F(Frameworks, ThatFailMidwayAreReportedAndTheOthersMeasured) {
       {"cleanup:throw:3", "cleanup: its process was ended by signal 6"},
       {"cleanup:hang:3", "cleanup: it did not answer"},
       {"forward:wrong", "its output is not that of native"},
+      {"forward:wrong:3", "its output is not that of native"},  // decode steps only
   };
   for (const auto& [plan, reason] : plans) {
     const Setting unruly("UNRULY", plan);
