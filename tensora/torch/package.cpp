@@ -33,8 +33,11 @@ void check_same(const std::string& path, const json& expected, const std::string
   check(found.is_object(), "libtorch: '", path, "' is no package of tools/export_aoti.py");
   for (const auto& [key, value] : expected.items()) {
     const json other = found.value(key, json());
-    check(other == value, "libtorch: the package '", path, "' was made for another model: its ",
-          key, " is ", other.dump().substr(0, 100), ", expected ", value.dump().substr(0, 100));
+    const bool is_option = key == "block_size" || key == "cache_dtype";
+    check(other == value, "libtorch: the package '", path, "' was made for ",
+          is_option ? "other options" : "another model", ": its ", key, " is ",
+          other.dump().substr(0, 100), ", expected ", value.dump().substr(0, 100),
+          is_option ? "; give the context (-c) and --cache-type that it was described with" : "");
   }
 }
 

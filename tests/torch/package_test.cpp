@@ -99,7 +99,10 @@ TEST(TorchPackage, ComputesDecodeSteps) {
     const std::string other = error_of([&] { decoder_of(model_named("llama"), package); });
     EXPECT_TRUE(contains(other, "was made for another model: its ")) << other;
     const std::string longer = error_of([&] { decoder_of(file, package, "", 128); });
-    EXPECT_TRUE(contains(longer, "its block_size is 64, expected 128")) << longer;
+    EXPECT_TRUE(contains(longer,
+                         "made for other options: its block_size is 64, expected 128; give "
+                         "the context (-c)"))
+        << longer;
   }
 }
 
