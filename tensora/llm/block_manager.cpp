@@ -1,6 +1,8 @@
 #include "tensora/llm/block_manager.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <unordered_map>
 
 #include "tensora/base/check.h"
@@ -47,9 +49,26 @@ struct BlockManager::Block {
 };
 
 struct BlockManager::Index {
+  /// Of the blocks behind one parent, those that agree longest with a text stand beside its place
+  /// in this order. Behind a root there may be thousands, one per text that is cached.
+  struct ByTokens {
+    using is_transparent = void;
+    using Tokens = std::span<const int32_t>;
+
+    const std::vector<Block>* blocks;
+
+    Tokens of(int32_t block) const { return (*blocks)[static_cast<size_t>(block)].tokens; }
+    static Tokens of(Tokens tokens) { return tokens; }
+    template <class A, class B>
+    bool operator()(const A& a, const B& b) const {
+      return std::ranges::lexicographical_compare(of(a), of(b));
+    }
+  };
+  using Children = std::set<int32_t, ByTokens>;
+
   std::unordered_map<std::string, Root> roots;
   std::unordered_map<uint64_t, int32_t> by_hash;
-  std::unordered_map<uint64_t, std::vector<int32_t>> children;  // of a serial number
+  std::unordered_map<uint64_t, Children> children;  // of a serial number
   uint64_t last_serial = 0;
   int32_t first_free = kNone;
   int32_t oldest = kNone, newest = kNone;  // of the blocks that are only kept
@@ -70,6 +89,8 @@ BlockManager::BlockManager(const BlockManagerOptions& options)
         "block_manager: expected from 1 to 2^31 blocks, got ", options.blocks);
   check(options.block_size > 0 && options.block_size <= 1 << 20,
         "block_manager: expected a block size from 1 to ", 1 << 20, ", got ", options.block_size);
+  check(options.least_part >= 0, "block_manager: least_part must not be negative, got ",
+        options.least_part);
   blocks_.resize(static_cast<size_t>(options.blocks));
   for (int32_t block = static_cast<int32_t>(options.blocks) - 1; block >= 0; --block) {
     blocks_[static_cast<size_t>(block)].newer = index_->first_free;
@@ -131,7 +152,7 @@ void BlockManager::unpublish(int32_t number) {
   Block& block = blocks_[static_cast<size_t>(number)];
   index_->by_hash.erase(hash_of(block.parent, block.tokens));
   const auto siblings = index_->children.find(block.parent);
-  std::erase(siblings->second, number);
+  siblings->second.erase(number);
   if (siblings->second.empty()) index_->children.erase(siblings);
   reference(number);
   index_->leave(block.root);
@@ -177,18 +198,22 @@ PrefixMatch BlockManager::match_part(Blocks& blocks, std::span<const int32_t> to
   const auto rest = tokens.subspan(static_cast<size_t>(matched));
   int64_t longest = -1;
   int32_t best = kNone;
-  for (const int32_t child : behind->second) {
-    const int64_t length = common_length(blocks_[static_cast<size_t>(child)].tokens, rest);
+  const Index::Children& children = behind->second;
+  const auto place = children.lower_bound(rest);
+  const auto first = place == children.begin() ? place : std::prev(place);
+  const auto last = place == children.end() ? place : std::next(place);
+  for (auto child = first; child != last; ++child) {
+    const int64_t length = common_length(blocks_[static_cast<size_t>(*child)].tokens, rest);
     if (length > longest) {
       longest = length;
-      best = child;
+      best = *child;
     }
   }
   PrefixMatch match{matched, {}};
   if (longest < options_.block_size && longest < static_cast<int64_t>(rest.size()))
     match.broken_at = matched + longest;
   const int64_t part = std::min(longest, limit - matched);
-  if (part <= 0 || !options_.share_parts) return match;
+  if (part <= 0 || options_.least_part == 0 || part < options_.least_part) return match;
   reference(best);
   blocks.list.push_back(best);
   match.cached_tokens += part;
@@ -234,7 +259,8 @@ void BlockManager::publish(Blocks& blocks, std::span<const int32_t> computed) {
       block.tokens.assign(tokens.begin(), tokens.end());
       block.root = static_cast<Root*>(blocks.root);
       ++block.root->users;
-      index_->children[blocks.chain].push_back(number);
+      index_->children.try_emplace(blocks.chain, Index::ByTokens{&blocks_})
+          .first->second.insert(number);
     } else if (block.parent != blocks.chain || !std::ranges::equal(block.tokens, tokens)) {
       return;  // two texts with one hash: the later one is not shared
     }

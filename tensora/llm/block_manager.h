@@ -14,8 +14,9 @@ struct BlockManagerOptions {
   int64_t block_size = 32;
   /// Full blocks are kept after their sequence has ended, for another that begins alike.
   bool share_prefixes = true;
-  /// A block of which only the first tokens fit is copied, so that these need not be computed.
-  bool share_parts = true;
+  /// A block of which only the first tokens fit, but at least so many, is copied, so that these
+  /// need not be computed. 0: none is.
+  int64_t least_part = 1;
 };
 
 /// How much of a prompt was in the cache when it was asked for.

@@ -16,6 +16,13 @@ int64_t choices_of(const EngineOptions& options, const Model& model) {
   return options.max_sequences * (1 + options.speculation.draft_tokens);
 }
 
+// On a GPU a block is copied by two launches per layer, in which a prompt's first tokens are
+// computed as well: random prompts nearly always share one or two with one of thousands.
+int64_t least_part(const EngineOptions& options, const Model& model) {
+  if (options.batch_invariant) return 0;
+  return model.device().is_cpu() ? 1 : std::max<int64_t>(1, options.block_size / 4);
+}
+
 }  // namespace
 
 Engine::Loop::Loop(const EngineParts& parts, const EngineOptions& options)
@@ -26,7 +33,7 @@ Engine::Loop::Loop(const EngineParts& parts, const EngineOptions& options)
       blocks_({.blocks = options.cache_tokens / options.block_size,
                .block_size = options.block_size,
                .share_prefixes = options.share_prefixes,
-               .share_parts = !options.batch_invariant}),
+               .least_part = least_part(options, *parts.model)}),
       scheduler_({.max_sequences = options.max_sequences,
                   .max_tokens = options.max_batch_tokens,
                   .batch_invariant = options.batch_invariant,

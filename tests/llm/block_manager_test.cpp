@@ -1,5 +1,6 @@
 #include "tensora/llm/block_manager.h"
 
+#include <chrono>
 #include <numeric>
 #include <random>
 
@@ -107,6 +108,55 @@ TEST(BlockManager, TooFewBlocksChangeNothing) {
   EXPECT_TRUE(manager.prepare(more, 0, 4, copies));
   manager.release(more);
   manager.release(blocks);
+}
+
+// Of a few tokens a copy costs more than computing them again.
+TEST(BlockManager, LeavesPartsThatAreShorterThanWanted) {
+  BlockManager manager({.blocks = 16, .block_size = 4, .least_part = 3});
+  read(manager, counted(0, 8));
+  Tokens other = counted(0, 8);
+  other[6] = 99;
+  const PrefixMatch match = read(manager, other);
+  EXPECT_EQ(match.cached_tokens, 4);
+  EXPECT_EQ(match.broken_at, 6);
+  other[6] = 6;
+  other[7] = 99;
+  EXPECT_EQ(read(manager, other).cached_tokens, 7);
+}
+
+TEST(BlockManager, FindsTheLongestAgreementAmongManyTexts) {
+  BlockManager manager({.blocks = 4000, .block_size = 4});
+  std::mt19937 random(11);
+  std::vector<Tokens> texts;
+  const auto agreement = [](const Tokens& a, const Tokens& b) {
+    int64_t count = 0;
+    while (count < 4 && count < std::ssize(b) - 1 &&
+           a[static_cast<size_t>(count)] == b[static_cast<size_t>(count)])
+      ++count;
+    return count;
+  };
+  for (int round = 0; round < 2000; ++round) {
+    Tokens text;
+    for (auto left = 1 + random() % 6; left > 0; --left)
+      text.push_back(static_cast<int32_t>(random() % 12));
+    int64_t longest = 0;
+    for (const Tokens& other : texts) longest = std::max(longest, agreement(other, text));
+    ASSERT_EQ(read(manager, text).cached_tokens, longest) << round;
+    if (text.size() >= 4) texts.push_back(text);
+  }
+}
+
+// Each prompt is compared with its neighbours, not with all texts.
+TEST(BlockManager, ManyCachedTextsDoNotSlowPromptsDown) {
+  constexpr int32_t kMany = 40000, kFew = 40, kPrompts = 2000;
+  const auto seconds = [&](int32_t count) {
+    BlockManager manager({.blocks = 2 * kMany, .block_size = 4});
+    for (int32_t i = 0; i < count; ++i) read(manager, {i, 0, 0, 0, 0});
+    const auto began = std::chrono::steady_clock::now();
+    for (int32_t i = 0; i < kPrompts; ++i) read(manager, {i % count, 1, 1});
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  };
+  EXPECT_LT(seconds(kMany), 50 * seconds(kFew) + 0.01);
 }
 
 TEST(BlockManager, ClearedCacheIsFree) {

@@ -8,7 +8,7 @@ namespace {
 // Steps as an engine does, with a text that goes on by counting.
 struct Simulation {
   explicit Simulation(const SchedulerOptions& options, int64_t blocks, bool invariant = false)
-      : manager({.blocks = blocks, .block_size = 4, .share_parts = !invariant}),
+      : manager({.blocks = blocks, .block_size = 4, .least_part = invariant ? 0 : 1}),
         scheduler(options, manager) {}
 
   Sequence& add(int32_t first, int64_t size, int64_t limit) {
