@@ -98,30 +98,34 @@ bool Scheduler::begin(Sequence& sequence, Step& step) {
   return true;
 }
 
-// Whether somebody is reading the same text, as where several answers are asked for: what is read
-// twice at the same time is not shared.
-bool Scheduler::is_being_read(const Sequence& sequence) const {
-  if (!options_.share_prefixes || options_.batch_invariant) return false;
-  return std::any_of(running_.begin(), running_.end(), [&](const Sequence* other) {
-    if (other->size() > other->prompt_size) return false;  // it has been read, and offered
-    const size_t most = std::min(sequence.tokens.size() - 1, other->tokens.size());
-    const int64_t shared = other->blocks.published * blocks_.block_size();
-    if (static_cast<int64_t>(most) < shared + blocks_.block_size() || sequence.salt != other->salt)
-      return false;
-    const auto end = other->tokens.begin() + static_cast<ptrdiff_t>(most);
-    const auto differs = std::mismatch(other->tokens.begin(), end, sequence.tokens.begin()).first;
-    return differs - other->tokens.begin() >= shared + blocks_.block_size();
+// Whether one of those that are being read has the same text, as where several answers are asked
+// for: what is read twice at the same time is not shared.
+bool Scheduler::is_being_read(const Sequence& sequence,
+                              const std::vector<const Sequence*>& readers) const {
+  const auto most = std::ssize(sequence.tokens) - 1;
+  if (most < blocks_.block_size()) return false;
+  return std::any_of(readers.begin(), readers.end(), [&](const Sequence* other) {
+    const int64_t shared = (other->blocks.published + 1) * blocks_.block_size();
+    return std::min(most, other->size()) >= shared && sequence.salt == other->salt &&
+           std::equal(sequence.tokens.begin(),
+                      sequence.tokens.begin() + static_cast<ptrdiff_t>(shared),
+                      other->tokens.begin());
   });
 }
 
 void Scheduler::admit(Step& step) {
+  if (waiting_.empty()) return;
   int64_t left = options_.max_tokens - step.tokens;
-  for (const Sequence* sequence : running_)
+  const bool shares = options_.share_prefixes && !options_.batch_invariant;
+  std::vector<const Sequence*> readers;  // whose prompts have not been offered to others yet
+  for (const Sequence* sequence : running_) {
     if (sequence->is_reading()) left -= sequence->size() - sequence->computed;
+    if (shares && sequence->size() <= sequence->prompt_size) readers.push_back(sequence);
+  }
   size_t place = 0;  // of the first one that can begin
   while (place < waiting_.size() && running() < options_.max_sequences && left > 0) {
     Sequence& next = *waiting_[place];
-    if (is_being_read(next)) {
+    if (is_being_read(next, readers)) {
       ++place;
       continue;
     }
@@ -139,6 +143,7 @@ void Scheduler::admit(Step& step) {
     }
     waiting_.erase(waiting_.begin() + static_cast<ptrdiff_t>(place));
     running_.push_back(&next);
+    if (shares && next.size() <= next.prompt_size) readers.push_back(&next);
     left -= next.size() - next.computed;
   }
 }

@@ -117,7 +117,7 @@ class Scheduler {
 
  private:
   void admit(Step& step);
-  bool is_being_read(const Sequence& sequence) const;
+  bool is_being_read(const Sequence& sequence, const std::vector<const Sequence*>& readers) const;
   bool begin(Sequence& sequence, Step& step);
   void preempt(Sequence& sequence);
   bool reclaim();
