@@ -94,7 +94,7 @@ BatchBuilder::Sizes BatchBuilder::fill(const Step& step) {
     longest = std::max(longest, slice.sequence->blocks.list.size());
   const auto width = static_cast<int64_t>(std::bit_ceil(longest));
   int64_t token = 0, row = 0, index = 0;
-  batch_.max_query = batch_.max_length = unknown_ = 0;
+  batch_.max_query = batch_.single_queries = batch_.max_length = unknown_ = 0;
   widths_.clear();
   for (const Slice& slice : step.slices) {
     Sequence& sequence = *slice.sequence;
@@ -112,6 +112,7 @@ BatchBuilder::Sizes BatchBuilder::fill(const Step& step) {
     widths_.push_back(sequence.blocks.list.size());
     int32_t* line = table + index * width;
     std::fill(std::copy_n(blocks, sequence.blocks.list.size(), line), line + width, 0);
+    if (slice.count == 1 && batch_.single_queries == index) ++batch_.single_queries;
     batch_.max_query = std::max(batch_.max_query, slice.count);
     batch_.max_length = std::max(batch_.max_length, length + sequence.ahead);
     ++index;

@@ -7,6 +7,7 @@
 #include "tensora/dispatch/data_of.h"
 #include "tensora/llm/model_shard.h"
 #include "tensora/llm/rope_table.h"
+#include "tensora/llm/self_attention.h"
 #include "tensora/llm/weight_source.h"
 #include "tensora/ops.h"
 #include "tensora/ops/operators.h"
@@ -261,21 +262,18 @@ Tensor Decoder::attention(const Layer& layer, int64_t number, const Projection::
   const ModelConfig& c = config();
   const auto i = static_cast<size_t>(number);
   const bool local = c.is_local(number);
-  const Tensor seen = paged_self_attention(
-      layer.qkv(x, batch, {.dtype = activation_dtype()}), batch.positions, batch.slots,
-      cache.keys[i], cache.values[i], local && local_table_.defined() ? local_table_ : table_,
-      batch.query_starts, batch.lengths, batch.block_table,
-      {.store = {.heads = c.heads,
-                 .kv_heads = c.kv_heads,
-                 .in_halves = c.rope_in_halves,
-                 .q_norm = layer.q_norm,
-                 .k_norm = layer.k_norm,
-                 .eps = c.norm_eps},
-       .attention = {.scale = c.attention_scale,
-                     .softcap = c.attention_softcap,
-                     .window = local ? c.window : 0,
-                     .max_query = batch.max_query,
-                     .max_length = batch.max_length}});
+  const Tensor seen =
+      self_attention(layer.qkv(x, batch, {.dtype = activation_dtype()}), batch, cache.keys[i],
+                     cache.values[i], local && local_table_.defined() ? local_table_ : table_,
+                     {.store = {.heads = c.heads,
+                                .kv_heads = c.kv_heads,
+                                .in_halves = c.rope_in_halves,
+                                .q_norm = layer.q_norm,
+                                .k_norm = layer.k_norm,
+                                .eps = c.norm_eps},
+                      .attention = {.scale = c.attention_scale,
+                                    .softcap = c.attention_softcap,
+                                    .window = local ? c.window : 0}});
   return seen.reshape({x.x.size(0), c.heads * c.head_dim});
 }
 

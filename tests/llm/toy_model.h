@@ -68,6 +68,10 @@ class ToyModel final : public Model {
     const auto* starts = batch.query_starts.data_ptr<int32_t>();
     const auto* lengths = batch.lengths.data_ptr<int32_t>();
     const int64_t sequences = batch.lengths.size(0), width = batch.block_table.size(1);
+    int64_t singles = 0;
+    while (singles < sequences && starts[singles + 1] == singles + 1) ++singles;
+    check(batch.single_queries == singles, "toy: ", singles, " sequences have one query, not ",
+          batch.single_queries);
     Tensor logits = zeros({batch.logit_rows.size(0), kVocabulary});
     for (int64_t row = 0; row < logits.size(0); ++row) {
       const int64_t token = batch.logit_rows.data_ptr<int64_t>()[row];
