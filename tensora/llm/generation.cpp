@@ -70,12 +70,12 @@ std::optional<Piece> Generation::next() {
   return std::exchange(state_->pending, {});
 }
 
-std::optional<Piece> Generation::take() {
+bool Generation::take(Piece& piece) {
+  piece.clear();
   const std::lock_guard lock(state_->mutex);
   if (state_->error) std::rethrow_exception(state_->error);
-  if (!state_->has_pending) return std::nullopt;
-  state_->has_pending = false;
-  return std::exchange(state_->pending, {});
+  if (std::exchange(state_->has_pending, false)) std::swap(piece, state_->pending);
+  return !state_->done;
 }
 
 Completion Generation::wait() {

@@ -21,9 +21,10 @@ class Generation {
 
   /// Waits for the next part of the answer; none: it has ended. Throws what went wrong.
   std::optional<Piece> next();
-  /// The next part of the answer if there is one already; does not wait. None, and `is_done`: it
-  /// has ended. Throws what went wrong.
-  std::optional<Piece> take();
+  /// Puts the next part of the answer into `piece`, which stays empty where there is none yet; does
+  /// not wait. Its memory is used again: a part a step costs no allocation. False: the answer has
+  /// ended, and this was the last part. Throws what went wrong.
+  bool take(Piece& piece);
   /// Waits for a part or the end, but no longer than some seconds; whether `next` would not wait
   /// now.
   bool is_ready(double seconds);

@@ -120,6 +120,14 @@ struct Piece {
   std::string text;
   std::vector<Sampled> tokens;
   std::vector<Sampled> prompt = {};  // Completion::prompt_logprobs, in the first part
+
+  bool is_empty() const { return text.empty() && tokens.empty() && prompt.empty(); }
+  /// Keeps its memory.
+  void clear() {
+    text.clear();
+    tokens.clear();
+    prompt.clear();
+  }
 };
 
 }  // namespace tensora::llm

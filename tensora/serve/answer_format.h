@@ -17,9 +17,9 @@ class AnswerParser {
  public:
   using Give = std::function<void(AnswerEvent event)>;
   virtual ~AnswerParser() = default;
-  /// Text and tokens that have come. Gives events as soon as it is certain what the text is; they
-  /// carry the tokens.
-  virtual void push(llm::Piece piece, const Give& give) = 0;
+  /// Text and tokens that have come; they are taken out of the piece. Gives events as soon as it is
+  /// certain what the text is; they carry the tokens.
+  virtual void push(llm::Piece&& piece, const Give& give) = 0;
   /// The answer has ended: gives what was held back. Returns why it ended for the client.
   virtual AnswerEnd finish(const llm::Completion& completion, const Give& give) = 0;
 };

@@ -92,7 +92,6 @@ void AnswerJob::count_tokens(One& one, size_t tokens) {
 
 // Whether the answer has ended.
 bool AnswerJob::deliver_one(One& one, int64_t index) {
-  const bool is_done = one.generation->is_done();  // before the last piece is taken
   const auto give_on = [&](AnswerEvent event) { give(one, std::move(event)); };
   const auto begin = [&](std::vector<llm::Sampled> scores) {
     if (std::exchange(one.has_begun, true)) return;
@@ -102,12 +101,13 @@ bool AnswerJob::deliver_one(One& one, int64_t index) {
                .prompt_tokens = std::ssize(prompt),
                .tokens = std::move(scores)});
   };
-  while (auto piece = one.generation->take()) {
-    count_tokens(one, piece->tokens.size());
-    begin(std::move(piece->prompt));
-    one.parser->push(std::move(*piece), give_on);
+  const bool goes_on = one.generation->take(one.piece);
+  if (!one.piece.is_empty()) {
+    count_tokens(one, one.piece.tokens.size());
+    begin(std::move(one.piece.prompt));
+    one.parser->push(std::move(one.piece), give_on);
   }
-  if (!is_done) return false;
+  if (goes_on) return false;
   begin({});
   finish(one, index);
   return true;

@@ -61,6 +61,7 @@ class AnswerJob {
   struct One {
     std::optional<llm::Generation> generation = {};
     std::unique_ptr<AnswerParser> parser = nullptr;
+    llm::Piece piece = {};  // that is being handed on
     Answer answer = {};
     ServiceClock::time_point last = {};  // when a piece came
     double waited = 0;                   // seconds before the engine got it

@@ -78,7 +78,7 @@ FormatParser::FormatParser(std::shared_ptr<const ParserOptions> options,
                                       : State::first_text;
 }
 
-void FormatParser::push(llm::Piece piece, const Give& give) {
+void FormatParser::push(llm::Piece&& piece, const Give& give) {
   give_event_ = &give;
   const llm::DecodeOptions shown{.special = options_->shows_special};
   if (options_->shows_special && !piece.tokens.empty()) {

@@ -31,7 +31,7 @@ class FormatParser final : public AnswerParser {
  public:
   FormatParser(std::shared_ptr<const ParserOptions> options, llm::TokenizerPtr tokenizer);
 
-  void push(llm::Piece piece, const Give& give) override;
+  void push(llm::Piece&& piece, const Give& give) override;
   AnswerEnd finish(const llm::Completion& completion, const Give& give) override;
 
  private:

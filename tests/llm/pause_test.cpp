@@ -24,10 +24,11 @@ Request request_of(int32_t first, int64_t tokens = 60) {
 
 // Waits until nothing has come for a while.
 size_t settle(Generation& generation, size_t tokens = 0) {
+  Piece piece;
   while (generation.is_ready(0.05)) {
-    const auto piece = generation.take();
-    if (!piece) break;
-    tokens += piece->tokens.size();
+    const bool goes_on = generation.take(piece);
+    tokens += piece.tokens.size();
+    if (!goes_on) break;
   }
   return tokens;
 }

@@ -52,19 +52,19 @@ TEST(StepListenerTest, PartsCanBeTakenAfterEachStep) {
   Generation generation = engine.submit(request_of(3, counter));
   std::string text;
   size_t tokens = 0;
-  for (int64_t seen = 0;;) {
+  Piece piece;
+  bool goes_on = true;
+  for (int64_t seen = 0; goes_on;) {
     counter->wait_beyond(seen);
     seen = counter->steps();
-    const bool done = generation.is_done();  // before the last part is taken
-    while (const auto piece = generation.take()) {
-      text += piece->text;
-      tokens += piece->tokens.size();
-    }
-    if (done) break;
+    goes_on = generation.take(piece);
+    text += piece.text;
+    tokens += piece.tokens.size();
   }
   EXPECT_EQ(text, expected.text);
   EXPECT_EQ(tokens, expected.tokens.size());
-  EXPECT_EQ(generation.take(), std::nullopt);
+  EXPECT_FALSE(generation.take(piece));
+  EXPECT_TRUE(piece.is_empty());
 }
 
 TEST(StepListenerTest, OneCallServesAllRequestsOfAStep) {

@@ -61,7 +61,7 @@ Whole parsed(const AnswerFormat& format, const std::vector<llm::Piece>& pieces,
         ADD_FAILURE();
     }
   };
-  for (const llm::Piece& piece : pieces) parser->push(piece, give);
+  for (const llm::Piece& piece : pieces) parser->push(llm::Piece(piece), give);
   whole.end = parser->finish({}, give);
   return whole;
 }
