@@ -32,7 +32,7 @@ TokenHistory::TokenHistory(const SamplingOptions& options, int64_t vocab_size,
   if (is_dry(options)) longest_.resize(size);
   for (const std::string& breaker : options.dry_breakers)
     longest_breaker_ = std::max(longest_breaker_, breaker.size());
-  tokens_.reserve(4096);
+  if (is_wanted()) tokens_.reserve(4096);
 }
 
 std::span<const int32_t> TokenHistory::recent(int64_t count) const {
@@ -41,6 +41,7 @@ std::span<const int32_t> TokenHistory::recent(int64_t count) const {
 }
 
 void TokenHistory::add(int32_t token, const SamplingOptions& options) {
+  if (!is_wanted()) return;
   tokens_.push_back(token);
   if (!counts_.empty()) {
     ++counts_[static_cast<size_t>(token)];

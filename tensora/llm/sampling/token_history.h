@@ -12,7 +12,8 @@ namespace tensora::llm {
 
 class Tokenizer;
 
-/// The tokens of a sequence, and the penalties that follow from them.
+/// The tokens of a sequence, and the penalties that follow from them; without penalties it keeps
+/// nothing.
 class TokenHistory {
  public:
   TokenHistory(const SamplingOptions& options, int64_t vocab_size,
@@ -26,6 +27,7 @@ class TokenHistory {
   void discourage_repetition(std::span<float> logits, const SamplingOptions& options);
 
  private:
+  bool is_wanted() const { return !counts_.empty() || !longest_.empty(); }
   std::span<const int32_t> recent(int64_t count) const;
   void note_breaker(int32_t token, const SamplingOptions& options);
 
