@@ -10,34 +10,37 @@ namespace tensora::serve {
 namespace {
 
 // How often a client that reads too slowly is looked at: nobody tells when it has caught up.
-constexpr auto kLook = std::chrono::milliseconds(5);
+constexpr std::chrono::duration<double> kLook(0.005), kLong(3600);
 
 }  // namespace
 
-// Rung by engines after a step, by clients that go, and for letters.
+// Rung by engines after a step, by clients that go, and for letters. A letter tells which job it is
+// about; the others ring for a look at all of them.
 class Delivery::Bell final : public llm::StepListener {
  public:
-  void on_step() noexcept override { ring(); }
+  void on_step() noexcept override { ring_for_all(); }
+  void ring_for_all() noexcept {
+    is_for_all_ = true;
+    ring();
+  }
   void ring() noexcept {
     // One that is rung already will be heard.
     if (is_rung_.exchange(true)) return;
     { const std::lock_guard lock(mutex_); }
     changed_.notify_one();
   }
-  void wait(bool briefly) {
+  /// Waits for a ring, no longer than some seconds; whether there was one.
+  bool wait(std::chrono::duration<double> most) {
     std::unique_lock lock(mutex_);
-    const auto rung = [&] { return is_rung_.load(); };
-    if (briefly)
-      changed_.wait_for(lock, kLook, rung);
-    else
-      changed_.wait(lock, rung);
-    is_rung_ = false;
+    return changed_.wait_for(lock, most, [&] { return is_rung_.exchange(false); });
   }
+  /// Whether all jobs are to be looked at.
+  bool was_for_all() { return is_for_all_.exchange(false); }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::atomic<bool> is_rung_ = false;
+  std::atomic<bool> is_rung_ = false, is_for_all_ = false;
 };
 
 Delivery::Delivery(Options options)
@@ -72,7 +75,7 @@ void Delivery::add(const std::shared_ptr<AnswerJob>& job) {
   // Neither the job nor this object is kept by the connection.
   job->reply().on_gone([job = std::weak_ptr(job), bell = bell_] {
     if (const auto left = job.lock()) left->set_gone();
-    bell->ring();
+    bell->ring_for_all();
   });
 }
 
@@ -89,15 +92,25 @@ void Delivery::end_all(const ApiError& error) { post({.error = error}); }
 
 void Delivery::run() {
   std::vector<Letter> letters;
+  bool was_busy = false;  // since the last `on_idle`
   while (!is_closing_) {
-    bell_->wait(paused_ > 0);
+    const bool awaits_idleness = was_busy && jobs_.empty() && options_.on_idle;
+    const bool was_rung =
+        bell_->wait(paused_ > 0       ? kLook
+                    : awaits_idleness ? std::chrono::duration<double>(options_.idle_seconds)
+                                      : kLong);
+    if (!was_rung && awaits_idleness) {
+      options_.on_idle();
+      was_busy = false;
+    }
     {
       const std::lock_guard lock(mutex_);
       letters.swap(letters_);
     }
+    was_busy = was_busy || !letters.empty();
     for (Letter& letter : letters) read(letter);
     letters.clear();
-    go_through();
+    if (bell_->was_for_all() || !was_rung || is_any_over_) go_through();
   }
   for (Letter& letter : letters_) read(letter);
   const ApiError closing(503, "the server is shutting down", {}, "shutting_down");
@@ -130,7 +143,9 @@ void Delivery::change(AnswerJob& job, const std::function<void()>& what) {
   const int64_t left = before - job.active();
   if (left > 0) options_.on_left(job, left);
   if (left < 0) options_.on_resumed(job, -left);
-  if (!was_over && job.is_over()) options_.on_over(job);
+  if (was_over || !job.is_over()) return;
+  is_any_over_ = true;
+  options_.on_over(job);
 }
 
 void Delivery::read(Letter& letter) {
@@ -142,6 +157,8 @@ void Delivery::read(Letter& letter) {
   if (letter.generation) {
     if (!job.is_over()) job.start(letter.answer, std::move(*letter.generation), letter.waited);
     if (job.is_over() || job.is_paused()) options_.on_left(job, 1);
+    // The engine may have rung for it before it was here.
+    change(job, [&] { deliver(job); });
   } else if (letter.error) {
     change(job, [&] { job.fail(*letter.error); });
   } else {
@@ -159,19 +176,15 @@ void Delivery::deliver(AnswerJob& job) {
 void Delivery::go_through() {
   int64_t paused = 0;
   uint64_t unsent = 0;
-  bool is_any_over = false;
   for (const auto& job : jobs_) {
     change(*job, [&] { deliver(*job); });
-    if (job->is_over()) {
-      is_any_over = true;
-    } else if (job->is_stream()) {
-      change(*job, [&] { unsent += job->follow_client(options_.most_unsent); });
-      if (job->is_paused()) ++paused;
-    }
+    if (job->is_over() || !job->is_stream()) continue;
+    change(*job, [&] { unsent += job->follow_client(options_.most_unsent); });
+    if (job->is_paused()) ++paused;
   }
   paused_.store(paused, std::memory_order_relaxed);
   unsent_.store(unsent, std::memory_order_relaxed);
-  if (!is_any_over) return;
+  if (!std::exchange(is_any_over_, false)) return;
   std::erase_if(jobs_, [&](const std::shared_ptr<AnswerJob>& job) {
     if (!job->is_over()) return false;
     answers_ -= static_cast<int64_t>(job->size());

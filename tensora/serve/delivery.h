@@ -15,7 +15,7 @@ namespace tensora::serve {
 
 /// The thread that hands on what engines have computed: it wakes once after each step of an engine
 /// and goes through all open jobs, so that a step costs one hand-over however many clients there
-/// are.
+/// are. A request that comes costs a look at its own job.
 class Delivery {
  public:
   struct Options {
@@ -26,6 +26,9 @@ class Delivery {
     std::function<void(const AnswerJob& job, int64_t count)> on_resumed = nullptr;
     /// A job will not start any more answers.
     std::function<void(const AnswerJob& job)> on_over = nullptr;
+    /// No job has been open for `idle_seconds`. Once, until there has been another one.
+    std::function<void()> on_idle = nullptr;
+    double idle_seconds = 5;
     std::function<void(const std::string& line)> log = nullptr;
   };
   explicit Delivery(Options options);
@@ -68,6 +71,7 @@ class Delivery {
   Options options_;
   std::shared_ptr<Bell> bell_;
   std::vector<std::shared_ptr<AnswerJob>> jobs_;
+  bool is_any_over_ = false;  // of the jobs
   std::atomic<int64_t> answers_ = 0, streams_ = 0, paused_ = 0;
   std::atomic<uint64_t> unsent_ = 0;
   std::mutex mutex_;  // of what follows

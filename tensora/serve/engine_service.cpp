@@ -46,6 +46,9 @@ class EngineService final : public Service {
                        [this](const AnswerJob& job) {
                          queue_.forget(job.model().backend.get(), job.key(), job);
                        },
+                   // What the largest batches took is not kept for the next ones.
+                   .on_idle = [] { empty_cache(); },
+                   .idle_seconds = options_.idle_seconds,
                    .log = options_.log}),
         starter_([this] {
           begin_own_thread("serve-starter");

@@ -40,6 +40,9 @@ struct ServiceOptions {
   llm::SamplingOptions sampling = {};  // where a request does not say
   /// A client with more unsent bytes than this pauses its answers; they go on below half of it.
   size_t most_unsent = 256 * 1024;
+  /// Memory of the host that is only kept for later goes back to the system when there has been no
+  /// answer for so many seconds.
+  double idle_seconds = 5;
   /// Lines about loading, unloading and internal errors.
   std::function<void(const std::string& line)> log = nullptr;
 };

@@ -123,6 +123,38 @@ TEST_F(ServiceTest, AClientThatReadsSlowlyHoldsNoPlace) {
   wait_until_idle();
 }
 
+// A thousand streams are gone through after a step, not whenever somebody comes.
+TEST_F(ServiceTest, ARequestCostsNoLookAtTheOthers) {
+  start({.max_sequences = 1});
+  backend->model->delay = std::chrono::milliseconds(400);
+  const auto running = post(kChat, stream("AB"));
+  running->wait_for_bytes(1);
+  const size_t before = running->looks();
+  std::vector<std::shared_ptr<RecordedReply>> queued;
+  for (int i = 0; i < 50; ++i) {
+    queued.push_back(post(kChat, stream("CD", 1)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_LE(running->looks() - before, 5);
+  backend->model->delay = std::chrono::milliseconds(0);
+  for (const auto& reply : queued) EXPECT_EQ(reply->wait().status, 200);
+  wait_until_idle();
+}
+
+// What large batches leave in the allocator's cache does not stay while nothing happens.
+TEST_F(ServiceTest, AnIdleServerGivesMemoryBack) {
+  start({}, {.idle_seconds = 0.1});
+  constexpr int64_t kBytes = 32 << 20;
+  for (int round = 0; round < 2; ++round) {
+    zeros({kBytes}, {.dtype = kUInt8});  // freed at once, and kept
+    EXPECT_EQ(post(kChat, stream("AB", 3))->wait().status, 200);
+    const auto kept = [] { return memory_stats(Device()).reserved; };
+    for (int i = 0; i < 5000 && kept() >= kBytes; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_LT(kept(), kBytes);
+  }
+}
+
 TEST_F(ServiceTest, KeysTakeTurns) {
   start({.max_sequences = 1});
   backend->model->delay = std::chrono::milliseconds(1);

@@ -79,6 +79,7 @@ class RecordedReply final : public Reply {
   }
   size_t unsent() const override {
     const std::lock_guard lock(mutex_);
+    ++looks_;
     return held_;
   }
   bool is_gone() const override {
@@ -122,13 +123,19 @@ class RecordedReply final : public Reply {
     EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(60),
                                   [&] { return is_done_ || response_.body.size() >= bytes; }));
   }
-  size_t size() {
+  size_t size() { return body().size(); }
+  std::string body() {
     const std::lock_guard lock(mutex_);
-    return response_.body.size();
+    return response_.body;
   }
   bool is_done() {
     const std::lock_guard lock(mutex_);
     return is_done_;
+  }
+  /// How often somebody has asked for the unsent bytes.
+  size_t looks() {
+    const std::lock_guard lock(mutex_);
+    return looks_;
   }
 
  private:
@@ -145,6 +152,7 @@ class RecordedReply final : public Reply {
   HttpResponse response_;
   std::function<void()> callback_;
   size_t held_ = 0, writes_ = 0;
+  mutable size_t looks_ = 0;
   bool is_done_ = false, is_gone_ = false, holds_ = false;
 };
 
