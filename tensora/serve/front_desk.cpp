@@ -131,6 +131,12 @@ std::optional<HttpResponse> FrontDesk::answer_head(const HttpRequest& head) {
   return response;
 }
 
+bool FrontDesk::is_quick(const HttpRequest& head) const {
+  std::string parameter, allowed;
+  const Route* route = router_.find(head.method, head.path, parameter, allowed);
+  return route && route->is_quick;
+}
+
 void FrontDesk::handle(HttpRequest request, ReplyPtr reply) {
   auto exchange = std::make_shared<Exchange>();
   std::string allowed;

@@ -27,6 +27,7 @@ class FrontDesk final : public HttpHandler {
         streams_(streams) {}
 
   std::optional<HttpResponse> answer_head(const HttpRequest& head) override;
+  bool is_quick(const HttpRequest& head) const override;
   void handle(HttpRequest request, ReplyPtr reply) override;
   void on_bad_request(std::string_view address, int status, std::string_view reason) override;
 

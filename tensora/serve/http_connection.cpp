@@ -12,6 +12,14 @@
 // although nothing is written to it, as while a prompt is prefilled. What it sends meanwhile is
 // kept for later, up to a limit.
 
+// Note [The receiving thread]
+// Each step of an engine makes a write per stream, on a busy machine more than the scheduler lets a
+// thread do at once: who asks for /health would wait for its turn among them. So connections begin
+// at a thread that has little to do and therefore is scheduled at once. It answers what is refused
+// or quick, and hands a connection over to a thread for answers when a request is neither; there
+// the connection stays. Between the two threads nothing of it is touched by both: it moves only
+// while it waits for nothing, and the old thread's last deed is to post it to the new one.
+
 namespace tensora::serve {
 namespace {
 
@@ -26,23 +34,23 @@ constexpr double kLingerSeconds = 2;
 
 Connection::Connection(ConnectionHome& home, int socket, std::unique_ptr<Channel> channel,
                        std::string address)
-    : home_(home),
-      socket_(home.context, socket),
+    : home_(&home),
+      socket_(std::in_place, home.context, socket),
       channel_(std::move(channel)),
       address_(std::move(address)),
       since_(Clock::now()) {
-  ++*home_.open;
+  ++*home_->open;
 }
 
-Connection::~Connection() { --*home_.open; }
+Connection::~Connection() { --*home_->open; }
 
 void Connection::start() {
-  home_.connections.emplace(this, shared_from_this());
+  home_->connections.emplace(this, shared_from_this());
   on_readable();
 }
 
 void Connection::turn_away() {
-  home_.connections.emplace(this, shared_from_this());
+  home_->connections.emplace(this, shared_from_this());
   ApiError error(503, "the server has too many connections", {}, "too_many_connections");
   error.headers = {{"retry-after", "1"}};
   refuse(error);
@@ -52,10 +60,9 @@ void Connection::turn_away() {
 void Connection::watch_read() {
   if (watches_read_) return;
   watches_read_ = true;
-  socket_.async_wait(socket_.wait_read, [self = shared_from_this()](const auto& error) {
+  socket_->async_wait(socket_->wait_read, [self = shared_from_this()](const auto& error) {
     self->watches_read_ = false;
-    if (error || self->phase_ == Phase::closed) return;
-    self->on_readable();
+    if (error || self->phase_ == Phase::closed || !self->on_readable()) return;
     self->flush();  // TLS may have waited for the peer before it could write
   });
 }
@@ -63,65 +70,102 @@ void Connection::watch_read() {
 void Connection::watch_write(bool for_reading) {
   if (watches_write_) return;
   watches_write_ = true;
-  socket_.async_wait(socket_.wait_write, [self = shared_from_this(), for_reading](const auto& e) {
+  socket_->async_wait(socket_->wait_write, [self = shared_from_this(), for_reading](const auto& e) {
     self->watches_write_ = false;
     if (e || self->phase_ == Phase::closed) return;
-    if (for_reading) self->on_readable();
+    if (for_reading && !self->on_readable()) return;
     if (self->push_out()) self->flush();
   });
 }
 
-void Connection::on_readable() {
+// False: the connection has moved to another thread.
+bool Connection::on_readable() {
   const auto self = shared_from_this();
   for (int i = 0; i < kMostReads; ++i) {
-    if (phase_ == Phase::answering && input_.size() >= kMostPipelined) return;
-    const auto got = channel_->read(home_.scratch.data(), home_.scratch.size());
-    if (got.is_closed) return close();
-    if (got.wait == Channel::Wait::readable) return watch_read();
-    if (got.wait == Channel::Wait::writable) return watch_write(/*for_reading=*/true);
+    if (phase_ == Phase::answering && input_.size() >= kMostPipelined) return true;
+    const auto got = channel_->read(home_->scratch.data(), home_->scratch.size());
+    if (got.is_closed) {
+      close();
+      return true;
+    }
+    if (got.wait == Channel::Wait::readable) {
+      watch_read();
+      return true;
+    }
+    if (got.wait == Channel::Wait::writable) {
+      watch_write(/*for_reading=*/true);
+      return true;
+    }
     if (phase_ == Phase::lingering) continue;
-    input_.append(home_.scratch.data(), got.bytes);
+    input_.append(home_->scratch.data(), got.bytes);
     if (phase_ == Phase::body) charge_body(got.bytes);
-    if (phase_ != Phase::closed) on_input();
-    if (phase_ == Phase::closed) return;
+    if (phase_ != Phase::closed && !on_input()) return false;
+    if (phase_ == Phase::closed) return true;
   }
-  asio::post(home_.context, [self] {
+  asio::post(home_->context, [self] {
     if (self->phase_ != Phase::closed && !self->watches_read_) self->on_readable();
   });
+  return true;
 }
 
-void Connection::on_input() {
+// False: the connection has moved to another thread.
+bool Connection::on_input() {
   try {
     if (phase_ == Phase::head) {
-      if (input_.empty()) return;
+      if (input_.empty()) return true;
       if (!parser_) {
-        parser_ = std::make_unique<HttpParser>(home_.options->limits);
+        parser_ = std::make_unique<HttpParser>(home_->options->limits);
         since_ = Clock::now();
       }
-      if (!parser_->read_head(input_) || !on_head()) return;
+      if (!parser_->read_head(input_) || !on_head()) return true;
+      if (moves_on()) {
+        move_on();
+        return false;
+      }
     }
     if (phase_ == Phase::body && parser_->read_body(input_)) dispatch();
   } catch (const ApiError& error) {
-    home_.handler->on_bad_request(address_, error.status, error.what());
+    home_->handler->on_bad_request(address_, error.status, error.what());
     refuse(error);
   } catch (const std::exception& error) {
-    home_.handler->on_bad_request(address_, 500, error.what());
+    home_->handler->on_bad_request(address_, 500, error.what());
     refuse(ApiError(500, "internal error"));
   }
+  return true;
+}
+
+// See Note [The receiving thread].
+bool Connection::moves_on() const {
+  return home_->next_home && !watches_read_ && !watches_write_ && sending_.empty() &&
+         !home_->handler->is_quick(parser_->request());
+}
+
+void Connection::move_on() {
+  const auto self = shared_from_this();
+  home_->connections.erase(this);
+  home_ = &home_->next_home();
+  const int socket = socket_->release();
+  socket_.emplace(home_->context, socket);
+  asio::post(home_->context, [self] {
+    self->home_->connections.emplace(self.get(), self);
+    if (self->home_->is_closing) return self->close();
+    self->on_input();
+    if (self->phase_ != Phase::closed) self->on_readable();
+  });
 }
 
 // Many large bodies that come slowly would fill the memory, each within its own limit.
 void Connection::charge_body(size_t bytes) {
   charged_ += bytes;
-  const size_t all = home_.body_bytes->fetch_add(bytes) + bytes;
-  if (all <= home_.options->most_body_bytes) return;
+  const size_t all = home_->body_bytes->fetch_add(bytes) + bytes;
+  if (all <= home_->options->most_body_bytes) return;
   ApiError error(503, "the server is reading too many large requests", {}, "overloaded");
   error.headers = {{"retry-after", "1"}};
-  home_.handler->on_bad_request(address_, error.status, error.what());
+  home_->handler->on_bad_request(address_, error.status, error.what());
   refuse(error);
 }
 
-void Connection::release_body() { *home_.body_bytes -= std::exchange(charged_, 0); }
+void Connection::release_body() { *home_->body_bytes -= std::exchange(charged_, 0); }
 
 // Returns whether the body is to be read.
 bool Connection::on_head() {
@@ -131,7 +175,7 @@ bool Connection::on_head() {
   request.address = address_;
   phase_ = Phase::body;
   since_ = Clock::now();
-  if (auto response = home_.handler->answer_head(request)) {
+  if (auto response = home_->handler->answer_head(request)) {
     expect_reply(
         {.id = request.id,
          .is_head = request.method == "HEAD",
@@ -156,11 +200,11 @@ void Connection::refuse(const ApiError& error) {
 void Connection::expect_reply(ReplyFacts facts) {
   phase_ = Phase::answering;
   since_ = Clock::now();
-  reply_ = std::make_shared<ReplyState>(home_.outlet, std::move(facts));
+  reply_ = std::make_shared<ReplyState>(home_->outlet, std::move(facts));
   reply_->connection = this;
   reply_->count_queued(sending_.size() - sent_);  // perhaps of "100 Continue"
   parser_.reset();
-  ++*home_.active;
+  ++*home_->active;
 }
 
 void Connection::dispatch() {
@@ -170,9 +214,9 @@ void Connection::dispatch() {
                 .is_http_1_0 = parser_->is_http_1_0(),
                 .keeps_alive = parser_->keeps_alive() && !parser_->is_http_1_0()});
   try {
-    home_.handler->handle(std::move(request), std::make_shared<HttpReply>(reply_));
+    home_->handler->handle(std::move(request), std::make_shared<HttpReply>(reply_));
   } catch (const std::exception& error) {  // the reply was dropped, which answers
-    home_.handler->on_bad_request(address_, 500, error.what());
+    home_->handler->on_bad_request(address_, 500, error.what());
   }
 }
 
@@ -221,17 +265,16 @@ void Connection::on_answered() {
   const bool is_broken = reply_->is_broken();
   reply_->connection = nullptr;
   reply_.reset();
-  --*home_.active;
+  --*home_->active;
   if (sending_.capacity() > kKeptCapacity) sending_ = {};
   if (is_broken) return close();
   if (!goes_on) return linger();
   phase_ = Phase::head;
   is_first_ = false;
   since_ = Clock::now();
-  on_input();
-  if (watches_read_) return;
+  if (!on_input() || watches_read_) return;
   // Reading stopped because the client sent far ahead.
-  asio::post(home_.context, [self = shared_from_this()] {
+  asio::post(home_->context, [self = shared_from_this()] {
     if (self->phase_ != Phase::closed && !self->watches_read_) self->on_readable();
   });
 }
@@ -252,21 +295,21 @@ void Connection::close() {
   phase_ = Phase::closed;
   release_body();
   boost::system::error_code ignored;
-  socket_.close(ignored);
+  socket_->close(ignored);
   parser_.reset();
-  home_.connections.erase(this);
+  home_->connections.erase(this);
   if (!reply_) return;
   const auto reply = std::move(reply_);
   reply->connection = nullptr;
-  --*home_.active;
+  --*home_->active;
   reply->lose();
 }
 
 void Connection::check_time(Clock::time_point now) {
-  const HttpServerOptions& options = *home_.options;
+  const HttpServerOptions& options = *home_->options;
   const double passed = std::chrono::duration<double>(now - since_).count();
   const auto time_out = [&](const char* what) {
-    home_.handler->on_bad_request(address_, 408, what);
+    home_->handler->on_bad_request(address_, 408, what);
     refuse(ApiError(408, what, {}, "timeout"));
   };
   switch (phase_) {

@@ -6,7 +6,9 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -29,12 +31,14 @@ struct ConnectionHome {
   std::deque<std::shared_ptr<ReplyState>> to_flush = {};  // taken from the outlet
   std::unordered_map<Connection*, std::shared_ptr<Connection>> connections = {};
   std::vector<char> scratch = std::vector<char>(64 << 10);  // bytes that were just read
-  std::atomic<size_t>* open = nullptr;                      // connections of all threads
-  std::atomic<size_t>* active = nullptr;                    // answers of all threads
-  std::atomic<size_t>* body_bytes = nullptr;                // of requests that are not answered yet
+  std::function<ConnectionHome&()> next_home = nullptr;     // see Note [The receiving thread]
+  bool is_closing = false;
+  std::atomic<size_t>* open = nullptr;        // connections of all threads
+  std::atomic<size_t>* active = nullptr;      // answers of all threads
+  std::atomic<size_t>* body_bytes = nullptr;  // of requests that are not answered yet
 };
 
-/// One client. All functions are called on the thread of its home.
+/// One client. All functions are called on the thread of its home, which may change.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(ConnectionHome& home, int socket, std::unique_ptr<Channel> channel,
@@ -56,8 +60,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void watch_read();
   void watch_write(bool for_reading);
-  void on_readable();
-  void on_input();
+  bool on_readable();
+  bool on_input();
+  bool moves_on() const;
+  void move_on();
   bool on_head();
   void charge_body(size_t bytes);
   void release_body();
@@ -68,8 +74,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void linger();
   bool push_out();
 
-  ConnectionHome& home_;
-  boost::asio::posix::stream_descriptor socket_;
+  ConnectionHome* home_;
+  std::optional<boost::asio::posix::stream_descriptor> socket_;
   std::unique_ptr<Channel> channel_;
   const std::string address_;
   Phase phase_ = Phase::head;

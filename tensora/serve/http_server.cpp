@@ -105,7 +105,10 @@ struct HttpServer::State {
       tls = std::make_unique<TlsContext>(options.tls_certificate, options.tls_key);
     raise_descriptor_limit();
     const int socket = listen_on(options);
-    for (int i = 0; i < options.threads; ++i) add_loop();
+    // The first one receives; see Note [The receiving thread]. Handshakes of TLS take long: there
+    // the others begin with their connections themselves.
+    for (int i = 0; i <= options.threads; ++i) add_loop();
+    if (!tls) loops[0]->home.next_home = [this]() -> ConnectionHome& { return next_home(); };
     acceptor = std::make_unique<asio::posix::stream_descriptor>(loops[0]->home.context, socket);
     retry = std::make_unique<asio::steady_timer>(loops[0]->home.context);
     sockaddr_storage bound{};
@@ -116,9 +119,10 @@ struct HttpServer::State {
     asio::post(loops[0]->home.context, [this] { accept_all(); });
     for (const auto& loop : loops) {
       schedule_sweep(*loop);
-      loop->thread = std::thread([home = &loop->home] {
-        begin_own_thread("serve-io");  // a write of TLS to a closed socket raises no SIGPIPE then
-        take_short_slices();           // /health answers although the engine keeps all cores busy
+      const char* const name = loop == loops[0] ? "serve-receive" : "serve-io";
+      loop->thread = std::thread([home = &loop->home, name] {
+        begin_own_thread(name);  // a write of TLS to a closed socket raises no SIGPIPE then
+        take_short_slices();     // /health answers although the engine keeps all cores busy
         home->context.run();
       });
     }
@@ -130,7 +134,7 @@ struct HttpServer::State {
       asio::post(loop->home.context, [this, loop = loop.get()] {
         if (loop == loops[0].get()) close_acceptor();
         loop->sweep.cancel();
-        loop->is_stopping = true;
+        loop->home.is_closing = true;
         const auto open = loop->home.connections;
         for (const auto& [raw, connection] : open) connection->close();
         loop->work.reset();
@@ -139,12 +143,8 @@ struct HttpServer::State {
     for (const auto& loop : loops) loop->thread.join();
   }
 
-  struct ServerLoop : Loop {
-    bool is_stopping = false;
-  };
-
   void add_loop() {
-    auto loop = std::make_unique<ServerLoop>();
+    auto loop = std::make_unique<Loop>();
     ConnectionHome& home = loop->home;
     home.options = &options;
     home.handler = &handler;
@@ -170,13 +170,13 @@ struct HttpServer::State {
     if (!home.to_flush.empty()) asio::post(home.context, [&home] { flush_some(home); });
   }
 
-  void schedule_sweep(ServerLoop& loop) {
+  void schedule_sweep(Loop& loop) {
     const double least = std::min({options.header_seconds, options.body_seconds,
                                    options.idle_seconds, options.stalled_seconds});
     const auto pause = std::chrono::duration<double>(std::clamp(least / 4, 0.01, 0.5));
     loop.sweep.expires_after(std::chrono::duration_cast<Clock::duration>(pause));
     loop.sweep.async_wait([this, &loop](const auto& error) {
-      if (error || loop.is_stopping) return;
+      if (error || loop.home.is_closing) return;
       const auto now = Clock::now();
       const auto open = loop.home.connections;
       for (const auto& [raw, connection] : open) connection->check_time(now);
@@ -214,6 +214,9 @@ struct HttpServer::State {
     });
   }
 
+  // Where answers are sent from. On the receiving thread.
+  ConnectionHome& next_home() { return loops[1 + next++ % (loops.size() - 1)]->home; }
+
   void take_in(int socket, std::string address) {
     const size_t count = open;
     if (count >= options.max_connections + kMostTurnedAway) {
@@ -224,7 +227,7 @@ struct HttpServer::State {
     const int on = 1;
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    ConnectionHome& home = loops[next++ % loops.size()]->home;
+    ConnectionHome& home = tls ? next_home() : loops[0]->home;
     auto connection = std::make_shared<Connection>(
         home, socket, tls ? tls->channel(socket) : plain_channel(socket), std::move(address));
     const auto begin = [connection, is_too_many] {
@@ -246,10 +249,10 @@ struct HttpServer::State {
   HttpHandler& handler;
   std::unique_ptr<TlsContext> tls;
   std::atomic<size_t> open = 0, active = 0, body_bytes = 0;
-  std::vector<std::unique_ptr<ServerLoop>> loops;
+  std::vector<std::unique_ptr<Loop>> loops;
   std::unique_ptr<asio::posix::stream_descriptor> acceptor;
   std::unique_ptr<asio::steady_timer> retry;
-  size_t next = 0;
+  size_t next = 0;  // of the homes
   int port = 0;
 };
 

@@ -22,6 +22,8 @@ class HttpHandler {
   /// The head of a request has come. An answer that needs no body, most often a refusal; without
   /// one, the body is read and `handle` called.
   virtual std::optional<HttpResponse> answer_head(const HttpRequest& head) = 0;
+  /// `handle` will answer it within microseconds, in one piece.
+  virtual bool is_quick(const HttpRequest& head) const = 0;
   virtual void handle(HttpRequest request, ReplyPtr reply) = 0;
   /// A client sent what is no request, or too slowly, and got this status; for the log.
   virtual void on_bad_request(std::string_view address, int status, std::string_view reason) = 0;
@@ -30,8 +32,8 @@ class HttpHandler {
 struct HttpServerOptions {
   std::string host = "127.0.0.1";  // an address, or a name for one
   int port = 0;                    // 0: one that is free
-  int threads = 1;                 // for I/O, each with its own connections
-  size_t max_connections = 4096;   // more get 503
+  int threads = 1;  // for answers, each with its own connections; another one receives requests
+  size_t max_connections = 4096;  // more get 503
   HttpLimits limits = {};
   size_t most_body_bytes = 512 << 20;  // of all requests that are being read; more get 503
   double header_seconds = 10;   // from the first byte, or the connection, to the end of the head

@@ -14,14 +14,15 @@ namespace tensora::serve {
 namespace {
 
 // Answers by the path: /echo gives the request back, /hold keeps the reply for the test, /drop
-// drops it, /big and /stream write much, /busy keeps the I/O thread, /count tells how many of the
-// kept replies have bytes to send.
+// drops it, /big and /stream write much, /busy keeps the I/O thread, /quick is quick, /count tells
+// how many of the kept replies have bytes to send.
 class Handler final : public HttpHandler {
  public:
   std::optional<HttpResponse> answer_head(const HttpRequest& head) override {
     if (head.path == "/early") return HttpResponse{.status = 403, .body = "no"};
     return std::nullopt;
   }
+  bool is_quick(const HttpRequest& head) const override { return head.path == "/quick"; }
   void handle(HttpRequest request, ReplyPtr reply) override {
     ++handled;
     if (request.path == "/echo") {
@@ -41,6 +42,8 @@ class Handler final : public HttpHandler {
       is_busy = true;
       eventually([this] { return !is_busy; });
       reply->send({.body = "done"});
+    } else if (request.path == "/quick") {
+      reply->send({.body = "quick"});
     } else if (request.path == "/count") {
       const std::lock_guard lock(mutex);
       const auto count = std::count_if(held.begin(), held.end(),
@@ -267,8 +270,8 @@ TEST_F(HttpServerTest, CoalescesForASlowReader) {
   EXPECT_GE(reply->unsent(), 256 << 10) << "the socket took all";
   reply->end();
   const std::string answer = connection.read_until("\r\n0\r\n\r\n", 10);
-  EXPECT_EQ(static_cast<size_t>(std::count(answer.begin(), answer.end(), 'x')) - 2, written)
-      << "two stand in the head";
+  EXPECT_EQ(static_cast<size_t>(std::count(answer.begin(), answer.end(), 'x')) - 3, written)
+      << "three stand in the head";
   EXPECT_TRUE(eventually([&] { return reply->unsent() == 0; }));
 }
 
@@ -427,6 +430,56 @@ TEST_F(HttpServerTest, AnswersBetweenTheWritesOfAStep) {
   const std::string answer = other.read_answer();
   EXPECT_GE(std::stoi(answer.substr(answer.find("\r\n\r\n") + 4)), 100) << answer;
   for (RawClient& one : clients) EXPECT_NE(one.read_until("token\n\n"), "");
+}
+
+// See Note [The receiving thread].
+TEST_F(HttpServerTest, QuickRequestsDoNotWaitForAnswers) {
+  start();
+  auto known = client();
+  known.send("GET /quick HTTP/1.1\r\nHost: a\r\n\r\n").read_answer();
+  auto busy = client();
+  busy.send("GET /quick HTTP/1.1\r\nHost: a\r\n\r\n").read_answer();
+  busy.send("GET /busy HTTP/1.1\r\nHost: a\r\n\r\n");
+  ASSERT_TRUE(eventually([&] { return handler_.is_busy.load(); }));
+  auto fresh = client();
+  for (RawClient* one : {&known, &fresh})
+    EXPECT_TRUE(
+        one->send("GET /quick HTTP/1.1\r\nHost: a\r\n\r\n").read_answer().ends_with("quick"));
+  EXPECT_EQ(status_of(ask("GET /early HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")), 403);
+  handler_.is_busy = false;
+  EXPECT_TRUE(busy.read_answer().ends_with("done"));
+  busy.send("GET /quick HTTP/1.1\r\nHost: a\r\n\r\n");  // answered where the connection is now
+  EXPECT_TRUE(busy.read_answer().ends_with("quick"));
+}
+
+// Whatever of a request is there when its connection changes the thread.
+TEST_F(HttpServerTest, RequestsSurviveTheChangeOfThread) {
+  start({.threads = 3});
+  const std::string quick = "GET /quick HTTP/1.1\r\nHost: a\r\n\r\n";
+  const std::string echo = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\nabcdef";
+  for (size_t cut = 1; cut < echo.size(); cut += 5) {
+    auto one = client();
+    one.send(quick).read_answer();
+    one.send(echo.substr(0, cut));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    one.send(echo.substr(cut) + echo + quick);
+    for (int i = 0; i < 2; ++i) EXPECT_TRUE(one.read_answer().ends_with("abcdef")) << cut;
+    EXPECT_TRUE(one.read_answer().ends_with("quick")) << cut;
+  }
+}
+
+TEST_F(HttpServerTest, ClosesWhileConnectionsChangeTheThread) {
+  for (int round = 0; round < 20; ++round) {
+    start({.threads = 2});
+    std::vector<RawClient> clients;
+    for (int i = 0; i < 20; ++i) {
+      clients.push_back(client());
+      clients.back().send("GET /hold HTTP/1.1\r\nHost: a\r\n\r\n");
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(100 * round));
+    server_.reset();
+    handler_.held.clear();
+  }
 }
 
 TEST_F(HttpServerTest, SaysWhyItCannotListen) {

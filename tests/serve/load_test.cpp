@@ -153,6 +153,7 @@ TEST(LoadRequests, AreTheSameForASeed) {
 class Toy final : public HttpHandler {
  public:
   std::optional<HttpResponse> answer_head(const HttpRequest& /*head*/) override { return {}; }
+  bool is_quick(const HttpRequest& head) const override { return head.path == "/health"; }
   void handle(HttpRequest request, ReplyPtr reply) override {
     if (request.path == "/health") return reply->send({.body = "{}"});
     const auto body = nlohmann::json::parse(request.body, nullptr, false);
