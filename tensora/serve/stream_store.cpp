@@ -16,6 +16,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// A client that reads on gets the bytes that are kept in parts, as it takes them: many that ask for
+// megabytes and do not read cost no more than other slow clients.
+constexpr size_t kMostAhead = 256 << 10, kPart = 64 << 10;
+// How often one that is behind is looked at.
+constexpr std::chrono::milliseconds kLook(10);
+
 bool is_name(std::string_view id) {
   return !id.empty() && id.size() <= 128 && std::all_of(id.begin(), id.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -36,37 +42,45 @@ class StreamStore::Stream : public std::enable_shared_from_this<Stream> {
     const std::lock_guard lock(mutex_);
     if (head_) return;
     if (client_) client_->send(response);
-    is_whole_ = true;
+    is_whole_ = has_ended_ = true;
     add(response.body);
     response.body.clear();
     head_ = std::move(response);
-    client = finish();
+    gone_ = nullptr;
+    since_ = Clock::now();
+    client.swap(client_);
   }
   void begin(HttpResponse head) {
     const std::lock_guard lock(mutex_);
     if (head_) return;
     if (client_) client_->begin(head);
     add(head.body);
+    at_ = end_of_bytes();
     head.body.clear();
     head_ = std::move(head);
   }
   void write(std::string bytes) {
     const std::lock_guard lock(mutex_);
     if (has_ended_) return;
+    const bool is_behind = at_ < end_of_bytes();
     add(bytes);
-    if (client_) client_->write(std::move(bytes));
+    if (is_behind || !client_) return;
+    at_ = end_of_bytes();
+    client_->write(std::move(bytes));
   }
   void end(bool is_broken) {
-    ReplyPtr client;  // dropped without its end where the answer is broken
+    ReplyPtr client;
     const std::lock_guard lock(mutex_);
     if (has_ended_) return;
     is_broken_ = is_broken;
-    if (client_ && !is_broken) client_->end();
-    client = finish();
+    has_ended_ = true;
+    gone_ = nullptr;
+    since_ = Clock::now();
+    client = fed();
   }
   size_t unsent() const {
     const std::lock_guard lock(mutex_);
-    return client_ ? client_->unsent() : 0;
+    return client_ ? client_->unsent() + static_cast<size_t>(end_of_bytes() - at_) : 0;
   }
   bool is_gone() const { return is_cancelled_; }
   void on_gone(std::function<void()> callback) {
@@ -82,23 +96,30 @@ class StreamStore::Stream : public std::enable_shared_from_this<Stream> {
 
   // For the store.
   void attach(const ReplyPtr& client, uint64_t from) {
-    ReplyPtr before;
+    ReplyPtr before, done;
     {
       const std::lock_guard lock(mutex_);
       if (from < dropped_)
         throw ApiError(410, concat("the answer is kept from byte ", dropped_, " on"), "from",
                        "stream_truncated");
-      if (from > dropped_ + bytes_.size())
-        throw ApiError(416, concat("the answer has ", dropped_ + bytes_.size(), " bytes so far"),
-                       "from");
+      if (from > end_of_bytes())
+        throw ApiError(416, concat("the answer has ", end_of_bytes(), " bytes so far"), "from");
       before.swap(client_);
       since_ = Clock::now();
-      if (!has_ended_) client_ = client;
-      if (head_) replay(*client, from - dropped_);
+      client_ = client;
+      at_ = from;
+      if (head_) done = begin_again();
     }
     client->on_gone([stream = weak_from_this(), gone = client.get()] {
       if (const auto left = stream.lock()) left->detach(gone);
     });
+  }
+  /// Goes on with what a client is behind. Whether it still is.
+  bool feed() {
+    ReplyPtr done;
+    const std::lock_guard lock(mutex_);
+    done = fed();
+    return client_ && at_ < end_of_bytes();
   }
   /// Ends the answer.
   void cancel() {
@@ -131,29 +152,38 @@ class StreamStore::Stream : public std::enable_shared_from_this<Stream> {
     client.swap(client_);
     since_ = Clock::now();
   }
-  // The lock must be held.
-  void replay(Reply& client, uint64_t from) const {
+  // The lock must be held in what follows. What is returned is to be dropped without it: a client
+  // that has all there will be, or that must see that its answer is not whole.
+  ReplyPtr begin_again() {
     HttpResponse response = *head_;
-    response.body = bytes_.substr(from);
-    if (is_whole_) {
-      client.send(std::move(response));
-      return;
+    if (!is_whole_) {
+      client_->begin(std::move(response));
+      return fed();
     }
-    client.begin(std::move(response));
-    if (has_ended_ && !is_broken_) client.end();
+    response.body = bytes_.substr(at_ - dropped_);
+    client_->send(std::move(response));
+    return std::exchange(client_, nullptr);
   }
+  ReplyPtr fed() {
+    if (!client_ || !head_) return has_ended_ ? std::exchange(client_, nullptr) : nullptr;
+    if (at_ < dropped_) return std::exchange(client_, nullptr);
+    while (at_ < end_of_bytes() && client_->unsent() < kMostAhead) {
+      std::string part = bytes_.substr(at_ - dropped_, kPart);
+      at_ += part.size();
+      client_->write(std::move(part));
+    }
+    if (at_ < end_of_bytes() || !has_ended_) return nullptr;
+    since_ = Clock::now();
+    if (!is_broken_) client_->end();
+    return std::exchange(client_, nullptr);
+  }
+  uint64_t end_of_bytes() const { return dropped_ + bytes_.size(); }
   void add(std::string_view bytes) {
     bytes_ += bytes;
     if (bytes_.size() <= most_ + most_ / 4) return;
     const size_t extra = bytes_.size() - most_;
     bytes_.erase(0, extra);
     dropped_ += extra;
-  }
-  ReplyPtr finish() {
-    has_ended_ = true;
-    gone_ = nullptr;
-    since_ = Clock::now();
-    return std::exchange(client_, nullptr);
   }
 
   const size_t most_;
@@ -162,6 +192,7 @@ class StreamStore::Stream : public std::enable_shared_from_this<Stream> {
   std::optional<HttpResponse> head_;
   std::string bytes_;     // of the body, behind
   uint64_t dropped_ = 0;  // so many
+  uint64_t at_ = 0;       // the byte that the client gets next
   bool is_whole_ = false, has_ended_ = false, is_broken_ = false;
   std::atomic<bool> is_cancelled_ = false;
   std::function<void()> gone_;
@@ -205,23 +236,30 @@ StreamStore::~StreamStore() {
   for (const auto& [name, stream] : streams_) stream->cancel();
 }
 
-// Forgets streams whose time is over.
+// Feeds clients that are behind, and forgets streams whose time is over.
 void StreamStore::run() {
   std::unique_lock lock(mutex_);
   while (!is_closing_) {
     if (streams_.empty())
       changed_.wait(lock);
+    else if (is_any_behind_)
+      changed_.wait_for(lock, kLook);
     else
       changed_.wait_for(lock, std::chrono::duration<double>(std::min(1., options_.retention / 4)));
-    std::vector<std::shared_ptr<Stream>> over;
+    std::vector<std::shared_ptr<Stream>> over, open;
     std::erase_if(streams_, [&](const auto& entry) {
-      if (entry.second->idle_seconds() < options_.retention) return false;
-      over.push_back(entry.second);
-      return true;
+      const bool is_over = entry.second->idle_seconds() >= options_.retention;
+      (is_over ? over : open).push_back(entry.second);
+      return is_over;
     });
+    is_any_behind_ = false;
     lock.unlock();
     for (const auto& stream : over) stream->cancel();
+    bool is_any_behind = false;
+    for (const auto& stream : open) is_any_behind |= stream->feed();
+    open.clear();
     lock.lock();
+    is_any_behind_ |= is_any_behind;
   }
 }
 
@@ -275,6 +313,9 @@ std::shared_ptr<StreamStore::Stream> StreamStore::find(const Name& name) {
 void StreamStore::resume(const std::string& key, const std::string& id, uint64_t from,
                          const ReplyPtr& client) {
   find({key, id})->attach(client, from);
+  const std::lock_guard lock(mutex_);
+  is_any_behind_ = true;
+  changed_.notify_all();
 }
 
 void StreamStore::remove(const std::string& key, const std::string& id) {

@@ -56,6 +56,7 @@ class StreamStore {
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   std::map<Name, std::shared_ptr<Stream>> streams_;
+  bool is_any_behind_ = false;  // of the clients that read on
   bool is_closing_ = false;
   std::thread thread_;  // the last: it uses all of the above
 };

@@ -175,6 +175,44 @@ TEST_F(StreamTest, AreBounded) {
   EXPECT_TRUE(kept.ends_with("data: [DONE]\n\n"));
 }
 
+// A replay goes out as it is read: clients that ask for it again and again cost no megabytes each.
+TEST_F(StreamTest, AreReplayedAsTheyAreRead) {
+  StreamStore store({.max_streams = 1});
+  const auto text = [](size_t size) {
+    std::string out;
+    for (size_t i = 0; out.size() < size; ++i) out += std::to_string(i) + ' ';
+    return out;
+  };
+  const std::string whole = text(2 << 20);
+  const auto first = std::make_shared<RecordedReply>();
+  auto answer = store.keep("", "x", first);
+  answer->begin({.body = whole.substr(0, 100)});
+  answer->write(whole.substr(100));
+  for (const bool has_ended : {false, true}) {
+    if (has_ended) answer->end();
+    std::vector<std::shared_ptr<RecordedReply>> readers;
+    for (int i = 0; i < 5; ++i) {
+      readers.push_back(std::make_shared<RecordedReply>());
+      readers.back()->hold(true);
+      store.resume("", "x", 50, readers.back());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (const auto& reader : readers) {
+      EXPECT_GT(reader->size(), 0u);
+      EXPECT_LE(reader->size(), size_t{400} << 10);
+    }
+    if (!has_ended) {
+      EXPECT_GT(answer->unsent(), size_t{1} << 20);  // so the answer pauses
+    }
+    readers.back()->hold(false);
+    readers.back()->wait_for_bytes(whole.size() - 50);
+    if (has_ended) readers.back()->wait();
+    EXPECT_EQ(readers.back()->body(), whole.substr(50));
+    EXPECT_EQ(readers.back()->is_done(), has_ended);
+    EXPECT_LE(readers.front()->size(), size_t{400} << 10);  // cut off
+  }
+}
+
 TEST_F(StreamTest, ExpireWithoutAClient) {
   start({.max_streams = 4, .retention = 0.2});
   backend_->model->delay = std::chrono::milliseconds(20);
