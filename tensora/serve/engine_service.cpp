@@ -11,6 +11,7 @@
 #include "tensora/serve/embedder.h"
 #include "tensora/serve/model_pool.h"
 #include "tensora/serve/own_thread.h"
+#include "tensora/serve/worker_pool.h"
 
 namespace tensora::serve {
 namespace {
@@ -238,6 +239,7 @@ void EngineService::leave(const AnswerJob& job, int64_t count) {
 std::vector<std::vector<float>> EngineService::embed(
     const ServedModel& model, const std::vector<std::vector<int32_t>>& texts) {
   check_open();
+  const WorkerPool::Substitute substitute;  // it may take long, and texts go one after another
   std::vector<std::vector<float>> vectors;
   try {
     for (const std::vector<int32_t>& text : texts) vectors.push_back(model.embedder->embed(text));

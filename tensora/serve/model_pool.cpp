@@ -6,6 +6,7 @@
 
 #include "tensora/base/check.h"
 #include "tensora/serve/embedder.h"
+#include "tensora/serve/worker_pool.h"
 
 namespace tensora::serve {
 namespace {
@@ -79,13 +80,19 @@ ServedModelPtr ModelPool::get(const std::string& name) {
   std::unique_lock lock(mutex_);
   Slot& slot = slots_[place->slot];
   slot.used = ++clock_;
+  if (slot.models.empty()) load_or_wait(lock, slot);
+  return slot.models[place->model];
+}
+
+// Other models' requests go on meanwhile.
+void ModelPool::load_or_wait(std::unique_lock<std::mutex>& lock, Slot& slot) {
+  const WorkerPool::Substitute substitute;
   while (slot.models.empty()) {
     if (slot.is_loading)
       changed_.wait(lock);
     else
       load(lock, slot);
   }
-  return slot.models[place->model];
 }
 
 // Unloads idle models until there is room for one more.

@@ -39,6 +39,7 @@ class ModelPool {
 
   const Place* find(const std::string& name) const;
   void make_room(std::unique_lock<std::mutex>& lock);
+  void load_or_wait(std::unique_lock<std::mutex>& lock, Slot& slot);
   void load(std::unique_lock<std::mutex>& lock, Slot& slot);
   std::vector<ServedModelPtr> load_all(const ModelSource& source) const;
 

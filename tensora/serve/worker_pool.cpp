@@ -1,11 +1,22 @@
 #include "tensora/serve/worker_pool.h"
 
+#include <algorithm>
+#include <system_error>
+
 #include "tensora/base/check.h"
 #include "tensora/serve/own_thread.h"
 
 namespace tensora::serve {
+namespace {
 
-WorkerPool::WorkerPool(int threads, size_t most_waiting) : most_waiting_(most_waiting) {
+constexpr size_t kMostSubstitutes = 64;
+
+thread_local WorkerPool* pool_of_thread = nullptr;
+
+}  // namespace
+
+WorkerPool::WorkerPool(int threads, size_t most_waiting)
+    : present_(static_cast<size_t>(threads)), most_waiting_(most_waiting) {
   check(threads >= 1 && threads <= 256, "serve: expected 1 to 256 worker threads, got ", threads);
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
 }
@@ -18,7 +29,7 @@ WorkerPool::~WorkerPool() {
     dropped.swap(jobs_);
   }
   changed_.notify_all();
-  for (std::thread& thread : threads_) thread.join();
+  for (std::thread& thread : threads_) thread.join();  // no more are made
 }
 
 bool WorkerPool::add(std::function<void()> job) {
@@ -31,8 +42,29 @@ bool WorkerPool::add(std::function<void()> job) {
   return true;
 }
 
+WorkerPool::Substitute::Substitute() : pool_(pool_of_thread) {
+  if (!pool_) return;
+  WorkerPool& pool = *pool_;
+  const std::lock_guard lock(pool.mutex_);
+  ++pool.absent_;
+  const size_t wanted = pool.present_ + std::min(pool.absent_, kMostSubstitutes);
+  if (pool.threads_.size() >= wanted || pool.is_ending_) return;
+  try {
+    pool.threads_.emplace_back([&pool] { pool.work(); });
+  } catch (const std::system_error&) {
+    // The system has no more threads: the others do what they can.
+  }
+}
+
+WorkerPool::Substitute::~Substitute() {
+  if (!pool_) return;
+  const std::lock_guard lock(pool_->mutex_);
+  --pool_->absent_;
+}
+
 void WorkerPool::work() {
   begin_own_thread("serve-worker");
+  pool_of_thread = this;
   while (true) {
     std::function<void()> job;
     {

@@ -22,14 +22,31 @@ class WorkerPool {
   /// Returns false if too many jobs wait.
   bool add(std::function<void()> job);
 
+  /// Where a job waits for seconds or minutes, as for a model that is being loaded, the jobs behind
+  /// it need not: while one of these exists, another thread takes the place of the one that made
+  /// it. There are at most 64 such threads; they are kept for the next time. Does nothing on a
+  /// thread that belongs to no pool.
+  class Substitute {
+   public:
+    Substitute();
+    ~Substitute();
+    Substitute(const Substitute&) = delete;
+    Substitute& operator=(const Substitute&) = delete;
+
+   private:
+    WorkerPool* const pool_;
+  };
+
  private:
   void work();
 
+  const size_t present_;  // threads that are to be there for jobs
   const size_t most_waiting_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
   bool is_ending_ = false;
+  size_t absent_ = 0;  // threads whose jobs wait
   std::vector<std::thread> threads_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -105,6 +106,55 @@ TEST_F(ServerTest, IsNotOpenByAccident) {
   EXPECT_NO_THROW(start({.http = {.host = "0.0.0.0"}, .gate = {.keys = {{"a", "12345678"}}}}));
 }
 
+// Requests for a model that takes minutes to load must not hold up those for another one.
+TEST_F(ServerTest, OtherModelsAnswerWhileOneIsLoaded) {
+  backend_ = std::make_shared<ToyBackend>();
+  std::atomic<bool> may_load = false;
+  ServiceOptions service;
+  service.models = {{.name = "toy", .load = [this] { return backend_; }},
+                    {.name = "slow", .load = [&may_load] {
+                       while (!may_load) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                       return std::make_shared<ToyBackend>();
+                     }}};
+  service_ = make_service(std::move(service));
+  ServerOptions options{.workers = 2, .log = ""};
+  server_ = std::make_unique<Server>(options, *service_);
+  service_->model("toy");
+  const auto request = [](const std::string& model) {
+    const std::string body =
+        Json({{"model", model}, {"prompt", "abc"}, {"max_tokens", 3}, {"ignore_eos", true}}).dump();
+    return "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+           "Content-Type: application/json\r\nContent-Length: " +
+           std::to_string(body.size()) + "\r\n\r\n" + body;
+  };
+  std::vector<RawClient> waiting;
+  for (int i = 0; i < 6; ++i) {
+    waiting.push_back(client());
+    waiting.back().send(request("slow"));
+  }
+  auto other = client();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(status_of(other.send(request("toy")).read_answer()), 200);
+  EXPECT_EQ(status_of(other.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").read_answer()),
+            200);
+  may_load = true;
+  for (RawClient& one : waiting) EXPECT_EQ(status_of(one.read_answer()), 200);
+}
+
+// A proxy must pass on the lines of Ollama's dialect one by one, too.
+TEST_F(ServerTest, StreamsLines) {
+  start();
+  const std::string body =
+      Json({{"model", "toy"}, {"prompt", "abc"}, {"options", {{"num_predict", 3}}}}).dump();
+  const std::string head = client()
+                               .send(
+                                   "POST /api/generate HTTP/1.1\r\nHost: localhost\r\n"
+                                   "Content-Type: application/json\r\nContent-Length: " +
+                                   std::to_string(body.size()) + "\r\n\r\n" + body)
+                               .read_until("\r\n\r\n");
+  EXPECT_NE(head.find("content-type: application/x-ndjson\r\n"), std::string::npos) << head;
+  EXPECT_NE(head.find("x-accel-buffering: no\r\n"), std::string::npos) << head;
+}
+
 TEST_F(ServerTest, StreamsAnswers) {
   start();
   auto connection = client();
@@ -112,6 +162,10 @@ TEST_F(ServerTest, StreamsAnswers) {
   const std::string head = connection.read_until("\r\n\r\n");
   EXPECT_EQ(status_of(head), 200);
   EXPECT_NE(head.find("content-type: text/event-stream"), std::string::npos);
+  for (const std::string header : {"x-accel-buffering: no\r\n", "cache-control: no-cache\r\n"}) {
+    EXPECT_NE(head.find(header), std::string::npos) << head;
+    EXPECT_EQ(head.find(header), head.rfind(header)) << head;
+  }
   EXPECT_NE(connection.read_until("0\r\n\r\n").find("data: [DONE]"), std::string::npos);
   connection.send(chat(5, /*streams=*/false));
   EXPECT_EQ(status_of(connection.read_answer()), 200);
