@@ -14,8 +14,6 @@ void append_event(std::string& out, std::string_view name, std::string_view data
 }
 
 HttpResponse event_stream_head(Headers headers) {
-  headers.emplace_back("cache-control", "no-cache");
-  headers.emplace_back("x-accel-buffering", "no");
   return {.content_type = "text/event-stream", .headers = std::move(headers)};
 }
 

@@ -105,7 +105,7 @@ std::string response_head(const HttpResponse& response, std::string_view request
     add(out, "x-content-type-options", "nosniff");
   const bool has_no_body = response.status == 204 || response.status == 304;
   if (!has_no_body) add(out, "content-type", response.content_type);
-  if (response.content_type.starts_with("text/event-stream")) {
+  if (framing != HttpFraming::length) {
     if (!has(response.headers, "cache-control")) add(out, "cache-control", "no-cache");
     // nginx would hold a stream back until its buffer is full.
     add(out, "x-accel-buffering", "no");

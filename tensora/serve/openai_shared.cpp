@@ -148,10 +148,7 @@ OpenAiStream::OpenAiStream(ReplyPtr reply, const OpenAiHead& head, const AnswerR
       tail_(includes_usage ? "}],\"usage\":null}\n\n" : "}]}\n\n"),
       n_(request.n),
       includes_usage_(includes_usage),
-      has_logprobs_(request.request.sampling.logprobs) {
-  headers_.emplace_back("cache-control", "no-cache");
-  headers_.emplace_back("x-accel-buffering", "no");
-}
+      has_logprobs_(request.request.sampling.logprobs) {}
 
 void OpenAiStream::open_choice(int64_t answer) {
   out_ += prefix_;
