@@ -202,7 +202,7 @@ def numpy(self, *, force=False):
     array([1., 1.], dtype=float32)
     """
     import numpy
-    tensor = self.detach().cpu() if force else self
+    tensor = self.detach().cpu() if force else self if _C.is_grad_enabled() else self.detach()
     if tensor.requires_grad:
         raise RuntimeError("Can't call numpy() on Tensor that requires grad. "
                            "Use tensor.detach().numpy() instead.")
@@ -252,7 +252,7 @@ def __array_ufunc__(self, ufunc, method, *inputs, out=None, **options):
     """NumPy's functions of tensors, and operators between arrays and tensors, give tensors."""
     import numpy
 
-    if method == "__call__" and any(isinstance(value, Tensor) and value.requires_grad for value in inputs):
+    if method == "__call__" and _C.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
         return _with_history(ufunc, inputs, out, options)
 
     def plain(value):

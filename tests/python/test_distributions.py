@@ -276,3 +276,17 @@ def test_divergences_of_two_types(p, others):
     w, v = (D.Wishart(t(df, dtype=F64), s * tensora.eye(2, dtype=F64)) for df, s in ((5.0, 1.0), (6.0, 1.5)))
     y = w.sample((100_000,))
     assert D.kl_divergence(w, v).item() == pytest.approx((w.log_prob(y) - v.log_prob(y)).mean().item(), abs=0.02)
+
+
+def test_a_subclass_may_compute_the_factor_itself():
+    class Lazy(D.MultivariateNormal):
+        def __init__(self):
+            self.loc = tensora.zeros(2)
+            super(D.MultivariateNormal, self).__init__((), (2,), validate_args=False)
+
+        @property
+        def _unbroadcasted_scale_tril(self):
+            return 2 * tensora.eye(2)
+    d = Lazy()
+    assert d.log_prob(tensora.ones(2)).item() == pytest.approx(-math.log(2 * math.pi) - 2 * math.log(2) - 0.25)
+    assert d.sample((3,)).shape == (3, 2) and d.variance.tolist() == [4, 4] and d.scale_tril.shape == (2, 2)

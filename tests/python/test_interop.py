@@ -345,3 +345,11 @@ def test_distributions_accept_what_is_valid():
         law.log_prob(law.sample((5,)))
     D.OneHotCategorical(tensora.ones(3)).log_prob(tensora.tensor([0., 1., 0.]))
     D.Multinomial(2, tensora.ones(3)).log_prob(tensora.tensor([0., 1., 1.]))
+
+
+def test_arrays_of_leaves_where_no_gradient_is_recorded():
+    x = tensora.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="requires grad"):
+        x.numpy()
+    with tensora.no_grad():
+        assert x.cpu().numpy().tolist() == [1, 1] and numpy.add(x, 1).tolist() == [2, 2]

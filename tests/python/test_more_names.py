@@ -148,5 +148,20 @@ def test_other_forms():
     assert mean.shape == spread.shape == (2, 3, 1)
     assert tensora.constant_pad_nd(x, (1, 0), 2)[0, 0, 0].item() == 2
     assert tensora.hash_tensor(tensora.tensor([1, 2, 4])).item() == 7
-    with pytest.raises(AttributeError, match="no sparse gradients"):
-        tensora.optim.SparseAdam
+
+
+def test_sparse_adam_steps_the_rows_that_were_used():
+    table = tensora.nn.Embedding(6, 3, sparse=True)
+    table.weight.data.copy_(tensora.arange(18).reshape(6, 3) / 10)
+    optimizer = tensora.optim.SparseAdam(table.parameters(), lr=0.1)
+    for rows in ([0, 2, 2], [1, 2, 5], [0, 0, 3]):
+        optimizer.zero_grad()
+        (table(tensora.tensor(rows)) * tensora.arange(9.0).reshape(3, 3).cos()).square().sum().backward()
+        optimizer.step()
+    close(table.weight, [[0.0, -0.057522, 0.015845], [0.225586, 0.325586, 0.425586], [0.409062, 0.511417, 0.60254],  # PyTorch's
+                         [0.836119, 0.936119, 1.036119], [1.2, 1.3, 1.4], [1.425586, 1.525586, 1.625587]], 2e-6)
+    again = tensora.optim.SparseAdam(table.parameters())
+    again.load_state_dict(optimizer.state_dict())
+    assert again.state_dict()["state"][0]["step"] == 3
+    with pytest.raises(ValueError, match="epsilon"):
+        tensora.optim.SparseAdam(table.parameters(), eps=0.0)

@@ -31,29 +31,33 @@ class MultivariateNormal(Distribution):
         elif scale_tril is None:
             self._check_argument("covariance_matrix", covariance_matrix, validate_args)
             scale_tril = _C.linalg.cholesky(covariance_matrix)
+        else:
+            self._check_argument("scale_tril", scale_tril, validate_args)
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
         shape = tuple(_C.broadcast_tensors([loc, scale_tril[..., 0]])[0].shape)
-        self.loc, self.scale_tril = loc.expand(shape), scale_tril.expand(shape + shape[-1:])
+        self.loc = loc.expand(shape)
+        self._unbroadcasted_scale_tril = scale_tril.expand(shape + shape[-1:])  # subclasses compute it when it is needed
         super().__init__(shape[:-1], shape[-1:], validate_args=validate_args)
 
     mode = property(lambda self: self.loc)
     mean = property(lambda self: self.loc)
     variance = property(lambda self: self.scale_tril.square().sum(-1))
+    scale_tril = property(lambda self: self._unbroadcasted_scale_tril.expand(self._shape(()) + tuple(self.event_shape)))
     covariance_matrix = property(lambda self: self.scale_tril @ self.scale_tril.mT)
     precision_matrix = property(lambda self: _C.cholesky_inverse(self.scale_tril))
 
     def rsample(self, sample_shape=()):
         eps = _C.randn(self._shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
-        return self.loc + (self.scale_tril @ eps.unsqueeze(-1)).squeeze(-1)
+        return self.loc + (self._unbroadcasted_scale_tril @ eps.unsqueeze(-1)).squeeze(-1)
 
     def _half_log_det(self):
-        return self.scale_tril.diagonal(0, -2, -1).log().sum(-1)
+        return self._unbroadcasted_scale_tril.diagonal(0, -2, -1).log().sum(-1)
 
     def log_prob(self, value):
         self._validate_sample(value)
-        difference = (value - self.loc).unsqueeze(-1)
-        tril = self.scale_tril.expand(tuple(difference.shape[:-2]) + tuple(self.scale_tril.shape[-2:]))
+        difference, tril = (value - self.loc).unsqueeze(-1), self._unbroadcasted_scale_tril
+        tril = tril.expand(tuple(difference.shape[:-2]) + tuple(tril.shape[-2:]))
         z = _C.linalg.solve_triangular(tril, difference, upper=False)
         return (-0.5 * (self.loc.shape[-1] * math.log(2 * math.pi) + (z ** 2).sum((-2, -1)))) - self._half_log_det()
 

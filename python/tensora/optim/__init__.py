@@ -6,10 +6,4 @@ from .optimizer import (
     NAdam as NAdam, Optimizer as Optimizer, RAdam as RAdam, RMSprop as RMSprop)
 from .per_parameter import ASGD as ASGD
 from .rprop import Rprop as Rprop
-
-TYPE_CHECKING = False  # type checkers take it for True
-if not TYPE_CHECKING:
-    def __getattr__(name):
-        if name == "SparseAdam":
-            raise AttributeError("tensora.optim.SparseAdam: there are no sparse gradients; use Adam")
-        raise AttributeError(f"module 'tensora.optim' has no attribute '{name}'")
+from .sparse_adam import SparseAdam as SparseAdam

@@ -96,8 +96,8 @@ class Embedding(Module):
     """A table of `num_embeddings` vectors of `embedding_dim` numbers, looked up by number.
 
     The vector at `padding_idx` begins as zeros and gets no gradient. Vectors whose `norm_type`-norm is above `max_norm` are
-    scaled down when they are looked up. `scale_grad_by_freq` divides gradients by how often their vector occurs; `sparse`
-    makes the weight's gradient a sparse tensor.
+    scaled down when they are looked up. `scale_grad_by_freq` divides gradients by how often their vector occurs. With
+    `sparse`, too, the gradient is dense; `optim.SparseAdam` steps the vectors that were used.
     """
     weight: Parameter
 
@@ -147,7 +147,7 @@ class EmbeddingBag(Module):
     `embedding_dim` numbers.
 
     Vectors whose `norm_type`-norm is above `max_norm` are scaled down when they are looked up. `scale_grad_by_freq` divides
-    gradients by how often their vector occurs; `sparse` makes the weight's gradient a sparse tensor. With
+    gradients by how often their vector occurs. With `sparse`, too, the gradient is dense. With
     `include_last_offset` the offsets end with the number of indices. Indices equal to `padding_idx` do not count.
     """
     weight: Parameter
@@ -169,7 +169,7 @@ class EmbeddingBag(Module):
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return _C.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,
-                                self.mode, self.sparse, per_sample_weights, self.include_last_offset, self.padding_idx)
+                                self.mode, False, per_sample_weights, self.include_last_offset, self.padding_idx)
 
     def extra_repr(self) -> str:
         usual = {"max_norm": None, "norm_type": 2, "scale_grad_by_freq": False}

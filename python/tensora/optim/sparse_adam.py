@@ -1,0 +1,43 @@
+"""Adam of the rows that were used."""
+from __future__ import annotations
+
+import math
+
+from .. import _C
+from .._C import Tensor
+from .optimizer import _Params, _check_lr
+from .per_parameter import _PerParameter
+
+
+class SparseAdam(_PerParameter):
+    """Adam (Kingma, 2015) of those rows of `params` whose gradient is not zero: the other rows, and their means of
+    gradients and squares (`betas`), stay as they are. For tables of which a step uses few rows; gradients are dense. `lr`
+    is the learning rate, `eps` is added to the root of the mean square, and `maximize` goes up instead of down."""
+    _state_names = (("exp_avg", "exp_avg_sq"), ("step",))
+
+    def __init__(self, params: _Params, lr: float | Tensor = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+                 eps: float = 1e-8, maximize: bool = False) -> None:
+        _check_lr(lr)
+        if not lr > 0:
+            raise ValueError(f"Invalid learning rate: {lr}")
+        if not eps > 0:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        for i, beta in enumerate(betas):
+            if not 0 <= beta < 1:
+                raise ValueError(f"Invalid beta parameter at index {i}: {beta}")
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, maximize=maximize))
+
+    def _step(self, parameter, gradient, group):
+        state = self.state[parameter]
+        if not state:
+            state.update(step=0, exp_avg=_C.zeros_like(parameter), exp_avg_sq=_C.zeros_like(parameter))
+        state["step"] += 1
+        used = gradient != 0
+        rows = (used.flatten(1).any(1) if used.dim() > 1 else used).nonzero().flatten()
+        (beta1, beta2), gradient = group["betas"], gradient.index_select(0, rows)
+        mean = state["exp_avg"].index_select(0, rows).lerp_(gradient, 1 - beta1)
+        square = state["exp_avg_sq"].index_select(0, rows).lerp_(gradient.square(), 1 - beta2)
+        state["exp_avg"].index_copy_(0, rows, mean)
+        state["exp_avg_sq"].index_copy_(0, rows, square)
+        rate = group["lr"] * math.sqrt(1 - beta2 ** state["step"]) / (1 - beta1 ** state["step"])
+        parameter.index_add_(0, rows, -rate * mean / (square.sqrt() + group["eps"]))
