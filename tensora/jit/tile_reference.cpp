@@ -81,7 +81,8 @@ class Interpreter {
     ReduceAttrs attrs{{}, true, {}};
     for (int d = 0; d < from.dim(); ++d)
       if (from.sizes[d] != out.sizes[d]) attrs.dim.push_back(d);
-    if (attrs.dim.empty()) return copy_view(from, out, device_);
+    // One row is summed too: a sum of -0 is 0.
+    if (attrs.dim.empty()) attrs.dim.push_back(0);
     const View *const in[] = {&from}, *const outs[] = {&out};
     sum_op.run_kernel(sum_op, {sum_op.name, in, outs, device_, out.dtype}, &attrs);
   }
