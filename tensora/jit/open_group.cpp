@@ -158,7 +158,9 @@ std::string OpenGroup::read(uint32_t index, Place place, const TapeNode& node,
     return {};
   }
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (!(inputs_[i].map == *map)) continue;
+    // What was read along with elements has one per element, even if they are equal.
+    const bool fits = place == Place::element || inputs_[i].form.extent == Extent::row;
+    if (!fits || !(inputs_[i].map == *map)) continue;
     ref = Ref{false, static_cast<int>(i)};
     return {};
   }
@@ -171,6 +173,26 @@ std::string OpenGroup::read(uint32_t index, Place place, const TapeNode& node,
   inputs_.push_back(
       {index, *map, {operand.view.dtype, per_row ? Extent::row : Extent::element, host}});
   return {};
+}
+
+Extent OpenGroup::extent_of(const Ref& ref) const {
+  const auto i = static_cast<size_t>(ref.number);
+  return ref.is_step ? steps_[i].step.extent : inputs_[i].form.extent;
+}
+
+// Whether a step has the operands that its place asks for.
+std::string OpenGroup::why_not_operands(const Step& step, Place place, const OpForm& form) const {
+  if (row_dims_ == 0) return {};
+  if (reduces(form))
+    return step.operands[0] && extent_of(*step.operands[0]) == Extent::element
+               ? ""
+               : "its operand has one element per row";
+  const bool any_element = std::any_of(
+      step.operands.begin(), step.operands.end(),
+      [&](const std::optional<Ref>& ref) { return ref && extent_of(*ref) == Extent::element; });
+  if (any_element == (place == Place::element)) return {};
+  return any_element ? "an operand has one element per element of the rows"
+                     : "its operands have one element per row";
 }
 
 // Whether an output can be written by this group, and where its elements lie.
@@ -217,15 +239,19 @@ std::string OpenGroup::add_steps(uint32_t index, const OpForm& form) {
   if (!reduces(form))
     if (std::string reason = place_of(tape_->outputs(node)[0].view.sizes, place); !reason.empty())
       return reason;
-  Step step{.step = {.kind = step_kind(form.kind), .op = node.op}, .operands = {}, .map = {}};
+  const bool casts = form.kind == OpForm::Kind::cast;
+  Step step{.step = {.kind = step_kind(form.kind), .op = casts ? nullptr : node.op},
+            .operands = {},
+            .map = {}};
   step.step.compute_dtype = node.compute_dtype;
   step.operands.resize(node.inputs);
   for (uint32_t i = 0; i < node.inputs; ++i)
     if (std::string reason = read(node.first + i, place, node, step.operands[i]); !reason.empty())
       return reason;
+  if (std::string reason = why_not_operands(step, place, form); !reason.empty()) return reason;
   if (form.kind == OpForm::Kind::pointwise)
     step.node = static_cast<int>(index);
-  else
+  else if (!casts)
     step.step.attrs = AttrsCopy(*node.op, node.attrs.get());
   const auto main = static_cast<int>(steps_.size());
   for (uint32_t i = 0; i < node.outputs; ++i) {
@@ -270,8 +296,7 @@ std::string OpenGroup::add_random(uint32_t index) {
     std::optional<Ref>& ref = step.operands.emplace_back();
     if (std::string reason = read(node.first, Place::element, node, ref); !reason.empty())
       return reason;
-    if (!ref->is_step && inputs_[static_cast<size_t>(ref->number)].form.extent == Extent::row)
-      return "its operand has one element per row";
+    if (ref && extent_of(*ref) == Extent::row) return "its operand has one element per row";
   }
   if (std::string reason = write(operand, Place::element, step.map); !reason.empty()) return reason;
   if (overwrites_too_early(step)) return "it overwrites what the group still reads";
@@ -310,6 +335,8 @@ std::string OpenGroup::add_columns(uint32_t index, const OpForm& form) {
            .map = {to.memory, to.offset_bytes, to.view.dtype, {}}};
   if (std::string reason = read(node.first, Place::element, node, sum.operands[0]); !reason.empty())
     return reason;
+  if (sum.operands[0] && extent_of(*sum.operands[0]) == Extent::row)
+    return "its operand has one element per row";
   sum.map.strides.resize(space_.size());
   for (int d = 1; d <= form.row_dims; ++d)
     if (space_[space_.size() - d] != 1)
@@ -360,8 +387,9 @@ bool OpenGroup::can_take(const OpenGroup& other) const {
 void OpenGroup::take(const OpenGroup& other) {
   std::vector<int> numbers;
   for (const Input& input : other.inputs_) {
-    const auto same = std::find_if(inputs_.begin(), inputs_.end(),
-                                   [&](const Input& mine) { return mine.map == input.map; });
+    const auto same = std::find_if(inputs_.begin(), inputs_.end(), [&](const Input& mine) {
+      return mine.map == input.map && mine.form.extent == input.form.extent;
+    });
     numbers.push_back(static_cast<int>(same - inputs_.begin()));
     if (same == inputs_.end()) inputs_.push_back(input);
   }

@@ -90,6 +90,8 @@ class OpenGroup {
   std::string read(uint32_t operand, Place place, const TapeNode& node, std::optional<Ref>& ref);
   std::string write(uint32_t operand, Place place, ElementMap& map) const;
   bool overwrites_too_early(const Step& made) const;
+  Extent extent_of(const Ref& ref) const;
+  std::string why_not_operands(const Step& step, Place place, const OpForm& form) const;
   std::string add_form(uint32_t node, const OpForm& form);
   std::string add_steps(uint32_t node, const OpForm& form);
   std::string add_random(uint32_t node);

@@ -64,7 +64,7 @@ TEST(Compile, PlansAreMadeOncePerShape) {
 TEST(Compile, CountsOfKernels) {
   const Tensor x = randn({64, 48}), w = randn({48}), b = randn({48});
   const auto count = [](const auto& body) {
-    return launches([&] { compile(body, {.fuse = Fuse::everything})(); });
+    return launches([&] { compile(body, {.fuse = Fuse::everything, .strict = true})(); });
   };
   EXPECT_EQ(count([&] { return (gelu(x * w + b) * sigmoid(x)).neg(); }), 1u);
   EXPECT_EQ(count([&] { return x.transpose(0, 1) * 2 + w.unsqueeze(1); }), 1u);
@@ -73,6 +73,7 @@ TEST(Compile, CountsOfKernels) {
     return std::pair(y * 2, y.exp());
   };
   EXPECT_EQ(count(two_results), 1u);
+  EXPECT_EQ(count([&] { return (x.to(kBFloat16) * 2).to(kFloat32) + x.to(kInt32); }), 1u);
   // Another shape is another kernel, and so is what a product separates.
   EXPECT_EQ(count([&] { return std::pair((x + 1) * 2, (w + 1) * 2); }), 2u);
   EXPECT_EQ(count([&] { return matmul((x + 1) * 2, x.transpose(0, 1)).relu() + 1; }), 3u);

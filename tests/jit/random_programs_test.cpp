@@ -282,7 +282,7 @@ TEST(RandomPrograms, LazyEqualsEager) {
       for (const Fuse fuse : {Fuse::nothing, Fuse::what_pays, Fuse::everything}) {
         std::vector<Tensor> lazily;
         {
-          const LazyScope lazy({.fuse = fuse});
+          const LazyScope lazy({.fuse = fuse, .strict = true});
           lazily = everything(program, 1, with_gradients);
         }
         expect_same(lazily, eager);
@@ -290,7 +290,7 @@ TEST(RandomPrograms, LazyEqualsEager) {
       }
       // The plans that were kept, with other values and other branches.
       const auto compiled = compile([&] { return everything(program, 2, with_gradients); },
-                                    {.fuse = Fuse::everything});
+                                    {.fuse = Fuse::everything, .strict = true});
       expect_same(compiled(), everything(program, 2, with_gradients));
       if (HasFailure()) return;
     }
@@ -309,7 +309,8 @@ TEST(RandomPrograms, ReplayEqualsEager) {
         return Program(program, habits).run(in, capture);
       };
     };
-    const auto fast = compile(running(captured), {.fuse = Fuse::everything, .replay = true});
+    const auto fast =
+        compile(running(captured), {.fuse = Fuse::everything, .strict = true, .replay = true});
     std::vector<Tensor> all, all_expected;
     for (uint64_t draw = 0; draw < 5; ++draw) {
       std::vector<Tensor> here = inputs_of(program, draw), there = inputs_of(program, draw);
