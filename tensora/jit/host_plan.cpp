@@ -107,7 +107,15 @@ class ChainWriter {
     for (int operand : operands) take(operand);
     current_ = value;
     store(value);  // which rounds by itself
-    if (uses_[value] > 0) round(now.dtype);
+    if (uses_[value] > 0 && !is_rounded(now)) round(now.dtype);
+  }
+  // One of its operands, which are rounded to its dtype; a condition may be bool.
+  bool is_rounded(const Step& now) const {
+    return now.kind == Step::Kind::pointwise && cpu::chain_step_is_exact(now.op) &&
+           std::all_of(now.operands.begin(), now.operands.end(), [&](int operand) {
+             const DType dtype = program_.dtype_of(operand);
+             return dtype == now.dtype || dtype == kBool;
+           });
   }
   static bool own_position(const Step& now, size_t k) {
     return now.kind == Step::Kind::cast || cpu::chain_step(now.op, static_cast<int>(k));

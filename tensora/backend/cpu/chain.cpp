@@ -1,6 +1,7 @@
 #include "tensora/backend/cpu/chain.h"
 
 #include <map>
+#include <set>
 #include <utility>
 
 namespace tensora::cpu {
@@ -10,6 +11,7 @@ namespace {
 struct Table {
   ChainFunctions functions;
   std::map<std::pair<const void*, int>, ChainCode> steps;
+  std::set<const void*> exact;
 };
 Table& table() {
   static Table instance;
@@ -28,5 +30,7 @@ ChainCode chain_step(const void* op, int position) {
 void set_chain_step(const void* op, int position, ChainCode code) {
   table().steps[{op, position}] = code;
 }
+bool chain_step_is_exact(const void* op) { return table().exact.contains(op); }
+void set_chain_step_is_exact(const void* op) { table().exact.insert(op); }
 
 }  // namespace tensora::cpu

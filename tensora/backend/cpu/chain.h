@@ -55,5 +55,8 @@ void set_chain_functions(const ChainFunctions& functions);
 /// Ops are known by their addresses.
 ChainCode chain_step(const void* op, int position);
 void set_chain_step(const void* op, int position, ChainCode code);
+/// Whether the op's results have the precision of its operands, so that they need no rounding.
+bool chain_step_is_exact(const void* op);
+void set_chain_step_is_exact(const void* op);
 
 }  // namespace tensora::cpu

@@ -159,10 +159,11 @@ inline Vector upper_halves(__m512i encoded) {
 [[gnu::always_inline]] inline Vector round_any(Vector x) {
   return upper_halves(encode_bfloat16(x));
 }
-inline void put_upper_halves(uint16_t* to, __m512i encoded) {
-  _mm256_storeu_si256(
-      reinterpret_cast<__m256i*>(to),
-      _mm512_maskz_cvtepi32_epi16(kAllLanes, _mm512_maskz_srli_epi32(kAllLanes, encoded, 16)));
+inline void put_upper_halves(uint16_t* to, __m512i low, __m512i high) {
+  alignas(64) static constexpr uint16_t kUpperHalves[32] = {
+      1,  3,  5,  7,  9,  11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31,
+      33, 35, 37, 39, 41, 43, 45, 47, 49, 51, 53, 55, 57, 59, 61, 63};
+  _mm512_storeu_si512(to, _mm512_permutex2var_epi16(low, _mm512_load_si512(kUpperHalves), high));
 }
 Vector rounded_to_float16(Vector x) {
   return _mm512_maskz_cvtph_ps(kAllLanes,
@@ -177,7 +178,12 @@ Vector from_float16(const uint16_t* from) {
   return _mm512_maskz_cvtph_ps(kAllLanes,
                                _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)));
 }
-void to_bfloat16(uint16_t* to, Vector x) { put_upper_halves(to, encode_bfloat16(x)); }
+void to_bfloat16(uint16_t* to, Vector a, Vector b) {
+  put_upper_halves(to, encode_bfloat16(a), encode_bfloat16(b));
+}
+void numbers_to_bfloat16(uint16_t* to, Vector a, Vector b) {
+  put_upper_halves(to, encode_numbers(a), encode_numbers(b));
+}
 void to_float16(uint16_t* to, Vector x) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
                       _mm512_maskz_cvtps_ph(kAllLanes, x, _MM_FROUND_TO_NEAREST_INT));
@@ -208,10 +214,16 @@ Vector from_bfloat16(const uint16_t* from) {
 Vector from_float16(const uint16_t* from) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
 }
-void to_bfloat16(uint16_t* to, Vector x) {
-  const __m256i upper = _mm256_srli_epi32(encode_bfloat16(x), 16);
-  const __m256i packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(upper, upper), 0x08);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(packed));
+inline void put_upper_halves(uint16_t* to, __m256i low, __m256i high) {
+  const __m256i lanes =
+      _mm256_packus_epi32(_mm256_srli_epi32(low, 16), _mm256_srli_epi32(high, 16));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_permute4x64_epi64(lanes, 0xd8));
+}
+void to_bfloat16(uint16_t* to, Vector a, Vector b) {
+  put_upper_halves(to, encode_bfloat16(a), encode_bfloat16(b));
+}
+void numbers_to_bfloat16(uint16_t* to, Vector a, Vector b) {
+  put_upper_halves(to, _mm256_castps_si256(round_number(a)), _mm256_castps_si256(round_number(b)));
 }
 void to_float16(uint16_t* to, Vector x) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT));
@@ -225,23 +237,79 @@ void load_narrow_step(const ChainStep* step, int64_t at, Vector, Vector, Vector,
   go_on(step, at, from(source), from(source + kWidth), from(source + 2 * kWidth),
         from(source + 3 * kWidth));
 }
-template <void (*to)(uint16_t*, Vector)>
-void store_narrow_step(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c, Vector d) {
+void store_float16_step(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c, Vector d) {
   constexpr int64_t kWidth = kStrip / kVectors;
   uint16_t* const target = narrow_operand(step, at);
-  to(target, a);
-  to(target + kWidth, b);
-  to(target + 2 * kWidth, c);
-  to(target + 3 * kWidth, d);
+  to_float16(target, a);
+  to_float16(target + kWidth, b);
+  to_float16(target + 2 * kWidth, c);
+  to_float16(target + 3 * kWidth, d);
   go_on(step, at, a, b, c, d);
 }
 // NaNs are rare, and rounding numbers alone is cheaper.
+void store_bfloat16_step(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c,
+                         Vector d) {
+  uint16_t* const target = narrow_operand(step, at);
+  if (any_nan(a, b, c, d)) [[unlikely]] {
+    to_bfloat16(target, a, b);
+    to_bfloat16(target + kStrip / 2, c, d);
+  } else {
+    numbers_to_bfloat16(target, a, b);
+    numbers_to_bfloat16(target + kStrip / 2, c, d);
+  }
+  go_on(step, at, a, b, c, d);
+}
 void round_bfloat16_step(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c,
                          Vector d) {
   if (any_nan(a, b, c, d)) [[unlikely]]
     return go_on(step, at, round_any(a), round_any(b), round_any(c), round_any(d));
   go_on(step, at, round_number(a), round_number(b), round_number(c), round_number(d));
 }
+#if defined(__AVX512F__)
+// With AVX-512 VNNI. An instruction adds the products of the 16-bit halves of two operands to a
+// number: of its lowest bit that stays and 1, and of 1 and 0x7fff. So a sum that rounds takes two
+// instructions, neither of which makes a mask.
+struct PairConstants {
+  int odd = 0x10000, one = 1, factors = 0x17fff;
+};
+constexpr PairConstants kPairs;
+[[gnu::target("avx512vnni")]] inline __m512i encode_numbers_by_pairs(Vector x) {
+  const PairConstants* c = &kPairs;
+  asm("" : "+r"(c));
+  constexpr int kAndOr = 0xea;  // (raw & odd) | one
+  const __m512i raw = _mm512_castps_si512(x);
+  const __m512i halves =
+      _mm512_ternarylogic_epi32(raw, _mm512_set1_epi32(c->odd), _mm512_set1_epi32(c->one), kAndOr);
+  return _mm512_dpwssd_epi32(raw, halves, _mm512_set1_epi32(c->factors));
+}
+[[gnu::target("avx512vnni")]] void round_bfloat16_by_pairs_step(const ChainStep* step, int64_t at,
+                                                                Vector a, Vector b, Vector c,
+                                                                Vector d) {
+  if (any_nan(a, b, c, d)) [[unlikely]]
+    return go_on(step, at, round_any(a), round_any(b), round_any(c), round_any(d));
+  go_on(step, at, upper_halves(encode_numbers_by_pairs(a)),
+        upper_halves(encode_numbers_by_pairs(b)), upper_halves(encode_numbers_by_pairs(c)),
+        upper_halves(encode_numbers_by_pairs(d)));
+}
+[[gnu::target("avx512vnni")]] void store_bfloat16_by_pairs_step(const ChainStep* step, int64_t at,
+                                                                Vector a, Vector b, Vector c,
+                                                                Vector d) {
+  uint16_t* const target = narrow_operand(step, at);
+  if (any_nan(a, b, c, d)) [[unlikely]] {
+    to_bfloat16(target, a, b);
+    to_bfloat16(target + kStrip / 2, c, d);
+  } else {
+    put_upper_halves(target, encode_numbers_by_pairs(a), encode_numbers_by_pairs(b));
+    put_upper_halves(target + kStrip / 2, encode_numbers_by_pairs(c), encode_numbers_by_pairs(d));
+  }
+  go_on(step, at, a, b, c, d);
+}
+bool has_pairs() { return __builtin_cpu_supports("avx512vnni"); }
+#else
+constexpr Code round_bfloat16_by_pairs_step = round_bfloat16_step;
+constexpr Code store_bfloat16_by_pairs_step = store_bfloat16_step;
+bool has_pairs() { return false; }
+#endif
 template <Vector (*round)(Vector)>
 void round_step(const ChainStep* step, int64_t at, Vector a, Vector b, Vector c, Vector d) {
   go_on(step, at, round(a), round(b), round(c), round(d));
@@ -262,9 +330,17 @@ template <class F>
 inline constexpr bool has_steps =
     functors::computes_floats(F::types) && !F::divides && F::arity <= kChainOperands + 1;
 
+// Functors whose result is one of their operands, or its absolute value.
+template <class F>
+inline constexpr bool returns_operand =
+    std::is_same_v<F, functors::Relu> || std::is_same_v<F, functors::Abs> ||
+    std::is_same_v<F, functors::Maximum> || std::is_same_v<F, functors::Minimum> ||
+    std::is_same_v<F, functors::Where>;
+
 template <class F>
 void set_steps() {
   const void* const op = &pointwise_op<F>();
+  if constexpr (returns_operand<F>) set_chain_step_is_exact(op);
   set_chain_step(op, 0, code(functor_step<F, 0>));
   if constexpr (F::arity > 1) set_chain_step(op, 1, code(functor_step<F, 1>));
   if constexpr (F::arity > 2) set_chain_step(op, 2, code(functor_step<F, 2>));
@@ -276,8 +352,9 @@ ChainCode load_narrow(DType dtype) {
                                    : nullptr;
 }
 ChainCode store_narrow(DType dtype) {
-  return dtype == DType::bfloat16  ? code(store_narrow_step<to_bfloat16>)
-         : dtype == DType::float16 ? code(store_narrow_step<to_float16>)
+  static const bool pairs = has_pairs();
+  return dtype == DType::bfloat16 ? code(pairs ? store_bfloat16_by_pairs_step : store_bfloat16_step)
+         : dtype == DType::float16 ? code(store_float16_step)
                                    : nullptr;
 }
 ChainLoad load_of(DType dtype) {
@@ -290,19 +367,20 @@ ChainStore store_of(DType dtype) {
 }  // namespace
 
 void register_chain_cpu() {
-  set_chain_functions({.strip = kStrip,
-                       .load = code(load_step),
-                       .store = code(store_step),
-                       .stream = code(stream_step),
-                       .load_narrow = load_narrow,
-                       .store_narrow = store_narrow,
-                       .round_bfloat16 = code(round_bfloat16_step),
-                       .round_float16 = code(round_step<rounded_to_float16>),
-                       .end = code(end_step),
-                       .run = run_chain,
-                       .finish_streaming = finish_streaming,
-                       .load_of = load_of,
-                       .store_of = store_of});
+  set_chain_functions(
+      {.strip = kStrip,
+       .load = code(load_step),
+       .store = code(store_step),
+       .stream = code(stream_step),
+       .load_narrow = load_narrow,
+       .store_narrow = store_narrow,
+       .round_bfloat16 = code(has_pairs() ? round_bfloat16_by_pairs_step : round_bfloat16_step),
+       .round_float16 = code(round_step<rounded_to_float16>),
+       .end = code(end_step),
+       .run = run_chain,
+       .finish_streaming = finish_streaming,
+       .load_of = load_of,
+       .store_of = store_of});
   for_each_functor([]<class F>() {
     if constexpr (has_steps<F>) set_steps<F>();
   });
