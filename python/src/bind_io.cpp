@@ -1,5 +1,6 @@
 #include "python/src/bindings.h"
 #include "tensora/io.h"
+#include "tensora/io/unpack_limit.h"
 #include "tensora/tensora.h"
 
 namespace tensora::python {
@@ -91,6 +92,9 @@ void bind_io(nb::module_& module) {
       for (Tensor& parameter : parameters) list.push_back(std::move(parameter));
     }
     return Value(Value::List{std::move(value), std::move(list)});
+  });
+  module.def("_check_unpacked", [](const std::string& what, int64_t bytes, int64_t packed_bytes) {
+    io::check_unpacked(what, static_cast<uint64_t>(bytes), static_cast<uint64_t>(packed_bytes));
   });
   module.def("_save", [](const Value& value, const std::string& path, bool pytorch,
                          const Value& parameters) {

@@ -87,17 +87,18 @@ void bind_storage(nb::module_& module) {
   module.def("_on_storage", [](const Tensor& bytes, DType dtype, const std::vector<int64_t>& sizes,
                                const std::vector<int64_t>& strides, int64_t offset) {
     check(sizes.size() == strides.size(), "storage: expected as many strides as sizes");
-    int64_t last = offset;
-    bool empty = false;
-    for (size_t i = 0; i < sizes.size(); ++i) {
+    check(offset >= 0, "storage: the offset must not be negative, got ", offset);
+    for (size_t i = 0; i < sizes.size(); ++i)
       check(sizes[i] >= 0 && strides[i] >= 0, "storage: sizes and strides must not be negative");
-      empty |= sizes[i] == 0;
-      last += (sizes[i] - 1) * strides[i];
-    }
+    // The numbers may come from a file: neither sum nor product may overflow.
+    const Shape shape(sizes);
+    const int64_t extent =
+        shape.contains(0) ? 0 : storage_extent(shape, Strides(strides), offset, "storage");
+    const auto width = static_cast<int64_t>(element_size(dtype));
     const auto room = static_cast<int64_t>(storage_of(bytes).bytes());
-    check(offset >= 0 && (empty || (last + 1) * static_cast<int64_t>(element_size(dtype)) <= room),
+    check(multiply_sizes(extent, width, "storage") <= room,
           "storage: the tensor does not fit into ", room, " bytes");
-    return make_view(bytes.impl().storage, Shape(sizes), Strides(strides), offset, dtype);
+    return make_view(bytes.impl().storage, shape, Strides(strides), offset, dtype);
   });
 }
 

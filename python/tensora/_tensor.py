@@ -314,7 +314,7 @@ def _stored(tensor):
 
 
 def _restored(content):
-    return _C._share(bytearray(content))
+    return _C._share(bytearray(memoryview(content)))  # of a number, bytearray would make as many bytes
 
 
 def _rebuild_view(cls, storage, dtype, shape, strides, offset, requires_grad, attributes):
@@ -340,9 +340,11 @@ def _content(tensor):
 
 def _rebuild(cls, content, dtype, shape, device, requires_grad, attributes):
     if len(content) == 0:
+        if 0 not in shape:
+            raise RuntimeError(f"load: a tensor of shape {tuple(shape)} has no content")
         tensor = _C.empty(shape, dtype=dtype)
     else:
-        tensor = _C._share(bytearray(content)).view_dtype(dtype).reshape(shape)
+        tensor = _C._share(bytearray(memoryview(content))).view_dtype(dtype).reshape(shape)
     return _as_class(cls, _to(tensor, _C.device(device)), requires_grad, attributes)
 
 

@@ -4,11 +4,12 @@ Such a file is a zip archive with a pickle and the bytes of each storage. Classe
 """
 import collections
 import importlib
+import io
 import os
 import pickle
 import zipfile
 
-from . import _C
+from . import _C, _careful_pickles
 
 _STORAGES = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64", "Int": "int32",
              "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool", "ComplexFloat": "complex64",
@@ -219,7 +220,6 @@ def can_save(value):
 
 def save(value, path):
     """Writes the file, in place of one of this name once it is complete."""
-    import io
     text = io.BytesIO()
     pickler, name = _Pickler(text), os.path.splitext(os.path.basename(path))[0] or "archive"
     pickler.dump(value)
@@ -251,8 +251,12 @@ def _opened(path, kind):
         name = next(name for name in archive.namelist() if name.endswith("/data.pkl"))
         if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
             raise pickle.UnpicklingError("load: parts of this file are compressed, which PyTorch never does")
-        with archive.open(name) as file:
-            return kind(file, archive, name.rpartition("/")[0]).load()
+        if sum(entry.file_size for entry in archive.infolist()) > os.path.getsize(path):
+            raise pickle.UnpicklingError("load: parts of this file overlap")
+        content = archive.read(name)
+        if kind is not _Unpickler:
+            _careful_pickles.check(content, len(content))
+        return kind(io.BytesIO(content), archive, name.rpartition("/")[0]).load()
 
 
 def load(path, careful):

@@ -73,13 +73,17 @@ def _detached(obj, seen, parameters):
     return seen[id(obj)]
 
 
-def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=None, **ignored) -> Any:
+def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=None, **pickle_load_args) -> Any:
     """Loads a .pt, .safetensors, .npz or .npy file, of which nothing is ever executed.
 
     A file of pickled objects makes only objects of the classes in `add_safe_globals`, or of any class if
     `weights_only=False` says that you trust it. With `mmap=True` the tensors are views of the mapped file, which
-    must not be truncated while they are used.
+    must not be truncated while they are used. `map_location` is a device, a dict of devices, or a function of a storage
+    and its device that returns the storage where it shall be, such as `lambda storage, place: storage`.
     """
+    unknown = set(pickle_load_args) - {"encoding", "errors", "fix_imports"}  # of pickles of Python 2
+    if unknown:
+        raise TypeError(f"load() got an unexpected keyword argument '{min(unknown)}'")
     if hasattr(f, "read"):
         import tempfile
         with tempfile.NamedTemporaryFile(suffix=".pt") as copy:
@@ -92,8 +96,12 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=No
     device = _C.device("cpu")
     if isinstance(map_location, (str, _C.device)):
         device = _C.device(map_location)
-    elif isinstance(map_location, dict) and map_location:
-        device = _C.device(next(iter(map_location.values())))
+    elif isinstance(map_location, dict):
+        device = _C.device(next(iter(map_location.values()), "cpu"))
+    elif callable(map_location):
+        device = _chosen(map_location)
+    elif map_location is not None:
+        raise TypeError(f"load: map_location must be a device, a dict or a function, got a {type(map_location).__name__}")
     with open(path, "rb") as file:
         if file.read(len(_PICKLED)) == _PICKLED:
             return _unpickled(file, weights_only)
@@ -116,6 +124,30 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=No
         return value
     from . import _torch_pickles
     return _torch_pickles.in_containers(path, value) if _torch_pickles.is_archive(path) else value
+
+
+class _Storage:
+    """What a function as `map_location` is asked about: it moves nothing, and knows where it would be."""
+
+    def __init__(self, device):
+        self.device = device
+
+    def cpu(self):
+        return _Storage(_C.device("cpu"))
+
+    def cuda(self, device=None, non_blocking=False):
+        return self.to(_C.device("cuda" if device is None else device))
+
+    def to(self, device):
+        return _Storage(_C.device("cuda", device) if type(device) is int else _C.device(device))
+
+
+def _chosen(map_location):
+    storage = _Storage(_C.device("cpu"))
+    result = map_location(storage, "cpu")
+    if result is not None and not isinstance(result, _Storage):
+        raise TypeError(f"load: map_location must return the storage or None, got a {type(result).__name__}")
+    return storage.device if result is None else result.device
 
 
 def _moved(value, device):
@@ -143,16 +175,22 @@ _KNOWN_CLASSES = {("tensora._tensor", "_rebuild"), ("tensora._tensor", "_rebuild
                   ("tensora._tensor", "_restored"), ("tensora._C", "Tensor"), ("tensora", "Tensor"),
                   ("tensora.nn.parameter", "Parameter"), ("tensora.nn.parameter", "Buffer"),
                   ("tensora._C", "_dtype"), ("tensora.sparse", "_made"), ("tensora._C", "Size"), ("tensora._C", "device"),
-                  ("collections", "OrderedDict"), ("builtins", "set"), ("builtins", "bytearray")}
+                  ("collections", "OrderedDict"), ("builtins", "set")}
 
 
 def _unpickled(file, weights_only):
     import pickle
     if not weights_only:
         return pickle.load(file)
+    from . import _careful_pickles
+    start = file.tell()
+    _careful_pickles.check(file, os.fstat(file.fileno()).st_size)
+    file.seek(start)
 
     class Restricted(pickle.Unpickler):
         def find_class(self, module, name):
+            if (module, name) == ("builtins", "bytearray"):
+                return _careful_pickles.byte_array
             if (module, name) in _KNOWN_CLASSES:
                 return super().find_class(module, name)
             if (module, name) == ("tensora._C", "_function"):

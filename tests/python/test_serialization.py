@@ -6,7 +6,7 @@ import pathlib
 import pytest
 
 import tensora as torch
-from tensora import nn
+from tensora import _torch_pickles, nn
 
 GOLDENS = pathlib.Path(__file__).resolve().parents[1] / "io/goldens"
 
@@ -315,3 +315,113 @@ def test_containers_of_a_file_are_made_without_running_it(tmp_path):
             torch.load(tmp_path / f"{name}.pt")
     torch.save(collections.OrderedDict(a=[(1,), {"b": (2,)}]), tmp_path / "y.pt")
     assert torch.load(tmp_path / "y.pt") == collections.OrderedDict(a=[(1,), {"b": (2,)}])
+
+
+# ---- files of strangers ----------------------------------------------------------------------------
+
+PREFIX = b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000"
+PREFIX += b"X\x03\x00\x00\x00cpuK\x04tQ"
+
+
+def archive_of(path, text, storages=((0, bytes(16)),)):
+    import zipfile
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x/data.pkl", text)
+        for key, content in storages:
+            archive.writestr(f"x/data/{key}", content)
+        archive.writestr("x/version", "3")
+    return path
+
+
+def numbers(*values):
+    return b"(" + b"".join(b"\x8a\x09" + value.to_bytes(9, "little", signed=True) for value in values) + b"t"
+
+
+def test_views_beyond_their_storage_are_refused(tmp_path):
+    # Sums and products that overflow int64; C++ reads the first file, and leaves the second, with a set in it, to Python.
+    most = (1 << 63) - 1
+    for offset, sizes, strides in ((0, (5,), (1 << 62,)), (1 << 61, (1,), (1,)), (1 << 62, (1,), (1,)), (most, (1,), (1,)),
+                                   (0, (2, 2), (1 << 62, 1 << 62)), (0, (5,), (1,)), (-1, (1,), (1,)), (4, (1,), (1,)),
+                                   (0, (2,), (-1,))):
+        view = PREFIX + numbers(offset)[1:-1] + numbers(*sizes) + numbers(*strides) + b"\x89NtR"
+        for text in (view + b".", b"\x80\x04" + view[2:] + b"\x8f\x86."):
+            with pytest.raises(RuntimeError):
+                torch.load(archive_of(tmp_path / "x.pt", text))
+    view = PREFIX + numbers(1)[1:-1] + numbers(3) + numbers(1) + b"\x89NtR\x8f\x86."
+    assert torch.load(archive_of(tmp_path / "x.pt", b"\x80\x04" + view[2:]))[0].tolist() == [0, 0, 0]
+    memory = torch._C._share(bytearray(16))
+    for sizes, strides, offset in (([5], [1 << 62], 0), ([1], [1], 1 << 61), ([1], [1], (1 << 63) - 1), ([2, 2], [1 << 62, 1 << 62], 0),
+                                   ([5], [1], 0), ([1], [1], 4), ([1], [1], -1), ([2], [-1], 0), ([1 << 40, 1 << 40], [1 << 40, 1], 0)):
+        with pytest.raises(RuntimeError):
+            torch._C._on_storage(memory, torch.float32, sizes, strides, offset)
+    assert torch._C._on_storage(memory, torch.float32, [2, 2], [2, 1], 0).tolist() == [[0, 0], [0, 0]]
+    assert torch._C._on_storage(memory, torch.float32, [0, 2], [2, 1], 9).shape == (0, 2)
+
+
+def test_small_pickles_make_no_large_objects(tmp_path):
+    import pickle
+    limit = "TENSORA_UNPACK_LIMIT|remembers object"
+    sets = b"\x80\x04(" + b"\x8f" * 4_000_000 + b"t."
+    memo = b"\x80\x02}r\x00\x00\x00\x30."  # a memo of 12 GiB
+    for text in (sets, memo):
+        with pytest.raises((RuntimeError, pickle.UnpicklingError), match=limit):
+            _torch_pickles.load(archive_of(tmp_path / "x.pt", text), True)
+        (tmp_path / "y.pt").write_bytes(b"tensora pickle\n" + text)
+        with pytest.raises((RuntimeError, pickle.UnpicklingError), match=limit):
+            torch.load(tmp_path / "y.pt")
+    assert torch.load(archive_of(tmp_path / "x.pt", memo)) == {}
+    number = b"\x8a\x08" + (1 << 40).to_bytes(8, "little")
+    for name in (b"cbuiltins\nbytearray\n", b"ctensora._tensor\n_restored\n"):
+        (tmp_path / "y.pt").write_bytes(b"tensora pickle\n\x80\x02" + name + number + b"\x85R.")
+        with pytest.raises((pickle.UnpicklingError, TypeError), match="int"):
+            torch.load(tmp_path / "y.pt")
+    torch.save({"x": bytearray(b"abc"), "y": nn.Linear(1, 1)}, tmp_path / "y.pt")
+    torch.serialization.add_safe_globals([nn.Linear])
+    try:
+        assert torch.load(tmp_path / "y.pt")["x"] == bytearray(b"abc")
+    finally:
+        torch.serialization.clear_safe_globals()
+
+
+def test_overlapping_parts_are_refused(tmp_path):
+    """Entries that share their bytes: each holds all that follow, so a small file asks for far more."""
+    import pickle
+    import struct
+    import zlib
+    names = [f"x/data/{i}".encode() for i in range(60)]
+    body, central, offsets = bytes(100_000), b"", {}
+    content = body
+    parts = []
+    for name in reversed(names):
+        header = struct.pack("<IHHHHHIIIHH", 0x04034b50, 20, 0, 0, 0, 0x21, zlib.crc32(content), len(content), len(content), len(name), 0) + name
+        parts.append((name, zlib.crc32(content), len(content), len(content) + len(header)))
+        content = header + content
+    text = b"\x80\x04\x8f."
+    name = b"x/data.pkl"
+    header = struct.pack("<IHHHHHIIIHH", 0x04034b50, 20, 0, 0, 0, 0x21, zlib.crc32(text), len(text), len(text), len(name), 0) + name
+    content += header + text
+    total = len(content)
+    end = len(header) + len(text)
+    rows = [(n, crc, size, total - end - behind) for n, crc, size, behind in parts] + [(name, zlib.crc32(text), len(text), total - end)]
+    for n, crc, size, offset in rows:
+        central += struct.pack("<IHHHHHHIIIHHHHHII", 0x02014b50, 20, 20, 0, 0, 0, 0x21, crc, size, size, len(n), 0, 0, 0, 0, 0, offset) + n
+    content += central + struct.pack("<IHHHHIIH", 0x06054b50, 0, 0, len(rows), len(rows), len(central), total, 0)
+    (tmp_path / "x.pt").write_bytes(content)
+    with pytest.raises(pickle.UnpicklingError, match="overlap"):
+        _torch_pickles.load(tmp_path / "x.pt", True)
+    with pytest.raises(RuntimeError, match="overlap"):
+        torch.load(tmp_path / "x.pt")
+
+
+def test_arguments_of_load(tmp_path):
+    path = tmp_path / "x.pt"
+    torch.save({"x": torch.ones(2)}, path)
+    seen = []
+    for place in (lambda storage, where: storage, lambda storage, where: seen.append(where), lambda storage, where: storage.cpu(),
+                  {}, {"cuda:0": "cpu"}, torch.device("cpu"), None):
+        assert torch.load(path, map_location=place)["x"].device.type == "cpu"
+    assert seen == ["cpu"] and torch.load(path, map_location=lambda s, where: s.to("meta"))["x"].is_meta
+    torch.load(path, encoding="latin1")
+    for wrong in (dict(map_location=3.5), dict(map_location=lambda s, where: 1), dict(weights_onyl=False)):
+        with pytest.raises(TypeError):
+            torch.load(path, **wrong)
