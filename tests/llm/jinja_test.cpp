@@ -77,7 +77,7 @@ TEST(Jinja, OddValuesAreJinjas) {
   });
   for (const char* wrong :
        {"{{ 0 ** -1 }}", "{{ 0.0 ** -1 }}", "{{ (-8) ** 0.5 }}", "{{ missing|float }}",
-        "{{ ['a', 'b']|groupby('n') }}", "{{ [1] in {} }}", "{{ {}.get([]) }}",
+        "{{ ['a', 'b']|groupby('n') }}", "{{ []|groupby }}", "{{ [1] in {} }}", "{{ {}.get([]) }}",
         "{{ [[], []]|unique }}", "{{ 011 }}", "{{ 'abc'[missing:] }}",
         "{{ namespace(a=1)|dictsort }}", "{{ (1, 2).copy() }}"})
     EXPECT_NE(problem(wrong), "") << wrong;

@@ -189,15 +189,16 @@ Value select(Evaluator& evaluator, const Value& value, const Args& given) {
 
 Value groupby(Evaluator& evaluator, const Value& value, const Args& given) {
   const Bound bound(given, {"attribute", "default", "case_sensitive"}, "groupby");
+  const Value& attribute = bound.required(0);
   const auto key = [&](const Value& item) {
-    return at_path(evaluator, item, bound.required(0), bound.find(1));
+    return at_path(evaluator, item, attribute, bound.find(1));
   };
   const auto order = [&](const Value& item) { return folded(key(item), bound.flag(2, false)); };
   List groups, members;
   const List items = sorted(evaluator.iterate(value), order, false);
   for (const Value& item : items)
     check(items.size() == 1 || !key(item).is_undefined(), "groupby: an item has no attribute ",
-          bound.required(0).to_text());
+          attribute.to_text());
   for (size_t i = 0; i < items.size(); ++i) {
     members.push_back(items[i]);
     if (i + 1 < items.size() && order(items[i]) == order(items[i + 1])) continue;
