@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <iterator>
 
 #include "tensora/llm/hugging_face/json_object.h"
 #include "tensora/llm/model_file.h"
@@ -10,16 +12,45 @@
 namespace tensora::llm {
 namespace {
 
-// As sentence-transformers writes it: one of several flags is set.
+// The folder of the pooling that sentence-transformers' modules.json names. A module that would
+// change the vector further, such as a dense layer, is refused.
+std::string pooling_folder(const std::string& folder) {
+  const std::string path = folder + "/modules.json";
+  std::string pooling = "1_Pooling";
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return pooling;
+  for (const auto& json : JsonObject::read_list(path)) {
+    const JsonObject module(json, path);
+    const std::string type = module.text("type");
+    const std::string name = type.substr(type.rfind('.') + 1);
+    if (name == "Pooling") pooling = module.text("path");
+    check(name == "Pooling" || name == "Transformer" || name == "Normalize", "'", path,
+          "': the module '", type,
+          "' is not supported; expected Transformer, Pooling and Normalize");
+  }
+  return pooling;
+}
+
+// As sentence-transformers writes it: one of several flags is set. It joins the vectors of several.
 std::optional<Pooling> pooling_in_folder(const std::string& folder) {
-  const auto config = JsonObject::read_if_there(folder + "/1_Pooling/config.json");
+  const std::string path = folder + "/" + pooling_folder(folder) + "/config.json";
+  const auto config = JsonObject::read_if_there(path);
   if (!config) return std::nullopt;
-  const std::pair<const char*, Pooling> modes[] = {{"pooling_mode_mean_tokens", Pooling::mean},
-                                                   {"pooling_mode_lasttoken", Pooling::last},
-                                                   {"pooling_mode_cls_token", Pooling::first}};
-  for (const auto& [key, pooling] : modes)
-    if (config->boolean(key, false)) return pooling;
-  fail(config->file(), ": expected pooling by mean, last token or CLS token");
+  const std::pair<std::string_view, Pooling> modes[] = {{"pooling_mode_mean_tokens", Pooling::mean},
+                                                        {"pooling_mode_lasttoken", Pooling::last},
+                                                        {"pooling_mode_cls_token", Pooling::first}};
+  std::optional<Pooling> chosen;
+  for (const auto& item : config->json().items()) {
+    const std::string& key = item.key();
+    if (!key.starts_with("pooling_mode_") || !config->boolean(key, false)) continue;
+    const auto mode = std::find_if(std::begin(modes), std::end(modes),
+                                   [&](const auto& known) { return known.first == key; });
+    check(mode != std::end(modes) && !chosen, path, ": '", key,
+          "' is set; expected pooling by mean, last token or CLS token alone");
+    chosen = mode->second;
+  }
+  check(chosen.has_value(), path, ": expected pooling by mean, last token or CLS token");
+  return chosen;
 }
 
 }  // namespace

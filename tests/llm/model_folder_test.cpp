@@ -61,6 +61,10 @@ TEST_F(ModelFolder, knows_the_pooling_of_embeddings) {
   EXPECT_EQ(pooling_of(ModelFile::open(folder_.path())), Pooling::last);
   write_file(path, R"({"pooling_mode_max_tokens": true})");
   const ModelFile other = ModelFile::open(folder_.path());
+  EXPECT_TRUE(contains(error_of([&] { pooling_of(other); }), "'pooling_mode_max_tokens' is set"));
+  write_file(path, R"({"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true})");
+  EXPECT_TRUE(contains(error_of([&] { pooling_of(other); }), "'pooling_mode_mean_tokens' is set"));
+  write_file(path, R"({"word_embedding_dimension": 4})");
   EXPECT_TRUE(contains(error_of([&] { pooling_of(other); }), "1_Pooling/config.json: expected"));
   for (const int64_t type : {0, 1, 2, 3, 4, 5}) {
     Metadata metadata;
@@ -77,6 +81,25 @@ TEST_F(ModelFolder, knows_the_pooling_of_embeddings) {
   }
   EXPECT_EQ(pooling_named("cls"), Pooling::first);
   EXPECT_TRUE(contains(error_of([] { pooling_named("max"); }), "got 'max'"));
+}
+
+TEST_F(ModelFolder, refuses_modules_that_change_embeddings) {
+  open(config("mistral"), llama_tensors());
+  const ModelFile file = ModelFile::open(folder_.path());
+  std::filesystem::create_directory(folder_ / "2_Pooling");
+  write_file(folder_ / "2_Pooling/config.json", R"({"pooling_mode_cls_token": true})");
+  const auto modules = [&](std::string_view more) {
+    write_file(folder_ / "modules.json",
+               concat(R"([{"type": "sentence_transformers.models.Transformer", "path": ""},
+                          {"type": "sentence_transformers.models.Pooling", "path": "2_Pooling"})",
+                      more, "]"));
+  };
+  modules(R"(, {"type": "sentence_transformers.models.Normalize", "path": "3_Normalize"})");
+  EXPECT_EQ(pooling_of(file), Pooling::first);
+  modules(R"(, {"type": "sentence_transformers.models.Dense", "path": "3_Dense"})");
+  EXPECT_TRUE(contains(error_of([&] { pooling_of(file); }), "models.Dense' is not supported"));
+  write_file(folder_ / "modules.json", "{}");
+  EXPECT_TRUE(contains(error_of([&] { pooling_of(file); }), "expected a JSON list"));
 }
 
 TEST_F(ModelFolder, has_ggufs_keys_and_names) {

@@ -10,9 +10,8 @@ namespace {
 constexpr int kMostDepth = 64;
 constexpr size_t kMostBytes = size_t{1} << 30;
 
-}  // namespace
-
-JsonObject JsonObject::parse(std::string_view text, std::string file) {
+JsonObject::Json parsed(std::string_view text, const std::string& file) {
+  using Json = JsonObject::Json;
   const auto shallow = [&](int depth, Json::parse_event_t, Json&) {
     check(depth <= kMostDepth, "'", file, "': it is nested more than ", kMostDepth, " deep");
     return true;
@@ -25,16 +24,35 @@ JsonObject JsonObject::parse(std::string_view text, std::string file) {
   } catch (const Json::exception& error) {
     fail("'", file, "': it is not valid JSON: ", error.what());
   }
-  check(json.is_object(), "'", file, "': expected a JSON object, got ", json.type_name());
-  return JsonObject(std::move(json), std::move(file));
+  return json;
 }
 
-JsonObject JsonObject::read(const std::string& path) {
+JsonObject::Json parsed_file(const std::string& path) {
   const auto file = io::reading("json", path, [&] { return io::MappedFile::open(path); });
   const io::ConstBytes bytes = file->bytes();
   check(bytes.size() <= kMostBytes, "'", path, "': it has ", bytes.size(),
         " bytes; expected at most ", kMostBytes);
-  return parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+  return parsed({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+}
+
+JsonObject object_of(JsonObject::Json json, std::string file) {
+  check(json.is_object(), "'", file, "': expected a JSON object, got ", json.type_name());
+  return JsonObject(std::move(json), std::move(file));
+}
+
+}  // namespace
+
+JsonObject JsonObject::parse(std::string_view text, std::string file) {
+  Json json = parsed(text, file);
+  return object_of(std::move(json), std::move(file));
+}
+
+JsonObject JsonObject::read(const std::string& path) { return object_of(parsed_file(path), path); }
+
+JsonObject::Json JsonObject::read_list(const std::string& path) {
+  Json json = parsed_file(path);
+  check(json.is_array(), "'", path, "': expected a JSON list, got ", json.type_name());
+  return json;
 }
 
 std::optional<JsonObject> JsonObject::read_if_there(const std::string& path) {

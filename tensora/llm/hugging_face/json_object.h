@@ -23,6 +23,8 @@ class JsonObject {
   static JsonObject read(const std::string& path);
   /// Nothing where there is no such file.
   static std::optional<JsonObject> read_if_there(const std::string& path);
+  /// A file that holds a list.
+  static Json read_list(const std::string& path);
 
   bool contains(const std::string& key) const { return find(key) != nullptr; }
   int64_t integer(const std::string& key) const;
