@@ -29,8 +29,13 @@ FileWeights::FileWeights(const ModelFile& file, const ModelConfig& config,
       layers_(config.layers),
       progress_(options.progress) {}
 
+bool FileWeights::contains(const std::string& name) const {
+  asked_.insert(name);
+  return file_.contains(name);
+}
+
 void FileWeights::expect(const std::string& name, const Shape& sizes) const {
-  check(file_.contains(name), file_.path(), ": the model has no tensor ", name);
+  check(contains(name), file_.path(), ": the model has no tensor ", name);
   const TensorInfo& info = file_.info(name);
   check(info.sizes == sizes, file_.path(), ": ", name, " must have shape ", sizes,
         " by the model's numbers, got ", info.sizes);
@@ -39,7 +44,7 @@ void FileWeights::expect(const std::string& name, const Shape& sizes) const {
 }
 
 DType FileWeights::matrix_dtype(const std::string& name) const {
-  check(file_.contains(name), file_.path(), ": the model has no tensor ", name);
+  check(contains(name), file_.path(), ": the model has no tensor ", name);
   const TensorInfo& info = file_.info(name);
   const bool tied = !file_.contains("output.weight");
   const DType dtype =
@@ -65,6 +70,17 @@ Tensor FileWeights::vector(const std::string& name, const Shape&) {
   Tensor result = Weight{found}.dequantized().to(device());
   report(name);
   return result;
+}
+
+void FileWeights::check_nothing_is_left() const {
+  if (!file_.folder().empty()) return;
+  for (const TensorInfo& info : file_.tensors()) {
+    // Frequencies belong to the config, which has read them.
+    const bool is_known = asked_.contains(info.name) || info.name.starts_with("rope_") ||
+                          info.name.ends_with(".attn_rot_embd.weight");
+    check(is_known, file_.path(), ": the tensor ", info.name, " has no place in a model of '",
+          file_.architecture(), "'");
+  }
 }
 
 void FileWeights::report(const std::string& name) {

@@ -29,7 +29,9 @@ std::shared_ptr<const Model> load_model(const ModelFile& file, const LoadOptions
         options.positions);
   FileWeights weights(file, config, options);
   const Architecture& architecture = find_architecture(config.architecture);
-  return architecture.make(config, architecture.design, weights);
+  auto model = architecture.make(config, architecture.design, weights);
+  weights.check_nothing_is_left();
+  return model;
 }
 
 std::shared_ptr<const Model> synthetic_model(std::string_view name, std::string_view type,

@@ -97,6 +97,8 @@ void read_attention(ModelConfig& config, const Keys& keys) {
         config.hidden_size, " numbers in all");
   config.attention_scale =
       keys.number("attention.scale", 1 / std::sqrt(static_cast<double>(config.head_dim)));
+  check(keys.boolean("attention.causal", true), "model: ", keys.name("attention.causal"),
+        " is false; only causal attention is supported");
   config.attention_softcap = keys.number("attn_logit_softcapping", 0);
   config.window = keys.integer("attention.sliding_window", 0);
   // Every n-th layer is global (0: none is); or a list with 1 for each local layer.

@@ -119,6 +119,25 @@ TEST(LoadModel, SaysWhatIsWrongWithAFile) {
   }
 }
 
+// Without the check the model would answer as if the tensor were not there.
+TEST(LoadModel, RefusesTensorsWithoutAPlace) {
+  const TemporaryFile file("more.gguf");
+  for (const std::string name :
+       {"blk.0.attn_q_norm.weight", "blk.2.attn_q.weight", "cls.weight", "blk.0.ffn_gate.scale"}) {
+    SCOPED_TRACE(name);
+    StateDict state = small_llama();
+    state.insert(name, ones({16}));
+    write_gguf(file.path, small_metadata("llama"), state);
+    const std::string error = error_of([&] { load_model(ModelFile::open(file.path)); });
+    EXPECT_TRUE(contains(error, name + " has no place in a model of 'llama'")) << error;
+  }
+  StateDict state = small_llama();
+  state.insert("blk.0.attn_rot_embd.weight", ones({8}));
+  state.insert("blk.0.attn_q.bias", zeros({64}));
+  write_gguf(file.path, small_metadata("llama"), state);
+  EXPECT_EQ(error_of([&] { load_model(ModelFile::open(file.path)); }), "");
+}
+
 // Whatever is in a file, opening, loading and running it ends in logits or in an Error.
 TEST(LoadModel, SurvivesDamagedFiles) {
   const TemporaryFile file("damaged.gguf");

@@ -82,6 +82,14 @@ TEST(ModelConfig, SaysWhatIsMissing) {
   EXPECT_TRUE(contains(error_of([] { checked_config({}); }), "general.architecture"));
 }
 
+TEST(ModelConfig, RefusesAttentionThatIsNotCausal) {
+  Metadata data = small_metadata("llama");
+  data.set("llama.attention.causal", true);
+  EXPECT_EQ(checked_config(data).kv_heads, 2);
+  data.set("llama.attention.causal", false);
+  EXPECT_TRUE(contains(error_of([&] { checked_config(data); }), "only causal attention"));
+}
+
 TEST(ModelConfig, ListsTheArchitecturesForAnUnknownOne) {
   const std::string error = error_of([] { checked_config(small_metadata("llamb")); });
   EXPECT_TRUE(contains(error, "'llamb' is not known; known are gemma, gemma2, gemma3, llama"))
