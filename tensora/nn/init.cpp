@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "tensora/autograd/grad_mode.h"
-#include "tensora/base/check.h"
+#include "tensora/base/error_kinds.h"
 #include "tensora/ops/creation/empty.h"
 #include "tensora/ops/creation/sequence.h"
 #include "tensora/ops/linalg/qr.h"
@@ -20,15 +20,17 @@ double calculate_gain(std::string_view nonlinearity, std::optional<double> param
   if (nonlinearity == "tanh") return 5. / 3;
   if (nonlinearity == "relu") return std::sqrt(2.);
   if (nonlinearity == "selu") return 3. / 4;
-  check(nonlinearity == "leaky_relu", "calculate_gain: unsupported nonlinearity '", nonlinearity,
-        "'; expected linear, sigmoid, tanh, relu, leaky_relu, selu or a convolution");
+  check_as<ValueError>(
+      nonlinearity == "leaky_relu", "calculate_gain: unsupported nonlinearity '", nonlinearity,
+      "'; expected linear, sigmoid, tanh, relu, leaky_relu, selu or a convolution");
   const double slope = param.value_or(0.01);
   return std::sqrt(2 / (1 + slope * slope));
 }
 
 std::pair<int64_t, int64_t> calculate_fan_in_and_fan_out(const Tensor& tensor) {
-  check(tensor.dim() >= 2, "init: fan in and fan out need a tensor of at least 2 dims, got shape ",
-        tensor.sizes());
+  check_as<ValueError>(tensor.dim() >= 2,
+                       "init: fan in and fan out need a tensor of at least 2 dims, got shape ",
+                       tensor.sizes());
   int64_t field = 1;
   for (int d = 2; d < tensor.dim(); ++d) field *= tensor.size(d);
   return {tensor.size(1) * field, tensor.size(0) * field};
@@ -48,8 +50,9 @@ const Tensor& normal_(const Tensor& tensor, double mean, double std) {
 
 // By the inverse of the distribution function: no draw is rejected, so the host need not wait.
 const Tensor& trunc_normal_(const Tensor& tensor, double mean, double std, double a, double b) {
-  check(std > 0 && a < b, "trunc_normal_: expected std above 0 and a below b, got std=", std,
-        ", a=", a, ", b=", b);
+  check_as<ValueError>(std > 0 && a < b,
+                       "trunc_normal_: expected std above 0 and a below b, got std=", std,
+                       ", a=", a, ", b=", b);
   const no_grad scope;
   const auto from_erf = [&](double x) { return std::erf((x - mean) / (std * std::sqrt(2.))); };
   const DType computed = tensor.dtype() == kFloat64 ? kFloat64 : kFloat32;
@@ -68,7 +71,7 @@ const Tensor& ones_(const Tensor& tensor) { return constant_(tensor, 1); }
 const Tensor& zeros_(const Tensor& tensor) { return constant_(tensor, 0); }
 
 const Tensor& eye_(const Tensor& tensor) {
-  check(tensor.dim() == 2, "eye_: expected a matrix, got shape ", tensor.sizes());
+  check_as<ValueError>(tensor.dim() == 2, "eye_: expected a matrix, got shape ", tensor.sizes());
   const no_grad scope;
   tensor.copy_(
       eye(tensor.size(0), tensor.size(1), {.dtype = tensor.dtype(), .device = tensor.device()}));
@@ -76,10 +79,12 @@ const Tensor& eye_(const Tensor& tensor) {
 }
 
 const Tensor& dirac_(const Tensor& tensor, int64_t groups) {
-  check(tensor.dim() >= 3 && tensor.dim() <= 5, "dirac_: expected a tensor of 3, 4 or 5 dims, got ",
-        "shape ", tensor.sizes());
-  check(groups > 0 && tensor.size(0) % groups == 0, "dirac_: the size of dim 0 must be divisible ",
-        "by groups, got ", tensor.size(0), " and ", groups);
+  check_as<ValueError>(tensor.dim() >= 3 && tensor.dim() <= 5,
+                       "dirac_: expected a tensor of 3, 4 or 5 dims, got ", "shape ",
+                       tensor.sizes());
+  check_as<ValueError>(groups > 0 && tensor.size(0) % groups == 0,
+                       "dirac_: the size of dim 0 must be divisible ", "by groups, got ",
+                       tensor.size(0), " and ", groups);
   const no_grad scope;
   tensor.zero_();
   Tensor centre = tensor;  // out in
@@ -98,8 +103,8 @@ double xavier_std(const Tensor& tensor, double gain) {
 }
 
 double kaiming_std(const Tensor& tensor, const KaimingOptions& options) {
-  check(options.mode == "fan_in" || options.mode == "fan_out", "init: mode must be fan_in or ",
-        "fan_out, got '", options.mode, "'");
+  check_as<ValueError>(options.mode == "fan_in" || options.mode == "fan_out",
+                       "init: mode must be fan_in or ", "fan_out, got '", options.mode, "'");
   const auto [fan_in, fan_out] = calculate_fan_in_and_fan_out(tensor);
   const int64_t fan = options.mode == "fan_in" ? fan_in : fan_out;
   return calculate_gain(options.nonlinearity, options.a) / std::sqrt(static_cast<double>(fan));
@@ -130,8 +135,9 @@ const Tensor& kaiming_normal_(const Tensor& tensor, KaimingOptions options) {
 }
 
 const Tensor& orthogonal_(const Tensor& tensor, double gain) {
-  check(tensor.dim() >= 2, "orthogonal_: expected a tensor of at least 2 dims, got shape ",
-        tensor.sizes());
+  check_as<ValueError>(tensor.dim() >= 2,
+                       "orthogonal_: expected a tensor of at least 2 dims, got shape ",
+                       tensor.sizes());
   if (tensor.numel() == 0) return tensor;
   const no_grad scope;
   const int64_t rows = tensor.size(0), cols = tensor.numel() / rows;
@@ -147,8 +153,9 @@ const Tensor& orthogonal_(const Tensor& tensor, double gain) {
 }
 
 const Tensor& sparse_(const Tensor& tensor, double sparsity, double std) {
-  check(tensor.dim() == 2, "sparse_: expected a matrix, got shape ", tensor.sizes());
-  check(sparsity >= 0 && sparsity <= 1, "sparse_: expected sparsity from 0 to 1, got ", sparsity);
+  check_as<ValueError>(tensor.dim() == 2, "sparse_: expected a matrix, got shape ", tensor.sizes());
+  check_as<ValueError>(sparsity >= 0 && sparsity <= 1,
+                       "sparse_: expected sparsity from 0 to 1, got ", sparsity);
   init::normal_(tensor, 0, std);
   const no_grad scope;
   const auto zeros =

@@ -1,7 +1,9 @@
 """Starting values of parameters; the C++ functions. They fill `tensor` in place, with random numbers of `generator`."""
 from __future__ import annotations
 
+import functools
 import math
+import warnings
 from typing import Any, Callable
 
 from .. import _C
@@ -11,6 +13,8 @@ from .._modes import no_grad
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     """The factor by which `nonlinearity` changes the scale of its input; `param` is leaky_relu's slope."""
+    if nonlinearity == "leaky_relu" and param is not None and (isinstance(param, bool) or not isinstance(param, (int, float))):
+        raise ValueError(f"negative_slope {param} not a valid number")
     return _C.init.calculate_gain(nonlinearity, param)
 
 
@@ -30,6 +34,14 @@ def _fill(function: Callable[..., Tensor], generator: Generator | None, *argumen
     finally:
         generator.set_state(default.get_state())
         default.set_state(before)
+
+
+def _is_empty(tensor: Tensor) -> bool:
+    """Whether there is nothing to fill, in which case the user is told."""
+    if tensor.numel() == 0:
+        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+        return True
+    return False
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
@@ -113,12 +125,16 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonline
                      generator: Generator | None = None) -> Tensor:
     """Fills `tensor` with uniform numbers of variance gain² / fan, of `generator` (He, 2015): the gain is that of
     `nonlinearity`, of which `a` is the slope, and the fan the number of inputs or outputs, `mode` "fan_in" or "fan_out"."""
+    if _is_empty(tensor):
+        return tensor
     return _fill(_C.init.kaiming_uniform_, generator, tensor, a, mode, nonlinearity)
 
 
 def kaiming_normal_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu",
                     generator: Generator | None = None) -> Tensor:
     """Fills `tensor` with normal numbers; `a`, `mode`, `nonlinearity` and `generator` as in kaiming_uniform_."""
+    if _is_empty(tensor):
+        return tensor
     return _fill(_C.init.kaiming_normal_, generator, tensor, a, mode, nonlinearity)
 
 
@@ -134,11 +150,22 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Gener
     return _fill(_C.init.sparse_, generator, tensor, sparsity, std)
 
 
-# Older names.
-uniform, normal, constant, trunc_normal = uniform_, normal_, constant_, trunc_normal_
-xavier_uniform, xavier_normal, kaiming_uniform, kaiming_normal = (
-    xavier_uniform_, xavier_normal_, kaiming_uniform_, kaiming_normal_)
-orthogonal, sparse = orthogonal_, sparse_
+def _older(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The older name of a function: it warns."""
+    name = function.__name__[:-1]
+
+    @functools.wraps(function)
+    def warn(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.", FutureWarning, stacklevel=2)
+        return function(*args, **kwargs)
+    warn.__name__ = warn.__qualname__ = name
+    return warn
+
+
+uniform, normal, constant, eye, dirac = _older(uniform_), _older(normal_), _older(constant_), _older(eye_), _older(dirac_)
+xavier_uniform, xavier_normal = _older(xavier_uniform_), _older(xavier_normal_)
+kaiming_uniform, kaiming_normal = _older(kaiming_uniform_), _older(kaiming_normal_)
+orthogonal, sparse = _older(orthogonal_), _older(sparse_)
 
 
 def _calculate_correct_fan(tensor, mode):

@@ -21,6 +21,10 @@ class _Lazy:
         """Whether the number of channels is still to come."""
         return True
 
+    def reset_parameters(self) -> None:
+        if self.weight is None or self.weight.numel():  # before that there is nothing to fill
+            super().reset_parameters()
+
     def _channels(self, input):
         return input.shape[-1 - self._dims]  # with or without a batch
 
