@@ -49,6 +49,21 @@ ParamGroup to_group(const nb::dict& dict) {
 }
 
 /// Takes the options over that Python changed.
+// An optimizer whose step is Python's, for the scaler. The optimizer owns it, so it holds no
+// reference.
+struct PythonOptimizer {
+  nb::handle owner;
+
+  [[nodiscard]] std::vector<Tensor> parameters() const {
+    std::vector<Tensor> all;
+    for (const nb::handle group : owner.attr("param_groups"))
+      for (const Tensor& parameter : get<std::vector<Tensor>>(group["params"].ptr()))
+        all.push_back(parameter);
+    return all;
+  }
+  void step() { owner.attr("step")(); }
+};
+
 void set_options(Optimizer& optimizer, size_t index, const nb::dict& dict) {
   ParamGroup& group = optimizer.param_groups().at(index);
   for (const auto& [key, value] : dict) {
@@ -83,6 +98,9 @@ Tensor step_with_closure(Optimizer& optimizer, const nb::object& closure) {
 
 void bind_scaler(nb::module_& module) {
   using amp::GradScaler;
+  nb::class_<PythonOptimizer>(module, "_PythonOptimizer")
+      .def("__init__",
+           [](PythonOptimizer* place, nb::handle owner) { new (place) PythonOptimizer{owner}; });
   nb::class_<GradScaler>(module, "_GradScaler")
       .def("__init__",
            [](GradScaler* place, double init_scale, double growth, double backoff, int64_t interval,
@@ -96,6 +114,8 @@ void bind_scaler(nb::module_& module) {
       .def("scale", [](GradScaler& s, const Tensor& loss) { return s.scale(loss); })
       .def("unscale_", [](GradScaler& s, Optimizer& optimizer) { s.unscale_(optimizer); })
       .def("step", [](GradScaler& s, Optimizer& optimizer) { s.step(optimizer); })
+      .def("unscale_", [](GradScaler& s, PythonOptimizer& optimizer) { s.unscale_(optimizer); })
+      .def("step", [](GradScaler& s, PythonOptimizer& optimizer) { s.step(optimizer); })
       .def("update", [](GradScaler& s) { s.update(); })
       .def("update", [](GradScaler& s, double scale) { s.update(scale); })
       .def("is_enabled", &GradScaler::is_enabled)

@@ -15,6 +15,20 @@ class autocast(_autocast):
         super().__init__(device_type, dtype, enabled, cache_enabled)
 
 
+def _inner(optimizer):
+    """What the scaler steps: the C++ optimizer, or one that calls `optimizer.step` where that does more than the C++ step."""
+    from .optim import Optimizer
+    step = vars(optimizer).get("step")  # a learning-rate schedule marks calls; whatever else is there has to be called
+    own = type(optimizer).step is Optimizer.step and (step is None or hasattr(step, "_wrapped_by_lr_sched"))
+    if own and not optimizer._pre_hooks and not optimizer._post_hooks and optimizer._optimizer is not None:
+        optimizer._opt_called = True
+        return optimizer._optimizer
+    known = vars(optimizer).get("_for_scaler")
+    if known is None:
+        known = optimizer._for_scaler = _C._PythonOptimizer(optimizer)
+    return known
+
+
 class GradScaler:
     """Keeps small gradients from vanishing in float16: scales the loss, and unscales the gradients."""
 
@@ -37,14 +51,18 @@ class GradScaler:
     def unscale_(self, optimizer):
         """Divides the gradients by the scale, for code that looks at them before the step."""
         if self.is_enabled():
-            self._scaler.unscale_(optimizer._optimizer)
+            self._scaler.unscale_(_inner(optimizer))
 
     def step(self, optimizer, *args, **kwargs):
         """The optimizer's step, unless a gradient is infinite or NaN."""
         if not self.is_enabled():
             return optimizer.step(*args, **kwargs)
-        optimizer._push()
-        self._scaler.step(optimizer._optimizer)
+        if args or kwargs:
+            raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
+        inner = _inner(optimizer)
+        if inner is getattr(optimizer, "_optimizer", None):
+            optimizer._push()
+        self._scaler.step(inner)
 
     def update(self, new_scale=None):
         """Lowers or raises the scale, at the end of an iteration."""

@@ -6,7 +6,11 @@ as well; the next step gives the rates to the C++ optimizer.
 from __future__ import annotations
 
 import bisect
+import functools
 import math
+import types
+import warnings
+import weakref
 from collections import Counter
 from typing import Any, Callable, Iterable
 
@@ -34,10 +38,12 @@ class LRScheduler:
                 group.setdefault("initial_lr", _number(group["lr"]))
             elif "initial_lr" not in group:
                 raise KeyError("param 'initial_lr' is not specified in param_groups[0] when resuming an optimizer")
-        self.base_lrs = [group["initial_lr"] for group in optimizer.param_groups]
+        self.base_lrs = [_number(group["initial_lr"]) for group in optimizer.param_groups]
+        _watch_steps(optimizer)
         self._initial_step()
 
     def _initial_step(self):
+        self._step_count = 0
         self._is_initial = True
         self.step()
         self._is_initial = False
@@ -52,7 +58,14 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Moves on by one epoch, or to the one named."""
+        if self._step_count == 1:
+            _warn_of_order(self.optimizer)
         self._step_count += 1
+        if epoch is not None:
+            warnings.warn(_EPOCH_WARNING, UserWarning, stacklevel=2)
+        self._update_lr(epoch)
+
+    def _update_lr(self, epoch: int | None = None) -> None:
         if epoch is None:
             self.last_epoch += 1
             values = self.get_lr()
@@ -79,8 +92,50 @@ class LRScheduler:
 _LRScheduler = LRScheduler
 
 
+_EPOCH_WARNING = ("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please "
+                  "use `scheduler.step()` to step the scheduler.")
+_ORDER = "See more details at https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
+
+
 def _number(value):
     return value.item() if hasattr(value, "item") else value
+
+
+def _per_group(value: Any, optimizer: Optimizer, name: str) -> list[Any]:
+    """A value for each group of the optimizer."""
+    count = len(optimizer.param_groups)
+    values = list(value) if isinstance(value, (list, tuple)) else [value] * count
+    if len(values) != count:
+        raise ValueError(f"{name} must have the same length as optimizer.param_groups. {name} has {len(values)} values, "
+                         f"param_groups has {count}.")
+    return [_number(v) for v in values]
+
+
+def _watch_steps(optimizer: Optimizer) -> None:
+    """Lets the optimizer's step leave a mark, so that a schedule that moves on first can say so."""
+    step = getattr(optimizer, "step", None)
+    if getattr(step, "_wrapped_by_lr_sched", False) or not hasattr(step, "__func__"):
+        return
+    function, owner = step.__func__, weakref.ref(optimizer)
+
+    @functools.wraps(function)
+    def marked(*args, **kwargs):
+        here = owner()
+        here._opt_called = True
+        return function(here, *args, **kwargs)
+    marked._wrapped_by_lr_sched = True
+    optimizer.step = marked
+
+
+def _warn_of_order(optimizer: Optimizer) -> None:
+    if not getattr(getattr(optimizer, "step", None), "_wrapped_by_lr_sched", False):
+        warnings.warn("Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, "
+                      f"make sure to call `optimizer.step()` before `lr_scheduler.step()`. {_ORDER}", UserWarning, stacklevel=3)
+    elif not getattr(optimizer, "_opt_called", False):
+        warnings.warn("Detected call of `lr_scheduler.step()` before `optimizer.step()`. In PyTorch 1.1.0 and later, you should "
+                      "call them in the opposite order: `optimizer.step()` before `lr_scheduler.step()`.  Failure to do this "
+                      f"will result in PyTorch skipping the first value of the learning rate schedule. {_ORDER}", UserWarning,
+                      stacklevel=3)
 
 
 class LambdaLR(LRScheduler):
@@ -99,11 +154,15 @@ class LambdaLR(LRScheduler):
 
     def state_dict(self) -> dict[str, Any]:
         state = super().state_dict()
-        state["lr_lambdas"] = [None] * len(self.lr_lambdas)
+        state["lr_lambdas"] = [None if isinstance(f, types.FunctionType) or not hasattr(f, "__dict__") else dict(f.__dict__)
+                               for f in self.lr_lambdas]
         return state
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.__dict__.update({k: v for k, v in state_dict.items() if k != "lr_lambdas"})
+        for function, state in zip(self.lr_lambdas, state_dict.get("lr_lambdas", ())):
+            if state is not None:
+                function.__dict__.update(state)
 
 
 class MultiplicativeLR(LambdaLR):
@@ -275,126 +334,6 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         self._last_lr = self._current()
 
 
-def _set_momentum(group, value):
-    if "betas" in group:
-        group["betas"] = (value, *group["betas"][1:])
-    elif "momentum" in group:
-        group["momentum"] = value
-
-
-def _per_group(value, optimizer):
-    return list(value) if isinstance(value, (list, tuple)) else [value] * len(optimizer.param_groups)
-
-
-class CyclicLR(LRScheduler):
-    """The rate goes from `base_lr` to `max_lr` in `step_size_up` steps and back in `step_size_down`.
-
-    `mode` "triangular" keeps the height, "triangular2" halves it in each cycle, "exp_range" multiplies it by `gamma` in each
-    step; `scale_fn` is a height of one's own, of the cycle or the step as `scale_mode` "cycle" or "iterations" says. With
-    `cycle_momentum` the momentum goes from `max_momentum` to `base_momentum` and back. `optimizer` and `last_epoch` as in LRScheduler.
-    """
-
-    def __init__(self, optimizer: Optimizer, base_lr: float | list[float], max_lr: float | list[float],
-                 step_size_up: int = 2000, step_size_down: int | None = None, mode: str = "triangular",
-                 gamma: float = 1.0, scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle",
-                 cycle_momentum: bool = True, base_momentum: float | list[float] = 0.8,
-                 max_momentum: float | list[float] = 0.9, last_epoch: int = -1, verbose: Any = "deprecated") -> None:
-        if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
-            raise ValueError("mode is invalid and scale_fn is None")
-        self.max_lrs = _per_group(max_lr, optimizer)
-        for group, lr in zip(optimizer.param_groups, _per_group(base_lr, optimizer)):
-            if last_epoch == -1:
-                group["lr"] = lr
-        down = step_size_up if step_size_down is None else step_size_down
-        self.total_size, self.step_ratio = step_size_up + down, step_size_up / (step_size_up + down)
-        self.mode, self.gamma, self._scale_fn, self.cycle_momentum = mode, gamma, scale_fn, cycle_momentum
-        self.scale_mode = scale_mode if scale_fn else ("iterations" if mode == "exp_range" else "cycle")
-        if cycle_momentum and not any(k in optimizer.param_groups[0] for k in ("momentum", "betas")):
-            raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
-        self.base_momentums, self.max_momentums = (_per_group(m, optimizer) for m in (base_momentum, max_momentum))
-        super().__init__(optimizer, last_epoch)
-
-    def _scale(self, x):
-        if self._scale_fn is not None:
-            return self._scale_fn(x)
-        return {"triangular": 1.0, "triangular2": 1 / 2.0 ** (x - 1), "exp_range": self.gamma ** x}[self.mode]
-
-    def get_lr(self) -> list[float]:
-        cycle = math.floor(1 + self.last_epoch / self.total_size)
-        x = 1.0 + self.last_epoch / self.total_size - cycle
-        height = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
-        factor = height * self._scale(cycle if self.scale_mode == "cycle" else self.last_epoch)
-        if self.cycle_momentum:
-            for group, low, high in zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums):
-                _set_momentum(group, high - (high - low) * factor)
-        return [base + (high - base) * factor for base, high in zip(self.base_lrs, self.max_lrs)]
-
-
-class OneCycleLR(LRScheduler):
-    """The rate goes from `max_lr` / `div_factor` up to max_lr, then down to the first / `final_div_factor`.
-
-    There are `total_steps` steps, or `epochs` times `steps_per_epoch`, of which the share `pct_start` goes up;
-    `anneal_strategy` is "cos" or "linear"; `three_phase` first comes back to the first rate. With `cycle_momentum` the
-    momentum goes from `max_momentum` to `base_momentum` and back. `optimizer` and `last_epoch` as in LRScheduler.
-    """
-
-    def __init__(self, optimizer: Optimizer, max_lr: float | list[float], total_steps: int | None = None,
-                 epochs: int | None = None, steps_per_epoch: int | None = None, pct_start: float = 0.3,
-                 anneal_strategy: str = "cos", cycle_momentum: bool = True, base_momentum: float | list[float] = 0.85,
-                 max_momentum: float | list[float] = 0.95, div_factor: float = 25.0, final_div_factor: float = 1e4,
-                 three_phase: bool = False, last_epoch: int = -1, verbose: Any = "deprecated") -> None:
-        if total_steps is None:
-            if epochs is None or steps_per_epoch is None:
-                raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
-            total_steps = epochs * steps_per_epoch
-        if total_steps <= 0:
-            raise ValueError(f"Expected positive integer total_steps, but got {total_steps}")
-        if anneal_strategy not in ("cos", "linear"):
-            raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
-        self.total_steps, self.anneal_strategy, self.cycle_momentum = total_steps, anneal_strategy, cycle_momentum
-        start = float(pct_start * total_steps) - 1
-        if three_phase:
-            self._phases = [(start, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
-                            (2 * start, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
-                            (total_steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum")]
-        else:
-            self._phases = [(start, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
-                            (total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum")]
-        for group, high in zip(optimizer.param_groups, _per_group(max_lr, optimizer)):
-            if last_epoch == -1:
-                group["initial_lr"], group["max_lr"] = high / div_factor, high
-                group["min_lr"] = group["initial_lr"] / final_div_factor
-        if cycle_momentum:
-            if not any(k in optimizer.param_groups[0] for k in ("momentum", "betas")):
-                raise ValueError("optimizer must support momentum or beta1 with `cycle_momentum` option enabled")
-            for group, low, high in zip(optimizer.param_groups, _per_group(base_momentum, optimizer),
-                                        _per_group(max_momentum, optimizer)):
-                group["base_momentum"], group["max_momentum"] = low, high
-        super().__init__(optimizer, last_epoch)
-
-    def _between(self, start, end, share):
-        if self.anneal_strategy == "linear":
-            return (end - start) * share + start
-        return end + (start - end) / 2.0 * (math.cos(math.pi * share) + 1)
-
-    def get_lr(self) -> list[float]:
-        if self.last_epoch > self.total_steps:
-            raise ValueError(f"Tried to step {self.last_epoch} times. The specified number of total steps is "
-                             f"{self.total_steps}")
-        result = []
-        for group in self.optimizer.param_groups:
-            begin = 0.0
-            for i, (end, low, high, first, second) in enumerate(self._phases):
-                if self.last_epoch <= end or i == len(self._phases) - 1:
-                    share = (self.last_epoch - begin) / (end - begin)
-                    result.append(self._between(group[low], group[high], share))
-                    if self.cycle_momentum:
-                        _set_momentum(group, self._between(group[first], group[second], share))
-                    break
-                begin = end
-        return result
-
-
 class ReduceLROnPlateau(LRScheduler):
     """The rates of `optimizer` times `factor` when a measure has not become better for `patience` epochs.
 
@@ -408,17 +347,33 @@ class ReduceLROnPlateau(LRScheduler):
                  min_lr: float | list[float] = 0, eps: float = 1e-8, verbose: Any = "deprecated") -> None:
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
+        if threshold_mode not in ("rel", "abs"):
+            raise ValueError(f"threshold mode {threshold_mode} is unknown!")
         if mode not in ("min", "max"):
             raise ValueError(f"mode {mode} is unknown!")
         self.optimizer, self.mode, self.factor, self.patience = optimizer, mode, factor, patience
         self.threshold, self.threshold_mode, self.cooldown, self.eps = threshold, threshold_mode, cooldown, eps
-        self.min_lrs = _per_group(min_lr, optimizer)
+        self.min_lrs, self.default_min_lr = _per_group(min_lr, optimizer, "min_lr"), None
+        if not isinstance(min_lr, (list, tuple)):
+            self.default_min_lr = _number(min_lr)
         self.last_epoch, self._last_lr = 0, self._current()
         self._reset()
 
     def _reset(self):
         self.best = math.inf if self.mode == "min" else -math.inf
         self.cooldown_counter = self.num_bad_epochs = 0
+
+    def _cover_new_groups(self):
+        """Groups that were added since the schedule was made get its one lowest rate."""
+        count = len(self.optimizer.param_groups)
+        if len(self.min_lrs) == count:
+            return
+        if self.default_min_lr is None:
+            raise RuntimeError(f"The number of param groups in the `optimizer` ({count}) differs from when `ReduceLROnPlateau` was "
+                               f"initialized ({len(self.min_lrs)}), usually due to a new param group being added to the "
+                               "optimizer. Please modify the `min_lrs` field to match the length of the `optimizer` param "
+                               "groups.")
+        self.min_lrs = [self.default_min_lr] * count
 
     def is_better(self, a: float, best: float) -> bool:
         if self.threshold_mode == "rel":
@@ -437,6 +392,7 @@ class ReduceLROnPlateau(LRScheduler):
             self.cooldown_counter -= 1
             self.num_bad_epochs = 0
         if self.num_bad_epochs > self.patience:
+            self._cover_new_groups()
             for group, low in zip(self.optimizer.param_groups, self.min_lrs):
                 lr = max(group["lr"] * self.factor, low)
                 if group["lr"] - lr > self.eps:
@@ -496,3 +452,6 @@ class ChainedScheduler(SequentialLR):
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = self._current()
+
+
+from ._cycles import CyclicLR as CyclicLR, OneCycleLR as OneCycleLR  # noqa: E402  (they derive from LRScheduler)

@@ -15,7 +15,8 @@ from ..nn.modules.module import RemovableHandle
 
 # Parameters, pairs of names and parameters, or groups: dicts with "params" and options of their own.
 _Params = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]
-# Options that choose between PyTorch's implementations of one thing, and one that is refused.
+# Options that choose between PyTorch's implementations of one thing, and one that is refused: groups name them, as
+# PyTorch's do, and the C++ optimizer does not get them.
 _IGNORED = {"foreach", "fused", "differentiable"}
 
 
@@ -302,7 +303,7 @@ def _given(arguments):
     _refuse_differentiable(arguments.get("differentiable"))
     _check_lr(arguments["lr"])
     return {k: v.item() if isinstance(v, Tensor) else v for k, v in arguments.items()
-            if k not in _IGNORED and k not in ("self", "params", "__class__")}
+            if k not in ("self", "params", "__class__")}
 
 
 class SGD(Optimizer):
@@ -344,7 +345,10 @@ class AdamW(Optimizer):
                  eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *, maximize: bool = False,
                  capturable: bool = False, foreach: bool | None = None, differentiable: bool = False,
                  fused: bool | None = None) -> None:
-        super().__init__(params, _given(locals()))
+        super().__init__(params, {**_given(locals()), "decoupled_weight_decay": True})
+
+    def _options(self, group):
+        return {k: v for k, v in super()._options(group).items() if k != "decoupled_weight_decay"}
 
 
 class Adamax(Optimizer):

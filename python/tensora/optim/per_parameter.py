@@ -65,7 +65,8 @@ class ASGD(_PerParameter):
             if not value >= 0:
                 raise ValueError(f"Invalid {name} value: {value}")
         super().__init__(params, dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay,
-                                      maximize=maximize))
+                                      foreach=foreach, maximize=maximize, differentiable=differentiable,
+                                      capturable=capturable))
 
     def _step(self, p, grad, group):
         state = self.state[p]

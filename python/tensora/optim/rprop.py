@@ -22,7 +22,8 @@ class Rprop(_PerParameter):
             raise ValueError(f"Invalid learning rate: {lr}")
         if not 0 < etas[0] < 1 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
-        super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes, maximize=maximize))
+        super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes, foreach=foreach,
+                                      maximize=maximize, differentiable=differentiable, capturable=capturable))
 
     def _step(self, parameter, gradient, group):
         state = self.state[parameter]

@@ -14,6 +14,21 @@ from .lr_scheduler import LRScheduler
 from .optimizer import Optimizer
 
 
+def get_swa_multi_avg_fn() -> Callable[..., Any]:
+    """A function for AveragedModel that gives means of lists of tensors, in place."""
+    def average(averaged: list[Tensor], current: list[Tensor], count: int | Tensor) -> None:
+        for own, new in zip(averaged, current):
+            own.lerp_(new.to(own.dtype), 1 / (int(count) + 1))
+    return average
+
+
+def get_swa_avg_fn() -> Callable[..., Any]:
+    """A function for AveragedModel that gives the mean of `count` + 1 tensors from that of `count`."""
+    def average(averaged: Tensor, current: Tensor, count: int | Tensor) -> Tensor:
+        return averaged + (current - averaged) / (int(count) + 1)
+    return average
+
+
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
     """A function for AveragedModel that gives exponential averages of lists of tensors, in place: `decay` times the average
     plus the rest of the weight."""
@@ -113,7 +128,7 @@ class SWALR(LRScheduler):
         if len(rates) != len(groups):
             raise ValueError(f"swa_lr must have {len(groups)} entries, one for each group, got {len(rates)}")
         for group, rate in zip(groups, rates):
-            group["swa_lr"] = rate
+            group["swa_lr"] = rate.item() if isinstance(rate, _C.Tensor) else rate
         self.anneal_epochs, self.anneal_strategy = anneal_epochs, anneal_strategy
         super().__init__(optimizer, last_epoch)
 
