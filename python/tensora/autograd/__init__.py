@@ -82,7 +82,7 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
         warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True).", FutureWarning,
                       stacklevel=2)
     if is_grads_batched:
-        raise NotImplementedError("grad: is_grads_batched is not supported; call it once for each gradient")
+        return _batched_grads(outputs, inputs, grad_outputs, create_graph, bool(allow_unused), materialize_grads)
     outputs, inputs = _listed(outputs), _listed(inputs)
     given = [None] * len(outputs) if grad_outputs is None else _listed(grad_outputs)
     keep = create_graph if retain_graph is None else retain_graph
@@ -90,6 +90,17 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     if materialize_grads:
         found = tuple(_C.zeros_like(x) if g is None else g for g, x in zip(found, inputs))
     return found
+
+
+def _batched_grads(outputs, inputs, grad_outputs, create_graph, allow_unused, materialize_grads):
+    """The gradients for each entry along dim 0 of `grad_outputs`, stacked."""
+    given = [] if grad_outputs is None else _listed(grad_outputs)
+    sizes = {g.shape[0] for g in given if isinstance(g, Tensor) and g.dim() > 0}
+    if len(sizes) != 1 or any(g is None for g in given):
+        raise ValueError(f"grad: is_grads_batched needs grad_outputs with one size along dim 0, got {sorted(sizes)}")
+    rows = [grad(outputs, inputs, [g[i] for g in given], True, create_graph, allow_unused=allow_unused,
+                 materialize_grads=materialize_grads) for i in range(sizes.pop())]
+    return tuple(None if column[0] is None else _C.stack(list(column)) for column in zip(*rows))
 
 
 class set_detect_anomaly:

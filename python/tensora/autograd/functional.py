@@ -1,105 +1,173 @@
-"""Jacobians, Hessians and products with them."""
+"""Jacobians, Hessians and products with them.
+
+With strict=True a result that does not depend on an input is an error instead of zeros.
+"""
 from .. import _C
 from .._C import Tensor
+from .._modes import enable_grad
 
 
-def _inputs(inputs, create_graph):
-    single = isinstance(inputs, Tensor)
-    listed = [inputs] if single else list(inputs)
-    if create_graph:
-        return single, [x if x.requires_grad else x.detach().requires_grad_() for x in listed]
-    return single, [x.detach().requires_grad_() for x in listed]
+def _as_tuple(value, what, name):
+    """(whether it is a tuple, the tensors)."""
+    is_tuple = isinstance(value, (tuple, list))
+    values = tuple(value) if is_tuple else (value,)
+    for i, entry in enumerate(values):
+        if not isinstance(entry, Tensor):
+            found = f"value at index {i} has type {type(entry)}" if is_tuple else f"given {what} has type {type(entry)}"
+            raise TypeError(f"The {what} given to {name} must be either a Tensor or a tuple of Tensors but the {found}.")
+    return is_tuple, values
 
 
-def _call(func, inputs):
-    outputs = func(*inputs)
-    single = isinstance(outputs, Tensor)
-    return single, [outputs] if single else list(outputs)
+def _inputs(inputs, name, create_graph):
+    is_tuple, listed = _as_tuple(inputs, "inputs", name)
+    # New tensors, so that those that the function itself captures are not inputs.
+    return is_tuple, tuple(x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_() for x in listed)
 
 
-def _grads(outputs, inputs, given, create_graph, strict):
-    found = _C._grad(outputs, inputs, given, True, create_graph, not strict)
-    return [_C.zeros_like(x) if g is None else g for g, x in zip(found, inputs)]
+def _call(func, inputs, name, strict, one=False):
+    is_tuple, outputs = _as_tuple(func(*inputs), "outputs of the user-provided function", name)
+    if one and (is_tuple or outputs[0].numel() != 1):
+        raise RuntimeError(f"The function given to {name} should return a single Tensor" if is_tuple else
+                           f"The Tensor returned by the function given to {name} should contain a single element")
+    if strict:
+        for i, output in enumerate(outputs):
+            if not output.requires_grad:
+                raise RuntimeError(f"Output {i} of the user-provided function does not require gradients. The outputs must be "
+                                   "computed in a differentiable manner from the input when running in strict mode.")
+    return is_tuple, outputs
 
 
-def _finish(value, create_graph):
-    return value if create_graph else value.detach()
+def _vector(v, like, is_tuple, name):
+    if v is None:
+        if len(like) != 1 or like[0].numel() != 1:
+            raise RuntimeError(f"The vector v can only be None in {name} where it would have a single element; got shapes "
+                               f"{[tuple(x.shape) for x in like]}")
+        return tuple(_C.ones_like(x) for x in like)
+    v = _as_tuple(v, "v", name)[1]
+    if len(v) != len(like):
+        raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(v)}." if is_tuple else
+                           "The given v should contain a single Tensor.")
+    for i, (given, wanted) in enumerate(zip(v, like)):
+        if given.shape != wanted.shape:
+            raise RuntimeError(f"{f'Entry {i} in ' if is_tuple else ''}v has invalid size: should be {wanted.shape} but got "
+                               f"{given.shape}.")
+    return v
+
+
+def _grads(outputs, inputs, given, create_graph, strict, what="output"):
+    """Gradients; zeros where nothing depends on an input, or an error."""
+    used = [(o, g) for o, g in zip(outputs, given) if o.requires_grad]
+    found = _C._grad([o for o, _ in used], inputs, [g for _, g in used], True, create_graph, True) if used else [None] * len(inputs)
+    for i, gradient in enumerate(found) if strict else ():
+        if gradient is None:
+            raise RuntimeError(f"The {what} of the user-provided function is independent of input {i}. This is not allowed in "
+                               "strict mode.")
+    return tuple(_C.zeros_like(x) if g is None else g for g, x in zip(found, inputs))
+
+
+def _check_graph(values, what, strict, create_graph):
+    for i, value in enumerate(values) if strict and create_graph else ():
+        if not value.requires_grad:
+            raise RuntimeError(f"The {what} of the user-provided function is independent of input {i}. This is not allowed in "
+                               "strict mode when create_graph=True.")
+
+
+def _result(values, is_tuple, create_graph):
+    values = tuple(value if create_graph else value.detach() for value in values)
+    return values if is_tuple else values[0]
 
 
 def vjp(func, inputs, v=None, create_graph=False, strict=False):
-    """The outputs, and the product of `v` with the Jacobian."""
-    single, inputs = _inputs(inputs, create_graph)
-    one, outputs = _call(func, inputs)
-    given = [_C.ones_like(o) for o in outputs] if v is None else ([v] if isinstance(v, Tensor) else list(v))
-    grads = [_finish(g, create_graph) for g in _grads(outputs, inputs, given, create_graph, strict)]
-    outputs = [_finish(o, create_graph) for o in outputs]
-    return outputs[0] if one else tuple(outputs), grads[0] if single else tuple(grads)
+    """The outputs, and the product of `v` with the Jacobian; `v` may be left out for an output of one element."""
+    with enable_grad():
+        several, inputs = _inputs(inputs, "vjp", create_graph)
+        is_tuple, outputs = _call(func, inputs, "vjp", strict)
+        given = _vector(v, outputs, is_tuple, "vjp")
+        grads = _grads(outputs, inputs, given, create_graph, strict)
+        _check_graph(grads, "jacobian", strict, create_graph)
+    return _result(outputs, is_tuple, create_graph), _result(grads, several, create_graph)
 
 
 def jvp(func, inputs, v=None, create_graph=False, strict=False):
-    """The outputs, and the product of the Jacobian with `v`."""
-    single, inputs = _inputs(inputs, create_graph)
-    one, outputs = _call(func, inputs)
-    tangents = [_C.ones_like(x) for x in inputs] if v is None else ([v] if isinstance(v, Tensor) else list(v))
-    # The gradient of (u · J) with respect to u, in the direction v, is J · v.
-    weights = [_C.zeros_like(o).requires_grad_() for o in outputs]
-    rows = _grads(outputs, inputs, weights, True, strict)
-    products = _C._grad(rows, weights, tangents, True, create_graph, True)
-    products = [_C.zeros_like(o) if p is None else _finish(p, create_graph) for p, o in zip(products, outputs)]
-    outputs = [_finish(o, create_graph) for o in outputs]
-    return outputs[0] if one else tuple(outputs), products[0] if one else tuple(products)
+    """The outputs, and the product of the Jacobian with `v`, which may be left out for an input of one element."""
+    with enable_grad():
+        several, inputs = _inputs(inputs, "jvp", create_graph)
+        tangents = _vector(v, inputs, several, "jvp")
+        is_tuple, outputs = _call(func, inputs, "jvp", strict)
+        # The gradient of (u · J) with respect to u, in the direction v, is J · v.
+        weights = tuple(_C.zeros_like(o).requires_grad_() for o in outputs)
+        rows = _grads(outputs, inputs, weights, True, strict)
+        _check_graph(rows, "jacobian", strict, create_graph)
+        products = _grads(rows, weights, tangents, create_graph, False)
+    return _result(outputs, is_tuple, create_graph), _result(products, is_tuple, create_graph)
 
 
-def _check_strategy(strategy, vectorize, create_graph):
+def _check_strategy(strategy, vectorize, create_graph, strict):
     """Both strategies give the same derivatives, and are computed in reverse; PyTorch's conditions are checked."""
     if strategy not in ("forward-mode", "reverse-mode"):
         raise ValueError(f"expected strategy 'forward-mode' or 'reverse-mode', got {strategy!r}")
     if strategy == "forward-mode" and (create_graph or not vectorize):
         raise NotImplementedError("the strategy 'forward-mode' needs vectorize=True and create_graph=False")
+    if vectorize and strict:
+        raise RuntimeError("torch.autograd.functional: `strict=True` and `vectorize=True` are not supported together. Please "
+                           "either set `strict=False` or `vectorize=False`.")
 
 
 def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
     """All derivatives of the outputs: shape of the output, then shape of the input."""
-    _check_strategy(strategy, vectorize, create_graph)
-    single, inputs = _inputs(inputs, create_graph)
-    one, outputs = _call(func, inputs)
-    result = []
-    for output in outputs:
-        rows = [[] for _ in inputs]
-        flat = output.reshape(-1)
-        for i in range(flat.numel()):
-            given = _C.zeros_like(flat)
-            given[i] = 1
-            for row, grad in zip(rows, _grads([flat], inputs, [given], create_graph, strict)):
-                row.append(_finish(grad, create_graph))
-        result.append(tuple(_C.stack(row).reshape(tuple(output.shape) + tuple(x.shape)) if row
-                            else x.new_zeros(tuple(output.shape) + tuple(x.shape)) for row, x in zip(rows, inputs)))
-    result = [r[0] for r in result] if single else result
-    return result[0] if one else tuple(result)
+    _check_strategy(strategy, vectorize, create_graph, strict)
+    with enable_grad():
+        several, inputs = _inputs(inputs, "jacobian", create_graph)
+        is_tuple, outputs = _call(func, inputs, "jacobian", strict)
+        result = []
+        for output in outputs:
+            rows = [[] for _ in inputs]
+            flat = output.reshape(-1)
+            for i in range(flat.numel()):
+                given = _C.zeros_like(flat)
+                given[i] = 1
+                found = _grads([flat], inputs, [given], create_graph, strict)
+                _check_graph(found, "jacobian", strict, create_graph)
+                for row, gradient in zip(rows, found):
+                    row.append(gradient if create_graph else gradient.detach())
+            result.append(tuple(_C.stack(row).reshape(tuple(output.shape) + tuple(x.shape)) if row
+                                else x.new_zeros(tuple(output.shape) + tuple(x.shape)) for row, x in zip(rows, inputs)))
+    result = [blocks if several else blocks[0] for blocks in result]
+    return tuple(result) if is_tuple else result[0]
 
 
 def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
     """The second derivatives of a function with one element as its result."""
-    _check_strategy(outer_jacobian_strategy, vectorize, create_graph)
-    single = isinstance(inputs, Tensor)
-    listed = (inputs,) if single else tuple(inputs)
+    _check_strategy(outer_jacobian_strategy, vectorize, create_graph, strict)
+    several, listed = _as_tuple(inputs, "inputs", "hessian")
 
     def gradient(*args):
-        _, args = _inputs(args, True)
-        output = func(*args)
-        return tuple(_grads([output], args, [None], True, strict))
-    result = jacobian(gradient, listed, create_graph)
-    return result[0][0] if single else result
+        _, args = _inputs(args, "hessian", True)
+        _, outputs = _call(func, args, "hessian", strict, one=True)
+        grads = _grads(outputs, args, [None], True, strict)
+        _check_graph(grads, "jacobian", strict, True)
+        return grads
+    result = jacobian(gradient, listed, create_graph, strict)
+    return result if several else result[0][0]
+
+
+def _second(func, inputs, v, create_graph, strict, name):
+    with enable_grad():
+        several, inputs = _inputs(inputs, name, True)
+        _, outputs = _call(func, inputs, name, strict, one=True)
+        grads = _grads(outputs, inputs, [None], True, strict)
+        _check_graph(grads, "jacobian", strict, True)
+        v = _vector(v, inputs, several, name)
+        products = _grads(grads, inputs, v, create_graph, strict, "jacobian")
+        _check_graph(products, "hessian", strict, create_graph)
+    return _result(outputs, False, create_graph), _result(products, several, create_graph)
 
 
 def vhp(func, inputs, v=None, create_graph=False, strict=False):
-    """The outputs, and the product of `v` with the Hessian."""
-    single, inputs = _inputs(inputs, True)
-    output = func(*inputs)
-    grads = _grads([output], inputs, [None], True, strict)
-    v = [_C.ones_like(x) for x in inputs] if v is None else ([v] if isinstance(v, Tensor) else list(v))
-    products = [_finish(p, create_graph) for p in _grads(grads, inputs, v, create_graph, strict)]
-    return _finish(output, create_graph), products[0] if single else tuple(products)
+    """The output, and the product of `v` with the Hessian; `v` may be left out for an input of one element."""
+    return _second(func, inputs, v, create_graph, strict, "vhp")
 
 
-hvp = vhp  # the Hessian is symmetric
+def hvp(func, inputs, v=None, create_graph=False, strict=False):
+    """The output, and the product of the Hessian, which is symmetric, with `v`."""
+    return _second(func, inputs, v, create_graph, strict, "hvp")

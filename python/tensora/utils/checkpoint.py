@@ -14,20 +14,20 @@ def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, con
     """
     if context_fn is not None:
         raise NotImplementedError("checkpoint: context_fn is not supported")
-    places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
-    shape = []
+    from ._pytree import tree_flatten, tree_unflatten
+    given, form = tree_flatten((args, kwargs))
+    places = [i for i, leaf in enumerate(given) if isinstance(leaf, Tensor)]
+    made = []
 
     def run(*tensors):
-        full = list(args)
+        leaves = list(given)
         for place, tensor in zip(places, tensors):
-            full[place] = tensor
-        result = function(*full, **kwargs)
-        shape[:] = [type(result)]
-        return result if isinstance(result, (tuple, list)) else (result,)
-    outputs = _C._checkpoint(run, [args[i] for i in places], preserve_rng_state)
-    if issubclass(shape[0], Tensor):
-        return outputs[0]
-    return list(outputs) if shape[0] is list else tuple(outputs)
+            leaves[place] = tensor
+        positional, named = tree_unflatten(leaves, form)
+        made[:] = tree_flatten(function(*positional, **named))
+        return tuple(leaf for leaf in made[0] if isinstance(leaf, Tensor))
+    outputs = iter(_C._checkpoint(run, [given[i] for i in places], preserve_rng_state))
+    return tree_unflatten([next(outputs) if isinstance(leaf, Tensor) else leaf for leaf in made[0]], made[1])
 
 
 def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
