@@ -44,6 +44,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         for key, value in getattr(spec, "_kept", {}).items():
             # A file may stand for a package of PyTorch, whose other parts are imported below it.
             setattr(module, key, [] if key == "__path__" and value is None else value)
+        _keep_name(spec.name)
 
     def find_distributions(self, context=None):
         """What importlib.metadata.version("torch") asks for."""
@@ -71,6 +72,28 @@ class _Rest(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module):
         """The module is complete already."""
+
+
+class _Parent:
+    """Stands for a package while the import system sets a module as its attribute: see _keep_name."""
+
+    def __init__(self, name):
+        vars(self).update(_name=name, _package=sys.modules[name])
+
+    def __getattr__(self, name):
+        return getattr(self._package, name)
+
+    def __setattr__(self, name, value):
+        sys.modules[self._name] = self._package
+
+
+def _keep_name(name):
+    """Keeps what a package has by the name of one of its modules: torch.autograd.gradcheck is a module and a function,
+    of which PyTorch's package shows the function."""
+    parent, _, child = name.rpartition(".")
+    known = vars(sys.modules[parent]).get(child) if parent in sys.modules else None
+    if callable(known) and not isinstance(known, type):
+        sys.modules[parent] = _Parent(parent)
 
 
 def _distribution():

@@ -5,6 +5,7 @@ import threading
 
 from . import _C, autograd
 from ._C import Tensor, is_grad_enabled
+from ._functional_call import functional_call
 from ._modes import enable_grad
 from .utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_map_only, tree_unflatten
 
@@ -408,38 +409,6 @@ def _one_by_one(func, leaves, dims, spec, kwargs, size, randomness):
 
 
 # ---- modules ---------------------------------------------------------------------------------------------
-
-def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, *, tie_weights=True, strict=False):
-    """Calls a module with other parameters and buffers: a dict by name, or a tuple of such dicts."""
-    given = parameter_and_buffer_dicts
-    if isinstance(given, (tuple, list)):
-        given = {name: value for part in given for name, value in part.items()}
-    tensors = dict(itertools.chain(module.named_parameters(remove_duplicate=False),
-                                   module.named_buffers(remove_duplicate=False)))
-    if strict:
-        missing, unexpected = set(tensors) - set(given), set(given) - set(tensors)
-        if missing or unexpected:
-            raise RuntimeError(f"functional_call: Missing key(s): {sorted(missing)}, unexpected key(s): {sorted(unexpected)}")
-    values = dict(given)
-    if tie_weights:  # another name of a tensor that is given
-        by_id = {id(tensors[name]): value for name, value in given.items() if name in tensors}
-        values |= {name: by_id[id(t)] for name, t in tensors.items() if id(t) in by_id and name not in given}
-    kept = []
-    try:
-        for name, value in values.items():
-            path, _, last = name.rpartition(".")
-            owner = module.get_submodule(path)
-            place = owner._parameters if last in owner._parameters else owner._buffers
-            if last not in place:
-                raise KeyError(f"functional_call: the module has no parameter or buffer '{name}'")
-            kept.append((place, last, place[last]))
-            place[last] = value
-        args = () if args is None else args if isinstance(args, tuple) else (args,)
-        return module(*args, **(kwargs or {}))
-    finally:
-        for place, name, value in reversed(kept):
-            place[name] = value
-
 
 def stack_module_state(models):
     """The parameters and the buffers of several modules of one kind, stacked by name."""

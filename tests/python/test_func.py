@@ -193,8 +193,30 @@ def test_functional_call_checks_names():
     layer = nn.Linear(2, 2)
     with pytest.raises(RuntimeError, match="Missing"):
         func.functional_call(layer, {"weight": layer.weight}, (X[0, :, :2],), strict=True)
-    with pytest.raises(KeyError, match="nothing"):
-        func.functional_call(layer, {"nothing": layer.weight}, (X[0, :, :2],))
+    with pytest.raises(AttributeError, match="nothing"):
+        func.functional_call(layer, {"nothing.weight": layer.weight}, (X[0, :, :2],))
+    with pytest.raises(TypeError, match="not an instance"):
+        func.functional_call(layer, {"weight": 3}, (X[0, :, :2],))
+    with pytest.raises(ValueError, match="multiple dictionaries"):
+        func.functional_call(layer, ({"weight": layer.weight}, {"weight": layer.weight}), (X[0, :, :2],))
+
+
+def test_functional_call_takes_attributes_and_gives_what_the_module_assigns():
+    class Counts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", tensora.zeros(1))
+            self.plain = tensora.ones(1)
+
+        def forward(self, x):
+            self.count = self.count + x
+            return self.count + self.plain + self.extra
+    module, given = Counts(), {"count": tensora.tensor([5.0]), "plain": tensora.tensor([10.0]), "extra": tensora.tensor([100.0])}
+    assert func.functional_call(module, given, (tensora.ones(1),)).item() == 116
+    assert given["count"].item() == 6 and module.count.item() == 0 and module.plain.item() == 1
+    assert not hasattr(module, "extra")
+    module.again = module  # a module that contains itself
+    assert func.functional_call(module, given, (tensora.ones(1),), tie_weights=False).item() == 117
 
 
 def test_vmap_of_calls_that_name_no_dims_or_several():

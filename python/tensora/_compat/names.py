@@ -79,6 +79,9 @@ def add(torch):
         setattr(core, name, refused(f"torch._C.{name}", "files are read and written by torch.load and torch.save"))
         setattr(torch, name, getattr(core, name))
     _add_symbols(torch)
+    for name in ("jagged", "sparse_csc", "sparse_bsr", "sparse_bsc"):
+        if not hasattr(torch, name):
+            setattr(torch, name, refused(f"torch.{name}", "tensors of this layout do not exist here"))
     from .. import jit
     torch.ScriptModule, torch.ScriptFunction = jit.ScriptModule, jit.ScriptFunction
     for name in ("has_mps", "has_mkl", "has_openmp", "has_cuda", "has_cudnn"):

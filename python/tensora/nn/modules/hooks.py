@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from typing import Any, Callable
 
 from ..._C import Tensor
@@ -81,64 +82,75 @@ class Hooked:
         return self._add_hook(self._load_state_dict_post_hooks, hook)
 
 
+def _is_watched(value):
+    return isinstance(value, Tensor) and value.requires_grad
+
+
+def _replaced(changed, grads, what):
+    """The gradients that a hook returned, or those from before."""
+    if changed is None:
+        return grads
+    changed = changed if isinstance(changed, tuple) else (changed,)
+    if len(changed) != len(grads):
+        raise RuntimeError(f"Backward {what} returned an invalid number of grad_{'output' if what == 'pre hook' else 'input'}, got "
+                           f"{len(changed)}, but expected {len(grads)}")
+    return changed
+
+
 class _BackwardHooks:
     """Calls a module's backward hooks: identity functions around forward see the gradients pass."""
 
     def __init__(self, module) -> None:
         self.module, self.grad_output = module, None
 
-    def watch_inputs(self, args):
+    def _identity(self, values, backward):
+        """The same tuple, through whose tensors gradients pass `backward`; None where there are no gradients."""
         from ...autograd import Function
-        tensors = [a for a in args if isinstance(a, Tensor) and a.requires_grad]
-        if not tensors:
-            return args
-        owner = self
 
-        class Inputs(Function):
+        class Watched(Function):
             @staticmethod
-            def forward(ctx, *values):
-                return tuple(v.view_as(v) for v in values)
+            def forward(ctx, *tensors):
+                return tuple(t.view_as(t) for t in tensors)
 
             @staticmethod
             def backward(ctx, *grads):
-                full = iter(grads)
-                listed = tuple(next(full) if isinstance(a, Tensor) and a.requires_grad else None for a in args)
-                for hook in list(owner.module._backward_hooks.values()):
-                    changed = hook(owner.module, listed, owner.grad_output)
-                    if changed is not None:
-                        listed = changed if isinstance(changed, tuple) else (changed,)
-                return tuple(g for g, a in zip(listed, args) if isinstance(a, Tensor) and a.requires_grad)
+                given = iter(grads)
+                changed = backward(tuple(next(given) if _is_watched(v) else None for v in values))
+                return tuple(g for g, v in zip(changed, values) if _is_watched(v))
+        made = iter(Watched.apply(*filter(_is_watched, values)))
+        return tuple(next(made) if _is_watched(v) else v for v in values)
+
+    def watch_inputs(self, args):
+        if not any(map(_is_watched, args)):
+            return args
+
+        def backward(grads):
+            for hook in list(self.module._backward_hooks.values()):
+                grads = _replaced(hook(self.module, grads, self.grad_output), grads, "hook")
+            return grads
         self._has_inputs = True
-        replaced = iter(Inputs.apply(*tensors))
-        return tuple(next(replaced) if isinstance(a, Tensor) and a.requires_grad else a for a in args)
+        return self._identity(args, backward)
 
     _has_inputs = False
 
     def watch_outputs(self, result):
-        from ...autograd import Function
-        single = isinstance(result, Tensor)
-        outputs = (result,) if single else tuple(result)
-        tensors = [o for o in outputs if isinstance(o, Tensor) and o.requires_grad]
-        if not tensors:
+        outputs = (result,) if isinstance(result, Tensor) else result
+        if not isinstance(outputs, tuple):
+            warnings.warn("For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but received "
+                          f"{type(result)}", stacklevel=4)
             return result
-        owner = self
+        if not any(map(_is_watched, outputs)):
+            return result
 
-        class Outputs(Function):
-            @staticmethod
-            def forward(ctx, *values):
-                return tuple(v.view_as(v) for v in values)
-
-            @staticmethod
-            def backward(ctx, *grads):
-                for hook in list(owner.module._backward_pre_hooks.values()):
-                    changed = hook(owner.module, grads)
-                    if changed is not None:
-                        grads = changed if isinstance(changed, tuple) else (changed,)
-                owner.grad_output = grads
-                if not owner._has_inputs:
-                    for hook in list(owner.module._backward_hooks.values()):
-                        hook(owner.module, (None,), grads)
-                return grads
-        replaced = iter(Outputs.apply(*tensors))
-        outputs = [next(replaced) if isinstance(o, Tensor) and o.requires_grad else o for o in outputs]
-        return outputs[0] if single else type(result)(outputs)
+        def backward(grads):
+            for hook in list(self.module._backward_pre_hooks.values()):
+                grads = _replaced(hook(self.module, grads), grads, "pre hook")
+            self.grad_output = grads
+            if not self._has_inputs:
+                for hook in list(self.module._backward_hooks.values()):
+                    hook(self.module, (None,), grads)
+            return grads
+        outputs = self._identity(outputs, backward)
+        if isinstance(result, Tensor):
+            return outputs[0]
+        return type(result)(*outputs) if hasattr(result, "_fields") else outputs

@@ -167,6 +167,19 @@ class EmbeddingBag(Module):
             if padding_idx is not None:
                 self.weight.data[padding_idx] = 0
 
+    @classmethod
+    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None, norm_type: float = 2.0,
+                        scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+                        include_last_offset: bool = False, padding_idx: int | None = None) -> EmbeddingBag:
+        """One with the table `embeddings`, which does not change unless `freeze` is false; the rest as above."""
+        if embeddings.dim() != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        rows, columns = embeddings.shape
+        made = cls(rows, columns, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset,
+                   padding_idx)
+        made.weight.requires_grad = not freeze
+        return made
+
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return _C.embedding_bag(input, self.weight, offsets, self.max_norm, self.norm_type, self.scale_grad_by_freq,
                                 self.mode, False, per_sample_weights, self.include_last_offset, self.padding_idx)

@@ -4,15 +4,27 @@ from abc import ABC, abstractmethod
 from ... import _C
 
 
-def _count(amount, size):
-    """How many parameters to prune: a number of them, or a part."""
+def _validate_pruning_amount_init(amount):
     if isinstance(amount, bool) or not isinstance(amount, (int, float)):
         raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
     if amount < 0 or (isinstance(amount, float) and amount > 1):
         raise ValueError(f"amount={amount} should either be a float in the range [0.0, 1.0] or a non-negative integer")
-    if isinstance(amount, int) and amount > size:
-        raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={size}")
-    return amount if isinstance(amount, int) else round(amount * size)
+
+
+def _validate_pruning_amount(amount, tensor_size):
+    if isinstance(amount, int) and amount > tensor_size:
+        raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={tensor_size}")
+
+
+def _compute_nparams_toprune(amount, tensor_size):
+    return amount if isinstance(amount, int) else round(amount * tensor_size)
+
+
+def _count(amount, size):
+    """How many parameters to prune: a number of them, or a part."""
+    _validate_pruning_amount_init(amount)
+    _validate_pruning_amount(amount, size)
+    return _compute_nparams_toprune(amount, size)
 
 
 class BasePruningMethod(ABC):

@@ -1,0 +1,229 @@
+"""What PyTorch's own tests found: each test is a promise that was broken once."""
+import copy
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+import tensora
+from tensora import nn
+from tensora.autograd import functional
+from tensora.optim import lr_scheduler
+
+
+def schedule_of(kind, *args, **kwargs):
+    layer = nn.Linear(2, 2)
+    optimizer = tensora.optim.SGD(layer.parameters(), lr=0.5, momentum=0.9)
+    return optimizer, kind(optimizer, *args, **kwargs)
+
+
+# ---- nn.init ----------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("call", [
+    lambda: nn.init.calculate_gain("nothing"), lambda: nn.init.calculate_gain("leaky_relu", "1"),
+    lambda: nn.init.kaiming_normal_(tensora.ones(())), lambda: nn.init.xavier_uniform_(tensora.ones(3)),
+    lambda: nn.init.eye_(tensora.ones(2)), lambda: nn.init.dirac_(tensora.ones(2, 2)),
+    lambda: nn.init.sparse_(tensora.ones(2), 0.1), lambda: nn.init.orthogonal_(tensora.ones(3)),
+    lambda: nn.init.kaiming_uniform_(tensora.ones(2, 2), mode="fan")])
+def test_initial_values_refuse_with_value_errors(call):
+    with pytest.raises(ValueError):
+        call()
+
+
+def test_initial_values_warn():
+    with pytest.warns(UserWarning, match="no-op"):
+        nn.init.kaiming_uniform_(tensora.empty(0, 3))
+    with pytest.warns(FutureWarning, match="deprecated"):
+        assert nn.init.constant(tensora.empty(2), 3.0).tolist() == [3, 3]
+
+
+# ---- schedules --------------------------------------------------------------------------------------------------
+
+def test_a_schedule_before_the_optimizer_warns():
+    _, schedule = schedule_of(lr_scheduler.StepLR, 3)
+    with pytest.warns(UserWarning, match="before `optimizer.step"):
+        schedule.step()
+    optimizer, schedule = schedule_of(lr_scheduler.StepLR, 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        optimizer.step()
+        schedule.step()
+        with pytest.raises(UserWarning, match="epoch"):
+            schedule.step(3)
+
+
+def test_a_cycle_after_another_schedule_has_its_own_rates():
+    optimizer, first = schedule_of(lr_scheduler.CosineAnnealingLR, T_max=20)
+    second = lr_scheduler.CyclicLR(optimizer, base_lr=0.1, max_lr=0.3, step_size_up=1, step_size_down=3)
+    for i in range(40):
+        optimizer.step()
+        (first if i <= 20 else second).step()
+    assert 0.1 <= optimizer.param_groups[0]["lr"] <= 0.3
+    assert optimizer.param_groups[0]["max_momentum"] == 0.9
+
+
+def test_rates_given_as_tensors_are_copied():
+    rate = tensora.tensor(0.1)
+    optimizer, schedule = schedule_of(lr_scheduler.OneCycleLR, max_lr=rate, total_steps=10)
+    before = optimizer.param_groups[0]["max_lr"]
+    rate.mul_(0.5)
+    assert optimizer.param_groups[0]["max_lr"] == before
+
+
+def test_plateaus_cover_new_groups():
+    optimizer, schedule = schedule_of(lr_scheduler.ReduceLROnPlateau, patience=0)
+    optimizer.add_param_group({"params": [nn.Parameter(tensora.ones(1))], "lr": 1.0})
+    for _ in range(3):
+        schedule.step(1.0)
+    assert optimizer.param_groups[1]["lr"] == pytest.approx(0.01)
+    optimizer, schedule = schedule_of(lr_scheduler.ReduceLROnPlateau, patience=0, min_lr=[0.1])
+    optimizer.add_param_group({"params": [nn.Parameter(tensora.ones(1))]})
+    with pytest.raises(RuntimeError, match="number of param groups"):
+        for _ in range(3):
+            schedule.step(1.0)
+
+
+def test_the_state_of_callable_objects_is_kept():
+    class Factor:
+        def __init__(self, value):
+            self.value = value
+
+        def __call__(self, epoch):
+            return self.value
+    _, schedule = schedule_of(lr_scheduler.LambdaLR, Factor(0.5))
+    _, other = schedule_of(lr_scheduler.LambdaLR, Factor(0.25))
+    other.load_state_dict(copy.deepcopy(schedule.state_dict()))
+    assert other.lr_lambdas[0].value == 0.5
+
+
+# ---- optimizers -------------------------------------------------------------------------------------------------
+
+def test_groups_name_the_options_that_pytorch_names():
+    group = tensora.optim.AdamW([nn.Parameter(tensora.ones(1))], foreach=True).param_groups[0]
+    assert group["foreach"] is True and group["fused"] is None and group["decoupled_weight_decay"] is True
+    assert tensora.optim.Rprop([nn.Parameter(tensora.ones(1))]).param_groups[0]["capturable"] is False
+
+
+def test_a_scaler_steps_optimizers_of_python():
+    class Halves(tensora.optim.Optimizer):
+        def step(self, closure=None):
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p.data -= 0.5 * p.grad
+    for make in (lambda p: Halves(p, {}), lambda p: tensora.optim.Rprop(p, lr=0.5), lambda p: tensora.optim.SGD(p, lr=0.5)):
+        weight = nn.Parameter(tensora.ones(2))
+        optimizer, scaler, calls = make([weight]), tensora.amp.GradScaler("cpu", init_scale=8.0), []
+        optimizer.register_step_post_hook(lambda *args: calls.append(1))
+        scaler.scale(weight.sum()).backward()
+        scaler.unscale_(optimizer)
+        assert weight.grad.tolist() == [1, 1]
+        scaler.step(optimizer)
+        scaler.update()
+        assert weight.tolist() == [0.5, 0.5]
+        assert calls or type(optimizer) is Halves
+        weight.grad = tensora.full((2,), float("inf"))
+        scaler.scale(tensora.ones(1))
+        scaler.step(optimizer)
+        scaler.update()
+        assert weight.tolist() == [0.5, 0.5] and scaler.get_scale() == 4
+
+
+# ---- derivatives ------------------------------------------------------------------------------------------------
+
+def test_functional_derivatives_under_no_grad():
+    x = tensora.tensor([1.0, 2.0])
+    with tensora.no_grad():
+        assert functional.hessian(lambda x: (x ** 3).sum(), x).tolist() == [[6, 0], [0, 12]]
+        assert functional.jvp(lambda x: x ** 2, x, x)[1].tolist() == [2, 8]
+        assert functional.hvp(lambda x: (x ** 3).sum(), x, x)[1].tolist() == [6, 24]
+
+
+@pytest.mark.parametrize("call, kind, message", [
+    (lambda x: functional.vjp(lambda x: x * 2, x), RuntimeError, "v can only be None"),
+    (lambda x: functional.vjp(lambda x: 1, x), TypeError, "must be either a Tensor or a tuple"),
+    (lambda x: functional.hessian(lambda x: x, x), RuntimeError, "single element"),
+    (lambda x: functional.jacobian(lambda x: tensora.ones(2), x, strict=True), RuntimeError, "does not require gradients"),
+    (lambda x: functional.hessian(lambda x: x.sum(), x, strict=True), RuntimeError, "strict mode"),
+    (lambda x: functional.jacobian(lambda x: x, x, strict=True, vectorize=True), RuntimeError, "not supported together"),
+    (lambda x: functional.vhp(lambda x: x.sum(), x, tensora.ones(3)), RuntimeError, "invalid size")])
+def test_functional_derivatives_check_their_arguments(call, kind, message):
+    with pytest.raises(kind, match=message):
+        call(tensora.ones(2))
+
+
+def test_batched_gradients():
+    x = tensora.tensor([1.0, 2.0], requires_grad=True)
+    (rows,) = tensora.autograd.grad(x ** 2, x, tensora.eye(2), is_grads_batched=True)
+    assert rows.tolist() == [[2, 0], [0, 4]]
+
+
+# ---- names ------------------------------------------------------------------------------------------------------
+
+def test_a_module_does_not_hide_the_function_of_its_name():
+    program = ("import torch, torch.autograd.gradcheck, torch.multiprocessing.spawn\n"
+               "import torch.utils.checkpoint\n"
+               "assert torch.autograd.gradcheck(lambda x: x * x, torch.ones(2, dtype=torch.float64, requires_grad=True))\n"
+               "assert torch.multiprocessing.spawn.__name__ == 'spawn' and callable(torch.multiprocessing.spawn)\n"
+               "from torch.multiprocessing.spawn import spawn\n"
+               "with torch.backends.cudnn.flags(enabled=False): assert not torch.backends.cudnn.enabled\n"
+               "assert torch.backends.cudnn.enabled and torch.jagged\n")
+    subprocess.run([sys.executable, "-m", "tensora.compat", "-c", program], check=True)
+
+
+# ---- modules ----------------------------------------------------------------------------------------------------
+
+def test_backward_hooks_keep_the_type_of_results():
+    import collections
+    Pair = collections.namedtuple("Pair", "a b")
+
+    class Two(nn.Module):
+        def forward(self, x):
+            return Pair(x * 2, "text")
+    seen, module = [], Two()
+    module.register_full_backward_hook(lambda module, before, after: seen.append((before, after)))
+    out = module(tensora.ones(2, requires_grad=True))
+    assert type(out) is Pair and out.b == "text"
+    out.a.sum().backward()
+    (before, after), = seen
+    assert before[0].tolist() == [2, 2] and after[0].tolist() == [1, 1] and after[1] is None
+    module.register_full_backward_hook(lambda module, before, after: (before[0], before[0]))
+    with pytest.raises(RuntimeError, match="invalid number of grad_input"):
+        module(tensora.ones(2, requires_grad=True)).a.sum().backward()
+
+    class Named(nn.Module):
+        def forward(self, x):
+            return {"x": x}
+    module = Named()
+    module.register_full_backward_hook(lambda *args: None)
+    with pytest.warns(UserWarning, match="Tensor or a tuple"):
+        assert list(module(tensora.ones(1, requires_grad=True))) == ["x"]
+
+
+def test_bags_from_a_table():
+    table = tensora.tensor([[1.0, 2.0], [3.0, 6.0]])
+    bag = nn.EmbeddingBag.from_pretrained(table, mode="sum")
+    assert bag(tensora.tensor([[0, 1]])).tolist() == [[4, 8]] and not bag.weight.requires_grad
+
+
+def test_checkpoints_take_and_give_containers():
+    from tensora.utils.checkpoint import checkpoint
+    weight, y = nn.Parameter(tensora.tensor([2.0])), tensora.ones(1, requires_grad=True)
+
+    def function(x, options, scale):
+        return {"out": (x * weight + options["z"] * scale, 3), "in": [x]}
+    result = checkpoint(function, tensora.ones(1), {"z": y * 3}, scale=y * 3)
+    assert result["out"][1] == 3 and result["in"][0].tolist() == [1]
+    result["out"][0].backward()
+    assert y.grad.tolist() == [18] and weight.grad.tolist() == [1]
+
+
+def test_means_of_weights():
+    from tensora.optim import swa_utils
+    for options in ({"avg_fn": swa_utils.get_swa_avg_fn()}, {"multi_avg_fn": swa_utils.get_swa_multi_avg_fn()}):
+        layer = nn.Linear(1, 1, bias=False)
+        averaged = swa_utils.AveragedModel(layer, **options)
+        for value in (1.0, 2.0, 6.0):
+            layer.weight.data.fill_(value)
+            averaged.update_parameters(layer)
+        assert averaged.module.weight.item() == pytest.approx(3)
