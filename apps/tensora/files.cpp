@@ -43,6 +43,7 @@ void write_file(const std::string& path, std::string_view text) {
   if (done && !to_stdout) done = std::rename(fresh.c_str(), path.c_str()) == 0;
   const int reason = errno;
   if (!done && !to_stdout) std::remove(fresh.c_str());
+  if (!done && to_stdout && reason == EPIPE) return;  // a reader like `head` has seen enough
   check(done, path, ": cannot be written: ", std::strerror(reason));
 }
 
