@@ -32,6 +32,11 @@ bool shows_utf8() {
   return false;
 }
 
+// A terminal that follows control sequences.
+bool moves_cursor(int descriptor) {
+  return isatty(descriptor) != 0 && std::string_view(setting("TERM")) != "dumb";
+}
+
 bool decide(Choice choice, bool (*ask)(int), int descriptor) {
   return choice == Choice::ask ? ask(descriptor) : choice == Choice::yes;
 }
@@ -71,9 +76,7 @@ ProgressBar::ProgressBar(int64_t total, ProgressBarOptions options)
     : total_(total), options_(std::move(options)) {
   check(total >= 0, "ProgressBar: total must not be negative, got ", total);
   if (!options_.now) options_.now = steady_seconds;
-  terminal_ = decide(
-      options_.terminal, [](int descriptor) { return isatty(descriptor) != 0; },
-      options_.descriptor);
+  terminal_ = decide(options_.terminal, moves_cursor, options_.descriptor);
   utf8_ = decide(
       options_.utf8, [](int) { return shows_utf8(); }, 0);
   interval_ = options_.seconds > 0 ? options_.seconds : terminal_ ? 0.1 : 10;

@@ -324,7 +324,7 @@ void Trainer::look_now(int64_t step, ProgressBar& bar, bool validate, bool sampl
   if (sample) {
     const std::string text = task_.sample();
     if (log_) log_->text(step, "sample", text);
-    bar.print(concat("── step ", step, " ──\n", text, "\n"));
+    bar.print(concat("-- step ", step, " --\n", text, "\n"));
   }
   model_.train();
 }

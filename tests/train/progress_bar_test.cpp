@@ -1,9 +1,11 @@
 #include "tensora/train/progress_bar.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "tensora/train/number_text.h"
 
@@ -47,6 +49,33 @@ int count_of(const std::string& text, std::string_view part) {
   int count = 0;
   for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
   return count;
+}
+
+TEST(ProgressBar, ATerminalThatMovesNoCursorGetsLines) {
+  const int screen = posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(screen, 0);
+  ASSERT_EQ(grantpt(screen) + unlockpt(screen), 0);
+  const int terminal = open(ptsname(screen), O_RDWR | O_NOCTTY);
+  ASSERT_EQ(isatty(terminal), 1);
+  const char* const before = std::getenv("TERM");
+  const std::string old = before ? before : "";
+  for (const auto& [name, moves] : {std::pair{"xterm", true}, {"dumb", false}}) {
+    setenv("TERM", name, 1);
+    ProgressBarOptions options;
+    options.descriptor = terminal;
+    ProgressBar(2, options).update(1);
+    char shown[4096];
+    const ssize_t count = read(screen, shown, sizeof(shown));
+    ASSERT_GT(count, 0);
+    const std::string text(shown, static_cast<size_t>(count));
+    EXPECT_EQ(text.find('\x1b') != text.npos, moves) << name << ": " << text;
+  }
+  if (before)
+    setenv("TERM", old.c_str(), 1);
+  else
+    unsetenv("TERM");
+  close(terminal);
+  close(screen);
 }
 
 TEST(ProgressBar, OneLineIsRedrawnOnATerminal) {
