@@ -220,16 +220,17 @@ void add_tests(CLI::App& app, BenchSettings& settings) {
       ->allow_extra_args(false);
   list("-d,--n-depth", settings.depths,
        "Context depth: N tokens are in the KV cache before the test, '@ dN'");
-  list("-s,--sequences", settings.sequences, "Sequences at once: 'xN'");
+  list("-s,--sequences", settings.sequences, "Concurrent sequences: 'xN'");
   app.add_flag("--batched", settings.batched,
-               "Every prompt with every number of tokens, as llama-batched-bench");
-  app.add_option("-r,--repetitions", settings.repetitions, "Of each test")
+               "Combine every prompt size with every number of tokens, like llama-batched-bench");
+  app.add_option("-r,--repetitions", settings.repetitions, "Repetitions of each test")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
   app.add_flag("!--no-warmup", settings.warms_up, "Time the first run, too");
-  app.add_option("--steps-at-once", settings.steps_at_once,
-                 "Tokens that are queued before the program looks at them, chosen by the model; "
-                 "1: one at a time, at random, as llama-bench; 0: as the engine does")
+  app.add_option(
+         "--steps-at-once", settings.steps_at_once,
+         "Decode N greedy tokens on the device between host synchronizations. 1: one random "
+         "token at a time, like llama-bench; 0: the engine's choice")
       ->check(CLI::Range(int64_t{0}, int64_t{64}))
       ->capture_default_str();
   list("--ub,-b,--batch", settings.batches, "Prompt batch size, in tokens");
@@ -247,8 +248,7 @@ void add_comparison(CLI::App& app, BenchSettings& settings) {
                  "Compare with an earlier result of -o json; exit code 1 if a test became slower")
       ->type_name("FILE")
       ->group(group);
-  app.add_option("--threshold", settings.threshold,
-                 "How much slower than the baseline a test may be")
+  app.add_option("--threshold", settings.threshold, "Tolerated slowdown against the baseline")
       ->type_name("SHARE")
       ->capture_default_str()
       ->group(group);
@@ -280,23 +280,23 @@ void add_bench(CLI::App& app) {
       ->add_option("--synthetic", settings->synthetic,
                    "A registered shape with random weights: llama3-1b, llama3-8b, ...; repeatable")
       ->allow_extra_args(false);
-  command->add_option("--type", settings->types, "Of synthetic weights, a list")
+  command->add_option("--type", settings->types, "Data types of synthetic weights")
       ->type_name("LIST")
       ->capture_default_str();
   add_tests(*command, *settings);
   add_comparison(*command, *settings);
   add_framework_options(*command, settings->model);
   command->add_option("--quantize", settings->model.quantize, "Convert the matrices at loading");
-  command->add_option("-o,--output", settings->output, "The format")
+  command->add_option("-o,--output", settings->output, "Output format")
       ->check(CLI::IsMember({"md", "csv", "json", "jsonl"}))
       ->capture_default_str();
   command->add_flag_callback(
-      "--json", [settings] { settings->output = "json"; }, "-o json");
+      "--json", [settings] { settings->output = "json"; }, "Same as -o json");
   command->add_option("--out", settings->file, "Write to a file");
   command->add_option("--plot", settings->plot, "Draw the speeds as an SVG file");
   command->add_flag("!--no-bandwidth", settings->measures_bandwidth,
                     "Do not measure the memory's speed for '% peak'");
-  command->add_option("--compare", settings->compared, "Two files of --output json: what changed")
+  command->add_option("--compare", settings->compared, "Compare two files of --output json")
       ->expected(2)
       ->type_name("BEFORE AFTER");
   command->footer(

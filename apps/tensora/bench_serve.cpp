@@ -300,7 +300,7 @@ void add_load(CLI::App& command, ServeBenchSettings& settings) {
   count("--vocab", plan.vocabulary, 4, "Token ids of prompts are below this number");
   command.add_option("--seed", plan.seed, "Seed of prompts, lengths and times")
       ->capture_default_str();
-  command.add_option("--temperature", plan.temperature, "Of the requests")
+  command.add_option("--temperature", plan.temperature, "Sampling temperature of the requests")
       ->check(CLI::Range(0.0, 2.0))
       ->capture_default_str();
   count("--num-warmups", settings.warmups, 0, "Requests before the test");

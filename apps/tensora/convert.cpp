@@ -76,15 +76,17 @@ void add_convert(CLI::App& app) {
       ->type_name("OUT");
   command->add_option(
       "--type", options->type,
-      "What the matrices become: f32, f16, bf16, or for GGUF any type of 'tensora "
-      "quantize'; what they are unless given (quantized ones become f16 in a folder)");
+      "Data type of the matrices: f32, f16, bf16, or for GGUF any type of 'tensora quantize'. "
+      "Default: unchanged (in a folder, quantized ones become f16)");
   command->add_option("--pre", options->pre,
                       "How the tokenizer cuts words, by GGUF's name (llama-bpe, qwen2, ...); found "
                       "out from tokenizer.json unless given");
-  command->add_option("--shard-size", options->shard, "Of one safetensors file, such as 500M or 4G")
+  command
+      ->add_option("--shard-size", options->shard,
+                   "Maximum size of a safetensors file, such as 500M or 4G")
       ->capture_default_str();
   command->add_flag("--overwrite", options->overwrite, "Replace what is there");
-  command->add_flag("--json", options->json, "For programs: one JSON object");
+  command->add_flag("--json", options->json, "Print a JSON object");
   command->add_flag("-q,--quiet", options->quiet, "Print nothing but errors");
   command->footer(
       "Names, keys and the tokenizer are translated, and the rows of q and k brought into the "

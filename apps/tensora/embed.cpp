@@ -72,8 +72,9 @@ void add_embed(CLI::App& app) {
   command->add_option("texts", settings->texts, "The texts")->type_name("TEXT");
   command->add_option("-f,--file", settings->file, "A text per line; -: standard input");
   command
-      ->add_option("--pooling", settings->pooling,
-                   "Of the tokens' states: mean, last or first. Default: the model's own, or mean")
+      ->add_option(
+          "--pooling", settings->pooling,
+          "Pooling of the token states: mean, last or first. Default: the model's own, or mean")
       ->check(CLI::IsMember({"mean", "last", "first"}));
   command->add_flag("!--no-normalize", settings->normalizes, "Keep the length of the vectors");
   command->add_flag("--json", settings->json, "Print a JSON list");

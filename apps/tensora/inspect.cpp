@@ -205,7 +205,7 @@ void add_inspect(CLI::App& app) {
       ->type_name("MODEL");
   command->add_flag("--tensors", options->tensors, "List every tensor");
   command->add_flag("--all", options->all, "Everything in full, long lists too");
-  command->add_flag("--json", options->json, "For programs: one JSON object");
+  command->add_flag("--json", options->json, "Print a JSON object");
   command->footer(
       "The weights are not read, so that this takes no time for a file of any size. A file that "
       "is\n"

@@ -14,12 +14,14 @@ void add_launch(CLI::App& app) {
   command->add_option("-n,--ranks", options->ranks, "Number of processes")->required();
   command
       ->add_option("--backend", options->backend,
-                   "How the ranks exchange data: local (shared memory of this host), mpi (through "
+                   "Communication backend: local (shared memory of this host), mpi (through "
                    "mpirun or srun), or auto: mpi if --hosts is given")
       ->check(CLI::IsMember({"auto", "local", "mpi"}))
       ->capture_default_str();
   command->add_option("--hosts", options->hosts, "File with a line HOST slots=N for each host");
-  command->add_option("--restarts", options->restarts, "How often a failed job is started again")
+  command
+      ->add_option("--restarts", options->restarts,
+                   "Number of times that a failed job is restarted")
       ->capture_default_str();
   command->add_option("--threads", options->threads,
                       "CPU threads of each rank (default: the cores divided by the ranks)");

@@ -113,7 +113,8 @@ std::string translate_llama_names(const CLI::App& app, std::vector<std::string>&
     if (found != kNames.end() && !option_named(command, name)) {
       const std::string ours(found->ours);
       if (ours.empty())
-        return "llama.cpp's option " + name + " has no equal here: " + std::string(found->hint);
+        return "llama.cpp's option " + name +
+               " has no equivalent here: " + std::string(found->hint);
       if (!option_named(command, ours)) continue;
       word = ours + word.substr(equals);
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <memory>
 
 #include "commands.h"
 #include "llama_names.h"
@@ -13,6 +14,17 @@
 #include "tensora/dispatch/build_info.h"
 
 namespace {
+
+// CLI11 prints "--no-warmup{false}" for a flag that switches something off.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  HelpFormatter() { column_width(34); }
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    std::string name = CLI::Formatter::make_option_name(option, is_positional);
+    for (size_t at; (at = name.find("{false}")) != std::string::npos;) name.erase(at, 7);
+    return name;
+  }
+};
 
 // The command that was being read when a mistake was found.
 const CLI::App& innermost(const CLI::App& app) {
@@ -117,16 +129,7 @@ int main(int count, char** arguments) {
   app.set_version_flag(
       "--version", [] { return "tensora " + tensora::build_info().version; },
       "Print the version and exit");
-  app.get_formatter()->column_width(34);
-  app.footer(
-      "Start here:\n"
-      "  tensora run MODEL -p 'Once upon a time'       continue a text\n"
-      "  tensora chat MODEL                            talk to a model\n"
-      "  tensora serve MODEL                           an OpenAI-compatible server, a chat page\n"
-      "  tensora stories --out stories.txt             a text to learn from\n"
-      "  tensora train lm --text stories.txt --out run\n"
-      "  tensora plot run                              look at the curves\n"
-      "'tensora COMMAND --help' explains a command.");
+  app.formatter(std::make_shared<HelpFormatter>());
   tensora::cli::add_run(app);
   tensora::cli::add_chat(app);
   tensora::cli::add_serve(app);
@@ -148,5 +151,14 @@ int main(int count, char** arguments) {
   tensora::cli::add_frameworks(app);
   tensora::cli::add_info(app);
   tensora::cli::add_completion(app);
+  app.footer(  // after the commands, which would inherit it
+      "Start here:\n"
+      "  tensora run MODEL -p 'Once upon a time'       continue a text\n"
+      "  tensora chat MODEL                            talk to a model\n"
+      "  tensora serve MODEL                           an OpenAI-compatible server, a chat page\n"
+      "  tensora stories --out stories.txt             a text to learn from\n"
+      "  tensora train lm --text stories.txt --out run\n"
+      "  tensora plot run                              look at the curves\n"
+      "'tensora COMMAND --help' explains a command.");
   return check_output(run(app, count, arguments));
 }

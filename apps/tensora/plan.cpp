@@ -98,25 +98,24 @@ void add_plan(CLI::App& app) {
   command->add_option("--device", options->device, "cpu, cuda, cuda:1, ...")->capture_default_str();
   command
       ->add_option("-c,--context", options->settings.context,
-                   "Tokens of one sequence; what the model was trained for unless given")
+                   "Context size of a sequence, in tokens. Default: the model's own limit")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30));
-  command->add_option("-s,--sequences", options->settings.sequences, "Sequences at once")
+  command
+      ->add_option("-s,--sequences", options->settings.sequences, "Number of concurrent sequences")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
-  command
-      ->add_option("-b,--batch", options->settings.batch,
-                   "Tokens of a prompt that are read at once")
+  command->add_option("-b,--batch", options->settings.batch, "Prompt batch size, in tokens")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->capture_default_str();
   command
       ->add_option("--cache-type", options->cache_type,
-                   "What keys and values are kept as: f32, f16, bf16, q8_0, fp8")
+                   "KV-cache data type: f32, f16, bf16, q8_0, fp8")
       ->capture_default_str();
   command->add_option("--quantize", options->settings.quantize,
                       "Convert the matrices while loading: float16, int8, nf4, q8_0, q4_k_m, ...");
   command->add_option("--memory", options->memory,
-                      "Plan for so much memory, such as 8G; what is free unless given");
-  command->add_flag("--json", options->json, "For programs: one JSON object");
+                      "Memory to plan for, such as 8G. Default: what is free");
+  command->add_flag("--json", options->json, "Print a JSON object");
   command->footer(
       "The weights are not read. Exit code 0: it fits; 1: it does not.\n\n"
       "Examples:\n"

@@ -52,8 +52,8 @@ void add_plot(CLI::App& app) {
       ->type_name("RUN");
   command->add_option(
       "--out", options->out,
-      "Write OUT.svg and OUT.html; plot in the folder of the first run unless given");
-  command->add_option("--title", options->title, "The heading; the names of the runs unless given");
+      "Write OUT.svg and OUT.html. Default: plot.svg and plot.html in the folder of the first run");
+  command->add_option("--title", options->title, "Title. Default: the names of the runs");
   command
       ->add_option("--smoothing", options->smoothing, "The weight of the past in the thick lines")
       ->check(CLI::Range(0.0, 0.9999))

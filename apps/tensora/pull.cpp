@@ -130,9 +130,9 @@ void add_pull(CLI::App& app) {
       app.add_subcommand("pull", "Download a language model, and go on where a download stopped");
   auto options = std::make_shared<PullOptions>();
   command->add_option("model", options->model, "A name of the list, or the address of a file");
-  command->add_option("--out", options->out, "Where to put it, instead of the models' folder");
-  command->add_option("--sha256", options->sha256, "What its checksum must be");
-  command->add_option("--server", options->server, "Where the list's files are")
+  command->add_option("--out", options->out, "Output file. Default: in the models' folder");
+  command->add_option("--sha256", options->sha256, "Expected SHA-256 checksum");
+  command->add_option("--server", options->server, "Server of the listed models")
       ->capture_default_str();
   command->add_flag("--list", options->list, "Print the models that are known by name");
   command->add_flag("--again", options->again, "Fetch it even if it is there");

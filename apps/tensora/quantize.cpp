@@ -96,16 +96,16 @@ void add_quantize(CLI::App& app) {
                    "A .gguf file, a Hugging Face folder, or a pulled model")
       ->required()
       ->type_name("MODEL");
-  command->add_option("type", options->type, "What the matrices become: " + known_types())
+  command->add_option("type", options->type, "Data type of the matrices: " + known_types())
       ->required()
       ->type_name("TYPE");
   command->add_option("-o,--out", options->out,
-                      "The file to write; MODEL-TYPE.gguf beside the model unless given");
-  command->add_option("-t,--threads", options->threads, "Threads of the CPU; all unless given")
+                      "Output file. Default: MODEL-TYPE.gguf beside the model");
+  command->add_option("-t,--threads", options->threads, "CPU threads. Default: all")
       ->check(CLI::Range(1, 1024));
   command->add_flag("--overwrite", options->overwrite, "Replace a file that is there");
   command->add_flag("--dry-run", options->dry_run, "Only tell how large it would be");
-  command->add_flag("--json", options->json, "For programs: one JSON object");
+  command->add_flag("--json", options->json, "Print a JSON object");
   command->add_flag("-q,--quiet", options->quiet, "Print nothing but errors");
   command->footer(
       "Which type: q8_0 is as good as the original at half of float16's size; q4_k_m is the usual\n"

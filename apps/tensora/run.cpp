@@ -116,8 +116,9 @@ void run(RunSettings settings, const SamplingFlags& flags) {
 }
 
 void add_prompt_options(CLI::App& app, RunSettings& settings) {
-  auto* prompt = app.add_option("prompt,-p,--prompt", settings.prompt,
-                                "The text to continue; what is piped in unless given");
+  auto* prompt =
+      app.add_option("prompt,-p,--prompt", settings.prompt,
+                     "Prompt: the text to continue. Default: standard input, where it is piped in");
   settings.prompt_option = prompt;
   app.add_option("-f,--file", settings.prompt_file, "Read it from a file; -: standard input")
       ->excludes(prompt);

@@ -61,14 +61,14 @@ SamplingFlags::SamplingFlags(CLI::App& app) : given_(std::make_shared<Given>()) 
   add("--top-n-sigma", o.top_n_sigma,
       "Keep logits within N standard deviations of the best; -1: off");
   add("--repeat-penalty", o.repeat_penalty, "Divide the logits of recent tokens; 1: off");
-  add("--repeat-last-n", o.repeat_last_n, "How many tokens are recent; -1: all");
+  add("--repeat-last-n", o.repeat_last_n, "Number of recent tokens that are penalized; -1: all");
   add("--presence-penalty", o.presence_penalty, "Subtract once from tokens that occurred");
   add("--frequency-penalty", o.frequency_penalty, "Subtract for each occurrence");
   add("--dry-multiplier", o.dry_multiplier, "Punish repeated sequences; 0: off");
   add("--dry-base", o.dry_base, "Growth of that penalty with the length");
   add("--dry-allowed-length", o.dry_allowed_length, "Repetitions below this length are free");
-  add("--dry-last-n", o.dry_last_n, "How many tokens DRY looks at; -1: all");
-  add("--xtc-probability", o.xtc_probability, "How often top choices are excluded; 0: never");
+  add("--dry-last-n", o.dry_last_n, "Number of recent tokens that DRY looks at; -1: all");
+  add("--xtc-probability", o.xtc_probability, "Probability of excluding the top choices; 0: off");
   add("--xtc-threshold", o.xtc_threshold, "From which probability on a token is a top choice");
   add("--mirostat", o.mirostat, "Mirostat version: 1 or 2; 0: off");
   add("--mirostat-tau", o.mirostat_tau, "Mirostat target entropy (tau), in bits");

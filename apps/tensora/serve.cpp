@@ -310,15 +310,17 @@ void add_serve(CLI::App& app) {
                    "A registered shape with random weights, to measure with; repeatable")
       ->allow_extra_args(false)
       ->type_name("SHAPE");
-  command->add_option("--type", settings->type, "Of synthetic weights")->capture_default_str();
+  command->add_option("--type", settings->type, "Data type of synthetic weights")
+      ->capture_default_str();
   command
       ->add_option("--template", settings->template_file,
                    "Jinja chat template instead of the model's own")
       ->type_name("FILE");
   command
-      ->add_option("--pooling", settings->pooling,
-                   "Of embeddings: mean, last or first; rank: /v1/rerank asks the model for yes or "
-                   "no. Default: the model's own, or mean")
+      ->add_option(
+          "--pooling", settings->pooling,
+          "Pooling of embeddings: mean, last or first; rank: /v1/rerank asks the model for yes or "
+          "no. Default: the model's own, or mean")
       ->check(CLI::IsMember({"mean", "last", "first", "cls", "rank"}));
   add_network_options(*command, *settings);
   add_limit_options(*command, *settings);

@@ -48,7 +48,7 @@ void add_stories(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "stories", "Write a corpus of children's stories, made by a grammar, to train on");
   auto options = std::make_shared<StoriesOptions>();
-  command->add_option("--size", options->size, "How much text: 500k, 4M, 1G")
+  command->add_option("--size", options->size, "Size of the text: 500k, 4M, 1G")
       ->capture_default_str();
   command->add_option("--seed", options->seed, "Another seed, other stories")
       ->capture_default_str();

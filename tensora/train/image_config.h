@@ -36,25 +36,24 @@ struct ImageConfig {
         "data", self.data,
         "A folder: the files of MNIST or CIFAR-10 (binary), or images in a folder for each class, "
         "perhaps below train/ and val/");
-    visit("model", self.model, "The network");
+    visit("model", self.model, "Network architecture");
     visit("image_size", self.image_size, "Height and width that images of a folder are resized to");
     visit("augment", self.augment, "Random crops and flips of coloured images in training");
     visit("device", self.device, "cpu, cuda, cuda:1");
     visit("amp", self.amp, "Mixed precision: bf16 or f16; none: float32");
-    visit("epochs", self.epochs, "How often all images are seen");
-    visit("batch", self.batch, "Images per part of a step");
-    visit("grad_accum", self.grad_accum,
-          "Parts of a step, computed one after the other, whose gradients are added");
-    visit("lr", self.lr, "The peak of the learning rate");
-    visit("weight_decay", self.weight_decay, "AdamW's decay of matrices");
-    visit("clip_norm", self.clip_norm, "The largest norm of the gradients; 0: any");
-    visit("warmup", self.warmup, "Steps until the learning rate is at its peak");
-    visit("workers", self.workers, "Threads that read and change images ahead");
-    visit("seed", self.seed, "Of the weights, the order of the images and their changes");
-    visit("validation", self.validation,
-          "The part of a folder without val/ that is not trained on");
-    visit("checkpoint_every", self.checkpoint_every, "Steps between two checkpoints");
-    visit("keep_checkpoints", self.keep_checkpoints, "How many are kept, besides the best; 0: all");
+    visit("epochs", self.epochs, "Number of epochs");
+    visit("batch", self.batch, "Micro-batch size in images");
+    visit("grad_accum", self.grad_accum, "Gradient accumulation: micro-batches per optimizer step");
+    visit("lr", self.lr, "Peak learning rate");
+    visit("weight_decay", self.weight_decay, "Weight decay of matrices (AdamW)");
+    visit("clip_norm", self.clip_norm, "Clip the gradient norm to this. 0: off");
+    visit("warmup", self.warmup, "Warmup steps of the learning rate");
+    visit("workers", self.workers, "Data-loader threads, which read and augment images ahead");
+    visit("seed", self.seed, "Random seed of weights, image order and augmentation");
+    visit("validation", self.validation, "Validation share of a folder without val/");
+    visit("checkpoint_every", self.checkpoint_every, "Steps between checkpoints");
+    visit("keep_checkpoints", self.keep_checkpoints,
+          "Number of checkpoints to keep besides the best. 0: all");
     visit("find_nan", self.find_nan,
           "Check the loss of every step; where it is not finite, name the op that made it so");
   }

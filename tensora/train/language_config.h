@@ -43,50 +43,55 @@ struct LanguageConfig {
   static void fields(Self& self, Visit&& visit) {
     visit("text", self.text, "Files to learn from; several are joined");
     visit("preset", self.preset,
-          "The size of the model: tiny (1.2 M parameters, minutes on a CPU), small (28 M, a GPU), "
-          "gpt2 "
-          "(124 M, GPT-2's own shape)");
-    visit("model", self.model, "The architecture, llama or gpt2; the preset's unless given");
-    visit(
-        "tokenizer", self.tokenizer,
-        "bpe learns a vocabulary from the text, bytes needs none; or the path of a tokenizer.json");
-    visit("vocab_size", self.vocab_size, "Tokens of the vocabulary that bpe learns");
-    visit("context", self.context, "How many tokens the model sees at once");
-    visit("width", self.width, "Numbers per token inside the model");
-    visit("layers", self.layers, "Blocks of the model");
-    visit("heads", self.heads, "Attention heads; they divide the width");
-    visit("kv_heads", self.kv_heads, "Heads of keys and values (llama); they divide the heads");
+          "Model size: tiny (1.2 M parameters, minutes on a CPU), small (28 M, a GPU) or gpt2 (124 "
+          "M, "
+          "GPT-2's own shape)");
+    visit("model", self.model, "Architecture: llama or gpt2. Default: the preset's");
+    visit("tokenizer", self.tokenizer,
+          "bpe (learns a vocabulary from the text), bytes, or the path of a tokenizer.json");
+    visit("vocab_size", self.vocab_size, "Vocabulary size that bpe learns. Default: the preset's");
+    visit("context", self.context, "Context size in tokens. Default: the preset's");
+    visit("width", self.width, "Hidden size (d_model). Default: the preset's");
+    visit("layers", self.layers, "Number of transformer layers. Default: the preset's");
+    visit("heads", self.heads,
+          "Number of attention heads; a divisor of the width. Default: the preset's");
+    visit("kv_heads", self.kv_heads,
+          "Number of key/value heads (GQA, llama only); a divisor of the heads. Default: the "
+          "preset's");
     visit("hidden", self.hidden,
-          "Numbers per token between the two halves of a feed-forward layer");
-    visit("dropout", self.dropout, "The part of activations that is dropped in training (gpt2)");
+          "Feed-forward size (intermediate_size). Default: the preset's, or what fits --width");
+    visit("dropout", self.dropout, "Dropout probability (gpt2 only)");
     visit("device", self.device, "cpu, cuda, cuda:1");
     visit("amp", self.amp, "Mixed precision: bf16 or f16 for matrix products; none: float32");
-    visit("steps", self.steps, "Steps of the optimizer");
-    visit("batch", self.batch, "Sequences per part of a step");
-    visit("grad_accum", self.grad_accum,
-          "Parts of a step, computed one after the other, whose gradients are added");
-    visit("warmup", self.warmup, "Steps until the learning rate is at its peak");
-    visit("lr", self.lr, "The peak of the learning rate");
-    visit("min_lr", self.min_lr, "The learning rate at the end; a tenth of lr unless given");
-    visit("weight_decay", self.weight_decay, "AdamW's decay of matrices");
-    visit("beta2", self.beta2, "AdamW's second beta");
-    visit("clip_norm", self.clip_norm, "The largest norm of the gradients; 0: any");
-    visit("seed", self.seed, "Of the weights, the batches and dropout");
-    visit("validation", self.validation,
-          "The part of the text, at its end, that is not trained on");
-    visit("validate_every", self.validate_every, "Steps between two validations");
-    visit("validate_batches", self.validate_batches, "Batches of a validation");
-    visit("sample_every", self.sample_every, "Steps between two samples");
-    visit("sample_tokens", self.sample_tokens, "The longest sample");
-    visit("prompt", self.prompt, "What samples start with");
-    visit("temperature", self.temperature, "0: always the likeliest token; 1: as the model thinks");
-    visit("checkpoint_every", self.checkpoint_every, "Steps between two checkpoints");
-    visit("keep_checkpoints", self.keep_checkpoints, "How many are kept, besides the best; 0: all");
+    visit("steps", self.steps, "Number of optimizer steps. Default: the preset's");
+    visit("batch", self.batch, "Micro-batch size in sequences. Default: the preset's");
+    visit("grad_accum", self.grad_accum, "Gradient accumulation: micro-batches per optimizer step");
+    visit("warmup", self.warmup,
+          "Warmup steps of the learning rate. Default: the preset's, at most a tenth of --steps");
+    visit("lr", self.lr, "Peak learning rate. Default: the preset's");
+    visit("min_lr", self.min_lr, "Final learning rate. Default: a tenth of --lr");
+    visit("weight_decay", self.weight_decay, "Weight decay of matrices (AdamW)");
+    visit("beta2", self.beta2, "Second beta of AdamW");
+    visit("clip_norm", self.clip_norm, "Clip the gradient norm to this. 0: off");
+    visit("seed", self.seed, "Random seed of weights, batches and dropout");
+    visit("validation", self.validation, "Validation share: the end of the text is not trained on");
+    visit("validate_every", self.validate_every,
+          "Steps between validations. Default: a twentieth of --steps");
+    visit("validate_batches", self.validate_batches, "Number of batches per validation");
+    visit("sample_every", self.sample_every,
+          "Steps between text samples. Default: a quarter of --steps");
+    visit("sample_tokens", self.sample_tokens, "Length of a text sample, in tokens");
+    visit("prompt", self.prompt, "Prompt of the text samples");
+    visit("temperature", self.temperature, "Sampling temperature of the text samples. 0: greedy");
+    visit("checkpoint_every", self.checkpoint_every,
+          "Steps between checkpoints. Default: a tenth of --steps");
+    visit("keep_checkpoints", self.keep_checkpoints,
+          "Number of checkpoints to keep besides the best. 0: all");
     visit("find_nan", self.find_nan,
           "Check the loss of every step; where it is not finite, name the op that made it so");
     visit("text_sha256", self.text_sha256,
-          "SHA-256 that the joined text must have; a run keeps the one it began with, and 'any' "
-          "accepts a changed text");
+          "Expected SHA-256 of the joined text; any: accept a changed text. Default: that of the "
+          "text that the run began with");
   }
 
   /// With the preset's values where none are given; throws if something is unknown or out of range.

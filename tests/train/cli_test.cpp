@@ -129,6 +129,38 @@ TEST(Cli, TellsItsVersion) {
   EXPECT_EQ(program.out(), "tensora " + build_info().version + "\n");
 }
 
+TEST(Cli, HelpNamesWhatUsersSearchFor) {
+  TemporaryFolder folder;
+  const auto help = [&](Words words) {
+    words.emplace_back("--help");
+    const Program program(folder, words);
+    EXPECT_EQ(program.wait(), 0);
+    return program.out();
+  };
+  const std::string training = help({"train", "lm"});
+  for (const char* term : {"Hidden size (d_model)", "Number of transformer layers",
+                           "Number of key/value heads", "Feed-forward size", "Dropout probability",
+                           "Micro-batch size", "Gradient accumulation", "Peak learning rate"})
+    EXPECT_TRUE(contains(training, term)) << term;
+  // What is only for the first page does not stand under the commands.
+  EXPECT_TRUE(contains(help({}), "Start here:"));
+  for (const char* command : {"launch", "jit"})
+    EXPECT_FALSE(contains(help({command}), "Start here:")) << command;
+  for (const char* command : {"run", "bench", "launch", "embed"}) {
+    EXPECT_FALSE(contains(help({command}), "{false}")) << command;
+    EXPECT_TRUE(contains(help({command}), "--no-")) << command;
+  }
+}
+
+TEST(Cli, AReaderThatWentAwayIsNoError) {
+  TemporaryFolder folder;
+  const std::string error = folder.path("error");
+  const std::string line =
+      std::string(TENSORA_CLI) + " stories --size 4M 2>" + error + " | head -c 1 >/dev/null";
+  EXPECT_EQ(std::system(line.c_str()), 0);
+  EXPECT_EQ(read_text(error), "");
+}
+
 TEST(Cli, AFullDiskIsTold) {
   TemporaryFolder folder;
   std::filesystem::create_symlink("/dev/full", folder.path("stdout"));
