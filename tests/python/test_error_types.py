@@ -189,3 +189,50 @@ def test_cross_entropy_of_probabilities_ignores_no_index():
     F.cross_entropy(X, X.softmax(1))
     with pytest.raises(RuntimeError, match="ignore_index"):
         F.cross_entropy(X, X.softmax(1), ignore_index=1)
+
+
+def test_schedules_refuse_wrong_arguments():
+    """What PyTorch 2.15 refuses, by a fuzzer of constructors."""
+    schedules = torch.optim.lr_scheduler
+
+    def sgd():
+        return torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1, momentum=0.9)
+    for make, error in (
+            (lambda o: schedules.LambdaLR(o, 0.5), TypeError), (lambda o: schedules.MultiplicativeLR(o, None), TypeError),
+            (lambda o: schedules.LinearLR(o, end_factor=1.5), ValueError), (lambda o: schedules.LinearLR(o, end_factor=-1), ValueError),
+            (lambda o: schedules.CosineAnnealingWarmRestarts(o, 2, 0), ValueError),
+            (lambda o: schedules.CosineAnnealingWarmRestarts(o, 2, 1.5), ValueError),
+            (lambda o: schedules.CyclicLR(o, [0.1, 0.2], 1.0), ValueError), (lambda o: schedules.CyclicLR(o, 0.1, ()), ValueError),
+            (lambda o: schedules.OneCycleLR(o, 1.0, total_steps=10, pct_start=2.0), ValueError),
+            (lambda o: schedules.OneCycleLR(o, 1.0, total_steps=1.5), ValueError),
+            (lambda o: schedules.OneCycleLR(o, [1.0, 2.0], total_steps=10), ValueError),
+            (lambda o: schedules.ReduceLROnPlateau(o, threshold_mode="foo"), ValueError),
+            (lambda o: schedules.ReduceLROnPlateau(o, min_lr=[0.1, 0.2]), ValueError),
+            (lambda o: schedules.SequentialLR(o, [schedules.ConstantLR(o), schedules.ExponentialLR(sgd(), 0.9)], [2]), ValueError),
+            (lambda o: schedules.SequentialLR(o, [schedules.ConstantLR(o), schedules.ReduceLROnPlateau(o)], [2]), ValueError),
+            (lambda o: schedules.SequentialLR(o, [3], []), TypeError),
+            (lambda o: schedules.ChainedScheduler([schedules.ConstantLR(o), schedules.ExponentialLR(sgd(), 0.9)]), ValueError),
+            (lambda o: schedules.ChainedScheduler([schedules.ConstantLR(o)], sgd()), ValueError),
+            (lambda o: schedules.ChainedScheduler([]), ValueError)):
+        with pytest.raises(error):
+            make(sgd())
+    o = sgd()
+    chained = schedules.ChainedScheduler(iter([schedules.ConstantLR(o), schedules.ExponentialLR(o, 0.9)]))
+    chained.step()
+    assert chained.get_last_lr() == [pytest.approx(0.1 / 3 * 0.9)]
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "LBFGS", "Muon", "ASGD", "SparseAdam"])
+def test_options_of_a_state_dict_are_checked(name):
+    make = lambda: getattr(torch.optim, name)([torch.nn.Parameter(torch.ones(2, 2))])  # noqa: E731
+    state = make().state_dict()
+    wrong = [(0, 1), (None, 1.0), ("maximize", torch.ones(2)), ("maximize", "yes"), ("lr", "fast")]
+    wrong += [("max_iter", 1e300), ("history_size", 1.5)] if name == "LBFGS" else [("ns_steps", 2.5)] if name == "Muon" else []
+    for option, value in wrong:
+        if isinstance(option, str) and option not in state["param_groups"][0]:
+            continue
+        optimizer = make()
+        before = repr(optimizer.state_dict())
+        with pytest.raises(TypeError, match="load_state_dict"):
+            optimizer.load_state_dict({**state, "param_groups": [{**state["param_groups"][0], option: value}]})
+        assert repr(optimizer.state_dict()) == before

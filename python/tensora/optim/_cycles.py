@@ -82,7 +82,7 @@ class OneCycleLR(LRScheduler):
             if epochs is None or steps_per_epoch is None:
                 raise ValueError("You must define either total_steps OR (epochs AND steps_per_epoch)")
             total_steps = epochs * steps_per_epoch
-        if total_steps <= 0:
+        if total_steps <= 0 or not isinstance(total_steps, int):
             raise ValueError(f"Expected positive integer total_steps, but got {total_steps}")
         if not isinstance(pct_start, float) or not 0 <= pct_start <= 1:
             raise ValueError(f"Expected float between 0 and 1 pct_start, but got {pct_start}")

@@ -147,6 +147,8 @@ class LambdaLR(LRScheduler):
         self.lr_lambdas = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
         if len(self.lr_lambdas) != count:
             raise ValueError(f"Expected {count} lr_lambdas, but got {len(self.lr_lambdas)}")
+        if not all(map(callable, self.lr_lambdas)):
+            raise TypeError("lr_lambda should be a function")
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
@@ -231,6 +233,8 @@ class LinearLR(LRScheduler):
                  total_iters: int = 5, last_epoch: int = -1, verbose: Any = "deprecated") -> None:
         if start_factor > 1.0 or start_factor <= 0:
             raise ValueError("Starting multiplicative factor expected to be greater than 0 and less or equal to 1.")
+        if end_factor > 1.0 or end_factor < 0:
+            raise ValueError("Ending multiplicative factor expected to be between 0 and 1.")
         self.start_factor, self.end_factor, self.total_iters = start_factor, end_factor, total_iters
         super().__init__(optimizer, last_epoch)
 
@@ -305,6 +309,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
                  verbose: Any = "deprecated") -> None:
         if T_0 <= 0 or not isinstance(T_0, int):
             raise ValueError(f"Expected positive integer T_0, but got {T_0}")
+        if T_mult < 1 or not isinstance(T_mult, int):
+            raise ValueError(f"Expected integer T_mult >= 1, but got {T_mult}")
         self.T_0, self.T_i, self.T_mult, self.eta_min, self.T_cur = T_0, T_0, T_mult, eta_min, last_epoch
         super().__init__(optimizer, last_epoch)
 
@@ -401,12 +407,25 @@ class ReduceLROnPlateau(LRScheduler):
         self._last_lr = self._current()
 
 
+def _check_together(name: str, schedulers: list[Any], optimizer: Optimizer) -> None:
+    """Refuses schedules that cannot be stepped as one of this optimizer."""
+    for i, scheduler in enumerate(schedulers):
+        if not hasattr(scheduler, "optimizer"):
+            raise TypeError(f"{name}: expected schedulers, got a {type(scheduler).__name__} at index {i}")
+        if isinstance(scheduler, ReduceLROnPlateau):
+            raise ValueError(f"{name} does not support ReduceLROnPlateau: its step needs a metric, got one at index {i}")
+        if scheduler.optimizer is not optimizer:
+            raise ValueError(f"{name} expects all schedulers to belong to the same optimizer, but got the scheduler at index "
+                             f"{i} of another one")
+
+
 class SequentialLR(LRScheduler):
     """The `schedulers` of `optimizer` one after the other, which change at the epochs `milestones`; `last_epoch` as in
     LRScheduler."""
 
     def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1,
                  verbose: Any = "deprecated") -> None:
+        _check_together("SequentialLR", schedulers, optimizer)
         if len(milestones) != len(schedulers) - 1:
             raise ValueError("Sequential Schedulers expects number of schedulers provided to be one more than the "
                              f"number of milestone points, but got number of schedulers {len(schedulers)} and the "
@@ -445,7 +464,11 @@ class ChainedScheduler(SequentialLR):
     """Steps several `schedulers` of `optimizer` at once."""
 
     def __init__(self, schedulers: Iterable[LRScheduler], optimizer: Optimizer | None = None) -> None:
-        self._schedulers, self.optimizer = list(schedulers), optimizer or schedulers[0].optimizer
+        self._schedulers = list(schedulers)
+        if not self._schedulers:
+            raise ValueError("ChainedScheduler: expected at least one scheduler, got none")
+        self.optimizer = optimizer or self._schedulers[0].optimizer
+        _check_together("ChainedScheduler", self._schedulers, self.optimizer)
         self._last_lr = self._current()
 
     def step(self) -> None:

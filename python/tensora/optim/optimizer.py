@@ -197,11 +197,13 @@ class Optimizer:
 
     def _check_options(self, group: dict[str, Any]) -> None:
         """Refuses what cannot be an option, before anything is taken over."""
+        for name in group:
+            if not isinstance(name, str):
+                raise TypeError(f"{type(self).__name__}: load_state_dict: expected names of options, got {name!r}")
         for name, known in self.defaults.items():
             if name in group and not _is_like(known, group[name]):
                 raise TypeError(f"{type(self).__name__}: load_state_dict: the option '{name}' must be "
-                                f"{'numbers like ' if isinstance(known, tuple) else 'a number like '}{known}, "
-                                f"got {group[name]!r}")
+                                f"{_expected(known)}, got {group[name]!r}")
 
     def _own_states(self, states: dict[Any, Any], saved: list[dict[str, Any]]) -> dict[Tensor, dict[str, Any]]:
         """The states of an optimizer that is written in Python, by parameter."""
@@ -286,11 +288,21 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not (isinstance(value, int) and abs(value) >= 2 ** 63)
 
 
-def _is_like(known: Any, value: Any) -> bool:
+def _is_like(known: Any, value: Any, within: bool = False) -> bool:
     """Whether a value may replace an option that is a number, or numbers; others are not looked at."""
     if isinstance(known, tuple):
-        return isinstance(value, (tuple, list)) and len(value) == len(known) and all(map(_is_like, known, value))
-    return isinstance(known, bool) or not isinstance(known, (int, float)) or _is_number(value)
+        return (isinstance(value, (tuple, list)) and len(value) == len(known)
+                and all(_is_like(k, v, True) for k, v in zip(known, value)))
+    if isinstance(known, bool):
+        return isinstance(value, int) and value in (0, 1)
+    if isinstance(known, int) and not within:
+        return _is_number(value) and float(value).is_integer() and abs(float(value)) < 2 ** 63
+    return not isinstance(known, (int, float)) or _is_number(value)
+
+
+def _expected(known: Any) -> str:
+    kind = "numbers" if isinstance(known, tuple) else type(known).__name__ if isinstance(known, (bool, int)) else "a number"
+    return f"{kind} like {known}"
 
 
 def _check_lr(lr):
