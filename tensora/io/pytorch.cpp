@@ -19,6 +19,15 @@ constexpr std::string_view kArchive = "archive";
 // Before 1.6 PyTorch wrote pickles that were not in an archive.
 bool is_pickle(ConstBytes file) { return !file.empty() && file[0] == pickle::kProto; }
 
+// The parameters and buffers of a TorchScript program: its attributes that are tensors, by path.
+void add_tensors(Value::Dict& tensors, const Value& value, const std::string& path) {
+  if (value.is_tensor()) tensors.emplace_back(path, value.to_tensor().detach());
+  if (!value.is_dict()) return;
+  for (const auto& [key, item] : value.to_dict())
+    if (const auto* name = std::get_if<std::string>(&key))
+      add_tensors(tensors, item, path.empty() ? *name : concat(path, ".", *name));
+}
+
 class Checkpoint {
  public:
   Checkpoint(std::shared_ptr<MappedFile> file, const LoadOptions& options)
@@ -29,8 +38,7 @@ class Checkpoint {
         folder_ = entry.name.substr(0, slash);
     }
     check(!folder_.empty(), "it is an archive without data.pkl, so torch.save did not write it");
-    check(!archive_.find(folder_ + "/constants.pkl"),
-          "it is a TorchScript program, of which nothing is loaded; save its state_dict instead");
+    is_program_ = archive_.find(folder_ + "/constants.pkl") != nullptr;
     if (const ZipEntry* order = archive_.find(folder_ + "/byteorder")) {
       const Bytes text = stored(*order).bytes;
       check(std::string(text.begin(), text.end()) == "little",
@@ -41,12 +49,17 @@ class Checkpoint {
   Value load() {
     const OwnedBytes pickle = stored(entry("data.pkl"));
     Unpickler unpickler(
-        pickle.bytes, [this](const std::string& key, std::optional<DType> dtype, int64_t count) {
+        pickle.bytes,
+        [this](const std::string& key, std::optional<DType> dtype, int64_t count) {
           return storage_tensor(key, stored(entry("data/" + key)), dtype, count, options_);
-        });
+        },
+        is_program_ ? Unpickler::Source::torchscript : Unpickler::Source::checkpoint);
     Value value = unpickler.load();
     if (options_.parameters) *options_.parameters = unpickler.parameters();
-    return value;
+    if (!is_program_) return value;
+    Value::Dict tensors;
+    add_tensors(tensors, value, {});
+    return tensors;
   }
 
  private:
@@ -65,6 +78,8 @@ class Checkpoint {
   ZipReader archive_;
   LoadOptions options_;
   std::string folder_;
+  bool is_program_ =
+      false;  // TorchScript's; what LibTorch's torch::save writes is such a file, too
 };
 
 // All bytes of a storage, on the CPU.

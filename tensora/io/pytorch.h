@@ -18,7 +18,8 @@ struct LoadOptions {
 /// The contents of a `.pt` or `.pth` file that `torch.save` wrote: the zip format of PyTorch 1.6
 /// and later, or the one before it. Tensors, numbers, texts and containers are loaded, and nothing
 /// else: a pickle that asks for any other class or function is refused by its name, and none is
-/// ever called. Tensors that shared memory share it again. Tuples and sets become lists.
+/// ever called. Tensors that shared memory share it again. Tuples and sets become lists. A program
+/// of TorchScript, or a module that LibTorch wrote, gives a dict of its parameters and buffers.
 Value load_pytorch(const std::string& path, const LoadOptions& options = {});
 
 /// Writes a file that `torch.load(path, weights_only=True)` reads, atomically. Tensors that share

@@ -19,9 +19,10 @@ constexpr size_t kMemoBytes = 64;  // of an entry of the memo, about
 
 }  // namespace
 
-Unpickler::Unpickler(ConstBytes pickle, StorageLoader load_storage)
+Unpickler::Unpickler(ConstBytes pickle, StorageLoader load_storage, Source source)
     : reader_(pickle),
       load_storage_(std::move(load_storage)),
+      source_(source),
       budget_(
           std::min(kBytesAtLeast + kBytesPerByte * pickle.size(), unpack_limit(pickle.size()))) {
   true_.kind = false_.kind = Kind::boolean;

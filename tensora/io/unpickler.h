@@ -21,7 +21,10 @@ class Unpickler {
   using StorageLoader =
       std::function<Tensor(const std::string& key, std::optional<DType> dtype, int64_t count)>;
 
-  Unpickler(ConstBytes pickle, StorageLoader load_storage);
+  /// The modules of a TorchScript program are read as dicts of their attributes.
+  enum class Source : uint8_t { checkpoint, torchscript };
+
+  Unpickler(ConstBytes pickle, StorageLoader load_storage, Source source = Source::checkpoint);
 
   /// The object that the pickle describes. Tuples and sets become lists, dtypes and devices texts.
   Value load();
@@ -79,6 +82,7 @@ class Unpickler {
   void call();
   void build();
   void persistent_storage();
+  bool names_attributes(const std::string& name) const;
   Object called(const std::string& function, const Args& args);
   Object rebuilt_tensor(const std::string& function, const Args& args);
 
@@ -91,6 +95,7 @@ class Unpickler {
 
   ByteReader reader_;
   StorageLoader load_storage_;
+  Source source_;
   std::deque<Object> objects_;
   Object none_, true_, false_;  // which nothing changes
   std::vector<Tensor> parameters_;

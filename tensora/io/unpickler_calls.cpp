@@ -92,6 +92,12 @@ bool Unpickler::step_call(uint8_t opcode) {
   }
 }
 
+// A class of TorchScript, whose objects are attributes alone, or a mark of the type of a list.
+bool Unpickler::names_attributes(const std::string& name) const {
+  return source_ == Source::torchscript &&
+         (name.starts_with("__torch__.") || name.starts_with("torch.jit._pickle."));
+}
+
 void Unpickler::global(const std::string& module, const std::string& name) {
   Object object;
   object.kind = Kind::global;
@@ -99,6 +105,7 @@ void Unpickler::global(const std::string& module, const std::string& name) {
   object.dtype = dtype_named(object.text);
   const bool known =
       object.dtype || storage_dtype(object.text) || is_untyped_storage(object.text) ||
+      names_attributes(object.text) ||
       std::find(kFunctions.begin(), kFunctions.end(), object.text) != kFunctions.end();
   check(known, "the pickle asks for '", object.text,
         "', which is refused: only tensors, numbers, texts and containers of them are loaded, and "
@@ -116,9 +123,15 @@ void Unpickler::call() {
 
 // An OrderedDict may come with attributes (the version numbers of a module's state): not needed.
 void Unpickler::build() {
-  pop();
-  check(top()->kind == Kind::dict,
+  const Object* attributes = pop();
+  Object* object = top();
+  check(object->kind == Kind::dict,
         "the pickle sets the attributes of something that is not an OrderedDict");
+  if (object->text.empty()) return;
+  check(attributes->kind == Kind::dict, "the pickle is damaged: '", object->text,
+        "' has no attributes");
+  spend(sizeof(Object*) * attributes->items.size());
+  object->items = attributes->items;
 }
 
 void Unpickler::persistent_storage() {
@@ -155,7 +168,15 @@ Unpickler::Object Unpickler::called(const std::string& function, const Args& arg
   };
   if (function.starts_with("torch._utils._rebuild_tensor")) return rebuilt_tensor(function, args);
   Object result;
-  if (function == "torch._utils._rebuild_parameter") {
+  if (names_attributes(function)) {
+    if (function.starts_with("torch.jit.")) {
+      expect(!args.empty());
+      return *args[0];
+    }
+    expect(args.empty());
+    result.kind = Kind::dict;
+    result.text = function;
+  } else if (function == "torch._utils._rebuild_parameter") {
     expect(args.size() == 3 && args[0]->kind == Kind::tensor && args[1]->kind == Kind::boolean);
     result.kind = Kind::tensor;
     result.tensor = args[0]->tensor.detach();

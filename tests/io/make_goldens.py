@@ -4,6 +4,7 @@ The safetensors file is put together here by the format's definition, so that it
 it tests.
 """
 
+import io
 import json
 import struct
 import zipfile
@@ -48,7 +49,17 @@ def pytorch():
     torch.save({str(d).removeprefix("torch."): torch.tensor([0, 1, -1]).to(d)
                 for d in (torch.uint16, torch.uint32, torch.uint64)}, FOLDER / "unsigned.pt")
     torch.save({"x": torch.ones(3), "module": torch.nn.Linear(1, 1)}, FOLDER / "module.pt")
-    torch.jit.save(torch.jit.script(torch.nn.ReLU()), FOLDER / "script.pt")
+    module = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    with torch.no_grad():
+        module[0].weight.copy_(torch.arange(6.0).reshape(3, 2))
+        module[0].bias.fill_(7)
+    program = io.BytesIO()
+    torch.jit.save(torch.jit.script(module), program)
+    # Without the positions in the source, which name folders of this machine.
+    with zipfile.ZipFile(program) as whole, zipfile.ZipFile(FOLDER / "script.pt", "w") as file:
+        for entry in whole.infolist():
+            if not entry.filename.endswith(".debug_pkl"):
+                file.writestr(entry.filename, whole.read(entry))
 
 
 def numpy():
