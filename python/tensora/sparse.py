@@ -7,6 +7,8 @@ An op that is not listed here refuses a sparse tensor by name; `to_dense()` give
 tensor([[3.],
         [4.]])
 """
+import math
+
 from . import _C, overrides
 from ._C import Tensor
 from ._dtypes import result_type
@@ -104,8 +106,19 @@ class Sparse(Tensor):
         return self._places
 
     def values(self):
-        self._check_coalesced("values")
+        if self._layout is sparse_coo:
+            self._check_coalesced("values")
         return self._entries
+
+    def _rows_ascend(self):
+        return self._unique or self._layout is sparse_csr
+
+    def _row_begins(self):
+        """Where each row begins among the entries, which are sorted by row; kept, for products need it each time."""
+        if self._begins is None:
+            rows = self._places[0].contiguous()
+            self._begins = _C.searchsorted(rows, _C.arange(self.shape[0] + 1, device=rows.device))
+        return self._begins
 
     def _check_coalesced(self, name):
         if not self._unique:
@@ -115,7 +128,7 @@ class Sparse(Tensor):
         """Where each row begins among the values."""
         if self._layout is not sparse_csr:
             raise RuntimeError("crow_indices expected sparse row compressed tensor layout but got SparseCOO")
-        return _C.searchsorted(self._places[0].contiguous(), _C.arange(self.shape[0] + 1, device=self.device))
+        return self._row_begins()
 
     def col_indices(self):
         if self._layout is not sparse_csr:
@@ -139,11 +152,8 @@ class Sparse(Tensor):
         if masked_grad:
             raise NotImplementedError("to_dense: masked_grad=True is not supported")
         sizes = self.shape[:self.sparse_dim()]
-        total = 1
-        for size in sizes:
-            total *= size
         rest = tuple(self._entries.shape[1:])
-        flat = _C.zeros((total,) + rest, dtype=self.dtype, device=self.device)
+        flat = _C.zeros((math.prod(sizes),) + rest, dtype=self.dtype, device=self.device)
         dense = flat.index_add(0, _flat(self._places, sizes), self._entries).reshape(self.shape)
         return dense if dtype is None else dense.to(dtype)
 
@@ -205,8 +215,9 @@ class Sparse(Tensor):
 def _made(places, values, shape, unique, layout):
     if isinstance(layout, bool):
         layout = sparse_csr if layout else sparse_coo
-    made = Tensor._make_subclass(Sparse, _C.empty(tuple(shape), dtype=values.dtype, device="meta"))
-    made._places, made._entries, made._unique, made._layout = places, values, unique, layout
+    shape = tuple(shape)  # of one element, expanded: a storage for all might be larger than any address
+    made = Tensor._make_subclass(Sparse, _C.empty((1,) * len(shape), dtype=values.dtype, device="meta").expand(shape))
+    made._places, made._entries, made._unique, made._layout, made._begins = places, values, unique, layout, None
     return made
 
 
@@ -219,18 +230,21 @@ def _written(name, target, result):
                            f"sparse tensor of shape {tuple(target.shape)} and {target.dtype}")
     if target.is_leaf and target.requires_grad and _C.is_grad_enabled():
         raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-    target._places, target._entries, target._unique = result._places, result._entries, result._unique
+    target._places, target._entries, target._unique, target._begins = result._places, result._entries, result._unique, None
     return target
 
 
 def _with(tensor, values):
-    return _made(tensor._places, values, tensor.shape, tensor._unique, tensor._layout)
+    made = _made(tensor._places, values, tensor.shape, tensor._unique, tensor._layout)
+    made._begins = tensor._begins
+    return made
 
 
 def _flat(places, sizes):
+    """Positions in row-major order of the first `sizes`; in a dim of size 1 each place counts as 0, as in broadcasting."""
     index = _C.zeros(places.shape[1], dtype=_C.int64, device=places.device)
     for row, size in zip(places, sizes):
-        index = index * size + row
+        index = index if size == 1 else index * size + row
     return index
 
 
@@ -246,62 +260,6 @@ def _distinct(places, sizes):
     """Each place once, in order, and for each entry the number of its place."""
     flat, inverse = _C.unique(_flat(places, sizes), True, True, False, None)[:2]
     return _unflat(flat, sizes), inverse
-
-
-# ---- creation ----------------------------------------------------------------------------------------
-
-def sparse_coo_tensor(indices, values=None, size=None, *, dtype=None, device=None, requires_grad=False,
-                      check_invariants=None, is_coalesced=None):
-    """A sparse tensor of `values` at the places that the columns of `indices` name; equal places are added."""
-    if values is None or isinstance(values, (tuple, _C.Size)) and size is None:  # sparse_coo_tensor(size)
-        shape = indices if values is None else values
-        indices, values, size = _C.zeros((len(shape), 0), dtype=_C.int64), _C.zeros(0), shape
-    places = (indices if isinstance(indices, Tensor) else _C.tensor(indices)).to(_C.int64)
-    values = values if isinstance(values, Tensor) else _C.tensor(values)
-    values = values.to(dtype=dtype, device=device)
-    places = places.to(values.device)
-    if places.dim() != 2:
-        raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {tuple(places.shape)}")
-    if places.shape[1] != (values.shape[0] if values.dim() else 1):
-        raise RuntimeError(f"indices and values must have same nnz, but got nnz from indices: {places.shape[1]}, nnz from "
-                           f"values: {values.shape[0] if values.dim() else 1}")
-    if size is None:
-        most = places.amax(1).add(1).tolist() if places.shape[1] else [0] * places.shape[0]
-        size = tuple(most) + tuple(values.shape[1:])
-    size = tuple(size)
-    bounds = _C.tensor(size[:places.shape[0]], dtype=_C.int64, device=places.device).unsqueeze(1)
-    if (check_invariants is None or check_invariants) and bool(((places < 0) | (places >= bounds)).any()):
-        raise RuntimeError(f"sparse_coo_tensor: found an index that is out of bounds for size {size}")
-    if requires_grad:
-        values = values.detach().requires_grad_()
-    return _made(places, values, size, bool(is_coalesced), sparse_coo)
-
-
-def sparse_csr_tensor(crow_indices, col_indices, values, size=None, *, dtype=None, device=None, requires_grad=False,
-                      check_invariants=None):
-    """A sparse matrix: the values of row i stand from crow_indices[i] to crow_indices[i + 1]."""
-    begins = (crow_indices if isinstance(crow_indices, Tensor) else _C.tensor(crow_indices)).to(_C.int64)
-    columns = (col_indices if isinstance(col_indices, Tensor) else _C.tensor(col_indices)).to(_C.int64)
-    if begins.dim() != 1:
-        raise NotImplementedError("sparse_csr_tensor: batches of matrices are not supported")
-    rows = _C.repeat_interleave(_C.arange(begins.numel() - 1, device=begins.device), begins[1:] - begins[:-1], None)
-    if size is None:
-        size = (begins.numel() - 1, int(columns.max()) + 1 if columns.numel() else 0)
-    made = sparse_coo_tensor(_C.stack([rows, columns]), values, size, dtype=dtype, device=device,
-                             requires_grad=requires_grad, check_invariants=check_invariants)
-    return _made(made._places, made._entries, made.shape, True, sparse_csr)
-
-
-def to_sparse(self, sparse_dim=None, *, layout=None):
-    """The elements that are not zero, as a sparse tensor."""
-    count = self.dim() if sparse_dim is None else sparse_dim
-    mask = self != 0
-    if count < self.dim():
-        mask = mask.flatten(count).any(-1)
-    places = _C.nonzero(mask).t()
-    values = self[tuple(places)]
-    made = _made(places.contiguous(), values, self.shape, True, sparse_coo)
-    return made.to_sparse_csr() if layout is sparse_csr else made
 
 
 # ---- ops -----------------------------------------------------------------------------------------------
@@ -323,50 +281,16 @@ for _name in _UNARY:
     _unary(_name)
 
 
-@_implements("mm", "matmul", "spmm", "mv")
-def _product(input, other):
-    if not isinstance(input, Sparse) and not isinstance(other, Sparse):
-        return _C.matmul(input, other)
-    if isinstance(other, Sparse) and not isinstance(input, Sparse):
-        return _product(other.t(), input.t()).t()
-    if isinstance(other, Sparse):
-        return to_sparse(_product(input, other.to_dense()))
-    if input.dim() != 2 or input.dense_dim() or other.dim() not in (1, 2):
-        raise NotImplementedError(f"matmul: expected a sparse matrix and a dense vector or matrix, got shapes "
-                                  f"{tuple(input.shape)} and {tuple(other.shape)}")
-    if input.shape[1] != other.shape[0]:
-        raise RuntimeError(f"mm: shapes cannot be multiplied ({tuple(input.shape)} and {tuple(other.shape)})")
-    rows, columns = input._places
-    values = input._entries if other.dim() == 1 else input._entries.unsqueeze(1)
-    terms = values * other.index_select(0, columns)
-    return _C.zeros((input.shape[0],) + tuple(other.shape[1:]), dtype=terms.dtype, device=terms.device).index_add(
-        0, rows, terms)
-
-
-mm = spmm = smm = _product
-_implements("rmatmul")(lambda input, other: _product(other, input))
-
-
-@_implements("addmm", "sspaddmm")
-def addmm(mat, mat1, mat2, *, beta=1.0, alpha=1.0):
-    """beta · mat + alpha · mat1 @ mat2, of a sparse mat1."""
-    dense = mat.to_dense() if isinstance(mat, Sparse) else mat
-    return beta * dense + alpha * _product(mat1, mat2)
-
-
-def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
-    """alpha · mat1 @ mat2 at the places of a sparse matrix, plus beta times it."""
-    if out is not None:
-        raise NotImplementedError("sparse.sampled_addmm: out= is not supported")
-    rows, columns = input._places
-    products = (mat1.index_select(0, rows) * mat2.t().index_select(0, columns)).sum(1)
-    return _with(input, beta * input._entries + alpha * products)
-
-
 @_implements("t", "transpose", "swapaxes")
 def _transposed(input, dim0=0, dim1=1):
     if input.sparse_dim() < 2:
         return input
+    if input._layout is sparse_csr and dim0 % 2 != dim1 % 2:
+        begins, rows, order = _C.csr_transpose(input._row_begins(), input._places[1], input.shape[1])
+        columns = input._places[1][order]
+        made = _made(_C.stack([columns, rows]), input._entries[order], input.shape[::-1], input._unique, sparse_csr)
+        made._begins = begins
+        return made
     order = list(range(input.sparse_dim()))
     dim0, dim1 = dim0 % input.dim(), dim1 % input.dim()
     if max(dim0, dim1) >= len(order):
@@ -375,7 +299,7 @@ def _transposed(input, dim0=0, dim1=1):
     shape = list(input.shape)
     shape[dim0], shape[dim1] = shape[dim1], shape[dim0]
     made = _made(input._places[order], input._entries, shape, False, sparse_coo)
-    return made.to_sparse_csr() if input._layout is sparse_csr else made.coalesce() if input._unique else made
+    return _with(input, input._entries) if input._layout is sparse_csr else made.coalesce() if input._unique else made
 
 
 @_implements("sum")
@@ -394,41 +318,42 @@ def sum(input, dim=None, keepdim=False, dtype=None):  # noqa: A001 - PyTorch's n
     return _made(input._places[kept], values, shape, False, sparse_coo).coalesce()
 
 
-def _over_rows(input, dim, dtype, finish):
-    whole = input.coalesce()
-    if whole.dim() != 2 or whole.dense_dim():
-        raise NotImplementedError("sparse.softmax: expected a matrix of two sparse dims")
-    values = whole._entries if dtype is None else whole._entries.to(dtype)
-    kept = 1 - dim % 2
-    rows = whole._places[kept]
-    most = _C.full((whole.shape[kept],), float("-inf"), dtype=values.dtype, device=values.device).index_reduce(
-        0, rows, values.detach(), "amax")
-    shifted = values - most[rows]
-    total = _C.zeros(whole.shape[kept], dtype=values.dtype, device=values.device).index_add(0, rows, shifted.exp())
-    return _with(whole, finish(shifted, total[rows]))
-
-
-@_implements("softmax")
-def softmax(input, dim, *, dtype=None):
-    """softmax over the entries that are stored."""
-    return _over_rows(input, dim, dtype, lambda x, total: x.exp() / total)
-
-
-@_implements("log_softmax")
-def log_softmax(input, dim, *, dtype=None):
-    return _over_rows(input, dim, dtype, lambda x, total: x - total.log())
-
-
 @_implements("mul", "multiply", "rmul")
 def _times(input, other):
     if not isinstance(input, Sparse):
         input, other = other, input
     if isinstance(other, Sparse):
-        whole = input.coalesce()
-        return _with(whole, whole._entries * other.to_dense()[tuple(whole._places)])
+        return _times_sparse(input.coalesce(), other.coalesce())
     if isinstance(other, Tensor) and other.dim() > 0:
-        return _with(input, input._entries * other.expand(input.shape)[tuple(input._places)])
+        return _with(input, input._entries * _at_places(other, input))
     return _with(input, input._entries * other)
+
+
+def _at_places(dense, input):
+    """A dense tensor that broadcasts to the shape of a sparse one, at its places."""
+    trailing = input.shape[input.dim() - dense.dim():]
+    if dense.dim() > input.dim() or any(size not in (1, whole) for size, whole in zip(dense.shape, trailing)):
+        raise RuntimeError(f"a dense tensor of shape {tuple(dense.shape)} does not broadcast to the sparse tensor's shape "
+                           f"{tuple(input.shape)}")
+    dense, count = dense.reshape((1,) * (input.dim() - dense.dim()) + tuple(dense.shape)), input.sparse_dim()
+    rows = dense.reshape((math.prod(dense.shape[:count]),) + tuple(dense.shape[count:]))
+    return rows.index_select(0, _flat(input._places, dense.shape[:count]))
+
+
+def _times_sparse(a, b):
+    """The entries that both have."""
+    if a.shape != b.shape or a.sparse_dim() != b.sparse_dim():
+        raise RuntimeError(f"mul: expected sizes of 'self' and 'other' to match, but {a.shape} != {b.shape}")
+    if b._nnz():
+        there, wanted = (_flat(x._places, x.shape) for x in (b, a))
+        found = _C.searchsorted(there, wanted).clamp_max(b._nnz() - 1)
+        shared = (there[found] == wanted).nonzero().flatten()
+        values = a._entries[shared] * b._entries[found[shared]]
+    else:
+        shared = _C.zeros(0, dtype=_C.int64, device=a.device)
+        values = a._entries[:0] * b._entries
+    made = _made(a._places[:, shared], values, a.shape, True, sparse_coo)
+    return made.to_sparse_csr() if a._layout is sparse_csr else made
 
 
 @_implements("div", "truediv", "true_divide")
@@ -439,17 +364,24 @@ def _divided(input, other, *, rounding_mode=None):
     if not isinstance(input, Sparse) or isinstance(other, Sparse):
         raise NotImplementedError("div: a sparse tensor can be divided by a number or a dense tensor")
     if isinstance(other, Tensor) and other.dim() > 0:
-        return _with(input, input._entries / other.expand(input.shape)[tuple(input._places)])
+        return _with(input, input._entries / _at_places(other, input))
     return _with(input.coalesce(), input.coalesce()._entries / other)
+
+
+def _added_to_dense(dense, sparse, alpha):
+    count, dtype = sparse.sparse_dim(), result_type(dense, sparse._entries)
+    flat = dense.to(dtype).expand(sparse.shape).reshape((math.prod(sparse.shape[:count]),) + tuple(sparse.shape[count:]))
+    return flat.index_add(0, _flat(sparse._places, sparse.shape), sparse._entries.to(dtype), alpha=alpha).reshape(sparse.shape)
 
 
 @_implements("add", "radd")
 def _added(input, other, *, alpha=1):
-    if not isinstance(input, Sparse) or not isinstance(other, Sparse):
-        dense = [x.to_dense() if isinstance(x, Sparse) else x for x in (input, other)]
-        if not all(isinstance(x, Tensor) for x in dense):
-            raise NotImplementedError("add: a number cannot be added to a sparse tensor; call to_dense() first")
-        return _C.add(*dense, alpha=alpha)
+    if not isinstance(input, Tensor) or not isinstance(other, Tensor):
+        raise NotImplementedError("add: a number cannot be added to a sparse tensor; call to_dense() first")
+    if not isinstance(input, Sparse):
+        return _added_to_dense(input, other, alpha)
+    if not isinstance(other, Sparse):
+        return _added_to_dense(other if alpha == 1 else other * alpha, input, 1)
     if input.shape != other.shape:
         raise RuntimeError(f"add: expected sizes of 'self' and 'other' to match, but {input.shape} != {other.shape}")
     dtype = result_type(input._entries, other._entries)
@@ -486,6 +418,8 @@ def _constructor(dtype):
 
 overrides._register(Sparse)
 from . import _sparse_shapes  # noqa: E402,F401 - its ops are those of Sparse
+from ._sparse_creation import sparse_coo_tensor, sparse_csr_tensor, to_sparse  # noqa: E402
+from ._sparse_products import addmm, log_softmax, mm, sampled_addmm, smm, softmax, spmm  # noqa: E402,F401
 for _kind, _dtype in (("FloatTensor", _C.float32), ("DoubleTensor", _C.float64), ("LongTensor", _C.int64),
                       ("IntTensor", _C.int32), ("HalfTensor", _C.float16)):
     globals()[_kind] = _constructor(_dtype).__func__

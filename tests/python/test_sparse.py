@@ -155,3 +155,52 @@ def test_files(tmp_path):
     tensora.save({"a": a, "b": a.to_sparse_csr()}, tmp_path / "x.pt")
     again = tensora.load(tmp_path / "x.pt")
     assert tensora.equal(again["a"].to_dense(), a.to_dense()) and again["b"].is_sparse_csr
+
+
+def test_matrices_far_larger_than_memory():
+    side = 2**31
+    a = tensora.sparse_coo_tensor([[5, 5, side - 1], [7, 7, 3]], [1.0, 2.0, 4.0], (side, side - 1))
+    assert (a * a).values().tolist() == [9, 16] and (a + a).values().tolist() == [6, 8]
+    square = a @ a.t()
+    assert square.shape == (side, side) and square.values().tolist() == [9, 16]
+    assert (a * tensora.tensor([2.0])).coalesce().values().tolist() == [6, 8]
+    weight = tensora.tensor([2.0], requires_grad=True)
+    (a * weight).sum().backward()
+    assert weight.grad.tolist() == [7]
+
+
+def test_sampled_products_count_an_entry_once():
+    twice = tensora.sparse_coo_tensor([[0, 0], [1, 1]], [1.0, 2.0], (2, 2))
+    got = sparse.sampled_addmm(twice, tensora.ones(2, 3), tensora.ones(3, 2))
+    assert got.to_dense().tolist() == [[0, 6], [0, 0]]
+
+
+def test_rows_of_csr_may_be_unsorted_and_repeat():
+    a = tensora.sparse_csr_tensor([0, 3, 3], [2, 0, 2], [1.0, 2.0, 3.0], (2, 3))
+    assert a.to_dense().tolist() == [[2, 0, 4], [0, 0, 0]] and a.values().tolist() == [1, 2, 3]
+    assert (a * a).to_dense().tolist() == [[4, 0, 16], [0, 0, 0]] and a.t().to_dense().tolist() == [[2, 0], [0, 0], [4, 0]]
+    assert (a @ tensora.tensor([1.0, 10.0, 100.0])).tolist() == [402, 0]
+    with pytest.raises(RuntimeError, match="sorted and distinct"):
+        tensora.sparse_csr_tensor([0, 2], [1, 0], [1.0, 2.0], (1, 2), check_invariants=True)
+
+
+@pytest.mark.parametrize("make, message", [
+    (lambda: tensora.sparse_coo_tensor([[0, -1]], [1.0, 2.0], (3,)), "found negative index -1 for dim 0"),
+    (lambda: tensora.sparse_coo_tensor([[0, 3]], [1.0, 2.0], (3,)), "size is 3 but found index 3"),
+    (lambda: tensora.sparse_coo_tensor([[0, 1]], [1.0, 2.0], (3, 3)), r"len\(size\) = 2, sparse_dim = 1"),
+    (lambda: tensora.sparse_coo_tensor([[0, 1]], tensora.ones(2, 4), (3, 3)), r"expected \[2, 3\], got \[2, 4\]"),
+    (lambda: tensora.sparse_coo_tensor([[1, 0]], [1.0, 2.0], (3,), is_coalesced=True), "is_coalesced to true"),
+    (lambda: tensora.sparse_csr_tensor([0, 1, 2], [0, 5], [1.0, 2.0], (2, 3)), "0 <= col_indices < ncols"),
+    (lambda: tensora.sparse_csr_tensor([0, 2, 1], [0, 1], [1.0, 2.0], (2, 3)), r"-1\] == nnz"),
+    (lambda: tensora.sparse_csr_tensor([1, 1, 2], [0, 1], [1.0, 2.0], (2, 3)), r"0\] == 0"),
+    (lambda: tensora.sparse_csr_tensor([0, 1], [0], [1.0], (2, 3)), r"number of rows \+ 1 \(=3\), but got 2"),
+    (lambda: tensora.sparse_csr_tensor([0, 1], [0, 1], [1.0], (1, 3)), r"must be equal to nnz \(=1\)"),
+])
+def test_parts_that_do_not_fit_are_refused(make, message):
+    with pytest.raises(RuntimeError, match=message):
+        make()
+
+
+def test_products_of_half_types_are_summed_in_float32():
+    a = tensora.ones(2, 3000).half().to_sparse_csr()
+    assert (a @ tensora.ones(3000, 1).half()).flatten().tolist() == [3000, 3000]
