@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = {
     "modules": ("Modules: `tensora::nn`", "nn.h"),
     "optimizers": ("Optimizers and schedulers: `tensora::optim`", "optim.h"),
+    "sparse-tensors": ("Sparse tensors: `tensora::sparse`", "sparse.h"),
     "mixed-precision": ("Gradient scaling: `tensora::amp`", "amp.h"),
     "data-sets": ("Data sets and loaders: `tensora::data`", "data.h"),
     "files": ("Files: `tensora::io`", "io.h"),

@@ -7,7 +7,7 @@ import re
 from common import Finding
 
 NAME = "includes"
-ORDER = ["base", "core", "backend", "autograd", "dispatch", "ops", "jit", "io", "onnx", "amp", "nn", "optim",
+ORDER = ["base", "core", "backend", "autograd", "dispatch", "ops", "sparse", "jit", "io", "onnx", "amp", "nn", "optim",
          "data", "models", "llm", "serve", "train", "distributed", "torch", "libtorch"]
 OUTSIDE = ["apps", "python", "tests", "bench", "examples"]
 UMBRELLAS = ("tensora/tensora.h", "tensora/libtorch.h")  # of the whole library, for programs alone
