@@ -66,6 +66,8 @@ ADAPTED = {
     "special.polygamma": lambda x, n: tensora.polygamma(n, x),
     "nn.functional.embedding": lambda weight, index, **kw: tensora.nn.functional.embedding(index, weight, **kw),
     "nn.functional.embedding_bag": lambda weight, index, **kw: tensora.nn.functional.embedding_bag(index, weight, **kw),
+    "svd_lowrank": lambda a, b, **kw: tensora.svd_lowrank(a @ b.mT, **kw),
+    "pca_lowrank": lambda a, b, **kw: tensora.pca_lowrank(a @ b.mT, **kw),
     "zero_": lambda x: x.clone().zero_(),
 }
 # Samples that cannot be carried over: their function is Python code for torch's tensors, or a storage

@@ -290,3 +290,16 @@ def test_a_subclass_may_compute_the_factor_itself():
     d = Lazy()
     assert d.log_prob(tensora.ones(2)).item() == pytest.approx(-math.log(2 * math.pi) - 2 * math.log(2) - 0.25)
     assert d.sample((3,)).shape == (3, 2) and d.variance.tolist() == [4, 4] and d.scale_tril.shape == (2, 2)
+
+
+def test_parameters_of_another_kind_are_refused():
+    """What PyTorch 2.15 refuses, by a fuzzer of constructors."""
+    d, half = D, t([0.5, 0.5])
+    for make in (lambda: d.Normal([0.0, 1.0], 1.0), lambda: d.Gamma(1.0, (1.0, 2.0)), lambda: d.Poisson([1.0]), lambda: d.Uniform("a", 1.0),
+                 lambda: d.NegativeBinomial(3, probs=t(1.0)), lambda: d.Binomial(1j, half), lambda: d.Multinomial(-1, half)):
+        with pytest.raises(ValueError):
+            make()
+    for count in (1.5, None, "foo", t(2)):
+        with pytest.raises(NotImplementedError, match="total_count"):
+            d.Multinomial(count, half)
+    assert d.NegativeBinomial(3, logits=t(90.0)).probs == 1

@@ -219,6 +219,8 @@ class Binomial(_Enumerable):
 
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
         self.probs, self.logits = _logits_and_probs(probs, logits, "Binomial", True)
+        if isinstance(total_count, complex):
+            raise ValueError(f"Binomial: total_count must be a number of trials, got {total_count}")
         total_count = total_count if isinstance(total_count, Tensor) else _C.tensor(total_count, device=self.probs.device)
         self.total_count, self.probs = _C.broadcast_tensors([total_count.to(self.probs.dtype), self.probs])
         self.logits = self.logits.expand(self.probs.shape)
@@ -256,6 +258,10 @@ class Multinomial(_OfProbs):
     support = property(lambda self: constraints.multinomial(self.total_count))
 
     def __init__(self, total_count=1, probs=None, logits=None, validate_args=None):
+        if not isinstance(total_count, int):
+            raise NotImplementedError(f"Multinomial: total_count must be one int, got {total_count!r}")
+        if total_count < 0:
+            raise ValueError(f"Multinomial: total_count must not be negative, got {total_count}")
         self._categorical = Categorical(probs, logits, validate_args=False)
         self.total_count, self.probs, self.logits = total_count, self._categorical.probs, self._categorical.logits
         self._computed = "logits" if logits is None else "probs"

@@ -1,4 +1,6 @@
 """The base of all distributions."""
+from numbers import Number
+
 from .. import _C
 from .._C import Tensor
 from .._modes import enable_grad, no_grad
@@ -6,6 +8,9 @@ from .._modes import enable_grad, no_grad
 
 def _broadcast(*values):
     """Parameters as tensors of one shape and dtype."""
+    for value in values:
+        if not isinstance(value, (Tensor, Number)) and not hasattr(type(value), "__torch_function__"):
+            raise ValueError("distributions: parameters must be numbers or tensors, got a " + type(value).__name__)
     dtype = next((v.dtype for v in values if isinstance(v, Tensor) and v.is_floating_point()), _C.get_default_dtype())
     device = next((v.device for v in values if isinstance(v, Tensor)), None)
     tensors = [v if isinstance(v, Tensor) else _C.tensor(v, dtype=dtype, device=device) for v in values]
