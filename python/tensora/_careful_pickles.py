@@ -13,7 +13,14 @@ _BETWEEN = 1 << 16  # instructions between two looks at the limit
 
 
 def check(content, packed_bytes):
-    """Raises if a pickle, bytes or a file, would take more than `TENSORA_UNPACK_LIMIT` allows from that many bytes."""
+    """Raises if a pickle, bytes or a mapped file, would take more than `TENSORA_UNPACK_LIMIT` allows from that many bytes."""
+    try:
+        _check(content, packed_bytes)
+    except (ValueError, OverflowError) as damage:  # of pickletools
+        raise pickle.UnpicklingError(f"load: the pickle is damaged: {damage}") from None
+
+
+def _check(content, packed_bytes):
     cost = 0
     for count, (opcode, argument, _) in enumerate(pickletools.genops(content)):
         name = opcode.name

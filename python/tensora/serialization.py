@@ -182,10 +182,11 @@ def _unpickled(file, weights_only):
     import pickle
     if not weights_only:
         return pickle.load(file)
+    import mmap
     from . import _careful_pickles
-    start = file.tell()
-    _careful_pickles.check(file, os.fstat(file.fileno()).st_size)
-    file.seek(start)
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:  # reads what is there, whatever a length says
+        content.seek(file.tell())
+        _careful_pickles.check(content, len(content))
 
     class Restricted(pickle.Unpickler):
         def find_class(self, module, name):

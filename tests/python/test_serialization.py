@@ -370,6 +370,10 @@ def test_small_pickles_make_no_large_objects(tmp_path):
         with pytest.raises((RuntimeError, pickle.UnpicklingError), match=limit):
             torch.load(tmp_path / "y.pt")
     assert torch.load(archive_of(tmp_path / "x.pt", memo)) == {}
+    for text in (b"\x80\x04\x8e" + (1 << 40).to_bytes(8, "little") + b"x.", b"\x80\x04K", b"", b"\xff"):
+        (tmp_path / "y.pt").write_bytes(b"tensora pickle\n" + text)
+        with pytest.raises(pickle.UnpicklingError, match="damaged"):
+            torch.load(tmp_path / "y.pt")
     number = b"\x8a\x08" + (1 << 40).to_bytes(8, "little")
     for name in (b"cbuiltins\nbytearray\n", b"ctensora._tensor\n_restored\n"):
         (tmp_path / "y.pt").write_bytes(b"tensora pickle\n\x80\x02" + name + number + b"\x85R.")
