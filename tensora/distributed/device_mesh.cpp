@@ -7,8 +7,7 @@
 namespace tensora::distributed {
 
 DeviceMesh::DeviceMesh(const Shape& sizes, std::vector<std::string> names,
-                       std::shared_ptr<ProcessGroup> group)
-    : names_(std::move(names)) {
+                       std::shared_ptr<ProcessGroup> group) {
   if (!group) group = world();
   int64_t ranks = 1;
   for (const int64_t size : sizes) {
@@ -17,10 +16,12 @@ DeviceMesh::DeviceMesh(const Shape& sizes, std::vector<std::string> names,
   }
   check_as<ValueError>(sizes.size() >= 1 && ranks == group->size(), "device_mesh: the group ",
                        group->name(), " has ", group->size(), " ranks, and the mesh is ", sizes);
-  check_as<ValueError>(names_.empty() || std::ssize(names_) == sizes.size(), "device_mesh: got ",
-                       names_.size(), " names for ", sizes.size(), " dims");
+  check_as<ValueError>(names.empty() || std::ssize(names) == sizes.size(), "device_mesh: got ",
+                       names.size(), " names for ", sizes.size(), " dims");
+  const auto grid = std::make_shared<Grid>(Grid{.names = std::move(names), .groups = {}});
+  grid_ = grid;
   if (sizes.size() == 1) {
-    groups_.push_back(std::move(group));
+    grid->groups.push_back(std::move(group));
     return;
   }
   int64_t inner = ranks;
@@ -29,8 +30,9 @@ DeviceMesh::DeviceMesh(const Shape& sizes, std::vector<std::string> names,
     const int64_t coordinate = group->rank() / inner % sizes[dim];
     const int64_t others = group->rank() - coordinate * inner;
     const std::string name =
-        concat("mesh.", names_.empty() ? concat(dim) : names_[static_cast<size_t>(dim)]);
-    groups_.push_back(group->split(static_cast<int>(others), static_cast<int>(coordinate), name));
+        concat("mesh.", grid->names.empty() ? concat(dim) : grid->names[static_cast<size_t>(dim)]);
+    grid->groups.push_back(
+        group->split(static_cast<int>(others), static_cast<int>(coordinate), name));
   }
 }
 
@@ -41,10 +43,10 @@ size_t DeviceMesh::index_of(int dim) const {
 }
 
 int DeviceMesh::dim_of(std::string_view name) const {
-  const auto found = std::ranges::find(names_, name);
-  if (found != names_.end()) return static_cast<int>(found - names_.begin());
+  const auto found = std::ranges::find(grid_->names, name);
+  if (found != grid_->names.end()) return static_cast<int>(found - grid_->names.begin());
   std::string known;
-  for (const std::string& one : names_) append(known, concat(known.empty() ? "" : ", ", one));
+  for (const std::string& one : grid_->names) append(known, concat(known.empty() ? "" : ", ", one));
   fail("DeviceMesh: there is no dim \"", name,
        "\"; the dims are: ", known.empty() ? std::string("without names") : known);
 }

@@ -18,21 +18,24 @@ class DeviceMesh {
   DeviceMesh(const Shape& sizes, std::vector<std::string> names,
              std::shared_ptr<ProcessGroup> group);
 
-  int dims() const { return static_cast<int>(groups_.size()); }
+  int dims() const { return static_cast<int>(grid_->groups.size()); }
   int size(int dim) const { return group(dim).size(); }
   /// Where this rank is along a dim.
   int coordinate(int dim) const { return group(dim).rank(); }
   /// The ranks that differ from this one along `dim` alone, in the order of their coordinates.
-  ProcessGroup& group(int dim) const { return *groups_[index_of(dim)]; }
-  std::shared_ptr<ProcessGroup> shared_group(int dim) const { return groups_[index_of(dim)]; }
+  ProcessGroup& group(int dim) const { return *grid_->groups[index_of(dim)]; }
+  std::shared_ptr<ProcessGroup> shared_group(int dim) const { return grid_->groups[index_of(dim)]; }
   /// The dim of that name; throws with the names that there are.
   int dim_of(std::string_view name) const;
 
  private:
+  struct Grid {
+    std::vector<std::string> names;
+    std::vector<std::shared_ptr<ProcessGroup>> groups;
+  };
   size_t index_of(int dim) const;
 
-  std::vector<std::string> names_;
-  std::vector<std::shared_ptr<ProcessGroup>> groups_;
+  std::shared_ptr<const Grid> grid_;  // of all copies
 };
 
 /// A mesh of the ranks of `group` (null: the world), which all of them call with the same

@@ -120,11 +120,6 @@ class OneDim {
 
 }  // namespace
 
-bool ShardChoice::keeps_whole(size_t input) const {
-  return std::ranges::all_of(inputs[input], &Placement::is_replicate) &&
-         std::ranges::all_of(gradients[input], &Placement::is_replicate);
-}
-
 ShardChoice choose_shards(const ShardRule& rule, const WholeCall& call, const DeviceMesh& mesh,
                           const std::vector<Placements>& placed) {
   ShardChoice choice;

@@ -10,9 +10,6 @@ namespace tensora::distributed {
 /// How a call's operands are placed while it runs.
 struct ShardChoice {
   std::vector<Placements> inputs, gradients, outputs;  // gradients: of the inputs
-
-  /// Whether a replicated input is used as it is, and so is its gradient.
-  bool keeps_whole(size_t input) const;
 };
 
 /// For each dim of the mesh the factor that costs the least bytes: to bring the inputs from

@@ -1,6 +1,7 @@
 #include "tensora/distributed/sharded_call.h"
 
 #include <algorithm>
+#include <array>
 #include <iostream>
 #include <mutex>
 #include <set>
@@ -9,7 +10,7 @@
 #include "tensora/autograd/history.h"
 #include "tensora/base/error_kinds.h"
 #include "tensora/dispatch/interceptor.h"
-#include "tensora/distributed/shard_choice.h"
+#include "tensora/distributed/shard_plan.h"
 #include "tensora/ops.h"
 
 // Note [Stand-ins]
@@ -17,7 +18,8 @@
 // and device without memory. The interceptor knows which ShardedTensor it stands for, and runs each
 // op on the local parts; these record the history, so the backward of a local op is local too, and
 // that of a redistribution is the opposite redistribution. A tensor that is replicated on all ranks
-// needs no stand-in: it is the local tensor itself. Ops among such tensors run as they are.
+// needs no stand-in: it is the local tensor itself. Ops among such tensors run as they are. How a
+// call runs is found once (Note [Plans]).
 
 namespace tensora::distributed {
 namespace {
@@ -65,9 +67,7 @@ Tensor laid_out(const Tensor& whole, const Tensor& stand_in, bool addresses_stor
 class ShardedRun final : public Interceptor {
  public:
   ShardedRun(DeviceMesh mesh, const ShardedCallOptions& options)
-      : mesh_(std::move(mesh)), options_(options) {
-    for (int i = 0; i < mesh_.dims(); ++i) ranks_ *= mesh_.size(i);
-  }
+      : mesh_(std::move(mesh)), options_(options), plans_(ShardPlans::of(mesh_)), use_(plans_) {}
   ~ShardedRun() override {
     for (auto& [impl, known] : known_)
       if (!known.has_data) known.stand_in.impl().view.device = DeviceType::meta;
@@ -82,7 +82,8 @@ class ShardedRun final : public Interceptor {
   }
   ShardedTensor value_of(const Tensor& tensor) {
     const Known* const known = find(tensor);
-    return known ? known->value : ShardedTensor(tensor, mesh_, all_replicated(), tensor.sizes());
+    return known ? value_of(*known)
+                 : ShardedTensor(tensor, mesh_, all_replicated(), tensor.sizes());
   }
 
   Tensors intercept(const Call& call) override;
@@ -91,7 +92,8 @@ class ShardedRun final : public Interceptor {
  private:
   struct Known {
     Tensor stand_in;  // keeps the address from being used again
-    ShardedTensor value;
+    Tensor part;      // this rank's
+    const OperandLayout* layout;
     NodePtr history = {};
     bool is_input = false, has_data = false;
   };
@@ -101,40 +103,51 @@ class ShardedRun final : public Interceptor {
     return std::ranges::all_of(tensor.placements(), &Placement::is_replicate);
   }
   Known* find(const Tensor& tensor);
+  using FoundInputs = SmallVector<Known*, 4>;
+  ShardedTensor value_of(const Known& known) const {
+    return {known.part, mesh_, known.layout->placements, known.layout->sizes};
+  }
+  const OperandLayout* layout_of(const Tensor& tensor, const Tensor& part = {},
+                                 const Placements& placements = {});
   Tensor keep(Tensor stand_in, const ShardedTensor& value, Args sources);
+  Tensor keep(Tensor stand_in, const Tensor& part, const OperandLayout* layout, Args sources);
   void forget_unused();
-  bool any_sharded(Args inputs);
   Tensor whole_of(const Tensor& tensor, bool addresses_storage);
 
+  const OperandLayout* layout_of_whole(const Tensor& tensor);
+  ShardPlanKey key_of(const Call& call, const FoundInputs& found);
   Tensors run_definition(const Call& call);
   Tensors run_gathered(const Call& call);
-  Tensors run_divided(const Call& call, const ShardRule& rule, const Infer& infer);
+  Tensors run_divided(const Call& call, const ShardPlan& plan, const FoundInputs& found);
+  Tensor prepared(const Tensor& input, const ShardPlan& plan, size_t i);
   Tensors run_inplace(const Call& call);
   void require_writable(const Call& call, const Tensor& target);
-  Tensors represent_all(const Call& call, const Infer& infer, const Tensors& results,
-                        const std::vector<Placements>& placements);
-  std::vector<Placements> placements_of(Args inputs);
+  Tensor stand_in_for(const Call& call, const OutputSpec& spec, DType dtype);
+  Tensors represent_all(const Call& call, const ShardPlan& plan, const Tensors& results);
 
   const DeviceMesh mesh_;
-  const ShardedCallOptions options_;
-  int64_t ranks_ = 1;
+  const ShardedCallOptions& options_;
+  ShardPlans& plans_;
+  const ShardPlans::Use use_;
   std::unordered_map<const TensorImpl*, Known> known_;
   size_t forget_at_ = 256;
+  // The layouts of whole tensors by their address, where another tensor may be by now.
+  std::array<const OperandLayout*, 64> whole_layouts_ = {};
 };
 
 ShardedRun::Known* ShardedRun::find(const Tensor& tensor) {
   if (!tensor.defined()) return nullptr;
   const auto found = known_.find(&tensor.impl());
   if (found == known_.end()) return nullptr;
+  Known& known = found->second;
   const AutogradMeta* const meta = autograd_meta_or_null(tensor);
-  const bool ours =
-      !meta || (!meta->accumulator && meta->grad_fn.get() == found->second.history.get());
+  const bool ours = !meta || (!meta->accumulator && meta->grad_fn.get() == known.history.get());
   check_as<NotImplementedError>(
-      ours && tensor.requires_grad() == found->second.value.to_local().requires_grad(),
+      ours && tensor.requires_grad() == known.part.requires_grad(),
       "call_sharded: a sharded tensor of shape ", tensor.sizes(),
       " has got a gradient of its own (by a Function, or requires_grad_), which sharded tensors "
       "do not support inside of the function");
-  return &found->second;
+  return &known;
 }
 
 // Stand-ins that nobody else has are not needed any more.
@@ -145,32 +158,52 @@ void ShardedRun::forget_unused() {
   forget_at_ = std::max<size_t>(256, 2 * known_.size());
 }
 
+const OperandLayout* ShardedRun::layout_of(const Tensor& tensor, const Tensor& part,
+                                           const Placements& placements) {
+  if (!tensor.defined()) return plans_.intern({});
+  OperandLayout layout{.defined = true,
+                       .wrapped_number = tensor.impl().wrapped_number,
+                       .dtype = tensor.dtype(),
+                       .device = tensor.device(),
+                       .sizes = tensor.sizes(),
+                       .strides = tensor.strides(),
+                       .offset = tensor.storage_offset(),
+                       .placements = placements};
+  if (part.defined()) {
+    layout.part_sizes = part.sizes();
+    layout.part_strides = part.strides();
+  }
+  return plans_.intern(std::move(layout));
+}
+
 Tensor ShardedRun::keep(Tensor stand_in, const ShardedTensor& value, Args sources) {
+  const Tensor part = value.to_local();
+  stand_in.impl().view.device = part.device();
+  const OperandLayout* const layout = layout_of(stand_in, part, value.placements());
+  return keep(std::move(stand_in), part, layout, sources);
+}
+
+Tensor ShardedRun::keep(Tensor stand_in, const Tensor& part, const OperandLayout* layout,
+                        Args sources) {
   if (known_.size() >= forget_at_) forget_unused();
-  const Tensor local = value.to_local();
-  stand_in.impl().view.device = local.device();
+  stand_in.impl().view.device = part.device();
   if (AutogradMeta* const meta = autograd_meta_or_null(stand_in)) meta->grad_fn = nullptr;
   stand_in.impl().requires_grad = false;
   NodePtr history;
-  if (local.requires_grad()) {
+  if (part.requires_grad()) {
     history = NodePtr::adopt(new StandInNode(sources));
     set_history(stand_in, history, 0);
   }
-  known_.insert_or_assign(&stand_in.impl(),
-                          Known{.stand_in = stand_in, .value = value, .history = history});
+  known_.insert_or_assign(
+      &stand_in.impl(),
+      Known{.stand_in = stand_in, .part = part, .layout = layout, .history = std::move(history)});
   return stand_in;
-}
-
-bool ShardedRun::any_sharded(Args inputs) {
-  bool any = false;
-  for (const Arg& input : inputs) any |= find(*input) != nullptr;
-  return any;
 }
 
 // All of a tensor.
 Tensor ShardedRun::whole_of(const Tensor& tensor, bool addresses_storage) {
   const Known* const known = find(tensor);
-  return known ? laid_out(known->value.full_tensor(), tensor, addresses_storage) : tensor;
+  return known ? laid_out(value_of(*known).full_tensor(), tensor, addresses_storage) : tensor;
 }
 
 // The host reads an element: the stand-in gets the values of the whole tensor.
@@ -206,75 +239,70 @@ Tensors ShardedRun::run_gathered(const Call& call) {
   if (!call.op.view) return results;
   Infer infer(call.op.name, call.inputs, device_of(call));
   call.op.infer(call.op, infer, call.attrs);
-  return represent_all(call, infer, results,
-                       std::vector<Placements>(results.size(), all_replicated()));
+  Tensors views;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const OutputSpec& spec = infer.outputs[i];
+    const ShardedTensor value(results[i], mesh_, all_replicated(), spec.sizes);
+    views.push_back(keep(stand_in_for(call, spec, results[i].dtype()), value, call.inputs));
+  }
+  return views;
 }
 
 // The stand-ins of views are views of stand-ins, whether or not they are whole: a write into one
 // has to be refused.
-Tensors ShardedRun::represent_all(const Call& call, const Infer& infer, const Tensors& results,
-                                  const std::vector<Placements>& placements) {
+Tensor ShardedRun::stand_in_for(const Call& call, const OutputSpec& spec, DType dtype) {
+  if (spec.row_major && !call.op.view) return make_tensor(spec.sizes, dtype, DeviceType::meta);
+  const Strides strides = spec.row_major ? contiguous_strides(spec.sizes) : spec.strides;
+  if (!call.op.view) return make_tensor(spec.sizes, strides, dtype, DeviceType::meta);
+  return make_view(call.inputs[0]->impl().storage, spec.sizes, strides, spec.offset, dtype);
+}
+
+Tensors ShardedRun::represent_all(const Call& call, const ShardPlan& plan, const Tensors& results) {
   Tensors outputs;
   for (size_t i = 0; i < results.size(); ++i) {
-    const OutputSpec& spec = infer.outputs[i];
-    const ShardedTensor value(results[i], mesh_, placements[i], spec.sizes);
-    if (!call.op.view && is_whole(value)) {
-      outputs.push_back(results[i]);
+    const Tensor& part = results[i];
+    ensure(part.sizes() == plan.part_sizes[i], call.op.name, ": a rank's part has shape ",
+           part.sizes(), " instead of ", plan.part_sizes[i]);
+    if (!call.op.view && plan.is_whole[i]) {
+      outputs.push_back(part);
       continue;
     }
-    const Strides strides = spec.row_major ? contiguous_strides(spec.sizes) : spec.strides;
-    const Tensor stand_in =
-        call.op.view ? make_view(call.inputs[0]->impl().storage, spec.sizes, strides, spec.offset,
-                                 results[i].dtype())
-                     : make_tensor(spec.sizes, strides, results[i].dtype(), DeviceType::meta);
-    outputs.push_back(keep(stand_in, value, call.inputs));
+    Tensor stand_in = stand_in_for(call, plan.outputs[i], part.dtype());
+    stand_in.impl().view.device = part.device();
+    const OperandLayout*& last = plan.last_layouts[i];
+    if (!last || last->part_strides != part.strides() || !last->describes(stand_in.impl()) ||
+        last->device != part.device())
+      last = layout_of(stand_in, part, plan.choice.outputs[i]);
+    outputs.push_back(keep(std::move(stand_in), part, last, call.inputs));
   }
   return outputs;
 }
 
-std::vector<Placements> ShardedRun::placements_of(Args inputs) {
-  std::vector<Placements> result;
-  for (const Arg& input : inputs) {
-    const Known* const known = find(*input);
-    result.push_back(known ? known->value.placements() : all_replicated());
-  }
-  return result;
+// What the op gets of input number `i`, where that is not what this rank has.
+Tensor ShardedRun::prepared(const Tensor& input, const ShardPlan& plan, size_t i) {
+  const ShardedTensor value = value_of(input).redistribute(plan.choice.inputs[i]);
+  const Tensor part = value.to_local(plan.choice.gradients[i]);
+  if (part.sizes() == input.sizes()) return laid_out(part, input, false);
+  return input.is_contiguous() ? part.contiguous() : part;
 }
 
-Tensors ShardedRun::run_divided(const Call& call, const ShardRule& rule, const Infer& infer) {
-  const WholeCall whole{call.op, call.attrs, call.inputs, infer.outputs, ranks_};
-  const ShardChoice choice = choose_shards(rule, whole, mesh_, placements_of(call.inputs));
-  std::vector<Tensor> parts;
+Tensors ShardedRun::run_divided(const Call& call, const ShardPlan& plan, const FoundInputs& found) {
+  SmallVector<Tensor, 4> parts;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     const Tensor& input = *call.inputs[i];
-    parts.emplace_back();
-    if (!input.defined()) continue;
-    const Known* const known = find(input);
-    if (!known && choice.keeps_whole(i)) {
-      parts.back() = input;
-      continue;
-    }
-    const ShardedTensor value = value_of(input).redistribute(choice.inputs[i]);
-    parts.back() = value.to_local(choice.gradients[i]);
-    if (parts.back().sizes() == input.sizes())
-      parts.back() = laid_out(parts.back(), input, false);
-    else if (input.is_contiguous())
-      parts.back() = parts.back().contiguous();
+    if (plan.as_is[i])
+      parts.push_back(found[i] ? found[i]->part : input);
+    else
+      parts.push_back(prepared(input, plan, i));
   }
-  std::vector<Shape> sizes;
-  for (size_t i = 0; i < infer.outputs.size(); ++i)
-    sizes.push_back(local_sizes(infer.outputs[i].sizes, mesh_, choice.outputs[i]));
-  const SmallVector<Arg, 8> args = args_of(parts);
-  Tensors results;
-  if (call.op.name == "view") {
-    results.push_back(reshape(parts[0], sizes[0]));
-  } else if (rule.sizes_attr.empty()) {
-    results = proceed({call.op, args, call.attrs});
-  } else {
-    const AttrsWithSizes attrs(call.op, call.attrs, rule.sizes_attr, sizes[0]);
-    results = proceed({call.op, args, attrs.get()});
+  if (plan.reshapes) {
+    Tensors results;
+    results.push_back(reshape(parts[0], plan.part_sizes[0]));
+    return represent_all(call, plan, results);
   }
-  return represent_all(call, infer, results, choice.outputs);
+  const SmallVector<Arg, 8> args = args_of({parts.data(), parts.size()});
+  return represent_all(call, plan,
+                       proceed({call.op, args, plan.attrs ? plan.attrs->get() : call.attrs}));
 }
 
 void ShardedRun::require_writable(const Call& call, const Tensor& target) {
@@ -320,19 +348,49 @@ Tensors ShardedRun::run_inplace(const Call& call) {
   return written;
 }
 
+const OperandLayout* ShardedRun::layout_of_whole(const Tensor& tensor) {
+  if (!tensor.defined()) return layout_of(tensor);
+  const size_t hash = reinterpret_cast<uintptr_t>(&tensor.impl()) / alignof(TensorImpl);
+  const OperandLayout*& last = whole_layouts_[(hash ^ hash / 64) % whole_layouts_.size()];
+  const bool same = last && last->describes(tensor.impl()) && last->device == tensor.device() &&
+                    last->wrapped_number == tensor.impl().wrapped_number;
+  if (!same) last = layout_of(tensor);
+  return last;
+}
+
+ShardPlanKey ShardedRun::key_of(const Call& call, const FoundInputs& found) {
+  ShardPlanKey key{.op = &call.op,
+                   .words = call.op.attr_words(call.attrs),
+                   .records = false,
+                   .default_dtype = default_dtype()};
+  for (size_t i = 0; i < found.size(); ++i) {
+    const Tensor& input = *call.inputs[i];
+    Known* const known = found[i];
+    if (known && !known->layout->describes(input.impl()))  // the host has read it, say
+      known->layout = layout_of(input, known->part, known->layout->placements);
+    key.layouts.push_back(known ? known->layout : layout_of_whole(input));
+    key.records |= input.defined() && input.requires_grad();
+  }
+  key.records &= is_grad_enabled();
+  return key;
+}
+
 Tensors ShardedRun::intercept(const Call& call) {
   if (!call.op.infer && !call.inplace) return run_definition(call);
-  if (!any_sharded(call.inputs)) return proceed(call);
-  if (call.inplace) return run_inplace(call);
-  if (!has_shard_rule(call.op)) {
-    const bool defined = call.op.has_reference && call.op.gradient == Gradient::by_reference;
-    return defined && !call.op.random ? run_definition(call) : run_gathered(call);
+  FoundInputs found;
+  bool any = false;
+  for (const Arg& input : call.inputs) {
+    found.push_back(find(*input));
+    any |= found.back() != nullptr;
   }
-  Infer infer(call.op.name, call.inputs, device_of(call));
-  call.op.infer(call.op, infer, call.attrs);
-  const auto rule = shard_rule({call.op, call.attrs, call.inputs, infer.outputs, ranks_});
-  if (!rule) return run_gathered(call);
-  return rule->by_definition ? run_definition(call) : run_divided(call, *rule, infer);
+  if (!any) return proceed(call);
+  if (call.inplace) return run_inplace(call);
+  if (call.op.random) return run_gathered(call);
+  ShardPlanKey key = key_of(call, found);
+  const ShardPlan& plan = plans_.plan(key, call, mesh_);
+  if (plan.way == ShardPlan::Way::gathered) return run_gathered(call);
+  return plan.way == ShardPlan::Way::by_definition ? run_definition(call)
+                                                   : run_divided(call, plan, found);
 }
 
 bool same_mesh(const DeviceMesh& a, const DeviceMesh& b) {

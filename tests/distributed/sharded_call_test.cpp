@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tensora/base/error_kinds.h"
+#include "tensora/distributed/shard_plan.h"
 #include "tensora/distributed/threads.h"
 #include "tensora/tensora.h"
 #include "tests/helpers.h"
@@ -126,6 +129,72 @@ TEST(ShardedCall, ReadsValuesAndWritesToItsOwnTensors) {
         {sharded});
     expect_close(y[0].full_tensor(), x * 2 + 1);
     expect_close(y[1].full_tensor(), (x * 2 + 1).sum(0));
+  });
+}
+
+// What decides how a call runs is found once, also for the next call_sharded.
+TEST(ShardedCall, ACallThatIsAlikeNeedsNoNewPlan) {
+  run_ranks(2, [](ProcessGroup&) {
+    const Tensor x = filled({5, 6}, 1), w = filled({6, 4}, 2);
+    const auto loss = [](Values v) {
+      const Tensor y = relu(matmul(v[0], v[1]) + 1.5);
+      return TensorList{softmax(y.t().reshape({2, 2, 5}), 0).sum(2).expand({3, 2, 2})};
+    };
+    const auto run = [&](const Placement& of_x) {
+      const DeviceMesh mesh = device_mesh({2});  // another one every time
+      const auto sx = distribute_tensor(x, mesh, {of_x});
+      const auto sw = distribute_tensor(w, mesh, {Placement::replicate()});
+      expect_close(call_sharded(loss, {sx, sw})[0].full_tensor(), loss(std::array{x, w})[0]);
+    };
+    run(Placement::shard(0));
+    const int64_t first = ShardPlans::made();
+    for (int i = 0; i < 3; ++i) run(Placement::shard(0));
+    EXPECT_EQ(ShardPlans::made(), first);
+    run(Placement::shard(1));
+    EXPECT_GT(ShardPlans::made(), first);
+  });
+}
+
+// All that a plan depends on changes from one call to the next, and nothing else.
+TEST(ShardedCall, PlansDifferWhereCallsDo) {
+  run_ranks(2, [](ProcessGroup&) {
+    const DeviceMesh mesh = device_mesh({2});
+    const Tensor x = filled({4, 6}, 3);
+    const auto same = [&](auto function, const Tensor& input, int64_t dim) {
+      const auto sharded = distribute_tensor(input, mesh, {Placement::shard(dim)});
+      const auto y = call_sharded([&](Values v) { return TensorList{function(v[0])}; }, {sharded});
+      expect_close(y[0].full_tensor().detach(), function(input).detach());
+      if (!input.requires_grad()) return;
+      const Tensor mine = grad({y[0].full_tensor().square().sum()}, {sharded.to_local()})[0];
+      const Tensor whole = grad({function(input).square().sum()}, {input})[0];
+      expect_close(ShardedTensor(mine, mesh, sharded.placements(), input.sizes()).full_tensor(),
+                   whole);
+    };
+    for (int round = 0; round < 2; ++round)
+      for (const int64_t dim : {0, 1})
+        for (const bool records : {false, true}) {
+          const Tensor of = x.clone().requires_grad_(records);
+          same([](const Tensor& v) { return v.sum(0); }, of, dim);  // another attribute
+          same([](const Tensor& v) { return v.sum(1); }, of, dim);
+          same([](const Tensor& v) { return v.narrow(0, 1, 2) * 2; }, of, dim);
+          same([](const Tensor& v) { return v.narrow(0, 2, 2) * 2; }, of, dim);
+          same([](const Tensor& v) { return v * v.detach(); }, of, dim);
+          same([](const Tensor& v) { return v.t() + 1; }, of, dim);  // other strides
+          same([](const Tensor& v) { return v.t().contiguous() + 1; }, of, dim);
+          same([](const Tensor& v) { return v.to(kFloat32).to(kFloat64) + 1; }, of.detach(), dim);
+          same([](const Tensor& v) { return v + v.amax(); }, of, dim);
+        }
+    const auto integers = distribute_tensor(arange(6), mesh, {Placement::shard(0)});
+    const auto halves = [&] {
+      return call_sharded([](Values v) { return TensorList{v[0] * 0.5}; }, {integers})[0];
+    };
+    EXPECT_EQ(halves().to_local().dtype(), kFloat32);
+    world()->barrier();  // the default dtype belongs to all threads
+    if (world()->rank() == 0) set_default_dtype(kFloat64);
+    world()->barrier();
+    EXPECT_EQ(halves().to_local().dtype(), kFloat64);
+    world()->barrier();
+    if (world()->rank() == 0) set_default_dtype(kFloat32);
   });
 }
 
