@@ -54,14 +54,24 @@ Control::Control(const MeetingPoint& place, int rank, int ranks, std::shared_ptr
   socket_ = Socket::connect(place.address, port, seconds);
   send({MessageKind::hello, rank,
         concat(place.token, "\n", host_name(), " (process ", static_cast<long>(::getpid()), ")")});
-  std::string received;
-  Message answer;
-  while (!decode(received, answer))
-    check(socket_.receive_some(received), "rank 0 at ", place.address, " port ", port,
-          " closed the connection before it answered");
+  const Message answer = await_answer(concat("rank 0 at ", place.address, " port ", port), seconds);
   check(answer.kind == MessageKind::welcome && answer.text.empty(), "rank 0 at ", place.address,
         " port ", port, " refused rank ", rank, ": ", answer.text);
   thread_ = std::thread([this] { listen(); });
+}
+
+// Another program that has taken the port may accept connections and say nothing, or anything.
+Message Control::await_answer(const std::string& server, double seconds) const {
+  const auto until = Watch::Clock::now() + std::chrono::duration<double>(seconds);
+  std::string received;
+  Message answer;
+  while (!decode(received, answer)) {
+    check(Watch::Clock::now() < until, server, " did not answer within ", seconds,
+          " s; another program may use that port: TENSORA_MASTER=ADDRESS:PORT chooses another one");
+    if (socket_.readable(50))
+      check(socket_.receive_some(received), server, " closed the connection before it answered");
+  }
+  return answer;
 }
 
 void Control::leave() {

@@ -99,6 +99,7 @@ class Control {
   void tell_slow(const std::string& text, const std::vector<int>& missing);
 
  private:
+  Message await_answer(const std::string& server, double seconds) const;
   void listen();
   void handle(const Message& message);
   void send(const Message& message);

@@ -71,10 +71,10 @@ void join_locally(Job& job, const JobPlace& place, const InitOptions& options) {
         "by tensora launch");
   job.control = std::make_unique<Control>(*place.meeting_point, job.rank, job.ranks, job.failure,
                                           job.recorder, options.join_limit);
-  std::string token = place.meeting_point->token;
-  if (job.rank == 0) job.control->put("token", random_token());
-  token = job.control->get("token", options.join_limit);
-  job.fabric = make_local_fabric(*job.control, token, options.join_limit);
+  if (job.rank == 0) job.control->put("token", random_token().substr(0, 16));
+  const std::string word = job.control->get("token", options.join_limit);
+  job.fabric =
+      make_local_fabric(*job.control, place.meeting_point->token, word, options.join_limit);
 }
 
 void join_by_mpi(Job& job, MpiLibrary& mpi, const InitOptions& options) {

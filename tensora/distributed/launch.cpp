@@ -14,6 +14,7 @@
 #include "tensora/base/settings.h"
 #include "tensora/distributed/children.h"
 #include "tensora/distributed/init.h"
+#include "tensora/distributed/local.h"
 #include "tensora/distributed/report.h"
 #include "tensora/distributed/socket.h"
 
@@ -55,11 +56,11 @@ bool is_on_path(const std::string& program) {
   return false;
 }
 
-std::vector<ChildPlan> local_plans(const LaunchOptions& options, int attempt) {
+std::vector<ChildPlan> local_plans(const LaunchOptions& options, const std::string& token,
+                                   int attempt) {
   // The port is free now; that another program takes it before rank 0 listens is an error of rank
   // 0, which says so.
   const int port = Socket::listen("127.0.0.1", 0).port();
-  const std::string token = random_word();
   const std::vector<int> cores = allowed_cores();
   const int share = std::max<int>(1, static_cast<int>(cores.size()) / options.ranks);
   std::vector<ChildPlan> plans;
@@ -184,8 +185,10 @@ int launch(const LaunchOptions& options) {
   check_options(options);
   const bool mpi = options.backend == "mpi" || !options.hosts.empty();
   for (int attempt = 0;; ++attempt) {
-    const auto plans = mpi ? mpi_plan(options, attempt) : local_plans(options, attempt);
+    const std::string token = random_word();
+    const auto plans = mpi ? mpi_plan(options, attempt) : local_plans(options, token, attempt);
     const ChildrenEnd end = run_children(plans, options.prefix, options.patience);
+    if (!mpi) remove_shared_memory(token);
     if (end.status == 0) return 0;
     const bool again = attempt < options.restarts && !end.interrupted;
     report(concat("launch: ", end.cause,

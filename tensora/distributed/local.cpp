@@ -5,8 +5,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <cctype>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 
 #include "tensora/distributed/window_transport.h"
@@ -64,10 +66,18 @@ class LocalTransport final : public Transport {
   std::unique_ptr<Transport> inner_;
 };
 
+// How the names of a job's memory begin.
+std::string stem_of(std::string_view token) {
+  std::string stem = "tensora-";
+  for (const char c : token.substr(0, 40))
+    stem += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return stem + "-";
+}
+
 class LocalFabric final : public Fabric {
  public:
-  LocalFabric(Control& control, std::string token, double seconds)
-      : control_(control), token_(std::move(token)), seconds_(seconds) {}
+  LocalFabric(Control& control, std::string stem, double seconds)
+      : control_(control), stem_(std::move(stem)), seconds_(seconds) {}
 
   std::string_view backend() const override { return "local"; }
   bool survives_failures() const override { return true; }
@@ -76,8 +86,7 @@ class LocalFabric final : public Fabric {
                      std::shared_ptr<Watch> calls, std::shared_ptr<Watch> sends) override {
     const size_t ranks = global_ranks.size(), place = static_cast<size_t>(rank);
     const size_t bytes = Windows::bytes(static_cast<int>(ranks));
-    const std::string stem =
-        concat("/tensora-", token_.substr(0, 16), "-", std::hash<std::string>()(key), "-");
+    const std::string stem = concat("/", stem_, std::hash<std::string>()(key), "-");
     const std::string mine = concat(stem, rank);
     auto memory = std::make_shared<std::vector<SharedMemory>>();
     SharedMemory own(mine, bytes, true);
@@ -99,7 +108,7 @@ class LocalFabric final : public Fabric {
 
  private:
   Control& control_;
-  const std::string token_;
+  const std::string stem_;
   const double seconds_;
 };
 
@@ -114,8 +123,19 @@ void check_shared_memory(size_t bytes) {
         " MiB of it. In a container start it with more, such as docker run --shm-size=1g");
 }
 
-std::unique_ptr<Fabric> make_local_fabric(Control& control, std::string token, double seconds) {
-  return std::make_unique<LocalFabric>(control, std::move(token), seconds);
+std::unique_ptr<Fabric> make_local_fabric(Control& control, std::string_view token,
+                                          std::string_view word, double seconds) {
+  return std::make_unique<LocalFabric>(control, concat(stem_of(token), word, "-"), seconds);
+}
+
+void remove_shared_memory(std::string_view token) {
+  const std::string stem = stem_of(token);
+  std::error_code ignored;
+  std::vector<std::string> left;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/shm", ignored))
+    if (const std::string name = entry.path().filename(); name.starts_with(stem))
+      left.push_back(name);
+  for (const std::string& name : left) ::shm_unlink(concat("/", name).c_str());
 }
 
 }  // namespace tensora::distributed

@@ -1,5 +1,5 @@
 """Kills ranks of a training job at random moments; `tensora launch --restarts` resumes it, and the losses and the
-model are those of a job that was left alone."""
+model are those of a job that was left alone, and no process and no shared memory is left behind."""
 
 import argparse
 import json
@@ -14,9 +14,37 @@ import time
 from pathlib import Path
 
 
+MARK = f"KILL_TEST={os.getpid()}"
+
+
 def environment():
     kept = {k: v for k, v in os.environ.items() if not re.match(r"(TENSORA|OMPI|PRTE|PMI|PMIX|SLURM)_", k)}
-    return {**kept, "TENSORA_NUM_THREADS": "1"}
+    return {**kept, "TENSORA_NUM_THREADS": "1", **dict([MARK.split("=")])}
+
+
+def orphans():
+    """The processes of the jobs that still run."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if MARK.encode() in (process / "environ").read_bytes().split(b"\0"):
+                found.append((process / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            pass
+    return found
+
+
+def left_behind(memory):
+    """What jobs that have ended left: processes, and shared memory beside `memory`. A process that was just killed may
+    still be about to go, and another job on this machine may be about to begin."""
+    until = time.monotonic() + 10
+    while (left := [*orphans(), *(shared_memory() - memory)]) and time.monotonic() < until:
+        time.sleep(0.1)
+    return left
+
+
+def shared_memory():
+    return set(map(str, Path("/dev/shm").glob("tensora-*")))
 
 
 def command(cli, text, out, parallel, steps, restarts):
@@ -78,6 +106,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1, help="of the moments (default 1)")
     arguments = parser.parse_args()
     chance = random.Random(arguments.seed)
+    memory, began = shared_memory(), time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         text = folder / "text.txt"
@@ -100,8 +129,10 @@ def main():
             assert status == 0, f"run {rounds} ended with status {status}:\n{output[-4000:]}"
             assert losses(run) == expected, f"run {rounds} has other losses:\n{output[-4000:]}"
             assert (run / "model" / "model.safetensors").read_bytes() == model, f"run {rounds} has another model"
-            print(f"run {rounds}: {kills} kills, equal losses and model", flush=True)
-    print(f"{total} kills in {rounds} runs: all resumed with equal losses")
+            assert not (left := left_behind(memory)), f"run {rounds} left behind: {left}"
+            print(f"run {rounds}: {kills} kills, equal losses and model, nothing left behind", flush=True)
+    print(f"{total} kills in {rounds} runs, {time.monotonic() - began:.0f} s: all resumed with equal losses and models, "
+          "no process and no shared memory was left")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -42,6 +43,26 @@ def run(command, **changes):
     return done
 
 
+def ranks_of(mark):
+    """The processes of tensora-ranks that have this variable."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if os.readlink(process / "exe") == str(Path(arguments.ranks).resolve()) and \
+                    mark.encode() in (process / "environ").read_bytes().split(b"\0"):
+                found.append(int(process.name))
+        except OSError:
+            pass
+    return found
+
+
+def within(seconds, condition):
+    until = time.monotonic() + seconds
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.05)
+    return condition()
+
+
 class Jobs(unittest.TestCase):
     """What holds for every way to start the ranks."""
 
@@ -74,7 +95,8 @@ class Jobs(unittest.TestCase):
 
     def test_death_is_named_within_two_seconds(self):
         for fault, said in {"kill": "rank 2 on .* ended without notice", "exit": "rank 2 on .* ended without notice",
-                            "throw": "rank 2 failed: out of luck"}.items():
+                            "throw": "rank 2 failed: out of luck",
+                            "memory": "rank 2 failed: .*memory"}.items():
             done = self.ranks(3, fault)
             self.assertNotEqual(done.returncode, 0, done.output)
             known = re.findall(r"rank (\d) knew after ([\d.]+) s: (.*)", done.output)
@@ -95,6 +117,24 @@ class Jobs(unittest.TestCase):
         self.assertIn("rank 2 did not come within 2 s", done.output)
         self.assertNotEqual(done.returncode, 0)
         self.assertLess(done.seconds, 20)
+
+    def test_a_slow_rank_is_named_and_the_job_goes_on(self):
+        done = self.ranks(3, "late", 30, 0.5)
+        self.assertEqual(done.returncode, 0, done.output)
+        self.assertIn("has waited 0.5 s in group world for rank 2 to come to all_reduce", done.output)
+        self.assertIn("all came in the end", done.stdout)
+
+    def test_no_process_outlives_a_launcher_that_is_killed(self):
+        mark = f"TEST_JOB={os.getpid()}-{self.backend}"
+        launcher = subprocess.Popen([arguments.cli, "launch", "-n", "2", "--backend", self.backend, "--",
+                                     arguments.ranks, "sleep"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                    env=environment(**dict([mark.split("=")])))
+        try:
+            self.assertTrue(within(30, lambda: len(ranks_of(mark)) == 2))
+        finally:
+            launcher.send_signal(signal.SIGKILL)
+            launcher.wait()
+        self.assertTrue(within(20, lambda: not ranks_of(mark)), ranks_of(mark))
 
     def test_training_has_the_bits_of_ranks_in_threads(self):
         wanted = run([arguments.ranks, "train-threads"])
@@ -122,25 +162,41 @@ class Local(Jobs):
         self.assertIn("starting again (1 of 1)", done.stderr)
         self.assertEqual(self.ranks(2, ["--restarts", "1"], "exit").returncode, 7)
 
-    def test_ranks_end_with_the_launcher(self):
-        launcher = subprocess.Popen([arguments.cli, "launch", "-n", "2", "--", arguments.ranks, "sleep"],
-                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
-        try:
-            children = []
-            until = time.monotonic() + 10
-            while len(children) < 2 and time.monotonic() < until:
-                found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(launcher.pid)], capture_output=True,
-                                       text=True, check=False).stdout.split()
-                children = [int(pid) for pid in found]
-                time.sleep(0.05)
-            self.assertEqual(len(children), 2)
-        finally:
-            launcher.send_signal(signal.SIGKILL)
-            launcher.wait()
-        until = time.monotonic() + 5
-        while any(Path(f"/proc/{pid}").exists() for pid in children) and time.monotonic() < until:
-            time.sleep(0.05)
-        self.assertFalse([pid for pid in children if Path(f"/proc/{pid}").exists()])
+    def test_small_shared_memory(self):
+        namespace = ["unshare", "--mount", "sh", "-c"]
+        probe = run([*namespace, "mount -t tmpfs -o size=1m tmpfs /dev/shm"])
+        if probe.returncode != 0:
+            self.skipTest(f"a small /dev/shm cannot be mounted here: {probe.output}")
+        done = run([*namespace, 'mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "$@"', "sh", arguments.cli, "launch",
+                    "-n", "2", "--", arguments.ranks, "check"])
+        self.assertNotEqual(done.returncode, 0, done.output)
+        self.assertRegex(done.output, r"/dev/shm has [01] MiB left, and the ranks of this host need \d+ MiB")
+        self.assertIn("--shm-size", done.output)
+        self.assertLess(done.seconds, 30)
+
+    def test_the_port_is_taken(self):
+        with socket.socket() as other:  # which accepts connections and says nothing
+            other.bind(("127.0.0.1", 0))
+            other.listen()
+            port = str(other.getsockname()[1])
+            place = dict(WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+            words = [arguments.ranks, "check", "10", "5", "1"]
+            done = run(words, RANK="0", **place)
+            self.assertEqual(done.returncode, 1, done.output)
+            self.assertIn(f"cannot listen on 127.0.0.1 port {port}: Address already in use", done.output)
+            done = run(words, RANK="1", **place)
+            self.assertEqual(done.returncode, 1, done.output)
+            self.assertIn(f"rank 0 at 127.0.0.1 port {port} did not answer within 1 s", done.output)
+        done = run(words, RANK="1", **place)
+        self.assertIn(f"rank 0 could not be reached at 127.0.0.1 port {port} within 1 s", done.output)
+
+    def test_nothing_stays_in_shared_memory(self):
+        left = set(Path("/dev/shm").glob("tensora-*"))
+        program = "touch /dev/shm/tensora-$(echo $TENSORA_TOKEN | tr -c 'a-zA-Z0-9\\n' _)-x; kill -9 $$"
+        done = run([arguments.cli, "launch", "-n", "2", "--restarts", "1", "--", "sh", "-c", program])
+        self.assertEqual(done.returncode, 137, done.output)
+        # Another job on this machine may be about to begin.
+        self.assertTrue(within(10, lambda: set(Path("/dev/shm").glob("tensora-*")) <= left))
 
     def test_output_has_the_rank_before_it(self):
         done = run([arguments.cli, "launch", "-n", "2", "--", "sh", "-c", "echo one; echo two"])

@@ -3,11 +3,13 @@
 // status.
 
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <thread>
@@ -154,6 +156,29 @@ void fail_with(ProcessGroup& world, const std::function<void()>& fault) {
   }
 }
 
+// The system gives this process another 64 MiB, and no more.
+void run_out_of_memory() {
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t bytes = pages * static_cast<size_t>(::sysconf(_SC_PAGESIZE)) + (64 << 20);
+  const rlimit limit{bytes, bytes};
+  ::setrlimit(RLIMIT_AS, &limit);
+  std::vector<Tensor> kept;
+  while (true) kept.push_back(ones({1 << 20}));
+}
+
+// The last rank comes late once, but within the limit.
+void come_late(ProcessGroup& world) {
+  const Tensor x = ones({1000});
+  for (int i = 0; i < 20; ++i) {
+    if (i == 10 && world.rank() == world.size() - 1)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    world.all_reduce(view(x), ReduceOp::average)->wait();
+  }
+  expect(x[999].item<double>() == 1, "average after a slow call");
+  if (world.rank() == 0) std::printf("all came in the end\n");
+}
+
 void disagree(ProcessGroup& world, const std::string& about) {
   const bool odd = world.rank() == world.size() - 1;
   const Tensor x = ones({8}), y = ones({9}), z = ones({8}, {.dtype = kInt32});
@@ -255,6 +280,8 @@ void run_as(ProcessGroup& world, const std::string& what, int attempt) {
   if (what == "kill") return fail_with(world, [] { ::kill(::getpid(), SIGKILL); });
   if (what == "stop") return fail_with(world, [] { ::kill(::getpid(), SIGSTOP); });
   if (what == "exit") return fail_with(world, [] { ::_exit(7); });
+  if (what == "memory") return fail_with(world, run_out_of_memory);
+  if (what == "late") return come_late(world);
   if (what == "throw") return fail_with(world, [] { fail("out of luck"); });
   if (what == "leave" && world.rank() == world.size() - 1) return;
   if (what == "leave") return world.barrier();
@@ -269,7 +296,8 @@ void run_as(ProcessGroup& world, const std::string& what, int attempt) {
 
 int main(int count, char** words) {
   if (count < 2) {
-    std::fprintf(stderr, "usage: tensora-ranks WHAT [LIMIT [WARN_AFTER]], or oracle FOLDER\n");
+    std::fprintf(stderr,
+                 "usage: tensora-ranks WHAT [LIMIT [WARN_AFTER [JOIN_LIMIT]]], or oracle FOLDER\n");
     return 2;
   }
   if (count == 3 && std::string(words[1]) == "oracle")
@@ -278,6 +306,7 @@ int main(int count, char** words) {
   distributed::InitOptions options;
   if (count > 2) options.group.limit = std::stod(words[2]);
   if (count > 3) options.group.warn_after = std::stod(words[3]);
+  if (count > 4) options.join_limit = std::stod(words[4]);
   if (std::string(words[1]) == "nccl") options.backend = "nccl";
   const char* const attempt = std::getenv("TENSORA_RESTART");
   return distributed::run(
