@@ -74,8 +74,29 @@ void combine_tile(std::span<const void* const> parts, std::span<void* const> out
     std::memcpy(static_cast<T*>(other) + begin, out, static_cast<size_t>(n) * sizeof(T));
 }
 
+// Two parts in one pass. Bits are those of combine_tile.
+template <ReduceOp op, bool twice, class T>
+void combine_two(const T* first, const T* second, T* out, T* other, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) {
+    T result = combined<op>(first[i], second[i]);
+    if constexpr (op == ReduceOp::average) result *= T(0.5);
+    out[i] = result;
+    if constexpr (twice) other[i] = result;
+  }
+}
+
 template <ReduceOp op, class T>
 void combine_all(std::span<const void* const> parts, std::span<void* const> outs, int64_t count) {
+  if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>)
+    if (parts.size() == 2 && outs.size() <= 2) {
+      const T* const a = static_cast<const T*>(parts[0]);
+      const T* const b = static_cast<const T*>(parts[1]);
+      T* const out = static_cast<T*>(outs[0]);
+      T* const other = static_cast<T*>(outs.back());
+      return outs.size() == 2 ? combine_two<op, true>(a, b, out, other, count)
+                              : combine_two<op, false>(a, b, out, other, count);
+    }
   for (int64_t at = 0; at < count; at += kTile)
     combine_tile<op, T>(parts, outs, at, std::min(kTile, count - at));
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "tensora/core/process_group.h"
 
@@ -23,5 +24,18 @@ void combine(ReduceOp op, DType dtype, std::span<const void* const> parts,
 /// call for each rank. On the host it computes at once; on another device it queues the work on the
 /// current queue.
 void carry_out(std::span<const Collective> calls);
+
+/// A part of a collective in the host's memory; any thread may carry it out, in any order.
+struct CollectivePiece {
+  bool combines = false;  // or copies from[0] to to[0]
+  ReduceOp op = ReduceOp::sum;
+  DType dtype = kUInt8;
+  std::vector<const void*> from = {};
+  std::vector<void*> to = {};
+  int64_t count = 0;  // elements
+};
+/// The parts of a collective that is worth being divided; none for others.
+std::vector<CollectivePiece> pieces_of(std::span<const Collective> calls);
+void carry_out(const CollectivePiece& piece);
 
 }  // namespace tensora::distributed

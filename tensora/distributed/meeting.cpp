@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "tensora/distributed/combine.h"
+#include "tensora/base/thread_pool.h"
 #include "tensora/distributed/report.h"
 
 namespace tensora::distributed {
@@ -88,12 +88,90 @@ std::shared_ptr<Exchange> Meeting::come(size_t rank, const Collective& call) {
   const bool pair = is_point_to_point(call);
   if (exchange->arrived == (pair ? 2 : size())) {
     if (!pair) pending_.erase(number);
-    carry_out_exchange(*exchange, lock);
+    carry_out_exchange(rank, exchange, lock);
   }
+  if (lock.owns_lock()) lock.unlock();
+  do_shares(rank);
   return exchange;
 }
 
-void Meeting::carry_out_exchange(Exchange& exchange, std::unique_lock<std::mutex>& lock) {
+// Takes up to `most` pieces that nobody has taken. Without the mutex.
+void Meeting::work_on(Exchange& exchange, size_t most) {
+  const size_t count = exchange.pieces.size();
+  if (exchange.next_piece.load(std::memory_order_relaxed) >= count) return;
+  const auto start = Clock::now();
+  std::atomic<size_t> budget = most, taken = 0;
+  parallel_for(std::min<int64_t>(get_num_threads(), static_cast<int64_t>(most)), 1,
+               [&](int64_t, int64_t) {
+                 while (true) {
+                   size_t left = budget.load();
+                   do
+                     if (left == 0) return;
+                   while (!budget.compare_exchange_weak(left, left - 1));
+                   const size_t piece = exchange.next_piece.fetch_add(1);
+                   if (piece >= count) return;
+                   tensora::distributed::carry_out(exchange.pieces[piece]);
+                   ++taken;
+                 }
+               });
+  if (taken == 0) return;
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const std::lock_guard lock(mutex_);
+  exchange.seconds += seconds;
+  if (exchange.pieces_done.fetch_add(taken) + taken < count) return;
+  exchange.done = true;
+  exchange.kept.clear();
+  std::erase_if(divided_, [&](const auto& one) { return one.get() == &exchange; });
+  divided_count_ = divided_.size();
+  changed_.notify_all();
+}
+
+void Meeting::do_share(size_t rank, Exchange& exchange) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (exchange.has_helped[rank]) return;
+    exchange.has_helped[rank] = true;
+  }
+  work_on(exchange, (exchange.pieces.size() + size() - 1) / size());
+}
+
+// The share of a rank of all exchanges that it has not helped with.
+void Meeting::do_shares(size_t rank) {
+  if (divided_count_ == 0) return;
+  std::deque<std::shared_ptr<Exchange>> now;
+  {
+    const std::lock_guard lock(mutex_);
+    now = divided_;
+  }
+  for (const std::shared_ptr<Exchange>& exchange : now) do_share(rank, *exchange);
+}
+
+// What is left of an exchange and of those before it, which their ranks may be waiting for.
+void Meeting::do_rest(Exchange& exchange) {
+  if (divided_count_ == 0) return;
+  std::deque<std::shared_ptr<Exchange>> now;
+  {
+    const std::lock_guard lock(mutex_);
+    now = divided_;
+  }
+  for (const std::shared_ptr<Exchange>& one : now) {
+    work_on(*one, one->pieces.size());
+    if (one.get() == &exchange) return;
+  }
+}
+
+void Meeting::leave(Exchange& exchange) {
+  std::unique_lock lock(mutex_);
+  if (exchange.pieces.empty() || exchange.done) return;
+  lock.unlock();
+  do_rest(exchange);
+  lock.lock();
+  while (!exchange.done) changed_.wait_for(lock, std::chrono::milliseconds(50));
+}
+
+void Meeting::carry_out_exchange(size_t rank, const std::shared_ptr<Exchange>& shared,
+                                 std::unique_lock<std::mutex>& lock) {
+  Exchange& exchange = *shared;
   std::vector<Collective> calls;
   for (const auto& call : exchange.calls)
     if (call) calls.push_back(*call);
@@ -107,6 +185,16 @@ void Meeting::carry_out_exchange(Exchange& exchange, std::unique_lock<std::mutex
   }
   exchange.at_work = true;
   lock.unlock();
+  if (std::vector<CollectivePiece> pieces = pieces_of(calls); !pieces.empty()) {
+    lock.lock();
+    exchange.pieces = std::move(pieces);
+    exchange.has_helped.assign(size(), false);
+    divided_.push_back(shared);
+    divided_count_ = divided_.size();
+    changed_.notify_all();
+    lock.unlock();
+    return do_share(rank, exchange);
+  }
   const auto start = Clock::now();
   std::exception_ptr error;
   const Device device = calls[0].in.device;
@@ -134,7 +222,8 @@ bool Meeting::is_over(const Exchange& exchange) const {
   return exchange.done || (failure_ && !exchange.at_work);
 }
 
-bool Meeting::is_done(const Exchange& exchange) {
+bool Meeting::is_done(Exchange& exchange) {
+  do_rest(exchange);
   const std::lock_guard lock(mutex_);
   return is_over(exchange);
 }
@@ -161,7 +250,9 @@ Clock::duration Meeting::spin_time(size_t ranks) {
 }
 
 void Meeting::spin(const Exchange& exchange) const {
-  const auto is_done = [&] { return exchange.done.load(std::memory_order_acquire); };
+  const auto is_done = [&] {
+    return exchange.done.load(std::memory_order_acquire) || divided_count_ > 0;
+  };
   if (is_done() || spin_ == Clock::duration::zero()) return;
   const auto until = Clock::now() + spin_;
   do
@@ -170,6 +261,7 @@ void Meeting::spin(const Exchange& exchange) const {
 }
 
 bool Meeting::wait(size_t rank, Exchange& exchange, double seconds) {
+  do_rest(exchange);
   if (seconds != 0) spin(exchange);
   std::unique_lock lock(mutex_);
   const auto start = Clock::now();
@@ -184,8 +276,11 @@ bool Meeting::wait(size_t rank, Exchange& exchange, double seconds) {
     }
     const auto now = Clock::now();
     if (seconds >= 0 && now >= after(seconds)) return false;
-    if (missing(exchange).empty()) {  // all are there, and the last one is at work
-      changed_.wait_for(lock, std::chrono::milliseconds(50));
+    if (missing(exchange).empty()) {  // all are there, and the exchange is being carried out
+      lock.unlock();
+      do_rest(exchange);
+      lock.lock();
+      if (!is_over(exchange)) changed_.wait_for(lock, std::chrono::milliseconds(50));
       continue;
     }
     if (!warned && now >= after(options_.warn_after)) {

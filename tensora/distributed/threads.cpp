@@ -19,6 +19,9 @@ class ThreadsWork final : public Work {
         exchange_(std::move(exchange)),
         rank_(rank),
         device_(device) {}
+  ~ThreadsWork() override { meeting_->leave(*exchange_); }
+  ThreadsWork(const ThreadsWork&) = delete;
+  ThreadsWork& operator=(const ThreadsWork&) = delete;
 
   void wait() override {
     meeting_->wait(rank_, *exchange_, -1);

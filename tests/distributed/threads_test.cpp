@@ -154,6 +154,31 @@ TEST_P(Threads, BroadcastReduceSendAndBarrier) {
   });
 }
 
+// A large call is divided among the ranks. None of them may depend on what another one does later.
+TEST(Groups, ARankThatWaitsDoesWhatIsLeftOfALargeCall) {
+  std::atomic<bool> seen = false;
+  std::atomic<int> came = 0;
+  run_ranks(3, [&](ProcessGroup& world) {
+    const bool last = world.rank() == 2;
+    const Tensor x = full({1 << 20}, world.rank() + 1.0);
+    const WorkPtr work = world.all_reduce(view(x));
+    if (world.rank() == 0)
+      seen = (work->wait(), true);
+    else
+      while (!seen) std::this_thread::yield();  // neither calls nor waits
+    EXPECT_TRUE(work->done() && equal(x, full({1 << 20}, 6.0)));
+    const Tensor y = full({1 << 20}, world.rank() + 2.0);
+    while (last && came < 2) std::this_thread::yield();
+    const WorkPtr kept = last ? nullptr : world.all_reduce(view(y));
+    ++came;
+    if (last) world.all_reduce(view(y));  // and drops the handle: the memory may go
+    EXPECT_TRUE(!last || equal(y, full({1 << 20}, 9.0)));
+    world.barrier();
+    if (!last) kept->wait();
+    EXPECT_TRUE(equal(y, full({1 << 20}, 9.0)));
+  });
+}
+
 TEST(Groups, SplitByColourAndKey) {
   run_ranks(4, [&](ProcessGroup& world) {
     const auto row = world.split(world.rank() / 2, 0, "tp");
