@@ -82,6 +82,31 @@ void measure_link(ProcessGroup& world, ScaleMachine& machine) {
   machine.node = machine.network = {.latency = 0, .bandwidth = best};
 }
 
+// The share of its speed that computation loses while a collective runs: all of it where the ranks
+// have no core to spare for the thread that communicates.
+double measure_contention(ProcessGroup& world) {
+  const Tensor x = ones({1 << 20}), a = randn({256, 256});
+  const auto compute = [&] {
+    for (int i = 0; i < 60; ++i) matmul(a, a);
+  };
+  const auto together = [&](const auto& body) {
+    return seconds_of([&] {
+      world.barrier();
+      body();
+    });
+  };
+  const double alone = together(compute);
+  const double call = together([&] { world.all_reduce(data_of(x))->wait(); });
+  const double both = together([&] {
+    const WorkPtr work = world.all_reduce(data_of(x));
+    compute();
+    work->wait();
+  });
+  const Tensor share = full({1}, std::clamp((both - alone) / call, 0.0, 0.95), {.dtype = kFloat64});
+  world.all_reduce(data_of(share), ReduceOp::average)->wait();
+  return share.item<double>();
+}
+
 }  // namespace
 
 ScaleMachine measure_machine(ProcessGroup& world) {
@@ -103,12 +128,13 @@ ScaleMachine measure_machine(ProcessGroup& world) {
   if (::sysinfo(&system) == 0)
     machine.memory_bytes =
         static_cast<double>(system.totalram) * static_cast<double>(system.mem_unit) / world.size();
-  if (world.size() > 1)
+  if (world.size() > 1) {
     measure_link(world, machine);
-  else
+    machine.contention = measure_contention(world);
+  } else {
     machine.node = machine.network = {.latency = 0, .bandwidth = rate_at(machine.memory, 1e9) / 3};
-  // Ranks share the host's cores and memory with the threads that communicate.
-  machine.contention = 0.1;
+    machine.contention = 0.1;
+  }
   machine.jitter = 0.02;
   return machine;
 }

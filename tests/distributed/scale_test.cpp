@@ -1,9 +1,11 @@
 // Predictions of `tensora scale`: against arithmetic, and against published figures.
 #include "tensora/distributed/scale.h"
 
+#include <array>
 #include <cmath>
 
 #include "tensora/base/error_kinds.h"
+#include "tensora/distributed/threads.h"
 #include "tests/helpers.h"
 
 namespace tensora::testing {
@@ -59,6 +61,19 @@ TEST(Scale, MachinesSurviveAFile) {
   std::string negative = text;
   negative.replace(negative.find("\"jitter\": ") + 10, 1, "-1");
   EXPECT_THROW(ScaleMachine::from_json(negative), Error);
+}
+
+TEST(Scale, RanksMeasureTheirHostTogether) {
+  std::array<double, 2> shares{};
+  distributed::run_ranks(2, [&](ProcessGroup& world) {
+    const ScaleMachine machine = distributed::measure_machine(world);
+    shares[static_cast<size_t>(world.rank())] = machine.contention;
+    EXPECT_GT(machine.node.bandwidth, 0);
+    ScaleMachine::from_json(machine.to_json());  // which checks its entries
+  });
+  EXPECT_EQ(shares[0], shares[1]);  // measured, not assumed
+  EXPECT_NE(shares[0], 0.1);
+  EXPECT_TRUE(shares[0] >= 0 && shares[0] <= 0.95);
 }
 
 TEST(Scale, FlopsAndMemoryAreThoseOfTheModel) {
