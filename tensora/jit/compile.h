@@ -6,6 +6,7 @@
 #include <mutex>
 #include <type_traits>
 
+#include "tensora/jit/function_lock.h"
 #include "tensora/jit/replay.h"
 
 namespace tensora {
@@ -14,7 +15,7 @@ namespace jit {
 
 /// What the calls of a compiled function did.
 struct Report {
-  std::mutex mutex;
+  Mutex& mutex = function_lock(this);
   uint64_t calls = 0, pieces = 0, plans = 0, ops = 0, launches = 0;
   bool describes = false;  // every piece is described in `description`
   bool times = false;      // with the time of every kernel

@@ -3,7 +3,9 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "tensora/base/fork.h"
 #include "tensora/base/settings.h"
+#include "tensora/core/backend.h"
 #include "tensora/jit/plan.h"
 #include "tensora/jit/stats.h"
 
@@ -83,8 +85,12 @@ struct Equal {
 class Plans {
  public:
   static Plans& instance() {
-    static Plans plans;
-    return plans;
+    static constinit MadeOnce<Plans> plans;
+    return plans.get();
+  }
+  Plans() {
+    allocator(DeviceType::cpu);  // whose locks are taken while this one is held
+    hold_over_fork(mutex_);
   }
   std::shared_ptr<const Plan> find(const Key& key) {
     const std::lock_guard lock(mutex_);
@@ -108,7 +114,7 @@ class Plans {
     Key key;
     std::shared_ptr<const Plan> plan;
   };
-  std::mutex mutex_;
+  Mutex mutex_;
   std::list<Entry> entries_;
   std::unordered_map<const Key*, std::list<Entry>::iterator, Hash, Equal> index_;
 };

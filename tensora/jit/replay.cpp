@@ -5,6 +5,7 @@
 
 #include "tensora/core/determinism.h"
 #include "tensora/core/random.h"
+#include "tensora/jit/function_lock.h"
 #include "tensora/jit/plan.h"
 #include "tensora/jit/stats.h"
 
@@ -300,7 +301,8 @@ struct Replay::Entry {
   }
 };
 
-Replay::Replay(std::string name, int verify) : name_(std::move(name)), verify_(verify) {}
+Replay::Replay(std::string name, int verify)
+    : name_(std::move(name)), verify_(verify), mutex_(function_lock(this)) {}
 Replay::~Replay() = default;
 
 bool Replay::is_possible() { return !thread_state.deferral && !thread_state.interceptor; }
@@ -402,10 +404,16 @@ std::vector<Tensor> Replay::run(const Recording::State& recording, Tape& tape,
 }
 
 void Replay::keep(const ReplayCall& call, Recording& recording) {
+  // Let go of when the lock is free: what they hold may run a user's code when it is destroyed.
+  std::unique_ptr<Entry> evicted;
+  std::shared_ptr<Recording::State> replaced;
   const std::lock_guard lock(mutex_);
   Entry* entry = find(call);
   if (!entry) {
-    if (entries_.size() == kMostEntries) entries_.erase(entries_.begin());
+    if (entries_.size() == kMostEntries) {
+      evicted = std::move(entries_.front());
+      entries_.erase(entries_.begin());
+    }
     entry = entries_.emplace_back(std::make_unique<Entry>()).get();
     entry->signature = call.words_;
   }
@@ -427,7 +435,7 @@ void Replay::keep(const ReplayCall& call, Recording& recording) {
     if (storages[i] != entry->arguments[i]) entry->varied[i] = true;
   entry->confirmed = same;
   entry->arguments = std::move(storages);
-  entry->recording = recording.state_;
+  replaced = std::exchange(entry->recording, recording.state_);
 }
 
 std::string Replay::describe() const {

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <vector>
 
+#include "tensora/base/mutex.h"
 #include "tensora/core/tensor.h"
 #include "tensora/jit/lazy.h"
 
@@ -94,7 +95,7 @@ class Replay {
 
   const std::string name_;
   const int verify_;
-  mutable std::mutex mutex_;
+  Mutex& mutex_;
   std::vector<std::unique_ptr<Entry>> entries_;
   uint64_t replayed_ = 0;
 };

@@ -2,24 +2,33 @@
 
 #include <mutex>
 
+#include "tensora/base/fork.h"
 #include "tensora/jit/plan.h"
 
 namespace tensora::jit {
 namespace {
 
-std::mutex mutex;
-Stats totals;
+/// The totals of the process.
+struct Totals {
+  Mutex mutex;
+  Stats stats;
+
+  Totals() { hold_over_fork(mutex); }
+};
+constinit MadeOnce<Totals> made;
 
 }  // namespace
 
 Stats stats() {
-  const std::lock_guard lock(mutex);
-  return totals;
+  Totals& totals = made.get();
+  const std::lock_guard lock(totals.mutex);
+  return totals.stats;
 }
 
 void reset_stats() {
-  const std::lock_guard lock(mutex);
-  totals = {};
+  Totals& totals = made.get();
+  const std::lock_guard lock(totals.mutex);
+  totals.stats = {};
 }
 
 void count_plan_use(const Plan& plan, bool found) {
@@ -28,7 +37,9 @@ void count_plan_use(const Plan& plan, bool found) {
     ops += launch.nodes.size();
     if (launch.kernel) fused += launch.nodes.size();
   }
-  const std::lock_guard lock(mutex);
+  Totals& process = made.get();
+  const std::lock_guard lock(process.mutex);
+  Stats& totals = process.stats;
   ++totals.tapes;
   totals.plans += found ? 0 : 1;
   totals.ops += ops;

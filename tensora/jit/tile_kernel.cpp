@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "tensora/base/fork.h"
 #include "tensora/jit/row_ops.h"
 
 namespace tensora::jit {
@@ -13,9 +14,10 @@ namespace {
 class Kernels {
  public:
   static Kernels& instance() {
-    static Kernels kernels;
-    return kernels;
+    static constinit MadeOnce<Kernels> kernels;
+    return kernels.get();
   }
+  Kernels() { hold_over_fork(mutex_); }
   TileBackend backend(DeviceType type) {
     const std::lock_guard lock(mutex_);
     return type == DeviceType::cpu ? cpu_tile_backend() : backends_[static_cast<size_t>(type)];
@@ -34,7 +36,7 @@ class Kernels {
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::array<TileBackend, kDeviceTypeCount> backends_ = {};
   std::map<std::string, std::shared_ptr<const TileKernel>, std::less<>> kernels_;
 };
