@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import tensora
 
@@ -177,3 +178,17 @@ def test_a_rank_that_fails_ends_the_others(tmp_path):
     done = start(tmp_path, "import tensora as torch, tensora.distributed as dist\ndist.init_process_group()\n"
                  "dist.all_reduce(torch.ones(2 + dist.get_rank()))\n", *ranks(2))
     assert done.returncode != 0 and "called different things" in done.stderr, done.stderr
+
+
+def test_ranks_end_with_a_launcher_that_is_killed(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(100)\n")
+    launcher = subprocess.Popen([sys.executable, *ranks(2), str(script)], env={**os.environ, "PYTHONPATH": SEARCH},
+                                stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    started = [int(launcher.stdout.readline()) for _ in range(2)]
+    launcher.kill()
+    launcher.wait()
+    until = time.monotonic() + 20
+    while any(os.path.exists(f"/proc/{rank}") for rank in started) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not [rank for rank in started if os.path.exists(f"/proc/{rank}")]

@@ -3,16 +3,22 @@
     python -m tensora.distributed.run --nproc_per_node 4 train.py arguments…
 
 Each process finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT in its environment. When
-one fails, the others are ended, and its exit status is returned. Ranks on several hosts are started by mpirun or
-`tensora launch --hosts`.
+one fails, the others are ended, and its exit status is returned. Ranks end with the launcher, even if it is killed.
+Ranks on several hosts are started by mpirun or `tensora launch --hosts`.
 """
 import argparse
+import ctypes
+import glob
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
+import uuid
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)
 
 
 def _parser():
@@ -63,12 +69,19 @@ def _command(arguments):
     return [sys.executable, "-u", *module, arguments.training_script, *arguments.training_script_args]
 
 
-def _environment(rank, ranks, address, port, arguments, attempt):
+def _die_with(parent):
+    """In a rank before its program begins: the system kills it when the launcher is gone."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _environment(rank, ranks, address, port, token, arguments, attempt):
     threads = max(1, len(os.sched_getaffinity(0)) // ranks)
     chosen = {"OMP_NUM_THREADS": str(threads), "TENSORA_NUM_THREADS": str(threads)}
     return {**chosen, **os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank),
             "LOCAL_WORLD_SIZE": str(ranks), "GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1", "ROLE_RANK": str(rank),
-            "ROLE_WORLD_SIZE": str(ranks), "MASTER_ADDR": address, "MASTER_PORT": str(port),
+            "ROLE_WORLD_SIZE": str(ranks), "MASTER_ADDR": address, "MASTER_PORT": str(port), "TENSORA_TOKEN": token,
             "TORCHELASTIC_RUN_ID": arguments.rdzv_id, "TORCHELASTIC_RESTART_COUNT": str(attempt),
             "TORCHELASTIC_MAX_RESTARTS": str(arguments.max_restarts)}
 
@@ -92,11 +105,12 @@ def _attempt(arguments, ranks, attempt):
     address, _, port = (arguments.rdzv_endpoint or f"{arguments.master_addr}:{arguments.master_port}").partition(":")
     port = int(port or 0) or _free_port()
     address = "127.0.0.1" if address in ("", "localhost") else address
-    processes = []
+    processes, token, launcher = [], uuid.uuid4().hex, os.getpid()
     try:
         for rank in range(ranks):
-            processes.append(subprocess.Popen(_command(arguments), env=_environment(rank, ranks, address, port, arguments,
-                                                                                    attempt)))
+            environment = _environment(rank, ranks, address, port, token, arguments, attempt)
+            processes.append(subprocess.Popen(_command(arguments), env=environment,
+                                              preexec_fn=lambda: _die_with(launcher)))
         while any(process.poll() is None for process in processes):
             failed = next((r for r, p in enumerate(processes) if p.returncode), None)
             if failed is not None:
@@ -105,6 +119,8 @@ def _attempt(arguments, ranks, attempt):
         failed = next((r for r, p in enumerate(processes) if p.poll()), None)
     finally:
         _end(processes)
+        for left in glob.glob(f"/dev/shm/tensora-{token}-*"):  # by ranks that were killed while they made it
+            os.unlink(left)
     if failed is None:
         return 0
     status = processes[failed].returncode
