@@ -97,7 +97,8 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0, out=None):
     if tuple(input.shape) != (mat1.shape[0], mat2.shape[1]):
         raise RuntimeError(f"sampled_addmm: self.shape must be {(mat1.shape[0], mat2.shape[1])}, got {tuple(input.shape)}")
     whole = input.coalesce()
-    products = alpha * _C.csr_sampled_matmul(whole._row_begins(), whole._places[1], mat1, mat2.t())
+    products = _C.csr_sampled_matmul(whole._row_begins(), whole._places[1], mat1, mat2.t())
+    products = products if alpha == 1 else alpha * products
     return _with(whole, beta * whole._entries + products if beta else products)
 
 
