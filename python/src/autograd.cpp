@@ -52,6 +52,14 @@ PyObject* node_next(PyObject* self, void*) {
     return result.release();
   });
 }
+// Each access makes an object of its own: they are equal if they stand for one node.
+PyObject* node_compare(PyObject* self, PyObject* other, int operation) {
+  if ((operation != Py_EQ && operation != Py_NE) || Py_TYPE(other) != node_type)
+    Py_RETURN_NOTIMPLEMENTED;
+  const bool same = node_of(self).get() == node_of(other).get();
+  return PyBool_FromLong(same == (operation == Py_EQ));
+}
+Py_hash_t node_hash(PyObject* self) { return _Py_HashPointer(node_of(self).get()); }
 PyMethodDef node_methods[] = {{"name", node_name, METH_NOARGS, "The name of the op."},
                               {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef node_properties[] = {
@@ -59,6 +67,8 @@ PyGetSetDef node_properties[] = {
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot node_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
                             {Py_tp_repr, reinterpret_cast<void*>(node_repr)},
+                            {Py_tp_richcompare, reinterpret_cast<void*>(node_compare)},
+                            {Py_tp_hash, reinterpret_cast<void*>(node_hash)},
                             {Py_tp_methods, node_methods},
                             {Py_tp_getset, node_properties},
                             {0, nullptr}};
