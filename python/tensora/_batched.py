@@ -93,6 +93,15 @@ for _name in ("float", "double", "half", "bfloat16", "int", "long", "short", "bo
                                             .get(_name, _name))))
 
 
+def _reflected(name):
+    function = getattr(Tensor, name)
+    return lambda self, other: dispatch(function, (self, other), {})
+
+
+for _name in ("__radd__", "__rsub__", "__rmul__", "__rtruediv__", "__rfloordiv__", "__rmod__", "__rpow__", "__rmatmul__"):
+    setattr(Batched, _name, _reflected(_name))  # called by name, an operator of Tensor does not look for overrides
+
+
 def wrap(value, level):
     """One element of a batch along dim 0."""
     made = Tensor._make_subclass(Batched, _C.empty(value.shape[1:], dtype=value.dtype, device="meta"))
@@ -183,7 +192,10 @@ def one_by_one(func, level, args, kwargs):
     results = []
     for i in range(size_of(level)):
         def element(tensor):
-            return tensor._value.select(0, i) if is_at(tensor, level) else tensor
+            if not is_at(tensor, level):
+                return tensor
+            part = tensor._value.select(0, i)
+            return part.clone() if name.startswith("as_strided") else part  # its offsets count from the element's memory
         results.append(call(func, mapped(args, element), {key: mapped(value, element) for key, value in kwargs.items()}))
     return args[0] if in_place else stacked(results, level)
 

@@ -58,13 +58,23 @@ def _aligned(values, level):
     return [one(value) for value in values]
 
 
-@_rule(*_UNARY, *_BINARY)
+@_rule("masked_fill")
+def _filled(func, level, args, kwargs):
+    named = dict(zip(("input", "mask", "value"), args)) | kwargs
+    if isinstance(named["value"], Tensor):  # each element may have a value of its own
+        return _C.where(named["mask"], named["value"].to(named["input"].dtype), named["input"])
+    return _pointwise(func, level, args, kwargs)
+
+
 def _pointwise(func, level, args, kwargs):
     values = _aligned([*args, *kwargs.values()], level)
     result = call(func, tuple(values[:len(args)]), dict(zip(kwargs, values[len(args):])))
     if func.__name__.endswith("_") and not func.__name__.endswith("__"):
         return args[0]
     return result if result is NotImplemented else wrap(result, level)
+
+
+RULES.update(dict.fromkeys((name for name in (*_UNARY, *_BINARY) if name not in RULES), _pointwise))
 
 
 @_rule(*_IN_PLACE)

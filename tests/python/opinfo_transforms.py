@@ -87,6 +87,8 @@ def vmap_problem(op, function, sample):
         value = filled(form, given)
         results = flat(function(value[0], *value[1], **value[2]))
         return tuple(results)
+    if not tensors:
+        return None
     batches = [variants(t) for t in tensors]
     choices = {(True,) * len(tensors), (True,) + (False,) * (len(tensors) - 1), (False,) * (len(tensors) - 1) + (True,)}
     for chosen, last in itertools.product(sorted(choices, reverse=True), (False, True)):

@@ -232,3 +232,14 @@ def test_vmap_of_calls_that_name_no_dims_or_several():
         assert got.shape == expected.shape and tensora.allclose(got.to(expected.dtype), expected, 1e-4, 1e-5)
     with pytest.raises(NotImplementedError, match="t_ is not possible"):
         tensora.vmap(lambda e: e.clone().t_())(x)
+
+
+def test_vmap_of_operators_by_name_and_of_values_of_their_own():
+    for name in ("__radd__", "__rsub__", "__rmul__", "__rtruediv__", "__rpow__", "__rmod__", "__rfloordiv__"):
+        check(lambda x, y: getattr(x.abs() + 1, name)(y.abs() + 1), X, Y)
+        check(lambda x: getattr(x.abs() + 1, name)(2.0), X)
+    check(lambda x, y: x.__rmatmul__(y.T), X, Y)
+    check(lambda x, v: x.masked_fill(x > 0, v), X, tensora.randn(3))
+    check(lambda x, v: tensora.masked_fill(x, x > 0, v), X[0], tensora.randn(3), in_dims=(None, 0))
+    parts = tensora.stack([x.clone().as_strided((2, 3), (1, 2), 1) for x in X])  # from each element's own memory
+    assert tensora.equal(vmap(lambda x: x.as_strided((2, 3), (1, 2), 1))(X), parts)
