@@ -56,7 +56,7 @@ _LAZY = ("amp", "distributions", "special", "backends", "profiler", "compat", "f
          "accelerator", "llm", "array_api", "distributed",
          "jit", "onnx", "masked", "signal", "fx", "overrides", "compiler", "library", "hub", "sparse", "storage",
          "kernels", "futures")
-_OF_MODULES = {"ops": "library", "vmap": "func"}  # attributes that a module of _LAZY has
+_OF_MODULES = {"ops": "library", "vmap": "func", "GradScaler": "amp"}  # attributes that a module of _LAZY has
 _OF_MODULES |= dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor", "sparse_coo", "sparse_csr", "spmm", "smm"), "sparse")
 _OF_MODULES |= {"UntypedStorage": "storage", "TypedStorage": "storage", "Future": "futures"}
 
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
                    hub as hub, jit as jit, kernels as kernels, library as library, llm as llm, masked as masked,
                    multiprocessing as multiprocessing, onnx as onnx, overrides as overrides, profiler as profiler,
                    signal as signal, sparse as sparse, special as special, storage as storage, types as types)
+    from .amp import GradScaler as GradScaler
     from .func import vmap as vmap
     from .library import ops as ops
     from .sparse import (smm as smm, sparse_coo as sparse_coo, sparse_coo_tensor as sparse_coo_tensor,

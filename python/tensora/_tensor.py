@@ -405,6 +405,11 @@ def __contains__(self, element):
 
 
 @_method
+def __reversed__(self):
+    return self if self.dim() == 0 else self.flip(0)
+
+
+@_method
 def __complex__(self):
     return complex(self.item())
 

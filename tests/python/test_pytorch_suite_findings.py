@@ -227,3 +227,42 @@ def test_means_of_weights():
             layer.weight.data.fill_(value)
             averaged.update_parameters(layer)
         assert averaged.module.weight.item() == pytest.approx(3)
+
+
+# ---- testing ----------------------------------------------------------------------------------------------------
+
+def test_random_tensors_of_tests_are_in_range():
+    from tensora.testing import make_tensor
+    whole = make_tensor(1000, dtype=tensora.int64, low=0, high=3)
+    assert sorted(set(whole.tolist())) == [0, 1, 2]
+    assert make_tensor((4, 6), dtype=tensora.uint8).max() <= 9
+    assert make_tensor(50, dtype=tensora.complex64).imag.abs().max() > 0
+    assert make_tensor(3, 4, dtype=tensora.float32, noncontiguous=True).is_contiguous() is False
+    with pytest.raises(ValueError, match="requires_grad"):
+        make_tensor(2, dtype=tensora.int64, requires_grad=True)
+
+
+def test_gradcheck_of_tangents_and_batches():
+    x = tensora.randn(3, dtype=tensora.float64, requires_grad=True)
+    assert tensora.autograd.gradcheck(lambda x: x.sin() * x, x, check_forward_ad=True, check_batched_grad=True)
+    with pytest.raises(ValueError, match="check_forward_ad"):
+        tensora.autograd.gradcheck(tensora.sin, x, check_batched_forward_grad=True)
+    with pytest.raises(RuntimeError, match="forward mode mismatch"):  # the step is too wide for such a curve
+        tensora.autograd.gradcheck(lambda x: x ** 3, x, eps=1.0, check_forward_ad=True, check_backward_ad=False)
+
+
+def test_small_names():
+    assert list(reversed(tensora.tensor([1, 2, 3]))) == [3, 2, 1]
+    assert tensora.GradScaler is tensora.amp.GradScaler
+    with pytest.raises(IndexError, match="out of range"):
+        nn.Sequential(nn.ReLU()).insert(3, nn.ReLU())
+    packed = nn.utils.rnn.pack_sequence([tensora.ones(2, 1)])
+    assert packed.double().data.dtype is tensora.float64 and packed.half().data.dtype is tensora.float16
+
+
+def test_nodes_of_the_graph_can_be_compared():
+    x = tensora.ones(2, requires_grad=True)
+    y = x * 2
+    z = y + 1
+    assert y.grad_fn == y.grad_fn and not y.grad_fn != y.grad_fn and y.grad_fn != z.grad_fn
+    assert {y.grad_fn: "y"}[z.grad_fn.next_functions[0][0]] == "y" and y.grad_fn != 3

@@ -8,6 +8,7 @@ import types
 # Where modules are that have another place here.
 PLACES = {"torch._dynamo": "tensora._compat.dynamo", "torch._inductor": "tensora._compat.inductor",
           "torch._logging": "tensora._compat.inductor",
+          "torch.__future__": "tensora._compat.future",
           "torch.__config__": "tensora._compat.build_config", "torch.torch_version": "tensora._compat.torch_version",
           "torch.functional": "tensora", "torch._tensor": "tensora", "torch.return_types": "tensora",
           "torch.nn.modules.distance": "tensora.nn", "torch.nn.modules.sparse": "tensora.nn",

@@ -82,6 +82,10 @@ def add(torch):
     for name in ("jagged", "sparse_csc", "sparse_bsr", "sparse_bsc"):
         if not hasattr(torch, name):
             setattr(torch, name, refused(f"torch.{name}", "tensors of this layout do not exist here"))
+    torch.set_warn_always = lambda b: setattr(torch, "_warns_always", bool(b))
+    torch.is_warn_always_enabled = lambda: getattr(torch, "_warns_always", False)
+    from . import future
+    torch.__future__ = future
     from .. import jit
     torch.ScriptModule, torch.ScriptFunction = jit.ScriptModule, jit.ScriptFunction
     for name in ("has_mps", "has_mkl", "has_openmp", "has_cuda", "has_cudnn"):

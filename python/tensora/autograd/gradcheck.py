@@ -40,14 +40,13 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
               masked=None):
     """True if the gradients of func agree with finite differences; use float64 inputs.
 
-    All elements are compared, with fast_mode too; undefined gradients are not tried.
+    All elements are compared, with fast_mode too; undefined gradients are not tried. check_batched_grad asks for the
+    gradients of several cotangents at once, and check_forward_ad compares tangents in a random direction.
     """
-    for name, asked in (("check_batched_grad", check_batched_grad), ("check_forward_ad", check_forward_ad),
-                        ("check_batched_forward_grad", check_batched_forward_grad), ("masked", masked)):
-        if asked:
-            raise NotImplementedError(f"gradcheck: {name}=True is not supported")
-    if not check_backward_ad:
-        return True
+    if masked:
+        raise NotImplementedError("gradcheck: masked=True is not supported")
+    if check_batched_forward_grad and not check_forward_ad:
+        raise ValueError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
     inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     wanted = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
     if not wanted:
@@ -55,7 +54,12 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
                          "but none of the them have requires_grad=True.")
     try:
         for which in wanted:
-            _compare(func, inputs, which, (eps, atol, rtol, nondet_tol), check_grad_dtypes)
+            if check_backward_ad:
+                _compare(func, inputs, which, (eps, atol, rtol, nondet_tol), check_grad_dtypes)
+            if check_forward_ad:
+                _compare_tangents(func, inputs, which, (eps, atol, rtol))
+        if check_batched_grad:
+            _compare_batches(func, inputs, wanted, (atol, rtol))
     except GradcheckError:
         if raise_exception:
             raise
@@ -81,6 +85,42 @@ def _compare(func, inputs, which, tolerances, check_grad_dtypes):
                 raise GradcheckError(
                     f"Jacobian mismatch for output {j} with respect to input {which},\n"
                     f"numerical:{expected}\nanalytical:{analytic.reshape(-1)}")
+
+
+def _compare_tangents(func, inputs, which, tolerances):
+    """Forward-mode derivatives of all outputs in a random direction of one input."""
+    from . import forward_ad
+    eps, atol, rtol = tolerances
+    direction = _C.randn_like(inputs[which].detach())
+    with forward_ad.dual_level():
+        given = [forward_ad.make_dual(x.detach(), direction) if i == which else x for i, x in enumerate(inputs)]
+        unpacked = [forward_ad.unpack_dual(o) for o in _outputs(func, given)]
+
+    def moved(step):
+        given = [x.detach() + step * direction if i == which else x for i, x in enumerate(inputs)]
+        return [o.detach() for o in _outputs(func, given)]
+    for j, (dual, above, below) in enumerate(zip(unpacked, moved(eps), moved(-eps))):
+        expected = (above - below) / (2 * eps)
+        tangent = _C.zeros_like(expected) if dual.tangent is None else dual.tangent.detach()
+        if not _C.allclose(tangent, expected, rtol, atol):
+            raise GradcheckError(f"Jacobian computed with forward mode mismatch for output {j} with respect to input {which},\n"
+                                 f"numerical:{expected}\nanalytical:{tangent}")
+
+
+def _compare_batches(func, inputs, wanted, tolerances):
+    """Gradients of two cotangents at once, and of each alone."""
+    from . import grad
+    atol, rtol = tolerances
+    asked = [inputs[i] for i in wanted]
+    for output in _outputs(func, inputs):
+        if not output.requires_grad:
+            continue
+        pair = _C.stack([_C.randn_like(output) for _ in range(2)])
+        together = grad([output], asked, [pair], True, allow_unused=True, is_grads_batched=True)
+        for k in range(2):
+            for whole, alone in zip(together, grad([output], asked, [pair[k]], True, allow_unused=True)):
+                if alone is not None and not _C.allclose(whole[k], alone, rtol, atol):
+                    raise GradcheckError("gradcheck or gradgradcheck failed while testing batched gradient computation")
 
 
 def _check_gradient(gradient, again, input, nondet_tol, check_grad_dtypes):

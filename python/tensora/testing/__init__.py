@@ -1,6 +1,9 @@
 """Assertions for tests."""
+import math
+
 from .. import _C
 from .._C import Tensor
+from .._dtypes import finfo, iinfo
 
 _TOLERANCES = {_C.float16: (1e-3, 1e-5), _C.bfloat16: (1.6e-2, 1e-5), _C.float32: (1.3e-6, 1e-5),
                _C.float64: (1e-7, 1e-7), _C.complex64: (1.3e-6, 1e-5), _C.complex128: (1e-7, 1e-7)}
@@ -71,23 +74,44 @@ def _difference(actual, expected, rtol, atol, equal_nan, checked):
             f"(relative differences up to {rtol} are allowed)")
 
 
+def _bounds(dtype, low, high):
+    """Where random numbers begin and end: PyTorch's defaults, within what the dtype can hold."""
+    if dtype is _C.bool:
+        least, most, usual = 0, 2, (0, 2)
+    elif dtype.is_floating_point or dtype.is_complex:
+        least, most, usual = -finfo(dtype).max, finfo(dtype).max, (-9, 9)
+    else:
+        info = iinfo(dtype)
+        least, most, usual = info.min, info.max + (dtype is not _C.int64), (-9, 10)
+    given = [bound for bound in (low, high) if bound is not None]
+    if any(bound != bound for bound in given):
+        raise ValueError(f"`low` and `high` cannot be NaN, but got low={low} and high={high}")
+    if low is not None and high is not None and low > high:
+        raise ValueError(f"`low` must be less than or equal to `high`, but got {low} > {high}")
+    low, high = (bound if given is None else given for bound, given in zip(usual, (low, high)))
+    return min(max(low, least), most), min(max(high, least), most)
+
+
 def make_tensor(*shape, dtype, device="cpu", low=None, high=None, requires_grad=False, noncontiguous=False,
                 exclude_zero=False, memory_format=None):
-    """A tensor of random numbers between low and high."""
+    """A tensor of random numbers from low up to high, which is not among them."""
     shape = tuple(shape[0]) if len(shape) == 1 and not isinstance(shape[0], int) else shape
-    low, high = -9 if low is None else low, 9 if high is None else high
-    if noncontiguous:
-        if memory_format is not None:
-            raise ValueError("The parameters `noncontiguous` and `memory_format` are mutually exclusive")
-        shape = shape[:-1] + (2 * shape[-1],) if shape else shape
-    if dtype is _C.bool:
-        tensor = _C.randint(0, 2, shape, device=device).to(_C.bool)
-    elif dtype.is_floating_point or dtype.is_complex:
+    if noncontiguous and memory_format is not None:
+        raise ValueError("The parameters `noncontiguous` and `memory_format` are mutually exclusive")
+    if requires_grad and not (dtype.is_floating_point or dtype.is_complex):
+        raise ValueError(f"`requires_grad=True` is not supported for boolean and integral dtypes, but got dtype={dtype}")
+    low, high = _bounds(dtype, low, high)
+    if dtype.is_complex:
+        parts = _C.rand((*shape, 2), device=device, dtype=_C.float64) * (high - low) + low
+        tensor = _C.view_as_complex(parts).to(dtype)
+    elif dtype.is_floating_point:
         tensor = (_C.rand(shape, device=device, dtype=_C.float64) * (high - low) + low).to(dtype)
     else:
-        tensor = _C.randint(max(0, int(low)) if dtype is _C.uint8 else int(low), int(high) + 1, shape, device=device).to(dtype)
+        first, last = math.ceil(low), math.ceil(high)
+        tensor = _C.randint(first, max(last, first + 1), shape, device=device).to(dtype)
     if exclude_zero:
-        tensor[tensor == 0] = 1
-    tensor = tensor[..., ::2] if noncontiguous and shape else tensor
+        tensor[tensor == 0] = finfo(dtype).tiny if dtype.is_floating_point or dtype.is_complex else 1
+    if noncontiguous and tensor.numel() > 1 and tensor.dim() > 0:
+        tensor = tensor.repeat_interleave(2, -1)[..., ::2]
     tensor = tensor if memory_format is None else tensor.to(memory_format=memory_format)
     return tensor.requires_grad_() if requires_grad else tensor

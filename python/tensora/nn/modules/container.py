@@ -62,7 +62,11 @@ class _Indexed(Module):
         return self
 
     def insert(self: _S, index: int, module: Module) -> _S:
+        if not isinstance(module, Module):
+            raise AssertionError(f"module should be of type: {Module}")
         modules = list(self._modules.values())
+        if not -len(modules) <= index <= len(modules):
+            raise IndexError(f"Index out of range: {index}")
         modules.insert(index, module)
         self._modules.clear()
         for i, item in enumerate(modules):

@@ -33,6 +33,17 @@ class PackedSequence(_Packed):
     def _device(args):
         return next((a for a in args if isinstance(a, (str, _C.device))), None)
 
+    double, float, half = (lambda self: self.to(_C.float64)), (lambda self: self.to(_C.float32)), (
+        lambda self: self.to(_C.float16))
+    long, int, short = (lambda self: self.to(_C.int64)), (lambda self: self.to(_C.int32)), (lambda self: self.to(_C.int16))
+    char, byte = (lambda self: self.to(_C.int8)), (lambda self: self.to(_C.uint8))
+
+    def pin_memory(self):
+        return PackedSequence(self.data.pin_memory(), self.batch_sizes, self.sorted_indices, self.unsorted_indices)
+
+    def is_pinned(self):
+        return self.data.is_pinned()
+
     def cuda(self):
         return self.to("cuda")
 
