@@ -84,7 +84,7 @@ def _support(torch):
         setattr(core, name, _compat.refused(f"torch._C.{name}", "there is no TorchScript"))
     core._jit_set_num_profiled_runs = lambda n: 1
     core.has_lapack = True
-    core._DisableTorchDispatch = contextlib.nullcontext
+    core._DisableTorchDispatch = core._DisableFuncTorch = contextlib.nullcontext
     if not hasattr(torch.sparse, "check_sparse_tensor_invariants"):
         torch.sparse.check_sparse_tensor_invariants = types.SimpleNamespace(**{name: lambda: False for name in (
             "is_enabled", "enable", "disable")})

@@ -65,8 +65,8 @@ def main():
     import numpy
     named = [name for name in PROGRAMS if not arguments.names or name.startswith(tuple(arguments.names))]
     chosen = [name for name in named if is_there(PROGRAMS[name], arguments.sources)]
-    ours_env = {**os.environ, "PYTHONPATH": str(pathlib.Path(arguments.package).resolve()), "HF_HUB_OFFLINE": "1"}
-    theirs_env = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    ours_env = {**os.environ, "PYTHONPATH": str(pathlib.Path(arguments.package).resolve()), "HF_HUB_OFFLINE": "1", "PYTHONHASHSEED": "0"}
+    theirs_env = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONHASHSEED": "0"}
     if arguments.sources:
         ours_env[SOURCES] = theirs_env[SOURCES] = str(pathlib.Path(arguments.sources).resolve())
     passed, script = 0, str(HERE / "run_one.py")
