@@ -10,3 +10,12 @@
 #include "tensora/libtorch/nn.h"
 #include "tensora/libtorch/optim.h"
 #include "tensora/libtorch/serialize.h"
+
+namespace tensora {
+
+/// A node's address, as LibTorch's shared_ptr prints it: `std::cout << y.grad_fn()`.
+inline std::ostream& operator<<(std::ostream& stream, const IntrusivePtr<Node>& node) {
+  return stream << static_cast<const void*>(node.get());
+}
+
+}  // namespace tensora

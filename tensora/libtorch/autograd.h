@@ -40,15 +40,17 @@ using c10::IValue;
 
 namespace autograd {
 
+using c10::AutoGradMode, c10::GradMode, c10::InferenceMode, c10::NoGradGuard;
 using tensora::autograd::grad;
 using tensora::autograd::Variable;
 using tensora::autograd::variable_list;
 using tensor_list = std::vector<Tensor>;
 using IndexRange = std::pair<size_t, size_t>;
 
-/// In its scope a backward that produces NaN throws, naming the forward op.
+/// In its scope a backward that produces NaN throws, naming the forward op; without `check_nan`
+/// nothing is watched.
 struct DetectAnomalyGuard : tensora::detect_anomaly {
-  DetectAnomalyGuard() : detect_anomaly(true) {}
+  explicit DetectAnomalyGuard(bool check_nan = true) : detect_anomaly(check_nan) {}
 };
 /// The array of `data` as a leaf.
 inline Variable make_variable(const Tensor& data, bool requires_grad = false) {

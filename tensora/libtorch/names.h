@@ -42,7 +42,17 @@ using IntArrayRef = tensora::Shape;
 using Scalar = tensora::Scalar;
 using ScalarType = tensora::DType;
 using TensorOptions = tensora::TensorOptions;
+using tensora::AutoGradMode;
 using tensora::InferenceMode;
+using tensora::NoGradGuard;
+using OptionalIntArrayRef = std::optional<IntArrayRef>;
+template <class T>
+using OptionalArrayRef = std::optional<std::vector<T>>;
+/// Whether this thread records gradients.
+struct GradMode {
+  static bool is_enabled() { return tensora::is_grad_enabled(); }
+  static void set_enabled(bool enabled) { tensora::thread_state.grad_enabled = enabled; }
+};
 
 inline constexpr DeviceType kCPU = tensora::kCPU, kCUDA = tensora::kCUDA, kMeta = tensora::kMeta;
 
@@ -81,7 +91,8 @@ class ArrayRef {
   ArrayRef(const T& one) : data_(&one), size_(1) {}  // NOLINT: implicit
   ArrayRef(const T* data, size_t size) : data_(data), size_(size) {}
   ArrayRef(const T* begin, const T* end) : data_(begin), size_(static_cast<size_t>(end - begin)) {}
-  ArrayRef(std::initializer_list<T> list) : data_(list.begin()), size_(list.size()) {}
+  /// For a call: the list lives as long as the call does.
+  ArrayRef(const std::initializer_list<T>& list) : data_(std::begin(list)), size_(list.size()) {}
   template <class Container>
     requires requires(const Container& c) {
       { c.data() } -> std::convertible_to<const T*>;
@@ -153,6 +164,24 @@ IntegerRange<End> irange(Begin begin, End end) {
 
 }  // namespace c10
 
+// As in LibTorch, std::abs and the like take complex numbers; they are found by no other lookup.
+// NOLINTBEGIN(cert-dcl58-cpp)
+namespace std {
+template <class T>
+T abs(const c10::complex<T>& z) {
+  return std::hypot(z.real(), z.imag());
+}
+template <class T>
+T arg(const c10::complex<T>& z) {
+  return std::atan2(z.imag(), z.real());
+}
+template <class T>
+c10::complex<T> conj(const c10::complex<T>& z) {
+  return {z.real(), -z.imag()};
+}
+}  // namespace std
+// NOLINTEND(cert-dcl58-cpp)
+
 namespace torch {
 
 using tensora::AutoGradMode;
@@ -172,8 +201,10 @@ using tensora::ScalarType;
 using tensora::Tensor;
 using tensora::TensorOptions;
 using TensorList = std::vector<Tensor>;
+using TensorBase = Tensor;
 using c10::ArrayRef;
 using c10::Error;
+using c10::GradMode;
 using c10::IndexError;
 using c10::make_optional;
 using c10::NotImplementedError;
@@ -201,8 +232,15 @@ using tensora::manual_seed;
 using tensora::requires_grad;
 using tensora::set_default_dtype;
 using tensora::set_num_threads;
+/// Ops run one after the other, so that there is one thread between ops, whatever is asked for.
+inline int get_num_interop_threads() { return 1; }
+inline void set_num_interop_threads(int count) {
+  tensora::check(count > 0, "set_num_interop_threads: expected a positive number, got ", count);
+}
+inline void init_num_threads() {}
 inline TensorOptions layout(Layout) { return {}; }
 inline Dtype typeMetaToScalarType(Dtype type) { return type; }
+inline Dtype scalarTypeToTypeMeta(Dtype type) { return type; }
 inline bool isIntegralType(Dtype type, bool include_bool = false) {
   return !tensora::is_floating_point(type) && !tensora::is_complex(type) &&
          (include_bool || type != kBool);
@@ -306,6 +344,32 @@ inline Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t pad
   return tensora::embedding(indices, weight,
                             padding_idx < 0 ? std::nullopt : std::optional<int64_t>(padding_idx),
                             {}, 2, scale_grad_by_freq, sparse);
+}
+
+/// at::embedding_bag: the bags, and three tensors that only its own backward needs, left empty. The
+/// modes are 0 (sum), 1 (mean) and 2 (max); offsets begin the bags.
+inline std::tuple<Tensor, Tensor, Tensor, Tensor> embedding_bag(
+    const Tensor& weight, const Tensor& indices, const Tensor& offsets,
+    bool scale_grad_by_freq = false, int64_t mode = 0, bool sparse = false,
+    const Tensor& per_sample_weights = {}, bool include_last_offset = false,
+    int64_t padding_idx = -1) {
+  tensora::check(mode >= 0 && mode <= 2, "embedding_bag: mode must be 0, 1 or 2, got ", mode);
+  return {
+      tensora::embedding_bag(indices, weight, offsets, {}, 2, scale_grad_by_freq,
+                             mode == 0   ? "sum"
+                             : mode == 1 ? "mean"
+                                         : "max",
+                             sparse, per_sample_weights, include_last_offset,
+                             padding_idx < 0 ? std::nullopt : std::optional<int64_t>(padding_idx)),
+      {},
+      {},
+      {}};
+}
+
+/// Pads as `pad` does, dims from the last to the first; negative numbers cut off.
+inline Tensor constant_pad_nd(const Tensor& self, const std::vector<int64_t>& pad,
+                              Scalar value = 0) {
+  return tensora::pad(self, pad, "constant", value);
 }
 
 /// How the losses of at:: sum up their elements.

@@ -129,6 +129,69 @@ void LBFGSOptions::read(const ParamGroup& group) {
   history_size_ = group.integer("history_size");
 }
 
+// ---- states
+
+std::unique_ptr<OptimizerParamState> OptimizerParamState::clone() const {
+  tensora::fail(
+      "clone() has not been implemented for torch::optim::OptimizerParamState. Subclass "
+      "torch::optim::OptimizerCloneableParamState<YourOptimizerParamState> instead");
+}
+
+int64_t OptimizerParamState::integer(const char* name) const {
+  return static_cast<int64_t>(number(name));
+}
+double OptimizerParamState::number(const char* name) const {
+  const tensora::Value* value = values().find(std::string(name));
+  if (!value) return 0;
+  return value->is_tensor() ? value->to_tensor().item<double>() : value->to_double();
+}
+Tensor OptimizerParamState::tensor(const char* name) const {
+  const tensora::Value* value = values().find(std::string(name));
+  if (!value || value->is_none()) return {};
+  return value->is_tensor() ? value->to_tensor() : tensora::full({}, value->to_double());
+}
+std::vector<Tensor> OptimizerParamState::tensors(const char* name) const {
+  std::vector<Tensor> result;
+  if (const tensora::Value* value = values().find(std::string(name)))
+    for (const tensora::Value& item : value->to_list())
+      result.push_back(item.is_tensor() ? item.to_tensor() : tensora::full({}, item.to_double()));
+  return result;
+}
+void OptimizerParamState::set_count(const char* name, int64_t count) {
+  set(name, static_cast<double>(count));  // the optimizer makes a counter of it
+}
+
+namespace {
+
+bool equal_values(const tensora::Value& a, const tensora::Value& b) {
+  if (a.is_list() && b.is_list() && a.size() == b.size()) {
+    for (size_t i = 0; i < a.size(); ++i)
+      if (!equal_values(a.to_list()[i], b.to_list()[i])) return false;
+    return true;
+  }
+  if (a.is_tensor() && b.is_tensor())
+    return a.to_tensor().sizes() == b.to_tensor().sizes() && equal(a.to_tensor(), b.to_tensor());
+  const auto number = [](const tensora::Value& value) {
+    return value.is_tensor() ? value.to_tensor().item<double>() : value.to_double();
+  };
+  const auto is_one = [](const tensora::Value& value) {
+    return value.is_number() || (value.is_tensor() && value.to_tensor().numel() == 1);
+  };
+  if (is_one(a) && is_one(b)) return number(a) == number(b);
+  return a.is_none() && b.is_none();
+}
+
+}  // namespace
+
+bool operator==(const OptimizerParamState& a, const OptimizerParamState& b) {
+  if (a.values().size() != b.values().size()) return false;
+  for (const auto& [name, value] : a.values().to_dict()) {
+    const tensora::Value* other = b.values().find(name);
+    if (!other || !equal_values(value, *other)) return false;
+  }
+  return true;
+}
+
 // ---- optimizers
 
 Optimizer::Optimizer(const std::vector<OptimizerParamGroup>& groups,
@@ -179,11 +242,51 @@ Optimizer::Own& Optimizer::own() const {
     return *own_;
   }
   for (size_t i = 0; i < groups_.size(); ++i) {
+    if (i == own_->param_groups().size())
+      own_->add_param_group({});  // the caller added to the list
     ParamGroup& own = own_->param_groups()[i];
     own.params = groups_[i].params();
-    groups_[i].options().write(own);
+    (groups_[i].has_options() ? groups_[i].options() : *defaults_).write(own);
   }
   return *own_;
+}
+
+// Note [States by LibTorch's names]
+// An optimizer of Tensora keeps what it remembers of a parameter as a dict. `state()` shows each of
+// them as an object of LibTorch's class, which reads and writes that dict; loading replaces the
+// dicts, so the objects are made anew. An optimizer of the user's own has no such dicts and keeps
+// its objects here.
+
+void Optimizer::show_states() {
+  for (const OptimizerParamGroup& group : groups_)
+    for (const Tensor& param : group.params()) {
+      auto& state = state_[param.unsafeGetTensorImpl()];
+      if (!state && own_->has_state(param)) {
+        state = make_state();
+        state->show(own_->state(param));
+      }
+      if (!state) state_.erase(param.unsafeGetTensorImpl());
+    }
+}
+
+void Optimizer::take_states() {
+  for (const OptimizerParamGroup& group : groups_)
+    for (const Tensor& param : group.params()) {
+      const auto found = state_.find(param.unsafeGetTensorImpl());
+      if (found == state_.end() || !found->second) continue;
+      tensora::Value& values = own_->state(param);
+      if (&found->second->values() == &values) continue;
+      values = found->second->values();
+      found->second->show(values);
+    }
+}
+
+Optimizer::States& Optimizer::state() {
+  if (own_) {
+    take_states();
+    show_states();
+  }
+  return state_;
 }
 
 void Optimizer::take_options() {
@@ -191,9 +294,15 @@ void Optimizer::take_options() {
 }
 
 Tensor Optimizer::step(LossClosure closure) {
-  if (closure) return own().step(closure);
-  own().step();
-  return {};
+  own();
+  take_states();
+  Tensor loss;
+  if (closure)
+    loss = own_->step(closure);
+  else
+    own_->step();
+  if (!state_.empty()) show_states();
+  return loss;
 }
 
 void Optimizer::zero_grad(bool set_to_none) {
@@ -214,11 +323,15 @@ size_t Optimizer::size() const noexcept {
 }
 
 void Optimizer::save(serialize::OutputArchive& archive) const {
-  archive.set_content(own().state_dict());
+  own();
+  const_cast<Optimizer*>(this)->take_states();
+  archive.set_content(own_->state_dict());
 }
 void Optimizer::load(serialize::InputArchive& archive) {
   own().load_state_dict(archive.content());
   take_options();
+  state_.clear();
+  show_states();
 }
 
 serialize::OutputArchive& operator<<(serialize::OutputArchive& archive,
@@ -253,6 +366,22 @@ std::unique_ptr<Optimizer::Own> OptimizerWith<Options>::make_own(
         own::LBFGSOptions{
             .line_search_fn =
                 static_cast<const LBFGSOptions&>(this->defaults()).line_search_fn().value_or("")});
+}
+
+template <class Options>
+std::unique_ptr<OptimizerParamState> OptimizerWith<Options>::make_state() const {
+  if constexpr (std::same_as<Options, SGDOptions>)
+    return std::make_unique<SGDParamState>();
+  else if constexpr (std::same_as<Options, AdamOptions>)
+    return std::make_unique<AdamParamState>();
+  else if constexpr (std::same_as<Options, AdamWOptions>)
+    return std::make_unique<AdamWParamState>();
+  else if constexpr (std::same_as<Options, AdagradOptions>)
+    return std::make_unique<AdagradParamState>();
+  else if constexpr (std::same_as<Options, RMSpropOptions>)
+    return std::make_unique<RMSpropParamState>();
+  else
+    return std::make_unique<LBFGSParamState>();
 }
 
 template class OptimizerWith<SGDOptions>;

@@ -3,10 +3,17 @@
 // torch::optim: LibTorch's optimizers and schedulers over Tensora's.
 
 #include <memory>
+#include <unordered_map>
 
 #include "tensora/libtorch/serialize.h"
 #include "tensora/optim/optimizer.h"
 #include "tensora/optim/reduce_lr_on_plateau.h"
+
+namespace ska {
+/// The type of `Optimizer::state()` in LibTorch.
+template <class Key, class Value>
+using flat_hash_map = std::unordered_map<Key, Value>;
+}  // namespace ska
 
 namespace torch::optim {
 
@@ -61,11 +68,51 @@ class OptimizerParamGroup {
   std::unique_ptr<OptimizerOptions> options_;
 };
 
+/// What an optimizer remembers of one parameter: entries of a dict, which are those of Tensora's
+/// optimizer where one of its states is looked at, so that reading and setting need no copy.
+class OptimizerParamState {
+ public:
+  OptimizerParamState() = default;
+  OptimizerParamState(const OptimizerParamState& other) : own_(other.values()) {}
+  OptimizerParamState& operator=(const OptimizerParamState&) = delete;
+  virtual ~OptimizerParamState() = default;
+  virtual std::unique_ptr<OptimizerParamState> clone() const;
+
+  const tensora::Value& values() const { return shown_ ? *shown_ : own_; }
+  tensora::Value& values() { return shown_ ? *shown_ : own_; }
+  /// From now on the entries are those of `values`, which outlives this.
+  void show(tensora::Value& values) { shown_ = &values; }
+  friend bool operator==(const OptimizerParamState& a, const OptimizerParamState& b);
+
+ protected:
+  int64_t integer(const char* name) const;
+  double number(const char* name) const;
+  Tensor tensor(const char* name) const;
+  std::vector<Tensor> tensors(const char* name) const;
+  void set(const char* name, tensora::Value value) { values()[name] = std::move(value); }
+  /// A count of steps, which Tensora's optimizers keep in a tensor.
+  void set_count(const char* name, int64_t count);
+
+ private:
+  tensora::Value own_ = tensora::Value::dict();
+  tensora::Value* shown_ = nullptr;
+};
+
+template <class Derived>
+class OptimizerCloneableParamState : public OptimizerParamState {
+ public:
+  std::unique_ptr<OptimizerParamState> clone() const override {
+    return std::make_unique<Derived>(static_cast<const Derived&>(*this));
+  }
+};
+
 /// The base of all optimizers. One of your own overrides `step`.
 class Optimizer {
  public:
   using LossClosure = std::function<Tensor()>;
   using Own = tensora::optim::Optimizer;
+  /// By the address of the parameter's body, `param.unsafeGetTensorImpl()`.
+  using States = ska::flat_hash_map<void*, std::unique_ptr<OptimizerParamState>>;
 
   Optimizer(const std::vector<OptimizerParamGroup>& groups,
             std::unique_ptr<OptimizerOptions> defaults);
@@ -87,6 +134,10 @@ class Optimizer {
   const OptimizerOptions& defaults() const noexcept { return *defaults_; }
   std::vector<OptimizerParamGroup>& param_groups() noexcept { return groups_; }
   const std::vector<OptimizerParamGroup>& param_groups() const noexcept { return groups_; }
+  /// The states of the parameters that have one. A state that the caller adds is used from the next
+  /// step on.
+  States& state();
+  const States& state() const { return const_cast<Optimizer*>(this)->state(); }
   virtual void save(serialize::OutputArchive& archive) const;
   virtual void load(serialize::InputArchive& archive);
 
@@ -98,8 +149,15 @@ class Optimizer {
  protected:
   /// Makes Tensora's optimizer; an optimizer of the user's own has none.
   virtual std::unique_ptr<Own> make_own(tensora::optim::Parameters parameters) const;
+  /// An empty state of this optimizer's kind.
+  virtual std::unique_ptr<OptimizerParamState> make_state() const { return nullptr; }
+
+  States state_;
 
  private:
+  void show_states();
+  void take_states();
+
   std::unique_ptr<OptimizerOptions> defaults_;
   std::vector<OptimizerParamGroup> groups_;
   mutable std::unique_ptr<Own> own_;
@@ -211,6 +269,61 @@ struct LBFGSOptions : OptimizerCloneableOptions<LBFGSOptions> {
   friend bool operator==(const LBFGSOptions&, const LBFGSOptions&) = default;
 };
 
+// ---- states
+
+struct SGDParamState : OptimizerCloneableParamState<SGDParamState> {
+  Tensor momentum_buffer() const { return tensor("momentum_buffer"); }
+  void momentum_buffer(const Tensor& value) { set("momentum_buffer", value); }
+};
+
+struct AdamParamState : OptimizerCloneableParamState<AdamParamState> {
+  int64_t step() const { return integer("step"); }
+  void step(int64_t value) { set_count("step", value); }
+  Tensor exp_avg() const { return tensor("exp_avg"); }
+  void exp_avg(const Tensor& value) { set("exp_avg", value); }
+  Tensor exp_avg_sq() const { return tensor("exp_avg_sq"); }
+  void exp_avg_sq(const Tensor& value) { set("exp_avg_sq", value); }
+  Tensor max_exp_avg_sq() const { return tensor("max_exp_avg_sq"); }
+  void max_exp_avg_sq(const Tensor& value) { set("max_exp_avg_sq", value); }
+};
+struct AdamWParamState : AdamParamState {
+  std::unique_ptr<OptimizerParamState> clone() const override {
+    return std::make_unique<AdamWParamState>(*this);
+  }
+};
+
+struct AdagradParamState : OptimizerCloneableParamState<AdagradParamState> {
+  int64_t step() const { return integer("step"); }
+  void step(int64_t value) { set_count("step", value); }
+  Tensor sum() const { return tensor("sum"); }
+  void sum(const Tensor& value) { set("sum", value); }
+};
+
+struct RMSpropParamState : OptimizerCloneableParamState<RMSpropParamState> {
+  int64_t step() const { return integer("step"); }
+  void step(int64_t value) { set_count("step", value); }
+  Tensor square_avg() const { return tensor("square_avg"); }
+  void square_avg(const Tensor& value) { set("square_avg", value); }
+  Tensor momentum_buffer() const { return tensor("momentum_buffer"); }
+  void momentum_buffer(const Tensor& value) { set("momentum_buffer", value); }
+  Tensor grad_avg() const { return tensor("grad_avg"); }
+  void grad_avg(const Tensor& value) { set("grad_avg", value); }
+};
+
+/// Of the first parameter; the others have none.
+struct LBFGSParamState : OptimizerCloneableParamState<LBFGSParamState> {
+  int64_t func_evals() const { return integer("func_evals"); }
+  int64_t n_iter() const { return integer("n_iter"); }
+  double t() const { return number("t"); }
+  double prev_loss() const { return number("prev_loss"); }
+  Tensor d() const { return tensor("d"); }
+  Tensor H_diag() const { return tensor("H_diag"); }
+  Tensor prev_flat_grad() const { return tensor("prev_flat_grad"); }
+  std::vector<Tensor> old_dirs() const { return tensors("old_dirs"); }
+  std::vector<Tensor> old_stps() const { return tensors("old_stps"); }
+  std::vector<Tensor> ro() const { return tensors("ro"); }
+};
+
 // ---- optimizers
 
 namespace detail {
@@ -227,6 +340,7 @@ class OptimizerWith : public Optimizer {
 
  protected:
   std::unique_ptr<Own> make_own(tensora::optim::Parameters parameters) const override;
+  std::unique_ptr<OptimizerParamState> make_state() const override;
 };
 extern template class OptimizerWith<SGDOptions>;
 extern template class OptimizerWith<AdamOptions>;

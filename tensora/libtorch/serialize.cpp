@@ -80,7 +80,7 @@ bool InputArchive::try_read(const std::string& key, c10::IValue& value) {
   return found != nullptr;
 }
 void InputArchive::read(const std::string& key, c10::IValue& value) {
-  tensora::check(try_read(key, value), "No such serialized value '", key, "'");
+  tensora::check(try_read(key, value), "No such serialized value '", place_, key, "'");
 }
 
 bool InputArchive::try_read(const std::string& key, Tensor& tensor, bool) {
@@ -104,13 +104,14 @@ bool InputArchive::try_read(const std::string& key, Tensor& tensor, bool) {
   return true;
 }
 void InputArchive::read(const std::string& key, Tensor& tensor, bool is_buffer) {
-  tensora::check(try_read(key, tensor, is_buffer), "No such serialized tensor '", key, "'");
+  tensora::check(try_read(key, tensor, is_buffer), "No such serialized tensor '", place_, key, "'");
 }
 
 bool InputArchive::try_read(const std::string& key, InputArchive& archive) {
   archive.content_ = tensora::Value::dict();
-  if (!content_.is_dict()) return false;
   const std::string prefix = key + ".";
+  archive.place_ = place_ + prefix;
+  if (!content_.is_dict()) return false;
   bool found = false;
   for (const auto& [name, value] : content_.to_dict()) {
     const auto* text = std::get_if<std::string>(&name);
@@ -133,6 +134,15 @@ std::vector<std::string> InputArchive::keys() const {
       if (std::find(result.begin(), result.end(), first) == result.end()) result.push_back(first);
     }
   }
+  return result;
+}
+
+std::vector<Tensor> InputArchive::tensors() const {
+  std::vector<Tensor> result;
+  if (content_.is_dict())
+    for (const auto& [key, value] : content_.to_dict()) result.push_back(value.to_tensor());
+  else
+    for (const tensora::Value& value : content_.to_list()) result.push_back(value.to_tensor());
   return result;
 }
 

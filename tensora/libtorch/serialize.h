@@ -55,9 +55,12 @@ class InputArchive {
     read(std::forward<T>(values)...);
   }
   const tensora::Value& content() const { return content_; }
+  /// The tensors of a list, which LibTorch writes as values by number.
+  std::vector<Tensor> tensors() const;
 
  private:
   tensora::Value content_ = tensora::Value::dict();
+  std::string place_;  // "a.b." of an archive that was read from others; for messages
 };
 
 }  // namespace serialize
@@ -89,8 +92,7 @@ template <class... From>
 void load(std::vector<Tensor>& tensors, From&&... from) {
   serialize::InputArchive archive;
   archive.load_from(std::forward<From>(from)...);
-  for (const tensora::Value& value : archive.content().to_list())
-    tensors.push_back(value.to_tensor());
+  for (const Tensor& tensor : archive.tensors()) tensors.push_back(tensor);
 }
 
 /// The bytes of a file that Python's `torch.load` reads, and what such a file holds.

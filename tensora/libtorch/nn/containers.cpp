@@ -153,4 +153,24 @@ Tensor& ParameterDictImpl::get(const std::string& key) {
   return *tensor;
 }
 
+Tensor ParameterDictImpl::pop(const std::string& key) {
+  auto& list = const_cast<tensora::nn::NamedTensors&>(parameter_list());
+  const auto entry =
+      std::find_if(list.begin(), list.end(), [&](const auto& item) { return item.first == key; });
+  tensora::check(entry != list.end(), "Parameter '", key, "' is not defined");
+  const Tensor tensor = entry->second;
+  list.erase(entry);
+  return tensor;
+}
+
+void ParameterDictImpl::clear() {
+  const_cast<tensora::nn::NamedTensors&>(parameter_list()).clear();
+}
+
+void ParameterDictImpl::update(const ParameterDictImpl& other) {
+  for (const auto& [name, tensor] : other.parameter_list())
+    tensora::check(contains(name), "Parameter '", name, "' is not defined");
+  for (const auto& [name, tensor] : other.parameter_list()) *find(name) = tensor;
+}
+
 }  // namespace torch::nn

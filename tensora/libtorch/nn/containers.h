@@ -227,19 +227,63 @@ class ParameterListImpl : public Cloneable<ParameterListImpl> {
     const bool requires_grad = tensor.requires_grad();
     register_parameter(std::to_string(size()), std::move(tensor), requires_grad);
   }
-  void append(const OrderedDict<std::string, Tensor>::Item& item) { append(item.value()); }
+  /// An element: its key is its position, as text.
+  template <class Item>
+    requires requires(const Item& item) {
+      { item.value() } -> std::convertible_to<Tensor>;
+    }
+  void append(const Item& item) {
+    append(Tensor(item.value()));
+  }
   template <class Container>
   void extend(const Container& container) {
     for (const auto& tensor : container) append(tensor);
   }
+  ParameterListImpl& operator+=(const ParameterListImpl& other) {
+    for (const Tensor& tensor : other.values()) append(tensor);
+    return *this;
+  }
   std::vector<Tensor> values() const { return parameters(false); }
   Tensor& at(size_t index);
   Tensor& operator[](size_t index) { return at(index); }
-  auto begin() { return const_cast<tensora::nn::NamedTensors&>(parameter_list()).begin(); }
-  auto end() { return const_cast<tensora::nn::NamedTensors&>(parameter_list()).end(); }
+  class Iterator;
+  Iterator begin() const;
+  Iterator end() const;
   size_t size() const noexcept { return parameter_list().size(); }
   bool is_empty() const noexcept { return size() == 0; }
 };
+
+/// Walks the parameters as LibTorch does: `for (auto& item : *list) item.value()`.
+class ParameterListImpl::Iterator {
+ public:
+  class Item {
+   public:
+    explicit Item(const tensora::nn::NamedTensors::value_type& entry) : entry_(&entry) {}
+    const std::string& key() const { return entry_->first; }
+    Tensor& value() const { return const_cast<Tensor&>(entry_->second); }
+    Tensor& operator*() const { return value(); }
+    Tensor* operator->() const { return &value(); }
+
+   private:
+    const tensora::nn::NamedTensors::value_type* entry_;
+  };
+  explicit Iterator(tensora::nn::NamedTensors::const_iterator place) : place_(place) {}
+  Item operator*() const { return Item(*place_); }
+  Iterator& operator++() {
+    ++place_;
+    return *this;
+  }
+  bool operator==(const Iterator&) const = default;
+
+ private:
+  tensora::nn::NamedTensors::const_iterator place_;
+};
+inline ParameterListImpl::Iterator ParameterListImpl::begin() const {
+  return Iterator(parameter_list().begin());
+}
+inline ParameterListImpl::Iterator ParameterListImpl::end() const {
+  return Iterator(parameter_list().end());
+}
 TORCH_MODULE(ParameterList);
 
 class ParameterDictImpl : public Cloneable<ParameterDictImpl> {
@@ -262,6 +306,11 @@ class ParameterDictImpl : public Cloneable<ParameterDictImpl> {
     return const_cast<ParameterDictImpl*>(this)->get(key);
   }
   Tensor& operator[](const std::string& key) { return get(key); }
+  /// Removes the parameter and returns it.
+  Tensor pop(const std::string& key);
+  void clear();
+  /// Replaces parameters that are there by those of `other`.
+  void update(const ParameterDictImpl& other);
   size_t size() const noexcept { return parameter_list().size(); }
   bool empty() const noexcept { return size() == 0; }
 

@@ -57,6 +57,11 @@ Tensor pairwise_distance(const Tensor& x1, const Tensor& x2,
                          const PairwiseDistanceFuncOptions& options = {});
 Tensor normalize(const Tensor& input, const NormalizeFuncOptions& options = {});
 
+/// Attention with the weights of a MultiheadAttention: its outputs and the attention weights.
+std::tuple<Tensor, Tensor> multi_head_attention_forward(
+    const Tensor& query, const Tensor& key, const Tensor& value,
+    const MultiheadAttentionForwardFuncOptions& options);
+
 // Norms.
 Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormFuncOptions& options = {});

@@ -1,5 +1,7 @@
 #include "tensora/libtorch/nn/modules_rnn.h"
 
+#include "tensora/libtorch/nn/functional.h"
+
 #include "tensora/ops.h"
 
 namespace torch::nn {
@@ -15,8 +17,37 @@ std::tuple<Tensor, Tensor> pad_packed_sequence(const PackedSequence& sequence, b
                                                std::optional<int64_t> total_length) {
   return tensora::pad_packed_sequence(sequence, batch_first, padding_value, total_length);
 }
-PackedSequence pack_sequence(const std::vector<Tensor>& sequences, bool enforce_sorted) {
-  return tensora::pack_sequence(sequences, enforce_sorted);
+PackedSequence pack_sequence(ArrayRef<Tensor> sequences, bool enforce_sorted) {
+  return tensora::pack_sequence(sequences.vec(), enforce_sorted);
+}
+
+Tensor pad_sequence(ArrayRef<Tensor> sequences, bool batch_first, double padding_value,
+                    std::string_view padding_side) {
+  tensora::check(padding_side == "right" || padding_side == "left",
+                 "pad_sequence: padding_side must be \"right\" or \"left\", got \"", padding_side,
+                 "\"");
+  if (padding_side == "right")
+    return tensora::pad_sequence(sequences.vec(), batch_first, padding_value);
+  std::vector<Tensor> reversed;
+  for (const Tensor& sequence : sequences) reversed.push_back(flip(sequence, {0}));
+  return flip(tensora::pad_sequence(reversed, batch_first, padding_value), {batch_first ? 1 : 0});
+}
+
+Tensor invert_permutation(const Tensor& permutation) {
+  if (!permutation.defined()) return {};
+  const Tensor positions = tensora::arange(
+      permutation.numel(), {.dtype = permutation.dtype(), .device = permutation.device()});
+  return tensora::empty_like(permutation).scatter_(0, permutation, positions);
+}
+
+PackedSequence PackedSequence::to(const TensorOptions& options) const {
+  const Tensor moved = data().to(options);
+  if (moved.is_same(data())) return *this;
+  const auto placed = [&](const Tensor& indices) {
+    return indices.defined() ? indices.to(moved.device()) : indices;
+  };
+  return tensora::PackedSequence{moved, batch_sizes(), placed(sorted_indices()),
+                                 placed(unsorted_indices())};
 }
 
 }  // namespace utils::rnn
@@ -235,5 +266,49 @@ std::tuple<Tensor, Tensor> MultiheadAttentionImpl::forward(
                           .attn_mask = attn_mask,
                           .average_attn_weights = average_attn_weights});
 }
+
+namespace functional {
+
+// A layer without memory of its own takes the weights over for one call.
+std::tuple<Tensor, Tensor> multi_head_attention_forward(
+    const Tensor& query, const Tensor& key, const Tensor& value,
+    const MultiheadAttentionForwardFuncOptions& options) {
+  const int64_t embed = options.embed_dim_to_check();
+  tensora::check(query.size(-1) == embed, "multi_head_attention_forward: embed_dim_to_check is ",
+                 embed, ", but the query has ", query.size(-1), " features");
+  const bool separate = options.use_separate_proj_weight();
+  const int64_t kdim = separate ? options.k_proj_weight().size(-1) : embed;
+  const int64_t vdim = separate ? options.v_proj_weight().size(-1) : embed;
+  const tensora::nn::FactoryScope without_memory({.device = kMeta});
+  tensora::nn::MultiheadAttention layer(embed, options.num_heads(),
+                                        {.dropout = options.dropout_p(),
+                                         .add_zero_attn = options.add_zero_attn(),
+                                         .kdim = kdim,
+                                         .vdim = vdim});
+  const auto take = [](Tensor& place, const Tensor& weight) { place = weight; };
+  if (!separate) {
+    take(layer.in_proj_weight, options.in_proj_weight());
+  } else if (kdim == embed && vdim == embed) {
+    take(layer.in_proj_weight,
+         cat({options.q_proj_weight(), options.k_proj_weight(), options.v_proj_weight()}));
+  } else {
+    take(layer.q_proj_weight, options.q_proj_weight());
+    take(layer.k_proj_weight, options.k_proj_weight());
+    take(layer.v_proj_weight, options.v_proj_weight());
+  }
+  take(layer.in_proj_bias, options.in_proj_bias());
+  take(layer.bias_k, options.bias_k());
+  take(layer.bias_v, options.bias_v());
+  take(layer.out_proj.weight, options.out_proj_weight());
+  take(layer.out_proj.bias, options.out_proj_bias());
+  layer.train(options.training());
+  return layer.forward(query, key, value,
+                       {.key_padding_mask = options.key_padding_mask(),
+                        .need_weights = options.need_weights(),
+                        .attn_mask = options.attn_mask(),
+                        .average_attn_weights = options.average_attn_weights()});
+}
+
+}  // namespace functional
 
 }  // namespace torch::nn

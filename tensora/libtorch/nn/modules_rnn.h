@@ -21,14 +21,27 @@ class PackedSequence : public tensora::PackedSequence {
   const Tensor& batch_sizes() const { return tensora::PackedSequence::batch_sizes; }
   const Tensor& sorted_indices() const { return tensora::PackedSequence::sorted_indices; }
   const Tensor& unsorted_indices() const { return tensora::PackedSequence::unsorted_indices; }
+  /// The sequences on another device or of another dtype; the batch sizes stay on the CPU.
+  PackedSequence to(const TensorOptions& options) const;
+  template <tensora::SingleOption Option>
+  PackedSequence to(const Option& option) const {
+    return to(tensora::as_options(option));
+  }
+  PackedSequence cpu() const { return to(tensora::device(kCPU)); }
+  PackedSequence cuda() const { return to(tensora::device(kCUDA)); }
+  bool is_cuda() const { return data().is_cuda(); }
 };
 PackedSequence pack_padded_sequence(const Tensor& input, const Tensor& lengths,
                                     bool batch_first = false, bool enforce_sorted = true);
 std::tuple<Tensor, Tensor> pad_packed_sequence(const PackedSequence& sequence,
                                                bool batch_first = false, double padding_value = 0,
                                                std::optional<int64_t> total_length = {});
-PackedSequence pack_sequence(const std::vector<Tensor>& sequences, bool enforce_sorted = true);
-using tensora::pad_sequence;
+PackedSequence pack_sequence(ArrayRef<Tensor> sequences, bool enforce_sorted = true);
+/// `padding_side` is "right", behind the sequences, or "left", before them.
+Tensor pad_sequence(ArrayRef<Tensor> sequences, bool batch_first = false, double padding_value = 0,
+                    std::string_view padding_side = "right");
+/// The permutation that undoes this one; undefined for an undefined one.
+Tensor invert_permutation(const Tensor& permutation);
 }  // namespace utils::rnn
 
 /// The options and weights that recurrent layers have in common.

@@ -66,13 +66,18 @@ TransformerEncoderImpl::TransformerEncoderImpl(TransformerEncoderOptions options
 void TransformerEncoderImpl::reset() {
   layer_.emplace(options.encoder_layer()->layer(), options.num_layers());
   adopt(*layer_);
+  if (options.norm().is_empty()) return;
+  options.norm(options.norm().clone());
+  register_module("norm", options.norm().ptr());
 }
 void TransformerEncoderImpl::pretty_print(std::ostream& stream) const {
   stream << "torch::nn::TransformerEncoder";
 }
 Tensor TransformerEncoderImpl::forward(const Tensor& src, const Tensor& src_mask,
                                        const Tensor& src_key_padding_mask) {
-  return layer_->forward(src, {.mask = src_mask, .src_key_padding_mask = src_key_padding_mask});
+  const Tensor output =
+      layer_->forward(src, {.mask = src_mask, .src_key_padding_mask = src_key_padding_mask});
+  return options.norm().is_empty() ? output : options.norm().forward(output);
 }
 
 TransformerDecoderImpl::TransformerDecoderImpl(TransformerDecoderOptions options_given)
@@ -82,6 +87,9 @@ TransformerDecoderImpl::TransformerDecoderImpl(TransformerDecoderOptions options
 void TransformerDecoderImpl::reset() {
   layer_.emplace(options.decoder_layer()->layer(), options.num_layers());
   adopt(*layer_);
+  if (options.norm().is_empty()) return;
+  options.norm(options.norm().clone());
+  register_module("norm", options.norm().ptr());
 }
 void TransformerDecoderImpl::pretty_print(std::ostream& stream) const {
   stream << "torch::nn::TransformerDecoder";
@@ -90,9 +98,10 @@ Tensor TransformerDecoderImpl::forward(const Tensor& tgt, const Tensor& memory,
                                        const Tensor& tgt_mask, const Tensor& memory_mask,
                                        const Tensor& tgt_key_padding_mask,
                                        const Tensor& memory_key_padding_mask) {
-  return layer_->forward(
+  const Tensor output = layer_->forward(
       tgt, memory,
       decoder_call(tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask));
+  return options.norm().is_empty() ? output : options.norm().forward(output);
 }
 
 TransformerImpl::TransformerImpl(const TransformerOptions& options_given) : options(options_given) {

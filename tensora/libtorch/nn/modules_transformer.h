@@ -3,7 +3,7 @@
 // Transformers: handles to Tensora's. Their inner layers are Tensora's too: `named_parameters` and
 // files have all weights, `children` only what the program registered.
 
-#include "tensora/libtorch/nn/module.h"
+#include "tensora/libtorch/nn/any_module.h"
 #include "tensora/libtorch/nn/options_layers.h"
 #include "tensora/nn/transformer.h"
 
@@ -62,18 +62,24 @@ class TransformerDecoderLayerImpl : public Cloneable<TransformerDecoderLayerImpl
 };
 TORCH_MODULE(TransformerDecoderLayer);
 
-/// The layer is copied num_layers times. There is no norm behind the layers.
+/// The layer is copied num_layers times; `norm`, if given, is applied behind the last.
 struct TransformerEncoderOptions {
   TransformerEncoderOptions(TransformerEncoderLayer encoder_layer, int64_t num_layers)
       : encoder_layer_(std::move(encoder_layer)), num_layers_(num_layers) {}
+  TransformerEncoderOptions(const TransformerEncoderLayerOptions& layer_options, int64_t num_layers)
+      : encoder_layer_(TransformerEncoderLayer(layer_options)), num_layers_(num_layers) {}
   TORCH_ARG(TransformerEncoderLayer, encoder_layer);
   TORCH_ARG(int64_t, num_layers);
+  TORCH_ARG(AnyModule, norm);
 };
 struct TransformerDecoderOptions {
   TransformerDecoderOptions(TransformerDecoderLayer decoder_layer, int64_t num_layers)
       : decoder_layer_(std::move(decoder_layer)), num_layers_(num_layers) {}
+  TransformerDecoderOptions(const TransformerDecoderLayerOptions& layer_options, int64_t num_layers)
+      : decoder_layer_(TransformerDecoderLayer(layer_options)), num_layers_(num_layers) {}
   TORCH_ARG(TransformerDecoderLayer, decoder_layer);
   TORCH_ARG(int64_t, num_layers);
+  TORCH_ARG(AnyModule, norm);
 };
 
 class TransformerEncoderImpl : public Cloneable<TransformerEncoderImpl> {

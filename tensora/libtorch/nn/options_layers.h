@@ -312,4 +312,42 @@ struct MultiheadAttentionOptions {
   TORCH_ARG(int64_t, vdim);
 };
 
+namespace functional {
+struct MultiheadAttentionForwardFuncOptions {
+  MultiheadAttentionForwardFuncOptions(int64_t embed_dim_to_check, int64_t num_heads,
+                                       Tensor in_proj_weight, Tensor in_proj_bias, Tensor bias_k,
+                                       Tensor bias_v, bool add_zero_attn, double dropout_p,
+                                       Tensor out_proj_weight, Tensor out_proj_bias)
+      : embed_dim_to_check_(embed_dim_to_check),
+        num_heads_(num_heads),
+        in_proj_weight_(std::move(in_proj_weight)),
+        in_proj_bias_(std::move(in_proj_bias)),
+        bias_k_(std::move(bias_k)),
+        bias_v_(std::move(bias_v)),
+        add_zero_attn_(add_zero_attn),
+        dropout_p_(dropout_p),
+        out_proj_weight_(std::move(out_proj_weight)),
+        out_proj_bias_(std::move(out_proj_bias)) {}
+  TORCH_ARG(int64_t, embed_dim_to_check);
+  TORCH_ARG(int64_t, num_heads);
+  TORCH_ARG(Tensor, in_proj_weight);
+  TORCH_ARG(Tensor, in_proj_bias);
+  TORCH_ARG(Tensor, bias_k);
+  TORCH_ARG(Tensor, bias_v);
+  TORCH_ARG(bool, add_zero_attn);
+  TORCH_ARG(double, dropout_p);
+  TORCH_ARG(Tensor, out_proj_weight);
+  TORCH_ARG(Tensor, out_proj_bias);
+  TORCH_ARG(bool, training) = true;
+  TORCH_ARG(Tensor, key_padding_mask) = {};
+  TORCH_ARG(bool, need_weights) = true;
+  TORCH_ARG(Tensor, attn_mask) = {};
+  TORCH_ARG(bool, use_separate_proj_weight) = false;
+  TORCH_ARG(Tensor, q_proj_weight) = {};
+  TORCH_ARG(Tensor, k_proj_weight) = {};
+  TORCH_ARG(Tensor, v_proj_weight) = {};
+  TORCH_ARG(bool, average_attn_weights) = true;
+};
+}  // namespace functional
+
 }  // namespace torch::nn
