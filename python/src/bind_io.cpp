@@ -1,4 +1,5 @@
 #include "python/src/bindings.h"
+#include "python/src/recursion.h"
 #include "tensora/io.h"
 #include "tensora/io/unpack_limit.h"
 #include "tensora/tensora.h"
@@ -35,6 +36,7 @@ Value to_value(PyObject* object) {
   if (PyFloat_Check(object)) return PyFloat_AS_DOUBLE(object);
   if (PyUnicode_Check(object)) return to_text(object);
   if (PyDict_Check(object)) {
+    const Recursion level;
     Value::Dict dict;
     PyObject *key = nullptr, *item = nullptr;
     for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &item);)
@@ -42,6 +44,7 @@ Value to_value(PyObject* object) {
     return dict;
   }
   if (is_sequence(object)) {
+    const Recursion level;
     Value::List list;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(object); ++i)
       list.push_back(to_value(PySequence_Fast_GET_ITEM(object, i)));

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <unordered_set>
 
+#include "python/src/recursion.h"
 #include "python/src/tensor_object.h"
 
 namespace tensora::python {
@@ -27,6 +28,7 @@ bool overrides(PyObject* value, bool tensors) {
 
 void collect(PyObject* value, bool tensors, PyObject* found) {
   if (is_sequence(value)) {
+    const Recursion level;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
       collect(PySequence_Fast_GET_ITEM(value, i), tensors, found);
   } else if (overrides(value, tensors)) {

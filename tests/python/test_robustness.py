@@ -254,3 +254,26 @@ def test_loaders_time_out_and_hand_on_what_a_worker_cannot_begin():
         def __iter__(self):
             return iter(range(3))
     assert [batch for batch in DataLoader(Numbers(), num_workers=1, collate_fn=lambda items: None)] == [None] * 3
+
+
+# ---- lists within lists ---------------------------------------------------------------------------
+
+@pytest.mark.parametrize("work", [
+    "tensora.cat(nested)", "tensora.stack(nested)", "tensora.zeros(nested)", "tensora.save(nested, '/dev/null')", "tensora.tensor(nested)",
+    "optimizer.load_state_dict({**optimizer.state_dict(), 'state': {0: {'exp_avg': nested}}})",
+    "optimizer.state.__setitem__(leaf, {'exp_avg': nested})", "tensora.serialization.save_safetensors({'x': {'x': nested}}, '/dev/null')",
+    "tensora.optim.SGD([leaf], lr=0.1, momentum=nested)"])
+def test_endless_lists_are_refused(work):
+    assert run(f"""
+import tensora
+leaf = tensora.ones(2, requires_grad=True)
+optimizer = tensora.optim.Adam([leaf])
+endless, deep = [], []
+endless.append(endless)
+for _ in range(300_000): deep = [deep]
+for nested in (endless, deep):
+    try:
+        {work}
+    except (RecursionError, ValueError, TypeError, RuntimeError):
+        print("refused")
+""") == ["refused", "refused"]
