@@ -13,18 +13,18 @@ constexpr const char* kStyle = R"css(
 :root { color-scheme: light dark; --back: #fff; --card: #fff; --ink: #1f2937; --soft: #566070;
   --grid: #e5e7eb; --good: #047857; --bad: #b91c1c;
   --c0: #2563eb; --c1: #ea580c; --c2: #059669; --c3: #9333ea; --c4: #dc2626; --c5: #0891b2;
-  --c6: #ca8a04; --c7: #db2777; }
+  --c6: #ca8a04; --c7: #db2777; --rest: #94a3b8; }
 @media (prefers-color-scheme: dark) { :root { --back: #0b1220; --card: #111827; --ink: #f3f4f6;
   --soft: #a3adbb; --grid: #374151; --good: #34d399; --bad: #f87171; --c0: #60a5fa; --c1: #fb923c;
-  --c2: #34d399; --c3: #c084fc; --c4: #f87171; --c5: #22d3ee; --c6: #facc15; --c7: #f472b6; } }
+  --c2: #34d399; --c3: #c084fc; --c4: #f87171; --c5: #22d3ee; --c6: #facc15; --c7: #f472b6;
+  --rest: #64748b; } }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 20px; max-width: 1240px; background: var(--back); color: var(--ink);
   font: 14px/1.45 system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif; }
 h1 { font-size: 22px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 28px 0 8px; }
 p { margin: 6px 0; } h2, p { overflow-wrap: anywhere; unicode-bidi: isolate; } .soft { color: var(--soft); }
-.plots { display: grid; gap: 14px; align-items: start;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 400px), 1fr)); }
-figure { margin: 0; padding: 8px; border: 1px solid var(--grid); border-radius: 10px;
+.plots { columns: 2 400px; column-gap: 14px; }
+figure { margin: 0 0 14px; padding: 8px; break-inside: avoid; border: 1px solid var(--grid); border-radius: 10px;
   background: var(--card); }
 svg { display: block; width: 100%; height: auto; font: 11px system-ui, 'DejaVu Sans', sans-serif; }
 svg .title { font-size: 11.5px; font-weight: 600; fill: var(--ink); } svg .label { fill: var(--ink); }
@@ -90,18 +90,20 @@ std::string speed_table(const Json& comparison) {
   for (const Json& test : comparison.at("tests"))
     for (const Json& one : test.at("results")) {
       const Json& times = part(one, one.contains("token_ms") ? "token_ms" : "prefill_ms");
-      rows += row({word(test, "test") + " " + word(one, "framework"), figure(one, "median_ts"),
-                   interval(one, "low_ts", "high_ts", "%.2f"),
-                   figure(one, "coefficient_of_variation", "%.1f", 100) +
-                       (one.value("steady", true) ? "" : " (unsteady)"),
-                   figure(times, "p50", "%.3f"), figure(times, "p90", "%.3f"),
-                   figure(times, "p99", "%.3f"), figure(one, "gb_per_second"),
-                   figure(one, "percent_of_peak", "%.0f"), figure(one, "ratio", "%.3f"),
-                   interval(one, "ratio_low", "ratio_high", "%.3f"), word(one, "verdict")});
+      rows += row(
+          {word(test, "test") + " " + word(one, "framework"), figure(one, "median_ts"),
+           interval(one, "low_ts", "high_ts", "%.2f"), figure(one, "ratio", "%.3f"),
+           interval(one, "ratio_low", "ratio_high", "%.3f"), word(one, "verdict"),
+           figure(one, "processor_ms_per_token", "%.4f"), figure(one, "processor_ratio", "%.2f"),
+           figure(one, "coefficient_of_variation", "%.1f", 100) +
+               (one.value("steady", true) ? "" : " (unsteady)"),
+           figure(times, "p50", "%.3f"), figure(times, "p90", "%.3f"), figure(times, "p99", "%.3f"),
+           figure(one, "gb_per_second"), figure(one, "percent_of_peak", "%.0f")});
     }
-  return table({"test", "tokens/s", "95 % interval", "CV %", "ms p50", "p90", "p99", "GB/s",
-                "% of peak", "ratio", "95 % interval", "verdict"},
-               rows);
+  return table(
+      {"test", "tokens/s", "95 % interval", "ratio", "95 % interval", "verdict", "CPU ms per token",
+       "CPU ratio", "CV %", "ms p50", "p90", "p99", "GB/s", "% of peak"},
+      rows);
 }
 
 std::string framework_table(const Json& comparison) {

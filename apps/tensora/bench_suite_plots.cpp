@@ -13,7 +13,7 @@ namespace tensora::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr size_t kFirstKind = 4;  // colours of kinds of memory, beside those of frameworks
+constexpr size_t kMostMemoryRows = 24;
 constexpr double kWidth = 440, kLeft = 118, kRight = 52, kRow = 18;
 
 std::string number(double value) {
@@ -45,12 +45,14 @@ std::string text_at(double x, double y, const std::string& text, const char* anc
                 "\" class=\"", style, "\">", escaped(text), "</text>\n");
 }
 
-std::string rectangle(double x, double y, double width, double height, size_t colour,
+std::string rectangle(double x, double y, double width, double height, const std::string& colour,
                       const std::string& tip) {
   return concat("<rect x=\"", coordinate(x), "\" y=\"", coordinate(y), "\" width=\"",
                 coordinate(std::max(width, 0.5)), "\" height=\"", coordinate(height),
-                "\" fill=\"var(--c", colour % 8, ")\"><title>", escaped(tip), "</title></rect>\n");
+                "\" fill=\"var(--", colour, ")\"><title>", escaped(tip), "</title></rect>\n");
 }
+
+std::string framework_colour(size_t number) { return concat("c", number % 8); }
 
 std::string line(double x1, double y1, double x2, double y2, const std::string& style) {
   return concat("<line x1=\"", coordinate(x1), "\" y1=\"", coordinate(y1), "\" x2=\"",
@@ -88,7 +90,8 @@ std::string cut(const std::string& text, size_t most) {
 }
 
 // A colour key; `top` moves below it.
-std::string key(const std::vector<std::string>& names, double& top, size_t first_colour = 0) {
+template <class Colour>
+std::string key(const std::vector<std::string>& names, double& top, const Colour& colour) {
   std::string out;
   double x = 8;
   for (size_t i = 0; i < names.size(); ++i) {
@@ -97,7 +100,7 @@ std::string key(const std::vector<std::string>& names, double& top, size_t first
       x = 8;
       top += kRow;
     }
-    out += rectangle(x, top, 10, 10, first_colour + i, names[i]) +
+    out += rectangle(x, top, 10, 10, colour(i), names[i]) +
            text_at(x + 15, top + 9, names[i], "start", "label");
     x += width;
   }
@@ -110,7 +113,7 @@ template <class Draw>
 std::string bars(const Json& comparison, const std::string& title, const Draw& draw) {
   std::string body;
   double y = 32;
-  body += key(names_of(comparison), y);
+  body += key(names_of(comparison), y, framework_colour);
   size_t drawn = 0;
   for (const Json& test : comparison.at("tests")) {
     const double begin = y;
@@ -183,7 +186,7 @@ std::string throughput_plot(const Json& comparison) {
                            test.at("test").get<std::string>(), ": ", number(median), " (",
                            number(one.at("low_ts")), " to ", number(one.at("high_ts")), ")");
                 const std::string ink = "stroke=\"var(--ink)\" stroke-width=\"1.3\"";
-                return rectangle(kLeft, y, scale * median, 14, colour, tip) +
+                return rectangle(kLeft, y, scale * median, 14, framework_colour(colour), tip) +
                        line(low, middle, high, middle, ink) +
                        line(low, middle - 4, low, middle + 4, ink) +
                        line(high, middle - 4, high, middle + 4, ink) +
@@ -220,42 +223,87 @@ std::string token_time_plot(const Json& comparison) {
       });
 }
 
+namespace {
+
+struct MemoryKind {
+  const char *field, *name, *colour;
+};
+constexpr MemoryKind kMemoryKinds[] = {{"weights_gb", "weights", "c4"},
+                                       {"kv_cache_gb", "KV cache", "c5"},
+                                       {"workspace_gb", "workspace", "c6"},
+                                       {"framework_gb", "framework", "rest"}};
+
+double memory_of(const Json& one) {
+  double all = 0;
+  for (const MemoryKind& kind : kMemoryKinds) all += nested(one, "memory", kind.field);
+  return all;
+}
+
+struct MemoryRow {
+  std::string test;
+  const Json* result;
+};
+
+// Where there are many, only the largest of each framework.
+std::vector<MemoryRow> memory_rows(const Json& comparison) {
+  std::vector<MemoryRow> all, most;
+  for (const Json& test : comparison.at("tests"))
+    for (const Json& one : test.at("results")) all.push_back({test.at("test"), &one});
+  if (all.size() <= kMostMemoryRows) return all;
+  for (const std::string& name : names_of(comparison)) {
+    const MemoryRow* best = nullptr;
+    for (const MemoryRow& row : all)
+      if (row.result->at("framework") == name &&
+          (!best || memory_of(*row.result) > memory_of(*best->result)))
+        best = &row;
+    most.push_back(*best);
+  }
+  return most;
+}
+
+}  // namespace
+
 std::string memory_plot(const Json& comparison) {
-  static const std::pair<const char*, const char*> kinds[] = {{"weights_gb", "weights"},
-                                                              {"kv_cache_gb", "KV cache"},
-                                                              {"workspace_gb", "workspace"},
-                                                              {"framework_gb", "framework"}};
-  const auto sum = [](const Json& one) {
-    double all = 0;
-    for (const auto& [field, name] : kinds) all += nested(one, "memory", field);
-    return all;
-  };
-  const double scale = (kWidth - kLeft - kRight) / largest(comparison, sum);
+  constexpr double kBegin = kLeft + 46;
+  const double scale = (kWidth - kBegin - kRight) / largest(comparison, memory_of);
   std::vector<std::string> legend;
-  for (const auto& [field, name] : kinds) legend.emplace_back(name);
+  for (const MemoryKind& kind : kMemoryKinds) legend.emplace_back(kind.name);
   std::string body;
   double y = 32;
-  body += key(legend, y, kFirstKind);
-  size_t drawn = 0;
-  for (const Json& test : comparison.at("tests"))
-    for (const Json& one : test.at("results")) {
-      double x = kLeft + 46;
-      const double shrink = (kWidth - x - kRight) / (kWidth - kLeft - kRight);
-      const std::string label = concat(cut(one.at("framework"), 9), " ", cut(test.at("test"), 17));
-      body += text_at(x - 8, y + 11, label, "end", "label");
-      for (size_t i = 0; i < std::size(kinds); ++i) {
-        const double part = nested(one, "memory", kinds[i].first);
-        if (part <= 0) continue;
-        body += rectangle(x, y, scale * shrink * part, 14, kFirstKind + i,
-                          concat(label, ": ", kinds[i].second, " ", number(part), " GB"));
-        x += scale * shrink * part;
-      }
-      body += text_at(x + 5, y + 11, number(sum(one)), "start", "value");
-      y += kRow;
-      ++drawn;
+  body += key(legend, y, [](size_t i) { return std::string(kMemoryKinds[i].colour); });
+  const std::vector<MemoryRow> rows = memory_rows(comparison);
+  for (const auto& [test, result] : rows) {
+    double x = kBegin;
+    const std::string label = concat(cut(result->at("framework"), 9), " ", cut(test, 17));
+    body += text_at(x - 8, y + 11, label, "end", "label");
+    for (const MemoryKind& kind : kMemoryKinds) {
+      const double part = nested(*result, "memory", kind.field);
+      if (part <= 0) continue;
+      body += rectangle(x, y, scale * part, 14, kind.colour,
+                        concat(label, ": ", kind.name, " ", number(part), " GB"));
+      x += scale * part;
     }
-  return drawn > 0 ? framed("Memory at the peak, GB", y + 8, body) : "";
+    body += text_at(x + 5, y + 11, number(memory_of(*result)), "start", "value");
+    y += kRow;
+  }
+  return rows.empty() ? "" : framed("Memory at the peak, GB", y + 8, body);
 }
+
+namespace {
+
+std::vector<double> axis_ticks(double least, double most, bool doubles) {
+  std::vector<double> ticks;
+  if (doubles) {
+    for (double tick = least; tick < most * 0.75; tick *= 2) ticks.push_back(tick);
+    ticks.push_back(most);
+    return ticks;
+  }
+  for (const double tick : train::nice_ticks(least, most, 6))
+    if (tick >= least && tick <= most) ticks.push_back(tick);
+  return ticks;
+}
+
+}  // namespace
 
 std::string curve_plot(const Json& comparison, const char* field, const char* title) {
   struct Point {
@@ -282,9 +330,13 @@ std::string curve_plot(const Json& comparison, const char* field, const char* ti
   if (!(most > least) || top <= 0) return {};
   constexpr double kPlotLeft = 52, kBottom = 250;
   double begin = 32;
-  std::string body = key(names_of(comparison), begin);
+  std::string body = key(names_of(comparison), begin, framework_colour);
+  // Numbers of sequences are usually doubled.
+  const bool doubles = least >= 1 && std::string_view(field) == "n_sequences";
   const auto x_of = [&](double x) {
-    return kPlotLeft + (kWidth - 20 - kPlotLeft) * (x - least) / (most - least);
+    const double share =
+        doubles ? std::log(x / least) / std::log(most / least) : (x - least) / (most - least);
+    return kPlotLeft + (kWidth - 20 - kPlotLeft) * share;
   };
   const auto y_of = [&](double y) { return kBottom - (kBottom - begin - 6) * y / top; };
   for (const double tick : train::nice_ticks(0, top, 5)) {
@@ -292,9 +344,8 @@ std::string curve_plot(const Json& comparison, const char* field, const char* ti
     body += line(kPlotLeft, y_of(tick), kWidth - 20, y_of(tick), "stroke=\"var(--grid)\"") +
             text_at(kPlotLeft - 6, y_of(tick) + 4, tick_text(tick), "end", "value");
   }
-  for (const double tick : train::nice_ticks(least, most, 6))
-    if (tick >= least && tick <= most)
-      body += text_at(x_of(tick), kBottom + 16, tick_text(tick), "middle", "value");
+  for (const double tick : axis_ticks(least, most, doubles))
+    body += text_at(x_of(tick), kBottom + 16, tick_text(tick), "middle", "value");
   for (auto& [name, points] : curves) {
     std::ranges::sort(points, {}, &Point::x);
     const size_t colour = colour_of(comparison, name) % 8;
