@@ -60,6 +60,7 @@ class Suite {
   Json run_test(const BenchTest& test);
   Json result_of(Entrant& entrant, const BenchTest& test, const llm::BenchSamples& samples,
                  const nlohmann::json& opened, const nlohmann::json& closed) const;
+  void measure_bandwidth();
   Json memory_of(const Entrant& entrant, const nlohmann::json& closed) const;
   void fail_entrant(Entrant& entrant, const std::string& reason);
   std::string command_for(const BenchTest& test) const;
@@ -288,7 +289,7 @@ Json Suite::result_of(Entrant& entrant, const BenchTest& test, const llm::BenchS
     const double rate =
         opened.at("bytes_per_step").get<double>() / llm::percentile(samples.steps, 0.5);
     out["gb_per_second"] = rate / 1e9;
-    out["percent_of_peak"] = bandwidth_ > 0 ? 100 * rate / bandwidth_ : 0;
+    if (bandwidth_ > 0) out["percent_of_peak"] = 100 * rate / bandwidth_;
   }
   out["warm_up_seconds"] = opened.at("warm_up_seconds");
   out["memory"] = memory;
@@ -299,9 +300,34 @@ Json Suite::result_of(Entrant& entrant, const BenchTest& test, const llm::BenchS
   return out;
 }
 
+// Processor time per token, which other programs on the machine hardly change, and how many times
+// that of the reference it goes into: above 1 is less time.
+void add_processor_time(Json& result, const BenchTest& test, const std::vector<double>& seconds,
+                        const std::vector<double>& base) {
+  std::vector<double> milliseconds = seconds;
+  for (double& value : milliseconds) value *= 1e3 / static_cast<double>(test.tokens());
+  result["processor_ms_per_token"] = median_interval(milliseconds).value;
+  const Interval ratio = paired_ratio(base, seconds);
+  result["processor_ratio"] = ratio.value;
+  result["processor_ratio_low"] = ratio.low;
+  result["processor_ratio_high"] = ratio.high;
+}
+
+// In a process of its own: its array would count as memory of a framework.
+void Suite::measure_bandwidth() {
+  if (!settings_.bandwidth) return;
+  try {
+    BenchWorker worker("native", settings_.seconds);
+    bandwidth_ = worker.bandwidth(reference()->loaded.at("device"));
+  } catch (const ChildError& error) {
+    if (settings_.log) settings_.log(concat("the memory's speed is not known: ", error.what()));
+  }
+}
+
 Json Suite::run_test(const BenchTest& test) {
   if (settings_.log) settings_.log(concat("measuring ", test.name()));
   std::vector<llm::BenchSamples> samples(entrants_.size());
+  std::vector<std::vector<double>> processor(entrants_.size());
   std::vector<nlohmann::json> opened(entrants_.size());
   for (size_t i = 0; i < entrants_.size(); ++i)
     attempt(entrants_[i], [&] {
@@ -310,25 +336,30 @@ Json Suite::run_test(const BenchTest& test) {
   // The frameworks take turns, so that what else happens on the machine hits all of them.
   for (int64_t round = 0; round < settings_.rounds; ++round) {
     for (size_t i = 0; i < entrants_.size(); ++i)
-      attempt(entrants_[i], [&] { entrants_[i].worker->repeat(samples[i]); });
+      attempt(entrants_[i],
+              [&] { processor[i].push_back(entrants_[i].worker->repeat(samples[i])); });
     machine_.sample();
   }
   Json out = {{"test", test.name()},           {"n_prompt", test.prompt},
               {"n_gen", test.generate},        {"n_depth", test.depth},
               {"n_sequences", test.sequences}, {"command", command_for(test)},
               {"results", Json::array()}};
-  std::vector<double> base;
+  std::vector<double> base, base_time;
   for (size_t i = 0; i < entrants_.size(); ++i)
     attempt(entrants_[i], [&] {
       Json result =
           result_of(entrants_[i], test, samples[i], opened[i], entrants_[i].worker->close());
       const std::vector<double> speeds = samples[i].speeds(test);
-      if (base.empty()) base = speeds;
+      if (base.empty()) {
+        base = speeds;
+        base_time = processor[i];
+      }
       const Interval ratio = paired_ratio(speeds, base);
       const bool is_reference = out["results"].empty();
       result["ratio"] = ratio.value;
       result["ratio_low"] = ratio.low;
       result["ratio_high"] = ratio.high;
+      add_processor_time(result, test, processor[i], base_time);
       result["verdict"] = is_reference                       ? "reference"
                           : settings_.rounds < kFewestRounds ? "too few rounds"
                                                              : verdict_of(ratio, kVerdictMargin);
@@ -359,9 +390,7 @@ Json Suite::run() {
     out["reference"] = first->name;
     out["cache_type"] = first->loaded.at("cache_type");
     out["threads"] = first->loaded.at("threads");
-    attempt(*reference(), [&] {
-      if (settings_.bandwidth) bandwidth_ = reference()->worker->bandwidth();
-    });
+    measure_bandwidth();
     out["peak_gb_per_second"] = bandwidth_ / 1e9;
     const int64_t positions = first->loaded.at("positions");
     for (const BenchTest& test : settings_.tests)

@@ -33,7 +33,8 @@ const Json& part(const Json& object, const char* name) {
 
 std::string speeds(const Json& comparison) {
   Rows rows = {{"test", "framework", ">t/s (median)", ">95 % interval", ">CV %", ">ms p50", ">p99",
-                ">GB/s", ">% peak", ">ratio", ">95 % interval", "verdict"}};
+                ">GB/s", ">% peak", ">ratio", ">95 % interval", "verdict", ">CPU ms/token",
+                ">CPU ratio"}};
   for (const Json& test : comparison.at("tests"))
     for (const Json& one : test.at("results")) {
       const Json& times = part(one, one.contains("token_ms") ? "token_ms" : "prefill_ms");
@@ -47,7 +48,8 @@ std::string speeds(const Json& comparison) {
                       figure(one, "gb_per_second"), figure(one, "percent_of_peak", "%.0f"),
                       figure(one, "ratio", "%.3f"),
                       figure(one, "ratio_low", "%.3f") + " to " + figure(one, "ratio_high", "%.3f"),
-                      word(one, "verdict")});
+                      word(one, "verdict"), figure(one, "processor_ms_per_token", "%.4f"),
+                      figure(one, "processor_ratio", "%.2f")});
     }
   return rows.size() > 1 ? table_text(std::move(rows)) : "";
 }

@@ -53,7 +53,9 @@ void BenchWorker::write_logits(const std::vector<int32_t>& tokens, int64_t promp
   ask("logits", {{"tokens", tokens}, {"prompt", prompt}, {"file", file}});
 }
 
-double BenchWorker::bandwidth() { return ask("bandwidth", json::object()).at("bytes_per_second"); }
+double BenchWorker::bandwidth(const std::string& device) {
+  return ask("bandwidth", {{"device", device}}).at("bytes_per_second");
+}
 
 json BenchWorker::open(const llm::BenchTest& test, int64_t batch, int64_t steps_at_once) {
   return ask("open_sequences", {{"n_prompt", test.prompt},
@@ -64,11 +66,12 @@ json BenchWorker::open(const llm::BenchTest& test, int64_t batch, int64_t steps_
                                 {"steps_at_once", steps_at_once}});
 }
 
-void BenchWorker::repeat(llm::BenchSamples& samples) {
+double BenchWorker::repeat(llm::BenchSamples& samples) {
   const json answer = ask("forward", json::object());
   samples.total.push_back(answer.at("total"));
   samples.prompt.push_back(answer.at("prompt"));
   for (const auto& step : answer.at("steps")) samples.steps.push_back(step);
+  return answer.at("processor");
 }
 
 json BenchWorker::close() { return ask("memory_usage", json::object()); }

@@ -34,11 +34,12 @@ class BenchWorker {
   /// Writes float32 logits to a file, [rows, vocabulary]: of all tokens, computed at once, then of
   /// those behind the first `prompt` ones, computed in decode steps.
   void write_logits(const std::vector<int32_t>& tokens, int64_t prompt, const std::string& file);
-  double bandwidth();
+  /// Bytes per second that are read from a device's memory; needs no model.
+  double bandwidth(const std::string& device);
   /// Opens the sequences of a test and runs it once, untimed.
   nlohmann::json open(const llm::BenchTest& test, int64_t batch, int64_t steps_at_once);
-  /// Appends the times of one repetition.
-  void repeat(llm::BenchSamples& samples);
+  /// Appends the times of one repetition; the processor time of all threads, in seconds.
+  double repeat(llm::BenchSamples& samples);
   /// Ends a test: memory, graph and kernel-cache statistics.
   nlohmann::json close();
   /// Returns all memory and ends the process.

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <iostream>
 
@@ -38,6 +39,13 @@ double seconds_since_start() {
   return now - ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
 }
 
+// Seconds that all threads of this process have run.
+double processor_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
 // Bytes of physical memory from /proc/self/status.
 double status_bytes(const std::string& name) {
   std::ifstream file("/proc/self/status");
@@ -51,13 +59,14 @@ class Worker {
   json answer(const json& request) {
     const std::string what = request.at("do");
     if (what == "load_model") return load(request);
+    if (what == "bandwidth")
+      return {{"bytes_per_second",
+               llm::measured_bandwidth(Device(request.at("device").get<std::string>()))}};
     check(backend_ != nullptr, "no framework is loaded");
     if (what == "first_token") return first_token(request.at("prompt"));
     if (what == "generate") return generate(request.at("tokens"), request.at("count"));
     if (what == "logits")
       return write_logits(request.at("tokens"), request.at("prompt"), request.at("file"));
-    if (what == "bandwidth")
-      return {{"bytes_per_second", llm::measured_bandwidth(backend_->device())}};
     if (what == "open_sequences") return open(request);
     if (what == "forward") return repeat();
     if (what == "memory_usage") return close();
@@ -217,8 +226,12 @@ class Worker {
   json repeat() {
     check(course_ != nullptr, "no test is open");
     llm::BenchSamples samples;
+    const double before = processor_seconds();
     course_->repeat(samples);
-    return {{"total", samples.total[0]}, {"prompt", samples.prompt[0]}, {"steps", samples.steps}};
+    return {{"total", samples.total[0]},
+            {"prompt", samples.prompt[0]},
+            {"steps", samples.steps},
+            {"processor", processor_seconds() - before}};
   }
 
   json close() {

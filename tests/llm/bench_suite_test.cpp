@@ -215,6 +215,10 @@ TEST_F(Frameworks, AreComparedInTurns) {
       EXPECT_GE(one.at("high_ts"), one.at("median_ts"));
       EXPECT_GT(one.at("memory").at("weights_gb").get<double>(), 0);
       EXPECT_GT(one.at("memory").at("kv_cache_gb").get<double>(), 0);
+      EXPECT_GT(one.at("processor_ms_per_token").get<double>(), 0);
+      EXPECT_LE(one.at("processor_ratio_low"), one.at("processor_ratio"));
+      EXPECT_GE(one.at("processor_ratio_high"), one.at("processor_ratio"));
+      EXPECT_FALSE(one.contains("percent_of_peak"));  // of --no-bandwidth
       for (const char* name :
            {"framework", "model_size", "iterations", "total_time", "first_token_time",
             "avg_token_time", "min_token_time", "max_token_time", "avg_tokens_per_second",
@@ -234,6 +238,17 @@ TEST_F(Frameworks, AreComparedInTurns) {
                            "over sequences", "over context depth", "peak_tokens_per_second"})
     EXPECT_TRUE(contains(html, part)) << part;
   EXPECT_FALSE(contains(html, "http"));  // it needs nothing else
+}
+
+// The speed of the memory is measured on 128 MiB, which belong to none of them.
+TEST_F(Frameworks, DoNotPayForTheBandwidthTest) {
+  const json suite = measured({"bench", model_, "-p", "0", "-n", "4", "-r", "1", "-t", "1", "-o",
+                               "json", "--framework", "native,plain"});
+  const json& comparison = suite.at("comparisons").at(0);
+  EXPECT_GT(comparison.at("peak_gb_per_second").get<double>(), 0);
+  const json& one = comparison.at("tests").at(0).at("results").at(0);
+  EXPECT_GT(one.at("percent_of_peak").get<double>(), 0);
+  EXPECT_LT(one.at("memory").at("peak_gb").get<double>(), 0.1);
 }
 
 TEST_F(Frameworks, ThatFailMidwayAreReportedAndTheOthersMeasured) {
