@@ -209,7 +209,9 @@ llm::ExecutionReport Backend::report() const {
   report.version = version();
   if (kind_ == Kind::libtorch) report.kernels = {};  // those are Tensora's
   if (const auto decoder = decoder_.lock()) {
-    if (kind_ == Kind::libtorch) report.precision = concat(decoder->activation_dtype());
+    // Of weights that LibTorch multiplies by as they are, the file's.
+    if (kind_ == Kind::libtorch && !(decoder->keeps_int8() && !decoder->is_dequantized()))
+      report.precision = concat(decoder->activation_dtype());
     report.dequantized = decoder->is_dequantized();
     report.notes = decoder->notes();
     if (!package_of(options()).empty()) report.level = "aoti";

@@ -15,7 +15,7 @@ namespace tensora::torch {
 /// How a decoder is computed.
 struct DecoderOptions {
   /// Of weights and activations in products; none: that of the weights, and for quantized ones
-  /// float16.
+  /// the half type whose products are fast on the device.
   std::optional<DType> dtype = {};
   bool hybrid = false;
   std::vector<std::string> kernels = {};  // of hybrid; see kHybridKernels
@@ -42,6 +42,8 @@ class Decoder final : public llm::Model {
 
   /// Whether quantized weights were converted.
   bool is_dequantized() const { return dequantized_; }
+  /// Whether LibTorch multiplies by int8 weights as they are.
+  bool keeps_int8() const { return keeps_int8_; }
   std::vector<std::string> notes() const;
 
  private:
@@ -67,7 +69,7 @@ class Decoder final : public llm::Model {
 
   int64_t positions_ = 0;
   at::ScalarType dtype_;
-  bool tied_ = false, dequantized_ = false, converted_ = false;
+  bool tied_ = false, dequantized_ = false, converted_ = false, keeps_int8_ = false;
   Matrix embedding_, head_;
   Norm final_norm_;
   std::vector<Layer> layers_;

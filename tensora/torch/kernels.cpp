@@ -5,10 +5,21 @@
 #include "tensora/torch/bridge.h"
 
 namespace tensora::torch {
+namespace {
+
+// From more rows on, converting an int8 matrix and multiplying by that takes less time.
+constexpr int64_t kInt8Rows = 24;
+
+at::Tensor chosen_rows(const Matrix& matrix, const at::Tensor& indices, at::ScalarType dtype) {
+  if (!matrix.levels.defined()) return dense_parts(matrix, dtype)[0].index_select(0, indices);
+  const at::Tensor scales = matrix.scales.index_select(0, indices).unsqueeze(1);
+  return matrix.levels.index_select(0, indices).to(dtype).mul_(scales);
+}
+
+}  // namespace
 
 at::Tensor Kernels::embedding(const Step& step, const Matrix& matrix) const {
-  const auto parts = dense_parts(matrix, dtype_);
-  at::Tensor rows = parts[0].index_select(0, to_torch(step.batch().tokens)).to(residual_dtype());
+  at::Tensor rows = chosen_rows(matrix, to_torch(step.batch().tokens), dtype_).to(residual_dtype());
   return config_.embedding_scale == 1 ? rows : rows.mul_(config_.embedding_scale);
 }
 
@@ -33,9 +44,13 @@ at::Tensor Kernels::branch_norm(const at::Tensor& x, const Norm& norm) const {
 }
 
 at::Tensor Kernels::product(const at::Tensor& x, const Matrix& matrix) const {
-  const auto parts = dense_parts(matrix, dtype_);
   std::optional<at::Tensor> bias;
   if (matrix.bias.defined()) bias = matrix.bias;
+  if (matrix.levels.defined() && x.size(0) <= kInt8Rows) {
+    at::Tensor all = at::_weight_int8pack_mm(x.contiguous(), matrix.levels, matrix.scales);
+    return bias ? all.add_(*bias) : all;
+  }
+  const auto parts = dense_parts(matrix, dtype_);
   if (parts.size() == 1) return at::linear(x, parts[0], bias);
   std::vector<at::Tensor> columns;
   for (const at::Tensor& part : parts) columns.push_back(at::linear(x, part));
@@ -59,7 +74,8 @@ at::Tensor Kernels::combined(at::Tensor gate, const at::Tensor& up, Activation a
 
 at::Tensor Kernels::gated(const Input& x, const GatedLayer& layer) const {
   const at::Tensor h = ready(x);
-  const auto parts = dense_parts(layer.gate_up, dtype_);
+  const Matrix& both = layer.gate_up;
+  const auto parts = both.levels.defined() ? std::vector<at::Tensor>() : dense_parts(both, dtype_);
   if (parts.size() == 2 && !layer.gate_up.bias.defined())
     return combined(at::linear(h, parts[0]), at::linear(h, parts[1]), layer.activation);
   const auto halves = product(h, layer.gate_up).chunk(2, 1);

@@ -7,6 +7,17 @@
 #include "tensora/torch/bridge.h"
 
 namespace tensora::torch {
+namespace {
+
+// Whether the sequences of a decode step have one length and blocks that follow one another: their
+// part of the cache is then one tensor.
+bool is_even(const int32_t* lengths, const int32_t* table, int64_t count) {
+  for (int64_t s = 1; s < count; ++s)
+    if (lengths[s] != lengths[0] || table[s] != table[0] + s) return false;
+  return count > 1;
+}
+
+}  // namespace
 
 RopeTable RopeTable::from(const Tensor& table, bool in_halves, at::ScalarType dtype) {
   const at::Tensor both = to_torch(table);
@@ -158,6 +169,14 @@ at::Tensor Step::attend_each(int64_t layer, const at::Tensor& queries, int64_t w
   const at::Tensor keys = to_torch(cache_.keys[at_layer]),
                    values = to_torch(cache_.values[at_layer]);
   const int64_t width = batch_.block_table.size(1);
+  if (is_decode() && width == 1 && window == 0 && is_even(lengths, table, sequences())) {
+    const auto part = [&](const at::Tensor& cache) {
+      return cache.narrow(0, table[0], sequences())
+          .narrow(2, 0, std::min<int64_t>(lengths[0], block_size_))
+          .to(queries.scalar_type());
+    };
+    return product(queries.unsqueeze(2), part(keys), part(values), {}, false).squeeze(2);
+  }
   std::vector<at::Tensor> results;
   for (int64_t s = 0; s < sequences(); ++s) {
     const int64_t length = lengths[s], count = starts[s + 1] - starts[s];

@@ -1,5 +1,6 @@
 #include "tensora/torch/weights.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@ namespace tensora::torch {
 namespace {
 
 constexpr int64_t kNumbersAtOnce = int64_t{1} << 26;  // that are float32 on their way
+constexpr int64_t kInt8Grain = 16;                    // LibTorch's kernel reads so many at once
 
 bool has_dtype(const llm::Weight& weight, DType dtype) {
   return weight.data.dtype() == dtype && !weight.scale.defined();
@@ -58,6 +60,7 @@ llm::Projection halves_of(const llm::Projection::Part& whole) {
 
 int64_t Matrix::bytes() const {
   int64_t sum = bias.defined() ? static_cast<int64_t>(bias.nbytes()) : 0;
+  if (levels.defined()) return sum + static_cast<int64_t>(levels.nbytes() + scales.nbytes());
   if (dense.empty()) return sum + ours.bytes();
   for (const at::Tensor& part : dense) sum += static_cast<int64_t>(part.nbytes());
   return sum;
@@ -65,6 +68,8 @@ int64_t Matrix::bytes() const {
 
 std::vector<at::Tensor> dense_parts(const Matrix& matrix, at::ScalarType dtype) {
   if (!matrix.dense.empty()) return matrix.dense;
+  if (matrix.levels.defined())
+    return {matrix.levels.to(dtype).mul_(matrix.scales.to(dtype).unsqueeze(1))};
   llm::Projection projection = matrix.ours;
   const auto& parts = projection.parts();
   const DType wanted = tensora_dtype(dtype);
@@ -131,14 +136,35 @@ void Loader::load(const WantedMatrix& wanted) {
   make_dense(matrix);
 }
 
+bool Loader::stays_int8(Matrix& matrix) const {
+  return keeps_int8_ && !keeps_ && source_.device().is_cpu() && dtype_ == at::kBFloat16 &&
+         std::ranges::all_of(matrix.ours.parts(), [](const auto& part) {
+           const Tensor& data = part.weight.data;
+           return data.dtype() == kInt8 && part.weight.scale.defined() && data.dim() == 2 &&
+                  data.size(1) % kInt8Grain == 0;
+         });
+}
+
+void Loader::make_int8(Matrix& matrix) {
+  std::vector<at::Tensor> levels, scales;
+  for (const auto& part : matrix.ours.parts()) {
+    levels.push_back(to_torch(part.weight.data));
+    scales.push_back(to_torch(part.weight.scale));
+  }
+  matrix.levels = levels.size() == 1 ? levels[0].contiguous() : at::cat(levels, 0);
+  matrix.scales = at::cat(scales, 0).to(dtype_);
+  has_int8_ = true;
+}
+
 void Loader::make_dense(Matrix& matrix) {
   const DType wanted = tensora_dtype(dtype_);
   std::vector<Tensor> biases;
+  const bool int8 = stays_int8(matrix);
   bool same = true, biased = false;
   for (const auto& part : matrix.ours.parts()) {
     const llm::Weight& weight = part.weight;
     same &= has_dtype(weight, wanted);
-    if (!has_dtype(weight, wanted)) {
+    if (!int8 && !has_dtype(weight, wanted)) {
       converted_ = true;
       dequantized_ |= weight.data.is_quantized() || weight.scale.defined();
     }
@@ -149,7 +175,10 @@ void Loader::make_dense(Matrix& matrix) {
   }
   if (biased) matrix.bias = to_torch(cat(biases, 0).to(wanted));
   if (keeps_ && !same) return;
-  matrix.dense = dense_parts(matrix, dtype_);
+  if (int8)
+    make_int8(matrix);
+  else
+    matrix.dense = dense_parts(matrix, dtype_);
   if (!keeps_) matrix.ours = {};
 }
 

@@ -16,6 +16,9 @@ struct Matrix {
   std::vector<at::Tensor> dense;  // [rows, K] in the dtype of products; several where they do not
                                   // lie together
   at::Tensor bias;                // [Σ rows], undefined where there is none
+  // int8 with a scale per row, for which LibTorch has a kernel: [rows, K] and [rows], in the dtype
+  // of products. Then `dense` is empty.
+  at::Tensor levels, scales;
 
   int64_t bytes() const;
 };
@@ -32,9 +35,10 @@ struct Norm {
 class Loader {
  public:
   /// `dtype`: of products. `keeps`: matrices stay as they are in the file, and `dense` is empty
-  /// unless it is the same memory.
-  Loader(llm::WeightSource& source, at::ScalarType dtype, bool keeps)
-      : source_(source), dtype_(dtype), keeps_(keeps) {}
+  /// unless it is the same memory. `keeps_int8`: those with a scale per row stay, where LibTorch's
+  /// kernel for them is fast.
+  Loader(llm::WeightSource& source, at::ScalarType dtype, bool keeps, bool keeps_int8 = false)
+      : source_(source), dtype_(dtype), keeps_(keeps), keeps_int8_(keeps_int8) {}
 
   bool contains(const std::string& name) const { return source_.contains(name); }
   /// `names` without ".weight", with their numbers of rows. `stacked`: as many matrices of that
@@ -49,6 +53,8 @@ class Loader {
   /// Whether a matrix was converted, and whether one of them was quantized.
   bool has_converted() const { return converted_; }
   bool has_dequantized() const { return dequantized_; }
+  /// Whether a matrix stayed int8.
+  bool has_int8() const { return has_int8_; }
 
  private:
   struct WantedMatrix {
@@ -63,11 +69,13 @@ class Loader {
   };
   void load(const WantedMatrix& wanted);
   void load(const WantedNorm& wanted);
+  bool stays_int8(Matrix& matrix) const;
+  void make_int8(Matrix& matrix);
   void make_dense(Matrix& matrix);
 
   llm::WeightSource& source_;
   at::ScalarType dtype_;
-  bool keeps_, converted_ = false, dequantized_ = false;
+  bool keeps_, keeps_int8_, converted_ = false, dequantized_ = false, has_int8_ = false;
   std::vector<WantedMatrix> matrices_;
   std::vector<WantedNorm> norms_;
 };

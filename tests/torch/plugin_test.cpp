@@ -123,6 +123,35 @@ TEST_P(Stories, ManyRequestsAtOnce) {
     EXPECT_TRUE(answers[i].text.starts_with(answers[i % 2].text)) << answers[i].text;
 }
 
+// Decode steps of sequences that have one length, whose caches lie side by side, and of others.
+TEST_P(Stories, SequencesAtOnceGiveNativesLogits) {
+  using Session = SequenceSession;
+  constexpr size_t kCount = 3;
+  std::vector<Tensor> found[2];
+  for (const std::string name : {"native", GetParam()}) {
+    const auto backend = make(name);
+    backend->load_model(path, {.engine = {.context = 64, .cache_dtype = kFloat32}});
+    const auto session =
+        backend->open_sequences({.sequences = kCount, .context = 32, .cache_dtype = kFloat32});
+    const auto step = [&](const std::vector<std::vector<int32_t>>& texts) {
+      std::vector<Session::Part> parts;
+      for (size_t i = 0; i < texts.size(); ++i)
+        parts.push_back({static_cast<int64_t>(i), texts[i]});
+      found[name == "native" ? 0 : 1].push_back(
+          session->forward(parts, Session::Rows::last).clone());
+    };
+    step({{1, 403, 407}, {1, 261, 378}, {1, 417, 268}});
+    for (int32_t i = 0; i < 4; ++i) step({{300 + i}, {310 + i}, {320 + i}});
+    session->truncate(1, 2);
+    for (int32_t i = 0; i < 2; ++i) step({{330 + i}, {340 + i}, {350 + i}});
+  }
+  for (size_t i = 0; i < found[0].size(); ++i) {
+    const double largest = found[0][i].abs().max().item<double>();
+    const double worst = (found[1][i] - found[0][i]).abs().max().item<double>();
+    EXPECT_LT(worst, 1e-4 * largest) << "step " << i;
+  }
+}
+
 TEST_P(Stories, ReportsHowItRuns) {
   const auto backend = make(GetParam());
   backend->load_model(path, {.level = "eager"});
