@@ -200,10 +200,14 @@ class Optimizer:
         for name in group:
             if not isinstance(name, str):
                 raise TypeError(f"{type(self).__name__}: load_state_dict: expected names of options, got {name!r}")
+        for name in _IGNORED:
+            if not isinstance(group.get(name), (bool, type(None))):
+                raise TypeError(f"{type(self).__name__}: load_state_dict: the option '{name}' must be a bool or None, "
+                                f"got {group[name]!r}")
         for name, known in self.defaults.items():
             if name in group and not _is_like(known, group[name]):
-                raise TypeError(f"{type(self).__name__}: load_state_dict: the option '{name}' must be "
-                                f"{_expected(known)}, got {group[name]!r}")
+                raise TypeError(f"{type(self).__name__}: load_state_dict: the option '{name}' must be of the kind of "
+                                f"{known}, got {group[name]!r}")
 
     def _own_states(self, states: dict[Any, Any], saved: list[dict[str, Any]]) -> dict[Tensor, dict[str, Any]]:
         """The states of an optimizer that is written in Python, by parameter."""
@@ -298,11 +302,6 @@ def _is_like(known: Any, value: Any, within: bool = False) -> bool:
     if isinstance(known, int) and not within:
         return _is_number(value) and float(value).is_integer() and abs(float(value)) < 2 ** 63
     return not isinstance(known, (int, float)) or _is_number(value)
-
-
-def _expected(known: Any) -> str:
-    kind = "numbers" if isinstance(known, tuple) else type(known).__name__ if isinstance(known, (bool, int)) else "a number"
-    return f"{kind} like {known}"
 
 
 def _check_lr(lr):
