@@ -15,7 +15,7 @@ namespace jit {
 
 /// What the calls of a compiled function did.
 struct Report {
-  Mutex& mutex = function_lock(this);
+  Mutex& mutex = function_lock(reinterpret_cast<uintptr_t>(this));
   uint64_t calls = 0, pieces = 0, plans = 0, ops = 0, launches = 0;
   bool describes = false;  // every piece is described in `description`
   bool times = false;      // with the time of every kernel

@@ -1,7 +1,6 @@
 #include "tensora/jit/function_lock.h"
 
 #include <array>
-#include <cstdint>
 
 #include "tensora/base/fork.h"
 #include "tensora/core/backend.h"
@@ -21,9 +20,9 @@ constinit MadeOnce<Locks> locks;
 
 }  // namespace
 
-Mutex& function_lock(const void* owner) {
+Mutex& function_lock(uintptr_t owner) {
   auto& list = locks.get().list;
-  return list[(reinterpret_cast<uintptr_t>(owner) >> 6) % list.size()];
+  return list[(owner >> 6) % list.size()];
 }
 
 }  // namespace tensora::jit

@@ -302,7 +302,9 @@ struct Replay::Entry {
 };
 
 Replay::Replay(std::string name, int verify)
-    : name_(std::move(name)), verify_(verify), mutex_(function_lock(this)) {}
+    : name_(std::move(name)),
+      verify_(verify),
+      mutex_(function_lock(reinterpret_cast<uintptr_t>(this))) {}
 Replay::~Replay() = default;
 
 bool Replay::is_possible() { return !thread_state.deferral && !thread_state.interceptor; }

@@ -140,6 +140,34 @@ TEST(RandomDTypes, ReplayEqualsEager) {
   EXPECT_GT(replayed, programs() / 2);
 }
 
+// Chains of two casts, of numbers that every dtype on the way can hold, or of any bits.
+TEST(RandomDTypes, CastsEqualEager) {
+  std::mt19937_64 random(3);
+  for (const Shape& sizes : {Shape{16, 64}, Shape{7, 131}})
+    for (const bool wild : {false, true}) {
+      Tensor bits = empty(sizes, {.dtype = kInt64});
+      for (int64_t i = 0; i < bits.numel(); ++i)
+        bits.data_ptr<int64_t>()[i] =
+            wild ? static_cast<int64_t>(random()) : int64_t(random() % 100);
+      for (const DType a : kAny)
+        for (const DType b : kAny)
+          for (const DType c : kAny) {
+            // A float that does not fit into an integer has no value there.
+            if (wild && is_floating_point(a) && !is_floating_point(b)) continue;
+            if (wild && is_floating_point(b) && !is_floating_point(c)) continue;
+            SCOPED_TRACE(concat(a, " to ", b, " to ", c, wild ? ", wild" : ""));
+            const Tensor x = is_floating_point(a) ? (bits.to(kFloat64) / 7).to(a) : bits.to(a);
+            const auto body = [&] {
+              const Tensor once = x.to(b), twice = once.to(c);
+              return std::vector<Tensor>{once, twice, twice == once};
+            };
+            expect_same_tensors(compile(body, {.fuse = Fuse::everything, .strict = true})(),
+                                body());
+            if (testing::Test::HasFailure()) return;
+          }
+    }
+}
+
 TEST(RandomDTypes, ThreadsEqualEager) {
   const uint64_t each = programs() / 3;
   std::vector<std::thread> threads;
