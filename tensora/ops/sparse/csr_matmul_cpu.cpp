@@ -193,18 +193,77 @@ T dot(const T* a, const T* b, int64_t n) {
   }
 }
 
+/// The sums of four vectors' lanes, each added in the order of sum_lanes.
+template <class C, int Lanes>
+[[gnu::always_inline]] inline VectorN<C, 4> sum_lanes_of_four(const VectorN<C, Lanes>* v) {
+  if constexpr (Lanes > 4) {
+    using HalfVector = VectorN<C, Lanes / 2>;
+    HalfVector folded[4];
+    for (int k = 0; k < 4; ++k)
+      folded[k] = load<HalfVector>(reinterpret_cast<const C*>(v + k)) +
+                  load<HalfVector>(reinterpret_cast<const C*>(v + k) + Lanes / 2);
+    return sum_lanes_of_four<C, Lanes / 2>(folded);
+  } else {
+    const auto low = __builtin_shufflevector(v[0], v[1], 0, 4, 1, 5) +
+                     __builtin_shufflevector(v[0], v[1], 2, 6, 3, 7);
+    const auto high = __builtin_shufflevector(v[2], v[3], 0, 4, 1, 5) +
+                      __builtin_shufflevector(v[2], v[3], 2, 6, 3, 7);
+    return __builtin_shufflevector(low, high, 0, 1, 4, 5) +
+           __builtin_shufflevector(low, high, 2, 3, 6, 7);
+  }
+}
+
+/// Four dot products with one row. Adding up the lanes costs as much as a short row itself.
+template <class T>
+void four_dots(const T* a, const T* dense, const int64_t* col, int64_t stride, int64_t n, T* out) {
+  using C = Compute<T>;
+  constexpr int kFull = kLanes<C>;
+  const T* const rows[] = {dense + col[0] * stride, dense + col[1] * stride,
+                           dense + col[2] * stride, dense + col[3] * stride};
+  Vector<C> sums[4] = {};
+  int64_t at = 0;
+  for (; at + kFull <= n; at += kFull) {
+    const auto x = load_wide<C, kFull>(a + at);
+    for (int k = 0; k < 4; ++k) sums[k] += x * load_wide<C, kFull>(rows[k] + at);
+  }
+  const auto all = sum_lanes_of_four<C, kFull>(sums);
+  for (int k = 0; k < 4; ++k) {
+    C rest = 0;
+    for (int64_t j = at; j < n; ++j)
+      rest = multiply_add(widen<C>(a[j]), widen<C>(rows[k][j]), rest);
+    out[k] = narrow<T>(C(all[k]) + rest);
+  }
+}
+
+/// The dot products of one row with those that the columns name.
+template <class T>
+void dots(const T* left, const T* dense, const int64_t* col, int64_t count, int64_t stride,
+          int64_t n, T* out) {
+  int64_t e = 0;
+  if constexpr (kIsReal<T>) {
+    using C = Compute<T>;
+    if (n == 1) {
+      const C factor = widen<C>(*left);
+      for (; e < count; ++e) out[e] = narrow<T>(factor * widen<C>(dense[col[e] * stride]));
+    } else if (kLanes<C> >= 4 && n >= kLanes<C>) {
+      if constexpr (kLanes<C> >= 4)
+        for (; e + 4 <= count; e += 4) {
+          for (int64_t k = e + kEntriesAhead; k < std::min(count, e + kEntriesAhead + 4); ++k)
+            __builtin_prefetch(dense + col[k] * stride);
+          four_dots(left, dense, col + e, stride, n, out + e);
+        }
+    }
+  }
+  for (; e < count; ++e) out[e] = dot(left, dense + col[e] * stride, n);
+}
+
 template <class T>
 void sample(const CsrPattern& pattern, const View& mat1, const View& mat2, const View& out) {
-  const int64_t n = mat1.sizes[1], stride = mat2.strides[0];
-  const T* const from = mat2.as<const T>();
+  const int64_t n = mat1.sizes[1];
   each_row(pattern, n, [&](int64_t row) {
-    const T* const left = mat1.as<const T>() + row * mat1.strides[0];
-    const int64_t end = pattern.crow[row + 1];
-    for (int64_t e = pattern.crow[row]; e < end; ++e) {
-      if (e + kEntriesAhead < end)
-        __builtin_prefetch(from + pattern.col[e + kEntriesAhead] * stride);
-      out.as<T>()[e] = dot(left, from + pattern.col[e] * stride, n);
-    }
+    const int64_t begin = pattern.crow[row], count = pattern.crow[row + 1] - begin;
+    dots(mat1.as<const T>() + row * mat1.strides[0], mat2.as<const T>(), pattern.col + begin, count,
+         mat2.strides[0], n, out.as<T>() + begin);
   });
 }
 
