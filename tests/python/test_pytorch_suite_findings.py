@@ -266,3 +266,23 @@ def test_nodes_of_the_graph_can_be_compared():
     z = y + 1
     assert y.grad_fn == y.grad_fn and not y.grad_fn != y.grad_fn and y.grad_fn != z.grad_fn
     assert {y.grad_fn: "y"}[z.grad_fn.next_functions[0][0]] == "y" and y.grad_fn != 3
+
+
+# ---- distributions ----------------------------------------------------------------------------------------------
+
+def test_parameters_of_transforms_have_samples_of_their_own():
+    from tensora import distributions as D
+    shifted = D.TransformedDistribution(D.Normal(0.0, 1.0), D.AffineTransform(tensora.zeros(4, 5), tensora.ones(4, 5)))
+    assert len(set(shifted.sample().flatten().tolist())) == 20
+    assert shifted.sample((7,)).shape == (7, 4, 5) and shifted.log_prob(tensora.zeros(4, 5)).shape == (4, 5)
+    joint = D.TransformedDistribution(D.Normal(0.0, 1.0), D.AffineTransform(tensora.zeros(5), tensora.ones(5), event_dim=1))
+    assert joint.sample((7,)).shape == (7, 5) and joint.log_prob(tensora.zeros(7, 5)).shape == (7,)
+
+
+def test_composed_transforms_have_composed_inverses():
+    from tensora import distributions as D
+    nothing, both = D.ComposeTransform([]), D.ComposeTransform([D.ExpTransform(), D.AffineTransform(1.0, 2.0)])
+    assert nothing == nothing.inv and both.inv.parts == [both.parts[1].inv, both.parts[0].inv]
+    assert both.inv.inv is both
+    x = tensora.tensor([0.5, 1.0])
+    assert tensora.allclose(both.inv(both(x)), x, 1e-5, 1e-6)

@@ -27,6 +27,9 @@ class TransformedDistribution(Distribution):
         whole = ComposeTransform(self.transforms)
         shape = tuple(base_distribution.batch_shape) + tuple(base_distribution.event_shape)
         forward = tuple(whole.forward_shape(shape))
+        expanded = tuple(whole.inverse_shape(forward))
+        if expanded != shape:  # parameters of a transform have a batch: each of its elements has a sample of its own
+            base_distribution = base_distribution.expand(expanded[:len(expanded) - len(base_distribution.event_shape)])
         lacking = whole.domain.event_dim - len(base_distribution.event_shape)
         if lacking > 0:
             base_distribution = Independent(base_distribution, lacking)

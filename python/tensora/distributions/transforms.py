@@ -4,7 +4,13 @@ import weakref
 
 from .. import _C
 from .._C import Tensor
+from .._functions import broadcast_shapes
 from . import constraints
+
+
+def _broadcast_with(*names):
+    """The shape methods of a transform whose parameters are broadcast with what it is given."""
+    return lambda self, shape: broadcast_shapes(shape, *(getattr(getattr(self, name), "shape", ()) for name in names))
 
 
 class Transform:
@@ -152,6 +158,13 @@ class ComposeTransform(Transform):
     bijective = property(lambda self: all(part.bijective for part in self.parts))
 
     @property
+    def inv(self):
+        """The inverses, in the other order."""
+        inverse = (self._inv and self._inv()) or ComposeTransform([part.inv for part in reversed(self.parts)])
+        self._inv, inverse._inv = weakref.ref(inverse), weakref.ref(self)
+        return inverse
+
+    @property
     def sign(self):
         sign = 1
         for part in self.parts:
@@ -208,6 +221,8 @@ class IndependentTransform(Transform):
     codomain = property(lambda self: constraints.independent(self.base_transform.codomain, self.reinterpreted_batch_ndims))
     bijective = property(lambda self: self.base_transform.bijective)
     sign = property(lambda self: self.base_transform.sign)
+    forward_shape = property(lambda self: self.base_transform.forward_shape)
+    inverse_shape = property(lambda self: self.base_transform.inverse_shape)
 
     def _call(self, x):
         return self.base_transform(x)
@@ -288,6 +303,7 @@ class PowerTransform(Transform):
         self.exponent = exponent if isinstance(exponent, Tensor) else _C.tensor(float(exponent))
 
     sign = property(lambda self: self.exponent.sign())
+    forward_shape = inverse_shape = _broadcast_with("exponent")
 
     def _call(self, x):
         return x.pow(self.exponent)
@@ -369,6 +385,7 @@ class AffineTransform(Transform):
         super().__init__(cache_size)
         self.loc, self.scale, self._event_dim = loc, scale, event_dim
 
+    forward_shape = inverse_shape = _broadcast_with("loc", "scale")
     domain = codomain = property(lambda self: constraints.real if self._event_dim == 0 else constraints.independent(
         constraints.real, self._event_dim))
 
@@ -386,8 +403,7 @@ class AffineTransform(Transform):
         scale = self.scale if isinstance(self.scale, Tensor) else _C.full_like(x, self.scale)
         result = scale.abs().log()
         if self._event_dim:
-            result = sum_rightmost(result.expand(x.shape), self._event_dim)
-            return result
+            return sum_rightmost(result.expand(x.shape), self._event_dim)
         return result.expand(_C.broadcast_tensors([result, x])[0].shape)
 
     def __eq__(self, other):
