@@ -100,8 +100,9 @@ void refuse_left_recursion(const GrammarSyntax& syntax, std::string_view text) {
       const size_t next = visit.next.back();
       visit.next.pop_back();
       const GrammarSyntax::Rule& rule = syntax.rules[next];
-      check(colours[next] != entered, "grammar: ", place_in(text, rule.position), ": rule ",
-            rule.name, " is left-recursive: it comes back to itself before it has read anything");
+      if (colours[next] == entered)
+        fail("grammar: ", place_in(text, rule.position), ": rule ", rule.name,
+             " is left-recursive: it comes back to itself before it has read anything");
       if (colours[next] == unseen) enter(next);
     }
   }
