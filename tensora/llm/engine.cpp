@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tensora/llm/chat_encoder.h"
 #include "tensora/llm/engine_loop.h"
@@ -117,15 +118,20 @@ void check_request(const Request& request, const EngineParts& parts) {
   request.sampling.validate();
 }
 
-// The tokens that end an answer.
-std::vector<int32_t> ends_of(const Request& request, const EngineParts& parts) {
-  std::vector<int32_t> ends = request.stop_tokens;
+// Forbids the tokens that end an answer as long as they are not to end it: with a grammar, until
+// nothing else is allowed.
+void forbid_ends(const Request& request, const EngineParts& parts, Sampler& sampler) {
   const int64_t vocabulary = parts.model->config().vocab_size;
-  std::erase_if(ends, [&](int32_t token) { return token < 0 || token >= vocabulary; });
-  if (parts.tokenizer && !request.ignore_end)
-    for (const int32_t token : parts.tokenizer->end_of_generation())
-      if (token < vocabulary) ends.push_back(token);
-  return ends;
+  const auto forbid = [&](int64_t count, std::vector<int32_t> tokens) {
+    std::erase_if(tokens, [&](int32_t token) { return token < 0 || token >= vocabulary; });
+    sampler.forbid_until(count, std::move(tokens));
+  };
+  forbid(request.min_tokens, request.stop_tokens);
+  if (!parts.tokenizer) return;
+  if (!request.ignore_end)
+    forbid(request.min_tokens, parts.tokenizer->end_of_generation());
+  else if (!request.sampling.grammar.empty() || !request.sampling.json_schema.empty())
+    forbid(std::numeric_limits<int64_t>::max(), parts.tokenizer->end_of_generation());
 }
 
 }  // namespace
@@ -209,7 +215,7 @@ Generation Engine::submit(Request request) {
         request.keep);
   Sampler sampler(request.sampling, parts_.model->config().vocab_size, parts_.tokenizer);
   sampler.accept_prompt(tokens);
-  if (request.min_tokens > 0) sampler.forbid_until(request.min_tokens, ends_of(request, parts_));
+  forbid_ends(request, parts_, sampler);
   auto state = std::make_shared<Generation::State>();
   state->doorbell = loop_->doorbell();
   auto job = std::make_unique<Job>(std::move(request), std::move(sampler), state);

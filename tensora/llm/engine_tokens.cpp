@@ -119,9 +119,13 @@ bool Engine::Loop::take_token(Job& job, Sampled sampled, Clock::time_point now) 
   job.result.tokens.push_back(token);
   if (job.request.sampling.logprobs) job.result.logprobs.push_back(sampled);
   const auto& stops = job.request.stop_tokens;
-  const bool is_end = (parts_.tokenizer && !job.request.ignore_end &&
-                       parts_.tokenizer->is_end_of_generation(token)) ||
-                      std::find(stops.begin(), stops.end(), token) != stops.end();
+  // Nothing fits behind the end of a grammar.
+  const SamplingOptions& sampling = job.request.sampling;
+  const bool ignores_end =
+      job.request.ignore_end && sampling.grammar.empty() && sampling.json_schema.empty();
+  const bool is_end =
+      (parts_.tokenizer && !ignores_end && parts_.tokenizer->is_end_of_generation(token)) ||
+      std::find(stops.begin(), stops.end(), token) != stops.end();
   std::string text;
   if (job.decoder && !(is_end && !job.request.shows_special)) {
     text = job.decoder->push(token);

@@ -218,6 +218,25 @@ TEST(Engine, StopsAtStringsAndTokens) {
   EXPECT_LE(answer.usage.completion_tokens, 5);
 }
 
+TEST(Engine, TheEndOfAGrammarEndsAnAnswerThatIgnoresEnds) {
+  Engine engine(toy(), small());
+  const auto answer = [&](const std::string& grammar, int64_t min_tokens) {
+    return engine.generate({.prompt = "A",
+                            .sampling = {.temperature = 0, .grammar = grammar},
+                            .max_tokens = 12,
+                            .min_tokens = min_tokens,
+                            .ignore_end = true});
+  };
+  for (const int64_t least : {0, 4, 12}) {
+    const Completion fixed = answer("root ::= [A-Z]{5}", least);
+    EXPECT_EQ(fixed.text.size(), 5u);
+    EXPECT_EQ(fixed.reason, FinishReason::stop);
+    const Completion endless = answer("root ::= [A-Z]*", least);
+    EXPECT_EQ(endless.text.size(), 12u);
+    EXPECT_EQ(endless.reason, FinishReason::length);
+  }
+}
+
 TEST(Engine, CancelsAtEveryStep) {
   for (int steps = 0; steps < 12; ++steps) {
     Engine engine(toy(100000), small({.context = 4096}));

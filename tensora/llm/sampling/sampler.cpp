@@ -111,9 +111,12 @@ struct Sampler::State {
   uint64_t steps = 0;  // the number of random draws so far
   TokenHistory history;
   std::optional<GrammarMatcher> matcher;
-  std::vector<int32_t> early;  // tokens that are forbidden
-  int64_t early_left = 0;      // until so many were generated
-  double surprise_limit = 0;   // Mirostat's, in bits
+  struct Early {
+    int32_t token = 0;
+    int64_t left = 0;  // tokens to be generated before it is allowed
+  };
+  std::vector<Early> early;
+  double surprise_limit = 0;  // Mirostat's, in bits
   Candidates candidates;
   Candidates best;              // for top_logprobs
   std::vector<float> original;  // logits, if logprobs are asked for
@@ -127,21 +130,21 @@ void Sampler::State::constrain(std::span<float> logits) {
                                                       : std::clamp(logit + bias, -kMost, kMost);
   }
   if (matcher) matcher->mask(logits);
-  if (early_left > 0) forbid_early(logits);
+  if (!early.empty()) forbid_early(logits);
   history.penalize(logits, options);
   history.discourage_repetition(logits, options);
 }
 
 void Sampler::State::forbid_early(std::span<float> logits) const {
   std::vector<float> before;
-  for (const int32_t token : early) {
-    float& logit = logits[static_cast<size_t>(token)];
+  for (const Early& one : early) {
+    float& logit = logits[static_cast<size_t>(one.token)];
     before.push_back(logit);
     logit = kForbidden;
   }
   if (!matcher || highest_of(logits) > kForbidden) return;
   // Backwards: a token that is listed twice gets its first value.
-  for (size_t i = early.size(); i-- > 0;) logits[static_cast<size_t>(early[i])] = before[i];
+  for (size_t i = early.size(); i-- > 0;) logits[static_cast<size_t>(early[i].token)] = before[i];
 }
 
 // Where `logits` are the model's own.
@@ -254,16 +257,16 @@ Sampled Sampler::score(std::span<const float> logits, int32_t token) {
 }
 
 void Sampler::forbid_until(int64_t count, std::vector<int32_t> tokens) {
-  for (const int32_t token : tokens)
+  for (const int32_t token : tokens) {
     check(token >= 0 && token < state_->vocab_size, "sampling: expected a token below ",
           state_->vocab_size, ", got ", token);
-  state_->early = std::move(tokens);
-  state_->early_left = count;
+    if (count > 0) state_->early.push_back({token, count});
+  }
 }
 
 std::optional<TokenChoice> Sampler::choice(int64_t later) const {
   const SamplingOptions& options = state_->options;
-  if (!is_plain(options) || state_->early_left > 0) return std::nullopt;
+  if (!is_plain(options) || !state_->early.empty()) return std::nullopt;
   if (options.temperature == 0) return TokenChoice();
   const bool has_steps = options.top_k >= 1 && options.top_k <= kMostTopK &&
                          options.typical_p == 1 && options.top_n_sigma <= 0 &&
@@ -283,7 +286,7 @@ void Sampler::count_choice() {
 
 void Sampler::accept(int32_t token) {
   if (state_->matcher) state_->matcher->accept(token);
-  if (state_->early_left > 0) --state_->early_left;
+  std::erase_if(state_->early, [](State::Early& one) { return --one.left == 0; });
   accept_prompt(std::span(&token, 1));
 }
 
