@@ -174,10 +174,7 @@ AnthropicCall read_anthropic(const Json& json, const llm::SamplingOptions& defau
     if (std::string text = read_text(*system, "system"); !text.empty())
       wanted.messages.insert(wanted.messages.begin(),
                              {.role = "system", .content = std::move(text)});
-  wanted.sampling.temperature =
-      body.number("temperature", 0, 2).value_or(wanted.sampling.temperature);
-  wanted.sampling.top_p = body.number("top_p", 0, 1).value_or(wanted.sampling.top_p);
-  wanted.sampling.top_k = body.integer("top_k", 0, 1 << 30).value_or(wanted.sampling.top_k);
+  read_sampling(body, wanted);
   if (const Json* stops = body.list("stop_sequences", 64))
     for (size_t i = 0; i < stops->size(); ++i) {
       const std::string path = concat("stop_sequences[", i, "]");

@@ -440,6 +440,19 @@ TEST_F(Dialects, OllamaRefusesMistakes) {
   EXPECT_EQ(lines.back()["error"], "internal error");
 }
 
+TEST_F(Dialects, AnthropicReadsAllSamplingFields) {
+  Json body = message_body();
+  body.update({{"seed", 7}, {"min_p", 0.25}, {"top_k", -1}, {"repetition_penalty", 1.5}});
+  const HttpResponse response = post("/v1/messages", body);
+  EXPECT_EQ(response.status, 200) << response.body;
+  EXPECT_EQ(header_of(response, "x-tensora-ignored"), "tools[1]");
+  const llm::SamplingOptions& sampling = service.last.request.sampling;
+  EXPECT_EQ(sampling.seed, 7u);
+  EXPECT_EQ(sampling.min_p, 0.25);
+  EXPECT_EQ(sampling.top_k, 0);
+  EXPECT_EQ(sampling.repeat_penalty, 1.5);
+}
+
 // ---- llama.cpp ---------------------------------------------------------------------------------
 
 TEST_F(Dialects, LlamaStreamIsTheCompletion) {
