@@ -5,6 +5,7 @@
 #include <boost/beast/core/buffers_range.hpp>
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/parser.hpp>
+#include <functional>
 #include <optional>
 
 #include "tensora/base/check.h"
@@ -14,9 +15,10 @@
 // Request smuggling needs two programs that disagree about where a request ends. Beast refuses most
 // of what makes them disagree: a Content-Length beside a Transfer-Encoding, broken lengths and
 // chunk sizes, NUL. It accepts folded headers, codings that it does not know (and then ignores the
-// body), missing or repeated Host headers, and targets with a scheme, and it limits headers by
-// their bytes alone. So the bytes of the head are checked before Beast sees them, the fields after
-// it. Trailers of a chunked body are read and dropped: a header has to come where the checks look.
+// body), missing or repeated Host headers, targets with a scheme, and line feeds in the quoted
+// values of chunk extensions, and it limits headers by their bytes alone. So the bytes of the head
+// are checked before Beast sees them, the fields after it, and the extension of each chunk.
+// Trailers of a chunked body are read and dropped: a header has to come where the checks look.
 
 namespace tensora::serve {
 namespace {
@@ -52,6 +54,7 @@ struct TextBody {
 };
 
 constexpr std::string_view kLastChunk = "0\r\n\r\n";
+constexpr size_t kMostExtension = 1024;  // bytes, of a chunk; nobody reads them
 
 bool is_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }
 
@@ -181,6 +184,7 @@ void check_fields(const Headers& headers, bool is_http_1_0, const HttpLimits& li
 
 struct HttpParser::State {
   explicit State(const HttpLimits& given) : limits(given) {
+    parser.on_chunk_header(check_extension);
     parser.header_limit(static_cast<std::uint32_t>(given.header_bytes) + 1024);
     parser.body_limit(given.body_bytes);
     parser.eager(true);
@@ -213,6 +217,13 @@ struct HttpParser::State {
     }
   }
 
+  // See Note [Framing]. Beast keeps a reference.
+  std::function<void(std::uint64_t, boost::beast::string_view, boost::beast::error_code&)>
+      check_extension = [](std::uint64_t, boost::beast::string_view text, auto& error) {
+        const bool is_good =
+            text.size() <= kMostExtension && std::none_of(text.begin(), text.end(), is_control);
+        if (!is_good) error = http::error::bad_chunk_extension;
+      };
   const HttpLimits limits;
   bool has_begun = false;
   size_t checked = 0;  // bytes at the front of the input that have been looked at
