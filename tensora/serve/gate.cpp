@@ -29,10 +29,14 @@ bool is_name(std::string_view text) {
   });
 }
 
-// The name of "name:port" or "[::1]:port", in small letters.
+// The name of "name:port" or "[::1]:port", in small letters; of other texts, all of it.
 std::string name_in_host(std::string_view host) {
-  if (host.starts_with('[')) return lower(host.substr(0, host.find(']') + 1));
-  return lower(host.substr(0, host.find(':')));
+  const size_t end = host.starts_with('[') ? std::min(host.find(']'), host.size() - 1) + 1
+                                           : std::min(host.find(':'), host.size());
+  const std::string_view port = host.substr(end);
+  const bool is_port =
+      port.starts_with(':') && port.find_first_not_of("0123456789", 1) == port.npos;
+  return lower(port.empty() || is_port ? host.substr(0, end) : host);
 }
 
 // The key of "Authorization: Bearer KEY" or "x-api-key: KEY"; empty: none.

@@ -87,8 +87,10 @@ TEST(Gate, KnowsItsHosts) {
   for (const char* host : {"localhost", "localhost:1", "LOCALHOST", "127.0.0.1:8080", "[::1]:8080",
                            "[::1]", "box.lan", "Box.LAN:80", "other"})
     EXPECT_EQ(status_for_host(local, host), 0) << host;
-  for (const char* host : {"evil.example", "localhost.evil.example", "127.0.0.2",
-                           "127.0.0.1.nip.io", "[::2]", "xlocalhost", "box.lan.evil"})
+  for (const char* host :
+       {"evil.example", "localhost.evil.example", "127.0.0.2", "127.0.0.1.nip.io", "[::2]",
+        "xlocalhost", "box.lan.evil", "[::1]evil.example", "[::1", "[", "localhost:evil.example",
+        "localhost:80:90"})
     EXPECT_EQ(status_for_host(local, host), 403) << host;
   const Gate open({.is_loopback = false});
   EXPECT_EQ(status_for_host(open, "any.example"), 0);
