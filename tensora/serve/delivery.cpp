@@ -163,6 +163,7 @@ void Delivery::read(Letter& letter) {
     change(job, [&] { job.fail(*letter.error); });
   } else {
     jobs_.push_back(letter.job);
+    is_any_over_ = is_any_over_ || job.is_over();  // one that waited may have ended before
   }
 }
 

@@ -7,8 +7,9 @@ namespace tensora::serve {
 
 void Outlet::mark(std::shared_ptr<ReplyState> reply) {
   const std::lock_guard lock(mutex_);
+  if (!wake_) return;  // nobody would take it, and replies hold their outlet
   dirty_.push_back(std::move(reply));
-  if (dirty_.size() == 1 && wake_) wake_();
+  if (dirty_.size() == 1) wake_();
 }
 
 std::vector<std::shared_ptr<ReplyState>> Outlet::take() {

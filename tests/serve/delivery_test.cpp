@@ -1,0 +1,64 @@
+#include "tensora/serve/delivery.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "toy_service.h"
+
+namespace tensora::serve {
+namespace {
+
+using namespace testing;
+
+class CountingSink final : public AnswerSink {
+ public:
+  CountingSink() : AnswerSink(std::make_shared<RecordedReply>()) {}
+  void on_event(const AnswerEvent&) override {}
+  void on_flush() override {}
+  void on_end(const std::vector<Answer>&) override { ++ended; }
+  void on_error(const ApiError&) override { ++ended; }
+
+  std::atomic<int> ended = 0;
+};
+
+template <class Condition>
+bool soon(const Condition& condition) {
+  for (int i = 0; i < 2000 && !condition(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  return condition();
+}
+
+// An answer that waits for its turn may be started, and end, before the thread that brought it has
+// told the delivery of it. A job that stayed would keep its model from being unloaded.
+TEST(DeliveryTest, ForgetsAJobThatEndedBeforeItWasAdded) {
+  auto served = std::make_shared<ServedModel>();
+  served->name = "toy";
+  served->backend = std::make_shared<ToyBackend>();
+  std::atomic<int64_t> left = 0;
+  Delivery delivery({.most_unsent = 1000,
+                     .on_left = [&](const AnswerJob&, int64_t count) { left += count; },
+                     .on_resumed = [](const AnswerJob&, int64_t) {},
+                     .on_over = [](const AnswerJob&) {}});
+  AnswerRequest request;
+  request.request.max_tokens = 2;
+  request.request.listener = delivery.listener();
+  request.prompts = {{1, 2, 3}};
+  request.wants_parts = true;
+  const AnswerFormat format(nullptr, served->backend->tokenizer(), request);
+  const auto sink = std::make_shared<CountingSink>();
+  auto job = std::make_shared<AnswerJob>(served, std::move(request), format, sink,
+                                         std::make_shared<AnswerMetrics>("toy", "toy"),
+                                         ServiceClock::now());
+  llm::Generation generation = served->backend->submit(job->request_of(0));
+  ASSERT_TRUE(soon([&] { return generation.is_done(); }));
+  delivery.start(job, 0, std::move(generation), 0);
+  ASSERT_TRUE(soon([&] { return left == 1; }));
+  EXPECT_EQ(sink->ended, 1);
+  delivery.add(job);
+  EXPECT_TRUE(soon([&] { return delivery.answers() == 0 && delivery.streams() == 0; }));
+  EXPECT_TRUE(soon([&] { return job.use_count() == 1; }));
+}
+
+}  // namespace
+}  // namespace tensora::serve
