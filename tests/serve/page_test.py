@@ -194,6 +194,7 @@ def test_files(page):
     page.take_in("{\"format\": \"other\"}")
     page.until("the complaint", lambda: "not an export" in page.one("#hint").text)
     page.open("Rich text")
+    page.until("the usual hint", lambda: page.one("#hint").text.startswith("Enter"))
     page.menu("markdown")
     text = page.downloaded("Rich-text.md")
     assert text.startswith("# Rich text\n\n## System\n\nBe brief.\n\n## You\n\nA table, please"), text
