@@ -103,6 +103,7 @@ class Axes {
       if (y_.high == y.high) y_.high += room;
     }
     x_ticks_ = nice_ticks(x_.low, x_.high, 6);
+    std::erase_if(x_ticks_, [](double step) { return step != std::floor(step); });
   }
 
   double x(double step) const {

@@ -71,6 +71,13 @@ TEST(Chart, APageNeedsNothingElse) {
   EXPECT_FALSE(contains(page, "href="));
 }
 
+TEST(Chart, StepsAreWholeNumbers) {
+  const std::vector<RunHistory> runs = {run("a", 3)};
+  const std::string picture = chart_svg(runs);
+  EXPECT_FALSE(contains(picture, "text-anchor='middle'>1.5</text>"));
+  EXPECT_TRUE(contains(picture, ">2</text>"));
+}
+
 TEST(Chart, TicksAreRound) {
   using V = std::vector<double>;
   EXPECT_EQ(nice_ticks(0, 10, 5), (V{0, 2, 4, 6, 8, 10}));
