@@ -29,35 +29,57 @@ bool soon(const Condition& condition) {
   return condition();
 }
 
+// A delivery, and a job of one answer for it.
+struct DeliveryTest : ::testing::Test {
+  DeliveryTest() {
+    served->name = "toy";
+    served->backend = backend;
+    AnswerRequest request;
+    request.request.max_tokens = 2;
+    request.request.listener = delivery.listener();
+    request.prompts = {{1, 2, 3}};
+    request.wants_parts = true;
+    const AnswerFormat format(nullptr, backend->tokenizer(), request);
+    job = std::make_shared<AnswerJob>(served, std::move(request), format, sink,
+                                      std::make_shared<AnswerMetrics>("toy", "toy"),
+                                      ServiceClock::now());
+  }
+  void expect_end() {
+    delivery.add(job);
+    EXPECT_TRUE(soon([&] { return delivery.answers() == 0 && delivery.streams() == 0; }));
+    EXPECT_TRUE(soon([&] { return job.use_count() == 1; }));
+    EXPECT_EQ(left, 1);
+    EXPECT_EQ(sink->ended, 1);
+  }
+
+  std::shared_ptr<ToyBackend> backend = std::make_shared<ToyBackend>();
+  std::shared_ptr<ServedModel> served = std::make_shared<ServedModel>();
+  std::shared_ptr<CountingSink> sink = std::make_shared<CountingSink>();
+  std::atomic<int64_t> left = 0;
+  std::shared_ptr<AnswerJob> job;
+  Delivery delivery{{.most_unsent = 1000,
+                     .on_left = [this](const AnswerJob&, int64_t count) { left += count; },
+                     .on_resumed = [](const AnswerJob&, int64_t) {},
+                     .on_over = [](const AnswerJob&) {}}};
+};
+
 // An answer that waits for its turn may be started, and end, before the thread that brought it has
 // told the delivery of it. A job that stayed would keep its model from being unloaded.
-TEST(DeliveryTest, ForgetsAJobThatEndedBeforeItWasAdded) {
-  auto served = std::make_shared<ServedModel>();
-  served->name = "toy";
-  served->backend = std::make_shared<ToyBackend>();
-  std::atomic<int64_t> left = 0;
-  Delivery delivery({.most_unsent = 1000,
-                     .on_left = [&](const AnswerJob&, int64_t count) { left += count; },
-                     .on_resumed = [](const AnswerJob&, int64_t) {},
-                     .on_over = [](const AnswerJob&) {}});
-  AnswerRequest request;
-  request.request.max_tokens = 2;
-  request.request.listener = delivery.listener();
-  request.prompts = {{1, 2, 3}};
-  request.wants_parts = true;
-  const AnswerFormat format(nullptr, served->backend->tokenizer(), request);
-  const auto sink = std::make_shared<CountingSink>();
-  auto job = std::make_shared<AnswerJob>(served, std::move(request), format, sink,
-                                         std::make_shared<AnswerMetrics>("toy", "toy"),
-                                         ServiceClock::now());
-  llm::Generation generation = served->backend->submit(job->request_of(0));
+TEST_F(DeliveryTest, ForgetsAJobThatEndedBeforeItWasAdded) {
+  llm::Generation generation = backend->submit(job->request_of(0));
   ASSERT_TRUE(soon([&] { return generation.is_done(); }));
   delivery.start(job, 0, std::move(generation), 0);
   ASSERT_TRUE(soon([&] { return left == 1; }));
-  EXPECT_EQ(sink->ended, 1);
-  delivery.add(job);
-  EXPECT_TRUE(soon([&] { return delivery.answers() == 0 && delivery.streams() == 0; }));
-  EXPECT_TRUE(soon([&] { return job.use_count() == 1; }));
+  expect_end();
+}
+
+// The engine rings for the last time while the delivery does not know the job.
+TEST_F(DeliveryTest, DeliversWhatWasComputedBeforeTheJobWasAdded) {
+  backend->model->delay = std::chrono::milliseconds(200);
+  delivery.start(job, 0, backend->submit(job->request_of(0)), 0);
+  ASSERT_TRUE(soon([&] { return backend->stats().requests == 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  expect_end();
 }
 
 }  // namespace
