@@ -228,7 +228,7 @@ def test_options_of_a_state_dict_are_checked(name):
     state = make().state_dict()
     wrong = [(0, 1), (None, 1.0), ("maximize", torch.ones(2)), ("maximize", "yes"), ("lr", "fast"),
              ("fused", torch.ones(2)), ("foreach", 3)]
-    wrong += [("max_iter", 1e300), ("history_size", 1.5)] if name == "LBFGS" else [("ns_steps", 2.5)] if name == "Muon" else []
+    wrong += [("max_iter", 1e300), ("max_iter", 2.0), ("history_size", torch.tensor(3))] if name == "LBFGS" else [("ns_steps", 2.5)] if name == "Muon" else []
     for option, value in wrong:
         if isinstance(option, str) and option not in state["param_groups"][0]:
             continue

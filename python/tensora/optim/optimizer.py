@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Callable, Dict, Iterable, Tuple, Union
 
 from .. import _C
@@ -300,7 +300,7 @@ def _is_like(known: Any, value: Any, within: bool = False) -> bool:
     if isinstance(known, bool):
         return isinstance(value, int) and value in (0, 1)
     if isinstance(known, int) and not within:
-        return _is_number(value) and float(value).is_integer() and abs(float(value)) < 2 ** 63
+        return isinstance(value, Integral) and abs(value) < 2 ** 63
     return not isinstance(known, (int, float)) or _is_number(value)
 
 
