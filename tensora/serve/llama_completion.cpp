@@ -81,15 +81,16 @@ class CompletionSink final : public AnswerSink {
     }
     if (event.kind != AnswerEvent::Kind::text) return;
     predicted_ += std::ssize(event.tokens);
+    tokens_.insert(tokens_.end(), event.tokens.begin(), event.tokens.end());
     if (event.text.empty()) return;
     out_ += concat(R"(data: {"index":0,"content":)", json_string(event.text), R"(,"tokens":[)");
-    for (size_t i = 0; i < event.tokens.size(); ++i)
-      out_ += concat(i > 0 ? "," : "", event.tokens[i].token);
+    for (size_t i = 0; i < tokens_.size(); ++i) out_ += concat(i > 0 ? "," : "", tokens_[i].token);
     out_ += concat(R"(],"stop":false,"id_slot":0,"tokens_predicted":)", predicted_,
                    R"(,"tokens_evaluated":)", evaluated_);
     if (has_logprobs_)
-      out_ += concat(",\"completion_probabilities\":", dumped(probabilities(event.tokens)));
+      out_ += concat(",\"completion_probabilities\":", dumped(probabilities(tokens_)));
     out_ += "}\n\n";
+    tokens_.clear();
   }
   void on_flush() override {
     if (!out_.empty()) reply().write(std::exchange(out_, {}));
@@ -98,8 +99,10 @@ class CompletionSink final : public AnswerSink {
     Json out = end_json(answers.front());
     if (!has_begun_) return reply().send({.headers = headers_, .body = dumped(out)});
     out["content"] = "";
+    // Behind the last text: the token that ended the answer, those of a stop string.
     out["tokens"] = Json::array();
-    out.erase("completion_probabilities");
+    for (const llm::Sampled& one : tokens_) out["tokens"].push_back(one.token);
+    if (has_logprobs_) out["completion_probabilities"] = probabilities(tokens_);
     out_ += concat("data: ", dumped(out), "\n\n");
     on_flush();
     reply().end();
@@ -149,6 +152,7 @@ class CompletionSink final : public AnswerSink {
   ServedModelPtr served_;
   Headers headers_;
   std::string out_;
+  std::vector<llm::Sampled> tokens_;  // not written yet
   int64_t predicted_ = 0, evaluated_ = 0;
   bool returns_tokens_, has_logprobs_, has_begun_ = false;
 };

@@ -2,6 +2,7 @@
 
 #include "openai_toy.h"
 #include "tensora/serve/json_text.h"
+#include "tensora/serve/llama_routes.h"
 
 namespace tensora::serve {
 namespace {
@@ -254,6 +255,31 @@ TEST(JsonText, IsWhatAParserReads) {
        {"\xff", "\xc3", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"})
     EXPECT_TRUE(Json::accept(json_string(std::string("a") + bad + "b"))) << bad;
   EXPECT_EQ(json_string("\xff"), "\"\xef\xbf\xbd\"");
+}
+
+// llama.cpp's route: tokens without text, as the one that ends the answer, come with the last
+// event.
+TEST_F(CompletionTest, LlamaStreamsHaveAllTokens) {
+  start();
+  add_llama_routes(*router, *service);
+  bool has_ended = false;
+  for (char letter = 'A'; letter <= 'Z'; ++letter) {
+    const std::string prompt(1, letter);
+    Json body = {{"prompt", prompt},      {"n_predict", 40}, {"temperature", 0},
+                 {"return_tokens", true}, {"n_probs", 1},    {"stop", {"QQ", "Z"}}};
+    const Json whole = answer("/completion", body);
+    has_ended = has_ended || whole["stop_type"] != "limit";
+    body["stream"] = true;
+    Json tokens = Json::array(), probabilities = Json::array();
+    for (const std::string& event : events_of(post("/completion", body)->wait().body)) {
+      const Json data = Json::parse(event);
+      for (const Json& one : data["tokens"]) tokens.push_back(one);
+      for (const Json& one : data["completion_probabilities"]) probabilities.push_back(one);
+    }
+    EXPECT_EQ(tokens, whole["tokens"]) << prompt;
+    EXPECT_EQ(probabilities, whole["completion_probabilities"]) << prompt;
+  }
+  EXPECT_TRUE(has_ended);
 }
 
 }  // namespace
