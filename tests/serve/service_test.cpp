@@ -305,7 +305,10 @@ TEST_F(ServiceTest, SeveralAnswersReadTheirPromptOnce) {
   EXPECT_EQ(answer(kChat, body)["choices"].size(), 6u);
   wait_until_idle();
   EXPECT_EQ(backend->stats().prompt_tokens, 6 * 42);
-  EXPECT_EQ(backend->stats().cached_tokens, 5 * 40);
+  // One that is submitted later may find a part of the last block, which the first answer has
+  // filled.
+  EXPECT_GE(backend->stats().cached_tokens, 5 * 40);
+  EXPECT_LE(backend->stats().cached_tokens, 5 * 41);
 }
 
 // Several models, of which one fits.
