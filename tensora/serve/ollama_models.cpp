@@ -150,7 +150,8 @@ void embed(Service& service, Exchange& exchange, bool is_old) {
   if (!tokenizer) throw ApiError(400, "the model has no tokenizer", "model");
   std::vector<std::vector<int32_t>> tokens;
   int64_t count = 0;
-  for (const std::string& text : read_texts(body, is_old ? "prompt" : "input")) {
+  const auto texts = is_old ? std::vector{body.required_text("prompt")} : read_texts(body, "input");
+  for (const std::string& text : texts) {
     tokens.push_back(tokenizer->encode(text));
     count += std::ssize(tokens.back());
   }
