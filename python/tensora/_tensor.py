@@ -322,6 +322,8 @@ def _rebuild_view(cls, storage, dtype, shape, strides, offset, requires_grad, at
 
 
 def _as_class(cls, tensor, requires_grad, attributes):
+    if not (isinstance(cls, type) and issubclass(cls, Tensor)):
+        raise TypeError(f"load: expected a class of tensors, got {cls!r}")
     if cls is not Tensor:
         tensor = Tensor._make_subclass(cls, tensor, requires_grad)
     elif requires_grad:

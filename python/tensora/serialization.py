@@ -184,9 +184,10 @@ def _unpickled(file, weights_only):
         return pickle.load(file)
     import mmap
     from . import _careful_pickles
-    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:  # reads what is there, whatever a length says
-        content.seek(file.tell())
-        _careful_pickles.check(content, len(content))
+    start, content = file.tell(), mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    content.seek(start)  # a mapping reads what is there, whatever a length says
+    _careful_pickles.check(content, len(content))
+    content.seek(start)
 
     class Restricted(pickle.Unpickler):
         def find_class(self, module, name):
@@ -209,7 +210,8 @@ def _unpickled(file, weights_only):
         if found in _safe:
             return found
         raise pickle.UnpicklingError(f"load: this file names the function {place[1]!r}; add it to add_safe_globals")
-    return Restricted(file).load()
+    with content:
+        return Restricted(content).load()
 
 
 def add_safe_globals(classes):

@@ -374,6 +374,9 @@ def test_small_pickles_make_no_large_objects(tmp_path):
         (tmp_path / "y.pt").write_bytes(b"tensora pickle\n" + text)
         with pytest.raises(pickle.UnpicklingError, match="damaged"):
             torch.load(tmp_path / "y.pt")
+    (tmp_path / "y.pt").write_bytes(b"tensora pickle\n\x80\x04\x95" + (1 << 46).to_bytes(8, "little") + b"N.")  # a frame
+    with pytest.raises(pickle.UnpicklingError, match="exhausted|truncated"):
+        torch.load(tmp_path / "y.pt")
     number = b"\x8a\x08" + (1 << 40).to_bytes(8, "little")
     for name in (b"cbuiltins\nbytearray\n", b"ctensora._tensor\n_restored\n"):
         (tmp_path / "y.pt").write_bytes(b"tensora pickle\n\x80\x02" + name + number + b"\x85R.")
@@ -385,6 +388,13 @@ def test_small_pickles_make_no_large_objects(tmp_path):
         assert torch.load(tmp_path / "y.pt")["x"] == bytearray(b"abc")
     finally:
         torch.serialization.clear_safe_globals()
+
+
+def test_tensors_are_of_classes_of_tensors():
+    memory = torch._C._share(bytearray(16))
+    for cls in (dict, nn.Linear, object, 3, None):
+        with pytest.raises(TypeError, match="class of tensors"):
+            torch._tensor._rebuild_view(cls, memory, torch.float32, (2,), (1,), 0, False, {})
 
 
 def test_overlapping_parts_are_refused(tmp_path):
