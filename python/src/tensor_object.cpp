@@ -171,6 +171,9 @@ PyObject* make_subclass(PyObject*, PyObject* args) {
     int requires_grad = 0;
     if (!PyArg_ParseTuple(args, "O!O!|p", &PyType_Type, &type, tensor_type, &data, &requires_grad))
       return nullptr;
+    // Memory of another type would be read as a tensor.
+    if (!PyType_IsSubtype(type, tensor_type))
+      raise_type_error("_make_subclass: expected a subclass of Tensor, got ", type->tp_name);
     Tensor tensor = tensor_of(data).detach();
     if (requires_grad) tensor.requires_grad_(true);
     return wrap_as(type, std::move(tensor));

@@ -395,6 +395,8 @@ def test_tensors_are_of_classes_of_tensors():
     for cls in (dict, nn.Linear, object, 3, None):
         with pytest.raises(TypeError, match="class of tensors"):
             torch._tensor._rebuild_view(cls, memory, torch.float32, (2,), (1,), 0, False, {})
+        with pytest.raises(TypeError):
+            torch.Tensor._make_subclass(cls, torch.ones(2))
 
 
 def test_overlapping_parts_are_refused(tmp_path):
