@@ -86,7 +86,7 @@ template <class T>
 void row_of_columns(const T* values, const int64_t* col, int64_t count, const T* dense,
                     int64_t stride, int64_t n, T* out) {
   constexpr int kFull = kLanes<Compute<T>>;
-  if (n >= kFull) return row_by_blocks<kFull, 8>(values, col, count, dense, stride, n, out);
+  if (n >= kFull) return row_by_blocks<kFull, 4>(values, col, count, dense, stride, n, out);
   if constexpr (kFull > 8)
     if (n >= 8) return row_by_blocks<8, 2>(values, col, count, dense, stride, n, out);
   if constexpr (kFull > 4)
