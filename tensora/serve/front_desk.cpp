@@ -1,6 +1,7 @@
 #include "tensora/serve/front_desk.h"
 
 #include <chrono>
+#include <optional>
 
 namespace tensora::serve {
 namespace {
@@ -80,6 +81,8 @@ ApiError busy(const std::string& message, const char* code) {
 }
 
 // What a handler throws becomes the answer; details of what is not the client's fault stay here.
+constexpr size_t kLongBody = 1 << 20;
+
 void run_route(const Route& route, Exchange& exchange, AccessLog& log) {
   try {
     route.handle(exchange);
@@ -171,7 +174,13 @@ void FrontDesk::handle(HttpRequest request, ReplyPtr reply) {
   }
   exchange->request = std::move(request);
   if (route->is_quick) return run_route(*route, *exchange, *log_);
-  if (!pool_.add([route, exchange, log = log_] { run_route(*route, *exchange, *log); }))
+  const auto run = [route, exchange, log = log_] {
+    // To parse and encode megabytes takes seconds, in which others are to be answered.
+    std::optional<WorkerPool::Substitute> substitute;
+    if (exchange->request.body.size() > kLongBody) substitute.emplace();
+    run_route(*route, *exchange, *log);
+  };
+  if (!pool_.add(run))
     exchange->reply->send(route->error(busy("the server is busy", "server_busy")));
 }
 

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "raw_client.h"
 
@@ -32,6 +33,12 @@ class FrontDeskTest : public testing::Test {
                  .error = other_error});
     router_.add({.method = "POST", .path = "/bug", .handle = [](Exchange&) {
                    throw std::runtime_error("a secret");
+                 }});
+    router_.add({.method = "POST", .path = "/long", .handle = [this](Exchange& exchange) {
+                   ++holding_;
+                   for (int i = 0; i < 2000 && holding_ < 3; ++i)
+                     std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                   exchange.reply->send({.body = holding_ < 3 ? "alone" : "long"});
                  }});
     router_.add({.method = "POST", .path = "/hold", .handle = [this](Exchange& exchange) {
                    held_ = exchange.reply;
@@ -174,6 +181,21 @@ TEST_F(FrontDeskTest, IsBusyWhenTooManyWait) {
   const std::string answer = ask("POST /work");
   EXPECT_EQ(status_of(answer), 503);
   EXPECT_NE(answer.find("retry-after: 1\r\n"), std::string::npos);
+}
+
+// The one worker would wait for requests that only it could answer.
+TEST_F(FrontDeskTest, AnswersOthersWhileItReadsLongBodies) {
+  start({}, /*threads=*/1);
+  const std::string body((1 << 20) + 1, ' ');
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.push_back(std::make_unique<RawClient>(server_->port()));
+    clients.back()->send(
+        "POST /long HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Connection: close\r\nContent-Length: " +
+        std::to_string(body.size()) + "\r\n\r\n" + body);
+  }
+  for (const auto& client : clients) EXPECT_TRUE(client->read_all().ends_with("long"));
 }
 
 TEST_F(FrontDeskTest, DrainsButTellsItsHealth) {
