@@ -117,7 +117,9 @@ std::shared_ptr<const llm::Model> load_sharded_model(const llm::ModelFile& file,
                                                      const llm::LoadOptions& options, int ranks) {
   const ModelConfig config = ModelConfig::from(file);
   llm::FileWeights weights(file, config, options);
-  return make_sharded_model(config, weights, ranks);
+  auto model = make_sharded_model(config, weights, ranks);
+  weights.check_nothing_is_left();
+  return model;
 }
 
 std::shared_ptr<const llm::Model> synthetic_sharded_model(std::string_view name,

@@ -34,11 +34,19 @@ class SharedWeights final : public WeightSource {
   SharedWeights(WeightSource& source, int ranks)
       : WeightSource(source.device(), source.positions()), source_(source), ranks_(ranks) {}
 
-  bool contains(const std::string& name) const override { return source_.contains(name); }
+  // The source notes what it was asked for, so it is asked by one rank at a time.
+  bool contains(const std::string& name) const override {
+    const std::lock_guard lock(mutex_);
+    return source_.contains(name);
+  }
   void expect(const std::string& name, const Shape& sizes) const override {
+    const std::lock_guard lock(mutex_);
     source_.expect(name, sizes);
   }
-  DType matrix_dtype(const std::string& name) const override { return source_.matrix_dtype(name); }
+  DType matrix_dtype(const std::string& name) const override {
+    const std::lock_guard lock(mutex_);
+    return source_.matrix_dtype(name);
+  }
   Weight matrix(const std::string& name, const Shape& sizes) override;
   Tensor vector(const std::string& name, const Shape& sizes) override;
 
@@ -52,7 +60,7 @@ class SharedWeights final : public WeightSource {
 
   WeightSource& source_;
   int ranks_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::string, Entry> entries_;
 };
 

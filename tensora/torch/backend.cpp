@@ -166,7 +166,9 @@ std::shared_ptr<const llm::Model> Backend::make_model(const llm::ModelFile& file
                                                       const llm::LoadOptions& options) const {
   const llm::ModelConfig config = llm::ModelConfig::from(file);
   llm::FileWeights weights(file, config, options);
-  return make(config, weights, this->options());
+  auto model = make(config, weights, this->options());
+  weights.check_nothing_is_left();
+  return model;
 }
 
 void Backend::load_synthetic(const std::string& shape, const std::string& type,

@@ -90,7 +90,7 @@ class BackendManager {
 
 /// The version of what a framework's library and libtensora share: FrameworkBackend and the types
 /// in its functions. Raised with every change of their layout.
-inline constexpr int kFrameworkAbi = 3;
+inline constexpr int kFrameworkAbi = 4;
 
 /// Opens libtensora_framework_NAME.so, from the folders of TENSORA_FRAMEWORK_PATH or from beside
 /// libtensora.so, and lets it add its entries; returns where it was. The library has two functions:
