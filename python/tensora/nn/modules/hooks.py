@@ -1,6 +1,7 @@
 """What programs hang on modules: hooks around forward and backward, and around their state."""
 from __future__ import annotations
 
+import functools
 import itertools
 import warnings
 from typing import Any, Callable
@@ -82,6 +83,26 @@ class Hooked:
         return self._add_hook(self._load_state_dict_post_hooks, hook)
 
 
+@functools.cache
+def _watched_function():
+    from ...autograd import Function
+
+    class Watched(Function):
+        """The identity; gradients pass a function."""
+
+        @staticmethod
+        def forward(ctx, backward, watched, *tensors):
+            ctx.call, ctx.watched = backward, watched
+            return tuple(t.view_as(t) for t in tensors)
+
+        @staticmethod
+        def backward(ctx, *grads):
+            given = iter(grads)
+            changed = ctx.call(tuple(next(given) if is_one else None for is_one in ctx.watched))
+            return None, None, *(g for g, is_one in zip(changed, ctx.watched) if is_one)
+    return Watched
+
+
 def _is_watched(value):
     return isinstance(value, Tensor) and value.requires_grad
 
@@ -103,22 +124,12 @@ class _BackwardHooks:
     def __init__(self, module) -> None:
         self.module, self.grad_output = module, None
 
-    def _identity(self, values, backward):
+    @staticmethod
+    def _identity(values, backward):
         """The same tuple, through whose tensors gradients pass `backward`; None where there are no gradients."""
-        from ...autograd import Function
-
-        class Watched(Function):
-            @staticmethod
-            def forward(ctx, *tensors):
-                return tuple(t.view_as(t) for t in tensors)
-
-            @staticmethod
-            def backward(ctx, *grads):
-                given = iter(grads)
-                changed = backward(tuple(next(given) if _is_watched(v) else None for v in values))
-                return tuple(g for g, v in zip(changed, values) if _is_watched(v))
-        made = iter(Watched.apply(*filter(_is_watched, values)))
-        return tuple(next(made) if _is_watched(v) else v for v in values)
+        watched = [_is_watched(v) for v in values]
+        made = iter(_watched_function().apply(backward, watched, *(v for v, is_one in zip(values, watched) if is_one)))
+        return tuple(next(made) if is_one else v for v, is_one in zip(values, watched))
 
     def watch_inputs(self, args):
         if not any(map(_is_watched, args)):
