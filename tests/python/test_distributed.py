@@ -182,7 +182,8 @@ def test_a_rank_that_fails_ends_the_others(tmp_path):
 
 def test_ranks_end_with_a_launcher_that_is_killed(tmp_path):
     script = tmp_path / "program.py"
-    script.write_text("import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(100)\n")
+    # A line in one piece: both ranks write to one pipe.
+    script.write_text("import os, time\nos.write(1, b'%d\\n' % os.getpid())\ntime.sleep(100)\n")
     launcher = subprocess.Popen([sys.executable, *ranks(2), str(script)], env={**os.environ, "PYTHONPATH": SEARCH},
                                 stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     started = [int(launcher.stdout.readline()) for _ in range(2)]
