@@ -8,6 +8,8 @@ def _typed(name, dtype):
             return isinstance(object, _C.Tensor) and object.dtype is dtype
 
     def make(cls, *args, device=None):
+        if len(args) == 1 and isinstance(args[0], _C.Size):
+            return _C.empty(args[0], dtype=dtype, device=device)
         if len(args) == 1 and not isinstance(args[0], int):
             return _C.tensor(args[0], dtype=dtype, device=device)
         return _C.empty(args or (0,), dtype=dtype, device=device)

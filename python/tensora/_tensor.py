@@ -494,7 +494,7 @@ def new_tensor(self, data, *, dtype=None, device=None, requires_grad=False):
 @_method
 def new(self, *args):
     if len(args) == 1 and isinstance(args[0], _C.Size):
-        args = tuple(args[0])
+        return _C.empty(args[0], dtype=self.dtype, device=self.device)
     if all(isinstance(a, int) for a in args):
         return _C.empty(args or (0,), dtype=self.dtype, device=self.device)
     return _C.tensor(*args, dtype=self.dtype, device=self.device)

@@ -165,3 +165,11 @@ def test_sparse_adam_steps_the_rows_that_were_used():
     assert again.state_dict()["state"][0]["step"] == 3
     with pytest.raises(ValueError, match="epsilon"):
         tensora.optim.SparseAdam(table.parameters(), eps=0.0)
+
+
+def test_typed_tensors_of_a_size():
+    for size in (tensora.Size([2, 3]), tensora.Size([4]), tensora.Size([])):
+        for made in (tensora.FloatTensor(size), tensora.ones(1).new(size)):
+            assert made.shape == size and made.dtype is tensora.float32
+        assert tensora.LongTensor(size).shape == size and tensora.LongTensor(size).dtype is tensora.int64
+    assert tensora.LongTensor((2, 3)).tolist() == tensora.LongTensor([2, 3]).tolist() == [2, 3]  # numbers, not sizes
