@@ -51,6 +51,21 @@ TEST(Compile, ResultsThatAreKeptStayAsTheyWere) {
     EXPECT_EQ(values(kept[static_cast<size_t>(i)]), values(full({8}, 2.0 * i)));
 }
 
+// A program's tiles are narrower than the array, and take its rows in another order.
+TEST(Compile, ExtremaOfZerosHaveEagersSign) {
+  Tensor x = zeros({9, 130}, {.dtype = kBFloat16});
+  x.slice(0, 2, {}, 2).neg_();
+  const Tensor high = (x - 0).index_fill_(0, tensor({0}, {.dtype = kInt64}), -1).t();
+  const auto body = [](const Tensor& in) {
+    return std::vector<Tensor>{amax(in, {-1}, true) - in, amin(-in, {-1}, true) - in};
+  };
+  const auto fast = compile(body, {.fuse = Fuse::everything, .strict = true});
+  const std::vector<Tensor> eager = body(high), fused = fast(high);
+  for (size_t i = 0; i < eager.size(); ++i)
+    EXPECT_TRUE(equal(fused[i].contiguous().view(kInt16), eager[i].contiguous().view(kInt16)))
+        << "result " << i;
+}
+
 TEST(Compile, PlansAreMadeOncePerShape) {
   const auto f = compile([](const Tensor& x, double lr) { return (x * lr + 1).tanh(); });
   f(ones({37, 3}), 0.1);

@@ -2,6 +2,7 @@
 // or in two, the result is the definition's.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -179,6 +180,24 @@ TEST(ReduceFunctors, TheFirstOfEqualExtremaIsChosen) {
   const Extremum<long, true> integers;
   EXPECT_EQ(integers.finish(by_lanes(integers, {-5, -3}, 1, 4)), -3);
   EXPECT_EQ(integers.lane(), std::numeric_limits<long>::lowest());
+}
+
+template <bool largest>
+void check_zero_extremum(const std::vector<float>& x) {
+  const Extremum<float, largest> best;
+  for (const Cut& cut : kCuts) {
+    const float found = best.finish(by_lanes(best, x, cut.parts, cut.lanes));
+    EXPECT_TRUE(found == 0 && !std::signbit(found));
+  }
+}
+
+TEST(ReduceFunctors, AZeroExtremumIsNeverNegative) {
+  for (unsigned signs = 0; signs < 32; ++signs) {
+    std::vector<float> x;
+    for (unsigned i = 0; i < 5; ++i) x.push_back(signs >> i & 1 ? -0.0f : 0.0f);
+    check_zero_extremum<true>(x);
+    check_zero_extremum<false>(x);
+  }
 }
 
 TEST(ReduceFunctors, SumsCountsAndNorms) {

@@ -7,6 +7,10 @@
 
 namespace tensora::reductions {
 
+// Note [Zero extrema]
+// Zeros of both signs tie, and which of them is kept depends on how the elements were dealt out to
+// lanes and tiles. So an extremum that is zero is 0, never -0.
+
 /// The largest or the smallest element; NaN if there is one.
 template <class C, bool largest>
 struct Extremum : Reduction {
@@ -34,7 +38,7 @@ struct Extremum : Reduction {
   TENSORA_HD Lane merge(Lane a, Lane b) const { return step(a, b); }
   TENSORA_HD Acc widen(Lane lane) const { return lane; }
   TENSORA_HD Acc combine(Acc a, Acc b) const { return step(a, b); }
-  TENSORA_HD Out finish(Acc acc) const { return acc; }
+  TENSORA_HD Out finish(Acc acc) const { return acc == C(0) ? C(0) : acc; }
 };
 
 template <class C>
