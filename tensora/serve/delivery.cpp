@@ -163,7 +163,8 @@ void Delivery::read(Letter& letter) {
     change(job, [&] { job.fail(*letter.error); });
   } else {
     jobs_.push_back(letter.job);
-    // An answer that waited may have begun and ended before: engines rang for a job that was not here.
+    // An answer that waited may have begun and ended before: engines rang for a job that was not
+    // here.
     change(job, [&] { deliver(job); });
     is_any_over_ = is_any_over_ || job.is_over();
   }
