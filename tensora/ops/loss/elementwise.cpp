@@ -49,6 +49,24 @@ void expect(const Tensor& input, Expected what) {
   apply(expect_op, {input.detach()}, {what});
 }
 
+// The variance of gaussian_nll_loss in a shape that broadcasts to the input.
+Tensor variance_beside(const Tensor& input, const Tensor& var) {
+  Shape shorter = input.sizes();
+  if (!shorter.empty()) shorter.resize(shorter.size() - 1);
+  if (input.dim() > 0 && var.sizes() == shorter) return unsqueeze(var, -1);
+  bool fits = var.dim() == input.dim();
+  int shared = 0;  // dims with one variance for all elements
+  for (int64_t dim = 0; fits && dim < input.dim(); ++dim) {
+    if (var.size(dim) == input.size(dim)) continue;
+    fits = var.size(dim) == 1;
+    ++shared;
+  }
+  check_as<ValueError>(fits && shared <= 1, "gaussian_nll_loss: var must have the shape of input, ",
+                       input.sizes(), ", or that without its last dim or with 1 for one dim, got ",
+                       var.sizes());
+  return var;
+}
+
 Tensor ones_or(const Tensor& weight) { return weight.defined() ? weight : wrap_number(1.0); }
 
 }  // namespace
@@ -159,17 +177,7 @@ Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_inpu
 Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var, bool full,
                          double eps, Reduction reduction) {
   check(eps > 0, "gaussian_nll_loss: eps must be greater than 0, got ", eps);
-  Tensor spread = var;
-  if (var.dim() > 0 && var.sizes() != input.sizes()) {
-    Shape shorter = input.sizes();
-    if (!shorter.empty()) shorter.resize(shorter.size() - 1);
-    if (var.sizes() == shorter) spread = unsqueeze(var, -1);
-    Shape single = input.sizes();
-    if (!single.empty()) single[single.size() - 1] = 1;
-    check_as<ValueError>(spread.sizes() == single,
-                         "gaussian_nll_loss: var must have the shape of input, ", input.sizes(),
-                         ", or that without its last dim or with 1 there, got ", var.sizes());
-  }
+  const Tensor spread = var.dim() == 0 ? var : variance_beside(input, var);
   const auto losses = [&](const Tensor& x, const Tensor& y, const Tensor& variance) {
     expect(variance, Expected::variance);
     const Tensor each = apply(pointwise_op<GaussianNll>(), {x, y, variance}, {{}, eps});

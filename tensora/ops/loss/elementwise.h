@@ -38,7 +38,7 @@ Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_inpu
                         bool full = false, double eps = 1e-8,
                         Reduction reduction = Reduction::mean);
 /// (log(var) + (input - target)² / var) / 2 with variances of at least `eps`; `full` adds
-/// log(2 pi) / 2. `var` is of the input's shape, or lacks its last dim, or has 1 there.
+/// log(2 pi) / 2. `var` is of the input's shape, or lacks its last dim, or has 1 for one dim.
 Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var,
                          bool full = false, double eps = 1e-6,
                          Reduction reduction = Reduction::mean);

@@ -13,7 +13,7 @@ using Formula = std::function<double(const double*)>;
 /// One loss: a call without reduction, and the definition of an element.
 struct Loss {
   const char* op;
-  const char* name;
+  std::string name;
   std::vector<Input> inputs;
   std::function<Tensor(In, Reduction)> run;
   Formula formula;
@@ -236,6 +236,14 @@ void add_likelihoods(Cases& cases) {
                      return gaussian(v) + 0.5 * std::log(2 * std::numbers::pi);
                    },
                    8});
+  for (const Shape& sizes : {Shape{1, 4}, Shape{3, 1}})
+    add_loss(cases,
+             {"gaussian_nll_loss",
+              concat("variances of shape ", sizes),
+              {numbers({3, 4}), numbers({3, 4}), numbers(sizes, 0.5, 3)},
+              [](In x, Reduction r) { return gaussian_nll_loss(x[0], x[1], x[2], false, 1e-6, r); },
+              gaussian,
+              8});
   add_gradient(
       cases, "gaussian_nll_loss", "variance below eps",
       {{.sizes = {1}, .values = {2}}, {.sizes = {1}, .values = {1}}, {.sizes = {1}, .values = {0}}},
@@ -302,6 +310,9 @@ void add_mistakes(Cases& cases) {
               [] { gaussian_nll_loss(zeros({2}), zeros({2}), full({2}, -1.0)); });
   cases.error("gaussian_nll_loss", "shape of var", "var must have the shape", [] {
     gaussian_nll_loss(zeros({2, 3}), zeros({2, 3}), ones({3}));
+  });
+  cases.error("gaussian_nll_loss", "two dims of size 1", "with 1 for one dim, got [1, 1]", [] {
+    gaussian_nll_loss(zeros({2, 3}), zeros({2, 3}), ones({1, 1}));
   });
   cases.error("margin_ranking_loss", "dims", "the same number of dims", [] {
     margin_ranking_loss(zeros({2}), zeros({2, 1}), zeros({2}));
