@@ -101,6 +101,11 @@ void bag_vjp(Vjp& vjp, const EmbeddingBagAttrs& attrs) {
   const Tensor &grad = vjp.grad(0), indices = vjp.input(1);
   const Tensor bag = vjp.output(1), counts = vjp.output(2);
   const bool weighted = vjp.input_count() > 3 && !vjp.input_sizes(3).empty();
+  if (counts.numel() == 0) {  // indices without a bag: the one offset is the end
+    if (vjp.needs(0)) vjp.set(0, zeros(weight, {.dtype = grad.dtype(), .device = grad.device()}));
+    if (weighted && vjp.needs(3)) vjp.set(3, zeros_like(vjp.input(3)));
+    return;
+  }
   const Tensor row = clamp_min(bag, 0);
   if (vjp.needs(0) && attrs.mode == BagMode::max) {
     const Tensor counted = where(unsqueeze(counts > 0, 1), grad, 0);
@@ -152,7 +157,9 @@ Tensor embedding_bag(const Tensor& input, const Tensor& weight, const Tensor& of
   check_as<ValueError>(weight.dim() == 2, op, ": expected a weight [rows, columns], got shape ",
                        weight.sizes());
   const int64_t padding = wrapped_padding(op, padding_idx, weight.size(0));
-  const EmbeddingBagAttrs attrs{parse_mode(mode), include_last_offset, padding, scale_grad_by_freq};
+  // As in PyTorch the rows of a matrix end their bags themselves.
+  const bool ended = include_last_offset && input.dim() != 2;
+  const EmbeddingBagAttrs attrs{parse_mode(mode), ended, padding, scale_grad_by_freq};
   check_as<ValueError>(!scale_grad_by_freq || attrs.mode != BagMode::max, op,
                        ": scale_grad_by_freq is not supported for the mode \"max\"");
   const bool weighted = per_sample_weights.defined();
@@ -170,7 +177,6 @@ Tensor embedding_bag(const Tensor& input, const Tensor& weight, const Tensor& of
     starts = arange(input.size(0), options) * input.size(1);
     indices = ravel(input);
     if (weighted) factors = ravel(factors);
-    check(!include_last_offset, op, ": include_last_offset is for vectors of indices");
   } else {
     check_as<ValueError>(input.dim() == 1, op,
                          ": expected a vector or a matrix of indices, got shape ", input.sizes());

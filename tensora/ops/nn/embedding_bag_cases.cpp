@@ -78,23 +78,30 @@ void embedding_bag_cases(Cases& cases) {
     add_sample(cases, {"last offset", mode, {4, 0, 4, 2, 5}, {0, 2, 5}, false, true});
     add_sample(cases, {"many", mode, many, starts, false, false, -1, 70});
     add_sample(cases, {"no indices", mode, {}, {0, 0}});
+    add_sample(cases, {"no bags", mode, {4, 0}, {0}, false, true});
   }
   add_sample(cases, {"weighted", "sum", {4, 0, 4, 2, 5}, {0, 2, 2, 4}, true});
+  add_sample(cases, {"weighted, no bags", "sum", {4, 0}, {0}, true, true});
   add_sample(cases, {"weighted with padding", "sum", {4, 0, 4, 2, 5}, {0, 2, 3}, true, false, 2});
-  cases.add({.op = "embedding_bag",
-             .name = "matrix",
-             .inputs = {{{6, 3}}, {.sizes = {2, 2}, .dtype = kInt64, .values = {1, 2, 2, 5}}},
-             .run = [](In x) { return one(embedding_bag(x[1], x[0])); },
-             .reference =
-                 [](Arrays x) {
-                   Array out(Shape{2, 3});
-                   for (int64_t j = 0; j < 3; ++j) {
-                     out[j] = (x[0][3 + j] + x[0][6 + j]) / 2;
-                     out[3 + j] = (x[0][6 + j] + x[0][15 + j]) / 2;
-                   }
-                   return one(out);
-                 },
-             .tolerance = 2});
+  for (const bool ended : {false, true})
+    cases.add({.op = "embedding_bag",
+               .name = ended ? "matrix, last offset" : "matrix",
+               .inputs = {{{6, 3}}, {.sizes = {2, 2}, .dtype = kInt64, .values = {1, 2, 2, 5}}},
+               .run =
+                   [ended](In x) {
+                     return one(
+                         embedding_bag(x[1], x[0], {}, {}, 2, false, "mean", false, {}, ended));
+                   },
+               .reference =
+                   [](Arrays x) {
+                     Array out(Shape{2, 3});
+                     for (int64_t j = 0; j < 3; ++j) {
+                       out[j] = (x[0][3 + j] + x[0][6 + j]) / 2;
+                       out[3 + j] = (x[0][6 + j] + x[0][15 + j]) / 2;
+                     }
+                     return one(out);
+                   },
+               .tolerance = 2});
   cases.error("embedding_bag", "mode", "mode must be", [] {
     embedding_bag(tensor({1}), zeros({3, 2}), tensor({0}), {}, 2, false, "median");
   });
