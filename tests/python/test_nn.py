@@ -151,13 +151,14 @@ def test_optimizers_learn_and_save(name):
     assert set(other.state_dict()["state"][0]) == set(state["state"][0])
 
 
-def test_lbfgs():
+@pytest.mark.parametrize("maximize", [False, True])
+def test_lbfgs(maximize):
     w = nn.Parameter(torch.tensor([3.0, -2.0]))
-    optimizer = torch.optim.LBFGS([w], line_search_fn="strong_wolfe")
+    optimizer = torch.optim.LBFGS([w], line_search_fn="strong_wolfe", maximize=maximize)
 
     def closure():
         optimizer.zero_grad()
-        loss = ((w - 1) ** 2).sum()
+        loss = ((w - 1) ** 2).sum() * (-1 if maximize else 1)
         loss.backward()
         return loss
     optimizer.step(closure)

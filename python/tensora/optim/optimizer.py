@@ -488,12 +488,12 @@ class LBFGS(Optimizer):
 
     A step has up to `max_iter` iterations of size `lr` and `max_eval` evaluations for `params`, and ends when no gradient is
     above `tolerance_grad` or nothing changes by `tolerance_change`. `history_size` updates approximate the Hessian;
-    `line_search_fn` is "strong_wolfe" or None.
+    `line_search_fn` is "strong_wolfe" or None. `maximize` goes up instead of down.
     """
     _kind = "LBFGS"
 
     def __init__(self, params: _Params, lr: float | Tensor = 1.0, max_iter: int = 20, max_eval: int | None = None,
                  tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9, history_size: int = 100,
-                 line_search_fn: str | None = None) -> None:
+                 line_search_fn: str | None = None, *, maximize: bool = False) -> None:
         max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
         super().__init__(params, _given(locals()))
