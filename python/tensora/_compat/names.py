@@ -1,7 +1,7 @@
 """Names that PyTorch's modules have beside those of Tensora: added when compat is installed."""
 import types
 
-from . import refused, torch_version
+from . import node_names, refused, torch_version
 
 
 def _nothing(*args, **kwargs):
@@ -82,6 +82,7 @@ def add(torch):
     for name in ("jagged", "sparse_csc", "sparse_bsr", "sparse_bsc"):
         if not hasattr(torch, name):
             setattr(torch, name, refused(f"torch.{name}", "tensors of this layout do not exist here"))
+    node_names.add(torch)
     torch.set_warn_always = lambda b: setattr(torch, "_warns_always", bool(b))
     torch.is_warn_always_enabled = lambda: getattr(torch, "_warns_always", False)
     from . import future
