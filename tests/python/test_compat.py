@@ -175,3 +175,27 @@ def test_hub_benchmark_and_schedule(tmp_path):
             tensora.ones(2) + 1
             profile.step()
     assert saved == [3]
+
+
+def test_nodes_of_graphs_have_the_names_of_pytorch():
+    done = run("-c", """
+import torch
+x = torch.ones(2, requires_grad=True)
+y = torch.cat([x, x])
+for node in (y.grad_fn, y.grad_fn.next_functions[0][0], x.log_softmax(0).grad_fn):
+    print(node.name(), repr(node).split()[0])
+""")
+    assert done.stdout.splitlines() == ["CatBackward0 <CatBackward0", "torch::autograd::AccumulateGrad <AccumulateGrad",
+                                        "LogSoftmaxBackward0 <LogSoftmaxBackward0"], done.stderr
+    assert tensora.cat([tensora.ones(1, requires_grad=True)]).grad_fn.name() == "cat"
+
+
+def test_modules_that_few_programs_need_are_imported_when_named():
+    program = """
+import sys, tensora
+late = ["autograd.functional", "optim.swa_utils", "testing", "utils.data", "distributed", "sparse"]
+assert not [name for name in late if f"tensora.{name}" in sys.modules]
+tensora.autograd.functional.jacobian, tensora.optim.swa_utils.SWALR, tensora.testing.assert_close, tensora.utils.data.DataLoader
+"""
+    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": SEARCH}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

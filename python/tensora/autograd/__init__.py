@@ -6,10 +6,13 @@ from .._C import Tensor
 from .._modes import (
     no_grad as no_grad, enable_grad as enable_grad, set_grad_enabled as set_grad_enabled,
     inference_mode as inference_mode)
-from . import functional, graph  # noqa: F401
+from . import graph  # noqa: F401
 from .function import Function as Function, once_differentiable as once_differentiable
 from .gradcheck import gradcheck as gradcheck, gradgradcheck as gradgradcheck
 
+TYPE_CHECKING = False  # type checkers take it for True
+if TYPE_CHECKING:
+    from . import functional as functional
 
 
 class _VariableMeta(type):
@@ -40,9 +43,11 @@ def __getattr__(name):
     if name == "profiler":
         from .. import profiler
         return profiler
-    if name == "forward_ad":  # its dual tensors are a subclass of Tensor, for which every call looks once it is defined
+    # Few programs need the former; the dual tensors of the latter are a subclass of Tensor, for which every call looks once
+    # it is defined.
+    if name in ("functional", "forward_ad"):
         import importlib
-        return importlib.import_module("tensora.autograd.forward_ad")
+        return importlib.import_module(f"tensora.autograd.{name}")
     raise AttributeError(f"module 'tensora.autograd' has no attribute '{name}'")
 
 

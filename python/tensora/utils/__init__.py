@@ -1,9 +1,13 @@
 """Data loading, checkpoints and small helpers."""
-from . import checkpoint, data  # noqa: F401
+from . import checkpoint  # noqa: F401
+
+TYPE_CHECKING = False  # type checkers take it for True
+if TYPE_CHECKING:
+    from . import data as data
 
 
 def __getattr__(name):
-    if name in ("tensorboard", "dlpack", "_pytree", "benchmark", "hooks"):
+    if name in ("data", "tensorboard", "dlpack", "_pytree", "benchmark", "hooks"):
         import importlib
         return importlib.import_module(f"tensora.utils.{name}")
     raise AttributeError(f"module 'tensora.utils' has no attribute '{name}'")
