@@ -37,6 +37,8 @@ RESULTS |= {"svd": ("U", "S", "V"), "linalg.svd": ("U", "S", "Vh"), "qr": ("Q", 
             "linalg.eig": ("eigenvalues", "eigenvectors"), "linalg.ldl_factor": ("LD", "pivots"),
             "linalg.ldl_factor_ex": ("LD", "pivots", "info"),
             "triangular_solve": ("solution", "cloned_coefficient")}
+# Keywords of PyTorch's functions that change nothing here: gradients are dense with sparse_grad, too.
+UNUSED = {"gather": ("sparse_grad",)}
 # Functions that are also overloads of another one: x.view(dtype).
 ALSO = {"view_dtype": "view"}
 # For C++ alone, or given another form in Python.
@@ -209,6 +211,9 @@ def signature(declaration):
             starred = True
         else:
             parts.append(parameter.name + ("" if parameter.required else "=" + python_default(parameter)))
+    for keyword in UNUSED.get(declaration.name, ()):
+        parts += ([] if starred else ["*"]) + [f"{keyword}=False"]
+        starred = True
     return f"{declaration.name}({', '.join(parts)})"
 
 
@@ -229,6 +234,9 @@ def write_overload(name, declaration):
             rows.append(f'{{"{parameter.name}", Kind::{parameter.kind}, '
                         f'{"true" if parameter.required else "false"}}}')
             places += 1
+    for keyword in UNUSED.get(declaration.name, ()):
+        rows.append(f'{{"{keyword}", Kind::boolean, false, true}}')
+        places += 1
     scope = f"tensora::{declaration.namespace}::" if declaration.namespace else "tensora::"
     body = ""
     for i, (parameter, value) in enumerate(zip(declaration.parameters, values)):

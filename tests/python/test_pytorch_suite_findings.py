@@ -286,3 +286,36 @@ def test_composed_transforms_have_composed_inverses():
     assert both.inv.inv is both
     x = tensora.tensor([0.5, 1.0])
     assert tensora.allclose(both.inv(both(x)), x, 1e-5, 1e-6)
+
+
+def test_gaussian_nll_loss_takes_one_variance_for_a_dim():
+    x, y = tensora.arange(6.).reshape(2, 3), tensora.ones(2, 3)
+    for shape in ((1, 3), (2, 1)):
+        var = tensora.full(shape, 2.0)
+        assert tensora.equal(nn.functional.gaussian_nll_loss(x, y, var), nn.functional.gaussian_nll_loss(x, y, var.expand(2, 3)))
+    for shape in ((1, 1), (3,), (2, 2)):
+        with pytest.raises(ValueError, match="var must have the shape of input"):
+            nn.functional.gaussian_nll_loss(x, y, tensora.ones(shape))
+
+
+def test_embedding_bag_ends_at_the_last_offset():
+    table = tensora.arange(8.).reshape(4, 2).requires_grad_()
+    rows = tensora.tensor([[1, 2], [2, 3]])
+    bag = tensora.nn.EmbeddingBag(4, 2, include_last_offset=True, _weight=table.detach().clone())
+    assert bag(rows).tolist() == [[3, 4], [5, 6]]  # the rows of a matrix end their bags themselves
+    assert bag(rows.flatten(), tensora.tensor([0, 2, 4])).tolist() == [[3, 4], [5, 6]]
+    for mode in ("sum", "mean", "max"):
+        table.grad = None
+        empty = nn.functional.embedding_bag(rows.flatten(), table, tensora.tensor([0]), mode=mode, include_last_offset=True)
+        empty.sum().backward()
+        assert empty.shape == (0, 2) and not table.grad.any()
+
+
+def test_gather_takes_sparse_grad():
+    x = tensora.ones(2, 2, requires_grad=True)
+    index = tensora.tensor([[0, 0], [1, 0]])
+    tensora.gather(x, 1, index, sparse_grad=True).sum().backward()
+    assert x.grad.tolist() == [[2, 0], [1, 1]]  # dense, as that of embedding
+    assert x.gather(1, index, sparse_grad=False).equal(x.detach())
+    with pytest.raises(TypeError):
+        tensora.gather(x, 1, index, True)
