@@ -42,7 +42,7 @@ from .serialization import (  # noqa: E402
     save as save, load as load, save_safetensors as save_safetensors, load_safetensors as load_safetensors)
 from . import (  # noqa: E402
     autograd as autograd, cuda as cuda, fft as fft, linalg as linalg, nn as nn, optim as optim, random as random,
-    testing as testing, utils as utils, version as version)
+    utils as utils, version as version)
 from ._named import (  # noqa: E402
     FloatTensor as FloatTensor, DoubleTensor as DoubleTensor, HalfTensor as HalfTensor,
     LongTensor as LongTensor, IntTensor as IntTensor, BoolTensor as BoolTensor, ByteTensor as ByteTensor)
@@ -55,7 +55,7 @@ grad = autograd.grad
 _LAZY = ("amp", "distributions", "special", "backends", "profiler", "compat", "func", "multiprocessing", "types",
          "accelerator", "llm", "array_api", "distributed",
          "jit", "onnx", "masked", "signal", "fx", "overrides", "compiler", "library", "hub", "sparse", "storage",
-         "kernels", "futures")
+         "kernels", "futures", "testing")
 _OF_MODULES = {"ops": "library", "vmap": "func", "GradScaler": "amp"}  # attributes that a module of _LAZY has
 _OF_MODULES |= dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor", "sparse_coo", "sparse_csr", "spmm", "smm"), "sparse")
 _OF_MODULES |= {"UntypedStorage": "storage", "TypedStorage": "storage", "Future": "futures"}
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
                    compiler as compiler, distributed as distributed, distributions as distributions, func as func, fx as fx,
                    hub as hub, jit as jit, kernels as kernels, library as library, llm as llm, masked as masked,
                    multiprocessing as multiprocessing, onnx as onnx, overrides as overrides, profiler as profiler,
-                   signal as signal, sparse as sparse, special as special, storage as storage, types as types)
+                   signal as signal, sparse as sparse, special as special, storage as storage, testing as testing, types as types)
     from .amp import GradScaler as GradScaler
     from .func import vmap as vmap
     from .library import ops as ops
@@ -102,7 +102,7 @@ else:
         hint = _ELSEWHERE.get("sparse_" if name.startswith("sparse_") else name)
         if hint is None:
             import difflib
-            near = difflib.get_close_matches(name, globals(), n=3)
+            near = difflib.get_close_matches(name, [known for known in globals() if known[0] != "_"], n=3, cutoff=0.8)
             hint = f"did you mean {' or '.join(near)}?" if near else "docs/coming-from-pytorch.md lists what differs"
         raise AttributeError(f"module 'tensora' has no attribute '{name}': {hint}")
 

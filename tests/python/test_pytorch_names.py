@@ -27,7 +27,8 @@ def test_files_of_pytorch_can_be_imported():
 
 
 @pytest.mark.parametrize("name, hint", [("sparse_bsr_tensor", "sparse_coo and sparse_csr"), ("quantization", "Tensor.quantize"),
-                                        ("poisson", "distributions.Poisson"), ("matmull", "did you mean matmul")])
+                                        ("poisson", "distributions.Poisson"), ("matmull", "did you mean matmul"), ("gost", "lists what differs"),
+                                        ("get_thing", "lists what differs"), ("importlib", "lists what differs")])
 def test_what_is_not_there_says_what_to_use(name, hint):
     with pytest.raises(AttributeError, match=hint):
         getattr(tensora, name)
