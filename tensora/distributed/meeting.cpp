@@ -311,6 +311,7 @@ bool Meeting::wait(size_t rank, Exchange& exchange, double seconds) {
 
 std::vector<int> Meeting::missing(const Exchange& exchange) const {
   std::vector<int> ranks;
+  if (exchange.at_work) return ranks;
   const auto first =
       std::ranges::find_if(exchange.calls, [](const auto& c) { return c.has_value(); });
   if (first != exchange.calls.end() && is_point_to_point(**first))

@@ -362,6 +362,31 @@ TEST(Faults, AbortReachesEverySplit) {
   EXPECT_EQ(errors[1], "stopped by hand");
 }
 
+// The receiver, which sleeps, does what the sender leaves of a divided message.
+TEST(Faults, ALargeMessageNeedsNoFurtherCallOfItsSender) {
+  std::atomic<bool> came = false;
+  run_ranks(2,
+            [&](ProcessGroup& world) {
+              Tensor x = full({1 << 20}, 5.0 * world.rank());
+              if (world.rank() == 1) {
+                const WorkPtr received = world.recv(view(x), 0);
+                try {
+                  received->wait();
+                } catch (...) {
+                  came = true;
+                  throw;
+                }
+                came = true;
+              } else {
+                std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                const WorkPtr sent = world.send(view(x), 1);
+                while (!came) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+              }
+              EXPECT_EQ(x[(1 << 20) - 1].item<double>(), 0);
+            },
+            {.limit = 10});
+}
+
 TEST(Faults, ArgumentsAreChecked) {
   const auto one = make_group_of_one();
   const Tensor x = ones({2, 3});
