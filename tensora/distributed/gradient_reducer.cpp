@@ -106,6 +106,7 @@ void GradientReducer::on_gradient(size_t slot) {
   }
   if (!in_step_) {
     begin_step();
+    finished_ = false;  // as it was at the end of the last epoch
     const auto guard = std::make_shared<StepGuard>(*this);
     queue_callback([guard] { guard->finish(); });
   }

@@ -240,17 +240,17 @@ TEST(DataParallel, SeveralBackwardsAddUp) {
 // those of a process that gave every step the batches that there were.
 TEST(DataParallel, UnevenInputs) {
   for (const int stage : {0, 1, 2}) {
-    const auto batches_of = [](int rank) { return rank == 0 ? 5 : 2; };
+    const auto batches_of = [](int epoch, int rank) { return epoch == rank ? 5 : 2; };
     const TrainedModel alone = make_model("mlp");
     const auto optimizer_for = [](const TrainedModel& model) {
       return std::make_unique<optim::SGD>(model.module->parameters(),
                                           optim::SGDOptions{.lr = 0.1, .momentum = 0.9});
     };
     const auto alone_optimizer = optimizer_for(alone);
-    for (int step = 0; step < 5; ++step) {
+    for (int step = 0; step < 10; ++step) {
       int count = 0;
       for (int rank = 0; rank < 2; ++rank)
-        if (step < batches_of(rank)) {
+        if (step % 5 < batches_of(step / 5, rank)) {
           alone.loss(10 * rank + step).backward();
           ++count;
         }
@@ -267,9 +267,12 @@ TEST(DataParallel, UnevenInputs) {
         optimizer->step();
         optimizer->zero_grad();
       };
-      for (int i = 0; i < batches_of(world.rank()); ++i) {
-        model.loss(10 * world.rank() + i).backward();
-        step();
+      for (int epoch = 0; epoch < 2; ++epoch) {
+        for (int i = 0; i < batches_of(epoch, world.rank()); ++i) {
+          model.loss(10 * world.rank() + 5 * epoch + i).backward();
+          step();
+        }
+        parallel.join(step);
       }
       parallel.join(step);
       EXPECT_EQ(bits_of(*model.module), bits_of(*alone.module)) << "stage " << stage;
