@@ -103,6 +103,7 @@ class DataParallel::Impl {
   std::vector<std::unique_ptr<ShardedBlock>> blocks_;  // stages 1 and 2
   std::unique_ptr<BlockSchedule> schedule_;            // stage 3
   std::unique_ptr<GradientReducer> reducer_;
+  const std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // ends with this object
 };
 
 void DataParallel::Impl::divide() {
@@ -170,7 +171,15 @@ void DataParallel::Impl::shard(optim::Optimizer& optimizer) {
   }
   for (size_t i = 0; i < replaced.size(); ++i)
     optimizer.param_groups()[i].params = std::move(replaced[i]);
-  optimizer.register_step_post_hook([this](optim::Optimizer&) { after_optimizer_step(); });
+  // The optimizer may outlive this object, or the other way round.
+  const std::weak_ptr<bool> alive = alive_;
+  optimizer.register_step_pre_hook([alive](optim::Optimizer&) {
+    check(!alive.expired(),
+          "data_parallel: the optimizer steps the shards of a DataParallel that is gone");
+  });
+  optimizer.register_step_post_hook([this, alive](optim::Optimizer&) {
+    if (!alive.expired()) after_optimizer_step();
+  });
 }
 
 // The norm of the whole gradients, as one process computes it.

@@ -100,7 +100,8 @@ class DataParallel {
   /// Stages 1 to 3: lets an optimizer that was made for the model's parameters step this rank's
   /// shards of them instead. Its step ends by giving all ranks the new parameters. For optimizers
   /// that treat every element alike: SGD, Adam and its kin, RMSprop, Adagrad, Adadelta, Lion. At
-  /// stage 0 it does nothing.
+  /// stage 0 it does nothing. Gradients of shards are cleared by the optimizer's zero_grad, not by
+  /// the model's.
   void shard(optim::Optimizer& optimizer);
 
   /// clip_grad_norm_ of the whole model: the norm of all gradients, the same on all ranks.

@@ -274,7 +274,6 @@ TEST(DataParallel, UnevenInputs) {
         }
         parallel.join(step);
       }
-      parallel.join(step);
       EXPECT_EQ(bits_of(*model.module), bits_of(*alone.module)) << "stage " << stage;
     });
   }
@@ -293,6 +292,22 @@ TEST(DataParallel, WireDtypeHalvesTheBytes) {
     EXPECT_EQ(values(w.grad())[7], 1.5);
     EXPECT_EQ(plain.report().bytes, bytes / 2);
   });
+}
+
+TEST(DataParallel, AnOptimizerThatOutlivesItStepsNoShards) {
+  EXPECT_TRUE(contains(error_of([] {
+                         run_ranks(2, [](ProcessGroup&) {
+                           SmallMlp model;
+                           optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+                           {
+                             distributed::DataParallel parallel(model, {.zero_stage = 1});
+                             parallel.shard(optimizer);
+                             optimizer.step();
+                           }
+                           optimizer.step();
+                         });
+                       }),
+                       "the shards of a DataParallel that is gone"));
 }
 
 TEST(DataParallel, OptionsThatWouldBeIgnoredAreRefused) {
