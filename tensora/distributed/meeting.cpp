@@ -74,7 +74,7 @@ std::shared_ptr<Exchange> Meeting::come(size_t rank, const Collective& call) {
   try {
     check_agreement(rank, *exchange, call);
   } catch (const RankMismatchError&) {
-    fail_locked(std::current_exception());
+    fail_all(std::current_exception(), lock);
     throw;
   }
   // The caller's counts need not outlive its call.
@@ -271,7 +271,7 @@ bool Meeting::wait(size_t rank, Exchange& exchange, double seconds) {
     if (awaits_finished_rank(exchange)) {
       const std::string text = concat("group ", name_, ": ", ranks_text(missing(exchange)),
                                       " returned and will not come to ", describe(exchange));
-      fail_locked(std::make_exception_ptr(GroupError(text)));
+      fail_all(std::make_exception_ptr(GroupError(text)), lock);
       break;
     }
     const auto now = Clock::now();
@@ -293,7 +293,7 @@ bool Meeting::wait(size_t rank, Exchange& exchange, double seconds) {
       const std::string text =
           concat("group ", name_, ": ", ranks_text(missing(exchange)), " did not come within ",
                  options_.limit, " s to ", describe(exchange));
-      fail_locked(std::make_exception_ptr(GroupTimeoutError(text)));
+      fail_all(std::make_exception_ptr(GroupTimeoutError(text)), lock);
       break;
     }
     auto until = now + std::chrono::seconds(3600);
@@ -340,6 +340,15 @@ void Meeting::fail_locked(const std::exception_ptr& error) {
   changed_.notify_all();
 }
 
+// This group, the world that it is a part of, and the world's other parts.
+void Meeting::fail_all(const std::exception_ptr& error, std::unique_lock<std::mutex>& lock) {
+  fail_locked(error);
+  const std::shared_ptr<Meeting> world = world_.lock();
+  lock.unlock();
+  (world ? *world : *this).fail(error);
+  lock.lock();
+}
+
 void Meeting::fail(const std::exception_ptr& error) {
   std::vector<std::shared_ptr<Meeting>> parts;
   {
@@ -382,6 +391,7 @@ std::shared_ptr<Meeting> Meeting::part(const std::string& name, const std::vecto
     for (int member : members) ranks.push_back(global_ranks_[static_cast<size_t>(member)]);
     made = std::make_shared<Meeting>(name, std::move(ranks), options_);
     made->failure_ = failure_;
+    made->world_ = world_.expired() ? weak_from_this() : world_;
     kept.meeting = kept.awaited = made;
   }
   if (++kept.takers == members.size()) kept.awaited.reset();

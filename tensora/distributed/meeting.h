@@ -102,6 +102,7 @@ class Meeting : public std::enable_shared_from_this<Meeting> {
   bool is_over(const Exchange& exchange) const;
   std::string describe(const Exchange& exchange) const;
   void fail_locked(const std::exception_ptr& error);
+  void fail_all(const std::exception_ptr& error, std::unique_lock<std::mutex>& lock);
   void throw_if_failed(const Exchange& exchange) const;
 
   const std::string name_;
@@ -117,6 +118,7 @@ class Meeting : public std::enable_shared_from_this<Meeting> {
   std::vector<bool> finished_;
   const Clock::duration spin_;
   std::exception_ptr failure_;
+  std::weak_ptr<Meeting> world_;  // of a part
   // A part is kept until all of its members have it: one that has it already may fail and leave.
   struct Part {
     std::weak_ptr<Meeting> meeting;

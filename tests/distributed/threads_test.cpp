@@ -387,6 +387,19 @@ TEST(Faults, ALargeMessageNeedsNoFurtherCallOfItsSender) {
             {.limit = 10});
 }
 
+TEST(Faults, AFailureOfAPartReachesTheWorld) {
+  const auto errors = errors_of(3, [](ProcessGroup& world) {
+    const auto part = world.split(world.rank() / 2, 0, "part");  // ranks 0 and 1, and rank 2
+    Tensor x = ones({4 + world.rank()});
+    if (world.rank() < 2) {
+      EXPECT_THROW(part->all_reduce(view(x))->wait(), RankMismatchError);
+    }
+    world.barrier();
+  });
+  expect_on_all(errors,
+                {"group part: the ranks called different things", "4 elements", "5 elements"});
+}
+
 TEST(Faults, ArgumentsAreChecked) {
   const auto one = make_group_of_one();
   const Tensor x = ones({2, 3});
