@@ -1,6 +1,7 @@
 #include "tensora/distributed/job.h"
 
 #include <map>
+#include <mutex>
 #include <numeric>
 
 namespace tensora::distributed {
@@ -35,18 +36,9 @@ class JobGroup final : public ProcessGroup {
   JobGroup(std::shared_ptr<Job> job, const std::string& name, const std::string& key, int rank,
            std::vector<int> global_ranks)
       : ProcessGroup(name, rank, global_ranks), job_(std::move(job)), key_(key) {
-    for (std::shared_ptr<Watch>* watch : {&watch_, &send_watch_}) {
-      *watch = std::make_shared<Watch>(name, global_ranks, rank, job_->failure);
-      if (!job_->control) continue;
-      // The job outlives its groups' calls.
-      (*watch)->has_left = [job = job_.get()](int other) { return job->control->has_left(other); };
-      (*watch)->warn = [job = job_.get()](const std::string& text, const std::vector<int>& ranks) {
-        job->control->tell_slow(text, ranks);
-      };
-    }
-    Fabric::Transports made = job_->fabric->connect(key, global_ranks, rank, watch_, send_watch_);
-    calls_ = std::make_shared<Lane>(std::move(made.calls), name, watch_, job_->recorder);
-    sends_ = std::make_shared<Lane>(std::move(made.sends), name, send_watch_, job_->recorder);
+    const std::shared_ptr<Watch> watch = make_watch();
+    transports_ = job_->fabric->connect(key, global_ranks, rank, watch);
+    calls_ = std::make_shared<Lane>(std::move(transports_.calls), name, watch, job_->recorder);
   }
 
   std::string_view backend() const override { return job_->fabric->backend(); }
@@ -57,13 +49,13 @@ class JobGroup final : public ProcessGroup {
   }
   void set_options(const GroupOptions& options) override {
     ProcessGroup::set_options(options);
-    watch_->set_options(options);
-    send_watch_->set_options(options);
+    const std::lock_guard lock(mutex_);
+    for (const std::shared_ptr<Watch>& watch : watches_) watch->set_options(options);
   }
 
  protected:
   WorkPtr start(const Collective& call) override {
-    const auto& lane = call.kind == CollectiveKind::send ? sends_ : calls_;
+    const std::shared_ptr<Lane> lane = lane_of(call);
     std::shared_ptr<QueuedCall> queued = lane->start(call);
     if (!queued) return finished_work();
     return std::make_shared<LaneWork>(lane, std::move(queued));
@@ -78,10 +70,39 @@ class JobGroup final : public ProcessGroup {
   }
 
  private:
+  std::shared_ptr<Watch> make_watch() {
+    auto watch = std::make_shared<Watch>(name(), global_ranks(), rank(), job_->failure);
+    watch->set_options(options());
+    watches_.push_back(watch);
+    if (!job_->control) return watch;
+    // The job outlives its groups' calls.
+    watch->has_left = [job = job_.get()](int other) { return job->control->has_left(other); };
+    watch->warn = [job = job_.get()](const std::string& text, const std::vector<int>& ranks) {
+      job->control->tell_slow(text, ranks);
+    };
+    return watch;
+  }
+  // A message waits behind those of its own pair of ranks and direction, and behind nothing else:
+  // its partner may be about to do any other call first.
+  std::shared_ptr<Lane> lane_of(const Collective& call) {
+    const bool sends = call.kind == CollectiveKind::send;
+    if (!sends && call.kind != CollectiveKind::recv) return calls_;
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<Lane>& lane = messages_[{sends, call.root}];
+    if (!lane) {
+      const std::shared_ptr<Watch> watch = make_watch();
+      lane = std::make_shared<Lane>(transports_.messages(watch), name(), watch, job_->recorder);
+    }
+    return lane;
+  }
+
   std::shared_ptr<Job> job_;
   const std::string key_;
-  std::shared_ptr<Watch> watch_, send_watch_;
-  std::shared_ptr<Lane> calls_, sends_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Watch>> watches_;  // of all lanes
+  Fabric::Transports transports_;
+  std::shared_ptr<Lane> calls_;
+  std::map<std::pair<bool, int>, std::shared_ptr<Lane>> messages_;  // sends, other rank
   std::map<std::pair<std::string, std::vector<int>>, int> made_;
 };
 

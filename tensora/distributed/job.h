@@ -2,6 +2,7 @@
 
 // What the groups of one process share, and the groups themselves.
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,12 +20,13 @@ class Fabric {
   virtual ~Fabric() = default;
   virtual std::string_view backend() const = 0;
   struct Transports {
-    std::unique_ptr<Transport> calls;  // for collectives and recv
-    std::unique_ptr<Transport> sends;
+    std::unique_ptr<Transport> calls;  // for collectives
+    /// For the messages to one rank, or from one. Any number of them work at the same time.
+    std::function<std::unique_ptr<Transport>(std::shared_ptr<Watch>)> messages;
   };
   /// All members call it, in the same order; `key` is the same for all of them and unique.
   virtual Transports connect(const std::string& key, const std::vector<int>& global_ranks, int rank,
-                             std::shared_ptr<Watch> calls, std::shared_ptr<Watch> sends) = 0;
+                             std::shared_ptr<Watch> watch) = 0;
   /// Whether the process can go on after a rank has failed. If not, it can neither end in order nor
   /// use the library again; see Note [Leaving without a way back].
   virtual bool survives_failures() const = 0;

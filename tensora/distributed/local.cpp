@@ -83,7 +83,7 @@ class LocalFabric final : public Fabric {
   bool survives_failures() const override { return true; }
 
   Transports connect(const std::string& key, const std::vector<int>& global_ranks, int rank,
-                     std::shared_ptr<Watch> calls, std::shared_ptr<Watch> sends) override {
+                     std::shared_ptr<Watch> watch) override {
     const size_t ranks = global_ranks.size(), place = static_cast<size_t>(rank);
     const size_t bytes = Windows::bytes(static_cast<int>(ranks));
     const std::string stem = concat("/", stem_, std::hash<std::string>()(key), "-");
@@ -102,8 +102,10 @@ class LocalFabric final : public Fabric {
       else
         memory->emplace_back(concat(stem, r), bytes, false);
     control_.meet(concat(key, "/opened"), ranks, place, seconds_);
-    return {std::make_unique<LocalTransport>(memory, rank, std::move(calls)),
-            std::make_unique<LocalTransport>(memory, rank, std::move(sends))};
+    const auto make = [memory, rank](std::shared_ptr<Watch> of) -> std::unique_ptr<Transport> {
+      return std::make_unique<LocalTransport>(memory, rank, std::move(of));
+    };
+    return {make(std::move(watch)), make};
   }
 
  private:

@@ -37,9 +37,10 @@ class WindowTransport final : public Transport {
         watch_(std::move(watch)),
         ranks_(windows_.size()),
         me_(windows_.rank()) {
-    cpu_set_t& cores = windows_.mine().cores;
+    cpu_set_t cores;
     CPU_ZERO(&cores);
     ::sched_getaffinity(0, sizeof cores, &cores);
+    windows_.mine().cores = cores;  // in one step: another transport of this rank may have done so
   }
 
   void run(const Collective& call) override {
@@ -72,7 +73,7 @@ class WindowTransport final : public Transport {
 
  private:
   // Ranks that share cores must not keep each other from running by spinning: all of them together
-  // need as many cores as there are ranks. Known when all have posted once.
+  // need as many cores as there are ranks. Known when all ranks have made their transports.
   void decide_spins() {
     cpu_set_t all = windows_.mine().cores;
     for (int r = 0; r < ranks_; ++r) CPU_OR(&all, &all, &windows_.of(r).cores);
@@ -292,6 +293,7 @@ class WindowTransport final : public Transport {
   }
 
   void wait_for(Signal& signal, uint64_t target, int other) {
+    if (spins_ == 0) decide_spins();
     for (int spin = 0; spin < spins_ && !signal.reached(target); ++spin) _mm_pause();
     while (!signal.reached(target)) {
       signal.sleep_before(target);

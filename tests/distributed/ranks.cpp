@@ -108,6 +108,37 @@ void check_exchanges(ProcessGroup& world) {
   expect(theirs[99'999].item<double>() == (rank + ranks - 1) % ranks, "send and recv");
 }
 
+// A message waits for its partner alone, not for calls that were begun before it.
+void check_messages(ProcessGroup& world) {
+  const int rank = world.rank();
+  const int64_t n = 100'000;  // more than a mailbox holds
+  Tensor sum = ones({n}), one = full({n}, rank * 1.0), first = empty({n}), second = empty({n});
+  if (rank == 0) {
+    const WorkPtr later = world.recv(view(first), 1);
+    world.all_reduce(view(sum))->wait();
+    later->wait();
+    expect(first[n - 1].item<double>() == 1, "recv behind a collective");
+  } else {
+    world.all_reduce(view(sum))->wait();
+    if (rank == 1) world.send(view(one), 0)->wait();
+  }
+  if (world.size() < 3 || rank > 2) return;
+  if (rank == 0) {
+    const WorkPtr from_first = world.recv(view(first), 1),
+                  from_second = world.recv(view(second), 2);
+    from_first->wait();
+    from_second->wait();
+    expect(first[0].item<double>() == 2 && second[0].item<double>() == 2, "messages of two ranks");
+  } else if (rank == 1) {  // passes on what it gets
+    world.recv(view(first), 2)->wait();
+    world.send(view(first), 0)->wait();
+  } else {
+    const WorkPtr to_zero = world.send(view(one), 0), to_one = world.send(view(one), 1);
+    to_one->wait();
+    to_zero->wait();
+  }
+}
+
 void check_groups(ProcessGroup& world) {
   const auto parity = world.split(world.rank() % 2, 0, "parity");
   Tensor x = ones({40'000});
@@ -131,6 +162,7 @@ void check_groups(ProcessGroup& world) {
 void check_all(ProcessGroup& world) {
   check_reductions(world);
   check_exchanges(world);
+  if (world.size() > 1) check_messages(world);
   check_groups(world);
   if (world.rank() == 0)
     std::printf("%d ranks by %s: all right\n", world.size(), std::string(world.backend()).c_str());

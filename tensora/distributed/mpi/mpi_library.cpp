@@ -52,10 +52,10 @@ class MpiFabric final : public Fabric {
   bool survives_failures() const override { return false; }
 
   Transports connect(const std::string&, const std::vector<int>& global_ranks, int rank,
-                     std::shared_ptr<Watch> calls, std::shared_ptr<Watch> sends) override {
+                     std::shared_ptr<Watch> watch) override {
     const int ranks = static_cast<int>(global_ranks.size());
     MPI_Group all, members;
-    MPI_Comm communicator, for_sends, host;
+    MPI_Comm communicator, messages, host;
     check_mpi(MPI_Comm_group(world_, &all), "MPI_Comm_group");
     check_mpi(MPI_Group_incl(all, ranks, global_ranks.data(), &members), "MPI_Group_incl");
     check_mpi(MPI_Comm_create_group(world_, members, 0, &communicator), "MPI_Comm_create_group");
@@ -63,18 +63,20 @@ class MpiFabric final : public Fabric {
               "MPI_Comm_split_type");
     int on_host = 0;
     MPI_Comm_size(host, &on_host);
-    const bool windows = switch_setting("TENSORA_MPI_WINDOWS", true);
-    if (on_host == ranks && windows) {
+    if (on_host == ranks && switch_setting("TENSORA_MPI_WINDOWS", true)) {
       const SharedWindow window(host, rank, ranks);
-      return {make_window_transport(Windows(rank, window.bases()), std::move(calls)),
-              make_window_transport(Windows(rank, window.bases()), std::move(sends))};
+      const auto make = [windows = Windows(rank, window.bases())](std::shared_ptr<Watch> of) {
+        return make_window_transport(windows, std::move(of));
+      };
+      return {make(std::move(watch)), make};
     }
-    // A message is sent on one thread and received on another: both on the sends' communicator.
-    check_mpi(MPI_Comm_dup(communicator, &for_sends), "MPI_Comm_dup");
+    check_mpi(MPI_Comm_dup(communicator, &messages), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN);
-    MPI_Comm_set_errhandler(for_sends, MPI_ERRORS_RETURN);
-    return {make_mpi_transport(communicator, for_sends, std::move(calls)),
-            make_mpi_transport(communicator, for_sends, std::move(sends))};
+    MPI_Comm_set_errhandler(messages, MPI_ERRORS_RETURN);
+    const auto make = [communicator, messages](std::shared_ptr<Watch> of) {
+      return make_mpi_transport(communicator, messages, std::move(of));
+    };
+    return {make(std::move(watch)), make};
   }
 
  private:
