@@ -127,9 +127,15 @@ void Lane::run_staged(const Collective& call, QueuedCall& queued) {
   synchronize(call.out.device);  // the host's copy ends with this function
 }
 
+// After a failure the lane's thread still uses the memory of a call until the transport looks up,
+// which takes a twentieth of a second. One that cannot be interrupted may never end the call.
+bool Lane::is_over(const QueuedCall& call) const {
+  return call.done || watch_->failure().happened_before(std::chrono::seconds(1));
+}
+
 bool Lane::is_done(const QueuedCall& call) {
   const std::lock_guard lock(mutex_);
-  return call.done || watch_->failure().happened();
+  return is_over(call);
 }
 
 void Lane::keep(QueuedCall& call, std::shared_ptr<const void> memory) {
@@ -140,9 +146,9 @@ void Lane::keep(QueuedCall& call, std::shared_ptr<const void> memory) {
 bool Lane::wait(QueuedCall& call, double seconds) {
   std::unique_lock lock(mutex_);
   const auto until = Recorder::Clock::now() + std::chrono::duration<double>(seconds);
-  // A transport that cannot be interrupted may never end the call; its failure releases the waiter.
-  while (!call.done && !watch_->failure().happened()) {
-    if (seconds >= 0 && Recorder::Clock::now() >= until) return false;
+  while (!is_over(call)) {
+    const bool failed = watch_->failure().happened();
+    if (seconds >= 0 && !failed && Recorder::Clock::now() >= until) return false;
     ended_.wait_for(lock, std::chrono::milliseconds(50));
   }
   if (call.error) std::rethrow_exception(call.error);

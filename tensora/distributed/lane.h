@@ -50,6 +50,7 @@ class Lane {
   const Transport& transport() const { return *transport_; }
 
  private:
+  bool is_over(const QueuedCall& call) const;
   void serve();
   void run(const Collective& call, QueuedCall* queued);
   void run_staged(const Collective& call, QueuedCall& queued);

@@ -10,6 +10,7 @@ bool Failure::keep(const std::exception_ptr& error) {
   error_ = error;
   happened_.store(true, std::memory_order_release);
   return true;
+  when_ = std::chrono::steady_clock::now();
 }
 
 void Failure::set(const std::exception_ptr& error) {

@@ -17,6 +17,10 @@ namespace tensora::distributed {
 class Failure {
  public:
   bool happened() const { return happened_.load(std::memory_order_acquire); }
+  /// Whether it happened at least that long ago.
+  bool happened_before(std::chrono::steady_clock::duration span) const {
+    return happened() && std::chrono::steady_clock::now() - when_ >= span;
+  }
   /// The first one stays, and the other ranks are told of it.
   void set(const std::exception_ptr& error);
   /// The same for one that another rank has told.
@@ -34,6 +38,7 @@ class Failure {
   bool keep(const std::exception_ptr& error);
 
   std::exception_ptr error_;
+  std::chrono::steady_clock::time_point when_;  // written once, before happened_
   std::function<void(const std::exception_ptr&)> tell_;
   std::atomic<bool> happened_ = false;
 };

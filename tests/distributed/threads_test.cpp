@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tensora/distributed/fake.h"
+#include "tensora/distributed/lane.h"
 #include "tensora/tensora.h"
 
 namespace tensora::distributed {
@@ -398,6 +399,42 @@ TEST(Faults, AFailureOfAPartReachesTheWorld) {
   });
   expect_on_all(errors,
                 {"group part: the ranks called different things", "4 elements", "5 elements"});
+}
+
+/// Is inside of its call until `leave`, whatever happens meanwhile.
+class SlowTransport final : public Transport {
+ public:
+  void run(const Collective&) override {
+    inside = true;
+    while (!leave) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    inside = false;
+  }
+  std::string describe() const override { return "a slow one"; }
+  std::atomic<bool> inside = false, leave = false;
+};
+
+TEST(Faults, ACallThatFailsIsOverWhenItsMemoryIsFree) {
+  const auto failure = std::make_shared<Failure>();
+  const auto watch = std::make_shared<Watch>("pair", std::vector{0, 1}, 0, failure);
+  auto owned = std::make_unique<SlowTransport>();
+  SlowTransport& transport = *owned;
+  Lane lane(std::move(owned), "pair", watch, std::make_shared<Recorder>());
+  Tensor x = ones({1});
+  Collective call;
+  call.in = call.out = view(x);
+  const auto queued = lane.start(call);
+  while (!transport.inside) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  failure->set(std::make_exception_ptr(GroupError("over")));
+  const bool is_done = lane.is_done(*queued);
+  transport.leave = true;
+  try {
+    lane.wait(*queued, -1);
+  } catch (const GroupError&) {
+  }
+  if (failure->happened_before(std::chrono::seconds(1))) return;  // for a hung call it gives up
+  EXPECT_FALSE(is_done);
+  EXPECT_TRUE(queued->done);
+  EXPECT_FALSE(transport.inside);
 }
 
 TEST(Faults, ArgumentsAreChecked) {
