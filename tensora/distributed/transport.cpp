@@ -1,5 +1,7 @@
 #include "tensora/distributed/transport.h"
 
+#include <algorithm>
+
 #include "tensora/distributed/report.h"
 
 namespace tensora::distributed {
@@ -8,9 +10,9 @@ bool Failure::keep(const std::exception_ptr& error) {
   const std::lock_guard lock(mutex_);
   if (error_) return false;
   error_ = error;
+  when_ = std::chrono::steady_clock::now();
   happened_.store(true, std::memory_order_release);
   return true;
-  when_ = std::chrono::steady_clock::now();
 }
 
 void Failure::set(const std::exception_ptr& error) {
@@ -56,6 +58,7 @@ void Watch::begin(const Collective& call) {
   call_ = summary_of(call);
   start_ = Clock::now();
   warned_ = false;
+  gone_.clear();
 }
 
 std::vector<int> Watch::in_world(const std::vector<int>& ranks) const {
@@ -69,15 +72,26 @@ void Watch::fail_with(const std::exception_ptr& error) {
   std::rethrow_exception(error);
 }
 
+// A rank that has left may have come to the call before. The caller could not know it yet if it
+// asked who is missing before the rank came, so only a rank that is missing in two looks is missed.
+void Watch::fail_if_left(const std::vector<int>& numbers) {
+  std::vector<int> gone;
+  for (const int number : numbers) {
+    if (!has_left || !has_left(number)) continue;
+    if (std::ranges::find(gone_, number) != gone_.end())
+      fail_with(std::make_exception_ptr(
+          RankFailedError(number, concat("group ", group_, ": rank ", number,
+                                         " ended and will not come to ", to_string(call_)))));
+    gone.push_back(number);
+  }
+  gone_ = std::move(gone);
+}
+
 void Watch::look(const std::vector<int>& missing) {
   failure_->rethrow_if_happened();
   const double waited = std::chrono::duration<double>(Clock::now() - start_).count();
   const std::vector<int> numbers = in_world(missing);
-  for (int number : numbers)
-    if (has_left && has_left(number))
-      fail_with(std::make_exception_ptr(
-          RankFailedError(number, concat("group ", group_, ": rank ", number,
-                                         " ended and will not come to ", to_string(call_)))));
+  fail_if_left(numbers);
   const double warn_after = warn_after_, limit = limit_;
   if (!warned_ && warn_after > 0 && waited >= warn_after) {
     warned_ = true;

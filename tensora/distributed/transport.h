@@ -70,6 +70,7 @@ class Watch {
  private:
   std::vector<int> in_world(const std::vector<int>& ranks) const;
   [[noreturn]] void fail_with(const std::exception_ptr& error);
+  void fail_if_left(const std::vector<int>& numbers);
 
   const std::string group_;
   const std::vector<int> global_ranks_;
@@ -79,6 +80,7 @@ class Watch {
   CallSummary call_;
   Clock::time_point start_;
   bool warned_ = false;
+  std::vector<int> gone_;  // ranks that had left when the call last looked
 };
 
 /// Moves the data of one group's calls, one call at a time, on the thread that asks for it.

@@ -437,6 +437,18 @@ TEST(Faults, ACallThatFailsIsOverWhenItsMemoryIsFree) {
   EXPECT_FALSE(transport.inside);
 }
 
+// It may have come to the call before it left, after the caller asked who is missing.
+TEST(Faults, ARankThatLeavesIsMissedAtTheSecondLook) {
+  Watch watch("pair", {4, 5}, 0, std::make_shared<Failure>());
+  bool left = true;
+  watch.has_left = [&](int rank) { return left && rank == 5; };
+  watch.begin({});
+  watch.look({1});
+  watch.begin({});
+  watch.look({1});
+  EXPECT_THROW(watch.look({1}), RankFailedError);
+}
+
 TEST(Faults, ArgumentsAreChecked) {
   const auto one = make_group_of_one();
   const Tensor x = ones({2, 3});
