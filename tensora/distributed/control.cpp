@@ -61,15 +61,14 @@ Control::Control(const MeetingPoint& place, int rank, int ranks, std::shared_ptr
 }
 
 // Another program that has taken the port may accept connections and say nothing, or anything.
-Message Control::await_answer(const std::string& server, double seconds) const {
+Message Control::await_answer(const std::string& server, double seconds) {
   const auto until = Watch::Clock::now() + std::chrono::duration<double>(seconds);
-  std::string received;
   Message answer;
-  while (!decode(received, answer)) {
+  while (!decode(received_, answer)) {
     check(Watch::Clock::now() < until, server, " did not answer within ", seconds,
           " s; another program may use that port: TENSORA_MASTER=ADDRESS:PORT chooses another one");
     if (socket_.readable(50))
-      check(socket_.receive_some(received), server, " closed the connection before it answered");
+      check(socket_.receive_some(received_), server, " closed the connection before it answered");
   }
   return answer;
 }
@@ -90,15 +89,16 @@ void Control::send(const Message& message) {
 }
 
 void Control::listen() {
-  std::string received;
   auto next_beat = Watch::Clock::now();
+  Message message;
   while (!stopping_) {
+    while (decode(received_, message)) handle(message);
     if (Watch::Clock::now() >= next_beat) {
       send({MessageKind::heartbeat, rank_, recorder_->last()});
       next_beat = Watch::Clock::now() + std::chrono::seconds(1);
     }
     if (!socket_.readable(50)) continue;
-    if (!socket_.receive_some(received)) {
+    if (!socket_.receive_some(received_)) {
       if (!stopping_ && !said_goodbye_ && !left_[0])
         failure_->set_from_outside(std::make_exception_ptr(
             RankFailedError(0, "rank 0 ended without notice: its control channel was closed")));
@@ -106,8 +106,6 @@ void Control::listen() {
       changed_.notify_all();
       return;
     }
-    Message message;
-    while (decode(received, message)) handle(message);
   }
 }
 

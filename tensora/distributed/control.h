@@ -54,6 +54,7 @@ class ControlServer {
   void handle(Peer& peer, const Message& message);
   void greet(Peer& peer, const Message& message);
   void lose(Peer& peer);
+  void tell_failure(const Message& message);
   void tell_all(const Message& message, int except);
   void warn_slow(const Message& message);
   void look_for_silence();
@@ -66,7 +67,7 @@ class ControlServer {
   std::map<std::string, std::string> values_;
   std::multimap<std::string, int> waiting_;  // key, rank
   Clock::time_point last_warning_;
-  bool failed_ = false;
+  std::optional<Message> failure_;  // the first
   std::atomic<int64_t> connected_ = 0;
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
@@ -99,7 +100,7 @@ class Control {
   void tell_slow(const std::string& text, const std::vector<int>& missing);
 
  private:
-  Message await_answer(const std::string& server, double seconds) const;
+  Message await_answer(const std::string& server, double seconds);
   void listen();
   void handle(const Message& message);
   void send(const Message& message);
@@ -109,6 +110,7 @@ class Control {
   std::shared_ptr<Recorder> recorder_;
   std::unique_ptr<ControlServer> server_;
   Socket socket_;
+  std::string received_;  // behind the last message
   std::mutex sending_;
   std::mutex mutex_;
   std::condition_variable changed_;

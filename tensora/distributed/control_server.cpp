@@ -96,9 +96,7 @@ void ControlServer::handle(Peer& peer, const Message& message) {
     case MessageKind::slow:
       return warn_slow(message);
     case MessageKind::failed:
-      if (!std::exchange(failed_, true))
-        tell_all({message.kind, peer.rank, message.text}, peer.rank);
-      return;
+      return tell_failure({message.kind, peer.rank, message.text});
     case MessageKind::bye:
       peer.left = true;
       return tell_all({MessageKind::bye, peer.rank, {}}, peer.rank);
@@ -128,16 +126,23 @@ void ControlServer::greet(Peer& peer, const Message& message) {
   info.place = message.text.substr(std::min(end + 1, message.text.size()));
   info.heard = Clock::now();
   peer.socket.send_all(encode({MessageKind::welcome, 0, {}}));
+  if (failure_) peer.socket.send_all(encode(*failure_));  // before it came
 }
 
 void ControlServer::lose(Peer& peer) {
-  if (peer.rank >= 0 && !peer.left && !std::exchange(failed_, true)) {
+  if (peer.rank >= 0 && !peer.left) {
     const RankInfo& info = infos_[static_cast<size_t>(peer.rank)];
     std::string text = concat("frank ", peer.rank, " on ", info.place, " ended without notice");
     if (!info.last_call.empty()) append(text, concat("; its last report: ", info.last_call));
-    tell_all({MessageKind::failed, peer.rank, text}, peer.rank);
+    tell_failure({MessageKind::failed, peer.rank, text});
   }
   peer.socket.close();
+}
+
+void ControlServer::tell_failure(const Message& message) {
+  if (failure_) return;
+  failure_ = message;
+  tell_all(message, message.rank);
 }
 
 void ControlServer::tell_all(const Message& message, int except) {

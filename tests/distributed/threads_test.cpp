@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <mutex>
 #include <thread>
 
+#include "tensora/distributed/control.h"
 #include "tensora/distributed/fake.h"
 #include "tensora/distributed/lane.h"
 #include "tensora/tensora.h"
@@ -363,31 +365,6 @@ TEST(Faults, AbortReachesEverySplit) {
   EXPECT_EQ(errors[1], "stopped by hand");
 }
 
-// The receiver, which sleeps, does what the sender leaves of a divided message.
-TEST(Faults, ALargeMessageNeedsNoFurtherCallOfItsSender) {
-  std::atomic<bool> came = false;
-  run_ranks(2,
-            [&](ProcessGroup& world) {
-              Tensor x = full({1 << 20}, 5.0 * world.rank());
-              if (world.rank() == 1) {
-                const WorkPtr received = world.recv(view(x), 0);
-                try {
-                  received->wait();
-                } catch (...) {
-                  came = true;
-                  throw;
-                }
-                came = true;
-              } else {
-                std::this_thread::sleep_for(std::chrono::milliseconds(20));
-                const WorkPtr sent = world.send(view(x), 1);
-                while (!came) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-              }
-              EXPECT_EQ(x[(1 << 20) - 1].item<double>(), 0);
-            },
-            {.limit = 10});
-}
-
 TEST(Faults, AFailureOfAPartReachesTheWorld) {
   const auto errors = errors_of(3, [](ProcessGroup& world) {
     const auto part = world.split(world.rank() / 2, 0, "part");  // ranks 0 and 1, and rank 2
@@ -447,6 +424,47 @@ TEST(Faults, ARankThatLeavesIsMissedAtTheSecondLook) {
   watch.begin({});
   watch.look({1});
   EXPECT_THROW(watch.look({1}), RankFailedError);
+}
+
+TEST(Faults, ARankThatJoinsLateLearnsOfTheFailure) {
+  const auto failures = std::array{std::make_shared<Failure>(), std::make_shared<Failure>(),
+                                   std::make_shared<Failure>()};
+  Socket listener = Socket::listen("127.0.0.1", 0);
+  const MeetingPoint place{"127.0.0.1", listener.port(), "token"};
+  const auto join = [&](int rank, Socket socket = {}) {
+    return std::make_unique<Control>(place, rank, 3, failures[static_cast<size_t>(rank)],
+                                     std::make_shared<Recorder>(), 60, std::move(socket));
+  };
+  const auto first = join(0, std::move(listener)), second = join(1);
+  second->tell_failure(std::make_exception_ptr(RankFailedError(1, "rank 1 is gone")));
+  EXPECT_THROW(first->get("nothing", 60), RankFailedError);
+  const auto third = join(2);
+  EXPECT_THROW(third->get("nothing", 60), RankFailedError);
+}
+
+// The receiver, which sleeps, does what the sender leaves of a divided message.
+TEST(Faults, ALargeMessageNeedsNoFurtherCallOfItsSender) {
+  std::atomic<bool> came = false;
+  run_ranks(2,
+            [&](ProcessGroup& world) {
+              Tensor x = full({1 << 20}, 5.0 * world.rank());
+              if (world.rank() == 1) {
+                const WorkPtr received = world.recv(view(x), 0);
+                try {
+                  received->wait();
+                } catch (...) {
+                  came = true;
+                  throw;
+                }
+                came = true;
+              } else {
+                std::this_thread::sleep_for(std::chrono::milliseconds(20));
+                const WorkPtr sent = world.send(view(x), 1);
+                while (!came) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+              }
+              EXPECT_EQ(x[(1 << 20) - 1].item<double>(), 0);
+            },
+            {.limit = 10});
 }
 
 TEST(Faults, ArgumentsAreChecked) {
