@@ -230,7 +230,8 @@ void load_optimizer(const PieceIndex& index, const Value& saved_groups,
         Tensor whole = index.load(name);
         const DataParallel::Shard& shard = found->second;
         const bool like = whole.sizes() == whole_sizes(tensor, shard.name, shard.parameter);
-        if (like && whole.dim() > 0)
+        // A parameter without dims has the shape of a count of steps, and its shard has one dim.
+        if (like && (whole.dim() > 0 || shard.shard.defined()))
           whole = shard.shard.defined() ? shard_part(shard, whole)
                                         : own_part(tensor, shard.name, whole);
         state[name.substr(prefix.size())] = whole;

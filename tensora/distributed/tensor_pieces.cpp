@@ -66,7 +66,7 @@ void write_pieces(const std::string& folder, const std::string& file,
   StateDict tensors;
   Json described = Json::object();
   for (const TensorPiece& piece : pieces) {
-    if (piece.range.size() == 0) continue;
+    if (piece.range.size() == 0 && piece.sizes.numel() > 0) continue;
     const Tensor elements = piece.elements.cpu();
     tensors.insert(piece.name, elements);
     Json& description = described[piece.name];

@@ -116,6 +116,46 @@ TEST(ShardedCheckpoints, GoOnAsIfNothingHadHappened) {
   }
 }
 
+// Their shards have another shape than they themselves, or no elements.
+TEST(ShardedCheckpoints, OfParametersWithoutDimsAndWithoutElements) {
+  for (const int saving : {0, 1, 3})
+    for (const int loading : {0, 2, 3}) {
+      const TemporaryFolder folder;
+      std::vector<std::vector<float>> straight, resumed;
+      const auto train = [&](int stage, bool load, std::vector<std::vector<float>>& bits) {
+        run_ranks(2, [&](ProcessGroup& world) {
+          nn::Module model;
+          const Tensor scale = model.register_parameter("scale", full({}, 2.0));
+          const Tensor none = model.register_parameter("none", ones({0, 3}));
+          const Tensor w = model.register_parameter("w", ones({200}));
+          optim::AdamW optimizer(model.parameters(), {.lr = 1e-2});
+          DataParallel parallel(model, {.zero_stage = stage});
+          parallel.shard(optimizer);
+          ShardedCheckpoints checkpoints(folder / "run");
+          const auto step = [&] {
+            // Without a forward that gathers them.
+            const auto whole = parallel.whole_parameters();
+            ((w * scale).square().sum() * (world.rank() + 1.0) + none.sum()).backward();
+            optimizer.step();
+            optimizer.zero_grad();
+          };
+          if (load) {
+            EXPECT_TRUE(checkpoints.load_latest(model, parallel, optimizer).has_value());
+          } else {
+            step();
+            checkpoints.save(1, model, parallel, optimizer);
+          }
+          step();
+          const auto whole = parallel.whole_parameters();
+          if (world.rank() == 0) bits = bits_of(model);
+        });
+      };
+      train(saving, false, straight);
+      train(loading, true, resumed);
+      EXPECT_EQ(resumed, straight) << "stage " << saving << " → " << loading;
+    }
+}
+
 TEST(ShardedCheckpoints, InTheBackgroundTheyHaveTheStateOfTheCall) {
   const TemporaryFolder folder;
   for (const bool background : {false, true})
