@@ -193,3 +193,19 @@ def test_ranks_end_with_a_launcher_that_is_killed(tmp_path):
     while any(os.path.exists(f"/proc/{rank}") for rank in started) and time.monotonic() < until:
         time.sleep(0.05)
     assert not [rank for rank in started if os.path.exists(f"/proc/{rank}")]
+
+
+def test_ranks_get_time_to_end_when_the_launcher_is_terminated(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text("import os, signal, sys, time\n"
+                      "def end(number, frame):\n"
+                      "    open(f'ended{os.environ[\"RANK\"]}', 'w').close()\n"
+                      "    sys.exit(0)\n"
+                      "signal.signal(signal.SIGTERM, end)\n"
+                      "print('ready', flush=True)\ntime.sleep(100)\n")
+    launcher = subprocess.Popen([sys.executable, *ranks(2), str(script)], env={**os.environ, "PYTHONPATH": SEARCH},
+                                stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    assert [launcher.stdout.readline() for _ in range(2)] == ["ready\n"] * 2
+    launcher.terminate()
+    assert launcher.wait(60) == 128 + 15
+    assert sorted(path.name for path in tmp_path.glob("ended*")) == ["ended0", "ended1"]

@@ -128,11 +128,17 @@ def _attempt(arguments, ranks, attempt):
     return status if status > 0 else 128 - status
 
 
+def _end_by_signal(number, frame):
+    del frame
+    raise SystemExit(128 + number)
+
+
 def main(args=None):
     arguments = _parser().parse_args(args)
     if arguments.nnodes not in ("1", "1:1") or arguments.node_rank:
         raise NotImplementedError("torchrun: ranks on several hosts are started by mpirun or tensora launch --hosts")
     ranks = _ranks(arguments.nproc_per_node)
+    signal.signal(signal.SIGTERM, _end_by_signal)  # as Ctrl-C: the ranks get SIGTERM and time to end
     for attempt in range(arguments.max_restarts + 1):
         status = _attempt(arguments, ranks, attempt)
         if status == 0:
