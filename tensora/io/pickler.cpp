@@ -117,14 +117,14 @@ void Pickler::add_tuple(const Shape& values) {
 }
 
 void Pickler::add_storage(const Tensor& tensor) {
-  const IntrusivePtr<Storage>& storage = tensor.impl().storage;
+  const Storage& storage = tensor.storage();  // which has its memory now
   const std::string_view type = storage_class(tensor.dtype());
   // Storages over the same memory are one; those without memory differ.
-  const void* memory = storage->bytes() > 0 ? storage->data() : storage.get();
-  const auto [found, added] = keys_.emplace(std::pair(memory, storage->bytes()), storages_.size());
+  const void* memory = storage.bytes() > 0 ? storage.data() : &storage;
+  const auto [found, added] = keys_.emplace(std::pair(memory, storage.bytes()), storages_.size());
   if (added) {
     const size_t width = type.empty() ? 1 : element_size(tensor.dtype());
-    storages_.push_back({tensor, static_cast<int64_t>(storage->bytes() / width)});
+    storages_.push_back({tensor, static_cast<int64_t>(storage.bytes() / width)});
   }
   const StorageUse& use = storages_[found->second];
   check(storage_class(use.tensor.dtype()) == type, "a ", tensor.dtype(), " tensor and a ",

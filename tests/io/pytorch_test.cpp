@@ -1,5 +1,6 @@
 #include "files.h"
 #include "tensora/io/byte_reader.h"
+#include "tensora/jit/lazy.h"
 
 namespace tensora::testing {
 namespace {
@@ -209,6 +210,22 @@ TEST(PyTorch, round_trip) {
   EXPECT_TRUE(identical(part, value.at("part").to_tensor()));
   EXPECT_TRUE(loaded.at("leaf").to_tensor().requires_grad());
   EXPECT_EQ(loaded.at("expanded").to_tensor().strides(), Strides({0}));
+}
+
+// Storages that have no memory yet are not one and the same.
+TEST(PyTorch, results_of_an_open_scope) {
+  const TemporaryFolder folder;
+  const Tensor x = ones({4});
+  {
+    const LazyScope lazy;
+    const Tensor sum = x + 1, product = x * 5;
+    io::save(Value::List{sum, product, sum.slice(0, 1)}, folder / "x.pt");
+  }
+  const Value loaded = io::load(folder / "x.pt");
+  EXPECT_EQ(values(loaded.at(0).to_tensor()), (Values{2, 2, 2, 2}));
+  EXPECT_EQ(values(loaded.at(1).to_tensor()), (Values{5, 5, 5, 5}));
+  EXPECT_EQ(values(loaded.at(2).to_tensor()), (Values{2, 2, 2}));
+  EXPECT_TRUE(loaded.at(0).to_tensor().shares_storage(loaded.at(2).to_tensor()));
 }
 
 TEST(PyTorch, what_cannot_be_saved) {
