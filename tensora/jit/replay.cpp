@@ -202,9 +202,15 @@ struct Recording::State {
   }
 };
 
-Recording::Recording(const ReplayCall& call) : state_(std::make_shared<State>()) {
+// Casts that autocast keeps were made outside, and a replay would not renew them: the body meets
+// none.
+Recording::Recording(const ReplayCall& call)
+    : state_(std::make_shared<State>()),
+      autocast_scopes_(std::exchange(thread_state.autocast_scopes, 0)) {
   state_->arguments = call.tensors_;
 }
+
+Recording::~Recording() { thread_state.autocast_scopes = autocast_scopes_; }
 
 void Recording::refuse(std::string_view reason) {
   if (!state_->finished && state_->refusal.empty()) state_->refusal = reason;

@@ -28,6 +28,7 @@ class ReplayCall {
   template <class T>
     requires std::is_arithmetic_v<T> || std::is_enum_v<T>
   void add(T value) {
+    add_word(reinterpret_cast<uintptr_t>(&kTypeMark<T>));  // a body may depend on the type
     if constexpr (std::is_floating_point_v<T>)
       add_word(__builtin_bit_cast(uint64_t, static_cast<double>(value)));
     else
@@ -37,15 +38,19 @@ class ReplayCall {
  private:
   friend class Replay;
   friend class Recording;
+  /// Its address tells types apart.
+  template <class T>
+  static constexpr char kTypeMark = 0;
   void add_word(uint64_t word) { words_.push_back(word); }
   std::vector<Tensor> tensors_;
-  std::vector<uint64_t> words_;  // the signature: layouts, aliases, modes, numbers
+  std::vector<uint64_t> words_;  // the signature: layouts, aliases, modes, types and numbers
 };
 
 /// What one run of the body did.
 class Recording {
  public:
   explicit Recording(const ReplayCall& call);
+  ~Recording();
   Recording(const Recording&) = delete;
   Recording& operator=(const Recording&) = delete;
 
@@ -60,6 +65,7 @@ class Recording {
   friend class Replay;
   struct State;
   std::shared_ptr<State> state_;
+  uint32_t autocast_scopes_;  // of the thread, before
 };
 
 /// What a replayed call returns.

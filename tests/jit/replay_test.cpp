@@ -203,6 +203,45 @@ TEST(Replay, TheDefaultDtypeIsPartOfTheSignature) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(f(x).dtype(), kFloat64);
 }
 
+TEST(Replay, TypesOfNumbersArePartOfTheSignature) {
+  const no_grad silent;
+  const auto body = [](const Tensor& x, auto number) { return x + number; };
+  const auto f = compile(body, {.replay = true});
+  const Tensor x = tensor({1, 2}), bits = tensor({true, false});
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(f(x, 0).dtype(), kInt64);
+    EXPECT_EQ(f(x, 0.0).dtype(), kFloat32);
+    EXPECT_EQ(f(bits, false).dtype(), kBool);
+    EXPECT_EQ(f(bits, 0).dtype(), kInt64);
+    // An integer with the bits of 2.0.
+    EXPECT_EQ(f(x, 0x4000'0000'0000'0000).dtype(), kInt64);
+    EXPECT_EQ(values(f(x, 2.0)), (std::vector<float>{3, 4}));
+  }
+  EXPECT_EQ(f.replayed(), 12u);
+}
+
+// Autocast keeps its casts of parameters from call to call; recordings must not.
+TEST(Replay, ParametersAreCastAnewUnderAutocast) {
+  const no_grad silent;
+  const Tensor weight = ones({4, 4}).requires_grad_(), x = ones({2, 4});
+  const auto body = [&](const Tensor& in) { return matmul(in, weight).to(kFloat32); };
+  const auto inner = [&](const Tensor& in) {
+    const autocast half;
+    return body(in);
+  };
+  const auto f = compile(body, {.replay = true});
+  const auto g = compile(inner, {.replay = true});
+  const autocast half;
+  for (int i = 0; i < 8; ++i) {
+    if (i >= 4) weight.add_(1);
+    EXPECT_EQ(values(f(x)), values(body(x))) << i;
+    EXPECT_EQ(values(g(x)), values(body(x))) << i;
+    EXPECT_EQ(values(f(x))[0], i < 4 ? 4 : 4.0f * static_cast<float>(i - 2));
+  }
+  EXPECT_GT(f.replayed(), 2u);
+  EXPECT_GT(g.replayed(), 2u);
+}
+
 TEST(Replay, SmallerStoragesRunTheBody) {
   const no_grad silent;
   const auto f =
