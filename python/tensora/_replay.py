@@ -4,6 +4,7 @@ import threading
 
 from . import _C
 from ._tensor import Tensor
+from .nn.modules.state import _Changes
 from .utils._pytree import tree_flatten, tree_unflatten
 
 _TENSOR = object()  # stands for a tensor in a signature
@@ -65,9 +66,32 @@ class _Forms:
         return tree_unflatten([None if gone else next(rest) for gone in missing], spec)
 
 
+class _Recordings:
+    """The recordings of a function, until a module changes that they may have captured."""
+
+    def __init__(self, *options):
+        self._options, self._lock, self._earlier = options, threading.Lock(), 0
+        self._changes, self._replay = _Changes.count, _C._Replay(*options)
+
+    def current(self):
+        with self._lock:
+            if self._changes != _Changes.count:
+                self._earlier += self._replay.replayed()
+                self._changes, self._replay = _Changes.count, _C._Replay(*self._options)
+            return self._replay
+
+    def replayed(self):
+        with self._lock:
+            return self._earlier + self._replay.replayed()
+
+    def describe(self):
+        with self._lock:
+            return self._replay.describe()
+
+
 def replayed(function, name, strict, verify):
     """`function`, until two calls of one signature have done the same; from then on their kernels alone."""
-    replay = _C._Replay(name, strict, verify)
+    recordings = _Recordings(name, strict, verify)
     signatures, forms = _Signatures(), _Forms()
 
     @functools.wraps(function)
@@ -79,9 +103,9 @@ def replayed(function, name, strict, verify):
             return forms.split(made[0])
 
         leaves, spec = tree_flatten((args, kwargs))
-        tensors, form = replay.call(body, [leaf for leaf in leaves if isinstance(leaf, Tensor)],
-                                    signatures.number(leaves, spec))
+        tensors, form = recordings.current().call(body, [leaf for leaf in leaves if isinstance(leaf, Tensor)],
+                                                  signatures.number(leaves, spec))
         return made[0] if made else forms.join(tensors, form)
 
-    run.replayed, run.describe = replay.replayed, replay.describe
+    run.replayed, run.describe = recordings.replayed, recordings.describe
     return run

@@ -211,3 +211,41 @@ def test_replay_of_a_module():
         net[0].bias.mul_(0)
         assert tensora.allclose(net(x), net[2].bias.expand(3, 2))
     assert net.forward.replayed() == 3
+
+
+def test_replay_follows_changes_of_modules():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.BatchNorm1d(4)).eval()
+    f = tensora.compile(lambda x: net(x), replay=True)
+    x = tensora.randn(8, 4)
+
+    def expect_eager():
+        for _ in range(3):
+            tensora.manual_seed(3)
+            start = {key: value.clone() for key, value in net.state_dict().items()}
+            expected = net(x)
+            net.load_state_dict(start)
+            tensora.manual_seed(3)
+            assert tensora.allclose(f(x), expected)
+
+    with tensora.no_grad():
+        expect_eager()
+        assert f.replayed() == 1
+        net.train()
+        expect_eager()
+        net.eval()  # nothing is lost by calling it again
+        expect_eager()
+        before = f.replayed()
+        net.eval()
+        expect_eager()
+        assert f.replayed() == before + 3
+        net[0].weight = nn.Parameter(tensora.randn(4, 4))
+        expect_eager()
+        net[2].running_mean = tensora.ones(4)
+        expect_eager()
+        net[1] = nn.ReLU()
+        expect_eager()
+        net.load_state_dict({key: value + 1 for key, value in net.state_dict().items()}, assign=True)
+        expect_eager()
+        net.double()
+        x = x.double()
+        expect_eager()

@@ -70,7 +70,7 @@ class _Indexed(Module):
         modules.insert(index, module)
         self._modules.clear()
         for i, item in enumerate(modules):
-            self._modules[str(i)] = item
+            setattr(self, str(i), item)
         return self
 
     def pop(self, index: int | slice) -> Module:

@@ -10,7 +10,7 @@ from ..._modes import no_grad
 from ..common_types import Device
 from ..parameter import Buffer, Parameter
 from .hooks import Hooked, RemovableHandle, _BackwardHooks  # noqa: F401 - a name of PyTorch's module
-from .state import Stateful, _IncompatibleKeys  # noqa: F401
+from .state import Stateful, _Changes, _IncompatibleKeys  # noqa: F401
 
 _Self = TypeVar("_Self", bound="Module")
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"  # PyTorch's name of the key of get_extra_state()
@@ -125,16 +125,19 @@ class Module(Stateful, Hooked):
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, "_modules")
             self._modules[name] = value
+            _Changes.count += 1
         elif parameters is not None and name in parameters:
             if value is not None:
                 raise TypeError(f"cannot assign '{type(value).__name__}' object to parameter '{name}' "
                                 "(nn.Parameter or None required)")
             parameters[name] = None
+            _Changes.count += 1
         elif parameters is not None and name in self._modules:
             if value is not None:
                 raise TypeError(f"cannot assign '{type(value).__name__}' object to child module '{name}' "
                                 "(nn.Module or None required)")
             self._modules[name] = None
+            _Changes.count += 1
         elif parameters is not None and (name in self._buffers or isinstance(value, Buffer)):
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(f"cannot assign '{type(value).__name__}' object to buffer '{name}' "
@@ -142,7 +145,10 @@ class Module(Stateful, Hooked):
             if name not in self._buffers:
                 self.register_buffer(name, value, value.persistent)
             self._buffers[name] = value
+            _Changes.count += 1
         else:
+            if name == "training" and value is not self.__dict__.get(name):
+                _Changes.count += 1
             super().__setattr__(name, value)
 
     def _forget(self, name, keep):
@@ -162,6 +168,7 @@ class Module(Stateful, Hooked):
     def __delattr__(self, name: str) -> None:
         for place in ("_parameters", "_buffers", "_modules"):
             if name in self.__dict__.get(place, {}):
+                _Changes.count += 1
                 del self.__dict__[place][name]
                 self._non_persistent_buffers_set.discard(name)
                 return
@@ -198,6 +205,7 @@ class Module(Stateful, Hooked):
         if param is not None and not param.is_leaf:
             raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
                              "explicitly.")
+        _Changes.count += 1
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -206,6 +214,7 @@ class Module(Stateful, Hooked):
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' "
                             "(torch Tensor or None required)")
+        _Changes.count += 1
         self._buffers[name] = tensor
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
@@ -214,6 +223,7 @@ class Module(Stateful, Hooked):
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name(name, "module", self.__dict__.get("_modules", {}))
+        _Changes.count += 1
         self._modules[name] = module
 
     register_module = add_module
@@ -306,6 +316,7 @@ class Module(Stateful, Hooked):
         return self
 
     def _apply(self, fn, recurse=True):
+        _Changes.count += 1
         for module in self.children() if recurse else ():
             module._apply(fn)
         for name, parameter in self._parameters.items():
@@ -369,6 +380,7 @@ class Module(Stateful, Hooked):
         return self.train(False)
 
     def requires_grad_(self: _Self, requires_grad: bool = True) -> _Self:
+        _Changes.count += 1
         for parameter in self.parameters():
             parameter.requires_grad_(requires_grad)
         return self

@@ -10,6 +10,11 @@ from ..._modes import no_grad
 from ..parameter import Parameter
 
 
+class _Changes:
+    """How often modules got other tensors or children, or another mode: a replayed function records anew then."""
+    count = 0
+
+
 class _IncompatibleKeys(NamedTuple):
     missing_keys: list[str]
     unexpected_keys: list[str]
@@ -110,6 +115,7 @@ class Stateful:
         try:
             with no_grad():
                 if metadata.get("assign_to_params_buffers", False):
+                    _Changes.count += 1
                     if isinstance(target, Parameter):
                         self._parameters[name] = (value if isinstance(value, Parameter)
                                                   else Parameter(value, target.requires_grad))
