@@ -25,11 +25,22 @@ constexpr Launcher kLaunchers[] = {
     {"PMI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", true},
 };
 
+bool parse(const std::string& text, int& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
 int number(const char* name, const std::string& text, int least) {
   int value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  check(error == std::errc() && end == text.data() + text.size() && value >= least, "init: ", name,
-        " must be a number of at least ", least, ", got \"", text, "\"");
+  check(parse(text, value) && value >= least, "init: ", name, " must be a number of at least ",
+        least, ", got \"", text, "\"");
+  return value;
+}
+
+int port_number(const char* name, const std::string& text) {
+  int value = 0;
+  check(parse(text, value) && value >= 1 && value <= 65535, "init: ", name,
+        " must be a number from 1 to 65535, got \"", text, "\"");
   return value;
 }
 
@@ -52,7 +63,7 @@ MeetingPoint parse_master(const std::string& text) {
         "init: expected ADDRESS:PORT for the address of rank 0, got \"", text, "\"");
   MeetingPoint place;
   place.address = text.substr(0, colon);
-  place.port = number("the port of rank 0", text.substr(colon + 1), 1);
+  place.port = port_number("the port of rank 0", text.substr(colon + 1));
   return place;
 }
 
@@ -66,7 +77,7 @@ void read_meeting_point(JobPlace& place, const GivenPlace& given, const Variable
     check(!port.empty(), "init: MASTER_ADDR is set, but MASTER_PORT is not");
     // The port itself belongs to torchrun's own store where it keeps one.
     const int step = variable("TORCHELASTIC_USE_AGENT_STORE") == "True" ? 1 : 0;
-    place.meeting_point = MeetingPoint{address, number("MASTER_PORT", port, 1) + step, {}};
+    place.meeting_point = MeetingPoint{address, port_number("MASTER_PORT", port) + step, {}};
   }
   if (place.meeting_point) place.meeting_point->token = token;
 }

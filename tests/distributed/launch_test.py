@@ -238,6 +238,9 @@ class Local(Jobs):
                    OMPI_COMM_WORLD_SIZE="2")
         self.assertIn("torchrun says rank 0 of 2; Open MPI says rank 1 of 2", done.stderr)
         self.assertIn("WORLD_SIZE is not", run([arguments.ranks, "check"], RANK="0").stderr)
+        for port in ("0", "65536", "99999999999", "1x"):
+            done = run([arguments.ranks, "check"], RANK="0", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+            self.assertIn(f'MASTER_PORT must be a number from 1 to 65535, got "{port}"', done.stderr)
         self.assertIn("TENSORA_MASTER", run([arguments.ranks, "check"], RANK="0", WORLD_SIZE="2").stderr)
 
     def test_variables_of_torchrun(self):
