@@ -23,6 +23,7 @@ namespace {
 
 struct Session {
   std::shared_ptr<Job> job;
+  std::optional<int> rank;  // once it is known
   MpiLibrary* mpi = nullptr;
   double limit = 0;  // of calls, in seconds; 0: none
 };
@@ -141,7 +142,7 @@ int fail_run(const std::exception_ptr& error) {
   } catch (...) {
     text = "an exception of unknown type";
   }
-  report(concat("rank ", job ? job->rank : 0, ": ", text));
+  report(session().rank ? concat("rank ", *session().rank, ": ", text) : text);
   const int status = secondary ? kFailedWithAnother : 1;
   if (!job) return status;
   job->failure->set(error);
@@ -156,6 +157,7 @@ int fail_run(const std::exception_ptr& error) {
 std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
   check(!session().job && !session().mpi, "init: this process has joined a job already");
   JobPlace place = read_place({options.rank, options.ranks, options.master});
+  session().rank = place.rank;
   const bool gpu = asked_backend(options) == "nccl";
   if (place.ranks == 1 && !place.started_by_mpi) {
     if (!gpu) return world();
@@ -174,7 +176,7 @@ std::shared_ptr<ProcessGroup> init(const InitOptions& options) {
     place.local_rank = mpi->local_rank();
     place.local_ranks = mpi->local_ranks();
   }
-  job->rank = place.rank;
+  session().rank = job->rank = place.rank;
   job->ranks = place.ranks;
   job->local_rank = place.local_known || mpi ? place.local_rank : place.rank;
   job->local_ranks = place.local_known || mpi ? place.local_ranks : place.ranks;

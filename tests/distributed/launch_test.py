@@ -186,7 +186,7 @@ class Local(Jobs):
             self.assertIn(f"cannot listen on 127.0.0.1 port {port}: Address already in use", done.output)
             done = run(words, RANK="1", **place)
             self.assertEqual(done.returncode, 1, done.output)
-            self.assertIn(f"rank 0 at 127.0.0.1 port {port} did not answer within 1 s", done.output)
+            self.assertIn(f"rank 1: rank 0 at 127.0.0.1 port {port} did not answer within 1 s", done.output)
         done = run(words, RANK="1", **place)
         self.assertIn(f"rank 0 could not be reached at 127.0.0.1 port {port} within 1 s", done.output)
 
