@@ -1,6 +1,9 @@
 #include "tensora/distributed/control.h"
 
+#include <signal.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 #include "tensora/distributed/report.h"
 
@@ -96,6 +99,7 @@ void Control::listen() {
     if (Watch::Clock::now() >= next_beat) {
       send({MessageKind::heartbeat, rank_, recorder_->last()});
       next_beat = Watch::Clock::now() + std::chrono::seconds(1);
+      look_for_launcher();
     }
     if (!socket_.readable(50)) continue;
     if (!socket_.receive_some(received_)) {
@@ -107,6 +111,14 @@ void Control::listen() {
       return;
     }
   }
+}
+
+void Control::look_for_launcher() {
+  const int launcher = launcher_;
+  if (launcher == 0 || ::kill(launcher, 0) == 0 || errno != ESRCH) return;
+  launcher_ = 0;
+  failure_->set_from_outside(std::make_exception_ptr(
+      GroupError(concat("the launcher, process ", launcher, ", ended without its ranks"))));
 }
 
 void Control::handle(const Message& message) {

@@ -92,6 +92,8 @@ class Control {
   std::string get(const std::string& key, double seconds);
   /// All ranks of `members` come; throws after `seconds`.
   void meet(const std::string& name, size_t members, size_t place, double seconds);
+  /// The end of that process is a failure: for ranks that the system does not end with it.
+  void watch_launcher(int process) { launcher_ = process; }
   bool has_left(int rank) const;
   /// Whether all ranks have left, or this one cannot hear of them any more.
   bool all_left() const;
@@ -102,6 +104,7 @@ class Control {
  private:
   Message await_answer(const std::string& server, double seconds);
   void listen();
+  void look_for_launcher();
   void handle(const Message& message);
   void send(const Message& message);
 
@@ -118,6 +121,7 @@ class Control {
   std::unique_ptr<std::atomic<bool>[]> left_;
   std::atomic<bool> said_goodbye_ = false;
   std::atomic<bool> closed_ = false;  // the connection
+  std::atomic<int> launcher_ = 0;
   std::atomic<bool> stopping_ = false;
   std::thread thread_;
 };

@@ -1,7 +1,11 @@
 #include "tensora/distributed/environment.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
+#include <fstream>
+#include <sstream>
 #include <vector>
 
 #include "tensora/base/settings.h"
@@ -141,6 +145,24 @@ JobPlace read_place(const GivenPlace& given, const Variable& variable) {
         place.rank, " of ", place.ranks);
   read_meeting_point(place, given, variable);
   return place;
+}
+
+int launcher_process() {
+  int launcher = 0;
+  if (!parse(std::string(setting("TENSORA_LAUNCHER")), launcher) || launcher <= 1) return 0;
+  // In a container of its own a rank sees other processes under that number.
+  for (int process = ::getppid(); process > 1;) {
+    if (process == launcher) return launcher;
+    std::ifstream file(concat("/proc/", process, "/stat"));
+    std::string text;
+    std::getline(file, text);
+    // PID (NAME) STATE PARENT …; the name may have blanks and brackets.
+    std::istringstream words(text.substr(std::min(text.rfind(')') + 1, text.size())));
+    char state = 0;
+    process = 0;
+    words >> state >> process;
+  }
+  return 0;
 }
 
 JobPlace read_place(const GivenPlace& given) {

@@ -31,4 +31,8 @@ JobPlace read_place(const GivenPlace& given,
 /// The same with the process's environment.
 JobPlace read_place(const GivenPlace& given = {});
 
+/// The process that launched this rank, directly or through others such as a shell; 0 if none of
+/// its ancestors says so. It may be gone later.
+int launcher_process();
+
 }  // namespace tensora::distributed

@@ -72,6 +72,7 @@ void join_locally(Job& job, const JobPlace& place, const InitOptions& options) {
         "by tensora launch");
   job.control = std::make_unique<Control>(*place.meeting_point, job.rank, job.ranks, job.failure,
                                           job.recorder, options.join_limit);
+  job.control->watch_launcher(launcher_process());
   if (job.rank == 0) job.control->put("token", random_token().substr(0, 16));
   const std::string word = job.control->get("token", options.join_limit);
   job.fabric =

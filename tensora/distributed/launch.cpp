@@ -76,6 +76,7 @@ std::vector<ChildPlan> local_plans(const LaunchOptions& options, const std::stri
                       {"TENSORA_MASTER", concat("127.0.0.1:", port)},
                       {"TENSORA_TOKEN", token},
                       {"TENSORA_BACKEND", "local"},
+                      {"TENSORA_LAUNCHER", concat(::getpid())},
                       {"TENSORA_RESTART", concat(attempt)}};
     if (options.threads > 0 || setting("TENSORA_NUM_THREADS").empty())
       plan.variables.emplace_back("TENSORA_NUM_THREADS",

@@ -136,6 +136,18 @@ class Jobs(unittest.TestCase):
             launcher.wait()
         self.assertTrue(within(20, lambda: not ranks_of(mark)), ranks_of(mark))
 
+    def test_ranks_behind_a_shell_notice_a_launcher_that_is_killed(self):
+        mark = f"TEST_JOB={os.getpid()}-{self.backend}-shell"
+        launcher = subprocess.Popen([arguments.cli, "launch", "-n", "2", "--backend", self.backend, "--", "sh", "-c",
+                                     '"$@"; true', "sh", arguments.ranks, "forever"], stdout=subprocess.DEVNULL,
+                                    stderr=subprocess.DEVNULL, env=environment(**dict([mark.split("=")])))
+        try:
+            self.assertTrue(within(30, lambda: len(ranks_of(mark)) == 2))
+        finally:
+            launcher.send_signal(signal.SIGKILL)
+            launcher.wait()
+        self.assertTrue(within(20, lambda: not ranks_of(mark)), ranks_of(mark))
+
     def test_training_has_the_bits_of_ranks_in_threads(self):
         wanted = run([arguments.ranks, "train-threads"])
         self.assertEqual(wanted.returncode, 0, wanted.output)

@@ -314,6 +314,7 @@ void run_as(ProcessGroup& world, const std::string& what, int attempt) {
   if (what == "exit") return fail_with(world, [] { ::_exit(7); });
   if (what == "memory") return fail_with(world, run_out_of_memory);
   if (what == "late") return come_late(world);
+  if (what == "forever") return fail_with(world, [] {});
   if (what == "throw") return fail_with(world, [] { fail("out of luck"); });
   if (what == "leave" && world.rank() == world.size() - 1) return;
   if (what == "leave") return world.barrier();

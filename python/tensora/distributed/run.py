@@ -82,7 +82,7 @@ def _environment(rank, ranks, address, port, token, arguments, attempt):
     return {**chosen, **os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank),
             "LOCAL_WORLD_SIZE": str(ranks), "GROUP_RANK": "0", "GROUP_WORLD_SIZE": "1", "ROLE_RANK": str(rank),
             "ROLE_WORLD_SIZE": str(ranks), "MASTER_ADDR": address, "MASTER_PORT": str(port), "TENSORA_TOKEN": token,
-            "TORCHELASTIC_RUN_ID": arguments.rdzv_id, "TORCHELASTIC_RESTART_COUNT": str(attempt),
+            "TENSORA_LAUNCHER": str(os.getpid()), "TORCHELASTIC_RUN_ID": arguments.rdzv_id, "TORCHELASTIC_RESTART_COUNT": str(attempt),
             "TORCHELASTIC_MAX_RESTARTS": str(arguments.max_restarts)}
 
 
