@@ -3,9 +3,11 @@ import sys
 
 import pytest
 
-# ctest and ./dev name the built package by TENSORA_PYTHON; an installed one needs nothing.
-if os.environ.get("TENSORA_PYTHON"):
-    sys.path.insert(0, os.environ["TENSORA_PYTHON"])
+# ctest and ./dev name the built package by TENSORA_PYTHON, for tests and the processes that they start; an
+# installed one needs nothing.
+if built := os.environ.get("TENSORA_PYTHON"):
+    sys.path.insert(0, built)
+    os.environ["PYTHONPATH"] = os.pathsep.join([built, *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def pytest_addoption(parser):
