@@ -144,6 +144,35 @@ def test_data_parallel_training_equals_one_process(tmp_path):
         assert tensora.allclose(tensora.tensor(a), tensora.tensor(b), rtol=1e-4, atol=1e-5), (alone, shared)
 
 
+BUFFERS = """
+import json, tensora as torch, tensora.distributed as dist
+dist.init_process_group()
+r = dist.get_rank()
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.BatchNorm1d(1, momentum=1.0))
+seen = []
+def forward(value):
+    model(torch.tensor([[value + r], [value + r]]))
+    every = [None] * 2
+    dist.all_gather_object(every, model.module.running_mean.item())
+    seen.append(every)
+forward(1.0)
+with model.no_sync():
+    forward(2.0)
+forward(3.0)
+model.eval()
+with torch.no_grad():
+    forward(4.0)
+    forward(5.0)
+if r == 0:
+    print(json.dumps(seen))
+"""
+
+
+def test_evaluation_has_the_buffers_of_rank_0_on_all_ranks(tmp_path):
+    out = result(start(tmp_path, BUFFERS, *ranks(2)))
+    assert out == [[1, 2], [2, 3], [3, 4], [3, 3], [3, 3]]
+
+
 SPAWNED = """
 import sys, tensora as torch, tensora.distributed as dist, tensora.multiprocessing as mp
 

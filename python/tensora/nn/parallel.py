@@ -1,6 +1,7 @@
 """Several devices and several processes."""
 import contextlib
 
+from .. import _C
 from .._modes import no_grad
 from .modules.module import Module
 
@@ -45,7 +46,7 @@ class DistributedDataParallel(Module):
         self.gradient_as_bucket_view = gradient_as_bucket_view  # how PyTorch's reducer works: ours needs no choice
         self.module, self.broadcast_buffers = module, broadcast_buffers
         self.device_ids, self.output_device, self.dim = device_ids, output_device, dim
-        self.require_backward_grad_sync = True
+        self.require_backward_grad_sync = self.require_forward_param_sync = True
         self.process_group = _group("DistributedDataParallel", process_group)
         trained = [(name.replace(".", "/"), value) for name, value in module.named_parameters() if value.requires_grad]
         if not trained:
@@ -59,9 +60,13 @@ class DistributedDataParallel(Module):
                                                min(size, 1 << 20) if size else 1 << 20, size)
 
     def forward(self, *inputs, **kwargs):
-        if self.broadcast_buffers and self.require_backward_grad_sync and self.training:
+        if self.broadcast_buffers and self.require_forward_param_sync:
             self._share_buffers()
-        return self.module(*inputs, **kwargs)
+        result = self.module(*inputs, **kwargs)
+        # In PyTorch, too, all ranks get the buffers of rank 0 in the first forward behind one whose gradients were
+        # averaged: in the first of an evaluation as well.
+        self.require_forward_param_sync = _C.is_grad_enabled() and self.require_backward_grad_sync
+        return result
 
     def _share_buffers(self):
         if self.process_group.size() == 1:
