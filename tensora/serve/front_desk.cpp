@@ -80,9 +80,11 @@ ApiError busy(const std::string& message, const char* code) {
   return error;
 }
 
-// What a handler throws becomes the answer; details of what is not the client's fault stay here.
-constexpr size_t kLongBody = 1 << 20;
+// To parse and encode megabytes takes seconds, in which others are to be answered, and much memory.
+constexpr size_t kLongBody = 1 << 20, kMostLongWaiting = 1024;
+constexpr int kLongThreads = 2;
 
+// What a handler throws becomes the answer; details of what is not the client's fault stay here.
 void run_route(const Route& route, Exchange& exchange, AccessLog& log) {
   try {
     route.handle(exchange);
@@ -95,6 +97,15 @@ void run_route(const Route& route, Exchange& exchange, AccessLog& log) {
 }
 
 }  // namespace
+
+FrontDesk::FrontDesk(const Router& router, std::shared_ptr<Gate> gate, WorkerPool& pool,
+                     std::shared_ptr<AccessLog> log, StreamStore* streams)
+    : router_(router),
+      gate_(std::move(gate)),
+      pool_(pool),
+      log_(std::move(log)),
+      streams_(streams),
+      long_pool_(kLongThreads, kMostLongWaiting) {}
 
 void FrontDesk::check_draining(const Route& route) const {
   if (is_draining_ && !route.is_quick) throw busy("the server is shutting down", "shutting_down");
@@ -174,13 +185,9 @@ void FrontDesk::handle(HttpRequest request, ReplyPtr reply) {
   }
   exchange->request = std::move(request);
   if (route->is_quick) return run_route(*route, *exchange, *log_);
-  const auto run = [route, exchange, log = log_] {
-    // To parse and encode megabytes takes seconds, in which others are to be answered.
-    std::optional<WorkerPool::Substitute> substitute;
-    if (exchange->request.body.size() > kLongBody) substitute.emplace();
-    run_route(*route, *exchange, *log);
-  };
-  if (!pool_.add(run))
+  const auto run = [route, exchange, log = log_] { run_route(*route, *exchange, *log); };
+  WorkerPool& pool = exchange->request.body.size() > kLongBody ? long_pool_ : pool_;
+  if (!pool.add(run))
     exchange->reply->send(route->error(busy("the server is busy", "server_busy")));
 }
 

@@ -13,18 +13,14 @@
 namespace tensora::serve {
 
 /// Leads requests from the HTTP server to their routes: asks the gate, runs quick routes at once
-/// and the others on the pool, answers what they throw, and writes the access log. The router and
+/// and the others on the pool, or on a pool of its own where their bodies are long; answers what
+/// they throw, and writes the access log. The router and
 /// the pool and the streams must outlive it; the gate and the log live as long as the replies.
 class FrontDesk final : public HttpHandler {
  public:
   /// `streams` may be null: then answers end with their connections.
   FrontDesk(const Router& router, std::shared_ptr<Gate> gate, WorkerPool& pool,
-            std::shared_ptr<AccessLog> log, StreamStore* streams = nullptr)
-      : router_(router),
-        gate_(std::move(gate)),
-        pool_(pool),
-        log_(std::move(log)),
-        streams_(streams) {}
+            std::shared_ptr<AccessLog> log, StreamStore* streams = nullptr);
 
   std::optional<HttpResponse> answer_head(const HttpRequest& head) override;
   bool is_quick(const HttpRequest& head) const override;
@@ -43,6 +39,7 @@ class FrontDesk final : public HttpHandler {
   const std::shared_ptr<AccessLog> log_;
   StreamStore* const streams_;
   std::atomic<bool> is_draining_ = false;
+  WorkerPool long_pool_;  // the last: its jobs use the above
 };
 
 }  // namespace tensora::serve

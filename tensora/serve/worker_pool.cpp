@@ -47,6 +47,7 @@ WorkerPool::Substitute::Substitute() : pool_(pool_of_thread) {
   WorkerPool& pool = *pool_;
   const std::lock_guard lock(pool.mutex_);
   ++pool.absent_;
+  pool.changed_.notify_one();  // one that was made before, perhaps
   const size_t wanted = pool.present_ + std::min(pool.absent_, kMostSubstitutes);
   if (pool.threads_.size() >= wanted || pool.is_ending_) return;
   try {
@@ -62,19 +63,23 @@ WorkerPool::Substitute::~Substitute() {
   --pool_->absent_;
 }
 
+bool WorkerPool::may_take() const { return !jobs_.empty() && running_ < present_ + absent_; }
+
 void WorkerPool::work() {
   begin_own_thread("serve-worker");
   pool_of_thread = this;
+  std::unique_lock lock(mutex_);
   while (true) {
-    std::function<void()> job;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return is_ending_ || !jobs_.empty(); });
-      if (is_ending_) return;
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
-    }
+    changed_.wait(lock, [&] { return is_ending_ || may_take(); });
+    if (is_ending_) return;
+    std::function<void()> job = std::move(jobs_.front());
+    jobs_.pop_front();
+    ++running_;
+    lock.unlock();
     job();
+    job = nullptr;  // what it holds goes without the lock
+    lock.lock();
+    --running_;
   }
 }
 

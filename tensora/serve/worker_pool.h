@@ -24,8 +24,9 @@ class WorkerPool {
 
   /// Where a job waits for seconds or minutes, as for a model that is being loaded, the jobs behind
   /// it need not: while one of these exists, another thread takes the place of the one that made
-  /// it. There are at most 64 such threads; they are kept for the next time. Does nothing on a
-  /// thread that belongs to no pool.
+  /// it. There are at most 64 such threads. They are kept for the next time, but the pool never
+  /// runs more jobs than it has threads, those that wait not counted. Does nothing on a thread that
+  /// belongs to no pool.
   class Substitute {
    public:
     Substitute();
@@ -39,6 +40,7 @@ class WorkerPool {
 
  private:
   void work();
+  bool may_take() const;
 
   const size_t present_;  // threads that are to be there for jobs
   const size_t most_waiting_;
@@ -46,7 +48,8 @@ class WorkerPool {
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
   bool is_ending_ = false;
-  size_t absent_ = 0;  // threads whose jobs wait
+  size_t running_ = 0;  // jobs
+  size_t absent_ = 0;   // of these, wait for something else
   std::vector<std::thread> threads_;
 };
 

@@ -35,10 +35,11 @@ class FrontDeskTest : public testing::Test {
                    throw std::runtime_error("a secret");
                  }});
     router_.add({.method = "POST", .path = "/long", .handle = [this](Exchange& exchange) {
-                   ++holding_;
-                   for (int i = 0; i < 2000 && holding_ < 3; ++i)
+                   most_reading_ = std::max(most_reading_.load(), ++reading_);
+                   for (int i = 0; i < 2000 && !may_end_; ++i)
                      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-                   exchange.reply->send({.body = holding_ < 3 ? "alone" : "long"});
+                   --reading_;
+                   exchange.reply->send({.body = "long"});
                  }});
     router_.add({.method = "POST", .path = "/hold", .handle = [this](Exchange& exchange) {
                    held_ = exchange.reply;
@@ -87,7 +88,8 @@ class FrontDeskTest : public testing::Test {
   std::unique_ptr<FrontDesk> desk_;
   std::unique_ptr<HttpServer> server_;
   ReplyPtr held_;
-  std::atomic<int> holding_ = 0;
+  std::atomic<int> holding_ = 0, reading_ = 0, most_reading_ = 0;
+  std::atomic<bool> may_end_ = false;
 };
 
 TEST_F(FrontDeskTest, LeadsToRoutes) {
@@ -183,19 +185,45 @@ TEST_F(FrontDeskTest, IsBusyWhenTooManyWait) {
   EXPECT_NE(answer.find("retry-after: 1\r\n"), std::string::npos);
 }
 
-// The one worker would wait for requests that only it could answer.
-TEST_F(FrontDeskTest, AnswersOthersWhileItReadsLongBodies) {
+// Each of them may become a hundred megabytes.
+TEST_F(FrontDeskTest, AnswersOthersWhileItReadsAFewLongBodies) {
   start({}, /*threads=*/1);
   const std::string body((1 << 20) + 1, ' ');
   std::vector<std::unique_ptr<RawClient>> clients;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 5; ++i) {
     clients.push_back(std::make_unique<RawClient>(server_->port()));
     clients.back()->send(
         "POST /long HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         "Connection: close\r\nContent-Length: " +
         std::to_string(body.size()) + "\r\n\r\n" + body);
   }
+  EXPECT_TRUE(eventually([&] { return reading_ == 2; }));
+  EXPECT_EQ(status_of(ask("POST /work")), 200);
+  may_end_ = true;
   for (const auto& client : clients) EXPECT_TRUE(client->read_all().ends_with("long"));
+  EXPECT_EQ(most_reading_, 2);
+}
+
+// Threads that took the places of others stay, but not the right to run.
+TEST(WorkerPoolTest, RunsNoMoreJobsThanItHasThreads) {
+  WorkerPool pool(1, 100);
+  std::atomic<int> done = 0, running = 0, most = 0;
+  const auto job = [&] {
+    most = std::max(most.load(), ++running);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    --running;
+    ++done;
+  };
+  pool.add([&] {
+    const WorkerPool::Substitute substitute;
+    EXPECT_TRUE(eventually([&] { return done == 2; }));
+    ++done;
+  });
+  for (int i = 0; i < 2; ++i) pool.add(job);
+  EXPECT_TRUE(eventually([&] { return done == 3; }));
+  for (int i = 0; i < 6; ++i) pool.add(job);
+  EXPECT_TRUE(eventually([&] { return done == 9; }));
+  EXPECT_EQ(most, 1);
 }
 
 TEST_F(FrontDeskTest, DrainsButTellsItsHealth) {
