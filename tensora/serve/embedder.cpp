@@ -49,7 +49,7 @@ std::vector<float> Embedder::embed(const std::vector<int32_t>& tokens) {
 }
 
 std::vector<double> Embedder::judge(const std::vector<std::vector<int32_t>>& prompts, int32_t yes,
-                                    int32_t no) {
+                                    int32_t no, const std::function<void()>& check_wanted) {
   size_t longest = 0;
   for (const std::vector<int32_t>& prompt : prompts) {
     check_text(prompt, "documents");
@@ -61,6 +61,7 @@ std::vector<double> Embedder::judge(const std::vector<std::vector<int32_t>>& pro
   std::vector<double> scores;
   std::span<const int32_t> held;
   for (const std::vector<int32_t>& prompt : prompts) {
+    check_wanted();
     const auto [here, there] = std::ranges::mismatch(held, prompt);
     // At least one token is computed: its logits are the answer.
     const auto common = std::min<int64_t>(there - prompt.begin(), std::ssize(prompt) - 1);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -18,9 +19,10 @@ class Embedder {
   /// Throws ApiError for a text that is empty or too long, and for a model that only ranks.
   std::vector<float> embed(const std::vector<int32_t>& tokens);
   /// For each prompt, the probability of `yes` as the next token against that of `no`. What
-  /// neighbouring prompts have in common at their beginning is computed once. Throws as `embed`.
+  /// neighbouring prompts have in common at their beginning is computed once. Throws as `embed`,
+  /// and what `check_wanted` throws, which is called before each prompt.
   std::vector<double> judge(const std::vector<std::vector<int32_t>>& prompts, int32_t yes,
-                            int32_t no);
+                            int32_t no, const std::function<void()>& check_wanted);
 
  private:
   void check_text(const std::vector<int32_t>& tokens, const char* field) const;

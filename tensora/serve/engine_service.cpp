@@ -70,14 +70,22 @@ class EngineService final : public Service {
   const llm::SamplingOptions& sampling() const override { return options_.sampling; }
   void answer(AnswerRequest request, std::shared_ptr<AnswerSink> sink) override;
   std::vector<std::vector<float>> embed(const ServedModel& model,
-                                        const std::vector<std::vector<int32_t>>& texts) override;
+                                        const std::vector<std::vector<int32_t>>& texts,
+                                        const Reply& client) override;
+  std::vector<double> judge(const ServedModel& model,
+                            const std::vector<std::vector<int32_t>>& prompts, int32_t yes,
+                            int32_t no, const Reply& client) override;
   ServiceLoad load() const override;
   void drain() override { is_draining_ = true; }
-  void end_all(const ApiError& error) override { delivery_.end_all(error); }
+  void end_all(const ApiError& error) override {
+    ++endings_;
+    delivery_.end_all(error);
+  }
   std::string metrics() override;
 
  private:
   void check_open() const;
+  std::function<void()> wanted_check(const Reply& client) const;
   void prepare(const ServedModel& model, AnswerRequest& request) const;
   static void check_prompts(const ServedModel& model, const AnswerRequest& request,
                             const char* field);
@@ -93,6 +101,7 @@ class EngineService final : public Service {
   std::mutex mutex_;                                               // of what follows
   std::map<std::string, std::shared_ptr<AnswerMetrics>> metrics_;  // by the model's name
   std::atomic<bool> is_draining_ = false;
+  std::atomic<uint64_t> endings_ = 0;  // calls of end_all
   Delivery delivery_;
   std::thread starter_;  // the last: it uses all of the above
 };
@@ -236,17 +245,39 @@ void EngineService::leave(const AnswerJob& job, int64_t count) {
   for (int64_t i = 0; i < count; ++i) queue_.release(job.model().backend.get());
 }
 
-std::vector<std::vector<float>> EngineService::embed(
-    const ServedModel& model, const std::vector<std::vector<int32_t>>& texts) {
+// To be called between texts: throws where nobody waits for the rest.
+std::function<void()> EngineService::wanted_check(const Reply& client) const {
+  return [this, &client, before = endings_.load()] {
+    if (client.is_gone()) throw ApiError(499, "the client has closed the connection");
+    if (endings_ != before) throw ApiError(503, "the server is shutting down", {}, "shutting_down");
+  };
+}
+
+std::vector<std::vector<float>> EngineService::embed(const ServedModel& model,
+                                                     const std::vector<std::vector<int32_t>>& texts,
+                                                     const Reply& client) {
   check_open();
+  const auto check_wanted = wanted_check(client);
   const WorkerPool::Substitute substitute;  // it may take long, and texts go one after another
   std::vector<std::vector<float>> vectors;
   try {
-    for (const std::vector<int32_t>& text : texts) vectors.push_back(model.embedder->embed(text));
+    for (const std::vector<int32_t>& text : texts) {
+      check_wanted();
+      vectors.push_back(model.embedder->embed(text));
+    }
   } catch (const Error& error) {
     throw ApiError(400, error.what(), "input");
   }
   return vectors;
+}
+
+std::vector<double> EngineService::judge(const ServedModel& model,
+                                         const std::vector<std::vector<int32_t>>& prompts,
+                                         int32_t yes, int32_t no, const Reply& client) {
+  check_open();
+  const auto check_wanted = wanted_check(client);
+  const WorkerPool::Substitute substitute;
+  return model.embedder->judge(prompts, yes, no, check_wanted);
 }
 
 ServiceLoad EngineService::load() const {

@@ -157,7 +157,7 @@ void embed(Service& service, Exchange& exchange, bool is_old) {
   }
   body.accept({"keep_alive", "truncate", "options"});
   const Headers ignored = ignored_header(body.unread());
-  const auto vectors = service.embed(*model, tokens);
+  const auto vectors = service.embed(*model, tokens, *exchange.reply);
   const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - started;
   const Json out = is_old ? Json{{"embedding", vectors.at(0)}}
                           : Json{{"model", name.empty() ? model->name : name},

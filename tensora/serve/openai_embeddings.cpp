@@ -78,7 +78,7 @@ void answer_embeddings(Service& service, Exchange& exchange) {
   const int64_t width = model->info.config.hidden_size;
   const int64_t dimensions = body.integer("dimensions", 1, width).value_or(width);
   body.accept({"user"});
-  std::vector<std::vector<float>> vectors = service.embed(*model, texts);
+  std::vector<std::vector<float>> vectors = service.embed(*model, texts, *exchange.reply);
   std::string out = R"({"object":"list","data":[)";
   int64_t tokens = 0;
   for (size_t i = 0; i < vectors.size(); ++i) {

@@ -48,8 +48,9 @@ std::vector<std::string> read_documents(Fields& body, const std::string& name) {
 
 // Asks the model about each document: "yes" or "no". The chat template writes the question, so that
 // the names of control tokens in a document stay text.
-Ranking judged(const ServedModel& model, const std::string& query,
-               const std::vector<std::string>& documents, const std::string& instruction) {
+Ranking judged(Service& service, const ServedModel& model, const std::string& query,
+               const std::vector<std::string>& documents, const std::string& instruction,
+               const Reply& client) {
   const llm::TokenizerPtr tokenizer = model.backend->tokenizer();
   const auto yes = tokenizer->find("yes"), no = tokenizer->find("no");
   if (!yes || !no || !model.backend->chat_template())
@@ -67,19 +68,19 @@ Ranking judged(const ServedModel& model, const std::string& query,
     prompts.push_back(model.backend->tokens_of(request));
     ranking.tokens += std::ssize(prompts.back());
   }
-  ranking.scores = model.embedder->judge(prompts, *yes, *no);
+  ranking.scores = service.judge(model, prompts, *yes, *no, client);
   return ranking;
 }
 
 // The cosines of the angles between the embeddings, which have length 1.
 Ranking compared(Service& service, const ServedModel& model, const std::string& query,
-                 const std::vector<std::string>& documents) {
+                 const std::vector<std::string>& documents, const Reply& client) {
   const llm::TokenizerPtr tokenizer = model.backend->tokenizer();
   std::vector<std::vector<int32_t>> texts = {tokenizer->encode(query)};
   for (const std::string& document : documents) texts.push_back(tokenizer->encode(document));
   Ranking ranking;
   for (const auto& text : texts) ranking.tokens += std::ssize(text);
-  const auto vectors = service.embed(model, texts);
+  const auto vectors = service.embed(model, texts, client);
   for (size_t i = 1; i < vectors.size(); ++i)
     ranking.scores.push_back(
         std::inner_product(vectors[0].begin(), vectors[0].end(), vectors[i].begin(), 0.0));
@@ -103,9 +104,9 @@ void rerank(Service& service, Exchange& exchange) {
   Ranking ranking;
   if (judges) {
     const std::string instruction = body.text("instruction").value_or(kInstruction);
-    ranking = judged(*model, query, documents, instruction);
+    ranking = judged(service, *model, query, documents, instruction, *exchange.reply);
   } else {
-    ranking = compared(service, *model, query, documents);
+    ranking = compared(service, *model, query, documents, *exchange.reply);
   }
   std::vector<size_t> order(documents.size());
   std::iota(order.begin(), order.end(), size_t{0});

@@ -49,9 +49,9 @@ struct Server::Parts {
       : service(given),
         gate(std::make_shared<Gate>(gate_options(options))),
         log(std::make_shared<AccessLog>(options.log)),
-        pool(options.workers, options.max_waiting),
         streams(options.streams.max_streams > 0 ? std::make_unique<StreamStore>(options.streams)
                                                 : nullptr),
+        pool(options.workers, options.max_waiting),
         desk(router, gate, pool, log, streams.get()) {
     add_all_routes(router, service);
     if (streams) add_stream_routes(router, *streams);
@@ -61,13 +61,17 @@ struct Server::Parts {
     url = concat(options.http.tls_key.empty() ? "http://" : "https://", is_v6 ? "[" : "", host,
                  is_v6 ? "]" : "", ":", http->port());
   }
+  ~Parts() {
+    http.reset();
+    if (streams) streams->close();  // the pool does not go on with what nobody can read
+  }
 
   Service& service;
   Router router;
   std::shared_ptr<Gate> gate;
   std::shared_ptr<AccessLog> log;
-  WorkerPool pool;
   std::unique_ptr<StreamStore> streams;  // null: none are kept
+  WorkerPool pool;
   FrontDesk desk;
   std::unique_ptr<HttpServer> http;
   std::string url;

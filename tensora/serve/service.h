@@ -74,14 +74,20 @@ class Service {
   virtual ServiceLoad load() const = 0;
   /// Refuses new answers from now on (503); those that are open go on.
   virtual void drain() = 0;
-  /// Ends all open answers with an error.
+  /// Ends all open answers with an error, and `embed` and `judge` before their next text.
   virtual void end_all(const ApiError& error) = 0;
   /// All figures, as Prometheus reads them.
   virtual std::string metrics() = 0;
 
-  /// A vector for each list of tokens, from the model's last layer. Throws ApiError.
+  /// A vector for each list of tokens, from the model's last layer. Throws ApiError, also where
+  /// the client goes before all have been computed.
   virtual std::vector<std::vector<float>> embed(const ServedModel& model,
-                                                const std::vector<std::vector<int32_t>>& texts) = 0;
+                                                const std::vector<std::vector<int32_t>>& texts,
+                                                const Reply& client) = 0;
+  /// See Embedder::judge; throws as `embed`.
+  virtual std::vector<double> judge(const ServedModel& model,
+                                    const std::vector<std::vector<int32_t>>& prompts, int32_t yes,
+                                    int32_t no, const Reply& client) = 0;
 };
 
 }  // namespace tensora::serve

@@ -226,14 +226,18 @@ StreamStore::StreamStore(const StreamStoreOptions& options) : options_(options) 
   });
 }
 
-StreamStore::~StreamStore() {
+StreamStore::~StreamStore() { close(); }
+
+void StreamStore::close() {
+  std::map<Name, std::shared_ptr<Stream>> streams;
   {
     const std::lock_guard lock(mutex_);
     is_closing_ = true;
+    streams.swap(streams_);
   }
   changed_.notify_all();
-  thread_.join();
-  for (const auto& [name, stream] : streams_) stream->cancel();
+  if (thread_.joinable()) thread_.join();
+  for (const auto& [name, stream] : streams) stream->cancel();
 }
 
 // Feeds clients that are behind, and forgets streams whose time is over.

@@ -28,7 +28,6 @@ struct StreamStoreOptions {
 class StreamStore {
  public:
   explicit StreamStore(const StreamStoreOptions& options);
-  /// Ends the answers that it keeps.
   ~StreamStore();
   StreamStore(const StreamStore&) = delete;
   StreamStore& operator=(const StreamStore&) = delete;
@@ -41,6 +40,8 @@ class StreamStore {
   /// is cut off. Throws ApiError: 404, 410 (the byte is not kept any more), 416 (it has not been
   /// written yet).
   void resume(const std::string& key, const std::string& id, uint64_t from, const ReplyPtr& client);
+  /// Ends the answers that it keeps; no more may be added.
+  void close();
   /// Ends the answer and forgets it. Throws ApiError 404.
   void remove(const std::string& key, const std::string& id);
 

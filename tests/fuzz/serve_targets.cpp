@@ -80,8 +80,13 @@ class StubService final : public Service {
   void end_all(const ApiError&) override {}
   std::string metrics() override { return {}; }
   std::vector<std::vector<float>> embed(const ServedModel&,
-                                        const std::vector<std::vector<int32_t>>& texts) override {
+                                        const std::vector<std::vector<int32_t>>& texts,
+                                        const Reply&) override {
     return std::vector<std::vector<float>>(texts.size(), {0.5f, 0.5f, 0.5f, 0.5f});
+  }
+  std::vector<double> judge(const ServedModel&, const std::vector<std::vector<int32_t>>& prompts,
+                            int32_t, int32_t, const Reply&) override {
+    return std::vector<double>(prompts.size(), 0.5);
   }
 
  private:

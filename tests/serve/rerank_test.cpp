@@ -16,8 +16,12 @@ constexpr int64_t kTokens = 2 + 256 + 2;  // controls, bytes, "yes" and "no"
 /// of a token is a one-hot vector.
 class JudgeSession final : public llm::SequenceSession {
  public:
-  JudgeSession(const llm::SessionOptions& options, llm::TokenizerPtr tokenizer, int64_t& computed)
-      : SequenceSession(options), tokenizer_(std::move(tokenizer)), computed_(computed) {}
+  JudgeSession(const llm::SessionOptions& options, llm::TokenizerPtr tokenizer, int64_t& computed,
+               const std::function<void()>& on_part)
+      : SequenceSession(options),
+        tokenizer_(std::move(tokenizer)),
+        computed_(computed),
+        on_part_(on_part) {}
 
   Tensor forward(std::span<const Part> parts, Rows) override {
     append(parts);
@@ -53,10 +57,12 @@ class JudgeSession final : public llm::SequenceSession {
   void append(std::span<const Part> parts) {
     text_.insert(text_.end(), parts[0].tokens.begin(), parts[0].tokens.end());
     computed_ += std::ssize(parts[0].tokens);
+    if (on_part_) on_part_();
   }
 
   llm::TokenizerPtr tokenizer_;
   int64_t& computed_;
+  const std::function<void()>& on_part_;
   std::vector<int32_t> text_;
 };
 
@@ -65,7 +71,7 @@ class JudgeBackend final : public ScriptedBackend {
   JudgeBackend() : ScriptedBackend({"yes", "no"}) {}
   std::unique_ptr<llm::SequenceSession> open_sequences(
       const llm::SessionOptions& options) override {
-    return std::make_unique<JudgeSession>(options, tokenizer(), computed);
+    return std::make_unique<JudgeSession>(options, tokenizer(), computed, on_part);
   }
   llm::ModelInfo model_info() const override {
     llm::ModelInfo info;
@@ -74,6 +80,7 @@ class JudgeBackend final : public ScriptedBackend {
     return info;
   }
   int64_t computed = 0;  // tokens
+  std::function<void()> on_part;
 };
 
 class Rerank : public ::testing::Test {
@@ -118,6 +125,31 @@ TEST_F(Rerank, AsksAModelThatRanks) {
   EXPECT_GT(backend->computed, tokens / 3);
   // A model that ranks has no embeddings.
   EXPECT_EQ(post("/v1/embeddings", {{"input", "a"}}, 400)["error"]["code"], "not_supported");
+}
+
+// A thousand texts can take hours.
+TEST_F(Rerank, StopsWhereNobodyWaits) {
+  const Json texts = Json::array({"a", "b", "c", "d", "e"});
+  const auto parts_before = [&](const std::string& path, const Json& body, bool is_end) {
+    const auto reply = std::make_shared<RecordedReply>();
+    int parts = 0;
+    backend->on_part = [&] {
+      if (++parts != 2) return;
+      is_end ? service->end_all(ApiError(503, "over")) : reply->leave();
+    };
+    Exchange exchange{.request = {.body = body.dump()}, .reply = reply, .key = {}, .parameter = {}};
+    std::string allowed;
+    const Route* route = router.find("POST", path, exchange.parameter, allowed);
+    EXPECT_THROW(route->handle(exchange), ApiError) << path;
+    return parts;
+  };
+  start(llm::Pooling::rank);
+  for (const bool is_end : {false, true})
+    EXPECT_EQ(parts_before("/v1/rerank", {{"query", "a"}, {"documents", texts}}, is_end), 2);
+  router = {};
+  start(llm::Pooling::mean);
+  for (const bool is_end : {false, true})
+    EXPECT_EQ(parts_before("/v1/embeddings", {{"input", texts}}, is_end), 2);
 }
 
 TEST_F(Rerank, TakesAndReturnsTexts) {
