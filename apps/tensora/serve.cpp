@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <mutex>
 #include <set>
 
 #include "files.h"
@@ -153,6 +154,41 @@ std::string list_of(const std::vector<serve::ModelSource>& sources) {
   return names;
 }
 
+/// What the service says. Its threads begin before the server's log is there, and end after it.
+class ServiceLog {
+ public:
+  void add(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    last_ = line;
+    if (server_) server_->log("service", line);
+  }
+  void write_to(serve::Server* server) {
+    const std::lock_guard lock(mutex_);
+    server_ = server;
+  }
+  std::string last() {
+    const std::lock_guard lock(mutex_);
+    return last_;
+  }
+
+ private:
+  std::mutex mutex_;  // of what follows
+  serve::Server* server_ = nullptr;
+  std::string last_;
+};
+
+// Signals end it, the first one politely.
+void run_until_signal(serve::Server& server, double drain_seconds) {
+  is_ready = 1;
+  wait_for_signal();
+  std::fprintf(stderr, "draining: open answers have %g s; a second signal ends them at once\n",
+               drain_seconds);
+  server.drain();
+  if (server.wait_until_idle(drain_seconds)) return;
+  server.end_answers();
+  server.wait_until_idle(2);
+}
+
 void run_serve(ServeSettings& settings, const SamplingFlags& sampling) {
   settings.service.sampling = sampling.options();
   if (!settings.template_file.empty())
@@ -162,16 +198,12 @@ void run_serve(ServeSettings& settings, const SamplingFlags& sampling) {
   settings.server.gate.keys = keys_of(settings);
   settings.server.http.limits.body_bytes = static_cast<size_t>(settings.body_mebibytes) << 20;
   settings.server.http.most_body_bytes = static_cast<size_t>(settings.bodies_mebibytes) << 20;
-  serve::Server* log_to = nullptr;
-  std::string last_line;
-  settings.service.log = [&](const std::string& line) {
-    if (is_ready == 0) last_line = line;
-    if (log_to) log_to->log("service", line);
-  };
+  ServiceLog log;
+  settings.service.log = [&log](const std::string& line) { log.add(line); };
   watch_signals();
   const auto service = serve::make_service(settings.service);
   serve::Server server(settings.server, *service);
-  log_to = &server;
+  log.write_to(&server);
   // As many as may be loaded at once, the first ones; /ready tells when they are there.
   const size_t at_once = settings.service.models_max > 0
                              ? static_cast<size_t>(settings.service.models_max)
@@ -179,20 +211,15 @@ void run_serve(ServeSettings& settings, const SamplingFlags& sampling) {
   try {
     for (size_t i = std::min(sources.size(), at_once); i-- > 0;) service->model(sources[i].name);
   } catch (const serve::ApiError& error) {  // which hides from clients what the user has to know
-    fail(last_line.empty() ? error.what() : last_line);
+    log.write_to(nullptr);
+    const std::string line = log.last();
+    fail(line.empty() ? error.what() : line);
   }
   std::printf("serving %s at %s%s\n", list_of(sources).c_str(), server.url().c_str(),
               settings.server.gate.keys.empty() ? "" : " (with API keys)");
   std::fflush(stdout);
-  is_ready = 1;
-  wait_for_signal();
-  std::fprintf(stderr, "draining: open answers have %g s; a second signal ends them at once\n",
-               settings.drain_seconds);
-  server.drain();
-  if (!server.wait_until_idle(settings.drain_seconds)) {
-    server.end_answers();
-    server.wait_until_idle(2);
-  }
+  run_until_signal(server, settings.drain_seconds);
+  log.write_to(nullptr);
 }
 
 void add_network_options(CLI::App& app, ServeSettings& settings) {
