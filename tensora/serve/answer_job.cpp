@@ -9,6 +9,13 @@ double seconds(ServiceClock::duration time) { return std::chrono::duration<doubl
 
 }  // namespace
 
+ApiError too_late() {
+  ApiError error(503, "the request's time was over before it could be computed", {},
+                 "deadline_exceeded");
+  error.headers.emplace_back("retry-after", "5");
+  return error;
+}
+
 AnswerJob::AnswerJob(ServedModelPtr model, AnswerRequest request, const AnswerFormat& format,
                      std::shared_ptr<AnswerSink> sink, std::shared_ptr<AnswerMetrics> metrics,
                      ServiceClock::time_point came)
@@ -23,6 +30,11 @@ AnswerJob::AnswerJob(ServedModelPtr model, AnswerRequest request, const AnswerFo
 
 double AnswerJob::age() const { return seconds(ServiceClock::now() - came_); }
 
+bool AnswerJob::is_late() const {
+  const double deadline = request_.request.deadline;
+  return deadline > 0 && active_ == 0 && ended_ == 0 && !is_over_ && age() >= deadline;
+}
+
 llm::Request AnswerJob::request_of(size_t answer) const {
   llm::Request request = request_.request;
   request.tokens = request_.prompts[answer / static_cast<size_t>(request_.n)];
@@ -31,12 +43,7 @@ llm::Request AnswerJob::request_of(size_t answer) const {
   if (request.sampling.seed) *request.sampling.seed += number;
   if (request.deadline > 0) {
     request.deadline -= age();
-    if (request.deadline <= 0) {
-      ApiError error(503, "the request's time was over before it could be computed", {},
-                     "deadline_exceeded");
-      error.headers.emplace_back("retry-after", "5");
-      throw error;
-    }
+    if (request.deadline <= 0) throw too_late();
   }
   return request;
 }

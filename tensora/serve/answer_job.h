@@ -15,6 +15,9 @@ namespace tensora::serve {
 
 using ServiceClock = std::chrono::steady_clock;
 
+/// 503: the deadline passed before the engine could begin.
+ApiError too_late();
+
 /// A client's request on its way: its answers, from the queue to the last event. What is called on
 /// the thread that delivers says so; the rest is constant.
 class AnswerJob {
@@ -54,6 +57,8 @@ class AnswerJob {
   size_t follow_client(size_t most);
   bool is_paused() const { return is_paused_; }
   bool is_over() const { return is_over_; }
+  /// The request's time is over, and the engine has none of its answers, which would end there.
+  bool is_late() const;
   /// Seconds since the request came.
   double age() const;
 

@@ -21,7 +21,7 @@ ApiError AnswerQueue::refusal(const LaneState& lane, int64_t count,
   ApiError error(429, concat(whose, ": ", count, " answers are waiting already; try again later"),
                  {}, "rate_limit_exceeded");
   const double places = static_cast<double>(std::max<int64_t>(1, lane.places));
-  const double seconds = std::ceil(static_cast<double>(waiting_) / places * mean_seconds_);
+  const double seconds = std::ceil(static_cast<double>(waiting()) / places * mean_seconds_);
   error.headers.emplace_back("retry-after",
                              std::to_string(static_cast<int64_t>(std::clamp(seconds, 1., 60.))));
   return error;
@@ -124,11 +124,6 @@ void AnswerQueue::close() {
     is_closed_ = true;
   }
   changed_.notify_all();
-}
-
-int64_t AnswerQueue::waiting() const {
-  const std::lock_guard lock(mutex_);
-  return waiting_;
 }
 
 void AnswerQueue::count_time(double seconds) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -51,7 +52,8 @@ class AnswerQueue {
   size_t forget(Lane lane, const std::string& key, const AnswerJob& job);
   void close();
 
-  int64_t waiting() const;
+  /// Does not wait for the lock: /ready and /health ask while other threads are busy.
+  int64_t waiting() const { return waiting_.load(std::memory_order_relaxed); }
   /// The mean time that an answer kept its place, for Retry-After.
   void count_time(double seconds);
 
@@ -71,7 +73,7 @@ class AnswerQueue {
   mutable std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
   std::map<Lane, LaneState> lanes_;  // those in use
-  int64_t waiting_ = 0;
+  std::atomic<int64_t> waiting_ = 0;
   double mean_seconds_ = 1;
   bool is_closed_ = false;
 };

@@ -11,6 +11,8 @@ namespace {
 
 // How often a client that reads too slowly is looked at: nobody tells when it has caught up.
 constexpr std::chrono::duration<double> kLook(0.005), kLong(3600);
+// How often answers that wait are looked at where they have a deadline.
+constexpr std::chrono::duration<double> kLookForLate(0.1);
 
 }  // namespace
 
@@ -96,7 +98,8 @@ void Delivery::run() {
   while (!is_closing_) {
     const bool awaits_idleness = was_busy && jobs_.empty() && options_.on_idle;
     const bool was_rung =
-        bell_->wait(paused_ > 0       ? kLook
+        bell_->wait(paused_ > 0                               ? kLook
+                    : options_.has_deadline && !jobs_.empty() ? kLookForLate
                     : awaits_idleness ? std::chrono::duration<double>(options_.idle_seconds)
                                       : kLong);
     if (!was_rung && awaits_idleness) {
@@ -173,6 +176,8 @@ void Delivery::read(Letter& letter) {
 void Delivery::deliver(AnswerJob& job) {
   if (job.is_gone())
     job.cancel(CancelCause::client_gone);
+  else if (job.is_late())
+    job.fail(too_late());
   else
     job.deliver();
 }

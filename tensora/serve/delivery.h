@@ -29,6 +29,7 @@ class Delivery {
     /// No job has been open for `idle_seconds`. Once, until there has been another one.
     std::function<void()> on_idle = nullptr;
     double idle_seconds = 5;
+    bool has_deadline = false;  // jobs may have one, and end while they wait for an engine
     std::function<void(const std::string& line)> log = nullptr;
   };
   explicit Delivery(Options options);

@@ -50,6 +50,7 @@ class EngineService final : public Service {
                    // What the largest batches took is not kept for the next ones.
                    .on_idle = [] { empty_cache(); },
                    .idle_seconds = options_.idle_seconds,
+                   .has_deadline = options_.deadline > 0,
                    .log = options_.log}),
         starter_([this] {
           begin_own_thread("serve-starter");

@@ -34,15 +34,19 @@ struct DeliveryTest : ::testing::Test {
   DeliveryTest() {
     served->name = "toy";
     served->backend = backend;
+    job = make_job(0);
+  }
+  std::shared_ptr<AnswerJob> make_job(double deadline) {
     AnswerRequest request;
     request.request.max_tokens = 2;
+    request.request.deadline = deadline;
     request.request.listener = delivery.listener();
     request.prompts = {{1, 2, 3}};
     request.wants_parts = true;
     const AnswerFormat format(nullptr, backend->tokenizer(), request);
-    job = std::make_shared<AnswerJob>(served, std::move(request), format, sink,
-                                      std::make_shared<AnswerMetrics>("toy", "toy"),
-                                      ServiceClock::now());
+    return std::make_shared<AnswerJob>(served, std::move(request), format, sink,
+                                       std::make_shared<AnswerMetrics>("toy", "toy"),
+                                       ServiceClock::now());
   }
   void expect_end() {
     delivery.add(job);
@@ -60,7 +64,8 @@ struct DeliveryTest : ::testing::Test {
   Delivery delivery{{.most_unsent = 1000,
                      .on_left = [this](const AnswerJob&, int64_t count) { left += count; },
                      .on_resumed = [](const AnswerJob&, int64_t) {},
-                     .on_over = [](const AnswerJob&) {}}};
+                     .on_over = [](const AnswerJob&) {},
+                     .has_deadline = true}};
 };
 
 // An answer that waits for its turn may be started, and end, before the thread that brought it has
@@ -71,6 +76,14 @@ TEST_F(DeliveryTest, ForgetsAJobThatEndedBeforeItWasAdded) {
   delivery.start(job, 0, std::move(generation), 0);
   ASSERT_TRUE(soon([&] { return left == 1; }));
   expect_end();
+}
+
+// Nobody gives it a place, and nobody rings.
+TEST_F(DeliveryTest, EndsAnAnswerThatWaitsBeyondItsTime) {
+  job = make_job(0.2);
+  delivery.add(job);
+  EXPECT_TRUE(soon([&] { return sink->ended == 1; }));
+  EXPECT_TRUE(soon([&] { return delivery.answers() == 0; }));
 }
 
 // The engine rings for the last time while the delivery does not know the job.
