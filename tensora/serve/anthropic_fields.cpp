@@ -19,15 +19,18 @@ void add_text(std::string& text, const std::string& more) {
 }
 
 // A string, or blocks of text.
-std::string read_text(const Json& content, const std::string& path) {
+std::string read_text(Fields& fields, const std::string& name) {
+  const Json& content = fields.at(name);
+  const std::string path = fields.path_of(name);
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array())
     refuse(path, concat("expected a string or a list of blocks, got ", kind_of(content)));
   if (content.size() > kMostBlocks) refuse(path, "too many blocks");
   std::string text;
   for (size_t i = 0; i < content.size(); ++i) {
-    Fields block(content[i], concat(path, "[", i, "]"));
+    Fields block = fields.below(content[i], concat(path, "[", i, "]"));
     const std::string type = block.required_text("type");
+    block.accept({"cache_control", "citations"});
     if (type != "text")
       block.fail("type", concat("only text is supported here, got '", type.substr(0, 64), "'"));
     add_text(text, block.required_text("text"));
@@ -38,11 +41,13 @@ std::string read_text(const Json& content, const std::string& path) {
 // One message may become several: results of tools are messages of their own.
 class MessageReader {
  public:
-  std::vector<llm::Message> read(const Json& list) {
+  std::vector<llm::Message> read(Fields& body) {
+    const Json& list = body.at("messages");
     if (!list.is_array() || list.empty())
       refuse("messages", "expected a list with at least one message");
     if (list.size() > kMostMessages) refuse("messages", "too many messages");
-    for (size_t i = 0; i < list.size(); ++i) message(list[i], concat("messages[", i, "]"));
+    for (size_t i = 0; i < list.size(); ++i)
+      message(body.below(list[i], concat("messages[", i, "]")));
     if (!messages_.back().tool_calls.empty())
       refuse(concat("messages[", list.size() - 1, "]"),
              "the calls of tools must be followed by their results");
@@ -50,14 +55,13 @@ class MessageReader {
   }
 
  private:
-  void message(const Json& json, const std::string& path) {
-    Fields fields(json, path);
+  void message(Fields fields) {
     if (!fields.has("role")) fields.fail("role", "is required");
     const std::string role = *fields.choice("role", {"user", "assistant", "system"});
     const Json& content = fields.at("content");
     const std::string at = fields.path_of("content");
     if (content.is_string() || role == "system") {
-      messages_.push_back({.role = role, .content = read_text(content, at)});
+      messages_.push_back({.role = role, .content = read_text(fields, "content")});
       return;
     }
     if (!content.is_array())
@@ -65,22 +69,23 @@ class MessageReader {
     if (content.size() > kMostBlocks) refuse(at, "too many blocks");
     llm::Message rest{.role = role};
     const size_t before = messages_.size();
-    for (size_t i = 0; i < content.size(); ++i) block(content[i], concat(at, "[", i, "]"), rest);
+    for (size_t i = 0; i < content.size(); ++i)
+      block(fields.below(content[i], concat(at, "[", i, "]")), rest);
     const bool is_empty = rest.content.empty() && rest.tool_calls.empty() && rest.reasoning.empty();
     if (!is_empty || messages_.size() == before) messages_.push_back(std::move(rest));
   }
 
-  void block(const Json& json, const std::string& path, llm::Message& rest) {
-    Fields block(json, path);
+  void block(Fields block, llm::Message& rest) {
     const std::string type = block.required_text("type");
+    // The cache finds prefixes by itself; the others are of an answer that comes back.
+    block.accept({"cache_control", "citations", "signature", "data", "caller"});
     const bool is_assistant = rest.role == "assistant";
     if (type == "text") {
       add_text(rest.content, block.required_text("text"));
     } else if (type == "tool_result" && !is_assistant) {
       llm::Message result{.role = "tool"};
       result.tool_call_id = block.required_text("tool_use_id");
-      if (const Json* content = block.find("content"))
-        result.content = read_text(*content, block.path_of("content"));
+      if (block.has("content")) result.content = read_text(block, "content");
       if (block.boolean("is_error").value_or(false)) result.content = "Error: " + result.content;
       messages_.push_back(std::move(result));
     } else if (type == "tool_use" && is_assistant) {
@@ -108,12 +113,13 @@ void read_tools(Fields& body, AnthropicCall& call) {
   Json tools = Json::array();
   for (size_t i = 0; i < list->size(); ++i) {
     const std::string path = concat("tools[", i, "]");
-    Fields tool((*list)[i], path);
     // Tools that Anthropic runs itself have types with a date: web_search_20250305.
-    if (tool.text("type").value_or("custom") != "custom") {
+    if (Fields((*list)[i], path).text("type").value_or("custom") != "custom") {
       call.ignored.push_back(path);
       continue;
     }
+    Fields tool = body.below((*list)[i], path);
+    tool.accept({"type", "strict", "cache_control"});
     Json function = {{"name", tool.required_text("name")}};
     if (auto description = tool.text("description")) function["description"] = *description;
     function["parameters"] = tool.at("input_schema");
@@ -168,10 +174,10 @@ AnthropicCall read_anthropic(const Json& json, const llm::SamplingOptions& defau
   call.request.model = body.text("model").value_or("");
   if (!counts && !body.has("max_tokens")) body.fail("max_tokens", "is required");
   wanted.max_tokens = read_token_count(body, "max_tokens", 1).value_or(-1);
-  wanted.messages = MessageReader().read(body.at("messages"));
+  wanted.messages = MessageReader().read(body);
   continue_assistant(wanted);
-  if (const Json* system = body.find("system"))
-    if (std::string text = read_text(*system, "system"); !text.empty())
+  if (body.has("system"))
+    if (std::string text = read_text(body, "system"); !text.empty())
       wanted.messages.insert(wanted.messages.begin(),
                              {.role = "system", .content = std::move(text)});
   read_sampling(body, wanted);

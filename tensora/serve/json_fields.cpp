@@ -112,6 +112,21 @@ Fields::Fields(const Json& object, std::string path) : object_(&object), path_(s
     throw ApiError(400, concat(path_, ": expected an object, got ", kind_of(object)), path_);
 }
 
+Fields::~Fields() {
+  constexpr size_t kMostPaths = 64;  // a header names no more
+  if (!is_below_ || !unread_below_) return;
+  for (std::string& name : own_unread())
+    if (unread_below_->size() < kMostPaths) unread_below_->push_back(std::move(name));
+}
+
+Fields Fields::below(const Json& object, std::string path) {
+  if (!unread_below_) unread_below_ = std::make_shared<std::vector<std::string>>();
+  Fields inner(object, std::move(path));
+  inner.unread_below_ = unread_below_;
+  inner.is_below_ = true;
+  return inner;
+}
+
 std::string Fields::path_of(const std::string& name) const {
   return path_.empty() ? name : concat(path_, ".", name);
 }
@@ -203,7 +218,7 @@ std::optional<std::string> Fields::choice(const std::string& name,
 std::optional<Fields> Fields::object(const std::string& name) {
   const Json* value = find(name);
   if (!value) return std::nullopt;
-  return Fields(*value, path_of(name));
+  return below(*value, path_of(name));
 }
 
 const Json* Fields::list(const std::string& name, size_t most) {
@@ -219,11 +234,18 @@ void Fields::accept(std::initializer_list<std::string_view> names) {
   read_.insert(read_.end(), names.begin(), names.end());
 }
 
-std::vector<std::string> Fields::unread() const {
+std::vector<std::string> Fields::own_unread() const {
   std::vector<std::string> names;
   for (const auto& [name, value] : object_->items())
     if (!value.is_null() && std::find(read_.begin(), read_.end(), name) == read_.end())
       names.push_back(path_of(name));
+  return names;
+}
+
+std::vector<std::string> Fields::unread() const {
+  std::vector<std::string> names = own_unread();
+  if (unread_below_ && !is_below_)
+    names.insert(names.end(), unread_below_->begin(), unread_below_->end());
   return names;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -27,6 +28,12 @@ class Fields {
  public:
   /// `path` is where the object stands: "tools[0].function"; empty: it is the body.
   explicit Fields(const Json& object, std::string path = {});
+  Fields(Fields&&) noexcept = default;
+  Fields& operator=(Fields&&) noexcept = default;
+  /// One that was inside another leaves there what nobody has read.
+  ~Fields();
+  /// An object inside this one.
+  Fields below(const Json& object, std::string path);
 
   bool has(const std::string& name) const;
   /// The field itself, or null if it is absent; it counts as read.
@@ -53,7 +60,8 @@ class Fields {
 
   /// Counts as read although it has no effect here; it is not reported.
   void accept(std::initializer_list<std::string_view> names);
-  /// Names that nobody has read, in their order.
+  /// Paths that nobody has read, in their order; then the first ones inside of objects that have
+  /// been read.
   std::vector<std::string> unread() const;
 
   const std::string& path() const { return path_; }
@@ -62,9 +70,13 @@ class Fields {
   [[noreturn]] void fail(const std::string& name, const std::string& what) const;
 
  private:
+  std::vector<std::string> own_unread() const;
+
   const Json* object_;
   std::string path_;
   std::vector<std::string> read_;
+  std::shared_ptr<std::vector<std::string>> unread_below_ = nullptr;  // of the body
+  bool is_below_ = false;
 };
 
 /// "a string", "a list": what a value is, for messages.

@@ -190,7 +190,7 @@ std::string read_extra(Fields& body) {
   std::string text;
   const Json* extra = body.list("input_extra", 1024);
   for (size_t i = 0; extra && i < extra->size(); ++i) {
-    Fields file((*extra)[i], concat("input_extra[", i, "]"));
+    Fields file = body.below((*extra)[i], concat("input_extra[", i, "]"));
     text += concat("\n\n--- ", file.text("filename").value_or("snippet"), " ---\n\n",
                    file.required_text("text"));
   }

@@ -63,7 +63,7 @@ void apply_template(Service& service, Exchange& exchange) {
   Fields body(json);
   AnswerRequest request;
   const ServedModelPtr model = service.model(body.text("model").value_or(""));
-  request.request.messages = read_messages(body.at("messages"), "messages");
+  request.request.messages = read_messages(body);
   request.tools = read_tool_use(body);
   read_template_variables(body, request.request.chat);
   read_continuation(body, request.request.chat);

@@ -24,8 +24,7 @@ void refuse_images(Fields& fields) {
     fields.fail("images", "only text is supported");
 }
 
-llm::Message read_message(const Json& json, const std::string& path) {
-  Fields fields(json, path);
+llm::Message read_message(Fields fields) {
   if (!fields.has("role")) fields.fail("role", "is required");
   llm::Message message{.role = *fields.choice("role", {"system", "user", "assistant", "tool"})};
   message.content = fields.text("content").value_or("");
@@ -35,8 +34,10 @@ llm::Message read_message(const Json& json, const std::string& path) {
   refuse_images(fields);
   const Json* calls = fields.list("tool_calls", kMostCalls);
   for (size_t i = 0; calls && i < calls->size(); ++i) {
-    Fields call((*calls)[i], concat(fields.path_of("tool_calls"), "[", i, "]"));
-    Fields function(call.at("function"), call.path_of("function"));
+    Fields call = fields.below((*calls)[i], concat(fields.path_of("tool_calls"), "[", i, "]"));
+    call.accept({"type"});
+    Fields function = call.below(call.at("function"), call.path_of("function"));
+    function.accept({"index"});
     const Json* arguments = function.find("arguments");
     if (arguments && !arguments->is_object())
       function.fail("arguments", concat("expected an object, got ", kind_of(*arguments)));
@@ -71,6 +72,7 @@ void read_think(Fields& body, llm::ChatOptions& chat) {
   set_template_variable(chat, "reasoning_effort", *body.choice("think", {"low", "medium", "high"}));
 }
 
+// What else options may have, as num_ctx, was decided when the server started.
 void read_options(Fields& body, OllamaCall& call) {
   llm::Request& wanted = call.request.request;
   auto options = body.object("options");
@@ -80,8 +82,6 @@ void read_options(Fields& body, OllamaCall& call) {
     wanted.max_tokens = *most < 0 ? -1 : *most;
   if (const auto keep = options->integer("num_keep", -1, 1 << 30))
     wanted.keep = std::max<int64_t>(0, *keep);
-  // How the model is loaded was decided when the server started.
-  for (std::string& name : options->unread()) call.ignored.push_back(std::move(name));
 }
 
 void read_generate(Fields& body, Service& service, OllamaCall& call) {
@@ -121,7 +121,8 @@ OllamaCall read_call(const Json& json, Service& service, bool is_chat) {
     const Json* messages = body.list("messages", kMostMessages);
     call.only_loads = !messages || messages->empty();
     for (size_t i = 0; messages && i < messages->size(); ++i)
-      wanted.messages.push_back(read_message((*messages)[i], concat("messages[", i, "]")));
+      wanted.messages.push_back(
+          read_message(body.below((*messages)[i], concat("messages[", i, "]"))));
     continue_assistant(wanted);
     read_tools(body, call.request.tools);
   } else {

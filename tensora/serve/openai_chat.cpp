@@ -44,7 +44,7 @@ ChatCall read_chat(Fields& body, const llm::SamplingOptions& defaults) {
   llm::Request& wanted = request.request;
   wanted.sampling = defaults;
   request.model = body.text("model").value_or("");
-  wanted.messages = read_messages(body.at("messages"), "messages");
+  wanted.messages = read_messages(body);
   read_sampling(body, wanted);
   read_logprobs(body, wanted.sampling);
   const auto most = read_token_count(body, "max_tokens", 1);
@@ -60,6 +60,7 @@ ChatCall read_chat(Fields& body, const llm::SamplingOptions& defaults) {
   if (auto options = body.object("stream_options")) {
     if (!request.wants_parts) body.fail("stream_options", "needs stream to be true");
     call.includes_usage = options->boolean("include_usage").value_or(false);
+    options->accept({"include_obfuscation"});
   }
   refuse_unusable(body);
   return call;

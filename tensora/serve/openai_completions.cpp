@@ -122,6 +122,7 @@ CompletionCall read_completion(Fields& body, Service& service, const ServedModel
   if (auto options = body.object("stream_options")) {
     if (!request.wants_parts) body.fail("stream_options", "needs stream to be true");
     call.includes_usage = options->boolean("include_usage").value_or(false);
+    options->accept({"include_obfuscation"});
   }
   body.accept({"user"});
   return call;

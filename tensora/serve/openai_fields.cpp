@@ -30,15 +30,18 @@ std::string read_function_name(Fields& function) {
   return name;
 }
 
-std::vector<llm::ToolCall> read_calls(const Json& list, const std::string& path) {
+std::vector<llm::ToolCall> read_calls(Fields& message) {
+  const Json& list = message.at("tool_calls");
+  const std::string path = message.path_of("tool_calls");
   if (!list.is_array()) refuse(path, concat("expected a list, got ", kind_of(list)));
   if (list.size() > kMostCalls)
     refuse(path, concat("expected at most ", kMostCalls, " calls, got ", list.size()));
   std::vector<llm::ToolCall> calls;
   for (size_t i = 0; i < list.size(); ++i) {
-    Fields call(list[i], concat(path, "[", i, "]"));
+    Fields call = message.below(list[i], concat(path, "[", i, "]"));
     call.choice("type", {"function"});
-    Fields function(call.at("function"), call.path_of("function"));
+    call.accept({"index"});
+    Fields function = call.below(call.at("function"), call.path_of("function"));
     llm::ToolCall read{.id = call.text("id").value_or(""), .name = read_function_name(function)};
     const Json* arguments = function.find("arguments");
     // A string in OpenAI's dialect; what other clients send as an object means the same.
@@ -55,8 +58,7 @@ std::vector<llm::ToolCall> read_calls(const Json& list, const std::string& path)
   return calls;
 }
 
-llm::Message read_message(const Json& json, const std::string& path) {
-  Fields fields(json, path);
+llm::Message read_message(Fields fields) {
   llm::Message message;
   if (!fields.has("role")) fields.fail("role", "is required");
   message.role =
@@ -64,15 +66,17 @@ llm::Message read_message(const Json& json, const std::string& path) {
   if (message.role == "developer") message.role = "system";
   if (message.role == "function") message.role = "tool";
   const bool is_assistant = message.role == "assistant";
-  if (const Json* content = fields.find("content"))
-    message.content = read_content(*content, fields.path_of("content"));
+  if (fields.has("content"))
+    message.content = read_content(fields, "content");
   else if (!is_assistant)
     fields.fail("content", "is required");
   message.name = fields.text("name").value_or("");
-  if (const Json* calls = fields.find("tool_calls")) {
+  if (fields.has("tool_calls")) {
     if (!is_assistant) fields.fail("tool_calls", "only an assistant calls tools");
-    message.tool_calls = read_calls(*calls, fields.path_of("tool_calls"));
+    message.tool_calls = read_calls(fields);
   }
+  if (fields.has("function_call")) fields.fail("function_call", "is not supported; use tool_calls");
+  fields.accept({"annotations"});  // of an answer that comes back
   message.tool_call_id = fields.text("tool_call_id").value_or("");
   for (const char* name : {"reasoning_content", "reasoning"})
     if (auto reasoning = fields.text(name)) message.reasoning = std::move(*reasoning);
@@ -83,7 +87,9 @@ llm::Message read_message(const Json& json, const std::string& path) {
 
 }  // namespace
 
-std::string read_content(const Json& content, const std::string& path) {
+std::string read_content(Fields& fields, const std::string& name) {
+  const Json& content = fields.at(name);
+  const std::string path = fields.path_of(name);
   if (content.is_string()) return content.get<std::string>();
   if (!content.is_array())
     refuse(path, concat("expected a string or a list of parts, got ", kind_of(content)));
@@ -91,8 +97,9 @@ std::string read_content(const Json& content, const std::string& path) {
     refuse(path, concat("expected at most ", kMostParts, " parts, got ", content.size()));
   std::string text;
   for (size_t i = 0; i < content.size(); ++i) {
-    Fields part(content[i], concat(path, "[", i, "]"));
+    Fields part = fields.below(content[i], concat(path, "[", i, "]"));
     const std::string type = part.required_text("type");
+    part.accept({"annotations", "logprobs", "cache_control"});
     if (type != "text" && type != "input_text" && type != "output_text" && type != "refusal")
       part.fail("type", concat("only text is supported, got '", type.substr(0, 64), "'"));
     text += part.required_text(type == "refusal" ? "refusal" : "text");
@@ -100,14 +107,16 @@ std::string read_content(const Json& content, const std::string& path) {
   return text;
 }
 
-std::vector<llm::Message> read_messages(const Json& list, const std::string& path) {
-  if (!list.is_array()) refuse(path, concat("expected a list, got ", kind_of(list)));
-  if (list.empty()) refuse(path, "expected at least one message");
+std::vector<llm::Message> read_messages(Fields& body) {
+  const Json& list = body.at("messages");
+  if (!list.is_array()) body.fail("messages", concat("expected a list, got ", kind_of(list)));
+  if (list.empty()) body.fail("messages", "expected at least one message");
   if (list.size() > kMostMessages)
-    refuse(path, concat("expected at most ", kMostMessages, " messages, got ", list.size()));
+    body.fail("messages",
+              concat("expected at most ", kMostMessages, " messages, got ", list.size()));
   std::vector<llm::Message> messages;
   for (size_t i = 0; i < list.size(); ++i)
-    messages.push_back(read_message(list[i], concat(path, "[", i, "]")));
+    messages.push_back(read_message(body.below(list[i], concat("messages[", i, "]"))));
   return messages;
 }
 
@@ -123,9 +132,9 @@ void read_tool_choice(Fields& body, ToolUse& use, const std::vector<std::string>
                  : word == "auto" ? Choice::automatic
                                   : Choice::required;
   } else {
-    Fields object(*choice, "tool_choice");
+    Fields object = body.below(*choice, "tool_choice");
     object.choice("type", {"function"});
-    Fields function(object.at("function"), "tool_choice.function");
+    Fields function = object.below(object.at("function"), "tool_choice.function");
     use.choice = Choice::named;
     use.name = function.required_text("name");
     if (std::find(names.begin(), names.end(), use.name) == names.end())
@@ -144,16 +153,19 @@ ToolUse read_tool_use(Fields& body) {
   std::vector<std::string> names;
   if (const Json* tools = body.list("tools", kMostTools); tools && !tools->empty()) {
     for (size_t i = 0; i < tools->size(); ++i) {
-      Fields tool((*tools)[i], concat("tools[", i, "]"));
+      Fields tool = body.below((*tools)[i], concat("tools[", i, "]"));
       const std::string type = tool.required_text("type");
       if (type != "function")
         tool.fail("type", concat("only 'function' is supported, got '", type.substr(0, 64), "'"));
-      Fields function(tool.at("function"), tool.path_of("function"));
+      Fields function = tool.below(tool.at("function"), tool.path_of("function"));
       names.push_back(read_function_name(function));
       if (std::count(names.begin(), names.end(), names.back()) > 1)
         function.fail("name", concat("two tools are called '", names.back(), "'"));
       function.text("description");
-      function.object("parameters");
+      if (const Json* parameters = function.find("parameters");
+          parameters && !parameters->is_object())
+        function.fail("parameters", concat("expected an object, got ", kind_of(*parameters)));
+      function.accept({"strict"});  // arguments always fit their schema
     }
     use.tools = tools->dump();
   }
@@ -175,7 +187,7 @@ void read_response_format(Fields& body, llm::SamplingOptions& sampling) {
     sampling.json_schema = schema ? schema->dump() : R"({"type":"object"})";
     return;
   }
-  Fields wrapper(format->at("json_schema"), "response_format.json_schema");
+  Fields wrapper = format->below(format->at("json_schema"), "response_format.json_schema");
   wrapper.accept({"name", "strict", "description"});
   const Json& schema = wrapper.at("schema");
   if (!schema.is_object() && !schema.is_boolean())
@@ -193,8 +205,10 @@ void read_template_variables(Fields& body, llm::ChatOptions& chat) {
     variables["reasoning_effort"] = *effort;
     if (*effort == "none") variables["enable_thinking"] = false;
   }
-  if (const auto given = body.object("chat_template_kwargs")) {
-    const Json& object = *body.find("chat_template_kwargs");
+  if (const Json* given = body.find("chat_template_kwargs")) {
+    const Json& object = *given;
+    if (!object.is_object())
+      body.fail("chat_template_kwargs", concat("expected an object, got ", kind_of(object)));
     if (object.size() > kMostVariables)
       body.fail("chat_template_kwargs",
                 concat("expected at most ", kMostVariables, " variables, got ", object.size()));

@@ -9,10 +9,10 @@
 namespace tensora::serve {
 
 /// The messages of a chat: roles, content as a string or a list of text parts, tool calls and their
-/// results. `path` is where the list stands. Throws ApiError naming the path of what is wrong.
-std::vector<llm::Message> read_messages(const Json& list, const std::string& path);
-/// The text of a content that is a string or a list of parts {"type": "text", "text": …}.
-std::string read_content(const Json& content, const std::string& path);
+/// results. Throws ApiError naming the path of what is wrong.
+std::vector<llm::Message> read_messages(Fields& body);
+/// The text of a field that is a string or a list of parts {"type": "text", "text": …}.
+std::string read_content(Fields& fields, const std::string& name);
 
 /// tools, tool_choice and parallel_tool_calls.
 ToolUse read_tool_use(Fields& body);

@@ -41,7 +41,7 @@ std::vector<std::string> read_documents(Fields& body, const std::string& name) {
       throw ApiError(
           400, concat(path, ": expected a string or an object with text, got ", kind_of(document)),
           path);
-    documents.push_back(Fields(document, path).required_text("text"));
+    documents.push_back(body.below(document, path).required_text("text"));
   }
   return documents;
 }

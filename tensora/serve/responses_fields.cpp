@@ -12,12 +12,13 @@ constexpr size_t kMostItems = 100'000, kMostTools = 1024;
 // The input as messages. What an assistant thought, said and called is one message.
 class InputReader {
  public:
-  std::vector<llm::Message> read(const Json& input) {
+  std::vector<llm::Message> read(Fields& body) {
+    const Json& input = body.at("input");
     if (input.is_string()) return {{.role = "user", .content = input.get<std::string>()}};
     if (!input.is_array() || input.empty())
       throw ApiError(400, "input: expected a string or a list of items that is not empty", "input");
     if (input.size() > kMostItems) throw ApiError(400, "input: too many items", "input");
-    for (size_t i = 0; i < input.size(); ++i) item(input[i], concat("input[", i, "]"));
+    for (size_t i = 0; i < input.size(); ++i) item(body.below(input[i], concat("input[", i, "]")));
     return std::move(messages_);
   }
 
@@ -28,9 +29,9 @@ class InputReader {
     return messages_.back();
   }
 
-  void item(const Json& json, const std::string& path) {
-    Fields fields(json, path);
+  void item(Fields fields) {
     const std::string type = fields.text("type").value_or("message");
+    fields.accept({"id", "status", "encrypted_content"});  // of an answer that comes back
     if (type == "message") return message(fields);
     if (type == "reasoning") return reasoning(fields);
     if (type == "function_call") {
@@ -48,14 +49,14 @@ class InputReader {
                          "got '",
                          type.substr(0, 64), "'"));
     messages_.push_back({.role = "tool",
-                         .content = read_content(fields.at("output"), fields.path_of("output")),
+                         .content = read_content(fields, "output"),
                          .tool_call_id = fields.required_text("call_id")});
   }
 
   void message(Fields& fields) {
     if (!fields.has("role")) fields.fail("role", "is required");
     std::string role = *fields.choice("role", {"user", "assistant", "system", "developer"});
-    std::string content = read_content(fields.at("content"), fields.path_of("content"));
+    std::string content = read_content(fields, "content");
     if (role == "assistant") {
       assistant().content += content;
       return;
@@ -65,11 +66,13 @@ class InputReader {
   }
 
   void reasoning(Fields& fields) {
+    fields.accept({"content", "summary"});
     for (const char* name : {"content", "summary"}) {
       const Json* parts = fields.list(name, kMostItems);
       if (!parts || parts->empty()) continue;
       for (size_t i = 0; i < parts->size(); ++i) {
-        Fields part((*parts)[i], concat(fields.path_of(name), "[", i, "]"));
+        Fields part = fields.below((*parts)[i], concat(fields.path_of(name), "[", i, "]"));
+        part.accept({"type"});
         assistant().reasoning += part.required_text("text");
       }
       return;
@@ -84,11 +87,12 @@ void read_tools(Fields& body, ResponsesCall& call) {
   if (const Json* list = body.list("tools", kMostTools)) {
     for (size_t i = 0; i < list->size(); ++i) {
       const std::string path = concat("tools[", i, "]");
-      Fields tool((*list)[i], path);
-      if (tool.required_text("type") != "function") {
+      if (Fields((*list)[i], path).required_text("type") != "function") {
         call.ignored.push_back(path);
         continue;
       }
+      Fields tool = body.below((*list)[i], path);
+      tool.accept({"type", "strict"});
       Json function = {{"name", tool.required_text("name")}};
       if (auto description = tool.text("description")) function["description"] = *description;
       if (const Json* parameters = tool.find("parameters")) function["parameters"] = *parameters;
@@ -120,7 +124,7 @@ void read_tool_choice(Fields& body, ResponsesCall& call) {
                                   : Choice::required;
     return;
   }
-  Fields object(*choice, "tool_choice");
+  Fields object = body.below(*choice, "tool_choice");
   object.choice("type", {"function"});
   use.choice = Choice::named;
   use.name = object.required_text("name");
@@ -135,7 +139,10 @@ void read_text_format(Fields& body, ResponsesCall& call) {
       const std::string type = *format->choice("type", {"text", "json_object", "json_schema"});
       std::string& schema = call.request.request.sampling.json_schema;
       if (type == "json_object") schema = R"({"type":"object"})";
-      if (type == "json_schema") schema = format->at("schema").dump();
+      if (type == "json_schema") {
+        schema = format->at("schema").dump();
+        format->accept({"name", "strict", "description"});
+      }
       shown["format"] = *text->find("format");
     }
   }
@@ -177,9 +184,12 @@ void read_numbers(Fields& body, ResponsesCall& call) {
   const auto truncation = body.choice("truncation", {"auto", "disabled"});
   if (truncation == "auto") wanted.overflow = llm::Overflow::truncate;
   call.echoed["truncation"] = truncation.value_or("disabled");
-  if (const Json* include = body.list("include", 64))
-    for (const Json& one : *include)
-      if (one == "message.output_text.logprobs") wanted.sampling.logprobs = true;
+  const Json* include = body.list("include", 64);
+  for (size_t i = 0; include && i < include->size(); ++i) {
+    const bool is_known = (*include)[i] == "message.output_text.logprobs";
+    if (!is_known) call.ignored.push_back(concat("include[", i, "]"));
+    wanted.sampling.logprobs = wanted.sampling.logprobs || is_known;
+  }
   if (const auto top = body.integer("top_logprobs", 0, 20)) {
     wanted.sampling.logprobs = true;
     wanted.sampling.top_logprobs = *top;
@@ -195,7 +205,7 @@ ResponsesCall read_responses(const Json& json, const llm::SamplingOptions& defau
   wanted.sampling = defaults;
   call.request.model = body.text("model").value_or("");
   refuse_state(body);
-  wanted.messages = InputReader().read(body.at("input"));
+  wanted.messages = InputReader().read(body);
   const auto instructions = body.text("instructions");
   if (instructions && !instructions->empty())
     wanted.messages.insert(wanted.messages.begin(), {.role = "system", .content = *instructions});

@@ -187,7 +187,10 @@ std::vector<int32_t> read_tokens(const Json& list, const std::string& path, int6
 Headers ignored_header(const std::vector<std::string>& names) {
   std::string all;
   for (const std::string& name : names) {
-    if (all.size() > 1024) break;
+    if (all.size() > 1024) {
+      all += ", ...";
+      break;
+    }
     std::string plain;  // as a header's value may be
     for (const char letter : name.substr(0, 64))
       plain += letter > ' ' && letter < 0x7f && letter != ',' ? letter : '?';

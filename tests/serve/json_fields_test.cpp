@@ -93,6 +93,23 @@ TEST(FieldsTest, KnowsWhatNobodyRead) {
   EXPECT_EQ(fields.unread(), std::vector<std::string>{"e"});
 }
 
+TEST(FieldsTest, KnowsWhatNobodyReadInside) {
+  const Json body =
+      Json::parse(R"({"a": {"x": 1, "y": {"z": 2}}, "b": [{"c": 3}], "d": {"e": 4}})");
+  Fields fields(body);
+  {
+    auto inner = fields.object("a");
+    inner->object("y");
+    Fields moved = std::move(*inner);
+    for (const Json& one : *fields.list("b", 9)) fields.below(one, "b[0]").integer("c");
+    moved.accept({"w"});
+  }
+  fields.find("d");  // as a value, whose names are its own
+  EXPECT_EQ(fields.unread(), (std::vector<std::string>{"a.y.z", "a.x"}));
+  Fields(body["a"], "a").has("x");
+  EXPECT_EQ(fields.unread().size(), 2u);
+}
+
 TEST(RouterTest, FindsPathsAndSaysWhichMethodsTheyHave) {
   Router router;
   router.add({.method = "GET", .path = "/v1/models"});

@@ -1,4 +1,8 @@
 #include "openai_toy.h"
+#include "scripted_service.h"
+#include "tensora/serve/anthropic_routes.h"
+#include "tensora/serve/ollama_routes.h"
+#include "tensora/serve/responses_routes.h"
 
 namespace tensora::serve {
 namespace {
@@ -149,6 +153,69 @@ TEST_F(MistakeTest, TellsWhatItIgnores) {
   EXPECT_EQ(header_of(response, "x-tensora-ignored"), "frobnicate, wibble?");
   body["stream"] = true;
   EXPECT_EQ(header_of(post(kChat, body)->wait(), "x-tensora-ignored"), "frobnicate, wibble?");
+}
+
+TEST_F(MistakeTest, TellsWhatItIgnoresInside) {
+  start();
+  Json body = chat("AB", 3);
+  body["messages"] = Json::parse(R"([{"role": "user", "mood": "good", "content": [
+      {"type": "text", "text": "A", "font": 1, "cache_control": {"type": "ephemeral"}}]},
+      {"role": "assistant", "content": "B", "annotations": [], "audio": null}])");
+  body["response_format"] = {{"type", "text"}, {"json_schema", Json::object()}};
+  body["chat_template_kwargs"] = {{"any", 1}};
+  body["stream"] = true;
+  body["stream_options"] = {{"include_usage", true}, {"every", 5}};
+  body["frobnicate"] = 1;
+  EXPECT_EQ(header_of(post(kChat, body)->wait(), "x-tensora-ignored"),
+            "frobnicate, messages[0].content[0].font, messages[0].mood, "
+            "response_format.json_schema, stream_options.every");
+  // The header stays short.
+  body["messages"] = Json::array();
+  for (int i = 0; i < 200; ++i)
+    body["messages"].push_back(
+        {{"role", "user"}, {"content", "A"}, {"mood" + std::to_string(i), 1}});
+  const std::string header = header_of(post(kChat, body)->wait(), "x-tensora-ignored");
+  EXPECT_LT(header.size(), 1200u);
+  EXPECT_TRUE(header.ends_with(", ...")) << header;
+  EXPECT_EQ(param("messages", R"([{"role": "assistant", "function_call": {"name": "f"}}])"),
+            "messages[0].function_call");
+}
+
+// What clients send back from an answer, and hints for the cache, are no surprise.
+TEST(MistakesInDialects, TellWhatTheyIgnoreInside) {
+  ScriptedService service;
+  service.text = "x";
+  Router router;
+  add_anthropic_routes(router, service);
+  add_responses_routes(router, service);
+  add_ollama_routes(router, service);
+  const auto ignored = [&](const char* path, const char* body) {
+    const HttpResponse response = ask(router, "POST", path, body)->wait();
+    EXPECT_EQ(response.status, 200) << response.body;
+    return header_of(response, "x-tensora-ignored");
+  };
+  EXPECT_EQ(ignored("/v1/messages", R"({"max_tokens": 5, "mood": 1,
+      "system": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}],
+      "messages": [{"role": "user", "content": "x"},
+                   {"role": "assistant", "content": [
+                       {"type": "thinking", "thinking": "x", "signature": ""},
+                       {"type": "text", "text": "x", "citations": null}]},
+                   {"role": "user", "content": [{"type": "text", "text": "x", "size": 5}]}],
+      "output_config": {"effort": "high"}})"),
+            "mood, messages[2].content[0].size, output_config.effort");
+  EXPECT_EQ(ignored("/v1/responses", R"({"input": [
+      {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": [
+          {"type": "output_text", "text": "x", "annotations": [], "logprobs": []}]},
+      {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": null,
+       "content": [{"type": "reasoning_text", "text": "x"}]},
+      {"role": "user", "content": "x", "mood": "good"}],
+      "include": ["reasoning.encrypted_content"]})"),
+            "include[0], input[2].mood");
+  EXPECT_EQ(ignored("/api/chat", R"({"messages": [{"role": "user", "content": "x", "mood": 1},
+      {"role": "assistant", "content": "", "tool_calls": [
+          {"id": "1", "type": "function", "function": {"index": 0, "name": "f", "arguments": {}}}]},
+      {"role": "tool", "content": "x", "tool_name": "f"}], "stream": false})"),
+            "messages[0].mood");
 }
 
 TEST_F(MistakeTest, UsesWhatItDoesNotIgnore) {
