@@ -10,6 +10,15 @@
 
 namespace tensora::serve {
 
+void shorten(std::vector<float>& vector, size_t dimensions) {
+  if (vector.size() <= dimensions) return;
+  vector.resize(dimensions);
+  double squares = 0;
+  for (const float value : vector) squares += static_cast<double>(value) * value;
+  const double scale = squares > 0 ? 1 / std::sqrt(squares) : 0;
+  for (float& value : vector) value = static_cast<float>(value * scale);
+}
+
 Embedder::Embedder(std::shared_ptr<llm::FrameworkBackend> backend, llm::Pooling pooling)
     : backend_(std::move(backend)), pooling_(pooling) {}
 

@@ -10,6 +10,10 @@
 
 namespace tensora::serve {
 
+/// Keeps the first dimensions and makes the rest of length 1 again, as models that were trained for
+/// it expect.
+void shorten(std::vector<float>& vector, size_t dimensions);
+
 /// Computes embeddings with a model, one text after another. Its sequence is made when it is first
 /// needed, and grows with the texts. May be used from any thread.
 class Embedder {

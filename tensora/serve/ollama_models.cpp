@@ -5,6 +5,7 @@
 
 #include "tensora/base/check.h"
 #include "tensora/serve/dialect.h"
+#include "tensora/serve/embedder.h"
 #include "tensora/serve/ollama_routes.h"
 #include "tensora/serve/sampling_fields.h"
 #include "tensora/serve/tool_format.h"
@@ -155,9 +156,13 @@ void embed(Service& service, Exchange& exchange, bool is_old) {
     tokens.push_back(tokenizer->encode(text));
     count += std::ssize(tokens.back());
   }
+  const auto dimensions =
+      is_old ? std::nullopt : body.integer("dimensions", 1, model->info.config.hidden_size);
   body.accept({"keep_alive", "truncate", "options"});
   const Headers ignored = ignored_header(body.unread());
-  const auto vectors = service.embed(*model, tokens, *exchange.reply);
+  auto vectors = service.embed(*model, tokens, *exchange.reply);
+  if (dimensions)
+    for (std::vector<float>& vector : vectors) shorten(vector, static_cast<size_t>(*dimensions));
   const std::chrono::nanoseconds time = std::chrono::steady_clock::now() - started;
   const Json out = is_old ? Json{{"embedding", vectors.at(0)}}
                           : Json{{"model", name.empty() ? model->name : name},

@@ -5,6 +5,7 @@
 #include "tensora/base/check.h"
 #include "tensora/serve/fill_middle.h"
 #include "tensora/serve/json_text.h"
+#include "tensora/serve/openai_fields.h"
 #include "tensora/serve/openai_routes.h"
 #include "tensora/serve/openai_shared.h"
 #include "tensora/serve/sampling_fields.h"
@@ -124,6 +125,7 @@ CompletionCall read_completion(Fields& body, Service& service, const ServedModel
     call.includes_usage = options->boolean("include_usage").value_or(false);
     options->accept({"include_obfuscation"});
   }
+  read_response_format(body, wanted.sampling);
   body.accept({"user"});
   return call;
 }

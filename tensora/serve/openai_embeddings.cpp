@@ -1,8 +1,8 @@
 #include <bit>
-#include <cmath>
 #include <cstring>
 
 #include "tensora/base/check.h"
+#include "tensora/serve/embedder.h"
 #include "tensora/serve/json_text.h"
 #include "tensora/serve/openai_routes.h"
 #include "tensora/serve/openai_shared.h"
@@ -37,17 +37,6 @@ std::vector<std::vector<int32_t>> read_input(Fields& body, const ServedModel& mo
       body.fail(path, concat("expected a string or a list of tokens, got ", kind_of(input[i])));
   }
   return texts;
-}
-
-// Keeps the first dimensions and makes the rest of length 1 again, as models that were trained for
-// it expect.
-void shorten(std::vector<float>& vector, size_t dimensions) {
-  if (vector.size() <= dimensions) return;
-  vector.resize(dimensions);
-  double squares = 0;
-  for (const float value : vector) squares += static_cast<double>(value) * value;
-  const double scale = squares > 0 ? 1 / std::sqrt(squares) : 0;
-  for (float& value : vector) value = static_cast<float>(value * scale);
 }
 
 // Little-endian floats in base64.

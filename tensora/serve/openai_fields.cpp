@@ -175,6 +175,8 @@ ToolUse read_tool_use(Fields& body) {
 }
 
 void read_response_format(Fields& body, llm::SamplingOptions& sampling) {
+  // An answer without it would not be what was asked for.
+  if (body.has("json_schema")) body.fail("json_schema", "is not supported; use response_format");
   auto format = body.object("response_format");
   if (!format) return;
   const auto type = format->choice("type", {"text", "json_object", "json_schema"});

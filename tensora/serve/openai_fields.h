@@ -16,7 +16,7 @@ std::string read_content(Fields& fields, const std::string& name);
 
 /// tools, tool_choice and parallel_tool_calls.
 ToolUse read_tool_use(Fields& body);
-/// response_format: text, json_object or json_schema.
+/// response_format: text, json_object or json_schema. llama.cpp's field json_schema is refused.
 void read_response_format(Fields& body, llm::SamplingOptions& sampling);
 /// chat_template_kwargs and reasoning_effort: variables of the template. Values are strings,
 /// numbers and booleans; names that the template gets from elsewhere are refused.

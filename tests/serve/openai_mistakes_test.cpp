@@ -66,6 +66,7 @@ TEST_F(MistakeTest, NamesTheNumberThatIsWrong) {
       {"guided_json", {"{}"}},
       {"guided_choice", {"[\"a\"]"}},
       {"structured_outputs", {"{}"}},
+      {"json_schema", {"{}"}},
       {"continue_final_message", {"5", "\"yes\""}},
       {"add_generation_prompt", {"5", "\"yes\""}},
       {"reasoning_effort", {"\"huge\"", "5"}},
@@ -216,6 +217,23 @@ TEST(MistakesInDialects, TellWhatTheyIgnoreInside) {
           {"id": "1", "type": "function", "function": {"index": 0, "name": "f", "arguments": {}}}]},
       {"role": "tool", "content": "x", "tool_name": "f"}], "stream": false})"),
             "messages[0].mood");
+}
+
+TEST(CompletionFormat, IsNotIgnored) {
+  ScriptedService service;
+  service.text = "true";
+  Router router;
+  add_openai_completion_routes(router, service);
+  Json body = {{"prompt", "x"},
+               {"response_format",
+                {{"type", "json_schema"},
+                 {"json_schema", {{"name", "s"}, {"schema", {{"type", "boolean"}}}}}}}};
+  EXPECT_EQ(ask(router, "POST", "/v1/completions", body.dump())->wait().status, 200);
+  EXPECT_EQ(service.last.request.sampling.json_schema, R"({"type":"boolean"})");
+  body["response_format"]["json_schema"]["schema"] = {{"unevaluatedItems", false}};
+  const HttpResponse response = ask(router, "POST", "/v1/completions", body.dump())->wait();
+  EXPECT_EQ(response.status, 400);
+  EXPECT_NE(response.body.find("unevaluatedItems"), std::string::npos) << response.body;
 }
 
 TEST_F(MistakeTest, UsesWhatItDoesNotIgnore) {

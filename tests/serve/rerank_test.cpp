@@ -1,8 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "scripted_service.h"
 #include "tensora/ops.h"
 #include "tensora/serve/llama_routes.h"
+#include "tensora/serve/ollama_routes.h"
 #include "tensora/serve/openai_routes.h"
 
 namespace tensora::serve {
@@ -93,6 +96,7 @@ class Rerank : public ::testing::Test {
     service = make_service(std::move(options));
     add_llama_routes(router, *service);
     add_openai_routes(router, *service);
+    add_ollama_routes(router, *service);
   }
   Json post(const std::string& path, const Json& body, int status = 200) {
     const HttpResponse response = ask(router, "POST", path, body.dump())->wait();
@@ -172,6 +176,16 @@ TEST_F(Rerank, ComparesEmbeddingsOfOtherModels) {
   EXPECT_NEAR(results[0]["score"], 1, 1e-6);
   EXPECT_NEAR(results[1]["score"], 0.5, 1e-6);
   EXPECT_EQ(results[1]["text"], "bc");
+}
+
+TEST_F(Rerank, ShortensEmbeddingsInEachDialect) {
+  start(llm::Pooling::mean);
+  const Json body = {{"input", "abc"}, {"dimensions", 100}};
+  const std::vector<float> vector = post("/v1/embeddings", body)["data"][0]["embedding"];
+  ASSERT_EQ(vector.size(), 100u);
+  EXPECT_NEAR(std::inner_product(vector.begin(), vector.end(), vector.begin(), 0.), 1, 1e-5);
+  EXPECT_EQ(post("/api/embed", body)["embeddings"][0], Json(vector));
+  post("/api/embed", {{"input", "abc"}, {"dimensions", kTokens + 1}}, 400);
 }
 
 TEST_F(Rerank, NamesMistakes) {
