@@ -8,6 +8,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// In the log, where the client went before there was an answer. nginx says the same.
+constexpr int kGone = 499;
+
 // A reply that adds headers to the answer, holds the request's place, and tells the log about the
 // answer when it is over.
 class TrackedReply final : public Reply {
@@ -21,10 +24,9 @@ class TrackedReply final : public Reply {
         gate_(std::move(gate)),
         pass_(std::move(pass)) {}
   ~TrackedReply() override {
-    if (status_ == 0) status_ = 500;
-    record_.status = status_;
-    record_.bytes_out = bytes_;
     record_.is_gone = reply_->is_gone();
+    record_.status = status_ != 0 ? status_.load() : record_.is_gone ? kGone : 500;
+    record_.bytes_out = bytes_;
     record_.seconds = std::chrono::duration<double>(Clock::now() - began_).count();
     log_->add(record_);
   }

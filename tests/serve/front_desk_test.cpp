@@ -226,6 +226,20 @@ TEST(WorkerPoolTest, RunsNoMoreJobsThanItHasThreads) {
   EXPECT_EQ(most, 1);
 }
 
+// It is no error of the server that nobody waited for the answer.
+TEST_F(FrontDeskTest, LogsClientsThatWent) {
+  start();
+  RawClient client(server_->port());
+  client.send("POST /hold HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n");
+  EXPECT_TRUE(eventually([&] { return holding_ == 1; }));
+  client.close();
+  EXPECT_TRUE(eventually([&] { return held_->is_gone(); }));
+  held_.reset();
+  const auto record = nlohmann::json::parse(log_lines(), nullptr, false);
+  EXPECT_EQ(record.value("status", 0), 499) << record;
+  EXPECT_EQ(record.value("gone", false), true) << record;
+}
+
 TEST_F(FrontDeskTest, DrainsButTellsItsHealth) {
   start();
   desk_->drain();
