@@ -32,7 +32,8 @@ std::string schema_of(const Json* parameters, const std::string& path) {
     throw ApiError(400, concat(path, ": expected a JSON schema, got ", kind_of(*parameters)), path);
   const auto type = parameters->find("type");
   if (type != parameters->end() && *type != "object")
-    throw ApiError(400, concat(path, ".type: expected object, got ", type->dump()), path + ".type");
+    throw ApiError(400, concat(path, ".type: expected object, got ", type->dump().substr(0, 64)),
+                   path + ".type");
   Json schema = *parameters;
   const bool says_more =
       std::any_of(schema.items().begin(), schema.items().end(), [](const auto& i) {

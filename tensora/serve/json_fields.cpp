@@ -45,7 +45,8 @@ class Watch final : public nlohmann::json_sax<Json> {
     if (comparisons_ > kMostComparisons)
       throw ApiError(400, "the body has objects with too many names");
     if (!names_.back().insert(name).second)
-      throw ApiError(400, concat("the body gives '", name, "' twice in one object"), name);
+      throw ApiError(400, concat("the body gives '", name.substr(0, 64), "' twice in one object"),
+                     name.substr(0, 64));
     return true;
   }
   // Json::parse says the same, by an exception.
@@ -212,7 +213,7 @@ std::optional<std::string> Fields::choice(const std::string& name,
   if (!given || std::find(allowed.begin(), allowed.end(), *given) != allowed.end()) return given;
   std::string all;
   for (const std::string_view one : allowed) all += concat(all.empty() ? "" : ", ", one);
-  fail(name, concat("expected one of ", all, ", got '", *given, "'"));
+  fail(name, concat("expected one of ", all, ", got '", given->substr(0, 64), "'"));
 }
 
 std::optional<Fields> Fields::object(const std::string& name) {

@@ -83,6 +83,17 @@ TEST(FieldsTest, NamesThePathOfAMistake) {
   EXPECT_EQ(error_of([&] { inner.choice("x", {"a", "b"}); }).param, "t.x");
 }
 
+// What is wrong is not sent back whole: it may have megabytes.
+TEST(FieldsTest, QuotesLittleInErrors) {
+  const std::string long_text(100'000, 'x');
+  const Json body = {{"role", long_text}};
+  const auto error = error_of([&] { Fields(body).choice("role", {"user"}); });
+  EXPECT_LT(std::string(error.what()).size(), 200u);
+  const ApiError twice =
+      error_of([&] { parse_body(concat("{\"", long_text, "\":1,\"", long_text, "\":2}")); });
+  EXPECT_LT(std::string(twice.what()).size() + twice.param.size(), 200u);
+}
+
 TEST(FieldsTest, KnowsWhatNobodyRead) {
   const Json body = Json::parse(R"({"a": 1, "b": 2.0, "c": null, "d": 3, "e": 4})");
   Fields fields(body);
