@@ -68,6 +68,9 @@ class EngineService final : public Service {
 
   std::vector<ModelEntry> models() const override { return models_.entries(); }
   ServedModelPtr model(const std::string& name) override { return models_.get(name); }
+  ServedModelPtr loaded_model(const std::string& name) const override {
+    return models_.loaded(name);
+  }
   const llm::SamplingOptions& sampling() const override { return options_.sampling; }
   void answer(AnswerRequest request, std::shared_ptr<AnswerSink> sink) override;
   std::vector<std::vector<float>> embed(const ServedModel& model,

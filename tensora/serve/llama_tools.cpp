@@ -81,11 +81,11 @@ void apply_template(Service& service, Exchange& exchange) {
 
 // The engine has no fixed slots: the first ones stand for the sequences that are running. What
 // others ask is not shown.
-Json slots_of(Service& service) {
+Json slots_of(const Service& service) {
   Json slots = Json::array();
   for (const ModelEntry& entry : service.models()) {
-    if (!entry.is_loaded || !entry.root.empty() || entry.is_alias) continue;
-    const ServedModelPtr model = service.model(entry.name);
+    const ServedModelPtr model = entry.root.empty() ? service.loaded_model(entry.name) : nullptr;
+    if (!model) continue;
     const llm::EngineStats stats = model->backend->stats();
     for (int64_t i = 0; i < model->slots; ++i)
       slots.push_back({{"id", slots.size()},
@@ -97,13 +97,12 @@ Json slots_of(Service& service) {
 }
 
 // Adapters are chosen by the name of a model, each with the scale that it was loaded with.
-Json adapters_of(Service& service) {
+Json adapters_of(const Service& service) {
   Json adapters = Json::array();
   for (const ModelEntry& entry : service.models()) {
     if (entry.is_alias || entry.root.empty()) continue;
-    adapters.push_back({{"id", adapters.size()},
-                        {"path", entry.name},
-                        {"scale", service.model(entry.name)->adapter_scale}});
+    adapters.push_back(
+        {{"id", adapters.size()}, {"path", entry.name}, {"scale", entry.adapter_scale}});
   }
   return adapters;
 }

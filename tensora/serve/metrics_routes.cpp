@@ -64,15 +64,14 @@ Json model_json(const ServedModel& model) {
           {"placement", placement_json(model)}};
 }
 
-void show_props(Service& service, Exchange& exchange) {
+void show_props(const Service& service, Exchange& exchange) {
   Json out = {{"build_info", "tensora"}, {"modalities", {{"vision", false}, {"audio", false}}}};
   Json settings = {{"params", sampling_json(service.sampling())}};
   Json models = Json::array();
   int64_t slots = 0;
   for (const ModelEntry& entry : service.models()) {
-    // Only what is loaded: asking for another one would load it.
-    if (!entry.is_loaded || !entry.root.empty()) continue;
-    const ServedModelPtr model = service.model(entry.name);
+    const ServedModelPtr model = entry.root.empty() ? service.loaded_model(entry.name) : nullptr;
+    if (!model) continue;
     if (models.empty()) {
       out["model_alias"] = model->name;
       settings["n_ctx"] = model->context;

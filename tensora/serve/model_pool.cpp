@@ -51,12 +51,14 @@ std::vector<ModelEntry> ModelPool::entries() const {
   for (const auto& [name, place] : names_) {
     const Slot& slot = slots_[place.slot];
     const bool is_loaded = !slot.models.empty();
+    const double scale = place.model > 0 ? slot.source.adapters[place.model - 1].scale : 1;
     entries.push_back({.name = name,
                        .is_loaded = is_loaded,
                        .is_alias = place.is_alias,
                        .created = is_loaded ? slot.models.front()->created : 0,
                        .root = place.is_alias || place.model > 0 ? slot.source.name : std::string(),
-                       .context = is_loaded ? slot.models.front()->context : 0});
+                       .context = is_loaded ? slot.models.front()->context : 0,
+                       .adapter_scale = scale});
   }
   return entries;
 }
@@ -69,13 +71,22 @@ std::vector<ServedModelPtr> ModelPool::loaded() const {
   return models;
 }
 
+ServedModelPtr ModelPool::loaded(const std::string& name) const {
+  const Place* place = find(name);
+  if (!place) return nullptr;
+  const std::lock_guard lock(mutex_);
+  const Slot& slot = slots_[place->slot];
+  return slot.models.empty() ? nullptr : slot.models[place->model];
+}
+
 ServedModelPtr ModelPool::get(const std::string& name) {
   const Place* place = name.empty() ? &names_.front().second : find(name);
   if (!place) {
     std::string all;
     for (const auto& [known, at] : names_) all += concat(all.empty() ? "" : ", ", known);
-    throw ApiError(404, concat("the model '", name, "' does not exist; there are: ", all), "model",
-                   "model_not_found");
+    throw ApiError(404,
+                   concat("the model '", name.substr(0, 128), "' does not exist; there are: ", all),
+                   "model", "model_not_found");
   }
   std::unique_lock lock(mutex_);
   Slot& slot = slots_[place->slot];

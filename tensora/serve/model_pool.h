@@ -21,6 +21,8 @@ class ModelPool {
   std::vector<ModelEntry> entries() const;
   /// See Service::model.
   ServedModelPtr get(const std::string& name);
+  /// See Service::loaded_model.
+  ServedModelPtr loaded(const std::string& name) const;
   /// The models that are loaded now, without their adapters.
   std::vector<ServedModelPtr> loaded() const;
   bool is_loaded() const { return count_.load(std::memory_order_relaxed) > 0; }

@@ -63,14 +63,14 @@ Json entry_of(const ModelEntry& entry) {
             {"quantization_level", ""}}}};
 }
 
-// Only what is loaded is asked for details: asking for another one would load it.
-Json list_models(Service& service, bool only_loaded) {
+// Only what is loaded has details.
+Json list_models(const Service& service, bool only_loaded) {
   Json models = Json::array();
   for (const ModelEntry& entry : service.models()) {
-    if (only_loaded && (!entry.is_loaded || entry.is_alias)) continue;
+    const ServedModelPtr model = service.loaded_model(entry.name);
+    if (only_loaded && (!model || entry.is_alias)) continue;
     Json one = entry_of(entry);
-    if (entry.is_loaded) {
-      const ServedModelPtr model = service.model(entry.name);
+    if (model) {
       one["size"] = model->info.summary.bytes;
       one["details"] = details_of(*model);
       if (only_loaded) {

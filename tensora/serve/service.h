@@ -36,6 +36,7 @@ struct ModelEntry {
   int64_t created = 0;    // when it was loaded; 0: it is not
   std::string root = {};  // of an alias or an adapter: the model that it stands for
   int64_t context = 0;    // in tokens; 0: it is not loaded
+  double adapter_scale = 1;
 };
 
 /// What the service is doing.
@@ -62,6 +63,9 @@ class Service {
   /// The model of a name; empty: the only or first one. Loads it where that is needed, which may
   /// take long. Throws ApiError 404, model_not_found.
   virtual ServedModelPtr model(const std::string& name) = 0;
+  /// The same for somebody who only looks: null where it is not loaded, and no use that would keep
+  /// it loaded longer than others.
+  virtual ServedModelPtr loaded_model(const std::string& name) const = 0;
 
   /// Checks the request and hands it to the engine; the sink gets what comes of it, later, on the
   /// thread that delivers. Throws ApiError for a mistake, a full queue or a limit (429). May wait

@@ -49,6 +49,9 @@ class StubService final : public Service {
   ServedModelPtr model(const std::string&) override {
     return std::make_shared<const ServedModel>(model_);
   }
+  ServedModelPtr loaded_model(const std::string&) const override {
+    return std::make_shared<const ServedModel>(model_);
+  }
   void answer(AnswerRequest request, std::shared_ptr<AnswerSink> sink) override {
     const AnswerFormat format(
         request.request.messages.empty() ? nullptr : model_.backend->chat_template(),

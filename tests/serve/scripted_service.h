@@ -64,6 +64,9 @@ class ScriptedService final : public Service {
       throw ApiError(404, "there is no model '" + name + "'", "model", "model_not_found");
     return model_;
   }
+  ServedModelPtr loaded_model(const std::string& name) const override {
+    return name == "toy" ? model_ : nullptr;
+  }
   const llm::SamplingOptions& sampling() const override { return sampling_; }
   ServiceLoad load() const override { return {}; }
   void drain() override {}

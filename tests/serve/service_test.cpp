@@ -2,6 +2,8 @@
 
 #include "openai_toy.h"
 #include "tensora/serve/answer_queue.h"
+#include "tensora/serve/llama_routes.h"
+#include "tensora/serve/ollama_routes.h"
 
 namespace tensora::serve {
 namespace {
@@ -359,6 +361,37 @@ TEST(ModelPoolTest, UnloadsTheLeastRecentlyUsed) {
     EXPECT_EQ(error.status, 500);
     EXPECT_EQ(std::string(error.what()).find("secret"), std::string::npos);
   }
+}
+
+// A dashboard that asks for figures every second must not decide which model is unloaded.
+TEST(ModelPoolTest, LooksAreNoUses) {
+  int loads = 0;
+  ServiceOptions options{.models_max = 2};
+  for (const char* name : {"a", "b", "c"})
+    options.models.push_back({.name = name, .load = [&] {
+                                ++loads;
+                                return std::make_shared<ToyBackend>();
+                              }});
+  const auto service = make_service(std::move(options));
+  Router router;
+  add_metrics_routes(router, *service);
+  add_llama_routes(router, *service);
+  add_ollama_routes(router, *service);
+  const auto look = [&] {
+    for (const char* path :
+         {"/props", "/metrics", "/slots", "/lora-adapters", "/api/ps", "/api/tags"})
+      EXPECT_EQ(ask(router, "GET", path, "")->wait().status, 200) << path;
+  };
+  look();
+  EXPECT_EQ(loads, 0);
+  service->model("b");
+  service->model("a");
+  look();
+  service->model("c");
+  EXPECT_EQ(loads, 3);
+  EXPECT_TRUE(service->loaded_model("a"));
+  EXPECT_FALSE(service->loaded_model("b"));
+  EXPECT_FALSE(service->loaded_model("d"));
 }
 
 TEST(AnswerQueueTest, GivesPlacesInTurn) {
