@@ -167,8 +167,14 @@ void AnswerJob::cancel(CancelCause cause) {
 
 void AnswerJob::fail(const ApiError& error) {
   if (is_over_) return;
-  for (const One& one : answers_)
-    if (!one.has_ended) metrics_->add_failure();
+  const bool is_shutdown = error.code == "shutting_down";
+  for (const One& one : answers_) {
+    if (one.has_ended) continue;
+    if (is_shutdown)
+      metrics_->add_cancelled(CancelCause::shutdown);
+    else
+      metrics_->add_failure();
+  }
   drop_generations();
   sink_->on_error(error);
 }

@@ -200,12 +200,14 @@ TEST_F(ServiceTest, DrainsAndEnds) {
   EXPECT_EQ(late.status, 503);
   EXPECT_FALSE(header_of(late, "retry-after").empty());
   EXPECT_FALSE(running->is_done());
-  service->end_all(ApiError(503, "the server is shutting down"));
+  service->end_all(ApiError(503, "the server is shutting down", {}, "shutting_down"));
   // In mid-stream the error is an event, before that it is a status.
   const auto events = events_of(running->wait().body);
   EXPECT_EQ(Json::parse(events.back())["error"]["message"], "the server is shutting down");
   EXPECT_EQ(queued->wait().status, 503);
   wait_until_idle();
+  const std::string figures = service->metrics();
+  EXPECT_NE(figures.find("reason=\"shutdown\"} 2\n"), std::string::npos) << figures;
 }
 
 TEST_F(ServiceTest, AnErrorInMidStreamIsAnEvent) {
