@@ -14,6 +14,12 @@ constexpr std::chrono::duration<double> kLook(0.005), kLong(3600);
 // How often answers that wait are looked at where they have a deadline.
 constexpr std::chrono::duration<double> kLookForLate(0.1);
 
+// Only a sampler can tell that a request forbids every token; other errors while an answer is
+// computed are not the client's fault.
+bool is_mistake(std::string_view what) {
+  return what.starts_with("sampling: expected a token that is allowed");
+}
+
 }  // namespace
 
 // Rung by engines after a step, by clients that go, and for letters. A letter tells which job it is
@@ -140,8 +146,12 @@ void Delivery::change(AnswerJob& job, const std::function<void()>& what) {
   } catch (const ApiError& error) {
     fail_with(error);
   } catch (const std::exception& error) {
-    if (options_.log) options_.log(concat("an answer failed: ", error.what()));
-    fail_with(ApiError(500, "internal error", {}, "internal_error"));
+    if (is_mistake(error.what())) {
+      fail_with(ApiError(400, error.what()));
+    } else {
+      if (options_.log) options_.log(concat("an answer failed: ", error.what()));
+      fail_with(ApiError(500, "internal error", {}, "internal_error"));
+    }
   }
   const int64_t left = before - job.active();
   if (left > 0) options_.on_left(job, left);

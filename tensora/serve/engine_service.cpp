@@ -155,6 +155,12 @@ void EngineService::prepare(const ServedModel& model, AnswerRequest& request) co
 void EngineService::check_prompts(const ServedModel& model, const AnswerRequest& request,
                                   const char* field) {
   const int64_t vocabulary = model.info.config.vocab_size;
+  for (const int32_t token : request.request.stop_tokens)
+    if (token >= vocabulary)
+      throw ApiError(
+          400,
+          concat("stop_token_ids: expected tokens from 0 to ", vocabulary - 1, ", got ", token),
+          "stop_token_ids");
   const int64_t context = model.context;
   const int64_t room = context - (request.request.max_tokens == 0 ? 0 : 1);
   for (const std::vector<int32_t>& tokens : request.prompts) {

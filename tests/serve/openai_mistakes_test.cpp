@@ -67,6 +67,7 @@ TEST_F(MistakeTest, NamesTheNumberThatIsWrong) {
       {"guided_choice", {"[\"a\"]"}},
       {"structured_outputs", {"{}"}},
       {"json_schema", {"{}"}},
+      {"stop_token_ids", {"5", "[48]"}},  // of a vocabulary of 48
       {"continue_final_message", {"5", "\"yes\""}},
       {"add_generation_prompt", {"5", "\"yes\""}},
       {"reasoning_effort", {"\"huge\"", "5"}},
@@ -140,6 +141,20 @@ TEST_F(MistakeTest, WhatIsLargeIsBounded) {
   }
   // What the template does not like is the messages' fault.
   EXPECT_EQ(refused(kChat, chat("zzz"))["param"], "messages");
+}
+
+// Only the sampler can tell, while the answer is computed.
+TEST_F(MistakeTest, ForbidsNotAllTokens) {
+  start();
+  Json body = chat("AB", 3);
+  for (int i = 0; i < toy::kVocabulary; ++i) body["logit_bias"][std::to_string(i)] = -100;
+  const Json error = refused(kChat, body);
+  EXPECT_NE(error["message"].get<std::string>().find("forbids all tokens"), std::string::npos)
+      << error;
+  body["stream"] = true;
+  EXPECT_EQ(post(kChat, body)->wait().status, 400);
+  body["logit_bias"].erase("5");
+  EXPECT_EQ(post(kChat, body)->wait().status, 200);
 }
 
 TEST_F(MistakeTest, TellsWhatItIgnores) {
