@@ -81,10 +81,9 @@ Json parse_body(std::string_view body) {
     Json::sax_parse(body, &watch);
     parsed = Json::parse(body);
   } catch (const Json::exception& error) {
-    const std::string_view what = error.what();
-    const size_t from = what.find("] ");
-    throw ApiError(400, concat("the body is not valid JSON: ",
-                               from == std::string_view::npos ? what : what.substr(from + 2)));
+    std::string_view what = error.what();  // with all of the value that was being read
+    if (const size_t from = what.find("] "); from != what.npos) what.remove_prefix(from + 2);
+    throw ApiError(400, concat("the body is not valid JSON: ", what.substr(0, 256)));
   }
   if (!parsed.is_object())
     throw ApiError(400, concat("expected a JSON object as the body, got ", kind_of(parsed)));

@@ -92,6 +92,9 @@ TEST(FieldsTest, QuotesLittleInErrors) {
   const ApiError twice =
       error_of([&] { parse_body(concat("{\"", long_text, "\":1,\"", long_text, "\":2}")); });
   EXPECT_LT(std::string(twice.what()).size() + twice.param.size(), 200u);
+  const ApiError wrong = error_of([&] { parse_body(concat("{\"a\":\"", long_text, "\x01\"}")); });
+  EXPECT_LT(std::string(wrong.what()).size(), 300u);
+  EXPECT_NE(std::string(wrong.what()).find("line 1"), std::string::npos) << wrong.what();
 }
 
 TEST(FieldsTest, KnowsWhatNobodyRead) {
