@@ -88,7 +88,7 @@ class Reuse {
             kernel.inputs[i].sizes != kernel.results[r].sizes ||
             kernel.inputs[i].strides != kernel.results[r].strides ||
             !is_read_before(program, static_cast<int>(i), program.results[r]) ||
-            is_read_twice(kernel, input.memory))
+            is_used_elsewhere(kernel, input.memory))
           continue;
         launch.reuses.emplace_back(result.memory, input.memory);
         break;
@@ -96,10 +96,14 @@ class Reuse {
     }
   }
 
-  bool is_read_twice(const PlannedKernel& kernel, int memory) const {
-    return std::count_if(kernel.inputs.begin(), kernel.inputs.end(), [&](const auto& input) {
-             return tape_.operand(input.operand).memory == memory;
-           }) > 1;
+  // As another input, or by a result that overwrites it: later stages of the kernel may read that
+  // where it is stored.
+  bool is_used_elsewhere(const PlannedKernel& kernel, int memory) const {
+    const auto uses = [&](const PlannedOperand& each) {
+      return tape_.operand(each.operand).memory == memory;
+    };
+    return std::count_if(kernel.inputs.begin(), kernel.inputs.end(), uses) > 1 ||
+           std::any_of(kernel.results.begin(), kernel.results.end(), uses);
   }
 
   // A kernel stores a result as soon as it is computed: everything else that uses the input must
