@@ -58,6 +58,8 @@ class OpenGroup {
   /// `wide`, 16-bit floats that are not stored stay in float32. Throws if there is none for such a
   /// group on the device.
   PlannedKernel finish(const std::vector<bool>& is_stored, bool wide) const;
+  /// Whether a kernel would write more arrays than it may.
+  bool has_too_many_results(const std::vector<bool>& is_stored) const;
   /// Why the nodes are faster one by one; empty if they are not.
   std::string loses() const;
   bool writes(int memory) const;

@@ -68,7 +68,7 @@ class Planner {
         readers_(tape.memories().size()) {
     plan_.rewrite = std::move(rewrite);
     plan_.rewrite.left_out.resize(tape.size(), false);
-    count_readers();
+    find_readers();
   }
 
   Plan run() {
@@ -84,13 +84,13 @@ class Planner {
  private:
   static constexpr int kNone = -1;
 
-  // How many reads of each memory there are, to see which results leave their group.
-  void count_readers() {
-    reads_.assign(tape_.memories().size(), 0);
-    for (size_t i = 0; i < tape_.size(); ++i)
+  // Who reads each memory, to see which results leave their group.
+  void find_readers() {
+    reading_nodes_.resize(tape_.memories().size());
+    for (uint32_t i = 0; i < tape_.size(); ++i)
       for (const Operand& operand : tape_.inputs(tape_.nodes()[i]))
         if (operand.memory >= 0 && !plan_.rewrite.left_out[i])
-          ++reads_[static_cast<size_t>(operand.memory)];
+          reading_nodes_[static_cast<size_t>(operand.memory)].push_back(i);
   }
 
   OpForm form_of_node(const TapeNode& node) const {
@@ -222,17 +222,19 @@ class Planner {
       if (open_[g] && groups_[g].nodes().back() + limits_.reach < index) close(static_cast<int>(g));
   }
 
-  // A memory is stored if anybody outside the group may read it.
+  // A memory is stored if anybody outside the group may read it later.
   std::vector<bool> stored(const OpenGroup& group) const {
-    std::vector<int> inside(reads_.size(), 0);
-    for (uint32_t node : group.nodes())
-      for (const Operand& operand : tape_.inputs(tape_.nodes()[node]))
-        if (operand.memory >= 0) ++inside[static_cast<size_t>(operand.memory)];
-    std::vector<bool> result(reads_.size(), true);
-    for (uint32_t node : group.nodes())
+    std::vector<bool> result(reading_nodes_.size(), true);
+    const std::vector<uint32_t>& nodes = group.nodes();
+    for (uint32_t node : nodes)
       for (const Operand& output : tape_.outputs(tape_.nodes()[node])) {
         const auto memory = static_cast<size_t>(output.memory);
-        result[memory] = !tape_.is_dead(output.memory) || inside[memory] != reads_[memory];
+        const auto is_later = [&](uint32_t other) {
+          return other > node && !std::binary_search(nodes.begin(), nodes.end(), other);
+        };
+        const std::vector<uint32_t>& readers = reading_nodes_[memory];
+        result[memory] =
+            !tape_.is_dead(output.memory) || std::any_of(readers.begin(), readers.end(), is_later);
       }
     return result;
   }
@@ -253,8 +255,13 @@ class Planner {
       for (const Operand& output : tape_.outputs(tape_.nodes()[node]))
         if (writers_[static_cast<size_t>(output.memory)] == number)
           writers_[static_cast<size_t>(output.memory)] = kNone;
+    emit(group);
+  }
+
+  void emit(const OpenGroup& group) {
     const std::vector<bool> is_stored = stored(group);
     if (!writes_any(group, is_stored)) return;  // nobody will see what it computes
+    if (group.has_too_many_results(is_stored)) return emit_halves(group);
     const std::string loss = group.nodes().size() > 1 ? group.loses() : "";
     if (!loss.empty()) plan_.refusals.push_back({group.nodes().front(), loss});
     if (group.nodes().size() > 1 && loss.empty() && has_fuel(tape_, group)) {
@@ -268,6 +275,20 @@ class Planner {
       }
     }
     for (uint32_t node : group.nodes()) emit_alone(node);
+  }
+
+  // The first and the last nodes of a group, each as one group or, where that is not possible,
+  // more.
+  void emit_halves(const OpenGroup& group) {
+    const std::vector<uint32_t>& nodes = group.nodes();
+    OpenGroup part(tape_, group.device(), options_.fuse);
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      const OpForm form = form_of_node(tape_.nodes()[nodes[i]]);
+      if (i != nodes.size() / 2 && part.add(nodes[i], form).empty()) continue;
+      emit(std::exchange(part, OpenGroup(tape_, group.device(), options_.fuse)));
+      if (!part.add(nodes[i], form).empty()) emit_alone(nodes[i]);
+    }
+    emit(part);
   }
 
   int64_t bytes_of_node(const TapeNode& node) const {
@@ -315,9 +336,9 @@ class Planner {
   const Tape& tape_;
   const PlanOptions options_;
   const GroupLimits limits_;
-  std::vector<int> writers_;               // per memory the open group that writes it
-  std::vector<std::vector<int>> readers_;  // and the groups, open or not, that read it
-  std::vector<int> reads_;
+  std::vector<int> writers_;                          // per memory the open group that writes it
+  std::vector<std::vector<int>> readers_;             // and the groups, open or not, that read it
+  std::vector<std::vector<uint32_t>> reading_nodes_;  // per memory
   std::vector<OpenGroup> groups_;
   std::vector<bool> open_;
   size_t first_open_ = 0;

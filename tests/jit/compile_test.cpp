@@ -102,6 +102,39 @@ TEST(Compile, CountsOfKernels) {
   EXPECT_EQ(count([&] { return (x * x).sum({-1}).sqrt().unsqueeze(1) * x; }), 1u);
 }
 
+TEST(Compile, ManyResultsTakeSeveralKernels) {
+  const Tensor x = randn({64, 48}), column = randn({64, 1});
+  const auto body = [&] {
+    std::vector<Tensor> kept;
+    Tensor y = x;
+    for (int i = 0; i < 20; ++i) kept.push_back(y = i == 7 ? y + y.amax({1}, true) : y * 0.9 + i);
+    for (int i = 0; i < 5; ++i) kept.push_back(column.mul_(2) * 1);
+    return kept;
+  };
+  const Tensor before = column.clone();
+  const std::vector<Tensor> eager = body();
+  column.copy_(before);
+  std::vector<Tensor> fused;
+  const auto f = compile(body, {.fuse = Fuse::everything, .strict = true});
+  EXPECT_LE(launches([&] { fused = f(); }), 5u);
+  for (size_t i = 0; i < eager.size(); ++i) EXPECT_EQ(values(fused[i]), values(eager[i])) << i;
+}
+
+// A kernel's results are apart, even where one overwrites what nobody reads after the kernel.
+TEST(Compile, ResultsDoNotTakeMemoryThatIsOverwritten) {
+  const Tensor x = randn({40, 300}), y = randn({40, 300});
+  const auto body = [&] {
+    manual_seed(2);
+    const Tensor m = x * 2, before = m.cumsum(0);
+    m.add_(y);
+    return std::vector<Tensor>{before, m * 3, dropout(m, 0.5) + 1, m.sum({0})};
+  };
+  const std::vector<Tensor> eager = body();
+  const std::vector<Tensor> fused = compile(body, {.fuse = Fuse::everything, .strict = true})();
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(values(fused[i]), values(eager[i])) << i;
+  EXPECT_TRUE(allclose(fused[3], eager[3], 1e-4, 1e-4));
+}
+
 TEST(Compile, WhatNobodySeesIsNotComputed) {
   const Tensor x = randn({300});
   const auto body = [&] {
