@@ -10,6 +10,7 @@
 #include "tensora/autograd/call_stack.h"
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/history.h"
+#include "tensora/autograd/node_hooks.h"
 #include "tensora/autograd/pending_set.h"
 #include "tensora/autograd/queues.h"
 #include "tensora/autograd/unit_gradient.h"
@@ -280,10 +281,16 @@ class Run {
     if (std::none_of(current.grads.begin(), current.grads.end(),
                      [](const Tensor& grad) { return grad.defined(); }))
       return;
+    Tensors output_grads;
+    if (has_node_hooks(node)) {
+      run_hooks_before(node, current.grads);
+      output_grads = current.grads;
+    }
     Tensors results = [&] {
       const PlanScope plan(captures_ ? &plan_ : nullptr);
       return node.backward(std::move(current.grads));
     }();
+    if (has_node_hooks(node)) run_hooks_after(node, results, output_grads);
     if (!options_.retain_graph) node.release();
     if (is_anomaly_enabled()) check_anomaly(node, results);
     scope.reset();

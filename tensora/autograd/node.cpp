@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
 
 #include "tensora/autograd/call_stack.h"
 #include "tensora/autograd/engine.h"
 #include "tensora/autograd/grad_mode.h"
 #include "tensora/autograd/history.h"
+#include "tensora/autograd/node_hooks.h"
 #include "tensora/core/deferred.h"
 
 namespace tensora {
@@ -46,6 +50,7 @@ const EngineOps& engine_ops() { return engine_ops_table; }
 void set_engine_ops(const EngineOps& ops) { engine_ops_table = ops; }
 
 void Node::free_extras() {
+  if (has_node_hooks(*this)) forget_node_hooks(*this);
   delete hooks_;
   delete created_at_;
 }
@@ -122,6 +127,127 @@ void Node::run_hooks(Tensors& grads) const {
   }
 }
 
+// ---- hooks on nodes themselves ----------------------------------------------------------------
+// Few programs have any, so they are kept beside the nodes.
+
+namespace {
+
+// By pointer: a hook may hold an object of Python, and copying or freeing that takes Python's lock,
+// for which nobody may wait who has the lock of the table.
+template <class Hook>
+using Registrations = std::vector<std::pair<uint64_t, std::shared_ptr<const Hook>>>;
+struct NodeHooks {
+  Registrations<HookBeforeNode> before;
+  Registrations<HookAfterNode> after;
+};
+using NodeHooksPtr = std::shared_ptr<const NodeHooks>;  // replaced as a whole
+
+struct NodeHookTable {
+  Mutex mutex;
+  std::unordered_map<const Node*, NodeHooksPtr> of;
+};
+NodeHookTable& node_hook_table() {
+  static auto* const table = new NodeHookTable;  // nodes may outlive static objects
+  return *table;
+}
+
+NodeHooksPtr hooks_of(const Node& node) {
+  NodeHookTable& table = node_hook_table();
+  std::lock_guard lock(table.mutex);
+  const auto found = table.of.find(&node);
+  return found == table.of.end() ? nullptr : found->second;
+}
+
+// Gives the node what `change` makes of its hooks.
+template <class Change>
+void change_hooks(const Node& node, Change change) {
+  NodeHookTable& table = node_hook_table();
+  NodeHooksPtr former;  // freed after the lock
+  std::lock_guard lock(table.mutex);
+  const auto found = table.of.find(&node);
+  if (found != table.of.end()) former = found->second;
+  auto changed = std::make_shared<NodeHooks>(former ? *former : NodeHooks());
+  change(*changed);
+  if (!former) ++detail::hooked_nodes;
+  table.of[&node] = std::move(changed);
+}
+
+// A hook that runs may remove others.
+bool is_still_there(const Node& node, uint64_t id) {
+  const NodeHooksPtr hooks = hooks_of(node);
+  const auto has = [id](const auto& list) {
+    return std::ranges::any_of(list, [id](const auto& hook) { return hook.first == id; });
+  };
+  return hooks && (has(hooks->before) || has(hooks->after));
+}
+
+}  // namespace
+
+bool detail::is_hooked(const Node& node) { return hooks_of(node) != nullptr; }
+
+std::atomic<int64_t> detail::hooked_nodes{0};
+
+namespace {
+
+template <class Hook>
+uint64_t add_node_hook(Node& node, Registrations<Hook> NodeHooks::*list, Hook hook) {
+  check(!node.is_leaf(), "a leaf has hooks on its gradient, not on its node");
+  // A hook on a gradient comes and goes: free_extras() is called for nodes that ever had one.
+  const uint64_t id = node.add_hook(0, nullptr);
+  node.remove_hook(id);
+  const auto kept = std::make_shared<const Hook>(std::move(hook));
+  change_hooks(node, [&](NodeHooks& hooks) { (hooks.*list).emplace_back(id, kept); });
+  return id;
+}
+
+}  // namespace
+
+uint64_t add_hook_before(Node& node, HookBeforeNode hook) {
+  return add_node_hook(node, &NodeHooks::before, std::move(hook));
+}
+
+uint64_t add_hook_after(Node& node, HookAfterNode hook) {
+  return add_node_hook(node, &NodeHooks::after, std::move(hook));
+}
+
+void remove_node_hook(const Node& node, uint64_t id) {
+  if (!has_node_hooks(node)) return;
+  const auto is_it = [id](const auto& hook) { return hook.first == id; };
+  change_hooks(node, [&](NodeHooks& hooks) {
+    std::erase_if(hooks.before, is_it);
+    std::erase_if(hooks.after, is_it);
+  });
+}
+
+void forget_node_hooks(const Node& node) {
+  NodeHookTable& table = node_hook_table();
+  NodeHooksPtr former;  // freed after the lock
+  std::lock_guard lock(table.mutex);
+  const auto found = table.of.find(&node);
+  if (found == table.of.end()) return;
+  former = std::move(found->second);
+  table.of.erase(found);
+  --detail::hooked_nodes;
+}
+
+void run_hooks_before(const Node& node, Tensors& output_grads) {
+  const NodeHooksPtr hooks = hooks_of(node);
+  for (const auto& [id, call] : hooks->before) {
+    if (!is_still_there(node, id)) continue;
+    Tensors changed = (*call)(output_grads);
+    if (!changed.empty()) output_grads = std::move(changed);
+  }
+}
+
+void run_hooks_after(const Node& node, Tensors& input_grads, const Tensors& output_grads) {
+  const NodeHooksPtr hooks = hooks_of(node);
+  for (const auto& [id, call] : hooks->after) {
+    if (!is_still_there(node, id)) continue;
+    Tensors changed = (*call)(input_grads, output_grads);
+    if (!changed.empty()) input_grads = std::move(changed);
+  }
+}
+
 // ---- AccumulateGrad --------------------------------------------------------------------------
 
 std::atomic<int64_t>& AccumulateGrad::hook_count() {
@@ -168,7 +294,7 @@ void AccumulateGrad::follow(const Tensor& leaf) {
 
 uint64_t AccumulateGrad::add_after_hook(const Tensor& leaf, AfterHook hook) {
   std::lock_guard lock(mutex_);
-  if (!leaf_.defined()) leaf_ = shallow_detach(leaf);
+  if (!leaf_.defined() && leaf.defined()) leaf_ = shallow_detach(leaf);
   after_hooks_.push_back({next_hook_id(), std::move(hook)});
   ++after_hook_count_;
   ++hook_count();
@@ -223,12 +349,14 @@ Tensors AccumulateGrad::backward(Tensors grads) {
     take_in(grads[0]);
     if (after_hooks_.empty()) return {};
     hooks = after_hooks_;
-    leaf = shallow_detach(leaf_);
+    if (leaf_.defined()) leaf = shallow_detach(leaf_);
   }
   // Outside the lock: hooks read and set the gradient. The leaf itself may be gone while its graph
   // lives, and must not be owned from here; another handle to its data and gradient serves as well.
-  leaf.impl().requires_grad = true;
-  autograd_meta(leaf).accumulator = IntrusivePtr<AccumulateGrad>::share(this);
+  if (leaf.defined()) {
+    leaf.impl().requires_grad = true;
+    autograd_meta(leaf).accumulator = IntrusivePtr<AccumulateGrad>::share(this);
+  }
   for (const Registered& hook : hooks) hook.call(leaf);
   return {};
 }

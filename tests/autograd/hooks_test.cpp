@@ -1,5 +1,6 @@
 #include "tensora/autograd/checkpoint.h"
 #include "tensora/autograd/history.h"
+#include "tensora/autograd/node_hooks.h"
 #include "tests/helpers.h"
 
 namespace tensora::testing {
@@ -36,6 +37,49 @@ TEST(Hooks, RunInTheOrderOfRegistration) {
   y.register_hook([](const Tensor& grad) { return grad * 10; });
   y.backward();
   EXPECT_EQ(values(x.grad()), (Values{20}));
+}
+
+TEST(Hooks, OnANodeSeeAllItsGradients) {
+  const Tensor x = leaf({1, 2, 4});
+  {
+    const auto [variance, mean] = var_mean(x, 0);
+    Node& node = *mean.grad_fn();
+    add_hook_before(node, [](const Tensors& grads) {
+      EXPECT_EQ(grads.size(), 2u);
+      return Tensors{grads[0] * 0, grads[1] * 3};
+    });
+    const uint64_t unwanted = add_hook_after(node, [](const Tensors&, const Tensors&) -> Tensors {
+      ADD_FAILURE() << "removed hooks are not called";
+      return {};
+    });
+    add_hook_after(node, [](const Tensors& inputs, const Tensors& outputs) {
+      EXPECT_EQ(values(outputs[1]), (Values{3}));
+      return Tensors{inputs[0] * 2};
+    });
+    remove_node_hook(node, unwanted);
+    EXPECT_TRUE(has_node_hooks(node));
+    (variance + mean).backward();
+  }
+  EXPECT_EQ(values(x.grad()), (Values{2, 2, 2}));
+  EXPECT_EQ(detail::hooked_nodes.load(), 0);  // the node is gone
+}
+
+TEST(Hooks, OnNodesMayRemoveEachOther) {
+  const Tensor y = leaf({1}) * 2;
+  Node& node = *y.grad_fn();
+  uint64_t second = 0;
+  int calls = 0;
+  add_hook_before(node, [&](const Tensors&) -> Tensors {
+    remove_node_hook(node, second);
+    return {};
+  });
+  second = add_hook_before(node, [&](const Tensors&) -> Tensors {
+    ++calls;
+    return {};
+  });
+  y.backward();
+  EXPECT_EQ(calls, 0);
+  EXPECT_NE(error_of([&] { add_hook_before(*gradient_edge(leaf({1})).node, nullptr); }), "");
 }
 
 TEST(Hooks, CanBeRemoved) {
