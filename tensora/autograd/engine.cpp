@@ -335,6 +335,8 @@ Tensor root_gradient(std::string_view op, const Tensor& output, const Tensor& gi
           ": grad can be implicitly created only for scalar outputs, which are single-element "
           "tensors; got shape ",
           output.sizes());
+    check(!output.is_complex(), op,
+          ": grad can be implicitly created only for real scalar outputs but got ", output.dtype());
     return engine_ops().ones_like(output);
   }
   check(given.sizes() == output.sizes(), op, ": the gradient of an output of shape ",

@@ -75,10 +75,12 @@ def _compare(func, inputs, which, tolerances, check_grad_dtypes):
         if not output.requires_grad:
             continue
         flat = output.reshape(-1)
+        one = _C.ones_like(flat[0]) if flat.numel() else None
         for k in range(flat.numel()):
-            gradient = _C._grad([flat[k]], [inputs[which]], [None], True, False, True)[0]
-            _check_gradient(gradient, lambda: _C._grad([flat[k]], [inputs[which]], [None], True, False, True)[0],
-                            inputs[which], nondet_tol, check_grad_dtypes)
+            def gradient_of_one():
+                return _C._grad([flat[k]], [inputs[which]], [one], True, False, True)[0]
+            gradient = gradient_of_one()
+            _check_gradient(gradient, gradient_of_one, inputs[which], nondet_tol, check_grad_dtypes)
             analytic = _C.zeros_like(inputs[which]) if gradient is None else gradient
             expected = _C.stack([row[j][k] for row in numeric]) if numeric else analytic.reshape(-1)
             if not _C.allclose(analytic.reshape(-1), expected.to(analytic.dtype), rtol, atol):
