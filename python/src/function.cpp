@@ -279,11 +279,11 @@ PyObject* keyword(const Arguments& arguments, PyObject* name) {
 }
 
 /// Writes a result into `out`, which gets its size, as `out=` does everywhere in PyTorch.
-void write_out(PyObject* result, PyObject* out) {
+void write_out(PyObject* result, PyObject* out, bool recording) {
   if (is_tensor(out)) {
     if (!is_tensor(result)) raise_type_error("out= was given one tensor for several results");
     const Tensor &from = tensor_of(result), &to = tensor_of(out);
-    check(!to.requires_grad() || !is_grad_enabled(),
+    check(!recording || !(to.requires_grad() || from.requires_grad()),
           "functions with out=... arguments don't support automatic differentiation, but one of "
           "the arguments requires grad.");
     if (to.sizes() != from.sizes()) to.resize_(from.sizes());
@@ -294,7 +294,7 @@ void write_out(PyObject* result, PyObject* out) {
       PySequence_Fast_GET_SIZE(out) != PySequence_Fast_GET_SIZE(result))
     raise_type_error("out= must be a tensor, or as many tensors as there are results");
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(out); ++i)
-    write_out(PySequence_Fast_GET_ITEM(result, i), PySequence_Fast_GET_ITEM(out, i));
+    write_out(PySequence_Fast_GET_ITEM(result, i), PySequence_Fast_GET_ITEM(out, i), recording);
 }
 
 PyObject* call_with_extras(FunctionObject& function, const Arguments& arguments) {
@@ -307,8 +307,9 @@ PyObject* call_with_extras(FunctionObject& function, const Arguments& arguments)
   }
   Owned result(call_matching(function, arguments));
   if (!out) return result.release();
+  const bool recording = is_grad_enabled();
   const no_grad silent;
-  write_out(result.get(), out);
+  write_out(result.get(), out, recording);
   if (is_tensor(out)) return Py_NewRef(out);
   return result.release();
 }
