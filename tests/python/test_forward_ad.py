@@ -102,3 +102,46 @@ def test_a_profile_ends_with_its_scope():
             tensora.ones(4).exp()
         tensora.ones(4).sin()
     assert "exp" in profile.table() and "sin" not in profile.table() and len(profile.table(row_limit=1).splitlines()) == 2
+
+
+def test_functions_with_a_derivative_of_their_own():
+    class Scaled(tensora.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y, scale):
+            ctx.scale = scale
+            ctx.save_for_backward(x)
+            ctx.save_for_forward(y)
+            return x * scale, scale
+
+        @staticmethod
+        def jvp(ctx, x, y, scale):
+            assert y is None and scale is None
+            other, = ctx.saved_tensors
+            return x * 10 * ctx.scale + other, None
+
+        @staticmethod
+        def backward(ctx, gradient, of_scale):
+            assert len(ctx.saved_tensors) == 1
+            return gradient * ctx.scale, None, None
+    x = tensora.tensor(2., requires_grad=True)
+    with fwAD.dual_level():
+        result, scale = Scaled.apply(fwAD.make_dual(x, tensora.tensor(1.)), tensora.tensor(3.), 5)
+        primal, tangent = fwAD.unpack_dual(result)
+    assert primal.item() == 10 and tangent.item() == 53 and scale == 5
+    primal.backward()
+    assert x.grad.item() == 5
+
+
+def test_functions_without_one_are_differentiated_twice():
+    class Cube(tensora.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x.detach() ** 3
+
+        @staticmethod
+        def backward(ctx, gradient):
+            x, = ctx.saved_tensors
+            return 3 * x ** 2 * gradient
+    with fwAD.dual_level():
+        assert fwAD.unpack_dual(Cube.apply(fwAD.make_dual(tensora.tensor(2.), tensora.tensor(1.)))).tangent.item() == 12

@@ -8,8 +8,9 @@ import typing
 from .. import _C
 from .._C import Tensor
 from .._modes import enable_grad
+from . import function
 
-_level = -1  # -1: none; levels are not nested
+_current_level = -1  # -1: none; levels are not nested
 _entered = 0  # levels so far
 
 
@@ -21,20 +22,20 @@ class UnpackedDualTensor(typing.NamedTuple):
 
 def enter_dual_level():
     """Begins a level, in which dual tensors can be made."""
-    global _level, _entered
-    if _level >= 0:
+    global _current_level, _entered
+    if _current_level >= 0:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
-    _level = _entered
+    _current_level = _entered
     _entered += 1
-    return _level
+    return _current_level
 
 
 def exit_dual_level(*, level=None):
     """Ends the level: its dual tensors have no tangents from now on."""
-    global _level
-    if _level < 0 or level not in (None, _level):
+    global _current_level
+    if _current_level < 0 or level not in (None, _current_level):
         raise RuntimeError("Trying to exit a forward AD level that was not the last one that was created")
-    _level = -1
+    _current_level = -1
 
 
 class dual_level:
@@ -55,9 +56,9 @@ class dual_level:
 
 
 def _check_level(name, level):
-    if level not in (None, _level):
-        raise ValueError(f"{name}: level {level} is not the present one, {_level}")
-    if _level < 0:
+    if level not in (None, _current_level):
+        raise ValueError(f"{name}: level {level} is not the present one, {_current_level}")
+    if _current_level < 0:
         raise RuntimeError(f"{name}: trying to use a dual tensor outside of a level; use forward_ad.dual_level()")
 
 
@@ -74,7 +75,7 @@ def make_dual(tensor, tangent, *, level=None):
 
 def unpack_dual(tensor, *, level=None):
     """(primal, tangent) of a dual tensor of this level."""
-    if _level < 0:
+    if _current_level < 0:
         return UnpackedDualTensor(_primal(tensor), None)
     _check_level("forward_ad.unpack_dual", level)
     return UnpackedDualTensor(_primal(tensor), _tangent(tensor))
@@ -82,7 +83,7 @@ def unpack_dual(tensor, *, level=None):
 
 def _dual(primal, tangent):
     result = primal.as_subclass(_Dual)
-    result._primal, result._tangent, result._of_level = primal, tangent, _level
+    result._primal, result._tangent, result._of_level = primal, tangent, _current_level
     return result
 
 
@@ -91,7 +92,7 @@ def _primal(value):
 
 
 def _tangent(value):
-    return value._tangent if isinstance(value, _Dual) and value._of_level == _level else None
+    return value._tangent if isinstance(value, _Dual) and value._of_level == _current_level else None
 
 
 def _run(func, args, kwargs):
@@ -130,6 +131,26 @@ def _with_tangent(output, inputs, tangents, kept):
     return _dual(output, tangent)
 
 
+def _apply(cls, args):
+    """cls.apply of dual tensors, for an autograd.Function: by its own jvp, if it has one."""
+    from ..overrides import DisableTorchFunctionSubclass
+    if cls.jvp is function.Function.jvp:
+        return _run(cls.apply, args, {})
+    with DisableTorchFunctionSubclass():
+        ctx, result = cls._applied(tuple(map(_primal, args)))
+        ctx.saved_tensors = ctx.__dict__.pop("_for_jvp", ())
+        try:
+            tangents = cls.jvp(ctx, *map(_tangent, args))
+        finally:
+            del ctx.saved_tensors
+        outputs = result if isinstance(result, tuple) else (result,)
+        tangents = tangents if isinstance(tangents, tuple) else (tangents,)
+        if len(tangents) != len(outputs):
+            raise RuntimeError(f"{cls.__name__}.jvp returned {len(tangents)} tangents for {len(outputs)} outputs")
+        made = tuple(out if tangent is None else make_dual(out, tangent) for out, tangent in zip(outputs, tangents))
+    return made if isinstance(result, tuple) else made[0]
+
+
 def _in_place(name, args, kwargs):
     """x.add_(y) as x.add(y), whose result the tensor then becomes."""
     own = getattr(Tensor, name[:-1], None)
@@ -143,7 +164,7 @@ def _in_place(name, args, kwargs):
     with _C.DisableTorchFunctionSubclass():
         self._primal.copy_(_primal(result))
     tangent = _tangent(result)
-    self._tangent, self._of_level = (_C.zeros_like(self._primal) if tangent is None else tangent), _level
+    self._tangent, self._of_level = (_C.zeros_like(self._primal) if tangent is None else tangent), _current_level
     return self
 
 
@@ -174,3 +195,6 @@ class _Dual(Tensor):
 
     def __repr__(self):
         return f"{self._primal!r} with tangent {self._tangent!r}"
+
+
+function._dual = _Dual

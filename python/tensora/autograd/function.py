@@ -6,17 +6,23 @@ from .._C import Tensor
 from .._modes import no_grad
 
 
+_dual = None  # the type of dual tensors, once there may be some
+
+
 class FunctionCtx:
     """What forward and backward share."""
     materialize_grads = True
     saved_tensors = _to_save = _dirty = _non_differentiable = ()
     needs_input_grad = ()
+    _is_tensor = None  # which outputs of forward are tensors; None: all
 
     def save_for_backward(self, *tensors):
         """Keeps tensors for backward; ctx.saved_tensors there."""
         self._to_save = tensors
 
-    save_for_forward = save_for_backward
+    def save_for_forward(self, *tensors):
+        """Keeps tensors for jvp; ctx.saved_tensors there."""
+        self._for_jvp = tensors
 
     def mark_dirty(self, *inputs):
         """Forward changed these inputs in place, and returns them."""
@@ -30,6 +36,9 @@ class FunctionCtx:
         """Whether backward gets zeros for outputs that nothing depended on, instead of None."""
         self.materialize_grads = value
 
+    def _node_name(self):
+        return f"{self._kind.__name__}Backward"
+
     def _run_forward(self, args):
         kind = self._kind
         if kind.setup_context is not Function.setup_context:
@@ -37,13 +46,29 @@ class FunctionCtx:
             kind.setup_context(self, args, result)
         else:
             result = kind.forward(self, *args)
-        if not isinstance(result, (Tensor, tuple, list)):
-            raise TypeError(f"{kind.__name__}.forward must return tensors, got {type(result).__name__}")
         self._count = len(args)
-        return result
+        if isinstance(result, Tensor):
+            return result
+        outputs = result if isinstance(result, (tuple, list)) else (result,)
+        is_tensor = [isinstance(output, Tensor) for output in outputs]
+        if all(is_tensor):
+            return result
+        self._is_tensor, self._outputs = is_tensor, result
+        return tuple(output for output, one in zip(outputs, is_tensor) if one)
+
+    def _completed(self, tensors):
+        """What forward returned, with these tensors."""
+        result = self.__dict__.pop("_outputs")  # which would be a cycle through the graph
+        if not isinstance(result, (tuple, list)):
+            return result
+        tensors = iter(tensors)
+        return tuple(next(tensors) if one else output for output, one in zip(result, self._is_tensor))
 
     def _run_backward(self, gradients):
         kind = self._kind
+        if self._is_tensor is not None:
+            given = iter(gradients)
+            gradients = [next(given) if one else None for one in self._is_tensor]
         run = kind.backward if kind.backward is not Function.backward else kind.vjp
         result = run(self, *gradients)
         result = list(result) if isinstance(result, (tuple, list)) else [result]
@@ -55,8 +80,17 @@ class FunctionCtx:
         return result
 
 
+def _with_defaults(function, args, kwargs):
+    """The positional arguments of a call, with those of `kwargs` and the defaults."""
+    import inspect
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.args
+
+
 class Function:
-    """A differentiable function with a backward of its own.
+    """A differentiable function with a backward of its own. Outputs of forward that are no tensors are given to the
+    caller as they are, and have None among the gradients.
 
     >>> class Double(tensora.autograd.Function):
     ...     @staticmethod
@@ -86,19 +120,59 @@ class Function:
 
     vjp = backward
 
+    @staticmethod
+    def jvp(ctx, *grad_inputs):
+        raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode "
+                                  "AD.")
+
+    def __call__(self, *args, **kwargs):
+        raise RuntimeError("Legacy autograd function with non-static forward method is deprecated: make forward and backward "
+                           f"static methods that take ctx first, and call {type(self).__name__}.apply")
+
     @classmethod
     def apply(cls, *args, **kwargs):
-        if kwargs:
+        if cls.setup_context is not Function.setup_context and (kwargs or getattr(cls.forward, "__defaults__", None)):
+            args = _with_defaults(cls.forward, args, kwargs)
+        elif kwargs:
             raise TypeError(f"{cls.__name__}.apply takes no keyword arguments")
+        if _dual is not None and any(type(value) is _dual for value in args):
+            from . import forward_ad
+            return forward_ad._apply(cls, args)
+        ctx, outputs = cls._applied(args)
+        ctx.__dict__.pop("_for_jvp", None)  # which would be a cycle, if they are outputs
+        return outputs
+
+    @classmethod
+    def _applied(cls, args):
         ctx = FunctionCtx()
         ctx._kind = cls
-        return _C._function_apply(ctx, args)
+        outputs = _C._function_apply(ctx, args)
+        return ctx, outputs if ctx._is_tensor is None else ctx._completed(outputs)
+
+
+class _Once(Function):
+    """The identity of gradients that have no gradient themselves."""
+
+    @staticmethod
+    def forward(ctx, *gradients):
+        return tuple(gradient.view_as(gradient) for gradient in gradients)
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
 
 
 def once_differentiable(function):
-    """A backward that cannot itself be differentiated."""
+    """A backward that cannot itself be differentiated: a second derivative through it raises."""
     @functools.wraps(function)
     def run(ctx, *args):
         with no_grad():
-            return function(ctx, *args)
+            outputs = function(ctx, *args)
+        if not _C.is_grad_enabled():
+            return outputs
+        listed = outputs if isinstance(outputs, tuple) else (outputs,)
+        if not any(isinstance(gradient, Tensor) and gradient.requires_grad for gradient in args):
+            return outputs
+        made = iter(_Once.apply(*(out.detach().requires_grad_() for out in listed if out is not None)))
+        return tuple(None if out is None else next(made) for out in listed)
     return run
