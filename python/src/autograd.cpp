@@ -2,6 +2,7 @@
 
 #include "python/src/tensor_object.h"
 #include "python/src/values.h"
+#include "tensora/autograd/history.h"
 #include "tensora/tensora.h"
 
 namespace tensora::python {
@@ -11,6 +12,44 @@ template <class F>
 PyCFunction as_method(F* function) {
   return reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(function));
 }
+
+// ---- handles of hooks
+// ---------------------------------------------------------------------------
+
+/// A callable that undoes a registration.
+struct UndoObject {
+  PyObject_HEAD std::function<void()> undo;
+};
+PyTypeObject* undo_type;
+PyObject* wrap_undo(std::function<void()> undo) {
+  Owned object(undo_type->tp_alloc(undo_type, 0));
+  new (&reinterpret_cast<UndoObject*>(object.get())->undo) std::function<void()>(std::move(undo));
+  return object.release();
+}
+void undo_dealloc(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  using Undo = std::function<void()>;
+  reinterpret_cast<UndoObject*>(self)->undo.~Undo();
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+PyObject* undo_remove(PyObject* self, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    if (auto undo = std::exchange(reinterpret_cast<UndoObject*>(self)->undo, nullptr)) undo();
+    Py_RETURN_NONE;
+  });
+}
+PyObject* undo_enter(PyObject* self, PyObject*) { return Py_NewRef(self); }
+PyObject* undo_exit(PyObject* self, PyObject*) { return undo_remove(self, nullptr); }
+PyMethodDef undo_methods[] = {{"remove", undo_remove, METH_NOARGS, "Removes the hook."},
+                              {"__enter__", undo_enter, METH_NOARGS, nullptr},
+                              {"__exit__", undo_exit, METH_VARARGS, nullptr},
+                              {nullptr, nullptr, 0, nullptr}};
+PyType_Slot undo_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(undo_dealloc)},
+                            {Py_tp_methods, undo_methods},
+                            {0, nullptr}};
+PyType_Spec undo_spec = {"tensora._C.HookHandle", sizeof(UndoObject), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, undo_slots};
 
 // ---- the nodes of the graph
 // ----------------------------------------------------------------------
@@ -33,10 +72,20 @@ void node_dealloc(PyObject* self) {
   type->tp_free(self);
   Py_DECREF(type);
 }
-PyObject* node_name(PyObject* self, PyObject*) { return from_text(node_of(self)->name()); }
+PyObject* node_name(PyObject* self, PyObject*) {
+  return guarded([&] {
+    PyObject* own = function_name(*node_of(self));
+    return own ? own : from_text(node_of(self)->name());
+  });
+}
+PyObject* node_attribute(PyObject* self, PyObject* name) {
+  if (PyObject* found = PyObject_GenericGetAttr(self, name)) return found;
+  if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return nullptr;
+  return guarded([&] { return function_attribute(*node_of(self), name); });
+}
 PyObject* node_repr(PyObject* self) {
   return guarded([&] {
-    const Owned name(from_text(node_of(self)->name()));
+    const Owned name(node_name(self, nullptr));
     return PyUnicode_FromFormat("<%U object at %p>", name.get(), node_of(self).get());
   });
 }
@@ -60,13 +109,27 @@ PyObject* node_compare(PyObject* self, PyObject* other, int operation) {
   return PyBool_FromLong(same == (operation == Py_EQ));
 }
 Py_hash_t node_hash(PyObject* self) { return _Py_HashPointer(node_of(self).get()); }
-PyMethodDef node_methods[] = {{"name", node_name, METH_NOARGS, "The name of the op."},
-                              {nullptr, nullptr, 0, nullptr}};
+PyObject* node_register_prehook(PyObject* self, PyObject* hook) {
+  return guarded([&] { return wrap_undo(add_python_prehook(node_of(self), hook)); });
+}
+PyObject* node_register_hook(PyObject* self, PyObject* hook) {
+  return guarded([&] { return wrap_undo(add_python_hook(node_of(self), hook)); });
+}
+PyMethodDef node_methods[] = {
+    {"name", node_name, METH_NOARGS, "The name of the op."},
+    {"register_hook", node_register_hook, METH_O,
+     "register_hook(hook)\n--\n\nCalls hook(grad_inputs, grad_outputs) when the node has run in a "
+     "backward; what it returns, if not None, replaces the first. A leaf's node has no inputs."},
+    {"register_prehook", node_register_prehook, METH_O,
+     "register_prehook(hook)\n--\n\nCalls hook(grad_outputs) before the node runs in a backward; "
+     "what it returns, if not None, replaces them."},
+    {nullptr, nullptr, 0, nullptr}};
 PyGetSetDef node_properties[] = {
     {"next_functions", node_next, nullptr, "Where the gradients go.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 PyType_Slot node_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(node_dealloc)},
                             {Py_tp_repr, reinterpret_cast<void*>(node_repr)},
+                            {Py_tp_getattro, reinterpret_cast<void*>(node_attribute)},
                             {Py_tp_richcompare, reinterpret_cast<void*>(node_compare)},
                             {Py_tp_hash, reinterpret_cast<void*>(node_hash)},
                             {Py_tp_methods, node_methods},
@@ -96,12 +159,26 @@ int set_requires_grad(PyObject* self, PyObject* value, void*) {
 PyObject* get_grad(PyObject* self, void*) {
   return guarded([&] { return wrap(tensor_of(self).grad()); });
 }
+PyObject* get_grad_of_any(PyObject* self, void*) {
+  return guarded([&]() -> PyObject* {
+    const Tensor& tensor = tensor_of(self);
+    const Tensor grad = tensor.grad();
+    if (!grad.defined() && !tensor.is_leaf() && !tensor.retains_grad() &&
+        PyErr_WarnEx(PyExc_UserWarning,
+                     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. "
+                     "It stays None unless retain_grad() was called on the tensor.",
+                     1) != 0)
+      return nullptr;
+    return wrap(grad);
+  });
+}
 int set_grad(PyObject* self, PyObject* value, void*) {
   return guarded(
       [&] {
         if (value && value != Py_None && !is_tensor(value))
           raise_type_error("assigned grad expected to be a Tensor or None but got ",
                            Py_TYPE(value)->tp_name);
+        check(value != self, "can't assign Variable as its own grad");
         tensor_of(self).set_grad(tensor_argument(value));
         return 0;
       },
@@ -124,6 +201,12 @@ PyObject* get_is_leaf(PyObject* self, void*) {
 }
 PyObject* get_grad_fn(PyObject* self, void*) {
   return guarded([&] { return wrap_node(tensor_of(self).grad_fn()); });
+}
+PyObject* get_output_nr(PyObject* self, void*) {
+  return guarded([&] { return PyLong_FromUnsignedLong(tensor_of(self).output_nr()); });
+}
+PyObject* get_retains_grad(PyObject* self, void*) {
+  return guarded([&] { return PyBool_FromLong(tensor_of(self).retains_grad()); });
 }
 
 // ---- methods of tensors
@@ -180,41 +263,6 @@ PyObject* tensor_backward(PyObject* self, PyObject* args, PyObject* keywords) {
   });
 }
 
-/// A callable that undoes a registration.
-struct UndoObject {
-  PyObject_HEAD std::function<void()> undo;
-};
-PyTypeObject* undo_type;
-PyObject* wrap_undo(std::function<void()> undo) {
-  Owned object(undo_type->tp_alloc(undo_type, 0));
-  new (&reinterpret_cast<UndoObject*>(object.get())->undo) std::function<void()>(std::move(undo));
-  return object.release();
-}
-void undo_dealloc(PyObject* self) {
-  PyTypeObject* type = Py_TYPE(self);
-  using Undo = std::function<void()>;
-  reinterpret_cast<UndoObject*>(self)->undo.~Undo();
-  type->tp_free(self);
-  Py_DECREF(type);
-}
-PyObject* undo_remove(PyObject* self, PyObject*) {
-  return guarded([&]() -> PyObject* {
-    if (auto undo = std::exchange(reinterpret_cast<UndoObject*>(self)->undo, nullptr)) undo();
-    Py_RETURN_NONE;
-  });
-}
-PyObject* undo_enter(PyObject* self, PyObject*) { return Py_NewRef(self); }
-PyObject* undo_exit(PyObject* self, PyObject*) { return undo_remove(self, nullptr); }
-PyMethodDef undo_methods[] = {{"remove", undo_remove, METH_NOARGS, "Removes the hook."},
-                              {"__enter__", undo_enter, METH_NOARGS, nullptr},
-                              {"__exit__", undo_exit, METH_VARARGS, nullptr},
-                              {nullptr, nullptr, 0, nullptr}};
-PyType_Slot undo_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(undo_dealloc)},
-                            {Py_tp_methods, undo_methods},
-                            {0, nullptr}};
-PyType_Spec undo_spec = {"tensora._C.HookHandle", sizeof(UndoObject), 0,
-                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, undo_slots};
-
 PyObject* register_hook(PyObject* self, PyObject* hook) {
   return guarded([&] {
     if (!PyCallable_Check(hook)) raise_type_error("a hook must be callable");
@@ -239,7 +287,8 @@ PyObject* register_leaf_hook(PyObject* self, PyObject* hook) {
           PyObject* result =
               in_python([&] { return PyObject_CallOneArg(kept.get(), argument.get()); });
           if (!result) throw CarriedError();
-          Py_DECREF(result);
+          const Owned owned(result);
+          check(result == Py_None, "register_post_accumulate_grad_hook: hooks should return None");
         }));
   });
 }
@@ -284,6 +333,52 @@ PyObject* module_grad(PyObject*, PyObject* args) {
     return wrap_all(result);
   });
 }
+PyObject* module_gradient_edge(PyObject*, PyObject* tensor) {
+  return guarded([&] {
+    if (!is_tensor(tensor)) raise_type_error("expected a Tensor, got ", Py_TYPE(tensor)->tp_name);
+    const Edge edge = gradient_edge(tensor_of(tensor));
+    const Owned node(wrap_node(edge.node));
+    return Py_BuildValue("(OI)", node.get(), edge.output);
+  });
+}
+PyObject* module_tensor_at(PyObject*, PyObject* args) {
+  return guarded([&]() -> PyObject* {
+    PyObject* object = nullptr;
+    unsigned output = 0;
+    if (!PyArg_ParseTuple(args, "O!I", node_type, &object, &output)) return nullptr;
+    const NodePtr& node = node_of(object);
+    check(output < node->output_count(), "a node with ", node->output_count(),
+          " outputs has no output ", output);
+    const Tensor tensor = empty({0});
+    if (node->is_leaf()) {
+      tensor.requires_grad_();
+      auto* leaf = static_cast<AccumulateGrad*>(node.get());
+      autograd_meta(tensor).accumulator = IntrusivePtr<AccumulateGrad>::share(leaf);
+    } else {
+      set_history(tensor, node, output);
+    }
+    return wrap(tensor);
+  });
+}
+PyObject* module_bump_version(PyObject*, PyObject* tensor) {
+  return guarded([&]() -> PyObject* {
+    if (!is_tensor(tensor)) raise_type_error("expected a Tensor, got ", Py_TYPE(tensor)->tp_name);
+    tensor_of(tensor).impl().storage->bump_version();
+    Py_RETURN_NONE;
+  });
+}
+PyObject* module_queue_callback(PyObject*, PyObject* callback) {
+  return guarded([&]() -> PyObject* {
+    if (!PyCallable_Check(callback)) raise_type_error("a callback must be callable");
+    queue_callback([kept = Kept(callback)] {
+      const HoldGil gil;
+      PyObject* result = in_python([&] { return PyObject_CallNoArgs(kept.get()); });
+      if (!result) throw CarriedError();
+      Py_DECREF(result);
+    });
+    Py_RETURN_NONE;
+  });
+}
 PyObject* module_set_grad_enabled(PyObject*, PyObject* value) {
   const bool before = thread_state.grad_enabled;
   thread_state.grad_enabled = value == Py_True;
@@ -304,6 +399,10 @@ PyObject* module_is_inference(PyObject*, PyObject*) {
 PyMethodDef module_methods[] = {
     {"_backward", module_backward, METH_VARARGS, nullptr},
     {"_grad", module_grad, METH_VARARGS, nullptr},
+    {"_gradient_edge", module_gradient_edge, METH_O, nullptr},
+    {"_tensor_at", module_tensor_at, METH_VARARGS, nullptr},
+    {"_bump_version", module_bump_version, METH_O, nullptr},
+    {"_queue_callback", module_queue_callback, METH_O, nullptr},
     {"_set_grad_enabled", module_set_grad_enabled, METH_O, nullptr},
     {"is_grad_enabled", module_is_grad_enabled, METH_NOARGS, "Whether ops record a graph."},
     {"_set_inference_mode", module_set_inference, METH_O, nullptr},
@@ -346,11 +445,13 @@ PyMethodDef autograd_methods[] = {
 PyGetSetDef autograd_properties[] = {
     {"requires_grad", get_requires_grad, set_requires_grad, "Whether gradients are computed.",
      nullptr},
-    {"grad", get_grad, set_grad, "The accumulated gradient, or None.", nullptr},
+    {"grad", get_grad_of_any, set_grad, "The accumulated gradient, or None.", nullptr},
     {"_grad", get_grad, set_grad, nullptr, nullptr},
     {"data", get_data, set_data, "The same data outside the graph.", nullptr},
     {"is_leaf", get_is_leaf, nullptr, "Whether it was not made by a recorded op.", nullptr},
     {"grad_fn", get_grad_fn, nullptr, "The node of the graph that made it, or None.", nullptr},
+    {"output_nr", get_output_nr, nullptr, "Which output of its node it is.", nullptr},
+    {"retains_grad", get_retains_grad, nullptr, "Whether retain_grad was called.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};
 
 void add_autograd(PyObject* module) {

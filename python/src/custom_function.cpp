@@ -2,10 +2,11 @@
 #include "python/src/tensor_object.h"
 #include "python/src/values.h"
 #include "tensora/autograd/history.h"
+#include "tensora/autograd/node_hooks.h"
 #include "tensora/autograd/saved_tensor_hooks.h"
 #include "tensora/tensora.h"
 
-// autograd.Function and checkpoint: graph nodes whose body is Python.
+// autograd.Function and checkpoint: graph nodes whose body is Python; and hooks on nodes.
 
 namespace tensora::python {
 namespace {
@@ -84,6 +85,16 @@ auto calling_python(Body&& body) {
   }
 }
 
+/// The FunctionCtx behind a node, borrowed; null for nodes of other kinds.
+PyObject* context_of(Node& node) {
+  auto* function = dynamic_cast<FunctionNode*>(&node);
+  if (!function) return nullptr;
+  const auto found = function->context().data.find(kContext);
+  if (found == function->context().data.end()) return nullptr;
+  const auto* kept = std::any_cast<KeptPtr>(&found->second);
+  return kept ? (*kept)->get() : nullptr;
+}
+
 TensorList python_backward(Context& context, const TensorList& grads) {
   return calling_python([&] {
     PyObject* python = std::any_cast<const KeptPtr&>(context.data.at(kContext))->get();
@@ -120,6 +131,21 @@ TensorList run_forward(FunctionNode& node, PyObject* python, PyObject* args, boo
 }
 
 }  // namespace
+
+PyObject* function_name(Node& node) {
+  PyObject* python = context_of(node);
+  return python ? Owned(PyObject_CallMethod(python, "_node_name", nullptr)).release() : nullptr;
+}
+
+PyObject* function_attribute(Node& node, PyObject* name) {
+  PyObject* python = context_of(node);
+  const char* text = PyUnicode_AsUTF8(name);
+  if (!python || !text || *text == '_') return nullptr;
+  PyErr_Clear();
+  if (std::string_view(text) == "saved_tensors")
+    return wrap_all(saved_in(static_cast<FunctionNode&>(node).context()));
+  return PyObject_GetAttr(python, name);
+}
 
 PyObject* function_apply(PyObject*, PyObject* arguments) {
   return guarded([&]() -> PyObject* {
@@ -191,6 +217,85 @@ PyObject* saved_tensors_scope(PyObject*, PyObject* arguments) {
     if (scope) hooks.release();  // NOLINT: the capsule owns it now
     return scope;
   });
+}
+
+namespace {
+
+/// What a hook on a node returned; empty: None.
+Tensors gradients_from_hook(PyObject* result, size_t count) {
+  const Owned owned(result);
+  Tensors gradients;
+  if (result == Py_None) return gradients;
+  for (Tensor& tensor : list_from_result(result, "a hook on a node"))
+    gradients.push_back(std::move(tensor));
+  check(gradients.size() == count, "a hook on a node has returned an incorrect number of values (",
+        gradients.size(), ", expected ", count, ")");
+  return gradients;
+}
+
+PyObject* wrap_gradients(const Tensors& gradients) {
+  return wrap_all({gradients.begin(), gradients.size()});
+}
+
+HookBeforeNode before_node(PyObject* hook) {
+  if (!PyCallable_Check(hook)) raise_type_error("a hook must be callable");
+  return [kept = Kept(hook)](const Tensors& grads) {
+    return calling_python([&] {
+      const Owned given(wrap_gradients(grads));
+      return gradients_from_hook(
+          in_python([&] { return PyObject_CallOneArg(kept.get(), given.get()); }), grads.size());
+    });
+  };
+}
+
+HookAfterNode after_node(PyObject* hook) {
+  if (!PyCallable_Check(hook)) raise_type_error("a hook must be callable");
+  return [kept = Kept(hook)](const Tensors& results, const Tensors& grads) {
+    return calling_python([&] {
+      const Owned made(wrap_gradients(results)), given(wrap_gradients(grads));
+      return gradients_from_hook(in_python([&] {
+                                   return PyObject_CallFunctionObjArgs(kept.get(), made.get(),
+                                                                       given.get(), nullptr);
+                                 }),
+                                 results.size());
+    });
+  };
+}
+
+}  // namespace
+
+std::function<void()> add_python_prehook(const NodePtr& node, PyObject* hook) {
+  if (!node->is_leaf()) {
+    const uint64_t id = add_hook_before(*node, before_node(hook));
+    return [node, id] { remove_node_hook(*node, id); };
+  }
+  const uint64_t id = node->add_hook(0, [call = before_node(hook)](const Tensor& grad) {
+    const Tensors changed = call({grad});
+    return changed.empty() ? Tensor() : changed[0];
+  });
+  return [node, id] { node->remove_hook(id); };
+}
+
+std::function<void()> add_python_hook(const NodePtr& node, PyObject* hook) {
+  if (!node->is_leaf()) {
+    const uint64_t id = add_hook_after(*node, after_node(hook));
+    return [node, id] { remove_node_hook(*node, id); };
+  }
+  // What arrives is kept until it has been accumulated.
+  const auto arrived = std::make_shared<Tensor>();
+  const uint64_t before = node->add_last_hook(0, [arrived](const Tensor& grad) {
+    *arrived = grad;
+    return Tensor();
+  });
+  auto* leaf = static_cast<AccumulateGrad*>(node.get());
+  const uint64_t after =
+      leaf->add_after_hook(Tensor(), [arrived, call = after_node(hook)](const Tensor&) {
+        call({}, {std::exchange(*arrived, {})});
+      });
+  return [node, leaf, before, after] {
+    node->remove_hook(before);
+    leaf->remove_after_hook(after);
+  };
 }
 
 PyObject* run_checkpoint(PyObject*, PyObject* arguments) {

@@ -184,12 +184,10 @@ def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=
     autograd.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
-Tensor.output_nr = 0
 Tensor.is_sparse = Tensor.is_sparse_csr = Tensor.is_nested = Tensor.is_mkldnn = False
 Tensor.is_xpu = Tensor.is_mps = False
 Tensor.layout = _C.strided
 Tensor.names = property(lambda self: (None,) * self.ndim)
-Tensor.retains_grad = property(lambda self: self.grad_fn is not None and self.grad is not None)
 
 
 # ---- other libraries ------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Gradients: modes, hooks, functions, checkpoints, checks."""
 import gc
+import warnings
 import weakref
 
 import pytest
@@ -103,6 +104,81 @@ def test_function():
         Wrong.apply(x).sum().backward()
 
 
+def test_functions_give_other_outputs_as_they_are():
+    class Scaled(Function):
+        @staticmethod
+        def forward(ctx, x, scale, y):
+            ctx.scale = scale
+            return x * scale, scale, None, y * scale
+
+        @staticmethod
+        def backward(ctx, first, of_scale, of_none, second):
+            assert of_scale is None and of_none is None
+            return first * ctx.scale, None, second * ctx.scale
+    x, y = leaf(2), leaf(2)
+    first, scale, none, second = Scaled.apply(x, 3, y)
+    assert scale == 3 and none is None
+    (first + 2 * second).sum().backward()
+    assert x.grad.tolist() == [3, 3] and y.grad.tolist() == [6, 6]
+
+    class Text(Function):
+        @staticmethod
+        def forward(ctx, word):
+            return {"word": word}
+    assert Text.apply("here") == {"word": "here"}
+
+
+def test_functions_with_a_setup_take_defaults_and_keywords():
+    class Power(Function):
+        @staticmethod
+        def forward(x, exponent=3):
+            return x ** exponent
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.exponent = inputs[1]
+            ctx.save_for_backward(inputs[0])
+
+        @staticmethod
+        def backward(ctx, gradient):
+            x, = ctx.saved_tensors
+            return gradient * ctx.exponent * x ** (ctx.exponent - 1), None
+    x = torch.tensor(2., requires_grad=True)
+    assert grad(Power.apply(x), x)[0].item() == 12 and grad(Power.apply(x, exponent=2), x)[0].item() == 4
+    with pytest.raises(RuntimeError, match="non-static"):
+        Power()(x)
+
+
+def test_backwards_that_have_no_derivative_say_so():
+    class Once(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x ** 3
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable
+        def backward(ctx, gradient):
+            x, = ctx.saved_tensors
+            return 3 * x ** 2 * gradient
+    x = torch.tensor(2., requires_grad=True)
+    assert grad(Once.apply(x), x)[0].item() == 12
+    first, = grad(Once.apply(x) * x, x, create_graph=True)
+    assert first.item() == 32
+    with pytest.raises(RuntimeError, match="differentiate twice"):
+        first.backward()
+
+
+def test_nodes_of_functions_show_their_context():
+    x = leaf(2)
+    y = Cube.apply(x, 2.0)
+    assert y.grad_fn.name() == "CubeBackward" and y.grad_fn.scale == 2.0 and y.grad_fn.saved_tensors[0] is x
+    with pytest.raises(AttributeError):
+        y.grad_fn.nothing  # noqa: B018
+    with pytest.raises(AttributeError):
+        (x * 2).grad_fn.scale  # noqa: B018
+
+
 def test_function_contexts_die_with_their_graph():
     contexts = []
 
@@ -134,6 +210,143 @@ def test_hooks():
     x.register_post_accumulate_grad_hook(lambda p: seen.append(p is x))
     (x * 2).sum().backward()
     assert x.grad.tolist() == [2, 2] and seen == [True]
+
+
+def test_outputs_and_kept_gradients_of_nodes():
+    x = leaf(4)
+    parts = x.chunk(2)
+    assert [part.output_nr for part in parts] == [0, 1] and not parts[0].retains_grad
+    parts[0].retain_grad()
+    assert parts[0].retains_grad and not x.retains_grad
+
+
+def test_hooks_on_nodes():
+    x, seen = leaf(2), []
+    y = x * 2
+    y.grad_fn.register_prehook(lambda grads: (grads[0] * 3,))
+    handle = y.grad_fn.register_prehook(lambda grads: seen.append("removed"))
+    after = y.grad_fn.register_hook(lambda inputs, outputs: seen.append((inputs[0][0].item(), outputs[0][0].item())))
+    y.grad_fn.register_hook(lambda inputs, outputs: tuple(None if g is None else g * 5 for g in inputs))
+    handle.remove()
+    y.sum().backward(retain_graph=True)
+    assert x.grad.tolist() == [30, 30] and seen == [(6, 3)]
+    after.remove()
+    with pytest.raises(RuntimeError, match="incorrect number"):
+        y.grad_fn.register_prehook(lambda grads: grads * 2)
+        y.sum().backward()
+    with pytest.raises(TypeError, match="tensors"):
+        z = x * 2
+        z.grad_fn.register_hook(lambda inputs, outputs: [1])
+        z.sum().backward()
+    variance, mean = torch.var_mean(x, dim=0)
+    mean.grad_fn.register_prehook(lambda grads: seen.append([g is None for g in grads]))
+    (variance + mean).backward()
+    assert seen[1:] == [[False, False]]
+
+
+def test_hooks_on_the_nodes_of_leaves():
+    x, seen = leaf(2), []
+    node = x.expand_as(x).grad_fn.next_functions[0][0]
+    handle = node.register_hook(lambda inputs, outputs: seen.append((inputs, outputs[0].tolist(), x.grad.tolist())))
+    node.register_prehook(lambda grads: (grads[0] * 2,))
+    (x * 3 + x).sum().backward()
+    assert seen == [((), [8, 8], [8, 8])]
+    handle.remove()
+    x.sum().backward()
+    assert len(seen) == 1 and x.grad.tolist() == [10, 10]
+
+
+def test_gradients_at_edges_of_the_graph():
+    x = leaf(3)
+    y = x * 2
+    edge, leaf_edge = torch.autograd.graph.get_gradient_edge(y), torch.autograd.graph.get_gradient_edge(x)
+    assert edge.node == y.grad_fn and edge.output_nr == 0
+    z = (y ** 2).sum()
+    at_y, at_x = grad(z, [edge, leaf_edge], retain_graph=True)
+    assert torch.equal(at_y, 2 * y.detach()) and torch.equal(at_x, 2 * at_y)
+    assert torch.equal(grad(z, edge)[0], at_y)
+    with pytest.raises(RuntimeError, match="does not require"):
+        torch.autograd.graph.get_gradient_edge(torch.ones(1))
+    with pytest.raises(RuntimeError, match="GradientEdge"):
+        grad((x * 2).sum(), leaf_edge, materialize_grads=True)
+
+
+def test_hooks_on_several_gradients():
+    a, b, c = leaf(1), leaf(1), leaf(1)
+    seen, first = [], []
+    handle = torch.autograd.graph.register_multi_grad_hook([a, b, c], lambda grads: seen.append([g is not None for g in grads]))
+    torch.autograd.graph.register_multi_grad_hook([a, b, c], lambda grad: first.append(grad.item()), mode="any")
+    (a * 2 + b * 2).sum().backward()
+    (a * b * c).sum().backward()
+    assert seen == [[True, True, False], [True] * 3] and len(first) == 2
+    broken = a.register_hook(lambda grad: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        (a * b).sum().backward()
+    broken.remove()
+    (a * b).sum().backward()
+    assert seen[2:] == [[True, True, False]]
+    handle.remove()
+    (a * b * c).sum().backward()
+    assert len(seen) == 3
+    with pytest.raises(ValueError, match="mode"):
+        torch.autograd.graph.register_multi_grad_hook([a], print, mode="some")
+
+
+def test_what_has_no_gradient_is_refused():
+    a, x = leaf(2), torch.zeros(2, dtype=torch.float64)
+    for call in (lambda: torch.mul(a, 2, out=x), lambda: torch.mul(x, 2, out=a), lambda: torch.max(a[None], 1, out=(x, x.long()))):
+        with pytest.raises(RuntimeError, match="out="):
+            call()
+    with torch.no_grad():
+        torch.mul(a, 2, out=x)
+    assert torch.equal(x, a.detach() * 2) and torch.argmax(a, out=torch.tensor(0)).item() in (0, 1)
+    with pytest.raises(RuntimeError, match="real scalar"):
+        (leaf(1).to(torch.complex128) * 1j).sum().backward()
+    with pytest.raises(RuntimeError, match="own grad"):
+        a.grad = a
+    a.register_post_accumulate_grad_hook(lambda p: p)
+    with pytest.raises(RuntimeError, match="return None"):
+        a.sum().backward()
+
+
+def test_gradients_of_inner_tensors():
+    x = leaf(2)
+    y = x * 2
+    with pytest.warns(UserWarning, match="not a leaf"):
+        assert y.grad is None
+    y.retain_grad()
+    y.sum().backward()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert y.grad.tolist() == [1, 1] and x.grad.tolist() == [2, 2] and torch.ones(1).grad is None
+    w, a = torch.tensor(.5, requires_grad=True), torch.tensor(1., requires_grad=True)
+    first = grad(w * a, w, create_graph=True)
+    second = grad(first, w, create_graph=True, materialize_grads=True)
+    assert second[0].item() == 0 and grad(second, w, materialize_grads=True)[0].item() == 0
+    with pytest.raises(ValueError, match="allow_unused"):
+        grad(x.sum(), x, allow_unused=False, materialize_grads=True)
+
+
+def test_versions_count_writes():
+    x = leaf(2)
+    y = x * 1
+    z = y.exp()
+    before = z._version
+    torch.autograd.graph.increment_version(z)
+    torch.autograd.graph.increment_version([z])
+    assert z._version == before + 2
+    with pytest.raises(RuntimeError, match="in place"):
+        z.sum().backward()
+
+
+def test_callbacks_at_the_end_of_backward():
+    x = leaf(1)
+    order, engine = [], torch.autograd.Variable._execution_engine
+    x.register_post_accumulate_grad_hook(lambda p: engine.queue_callback(lambda: order.append(p.grad is not None)))
+    (x * 2).sum().backward()
+    assert order == [True]
+    with pytest.raises(RuntimeError, match="no backward"):
+        engine.queue_callback(print)
 
 
 def test_exceptions_pass_through_backward():

@@ -30,13 +30,19 @@ class Variable(metaclass=_VariableMeta):
     True
     """
 
+    class _execution_engine:
+        """What distributed training asks of PyTorch's engine."""
+
+        @staticmethod
+        def queue_callback(callback):
+            """Calls callback() when the running backward ends."""
+            _C._queue_callback(callback)
+
     def __new__(cls, data=None, requires_grad=False, volatile=None):
         if volatile is not None:
             import warnings
             warnings.warn("volatile was removed and now has no effect; use no_grad()", stacklevel=2)
         return (_C.empty(0) if data is None else data.detach()).requires_grad_(requires_grad)
-
-
 
 
 def __getattr__(name):
@@ -52,7 +58,12 @@ def __getattr__(name):
 
 
 def _listed(value):
-    return [value] if isinstance(value, Tensor) else list(value)
+    return [value] if isinstance(value, (Tensor, graph.GradientEdge)) else list(value)
+
+
+def _at_edges(inputs):
+    """Tensors, where some are given by their edges in the graph."""
+    return [_C._tensor_at(*x) if isinstance(x, graph.GradientEdge) else x for x in inputs]
 
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, grad_variables=None, inputs=None):
@@ -72,7 +83,7 @@ def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, 
         raise RuntimeError("`inputs` argument to `backward` cannot be empty.")
     for leaf, gradient in zip(inputs, _C._grad(tensors, inputs, given, keep, create_graph, True)):
         if gradient is not None:
-            leaf.grad = gradient if leaf.grad is None else leaf.grad + gradient
+            leaf.grad = gradient if leaf._grad is None else leaf._grad + gradient
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True,
@@ -86,15 +97,34 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     if not only_inputs:
         warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True).", FutureWarning,
                       stacklevel=2)
+    if materialize_grads and allow_unused is False:
+        raise ValueError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+                         "allow_unused=False.")
     if is_grads_batched:
         return _batched_grads(outputs, inputs, grad_outputs, create_graph, bool(allow_unused), materialize_grads)
     outputs, inputs = _listed(outputs), _listed(inputs)
+    if materialize_grads and any(isinstance(x, graph.GradientEdge) for x in inputs):
+        raise RuntimeError("materialize_grads cannot be used when the given input is a GradientEdge")
+    inputs = _at_edges(inputs)
     given = [None] * len(outputs) if grad_outputs is None else _listed(grad_outputs)
     keep = create_graph if retain_graph is None else retain_graph
     found = _C._grad(outputs, inputs, given, keep, create_graph, bool(allow_unused) or materialize_grads)
     if materialize_grads:
-        found = tuple(_C.zeros_like(x) if g is None else g for g, x in zip(found, inputs))
+        found = tuple(_C.zeros_like(x).requires_grad_(create_graph) if g is None else g for g, x in zip(found, inputs))
     return found
+
+
+class set_multithreading_enabled:
+    """Accepted, as a call and as a scope: backward runs on the thread that calls it."""
+
+    def __init__(self, mode):
+        """Nothing depends on the mode."""
+
+    def __enter__(self):
+        """Nothing depends on the scope."""
+
+    def __exit__(self, *error):
+        """Nothing depends on the scope."""
 
 
 def _batched_grads(outputs, inputs, grad_outputs, create_graph, allow_unused, materialize_grads):

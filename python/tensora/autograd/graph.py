@@ -1,4 +1,7 @@
-"""The graph's nodes, and what is kept for backward."""
+"""The graph's nodes, hooks on several gradients, and what is kept for backward."""
+import typing
+import weakref
+
 from .. import _C
 from .._C import Node  # noqa: F401
 
@@ -56,6 +59,93 @@ class disable_saved_tensors_hooks:
         _forbidden = self._before
 
 
+# ---- places in the graph ----------------------------------------------------------------------------------
+
+class GradientEdge(typing.NamedTuple):
+    """Where the gradient of a tensor flows: an output of a node. `autograd.grad` takes it as an input, so that a program
+    need not keep the tensor."""
+    node: Node
+    output_nr: int
+
+
+def get_gradient_edge(tensor):
+    """The place of a tensor in the graph.
+
+    >>> x = tensora.ones(2, requires_grad=True)
+    >>> edge = tensora.autograd.graph.get_gradient_edge(x * 2)
+    >>> tensora.autograd.grad((x * 2).sum(), tensora.autograd.graph.get_gradient_edge(x))
+    (tensor([2., 2.]),)
+    """
+    if not tensor.requires_grad:
+        raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
+    return GradientEdge(*_C._gradient_edge(tensor))
+
+
+# ---- hooks on several gradients ---------------------------------------------------------------------------
+
+class _Gradients:
+    """What one backward computed so far. It lives as long as the callback at the end of that backward."""
+
+    def __init__(self, count):
+        self.all, self.left, self.done = [None] * count, count, False
+
+
+class _MultiHook:
+    """Calls a function once in each backward that computes one of the gradients."""
+
+    def __init__(self, count, function, waits):
+        self._count, self._function, self._waits, self._running = count, function, waits, lambda: None
+
+    def at(self, place):
+        def hook(gradient):
+            gradients = self._running()
+            if gradients is None:
+                gradients = _Gradients(self._count)
+                self._running = weakref.ref(gradients)
+                _C._queue_callback(lambda: self._end(gradients))
+            gradients.all[place] = gradient
+            gradients.left -= 1
+            if not gradients.done and (gradients.left == 0 or not self._waits):
+                gradients.done = True
+                self._function(gradients.all if self._waits else gradient)
+        return hook
+
+    def _end(self, gradients):
+        self._running = lambda: None
+        if not gradients.done:
+            gradients.done = True
+            self._function(gradients.all)
+
+
+class _Handles:
+    """Undoes several registrations."""
+
+    def __init__(self, handles):
+        self.handles = tuple(handles)
+
+    def remove(self):
+        for handle in self.handles:
+            handle.remove()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.remove()
+
+
+def register_multi_grad_hook(tensors, fn, *, mode="all"):
+    """Calls fn(gradients) once in a backward, when the gradients of all `tensors` are known, or at its end if it does not
+    reach all: the list then has None for them. With mode="any", calls fn(gradient) with the first that is known."""
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    hook = _MultiHook(len(tensors), fn, mode == "all")
+    return _Handles(tensor.register_hook(hook.at(place)) for place, tensor in enumerate(tensors))
+
+
+# ---- versions ---------------------------------------------------------------------------------------------
+
 def increment_version(tensor):
-    """Counts a write that autograd did not see."""
-    tensor.data.add_(0)
+    """Counts a write to a tensor, or to each of several, that autograd did not see."""
+    for written in (tensor,) if isinstance(tensor, _C.Tensor) else tensor:
+        _C._bump_version(written)
