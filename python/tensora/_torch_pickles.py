@@ -92,8 +92,12 @@ def _encoded(text, coding):
     return text.encode(coding)
 
 
+class Refused(pickle.UnpicklingError, RuntimeError):
+    """The file names something that a careful reader does not make, or is damaged."""
+
+
 class _Careful(_Unpickler):
-    """Makes tensors, containers and numbers only."""
+    """Makes tensors, containers and numbers only, and what the program declared safe."""
 
     def find_class(self, module, name):
         if (module, name) in _CONTAINERS:
@@ -104,6 +108,10 @@ class _Careful(_Unpickler):
             return getattr(_C, name)
         if (module == "torch" and name.removesuffix("Storage") in _STORAGES) or (module == "torch._utils" and name in _FUNCTIONS):
             return super().find_class(module, name)
+        from .serialization import allowed
+        safe = allowed(module, name)
+        if safe is not None:
+            return safe
         raise pickle.UnpicklingError(f"load: this file names '{module}.{name}', and making it can run code; pass "
                                      "weights_only=False if you trust the file")
 
@@ -121,6 +129,42 @@ class _Form(_Careful):
 
     def persistent_load(self, pid):
         return None
+
+
+class _Anything:
+    """Stands for an object of a class that is refused."""
+
+    def __new__(cls, *args, **kwargs):
+        return super().__new__(cls)
+
+    def __setstate__(self, state):
+        """The state of no object."""
+
+    append = extend = __setitem__ = __init__ = lambda self, *args, **kwargs: None
+
+
+class _Names(_Form):
+    """Notes the names that are refused, and makes nothing of them."""
+    refused = ()
+
+    def find_class(self, module, name):
+        try:
+            return super().find_class(module, name)
+        except pickle.UnpicklingError:
+            if f"{module}.{name}" not in self.refused:
+                self.refused += (f"{module}.{name}",)
+            return _Anything
+
+
+def refused_names(path):
+    """The full names in a file that _Careful refuses, each once."""
+    readers = []
+
+    def reader(*args):
+        readers.append(_Names(*args))
+        return readers[0]
+    _opened(path, reader)
+    return list(readers[0].refused)
 
 
 def _filled(form, value):

@@ -115,7 +115,7 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=No
             return _moved(_torch_pickles.load(path, careful=weights_only), device)
         except Exception:
             if weights_only:
-                raise refusal from None
+                raise _torch_pickles.Refused(str(refusal)) from None
             raise
     if parameters:
         from .nn import Parameter
@@ -197,9 +197,9 @@ def _unpickled(file, weights_only):
                 return super().find_class(module, name)
             if (module, name) == ("tensora._C", "_function"):
                 return function
-            for safe in _safe:
-                if (getattr(safe, "__module__", None), getattr(safe, "__qualname__", None)) == (module, name):
-                    return safe
+            safe = allowed(module, name)
+            if safe is not None:
+                return safe
             raise pickle.UnpicklingError(
                 f"load: this file holds an object of '{module}.{name}', and making it can run code; pass "
                 "weights_only=False if you trust the file, name the class in "
@@ -214,8 +214,34 @@ def _unpickled(file, weights_only):
         return Restricted(content).load()
 
 
+def allowed(module, name):
+    """The class or function of that name that the program declared safe; None if it did not. Files of PyTorch have names of
+    torch."""
+    wanted = f"{module}.{name}"
+    if wanted.startswith("torch."):
+        wanted = wanted.replace("torch", "tensora", 1)
+    for safe in _safe:
+        kept, place = safe if isinstance(safe, tuple) else (
+            safe, f"{getattr(safe, '__module__', None)}.{getattr(safe, '__qualname__', None)}")
+        if (place.replace("torch", "tensora", 1) if place.startswith("torch.") else place) == wanted:
+            return kept
+    return None
+
+
+def get_unsafe_globals_in_checkpoint(f):
+    """The names in a file of PyTorch's format that `load` refuses unless they are among the safe globals."""
+    from . import _torch_pickles
+    if not hasattr(f, "read"):
+        return _torch_pickles.refused_names(os.fspath(f))
+    import tempfile
+    with tempfile.NamedTemporaryFile(suffix=".pt") as copy:
+        copy.write(f.read())
+        copy.flush()
+        return _torch_pickles.refused_names(copy.name)
+
+
 def add_safe_globals(classes):
-    """Classes and functions of which `load` may make objects."""
+    """Classes and functions of which `load` may make objects; a pair of one and a text gives it another full name."""
     _safe.extend(classes)
 
 

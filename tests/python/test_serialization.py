@@ -198,6 +198,30 @@ def test_pytorch_files_with_objects(tmp_path):
     assert layer(torch.ones(1, 3)).tolist() == [[3, 12]]
 
 
+class Settings:
+    """What a program keeps beside its weights."""
+
+    def __init__(self, rate):
+        self.rate = rate
+
+
+def test_files_of_pytorch_with_classes_declared_safe(tmp_path):
+    import numpy
+    import pickle
+    path, name = str(tmp_path / "x.pt"), f"{Settings.__module__}.Settings"
+    pytorch_archive(path, lambda saved, linear: {"settings": Settings(3), "x": saved(numpy.ones(2, numpy.float32))})
+    with pytest.raises(pickle.UnpicklingError, match="Settings"):
+        torch.load(path)
+    assert torch.serialization.get_unsafe_globals_in_checkpoint(path) == [name]
+    for safe in (Settings, (Settings, name)):
+        with torch.serialization.safe_globals([safe]):
+            loaded = torch.load(path)
+            assert type(loaded["settings"]) is Settings and loaded["settings"].rate == 3 and loaded["x"].tolist() == [1, 1]
+            assert torch.serialization.get_unsafe_globals_in_checkpoint(path) == []
+    with pytest.raises(RuntimeError), torch.serialization.safe_globals([(dict, name + "s")]):
+        torch.load(path)
+
+
 @pytest.mark.parametrize("name", ["ASGD", "Rprop"])
 def test_states_of_optimizers_written_in_python_are_checked(name):
     def trained():
