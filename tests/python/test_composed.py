@@ -2,9 +2,11 @@
 
 The numbers are PyTorch 2.15's; module_reprs.json holds repr(torch.nn.X(...)) by the expression X(...).
 """
+import copy
 import json
 import math
 import pathlib
+import pickle
 
 import pytest
 
@@ -162,8 +164,14 @@ def test_lazy_convolutions(kind, n):
     optimizer.step()
     assert not layer.weight.equal(before)
     again = lazy(4, 3, groups=2)
-    again.load_state_dict(layer.state_dict())
-    assert type(again) is plain and again(x).equal(layer(x))
+    assert isinstance(again.weight, nn.parameter.UninitializedParameter)
+    copied = copy.deepcopy(pickle.loads(pickle.dumps(again)))
+    for other in (again, copied):
+        other.load_state_dict(layer.state_dict())
+        assert type(other) is lazy and not other.has_uninitialized_params()
+        assert other(x).equal(layer(x)) and type(other) is plain
+    with pytest.raises(RuntimeError, match="uninitialized"):
+        layer.load_state_dict(lazy(4, 3, groups=2).state_dict())
     assert lazy(4, 3)(x[0]).shape[0] == 4  # without a batch
     with pytest.raises(ValueError, match="divisible"):
         lazy(4, 3, groups=4)(x)
@@ -178,6 +186,50 @@ def test_lazy_norms_and_linear():
             assert layer.weight.tolist() == [1.] * 3 and layer.bias is None and layer.num_features == 3
     linear = nn.LazyLinear(3)
     assert linear(tensora.ones(2, 5)).shape == (2, 3) and type(linear) is nn.Linear and linear.in_features == 5
+
+
+def test_lazy_modules_of_a_program():
+    class Scale(nn.modules.lazy.LazyModuleMixin, nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.factor, self.shift = nn.parameter.UninitializedParameter(), nn.parameter.UninitializedBuffer()
+
+        def initialize_parameters(self, x, *, size=None):
+            if self.has_uninitialized_params():
+                self.factor.materialize(x.shape[-1:])
+                self.shift.materialize(size or x.shape[-1:])
+                with tensora.no_grad():
+                    self.factor.fill_(2)
+                    self.shift.fill_(1)
+
+        def forward(self, x, *, size=None):
+            return x * self.factor + self.shift
+    scale = Scale().half()
+    parameters = list(scale.parameters())
+    with pytest.raises(RuntimeError, match="shape"):
+        scale.factor.shape  # noqa: B018
+    with pytest.raises(RuntimeError, match="share"):
+        scale.share_memory()
+    for norm in (nn.utils.weight_norm, nn.utils.spectral_norm):
+        with pytest.raises(ValueError, match="uninitialized"):
+            norm(nn.LazyLinear(2))
+    assert nn.LazyConvTranspose1d(2, 3)(tensora.ones(1, 4, 5), output_size=[7]).shape == (1, 2, 7)
+    assert repr(scale.factor) == "<UninitializedParameter>"
+    assert scale(tensora.ones(2, 3).half(), size=(1,)).tolist() == [[3] * 3] * 2
+    assert type(scale.factor) is nn.Parameter and scale.factor is parameters[0] and scale.factor.dtype is tensora.float16
+    assert scale.shift.shape == (1,) and not scale.has_uninitialized_params() and list(scale.state_dict()) == ["factor", "shift"]
+    assert scale(tensora.ones(3).half()).tolist() == [3] * 3 and not scale._forward_pre_hooks
+
+    class Forgets(Scale):
+        def initialize_parameters(self, x, *, size=None):
+            """Leaves the parameters as they are."""
+    with pytest.raises(RuntimeError, match="fully initialized"):
+        Forgets()(tensora.ones(2))
+    loaded = Scale()
+    loaded.load_state_dict(scale.state_dict())
+    assert loaded.factor.tolist() == [2] * 3 and loaded(tensora.ones(3)).tolist() == [3] * 3
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        nn.LazyLinear(2).load_state_dict({"weight": tensora.ones(3, 1), "bias": tensora.ones(2)})
 
 
 def test_norms_without_bias():

@@ -3,6 +3,7 @@ import copy
 import io
 import os
 import pickle
+import weakref
 
 import numpy as np
 import pytest
@@ -340,3 +341,112 @@ def test_workers_of_streams_give_their_batches_in_turn():
         batches = [batch.tolist() for batch in DataLoader(Parts(), 3, num_workers=2)]
         assert batches == [[0, 1, 2], [5, 6, 7], [3, 4], [8, 9]]
     assert default_collate([("x", 1), ("y", 2)])[0] == ("x", "y") and default_collate(["x", "y"]) == ["x", "y"]
+
+
+# ---- hooks ------------------------------------------------------------------------------------------------
+
+def test_hooks_of_all_modules():
+    from tensora.nn.modules import module as modules
+    calls, layer, x = [], nn.Linear(2, 2), torch.ones(1, 2, requires_grad=True)
+    layer.register_forward_pre_hook(lambda m, args: calls.append("own pre"))
+    layer.register_forward_hook(lambda m, args, out: calls.append("own"))
+    layer.register_full_backward_hook(lambda m, gi, go: calls.append("own back"))
+    handles = [modules.register_module_forward_pre_hook(lambda m, args: calls.append("pre")),
+               modules.register_module_forward_hook(lambda m, args, kwargs, out: calls.append("all") or out * 2, with_kwargs=True),
+               modules.register_module_full_backward_pre_hook(lambda m, go: calls.append("back pre")),
+               modules.register_module_full_backward_hook(lambda m, gi, go: (gi[0] * 0,))]
+    layer(x).sum().backward()
+    assert calls == ["pre", "own pre", "all", "own", "back pre", "own back"] and x.grad.tolist() == [[0, 0]]
+    for handle in handles:
+        handle.remove()
+    layer(x)
+    assert calls[6:] == ["own pre", "own"]
+
+
+def test_hooks_on_registration():
+    from tensora.nn.modules import module as modules
+    names = []
+    with modules.register_module_parameter_registration_hook(lambda m, name, p: names.append(name)), \
+            modules.register_module_buffer_registration_hook(lambda m, name, b: names.append(name)), \
+            modules.register_module_module_registration_hook(lambda m, name, child: name == "layer" and nn.Identity() or None):
+        net = nn.Module()
+        net.layer = nn.Linear(1, 1)
+        net.norm = nn.BatchNorm1d(1)
+    assert names == ["weight", "bias", "weight", "bias", "running_mean", "running_var", "num_batches_tracked"]
+    assert isinstance(net.layer, nn.Identity) and isinstance(net.norm, nn.BatchNorm1d)
+
+
+def test_both_modules_of_utilities_have_their_names():
+    state = {"module.weight": 1}
+    nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
+    assert state == {"weight": 1} and nn.utils.rnn.pad_sequence
+
+
+def test_hooks_that_are_always_called():
+    calls = []
+
+    class Fails(nn.Module):
+        def forward(self, x, fail=True):
+            if fail:
+                raise KeyError("mine")
+            return x
+    net = Fails()
+    net.register_forward_hook(lambda m, args, out: calls.append(out), always_call=True)
+    failing = net.register_forward_hook(lambda m, args, out: 1 / 0, always_call=True, prepend=True)
+    with pytest.raises(KeyError, match="mine"), pytest.warns(UserWarning, match="silenced"):
+        net(1)
+    failing.remove()
+    net(1, fail=False)
+    pre = net.register_forward_pre_hook(lambda m, args: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        net(1, fail=False)
+    assert calls == [None, 1, None]
+    pre.remove()
+    net.register_forward_pre_hook(lambda m, args, kwargs: args, with_kwargs=True)
+    with pytest.raises(RuntimeError, match="new_kwargs"):
+        net(1, fail=False)
+
+
+def test_backward_hooks_of_modules_whose_inputs_have_no_gradient():
+    layer = nn.Linear(2, 3)
+    result = None
+    layer.register_full_backward_hook(lambda m, gi, go: result)
+    layer(torch.ones(1, 2)).sum().backward()
+    result = (torch.ones(1, 2),)
+    with pytest.raises(RuntimeError, match="no input requires gradient"):
+        layer(torch.ones(1, 2)).sum().backward()
+
+
+def _counts(module, *rest):
+    module.counted = getattr(module, "counted", 0) + 1
+
+
+def test_hooks_on_state():
+    layer = nn.Linear(2, 2)
+    layer.register_load_state_dict_pre_hook(_counts)
+    copied = pickle.loads(pickle.dumps(layer))
+    copied.load_state_dict(layer.state_dict())
+    assert copied.counted == 1 and not hasattr(layer, "counted")
+    layer.register_state_dict_post_hook(lambda m, state, prefix, metadata: {})
+    with pytest.raises(RuntimeError, match="must return None"):
+        layer.state_dict()
+    other = nn.Linear(2, 2)
+    other._register_state_dict_hook(lambda m, state, prefix, metadata: {"mine": 1})
+    assert other.state_dict() == {"mine": 1}
+    other.register_load_state_dict_post_hook(lambda m, keys: keys)
+    with pytest.raises(AssertionError, match="inplace"):
+        other.load_state_dict({}, strict=False)
+    alone = nn.Linear(1, 1)
+    alone.register_load_state_dict_pre_hook(_counts)
+    reference = weakref.ref(alone)
+    del alone
+    assert reference() is None
+
+
+def test_modules_load_from_the_entries_of_their_own():
+    net, seen = nn.Sequential(nn.Linear(1, 1), nn.Sequential(nn.Linear(1, 1))), []
+    net[1].register_load_state_dict_pre_hook(lambda module, state, *rest: seen.append(sorted(state)))
+    state = net.state_dict()
+    state["1.more"] = state["2.weight"] = torch.ones(1)
+    assert net.load_state_dict(state, strict=False).unexpected_keys == ["2.weight", "1.more"]
+    assert seen == [["1.0.bias", "1.0.weight", "1.more"]]

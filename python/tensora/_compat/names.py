@@ -65,7 +65,7 @@ def add(torch):
     core._set_graph_executor_optimize = core._jit_set_profiling_executor = core._jit_set_profiling_mode = _nothing
     core._is_tracing = core._is_torch_function_mode_enabled = core._has_cuda = _false
     core._get_privateuse1_backend_name = lambda: "privateuseone"
-    from ..nn.modules.module import parse_to
+    from ..nn.modules.utils import parse_to
     core._nn = types.SimpleNamespace(_parse_to=parse_to)
     core._TensorMeta, core._TensorBase, core._VariableFunctions = type(torch.Tensor), torch.Tensor, core
     for name in ("Graph", "Node", "Value", "Block"):

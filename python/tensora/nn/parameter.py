@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _C
 from .._C import Tensor
+from .._modes import no_grad
 from .common_types import Device, Dtype
 
 if TYPE_CHECKING:
@@ -50,11 +51,41 @@ class Buffer(Tensor):
 
 
 class UninitializedTensorMixin:
-    """What has no shape yet; see UninitializedParameter."""
+    """What has no shape yet: `materialize` gives it one. Until then it can be moved and converted."""
+    cls_to_become: type[Tensor]
+
+    def materialize(self, shape: Any, device: Device = None, dtype: Dtype = None) -> None:
+        """Makes it a tensor of this shape, whose elements are still to be filled."""
+        with no_grad():
+            self.data = _C.empty(shape, device=self.device if device is None else device,
+                                 dtype=self.dtype if dtype is None else dtype)
+        self.__class__ = self.cls_to_become
+
+    @property
+    def shape(self) -> Any:
+        raise RuntimeError("Can't access the shape of an uninitialized parameter or buffer, as load_state_dict does that loads "
+                           "one into a module that is initialized. Call forward first, which initializes it.")
+
+    def share_memory_(self) -> Any:
+        raise RuntimeError("Can't share memory on an uninitialized parameter or buffer. Call forward first, which initializes "
+                           "it.")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return type(self), (self.requires_grad, str(self.device), self.dtype)
 
 
 class UninitializedParameter(UninitializedTensorMixin, Parameter):
-    """A parameter whose shape is known at the first call of a lazy module; trained if `requires_grad`."""
+    """A parameter whose shape is known at the first call of a lazy module; trained if `requires_grad`.
+
+    >>> weight = nn.parameter.UninitializedParameter()
+    >>> weight.materialize((2, 3))
+    >>> type(weight).__name__, weight.shape
+    ('Parameter', tensora.Size([2, 3]))
+    """
+    cls_to_become = Parameter
 
     def __new__(cls, requires_grad: bool = True, device: Device = None, dtype: Dtype = None) -> UninitializedParameter:
         return Parameter.__new__(cls, _C.empty(0, device=device, dtype=dtype), requires_grad)
@@ -62,6 +93,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
 class UninitializedBuffer(UninitializedTensorMixin, Buffer):
     """A buffer whose shape is known at the first call of a lazy module; saved if `persistent`."""
+    cls_to_become = Buffer
 
     def __new__(cls, requires_grad: bool = False, device: Device = None, dtype: Dtype = None,
                 persistent: bool = True) -> UninitializedBuffer:

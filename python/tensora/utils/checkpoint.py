@@ -1,4 +1,6 @@
 """Memory for time: backward runs a function a second time instead of keeping what it made."""
+import contextlib
+
 from .. import _C
 from .._C import Tensor
 
@@ -65,3 +67,9 @@ def set_device_states(devices, states, *, device_type=None):
 
 def set_checkpoint_debug_enabled(enabled):
     return None
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable):
+    """Accepted: the second run always goes on to the function's end."""
+    yield

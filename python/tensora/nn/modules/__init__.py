@@ -29,6 +29,8 @@ for _file in _FILES:
 
 TYPE_CHECKING = False  # type checkers take it for True
 if not TYPE_CHECKING:
+    __all__ = [name for name in vars() if not name.startswith("_") and name != "utils"]  # nn.utils is another module
+
     def __getattr__(name):
         if name in _FILES:
             return _sys.modules[__name__]

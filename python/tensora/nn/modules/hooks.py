@@ -3,10 +3,13 @@ from __future__ import annotations
 
 import functools
 import itertools
+import types
 import warnings
+import weakref
 from typing import Any, Callable
 
 from ..._C import Tensor
+from .state import _Changes
 
 _hook_ids = itertools.count()
 
@@ -22,6 +25,10 @@ class RemovableHandle:
         for hooks in self._places:
             hooks.pop(self.id, None)
 
+    def hooks_dict_ref(self) -> dict[int, Any]:
+        """The hooks among which it is."""
+        return self._places[0]
+
     def __enter__(self) -> RemovableHandle:
         return self
 
@@ -29,58 +36,93 @@ class RemovableHandle:
         self.remove()
 
 
+def _add_hook(hooks, hook, *flags, prepend=False):
+    """Adds a hook; `flags` are pairs of a dict and whether the hook is to be in it."""
+    handle = RemovableHandle(hooks, *(place for place, _ in flags))
+    hooks[handle.id] = hook
+    for place, wanted in flags:
+        if wanted:
+            place[handle.id] = True
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
+
+
+def _after_hooks(hooks, module, name, value):
+    """What the hooks on registration make of a parameter, buffer or module."""
+    _Changes.count += 1
+    for hook in list(hooks.values()):
+        changed = hook(module, name, value)
+        value = value if changed is None else changed
+    return value
+
+
+class _WithModule:
+    """A hook that is called with its module first. The module holds it, so it must not hold the module."""
+
+    def __init__(self, hook, module):
+        self._hook, self._module = hook, weakref.ref(module)
+
+    def __call__(self, *args):
+        return self._hook(self._module(), *args)
+
+    def __getstate__(self):
+        return self._hook, self._module()
+
+    def __setstate__(self, state):
+        self.__init__(*state)
+
+
 class Hooked:
     """The part of Module that registers hooks."""
-
-    def _add_hook(self, hooks, hook, prepend=False, with_kwargs=False, always_call=False):
-        handle = RemovableHandle(hooks, self._hooks_with_kwargs, self._always_called_hooks)
-        hooks[handle.id] = hook
-        if with_kwargs:
-            self._hooks_with_kwargs[handle.id] = True
-        if always_call:
-            self._always_called_hooks[handle.id] = True
-        if prepend:
-            hooks.move_to_end(handle.id, last=False)
-        return handle
 
     def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False,
                                   with_kwargs: bool = False) -> RemovableHandle:
         """Calls hook(module, args) before forward; what it returns replaces the arguments."""
-        return self._add_hook(self._forward_pre_hooks, hook, prepend, with_kwargs)
+        return _add_hook(self._forward_pre_hooks, hook, (self._forward_pre_hooks_with_kwargs, with_kwargs), prepend=prepend)
 
     def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
                               always_call: bool = False) -> RemovableHandle:
         """Calls hook(module, args, output) after forward; what it returns replaces the output."""
-        return self._add_hook(self._forward_hooks, hook, prepend, with_kwargs, always_call)
+        return _add_hook(self._forward_hooks, hook, (self._forward_hooks_with_kwargs, with_kwargs),
+                         (self._forward_hooks_always_called, always_call), prepend=prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Calls hook(module, grad_input, grad_output) when the gradients of the inputs are known."""
-        return self._add_hook(self._backward_hooks, hook, prepend)
+        return _add_hook(self._backward_hooks, hook, prepend=prepend)
 
     register_backward_hook = register_full_backward_hook
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """Calls hook(module, grad_output) when the gradients of the outputs are known."""
-        return self._add_hook(self._backward_pre_hooks, hook, prepend)
+        return _add_hook(self._backward_pre_hooks, hook, prepend=prepend)
 
     def _register_state_dict_hook(self, hook):
-        return self._add_hook(self._state_dict_hooks, hook)
+        """The same as the next function, for a hook that may return another dict."""
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError("Cannot register the same function as the state dict post hook that was previously registered via "
+                               "register_state_dict_post_hook")
+        return _add_hook(self._state_dict_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        return self._add_hook(self._state_dict_hooks, hook)
+        """Calls hook(module, state_dict, prefix, local_metadata) when state_dict() has filled the dict, which it may change."""
+        if hasattr(hook, "__dict__") and not isinstance(hook, types.MethodType):
+            hook._from_public_api = True
+        return _add_hook(self._state_dict_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        return self._add_hook(self._state_dict_pre_hooks, hook)
+        """Calls hook(module, prefix, keep_vars) before state_dict()."""
+        return _add_hook(self._state_dict_pre_hooks, hook)
 
     def _register_load_state_dict_pre_hook(self, hook, with_module=False):
-        call = (lambda *args: hook(self, *args)) if with_module else hook
-        return self._add_hook(self._load_state_dict_pre_hooks, call)
+        return _add_hook(self._load_state_dict_pre_hooks, _WithModule(hook, self) if with_module else hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         return self._register_load_state_dict_pre_hook(hook, with_module=True)
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
-        return self._add_hook(self._load_state_dict_post_hooks, hook)
+        """Calls hook(module, incompatible_keys) after load_state_dict(); it may change the keys in place."""
+        return _add_hook(self._load_state_dict_post_hooks, hook)
 
 
 @functools.cache
@@ -121,8 +163,8 @@ def _replaced(changed, grads, what):
 class _BackwardHooks:
     """Calls a module's backward hooks: identity functions around forward see the gradients pass."""
 
-    def __init__(self, module) -> None:
-        self.module, self.grad_output = module, None
+    def __init__(self, module, hooks, pre_hooks) -> None:
+        self.module, self.grad_output, self._hooks, self._pre_hooks = module, None, hooks, pre_hooks
 
     @staticmethod
     def _identity(values, backward):
@@ -132,11 +174,12 @@ class _BackwardHooks:
         return tuple(next(made) if is_one else v for v, is_one in zip(values, watched))
 
     def watch_inputs(self, args):
+        self._count = len(args)
         if not any(map(_is_watched, args)):
             return args
 
         def backward(grads):
-            for hook in list(self.module._backward_hooks.values()):
+            for hook in self._hooks:
                 grads = _replaced(hook(self.module, grads, self.grad_output), grads, "hook")
             return grads
         self._has_inputs = True
@@ -154,12 +197,15 @@ class _BackwardHooks:
             return result
 
         def backward(grads):
-            for hook in list(self.module._backward_pre_hooks.values()):
+            for hook in self._pre_hooks:
                 grads = _replaced(hook(self.module, grads), grads, "pre hook")
             self.grad_output = grads
             if not self._has_inputs:
-                for hook in list(self.module._backward_hooks.values()):
-                    hook(self.module, (None,), grads)
+                for hook in self._hooks:
+                    changed = hook(self.module, (None,) * self._count, grads)
+                    if changed is not None and not (isinstance(changed, tuple) and all(g is None for g in changed)):
+                        raise RuntimeError("Backward hook for Modules where no input requires gradient should always return None "
+                                           "or None for all gradients.")
             return grads
         outputs = self._identity(outputs, backward)
         if isinstance(result, Tensor):

@@ -1,10 +1,12 @@
 """Layers that take the number of their input's channels from the first input, and then become the plain layer."""
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from ... import _C
 from ..common_types import Device, Dtype, _size_1_t, _size_2_t, _size_3_t
+from ..parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 from . import conv, linear, normalization
 from .module import Module
 
@@ -13,13 +15,62 @@ __all__ = ["LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d"
            "LazyInstanceNorm3d", "LazyLinear"]
 
 
-class _Lazy:
-    """What lazy layers share: `_fit(channels)` makes the parameters once the number of channels is known."""
+class LazyModuleMixin:
+    """For a module that learns the shapes of its parameters from its first input: they begin as UninitializedParameters,
+    and `initialize_parameters`, which is called with that input, materializes them. The module then becomes a
+    `cls_to_become`, if that is set.
+    """
     cls_to_become: type[Module] | None = None
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._load_hook = self._register_load_state_dict_pre_hook(self._lazy_load_hook)
+        self._initialize_hook = self.register_forward_pre_hook(self._infer_parameters, with_kwargs=True)
+
+    def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
+        """Materializes the parameters, from the arguments of forward."""
+        raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
+
     def has_uninitialized_params(self) -> bool:
-        """Whether the number of channels is still to come."""
+        """Whether shapes are still to come."""
+        return any(map(is_lazy, itertools.chain(self._parameters.values(), self._buffers.values())))
+
+    def _lazy_load_hook(self, state_dict, prefix, *rest):
+        for name, own in itertools.chain(self._parameters.items(), self._buffers.items()):
+            loaded = state_dict.get(prefix + name)
+            if is_lazy(own) and isinstance(loaded, _C.Tensor) and not is_lazy(loaded) and self._takes(name, loaded.shape):
+                own.materialize(loaded.shape)
+
+    def _takes(self, name, shape):
+        """Whether the parameter may have this shape."""
         return True
+
+    @staticmethod
+    def _infer_parameters(module, args, kwargs=None):
+        module.initialize_parameters(*args, **(kwargs or {}))
+        if module.has_uninitialized_params():
+            raise RuntimeError(f"module {module._get_name()} has not been fully initialized")
+        module._initialize_hook.remove()
+        module._load_hook.remove()
+        del module._initialize_hook, module._load_hook
+        if module.cls_to_become is not None:
+            module.__class__ = module.cls_to_become
+
+
+class _Lazy(LazyModuleMixin):
+    """What the lazy layers share: `_fit(channels)` takes the number of channels, once it is known, and `_shapes(channels)`
+    says what it makes of the parameters and buffers."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for place, kind in ((self._parameters, UninitializedParameter), (self._buffers, UninitializedBuffer)):
+            for name, own in place.items():
+                if own is not None and own.dim() > 0:  # a number counts batches
+                    place[name] = kind(device=own.device, dtype=own.dtype)
+
+    def _takes(self, name, shape):
+        wanted = self._shapes(-getattr(self, "groups", 1))[name]  # what follows from the number of channels is negative
+        return len(shape) == len(wanted) and all(own < 0 or size == own for size, own in zip(shape, wanted))
 
     def reset_parameters(self) -> None:
         if self.weight is None or self.weight.numel():  # before that there is nothing to fill
@@ -28,58 +79,41 @@ class _Lazy:
     def _channels(self, input):
         return input.shape[-1 - self._dims]  # with or without a batch
 
-    def _resized(self, name, *sizes):
-        tensor = getattr(self, name)
-        if tensor is not None:
-            tensor.data = _C.empty(sizes, dtype=tensor.dtype, device=tensor.device)
-
-    def _become(self, channels):
+    def initialize_parameters(self, input: _C.Tensor, *args: Any, **kwargs: Any) -> None:
+        channels = self._channels(input)
         self._fit(channels)
-        self.__class__ = self.cls_to_become
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self._become(self._channels(args[0]))
-        return self(*args, **kwargs)
-
-    def _load_from_state_dict(self, state_dict, prefix, *args):
-        loaded = state_dict.get(prefix + self._sized_by)
-        own = getattr(self, self._sized_by)
-        if not isinstance(loaded, _C.Tensor) or loaded.numel() == 0 or (own is not None and loaded.dim() != own.dim()):
-            return super()._load_from_state_dict(state_dict, prefix, *args)
-        self._become(self._channels_of(loaded))
-        return self._load_from_state_dict(state_dict, prefix, *args)
+        if self.has_uninitialized_params():
+            for name, shape in self._shapes(channels).items():
+                own = getattr(self, name)
+                if is_lazy(own):
+                    own.materialize(shape)
+            self.reset_parameters()
 
 
 class LazyLinear(_Lazy, linear.Linear):
     """A Linear that takes in_features from its first input; `out_features` and `bias` as there."""
-    cls_to_become, _sized_by, _dims = linear.Linear, "weight", 0
+    cls_to_become, _dims = linear.Linear, 0
 
     def __init__(self, out_features: int, bias: bool = True, device: Device = None, dtype: Dtype = None) -> None:
         super().__init__(0, out_features, bias, device, dtype)
 
-    def _channels_of(self, weight):
-        return weight.shape[1]
-
     def _fit(self, channels):
         self.in_features = channels
-        self._resized("weight", self.out_features, channels)
-        self.reset_parameters()
+
+    def _shapes(self, channels):
+        return {"weight": (self.out_features, channels), "bias": (self.out_features,)}
 
 
 class _LazyConv(_Lazy):
-    _sized_by = "weight"
-
-    def _channels_of(self, weight):
-        return weight.shape[0] if self._transposed else weight.shape[1] * self.groups
-
     def _fit(self, channels):
         if channels % self.groups:
             raise ValueError("in_channels must be divisible by groups")
         self.in_channels = channels
+
+    def _shapes(self, channels):
         sizes = ((channels, self.out_channels // self.groups) if self._transposed
                  else (self.out_channels, channels // self.groups))
-        self._resized("weight", *sizes, *self.kernel_size)
-        self.reset_parameters()
+        return {"weight": (*sizes, *self.kernel_size), "bias": (self.out_channels,)}
 
 
 class LazyConv1d(_LazyConv, conv.Conv1d):
@@ -155,16 +189,13 @@ class LazyConvTranspose3d(_LazyConv, conv.ConvTranspose3d):
 
 
 class _LazyNorm(_Lazy):
-    _sized_by, _is_batch = "weight", True
-
-    def _channels_of(self, weight):
-        return weight.shape[0]
+    _is_batch = True
 
     def _fit(self, channels):
         self.num_features = channels
-        for name in ("weight", "bias", "running_mean", "running_var"):
-            self._resized(name, channels)
-        self.reset_parameters()
+
+    def _shapes(self, channels):
+        return dict.fromkeys(("weight", "bias", "running_mean", "running_var"), (channels,))
 
     def _channels(self, input):
         self._check(input)

@@ -1,6 +1,7 @@
 """The base of all modules."""
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Callable, Iterator, TypeVar
 
@@ -8,12 +9,66 @@ from ... import _C
 from ..._C import Tensor
 from ..._modes import no_grad
 from ..common_types import Device
-from ..parameter import Buffer, Parameter
-from .hooks import Hooked, RemovableHandle, _BackwardHooks  # noqa: F401 - a name of PyTorch's module
+from ..parameter import Buffer, Parameter, is_lazy
+from .hooks import Hooked, RemovableHandle, _BackwardHooks, _add_hook, _after_hooks
 from .state import Stateful, _Changes, _IncompatibleKeys  # noqa: F401
+from .utils import parse_to
 
 _Self = TypeVar("_Self", bound="Module")
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"  # PyTorch's name of the key of get_extra_state()
+
+
+# ---- hooks of all modules; under PyTorch's names, which its users set and clear -----------------------------
+
+_global_forward_pre_hooks: OrderedDict[int, Any] = OrderedDict()
+_global_forward_hooks: OrderedDict[int, Any] = OrderedDict()
+_global_forward_hooks_with_kwargs: OrderedDict[int, bool] = OrderedDict()
+_global_forward_hooks_always_called: OrderedDict[int, bool] = OrderedDict()
+_global_backward_pre_hooks: OrderedDict[int, Any] = OrderedDict()
+_global_backward_hooks: OrderedDict[int, Any] = OrderedDict()
+_global_parameter_registration_hooks: OrderedDict[int, Any] = OrderedDict()
+_global_buffer_registration_hooks: OrderedDict[int, Any] = OrderedDict()
+_global_module_registration_hooks: OrderedDict[int, Any] = OrderedDict()
+
+
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Module.register_forward_pre_hook for all modules; such hooks are called before those of a module."""
+    return _add_hook(_global_forward_pre_hooks, hook)
+
+
+def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool = False,
+                                 always_call: bool = False) -> RemovableHandle:
+    """Module.register_forward_hook for all modules."""
+    return _add_hook(_global_forward_hooks, hook, (_global_forward_hooks_with_kwargs, with_kwargs),
+                     (_global_forward_hooks_always_called, always_call))
+
+
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Module.register_full_backward_pre_hook for all modules."""
+    return _add_hook(_global_backward_pre_hooks, hook)
+
+
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Module.register_full_backward_hook for all modules."""
+    return _add_hook(_global_backward_hooks, hook)
+
+
+register_module_backward_hook = register_module_full_backward_hook
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Calls hook(module, name, parameter) when a module gets a parameter; what it returns, if not None, replaces it."""
+    return _add_hook(_global_parameter_registration_hooks, hook)
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """The same for buffers."""
+    return _add_hook(_global_buffer_registration_hooks, hook)
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """The same for modules in modules."""
+    return _add_hook(_global_module_registration_hooks, hook)
 
 
 def _indented(text, spaces):
@@ -23,26 +78,6 @@ def _indented(text, spaces):
 
 def _unimplemented(self, *input):
     raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
-
-
-def parse_to(*args: Any, device: Device = None, dtype: Dtype = None, non_blocking=False, copy=False,
-             memory_format=None) -> tuple[Any, Any, bool, Any]:
-    """(device, dtype, non_blocking, memory_format) of the arguments of Module.to: a device, a dtype, both, or a tensor."""
-    del copy  # of Tensor.to
-    for i, value in enumerate(args):
-        if isinstance(value, Tensor):
-            dtype, device = value.dtype, value.device
-        elif isinstance(value, _C.dtype):
-            dtype = value
-        elif isinstance(value, bool) and i > 0:
-            non_blocking = value
-        elif isinstance(value, (str, int, _C.device)):
-            device = value
-        elif value is not None:
-            raise TypeError(f"to() received an invalid combination of arguments - got {type(value).__name__}")
-    if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
-        raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
-    return None if device is None else _C.device(device), dtype, non_blocking, memory_format
 
 
 class Module(Stateful, Hooked):
@@ -73,43 +108,69 @@ class Module(Stateful, Hooked):
                      "_state_dict_pre_hooks", "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
                      "_backward_pre_hooks"):
             put(name, OrderedDict())
-        put("_hooks_with_kwargs", {})
-        put("_always_called_hooks", {})
+        for name in ("_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs", "_forward_hooks_always_called"):
+            put(name, {})
 
     # ---- calling ----
 
     forward: Callable[..., Any] = _unimplemented
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks):
+        if not (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
+                or _global_forward_hooks or _global_forward_pre_hooks or _global_backward_hooks
+                or _global_backward_pre_hooks):
             return self.forward(*args, **kwargs)
         return self._call_with_hooks(args, kwargs)
 
     def _call_with_hooks(self, args, kwargs):
-        for key, hook in list(self._forward_pre_hooks.items()):
-            if key in self._hooks_with_kwargs:
+        called = set()
+        try:
+            args, kwargs = self._after_pre_hooks(args, kwargs)
+            backward = None
+            if self._backward_hooks or self._backward_pre_hooks or _global_backward_hooks or _global_backward_pre_hooks:
+                backward = _BackwardHooks(self, [*_global_backward_hooks.values(), *self._backward_hooks.values()],
+                                          [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()])
+                args = backward.watch_inputs(args)
+            result = self.forward(*args, **kwargs)
+            for key, hook in (*_global_forward_hooks.items(), *self._forward_hooks.items()):
+                called.add(key)
+                changed = self._call_forward_hook(key, hook, args, kwargs, result)
+                result = result if changed is None else changed
+            return backward.watch_outputs(result) if backward else result
+        except Exception:
+            self._call_remaining_hooks(called, args, kwargs)
+            raise
+
+    def _after_pre_hooks(self, args, kwargs):
+        for key, hook in (*_global_forward_pre_hooks.items(), *self._forward_pre_hooks.items()):
+            if key in self._forward_pre_hooks_with_kwargs:
                 changed = hook(self, args, kwargs)
                 if changed is not None:
+                    if not isinstance(changed, tuple) or len(changed) != 2:
+                        raise RuntimeError("forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got "
+                                           f"{changed}.")
                     args, kwargs = changed
             else:
                 changed = hook(self, args)
                 if changed is not None:
                     args = changed if isinstance(changed, tuple) else (changed,)
-        backward = _BackwardHooks(self) if self._backward_hooks or self._backward_pre_hooks else None
-        if backward:
-            args = backward.watch_inputs(args)
-        try:
-            result = self.forward(*args, **kwargs)
-        except Exception:
-            for key in self._always_called_hooks:
-                self._forward_hooks[key](self, args, None)
-            raise
-        for key, hook in list(self._forward_hooks.items()):
-            changed = (hook(self, args, kwargs, result) if key in self._hooks_with_kwargs
-                       else hook(self, args, result))
-            if changed is not None:
-                result = changed
-        return backward.watch_outputs(result) if backward else result
+        return args, kwargs
+
+    def _call_forward_hook(self, key, hook, args, kwargs, result):
+        if key in self._forward_hooks_with_kwargs or key in _global_forward_hooks_with_kwargs:
+            return hook(self, args, kwargs, result)
+        return hook(self, args, result)
+
+    def _call_remaining_hooks(self, called, args, kwargs):
+        """Those that are called after errors too."""
+        for key, hook in (*_global_forward_hooks.items(), *self._forward_hooks.items()):
+            if key in called or not (key in self._forward_hooks_always_called or key in _global_forward_hooks_always_called):
+                continue
+            try:
+                self._call_forward_hook(key, hook, args, kwargs, None)
+            except Exception as error:
+                warnings.warn("module forward hook with ``always_call=True`` raised an exception that was silenced as another "
+                              f"error was raised in forward: {error}", stacklevel=3)
 
     # ---- attributes ----
 
@@ -124,8 +185,7 @@ class Module(Stateful, Hooked):
             if parameters is None:
                 raise AttributeError("cannot assign module before Module.__init__() call")
             self._forget(name, "_modules")
-            self._modules[name] = value
-            _Changes.count += 1
+            self._modules[name] = _after_hooks(_global_module_registration_hooks, self, name, value)
         elif parameters is not None and name in parameters:
             if value is not None:
                 raise TypeError(f"cannot assign '{type(value).__name__}' object to parameter '{name}' "
@@ -144,8 +204,8 @@ class Module(Stateful, Hooked):
                                 "(Tensor or None required)")
             if name not in self._buffers:
                 self.register_buffer(name, value, value.persistent)
-            self._buffers[name] = value
-            _Changes.count += 1
+            else:
+                self._buffers[name] = _after_hooks(_global_buffer_registration_hooks, self, name, value)
         else:
             if name == "training" and value is not self.__dict__.get(name):
                 _Changes.count += 1
@@ -205,8 +265,7 @@ class Module(Stateful, Hooked):
         if param is not None and not param.is_leaf:
             raise ValueError(f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created "
                              "explicitly.")
-        _Changes.count += 1
-        self._parameters[name] = param
+        self._parameters[name] = _after_hooks(_global_parameter_registration_hooks, self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Adds a tensor that is part of the state and is no parameter."""
@@ -214,8 +273,7 @@ class Module(Stateful, Hooked):
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' "
                             "(torch Tensor or None required)")
-        _Changes.count += 1
-        self._buffers[name] = tensor
+        self._buffers[name] = _after_hooks(_global_buffer_registration_hooks, self, name, tensor)
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
@@ -223,8 +281,7 @@ class Module(Stateful, Hooked):
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name(name, "module", self.__dict__.get("_modules", {}))
-        _Changes.count += 1
-        self._modules[name] = module
+        self._modules[name] = _after_hooks(_global_module_registration_hooks, self, name, module)
 
     register_module = add_module
 
@@ -326,7 +383,9 @@ class Module(Stateful, Hooked):
                     if parameter.grad is not None:
                         parameter.grad = fn(parameter.grad)
         for name, buffer in self._buffers.items():
-            if buffer is not None:
+            if is_lazy(buffer):
+                buffer.data = fn(buffer.data)
+            elif buffer is not None:
                 self._buffers[name] = fn(buffer)
         return self
 
@@ -396,6 +455,8 @@ class Module(Stateful, Hooked):
 
     def share_memory(self: _Self) -> _Self:
         """Moves parameters and buffers into memory that processes share."""
+        for tensor in filter(is_lazy, (*self.parameters(), *self.buffers())):
+            tensor.share_memory_()  # which refuses
         return self._apply(lambda t: t.share_memory_())
 
     def compile(self, *args: Any, **kwargs: Any) -> None:

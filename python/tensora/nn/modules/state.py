@@ -7,7 +7,7 @@ from typing import Any, Mapping, NamedTuple
 from ... import _C
 from ..._C import Tensor
 from ..._modes import no_grad
-from ..parameter import Parameter
+from ..parameter import Parameter, is_lazy
 
 
 class _Changes:
@@ -25,6 +25,15 @@ class _IncompatibleKeys(NamedTuple):
         return f"_IncompatibleKeys(missing_keys={self.missing_keys}, unexpected_keys={self.unexpected_keys})"
 
 
+def _parts(state_dict, prefix):
+    """The entries of each child of the module with this prefix: each module looks at its own only."""
+    parts = {}
+    for key, value in state_dict.items():
+        name, dot, _ = key[len(prefix):].partition(".")
+        if dot and key.startswith(prefix):
+            parts.setdefault(name, {})[key] = value
+    return parts
+
 
 class Stateful:
     """The part of Module that saves and loads."""
@@ -38,10 +47,10 @@ class Stateful:
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         for name, value in self._parameters.items():
             if value is not None:
-                destination[prefix + name] = value if keep_vars else value.detach()
+                destination[prefix + name] = value if keep_vars or is_lazy(value) else value.detach()
         for name, value in self._buffers.items():
             if value is not None and name not in self._non_persistent_buffers_set:
-                destination[prefix + name] = value if keep_vars else value.detach()
+                destination[prefix + name] = value if keep_vars or is_lazy(value) else value.detach()
         if type(self).get_extra_state is not Stateful.get_extra_state:
             destination[prefix + "_extra_state"] = self.get_extra_state()
 
@@ -66,7 +75,11 @@ class Stateful:
                 module.state_dict(destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars)
         for hook in self._state_dict_hooks.values():
             changed = hook(self, destination, prefix, metadata)
-            destination = destination if changed is None else changed
+            if getattr(hook, "_from_public_api", False):
+                if changed is not None:
+                    raise RuntimeError("state_dict post-hook must return None")
+            else:
+                destination = destination if changed is None else changed
         return destination
 
     def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
@@ -106,6 +119,10 @@ class Stateful:
             except Exception:
                 error_msgs.append(f"{key}: expected a tensor, got {type(value).__name__}")
                 return
+        if is_lazy(target):
+            if not is_lazy(value):
+                error_msgs.append(f"size mismatch for {key}: the layer has no parameter of shape {value.shape}.")
+            return
         if target.dim() == 0 and value.dim() == 1 and value.numel() == 1:
             value = value[0]
         if value.shape != target.shape:
@@ -138,18 +155,22 @@ class Stateful:
         metadata = getattr(state_dict, "_metadata", None)
         state_dict = OrderedDict(state_dict)
 
-        def load(module, prefix):
+        def load(module, state_dict, prefix):
             local = {} if metadata is None else dict(metadata.get(prefix[:-1], {}))
             if assign:
                 local["assign_to_params_buffers"] = True
             module._load_from_state_dict(state_dict, prefix, local, True, missing, unexpected, errors)
+            parts = _parts(state_dict, prefix)
             for name, child in module._modules.items():
                 if child is not None:
-                    load(child, f"{prefix}{name}.")
+                    load(child, parts.get(name, {}), f"{prefix}{name}.")
             incompatible = _IncompatibleKeys(missing, unexpected)
             for hook in module._load_state_dict_post_hooks.values():
-                hook(module, incompatible)
-        load(self, "")
+                if hook(module, incompatible) is not None:
+                    raise AssertionError("Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return "
+                                         "new values, if incompatible_keys need to be modified, it should be done inplace.")
+        load(self, state_dict, "")
+        del load  # which refers to itself: a cycle that would hold the tensors
         if strict:
             if unexpected:
                 errors.insert(0, "Unexpected key(s) in state_dict: " + ", ".join(f'"{k}"' for k in unexpected) + ". ")

@@ -4,7 +4,14 @@ The newer form, with other names in the state_dict, is in parametrizations.py.
 """
 from ... import _C
 from ..._modes import no_grad
-from ..parameter import Parameter
+from ..parameter import Parameter, is_lazy
+
+
+def _weight_of(module, name, what):
+    weight = getattr(module, name)
+    if is_lazy(weight):
+        raise ValueError(f"The module passed to `{what}` can't have uninitialized parameters. Run it on some input first.")
+    return weight
 
 
 def _other_dims(weight, dim):
@@ -27,7 +34,7 @@ class _WeightNorm:
 
 def weight_norm(module, name="weight", dim=0):
     """Splits the parameter `name` of `module` into its length, one for each index of `dim`, and its direction."""
-    weight = getattr(module, name)
+    weight = _weight_of(module, name, "WeightNorm")
     hook = _WeightNorm(name, dim)
     del module._parameters[name]
     module.register_parameter(name + "_g", Parameter(weight.detach().norm(2, _other_dims(weight, dim), True)))
@@ -78,7 +85,7 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
     `n_power_iterations` iterations at each call approximate; norms are at least `eps`."""
     if dim is None:
         dim = 1 if type(module).__name__.startswith("ConvTranspose") else 0
-    weight = getattr(module, name)
+    weight = _weight_of(module, name, "SpectralNorm")
     hook = _SpectralNorm(name, n_power_iterations, eps, dim)
     matrix = hook.matrix(weight.detach())
     del module._parameters[name]
