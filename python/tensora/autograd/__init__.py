@@ -12,7 +12,19 @@ from .gradcheck import gradcheck as gradcheck, gradgradcheck as gradgradcheck
 
 TYPE_CHECKING = False  # type checkers take it for True
 if TYPE_CHECKING:
-    from . import functional as functional
+    from .. import profiler as profiler
+    from . import forward_ad as forward_ad, functional as functional
+else:
+    def __getattr__(name):
+        if name == "profiler":
+            from .. import profiler
+            return profiler
+        # Few programs need the former; the dual tensors of the latter are a subclass of Tensor, for which every call looks once
+        # it is defined.
+        if name in ("functional", "forward_ad"):
+            import importlib
+            return importlib.import_module(f"tensora.autograd.{name}")
+        raise AttributeError(f"module 'tensora.autograd' has no attribute '{name}'")
 
 
 class _VariableMeta(type):
@@ -43,18 +55,6 @@ class Variable(metaclass=_VariableMeta):
             import warnings
             warnings.warn("volatile was removed and now has no effect; use no_grad()", stacklevel=2)
         return (_C.empty(0) if data is None else data.detach()).requires_grad_(requires_grad)
-
-
-def __getattr__(name):
-    if name == "profiler":
-        from .. import profiler
-        return profiler
-    # Few programs need the former; the dual tensors of the latter are a subclass of Tensor, for which every call looks once
-    # it is defined.
-    if name in ("functional", "forward_ad"):
-        import importlib
-        return importlib.import_module(f"tensora.autograd.{name}")
-    raise AttributeError(f"module 'tensora.autograd' has no attribute '{name}'")
 
 
 def _listed(value):

@@ -11,10 +11,9 @@ from .sparse_adam import SparseAdam as SparseAdam
 TYPE_CHECKING = False  # type checkers take it for True
 if TYPE_CHECKING:
     from . import swa_utils as swa_utils
-
-
-def __getattr__(name):
-    if name == "swa_utils":
-        import importlib
-        return importlib.import_module("tensora.optim.swa_utils")
-    raise AttributeError(f"module 'tensora.optim' has no attribute '{name}'")
+else:
+    def __getattr__(name):
+        if name == "swa_utils":
+            import importlib
+            return importlib.import_module("tensora.optim.swa_utils")
+        raise AttributeError(f"module 'tensora.optim' has no attribute '{name}'")
