@@ -202,6 +202,12 @@ PyObject* get_is_leaf(PyObject* self, void*) {
 PyObject* get_grad_fn(PyObject* self, void*) {
   return guarded([&] { return wrap_node(tensor_of(self).grad_fn()); });
 }
+PyObject* get_base(PyObject* self, void*) {
+  return guarded([&] {
+    const AutogradMeta* meta = autograd_meta_or_null(tensor_of(self));
+    return wrap(meta && meta->view ? meta->view.base : Tensor());
+  });
+}
 PyObject* get_output_nr(PyObject* self, void*) {
   return guarded([&] { return PyLong_FromUnsignedLong(tensor_of(self).output_nr()); });
 }
@@ -450,6 +456,7 @@ PyGetSetDef autograd_properties[] = {
     {"data", get_data, set_data, "The same data outside the graph.", nullptr},
     {"is_leaf", get_is_leaf, nullptr, "Whether it was not made by a recorded op.", nullptr},
     {"grad_fn", get_grad_fn, nullptr, "The node of the graph that made it, or None.", nullptr},
+    {"_base", get_base, nullptr, "The tensor that this one is a view of, or None.", nullptr},
     {"output_nr", get_output_nr, nullptr, "Which output of its node it is.", nullptr},
     {"retains_grad", get_retains_grad, nullptr, "Whether retain_grad was called.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr}};

@@ -425,6 +425,32 @@ def __dir__(self):
 
 
 @_method
+def set_(self, source=None, storage_offset=0, size=None, stride=None):
+    """Becomes a view of the memory of `source`, a tensor or a storage: with the shape of the tensor, or with all elements of
+    the storage, if no `size` is given. Without a source it becomes empty.
+
+    >>> x = tensora.arange(6)
+    >>> tensora.empty(0, dtype=tensora.int64).set_(x.untyped_storage(), 1, (2, 2), (3, 1))
+    tensor([[1, 2],
+            [4, 5]])
+    """
+    if source is None:
+        self.data = _C.empty(0, dtype=self.dtype, device=self.device)
+        return self
+    memory = source if isinstance(source, Tensor) else source._as_bytes()
+    if getattr(source, "dtype", self.dtype) is not self.dtype:
+        raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {self.dtype}")
+    if memory is source and size is None:
+        self.data = source.detach()
+        return self
+    if size is None:
+        size = (memory.numel() // self.itemsize - storage_offset,)
+    self.data = _C._on_storage(memory, self.dtype, tuple(size), _C.empty(tuple(size), device="meta").stride()
+                               if stride is None else tuple(stride), storage_offset)
+    return self
+
+
+@_method
 def untyped_storage(self):
     """The storage, as far as programs ask about it: its address, its size and its bytes."""
     from .storage import UntypedStorage

@@ -246,3 +246,21 @@ def test_signatures_and_documentation():
     ((0, 4.5, 7), [0]), ((0, 3), [0, 1, 2, 3]), ((5, 0, -2), [5, 3, 1]), ((1, 2, 0.25), [1, 1.25, 1.5, 1.75, 2])])
 def test_range_includes_its_end(arguments, expected):
     assert torch.range(*arguments).tolist() == expected
+
+
+def test_tensors_become_views_of_other_memory():
+    x = torch.arange(6.)
+    y = torch.empty(0)
+    assert y.set_(x) is y and y.shape == (6,) and y.data_ptr() == x.data_ptr()
+    y.set_(x.untyped_storage(), 1, (2, 2), (3, 1))[0, 0] = 7
+    assert x[1] == 7 and y.tolist() == [[7, 2], [4, 5]]
+    assert y.set_(x.storage()).tolist() == x.tolist() and y.set_(x, 2, (2, 2)).tolist() == [[2, 3], [4, 5]]
+    assert y.set_().shape == (0,) and y.data_ptr() != x.data_ptr()
+    parameter = torch.nn.Parameter(torch.ones(2))
+    assert parameter.data.set_(x[:2]).shape == (2,)
+    with pytest.raises(RuntimeError, match="type"):
+        y.set_(torch.arange(3))
+    with pytest.raises(RuntimeError, match="fit"):
+        y.set_(x, 0, (7,))
+    view = x[2:].view(2, 2)
+    assert view._base is x and x._base is None
