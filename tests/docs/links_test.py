@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the links between the Markdown pages: each leads to a file or heading that exists."""
+"""Checks the Markdown pages: links lead to files and headings that exist, and tables are whole."""
 import argparse
 import pathlib
 import re
@@ -39,18 +39,27 @@ def broken_links(path):
             yield line, f"{file.name} has no heading #{anchor}"
 
 
+def broken_tables(path):
+    """Rows that no head belongs to, behind a blank line, say: they are shown as they stand."""
+    lines = prose_of(path).split("\n")
+    for number, (before, line, after) in enumerate(zip([""] + lines, lines, lines[1:] + [""]), 1):
+        is_first = line.startswith("| ") and not before.startswith("|")
+        if is_first and not re.fullmatch(r"\|(\s*:?-+:?\s*\|)+", after):
+            yield number, "a row of a table without a head"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=pathlib.Path, required=True)
     root = parser.parse_args().root.resolve()
     pages = sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md"), *(root / "examples").rglob("*.md")])
     problems = [f"{page.relative_to(root)}:{line}: {complaint}" for page in pages
-                for line, complaint in broken_links(page)]
+                for line, complaint in [*broken_links(page), *broken_tables(page)]]
     if len(pages) < 40:
         problems.append(f"only {len(pages)} pages were found")
     if problems:
         raise SystemExit("\n".join(problems))
-    print(f"the links of {len(pages)} pages lead somewhere")
+    print(f"links and tables of {len(pages)} pages are whole")
 
 
 if __name__ == "__main__":
