@@ -156,7 +156,10 @@ def install():
     from ._compat import names
     names.add(tensora)
     tensora.__name__ = "torch"  # libraries that patch PyTorch compare the names of its modules with this one
-    if os.environ.get("TENSORA_COMPAT_RANDOM", "pytorch") == "pytorch":
+    numbers = os.environ.get("TENSORA_COMPAT_RANDOM") or "pytorch"
+    if numbers not in ("pytorch", "tensora"):
+        raise ValueError(f"TENSORA_COMPAT_RANDOM: expected pytorch or tensora, got '{numbers}'")
+    if numbers == "pytorch":
         tensora._C._use_pytorch_numbers(True)
         tensora._C._has_pytorch_numbers = True
     _tell_children()

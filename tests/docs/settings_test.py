@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks docs/settings.md: it lists every environment variable that the library reads and every option of
-the build, and nothing reads a variable but by tensora/base/settings.h.
+"""Checks that docs/settings.md lists every environment variable that the library reads and every option of
+the build, that docs/dtypes.md lists every dtype, and that variables are read by tensora/base/settings.h alone.
 """
 import argparse
 import pathlib
@@ -21,6 +21,8 @@ def main():
         read |= set(re.findall(r'setting\(\s*"(TENSORA_\w+)"', text))
         if "getenv" in text and name != "tensora/base/settings.cpp":
             problems.append(f"{name} calls getenv; tensora/base/settings.h is the way")
+    for path in (root / "python/tensora").rglob("*.py"):
+        read |= set(re.findall(r'environ(?:\.get\(|\[)"(TENSORA_\w+)"', path.read_text()))
     if len(read) < 4:
         problems.append(f"only {sorted(read)} were found in the sources")
     options = set()
@@ -31,6 +33,11 @@ def main():
     if len(options) < 8:
         problems.append(f"only the options {sorted(options)} were found in CMake's files")
     problems += [f"{variable} is not in docs/settings.md" for variable in sorted((read | options) - listed)]
+    dtypes = re.findall(r'^ +\{k\w+, "(\w+)", Category::', (root / "tensora/core/dtype.h").read_text(), re.M)
+    described = set(re.findall(r"\w+", (root / "docs/dtypes.md").read_text()))
+    if len(dtypes) < 20:
+        problems.append(f"only the dtypes {dtypes} were found in tensora/core/dtype.h")
+    problems += [f"{dtype} is not in docs/dtypes.md" for dtype in dtypes if dtype not in described]
     if problems:
         raise SystemExit("\n".join(problems))
     print(f"{len(read)} settings of the library and {len(options)} options of the build are listed")

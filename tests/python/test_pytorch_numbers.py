@@ -178,3 +178,11 @@ def test_the_default_stays(tmp_path):
                               check=True, timeout=60).stdout for way in ([], ["-m", "tensora.compat"])]
     assert outputs[0] == outputs[1]
     assert json.loads(outputs[0]) != pytest.approx(EXPECTED["uniform"][0][:3])
+
+
+def test_an_unknown_choice_is_an_error():
+    environment = {**os.environ, "PYTHONPATH": SEARCH, "TENSORA_COMPAT_RANDOM": "numpy"}
+    done = subprocess.run([sys.executable, "-m", "tensora.compat", "-c", "pass"], env=environment, capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode != 0
+    assert "TENSORA_COMPAT_RANDOM: expected pytorch or tensora, got 'numpy'" in done.stderr
