@@ -6,6 +6,7 @@
 #include "bench_machine.h"
 #include "bench_options.h"
 #include "bench_worker.h"
+#include "figures.h"
 #include "files.h"
 #include "tensora/base/thread_pool.h"
 #include "tensora/core/backend.h"
@@ -157,21 +158,26 @@ class Bench {
 
   std::string command_of(const BenchRecord& record) const {
     const llm::BenchTest& test = record.test;
-    std::string out = concat("tensora bench ");
+    const ModelOptions& model = settings_.model;
+    std::string out = "tensora bench ";
     out += record.model_path.rfind("synthetic ", 0) == 0
                ? concat("--synthetic ", record.model_path.substr(10), " --type ",
                         record.model.precision)
-               : record.model_path;
+               : shell_word(record.model_path);
+    if (!model.quantize.empty()) out += " --quantize " + model.quantize;
     if (test.prompt > 0 && test.generate > 0)
       out += concat(" -p 0 -n 0 --pg ", test.prompt, ",", test.generate);
     else
       out += concat(" -p ", test.prompt, " -n ", test.generate);
-    return out + concat(" -d ", test.depth, " -s ", test.sequences, " --ub ", record.batch, " -t ",
-                        record.threads, " -r ", settings_.repetitions, " --framework ",
-                        settings_.model.shard > 1 ? concat("native --shard ", settings_.model.shard)
-                                                  : backend_->name(),
-                        " --device ", record.device, " --ctk ", record.cache_type,
-                        " --steps-at-once ", settings_.steps_at_once);
+    out += concat(" -d ", test.depth, " -s ", test.sequences, " --ub ", record.batch, " -t ",
+                  record.threads, " -r ", settings_.repetitions, " --framework ",
+                  model.shard > 1 ? concat("native --shard ", model.shard) : backend_->name(),
+                  " --device ", record.device, " --ctk ", record.cache_type, " --steps-at-once ",
+                  settings_.steps_at_once);
+    if (!model.level.empty()) out += " --level " + shell_word(model.level);
+    for (const std::string& setting : model.framework_settings)
+      out += " --framework-option " + shell_word(setting);
+    return out + (settings_.warms_up ? "" : " --no-warmup");
   }
 
   const BenchSettings& settings_;

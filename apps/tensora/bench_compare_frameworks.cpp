@@ -4,6 +4,7 @@
 #include "bench_options.h"
 #include "bench_suite.h"
 #include "commands.h"
+#include "figures.h"
 #include "files.h"
 #include "interrupt.h"
 #include "tensora/llm/backends/backend_manager.h"
@@ -33,21 +34,14 @@ std::vector<std::string> frameworks_of(const std::string& list) {
   return out;
 }
 
-// The words of this process, quoted for a shell.
+// The words of this process.
 std::string command_line() {
   std::string out = "tensora";
   const std::string words = read_file("/proc/self/cmdline");
   for (size_t begin = words.find('\0') + 1; begin > 0 && begin < words.size();) {
     const size_t end = std::min(words.find('\0', begin), words.size());
-    const std::string word = words.substr(begin, end - begin);
+    out += " " + shell_word(words.substr(begin, end - begin));
     begin = end + 1;
-    const bool is_plain =
-        !word.empty() && word.find_first_not_of(
-                             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                             "-_./:,=+%@") == word.npos;
-    std::string quoted = "'";
-    for (const char letter : word) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
-    out += " " + (is_plain ? word : quoted + "'");
   }
   return out;
 }

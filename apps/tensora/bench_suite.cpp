@@ -11,6 +11,7 @@
 #include "bench_machine.h"
 #include "bench_statistics.h"
 #include "commands.h"
+#include "figures.h"
 #include "tensora/core/device.h"
 
 namespace tensora::cli {
@@ -209,7 +210,7 @@ std::string Suite::command_for(const BenchTest& test) const {
   for (const Entrant& one : entrants_) list += (list.empty() ? "" : ",") + one.name;
   std::string out = concat("tensora bench ",
                            model_.synthetic.empty()
-                               ? model_.path
+                               ? shell_word(model_.path)
                                : concat("--synthetic ", model_.synthetic, " --type ", model_.type));
   out += test.prompt > 0 && test.generate > 0
              ? concat(" -p 0 -n 0 --pg ", test.prompt, ",", test.generate)
@@ -224,7 +225,8 @@ std::string Suite::command_for(const BenchTest& test) const {
                   first->loaded.at("threads").get<int64_t>());
   if (!model_.quantize.empty()) out += concat(" --quantize ", model_.quantize);
   if (!model_.level.empty()) out += concat(" --level ", model_.level);
-  for (const std::string& setting : model_.settings) out += " --framework-option " + setting;
+  for (const std::string& setting : model_.settings)
+    out += " --framework-option " + shell_word(setting);
   return out + (settings_.unfair ? " --unfair" : "");
 }
 

@@ -58,6 +58,15 @@ std::string printable(std::string_view text, size_t most) {
   return out;
 }
 
+std::string shell_word(const std::string& word) {
+  constexpr const char* kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:,=+%@";
+  if (!word.empty() && word.find_first_not_of(kPlain) == word.npos) return word;
+  std::string quoted = "'";
+  for (const char letter : word) quoted += letter == '\'' ? "'\\''" : std::string(1, letter);
+  return quoted + "'";
+}
+
 std::string table_text(std::vector<std::vector<std::string>> rows) {
   if (rows.empty()) return {};
   const size_t columns = rows[0].size();

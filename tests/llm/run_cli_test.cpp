@@ -1,5 +1,8 @@
 // tensora run, chat, bench, perplexity and embed from end to end.
 #ifdef TENSORA_CLI
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
@@ -362,6 +365,25 @@ TEST_F(LlmCli, BenchWritesLlamaBenchsFormats) {
       output({"bench", model_, "--batched", "-p", "8", "-n", "4", "-s", "1-4*2", "-r", "1"});
   EXPECT_TRUE(contains(batched, "S_TG t/s")) << batched;
   EXPECT_EQ(std::count(batched.begin(), batched.end(), '\n'), 5) << batched;
+}
+
+TEST_F(LlmCli, BenchCommandsRepeatTheirTests) {
+  const std::string copy = folder_.path("it's a model.gguf"), again = folder_.path("again.json");
+  std::filesystem::copy(model_, copy);
+  const auto command_in = [](const std::string& line) {
+    return nlohmann::json::parse(line).at("command").get<std::string>();
+  };
+  const std::string command = command_in(
+      output({"bench", copy, "--quantize", "q8_0", "--level", "eager", "--no-warmup", "-p", "8",
+              "-n", "0", "-r", "1", "-t", "1", "-o", "jsonl", "--no-bandwidth"}));
+  for (const char* part : {"s a model.gguf' --quantize q8_0", " --level eager", " --no-warmup"})
+    EXPECT_TRUE(contains(command, part)) << command;
+  const std::string folder = std::filesystem::path(TENSORA_CLI).parent_path();
+  const std::string line =
+      concat("PATH='", folder, "' ", command, " --no-bandwidth -o jsonl --out ", again, " > '",
+             folder_.path("out"), "' 2>&1");
+  ASSERT_EQ(std::system(line.c_str()), 0) << read_text(folder_.path("out"));
+  EXPECT_EQ(command_in(read_text(again)), command);
 }
 
 TEST_F(LlmCli, BenchSaysWhatBecameSlower) {
