@@ -124,7 +124,8 @@ void compare_frameworks(const BenchSettings& settings) {
     const Interrupt interrupt{SIGINT, SIGTERM};
     result = run_suite(suite);
   }
-  const bool fine = !baseline || compare_with_baseline(result, *baseline, threshold);
+  const std::string wrong =
+      baseline ? compare_with_baseline(result, *baseline, threshold, settings.unfair) : "";
   std::string report, page;
   try {
     report = json ? dumped(result) : suite_table(result);
@@ -136,9 +137,10 @@ void compare_frameworks(const BenchSettings& settings) {
   }
   write_file(settings.file.empty() ? "-" : settings.file, report);
   if (!settings.html.empty()) write_file(settings.html, page);
-  if (!fine)
-    std::fprintf(stderr, "some tests became slower than in %s\n", settings.baseline.c_str());
-  if (!fine || !is_complete(result, named)) throw Failure();
+  if (!wrong.empty())
+    std::fprintf(stderr, "the baseline %s: %s\n", settings.baseline.c_str(),
+                 printable(wrong, 500).c_str());
+  if (!wrong.empty() || !is_complete(result, named)) throw Failure();
 }
 
 }  // namespace tensora::cli

@@ -392,6 +392,7 @@ Json Suite::run() {
     out["reference"] = first->name;
     out["cache_type"] = first->loaded.at("cache_type");
     out["threads"] = first->loaded.at("threads");
+    out["batch"] = settings_.batch;
     measure_bandwidth();
     out["peak_gb_per_second"] = bandwidth_ / 1e9;
     const int64_t positions = first->loaded.at("positions");

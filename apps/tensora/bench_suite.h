@@ -33,10 +33,12 @@ struct SuiteSettings {
 nlohmann::ordered_json run_suite(const SuiteSettings& settings);
 
 /// Compares each result with the one of the same model, framework and test in `baseline`, a result
-/// of run_suite, and takes that down in `result`. A test is slower where its median is lower by
-/// more than `threshold` and the interval of the ratio excludes 1; false if one is.
-bool compare_with_baseline(nlohmann::ordered_json& result, const nlohmann::ordered_json& baseline,
-                           double threshold);
+/// of run_suite, and takes that down in `result`. Returns what is wrong, or nothing: a test is
+/// slower, its median lower by more than `threshold` and the interval of the ratio without 1; the
+/// threads, device, types or level differ, and not `unfair`; nothing is the same.
+std::string compare_with_baseline(nlohmann::ordered_json& result,
+                                  const nlohmann::ordered_json& baseline, double threshold,
+                                  bool unfair);
 
 /// What a suite wrote, read again. Throws where the text is something else.
 nlohmann::ordered_json parse_suite(const std::string& name, const std::string& text);

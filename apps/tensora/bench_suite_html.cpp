@@ -130,10 +130,15 @@ std::string framework_table(const Json& comparison) {
       rows);
 }
 
-std::string notes(const Json& comparison) {
+std::string unfair(const Json& from) {
   std::string out;
-  for (const Json& reason : part(comparison, "unfair"))
+  for (const Json& reason : part(from, "unfair"))
     out += concat("<p class=\"bad\">Unfair: ", text_of(reason), "</p>\n");
+  return out;
+}
+
+std::string notes(const Json& comparison) {
+  std::string out = unfair(comparison);
   for (const Json& one : comparison.at("frameworks")) {
     if (one.at("status") != "measured")
       out += concat("<p class=\"bad\">", word(one, "name"),
@@ -168,7 +173,7 @@ std::string baseline(const Json& against) {
     rows += row({word(one, "test"), figure(one, "baseline_ts"), figure(one, "median_ts"),
                  figure(one, "ratio", "%.3f"), interval(one, "ratio_low", "ratio_high", "%.3f"),
                  word(one, "verdict")});
-  return concat("<h2>Against the baseline of ", word(against, "time"), "</h2>\n",
+  return concat("<h2>Against the baseline of ", word(against, "time"), "</h2>\n", unfair(against),
                 table({"test", "before", "now", "ratio", "95 % interval", "verdict"}, rows));
 }
 

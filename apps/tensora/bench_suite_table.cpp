@@ -97,6 +97,13 @@ std::string memory(const Json& comparison) {
   return rows.size() > 1 ? table_text(std::move(rows)) : "";
 }
 
+std::string unfair(const Json& from) {
+  std::string out;
+  for (const Json& reason : part(from, "unfair"))
+    out += concat("UNFAIR: ", printable(reason.get<std::string>(), 300), "\n");
+  return out;
+}
+
 std::string notes(const Json& comparison) {
   std::string out;
   for (const Json& one : comparison.at("frameworks")) {
@@ -106,9 +113,7 @@ std::string notes(const Json& comparison) {
       for (const Json& note : part(one, list))
         out += concat(name, ": ", printable(note.get<std::string>(), 300), "\n");
   }
-  for (const Json& reason : part(comparison, "unfair"))
-    out += concat("UNFAIR: ", printable(reason.get<std::string>(), 300), "\n");
-  return out;
+  return out + unfair(comparison);
 }
 
 std::string baseline(const Json& against) {
@@ -119,7 +124,7 @@ std::string baseline(const Json& against) {
                     figure(one, "ratio", "%.3f"),
                     figure(one, "ratio_low", "%.3f") + " to " + figure(one, "ratio_high", "%.3f"),
                     word(one, "verdict")});
-  return table_text(std::move(rows));
+  return (rows.size() > 1 ? table_text(std::move(rows)) : "") + unfair(against);
 }
 
 }  // namespace

@@ -394,6 +394,29 @@ TEST_F(Frameworks, AreComparedWithABaseline) {
       "expected a share such as 5%"));
 }
 
+TEST_F(Frameworks, AreNotComparedWithABaselineOfSomethingElse) {
+  json now = json::parse(saved({100})), before;
+  const std::string old_one = folder_.path("old.json"), new_one = folder_.path("new.json");
+  const auto compared = [&](const char* more, int code) {
+    write_text(old_one, before.dump());
+    write_text(new_one, now.dump());
+    const Words words = {"bench", "--saved", new_one, "--baseline", old_one, "-o", "json", more};
+    return measured(words, code).at("baseline");
+  };
+  for (const char* name : {"threads", "cache_type", "batch", "frameworks/0/level"}) {
+    const json::json_pointer place(std::string("/comparisons/0/") + name);
+    now[place] = 2;
+    (before = now)[place] = 1;
+    EXPECT_TRUE(contains(compared("--busy", 1).at("unfair").dump(), " was 1 and is 2")) << name;
+    EXPECT_EQ(compared("--unfair", 0).at("unfair").size(), 1u) << name;
+  }
+  now["comparisons"].push_back(json::parse(saved({200})).at("comparisons").at(0));
+  now["comparisons"][0]["path"] = "other.gguf";
+  EXPECT_EQ(compared("--busy", 1).at("tests").size(), 0u);
+  before = now;
+  EXPECT_EQ(compared("--busy", 0).at("tests").size(), 2u);
+}
+
 // A saved result in which every text, key and untyped value is `text`.
 std::string saved_with(const std::string& text) {
   json suite = json::parse(saved({100, 101, 99, 100, 102}));
