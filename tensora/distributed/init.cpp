@@ -84,9 +84,12 @@ void join_by_mpi(Job& job, MpiLibrary& mpi, const InitOptions& options) {
   Socket listener;
   std::string told;
   if (job.rank == 0) {
-    const std::string address = job.local_ranks == job.ranks ? "127.0.0.1" : host_name();
-    listener = Socket::listen(address, 0);
-    told = concat(address, " ", listener.port(), " ", random_token());
+    // The name of a host may mean loopback on the host itself: Debian's installer writes 127.0.1.1
+    // into /etc/hosts.
+    const bool alone = job.local_ranks == job.ranks;
+    listener = Socket::listen(alone ? "127.0.0.1" : "", 0);
+    told =
+        concat(alone ? "127.0.0.1" : host_addresses(), " ", listener.port(), " ", random_token());
   }
   told = mpi.broadcast(told);
   const size_t first = told.find(' '), second = told.rfind(' ');

@@ -1,5 +1,9 @@
 #include "tensora/distributed/socket.h"
 
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,6 +15,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -38,6 +43,26 @@ void set_option(int handle, int level, int option, int value) {
   ::setsockopt(handle, level, option, &value, sizeof value);
 }
 
+// An address that nobody answers at would take minutes otherwise.
+bool connect_within(int handle, const addrinfo& to, int milliseconds) {
+  const int flags = ::fcntl(handle, F_GETFL);
+  ::fcntl(handle, F_SETFL, flags | O_NONBLOCK);
+  if (::connect(handle, to.ai_addr, to.ai_addrlen) != 0) {
+    if (errno != EINPROGRESS) return false;
+    pollfd watched{handle, POLLOUT, 0};
+    int error = ETIMEDOUT;
+    socklen_t length = sizeof error;
+    if (::poll(&watched, 1, milliseconds) > 0)
+      ::getsockopt(handle, SOL_SOCKET, SO_ERROR, &error, &length);
+    errno = error;
+    if (error != 0) return false;
+  }
+  ::fcntl(handle, F_SETFL, flags);
+  set_option(handle, IPPROTO_TCP, TCP_NODELAY, 1);
+  set_option(handle, SOL_SOCKET, SO_KEEPALIVE, 1);
+  return true;
+}
+
 constexpr size_t kLongest = size_t{16} << 20;  // bytes of a message
 constexpr size_t kHeader = 9;                  // length, kind, rank
 
@@ -54,6 +79,18 @@ void Socket::close() {
 
 Socket Socket::listen(const std::string& address, int port) {
   std::string last = "no address fits";
+  if (address.empty()) {
+    Socket everywhere(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in6 any{};  // of both families
+    any.sin6_family = AF_INET6;
+    any.sin6_port = htons(static_cast<uint16_t>(port));
+    set_option(everywhere.handle_, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+    if (everywhere.valid() &&
+        ::bind(everywhere.handle_, reinterpret_cast<sockaddr*>(&any), sizeof any) == 0 &&
+        ::listen(everywhere.handle_, 4096) == 0)
+      return everywhere;
+    return listen("0.0.0.0", port);
+  }
   const Addresses found = resolve(address, port);
   for (const addrinfo* at = found.get(); at; at = at->ai_next) {
     Socket socket(::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol));
@@ -68,23 +105,28 @@ Socket Socket::listen(const std::string& address, int port) {
        ". Another job may use it; TENSORA_MASTER=ADDRESS:PORT chooses another one");
 }
 
-Socket Socket::connect(const std::string& address, int port, double seconds) {
+Socket Socket::connect(const std::string& addresses, int port, double seconds) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   std::string last;
   do {
-    const Addresses found = resolve(address, port);
-    for (const addrinfo* at = found.get(); at; at = at->ai_next) {
-      Socket socket(::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol));
-      if (socket.valid() && ::connect(socket.handle_, at->ai_addr, at->ai_addrlen) == 0) {
-        set_option(socket.handle_, IPPROTO_TCP, TCP_NODELAY, 1);
-        set_option(socket.handle_, SOL_SOCKET, SO_KEEPALIVE, 1);
-        return socket;
+    std::istringstream list(addresses);
+    for (std::string address; std::getline(list, address, ',');) {
+      Addresses found;
+      try {
+        found = resolve(address, port);
+      } catch (const Error& error) {
+        if (address == addresses) throw;
+        last = error.what();
       }
-      last = std::strerror(errno);
+      for (const addrinfo* at = found.get(); at; at = at->ai_next) {
+        Socket socket(::socket(at->ai_family, at->ai_socktype | SOCK_CLOEXEC, at->ai_protocol));
+        if (socket.valid() && connect_within(socket.handle_, *at, 2000)) return socket;
+        last = std::strerror(errno);
+      }
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   } while (std::chrono::steady_clock::now() < until);
-  fail("rank 0 could not be reached at ", address, " port ", port, " within ", seconds,
+  fail("rank 0 could not be reached at ", addresses, " port ", port, " within ", seconds,
        " s: ", last);
 }
 
@@ -135,6 +177,22 @@ std::string host_name() {
   char name[256] = {};
   ::gethostname(name, sizeof name - 1);
   return name;
+}
+
+std::string host_addresses() {
+  std::string all = host_name();
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) return all;
+  for (const ifaddrs* at = list; at; at = at->ifa_next) {
+    if (!at->ifa_addr || at->ifa_addr->sa_family != AF_INET || (at->ifa_flags & IFF_LOOPBACK) ||
+        !(at->ifa_flags & IFF_UP))
+      continue;
+    char text[INET_ADDRSTRLEN] = {};
+    const auto* const address = reinterpret_cast<const sockaddr_in*>(at->ifa_addr);
+    if (::inet_ntop(AF_INET, &address->sin_addr, text, sizeof text)) append(all, concat(",", text));
+  }
+  ::freeifaddrs(list);
+  return all;
 }
 
 std::string encode(const Message& message) {

@@ -15,10 +15,12 @@ class Socket {
   Socket& operator=(Socket&& other) noexcept;
   ~Socket() { close(); }
 
-  /// Listens on an address of this machine; port 0 takes a free one.
+  /// Listens on an address of this machine, or on all of them if it is empty; port 0 takes a free
+  /// one.
   static Socket listen(const std::string& address, int port);
-  /// Tries for as long as `seconds`: the listener may not have started yet.
-  static Socket connect(const std::string& address, int port, double seconds);
+  /// Tries for as long as `seconds`: the listener may not have started yet. `addresses` of one
+  /// machine have commas between them and are tried in turn.
+  static Socket connect(const std::string& addresses, int port, double seconds);
   /// An invalid socket if nobody is waiting.
   Socket accept() const;
 
@@ -39,6 +41,8 @@ class Socket {
 
 /// The name of this machine.
 std::string host_name();
+/// That name, and the addresses of its network interfaces but loopback, with commas between them.
+std::string host_addresses();
 
 /// What the control channel carries.
 enum class MessageKind : uint8_t {

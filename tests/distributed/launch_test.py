@@ -271,6 +271,43 @@ class Mpi(Jobs):
         done = self.ranks(3, "order", TENSORA_MPI_WINDOWS="0")
         self.assertIn("the ranks called different things", done.output)
 
+    def test_two_hosts(self):
+        """Network namespaces with a name each, which means loopback on the host itself, as on Debian."""
+        hosts, names = ("a", "b"), [f"tensora-{os.getpid()}-{host}" for host in ("a", "b")]
+        with tempfile.TemporaryDirectory() as folder:
+            def write(name, text):
+                (Path(folder) / name).write_text(text)
+                (Path(folder) / name).chmod(0o755)
+                return Path(folder) / name
+            for own, host in enumerate(hosts):
+                known = [f"10.9.7.{i + 1} node-{other}" for i, other in enumerate(hosts) if other != host]
+                write(host, "\n".join(["127.0.0.1 localhost", f"127.0.1.1 node-{host}", *known, ""]))
+            # What mpirun calls instead of ssh, with options, the host and the command.
+            agent = write("agent", '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nshift\n'
+                          f'exec ip netns exec {names[1]} unshare --mount --uts sh -c "hostname node-b; '
+                          f'mount --bind {folder}/b /etc/hosts; $*"\n')
+            places = write("places", "node-a slots=2\nnode-b slots=2\n")
+            network = {f"OMPI_MCA_{part}_tcp_if_include": "10.9.7.0/24" for part in ("btl", "oob")}
+            start = ["ip", "netns", "exec", names[0], "unshare", "--mount", "--uts", "sh", "-c",
+                     f'hostname node-a; mount --bind {folder}/a /etc/hosts; exec mpirun "$@"', "sh", "-n", 3,
+                     "--hostfile", places, "--map-by", "node"]
+            setup = [f"ip netns add {name}" for name in names]
+            setup.append(f"ip link add ve{os.getpid()} netns {names[0]} type veth peer name vf{os.getpid()} netns {names[1]}")
+            for i, (name, link) in enumerate(zip(names, ("ve", "vf"))):
+                setup += [f"ip -n {name} addr add 10.9.7.{i + 1}/24 dev {link}{os.getpid()}",
+                          f"ip -n {name} link set lo up", f"ip -n {name} link set {link}{os.getpid()} up"]
+            changes = dict(OMPI_MCA_plm_rsh_agent=str(agent), OMPI_MCA_btl="self,vader,tcp", **network)
+            try:
+                probe = run(["sh", "-c", " && ".join(setup)])
+                probe = probe if probe.returncode else run([*start, "hostname"], **changes)
+                if sorted(probe.stdout.split()) != ["node-a", "node-a", "node-b"]:
+                    self.skipTest(f"two hosts cannot be simulated here: {probe.output}")
+                done = run([*start, arguments.ranks, "mode"], **changes)
+            finally:
+                for name in names:
+                    run(["sh", "-c", f"ip netns del {name}"])
+        self.assertEqual(done.returncode, 0, done.output)
+
     def test_one_rank_that_throws(self):
         done = self.ranks(1, "throw")
         self.assertIn("rank 0: out of luck", done.output)
