@@ -29,8 +29,9 @@ class ChainRunner {
   static constexpr int64_t kBlock = 2048;   // elements that are converted at once
   static constexpr int64_t kFlatRow = 128;  // shorter rows are put together
   static constexpr int64_t kFlatTile = 4096;
-  // A panel of a transposed operand: 64 bytes of each of its columns.
-  static constexpr int64_t kPanelBytes = 64, kPanelColumns = 512;
+  // A panel of a transposed operand: 256 bytes of each of its columns. The lines of a column follow
+  // one another in memory, and a panel stays in the second-level cache.
+  static constexpr int64_t kPanelBytes = 256, kPanelColumns = 512;
 
   /// Whether an array's elements lie one after the other along the last dim but one, and not along
   /// the last: it is read in panels, and tiles should have this many rows.
