@@ -10,6 +10,7 @@
 #include "tensora/jit/compile.h"
 #include "tensora/jit/graph.h"
 #include "tensora/tensora.h"
+#include "tests/jit/training_program.h"
 
 namespace tensora::test {
 namespace {
@@ -20,6 +21,12 @@ constexpr int kSteps = 14;
 uint64_t programs() {
   const char* const soak = std::getenv("TENSORA_SOAK");
   return 300 * (soak ? std::max(1, std::atoi(soak)) : 1);
+}
+
+/// TENSORA_SOAK_SEED=n: other programs.
+uint64_t first_program() {
+  const char* const seed = std::getenv("TENSORA_SOAK_SEED");
+  return seed ? std::strtoull(seed, nullptr, 10) : 0;
 }
 
 /// Small integers as float64: all ops below are exact on them.
@@ -208,7 +215,8 @@ void expect_same(const std::vector<Tensor>& actual, const std::vector<Tensor>& e
 }
 
 TEST(RandomPrograms, TracedEqualsEager) {
-  for (uint64_t program = 0; program < programs(); ++program) {
+  for (uint64_t i = 0; i < programs(); ++i) {
+    const uint64_t program = first_program() + i;
     SCOPED_TRACE(concat("program ", program));
     const Tensor captured = numbers({3, 4}, 77), captured_too = captured.clone();
     const auto running = [&](const Tensor& capture) {
@@ -276,7 +284,8 @@ std::vector<Tensor> everything(uint64_t program, uint64_t draw, bool with_gradie
 
 TEST(RandomPrograms, LazyEqualsEager) {
   for (const bool with_gradients : {false, true})
-    for (uint64_t program = 0; program < 2 * programs(); ++program) {
+    for (uint64_t i = 0; i < 2 * programs(); ++i) {
+      const uint64_t program = first_program() + i;
       SCOPED_TRACE(concat("program ", program, with_gradients ? " with gradients" : ""));
       const std::vector<Tensor> eager = everything(program, 1, with_gradients);
       for (const Fuse fuse : {Fuse::nothing, Fuse::what_pays, Fuse::everything}) {
@@ -300,7 +309,8 @@ TEST(RandomPrograms, LazyEqualsEager) {
 TEST(RandomPrograms, ReplayEqualsEager) {
   const no_grad silent;
   uint64_t replayed = 0;
-  for (uint64_t program = 0; program < programs(); ++program) {
+  for (uint64_t i = 0; i < programs(); ++i) {
+    const uint64_t program = first_program() + i;
     SCOPED_TRACE(concat("program ", program));
     const Tensor captured = numbers({3, 4}, 77), captured_too = captured.clone();
     const Habits habits{.drops = program % 2 == 1, .reads = program % 8 == 0};
@@ -332,6 +342,54 @@ TEST(RandomPrograms, ReplayEqualsEager) {
     replayed += fast.replayed();
   }
   EXPECT_GT(replayed, programs() / 2);
+}
+
+using Runner = std::function<Tensor(const std::function<Tensor()>&)>;
+
+/// What a few steps leave behind, and their losses.
+std::vector<Tensor> trained(uint64_t seed, const Runner& runner, bool nudged = false) {
+  TrainingProgram program(seed, nudged);
+  std::vector<Tensor> all;
+  for (uint64_t number = 0; number < program.steps(); ++number) {
+    const TrainingProgram::Batch batch = program.batch(number);
+    all.push_back(runner([&] { return program.step(batch); }));
+  }
+  const std::vector<Tensor> left = program.outcome();
+  all.insert(all.end(), left.begin(), left.end());
+  all.push_back(rand({3}));  // the stream goes on where eager's does
+  return all;
+}
+
+TEST(RandomPrograms, TrainingEqualsEager) {
+  const auto scoped = [](Fuse fuse) {
+    return [fuse](const std::function<Tensor()>& body) {
+      return compile(body, {.fuse = fuse, .strict = true})();
+    };
+  };
+  for (uint64_t i = 0; i < programs() / 3; ++i) {
+    const uint64_t seed = first_program() + i;
+    SCOPED_TRACE(concat("program ", seed, ": ", TrainingProgram(seed).describe()));
+    const Runner eagerly = [](const std::function<Tensor()>& body) { return body(); };
+    const std::vector<Tensor> eager = trained(seed, eagerly), nudged = trained(seed, eagerly, true);
+    for (const Fuse fuse : {Fuse::nothing, Fuse::what_pays, Fuse::everything}) {
+      const std::vector<Tensor> compiled = trained(seed, scoped(fuse));
+      ASSERT_EQ(compiled.size(), eager.size());
+      // Fused reductions add in another order.
+      for (size_t k = 0; k < eager.size(); ++k) {
+        ASSERT_EQ(compiled[k].dtype(), eager[k].dtype()) << "tensor " << k;
+        ASSERT_EQ(to_string(compiled[k].sizes()), to_string(eager[k].sizes())) << "tensor " << k;
+        const Tensor a = compiled[k].to(kFloat64), e = eager[k].to(kFloat64);
+        double bound = 0, noise = 0;
+        if (fuse != Fuse::nothing && e.numel() > 0) {
+          bound = TrainingProgram(seed).tolerance();
+          noise = 100 * (nudged[k].to(kFloat64) - e).abs().max().item<double>();
+        }
+        ASSERT_TRUE(noise != noise || allclose(a, e, bound, bound + noise, true))
+            << "fuse " << static_cast<int>(fuse) << ", tensor " << k << ": " << a << " instead of "
+            << e;
+      }
+    }
+  }
 }
 
 }  // namespace
