@@ -144,19 +144,18 @@ std::map<std::string, std::set<std::string>> tag_texts(const ToolFormat& format,
 }
 
 // Compiles the constraint here, on the thread that reads requests, so that the engine finds it
-// compiled; what is wrong with it is the client's mistake.
+// compiled; what is wrong with it is the client's mistake. `schemas` is the field that it was made
+// of; null: it is a grammar of the client's own.
 void compile(const llm::SamplingOptions& sampling, const llm::TokenizerPtr& tokenizer,
-             bool is_tools) {
+             const char* schemas) {
   try {
     if (!sampling.grammar.empty())
       llm::cached_matcher(sampling.grammar, tokenizer);
     else if (!sampling.json_schema.empty())
       llm::cached_schema_matcher(sampling.json_schema, tokenizer);
   } catch (const Error& error) {
-    if (!sampling.json_schema.empty())
-      refuse_schema(error.what(), "response_format.json_schema.schema");
-    const char* field = is_tools ? "tools" : "grammar";
-    throw ApiError(400, concat(field, ": ", error.what()), field);
+    if (schemas) refuse_schema(error.what(), schemas);
+    throw ApiError(400, error.what(), "grammar");  // "grammar: line 1, column 5: ..."
   }
 }
 
@@ -189,6 +188,9 @@ AnswerFormat::AnswerFormat(const llm::ChatTemplate* chat, const llm::TokenizerPt
   } else if (!request.tools.tools.empty()) {
     throw ApiError(400, "tools: need messages and a model with a chat template", "tools");
   }
+  const char* const schemas = options->has_calls             ? "tools"
+                              : sampling.json_schema.empty() ? nullptr
+                                                             : "response_format.json_schema.schema";
   const bool is_plain =
       !options->has_calls && (!shape.reasoning.is_known() || sampling.json_schema.empty());
   if (!is_plain) {
@@ -206,7 +208,7 @@ AnswerFormat::AnswerFormat(const llm::ChatTemplate* chat, const llm::TokenizerPt
       (options->has_calls &&
        is_control(options->format.is_bare ? options->format.lead : options->format.marker()));
   request.request.shows_special = options->shows_special;
-  compile(sampling, tokenizer, options->has_calls);
+  compile(sampling, tokenizer, schemas);
   options_ = std::move(options);
 }
 

@@ -232,6 +232,15 @@ std::string answer_grammar(const AnswerShape& shape, const llm::Tokenizer& token
 void refuse_schema(std::string_view problem, const std::string& path) {
   constexpr std::string_view kPrefix = "json schema: ";
   if (problem.starts_with(kPrefix)) problem.remove_prefix(kPrefix.size());
+  // A grammar was made of the schema; its lines and rules say nothing to the client.
+  constexpr std::string_view kGrammar = "grammar: ", kLine = "line ";
+  if (problem.starts_with(kGrammar)) {
+    problem.remove_prefix(kGrammar.size());
+    const size_t colon = problem.find(": ");
+    if (problem.starts_with(kLine) && colon != problem.npos) problem.remove_prefix(colon + 2);
+    if (problem.find("left-recursive") != problem.npos)
+      problem = "the keyword $ref leads back to where it stands";
+  }
   std::string where = path;
   if (problem.starts_with("#")) {
     const size_t end = std::min(problem.find(": "), problem.size());

@@ -219,6 +219,54 @@ TEST(ConstrainedAnswers, ManyToolsWithLargeSchemas) {
   for (int i = 0; i < 5; ++i) random_answer(sampling, random);
 }
 
+// Errors are about what the client wrote, not about the grammar that was made of it.
+TEST(ConstrainedAnswers, RefusesInTheClientsWords) {
+  const auto refused = [](const llm::ChatTemplate& chat, AnswerRequest request) {
+    try {
+      const AnswerFormat format(&chat, tokenizer(), request);
+    } catch (const ApiError& error) {
+      EXPECT_EQ(error.status, 400);
+      EXPECT_EQ(std::string(error.what()).find(" line "), std::string::npos) << error.what();
+      return error;
+    }
+    ADD_FAILURE() << "nothing was thrown";
+    return ApiError(0, "");
+  };
+  const auto with_text = [](const Json& schema) {
+    AnswerRequest request;
+    request.request.messages = {{.role = "user", .content = "Hello"}};
+    request.request.sampling.json_schema = schema.dump();
+    return request;
+  };
+  const Json circle = Json::array({{{"$ref", "#/$defs/a"}}, {{"type", "null"}}});
+  const Json object = {{"type", "object"},
+                       {"properties", {{"x", {{"$ref", "#/$defs/a"}}}}},
+                       {"required", {"x"}},
+                       {"$defs", {{"a", {{"anyOf", circle}}}}}};
+  const auto expect = [](const ApiError& error, const std::string& param) {
+    EXPECT_EQ(error.param, param);
+    EXPECT_EQ(error.code, "unsupported_schema");
+    EXPECT_NE(std::string(error.what()).find("the keyword $ref"), std::string::npos)
+        << error.what();
+  };
+  for (const char* source : {"{{ messages[0].content }}", "{{ messages[0].content }}<think>"})
+    expect(refused(llm::ChatTemplate(source, "", ""), with_text(object)),
+           "response_format.json_schema.schema");
+  const llm::ChatTemplate tools = template_with("<tool_call>");
+  expect(refused(tools, request_of(Json::array({object}), Choice::required)), "tools");
+  // A grammar of the client's own has lines.
+  AnswerRequest own = with_text(true);
+  own.request.sampling.json_schema.clear();
+  own.request.sampling.grammar = "root ::= nothing";
+  try {
+    const AnswerFormat format(&tools, tokenizer(), own);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const ApiError& mistake) {
+    EXPECT_TRUE(std::string_view(mistake.what()).starts_with("grammar: line 1")) << mistake.what();
+    EXPECT_EQ(mistake.param, "grammar");
+  }
+}
+
 // A schema bomb is refused while the request is read.
 TEST(ConstrainedAnswers, HostileSchemasEndSoon) {
   // Each definition names the next one twice: 2^40 ways to go down.
